@@ -1,0 +1,41 @@
+/* A gradual change: a setting that goes from old to new key by key.
+ *
+ * Between `start` and `end` each key flips once, at an instant that depends on
+ * the key alone, so that everybody whose clock agrees sees the same value and
+ * not everything moves at once. */
+#pragma once
+
+#include <rota/error.h>
+#include <rota/str.h>
+#include <rota/time.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct rota_gradual {
+    int64_t old_value, new_value;
+    rota_time start, end; /* wall clock; both 0: no change under way, always new */
+};
+
+/* A value that does not change. */
+static inline struct rota_gradual rota_gradual_static(int64_t value)
+{
+    return (struct rota_gradual){.old_value = value, .new_value = value};
+}
+
+/* Refuses a change with only one bound, with a bound before 1970 or with an end
+ * before its start. */
+enum rota_code rota_gradual_check(const struct rota_gradual *change, struct rota_error *error);
+
+/* Whether `key` has the new value at `now`; and the value itself. */
+bool rota_gradual_is_new(const struct rota_gradual *change, struct rota_str key, rota_time now);
+int64_t rota_gradual_value(const struct rota_gradual *change, struct rota_str key, rota_time now);
+
+/* The first instant at which `key` has the new value; ROTA_TIME_MIN when it
+ * always had. */
+rota_time rota_gradual_when(const struct rota_gradual *change, struct rota_str key);
+
+#ifdef __cplusplus
+}
+#endif

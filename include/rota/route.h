@@ -1,0 +1,47 @@
+/* Routing: the host that owns a partition, computed alone by every client.
+ *
+ * Basic routing (batch 0) looks every partition up by its own key. Spread
+ * routing takes partitions in batches and gives those of a batch different
+ * hosts while there are enough, and as even a share as possible when there are
+ * not. It has two modes:
+ *
+ *  lookup  position i of LookupN(key): what Temporal does. A host that joins
+ *          shifts all later positions, so many partitions move.
+ *  slots   every position of the batch ranks the hosts by itself and the best
+ *          pairs win: the same spread, close to the least movement. */
+#pragma once
+
+#include <rota/partition.h>
+#include <rota/ring.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum rota_spread_mode {
+    ROTA_SPREAD_LOOKUP,
+    ROTA_SPREAD_SLOTS,
+};
+
+struct rota_spread {
+    enum rota_spread_mode mode;
+    uint32_t batch; /* 0: basic routing, whatever the mode; at most ROTA_BATCH_MAX */
+};
+
+/* The owner of `partition`, which must be valid, as a host number of `ring`;
+ * ROTA_RING_NONE when the ring is empty. Allocates nothing. Any thread. */
+uint32_t rota_route(const struct rota_ring *ring, const struct rota_partition *partition,
+                    struct rota_spread spread);
+
+/* The owners of partitions 0 .. n-1 of the normal queue that `partition` names
+ * (its id is ignored), into `hosts`. Same answers, a batch at a time. */
+void rota_route_all(const struct rota_ring *ring, const struct rota_partition *partition,
+                    struct rota_spread spread, size_t n, uint32_t *hosts);
+
+/* "lookup" or "slots", and back. */
+const char *rota_spread_mode_name(enum rota_spread_mode mode);
+enum rota_code rota_spread_mode_parse(struct rota_str text, enum rota_spread_mode *mode);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,166 @@
+#include "base/hash.h"
+
+static const uint32_t MULTIPLY_1 = 0xcc9e2d51;
+static const uint32_t MULTIPLY_2 = 0x1b873593;
+
+static uint32_t load32(const char *bytes)
+{
+    uint32_t value;
+    memcpy(&value, bytes, sizeof value);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    value = __builtin_bswap32(value);
+#endif
+    return value;
+}
+
+static uint64_t load64(const char *bytes)
+{
+    return load32(bytes) | (uint64_t)load32(bytes + 4) << 32;
+}
+
+static uint32_t rotate32(uint32_t value, int right)
+{
+    return value >> right | value << (32 - right);
+}
+
+/* Take a word that is already scrambled into the state. */
+static uint32_t stir(uint32_t state, uint32_t word)
+{
+    return rotate32(state ^ word, 19) * 5 + 0xe6546b64;
+}
+
+static uint32_t scramble(uint32_t word)
+{
+    return rotate32(word * MULTIPLY_1, 17) * MULTIPLY_2;
+}
+
+static uint32_t mix(uint32_t state, uint32_t word)
+{
+    return stir(state, scramble(word));
+}
+
+static uint32_t finish(uint32_t state)
+{
+    state ^= state >> 16;
+    state *= 0x85ebca6b;
+    state ^= state >> 13;
+    state *= 0xc2b2ae35;
+    return state ^ state >> 16;
+}
+
+static uint32_t farm_0_to_4(const char *s, uint32_t size)
+{
+    uint32_t b = 0, c = 9;
+    for (uint32_t i = 0; i < size; i++) {
+        b = b * MULTIPLY_1 + (uint32_t)(int32_t)(signed char)s[i];
+        c ^= b;
+    }
+    return finish(mix(mix(c, size), b));
+}
+
+static uint32_t farm_5_to_12(const char *s, uint32_t size)
+{
+    uint32_t a = size + load32(s);
+    uint32_t b = size * 5 + load32(s + size - 4);
+    uint32_t c = 9 + load32(s + (size >> 1 & 4));
+    return finish(mix(mix(mix(size * 5, a), b), c));
+}
+
+static uint32_t farm_13_to_24(const char *s, uint32_t size)
+{
+    uint32_t half = size >> 1;
+    uint32_t c = load32(s + size - 8), d = load32(s + half), f = load32(s + size - 4);
+    uint32_t h = d * MULTIPLY_1 + size;
+
+    uint32_t a = rotate32(load32(s + half - 4), 12) + f;
+    h = mix(h, c) + a;
+    a = rotate32(a, 3) + c;
+    h = mix(h, load32(s)) + a;
+    a = rotate32(a + f, 12) + d;
+    h = mix(h, load32(s + 4)) + a;
+    return finish(h);
+}
+
+uint32_t rota_hash_farm32(struct rota_str data)
+{
+    const char *s = data.data;
+    uint32_t size = (uint32_t)data.size;
+
+    if (data.size <= 4)
+        return farm_0_to_4(s, size);
+    if (data.size <= 12)
+        return farm_5_to_12(s, size);
+    if (data.size <= 24)
+        return farm_13_to_24(s, size);
+
+    const char *end = s + data.size;
+    uint32_t h = size, g = MULTIPLY_1 * size, f = g;
+    h = stir(stir(h, scramble(load32(end - 4))), scramble(load32(end - 16)));
+    g = stir(stir(g, scramble(load32(end - 8))), scramble(load32(end - 12)));
+    f = rotate32(f + scramble(load32(end - 20)), 19) + 113;
+
+    for (size_t rounds = (data.size - 1) / 20; rounds > 0; rounds--, s += 20) {
+        uint32_t a = load32(s), b = load32(s + 4), c = load32(s + 8);
+        uint32_t d = load32(s + 12), e = load32(s + 16);
+        h = mix(h + a, d) + e;
+        g = mix(g + b, c) + a;
+        f = mix(f + c, b + e * MULTIPLY_1) + d;
+        f += g;
+        g += f;
+    }
+
+    g = rotate32(rotate32(g, 11) * MULTIPLY_1, 17) * MULTIPLY_1;
+    f = rotate32(rotate32(f, 11) * MULTIPLY_1, 17) * MULTIPLY_1;
+    h = rotate32(stir(h + g, 0), 17) * MULTIPLY_1;
+    return rotate32(stir(h + f, 0), 17) * MULTIPLY_1;
+}
+
+static uint64_t rotate64(uint64_t value, int left)
+{
+    return value << left | value >> (64 - left);
+}
+
+static void sip_round(uint64_t v[4])
+{
+    v[0] += v[1];
+    v[1] = rotate64(v[1], 13) ^ v[0];
+    v[0] = rotate64(v[0], 32);
+    v[2] += v[3];
+    v[3] = rotate64(v[3], 16) ^ v[2];
+    v[0] += v[3];
+    v[3] = rotate64(v[3], 21) ^ v[0];
+    v[2] += v[1];
+    v[1] = rotate64(v[1], 17) ^ v[2];
+    v[2] = rotate64(v[2], 32);
+}
+
+/* The 128-bit key of SipHash is the seed and its complement. */
+uint64_t rota_hash_sip64(uint64_t seed, struct rota_str data)
+{
+    uint64_t v[4] = {
+        seed ^ 0x736f6d6570736575u,
+        ~seed ^ 0x646f72616e646f6du,
+        seed ^ 0x6c7967656e657261u,
+        ~seed ^ 0x7465646279746573u,
+    };
+    size_t left = data.size;
+    const char *s = data.data;
+
+    for (; left >= 8; left -= 8, s += 8) {
+        uint64_t word = load64(s);
+        v[3] ^= word;
+        sip_round(v);
+        v[0] ^= word;
+    }
+    uint64_t last = (uint64_t)data.size << 56;
+    for (size_t i = 0; i < left; i++)
+        last |= (uint64_t)(unsigned char)s[i] << 8 * i;
+    v[3] ^= last;
+    sip_round(v);
+    v[0] ^= last;
+
+    v[2] ^= 0xff;
+    for (int i = 0; i < 3; i++)
+        sip_round(v);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}

@@ -1,0 +1,14 @@
+/* Two hashes: one that places, one that guards.
+ *
+ * farm32 is FarmHash's Fingerprint32, fixed for ever: placement on the ring
+ * and gradual change depend on its exact value. It is not safe against people
+ * who choose keys. sip64 is SipHash-1-3 with a seed, for tables whose keys
+ * come from outside; its value never leaves the process. */
+#pragma once
+
+#include <rota/str.h>
+#include <stdint.h>
+
+uint32_t rota_hash_farm32(struct rota_str data);
+
+uint64_t rota_hash_sip64(uint64_t seed, struct rota_str data);

@@ -1,0 +1,200 @@
+#include <rota/partition.h>
+
+#include <assert.h>
+#include <stdio.h>
+
+static const char PREFIX[] = "/_sys/";
+
+static struct rota_str prefix(void)
+{
+    return rota_str_of(PREFIX, sizeof PREFIX - 1);
+}
+
+/* A decimal number above 0 with an optional plus sign, as strconv reads it. */
+static bool parse_id(struct rota_str text, int64_t *id)
+{
+    int64_t value = 0;
+    if (text.size > 0 && text.data[0] == '+')
+        text = rota_str_of(text.data + 1, text.size - 1);
+    if (text.size == 0)
+        return false;
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9' || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, text.data[i] - '0', &value))
+            return false;
+    }
+    *id = value;
+    return value > 0;
+}
+
+enum rota_code rota_partition_parse(struct rota_str text, struct rota_partition_name *name,
+                                    struct rota_error *error)
+{
+    if (!rota_str_has_prefix(text, prefix())) {
+        *name = (struct rota_partition_name){.queue = text};
+        return ROTA_OK;
+    }
+
+    struct rota_str rest = rota_str_of(text.data + prefix().size, text.size - prefix().size);
+    const char *slash = rest.size ? memrchr(rest.data, '/', rest.size) : NULL;
+    int shown = text.size > 100 ? 100 : (int)text.size;
+    if (!slash || slash == rest.data)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "partition name \"%.*s\": expected /_sys/QUEUE/NUMBER", shown,
+                              text.data);
+
+    struct rota_str queue = rota_str_of(rest.data, (size_t)(slash - rest.data));
+    struct rota_str number = rota_str_of(slash + 1, rest.size - queue.size - 1);
+    int64_t id;
+    if (rota_str_has_prefix(queue, prefix()))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "partition name \"%.*s\": the queue name itself begins with /_sys/",
+                              shown, text.data);
+    if (!parse_id(number, &id))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "partition name \"%.*s\": the part behind the last / is not a number "
+                              "from 1 to 9223372036854775807",
+                              shown, text.data);
+    *name = (struct rota_partition_name){.queue = queue, .id = id};
+    return ROTA_OK;
+}
+
+static enum rota_code check_name(const char *what, struct rota_str name, struct rota_error *error)
+{
+    if (name.size > ROTA_QUEUE_NAME_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID, "%s of %zu bytes, at most %d are allowed",
+                              what, name.size, ROTA_QUEUE_NAME_MAX);
+    if (rota_str_has_prefix(name, prefix()))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "%s \"%.*s\" begins with /_sys/, which is reserved", what,
+                              name.size > 100 ? 100 : (int)name.size, name.data);
+    return ROTA_OK;
+}
+
+enum rota_code rota_partition_check(const struct rota_partition *partition,
+                                    struct rota_error *error)
+{
+    enum rota_code code;
+    bool is_normal = partition->kind == ROTA_PARTITION_NORMAL;
+
+    if ((code = check_name("namespace", partition->namespace_id, error)) ||
+        (code = check_name("queue name", partition->queue, error)) ||
+        (code = check_name("sticky name", partition->sticky_name, error)))
+        return code;
+    if ((unsigned)partition->type > ROTA_TASK_NEXUS)
+        return rota_error_set(error, ROTA_ERR_INVALID, "task type %d is unknown",
+                              (int)partition->type);
+    if (partition->id < 0)
+        return rota_error_set(error, ROTA_ERR_INVALID, "partition %lld is negative",
+                              (long long)partition->id);
+    if (partition->id >= ROTA_PARTITIONS_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "partition %lld: a queue has at most %d partitions",
+                              (long long)partition->id, ROTA_PARTITIONS_MAX);
+    if (!is_normal && partition->id != 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "partition %lld: this kind of queue has partition 0 only",
+                              (long long)partition->id);
+    if (partition->kind != ROTA_PARTITION_STICKY && partition->sticky_name.size > 0)
+        return rota_error_set(error, ROTA_ERR_INVALID, "a sticky name is only for the sticky kind");
+    if (partition->kind == ROTA_PARTITION_WORKER_COMMANDS && partition->type != ROTA_TASK_NEXUS)
+        return rota_error_set(error, ROTA_ERR_INVALID, "worker commands are of type nexus only");
+    return ROTA_OK;
+}
+
+static char *put(char *end, struct rota_str str)
+{
+    if (str.size == 0)
+        return end;
+    memcpy(end, str.data, str.size);
+    return end + str.size;
+}
+
+static char *put_number(char *end, int64_t number)
+{
+    char digits[20];
+    int n = 0;
+    do
+        digits[n++] = (char)('0' + number % 10);
+    while (number /= 10);
+    while (n > 0)
+        *end++ = digits[--n];
+    return end;
+}
+
+static char *put_name(char *end, const struct rota_partition *partition)
+{
+    if (partition->kind == ROTA_PARTITION_STICKY)
+        return put(end, partition->sticky_name);
+    if (partition->id == 0)
+        return put(end, partition->queue);
+    end = put(end, prefix());
+    end = put(end, partition->queue);
+    *end++ = '/';
+    return put_number(end, partition->id);
+}
+
+size_t rota_partition_format(const struct rota_partition *partition, char text[ROTA_ROUTE_KEY_MAX])
+{
+    char *end = put_name(text, partition);
+    *end = '\0';
+    return (size_t)(end - text);
+}
+
+enum rota_code rota_partition_parent(int64_t id, int64_t degree, int64_t *parent,
+                                     struct rota_error *error)
+{
+    if (id <= 0)
+        return rota_error_set(error, ROTA_ERR_INVALID, "partition %lld has no parent",
+                              (long long)id);
+    if (degree < 1)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "degree %lld of the forwarding tree: at least 1 is needed",
+                              (long long)degree);
+    *parent = (id - 1) / degree; /* = ceil(id / degree) - 1, without overflow */
+    return ROTA_OK;
+}
+
+void rota_partition_route_key(const struct rota_partition *partition, uint32_t batch,
+                              struct rota_route_key *key)
+{
+    bool is_spread = batch > 0 && partition->kind == ROTA_PARTITION_NORMAL;
+    int64_t number = is_spread ? partition->id / batch : 0;
+    assert(partition->id >= 0);
+
+    char *end = put(key->text, partition->namespace_id);
+    *end++ = ':';
+    end = is_spread ? put(end, partition->queue) : put_name(end, partition);
+    *end++ = ':';
+    if (number > 0) {
+        end = put_number(end, number);
+        *end++ = ':';
+    }
+    *end++ = (char)('0' + partition->type);
+    *end = '\0';
+    key->size = (size_t)(end - key->text);
+    key->index = is_spread ? (uint32_t)(partition->id % batch) : 0;
+}
+
+static const char *const TYPE_NAMES[] = {
+    [ROTA_TASK_UNSPECIFIED] = "unspecified",
+    [ROTA_TASK_WORKFLOW] = "workflow",
+    [ROTA_TASK_ACTIVITY] = "activity",
+    [ROTA_TASK_NEXUS] = "nexus",
+};
+
+const char *rota_task_type_name(enum rota_task_type type)
+{
+    return TYPE_NAMES[type];
+}
+
+enum rota_code rota_task_type_parse(struct rota_str text, enum rota_task_type *type)
+{
+    for (int i = 0; i <= ROTA_TASK_NEXUS; i++) {
+        if (rota_str_is_equal(text, rota_str(TYPE_NAMES[i]))) {
+            *type = (enum rota_task_type)i;
+            return ROTA_OK;
+        }
+    }
+    return ROTA_ERR_INVALID;
+}

@@ -1,0 +1,750 @@
+#include <rota/ring.h>
+
+#include "base/buffer.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "core/place/ring_points.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct host {
+    struct rota_str address, zone, identity; /* in the ring's text */
+    uint32_t weight;
+    uint32_t zone_number;
+};
+
+/* Hashes are spread evenly, so a table over their leading bits, with about as
+ * many places as there are points, leads to within a point or two of the right
+ * one: `starts[b]` is the first point whose leading bits are b or more. */
+struct rota_ring {
+    atomic_size_t n_refs;
+    uint32_t points_per_host;
+    int shift; /* leading bits = hash >> shift */
+    uint32_t n_points, n_hosts, n_zones;
+    uint64_t total_weight;
+    uint32_t *starts;               /* 2^(32 - shift) + 1 places */
+    struct rota_ring_point *points; /* n_points + 1, see ring_points.h */
+    struct host *hosts;             /* sorted by address */
+    uint32_t *zone_sizes;           /* hosts of each zone */
+    char *text;                     /* what the hosts' strings point into */
+};
+
+/* --- building --- */
+
+static bool is_name(struct rota_str name)
+{
+    return name.size > 0 && name.size <= ROTA_ADDRESS_MAX;
+}
+
+static enum rota_code check_host(const struct rota_ring_host *host, struct rota_error *error)
+{
+    if (host->address.size == 0)
+        return rota_error_set(error, ROTA_ERR_INVALID, "ring: a host without an address");
+    if (!is_name(host->address))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "ring: address of %zu bytes, at most %d are allowed",
+                              host->address.size, ROTA_ADDRESS_MAX);
+    if (host->zone.size > ROTA_ADDRESS_MAX || host->identity.size > ROTA_ADDRESS_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "ring: host %.*s: zone or identity longer than %d bytes",
+                              ROTA_STR_ARGS(host->address), ROTA_ADDRESS_MAX);
+    if (host->weight != 0 && (host->weight < ROTA_WEIGHT_MIN || host->weight > ROTA_WEIGHT_MAX))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "ring: host %.*s: weight %u/1000 is outside %d/1000 .. %d",
+                              ROTA_STR_ARGS(host->address), host->weight, ROTA_WEIGHT_MIN,
+                              ROTA_WEIGHT_MAX / ROTA_WEIGHT_ONE);
+    return ROTA_OK;
+}
+
+static uint32_t points_of(uint32_t points_per_host, uint32_t weight)
+{
+    uint64_t points = ((uint64_t)points_per_host * weight + ROTA_WEIGHT_ONE / 2) / ROTA_WEIGHT_ONE;
+    return points ? (uint32_t)points : 1;
+}
+
+static int compare_hosts(const void *a, const void *b)
+{
+    return rota_str_compare(((const struct rota_ring_host *)a)->address,
+                            ((const struct rota_ring_host *)b)->address);
+}
+
+static struct rota_str keep(char **text, struct rota_str str)
+{
+    if (str.size == 0)
+        return (struct rota_str){"", 0};
+    memcpy(*text, str.data, str.size);
+    *text += str.size;
+    return rota_str_of(*text - str.size, str.size);
+}
+
+/* Number the zones in the order in which the hosts name them. */
+static enum rota_code number_zones(struct rota_ring *ring, struct rota_error *error)
+{
+    enum rota_code code = ROTA_ERR_NO_MEMORY;
+    struct rota_map numbers; /* zone -> its entry in zone_sizes */
+    rota_map_init(&numbers, 0);
+
+    ring->zone_sizes = calloc(ROTA_RING_ZONES_MAX, sizeof *ring->zone_sizes);
+    if (!ring->zone_sizes)
+        goto end;
+    for (uint32_t i = 0; i < ring->n_hosts; i++) {
+        struct host *host = &ring->hosts[i];
+        uint32_t *size = rota_map_get(&numbers, host->zone);
+        if (!size) {
+            if (ring->n_zones == ROTA_RING_ZONES_MAX) {
+                code = rota_error_set(error, ROTA_ERR_LIMIT, "ring: more than %d zones",
+                                      ROTA_RING_ZONES_MAX);
+                goto end;
+            }
+            size = &ring->zone_sizes[ring->n_zones++];
+            if (!rota_map_put(&numbers, host->zone, size))
+                goto end;
+        }
+        host->zone_number = (uint32_t)(size - ring->zone_sizes);
+        ++*size;
+    }
+    code = ROTA_OK;
+end:
+    rota_map_deinit(&numbers);
+    return code;
+}
+
+/* Copy `hosts`, which are checked, sorted and distinct, into a new ring. */
+static enum rota_code take_hosts(struct rota_ring *ring, const struct rota_ring_host *hosts,
+                                 size_t n_hosts, struct rota_error *error)
+{
+    size_t text_size = 1;
+    uint64_t n_points = 0;
+
+    for (size_t i = 0; i < n_hosts; i++) {
+        uint32_t weight = hosts[i].weight ? hosts[i].weight : ROTA_WEIGHT_ONE;
+        text_size += hosts[i].address.size + hosts[i].zone.size + hosts[i].identity.size;
+        n_points += points_of(ring->points_per_host, weight);
+    }
+    if (n_points > ROTA_RING_TOTAL_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "ring: %llu points, at most %d are allowed",
+                              (unsigned long long)n_points, ROTA_RING_TOTAL_MAX);
+
+    ring->n_points = (uint32_t)n_points;
+    ring->n_hosts = (uint32_t)n_hosts;
+    ring->text = malloc(text_size);
+    ring->hosts = calloc(n_hosts + 1, sizeof *ring->hosts);
+    ring->points = malloc((n_points + 1) * sizeof *ring->points);
+    if (!ring->text || !ring->hosts || !ring->points)
+        return ROTA_ERR_NO_MEMORY;
+
+    char *text = ring->text;
+    for (size_t i = 0; i < n_hosts; i++) {
+        struct host *host = &ring->hosts[i];
+        host->address = keep(&text, hosts[i].address);
+        host->zone = keep(&text, hosts[i].zone);
+        host->identity = keep(&text, hosts[i].identity);
+        host->weight = hosts[i].weight ? hosts[i].weight : ROTA_WEIGHT_ONE;
+        ring->total_weight += host->weight;
+    }
+    return number_zones(ring, error);
+}
+
+/* Write `number` at `end` in decimal; returns the end behind it. */
+static char *write_decimal(char *end, uint32_t number)
+{
+    char digits[10];
+    int n = 0;
+    do
+        digits[n++] = (char)('0' + number % 10);
+    while (number /= 10);
+    while (n > 0)
+        *end++ = digits[--n];
+    return end;
+}
+
+/* The points of one host, by index, not yet sorted; returns how many. */
+static uint32_t make_points(const struct rota_ring *ring, uint32_t number,
+                            struct rota_ring_point *points)
+{
+    const struct host *host = &ring->hosts[number];
+    uint32_t n = points_of(ring->points_per_host, host->weight);
+    char text[ROTA_ADDRESS_MAX + 16];
+    char *end = text;
+    bool is_own = host->identity.size == 0 || rota_str_is_equal(host->identity, host->address);
+    struct rota_str name = is_own ? host->address : host->identity;
+
+    memcpy(end, name.data, name.size);
+    end += name.size;
+    if (!is_own)
+        *end++ = '#';
+    for (uint32_t i = 0; i < n; i++) {
+        char *stop = write_decimal(end, i);
+        points[i].hash = rota_hash_farm32(rota_str_of(text, (size_t)(stop - text)));
+        points[i].host = number;
+    }
+    return n;
+}
+
+/* Sort by hash, keeping the order of equal ones (radix, three passes); points
+ * that came in host order are then in order of (hash, host). `spare` has as
+ * much room as `points`; the result is in `points`. */
+static void sort_points(struct rota_ring_point *points, struct rota_ring_point *spare, size_t n)
+{
+    enum { BITS = 11, PLACES = 1 << BITS };
+    for (int shift = 0; shift < 32; shift += BITS) {
+        size_t counts[PLACES] = {0};
+        for (size_t i = 0; i < n; i++)
+            counts[points[i].hash >> shift & (PLACES - 1)]++;
+        size_t start = 0;
+        for (int i = 0; i < PLACES; i++) {
+            size_t count = counts[i];
+            counts[i] = start;
+            start += count;
+        }
+        for (size_t i = 0; i < n; i++)
+            spare[counts[points[i].hash >> shift & (PLACES - 1)]++] = points[i];
+        struct rota_ring_point *swap = points;
+        points = spare;
+        spare = swap;
+    }
+    memcpy(spare, points, n * sizeof *points); /* three passes end in the other array */
+}
+
+/* Close the circle and make the table over it. */
+static enum rota_code index_points(struct rota_ring *ring)
+{
+    uint32_t n = ring->n_points;
+    int bits = 1;
+    while (bits < 31 && (uint32_t)1 << bits < n)
+        bits++;
+    ring->shift = 32 - bits;
+    ring->points[n] =
+        (struct rota_ring_point){UINT32_MAX, n ? ring->points[0].host : ROTA_RING_NONE};
+
+    size_t n_places = ((size_t)1 << bits) + 1;
+    ring->starts = malloc(n_places * sizeof *ring->starts);
+    if (!ring->starts)
+        return ROTA_ERR_NO_MEMORY;
+    size_t place = 0;
+    for (uint32_t i = 0; i < n; i++)
+        while (place <= ring->points[i].hash >> ring->shift)
+            ring->starts[place++] = i;
+    while (place < n_places)
+        ring->starts[place++] = n;
+    return ROTA_OK;
+}
+
+static struct rota_ring *ring_begin(uint32_t points_per_host)
+{
+    struct rota_ring *ring = calloc(1, sizeof *ring);
+    if (ring) {
+        atomic_init(&ring->n_refs, 1);
+        ring->points_per_host = points_per_host;
+    }
+    return ring;
+}
+
+static enum rota_code fill(struct rota_ring *ring)
+{
+    struct rota_ring_point *spare = malloc((ring->n_points + 1) * sizeof *spare);
+    if (!spare)
+        return ROTA_ERR_NO_MEMORY;
+    size_t n = 0;
+    for (uint32_t i = 0; i < ring->n_hosts; i++)
+        n += make_points(ring, i, ring->points + n);
+    sort_points(ring->points, spare, n);
+    free(spare);
+    return index_points(ring);
+}
+
+/* A checked, sorted copy of `hosts`; refuses repeated addresses. */
+static enum rota_code sort_hosts(const struct rota_ring_host *hosts, size_t n,
+                                 struct rota_ring_host **sorted, struct rota_error *error)
+{
+    enum rota_code code;
+
+    if (n > ROTA_RING_HOSTS_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "ring: %zu hosts, at most %d are allowed", n,
+                              ROTA_RING_HOSTS_MAX);
+    struct rota_ring_host *copy = malloc((n + 1) * sizeof *copy);
+    if (!copy)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "ring: no memory for %zu hosts", n);
+    for (size_t i = 0; i < n; i++) {
+        if ((code = check_host(&hosts[i], error)))
+            goto fail;
+        copy[i] = hosts[i];
+    }
+    qsort(copy, n, sizeof *copy, compare_hosts);
+    for (size_t i = 1; i < n; i++) {
+        if (compare_hosts(&copy[i - 1], &copy[i]) == 0) {
+            code = rota_error_set(error, ROTA_ERR_INVALID, "ring: host %.*s is listed twice",
+                                  ROTA_STR_ARGS(copy[i].address));
+            goto fail;
+        }
+    }
+    *sorted = copy;
+    return ROTA_OK;
+
+fail:
+    free(copy);
+    return code;
+}
+
+enum rota_code rota_ring_new(const struct rota_ring_host *hosts, size_t n_hosts, uint32_t points,
+                             struct rota_ring **ring, struct rota_error *error)
+{
+    struct rota_ring_host *sorted = NULL;
+    struct rota_ring *made = NULL;
+    enum rota_code code;
+
+    if (points > ROTA_RING_POINTS_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "ring: %u points per host, at most %d are allowed", points,
+                              ROTA_RING_POINTS_MAX);
+    if ((code = sort_hosts(hosts, n_hosts, &sorted, error)))
+        return code;
+
+    rota_error_set(error, ROTA_ERR_NO_MEMORY, "ring: no memory for %zu hosts", n_hosts);
+    code = ROTA_ERR_NO_MEMORY;
+    if (!(made = ring_begin(points ? points : ROTA_RING_POINTS_DEFAULT)))
+        goto fail;
+    if ((code = take_hosts(made, sorted, n_hosts, error)))
+        goto fail;
+    if ((code = fill(made)))
+        goto fail;
+    free(sorted);
+    *ring = made;
+    return ROTA_OK;
+
+fail:
+    free(sorted);
+    rota_ring_unref(made);
+    return code;
+}
+
+/* What becomes of the hosts when a ring changes: the next list, and for each
+ * old host its new number, or ROTA_RING_NONE when it leaves. */
+struct change {
+    struct rota_ring_host *hosts;
+    size_t n_hosts;
+    uint32_t *new_numbers;
+    uint32_t *added_numbers; /* where the added ones, sorted, have come to stand */
+};
+
+static void change_deinit(struct change *change)
+{
+    free(change->hosts);
+    free(change->new_numbers);
+    free(change->added_numbers);
+}
+
+static enum rota_code plan_change(const struct rota_ring *ring, const struct rota_ring_host *added,
+                                  size_t n_added, const struct rota_str *removed, size_t n_removed,
+                                  struct change *change, struct rota_error *error)
+{
+    size_t n_old = ring->n_hosts;
+
+    change->hosts = calloc(n_old + n_added + 1, sizeof *change->hosts);
+    change->new_numbers = calloc(n_old + 1, sizeof *change->new_numbers);
+    change->added_numbers = calloc(n_added + 1, sizeof *change->added_numbers);
+    if (!change->hosts || !change->new_numbers || !change->added_numbers)
+        return ROTA_ERR_NO_MEMORY;
+
+    for (size_t i = 0; i < n_removed; i++) {
+        uint32_t number = rota_ring_find(ring, removed[i]);
+        if (number == ROTA_RING_NONE || change->new_numbers[number] == ROTA_RING_NONE)
+            return rota_error_set(error, ROTA_ERR_NOT_FOUND,
+                                  "ring: host %.*s is not there to be removed",
+                                  ROTA_STR_ARGS(removed[i]));
+        change->new_numbers[number] = ROTA_RING_NONE;
+    }
+
+    uint32_t old = 0;
+    size_t new = 0;
+    while (old < n_old || new < n_added) {
+        struct rota_ring_host next;
+        int order = old == n_old ? 1
+                    : new == n_added
+                        ? -1
+                        : rota_str_compare(ring->hosts[old].address, added[new].address);
+        if (order <= 0 && change->new_numbers[old] == ROTA_RING_NONE) {
+            old++;
+            continue;
+        }
+        if (order == 0)
+            return rota_error_set(error, ROTA_ERR_INVALID, "ring: host %.*s is there already",
+                                  ROTA_STR_ARGS(added[new].address));
+        if (order < 0) {
+            next = rota_ring_host(ring, old);
+            change->new_numbers[old++] = (uint32_t)change->n_hosts;
+        } else {
+            next = added[new];
+            change->added_numbers[new ++] = (uint32_t)change->n_hosts;
+        }
+        change->hosts[change->n_hosts++] = next;
+    }
+    if (change->n_hosts > ROTA_RING_HOSTS_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "ring: %zu hosts, at most %d are allowed",
+                              change->n_hosts, ROTA_RING_HOSTS_MAX);
+    return ROTA_OK;
+}
+
+/* Fill `ring` with the points of `old` under their new numbers and, merged
+ * among them, those of the added hosts. */
+static enum rota_code merge_points(struct rota_ring *ring, const struct rota_ring *old,
+                                   const struct change *change, size_t n_added)
+{
+    size_t n_new = 0;
+    for (size_t i = 0; i < n_added; i++)
+        n_new += points_of(ring->points_per_host, ring->hosts[change->added_numbers[i]].weight);
+
+    struct rota_ring_point *fresh = malloc(2 * (n_new + 1) * sizeof *fresh);
+    if (!fresh)
+        return ROTA_ERR_NO_MEMORY;
+    n_new = 0;
+    for (size_t i = 0; i < n_added; i++)
+        n_new += make_points(ring, change->added_numbers[i], fresh + n_new);
+    sort_points(fresh, fresh + n_new, n_new);
+
+    struct rota_ring_point *out = ring->points;
+    size_t next = 0;
+    for (uint32_t i = 0; i < old->n_points; i++) {
+        struct rota_ring_point point = {old->points[i].hash,
+                                        change->new_numbers[old->points[i].host]};
+        if (point.host == ROTA_RING_NONE)
+            continue;
+        while (next < n_new && (fresh[next].hash < point.hash ||
+                                (fresh[next].hash == point.hash && fresh[next].host < point.host)))
+            *out++ = fresh[next++];
+        *out++ = point;
+    }
+    while (next < n_new)
+        *out++ = fresh[next++];
+    free(fresh);
+    return index_points(ring);
+}
+
+enum rota_code rota_ring_with(const struct rota_ring *ring, const struct rota_ring_host *added,
+                              size_t n_added, const struct rota_str *removed, size_t n_removed,
+                              struct rota_ring **next, struct rota_error *error)
+{
+    struct rota_ring_host *sorted = NULL;
+    struct rota_ring *made = NULL;
+    struct change change = {0};
+    enum rota_code code;
+
+    if ((code = sort_hosts(added, n_added, &sorted, error)))
+        return code;
+    rota_error_set(error, ROTA_ERR_NO_MEMORY, "ring: no memory for a change of %u hosts",
+                   ring->n_hosts);
+    if ((code = plan_change(ring, sorted, n_added, removed, n_removed, &change, error)))
+        goto fail;
+    code = ROTA_ERR_NO_MEMORY;
+    if (!(made = ring_begin(ring->points_per_host)))
+        goto fail;
+    if ((code = take_hosts(made, change.hosts, change.n_hosts, error)))
+        goto fail;
+    if ((code = merge_points(made, ring, &change, n_added)))
+        goto fail;
+    *next = made;
+    made = NULL;
+
+fail:
+    free(sorted);
+    change_deinit(&change);
+    rota_ring_unref(made);
+    return code;
+}
+
+struct rota_ring *rota_ring_ref(struct rota_ring *ring)
+{
+    atomic_fetch_add_explicit(&ring->n_refs, 1, memory_order_relaxed);
+    return ring;
+}
+
+void rota_ring_unref(struct rota_ring *ring)
+{
+    if (!ring || atomic_fetch_sub_explicit(&ring->n_refs, 1, memory_order_acq_rel) > 1)
+        return;
+    free(ring->starts);
+    free(ring->points);
+    free(ring->hosts);
+    free(ring->zone_sizes);
+    free(ring->text);
+    free(ring);
+}
+
+/* --- questions --- */
+
+size_t rota_ring_size(const struct rota_ring *ring)
+{
+    return ring->n_hosts;
+}
+
+size_t rota_ring_n_points(const struct rota_ring *ring)
+{
+    return ring->n_points;
+}
+
+size_t rota_ring_n_zones(const struct rota_ring *ring)
+{
+    return ring->n_zones;
+}
+
+uint32_t rota_ring_points_per_host(const struct rota_ring *ring)
+{
+    return ring->points_per_host;
+}
+
+struct rota_ring_host rota_ring_host(const struct rota_ring *ring, uint32_t host)
+{
+    const struct host *h = &ring->hosts[host];
+    return (struct rota_ring_host){
+        .address = h->address, .zone = h->zone, .weight = h->weight, .identity = h->identity};
+}
+
+uint32_t rota_ring_find(const struct rota_ring *ring, struct rota_str address)
+{
+    uint32_t from = 0, to = ring->n_hosts;
+    while (from < to) {
+        uint32_t middle = from + (to - from) / 2;
+        int order = rota_str_compare(ring->hosts[middle].address, address);
+        if (order == 0)
+            return middle;
+        if (order < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return ROTA_RING_NONE;
+}
+
+const struct rota_ring_point *rota_ring_points(const struct rota_ring *ring)
+{
+    return ring->points;
+}
+
+uint64_t rota_ring_total_weight(const struct rota_ring *ring)
+{
+    return ring->total_weight;
+}
+
+uint32_t rota_ring_hash(struct rota_str key)
+{
+    return rota_hash_farm32(key);
+}
+
+static inline size_t seek(const struct rota_ring *ring, uint32_t hash)
+{
+    const struct rota_ring_point *points = ring->points;
+    uint32_t place = hash >> ring->shift;
+    uint32_t from = ring->starts[place], to = ring->starts[place + 1];
+
+    /* Only hosts chosen to collide make a place hold many points. */
+    while (__builtin_expect(to - from > 16, 0)) {
+        uint32_t middle = from + (to - from) / 2;
+        if (points[middle].hash < hash)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    while (points[from].hash < hash)
+        from++;
+    return from;
+}
+
+size_t rota_ring_seek(const struct rota_ring *ring, uint32_t hash)
+{
+    return seek(ring, hash);
+}
+
+uint32_t rota_ring_lookup_hash(const struct rota_ring *ring, uint32_t hash)
+{
+    return ring->points[seek(ring, hash)].host;
+}
+
+uint32_t rota_ring_lookup(const struct rota_ring *ring, struct rota_str key)
+{
+    return rota_ring_lookup_hash(ring, rota_hash_farm32(key));
+}
+
+void rota_ring_lookup_batch(const struct rota_ring *ring, const struct rota_str *keys, size_t n,
+                            uint32_t *hosts)
+{
+    enum { GROUP = 16 };
+    uint32_t hashes[GROUP], starts[GROUP];
+
+    for (size_t first = 0; first < n; first += GROUP) {
+        size_t size = n - first < GROUP ? n - first : GROUP;
+        for (size_t i = 0; i < size; i++) {
+            hashes[i] = rota_hash_farm32(keys[first + i]);
+            __builtin_prefetch(&ring->starts[hashes[i] >> ring->shift]);
+        }
+        for (size_t i = 0; i < size; i++) {
+            starts[i] = ring->starts[hashes[i] >> ring->shift];
+            __builtin_prefetch(&ring->points[starts[i]]);
+        }
+        for (size_t i = 0; i < size; i++)
+            hosts[first + i] = rota_ring_lookup_hash(ring, hashes[i]);
+    }
+}
+
+/* --- several hosts of one key --- */
+
+/* Which hosts were met: a scan of the answer while that is short, else a bit
+ * for every host. */
+struct seen {
+    uint64_t bits[(ROTA_RING_HOSTS_MAX + 64) / 64];
+};
+
+static void seen_init(struct seen *seen, uint32_t n_hosts)
+{
+    memset(seen->bits, 0, (n_hosts / 64 + 1) * sizeof *seen->bits);
+}
+
+/* True the first time. */
+static bool seen_add(struct seen *seen, uint32_t host)
+{
+    uint64_t bit = (uint64_t)1 << host % 64;
+    if (seen->bits[host / 64] & bit)
+        return false;
+    seen->bits[host / 64] |= bit;
+    return true;
+}
+
+static bool is_among(uint32_t host, const uint32_t *hosts, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (hosts[i] == host)
+            return true;
+    return false;
+}
+
+static void walk_few(const struct rota_ring *ring, size_t at, size_t n, uint32_t *hosts)
+{
+    for (size_t found = 0; found < n; at++) {
+        if (at >= ring->n_points)
+            at = 0;
+        uint32_t host = ring->points[at].host;
+        if (!is_among(host, hosts, found))
+            hosts[found++] = host;
+    }
+}
+
+static void walk_many(const struct rota_ring *ring, size_t at, size_t n, uint32_t *hosts)
+{
+    struct seen seen;
+    seen_init(&seen, ring->n_hosts);
+    for (size_t found = 0; found < n; at++) {
+        if (at >= ring->n_points)
+            at = 0;
+        uint32_t host = ring->points[at].host;
+        if (seen_add(&seen, host))
+            hosts[found++] = host;
+    }
+}
+
+/* Round after round from the same start, each taking one new host of every zone
+ * that has one left. A round knows beforehand how many it will find, so it
+ * never searches for what is not there. */
+static void walk_zones(const struct rota_ring *ring, size_t start, size_t n, uint32_t *hosts)
+{
+    struct seen seen;
+    uint32_t used[ROTA_RING_ZONES_MAX];
+    seen_init(&seen, ring->n_hosts);
+    memset(used, 0, ring->n_zones * sizeof *used);
+
+    size_t found = 0;
+    for (uint32_t round = 0; found < n; round++) {
+        size_t left = 0;
+        for (uint32_t zone = 0; zone < ring->n_zones; zone++)
+            left += ring->zone_sizes[zone] > round;
+        for (size_t at = start; left > 0 && found < n; at++) {
+            if (at >= ring->n_points)
+                at = 0;
+            uint32_t host = ring->points[at].host;
+            uint32_t zone = ring->hosts[host].zone_number;
+            if (used[zone] == round && seen_add(&seen, host)) {
+                used[zone]++;
+                hosts[found++] = host;
+                left--;
+            }
+        }
+    }
+}
+
+size_t rota_ring_lookup_n_hash(const struct rota_ring *ring, uint32_t hash, size_t n,
+                               uint32_t *hosts)
+{
+    enum { FEW = 16 };
+    if (n > ring->n_hosts)
+        n = ring->n_hosts;
+    if (n == 0)
+        return 0;
+
+    size_t at = seek(ring, hash);
+    if (ring->n_zones > 1 && n > 1)
+        walk_zones(ring, at, n, hosts);
+    else if (n <= FEW)
+        walk_few(ring, at, n, hosts);
+    else
+        walk_many(ring, at, n, hosts);
+    return n;
+}
+
+size_t rota_ring_lookup_n(const struct rota_ring *ring, struct rota_str key, size_t n,
+                          uint32_t *hosts)
+{
+    return rota_ring_lookup_n_hash(ring, rota_hash_farm32(key), n, hosts);
+}
+
+/* --- digests --- */
+
+static uint32_t digest(struct rota_buffer *text)
+{
+    uint32_t hash = text->failed ? 0 : rota_hash_farm32(rota_buffer_str(text));
+    rota_buffer_deinit(text);
+    return hash;
+}
+
+static int compare_strs(const void *a, const void *b)
+{
+    return rota_str_compare(*(const struct rota_str *)a, *(const struct rota_str *)b);
+}
+
+uint32_t rota_ring_hosts_checksum(const struct rota_ring *ring)
+{
+    struct rota_buffer text = {0};
+    struct rota_str *names = calloc(ring->n_hosts + 1, sizeof *names);
+    if (!names || ring->n_hosts == 0) {
+        free(names);
+        return 0;
+    }
+    for (uint32_t i = 0; i < ring->n_hosts; i++) {
+        const struct host *host = &ring->hosts[i];
+        names[i] = host->identity.size ? host->identity : host->address;
+    }
+    qsort(names, ring->n_hosts, sizeof *names, compare_strs);
+    for (uint32_t i = 0; i < ring->n_hosts; i++) {
+        if (i > 0 && rota_str_is_equal(names[i], names[i - 1]))
+            continue;
+        if (i > 0)
+            rota_buffer_append_char(&text, ';');
+        rota_buffer_append_str(&text, names[i]);
+    }
+    free(names);
+    return digest(&text);
+}
+
+uint32_t rota_ring_points_checksum(const struct rota_ring *ring)
+{
+    struct rota_buffer text = {0};
+    if (ring->n_points == 0)
+        return 0;
+    for (uint32_t i = 0; i < ring->n_points; i++) {
+        char number[11];
+        char *end = write_decimal(number, ring->points[i].hash);
+        *end++ = '-';
+        rota_buffer_append(&text, number, (size_t)(end - number));
+        rota_buffer_append_str(&text, ring->hosts[ring->points[i].host].address);
+        rota_buffer_append_char(&text, ';');
+    }
+    return digest(&text);
+}

@@ -1,0 +1,21 @@
+/* The inside of a ring, for the modules that walk it: points in order of
+ * (hash, host), with one more at the end that leads back to the first. */
+#pragma once
+
+#include <rota/ring.h>
+
+struct rota_ring_point {
+    uint32_t hash;
+    uint32_t host;
+};
+
+/* All points, rota_ring_n_points() of them. Behind the last stands a copy of
+ * the first whose hash is above every other, so that a search ends there. */
+const struct rota_ring_point *rota_ring_points(const struct rota_ring *ring);
+
+/* The index of the first point at or after `hash`; the number of points when
+ * there is none (which is the copy of the first). The ring is not empty. */
+size_t rota_ring_seek(const struct rota_ring *ring, uint32_t hash);
+
+/* The weights of all hosts together, in thousandths. */
+uint64_t rota_ring_total_weight(const struct rota_ring *ring);

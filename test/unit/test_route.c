@@ -1,0 +1,139 @@
+#include <rota/route.h>
+
+#include "vectors.h"
+
+static struct rota_str server(const json_t *ring, const json_t *index)
+{
+    const json_t *servers = json_object_get(ring, "servers");
+    return rota_str(json_string_value(json_array_get(servers, (size_t)json_integer_value(index))));
+}
+
+static struct rota_ring *build(const json_t *description)
+{
+    const json_t *address;
+    size_t i, n = 0;
+    struct rota_ring_host hosts[256] = {0};
+    json_array_foreach (json_object_get(description, "servers"), i, address)
+        hosts[n++].address = rota_str(json_string_value(address));
+
+    struct rota_ring *ring;
+    uint32_t points = (uint32_t)vectors_int(description, "replica_points");
+    assert_int_equal(rota_ring_new(hosts, n, points, &ring, NULL), ROTA_OK);
+    return ring;
+}
+
+static struct rota_partition partition_of(const json_t *row)
+{
+    struct rota_partition partition = {
+        .namespace_id = vectors_str(row, "namespace_id"),
+        .queue = vectors_str(row, "queue"),
+        .type = (enum rota_task_type)vectors_int(row, "task_type"),
+    };
+    return partition;
+}
+
+static void check_key(const struct rota_partition *partition, uint32_t batch, struct rota_str text,
+                      int64_t index)
+{
+    struct rota_route_key key;
+    assert_int_equal(rota_partition_check(partition, NULL), ROTA_OK);
+    rota_partition_route_key(partition, batch, &key);
+    assert_true(rota_str_is_equal(rota_str_of(key.text, key.size), text));
+    assert_int_equal(key.index, index);
+}
+
+static void spread_routing_is_the_originals(void **state)
+{
+    json_t *root = vectors_load("spread.json");
+    const json_t *row;
+    size_t i, n_routes = 0;
+    (void)state;
+
+    json_array_foreach (json_object_get(root, "rows"), i, row) {
+        const json_t *description = vectors_ring(root, vectors_str(row, "ring"));
+        struct rota_ring *ring = build(description);
+        struct rota_spread spread = {.batch = (uint32_t)vectors_int(row, "batch_size")};
+        struct rota_partition partition = partition_of(row);
+        const json_t *keys = json_object_get(row, "keys");
+        size_t first = (size_t)vectors_int(row, "first_partition");
+        size_t n = first + json_array_size(keys);
+        uint32_t *all = test_malloc(n * sizeof *all);
+        rota_route_all(ring, &partition, spread, n, all);
+
+        for (size_t k = 0; k < json_array_size(keys); k++) {
+            partition.id = (int64_t)(first + k);
+            check_key(&partition, spread.batch,
+                      rota_str(json_string_value(json_array_get(keys, k))),
+                      json_integer_value(json_array_get(json_object_get(row, "indexes"), k)));
+            uint32_t host = rota_route(ring, &partition, spread);
+            assert_true(rota_str_is_equal(
+                rota_ring_host(ring, host).address,
+                server(description, json_array_get(json_object_get(row, "owners"), k))));
+            assert_int_equal(host, all[first + k]);
+            n_routes++;
+        }
+        test_free(all);
+        rota_ring_unref(ring);
+    }
+    assert_true(n_routes >= 15 * 20);
+    json_decref(root);
+}
+
+static void sticky_and_worker_commands_ignore_the_batch(void **state)
+{
+    json_t *root = vectors_load("spread.json");
+    const json_t *row;
+    size_t i;
+    (void)state;
+
+    json_array_foreach (json_object_get(root, "other_kinds"), i, row) {
+        const json_t *description = vectors_ring(root, vectors_str(row, "ring"));
+        struct rota_ring *ring = build(description);
+        struct rota_spread spread = {.batch = (uint32_t)vectors_int(row, "batch_size")};
+        struct rota_partition partition = partition_of(row);
+        bool is_sticky = rota_str_is_equal(vectors_str(row, "kind"), rota_str("sticky"));
+        partition.kind = is_sticky ? ROTA_PARTITION_STICKY : ROTA_PARTITION_WORKER_COMMANDS;
+        if (is_sticky)
+            partition.sticky_name = vectors_str(row, "sticky_name");
+
+        check_key(&partition, spread.batch, vectors_str(row, "key"), vectors_int(row, "index"));
+        for (int mode = ROTA_SPREAD_LOOKUP; mode <= ROTA_SPREAD_SLOTS; mode++) {
+            spread.mode = (enum rota_spread_mode)mode;
+            assert_true(rota_str_is_equal(
+                rota_ring_host(ring, rota_route(ring, &partition, spread)).address,
+                server(description, json_object_get(row, "owner"))));
+        }
+        rota_ring_unref(ring);
+    }
+    assert_true(i >= 30);
+    json_decref(root);
+}
+
+static void nobody_owns_anything_on_an_empty_ring(void **state)
+{
+    struct rota_partition partition = {.queue = rota_str("q")};
+    struct rota_ring *ring;
+    uint32_t all[20];
+    (void)state;
+    assert_int_equal(rota_ring_new(NULL, 0, 0, &ring, NULL), ROTA_OK);
+    for (int mode = ROTA_SPREAD_LOOKUP; mode <= ROTA_SPREAD_SLOTS; mode++) {
+        for (uint32_t batch = 0; batch <= 8; batch += 8) {
+            struct rota_spread spread = {(enum rota_spread_mode)mode, batch};
+            assert_int_equal(rota_route(ring, &partition, spread), ROTA_RING_NONE);
+            rota_route_all(ring, &partition, spread, 20, all);
+            for (int i = 0; i < 20; i++)
+                assert_int_equal(all[i], ROTA_RING_NONE);
+        }
+    }
+    rota_ring_unref(ring);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(spread_routing_is_the_originals),
+        cmocka_unit_test(sticky_and_worker_commands_ignore_the_batch),
+        cmocka_unit_test(nobody_owns_anything_on_an_empty_ring),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
