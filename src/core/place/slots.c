@@ -62,13 +62,20 @@ static void sift_down(struct match *match, uint32_t index)
 
 static void throw_probes(struct match *match)
 {
+    uint32_t n_points = (uint32_t)rota_ring_n_points(match->ring);
     match->heap_size = 0;
-    for (uint32_t probe = 0; probe < match->batch * PROBES; probe++) {
-        if (match->hosts[probe / PROBES] != ROTA_RING_NONE)
+    for (uint32_t slot = 0; slot < match->batch; slot++) {
+        uint32_t places[PROBES], first = slot * PROBES;
+        if (match->hosts[slot] != ROTA_RING_NONE)
             continue;
-        size_t at = rota_ring_seek(match->ring, probe_place(match->hash, probe));
-        match->at[probe] = at < rota_ring_n_points(match->ring) ? (uint32_t)at : 0;
-        match->heap[match->heap_size++] = pair(match, probe);
+        for (uint32_t i = 0; i < PROBES; i++)
+            places[i] = probe_place(match->hash, first + i);
+        rota_ring_seek_many(match->ring, places, PROBES, match->at + first);
+        for (uint32_t i = 0; i < PROBES; i++) {
+            if (match->at[first + i] == n_points)
+                match->at[first + i] = 0;
+            match->heap[match->heap_size++] = pair(match, first + i);
+        }
     }
     for (uint32_t i = match->heap_size / 2; i-- > 0;)
         sift_down(match, i);
