@@ -20,8 +20,12 @@ struct match {
     uint32_t n_taken_places;
     uint32_t taken[2 * ROTA_BATCH_MAX];
 
-    uint32_t at[ROTA_BATCH_MAX * PROBES];   /* the point that a probe looks at */
-    uint64_t heap[ROTA_BATCH_MAX * PROBES]; /* distance << 32 | probe, the smallest first */
+    /* Of each probe the point it looks at, and how far that is:
+     * distance << 32 | probe, so that the smallest is the nearest. */
+    uint32_t at[ROTA_BATCH_MAX * PROBES];
+    uint64_t pairs[ROTA_BATCH_MAX * PROBES];
+
+    uint64_t heap[ROTA_BATCH_MAX]; /* the nearest pair of each open slot, smallest first */
     uint32_t heap_size;
 };
 
@@ -37,10 +41,19 @@ static uint32_t probe_place(uint32_t hash, uint32_t probe)
     return h ^ h >> 16;
 }
 
-static uint64_t pair(const struct match *match, uint32_t probe)
+static void look(struct match *match, uint32_t probe)
 {
     uint32_t point = rota_ring_points(match->ring)[match->at[probe]].hash;
-    return (uint64_t)(point - probe_place(match->hash, probe)) << 32 | probe;
+    match->pairs[probe] = (uint64_t)(point - probe_place(match->hash, probe)) << 32 | probe;
+}
+
+static uint64_t nearest(const struct match *match, uint32_t slot)
+{
+    const uint64_t *pairs = match->pairs + slot * PROBES;
+    uint64_t least = pairs[0];
+    for (int i = 1; i < PROBES; i++)
+        least = pairs[i] < least ? pairs[i] : least;
+    return least;
 }
 
 static void sift_down(struct match *match, uint32_t index)
@@ -74,8 +87,9 @@ static void throw_probes(struct match *match)
         for (uint32_t i = 0; i < PROBES; i++) {
             if (match->at[first + i] == n_points)
                 match->at[first + i] = 0;
-            match->heap[match->heap_size++] = pair(match, first + i);
+            look(match, first + i);
         }
+        match->heap[match->heap_size++] = nearest(match, slot);
     }
     for (uint32_t i = match->heap_size / 2; i-- > 0;)
         sift_down(match, i);
@@ -134,9 +148,7 @@ static void play_round(struct match *match, uint32_t round, uint32_t wanted)
         uint32_t slot = probe / PROBES;
         uint32_t host = points[match->at[probe]].host;
 
-        if (match->hosts[slot] != ROTA_RING_NONE) {
-            match->heap[0] = match->heap[--match->heap_size];
-        } else if (take(match, host, round)) {
+        if (take(match, host, round)) {
             match->hosts[slot] = host;
             match->n_matched++;
             match->n_free--;
@@ -146,7 +158,8 @@ static void play_round(struct match *match, uint32_t round, uint32_t wanted)
         } else {
             if (++match->at[probe] == n_points)
                 match->at[probe] = 0;
-            match->heap[0] = pair(match, probe);
+            look(match, probe);
+            match->heap[0] = nearest(match, slot);
         }
         sift_down(match, 0);
     }
