@@ -75,7 +75,7 @@ static void movement_of_queue(const struct rota_ring *before, const struct rota_
 
 /* One host joins `n_hosts`; averaged over queues of one batch each. A host that
  * leaves is the same the other way round. */
-static struct movement movement_measure(struct rota_spread spread, uint32_t n_hosts, int n_queues)
+static inline struct movement movement_measure(struct rota_spread spread, uint32_t n_hosts, int n_queues)
 {
     struct movement sum = {.is_distinct = true};
     double total = (double)n_queues * spread.batch;
