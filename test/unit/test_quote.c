@@ -23,7 +23,7 @@ static void what_could_do_harm_is_escaped(void **state)
     assert_quoted(rota_str("a\"b\\c"), "\"a\\\"b\\\\c\"");
     assert_quoted(rota_str("\n\r\t"), "\"\\n\\r\\t\"");
     assert_quoted(rota_str_of("\0\33\177", 3), "\"\\u0000\\u001b\\u007f\"");
-    assert_quoted(rota_str("\u009b\u2028\u202e\u2066"), "\"\\u009b\\u2028\\u202e\\u2066\"");
+    assert_quoted(rota_str("\xc2\x9b\u2028\u202e\u2066"), "\"\\u009b\\u2028\\u202e\\u2066\"");
 }
 
 static void bytes_that_are_no_text_are_replaced(void **state)
@@ -47,7 +47,7 @@ static void long_text_is_cut_between_characters(void **state)
         memset(long_text, 'x', size);
         rota_quote(rota_str_of(long_text, size), text);
         assert_true(strlen(text) < sizeof text);
-        assert_int_equal(strlen(text) == size + 2, !strstr(text, "..."));
+        assert_true(strstr(text, "...") ? size > 80 : strlen(text) == size + 2);
         memset(long_text, '\xff', size);
         rota_quote(rota_str_of(long_text, size), text);
         assert_true(strlen(text) < sizeof text);
