@@ -403,8 +403,10 @@ static void fewer_read_than_write_partitions_are_refused(void **state)
             "[[override]]\nnamespace='n'\nmatching.numTaskqueueWritePartitions = 8\n"
             "[[override]]\nqueue='q'\nmatching.numTaskqueueReadPartitions = 5\n",
             7,
-            "queues named \"q\" of namespace \"n\" would have 5 read partitions (line 7) but 8 "
-            "write partitions (line 4)");
+            "place.toml:7: queues named \"q\" of namespace \"n\" would have 5 read partitions "
+            "(line 7) but 8 write partitions (line 4)");
+    refused("[[override]]\ntype='nexus'\nmatching.numTaskqueueReadPartitions = 1", 3,
+            "3: nexus queues would have 1 read partitions (line 3)");
 }
 
 static void what_no_queue_sees_is_not_refused(void **state)
