@@ -294,8 +294,8 @@ static void a_value_out_of_bounds_is_refused(void **state)
             "out of bounds: it takes an integer from 1 to 16777216");
     refused("matching.numTaskqueueReadPartitions = 16777217", 1, "out of bounds");
     refused("matching.numTaskqueueReadPartitions = -9223372036854775808", 1, "out of bounds");
-    refused("matching.spreadRoutingBatchSize = 1025", 1, "from 0 to 1024");
-    refused("matching.spreadRoutingBatchSize = {old=-1, new=8, start=1, end=2}", 1, "from 0 to");
+    refused("matching.spreadRoutingBatchSize = 4000", 1, "takes an integer from 0 to ");
+    refused("matching.spreadRoutingBatchSize = {old=-1, new=8, start=1, end=2}", 1, "from 0 to ");
     refused("matching.forwarderMaxChildrenPerNode = 0", 1, "out of bounds");
     refused("system.ringpopReplicaPoints = 10001", 1, "from 1 to 10000");
     refused("matching.alignMembershipChange = '2h'", 1, "out of bounds");
