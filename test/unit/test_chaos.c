@@ -24,7 +24,7 @@ struct line {
 struct world {
     struct rota_sim *sim;
     struct rota_sim_chaos chaos;
-    bool is_noted;
+    bool is_noted, is_cut;
     size_t n_kinds[KINDS], n_late_faults;
     ROTA_VECTOR(struct line) lines;
 };
@@ -65,6 +65,10 @@ static void on_trace(void *data, const struct rota_sim_event *event)
     struct line line = {.event = *event, .hash = rota_sim_trace_hash(world->sim)};
     line.event.bytes.data = NULL; /* was borrowed; its bytes are in the hash */
     world->n_kinds[event->kind]++;
+    if (event->kind == ROTA_SIM_SPLIT || event->kind == ROTA_SIM_BLOCKED)
+        world->is_cut = true;
+    if (event->kind == ROTA_SIM_HEALED)
+        world->is_cut = false;
     world->n_late_faults += event->at > QUIET_AT && event->kind < ROTA_SIM_LOST;
     assert_true(rota_vector_push(&world->lines, line));
 }
@@ -177,6 +181,7 @@ static void every_fault_strikes_and_then_all_is_quiet(void **state)
             assert_true(rota_sim_is_up(world.sim, i) && !rota_sim_is_paused(world.sim, i));
             assert_true(wrong > -11 * ROTA_SEC / 10 && wrong < 11 * ROTA_SEC / 10);
         }
+        assert_false(world.is_cut);
         assert_int_equal(rota_sim_life(world.sim, 0), 1); /* not in the range */
         assert_true(rota_sim_run(world.sim, END_AT));
         assert_int_equal(world.n_late_faults, 0);

@@ -354,16 +354,18 @@ static void exponential_spans_have_their_mean_and_tail(void **state)
     enum { N = 100000 };
     struct rota_random random;
     double sum = 0;
-    size_t above_median = 0, above_4 = 0;
+    size_t above_6_10 = 0, above_median = 0, above_4 = 0;
     (void)state;
     rota_random_init(&random, 5);
     for (int i = 0; i < N; i++) {
         rota_time span = rota_sim_exponential(&random, 1000000);
         sum += (double)span;
+        above_6_10 += span > 600000;
         above_median += span > 693147;
         above_4 += span > 4000000;
     }
     assert_true(sum / N > 990000 && sum / N < 1010000);
+    assert_true(above_6_10 > N * 0.543 && above_6_10 < N * 0.555); /* e^-0.6 = 0.5488 */
     assert_true(above_median > N * 0.493 && above_median < N * 0.507);
     assert_true(above_4 > N * 0.0170 && above_4 < N * 0.0197); /* e^-4 = 0.0183 */
     assert_int_equal(rota_sim_exponential(&random, 0), 0);
