@@ -101,9 +101,9 @@ struct rota_sim_link {
 };
 
 enum rota_sim_kind {
-    ROTA_SIM_STARTED,  /* number: which life of the node, from 1 */
-    ROTA_SIM_CRASHED,  /* number: the life that ended */
-    ROTA_SIM_PAUSED,   /* */
+    ROTA_SIM_STARTED, /* number: which life of the node, from 1 */
+    ROTA_SIM_CRASHED, /* number: the life that ended */
+    ROTA_SIM_PAUSED,
     ROTA_SIM_RESUMED,  /* number: how many events had come meanwhile */
     ROTA_SIM_JUMPED,   /* number: by how much, of the wall clock, as an int64_t */
     ROTA_SIM_DRIFTED,  /* number: ppm, as an int64_t */

@@ -169,7 +169,7 @@ static void every_fault_strikes_and_then_all_is_quiet(void **state)
 {
     static struct world world;
     (void)state;
-    for (uint64_t seed = 1; seed <= 20; seed++) {
+    for (uint64_t seed = 1; seed <= 10; seed++) {
         begin(&world, seed, true);
         assert_true(rota_sim_run(world.sim, QUIET_AT));
         for (int kind = 0; kind < KINDS; kind++)
