@@ -114,8 +114,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(file_is_read_whole),          TEST(larger_file_than_allowed_is_refused),
-        TEST(missing_file_is_not_found),   TEST(what_is_no_file_is_refused_at_once),
+        TEST(file_is_read_whole),        TEST(larger_file_than_allowed_is_refused),
+        TEST(missing_file_is_not_found), TEST(what_is_no_file_is_refused_at_once),
         TEST(failed_read_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
