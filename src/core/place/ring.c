@@ -302,6 +302,14 @@ static enum rota_code fill(struct rota_ring *ring)
     return ROTA_OK;
 }
 
+/* Give the one failure that helpers leave without words its sentence. */
+static enum rota_code say_no_memory(enum rota_code code, size_t n_hosts, struct rota_error *error)
+{
+    if (code == ROTA_ERR_NO_MEMORY)
+        rota_error_set(error, code, "ring: no memory for %zu hosts", n_hosts);
+    return code;
+}
+
 /* A checked, sorted copy of `hosts`; refuses repeated addresses. */
 static enum rota_code sort_hosts(const struct rota_ring_host *hosts, size_t n,
                                  struct rota_ring_host **sorted, struct rota_error *error)
@@ -313,7 +321,7 @@ static enum rota_code sort_hosts(const struct rota_ring_host *hosts, size_t n,
                               ROTA_RING_HOSTS_MAX);
     struct rota_ring_host *copy = malloc((n + 1) * sizeof *copy);
     if (!copy)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "ring: no memory for %zu hosts", n);
+        return say_no_memory(ROTA_ERR_NO_MEMORY, n, error);
     for (size_t i = 0; i < n; i++) {
         if ((code = check_host(&hosts[i], error)))
             goto fail;
@@ -349,7 +357,6 @@ enum rota_code rota_ring_new(const struct rota_ring_host *hosts, size_t n_hosts,
     if ((code = sort_hosts(hosts, n_hosts, &sorted, error)))
         return code;
 
-    rota_error_set(error, ROTA_ERR_NO_MEMORY, "ring: no memory for %zu hosts", n_hosts);
     code = ROTA_ERR_NO_MEMORY;
     if (!(made = ring_begin(points ? points : ROTA_RING_POINTS_DEFAULT)))
         goto fail;
@@ -364,7 +371,7 @@ enum rota_code rota_ring_new(const struct rota_ring_host *hosts, size_t n_hosts,
 fail:
     free(sorted);
     rota_ring_unref(made);
-    return code;
+    return say_no_memory(code, n_hosts, error);
 }
 
 /* What becomes of the hosts when a ring changes: the next list, and for each
@@ -510,8 +517,6 @@ enum rota_code rota_ring_with(const struct rota_ring *ring, const struct rota_ri
 
     if ((code = sort_hosts(added, n_added, &sorted, error)))
         return code;
-    rota_error_set(error, ROTA_ERR_NO_MEMORY, "ring: no memory for a change of %u hosts",
-                   ring->n_hosts);
     if ((code = plan_change(ring, sorted, n_added, removed, n_removed, &change, error)))
         goto fail;
     code = ROTA_ERR_NO_MEMORY;
@@ -528,7 +533,7 @@ fail:
     free(sorted);
     change_deinit(&change);
     rota_ring_unref(made);
-    return code;
+    return say_no_memory(code, ring->n_hosts + n_added, error);
 }
 
 struct rota_ring *rota_ring_ref(struct rota_ring *ring)
