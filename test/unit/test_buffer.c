@@ -1,7 +1,7 @@
 #include "base/buffer.h"
 
-#include "base/random.h"
 #include "vectors.h"
+#include <rota/random.h>
 
 #include <stdio.h>
 

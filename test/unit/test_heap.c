@@ -1,7 +1,7 @@
 #include "base/heap.h"
 
-#include "base/random.h"
 #include "vectors.h"
+#include <rota/random.h>
 
 enum { NODES = 100 };
 

@@ -1,8 +1,8 @@
 #include "base/map.h"
 
 #include "base/hash.h"
-#include "base/random.h"
 #include "vectors.h"
+#include <rota/random.h>
 
 #include <stdio.h>
 

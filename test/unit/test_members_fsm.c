@@ -1,7 +1,7 @@
 #include "core/place/members_fsm.h"
 
-#include "base/random.h"
 #include "core/place/ring_points.h"
+#include <rota/random.h>
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 #include <rota/ring.h>
 
-#include "base/random.h"
 #include "core/place/ring_points.h"
 #include "vectors.h"
+#include <rota/random.h>
 
 #include <stdio.h>
 
