@@ -565,24 +565,28 @@ uint32_t rota_ring_lookup(const struct rota_ring *ring, struct rota_str key)
     return rota_ring_lookup_hash(ring, rota_hash_farm32(key));
 }
 
+void rota_ring_lookup_hashes(const struct rota_ring *ring, const uint32_t *hashes, size_t n,
+                             uint32_t *hosts)
+{
+    for (size_t i = 0; i < n; i++)
+        __builtin_prefetch(&ring->starts[hashes[i] >> ring->shift]);
+    for (size_t i = 0; i < n; i++)
+        __builtin_prefetch(&ring->points[ring->starts[hashes[i] >> ring->shift]]);
+    for (size_t i = 0; i < n; i++)
+        hosts[i] = rota_ring_lookup_hash(ring, hashes[i]);
+}
+
 void rota_ring_lookup_batch(const struct rota_ring *ring, const struct rota_str *keys, size_t n,
                             uint32_t *hosts)
 {
     enum { GROUP = 16 };
-    uint32_t hashes[GROUP], starts[GROUP];
+    uint32_t hashes[GROUP];
 
     for (size_t first = 0; first < n; first += GROUP) {
         size_t size = n - first < GROUP ? n - first : GROUP;
-        for (size_t i = 0; i < size; i++) {
-            hashes[i] = rota_hash_farm32(keys[first + i]);
-            __builtin_prefetch(&ring->starts[hashes[i] >> ring->shift]);
-        }
-        for (size_t i = 0; i < size; i++) {
-            starts[i] = ring->starts[hashes[i] >> ring->shift];
-            __builtin_prefetch(&ring->points[starts[i]]);
-        }
         for (size_t i = 0; i < size; i++)
-            hosts[first + i] = rota_ring_lookup_hash(ring, hashes[i]);
+            hashes[i] = rota_hash_farm32(keys[first + i]);
+        rota_ring_lookup_hashes(ring, hashes, size, hosts + first);
     }
 }
 

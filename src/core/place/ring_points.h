@@ -17,5 +17,9 @@ const struct rota_ring_point *rota_ring_points(const struct rota_ring *ring);
  * there is none (which is the copy of the first). The ring is not empty. */
 size_t rota_ring_seek(const struct rota_ring *ring, uint32_t hash);
 
+/* The owners of many hashes at once. The ring is not empty. */
+void rota_ring_lookup_hashes(const struct rota_ring *ring, const uint32_t *hashes, size_t n,
+                             uint32_t *hosts);
+
 /* The weights of all hosts together, in thousandths. */
 uint64_t rota_ring_total_weight(const struct rota_ring *ring);
