@@ -288,12 +288,14 @@ enum rota_code rota_span_parse(struct rota_str text, rota_time *span)
     return ROTA_OK;
 }
 
-/* Write one number with its unit at `end`; returns the end behind it. */
-static char *format_part(char *end, uint64_t part, uint64_t unit, const char *name)
+/* Append one number with its unit to a text of `size` bytes; returns its new size. */
+static size_t format_part(char text[ROTA_TIME_TEXT_MAX], size_t size, uint64_t part, uint64_t unit,
+                          const char *name)
 {
     char fraction[FRACTION_DIGITS + 2];
     format_fraction(fraction, part % unit, unit);
-    return end + sprintf(end, "%llu%s%s", (unsigned long long)(part / unit), fraction, name);
+    return size + (size_t)snprintf(text + size, ROTA_TIME_TEXT_MAX - size, "%llu%s%s",
+                                   (unsigned long long)(part / unit), fraction, name);
 }
 
 /* Days to seconds one after the other, with the fraction at the seconds; what
@@ -302,24 +304,24 @@ char *rota_span_format(rota_time span, char text[ROTA_TIME_TEXT_MAX])
 {
     static const struct unit whole[] = {{"d", ROTA_DAY}, {"h", ROTA_HOUR}, {"m", ROTA_MIN}};
     uint64_t left = span < 0 ? -(uint64_t)span : (uint64_t)span;
-    char *end = text;
     bool is_short = left > 0 && left < ROTA_SEC;
+    size_t size = 0;
 
     if (span < 0)
-        *end++ = '-';
+        text[size++] = '-';
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++) {
         uint64_t unit = (uint64_t)whole[i].span;
         if (left >= unit)
-            end = format_part(end, left - left % unit, unit, whole[i].name);
+            size = format_part(text, size, left - left % unit, unit, whole[i].name);
         left %= unit;
     }
     if (is_short && left < ROTA_USEC)
-        format_part(end, left, ROTA_NSEC, "ns");
+        format_part(text, size, left, ROTA_NSEC, "ns");
     else if (is_short && left < ROTA_MSEC)
-        format_part(end, left, ROTA_USEC, "us");
+        format_part(text, size, left, ROTA_USEC, "us");
     else if (is_short)
-        format_part(end, left, ROTA_MSEC, "ms");
+        format_part(text, size, left, ROTA_MSEC, "ms");
     else if (left > 0 || span == 0)
-        format_part(end, left, ROTA_SEC, "s");
+        format_part(text, size, left, ROTA_SEC, "s");
     return text;
 }

@@ -1,0 +1,161 @@
+#include "base/json.h"
+
+#include "base/decimal.h"
+#include "base/quote.h"
+
+#include <assert.h>
+#include <math.h>
+
+static uint64_t bit(const struct rota_json *json)
+{
+    return (uint64_t)1 << (json->depth - 1);
+}
+
+/* Whatever comes now is an item of what is open: part it from the last one. */
+static void part(struct rota_json *json)
+{
+    if (json->depth == 0)
+        return;
+    if (json->has_items & bit(json))
+        rota_buffer_append_char(json->buffer, ',');
+    json->has_items |= bit(json);
+}
+
+static void begin_value(struct rota_json *json)
+{
+    bool is_member = json->depth > 0 && (json->is_object & bit(json));
+    assert(is_member == json->has_key);
+    if (!is_member)
+        part(json);
+    json->has_key = false;
+}
+
+static void begin(struct rota_json *json, bool is_object)
+{
+    assert(json->depth < ROTA_JSON_DEPTH_MAX);
+    begin_value(json);
+    json->depth++;
+    json->has_items &= ~bit(json);
+    json->is_object &= ~bit(json);
+    if (is_object)
+        json->is_object |= bit(json);
+    rota_buffer_append_char(json->buffer, is_object ? '{' : '[');
+}
+
+static void end(struct rota_json *json, bool is_object)
+{
+    assert(json->depth > 0 && !json->has_key);
+    assert(is_object == ((json->is_object & bit(json)) != 0));
+    json->depth--;
+    rota_buffer_append_char(json->buffer, is_object ? '}' : ']');
+}
+
+void rota_json_begin_object(struct rota_json *json)
+{
+    begin(json, true);
+}
+
+void rota_json_end_object(struct rota_json *json)
+{
+    end(json, true);
+}
+
+void rota_json_begin_array(struct rota_json *json)
+{
+    begin(json, false);
+}
+
+void rota_json_end_array(struct rota_json *json)
+{
+    end(json, false);
+}
+
+/* Most texts are plain, and those are copied in one piece. */
+static size_t plain_size(struct rota_str text)
+{
+    size_t size = 0;
+    while (size < text.size && text.data[size] >= 0x20 && text.data[size] < 0x7f &&
+           text.data[size] != '"' && text.data[size] != '\\')
+        size++;
+    return size;
+}
+
+static void append_quoted(struct rota_buffer *buffer, struct rota_str text)
+{
+    rota_buffer_append_char(buffer, '"');
+    while (text.size > 0) {
+        char piece[ROTA_QUOTE_PIECE_MAX];
+        size_t size = plain_size(text);
+        if (size > 0) {
+            rota_buffer_append(buffer, text.data, size);
+            text = rota_str_of(text.data + size, text.size - size);
+        } else {
+            size = rota_quote_next(&text, piece);
+            rota_buffer_append(buffer, piece, size);
+        }
+    }
+    rota_buffer_append_char(buffer, '"');
+}
+
+void rota_json_key(struct rota_json *json, const char *key)
+{
+    rota_json_key_str(json, rota_str(key));
+}
+
+void rota_json_key_str(struct rota_json *json, struct rota_str key)
+{
+    assert(json->depth > 0 && (json->is_object & bit(json)) && !json->has_key);
+    part(json);
+    append_quoted(json->buffer, key);
+    rota_buffer_append_char(json->buffer, ':');
+    json->has_key = true;
+}
+
+void rota_json_string(struct rota_json *json, struct rota_str value)
+{
+    begin_value(json);
+    append_quoted(json->buffer, value);
+}
+
+void rota_json_text(struct rota_json *json, const char *value)
+{
+    if (value)
+        rota_json_string(json, rota_str(value));
+    else
+        rota_json_null(json);
+}
+
+void rota_json_int(struct rota_json *json, int64_t value)
+{
+    begin_value(json);
+    rota_buffer_print(json->buffer, "%lld", (long long)value);
+}
+
+void rota_json_uint(struct rota_json *json, uint64_t value)
+{
+    begin_value(json);
+    rota_buffer_print(json->buffer, "%llu", (unsigned long long)value);
+}
+
+void rota_json_bool(struct rota_json *json, bool value)
+{
+    begin_value(json);
+    rota_buffer_append_text(json->buffer, value ? "true" : "false");
+}
+
+void rota_json_null(struct rota_json *json)
+{
+    begin_value(json);
+    rota_buffer_append_text(json->buffer, "null");
+}
+
+void rota_json_double(struct rota_json *json, double value)
+{
+    char text[ROTA_DECIMAL_TEXT_MAX];
+    if (!isfinite(value)) {
+        rota_json_null(json);
+        return;
+    }
+    begin_value(json);
+    rota_buffer_append_text(json->buffer, rota_decimal_format(value, text));
+}

@@ -1,0 +1,23 @@
+/* Did you mean ...? The name nearest to a word that is none.
+ *
+ *     struct rota_spell spell = {.word = word};
+ *     for (each name) rota_spell_offer(&spell, name);
+ *     if (spell.best) ... did you mean spell.best? ...
+ *
+ * A slip is a letter too much, too few, wrong, or swapped with its neighbour;
+ * a name is near when less than half of its letters would be slips, and there are
+ * no more than ROTA_SPELL_SLIPS_MAX. */
+#pragma once
+
+#include <rota/str.h>
+
+enum { ROTA_SPELL_SLIPS_MAX = 3, ROTA_SPELL_WORD_MAX = 40 };
+
+struct rota_spell {
+    struct rota_str word;
+    const char *best; /* NULL: none is near; else one of those offered */
+    size_t slips;     /* between the word and `best` */
+};
+
+/* Offer one more name; the first of the nearest stays. Kept. */
+void rota_spell_offer(struct rota_spell *spell, const char *name);

@@ -1,0 +1,54 @@
+#include "base/spell.h"
+
+#include "vectors.h"
+
+static const char *nearest(const char *word)
+{
+    static const char *const names[] = {"store", "start", "batch", "json", "at"};
+    struct rota_spell spell = {.word = rota_str(word)};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        rota_spell_offer(&spell, names[i]);
+    return spell.best ? spell.best : "none";
+}
+
+static void a_slip_leads_to_the_name(void **state)
+{
+    (void)state;
+    assert_string_equal(nearest("store"), "store");
+    assert_string_equal(nearest("stor"), "store");
+    assert_string_equal(nearest("sstore"), "store");
+    assert_string_equal(nearest("stoer"), "store");
+    assert_string_equal(nearest("bacth"), "batch");
+    assert_string_equal(nearest("jsno"), "json");
+    assert_string_equal(nearest("stars"), "start");
+}
+
+static void a_far_word_leads_nowhere(void **state)
+{
+    (void)state;
+    assert_string_equal(nearest(""), "none");
+    assert_string_equal(nearest("it"), "none");
+    assert_string_equal(nearest("frobnicate"), "none");
+    assert_string_equal(nearest("storestorestorestorestorestorestorestorestore"), "none");
+}
+
+static void a_swap_is_one_slip(void **state)
+{
+    struct rota_spell spell = {.word = rota_str("ab12")};
+    (void)state;
+    rota_spell_offer(&spell, "ba12");
+    assert_int_equal(spell.slips, 1);
+    spell = (struct rota_spell){.word = rota_str("partition")};
+    rota_spell_offer(&spell, "aprtitoin");
+    assert_int_equal(spell.slips, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_slip_leads_to_the_name),
+        cmocka_unit_test(a_far_word_leads_nowhere),
+        cmocka_unit_test(a_swap_is_one_slip),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
