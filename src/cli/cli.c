@@ -1,14 +1,14 @@
 #include "cli/cli.h"
 
 #include "base/quote.h"
-#include "base/vector.h"
 #include "cli/terminal.h"
+#include "io/clock.h"
+#include "io/file.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* Print a sentence so that it stays one: what would break the line or drive
  * the terminal, from a file's name for instance, is shown as an escape. */
@@ -105,11 +105,19 @@ int rota_cli_finish(int exit_code)
 
 rota_time rota_cli_now(rota_time at)
 {
-    struct timespec now;
-    if (at != ROTA_TIME_MIN)
-        return at;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (rota_time)now.tv_sec * ROTA_SEC + now.tv_nsec;
+    return at == ROTA_TIME_MIN ? rota_clock_wall() : at;
+}
+
+enum rota_code rota_cli_read_hosts(const char *path, struct rota_hosts *hosts,
+                                   struct rota_error *error)
+{
+    struct rota_buffer content;
+    enum rota_code code = rota_file_read(path, ROTA_HOSTS_TEXT_MAX, &content, error);
+    if (code)
+        return code;
+    code = rota_hosts_parse(rota_buffer_str(&content), path, hosts, error);
+    rota_buffer_deinit(&content);
+    return code;
 }
 
 enum rota_code rota_cli_build_ring(const char *path, const struct rota_host *hosts, size_t n_hosts,

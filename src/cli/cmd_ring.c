@@ -77,16 +77,15 @@ static void answer_text(const struct lookup_run *run, struct rota_str key, const
 static void answer_json(struct lookup_run *run, struct rota_str key, const uint32_t *owners,
                         size_t n)
 {
-    struct rota_json json;
+    struct rota_json json = {.buffer = &run->line};
     rota_buffer_clear(&run->line);
-    rota_json_init(&json, &run->line);
     rota_json_begin_object(&json);
     rota_json_key(&json, "key");
-    rota_json_str(&json, key);
+    rota_json_string(&json, key);
     rota_json_key(&json, "hosts");
     rota_json_begin_array(&json);
     for (size_t i = 0; i < n; i++)
-        rota_json_str(&json, rota_ring_host(run->ring, owners[i]).address);
+        rota_json_string(&json, rota_ring_host(run->ring, owners[i]).address);
     rota_json_end_array(&json);
     rota_json_end_object(&json);
     rota_buffer_append_char(&run->line, '\n');

@@ -1,9 +1,10 @@
 #include "cli/terminal.h"
 
+#include "io/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 static bool is_utf8_locale(void)
@@ -81,24 +82,18 @@ void rota_terminal_bar(const struct rota_terminal *terminal, enum rota_color col
         putchar(' ');
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 void rota_progress_step(struct rota_progress *progress, uint64_t done, uint64_t total)
 {
-    enum { QUIET_MS = 500, REDRAW_MS = 100, WIDTH = 40 };
-    int64_t now = now_ms();
+    enum { WIDTH = 40 };
+    const rota_time quiet = 500 * ROTA_MSEC, redraw = 100 * ROTA_MSEC;
+    rota_time now = rota_clock_mono();
 
-    if (progress->started_ms == 0)
-        progress->started_ms = now;
-    if (now - progress->started_ms < QUIET_MS || now - progress->drawn_ms < REDRAW_MS ||
-        total == 0 || !isatty(STDERR_FILENO))
+    if (progress->started_at == 0)
+        progress->started_at = now;
+    if (now - progress->started_at < quiet || now - progress->drawn_at < redraw || total == 0 ||
+        !isatty(STDERR_FILENO))
         return;
-    progress->drawn_ms = now;
+    progress->drawn_at = now;
     progress->is_drawn = true;
     int filled = (int)((double)done / (double)total * WIDTH);
     fprintf(stderr, "\r%s [", progress->what);

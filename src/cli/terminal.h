@@ -5,6 +5,7 @@
  * comes out plain. */
 #pragma once
 
+#include <rota/time.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -39,7 +40,7 @@ void rota_terminal_bar(const struct rota_terminal *terminal, enum rota_color col
  * terminal, from half a second on. Starts zeroed; `end` wipes it out. */
 struct rota_progress {
     const char *what;
-    int64_t started_ms, drawn_ms;
+    rota_time started_at, drawn_at;
     bool is_drawn;
 };
 

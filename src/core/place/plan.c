@@ -360,6 +360,12 @@ const struct rota_plan_host *rota_plan_hosts(const struct rota_plan *plan, size_
     return plan->hosts;
 }
 
+/* Without the last digits: the shares of many hosts do not add up to the bit. */
+static double tidy(double number)
+{
+    return number < 1e12 ? (double)(uint64_t)(number * 1e6 + 0.5) / 1e6 : number;
+}
+
 const struct rota_plan_result *rota_plan_result(struct rota_plan *plan)
 {
     struct rota_plan_result *result = &plan->result;
@@ -391,11 +397,9 @@ const struct rota_plan_result *rota_plan_result(struct rota_plan *plan)
     spread_end(&result->zones_before);
     spread_end(&result->zones_after);
 
-    /* The shares of many hosts do not add up to 1 to the last bit. */
-    double gained = plan->gained_share < 1e-9 ? 0 : plan->gained_share;
-    double minimum = gained * (double)(result->stays + result->moved);
+    double minimum = plan->gained_share * (double)(result->stays + result->moved);
     double unhoused = (double)plan->unhoused;
-    result->minimum = minimum > unhoused ? minimum : unhoused;
+    result->minimum = tidy(minimum > unhoused ? minimum : unhoused);
     result->hosts = plan->hosts;
     result->zones = plan->zones;
     result->buckets = plan->buckets;
