@@ -1,5 +1,7 @@
 #include "wire/hosts_file.h"
 
+#include "base/quote.h"
+#include "base/spell.h"
 #include "base/vector.h"
 
 #include <stdarg.h>
@@ -35,11 +37,6 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-static bool is_continuation(char c)
-{
-    return ((unsigned char)c & 0xc0) == 0x80;
-}
-
 /* The size of the UTF-8 character that `text` starts with, 0 when it is none:
  * cut off, longer than need be, a surrogate, or beyond the last one. */
 static size_t utf8_size(struct rota_str text)
@@ -54,7 +51,7 @@ static size_t utf8_size(struct rota_str text)
 
     uint32_t point = lead & (0x7fu >> size);
     for (size_t i = 1; i < size; i++) {
-        if (!is_continuation(text.data[i]))
+        if (((unsigned char)text.data[i] & 0xc0) != 0x80)
             return 0;
         point = point << 6 | ((unsigned char)text.data[i] & 0x3f);
     }
@@ -62,8 +59,7 @@ static size_t utf8_size(struct rota_str text)
     return point < smallest[size] || is_surrogate || point > 0x10ffff ? 0 : size;
 }
 
-/* Only a line of well-formed, visible text gets any further, so messages may
- * quote it. */
+/* Only a line of well-formed text without control characters gets any further. */
 static enum rota_code check_line(const struct reader *reader, struct rota_str line)
 {
     if (line.size > ROTA_HOSTS_LINE_MAX)
@@ -83,18 +79,6 @@ static enum rota_code check_line(const struct reader *reader, struct rota_str li
                           at + 1, c);
     }
     return ROTA_OK;
-}
-
-/* As much of `text` as a message should quote, in whole characters. */
-static struct rota_str clip(struct rota_str text)
-{
-    enum { QUOTED_MAX = 80 };
-    if (text.size > QUOTED_MAX) {
-        text.size = QUOTED_MAX;
-        while (is_continuation(text.data[text.size]))
-            text.size--;
-    }
-    return text;
 }
 
 /* --- attributes --- */
@@ -133,12 +117,13 @@ static bool parse_weight(struct rota_str text, uint32_t *weight)
 static enum rota_code read_weight(const struct reader *reader, struct rota_str value,
                                   struct rota_host *host)
 {
+    char quoted[ROTA_QUOTE_MAX];
     if (parse_weight(value, &host->weight))
         return ROTA_OK;
     return refuse(reader, ROTA_ERR_INVALID,
-                  "weight \"%.*s\" is not a decimal number from 0.01 to 1000 with at most three "
+                  "weight %s is not a decimal number from 0.01 to 1000 with at most three "
                   "digits behind the point",
-                  ROTA_STR_ARGS(clip(value)));
+                  rota_quote(value, quoted));
 }
 
 static enum rota_code read_zone(const struct reader *reader, struct rota_str value,
@@ -157,14 +142,15 @@ static enum rota_code read_zone(const struct reader *reader, struct rota_str val
 static enum rota_code read_moment(const struct reader *reader, const char *name,
                                   struct rota_str value, rota_time *moment)
 {
+    char quoted[ROTA_QUOTE_MAX];
     rota_time parsed;
     if (rota_time_parse(value, &parsed))
         return refuse(reader, ROTA_ERR_INVALID,
-                      "%s \"%.*s\" is not a time like 2026-01-31T12:00:00Z or unix seconds", name,
-                      ROTA_STR_ARGS(clip(value)));
+                      "%s %s is not a time like 2026-01-31T12:00:00Z or unix seconds", name,
+                      rota_quote(value, quoted));
     if (parsed <= 0)
-        return refuse(reader, ROTA_ERR_INVALID, "%s \"%.*s\" is not after 1970", name,
-                      ROTA_STR_ARGS(clip(value)));
+        return refuse(reader, ROTA_ERR_INVALID, "%s %s is not after 1970", name,
+                      rota_quote(value, quoted));
     *moment = parsed;
     return ROTA_OK;
 }
@@ -184,11 +170,12 @@ static enum rota_code read_stop_at(const struct reader *reader, struct rota_str 
 static enum rota_code read_draining(const struct reader *reader, struct rota_str value,
                                     struct rota_host *host)
 {
+    char quoted[ROTA_QUOTE_MAX];
     host->is_draining = rota_str_is_equal(value, rota_str("true"));
     if (host->is_draining || rota_str_is_equal(value, rota_str("false")))
         return ROTA_OK;
-    return refuse(reader, ROTA_ERR_INVALID, "draining \"%.*s\" is neither true nor false",
-                  ROTA_STR_ARGS(clip(value)));
+    return refuse(reader, ROTA_ERR_INVALID, "draining %s is neither true nor false",
+                  rota_quote(value, quoted));
 }
 
 static const struct attribute {
@@ -212,46 +199,17 @@ static size_t find_attribute(struct rota_str name)
     return i;
 }
 
-/* How many letters must be put in, taken out or replaced to get from one name
- * to the other. */
-static size_t distance(struct rota_str a, struct rota_str b)
-{
-    enum { NAME_MAX_SIZE = 16 };
-    size_t row[NAME_MAX_SIZE + 1];
-    if (a.size > NAME_MAX_SIZE || b.size > NAME_MAX_SIZE)
-        return NAME_MAX_SIZE;
-    for (size_t j = 0; j <= b.size; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= a.size; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= b.size; j++) {
-            size_t best = diagonal + (a.data[i - 1] != b.data[j - 1]);
-            diagonal = row[j];
-            if (best > row[j] + 1)
-                best = row[j] + 1;
-            if (best > row[j - 1] + 1)
-                best = row[j - 1] + 1;
-            row[j] = best;
-        }
-    }
-    return row[b.size];
-}
-
 static enum rota_code refuse_attribute(const struct reader *reader, struct rota_str name)
 {
-    const char *nearest = NULL;
-    size_t least = 3; /* two slips still suggest what was meant */
-    for (size_t i = 0; i < ATTRIBUTES; i++) {
-        size_t slips = distance(name, rota_str(attributes[i].name));
-        if (slips < least) {
-            least = slips;
-            nearest = attributes[i].name;
-        }
-    }
-    return refuse(reader, ROTA_ERR_INVALID, "unknown attribute \"%.*s\"%s%s%s",
-                  ROTA_STR_ARGS(clip(name)), nearest ? "; did you mean " : "",
-                  nearest ? nearest : "", nearest ? "?" : "");
+    struct rota_spell spell = {.word = name};
+    char quoted[ROTA_QUOTE_MAX];
+    for (size_t i = 0; i < ATTRIBUTES; i++)
+        rota_spell_offer(&spell, attributes[i].name);
+    rota_quote(name, quoted);
+    if (spell.best)
+        return refuse(reader, ROTA_ERR_INVALID, "unknown attribute %s, did you mean %s?", quoted,
+                      spell.best);
+    return refuse(reader, ROTA_ERR_INVALID, "unknown attribute %s", quoted);
 }
 
 /* "name=value" or "name"; `given` has a bit for each attribute met before. */
@@ -298,11 +256,12 @@ static struct rota_str take_word(struct rota_str *line)
 
 static enum rota_code check_address(const struct reader *reader, struct rota_str address)
 {
+    char quoted[ROTA_QUOTE_MAX];
     const char *equals = memchr(address.data, '=', address.size);
     size_t name_size = equals ? (size_t)(equals - address.data) : 0;
     if (equals && find_attribute(rota_str_of(address.data, name_size)) < ATTRIBUTES)
-        return refuse(reader, ROTA_ERR_INVALID, "no address before \"%.*s\"",
-                      ROTA_STR_ARGS(clip(address)));
+        return refuse(reader, ROTA_ERR_INVALID, "no address before %s",
+                      rota_quote(address, quoted));
     if (address.size > ROTA_ADDRESS_MAX)
         return refuse(reader, ROTA_ERR_INVALID, "an address of %zu bytes, at most %d are allowed",
                       address.size, ROTA_ADDRESS_MAX);
@@ -313,6 +272,7 @@ static enum rota_code check_address(const struct reader *reader, struct rota_str
 static enum rota_code read_line(const struct reader *reader, struct rota_str line,
                                 struct rota_host *host)
 {
+    char quoted[ROTA_QUOTE_MAX];
     enum rota_code code;
     unsigned given = 0;
 
@@ -328,8 +288,8 @@ static enum rota_code read_line(const struct reader *reader, struct rota_str lin
         if ((code = read_attribute(reader, word, &given, host)))
             return code;
     if (host->stop_at != 0 && host->stop_at <= host->start_at)
-        return refuse(reader, ROTA_ERR_INVALID, "stop_at of %.*s is not after its start_at",
-                      ROTA_STR_ARGS(host->address));
+        return refuse(reader, ROTA_ERR_INVALID, "stop_at of %s is not after its start_at",
+                      rota_quote(host->address, quoted));
     return ROTA_OK;
 }
 
@@ -364,6 +324,7 @@ static int compare_places(const void *a, const void *b)
 static enum rota_code check_distinct(struct reader *reader, struct place *places, size_t n)
 {
     const struct place *first = NULL, *second = NULL;
+    char quoted[ROTA_QUOTE_MAX];
     if (n > 0)
         qsort(places, n, sizeof *places, compare_places);
     for (size_t i = 1; i < n; i++) {
@@ -376,8 +337,8 @@ static enum rota_code check_distinct(struct reader *reader, struct place *places
     if (!second)
         return ROTA_OK;
     reader->line = second->line;
-    return refuse(reader, ROTA_ERR_INVALID, "host %.*s is already listed in line %zu",
-                  ROTA_STR_ARGS(second->address), first->line);
+    return refuse(reader, ROTA_ERR_INVALID, "host %s is already listed in line %zu",
+                  rota_quote(second->address, quoted), first->line);
 }
 
 static enum rota_code read_all(struct reader *reader, struct rota_str text,

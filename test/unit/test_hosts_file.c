@@ -140,9 +140,9 @@ static void weight_is_a_decimal_number(void **state)
 static void refusal_names_the_line_and_the_reason(void **state)
 {
     (void)state;
-    assert_refused("#\n\na:1 wieght=2", "hosts:3: unknown attribute \"wieght\"; did you mean "
+    assert_refused("#\n\na:1 wieght=2", "hosts:3: unknown attribute \"wieght\", did you mean "
                                         "weight?");
-    assert_refused("a:1 zones=x", "hosts:1: unknown attribute \"zones\"; did you mean zone?");
+    assert_refused("a:1 zones=x", "hosts:1: unknown attribute \"zones\", did you mean zone?");
     assert_refused("a:1 colour=red", "hosts:1: unknown attribute \"colour\"");
     assert_refused("a:1 =", "hosts:1: unknown attribute \"\"");
     assert_refused("a:1 weight=1 weight=1", "hosts:1: weight is given twice");
@@ -155,15 +155,16 @@ static void refusal_names_the_line_and_the_reason(void **state)
                                         "2026-01-31T12:00:00Z or unix seconds");
     assert_refused("a:1 stop_at=0", "hosts:1: stop_at \"0\" is not after 1970");
     assert_refused("a:1 start_at=-5", "hosts:1: start_at \"-5\" is not after 1970");
-    assert_refused("a:1 stop_at=5 start_at=5", "hosts:1: stop_at of a:1 is not after its start_at");
+    assert_refused("a:1 stop_at=5 start_at=5",
+                   "hosts:1: stop_at of \"a:1\" is not after its start_at");
 }
 
 static void host_listed_twice_is_refused_with_both_lines(void **state)
 {
     (void)state;
-    assert_refused("b:1\na:1\n\na:1 weight=2\nb:1\n", "hosts:4: host a:1 is already listed in "
+    assert_refused("b:1\na:1\n\na:1 weight=2\nb:1\n", "hosts:4: host \"a:1\" is already listed in "
                                                       "line 2");
-    assert_refused("a:1\nb:1\na:1\na:1\n", "hosts:3: host a:1 is already listed in line 1");
+    assert_refused("a:1\nb:1\na:1\na:1\n", "hosts:3: host \"a:1\" is already listed in line 1");
 }
 
 static void bytes_that_are_no_text_are_refused(void **state)

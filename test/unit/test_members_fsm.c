@@ -199,7 +199,7 @@ static void bad_snapshot_keeps_the_old_state(void **state)
     assert_int_equal(snapshot(0, 9, many, ROTA_MEMBERS_MAX + 1), ROTA_ERR_LIMIT);
     assert_non_null(strstr(error.text, "65536 hosts"));
     assert_int_equal(snapshot(0, 9, twice, 3), ROTA_ERR_INVALID);
-    assert_non_null(strstr(error.text, "a is listed twice"));
+    assert_non_null(strstr(error.text, "host \"a\" is listed twice"));
     for (int is_waiting = 0; is_waiting < 2; is_waiting++) {
         bad[1] = (struct rota_host){.address = rota_str("z"), .weight = 1};
         bad[1].is_draining = is_waiting; /* a host is checked before it is needed */

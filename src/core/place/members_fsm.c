@@ -1,5 +1,6 @@
 #include "core/place/members_fsm.h"
 
+#include "base/quote.h"
 #include "base/vector.h"
 
 #include <assert.h>
@@ -69,10 +70,11 @@ static enum rota_code list_of_hosts(const struct rota_host *hosts, size_t n,
     qsort(made.members, n, sizeof *made.members, compare_members);
     for (size_t i = 1; i < n; i++) {
         struct rota_str address = made.members[i].host.address;
+        char quoted[ROTA_QUOTE_MAX];
         if (!rota_str_is_equal(address, made.members[i - 1].host.address))
             continue;
-        rota_error_set(error, ROTA_ERR_INVALID, "members: host %.*s is listed twice",
-                       ROTA_STR_ARGS(address));
+        rota_error_set(error, ROTA_ERR_INVALID, "members: host %s is listed twice",
+                       rota_quote(address, quoted));
         list_deinit(&made);
         return ROTA_ERR_INVALID;
     }
