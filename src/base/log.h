@@ -1,0 +1,149 @@
+/* Log lines in logfmt: a fixed phrase to search for, and then facts.
+ *
+ *     rota_log(log, now, ROTA_LOG_INFO, "lease gained",
+ *              ROTA_LOG_FACT("name", name), ROTA_LOG_FACT("epoch", epoch));
+ *
+ *     ts=2026-01-31T12:00:00Z level=info msg="lease gained" name=jobs epoch=7
+ *
+ * Nothing here reads a clock or writes to anywhere: the time is an argument
+ * and lines go to a sink. A line is one line of printable UTF-8 whatever the
+ * facts hold, and is made without taking memory. */
+#pragma once
+
+#include <rota/error.h>
+#include <rota/str.h>
+#include <rota/time.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    ROTA_LOG_LINE_MAX = 4096, /* facts that do not fit are left out, and cut=true says so */
+    ROTA_LOG_VALUE_MAX = 512, /* longer texts are cut and end in dots */
+};
+
+/* `error` needs a person, `warn` may, `info` marks a change of state, `debug`
+ * follows every step. A level includes those before it. */
+enum rota_log_level {
+    ROTA_LOG_ERROR,
+    ROTA_LOG_WARN,
+    ROTA_LOG_INFO,
+    ROTA_LOG_DEBUG,
+};
+
+/* "error", "warn", "info", "debug", NULL: by level, and for an option's choices. */
+extern const char *const rota_log_level_names[];
+
+enum rota_code rota_log_level_parse(struct rota_str text, enum rota_log_level *level);
+
+struct rota_log {
+    enum rota_log_level level;                       /* what is more detailed is left out */
+    void (*write)(void *data, struct rota_str line); /* gets the line with its newline */
+    void *data;                                      /* kept */
+};
+
+/* A fact about what happened. Made by ROTA_LOG_FACT and its kin. */
+struct rota_log_fact {
+    const char *name; /* NULL: no fact at all */
+    enum {
+        ROTA_LOG_TYPE_STR,
+        ROTA_LOG_TYPE_INT,
+        ROTA_LOG_TYPE_UINT,
+        ROTA_LOG_TYPE_DOUBLE,
+        ROTA_LOG_TYPE_BOOL,
+        ROTA_LOG_TYPE_SPAN,
+        ROTA_LOG_TYPE_TIME,
+    } type;
+    union {
+        struct rota_str as_str;
+        int64_t as_int; /* spans and moments too */
+        uint64_t as_uint;
+        double as_double;
+        bool as_bool;
+    };
+};
+
+/* A fact from a text, a struct rota_str, a bool or any number: the compiler
+ * finds out which, and refuses anything else. */
+#define ROTA_LOG_FACT(name, value)                                                                 \
+    _Generic((value),                                                                              \
+        char *: rota_log_fact_text,                                                                \
+        const char *: rota_log_fact_text,                                                          \
+        struct rota_str: rota_log_fact_str,                                                        \
+        bool: rota_log_fact_bool,                                                                  \
+        short: rota_log_fact_int,                                                                  \
+        int: rota_log_fact_int,                                                                    \
+        long: rota_log_fact_int,                                                                   \
+        long long: rota_log_fact_int,                                                              \
+        unsigned char: rota_log_fact_uint,                                                         \
+        unsigned short: rota_log_fact_uint,                                                        \
+        unsigned int: rota_log_fact_uint,                                                          \
+        unsigned long: rota_log_fact_uint,                                                         \
+        unsigned long long: rota_log_fact_uint,                                                    \
+        double: rota_log_fact_double)((name), (value))
+
+/* A rota_time is a number to the compiler, so these two have to be named. */
+#define ROTA_LOG_SPAN(name, value)                                                                 \
+    ((struct rota_log_fact){(name), ROTA_LOG_TYPE_SPAN, {.as_int = (value)}})
+#define ROTA_LOG_TIME(name, value)                                                                 \
+    ((struct rota_log_fact){(name), ROTA_LOG_TYPE_TIME, {.as_int = (value)}})
+
+/* For a phrase that needs no facts. */
+#define ROTA_LOG_NO_FACTS ((struct rota_log_fact){0})
+
+static inline bool rota_log_is_on(const struct rota_log *log, enum rota_log_level level)
+{
+    return log && log->write && level <= log->level;
+}
+
+/* Log one line. `log` may be NULL. The facts are looked at only when the level
+ * is on. */
+#define rota_log(log, now, level, phrase, ...)                                                     \
+    do {                                                                                           \
+        if (rota_log_is_on((log), (level))) {                                                      \
+            const struct rota_log_fact facts_[] = {__VA_ARGS__};                                   \
+            rota_log_write((log), (now), (level), (phrase), facts_,                                \
+                           sizeof facts_ / sizeof facts_[0]);                                      \
+        }                                                                                          \
+    } while (0)
+
+/* What rota_log() calls; `now` is on the wall clock. */
+void rota_log_write(const struct rota_log *log, rota_time now, enum rota_log_level level,
+                    const char *phrase, const struct rota_log_fact *facts, size_t n_facts);
+
+/* Write a line, with its newline, into `line`; returns the part that is used. */
+struct rota_str rota_log_format(rota_time now, enum rota_log_level level, const char *phrase,
+                                const struct rota_log_fact *facts, size_t n_facts,
+                                char line[ROTA_LOG_LINE_MAX]);
+
+/* --- what ROTA_LOG_FACT chooses from --- */
+
+static inline struct rota_log_fact rota_log_fact_str(const char *name, struct rota_str value)
+{
+    return (struct rota_log_fact){name, ROTA_LOG_TYPE_STR, {.as_str = value}};
+}
+
+static inline struct rota_log_fact rota_log_fact_text(const char *name, const char *value)
+{
+    return rota_log_fact_str(name, rota_str(value ? value : ""));
+}
+
+static inline struct rota_log_fact rota_log_fact_bool(const char *name, bool value)
+{
+    return (struct rota_log_fact){name, ROTA_LOG_TYPE_BOOL, {.as_bool = value}};
+}
+
+static inline struct rota_log_fact rota_log_fact_int(const char *name, int64_t value)
+{
+    return (struct rota_log_fact){name, ROTA_LOG_TYPE_INT, {.as_int = value}};
+}
+
+static inline struct rota_log_fact rota_log_fact_uint(const char *name, uint64_t value)
+{
+    return (struct rota_log_fact){name, ROTA_LOG_TYPE_UINT, {.as_uint = value}};
+}
+
+static inline struct rota_log_fact rota_log_fact_double(const char *name, double value)
+{
+    return (struct rota_log_fact){name, ROTA_LOG_TYPE_DOUBLE, {.as_double = value}};
+}
