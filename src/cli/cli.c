@@ -63,8 +63,8 @@ bool rota_cli_parse(const struct rota_cli_command *command, int argc, char *cons
     struct rota_buffer help = {0};
     struct rota_error error;
 
-    switch (rota_command_parse(&command->command, argc, argv, result,
-                               arguments ? arguments : &none, &error)) {
+    switch (rota_command_parse(&command->command, argc, argv, result, arguments ? arguments : &none,
+                               &error)) {
     case ROTA_COMMAND_RUN:
         return true;
     case ROTA_COMMAND_HELP:
@@ -112,6 +112,8 @@ enum rota_code rota_cli_read_hosts(const char *path, struct rota_hosts *hosts,
                                    struct rota_error *error)
 {
     struct rota_buffer content;
+    if (!path[0])
+        return rota_error_set(error, ROTA_ERR_INVALID, "the name of the hosts file is empty");
     enum rota_code code = rota_file_read(path, ROTA_HOSTS_TEXT_MAX, &content, error);
     if (code)
         return code;

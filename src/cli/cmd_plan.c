@@ -39,8 +39,6 @@ static const struct rota_option OPTIONS[] = {
     {.name = "then-hosts",
      ROTA_OPTION_INTO(TEXT, struct plan, then_hosts),
      .value_name = "FILE",
-     .min = 1,
-     .max = INT64_MAX,
      .help = "the hosts there will be, instead of those of --hosts"},
     {.name = "add",
      ROTA_OPTION_INTO(LIST, struct plan, add),
@@ -202,8 +200,7 @@ static bool parse_weight(const char *text, uint32_t *weight)
     return true;
 }
 
-static enum rota_code set_weight(struct host_list *list, const char *text,
-                                 struct rota_error *error)
+static enum rota_code set_weight(struct host_list *list, const char *text, struct rota_error *error)
 {
     char quoted[ROTA_QUOTE_MAX];
     const char *equals = strrchr(text, '=');
@@ -262,8 +259,8 @@ static enum rota_code build_after(const struct plan *options, rota_time now,
         !(code = edit_all(&list, remove_zone, &options->remove_zone, error)) &&
         !(code = edit_all(&list, set_weight, &options->weight, error)) &&
         !(code = edit_all(&list, add_host, &options->add, error)))
-        code = rota_cli_build_ring(path, list.hosts.items, list.hosts.size, now, points, after,
-                                   error);
+        code =
+            rota_cli_build_ring(path, list.hosts.items, list.hosts.size, now, points, after, error);
     host_list_deinit(&list);
     return code;
 }
@@ -473,7 +470,9 @@ static int make_plan(const struct plan *options, struct rota_ring *before, struc
         .start = view.start,
         .end = view.end,
         .n_buckets = BUCKETS,
-        .on_move = !options->moves ? NULL : options->json ? on_json_move : on_text_move,
+        .on_move = !options->moves ? NULL
+                   : options->json ? on_json_move
+                                   : on_text_move,
         .data = &run,
     };
     if (rota_plan_new(&plan_options, &run.plan, &error))
@@ -563,16 +562,15 @@ const struct rota_cli_command rota_cmd_plan = {
                 "[{\"start\", \"end\", \"moves\"}], \"advice\" (a sentence or null).",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
-            .examples =
-                "# A heavy host joins zone b: who gives up what to it?\n"
-                "rota plan --hosts hosts --queues 100 --partitions 16 \\\n"
-                "    --add '10.0.0.9:7000 weight=2 zone=b'\n\n"
-                "# Zone a fails: does the rest bear it, with batches of 8 in slots?\n"
-                "rota plan --hosts hosts --queues 100 --partitions 16 \\\n"
-                "    --batch 8 --mode slots --remove-zone a\n\n"
-                "# Go to batches of 8 within an hour: what moves when?\n"
-                "rota plan --hosts hosts --queue orders --partitions 64 --batch-to 8 \\\n"
-                "    --start 2026-01-31T12:00:00Z --end 2026-01-31T13:00:00Z\n",
+            .examples = "# A heavy host joins zone b: who gives up what to it?\n"
+                        "rota plan --hosts hosts --queues 100 --partitions 16 \\\n"
+                        "    --add '10.0.0.9:7000 weight=2 zone=b'\n\n"
+                        "# Zone a fails: does the rest bear it, with batches of 8 in slots?\n"
+                        "rota plan --hosts hosts --queues 100 --partitions 16 \\\n"
+                        "    --batch 8 --mode slots --remove-zone a\n\n"
+                        "# Go to batches of 8 within an hour: what moves when?\n"
+                        "rota plan --hosts hosts --queue orders --partitions 64 --batch-to 8 \\\n"
+                        "    --start 2026-01-31T12:00:00Z --end 2026-01-31T13:00:00Z\n",
         },
     .run = run,
 };

@@ -30,8 +30,6 @@ static const struct rota_option LOOKUP_OPTIONS[] = {
     {.name = "hosts",
      ROTA_OPTION_INTO(TEXT, struct lookup, hosts),
      .value_name = "FILE",
-     .min = 1,
-     .max = INT64_MAX,
      .is_required = true,
      .help = "the hosts on the ring, one per line"},
     {.name = "count",

@@ -65,8 +65,7 @@ static int read_all(struct reader *reader)
         if (!hand_over(reader, got == 0) || got == 0)
             return ROTA_CLI_OK;
         if (reader->size > ROTA_LINES_SIZE_MAX)
-            return rota_cli_fail(ROTA_CLI_BAD,
-                                 "standard input: line %llu is longer than %d bytes",
+            return rota_cli_fail(ROTA_CLI_BAD, "standard input: line %llu is longer than %d bytes",
                                  reader->n_lines + 1, ROTA_LINES_SIZE_MAX);
     }
 }

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 static const struct rota_cli_command *const COMMANDS[] = {
-    &rota_cmd_ring_lookup,  &rota_cmd_ring_hash,    &rota_cmd_route,       &rota_cmd_gradual,
-    &rota_cmd_plan,         &rota_cmd_hosts_check,  &rota_cmd_hosts_watch, &rota_cmd_config_check,
-    &rota_cmd_config_show,  &rota_cmd_config_watch,
+    &rota_cmd_ring_lookup, &rota_cmd_ring_hash, &rota_cmd_route,
+    &rota_cmd_gradual,     &rota_cmd_plan,      &rota_cmd_hosts_check,
+
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 
@@ -35,8 +35,7 @@ static int match(const char *name, int n_words, char *const *words)
     int n = 0;
     while (*name) {
         size_t size = strcspn(name, " ");
-        if (n == n_words ||
-            !rota_str_is_equal(rota_str_of(name, size), rota_str(words[n])))
+        if (n == n_words || !rota_str_is_equal(rota_str_of(name, size), rota_str(words[n])))
             return 0;
         n++;
         name += size;

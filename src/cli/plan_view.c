@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 enum {
-    HOSTS_SHOWN = 16,  /* rows of the table of hosts; the rest is summed up */
-    BAR_MIN = 10,      /* columns */
+    HOSTS_SHOWN = 16, /* rows of the table of hosts; the rest is summed up */
+    BAR_MIN = 10,     /* columns */
     BAR_MAX = 40,
     NUMBERS_WIDTH = 4 * 9,
 };
@@ -20,8 +20,7 @@ static const char *color(const struct rota_terminal *terminal, enum rota_color w
 
 static void print_heading(const struct rota_terminal *terminal, const char *text)
 {
-    printf("\n%s%s%s\n", color(terminal, ROTA_COLOR_BOLD), text,
-           color(terminal, ROTA_COLOR_NONE));
+    printf("\n%s%s%s\n", color(terminal, ROTA_COLOR_BOLD), text, color(terminal, ROTA_COLOR_NONE));
 }
 
 /* "72 -> 96", or "72" when that stays. */
@@ -192,8 +191,7 @@ static int between(int value, int min, int max)
     return value < min ? min : value > max ? max : value;
 }
 
-static void print_hosts(const struct rota_terminal *terminal,
-                        const struct rota_plan_result *result)
+static void print_hosts(const struct rota_terminal *terminal, const struct rota_plan_result *result)
 {
     const struct rota_plan_host **rows = calloc(result->n_hosts + 1, sizeof *rows);
     size_t n = result->n_hosts < HOSTS_SHOWN ? result->n_hosts : HOSTS_SHOWN;
@@ -214,8 +212,7 @@ static void print_hosts(const struct rota_terminal *terminal,
     int name_width = terminal->is_terminal
                          ? between(longest, 14, terminal->width - NUMBERS_WIDTH - BAR_MIN - 5)
                          : longest;
-    int bar_width =
-        between(terminal->width - name_width - NUMBERS_WIDTH - 5, BAR_MIN, BAR_MAX);
+    int bar_width = between(terminal->width - name_width - NUMBERS_WIDTH - 5, BAR_MIN, BAR_MAX);
 
     printf("\n%s  %-*s %8s %8s %8s %8s%s", color(terminal, ROTA_COLOR_BOLD), name_width, "Host",
            "before", "after", "arrive", "leave", color(terminal, ROTA_COLOR_NONE));
@@ -234,8 +231,7 @@ static void print_hosts(const struct rota_terminal *terminal,
     free(rows);
 }
 
-static void print_zones(const struct rota_terminal *terminal,
-                        const struct rota_plan_result *result)
+static void print_zones(const struct rota_terminal *terminal, const struct rota_plan_result *result)
 {
     uint64_t full = 0;
     if (result->n_zones <= 1)
@@ -282,8 +278,8 @@ static void print_timeline(const struct rota_terminal *terminal, const struct ro
                (unsigned long long)result->buckets[i]);
         if (terminal->is_terminal) {
             printf("  ");
-            rota_terminal_bar(terminal, ROTA_COLOR_GREEN, (double)result->buckets[i],
-                              (double)full, between(terminal->width - 46, BAR_MIN, BAR_MAX));
+            rota_terminal_bar(terminal, ROTA_COLOR_GREEN, (double)result->buckets[i], (double)full,
+                              between(terminal->width - 46, BAR_MIN, BAR_MAX));
         }
         printf("\n");
     }

@@ -34,8 +34,6 @@ static inline struct rota_spread rota_queue_options_spread(const struct rota_que
     {.name = "hosts",                                                                              \
      ROTA_OPTION_INTO(TEXT, result, queue.hosts),                                                  \
      .value_name = "FILE",                                                                         \
-     .min = 1,                                                                                     \
-     .max = INT64_MAX,                                                                             \
      .is_required = true,                                                                          \
      .help = "the hosts on the ring, one per line"},                                               \
         {.name = "namespace",                                                                      \
@@ -67,7 +65,8 @@ static inline struct rota_spread rota_queue_options_spread(const struct rota_que
          .value_name = "MODE",                                                                     \
          .choices = rota_spread_modes,                                                             \
          .default_text = "lookup",                                                                 \
-         .help = "how a batch is spread: by position in one lookup, or by slots that move little"}, \
+         .help =                                                                                   \
+             "how a batch is spread: by position in one lookup, or by slots that move little"},    \
         {.name = "points",                                                                         \
          ROTA_OPTION_INTO(INT, result, queue.points),                                              \
          .value_name = "N",                                                                        \

@@ -172,6 +172,9 @@ def gradual_changes_are_those_of_the_vectors():
     rows = vectors("gradual.json")["rows"]
     for row in rows:
         bounds = ["--key", row["key"], "--start", str(row["start_ns"]), "--end", str(row["end_ns"])]
+        if row["end_ns"] < row["start_ns"]:
+            refuse("gradual", *bounds, "--now", "1", name="end")
+            continue
         for point in row["points"][:3] + row["points"][-1:]:
             word = "new" if point["new"] else "old"
             answer = ok("gradual", *bounds, "--now", str(point["now_ns"]))
@@ -474,7 +477,7 @@ def option_without_value_is_refused_by_every_command():
     with Files() as files:
         hosts = files.hosts("hosts", as_hosts(3))
         for command, options in (
-                (["ring", "lookup"], ["--hosts", "--points", "-n", "--at"]),
+                (["ring", "lookup"], ["--hosts", "--points", "--count", "--at"]),
                 (["route"], ["--hosts", "--namespace", "--queue", "--type", "--partitions", "--batch", "--mode"]),
                 (["gradual"], ["--key", "--start", "--end", "--now"]),
                 (["plan"], ["--hosts", "--add", "--then-hosts", "--batch-to"]),
@@ -510,7 +513,7 @@ def unreadable_files_are_named_by_every_command():
                 refuse(*command, name=path)
         good = files.hosts("hosts", as_hosts(3))
         refuse("plan", "--hosts", good, "--queue", "q", "--then-hosts", missing, name=missing)
-        refuse("ring", "lookup", "--hosts", "", name="--hosts")
+        refuse("ring", "lookup", "--hosts", "", name="hosts file")
 
 
 @test
@@ -549,7 +552,7 @@ def impossible_values_are_named():
         for n in ("0", "-5", "10001", "99999999999999999999"):
             refuse("ring", "lookup", "--hosts", hosts, "--points", n, name="--points")
         for n in ("0", "-1", "65536", "x"):
-            refuse("ring", "lookup", "--hosts", hosts, "-n", n, name="-n")
+            refuse("ring", "lookup", "--hosts", hosts, "-n", n, name="--count")
         refuse(*route, "--partitions", "4", "--partition", "4", name="--partition")
         refuse(*route, "--partitions", "4", "--mode", "slot", name=["--mode", "slot"])
         refuse(*route, "--partitions", "4", "--type", "cron", name=["--type", "cron"])
