@@ -40,25 +40,31 @@ static void print_spread_mode(const struct rota_plan_side *side)
         printf("batch %u %s", side->spread.batch, rota_spread_mode_name(side->spread.mode));
 }
 
+static bool changes_spread(const struct rota_plan_side *before, const struct rota_plan_side *after)
+{
+    return before->spread.batch != after->spread.batch ||
+           (before->spread.mode != after->spread.mode && after->spread.batch > 0);
+}
+
 static void print_title(const struct rota_terminal *terminal, const struct rota_plan_view *view,
                         const struct rota_plan_result *result)
 {
-    const struct rota_plan_side *before = &view->before, *after = &view->after;
+    bool has_points = view->points_before != view->points_after;
 
     printf("%sPlan%s  %lld %s x ", color(terminal, ROTA_COLOR_BOLD),
            color(terminal, ROTA_COLOR_NONE), (long long)view->queues,
            view->queues == 1 ? "queue" : "queues");
-    print_change(before->n_partitions, after->n_partitions);
+    print_change(view->before.n_partitions, view->after.n_partitions);
     printf(" partitions, ");
     print_change(result->hosts_before.n, result->hosts_after.n);
-    printf(" hosts, ");
-    print_spread_mode(before);
-    if (before->spread.batch != after->spread.batch ||
-        (before->spread.mode != after->spread.mode && after->spread.batch > 0)) {
+    printf(" hosts,%s",
+           changes_spread(&view->before, &view->after) || has_points ? "\n      " : " ");
+    print_spread_mode(&view->before);
+    if (changes_spread(&view->before, &view->after)) {
         printf(" -> ");
-        print_spread_mode(after);
+        print_spread_mode(&view->after);
     }
-    if (view->points_before != view->points_after)
+    if (has_points)
         printf(", %u -> %u points", view->points_before, view->points_after);
     printf("\n");
 }
@@ -77,11 +83,12 @@ static void print_totals(const struct rota_terminal *terminal,
                            : ratio < 2    ? ROTA_COLOR_YELLOW
                                           : ROTA_COLOR_RED;
 
-    printf("\n  %-12s %s%llu%s of %llu (%.1f %%)\n", "moved", color(terminal, mood),
+    double moved = percent(result->moved, result->moved + result->stays);
+
+    printf("\n  %-12s %s%llu%s of %llu (%.*f %%)\n", "moved", color(terminal, mood),
            (unsigned long long)result->moved, color(terminal, ROTA_COLOR_NONE),
-           (unsigned long long)(result->moved + result->stays),
-           percent(result->moved, result->moved + result->stays));
-    printf("  %-12s %.6g\n", "minimum", result->minimum);
+           (unsigned long long)(result->moved + result->stays), moved < 1 ? 2 : 1, moved);
+    printf("  %-12s %.*f\n", "minimum", result->minimum < 100 ? 1 : 0, result->minimum);
     if (ratio < 0)
         printf("  %-12s -\n", "ratio");
     else
@@ -147,13 +154,15 @@ static void print_parts(const struct rota_terminal *terminal, const struct rota_
     for (int i = 0; i < 3; i++) {
         sum += parts[i];
         int to = full ? (int)((double)sum / (double)full * width + 0.5) : 0;
-        if (parts[i] > 0 && to == drawn && to < width)
-            to++; /* little is not nothing */
+        if (parts[i] > 0 && to <= drawn && drawn < width)
+            to = drawn + 1; /* little is not nothing */
+        if (to <= drawn)
+            continue;
         fputs(color(terminal, COLORS[i]), stdout);
         for (; drawn < to; drawn++)
             fputs((terminal->is_utf8 ? UTF8 : ASCII)[i], stdout);
+        fputs(color(terminal, ROTA_COLOR_NONE), stdout);
     }
-    fputs(color(terminal, ROTA_COLOR_NONE), stdout);
 }
 
 /* A name in `width` columns; one that is too long is cut on a terminal only. */
@@ -216,8 +225,6 @@ static void print_hosts(const struct rota_terminal *terminal, const struct rota_
 
     printf("\n%s  %-*s %8s %8s %8s %8s%s", color(terminal, ROTA_COLOR_BOLD), name_width, "Host",
            "before", "after", "arrive", "leave", color(terminal, ROTA_COLOR_NONE));
-    if (terminal->is_terminal)
-        printf(terminal->is_utf8 ? "  █ stay ▓ arrive ░ leave" : "  # stay + arrive - leave");
     printf("\n");
     for (size_t i = 0; i < n; i++)
         print_host(terminal, rows[i], full, name_width, bar_width);
@@ -228,7 +235,30 @@ static void print_hosts(const struct rota_terminal *terminal, const struct rota_
         printf("  ... and %zu more, of which %llu change\n", result->n_hosts - n,
                (unsigned long long)rest);
     }
+    if (terminal->is_terminal)
+        printf(terminal->is_utf8 ? "%s  █ stay  ▓ arrive  ░ leave%s\n"
+                                 : "%s  # stay  + arrive  - leave%s\n",
+               color(terminal, ROTA_COLOR_DIM), color(terminal, ROTA_COLOR_NONE));
     free(rows);
+}
+
+static void print_zone(const struct rota_terminal *terminal, const struct rota_plan_zone *zone,
+                       uint64_t full)
+{
+    char hosts[32];
+    if (zone->n_hosts_before == zone->n_hosts_after)
+        snprintf(hosts, sizeof hosts, "%u", zone->n_hosts_after);
+    else
+        snprintf(hosts, sizeof hosts, "%u -> %u", zone->n_hosts_before, zone->n_hosts_after);
+    print_name(terminal, zone->name.size ? zone->name : rota_str("(none)"), 14);
+    printf(" %8llu %8llu %17s", (unsigned long long)zone->before, (unsigned long long)zone->after,
+           hosts);
+    if (terminal->is_terminal) {
+        printf("  ");
+        rota_terminal_bar(terminal, ROTA_COLOR_BLUE, (double)zone->after, (double)full,
+                          between(terminal->width - 14 - NUMBERS_WIDTH - 5, BAR_MIN, BAR_MAX));
+    }
+    printf("\n");
 }
 
 static void print_zones(const struct rota_terminal *terminal, const struct rota_plan_result *result)
@@ -238,20 +268,10 @@ static void print_zones(const struct rota_terminal *terminal, const struct rota_
         return;
     for (size_t i = 0; i < result->n_zones; i++)
         full = larger(full, result->zones[i].after);
-    printf("\n%s  %-14s %8s %8s %8s %8s%s\n", color(terminal, ROTA_COLOR_BOLD), "Zone", "before",
-           "after", "hosts", "then", color(terminal, ROTA_COLOR_NONE));
-    for (size_t i = 0; i < result->n_zones; i++) {
-        const struct rota_plan_zone *zone = &result->zones[i];
-        print_name(terminal, zone->name.size ? zone->name : rota_str("(none)"), 14);
-        printf(" %8llu %8llu %8u %8u", (unsigned long long)zone->before,
-               (unsigned long long)zone->after, zone->n_hosts_before, zone->n_hosts_after);
-        if (terminal->is_terminal) {
-            printf("  ");
-            rota_terminal_bar(terminal, ROTA_COLOR_BLUE, (double)zone->after, (double)full,
-                              between(terminal->width - 14 - NUMBERS_WIDTH - 5, BAR_MIN, BAR_MAX));
-        }
-        printf("\n");
-    }
+    printf("\n%s  %-14s %8s %8s %17s%s\n", color(terminal, ROTA_COLOR_BOLD), "Zone", "before",
+           "after", "hosts", color(terminal, ROTA_COLOR_NONE));
+    for (size_t i = 0; i < result->n_zones; i++)
+        print_zone(terminal, &result->zones[i], full);
 }
 
 /* The beginning of bucket `i`; the last one ends where the change does. */

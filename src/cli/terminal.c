@@ -66,7 +66,9 @@ void rota_terminal_bar(const struct rota_terminal *terminal, enum rota_color col
 {
     double columns = full > 0 && value > 0 ? value / full * width : 0;
     int eighths = (int)(columns * 8 + 0.5);
-    if (value > 0 && eighths == 0)
+    if (!(value > 0))
+        return;
+    if (eighths == 0)
         eighths = 1; /* little is not nothing */
     if (eighths > 8 * width)
         eighths = 8 * width;
@@ -78,8 +80,6 @@ void rota_terminal_bar(const struct rota_terminal *terminal, enum rota_color col
         fputs(terminal->is_utf8 ? "█" : "#", stdout);
     fputs(EIGHTHS[part], stdout);
     fputs(rota_terminal_color(terminal, ROTA_COLOR_NONE), stdout);
-    for (int i = whole + (part > 0); i < width; i++)
-        putchar(' ');
 }
 
 void rota_progress_step(struct rota_progress *progress, uint64_t done, uint64_t total)

@@ -32,7 +32,7 @@ struct rota_terminal rota_terminal_look(void);
 /* The codes that begin a colour and end it, or "". */
 const char *rota_terminal_color(const struct rota_terminal *terminal, enum rota_color color);
 
-/* Draw `value` of `full` as a bar in `width` columns, filled up with blanks. */
+/* Draw `value` of `full` as a bar of at most `width` columns. */
 void rota_terminal_bar(const struct rota_terminal *terminal, enum rota_color color, double value,
                        double full, int width);
 
