@@ -444,6 +444,7 @@ def commands(path):
     yield ["route", "--hosts", path, "--namespace", "ns", "--queue", "q", "--type", "workflow", "--partitions", "4"]
     yield ["plan", "--hosts", path, "--queue", "q", "--add", "z:1"]
     yield ["hosts", "check", path]
+    yield ["hosts", "watch", path]
 
 
 def config_commands(path):
@@ -454,7 +455,7 @@ def config_commands(path):
 def every_command(files):
     hosts = files.hosts("good", as_hosts(3))
     config = files.write("good.toml", "")
-    yield from commands(hosts)
+    yield from (c for c in commands(hosts) if "watch" not in c)
     yield from config_commands(config)
     yield ["ring", "hash"]
     yield ["gradual", "--key", "k", "--start", "1", "--end", "2", "--now", "3"]
@@ -637,6 +638,116 @@ def hosts_are_listed_with_their_state():
         assert document["hosts"][0]["weight"] == 2 and document["hosts"][0]["zone"] == "x"
         text = ok("hosts", "check", path, "--at", "2030-01-01T00:00:00Z").out
         assert b"draining" in text and b"a:1" in text
+
+
+class Watching:
+    """A command that prints a line as each thing happens."""
+
+    def __init__(self, *args):
+        self.process = subprocess.Popen([ROTA, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE)
+
+    def __enter__(self):
+        return self
+
+    def line(self):
+        """The next line without its moment; the test's own time limit ends a wait for ever."""
+        text = self.process.stdout.readline().decode()
+        assert text.endswith("\n"), (text, self.process.stderr.read())
+        return text.rstrip("\n").split("\t", 1)[1]
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+        rest, err = self.process.communicate(timeout=60)
+        assert (self.process.returncode, rest, err) == (0, b"", b""), (self.process.returncode, rest, err)
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+def replace(path, text):
+    """Put new content in the place of a file, as editors do."""
+    pathlib.Path(path + ".new").write_text(text)
+    os.rename(path + ".new", path)
+
+
+@test
+def hosts_are_watched():
+    with Files() as files:
+        path = files.write("hosts", "a:1\nb:1 draining\n")
+        with Watching("hosts", "watch", path) as watch:
+            assert [watch.line(), watch.line()] == ["added\ta:1", "waiting\tb:1"]
+            replace(path, "a:1\nb:1\n")
+            assert watch.line() == "added\tb:1"
+            replace(path, "a:1 weight=-1\n")
+            line = watch.line()
+            assert line.startswith("refused\t") and f"{path}:1" in line, line
+            replace(path, "b:1\n")
+            assert watch.line() == "removed\ta:1"
+            watch.interrupt()
+        with Watching("hosts", "watch", path, "--json") as watch:
+            event = json.loads(watch.process.stdout.readline())
+            assert (event["event"], event["host"]) == ("added", "b:1")
+            watch.process.terminate()
+            assert watch.process.wait(60) == 0
+        for bad in (str(files.path / "missing"), str(files.path), files.write("bad", "x:1 weight=0\n")):
+            refuse("hosts", "watch", bad, name=bad)
+
+
+SETTING = "matching.spreadRoutingBatchSize"
+
+
+@test
+def settings_are_shown_with_their_origin():
+    with Files() as files:
+        path = files.write("rota.toml", f"{SETTING} = 4\n\n[[override]]\nqueue = \"orders\"\n{SETTING} = 8\n")
+        lines = ok("config", "check", path).lines()
+        assert f"{SETTING}\t4\tline 1: whole file".encode() in lines, lines
+        lines = ok("config", "show", path, "--queue", "orders").lines()
+        assert f'{SETTING}\t8\tline 5: queue "orders"'.encode() in lines, lines
+        settings = ok("config", "show", path, "--queue", "orders", "--json").json()["settings"]
+        batch = next(s for s in settings if s["setting"] == SETTING)
+        assert batch == {"setting": SETTING, "value": 8, "line": 5, "scope": {"queue": "orders"}}, batch
+        assert ok("config", "check", files.write("empty.toml", "")).out.count(b"default") == len(settings)
+        refuse("config", "show", path, name="--queue")
+        refuse("config", "show", path, "--queue", "/_sys/x", name="/_sys/x")
+
+
+@test
+def bad_configurations_are_named_with_the_line():
+    with Files() as files:
+        bad = {
+            "key": (b"\nmatching.spreadRoutingBatchSiz = 4\n", [":2"]),
+            "value": (f"{SETTING} = -4\n".encode(), [":1"]),
+            "big": (f"{SETTING} = 9223372036854775808\n".encode(), [":1"]),
+            "nul": (b"a = \"\0\"\n", [":1"]),
+            "bytes": (b"# x\na = \"\xff\"\n", [":2"]),
+            "long": (b"a = \"" + b"x" * 10_000_000 + b"\"\n", []),
+            "open": (b"[[override\n", [":1"]),
+            "hosts": (b"10.0.0.1:7000\n", [":1"]),
+        }
+        for name, (content, parts) in bad.items():
+            path = files.write(name, content)
+            for command in (*config_commands(path), ["config", "watch", path, "--queue", "q"]):
+                refuse(*command, name=[path, *parts])
+
+
+@test
+def settings_are_watched():
+    with Files() as files:
+        path = files.write("rota.toml", f"{SETTING} = 4\n")
+        with Watching("config", "watch", path, "--queue", "q") as watch:
+            lines = [watch.line() for _ in ok("config", "check", path).lines()]
+            assert f"{SETTING}\t4\tline 1: whole file" in lines
+            replace(path, f"{SETTING} = four\n")
+            line = watch.line()
+            assert line.startswith("refused\t") and f"{path}:1" in line, line
+            replace(path, f"# more\n{SETTING} = 5\n")
+            assert watch.line() == f"{SETTING}\t5\tline 2: whole file"
+            watch.interrupt()
 
 
 def main():
