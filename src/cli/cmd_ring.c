@@ -170,12 +170,32 @@ static const struct rota_option HASH_OPTIONS[] = {
      .help = "answer with one JSON object per line"},
 };
 
+struct hash_run {
+    bool is_json;
+    struct rota_buffer line;
+};
+
 static bool on_words(void *data, const struct rota_str *lines, size_t n)
 {
-    const struct hash *options = data;
-    for (size_t i = 0; i < n; i++)
-        printf(options->json ? "{\"hash\":%u}\n" : "%u\n", rota_ring_hash(lines[i]));
-    return !ferror(stdout);
+    struct hash_run *run = data;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t hash = rota_ring_hash(lines[i]);
+        if (!run->is_json) {
+            printf("%u\n", hash);
+            continue;
+        }
+        struct rota_json json = {.buffer = &run->line};
+        rota_buffer_clear(&run->line);
+        rota_json_begin_object(&json);
+        rota_json_key(&json, "key");
+        rota_json_string(&json, lines[i]);
+        rota_json_key(&json, "hash");
+        rota_json_uint(&json, hash);
+        rota_json_end_object(&json);
+        rota_buffer_append_char(&run->line, '\n');
+        put(rota_buffer_str(&run->line));
+    }
+    return !ferror(stdout) && !run->line.failed;
 }
 
 static int run_hash(int argc, char *const *argv)
@@ -184,7 +204,12 @@ static int run_hash(int argc, char *const *argv)
     int code;
     if (!rota_cli_parse(&rota_cmd_ring_hash, argc, argv, &options, NULL, &code))
         return code;
-    return rota_lines_read(on_words, &options);
+    struct hash_run run = {.is_json = options.json};
+    code = rota_lines_read(on_words, &run);
+    if (run.line.failed)
+        code = rota_cli_fail(ROTA_CLI_NO, "no memory for the answer");
+    rota_buffer_deinit(&run.line);
+    return code;
 }
 
 const struct rota_cli_command rota_cmd_ring_hash = {
@@ -193,7 +218,7 @@ const struct rota_cli_command rota_cmd_ring_hash = {
             .name = "ring hash",
             .summary = "Hash the lines of standard input the way the ring does",
             .description = "Prints the FarmHash Fingerprint32 of every line, without its newline, "
-                           "in decimal. With --json: {\"hash\"} per line.",
+                           "in decimal. With --json: {\"key\", \"hash\"} per line.",
             .options = HASH_OPTIONS,
             .n_options = sizeof HASH_OPTIONS / sizeof *HASH_OPTIONS,
             .examples = "printf 'alice\\n' | rota ring hash\n",
