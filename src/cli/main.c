@@ -17,9 +17,13 @@ enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 static const char INTRODUCTION[] =
     "Rota tells where the shards of a service belong, and what would move if something changed.";
 
-static const char EXIT_CODES[] = "0  all went well\n"
-                                 "1  the answer is no, there is none, or it can't be had now\n"
-                                 "2  the command line or a file is wrong; nothing was done\n";
+/* By their number. */
+static const char *const EXIT_CODES[] = {
+    [ROTA_CLI_OK] = "all went well",
+    [ROTA_CLI_NO] = "the answer is no, there is none, or it can't be had now",
+    [ROTA_CLI_BAD] = "the command line or a file is wrong; nothing was done",
+};
+enum { N_EXIT_CODES = sizeof EXIT_CODES / sizeof *EXIT_CODES };
 
 static const char OUTPUT[] =
     "Answers go to standard output, whatever goes wrong is one sentence on standard error. With "
@@ -142,8 +146,8 @@ static int print_help(void)
                                      "  --version      show the version and exit\n\n");
     append_wrapped(&buffer, OUTPUT, width);
     rota_buffer_print(&buffer, "\nExit codes:\n");
-    for (const char *line = EXIT_CODES; *line; line += strcspn(line, "\n") + 1)
-        rota_buffer_print(&buffer, "  %.*s\n", (int)strcspn(line, "\n"), line);
+    for (int i = 0; i < N_EXIT_CODES; i++)
+        rota_buffer_print(&buffer, "  %d  %s\n", i, EXIT_CODES[i]);
     rota_buffer_append_text(&buffer, "\n`rota help COMMAND` or `rota COMMAND --help` says more.\n");
     return rota_cli_print(&buffer);
 }
@@ -166,9 +170,8 @@ static int print_markdown(void)
     rota_buffer_append_text(&buffer, "\n");
     append_wrapped(&buffer, OUTPUT, 100);
     rota_buffer_append_text(&buffer, "\n| exit code | meaning |\n|---|---|\n");
-    for (const char *line = EXIT_CODES; *line; line += strcspn(line, "\n") + 1)
-        rota_buffer_print(&buffer, "| %c | %.*s |\n", *line, (int)strcspn(line, "\n") - 3,
-                          line + 3);
+    for (int i = 0; i < N_EXIT_CODES; i++)
+        rota_buffer_print(&buffer, "| %d | %s |\n", i, EXIT_CODES[i]);
     for (int i = 0; i < N_COMMANDS; i++) {
         rota_buffer_append_char(&buffer, '\n');
         rota_command_format_markdown(&COMMANDS[i]->command, &buffer);
