@@ -84,7 +84,7 @@ int rota_cli_print(struct rota_buffer *buffer)
     if (buffer->failed)
         code = rota_cli_fail(ROTA_CLI_NO, "no memory for the answer");
     else
-        fwrite(buffer->data, 1, buffer->size, stdout);
+        fwrite(rota_buffer_str(buffer).data, 1, buffer->size, stdout);
     rota_buffer_deinit(buffer);
     return code;
 }
