@@ -42,7 +42,8 @@ static inline int rota_str_compare(struct rota_str a, struct rota_str b)
 
 static inline bool rota_str_has_prefix(struct rota_str s, struct rota_str prefix)
 {
-    return s.size >= prefix.size && memcmp(s.data, prefix.data, prefix.size) == 0;
+    return s.size >= prefix.size &&
+           (prefix.size == 0 || memcmp(s.data, prefix.data, prefix.size) == 0);
 }
 
 #ifdef __cplusplus

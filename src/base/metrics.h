@@ -1,0 +1,87 @@
+/* Metrics: counters, gauges and histograms with labels, in Prometheus' text.
+ *
+ * A series is a name and its labels. It is made by asking for it, is the same
+ * one for whoever asks again, and lives as long as the registry. Asking never
+ * fails in sight of the caller, because nothing should stop for a metric: a
+ * series that can't be had (the bound is reached, a name is malformed or
+ * already means another type, a label is too long, memory is out) is counted
+ * in rota_metrics_refused_total, and the caller gets a spare one that is
+ * shown to nobody. */
+#pragma once
+
+#include "base/buffer.h"
+#include "base/histogram.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum {
+    ROTA_METRICS_SERIES_MAX = 4096,
+    ROTA_METRICS_LABELS_MAX = 8,  /* of one series */
+    ROTA_METRICS_VALUE_MAX = 256, /* bytes of a label's value */
+};
+
+struct rota_metrics;
+
+struct rota_counter {
+    _Atomic uint64_t value;
+};
+
+struct rota_gauge {
+    _Atomic int64_t value;
+};
+
+struct rota_label {
+    const char *name;
+    struct rota_str value; /* any bytes */
+};
+
+/* A registry; `seed` guards its table against chosen labels. NULL when there is
+ * no memory. rota_metrics_free() ends it and all its series. */
+struct rota_metrics *rota_metrics_new(uint64_t seed);
+void rota_metrics_free(struct rota_metrics *metrics);
+
+/* The series of this name and these labels, whose order does not matter. Name
+ * and help are kept; the labels are copied. */
+struct rota_counter *rota_metrics_counter(struct rota_metrics *metrics, const char *name,
+                                          const char *help, const struct rota_label *labels,
+                                          size_t n_labels);
+struct rota_gauge *rota_metrics_gauge(struct rota_metrics *metrics, const char *name,
+                                      const char *help, const struct rota_label *labels,
+                                      size_t n_labels);
+
+/* Numbers are recorded whole and shown divided by `per_unit`: ROTA_SEC for
+ * spans that are shown in seconds. */
+struct rota_histogram *rota_metrics_histogram(struct rota_metrics *metrics, const char *name,
+                                              const char *help, int64_t per_unit,
+                                              const struct rota_label *labels, size_t n_labels);
+
+/* Append all series in the text format 0.0.4; a histogram is a summary with
+ * the quantiles 0.5, 0.99 and 0.999. */
+void rota_metrics_format(const struct rota_metrics *metrics, struct rota_buffer *buffer);
+
+/* Any thread, as are the other changes of counters and gauges. */
+static inline void rota_counter_add(struct rota_counter *counter, uint64_t n)
+{
+    atomic_fetch_add_explicit(&counter->value, n, memory_order_relaxed);
+}
+
+static inline uint64_t rota_counter_get(const struct rota_counter *counter)
+{
+    return atomic_load_explicit(&counter->value, memory_order_relaxed);
+}
+
+static inline void rota_gauge_set(struct rota_gauge *gauge, int64_t value)
+{
+    atomic_store_explicit(&gauge->value, value, memory_order_relaxed);
+}
+
+static inline void rota_gauge_add(struct rota_gauge *gauge, int64_t change)
+{
+    atomic_fetch_add_explicit(&gauge->value, change, memory_order_relaxed);
+}
+
+static inline int64_t rota_gauge_get(const struct rota_gauge *gauge)
+{
+    return atomic_load_explicit(&gauge->value, memory_order_relaxed);
+}
