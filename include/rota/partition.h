@@ -17,7 +17,7 @@ extern "C" {
 enum {
     ROTA_QUEUE_NAME_MAX = 1000,    /* bytes of a namespace id, a queue name, a sticky name */
     ROTA_PARTITIONS_MAX = 1 << 24, /* partitions of one queue */
-    ROTA_BATCH_MAX = 1024,         /* partitions of one spread batch */
+    ROTA_BATCH_MAX = 512,          /* partitions of one spread batch */
 };
 
 /* Room for any partition name or routing key, with its final NUL. */

@@ -1,6 +1,7 @@
 /* Runs a fuzz target over every file of its corpus, and over every prefix and
  * some damaged copies of each: `replay_NAME DIRECTORY`, results as TAP. */
 #include <dirent.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,22 @@ static void run_damaged(uint8_t *data, size_t size)
     }
 }
 
+static bool run_file(const char *directory, const char *name)
+{
+    enum { FILE_MAX = 1 << 20 };
+    static uint8_t data[FILE_MAX];
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return false;
+    size_t size = fread(data, 1, sizeof data, file);
+    fclose(file);
+    run(data, size);
+    run_damaged(data, size);
+    return true;
+}
+
 static int compare(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
@@ -43,8 +60,6 @@ static int compare(const struct dirent **a, const struct dirent **b)
 
 int main(int argc, char **argv)
 {
-    enum { FILE_MAX = 1 << 20 };
-    static uint8_t data[FILE_MAX];
     struct dirent **entries;
     int n = argc == 2 ? scandir(argv[1], &entries, NULL, compare) : -1, n_run = 0;
     if (n < 0) {
@@ -52,21 +67,13 @@ int main(int argc, char **argv)
         return 2;
     }
     for (int i = 0; i < n; i++) {
-        char path[4096];
-        if (entries[i]->d_name[0] == '.')
-            continue;
-        snprintf(path, sizeof path, "%s/%s", argv[1], entries[i]->d_name);
-        FILE *file = fopen(path, "rb");
-        if (!file) {
-            printf("not ok %d - %s\n", ++n_run, entries[i]->d_name);
-            continue;
+        if (entries[i]->d_name[0] != '.') {
+            bool is_read = run_file(argv[1], entries[i]->d_name);
+            printf("%s %d - %s\n", is_read ? "ok" : "not ok", ++n_run, entries[i]->d_name);
         }
-        size_t size = fread(data, 1, sizeof data, file);
-        fclose(file);
-        run(data, size);
-        run_damaged(data, size);
-        printf("ok %d - %s\n", ++n_run, entries[i]->d_name);
+        free(entries[i]);
     }
+    free(entries);
     printf("1..%d\n", n_run);
     return n_run == 0;
 }

@@ -294,8 +294,8 @@ static void a_value_out_of_bounds_is_refused(void **state)
             "out of bounds: it takes an integer from 1 to 16777216");
     refused("matching.numTaskqueueReadPartitions = 16777217", 1, "out of bounds");
     refused("matching.numTaskqueueReadPartitions = -9223372036854775808", 1, "out of bounds");
-    refused("matching.spreadRoutingBatchSize = 1025", 1, "from 0 to 1024");
-    refused("matching.spreadRoutingBatchSize = {old=-1, new=8, start=1, end=2}", 1, "from 0 to");
+    refused("matching.spreadRoutingBatchSize = 4000", 1, "takes an integer from 0 to ");
+    refused("matching.spreadRoutingBatchSize = {old=-1, new=8, start=1, end=2}", 1, "from 0 to ");
     refused("matching.forwarderMaxChildrenPerNode = 0", 1, "out of bounds");
     refused("system.ringpopReplicaPoints = 10001", 1, "from 1 to 10000");
     refused("matching.alignMembershipChange = '2h'", 1, "out of bounds");
@@ -403,8 +403,10 @@ static void fewer_read_than_write_partitions_are_refused(void **state)
             "[[override]]\nnamespace='n'\nmatching.numTaskqueueWritePartitions = 8\n"
             "[[override]]\nqueue='q'\nmatching.numTaskqueueReadPartitions = 5\n",
             7,
-            "queues named \"q\" of namespace \"n\" would have 5 read partitions (line 7) but 8 "
-            "write partitions (line 4)");
+            "place.toml:7: queues named \"q\" of namespace \"n\" would have 5 read partitions "
+            "(line 7) but 8 write partitions (line 4)");
+    refused("[[override]]\ntype='nexus'\nmatching.numTaskqueueReadPartitions = 1", 3,
+            "3: nexus queues would have 1 read partitions (line 3)");
 }
 
 static void what_no_queue_sees_is_not_refused(void **state)

@@ -267,7 +267,9 @@ static enum rota_code refuse_counts(const struct voice *write, const struct voic
     uint32_t write_line = write->layer->values[ROTA_SETTING_WRITE_PARTITIONS].line;
     uint32_t read_line = read->layer->values[ROTA_SETTING_READ_PARTITIONS].line;
 
-    rota_buffer_print(&text, "%s queues", rota_task_type_name(scope->type));
+    if (scope->has_type)
+        rota_buffer_print(&text, "%s ", rota_task_type_name(scope->type));
+    rota_buffer_append_text(&text, "queues");
     if (scope->has_queue)
         rota_buffer_print(&text, " named %s", rota_quote(scope->queue, name));
     if (scope->has_namespace)
@@ -284,25 +286,31 @@ static enum rota_code refuse_counts(const struct voice *write, const struct voic
 }
 
 /* Whether some queue gets its write count from `write` and its read count from
- * `read`. If any does, then so do those of the merged scope and of the same
- * type whose other names no override mentions, for these match no more. */
+ * `read`; `*both` is then the scope of such queues. If any does, then so do
+ * those of the merged scope and of the same type whose other names no override
+ * mentions, for these match no more. */
 static bool can_meet(const struct rota_config *config, const struct voice *write,
                      const struct voice *read, struct rota_config_scope *both)
 {
     unsigned types = write->types & read->types;
+    int n_types = 0;
     if (!types || !merge(&write->layer->scope, &read->layer->scope, both))
         return false;
-    both->has_type = true;
     for (int type = 0; type < TYPES; type++) {
+        struct rota_config_scope scope = *both;
         if (!(types >> type & 1))
             continue;
-        both->type = (enum rota_task_type)type;
-        struct matches matches = match(config, *both);
+        scope.has_type = true;
+        scope.type = (enum rota_task_type)type;
+        struct matches matches = match(config, scope);
         if (pick(&matches, ROTA_SETTING_WRITE_PARTITIONS) == write->layer &&
-            pick(&matches, ROTA_SETTING_READ_PARTITIONS) == read->layer)
-            return true;
+            pick(&matches, ROTA_SETTING_READ_PARTITIONS) == read->layer) {
+            both->type = scope.type;
+            n_types++;
+        }
     }
-    return false;
+    both->has_type = n_types < TYPES;
+    return n_types > 0;
 }
 
 static enum rota_code check_counts(const struct rota_config *config, const char *file,
@@ -331,6 +339,12 @@ end:
     return code;
 }
 
+static enum rota_code no_memory(size_t n_layers, const char *file, struct rota_error *error)
+{
+    return rota_error_set(error, ROTA_ERR_NO_MEMORY, "%.200s: no memory for %zu overrides", file,
+                          n_layers - 1);
+}
+
 enum rota_code rota_config_new(const struct rota_config_layer *layers, size_t n_layers,
                                const char *file, struct rota_config **config,
                                struct rota_error *error)
@@ -347,17 +361,15 @@ enum rota_code rota_config_new(const struct rota_config_layer *layers, size_t n_
             return code;
     }
 
-    rota_error_set(error, ROTA_ERR_NO_MEMORY, "%.200s: no memory for %zu overrides", file,
-                   n_layers - 1);
     struct rota_config *made = calloc(1, sizeof *made);
     if (!made)
-        return ROTA_ERR_NO_MEMORY;
+        return no_memory(n_layers, file, error);
     made->n_refs = 1;
     rota_map_init(&made->by_scope, 0); /* only who writes the file chooses its keys */
     if ((code = take_layers(made, layers, n_layers)) || (code = index_layers(made, file, error)) ||
         (code = check_counts(made, file, error))) {
         rota_config_unref(made);
-        return code;
+        return code == ROTA_ERR_NO_MEMORY ? no_memory(n_layers, file, error) : code;
     }
     *config = made;
     return ROTA_OK;

@@ -30,6 +30,31 @@ struct rota_ring {
     char *text;                     /* what the hosts' strings point into */
 };
 
+static size_t n_places(const struct rota_ring *ring)
+{
+    return (size_t)1 << (32 - ring->shift);
+}
+
+/* The index of the first point at or after `hash`; n_points when there is none. */
+static inline size_t seek(const struct rota_ring *ring, uint32_t hash)
+{
+    const struct rota_ring_point *points = ring->points;
+    uint32_t place = hash >> ring->shift;
+    uint32_t from = ring->starts[place], to = ring->starts[place + 1];
+
+    /* Only hosts chosen to collide make a place hold many points. */
+    while (__builtin_expect(to - from > 16, 0)) {
+        uint32_t middle = from + (to - from) / 2;
+        if (points[middle].hash < hash)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    while (points[from].hash < hash)
+        from++;
+    return from;
+}
+
 /* --- building --- */
 
 static bool is_name(struct rota_str name)
@@ -90,7 +115,11 @@ static enum rota_code number_zones(struct rota_ring *ring, struct rota_error *er
         goto end;
     for (uint32_t i = 0; i < ring->n_hosts; i++) {
         struct host *host = &ring->hosts[i];
-        uint32_t *size = rota_map_get(&numbers, host->zone);
+        uint32_t *size = NULL;
+        if (i > 0 && rota_str_is_equal(host->zone, host[-1].zone)) /* most often */
+            size = &ring->zone_sizes[host[-1].zone_number];
+        else
+            size = rota_map_get(&numbers, host->zone);
         if (!size) {
             if (ring->n_zones == ROTA_RING_ZONES_MAX) {
                 code = rota_error_set(error, ROTA_ERR_LIMIT, "ring: more than %d zones",
@@ -182,53 +211,58 @@ static uint32_t make_points(const struct rota_ring *ring, uint32_t number,
     return n;
 }
 
-/* Sort by hash, keeping the order of equal ones (radix, three passes); points
- * that came in host order are then in order of (hash, host). `spare` has as
- * much room as `points`; the result is in `points`. */
-static void sort_points(struct rota_ring_point *points, struct rota_ring_point *spare, size_t n)
+static int compare_points(const void *a, const void *b)
 {
-    enum { BITS = 11, PLACES = 1 << BITS };
-    for (int shift = 0; shift < 32; shift += BITS) {
-        size_t counts[PLACES] = {0};
-        for (size_t i = 0; i < n; i++)
-            counts[points[i].hash >> shift & (PLACES - 1)]++;
-        size_t start = 0;
-        for (int i = 0; i < PLACES; i++) {
-            size_t count = counts[i];
-            counts[i] = start;
-            start += count;
-        }
-        for (size_t i = 0; i < n; i++)
-            spare[counts[points[i].hash >> shift & (PLACES - 1)]++] = points[i];
-        struct rota_ring_point *swap = points;
-        points = spare;
-        spare = swap;
-    }
-    memcpy(spare, points, n * sizeof *points); /* three passes end in the other array */
+    const struct rota_ring_point *x = a, *y = b;
+    if (x->hash != y->hash)
+        return x->hash < y->hash ? -1 : 1;
+    return (x->host > y->host) - (x->host < y->host);
 }
 
-/* Close the circle and make the table over it. */
-static enum rota_code index_points(struct rota_ring *ring)
+/* Sort a few points, most often none or one. */
+static void sort_place(struct rota_ring_point *points, size_t n)
 {
-    uint32_t n = ring->n_points;
+    enum { FEW = 32 };
+    if (n > FEW) { /* hosts chosen to collide */
+        qsort(points, n, sizeof *points, compare_points);
+        return;
+    }
+    for (size_t i = 1; i < n; i++) {
+        struct rota_ring_point point = points[i];
+        size_t j = i;
+        for (; j > 0 && compare_points(&points[j - 1], &point) > 0; j--)
+            points[j] = points[j - 1];
+        points[j] = point;
+    }
+}
+
+/* Choose the size of the table and allocate it. */
+static enum rota_code make_starts(struct rota_ring *ring)
+{
     int bits = 1;
-    while (bits < 31 && (uint32_t)1 << bits < n)
+    while (bits < 31 && (uint32_t)1 << bits < ring->n_points)
         bits++;
     ring->shift = 32 - bits;
-    ring->points[n] =
-        (struct rota_ring_point){UINT32_MAX, n ? ring->points[0].host : ROTA_RING_NONE};
+    ring->starts = calloc(n_places(ring) + 1, sizeof *ring->starts);
+    return ring->starts ? ROTA_OK : ROTA_ERR_NO_MEMORY;
+}
 
-    size_t n_places = ((size_t)1 << bits) + 1;
-    ring->starts = malloc(n_places * sizeof *ring->starts);
-    if (!ring->starts)
-        return ROTA_ERR_NO_MEMORY;
-    size_t place = 0;
-    for (uint32_t i = 0; i < n; i++)
-        while (place <= ring->points[i].hash >> ring->shift)
-            ring->starts[place++] = i;
-    while (place < n_places)
-        ring->starts[place++] = n;
-    return ROTA_OK;
+/* Fill the table by counting: what comes before a place is where it starts. */
+static void count_starts(struct rota_ring *ring, const struct rota_ring_point *points)
+{
+    uint32_t *starts = ring->starts;
+    for (size_t i = 0; i < ring->n_points; i++)
+        starts[(points[i].hash >> ring->shift) + 1]++;
+    for (size_t place = 1; place <= n_places(ring); place++)
+        starts[place] += starts[place - 1];
+}
+
+/* The point behind the last one leads back to the first. */
+static void close_circle(struct rota_ring *ring)
+{
+    uint32_t n = ring->n_points;
+    uint32_t first = n ? ring->points[0].host : ROTA_RING_NONE;
+    ring->points[n] = (struct rota_ring_point){UINT32_MAX, first};
 }
 
 static struct rota_ring *ring_begin(uint32_t points_per_host)
@@ -241,17 +275,31 @@ static struct rota_ring *ring_begin(uint32_t points_per_host)
     return ring;
 }
 
+/* Make all points and sort them by dealing them out to the places of the table:
+ * count, add up, deal; each place then holds a point or two. */
 static enum rota_code fill(struct rota_ring *ring)
 {
-    struct rota_ring_point *spare = malloc((ring->n_points + 1) * sizeof *spare);
-    if (!spare)
+    struct rota_ring_point *made = malloc((ring->n_points + 1) * sizeof *made);
+    if (!made || make_starts(ring)) {
+        free(made);
         return ROTA_ERR_NO_MEMORY;
+    }
+    uint32_t *starts = ring->starts;
     size_t n = 0;
     for (uint32_t i = 0; i < ring->n_hosts; i++)
-        n += make_points(ring, i, ring->points + n);
-    sort_points(ring->points, spare, n);
-    free(spare);
-    return index_points(ring);
+        n += make_points(ring, i, made + n);
+
+    count_starts(ring, made);
+    for (size_t i = 0; i < n; i++) /* moves each start to its place's end ... */
+        ring->points[starts[made[i].hash >> ring->shift]++] = made[i];
+    memmove(starts + 1, starts, n_places(ring) * sizeof *starts); /* ... which is the next start */
+    starts[0] = 0;
+    for (size_t place = 0; place < n_places(ring); place++)
+        sort_place(ring->points + starts[place], starts[place + 1] - starts[place]);
+
+    free(made);
+    close_circle(ring);
+    return ROTA_OK;
 }
 
 /* A checked, sorted copy of `hosts`; refuses repeated addresses. */
@@ -386,6 +434,36 @@ static enum rota_code plan_change(const struct rota_ring *ring, const struct rot
     return ROTA_OK;
 }
 
+/* The index of the first old point, from `from` on, that stays and comes after
+ * the new point, by hash and then by new number. */
+static size_t count_before(const struct rota_ring *old, const struct change *change, size_t from,
+                           const struct rota_ring_point *point)
+{
+    size_t at = seek(old, point->hash);
+    if (at < from)
+        at = from;
+    while (at < old->n_points && old->points[at].hash == point->hash) {
+        uint32_t number = change->new_numbers[old->points[at].host];
+        if (number != ROTA_RING_NONE && number > point->host)
+            break;
+        at++;
+    }
+    return at;
+}
+
+/* Copy old points [from, to) that stay, under their new numbers, without a
+ * branch for each; returns the end of what was written. */
+static struct rota_ring_point *copy_points(const struct rota_ring *old, size_t from, size_t to,
+                                           const uint32_t *new_numbers, struct rota_ring_point *out)
+{
+    for (size_t i = from; i < to; i++) {
+        out->hash = old->points[i].hash;
+        out->host = new_numbers[old->points[i].host];
+        out += out->host != ROTA_RING_NONE;
+    }
+    return out;
+}
+
 /* Fill `ring` with the points of `old` under their new numbers and, merged
  * among them, those of the added hosts. */
 static enum rota_code merge_points(struct rota_ring *ring, const struct rota_ring *old,
@@ -395,30 +473,30 @@ static enum rota_code merge_points(struct rota_ring *ring, const struct rota_rin
     for (size_t i = 0; i < n_added; i++)
         n_new += points_of(ring->points_per_host, ring->hosts[change->added_numbers[i]].weight);
 
-    struct rota_ring_point *fresh = malloc(2 * (n_new + 1) * sizeof *fresh);
+    struct rota_ring_point *fresh = malloc((n_new + 1) * sizeof *fresh);
     if (!fresh)
         return ROTA_ERR_NO_MEMORY;
     n_new = 0;
     for (size_t i = 0; i < n_added; i++)
         n_new += make_points(ring, change->added_numbers[i], fresh + n_new);
-    sort_points(fresh, fresh + n_new, n_new);
+    qsort(fresh, n_new, sizeof *fresh, compare_points);
 
     struct rota_ring_point *out = ring->points;
     size_t next = 0;
-    for (uint32_t i = 0; i < old->n_points; i++) {
-        struct rota_ring_point point = {old->points[i].hash,
-                                        change->new_numbers[old->points[i].host]};
-        if (point.host == ROTA_RING_NONE)
-            continue;
-        while (next < n_new && (fresh[next].hash < point.hash ||
-                                (fresh[next].hash == point.hash && fresh[next].host < point.host)))
-            *out++ = fresh[next++];
-        *out++ = point;
+    for (size_t i = 0; i < n_new; i++) {
+        size_t until = count_before(old, change, next, &fresh[i]);
+        out = copy_points(old, next, until, change->new_numbers, out);
+        *out++ = fresh[i];
+        next = until;
     }
-    while (next < n_new)
-        *out++ = fresh[next++];
+    copy_points(old, next, old->n_points, change->new_numbers, out);
     free(fresh);
-    return index_points(ring);
+
+    if (make_starts(ring))
+        return ROTA_ERR_NO_MEMORY;
+    count_starts(ring, ring->points);
+    close_circle(ring);
+    return ROTA_OK;
 }
 
 enum rota_code rota_ring_with(const struct rota_ring *ring, const struct rota_ring_host *added,
@@ -531,30 +609,6 @@ uint32_t rota_ring_hash(struct rota_str key)
     return rota_hash_farm32(key);
 }
 
-static inline size_t seek(const struct rota_ring *ring, uint32_t hash)
-{
-    const struct rota_ring_point *points = ring->points;
-    uint32_t place = hash >> ring->shift;
-    uint32_t from = ring->starts[place], to = ring->starts[place + 1];
-
-    /* Only hosts chosen to collide make a place hold many points. */
-    while (__builtin_expect(to - from > 16, 0)) {
-        uint32_t middle = from + (to - from) / 2;
-        if (points[middle].hash < hash)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    while (points[from].hash < hash)
-        from++;
-    return from;
-}
-
-size_t rota_ring_seek(const struct rota_ring *ring, uint32_t hash)
-{
-    return seek(ring, hash);
-}
-
 uint32_t rota_ring_lookup_hash(const struct rota_ring *ring, uint32_t hash)
 {
     return ring->points[seek(ring, hash)].host;
@@ -565,28 +619,36 @@ uint32_t rota_ring_lookup(const struct rota_ring *ring, struct rota_str key)
     return rota_ring_lookup_hash(ring, rota_hash_farm32(key));
 }
 
-void rota_ring_lookup_hashes(const struct rota_ring *ring, const uint32_t *hashes, size_t n,
-                             uint32_t *hosts)
+enum { GROUP = 16 }; /* how many waits for memory overlap */
+
+static void seek_group(const struct rota_ring *ring, const uint32_t *hashes, size_t n, uint32_t *at)
 {
     for (size_t i = 0; i < n; i++)
         __builtin_prefetch(&ring->starts[hashes[i] >> ring->shift]);
     for (size_t i = 0; i < n; i++)
         __builtin_prefetch(&ring->points[ring->starts[hashes[i] >> ring->shift]]);
     for (size_t i = 0; i < n; i++)
-        hosts[i] = rota_ring_lookup_hash(ring, hashes[i]);
+        at[i] = (uint32_t)seek(ring, hashes[i]);
+}
+
+void rota_ring_seek_many(const struct rota_ring *ring, const uint32_t *hashes, size_t n,
+                         uint32_t *at)
+{
+    for (size_t first = 0; first < n; first += GROUP)
+        seek_group(ring, hashes + first, n - first < GROUP ? n - first : GROUP, at + first);
 }
 
 void rota_ring_lookup_batch(const struct rota_ring *ring, const struct rota_str *keys, size_t n,
                             uint32_t *hosts)
 {
-    enum { GROUP = 16 };
-    uint32_t hashes[GROUP];
-
+    uint32_t hashes[GROUP], at[GROUP];
     for (size_t first = 0; first < n; first += GROUP) {
         size_t size = n - first < GROUP ? n - first : GROUP;
         for (size_t i = 0; i < size; i++)
             hashes[i] = rota_hash_farm32(keys[first + i]);
-        rota_ring_lookup_hashes(ring, hashes, size, hosts + first);
+        seek_group(ring, hashes, size, at);
+        for (size_t i = 0; i < size; i++)
+            hosts[first + i] = ring->points[at[i]].host;
     }
 }
 
@@ -621,14 +683,19 @@ static bool is_among(uint32_t host, const uint32_t *hosts, size_t n)
     return false;
 }
 
+/* A bit per host number modulo 64 spares most scans of the answer. */
 static void walk_few(const struct rota_ring *ring, size_t at, size_t n, uint32_t *hosts)
 {
+    uint64_t maybe = 0;
     for (size_t found = 0; found < n; at++) {
         if (at >= ring->n_points)
             at = 0;
         uint32_t host = ring->points[at].host;
-        if (!is_among(host, hosts, found))
-            hosts[found++] = host;
+        uint64_t bit = (uint64_t)1 << host % 64;
+        if (maybe & bit && is_among(host, hosts, found))
+            continue;
+        maybe |= bit;
+        hosts[found++] = host;
     }
 }
 

@@ -13,13 +13,10 @@ struct rota_ring_point {
  * the first whose hash is above every other, so that a search ends there. */
 const struct rota_ring_point *rota_ring_points(const struct rota_ring *ring);
 
-/* The index of the first point at or after `hash`; the number of points when
- * there is none (which is the copy of the first). The ring is not empty. */
-size_t rota_ring_seek(const struct rota_ring *ring, uint32_t hash);
-
-/* The owners of many hashes at once. The ring is not empty. */
-void rota_ring_lookup_hashes(const struct rota_ring *ring, const uint32_t *hashes, size_t n,
-                             uint32_t *hosts);
+/* For each hash the index of the first point at or after it; the number of
+ * points when there is none (which is the copy of the first). */
+void rota_ring_seek_many(const struct rota_ring *ring, const uint32_t *hashes, size_t n,
+                         uint32_t *at);
 
 /* The weights of all hosts together, in thousandths. */
 uint64_t rota_ring_total_weight(const struct rota_ring *ring);

@@ -32,20 +32,22 @@ uint32_t rota_route(const struct rota_ring *ring, const struct rota_partition *p
 static void route_basic(const struct rota_ring *ring, const struct rota_partition *partition,
                         size_t first, size_t n, uint32_t *hosts)
 {
-    enum { GROUP = 16 };
-    uint32_t hashes[GROUP];
+    enum { GROUP = 64 };
+    const struct rota_ring_point *points = rota_ring_points(ring);
+    uint32_t hashes[GROUP], at[GROUP];
     struct rota_partition one = *partition;
     struct rota_route_key key;
 
-    for (size_t done = 0; done < n;) {
-        size_t size = 0;
-        for (; size < GROUP && done + size < n; size++) {
-            one.id = (int64_t)(first + done + size);
+    for (size_t done = 0; done < n; done += GROUP) {
+        size_t size = n - done < GROUP ? n - done : GROUP;
+        for (size_t i = 0; i < size; i++) {
+            one.id = (int64_t)(first + done + i);
             rota_partition_route_key(&one, 0, &key);
-            hashes[size] = hash_of(&key);
+            hashes[i] = hash_of(&key);
         }
-        rota_ring_lookup_hashes(ring, hashes, size, hosts + done);
-        done += size;
+        rota_ring_seek_many(ring, hashes, size, at);
+        for (size_t i = 0; i < size; i++)
+            hosts[done + i] = points[at[i]].host;
     }
 }
 

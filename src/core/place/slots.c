@@ -6,32 +6,34 @@
 #include <rota/partition.h>
 #include <string.h>
 
-/* The hosts met so far and how many slots each holds: open addressing, twice
- * as many places as slots, so that it never fills up. */
-struct room {
-    uint32_t host; /* 1 + number; 0: free place */
-    uint32_t held;
-};
+enum { PROBES = 8 };
 
 struct match {
     const struct rota_ring *ring;
-    uint32_t batch;
-    uint32_t n_rooms;
-    bool is_crowded; /* fewer hosts than slots */
-    struct room rooms[2 * ROTA_BATCH_MAX];
-    uint32_t start[ROTA_BATCH_MAX]; /* a slot's place on the circle */
-    uint32_t at[ROTA_BATCH_MAX];    /* the point it looks at */
-    uint64_t heap[ROTA_BATCH_MAX];  /* distance << 32 | slot, the smallest first */
+    uint32_t hash, batch;
+    uint32_t n_free;    /* hosts that can still be joined in this round */
+    uint32_t n_matched; /* slots that have their host */
+    uint32_t *hosts;    /* by slot; ROTA_RING_NONE while open */
+
+    /* The hosts joined in this round: open addressing with twice as many
+     * places as slots, so that it never fills up. 0 is a free place. */
+    uint32_t n_taken_places;
+    uint32_t taken[2 * ROTA_BATCH_MAX];
+
+    /* Of each probe the point it looks at, and how far that is:
+     * distance << 32 | probe, so that the smallest is the nearest. */
+    uint32_t at[ROTA_BATCH_MAX * PROBES];
+    uint64_t pairs[ROTA_BATCH_MAX * PROBES];
+
+    uint64_t heap[ROTA_BATCH_MAX]; /* the nearest pair of each open slot, smallest first */
     uint32_t heap_size;
 };
 
-/* A slot's place: well mixed, and for slot 0 the key's own hash, so that most
- * roots stay where basic routing has them. */
-static uint32_t slot_hash(uint32_t hash, uint32_t slot)
+/* Where a probe falls: a well-mixed function of the key's hash and its number.
+ * Part of the placement: changing it moves partitions. */
+static uint32_t probe_place(uint32_t hash, uint32_t probe)
 {
-    if (slot == 0)
-        return hash;
-    uint32_t h = hash + slot * 0x9e3779b9;
+    uint32_t h = hash + (probe + 1) * 0x9e3779b9;
     h ^= h >> 16;
     h *= 0x85ebca6b;
     h ^= h >> 13;
@@ -39,27 +41,19 @@ static uint32_t slot_hash(uint32_t hash, uint32_t slot)
     return h ^ h >> 16;
 }
 
-static uint32_t capacity(const struct match *match, uint32_t host)
+static void look(struct match *match, uint32_t probe)
 {
-    if (!match->is_crowded)
-        return 1;
-    uint64_t total = rota_ring_total_weight(match->ring);
-    uint64_t share = (uint64_t)match->batch * rota_ring_host(match->ring, host).weight;
-    return (uint32_t)((share + total - 1) / total);
+    uint32_t point = rota_ring_points(match->ring)[match->at[probe]].hash;
+    match->pairs[probe] = (uint64_t)(point - probe_place(match->hash, probe)) << 32 | probe;
 }
 
-/* Take a place at `host` if it has one. */
-static bool take(struct match *match, uint32_t host)
+static uint64_t nearest(const struct match *match, uint32_t slot)
 {
-    uint32_t i = host * 0x9e3779b1 & (match->n_rooms - 1);
-    while (match->rooms[i].host != 0 && match->rooms[i].host != host + 1)
-        i = (i + 1) & (match->n_rooms - 1);
-    struct room *room = &match->rooms[i];
-    if (room->host != 0 && room->held >= capacity(match, host))
-        return false;
-    room->host = host + 1;
-    room->held++;
-    return true;
+    const uint64_t *pairs = match->pairs + slot * PROBES;
+    uint64_t least = pairs[0];
+    for (int i = 1; i < PROBES; i++)
+        least = pairs[i] < least ? pairs[i] : least;
+    return least;
 }
 
 static void sift_down(struct match *match, uint32_t index)
@@ -79,68 +73,133 @@ static void sift_down(struct match *match, uint32_t index)
     match->heap[index] = item;
 }
 
-static uint64_t pair(const struct match *match, const struct rota_ring_point *points, uint32_t slot)
+static void throw_probes(struct match *match)
 {
-    return (uint64_t)(points[match->at[slot]].hash - match->start[slot]) << 32 | slot;
+    uint32_t n_points = (uint32_t)rota_ring_n_points(match->ring);
+    match->heap_size = 0;
+    for (uint32_t slot = 0; slot < match->batch; slot++) {
+        uint32_t places[PROBES], first = slot * PROBES;
+        if (match->hosts[slot] != ROTA_RING_NONE)
+            continue;
+        for (uint32_t i = 0; i < PROBES; i++)
+            places[i] = probe_place(match->hash, first + i);
+        rota_ring_seek_many(match->ring, places, PROBES, match->at + first);
+        for (uint32_t i = 0; i < PROBES; i++) {
+            if (match->at[first + i] == n_points)
+                match->at[first + i] = 0;
+            look(match, first + i);
+        }
+        match->heap[match->heap_size++] = nearest(match, slot);
+    }
+    for (uint32_t i = match->heap_size / 2; i-- > 0;)
+        sift_down(match, i);
 }
 
-/* Join pairs until `wanted` has its host, or all when it is the batch size. */
-static void join(struct match *match, uint32_t hash, uint32_t wanted, uint32_t *hosts)
+/* How many slots a host may hold when there are fewer hosts than slots. */
+static uint32_t share(const struct match *match, uint32_t host)
+{
+    uint64_t total = rota_ring_total_weight(match->ring);
+    uint64_t part = (uint64_t)match->batch * rota_ring_host(match->ring, host).weight;
+    return (uint32_t)((part + total - 1) / total);
+}
+
+/* In the first round every host is free; later ones are for the crowded. */
+static bool joins_round(const struct match *match, uint32_t host, uint32_t round)
+{
+    return round == 0 || round < share(match, host);
+}
+
+static void free_hosts(struct match *match, uint32_t round)
+{
+    memset(match->taken, 0, match->n_taken_places * sizeof *match->taken);
+    match->n_free = 0;
+    if (round == 0)
+        match->n_free = (uint32_t)rota_ring_size(match->ring);
+    else
+        for (uint32_t host = 0; host < rota_ring_size(match->ring); host++)
+            match->n_free += joins_round(match, host, round);
+}
+
+/* Take `host` for this round; false when it is taken or does not join. */
+static bool take(struct match *match, uint32_t host, uint32_t round)
+{
+    uint32_t mask = match->n_taken_places - 1;
+    uint32_t i = host * 0x9e3779b1 & mask;
+    while (match->taken[i] != 0) {
+        if (match->taken[i] == host + 1)
+            return false;
+        i = (i + 1) & mask;
+    }
+    if (!joins_round(match, host, round))
+        return false;
+    match->taken[i] = host + 1;
+    return true;
+}
+
+/* Join the nearest pairs until no host is free, no slot is open, or `wanted`
+ * has its host. */
+static void play_round(struct match *match, uint32_t round, uint32_t wanted)
 {
     const struct rota_ring_point *points = rota_ring_points(match->ring);
     uint32_t n_points = (uint32_t)rota_ring_n_points(match->ring);
 
-    for (uint32_t slot = 0; slot < match->batch; slot++) {
-        match->start[slot] = slot_hash(hash, slot);
-        size_t at = rota_ring_seek(match->ring, match->start[slot]);
-        match->at[slot] = at < n_points ? (uint32_t)at : 0;
-        match->heap[slot] = pair(match, points, slot);
-    }
-    match->heap_size = match->batch;
-    for (uint32_t i = match->batch / 2; i-- > 0;)
-        sift_down(match, i);
+    while (match->n_free > 0 && match->n_matched < match->batch) {
+        uint32_t probe = (uint32_t)match->heap[0];
+        uint32_t slot = probe / PROBES;
+        uint32_t host = points[match->at[probe]].host;
 
-    while (match->heap_size > 0) {
-        uint32_t slot = (uint32_t)match->heap[0];
-        uint32_t host = points[match->at[slot]].host;
-        if (take(match, host)) {
-            hosts[slot] = host;
+        if (take(match, host, round)) {
+            match->hosts[slot] = host;
+            match->n_matched++;
+            match->n_free--;
             if (slot == wanted)
                 return;
             match->heap[0] = match->heap[--match->heap_size];
         } else {
-            if (++match->at[slot] == n_points)
-                match->at[slot] = 0;
-            match->heap[0] = pair(match, points, slot);
+            if (++match->at[probe] == n_points)
+                match->at[probe] = 0;
+            look(match, probe);
+            match->heap[0] = nearest(match, slot);
         }
         sift_down(match, 0);
     }
 }
 
-static void begin(struct match *match, const struct rota_ring *ring, uint32_t batch)
+/* Fill `hosts` until `wanted` has its host; all when it is the batch size. */
+static void play(const struct rota_ring *ring, uint32_t hash, uint32_t batch, uint32_t wanted,
+                 uint32_t *hosts)
 {
+    struct match match;
     assert(batch >= 1 && batch <= ROTA_BATCH_MAX && rota_ring_size(ring) > 0);
-    match->ring = ring;
-    match->batch = batch;
-    match->is_crowded = rota_ring_size(ring) < batch;
-    match->n_rooms = 2;
-    while (match->n_rooms < 2 * batch)
-        match->n_rooms *= 2;
-    memset(match->rooms, 0, match->n_rooms * sizeof *match->rooms);
+
+    match.ring = ring;
+    match.hash = hash;
+    match.batch = batch;
+    match.hosts = hosts;
+    match.n_matched = 0;
+    match.n_taken_places = 2;
+    while (match.n_taken_places < 2 * batch)
+        match.n_taken_places *= 2;
+    for (uint32_t slot = 0; slot < batch; slot++)
+        hosts[slot] = ROTA_RING_NONE;
+
+    for (uint32_t round = 0; match.n_matched < batch; round++) {
+        free_hosts(&match, round);
+        throw_probes(&match);
+        play_round(&match, round, wanted);
+        if (wanted < batch && hosts[wanted] != ROTA_RING_NONE)
+            return;
+    }
 }
 
 void rota_slots_match(const struct rota_ring *ring, uint32_t hash, uint32_t batch, uint32_t *hosts)
 {
-    struct match match;
-    begin(&match, ring, batch);
-    join(&match, hash, batch, hosts);
+    play(ring, hash, batch, batch, hosts);
 }
 
 uint32_t rota_slots_host(const struct rota_ring *ring, uint32_t hash, uint32_t batch, uint32_t slot)
 {
-    struct match match;
     uint32_t hosts[ROTA_BATCH_MAX];
-    begin(&match, ring, batch);
-    join(&match, hash, slot, hosts);
+    play(ring, hash, batch, slot, hosts);
     return hosts[slot];
 }

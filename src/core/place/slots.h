@@ -1,14 +1,19 @@
 /* slots: spread a batch over the hosts so that a change of hosts moves little.
  *
- * Slot i of a batch has a place of its own on the ring (slot 0 the key's own,
- * the others derived from it) and ranks the hosts by their distance clockwise
- * from there. Of all pairs of an open slot and a host with room the nearest is
- * joined, again and again. Both sides rank by the same distance, so the
- * outcome is the one stable matching: a host that comes takes the slots it is
- * nearest to, each of which frees one place, and the chain soon ends.
+ * Every slot of a batch throws eight probes at the ring, places that follow
+ * from the batch's key, and ranks the hosts by how near they come clockwise
+ * after one of its probes. Of all pairs of an open slot and a free host the
+ * nearest is joined, again and again; when no host is free and slots are left,
+ * all hosts are free for another round.
  *
- * A host has room for one slot while there are as many hosts as slots;
- * otherwise for its share by weight, rounded up. */
+ * Both sides rank by the same distance, so the outcome is the one stable
+ * matching: a host that comes takes the slot it is nearest to, the host that
+ * lost it takes the next, and the chain soon ends. Several probes even out the
+ * arcs of the ring, as with multi-probe consistent hashing.
+ *
+ * Invariants: hosts of a batch are distinct while there are enough; otherwise
+ * none holds two more slots than another. A host of more weight joins more
+ * rounds, up to its share rounded up. */
 #pragma once
 
 #include <rota/ring.h>
