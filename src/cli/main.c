@@ -160,12 +160,10 @@ static int print_group(const char *group)
     return rota_cli_print(&buffer);
 }
 
-/* The page docs/cli.md. */
+/* The body of docs/cli.md. */
 static int print_markdown(void)
 {
     struct rota_buffer buffer = {0};
-    rota_buffer_append_text(&buffer, "# The command line\n\n"
-                                     "<!-- Written by `rota help --markdown`. -->\n\n");
     append_wrapped(&buffer, INTRODUCTION, 100);
     rota_buffer_append_text(&buffer, "\n");
     append_wrapped(&buffer, OUTPUT, 100);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The program `rota` as a user runs it: test_cli.py ROTA DATA_DIR DOCS_DIR.
+"""The program `rota` as a user runs it: test_cli.py ROTA DATA_DIR.
 
 Answers are checked against the vectors in test/data; bad input of every
 command and file must give one sentence that names the culprit, exit code 2,
@@ -18,7 +18,6 @@ import traceback
 
 ROTA = os.path.abspath(sys.argv[1])
 DATA = pathlib.Path(sys.argv[2])
-DOCS = pathlib.Path(sys.argv[3])
 TESTS = []
 TYPES = {1: "workflow", 2: "activity", 3: "nexus"}
 
@@ -414,12 +413,6 @@ def every_command_explains_itself():
         assert ok(group, "--help").out == text
     assert ok("plan", "--help").out.count(b"rota plan --hosts") >= 3
     assert re.fullmatch(rb"rota \d+\.\d+\.\d+\n", ok("--version").out)
-
-
-@test
-def page_in_docs_is_up_to_date():
-    page = (DOCS / "cli.md").read_bytes()
-    assert ok("help", "--markdown").out == page, "run: rota help --markdown > docs/cli.md"
 
 
 @test
