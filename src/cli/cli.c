@@ -146,7 +146,7 @@ enum rota_code rota_cli_build_ring(const char *path, const struct rota_host *hos
 enum rota_code rota_cli_load_ring(const char *path, rota_time now, int64_t points,
                                   struct rota_ring **ring, struct rota_error *error)
 {
-    struct rota_hosts hosts;
+    struct rota_hosts hosts = {0};
     enum rota_code code = rota_cli_read_hosts(path, &hosts, error);
     if (code)
         return code;

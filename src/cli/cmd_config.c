@@ -204,7 +204,7 @@ static int show(const char *path, const struct config *options)
 {
     struct rota_config_origin origins[ROTA_SETTINGS];
     struct rota_buffer buffer = {0};
-    struct rota_config *config;
+    struct rota_config *config = NULL;
     struct rota_error error;
 
     if (read_config(path, &config, &error))
@@ -335,7 +335,7 @@ static enum rota_code on_content(void *data, struct rota_str content, struct rot
     struct config_watch *watch = data;
     const struct config *options = watch->options;
     struct rota_config_origin origins[ROTA_SETTINGS];
-    struct rota_config *config;
+    struct rota_config *config = NULL;
     enum rota_code code = rota_config_parse(content, watch->path, &config, error);
     if (code)
         return code;

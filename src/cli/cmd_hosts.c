@@ -94,8 +94,8 @@ static int run_check(int argc, char *const *argv)
     struct hosts options = {.at = ROTA_TIME_MIN};
     struct rota_option_list arguments;
     struct rota_buffer buffer = {0};
-    struct rota_hosts hosts;
-    struct rota_ring *ring;
+    struct rota_hosts hosts = {0};
+    struct rota_ring *ring = NULL;
     struct rota_error error;
     int code;
     if (!rota_cli_parse(&rota_cmd_hosts_check, argc, argv, &options, &arguments, &code))

@@ -269,7 +269,7 @@ static enum rota_code build_rings(const struct plan *options, struct rota_ring *
                                   struct rota_ring **after, struct rota_error *error)
 {
     rota_time now = rota_cli_now(options->queue.at);
-    struct rota_hosts hosts;
+    struct rota_hosts hosts = {0};
     enum rota_code code = rota_cli_read_hosts(options->queue.hosts, &hosts, error);
     if (code)
         return code;
@@ -521,7 +521,7 @@ static int run(int argc, char *const *argv)
                            .mode_to = -1,
                            .start = ROTA_TIME_MIN,
                            .end = ROTA_TIME_MIN};
-    struct rota_ring *before, *after;
+    struct rota_ring *before = NULL, *after = NULL;
     struct rota_error error;
     int code;
     if (!rota_cli_parse(&rota_cmd_plan, argc, argv, &options, NULL, &code))

@@ -111,7 +111,7 @@ static bool on_keys(void *data, const struct rota_str *keys, size_t n)
 static int run_lookup(int argc, char *const *argv)
 {
     struct lookup options = {.at = ROTA_TIME_MIN};
-    struct rota_ring *ring;
+    struct rota_ring *ring = NULL;
     struct rota_error error;
     int code;
     if (!rota_cli_parse(&rota_cmd_ring_lookup, argc, argv, &options, NULL, &code))

@@ -108,7 +108,7 @@ static int run(int argc, char *const *argv)
 {
     struct route options = {.queue.at = ROTA_TIME_MIN, .partition = -1};
     struct rota_error error;
-    struct rota_ring *ring;
+    struct rota_ring *ring = NULL;
     int code;
     if (!rota_cli_parse(&rota_cmd_route, argc, argv, &options, NULL, &code))
         return code;

@@ -75,14 +75,13 @@ static bool is_group(const char *word)
 /* Say which word is unknown and what it may have meant. */
 static int refuse_words(int n_words, char *const *words)
 {
-    const char *group = n_words > 0 && is_group(words[0]) ? words[0] : NULL;
-    const char *word = words[group ? 1 : 0];
+    const char *group = is_group(words[0]) ? words[0] : NULL;
     char quoted[ROTA_QUOTE_MAX], firsts[N_COMMANDS][32];
-    struct rota_spell spell;
 
     if (group && n_words == 1)
         return rota_cli_fail(ROTA_CLI_BAD, "%s what? See `rota %s --help`", group, group);
-    spell = (struct rota_spell){.word = rota_str(word)};
+    const char *word = group ? words[1] : words[0];
+    struct rota_spell spell = {.word = rota_str(word)};
     for (int i = 0; i < N_COMMANDS; i++) {
         const char *name = COMMANDS[i]->command.name;
         if (!group) {
