@@ -17,8 +17,6 @@ extern "C" {
 enum {
     ROTA_MEMBERS_MAX = ROTA_RING_HOSTS_MAX, /* hosts of one snapshot */
     ROTA_MEMBERS_OVERRIDES_MAX = 65535,     /* hosts that are evicted or drained */
-    ROTA_MEMBERS_SUBSCRIBERS_MAX = 1000,
-    ROTA_MEMBERS_NAME_MAX = 255, /* bytes of a subscriber's name */
 };
 
 /* How long a change takes to reach everybody, as rota_members_align() assumes. */
@@ -117,7 +115,8 @@ enum rota_code rota_members_undrain(struct rota_members *members, struct rota_st
                                     struct rota_error *error);
 
 /* Be told of every change from now on, after the new ring is in place. Names
- * are unique; a name that is there already is an error. `on_change` may call
+ * are unique and have at most 255 bytes, and there are at most 1000; a name
+ * that is there already is an error. `on_change` may call
  * any function of this header; `data` is kept. */
 enum rota_code rota_members_subscribe(struct rota_members *members, const char *name,
                                       void (*on_change)(void *data,

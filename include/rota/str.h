@@ -1,6 +1,7 @@
 /* A borrowed run of bytes: any content, no final NUL, valid for the call. */
 #pragma once
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -15,7 +16,7 @@ struct rota_str {
 };
 
 /* For printf: printf("%.*s", ROTA_STR_ARGS(s)). */
-#define ROTA_STR_ARGS(s) (int)(s).size, (s).data
+#define ROTA_STR_ARGS(s) (int)((s).size < INT_MAX ? (s).size : INT_MAX), (s).data
 
 static inline struct rota_str rota_str(const char *text)
 {

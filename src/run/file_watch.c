@@ -172,6 +172,8 @@ static void on_handle_closed(uv_handle_t *handle)
     struct rota_file_watch *watch = handle->data;
     if (--watch->n_handles > 0)
         return;
+    if (watch->options.on_closed)
+        watch->options.on_closed(watch->options.data);
     free(watch->path);
     free(watch->directory);
     free(watch);
@@ -220,6 +222,7 @@ enum rota_code rota_file_watch_open(uv_loop_t *loop, const struct rota_file_watc
     listen_anew(made);
     enum rota_code code = read_anew(made, error);
     if (code) {
+        made->options.on_closed = NULL;
         rota_file_watch_close(made);
         return code;
     }

@@ -34,6 +34,10 @@ struct rota_file_watch_options {
     /* The file can't be read, or its content was refused. Told again only when
      * the sentence is another one or all was well in between. */
     void (*on_error)(void *data, const struct rota_error *error);
+
+    /* The watch is gone and `data` no longer used: what the callbacks might
+     * still stand on may be freed. Not called when opening fails. May be NULL. */
+    void (*on_closed)(void *data);
     void *data; /* kept */
 };
 
@@ -43,6 +47,6 @@ struct rota_file_watch_options {
 enum rota_code rota_file_watch_open(uv_loop_t *loop, const struct rota_file_watch_options *options,
                                     struct rota_file_watch **watch, struct rota_error *error);
 
-/* Takes `watch`, which may be NULL; no callback comes after, and both may call
- * it. Its memory is freed when the loop has closed its handles. */
+/* Takes `watch`, which may be NULL. A callback may call it; none but `on_closed`
+ * comes after, from the loop. */
 void rota_file_watch_close(struct rota_file_watch *watch);

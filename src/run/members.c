@@ -3,7 +3,8 @@
 #include "base/log.h"
 #include "core/place/members_fsm.h"
 #include "io/clock.h"
-#include "run/ring_cell.h"
+#include "run/cell.h"
+#include "run/subscribers.h"
 
 #include <stdlib.h>
 #include <uv.h>
@@ -11,15 +12,6 @@
 /* The wall clock may be set to another time, which no timer notices: while it
  * matters, it is looked at this often. */
 #define CLOCK_LOOK ROTA_SEC
-
-struct subscriber {
-    struct subscriber *next;
-    uint64_t since; /* number of the last change before it came */
-    bool is_gone;   /* removed while others were being told */
-    void (*on_change)(void *data, const struct rota_members_change *change);
-    void *data;
-    char name[];
-};
 
 /* A change that subscribers are still to be told of. */
 struct news {
@@ -31,17 +23,27 @@ struct news {
 struct rota_members {
     struct rota_members_options options;
     struct rota_members_fsm fsm;
-    struct rota_ring_cell cell;
+    struct rota_cell cell;
     struct rota_members_source *source;
     uv_timer_t timer;
     bool is_closed;
 
-    struct subscriber *subscribers; /* in the order in which they came */
-    size_t n_subscribers;           /* without those that are gone */
-    struct news *news;              /* oldest first */
-    uint64_t n_news;                /* changes so far */
+    struct rota_subscribers subscribers;
+    struct news *news; /* oldest first */
     bool is_telling;
 };
+
+static void ref_ring(void *ring)
+{
+    rota_ring_ref(ring);
+}
+
+static void unref_ring(void *ring)
+{
+    rota_ring_unref(ring);
+}
+
+static const struct rota_cell_type ring_type = {ref_ring, unref_ring};
 
 /* --- telling --- */
 
@@ -51,17 +53,11 @@ static void news_free(struct news *news)
     free(news);
 }
 
-static void sweep_subscribers(struct rota_members *members, bool all)
+typedef void on_change_function(void *data, const struct rota_members_change *change);
+
+static void call(rota_subscriber_function *function, void *data, const void *change)
 {
-    for (struct subscriber **place = &members->subscribers; *place;) {
-        struct subscriber *subscriber = *place;
-        if (!all && !subscriber->is_gone) {
-            place = &subscriber->next;
-            continue;
-        }
-        *place = subscriber->next;
-        free(subscriber);
-    }
+    ((on_change_function *)function)(data, change);
 }
 
 /* Tell what is to be told, in order. A callback may change the membership: that
@@ -73,15 +69,11 @@ static void tell_all(struct rota_members *members)
         return;
     members->is_telling = true;
     for (struct news *news; !members->is_closed && (news = members->news);) {
-        for (struct subscriber *subscriber = members->subscribers;
-             subscriber && !members->is_closed; subscriber = subscriber->next)
-            if (!subscriber->is_gone && subscriber->since < news->number)
-                subscriber->on_change(subscriber->data, &news->actions.change);
+        rota_subscribers_tell(&members->subscribers, news->number, call, &news->actions.change);
         members->news = news->next;
         news_free(news);
     }
     members->is_telling = false;
-    sweep_subscribers(members, false);
 }
 
 static void queue_news(struct rota_members *members, struct news *news)
@@ -89,7 +81,7 @@ static void queue_news(struct rota_members *members, struct news *news)
     struct news **last = &members->news;
     while (*last)
         last = &(*last)->next;
-    news->number = ++members->n_news;
+    news->number = rota_subscribers_number(&members->subscribers);
     *last = news;
 }
 
@@ -139,7 +131,7 @@ static enum rota_code drive(struct rota_members *members, const struct rota_memb
         return code;
     }
     if (news->actions.ring) {
-        rota_ring_cell_swap(&members->cell, news->actions.ring);
+        rota_cell_swap(&members->cell, news->actions.ring);
         news->actions.ring = NULL; /* the cell's now */
     }
     log_change(members, now, &news->actions.change);
@@ -182,8 +174,8 @@ static void on_timer_closed(uv_handle_t *handle)
         members->news = news->next;
         news_free(news);
     }
-    sweep_subscribers(members, true);
-    rota_ring_cell_deinit(&members->cell);
+    rota_subscribers_deinit(&members->subscribers);
+    rota_cell_deinit(&members->cell);
     rota_members_fsm_deinit(&members->fsm);
     free(members);
 }
@@ -202,7 +194,7 @@ static enum rota_code members_new(struct uv_loop_s *loop,
         free(made);
         return code;
     }
-    rota_ring_cell_init(&made->cell, rota_ring_ref(rota_members_fsm_ring(&made->fsm)));
+    rota_cell_init(&made->cell, &ring_type, rota_ring_ref(rota_members_fsm_ring(&made->fsm)));
     uv_timer_init(loop, &made->timer);
     made->timer.data = made;
     *members = made;
@@ -234,6 +226,7 @@ void rota_members_close(struct rota_members *members)
     if (!members || members->is_closed)
         return;
     members->is_closed = true;
+    rota_subscribers_stop(&members->subscribers);
     members->source->stop(members->source);
     uv_close((uv_handle_t *)&members->timer, on_timer_closed);
 }
@@ -242,7 +235,7 @@ void rota_members_close(struct rota_members *members)
 
 struct rota_ring *rota_members_ring(struct rota_members *members)
 {
-    return rota_ring_cell_get(&members->cell);
+    return rota_cell_get(&members->cell);
 }
 
 const struct rota_member *rota_members_list(const struct rota_members *members, size_t *n_members)
@@ -281,51 +274,16 @@ enum rota_code rota_members_undrain(struct rota_members *members, struct rota_st
     return override(members, ROTA_MEMBERS_UNDRAIN, address, error);
 }
 
-/* The place of the subscriber with this name, or the one where it would go. */
-static struct subscriber **find_subscriber(struct rota_members *members, const char *name)
-{
-    struct subscriber **place = &members->subscribers;
-    while (*place && ((*place)->is_gone || strcmp((*place)->name, name) != 0))
-        place = &(*place)->next;
-    return place;
-}
-
 enum rota_code rota_members_subscribe(struct rota_members *members, const char *name,
                                       void (*on_change)(void *data,
                                                         const struct rota_members_change *change),
                                       void *data, struct rota_error *error)
 {
-    size_t size = strlen(name) + 1;
-    struct subscriber **place = find_subscriber(members, name);
-    if (*place)
-        return rota_error_set(error, ROTA_ERR_INVALID, "members: %s has subscribed already", name);
-    if (size > ROTA_MEMBERS_NAME_MAX + 1)
-        return rota_error_set(error, ROTA_ERR_LIMIT,
-                              "members: a subscriber's name has at most %d bytes",
-                              ROTA_MEMBERS_NAME_MAX);
-    if (members->n_subscribers == ROTA_MEMBERS_SUBSCRIBERS_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "members: at most %d may subscribe",
-                              ROTA_MEMBERS_SUBSCRIBERS_MAX);
-    struct subscriber *subscriber = calloc(1, sizeof *subscriber + size);
-    if (!subscriber)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "members: no memory for subscriber %s",
-                              name);
-    subscriber->since = members->n_news;
-    subscriber->on_change = on_change;
-    subscriber->data = data;
-    memcpy(subscriber->name, name, size);
-    *place = subscriber;
-    members->n_subscribers++;
-    return ROTA_OK;
+    return rota_subscribers_add(&members->subscribers, name, (rota_subscriber_function *)on_change,
+                                data, error);
 }
 
 void rota_members_unsubscribe(struct rota_members *members, const char *name)
 {
-    struct subscriber *subscriber = *find_subscriber(members, name);
-    if (!subscriber)
-        return;
-    subscriber->is_gone = true;
-    members->n_subscribers--;
-    if (!members->is_telling)
-        sweep_subscribers(members, false);
+    rota_subscribers_remove(&members->subscribers, name);
 }

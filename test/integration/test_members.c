@@ -3,6 +3,7 @@
 #include "await.h"
 #include "base/log.h"
 #include "io/clock.h"
+#include "run/subscribers.h"
 
 #include <sys/stat.h>
 
@@ -318,7 +319,7 @@ static void subscribers_find_the_new_ring(void **state)
     open_with_witnesses(&one, &two);
     assert_int_equal(rota_members_subscribe(members, "one", on_witness, &one, &error),
                      ROTA_ERR_INVALID);
-    assert_non_null(strstr(error.text, "one has subscribed already"));
+    assert_non_null(strstr(error.text, "subscriber \"one\" is there already"));
     await_write(path, "a:1\nb:1\nc:1\n");
     await(&loop, &two.n_told, 1);
     assert_string_equal(one.order, "12");
@@ -334,10 +335,10 @@ static void subscribers_find_the_new_ring(void **state)
 
 static void subscribers_are_bounded(void **state)
 {
-    char name[ROTA_MEMBERS_NAME_MAX + 2] = {0};
+    char name[ROTA_SUBSCRIBERS_NAME_MAX + 2] = {0};
     (void)state;
     open_with("a:1\n"); /* with one subscriber */
-    for (int i = 1; i < ROTA_MEMBERS_SUBSCRIBERS_MAX; i++) {
+    for (int i = 1; i < ROTA_SUBSCRIBERS_MAX; i++) {
         snprintf(name, sizeof name, "s%d", i);
         assert_int_equal(rota_members_subscribe(members, name, on_change, NULL, NULL), ROTA_OK);
     }

@@ -50,6 +50,19 @@ static void it_grows_at_every_size(void **state)
     rota_buffer_deinit(&buffer);
 }
 
+/* The NUL behind the last byte has its place too. */
+static void it_grows_byte_by_byte(void **state)
+{
+    struct rota_buffer buffer = {0};
+    (void)state;
+    for (size_t i = 1; i <= 300; i++) {
+        rota_buffer_append_char(&buffer, 'x');
+        assert_true(buffer.size == i && buffer.size < buffer.capacity);
+        assert_int_equal(strlen(buffer.data), i);
+    }
+    rota_buffer_deinit(&buffer);
+}
+
 static void clearing_forgets_and_keeps_the_memory(void **state)
 {
     struct rota_buffer buffer = {0};
@@ -88,6 +101,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_appended_is_there_in_order),
         cmocka_unit_test(it_grows_at_every_size),
+        cmocka_unit_test(it_grows_byte_by_byte),
         cmocka_unit_test(clearing_forgets_and_keeps_the_memory),
         cmocka_unit_test(after_a_failure_nothing_is_added),
     };
