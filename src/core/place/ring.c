@@ -416,28 +416,28 @@ static enum rota_code plan_change(const struct rota_ring *ring, const struct rot
     }
 
     uint32_t old = 0;
-    size_t new = 0;
-    while (old < n_old || new < n_added) {
-        struct rota_ring_host next;
+    size_t fresh = 0;
+    while (old < n_old || fresh < n_added) {
+        struct rota_ring_host host;
         int order = old == n_old ? 1
-                    : new == n_added
+                    : fresh == n_added
                         ? -1
-                        : rota_str_compare(ring->hosts[old].address, added[new].address);
+                        : rota_str_compare(ring->hosts[old].address, added[fresh].address);
         if (order <= 0 && change->new_numbers[old] == ROTA_RING_NONE) {
             old++;
             continue;
         }
         if (order == 0)
             return rota_error_set(error, ROTA_ERR_INVALID, "ring: host %s is there already",
-                                  rota_quote(added[new].address, shown));
+                                  rota_quote(added[fresh].address, shown));
         if (order < 0) {
-            next = rota_ring_host(ring, old);
+            host = rota_ring_host(ring, old);
             change->new_numbers[old++] = (uint32_t)change->n_hosts;
         } else {
-            next = added[new];
-            change->added_numbers[new ++] = (uint32_t)change->n_hosts;
+            host = added[fresh];
+            change->added_numbers[fresh++] = (uint32_t)change->n_hosts;
         }
-        change->hosts[change->n_hosts++] = next;
+        change->hosts[change->n_hosts++] = host;
     }
     if (change->n_hosts > ROTA_RING_HOSTS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "ring: %zu hosts, at most %d are allowed",
