@@ -23,7 +23,7 @@ struct rota_ring {
     uint32_t points_per_host;
     int shift; /* leading bits = hash >> shift */
     uint32_t n_points, n_hosts, n_zones;
-    uint64_t total_weight;
+    uint32_t max_weight;
     uint32_t *starts;               /* 2^(32 - shift) + 1 places */
     struct rota_ring_point *points; /* n_points + 1, see ring_points.h */
     struct host *hosts;             /* sorted by address */
@@ -172,7 +172,8 @@ static enum rota_code take_hosts(struct rota_ring *ring, const struct rota_ring_
         host->zone = keep(&text, hosts[i].zone);
         host->identity = keep(&text, hosts[i].identity);
         host->weight = hosts[i].weight ? hosts[i].weight : ROTA_WEIGHT_ONE;
-        ring->total_weight += host->weight;
+        if (host->weight > ring->max_weight)
+            ring->max_weight = host->weight;
     }
     return number_zones(ring, error);
 }
@@ -608,9 +609,9 @@ const struct rota_ring_point *rota_ring_points(const struct rota_ring *ring)
     return ring->points;
 }
 
-uint64_t rota_ring_total_weight(const struct rota_ring *ring)
+uint32_t rota_ring_max_weight(const struct rota_ring *ring)
 {
-    return ring->total_weight;
+    return ring->max_weight;
 }
 
 uint32_t rota_ring_hash(struct rota_str key)
