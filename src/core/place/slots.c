@@ -20,8 +20,9 @@ struct match {
     uint32_t n_taken_places;
     uint32_t taken[2 * ROTA_BATCH_MAX];
 
-    /* Of each probe the point it looks at, and how far that is:
-     * distance << 32 | probe, so that the smallest is the nearest. */
+    /* Of each probe the first point behind it, the point it looks at, and how far
+     * that is: distance << 32 | probe, so that the smallest is the nearest. */
+    uint32_t first[ROTA_BATCH_MAX * PROBES];
     uint32_t at[ROTA_BATCH_MAX * PROBES];
     uint64_t pairs[ROTA_BATCH_MAX * PROBES];
 
@@ -76,18 +77,27 @@ static void sift_down(struct match *match, uint32_t index)
 static void throw_probes(struct match *match)
 {
     uint32_t n_points = (uint32_t)rota_ring_n_points(match->ring);
-    match->heap_size = 0;
-    for (uint32_t slot = 0; slot < match->batch; slot++) {
-        uint32_t places[PROBES], first = slot * PROBES;
-        if (match->hosts[slot] != ROTA_RING_NONE)
-            continue;
+    uint32_t places[PROBES];
+    for (uint32_t first = 0; first < match->batch * PROBES; first += PROBES) {
         for (uint32_t i = 0; i < PROBES; i++)
             places[i] = probe_place(match->hash, first + i);
-        rota_ring_seek_many(match->ring, places, PROBES, match->at + first);
-        for (uint32_t i = 0; i < PROBES; i++) {
-            if (match->at[first + i] == n_points)
-                match->at[first + i] = 0;
-            look(match, first + i);
+        rota_ring_seek_many(match->ring, places, PROBES, match->first + first);
+        for (uint32_t i = 0; i < PROBES; i++)
+            if (match->first[first + i] == n_points)
+                match->first[first + i] = 0;
+    }
+}
+
+/* Let every open slot look at its nearest point again. */
+static void look_anew(struct match *match)
+{
+    match->heap_size = 0;
+    for (uint32_t slot = 0; slot < match->batch; slot++) {
+        if (match->hosts[slot] != ROTA_RING_NONE)
+            continue;
+        for (uint32_t probe = slot * PROBES; probe < (slot + 1) * PROBES; probe++) {
+            match->at[probe] = match->first[probe];
+            look(match, probe);
         }
         match->heap[match->heap_size++] = nearest(match, slot);
     }
@@ -180,9 +190,10 @@ static void play(const struct rota_ring *ring, uint32_t hash, uint32_t batch, ui
     for (uint32_t slot = 0; slot < batch; slot++)
         hosts[slot] = ROTA_RING_NONE;
 
+    throw_probes(&match);
     for (uint32_t round = 0; match.n_matched < batch; round++) {
         free_hosts(&match, round);
-        throw_probes(&match);
+        look_anew(&match);
         play_round(&match, round, wanted);
         if (wanted < batch && hosts[wanted] != ROTA_RING_NONE)
             return;
