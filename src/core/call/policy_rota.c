@@ -11,6 +11,9 @@ static const double SAMPLE_PART = 10, SAMPLE_MOST = 6;
 /* Before the first sample of anybody: any number will do, all have it. */
 static const double SERVICE_UNKNOWN_US = 1000;
 
+/* Below this mean queue it is not known how fast it drains. */
+static const double WAITING_KNOWN = 0.1, WAITING_PART = 30;
+
 /* What is not heard of any more fades: the queue others made, what failures and
  * slow tries are held against a replica. */
 #define WAITING_HALF_LIFE (200 * ROTA_MSEC)
@@ -79,6 +82,17 @@ static double silence_of(const struct rota_balancer *balancer, rota_time now,
     return past > present ? past : present > 0 ? present : 0;
 }
 
+/* How long one piece of waiting work takes to go: by Little's law the mean wait
+ * over the mean number that waits. A replica that serves many at once drains
+ * faster than one service time each. */
+static double drain_of(const struct rota_policy_rota *own, double service_us)
+{
+    if (own->mean_waiting < WAITING_KNOWN)
+        return service_us;
+    double drain_us = own->mean_wait_us / own->mean_waiting;
+    return drain_us < service_us ? drain_us : service_us;
+}
+
 static double score_on(const struct rota_balancer *balancer, rota_time now,
                        const struct rota_balancer_replica *replica, const struct ground *ground)
 {
@@ -92,7 +106,7 @@ static double score_on(const struct rota_balancer *balancer, rota_time now,
         work *= SLOW_START_WORK;
     double others = rota_balancer_fade(own->waiting, now - own->waiting_at, WAITING_HALF_LIFE);
     double penalty = rota_balancer_fade(own->penalty, now - own->penalty_at, PENALTY_HALF_LIFE);
-    return service_us * (1 + work + others + penalty) +
+    return service_us * (1 + penalty) + drain_of(own, service_us) * (work + others) +
            silence_of(balancer, now, replica, service_us);
 }
 
@@ -232,8 +246,11 @@ static void on_answer(struct rota_policy_rota *own, rota_time now,
     if (own->n_answers < SLOW_START_ANSWERS)
         own->n_answers++;
     if (end->cost) {
+        double wait_us = (double)(end->cost->response_us - end->cost->service_us);
         own->waiting = (double)end->cost->waiting;
         own->waiting_at = now;
+        own->mean_wait_us += (wait_us - own->mean_wait_us) / WAITING_PART;
+        own->mean_waiting += (own->waiting - own->mean_waiting) / WAITING_PART;
     }
 }
 
