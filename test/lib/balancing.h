@@ -71,6 +71,7 @@ static inline void bench_tell(struct bench *bench, uint64_t replica, int64_t res
 {
     struct rota_cost cost = {response_us, service_us, waiting};
     struct rota_try ended = bench_try(bench, replica, 1);
+    bench->now += response_us * ROTA_USEC;
     assert_true(rota_balancer_report(bench->balancer, bench->now, ended, ROTA_OUTCOME_OK, &cost));
 }
 

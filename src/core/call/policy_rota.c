@@ -15,8 +15,9 @@ static const double EVEN = 1.2;
 /* Before the first sample of anybody: any number will do, all have it. */
 static const double SERVICE_UNKNOWN_US = 1000;
 
-/* Below this mean queue it is not known how fast it drains. */
-static const double WAITING_KNOWN = 0.1, WAITING_PART = 30;
+/* Below this mean queue it is not known how fast it drains; and faster than this
+ * part of a service time it is not believed to. A sample counts one part in 30. */
+static const double WAITING_KNOWN = 0.1, DRAIN_LEAST = 1.0 / 32, WAITING_PART = 30;
 
 /* What is not heard of any more fades: the queue others made, what failures and
  * slow tries are held against a replica. */
@@ -72,7 +73,7 @@ static struct ground survey(const struct rota_balancer_field *field)
     if (n > 0)
         ground.mean_us = sum / n;
     if (wait_us < work_us && work_us > WAITING_KNOWN * sum)
-        ground.part = wait_us / work_us;
+        ground.part = wait_us > DRAIN_LEAST * work_us ? wait_us / work_us : DRAIN_LEAST;
     for (size_t i = 0; i < field->n; i++) {
         double service_us = service_of(&field->replicas[i]->rota, ground.mean_us);
         if (i == 0 || service_us < ground.best_us)
