@@ -39,7 +39,7 @@
  *  - penalty: grows with each failure, by its class, and fades. Failing is fast;
  *    without it a replica that fails looks like the best one.
  *
- * Among those within a fifth of the lowest score turns are taken. One try in 100
+ * Among those within 1.3 times the lowest score turns are taken. One try in 100
  * goes to a replica that was not heard of for a while: nothing else would show
  * that a slow one has become quick.
  *

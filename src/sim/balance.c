@@ -93,6 +93,7 @@ struct world {
     struct rota_histogram latencies;
     bool is_out_of_memory;
     uint64_t n_counted, n_failed, n_wasted, n_hedged, n_tries, n_odd, n_final, n_final_ok;
+    uint64_t n_final_tries, n_final_odd;
     uint64_t n_events;
 };
 
@@ -310,6 +311,8 @@ static bool send_try(struct world *world, struct call *call)
     world->servers[attempt->server].n_tries++;
     world->n_tries += call->is_counted;
     world->n_odd += call->is_counted && attempt->server == 0;
+    world->n_final_tries += call->is_final;
+    world->n_final_odd += call->is_final && attempt->server == 0;
     push(world, &attempt->step, TO_SERVER, world->now + NETWORK_DELAY);
     push(world, &attempt->timeout, TIMEOUT, world->now + at(world)->timeout);
     return true;
@@ -475,6 +478,12 @@ static void restart(struct world *world, struct server *server, rota_time down_f
     server->cold_until = world->now + down_for + 2 * ROTA_SEC;
 }
 
+static void refuse_all(struct world *world, bool is_failing)
+{
+    for (uint32_t i = 0; i < at(world)->n_replicas; i++)
+        world->servers[i].is_failing = is_failing;
+}
+
 static rota_time trouble_restarts(struct world *world, uint64_t number)
 {
     struct server *server = &world->servers[number / 2 % at(world)->n_replicas];
@@ -527,6 +536,16 @@ static void trouble(struct world *world)
     case ROTA_BALANCE_FAILS:
         world->servers[0].is_failing = true;
         return;
+    case ROTA_BALANCE_RECOVERS:
+        world->servers[0].is_failing = number == 0;
+        if (number > 0)
+            return;
+        next = (rota_time)(world->n_calls / world->rate / 2 * ROTA_SEC);
+        break;
+    case ROTA_BALANCE_BLACKOUT:
+        refuse_all(world, number % 2 == 0);
+        next = number % 2 == 0 ? 2 * ROTA_SEC : 8 * ROTA_SEC;
+        break;
     case ROTA_BALANCE_FLIPS:
         next = trouble_flips(world);
         break;
@@ -553,7 +572,9 @@ static double rate_of(const struct rota_balance_scenario *scenario)
         double slowness = i == 0 ? scenario->slowness : 1;
         if (scenario->trouble == ROTA_BALANCE_FLIPS) /* half of the time each */
             slowness = 2 / (1 + 1 / scenario->slowness);
-        if (scenario->trouble != ROTA_BALANCE_FAILS || i > 0)
+        if ((scenario->trouble != ROTA_BALANCE_FAILS &&
+             scenario->trouble != ROTA_BALANCE_RECOVERS) ||
+            i > 0)
             all += one / slowness;
     }
     return all * scenario->load;
@@ -664,8 +685,8 @@ static void world_init(struct world *world, const struct rota_balance_options *o
         world->servers[i] = (struct server){.n_slots = at(world)->n_slots, .slowness = 1};
     }
     world->servers[0].slowness = at(world)->slowness;
+    push(world, &world->trouble, TROUBLE, 0);
     push(world, &world->arrival, ARRIVAL, 0);
-    push(world, &world->trouble, TROUBLE, ROTA_SEC);
 }
 
 static void world_free(struct world *world)
@@ -720,6 +741,7 @@ static struct rota_balance_result summarize(const struct world *world)
         .hedged = per((double)world->n_hedged, n),
         .n_odd = per((double)world->n_odd, n),
         .final_part = per((double)world->n_final_ok, (double)world->n_final),
+        .final_odd = per((double)world->n_final_odd, (double)world->n_final_tries),
         .n_events = world->n_events,
     };
     for (uint32_t i = 0; i < at(world)->n_replicas; i++) {

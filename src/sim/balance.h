@@ -34,6 +34,8 @@ enum rota_balance_trouble {
     ROTA_BALANCE_STEADY,
     ROTA_BALANCE_FLIPS,    /* each becomes slow or quick again by chance */
     ROTA_BALANCE_FAILS,    /* one refuses at once */
+    ROTA_BALANCE_RECOVERS, /* one refuses at once for the first half of the run */
+    ROTA_BALANCE_BLACKOUT, /* all refuse at once for 2 s in 10 */
     ROTA_BALANCE_FREEZES,  /* one stands still for 1 s in 10 */
     ROTA_BALANCE_RESTARTS, /* one after the other goes down for 2 s and comes back cold */
     ROTA_BALANCE_LEAKS,    /* one loses a slot after the other until it restarts */
@@ -87,6 +89,7 @@ struct rota_balance_result {
     double imbalance;  /* tries of the busiest replica over the mean */
     double n_odd;      /* tries on replica 0, per call */
     double final_part; /* of the calls of the last fifth, those that succeeded */
+    double final_odd;  /* of the tries of the last fifth, those on replica 0 */
     uint64_t leaked;   /* tries still counted in flight when all calls are over */
     uint64_t n_ejections;
     uint64_t n_events;

@@ -10,14 +10,14 @@ static const double SAMPLE_PART = 20, SAMPLE_MOST = 6;
 
 /* Scores this close to the best one are as good; then turns are taken, which
  * spreads tries more evenly than chance does. */
-static const double EVEN = 1.2;
+static const double EVEN = 1.3;
 
 /* Before the first sample of anybody: any number will do, all have it. */
 static const double SERVICE_UNKNOWN_US = 1000;
 
 /* Below this mean queue it is not known how fast it drains; and faster than this
- * part of a service time it is not believed to. A sample counts one part in 30. */
-static const double WAITING_KNOWN = 0.1, DRAIN_LEAST = 1.0 / 32, WAITING_PART = 30;
+ * part of a service time it is not believed to. A sample counts one part in 100. */
+static const double WAITING_KNOWN = 0.1, DRAIN_LEAST = 1.0 / 32, WAITING_PART = 100;
 
 /* What is not heard of any more fades: the queue others made, what failures and
  * slow tries are held against a replica. */
@@ -28,7 +28,7 @@ static const double WAITING_KNOWN = 0.1, DRAIN_LEAST = 1.0 / 32, WAITING_PART = 
 /* A replica that looks bad gets no tries, and so can't look better. One choice in
  * so many goes to one that was not heard of for so long, and what comes back
  * counts more than an average that old. */
-enum { EXPLORE_EVERY = 100, STALE_PART = 3 };
+enum { EXPLORE_EVERY = 100, STALE_PART = 5 };
 #define STALE_AFTER (500 * ROTA_MSEC)
 
 /* Of an unknown replica: so many answers make it known, and until then each try
