@@ -1,0 +1,364 @@
+/* rota's own policy; include/rota/balancer.h explains the score. */
+#include "core/call/balancer_rule.h"
+
+/* How far apart two averages are before the difference is believed. */
+static const double DEAD_BAND = 1.6;
+
+/* A new sample counts one part in so many, and as at most so many averages: one
+ * try that met a pause says little about the next. */
+static const double SAMPLE_PART = 20, SAMPLE_MOST = 6;
+
+/* Scores this close to the best one are as good; then turns are taken, which
+ * spreads tries more evenly than chance does. */
+static const double EVEN = 1.3;
+
+/* Before the first sample of anybody: any number will do, all have it. */
+static const double SERVICE_UNKNOWN_US = 1000;
+
+/* Below this mean queue it is not known how fast it drains; and faster than this
+ * part of a service time it is not believed to. A sample counts one part in 100. */
+static const double WAITING_KNOWN = 0.1, DRAIN_LEAST = 1.0 / 32, WAITING_PART = 100;
+
+/* What is not heard of any more fades: the queue others made, what failures and
+ * slow tries are held against a replica. */
+#define WAITING_HALF_LIFE (100 * ROTA_MSEC)
+#define SILENCE_HALF_LIFE (1 * ROTA_SEC)
+#define PENALTY_HALF_LIFE (2 * ROTA_SEC)
+
+/* A replica that looks bad gets no tries, and so can't look better. One choice in
+ * so many goes to one that was not heard of for so long, and what comes back
+ * counts more than an average that old. */
+enum { EXPLORE_EVERY = 100, STALE_PART = 5 };
+#define STALE_AFTER (500 * ROTA_MSEC)
+
+/* Of an unknown replica: so many answers make it known, and until then each try
+ * in flight counts as so many. */
+enum { SLOW_START_ANSWERS = 8, SLOW_START_WORK = 4 };
+
+/* A try is unusually old at so many times the average. */
+static const double SILENCE_FROM = 3;
+
+/* One failure weighs as much as waiting for so many tries. */
+static const double FAILURE_PENALTY = 20, OVERLOAD_PENALTY = 4;
+
+enum { EJECT_FAILURES = 3, EJECT_DOUBLINGS_MAX = 5 };
+#define EJECT_FOR ROTA_SEC
+
+/* --- the score --- */
+
+/* What all candidates share: the average of those known, the best, and how long
+ * one piece of waiting work takes to go, as a part of a service time. A replica
+ * that serves many at once drains faster than one at a time; by Little's law
+ * the time is the mean wait over the mean number that waits. */
+struct ground {
+    double mean_us, best_us, part;
+};
+
+static double service_of(const struct rota_policy_rota *own, double mean_us)
+{
+    return own->service_us == 0 ? mean_us : own->service_us;
+}
+
+static struct ground survey(const struct rota_balancer_field *field)
+{
+    struct ground ground = {.mean_us = SERVICE_UNKNOWN_US, .part = 1};
+    double sum = 0, n = 0, wait_us = 0, work_us = 0;
+    for (size_t i = 0; i < field->n; i++) {
+        const struct rota_policy_rota *own = &field->replicas[i]->rota;
+        sum += own->service_us;
+        n += own->service_us > 0;
+        wait_us += own->mean_wait_us;
+        work_us += own->mean_waiting * own->service_us;
+    }
+    if (n > 0)
+        ground.mean_us = sum / n;
+    if (wait_us < work_us && work_us > WAITING_KNOWN * sum)
+        ground.part = wait_us > DRAIN_LEAST * work_us ? wait_us / work_us : DRAIN_LEAST;
+    for (size_t i = 0; i < field->n; i++) {
+        double service_us = service_of(&field->replicas[i]->rota, ground.mean_us);
+        if (i == 0 || service_us < ground.best_us)
+            ground.best_us = service_us;
+    }
+    return ground;
+}
+
+static double silence_of(const struct rota_balancer *balancer, rota_time now,
+                         const struct rota_balancer_replica *replica, double service_us)
+{
+    const struct rota_policy_rota *own = &replica->rota;
+    double past = rota_balancer_fade(own->silence_us, now - own->silence_at, SILENCE_HALF_LIFE);
+    rota_time oldest = rota_balancer_oldest(balancer, replica);
+    double present = oldest == ROTA_TIME_NEVER ? 0 : (double)(now - oldest) / ROTA_USEC;
+    present -= SILENCE_FROM * service_us;
+    return past > present ? past : present > 0 ? present : 0;
+}
+
+static double score_on(const struct rota_balancer *balancer, rota_time now,
+                       const struct rota_balancer_replica *replica, const struct ground *ground)
+{
+    const struct rota_policy_rota *own = &replica->rota;
+    double service_us = service_of(own, ground->mean_us);
+    if (service_us < DEAD_BAND * ground->best_us)
+        service_us = ground->best_us;
+
+    double work = (double)replica->work;
+    if (own->n_answers < SLOW_START_ANSWERS)
+        work *= SLOW_START_WORK;
+    double others = rota_balancer_fade(own->waiting, now - own->waiting_at, WAITING_HALF_LIFE);
+    double penalty = rota_balancer_fade(own->penalty, now - own->penalty_at, PENALTY_HALF_LIFE);
+    return service_us * (1 + penalty + ground->part * (work + others)) +
+           silence_of(balancer, now, replica, service_us);
+}
+
+static double score(const struct rota_balancer *balancer, rota_time now,
+                    const struct rota_balancer_replica *replica)
+{
+    double service_us = replica->rota.service_us;
+    struct ground ground = {.mean_us = service_us > 0 ? service_us : SERVICE_UNKNOWN_US, .part = 1};
+    return score_on(balancer, now, replica, &ground);
+}
+
+/* --- the circuit --- */
+
+static void open_circuit(struct rota_balancer *balancer, rota_time now,
+                         struct rota_balancer_replica *replica)
+{
+    struct rota_policy_rota *own = &replica->rota;
+    uint32_t doublings = own->n_opened < EJECT_DOUBLINGS_MAX ? own->n_opened : EJECT_DOUBLINGS_MAX;
+    rota_time delay = EJECT_FOR << doublings;
+    own->circuit = ROTA_CIRCUIT_OPEN;
+    own->open_until = now + rota_random_range(&balancer->random, delay / 2, delay + delay / 2);
+    own->opened = balancer->serial;
+    own->probe = 0;
+    own->n_opened++;
+    replica->n_ejections++;
+}
+
+static void close_circuit(struct rota_policy_rota *own)
+{
+    own->circuit = ROTA_CIRCUIT_CLOSED;
+    own->probe = 0;
+    own->n_opened = 0;
+    own->n_answers = 0; /* it comes back as one to be tried out */
+    own->penalty = 0;
+    own->silence_us = 0;
+}
+
+/* Whether the replica takes no part in an ordinary choice. */
+static bool is_out(const struct rota_balancer_replica *replica)
+{
+    return replica->rota.circuit != ROTA_CIRCUIT_CLOSED || replica->is_unavailable;
+}
+
+/* Half open those whose time is over; count those that are out. */
+static size_t update_circuits(rota_time now, const struct rota_balancer_field *field)
+{
+    size_t n_out = 0;
+    for (size_t i = 0; i < field->n; i++) {
+        struct rota_balancer_replica *replica = field->replicas[i];
+        if (replica->rota.circuit == ROTA_CIRCUIT_OPEN && now >= replica->rota.open_until)
+            replica->rota.circuit = ROTA_CIRCUIT_HALF_OPEN;
+        n_out += is_out(replica);
+    }
+    return n_out;
+}
+
+/* --- the rule --- */
+
+/* The one that was heard of longest ago, when that is long and nothing is on the
+ * way there already. */
+static size_t find_stale(rota_time now, const struct rota_balancer_field *field)
+{
+    size_t stalest = ROTA_BALANCER_NONE;
+    rota_time at = now - STALE_AFTER;
+    for (size_t i = 0; i < field->n; i++) {
+        const struct rota_balancer_replica *replica = field->replicas[i];
+        rota_time heard_at =
+            replica->rota.service_us > 0 ? replica->rota.service_at : ROTA_TIME_MIN;
+        if (is_out(replica) || heard_at > at || replica->work > 0)
+            continue;
+        at = heard_at;
+        stalest = i;
+    }
+    return stalest;
+}
+
+/* A try that is to find something out, rather than to be answered soon; only
+ * the first one of a call, which can be tried again elsewhere. */
+static size_t choose_probe(rota_time now, const struct rota_balancer_field *field)
+{
+    if (field->has_excluded)
+        return ROTA_BALANCER_NONE;
+    for (size_t i = 0; i < field->n; i++) {
+        struct rota_policy_rota *own = &field->replicas[i]->rota;
+        if (own->circuit != ROTA_CIRCUIT_HALF_OPEN || own->probe != 0)
+            continue;
+        own->probe = field->serial;
+        return i;
+    }
+    bool is_due = rota_random_below(field->random, EXPLORE_EVERY) == 0;
+    return is_due ? find_stale(now, field) : ROTA_BALANCER_NONE;
+}
+
+/* The one whose turn was longest ago among those that are about as good as the
+ * best one. */
+static size_t choose_best(struct rota_balancer *balancer, rota_time now,
+                          const struct rota_balancer_field *field, bool takes_all)
+{
+    struct ground ground = survey(field);
+    size_t start = rota_random_below(field->random, field->n), best = ROTA_BALANCER_NONE;
+    double lowest = -1;
+    for (size_t i = 0; i < field->n; i++) {
+        struct rota_policy_rota *own = &field->replicas[i]->rota;
+        if (is_out(field->replicas[i]) && !takes_all)
+            continue;
+        own->score = score_on(balancer, now, field->replicas[i], &ground);
+        if (lowest < 0 || own->score < lowest)
+            lowest = own->score;
+    }
+    for (size_t i = 0; i < field->n; i++) {
+        size_t index = start + i < field->n ? start + i : start + i - field->n;
+        const struct rota_policy_rota *own = &field->replicas[index]->rota;
+        if ((is_out(field->replicas[index]) && !takes_all) || own->score > lowest * EVEN)
+            continue;
+        if (best == ROTA_BALANCER_NONE || own->turn < field->replicas[best]->rota.turn)
+            best = index;
+    }
+    field->replicas[best]->rota.turn = field->serial;
+    return best;
+}
+
+static size_t choose(struct rota_balancer *balancer, rota_time now,
+                     const struct rota_balancer_field *field)
+{
+    bool is_panic = update_circuits(now, field) > field->n / 2;
+    balancer->n_panics += is_panic;
+    size_t probed = choose_probe(now, field);
+    return probed != ROTA_BALANCER_NONE ? probed : choose_best(balancer, now, field, is_panic);
+}
+
+/* --- learning --- */
+
+/* The time the try would have taken without a queue. */
+static void learn_service(struct rota_policy_rota *own, rota_time now,
+                          const struct rota_balancer_end *end)
+{
+    double sample = (double)end->latency / ROTA_USEC;
+    if (end->cost)
+        sample -= (double)(end->cost->response_us - end->cost->service_us);
+    if (sample < 1)
+        sample = 1;
+    if (own->service_us == 0) {
+        own->service_us = sample;
+    } else {
+        if (sample > SAMPLE_MOST * own->service_us)
+            sample = SAMPLE_MOST * own->service_us;
+        bool is_stale = now - own->service_at > STALE_AFTER;
+        own->service_us += (sample - own->service_us) / (is_stale ? STALE_PART : SAMPLE_PART);
+    }
+    own->service_at = now;
+}
+
+static void add_penalty(struct rota_policy_rota *own, rota_time now, double tries)
+{
+    own->penalty =
+        rota_balancer_fade(own->penalty, now - own->penalty_at, PENALTY_HALF_LIFE) + tries;
+    own->penalty_at = now;
+}
+
+/* Remember how long a try was waited for in vain. */
+static void add_silence(struct rota_policy_rota *own, rota_time now, rota_time age)
+{
+    double had = rota_balancer_fade(own->silence_us, now - own->silence_at, SILENCE_HALF_LIFE);
+    double us = (double)age / ROTA_USEC - SILENCE_FROM * own->service_us;
+    own->silence_us = us > had ? us : had;
+    own->silence_at = now;
+}
+
+static void on_answer(struct rota_policy_rota *own, rota_time now,
+                      const struct rota_balancer_end *end)
+{
+    own->silence_us = 0;
+    own->n_failures = 0;
+    if (own->n_answers < SLOW_START_ANSWERS)
+        own->n_answers++;
+    if (end->cost) {
+        double wait_us = (double)(end->cost->response_us - end->cost->service_us);
+        own->waiting = (double)end->cost->waiting;
+        own->waiting_at = now;
+        own->mean_wait_us += (wait_us - own->mean_wait_us) / WAITING_PART;
+        own->mean_waiting += (own->waiting - own->mean_waiting) / WAITING_PART;
+    }
+}
+
+static void on_failure(struct rota_balancer *balancer, rota_time now,
+                       struct rota_balancer_replica *replica)
+{
+    struct rota_policy_rota *own = &replica->rota;
+    add_penalty(own, now, FAILURE_PENALTY);
+    own->n_failures++;
+    if (own->circuit == ROTA_CIRCUIT_CLOSED && own->n_failures >= EJECT_FAILURES)
+        open_circuit(balancer, now, replica);
+}
+
+/* The end of a try that began after the replica was ejected: the one that a
+ * half-open circuit lets through, or one of a time in which nobody is. */
+static void on_end_ejected(struct rota_balancer *balancer, rota_time now,
+                           struct rota_balancer_replica *replica,
+                           const struct rota_balancer_end *end)
+{
+    struct rota_policy_rota *own = &replica->rota;
+    bool is_probe = end->serial == own->probe;
+    if (is_probe)
+        own->probe = 0;
+    if (end->outcome == ROTA_OUTCOME_CANCELLED) {
+        if (is_probe) { /* nothing is known: the same delay once more */
+            own->n_opened--;
+            open_circuit(balancer, now, replica);
+        }
+    } else if (!rota_outcome_is_failure(end->outcome)) {
+        close_circuit(own);
+    } else if (is_probe) {
+        open_circuit(balancer, now, replica);
+    }
+}
+
+static void on_end(struct rota_balancer *balancer, rota_time now,
+                   struct rota_balancer_replica *replica, const struct rota_balancer_end *end)
+{
+    struct rota_policy_rota *own = &replica->rota;
+    if (own->circuit != ROTA_CIRCUIT_CLOSED && end->serial > own->opened)
+        on_end_ejected(balancer, now, replica, end);
+
+    switch (end->outcome) {
+    case ROTA_OUTCOME_OK:
+        on_answer(own, now, end);
+        learn_service(own, now, end);
+        break;
+    case ROTA_OUTCOME_INPUT: /* refused before any work: its time says nothing */
+        on_answer(own, now, end);
+        break;
+    case ROTA_OUTCOME_OVERLOAD:
+        on_answer(own, now, end);
+        add_penalty(own, now, OVERLOAD_PENALTY);
+        break;
+    case ROTA_OUTCOME_CANCELLED:
+        add_silence(own, now, end->latency);
+        break;
+    case ROTA_OUTCOME_TIMEOUT:
+        add_silence(own, now, end->latency);
+        on_failure(balancer, now, replica);
+        break;
+    case ROTA_OUTCOME_UNAVAILABLE:
+    case ROTA_OUTCOME_OTHER:
+        on_failure(balancer, now, replica);
+        break;
+    }
+}
+
+const struct rota_balancer_rule rota_policy_rota = {
+    .name = "rota",
+    .choose = choose,
+    .on_end = on_end,
+    .score = score,
+};
