@@ -5,7 +5,8 @@
  *     any --no more time, tries or budget; input error; cancel--> DONE
  *
  * A replica that failed is *excluded*: not tried again by this call before the
- * directory was asked anew. The set is cleared only when an answer that did not
+ * directory was asked anew,
+ * past the cache. The set is cleared only when an answer that did not
  * come from the cache still shows nobody else. The first fail-over is immediate,
  * later ones wait a jittered time that doubles. When a try takes long, a *hedge*
  * is started on another replica, the first good answer wins and the other try is
@@ -13,13 +14,13 @@
  *
  * Invariants: exactly one finish; at the finish no try runs. No try starts at or
  * after the deadline, beyond the attempts, or without a token. Every try that
- * the chooser chose is told to it as ended exactly once. An event that comes
- * late, or twice, changes nothing. */
+ * the balancer chose is reported to it exactly once. An event that comes late,
+ * or twice, changes nothing. */
 #pragma once
 
 #include "core/call/blacklist.h"
 #include "core/call/failure.h"
-#include "core/call/retry_budget.h"
+#include "core/call/hedge.h"
 #include "core/call/shard_map.h"
 
 #include <rota/time.h>
@@ -42,16 +43,6 @@ enum rota_call_repeat {
     ROTA_REPEAT_ANY,     /* all: it is idempotent. Only this is hedged */
 };
 
-/* Chooses among candidates and hears how it went: two functions, so that any
- * balancer fits. `choose` returns an index, or n_candidates for none. */
-struct rota_call_chooser {
-    size_t (*choose)(void *data, rota_time now, const struct rota_replica *const *candidates,
-                     size_t n_candidates, int64_t cost);
-    void (*ended)(void *data, rota_time now, int64_t node, int64_t cost, rota_time took,
-                  enum rota_failure failure);
-    void *data;
-};
-
 struct rota_call_stats {
     uint64_t n_calls, n_tries, n_retries, n_hedges, n_hedges_won;
     uint64_t n_refreshes;  /* leaders asked for past the cache */
@@ -60,13 +51,14 @@ struct rota_call_stats {
     uint64_t n_ended[ROTA_FAILURES];
 };
 
-/* What the calls of a client share. Kept by each call; all but the chooser and
- * the random may be NULL. */
+/* What the calls of a client share; kept by each call. The blacklist, the budget
+ * and the hedge may be NULL: none. */
 struct rota_call_shared {
-    struct rota_call_chooser chooser;
+    struct rota_balancer *balancer; /* replicas are known to it by their node */
     struct rota_random *random;
     struct rota_blacklist *blacklist;
-    struct rota_retry_budget *budget;
+    struct rota_budget *budget; /* of retries */
+    struct rota_hedge *hedge;   /* when to hedge, and how often */
     struct rota_call_stats *stats;
 };
 
@@ -75,8 +67,8 @@ struct rota_call_options {
     struct rota_str channel; /* kept */
     rota_time deadline;      /* 0 means none */
     rota_time try_timeout;   /* 0 means none but the deadline */
-    rota_time hedge_after;   /* 0 means no hedge */
-    int64_t cost;            /* what it weighs for the chooser; the original's nq */
+    rota_time hedge_after;   /* 0 means as the shared hedge says; negative: never */
+    int64_t work;            /* how much it is, for the balancer; the original's nq */
     int64_t retries;         /* 0 means ROTA_CALL_RETRIES; negative means 1 */
     enum rota_call_repeat repeat;
     bool has_preferred; /* take `preferred` when it is a serviceable candidate */
@@ -99,6 +91,7 @@ struct rota_call_event {
     struct rota_shard_map *map; /* of leaders; the machine takes a share of its own */
 
     bool is_sent;                     /* bytes of the try have left, or may have */
+    const struct rota_cost *cost;     /* what the replica told of its load, or NULL */
     const struct rota_replica *claim; /* of a stale one: the current claim, or NULL */
 };
 
@@ -115,7 +108,7 @@ struct rota_call_action {
     uint64_t number; /* of the ask or try */
     bool with_cache; /* of an ask */
 
-    const struct rota_replica *replica; /* of a start; valid while the call lives */
+    const struct rota_replica *replica; /* of a start; valid until the try ends */
     rota_time deadline;                 /* of an ask, a start */
     bool is_hedge;
 
@@ -143,7 +136,8 @@ struct rota_call_try {
     struct rota_shard_map *map;
     const struct rota_replica *replica;
     rota_time started_at, deadline;
-    bool is_hedge, is_chosen;
+    bool is_hedge;
+    struct rota_try chosen; /* zeroed: the balancer was not asked */
 };
 
 struct rota_call_fsm {
@@ -158,8 +152,8 @@ struct rota_call_fsm {
     int64_t excluded[ROTA_CALL_TRIES_MAX];
     size_t n_excluded, n_excluded_by_overload;
     uint32_t n_tries, n_tries_max, n_waits, n_failed_lookups;
-    bool is_hedged;
-    rota_time wait_until, hedge_at;
+    bool is_hedged, has_token, asks_past_cache;
+    rota_time wait_until, hedge_delay, hedge_at;
     enum rota_failure last; /* why the last try failed, none: there was none */
 };
 
@@ -167,7 +161,7 @@ struct rota_call_fsm {
 void rota_call_fsm_init(struct rota_call_fsm *fsm, const struct rota_call_shared *shared,
                         const struct rota_call_options *options);
 
-/* Ends a call in any state; a chooser is told of tries that still ran. */
+/* Ends a call in any state; the balancer hears of tries that still ran. */
 void rota_call_fsm_deinit(struct rota_call_fsm *fsm, rota_time now);
 
 struct rota_call_actions rota_call_fsm_step(struct rota_call_fsm *fsm, rota_time now,

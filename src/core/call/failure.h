@@ -1,29 +1,33 @@
 /* failure: in how many ways a try can end, and what each means for the rest.
  *
  * There are few classes, each for something that the call plane does
- * differently. The table below is the one place where it is written; docs/calls.md
- * shows the same table, and a test keeps the two equal.
+ * differently. Cancelling a call, or running out of its time, says nothing about
+ * the shard map or the replica: only the age of the try counts, for the balancer.
+ * A stale refusal is no fault of the replica either: it is well, the map was old.
  *
- * class        | to the shard map       | to the replica       | tried elsewhere | node acted
- * none         | nothing                | nothing              | no              | yes
- * input        | nothing                | nothing              | no              | no
- * cancelled    | nothing                | nothing              | no              | maybe
- * deadline     | nothing                | nothing              | no              | maybe
- * timeout      | refreshed              | left out of the call | yes             | maybe
- * unreachable  | refreshed              | blacklisted          | yes             | no
- * broken       | refreshed              | blacklisted          | yes             | maybe
- * stale        | claim applied, or drop | left out of the call | yes             | no
- * not_loaded   | dropped                | left out of the call | yes             | no
- * overload     | nothing                | left out of the call | yes             | no
- * retriable    | nothing                | left out of the call | yes             | maybe
- * internal     | nothing                | blacklisted          | yes             | maybe
- * no_replica   | nothing                | nothing              | no              | no
- * local        | nothing                | nothing              | no              | no
+ * class       | to the shard map   | to the replica       | try | node  | to the
+ *             |                    |                      | on  | acted | balancer
+ * none        | nothing            | nothing              | no  | yes   | ok
+ * input       | nothing            | nothing              | no  | no    | input
+ * cancelled   | nothing            | nothing              | no  | maybe | cancelled
+ * deadline    | nothing            | nothing              | no  | maybe | cancelled
+ * timeout     | refreshed          | left out of the call | yes | maybe | timeout
+ * unreachable | refreshed          | blacklisted          | yes | no    | unavailable
+ * broken      | refreshed          | blacklisted          | yes | maybe | unavailable
+ * stale       | claim put in, or   | left out of the call | yes | no    | input
+ *             | dropped            |                      |     |       |
+ * not_loaded  | dropped            | left out of the call | yes | no    | unavailable
+ * overload    | nothing            | left out of the call | yes | no    | overload
+ * retriable   | nothing            | left out of the call | yes | maybe | other
+ * internal    | nothing            | blacklisted          | yes | maybe | other
+ * no_replica  | nothing            | nothing              | no  | no    | cancelled
+ * local       | nothing            | nothing              | no  | no    | cancelled
  *
  * An effect counts once: it names the version of the map that the try was
  * routed by, and does nothing to a map that is newer than that. */
 #pragma once
 
+#include <rota/balancer.h>
 #include <stdbool.h>
 
 enum rota_failure {
@@ -63,6 +67,9 @@ const char *rota_failure_name(enum rota_failure failure);
 
 enum rota_cache_effect rota_shard_cache_effect(enum rota_failure failure);
 enum rota_replica_effect rota_failure_replica_effect(enum rota_failure failure);
+
+/* What a balancer learns from it. */
+enum rota_outcome rota_failure_outcome(enum rota_failure failure);
 
 /* Whether another replica may do better. */
 bool rota_failure_is_retried(enum rota_failure failure);

@@ -1,0 +1,60 @@
+#include "core/call/budget.h"
+
+static const uint64_t TOKEN = 1000000;
+
+static void add(struct rota_budget *budget, uint64_t parts)
+{
+    uint64_t most = budget->options.most * TOKEN;
+    budget->parts = budget->parts + parts < most ? budget->parts + parts : most;
+}
+
+/* What time brought. The rest below one part stays for later. */
+static void fill(struct rota_budget *budget, rota_time now)
+{
+    const rota_time part_time = ROTA_SEC / (rota_time)TOKEN; /* of one token per second */
+    if (now <= budget->filled_at)
+        return;
+    rota_time age = now - budget->filled_at;
+    if (age > ROTA_HOUR) { /* more than fills it */
+        age = ROTA_HOUR;
+        budget->filled_at = now - age;
+    }
+    uint64_t parts = (uint64_t)(age / part_time);
+    budget->filled_at += (rota_time)parts * part_time;
+    add(budget, parts * budget->options.per_second);
+}
+
+void rota_budget_init(struct rota_budget *budget, rota_time now,
+                      const struct rota_budget_options *options)
+{
+    *budget = (struct rota_budget){.options = *options, .filled_at = now};
+    if (budget->options.most == 0)
+        budget->options.most = 10;
+    add(budget, options->per_second * TOKEN);
+}
+
+void rota_budget_earn(struct rota_budget *budget, rota_time now)
+{
+    fill(budget, now);
+    add(budget, budget->options.ppm);
+    budget->n_calls++;
+}
+
+bool rota_budget_spend(struct rota_budget *budget, rota_time now)
+{
+    fill(budget, now);
+    if (budget->parts < TOKEN) {
+        budget->n_refused++;
+        return false;
+    }
+    budget->parts -= TOKEN;
+    budget->n_spent++;
+    return true;
+}
+
+void rota_budget_refund(struct rota_budget *budget)
+{
+    add(budget, TOKEN);
+    if (budget->n_spent > 0)
+        budget->n_spent--;
+}

@@ -1,0 +1,169 @@
+#include "core/call/balancer_rule.h"
+
+enum { SHUNNED_DOUBLINGS_MAX = 5 };
+
+int64_t rota_policy_look_aside_score(const struct rota_cost *cost, int64_t executing)
+{
+    int64_t base, score;
+    int64_t wait = cost->response_us - cost->service_us;
+    if (cost->response_us == 0) {
+        if (__builtin_mul_overflow(executing, executing, &score) ||
+            __builtin_mul_overflow(score, executing, &score))
+            return INT64_MAX;
+        return score;
+    }
+    if (executing < 0 || cost->waiting < 0)
+        return wait;
+    if (__builtin_add_overflow(cost->waiting, executing + 1, &base) ||
+        __builtin_mul_overflow(base, base, &score) || __builtin_mul_overflow(score, base, &score) ||
+        __builtin_mul_overflow(score, cost->service_us, &score) ||
+        __builtin_add_overflow(score, wait, &score))
+        return INT64_MAX;
+    return score;
+}
+
+static bool has_report(const struct rota_balancer_replica *replica)
+{
+    return replica->reported_at != ROTA_TIME_MIN;
+}
+
+/* What is taken for the report of one that sent none: nothing in the original,
+ * otherwise the mean of the others'. */
+static struct rota_cost mean_cost(const struct rota_balancer *balancer,
+                                  const struct rota_balancer_field *field)
+{
+    double response = 0, service = 0, waiting = 0, n = 0;
+    for (size_t i = 0; i < field->n && !balancer->options.is_original; i++) {
+        const struct rota_cost *cost = &field->replicas[i]->look_aside.cost;
+        if (!has_report(field->replicas[i]))
+            continue;
+        response += (double)cost->response_us;
+        service += (double)cost->service_us;
+        waiting += (double)cost->waiting;
+        n++;
+    }
+    if (n == 0)
+        return (struct rota_cost){0};
+    return (struct rota_cost){.response_us = (int64_t)(response / n),
+                              .service_us = (int64_t)(service / n),
+                              .waiting = (int64_t)(waiting / n)};
+}
+
+/* Once a report is old and nothing is executing there is nothing left to know,
+ * and nothing to hold against it. */
+static int64_t score_of(const struct rota_balancer *balancer, rota_time now,
+                        const struct rota_balancer_replica *replica, const struct rota_cost *mean)
+{
+    if (!has_report(replica))
+        return rota_policy_look_aside_score(mean, replica->work);
+    if (replica->work == 0 && now - replica->reported_at > balancer->options.expires)
+        return 0;
+    return rota_policy_look_aside_score(&replica->look_aside.cost, replica->work);
+}
+
+static double score_alone(const struct rota_balancer *balancer, rota_time now,
+                          const struct rota_balancer_replica *replica)
+{
+    return (double)score_of(balancer, now, replica, &(struct rota_cost){0});
+}
+
+static bool is_shunned(const struct rota_balancer_replica *replica, rota_time now)
+{
+    return replica->look_aside.n_failures > 0 && now < replica->look_aside.shunned_until;
+}
+
+/* Whether those that failed lately are to be passed over: while others are left. */
+static bool can_shun(const struct rota_balancer_field *field, rota_time now)
+{
+    for (size_t i = 0; i < field->n; i++)
+        if (!field->replicas[i]->is_unavailable && !is_shunned(field->replicas[i], now))
+            return true;
+    return false;
+}
+
+static bool is_passed(const struct rota_balancer_replica *replica, rota_time now, bool shuns)
+{
+    return replica->is_unavailable || (shuns && is_shunned(replica, now));
+}
+
+/* The order in which to walk over the candidates. */
+static size_t walk(const struct rota_balancer *balancer, const struct rota_balancer_field *field,
+                   size_t step)
+{
+    return (size_t)((balancer->counter + step) % field->n);
+}
+
+static size_t choose_round(struct rota_balancer *balancer, rota_time now,
+                           const struct rota_balancer_field *field, bool shuns)
+{
+    for (size_t step = 0; step < field->n; step++) {
+        size_t index = walk(balancer, field, step);
+        if (is_passed(field->replicas[index], now, shuns))
+            continue;
+        balancer->counter++;
+        return index;
+    }
+    return ROTA_BALANCER_NONE;
+}
+
+/* The lowest score. Only when the scores are about equal does the next choice go
+ * round again; as long as they are not every choice is scored. */
+static size_t choose_scored(struct rota_balancer *balancer, rota_time now,
+                            const struct rota_balancer_field *field, bool shuns)
+{
+    struct rota_cost mean = mean_cost(balancer, field);
+    int64_t min = 0, max = 0;
+    size_t best = ROTA_BALANCER_NONE;
+    for (size_t step = 0; step < field->n; step++) {
+        size_t index = walk(balancer, field, step);
+        const struct rota_balancer_replica *replica = field->replicas[index];
+        if (is_passed(replica, now, shuns))
+            continue;
+        int64_t score = score_of(balancer, now, replica, &mean);
+        if (best == ROTA_BALANCER_NONE || score < min) {
+            min = score;
+            best = index;
+        }
+        if (score > max)
+            max = score;
+    }
+    if (best == ROTA_BALANCER_NONE)
+        return best;
+    double spread = (double)max - (double)min;
+    if (min <= 0 || spread / (double)min <= balancer->options.tolerance_ppm / 1e6)
+        balancer->counter++;
+    return best;
+}
+
+static size_t choose(struct rota_balancer *balancer, rota_time now,
+                     const struct rota_balancer_field *field)
+{
+    bool shuns = can_shun(field, now);
+    return balancer->counter % balancer->options.check_every != 0
+               ? choose_round(balancer, now, field, shuns)
+               : choose_scored(balancer, now, field, shuns);
+}
+
+static void on_end(struct rota_balancer *balancer, rota_time now,
+                   struct rota_balancer_replica *replica, const struct rota_balancer_end *end)
+{
+    struct rota_policy_look_aside *own = &replica->look_aside;
+    if (end->outcome == ROTA_OUTCOME_OK) {
+        own->n_failures = 0;
+        if (end->cost)
+            own->cost = *end->cost;
+    }
+    if (!rota_outcome_is_failure(end->outcome) || balancer->options.is_original)
+        return;
+    uint32_t doublings =
+        own->n_failures < SHUNNED_DOUBLINGS_MAX ? own->n_failures : SHUNNED_DOUBLINGS_MAX;
+    own->n_failures++;
+    own->shunned_until = rota_time_add(now, balancer->options.expires << doublings);
+}
+
+const struct rota_balancer_rule rota_policy_look_aside = {
+    .name = "look_aside",
+    .choose = choose,
+    .on_end = on_end,
+    .score = score_alone,
+};
