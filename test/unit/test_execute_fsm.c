@@ -1,4 +1,4 @@
-#include "base/random.h"
+#include <rota/random.h>
 #include "core/call/call_fsm.h"
 #include "core/call/execute_fsm.h"
 #include "vectors.h"

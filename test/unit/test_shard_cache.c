@@ -1,4 +1,4 @@
-#include "base/random.h"
+#include <rota/random.h>
 #include "core/call/shard_cache.h"
 #include "vectors.h"
 

@@ -1,6 +1,6 @@
 #include "core/call/call_fsm.h"
 
-#include "base/random.h"
+#include <rota/random.h>
 
 #include <assert.h>
 

@@ -1,6 +1,6 @@
 #include "core/call/execute_fsm.h"
 
-#include "base/random.h"
+#include <rota/random.h>
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 #include "core/call/shard_map.h"
 
-#include "base/random.h"
+#include <rota/random.h>
 
 #include <assert.h>
 #include <stdlib.h>
