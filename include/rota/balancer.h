@@ -20,7 +20,7 @@
  *
  * How rota scores, in microseconds of expected wait; the lowest wins:
  *
- *     service x (1 + own work + others' work) + silence + penalty
+ *     service x (1 + penalty + part x (own work + others' work)) + silence
  *
  *  - service: a moving average of the time a try takes apart from waiting in a
  *    queue. Averages within 1.6 times the best count as the best, for what is
@@ -29,11 +29,19 @@
  *    in a row differ.
  *  - others' work: the queue that the last answer told of, fading, as we do not
  *    hear of its end. With many clients this is most of what there is to know.
+ *  - part: how long one piece of waiting work takes to go, as a part of a service
+ *    time, learned from waits and queues by Little's law. It is below 1 where
+ *    replicas serve several at once; without it a slow but idle replica would
+ *    look as good as a quick one that is hardly busy.
  *  - silence: the age of the oldest try in flight beyond what is usual, or of one
  *    that was cancelled after being slow. It finds a frozen replica, which never
  *    answers and so never reports anything bad.
  *  - penalty: grows with each failure, by its class, and fades. Failing is fast;
  *    without it a replica that fails looks like the best one.
+ *
+ * Among those within 1.3 times the lowest score turns are taken. One try in 100
+ * goes to a replica that was not heard of for a while: nothing else would show
+ * that a slow one has become quick.
  *
  * An unknown replica is average, not free, and its own work counts more until it
  * has answered a few times, so that it is tried out and not swamped.
@@ -112,8 +120,8 @@ struct rota_balancer_options {
     uint32_t tolerance_ppm; /* scores this close are equal; 100,000: a tenth */
 
     /* look_aside as Milvus has it: an unknown replica scores 0, as if it were
-     * the best, and failures do not count. Without it such a replica scores the
-     * mean of the others, and one that failed comes last for one `expires`,
+     * the best, and failures do not count. Otherwise such a replica is as good as
+     * the best one and no better, and one that failed comes last for `expires`,
      * twice as long each time. */
     bool is_original;
 };

@@ -18,15 +18,19 @@
 struct rota_policy_rota {
     double service_us; /* 0: not known */
     double waiting;    /* others' work */
+    double mean_wait_us, mean_waiting;
     double silence_us; /* of tries that were cancelled or timed out */
     double penalty;    /* in tries that are waited for */
     rota_time service_at, waiting_at, silence_at, penalty_at;
+    double score;        /* in the choice at hand */
+    uint64_t turn;       /* serial of the last try, probes apart */
     uint32_t n_answers;  /* of the first few */
     uint32_t n_failures; /* in a row */
     uint32_t n_opened;   /* in a row */
     enum rota_circuit circuit;
     rota_time open_until;
-    uint64_t probe; /* serial of the try that is let through; 0: none */
+    uint64_t opened; /* serial of the last try before that */
+    uint64_t probe;  /* serial of the try that is let through; 0: none */
 };
 
 struct rota_policy_look_aside {

@@ -1,7 +1,5 @@
 #include "core/call/call_fsm.h"
 
-#include <rota/random.h>
-
 #include <assert.h>
 
 static_assert(sizeof(int64_t) == sizeof(uint64_t), "a node is a replica's number");
@@ -22,6 +20,8 @@ void rota_call_fsm_init(struct rota_call_fsm *fsm, const struct rota_call_shared
         .wait_until = ROTA_TIME_NEVER,
         .hedge_at = ROTA_TIME_NEVER,
         .hedge_delay = ROTA_TIME_NEVER,
+        .retry_backoff = {.first = ROTA_CALL_BACKOFF, .max = ROTA_CALL_BACKOFF_MAX},
+        .lookup_backoff = {.first = ROTA_CALL_BACKOFF, .max = ROTA_CALL_BACKOFF_MAX},
     };
     if (options->deadline == 0)
         fsm->options.deadline = ROTA_TIME_NEVER;
@@ -130,17 +130,12 @@ static void ask(struct step *step, bool with_cache)
     action->deadline = fsm->options.deadline;
 }
 
-/* Ask again after the n-th wait, half of it certain and half by chance; give up
- * at once when there is no time left for it. */
-static void wait(struct step *step, uint32_t n, bool with_cache, enum rota_failure failure)
+/* Ask again after a while; give up at once when there is no time left for it. */
+static void wait(struct step *step, struct rota_backoff *backoff, bool with_cache,
+                 enum rota_failure failure)
 {
     struct rota_call_fsm *fsm = step->fsm;
-    rota_time most = ROTA_CALL_BACKOFF;
-    for (uint32_t i = 1; i < n && most < ROTA_CALL_BACKOFF_MAX; i++)
-        most *= 2;
-    most = rota_time_min(most, ROTA_CALL_BACKOFF_MAX);
-    rota_time until =
-        rota_time_add(step->now, rota_random_range(fsm->shared->random, most / 2, most));
+    rota_time until = rota_time_add(step->now, rota_backoff_failed(backoff, fsm->shared->random));
     if (until >= fsm->options.deadline) {
         give_up(step, failure);
         return;
@@ -374,7 +369,7 @@ static void lookup_failed(struct step *step, enum rota_failure failure)
     else if (failure == ROTA_FAILURE_NOT_LOADED || ++fsm->n_failed_lookups == ROTA_CALL_LOOKUPS_MAX)
         give_up(step, failure);
     else
-        wait(step, fsm->n_failed_lookups, false, failure);
+        wait(step, &fsm->lookup_backoff, false, failure);
 }
 
 /* Only an answer from the directory itself can clear the excluded, and only if
@@ -393,6 +388,7 @@ static void got_leaders(struct step *step, struct rota_shard_map *map)
     rota_shard_map_drop(fsm->map);
     fsm->map = rota_shard_map_share(map);
     fsm->n_failed_lookups = 0;
+    rota_backoff_succeeded(&fsm->lookup_backoff);
 
     const struct rota_shard_channel *channel = channel_of(fsm);
     size_t n_leaders = channel ? channel->n_replicas : 0;
@@ -456,10 +452,11 @@ static void retry(struct step *step)
             return;
         }
     }
-    if (fsm->n_waits++ == 0)
+    if (!fsm->has_failed_over)
         ask(step, true); /* another replica is free: no reason to wait */
     else
-        wait(step, fsm->n_waits - 1, true, fsm->last);
+        wait(step, &fsm->retry_backoff, true, fsm->last);
+    fsm->has_failed_over = true;
 }
 
 /* The replica is told apart from the shard map: a stale one whose own claim is

@@ -8,7 +8,7 @@
  * directory was asked anew,
  * past the cache. The set is cleared only when an answer that did not
  * come from the cache still shows nobody else. The first fail-over is immediate,
- * later ones wait a jittered time that doubles. When a try takes long, a *hedge*
+ * later ones wait a jittered time that grows. When a try takes long, a *hedge*
  * is started on another replica, the first good answer wins and the other try is
  * cancelled. Each retry and each hedge costs a token of the shared budget.
  *
@@ -18,6 +18,7 @@
  * or twice, changes nothing. */
 #pragma once
 
+#include "core/call/backoff.h"
 #include "core/call/blacklist.h"
 #include "core/call/failure.h"
 #include "core/call/hedge.h"
@@ -151,8 +152,9 @@ struct rota_call_fsm {
     struct rota_call_try running[ROTA_CALL_RUNNING_MAX];
     int64_t excluded[ROTA_CALL_TRIES_MAX];
     size_t n_excluded, n_excluded_by_overload;
-    uint32_t n_tries, n_tries_max, n_waits, n_failed_lookups;
-    bool is_hedged, has_token, asks_past_cache;
+    uint32_t n_tries, n_tries_max, n_failed_lookups;
+    struct rota_backoff retry_backoff, lookup_backoff;
+    bool is_hedged, has_token, has_failed_over, asks_past_cache;
     rota_time wait_until, hedge_delay, hedge_at;
     enum rota_failure last; /* why the last try failed, none: there was none */
 };

@@ -27,44 +27,48 @@ static bool has_report(const struct rota_balancer_replica *replica)
     return replica->reported_at != ROTA_TIME_MIN;
 }
 
-/* What is taken for the report of one that sent none: nothing in the original,
- * otherwise the mean of the others'. */
-static struct rota_cost mean_cost(const struct rota_balancer *balancer,
-                                  const struct rota_balancer_field *field)
+/* By the last report and what is executing. Once the report is old and nothing
+ * is executing there is nothing left to know, and nothing to hold against it. */
+static int64_t score_reported(const struct rota_balancer *balancer, rota_time now,
+                              const struct rota_balancer_replica *replica)
 {
-    double response = 0, service = 0, waiting = 0, n = 0;
-    for (size_t i = 0; i < field->n && !balancer->options.is_original; i++) {
-        const struct rota_cost *cost = &field->replicas[i]->look_aside.cost;
-        if (!has_report(field->replicas[i]))
-            continue;
-        response += (double)cost->response_us;
-        service += (double)cost->service_us;
-        waiting += (double)cost->waiting;
-        n++;
-    }
-    if (n == 0)
-        return (struct rota_cost){0};
-    return (struct rota_cost){.response_us = (int64_t)(response / n),
-                              .service_us = (int64_t)(service / n),
-                              .waiting = (int64_t)(waiting / n)};
-}
-
-/* Once a report is old and nothing is executing there is nothing left to know,
- * and nothing to hold against it. */
-static int64_t score_of(const struct rota_balancer *balancer, rota_time now,
-                        const struct rota_balancer_replica *replica, const struct rota_cost *mean)
-{
-    if (!has_report(replica))
-        return rota_policy_look_aside_score(mean, replica->work);
     if (replica->work == 0 && now - replica->reported_at > balancer->options.expires)
         return 0;
     return rota_policy_look_aside_score(&replica->look_aside.cost, replica->work);
 }
 
+/* What one starts from that never reported: nothing in the original, otherwise
+ * the best of the others. It is then as good as these and no better: a replica
+ * that was dropped, or never answers, is not preferred for being unknown. */
+static int64_t score_unknown(const struct rota_balancer *balancer, rota_time now,
+                             const struct rota_balancer_field *field)
+{
+    int64_t best = INT64_MAX;
+    for (size_t i = 0; i < field->n && !balancer->options.is_original; i++) {
+        const struct rota_balancer_replica *replica = field->replicas[i];
+        if (!has_report(replica) || replica->is_unavailable)
+            continue;
+        int64_t score = score_reported(balancer, now, replica);
+        if (score < best)
+            best = score;
+    }
+    return best == INT64_MAX ? 0 : best;
+}
+
+static int64_t score_of(const struct rota_balancer *balancer, rota_time now,
+                        const struct rota_balancer_replica *replica, int64_t unknown)
+{
+    int64_t score;
+    if (has_report(replica))
+        return score_reported(balancer, now, replica);
+    score = rota_policy_look_aside_score(&(struct rota_cost){0}, replica->work);
+    return __builtin_add_overflow(score, unknown, &score) ? INT64_MAX : score;
+}
+
 static double score_alone(const struct rota_balancer *balancer, rota_time now,
                           const struct rota_balancer_replica *replica)
 {
-    return (double)score_of(balancer, now, replica, &(struct rota_cost){0});
+    return (double)score_of(balancer, now, replica, 0);
 }
 
 static bool is_shunned(const struct rota_balancer_replica *replica, rota_time now)
@@ -111,15 +115,14 @@ static size_t choose_round(struct rota_balancer *balancer, rota_time now,
 static size_t choose_scored(struct rota_balancer *balancer, rota_time now,
                             const struct rota_balancer_field *field, bool shuns)
 {
-    struct rota_cost mean = mean_cost(balancer, field);
-    int64_t min = 0, max = 0;
+    int64_t unknown = score_unknown(balancer, now, field), min = 0, max = 0;
     size_t best = ROTA_BALANCER_NONE;
     for (size_t step = 0; step < field->n; step++) {
         size_t index = walk(balancer, field, step);
         const struct rota_balancer_replica *replica = field->replicas[index];
         if (is_passed(replica, now, shuns))
             continue;
-        int64_t score = score_of(balancer, now, replica, &mean);
+        int64_t score = score_of(balancer, now, replica, unknown);
         if (best == ROTA_BALANCER_NONE || score < min) {
             min = score;
             best = index;

@@ -6,20 +6,30 @@ static const double DEAD_BAND = 1.6;
 
 /* A new sample counts one part in so many, and as at most so many averages: one
  * try that met a pause says little about the next. */
-static const double SAMPLE_PART = 10, SAMPLE_MOST = 6;
+static const double SAMPLE_PART = 20, SAMPLE_MOST = 6;
+
+/* Scores this close to the best one are as good; then turns are taken, which
+ * spreads tries more evenly than chance does. */
+static const double EVEN = 1.3;
 
 /* Before the first sample of anybody: any number will do, all have it. */
 static const double SERVICE_UNKNOWN_US = 1000;
 
+/* Below this mean queue it is not known how fast it drains; and faster than this
+ * part of a service time it is not believed to. A sample counts one part in 100. */
+static const double WAITING_KNOWN = 0.1, DRAIN_LEAST = 1.0 / 32, WAITING_PART = 100;
+
 /* What is not heard of any more fades: the queue others made, what failures and
  * slow tries are held against a replica. */
-#define WAITING_HALF_LIFE (200 * ROTA_MSEC)
+#define WAITING_HALF_LIFE (100 * ROTA_MSEC)
 #define SILENCE_HALF_LIFE (1 * ROTA_SEC)
 #define PENALTY_HALF_LIFE (2 * ROTA_SEC)
 
-/* An average of which nothing new was heard for this long goes halfway to the
- * others', so that a replica that was slow once is tried again. */
-#define SERVICE_HALF_LIFE (5 * ROTA_SEC)
+/* A replica that looks bad gets no tries, and so can't look better. One choice in
+ * so many goes to one that was not heard of for so long, and what comes back
+ * counts more than an average that old. */
+enum { EXPLORE_EVERY = 100, STALE_PART = 5 };
+#define STALE_AFTER (500 * ROTA_MSEC)
 
 /* Of an unknown replica: so many answers make it known, and until then each try
  * in flight counts as so many. */
@@ -36,32 +46,36 @@ enum { EJECT_FAILURES = 3, EJECT_DOUBLINGS_MAX = 5 };
 
 /* --- the score --- */
 
-/* What all candidates share: the average of those known, and the best. */
+/* What all candidates share: the average of those known, the best, and how long
+ * one piece of waiting work takes to go, as a part of a service time. A replica
+ * that serves many at once drains faster than one at a time; by Little's law
+ * the time is the mean wait over the mean number that waits. */
 struct ground {
-    double mean_us, best_us;
+    double mean_us, best_us, part;
 };
 
-static double service_of(const struct rota_policy_rota *own, rota_time now, double mean_us)
+static double service_of(const struct rota_policy_rota *own, double mean_us)
 {
-    if (own->service_us == 0)
-        return mean_us;
-    return mean_us +
-           rota_balancer_fade(own->service_us - mean_us, now - own->service_at, SERVICE_HALF_LIFE);
+    return own->service_us == 0 ? mean_us : own->service_us;
 }
 
-static struct ground survey(rota_time now, const struct rota_balancer_field *field)
+static struct ground survey(const struct rota_balancer_field *field)
 {
-    struct ground ground = {.mean_us = SERVICE_UNKNOWN_US};
-    double sum = 0, n = 0;
+    struct ground ground = {.mean_us = SERVICE_UNKNOWN_US, .part = 1};
+    double sum = 0, n = 0, wait_us = 0, work_us = 0;
     for (size_t i = 0; i < field->n; i++) {
-        double service_us = field->replicas[i]->rota.service_us;
-        sum += service_us;
-        n += service_us > 0;
+        const struct rota_policy_rota *own = &field->replicas[i]->rota;
+        sum += own->service_us;
+        n += own->service_us > 0;
+        wait_us += own->mean_wait_us;
+        work_us += own->mean_waiting * own->service_us;
     }
     if (n > 0)
         ground.mean_us = sum / n;
+    if (wait_us < work_us && work_us > WAITING_KNOWN * sum)
+        ground.part = wait_us > DRAIN_LEAST * work_us ? wait_us / work_us : DRAIN_LEAST;
     for (size_t i = 0; i < field->n; i++) {
-        double service_us = service_of(&field->replicas[i]->rota, now, ground.mean_us);
+        double service_us = service_of(&field->replicas[i]->rota, ground.mean_us);
         if (i == 0 || service_us < ground.best_us)
             ground.best_us = service_us;
     }
@@ -83,7 +97,7 @@ static double score_on(const struct rota_balancer *balancer, rota_time now,
                        const struct rota_balancer_replica *replica, const struct ground *ground)
 {
     const struct rota_policy_rota *own = &replica->rota;
-    double service_us = service_of(own, now, ground->mean_us);
+    double service_us = service_of(own, ground->mean_us);
     if (service_us < DEAD_BAND * ground->best_us)
         service_us = ground->best_us;
 
@@ -92,7 +106,7 @@ static double score_on(const struct rota_balancer *balancer, rota_time now,
         work *= SLOW_START_WORK;
     double others = rota_balancer_fade(own->waiting, now - own->waiting_at, WAITING_HALF_LIFE);
     double penalty = rota_balancer_fade(own->penalty, now - own->penalty_at, PENALTY_HALF_LIFE);
-    return service_us * (1 + work + others + penalty) +
+    return service_us * (1 + penalty + ground->part * (work + others)) +
            silence_of(balancer, now, replica, service_us);
 }
 
@@ -100,7 +114,7 @@ static double score(const struct rota_balancer *balancer, rota_time now,
                     const struct rota_balancer_replica *replica)
 {
     double service_us = replica->rota.service_us;
-    struct ground ground = {.mean_us = service_us > 0 ? service_us : SERVICE_UNKNOWN_US};
+    struct ground ground = {.mean_us = service_us > 0 ? service_us : SERVICE_UNKNOWN_US, .part = 1};
     return score_on(balancer, now, replica, &ground);
 }
 
@@ -114,6 +128,7 @@ static void open_circuit(struct rota_balancer *balancer, rota_time now,
     rota_time delay = EJECT_FOR << doublings;
     own->circuit = ROTA_CIRCUIT_OPEN;
     own->open_until = now + rota_random_range(&balancer->random, delay / 2, delay + delay / 2);
+    own->opened = balancer->serial;
     own->probe = 0;
     own->n_opened++;
     replica->n_ejections++;
@@ -135,14 +150,8 @@ static bool is_out(const struct rota_balancer_replica *replica)
     return replica->rota.circuit != ROTA_CIRCUIT_CLOSED || replica->is_unavailable;
 }
 
-static bool wants_probe(const struct rota_balancer_replica *replica)
-{
-    return replica->rota.circuit == ROTA_CIRCUIT_HALF_OPEN && replica->rota.probe == 0;
-}
-
 /* Half open those whose time is over; count those that are out. */
-static size_t update_circuits(rota_time now, const struct rota_balancer_field *field,
-                              size_t *probed)
+static size_t update_circuits(rota_time now, const struct rota_balancer_field *field)
 {
     size_t n_out = 0;
     for (size_t i = 0; i < field->n; i++) {
@@ -150,41 +159,82 @@ static size_t update_circuits(rota_time now, const struct rota_balancer_field *f
         if (replica->rota.circuit == ROTA_CIRCUIT_OPEN && now >= replica->rota.open_until)
             replica->rota.circuit = ROTA_CIRCUIT_HALF_OPEN;
         n_out += is_out(replica);
-        if (wants_probe(replica))
-            *probed = i;
     }
     return n_out;
 }
 
 /* --- the rule --- */
 
+/* The one that was heard of longest ago, when that is long and nothing is on the
+ * way there already. */
+static size_t find_stale(rota_time now, const struct rota_balancer_field *field)
+{
+    size_t stalest = ROTA_BALANCER_NONE;
+    rota_time at = now - STALE_AFTER;
+    for (size_t i = 0; i < field->n; i++) {
+        const struct rota_balancer_replica *replica = field->replicas[i];
+        rota_time heard_at =
+            replica->rota.service_us > 0 ? replica->rota.service_at : ROTA_TIME_MIN;
+        if (is_out(replica) || heard_at > at || replica->work > 0)
+            continue;
+        at = heard_at;
+        stalest = i;
+    }
+    return stalest;
+}
+
+/* A try that is to find something out, rather than to be answered soon; only
+ * the first one of a call, which can be tried again elsewhere. */
+static size_t choose_probe(rota_time now, const struct rota_balancer_field *field)
+{
+    if (field->has_excluded)
+        return ROTA_BALANCER_NONE;
+    for (size_t i = 0; i < field->n; i++) {
+        struct rota_policy_rota *own = &field->replicas[i]->rota;
+        if (own->circuit != ROTA_CIRCUIT_HALF_OPEN || own->probe != 0)
+            continue;
+        own->probe = field->serial;
+        return i;
+    }
+    bool is_due = rota_random_below(field->random, EXPLORE_EVERY) == 0;
+    return is_due ? find_stale(now, field) : ROTA_BALANCER_NONE;
+}
+
+/* The one whose turn was longest ago among those that are about as good as the
+ * best one. */
+static size_t choose_best(struct rota_balancer *balancer, rota_time now,
+                          const struct rota_balancer_field *field, bool takes_all)
+{
+    struct ground ground = survey(field);
+    size_t start = rota_random_below(field->random, field->n), best = ROTA_BALANCER_NONE;
+    double lowest = -1;
+    for (size_t i = 0; i < field->n; i++) {
+        struct rota_policy_rota *own = &field->replicas[i]->rota;
+        if (is_out(field->replicas[i]) && !takes_all)
+            continue;
+        own->score = score_on(balancer, now, field->replicas[i], &ground);
+        if (lowest < 0 || own->score < lowest)
+            lowest = own->score;
+    }
+    for (size_t i = 0; i < field->n; i++) {
+        size_t index = start + i < field->n ? start + i : start + i - field->n;
+        const struct rota_policy_rota *own = &field->replicas[index]->rota;
+        if ((is_out(field->replicas[index]) && !takes_all) || own->score > lowest * EVEN)
+            continue;
+        if (best == ROTA_BALANCER_NONE || own->turn < field->replicas[best]->rota.turn)
+            best = index;
+    }
+    field->replicas[best]->rota.turn = field->serial;
+    return best;
+}
+
 static size_t choose(struct rota_balancer *balancer, rota_time now,
                      const struct rota_balancer_field *field)
 {
-    size_t best = ROTA_BALANCER_NONE, probed = ROTA_BALANCER_NONE;
-    size_t n_out = update_circuits(now, field, &probed);
-    bool is_panic = n_out > field->n / 2;
+    bool is_panic = update_circuits(now, field) > field->n / 2;
     balancer->n_panics += is_panic;
-    if (probed != ROTA_BALANCER_NONE && !field->has_excluded) {
-        field->replicas[probed]->rota.probe = field->serial;
-        return probed;
-    }
-
-    struct ground ground = survey(now, field);
-    double best_score = 0;
-    size_t start = rota_random_below(field->random, field->n);
-    for (size_t i = 0; i < field->n; i++) {
-        size_t index = start + i < field->n ? start + i : start + i - field->n;
-        const struct rota_balancer_replica *replica = field->replicas[index];
-        if (is_out(replica) && !is_panic)
-            continue;
-        double its_score = score_on(balancer, now, replica, &ground);
-        if (best == ROTA_BALANCER_NONE || its_score < best_score) {
-            best = index;
-            best_score = its_score;
-        }
-    }
-    return best;
+    size_t probed = choose_probe(now, field);
+    return probed != ROTA_BALANCER_NONE ? probed : choose_best(balancer, now, field, is_panic);
 }
 
 /* --- learning --- */
@@ -203,7 +253,8 @@ static void learn_service(struct rota_policy_rota *own, rota_time now,
     } else {
         if (sample > SAMPLE_MOST * own->service_us)
             sample = SAMPLE_MOST * own->service_us;
-        own->service_us += (sample - own->service_us) / SAMPLE_PART;
+        bool is_stale = now - own->service_at > STALE_AFTER;
+        own->service_us += (sample - own->service_us) / (is_stale ? STALE_PART : SAMPLE_PART);
     }
     own->service_at = now;
 }
@@ -232,8 +283,11 @@ static void on_answer(struct rota_policy_rota *own, rota_time now,
     if (own->n_answers < SLOW_START_ANSWERS)
         own->n_answers++;
     if (end->cost) {
+        double wait_us = (double)(end->cost->response_us - end->cost->service_us);
         own->waiting = (double)end->cost->waiting;
         own->waiting_at = now;
+        own->mean_wait_us += (wait_us - own->mean_wait_us) / WAITING_PART;
+        own->mean_waiting += (own->waiting - own->mean_waiting) / WAITING_PART;
     }
 }
 
@@ -247,23 +301,34 @@ static void on_failure(struct rota_balancer *balancer, rota_time now,
         open_circuit(balancer, now, replica);
 }
 
-/* The end of the one try that a half-open circuit lets through. */
-static void on_probe(struct rota_balancer *balancer, rota_time now,
-                     struct rota_balancer_replica *replica, enum rota_outcome outcome)
+/* The end of a try that began after the replica was ejected: the one that a
+ * half-open circuit lets through, or one of a time in which nobody is. */
+static void on_end_ejected(struct rota_balancer *balancer, rota_time now,
+                           struct rota_balancer_replica *replica,
+                           const struct rota_balancer_end *end)
 {
-    replica->rota.probe = 0;
-    if (rota_outcome_is_failure(outcome))
+    struct rota_policy_rota *own = &replica->rota;
+    bool is_probe = end->serial == own->probe;
+    if (is_probe)
+        own->probe = 0;
+    if (end->outcome == ROTA_OUTCOME_CANCELLED) {
+        if (is_probe) { /* nothing is known: the same delay once more */
+            own->n_opened--;
+            open_circuit(balancer, now, replica);
+        }
+    } else if (!rota_outcome_is_failure(end->outcome)) {
+        close_circuit(own);
+    } else if (is_probe) {
         open_circuit(balancer, now, replica);
-    else if (outcome != ROTA_OUTCOME_CANCELLED)
-        close_circuit(&replica->rota);
+    }
 }
 
 static void on_end(struct rota_balancer *balancer, rota_time now,
                    struct rota_balancer_replica *replica, const struct rota_balancer_end *end)
 {
     struct rota_policy_rota *own = &replica->rota;
-    if (own->probe == end->serial)
-        on_probe(balancer, now, replica, end->outcome);
+    if (own->circuit != ROTA_CIRCUIT_CLOSED && end->serial > own->opened)
+        on_end_ejected(balancer, now, replica, end);
 
     switch (end->outcome) {
     case ROTA_OUTCOME_OK:

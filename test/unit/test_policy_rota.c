@@ -1,0 +1,392 @@
+#include "balancing.h"
+
+static struct bench rota(size_t n)
+{
+    return bench_new((struct rota_balancer_options){0}, n);
+}
+
+/* Each replica answers `rounds` times: the first after `first`, the others after 10 ms. */
+static void warm_up(struct bench *bench, rota_time first, int rounds)
+{
+    for (int i = 0; i < rounds; i++)
+        for (uint64_t r = 1; r <= bench->n; r++)
+            bench_run(bench, r, r == 1 ? first : 10 * ROTA_MSEC, ROTA_OUTCOME_OK);
+}
+
+static void fail_often(struct bench *bench, uint64_t replica, int n)
+{
+    for (int i = 0; i < n; i++)
+        bench_run(bench, replica, 0, ROTA_OUTCOME_UNAVAILABLE);
+}
+
+static enum rota_circuit circuit(const struct bench *bench, uint64_t replica)
+{
+    return bench_look(bench, replica).circuit;
+}
+
+/* How many of `n` choices, each over after `latency`, fall on replica 1. */
+static size_t share(struct bench *bench, size_t n, rota_time latency)
+{
+    size_t on_first = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct rota_try chosen = bench_select(bench);
+        on_first += chosen.replica == 1;
+        bench->now += latency;
+        bench_end(bench, chosen, ROTA_OUTCOME_OK);
+    }
+    return on_first;
+}
+
+/* --- the score --- */
+
+static void equal_replicas_take_turns(void **state)
+{
+    struct bench bench = rota(3);
+    size_t counts[65];
+    (void)state;
+    warm_up(&bench, 10 * ROTA_MSEC, 20);
+    bench_count_ended(&bench, 300, counts);
+    for (int i = 1; i <= 3; i++)
+        assert_in_range(counts[i], 97, 103);
+    bench_free(&bench);
+}
+
+static void own_tries_count_at_once(void **state)
+{
+    struct bench bench = rota(4);
+    size_t counts[65];
+    (void)state;
+    warm_up(&bench, 10 * ROTA_MSEC, 20);
+    bench_count(&bench, 40, counts);
+    for (int i = 1; i <= 4; i++)
+        assert_in_range(counts[i], 9, 11);
+    bench_free(&bench);
+}
+
+static void a_slow_replica_is_avoided_but_heard_of(void **state)
+{
+    struct bench bench = rota(3);
+    size_t n = 0;
+    (void)state;
+    warm_up(&bench, 50 * ROTA_MSEC, 40);
+    for (int i = 0; i < 3000; i++) {
+        struct rota_try chosen = bench_select(&bench);
+        n += chosen.replica == 1;
+        bench.now += chosen.replica == 1 ? 50 * ROTA_MSEC : 10 * ROTA_MSEC;
+        bench_end(&bench, chosen, ROTA_OUTCOME_OK);
+    }
+    assert_in_range(n, 10, 60); /* about one in a hundred */
+    bench_free(&bench);
+}
+
+static void a_slow_replica_that_becomes_quick_is_found(void **state)
+{
+    struct bench bench = rota(3);
+    (void)state;
+    warm_up(&bench, 50 * ROTA_MSEC, 40);
+    share(&bench, 2000, 10 * ROTA_MSEC);
+    assert_in_range(share(&bench, 300, 10 * ROTA_MSEC), 90, 110);
+    bench_free(&bench);
+}
+
+static void noise_within_the_dead_band_moves_nobody(void **state)
+{
+    struct bench bench = rota(2);
+    (void)state;
+    warm_up(&bench, 15 * ROTA_MSEC, 40);
+    assert_in_range(share(&bench, 100, 10 * ROTA_MSEC), 45, 55);
+    bench_free(&bench);
+}
+
+static void the_queue_of_others_counts_and_fades(void **state)
+{
+    struct bench bench = rota(2);
+    (void)state;
+    warm_up(&bench, 10 * ROTA_MSEC, 20);
+    bench_tell(&bench, 1, 20000, 10000, 10);
+    int64_t told = bench_look(&bench, 1).score;
+    for (int i = 0; i < 10; i++) {
+        struct rota_try chosen = bench_select(&bench);
+        assert_int_equal(chosen.replica, 2);
+        bench_end(&bench, chosen, ROTA_OUTCOME_CANCELLED);
+    }
+    bench.now += 100 * ROTA_MSEC;
+    assert_true(bench_look(&bench, 1).score < told * 2 / 3);
+    bench.now += ROTA_SEC;
+    assert_true(bench_look(&bench, 1).score < told / 8);
+    bench_free(&bench);
+}
+
+static void work_counts_even_if_queues_are_said_to_take_no_time(void **state)
+{
+    struct bench bench = rota(2);
+    size_t counts[65];
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        bench_tell(&bench, 1, 10000, 10000, 50);
+        bench_tell(&bench, 2, 10000, 10000, 50);
+    }
+    bench_try(&bench, 1, 100);
+    bench_count(&bench, 50, counts);
+    assert_true(counts[1] <= 1);
+    bench_free(&bench);
+}
+
+static void an_unknown_replica_is_average(void **state)
+{
+    struct bench bench = rota(4);
+    size_t counts[65];
+    (void)state;
+    bench.n = 3;
+    warm_up(&bench, 10 * ROTA_MSEC, 20);
+    bench.n = 4;
+    bench_count(&bench, 40, counts);  /* nothing ends */
+    assert_in_range(counts[4], 1, 5); /* tried out, but not swamped */
+    bench_free(&bench);
+}
+
+static void an_unknown_replica_gets_its_share_once_it_answers(void **state)
+{
+    struct bench bench = rota(4);
+    size_t counts[65];
+    (void)state;
+    bench.n = 3;
+    warm_up(&bench, 10 * ROTA_MSEC, 20);
+    bench.n = 4;
+    for (int i = 0; i < 8; i++)
+        bench_run(&bench, 4, 10 * ROTA_MSEC, ROTA_OUTCOME_OK);
+    bench_count(&bench, 40, counts);
+    assert_in_range(counts[4], 9, 11);
+    bench_free(&bench);
+}
+
+/* --- silence --- */
+
+static void a_frozen_replica_is_found_by_its_oldest_try(void **state)
+{
+    struct bench bench = rota(2);
+    (void)state;
+    warm_up(&bench, 10 * ROTA_MSEC, 20);
+    struct rota_try frozen = bench_try(&bench, 1, 1);
+    bench.now += 200 * ROTA_MSEC;
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(bench_select(&bench).replica, 2); /* ten wait there, and it is better */
+    bench_end(&bench, frozen, ROTA_OUTCOME_OK);
+    assert_int_equal(bench_select(&bench).replica, 1);
+    bench_free(&bench);
+}
+
+static void a_slow_try_is_remembered_when_it_is_cancelled(void **state)
+{
+    struct bench bench = rota(2);
+    (void)state;
+    warm_up(&bench, 10 * ROTA_MSEC, 20);
+    bench_run(&bench, 1, 200 * ROTA_MSEC, ROTA_OUTCOME_CANCELLED);
+    assert_int_equal(share(&bench, 20, 10 * ROTA_MSEC), 0);
+    bench.now += 10 * ROTA_SEC; /* not for ever */
+    assert_in_range(share(&bench, 20, 10 * ROTA_MSEC), 8, 12);
+    bench_free(&bench);
+}
+
+static void a_try_cancelled_at_once_says_nothing(void **state)
+{
+    struct bench bench = rota(2);
+    (void)state;
+    warm_up(&bench, 10 * ROTA_MSEC, 20);
+    int64_t before = bench_look(&bench, 1).score;
+    bench_run(&bench, 1, ROTA_MSEC, ROTA_OUTCOME_CANCELLED);
+    assert_int_equal(bench_look(&bench, 1).score, before);
+    bench_free(&bench);
+}
+
+/* --- failures --- */
+
+static void a_failing_replica_is_ejected_and_probed_alone(void **state)
+{
+    struct bench bench = rota(3);
+    (void)state;
+    warm_up(&bench, 10 * ROTA_MSEC, 20);
+    fail_often(&bench, 1, 2);
+    assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_CLOSED);
+    fail_often(&bench, 1, 1);
+    assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_OPEN);
+    assert_int_equal(share(&bench, 100, 10 * ROTA_MSEC), 0);
+
+    bench.now = bench_look(&bench, 1).open_until;
+    struct rota_try probe = bench_select(&bench);
+    assert_int_equal(probe.replica, 1);
+    assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_HALF_OPEN);
+    for (int i = 0; i < 50; i++) { /* one at a time */
+        struct rota_try other = bench_select(&bench);
+        assert_int_not_equal(other.replica, 1);
+        bench_end(&bench, other, ROTA_OUTCOME_CANCELLED);
+    }
+    bench.now += 10 * ROTA_MSEC;
+    bench_end(&bench, probe, ROTA_OUTCOME_OK);
+    assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_CLOSED);
+    assert_true(share(&bench, 60, 10 * ROTA_MSEC) >= 10);
+    bench_free(&bench);
+}
+
+static void the_delay_to_the_next_probe_grows_up_to_a_bound(void **state)
+{
+    struct bench bench = rota(3);
+    rota_time longest = 0, last = 0;
+    (void)state;
+    warm_up(&bench, 10 * ROTA_MSEC, 20);
+    fail_often(&bench, 1, 3);
+    for (int i = 0; i < 12; i++) {
+        last = bench_look(&bench, 1).open_until - bench.now;
+        longest = last > longest ? last : longest;
+        assert_true(last >= ROTA_SEC / 2);
+        bench.now += last;
+        struct rota_try probe = bench_select(&bench);
+        assert_int_equal(probe.replica, 1);
+        bench_end(&bench, probe, ROTA_OUTCOME_UNAVAILABLE);
+        assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_OPEN);
+    }
+    assert_true(last >= 16 * ROTA_SEC);
+    assert_true(longest <= 48 * ROTA_SEC);
+    assert_int_equal(bench_look(&bench, 1).n_ejections, 13);
+    bench_free(&bench);
+}
+
+static void a_cancelled_probe_is_made_again(void **state)
+{
+    struct bench bench = rota(3);
+    (void)state;
+    warm_up(&bench, 10 * ROTA_MSEC, 20);
+    fail_often(&bench, 1, 3);
+    for (int i = 0; i < 5; i++) {
+        assert_true(bench_look(&bench, 1).open_until <= bench.now + 3 * ROTA_SEC / 2);
+        bench.now = bench_look(&bench, 1).open_until;
+        struct rota_try probe = bench_select(&bench);
+        assert_int_equal(probe.replica, 1);
+        bench_end(&bench, probe, ROTA_OUTCOME_CANCELLED);
+    }
+    bench_free(&bench);
+}
+
+static void a_retry_is_no_probe(void **state)
+{
+    struct bench bench = rota(3);
+    (void)state;
+    warm_up(&bench, 10 * ROTA_MSEC, 20);
+    fail_often(&bench, 1, 3);
+    bench.now = bench_look(&bench, 1).open_until;
+    const uint64_t excluded = 2;
+    struct rota_choice choice = {bench.replicas, 3, &excluded, 1, 0};
+    struct rota_try chosen;
+    assert_int_equal(
+        rota_balancer_select(bench.balancer, bench.now, &choice, &bench.random, &chosen, NULL),
+        ROTA_OK);
+    assert_int_equal(chosen.replica, 3);
+    bench_free(&bench);
+}
+
+static void one_of_two_can_be_ejected_but_not_both(void **state)
+{
+    struct bench bench = rota(2);
+    (void)state;
+    warm_up(&bench, 10 * ROTA_MSEC, 20);
+    fail_often(&bench, 1, 3);
+    assert_int_equal(share(&bench, 50, 10 * ROTA_MSEC), 0);
+    fail_often(&bench, 2, 3);
+    size_t counts[65] = {0};
+    for (int i = 0; i < 50; i++)
+        counts[bench_select(&bench).replica]++;
+    assert_true(counts[1] > 0 && counts[2] > 0);
+    assert_true(bench.balancer->n_panics >= 50);
+    bench_free(&bench);
+}
+
+static void the_one_that_works_is_preferred_in_panic(void **state)
+{
+    struct bench bench = rota(5);
+    size_t counts[65] = {0};
+    (void)state;
+    warm_up(&bench, 10 * ROTA_MSEC, 20);
+    for (uint64_t r = 1; r <= 4; r++)
+        fail_often(&bench, r, 3);
+    bench_count_ended(&bench, 50, counts);
+    assert_int_equal(counts[5], 50);
+    bench_free(&bench);
+}
+
+static void a_success_in_panic_closes_the_circuit(void **state)
+{
+    struct bench bench = rota(1);
+    (void)state;
+    fail_often(&bench, 1, 3);
+    struct rota_try after = bench_select(&bench);
+    bench_end(&bench, after, ROTA_OUTCOME_OK);
+    assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_CLOSED);
+    bench_free(&bench);
+}
+
+static void an_answer_from_before_the_ejection_proves_nothing(void **state)
+{
+    struct bench bench = rota(3);
+    (void)state;
+    struct rota_try early = bench_try(&bench, 1, 1);
+    fail_often(&bench, 1, 3);
+    bench_end(&bench, early, ROTA_OUTCOME_OK);
+    assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_OPEN);
+    bench_free(&bench);
+}
+
+static void input_errors_never_count_against_a_replica(void **state)
+{
+    struct bench bench = rota(2);
+    (void)state;
+    warm_up(&bench, 10 * ROTA_MSEC, 20);
+    int64_t before = bench_look(&bench, 1).score;
+    for (int i = 0; i < 20; i++)
+        bench_run(&bench, 1, 0, ROTA_OUTCOME_INPUT);
+    assert_int_equal(bench_look(&bench, 1).score, before);
+    assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_CLOSED);
+    bench_free(&bench);
+}
+
+static void overload_sends_elsewhere_and_ejects_nobody(void **state)
+{
+    struct bench bench = rota(2);
+    (void)state;
+    warm_up(&bench, 10 * ROTA_MSEC, 20);
+    for (int i = 0; i < 20; i++)
+        bench_run(&bench, 1, 0, ROTA_OUTCOME_OVERLOAD);
+    assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_CLOSED);
+    assert_int_equal(share(&bench, 20, 10 * ROTA_MSEC), 0);
+    bench.now += 20 * ROTA_SEC;
+    assert_in_range(share(&bench, 20, 10 * ROTA_MSEC), 8, 12);
+    bench_free(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_replicas_take_turns),
+        cmocka_unit_test(own_tries_count_at_once),
+        cmocka_unit_test(a_slow_replica_is_avoided_but_heard_of),
+        cmocka_unit_test(a_slow_replica_that_becomes_quick_is_found),
+        cmocka_unit_test(noise_within_the_dead_band_moves_nobody),
+        cmocka_unit_test(the_queue_of_others_counts_and_fades),
+        cmocka_unit_test(work_counts_even_if_queues_are_said_to_take_no_time),
+        cmocka_unit_test(an_unknown_replica_is_average),
+        cmocka_unit_test(an_unknown_replica_gets_its_share_once_it_answers),
+        cmocka_unit_test(a_frozen_replica_is_found_by_its_oldest_try),
+        cmocka_unit_test(a_slow_try_is_remembered_when_it_is_cancelled),
+        cmocka_unit_test(a_try_cancelled_at_once_says_nothing),
+        cmocka_unit_test(a_failing_replica_is_ejected_and_probed_alone),
+        cmocka_unit_test(the_delay_to_the_next_probe_grows_up_to_a_bound),
+        cmocka_unit_test(a_cancelled_probe_is_made_again),
+        cmocka_unit_test(a_retry_is_no_probe),
+        cmocka_unit_test(one_of_two_can_be_ejected_but_not_both),
+        cmocka_unit_test(the_one_that_works_is_preferred_in_panic),
+        cmocka_unit_test(a_success_in_panic_closes_the_circuit),
+        cmocka_unit_test(an_answer_from_before_the_ejection_proves_nothing),
+        cmocka_unit_test(input_errors_never_count_against_a_replica),
+        cmocka_unit_test(overload_sends_elsewhere_and_ejects_nobody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
