@@ -7,7 +7,7 @@
 #pragma once
 
 #include "base/map.h"
-#include "base/random.h"
+#include <rota/random.h>
 #include "base/vector.h"
 
 #include <rota/balancer.h>

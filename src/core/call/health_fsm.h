@@ -17,7 +17,7 @@
 
 #include "base/heap.h"
 #include "base/map.h"
-#include "base/random.h"
+#include <rota/random.h>
 
 #include <rota/error.h>
 #include <rota/time.h>

@@ -1,0 +1,726 @@
+#include "core/call/shard_cache.h"
+
+#include "base/heap.h"
+#include "base/vector.h"
+#include "core/call/shard_table.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { FENCES_MAX = 1024 };
+
+/* One question to the directory. It is in `by_number` until it is answered or
+ * out of time, and in `by_key` while others may still join it. */
+struct flight {
+    struct rota_heap_node node; /* first; `at` is when it is out of time */
+    uint64_t number;
+    int64_t collection; /* 0: asked by name */
+    bool is_forced, is_fenced;
+    rota_time began_at;
+    struct rota_link waiters;
+    struct rota_link todo; /* to be asked or forgotten */
+    size_t database_size, name_size;
+    size_t key_size;
+    char text[]; /* the key, which ends with the database and the name, or only those */
+};
+
+struct waiter {
+    struct rota_heap_node node; /* first; `at` is its deadline */
+    uint64_t number;
+    struct rota_link link; /* of the flight's, then of those to be told */
+    enum rota_failure failure;
+    struct rota_shard_map *map;
+};
+
+/* A flight by name up to this number must not publish the collection. */
+struct fence {
+    int64_t collection;
+    uint64_t number;
+};
+
+struct rota_shard_cache {
+    struct rota_shard_cache_options options;
+    struct rota_shard_table table;
+    uint64_t version, number; /* of the last map, of the last flight */
+
+    struct rota_map by_number, by_key;
+    struct rota_heap flights;
+    size_t n_named; /* flights by name */
+    ROTA_VECTOR(struct fence) fences;
+
+    struct rota_map by_waiter;
+    struct rota_heap waiters;
+    struct rota_link asks, forgets, tells;
+
+    struct rota_shard_stats stats;
+};
+
+/* Forced or not, by id or by name, and then either the id or the sizes and texts. */
+enum { KEY_HEAD = 2, KEY_MAX = KEY_HEAD + sizeof(uint32_t) + 2 * ROTA_SHARD_NAME_MAX };
+
+static rota_time or_default(rota_time span, rota_time normal)
+{
+    return span > 0 ? span : normal;
+}
+
+enum rota_code rota_shard_cache_new(const struct rota_shard_cache_options *options,
+                                    struct rota_shard_cache **cache, struct rota_error *error)
+{
+    struct rota_shard_cache *c = calloc(1, sizeof *c);
+    if (!c)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "shard cache");
+    c->options = (struct rota_shard_cache_options){
+        .ttl = or_default(options->ttl, ROTA_SHARD_TTL),
+        .idle = or_default(options->idle, ROTA_SHARD_IDLE),
+        .flight_timeout = or_default(options->flight_timeout, ROTA_SHARD_FLIGHT_TIMEOUT),
+        .refresh_gap = or_default(options->refresh_gap, ROTA_SHARD_REFRESH_GAP),
+    };
+    rota_shard_table_init(&c->table, options->seed, ROTA_SHARD_COLLECTIONS_MAX,
+                          ROTA_SHARD_NAMES_MAX);
+    rota_map_init(&c->by_number, options->seed);
+    rota_map_init(&c->by_key, options->seed);
+    rota_map_init(&c->by_waiter, options->seed);
+    rota_list_init(&c->asks);
+    rota_list_init(&c->forgets);
+    rota_list_init(&c->tells);
+    *cache = c;
+    return ROTA_OK;
+}
+
+static void waiter_free(struct rota_shard_cache *cache, struct waiter *waiter)
+{
+    rota_map_remove(&cache->by_waiter, rota_str_of(&waiter->number, sizeof waiter->number));
+    rota_heap_remove(&cache->waiters, &waiter->node);
+    rota_list_remove(&waiter->link);
+    rota_shard_map_drop(waiter->map);
+    free(waiter);
+}
+
+static struct waiter *waiter_at(struct rota_link *list)
+{
+    struct rota_link *first = rota_list_first(list);
+    return first ? ROTA_LIST_ITEM(first, struct waiter, link) : NULL;
+}
+
+static struct flight *flight_at(struct rota_link *list)
+{
+    struct rota_link *first = rota_list_first(list);
+    return first ? ROTA_LIST_ITEM(first, struct flight, todo) : NULL;
+}
+
+void rota_shard_cache_free(struct rota_shard_cache *cache)
+{
+    if (!cache)
+        return;
+    const struct rota_map_entry *entry;
+    struct flight *flight;
+    size_t place = 0;
+    while ((entry = rota_map_next(&cache->by_waiter, &place))) {
+        struct waiter *waiter = entry->value;
+        rota_shard_map_drop(waiter->map);
+        free(waiter);
+    }
+    while ((flight = flight_at(&cache->forgets))) {
+        rota_list_remove(&flight->todo);
+        free(flight);
+    }
+    place = 0;
+    while ((entry = rota_map_next(&cache->by_number, &place)))
+        free(entry->value);
+    rota_map_deinit(&cache->by_number);
+    rota_map_deinit(&cache->by_key);
+    rota_map_deinit(&cache->by_waiter);
+    rota_heap_deinit(&cache->flights);
+    rota_heap_deinit(&cache->waiters);
+    rota_vector_deinit(&cache->fences);
+    rota_shard_table_deinit(&cache->table);
+    free(cache);
+}
+
+/* --- flights --- */
+
+static struct rota_str make_key(bool is_forced, int64_t collection, struct rota_str database,
+                                struct rota_str name, char bytes[KEY_MAX])
+{
+    uint32_t size = (uint32_t)database.size;
+    char *end = bytes;
+    *end++ = is_forced ? 'f' : 'n';
+    *end++ = collection ? 'i' : 't';
+    if (collection) {
+        memcpy(end, &collection, sizeof collection);
+        return rota_str_of(bytes, KEY_HEAD + sizeof collection);
+    }
+    memcpy(end, &size, sizeof size);
+    end += sizeof size;
+    if (database.size > 0)
+        memcpy(end, database.data, database.size);
+    end += database.size;
+    if (name.size > 0)
+        memcpy(end, name.data, name.size);
+    return rota_str_of(bytes, (size_t)(end - bytes) + name.size);
+}
+
+static struct flight *find_flight(const struct rota_shard_cache *cache, bool is_forced,
+                                  int64_t collection, struct rota_str database,
+                                  struct rota_str name)
+{
+    char bytes[KEY_MAX];
+    return rota_map_get(&cache->by_key, make_key(is_forced, collection, database, name, bytes));
+}
+
+static struct rota_str key_of(const struct flight *flight)
+{
+    return rota_str_of(flight->text + flight->database_size + flight->name_size, flight->key_size);
+}
+
+static struct rota_str database_of(const struct flight *flight)
+{
+    return rota_str_of(flight->text, flight->database_size);
+}
+
+static struct rota_str name_of(const struct flight *flight)
+{
+    return rota_str_of(flight->text + flight->database_size, flight->name_size);
+}
+
+/* No one may join the flight from now on. */
+static void close_flight(struct rota_shard_cache *cache, struct flight *flight)
+{
+    if (rota_map_get(&cache->by_key, key_of(flight)) == flight)
+        rota_map_remove(&cache->by_key, key_of(flight));
+}
+
+/* The flight has ended; its waiters and its memory are left to the caller. */
+static void end_flight(struct rota_shard_cache *cache, struct flight *flight)
+{
+    close_flight(cache, flight);
+    rota_map_remove(&cache->by_number, rota_str_of(&flight->number, sizeof flight->number));
+    rota_heap_remove(&cache->flights, &flight->node);
+    rota_list_remove(&flight->todo);
+    cache->n_named -= flight->collection == 0;
+    if (cache->n_named == 0)
+        cache->fences.size = 0; /* nobody is left that they could stop */
+}
+
+static struct flight *flight_new(struct rota_shard_cache *cache, rota_time now, bool is_forced,
+                                 int64_t collection, struct rota_str database, struct rota_str name)
+{
+    char bytes[KEY_MAX];
+    struct rota_str key = make_key(is_forced, collection, database, name, bytes);
+    struct flight *flight = calloc(1, sizeof *flight + database.size + name.size + key.size);
+    if (!flight)
+        return NULL;
+    flight->node.at = rota_time_add(now, cache->options.flight_timeout);
+    flight->node.order = flight->number = cache->number + 1;
+    flight->collection = collection;
+    flight->is_forced = is_forced;
+    flight->began_at = now;
+    flight->database_size = database.size;
+    flight->name_size = name.size;
+    flight->key_size = key.size;
+    rota_list_init(&flight->waiters);
+    if (database.size > 0)
+        memcpy(flight->text, database.data, database.size);
+    if (name.size > 0)
+        memcpy(flight->text + database.size, name.data, name.size);
+    memcpy(flight->text + database.size + name.size, key.data, key.size);
+    return flight;
+}
+
+/* Begin a flight that none of its kind is in the way of; NULL at the bound or
+ * without memory. */
+static struct flight *begin_flight(struct rota_shard_cache *cache, rota_time now, bool is_forced,
+                                   int64_t collection, struct rota_str database,
+                                   struct rota_str name)
+{
+    if (cache->by_number.size == ROTA_SHARD_FLIGHTS_MAX)
+        return NULL;
+    struct flight *flight = flight_new(cache, now, is_forced, collection, database, name);
+    if (!flight)
+        return NULL;
+    struct rota_str number = rota_str_of(&flight->number, sizeof flight->number);
+    if (!rota_map_put(&cache->by_number, number, flight) ||
+        !rota_map_put(&cache->by_key, key_of(flight), flight) ||
+        !rota_heap_push(&cache->flights, &flight->node)) {
+        rota_map_remove(&cache->by_number, number);
+        rota_map_remove(&cache->by_key, key_of(flight));
+        free(flight);
+        return NULL;
+    }
+    rota_list_push(&cache->asks, &flight->todo);
+    cache->number++;
+    cache->n_named += collection == 0;
+    cache->stats.n_flights++;
+    return flight;
+}
+
+/* The flight whose answer will do for such a query, or NULL. What is asked with
+ * force is newer, so it does for all. */
+static struct flight *join_flight(const struct rota_shard_cache *cache,
+                                  const struct rota_shard_query *query)
+{
+    struct flight *flight =
+        find_flight(cache, true, query->collection, query->database, query->name);
+    if (!flight && query->with_cache)
+        flight = find_flight(cache, false, query->collection, query->database, query->name);
+    return flight;
+}
+
+/* Ask for the next map of what was last asked for at `*asked_at`, unless somebody
+ * does or did so just now. */
+static void refresh(struct rota_shard_cache *cache, rota_time now, rota_time *asked_at,
+                    int64_t collection, struct rota_str database, struct rota_str name)
+{
+    if (now < rota_time_add(*asked_at, cache->options.refresh_gap))
+        return;
+    if (find_flight(cache, false, collection, database, name) ||
+        find_flight(cache, true, collection, database, name))
+        return;
+    if (begin_flight(cache, now, false, collection, database, name))
+        *asked_at = now;
+}
+
+/* --- reading --- */
+
+static enum rota_code check_query(const struct rota_shard_cache *cache,
+                                  const struct rota_shard_query *query, struct rota_error *error)
+{
+    if (query->database.size > ROTA_SHARD_NAME_MAX || query->name.size > ROTA_SHARD_NAME_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID, "shard cache: a name has more than %d bytes",
+                              ROTA_SHARD_NAME_MAX);
+    if (query->collection == 0 && query->name.size == 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "shard cache: neither an id nor a name of a collection");
+    if (rota_map_get(&cache->by_waiter, rota_str_of(&query->waiter, sizeof query->waiter)))
+        return rota_error_set(error, ROTA_ERR_INVALID, "shard cache: waiter %llu waits already",
+                              (unsigned long long)query->waiter);
+    return ROTA_OK;
+}
+
+/* Whether the entry can answer; a channel it does not have is looked for anew,
+ * if its map is not brand-new. */
+static bool can_answer(const struct rota_shard_cache *cache, rota_time now,
+                       const struct rota_shard_entry *entry, const struct rota_shard_query *query)
+{
+    if (!entry || !query->with_cache)
+        return false;
+    return query->channel.size == 0 || rota_shard_map_find(entry->map, query->channel) ||
+           now < rota_time_add(entry->fetched_at, cache->options.refresh_gap);
+}
+
+/* A map that serves beyond its time has the next one asked for. What is known by
+ * name is asked for by name: it may be another collection by now. */
+static void refresh_old(struct rota_shard_cache *cache, rota_time now,
+                        struct rota_shard_entry *entry, struct rota_shard_name *name,
+                        const struct rota_shard_query *query)
+{
+    rota_time fetched_at = name ? name->fetched_at : entry->fetched_at;
+    if (now < rota_time_add(fetched_at, cache->options.ttl))
+        return;
+    refresh(cache, now, name ? &name->asked_at : &entry->asked_at, name ? 0 : entry->collection,
+            query->database, query->name);
+}
+
+static enum rota_code add_waiter(struct rota_shard_cache *cache, rota_time now,
+                                 const struct rota_shard_query *query, struct rota_error *error)
+{
+    if (cache->by_waiter.size == ROTA_SHARD_WAITERS_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "shard cache: more than %d wait",
+                              ROTA_SHARD_WAITERS_MAX);
+    struct flight *flight = join_flight(cache, query);
+    if (!flight && cache->by_number.size == ROTA_SHARD_FLIGHTS_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "shard cache: more than %d flights",
+                              ROTA_SHARD_FLIGHTS_MAX);
+
+    struct waiter *waiter = calloc(1, sizeof *waiter);
+    if (!waiter)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "shard cache");
+    waiter->number = query->waiter;
+    waiter->node.at = query->deadline > 0 ? query->deadline : ROTA_TIME_NEVER;
+    waiter->node.order = query->waiter;
+    if (!rota_map_put(&cache->by_waiter, rota_str_of(&waiter->number, sizeof waiter->number),
+                      waiter) ||
+        !rota_heap_push(&cache->waiters, &waiter->node))
+        goto fail;
+    if (!flight)
+        flight = begin_flight(cache, now, !query->with_cache, query->collection, query->database,
+                              query->name);
+    if (!flight)
+        goto fail;
+    rota_list_push(&flight->waiters, &waiter->link);
+    return ROTA_OK;
+
+fail:
+    waiter_free(cache, waiter);
+    return rota_error_set(error, ROTA_ERR_NO_MEMORY, "shard cache");
+}
+
+enum rota_code rota_shard_cache_get(struct rota_shard_cache *cache, rota_time now,
+                                    const struct rota_shard_query *query,
+                                    struct rota_shard_map **map, struct rota_error *error)
+{
+    enum rota_code code = check_query(cache, query, error);
+    if (code)
+        return code;
+    struct rota_shard_name *name =
+        query->collection ? NULL
+                          : rota_shard_table_find_name(&cache->table, query->database, query->name);
+    struct rota_shard_entry *entry =
+        name ? name->entry : rota_shard_table_find(&cache->table, query->collection);
+    uint64_t *reads = cache->stats.reads[query->method];
+
+    if (can_answer(cache, now, entry, query)) {
+        reads[ROTA_SHARD_HIT]++;
+        rota_shard_table_touch(&cache->table, entry, now);
+        refresh_old(cache, now, entry, name, query);
+        *map = rota_shard_map_share(entry->map);
+        return ROTA_OK;
+    }
+    code = add_waiter(cache, now, query, error);
+    if (code)
+        return code;
+    reads[query->with_cache ? ROTA_SHARD_MISS : ROTA_SHARD_FORCED]++;
+    *map = NULL;
+    return ROTA_OK;
+}
+
+bool rota_shard_cache_cancel(struct rota_shard_cache *cache, uint64_t number)
+{
+    struct waiter *waiter = rota_map_get(&cache->by_waiter, rota_str_of(&number, sizeof number));
+    if (!waiter)
+        return false;
+    waiter_free(cache, waiter);
+    return true;
+}
+
+/* --- answers --- */
+
+static void tell(struct rota_shard_cache *cache, struct waiter *waiter, enum rota_failure failure,
+                 struct rota_shard_map *map)
+{
+    rota_heap_remove(&cache->waiters, &waiter->node);
+    rota_list_remove(&waiter->link);
+    waiter->failure = failure;
+    waiter->map = rota_shard_map_share(map);
+    rota_list_push(&cache->tells, &waiter->link);
+}
+
+static void tell_all(struct rota_shard_cache *cache, struct flight *flight,
+                     enum rota_failure failure, struct rota_shard_map *map)
+{
+    struct waiter *waiter;
+    while ((waiter = waiter_at(&flight->waiters)))
+        tell(cache, waiter, failure, map);
+}
+
+static bool is_fenced(const struct rota_shard_cache *cache, const struct flight *flight,
+                      int64_t collection)
+{
+    for (size_t i = 0; flight->collection == 0 && i < cache->fences.size; i++)
+        if (cache->fences.items[i].collection == collection &&
+            flight->number <= cache->fences.items[i].number)
+            return true;
+    return flight->is_fenced;
+}
+
+/* Put `map`, of which the caller keeps its share, in place. False when there is
+ * no memory: then the old one stays. */
+static bool place_map(struct rota_shard_cache *cache, rota_time now, struct flight *flight,
+                      struct rota_shard_map *map)
+{
+    struct rota_shard_entry *entry =
+        rota_shard_table_add(&cache->table, now, database_of(flight), map->collection);
+    if (!entry)
+        return false;
+    if (!rota_shard_table_set_map(&cache->table, entry, rota_shard_map_share(map))) {
+        rota_shard_map_drop(map);
+        if (!entry->map)
+            rota_shard_table_remove(&cache->table, entry);
+        return false;
+    }
+    map->version = ++cache->version;
+    entry->flight = flight->number;
+    entry->fetched_at = entry->asked_at = now;
+    cache->stats.n_evicted = cache->table.n_evicted;
+    if (flight->name_size > 0)
+        rota_shard_table_set_name(&cache->table, entry, database_of(flight), name_of(flight));
+    cache->stats.n_published++;
+    rota_histogram_record(&cache->stats.update_us, (now - flight->began_at) / ROTA_USEC);
+    return true;
+}
+
+/* Publish what the flight brought, if it may; returns the map its waiters get. */
+static struct rota_shard_map *publish(struct rota_shard_cache *cache, rota_time now,
+                                      struct flight *flight, struct rota_shard_map *map)
+{
+    const struct rota_shard_entry *entry = rota_shard_table_find(&cache->table, map->collection);
+    if (is_fenced(cache, flight, map->collection)) {
+        cache->stats.n_fenced++;
+        return map;
+    }
+    if (entry && entry->flight > flight->number) {
+        cache->stats.n_fenced++;
+        return entry->map; /* what came with a younger flight is better */
+    }
+    place_map(cache, now, flight, map);
+    return map;
+}
+
+void rota_shard_cache_answered(struct rota_shard_cache *cache, rota_time now, uint64_t number,
+                               enum rota_failure failure, struct rota_shard_map *map)
+{
+    struct flight *flight = rota_map_get(&cache->by_number, rota_str_of(&number, sizeof number));
+    if (!flight)
+        goto out;
+    if (!failure && (!map || (flight->collection && map->collection != flight->collection)))
+        failure = ROTA_FAILURE_INTERNAL;
+    if (failure)
+        tell_all(cache, flight, failure, NULL);
+    else
+        tell_all(cache, flight, ROTA_FAILURE_NONE, publish(cache, now, flight, map));
+    end_flight(cache, flight);
+    free(flight);
+out:
+    rota_shard_map_drop(map);
+}
+
+/* --- dropping --- */
+
+static void fence_flight(struct rota_shard_cache *cache, struct flight *flight)
+{
+    if (!flight)
+        return;
+    flight->is_fenced = true;
+    close_flight(cache, flight);
+}
+
+static void fence_all_named(struct rota_shard_cache *cache)
+{
+    const struct rota_map_entry *entry;
+    size_t place = 0;
+    while ((entry = rota_map_next(&cache->by_number, &place))) {
+        struct flight *flight = entry->value;
+        if (flight->collection == 0)
+            fence_flight(cache, flight);
+    }
+}
+
+/* No flight that is under way may bring the collection back. Which collection a
+ * flight by name will bring is not known yet, so these are stopped on arrival;
+ * when too much would have to be remembered all of them are. */
+static void fence_collection(struct rota_shard_cache *cache, int64_t collection)
+{
+    struct rota_str none = {"", 0};
+    struct fence fence = {collection, cache->number};
+    if (collection) {
+        fence_flight(cache, find_flight(cache, false, collection, none, none));
+        fence_flight(cache, find_flight(cache, true, collection, none, none));
+    }
+    if (cache->n_named == 0)
+        return;
+    if (cache->fences.size == FENCES_MAX || !rota_vector_push(&cache->fences, fence)) {
+        fence_all_named(cache);
+        cache->fences.size = 0;
+    }
+}
+
+static void drop_entry(struct rota_shard_cache *cache, struct rota_shard_entry *entry)
+{
+    fence_collection(cache, entry->collection);
+    rota_shard_table_remove(&cache->table, entry);
+}
+
+void rota_shard_cache_deprecate(struct rota_shard_cache *cache, struct rota_str database,
+                                struct rota_str name)
+{
+    if (database.size > ROTA_SHARD_NAME_MAX || name.size > ROTA_SHARD_NAME_MAX)
+        return;
+    const struct rota_shard_name *known = rota_shard_table_find_name(&cache->table, database, name);
+    fence_flight(cache, find_flight(cache, false, 0, database, name));
+    fence_flight(cache, find_flight(cache, true, 0, database, name));
+    if (known)
+        drop_entry(cache, known->entry);
+}
+
+void rota_shard_cache_invalidate(struct rota_shard_cache *cache, const int64_t *collections,
+                                 size_t n_collections)
+{
+    for (size_t i = 0; i < n_collections; i++) {
+        struct rota_shard_entry *entry = rota_shard_table_find(&cache->table, collections[i]);
+        if (entry)
+            drop_entry(cache, entry);
+        else
+            fence_collection(cache, collections[i]);
+    }
+}
+
+void rota_shard_cache_remove_database(struct rota_shard_cache *cache, struct rota_str database)
+{
+    const struct rota_map_entry *item;
+    struct rota_shard_entry *entry;
+    size_t place = 0;
+    while ((item = rota_map_next(&cache->by_number, &place))) {
+        struct flight *flight = item->value;
+        if (rota_str_is_equal(database_of(flight), database))
+            fence_flight(cache, flight);
+    }
+    while ((entry = rota_shard_table_find_database(&cache->table, database)))
+        drop_entry(cache, entry);
+}
+
+/* --- what tries report --- */
+
+/* Put the claim into the entry's map; false when it is no news. What is under
+ * way was asked before the claim was known. */
+static bool apply_claim(struct rota_shard_cache *cache, struct rota_shard_entry *entry,
+                        const struct rota_shard_report *report)
+{
+    struct rota_shard_map *map;
+    if (!report->claim ||
+        rota_shard_map_apply(entry->map, report->channel, report->node, report->claim, &map, NULL))
+        return false;
+    if (!rota_shard_table_set_map(&cache->table, entry, map)) {
+        rota_shard_map_drop(map);
+        return false;
+    }
+    map->version = ++cache->version;
+    fence_collection(cache, entry->collection);
+    cache->stats.n_claims++;
+    return true;
+}
+
+void rota_shard_cache_report(struct rota_shard_cache *cache, rota_time now,
+                             const struct rota_shard_report *report)
+{
+    struct rota_str none = {"", 0};
+    struct rota_shard_entry *entry = rota_shard_table_find(&cache->table, report->collection);
+    if (!entry || entry->map->version != report->version)
+        return;
+    switch (rota_shard_cache_effect(report->failure)) {
+    case ROTA_CACHE_KEEP:
+        break;
+    case ROTA_CACHE_REFRESH:
+        refresh(cache, now, &entry->asked_at, entry->collection, none, none);
+        break;
+    case ROTA_CACHE_APPLY:
+        if (apply_claim(cache, entry, report))
+            break;
+        __attribute__((fallthrough));
+    case ROTA_CACHE_INVALIDATE:
+        /* A map that is wrong as soon as it comes shows that the directory is
+         * behind; dropping it again and again would only burden it. */
+        if (now >= rota_time_add(entry->fetched_at, cache->options.refresh_gap))
+            drop_entry(cache, entry);
+        break;
+    }
+}
+
+/* --- time --- */
+
+static void time_out(struct rota_shard_cache *cache, struct flight *flight)
+{
+    bool is_asked = !flight->todo.next;
+    tell_all(cache, flight, ROTA_FAILURE_TIMEOUT, NULL);
+    end_flight(cache, flight);
+    if (is_asked)
+        rota_list_push(&cache->forgets, &flight->todo);
+    else
+        free(flight);
+}
+
+void rota_shard_cache_step(struct rota_shard_cache *cache, rota_time now)
+{
+    struct rota_heap_node *node;
+    struct rota_shard_entry *entry;
+    while ((node = rota_heap_first(&cache->waiters)) && node->at <= now &&
+           node->at != ROTA_TIME_NEVER)
+        tell(cache, (struct waiter *)node, ROTA_FAILURE_DEADLINE, NULL);
+    while ((node = rota_heap_first(&cache->flights)) && node->at <= now)
+        time_out(cache, (struct flight *)node);
+    while ((entry = rota_shard_table_oldest(&cache->table)) &&
+           rota_time_add(entry->read_at, cache->options.idle) <= now) {
+        rota_shard_table_remove(&cache->table, entry);
+        cache->stats.n_evicted = ++cache->table.n_evicted;
+    }
+}
+
+rota_time rota_shard_cache_deadline(const struct rota_shard_cache *cache)
+{
+    const struct rota_heap_node *waiter = rota_heap_first(&cache->waiters);
+    const struct rota_heap_node *flight = rota_heap_first(&cache->flights);
+    const struct rota_shard_entry *entry = rota_shard_table_oldest(&cache->table);
+    rota_time at = ROTA_TIME_NEVER;
+    if (waiter)
+        at = rota_time_min(at, waiter->at);
+    if (flight)
+        at = rota_time_min(at, flight->at);
+    if (entry)
+        at = rota_time_min(at, rota_time_add(entry->read_at, cache->options.idle));
+    return at;
+}
+
+bool rota_shard_cache_next(struct rota_shard_cache *cache, struct rota_shard_action *action)
+{
+    struct waiter *waiter = waiter_at(&cache->tells);
+    struct flight *ask = flight_at(&cache->asks), *forget = flight_at(&cache->forgets);
+    if (waiter) {
+        *action = (struct rota_shard_action){.type = ROTA_SHARD_TELL,
+                                             .waiter = waiter->number,
+                                             .failure = waiter->failure,
+                                             .map = waiter->map};
+        waiter->map = NULL; /* given away */
+        waiter_free(cache, waiter);
+    } else if (ask) {
+        *action = (struct rota_shard_action){.type = ROTA_SHARD_ASK,
+                                             .flight = ask->number,
+                                             .database = database_of(ask),
+                                             .name = name_of(ask),
+                                             .collection = ask->collection,
+                                             .is_forced = ask->is_forced};
+        rota_list_remove(&ask->todo);
+    } else if (forget) {
+        *action = (struct rota_shard_action){.type = ROTA_SHARD_FORGET, .flight = forget->number};
+        rota_list_remove(&forget->todo);
+        free(forget);
+    }
+    return waiter || ask || forget;
+}
+
+/* --- looking inside --- */
+
+const struct rota_shard_map *rota_shard_cache_peek(const struct rota_shard_cache *cache,
+                                                   int64_t collection)
+{
+    const struct rota_shard_entry *entry = rota_shard_table_find(&cache->table, collection);
+    return entry ? entry->map : NULL;
+}
+
+bool rota_shard_cache_has_node(const struct rota_shard_cache *cache, int64_t node)
+{
+    return rota_shard_table_has_node(&cache->table, node);
+}
+
+size_t rota_shard_cache_size(const struct rota_shard_cache *cache)
+{
+    return cache->table.entries.size;
+}
+
+size_t rota_shard_cache_n_databases(const struct rota_shard_cache *cache)
+{
+    return cache->table.databases.size;
+}
+
+size_t rota_shard_cache_n_flights(const struct rota_shard_cache *cache)
+{
+    return cache->by_number.size;
+}
+
+size_t rota_shard_cache_n_waiters(const struct rota_shard_cache *cache)
+{
+    return cache->by_waiter.size;
+}
+
+const struct rota_shard_stats *rota_shard_cache_stats(const struct rota_shard_cache *cache)
+{
+    return &cache->stats;
+}

@@ -1,0 +1,72 @@
+/* shard_map: who serves each shard of one collection, as known at one moment.
+ *
+ * A map never changes; what is learnt makes another one. So it can be shared:
+ * whoever holds a share can go on reading while the cache moves on. The shares
+ * are counted without locks: a map belongs to one thread. */
+#pragma once
+
+#include <rota/error.h>
+#include <rota/str.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    ROTA_SHARD_CHANNELS_MAX = 4096, /* shards of a collection */
+    ROTA_SHARD_REPLICAS_MAX = 64,   /* replicas of a shard */
+    ROTA_SHARD_NAME_MAX = 1024,     /* bytes of a channel, address, database or collection */
+};
+
+struct rota_random;
+
+/* One node that can answer for a shard. */
+struct rota_replica {
+    int64_t node;
+    struct rota_str address;
+    uint64_t epoch; /* of its claim: sent along with every try */
+    bool is_serviceable;
+};
+
+/* A shard and its replicas; its name is what the original calls a channel. */
+struct rota_shard_channel {
+    struct rota_str name;
+    const struct rota_replica *replicas;
+    size_t n_replicas;
+};
+
+struct rota_shard_map {
+    int64_t collection;
+    uint64_t version; /* grows with every map of a cache; 0: was never in one */
+    size_t n_shares;
+    size_t n_channels;
+    const struct rota_shard_channel *channels; /* in the order they were given */
+};
+
+/* Make a map, copying all that `channels` points to. Refuses a channel or a node
+ * that is there twice, and what is beyond the bounds. Gives `*map`. */
+enum rota_code rota_shard_map_new(int64_t collection, const struct rota_shard_channel *channels,
+                                  size_t n_channels, struct rota_shard_map **map,
+                                  struct rota_error *error);
+
+/* Gives another share; and takes one, the last of which frees the map. Both
+ * accept NULL. */
+struct rota_shard_map *rota_shard_map_share(struct rota_shard_map *map);
+void rota_shard_map_drop(struct rota_shard_map *map);
+
+/* The shard with this name, or its replica on `node`; NULL when there is none. */
+const struct rota_shard_channel *rota_shard_map_find(const struct rota_shard_map *map,
+                                                     struct rota_str channel);
+const struct rota_replica *rota_shard_channel_find(const struct rota_shard_channel *channel,
+                                                   int64_t node);
+
+/* The map with `claim` in place of what `refused_by` had in `channel`: the node
+ * that refused leaves unless the claim is its own. Refuses with ROTA_ERR_INVALID
+ * a claim that is no news: an epoch that is not above the one that the map has
+ * for the node that refused, or below the one it has for the claim's node. */
+enum rota_code rota_shard_map_apply(const struct rota_shard_map *map, struct rota_str channel,
+                                    int64_t refused_by, const struct rota_replica *claim,
+                                    struct rota_shard_map **applied, struct rota_error *error);
+
+/* The replicas in an order for one read, into `order` (n_replicas places): the
+ * one at `turn` modulo their number first, the others by chance. */
+void rota_shard_channel_shuffle(const struct rota_shard_channel *channel, uint64_t turn,
+                                struct rota_random *random, const struct rota_replica **order);

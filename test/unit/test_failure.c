@@ -1,0 +1,79 @@
+#include "core/call/failure.h"
+#include "vectors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void every_class_has_a_name_of_its_own(void **state)
+{
+    (void)state;
+    for (int a = 0; a < ROTA_FAILURES; a++)
+        for (int b = 0; b < a; b++)
+            assert_string_not_equal(rota_failure_name((enum rota_failure)a),
+                                    rota_failure_name((enum rota_failure)b));
+    assert_string_equal(rota_failure_name(ROTA_FAILURE_NOT_LOADED), "not_loaded");
+}
+
+static void what_is_not_tried_elsewhere_is_held_against_nobody(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ROTA_FAILURES; i++) {
+        enum rota_failure failure = (enum rota_failure)i;
+        if (rota_failure_is_retried(failure)) {
+            assert_int_not_equal(rota_failure_replica_effect(failure), ROTA_REPLICA_KEEP);
+            continue;
+        }
+        assert_int_equal(rota_failure_replica_effect(failure), ROTA_REPLICA_KEEP);
+        assert_int_equal(rota_shard_cache_effect(failure), ROTA_CACHE_KEEP);
+        assert_false(rota_outcome_is_failure(rota_failure_outcome(failure)));
+    }
+}
+
+static void overload_and_stale_are_no_fault_of_the_replica(void **state)
+{
+    (void)state;
+    assert_int_equal(rota_failure_replica_effect(ROTA_FAILURE_OVERLOAD), ROTA_REPLICA_EXCLUDE);
+    assert_int_equal(rota_shard_cache_effect(ROTA_FAILURE_OVERLOAD), ROTA_CACHE_KEEP);
+    assert_false(rota_outcome_is_failure(rota_failure_outcome(ROTA_FAILURE_STALE)));
+}
+
+/* The page shows the table row by row; each row is looked for there. */
+static void page_shows_the_table(void **state)
+{
+    static const char *const caches[] = {"nothing", "refreshed", "claim put in, or dropped",
+                                         "dropped"};
+    static const char *const replicas[] = {"nothing", "left out of the call", "blacklisted"};
+    static char page[1 << 16];
+    FILE *file = fopen(TEST_DATA "/../../docs/calls.md", "r");
+    (void)state;
+    assert_non_null(file);
+    size_t size = fread(page, 1, sizeof page - 1, file);
+    fclose(file);
+    page[size] = '\0';
+    for (int i = 0; i < ROTA_FAILURES; i++) {
+        enum rota_failure failure = (enum rota_failure)i;
+        char row[256];
+        snprintf(row, sizeof row, "| `%s` | %s | %s | %s | %s | %s |\n", rota_failure_name(failure),
+                 caches[rota_shard_cache_effect(failure)],
+                 replicas[rota_failure_replica_effect(failure)],
+                 rota_failure_is_retried(failure) ? "yes" : "no",
+                 failure == ROTA_FAILURE_NONE       ? "yes"
+                 : rota_failure_is_refusal(failure) ? "no"
+                                                    : "maybe",
+                 rota_outcome_name(rota_failure_outcome(failure)));
+        if (!strstr(page, row))
+            fail_msg("docs/calls.md lacks the row %s", row);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_class_has_a_name_of_its_own),
+        cmocka_unit_test(what_is_not_tried_elsewhere_is_held_against_nobody),
+        cmocka_unit_test(overload_and_stale_are_no_fault_of_the_replica),
+        cmocka_unit_test(page_shows_the_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
