@@ -1,0 +1,25 @@
+/* backoff: how long to wait before trying again what has failed.
+ *
+ * The wait grows with every failure in a row up to a bound, and is never the
+ * same for two that failed together: a crowd that lost its server does not come
+ * back as one. A success starts over. */
+#pragma once
+
+#include <rota/random.h>
+#include <rota/time.h>
+
+#define ROTA_BACKOFF_FIRST (200 * ROTA_MSEC)
+#define ROTA_BACKOFF_MAX   (30 * ROTA_SEC)
+
+/* Zero means the defaults. */
+struct rota_backoff {
+    rota_time first, max; /* spans; `max` below `first` counts as `first` */
+    rota_time next;       /* the wait to come, before chance; 0 after a success */
+};
+
+/* It has failed: wait so long, between 0.8 and 1.2 times the step and never
+ * more than `max`. */
+rota_time rota_backoff_failed(struct rota_backoff *backoff, struct rota_random *random);
+
+/* It has succeeded. */
+void rota_backoff_succeeded(struct rota_backoff *backoff);

@@ -1,0 +1,102 @@
+#include "core/place/counts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_known_empty(const struct rota_counts *counts, int64_t partition)
+{
+    return counts->empties[partition / 8] >> (partition % 8) & 1;
+}
+
+static void know(struct rota_counts *counts, int64_t partition, bool is_empty)
+{
+    unsigned char bit = (unsigned char)(1 << (partition % 8));
+    if (is_empty)
+        counts->empties[partition / 8] |= bit;
+    else
+        counts->empties[partition / 8] &= (unsigned char)~bit;
+}
+
+/* Lower read as far as is wanted and known to be safe. What was known of a
+ * partition is forgotten as it goes: it may be used again. */
+static void settle(struct rota_counts *counts)
+{
+    while (counts->read > counts->wanted_read && is_known_empty(counts, counts->read - 1))
+        know(counts, --counts->read, false);
+}
+
+static enum rota_code check(int64_t write, int64_t read, struct rota_error *error)
+{
+    if (write < 1 || read < 1 || write > ROTA_PARTITIONS_MAX || read > ROTA_PARTITIONS_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "%lld write and %lld read partitions: both must lie in 1 .. %d",
+                              (long long)write, (long long)read, ROTA_PARTITIONS_MAX);
+    if (read < write)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "%lld read partitions are fewer than %lld write partitions; jobs in "
+                              "those beyond would never be read",
+                              (long long)read, (long long)write);
+    return ROTA_OK;
+}
+
+enum rota_code rota_counts_init(struct rota_counts *counts, int64_t write, int64_t read,
+                                struct rota_error *error)
+{
+    struct rota_counts made = {0};
+    enum rota_code code = rota_counts_want(&made, write, read, error);
+    if (!code)
+        *counts = made;
+    return code;
+}
+
+void rota_counts_deinit(struct rota_counts *counts)
+{
+    free(counts->empties);
+    *counts = (struct rota_counts){0};
+}
+
+enum rota_code rota_counts_want(struct rota_counts *counts, int64_t write, int64_t read,
+                                struct rota_error *error)
+{
+    size_t size = (size_t)read / 8 + 1;
+    enum rota_code code = check(write, read, error);
+    if (code)
+        return code;
+    if (size > counts->size) {
+        unsigned char *grown = realloc(counts->empties, size);
+        if (!grown)
+            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for %lld partitions",
+                                  (long long)read);
+        memset(grown + counts->size, 0, size - counts->size);
+        counts->empties = grown;
+        counts->size = size;
+    }
+
+    /* Who writes more may write to what was empty. */
+    if (write > counts->write)
+        memset(counts->empties, 0, counts->size);
+    counts->write = write;
+    counts->wanted_read = read;
+    if (read > counts->read)
+        counts->read = read;
+    settle(counts);
+    return ROTA_OK;
+}
+
+void rota_counts_report_empty(struct rota_counts *counts, int64_t partition, bool is_empty)
+{
+    if (partition < counts->write || partition >= counts->read)
+        return;
+    know(counts, partition, is_empty);
+    settle(counts);
+}
+
+bool rota_counts_is_lowering(const struct rota_counts *counts)
+{
+    return counts->read > counts->wanted_read;
+}
+
+int64_t rota_counts_waits_for(const struct rota_counts *counts)
+{
+    return rota_counts_is_lowering(counts) ? counts->read - 1 : -1;
+}

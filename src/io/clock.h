@@ -1,0 +1,11 @@
+/* The two clocks. Only drivers read them; what is pure is told the time. */
+#pragma once
+
+#include <rota/time.h>
+
+/* Time since 1970, as people and other machines mean it. It may jump. Any thread. */
+rota_time rota_clock_wall(void);
+
+/* Time since some instant before the process began; it never goes back. Any
+ * thread. */
+rota_time rota_clock_mono(void);

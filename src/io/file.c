@@ -1,0 +1,79 @@
+#include "io/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *kind_of(mode_t mode)
+{
+    if (S_ISDIR(mode))
+        return "a directory";
+    if (S_ISFIFO(mode))
+        return "a pipe";
+    if (S_ISSOCK(mode))
+        return "a socket";
+    return "a device";
+}
+
+static enum rota_code refuse_errno(const char *path, struct rota_error *error)
+{
+    enum rota_code code = errno == ENOENT || errno == ENOTDIR ? ROTA_ERR_NOT_FOUND : ROTA_ERR_IO;
+    return rota_error_set(error, code, "%s: %s", path, strerror(errno));
+}
+
+static enum rota_code check_kind(int fd, const char *path, struct rota_error *error)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return refuse_errno(path, error);
+    if (!S_ISREG(status.st_mode))
+        return rota_error_set(error, ROTA_ERR_INVALID, "%s: is %s, not a file", path,
+                              kind_of(status.st_mode));
+    return ROTA_OK;
+}
+
+/* The size a file claims is not asked: it may grow, and under /proc it is 0. */
+static enum rota_code read_all(int fd, const char *path, size_t size_max,
+                               struct rota_buffer *content, struct rota_error *error)
+{
+    char piece[16384];
+    for (;;) {
+        ssize_t size = read(fd, piece, sizeof piece);
+        if (size < 0 && errno == EINTR)
+            continue;
+        if (size < 0)
+            return refuse_errno(path, error);
+        if (size == 0)
+            return ROTA_OK;
+        if ((size_t)size > size_max - content->size)
+            return rota_error_set(error, ROTA_ERR_LIMIT,
+                                  "%s: larger than the %zu bytes that are allowed", path, size_max);
+        rota_buffer_append(content, piece, (size_t)size);
+        if (content->failed)
+            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "%s: no memory to read it", path);
+    }
+}
+
+enum rota_code rota_file_read(const char *path, size_t size_max, struct rota_buffer *content,
+                              struct rota_error *error)
+{
+    struct rota_buffer made = {0};
+    /* Without O_NONBLOCK a pipe would be waited for before it could be refused. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 && errno == ENXIO)
+        return rota_error_set(error, ROTA_ERR_INVALID, "%s: is a socket, not a file", path);
+    if (fd < 0)
+        return refuse_errno(path, error);
+
+    enum rota_code code = check_kind(fd, path, error);
+    if (!code)
+        code = read_all(fd, path, size_max, &made, error);
+    close(fd);
+    if (code)
+        rota_buffer_deinit(&made);
+    else
+        *content = made;
+    return code;
+}

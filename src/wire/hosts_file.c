@@ -1,0 +1,437 @@
+#include "wire/hosts_file.h"
+
+#include "base/quote.h"
+#include "base/spell.h"
+#include "base/vector.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Some editors put it first in a file; anywhere else it is invisible dirt. */
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
+
+/* Where the reader is, for its messages. */
+struct reader {
+    const char *file;
+    size_t line; /* from 1 */
+    struct rota_error *error;
+};
+
+__attribute__((format(printf, 3, 4))) static enum rota_code refuse(const struct reader *reader,
+                                                                   enum rota_code code,
+                                                                   const char *format, ...)
+{
+    char text[ROTA_ERROR_TEXT_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return rota_error_set(reader->error, code, "%s:%zu: %s", reader->file, reader->line, text);
+}
+
+/* --- characters --- */
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* The size of the UTF-8 character that `text` starts with, 0 when it is none:
+ * cut off, longer than need be, a surrogate, or beyond the last one. */
+static size_t utf8_size(struct rota_str text)
+{
+    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    unsigned char lead = (unsigned char)text.data[0];
+    size_t size = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    if (size < 2)
+        return size;
+    if (size > text.size)
+        return 0;
+
+    uint32_t point = lead & (0x7fu >> size);
+    for (size_t i = 1; i < size; i++) {
+        if (((unsigned char)text.data[i] & 0xc0) != 0x80)
+            return 0;
+        point = point << 6 | ((unsigned char)text.data[i] & 0x3f);
+    }
+    bool is_surrogate = point >= 0xd800 && point <= 0xdfff;
+    return point < smallest[size] || is_surrogate || point > 0x10ffff ? 0 : size;
+}
+
+/* Only a line of well-formed text without control characters gets any further. */
+static enum rota_code check_line(const struct reader *reader, struct rota_str line)
+{
+    if (line.size > ROTA_HOSTS_LINE_MAX)
+        return refuse(reader, ROTA_ERR_LIMIT, "a line of %zu bytes, at most %d are allowed",
+                      line.size, ROTA_HOSTS_LINE_MAX);
+    for (size_t at = 0, size; at < line.size; at += size) {
+        unsigned char c = (unsigned char)line.data[at];
+        size = utf8_size(rota_str_of(line.data + at, line.size - at));
+        if (size == 0)
+            return refuse(reader, ROTA_ERR_INVALID, "byte %zu (0x%02x) is not valid UTF-8", at + 1,
+                          c);
+        if (rota_str_has_prefix(rota_str_of(line.data + at, size), rota_str(BYTE_ORDER_MARK)))
+            return refuse(reader, ROTA_ERR_INVALID,
+                          "byte %zu is a byte order mark, which is not at the start", at + 1);
+        if ((c < ' ' && c != '\t') || c == 0x7f)
+            return refuse(reader, ROTA_ERR_INVALID, "byte %zu is a control character (0x%02x)",
+                          at + 1, c);
+    }
+    return ROTA_OK;
+}
+
+/* --- attributes --- */
+
+typedef enum rota_code attribute_reader(const struct reader *reader, struct rota_str value,
+                                        struct rota_host *host);
+
+static bool parse_weight(struct rota_str text, uint32_t *weight)
+{
+    uint64_t thousandths = 0;
+    size_t n_digits = 0, n_fraction = 0;
+    bool has_point = false;
+
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+        if (c == '.' && !has_point && n_digits > 0) {
+            has_point = true;
+            continue;
+        }
+        n_fraction += has_point;
+        if (c < '0' || c > '9' || n_fraction > 3 || thousandths > ROTA_WEIGHT_MAX)
+            return false;
+        thousandths = thousandths * 10 + (uint64_t)(c - '0');
+        n_digits++;
+    }
+    if (n_digits == 0 || (has_point && n_fraction == 0))
+        return false;
+    for (size_t i = n_fraction; i < 3; i++)
+        thousandths *= 10;
+    if (thousandths < ROTA_WEIGHT_MIN || thousandths > ROTA_WEIGHT_MAX)
+        return false;
+    *weight = (uint32_t)thousandths;
+    return true;
+}
+
+static enum rota_code read_weight(const struct reader *reader, struct rota_str value,
+                                  struct rota_host *host)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    if (parse_weight(value, &host->weight))
+        return ROTA_OK;
+    return refuse(reader, ROTA_ERR_INVALID,
+                  "weight %s is not a decimal number from 0.01 to 1000 with at most three "
+                  "digits behind the point",
+                  rota_quote(value, quoted));
+}
+
+static enum rota_code read_zone(const struct reader *reader, struct rota_str value,
+                                struct rota_host *host)
+{
+    if (value.size > ROTA_ADDRESS_MAX)
+        return refuse(reader, ROTA_ERR_INVALID, "a zone of %zu bytes, at most %d are allowed",
+                      value.size, ROTA_ADDRESS_MAX);
+    if (value.size == 0)
+        return refuse(reader, ROTA_ERR_INVALID, "the zone is empty");
+    host->zone = value;
+    return ROTA_OK;
+}
+
+/* 0 would mean "no bound", so 1970 itself is refused with what is before it. */
+static enum rota_code read_moment(const struct reader *reader, const char *name,
+                                  struct rota_str value, rota_time *moment)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    rota_time parsed;
+    if (rota_time_parse(value, &parsed))
+        return refuse(reader, ROTA_ERR_INVALID,
+                      "%s %s is not a time like 2026-01-31T12:00:00Z or unix seconds", name,
+                      rota_quote(value, quoted));
+    if (parsed <= 0)
+        return refuse(reader, ROTA_ERR_INVALID, "%s %s is not after 1970", name,
+                      rota_quote(value, quoted));
+    *moment = parsed;
+    return ROTA_OK;
+}
+
+static enum rota_code read_start_at(const struct reader *reader, struct rota_str value,
+                                    struct rota_host *host)
+{
+    return read_moment(reader, "start_at", value, &host->start_at);
+}
+
+static enum rota_code read_stop_at(const struct reader *reader, struct rota_str value,
+                                   struct rota_host *host)
+{
+    return read_moment(reader, "stop_at", value, &host->stop_at);
+}
+
+static enum rota_code read_draining(const struct reader *reader, struct rota_str value,
+                                    struct rota_host *host)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    host->is_draining = rota_str_is_equal(value, rota_str("true"));
+    if (host->is_draining || rota_str_is_equal(value, rota_str("false")))
+        return ROTA_OK;
+    return refuse(reader, ROTA_ERR_INVALID, "draining %s is neither true nor false",
+                  rota_quote(value, quoted));
+}
+
+static const struct attribute {
+    const char *name;
+    attribute_reader *read;
+    const char *alone; /* the value when there is none, or NULL */
+} attributes[] = {
+    {"draining", read_draining, "true"}, {"start_at", read_start_at, NULL},
+    {"stop_at", read_stop_at, NULL},     {"weight", read_weight, NULL},
+    {"zone", read_zone, NULL},
+};
+
+enum { ATTRIBUTES = sizeof attributes / sizeof attributes[0] };
+
+/* The index of an attribute by its name, or ATTRIBUTES. */
+static size_t find_attribute(struct rota_str name)
+{
+    size_t i = 0;
+    while (i < ATTRIBUTES && !rota_str_is_equal(name, rota_str(attributes[i].name)))
+        i++;
+    return i;
+}
+
+static enum rota_code refuse_attribute(const struct reader *reader, struct rota_str name)
+{
+    struct rota_spell spell = {.word = name};
+    char quoted[ROTA_QUOTE_MAX];
+    for (size_t i = 0; i < ATTRIBUTES; i++)
+        rota_spell_offer(&spell, attributes[i].name);
+    rota_quote(name, quoted);
+    if (spell.best)
+        return refuse(reader, ROTA_ERR_INVALID, "unknown attribute %s, did you mean %s?", quoted,
+                      spell.best);
+    return refuse(reader, ROTA_ERR_INVALID, "unknown attribute %s", quoted);
+}
+
+/* "name=value" or "name"; `given` has a bit for each attribute met before. */
+static enum rota_code read_attribute(const struct reader *reader, struct rota_str word,
+                                     unsigned *given, struct rota_host *host)
+{
+    const char *equals = memchr(word.data, '=', word.size);
+    size_t name_size = equals ? (size_t)(equals - word.data) : word.size;
+    struct rota_str name = rota_str_of(word.data, name_size), value = {0};
+    size_t found = find_attribute(name);
+
+    if (found == ATTRIBUTES)
+        return refuse_attribute(reader, name);
+    const struct attribute *attribute = &attributes[found];
+    if (*given & 1u << found)
+        return refuse(reader, ROTA_ERR_INVALID, "%s is given twice", attribute->name);
+    *given |= 1u << found;
+    if (equals)
+        value = rota_str_of(equals + 1, word.size - name_size - 1);
+    else if (attribute->alone)
+        value = rota_str(attribute->alone);
+    else
+        return refuse(reader, ROTA_ERR_INVALID, "%s needs a value: %s=...", attribute->name,
+                      attribute->name);
+    return attribute->read(reader, value, host);
+}
+
+/* --- lines --- */
+
+/* Take the next word off `line`; empty at its end or where a comment starts. */
+static struct rota_str take_word(struct rota_str *line)
+{
+    size_t from = 0, to;
+    while (from < line->size && is_blank(line->data[from]))
+        from++;
+    to = from;
+    if (from < line->size && line->data[from] != '#')
+        while (to < line->size && !is_blank(line->data[to]))
+            to++;
+    struct rota_str word = rota_str_of(line->data + from, to - from);
+    *line = rota_str_of(line->data + to, line->size - to);
+    return word;
+}
+
+static enum rota_code check_address(const struct reader *reader, struct rota_str address)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    const char *equals = memchr(address.data, '=', address.size);
+    size_t name_size = equals ? (size_t)(equals - address.data) : 0;
+    if (equals && find_attribute(rota_str_of(address.data, name_size)) < ATTRIBUTES)
+        return refuse(reader, ROTA_ERR_INVALID, "no address before %s",
+                      rota_quote(address, quoted));
+    if (address.size > ROTA_ADDRESS_MAX)
+        return refuse(reader, ROTA_ERR_INVALID, "an address of %zu bytes, at most %d are allowed",
+                      address.size, ROTA_ADDRESS_MAX);
+    return ROTA_OK;
+}
+
+/* Read one line; `host->address` stays empty when it names none. */
+static enum rota_code read_line(const struct reader *reader, struct rota_str line,
+                                struct rota_host *host)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    enum rota_code code;
+    unsigned given = 0;
+
+    *host = (struct rota_host){.zone = rota_str(""), .weight = ROTA_WEIGHT_ONE};
+    if ((code = check_line(reader, line)))
+        return code;
+    host->address = take_word(&line);
+    if (host->address.size == 0)
+        return ROTA_OK;
+    if ((code = check_address(reader, host->address)))
+        return code;
+    for (struct rota_str word; (word = take_word(&line)).size > 0;)
+        if ((code = read_attribute(reader, word, &given, host)))
+            return code;
+    if (host->stop_at != 0 && host->stop_at <= host->start_at)
+        return refuse(reader, ROTA_ERR_INVALID, "stop_at of %s is not after its start_at",
+                      rota_quote(host->address, quoted));
+    return ROTA_OK;
+}
+
+/* Take the next line off `text`, without its end. */
+static struct rota_str take_line(struct rota_str *text)
+{
+    const char *end = memchr(text->data, '\n', text->size);
+    size_t size = end ? (size_t)(end - text->data) : text->size;
+    struct rota_str line = rota_str_of(text->data, size);
+    size_t taken = end ? size + 1 : size;
+    *text = rota_str_of(text->data + taken, text->size - taken);
+    if (line.size > 0 && line.data[line.size - 1] == '\r')
+        line.size--;
+    return line;
+}
+
+/* --- the whole --- */
+
+struct place {
+    struct rota_str address;
+    size_t line;
+};
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    int order = rota_str_compare(x->address, y->address);
+    return order ? order : (x->line > y->line) - (x->line < y->line);
+}
+
+/* Refuse a host that is listed twice, and name the first such line. */
+static enum rota_code check_distinct(struct reader *reader, struct place *places, size_t n)
+{
+    const struct place *first = NULL, *second = NULL;
+    char quoted[ROTA_QUOTE_MAX];
+    if (n > 0)
+        qsort(places, n, sizeof *places, compare_places);
+    for (size_t i = 1; i < n; i++) {
+        if (rota_str_is_equal(places[i - 1].address, places[i].address) &&
+            (!second || places[i].line < second->line)) {
+            first = &places[i - 1];
+            second = &places[i];
+        }
+    }
+    if (!second)
+        return ROTA_OK;
+    reader->line = second->line;
+    return refuse(reader, ROTA_ERR_INVALID, "host %s is already listed in line %zu",
+                  rota_quote(second->address, quoted), first->line);
+}
+
+static enum rota_code read_all(struct reader *reader, struct rota_str text,
+                               struct rota_hosts *hosts)
+{
+    ROTA_VECTOR(struct rota_host) list = {0};
+    ROTA_VECTOR(struct place) places = {0};
+    enum rota_code code = ROTA_OK;
+
+    for (reader->line = 1; text.size > 0; reader->line++) {
+        struct rota_host host;
+        if ((code = read_line(reader, take_line(&text), &host)))
+            goto end;
+        if (host.address.size == 0)
+            continue;
+        if (list.size == ROTA_HOSTS_MAX) {
+            code = refuse(reader, ROTA_ERR_LIMIT, "more than %d hosts", ROTA_HOSTS_MAX);
+            goto end;
+        }
+        struct place place = {host.address, reader->line};
+        if (!rota_vector_push(&list, host) || !rota_vector_push(&places, place)) {
+            code = refuse(reader, ROTA_ERR_NO_MEMORY, "no memory for the hosts");
+            goto end;
+        }
+    }
+    code = check_distinct(reader, places.items, places.size);
+end:
+    rota_vector_deinit(&places);
+    hosts->hosts = list.items;
+    hosts->n_hosts = list.size;
+    return code;
+}
+
+enum rota_code rota_hosts_parse(struct rota_str text, const char *file, struct rota_hosts *hosts,
+                                struct rota_error *error)
+{
+    struct reader reader = {.file = file, .error = error};
+    struct rota_hosts made = {0};
+
+    if (text.size > ROTA_HOSTS_TEXT_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "%s: %zu bytes, at most %d are allowed", file,
+                              text.size, ROTA_HOSTS_TEXT_MAX);
+    if (rota_str_has_prefix(text, rota_str(BYTE_ORDER_MARK)))
+        text = rota_str_of(text.data + 3, text.size - 3);
+    made.text = malloc(text.size + 1);
+    if (!made.text)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "%s: no memory for %zu bytes", file,
+                              text.size);
+    if (text.size > 0)
+        memcpy(made.text, text.data, text.size);
+
+    enum rota_code code = read_all(&reader, rota_str_of(made.text, text.size), &made);
+    if (code)
+        rota_hosts_deinit(&made);
+    else
+        *hosts = made;
+    return code;
+}
+
+void rota_hosts_deinit(struct rota_hosts *hosts)
+{
+    free(hosts->hosts);
+    free(hosts->text);
+    *hosts = (struct rota_hosts){0};
+}
+
+static void format_weight(uint32_t weight, struct rota_buffer *buffer)
+{
+    char text[16];
+    int size = snprintf(text, sizeof text, "%u.%03u", weight / 1000, weight % 1000);
+    while (text[size - 1] == '0')
+        size--;
+    if (text[size - 1] == '.')
+        size--;
+    rota_buffer_print(buffer, " weight=%.*s", size, text);
+}
+
+void rota_hosts_format(const struct rota_host *hosts, size_t n_hosts, struct rota_buffer *buffer)
+{
+    char time[ROTA_TIME_TEXT_MAX];
+    for (size_t i = 0; i < n_hosts; i++) {
+        const struct rota_host *host = &hosts[i];
+        rota_buffer_append_str(buffer, host->address);
+        if (host->weight != 0 && host->weight != ROTA_WEIGHT_ONE)
+            format_weight(host->weight, buffer);
+        if (host->zone.size > 0)
+            rota_buffer_print(buffer, " zone=%.*s", ROTA_STR_ARGS(host->zone));
+        if (host->start_at != 0)
+            rota_buffer_print(buffer, " start_at=%s", rota_time_format(host->start_at, time));
+        if (host->stop_at != 0)
+            rota_buffer_print(buffer, " stop_at=%s", rota_time_format(host->stop_at, time));
+        if (host->is_draining)
+            rota_buffer_append_text(buffer, " draining");
+        rota_buffer_append_char(buffer, '\n');
+    }
+}

@@ -1,0 +1,36 @@
+/* Hosts files: whatever is read, is written so that it reads as the same list. */
+#include "wire/hosts_file.h"
+
+#include <assert.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void assert_same(const struct rota_host *a, const struct rota_host *b)
+{
+    assert(rota_str_is_equal(a->address, b->address) && rota_str_is_equal(a->zone, b->zone));
+    assert(a->weight == b->weight && a->is_draining == b->is_draining);
+    assert(a->start_at == b->start_at && a->stop_at == b->stop_at);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct rota_hosts hosts, again;
+    struct rota_buffer buffer = {0};
+    struct rota_error error;
+
+    if (rota_hosts_parse(rota_str_of(data, size), "f", &hosts, &error)) {
+        assert(error.code == ROTA_ERR_INVALID || error.code == ROTA_ERR_LIMIT);
+        assert(strncmp(error.text, "f:", 2) == 0);
+        return 0;
+    }
+    rota_hosts_format(hosts.hosts, hosts.n_hosts, &buffer);
+    assert(!buffer.failed);
+    assert(rota_hosts_parse(rota_buffer_str(&buffer), "f", &again, &error) == ROTA_OK);
+    assert(again.n_hosts == hosts.n_hosts);
+    for (size_t i = 0; i < hosts.n_hosts; i++)
+        assert_same(&hosts.hosts[i], &again.hosts[i]);
+    rota_buffer_deinit(&buffer);
+    rota_hosts_deinit(&again);
+    rota_hosts_deinit(&hosts);
+    return 0;
+}

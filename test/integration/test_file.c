@@ -1,0 +1,131 @@
+#include "io/file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char directory[64];
+
+static const char *path_of(const char *name)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return path;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    strcpy(directory, "/tmp/rota-file-XXXXXX");
+    return mkdtemp(directory) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    unlink(path_of("entry"));
+    return rmdir(directory);
+}
+
+static void write_file(size_t size)
+{
+    FILE *file = fopen(path_of("entry"), "wb");
+    assert_non_null(file);
+    for (size_t i = 0; i < size; i++)
+        putc((int)(i % 251), file);
+    fclose(file);
+}
+
+static void assert_refused(const char *path, enum rota_code code, const char *phrase)
+{
+    struct rota_buffer content = {.size = 77};
+    struct rota_error error;
+    assert_int_equal(rota_file_read(path, 100, &content, &error), code);
+    assert_int_equal(content.size, 77); /* left alone */
+    assert_true(strncmp(error.text, path, strlen(path)) == 0);
+    assert_non_null(strstr(error.text, phrase));
+}
+
+static void file_is_read_whole(void **state)
+{
+    static const size_t sizes[] = {0, 1, 100, 16384, 16385, 100000};
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        struct rota_buffer content = {0};
+        struct rota_error error;
+        write_file(sizes[i]);
+        if (rota_file_read(path_of("entry"), sizes[i], &content, &error))
+            fail_msg("%s", error.text);
+        assert_int_equal(content.size, sizes[i]);
+        for (size_t j = 0; j < sizes[i]; j++)
+            assert_int_equal((unsigned char)content.data[j], j % 251);
+        rota_buffer_deinit(&content);
+    }
+}
+
+static void larger_file_than_allowed_is_refused(void **state)
+{
+    (void)state;
+    write_file(101);
+    assert_refused(path_of("entry"), ROTA_ERR_LIMIT, "larger than the 100 bytes");
+    assert_refused("/proc/self/status", ROTA_ERR_LIMIT, "larger"); /* it claims to be empty */
+}
+
+static void missing_file_is_not_found(void **state)
+{
+    (void)state;
+    assert_refused(path_of("absent"), ROTA_ERR_NOT_FOUND, "No such file");
+    assert_refused("", ROTA_ERR_NOT_FOUND, "No such file");
+    write_file(1);
+    assert_refused(path_of("entry/below"), ROTA_ERR_NOT_FOUND, "Not a directory");
+}
+
+static void what_is_no_file_is_refused_at_once(void **state)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    (void)state;
+    assert_refused(directory, ROTA_ERR_INVALID, "is a directory, not a file");
+    assert_refused("/dev/zero", ROTA_ERR_INVALID, "is a device, not a file");
+    assert_int_equal(mkfifo(path_of("entry"), 0600), 0);
+    assert_refused(path_of("entry"), ROTA_ERR_INVALID, "is a pipe, not a file");
+    unlink(path_of("entry"));
+
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    strcpy(address.sun_path, path_of("entry"));
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_refused(path_of("entry"), ROTA_ERR_INVALID, "is a socket, not a file");
+    close(fd);
+}
+
+static void unreadable_file_is_an_error(void **state)
+{
+    (void)state;
+    enum { NOBODY = 65534 };
+    write_file(1);
+    chmod(path_of("entry"), 0);
+    chmod(directory, 0755);
+    bool is_root = geteuid() == 0; /* who may read everything: be somebody else for a moment */
+    if (is_root)
+        assert_int_equal(seteuid(NOBODY), 0);
+    assert_refused(path_of("entry"), ROTA_ERR_IO, "Permission denied");
+    if (is_root)
+        assert_int_equal(seteuid(0), 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(file_is_read_whole),          TEST(larger_file_than_allowed_is_refused),
+        TEST(missing_file_is_not_found),   TEST(what_is_no_file_is_refused_at_once),
+        TEST(unreadable_file_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,73 @@
+#include "core/call/backoff.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static void the_wait_grows_to_its_bound_and_stays(void **state)
+{
+    struct rota_backoff backoff = {.first = ROTA_SEC, .max = 20 * ROTA_SEC};
+    struct rota_random random;
+    rota_time step = ROTA_SEC;
+    (void)state;
+    rota_random_init(&random, 1);
+    for (int i = 0; i < 50; i++) {
+        rota_time wait = rota_backoff_failed(&backoff, &random);
+        assert_true(wait >= step / 5 * 4 - 5 && wait <= step / 5 * 6 + 5);
+        assert_true(wait <= 20 * ROTA_SEC);
+        step = step / 5 * 8 < 20 * ROTA_SEC ? step / 5 * 8 : 20 * ROTA_SEC;
+    }
+    assert_true(step == 20 * ROTA_SEC);
+}
+
+static void a_success_starts_over(void **state)
+{
+    struct rota_backoff backoff = {0};
+    struct rota_random random;
+    (void)state;
+    rota_random_init(&random, 2);
+    for (int i = 0; i < 20; i++)
+        rota_backoff_failed(&backoff, &random);
+    assert_true(rota_backoff_failed(&backoff, &random) > 20 * ROTA_SEC);
+    rota_backoff_succeeded(&backoff);
+    assert_true(rota_backoff_failed(&backoff, &random) <= ROTA_BACKOFF_FIRST * 6 / 5);
+}
+
+static void two_that_failed_together_part(void **state)
+{
+    struct rota_backoff a = {0}, b = {0};
+    struct rota_random random_a, random_b;
+    (void)state;
+    rota_random_init(&random_a, 3);
+    rota_random_init(&random_b, 4);
+    for (int i = 0; i < 10; i++)
+        assert_true(rota_backoff_failed(&a, &random_a) != rota_backoff_failed(&b, &random_b));
+}
+
+static void absurd_bounds_overflow_nothing(void **state)
+{
+    struct rota_random random;
+    (void)state;
+    rota_random_init(&random, 5);
+    struct rota_backoff huge = {.first = ROTA_TIME_NEVER, .max = ROTA_TIME_NEVER};
+    struct rota_backoff tiny = {.first = 1, .max = 1};
+    struct rota_backoff swapped = {.first = ROTA_SEC, .max = 1};
+    for (int i = 0; i < 200; i++) {
+        assert_true(rota_backoff_failed(&huge, &random) > 0);
+        assert_int_equal(rota_backoff_failed(&tiny, &random), 1);
+        assert_true(rota_backoff_failed(&swapped, &random) <= ROTA_SEC);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_wait_grows_to_its_bound_and_stays),
+        cmocka_unit_test(a_success_starts_over),
+        cmocka_unit_test(two_that_failed_together_part),
+        cmocka_unit_test(absurd_bounds_overflow_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
