@@ -41,7 +41,6 @@ enum {
     ROTA_STREAM_FLUSH_SIZE = 32 << 10,  /* so many gathered bytes are sent without waiting */
     ROTA_STREAM_PENDING_MAX = 16 << 20, /* bytes written and not yet with the kernel */
     ROTA_STREAM_ADDRESSES_MAX = 16,     /* addresses tried of those a name has */
-    ROTA_STREAM_PEER_MAX = 280,         /* bytes of a peer's address as text, with its NUL */
 };
 
 #define ROTA_STREAM_OPEN_TIMEOUT (10 * ROTA_SEC)
@@ -62,8 +61,8 @@ struct rota_stream_handler {
     /* The stream has ended by itself; bytes still pending are lost. The code is
      * ROTA_OK when the peer ended it in good order, ROTA_ERR_NOT_FOUND for a
      * name without address, ROTA_ERR_UNAVAILABLE when no connection came about,
-     * ROTA_ERR_INVALID when plain text is not allowed there, ROTA_ERR_IO for all
-     * else. There always is a sentence, and it names the peer. */
+     * ROTA_ERR_INVALID for a name whose addresses are not for plain text,
+     * ROTA_ERR_IO for all else. There always is a sentence, and it names the peer. */
     void (*on_close)(void *data, const struct rota_error *reason);
 
     void *data; /* kept */
@@ -79,7 +78,8 @@ struct rota_stream_options {
 /* Connect to `address`, "host:port" with a name, an IPv4 address or an IPv6
  * address in brackets; all addresses of a name are tried. Gives `*stream`,
  * which can be written to at once, and is ended as said above. `options` may
- * be NULL; `handler` is copied. Fails only on a bad address or without memory. */
+ * be NULL; `handler` is copied. Fails only on a bad address, on one that plain
+ * text may not be spoken to, or without memory. */
 enum rota_code rota_stream_connect(struct uv_loop_s *loop, const char *address,
                                    const struct rota_stream_options *options,
                                    const struct rota_stream_handler *handler,

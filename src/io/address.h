@@ -1,0 +1,33 @@
+/* Network addresses as people write them: "host:port", "10.0.0.7:80",
+ * "[::1]:80". */
+#pragma once
+
+#include <rota/error.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+enum {
+    ROTA_ADDRESS_HOST_MAX = 256, /* bytes of a host, with its NUL */
+    ROTA_ADDRESS_TEXT_MAX = ROTA_ADDRESS_HOST_MAX + 8,
+};
+
+struct rota_address {
+    char host[ROTA_ADDRESS_HOST_MAX]; /* a name, or an IP address without brackets */
+    char port_text[6];
+    uint16_t port;
+};
+
+/* Read "host:port". An IPv6 address must stand in brackets. Any thread. */
+enum rota_code rota_address_parse(const char *text, struct rota_address *address,
+                                  struct rota_error *error);
+
+/* The address itself when the host is an IP address; false when it is a name
+ * that has to be looked up. Any thread. */
+bool rota_address_resolve(const struct rota_address *address, struct sockaddr_storage *resolved);
+
+/* Write an IPv4 or IPv6 address with its port. Returns `text`. Any thread. */
+char *rota_address_format(const struct sockaddr *address, char text[ROTA_ADDRESS_TEXT_MAX]);
+
+/* Does it lead to this machine alone: 127.0.0.0/8 or ::1? Any thread. */
+bool rota_address_is_loopback(const struct sockaddr *address);

@@ -1,0 +1,304 @@
+#include "io/listener.h"
+
+#include "io/stream_inside.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ACCEPTS_PER_EVENT = 64 }; /* so that open streams get their turn */
+
+/* A connection, from accept(2) until its file descriptor is free again. */
+struct guest {
+    struct rota_listener *listener;
+    struct rota_stream *stream;
+    struct guest *previous, *next; /* while in the handshake */
+    bool is_in_handshake;
+};
+
+struct rota_listener {
+    uv_poll_t poll;
+    uv_timer_t pause;
+    int fd;
+    int n_holds; /* handles that are not closed, and guests */
+    bool is_closed;
+    struct rota_listener_options options;
+    struct rota_listener_handler handler;
+    struct rota_listener_counts counts;
+    struct guest *in_handshake;
+    char address[ROTA_ADDRESS_TEXT_MAX];
+    uint16_t port;
+};
+
+static void release(struct rota_listener *listener)
+{
+    if (--listener->n_holds == 0)
+        free(listener);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    release(handle->data);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+/* Accept when there is a place and no pause. */
+static void resume(struct rota_listener *listener)
+{
+    bool is_full = listener->counts.connections >= listener->options.connections_max;
+    bool is_pausing = uv_is_active((uv_handle_t *)&listener->pause);
+    if (listener->is_closed)
+        return;
+    if (is_full || is_pausing)
+        uv_poll_stop(&listener->poll);
+    else if (!uv_is_active((uv_handle_t *)&listener->poll))
+        uv_poll_start(&listener->poll, UV_READABLE, on_poll);
+}
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    resume(timer->data);
+}
+
+/* --- guests --- */
+
+static void leave_handshake(struct guest *guest)
+{
+    if (!guest->is_in_handshake)
+        return;
+    guest->is_in_handshake = false;
+    if (guest->previous)
+        guest->previous->next = guest->next;
+    else
+        guest->listener->in_handshake = guest->next;
+    if (guest->next)
+        guest->next->previous = guest->previous;
+}
+
+static void on_guest_gone(void *data)
+{
+    struct guest *guest = data;
+    struct rota_listener *listener = guest->listener;
+    leave_handshake(guest);
+    free(guest);
+    listener->counts.connections--;
+    resume(listener);
+    release(listener);
+}
+
+static void on_guest_open(void *data)
+{
+    static const struct rota_stream_handler nobody;
+    struct guest *guest = data;
+    struct rota_listener *listener = guest->listener;
+    leave_handshake(guest);
+    rota_stream_set_handler(guest->stream, &nobody);
+    listener->counts.accepted++;
+    listener->handler.on_accept(listener->handler.data, guest->stream);
+}
+
+static void on_guest_failed(void *data, const struct rota_error *reason)
+{
+    struct guest *guest = data;
+    struct rota_listener *listener = guest->listener;
+    leave_handshake(guest);
+    listener->counts.refused++;
+    if (listener->handler.on_refused)
+        listener->handler.on_refused(listener->handler.data, rota_stream_peer(guest->stream),
+                                     reason);
+}
+
+static void receive(struct rota_listener *listener, int fd)
+{
+    struct guest *guest = calloc(1, sizeof *guest);
+    if (!guest) {
+        close(fd);
+        listener->counts.accept_errors++;
+        return;
+    }
+    guest->listener = listener;
+    guest->is_in_handshake = true;
+    guest->next = listener->in_handshake;
+    if (guest->next)
+        guest->next->previous = guest;
+    listener->in_handshake = guest;
+    listener->n_holds++;
+    listener->counts.connections++;
+
+    const struct rota_stream_handler handler = {
+        .on_open = on_guest_open,
+        .on_close = on_guest_failed,
+        .data = guest,
+    };
+    if (rota_stream_accept(listener->poll.loop, fd, listener->options.tls,
+                           listener->options.open_timeout, &handler, on_guest_gone, &guest->stream,
+                           NULL)) {
+        listener->counts.accept_errors++;
+        on_guest_gone(guest);
+    }
+}
+
+/* --- accepting --- */
+
+static bool is_peers_fault(int number)
+{
+    return number == ECONNABORTED || number == EPROTO || number == EINTR;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct rota_listener *listener = poll->data;
+    (void)status, (void)events;
+    for (int i = 0; i < ACCEPTS_PER_EVENT && !listener->is_closed &&
+                    listener->counts.connections < listener->options.connections_max;
+         i++) {
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            receive(listener, fd);
+        } else if (errno == EAGAIN) {
+            return;
+        } else if (!is_peers_fault(errno)) {
+            /* No file descriptors or no memory: asking again at once would only spin. */
+            listener->counts.accept_errors++;
+            uv_timer_start(&listener->pause, on_pause_over, ROTA_LISTENER_PAUSE / ROTA_MSEC, 0);
+            break;
+        }
+    }
+    resume(listener);
+}
+
+/* --- opening and closing --- */
+
+static enum rota_code refuse(const char *address, int number, struct rota_error *error)
+{
+    return rota_error_set(error, ROTA_ERR_IO, "listening on %s: %s", address, strerror(number));
+}
+
+static int bind_socket(const struct sockaddr *target, socklen_t size)
+{
+    int on = 1;
+    int fd = socket(target->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+        bind(fd, target, size) == 0 && listen(fd, ROTA_LISTENER_BACKLOG) == 0)
+        return fd;
+    int number = errno;
+    close(fd);
+    errno = number;
+    return -1;
+}
+
+/* Listen at the first address of the name that lets us. */
+static enum rota_code bind_any(const char *text, const struct addrinfo *found,
+                               const struct rota_listener_options *options, int *fd,
+                               struct rota_error *error)
+{
+    enum rota_code code = rota_error_set(error, ROTA_ERR_NOT_FOUND, "%s has no address", text);
+    for (const struct addrinfo *each = found; each; each = each->ai_next) {
+        if (!options->tls &&
+            (code = rota_stream_check_plain(each->ai_addr, options->insecure, error)))
+            continue;
+        *fd = bind_socket(each->ai_addr, each->ai_addrlen);
+        if (*fd >= 0)
+            return ROTA_OK;
+        code = refuse(text, errno, error);
+    }
+    return code;
+}
+
+static enum rota_code bind_address(uv_loop_t *loop, const char *text,
+                                   const struct rota_listener_options *options, int *fd,
+                                   struct rota_error *error)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct rota_address address;
+    uv_getaddrinfo_t request;
+    enum rota_code code = rota_address_parse(text, &address, error);
+    if (code)
+        return code;
+    int status = uv_getaddrinfo(loop, &request, NULL, address.host, address.port_text, &hints);
+    if (status)
+        return rota_error_set(error, ROTA_ERR_NOT_FOUND, "looking up %s: %s", text,
+                              uv_strerror(status));
+    code = bind_any(text, request.addrinfo, options, fd, error);
+    uv_freeaddrinfo(request.addrinfo);
+    return code;
+}
+
+static void note_address(struct rota_listener *listener)
+{
+    struct sockaddr_storage bound = {0};
+    socklen_t size = sizeof bound;
+    getsockname(listener->fd, (struct sockaddr *)&bound, &size);
+    rota_address_format((struct sockaddr *)&bound, listener->address);
+    listener->port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
+                                                       : ((struct sockaddr_in *)&bound)->sin_port);
+}
+
+enum rota_code rota_listener_open(struct uv_loop_s *loop, const char *address,
+                                  const struct rota_listener_options *options,
+                                  const struct rota_listener_handler *handler,
+                                  struct rota_listener **listener, struct rota_error *error)
+{
+    struct rota_listener *made = calloc(1, sizeof *made);
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "listening on %s", address);
+    if (options)
+        made->options = *options;
+    if (made->options.open_timeout <= 0)
+        made->options.open_timeout = ROTA_STREAM_OPEN_TIMEOUT;
+    if (made->options.connections_max == 0)
+        made->options.connections_max = ROTA_LISTENER_CONNECTIONS_MAX;
+    made->handler = *handler;
+
+    enum rota_code code = bind_address(loop, address, &made->options, &made->fd, error);
+    if (code) {
+        free(made);
+        return code;
+    }
+    int status = uv_poll_init_socket(loop, &made->poll, made->fd);
+    if (status) {
+        code =
+            rota_error_set(error, ROTA_ERR_IO, "listening on %s: %s", address, uv_strerror(status));
+        close(made->fd);
+        free(made);
+        return code;
+    }
+    uv_timer_init(loop, &made->pause);
+    made->poll.data = made->pause.data = made;
+    made->n_holds = 2;
+    note_address(made);
+    resume(made);
+    *listener = made;
+    return ROTA_OK;
+}
+
+void rota_listener_close(struct rota_listener *listener)
+{
+    if (!listener || listener->is_closed)
+        return;
+    listener->is_closed = true;
+    uv_close((uv_handle_t *)&listener->poll, on_handle_closed);
+    uv_close((uv_handle_t *)&listener->pause, on_handle_closed);
+    close(listener->fd);
+    for (struct guest *guest = listener->in_handshake; guest; guest = guest->next)
+        rota_stream_close(guest->stream);
+}
+
+const char *rota_listener_address(const struct rota_listener *listener)
+{
+    return listener->address;
+}
+
+uint16_t rota_listener_port(const struct rota_listener *listener)
+{
+    return listener->port;
+}
+
+struct rota_listener_counts rota_listener_counts(const struct rota_listener *listener)
+{
+    return listener->counts;
+}
