@@ -249,8 +249,7 @@ enum rota_code rota_link_new(struct uv_loop_s *loop, const struct rota_http2_opt
     struct rota_link *link = calloc(1, sizeof *link);
     if (!link)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "connection");
-    enum rota_code code =
-        rota_http2_new(options, calls, rota_clock_mono(), &link->session, error);
+    enum rota_code code = rota_http2_new(options, calls, rota_clock_mono(), &link->session, error);
     if (code) {
         free(link);
         return code;

@@ -20,7 +20,7 @@ enum { ROTA_LINK_PENDING_MAX = 1 << 20 };
 #define ROTA_LINK_FIRST_TIMEOUT (10 * ROTA_SEC) /* for a peer's first byte */
 
 struct rota_link_handler {
-    void (*on_open)(void *data);       /* a client's: connected. May be NULL. */
+    void (*on_open)(void *data);        /* a client's: connected. May be NULL. */
     void (*on_first_heard)(void *data); /* the peer speaks. May be NULL. */
     /* It has ended by itself; the calls end after this. */
     void (*on_gone)(void *data, const struct rota_error *reason, enum rota_http2_fault fault);
