@@ -11,7 +11,8 @@ rota_time rota_backoff_failed(struct rota_backoff *backoff, struct rota_random *
     backoff->next = step > max / 8 * 5 ? max : step / 5 * 8; /* 1.6 times */
     if (backoff->next <= step)
         backoff->next = max;
-    return rota_time_min(step - fifth + rota_random_range(random, 0, 2 * fifth), max);
+    rota_time extra = rota_random_range(random, 0, 2 * fifth);
+    return rota_time_min(rota_time_add(step - fifth, extra), max);
 }
 
 void rota_backoff_succeeded(struct rota_backoff *backoff)
