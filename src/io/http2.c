@@ -200,8 +200,12 @@ static void nv_sent(struct nvs *nvs, struct rota_http2_call *call, size_t from, 
 
 static void nv_status(struct nvs *nvs, struct rota_http2_call *call)
 {
-    int size = snprintf(call->status_text, sizeof call->status_text, "%u", (unsigned)call->status);
-    nv(nvs, rota_str("grpc-status"), rota_str_of(call->status_text, (size_t)size), KEPT);
+    unsigned status = (unsigned)call->status % 100;
+    size_t size = 0;
+    if (status >= 10)
+        call->status_text[size++] = (char)('0' + status / 10);
+    call->status_text[size++] = (char)('0' + status % 10);
+    nv(nvs, rota_str("grpc-status"), rota_str_of(call->status_text, size), KEPT);
     nv_sent(nvs, call, call->n_sent_head, SIZE_MAX, KEPT);
 }
 
@@ -527,7 +531,6 @@ static void heard_all(struct rota_http2_call *call)
             refuse(call, ROTA_STATUS_INTERNAL, "the request has no whole message");
             return;
         }
-        call->is_asked = true;
         session->handler.on_request(session->handler.data, call);
         return;
     }
@@ -954,15 +957,9 @@ static void shrink(struct rota_buffer *buffer)
 void rota_http2_call_reset(struct rota_http2_call *call)
 {
     assert(!call->session);
-    struct rota_http2_call kept = {
-        .head = call->head,
-        .decoder = {.max = ROTA_GRPC_MESSAGE_MAX, .message = call->decoder.message},
-        .sent = call->sent,
-        .path = call->path,
-        .out = call->out,
-        .held = call->held,
-    };
-    *call = kept;
+    memset(&call->session, 0, sizeof *call - offsetof(struct rota_http2_call, session));
+    rota_grpc_decoder_reset(&call->decoder);
+    call->decoder.max = ROTA_GRPC_MESSAGE_MAX;
     rota_grpc_head_clear(&call->head);
     rota_grpc_fields_clear(&call->sent);
     rota_buffer_clear(&call->path);
