@@ -335,6 +335,14 @@ static void fail_queued(struct rota_http2 *session)
 
 /* --- messages in --- */
 
+static void shrink(struct rota_buffer *buffer)
+{
+    if (buffer->capacity > ROTA_HTTP2_CALL_KEPT_MAX)
+        rota_buffer_deinit(buffer);
+    else
+        rota_buffer_clear(buffer);
+}
+
 static void account_in(struct rota_http2_call *call)
 {
     size_t size = call->decoder.message.size + call->held.size;
@@ -946,14 +954,6 @@ void rota_http2_call_deinit(struct rota_http2_call *call)
     rota_buffer_deinit(&call->held);
 }
 
-static void shrink(struct rota_buffer *buffer)
-{
-    if (buffer->capacity > ROTA_HTTP2_CALL_KEPT_MAX)
-        rota_buffer_deinit(buffer);
-    else
-        rota_buffer_clear(buffer);
-}
-
 void rota_http2_call_reset(struct rota_http2_call *call)
 {
     assert(!call->session);
@@ -1174,6 +1174,8 @@ void rota_http2_finish(struct rota_http2_call *call, enum rota_status status, st
     }
     if (n_metadata > 0)
         rota_grpc_fields_add_metadata(&call->sent, metadata, n_metadata, NULL);
+    shrink(&call->decoder.message); /* a slow client holds its reply, not its request too */
+    account_in(call);
     if (call->is_replying) {
         if (call->is_deferred) {
             call->is_deferred = false;
