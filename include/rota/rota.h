@@ -1,6 +1,7 @@
 /* All of Rota's public API. */
 #pragma once
 
+#include <rota/channel.h>
 #include <rota/config.h>
 #include <rota/error.h>
 #include <rota/gradual.h>
@@ -12,5 +13,7 @@
 #include <rota/random.h>
 #include <rota/ring.h>
 #include <rota/route.h>
+#include <rota/rpc.h>
+#include <rota/server.h>
 #include <rota/str.h>
 #include <rota/time.h>

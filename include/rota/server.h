@@ -1,0 +1,131 @@
+/* A server: answers gRPC calls at one or more addresses.
+ *
+ * A method is a path and a handler. The handler is given a call when its
+ * request is whole, and answers now or later: it has the call until it finishes
+ * it, which it does exactly once, also after on_cancel.
+ *
+ * What clients can take is bounded: connections, calls at one time, bytes of
+ * messages and headers, and how often they may drop what they started. Over a
+ * bound a call is refused with RESOURCE_EXHAUSTED before its handler sees it,
+ * or the connection ends; the metrics say which.
+ *
+ * All of it lives on the loop's thread; callbacks come from the loop. */
+#pragma once
+
+#include <rota/error.h>
+#include <rota/rpc.h>
+#include <rota/time.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct rota_metrics;
+struct rota_server;
+struct rota_server_call;
+struct rota_tls;
+struct uv_loop_s; /* a uv_loop_t */
+
+enum {
+    ROTA_SERVER_CALLS_MAX = 20000,      /* with a handler at one time */
+    ROTA_SERVER_CONNECTIONS_MAX = 4000, /* at one time, of each address */
+    ROTA_SERVER_METHODS_MAX = 1024,
+    ROTA_SERVER_LISTENERS_MAX = 16,
+    ROTA_SERVER_CALLS_KEPT_MAX = 4096, /* calls at rest, kept for the next */
+};
+
+struct rota_server_options {
+    struct rota_tls *tls;          /* kept; NULL means plain text */
+    bool insecure;                 /* plain text on other addresses than this machine's own */
+    size_t message_max;            /* bytes of a request; 0 means 4 MiB */
+    uint32_t calls_max;            /* 0 means ROTA_SERVER_CALLS_MAX */
+    uint32_t connection_calls_max; /* of one connection; 0 means 1024 */
+    uint32_t connections_max;      /* 0 means ROTA_SERVER_CONNECTIONS_MAX */
+    rota_time keepalive_interval;  /* of silence before a ping; 0 means 2 h */
+    rota_time keepalive_timeout;   /* 0 means 20 s */
+    struct rota_metrics *metrics;  /* kept; NULL means none */
+};
+
+/* Gives `*server`; rota_server_close() ends it. `options` may be NULL. */
+enum rota_code rota_server_open(struct uv_loop_s *loop, const struct rota_server_options *options,
+                                struct rota_server **server, struct rota_error *error);
+
+/* Answer at `address`, "host:port"; port 0 lets the kernel choose, and
+ * rota_server_address() tells what it chose, of the address added as number
+ * `index`. */
+enum rota_code rota_server_listen(struct rota_server *server, const char *address,
+                                  struct rota_error *error);
+const char *rota_server_address(const struct rota_server *server, size_t index);
+
+struct rota_server_method {
+    const char *path; /* "/package.Service/Method" */
+    void (*on_call)(void *data, struct rota_server_call *call);
+
+    /* The call's answer is not wanted any more: dropped by the client, too
+     * late, or its connection is gone. Comes at most once, from the loop; the
+     * handler still has to finish the call. May be NULL. */
+    void (*on_cancel)(void *data, struct rota_server_call *call);
+
+    /* A send that was refused for lack of room would succeed now. May be NULL. */
+    void (*on_room)(void *data, struct rota_server_call *call);
+    void *data; /* kept */
+};
+
+/* Serve a method; it is copied. ROTA_ERR_INVALID when the path is served. */
+enum rota_code rota_server_add(struct rota_server *server, const struct rota_server_method *method,
+                               struct rota_error *error);
+
+/* Take no more connections and calls, let those under way finish, and end what
+ * is left after `timeout`. Then on_drained comes, with how many calls were cut
+ * off; the server is still to be closed. */
+void rota_server_drain(struct rota_server *server, rota_time timeout,
+                       void (*on_drained)(void *data, size_t n_cut), void *data);
+
+/* End everything now. Takes `server`, which may be NULL. Handlers that have a
+ * call are told by on_cancel, from inside this function, and finish it later. */
+void rota_server_close(struct rota_server *server);
+
+struct rota_server_counts {
+    size_t connections; /* now */
+    size_t calls;       /* with a handler, now */
+    uint64_t calls_total, refused_total, cancelled_total;
+    uint64_t faults_total; /* connections ended because of what the peer did */
+};
+struct rota_server_counts rota_server_counts(const struct rota_server *server);
+
+/* --- a call, for its handler --- */
+
+/* Valid until the call is finished. */
+struct rota_str rota_server_call_request(const struct rota_server_call *call);
+const struct rota_metadata *rota_server_call_metadata(struct rota_server_call *call, size_t *n);
+
+/* How long the client still waits; ROTA_TIME_NEVER when it does not say. */
+rota_time rota_server_call_time_left(const struct rota_server_call *call);
+bool rota_server_call_is_cancelled(const struct rota_server_call *call);
+
+/* A place for a pointer of the handler's. */
+void rota_server_call_set_data(struct rota_server_call *call, void *data);
+void *rota_server_call_data(const struct rota_server_call *call);
+
+/* Metadata ahead of the first message. */
+enum rota_code rota_server_call_head(struct rota_server_call *call,
+                                     const struct rota_metadata *metadata, size_t n,
+                                     struct rota_error *error);
+
+/* Send one of several replies; it is copied. ROTA_ERR_LIMIT when the client does
+ * not take them fast enough: on_room tells when to go on. ROTA_ERR_UNAVAILABLE
+ * when the call is cancelled. */
+enum rota_code rota_server_call_send(struct rota_server_call *call, struct rota_str message);
+
+/* Answer with one message and status OK. Takes `call`. */
+void rota_server_call_reply(struct rota_server_call *call, struct rota_str message);
+
+/* End the call. Takes `call`. */
+void rota_server_call_finish(struct rota_server_call *call, enum rota_status status,
+                             const char *text, const struct rota_metadata *metadata,
+                             size_t n_metadata);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,234 @@
+/* http2: gRPC calls over one HTTP/2 connection, either side of it.
+ *
+ * It does no I/O: bytes from the peer are fed in, bytes for the peer are pulled
+ * out, the time is an argument. Calls are in the owner's memory (which embeds
+ * a rota_http2_call), so that a call in steady state allocates nothing; one
+ * is the session's from rota_http2_start() or on_accept until on_release.
+ *
+ * Requests are one message; replies are one message or a stream of them.
+ *
+ * What a peer can make us hold is bounded: streams, header fields, bytes of
+ * requests not answered and of replies not taken, and the frames that cost us
+ * more than them (resets, pings, settings). Over a bound of one call, that call
+ * is refused and the connection goes on; over a bound of the connection, the
+ * connection ends and `rota_http2_fault` says why.
+ *
+ * A session is never freed from inside one of its callbacks. */
+#pragma once
+
+#include "wire/grpc_head.h"
+
+#include <rota/error.h>
+
+enum {
+    ROTA_HTTP2_STREAMS_MAX = 1024,          /* calls of a peer at one time */
+    ROTA_HTTP2_QUEUE_MAX = 65536,           /* calls that wait for the peer's limit */
+    ROTA_HTTP2_STREAM_WINDOW = 1 << 20,     /* bytes of one call on the way to us */
+    ROTA_HTTP2_CONNECTION_WINDOW = 8 << 20, /* the same, of all calls */
+    ROTA_HTTP2_IN_MAX = 64 << 20,           /* bytes of messages held for all calls */
+    ROTA_HTTP2_OUT_MAX = 64 << 20,          /* bytes of replies not yet taken, all calls */
+    ROTA_HTTP2_STREAM_OUT_MAX = 1 << 20,    /* the same, of a call with several replies */
+    ROTA_HTTP2_SLICE = 4 << 10,             /* bytes fed in one go */
+    ROTA_HTTP2_FLUSH_CALLS = 32,            /* after so many, bytes should be on their way */
+    ROTA_HTTP2_FLUSH_SIZE = 32 << 10,       /* or after so many bytes */
+    ROTA_HTTP2_RESETS_BURST = 10000,        /* calls dropped by the peer at once, */
+    ROTA_HTTP2_RESETS_PER_SEC = 1000,       /* and on and on */
+    ROTA_HTTP2_PING_STRIKES_MAX = 16,       /* pings that came too soon, with no call between */
+    ROTA_HTTP2_SETTINGS_MAX = 32,           /* entries in one SETTINGS frame */
+    ROTA_HTTP2_ACKS_MAX = 1000,             /* acknowledgements the peer does not read */
+    ROTA_HTTP2_CONTINUATIONS_MAX = 8,       /* frames that continue one header */
+    ROTA_HTTP2_CALL_KEPT_MAX = 64 << 10,    /* bytes a call at rest keeps in each buffer */
+};
+
+#define ROTA_HTTP2_PING_INTERVAL_MIN ROTA_SEC /* sooner than this is a strike */
+
+struct rota_http2;
+
+/* How a call ended. Borrowed during the callback. */
+struct rota_http2_result {
+    enum rota_status status;
+    struct rota_str text;
+    bool is_unsent; /* the peer has not and will not act on it: safe to try again */
+};
+
+/* One call. Starts zeroed, with rota_http2_call_init(); only `head` and
+ * `message` are for others to read. */
+struct rota_http2_call {
+    struct rota_grpc_head head; /* what the peer said: request, or reply with trailers */
+    struct rota_grpc_decoder decoder;
+    struct rota_grpc_fields sent; /* what we say beside the messages */
+    struct rota_buffer path;      /* of our request */
+    struct rota_buffer out;       /* our messages, framed */
+    struct rota_buffer held;      /* bytes that came while paused */
+
+    /* From here on all is zero before each use. */
+    struct rota_http2 *session; /* NULL while no session has it */
+    struct rota_http2_call *next, *previous, *next_with_room;
+    size_t timeout_size;
+    size_t out_at; /* what of `out` is sent */
+    size_t in_size, n_messages;
+    size_t n_sent_head; /* of `sent`, for the head; the others are trailers */
+    uint32_t close_code;
+    int32_t stream;
+    enum rota_status status; /* of our reply */
+    char status_text[2];
+    char timeout[ROTA_GRPC_TIMEOUT_MAX];
+
+    bool is_streaming;  /* several replies */
+    bool is_queued;     /* waits for the peer's limit */
+    bool is_started;    /* its first bytes were pulled */
+    bool is_not_sent;   /* HTTP/2 could not send it any more */
+    bool is_replying;   /* the reply's head is submitted */
+    bool is_finished;   /* a server's: its last word is said */
+    bool is_ended;      /* its owner was told, or does not want to be */
+    bool is_heard;      /* the peer has said its last word */
+    bool is_deferred;   /* HTTP/2 waits for more of `out` */
+    bool is_paused;     /* its owner takes no message now, */
+    bool is_delivering; /* is being given one, */
+    bool is_closed;     /* and has some left though the stream is gone */
+    bool wants_room;    /* was refused to send, and is in the list of those */
+};
+
+/* What the owner is told. The first three are for a server; on_message and
+ * on_goaway for a client. None may free the session. */
+struct rota_http2_handler {
+    /* Memory for a call that comes; NULL refuses it. */
+    struct rota_http2_call *(*on_accept)(void *data);
+    /* Its head is there; the owner may finish it at once. */
+    void (*on_head)(void *data, struct rota_http2_call *call);
+    /* Its message is there: `call->decoder.message`. */
+    void (*on_request)(void *data, struct rota_http2_call *call);
+    /* A reply of several; without it, of a call with one, it waits for on_end. */
+    void (*on_message)(void *data, struct rota_http2_call *call, struct rota_str message);
+    /* A client's call has ended, once. A server's call that was not finished
+     * can't be any more: the client dropped it, or is gone. */
+    void (*on_end)(void *data, struct rota_http2_call *call,
+                   const struct rota_http2_result *result);
+    /* A send that was refused for lack of room would succeed now. */
+    void (*on_room)(void *data, struct rota_http2_call *call);
+    /* The session has forgotten the call; its memory is the owner's again. */
+    void (*on_release)(void *data, struct rota_http2_call *call);
+    /* No further call may be started here; those under way go on. `is_calm` is
+     * false when the peer complains of too much, as of pings. */
+    void (*on_goaway)(void *data, bool is_calm);
+    void *data; /* kept */
+};
+
+struct rota_http2_options {
+    bool is_server;
+    bool is_tls;                  /* for the scheme a client names */
+    const char *authority;        /* a client's; kept */
+    size_t message_max;           /* 0 means ROTA_GRPC_MESSAGE_MAX */
+    uint32_t streams_max;         /* a server's; 0 means ROTA_HTTP2_STREAMS_MAX */
+    uint32_t queue_max;           /* a client's; 0 means ROTA_HTTP2_QUEUE_MAX */
+    rota_time keepalive_interval; /* of silence before a ping; 0 means never */
+    rota_time keepalive_timeout;  /* for its answer; 0 means 20 s */
+};
+
+/* Why a session had to end. */
+enum rota_http2_fault {
+    ROTA_HTTP2_FAULT_NONE,
+    ROTA_HTTP2_FAULT_NOT_HTTP2, /* the first bytes are something else */
+    ROTA_HTTP2_FAULT_PROTOCOL,  /* the peer broke HTTP/2's rules */
+    ROTA_HTTP2_FAULT_RESETS,    /* it opens calls to drop them */
+    ROTA_HTTP2_FAULT_PINGS,     /* it pings for pinging's sake */
+    ROTA_HTTP2_FAULT_FLOOD,     /* it makes us answer more than it reads */
+    ROTA_HTTP2_FAULT_SILENT,    /* it did not answer a ping in time */
+    ROTA_HTTP2_FAULT_NO_MEMORY,
+};
+enum { ROTA_HTTP2_FAULTS = ROTA_HTTP2_FAULT_NO_MEMORY + 1 };
+
+/* "rapid-reset" for ROTA_HTTP2_FAULT_RESETS: a word for metrics and logs. */
+const char *rota_http2_fault_name(enum rota_http2_fault fault);
+
+/* --- a session --- */
+
+/* Gives `*session`; rota_http2_free() ends it. Options and handler are copied. */
+enum rota_code rota_http2_new(const struct rota_http2_options *options,
+                              const struct rota_http2_handler *handler, rota_time now,
+                              struct rota_http2 **session, struct rota_error *error);
+
+/* Takes `session`, which may be NULL. Calls that have not ended end as
+ * UNAVAILABLE (a client's) or CANCELLED, with `reason` as text, and are
+ * released. */
+void rota_http2_free(struct rota_http2 *session, struct rota_str reason);
+
+/* Feed bytes from the peer: takes a slice from the front of `*bytes`. To be
+ * called until they are used up, with a look at rota_http2_wants_flush() in
+ * between. False when the session is at its end: pull once more, then free. */
+bool rota_http2_feed(struct rota_http2 *session, rota_time now, struct rota_str *bytes);
+
+/* Append bytes for the peer to `out` until there are `size_max` or nothing more
+ * to send. False when the session is at its end. */
+bool rota_http2_pull(struct rota_http2 *session, struct rota_buffer *out, size_t size_max);
+
+bool rota_http2_wants_flush(const struct rota_http2 *session);
+bool rota_http2_wants_pull(const struct rota_http2 *session);
+
+/* Nothing more will come or go: the connection can be closed. */
+bool rota_http2_is_done(const struct rota_http2 *session);
+enum rota_http2_fault rota_http2_fault(const struct rota_http2 *session);
+
+/* When a tick is needed next, and the tick: pings, and the lack of an answer. */
+rota_time rota_http2_deadline(const struct rota_http2 *session);
+bool rota_http2_tick(struct rota_http2 *session, rota_time now);
+
+/* Server: ask the peer to start no more calls, then let those under way finish;
+ * the session is done when they have. Client: the same, told to nobody. */
+void rota_http2_drain(struct rota_http2 *session);
+
+/* Calls that the session has, waiting ones included. */
+size_t rota_http2_n_calls(const struct rota_http2 *session);
+
+/* May a call be started here? Not after the peer's GOAWAY. */
+bool rota_http2_is_open(const struct rota_http2 *session);
+
+/* --- a call --- */
+
+void rota_http2_call_init(struct rota_http2_call *call);
+void rota_http2_call_deinit(struct rota_http2_call *call);
+
+/* Make a call that no session has ready for its next use; keep its memory as
+ * far as it is not much. */
+void rota_http2_call_reset(struct rota_http2_call *call);
+
+/* Client: write the request into `call`, which was reset, all of it copied. */
+enum rota_code rota_http2_call_prepare(struct rota_http2_call *call, struct rota_str path,
+                                       struct rota_str message,
+                                       const struct rota_metadata *metadata, size_t n_metadata,
+                                       bool is_streaming, struct rota_error *error);
+
+/* Client: make a call that was released ready to be started again as it is. */
+void rota_http2_call_rewind(struct rota_http2_call *call);
+
+/* Client: start a prepared call; `timeout` is what the server is told, or
+ * ROTA_TIME_NEVER. ROTA_ERR_UNAVAILABLE when the session takes no more calls
+ * and ROTA_ERR_LIMIT when too many wait; the call is as before then, and can be
+ * started elsewhere. */
+enum rota_code rota_http2_start(struct rota_http2 *session, struct rota_http2_call *call,
+                                rota_time timeout);
+
+/* Either side: drop the call, and tell the peer. No callback comes any more but
+ * on_release, which may come at once. */
+void rota_http2_cancel(struct rota_http2_call *call);
+
+/* Has anything of it gone out, so that the peer may act on it? */
+bool rota_http2_may_be_sent(const struct rota_http2_call *call);
+
+/* Client, several replies: hold back on_message and on_end, and so in the end
+ * the sender; and go on, which may tell at once what was held back. */
+void rota_http2_pause(struct rota_http2_call *call);
+void rota_http2_resume(struct rota_http2_call *call);
+
+/* Server: pairs for the reply's head, before anything is sent. */
+enum rota_code rota_http2_reply_head(struct rota_http2_call *call,
+                                     const struct rota_metadata *metadata, size_t n,
+                                     struct rota_error *error);
+
+/* Server: send a message; it is copied. ROTA_ERR_LIMIT when too much waits to be
+ * taken (on_room comes later), ROTA_ERR_UNAVAILABLE when the client is gone. */
+enum rota_code rota_http2_send(struct rota_http2_call *call, struct rota_str message);
+
+/* Server: end the call. Bad metadata is left out. No-op when the client is gone. */
+void rota_http2_finish(struct rota_http2_call *call, enum rota_status status, struct rota_str text,
+                       const struct rota_metadata *metadata, size_t n_metadata);

@@ -1,0 +1,316 @@
+#include "run/link.h"
+
+#include "io/clock.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <uv.h>
+
+struct rota_link {
+    struct rota_http2 *session; /* NULL once it is gone */
+    struct rota_stream *stream; /* NULL before, and after it has ended */
+    struct rota_link_handler handler;
+    struct rota_buffer out;
+    uv_prepare_t prepare; /* runs before the loop sleeps, while `is_dirty` */
+    uv_timer_t timer;
+    int depth; /* how many of our functions are at work on this link */
+    int n_handles;
+    bool is_dirty, is_open, has_heard, is_closing;
+    const char *close_reason;
+};
+
+static _Thread_local int n_inside;
+
+void rota_link_enter(void)
+{
+    n_inside++;
+}
+
+void rota_link_leave(void)
+{
+    n_inside--;
+}
+
+bool rota_link_is_inside(void)
+{
+    return n_inside > 0;
+}
+
+/* --- the end --- */
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct rota_link *link = handle->data;
+    if (--link->n_handles > 0)
+        return;
+    struct rota_link_handler handler = link->handler;
+    rota_buffer_deinit(&link->out);
+    free(link);
+    rota_link_enter();
+    if (handler.on_freed)
+        handler.on_freed(handler.data);
+    rota_link_leave();
+}
+
+static void drop(struct rota_link *link, const char *reason, bool is_polite)
+{
+    struct rota_http2 *session = link->session;
+    if (!session)
+        return;
+    link->session = NULL;
+    rota_link_enter();
+    rota_http2_free(session, rota_str(reason));
+    rota_link_leave();
+    if (link->stream) {
+        if (is_polite)
+            rota_stream_finish(link->stream);
+        else
+            rota_stream_close(link->stream);
+        link->stream = NULL;
+    }
+    uv_close((uv_handle_t *)&link->prepare, on_handle_closed);
+    uv_close((uv_handle_t *)&link->timer, on_handle_closed);
+}
+
+static void gone(struct rota_link *link, const struct rota_error *reason)
+{
+    if (!link->session)
+        return;
+    enum rota_http2_fault fault = rota_http2_fault(link->session);
+    rota_link_enter();
+    if (!link->is_closing)
+        link->handler.on_gone(link->handler.data, reason, fault);
+    rota_link_leave();
+    drop(link, reason->text, true);
+}
+
+static void gone_by_fault(struct rota_link *link)
+{
+    struct rota_error reason;
+    const char *peer = link->stream ? rota_stream_peer(link->stream) : "?";
+    enum rota_http2_fault fault = rota_http2_fault(link->session);
+    if (fault)
+        rota_error_set(&reason, ROTA_ERR_IO, "connection to %s ended: %s", peer,
+                       rota_http2_fault_name(fault));
+    else
+        rota_error_set(&reason, ROTA_OK, "connection to %s ended in good order", peer);
+    gone(link, &reason);
+}
+
+/* Leave a function that worked on the link; carry out what had to wait. */
+static void leave(struct rota_link *link, bool is_alive)
+{
+    rota_link_leave();
+    if (--link->depth > 0 || !link->session)
+        return;
+    if (link->is_closing)
+        drop(link, link->close_reason, true);
+    else if (!is_alive)
+        gone_by_fault(link);
+}
+
+static void enter(struct rota_link *link)
+{
+    rota_link_enter();
+    link->depth++;
+}
+
+/* --- bytes --- */
+
+/* Move what is to be sent to the stream, as long as the peer takes it. */
+static bool pump(struct rota_link *link)
+{
+    bool is_alive = true;
+    if (!link->stream)
+        return true;
+    while (is_alive && rota_stream_pending(link->stream) < ROTA_LINK_PENDING_MAX) {
+        is_alive = rota_http2_pull(link->session, &link->out, ROTA_STREAM_FLUSH_SIZE);
+        if (link->out.size == 0)
+            break;
+        if (rota_stream_write_buffer(link->stream, &link->out)) {
+            rota_buffer_clear(&link->out);
+            break; /* its on_close is on the way */
+        }
+    }
+    rota_stream_flush(link->stream);
+    return is_alive;
+}
+
+static void set_timer(struct rota_link *link);
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct rota_link *link = timer->data;
+    rota_time now = rota_clock_mono();
+    enter(link);
+    bool is_alive = rota_http2_tick(link->session, now);
+    if (is_alive && link->is_open && !link->has_heard)
+        is_alive = false; /* ROTA_LINK_FIRST_TIMEOUT is over */
+    else if (is_alive)
+        is_alive = pump(link);
+    if (is_alive)
+        set_timer(link);
+    leave(link, is_alive);
+}
+
+/* One timer for a connection, never for a call, set once in a while: when it
+ * fires too early it is set anew. */
+static void set_timer(struct rota_link *link)
+{
+    rota_time now = rota_clock_mono();
+    rota_time at = rota_http2_deadline(link->session);
+    if (link->is_open && !link->has_heard)
+        at = rota_time_min(at, now + ROTA_LINK_FIRST_TIMEOUT);
+    if (at == ROTA_TIME_NEVER)
+        return;
+    rota_time wait = at > now ? (at - now) / ROTA_MSEC + 1 : 0;
+    uv_timer_start(&link->timer, on_timer, (uint64_t)wait, 0);
+}
+
+static void on_stream_open(void *data)
+{
+    struct rota_link *link = data;
+    enter(link);
+    link->is_open = true;
+    if (link->handler.on_open)
+        link->handler.on_open(link->handler.data);
+    bool is_alive = link->is_closing || pump(link);
+    if (is_alive)
+        set_timer(link);
+    leave(link, is_alive);
+}
+
+static void first_heard(struct rota_link *link)
+{
+    link->has_heard = true;
+    uv_timer_stop(&link->timer);
+    set_timer(link);
+    if (link->handler.on_first_heard)
+        link->handler.on_first_heard(link->handler.data);
+}
+
+static void on_stream_data(void *data, struct rota_str bytes)
+{
+    struct rota_link *link = data;
+    rota_time now = rota_clock_mono();
+    bool is_alive = true;
+    enter(link);
+    if (!link->has_heard)
+        first_heard(link);
+    while (is_alive && bytes.size > 0 && !link->is_closing) {
+        is_alive = rota_http2_feed(link->session, now, &bytes);
+        if (is_alive && bytes.size > 0 && rota_http2_wants_flush(link->session))
+            is_alive = pump(link);
+    }
+    bool can_send = pump(link); /* also a last word */
+    leave(link, is_alive && can_send);
+}
+
+static void on_stream_drained(void *data)
+{
+    struct rota_link *link = data;
+    enter(link);
+    leave(link, pump(link));
+}
+
+static void on_stream_close(void *data, const struct rota_error *reason)
+{
+    struct rota_link *link = data;
+    link->stream = NULL;
+    gone(link, reason);
+}
+
+static void on_prepare(uv_prepare_t *prepare)
+{
+    struct rota_link *link = prepare->data;
+    uv_prepare_stop(prepare);
+    link->is_dirty = false;
+    enter(link);
+    leave(link, pump(link));
+}
+
+void rota_link_touch(struct rota_link *link)
+{
+    if (!link->session || link->depth > 0)
+        return; /* gone, or pumped when the function at work is through */
+    if (!link->is_dirty) {
+        link->is_dirty = true;
+        uv_prepare_start(&link->prepare, on_prepare);
+    }
+}
+
+/* --- from birth --- */
+
+enum rota_code rota_link_new(struct uv_loop_s *loop, const struct rota_http2_options *options,
+                             const struct rota_http2_handler *calls,
+                             const struct rota_link_handler *handler, struct rota_link **result,
+                             struct rota_error *error)
+{
+    struct rota_link *link = calloc(1, sizeof *link);
+    if (!link)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "connection");
+    enum rota_code code = rota_http2_new(options, calls, rota_clock_mono(), &link->session, error);
+    if (code) {
+        free(link);
+        return code;
+    }
+    link->handler = *handler;
+    link->prepare.data = link->timer.data = link;
+    uv_prepare_init(loop, &link->prepare);
+    uv_timer_init(loop, &link->timer);
+    /* What is idle keeps no program alive; its stream does. */
+    uv_unref((uv_handle_t *)&link->timer);
+    link->n_handles = 2;
+    *result = link;
+    return ROTA_OK;
+}
+
+static struct rota_stream_handler stream_handler(struct rota_link *link)
+{
+    return (struct rota_stream_handler){
+        .on_open = on_stream_open,
+        .on_data = on_stream_data,
+        .on_drained = on_stream_drained,
+        .on_close = on_stream_close,
+        .data = link,
+    };
+}
+
+enum rota_code rota_link_connect(struct rota_link *link, const char *address,
+                                 const struct rota_stream_options *options,
+                                 struct rota_error *error)
+{
+    struct rota_stream_handler handler = stream_handler(link);
+    return rota_stream_connect(link->prepare.loop, address, options, &handler, &link->stream,
+                               error);
+}
+
+void rota_link_accept(struct rota_link *link, struct rota_stream *stream)
+{
+    struct rota_stream_handler handler = stream_handler(link);
+    link->stream = stream;
+    link->is_open = true;
+    rota_stream_set_handler(stream, &handler);
+    set_timer(link);
+    rota_link_touch(link);
+}
+
+void rota_link_close(struct rota_link *link, const char *reason)
+{
+    if (!link || !link->session)
+        return;
+    link->is_closing = true;
+    link->close_reason = reason;
+    if (link->depth == 0)
+        drop(link, reason, true);
+}
+
+struct rota_http2 *rota_link_session(struct rota_link *link)
+{
+    return link->session;
+}
+
+const struct rota_stream *rota_link_stream(const struct rota_link *link)
+{
+    return link->stream;
+}

@@ -1,0 +1,58 @@
+/* link: an HTTP/2 session on a stream, and the timer it needs.
+ *
+ * Bytes go from the one to the other: what comes is fed in slices, with what
+ * is to be sent pulled in between, so that both sides of the connection work
+ * at the same time; what is started outside of that goes out before the loop
+ * next sleeps. A stream that is not taken by the peer is not filled further
+ * than ROTA_LINK_PENDING_MAX.
+ *
+ * A link may be closed from anywhere, its own callbacks included: it goes when
+ * the last of them has returned. */
+#pragma once
+
+#include "io/http2.h"
+#include "io/stream.h"
+
+struct rota_link;
+
+enum { ROTA_LINK_PENDING_MAX = 1 << 20 };
+
+#define ROTA_LINK_FIRST_TIMEOUT (10 * ROTA_SEC) /* for a peer's first byte */
+
+struct rota_link_handler {
+    void (*on_open)(void *data);        /* a client's: connected. May be NULL. */
+    void (*on_first_heard)(void *data); /* the peer speaks. May be NULL. */
+    /* It has ended by itself; the calls end after this. */
+    void (*on_gone)(void *data, const struct rota_error *reason, enum rota_http2_fault fault);
+    /* The last callback, after on_gone or rota_link_close(). */
+    void (*on_freed)(void *data);
+    void *data; /* kept */
+};
+
+/* A link without stream; the options are for its session. */
+enum rota_code rota_link_new(struct uv_loop_s *loop, const struct rota_http2_options *options,
+                             const struct rota_http2_handler *calls,
+                             const struct rota_link_handler *handler, struct rota_link **link,
+                             struct rota_error *error);
+
+/* Connect it, or give it a stream that is open; takes `stream`. When connecting
+ * fails at once the link is as before. */
+enum rota_code rota_link_connect(struct rota_link *link, const char *address,
+                                 const struct rota_stream_options *options,
+                                 struct rota_error *error);
+void rota_link_accept(struct rota_link *link, struct rota_stream *stream);
+
+/* Drop it. Its calls end; on_gone does not come any more. NULL is fine. */
+void rota_link_close(struct rota_link *link, const char *reason);
+
+/* Something was started or finished in the session: send it soon. */
+void rota_link_touch(struct rota_link *link);
+
+struct rota_http2 *rota_link_session(struct rota_link *link);
+const struct rota_stream *rota_link_stream(const struct rota_link *link);
+
+/* Is this thread inside a callback of any link or of its owner? Owners mark
+ * theirs with enter and leave. */
+void rota_link_enter(void);
+void rota_link_leave(void);
+bool rota_link_is_inside(void);

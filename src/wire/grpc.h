@@ -1,0 +1,98 @@
+/* grpc: the thin layer that gRPC puts on HTTP/2, as bytes and text only.
+ *
+ * A message travels behind five bytes: a flag that says whether it is
+ * compressed, and its size. Everything else is header fields, whose values are
+ * read and written here: timeouts, status texts, binary metadata.
+ *
+ * Nothing that a peer announces is believed before it has arrived: a decoder
+ * holds what came, never what was promised. */
+#pragma once
+
+#include "base/buffer.h"
+
+#include <rota/rpc.h>
+#include <rota/time.h>
+#include <stdint.h>
+
+enum {
+    ROTA_GRPC_PREFIX_SIZE = 5,
+    ROTA_GRPC_MESSAGE_MAX = 4 << 20, /* bytes of a message, unless told otherwise */
+    ROTA_GRPC_TIMEOUT_MAX = 12,      /* a timeout as text, with its final NUL */
+    ROTA_GRPC_TEXT_MAX = 2048,       /* bytes of a status text that are sent; the rest is cut */
+};
+
+/* --- messages --- */
+
+void rota_grpc_prefix_encode(uint8_t prefix[ROTA_GRPC_PREFIX_SIZE], uint32_t size);
+
+enum rota_grpc_found {
+    ROTA_GRPC_MORE,       /* all input is used up, no message is complete */
+    ROTA_GRPC_MESSAGE,    /* `decoder->message` holds one, until the next call */
+    ROTA_GRPC_TOO_LARGE,  /* its size is beyond `max`; nothing of it was kept */
+    ROTA_GRPC_COMPRESSED, /* it is compressed, which we never said we understand */
+    ROTA_GRPC_MALFORMED,  /* its flag is neither 0 nor 1 */
+    ROTA_GRPC_NO_MEMORY,
+};
+
+/* Starts zeroed except for `max`. After anything but MORE and MESSAGE it is of
+ * no more use until it is reset. */
+struct rota_grpc_decoder {
+    size_t max; /* bytes of a message */
+    uint8_t prefix[ROTA_GRPC_PREFIX_SIZE];
+    uint8_t n_prefix;
+    bool is_told; /* `message` was handed out and is to be cleared */
+    uint32_t size;
+    struct rota_buffer message;
+};
+
+/* Forget a begun message; keep the memory. */
+void rota_grpc_decoder_reset(struct rota_grpc_decoder *decoder);
+
+/* Take bytes from the front of `*input` until a message is whole. */
+enum rota_grpc_found rota_grpc_decoder_next(struct rota_grpc_decoder *decoder,
+                                            struct rota_str *input);
+
+/* True between two messages: the stream may end here. */
+bool rota_grpc_decoder_is_clean(const struct rota_grpc_decoder *decoder);
+
+/* The status for what a decoder found; `has_encoding` tells whether the peer
+ * named an encoding, and so whether a compressed message was announced. */
+enum rota_status rota_grpc_found_status(enum rota_grpc_found found, bool has_encoding);
+
+/* --- header fields --- */
+
+/* Write the time left as a `grpc-timeout`; returns its length. It is rounded
+ * up to two digits: few different texts, so that header compression can name
+ * them by number, and never earlier than the caller's own deadline. */
+size_t rota_grpc_timeout_format(rota_time span, char text[ROTA_GRPC_TIMEOUT_MAX]);
+
+/* Read one: up to eight digits and a unit of H M S m u n. What is beyond the
+ * range of a span is ROTA_TIME_NEVER. */
+enum rota_code rota_grpc_timeout_parse(struct rota_str text, rota_time *span);
+
+/* Append `text` as a `grpc-message`: all but printable ASCII becomes %XX. At
+ * most ROTA_GRPC_TEXT_MAX bytes of it, cut between two characters. */
+void rota_grpc_percent_encode(struct rota_buffer *buffer, struct rota_str text);
+
+/* Append what a `grpc-message` says; a % that begins no escape stays. */
+void rota_grpc_percent_decode(struct rota_buffer *buffer, struct rota_str text);
+
+/* Base64 for values of names that end in "-bin": written without padding,
+ * read with or without. */
+void rota_grpc_base64_encode(struct rota_buffer *buffer, struct rota_str bytes);
+enum rota_code rota_grpc_base64_decode(struct rota_buffer *buffer, struct rota_str text);
+
+/* Is this a name, and a value for it, that may be sent as metadata? */
+bool rota_grpc_metadata_is_valid(const struct rota_metadata *pair);
+bool rota_grpc_name_is_binary(struct rota_str name);
+
+/* --- what a call ended with --- */
+
+/* Read a `grpc-status`; anything that is no known code is UNKNOWN. */
+enum rota_status rota_grpc_status_parse(struct rota_str text);
+
+/* The status for a reply with no `grpc-status`, from its HTTP status. */
+enum rota_status rota_grpc_status_of_http(int http_status);
+
+/* The status for a stream that was reset with this HTTP/2 error code. */
+enum rota_status rota_grpc_status_of_reset(uint32_t error_code);

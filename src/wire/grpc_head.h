@@ -1,0 +1,66 @@
+/* grpc_head: what stands beside a call's messages, field by field.
+ *
+ * A request has a path, a timeout and metadata; a reply has a status, a text
+ * and metadata. Fields come one at a time from the peer and are sorted here:
+ * those that gRPC defines into their places, all others into the metadata.
+ *
+ * Invariant: however many fields come, no more than ROTA_GRPC_HEAD_SIZE_MAX
+ * bytes and ROTA_GRPC_HEAD_FIELDS_MAX fields are kept; then `is_too_large`. */
+#pragma once
+
+#include "base/vector.h"
+#include "wire/grpc.h"
+
+enum {
+    ROTA_GRPC_HEAD_SIZE_MAX =
+        16 << 10, /* names and values, and 32 for each pair, as HTTP/2 counts */
+    ROTA_GRPC_HEAD_FIELDS_MAX = 128,
+};
+
+/* Pairs of text, kept together and used again and again. Starts zeroed. */
+struct rota_grpc_fields {
+    struct rota_buffer text;
+    ROTA_VECTOR(struct rota_grpc_field) places;
+    ROTA_VECTOR(struct rota_metadata) pairs; /* made when they are asked for */
+};
+
+struct rota_grpc_field {
+    size_t at, name_size, value_size;
+};
+
+void rota_grpc_fields_deinit(struct rota_grpc_fields *fields);
+void rota_grpc_fields_clear(struct rota_grpc_fields *fields);
+
+/* Append a pair as it is. False when there is no memory. */
+bool rota_grpc_fields_add(struct rota_grpc_fields *fields, struct rota_str name,
+                          struct rota_str value);
+
+/* Append metadata for the wire, "-bin" values in base64. ROTA_ERR_INVALID for
+ * what may not be sent, ROTA_ERR_LIMIT for too much of it. */
+enum rota_code rota_grpc_fields_add_metadata(struct rota_grpc_fields *fields,
+                                             const struct rota_metadata *pairs, size_t n,
+                                             struct rota_error *error);
+
+/* All pairs, borrowed until the next change. NULL when there is no memory, or
+ * no pair. */
+const struct rota_metadata *rota_grpc_fields_pairs(struct rota_grpc_fields *fields, size_t *n);
+
+/* Starts zeroed. */
+struct rota_grpc_head {
+    struct rota_grpc_fields metadata;
+    struct rota_buffer path; /* of a request */
+    struct rota_buffer text; /* of a reply: what the status says, decoded */
+
+    /* From here on all is forgotten by a clear. */
+    rota_time timeout;       /* of a request; ROTA_TIME_NEVER without one, once cleared */
+    enum rota_status status; /* of a reply, when has_status */
+    int http_status;         /* of a reply; 0 without one */
+    uint32_t n_fields, size; /* all that came, also what was not kept */
+    bool has_status, has_encoding, has_te, is_post, is_grpc, is_bad_timeout, is_too_large;
+};
+
+void rota_grpc_head_deinit(struct rota_grpc_head *head);
+void rota_grpc_head_clear(struct rota_grpc_head *head);
+
+/* Sort in one field from the peer. */
+void rota_grpc_head_add(struct rota_grpc_head *head, struct rota_str name, struct rota_str value);
