@@ -130,28 +130,44 @@ static void a_buffer_is_handed_over_and_empty_after(void **state)
     assert_int_equal(streams.server[0].n_wrong, 0);
 }
 
-static void a_finished_stream_delivers_everything_first(void **state)
+static void finish_after(size_t size, size_t answered)
 {
-    enum { MUCH = 8 << 20 };
-    (void)state;
+    static char bytes[8 << 20];
+    struct streams_end *server = &streams.server[0];
+    assert_true(size <= sizeof bytes);
     streams_listen("127.0.0.1:0");
     streams_meet();
-    rota_stream_set_reading(streams.server[0].stream, false);
-    static char piece[MUCH];
-    for (size_t i = 0; i < MUCH; i++)
-        piece[i] = streams_byte(i);
-    assert_int_equal(rota_stream_write(streams.client.stream, rota_str_of(piece, MUCH)), ROTA_OK);
+    rota_stream_set_reading(server->stream, false);
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = streams_byte(i);
+    assert_int_equal(rota_stream_write(streams.client.stream, rota_str_of(bytes, size)), ROTA_OK);
     rota_stream_finish(streams.client.stream);
     streams.client.stream = NULL;
-    rota_stream_set_reading(streams.server[0].stream, true);
-    await(&streams.loop, &streams.server[0].n_closed, 1);
-    streams_assert_reason(&streams.server[0].reason, ROTA_OK, "ended the connection");
-    assert_int_equal(streams.server[0].n_got, MUCH);
-    assert_int_equal(streams.server[0].n_wrong, 0);
+    for (int i = 0; i < 20; i++)
+        uv_run(&streams.loop, UV_RUN_NOWAIT);
+    streams_write(server, answered);
+    rota_stream_flush(server->stream);
+    rota_stream_set_reading(server->stream, true);
+    await(&streams.loop, &server->n_closed, 1);
+    streams_assert_reason(&server->reason, ROTA_OK, "ended the connection");
+    assert_int_equal(server->n_got, size);
+    assert_int_equal(server->n_wrong, 0);
     assert_int_equal(streams.client.n_closed, 0);
 }
 
-/* Bytes that are under way to the one that finishes do not hurt. */
+static void a_finished_stream_delivers_everything_first(void **state)
+{
+    (void)state;
+    finish_after(8 << 20, 0);
+}
+
+/* Bytes for a closed socket make the kernel drop what that has yet to deliver. */
+static void a_finished_stream_bears_with_one_that_still_writes(void **state)
+{
+    (void)state;
+    finish_after(512 << 10, 1000);
+}
+
 static void both_may_finish_at_once(void **state)
 {
     (void)state;
@@ -405,6 +421,7 @@ static void writing_to_one_that_is_gone_ends_a_stream_that_does_not_read(void **
     await(&streams.loop, &streams.n_accepted, 1);
     rota_stream_set_reading(streams.server[0].stream, false);
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    shutdown(fd, SHUT_WR); /* an end and then a reset: the kernel would send SIGPIPE */
     close(fd);
     streams_write(&streams.server[0], 10);
     rota_stream_flush(streams.server[0].stream);
@@ -412,6 +429,28 @@ static void writing_to_one_that_is_gone_ends_a_stream_that_does_not_read(void **
     assert_int_equal(rota_stream_write(streams.server[0].stream, rota_str("x")),
                      ROTA_ERR_UNAVAILABLE);
     await(&streams.loop, &streams.server[0].n_closed, 1);
+    streams_assert_reason(&streams.server[0].reason, ROTA_ERR_IO, "writing");
+}
+
+static void what_a_peer_said_before_it_reset_is_still_read(void **state)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    char words[10];
+    (void)state;
+    streams_listen("127.0.0.1:0");
+    int fd = streams_socket(streams.address, false);
+    await(&streams.loop, &streams.n_accepted, 1);
+    for (size_t i = 0; i < sizeof words; i++)
+        words[i] = streams_byte(i);
+    assert_int_equal(write(fd, words, sizeof words), sizeof words);
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    close(fd);
+    streams_write(&streams.server[0], 10);
+    rota_stream_flush(streams.server[0].stream);
+    assert_int_equal(rota_stream_write(streams.server[0].stream, rota_str("x")),
+                     ROTA_ERR_UNAVAILABLE);
+    await(&streams.loop, &streams.server[0].n_closed, 1);
+    assert_int_equal(streams.server[0].n_got, sizeof words);
     streams_assert_reason(&streams.server[0].reason, ROTA_ERR_IO, "writing");
 }
 
@@ -541,6 +580,7 @@ int main(void)
         IN_BOTH(little_is_gathered_until_the_loop_or_a_flush),
         IN_BOTH(a_buffer_is_handed_over_and_empty_after),
         IN_BOTH(a_finished_stream_delivers_everything_first),
+        IN_BOTH(a_finished_stream_bears_with_one_that_still_writes),
         IN_BOTH(both_may_finish_at_once),
         IN_BOTH(a_closed_stream_tells_its_peer_and_not_its_owner),
         IN_BOTH(a_stream_may_be_ended_in_every_callback),
@@ -554,6 +594,7 @@ int main(void)
         IN_PLAIN(plain_text_stays_on_this_machine),
         IN_PLAIN(a_reset_is_an_error),
         IN_PLAIN(writing_to_one_that_is_gone_ends_a_stream_that_does_not_read),
+        IN_PLAIN(what_a_peer_said_before_it_reset_is_still_read),
         IN_PLAIN(tls_to_a_plain_port_is_recognized),
         IN_PLAIN(ipv6_is_written_in_brackets),
         IN_PLAIN(a_port_in_use_is_named),

@@ -204,6 +204,46 @@ static void a_name_may_end_in_a_dot(void **state)
     streams_meet();
 }
 
+/* For OpenSSL an empty name is a wish not to verify. */
+static void there_is_no_way_around_a_name(void **state)
+{
+    static const char *const names[] = {"", ".", "..", ".example"};
+    const struct rota_stream_handler handler = {0};
+    struct rota_stream *stream = NULL;
+    struct rota_error error;
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        streams.connect.tls_name = names[i];
+        assert_int_equal(rota_stream_connect(&streams.loop, "127.0.0.1:1", &streams.connect,
+                                             &handler, &stream, &error),
+                         ROTA_ERR_INVALID);
+        assert_non_null(strstr(error.text, "no name that can be verified"));
+    }
+    assert_null(stream);
+}
+
+static void each_side_has_its_own_kind_of_tls(void **state)
+{
+    struct rota_tls *server = streams.listen.tls;
+    const struct rota_stream_options options = {.tls = server};
+    const struct rota_stream_handler handler = {0};
+    struct rota_stream *stream = NULL;
+    struct rota_error error;
+    (void)state;
+    assert_int_equal(
+        rota_stream_connect(&streams.loop, "127.0.0.1:1", &options, &handler, &stream, &error),
+        ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "TLS of a server can't be used by a client"));
+
+    streams.listen.tls = (struct rota_tls *)streams.connect.tls;
+    streams_listen("127.0.0.1:0");
+    streams.listen.tls = server;
+    int fd = streams_socket(streams.address, false);
+    await(&streams.loop, &streams.n_refused, 1);
+    streams_assert_reason(&streams.refusal, ROTA_ERR_INVALID, "can't be used by a server");
+    close(fd);
+}
+
 /* --- peers that speak something else --- */
 
 /* A peer made of OpenSSL alone, on a thread of its own. */
@@ -575,6 +615,8 @@ int main(void)
         UNDER_TLS(a_server_that_the_system_does_not_know_is_refused),
         UNDER_TLS(the_servers_name_is_verified),
         UNDER_TLS(a_name_may_end_in_a_dot),
+        UNDER_TLS(there_is_no_way_around_a_name),
+        UNDER_TLS(each_side_has_its_own_kind_of_tls),
         UNDER_TLS(a_client_must_offer_h2),
         UNDER_TLS(a_server_must_agree_on_h2),
         UNDER_TLS(tls_1_2_is_spoken_and_nothing_older),
