@@ -6,11 +6,11 @@
  * checked to. Jump and rendezvous place differently and are shown for scale:
  * jump can only lose its last host, rendezvous looks at every host. */
 #include "base/hash.h"
-#include "base/random.h"
 #include "core/place/ring_points.h"
 #include "core/place/slots.h"
 #include "measure.h"
 #include "tree_ring.h"
+#include <rota/random.h>
 
 #include <rota/route.h>
 #include <stdio.h>

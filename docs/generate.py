@@ -12,6 +12,7 @@ import sys
 
 PARTS = [
     # file, name of the part, program in the build directory and its arguments
+    ("cli.md", "commands", ["src/cli/rota", "help", "--markdown"]),
     ("placement.md", "movement", ["bench/table_movement"]),
 ]
 

@@ -7,6 +7,9 @@
 
 #include <rota/host.h>
 
+struct rota_log;
+struct uv_loop_s;
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -36,6 +39,92 @@ struct rota_members_change {
                                      * host that came or went without being placed */
     size_t n_added, n_removed, n_changed;
 };
+
+/* --- where the hosts come from --- */
+
+/* What a source reports to. Both are called on the loop's thread. */
+struct rota_members_sink {
+    /* The whole list, copied; of two the one with the higher version is later.
+     * When it is refused the membership stays as it was. */
+    enum rota_code (*on_snapshot)(void *data, uint64_t version, const struct rota_host *hosts,
+                                  size_t n_hosts, struct rota_error *error);
+    void (*on_error)(void *data, const struct rota_error *error);
+    void *data;
+};
+
+/* A source: a few functions at the head of whatever struct serves them. */
+struct rota_members_source {
+    /* Begin to report to `sink`, which is copied. A source that has its list at
+     * hand reports it before this returns, and fails when it is refused; one
+     * that has to ask for it reports later. */
+    enum rota_code (*start)(struct rota_members_source *source, struct uv_loop_s *loop,
+                            const struct rota_members_sink *sink, struct rota_error *error);
+
+    /* Takes `source`, started or not; nothing is reported after. It may be
+     * called from inside a report. */
+    void (*stop)(struct rota_members_source *source);
+};
+
+/* A source that reads the hosts file `path` and watches it; the file's format is
+ * that of `rota hosts`. A file that becomes invalid, empty or is deleted is
+ * reported as an error, once, and leaves the membership as it was. Gives
+ * `*source`, which rota_members_open() takes. */
+enum rota_code rota_hosts_watch_new(const char *path, struct rota_members_source **source,
+                                    struct rota_error *error);
+
+/* --- the membership of a running program --- */
+
+struct rota_members;
+
+struct rota_members_options {
+    uint32_t points;            /* of the ring, see rota_ring_new(); 0: the default */
+    const struct rota_log *log; /* kept; NULL: none */
+
+    /* The source has a problem; the membership stays as it was. May be NULL. */
+    void (*on_error)(void *data, const struct rota_error *error);
+    void *data; /* kept */
+};
+
+/* Open a membership on `loop`, which is kept, from `source`, which is taken.
+ * `options` may be NULL. Gives `*members`; rota_members_close() ends it. */
+enum rota_code rota_members_open(struct uv_loop_s *loop, struct rota_members_source *source,
+                                 const struct rota_members_options *options,
+                                 struct rota_members **members, struct rota_error *error);
+
+/* Takes `members`, which may be NULL; no callback comes after, and a callback
+ * may call it. Memory is freed when the loop has closed the handles. */
+void rota_members_close(struct rota_members *members);
+
+/* The current ring, a share of it; rota_ring_unref() ends it. Never waits and
+ * allocates nothing. Any thread, until rota_members_close(). */
+struct rota_ring *rota_members_ring(struct rota_members *members);
+
+/* All members by address, borrowed until the next call that may change them or
+ * the loop runs on. */
+const struct rota_member *rota_members_list(const struct rota_members *members, size_t *n_members);
+
+/* What operators want, whatever the source says: a host that is not listed is
+ * no error, nor is wanting the same again. */
+enum rota_code rota_members_evict(struct rota_members *members, struct rota_str address,
+                                  struct rota_error *error);
+enum rota_code rota_members_unevict(struct rota_members *members, struct rota_str address,
+                                    struct rota_error *error);
+enum rota_code rota_members_drain(struct rota_members *members, struct rota_str address,
+                                  struct rota_error *error);
+enum rota_code rota_members_undrain(struct rota_members *members, struct rota_str address,
+                                    struct rota_error *error);
+
+/* Be told of every change from now on, after the new ring is in place. Names
+ * are unique and have at most 255 bytes, and there are at most 1000; a name
+ * that is there already is an error. `on_change` may call
+ * any function of this header; `data` is kept. */
+enum rota_code rota_members_subscribe(struct rota_members *members, const char *name,
+                                      void (*on_change)(void *data,
+                                                        const struct rota_members_change *change),
+                                      void *data, struct rota_error *error);
+
+/* Be told no more. An unknown name is no error. */
+void rota_members_unsubscribe(struct rota_members *members, const char *name);
 
 /* The moment to join or leave so that all flip together: the next multiple of
  * `alignment` since the epoch strictly after `now` + `propagation` (usually

@@ -15,6 +15,7 @@
 
 #include <rota/error.h>
 #include <rota/partition.h>
+#include <rota/random.h>
 #include <rota/str.h>
 #include <rota/time.h>
 
@@ -33,7 +34,6 @@ enum {
 #define ROTA_PICKER_IDLE (10 * ROTA_MIN)
 
 struct rota_picker;
-struct rota_random;
 
 /* One outstanding poll, to be released once. Zeroed it is none: releasing that
  * is refused. */

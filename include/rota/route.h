@@ -38,6 +38,10 @@ uint32_t rota_route(const struct rota_ring *ring, const struct rota_partition *p
 void rota_route_all(const struct rota_ring *ring, const struct rota_partition *partition,
                     struct rota_spread spread, size_t n, uint32_t *hosts);
 
+/* The same for partitions first .. first+n-1. */
+void rota_route_range(const struct rota_ring *ring, const struct rota_partition *partition,
+                      struct rota_spread spread, size_t first, size_t n, uint32_t *hosts);
+
 /* "lookup" or "slots", and back. */
 const char *rota_spread_mode_name(enum rota_spread_mode mode);
 enum rota_code rota_spread_mode_parse(struct rota_str text, enum rota_spread_mode *mode);

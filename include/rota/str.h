@@ -1,6 +1,7 @@
 /* A borrowed run of bytes: any content, no final NUL, valid for the call. */
 #pragma once
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -15,7 +16,7 @@ struct rota_str {
 };
 
 /* For printf: printf("%.*s", ROTA_STR_ARGS(s)). */
-#define ROTA_STR_ARGS(s) (int)(s).size, (s).data
+#define ROTA_STR_ARGS(s) (int)((s).size < INT_MAX ? (s).size : INT_MAX), (s).data
 
 static inline struct rota_str rota_str(const char *text)
 {
@@ -42,7 +43,8 @@ static inline int rota_str_compare(struct rota_str a, struct rota_str b)
 
 static inline bool rota_str_has_prefix(struct rota_str s, struct rota_str prefix)
 {
-    return s.size >= prefix.size && memcmp(s.data, prefix.data, prefix.size) == 0;
+    return s.size >= prefix.size &&
+           (prefix.size == 0 || memcmp(s.data, prefix.data, prefix.size) == 0);
 }
 
 #ifdef __cplusplus

@@ -61,8 +61,8 @@
  * memory, time that stands still) ends the run the way a check does. */
 #pragma once
 
-#include "base/random.h"
 #include "sim/clock.h"
+#include <rota/random.h>
 
 #include <rota/error.h>
 #include <rota/str.h>

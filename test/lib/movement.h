@@ -21,7 +21,7 @@ enum { MOVEMENT_CLUSTERS = 4 }; /* different sets of addresses, to average over 
 static struct rota_ring *movement_ring(int cluster, uint32_t n_hosts)
 {
     struct rota_ring_host *hosts = calloc(n_hosts, sizeof *hosts);
-    char(*names)[32] = calloc(n_hosts, sizeof *names);
+    char(*names)[48] = calloc(n_hosts, sizeof *names);
     struct rota_ring *ring = NULL;
     if (!hosts || !names)
         abort();
@@ -75,7 +75,8 @@ static void movement_of_queue(const struct rota_ring *before, const struct rota_
 
 /* One host joins `n_hosts`; averaged over queues of one batch each. A host that
  * leaves is the same the other way round. */
-static inline struct movement movement_measure(struct rota_spread spread, uint32_t n_hosts, int n_queues)
+static inline struct movement movement_measure(struct rota_spread spread, uint32_t n_hosts,
+                                               int n_queues)
 {
     struct movement sum = {.is_distinct = true};
     double total = (double)n_queues * spread.batch;

@@ -1,6 +1,6 @@
 #include "core/place/counts.h"
 
-#include "base/random.h"
+#include <rota/random.h>
 
 #include <setjmp.h>
 #include <stdarg.h>

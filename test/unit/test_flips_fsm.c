@@ -1,8 +1,8 @@
 #include "core/place/flips_fsm.h"
 
 #include "base/hash.h"
-#include "base/random.h"
 #include "vectors.h"
+#include <rota/random.h>
 
 #include <stdio.h>
 #include <stdlib.h>

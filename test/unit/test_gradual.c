@@ -2,8 +2,8 @@
 #include <rota/route.h>
 
 #include "base/hash.h"
-#include "base/random.h"
 #include "vectors.h"
+#include <rota/random.h>
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 #include "base/histogram.h"
 
-#include "base/random.h"
 #include "vectors.h"
+#include <rota/random.h>
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 #include "base/json.h"
 
-#include "base/random.h"
 #include "vectors.h"
+#include <rota/random.h>
 
 #include <float.h>
 #include <math.h>
@@ -31,6 +31,9 @@ static void commas_come_by_themselves(void **state)
     rota_json_begin_array(&json);
     rota_json_int(&json, 1);
     rota_json_end_array(&json);
+    rota_json_begin_array(&json);
+    rota_json_int(&json, 1);
+    rota_json_end_array(&json);
     rota_json_int(&json, 2);
     rota_json_end_array(&json);
     rota_json_key_str(&json, rota_str_of("c\0", 2));
@@ -38,7 +41,7 @@ static void commas_come_by_themselves(void **state)
     rota_json_end_object(&json);
     assert_string_equal(buffer.data,
                         "{\"a\":[],\"b\":[-9223372036854775808,18446744073709551615,0.5,true,false,"
-                        "null,null,\"x\\\"y\",{},[1],2],\"c\\u0000\":\"d\"}");
+                        "null,null,\"x\\\"y\",{},[1],[1],2],\"c\\u0000\":\"d\"}");
     assert_int_equal(json.depth, 0);
     rota_buffer_deinit(&buffer);
 }

@@ -1,7 +1,7 @@
 #include "base/log.h"
 
-#include "base/random.h"
 #include "vectors.h"
+#include <rota/random.h>
 
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
 #include <rota/picker.h>
 #include <rota/route.h>
 
-#include "base/random.h"
 #include "base/vector.h"
 #include "vectors.h"
+#include <rota/random.h>
 
 #include <stdio.h>
 #include <stdlib.h>

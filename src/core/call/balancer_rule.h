@@ -7,10 +7,10 @@
 #pragma once
 
 #include "base/map.h"
-#include "base/random.h"
 #include "base/vector.h"
 
 #include <rota/balancer.h>
+#include <rota/random.h>
 
 #define ROTA_BALANCER_NONE SIZE_MAX
 

@@ -17,9 +17,9 @@
 
 #include "base/heap.h"
 #include "base/map.h"
-#include "base/random.h"
 
 #include <rota/error.h>
+#include <rota/random.h>
 #include <rota/time.h>
 
 enum { ROTA_HEALTH_NODES_MAX = 65536 };

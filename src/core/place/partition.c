@@ -1,5 +1,7 @@
 #include <rota/partition.h>
 
+#include "base/quote.h"
+
 #include <assert.h>
 #include <stdio.h>
 
@@ -37,24 +39,24 @@ enum rota_code rota_partition_parse(struct rota_str text, struct rota_partition_
 
     struct rota_str rest = rota_str_of(text.data + prefix().size, text.size - prefix().size);
     const char *slash = rest.size ? memrchr(rest.data, '/', rest.size) : NULL;
-    int shown = text.size > 100 ? 100 : (int)text.size;
+    char shown[ROTA_QUOTE_MAX];
     if (!slash || slash == rest.data)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "partition name \"%.*s\": expected /_sys/QUEUE/NUMBER", shown,
-                              text.data);
+                              "partition name %s: expected /_sys/QUEUE/NUMBER",
+                              rota_quote(text, shown));
 
     struct rota_str queue = rota_str_of(rest.data, (size_t)(slash - rest.data));
     struct rota_str number = rota_str_of(slash + 1, rest.size - queue.size - 1);
     int64_t id;
     if (rota_str_has_prefix(queue, prefix()))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "partition name \"%.*s\": the queue name itself begins with /_sys/",
-                              shown, text.data);
+                              "partition name %s: the queue name itself begins with /_sys/",
+                              rota_quote(text, shown));
     if (!parse_id(number, &id))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "partition name \"%.*s\": the part behind the last / is not a number "
+                              "partition name %s: the part behind the last / is not a number "
                               "from 1 to 9223372036854775807",
-                              shown, text.data);
+                              rota_quote(text, shown));
     *name = (struct rota_partition_name){.queue = queue, .id = id};
     return ROTA_OK;
 }
@@ -64,10 +66,11 @@ static enum rota_code check_name(const char *what, struct rota_str name, struct 
     if (name.size > ROTA_QUEUE_NAME_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "%s of %zu bytes, at most %d are allowed",
                               what, name.size, ROTA_QUEUE_NAME_MAX);
+    char shown[ROTA_QUOTE_MAX];
     if (rota_str_has_prefix(name, prefix()))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "%s \"%.*s\" begins with /_sys/, which is reserved", what,
-                              name.size > 100 ? 100 : (int)name.size, name.data);
+                              "%s %s begins with /_sys/, which is reserved", what,
+                              rota_quote(name, shown));
     return ROTA_OK;
 }
 

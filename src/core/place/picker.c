@@ -1,8 +1,8 @@
 #include <rota/picker.h>
 
 #include "base/map.h"
-#include "base/random.h"
 #include "base/vector.h"
+#include <rota/random.h>
 
 #include <assert.h>
 #include <stdlib.h>

@@ -3,6 +3,7 @@
 #include "base/buffer.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/quote.h"
 #include "core/place/ring_points.h"
 
 #include <stdatomic.h>
@@ -22,7 +23,7 @@ struct rota_ring {
     uint32_t points_per_host;
     int shift; /* leading bits = hash >> shift */
     uint32_t n_points, n_hosts, n_zones;
-    uint64_t total_weight;
+    uint32_t max_weight;
     uint32_t *starts;               /* 2^(32 - shift) + 1 places */
     struct rota_ring_point *points; /* n_points + 1, see ring_points.h */
     struct host *hosts;             /* sorted by address */
@@ -64,6 +65,7 @@ static bool is_name(struct rota_str name)
 
 static enum rota_code check_host(const struct rota_ring_host *host, struct rota_error *error)
 {
+    char shown[ROTA_QUOTE_MAX];
     if (host->address.size == 0)
         return rota_error_set(error, ROTA_ERR_INVALID, "ring: a host without an address");
     if (!is_name(host->address))
@@ -72,12 +74,12 @@ static enum rota_code check_host(const struct rota_ring_host *host, struct rota_
                               host->address.size, ROTA_ADDRESS_MAX);
     if (host->zone.size > ROTA_ADDRESS_MAX || host->identity.size > ROTA_ADDRESS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "ring: host %.*s: zone or identity longer than %d bytes",
-                              ROTA_STR_ARGS(host->address), ROTA_ADDRESS_MAX);
+                              "ring: host %s: zone or identity longer than %d bytes",
+                              rota_quote(host->address, shown), ROTA_ADDRESS_MAX);
     if (host->weight != 0 && (host->weight < ROTA_WEIGHT_MIN || host->weight > ROTA_WEIGHT_MAX))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "ring: host %.*s: weight %u/1000 is outside %d/1000 .. %d",
-                              ROTA_STR_ARGS(host->address), host->weight, ROTA_WEIGHT_MIN,
+                              "ring: host %s: weight %u/1000 is outside %d/1000 .. %d",
+                              rota_quote(host->address, shown), host->weight, ROTA_WEIGHT_MIN,
                               ROTA_WEIGHT_MAX / ROTA_WEIGHT_ONE);
     return ROTA_OK;
 }
@@ -170,7 +172,8 @@ static enum rota_code take_hosts(struct rota_ring *ring, const struct rota_ring_
         host->zone = keep(&text, hosts[i].zone);
         host->identity = keep(&text, hosts[i].identity);
         host->weight = hosts[i].weight ? hosts[i].weight : ROTA_WEIGHT_ONE;
-        ring->total_weight += host->weight;
+        if (host->weight > ring->max_weight)
+            ring->max_weight = host->weight;
     }
     return number_zones(ring, error);
 }
@@ -302,18 +305,27 @@ static enum rota_code fill(struct rota_ring *ring)
     return ROTA_OK;
 }
 
+/* Give the one failure that helpers leave without words its sentence. */
+static enum rota_code say_no_memory(enum rota_code code, size_t n_hosts, struct rota_error *error)
+{
+    if (code == ROTA_ERR_NO_MEMORY)
+        rota_error_set(error, code, "ring: no memory for %zu hosts", n_hosts);
+    return code;
+}
+
 /* A checked, sorted copy of `hosts`; refuses repeated addresses. */
 static enum rota_code sort_hosts(const struct rota_ring_host *hosts, size_t n,
                                  struct rota_ring_host **sorted, struct rota_error *error)
 {
     enum rota_code code;
+    char shown[ROTA_QUOTE_MAX];
 
     if (n > ROTA_RING_HOSTS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "ring: %zu hosts, at most %d are allowed", n,
                               ROTA_RING_HOSTS_MAX);
     struct rota_ring_host *copy = malloc((n + 1) * sizeof *copy);
     if (!copy)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "ring: no memory for %zu hosts", n);
+        return say_no_memory(ROTA_ERR_NO_MEMORY, n, error);
     for (size_t i = 0; i < n; i++) {
         if ((code = check_host(&hosts[i], error)))
             goto fail;
@@ -322,8 +334,8 @@ static enum rota_code sort_hosts(const struct rota_ring_host *hosts, size_t n,
     qsort(copy, n, sizeof *copy, compare_hosts);
     for (size_t i = 1; i < n; i++) {
         if (compare_hosts(&copy[i - 1], &copy[i]) == 0) {
-            code = rota_error_set(error, ROTA_ERR_INVALID, "ring: host %.*s is listed twice",
-                                  ROTA_STR_ARGS(copy[i].address));
+            code = rota_error_set(error, ROTA_ERR_INVALID, "ring: host %s is listed twice",
+                                  rota_quote(copy[i].address, shown));
             goto fail;
         }
     }
@@ -349,7 +361,6 @@ enum rota_code rota_ring_new(const struct rota_ring_host *hosts, size_t n_hosts,
     if ((code = sort_hosts(hosts, n_hosts, &sorted, error)))
         return code;
 
-    rota_error_set(error, ROTA_ERR_NO_MEMORY, "ring: no memory for %zu hosts", n_hosts);
     code = ROTA_ERR_NO_MEMORY;
     if (!(made = ring_begin(points ? points : ROTA_RING_POINTS_DEFAULT)))
         goto fail;
@@ -364,7 +375,7 @@ enum rota_code rota_ring_new(const struct rota_ring_host *hosts, size_t n_hosts,
 fail:
     free(sorted);
     rota_ring_unref(made);
-    return code;
+    return say_no_memory(code, n_hosts, error);
 }
 
 /* What becomes of the hosts when a ring changes: the next list, and for each
@@ -388,6 +399,7 @@ static enum rota_code plan_change(const struct rota_ring *ring, const struct rot
                                   struct change *change, struct rota_error *error)
 {
     size_t n_old = ring->n_hosts;
+    char shown[ROTA_QUOTE_MAX];
 
     change->hosts = calloc(n_old + n_added + 1, sizeof *change->hosts);
     change->new_numbers = calloc(n_old + 1, sizeof *change->new_numbers);
@@ -399,34 +411,34 @@ static enum rota_code plan_change(const struct rota_ring *ring, const struct rot
         uint32_t number = rota_ring_find(ring, removed[i]);
         if (number == ROTA_RING_NONE || change->new_numbers[number] == ROTA_RING_NONE)
             return rota_error_set(error, ROTA_ERR_NOT_FOUND,
-                                  "ring: host %.*s is not there to be removed",
-                                  ROTA_STR_ARGS(removed[i]));
+                                  "ring: host %s is not there to be removed",
+                                  rota_quote(removed[i], shown));
         change->new_numbers[number] = ROTA_RING_NONE;
     }
 
     uint32_t old = 0;
-    size_t new = 0;
-    while (old < n_old || new < n_added) {
-        struct rota_ring_host next;
+    size_t fresh = 0;
+    while (old < n_old || fresh < n_added) {
+        struct rota_ring_host host;
         int order = old == n_old ? 1
-                    : new == n_added
+                    : fresh == n_added
                         ? -1
-                        : rota_str_compare(ring->hosts[old].address, added[new].address);
+                        : rota_str_compare(ring->hosts[old].address, added[fresh].address);
         if (order <= 0 && change->new_numbers[old] == ROTA_RING_NONE) {
             old++;
             continue;
         }
         if (order == 0)
-            return rota_error_set(error, ROTA_ERR_INVALID, "ring: host %.*s is there already",
-                                  ROTA_STR_ARGS(added[new].address));
+            return rota_error_set(error, ROTA_ERR_INVALID, "ring: host %s is there already",
+                                  rota_quote(added[fresh].address, shown));
         if (order < 0) {
-            next = rota_ring_host(ring, old);
+            host = rota_ring_host(ring, old);
             change->new_numbers[old++] = (uint32_t)change->n_hosts;
         } else {
-            next = added[new];
-            change->added_numbers[new ++] = (uint32_t)change->n_hosts;
+            host = added[fresh];
+            change->added_numbers[fresh++] = (uint32_t)change->n_hosts;
         }
-        change->hosts[change->n_hosts++] = next;
+        change->hosts[change->n_hosts++] = host;
     }
     if (change->n_hosts > ROTA_RING_HOSTS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "ring: %zu hosts, at most %d are allowed",
@@ -510,8 +522,6 @@ enum rota_code rota_ring_with(const struct rota_ring *ring, const struct rota_ri
 
     if ((code = sort_hosts(added, n_added, &sorted, error)))
         return code;
-    rota_error_set(error, ROTA_ERR_NO_MEMORY, "ring: no memory for a change of %u hosts",
-                   ring->n_hosts);
     if ((code = plan_change(ring, sorted, n_added, removed, n_removed, &change, error)))
         goto fail;
     code = ROTA_ERR_NO_MEMORY;
@@ -528,7 +538,7 @@ fail:
     free(sorted);
     change_deinit(&change);
     rota_ring_unref(made);
-    return code;
+    return say_no_memory(code, ring->n_hosts + n_added, error);
 }
 
 struct rota_ring *rota_ring_ref(struct rota_ring *ring)
@@ -599,9 +609,9 @@ const struct rota_ring_point *rota_ring_points(const struct rota_ring *ring)
     return ring->points;
 }
 
-uint64_t rota_ring_total_weight(const struct rota_ring *ring)
+uint32_t rota_ring_max_weight(const struct rota_ring *ring)
 {
-    return ring->total_weight;
+    return ring->max_weight;
 }
 
 uint32_t rota_ring_hash(struct rota_str key)

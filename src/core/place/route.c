@@ -1,5 +1,6 @@
 #include <rota/route.h>
 
+#include "core/place/ring_points.h"
 #include "core/place/slots.h"
 
 #include <assert.h>
@@ -27,34 +28,73 @@ uint32_t rota_route(const struct rota_ring *ring, const struct rota_partition *p
     return hosts[key.index % n];
 }
 
-void rota_route_all(const struct rota_ring *ring, const struct rota_partition *partition,
-                    struct rota_spread spread, size_t n, uint32_t *hosts)
+/* Partitions on their own keys, in groups whose waits for memory overlap. */
+static void route_basic(const struct rota_ring *ring, const struct rota_partition *partition,
+                        size_t first, size_t n, uint32_t *hosts)
+{
+    enum { GROUP = 64 };
+    const struct rota_ring_point *points = rota_ring_points(ring);
+    uint32_t hashes[GROUP], at[GROUP];
+    struct rota_partition one = *partition;
+    struct rota_route_key key;
+
+    for (size_t done = 0; done < n; done += GROUP) {
+        size_t size = n - done < GROUP ? n - done : GROUP;
+        for (size_t i = 0; i < size; i++) {
+            one.id = (int64_t)(first + done + i);
+            rota_partition_route_key(&one, 0, &key);
+            hashes[i] = hash_of(&key);
+        }
+        rota_ring_seek_many(ring, hashes, size, at);
+        for (size_t i = 0; i < size; i++)
+            hosts[done + i] = points[at[i]].host;
+    }
+}
+
+/* The hosts of the batch that begins at partition `first`, at least `n` of
+ * them or all there are; returns how many, the rest wraps around. */
+static size_t route_batch(const struct rota_ring *ring, const struct rota_partition *partition,
+                          struct rota_spread spread, size_t first, size_t n, uint32_t *hosts)
 {
     struct rota_partition one = *partition;
     struct rota_route_key key;
+
+    one.id = (int64_t)first;
+    rota_partition_route_key(&one, spread.batch, &key);
+    if (spread.mode == ROTA_SPREAD_LOOKUP)
+        return rota_ring_lookup_n_hash(ring, hash_of(&key), n, hosts);
+    rota_slots_match(ring, hash_of(&key), spread.batch, hosts);
+    return spread.batch;
+}
+
+void rota_route_range(const struct rota_ring *ring, const struct rota_partition *partition,
+                      struct rota_spread spread, size_t first, size_t n, uint32_t *hosts)
+{
     uint32_t batch_hosts[ROTA_BATCH_MAX];
-    size_t step = spread.batch ? spread.batch : 1;
     assert(spread.batch <= ROTA_BATCH_MAX && partition->kind == ROTA_PARTITION_NORMAL);
 
-    for (size_t first = 0; first < n; first += step) {
-        size_t size = n - first < step ? n - first : step;
-        size_t n_hosts = 1;
-        batch_hosts[0] = ROTA_RING_NONE;
-        if (rota_ring_size(ring) > 0) {
-            one.id = (int64_t)first;
-            rota_partition_route_key(&one, spread.batch, &key);
-            if (spread.batch == 0) {
-                batch_hosts[0] = rota_ring_lookup_hash(ring, hash_of(&key));
-            } else if (spread.mode == ROTA_SPREAD_SLOTS) {
-                rota_slots_match(ring, hash_of(&key), spread.batch, batch_hosts);
-                n_hosts = spread.batch;
-            } else {
-                n_hosts = rota_ring_lookup_n_hash(ring, hash_of(&key), size, batch_hosts);
-            }
-        }
-        for (size_t i = 0; i < size; i++)
-            hosts[first + i] = batch_hosts[i % n_hosts];
+    if (rota_ring_size(ring) == 0) {
+        for (size_t i = 0; i < n; i++)
+            hosts[i] = ROTA_RING_NONE;
+        return;
     }
+    if (spread.batch == 0) {
+        route_basic(ring, partition, first, n, hosts);
+        return;
+    }
+    for (size_t done = 0; done < n;) {
+        size_t from = (first + done) % spread.batch;
+        size_t to = from + n - done < spread.batch ? from + n - done : spread.batch;
+        size_t n_hosts = route_batch(ring, partition, spread, first + done - from, to, batch_hosts);
+        for (size_t i = from; i < to; i++)
+            hosts[done++] = batch_hosts[i % n_hosts];
+    }
+}
+
+void rota_route_all(const struct rota_ring *ring, const struct rota_partition *partition,
+                    struct rota_spread spread, size_t n, uint32_t *hosts)
+{
+    rota_route_range(ring, partition, spread, 0, n, hosts);
 }
 
 const char *rota_spread_mode_name(enum rota_spread_mode mode)

@@ -95,18 +95,15 @@ static void throw_probes(struct match *match)
         sift_down(match, i);
 }
 
-/* How many slots a host may hold when there are fewer hosts than slots. */
-static uint32_t share(const struct match *match, uint32_t host)
-{
-    uint64_t total = rota_ring_total_weight(match->ring);
-    uint64_t part = (uint64_t)match->batch * rota_ring_host(match->ring, host).weight;
-    return (uint32_t)((part + total - 1) / total);
-}
-
-/* In the first round every host is free; later ones are for the crowded. */
+/* The heaviest hosts join every round, the others as often as their weight has
+ * it: host of weight w joins round r when a whole number lies in
+ * [r, r + 1) * w / the largest weight. All join the first. */
 static bool joins_round(const struct match *match, uint32_t host, uint32_t round)
 {
-    return round == 0 || round < share(match, host);
+    uint64_t most = rota_ring_max_weight(match->ring);
+    uint64_t weight = rota_ring_host(match->ring, host).weight;
+    return round == 0 ||
+           (weight * round + most - 1) / most < (weight * (round + 1) + most - 1) / most;
 }
 
 static void free_hosts(struct match *match, uint32_t round)

@@ -1,12 +1,12 @@
-/* Why nobody takes a share of a ring that is gone.
+/* Why nobody takes a share of an object that is gone.
  *
  * A reader does, in this order:  I  add one to inside[s]
- *                                L  load the ring
+ *                                L  load the object
  *                                R  take a share of it
  *                                D  take one from inside[s]
- * and the writer, for both s:    X  put the new ring in the old one's place
+ * and the writer, for both s:    X  put the new object in the old one's place
  *                                Z  see inside[s] at zero
- *                                U  give up its share of the old ring
+ *                                U  give up its share of the old object
  *
  * All of I, L, D, X and Z are sequentially consistent, so there is one order of
  * them that everybody agrees on. For a reader that used s, either I comes
@@ -16,37 +16,39 @@
  * again: D, and with it R, came before Z and so before U. The reader has its
  * share already, and U can't be the last.
  *
- * After: X, Z, I, L come in this order, so L finds the new ring and U is of no
- * concern to the reader.
+ * After: X, Z, I, L come in this order, so L finds the new object and U is of
+ * no concern to the reader.
  *
  * This holds for any s a reader may use, however late. That there are two and
  * that the writer turns readers over to the other one is for progress only: a
  * single counter might never be zero while readers keep coming. */
-#include "run/ring_cell.h"
+#include "run/cell.h"
 
 #include <sched.h>
 
-void rota_ring_cell_init(struct rota_ring_cell *cell, struct rota_ring *ring)
+void rota_cell_init(struct rota_cell *cell, const struct rota_cell_type *type, void *object)
 {
-    atomic_init(&cell->ring, ring);
+    cell->type = type;
+    atomic_init(&cell->object, object);
     atomic_init(&cell->side, 0);
     atomic_init(&cell->inside[0], 0);
     atomic_init(&cell->inside[1], 0);
 }
 
-void rota_ring_cell_deinit(struct rota_ring_cell *cell)
+void rota_cell_deinit(struct rota_cell *cell)
 {
-    rota_ring_unref(atomic_load(&cell->ring));
-    atomic_init(&cell->ring, NULL);
+    cell->type->unref(atomic_load(&cell->object));
+    atomic_init(&cell->object, NULL);
 }
 
-struct rota_ring *rota_ring_cell_get(struct rota_ring_cell *cell)
+void *rota_cell_get(struct rota_cell *cell)
 {
     size_t side = atomic_load(&cell->side);
     atomic_fetch_add(&cell->inside[side], 1);
-    struct rota_ring *ring = rota_ring_ref(atomic_load(&cell->ring));
+    void *object = atomic_load(&cell->object);
+    cell->type->ref(object);
     atomic_fetch_sub(&cell->inside[side], 1);
-    return ring;
+    return object;
 }
 
 /* A reader inside is running, or waits for a processor: lend it ours. */
@@ -56,14 +58,14 @@ static void wait_empty(atomic_size_t *inside)
         sched_yield();
 }
 
-void rota_ring_cell_swap(struct rota_ring_cell *cell, struct rota_ring *ring)
+void rota_cell_swap(struct rota_cell *cell, void *object)
 {
-    struct rota_ring *old = atomic_exchange(&cell->ring, ring);
+    void *old = atomic_exchange(&cell->object, object);
     size_t side = atomic_load(&cell->side);
 
     /* Only stragglers use the other side now, so both waits come to an end. */
     wait_empty(&cell->inside[!side]);
     atomic_store(&cell->side, !side);
     wait_empty(&cell->inside[side]);
-    rota_ring_unref(old);
+    cell->type->unref(old);
 }

@@ -6,6 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct rota_random {
     uint64_t state[4];
 };
@@ -75,3 +79,7 @@ static inline bool rota_random_chance(struct rota_random *random, double probabi
 {
     return rota_random_unit(random) < probability;
 }
+
+#ifdef __cplusplus
+}
+#endif

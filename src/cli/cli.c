@@ -1,0 +1,164 @@
+#include "cli/cli.h"
+
+#include "base/quote.h"
+#include "cli/terminal.h"
+#include "io/clock.h"
+#include "io/file.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Print a sentence so that it stays one: what would break the line or drive
+ * the terminal, from a file's name for instance, is shown as an escape. */
+static void print_safely(struct rota_str text)
+{
+    char piece[ROTA_QUOTE_PIECE_MAX];
+    while (text.size > 0) {
+        if (*text.data == '"' || *text.data == '\\') {
+            fputc(*text.data, stderr);
+            text = rota_str_of(text.data + 1, text.size - 1);
+            continue;
+        }
+        size_t size = rota_quote_next(&text, piece);
+        fwrite(piece, 1, size, stderr);
+    }
+}
+
+int rota_cli_fail(int exit_code, const char *format, ...)
+{
+    char text[ROTA_ERROR_TEXT_MAX + 100];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+
+    fputs("rota: ", stderr);
+    print_safely(rota_str(text));
+    fputc('\n', stderr);
+    return exit_code;
+}
+
+int rota_cli_fail_error(const struct rota_error *error)
+{
+    switch (error->code) {
+    case ROTA_ERR_UNAVAILABLE:
+    case ROTA_ERR_NO_MEMORY:
+        return rota_cli_fail(ROTA_CLI_NO, "%s", error->text);
+    case ROTA_OK:
+    case ROTA_ERR_INVALID:
+    case ROTA_ERR_NOT_FOUND:
+    case ROTA_ERR_LIMIT:
+    case ROTA_ERR_IO:
+        break;
+    }
+    return rota_cli_fail(ROTA_CLI_BAD, "%s", error->text);
+}
+
+bool rota_cli_parse(const struct rota_cli_command *command, int argc, char *const *argv,
+                    void *result, struct rota_option_list *arguments, int *exit_code)
+{
+    struct rota_option_list none;
+    struct rota_buffer help = {0};
+    struct rota_error error;
+
+    switch (rota_command_parse(&command->command, argc, argv, result, arguments ? arguments : &none,
+                               &error)) {
+    case ROTA_COMMAND_RUN:
+        return true;
+    case ROTA_COMMAND_HELP:
+        rota_command_format_help(&command->command, (unsigned)rota_terminal_look().width, &help);
+        *exit_code = rota_cli_print(&help);
+        return false;
+    case ROTA_COMMAND_REFUSED:
+        break;
+    }
+    *exit_code = rota_cli_fail(ROTA_CLI_BAD, "%s: %s", command->command.name, error.text);
+    return false;
+}
+
+int rota_cli_print(struct rota_buffer *buffer)
+{
+    int code = ROTA_CLI_OK;
+    if (buffer->failed)
+        code = rota_cli_fail(ROTA_CLI_NO, "no memory for the answer");
+    else
+        fwrite(rota_buffer_str(buffer).data, 1, buffer->size, stdout);
+    rota_buffer_deinit(buffer);
+    return code;
+}
+
+int rota_cli_finish(int exit_code)
+{
+    bool had_error = ferror(stdout);
+    errno = 0;
+    if (fflush(stdout) == 0 && !had_error)
+        return exit_code;
+    if (exit_code != ROTA_CLI_OK)
+        return exit_code;
+    if (errno == EPIPE) /* whoever read us has seen enough */
+        return ROTA_CLI_NO;
+    return rota_cli_fail(ROTA_CLI_NO, "standard output can't be written%s%s", errno ? ": " : "",
+                         errno ? strerror(errno) : "");
+}
+
+rota_time rota_cli_now(rota_time at)
+{
+    return at == ROTA_TIME_MIN ? rota_clock_wall() : at;
+}
+
+enum rota_code rota_cli_read_hosts(const char *path, struct rota_hosts *hosts,
+                                   struct rota_error *error)
+{
+    struct rota_buffer content;
+    if (!path[0])
+        return rota_error_set(error, ROTA_ERR_INVALID, "the name of the hosts file is empty");
+    enum rota_code code = rota_file_read(path, ROTA_HOSTS_TEXT_MAX, &content, error);
+    if (code)
+        return code;
+    code = rota_hosts_parse(rota_buffer_str(&content), path, hosts, error);
+    rota_buffer_deinit(&content);
+    return code;
+}
+
+enum rota_code rota_cli_build_ring(const char *path, const struct rota_host *hosts, size_t n_hosts,
+                                   rota_time now, int64_t points, struct rota_ring **ring,
+                                   struct rota_error *error)
+{
+    struct rota_error inner;
+    struct rota_ring_host *placed = calloc(n_hosts + 1, sizeof *placed);
+    size_t n = 0;
+    if (!placed)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "%s: no memory for %zu hosts", path,
+                              n_hosts);
+    for (size_t i = 0; i < n_hosts; i++)
+        if (rota_host_is_placed(&hosts[i], now))
+            placed[n++] = (struct rota_ring_host){
+                .address = hosts[i].address, .zone = hosts[i].zone, .weight = hosts[i].weight};
+    enum rota_code code = rota_ring_new(placed, n, (uint32_t)points, ring, &inner);
+    if (code)
+        rota_error_set(error, code, "%s: %s", path, inner.text);
+    free(placed);
+    return code;
+}
+
+enum rota_code rota_cli_load_ring(const char *path, rota_time now, int64_t points,
+                                  struct rota_ring **ring, struct rota_error *error)
+{
+    struct rota_hosts hosts = {0};
+    enum rota_code code = rota_cli_read_hosts(path, &hosts, error);
+    if (code)
+        return code;
+    code = rota_cli_build_ring(path, hosts.hosts, hosts.n_hosts, now, points, ring, error);
+    if (!code && rota_ring_size(*ring) == 0) {
+        rota_ring_unref(*ring);
+        code = rota_error_set(error, ROTA_ERR_UNAVAILABLE,
+                              hosts.n_hosts ? "%s: the ring is empty, for none of its %zu hosts is "
+                                              "placed now"
+                                            : "%s: the ring is empty, for the file has no hosts",
+                              path, hosts.n_hosts);
+    }
+    rota_hosts_deinit(&hosts);
+    return code;
+}

@@ -1,0 +1,74 @@
+/* cli: what the commands of `rota` share.
+ *
+ * A command reads its options by its table, does its work and returns an exit
+ * code. Its answer goes to standard output; whatever goes wrong is one sentence
+ * on standard error. Nothing is printed before all of the input that can be
+ * checked beforehand was checked. */
+#pragma once
+
+#include "base/buffer.h"
+#include "base/command.h"
+#include "wire/hosts_file.h"
+
+#include <rota/ring.h>
+
+enum {
+    ROTA_CLI_OK = 0,
+    ROTA_CLI_NO = 1,  /* the answer is no, there is none, or it can't be had */
+    ROTA_CLI_BAD = 2, /* bad usage or input */
+};
+
+/* One entry of the table of commands. */
+struct rota_cli_command {
+    struct rota_command command;
+    int (*run)(int argc, char *const *argv); /* the words behind its name; an exit code */
+};
+
+extern const struct rota_cli_command rota_cmd_config_check;
+extern const struct rota_cli_command rota_cmd_config_show;
+extern const struct rota_cli_command rota_cmd_config_watch;
+extern const struct rota_cli_command rota_cmd_gradual;
+extern const struct rota_cli_command rota_cmd_hosts_check;
+extern const struct rota_cli_command rota_cmd_hosts_watch;
+extern const struct rota_cli_command rota_cmd_plan;
+extern const struct rota_cli_command rota_cmd_ring_hash;
+extern const struct rota_cli_command rota_cmd_ring_lookup;
+extern const struct rota_cli_command rota_cmd_route;
+extern const struct rota_cli_command rota_cmd_sim_balance;
+
+/* Print "rota: " and the sentence on one line of standard error; returns
+ * `exit_code`. */
+int rota_cli_fail(int exit_code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same for an error of the library. */
+int rota_cli_fail_error(const struct rota_error *error);
+
+/* Read the options of a command into `result` and its `arguments`, which may be
+ * NULL. When that is all there is to do (help, or an error) answers false and
+ * sets `*exit_code`. */
+bool rota_cli_parse(const struct rota_cli_command *command, int argc, char *const *argv,
+                    void *result, struct rota_option_list *arguments, int *exit_code);
+
+/* Print a buffer and free it; returns an exit code. */
+int rota_cli_print(struct rota_buffer *buffer);
+
+/* Flush standard output at the very end. Turns a failure into a sentence, and
+ * the exit code into ROTA_CLI_NO unless it tells of something else already. */
+int rota_cli_finish(int exit_code);
+
+/* The wall clock, or `at` if it is not ROTA_TIME_MIN. */
+rota_time rota_cli_now(rota_time at);
+
+/* Read a hosts file. Fills `*hosts`; rota_hosts_deinit() ends it. */
+enum rota_code rota_cli_read_hosts(const char *path, struct rota_hosts *hosts,
+                                   struct rota_error *error);
+
+/* The ring of those hosts that are placed at `now`. Gives `*ring`. `path` is
+ * named in errors. */
+enum rota_code rota_cli_build_ring(const char *path, const struct rota_host *hosts, size_t n_hosts,
+                                   rota_time now, int64_t points, struct rota_ring **ring,
+                                   struct rota_error *error);
+
+/* Both: the ring of a file. An empty one is refused as ROTA_ERR_UNAVAILABLE. */
+enum rota_code rota_cli_load_ring(const char *path, rota_time now, int64_t points,
+                                  struct rota_ring **ring, struct rota_error *error);

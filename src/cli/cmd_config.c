@@ -1,0 +1,423 @@
+/* rota config: a configuration file as Rota reads it, and what holds for a queue. */
+#include "base/json.h"
+#include "base/quote.h"
+#include "cli/cli.h"
+#include "cli/queue_options.h"
+#include "cli/watch.h"
+#include "io/clock.h"
+#include "io/file.h"
+#include "run/file_watch.h"
+#include "wire/config_text.h"
+
+#include <rota/config.h>
+#include <stdio.h>
+
+struct config {
+    const char *namespace_id, *queue;
+    int type; /* an index into rota_task_types */
+    bool json;
+};
+
+#define QUEUE_OPTIONS                                                                              \
+    {.name = "namespace",                                                                          \
+     ROTA_OPTION_INTO(TEXT, struct config, namespace_id),                                          \
+     .value_name = "NS",                                                                           \
+     .default_text = "default",                                                                    \
+     .help = "the namespace of the queue"},                                                        \
+        {.name = "queue",                                                                          \
+         ROTA_OPTION_INTO(TEXT, struct config, queue),                                             \
+         .value_name = "NAME",                                                                     \
+         .is_required = true,                                                                      \
+         .help = "the name of the queue"},                                                         \
+    {                                                                                              \
+        .name = "type", ROTA_OPTION_INTO(CHOICE, struct config, type), .value_name = "TYPE",       \
+        .choices = rota_task_types, .default_text = "workflow", .help = "what the queue holds"     \
+    }
+
+static const struct rota_option CHECK_OPTIONS[] = {
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct config, json), .help = "answer in JSON"},
+};
+
+static const struct rota_option SHOW_OPTIONS[] = {
+    QUEUE_OPTIONS,
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct config, json), .help = "answer in JSON"},
+};
+
+static const struct rota_option WATCH_OPTIONS[] = {
+    QUEUE_OPTIONS,
+    {.name = "json",
+     ROTA_OPTION_INTO(FLAG, struct config, json),
+     .help = "answer with one JSON object per line"},
+};
+
+/* --- a setting and where it comes from --- */
+
+static void append_scope(struct rota_buffer *buffer, const struct rota_config_scope *scope)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    if (!scope->has_namespace && !scope->has_queue && !scope->has_type) {
+        rota_buffer_append_text(buffer, "whole file");
+        return;
+    }
+    const char *comma = "";
+    if (scope->has_namespace) {
+        rota_buffer_print(buffer, "namespace %s", rota_quote(scope->namespace_id, quoted));
+        comma = ", ";
+    }
+    if (scope->has_queue) {
+        rota_buffer_print(buffer, "%squeue %s", comma, rota_quote(scope->queue, quoted));
+        comma = ", ";
+    }
+    if (scope->has_type)
+        rota_buffer_print(buffer, "%stype %s", comma, rota_task_type_name(scope->type));
+}
+
+static void append_text(struct rota_buffer *buffer, enum rota_setting setting,
+                        const struct rota_config_origin *origin)
+{
+    char text[ROTA_SETTING_TEXT_MAX];
+    rota_buffer_print(buffer, "%s\t%s\t", rota_setting_info(setting)->name,
+                      rota_setting_format(setting, &origin->value, text));
+    if (origin->line == 0) {
+        rota_buffer_append_text(buffer, "default");
+        return;
+    }
+    rota_buffer_print(buffer, "line %u: ", origin->line);
+    append_scope(buffer, &origin->scope);
+}
+
+static void add_value(struct rota_json *json, const char *key, enum rota_setting setting,
+                      int64_t value)
+{
+    const struct rota_setting_info *info = rota_setting_info(setting);
+    char text[ROTA_TIME_TEXT_MAX];
+    rota_json_key(json, key);
+    switch (info->type) {
+    case ROTA_SETTING_INTEGER:
+        rota_json_int(json, value);
+        break;
+    case ROTA_SETTING_CHOICE:
+        rota_json_text(json, info->choices[value]);
+        break;
+    case ROTA_SETTING_SPAN:
+        rota_json_text(json, rota_span_format(value, text));
+        break;
+    }
+}
+
+static void add_scope(struct rota_json *json, const struct rota_config_scope *scope)
+{
+    rota_json_key(json, "scope");
+    rota_json_begin_object(json);
+    if (scope->has_namespace) {
+        rota_json_key(json, "namespace");
+        rota_json_string(json, scope->namespace_id);
+    }
+    if (scope->has_queue) {
+        rota_json_key(json, "queue");
+        rota_json_string(json, scope->queue);
+    }
+    if (scope->has_type) {
+        rota_json_key(json, "type");
+        rota_json_text(json, rota_task_type_name(scope->type));
+    }
+    rota_json_end_object(json);
+}
+
+/* The members of a setting's object. */
+static void add_setting(struct rota_json *json, enum rota_setting setting,
+                        const struct rota_config_origin *origin)
+{
+    char text[ROTA_TIME_TEXT_MAX];
+    rota_json_key(json, "setting");
+    rota_json_text(json, rota_setting_info(setting)->name);
+    add_value(json, "value", setting, origin->value.new_value);
+    if (origin->value.start != 0) {
+        add_value(json, "old", setting, origin->value.old_value);
+        rota_json_key(json, "start");
+        rota_json_text(json, rota_time_format(origin->value.start, text));
+        rota_json_key(json, "end");
+        rota_json_text(json, rota_time_format(origin->value.end, text));
+    }
+    rota_json_key(json, "line");
+    if (origin->line == 0) {
+        rota_json_null(json);
+        return;
+    }
+    rota_json_uint(json, origin->line);
+    add_scope(json, &origin->scope);
+}
+
+static void append_settings(struct rota_buffer *buffer, const struct rota_config_origin *origins,
+                            bool is_json)
+{
+    struct rota_json json = {.buffer = buffer};
+    if (is_json) {
+        rota_json_begin_object(&json);
+        rota_json_key(&json, "settings");
+        rota_json_begin_array(&json);
+    }
+    for (int i = 0; i < ROTA_SETTINGS; i++) {
+        if (is_json) {
+            rota_json_begin_object(&json);
+            add_setting(&json, (enum rota_setting)i, &origins[i]);
+            rota_json_end_object(&json);
+        } else {
+            append_text(buffer, (enum rota_setting)i, &origins[i]);
+            rota_buffer_append_char(buffer, '\n');
+        }
+    }
+    if (is_json) {
+        rota_json_end_array(&json);
+        rota_json_end_object(&json);
+        rota_buffer_append_char(buffer, '\n');
+    }
+}
+
+/* --- check and show --- */
+
+static enum rota_code read_config(const char *path, struct rota_config **config,
+                                  struct rota_error *error)
+{
+    struct rota_buffer content;
+    if (!path[0])
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "the name of the configuration file FILE is empty");
+    enum rota_code code = rota_file_read(path, ROTA_CONFIG_TEXT_MAX, &content, error);
+    if (code)
+        return code;
+    code = rota_config_parse(rota_buffer_str(&content), path, config, error);
+    rota_buffer_deinit(&content);
+    return code;
+}
+
+/* Refuses a queue that can't be: it would only ever get the defaults. */
+static enum rota_code check_queue(const struct config *options, struct rota_error *error)
+{
+    struct rota_partition partition = {.namespace_id = rota_str(options->namespace_id),
+                                       .queue = rota_str(options->queue),
+                                       .type = (enum rota_task_type)(options->type + 1)};
+    return rota_partition_check(&partition, error);
+}
+
+static int show(const char *path, const struct config *options)
+{
+    struct rota_config_origin origins[ROTA_SETTINGS];
+    struct rota_buffer buffer = {0};
+    struct rota_config *config = NULL;
+    struct rota_error error;
+
+    if (read_config(path, &config, &error))
+        return rota_cli_fail_error(&error);
+    if (options->queue)
+        rota_config_explain(config, rota_str(options->namespace_id), rota_str(options->queue),
+                            (enum rota_task_type)(options->type + 1), origins);
+    else
+        rota_config_explain(config, rota_str(""), rota_str(""), ROTA_TASK_UNSPECIFIED, origins);
+    append_settings(&buffer, origins, options->json);
+    rota_config_unref(config);
+    return rota_cli_print(&buffer);
+}
+
+static int run_check(int argc, char *const *argv)
+{
+    struct config options = {0};
+    struct rota_option_list arguments;
+    int code;
+    if (!rota_cli_parse(&rota_cmd_config_check, argc, argv, &options, &arguments, &code))
+        return code;
+    return show(arguments.items[0], &options);
+}
+
+const struct rota_cli_command rota_cmd_config_check = {
+    .command =
+        {
+            .name = "config check",
+            .summary = "Read a configuration and tell what holds unless overridden",
+            .arguments = "FILE",
+            .min_arguments = 1,
+            .max_arguments = 1,
+            .description =
+                "Prints a line for each setting: its name, its value for queues that no override "
+                "matches, and where that comes from, with tabs between them. A mistake in the "
+                "file is told with its line, exit code 2.\n\n"
+                "With --json: {\"settings\": [{\"setting\", \"value\", \"line\", \"scope\"}]}; a "
+                "gradual change also has \"old\", \"start\" and \"end\". The line is null for a "
+                "default.",
+            .options = CHECK_OPTIONS,
+            .n_options = sizeof CHECK_OPTIONS / sizeof *CHECK_OPTIONS,
+            .examples = "rota config check rota.toml\n",
+        },
+    .run = run_check,
+};
+
+static int run_show(int argc, char *const *argv)
+{
+    struct config options = {0};
+    struct rota_option_list arguments;
+    struct rota_error error;
+    int code;
+    if (!rota_cli_parse(&rota_cmd_config_show, argc, argv, &options, &arguments, &code))
+        return code;
+    if (check_queue(&options, &error))
+        return rota_cli_fail_error(&error);
+    return show(arguments.items[0], &options);
+}
+
+const struct rota_cli_command rota_cmd_config_show = {
+    .command =
+        {
+            .name = "config show",
+            .summary = "Tell which settings a queue has, and why",
+            .arguments = "FILE",
+            .min_arguments = 1,
+            .max_arguments = 1,
+            .description =
+                "Prints a line for each setting: its name, the value the queue has, and where "
+                "that comes from: the line of the file and the scope of the override, or "
+                "`default`. The most specific override wins, setting by setting.\n\n"
+                "With --json: the same document as that of `config check`.",
+            .options = SHOW_OPTIONS,
+            .n_options = sizeof SHOW_OPTIONS / sizeof *SHOW_OPTIONS,
+            .examples =
+                "rota config show rota.toml --namespace ns --queue orders --type activity\n",
+        },
+    .run = run_show,
+};
+
+/* --- watch --- */
+
+struct config_watch {
+    struct rota_watch watch;
+    const struct config *options;
+    const char *path;
+    struct rota_config *config; /* in force; NULL before the first */
+    struct rota_config_origin origins[ROTA_SETTINGS];
+    struct rota_buffer line;
+};
+
+static bool is_same(const struct rota_gradual *a, const struct rota_gradual *b)
+{
+    return a->old_value == b->old_value && a->new_value == b->new_value && a->start == b->start &&
+           a->end == b->end;
+}
+
+static void begin_line(struct config_watch *watch, struct rota_json *json)
+{
+    char text[ROTA_TIME_TEXT_MAX];
+    rota_time_format(rota_clock_wall(), text);
+    if (!watch->options->json) {
+        rota_buffer_print(&watch->line, "%s\t", text);
+        return;
+    }
+    *json = (struct rota_json){.buffer = &watch->line};
+    rota_json_begin_object(json);
+    rota_json_key(json, "time");
+    rota_json_text(json, text);
+}
+
+static void tell_setting(struct config_watch *watch, enum rota_setting setting,
+                         const struct rota_config_origin *origin)
+{
+    struct rota_json json;
+    begin_line(watch, &json);
+    if (watch->options->json) {
+        add_setting(&json, setting, origin);
+        rota_json_end_object(&json);
+    } else {
+        append_text(&watch->line, setting, origin);
+    }
+    rota_watch_print(&watch->watch, &watch->line);
+}
+
+static enum rota_code on_content(void *data, struct rota_str content, struct rota_error *error)
+{
+    struct config_watch *watch = data;
+    const struct config *options = watch->options;
+    struct rota_config_origin origins[ROTA_SETTINGS];
+    struct rota_config *config = NULL;
+    enum rota_code code = rota_config_parse(content, watch->path, &config, error);
+    if (code)
+        return code;
+
+    rota_config_explain(config, rota_str(options->namespace_id), rota_str(options->queue),
+                        (enum rota_task_type)(options->type + 1), origins);
+    for (int i = 0; i < ROTA_SETTINGS; i++)
+        if (!watch->config || !is_same(&origins[i].value, &watch->origins[i].value))
+            tell_setting(watch, (enum rota_setting)i, &origins[i]);
+    rota_config_unref(watch->config);
+    watch->config = config;
+    memcpy(watch->origins, origins, sizeof origins);
+    return ROTA_OK;
+}
+
+static void on_error(void *data, const struct rota_error *error)
+{
+    struct config_watch *watch = data;
+    struct rota_json json;
+    begin_line(watch, &json);
+    if (watch->options->json) {
+        rota_json_key(&json, "refused");
+        rota_json_text(&json, error->text);
+        rota_json_end_object(&json);
+    } else {
+        rota_buffer_print(&watch->line, "refused\t%s", error->text);
+    }
+    rota_watch_print(&watch->watch, &watch->line);
+}
+
+static int run_watch(int argc, char *const *argv)
+{
+    struct config options = {0};
+    struct rota_option_list arguments;
+    struct rota_file_watch *file;
+    struct rota_error error;
+    int code;
+    if (!rota_cli_parse(&rota_cmd_config_watch, argc, argv, &options, &arguments, &code))
+        return code;
+    if (check_queue(&options, &error))
+        return rota_cli_fail_error(&error);
+
+    struct config_watch watch = {.options = &options, .path = arguments.items[0]};
+    if (!rota_watch_init(&watch.watch))
+        return ROTA_CLI_NO;
+    struct rota_file_watch_options file_options = {
+        .path = watch.path,
+        .size_max = ROTA_CONFIG_TEXT_MAX,
+        .on_content = on_content,
+        .on_error = on_error,
+        .data = &watch,
+    };
+    if (rota_file_watch_open(&watch.watch.loop, &file_options, &file, &error)) {
+        code = rota_cli_fail_error(&error);
+    } else {
+        rota_watch_run(&watch.watch);
+        rota_file_watch_close(file);
+        code = ROTA_CLI_OK;
+    }
+    rota_watch_deinit(&watch.watch);
+    rota_config_unref(watch.config);
+    rota_buffer_deinit(&watch.line);
+    return code;
+}
+
+const struct rota_cli_command rota_cmd_config_watch = {
+    .command =
+        {
+            .name = "config watch",
+            .summary = "Tell how the settings of a queue change with their file",
+            .arguments = "FILE",
+            .min_arguments = 1,
+            .max_arguments = 1,
+            .description =
+                "Prints all settings of the queue, and then each one that changes, until it is "
+                "interrupted: the moment, then what `config show` prints. A file that goes "
+                "missing or has a mistake is told as `refused`, and what was in force stays so.\n\n"
+                "With --json: {\"time\", \"setting\", \"value\", \"line\", \"scope\"} or "
+                "{\"time\", \"refused\"} per line.",
+            .options = WATCH_OPTIONS,
+            .n_options = sizeof WATCH_OPTIONS / sizeof *WATCH_OPTIONS,
+            .examples = "rota config watch rota.toml --queue orders\n",
+        },
+    .run = run_watch,
+};

@@ -1,0 +1,271 @@
+/* rota hosts: a hosts file as Rota reads it, once or for as long as it changes. */
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/watch.h"
+#include "io/clock.h"
+
+#include <rota/members.h>
+
+struct hosts {
+    rota_time at;
+    bool json;
+};
+
+/* --- check --- */
+
+static const struct rota_option CHECK_OPTIONS[] = {
+    {.name = "at",
+     ROTA_OPTION_INTO(TIME, struct hosts, at),
+     .value_name = "TIME",
+     .help = "the moment at which to look which hosts are placed; now if not given"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct hosts, json), .help = "answer in JSON"},
+};
+
+/* Why a host does not stand on the ring, or that it does. */
+static const char *state_of(const struct rota_host *host, rota_time now)
+{
+    if (rota_host_is_placed(host, now))
+        return "on ring";
+    if (host->is_draining)
+        return "draining";
+    return host->start_at > now ? "not yet" : "stopped";
+}
+
+static void add_time(struct rota_json *json, const char *key, rota_time time)
+{
+    char text[ROTA_TIME_TEXT_MAX];
+    rota_json_key(json, key);
+    rota_json_text(json, time ? rota_time_format(time, text) : NULL);
+}
+
+static void append_json(struct rota_buffer *buffer, const struct rota_hosts *hosts, rota_time now)
+{
+    struct rota_json json = {.buffer = buffer};
+    size_t n_placed = 0;
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "hosts");
+    rota_json_begin_array(&json);
+    for (size_t i = 0; i < hosts->n_hosts; i++) {
+        const struct rota_host *host = &hosts->hosts[i];
+        bool is_placed = rota_host_is_placed(host, now);
+        n_placed += is_placed;
+        rota_json_begin_object(&json);
+        rota_json_key(&json, "host");
+        rota_json_string(&json, host->address);
+        rota_json_key(&json, "zone");
+        rota_json_string(&json, host->zone);
+        rota_json_key(&json, "weight");
+        rota_json_double(&json, (double)host->weight / ROTA_WEIGHT_ONE);
+        rota_json_key(&json, "draining");
+        rota_json_bool(&json, host->is_draining);
+        add_time(&json, "start_at", host->start_at);
+        add_time(&json, "stop_at", host->stop_at);
+        rota_json_key(&json, "on_ring");
+        rota_json_bool(&json, is_placed);
+        rota_json_end_object(&json);
+    }
+    rota_json_end_array(&json);
+    rota_json_key(&json, "on_ring");
+    rota_json_uint(&json, n_placed);
+    rota_json_end_object(&json);
+    rota_buffer_append_char(buffer, '\n');
+}
+
+static void append_text(struct rota_buffer *buffer, const struct rota_hosts *hosts, rota_time now)
+{
+    char text[ROTA_TIME_TEXT_MAX];
+    for (size_t i = 0; i < hosts->n_hosts; i++) {
+        const struct rota_host *host = &hosts->hosts[i];
+        rota_buffer_append_str(buffer, host->address);
+        rota_buffer_print(buffer, "\t%s\tweight=%g", state_of(host, now),
+                          (double)host->weight / ROTA_WEIGHT_ONE);
+        if (host->zone.size > 0)
+            rota_buffer_print(buffer, "\tzone=%.*s", ROTA_STR_ARGS(host->zone));
+        if (host->start_at)
+            rota_buffer_print(buffer, "\tstart_at=%s", rota_time_format(host->start_at, text));
+        if (host->stop_at)
+            rota_buffer_print(buffer, "\tstop_at=%s", rota_time_format(host->stop_at, text));
+        rota_buffer_append_char(buffer, '\n');
+    }
+}
+
+static int run_check(int argc, char *const *argv)
+{
+    struct hosts options = {.at = ROTA_TIME_MIN};
+    struct rota_option_list arguments;
+    struct rota_buffer buffer = {0};
+    struct rota_hosts hosts = {0};
+    struct rota_ring *ring = NULL;
+    struct rota_error error;
+    int code;
+    if (!rota_cli_parse(&rota_cmd_hosts_check, argc, argv, &options, &arguments, &code))
+        return code;
+
+    /* A ring is built as well, for what only that can refuse. */
+    const char *path = arguments.items[0];
+    rota_time now = rota_cli_now(options.at);
+    if (rota_cli_read_hosts(path, &hosts, &error))
+        return rota_cli_fail_error(&error);
+    if (rota_cli_build_ring(path, hosts.hosts, hosts.n_hosts, now, 0, &ring, &error)) {
+        rota_hosts_deinit(&hosts);
+        return rota_cli_fail_error(&error);
+    }
+    rota_ring_unref(ring);
+    if (options.json)
+        append_json(&buffer, &hosts, now);
+    else
+        append_text(&buffer, &hosts, now);
+    rota_hosts_deinit(&hosts);
+    return rota_cli_print(&buffer);
+}
+
+const struct rota_cli_command rota_cmd_hosts_check = {
+    .command =
+        {
+            .name = "hosts check",
+            .summary = "Read a hosts file and tell the state of its hosts",
+            .arguments = "FILE",
+            .min_arguments = 1,
+            .max_arguments = 1,
+            .description =
+                "Prints a line for each host, with tabs between its parts: the address; `on "
+                "ring`, `draining`, `not yet` (its start_at is to come) or `stopped` (its stop_at "
+                "has passed); then weight, zone, start_at and stop_at as the file has them. A "
+                "mistake in the file is told with its line, exit code 2.\n\n"
+                "With --json: {\"hosts\": [{\"host\", \"zone\", \"weight\", \"draining\", "
+                "\"start_at\", \"stop_at\", \"on_ring\"}], \"on_ring\": how many are}.",
+            .options = CHECK_OPTIONS,
+            .n_options = sizeof CHECK_OPTIONS / sizeof *CHECK_OPTIONS,
+            .examples = "rota hosts check hosts\n"
+                        "rota hosts check hosts --at 2026-01-31T12:00:00Z\n",
+        },
+    .run = run_check,
+};
+
+/* --- watch --- */
+
+static const struct rota_option WATCH_OPTIONS[] = {
+    {.name = "json",
+     ROTA_OPTION_INTO(FLAG, struct hosts, json),
+     .help = "answer with one JSON object per line"},
+};
+
+struct hosts_watch {
+    struct rota_watch watch;
+    bool is_json;
+    struct rota_buffer line;
+};
+
+/* One line: when, what, and whom or why. */
+static void tell(struct hosts_watch *watch, const char *event, const char *key,
+                 struct rota_str value)
+{
+    char time[ROTA_TIME_TEXT_MAX];
+    rota_time_format(rota_clock_wall(), time);
+    if (watch->is_json) {
+        struct rota_json json = {.buffer = &watch->line};
+        rota_json_begin_object(&json);
+        rota_json_key(&json, "time");
+        rota_json_text(&json, time);
+        rota_json_key(&json, "event");
+        rota_json_text(&json, event);
+        rota_json_key(&json, key);
+        rota_json_string(&json, value);
+        rota_json_end_object(&json);
+    } else {
+        rota_buffer_print(&watch->line, "%s\t%s\t", time, event);
+        rota_buffer_append_str(&watch->line, value);
+    }
+    rota_watch_print(&watch->watch, &watch->line);
+}
+
+static void tell_all(struct hosts_watch *watch, const char *event, const struct rota_str *hosts,
+                     size_t n)
+{
+    for (size_t i = 0; i < n && !watch->watch.is_failed; i++)
+        tell(watch, event, "host", hosts[i]);
+}
+
+static void on_change(void *data, const struct rota_members_change *change)
+{
+    tell_all(data, "added", change->added, change->n_added);
+    tell_all(data, "removed", change->removed, change->n_removed);
+    tell_all(data, "changed", change->changed, change->n_changed);
+}
+
+static void on_error(void *data, const struct rota_error *error)
+{
+    tell(data, "refused", "error", rota_str(error->text));
+}
+
+static void tell_members(struct hosts_watch *watch, const struct rota_members *members)
+{
+    size_t n;
+    const struct rota_member *list = rota_members_list(members, &n);
+    for (size_t i = 0; i < n && !watch->watch.is_failed; i++)
+        tell(watch, list[i].is_placed ? "added" : "waiting", "host", list[i].host.address);
+}
+
+static enum rota_code watch_file(struct hosts_watch *watch, const char *path,
+                                 struct rota_error *error)
+{
+    struct rota_members_options options = {.on_error = on_error, .data = watch};
+    struct rota_members_source *source;
+    struct rota_members *members;
+    enum rota_code code = rota_hosts_watch_new(path, &source, error);
+    if (code)
+        return code;
+    if ((code = rota_members_open(&watch->watch.loop, source, &options, &members, error)))
+        return code;
+    tell_members(watch, members);
+    code = rota_members_subscribe(members, "rota hosts watch", on_change, watch, error);
+    if (!code)
+        rota_watch_run(&watch->watch);
+    rota_members_close(members);
+    return code;
+}
+
+static int run_watch(int argc, char *const *argv)
+{
+    struct hosts options = {0};
+    struct rota_option_list arguments;
+    struct rota_error error;
+    int code;
+    if (!rota_cli_parse(&rota_cmd_hosts_watch, argc, argv, &options, &arguments, &code))
+        return code;
+
+    struct hosts_watch watch = {.is_json = options.json};
+    if (!rota_watch_init(&watch.watch))
+        return ROTA_CLI_NO;
+    code = ROTA_CLI_OK;
+    if (watch_file(&watch, arguments.items[0], &error))
+        code = rota_cli_fail_error(&error);
+    rota_watch_deinit(&watch.watch);
+    rota_buffer_deinit(&watch.line);
+    return code;
+}
+
+const struct rota_cli_command rota_cmd_hosts_watch = {
+    .command =
+        {
+            .name = "hosts watch",
+            .summary = "Tell how the hosts on the ring change with their file",
+            .arguments = "FILE",
+            .min_arguments = 1,
+            .max_arguments = 1,
+            .description =
+                "Prints the hosts of the file, and then a line for each thing that happens, until "
+                "it is interrupted: the moment; `added` or `removed` for a host that stands on "
+                "the ring now or no longer does, `waiting` for one that is listed at first but "
+                "not placed, `changed` for another change of a host; and its address. A host's "
+                "start_at and stop_at are seen as they come. A file that becomes empty, has a "
+                "mistake or goes missing is told as `refused` with the reason, and the hosts stay "
+                "what they were.\n\n"
+                "With --json: {\"time\", \"event\", \"host\"} or {\"time\", \"event\": "
+                "\"refused\", \"error\"} per line.",
+            .options = WATCH_OPTIONS,
+            .n_options = sizeof WATCH_OPTIONS / sizeof *WATCH_OPTIONS,
+            .examples = "rota hosts watch hosts\n",
+        },
+    .run = run_watch,
+};

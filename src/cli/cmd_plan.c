@@ -1,0 +1,576 @@
+/* rota plan: what would move if something changed. */
+#include "base/quote.h"
+#include "base/vector.h"
+#include "cli/cli.h"
+#include "cli/plan_view.h"
+#include "cli/queue_options.h"
+#include "cli/terminal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { QUEUES_MAX = 10000000, BUCKETS = 12, FLUSH_SIZE = 1 << 16 };
+
+struct plan {
+    struct rota_queue_options queue;
+    int64_t queues;
+    const char *then_hosts;
+    struct rota_option_list add, remove, remove_zone, weight;
+    int64_t batch_to, partitions_to, points_to; /* -1: as before */
+    int mode_to;                                /* -1: as before */
+    rota_time start, end;                       /* ROTA_TIME_MIN: not given */
+    bool moves, json;
+};
+
+static const struct rota_option OPTIONS[] = {
+    {.name = "queue",
+     ROTA_OPTION_INTO(TEXT, struct plan, queue.queue),
+     .value_name = "NAME",
+     .default_text = "queue",
+     .help = "the name of the queue"},
+    {.name = "queues",
+     ROTA_OPTION_INTO(INT, struct plan, queues),
+     .value_name = "N",
+     .default_text = "1",
+     .min = 1,
+     .max = QUEUES_MAX,
+     .help = "plan for N queues; if more than one, they are called NAME-0, NAME-1, ..."},
+    ROTA_QUEUE_OPTIONS(struct plan),
+    {.name = "then-hosts",
+     ROTA_OPTION_INTO(TEXT, struct plan, then_hosts),
+     .value_name = "FILE",
+     .help = "the hosts there will be, instead of those of --hosts"},
+    {.name = "add",
+     ROTA_OPTION_INTO(LIST, struct plan, add),
+     .value_name = "HOST",
+     .help = "a host that comes: an address, or a line of a hosts file with weight and zone"},
+    {.name = "remove",
+     ROTA_OPTION_INTO(LIST, struct plan, remove),
+     .value_name = "HOST",
+     .help = "the address of a host that goes"},
+    {.name = "remove-zone",
+     ROTA_OPTION_INTO(LIST, struct plan, remove_zone),
+     .value_name = "ZONE",
+     .help = "a zone all of whose hosts go"},
+    {.name = "weight",
+     ROTA_OPTION_INTO(LIST, struct plan, weight),
+     .value_name = "HOST=W",
+     .help = "a host that gets another weight"},
+    {.name = "batch-to",
+     ROTA_OPTION_INTO(INT, struct plan, batch_to),
+     .value_name = "N",
+     .max = ROTA_BATCH_MAX,
+     .help = "another --batch"},
+    {.name = "mode-to",
+     ROTA_OPTION_INTO(CHOICE, struct plan, mode_to),
+     .value_name = "MODE",
+     .choices = rota_spread_modes,
+     .help = "another --mode"},
+    {.name = "partitions-to",
+     ROTA_OPTION_INTO(INT, struct plan, partitions_to),
+     .value_name = "N",
+     .min = 1,
+     .max = ROTA_PARTITIONS_MAX,
+     .help = "another number of --partitions"},
+    {.name = "points-to",
+     ROTA_OPTION_INTO(INT, struct plan, points_to),
+     .value_name = "N",
+     .min = 1,
+     .max = ROTA_RING_POINTS_MAX,
+     .help = "another number of --points"},
+    {.name = "start",
+     ROTA_OPTION_INTO(TIME, struct plan, start),
+     .value_name = "TIME",
+     .help = "make the change gradually, from this moment on"},
+    {.name = "end",
+     ROTA_OPTION_INTO(TIME, struct plan, end),
+     .value_name = "TIME",
+     .help = "until this one"},
+    {.name = "moves",
+     ROTA_OPTION_INTO(FLAG, struct plan, moves),
+     .help = "list every partition that does not stay, instead of tables"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct plan, json), .help = "answer in JSON"},
+};
+
+/* --- the hosts there will be --- */
+
+/* The hosts of one side; the strings are those of the files and of --add. */
+struct host_list {
+    ROTA_VECTOR(struct rota_host) hosts;
+    ROTA_VECTOR(struct rota_hosts) sources;
+};
+
+static void host_list_deinit(struct host_list *list)
+{
+    for (size_t i = 0; i < list->sources.size; i++)
+        rota_hosts_deinit(&list->sources.items[i]);
+    rota_vector_deinit(&list->sources);
+    rota_vector_deinit(&list->hosts);
+}
+
+/* Append the hosts of `source`; takes it. */
+static enum rota_code append_source(struct host_list *list, struct rota_hosts source,
+                                    struct rota_error *error)
+{
+    if (!rota_vector_push(&list->sources, source)) {
+        rota_hosts_deinit(&source);
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "plan: no memory for the hosts");
+    }
+    for (size_t i = 0; i < source.n_hosts; i++)
+        if (!rota_vector_push(&list->hosts, source.hosts[i]))
+            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "plan: no memory for the hosts");
+    return ROTA_OK;
+}
+
+static enum rota_code append_file(struct host_list *list, const char *path,
+                                  struct rota_error *error)
+{
+    struct rota_hosts source;
+    enum rota_code code = rota_cli_read_hosts(path, &source, error);
+    return code ? code : append_source(list, source, error);
+}
+
+static struct rota_host *find_host(const struct host_list *list, struct rota_str address)
+{
+    for (size_t i = 0; i < list->hosts.size; i++)
+        if (rota_str_is_equal(list->hosts.items[i].address, address))
+            return &list->hosts.items[i];
+    return NULL;
+}
+
+static enum rota_code add_host(struct host_list *list, const char *line, struct rota_error *error)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    struct rota_hosts source;
+    enum rota_code code = rota_hosts_parse(rota_str(line), "--add", &source, error);
+    if (code)
+        return code;
+    if (source.n_hosts != 1)
+        code = rota_error_set(error, ROTA_ERR_INVALID, "plan: --add: %s is not one host",
+                              rota_quote(rota_str(line), quoted));
+    else if (find_host(list, source.hosts[0].address))
+        code = rota_error_set(error, ROTA_ERR_INVALID, "plan: --add: host %.*s is there already",
+                              ROTA_STR_ARGS(source.hosts[0].address));
+    if (!code)
+        return append_source(list, source, error);
+    rota_hosts_deinit(&source);
+    return code;
+}
+
+static enum rota_code remove_host(struct host_list *list, const char *address,
+                                  struct rota_error *error)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    struct rota_host *host = find_host(list, rota_str(address));
+    if (!host)
+        return rota_error_set(error, ROTA_ERR_NOT_FOUND, "plan: --remove: there is no host %s",
+                              rota_quote(rota_str(address), quoted));
+    *host = list->hosts.items[--list->hosts.size];
+    return ROTA_OK;
+}
+
+static enum rota_code remove_zone(struct host_list *list, const char *zone,
+                                  struct rota_error *error)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    size_t kept = 0;
+    for (size_t i = 0; i < list->hosts.size; i++)
+        if (!rota_str_is_equal(list->hosts.items[i].zone, rota_str(zone)))
+            list->hosts.items[kept++] = list->hosts.items[i];
+    if (kept == list->hosts.size)
+        return rota_error_set(error, ROTA_ERR_NOT_FOUND,
+                              "plan: --remove-zone: there is no host in zone %s",
+                              rota_quote(rota_str(zone), quoted));
+    list->hosts.size = kept;
+    return ROTA_OK;
+}
+
+/* A weight is read by the reader of hosts files, so that both agree. */
+static bool parse_weight(const char *text, uint32_t *weight)
+{
+    char line[64];
+    struct rota_hosts source;
+    if (text[strspn(text, "0123456789.")] != '\0' || strlen(text) > 20)
+        return false;
+    snprintf(line, sizeof line, "host weight=%s", text);
+    if (rota_hosts_parse(rota_str(line), "--weight", &source, NULL))
+        return false;
+    *weight = source.hosts[0].weight;
+    rota_hosts_deinit(&source);
+    return true;
+}
+
+static enum rota_code set_weight(struct host_list *list, const char *text, struct rota_error *error)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    const char *equals = strrchr(text, '=');
+    uint32_t weight;
+    if (!equals || !parse_weight(equals + 1, &weight))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "plan: --weight: %s is not HOST=W with a weight from 0.01 to 1000",
+                              rota_quote(rota_str(text), quoted));
+    struct rota_str address = rota_str_of(text, (size_t)(equals - text));
+    struct rota_host *host = find_host(list, address);
+    if (!host)
+        return rota_error_set(error, ROTA_ERR_NOT_FOUND, "plan: --weight: there is no host %s",
+                              rota_quote(address, quoted));
+    host->weight = weight;
+    return ROTA_OK;
+}
+
+typedef enum rota_code edit_fn(struct host_list *list, const char *text, struct rota_error *error);
+
+static enum rota_code edit_all(struct host_list *list, edit_fn *edit,
+                               const struct rota_option_list *texts, struct rota_error *error)
+{
+    enum rota_code code = ROTA_OK;
+    for (size_t i = 0; i < texts->size && !code; i++)
+        code = edit(list, texts->items[i], error);
+    return code;
+}
+
+static bool changes_hosts(const struct plan *options)
+{
+    return options->then_hosts || options->add.size || options->remove.size ||
+           options->remove_zone.size || options->weight.size;
+}
+
+static bool changes_anything(const struct plan *options)
+{
+    return changes_hosts(options) || options->batch_to >= 0 || options->mode_to >= 0 ||
+           options->partitions_to >= 0 || options->points_to >= 0;
+}
+
+static enum rota_code build_after(const struct plan *options, rota_time now,
+                                  struct rota_ring *before, struct rota_ring **after,
+                                  struct rota_error *error)
+{
+    const char *path = options->then_hosts ? options->then_hosts : options->queue.hosts;
+    int64_t points = options->points_to >= 0 ? options->points_to : options->queue.points;
+    struct host_list list = {0};
+    enum rota_code code;
+
+    if (!changes_hosts(options) && options->points_to < 0) {
+        *after = rota_ring_ref(before);
+        return ROTA_OK;
+    }
+    if (!(code = append_file(&list, path, error)) &&
+        !(code = edit_all(&list, remove_host, &options->remove, error)) &&
+        !(code = edit_all(&list, remove_zone, &options->remove_zone, error)) &&
+        !(code = edit_all(&list, set_weight, &options->weight, error)) &&
+        !(code = edit_all(&list, add_host, &options->add, error)))
+        code =
+            rota_cli_build_ring(path, list.hosts.items, list.hosts.size, now, points, after, error);
+    host_list_deinit(&list);
+    return code;
+}
+
+static enum rota_code build_rings(const struct plan *options, struct rota_ring **before,
+                                  struct rota_ring **after, struct rota_error *error)
+{
+    rota_time now = rota_cli_now(options->queue.at);
+    struct rota_hosts hosts = {0};
+    enum rota_code code = rota_cli_read_hosts(options->queue.hosts, &hosts, error);
+    if (code)
+        return code;
+    code = rota_cli_build_ring(options->queue.hosts, hosts.hosts, hosts.n_hosts, now,
+                               options->queue.points, before, error);
+    rota_hosts_deinit(&hosts);
+    if (code)
+        return code;
+    code = build_after(options, now, *before, after, error);
+    if (!code && rota_ring_size(*before) == 0 && rota_ring_size(*after) == 0) {
+        code = rota_error_set(error, ROTA_ERR_UNAVAILABLE,
+                              "%s: the ring is empty, before and after", options->queue.hosts);
+        rota_ring_unref(*after);
+    }
+    if (code)
+        rota_ring_unref(*before);
+    return code;
+}
+
+/* --- the plan --- */
+
+struct plan_run {
+    const struct plan *options;
+    struct rota_plan *plan;
+    struct rota_buffer buffer;
+    struct rota_json json;
+};
+
+static void flush_moves(struct plan_run *run)
+{
+    if (run->buffer.size < FLUSH_SIZE || run->buffer.failed)
+        return;
+    fwrite(run->buffer.data, 1, run->buffer.size, stdout);
+    rota_buffer_clear(&run->buffer);
+}
+
+static void add_json_host(struct plan_run *run, const char *key, bool is_there, uint32_t host)
+{
+    size_t n;
+    rota_json_key(&run->json, key);
+    if (is_there && host != ROTA_RING_NONE)
+        rota_json_string(&run->json, rota_plan_hosts(run->plan, &n)[host].address);
+    else
+        rota_json_null(&run->json);
+}
+
+static void on_json_move(void *data, const struct rota_plan_move *move)
+{
+    static const char *const KINDS[] = {"moved", "new", "gone"};
+    struct plan_run *run = data;
+    struct rota_json *json = &run->json;
+
+    rota_json_begin_object(json);
+    rota_json_key(json, "queue");
+    rota_json_string(json, move->space->queue);
+    rota_json_key(json, "partition");
+    rota_json_uint(json, move->partition);
+    rota_json_key(json, "kind");
+    rota_json_text(json, KINDS[move->kind]);
+    add_json_host(run, "from", move->kind != ROTA_PLAN_NEW, move->from);
+    add_json_host(run, "to", move->kind != ROTA_PLAN_GONE, move->to);
+    if (move->at != 0) {
+        rota_json_key(json, "at_ns");
+        rota_json_int(json, move->at);
+    }
+    rota_json_end_object(json);
+    flush_moves(run);
+}
+
+static void append_host(struct plan_run *run, bool is_there, uint32_t host)
+{
+    size_t n;
+    if (is_there && host != ROTA_RING_NONE)
+        rota_buffer_append_str(&run->buffer, rota_plan_hosts(run->plan, &n)[host].address);
+    else
+        rota_buffer_append_char(&run->buffer, '-');
+}
+
+static void on_text_move(void *data, const struct rota_plan_move *move)
+{
+    struct plan_run *run = data;
+    rota_buffer_append_str(&run->buffer, move->space->queue);
+    rota_buffer_print(&run->buffer, "\t%u\t", move->partition);
+    append_host(run, move->kind != ROTA_PLAN_NEW, move->from);
+    rota_buffer_append_char(&run->buffer, '\t');
+    append_host(run, move->kind != ROTA_PLAN_GONE, move->to);
+    rota_buffer_append_char(&run->buffer, '\n');
+    flush_moves(run);
+}
+
+static void name_queue(const struct plan *options, int64_t number, char *name, size_t size)
+{
+    if (options->queues == 1)
+        snprintf(name, size, "%s", options->queue.queue);
+    else
+        snprintf(name, size, "%s-%lld", options->queue.queue, (long long)number);
+}
+
+/* The last queue has the longest name: if it is valid, all are. */
+static enum rota_code check_names(const struct plan *options, struct rota_error *error)
+{
+    char name[ROTA_QUEUE_NAME_MAX + 32];
+    struct rota_partition partition = {.namespace_id = rota_str(options->queue.namespace_id),
+                                       .queue = rota_str(options->queue.queue),
+                                       .type = ROTA_TASK_WORKFLOW};
+    enum rota_code code = rota_partition_check(&partition, error);
+    if (code)
+        return code;
+    name_queue(options, options->queues - 1, name, sizeof name);
+    partition.queue = rota_str(name);
+    return rota_partition_check(&partition, error);
+}
+
+static struct rota_plan_side side_before(const struct plan *options)
+{
+    return (struct rota_plan_side){.n_partitions = (uint32_t)options->queue.partitions,
+                                   .spread = rota_queue_options_spread(&options->queue)};
+}
+
+static struct rota_plan_side side_after(const struct plan *options)
+{
+    struct rota_plan_side side = side_before(options);
+    if (options->partitions_to >= 0)
+        side.n_partitions = (uint32_t)options->partitions_to;
+    if (options->batch_to >= 0)
+        side.spread.batch = (uint32_t)options->batch_to;
+    if (options->mode_to >= 0)
+        side.spread.mode = (enum rota_spread_mode)options->mode_to;
+    return side;
+}
+
+static enum rota_code add_queues(struct plan_run *run, struct rota_error *error)
+{
+    const struct plan *options = run->options;
+    struct rota_progress progress = {.what = "planning"};
+    struct rota_plan_space space = {
+        .namespace_id = rota_str(options->queue.namespace_id),
+        .type = rota_queue_options_type(&options->queue),
+        .before = side_before(options),
+        .after = side_after(options),
+    };
+    enum rota_code code = ROTA_OK;
+
+    for (int64_t i = 0; i < options->queues && !code && !ferror(stdout); i++) {
+        char name[ROTA_QUEUE_NAME_MAX + 32];
+        name_queue(options, i, name, sizeof name);
+        space.queue = rota_str(name);
+        code = rota_plan_add(run->plan, &space, error);
+        rota_progress_step(&progress, (uint64_t)i + 1, (uint64_t)options->queues);
+    }
+    rota_progress_end(&progress);
+    return code;
+}
+
+static const char *advice_on(const struct plan *options)
+{
+    if (options->partitions_to < 0 || options->partitions_to >= options->queue.partitions)
+        return NULL;
+    return "Fewer partitions: lower the number of write partitions first, wait until those that "
+           "go are empty, and only then lower the number of read partitions; what still lies in "
+           "a partition that nobody reads is not found again.";
+}
+
+static int print_result(struct plan_run *run, const struct rota_plan_view *view)
+{
+    const struct rota_plan_result *result = rota_plan_result(run->plan);
+    if (run->options->json) {
+        if (run->options->moves)
+            rota_json_end_array(&run->json);
+        rota_plan_view_format_json(view, result, &run->json);
+        rota_json_end_object(&run->json);
+        rota_buffer_append_char(&run->buffer, '\n');
+    } else if (!run->options->moves) {
+        rota_plan_view_print(view, result);
+    }
+    return rota_cli_print(&run->buffer);
+}
+
+/* Route, count and print. */
+static int make_plan(const struct plan *options, struct rota_ring *before, struct rota_ring *after)
+{
+    struct plan_run run = {.options = options};
+    struct rota_error error;
+    bool has_window = options->start != ROTA_TIME_MIN;
+    struct rota_plan_view view = {
+        .queues = options->queues,
+        .before = side_before(options),
+        .after = side_after(options),
+        .points_before = rota_ring_points_per_host(before),
+        .points_after = rota_ring_points_per_host(after),
+        .start = has_window ? options->start : 0,
+        .end = has_window ? options->end : 0,
+        .advice = advice_on(options),
+    };
+    struct rota_plan_options plan_options = {
+        .before = before,
+        .after = after,
+        .start = view.start,
+        .end = view.end,
+        .n_buckets = BUCKETS,
+        .on_move = !options->moves ? NULL
+                   : options->json ? on_json_move
+                                   : on_text_move,
+        .data = &run,
+    };
+    if (rota_plan_new(&plan_options, &run.plan, &error))
+        return rota_cli_fail_error(&error);
+
+    run.json.buffer = &run.buffer;
+    if (options->json) {
+        rota_json_begin_object(&run.json);
+        if (options->moves) {
+            rota_json_key(&run.json, "moves");
+            rota_json_begin_array(&run.json);
+        }
+    }
+    int code;
+    if (add_queues(&run, &error)) {
+        rota_buffer_deinit(&run.buffer);
+        code = rota_cli_fail_error(&error);
+    } else {
+        code = print_result(&run, &view);
+    }
+    rota_plan_free(run.plan);
+    return code;
+}
+
+static enum rota_code check_options(const struct plan *options, struct rota_error *error)
+{
+    bool has_start = options->start != ROTA_TIME_MIN, has_end = options->end != ROTA_TIME_MIN;
+    if (!changes_anything(options))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "plan: nothing to change; say --add, --remove, --then-hosts, "
+                              "--batch-to or another change, see `rota plan --help`");
+    if (has_start != has_end)
+        return rota_error_set(error, ROTA_ERR_INVALID, "plan: --%s is given without --%s",
+                              has_start ? "start" : "end", has_start ? "end" : "start");
+    if (has_start && options->start <= 0)
+        return rota_error_set(error, ROTA_ERR_INVALID, "plan: --start lies before 1970");
+    return check_names(options, error);
+}
+
+static int run(int argc, char *const *argv)
+{
+    struct plan options = {.queue.at = ROTA_TIME_MIN,
+                           .batch_to = -1,
+                           .partitions_to = -1,
+                           .points_to = -1,
+                           .mode_to = -1,
+                           .start = ROTA_TIME_MIN,
+                           .end = ROTA_TIME_MIN};
+    struct rota_ring *before = NULL, *after = NULL;
+    struct rota_error error;
+    int code;
+    if (!rota_cli_parse(&rota_cmd_plan, argc, argv, &options, NULL, &code))
+        return code;
+    if (check_options(&options, &error) || build_rings(&options, &before, &after, &error))
+        return rota_cli_fail_error(&error);
+    code = make_plan(&options, before, after);
+    rota_ring_unref(before);
+    rota_ring_unref(after);
+    return code;
+}
+
+const struct rota_cli_command rota_cmd_plan = {
+    .command =
+        {
+            .name = "plan",
+            .summary = "Tell what would move if hosts, weights or settings changed",
+            .description =
+                "Routes every partition twice, as things are and as they would be, and compares. "
+                "Nothing is estimated, and nothing is changed. Shows how many partitions move, "
+                "how many any placement would have to move, how evenly hosts and zones are "
+                "loaded before and after, and which hosts gain and lose.\n\n"
+                "Changes can be combined. Of the hosts, those of --then-hosts (or --hosts) are "
+                "taken, then --remove, --remove-zone, --weight and --add are applied in this "
+                "order. With --start and --end the moves are also counted over time, as a "
+                "gradual change would make them.\n\n"
+                "With --moves: a line for each partition that does not stay: queue, partition, "
+                "host before, host after, with tabs between them; - means none.\n\n"
+                "With --json: one document with \"moves\" (only with --moves; [{\"queue\", "
+                "\"partition\", \"kind\": \"moved\" | \"new\" | \"gone\", \"from\", \"to\", "
+                "\"at_ns\"}]), \"queues\", \"partitions\": {\"before\", \"after\"}, \"moved\", "
+                "\"stays\", \"new\", \"gone\", \"minimum\", \"ratio\" (null when nothing has to "
+                "move), \"spread\": {\"hosts_before\", \"hosts_after\", \"zones_before\", "
+                "\"zones_after\"}, each {\"count\", \"max\", \"mean\", \"stddev\"}, \"per_host\": "
+                "[{\"host\", \"zone\", \"on_ring_before\", \"on_ring_after\", \"before\", "
+                "\"after\", \"arriving\", \"leaving\"}], \"per_zone\": [{\"zone\", "
+                "\"hosts_before\", \"hosts_after\", \"before\", \"after\"}], \"timeline\": "
+                "[{\"start\", \"end\", \"moves\"}], \"advice\" (a sentence or null).",
+            .options = OPTIONS,
+            .n_options = sizeof OPTIONS / sizeof *OPTIONS,
+            .examples = "# A heavy host joins zone b: who gives up what to it?\n"
+                        "rota plan --hosts hosts --queues 100 --partitions 16 \\\n"
+                        "    --add '10.0.0.9:7000 weight=2 zone=b'\n\n"
+                        "# Zone a fails: does the rest bear it, with batches of 8 in slots?\n"
+                        "rota plan --hosts hosts --queues 100 --partitions 16 \\\n"
+                        "    --batch 8 --mode slots --remove-zone a\n\n"
+                        "# Go to batches of 8 within an hour: what moves when?\n"
+                        "rota plan --hosts hosts --queue orders --partitions 64 --batch-to 8 \\\n"
+                        "    --start 2026-01-31T12:00:00Z --end 2026-01-31T13:00:00Z\n",
+        },
+    .run = run,
+};

@@ -1,0 +1,21 @@
+/* lines: standard input, line by line, in bounded memory.
+ *
+ * Lines are any bytes up to a newline, the last one also without. They are
+ * handed over as many at a time as one read brought, so that callers can work
+ * on groups; what was printed is flushed before a read that may wait. */
+#pragma once
+
+#include <rota/str.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    ROTA_LINES_SIZE_MAX = 1 << 20, /* bytes of one line */
+    ROTA_LINES_GROUP_MAX = 1024,   /* lines of one call */
+};
+
+/* Read all of standard input; `on_lines` gets 1 .. ROTA_LINES_GROUP_MAX lines
+ * at a time, borrowed, and answers false to stop. Returns an exit code; a line
+ * beyond the bound ends it with a message, when all before it were handed over. */
+int rota_lines_read(bool (*on_lines)(void *data, const struct rota_str *lines, size_t n),
+                    void *data);

@@ -1,0 +1,80 @@
+/* The options by which several commands name a queue. */
+#pragma once
+
+#include "base/option.h"
+
+#include <rota/route.h>
+
+/* What `route` and `plan` share; the first member of their options. */
+struct rota_queue_options {
+    const char *hosts;
+    const char *namespace_id, *queue;
+    int type; /* an index into rota_task_types: the number of the type, less 1 */
+    int64_t partitions, batch, points;
+    int mode; /* enum rota_spread_mode */
+    rota_time at;
+};
+
+static const char *const rota_task_types[] = {"workflow", "activity", "nexus", NULL};
+static const char *const rota_spread_modes[] = {"lookup", "slots", NULL};
+
+static inline enum rota_task_type rota_queue_options_type(const struct rota_queue_options *options)
+{
+    return (enum rota_task_type)(options->type + 1);
+}
+
+static inline struct rota_spread rota_queue_options_spread(const struct rota_queue_options *options)
+{
+    return (struct rota_spread){.mode = (enum rota_spread_mode)options->mode,
+                                .batch = (uint32_t)options->batch};
+}
+
+/* `result` begins with a struct rota_queue_options named `queue`. */
+#define ROTA_QUEUE_OPTIONS(result)                                                                 \
+    {.name = "hosts",                                                                              \
+     ROTA_OPTION_INTO(TEXT, result, queue.hosts),                                                  \
+     .value_name = "FILE",                                                                         \
+     .is_required = true,                                                                          \
+     .help = "the hosts on the ring, one per line"},                                               \
+        {.name = "namespace",                                                                      \
+         ROTA_OPTION_INTO(TEXT, result, queue.namespace_id),                                       \
+         .value_name = "NS",                                                                       \
+         .default_text = "default",                                                                \
+         .help = "the namespace of the queue, as it appears in routing keys"},                     \
+        {.name = "type",                                                                           \
+         ROTA_OPTION_INTO(CHOICE, result, queue.type),                                             \
+         .value_name = "TYPE",                                                                     \
+         .choices = rota_task_types,                                                               \
+         .default_text = "workflow",                                                               \
+         .help = "what the queue holds"},                                                          \
+        {.name = "partitions",                                                                     \
+         ROTA_OPTION_INTO(INT, result, queue.partitions),                                          \
+         .value_name = "N",                                                                        \
+         .default_text = "4",                                                                      \
+         .min = 1,                                                                                 \
+         .max = ROTA_PARTITIONS_MAX,                                                               \
+         .help = "partitions of the queue"},                                                       \
+        {.name = "batch",                                                                          \
+         ROTA_OPTION_INTO(INT, result, queue.batch),                                               \
+         .value_name = "N",                                                                        \
+         .default_text = "0",                                                                      \
+         .max = ROTA_BATCH_MAX,                                                                    \
+         .help = "partitions spread together over different hosts; 0: each by its own key"},       \
+        {.name = "mode",                                                                           \
+         ROTA_OPTION_INTO(CHOICE, result, queue.mode),                                             \
+         .value_name = "MODE",                                                                     \
+         .choices = rota_spread_modes,                                                             \
+         .default_text = "lookup",                                                                 \
+         .help =                                                                                   \
+             "how a batch is spread: by position in one lookup, or by slots that move little"},    \
+        {.name = "points",                                                                         \
+         ROTA_OPTION_INTO(INT, result, queue.points),                                              \
+         .value_name = "N",                                                                        \
+         .default_text = "100",                                                                    \
+         .min = 1,                                                                                 \
+         .max = ROTA_RING_POINTS_MAX,                                                              \
+         .help = "points on the ring of a host of weight 1"},                                      \
+    {                                                                                              \
+        .name = "at", ROTA_OPTION_INTO(TIME, result, queue.at), .value_name = "TIME",              \
+        .help = "the moment at which to look which hosts are placed; now if not given"             \
+    }

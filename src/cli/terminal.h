@@ -1,0 +1,48 @@
+/* terminal: what may be drawn, and the drawing of it.
+ *
+ * Colour and bars are for people: both appear only where standard output is a
+ * terminal, colour moreover only without NO_COLOR. Elsewhere the same text
+ * comes out plain. */
+#pragma once
+
+#include <rota/time.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct rota_terminal {
+    bool is_terminal; /* standard output is one */
+    bool is_colored;
+    bool is_utf8;
+    int width; /* columns, at least 40; 80 when unknown */
+};
+
+enum rota_color {
+    ROTA_COLOR_NONE,
+    ROTA_COLOR_BOLD,
+    ROTA_COLOR_DIM,
+    ROTA_COLOR_RED,
+    ROTA_COLOR_GREEN,
+    ROTA_COLOR_YELLOW,
+    ROTA_COLOR_BLUE,
+};
+
+struct rota_terminal rota_terminal_look(void);
+
+/* The codes that begin a colour and end it, or "". */
+const char *rota_terminal_color(const struct rota_terminal *terminal, enum rota_color color);
+
+/* Draw `value` of `full` as a bar of at most `width` columns. */
+void rota_terminal_bar(const struct rota_terminal *terminal, enum rota_color color, double value,
+                       double full, int width);
+
+/* How far a long piece of work has come, on standard error if that is a
+ * terminal, from half a second on. Starts zeroed; `end` wipes it out. */
+struct rota_progress {
+    const char *what;
+    rota_time started_at, drawn_at;
+    bool is_drawn;
+};
+
+void rota_progress_step(struct rota_progress *progress, uint64_t done, uint64_t total);
+void rota_progress_end(struct rota_progress *progress);

@@ -1,0 +1,197 @@
+#include "run/file_watch.h"
+
+#include "await.h"
+
+#include <sys/stat.h>
+
+static uv_loop_t loop;
+static struct rota_file_watch *watch;
+static char directory[64], path[128];
+
+static size_t n_contents, n_errors;
+static char last_content[64];
+static struct rota_error last_error;
+static bool refuses, closes; /* what the callbacks do */
+
+static void close_watch(void)
+{
+    rota_file_watch_close(watch);
+    watch = NULL;
+}
+
+static enum rota_code on_content(void *data, struct rota_str content, struct rota_error *error)
+{
+    (void)data;
+    n_contents++;
+    snprintf(last_content, sizeof last_content, "%.*s", ROTA_STR_ARGS(content));
+    if (closes)
+        close_watch();
+    return refuses ? rota_error_set(error, ROTA_ERR_INVALID, "not to my taste") : ROTA_OK;
+}
+
+static void on_error(void *data, const struct rota_error *error)
+{
+    (void)data;
+    n_errors++;
+    last_error = *error;
+    if (closes)
+        close_watch();
+}
+
+static const char *inside(const char *name)
+{
+    static char text[128];
+    snprintf(text, sizeof text, "%s/%s", directory, name);
+    return text;
+}
+
+static enum rota_code open_watch(const char *name, rota_time poll)
+{
+    struct rota_file_watch_options options = {
+        .path = path, .size_max = 20, .poll = poll, .on_content = on_content, .on_error = on_error};
+    snprintf(path, sizeof path, "%s", inside(name));
+    return rota_file_watch_open(&loop, &options, &watch, &last_error);
+}
+
+static void run_shell(const char *command)
+{
+    char text[512];
+    snprintf(text, sizeof text, "cd '%s' && %s", directory, command);
+    assert_int_equal(system(text), 0);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    strcpy(directory, "/tmp/rota-watch-XXXXXX");
+    watch = NULL;
+    n_contents = n_errors = 0;
+    refuses = closes = false;
+    return mkdtemp(directory) ? uv_loop_init(&loop) : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    close_watch();
+    await_end(&loop);
+    run_shell("rm -r \"$PWD\"");
+    return 0;
+}
+
+static void content_is_handed_over_at_once_and_when_it_differs(void **state)
+{
+    (void)state;
+    await_write(inside("file"), "one");
+    assert_int_equal(open_watch("file", 0), ROTA_OK);
+    assert_int_equal(n_contents, 1);
+    assert_string_equal(last_content, "one");
+    await_write(path, "two");
+    await(&loop, &n_contents, 2);
+    assert_string_equal(last_content, "two");
+}
+
+static void refusal_at_the_start_is_an_error(void **state)
+{
+    (void)state;
+    assert_int_equal(open_watch("file", 0), ROTA_ERR_NOT_FOUND);
+    await_write(inside("file"), "far more than twenty bytes");
+    assert_int_equal(open_watch("file", 0), ROTA_ERR_LIMIT);
+    await_write(inside("file"), "one");
+    refuses = true;
+    assert_int_equal(open_watch("file", 0), ROTA_ERR_INVALID);
+    assert_string_equal(last_error.text, "not to my taste");
+    assert_int_equal(n_errors, 0);
+}
+
+static void same_refusal_is_reported_once(void **state)
+{
+    (void)state;
+    await_write(inside("file"), "one");
+    assert_int_equal(open_watch("file", 0), ROTA_OK);
+    refuses = true;
+    await_write(path, "two");
+    await(&loop, &n_errors, 1);
+    await_write(path, "three");
+    await(&loop, &n_contents, 3);
+    assert_int_equal(n_errors, 1);
+    await_write(path, "far more than twenty bytes");
+    await(&loop, &n_errors, 2);
+    assert_int_equal(last_error.code, ROTA_ERR_LIMIT);
+
+    refuses = false;
+    await_write(path, "four");
+    await(&loop, &n_contents, 4);
+    refuses = true;
+    await_write(path, "five");
+    await(&loop, &n_errors, 3); /* all was well in between */
+}
+
+static void refused_content_is_tried_again(void **state)
+{
+    (void)state;
+    await_write(inside("file"), "one");
+    assert_int_equal(open_watch("file", 20 * ROTA_MSEC), ROTA_OK);
+    refuses = true;
+    await_write(path, "two");
+    await(&loop, &n_contents, 4); /* without another change of the file */
+    assert_int_equal(n_errors, 1);
+    assert_string_equal(last_content, "two");
+}
+
+/* How Kubernetes shows a ConfigMap: the file is a link through a link, and only
+ * the one in the middle is replaced. */
+static void link_that_is_turned_is_followed(void **state)
+{
+    (void)state;
+    run_shell("mkdir v1 v2 && printf one >v1/file && printf two >v2/file && "
+              "ln -s v1 data && ln -s data/file file");
+    assert_int_equal(open_watch("file", 0), ROTA_OK);
+    run_shell("ln -s v2 next && mv -T next data");
+    await(&loop, &n_contents, 2);
+    assert_string_equal(last_content, "two");
+}
+
+static void slow_look_sees_a_replaced_directory(void **state)
+{
+    (void)state;
+    run_shell("mkdir d e && printf one >d/file && printf two >e/file");
+    assert_int_equal(open_watch("d/file", 50 * ROTA_MSEC), ROTA_OK);
+    run_shell("mv d old && mv e d");
+    await(&loop, &n_contents, 2);
+    assert_string_equal(last_content, "two");
+    await_write(path, "three");
+    await(&loop, &n_contents, 3);
+}
+
+static void callbacks_may_close_the_watch(void **state)
+{
+    (void)state;
+    for (int is_error = 0; is_error < 2; is_error++) {
+        closes = false;
+        await_write(inside("file"), "one");
+        assert_int_equal(open_watch("file", 0), ROTA_OK);
+        closes = true;
+        if (is_error)
+            unlink(path);
+        else
+            await_write(path, "two");
+        await(&loop, is_error ? &n_errors : &n_contents, is_error ? 1 : 2);
+        assert_null(watch);
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(content_is_handed_over_at_once_and_when_it_differs),
+        TEST(refusal_at_the_start_is_an_error),
+        TEST(same_refusal_is_reported_once),
+        TEST(refused_content_is_tried_again),
+        TEST(link_that_is_turned_is_followed),
+        TEST(slow_look_sees_a_replaced_directory),
+        TEST(callbacks_may_close_the_watch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,54 @@
+#include <rota/error.h>
+
+#include "vectors.h"
+
+static void code_and_sentence_are_kept(void **state)
+{
+    struct rota_error error;
+    (void)state;
+    assert_int_equal(rota_error_set(&error, ROTA_ERR_LIMIT, "%d of %s", 7, "them"), ROTA_ERR_LIMIT);
+    assert_int_equal(error.code, ROTA_ERR_LIMIT);
+    assert_string_equal(error.text, "7 of them");
+}
+
+static void nobody_has_to_ask(void **state)
+{
+    (void)state;
+    assert_int_equal(rota_error_set(NULL, ROTA_ERR_IO, "unheard"), ROTA_ERR_IO);
+}
+
+static void long_sentences_are_cut(void **state)
+{
+    struct rota_error error;
+    char text[2 * ROTA_ERROR_TEXT_MAX];
+    (void)state;
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    rota_error_set(&error, ROTA_ERR_INVALID, "%s", text);
+    assert_int_equal(strlen(error.text), ROTA_ERROR_TEXT_MAX - 1);
+    assert_memory_equal(error.text, text, ROTA_ERROR_TEXT_MAX - 1);
+}
+
+static void every_code_has_a_name_of_its_own(void **state)
+{
+    (void)state;
+    for (int i = ROTA_OK; i <= ROTA_ERR_NO_MEMORY; i++) {
+        assert_string_not_equal(rota_code_name((enum rota_code)i), "unknown");
+        for (int j = ROTA_OK; j < i; j++)
+            assert_string_not_equal(rota_code_name((enum rota_code)i),
+                                    rota_code_name((enum rota_code)j));
+    }
+    assert_string_equal(rota_code_name(ROTA_ERR_INVALID), "invalid");
+    assert_string_equal(rota_code_name((enum rota_code)(ROTA_ERR_NO_MEMORY + 1)), "unknown");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(code_and_sentence_are_kept),
+        cmocka_unit_test(nobody_has_to_ask),
+        cmocka_unit_test(long_sentences_are_cut),
+        cmocka_unit_test(every_code_has_a_name_of_its_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
