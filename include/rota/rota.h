@@ -1,6 +1,7 @@
 /* All of Rota's public API. */
 #pragma once
 
+#include <rota/balancer.h>
 #include <rota/channel.h>
 #include <rota/config.h>
 #include <rota/error.h>

@@ -34,6 +34,7 @@ extern const struct rota_cli_command rota_cmd_plan;
 extern const struct rota_cli_command rota_cmd_ring_hash;
 extern const struct rota_cli_command rota_cmd_ring_lookup;
 extern const struct rota_cli_command rota_cmd_route;
+extern const struct rota_cli_command rota_cmd_sim_balance;
 
 /* Print "rota: " and the sentence on one line of standard error; returns
  * `exit_code`. */

@@ -390,10 +390,40 @@ def on_terminal(args, env):
     return text.decode()
 
 
+# --- simulations ---
+
+
+@test
+def policies_are_compared_in_the_simulator():
+    call = ["sim", "balance", "--calls", "20000", "--scenario", "slow_32"]
+    document = ok(*call, "--json").json()
+    assert document["seed"] == 1 and document["calls"] == 20000 and not document["hedge"]
+    (scenario,) = document["scenarios"]
+    assert scenario["name"] == "slow_32"
+    rows = {row["policy"]: row for row in scenario["results"]}
+    assert {"rota", "look_aside", "round_robin", "random", "oracle"} <= rows.keys()
+    assert rows["look_aside"]["p99_us"] > 3 * rows["rota"]["p99_us"]
+    assert rows["rota"]["n_calls"] == 18000 and rows["rota"]["n_failed"] == 0
+
+    # A seed gives the same answer, another seed another one; the table has the same numbers.
+    assert ok(*call, "--json", "--seed", "1").json() == document
+    assert ok(*call, "--json", "--seed", "2").json() != document
+    table = ok(*call, "--policy", "rota").out.decode()
+    assert f"{rows['rota']['p99_us'] / 1000:.1f}" in table and "look_aside" not in table
+    hedged = ok(*call, "--policy", "rota", "--hedge", "--json").json()["scenarios"][0]["results"][0]
+    assert 0.01 < hedged["hedged"] < 0.06
+
+    refuse("sim", "balance", "--scenario", "slow", name=["slow", "--scenario"])
+    refuse("sim", "balance", "--policy", "rotta", name=["rotta", "--policy"])
+    refuse("sim", "balance", "--calls", "0", name="--calls")
+    refuse("sim", "balance", "--calls", "10000001", name="--calls")
+    refuse("sim", "balance", "--seed", "-1", name="--seed")
+
+
 # --- help ---
 
 COMMANDS = ["ring lookup", "ring hash", "route", "gradual", "plan", "hosts check", "hosts watch",
-            "config check", "config show", "config watch"]
+            "config check", "config show", "config watch", "sim balance"]
 
 
 @test
@@ -407,7 +437,7 @@ def every_command_explains_itself():
         assert b"Usage: rota " + command.encode() in text, text
         # Help wins whatever else is wrong.
         assert ok(*command.split(), "--no-such-option", "--help").out == text
-    for group in ("ring", "hosts", "config"):
+    for group in ("ring", "hosts", "config", "sim"):
         text = ok("help", group).out
         assert all(c.encode() in text for c in COMMANDS if c.startswith(group))
         assert ok(group, "--help").out == text
@@ -451,6 +481,7 @@ def every_command(files):
     yield from (c for c in commands(hosts) if "watch" not in c)
     yield from config_commands(config)
     yield ["ring", "hash"]
+    yield ["sim", "balance", "--scenario", "equal", "--policy", "rota", "--calls", "100"]
     yield ["gradual", "--key", "k", "--start", "1", "--end", "2", "--now", "3"]
 
 

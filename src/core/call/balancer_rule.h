@@ -11,6 +11,7 @@
 #include "base/vector.h"
 
 #include <rota/balancer.h>
+#include <rota/random.h>
 
 #define ROTA_BALANCER_NONE SIZE_MAX
 

@@ -20,6 +20,7 @@
 #include <rota/random.h>
 
 #include <rota/error.h>
+#include <rota/random.h>
 #include <rota/time.h>
 
 enum { ROTA_HEALTH_NODES_MAX = 65536 };
