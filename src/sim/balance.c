@@ -63,7 +63,6 @@ struct server {
     double slowness;
     bool is_down, is_failing;
     rota_time frozen_at, frozen_until, cold_until;
-    uint32_t life; /* a restart ends what was there */
     uint64_t n_tries;
 };
 
@@ -691,13 +690,9 @@ static void world_init(struct world *world, const struct rota_balance_options *o
 
 static void world_free(struct world *world)
 {
-    for (size_t i = 0; i < world->events.size; i++) {
+    for (size_t i = 0; i < world->events.size; i++) { /* tries that nobody waits for */
         struct event *event = (struct event *)world->events.nodes[i];
-        bool is_attempt =
-            event->kind == TO_SERVER || event->kind == SERVED || event->kind == TO_CLIENT;
-        if (is_attempt)
-            free(event);
-        else if (event->kind == HEDGE)
+        if (event->kind == TO_SERVER || event->kind == SERVED || event->kind == TO_CLIENT)
             free(event);
     }
     for (uint32_t i = 0; i < at(world)->n_replicas; i++)

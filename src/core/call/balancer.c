@@ -528,3 +528,8 @@ size_t rota_balancer_n_tries(const struct rota_balancer *balancer)
 {
     return balancer->n_tries;
 }
+
+uint64_t rota_balancer_n_panics(const struct rota_balancer *balancer)
+{
+    return balancer->n_panics;
+}
