@@ -207,8 +207,9 @@ static void a_burst_ends(struct trial *trial)
     at_least(trial, "burst", "succeeding part of calls long after it", result.final_part, 0.99);
 }
 
-/* The others, random and round_robin, are never the best. */
-static const char *const RULES[] = {"look_aside", "least_in_flight", "p2c", "peak_ewma"};
+/* Left out to save time: random and look_aside_original, which others outdo. */
+static const char *const RULES[] = {"look_aside", "round_robin", "least_in_flight", "p2c",
+                                    "peak_ewma"};
 
 /* Against the best rule that needs no more than a client has. Which one that is
  * differs from scenario to scenario; rota is to be near it in all of them.
