@@ -225,6 +225,9 @@ size_t rota_balancer_replicas(const struct rota_balancer *balancer, uint64_t *re
 
 size_t rota_balancer_n_tries(const struct rota_balancer *balancer);
 
+/* Choices of rota's in which more than half of the candidates were ejected. */
+uint64_t rota_balancer_n_panics(const struct rota_balancer *balancer);
+
 #ifdef __cplusplus
 }
 #endif

@@ -8,7 +8,7 @@
 #include "core/call/balancer_rule.h"
 #include "sim_main.h"
 
-enum { N_CALLS = 30000 };
+enum { N_CALLS = 30000, N_CALLS_OF_MANY = 15000 };
 
 enum plant {
     PLANT_NONE,
@@ -90,6 +90,7 @@ static struct rota_balancer_rule rule_of(int plant)
 
 struct trial {
     struct sim_case *run;
+    uint32_t n_calls;
     struct rota_balancer_rule rule; /* with the plant in it */
 };
 
@@ -110,7 +111,7 @@ static struct rota_balance_result run_one(struct trial *trial,
     struct rota_balance_options options = {.scenario = scenario,
                                            .policy = policy,
                                            .seed = trial->run->seed,
-                                           .n_calls = N_CALLS,
+                                           .n_calls = trial->n_calls,
                                            .hedges = hedges,
                                            .retries_freely = true};
     struct rota_balance_result result;
@@ -206,6 +207,10 @@ static void a_burst_ends(struct trial *trial)
     at_least(trial, "burst", "succeeding part of calls long after it", result.final_part, 0.99);
 }
 
+/* Left out to save time: random and look_aside_original, which others outdo. */
+static const char *const RULES[] = {"look_aside", "round_robin", "least_in_flight", "p2c",
+                                    "peak_ewma"};
+
 /* Against the best rule that needs no more than a client has. Which one that is
  * differs from scenario to scenario; rota is to be near it in all of them.
  *
@@ -218,14 +223,11 @@ static void never_far_from_the_best_simple_rule(struct trial *trial, bool hedges
         double mean = 0, p99 = 0, p999 = 0;
         if (scenario->trouble == ROTA_BALANCE_BLACKOUT || scenario->trouble == ROTA_BALANCE_BURST)
             continue; /* there is nothing to choose */
-        for (size_t p = 0; p < rota_balance_n_policies(); p++) {
-            const char *policy = rota_balance_policy(p);
-            if (strcmp(policy, "rota") == 0 || strcmp(policy, "oracle") == 0)
-                continue;
-            struct rota_balance_result result = run_one(trial, scenario, policy, hedges);
-            mean = p == 1 || result.mean_us < mean ? (double)result.mean_us : mean;
-            p99 = p == 1 || result.p99_us < p99 ? (double)result.p99_us : p99;
-            p999 = p == 1 || result.p999_us < p999 ? (double)result.p999_us : p999;
+        for (size_t p = 0; p < sizeof RULES / sizeof *RULES; p++) {
+            struct rota_balance_result result = run_one(trial, scenario, RULES[p], hedges);
+            mean = p == 0 || result.mean_us < mean ? (double)result.mean_us : mean;
+            p99 = p == 0 || result.p99_us < p99 ? (double)result.p99_us : p99;
+            p999 = p == 0 || result.p999_us < p999 ? (double)result.p999_us : p999;
         }
         struct rota_balance_result rota = run_one(trial, scenario, "rota", hedges);
         at_most(trial, scenario->name, "mean over the best rule's", (double)rota.mean_us / mean,
@@ -239,7 +241,7 @@ static void never_far_from_the_best_simple_rule(struct trial *trial, bool hedges
 
 static void run(struct sim_case *run)
 {
-    struct trial trial = {.run = run, .rule = rule_of(run->plant)};
+    struct trial trial = {.run = run, .n_calls = N_CALLS, .rule = rule_of(run->plant)};
     one_slow_replica(&trial);
     one_fails_and_comes_back(&trial);
     all_fail_for_a_while(&trial);
@@ -247,6 +249,7 @@ static void run(struct sim_case *run)
     a_burst_ends(&trial);
     if (run->plant)
         return;
+    trial.n_calls = N_CALLS_OF_MANY;
     never_far_from_the_best_simple_rule(&trial, false);
     never_far_from_the_best_simple_rule(&trial, true);
 }

@@ -472,12 +472,13 @@ rota_time rota_balancer_oldest(const struct rota_balancer *balancer,
 /* Halvings, and a straight line within one: the same on every machine. */
 double rota_balancer_fade(double value, rota_time age, rota_time half_life)
 {
-    if (age <= 0 || value == 0)
+    if (value == 0 || age <= 0)
         return value;
-    if (age / half_life >= 60)
+    if (age >= 60 * half_life)
         return 0;
-    double rest = (double)(age % half_life) / (double)half_life;
-    return value / (double)((uint64_t)1 << (age / half_life)) * (1 - rest / 2);
+    rota_time halvings = age < half_life ? 0 : age / half_life;
+    double rest = (double)(age - halvings * half_life) / (double)half_life;
+    return value / (double)((uint64_t)1 << halvings) * (1 - rest / 2);
 }
 
 /* --- looking inside --- */
@@ -527,4 +528,9 @@ size_t rota_balancer_replicas(const struct rota_balancer *balancer, uint64_t *re
 size_t rota_balancer_n_tries(const struct rota_balancer *balancer)
 {
     return balancer->n_tries;
+}
+
+uint64_t rota_balancer_n_panics(const struct rota_balancer *balancer)
+{
+    return balancer->n_panics;
 }
