@@ -1,7 +1,7 @@
-#include <rota/random.h>
 #include "core/call/shard_cache.h"
 #include "vectors.h"
 
+#include <rota/random.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -80,16 +80,16 @@ void rota_shard_cache_free(struct rota_shard_cache *cache)
     if (!cache)
         return;
     const struct rota_map_entry *entry;
-    struct rota_shard_flight *flight;
     size_t place = 0;
     while ((entry = rota_map_next(&cache->by_waiter, &place))) {
         struct waiter *waiter = entry->value;
         rota_shard_map_drop(waiter->map);
         free(waiter);
     }
-    while ((flight = flight_at(&cache->forgets))) {
-        rota_list_remove(&flight->todo);
-        free(flight);
+    for (struct rota_link *link = cache->forgets.next, *next; link != &cache->forgets;
+         link = next) {
+        next = link->next;
+        free(ROTA_LIST_ITEM(link, struct rota_shard_flight, todo));
     }
     rota_map_deinit(&cache->by_waiter);
     rota_heap_deinit(&cache->waiters);
