@@ -1,7 +1,7 @@
 #include "core/call/call_fsm.h"
 #include "vectors.h"
-#include <rota/random.h>
 
+#include <rota/random.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
-#include <rota/random.h>
 #include "core/call/call_fsm.h"
 #include "core/call/execute_fsm.h"
 #include "vectors.h"
 
+#include <rota/random.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
-#include <rota/random.h>
 #include "core/call/shard_cache.h"
 #include "vectors.h"
 
+#include <rota/random.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -849,6 +849,135 @@ static void hostile_maps_are_refused(void **state)
     rota_shard_map_drop(map);
 }
 
+/* --- any order of events --- */
+
+enum { RANDOM_FLIGHTS = 4096, RANDOM_WAITERS = 20000, RANDOM_IDS = 4 };
+
+/* The truth about a collection is a number that grows with each invalidation,
+ * and the directory answers with what it was when it was asked. */
+struct chance {
+    struct rota_shard_cache *cache;
+    struct rota_random random;
+    rota_time now;
+    int64_t truth[RANDOM_IDS + 1], seen[RANDOM_IDS + 1];
+    struct {
+        int64_t collection, truth;
+    } flights[RANDOM_FLIGHTS + 1];
+    uint64_t n_flights;
+    uint8_t n_told[RANDOM_WAITERS + 1];
+    bool is_waiting[RANDOM_WAITERS + 1];
+    uint64_t n_waiters;
+};
+
+static void chance_pump(struct chance *chance)
+{
+    struct rota_shard_action action;
+    while (rota_shard_cache_next(chance->cache, &action)) {
+        if (action.type == ROTA_SHARD_ASK) {
+            assert_true(action.flight <= RANDOM_FLIGHTS);
+            chance->n_flights = action.flight;
+            chance->flights[action.flight].collection = action.collection;
+            chance->flights[action.flight].truth = chance->truth[action.collection];
+        }
+        if (action.type == ROTA_SHARD_TELL) {
+            assert_true(chance->is_waiting[action.waiter]);
+            chance->n_told[action.waiter]++;
+            chance->is_waiting[action.waiter] = false;
+            rota_shard_map_drop(action.map);
+        }
+    }
+}
+
+static void chance_get(struct chance *chance)
+{
+    struct rota_shard_map *map;
+    int64_t collection = 1 + (int64_t)rota_random_below(&chance->random, RANDOM_IDS);
+    struct rota_shard_query query = by_id(collection, ++chance->n_waiters);
+    query.with_cache = rota_random_chance(&chance->random, 0.8);
+    query.deadline = chance->now + rota_random_range(&chance->random, 1, 20 * ROTA_SEC);
+    assert_int_equal(rota_shard_cache_get(chance->cache, chance->now, &query, &map, NULL), ROTA_OK);
+    chance->is_waiting[query.waiter] = !map;
+    if (!map)
+        return;
+    /* Nothing from before the last invalidation, and never back in time. */
+    int64_t seen = map->channels[0].replicas[0].node;
+    assert_int_equal(seen, chance->truth[collection]);
+    assert_true(seen >= chance->seen[collection]);
+    chance->seen[collection] = seen;
+    rota_shard_map_drop(map);
+}
+
+/* Any flight of late, also one that was answered or has timed out. */
+static void chance_answer(struct chance *chance)
+{
+    uint64_t back = rota_random_below(&chance->random, 8);
+    if (chance->n_flights <= back)
+        return;
+    uint64_t flight = chance->n_flights - back;
+    bool is_ok = rota_random_chance(&chance->random, 0.7);
+    rota_shard_cache_answered(
+        chance->cache, chance->now, flight, is_ok ? ROTA_FAILURE_NONE : ROTA_FAILURE_UNREACHABLE,
+        is_ok ? map_of(chance->flights[flight].collection, "channel", chance->flights[flight].truth)
+              : NULL);
+}
+
+static void chance_cancel(struct chance *chance)
+{
+    uint64_t waiter = chance->n_waiters - rota_random_below(&chance->random, 8);
+    if (waiter == 0 || waiter > chance->n_waiters)
+        return;
+    assert_int_equal(rota_shard_cache_cancel(chance->cache, waiter), chance->is_waiting[waiter]);
+    chance->n_told[waiter] += chance->is_waiting[waiter];
+    chance->is_waiting[waiter] = false;
+}
+
+static void no_order_of_events_brings_an_old_map_back(void **state)
+{
+    static struct chance chance;
+    uint64_t n_waited = 0;
+    (void)state;
+    chance = (struct chance){0};
+    struct rota_shard_cache_options options = {.seed = 1};
+    assert_int_equal(rota_shard_cache_new(&options, &chance.cache, NULL), ROTA_OK);
+    rota_random_init(&chance.random, 11);
+    for (size_t i = 0; i <= RANDOM_IDS; i++)
+        chance.truth[i] = 1;
+    while (chance.n_waiters < RANDOM_WAITERS && chance.n_flights < RANDOM_FLIGHTS - 10) {
+        switch (rota_random_below(&chance.random, 8)) {
+        case 0: {
+            int64_t id = 1 + (int64_t)rota_random_below(&chance.random, RANDOM_IDS);
+            chance.truth[id]++;
+            rota_shard_cache_invalidate(chance.cache, &id, 1);
+            break;
+        }
+        case 1:
+            chance.now += rota_random_range(&chance.random, 0, 4 * ROTA_SEC);
+            rota_shard_cache_step(chance.cache, chance.now);
+            break;
+        case 2:
+            chance_cancel(&chance);
+            break;
+        case 3:
+        case 4:
+            chance_answer(&chance);
+            break;
+        default:
+            chance_get(&chance);
+            break;
+        }
+        chance_pump(&chance);
+    }
+    rota_shard_cache_step(chance.cache, chance.now + ROTA_MIN);
+    chance_pump(&chance);
+    for (uint64_t i = 1; i <= chance.n_waiters; i++) {
+        assert_false(chance.is_waiting[i]);
+        assert_true(chance.n_told[i] <= 1);
+        n_waited += chance.n_told[i];
+    }
+    assert_true(n_waited > 1000 && rota_shard_cache_stats(chance.cache)->n_fenced > 100);
+    rota_shard_cache_free(chance.cache);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -890,6 +1019,7 @@ int main(void)
         cmocka_unit_test(flights_and_waiters_have_bounds),
         cmocka_unit_test(map_unread_for_longest_makes_room),
         cmocka_unit_test(hostile_maps_are_refused),
+        cmocka_unit_test(no_order_of_events_brings_an_old_map_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

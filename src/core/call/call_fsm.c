@@ -266,16 +266,17 @@ static const struct rota_replica *choose(struct step *step, const struct candida
 
 /* --- starting --- */
 
-/* When this try is to be hedged. The delay is found out once for the call. */
+/* When this try is to be hedged. The delay is found out once for the call, which
+ * earns its part of a hedge then. */
 static void arm_hedge(struct rota_call_fsm *fsm, rota_time now)
 {
     const struct rota_call_options *options = &fsm->options;
-    if (fsm->n_tries == 0 && options->hedge_after > 0)
-        fsm->hedge_delay = options->hedge_after;
-    if (fsm->n_tries == 0 && options->hedge_after == 0 && fsm->shared->hedge) {
+    if (fsm->n_tries == 0 && options->hedge_after >= 0 && fsm->shared->hedge) {
         rota_time at = rota_hedge_begin(fsm->shared->hedge, now, options->deadline);
         fsm->hedge_delay = at == ROTA_TIME_NEVER ? at : at - now;
     }
+    if (options->hedge_after > 0)
+        fsm->hedge_delay = options->hedge_after;
     bool is_hedged = !fsm->is_hedged && options->repeat == ROTA_REPEAT_ANY;
     fsm->hedge_at = is_hedged ? rota_time_add(now, fsm->hedge_delay) : ROTA_TIME_NEVER;
 }

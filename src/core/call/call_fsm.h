@@ -5,12 +5,12 @@
  *     any --no more time, tries or budget; input error; cancel--> DONE
  *
  * A replica that failed is *excluded*: not tried again by this call before the
- * directory was asked anew,
- * past the cache. The set is cleared only when an answer that did not
- * come from the cache still shows nobody else. The first fail-over is immediate,
- * later ones wait a jittered time that grows. When a try takes long, a *hedge*
- * is started on another replica, the first good answer wins and the other try is
- * cancelled. Each retry and each hedge costs a token of the shared budget.
+ * directory was asked anew, past the cache, and even then only if its answer
+ * shows nobody else. The first fail-over is immediate, later ones wait a jittered
+ * time that grows. When a try takes long, a *hedge* is started on another
+ * replica, the first good answer wins and the other try is cancelled. Each retry
+ * costs a token of the budget; a hedge costs one of the hedge's own, or of the
+ * budget where there is none.
  *
  * Invariants: exactly one finish; at the finish no try runs. No try starts at or
  * after the deadline, beyond the attempts, or without a token. Every try that

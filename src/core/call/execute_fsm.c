@@ -1,7 +1,6 @@
 #include "core/call/execute_fsm.h"
 
 #include <rota/random.h>
-
 #include <stdlib.h>
 
 void rota_execute_fsm_init(struct rota_execute_fsm *fsm, enum rota_execute_mode mode,

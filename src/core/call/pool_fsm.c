@@ -284,7 +284,6 @@ void rota_pool_fsm_close_all(struct rota_pool_fsm *pools)
 
 void rota_pool_fsm_free(struct rota_pool_fsm *pools)
 {
-    struct connection *connection;
     struct waiter *waiter;
     if (!pools)
         return;
@@ -292,9 +291,9 @@ void rota_pool_fsm_free(struct rota_pool_fsm *pools)
     assert(pools->by_number.size == 0);
     while ((waiter = waiter_at(&pools->tells)))
         waiter_free(pools, waiter);
-    while ((connection = connection_at(&pools->closes))) {
-        rota_list_remove(&connection->todo);
-        free(connection);
+    for (struct rota_link *link = pools->closes.next, *next; link != &pools->closes; link = next) {
+        next = link->next;
+        free(ROTA_LIST_ITEM(link, struct connection, todo));
     }
     rota_map_deinit(&pools->by_node);
     rota_map_deinit(&pools->by_number);

@@ -1,8 +1,7 @@
 #include "core/call/shard_map.h"
 
-#include <rota/random.h>
-
 #include <assert.h>
+#include <rota/random.h>
 #include <stdlib.h>
 
 /* A map, its channels, its replicas and their text are one piece of memory. */

@@ -29,9 +29,11 @@ void rota_shard_table_init(struct rota_shard_table *table, uint64_t seed, size_t
 
 void rota_shard_table_deinit(struct rota_shard_table *table)
 {
-    struct rota_shard_entry *entry;
-    while ((entry = rota_shard_table_oldest(table)))
-        rota_shard_table_remove(table, entry);
+    for (struct rota_link *link = table->by_read.next, *next; link != &table->by_read;
+         link = next) {
+        next = link->next;
+        rota_shard_table_remove(table, ROTA_LIST_ITEM(link, struct rota_shard_entry, link));
+    }
     rota_map_deinit(&table->entries);
     rota_map_deinit(&table->names);
     rota_map_deinit(&table->databases);
@@ -165,7 +167,9 @@ struct rota_shard_entry *rota_shard_table_add(struct rota_shard_table *table, ro
     if (entry)
         return entry;
     if (table->entries.size == table->entries_max) {
-        rota_shard_table_remove(table, rota_shard_table_oldest(table));
+        struct rota_shard_entry *oldest = rota_shard_table_oldest(table);
+        assert(oldest);
+        rota_shard_table_remove(table, oldest);
         table->n_evicted++;
     }
 
@@ -208,12 +212,6 @@ static void remove_name(struct rota_shard_table *table, struct rota_shard_name *
     free(name);
 }
 
-static struct rota_shard_name *oldest_name(struct rota_shard_entry *entry)
-{
-    struct rota_link *first = rota_list_first(&entry->names);
-    return first ? ROTA_LIST_ITEM(first, struct rota_shard_name, link) : NULL;
-}
-
 static struct rota_shard_name *add_name(struct rota_shard_table *table,
                                         struct rota_shard_entry *entry, struct rota_str key)
 {
@@ -228,7 +226,7 @@ static struct rota_shard_name *add_name(struct rota_shard_table *table,
         return NULL;
     }
     if (entry->n_names == table->names_max)
-        remove_name(table, oldest_name(entry));
+        remove_name(table, ROTA_LIST_ITEM(entry->names.next, struct rota_shard_name, link));
     rota_list_push(&entry->names, &name->link);
     entry->n_names++;
     return name;
@@ -270,9 +268,10 @@ struct rota_shard_entry *rota_shard_table_oldest(const struct rota_shard_table *
 
 void rota_shard_table_remove(struct rota_shard_table *table, struct rota_shard_entry *entry)
 {
-    struct rota_shard_name *name;
-    while ((name = oldest_name(entry)))
-        remove_name(table, name);
+    for (struct rota_link *link = entry->names.next, *next; link != &entry->names; link = next) {
+        next = link->next;
+        remove_name(table, ROTA_LIST_ITEM(link, struct rota_shard_name, link));
+    }
     uncount_map(table, entry->map, SIZE_MAX);
     rota_shard_map_drop(entry->map);
     leave_database(table, entry);
