@@ -268,6 +268,10 @@ static void close_all(struct fixture *f)
     rota_channel_close(f->good);
     rota_server_close(f->echo.server);
     uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(
+        rota_gauge_get(rota_metrics_gauge(f->metrics, "rota_server_calls", "", NULL, 0)), 0);
+    assert_int_equal(
+        rota_gauge_get(rota_metrics_gauge(f->metrics, "rota_server_connections", "", NULL, 0)), 0);
     rota_metrics_free(f->metrics);
 }
 
