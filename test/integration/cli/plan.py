@@ -2,7 +2,7 @@
 
 import re
 
-from cli.support import Files, as_hosts, ok, on_terminal, refuse, run, test, without_colors
+from cli.support import DATA, Files, as_hosts, ok, on_terminal, refuse, run, test, without_colors
 
 
 def routes(hosts, queue, n, batch, mode):
@@ -238,3 +238,15 @@ def plan_is_drawn_on_a_terminal():
                     assert len(line) <= 80, line
             plain = ok(*plan, *change, env={"TERM": "xterm", "LC_ALL": "C.UTF-8"}).out.decode()
             assert "\x1b" not in plain and "█" not in plain
+
+
+@test
+def what_the_readme_says_of_its_tour_is_so():
+    top = DATA.resolve().parent.parent
+    words = " ".join((top / "README.md").read_text().split())
+    ratios = []
+    for mode in ("slots", "lookup"):
+        document = ok("plan", "--hosts", str(top / "examples/cluster.hosts"), "--queues", "500", "--partitions", "8",
+                      "--batch", "8", "--mode", mode, "--add", "10.0.1.7:7000 zone=east", "--json").json()
+        ratios.append(document["ratio"])
+    assert f"(here {ratios[0]:.2f} times, and {ratios[1]:.2f} in mode `lookup`)" in words, ratios
