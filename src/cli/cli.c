@@ -71,8 +71,9 @@ bool rota_cli_parse(const struct rota_cli_command *command, int argc, char *cons
     case ROTA_COMMAND_REFUSED:
         break;
     }
-    *exit_code = rota_cli_fail(ROTA_CLI_BAD, "%s: %s (see `rota %s --help`)", command->command.name,
-                               error.text, command->command.name);
+    bool is_question = error.text[strlen(error.text) - 1] == '?';
+    *exit_code = rota_cli_fail(ROTA_CLI_BAD, "%s: %s%s see `rota %s --help`", command->command.name,
+                               error.text, is_question ? "" : ";", command->command.name);
     return false;
 }
 
