@@ -6,8 +6,8 @@
 #pragma once
 
 #include <rota/host.h>
+#include <rota/log.h>
 
-struct rota_log;
 struct uv_loop_s;
 
 #ifdef __cplusplus
@@ -115,7 +115,7 @@ enum rota_code rota_members_undrain(struct rota_members *members, struct rota_st
                                     struct rota_error *error);
 
 /* Be told of every change from now on, after the new ring is in place. Names
- * are unique and have at most 255 bytes, and there are at most 1000; a name
+ * are unique and have at most 255 bytes, and there are at most 10,000; a name
  * that is there already is an error. `on_change` may call
  * any function of this header; `data` is kept. */
 enum rota_code rota_members_subscribe(struct rota_members *members, const char *name,

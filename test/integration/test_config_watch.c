@@ -1,4 +1,4 @@
-#include "run/config_watch.h"
+#include <rota/config_watch.h>
 
 #include "await.h"
 

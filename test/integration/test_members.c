@@ -1,7 +1,7 @@
 #include <rota/members.h>
 
 #include "await.h"
-#include "base/log.h"
+#include <rota/log.h>
 #include "io/clock.h"
 #include "run/subscribers.h"
 

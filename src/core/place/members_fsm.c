@@ -139,12 +139,6 @@ static void difference_deinit(struct difference *difference)
     rota_vector_deinit(&difference->leaving);
 }
 
-static struct rota_ring_host ring_host(const struct rota_member *member)
-{
-    return (struct rota_ring_host){
-        .address = member->host.address, .zone = member->host.zone, .weight = member->host.weight};
-}
-
 /* Note what became of one address: `before` or `after` is NULL where it is not
  * listed. False when there is no memory. */
 static bool difference_add(struct difference *difference, const struct rota_member *before,
@@ -159,7 +153,8 @@ static bool difference_add(struct difference *difference, const struct rota_memb
                          rota_str_is_equal(before->host.zone, after->host.zone);
     if (was_placed && !is_same_point && !rota_vector_push(&difference->leaving, address))
         return false;
-    if (is_placed && !is_same_point && !rota_vector_push(&difference->entering, ring_host(after)))
+    if (is_placed && !is_same_point &&
+        !rota_vector_push(&difference->entering, rota_host_to_ring(&after->host)))
         return false;
     if (is_placed && !was_placed)
         return rota_vector_push(&difference->added, address);
@@ -234,7 +229,7 @@ static enum rota_code check_room(const struct rota_ring *ring, const struct rota
 
     for (size_t i = 0; i < list->n_members && !code; i++)
         if (!list->members[i].is_placed &&
-            !rota_vector_push(&waiting, ring_host(&list->members[i])))
+            !rota_vector_push(&waiting, rota_host_to_ring(&list->members[i].host)))
             code = no_memory(error);
     if (!code && waiting.size) {
         struct rota_ring *all = NULL;
