@@ -1,6 +1,7 @@
 #include <rota/ring.h>
 
 #include "base/buffer.h"
+#include "base/decimal.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/quote.h"
@@ -178,19 +179,6 @@ static enum rota_code take_hosts(struct rota_ring *ring, const struct rota_ring_
     return number_zones(ring, error);
 }
 
-/* Write `number` at `end` in decimal; returns the end behind it. */
-static char *write_decimal(char *end, uint32_t number)
-{
-    char digits[10];
-    int n = 0;
-    do
-        digits[n++] = (char)('0' + number % 10);
-    while (number /= 10);
-    while (n > 0)
-        *end++ = digits[--n];
-    return end;
-}
-
 /* The points of one host, by index, not yet sorted; returns how many. */
 static uint32_t make_points(const struct rota_ring *ring, uint32_t number,
                             struct rota_ring_point *points)
@@ -207,7 +195,7 @@ static uint32_t make_points(const struct rota_ring *ring, uint32_t number,
     if (!is_own)
         *end++ = '#';
     for (uint32_t i = 0; i < n; i++) {
-        char *stop = write_decimal(end, i);
+        char *stop = rota_decimal_put(end, i);
         points[i].hash = rota_hash_farm32(rota_str_of(text, (size_t)(stop - text)));
         points[i].host = number;
     }
@@ -821,7 +809,7 @@ uint32_t rota_ring_points_checksum(const struct rota_ring *ring)
         return 0;
     for (uint32_t i = 0; i < ring->n_points; i++) {
         char number[11];
-        char *end = write_decimal(number, ring->points[i].hash);
+        char *end = rota_decimal_put(number, ring->points[i].hash);
         *end++ = '-';
         rota_buffer_append(&text, number, (size_t)(end - number));
         rota_buffer_append_str(&text, ring->hosts[ring->points[i].host].address);
