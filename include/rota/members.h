@@ -45,7 +45,8 @@ struct rota_members_change {
 /* What a source reports to. Both are called on the loop's thread. */
 struct rota_members_sink {
     /* The whole list, copied; of two the one with the higher version is later.
-     * When it is refused the membership stays as it was. */
+     * When it is refused the membership stays as it was: one with a bad or
+     * repeated host is, and one without hosts after there were some. */
     enum rota_code (*on_snapshot)(void *data, uint64_t version, const struct rota_host *hosts,
                                   size_t n_hosts, struct rota_error *error);
     void (*on_error)(void *data, const struct rota_error *error);

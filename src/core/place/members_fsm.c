@@ -330,6 +330,9 @@ static enum rota_code take_snapshot(struct rota_members_fsm *fsm, rota_time now,
 
     if (event->version < fsm->version)
         return look_again(fsm, now, actions, error);
+    if (event->n_hosts == 0 && fsm->list.n_members > 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "members: the list names no hosts: membership kept");
     if ((code = list_of_hosts(event->hosts, event->n_hosts, &next, error)))
         return code;
     if ((code = settle(fsm, now, &next, actions, error)))
