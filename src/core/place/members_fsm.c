@@ -1,6 +1,7 @@
 #include "core/place/members_fsm.h"
 
 #include "base/quote.h"
+#include "base/sort.h"
 #include "base/vector.h"
 
 #include <assert.h>
@@ -67,14 +68,11 @@ static enum rota_code list_of_hosts(const struct rota_host *hosts, size_t n,
         host->zone = keep(&text, hosts[i].zone);
         host->weight = hosts[i].weight ? hosts[i].weight : ROTA_WEIGHT_ONE;
     }
-    qsort(made.members, n, sizeof *made.members, compare_members);
-    for (size_t i = 1; i < n; i++) {
-        struct rota_str address = made.members[i].host.address;
+    size_t repeated = rota_sort_distinct(made.members, n, sizeof *made.members, compare_members);
+    if (repeated < n) {
         char quoted[ROTA_QUOTE_MAX];
-        if (!rota_str_is_equal(address, made.members[i - 1].host.address))
-            continue;
         rota_error_set(error, ROTA_ERR_INVALID, "members: host %s is listed twice",
-                       rota_quote(address, quoted));
+                       rota_quote(made.members[repeated].host.address, quoted));
         list_deinit(&made);
         return ROTA_ERR_INVALID;
     }
