@@ -2,21 +2,7 @@
 
 #include "base/utf8.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-
 enum { SHOWN_MAX = 60 }; /* bytes of somebody's text in a message */
-
-enum rota_code rota_config_scan_fail(struct rota_config_scan *scan, enum rota_code code,
-                                     const char *format, ...)
-{
-    char text[ROTA_ERROR_TEXT_MAX];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return rota_error_set(scan->error, code, "%.200s:%u: %s", scan->file, scan->n_lines, text);
-}
 
 #define fail(...) rota_config_scan_fail(scan, ROTA_ERR_INVALID, __VA_ARGS__)
 

@@ -1,11 +1,11 @@
 #include "wire/hosts_file.h"
 
+#include "base/error_at.h"
 #include "base/quote.h"
 #include "base/spell.h"
 #include "base/utf8.h"
 #include "base/vector.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -19,17 +19,8 @@ struct reader {
     struct rota_error *error;
 };
 
-__attribute__((format(printf, 3, 4))) static enum rota_code refuse(const struct reader *reader,
-                                                                   enum rota_code code,
-                                                                   const char *format, ...)
-{
-    char text[ROTA_ERROR_TEXT_MAX];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return rota_error_set(reader->error, code, "%s:%zu: %s", reader->file, reader->line, text);
-}
+#define refuse(reader, code, ...)                                                                  \
+    rota_error_set_at((reader)->error, (code), (reader)->file, (reader)->line, __VA_ARGS__)
 
 /* --- characters --- */
 

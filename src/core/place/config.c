@@ -1,5 +1,6 @@
 #include "core/place/config.h"
 
+#include "base/error_at.h"
 #include "base/map.h"
 #include "base/quote.h"
 
@@ -111,26 +112,24 @@ static enum rota_code check_layer(const struct rota_config_layer *layer, bool is
     struct rota_error why;
 
     if (is_override && mask_of(scope) == 0)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "%.200s:%u: the override names no namespace, queue or type; what "
-                              "holds for all stands at the top of the file",
-                              file, layer->line);
+        return rota_error_set_at(error, ROTA_ERR_INVALID, file, layer->line,
+                                 "the override names no namespace, queue or type; what "
+                                 "holds for all stands at the top of the file");
     if (is_override && rota_partition_check(&names, &why))
-        return rota_error_set(error, ROTA_ERR_INVALID, "%.200s:%u: override: %s", file, layer->line,
-                              why.text);
+        return rota_error_set_at(error, ROTA_ERR_INVALID, file, layer->line, "override: %s",
+                                 why.text);
     for (int i = 0; i < ROTA_SETTINGS; i++) {
         const struct rota_config_value *value = &layer->values[i];
         const struct rota_setting_info *info = rota_setting_info((enum rota_setting)i);
         if (!value->is_set)
             continue;
         if (is_override && info->is_file_wide)
-            return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "%.200s:%u: %s holds for all and can't be overridden; it stands "
-                                  "at the top of the file",
-                                  file, value->line, info->name);
+            return rota_error_set_at(error, ROTA_ERR_INVALID, file, value->line,
+                                     "%s holds for all and can't be overridden; it stands "
+                                     "at the top of the file",
+                                     info->name);
         if (rota_setting_check((enum rota_setting)i, &value->value, &why))
-            return rota_error_set(error, ROTA_ERR_INVALID, "%.200s:%u: %s", file, value->line,
-                                  why.text);
+            return rota_error_set_at(error, ROTA_ERR_INVALID, file, value->line, "%s", why.text);
     }
     return ROTA_OK;
 }
@@ -171,9 +170,8 @@ static enum rota_code index_layers(struct rota_config *config, const char *file,
         struct rota_str key = rota_str_of(end, make_key(scope, mask, end));
         const struct rota_config_layer *other = rota_map_get(&config->by_scope, key);
         if (other)
-            return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "%.200s:%u: the override on line %u has the same scope", file,
-                                  layer->line, other->line);
+            return rota_error_set_at(error, ROTA_ERR_INVALID, file, layer->line,
+                                     "the override on line %u has the same scope", other->line);
         if (!rota_map_put(&config->by_scope, key, layer))
             return ROTA_ERR_NO_MEMORY;
         scope->namespace_id =
@@ -245,8 +243,9 @@ static enum rota_code refuse_counts(const struct rota_config_layer *write,
     rota_buffer_append_text(&text, " but ");
     print_count(&text, "write", write, ROTA_SETTING_WRITE_PARTITIONS);
     rota_buffer_append_text(&text, "; jobs in those beyond would never be read");
-    rota_error_set(error, ROTA_ERR_INVALID, "%.200s:%u: %s", file,
-                   write_line > read_line ? write_line : read_line, rota_buffer_str(&text).data);
+    rota_error_set_at(error, ROTA_ERR_INVALID, file,
+                      write_line > read_line ? write_line : read_line, "%s",
+                      rota_buffer_str(&text).data);
     rota_buffer_deinit(&text);
     return ROTA_ERR_INVALID;
 }
@@ -383,9 +382,9 @@ enum rota_code rota_config_new(const struct rota_config_layer *layers, size_t n_
     assert(n_layers > 0);
 
     if (n_layers - 1 > ROTA_CONFIG_OVERRIDES_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "%.200s:%u: more than %d overrides", file,
-                              layers[ROTA_CONFIG_OVERRIDES_MAX + 1].line,
-                              ROTA_CONFIG_OVERRIDES_MAX);
+        return rota_error_set_at(error, ROTA_ERR_LIMIT, file,
+                                 layers[ROTA_CONFIG_OVERRIDES_MAX + 1].line,
+                                 "more than %d overrides", ROTA_CONFIG_OVERRIDES_MAX);
     for (size_t i = 0; i < n_layers; i++) {
         if ((code = check_layer(&layers[i], i > 0, file, error)))
             return code;
