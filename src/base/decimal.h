@@ -15,9 +15,12 @@ static inline char *rota_decimal_put(char *end, uint64_t number)
 {
     char digits[20];
     int n = 0;
-    do
+    for (; number > UINT32_MAX; number /= 10)
         digits[n++] = (char)('0' + number % 10);
-    while (number /= 10);
+    uint32_t low = (uint32_t)number; /* the most frequent, and cheaper to divide */
+    do
+        digits[n++] = (char)('0' + low % 10);
+    while (low /= 10);
     while (n > 0)
         *end++ = digits[--n];
     return end;
