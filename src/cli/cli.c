@@ -186,8 +186,7 @@ enum rota_code rota_cli_build_ring(const char *path, const struct rota_host *hos
                               n_hosts);
     for (size_t i = 0; i < n_hosts; i++)
         if (rota_host_is_placed(&hosts[i], now))
-            placed[n++] = (struct rota_ring_host){
-                .address = hosts[i].address, .zone = hosts[i].zone, .weight = hosts[i].weight};
+            placed[n++] = rota_host_to_ring(&hosts[i]);
     enum rota_code code = rota_ring_new(placed, n, (uint32_t)points, ring, &inner);
     if (code)
         rota_error_set(error, code, "%s: %s", path, inner.text);

@@ -4,8 +4,8 @@
 #include "cli/cli.h"
 #include "cli/queue_options.h"
 #include "cli/watch.h"
-#include "run/config_watch.h"
 #include "wire/config_text.h"
+#include <rota/config_watch.h>
 
 #include <rota/config.h>
 #include <stdio.h>
