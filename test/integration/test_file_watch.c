@@ -182,7 +182,7 @@ static void on_time_to_finish(uv_timer_t *timer)
  * for one. */
 static void half_a_write_is_waited_for(void **state)
 {
-    uv_timer_t timer;
+    static uv_timer_t timer; /* the loop has it until it is closed, after this returns */
     (void)state;
     write_line(inside("file"), "one");
     assert_int_equal(open_watch("file", 0), ROTA_OK);
