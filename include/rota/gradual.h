@@ -21,7 +21,20 @@ struct rota_gradual {
 /* A value that does not change. */
 static inline struct rota_gradual rota_gradual_static(int64_t value)
 {
-    return (struct rota_gradual){.old_value = value, .new_value = value};
+    struct rota_gradual change = {value, value, 0, 0};
+    return change;
+}
+
+/* Whether no change is under way; whether two changes are the same. */
+static inline bool rota_gradual_is_static(const struct rota_gradual *change)
+{
+    return change->start == 0 && change->end == 0;
+}
+
+static inline bool rota_gradual_is_equal(const struct rota_gradual *a, const struct rota_gradual *b)
+{
+    return a->old_value == b->old_value && a->new_value == b->new_value && a->start == b->start &&
+           a->end == b->end;
 }
 
 /* Refuses a change with only one bound, with a bound before 1970 or with an end

@@ -26,6 +26,13 @@ static inline bool rota_host_is_placed(const struct rota_host *host, rota_time n
            (host->stop_at == 0 || now < host->stop_at);
 }
 
+/* The host as a ring is built from it. */
+static inline struct rota_ring_host rota_host_to_ring(const struct rota_host *host)
+{
+    struct rota_ring_host on_ring = {host->address, host->zone, host->weight, {"", 0}};
+    return on_ring;
+}
+
 #ifdef __cplusplus
 }
 #endif

@@ -6,8 +6,8 @@
 #pragma once
 
 #include <rota/host.h>
+#include <rota/log.h>
 
-struct rota_log;
 struct uv_loop_s;
 
 #ifdef __cplusplus
@@ -45,7 +45,8 @@ struct rota_members_change {
 /* What a source reports to. Both are called on the loop's thread. */
 struct rota_members_sink {
     /* The whole list, copied; of two the one with the higher version is later.
-     * When it is refused the membership stays as it was. */
+     * When it is refused the membership stays as it was: one with a bad or
+     * repeated host is, and one without hosts after there were some. */
     enum rota_code (*on_snapshot)(void *data, uint64_t version, const struct rota_host *hosts,
                                   size_t n_hosts, struct rota_error *error);
     void (*on_error)(void *data, const struct rota_error *error);
@@ -115,7 +116,7 @@ enum rota_code rota_members_undrain(struct rota_members *members, struct rota_st
                                     struct rota_error *error);
 
 /* Be told of every change from now on, after the new ring is in place. Names
- * are unique and have at most 255 bytes, and there are at most 1000; a name
+ * are unique and have at most 255 bytes, and there are at most 10,000; a name
  * that is there already is an error. `on_change` may call
  * any function of this header; `data` is kept. */
 enum rota_code rota_members_subscribe(struct rota_members *members, const char *name,

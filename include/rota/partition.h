@@ -57,8 +57,8 @@ enum rota_code rota_partition_parse(struct rota_str text, struct rota_partition_
                                     struct rota_error *error);
 
 /* Check a partition made by hand: names within bounds and without the prefix,
- * id not negative and 0 where the kind demands it, sticky name only on sticky,
- * worker commands only nexus. */
+ * kind and type such as there are, id not negative and 0 where the kind demands it, sticky name
+ * only on sticky, worker commands only nexus. */
 enum rota_code rota_partition_check(const struct rota_partition *partition,
                                     struct rota_error *error);
 

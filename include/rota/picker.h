@@ -68,8 +68,9 @@ enum rota_code rota_picker_read(struct rota_picker *picker, rota_time now,
                                 struct rota_random *random, struct rota_poll *poll,
                                 struct rota_error *error);
 
-/* A poll has ended. False, and nothing done, when it was released before. */
-bool rota_picker_release(struct rota_picker *picker, struct rota_poll poll);
+/* A poll has ended at `now`, from when on its queue may be idle. False, and
+ * nothing done, when it was released before. */
+bool rota_picker_release(struct rota_picker *picker, rota_time now, struct rota_poll poll);
 
 /* Forget the queues that are idle for too long; and when that is next needed. */
 void rota_picker_step(struct rota_picker *picker, rota_time now);

@@ -6,8 +6,13 @@
  * kept, so the size of a plan depends on the hosts alone.
  *
  * A partition of both sides whose host differs is moved. One that only the
- * later side has is new, one that only the earlier side has is gone; neither
- * counts as moved. */
+ * later side has is new, one that only the earlier side has is gone, and one
+ * that loses its host because the later ring is empty is lost; none of these
+ * counts as moved.
+ *
+ * Only batch and mode can change gradually, key by key. What comes from other
+ * hosts, weights, points or counts happens at once, so a plan with a window
+ * refuses those. */
 #pragma once
 
 #include <rota/error.h>
@@ -20,6 +25,9 @@ extern "C" {
 #endif
 
 enum { ROTA_PLAN_BUCKETS_MAX = 1000 };
+
+/* Partitions of either side, all spaces together. */
+#define ROTA_PLAN_PARTITIONS_MAX (UINT64_C(1) << 32)
 
 /* One side of a queue: how it is cut and routed. */
 struct rota_plan_side {
@@ -39,6 +47,7 @@ enum rota_plan_kind {
     ROTA_PLAN_MOVED,
     ROTA_PLAN_NEW,  /* `from` means nothing */
     ROTA_PLAN_GONE, /* `to` means nothing */
+    ROTA_PLAN_LOST, /* nothing owns it any more; `to` is ROTA_RING_NONE */
 };
 
 /* One partition that does not stay. A host is an index into the result's
@@ -54,10 +63,11 @@ struct rota_plan_move {
 struct rota_plan_options {
     struct rota_ring *before, *after; /* shared until the plan is freed */
 
-    /* The window of a gradual change, wall clock; both 0 means at once. The
-     * moves are then also counted per bucket of time. */
+    /* The window of a gradual change of batch or mode, wall clock; both 0 means
+     * at once. The moves are then also counted per bucket of time. `before` and
+     * `after` have to be the same ring. */
     rota_time start, end;
-    size_t n_buckets; /* 0 means 24 */
+    size_t n_buckets; /* 0 means 24; a window without length has one */
 
     /* Every move as it is found, by space and partition; may be NULL. */
     void (*on_move)(void *data, const struct rota_plan_move *move);
@@ -67,16 +77,18 @@ struct rota_plan_options {
 /* A host of either ring. after = before + arriving - leaving. */
 struct rota_plan_host {
     struct rota_str address;
-    struct rota_str zone;             /* the later one where it changes */
-    bool is_before, is_after;         /* on which of the rings it stands */
-    uint32_t zone_before, zone_after; /* indexes into the zones; valid if on that ring */
-    uint64_t before, after;           /* partitions it owns */
-    uint64_t arriving, leaving;       /* new ones and gone ones included */
+    struct rota_str zone;                 /* the later one where it changes */
+    bool is_before, is_after;             /* on which of the rings it stands */
+    uint32_t zone_before, zone_after;     /* indexes into the zones; valid if on that ring */
+    uint32_t weight_before, weight_after; /* in thousandths; 0 if not on that ring */
+    uint64_t before, after;               /* partitions it owns */
+    uint64_t arriving, leaving;           /* new ones and gone ones included */
 };
 
 struct rota_plan_zone {
     struct rota_str name; /* empty: hosts that name none */
     uint32_t n_hosts_before, n_hosts_after;
+    uint64_t weight_before, weight_after; /* of its hosts, in thousandths */
     uint64_t before, after;
 };
 
@@ -84,16 +96,19 @@ struct rota_plan_zone {
 struct rota_plan_spread {
     uint32_t n;
     uint64_t max;
-    double mean, stddev;
+    double mean, stddev; /* of partitions, whatever the weights */
+    double max_to_fair;  /* the largest load against the fair share by weight: 1 is even;
+                          * 0 when there are no partitions */
 };
 
 struct rota_plan_result {
     uint64_t n_spaces;
-    uint64_t before, after;             /* partitions of each side */
-    uint64_t moved, added, gone, stays; /* before = stays + moved + gone */
+    uint64_t before, after;                   /* partitions of each side */
+    uint64_t moved, added, gone, lost, stays; /* before = stays + moved + gone + lost */
 
-    /* What any placement has to move: the larger of the partitions whose host
-     * leaves, and of what the fair shares (by weight) of the hosts gain. */
+    /* The least an even placement moves: the partitions of the hosts that go,
+     * counted, and what the fair shares (by weight) of the others gain beyond
+     * that. Loads are never quite fair, so `moved` can be a little less. */
     double minimum;
 
     const struct rota_plan_host *hosts; /* of both rings, by address */
@@ -113,7 +128,9 @@ enum rota_code rota_plan_new(const struct rota_plan_options *options, struct rot
                              struct rota_error *error);
 void rota_plan_free(struct rota_plan *plan);
 
-/* Route a space both ways and count. A space that is refused changes nothing. */
+/* Route a space both ways and count. A space that is refused changes nothing;
+ * one that exceeds ROTA_PLAN_PARTITIONS_MAX is, and so is another number of
+ * partitions within a window. */
 enum rota_code rota_plan_add(struct rota_plan *plan, const struct rota_plan_space *space,
                              struct rota_error *error);
 
@@ -123,7 +140,8 @@ const struct rota_plan_host *rota_plan_hosts(const struct rota_plan *plan, size_
 /* What was found so far; valid until the next call on the plan. */
 const struct rota_plan_result *rota_plan_result(struct rota_plan *plan);
 
-/* moved / minimum, or -1 when nothing had to move. */
+/* moved / minimum, or -1 when nothing had to move. It is a little under 1 where a
+ * host that comes takes less than its fair share. */
 double rota_plan_ratio(const struct rota_plan_result *result);
 
 #ifdef __cplusplus

@@ -4,13 +4,17 @@
 #include <rota/balancer.h>
 #include <rota/channel.h>
 #include <rota/config.h>
+#include <rota/config_watch.h>
+#include <rota/counts.h>
 #include <rota/error.h>
 #include <rota/gradual.h>
 #include <rota/host.h>
+#include <rota/log.h>
 #include <rota/members.h>
 #include <rota/partition.h>
 #include <rota/picker.h>
 #include <rota/plan.h>
+#include <rota/queue_watch.h>
 #include <rota/random.h>
 #include <rota/ring.h>
 #include <rota/route.h>

@@ -28,7 +28,10 @@ struct rota_spread {
     uint32_t batch; /* 0: basic routing, whatever the mode; at most ROTA_BATCH_MAX */
 };
 
-/* The owner of `partition`, which must be valid, as a host number of `ring`;
+/* Check a spread made by hand: a mode there is, and a batch within bounds. */
+enum rota_code rota_spread_check(struct rota_spread spread, struct rota_error *error);
+
+/* The owner of `partition`, which must be valid like `spread`, as a host number of `ring`;
  * ROTA_RING_NONE when the ring is empty. Allocates nothing. Any thread. */
 uint32_t rota_route(const struct rota_ring *ring, const struct rota_partition *partition,
                     struct rota_spread spread);

@@ -20,12 +20,14 @@ struct rota_str {
 
 static inline struct rota_str rota_str(const char *text)
 {
-    return (struct rota_str){text, strlen(text)};
+    struct rota_str str = {text, strlen(text)};
+    return str;
 }
 
 static inline struct rota_str rota_str_of(const void *data, size_t size)
 {
-    return (struct rota_str){(const char *)data, size};
+    struct rota_str str = {(const char *)data, size};
+    return str;
 }
 
 static inline bool rota_str_is_equal(struct rota_str a, struct rota_str b)

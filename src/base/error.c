@@ -1,5 +1,7 @@
 #include <rota/error.h>
 
+#include "base/error_at.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -11,6 +13,19 @@ void rota_error_fill(struct rota_error *error, enum rota_code code, const char *
     error->code = code;
     va_start(arguments, format);
     vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
+}
+
+void rota_error_fill_at(struct rota_error *error, enum rota_code code, const char *file,
+                        size_t line, const char *format, ...)
+{
+    va_list arguments;
+    if (!error)
+        return;
+    error->code = code;
+    int size = snprintf(error->text, sizeof error->text, "%.200s:%zu: ", file, line);
+    va_start(arguments, format);
+    vsnprintf(error->text + size, sizeof error->text - (size_t)size, format, arguments);
     va_end(arguments);
 }
 

@@ -39,15 +39,6 @@ static uint32_t mix(uint32_t state, uint32_t word)
     return stir(state, scramble(word));
 }
 
-static uint32_t finish(uint32_t state)
-{
-    state ^= state >> 16;
-    state *= 0x85ebca6b;
-    state ^= state >> 13;
-    state *= 0xc2b2ae35;
-    return state ^ state >> 16;
-}
-
 static uint32_t farm_0_to_4(const char *s, uint32_t size)
 {
     uint32_t b = 0, c = 9;
@@ -55,7 +46,7 @@ static uint32_t farm_0_to_4(const char *s, uint32_t size)
         b = b * MULTIPLY_1 + (uint32_t)(int32_t)(signed char)s[i];
         c ^= b;
     }
-    return finish(mix(mix(c, size), b));
+    return rota_hash_finish32(mix(mix(c, size), b));
 }
 
 static uint32_t farm_5_to_12(const char *s, uint32_t size)
@@ -63,7 +54,7 @@ static uint32_t farm_5_to_12(const char *s, uint32_t size)
     uint32_t a = size + load32(s);
     uint32_t b = size * 5 + load32(s + size - 4);
     uint32_t c = 9 + load32(s + (size >> 1 & 4));
-    return finish(mix(mix(mix(size * 5, a), b), c));
+    return rota_hash_finish32(mix(mix(mix(size * 5, a), b), c));
 }
 
 static uint32_t farm_13_to_24(const char *s, uint32_t size)
@@ -78,7 +69,7 @@ static uint32_t farm_13_to_24(const char *s, uint32_t size)
     h = mix(h, load32(s)) + a;
     a = rotate32(a + f, 12) + d;
     h = mix(h, load32(s + 4)) + a;
-    return finish(h);
+    return rota_hash_finish32(h);
 }
 
 uint32_t rota_hash_farm32(struct rota_str data)

@@ -11,4 +11,15 @@
 
 uint32_t rota_hash_farm32(struct rota_str data);
 
+/* The finalizer of MurmurHash3: every bit of `state` reaches every bit of the
+ * result. Part of placement, like farm32. */
+static inline uint32_t rota_hash_finish32(uint32_t state)
+{
+    state ^= state >> 16;
+    state *= 0x85ebca6b;
+    state ^= state >> 13;
+    state *= 0xc2b2ae35;
+    return state ^ state >> 16;
+}
+
 uint64_t rota_hash_sip64(uint64_t seed, struct rota_str data);

@@ -1,4 +1,4 @@
-#include "base/log.h"
+#include <rota/log.h>
 
 #include "base/decimal.h"
 #include "base/quote.h"

@@ -6,22 +6,19 @@
 #include "io/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
-/* Print a sentence so that it stays one: what would break the line or drive
- * the terminal, from a file's name for instance, is shown as an escape. */
+/* Print a sentence so that it stays one, whatever a file's name has in it. */
 static void print_safely(struct rota_str text)
 {
     char piece[ROTA_QUOTE_PIECE_MAX];
     while (text.size > 0) {
-        if (*text.data == '"' || *text.data == '\\') {
-            fputc(*text.data, stderr);
-            text = rota_str_of(text.data + 1, text.size - 1);
-            continue;
-        }
-        size_t size = rota_quote_next(&text, piece);
+        size_t size = rota_terminal_next(&text, piece);
         fwrite(piece, 1, size, stderr);
     }
 }
@@ -74,7 +71,22 @@ bool rota_cli_parse(const struct rota_cli_command *command, int argc, char *cons
     case ROTA_COMMAND_REFUSED:
         break;
     }
-    *exit_code = rota_cli_fail(ROTA_CLI_BAD, "%s: %s", command->command.name, error.text);
+    bool is_question = error.text[strlen(error.text) - 1] == '?';
+    *exit_code = rota_cli_fail(ROTA_CLI_BAD, "%s: %s%s see `rota %s --help`", command->command.name,
+                               error.text, is_question ? "" : ";", command->command.name);
+    return false;
+}
+
+/* Why standard output could not be written, the first time it could not. By the
+ * time the program ends `errno` may tell of something else. */
+static int output_errno;
+
+bool rota_cli_can_print(void)
+{
+    if (!ferror(stdout))
+        return true;
+    if (output_errno == 0)
+        output_errno = errno;
     return false;
 }
 
@@ -85,27 +97,67 @@ int rota_cli_print(struct rota_buffer *buffer)
         code = rota_cli_fail(ROTA_CLI_NO, "no memory for the answer");
     else
         fwrite(rota_buffer_str(buffer).data, 1, buffer->size, stdout);
+    rota_cli_can_print();
     rota_buffer_deinit(buffer);
     return code;
 }
 
 int rota_cli_finish(int exit_code)
 {
-    bool had_error = ferror(stdout);
-    errno = 0;
-    if (fflush(stdout) == 0 && !had_error)
+    if (rota_cli_can_print())
+        fflush(stdout);
+    if (rota_cli_can_print() || exit_code != ROTA_CLI_OK)
         return exit_code;
-    if (exit_code != ROTA_CLI_OK)
-        return exit_code;
-    if (errno == EPIPE) /* whoever read us has seen enough */
+    if (output_errno == EPIPE) /* whoever read us has seen enough */
         return ROTA_CLI_NO;
-    return rota_cli_fail(ROTA_CLI_NO, "standard output can't be written%s%s", errno ? ": " : "",
-                         errno ? strerror(errno) : "");
+    return rota_cli_fail(ROTA_CLI_NO, "standard output can't be written: %s",
+                         strerror(output_errno));
 }
 
 rota_time rota_cli_now(rota_time at)
 {
     return at == ROTA_TIME_MIN ? rota_clock_wall() : at;
+}
+
+static bool is_dash(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
+static bool is_pipe(const char *path, struct stat *status)
+{
+    return stat(path, status) == 0 && S_ISFIFO(status->st_mode);
+}
+
+const char *rota_cli_file_name(const char *path)
+{
+    return is_dash(path) ? "standard input" : path;
+}
+
+bool rota_cli_is_input(const char *path)
+{
+    struct stat file, input;
+    return is_dash(path) || (is_pipe(path, &file) && fstat(STDIN_FILENO, &input) == 0 &&
+                             file.st_dev == input.st_dev && file.st_ino == input.st_ino);
+}
+
+/* What is to be read once may be waited for; whatever else is no file is refused
+ * where files are read. */
+enum rota_code rota_cli_read_file(const char *path, size_t size_max, struct rota_buffer *content,
+                                  struct rota_error *error)
+{
+    struct stat status;
+    if (is_dash(path))
+        return rota_file_read_fd(STDIN_FILENO, rota_cli_file_name(path), size_max, content, error);
+    if (!is_pipe(path, &status))
+        return rota_file_read(path, size_max, content, error);
+
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return rota_error_set(error, ROTA_ERR_IO, "%s: %s", path, strerror(errno));
+    enum rota_code code = rota_file_read_fd(fd, path, size_max, content, error);
+    close(fd);
+    return code;
 }
 
 enum rota_code rota_cli_read_hosts(const char *path, struct rota_hosts *hosts,
@@ -114,10 +166,10 @@ enum rota_code rota_cli_read_hosts(const char *path, struct rota_hosts *hosts,
     struct rota_buffer content;
     if (!path[0])
         return rota_error_set(error, ROTA_ERR_INVALID, "the name of the hosts file is empty");
-    enum rota_code code = rota_file_read(path, ROTA_HOSTS_TEXT_MAX, &content, error);
+    enum rota_code code = rota_cli_read_file(path, ROTA_HOSTS_TEXT_MAX, &content, error);
     if (code)
         return code;
-    code = rota_hosts_parse(rota_buffer_str(&content), path, hosts, error);
+    code = rota_hosts_parse(rota_buffer_str(&content), rota_cli_file_name(path), hosts, error);
     rota_buffer_deinit(&content);
     return code;
 }
@@ -134,8 +186,7 @@ enum rota_code rota_cli_build_ring(const char *path, const struct rota_host *hos
                               n_hosts);
     for (size_t i = 0; i < n_hosts; i++)
         if (rota_host_is_placed(&hosts[i], now))
-            placed[n++] = (struct rota_ring_host){
-                .address = hosts[i].address, .zone = hosts[i].zone, .weight = hosts[i].weight};
+            placed[n++] = rota_host_to_ring(&hosts[i]);
     enum rota_code code = rota_ring_new(placed, n, (uint32_t)points, ring, &inner);
     if (code)
         rota_error_set(error, code, "%s: %s", path, inner.text);
@@ -150,6 +201,7 @@ enum rota_code rota_cli_load_ring(const char *path, rota_time now, int64_t point
     enum rota_code code = rota_cli_read_hosts(path, &hosts, error);
     if (code)
         return code;
+    path = rota_cli_file_name(path);
     code = rota_cli_build_ring(path, hosts.hosts, hosts.n_hosts, now, points, ring, error);
     if (!code && rota_ring_size(*ring) == 0) {
         rota_ring_unref(*ring);

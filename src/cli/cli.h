@@ -49,6 +49,10 @@ int rota_cli_fail_error(const struct rota_error *error);
 bool rota_cli_parse(const struct rota_cli_command *command, int argc, char *const *argv,
                     void *result, struct rota_option_list *arguments, int *exit_code);
 
+/* Whether standard output still takes what is printed; asked after writing, for
+ * it also notes why not. */
+bool rota_cli_can_print(void);
+
 /* Print a buffer and free it; returns an exit code. */
 int rota_cli_print(struct rota_buffer *buffer);
 
@@ -58,6 +62,17 @@ int rota_cli_finish(int exit_code);
 
 /* The wall clock, or `at` if it is not ROTA_TIME_MIN. */
 rota_time rota_cli_now(rota_time at);
+
+/* Read a whole file, once: it may be a pipe, and `-` is standard input. Fills
+ * `*content`; rota_buffer_deinit() ends it. */
+enum rota_code rota_cli_read_file(const char *path, size_t size_max, struct rota_buffer *content,
+                                  struct rota_error *error);
+
+/* What a file is called in messages. */
+const char *rota_cli_file_name(const char *path);
+
+/* Whether reading `path` takes what standard input has to give. */
+bool rota_cli_is_input(const char *path);
 
 /* Read a hosts file. Fills `*hosts`; rota_hosts_deinit() ends it. */
 enum rota_code rota_cli_read_hosts(const char *path, struct rota_hosts *hosts,

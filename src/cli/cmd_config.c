@@ -4,17 +4,15 @@
 #include "cli/cli.h"
 #include "cli/queue_options.h"
 #include "cli/watch.h"
-#include "io/clock.h"
-#include "io/file.h"
-#include "run/file_watch.h"
 #include "wire/config_text.h"
+#include <rota/config_watch.h>
 
 #include <rota/config.h>
 #include <stdio.h>
 
 struct config {
     const char *namespace_id, *queue;
-    int type; /* an index into rota_task_types */
+    int type; /* enum rota_task_type */
     bool json;
 };
 
@@ -183,21 +181,20 @@ static enum rota_code read_config(const char *path, struct rota_config **config,
     if (!path[0])
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "the name of the configuration file FILE is empty");
-    enum rota_code code = rota_file_read(path, ROTA_CONFIG_TEXT_MAX, &content, error);
+    enum rota_code code = rota_cli_read_file(path, ROTA_CONFIG_TEXT_MAX, &content, error);
     if (code)
         return code;
-    code = rota_config_parse(rota_buffer_str(&content), path, config, error);
+    code = rota_config_parse(rota_buffer_str(&content), rota_cli_file_name(path), config, error);
     rota_buffer_deinit(&content);
     return code;
 }
 
-/* Refuses a queue that can't be: it would only ever get the defaults. */
-static enum rota_code check_queue(const struct config *options, struct rota_error *error)
+/* What holds for the queue that the options name. */
+static void explain(const struct rota_config *config, const struct config *options,
+                    struct rota_config_origin origins[ROTA_SETTINGS])
 {
-    struct rota_partition partition = {.namespace_id = rota_str(options->namespace_id),
-                                       .queue = rota_str(options->queue),
-                                       .type = (enum rota_task_type)(options->type + 1)};
-    return rota_partition_check(&partition, error);
+    rota_config_explain(config, rota_str(options->namespace_id), rota_str(options->queue),
+                        (enum rota_task_type)options->type, origins);
 }
 
 static int show(const char *path, const struct config *options)
@@ -210,8 +207,7 @@ static int show(const char *path, const struct config *options)
     if (read_config(path, &config, &error))
         return rota_cli_fail_error(&error);
     if (options->queue)
-        rota_config_explain(config, rota_str(options->namespace_id), rota_str(options->queue),
-                            (enum rota_task_type)(options->type + 1), origins);
+        explain(config, options, origins);
     else
         rota_config_explain(config, rota_str(""), rota_str(""), ROTA_TASK_UNSPECIFIED, origins);
     append_settings(&buffer, origins, options->json);
@@ -259,7 +255,7 @@ static int run_show(int argc, char *const *argv)
     int code;
     if (!rota_cli_parse(&rota_cmd_config_show, argc, argv, &options, &arguments, &code))
         return code;
-    if (check_queue(&options, &error))
+    if (rota_queue_options_check("config show", options.namespace_id, options.queue, &error))
         return rota_cli_fail_error(&error);
     return show(arguments.items[0], &options);
 }
@@ -290,10 +286,8 @@ const struct rota_cli_command rota_cmd_config_show = {
 struct config_watch {
     struct rota_watch watch;
     const struct config *options;
-    const char *path;
-    struct rota_config *config; /* in force; NULL before the first */
-    struct rota_config_origin origins[ROTA_SETTINGS];
-    struct rota_buffer line;
+    bool has_values; /* before the first there is nothing to compare with */
+    struct rota_gradual values[ROTA_SETTINGS];
 };
 
 static bool is_same(const struct rota_gradual *a, const struct rota_gradual *b)
@@ -302,103 +296,74 @@ static bool is_same(const struct rota_gradual *a, const struct rota_gradual *b)
            a->end == b->end;
 }
 
-static void begin_line(struct config_watch *watch, struct rota_json *json)
-{
-    char text[ROTA_TIME_TEXT_MAX];
-    rota_time_format(rota_clock_wall(), text);
-    if (!watch->options->json) {
-        rota_buffer_print(&watch->line, "%s\t", text);
-        return;
-    }
-    *json = (struct rota_json){.buffer = &watch->line};
-    rota_json_begin_object(json);
-    rota_json_key(json, "time");
-    rota_json_text(json, text);
-}
-
 static void tell_setting(struct config_watch *watch, enum rota_setting setting,
                          const struct rota_config_origin *origin)
 {
-    struct rota_json json;
-    begin_line(watch, &json);
-    if (watch->options->json) {
-        add_setting(&json, setting, origin);
-        rota_json_end_object(&json);
+    rota_watch_begin(&watch->watch, "set");
+    if (watch->watch.is_json) {
+        add_setting(&watch->watch.json, setting, origin);
     } else {
-        append_text(&watch->line, setting, origin);
+        rota_buffer_append_char(&watch->watch.line, '\t');
+        append_text(&watch->watch.line, setting, origin);
     }
-    rota_watch_print(&watch->watch, &watch->line);
+    rota_watch_end(&watch->watch);
 }
 
-static enum rota_code on_content(void *data, struct rota_str content, struct rota_error *error)
+static void on_change(void *data, const struct rota_config *config)
 {
     struct config_watch *watch = data;
-    const struct config *options = watch->options;
     struct rota_config_origin origins[ROTA_SETTINGS];
-    struct rota_config *config = NULL;
-    enum rota_code code = rota_config_parse(content, watch->path, &config, error);
-    if (code)
-        return code;
 
-    rota_config_explain(config, rota_str(options->namespace_id), rota_str(options->queue),
-                        (enum rota_task_type)(options->type + 1), origins);
-    for (int i = 0; i < ROTA_SETTINGS; i++)
-        if (!watch->config || !is_same(&origins[i].value, &watch->origins[i].value))
+    explain(config, watch->options, origins);
+    for (int i = 0; i < ROTA_SETTINGS && !watch->watch.is_failed; i++) {
+        if (!watch->has_values || !is_same(&origins[i].value, &watch->values[i]))
             tell_setting(watch, (enum rota_setting)i, &origins[i]);
-    rota_config_unref(watch->config);
-    watch->config = config;
-    memcpy(watch->origins, origins, sizeof origins);
-    return ROTA_OK;
+        watch->values[i] = origins[i].value;
+    }
+    watch->has_values = true;
 }
 
 static void on_error(void *data, const struct rota_error *error)
 {
-    struct config_watch *watch = data;
-    struct rota_json json;
-    begin_line(watch, &json);
-    if (watch->options->json) {
-        rota_json_key(&json, "refused");
-        rota_json_text(&json, error->text);
-        rota_json_end_object(&json);
-    } else {
-        rota_buffer_print(&watch->line, "refused\t%s", error->text);
-    }
-    rota_watch_print(&watch->watch, &watch->line);
+    rota_watch_refuse(&((struct config_watch *)data)->watch, error);
+}
+
+static enum rota_code watch_file(struct config_watch *watch, const char *path,
+                                 struct rota_error *error)
+{
+    struct rota_config_watch_options options = {.path = path, .on_error = on_error, .data = watch};
+    struct rota_config_watch *source;
+    enum rota_code code = rota_config_watch_open(&watch->watch.loop, &options, &source, error);
+    if (code)
+        return code;
+    struct rota_config *config = rota_config_watch_get(source);
+    on_change(watch, config);
+    rota_config_unref(config);
+    code = rota_config_watch_subscribe(source, "rota config watch", on_change, watch, error);
+    if (!code)
+        rota_watch_run(&watch->watch);
+    rota_config_watch_close(source);
+    return code;
 }
 
 static int run_watch(int argc, char *const *argv)
 {
     struct config options = {0};
     struct rota_option_list arguments;
-    struct rota_file_watch *file;
     struct rota_error error;
     int code;
     if (!rota_cli_parse(&rota_cmd_config_watch, argc, argv, &options, &arguments, &code))
         return code;
-    if (check_queue(&options, &error))
+    if (rota_queue_options_check("config watch", options.namespace_id, options.queue, &error))
         return rota_cli_fail_error(&error);
 
-    struct config_watch watch = {.options = &options, .path = arguments.items[0]};
-    if (!rota_watch_init(&watch.watch))
+    struct config_watch watch = {.options = &options};
+    if (!rota_watch_init(&watch.watch, options.json))
         return ROTA_CLI_NO;
-    struct rota_file_watch_options file_options = {
-        .path = watch.path,
-        .size_max = ROTA_CONFIG_TEXT_MAX,
-        .on_content = on_content,
-        .on_error = on_error,
-        .data = &watch,
-    };
-    if (rota_file_watch_open(&watch.watch.loop, &file_options, &file, &error)) {
+    code = ROTA_CLI_OK;
+    if (watch_file(&watch, arguments.items[0], &error))
         code = rota_cli_fail_error(&error);
-    } else {
-        rota_watch_run(&watch.watch);
-        rota_file_watch_close(file);
-        code = ROTA_CLI_OK;
-    }
-    rota_watch_deinit(&watch.watch);
-    rota_config_unref(watch.config);
-    rota_buffer_deinit(&watch.line);
-    return code;
+    return rota_watch_deinit(&watch.watch, code);
 }
 
 const struct rota_cli_command rota_cmd_config_watch = {
@@ -411,10 +376,11 @@ const struct rota_cli_command rota_cmd_config_watch = {
             .max_arguments = 1,
             .description =
                 "Prints all settings of the queue, and then each one that changes, until it is "
-                "interrupted: the moment, then what `config show` prints. A file that goes "
-                "missing or has a mistake is told as `refused`, and what was in force stays so.\n\n"
-                "With --json: {\"time\", \"setting\", \"value\", \"line\", \"scope\"} or "
-                "{\"time\", \"refused\"} per line.",
+                "interrupted: the moment, `set`, and what `config show` prints. A file that goes "
+                "missing or has a mistake is told as `refused` with the reason, and what was in "
+                "force stays so.\n\n"
+                "With --json: {\"time\", \"event\": \"set\", \"setting\", \"value\", \"line\", "
+                "\"scope\"} or {\"time\", \"event\": \"refused\", \"error\"} per line.",
             .options = WATCH_OPTIONS,
             .n_options = sizeof WATCH_OPTIONS / sizeof *WATCH_OPTIONS,
             .examples = "rota config watch rota.toml --queue orders\n",

@@ -1,15 +1,27 @@
 /* rota hosts: a hosts file as Rota reads it, once or for as long as it changes. */
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/terminal.h"
 #include "cli/watch.h"
 #include "io/clock.h"
 
 #include <rota/members.h>
+#include <stdlib.h>
 
 struct hosts {
     rota_time at;
     bool json;
 };
+
+/* Why a host does not stand on the ring, or that it does. */
+static const char *state_of(const struct rota_host *host, bool is_placed, rota_time now)
+{
+    if (is_placed)
+        return "on ring";
+    if (host->is_draining)
+        return "draining";
+    return host->stop_at && host->stop_at <= now ? "stopped" : "not yet";
+}
 
 /* --- check --- */
 
@@ -21,21 +33,19 @@ static const struct rota_option CHECK_OPTIONS[] = {
     {.name = "json", ROTA_OPTION_INTO(FLAG, struct hosts, json), .help = "answer in JSON"},
 };
 
-/* Why a host does not stand on the ring, or that it does. */
-static const char *state_of(const struct rota_host *host, rota_time now)
-{
-    if (rota_host_is_placed(host, now))
-        return "on ring";
-    if (host->is_draining)
-        return "draining";
-    return host->start_at > now ? "not yet" : "stopped";
-}
-
 static void add_time(struct rota_json *json, const char *key, rota_time time)
 {
     char text[ROTA_TIME_TEXT_MAX];
     rota_json_key(json, key);
     rota_json_text(json, time ? rota_time_format(time, text) : NULL);
+}
+
+static void add_size(struct rota_json *json, const struct rota_host *host)
+{
+    rota_json_key(json, "zone");
+    rota_json_string(json, host->zone);
+    rota_json_key(json, "weight");
+    rota_json_double(json, (double)host->weight / ROTA_WEIGHT_ONE);
 }
 
 static void append_json(struct rota_buffer *buffer, const struct rota_hosts *hosts, rota_time now)
@@ -52,10 +62,7 @@ static void append_json(struct rota_buffer *buffer, const struct rota_hosts *hos
         rota_json_begin_object(&json);
         rota_json_key(&json, "host");
         rota_json_string(&json, host->address);
-        rota_json_key(&json, "zone");
-        rota_json_string(&json, host->zone);
-        rota_json_key(&json, "weight");
-        rota_json_double(&json, (double)host->weight / ROTA_WEIGHT_ONE);
+        add_size(&json, host);
         rota_json_key(&json, "draining");
         rota_json_bool(&json, host->is_draining);
         add_time(&json, "start_at", host->start_at);
@@ -71,16 +78,24 @@ static void append_json(struct rota_buffer *buffer, const struct rota_hosts *hos
     rota_buffer_append_char(buffer, '\n');
 }
 
+/* The columns for weight and zone. */
+static void append_size(struct rota_buffer *buffer, const struct rota_host *host)
+{
+    rota_buffer_print(buffer, "\tweight=%g", (double)host->weight / ROTA_WEIGHT_ONE);
+    if (host->zone.size > 0) {
+        rota_buffer_append_text(buffer, "\tzone=");
+        rota_terminal_append(buffer, host->zone);
+    }
+}
+
 static void append_text(struct rota_buffer *buffer, const struct rota_hosts *hosts, rota_time now)
 {
     char text[ROTA_TIME_TEXT_MAX];
     for (size_t i = 0; i < hosts->n_hosts; i++) {
         const struct rota_host *host = &hosts->hosts[i];
-        rota_buffer_append_str(buffer, host->address);
-        rota_buffer_print(buffer, "\t%s\tweight=%g", state_of(host, now),
-                          (double)host->weight / ROTA_WEIGHT_ONE);
-        if (host->zone.size > 0)
-            rota_buffer_print(buffer, "\tzone=%.*s", ROTA_STR_ARGS(host->zone));
+        rota_terminal_append(buffer, host->address);
+        rota_buffer_print(buffer, "\t%s", state_of(host, rota_host_is_placed(host, now), now));
+        append_size(buffer, host);
         if (host->start_at)
             rota_buffer_print(buffer, "\tstart_at=%s", rota_time_format(host->start_at, text));
         if (host->stop_at)
@@ -106,6 +121,11 @@ static int run_check(int argc, char *const *argv)
     rota_time now = rota_cli_now(options.at);
     if (rota_cli_read_hosts(path, &hosts, &error))
         return rota_cli_fail_error(&error);
+    path = rota_cli_file_name(path);
+    if (hosts.n_hosts == 0) {
+        rota_hosts_deinit(&hosts);
+        return rota_cli_fail(ROTA_CLI_NO, "%s: names no hosts", path);
+    }
     if (rota_cli_build_ring(path, hosts.hosts, hosts.n_hosts, now, 0, &ring, &error)) {
         rota_hosts_deinit(&hosts);
         return rota_cli_fail_error(&error);
@@ -131,7 +151,8 @@ const struct rota_cli_command rota_cmd_hosts_check = {
                 "Prints a line for each host, with tabs between its parts: the address; `on "
                 "ring`, `draining`, `not yet` (its start_at is to come) or `stopped` (its stop_at "
                 "has passed); then weight, zone, start_at and stop_at as the file has them. A "
-                "mistake in the file is told with its line, exit code 2.\n\n"
+                "mistake in the file is told with its line, exit code 2; a file without hosts is "
+                "exit code 1.\n\n"
                 "With --json: {\"hosts\": [{\"host\", \"zone\", \"weight\", \"draining\", "
                 "\"start_at\", \"stop_at\", \"on_ring\"}], \"on_ring\": how many are}.",
             .options = CHECK_OPTIONS,
@@ -152,58 +173,70 @@ static const struct rota_option WATCH_OPTIONS[] = {
 
 struct hosts_watch {
     struct rota_watch watch;
-    bool is_json;
-    struct rota_buffer line;
+    const struct rota_members *members;
 };
 
-/* One line: when, what, and whom or why. */
-static void tell(struct hosts_watch *watch, const char *event, const char *key,
-                 struct rota_str value)
+/* A line for a host: what it is now, its address, its weight and zone. One that
+ * the file no longer names is gone. */
+static void tell_host(struct hosts_watch *watch, struct rota_str address,
+                      const struct rota_member *member)
 {
-    char time[ROTA_TIME_TEXT_MAX];
-    rota_time_format(rota_clock_wall(), time);
-    if (watch->is_json) {
-        struct rota_json json = {.buffer = &watch->line};
-        rota_json_begin_object(&json);
-        rota_json_key(&json, "time");
-        rota_json_text(&json, time);
-        rota_json_key(&json, "event");
-        rota_json_text(&json, event);
-        rota_json_key(&json, key);
-        rota_json_string(&json, value);
-        rota_json_end_object(&json);
+    struct rota_json *json = &watch->watch.json;
+    rota_watch_begin(&watch->watch,
+                     member ? state_of(&member->host, member->is_placed, rota_clock_wall())
+                            : "gone");
+    if (watch->watch.is_json) {
+        rota_json_key(json, "host");
+        rota_json_string(json, address);
+        if (member)
+            add_size(json, &member->host);
     } else {
-        rota_buffer_print(&watch->line, "%s\t%s\t", time, event);
-        rota_buffer_append_str(&watch->line, value);
+        rota_buffer_append_char(&watch->watch.line, '\t');
+        rota_terminal_append(&watch->watch.line, address);
+        if (member)
+            append_size(&watch->watch.line, &member->host);
     }
-    rota_watch_print(&watch->watch, &watch->line);
+    rota_watch_end(&watch->watch);
 }
 
-static void tell_all(struct hosts_watch *watch, const char *event, const struct rota_str *hosts,
-                     size_t n)
+static int compare_address(const void *key, const void *item)
 {
+    return rota_str_compare(*(const struct rota_str *)key,
+                            ((const struct rota_member *)item)->host.address);
+}
+
+static void tell_all(struct hosts_watch *watch, const struct rota_str *hosts, size_t n)
+{
+    size_t n_members;
+    const struct rota_member *list = rota_members_list(watch->members, &n_members);
     for (size_t i = 0; i < n && !watch->watch.is_failed; i++)
-        tell(watch, event, "host", hosts[i]);
+        tell_host(watch, hosts[i],
+                  n_members ? bsearch(&hosts[i], list, n_members, sizeof *list, compare_address)
+                            : NULL);
 }
 
 static void on_change(void *data, const struct rota_members_change *change)
 {
-    tell_all(data, "added", change->added, change->n_added);
-    tell_all(data, "removed", change->removed, change->n_removed);
-    tell_all(data, "changed", change->changed, change->n_changed);
+    tell_all(data, change->removed, change->n_removed);
+    tell_all(data, change->added, change->n_added);
+    tell_all(data, change->changed, change->n_changed);
 }
 
 static void on_error(void *data, const struct rota_error *error)
 {
-    tell(data, "refused", "error", rota_str(error->text));
+    rota_watch_refuse(&((struct hosts_watch *)data)->watch, error);
 }
 
-static void tell_members(struct hosts_watch *watch, const struct rota_members *members)
+static void tell_members(struct hosts_watch *watch)
 {
     size_t n;
-    const struct rota_member *list = rota_members_list(members, &n);
+    const struct rota_member *list = rota_members_list(watch->members, &n);
+    if (n == 0) {
+        rota_watch_begin(&watch->watch, "no hosts");
+        rota_watch_end(&watch->watch);
+    }
     for (size_t i = 0; i < n && !watch->watch.is_failed; i++)
-        tell(watch, list[i].is_placed ? "added" : "waiting", "host", list[i].host.address);
+        tell_host(watch, list[i].host.address, &list[i]);
 }
 
 static enum rota_code watch_file(struct hosts_watch *watch, const char *path,
@@ -217,7 +250,8 @@ static enum rota_code watch_file(struct hosts_watch *watch, const char *path,
         return code;
     if ((code = rota_members_open(&watch->watch.loop, source, &options, &members, error)))
         return code;
-    tell_members(watch, members);
+    watch->members = members;
+    tell_members(watch);
     code = rota_members_subscribe(members, "rota hosts watch", on_change, watch, error);
     if (!code)
         rota_watch_run(&watch->watch);
@@ -234,15 +268,13 @@ static int run_watch(int argc, char *const *argv)
     if (!rota_cli_parse(&rota_cmd_hosts_watch, argc, argv, &options, &arguments, &code))
         return code;
 
-    struct hosts_watch watch = {.is_json = options.json};
-    if (!rota_watch_init(&watch.watch))
+    struct hosts_watch watch = {0};
+    if (!rota_watch_init(&watch.watch, options.json))
         return ROTA_CLI_NO;
     code = ROTA_CLI_OK;
     if (watch_file(&watch, arguments.items[0], &error))
         code = rota_cli_fail_error(&error);
-    rota_watch_deinit(&watch.watch);
-    rota_buffer_deinit(&watch.line);
-    return code;
+    return rota_watch_deinit(&watch.watch, code);
 }
 
 const struct rota_cli_command rota_cmd_hosts_watch = {
@@ -254,15 +286,16 @@ const struct rota_cli_command rota_cmd_hosts_watch = {
             .min_arguments = 1,
             .max_arguments = 1,
             .description =
-                "Prints the hosts of the file, and then a line for each thing that happens, until "
-                "it is interrupted: the moment; `added` or `removed` for a host that stands on "
-                "the ring now or no longer does, `waiting` for one that is listed at first but "
-                "not placed, `changed` for another change of a host; and its address. A host's "
-                "start_at and stop_at are seen as they come. A file that becomes empty, has a "
-                "mistake or goes missing is told as `refused` with the reason, and the hosts stay "
-                "what they were.\n\n"
-                "With --json: {\"time\", \"event\", \"host\"} or {\"time\", \"event\": "
-                "\"refused\", \"error\"} per line.",
+                "Prints a line for each host of the file, and then one for each host that becomes "
+                "another, until it is interrupted. With tabs between them: the moment; what the "
+                "host is now, `on ring`, `draining`, `not yet`, `stopped` (as in `hosts check`) "
+                "or `gone` from the file; its address; its weight and zone. A host's start_at "
+                "and stop_at are seen as they come. A file that names none at first is told as "
+                "`no hosts`. One that becomes empty, has a mistake or goes missing is told as "
+                "`refused` with the reason, and the hosts stay what they were.\n\n"
+                "With --json: {\"time\", \"event\", \"host\", \"zone\", \"weight\"} or "
+                "{\"time\", \"event\": \"refused\", \"error\"} per line; the event is that of the "
+                "text.",
             .options = WATCH_OPTIONS,
             .n_options = sizeof WATCH_OPTIONS / sizeof *WATCH_OPTIONS,
             .examples = "rota hosts watch hosts\n",

@@ -1,21 +1,18 @@
 /* rota plan: what would move if something changed. */
-#include "base/quote.h"
-#include "base/vector.h"
 #include "cli/cli.h"
+#include "cli/plan_hosts.h"
 #include "cli/plan_view.h"
 #include "cli/queue_options.h"
 #include "cli/terminal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { QUEUES_MAX = 10000000, BUCKETS = 12, FLUSH_SIZE = 1 << 16 };
 
 struct plan {
     struct rota_queue_options queue;
     int64_t queues;
-    const char *then_hosts;
-    struct rota_option_list add, remove, remove_zone, weight;
+    struct rota_plan_hosts then;
     int64_t batch_to, partitions_to, points_to; /* -1: as before */
     int mode_to;                                /* -1: as before */
     rota_time start, end;                       /* ROTA_TIME_MIN: not given */
@@ -37,23 +34,23 @@ static const struct rota_option OPTIONS[] = {
      .help = "plan for N queues; if more than one, they are called NAME-0, NAME-1, ..."},
     ROTA_QUEUE_OPTIONS(struct plan),
     {.name = "then-hosts",
-     ROTA_OPTION_INTO(TEXT, struct plan, then_hosts),
+     ROTA_OPTION_INTO(TEXT, struct plan, then.file),
      .value_name = "FILE",
      .help = "the hosts there will be, instead of those of --hosts"},
     {.name = "add",
-     ROTA_OPTION_INTO(LIST, struct plan, add),
+     ROTA_OPTION_INTO(LIST, struct plan, then.add),
      .value_name = "HOST",
      .help = "a host that comes: an address, or a line of a hosts file with weight and zone"},
     {.name = "remove",
-     ROTA_OPTION_INTO(LIST, struct plan, remove),
+     ROTA_OPTION_INTO(LIST, struct plan, then.remove),
      .value_name = "HOST",
      .help = "the address of a host that goes"},
     {.name = "remove-zone",
-     ROTA_OPTION_INTO(LIST, struct plan, remove_zone),
+     ROTA_OPTION_INTO(LIST, struct plan, then.remove_zone),
      .value_name = "ZONE",
      .help = "a zone all of whose hosts go"},
     {.name = "weight",
-     ROTA_OPTION_INTO(LIST, struct plan, weight),
+     ROTA_OPTION_INTO(LIST, struct plan, then.weight),
      .value_name = "HOST=W",
      .help = "a host that gets another weight"},
     {.name = "batch-to",
@@ -81,7 +78,7 @@ static const struct rota_option OPTIONS[] = {
     {.name = "start",
      ROTA_OPTION_INTO(TIME, struct plan, start),
      .value_name = "TIME",
-     .help = "make the change gradually, from this moment on"},
+     .help = "let --batch-to and --mode-to come gradually, from this moment on"},
     {.name = "end",
      ROTA_OPTION_INTO(TIME, struct plan, end),
      .value_name = "TIME",
@@ -91,203 +88,6 @@ static const struct rota_option OPTIONS[] = {
      .help = "list every partition that does not stay, instead of tables"},
     {.name = "json", ROTA_OPTION_INTO(FLAG, struct plan, json), .help = "answer in JSON"},
 };
-
-/* --- the hosts there will be --- */
-
-/* The hosts of one side; the strings are those of the files and of --add. */
-struct host_list {
-    ROTA_VECTOR(struct rota_host) hosts;
-    ROTA_VECTOR(struct rota_hosts) sources;
-};
-
-static void host_list_deinit(struct host_list *list)
-{
-    for (size_t i = 0; i < list->sources.size; i++)
-        rota_hosts_deinit(&list->sources.items[i]);
-    rota_vector_deinit(&list->sources);
-    rota_vector_deinit(&list->hosts);
-}
-
-/* Append the hosts of `source`; takes it. */
-static enum rota_code append_source(struct host_list *list, struct rota_hosts source,
-                                    struct rota_error *error)
-{
-    if (!rota_vector_push(&list->sources, source)) {
-        rota_hosts_deinit(&source);
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "plan: no memory for the hosts");
-    }
-    for (size_t i = 0; i < source.n_hosts; i++)
-        if (!rota_vector_push(&list->hosts, source.hosts[i]))
-            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "plan: no memory for the hosts");
-    return ROTA_OK;
-}
-
-static enum rota_code append_file(struct host_list *list, const char *path,
-                                  struct rota_error *error)
-{
-    struct rota_hosts source;
-    enum rota_code code = rota_cli_read_hosts(path, &source, error);
-    return code ? code : append_source(list, source, error);
-}
-
-static struct rota_host *find_host(const struct host_list *list, struct rota_str address)
-{
-    for (size_t i = 0; i < list->hosts.size; i++)
-        if (rota_str_is_equal(list->hosts.items[i].address, address))
-            return &list->hosts.items[i];
-    return NULL;
-}
-
-static enum rota_code add_host(struct host_list *list, const char *line, struct rota_error *error)
-{
-    char quoted[ROTA_QUOTE_MAX];
-    struct rota_hosts source;
-    enum rota_code code = rota_hosts_parse(rota_str(line), "--add", &source, error);
-    if (code)
-        return code;
-    if (source.n_hosts != 1)
-        code = rota_error_set(error, ROTA_ERR_INVALID, "plan: --add: %s is not one host",
-                              rota_quote(rota_str(line), quoted));
-    else if (find_host(list, source.hosts[0].address))
-        code = rota_error_set(error, ROTA_ERR_INVALID, "plan: --add: host %.*s is there already",
-                              ROTA_STR_ARGS(source.hosts[0].address));
-    if (!code)
-        return append_source(list, source, error);
-    rota_hosts_deinit(&source);
-    return code;
-}
-
-static enum rota_code remove_host(struct host_list *list, const char *address,
-                                  struct rota_error *error)
-{
-    char quoted[ROTA_QUOTE_MAX];
-    struct rota_host *host = find_host(list, rota_str(address));
-    if (!host)
-        return rota_error_set(error, ROTA_ERR_NOT_FOUND, "plan: --remove: there is no host %s",
-                              rota_quote(rota_str(address), quoted));
-    *host = list->hosts.items[--list->hosts.size];
-    return ROTA_OK;
-}
-
-static enum rota_code remove_zone(struct host_list *list, const char *zone,
-                                  struct rota_error *error)
-{
-    char quoted[ROTA_QUOTE_MAX];
-    size_t kept = 0;
-    for (size_t i = 0; i < list->hosts.size; i++)
-        if (!rota_str_is_equal(list->hosts.items[i].zone, rota_str(zone)))
-            list->hosts.items[kept++] = list->hosts.items[i];
-    if (kept == list->hosts.size)
-        return rota_error_set(error, ROTA_ERR_NOT_FOUND,
-                              "plan: --remove-zone: there is no host in zone %s",
-                              rota_quote(rota_str(zone), quoted));
-    list->hosts.size = kept;
-    return ROTA_OK;
-}
-
-/* A weight is read by the reader of hosts files, so that both agree. */
-static bool parse_weight(const char *text, uint32_t *weight)
-{
-    char line[64];
-    struct rota_hosts source;
-    if (text[strspn(text, "0123456789.")] != '\0' || strlen(text) > 20)
-        return false;
-    snprintf(line, sizeof line, "host weight=%s", text);
-    if (rota_hosts_parse(rota_str(line), "--weight", &source, NULL))
-        return false;
-    *weight = source.hosts[0].weight;
-    rota_hosts_deinit(&source);
-    return true;
-}
-
-static enum rota_code set_weight(struct host_list *list, const char *text, struct rota_error *error)
-{
-    char quoted[ROTA_QUOTE_MAX];
-    const char *equals = strrchr(text, '=');
-    uint32_t weight;
-    if (!equals || !parse_weight(equals + 1, &weight))
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "plan: --weight: %s is not HOST=W with a weight from 0.01 to 1000",
-                              rota_quote(rota_str(text), quoted));
-    struct rota_str address = rota_str_of(text, (size_t)(equals - text));
-    struct rota_host *host = find_host(list, address);
-    if (!host)
-        return rota_error_set(error, ROTA_ERR_NOT_FOUND, "plan: --weight: there is no host %s",
-                              rota_quote(address, quoted));
-    host->weight = weight;
-    return ROTA_OK;
-}
-
-typedef enum rota_code edit_fn(struct host_list *list, const char *text, struct rota_error *error);
-
-static enum rota_code edit_all(struct host_list *list, edit_fn *edit,
-                               const struct rota_option_list *texts, struct rota_error *error)
-{
-    enum rota_code code = ROTA_OK;
-    for (size_t i = 0; i < texts->size && !code; i++)
-        code = edit(list, texts->items[i], error);
-    return code;
-}
-
-static bool changes_hosts(const struct plan *options)
-{
-    return options->then_hosts || options->add.size || options->remove.size ||
-           options->remove_zone.size || options->weight.size;
-}
-
-static bool changes_anything(const struct plan *options)
-{
-    return changes_hosts(options) || options->batch_to >= 0 || options->mode_to >= 0 ||
-           options->partitions_to >= 0 || options->points_to >= 0;
-}
-
-static enum rota_code build_after(const struct plan *options, rota_time now,
-                                  struct rota_ring *before, struct rota_ring **after,
-                                  struct rota_error *error)
-{
-    const char *path = options->then_hosts ? options->then_hosts : options->queue.hosts;
-    int64_t points = options->points_to >= 0 ? options->points_to : options->queue.points;
-    struct host_list list = {0};
-    enum rota_code code;
-
-    if (!changes_hosts(options) && options->points_to < 0) {
-        *after = rota_ring_ref(before);
-        return ROTA_OK;
-    }
-    if (!(code = append_file(&list, path, error)) &&
-        !(code = edit_all(&list, remove_host, &options->remove, error)) &&
-        !(code = edit_all(&list, remove_zone, &options->remove_zone, error)) &&
-        !(code = edit_all(&list, set_weight, &options->weight, error)) &&
-        !(code = edit_all(&list, add_host, &options->add, error)))
-        code =
-            rota_cli_build_ring(path, list.hosts.items, list.hosts.size, now, points, after, error);
-    host_list_deinit(&list);
-    return code;
-}
-
-static enum rota_code build_rings(const struct plan *options, struct rota_ring **before,
-                                  struct rota_ring **after, struct rota_error *error)
-{
-    rota_time now = rota_cli_now(options->queue.at);
-    struct rota_hosts hosts = {0};
-    enum rota_code code = rota_cli_read_hosts(options->queue.hosts, &hosts, error);
-    if (code)
-        return code;
-    code = rota_cli_build_ring(options->queue.hosts, hosts.hosts, hosts.n_hosts, now,
-                               options->queue.points, before, error);
-    rota_hosts_deinit(&hosts);
-    if (code)
-        return code;
-    code = build_after(options, now, *before, after, error);
-    if (!code && rota_ring_size(*before) == 0 && rota_ring_size(*after) == 0) {
-        code = rota_error_set(error, ROTA_ERR_UNAVAILABLE,
-                              "%s: the ring is empty, before and after", options->queue.hosts);
-        rota_ring_unref(*after);
-    }
-    if (code)
-        rota_ring_unref(*before);
-    return code;
-}
 
 /* --- the plan --- */
 
@@ -318,7 +118,10 @@ static void add_json_host(struct plan_run *run, const char *key, bool is_there, 
 
 static void on_json_move(void *data, const struct rota_plan_move *move)
 {
-    static const char *const KINDS[] = {"moved", "new", "gone"};
+    static const char *const KINDS[] = {[ROTA_PLAN_MOVED] = "moved",
+                                        [ROTA_PLAN_NEW] = "new",
+                                        [ROTA_PLAN_GONE] = "gone",
+                                        [ROTA_PLAN_LOST] = "lost"};
     struct plan_run *run = data;
     struct rota_json *json = &run->json;
 
@@ -372,15 +175,12 @@ static void name_queue(const struct plan *options, int64_t number, char *name, s
 static enum rota_code check_names(const struct plan *options, struct rota_error *error)
 {
     char name[ROTA_QUEUE_NAME_MAX + 32];
-    struct rota_partition partition = {.namespace_id = rota_str(options->queue.namespace_id),
-                                       .queue = rota_str(options->queue.queue),
-                                       .type = ROTA_TASK_WORKFLOW};
-    enum rota_code code = rota_partition_check(&partition, error);
+    enum rota_code code =
+        rota_queue_options_check("plan", options->queue.namespace_id, options->queue.queue, error);
     if (code)
         return code;
     name_queue(options, options->queues - 1, name, sizeof name);
-    partition.queue = rota_str(name);
-    return rota_partition_check(&partition, error);
+    return rota_queue_options_check("plan", options->queue.namespace_id, name, error);
 }
 
 static struct rota_plan_side side_before(const struct plan *options)
@@ -413,7 +213,7 @@ static enum rota_code add_queues(struct plan_run *run, struct rota_error *error)
     };
     enum rota_code code = ROTA_OK;
 
-    for (int64_t i = 0; i < options->queues && !code && !ferror(stdout); i++) {
+    for (int64_t i = 0; i < options->queues && !code && rota_cli_can_print(); i++) {
         char name[ROTA_QUEUE_NAME_MAX + 32];
         name_queue(options, i, name, sizeof name);
         space.queue = rota_str(name);
@@ -445,7 +245,12 @@ static int print_result(struct plan_run *run, const struct rota_plan_view *view)
     } else if (!run->options->moves) {
         rota_plan_view_print(view, result);
     }
-    return rota_cli_print(&run->buffer);
+    int code = rota_cli_print(&run->buffer);
+    if (code == ROTA_CLI_OK && result->hosts_after.n == 0 && rota_cli_can_print())
+        code = rota_cli_fail(ROTA_CLI_NO,
+                             "plan: no host would be left: nothing owns the %llu partitions",
+                             (unsigned long long)result->after);
+    return code;
 }
 
 /* Route, count and print. */
@@ -497,19 +302,66 @@ static int make_plan(const struct plan *options, struct rota_ring *before, struc
     return code;
 }
 
-static enum rota_code check_options(const struct plan *options, struct rota_error *error)
+/* The first of the changes that take effect at once, or NULL. */
+static const char *sudden_change(const struct plan *options)
+{
+    const char *name = rota_plan_hosts_change(&options->then);
+    if (!name && options->partitions_to >= 0)
+        name = "partitions-to";
+    if (!name && options->points_to >= 0)
+        name = "points-to";
+    return name;
+}
+
+static enum rota_code check_window(const struct plan *options, struct rota_error *error)
 {
     bool has_start = options->start != ROTA_TIME_MIN, has_end = options->end != ROTA_TIME_MIN;
-    if (!changes_anything(options))
+    const char *sudden = sudden_change(options);
+    if (!has_start && !has_end)
+        return ROTA_OK;
+    if (sudden)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "plan: nothing to change; say --add, --remove, --then-hosts, "
-                              "--batch-to or another change, see `rota plan --help`");
+                              "plan: --%s takes effect at once; only --batch-to and --mode-to can "
+                              "come gradually with --start and --end",
+                              sudden);
     if (has_start != has_end)
         return rota_error_set(error, ROTA_ERR_INVALID, "plan: --%s is given without --%s",
                               has_start ? "start" : "end", has_start ? "end" : "start");
-    if (has_start && options->start <= 0)
+    if (options->start <= 0)
         return rota_error_set(error, ROTA_ERR_INVALID, "plan: --start lies before 1970");
+    if (options->end < options->start)
+        return rota_error_set(error, ROTA_ERR_INVALID, "plan: --end lies before --start");
+    return ROTA_OK;
+}
+
+static enum rota_code check_options(const struct plan *options, struct rota_error *error)
+{
+    int64_t partitions = options->queue.partitions > options->partitions_to
+                             ? options->queue.partitions
+                             : options->partitions_to;
+    enum rota_code code;
+    if (!sudden_change(options) && options->batch_to < 0 && options->mode_to < 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "plan: nothing to change; say --add, --remove, --then-hosts, "
+                              "--batch-to or another change, see `rota plan --help`");
+    if ((uint64_t)options->queues > ROTA_PLAN_PARTITIONS_MAX / (uint64_t)partitions)
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "plan: --queues %lld of %lld partitions are more than the %llu "
+                              "partitions that a plan may have",
+                              (long long)options->queues, (long long)partitions,
+                              (unsigned long long)ROTA_PLAN_PARTITIONS_MAX);
+    if ((code = check_window(options, error)))
+        return code;
     return check_names(options, error);
+}
+
+static enum rota_code build_rings(const struct plan *options, struct rota_ring **before,
+                                  struct rota_ring **after, struct rota_error *error)
+{
+    int64_t points = options->queue.points;
+    return rota_plan_hosts_build(
+        options->queue.hosts, &options->then, rota_cli_now(options->queue.at), points,
+        options->points_to >= 0 ? options->points_to : points, before, after, error);
 }
 
 static int run(int argc, char *const *argv)
@@ -542,24 +394,34 @@ const struct rota_cli_command rota_cmd_plan = {
             .description =
                 "Routes every partition twice, as things are and as they would be, and compares. "
                 "Nothing is estimated, and nothing is changed. Shows how many partitions move, "
-                "how many any placement would have to move, how evenly hosts and zones are "
-                "loaded before and after, and which hosts gain and lose.\n\n"
+                "the least an even placement moves, how evenly hosts and zones are loaded before "
+                "and after, and which hosts gain and lose.\n\n"
+                "The least is the partitions of the hosts that go, and what the fair shares by "
+                "weight of the others gain beyond that. Loads are never quite fair, so a host "
+                "that comes may take less than its share, and the ratio be a little under 1. Of "
+                "the loads, max, mean and stddev count partitions; max/fair is the largest load "
+                "against its fair share by weight, and 1.00 is even.\n\n"
                 "Changes can be combined. Of the hosts, those of --then-hosts (or --hosts) are "
                 "taken, then --remove, --remove-zone, --weight and --add are applied in this "
-                "order. With --start and --end the moves are also counted over time, as a "
-                "gradual change would make them.\n\n"
+                "order. When no host is left nothing owns the partitions: they are lost, and the "
+                "exit code is 1.\n\n"
+                "With --start and --end the moves are also counted over time. Only --batch-to and "
+                "--mode-to can come gradually; everything else takes effect at once and can't be "
+                "combined with them.\n\n"
                 "With --moves: a line for each partition that does not stay: queue, partition, "
                 "host before, host after, with tabs between them; - means none.\n\n"
                 "With --json: one document with \"moves\" (only with --moves; [{\"queue\", "
-                "\"partition\", \"kind\": \"moved\" | \"new\" | \"gone\", \"from\", \"to\", "
-                "\"at_ns\"}]), \"queues\", \"partitions\": {\"before\", \"after\"}, \"moved\", "
-                "\"stays\", \"new\", \"gone\", \"minimum\", \"ratio\" (null when nothing has to "
-                "move), \"spread\": {\"hosts_before\", \"hosts_after\", \"zones_before\", "
-                "\"zones_after\"}, each {\"count\", \"max\", \"mean\", \"stddev\"}, \"per_host\": "
-                "[{\"host\", \"zone\", \"on_ring_before\", \"on_ring_after\", \"before\", "
-                "\"after\", \"arriving\", \"leaving\"}], \"per_zone\": [{\"zone\", "
-                "\"hosts_before\", \"hosts_after\", \"before\", \"after\"}], \"timeline\": "
-                "[{\"start\", \"end\", \"moves\"}], \"advice\" (a sentence or null).",
+                "\"partition\", \"kind\": \"moved\" | \"new\" | \"gone\" | \"lost\", \"from\", "
+                "\"to\", \"at_ns\"}]), \"queues\", \"partitions\": {\"before\", \"after\"}, "
+                "\"moved\", \"stays\", \"new\", \"gone\", \"lost\", \"minimum\" (the least an even "
+                "placement moves), \"ratio\" (moved to minimum; null when nothing has to move), "
+                "\"spread\": {\"hosts_before\", \"hosts_after\", \"zones_before\", "
+                "\"zones_after\"}, each {\"count\", \"max\", \"mean\", \"stddev\", "
+                "\"max_to_fair\"}, \"per_host\": [{\"host\", \"zone\", \"on_ring_before\", "
+                "\"on_ring_after\", \"before\", \"after\", \"arriving\", \"leaving\"}], "
+                "\"per_zone\": [{\"zone\", \"hosts_before\", \"hosts_after\", \"before\", "
+                "\"after\"}], \"timeline\": [{\"start\", \"end\", \"moves\"}], \"advice\" (a "
+                "sentence or null).",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "# A heavy host joins zone b: who gives up what to it?\n"

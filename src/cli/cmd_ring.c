@@ -105,7 +105,7 @@ static bool on_keys(void *data, const struct rota_str *keys, size_t n)
         else
             answer_text(run, keys[i], owners, n_owners);
     }
-    return !ferror(stdout) && !run->line.failed;
+    return rota_cli_can_print() && !run->line.failed;
 }
 
 static int run_lookup(int argc, char *const *argv)
@@ -116,6 +116,9 @@ static int run_lookup(int argc, char *const *argv)
     int code;
     if (!rota_cli_parse(&rota_cmd_ring_lookup, argc, argv, &options, NULL, &code))
         return code;
+    if (rota_cli_is_input(options.hosts))
+        return rota_cli_fail(ROTA_CLI_BAD, "ring lookup: --hosts: standard input has the keys, so "
+                                           "the hosts can't come from it");
     if (rota_cli_load_ring(options.hosts, rota_cli_now(options.at), options.points, &ring, &error))
         return rota_cli_fail_error(&error);
 
@@ -195,7 +198,7 @@ static bool on_words(void *data, const struct rota_str *lines, size_t n)
         rota_buffer_append_char(&run->line, '\n');
         put(rota_buffer_str(&run->line));
     }
-    return !ferror(stdout) && !run->line.failed;
+    return rota_cli_can_print() && !run->line.failed;
 }
 
 static int run_hash(int argc, char *const *argv)

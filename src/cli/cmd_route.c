@@ -36,11 +36,11 @@ static void begin_json(struct rota_json *json, const struct rota_queue_options *
     rota_json_key(json, "queue");
     rota_json_text(json, queue->queue);
     rota_json_key(json, "type");
-    rota_json_text(json, rota_task_types[queue->type]);
+    rota_json_text(json, rota_task_type_name(rota_queue_options_type(queue)));
     rota_json_key(json, "batch");
     rota_json_int(json, queue->batch);
     rota_json_key(json, "mode");
-    rota_json_text(json, rota_spread_modes[queue->mode]);
+    rota_json_text(json, rota_spread_mode_name((enum rota_spread_mode)queue->mode));
     rota_json_key(json, "partitions");
     rota_json_begin_array(json);
 }
@@ -81,7 +81,7 @@ static int print_routes(const struct rota_ring *ring, struct rota_partition part
 
     if (options->json)
         begin_json(&json, &options->queue);
-    for (int64_t first = from; first < to && !ferror(stdout); first += CHUNK) {
+    for (int64_t first = from; first < to && rota_cli_can_print(); first += CHUNK) {
         int64_t n = to - first < CHUNK ? to - first : CHUNK;
         rota_route_range(ring, &partition, spread, (size_t)first, (size_t)n, hosts);
         for (int64_t i = 0; i < n; i++) {
@@ -122,7 +122,8 @@ static int run(int argc, char *const *argv)
         .type = rota_queue_options_type(&options.queue),
         .kind = ROTA_PARTITION_NORMAL,
     };
-    if (rota_partition_check(&partition, &error) ||
+    if (rota_queue_options_check("route", options.queue.namespace_id, options.queue.queue,
+                                 &error) ||
         rota_cli_load_ring(options.queue.hosts, rota_cli_now(options.queue.at),
                            options.queue.points, &ring, &error))
         return rota_cli_fail_error(&error);

@@ -53,8 +53,11 @@ static int read_all(struct reader *reader)
     bool may_wait = fstat(STDIN_FILENO, &status) != 0 || !S_ISREG(status.st_mode);
 
     for (;;) {
-        if (may_wait)
+        if (may_wait) {
             fflush(stdout);
+            if (!rota_cli_can_print())
+                return ROTA_CLI_OK;
+        }
         ssize_t got = read(STDIN_FILENO, reader->bytes + reader->size,
                            ROTA_LINES_SIZE_MAX + 1 - reader->size);
         if (got < 0 && errno == EINTR)

@@ -4,8 +4,10 @@
 #include "cli/cli.h"
 #include "cli/terminal.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_ring_lookup, &rota_cmd_ring_hash,    &rota_cmd_route,       &rota_cmd_gradual,
@@ -21,7 +23,8 @@ static const char INTRODUCTION[] =
 static const char *const EXIT_CODES[] = {
     [ROTA_CLI_OK] = "all went well",
     [ROTA_CLI_NO] = "the answer is no, there is none, or it can't be had now",
-    [ROTA_CLI_BAD] = "the command line or a file is wrong; nothing was done",
+    [ROTA_CLI_BAD] = "the command line, a file or the input is wrong; nothing is changed, and at "
+                     "most the input before the mistake is answered",
 };
 enum { N_EXIT_CODES = sizeof EXIT_CODES / sizeof *EXIT_CODES };
 
@@ -29,7 +32,8 @@ static const char OUTPUT[] =
     "Answers go to standard output, whatever goes wrong is one sentence on standard error. With "
     "--json the answer is one JSON document; commands that read keys or watch print one JSON "
     "object per line. Colour and bars appear only on a terminal, colour only without NO_COLOR. A "
-    "moment is RFC 3339 (2026-01-31T12:00:00Z) or unix seconds.";
+    "moment is RFC 3339 (2026-01-31T12:00:00Z) or unix seconds; `gradual` alone takes nanoseconds. "
+    "A file that is read once may be a pipe, or - for standard input; one that is watched may not.";
 
 /* --- finding a command --- */
 
@@ -102,25 +106,6 @@ static int refuse_words(int n_words, char *const *words)
 
 /* --- help --- */
 
-/* Append `text` in lines of at most `width`. */
-static void append_wrapped(struct rota_buffer *buffer, const char *text, int width)
-{
-    int column = 0;
-    while (*text) {
-        int size = (int)strcspn(text, " ");
-        if (column > 0 && column + 1 + size > width) {
-            rota_buffer_append_char(buffer, '\n');
-            column = 0;
-        }
-        rota_buffer_print(buffer, "%s%.*s", column ? " " : "", size, text);
-        column += size + (column ? 1 : 0);
-        text += size;
-        if (*text == ' ')
-            text++;
-    }
-    rota_buffer_append_char(buffer, '\n');
-}
-
 static void append_commands(struct rota_buffer *buffer, const char *group)
 {
     for (int i = 0; i < N_COMMANDS; i++)
@@ -136,17 +121,19 @@ static int print_help(void)
     if (width > 100)
         width = 100;
     rota_buffer_append_text(&buffer, "Usage: rota COMMAND [OPTION...]\n\n");
-    append_wrapped(&buffer, INTRODUCTION, width);
+    rota_terminal_wrap(&buffer, INTRODUCTION, 0, width);
     rota_buffer_append_text(&buffer, "\nCommands:\n");
     append_commands(&buffer, NULL);
     rota_buffer_append_text(&buffer, "  help           Show the help of a command\n"
                                      "\nOptions:\n"
                                      "  -h, --help     show this help and exit\n"
                                      "  --version      show the version and exit\n\n");
-    append_wrapped(&buffer, OUTPUT, width);
+    rota_terminal_wrap(&buffer, OUTPUT, 0, width);
     rota_buffer_print(&buffer, "\nExit codes:\n");
-    for (int i = 0; i < N_EXIT_CODES; i++)
-        rota_buffer_print(&buffer, "  %d  %s\n", i, EXIT_CODES[i]);
+    for (int i = 0; i < N_EXIT_CODES; i++) {
+        rota_buffer_print(&buffer, "  %d  ", i);
+        rota_terminal_wrap(&buffer, EXIT_CODES[i], 5, width);
+    }
     rota_buffer_append_text(&buffer, "\n`rota help COMMAND` or `rota COMMAND --help` says more.\n");
     return rota_cli_print(&buffer);
 }
@@ -163,9 +150,9 @@ static int print_group(const char *group)
 static int print_markdown(void)
 {
     struct rota_buffer buffer = {0};
-    append_wrapped(&buffer, INTRODUCTION, 100);
+    rota_terminal_wrap(&buffer, INTRODUCTION, 0, 100);
     rota_buffer_append_text(&buffer, "\n");
-    append_wrapped(&buffer, OUTPUT, 100);
+    rota_terminal_wrap(&buffer, OUTPUT, 0, 100);
     rota_buffer_append_text(&buffer, "\n| exit code | meaning |\n|---|---|\n");
     for (int i = 0; i < N_EXIT_CODES; i++)
         rota_buffer_print(&buffer, "| %d | %s |\n", i, EXIT_CODES[i]);
@@ -226,9 +213,20 @@ static int run_words(int n_words, char *const *words)
     return run_command(n_words, words);
 }
 
+/* A file opened later must not become standard output. What stands in for a
+ * closed stream can't be used the way the stream is, so that use still fails. */
+static void guard_streams(void)
+{
+    static const int USELESS[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", USELESS[fd]) != fd)
+            abort();
+}
+
 int main(int argc, char **argv)
 {
     static char output[1 << 16];
+    guard_streams();
     setvbuf(stdout, output, _IOFBF, sizeof output);
     return rota_cli_finish(run_words(argc > 0 ? argc - 1 : 0, argv + 1));
 }

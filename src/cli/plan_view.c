@@ -8,7 +8,14 @@ enum {
     HOSTS_SHOWN = 16, /* rows of the table of hosts; the rest is summed up */
     BAR_MIN = 10,     /* columns */
     BAR_MAX = 40,
-    NUMBERS_WIDTH = 4 * 9,
+    NAME_MIN = 8,
+    INDENT = 2,
+};
+
+/* How a table lies on the terminal: names, numbers, and a bar if there is room. */
+struct layout {
+    int name_width;
+    int bar_width; /* 0: none */
 };
 
 /* --- text --- */
@@ -18,26 +25,40 @@ static const char *color(const struct rota_terminal *terminal, enum rota_color w
     return rota_terminal_color(terminal, which);
 }
 
-static void print_heading(const struct rota_terminal *terminal, const char *text)
+static int between(int value, int min, int max)
 {
-    printf("\n%s%s%s\n", color(terminal, ROTA_COLOR_BOLD), text, color(terminal, ROTA_COLOR_NONE));
+    return value < min ? min : value > max ? max : value;
+}
+
+/* The bar is the first to go, then the longer names are cut. */
+static struct layout lay_out(const struct rota_terminal *terminal, int longest_name,
+                             int numbers_width)
+{
+    struct layout layout = {.name_width = longest_name < 14 ? 14 : longest_name};
+    if (!terminal->is_terminal)
+        return layout;
+    int room = terminal->width - INDENT - numbers_width;
+    if (layout.name_width > room)
+        layout.name_width = room < NAME_MIN ? NAME_MIN : room;
+    int rest = room - layout.name_width - 2;
+    if (rest >= BAR_MIN)
+        layout.bar_width = rest < BAR_MAX ? rest : BAR_MAX;
+    return layout;
 }
 
 /* "72 -> 96", or "72" when that stays. */
-static void print_change(uint64_t before, uint64_t after)
+static void append_change(struct rota_buffer *buffer, uint64_t before, uint64_t after)
 {
-    if (before == after)
-        printf("%llu", (unsigned long long)before);
-    else
-        printf("%llu -> %llu", (unsigned long long)before, (unsigned long long)after);
+    rota_buffer_print(buffer, "%llu", (unsigned long long)before);
+    if (before != after)
+        rota_buffer_print(buffer, " -> %llu", (unsigned long long)after);
 }
 
-static void print_spread_mode(const struct rota_plan_side *side)
+static void append_spread_mode(struct rota_buffer *buffer, const struct rota_plan_side *side)
 {
-    if (side->spread.batch == 0)
-        printf("batch 0");
-    else
-        printf("batch %u %s", side->spread.batch, rota_spread_mode_name(side->spread.mode));
+    rota_buffer_print(buffer, "batch %u", side->spread.batch);
+    if (side->spread.batch > 0)
+        rota_buffer_print(buffer, " %s", rota_spread_mode_name(side->spread.mode));
 }
 
 static bool changes_spread(const struct rota_plan_side *before, const struct rota_plan_side *after)
@@ -46,27 +67,35 @@ static bool changes_spread(const struct rota_plan_side *before, const struct rot
            (before->spread.mode != after->spread.mode && after->spread.batch > 0);
 }
 
+/* In lines of at most the terminal's width, the first of which was begun. */
+static void print_wrapped(const struct rota_terminal *terminal, const char *text, int indent)
+{
+    struct rota_buffer lines = {0};
+    rota_terminal_wrap(&lines, text, indent, between(terminal->width, 0, 100));
+    fwrite(rota_buffer_str(&lines).data, 1, lines.size, stdout);
+    rota_buffer_deinit(&lines);
+}
+
 static void print_title(const struct rota_terminal *terminal, const struct rota_plan_view *view,
                         const struct rota_plan_result *result)
 {
-    bool has_points = view->points_before != view->points_after;
-
-    printf("%sPlan%s  %lld %s x ", color(terminal, ROTA_COLOR_BOLD),
-           color(terminal, ROTA_COLOR_NONE), (long long)view->queues,
-           view->queues == 1 ? "queue" : "queues");
-    print_change(view->before.n_partitions, view->after.n_partitions);
-    printf(" partitions, ");
-    print_change(result->hosts_before.n, result->hosts_after.n);
-    printf(" hosts,%s",
-           changes_spread(&view->before, &view->after) || has_points ? "\n      " : " ");
-    print_spread_mode(&view->before);
+    struct rota_buffer title = {0};
+    rota_buffer_print(&title, "%lld %s x ", (long long)view->queues,
+                      view->queues == 1 ? "queue" : "queues");
+    append_change(&title, view->before.n_partitions, view->after.n_partitions);
+    rota_buffer_append_text(&title, " partitions, ");
+    append_change(&title, result->hosts_before.n, result->hosts_after.n);
+    rota_buffer_append_text(&title, " hosts, ");
+    append_spread_mode(&title, &view->before);
     if (changes_spread(&view->before, &view->after)) {
-        printf(" -> ");
-        print_spread_mode(&view->after);
+        rota_buffer_append_text(&title, " -> ");
+        append_spread_mode(&title, &view->after);
     }
-    if (has_points)
-        printf(", %u -> %u points", view->points_before, view->points_after);
-    printf("\n");
+    if (view->points_before != view->points_after)
+        rota_buffer_print(&title, ", %u -> %u points", view->points_before, view->points_after);
+    printf("%sPlan%s  ", color(terminal, ROTA_COLOR_BOLD), color(terminal, ROTA_COLOR_NONE));
+    print_wrapped(terminal, rota_buffer_str(&title).data, (int)strlen("Plan  "));
+    rota_buffer_deinit(&title);
 }
 
 static double percent(uint64_t part, uint64_t whole)
@@ -83,12 +112,14 @@ static void print_totals(const struct rota_terminal *terminal,
                            : ratio < 2    ? ROTA_COLOR_YELLOW
                                           : ROTA_COLOR_RED;
 
-    double moved = percent(result->moved, result->moved + result->stays);
+    uint64_t all = result->moved + result->stays + result->lost;
+    double moved = percent(result->moved, all);
 
     printf("\n  %-12s %s%llu%s of %llu (%.*f %%)\n", "moved", color(terminal, mood),
            (unsigned long long)result->moved, color(terminal, ROTA_COLOR_NONE),
-           (unsigned long long)(result->moved + result->stays), moved < 1 ? 2 : 1, moved);
-    printf("  %-12s %.*f\n", "minimum", result->minimum < 100 ? 1 : 0, result->minimum);
+           (unsigned long long)all, moved < 1 ? 2 : 1, moved);
+    printf("  %-12s %.*f, the least an even placement moves\n", "minimum",
+           result->minimum < 100 ? 1 : 0, result->minimum);
     if (ratio < 0)
         printf("  %-12s -\n", "ratio");
     else
@@ -98,22 +129,27 @@ static void print_totals(const struct rota_terminal *terminal,
         printf("  %-12s %llu\n", "new", (unsigned long long)result->added);
     if (result->gone > 0)
         printf("  %-12s %llu\n", "gone", (unsigned long long)result->gone);
+    if (result->lost > 0)
+        printf("  %-12s %s%llu%s, for no host is left to own them\n", "lost",
+               color(terminal, ROTA_COLOR_RED), (unsigned long long)result->lost,
+               color(terminal, ROTA_COLOR_NONE));
 }
 
 static void print_spread(const char *what, const struct rota_plan_spread *spread)
 {
-    printf("  %-14s %8u %10llu %10.1f %10.1f", what, spread->n, (unsigned long long)spread->max,
+    printf("  %-12s %6u %9llu %9.1f %8.1f", what, spread->n, (unsigned long long)spread->max,
            spread->mean, spread->stddev);
-    if (spread->mean > 0)
-        printf(" %9.2f\n", (double)spread->max / spread->mean);
+    if (spread->max_to_fair > 0)
+        printf(" %8.2f\n", spread->max_to_fair);
     else
-        printf(" %9s\n", "-");
+        printf(" %8s\n", "-");
 }
 
 static void print_spreads(const struct rota_terminal *terminal,
                           const struct rota_plan_result *result)
 {
-    print_heading(terminal, "Spread              count        max       mean     stddev  max/mean");
+    printf("\n%s  %-12s %6s %9s %9s %8s %8s%s\n", color(terminal, ROTA_COLOR_BOLD), "Load", "count",
+           "max", "mean", "stddev", "max/fair", color(terminal, ROTA_COLOR_NONE));
     print_spread("hosts before", &result->hosts_before);
     print_spread("hosts after", &result->hosts_after);
     if (result->n_zones > 1) {
@@ -165,17 +201,8 @@ static void print_parts(const struct rota_terminal *terminal, const struct rota_
     }
 }
 
-/* A name in `width` columns; one that is too long is cut on a terminal only. */
-static void print_name(const struct rota_terminal *terminal, struct rota_str name, int width)
-{
-    if (name.size > (size_t)width && terminal->is_terminal)
-        printf("  %.*s~", width - 1, name.data);
-    else
-        printf("  %-*.*s", width, ROTA_STR_ARGS(name));
-}
-
 static void print_host(const struct rota_terminal *terminal, const struct rota_plan_host *host,
-                       uint64_t full, int name_width, int bar_width)
+                       uint64_t full, const struct layout *layout)
 {
     bool is_bad = host->is_before && !host->is_after;
     bool is_new = host->is_after && !host->is_before;
@@ -183,21 +210,17 @@ static void print_host(const struct rota_terminal *terminal, const struct rota_p
                           : is_bad ? ROTA_COLOR_RED
                                    : ROTA_COLOR_NONE),
           stdout);
-    print_name(terminal, host->address, name_width);
+    printf("%*s", INDENT, "");
+    rota_terminal_print_name(terminal, host->address, layout->name_width);
     fputs(color(terminal, ROTA_COLOR_NONE), stdout);
     printf(" %8llu %8llu %8llu %8llu", (unsigned long long)host->before,
            (unsigned long long)host->after, (unsigned long long)host->arriving,
            (unsigned long long)host->leaving);
-    if (terminal->is_terminal) {
+    if (layout->bar_width > 0) {
         printf("  ");
-        print_parts(terminal, host, full, bar_width);
+        print_parts(terminal, host, full, layout->bar_width);
     }
     printf("\n");
-}
-
-static int between(int value, int min, int max)
-{
-    return value < min ? min : value > max ? max : value;
 }
 
 static void print_hosts(const struct rota_terminal *terminal, const struct rota_plan_result *result)
@@ -205,7 +228,7 @@ static void print_hosts(const struct rota_terminal *terminal, const struct rota_
     const struct rota_plan_host **rows = calloc(result->n_hosts + 1, sizeof *rows);
     size_t n = result->n_hosts < HOSTS_SHOWN ? result->n_hosts : HOSTS_SHOWN;
     uint64_t full = 0;
-    int longest = 14;
+    int longest = 0;
     if (!rows)
         return; /* the totals are out, which is what matters most */
 
@@ -215,19 +238,16 @@ static void print_hosts(const struct rota_terminal *terminal, const struct rota_
         qsort(rows, result->n_hosts, sizeof *rows, by_unrest);
     for (size_t i = 0; i < n; i++) {
         full = larger(full, rows[i]->before + rows[i]->arriving);
-        if (rows[i]->address.size > (size_t)longest)
-            longest = (int)rows[i]->address.size;
+        int columns = rota_terminal_columns(rows[i]->address);
+        if (columns > longest)
+            longest = columns;
     }
-    int name_width = terminal->is_terminal
-                         ? between(longest, 14, terminal->width - NUMBERS_WIDTH - BAR_MIN - 5)
-                         : longest;
-    int bar_width = between(terminal->width - name_width - NUMBERS_WIDTH - 5, BAR_MIN, BAR_MAX);
+    struct layout layout = lay_out(terminal, longest, 4 * 9);
 
-    printf("\n%s  %-*s %8s %8s %8s %8s%s", color(terminal, ROTA_COLOR_BOLD), name_width, "Host",
-           "before", "after", "arrive", "leave", color(terminal, ROTA_COLOR_NONE));
-    printf("\n");
+    printf("\n%s  %-*s %8s %8s %8s %8s%s\n", color(terminal, ROTA_COLOR_BOLD), layout.name_width,
+           "Host", "before", "after", "arrive", "leave", color(terminal, ROTA_COLOR_NONE));
     for (size_t i = 0; i < n; i++)
-        print_host(terminal, rows[i], full, name_width, bar_width);
+        print_host(terminal, rows[i], full, &layout);
     if (result->n_hosts > n) {
         uint64_t rest = 0;
         for (size_t i = n; i < result->n_hosts; i++)
@@ -235,28 +255,34 @@ static void print_hosts(const struct rota_terminal *terminal, const struct rota_
         printf("  ... and %zu more, of which %llu change\n", result->n_hosts - n,
                (unsigned long long)rest);
     }
-    if (terminal->is_terminal)
+    if (layout.bar_width > 0)
         printf(terminal->is_utf8 ? "%s  █ stay  ▓ arrive  ░ leave%s\n"
                                  : "%s  # stay  + arrive  - leave%s\n",
                color(terminal, ROTA_COLOR_DIM), color(terminal, ROTA_COLOR_NONE));
     free(rows);
 }
 
+static struct rota_str zone_name(const struct rota_plan_zone *zone)
+{
+    return zone->name.size ? zone->name : rota_str("(none)");
+}
+
 static void print_zone(const struct rota_terminal *terminal, const struct rota_plan_zone *zone,
-                       uint64_t full)
+                       uint64_t full, const struct layout *layout)
 {
     char hosts[32];
     if (zone->n_hosts_before == zone->n_hosts_after)
         snprintf(hosts, sizeof hosts, "%u", zone->n_hosts_after);
     else
         snprintf(hosts, sizeof hosts, "%u -> %u", zone->n_hosts_before, zone->n_hosts_after);
-    print_name(terminal, zone->name.size ? zone->name : rota_str("(none)"), 14);
+    printf("%*s", INDENT, "");
+    rota_terminal_print_name(terminal, zone_name(zone), layout->name_width);
     printf(" %8llu %8llu %17s", (unsigned long long)zone->before, (unsigned long long)zone->after,
            hosts);
-    if (terminal->is_terminal) {
+    if (layout->bar_width > 0) {
         printf("  ");
         rota_terminal_bar(terminal, ROTA_COLOR_BLUE, (double)zone->after, (double)full,
-                          between(terminal->width - 14 - NUMBERS_WIDTH - 5, BAR_MIN, BAR_MAX));
+                          layout->bar_width);
     }
     printf("\n");
 }
@@ -264,14 +290,20 @@ static void print_zone(const struct rota_terminal *terminal, const struct rota_p
 static void print_zones(const struct rota_terminal *terminal, const struct rota_plan_result *result)
 {
     uint64_t full = 0;
+    int longest = 0;
     if (result->n_zones <= 1)
         return;
-    for (size_t i = 0; i < result->n_zones; i++)
+    for (size_t i = 0; i < result->n_zones; i++) {
+        int columns = rota_terminal_columns(zone_name(&result->zones[i]));
         full = larger(full, result->zones[i].after);
-    printf("\n%s  %-14s %8s %8s %17s%s\n", color(terminal, ROTA_COLOR_BOLD), "Zone", "before",
-           "after", "hosts", color(terminal, ROTA_COLOR_NONE));
+        if (columns > longest)
+            longest = columns;
+    }
+    struct layout layout = lay_out(terminal, longest, 4 * 9);
+    printf("\n%s  %-*s %8s %8s %17s%s\n", color(terminal, ROTA_COLOR_BOLD), layout.name_width,
+           "Zone", "before", "after", "hosts", color(terminal, ROTA_COLOR_NONE));
     for (size_t i = 0; i < result->n_zones; i++)
-        print_zone(terminal, &result->zones[i], full);
+        print_zone(terminal, &result->zones[i], full, &layout);
 }
 
 /* The beginning of bucket `i`; the last one ends where the change does. */
@@ -291,37 +323,21 @@ static void print_timeline(const struct rota_terminal *terminal, const struct ro
         return;
     for (size_t i = 0; i < result->n_buckets; i++)
         full = larger(full, result->buckets[i]);
-    printf("\n%s  %-32s %8s%s\n", color(terminal, ROTA_COLOR_BOLD), "Gradually, from", "moves",
-           color(terminal, ROTA_COLOR_NONE));
+    struct layout layout = lay_out(terminal, 30, 9);
+    printf("\n%s  %-*s %8s%s\n", color(terminal, ROTA_COLOR_BOLD), layout.name_width,
+           "Gradually, from", "moves", color(terminal, ROTA_COLOR_NONE));
     for (size_t i = 0; i < result->n_buckets; i++) {
-        printf("  %-32s %8llu", rota_time_format(bucket_start(view, i, result->n_buckets), text),
+        printf("  %-*s %8llu", layout.name_width,
+               rota_time_format(bucket_start(view, i, result->n_buckets), text),
                (unsigned long long)result->buckets[i]);
-        if (terminal->is_terminal) {
+        if (layout.bar_width > 0) {
             printf("  ");
             rota_terminal_bar(terminal, ROTA_COLOR_GREEN, (double)result->buckets[i], (double)full,
-                              between(terminal->width - 46, BAR_MIN, BAR_MAX));
+                              layout.bar_width);
         }
         printf("\n");
     }
-    printf("  %-32s %8s\n", rota_time_format(view->end, text), "done");
-}
-
-/* In lines of at most the terminal's width. */
-static void print_advice(const struct rota_terminal *terminal, const char *text)
-{
-    int column = 0, width = terminal->width < 100 ? terminal->width : 100;
-    printf("\n");
-    while (*text) {
-        size_t size = strcspn(text, " ");
-        if (column > 0 && column + 1 + (int)size > width - 2) {
-            printf("\n");
-            column = 0;
-        }
-        column += printf("%s%.*s", column ? " " : "  ", (int)size, text);
-        text += size;
-        text += *text == ' ';
-    }
-    printf("\n");
+    printf("  %-*s %8s\n", layout.name_width, rota_time_format(view->end, text), "done");
 }
 
 void rota_plan_view_print(const struct rota_plan_view *view, const struct rota_plan_result *result)
@@ -333,8 +349,10 @@ void rota_plan_view_print(const struct rota_plan_view *view, const struct rota_p
     print_hosts(&terminal, result);
     print_zones(&terminal, result);
     print_timeline(&terminal, view, result);
-    if (view->advice)
-        print_advice(&terminal, view->advice);
+    if (view->advice) {
+        printf("\n%*s", INDENT, "");
+        print_wrapped(&terminal, view->advice, INDENT);
+    }
 }
 
 /* --- JSON --- */
@@ -360,6 +378,7 @@ static void add_spread(struct rota_json *json, const char *key,
     add_uint(json, "max", spread->max);
     add_double(json, "mean", spread->mean);
     add_double(json, "stddev", spread->stddev);
+    add_double(json, "max_to_fair", spread->max_to_fair);
     rota_json_end_object(json);
 }
 
@@ -376,6 +395,7 @@ static void add_totals(struct rota_json *json, const struct rota_plan_result *re
     add_uint(json, "stays", result->stays);
     add_uint(json, "new", result->added);
     add_uint(json, "gone", result->gone);
+    add_uint(json, "lost", result->lost);
     add_double(json, "minimum", result->minimum);
     rota_json_key(json, "ratio");
     if (ratio < 0)

@@ -1,4 +1,7 @@
-/* The options by which several commands name a queue. */
+/* queue_options: the options by which commands name a queue, and their rules.
+ *
+ * The library takes any bytes for a name. People who type one want to see it
+ * again on one line, so the command line refuses what could not be shown. */
 #pragma once
 
 #include "base/option.h"
@@ -9,25 +12,23 @@
 struct rota_queue_options {
     const char *hosts;
     const char *namespace_id, *queue;
-    int type; /* an index into rota_task_types: the number of the type, less 1 */
+    int type; /* an index into rota_task_types + 1 */
     int64_t partitions, batch, points;
     int mode; /* enum rota_spread_mode */
     rota_time at;
 };
 
-static const char *const rota_task_types[] = {"workflow", "activity", "nexus", NULL};
-static const char *const rota_spread_modes[] = {"lookup", "slots", NULL};
+/* By their numbers, with a NULL behind them, as options take them; a command
+ * that has no use for the unspecified type begins at the next. */
+extern const char *const rota_task_types[];
+extern const char *const rota_spread_modes[];
 
-static inline enum rota_task_type rota_queue_options_type(const struct rota_queue_options *options)
-{
-    return (enum rota_task_type)(options->type + 1);
-}
+enum rota_task_type rota_queue_options_type(const struct rota_queue_options *options);
+struct rota_spread rota_queue_options_spread(const struct rota_queue_options *options);
 
-static inline struct rota_spread rota_queue_options_spread(const struct rota_queue_options *options)
-{
-    return (struct rota_spread){.mode = (enum rota_spread_mode)options->mode,
-                                .batch = (uint32_t)options->batch};
-}
+/* Refuses, as option --queue or --namespace of `command`, what can be no queue. */
+enum rota_code rota_queue_options_check(const char *command, const char *namespace_id,
+                                        const char *queue, struct rota_error *error);
 
 /* `result` begins with a struct rota_queue_options named `queue`. */
 #define ROTA_QUEUE_OPTIONS(result)                                                                 \
@@ -44,7 +45,7 @@ static inline struct rota_spread rota_queue_options_spread(const struct rota_que
         {.name = "type",                                                                           \
          ROTA_OPTION_INTO(CHOICE, result, queue.type),                                             \
          .value_name = "TYPE",                                                                     \
-         .choices = rota_task_types,                                                               \
+         .choices = rota_task_types + 1,                                                           \
          .default_text = "workflow",                                                               \
          .help = "what the queue holds"},                                                          \
         {.name = "partitions",                                                                     \

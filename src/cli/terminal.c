@@ -58,6 +58,86 @@ const char *rota_terminal_color(const struct rota_terminal *terminal, enum rota_
     return "";
 }
 
+size_t rota_terminal_next(struct rota_str *rest, char piece[ROTA_QUOTE_PIECE_MAX])
+{
+    if (*rest->data != '"' && *rest->data != '\\')
+        return rota_quote_next(rest, piece);
+    piece[0] = *rest->data;
+    *rest = rota_str_of(rest->data + 1, rest->size - 1);
+    return 1;
+}
+
+void rota_terminal_append(struct rota_buffer *buffer, struct rota_str text)
+{
+    char piece[ROTA_QUOTE_PIECE_MAX];
+    while (text.size > 0) {
+        size_t size = rota_terminal_next(&text, piece);
+        rota_buffer_append(buffer, piece, size);
+    }
+}
+
+/* Of one character as it is shown: an escape is as wide as it is long. */
+static int piece_columns(const char *piece, size_t size)
+{
+    return (unsigned char)piece[0] < 0x80 ? (int)size : 1;
+}
+
+int rota_terminal_columns(struct rota_str text)
+{
+    char piece[ROTA_QUOTE_PIECE_MAX];
+    int columns = 0;
+    while (text.size > 0) {
+        size_t size = rota_terminal_next(&text, piece);
+        columns += piece_columns(piece, size);
+    }
+    return columns;
+}
+
+void rota_terminal_print_name(const struct rota_terminal *terminal, struct rota_str text, int width)
+{
+    char piece[ROTA_QUOTE_PIECE_MAX];
+    int columns = rota_terminal_columns(text), column = 0, printed = 0;
+    bool is_cut = columns > width && terminal->is_terminal, is_marked = false;
+    int head = (width - 1) / 2, tail = width - 1 - head;
+
+    while (text.size > 0) {
+        size_t size = rota_terminal_next(&text, piece);
+        int next = column + piece_columns(piece, size);
+        if (is_cut && next > head && !is_marked) {
+            fputc('~', stdout);
+            printed++;
+            is_marked = true;
+        }
+        if (!is_cut || next <= head || column >= columns - tail) {
+            fwrite(piece, 1, size, stdout);
+            printed += next - column;
+        }
+        column = next;
+    }
+    printf("%*s", printed < width ? width - printed : 0, "");
+}
+
+void rota_terminal_wrap(struct rota_buffer *buffer, const char *text, int indent, int width)
+{
+    int column = indent;
+    while (*text) {
+        int size = (int)strcspn(text, " ");
+        if (column > indent && column + 1 + size > width) {
+            rota_buffer_print(buffer, "\n%*s", indent, "");
+            column = indent;
+        }
+        if (column > indent) {
+            rota_buffer_append_char(buffer, ' ');
+            column++;
+        }
+        rota_buffer_append(buffer, text, (size_t)size);
+        column += size;
+        text += size;
+        text += *text == ' ';
+    }
+    rota_buffer_append_char(buffer, '\n');
+}
+
 /* Eighths of a column, where the font has them. */
 static const char *const EIGHTHS[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
 

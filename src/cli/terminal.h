@@ -5,6 +5,9 @@
  * comes out plain. */
 #pragma once
 
+#include "base/buffer.h"
+#include "base/quote.h"
+
 #include <rota/time.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,6 +34,27 @@ struct rota_terminal rota_terminal_look(void);
 
 /* The codes that begin a colour and end it, or "". */
 const char *rota_terminal_color(const struct rota_terminal *terminal, enum rota_color color);
+
+/* Take one character off `*rest`, which is not empty, and write how it is shown to
+ * people: as it is, but for what would break a line, turn it round or drive the
+ * terminal. Returns its bytes. */
+size_t rota_terminal_next(struct rota_str *rest, char piece[ROTA_QUOTE_PIECE_MAX]);
+
+/* Append a text as it is shown to people. */
+void rota_terminal_append(struct rota_buffer *buffer, struct rota_str text);
+
+/* How many columns a text takes as it is shown to people, a character each. */
+int rota_terminal_columns(struct rota_str text);
+
+/* Print a text in `width` columns: padded, or, if it is too long and this is a
+ * terminal, without its middle, for names often differ at both ends. */
+void rota_terminal_print_name(const struct rota_terminal *terminal, struct rota_str text,
+                              int width);
+
+/* Append `text` in lines of at most `width` columns, each with a newline, where
+ * the words allow it. The first one begins at column `indent`, to which the
+ * caller has gone; the others are indented. */
+void rota_terminal_wrap(struct rota_buffer *buffer, const char *text, int indent, int width);
 
 /* Draw `value` of `full` as a bar of at most `width` columns. */
 void rota_terminal_bar(const struct rota_terminal *terminal, enum rota_color color, double value,

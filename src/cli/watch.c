@@ -1,6 +1,8 @@
 #include "cli/watch.h"
 
 #include "cli/cli.h"
+#include "cli/terminal.h"
+#include "io/clock.h"
 
 #include <assert.h>
 #include <signal.h>
@@ -12,14 +14,16 @@ static void on_signal(uv_signal_t *handle, int number)
     uv_stop(handle->loop);
 }
 
-bool rota_watch_init(struct rota_watch *watch)
+bool rota_watch_init(struct rota_watch *watch, bool is_json)
 {
     int code = uv_loop_init(&watch->loop);
     if (code) {
         rota_cli_fail(ROTA_CLI_NO, "no event loop: %s", uv_strerror(code));
         return false;
     }
+    watch->is_json = is_json;
     watch->is_failed = false;
+    watch->line = (struct rota_buffer){0};
     uv_signal_init(&watch->loop, &watch->interrupt);
     uv_signal_init(&watch->loop, &watch->terminate);
     uv_signal_start(&watch->interrupt, on_signal, SIGINT);
@@ -33,23 +37,76 @@ void rota_watch_run(struct rota_watch *watch)
         uv_run(&watch->loop, UV_RUN_DEFAULT);
 }
 
-void rota_watch_deinit(struct rota_watch *watch)
+int rota_watch_deinit(struct rota_watch *watch, int exit_code)
 {
+    int code;
     uv_close((uv_handle_t *)&watch->interrupt, NULL);
     uv_close((uv_handle_t *)&watch->terminate, NULL);
-    uv_run(&watch->loop, UV_RUN_DEFAULT);
-    int code = uv_loop_close(&watch->loop);
+    /* A stop that came while the loop did not run ends its next run early. */
+    for (int i = 0; i < 2; i++)
+        uv_run(&watch->loop, UV_RUN_DEFAULT);
+    code = uv_loop_close(&watch->loop);
     assert(code == 0);
     (void)code;
+    if (watch->line.failed && exit_code == ROTA_CLI_OK)
+        exit_code = rota_cli_fail(ROTA_CLI_NO, "no memory for the answer");
+    rota_buffer_deinit(&watch->line);
+    return exit_code;
 }
 
-void rota_watch_print(struct rota_watch *watch, struct rota_buffer *line)
+/* All moments are equally long, so that what follows them lines up. */
+static void format_now(char text[ROTA_TIME_TEXT_MAX])
 {
+    rota_time now = rota_clock_wall();
+    rota_time_format(now - now % ROTA_SEC, text);
+    char *end = strchr(text, 'Z');
+    snprintf(end, ROTA_TIME_TEXT_MAX - (size_t)(end - text), ".%03dZ",
+             (int)(now % ROTA_SEC / ROTA_MSEC));
+}
+
+void rota_watch_begin(struct rota_watch *watch, const char *event)
+{
+    char time[ROTA_TIME_TEXT_MAX];
+    format_now(time);
+    if (!watch->is_json) {
+        rota_buffer_print(&watch->line, "%s\t%s", time, event);
+        return;
+    }
+    watch->json = (struct rota_json){.buffer = &watch->line};
+    rota_json_begin_object(&watch->json);
+    rota_json_key(&watch->json, "time");
+    rota_json_text(&watch->json, time);
+    rota_json_key(&watch->json, "event");
+    rota_json_text(&watch->json, event);
+}
+
+void rota_watch_end(struct rota_watch *watch)
+{
+    struct rota_buffer *line = &watch->line;
+    if (watch->is_json)
+        rota_json_end_object(&watch->json);
     rota_buffer_append_char(line, '\n');
-    if (line->failed || fwrite(line->data, 1, line->size, stdout) != line->size ||
-        fflush(stdout) != 0) {
+    if (!line->failed) {
+        fwrite(line->data, 1, line->size, stdout);
+        fflush(stdout);
+    }
+    if (line->failed || !rota_cli_can_print()) {
         watch->is_failed = true;
         uv_stop(&watch->loop);
+        return;
     }
     rota_buffer_clear(line);
+}
+
+void rota_watch_refuse(struct rota_watch *watch, const struct rota_error *error)
+{
+    rota_watch_begin(watch, "refused");
+    if (watch->is_json) {
+        rota_json_key(&watch->json, "error");
+        rota_json_text(&watch->json, error->text);
+    } else {
+        rota_buffer_append_char(&watch->line, '\t');
+        rota_terminal_append(&watch->line, rota_str(error->text));
+    }
+    rota_watch_end(watch);
 }

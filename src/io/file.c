@@ -59,7 +59,6 @@ static enum rota_code read_all(int fd, const char *path, size_t size_max,
 enum rota_code rota_file_read(const char *path, size_t size_max, struct rota_buffer *content,
                               struct rota_error *error)
 {
-    struct rota_buffer made = {0};
     /* Without O_NONBLOCK a pipe would be waited for before it could be refused. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0 && errno == ENXIO)
@@ -69,8 +68,16 @@ enum rota_code rota_file_read(const char *path, size_t size_max, struct rota_buf
 
     enum rota_code code = check_kind(fd, path, error);
     if (!code)
-        code = read_all(fd, path, size_max, &made, error);
+        code = rota_file_read_fd(fd, path, size_max, content, error);
     close(fd);
+    return code;
+}
+
+enum rota_code rota_file_read_fd(int fd, const char *name, size_t size_max,
+                                 struct rota_buffer *content, struct rota_error *error)
+{
+    struct rota_buffer made = {0};
+    enum rota_code code = read_all(fd, name, size_max, &made, error);
     if (code)
         rota_buffer_deinit(&made);
     else

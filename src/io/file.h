@@ -11,3 +11,8 @@
  * directory, a pipe or a device, is refused without waiting for it. Any thread. */
 enum rota_code rota_file_read(const char *path, size_t size_max, struct rota_buffer *content,
                               struct rota_error *error);
+
+/* The same from what is open already, whatever it is: a pipe is read to its end,
+ * and waited for. `name` is what it is called in messages. Any thread. */
+enum rota_code rota_file_read_fd(int fd, const char *name, size_t size_max,
+                                 struct rota_buffer *content, struct rota_error *error);

@@ -1,6 +1,5 @@
-#include "run/config_watch.h"
+#include <rota/config_watch.h>
 
-#include "base/log.h"
 #include "io/clock.h"
 #include "run/cell.h"
 #include "run/file_watch.h"
@@ -8,6 +7,7 @@
 #include "wire/config_text.h"
 
 #include <stdlib.h>
+#include <uv.h>
 
 struct rota_config_watch {
     struct rota_config_watch_options options;
@@ -78,7 +78,7 @@ static void on_closed(void *data)
     free(watch);
 }
 
-enum rota_code rota_config_watch_open(uv_loop_t *loop,
+enum rota_code rota_config_watch_open(struct uv_loop_s *loop,
                                       const struct rota_config_watch_options *options,
                                       struct rota_config_watch **watch, struct rota_error *error)
 {

@@ -33,7 +33,9 @@ struct rota_file_watch {
 
     struct signature seen;      /* of the file when it was last read */
     bool has_content;           /* some was handed over */
+    bool had_bytes;             /* and it was not empty */
     uint64_t digest;            /* of what was last handed over */
+    int n_torn;                 /* looks in a row that found half of a write */
     struct rota_error standing; /* reported and not over; ROTA_OK: all is well */
 };
 
@@ -86,31 +88,56 @@ static void start_settling(struct rota_file_watch *watch)
     uv_timer_start(&watch->settle, on_settled, ROTA_FILE_WATCH_SETTLE / ROTA_MSEC, 0);
 }
 
+/* Whether `content`, read while the file went from one signature to another,
+ * looks like half of a write. */
+static bool is_torn(struct rota_str content, const struct signature *before,
+                    const struct signature *after)
+{
+    return !is_same(before, after) || content.size == 0 || content.data[content.size - 1] != '\n';
+}
+
+static enum rota_code hand_over(struct rota_file_watch *watch, struct rota_str content,
+                                uint64_t digest, struct rota_error *error)
+{
+    if (content.size == 0 && watch->had_bytes)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "%s: is empty: what it said before stays in force", watch->path);
+    watch->has_content = true;
+    watch->had_bytes = content.size > 0;
+    watch->digest = digest;
+    enum rota_code code = watch->options.on_content(watch->options.data, content, error);
+    if (!code)
+        watch->standing.code = ROTA_OK;
+    return code;
+}
+
 /* Read the file and hand it over when it says something else, or when what it
  * said was not taken. */
 static enum rota_code read_anew(struct rota_file_watch *watch, struct rota_error *error)
 {
     struct signature before = signature_of(watch->path);
-    struct rota_buffer content = {0};
-    enum rota_code code = rota_file_read(watch->path, watch->options.size_max, &content, error);
+    struct rota_buffer buffer = {0};
+    enum rota_code code = rota_file_read(watch->path, watch->options.size_max, &buffer, error);
 
     watch->seen = before;
     if (code)
         return code;
     struct signature after = signature_of(watch->path);
-    bool is_torn = !is_same(&before, &after); /* somebody is writing it */
-    if (is_torn)
+    struct rota_str content = rota_buffer_str(&buffer);
+    uint64_t digest = rota_hash_sip64(content.size, content);
+    bool is_news = !watch->has_content || digest != watch->digest || watch->standing.code;
+
+    if (is_news && watch->has_content && watch->n_torn < ROTA_FILE_WATCH_TORN_MAX &&
+        is_torn(content, &before, &after)) {
+        watch->n_torn++;
+        watch->is_noticed = true; /* look again, even if it stays as it is */
         start_settling(watch);
-    uint64_t digest = rota_hash_sip64(content.size, rota_buffer_str(&content));
-    bool is_news = digest != watch->digest || watch->standing.code;
-    if (!watch->has_content || (is_news && !is_torn)) {
-        watch->has_content = true;
-        watch->digest = digest;
-        code = watch->options.on_content(watch->options.data, rota_buffer_str(&content), error);
-        if (!code)
-            watch->standing.code = ROTA_OK;
+    } else {
+        watch->n_torn = 0;
+        if (is_news)
+            code = hand_over(watch, content, digest, error);
     }
-    rota_buffer_deinit(&content);
+    rota_buffer_deinit(&buffer);
     return code;
 }
 

@@ -6,8 +6,14 @@
  * finish, the file is looked at again and handed over if its content differs.
  * A slow look at regular intervals catches what no notice told.
  *
- * A file that goes missing or whose content is refused is reported once, and
- * stays what it was to whoever uses it. */
+ * The files are texts of lines. One that was changed while it was read, that
+ * ends in the middle of a line or that has become empty is probably half of a
+ * write: it is looked at again until it rests, or often enough that it seems to
+ * be meant so. An empty one is never handed over in the place of one that was
+ * not: `> file` is a slip.
+ *
+ * A file that goes missing, is emptied or whose content is refused is reported
+ * once, and stays what it was to whoever uses it. */
 #pragma once
 
 #include <rota/error.h>
@@ -16,9 +22,11 @@
 #include <uv.h>
 
 /* How long a file must be left alone before it is read, how long that can put
- * off reading one which is written all the time, and the slow look's interval. */
+ * off reading one which is written all the time, how often one that seems half
+ * written is looked at again, and the slow look's interval. */
 #define ROTA_FILE_WATCH_SETTLE     (50 * ROTA_MSEC)
 #define ROTA_FILE_WATCH_SETTLE_MAX (1 * ROTA_SEC)
+#define ROTA_FILE_WATCH_TORN_MAX   10
 #define ROTA_FILE_WATCH_POLL       (10 * ROTA_SEC)
 
 struct rota_file_watch;

@@ -11,28 +11,23 @@ struct hosts_watch {
     struct rota_members_sink sink;
     struct rota_file_watch *watch;
     uint64_t version; /* counts what was handed over */
-    bool had_hosts;
     char path[];
 };
 
-/* A file that was emptied is far more often a slip, or half of a write, than the
- * wish to send everybody away. One that never named a host may stay so. */
+/* Handing over is last, for it may stop us. */
 static enum rota_code on_content(void *data, struct rota_str content, struct rota_error *error)
 {
     struct hosts_watch *watch = data;
     struct rota_hosts hosts;
+    struct rota_error why;
     enum rota_code code = rota_hosts_parse(content, watch->path, &hosts, error);
     if (code)
         return code;
-    if (hosts.n_hosts == 0 && watch->had_hosts)
-        code = rota_error_set(error, ROTA_ERR_INVALID, "%s: names no hosts: membership kept",
-                              watch->path);
-    watch->had_hosts |= hosts.n_hosts > 0;
-    watch->version++;
-    if (!code) /* last, for it may stop us */
-        code = watch->sink.on_snapshot(watch->sink.data, watch->version, hosts.hosts, hosts.n_hosts,
-                                       error);
+    code = watch->sink.on_snapshot(watch->sink.data, ++watch->version, hosts.hosts, hosts.n_hosts,
+                                   &why);
     rota_hosts_deinit(&hosts);
+    if (code) /* then nobody was told, and we are still there */
+        rota_error_set(error, code, "%s: %s", watch->path, why.text);
     return code;
 }
 

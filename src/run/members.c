@@ -1,17 +1,13 @@
 #include <rota/members.h>
 
-#include "base/log.h"
 #include "core/place/members_fsm.h"
 #include "io/clock.h"
 #include "run/cell.h"
 #include "run/subscribers.h"
+#include "run/wall_wait.h"
 
 #include <stdlib.h>
 #include <uv.h>
-
-/* The wall clock may be set to another time, which no timer notices: while it
- * matters, it is looked at this often. */
-#define CLOCK_LOOK ROTA_SEC
 
 /* A change that subscribers are still to be told of. */
 struct news {
@@ -95,12 +91,8 @@ static void set_timer(struct rota_members *members, rota_time now, bool failed)
         uv_timer_stop(&members->timer);
         return;
     }
-    rota_time deadline = rota_members_fsm_deadline(&members->fsm);
-    rota_time wait = CLOCK_LOOK;
-    if (!failed && deadline < rota_time_add(now, CLOCK_LOOK))
-        wait = deadline - now;
-    uint64_t wait_ms = wait > 0 ? (uint64_t)((wait + ROTA_MSEC - 1) / ROTA_MSEC) : 0;
-    uv_timer_start(&members->timer, on_timer, wait_ms, 0);
+    rota_time deadline = failed ? ROTA_TIME_NEVER : rota_members_fsm_deadline(&members->fsm);
+    uv_timer_start(&members->timer, on_timer, rota_wall_wait_ms(now, deadline), 0);
 }
 
 static void log_change(const struct rota_members *members, rota_time now,

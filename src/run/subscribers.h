@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum {
-    ROTA_SUBSCRIBERS_MAX = 1000,
+    ROTA_SUBSCRIBERS_MAX = 10000,
     ROTA_SUBSCRIBERS_NAME_MAX = 255, /* bytes of a name */
 };
 

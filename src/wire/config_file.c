@@ -6,13 +6,13 @@
 #include <rota/config.h>
 
 #include "base/buffer.h"
+#include "base/error_at.h"
 #include "base/quote.h"
 #include "base/spell.h"
 #include "base/vector.h"
 #include "core/place/config.h"
 #include "wire/config_text.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,19 +23,8 @@ struct reader {
     ROTA_VECTOR(struct rota_config_layer) layers;
 };
 
-static enum rota_code refuse(const struct reader *reader, uint32_t line, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static enum rota_code refuse(const struct reader *reader, uint32_t line, const char *format, ...)
-{
-    char text[ROTA_ERROR_TEXT_MAX];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return rota_error_set(reader->error, ROTA_ERR_INVALID, "%.200s:%u: %s", reader->file, line,
-                          text);
-}
+#define refuse(reader, line, ...)                                                                  \
+    rota_error_set_at((reader)->error, ROTA_ERR_INVALID, (reader)->file, (line), __VA_ARGS__)
 
 static enum rota_code no_memory(const struct reader *reader)
 {

@@ -1,20 +1,8 @@
 #include "wire/config_scan.h"
 
-#include <stdarg.h>
-#include <stdio.h>
+#include "base/utf8.h"
 
 enum { SHOWN_MAX = 60 }; /* bytes of somebody's text in a message */
-
-enum rota_code rota_config_scan_fail(struct rota_config_scan *scan, enum rota_code code,
-                                     const char *format, ...)
-{
-    char text[ROTA_ERROR_TEXT_MAX];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return rota_error_set(scan->error, code, "%.200s:%u: %s", scan->file, scan->n_lines, text);
-}
 
 #define fail(...) rota_config_scan_fail(scan, ROTA_ERR_INVALID, __VA_ARGS__)
 
@@ -33,27 +21,6 @@ static bool is_line_end(const char *at)
     return *at == '\0' || *at == '\n' || (at[0] == '\r' && at[1] == '\n');
 }
 
-/* Bytes of the UTF-8 character at `at`, which lies before `end`; 0 when it is
- * none: cut short, longer than needed, a surrogate, or beyond U+10FFFF. */
-static size_t utf8_size(const unsigned char *at, const unsigned char *end)
-{
-    size_t size = *at < 0x80                  ? 1
-                  : *at >= 0xc2 && *at < 0xe0 ? 2
-                  : *at >= 0xe0 && *at < 0xf0 ? 3
-                  : *at >= 0xf0 && *at < 0xf5 ? 4
-                                              : 0;
-    if (size == 0 || size > (size_t)(end - at))
-        return 0;
-    for (size_t i = 1; i < size; i++) {
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    }
-    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] >= 0xa0) ||
-        (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] >= 0x90))
-        return 0;
-    return size;
-}
-
 enum rota_code rota_config_scan_init(struct rota_config_scan *scan, char *text, size_t size,
                                      const char *file, struct rota_error *error)
 {
@@ -64,8 +31,8 @@ enum rota_code rota_config_scan_init(struct rota_config_scan *scan, char *text, 
     if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         return fail("the file begins with a byte order mark; save it as UTF-8 without one");
     while (at < end) {
-        size_t n = utf8_size(at, end);
-        if (n == 0)
+        size_t n;
+        if (rota_utf8_decode(rota_str_of(at, (size_t)(end - at)), &n) == ROTA_UTF8_NONE)
             return fail("byte 0x%02x is not valid UTF-8", *at);
         if (*at == '\0')
             return fail("a NUL byte is not allowed");
@@ -83,7 +50,8 @@ enum rota_code rota_config_scan_init(struct rota_config_scan *scan, char *text, 
 enum rota_code rota_config_scan_expected(struct rota_config_scan *scan, const char *wanted)
 {
     const char *at = scan->at;
-    size_t size = utf8_size((const unsigned char *)at, (const unsigned char *)at + 4);
+    size_t size;
+    rota_utf8_decode(rota_str_of(at, strnlen(at, ROTA_UTF8_MAX) + 1), &size); /* with its NUL */
     if (*at == '\0')
         return fail("expected %s before the end of the file", wanted);
     if (is_line_end(at))
@@ -161,20 +129,6 @@ static int hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-static char *put_utf8(char *out, uint32_t c)
-{
-    if (c < 0x80) {
-        *out++ = (char)c;
-        return out;
-    }
-    int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    uint32_t lead = c < 0x800 ? 0xc0 : c < 0x10000 ? 0xe0 : 0xf0;
-    *out++ = (char)(lead | c >> 6 * more);
-    while (more-- > 0)
-        *out++ = (char)(0x80 | (c >> 6 * more & 0x3f));
-    return out;
-}
-
 /* \uXXXX or \UXXXXXXXX, of which the cursor stands behind the letter. What is
  * written is shorter than what was read. */
 static enum rota_code scan_code_point(struct rota_config_scan *scan, int n_digits, char **out)
@@ -191,7 +145,7 @@ static enum rota_code scan_code_point(struct rota_config_scan *scan, int n_digit
     if ((c >= 0xd800 && c < 0xe000) || c > 0x10ffff)
         return fail("U+%04X is not a character", c);
     scan->at += n_digits;
-    *out = put_utf8(*out, c);
+    *out += rota_utf8_encode(c, *out);
     return ROTA_OK;
 }
 

@@ -5,6 +5,7 @@
  * place, always behind the cursor, so that no other memory is needed. */
 #pragma once
 
+#include "base/error_at.h"
 #include "wire/config_text.h"
 
 struct rota_config_scan {
@@ -21,8 +22,8 @@ enum rota_code rota_config_scan_init(struct rota_config_scan *scan, char *text, 
                                      const char *file, struct rota_error *error);
 
 /* Say "FILE:LINE: ..." about the current line; returns `code`. */
-enum rota_code rota_config_scan_fail(struct rota_config_scan *scan, enum rota_code code,
-                                     const char *format, ...) __attribute__((format(printf, 3, 4)));
+#define rota_config_scan_fail(scan, code, ...)                                                     \
+    rota_error_set_at((scan)->error, (code), (scan)->file, (scan)->n_lines, __VA_ARGS__)
 
 /* Say that `wanted` was expected where the cursor is. */
 enum rota_code rota_config_scan_expected(struct rota_config_scan *scan, const char *wanted);

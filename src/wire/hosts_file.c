@@ -1,10 +1,11 @@
 #include "wire/hosts_file.h"
 
+#include "base/error_at.h"
 #include "base/quote.h"
 #include "base/spell.h"
+#include "base/utf8.h"
 #include "base/vector.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -18,45 +19,14 @@ struct reader {
     struct rota_error *error;
 };
 
-__attribute__((format(printf, 3, 4))) static enum rota_code refuse(const struct reader *reader,
-                                                                   enum rota_code code,
-                                                                   const char *format, ...)
-{
-    char text[ROTA_ERROR_TEXT_MAX];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return rota_error_set(reader->error, code, "%s:%zu: %s", reader->file, reader->line, text);
-}
+#define refuse(reader, code, ...)                                                                  \
+    rota_error_set_at((reader)->error, (code), (reader)->file, (reader)->line, __VA_ARGS__)
 
 /* --- characters --- */
 
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t';
-}
-
-/* The size of the UTF-8 character that `text` starts with, 0 when it is none:
- * cut off, longer than need be, a surrogate, or beyond the last one. */
-static size_t utf8_size(struct rota_str text)
-{
-    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    unsigned char lead = (unsigned char)text.data[0];
-    size_t size = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    if (size < 2)
-        return size;
-    if (size > text.size)
-        return 0;
-
-    uint32_t point = lead & (0x7fu >> size);
-    for (size_t i = 1; i < size; i++) {
-        if (((unsigned char)text.data[i] & 0xc0) != 0x80)
-            return 0;
-        point = point << 6 | ((unsigned char)text.data[i] & 0x3f);
-    }
-    bool is_surrogate = point >= 0xd800 && point <= 0xdfff;
-    return point < smallest[size] || is_surrogate || point > 0x10ffff ? 0 : size;
 }
 
 /* Only a line of well-formed text without control characters gets any further. */
@@ -67,8 +37,7 @@ static enum rota_code check_line(const struct reader *reader, struct rota_str li
                       line.size, ROTA_HOSTS_LINE_MAX);
     for (size_t at = 0, size; at < line.size; at += size) {
         unsigned char c = (unsigned char)line.data[at];
-        size = utf8_size(rota_str_of(line.data + at, line.size - at));
-        if (size == 0)
+        if (rota_utf8_decode(rota_str_of(line.data + at, line.size - at), &size) == ROTA_UTF8_NONE)
             return refuse(reader, ROTA_ERR_INVALID, "byte %zu (0x%02x) is not valid UTF-8", at + 1,
                           c);
         if (rota_str_has_prefix(rota_str_of(line.data + at, size), rota_str(BYTE_ORDER_MARK)))
@@ -77,6 +46,29 @@ static enum rota_code check_line(const struct reader *reader, struct rota_str li
         if ((c < ' ' && c != '\t') || c == 0x7f)
             return refuse(reader, ROTA_ERR_INVALID, "byte %zu is a control character (0x%02x)",
                           at + 1, c);
+    }
+    return ROTA_OK;
+}
+
+/* An address or a zone is shown to people, put into lists and compared byte by
+ * byte: what can't be seen, or would be taken for a comment, is no part of it. */
+static enum rota_code check_name(const struct reader *reader, const char *what,
+                                 struct rota_str name)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    if (name.size > ROTA_ADDRESS_MAX)
+        return refuse(reader, ROTA_ERR_INVALID, "%s of %zu bytes, at most %d are allowed", what,
+                      name.size, ROTA_ADDRESS_MAX);
+    if (memchr(name.data, '#', name.size))
+        return refuse(reader, ROTA_ERR_INVALID, "# in %s, %s: a comment needs a space before it",
+                      what, rota_quote(name, quoted));
+    for (struct rota_str rest = name; rest.size > 0;) {
+        size_t size;
+        uint32_t character = rota_utf8_decode(rest, &size);
+        if (rota_utf8_is_hidden(character))
+            return refuse(reader, ROTA_ERR_INVALID, "%s with the invisible character U+%04X: %s",
+                          what, character, rota_quote(name, quoted));
+        rest = rota_str_of(rest.data + size, rest.size - size);
     }
     return ROTA_OK;
 }
@@ -129,13 +121,12 @@ static enum rota_code read_weight(const struct reader *reader, struct rota_str v
 static enum rota_code read_zone(const struct reader *reader, struct rota_str value,
                                 struct rota_host *host)
 {
-    if (value.size > ROTA_ADDRESS_MAX)
-        return refuse(reader, ROTA_ERR_INVALID, "a zone of %zu bytes, at most %d are allowed",
-                      value.size, ROTA_ADDRESS_MAX);
     if (value.size == 0)
         return refuse(reader, ROTA_ERR_INVALID, "the zone is empty");
-    host->zone = value;
-    return ROTA_OK;
+    enum rota_code code = check_name(reader, "a zone", value);
+    if (!code)
+        host->zone = value;
+    return code;
 }
 
 /* 0 would mean "no bound", so 1970 itself is refused with what is before it. */
@@ -262,10 +253,12 @@ static enum rota_code check_address(const struct reader *reader, struct rota_str
     if (equals && find_attribute(rota_str_of(address.data, name_size)) < ATTRIBUTES)
         return refuse(reader, ROTA_ERR_INVALID, "no address before %s",
                       rota_quote(address, quoted));
-    if (address.size > ROTA_ADDRESS_MAX)
-        return refuse(reader, ROTA_ERR_INVALID, "an address of %zu bytes, at most %d are allowed",
-                      address.size, ROTA_ADDRESS_MAX);
-    return ROTA_OK;
+    if (memchr(address.data, ',', address.size))
+        return refuse(reader, ROTA_ERR_INVALID,
+                      "address %s has a comma; a line names one host, and lists of hosts have "
+                      "commas between them",
+                      rota_quote(address, quoted));
+    return check_name(reader, "an address", address);
 }
 
 /* Read one line; `host->address` stays empty when it names none. */

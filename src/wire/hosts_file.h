@@ -7,7 +7,9 @@
  *
  * W is a decimal number from 0.01 to 1000 with at most three digits behind the
  * point; T is a moment as rota_time_parse() reads it, after 1970. A comment is a
- * whole line or starts after a blank. Lines end with LF or CRLF.
+ * whole line or starts after a blank. Lines end with LF or CRLF. An address has
+ * no comma, and neither an address nor a zone has a '#' or a character that
+ * can't be seen.
  *
  * The reader is strict: what it does not understand it refuses, with the line's
  * number, so that a slip of the pen never passes for another membership. */

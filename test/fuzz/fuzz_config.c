@@ -19,8 +19,8 @@ static void check_document(const struct rota_config_text *document, size_t size)
 {
     for (size_t i = 0; i < document->n_entries; i++) {
         const struct rota_config_text_entry *entry = &document->entries[i];
-        const struct rota_config_text_table *table = &document->tables[entry->table];
         assert(entry->table < document->n_tables && entry->key.size > 0);
+        const struct rota_config_text_table *table = &document->tables[entry->table];
         assert(i >= table->first_entry && i < table->first_entry + table->n_entries);
         assert(is_inside(document, size, entry->key) && is_inside(document, size, table->name));
         if (entry->type == ROTA_CONFIG_TEXT_STRING)

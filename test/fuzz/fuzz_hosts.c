@@ -1,4 +1,5 @@
 /* Hosts files: whatever is read, is written so that it reads as the same list. */
+#include "base/utf8.h"
 #include "wire/hosts_file.h"
 
 #include <assert.h>
@@ -12,6 +13,18 @@ static void assert_same(const struct rota_host *a, const struct rota_host *b)
     assert(a->start_at == b->start_at && a->stop_at == b->stop_at);
 }
 
+/* What is shown to people is text, without surprises in it. */
+static void assert_plain(struct rota_str name)
+{
+    assert(name.size <= ROTA_ADDRESS_MAX && !memchr(name.data, '#', name.size));
+    while (name.size > 0) {
+        size_t size;
+        uint32_t character = rota_utf8_decode(name, &size);
+        assert(character != ROTA_UTF8_NONE && !rota_utf8_is_hidden(character));
+        name = rota_str_of(name.data + size, name.size - size);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct rota_hosts hosts, again;
@@ -22,6 +35,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         assert(error.code == ROTA_ERR_INVALID || error.code == ROTA_ERR_LIMIT);
         assert(strncmp(error.text, "f:", 2) == 0);
         return 0;
+    }
+    for (size_t i = 0; i < hosts.n_hosts; i++) {
+        assert_plain(hosts.hosts[i].address);
+        assert_plain(hosts.hosts[i].zone);
+        assert(!memchr(hosts.hosts[i].address.data, ',', hosts.hosts[i].address.size));
     }
     rota_hosts_format(hosts.hosts, hosts.n_hosts, &buffer);
     assert(!buffer.failed);

@@ -1,4 +1,4 @@
-#include "run/config_watch.h"
+#include <rota/config_watch.h>
 
 #include "await.h"
 
@@ -107,6 +107,18 @@ static void invalid_file_leaves_in_force_what_was(void **state)
     assert_int_equal(points_now(), 70);
 }
 
+/* An empty text is a configuration, but an emptied file is a slip. */
+static void emptied_file_leaves_in_force_what_was(void **state)
+{
+    (void)state;
+    write_points(50);
+    assert_int_equal(open_watch(), ROTA_OK);
+    await_write(path, "");
+    await(&loop, &n_errors, 1);
+    assert_non_null(strstr(last_error.text, "is empty"));
+    assert_int_equal(points_now(), 50);
+}
+
 static void start_with_a_bad_file_is_an_error(void **state)
 {
     (void)state;
@@ -132,9 +144,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(new_file_is_in_force_when_told),
-        TEST(invalid_file_leaves_in_force_what_was),
-        TEST(start_with_a_bad_file_is_an_error),
+        TEST(new_file_is_in_force_when_told),        TEST(invalid_file_leaves_in_force_what_was),
+        TEST(emptied_file_leaves_in_force_what_was), TEST(start_with_a_bad_file_is_an_error),
         TEST(subscriber_may_close_the_watch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,9 @@
 #include <rota/members.h>
 
 #include "await.h"
-#include "base/log.h"
 #include "io/clock.h"
 #include "run/subscribers.h"
+#include <rota/log.h>
 
 #include <sys/stat.h>
 

@@ -13,6 +13,8 @@
  *  - a change that is not aligned (drain, evict, and in some worlds all) is
  *    agreed on as soon as everybody knows it;
  *  - a draining, drained or evicted host owns nothing once a client knows;
+ *  - a list without hosts, which the source sends by mistake now and then, sends
+ *    nobody away;
  *  - who is told of a change finds it in the ring;
  * and once all is quiet every client has the ring that follows from the list.
  *
@@ -48,6 +50,7 @@ enum plant {
     PLANT_SNAPSHOT_UNEVICTS,
     PLANT_UNALIGNED,
     PLANT_NO_PROPAGATION,
+    PLANT_EMPTIED,
     N_PLANTS,
 };
 
@@ -62,6 +65,7 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"unevict", "a snapshot ends evictions"},
     {"unaligned", "joins and leaves take effect at once"},
     {"no-propagation", "a change is given no time to reach everybody"},
+    {"emptied", "a list without hosts sends everybody away"},
 };
 
 /* A host on the wire. */
@@ -138,11 +142,24 @@ static uint64_t owners_of(const struct rota_ring *ring)
 
 /* --- the source --- */
 
+static void send(struct world *world, const struct list *list)
+{
+    size_t size = offsetof(struct list, entries) + list->n * sizeof(struct entry);
+    for (uint32_t node = 1; node <= world->n_clients; node++)
+        rota_sim_send(world->sim, SOURCE, node, rota_str_of(list, size));
+}
+
 static void send_list(struct world *world)
 {
-    size_t size = offsetof(struct list, entries) + world->list.n * sizeof(struct entry);
-    for (uint32_t node = 1; node <= world->n_clients; node++)
-        rota_sim_send(world->sim, SOURCE, node, rota_str_of(&world->list, size));
+    send(world, &world->list);
+}
+
+/* What a source sends whose table is gone for a moment. */
+static void send_slip(struct world *world)
+{
+    struct list slip = {.version = world->list.version};
+    if (rota_random_chance(rota_sim_random(world->sim), 0.05))
+        send(world, &slip);
 }
 
 /* The list has changed. A change that takes effect on arrival is agreed on
@@ -218,7 +235,8 @@ static void operate(void *data, uint64_t number)
         rota_sim_call(world->sim, next, operate, world, number + 1);
 }
 
-/* Who has left is listed until every clock shows that it has. */
+/* Who has left is listed until every clock shows that it has, and as long as it
+ * is the last. */
 static void drop_stopped(struct world *world)
 {
     struct list *list = &world->list;
@@ -227,7 +245,7 @@ static void drop_stopped(struct world *world)
     for (size_t i = 0; i < list->n; i++)
         if (list->entries[i].stop_at == 0 || wall < list->entries[i].stop_at + 2 * SKEW + ROTA_SEC)
             list->entries[n++] = list->entries[i];
-    if (n == list->n)
+    if (n == 0 || n == list->n)
         return;
     list->n = n;
     publish(world, false);
@@ -237,6 +255,7 @@ static void source_tick(struct world *world)
 {
     drop_stopped(world);
     send_list(world);
+    send_slip(world);
     rota_sim_set_timer(world->sim, SOURCE, TIMER_SEND, ROTA_SIM_MONO,
                        rota_sim_mono(world->sim, SOURCE) + SEND_GAP);
 }
@@ -286,13 +305,23 @@ static void arm(struct world *world, uint32_t node)
     client->armed_for = deadline;
 }
 
+/* Whether an event would leave a client that has hosts without any. */
+static bool is_slip(const struct client *client, const struct rota_members_event *event)
+{
+    size_t n_members;
+    rota_members_fsm_list(&client->fsm, &n_members);
+    return event->type == ROTA_MEMBERS_SNAPSHOT && event->n_hosts == 0 && n_members > 0 &&
+           event->version >= client->fsm.version;
+}
+
 static void drive(struct world *world, uint32_t node, struct rota_members_event event)
 {
     struct client *client = &world->clients[node];
     struct rota_members_actions todo = {0};
     rota_time now = rota_sim_wall(world->sim, node);
 
-    if (rota_members_fsm_step(&client->fsm, now, &event, &todo, &world->error))
+    bool is_expected = is_slip(client, &event);
+    if (rota_members_fsm_step(&client->fsm, now, &event, &todo, &world->error) && !is_expected)
         rota_sim_fail(world->sim, "node %u: %s", node, world->error.text);
     arm(world, node);
     if (todo.tell && world->plant == PLANT_TELL_FIRST)
@@ -356,6 +385,19 @@ static void drive_list(struct world *world, uint32_t node, const struct list *li
                                               .address = address_of(host)});
 }
 
+/* The list came without hosts, but there are some. */
+static void drive_slip(struct world *world, uint32_t node, const struct list *slip)
+{
+    struct list list = world->clients[node].known;
+    if (world->plant != PLANT_EMPTIED) {
+        drive_list(world, node, slip);
+        return;
+    }
+    for (size_t i = 0; i < list.n; i++) /* as good as gone */
+        list.entries[i].is_draining = true;
+    drive_list(world, node, &list);
+}
+
 /* --- what the world calls --- */
 
 static void client_deinit(struct client *client)
@@ -416,6 +458,11 @@ static void on_message(void *data, uint32_t node, uint32_t from, struct rota_str
     struct list list = {0};
     (void)from;
     memcpy(&list, message.data, message.size);
+    if (list.n == 0 && list.version > 0) {
+        if (client->known.n > 0) /* else nobody could tell */
+            drive_slip(world, node, &list);
+        return;
+    }
     drive_list(world, node, &list);
     if (list.version >= client->known.version)
         client->known = list;

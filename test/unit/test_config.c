@@ -553,6 +553,48 @@ static void every_queue_gets_what_the_long_way_finds(void **state)
     assert_in_range(n_refused, ROUNDS / 10, ROUNDS - ROUNDS / 10);
 }
 
+/* Files that pair everything with everything. Looking up every pair would take
+ * minutes here, which is more than a test is given. */
+static void many_overrides_are_judged_soon(void **state)
+{
+    enum { QUEUES_IN_FILE = 400, SPACES_IN_FILE = ROTA_CONFIG_OVERRIDES_MAX - 5 * QUEUES_IN_FILE };
+    static char name[901];
+    struct rota_buffer text = {0};
+    (void)state;
+    memset(name, 'x', sizeof name - 1);
+
+    /* Both set both counts: the queue's always win. */
+    for (int i = 0; i < ROTA_CONFIG_OVERRIDES_MAX; i++)
+        rota_buffer_print(&text,
+                          "[[override]]\n%s = '%s%d'\nmatching.numTaskqueueWritePartitions = %d\n"
+                          "matching.numTaskqueueReadPartitions = %d\n",
+                          i % 2 ? "queue" : "namespace", name, i, i % 2 ? 9 : 3, i % 2 ? 9 : 3);
+    for (int i = 0; i < 8; i++)
+        rota_config_unref(read_config(text.data));
+
+    /* A queue's write count meets no namespace's read count, for the queue has
+     * one of its own for each type. */
+    rota_buffer_clear(&text);
+    for (int i = 0; i < QUEUES_IN_FILE; i++) {
+        rota_buffer_print(&text,
+                          "[[override]]\nqueue = '%s%d'\n"
+                          "matching.numTaskqueueWritePartitions = 9\n",
+                          name, i);
+        for (int type = 0; type < KINDS; type++)
+            rota_buffer_print(&text,
+                              "[[override]]\nqueue = '%s%d'\ntype = '%s'\n"
+                              "matching.numTaskqueueReadPartitions = 9\n",
+                              name, i, rota_task_type_name((enum rota_task_type)type));
+    }
+    for (int i = 0; i < SPACES_IN_FILE; i++)
+        rota_buffer_print(&text,
+                          "[[override]]\nnamespace = '%s%d'\n"
+                          "matching.numTaskqueueReadPartitions = 4\n",
+                          name, i);
+    rota_config_unref(read_config(text.data));
+    rota_buffer_deinit(&text);
+}
+
 /* --- the page --- */
 
 static void the_page_has_the_table_of_the_code(void **state)
@@ -621,6 +663,7 @@ int main(void)
         cmocka_unit_test(fewer_read_than_write_partitions_are_refused),
         cmocka_unit_test(what_no_queue_sees_is_not_refused),
         cmocka_unit_test(every_queue_gets_what_the_long_way_finds),
+        cmocka_unit_test(many_overrides_are_judged_soon),
         cmocka_unit_test(the_page_has_the_table_of_the_code),
         cmocka_unit_test(the_example_of_the_page_is_read),
     };

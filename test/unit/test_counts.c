@@ -1,4 +1,4 @@
-#include "core/place/counts.h"
+#include <rota/counts.h>
 
 #include <rota/random.h>
 

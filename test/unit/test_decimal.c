@@ -47,9 +47,22 @@ static void what_is_written_is_read_again(void **state)
     }
 }
 
+static void whole_numbers_have_all_their_digits(void **state)
+{
+    static const uint64_t numbers[] = {0, 7, 10, 99, 100, 4294967295, UINT64_MAX};
+    (void)state;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        char text[21], expected[21];
+        *rota_decimal_put(text, numbers[i]) = '\0';
+        snprintf(expected, sizeof expected, "%llu", (unsigned long long)numbers[i]);
+        assert_string_equal(text, expected);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole_numbers_have_all_their_digits),
         cmocka_unit_test(few_digits_are_enough),
         cmocka_unit_test(what_is_written_is_read_again),
     };

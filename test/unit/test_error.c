@@ -1,5 +1,7 @@
 #include <rota/error.h>
 
+#include "base/error_at.h"
+
 #include "vectors.h"
 
 static void code_and_sentence_are_kept(void **state)
@@ -42,9 +44,27 @@ static void every_code_has_a_name_of_its_own(void **state)
     assert_string_equal(rota_code_name((enum rota_code)(ROTA_ERR_NO_MEMORY + 1)), "unknown");
 }
 
+static void error_about_a_line_names_it(void **state)
+{
+    static char long_name[600];
+    struct rota_error error;
+    (void)state;
+    assert_int_equal(rota_error_set_at(&error, ROTA_ERR_LIMIT, "hosts", 7, "%d too many", 3),
+                     ROTA_ERR_LIMIT);
+    assert_int_equal(error.code, ROTA_ERR_LIMIT);
+    assert_string_equal(error.text, "hosts:7: 3 too many");
+    assert_int_equal(rota_error_set_at(NULL, ROTA_ERR_INVALID, "hosts", 7, "x"), ROTA_ERR_INVALID);
+
+    memset(long_name, 'n', sizeof long_name - 1); /* leaves room for the sentence */
+    rota_error_set_at(&error, ROTA_ERR_INVALID, long_name, SIZE_MAX, "%s", long_name);
+    assert_int_equal(strlen(error.text), ROTA_ERROR_TEXT_MAX - 1);
+    assert_non_null(strstr(error.text, "n:18446744073709551615: n"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(error_about_a_line_names_it),
         cmocka_unit_test(code_and_sentence_are_kept),
         cmocka_unit_test(nobody_has_to_ask),
         cmocka_unit_test(long_sentences_are_cut),

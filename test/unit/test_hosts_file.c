@@ -62,13 +62,14 @@ static void line_is_a_host_with_its_attributes(void **state)
 
 static void comments_blanks_and_line_ends_do_not_matter(void **state)
 {
-    struct rota_hosts h = read_text("\xef\xbb\xbf# all\r\n\r\n \t \n  a:1\tzone=x#1 # a comment\r\n"
-                                    "\t# more\nb#2 #\nc:3 draining=false #draining\n\xc3\xa4:4");
+    struct rota_hosts h =
+        read_text("\xef\xbb\xbf# all\r\n\r\n \t \n  a:1\tzone=x #1 # a comment\r\n"
+                  "\t# more\nb:2 #\nc:3 draining=false #draining\n\xc3\xa4:4");
     (void)state;
     assert_int_equal(h.n_hosts, 4);
     assert_str(h.hosts[0].address, "a:1");
-    assert_str(h.hosts[0].zone, "x#1");
-    assert_str(h.hosts[1].address, "b#2");
+    assert_str(h.hosts[0].zone, "x");
+    assert_str(h.hosts[1].address, "b:2");
     assert_str(h.hosts[2].address, "c:3");
     assert_false(h.hosts[2].is_draining);
     assert_str(h.hosts[3].address, "\xc3\xa4:4");
@@ -194,6 +195,43 @@ static void bytes_that_are_no_text_are_refused(void **state)
                             rows[i].message);
 }
 
+/* Every byte as the first of four: 0xf5 and above begin no character, though
+ * their low bits look like those of one that does. */
+static void only_leads_of_characters_begin_one(void **state)
+{
+    struct rota_hosts h;
+    (void)state;
+    for (int lead = 0x80; lead < 0x100; lead++) {
+        char text[] = {(char)lead, '\x90', '\x80', '\x80'};
+        bool is_lead = lead >= 0xf0 && lead <= 0xf3;
+        enum rota_code code = rota_hosts_parse(rota_str_of(text, 4), "hosts", &h, NULL);
+        assert_int_equal(code, is_lead ? ROTA_OK : ROTA_ERR_INVALID);
+        if (!code)
+            rota_hosts_deinit(&h);
+    }
+}
+
+static void names_hold_nothing_that_misleads(void **state)
+{
+    (void)state;
+    assert_refused("a:1,b:1",
+                   "hosts:1: address \"a:1,b:1\" has a comma; a line names one host, and "
+                   "lists of hosts have commas between them");
+    assert_refused("b:1#x", "hosts:1: # in an address, \"b:1#x\": a comment needs a space before "
+                            "it");
+    assert_refused("b:1 zone=x#1", "hosts:1: # in a zone, \"x#1\": a comment needs a space before "
+                                   "it");
+    assert_refused("a\u200f:1", "hosts:1: an address with the invisible character U+200F: "
+                                "\"a\\u200f:1\"");
+    assert_refused("a:1 zone=\u202e", "hosts:1: a zone with the invisible character U+202E: "
+                                      "\"\\u202e\"");
+    assert_refused("\xc2\x85", "hosts:1: an address with the invisible character U+0085: "
+                               "\"\\u0085\"");
+    struct rota_hosts h = read_text("a:1 # \u200f is well in a comment, and so is b#c\n");
+    assert_int_equal(h.n_hosts, 1);
+    rota_hosts_deinit(&h);
+}
+
 static void sizes_are_bounded(void **state)
 {
     char *text = malloc(ROTA_HOSTS_TEXT_MAX + 1);
@@ -266,6 +304,8 @@ int main(void)
         cmocka_unit_test(refusal_names_the_line_and_the_reason),
         cmocka_unit_test(host_listed_twice_is_refused_with_both_lines),
         cmocka_unit_test(bytes_that_are_no_text_are_refused),
+        cmocka_unit_test(only_leads_of_characters_begin_one),
+        cmocka_unit_test(names_hold_nothing_that_misleads),
         cmocka_unit_test(sizes_are_bounded),
         cmocka_unit_test(format_writes_what_parse_reads),
     };

@@ -1,4 +1,4 @@
-#include "base/log.h"
+#include <rota/log.h>
 
 #include "vectors.h"
 #include <rota/random.h>

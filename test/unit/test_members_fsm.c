@@ -177,13 +177,21 @@ static void member_that_waits_is_changed_not_added(void **state)
     assert_null(actions.ring);
 }
 
-static void no_hosts_make_an_empty_ring(void **state)
+static void nobody_is_sent_away_by_an_empty_list(void **state)
 {
+    struct rota_host a = host("a");
     (void)state;
-    start_with_three(0);
-    assert_int_equal(snapshot(0, 2, NULL, 0), ROTA_OK);
-    assert_string_equal(told(), "-a -b -c");
+    assert_int_equal(snapshot(0, 1, NULL, 0), ROTA_OK); /* before there was anybody */
     assert_string_equal(placed(), "");
+    assert_int_equal(snapshot(0, 2, &a, 1), ROTA_OK);
+    assert_int_equal(snapshot(0, 3, NULL, 0), ROTA_ERR_INVALID);
+    assert_string_equal(error.text, "members: the list names no hosts: membership kept");
+    assert_string_equal(placed(), "a");
+    assert_int_equal(snapshot(0, 2, &a, 1), ROTA_OK); /* version 3 never came to be */
+    a.is_draining = true;
+    assert_int_equal(snapshot(0, 4, &a, 1), ROTA_OK); /* how it is done */
+    assert_string_equal(placed(), "");
+    assert_int_equal(snapshot(0, 5, NULL, 0), ROTA_ERR_INVALID);
 }
 
 static void bad_snapshot_keeps_the_old_state(void **state)
@@ -396,6 +404,10 @@ static enum rota_code random_event(struct world *world, struct rota_random *rand
         for (size_t i = WORLD; i-- > 0;)
             if (world->is_listed[i])
                 listed[n++] = world->hosts[i];
+        if (n == 0) { /* would be refused */
+            world->is_listed[which] = true;
+            listed[n++] = world->hosts[which];
+        }
         return snapshot(now, ++world->version, listed, n);
     case ROTA_MEMBERS_EVICT:
     case ROTA_MEMBERS_UNEVICT:
@@ -534,7 +546,7 @@ int main(void)
         TEST(weight_and_zone_change_the_ring),
         TEST(draining_member_is_off_the_ring),
         TEST(member_that_waits_is_changed_not_added),
-        TEST(no_hosts_make_an_empty_ring),
+        TEST(nobody_is_sent_away_by_an_empty_list),
         TEST(bad_snapshot_keeps_the_old_state),
         TEST(members_that_wait_must_fit_too),
         TEST(override_holds_whatever_the_source_says),

@@ -2,6 +2,11 @@
 
 #include "vectors.h"
 
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 static void names_parse_as_in_the_original(void **state)
 {
     json_t *root = vectors_load("tqid.json");
@@ -73,11 +78,52 @@ static void impossible_partitions_are_refused(void **state)
     refuse((struct rota_partition){.namespace_id = too_long, .queue = queue}, "namespace");
     refuse((struct rota_partition){.queue = rota_str("/_sys/x/1")}, "reserved");
     refuse((struct rota_partition){.queue = queue, .type = (enum rota_task_type)4}, "type 4");
+    refuse((struct rota_partition){.queue = queue, .kind = (enum rota_partition_kind)3}, "kind 3");
+    refuse((struct rota_partition){.queue = queue, .kind = (enum rota_partition_kind) - 1}, "kind");
     refuse((struct rota_partition){.queue = queue, .sticky_name = queue}, "sticky");
     refuse((struct rota_partition){.queue = queue, .kind = ROTA_PARTITION_STICKY, .id = 1},
            "partition 0 only");
     refuse((struct rota_partition){.queue = queue, .kind = ROTA_PARTITION_WORKER_COMMANDS},
            "nexus only");
+}
+
+/* Whether a call that breaks the rules ends the process instead of writing
+ * beyond what it was given. */
+static bool is_stopped(const struct rota_partition *partition, bool is_key)
+{
+    static struct rota_route_key key;
+    static char text[ROTA_ROUTE_KEY_MAX];
+    int status;
+    fflush(NULL);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        close(2);
+        if (is_key)
+            rota_partition_route_key(partition, 0, &key);
+        else
+            rota_partition_format(partition, text);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+static void names_that_are_too_long_never_leave_the_key(void **state)
+{
+    static char long_text[3 * ROTA_QUEUE_NAME_MAX];
+    struct rota_str too_long = rota_str_of(long_text, sizeof long_text);
+    struct rota_partition rows[] = {
+        {.queue = too_long},
+        {.namespace_id = too_long},
+        {.kind = ROTA_PARTITION_STICKY, .sticky_name = too_long},
+        {.id = -1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_true(is_stopped(&rows[i], true));
+        assert_true(is_stopped(&rows[i], false));
+    }
 }
 
 static void type_names_read_back(void **state)
@@ -98,6 +144,7 @@ int main(void)
         cmocka_unit_test(names_parse_as_in_the_original),
         cmocka_unit_test(parent_of_the_last_id_does_not_overflow),
         cmocka_unit_test(impossible_partitions_are_refused),
+        cmocka_unit_test(names_that_are_too_long_never_leave_the_key),
         cmocka_unit_test(type_names_read_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

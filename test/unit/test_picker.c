@@ -83,7 +83,7 @@ static void play(const json_t *trace)
         if (rota_str_is_equal(kind, rota_str("release"))) {
             assert_true(polls[partition].size > 0);
             assert_true(
-                rota_picker_release(picker, polls[partition].items[--polls[partition].size]));
+                rota_picker_release(picker, 0, polls[partition].items[--polls[partition].size]));
         } else {
             bool is_forced = rota_str_is_equal(kind, rota_str("force"));
             int64_t n = vectors_int(op, "count");
@@ -204,7 +204,7 @@ static void ties_go_to_the_first_after_a_random_start(void **state)
     for (int i = 0; i < 40000; i++) {
         struct rota_poll poll = pick(picker, 0, &queue, 4, &random);
         hits[poll.partition]++;
-        assert_true(rota_picker_release(picker, poll));
+        assert_true(rota_picker_release(picker, 0, poll));
     }
     assert_int_equal(hits[0] + hits[1], 0);
     assert_in_range(hits[2], 29600, 30400);
@@ -220,21 +220,21 @@ static void second_release_is_refused_and_takes_nothing(void **state)
     (void)state;
     struct rota_poll first = pick(picker, 0, &queue, 1, &random);
     struct rota_poll second = pick(picker, 0, &queue, 1, &random);
-    assert_true(rota_picker_release(picker, first));
-    assert_false(rota_picker_release(picker, first));
+    assert_true(rota_picker_release(picker, 0, first));
+    assert_false(rota_picker_release(picker, 0, first));
     assert_int_equal(count_at(picker, &queue, 0), 1);
 
     struct rota_poll third = pick(picker, 0, &queue, 1, &random);
     assert_int_equal(third.slot, first.slot); /* whose slot is used again */
-    assert_false(rota_picker_release(picker, first));
+    assert_false(rota_picker_release(picker, 0, first));
     assert_int_equal(count_at(picker, &queue, 0), 2);
-    assert_true(rota_picker_release(picker, second));
-    assert_true(rota_picker_release(picker, third));
+    assert_true(rota_picker_release(picker, 0, second));
+    assert_true(rota_picker_release(picker, 0, third));
     assert_int_equal(count_at(picker, &queue, 0), 0);
 
-    assert_false(rota_picker_release(picker, (struct rota_poll){0}));
-    assert_false(rota_picker_release(picker, (struct rota_poll){.slot = 5, .serial = 1}));
-    assert_false(rota_picker_release(picker, (struct rota_poll){0, UINT64_MAX, UINT32_MAX}));
+    assert_false(rota_picker_release(picker, 0, (struct rota_poll){0}));
+    assert_false(rota_picker_release(picker, 0, (struct rota_poll){.slot = 5, .serial = 1}));
+    assert_false(rota_picker_release(picker, 0, (struct rota_poll){0, UINT64_MAX, UINT32_MAX}));
     assert_int_equal(rota_picker_n_polls(picker), 0);
     rota_picker_free(picker);
 }
@@ -249,12 +249,12 @@ static void old_poll_takes_nothing_from_a_partition_that_came_back(void **state)
     struct rota_poll other = pick_forced(picker, &queue, 4, 3);
     pick_forced(picker, &queue, 2, 0);
     assert_int_equal(rota_picker_counts(picker, &queue, NULL, 0), 2);
-    assert_true(rota_picker_release(picker, other)); /* forgotten: no count, but no error */
+    assert_true(rota_picker_release(picker, 0, other)); /* forgotten: no count, but no error */
 
     struct rota_poll young = pick_forced(picker, &queue, 4, 3);
-    assert_true(rota_picker_release(picker, old));
+    assert_true(rota_picker_release(picker, 0, old));
     assert_int_equal(count_at(picker, &queue, 3), 1);
-    assert_true(rota_picker_release(picker, young));
+    assert_true(rota_picker_release(picker, 0, young));
     assert_int_equal(count_at(picker, &queue, 3), 0);
     rota_picker_free(picker);
 }
@@ -320,7 +320,7 @@ static enum rota_code pick_and_route(struct rota_picker *picker, const struct ro
     partition->id = poll->partition;
     *host = rota_route(ring, partition, (struct rota_spread){.batch = 4});
     if (*host == ROTA_RING_NONE) {
-        rota_picker_release(picker, *poll);
+        rota_picker_release(picker, 0, *poll);
         return ROTA_ERR_UNAVAILABLE;
     }
     return ROTA_OK;
@@ -367,25 +367,39 @@ static void idle_queues_are_forgotten_in_time(void **state)
     struct rota_poll poll_c = pick(picker, 2 * ROTA_MIN, &c, 4, &random);
     assert_int_equal(rota_picker_deadline(picker), ROTA_TIME_NEVER);
 
-    rota_picker_release(picker, poll_b); /* at 2 min, the time last told */
-    rota_picker_step(picker, 3 * ROTA_MIN);
-    rota_picker_release(picker, poll_a);
+    rota_picker_release(picker, ROTA_MIN, poll_b); /* at 2 min: the clock does not go back */
+    rota_picker_release(picker, 3 * ROTA_MIN, poll_a);
     assert_int_equal(rota_picker_deadline(picker), 2 * ROTA_MIN + ROTA_PICKER_IDLE);
     rota_picker_step(picker, 2 * ROTA_MIN + ROTA_PICKER_IDLE - 1);
     assert_int_equal(rota_picker_n_queues(picker), 3);
     rota_picker_step(picker, 2 * ROTA_MIN + ROTA_PICKER_IDLE);
     assert_int_equal(rota_picker_n_queues(picker), 2);
     assert_int_equal(rota_picker_counts(picker, &b, NULL, 0), 0);
-    assert_false(rota_picker_release(picker, poll_b));
+    assert_false(rota_picker_release(picker, 0, poll_b));
 
     poll_a = pick(picker, 0, &a, 4, &random); /* in use again; an early `now` is not believed */
     assert_int_equal(rota_picker_deadline(picker), ROTA_TIME_NEVER);
     rota_picker_step(picker, 1000 * ROTA_DAY);
     assert_int_equal(rota_picker_n_queues(picker), 2);
-    rota_picker_release(picker, poll_a);
-    rota_picker_release(picker, poll_c);
+    rota_picker_release(picker, 0, poll_a);
+    rota_picker_release(picker, 0, poll_c);
     rota_picker_step(picker, INT64_MAX);
     assert_int_equal(rota_picker_n_queues(picker), 0);
+    rota_picker_free(picker);
+}
+
+/* Idle is what follows a poll, not what was before it. */
+static void queue_is_not_forgotten_after_a_long_poll(void **state)
+{
+    struct rota_partition queue = queue_named("ns", "q");
+    struct rota_random random;
+    struct rota_picker *picker = make(&random);
+    (void)state;
+    struct rota_poll poll = pick(picker, 0, &queue, 4, &random);
+    rota_picker_release(picker, ROTA_PICKER_IDLE, poll);
+    rota_picker_step(picker, ROTA_PICKER_IDLE);
+    assert_int_equal(rota_picker_n_queues(picker), 1);
+    assert_int_equal(rota_picker_deadline(picker), 2 * ROTA_PICKER_IDLE);
     rota_picker_free(picker);
 }
 
@@ -397,10 +411,10 @@ static void queue_stays_while_a_forgotten_partition_is_polled(void **state)
     struct rota_picker *picker = make(&random);
     (void)state;
     struct rota_poll far = pick_forced(picker, &queue, 9, 8);
-    rota_picker_release(picker, pick(picker, 0, &queue, 2, &random));
+    rota_picker_release(picker, 0, pick(picker, 0, &queue, 2, &random));
     rota_picker_step(picker, ROTA_DAY);
     assert_int_equal(rota_picker_n_queues(picker), 1);
-    assert_true(rota_picker_release(picker, far));
+    assert_true(rota_picker_release(picker, 0, far));
     rota_picker_step(picker, 2 * ROTA_DAY);
     assert_int_equal(rota_picker_n_queues(picker), 0);
     rota_picker_free(picker);
@@ -429,8 +443,8 @@ static void full_picker_forgets_the_longest_idle_queue_or_refuses(void **state)
                      ROTA_ERR_LIMIT);
     assert_non_null(strstr(error.text, "65536 queues"));
 
-    rota_picker_release(picker, polls[9]); /* idle first */
-    rota_picker_release(picker, polls[3]);
+    rota_picker_release(picker, 0, polls[9]); /* idle first */
+    rota_picker_release(picker, 0, polls[3]);
     pick(picker, 0, &extra, 1, &random);
     assert_int_equal(rota_picker_n_queues(picker), ROTA_PICKER_QUEUES_MAX);
     struct rota_partition nine = queue_numbered(9, text);
@@ -451,7 +465,7 @@ static void partitions_of_all_queues_have_a_bound(void **state)
     struct rota_error error;
     (void)state;
     struct rota_poll first = pick(picker, 0, &a, 1, &random);
-    rota_picker_release(picker, pick(picker, 0, &b, 1, &random));
+    rota_picker_release(picker, 0, pick(picker, 0, &b, 1, &random));
     assert_int_equal(rota_picker_read(picker, 0, &c, ROTA_PARTITIONS_MAX, &random, &poll, &error),
                      ROTA_ERR_LIMIT);
     assert_int_equal(rota_picker_n_queues(picker), 1); /* the idle one went, `c` did not come */
@@ -459,7 +473,7 @@ static void partitions_of_all_queues_have_a_bound(void **state)
     assert_int_equal(rota_picker_read(picker, 0, &a, ROTA_PARTITIONS_MAX, &random, &poll, &error),
                      ROTA_OK);
     assert_int_equal(rota_picker_read(picker, 0, &b, 1, &random, &poll, &error), ROTA_ERR_LIMIT);
-    assert_true(rota_picker_release(picker, first));
+    assert_true(rota_picker_release(picker, 0, first));
     pick(picker, 0, &a, 4, &random); /* shrinks, which makes room */
     pick(picker, 0, &b, 1, &random);
     rota_picker_free(picker);
@@ -481,7 +495,7 @@ static void polls_have_a_bound(void **state)
                      ROTA_ERR_LIMIT);
     assert_non_null(strstr(error.text, "1048576 polls"));
     assert_int_equal(count_at(picker, &queue, 2), ROTA_POLLS_MAX / 4);
-    assert_true(rota_picker_release(picker, last));
+    assert_true(rota_picker_release(picker, 0, last));
     assert_int_equal(pick(picker, 0, &queue, 4, &random).partition, last.partition);
     rota_picker_free(picker);
 }
@@ -642,7 +656,8 @@ static void picker_agrees_with_the_naive_model(void **state)
         bool is_flood = i / 1000 % 4 == 0;
         struct model_poll *poll = &world.polls[rota_random_below(&world.random, POLLS)];
         if (poll->is_outstanding || !is_flood) {
-            assert_int_equal(rota_picker_release(world.picker, poll->poll), poll->is_outstanding);
+            assert_int_equal(rota_picker_release(world.picker, world.now, poll->poll),
+                             poll->is_outstanding);
             poll->is_outstanding = false;
         } else {
             model_pick(&world, poll);
@@ -671,6 +686,7 @@ int main(void)
         cmocka_unit_test(bad_queues_are_refused),
         cmocka_unit_test(poll_that_finds_no_host_leaves_no_count),
         cmocka_unit_test(idle_queues_are_forgotten_in_time),
+        cmocka_unit_test(queue_is_not_forgotten_after_a_long_poll),
         cmocka_unit_test(queue_stays_while_a_forgotten_partition_is_polled),
         cmocka_unit_test(full_picker_forgets_the_longest_idle_queue_or_refuses),
         cmocka_unit_test(partitions_of_all_queues_have_a_bound),

@@ -110,7 +110,7 @@ static uint32_t route_one(const struct rota_ring *ring, int queue, uint32_t id,
 struct counts {
     uint64_t before[2 * N_HOSTS_MAX], after[2 * N_HOSTS_MAX];
     uint64_t arriving[2 * N_HOSTS_MAX], leaving[2 * N_HOSTS_MAX];
-    uint64_t moved, added, gone, stays;
+    uint64_t moved, added, gone, lost, stays;
 };
 
 static void expect_move(const struct told *told, size_t index, int queue, uint32_t id,
@@ -145,10 +145,11 @@ static void check_exact(const struct rota_ring *before, const struct rota_ring *
                 counts.stays++;
                 continue;
             }
-            enum rota_plan_kind kind = !was   ? ROTA_PLAN_NEW
-                                       : will ? ROTA_PLAN_MOVED
-                                              : ROTA_PLAN_GONE;
-            ++*(!was ? &counts.added : will ? &counts.moved : &counts.gone);
+            enum rota_plan_kind kind = !was    ? ROTA_PLAN_NEW
+                                       : !will ? ROTA_PLAN_GONE
+                                       : is_to ? ROTA_PLAN_MOVED
+                                               : ROTA_PLAN_LOST;
+            ++*(!was ? &counts.added : !will ? &counts.gone : is_to ? &counts.moved : &counts.lost);
             if (is_from)
                 counts.leaving[from]++;
             if (is_to)
@@ -165,6 +166,8 @@ static void check_exact(const struct rota_ring *before, const struct rota_ring *
     assert_int_equal(result->moved, counts.moved);
     assert_int_equal(result->added, counts.added);
     assert_int_equal(result->gone, counts.gone);
+    assert_int_equal(result->lost, counts.lost);
+    assert_int_equal(result->before, result->stays + result->moved + result->gone + result->lost);
     assert_int_equal(result->stays, counts.stays);
     assert_int_equal(result->before, N_QUEUES * side_before.n_partitions);
     assert_int_equal(result->after, N_QUEUES * side_after.n_partitions);
@@ -259,10 +262,11 @@ static void minimum_is_what_fair_shares_gain(void **state)
     assert_true(ratio == -1); /* something moved, but nothing had to */
 }
 
-/* When the host that leaves owned more than its share, all of that must go. */
-static void minimum_is_at_least_what_leaving_hosts_own(void **state)
+/* Fair shares do not come into it when hosts only go: what they own must move,
+ * be it more or less than their share, and nothing else has to. */
+static void minimum_is_what_leaving_hosts_own(void **state)
 {
-    uint64_t largest = 0;
+    bool is_below = false, is_above = false;
     (void)state;
     for (size_t gone = 0; gone < 3; gone++) {
         struct rota_ring *after, *before = build(0, 3, 0);
@@ -273,14 +277,65 @@ static void minimum_is_at_least_what_leaving_hosts_own(void **state)
         add_queues(plan, side, side);
         const struct rota_plan_result *result = rota_plan_result(plan);
         uint64_t owned = result->hosts[gone].before;
-        double fair = 50.0 / 3;
-        assert_float_equal(result->minimum, (double)owned > fair ? (double)owned : fair, 1e-6);
+        assert_float_equal(result->minimum, (double)owned, 1e-6);
         assert_int_equal(result->moved, owned); /* basic routing moves no other */
-        if (owned > largest)
-            largest = owned;
+        assert_float_equal(rota_plan_ratio(result), 1, 1e-6);
+        is_below |= owned < 50 / 3;
+        is_above |= owned > 50 / 3 + 1;
         rota_plan_free(plan);
     }
-    assert_true(largest >= 17);
+    assert_true(is_below && is_above);
+}
+
+/* One of four goes and three come: its partitions, and what 3/6 are beyond 1/4. */
+static void minimum_adds_what_newcomers_gain_beyond_the_leavers(void **state)
+{
+    struct rota_plan *plan = begin(build(0, 4, 0), build(1, 7, 0), NULL);
+    struct rota_plan_side side = {100, {0}};
+    (void)state;
+    add_queues(plan, side, side);
+    const struct rota_plan_result *result = rota_plan_result(plan);
+    assert_float_equal(result->minimum, (double)result->hosts[0].before + 125, 1e-6);
+    rota_plan_free(plan);
+}
+
+static void empty_ring_loses_what_was_owned(void **state)
+{
+    struct rota_plan *plan = begin(build(0, 3, 0), build(0, 0, 0), NULL);
+    struct rota_plan_side side = {10, {0}}, fewer = {6, {0}};
+    (void)state;
+    add_queues(plan, side, fewer);
+    const struct rota_plan_result *result = rota_plan_result(plan);
+    assert_int_equal(result->lost, 6 * N_QUEUES);
+    assert_int_equal(result->gone, 4 * N_QUEUES);
+    assert_int_equal(result->moved, 0);
+    assert_true(result->minimum == 0 && rota_plan_ratio(result) == -1);
+    rota_plan_free(plan);
+}
+
+/* A host of weight 3 beside three of weight 1: half of the partitions is fair. */
+static void largest_load_is_measured_by_weight(void **state)
+{
+    struct rota_plan *plan = begin(build(0, 4, 3000), build(0, 4, 0), NULL);
+    struct rota_plan_side side = {200, {0}};
+    double largest = 0;
+    (void)state;
+    add_queues(plan, side, side);
+    const struct rota_plan_result *result = rota_plan_result(plan);
+    for (int i = 0; i < 4; i++) {
+        double fair = (i == 0 ? 3.0 : 1.0) / 6 * 1000;
+        largest = fmax(largest, (double)result->hosts[i].before / fair);
+    }
+    assert_float_equal(result->hosts_before.max_to_fair, largest, 1e-9);
+    assert_true(largest < 1.5); /* although the heavy host has twice the mean */
+    assert_true((double)result->hosts_before.max > 1.5 * result->hosts_before.mean);
+    assert_float_equal(result->hosts_after.max_to_fair,
+                       (double)result->hosts_after.max / result->hosts_after.mean, 1e-9);
+    assert_float_equal(result->zones_before.max_to_fair, /* a has 4/6 of the weight */
+                       fmax((double)result->zones[0].before / (4.0 / 6 * 1000),
+                            (double)result->zones[1].before / (2.0 / 6 * 1000)),
+                       1e-9);
+    rota_plan_free(plan);
 }
 
 static void spread_counts_idle_hosts_and_zones(void **state)
@@ -316,9 +371,9 @@ static void spread_counts_idle_hosts_and_zones(void **state)
 static void window_tells_when_each_partition_flips(void **state)
 {
     static struct told told;
-    struct rota_ring *before = build(0, 5, 0), *after = build(0, 6, 0);
-    struct rota_plan_options options = {.before = before,
-                                        .after = after,
+    struct rota_ring *ring = build(0, 5, 0), *other = build(0, 5, 0);
+    struct rota_plan_options options = {.before = ring,
+                                        .after = ring,
                                         .start = 1000 * ROTA_SEC,
                                         .end = 1100 * ROTA_SEC,
                                         .n_buckets = 10,
@@ -327,12 +382,15 @@ static void window_tells_when_each_partition_flips(void **state)
     struct rota_gradual window = {.new_value = 1, .start = options.start, .end = options.end};
     struct rota_plan *plan;
     struct rota_plan_side side = {200, {ROTA_SPREAD_LOOKUP, 8}};
+    struct rota_plan_side slots = {200, {ROTA_SPREAD_SLOTS, 8}}, more = {201, {0}};
     uint64_t buckets[10] = {0};
     (void)state;
 
     told.n = 0;
     assert_int_equal(rota_plan_new(&options, &plan, NULL), ROTA_OK);
-    add_queues(plan, side, side);
+    add_queues(plan, side, slots);
+    struct rota_plan_space growing = space_of("q", side, more);
+    assert_int_equal(rota_plan_add(plan, &growing, NULL), ROTA_ERR_INVALID);
     const struct rota_plan_result *result = rota_plan_result(plan);
     assert_true(told.n > 100);
     for (size_t i = 0; i < told.n; i++) {
@@ -360,8 +418,28 @@ static void window_tells_when_each_partition_flips(void **state)
     options.end = options.start + 1;
     options.n_buckets = ROTA_PLAN_BUCKETS_MAX + 1;
     assert_int_equal(rota_plan_new(&options, &plan, NULL), ROTA_ERR_LIMIT);
-    rota_ring_unref(before);
-    rota_ring_unref(after);
+    options.n_buckets = 10;
+    options.after = other; /* hosts change at once, there is no timeline of that */
+    assert_int_equal(rota_plan_new(&options, &plan, NULL), ROTA_ERR_INVALID);
+    rota_ring_unref(ring);
+    rota_ring_unref(other);
+}
+
+static void window_without_length_is_one_bucket(void **state)
+{
+    struct rota_ring *ring = build(0, 5, 0);
+    struct rota_plan_options options = {
+        .before = ring, .after = ring, .start = ROTA_SEC, .end = ROTA_SEC, .n_buckets = 10};
+    struct rota_plan_side side = {200, {ROTA_SPREAD_LOOKUP, 8}}, basic = {200, {0}};
+    struct rota_plan *plan;
+    (void)state;
+    assert_int_equal(rota_plan_new(&options, &plan, NULL), ROTA_OK);
+    add_queues(plan, side, basic);
+    const struct rota_plan_result *result = rota_plan_result(plan);
+    assert_int_equal(result->n_buckets, 1);
+    assert_int_equal(result->buckets[0], result->moved);
+    rota_plan_free(plan);
+    rota_ring_unref(ring);
 }
 
 static void bad_space_is_refused_and_changes_nothing(void **state)
@@ -390,9 +468,13 @@ int main(void)
         cmocka_unit_test(plan_equals_routing_one_by_one),
         cmocka_unit_test(long_queue_is_routed_like_a_short_one),
         cmocka_unit_test(minimum_is_what_fair_shares_gain),
-        cmocka_unit_test(minimum_is_at_least_what_leaving_hosts_own),
+        cmocka_unit_test(minimum_is_what_leaving_hosts_own),
+        cmocka_unit_test(minimum_adds_what_newcomers_gain_beyond_the_leavers),
+        cmocka_unit_test(empty_ring_loses_what_was_owned),
+        cmocka_unit_test(largest_load_is_measured_by_weight),
         cmocka_unit_test(spread_counts_idle_hosts_and_zones),
         cmocka_unit_test(window_tells_when_each_partition_flips),
+        cmocka_unit_test(window_without_length_is_one_bucket),
         cmocka_unit_test(bad_space_is_refused_and_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,12 +128,29 @@ static void nobody_owns_anything_on_an_empty_ring(void **state)
     rota_ring_unref(ring);
 }
 
+static void impossible_spreads_are_refused(void **state)
+{
+    struct rota_error error;
+    (void)state;
+    for (uint32_t batch = 0; batch <= ROTA_BATCH_MAX; batch++) {
+        struct rota_spread good = {ROTA_SPREAD_SLOTS, batch};
+        assert_int_equal(rota_spread_check(good, NULL), ROTA_OK);
+    }
+    struct rota_spread large = {ROTA_SPREAD_LOOKUP, ROTA_BATCH_MAX + 1};
+    struct rota_spread strange = {(enum rota_spread_mode)2, 1};
+    assert_int_equal(rota_spread_check(large, &error), ROTA_ERR_INVALID);
+    assert_string_equal(error.text, "batch 513, at most 512 is allowed");
+    assert_int_equal(rota_spread_check(strange, &error), ROTA_ERR_INVALID);
+    assert_string_equal(error.text, "spread mode 2 is unknown");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spread_routing_is_the_originals),
         cmocka_unit_test(sticky_and_worker_commands_ignore_the_batch),
         cmocka_unit_test(nobody_owns_anything_on_an_empty_ring),
+        cmocka_unit_test(impossible_spreads_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 #include "core/place/config.h"
 
+#include "base/error_at.h"
 #include "base/map.h"
 #include "base/quote.h"
 
@@ -111,26 +112,24 @@ static enum rota_code check_layer(const struct rota_config_layer *layer, bool is
     struct rota_error why;
 
     if (is_override && mask_of(scope) == 0)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "%.200s:%u: the override names no namespace, queue or type; what "
-                              "holds for all stands at the top of the file",
-                              file, layer->line);
+        return rota_error_set_at(error, ROTA_ERR_INVALID, file, layer->line,
+                                 "the override names no namespace, queue or type; what "
+                                 "holds for all stands at the top of the file");
     if (is_override && rota_partition_check(&names, &why))
-        return rota_error_set(error, ROTA_ERR_INVALID, "%.200s:%u: override: %s", file, layer->line,
-                              why.text);
+        return rota_error_set_at(error, ROTA_ERR_INVALID, file, layer->line, "override: %s",
+                                 why.text);
     for (int i = 0; i < ROTA_SETTINGS; i++) {
         const struct rota_config_value *value = &layer->values[i];
         const struct rota_setting_info *info = rota_setting_info((enum rota_setting)i);
         if (!value->is_set)
             continue;
         if (is_override && info->is_file_wide)
-            return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "%.200s:%u: %s holds for all and can't be overridden; it stands "
-                                  "at the top of the file",
-                                  file, value->line, info->name);
+            return rota_error_set_at(error, ROTA_ERR_INVALID, file, value->line,
+                                     "%s holds for all and can't be overridden; it stands "
+                                     "at the top of the file",
+                                     info->name);
         if (rota_setting_check((enum rota_setting)i, &value->value, &why))
-            return rota_error_set(error, ROTA_ERR_INVALID, "%.200s:%u: %s", file, value->line,
-                                  why.text);
+            return rota_error_set_at(error, ROTA_ERR_INVALID, file, value->line, "%s", why.text);
     }
     return ROTA_OK;
 }
@@ -171,9 +170,8 @@ static enum rota_code index_layers(struct rota_config *config, const char *file,
         struct rota_str key = rota_str_of(end, make_key(scope, mask, end));
         const struct rota_config_layer *other = rota_map_get(&config->by_scope, key);
         if (other)
-            return rota_error_set(error, ROTA_ERR_INVALID,
-                                  "%.200s:%u: the override on line %u has the same scope", file,
-                                  layer->line, other->line);
+            return rota_error_set_at(error, ROTA_ERR_INVALID, file, layer->line,
+                                     "the override on line %u has the same scope", other->line);
         if (!rota_map_put(&config->by_scope, key, layer))
             return ROTA_ERR_NO_MEMORY;
         scope->namespace_id =
@@ -188,45 +186,10 @@ static enum rota_code index_layers(struct rota_config *config, const char *file,
 
 /* --- read partitions are never fewer than write partitions --- */
 
-/* A layer that sets one of the two counts, and the types for which it is heard
- * at least by those queues of its scope that no other override mentions. Where
- * it is not, it is not heard by any queue of that type. */
-struct voice {
-    const struct rota_config_layer *layer;
-    int64_t count;
-    unsigned types;
-};
-
-struct voices {
-    struct voice *items;
-    size_t size;
-};
-
-static bool find_voices(const struct rota_config *config, enum rota_setting setting,
-                        struct voices *voices)
+/* The count that a layer sets. */
+static int64_t count_of(const struct rota_config_layer *layer, enum rota_setting setting)
 {
-    voices->items = malloc(config->n_layers * sizeof *voices->items);
-    if (!voices->items)
-        return false;
-    for (size_t i = 0; i < config->n_layers; i++) {
-        const struct rota_config_layer *layer = &config->layers[i];
-        struct voice voice = {layer, layer->values[setting].value.new_value, 0};
-        if (!layer->values[setting].is_set)
-            continue;
-        for (int type = 0; type < TYPES; type++) {
-            struct rota_config_scope scope = layer->scope;
-            if (scope.has_type && scope.type != (enum rota_task_type)type)
-                continue;
-            scope.has_type = true;
-            scope.type = (enum rota_task_type)type;
-            struct matches matches = match(config, scope);
-            if (pick(&matches, setting) == layer)
-                voice.types |= 1u << type;
-        }
-        if (voice.types)
-            voices->items[voices->size++] = voice;
-    }
-    return true;
+    return layer->values[setting].value.new_value;
 }
 
 /* The scope of the queues that both match, but for the type; false when no
@@ -247,25 +210,26 @@ static bool merge(const struct rota_config_scope *a, const struct rota_config_sc
     return true;
 }
 
-static void print_count(struct rota_buffer *text, const char *what, const struct voice *voice,
-                        enum rota_setting setting)
+static void print_count(struct rota_buffer *text, const char *what,
+                        const struct rota_config_layer *layer, enum rota_setting setting)
 {
-    uint32_t line = voice->layer->values[setting].line;
-    rota_buffer_print(text, "%lld %s partitions ", (long long)voice->count, what);
+    uint32_t line = layer->values[setting].line;
+    rota_buffer_print(text, "%lld %s partitions ", (long long)count_of(layer, setting), what);
     if (line)
         rota_buffer_print(text, "(line %u)", line);
     else
         rota_buffer_append_text(text, "(the default)");
 }
 
-static enum rota_code refuse_counts(const struct voice *write, const struct voice *read,
+static enum rota_code refuse_counts(const struct rota_config_layer *write,
+                                    const struct rota_config_layer *read,
                                     const struct rota_config_scope *scope, const char *file,
                                     struct rota_error *error)
 {
     struct rota_buffer text = {0};
     char name[ROTA_QUOTE_MAX];
-    uint32_t write_line = write->layer->values[ROTA_SETTING_WRITE_PARTITIONS].line;
-    uint32_t read_line = read->layer->values[ROTA_SETTING_READ_PARTITIONS].line;
+    uint32_t write_line = write->values[ROTA_SETTING_WRITE_PARTITIONS].line;
+    uint32_t read_line = read->values[ROTA_SETTING_READ_PARTITIONS].line;
 
     if (scope->has_type)
         rota_buffer_print(&text, "%s ", rota_task_type_name(scope->type));
@@ -279,8 +243,9 @@ static enum rota_code refuse_counts(const struct voice *write, const struct voic
     rota_buffer_append_text(&text, " but ");
     print_count(&text, "write", write, ROTA_SETTING_WRITE_PARTITIONS);
     rota_buffer_append_text(&text, "; jobs in those beyond would never be read");
-    rota_error_set(error, ROTA_ERR_INVALID, "%.200s:%u: %s", file,
-                   write_line > read_line ? write_line : read_line, rota_buffer_str(&text).data);
+    rota_error_set_at(error, ROTA_ERR_INVALID, file,
+                      write_line > read_line ? write_line : read_line, "%s",
+                      rota_buffer_str(&text).data);
     rota_buffer_deinit(&text);
     return ROTA_ERR_INVALID;
 }
@@ -289,22 +254,19 @@ static enum rota_code refuse_counts(const struct voice *write, const struct voic
  * `read`; `*both` is then the scope of such queues. If any does, then so do
  * those of the merged scope and of the same type whose other names no override
  * mentions, for these match no more. */
-static bool can_meet(const struct rota_config *config, const struct voice *write,
-                     const struct voice *read, struct rota_config_scope *both)
+static bool can_meet(const struct rota_config *config, const struct rota_config_layer *write,
+                     const struct rota_config_layer *read, struct rota_config_scope *both)
 {
-    unsigned types = write->types & read->types;
     int n_types = 0;
-    if (!types || !merge(&write->layer->scope, &read->layer->scope, both))
+    if (!merge(&write->scope, &read->scope, both))
         return false;
     for (int type = 0; type < TYPES; type++) {
         struct rota_config_scope scope = *both;
-        if (!(types >> type & 1))
-            continue;
         scope.has_type = true;
         scope.type = (enum rota_task_type)type;
         struct matches matches = match(config, scope);
-        if (pick(&matches, ROTA_SETTING_WRITE_PARTITIONS) == write->layer &&
-            pick(&matches, ROTA_SETTING_READ_PARTITIONS) == read->layer) {
+        if (pick(&matches, ROTA_SETTING_WRITE_PARTITIONS) == write &&
+            pick(&matches, ROTA_SETTING_READ_PARTITIONS) == read) {
             both->type = scope.type;
             n_types++;
         }
@@ -313,29 +275,96 @@ static bool can_meet(const struct rota_config *config, const struct voice *write
     return n_types > 0;
 }
 
+/* For which types a layer's counts are heard, as bits: by those queues of its
+ * scope that no other override mentions. Where they do not hear it, no queue of
+ * that type does. */
+struct voice {
+    const struct rota_config_layer *layer;
+    unsigned writes, reads;
+
+    /* Of these, the ones for which no override of the queue's name sets the
+     * other count. */
+    unsigned lone_writes, lone_reads;
+};
+
+/* Listen to one layer alone. Whatever counts come together here are those of
+ * real queues, so that they can be judged at once. */
+static enum rota_code listen(const struct rota_config *config,
+                             const struct rota_config_layer *layer, struct voice *voice,
+                             const char *file, struct rota_error *error)
+{
+    *voice = (struct voice){.layer = layer};
+    for (int type = 0; type < TYPES; type++) {
+        struct rota_config_scope scope = layer->scope, both;
+        unsigned bit = 1u << type;
+        if (scope.has_type && scope.type != (enum rota_task_type)type)
+            continue;
+        scope.has_type = true;
+        scope.type = (enum rota_task_type)type;
+        struct matches matches = match(config, scope);
+        const struct rota_config_layer *write = pick(&matches, ROTA_SETTING_WRITE_PARTITIONS);
+        const struct rota_config_layer *read = pick(&matches, ROTA_SETTING_READ_PARTITIONS);
+        if (count_of(read, ROTA_SETTING_READ_PARTITIONS) <
+                count_of(write, ROTA_SETTING_WRITE_PARTITIONS) &&
+            can_meet(config, write, read, &both))
+            return refuse_counts(write, read, &both, file, error);
+        voice->writes |= write == layer ? bit : 0;
+        voice->reads |= read == layer ? bit : 0;
+        voice->lone_writes |= write == layer && !read->scope.has_queue ? bit : 0;
+        voice->lone_reads |= read == layer && !write->scope.has_queue ? bit : 0;
+    }
+    return ROTA_OK;
+}
+
+static bool is_fewer(const struct voice *read, const struct voice *write)
+{
+    return count_of(read->layer, ROTA_SETTING_READ_PARTITIONS) <
+           count_of(write->layer, ROTA_SETTING_WRITE_PARTITIONS);
+}
+
+/* Two layers can meet in a queue that neither of them alone shows only when one
+ * names the queue, the other the namespace. The first must leave a count to the
+ * second; then nothing but an override that names both can keep them apart, so
+ * no more pairs are looked up in vain than there are such overrides. */
+static enum rota_code check_pair(const struct rota_config *config, const struct voice *queue,
+                                 const struct voice *space, const char *file,
+                                 struct rota_error *error)
+{
+    struct rota_config_scope both;
+    if (queue->lone_writes & space->reads && is_fewer(space, queue) &&
+        can_meet(config, queue->layer, space->layer, &both))
+        return refuse_counts(queue->layer, space->layer, &both, file, error);
+    if (queue->lone_reads & space->writes && is_fewer(queue, space) &&
+        can_meet(config, space->layer, queue->layer, &both))
+        return refuse_counts(space->layer, queue->layer, &both, file, error);
+    return ROTA_OK;
+}
+
 static enum rota_code check_counts(const struct rota_config *config, const char *file,
                                    struct rota_error *error)
 {
-    struct voices writes = {0}, reads = {0};
-    struct rota_config_scope both;
-    enum rota_code code = ROTA_ERR_NO_MEMORY;
+    struct voice *voices = malloc(2 * config->n_layers * sizeof *voices);
+    struct voice *queues = voices, *spaces = voices + config->n_layers;
+    size_t n_queues = 0, n_spaces = 0;
+    enum rota_code code = ROTA_OK;
+    if (!voices)
+        return ROTA_ERR_NO_MEMORY;
 
-    if (!find_voices(config, ROTA_SETTING_WRITE_PARTITIONS, &writes) ||
-        !find_voices(config, ROTA_SETTING_READ_PARTITIONS, &reads))
-        goto end;
-    for (size_t w = 0; w < writes.size; w++) {
-        for (size_t r = 0; r < reads.size; r++) {
-            if (reads.items[r].count < writes.items[w].count &&
-                can_meet(config, &writes.items[w], &reads.items[r], &both)) {
-                code = refuse_counts(&writes.items[w], &reads.items[r], &both, file, error);
-                goto end;
-            }
-        }
+    for (size_t i = 0; !code && i < config->n_layers; i++) {
+        const struct rota_config_scope *scope = &config->layers[i].scope;
+        struct voice voice;
+        code = listen(config, &config->layers[i], &voice, file, error);
+        if (!code && scope->has_queue && !scope->has_namespace &&
+            (voice.lone_writes || voice.lone_reads))
+            queues[n_queues++] = voice;
+        if (!code && scope->has_namespace && !scope->has_queue && (voice.writes || voice.reads))
+            spaces[n_spaces++] = voice;
     }
-    code = ROTA_OK;
-end:
-    free(writes.items);
-    free(reads.items);
+    for (size_t q = 0; !code && q < n_queues; q++) {
+        for (size_t s = 0; !code && s < n_spaces; s++)
+            code = check_pair(config, &queues[q], &spaces[s], file, error);
+    }
+    free(voices);
     return code;
 }
 
@@ -353,9 +382,9 @@ enum rota_code rota_config_new(const struct rota_config_layer *layers, size_t n_
     assert(n_layers > 0);
 
     if (n_layers - 1 > ROTA_CONFIG_OVERRIDES_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "%.200s:%u: more than %d overrides", file,
-                              layers[ROTA_CONFIG_OVERRIDES_MAX + 1].line,
-                              ROTA_CONFIG_OVERRIDES_MAX);
+        return rota_error_set_at(error, ROTA_ERR_LIMIT, file,
+                                 layers[ROTA_CONFIG_OVERRIDES_MAX + 1].line,
+                                 "more than %d overrides", ROTA_CONFIG_OVERRIDES_MAX);
     for (size_t i = 0; i < n_layers; i++) {
         if ((code = check_layer(&layers[i], i > 0, file, error)))
             return code;

@@ -1,4 +1,4 @@
-#include "core/place/counts.h"
+#include <rota/counts.h>
 
 #include <assert.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static void settle(struct rota_counts *counts)
         know(counts, --counts->read, false);
 }
 
-static enum rota_code check(int64_t write, int64_t read, struct rota_error *error)
+enum rota_code rota_counts_check(int64_t write, int64_t read, struct rota_error *error)
 {
     if (write < 1 || read < 1 || write > ROTA_PARTITIONS_MAX || read > ROTA_PARTITIONS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
@@ -62,7 +62,7 @@ enum rota_code rota_counts_want(struct rota_counts *counts, int64_t write, int64
                                 struct rota_error *error)
 {
     size_t size = (size_t)read / 8 + 1;
-    enum rota_code code = check(write, read, error);
+    enum rota_code code = rota_counts_check(write, read, error);
     if (code)
         return code;
     if (size > counts->size) {

@@ -3,169 +3,171 @@
 #include <assert.h>
 #include <stdlib.h>
 
-struct key {
-    struct rota_heap_node node; /* first, so that a node is its key */
-    struct rota_gradual change;
-    int64_t told;
-    size_t size;
-    char text[];
+/* An instant at which a partition is to be looked at. */
+struct rota_flips_due {
+    rota_time at;
+    uint32_t partition;
 };
 
-void rota_flips_fsm_init(struct rota_flips_fsm *fsm, uint64_t seed)
+enum {
+    BATCH,
+    MODE,
+    DUES = 1 + ROTA_FLIPS_CHANGES, /* of one partition at most: at once, and each change's */
+};
+
+void rota_flips_fsm_init(struct rota_flips_fsm *fsm, const struct rota_partition *queue)
 {
-    *fsm = (struct rota_flips_fsm){0};
-    rota_map_init(&fsm->keys, seed);
+    assert(queue->kind == ROTA_PARTITION_NORMAL);
+    *fsm = (struct rota_flips_fsm){.queue = *queue};
 }
 
 void rota_flips_fsm_deinit(struct rota_flips_fsm *fsm)
 {
-    const struct rota_map_entry *entry;
-    size_t place = 0;
-    while ((entry = rota_map_next(&fsm->keys, &place)))
-        free(entry->value);
-    rota_map_deinit(&fsm->keys);
-    rota_heap_deinit(&fsm->queue);
+    free(fsm->told);
+    free(fsm->dues);
+    *fsm = (struct rota_flips_fsm){0};
 }
 
-static struct rota_str text_of(const struct key *key)
+enum rota_code rota_flips_fsm_reserve(struct rota_flips_fsm *fsm, int64_t n,
+                                      struct rota_error *error)
 {
+    assert(n >= 0 && n <= ROTA_PARTITIONS_MAX);
+    if (n <= fsm->room)
+        return ROTA_OK;
+    struct rota_spread *told = realloc(fsm->told, (size_t)n * sizeof *told);
+    if (told)
+        fsm->told = told;
+    struct rota_flips_due *dues = realloc(fsm->dues, (size_t)n * DUES * sizeof *dues);
+    if (dues)
+        fsm->dues = dues;
+    if (!told || !dues)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "flips: no memory for %lld partitions",
+                              (long long)n);
+    fsm->room = n;
+    return ROTA_OK;
+}
+
+/* --- one partition --- */
+
+static struct rota_str key_of(const struct rota_flips_fsm *fsm, int64_t partition,
+                              struct rota_route_key *key)
+{
+    struct rota_partition one = fsm->queue;
+    one.id = partition;
+    rota_partition_route_key(&one, 0, key);
     return rota_str_of(key->text, key->size);
 }
 
-/* When `key`, of which `told` was told just now, has something else to tell. */
-static rota_time next_flip(const struct key *key, rota_time now)
+/* How a partition is routed, by the latest look at each change. */
+static struct rota_spread spread_of(const struct rota_flips_fsm *fsm, struct rota_str key)
 {
-    if (key->told == key->change.new_value)
-        return ROTA_TIME_NEVER;
-    rota_time when = rota_gradual_when(&key->change, text_of(key));
-    assert(when > now);
-    return when;
+    return (struct rota_spread){
+        .mode =
+            (enum rota_spread_mode)rota_gradual_value(&fsm->changes[MODE], key, fsm->seen_at[MODE]),
+        .batch = (uint32_t)rota_gradual_value(&fsm->changes[BATCH], key, fsm->seen_at[BATCH]),
+    };
 }
 
-static void wait_until(struct rota_flips_fsm *fsm, struct key *key, rota_time at)
+static bool is_same(struct rota_spread a, struct rota_spread b)
 {
-    rota_heap_remove(&fsm->queue, &key->node);
-    key->node.at = at;
-    bool fits = rota_heap_push(&fsm->queue, &key->node);
-    assert(fits);
-    (void)fits;
+    return a.mode == b.mode && a.batch == b.batch;
 }
 
-static struct key *key_new(struct rota_str text, const struct rota_gradual *change)
+static void add_due(struct rota_flips_fsm *fsm, rota_time at, int64_t partition)
 {
-    struct key *key = calloc(1, sizeof *key + text.size);
-    if (!key)
-        return NULL;
-    key->change = *change;
-    key->size = text.size;
-    if (text.size > 0)
-        memcpy(key->text, text.data, text.size);
-    return key;
+    assert(fsm->n_dues < (size_t)fsm->room * DUES);
+    fsm->dues[fsm->n_dues++] = (struct rota_flips_due){at, (uint32_t)partition};
 }
 
-enum rota_code rota_flips_fsm_add(struct rota_flips_fsm *fsm, rota_time now, struct rota_str text,
-                                  const struct rota_gradual *change, int64_t *value,
-                                  struct rota_error *error)
+/* --- planning --- */
+
+static int compare_dues(const void *a, const void *b)
 {
-    enum rota_code code = rota_gradual_check(change, error);
-    if (code)
-        return code;
-    if (text.size > ROTA_FLIPS_KEY_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "flips: key of %zu bytes, at most %d are allowed", text.size,
-                              ROTA_FLIPS_KEY_MAX);
-    if (rota_map_get(&fsm->keys, text))
-        return rota_error_set(error, ROTA_ERR_INVALID, "flips: key %.*s is watched already",
-                              ROTA_STR_ARGS(text));
-    if (fsm->keys.size == ROTA_FLIPS_KEYS_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "flips: more than %d keys",
-                              ROTA_FLIPS_KEYS_MAX);
-
-    struct key *key = key_new(text, change);
-    if (!key || !rota_map_put(&fsm->keys, text_of(key), key))
-        goto fail;
-    key->told = rota_gradual_value(change, text, now);
-    key->node = (struct rota_heap_node){.at = next_flip(key, now), .order = fsm->n_added};
-    if (!rota_heap_push(&fsm->queue, &key->node))
-        goto fail;
-    fsm->n_added++;
-    *value = key->told;
-    return ROTA_OK;
-
-fail:
-    rota_map_remove(&fsm->keys, text); /* if it got there */
-    free(key);
-    return rota_error_set(error, ROTA_ERR_NO_MEMORY, "flips: key %.*s", ROTA_STR_ARGS(text));
+    const struct rota_flips_due *x = a, *y = b;
+    if (x->at != y->at)
+        return x->at < y->at ? -1 : 1;
+    return (x->partition > y->partition) - (x->partition < y->partition);
 }
 
-static bool is_same(const struct rota_gradual *a, const struct rota_gradual *b)
+static void plan_one(struct rota_flips_fsm *fsm, int64_t partition, bool is_known)
 {
-    return a->old_value == b->old_value && a->new_value == b->new_value && a->start == b->start &&
-           a->end == b->end;
+    struct rota_route_key key;
+    struct rota_str text = key_of(fsm, partition, &key);
+    struct rota_spread spread = spread_of(fsm, text);
+
+    if (!is_known)
+        fsm->told[partition] = spread;
+    else if (!is_same(fsm->told[partition], spread))
+        add_due(fsm, ROTA_TIME_MIN, partition);
+    for (int i = 0; i < ROTA_FLIPS_CHANGES; i++) {
+        const struct rota_gradual *change = &fsm->changes[i];
+        if (change->old_value != change->new_value &&
+            !rota_gradual_is_new(change, text, fsm->seen_at[i]))
+            add_due(fsm, rota_gradual_when(change, text), partition);
+    }
 }
 
-enum rota_code rota_flips_fsm_replace(struct rota_flips_fsm *fsm, struct rota_str text,
-                                      const struct rota_gradual *change, struct rota_error *error)
+/* Find all instants to come anew; the first `n_known` partitions were told of. */
+static void plan(struct rota_flips_fsm *fsm, int64_t n_known)
 {
-    enum rota_code code = rota_gradual_check(change, error);
-    if (code)
-        return code;
-    struct key *key = rota_map_get(&fsm->keys, text);
-    if (!key)
-        return rota_error_set(error, ROTA_ERR_NOT_FOUND, "flips: key %.*s is not watched",
-                              text.size > 100 ? 100 : (int)text.size, text.data);
-    /* Looked at anew, a settled key would go back with a clock that did. */
-    if (is_same(&key->change, change))
-        return ROTA_OK;
-    key->change = *change;
-    wait_until(fsm, key, ROTA_TIME_MIN);
-    return ROTA_OK;
+    fsm->n_dues = fsm->next_due = 0;
+    for (int64_t i = 0; i < fsm->n; i++)
+        plan_one(fsm, i, i < n_known);
+    if (fsm->n_dues > 0)
+        qsort(fsm->dues, fsm->n_dues, sizeof *fsm->dues, compare_dues);
 }
 
-bool rota_flips_fsm_remove(struct rota_flips_fsm *fsm, struct rota_str text)
+void rota_flips_fsm_set(struct rota_flips_fsm *fsm, rota_time now,
+                        const struct rota_queue_config *config, int64_t n)
 {
-    struct key *key = rota_map_remove(&fsm->keys, text);
-    if (!key)
-        return false;
-    rota_heap_remove(&fsm->queue, &key->node);
-    free(key);
-    return true;
+    const struct rota_gradual changes[] = {[BATCH] = config->batch, [MODE] = config->mode};
+    int64_t n_known = n < fsm->n ? n : fsm->n;
+    bool needs_plan = n > fsm->n; /* what is planned for those that go does no harm */
+    assert(n >= 0 && n <= fsm->room);
+
+    for (int i = 0; i < ROTA_FLIPS_CHANGES; i++) {
+        bool is_other = fsm->n == 0 || !rota_gradual_is_equal(&fsm->changes[i], &changes[i]);
+        if (is_other || now > fsm->seen_at[i])
+            fsm->seen_at[i] = now;
+        fsm->changes[i] = changes[i];
+        needs_plan |= is_other;
+    }
+    fsm->n = n;
+    if (needs_plan)
+        plan(fsm, n_known);
 }
+
+/* --- telling --- */
 
 bool rota_flips_fsm_step(struct rota_flips_fsm *fsm, rota_time now, struct rota_flip *flip)
 {
-    for (;;) {
-        rota_time due = rota_flips_fsm_deadline(fsm);
-        if (due > now || due == ROTA_TIME_NEVER)
-            return false;
-
-        struct key *key = (struct key *)rota_heap_first(&fsm->queue);
-        int64_t before = key->told;
-        key->told = rota_gradual_value(&key->change, text_of(key), now);
-        wait_until(fsm, key, next_flip(key, now));
-        if (key->told != before) {
-            *flip = (struct rota_flip){text_of(key), before, key->told};
+    for (int i = 0; i < ROTA_FLIPS_CHANGES; i++)
+        if (now > fsm->seen_at[i])
+            fsm->seen_at[i] = now;
+    now = rota_time_min(fsm->seen_at[BATCH], fsm->seen_at[MODE]); /* what both have reached */
+    while (fsm->next_due < fsm->n_dues && fsm->dues[fsm->next_due].at <= now) {
+        int64_t partition = fsm->dues[fsm->next_due++].partition;
+        struct rota_route_key key;
+        if (partition >= fsm->n)
+            continue;
+        struct rota_spread before = fsm->told[partition];
+        struct rota_spread spread = spread_of(fsm, key_of(fsm, partition, &key));
+        if (!is_same(before, spread)) {
+            fsm->told[partition] = spread;
+            *flip = (struct rota_flip){partition, before, spread};
             return true;
         }
     }
+    return false;
 }
 
 rota_time rota_flips_fsm_deadline(const struct rota_flips_fsm *fsm)
 {
-    const struct rota_heap_node *first = rota_heap_first(&fsm->queue);
-    return first ? first->at : ROTA_TIME_NEVER;
+    return fsm->next_due < fsm->n_dues ? fsm->dues[fsm->next_due].at : ROTA_TIME_NEVER;
 }
 
-size_t rota_flips_fsm_size(const struct rota_flips_fsm *fsm)
+struct rota_spread rota_flips_fsm_spread(const struct rota_flips_fsm *fsm, int64_t partition)
 {
-    return fsm->keys.size;
-}
-
-bool rota_flips_fsm_value(const struct rota_flips_fsm *fsm, struct rota_str text, int64_t *value)
-{
-    const struct key *key = rota_map_get(&fsm->keys, text);
-    if (!key)
-        return false;
-    *value = key->told;
-    return true;
+    assert(partition >= 0 && partition < fsm->n);
+    return fsm->told[partition];
 }

@@ -2,14 +2,9 @@
 
 #include "base/hash.h"
 
-static bool is_static(const struct rota_gradual *change)
-{
-    return change->start == 0 && change->end == 0;
-}
-
 enum rota_code rota_gradual_check(const struct rota_gradual *change, struct rota_error *error)
 {
-    if (is_static(change))
+    if (rota_gradual_is_static(change))
         return ROTA_OK;
     if (change->start < 0 || change->end < 0)
         return rota_error_set(error, ROTA_ERR_INVALID, "gradual change: its %s lies before 1970",
@@ -38,7 +33,7 @@ static double span_of(rota_time from, rota_time to)
  * rounding is. */
 static bool is_new(const struct rota_gradual *change, uint32_t hash, rota_time now)
 {
-    if (is_static(change) || now >= change->end)
+    if (rota_gradual_is_static(change) || now >= change->end)
         return true;
     if (now <= change->start)
         return false;
@@ -75,7 +70,7 @@ static uint64_t guess(uint64_t span, uint32_t hash)
 
 rota_time rota_gradual_when(const struct rota_gradual *change, struct rota_str key)
 {
-    if (is_static(change))
+    if (rota_gradual_is_static(change))
         return ROTA_TIME_MIN;
     if (change->end <= change->start)
         return change->end;

@@ -1,6 +1,7 @@
 #include "core/place/members_fsm.h"
 
 #include "base/quote.h"
+#include "base/sort.h"
 #include "base/vector.h"
 
 #include <assert.h>
@@ -67,14 +68,11 @@ static enum rota_code list_of_hosts(const struct rota_host *hosts, size_t n,
         host->zone = keep(&text, hosts[i].zone);
         host->weight = hosts[i].weight ? hosts[i].weight : ROTA_WEIGHT_ONE;
     }
-    qsort(made.members, n, sizeof *made.members, compare_members);
-    for (size_t i = 1; i < n; i++) {
-        struct rota_str address = made.members[i].host.address;
+    size_t repeated = rota_sort_distinct(made.members, n, sizeof *made.members, compare_members);
+    if (repeated < n) {
         char quoted[ROTA_QUOTE_MAX];
-        if (!rota_str_is_equal(address, made.members[i - 1].host.address))
-            continue;
         rota_error_set(error, ROTA_ERR_INVALID, "members: host %s is listed twice",
-                       rota_quote(address, quoted));
+                       rota_quote(made.members[repeated].host.address, quoted));
         list_deinit(&made);
         return ROTA_ERR_INVALID;
     }
@@ -139,12 +137,6 @@ static void difference_deinit(struct difference *difference)
     rota_vector_deinit(&difference->leaving);
 }
 
-static struct rota_ring_host ring_host(const struct rota_member *member)
-{
-    return (struct rota_ring_host){
-        .address = member->host.address, .zone = member->host.zone, .weight = member->host.weight};
-}
-
 /* Note what became of one address: `before` or `after` is NULL where it is not
  * listed. False when there is no memory. */
 static bool difference_add(struct difference *difference, const struct rota_member *before,
@@ -159,7 +151,8 @@ static bool difference_add(struct difference *difference, const struct rota_memb
                          rota_str_is_equal(before->host.zone, after->host.zone);
     if (was_placed && !is_same_point && !rota_vector_push(&difference->leaving, address))
         return false;
-    if (is_placed && !is_same_point && !rota_vector_push(&difference->entering, ring_host(after)))
+    if (is_placed && !is_same_point &&
+        !rota_vector_push(&difference->entering, rota_host_to_ring(&after->host)))
         return false;
     if (is_placed && !was_placed)
         return rota_vector_push(&difference->added, address);
@@ -234,7 +227,7 @@ static enum rota_code check_room(const struct rota_ring *ring, const struct rota
 
     for (size_t i = 0; i < list->n_members && !code; i++)
         if (!list->members[i].is_placed &&
-            !rota_vector_push(&waiting, ring_host(&list->members[i])))
+            !rota_vector_push(&waiting, rota_host_to_ring(&list->members[i].host)))
             code = no_memory(error);
     if (!code && waiting.size) {
         struct rota_ring *all = NULL;
@@ -335,6 +328,9 @@ static enum rota_code take_snapshot(struct rota_members_fsm *fsm, rota_time now,
 
     if (event->version < fsm->version)
         return look_again(fsm, now, actions, error);
+    if (event->n_hosts == 0 && fsm->list.n_members > 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "members: the list names no hosts: membership kept");
     if ((code = list_of_hosts(event->hosts, event->n_hosts, &next, error)))
         return code;
     if ((code = settle(fsm, now, &next, actions, error)))

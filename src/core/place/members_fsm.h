@@ -10,6 +10,10 @@
  * An override belongs to an address, not to a member: it waits for a host that
  * is not listed yet and outlives one that is gone for a while.
  *
+ * A snapshot without hosts is refused once there were some: it is far more often
+ * a slip, half of a write or an answer from a table that is gone than the wish
+ * to send everybody away. Whoever wishes that drains them.
+ *
  * Invariants: a step that fails has changed nothing. All hosts of an accepted
  * snapshot fit on one ring together, so a bound of time or an override that
  * ends is not refused later for want of room. */
@@ -71,7 +75,7 @@ void rota_members_fsm_deinit(struct rota_members_fsm *fsm);
 
 /* Take an event in; `now` is the wall clock. Gives `*actions`, which
  * rota_members_actions_deinit() ends. Refuses a snapshot with a bad or repeated
- * host or with more than fit, and an override with a bad address. */
+ * host, with more than fit or with none after some, and an override with a bad address. */
 enum rota_code rota_members_fsm_step(struct rota_members_fsm *fsm, rota_time now,
                                      const struct rota_members_event *event,
                                      struct rota_members_actions *actions,

@@ -1,5 +1,6 @@
 #include <rota/partition.h>
 
+#include "base/decimal.h"
 #include "base/quote.h"
 
 #include <assert.h>
@@ -84,6 +85,9 @@ enum rota_code rota_partition_check(const struct rota_partition *partition,
         (code = check_name("queue name", partition->queue, error)) ||
         (code = check_name("sticky name", partition->sticky_name, error)))
         return code;
+    if ((unsigned)partition->kind > ROTA_PARTITION_WORKER_COMMANDS)
+        return rota_error_set(error, ROTA_ERR_INVALID, "partition kind %d is unknown",
+                              (int)partition->kind);
     if ((unsigned)partition->type > ROTA_TASK_NEXUS)
         return rota_error_set(error, ROTA_ERR_INVALID, "task type %d is unknown",
                               (int)partition->type);
@@ -113,16 +117,12 @@ static char *put(char *end, struct rota_str str)
     return end + str.size;
 }
 
-static char *put_number(char *end, int64_t number)
+/* Names that were never checked must not run over the caller's memory. */
+static void assert_fits(const struct rota_partition *partition)
 {
-    char digits[20];
-    int n = 0;
-    do
-        digits[n++] = (char)('0' + number % 10);
-    while (number /= 10);
-    while (n > 0)
-        *end++ = digits[--n];
-    return end;
+    assert(partition->id >= 0 && partition->namespace_id.size <= ROTA_QUEUE_NAME_MAX &&
+           partition->queue.size <= ROTA_QUEUE_NAME_MAX &&
+           partition->sticky_name.size <= ROTA_QUEUE_NAME_MAX);
 }
 
 static char *put_name(char *end, const struct rota_partition *partition)
@@ -134,11 +134,12 @@ static char *put_name(char *end, const struct rota_partition *partition)
     end = put(end, prefix());
     end = put(end, partition->queue);
     *end++ = '/';
-    return put_number(end, partition->id);
+    return rota_decimal_put(end, (uint64_t)partition->id);
 }
 
 size_t rota_partition_format(const struct rota_partition *partition, char text[ROTA_ROUTE_KEY_MAX])
 {
+    assert_fits(partition);
     char *end = put_name(text, partition);
     *end = '\0';
     return (size_t)(end - text);
@@ -163,14 +164,14 @@ void rota_partition_route_key(const struct rota_partition *partition, uint32_t b
 {
     bool is_spread = batch > 0 && partition->kind == ROTA_PARTITION_NORMAL;
     int64_t number = is_spread ? partition->id / batch : 0;
-    assert(partition->id >= 0);
+    assert_fits(partition);
 
     char *end = put(key->text, partition->namespace_id);
     *end++ = ':';
     end = is_spread ? put(end, partition->queue) : put_name(end, partition);
     *end++ = ':';
     if (number > 0) {
-        end = put_number(end, number);
+        end = rota_decimal_put(end, (uint64_t)number);
         *end++ = ':';
     }
     *end++ = (char)('0' + partition->type);

@@ -337,8 +337,9 @@ enum rota_code rota_picker_read(struct rota_picker *picker, rota_time now,
     return ROTA_OK;
 }
 
-bool rota_picker_release(struct rota_picker *picker, struct rota_poll poll)
+bool rota_picker_release(struct rota_picker *picker, rota_time now, struct rota_poll poll)
 {
+    tell_time(picker, now);
     if (poll.serial == 0 || poll.slot >= picker->slots.size)
         return false;
     struct slot *slot = &picker->slots.items[poll.slot];

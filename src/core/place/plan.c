@@ -1,6 +1,7 @@
 #include <rota/plan.h>
 
 #include <assert.h>
+#include <math.h>
 #include <rota/gradual.h>
 #include <stdlib.h>
 
@@ -16,8 +17,8 @@ struct rota_plan {
     struct rota_plan_zone *zones;
     uint64_t *buckets;
     uint32_t *numbers_before, *numbers_after; /* host of a ring -> index into hosts */
-    double gained_share;                      /* what the fair shares of the hosts gain */
-    uint64_t unhoused;                        /* of both sides, with a host that leaves */
+    double gained_share; /* what fair shares gain, beyond those of the hosts that go */
+    uint64_t unhoused;   /* of both sides, with a host that goes */
     uint32_t routes_before[CHUNK], routes_after[CHUNK];
 };
 
@@ -42,12 +43,15 @@ static double total_weight(const struct rota_ring *ring)
 }
 
 /* Both rings number their hosts by address, so one walk over both finds the
- * union, in order, and what the fair share of each host gains. */
+ * union, in order, and what the fair share of each host gains. What the hosts
+ * that go leave behind has to go somewhere and is counted partition by
+ * partition, so only what is gained beyond their shares is kept. */
 static void join_hosts(struct rota_plan *plan)
 {
     const struct rota_ring *before = plan->options.before, *after = plan->options.after;
     size_t n_before = rota_ring_size(before), n_after = rota_ring_size(after);
     double total_before = total_weight(before), total_after = total_weight(after);
+    double gained = 0, left_behind = 0;
     size_t b = 0, a = 0, n = 0;
 
     while (b < n_before || a < n_after) {
@@ -60,6 +64,7 @@ static void join_hosts(struct rota_plan *plan)
         if (order <= 0) {
             host->address = ring_host(before, b).address;
             host->zone = ring_host(before, b).zone;
+            host->weight_before = ring_host(before, b).weight;
             host->is_before = true;
             gain -= share(before, total_before, b);
             plan->numbers_before[b++] = (uint32_t)n;
@@ -67,14 +72,18 @@ static void join_hosts(struct rota_plan *plan)
         if (order >= 0) {
             host->address = ring_host(after, a).address;
             host->zone = ring_host(after, a).zone;
+            host->weight_after = ring_host(after, a).weight;
             host->is_after = true;
             gain += share(after, total_after, a);
             plan->numbers_after[a++] = (uint32_t)n;
         }
         if (gain > 0)
-            plan->gained_share += gain;
+            gained += gain;
+        else if (!host->is_after)
+            left_behind -= gain;
         n++;
     }
+    plan->gained_share = gained > left_behind ? gained - left_behind : 0;
     plan->result.n_hosts = n;
 }
 
@@ -113,11 +122,13 @@ static void join_zones(struct rota_plan *plan)
         struct rota_plan_host *host = &plan->hosts[plan->numbers_before[i]];
         host->zone_before = find_zone(plan, ring_host(rings[0], i).zone);
         plan->zones[host->zone_before].n_hosts_before++;
+        plan->zones[host->zone_before].weight_before += host->weight_before;
     }
     for (size_t i = 0; i < rota_ring_size(rings[1]); i++) {
         struct rota_plan_host *host = &plan->hosts[plan->numbers_after[i]];
         host->zone_after = find_zone(plan, ring_host(rings[1], i).zone);
         plan->zones[host->zone_after].n_hosts_after++;
+        plan->zones[host->zone_after].weight_after += host->weight_after;
     }
 }
 
@@ -128,6 +139,10 @@ static enum rota_code check_window(const struct rota_plan_options *options,
     if (options->n_buckets > ROTA_PLAN_BUCKETS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "plan: %zu buckets, at most %d are allowed",
                               options->n_buckets, ROTA_PLAN_BUCKETS_MAX);
+    if (options->start != 0 && options->before != options->after)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "plan: other hosts, weights or points take effect at once, not "
+                              "gradually");
     return rota_gradual_check(window, error);
 }
 
@@ -148,7 +163,9 @@ enum rota_code rota_plan_new(const struct rota_plan_options *options, struct rot
     made->options.after = rota_ring_ref(options->after);
     made->window = window;
     if (options->start != 0)
-        made->result.n_buckets = options->n_buckets ? options->n_buckets : BUCKETS_DEFAULT;
+        made->result.n_buckets = options->start == options->end ? 1
+                                 : options->n_buckets           ? options->n_buckets
+                                                                : BUCKETS_DEFAULT;
     made->hosts = calloc(n_before + n_after + 1, sizeof *made->hosts);
     made->zones = calloc(n_before + n_after + 1, sizeof *made->zones);
     made->numbers_before = calloc(n_before + 1, sizeof *made->numbers_before);
@@ -223,6 +240,9 @@ static void count_move(struct rota_plan *plan, struct rota_partition *partition,
     case ROTA_PLAN_GONE:
         result->gone++;
         break;
+    case ROTA_PLAN_LOST:
+        result->lost++;
+        break;
     }
     if (move->kind != ROTA_PLAN_NEW && move->from != ROTA_RING_NONE) {
         plan->hosts[move->from].leaving++;
@@ -263,9 +283,10 @@ static void compare_chunk(struct rota_plan *plan, const struct rota_plan_space *
         struct rota_plan_move move = {
             .space = space,
             .partition = first + i,
-            .kind = !is_before  ? ROTA_PLAN_NEW
-                    : !is_after ? ROTA_PLAN_GONE
-                                : ROTA_PLAN_MOVED,
+            .kind = !is_before             ? ROTA_PLAN_NEW
+                    : !is_after            ? ROTA_PLAN_GONE
+                    : to == ROTA_RING_NONE ? ROTA_PLAN_LOST
+                                           : ROTA_PLAN_MOVED,
             .from = from,
             .to = to,
         };
@@ -281,6 +302,23 @@ static enum rota_code check_side(const struct rota_plan_side *side, struct rota_
     if (side->spread.batch > ROTA_BATCH_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "plan: batch of %u, at most %d is allowed",
                               side->spread.batch, ROTA_BATCH_MAX);
+    return ROTA_OK;
+}
+
+/* Whether the space may be added to what is there already. */
+static enum rota_code check_room(const struct rota_plan *plan, const struct rota_plan_space *space,
+                                 struct rota_error *error)
+{
+    const struct rota_plan_result *result = &plan->result;
+    if (result->n_buckets > 0 && space->before.n_partitions != space->after.n_partitions)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "plan: another number of partitions takes effect at once, not "
+                              "gradually");
+    if (result->before + space->before.n_partitions > ROTA_PLAN_PARTITIONS_MAX ||
+        result->after + space->after.n_partitions > ROTA_PLAN_PARTITIONS_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "plan: more than the %llu partitions that are allowed",
+                              (unsigned long long)ROTA_PLAN_PARTITIONS_MAX);
     return ROTA_OK;
 }
 
@@ -307,7 +345,8 @@ enum rota_code rota_plan_add(struct rota_plan *plan, const struct rota_plan_spac
     enum rota_code code;
 
     if ((code = rota_partition_check(&partition, error)) ||
-        (code = check_side(&space->before, error)) || (code = check_side(&space->after, error)))
+        (code = check_side(&space->before, error)) || (code = check_side(&space->after, error)) ||
+        (code = check_room(plan, space, error)))
         return code;
 
     for (uint32_t first = 0; first < n; first += CHUNK) {
@@ -323,35 +362,24 @@ enum rota_code rota_plan_add(struct rota_plan *plan, const struct rota_plan_spac
 
 /* --- the result --- */
 
-/* A running maximum, mean and standard deviation (Welford's). */
-static void spread_count(struct rota_plan_spread *spread, uint64_t load)
+/* A running maximum, mean and standard deviation (Welford's). `fair` is the
+ * load's share by weight. */
+static void spread_count(struct rota_plan_spread *spread, uint64_t load, double fair)
 {
     double difference = (double)load - spread->mean;
     if (load > spread->max)
         spread->max = load;
+    if (fair > 0 && (double)load / fair > spread->max_to_fair)
+        spread->max_to_fair = (double)load / fair;
     spread->n++;
     spread->mean += difference / spread->n;
     spread->stddev += difference * ((double)load - spread->mean);
 }
 
-/* The square root, by Newton's method: base and core use libc's memory and
- * string functions alone. */
-static double square_root(double x)
-{
-    double root = x > 1 ? x : 1;
-    for (int i = 0; i < 2000; i++) {
-        double next = (root + x / root) / 2;
-        if (next >= root)
-            break;
-        root = next;
-    }
-    return x > 0 ? root : 0;
-}
-
 static void spread_end(struct rota_plan_spread *spread)
 {
     if (spread->n > 0)
-        spread->stddev = square_root(spread->stddev / spread->n);
+        spread->stddev = sqrt(spread->stddev / spread->n);
 }
 
 const struct rota_plan_host *rota_plan_hosts(const struct rota_plan *plan, size_t *n_hosts)
@@ -366,40 +394,62 @@ static double tidy(double number)
     return number < 1e12 ? (double)(uint64_t)(number * 1e6 + 0.5) / 1e6 : number;
 }
 
-const struct rota_plan_result *rota_plan_result(struct rota_plan *plan)
+/* Sum up the zones from the hosts. */
+static void count_zones(struct rota_plan *plan)
+{
+    for (size_t i = 0; i < plan->result.n_zones; i++)
+        plan->zones[i].before = plan->zones[i].after = 0;
+    for (size_t i = 0; i < plan->result.n_hosts; i++) {
+        const struct rota_plan_host *host = &plan->hosts[i];
+        if (host->is_before)
+            plan->zones[host->zone_before].before += host->before;
+        if (host->is_after)
+            plan->zones[host->zone_after].after += host->after;
+    }
+}
+
+static void count_spreads(struct rota_plan *plan)
 {
     struct rota_plan_result *result = &plan->result;
     struct rota_plan_spread none = {0};
+    double weight_before = total_weight(plan->options.before);
+    double weight_after = total_weight(plan->options.after);
+    double per_weight_before = weight_before > 0 ? (double)result->before / weight_before : 0;
+    double per_weight_after = weight_after > 0 ? (double)result->after / weight_after : 0;
 
     result->hosts_before = result->hosts_after = none;
     result->zones_before = result->zones_after = none;
-    for (size_t i = 0; i < result->n_zones; i++)
-        plan->zones[i].before = plan->zones[i].after = 0;
     for (size_t i = 0; i < result->n_hosts; i++) {
         const struct rota_plan_host *host = &plan->hosts[i];
-        if (host->is_before) {
-            spread_count(&result->hosts_before, host->before);
-            plan->zones[host->zone_before].before += host->before;
-        }
-        if (host->is_after) {
-            spread_count(&result->hosts_after, host->after);
-            plan->zones[host->zone_after].after += host->after;
-        }
+        if (host->is_before)
+            spread_count(&result->hosts_before, host->before,
+                         per_weight_before * (double)host->weight_before);
+        if (host->is_after)
+            spread_count(&result->hosts_after, host->after,
+                         per_weight_after * (double)host->weight_after);
     }
     for (size_t i = 0; i < result->n_zones; i++) {
-        if (plan->zones[i].n_hosts_before > 0)
-            spread_count(&result->zones_before, plan->zones[i].before);
-        if (plan->zones[i].n_hosts_after > 0)
-            spread_count(&result->zones_after, plan->zones[i].after);
+        const struct rota_plan_zone *zone = &plan->zones[i];
+        if (zone->n_hosts_before > 0)
+            spread_count(&result->zones_before, zone->before,
+                         per_weight_before * (double)zone->weight_before);
+        if (zone->n_hosts_after > 0)
+            spread_count(&result->zones_after, zone->after,
+                         per_weight_after * (double)zone->weight_after);
     }
     spread_end(&result->hosts_before);
     spread_end(&result->hosts_after);
     spread_end(&result->zones_before);
     spread_end(&result->zones_after);
+}
 
-    double minimum = plan->gained_share * (double)(result->stays + result->moved);
-    double unhoused = (double)plan->unhoused;
-    result->minimum = tidy(minimum > unhoused ? minimum : unhoused);
+const struct rota_plan_result *rota_plan_result(struct rota_plan *plan)
+{
+    struct rota_plan_result *result = &plan->result;
+    count_zones(plan);
+    count_spreads(plan);
+    result->minimum =
+        tidy((double)plan->unhoused + plan->gained_share * (double)(result->stays + result->moved));
     result->hosts = plan->hosts;
     result->zones = plan->zones;
     result->buckets = plan->buckets;

@@ -5,6 +5,17 @@
 
 #include <assert.h>
 
+enum rota_code rota_spread_check(struct rota_spread spread, struct rota_error *error)
+{
+    if ((unsigned)spread.mode > ROTA_SPREAD_SLOTS)
+        return rota_error_set(error, ROTA_ERR_INVALID, "spread mode %d is unknown",
+                              (int)spread.mode);
+    if (spread.batch > ROTA_BATCH_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID, "batch %u, at most %d is allowed",
+                              spread.batch, ROTA_BATCH_MAX);
+    return ROTA_OK;
+}
+
 static uint32_t hash_of(const struct rota_route_key *key)
 {
     return rota_ring_hash(rota_str_of(key->text, key->size));

@@ -110,7 +110,7 @@ char *rota_setting_format(enum rota_setting setting, const struct rota_gradual *
     char start[ROTA_TIME_TEXT_MAX], end[ROTA_TIME_TEXT_MAX];
 
     format_plain(info, value->new_value, to);
-    if (value->start == 0 && value->end == 0)
+    if (rota_gradual_is_static(value))
         snprintf(text, ROTA_SETTING_TEXT_MAX, "%s", to);
     else
         snprintf(text, ROTA_SETTING_TEXT_MAX, "{ old = %s, new = %s, start = %s, end = %s }",
@@ -144,7 +144,6 @@ enum rota_code rota_setting_check(enum rota_setting setting, const struct rota_g
                                   struct rota_error *error)
 {
     const struct rota_setting_info *info = &SETTINGS[setting];
-    bool is_static = value->start == 0 && value->end == 0;
     bool is_outside = value->new_value < info->min || value->new_value > info->max ||
                       value->old_value < info->min || value->old_value > info->max;
     struct rota_error why;
@@ -157,7 +156,7 @@ enum rota_code rota_setting_check(enum rota_setting setting, const struct rota_g
         rota_buffer_deinit(&allowed);
         return ROTA_ERR_INVALID;
     }
-    if (!is_static && !info->is_gradual)
+    if (!rota_gradual_is_static(value) && !info->is_gradual)
         return rota_error_set(error, ROTA_ERR_INVALID, "%s can't change gradually", info->name);
     if (rota_gradual_check(value, &why))
         return rota_error_set(error, ROTA_ERR_INVALID, "%s: %s", info->name, why.text);

@@ -1,5 +1,6 @@
 #include "core/place/slots.h"
 
+#include "base/hash.h"
 #include "core/place/ring_points.h"
 
 #include <assert.h>
@@ -34,12 +35,7 @@ struct match {
  * Part of the placement: changing it moves partitions. */
 static uint32_t probe_place(uint32_t hash, uint32_t probe)
 {
-    uint32_t h = hash + (probe + 1) * 0x9e3779b9;
-    h ^= h >> 16;
-    h *= 0x85ebca6b;
-    h ^= h >> 13;
-    h *= 0xc2b2ae35;
-    return h ^ h >> 16;
+    return rota_hash_finish32(hash + (probe + 1) * 0x9e3779b9);
 }
 
 static void look(struct match *match, uint32_t probe)

@@ -1,4 +1,4 @@
-/* counts: how many partitions of a live queue are written and read.
+/* Counts: how many partitions of a live queue are written and read.
  *
  * Raising is safe at once. Lowering is not: jobs may still lie in the
  * partitions that go. So write is lowered at once, and read follows from the
@@ -11,7 +11,10 @@
  *
  * Invariants: 1 <= write <= read; write is what was last wanted; read is what
  * was last wanted or, while lowering, more; read never drops below a partition
- * that is not known to be empty. */
+ * that is not known to be empty.
+ *
+ * <rota/queue_watch.h> keeps them for a queue of a configuration that is
+ * watched; who learns the wanted counts otherwise holds them here. */
 #pragma once
 
 #include <rota/error.h>
@@ -19,6 +22,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* To be read by all, changed by the functions below alone. */
 struct rota_counts {
     int64_t write, read;    /* in force */
     int64_t wanted_read;    /* at most `read` */
@@ -26,13 +34,16 @@ struct rota_counts {
     size_t size;            /* of `empties`, in bytes */
 };
 
-/* Begin with these counts in force; refuses what rota_counts_want() does. */
+/* Refuses counts below 1 or above ROTA_PARTITIONS_MAX, and fewer read than
+ * written. Any thread. */
+enum rota_code rota_counts_check(int64_t write, int64_t read, struct rota_error *error);
+
+/* Begin with these counts in force; refuses what rota_counts_check() does. */
 enum rota_code rota_counts_init(struct rota_counts *counts, int64_t write, int64_t read,
                                 struct rota_error *error);
 void rota_counts_deinit(struct rota_counts *counts);
 
-/* Want other counts. Refuses counts below 1 or above ROTA_PARTITIONS_MAX, and
- * fewer read than written; then nothing changes. */
+/* Want other counts. When rota_counts_check() refuses them nothing changes. */
 enum rota_code rota_counts_want(struct rota_counts *counts, int64_t write, int64_t read,
                                 struct rota_error *error);
 
@@ -44,3 +55,7 @@ void rota_counts_report_empty(struct rota_counts *counts, int64_t partition, boo
  * the next step waits for, -1 when there is none. */
 bool rota_counts_is_lowering(const struct rota_counts *counts);
 int64_t rota_counts_waits_for(const struct rota_counts *counts);
+
+#ifdef __cplusplus
+}
+#endif

@@ -16,6 +16,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum {
     ROTA_LOG_LINE_MAX = 4096, /* facts that do not fit are left out, and cut=true says so */
@@ -42,18 +47,20 @@ struct rota_log {
     void *data;                                      /* kept */
 };
 
+enum rota_log_type {
+    ROTA_LOG_TYPE_STR,
+    ROTA_LOG_TYPE_INT,
+    ROTA_LOG_TYPE_UINT,
+    ROTA_LOG_TYPE_DOUBLE,
+    ROTA_LOG_TYPE_BOOL,
+    ROTA_LOG_TYPE_SPAN,
+    ROTA_LOG_TYPE_TIME,
+};
+
 /* A fact about what happened. Made by ROTA_LOG_FACT and its kin. */
 struct rota_log_fact {
     const char *name; /* NULL: no fact at all */
-    enum {
-        ROTA_LOG_TYPE_STR,
-        ROTA_LOG_TYPE_INT,
-        ROTA_LOG_TYPE_UINT,
-        ROTA_LOG_TYPE_DOUBLE,
-        ROTA_LOG_TYPE_BOOL,
-        ROTA_LOG_TYPE_SPAN,
-        ROTA_LOG_TYPE_TIME,
-    } type;
+    enum rota_log_type type;
     union {
         struct rota_str as_str;
         int64_t as_int; /* spans and moments too */
@@ -64,7 +71,8 @@ struct rota_log_fact {
 };
 
 /* A fact from a text, a struct rota_str, a bool or any number: the compiler
- * finds out which, and refuses anything else. */
+ * finds out which, and refuses anything else. C only, like all macros that make
+ * facts; C++ calls the functions below. */
 #define ROTA_LOG_FACT(name, value)                                                                 \
     _Generic((value),                                                                              \
         char *: rota_log_fact_text,                                                                \
@@ -83,10 +91,8 @@ struct rota_log_fact {
         double: rota_log_fact_double)((name), (value))
 
 /* A rota_time is a number to the compiler, so these two have to be named. */
-#define ROTA_LOG_SPAN(name, value)                                                                 \
-    ((struct rota_log_fact){(name), ROTA_LOG_TYPE_SPAN, {.as_int = (value)}})
-#define ROTA_LOG_TIME(name, value)                                                                 \
-    ((struct rota_log_fact){(name), ROTA_LOG_TYPE_TIME, {.as_int = (value)}})
+#define ROTA_LOG_SPAN(name, value) rota_log_fact_span((name), (value))
+#define ROTA_LOG_TIME(name, value) rota_log_fact_time((name), (value))
 
 /* For a phrase that needs no facts. */
 #define ROTA_LOG_NO_FACTS ((struct rota_log_fact){0})
@@ -118,9 +124,20 @@ struct rota_str rota_log_format(rota_time now, enum rota_log_level level, const 
 
 /* --- what ROTA_LOG_FACT chooses from --- */
 
+static inline struct rota_log_fact rota_log_fact_of(const char *name, enum rota_log_type type)
+{
+    struct rota_log_fact fact;
+    memset(&fact, 0, sizeof fact);
+    fact.name = name;
+    fact.type = type;
+    return fact;
+}
+
 static inline struct rota_log_fact rota_log_fact_str(const char *name, struct rota_str value)
 {
-    return (struct rota_log_fact){name, ROTA_LOG_TYPE_STR, {.as_str = value}};
+    struct rota_log_fact fact = rota_log_fact_of(name, ROTA_LOG_TYPE_STR);
+    fact.as_str = value;
+    return fact;
 }
 
 static inline struct rota_log_fact rota_log_fact_text(const char *name, const char *value)
@@ -130,20 +147,46 @@ static inline struct rota_log_fact rota_log_fact_text(const char *name, const ch
 
 static inline struct rota_log_fact rota_log_fact_bool(const char *name, bool value)
 {
-    return (struct rota_log_fact){name, ROTA_LOG_TYPE_BOOL, {.as_bool = value}};
+    struct rota_log_fact fact = rota_log_fact_of(name, ROTA_LOG_TYPE_BOOL);
+    fact.as_bool = value;
+    return fact;
 }
 
 static inline struct rota_log_fact rota_log_fact_int(const char *name, int64_t value)
 {
-    return (struct rota_log_fact){name, ROTA_LOG_TYPE_INT, {.as_int = value}};
+    struct rota_log_fact fact = rota_log_fact_of(name, ROTA_LOG_TYPE_INT);
+    fact.as_int = value;
+    return fact;
 }
 
 static inline struct rota_log_fact rota_log_fact_uint(const char *name, uint64_t value)
 {
-    return (struct rota_log_fact){name, ROTA_LOG_TYPE_UINT, {.as_uint = value}};
+    struct rota_log_fact fact = rota_log_fact_of(name, ROTA_LOG_TYPE_UINT);
+    fact.as_uint = value;
+    return fact;
 }
 
 static inline struct rota_log_fact rota_log_fact_double(const char *name, double value)
 {
-    return (struct rota_log_fact){name, ROTA_LOG_TYPE_DOUBLE, {.as_double = value}};
+    struct rota_log_fact fact = rota_log_fact_of(name, ROTA_LOG_TYPE_DOUBLE);
+    fact.as_double = value;
+    return fact;
 }
+
+static inline struct rota_log_fact rota_log_fact_span(const char *name, rota_time value)
+{
+    struct rota_log_fact fact = rota_log_fact_of(name, ROTA_LOG_TYPE_SPAN);
+    fact.as_int = value;
+    return fact;
+}
+
+static inline struct rota_log_fact rota_log_fact_time(const char *name, rota_time value)
+{
+    struct rota_log_fact fact = rota_log_fact_of(name, ROTA_LOG_TYPE_TIME);
+    fact.as_int = value;
+    return fact;
+}
+
+#ifdef __cplusplus
+}
+#endif

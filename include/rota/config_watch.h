@@ -1,14 +1,19 @@
-/* config_watch: the configuration in force, read anew when its file changes.
+/* A watched configuration: the one in force, read anew when its file changes.
  *
- * A file that becomes invalid or goes missing is reported once and leaves in
- * force what was. Subscribers are told after the new configuration is in place. */
+ * A file that becomes invalid, is emptied or goes missing is reported once and
+ * leaves in force what was. Subscribers are told after the new configuration is in place. */
 #pragma once
 
 #include <rota/config.h>
-#include <uv.h>
+#include <rota/log.h>
+
+struct uv_loop_s;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct rota_config_watch;
-struct rota_log;
 
 struct rota_config_watch_options {
     const char *path;           /* copied */
@@ -19,9 +24,9 @@ struct rota_config_watch_options {
     void *data; /* kept */
 };
 
-/* Read the file and watch it. One that can't be read or is invalid now is an
- * error. Gives `*watch`; rota_config_watch_close() ends it. */
-enum rota_code rota_config_watch_open(uv_loop_t *loop,
+/* Read the file and watch it on `loop`, which is kept. One that can't be read or is invalid now is
+ * an error. Gives `*watch`; rota_config_watch_close() ends it. */
+enum rota_code rota_config_watch_open(struct uv_loop_s *loop,
                                       const struct rota_config_watch_options *options,
                                       struct rota_config_watch **watch, struct rota_error *error);
 
@@ -33,10 +38,16 @@ void rota_config_watch_close(struct rota_config_watch *watch);
  * waits. Any thread, until rota_config_watch_close(). */
 struct rota_config *rota_config_watch_get(struct rota_config_watch *watch);
 
-/* Be told when another configuration is in force. Names are unique; a name that
- * is there already is an error, removing an unknown one is not. `data` is kept. */
+/* Be told when another configuration is in force. Names are unique, have at most
+ * 255 bytes, and there are at most 10,000; a name that is there already is an
+ * error, removing an unknown one is not. `on_change` may call any function of
+ * this header; `data` is kept. */
 enum rota_code rota_config_watch_subscribe(struct rota_config_watch *watch, const char *name,
                                            void (*on_change)(void *data,
                                                              const struct rota_config *config),
                                            void *data, struct rota_error *error);
 void rota_config_watch_unsubscribe(struct rota_config_watch *watch, const char *name);
+
+#ifdef __cplusplus
+}
+#endif

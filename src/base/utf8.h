@@ -1,0 +1,25 @@
+/* UTF-8: characters out of foreign bytes, and back.
+ *
+ * The one decoder there is, so that no two readers disagree about what is
+ * text. It is strict: a form that is cut short or longer than need be, a
+ * surrogate and a number beyond U+10FFFF are no character. */
+#pragma once
+
+#include <rota/str.h>
+#include <stdint.h>
+
+enum { ROTA_UTF8_MAX = 4 }; /* bytes of one character */
+
+#define ROTA_UTF8_NONE UINT32_MAX /* no character */
+
+/* The character at the start of `text`, which is not empty, and its bytes;
+ * ROTA_UTF8_NONE and 1 for a byte that begins none. */
+uint32_t rota_utf8_decode(struct rota_str text, size_t *size);
+
+/* Write a character that rota_utf8_decode() could have returned; returns its
+ * bytes. */
+size_t rota_utf8_encode(uint32_t character, char text[ROTA_UTF8_MAX]);
+
+/* Whether people can't see it for what it is: control characters, and those
+ * that end a line or turn its direction. */
+bool rota_utf8_is_hidden(uint32_t character);
