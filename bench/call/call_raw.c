@@ -55,8 +55,11 @@ static void flush(struct peer *peer)
     while (peer->out_at < peer->out.size) {
         ssize_t n = send(peer->fd, peer->out.data + peer->out_at, peer->out.size - peer->out_at,
                          MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n < 0 && errno != EAGAIN)
-            load_fail("send: %s", strerror(errno));
+        if (n < 0 && errno != EAGAIN) {
+            rota_buffer_clear(&peer->out); /* it is gone; reading will tell */
+            peer->out_at = 0;
+            return;
+        }
         if (n < 0) {
             if (!peer->waits)
                 watch(peer, EPOLL_CTL_MOD, EPOLLIN | EPOLLOUT);
@@ -79,8 +82,8 @@ static void put_frame(struct peer *peer, struct header header, struct rota_str m
     rota_buffer_append_str(&peer->out, message);
     if (peer->out.failed)
         load_fail("no memory");
-    if (!peer->waits && (++peer->n_unsent >= LOAD_FLUSH_CALLS ||
-                         peer->out.size - peer->out_at >= LOAD_FLUSH_SIZE))
+    if (!peer->waits &&
+        (++peer->n_unsent >= LOAD_FLUSH_CALLS || peer->out.size - peer->out_at >= LOAD_FLUSH_SIZE))
         flush(peer);
 }
 
@@ -122,7 +125,7 @@ static void on_event(const struct epoll_event *event)
     }
 }
 
-static int run_epoll(int listener)
+static void run_epoll(int listener)
 {
     struct epoll_event events[EVENTS_MAX];
     for (;;) {
@@ -175,8 +178,7 @@ static void begin(struct peer *peer, unsigned slot)
     static struct rota_buffer request;
     ids[slot] = load_begin(load, slot);
     messages_ask(load->is_batch, ids[slot], &request);
-    struct header header = {
-        .slot = slot, .timeout_ms = LOAD_TIMEOUT_MS, .method = load->is_batch};
+    struct header header = {.slot = slot, .timeout_ms = LOAD_TIMEOUT_MS, .method = load->is_batch};
     put_frame(peer, header, rota_buffer_str(&request));
 }
 

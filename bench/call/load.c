@@ -64,8 +64,8 @@ static void report(int64_t now)
     server_cpu = read_clock(server_clock) - server_cpu;
     printf("%" PRIu64 " %" PRId64 " %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64 " %ld %ld\n",
            latencies.count, now - window_at, rota_histogram_quantile(&latencies, 0.5),
-           rota_histogram_quantile(&latencies, 0.99), client_cpu, server_cpu,
-           resident_kb(getpid()), resident_kb(server_pid));
+           rota_histogram_quantile(&latencies, 0.99), client_cpu, server_cpu, resident_kb(getpid()),
+           resident_kb(server_pid));
     fflush(stdout);
     _exit(0);
 }

@@ -45,7 +45,7 @@ struct load {
 
 struct load_transport {
     const char *name;
-    void (*serve)(void);             /* calls load_ready() once */
+    void (*serve)(void);              /* calls load_ready() once */
     void (*drive)(struct load *load); /* does not return before the load ends the program */
 };
 
