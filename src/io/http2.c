@@ -151,6 +151,9 @@ bool rota_http2_feed(struct rota_http2 *session, rota_time now, struct rota_str 
     }
     bytes->data += n;
     bytes->size -= (size_t)n;
+    if (session->options.is_server && !session->fault &&
+        nghttp2_session_get_outbound_queue_size(session->h2) > ROTA_HTTP2_FRAMES_MAX)
+        session->fault = ROTA_HTTP2_FAULT_FLOOD;
     return !rota_http2_is_done(session);
 }
 

@@ -268,6 +268,10 @@ static void close_all(struct fixture *f)
     rota_channel_close(f->good);
     rota_server_close(f->echo.server);
     uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(
+        rota_gauge_get(rota_metrics_gauge(f->metrics, "rota_server_calls", "", NULL, 0)), 0);
+    assert_int_equal(
+        rota_gauge_get(rota_metrics_gauge(f->metrics, "rota_server_connections", "", NULL, 0)), 0);
     rota_metrics_free(f->metrics);
 }
 
@@ -535,6 +539,26 @@ static void settings_of_too_many_entries_end_the_connection(void **state)
     close_all(&f);
 }
 
+/* Calls beyond the limit are refused, each with a frame; the client does not
+ * read them, and our frames must not pile up without end. */
+static void refusals_nobody_reads_end_the_connection(void **state)
+{
+    struct fixture f;
+    uint32_t stream = 1;
+    (void)state;
+    open_all(&f, (struct rota_server_options){.connection_calls_max = 4});
+    preface(&f.raw, rota_str(""));
+    uv_read_stop((uv_stream_t *)&f.raw.tcp);
+    while (rota_server_counts(f.echo.server).faults_total == 0 && stream < 2000000) {
+        for (int i = 0; i < 250; i++, stream += 2)
+            request(&f.raw, stream, METHOD_KEEP, "application/grpc", 0);
+        raw_flush(&f.raw);
+    }
+    assert_int_equal(rota_server_counts(f.echo.server).faults_total, 1);
+    check_good(&f);
+    close_all(&f);
+}
+
 /* --- a client that asks and does not take --- */
 
 static void replies_nobody_takes_are_bounded(void **state)
@@ -598,6 +622,7 @@ int main(void)
         TEST(a_frame_beyond_the_limit_ends_the_connection),
         TEST(pings_for_pinging_end_the_connection),
         TEST(settings_of_too_many_entries_end_the_connection),
+        TEST(refusals_nobody_reads_end_the_connection),
         TEST(replies_nobody_takes_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
