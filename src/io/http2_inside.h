@@ -5,6 +5,8 @@
 
 #include "io/http2.h"
 
+#include <nghttp2/nghttp2.h>
+
 struct nghttp2_session;
 struct nghttp2_session_callbacks;
 
@@ -12,8 +14,20 @@ struct rota_http2_list {
     struct rota_http2_call *first, *last;
 };
 
+enum {
+    ROTA_HTTP2_POOL_SIZES = 16,      /* kinds of pieces that are kept */
+    ROTA_HTTP2_POOL_MAX = 512 << 10, /* bytes kept by one session */
+};
+
+/* Memory that nghttp2 gave back. Starts zeroed. */
+struct rota_http2_pool {
+    void *free[ROTA_HTTP2_POOL_SIZES];
+    size_t size;
+};
+
 struct rota_http2 {
     struct nghttp2_session *h2; /* NULL while being freed */
+    struct rota_http2_pool pool;
     struct rota_http2_options options;
     struct rota_http2_handler handler;
     struct rota_http2_list calls;      /* with a stream */
@@ -75,6 +89,12 @@ static inline void rota_http2_count_out(struct rota_http2 *session, size_t n_cal
     session->n_since_pull += n_calls;
     session->size_since_pull += size;
 }
+
+/* --- http2_pool.c --- */
+
+/* How nghttp2 gets its memory; `pool` is kept. */
+nghttp2_mem rota_http2_pool_memory(struct rota_http2_pool *pool);
+void rota_http2_pool_deinit(struct rota_http2_pool *pool);
 
 /* --- http2_hear.c --- */
 
