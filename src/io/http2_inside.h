@@ -36,6 +36,8 @@ struct rota_http2 {
     size_t n_open, n_queued;
     size_t in_size, out_size;
     size_t n_since_pull, size_since_pull;
+    struct rota_http2_call *heading; /* whose header fields come just now, in stream */
+    int32_t heading_stream;          /* number so and so; NULL when it is nobody's */
 
     rota_time now, heard_at, pinged_at; /* pinged_at: 0 when no answer is awaited */
     rota_time refilled_at, peer_pinged_at;
@@ -43,6 +45,7 @@ struct rota_http2 {
     uint32_t n_strikes;
     bool has_heard_call; /* since the peer's last ping */
     bool is_busy;        /* inside nghttp2: no freeing, no feeding */
+    bool has_said_who;   /* a client's first call names its program */
     bool is_draining, is_final, is_goaway;
     enum rota_http2_fault fault;
 };
