@@ -20,51 +20,69 @@ void rota_cache_response_deinit(struct rota_cache_response *response)
 
 /* --- encoding --- */
 
+/* The most that a field of ours takes beside its bytes. All tags are short. */
+enum {
+    NUMBER_MAX = 1 + ROTA_LEAN_VARINT_MAX,
+    BYTES_MAX = 1 + ROTA_LEAN_SIZE_MAX,
+    ENTRY_MAX = BYTES_MAX + NUMBER_MAX + BYTES_MAX,
+    SHARD_MAX = BYTES_MAX + 3 * NUMBER_MAX,
+    ENTRY_SHORT = 127 - NUMBER_MAX - 2, /* bytes of a value whose entry's size is one byte */
+};
+
+/* Give back the room from `end` on. */
+static enum rota_code settle(struct rota_buffer *buffer, size_t before, const uint8_t *end)
+{
+    bool fits = (size_t)((const char *)end - buffer->data) - before <= ROTA_LEAN_MESSAGE_MAX;
+    buffer->size = fits ? (size_t)((const char *)end - buffer->data) : before;
+    buffer->data[buffer->size] = '\0';
+    return fits ? ROTA_OK : ROTA_ERR_LIMIT;
+}
+
 enum rota_code rota_cache_request_encode(const struct rota_cache_request *request,
                                          struct rota_buffer *buffer)
 {
-    size_t size = rota_lean_number_size(REQUEST_EPOCH, request->epoch);
+    size_t before = buffer->size, size = NUMBER_MAX;
     if (request->keys.size > ROTA_CACHE_KEYS_MAX)
         return ROTA_ERR_LIMIT;
     for (size_t i = 0; i < request->keys.size; i++) {
         if (request->keys.items[i].size > ROTA_LEAN_MESSAGE_MAX)
             return ROTA_ERR_LIMIT;
-        size += rota_lean_bytes_size(REQUEST_KEY, request->keys.items[i].size);
+        size += BYTES_MAX + request->keys.items[i].size;
     }
-    if (size > ROTA_LEAN_MESSAGE_MAX)
-        return ROTA_ERR_LIMIT;
     uint8_t *to = (uint8_t *)rota_buffer_extend(buffer, size);
     if (!to)
         return ROTA_ERR_NO_MEMORY;
     for (size_t i = 0; i < request->keys.size; i++)
         to = rota_lean_put_bytes(to, REQUEST_KEY, request->keys.items[i]);
-    rota_lean_put_number(to, REQUEST_EPOCH, request->epoch);
-    return ROTA_OK;
+    return settle(buffer, before, rota_lean_put_number(to, REQUEST_EPOCH, request->epoch));
 }
 
 /* An empty value is not written, as a number that is 0 is not. */
-static size_t entry_size(const struct rota_cache_entry *entry)
+static uint8_t *put_entry_content(uint8_t *to, const struct rota_cache_entry *entry)
 {
-    size_t size = rota_lean_number_size(ENTRY_ID, entry->id);
-    return entry->value.size ? size + rota_lean_bytes_size(ENTRY_VALUE, entry->value.size) : size;
-}
-
-static uint8_t *put_entry(uint8_t *to, const struct rota_cache_entry *entry)
-{
-    to = rota_lean_put_size(to, RESPONSE_ENTRY, entry_size(entry));
     to = rota_lean_put_number(to, ENTRY_ID, entry->id);
     return entry->value.size ? rota_lean_put_bytes(to, ENTRY_VALUE, entry->value) : to;
 }
 
-static size_t shard_size(const struct rota_cache_shard *shard)
+static uint8_t *put_entry(uint8_t *to, const struct rota_cache_entry *entry)
 {
-    return rota_lean_number_size(SHARD_FROM, shard->from) +
-           rota_lean_number_size(SHARD_TO, shard->to) + rota_lean_number_size(SHARD_OF, shard->of);
+    size_t value_size = entry->value.size;
+    if (value_size <= ENTRY_SHORT) { /* write first, then say how much it was */
+        uint8_t *end = put_entry_content(to + 2, entry);
+        rota_lean_put_size(to, RESPONSE_ENTRY, (size_t)(end - to - 2));
+        return end;
+    }
+    size_t size =
+        rota_lean_number_size(ENTRY_ID, entry->id) + rota_lean_bytes_size(ENTRY_VALUE, value_size);
+    return put_entry_content(rota_lean_put_size(to, RESPONSE_ENTRY, size), entry);
 }
 
 static uint8_t *put_shard(uint8_t *to, const struct rota_cache_shard *shard)
 {
-    to = rota_lean_put_size(to, RESPONSE_SHARD, shard_size(shard));
+    size_t size = rota_lean_number_size(SHARD_FROM, shard->from) +
+                  rota_lean_number_size(SHARD_TO, shard->to) +
+                  rota_lean_number_size(SHARD_OF, shard->of);
+    to = rota_lean_put_size(to, RESPONSE_SHARD, size);
     to = rota_lean_put_number(to, SHARD_FROM, shard->from);
     to = rota_lean_put_number(to, SHARD_TO, shard->to);
     return rota_lean_put_number(to, SHARD_OF, shard->of);
@@ -73,19 +91,14 @@ static uint8_t *put_shard(uint8_t *to, const struct rota_cache_shard *shard)
 enum rota_code rota_cache_response_encode(const struct rota_cache_response *response,
                                           struct rota_buffer *buffer)
 {
-    size_t size = rota_lean_number_size(RESPONSE_EPOCH, response->epoch) +
-                  rota_lean_number_size(RESPONSE_ALL_MATCHED, response->all_matched);
+    size_t before = buffer->size, size = SHARD_MAX + 2 * NUMBER_MAX;
     if (response->entries.size > ROTA_CACHE_KEYS_MAX)
         return ROTA_ERR_LIMIT;
     for (size_t i = 0; i < response->entries.size; i++) {
         if (response->entries.items[i].value.size > ROTA_LEAN_MESSAGE_MAX)
             return ROTA_ERR_LIMIT;
-        size += rota_lean_bytes_size(RESPONSE_ENTRY, entry_size(&response->entries.items[i]));
+        size += ENTRY_MAX + response->entries.items[i].value.size;
     }
-    if (response->has_shard)
-        size += rota_lean_bytes_size(RESPONSE_SHARD, shard_size(&response->shard));
-    if (size > ROTA_LEAN_MESSAGE_MAX)
-        return ROTA_ERR_LIMIT;
     uint8_t *to = (uint8_t *)rota_buffer_extend(buffer, size);
     if (!to)
         return ROTA_ERR_NO_MEMORY;
@@ -94,8 +107,8 @@ enum rota_code rota_cache_response_encode(const struct rota_cache_response *resp
     if (response->has_shard)
         to = put_shard(to, &response->shard);
     to = rota_lean_put_number(to, RESPONSE_EPOCH, response->epoch);
-    rota_lean_put_number(to, RESPONSE_ALL_MATCHED, response->all_matched);
-    return ROTA_OK;
+    to = rota_lean_put_number(to, RESPONSE_ALL_MATCHED, response->all_matched);
+    return settle(buffer, before, to);
 }
 
 /* --- decoding --- */

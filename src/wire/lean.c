@@ -1,7 +1,5 @@
 #include "wire/lean.h"
 
-enum { VARINT32_MAX = 5 /* bytes of a tag or a size */ };
-
 /* A number of more than 64 bits is none: who drops the rest and who does not
  * would read different ones. */
 static bool get_varint(struct rota_lean_reader *reader, unsigned n_max, uint64_t *value)
@@ -37,7 +35,7 @@ static bool get_content(struct rota_lean_reader *reader, struct rota_lean_field 
     case ROTA_LEAN_FIXED64:
         return get_bytes(reader, 8, &field->bytes);
     case ROTA_LEAN_BYTES:
-        return get_varint(reader, VARINT32_MAX, &size) && size <= ROTA_LEAN_MESSAGE_MAX &&
+        return get_varint(reader, ROTA_LEAN_SIZE_MAX, &size) && size <= ROTA_LEAN_MESSAGE_MAX &&
                get_bytes(reader, size, &field->bytes);
     case ROTA_LEAN_FIXED32:
         return get_bytes(reader, 4, &field->bytes);
@@ -52,7 +50,7 @@ enum rota_lean_found rota_lean_next_any(struct rota_lean_reader *reader,
     uint64_t tag;
     if (reader->at == reader->end)
         return ROTA_LEAN_END;
-    if (!get_varint(reader, VARINT32_MAX, &tag) || tag > UINT32_MAX || tag >> 3 == 0 ||
+    if (!get_varint(reader, ROTA_LEAN_SIZE_MAX, &tag) || tag > UINT32_MAX || tag >> 3 == 0 ||
         !get_content(reader, field, tag & 7))
         return ROTA_LEAN_MALFORMED;
     field->number = (uint32_t)(tag >> 3);

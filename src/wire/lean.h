@@ -2,8 +2,8 @@
  *
  * For the few messages that are in every call: their codecs are written by
  * hand from these pieces, straight into and out of the caller's memory. A
- * writer first adds up sizes, makes room once, then writes without looking
- * back. A reader is strict: it never looks past its end, skips fields that it
+ * writer first makes room for the largest it can be, then writes without
+ * looking back. A reader is strict: it never looks past its end, skips fields that it
  * does not know, and takes nothing that is malformed (a number that does not
  * end or has more than 64 bits, a size beyond the end, a group, field 0).
  *
@@ -16,6 +16,7 @@
 enum {
     ROTA_LEAN_MESSAGE_MAX = INT32_MAX, /* bytes of a message, in any implementation */
     ROTA_LEAN_VARINT_MAX = 10,         /* bytes of a number */
+    ROTA_LEAN_SIZE_MAX = 5,            /* bytes of a tag or a size */
 };
 
 enum rota_lean_type {
@@ -54,19 +55,37 @@ static inline struct rota_lean_reader rota_lean_reader(struct rota_str bytes)
 enum rota_lean_found rota_lean_next_any(struct rota_lean_reader *reader,
                                         struct rota_lean_field *field);
 
-/* The same; the common kind, bytes with a short tag and a short size, in a few
- * instructions. */
+/* The same by way of copies, so that the caller's stay in registers. */
+static inline enum rota_lean_found rota_lean_next_slow(struct rota_lean_reader *reader,
+                                                       struct rota_lean_field *field)
+{
+    struct rota_lean_reader reader_copy = *reader;
+    struct rota_lean_field field_copy = {0};
+    enum rota_lean_found found = rota_lean_next_any(&reader_copy, &field_copy);
+    *reader = reader_copy;
+    *field = field_copy;
+    return found;
+}
+
+/* The same; the common kinds, with a tag of one byte and a number or a size of
+ * one, in a few instructions. */
 static inline enum rota_lean_found rota_lean_next(struct rota_lean_reader *reader,
                                                   struct rota_lean_field *field)
 {
     const uint8_t *at = reader->at;
-    if (reader->end - at < 2 || (at[0] & 0x87) != ROTA_LEAN_BYTES || at[0] < 8 || at[1] >= 0x80 ||
-        at[1] > reader->end - at - 2)
-        return rota_lean_next_any(reader, field);
+    if (reader->end - at < 2 || at[0] < 8 || at[0] >= 0x80 || at[1] >= 0x80)
+        return rota_lean_next_slow(reader, field);
     field->number = at[0] >> 3;
-    field->type = ROTA_LEAN_BYTES;
-    field->bytes = rota_str_of(at + 2, at[1]);
-    reader->at = at + 2 + at[1];
+    field->type = (enum rota_lean_type)(at[0] & 7);
+    if (field->type == ROTA_LEAN_BYTES && at[1] <= reader->end - at - 2) {
+        field->bytes = rota_str_of(at + 2, at[1]);
+        reader->at = at + 2 + at[1];
+    } else if (field->type == ROTA_LEAN_VARINT) {
+        field->value = at[1];
+        reader->at = at + 2;
+    } else {
+        return rota_lean_next_slow(reader, field);
+    }
     return ROTA_LEAN_FIELD;
 }
 
@@ -117,7 +136,14 @@ static inline uint8_t *rota_lean_put_size(uint8_t *to, uint32_t number, size_t s
 static inline uint8_t *rota_lean_put_bytes(uint8_t *to, uint32_t number, struct rota_str bytes)
 {
     to = rota_lean_put_size(to, number, bytes.size);
-    if (bytes.size > 0)
+    if (bytes.size >= 8 && bytes.size <= 16) { /* ids and such, without a call */
+        uint64_t first, last;
+        memcpy(&first, bytes.data, 8);
+        memcpy(&last, bytes.data + bytes.size - 8, 8);
+        memcpy(to, &first, 8);
+        memcpy(to + bytes.size - 8, &last, 8);
+    } else if (bytes.size > 0) {
         memcpy(to, bytes.data, bytes.size);
+    }
     return to + bytes.size;
 }
