@@ -29,7 +29,7 @@ static bool put_echo(struct echo echo, struct rota_buffer *bytes)
 static bool get_echo(struct rota_str bytes, struct echo *echo)
 {
     struct rota_lean_reader reader = rota_lean_reader(bytes);
-    struct rota_lean_field field;
+    struct rota_lean_field field = {0};
     enum rota_lean_found found;
     *echo = (struct echo){0};
     while ((found = rota_lean_next(&reader, &field)) == ROTA_LEAN_FIELD) {

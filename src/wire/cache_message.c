@@ -148,7 +148,7 @@ enum rota_code rota_cache_request_decode(struct rota_cache_request *request, str
                                          struct rota_error *error)
 {
     struct rota_lean_reader reader = rota_lean_reader(bytes);
-    struct rota_lean_field field;
+    struct rota_lean_field field = {0};
     enum rota_lean_found found;
     enum rota_code code = ROTA_OK;
     request->keys.size = 0;
@@ -165,7 +165,7 @@ enum rota_code rota_cache_request_decode(struct rota_cache_request *request, str
 static bool get_entry(struct rota_str bytes, struct rota_cache_entry *entry)
 {
     struct rota_lean_reader reader = rota_lean_reader(bytes);
-    struct rota_lean_field field;
+    struct rota_lean_field field = {0};
     enum rota_lean_found found;
     *entry = (struct rota_cache_entry){0};
     while ((found = rota_lean_next(&reader, &field)) == ROTA_LEAN_FIELD) {
@@ -183,7 +183,7 @@ static bool get_entry(struct rota_str bytes, struct rota_cache_entry *entry)
 static bool get_shard(struct rota_str bytes, struct rota_cache_shard *shard)
 {
     struct rota_lean_reader reader = rota_lean_reader(bytes);
-    struct rota_lean_field field;
+    struct rota_lean_field field = {0};
     enum rota_lean_found found;
     uint64_t values[SHARD_OF + 1] = {0};
     while ((found = rota_lean_next(&reader, &field)) == ROTA_LEAN_FIELD)
@@ -246,7 +246,7 @@ enum rota_code rota_cache_response_decode(struct rota_cache_response *response,
                                           struct rota_str bytes, struct rota_error *error)
 {
     struct rota_lean_reader reader = rota_lean_reader(bytes);
-    struct rota_lean_field field;
+    struct rota_lean_field field = {0};
     enum rota_lean_found found;
     enum rota_code code = ROTA_OK;
     response_clear(response);

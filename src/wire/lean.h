@@ -68,9 +68,9 @@ static inline enum rota_lean_found rota_lean_next_slow(struct rota_lean_reader *
 }
 
 /* The same; the common kinds, with a tag of one byte and a number or a size of
- * one, in a few instructions. */
-static inline enum rota_lean_found rota_lean_next(struct rota_lean_reader *reader,
-                                                  struct rota_lean_field *field)
+ * one, in a few instructions. A call would send all of them through memory. */
+__attribute__((always_inline)) static inline enum rota_lean_found rota_lean_next(
+    struct rota_lean_reader *reader, struct rota_lean_field *field)
 {
     const uint8_t *at = reader->at;
     if (reader->end - at < 2 || at[0] < 8 || at[0] >= 0x80 || at[1] >= 0x80)

@@ -45,7 +45,7 @@ static void forget_unknown(Rota__V1__GetResponse *theirs)
 static bool has_two_shards(struct rota_str input)
 {
     struct rota_lean_reader reader = rota_lean_reader(input);
-    struct rota_lean_field field;
+    struct rota_lean_field field = {0};
     int n = 0;
     while (rota_lean_next(&reader, &field) == ROTA_LEAN_FIELD)
         n += field.number == 2;
