@@ -1,6 +1,7 @@
-/* The inside of http2, shared by its four files and nobody else: the session
+/* The inside of http2, shared by its five files and nobody else: the session
  * itself (http2.c), what it hears (http2_hear.c), what it sends (http2_send.c),
- * and calls as memory (http2_call.c). Only these know nghttp2. */
+ * calls as memory (http2_call.c), and memory for nghttp2 (http2_pool.c). Only these
+ * know nghttp2. */
 #pragma once
 
 #include "io/http2.h"
