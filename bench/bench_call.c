@@ -1,129 +1,315 @@
-/* Unary gRPC calls over one connection on this machine: a server in a process of
- * its own, a client with a fixed number of calls in flight, 100 bytes each way,
- * a deadline on each. Prints calls per second and the CPU time of both sides,
- * which is the steadier figure on a shared machine. `bench_call [SECONDS]`. */
-#include <rota/channel.h>
-#include <rota/server.h>
+/* bench_call [--json] [--quick]: calls per second, latency, CPU and memory of
+ * Rota's gRPC beside what else one could use, in one run on one machine.
+ *
+ * For every measurement a server is started on core 0 and a client on core 1,
+ * afresh. Rounds go through all measurements in a new random order; a figure is
+ * the median of its rounds. What the programs do is in call/load.h. */
+#include "call/spawn.h"
 
-#include "io/clock.h"
-
-#include <signal.h>
+#include <rota/random.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <uv.h>
+#include <string.h>
+#include <time.h>
 
-struct load {
-    struct rota_channel *channel;
-    rota_time until;
-    uint64_t n_ok, n_failed, n_under_way;
+enum { ROUNDS_MAX = 9, CELLS_MAX = 16, N_IDLE = 1000 };
+
+enum transport { ROTA, CPP, CORE, RAW, ZMQ, N_TRANSPORTS };
+
+static const struct {
+    const char *program, *name, *packages;
+    double goal_echo, goal_batch; /* of Rota's calls per second, at the cell of the goals */
+} transports[N_TRANSPORTS] = {
+    [ROTA] = {"call_rota", "rota", "", 0, 0},
+    [CPP] = {"call_cpp", "gRPC C++",
+             "g++ libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc", 10, 6},
+    [CORE] = {"call_core", "gRPC C core", "libgrpc-dev", 7, 0},
+    [RAW] = {"call_raw", "raw epoll", "", 0.35, 0},
+    [ZMQ] = {"call_zmq", "ZeroMQ", "libzmq3-dev", 0, 0},
 };
 
-static void on_call(void *data, struct rota_server_call *call)
+struct cell {
+    bool is_batch;
+    unsigned n_calls, n_connections;
+    int rounds;
+};
+
+static const struct cell full_cells[] = {
+    {false, 128, 1, 5},  {true, 128, 1, 5},  {false, 1, 1, 3},   {false, 16, 1, 3},
+    {false, 1024, 1, 3}, {false, 16, 4, 3},  {false, 128, 4, 3}, {false, 1024, 4, 3},
+    {true, 1, 1, 3},     {true, 16, 1, 3},   {true, 1024, 1, 3}, {true, 16, 4, 3},
+    {true, 128, 4, 3},   {true, 1024, 4, 3},
+};
+static const struct cell quick_cells[] = {{false, 128, 1, 3}, {true, 128, 1, 3}, {false, 16, 1, 3}};
+
+static const struct cell *cells;
+static int n_cells;
+static unsigned warm_ms, window_ms;
+static bool is_there[N_TRANSPORTS];
+static struct spawn_result results[CELLS_MAX][N_TRANSPORTS][ROUNDS_MAX];
+static int n_results[CELLS_MAX][N_TRANSPORTS], n_failed[CELLS_MAX][N_TRANSPORTS];
+static double elsewhere[CELLS_MAX * N_TRANSPORTS * ROUNDS_MAX];
+static size_t n_runs;
+
+/* --- running --- */
+
+static void run_one(int cell, int transport)
 {
-    (void)data;
-    rota_server_call_reply(call, rota_server_call_request(call));
+    const struct cell *c = &cells[cell];
+    struct spawn_load load = {transports[transport].program,
+                              c->is_batch,
+                              c->n_calls,
+                              c->n_connections,
+                              warm_ms,
+                              window_ms};
+    struct spawn_result result;
+    if (!spawn_run(&load, &result)) {
+        n_failed[cell][transport]++;
+        return;
+    }
+    results[cell][transport][n_results[cell][transport]++] = result;
+    elsewhere[n_runs++] = result.elsewhere;
 }
 
-/* Serves until it is killed; writes its address into the pipe. */
-static void serve(int pipe_end)
+static void run_round(struct rota_random *random, int round)
 {
-    const struct rota_server_method echo = {.path = "/bench.Echo/Echo", .on_call = on_call};
-    struct rota_server *server;
-    uv_loop_t loop;
-    uv_loop_init(&loop);
-    if (rota_server_open(&loop, NULL, &server, NULL) || rota_server_add(server, &echo, NULL) ||
-        rota_server_listen(server, "127.0.0.1:0", NULL))
-        _exit(1);
-    const char *address = rota_server_address(server, 0);
-    if (write(pipe_end, address, strlen(address) + 1) < 0)
-        _exit(1);
-    uv_run(&loop, UV_RUN_DEFAULT);
-    _exit(0);
+    int order[CELLS_MAX * N_TRANSPORTS], n = 0;
+    for (int cell = 0; cell < n_cells; cell++)
+        for (int t = 0; t < N_TRANSPORTS; t++)
+            if (is_there[t] && round < cells[cell].rounds)
+                order[n++] = cell * N_TRANSPORTS + t;
+    for (int i = n - 1; i > 0; i--) {
+        int j = (int)rota_random_below(random, (uint64_t)i + 1), kept = order[i];
+        order[i] = order[j];
+        order[j] = kept;
+    }
+    for (int i = 0; i < n; i++) {
+        fprintf(stderr, "\rround %d: %d of %d ", round + 1, i + 1, n);
+        run_one(order[i] / N_TRANSPORTS, order[i] % N_TRANSPORTS);
+    }
 }
 
-static void start(struct load *load);
+/* --- figures --- */
 
-static void on_end(void *data, struct rota_call *call, const struct rota_call_result *result)
+enum figure { RATE, P50, P99, CLIENT_CPU, SERVER_CPU, CLIENT_KB, SERVER_KB };
+
+static double figure_of(const struct spawn_result *r, enum figure figure)
 {
-    struct load *load = data;
-    (void)call;
-    load->n_under_way--;
-    *(result->status == ROTA_STATUS_OK ? &load->n_ok : &load->n_failed) += 1;
-    start(load);
+    switch (figure) {
+    case RATE:
+        return r->rate;
+    case P50:
+        return r->p50_us;
+    case P99:
+        return r->p99_us;
+    case CLIENT_CPU:
+        return r->client_cpu_us;
+    case SERVER_CPU:
+        return r->server_cpu_us;
+    case CLIENT_KB:
+        return r->client_kb;
+    case SERVER_KB:
+        return r->server_kb;
+    }
+    return 0;
 }
 
-static void start(struct load *load)
+static int compare(const void *a, const void *b)
 {
-    static const char payload[100] = "x";
-    struct rota_call_options options = {
-        .method = rota_str("/bench.Echo/Echo"),
-        .request = rota_str_of(payload, sizeof payload),
-        .timeout = 10 * ROTA_SEC,
-        .on_end = on_end,
-        .data = load,
-    };
-    if (rota_clock_mono() < load->until && !rota_channel_call(load->channel, &options, NULL, NULL))
-        load->n_under_way++;
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
-static double cpu_of(int who)
+struct spread {
+    double median, low, high;
+};
+
+static struct spread spread_of(int cell, int transport, enum figure figure)
 {
-    struct rusage usage;
-    getrusage(who, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    double values[ROUNDS_MAX];
+    int n = n_results[cell][transport];
+    if (n == 0)
+        return (struct spread){0, 0, 0};
+    for (int i = 0; i < n; i++)
+        values[i] = figure_of(&results[cell][transport][i], figure);
+    qsort(values, (size_t)n, sizeof *values, compare);
+    return (struct spread){(values[(n - 1) / 2] + values[n / 2]) / 2, values[0], values[n - 1]};
 }
 
-static int run(unsigned n_in_flight, double seconds)
+static double median(int cell, int transport, enum figure figure)
 {
-    int ends[2];
-    char address[64] = "";
-    if (pipe(ends))
-        return 1;
-    pid_t server = fork();
-    if (server == 0)
-        serve(ends[1]);
-    if (server < 0 || read(ends[0], address, sizeof address - 1) <= 0)
-        return 1;
+    return spread_of(cell, transport, figure).median;
+}
 
-    struct load load = {0};
-    uv_loop_t loop;
-    uv_loop_init(&loop);
-    if (rota_channel_open(&loop, address, NULL, &load.channel, NULL))
-        return 1;
-    double cpu = cpu_of(RUSAGE_SELF), served = cpu_of(RUSAGE_CHILDREN);
-    rota_time began = rota_clock_mono();
-    load.until = began + (rota_time)(seconds * (double)ROTA_SEC);
-    for (unsigned i = 0; i < n_in_flight; i++)
-        start(&load);
-    while (load.n_under_way > 0)
-        uv_run(&loop, UV_RUN_ONCE);
-    double passed = (double)(rota_clock_mono() - began) / (double)ROTA_SEC;
-    cpu = cpu_of(RUSAGE_SELF) - cpu;
-    rota_channel_close(load.channel);
-    uv_run(&loop, UV_RUN_DEFAULT);
-    uv_loop_close(&loop);
-    kill(server, SIGKILL);
-    waitpid(server, NULL, 0);
-    close(ends[0]);
-    close(ends[1]);
-    served = cpu_of(RUSAGE_CHILDREN) - served;
-    double n = (double)load.n_ok;
-    printf("%5u in flight  %9.0f calls/s  client %5.2f us  server %5.2f us  failed %llu\n",
-           n_in_flight, n / passed, cpu / n * 1e6, served / n * 1e6,
-           (unsigned long long)load.n_failed);
-    return load.n_failed > 0;
+static double cpu(int cell, int transport)
+{
+    return median(cell, transport, CLIENT_CPU) + median(cell, transport, SERVER_CPU);
+}
+
+/* How many times as many calls per second Rota makes; 0 when not known. */
+static double ratio(int cell, int transport)
+{
+    double theirs = median(cell, transport, RATE);
+    return theirs > 0 ? median(cell, ROTA, RATE) / theirs : 0;
+}
+
+static double cpu_ratio(int cell, int transport)
+{
+    double ours = cpu(cell, ROTA);
+    return ours > 0 ? cpu(cell, transport) / ours : 0;
+}
+
+static double median_elsewhere(void)
+{
+    qsort(elsewhere, n_runs, sizeof *elsewhere, compare);
+    return n_runs ? elsewhere[n_runs / 2] : 0;
+}
+
+/* --- for people --- */
+
+static void print_cell(int cell)
+{
+    const struct cell *c = &cells[cell];
+    printf("\n%s, %u in flight, %u connection%s\n", c->is_batch ? "100 keys" : "echo 100 B",
+           c->n_calls, c->n_connections, c->n_connections > 1 ? "s" : "");
+    printf("  %-12s %9s %21s %9s %9s %15s %13s %9s %9s\n", "", "calls/s", "lowest .. highest",
+           "p50 us", "p99 us", "CPU us cl + srv", "RSS MB c / s", "rota is", "in CPU");
+    for (int t = 0; t < N_TRANSPORTS; t++) {
+        struct spread rate = spread_of(cell, t, RATE);
+        if (!is_there[t])
+            continue;
+        if (n_results[cell][t] == 0) {
+            printf("  %-12s failed\n", transports[t].name);
+            continue;
+        }
+        printf("  %-12s %9.0f %9.0f .. %8.0f %9.0f %9.0f %6.2f + %6.2f %5.1f / %5.1f",
+               transports[t].name, rate.median, rate.low, rate.high, median(cell, t, P50),
+               median(cell, t, P99), median(cell, t, CLIENT_CPU), median(cell, t, SERVER_CPU),
+               median(cell, t, CLIENT_KB) / 1024, median(cell, t, SERVER_KB) / 1024);
+        if (t != ROTA)
+            printf(" %8.2fx %8.2fx%s", ratio(cell, t), cpu_ratio(cell, t),
+                   ratio(cell, t) < 1 ? "  loses" : "");
+        printf("%s\n", n_failed[cell][t] ? "  (a run failed)" : "");
+    }
+}
+
+static void print_goal(int cell, int transport, double goal)
+{
+    double is = ratio(cell, transport);
+    if (goal > 0 && is > 0)
+        printf("  %-10s %5.2fx %-12s goal %5.2fx  %s\n", cells[cell].is_batch ? "100 keys" : "echo",
+               is, transports[transport].name, goal, is >= goal ? "met" : "NOT MET");
+}
+
+static void print_goals(const double idle_kb[N_TRANSPORTS])
+{
+    printf("\ngoals, 128 in flight, 1 connection\n");
+    for (int cell = 0; cell < n_cells; cell++)
+        for (int t = 0; t < N_TRANSPORTS; t++)
+            if (cells[cell].n_calls == 128 && cells[cell].n_connections == 1)
+                print_goal(cell, t,
+                           cells[cell].is_batch ? transports[t].goal_batch
+                                                : transports[t].goal_echo);
+    printf("  one idle connection at the server, KB:");
+    for (int t = 0; t < N_TRANSPORTS; t++)
+        if (idle_kb[t] > 0)
+            printf(" %s %.1f", transports[t].name, idle_kb[t]);
+    printf("; goal 20  %s\n", idle_kb[ROTA] > 0 && idle_kb[ROTA] < 20 ? "met" : "NOT MET");
+}
+
+static void print_missing(FILE *to)
+{
+    for (int t = 0; t < N_TRANSPORTS; t++)
+        if (!is_there[t])
+            fprintf(to, "not compared: %s; to have it: apt-get install %s, and build anew\n",
+                    transports[t].name, transports[t].packages);
+}
+
+/* --- for programs --- */
+
+static void json_transport(int cell, int t)
+{
+    struct spread rate = spread_of(cell, t, RATE);
+    printf("{\"transport\":\"%s\",\"runs\":%d,\"failed\":%d,\"calls_per_s\":%.0f,"
+           "\"lowest\":%.0f,\"highest\":%.0f,\"p50_us\":%.1f,\"p99_us\":%.1f,"
+           "\"client_cpu_us\":%.3f,\"server_cpu_us\":%.3f,\"client_rss_kb\":%.0f,"
+           "\"server_rss_kb\":%.0f,\"rota_ratio\":%.3f,\"rota_cpu_ratio\":%.3f}",
+           transports[t].name, n_results[cell][t], n_failed[cell][t], rate.median, rate.low,
+           rate.high, median(cell, t, P50), median(cell, t, P99), median(cell, t, CLIENT_CPU),
+           median(cell, t, SERVER_CPU), median(cell, t, CLIENT_KB), median(cell, t, SERVER_KB),
+           ratio(cell, t), cpu_ratio(cell, t));
+}
+
+static void print_json(const double idle_kb[N_TRANSPORTS])
+{
+    const char *comma = "";
+    printf("{\"bench\":\"call\",\"cores_used_elsewhere\":%.2f,\"cells\":[", median_elsewhere());
+    for (int cell = 0; cell < n_cells; cell++) {
+        printf("%s{\"call\":\"%s\",\"in_flight\":%u,\"connections\":%u,\"rows\":[", cell ? "," : "",
+               cells[cell].is_batch ? "batch" : "echo", cells[cell].n_calls,
+               cells[cell].n_connections);
+        comma = "";
+        for (int t = 0; t < N_TRANSPORTS; t++) {
+            if (!is_there[t])
+                continue;
+            fputs(comma, stdout);
+            json_transport(cell, t);
+            comma = ",";
+        }
+        printf("]}");
+    }
+    printf("],\"idle_connection_kb\":{");
+    comma = "";
+    for (int t = 0; t < N_TRANSPORTS; t++) {
+        if (idle_kb[t] <= 0)
+            continue;
+        printf("%s\"%s\":%.1f", comma, transports[t].name, idle_kb[t]);
+        comma = ",";
+    }
+    printf("}}\n");
 }
 
 int main(int argc, char **argv)
 {
-    static const unsigned in_flight[] = {1, 16, 128, 1024};
-    double seconds = argc > 1 ? atof(argv[1]) : 2;
-    int failed = 0;
-    for (size_t i = 0; i < sizeof in_flight / sizeof *in_flight; i++)
-        failed |= run(in_flight[i], seconds);
-    return failed;
+    bool json = false, quick = false;
+    struct rota_random random;
+    double idle_kb[N_TRANSPORTS] = {0};
+    int rounds = 0;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            json = true;
+        else if (strcmp(argv[i], "--quick") == 0)
+            quick = true;
+        else {
+            fprintf(stderr, "usage: bench_call [--json] [--quick]\n");
+            return 2;
+        }
+    }
+    cells = quick ? quick_cells : full_cells;
+    n_cells = (int)(quick ? sizeof quick_cells : sizeof full_cells) / (int)sizeof *cells;
+    warm_ms = quick ? 100 : 150;
+    window_ms = quick ? 400 : 600;
+    rota_random_init(&random, (uint64_t)time(NULL));
+    for (int t = 0; t < N_TRANSPORTS; t++)
+        is_there[t] = spawn_has(transports[t].program);
+    print_missing(stderr);
+    for (int cell = 0; cell < n_cells; cell++)
+        rounds = cells[cell].rounds > rounds ? cells[cell].rounds : rounds;
+    for (int round = 0; round < rounds; round++)
+        run_round(&random, round);
+    for (int t = 0; t < N_TRANSPORTS; t++)
+        if (is_there[t] && t != ZMQ)
+            idle_kb[t] = spawn_idle_kb(transports[t].program, t != RAW, N_IDLE);
+    fprintf(stderr, "\r%30s\r", "");
+    if (json) {
+        print_json(idle_kb);
+        return 0;
+    }
+    for (int cell = 0; cell < n_cells; cell++)
+        print_cell(cell);
+    print_goals(idle_kb);
+    printf("\nother programs used %.1f of 2 cores meanwhile; below some 1.3x a ratio says little\n",
+           median_elsewhere());
+    print_missing(stdout);
+    return 0;
 }

@@ -86,3 +86,13 @@ void rota_buffer_print(struct rota_buffer *buffer, const char *format, ...)
     va_end(arguments);
     buffer->size += (size_t)size;
 }
+
+char *rota_buffer_extend(struct rota_buffer *buffer, size_t size)
+{
+    if (!reserve(buffer, size))
+        return NULL;
+    char *added = buffer->data + buffer->size;
+    buffer->size += size;
+    buffer->data[buffer->size] = '\0';
+    return added;
+}

@@ -28,6 +28,10 @@ void rota_buffer_append_char(struct rota_buffer *buffer, char c);
 void rota_buffer_print(struct rota_buffer *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Grow by `size` bytes that the caller fills at once; NULL when
+ * the buffer has failed. */
+char *rota_buffer_extend(struct rota_buffer *buffer, size_t size);
+
 /* The content so far, borrowed until the next append. */
 static inline struct rota_str rota_buffer_str(const struct rota_buffer *buffer)
 {

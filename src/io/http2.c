@@ -43,9 +43,11 @@ static enum rota_code make_h2(struct rota_http2 *session)
     /* Twice ours, so that ours speaks first and can say why. */
     nghttp2_option_set_stream_reset_rate_limit(option, 2 * ROTA_HTTP2_RESETS_BURST,
                                                2 * ROTA_HTTP2_RESETS_PER_SEC);
-    int failed = session->options.is_server
-                     ? nghttp2_session_server_new2(&session->h2, callbacks, session, option)
-                     : nghttp2_session_client_new2(&session->h2, callbacks, session, option);
+    nghttp2_mem memory = rota_http2_pool_memory(&session->pool);
+    int failed =
+        session->options.is_server
+            ? nghttp2_session_server_new3(&session->h2, callbacks, session, option, &memory)
+            : nghttp2_session_client_new3(&session->h2, callbacks, session, option, &memory);
     if (!failed)
         code = ROTA_OK;
 done:
@@ -115,6 +117,7 @@ void rota_http2_free(struct rota_http2 *session, struct rota_str reason)
             rota_http2_end(call, ROTA_STATUS_CANCELLED, reason, false);
         rota_http2_release(call);
     }
+    rota_http2_pool_deinit(&session->pool);
     free(session);
 }
 

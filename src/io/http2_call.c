@@ -65,6 +65,8 @@ void rota_http2_release(struct rota_http2_call *call)
     call->in_size = 0;
     call->is_queued = false;
     call->session = NULL;
+    if (session->heading == call)
+        session->heading = NULL; /* the rest of its fields are nobody's */
     session->handler.on_release(session->handler.data, call);
 }
 

@@ -202,6 +202,8 @@ static void heard_ping(struct rota_http2 *session)
 static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 {
     struct rota_http2 *session = user;
+    session->heading_stream = frame->hd.stream_id;
+    session->heading = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
     if (!session->options.is_server || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
     struct rota_http2_call *call =
@@ -217,6 +219,7 @@ static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, voi
     rota_http2_list_push(&session->calls, call);
     session->n_open++;
     nghttp2_session_set_stream_user_data(h2, call->stream, call);
+    session->heading = call;
     return 0;
 }
 
@@ -224,9 +227,11 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint
                      size_t name_size, const uint8_t *value, size_t value_size, uint8_t flags,
                      void *user)
 {
-    struct rota_http2_call *call = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
+    struct rota_http2 *session = user;
+    struct rota_http2_call *call =
+        frame->hd.stream_id == session->heading_stream ? session->heading : NULL;
+    (void)h2;
     (void)flags;
-    (void)user;
     if (call && !call->is_ended)
         rota_grpc_head_add(&call->head, rota_str_of(name, name_size),
                            rota_str_of(value, value_size));

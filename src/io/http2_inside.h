@@ -1,9 +1,12 @@
-/* The inside of http2, shared by its four files and nobody else: the session
+/* The inside of http2, shared by its five files and nobody else: the session
  * itself (http2.c), what it hears (http2_hear.c), what it sends (http2_send.c),
- * and calls as memory (http2_call.c). Only these know nghttp2. */
+ * calls as memory (http2_call.c), and memory for nghttp2 (http2_pool.c). Only these
+ * know nghttp2. */
 #pragma once
 
 #include "io/http2.h"
+
+#include <nghttp2/nghttp2.h>
 
 struct nghttp2_session;
 struct nghttp2_session_callbacks;
@@ -12,8 +15,20 @@ struct rota_http2_list {
     struct rota_http2_call *first, *last;
 };
 
+enum {
+    ROTA_HTTP2_POOL_SIZES = 16,      /* kinds of pieces that are kept */
+    ROTA_HTTP2_POOL_MAX = 512 << 10, /* bytes kept by one session */
+};
+
+/* Memory that nghttp2 gave back. Starts zeroed. */
+struct rota_http2_pool {
+    void *free[ROTA_HTTP2_POOL_SIZES];
+    size_t size;
+};
+
 struct rota_http2 {
     struct nghttp2_session *h2; /* NULL while being freed */
+    struct rota_http2_pool pool;
     struct rota_http2_options options;
     struct rota_http2_handler handler;
     struct rota_http2_list calls;      /* with a stream */
@@ -22,6 +37,8 @@ struct rota_http2 {
     size_t n_open, n_queued;
     size_t in_size, out_size;
     size_t n_since_pull, size_since_pull;
+    struct rota_http2_call *heading; /* whose header fields come just now, in stream */
+    int32_t heading_stream;          /* number so and so; NULL when it is nobody's */
 
     rota_time now, heard_at, pinged_at; /* pinged_at: 0 when no answer is awaited */
     rota_time refilled_at, peer_pinged_at;
@@ -29,6 +46,7 @@ struct rota_http2 {
     uint32_t n_strikes;
     bool has_heard_call; /* since the peer's last ping */
     bool is_busy;        /* inside nghttp2: no freeing, no feeding */
+    bool has_said_who;   /* a client's first call names its program */
     bool is_draining, is_final, is_goaway;
     enum rota_http2_fault fault;
 };
@@ -75,6 +93,12 @@ static inline void rota_http2_count_out(struct rota_http2 *session, size_t n_cal
     session->n_since_pull += n_calls;
     session->size_since_pull += size;
 }
+
+/* --- http2_pool.c --- */
+
+/* How nghttp2 gets its memory; `pool` is kept. */
+nghttp2_mem rota_http2_pool_memory(struct rota_http2_pool *pool);
+void rota_http2_pool_deinit(struct rota_http2_pool *pool);
 
 /* --- http2_hear.c --- */
 

@@ -118,7 +118,8 @@ static bool submit(struct rota_http2_call *call)
     nv(&nvs, rota_str(":authority"), rota_str(session->options.authority), KEPT);
     NV_CONST(&nvs, "te", "trailers");
     NV_CONST(&nvs, "content-type", "application/grpc");
-    NV_CONST(&nvs, "user-agent", "rota");
+    if (!session->has_said_who) /* once for a connection: each field has its price */
+        NV_CONST(&nvs, "user-agent", "rota");
     if (call->timeout_size > 0)
         nv(&nvs, rota_str("grpc-timeout"), rota_str_of(call->timeout, call->timeout_size), KEPT);
     nv_sent(&nvs, call, 0, SIZE_MAX, KEPT);
@@ -127,6 +128,7 @@ static bool submit(struct rota_http2_call *call)
     if (stream < 0)
         return false;
     call->stream = stream;
+    session->has_said_who = true;
     session->n_open++;
     rota_http2_list_push(&session->calls, call);
     rota_http2_count_out(session, 1, call->out.size);

@@ -240,7 +240,7 @@ static void on_end(void *data, struct rota_http2_call *h2, const struct rota_htt
     call_tell(call, result->status, result->text, !result->is_unsent);
 }
 
-static bool start(struct rota_call *call, enum rota_code *code);
+static bool start(struct rota_call *call, rota_time now, enum rota_code *code);
 
 static void on_release(void *data, struct rota_http2_call *h2)
 {
@@ -309,7 +309,7 @@ static void start_waiting(struct rota_channel *channel)
     while (channel->state == ROTA_CHANNEL_READY && (call = channel->waiting.first)) {
         enum rota_code code;
         take_out(call);
-        if (!start(call, &code)) {
+        if (!start(call, rota_clock_mono(), &code)) {
             call_tell(call, ROTA_STATUS_RESOURCE_EXHAUSTED,
                       rota_str("too many calls wait for the server"), false);
             call_free(call);
@@ -544,13 +544,13 @@ const struct rota_error *rota_channel_reason(const struct rota_channel *channel)
 
 /* Put a call into the session of the current connection. When that takes no
  * more calls, the call waits for the next one. */
-static bool start(struct rota_call *call, enum rota_code *code)
+static bool start(struct rota_call *call, rota_time now, enum rota_code *code)
 {
     struct rota_channel *channel = call->channel;
     struct connection *connection = channel->current;
     rota_time timeout = ROTA_TIME_NEVER;
     if (call->node.place != 0)
-        timeout = call->node.at - rota_clock_mono();
+        timeout = call->node.at - now;
     *code = rota_http2_start(rota_link_session(connection->link), &call->h2, timeout);
     if (*code == ROTA_OK) {
         call->connection = connection;
@@ -612,7 +612,7 @@ enum rota_code rota_channel_call(struct rota_channel *channel,
     if (channel->state != ROTA_CHANNEL_READY) {
         push(&channel->waiting, call);
         rota_channel_connect(channel);
-    } else if (!start(call, &code)) {
+    } else if (!start(call, call->started_at, &code)) {
         rota_error_set(error, code, "channel to %s: too many calls wait for the server",
                        channel->target);
         goto fail;

@@ -46,6 +46,8 @@ struct rota_server {
     struct rota_listener *listeners[ROTA_SERVER_LISTENERS_MAX];
     size_t n_listeners;
     struct rota_map methods;
+    const struct rota_server_method *last_method; /* most calls are like the one before */
+    struct rota_str last_path;
     uv_timer_t timer;
     rota_time timer_at;
     struct rota_heap deadlines;
@@ -279,6 +281,19 @@ static struct rota_http2_call *on_accept(void *data)
     return &call->h2;
 }
 
+static const struct rota_server_method *find_method(struct rota_server *server,
+                                                    struct rota_str path)
+{
+    if (server->last_method && rota_str_is_equal(path, server->last_path))
+        return server->last_method;
+    const struct rota_server_method *method = rota_map_get(&server->methods, path);
+    if (method) {
+        server->last_method = method;
+        server->last_path = rota_str(method->path);
+    }
+    return method;
+}
+
 static void on_head(void *data, struct rota_http2_call *h2)
 {
     struct connection *connection = data;
@@ -288,7 +303,7 @@ static void on_head(void *data, struct rota_http2_call *h2)
         rota_http2_finish(h2, ROTA_STATUS_UNAVAILABLE, rota_str("the server is closed"), NULL, 0);
         return;
     }
-    call->method = rota_map_get(&server->methods, rota_buffer_str(&h2->head.path));
+    call->method = find_method(server, rota_buffer_str(&h2->head.path));
     if (!call->method) {
         server->counts.refused_total++;
         rota_counter_add(server->counters.refused_method, 1);

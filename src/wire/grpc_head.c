@@ -154,26 +154,45 @@ enum field {
     FIELD_METADATA,
 };
 
+/* For texts of the same size, which the compiler knows. */
+#define IS(name, known) (memcmp((name).data, known, sizeof(known) - 1) == 0)
+
 static enum field field_of(struct rota_str name)
 {
-    static const struct {
-        struct rota_str name;
-        enum field field;
-    } known[] = {
-        {{":path", 5}, FIELD_PATH},
-        {{":method", 7}, FIELD_METHOD},
-        {{":status", 7}, FIELD_STATUS},
-        {{"te", 2}, FIELD_TE},
-        {{"content-type", 12}, FIELD_CONTENT_TYPE},
-        {{"grpc-timeout", 12}, FIELD_TIMEOUT},
-        {{"grpc-status", 11}, FIELD_GRPC_STATUS},
-        {{"grpc-message", 12}, FIELD_GRPC_MESSAGE},
-        {{"grpc-encoding", 13}, FIELD_ENCODING},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (name.size == known[i].name.size && name.data[1] == known[i].name.data[1] &&
-            memcmp(name.data, known[i].name.data, name.size) == 0)
-            return known[i].field;
+    switch (name.size) {
+    case 2:
+        if (IS(name, "te"))
+            return FIELD_TE;
+        break;
+    case 5:
+        if (IS(name, ":path"))
+            return FIELD_PATH;
+        break;
+    case 7:
+        if (IS(name, ":method"))
+            return FIELD_METHOD;
+        if (IS(name, ":status"))
+            return FIELD_STATUS;
+        break;
+    case 11:
+        if (IS(name, "grpc-status"))
+            return FIELD_GRPC_STATUS;
+        break;
+    case 12:
+        if (IS(name, "content-type"))
+            return FIELD_CONTENT_TYPE;
+        if (IS(name, "grpc-timeout"))
+            return FIELD_TIMEOUT;
+        if (IS(name, "grpc-message"))
+            return FIELD_GRPC_MESSAGE;
+        break;
+    case 13:
+        if (IS(name, "grpc-encoding"))
+            return FIELD_ENCODING;
+        break;
+    default:
+        break;
+    }
     bool is_ours = name.size == 0 || name.data[0] == ':' ||
                    (name.size >= 5 && memcmp(name.data, "grpc-", 5) == 0);
     return is_ours ? FIELD_IGNORED : FIELD_METADATA;

@@ -1,0 +1,149 @@
+/* lean: the bytes of Protocol Buffers, field by field.
+ *
+ * For the few messages that are in every call: their codecs are written by
+ * hand from these pieces, straight into and out of the caller's memory. A
+ * writer first makes room for the largest it can be, then writes without
+ * looking back. A reader is strict: it never looks past its end, skips fields that it
+ * does not know, and takes nothing that is malformed (a number that does not
+ * end or has more than 64 bits, a size beyond the end, a group, field 0).
+ *
+ * Numbers that are 0 are not written, as proto3 wants it. */
+#pragma once
+
+#include <rota/str.h>
+#include <stdint.h>
+
+enum {
+    ROTA_LEAN_MESSAGE_MAX = INT32_MAX, /* bytes of a message, in any implementation */
+    ROTA_LEAN_VARINT_MAX = 10,         /* bytes of a number */
+    ROTA_LEAN_SIZE_MAX = 5,            /* bytes of a tag or a size */
+};
+
+enum rota_lean_type {
+    ROTA_LEAN_VARINT = 0,
+    ROTA_LEAN_FIXED64 = 1,
+    ROTA_LEAN_BYTES = 2,
+    ROTA_LEAN_FIXED32 = 5,
+};
+
+/* --- reading --- */
+
+struct rota_lean_reader {
+    const uint8_t *at, *end;
+};
+
+struct rota_lean_field {
+    uint32_t number;
+    enum rota_lean_type type;
+    uint64_t value;        /* of a number */
+    struct rota_str bytes; /* of the others, borrowed */
+};
+
+enum rota_lean_found {
+    ROTA_LEAN_END,
+    ROTA_LEAN_FIELD,
+    ROTA_LEAN_MALFORMED, /* the reader is of no more use */
+};
+
+static inline struct rota_lean_reader rota_lean_reader(struct rota_str bytes)
+{
+    const uint8_t *data = (const uint8_t *)bytes.data;
+    return (struct rota_lean_reader){data, bytes.size ? data + bytes.size : data};
+}
+
+/* The next field of whatever kind. */
+enum rota_lean_found rota_lean_next_any(struct rota_lean_reader *reader,
+                                        struct rota_lean_field *field);
+
+/* The same by way of copies, so that the caller's stay in registers. */
+static inline enum rota_lean_found rota_lean_next_slow(struct rota_lean_reader *reader,
+                                                       struct rota_lean_field *field)
+{
+    struct rota_lean_reader reader_copy = *reader;
+    struct rota_lean_field field_copy = {0};
+    enum rota_lean_found found = rota_lean_next_any(&reader_copy, &field_copy);
+    *reader = reader_copy;
+    *field = field_copy;
+    return found;
+}
+
+/* The same; the common kinds, with a tag of one byte and a number or a size of
+ * one, in a few instructions. A call would send all of them through memory. */
+__attribute__((always_inline)) static inline enum rota_lean_found rota_lean_next(
+    struct rota_lean_reader *reader, struct rota_lean_field *field)
+{
+    const uint8_t *at = reader->at;
+    if (reader->end - at < 2 || at[0] < 8 || at[0] >= 0x80 || at[1] >= 0x80)
+        return rota_lean_next_slow(reader, field);
+    field->number = at[0] >> 3;
+    field->type = (enum rota_lean_type)(at[0] & 7);
+    if (field->type == ROTA_LEAN_BYTES && at[1] <= reader->end - at - 2) {
+        field->bytes = rota_str_of(at + 2, at[1]);
+        reader->at = at + 2 + at[1];
+    } else if (field->type == ROTA_LEAN_VARINT) {
+        field->value = at[1];
+        reader->at = at + 2;
+    } else {
+        return rota_lean_next_slow(reader, field);
+    }
+    return ROTA_LEAN_FIELD;
+}
+
+/* --- writing --- */
+
+static inline size_t rota_lean_varint_size(uint64_t value)
+{
+    unsigned n_bits = 64 - (unsigned)__builtin_clzll(value | 1);
+    return (n_bits + 6) / 7;
+}
+
+static inline size_t rota_lean_number_size(uint32_t number, uint64_t value)
+{
+    return value ? rota_lean_varint_size((uint64_t)number << 3) + rota_lean_varint_size(value) : 0;
+}
+
+static inline size_t rota_lean_bytes_size(uint32_t number, size_t size)
+{
+    return rota_lean_varint_size((uint64_t)number << 3) + rota_lean_varint_size(size) + size;
+}
+
+/* Each returns where the next one goes. */
+static inline uint8_t *rota_lean_put_varint(uint8_t *to, uint64_t value)
+{
+    while (value >= 0x80) {
+        *to++ = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    *to++ = (uint8_t)value;
+    return to;
+}
+
+static inline uint8_t *rota_lean_put_number(uint8_t *to, uint32_t number, uint64_t value)
+{
+    if (value == 0)
+        return to;
+    to = rota_lean_put_varint(to, (uint64_t)number << 3 | ROTA_LEAN_VARINT);
+    return rota_lean_put_varint(to, value);
+}
+
+/* The tag and the size of bytes that the caller writes behind them. */
+static inline uint8_t *rota_lean_put_size(uint8_t *to, uint32_t number, size_t size)
+{
+    to = rota_lean_put_varint(to, (uint64_t)number << 3 | ROTA_LEAN_BYTES);
+    return rota_lean_put_varint(to, size);
+}
+
+static inline uint8_t *rota_lean_put_bytes(uint8_t *to, uint32_t number, struct rota_str bytes)
+{
+    to = rota_lean_put_size(to, number, bytes.size);
+    if (bytes.size >= 8 && bytes.size <= 16) { /* ids and such, without a call */
+        uint64_t first, last;
+        memcpy(&first, bytes.data, 8);
+        memcpy(&last, bytes.data + bytes.size - 8, 8);
+        memcpy(to, &first, 8);
+        memcpy(to + bytes.size - 8, &last, 8);
+    } else if (bytes.size > 0) {
+        memcpy(to, bytes.data, bytes.size);
+    }
+    return to + bytes.size;
+}
