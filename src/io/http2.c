@@ -200,8 +200,12 @@ static void nv_sent(struct nvs *nvs, struct rota_http2_call *call, size_t from, 
 
 static void nv_status(struct nvs *nvs, struct rota_http2_call *call)
 {
-    int size = snprintf(call->status_text, sizeof call->status_text, "%u", (unsigned)call->status);
-    nv(nvs, rota_str("grpc-status"), rota_str_of(call->status_text, (size_t)size), KEPT);
+    unsigned status = (unsigned)call->status % 100;
+    size_t size = 0;
+    if (status >= 10)
+        call->status_text[size++] = (char)('0' + status / 10);
+    call->status_text[size++] = (char)('0' + status % 10);
+    nv(nvs, rota_str("grpc-status"), rota_str_of(call->status_text, size), KEPT);
     nv_sent(nvs, call, call->n_sent_head, SIZE_MAX, KEPT);
 }
 
@@ -330,6 +334,14 @@ static void fail_queued(struct rota_http2 *session)
 }
 
 /* --- messages in --- */
+
+static void shrink(struct rota_buffer *buffer)
+{
+    if (buffer->capacity > ROTA_HTTP2_CALL_KEPT_MAX)
+        rota_buffer_deinit(buffer);
+    else
+        rota_buffer_clear(buffer);
+}
 
 static void account_in(struct rota_http2_call *call)
 {
@@ -527,7 +539,6 @@ static void heard_all(struct rota_http2_call *call)
             refuse(call, ROTA_STATUS_INTERNAL, "the request has no whole message");
             return;
         }
-        call->is_asked = true;
         session->handler.on_request(session->handler.data, call);
         return;
     }
@@ -943,26 +954,12 @@ void rota_http2_call_deinit(struct rota_http2_call *call)
     rota_buffer_deinit(&call->held);
 }
 
-static void shrink(struct rota_buffer *buffer)
-{
-    if (buffer->capacity > ROTA_HTTP2_CALL_KEPT_MAX)
-        rota_buffer_deinit(buffer);
-    else
-        rota_buffer_clear(buffer);
-}
-
 void rota_http2_call_reset(struct rota_http2_call *call)
 {
     assert(!call->session);
-    struct rota_http2_call kept = {
-        .head = call->head,
-        .decoder = {.max = ROTA_GRPC_MESSAGE_MAX, .message = call->decoder.message},
-        .sent = call->sent,
-        .path = call->path,
-        .out = call->out,
-        .held = call->held,
-    };
-    *call = kept;
+    memset(&call->session, 0, sizeof *call - offsetof(struct rota_http2_call, session));
+    rota_grpc_decoder_reset(&call->decoder);
+    call->decoder.max = ROTA_GRPC_MESSAGE_MAX;
     rota_grpc_head_clear(&call->head);
     rota_grpc_fields_clear(&call->sent);
     rota_buffer_clear(&call->path);
@@ -1177,6 +1174,8 @@ void rota_http2_finish(struct rota_http2_call *call, enum rota_status status, st
     }
     if (n_metadata > 0)
         rota_grpc_fields_add_metadata(&call->sent, metadata, n_metadata, NULL);
+    shrink(&call->decoder.message); /* a slow client holds its reply, not its request too */
+    account_in(call);
     if (call->is_replying) {
         if (call->is_deferred) {
             call->is_deferred = false;

@@ -56,13 +56,14 @@ struct rota_http2_result {
 struct rota_http2_call {
     struct rota_grpc_head head; /* what the peer said: request, or reply with trailers */
     struct rota_grpc_decoder decoder;
-    struct rota_http2 *session; /* NULL while no session has it */
-    struct rota_http2_call *next, *previous, *next_with_room;
     struct rota_grpc_fields sent; /* what we say beside the messages */
     struct rota_buffer path;      /* of our request */
     struct rota_buffer out;       /* our messages, framed */
     struct rota_buffer held;      /* bytes that came while paused */
-    char timeout[ROTA_GRPC_TIMEOUT_MAX];
+
+    /* From here on all is zero before each use. */
+    struct rota_http2 *session; /* NULL while no session has it */
+    struct rota_http2_call *next, *previous, *next_with_room;
     size_t timeout_size;
     size_t out_at; /* what of `out` is sent */
     size_t in_size, n_messages;
@@ -70,20 +71,22 @@ struct rota_http2_call {
     uint32_t close_code;
     int32_t stream;
     enum rota_status status; /* of our reply */
-    char status_text[3];
+    char status_text[2];
+    char timeout[ROTA_GRPC_TIMEOUT_MAX];
 
-    bool is_streaming; /* several replies */
-    bool is_queued;    /* waits for the peer's limit */
-    bool is_started;   /* its first bytes were pulled */
-    bool is_not_sent;  /* HTTP/2 could not send it any more */
-    bool is_replying;  /* the reply's head is submitted */
-    bool is_finished;  /* its last word is said, by us at a server, by the peer at a client */
-    bool is_ended;     /* its owner was told, or does not want to be */
-    bool is_asked;     /* its request is whole and was handed out */
-    bool is_heard;     /* the peer has said its last word */
-    bool is_deferred;  /* HTTP/2 waits for more of `out` */
-    bool is_paused, is_delivering, is_closed;
-    bool wants_room, is_in_room_list;
+    bool is_streaming;  /* several replies */
+    bool is_queued;     /* waits for the peer's limit */
+    bool is_started;    /* its first bytes were pulled */
+    bool is_not_sent;   /* HTTP/2 could not send it any more */
+    bool is_replying;   /* the reply's head is submitted */
+    bool is_finished;   /* a server's: its last word is said */
+    bool is_ended;      /* its owner was told, or does not want to be */
+    bool is_heard;      /* the peer has said its last word */
+    bool is_deferred;   /* HTTP/2 waits for more of `out` */
+    bool is_paused;     /* its owner takes no message now, */
+    bool is_delivering; /* is being given one, */
+    bool is_closed;     /* and has some left though the stream is gone */
+    bool wants_room;    /* was refused to send, and is in the list of those */
 };
 
 /* What the owner is told. The first three are for a server; on_message and

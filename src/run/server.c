@@ -284,6 +284,10 @@ static void on_head(void *data, struct rota_http2_call *h2)
     struct connection *connection = data;
     struct rota_server *server = connection->server;
     struct rota_server_call *call = (struct rota_server_call *)h2;
+    if (server->is_closed) {
+        rota_http2_finish(h2, ROTA_STATUS_UNAVAILABLE, rota_str("the server is closed"), NULL, 0);
+        return;
+    }
     call->method = rota_map_get(&server->methods, rota_buffer_str(&h2->head.path));
     if (!call->method) {
         server->counts.refused_total++;
@@ -313,6 +317,10 @@ static void on_request(void *data, struct rota_http2_call *h2)
     struct connection *connection = data;
     struct rota_server *server = connection->server;
     struct rota_server_call *call = (struct rota_server_call *)h2;
+    if (server->is_closed) {
+        rota_http2_cancel(h2);
+        return;
+    }
     call->is_with_handler = true;
     server->counts.calls_total++;
     rota_counter_add(server->counters.calls, 1);

@@ -1,7 +1,5 @@
 #include "wire/grpc.h"
 
-#include <stdio.h>
-
 /* --- messages --- */
 
 void rota_grpc_prefix_encode(uint8_t prefix[ROTA_GRPC_PREFIX_SIZE], uint32_t size)
@@ -111,7 +109,15 @@ size_t rota_grpc_timeout_format(rota_time span, char text[ROTA_GRPC_TIMEOUT_MAX]
     while (n / step >= 100)
         step *= 10;
     n = (n + step - 1) / step * step;
-    return (size_t)snprintf(text, ROTA_GRPC_TIMEOUT_MAX, "%u%c", (unsigned)n, units[u].letter);
+    char digits[TIMEOUT_DIGITS];
+    size_t n_digits = 0, size = 0;
+    for (; n > 0; n /= 10)
+        digits[n_digits++] = (char)('0' + n % 10);
+    while (n_digits > 0)
+        text[size++] = digits[--n_digits];
+    text[size++] = units[u].letter;
+    text[size] = '\0';
+    return size;
 }
 
 enum rota_code rota_grpc_timeout_parse(struct rota_str text, rota_time *span)

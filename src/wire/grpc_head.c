@@ -88,14 +88,9 @@ void rota_grpc_head_deinit(struct rota_grpc_head *head)
 
 void rota_grpc_head_clear(struct rota_grpc_head *head)
 {
-    struct rota_grpc_head kept = {
-        .metadata = head->metadata,
-        .path = head->path,
-        .text = head->text,
-        .timeout = ROTA_TIME_NEVER,
-        .status = ROTA_STATUS_UNKNOWN,
-    };
-    *head = kept;
+    memset(&head->timeout, 0, sizeof *head - offsetof(struct rota_grpc_head, timeout));
+    head->timeout = ROTA_TIME_NEVER;
+    head->status = ROTA_STATUS_UNKNOWN;
     rota_grpc_fields_clear(&head->metadata);
     rota_buffer_clear(&head->path);
     rota_buffer_clear(&head->text);
@@ -176,7 +171,8 @@ static enum field field_of(struct rota_str name)
         {{"grpc-encoding", 13}, FIELD_ENCODING},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (rota_str_is_equal(name, known[i].name))
+        if (name.size == known[i].name.size && name.data[1] == known[i].name.data[1] &&
+            memcmp(name.data, known[i].name.data, name.size) == 0)
             return known[i].field;
     bool is_ours = name.size == 0 || name.data[0] == ':' ||
                    (name.size >= 5 && memcmp(name.data, "grpc-", 5) == 0);

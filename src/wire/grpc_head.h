@@ -50,6 +50,8 @@ struct rota_grpc_head {
     struct rota_grpc_fields metadata;
     struct rota_buffer path; /* of a request */
     struct rota_buffer text; /* of a reply: what the status says, decoded */
+
+    /* From here on all is forgotten by a clear. */
     rota_time timeout;       /* of a request; ROTA_TIME_NEVER without one, once cleared */
     enum rota_status status; /* of a reply, when has_status */
     int http_status;         /* of a reply; 0 without one */

@@ -1,0 +1,163 @@
+#include "wire/grpc_head.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static void add(struct rota_grpc_head *head, const char *name, const char *value)
+{
+    rota_grpc_head_add(head, rota_str(name), rota_str(value));
+}
+
+static struct rota_grpc_head make(void)
+{
+    struct rota_grpc_head head = {0};
+    rota_grpc_head_clear(&head);
+    return head;
+}
+
+static void check_pair(struct rota_grpc_head *head, size_t i, const char *name,
+                       struct rota_str value)
+{
+    size_t n;
+    const struct rota_metadata *pairs = rota_grpc_fields_pairs(&head->metadata, &n);
+    assert_true(i < n);
+    assert_true(rota_str_is_equal(pairs[i].name, rota_str(name)));
+    assert_true(rota_str_is_equal(pairs[i].value, value));
+}
+
+static void a_request_is_sorted(void **state)
+{
+    struct rota_grpc_head head = make();
+    (void)state;
+    assert_true(head.timeout == ROTA_TIME_NEVER);
+    add(&head, ":method", "POST");
+    add(&head, ":scheme", "http");
+    add(&head, ":path", "/a.B/C");
+    add(&head, "te", "trailers");
+    add(&head, "content-type", "application/grpc+proto");
+    add(&head, "grpc-timeout", "5S");
+    add(&head, "grpc-encoding", "identity");
+    add(&head, "grpc-accept-encoding", "gzip");
+    add(&head, "rota-epoch", "7");
+    add(&head, "x", "");
+    assert_true(head.is_post && head.has_te && head.is_grpc);
+    assert_false(head.has_encoding || head.is_too_large || head.is_bad_timeout);
+    assert_true(head.timeout == 5 * ROTA_SEC);
+    assert_string_equal(head.path.data, "/a.B/C");
+    assert_int_equal(head.metadata.places.size, 2);
+    check_pair(&head, 0, "rota-epoch", rota_str("7"));
+    check_pair(&head, 1, "x", rota_str(""));
+
+    rota_grpc_head_clear(&head);
+    assert_int_equal(head.metadata.places.size, 0);
+    assert_int_equal(head.path.size, 0);
+    assert_false(head.is_grpc || head.is_post || head.has_te);
+    assert_true(head.timeout == ROTA_TIME_NEVER);
+    rota_grpc_head_deinit(&head);
+}
+
+static void what_is_not_grpc_is_seen(void **state)
+{
+    static const char *const types[] = {"", "application/grpcx", "application/json",
+                                        "application/grp", "APPLICATION/GRPC"};
+    (void)state;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        struct rota_grpc_head head = make();
+        add(&head, "content-type", types[i]);
+        add(&head, "grpc-timeout", "soon");
+        add(&head, "grpc-encoding", "gzip");
+        assert_false(head.is_grpc);
+        assert_true(head.is_bad_timeout && head.has_encoding);
+        rota_grpc_head_deinit(&head);
+    }
+}
+
+static void a_reply_is_sorted(void **state)
+{
+    struct rota_grpc_head head = make();
+    (void)state;
+    assert_false(head.has_status);
+    add(&head, ":status", "200");
+    add(&head, "grpc-status", "5");
+    add(&head, "grpc-message", "no%20%C3%BC");
+    assert_int_equal(head.http_status, 200);
+    assert_true(head.has_status);
+    assert_int_equal(head.status, ROTA_STATUS_NOT_FOUND);
+    assert_string_equal(head.text.data, "no \xc3\xbc");
+    rota_grpc_head_deinit(&head);
+}
+
+static void binary_values_are_bytes_again(void **state)
+{
+    struct rota_grpc_head head = make();
+    (void)state;
+    add(&head, "a-bin", "AP8");
+    add(&head, "b-bin", "Zm8=,Zg,");
+    add(&head, "c-bin", "*not base64*");
+    assert_int_equal(head.metadata.places.size, 4);
+    check_pair(&head, 0, "a-bin", rota_str_of("\0\xff", 2));
+    check_pair(&head, 1, "b-bin", rota_str("fo"));
+    check_pair(&head, 2, "b-bin", rota_str("f"));
+    check_pair(&head, 3, "b-bin", rota_str(""));
+    rota_grpc_head_deinit(&head);
+}
+
+static void no_more_is_kept_than_the_bounds_allow(void **state)
+{
+    struct rota_grpc_head head = make();
+    static char large[ROTA_GRPC_HEAD_SIZE_MAX];
+    (void)state;
+    for (int i = 0; i < ROTA_GRPC_HEAD_FIELDS_MAX; i++)
+        add(&head, "x", "y");
+    assert_false(head.is_too_large);
+    add(&head, "x", "y");
+    assert_true(head.is_too_large);
+    assert_int_equal(head.metadata.places.size, ROTA_GRPC_HEAD_FIELDS_MAX);
+
+    rota_grpc_head_clear(&head);
+    rota_grpc_head_add(&head, rota_str("x"), rota_str_of(large, sizeof large - 33));
+    assert_false(head.is_too_large);
+    for (int i = 0; i < 1000; i++)
+        rota_grpc_head_add(&head, rota_str("x"), rota_str_of(large, sizeof large));
+    assert_true(head.is_too_large);
+    assert_int_equal(head.metadata.places.size, 1);
+    assert_in_range(head.metadata.text.capacity, 1, 2 * ROTA_GRPC_HEAD_SIZE_MAX + 64);
+    rota_grpc_head_deinit(&head);
+}
+
+static void what_we_send_is_checked_and_encoded(void **state)
+{
+    struct rota_grpc_fields fields = {0};
+    struct rota_error error;
+    static char large[ROTA_GRPC_HEAD_SIZE_MAX];
+    struct rota_metadata good[] = {{rota_str("a"), rota_str("b")},
+                                   {rota_str("c-bin"), rota_str_of("\0\xff", 2)}};
+    struct rota_metadata bad = {rota_str("grpc-x"), rota_str("")};
+    struct rota_metadata huge = {rota_str("h-bin"), rota_str_of(large, sizeof large)};
+    size_t n;
+    (void)state;
+    assert_int_equal(rota_grpc_fields_add_metadata(&fields, good, 2, &error), ROTA_OK);
+    const struct rota_metadata *pairs = rota_grpc_fields_pairs(&fields, &n);
+    assert_int_equal(n, 2);
+    assert_true(rota_str_is_equal(pairs[1].value, rota_str("AP8")));
+    assert_int_equal(rota_grpc_fields_add_metadata(&fields, &bad, 1, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_grpc_fields_add_metadata(&fields, &huge, 1, &error), ROTA_ERR_LIMIT);
+    assert_int_equal(rota_grpc_fields_add_metadata(&fields, good, 1000, &error), ROTA_ERR_LIMIT);
+    rota_grpc_fields_deinit(&fields);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_request_is_sorted),
+        cmocka_unit_test(what_is_not_grpc_is_seen),
+        cmocka_unit_test(a_reply_is_sorted),
+        cmocka_unit_test(binary_values_are_bytes_again),
+        cmocka_unit_test(no_more_is_kept_than_the_bounds_allow),
+        cmocka_unit_test(what_we_send_is_checked_and_encoded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,353 @@
+/* Two sessions back to back, without a network, on a clock of our own. */
+#include "io/http2.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { CALLS = 300 };
+
+struct side {
+    struct rota_http2 *session;
+    struct rota_http2_call calls[CALLS]; /* a server's are taken in order */
+    size_t n_accepted, n_asked, n_ended, n_released, n_goaway, n_messages;
+    enum rota_status status;
+    bool is_unsent, is_slow;
+};
+
+struct world {
+    struct side client, server;
+    rota_time now;
+};
+
+static struct rota_http2_call *on_accept(void *data)
+{
+    struct side *side = data;
+    assert_true(side->n_accepted < CALLS);
+    return &side->calls[side->n_accepted++];
+}
+
+static void on_head(void *data, struct rota_http2_call *call)
+{
+    (void)data;
+    (void)call;
+}
+
+static void on_request(void *data, struct rota_http2_call *call)
+{
+    struct side *side = data;
+    side->n_asked++;
+    if (side->is_slow)
+        return;
+    assert_int_equal(rota_http2_send(call, rota_buffer_str(&call->decoder.message)), ROTA_OK);
+    rota_http2_finish(call, ROTA_STATUS_OK, rota_str(""), NULL, 0);
+}
+
+static void on_message(void *data, struct rota_http2_call *call, struct rota_str message)
+{
+    struct side *side = data;
+    (void)call;
+    (void)message;
+    side->n_messages++;
+}
+
+static void on_end(void *data, struct rota_http2_call *call, const struct rota_http2_result *result)
+{
+    struct side *side = data;
+    (void)call;
+    side->n_ended++;
+    side->status = result->status;
+    side->is_unsent = result->is_unsent;
+}
+
+static void on_room(void *data, struct rota_http2_call *call)
+{
+    (void)data;
+    (void)call;
+}
+
+static void on_release(void *data, struct rota_http2_call *call)
+{
+    struct side *side = data;
+    (void)call;
+    side->n_released++;
+}
+
+static void on_goaway(void *data, bool is_calm)
+{
+    struct side *side = data;
+    assert_true(is_calm);
+    side->n_goaway++;
+}
+
+static void side_open(struct side *side, struct rota_http2_options options, rota_time now)
+{
+    struct rota_http2_handler handler = {on_accept, on_head,    on_request, on_message, on_end,
+                                         on_room,   on_release, on_goaway,  side};
+    options.authority = "test";
+    for (int i = 0; i < CALLS; i++)
+        rota_http2_call_init(&side->calls[i]);
+    assert_int_equal(rota_http2_new(&options, &handler, now, &side->session, NULL), ROTA_OK);
+}
+
+static struct world *world_new(struct rota_http2_options client, struct rota_http2_options server)
+{
+    struct world *world = calloc(1, sizeof *world);
+    assert_non_null(world);
+    world->now = 1000 * ROTA_SEC;
+    server.is_server = true;
+    side_open(&world->client, client, world->now);
+    side_open(&world->server, server, world->now);
+    return world;
+}
+
+static void side_close(struct side *side)
+{
+    rota_http2_free(side->session, rota_str("the end"));
+    for (int i = 0; i < CALLS; i++)
+        rota_http2_call_deinit(&side->calls[i]);
+}
+
+static void world_free(struct world *world)
+{
+    side_close(&world->client);
+    side_close(&world->server);
+    free(world);
+}
+
+static size_t carry(struct world *world, struct side *from, struct side *to)
+{
+    struct rota_buffer bytes = {0};
+    rota_http2_pull(from->session, &bytes, SIZE_MAX);
+    struct rota_str left = rota_buffer_str(&bytes);
+    while (left.size > 0 && rota_http2_feed(to->session, world->now, &left))
+        ;
+    size_t size = bytes.size;
+    rota_buffer_deinit(&bytes);
+    return size;
+}
+
+static void talk(struct world *world)
+{
+    while (carry(world, &world->client, &world->server) +
+               carry(world, &world->server, &world->client) >
+           0)
+        ;
+}
+
+static struct rota_http2_call *prepare(struct world *world, int i, bool is_streaming)
+{
+    struct rota_http2_call *call = &world->client.calls[i];
+    assert_int_equal(rota_http2_call_prepare(call, rota_str("/a/b"), rota_str("hello"), NULL, 0,
+                                             is_streaming, NULL),
+                     ROTA_OK);
+    return call;
+}
+
+static struct rota_http2_call *start(struct world *world, int i)
+{
+    struct rota_http2_call *call = prepare(world, i, false);
+    assert_int_equal(rota_http2_start(world->client.session, call, 10 * ROTA_SEC), ROTA_OK);
+    return call;
+}
+
+static void a_call_goes_there_and_back(void **state)
+{
+    struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
+    (void)state;
+    struct rota_http2_call *call = start(world, 0);
+    assert_false(rota_http2_may_be_sent(call));
+    talk(world);
+    assert_int_equal(world->client.n_ended, 1);
+    assert_int_equal(world->client.status, ROTA_STATUS_OK);
+    assert_int_equal(world->client.n_released, 1);
+    assert_int_equal(world->server.n_released, 1);
+    assert_string_equal(call->decoder.message.data, "hello");
+    assert_true(world->server.calls[0].head.timeout == 10 * ROTA_SEC);
+    assert_int_equal(rota_http2_n_calls(world->client.session), 0);
+    world_free(world);
+}
+
+static void after_goaway_a_call_is_refused_at_once_and_unchanged(void **state)
+{
+    struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
+    (void)state;
+    world->server.is_slow = true;
+    start(world, 0);
+    talk(world);
+    rota_http2_drain(world->server.session);
+    talk(world);
+    assert_int_equal(world->client.n_goaway, 1);
+    assert_false(rota_http2_is_open(world->client.session));
+    struct rota_http2_call *late = prepare(world, 1, false);
+    assert_int_equal(rota_http2_start(world->client.session, late, ROTA_TIME_NEVER),
+                     ROTA_ERR_UNAVAILABLE);
+    assert_null(late->session);
+    assert_false(rota_http2_may_be_sent(late));
+
+    /* What was under way finishes, and only then both are done. */
+    assert_false(rota_http2_is_done(world->server.session));
+    rota_http2_send(&world->server.calls[0], rota_str("late but fine"));
+    rota_http2_finish(&world->server.calls[0], ROTA_STATUS_OK, rota_str(""), NULL, 0);
+    talk(world);
+    assert_int_equal(world->client.status, ROTA_STATUS_OK);
+    assert_true(rota_http2_is_done(world->client.session));
+    assert_true(rota_http2_is_done(world->server.session));
+    world_free(world);
+}
+
+static void a_call_on_its_way_during_a_drain_is_served(void **state)
+{
+    struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
+    (void)state;
+    talk(world);
+    rota_http2_drain(world->server.session);
+    start(world, 0); /* the client does not know yet */
+    carry(world, &world->client, &world->server);
+    talk(world);
+    assert_int_equal(world->client.n_ended, 1);
+    assert_int_equal(world->client.status, ROTA_STATUS_OK);
+    world_free(world);
+}
+
+static void calls_above_the_peers_limit_wait_and_too_many_are_refused(void **state)
+{
+    struct world *world = world_new((struct rota_http2_options){.queue_max = 5},
+                                    (struct rota_http2_options){.streams_max = 3});
+    (void)state;
+    talk(world);
+    world->server.is_slow = true;
+    for (int i = 0; i < 8; i++)
+        start(world, i);
+    struct rota_http2_call *ninth = prepare(world, 8, false);
+    assert_int_equal(rota_http2_start(world->client.session, ninth, ROTA_TIME_NEVER),
+                     ROTA_ERR_LIMIT);
+    talk(world);
+    assert_int_equal(world->server.n_asked, 3);
+
+    rota_http2_cancel(&world->client.calls[7]); /* waits: gone at once, never sent */
+    assert_int_equal(world->client.n_released, 1);
+    rota_http2_cancel(&world->client.calls[0]); /* makes room for the fourth */
+    talk(world);
+    assert_int_equal(world->server.n_asked, 4);
+    assert_int_equal(world->server.n_ended, 1);
+    rota_http2_drain(world->server.session);
+    talk(world);
+    assert_int_equal(world->client.n_ended, 3); /* those that still waited: refused, unsent */
+    assert_true(world->client.is_unsent);
+    world_free(world);
+}
+
+static void a_call_dropped_before_it_left_is_never_seen(void **state)
+{
+    struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        start(world, i);
+        if (i % 2)
+            rota_http2_cancel(&world->client.calls[i]);
+    }
+    talk(world);
+    assert_int_equal(world->server.n_asked, 5);
+    assert_int_equal(world->client.n_ended, 5);
+    assert_int_equal(world->client.n_released, 10);
+    world_free(world);
+}
+
+static void a_lost_connection_tells_what_may_have_been_sent(void **state)
+{
+    struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
+    (void)state;
+    world->server.is_slow = true;
+    start(world, 0);
+    talk(world);
+    assert_true(rota_http2_may_be_sent(&world->client.calls[0]));
+    rota_http2_free(world->client.session, rota_str("lost"));
+    assert_int_equal(world->client.status, ROTA_STATUS_UNAVAILABLE);
+    assert_false(world->client.is_unsent);
+
+    side_open(&world->client, (struct rota_http2_options){0}, world->now);
+    start(world, 1); /* nothing is pulled: it has not left */
+    rota_http2_free(world->client.session, rota_str("lost"));
+    assert_true(world->client.is_unsent);
+    side_open(&world->client, (struct rota_http2_options){0}, world->now);
+    world_free(world);
+}
+
+static void silence_is_broken_by_a_ping_and_ends_without_answer(void **state)
+{
+    struct rota_http2_options pinging = {.keepalive_interval = 60 * ROTA_SEC,
+                                         .keepalive_timeout = 5 * ROTA_SEC};
+    struct world *world = world_new(pinging, (struct rota_http2_options){0});
+    struct rota_http2 *client = world->client.session;
+    (void)state;
+    talk(world);
+    for (int i = 0; i < 5; i++) {
+        assert_true(rota_http2_deadline(client) == world->now + 60 * ROTA_SEC);
+        world->now += 60 * ROTA_SEC;
+        assert_true(rota_http2_tick(client, world->now));
+        assert_true(rota_http2_wants_pull(client));
+        talk(world); /* the answer comes */
+    }
+    world->now += 60 * ROTA_SEC;
+    assert_true(rota_http2_tick(client, world->now));
+    assert_true(rota_http2_deadline(client) == world->now + 5 * ROTA_SEC);
+    assert_true(rota_http2_tick(client, world->now + 5 * ROTA_SEC - 1));
+    assert_false(rota_http2_tick(client, world->now + 5 * ROTA_SEC));
+    assert_int_equal(rota_http2_fault(client), ROTA_HTTP2_FAULT_SILENT);
+    world_free(world);
+}
+
+static void bytes_should_leave_after_so_many_calls(void **state)
+{
+    struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
+    (void)state;
+    talk(world);
+    for (int i = 0; i < ROTA_HTTP2_FLUSH_CALLS; i++) {
+        assert_false(rota_http2_wants_flush(world->client.session));
+        start(world, i);
+    }
+    assert_true(rota_http2_wants_flush(world->client.session));
+    carry(world, &world->client, &world->server);
+    assert_false(rota_http2_wants_flush(world->client.session));
+    assert_true(rota_http2_wants_flush(world->server.session));
+    world_free(world);
+}
+
+static void a_paused_call_is_told_later_even_when_its_stream_is_gone(void **state)
+{
+    struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
+    (void)state;
+    struct rota_http2_call *call = prepare(world, 0, true);
+    assert_int_equal(rota_http2_start(world->client.session, call, ROTA_TIME_NEVER), ROTA_OK);
+    rota_http2_pause(call);
+    talk(world);
+    assert_int_equal(world->server.n_released, 1);
+    assert_int_equal(world->client.n_messages, 0);
+    assert_int_equal(world->client.n_ended, 0);
+    rota_http2_resume(call);
+    assert_int_equal(world->client.n_messages, 1);
+    assert_int_equal(world->client.n_ended, 1);
+    assert_int_equal(world->client.status, ROTA_STATUS_OK);
+    assert_int_equal(world->client.n_released, 1);
+    world_free(world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_call_goes_there_and_back),
+        cmocka_unit_test(after_goaway_a_call_is_refused_at_once_and_unchanged),
+        cmocka_unit_test(a_call_on_its_way_during_a_drain_is_served),
+        cmocka_unit_test(calls_above_the_peers_limit_wait_and_too_many_are_refused),
+        cmocka_unit_test(a_call_dropped_before_it_left_is_never_seen),
+        cmocka_unit_test(a_lost_connection_tells_what_may_have_been_sent),
+        cmocka_unit_test(silence_is_broken_by_a_ping_and_ends_without_answer),
+        cmocka_unit_test(bytes_should_leave_after_so_many_calls),
+        cmocka_unit_test(a_paused_call_is_told_later_even_when_its_stream_is_gone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
