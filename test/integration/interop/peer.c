@@ -33,10 +33,10 @@ int main(int argc, char **argv)
     } commands[] = {{"serve", peer_serve}, {"check", peer_check}, {"survive", peer_survive}};
     uv_loop_t loop;
     signal(SIGPIPE, SIG_IGN);
-    for (size_t i = 0; argc > 2 && i < sizeof commands / sizeof *commands; i++) {
+    for (size_t i = 0; argc > 3 && i < sizeof commands / sizeof *commands; i++) {
         if (strcmp(argv[1], commands[i].name) != 0)
             continue;
-        struct rota_tls *tls = argc > 3 ? read_tls(argv[3], i == 0) : NULL;
+        struct rota_tls *tls = strcmp(argv[3], "-") == 0 ? NULL : read_tls(argv[3], i == 0);
         uv_loop_init(&loop);
         int status = commands[i].run(&loop, argv[2], tls);
         uv_run(&loop, UV_RUN_DEFAULT);
@@ -47,6 +47,6 @@ int main(int argc, char **argv)
         }
         return status != 0;
     }
-    fprintf(stderr, "usage: peer serve|check|survive ADDRESS [DIRECTORY]\n");
+    fprintf(stderr, "usage: peer serve|check|survive ADDRESS DIRECTORY|-\n");
     return 2;
 }

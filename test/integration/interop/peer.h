@@ -1,18 +1,22 @@
 /* Rota's side of the tests of interoperation: the service of interop.proto, and
  * the list of checks that every client makes of every server.
  *
- *     peer serve ADDRESS [DIRECTORY]     prints "ready ADDRESS"; SIGTERM drains
- *     peer check ADDRESS [DIRECTORY]     all checks, as TAP
- *     peer survive ADDRESS [DIRECTORY]   calls on while the server is replaced
+ *     peer serve ADDRESS DIRECTORY            prints "ready ADDRESS"; SIGTERM drains
+ *     peer check ADDRESS DIRECTORY [WHAT...]  all checks, as TAP
+ *     peer survive ADDRESS DIRECTORY          calls on while the server is replaced
  *
- * DIRECTORY has ca.pem, cert.pem and key.pem, and means TLS. The peers in other
- * languages are called in the same way. */
+ * DIRECTORY has ca.pem, cert.pem and key.pem for TLS; "-" means plain text. WHAT
+ * the server has beside the service: health, gzip, reflection. `survive` prints
+ * "holding" when its server may go, and ends when it reads a line.
+ *
+ * The peers in other languages are called in the same way. */
 #pragma once
 
 #include <rota/rota.h>
 #include <uv.h>
 
-#define PEER_METHOD(name) "/rota.test.v1.Interop/" name
+#define PEER_SERVICE      "rota.test.v1.Interop"
+#define PEER_METHOD(name) "/" PEER_SERVICE "/" name
 
 /* Serve until SIGTERM and return the program's status. */
 int peer_serve(uv_loop_t *loop, const char *address, struct rota_tls *tls);

@@ -347,21 +347,29 @@ static void on_message(void *data, struct rota_call *call, struct rota_str messa
     }
 }
 
+/* What was paused goes on before the loop waits. */
+static void on_prepare(uv_prepare_t *prepare)
+{
+    (void)prepare;
+    if (streamed.paused)
+        rota_call_resume(streamed.paused);
+    streamed.paused = NULL;
+}
+
 static void check_stream(struct client *client)
 {
+    uv_prepare_t prepare;
     Rota__Test__V1__StreamRequest request = ROTA__TEST__V1__STREAM_REQUEST__INIT;
     struct rota_call_options options = {.on_message = on_message, .timeout = 60 * ROTA_SEC};
     struct outcome outcome;
     memset(&streamed, 0, sizeof streamed);
     request.n = N_STREAMED;
     request.size = streamed.size = 1000;
+    uv_prepare_init(client->loop, &prepare);
+    uv_prepare_start(&prepare, on_prepare);
     start(client, PEER_METHOD("Stream"), &request.base, options, &outcome);
-    while (!outcome.is_over) {
-        uv_run(client->loop, UV_RUN_ONCE);
-        if (streamed.paused)
-            rota_call_resume(streamed.paused);
-        streamed.paused = NULL;
-    }
+    await(client, &outcome);
+    uv_prepare_stop(&prepare);
     check_ended(client, &outcome, ROTA_STATUS_OK, "stream");
     check(client, streamed.n == N_STREAMED && !streamed.is_wrong, "%u messages in their order",
           streamed.n);
@@ -372,6 +380,8 @@ static void check_stream(struct client *client)
     await(client, &outcome);
     check_ended(client, &outcome, ROTA_STATUS_OK, "stream without a message");
     outcome_deinit(&outcome);
+    uv_close((uv_handle_t *)&prepare, NULL);
+    uv_run(client->loop, UV_RUN_NOWAIT);
 }
 
 static void check_held_back(struct client *client)

@@ -1,12 +1,15 @@
 #include "interop.pb-c.h"
 #include "peer.h"
 
+#include "run/health.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 struct service {
     struct rota_server *server;
+    struct rota_health *health;
     uv_loop_t *loop;
     uv_signal_t signal;
     Rota__Test__V1__CountReply counts;
@@ -222,6 +225,22 @@ static void on_stream_cancel(void *data, struct rota_server_call *call)
     stream_end(call, ROTA_STATUS_CANCELLED);
 }
 
+/* --- SetServing --- */
+
+static void on_set_serving(void *data, struct rota_server_call *call)
+{
+    struct service *service = data;
+    Rota__Test__V1__SetServingRequest *request = UNPACK(set_serving_request, call);
+    Rota__Test__V1__SetServingReply message = ROTA__TEST__V1__SET_SERVING_REPLY__INIT;
+    if (!request) {
+        bad_request(call);
+        return;
+    }
+    rota_health_set(service->health, PEER_SERVICE, request->serving, NULL);
+    rota__test__v1__set_serving_request__free_unpacked(request, NULL);
+    reply(call, &message.base);
+}
+
 /* --- life --- */
 
 static void on_drained(void *data, size_t n_cut)
@@ -229,6 +248,7 @@ static void on_drained(void *data, size_t n_cut)
     struct service *service = data;
     service->is_cut = n_cut > 0;
     rota_server_close(service->server);
+    rota_health_close(service->health);
     uv_close((uv_handle_t *)&service->signal, NULL);
 }
 
@@ -252,6 +272,7 @@ int peer_serve(uv_loop_t *loop, const char *address, struct rota_tls *tls)
          .on_call = on_stream,
          .on_room = on_stream_room,
          .on_cancel = on_stream_cancel},
+        {.path = PEER_METHOD("SetServing"), .on_call = on_set_serving},
     };
     struct rota_error error;
     if (rota_server_open(loop, &options, &service.server, &error))
@@ -262,7 +283,9 @@ int peer_serve(uv_loop_t *loop, const char *address, struct rota_tls *tls)
         if (rota_server_add(service.server, &method, &error))
             goto fail;
     }
-    if (rota_server_listen(service.server, address, &error))
+    if (rota_health_open(service.server, &service.health, &error) ||
+        rota_health_set(service.health, PEER_SERVICE, true, &error) ||
+        rota_server_listen(service.server, address, &error))
         goto fail;
     uv_signal_init(loop, &service.signal);
     service.signal.data = &service;
@@ -275,5 +298,6 @@ int peer_serve(uv_loop_t *loop, const char *address, struct rota_tls *tls)
 fail:
     fprintf(stderr, "peer: %s\n", error.text);
     rota_server_close(service.server);
+    rota_health_close(service.health);
     return 1;
 }
