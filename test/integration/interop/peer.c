@@ -29,7 +29,7 @@ int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
-        int (*run)(uv_loop_t *loop, const char *address, struct rota_tls *tls);
+        int (*run)(uv_loop_t *loop, const char *address, struct rota_tls *tls, char **what);
     } commands[] = {{"serve", peer_serve}, {"check", peer_check}, {"survive", peer_survive}};
     uv_loop_t loop;
     signal(SIGPIPE, SIG_IGN);
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
             continue;
         struct rota_tls *tls = strcmp(argv[3], "-") == 0 ? NULL : read_tls(argv[3], i == 0);
         uv_loop_init(&loop);
-        int status = commands[i].run(&loop, argv[2], tls);
+        int status = commands[i].run(&loop, argv[2], tls, argv + 4);
         uv_run(&loop, UV_RUN_DEFAULT);
         rota_tls_free(tls);
         if (uv_loop_close(&loop) != 0) {
@@ -47,6 +47,6 @@ int main(int argc, char **argv)
         }
         return status != 0;
     }
-    fprintf(stderr, "usage: peer serve|check|survive ADDRESS DIRECTORY|-\n");
+    fprintf(stderr, "usage: peer serve|check|survive ADDRESS DIRECTORY|- [WHAT...]\n");
     return 2;
 }

@@ -3,11 +3,14 @@
  *
  *     peer serve ADDRESS DIRECTORY            prints "ready ADDRESS"; SIGTERM drains
  *     peer check ADDRESS DIRECTORY [WHAT...]  all checks, as TAP
- *     peer survive ADDRESS DIRECTORY          calls on while the server is replaced
+ *     peer survive ADDRESS DIRECTORY [WHAT...]
+ *                                             calls on while the server is replaced
  *
  * DIRECTORY has ca.pem, cert.pem and key.pem for TLS; "-" means plain text. WHAT
- * the server has beside the service: health, gzip, reflection. `survive` prints
- * "holding" when its server may go, and ends when it reads a line.
+ * the server has of its own: health, gzip (it refuses that), cancels (as gRPC's in
+ * C++ does: when it begins to shut down, calls that just arrive are answered
+ * with CANCELLED, whoever the client). `survive` prints "holding" when its server
+ * may go, and ends when it reads a line.
  *
  * The peers in other languages are called in the same way. */
 #pragma once
@@ -18,9 +21,7 @@
 #define PEER_SERVICE      "rota.test.v1.Interop"
 #define PEER_METHOD(name) "/" PEER_SERVICE "/" name
 
-/* Serve until SIGTERM and return the program's status. */
-int peer_serve(uv_loop_t *loop, const char *address, struct rota_tls *tls);
-
-/* Run the checks and return how many failed. */
-int peer_check(uv_loop_t *loop, const char *address, struct rota_tls *tls);
-int peer_survive(uv_loop_t *loop, const char *address, struct rota_tls *tls);
+/* Each returns the program's status. `what` ends with a NULL. */
+int peer_serve(uv_loop_t *loop, const char *address, struct rota_tls *tls, char **what);
+int peer_check(uv_loop_t *loop, const char *address, struct rota_tls *tls, char **what);
+int peer_survive(uv_loop_t *loop, const char *address, struct rota_tls *tls, char **what);

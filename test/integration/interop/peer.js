@@ -132,7 +132,7 @@ async function checkDeadline(client) {
   checkEnded(await call(client, 'Sleep', {}, { ms: 200 }), status.DEADLINE_EXCEEDED, 'deadline at the client');
   check(await seesCancelled(client, n + 1), 'deadline at the server');
   const ms = (await counts(client)).timeout_ms;
-  check(ms > 0 && ms <= 200, 'the server was told of the deadline');
+  check(ms > 0 && ms <= 220, 'the server was told of the deadline');
   console.log(`# the server saw ${ms} of 200 ms`);
 }
 
@@ -287,11 +287,11 @@ async function survive(client) {
   await until(async () => (await counts(client)).sleeping === 1);
   process.stdin.once('data', () => {
     isToldToEnd = true;
-    process.stdin.pause();
+    process.stdin.destroy();
   });
-  console.log('holding');
   const metadata = () => new grpc.Metadata({ waitForReady: true });
   for (let nAfter = 0; nAfter < 100; nCalls++) {
+    if (nCalls === 50) console.log('holding');
     const outcome = await call(client, 'Echo', {}, { metadata: metadata(), ms: 60000 });
     if (outcome.code !== status.OK) {
       console.log(`# ${status[outcome.code]}: ${outcome.details}`);

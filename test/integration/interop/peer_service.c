@@ -259,7 +259,7 @@ static void on_signal(uv_signal_t *signal, int number)
     rota_server_drain(service->server, 30 * ROTA_SEC, on_drained, service);
 }
 
-int peer_serve(uv_loop_t *loop, const char *address, struct rota_tls *tls)
+int peer_serve(uv_loop_t *loop, const char *address, struct rota_tls *tls, char **what)
 {
     struct service service = {.loop = loop, .counts = ROTA__TEST__V1__COUNT_REPLY__INIT};
     const struct rota_server_options options = {.tls = tls};
@@ -275,6 +275,7 @@ int peer_serve(uv_loop_t *loop, const char *address, struct rota_tls *tls)
         {.path = PEER_METHOD("SetServing"), .on_call = on_set_serving},
     };
     struct rota_error error;
+    (void)what;
     if (rota_server_open(loop, &options, &service.server, &error))
         goto fail;
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
