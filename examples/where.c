@@ -24,9 +24,8 @@ int main(void)
         {.address = {"10.0.0.3:7000", 13}},
     };
     const struct rota_ring_host newcomer = {.address = {"10.0.0.4:7000", 13}};
-    const struct rota_partition queue = {.namespace_id = rota_str("shop"),
-                                         .queue = rota_str("orders"),
-                                         .type = ROTA_TASK_WORKFLOW};
+    const struct rota_partition queue = {
+        .namespace_id = rota_str("shop"), .queue = rota_str("orders"), .type = ROTA_TASK_WORKFLOW};
     const struct rota_spread spread = {.mode = ROTA_SPREAD_SLOTS, .batch = PARTITIONS};
     uint32_t before[PARTITIONS], after[PARTITIONS];
     struct rota_ring *ring = make_ring(hosts, 3), *next = NULL;

@@ -1,28 +1,28 @@
-"""Reads `object symbol` lines of undefined symbols of the pure layers and names
-every one that reaches outside: not ours, and not in the list below."""
-import re
+"""Reads `nm -A` of the libraries of the pure layers and names every symbol that
+they use and that is neither defined among them nor in the list below: it reaches
+outside."""
 import sys
 
 PURE = set("""
     malloc calloc realloc free qsort bsearch abort __assert_fail
     memcpy memmove memset memcmp memchr memrchr memmem
-    strlen strcmp strncmp strchr strrchr strnlen strcspn strspn
-    snprintf vsnprintf
+    strlen strcmp strncmp strchr strrchr strnlen strcspn strspn strcpy
+    snprintf vsnprintf strtod
     sqrt log log2 exp pow floor ceil round trunc fabs ldexp frexp llround lround
-    __memcpy_chk __memset_chk __memmove_chk __snprintf_chk __vsnprintf_chk
-    __stack_chk_fail _GLOBAL_OFFSET_TABLE_
+    __divti3 __divmodti4 __stack_chk_fail _GLOBAL_OFFSET_TABLE_
 """.split())
 
-# A clock, a log or a socket of ours is as impure as one of libc's.
-IMPURE_OURS = re.compile(r"^rota_(clock|file|loop|mailbox)_")
-
-bad = []
+used, defined = {}, set()
 for line in sys.stdin:
-    place, symbol = line.split()
-    symbol = symbol.split("@")[0]
-    ours = symbol.startswith("rota_") and not IMPURE_OURS.match(symbol)
-    checked = symbol.startswith(("__asan_", "__ubsan_", "__tsan_", "__sanitizer_"))
-    if symbol not in PURE and not ours and not checked:
-        bad.append(f"{place} uses {symbol}, which is not pure")
-print("\n".join(bad))
+    place, *_, kind, symbol = line.split()
+    if kind == "U":
+        used.setdefault(symbol, place.rstrip(":"))
+    else:
+        defined.add(symbol)
+
+if len(defined) < 100:
+    sys.exit("purity: the libraries are missing or empty")
+bad = sorted(symbol for symbol in used if symbol not in PURE and symbol not in defined)
+for symbol in bad:
+    print(f"{used[symbol]} uses {symbol}, which is not pure")
 sys.exit(1 if bad else 0)

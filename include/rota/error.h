@@ -24,9 +24,20 @@ struct rota_error {
     char text[ROTA_ERROR_TEXT_MAX]; /* one sentence without a final dot; cut if too long */
 };
 
-/* Fill `error`, which may be NULL, and return `code`. Any thread. */
-enum rota_code rota_error_set(struct rota_error *error, enum rota_code code, const char *format,
-                              ...) __attribute__((format(printf, 3, 4)));
+/* Fill `error`, which may be NULL, and return `code`. Any thread.
+ *
+ * A macro, so that a compiler that looks at one file alone knows what comes
+ * back, and does not warn of paths that can't be. */
+#define rota_error_set(error, code, ...)                                                           \
+    __extension__({                                                                                \
+        enum rota_code code_to_set_ = (code);                                                      \
+        rota_error_fill((error), code_to_set_, __VA_ARGS__);                                       \
+        code_to_set_;                                                                              \
+    })
+
+/* What rota_error_set() calls. */
+void rota_error_fill(struct rota_error *error, enum rota_code code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* A short constant name, "invalid" for ROTA_ERR_INVALID. Any thread. */
 const char *rota_code_name(enum rota_code code);

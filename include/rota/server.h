@@ -83,7 +83,8 @@ void rota_server_drain(struct rota_server *server, rota_time timeout,
                        void (*on_drained)(void *data, size_t n_cut), void *data);
 
 /* End everything now. Takes `server`, which may be NULL. Handlers that have a
- * call are told by on_cancel, from inside this function, and finish it later. */
+ * call are told by on_cancel, from inside this function or, when that was called
+ * in a callback of the loop, right after it; they still finish their calls. */
 void rota_server_close(struct rota_server *server);
 
 struct rota_server_counts {

@@ -3,17 +3,15 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum rota_code rota_error_set(struct rota_error *error, enum rota_code code, const char *format,
-                              ...)
+void rota_error_fill(struct rota_error *error, enum rota_code code, const char *format, ...)
 {
-    if (error) {
-        va_list arguments;
-        error->code = code;
-        va_start(arguments, format);
-        vsnprintf(error->text, sizeof error->text, format, arguments);
-        va_end(arguments);
-    }
-    return code;
+    va_list arguments;
+    if (!error)
+        return;
+    error->code = code;
+    va_start(arguments, format);
+    vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
 }
 
 const char *rota_code_name(enum rota_code code)

@@ -113,6 +113,7 @@ static void on_guest_failed(void *data, const struct rota_error *reason)
 static void receive(struct rota_listener *listener, int fd)
 {
     struct guest *guest = calloc(1, sizeof *guest);
+    struct rota_error error;
     if (!guest) {
         close(fd);
         listener->counts.accept_errors++;
@@ -134,8 +135,11 @@ static void receive(struct rota_listener *listener, int fd)
     };
     if (rota_stream_accept(listener->poll.loop, fd, listener->options.tls,
                            listener->options.open_timeout, &handler, on_guest_gone, &guest->stream,
-                           NULL)) {
+                           &error)) {
+        leave_handshake(guest);
         listener->counts.accept_errors++;
+        if (listener->handler.on_refused)
+            listener->handler.on_refused(listener->handler.data, "a peer", &error);
         on_guest_gone(guest);
     }
 }
@@ -230,12 +234,17 @@ static enum rota_code bind_address(uv_loop_t *loop, const char *text,
 
 static void note_address(struct rota_listener *listener)
 {
-    struct sockaddr_storage bound = {0};
+    union {
+        struct sockaddr_storage room;
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } bound = {.room = {0}};
     socklen_t size = sizeof bound;
-    getsockname(listener->fd, (struct sockaddr *)&bound, &size);
-    rota_address_format((struct sockaddr *)&bound, listener->address);
-    listener->port = ntohs(bound.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
-                                                       : ((struct sockaddr_in *)&bound)->sin_port);
+    getsockname(listener->fd, &bound.any, &size);
+    rota_address_format(&bound.any, listener->address);
+    listener->port =
+        ntohs(bound.any.sa_family == AF_INET6 ? bound.v6.sin6_port : bound.v4.sin_port);
 }
 
 enum rota_code rota_listener_open(struct uv_loop_s *loop, const char *address,

@@ -1,5 +1,6 @@
 #include "io/stream_inside.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -42,8 +43,22 @@ static void on_handle_closed(uv_handle_t *handle)
     rota_stream_release(handle->data);
 }
 
+/* libuv writes in a way that kills the process when the peer has gone, unless
+ * the signal is out of the way. Blocking it touches this thread alone. */
+static void block_sigpipe(void)
+{
+    static _Thread_local bool is_blocked;
+    sigset_t signals;
+    if (is_blocked)
+        return;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGPIPE);
+    is_blocked = pthread_sigmask(SIG_BLOCK, &signals, NULL) == 0;
+}
+
 struct rota_stream *rota_stream_new(uv_loop_t *loop)
 {
+    block_sigpipe();
     struct rota_stream *stream = calloc(1, sizeof *stream);
     if (!stream)
         return NULL;
@@ -165,7 +180,11 @@ static void send_more(struct rota_stream *stream)
         rest = uv_buf_init(rest.base + sent, rest.len - (unsigned)sent);
         stream->write.data = stream;
         stream->is_writing = true;
-        uv_write(&stream->write, (uv_stream_t *)&stream->tcp, &rest, 1, on_written);
+        int status = uv_write(&stream->write, (uv_stream_t *)&stream->tcp, &rest, 1, on_written);
+        if (status) {
+            stream->is_writing = false;
+            fail_writing(stream, ROTA_ERR_IO, uv_strerror(status));
+        }
     }
 }
 

@@ -21,6 +21,8 @@
  * goes on in on_drained: while bytes are pending when control returns to the
  * loop, either on_drained or on_close is still to come.
  *
+ * SIGPIPE is blocked on a thread that has made a stream.
+ *
  * Plain text is for this machine alone: see rota_stream_check_plain(). */
 #pragma once
 

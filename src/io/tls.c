@@ -116,7 +116,7 @@ static enum rota_code read_key(const char *path, EVP_PKEY **key, struct rota_err
         return code;
     ERR_clear_error();
     EVP_PKEY *made = PEM_read_bio_PrivateKey(bio, NULL, refuse_password, NULL);
-    if (!made && memmem(content.data, content.size, "ENCRYPTED", 9))
+    if (!made && content.size > 0 && memmem(content.data, content.size, "ENCRYPTED", 9))
         code = refuse_file(path, "the key needs a password, which is not supported", error);
     else if (!made)
         code = refuse_file(path, "holds no private key in PEM", error);

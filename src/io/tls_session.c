@@ -1,5 +1,7 @@
 #include "io/tls_inside.h"
 
+#include "base/quote.h"
+
 #include <arpa/inet.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
@@ -234,6 +236,9 @@ static bool set_host(struct rota_tls_session *session, const char *host)
     X509_VERIFY_PARAM *rules = SSL_get0_param(session->ssl);
     if (size > 1 && host[size - 1] == '.') /* the root, which certificates leave out */
         size--;
+    /* OpenSSL takes no name for any name, and one after a dot for all below it. */
+    if (size == 0 || host[0] == '.')
+        return false;
     session->host = strndup(host, size);
     if (!session->host)
         return false;
@@ -247,6 +252,10 @@ static bool set_host(struct rota_tls_session *session, const char *host)
 enum rota_code rota_tls_session_new(const struct rota_tls *tls, const char *host,
                                     struct rota_tls_session **session, struct rota_error *error)
 {
+    char quoted[ROTA_QUOTE_MAX];
+    if (tls->is_server != !host)
+        return rota_error_set(error, ROTA_ERR_INVALID, "TLS of a %s can't be used by a %s",
+                              host ? "server" : "client", host ? "client" : "server");
     struct rota_tls_session *made = calloc(1, sizeof *made);
     if (!made)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for TLS");
@@ -270,8 +279,10 @@ enum rota_code rota_tls_session_new(const struct rota_tls *tls, const char *host
 fail:
     ERR_clear_error();
     rota_tls_session_free(made);
-    return rota_error_set(error, ROTA_ERR_INVALID, "TLS%s%s: it can't be set up",
-                          host ? " with " : "", host ? host : "");
+    if (!host)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "TLS: no memory for a connection");
+    return rota_error_set(error, ROTA_ERR_INVALID, "TLS: %s is no name that can be verified",
+                          rota_quote(rota_str(host), quoted));
 }
 
 void rota_tls_session_free(struct rota_tls_session *session)

@@ -304,6 +304,7 @@ static void on_head(void *data, struct rota_http2_call *h2)
     }
     call->is_admitted = true;
     server->n_calls++;
+    rota_gauge_add(server->counters.under_way, 1);
     if (h2->head.timeout != ROTA_TIME_NEVER) {
         call->node.at = rota_time_add(rota_clock_mono(), h2->head.timeout);
         call->node.order = server->n_started++;
@@ -344,9 +345,11 @@ static void on_room(void *data, struct rota_http2_call *h2)
 
 static void leave_admission(struct rota_server_call *call)
 {
-    if (call->is_admitted)
-        call->server->n_calls--;
+    if (!call->is_admitted)
+        return;
     call->is_admitted = false;
+    call->server->n_calls--;
+    rota_gauge_add(call->server->counters.under_way, -1);
 }
 
 static void on_release(void *data, struct rota_http2_call *h2)

@@ -5,6 +5,7 @@
 #include "base/vector.h"
 #include "wire/config_scan.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* What is known under a name, to refuse a second meaning. */
@@ -253,6 +254,7 @@ static enum rota_code parse_header(struct parser *parser)
     scan->at += table.is_array ? 2 : 1;
     if ((code = define_table(parser, table.name, table.is_array, &node)))
         return code;
+    assert(node);
     table.instance = node->n_instances - 1;
     parser->table = node->number;
     return push_table(parser, table);

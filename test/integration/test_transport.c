@@ -1,5 +1,9 @@
 /* The gRPC client and server as one process, over 127.0.0.1. */
+#include "certificate.h"
 #include "echo.h"
+#include "io/tls.h"
+
+#include <unistd.h>
 
 static uv_loop_t loop;
 
@@ -632,6 +636,85 @@ static void draining_under_load_loses_no_call(void **state)
     pair_close(&pair);
 }
 
+/* Two calls are with the old server and three wait here when it drains: these
+ * go to the new one by themselves, for nobody can have seen them. */
+static void calls_that_had_to_wait_move_to_the_next_server(void **state)
+{
+    struct pair pair;
+    struct echo next;
+    struct seen seen[5] = {0};
+    (void)state;
+    pair_open(&pair, &(struct rota_server_options){.connection_calls_max = 2}, NULL);
+    check_echo(pair.channel, rota_str("settings are known"));
+    for (int i = 0; i < 5; i++)
+        start(pair.channel, METHOD_KEEP, rota_str("x"), &seen[i]);
+    RUN_UNTIL(pair.echo.n_kept == 2);
+    rota_server_drain(pair.echo.server, ROTA_MIN, NULL, NULL);
+    echo_open(&next, &loop, pair.address, NULL);
+    RUN_UNTIL(next.n_kept == 3);
+    echo_release(&next);
+    echo_release(&pair.echo);
+    RUN_UNTIL(rota_channel_n_calls(pair.channel) == 0);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(seen[i].n_ended, 1);
+        assert_int_equal(seen[i].status, ROTA_STATUS_OK);
+        assert_int_equal(seen[i].size, 1);
+        free(seen[i].message);
+    }
+    rota_server_close(next.server);
+    pair_close(&pair);
+}
+
+/* --- TLS --- */
+
+static void under_tls_only_who_trusts_the_server_is_served(void **state)
+{
+    static char bytes[1 << 20];
+    char directory[] = "/tmp/rota-transport-XXXXXX", x509[64], key[64];
+    struct rota_tls *server_tls, *client_tls, *stranger_tls;
+    struct rota_channel *stranger, *plain;
+    struct pair pair;
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    snprintf(x509, sizeof x509, "%s/x509", directory);
+    snprintf(key, sizeof key, "%s/key", directory);
+    struct certificate made =
+        certificate_make(&(struct certificate_wish){.name = "test", .names = "IP:127.0.0.1"});
+    certificate_write(&made, x509, key);
+    certificate_deinit(&made);
+    struct rota_tls_options files = {.certificate_file = x509, .key_file = key};
+    struct rota_tls_options trust = {.ca_file = x509}, nothing = {0};
+    assert_int_equal(rota_tls_server_new(&files, &server_tls, NULL), ROTA_OK);
+    assert_int_equal(rota_tls_client_new(&trust, &client_tls, NULL), ROTA_OK);
+    assert_int_equal(rota_tls_client_new(&nothing, &stranger_tls, NULL), ROTA_OK);
+
+    pair_open(&pair, &(struct rota_server_options){.tls = server_tls},
+              &(struct rota_channel_options){.tls = client_tls});
+    check_echo(pair.channel, rota_str("secret"));
+    check_echo(pair.channel, rota_str_of(bytes, sizeof bytes));
+
+    struct rota_channel_options strange = {.tls = stranger_tls};
+    assert_int_equal(rota_channel_open(&loop, pair.address, &strange, &stranger, NULL), ROTA_OK);
+    assert_int_equal(rota_channel_open(&loop, pair.address, NULL, &plain, NULL), ROTA_OK);
+    struct seen seen = ask(stranger, METHOD_ECHO, rota_str("x"));
+    assert_int_equal(seen.status, ROTA_STATUS_UNAVAILABLE);
+    assert_false(seen.may_have_run);
+    free(seen.message);
+    seen = ask(plain, METHOD_ECHO, rota_str("x"));
+    assert_int_equal(seen.status, ROTA_STATUS_UNAVAILABLE);
+    free(seen.message);
+
+    rota_channel_close(stranger);
+    rota_channel_close(plain);
+    pair_close(&pair);
+    rota_tls_free(server_tls);
+    rota_tls_free(client_tls);
+    rota_tls_free(stranger_tls);
+    unlink(x509);
+    unlink(key);
+    rmdir(directory);
+}
+
 /* --- waiting --- */
 
 static void wait_inside(void *data, struct rota_call *call, const struct rota_call_result *result)
@@ -741,6 +824,8 @@ int main(void)
         TEST(a_drained_server_finishes_what_it_has),
         TEST(a_drain_has_a_time_limit),
         TEST(draining_under_load_loses_no_call),
+        TEST(calls_that_had_to_wait_move_to_the_next_server),
+        TEST(under_tls_only_who_trusts_the_server_is_served),
         TEST(a_simple_program_waits_for_its_call),
         TEST(all_may_be_closed_inside_a_callback),
     };

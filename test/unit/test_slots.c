@@ -33,11 +33,14 @@ static void with_hosts_to_spare_movement_is_near_the_minimum(void **state)
     check_movement(SLOTS_32, 100, 1.25);
 }
 
+/* A host that leaves n + 1 hosts moves what one that joins n does. The matching
+ * is tightest between one host fewer than slots and as many. */
 static void with_few_hosts_movement_stays_small(void **state)
 {
     (void)state;
     for (uint32_t n_hosts = 2; n_hosts <= 12; n_hosts++)
         check_movement(SLOTS_8, n_hosts, n_hosts == 7 ? 1.9 : 1.6);
+    check_movement(SLOTS_32, 31, 2.6);
     check_movement(SLOTS_32, 32, 2.2);
 }
 
@@ -123,14 +126,42 @@ static void no_host_holds_more_than_its_share(void **state)
             total_weight += rota_ring_host(ring, i).weight;
         for (uint32_t i = 0; i < n_hosts; i++) {
             uint64_t weight = rota_ring_host(ring, i).weight;
-            uint64_t most =
-                batch <= n_hosts ? 1 : (batch * weight + total_weight - 1) / total_weight;
-            assert_true(held[i] <= most);
+            uint64_t most = (batch * weight + total_weight - 1) / total_weight + is_weighted;
+            assert_true(held[i] <= (batch <= n_hosts ? 1 : most));
             if (!is_weighted)
                 assert_true(held[i] >= batch / n_hosts);
         }
         rota_ring_unref(ring);
     }
+}
+
+static void crowded_load_follows_the_weights(void **state)
+{
+    enum { HOSTS = 6, BATCH = 8, QUEUES_HERE = 4000 };
+    struct rota_ring_host hosts[HOSTS] = {0};
+    static const char *const NAMES[HOSTS] = {"a:1", "b:1", "c:1", "d:1", "e:1", "f:1"};
+    size_t load[HOSTS] = {0};
+    struct rota_ring *ring;
+    struct rota_random random;
+    (void)state;
+    rota_random_init(&random, 6);
+    for (int i = 0; i < HOSTS; i++)
+        hosts[i].address = rota_str(NAMES[i]);
+    hosts[5].weight = 2 * ROTA_WEIGHT_ONE;
+    assert_int_equal(rota_ring_new(hosts, HOSTS, 0, &ring, NULL), ROTA_OK);
+    for (int queue = 0; queue < QUEUES_HERE; queue++) {
+        uint32_t owners[BATCH];
+        rota_slots_match(ring, (uint32_t)rota_random_next(&random), BATCH, owners);
+        for (int slot = 0; slot < BATCH; slot++)
+            load[owners[slot]]++;
+    }
+    double fair = (double)QUEUES_HERE * BATCH / 7;
+    for (int i = 0; i < HOSTS; i++) {
+        double share = (double)load[i] / (i == 5 ? 2 * fair : fair);
+        if (share < 0.93 || share > 1.07)
+            fail_msg("host %s has %.2f of its share", NAMES[i], share);
+    }
+    rota_ring_unref(ring);
 }
 
 /* The largest batch on the smallest ring, and on a single host. */
@@ -173,6 +204,7 @@ int main(void)
         cmocka_unit_test(load_is_at_least_as_even_as_with_lookup),
         cmocka_unit_test(one_slot_is_answered_as_in_the_whole_batch),
         cmocka_unit_test(no_host_holds_more_than_its_share),
+        cmocka_unit_test(crowded_load_follows_the_weights),
         cmocka_unit_test(extremes_end),
         cmocka_unit_test(placement_is_pinned),
     };

@@ -1,16 +1,19 @@
 #include "core/place/counts.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 static bool is_known_empty(const struct rota_counts *counts, int64_t partition)
 {
+    assert(counts->empties); /* there since the counts were first wanted */
     return counts->empties[partition / 8] >> (partition % 8) & 1;
 }
 
 static void know(struct rota_counts *counts, int64_t partition, bool is_empty)
 {
     unsigned char bit = (unsigned char)(1 << (partition % 8));
+    assert(counts->empties);
     if (is_empty)
         counts->empties[partition / 8] |= bit;
     else
@@ -73,6 +76,7 @@ enum rota_code rota_counts_want(struct rota_counts *counts, int64_t write, int64
     }
 
     /* Who writes more may write to what was empty. */
+    assert(counts->empties);
     if (write > counts->write)
         memset(counts->empties, 0, counts->size);
     counts->write = write;

@@ -82,7 +82,7 @@ rota_time rota_gradual_when(const struct rota_gradual *change, struct rota_str k
 
     uint32_t hash = rota_hash_farm32(key);
     uint64_t span = (uint64_t)change->end - (uint64_t)change->start;
-    uint64_t old_at = 0, new_at = span, at = guess(span, hash), step = 1;
+    uint64_t old_at = 0, new_at, at = guess(span, hash), step = 1;
 
     /* From the guess on in doubling steps until the flip lies between ... */
     if (is_new_after(change, hash, at)) {

@@ -103,9 +103,9 @@ static void list_mark(struct rota_members_list *list, const struct rota_map *ove
 {
     for (size_t i = 0; i < list->n_members; i++) {
         struct rota_member *member = &list->members[i];
-        const struct override *override = rota_map_get(overrides, member->host.address);
-        member->is_evicted = override && override->is_evicted;
-        member->is_drained = override && override->is_drained;
+        const struct override *wish = rota_map_get(overrides, member->host.address);
+        member->is_evicted = wish && wish->is_evicted;
+        member->is_drained = wish && wish->is_drained;
         member->is_placed =
             rota_host_is_placed(&member->host, now) && !member->is_evicted && !member->is_drained;
     }
@@ -145,22 +145,21 @@ static struct rota_ring_host ring_host(const struct rota_member *member)
         .address = member->host.address, .zone = member->host.zone, .weight = member->host.weight};
 }
 
-/* Note what became of one address: `old` or `new` is NULL where it is not
+/* Note what became of one address: `before` or `after` is NULL where it is not
  * listed. False when there is no memory. */
-static bool difference_add(struct difference *difference, const struct rota_member *old,
-                           const struct rota_member *new)
+static bool difference_add(struct difference *difference, const struct rota_member *before,
+                           const struct rota_member *after)
 {
-    struct rota_str address = old ? old->host.address : new->host.address;
-    bool was_placed = old && old->is_placed, is_placed = new &&new->is_placed;
+    struct rota_str address = before ? before->host.address : after->host.address;
+    bool was_placed = before && before->is_placed, is_placed = after && after->is_placed;
 
-    if (old && new &&is_equal_member(old, new))
+    if (before && after && is_equal_member(before, after))
         return true;
-    bool is_same_point =
-        was_placed && is_placed &&
-        old->host.weight == new->host.weight &&rota_str_is_equal(old->host.zone, new->host.zone);
+    bool is_same_point = was_placed && is_placed && before->host.weight == after->host.weight &&
+                         rota_str_is_equal(before->host.zone, after->host.zone);
     if (was_placed && !is_same_point && !rota_vector_push(&difference->leaving, address))
         return false;
-    if (is_placed && !is_same_point && !rota_vector_push(&difference->entering, ring_host(new)))
+    if (is_placed && !is_same_point && !rota_vector_push(&difference->entering, ring_host(after)))
         return false;
     if (is_placed && !was_placed)
         return rota_vector_push(&difference->added, address);
@@ -169,13 +168,13 @@ static bool difference_add(struct difference *difference, const struct rota_memb
     return rota_vector_push(&difference->changed, address);
 }
 
-static bool difference_fill(struct difference *difference, const struct rota_members_list *old,
-                            const struct rota_members_list *new)
+static bool difference_fill(struct difference *difference, const struct rota_members_list *before,
+                            const struct rota_members_list *after)
 {
     size_t i = 0, j = 0;
-    while (i < old->n_members || j < new->n_members) {
-        const struct rota_member *a = i < old->n_members ? &old->members[i] : NULL;
-        const struct rota_member *b = j < new->n_members ? &new->members[j] : NULL;
+    while (i < before->n_members || j < after->n_members) {
+        const struct rota_member *a = i < before->n_members ? &before->members[i] : NULL;
+        const struct rota_member *b = j < after->n_members ? &after->members[j] : NULL;
         int order = !a ? 1 : !b ? -1 : compare_members(a, b);
         if (!difference_add(difference, order <= 0 ? a : NULL, order >= 0 ? b : NULL))
             return false;
@@ -322,7 +321,7 @@ end:
 static enum rota_code look_again(struct rota_members_fsm *fsm, rota_time now,
                                  struct rota_members_actions *actions, struct rota_error *error)
 {
-    struct rota_members_list next;
+    struct rota_members_list next = {0};
     enum rota_code code = list_again(&fsm->list, &next, error);
     return code ? code : settle(fsm, now, &next, actions, error);
 }
@@ -331,7 +330,7 @@ static enum rota_code take_snapshot(struct rota_members_fsm *fsm, rota_time now,
                                     const struct rota_members_event *event,
                                     struct rota_members_actions *actions, struct rota_error *error)
 {
-    struct rota_members_list next;
+    struct rota_members_list next = {0};
     enum rota_code code;
 
     if (event->version < fsm->version)
@@ -346,9 +345,9 @@ static enum rota_code take_snapshot(struct rota_members_fsm *fsm, rota_time now,
 
 /* The override of an address, made when there is none. */
 static enum rota_code override_get(struct rota_members_fsm *fsm, struct rota_str address,
-                                   struct override **override, struct rota_error *error)
+                                   struct override **wish, struct rota_error *error)
 {
-    if ((* override = rota_map_get(&fsm->overrides, address)))
+    if ((*wish = rota_map_get(&fsm->overrides, address)))
         return ROTA_OK;
     if (address.size == 0 || address.size > ROTA_ADDRESS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
@@ -369,17 +368,17 @@ static enum rota_code override_get(struct rota_members_fsm *fsm, struct rota_str
         free(made);
         return no_memory(error);
     }
-    *override = made;
+    *wish = made;
     return ROTA_OK;
 }
 
 /* Forget an override that wants nothing. */
-static void override_prune(struct rota_members_fsm *fsm, struct override *override)
+static void override_prune(struct rota_members_fsm *fsm, struct override *wish)
 {
-    if (override->is_evicted || override->is_drained)
+    if (wish->is_evicted || wish->is_drained)
         return;
-    rota_map_remove(&fsm->overrides, rota_str_of(override->address, override->size));
-    free(override);
+    rota_map_remove(&fsm->overrides, rota_str_of(wish->address, wish->size));
+    free(wish);
 }
 
 static enum rota_code set_override(struct rota_members_fsm *fsm, rota_time now,
@@ -388,19 +387,19 @@ static enum rota_code set_override(struct rota_members_fsm *fsm, rota_time now,
 {
     bool is_set = event->type == ROTA_MEMBERS_EVICT || event->type == ROTA_MEMBERS_DRAIN;
     bool is_evict = event->type == ROTA_MEMBERS_EVICT || event->type == ROTA_MEMBERS_UNEVICT;
-    struct override *override;
+    struct override *wish;
     enum rota_code code;
 
     if (!is_set && !rota_map_get(&fsm->overrides, event->address))
         return look_again(fsm, now, actions, error);
-    if ((code = override_get(fsm, event->address, &override, error)))
+    if ((code = override_get(fsm, event->address, &wish, error)))
         return code;
-    bool *wanted = is_evict ? &override->is_evicted : &override->is_drained;
+    bool *wanted = is_evict ? &wish->is_evicted : &wish->is_drained;
     bool before = *wanted;
     *wanted = is_set;
     if ((code = look_again(fsm, now, actions, error)))
         *wanted = before;
-    override_prune(fsm, override);
+    override_prune(fsm, wish);
     return code;
 }
 

@@ -23,7 +23,7 @@ struct rota_ring {
     uint32_t points_per_host;
     int shift; /* leading bits = hash >> shift */
     uint32_t n_points, n_hosts, n_zones;
-    uint64_t total_weight;
+    uint32_t max_weight;
     uint32_t *starts;               /* 2^(32 - shift) + 1 places */
     struct rota_ring_point *points; /* n_points + 1, see ring_points.h */
     struct host *hosts;             /* sorted by address */
@@ -172,7 +172,8 @@ static enum rota_code take_hosts(struct rota_ring *ring, const struct rota_ring_
         host->zone = keep(&text, hosts[i].zone);
         host->identity = keep(&text, hosts[i].identity);
         host->weight = hosts[i].weight ? hosts[i].weight : ROTA_WEIGHT_ONE;
-        ring->total_weight += host->weight;
+        if (host->weight > ring->max_weight)
+            ring->max_weight = host->weight;
     }
     return number_zones(ring, error);
 }
@@ -416,28 +417,28 @@ static enum rota_code plan_change(const struct rota_ring *ring, const struct rot
     }
 
     uint32_t old = 0;
-    size_t new = 0;
-    while (old < n_old || new < n_added) {
-        struct rota_ring_host next;
+    size_t fresh = 0;
+    while (old < n_old || fresh < n_added) {
+        struct rota_ring_host host;
         int order = old == n_old ? 1
-                    : new == n_added
+                    : fresh == n_added
                         ? -1
-                        : rota_str_compare(ring->hosts[old].address, added[new].address);
+                        : rota_str_compare(ring->hosts[old].address, added[fresh].address);
         if (order <= 0 && change->new_numbers[old] == ROTA_RING_NONE) {
             old++;
             continue;
         }
         if (order == 0)
             return rota_error_set(error, ROTA_ERR_INVALID, "ring: host %s is there already",
-                                  rota_quote(added[new].address, shown));
+                                  rota_quote(added[fresh].address, shown));
         if (order < 0) {
-            next = rota_ring_host(ring, old);
+            host = rota_ring_host(ring, old);
             change->new_numbers[old++] = (uint32_t)change->n_hosts;
         } else {
-            next = added[new];
-            change->added_numbers[new ++] = (uint32_t)change->n_hosts;
+            host = added[fresh];
+            change->added_numbers[fresh++] = (uint32_t)change->n_hosts;
         }
-        change->hosts[change->n_hosts++] = next;
+        change->hosts[change->n_hosts++] = host;
     }
     if (change->n_hosts > ROTA_RING_HOSTS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "ring: %zu hosts, at most %d are allowed",
@@ -608,9 +609,9 @@ const struct rota_ring_point *rota_ring_points(const struct rota_ring *ring)
     return ring->points;
 }
 
-uint64_t rota_ring_total_weight(const struct rota_ring *ring)
+uint32_t rota_ring_max_weight(const struct rota_ring *ring)
 {
-    return ring->total_weight;
+    return ring->max_weight;
 }
 
 uint32_t rota_ring_hash(struct rota_str key)

@@ -18,5 +18,5 @@ const struct rota_ring_point *rota_ring_points(const struct rota_ring *ring);
 void rota_ring_seek_many(const struct rota_ring *ring, const uint32_t *hashes, size_t n,
                          uint32_t *at);
 
-/* The weights of all hosts together, in thousandths. */
-uint64_t rota_ring_total_weight(const struct rota_ring *ring);
+/* The largest weight of a host, in thousandths; 0 on an empty ring. */
+uint32_t rota_ring_max_weight(const struct rota_ring *ring);

@@ -20,8 +20,9 @@ struct match {
     uint32_t n_taken_places;
     uint32_t taken[2 * ROTA_BATCH_MAX];
 
-    /* Of each probe the point it looks at, and how far that is:
-     * distance << 32 | probe, so that the smallest is the nearest. */
+    /* Of each probe the first point behind it, the point it looks at, and how far
+     * that is: distance << 32 | probe, so that the smallest is the nearest. */
+    uint32_t first[ROTA_BATCH_MAX * PROBES];
     uint32_t at[ROTA_BATCH_MAX * PROBES];
     uint64_t pairs[ROTA_BATCH_MAX * PROBES];
 
@@ -76,18 +77,27 @@ static void sift_down(struct match *match, uint32_t index)
 static void throw_probes(struct match *match)
 {
     uint32_t n_points = (uint32_t)rota_ring_n_points(match->ring);
-    match->heap_size = 0;
-    for (uint32_t slot = 0; slot < match->batch; slot++) {
-        uint32_t places[PROBES], first = slot * PROBES;
-        if (match->hosts[slot] != ROTA_RING_NONE)
-            continue;
+    uint32_t places[PROBES];
+    for (uint32_t first = 0; first < match->batch * PROBES; first += PROBES) {
         for (uint32_t i = 0; i < PROBES; i++)
             places[i] = probe_place(match->hash, first + i);
-        rota_ring_seek_many(match->ring, places, PROBES, match->at + first);
-        for (uint32_t i = 0; i < PROBES; i++) {
-            if (match->at[first + i] == n_points)
-                match->at[first + i] = 0;
-            look(match, first + i);
+        rota_ring_seek_many(match->ring, places, PROBES, match->first + first);
+        for (uint32_t i = 0; i < PROBES; i++)
+            if (match->first[first + i] == n_points)
+                match->first[first + i] = 0;
+    }
+}
+
+/* Let every open slot look at its nearest point again. */
+static void look_anew(struct match *match)
+{
+    match->heap_size = 0;
+    for (uint32_t slot = 0; slot < match->batch; slot++) {
+        if (match->hosts[slot] != ROTA_RING_NONE)
+            continue;
+        for (uint32_t probe = slot * PROBES; probe < (slot + 1) * PROBES; probe++) {
+            match->at[probe] = match->first[probe];
+            look(match, probe);
         }
         match->heap[match->heap_size++] = nearest(match, slot);
     }
@@ -95,18 +105,15 @@ static void throw_probes(struct match *match)
         sift_down(match, i);
 }
 
-/* How many slots a host may hold when there are fewer hosts than slots. */
-static uint32_t share(const struct match *match, uint32_t host)
-{
-    uint64_t total = rota_ring_total_weight(match->ring);
-    uint64_t part = (uint64_t)match->batch * rota_ring_host(match->ring, host).weight;
-    return (uint32_t)((part + total - 1) / total);
-}
-
-/* In the first round every host is free; later ones are for the crowded. */
+/* The heaviest hosts join every round, the others as often as their weight has
+ * it: host of weight w joins round r when a whole number lies in
+ * [r, r + 1) * w / the largest weight. All join the first. */
 static bool joins_round(const struct match *match, uint32_t host, uint32_t round)
 {
-    return round == 0 || round < share(match, host);
+    uint64_t most = rota_ring_max_weight(match->ring);
+    uint64_t weight = rota_ring_host(match->ring, host).weight;
+    return round == 0 ||
+           (weight * round + most - 1) / most < (weight * (round + 1) + most - 1) / most;
 }
 
 static void free_hosts(struct match *match, uint32_t round)
@@ -183,9 +190,10 @@ static void play(const struct rota_ring *ring, uint32_t hash, uint32_t batch, ui
     for (uint32_t slot = 0; slot < batch; slot++)
         hosts[slot] = ROTA_RING_NONE;
 
+    throw_probes(&match);
     for (uint32_t round = 0; match.n_matched < batch; round++) {
         free_hosts(&match, round);
-        throw_probes(&match);
+        look_anew(&match);
         play_round(&match, round, wanted);
         if (wanted < batch && hosts[wanted] != ROTA_RING_NONE)
             return;

@@ -11,9 +11,9 @@
  * lost it takes the next, and the chain soon ends. Several probes even out the
  * arcs of the ring, as with multi-probe consistent hashing.
  *
- * Invariants: hosts of a batch are distinct while there are enough; otherwise
- * none holds two more slots than another. A host of more weight joins more
- * rounds, up to its share rounded up. */
+ * Invariants: hosts of a batch are distinct while there are enough. Otherwise a
+ * host joins rounds in proportion to its weight and holds at most one slot more
+ * than its share rounded up; of equal hosts none holds two more than another. */
 #pragma once
 
 #include <rota/ring.h>
