@@ -345,6 +345,33 @@ static void check_gzip(Client &client)
     check(client.is_ready() && client.echoes(1), "the connection stays");
 }
 
+static void check_chat(Client &client)
+{
+    uint32_t cancelled = client.counts().cancelled();
+    EchoRequest request;
+    EchoReply reply;
+    int n = 0;
+    Context with = context();
+    auto talking = client.stub->Chat(with.get());
+    for (; n < 1000; n++) {
+        request.set_payload(std::string(n, 'c'));
+        if (!talking->Write(request) || !talking->Read(&reply) ||
+            reply.payload() != request.payload())
+            break;
+    }
+    talking->WritesDone();
+    check_ended(talking->Finish(), StatusCode::OK, "a stream of requests");
+    check(n == 1000, "each of them answered");
+
+    with = context();
+    talking = client.stub->Chat(with.get());
+    talking->Write(request);
+    talking->Read(&reply);
+    with->TryCancel();
+    check_ended(talking->Finish(), StatusCode::CANCELLED, "a stream of requests cancelled");
+    check(client.sees_cancelled(cancelled + 1), "whose handler is told");
+}
+
 static void check_health(Client &client)
 {
     auto health = grpc::health::v1::Health::NewStub(client.channel);
@@ -438,6 +465,8 @@ int main(int argc, char **argv)
         check_held_back(client);
         check_many(client);
         check_keepalive(address, directory);
+        if (what.count("chat"))
+            check_chat(client);
         if (what.count("gzip"))
             check_gzip(client);
         if (what.count("health"))

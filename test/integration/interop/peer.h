@@ -7,10 +7,10 @@
  *                                             calls on while the server is replaced
  *
  * DIRECTORY has ca.pem, cert.pem and key.pem for TLS; "-" means plain text. WHAT
- * the server has of its own: health, gzip (it refuses that), cancels (as gRPC's in
- * C++ does: when it begins to shut down, calls that just arrive are answered
- * with CANCELLED, whoever the client). `survive` prints "holding" when its server
- * may go, and ends when it reads a line.
+ * the server has of its own: chat, health, reflection, gzip (it refuses that),
+ * cancels (as gRPC's in C++ does: when it begins to shut down, it answers calls
+ * that just arrive with CANCELLED, whoever the client). `survive` prints
+ * "holding" when its server may go, and ends when it reads a line.
  *
  * The peers in other languages are called in the same way. */
 #pragma once

@@ -226,6 +226,51 @@ async function checkGzip(address, directory) {
   client.close();
 }
 
+// A stream both ways: a message is written when the one before is answered.
+function chat(client, payloads) {
+  const outcome = { n: 0, code: null, details: '' };
+  const talking = client.Chat(new grpc.Metadata(), { deadline: Date.now() + PATIENCE_MS });
+  const next = () => {
+    if (outcome.n < payloads.length) talking.write({ payload: payloads[outcome.n] });
+    else talking.end();
+  };
+  outcome.ended = new Promise((resolve) => {
+    talking.on('data', (reply) => {
+      if (!reply.payload.equals(payloads[outcome.n])) talking.cancel();
+      outcome.n++;
+      next();
+    });
+    talking.on('error', () => {});
+    talking.on('status', (result) => {
+      Object.assign(outcome, { code: result.code, details: result.details });
+      setImmediate(() => resolve(outcome));
+    });
+  });
+  outcome.talking = talking;
+  next();
+  return outcome;
+}
+
+async function checkChat(client) {
+  const three = ['one', '', 'three'].map((text) => Buffer.from(text));
+  const whole = await chat(client, three).ended;
+  check(whole.code === status.OK && whole.n === 3, 'a stream of requests, each answered');
+  check((await chat(client, []).ended).code === status.OK, 'a stream of requests without one');
+
+  const n = (await counts(client)).cancelled;
+  const refused = await chat(client, [three[0], Buffer.alloc(5 << 20)]).ended;
+  check(refused.code === status.RESOURCE_EXHAUSTED && refused.n === 1, 'a request of a stream too large');
+  check(await seesCancelled(client, n + 1), 'whose handler is told');
+
+  const dropped = chat(client, [...three, ...Array(100000).fill(three[0])]);
+  await until(async () => (await echoes(client, 1)) && dropped.n > 3);
+  dropped.talking.cancel();
+  checkEnded(await dropped.ended, status.CANCELLED, 'a stream of requests cancelled');
+  // Node says that it has no more requests before it says that it has gone, so
+  // the handler may have finished in peace.
+  check(await until(async () => (await counts(client)).sleeping === 0), 'whose handler is told, too');
+}
+
 async function checkHealth(address, directory) {
   const { Health } = load('grpc/health/v1/health.proto').grpc.health.v1;
   const client = new Health(address, credentials(directory));
@@ -270,6 +315,7 @@ async function main(command, address, directory, ...what) {
     await checkHeldBack(client);
     await checkMany(client);
     await checkKeepalive(address, directory);
+    if (what.includes('chat')) await checkChat(client);
     if (what.includes('gzip')) await checkGzip(address, directory);
     if (what.includes('health')) await checkHealth(address, directory);
   }

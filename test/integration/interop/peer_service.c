@@ -225,6 +225,52 @@ static void on_stream_cancel(void *data, struct rota_server_call *call)
     stream_end(call, ROTA_STATUS_CANCELLED);
 }
 
+/* --- Chat --- */
+
+static void on_chat(void *data, struct rota_server_call *call)
+{
+    struct service *service = data;
+    (void)call; /* the messages follow */
+    service->counts.sleeping++;
+}
+
+static void chat_end(struct service *service, struct rota_server_call *call,
+                     enum rota_status status)
+{
+    service->counts.sleeping--;
+    rota_server_call_finish(call, status, NULL, NULL, 0);
+}
+
+static void on_chat_message(void *data, struct rota_server_call *call, struct rota_str message)
+{
+    Rota__Test__V1__EchoRequest *request =
+        rota__test__v1__echo_request__unpack(NULL, message.size, (const uint8_t *)message.data);
+    Rota__Test__V1__EchoReply back = ROTA__TEST__V1__ECHO_REPLY__INIT;
+    struct rota_str bytes;
+    if (!request) {
+        chat_end(data, call, ROTA_STATUS_INVALID_ARGUMENT);
+        return;
+    }
+    back.payload = request->payload;
+    enum rota_code code = rota_server_call_send(call, pack(&back.base, &bytes));
+    free((void *)bytes.data);
+    rota__test__v1__echo_request__free_unpacked(request, NULL);
+    if (code == ROTA_ERR_LIMIT) /* it does not take its replies */
+        chat_end(data, call, ROTA_STATUS_RESOURCE_EXHAUSTED);
+}
+
+static void on_chat_end(void *data, struct rota_server_call *call)
+{
+    chat_end(data, call, ROTA_STATUS_OK);
+}
+
+static void on_chat_cancel(void *data, struct rota_server_call *call)
+{
+    struct service *service = data;
+    service->counts.cancelled++;
+    chat_end(service, call, ROTA_STATUS_CANCELLED);
+}
+
 /* --- SetServing --- */
 
 static void on_set_serving(void *data, struct rota_server_call *call)
@@ -272,6 +318,11 @@ int peer_serve(uv_loop_t *loop, const char *address, struct rota_tls *tls, char 
          .on_call = on_stream,
          .on_room = on_stream_room,
          .on_cancel = on_stream_cancel},
+        {.path = PEER_METHOD("Chat"),
+         .on_call = on_chat,
+         .on_message = on_chat_message,
+         .on_requests_end = on_chat_end,
+         .on_cancel = on_chat_cancel},
         {.path = PEER_METHOD("SetServing"), .on_call = on_set_serving},
     };
     struct rota_error error;

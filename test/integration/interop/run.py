@@ -176,7 +176,7 @@ def cpp_peer(program):
 
 
 def run(kind, build, peer, other):
-    rota = Peer("Rota", [peer], has=["health", "gzip"])
+    rota = Peer("Rota", [peer], has=["chat", "gzip", "health", "reflection"])
     certificates = os.path.join(build, "certificates-" + kind)
     if kind == "rota":
         pairs = [(rota, rota)]
