@@ -84,8 +84,8 @@ struct rota_server_method {
 enum rota_code rota_server_add(struct rota_server *server, const struct rota_server_method *method,
                                struct rota_error *error);
 
-/* Is a method with this path served? */
-bool rota_server_has(const struct rota_server *server, struct rota_str path);
+/* Is a method of this service served, "package.Service"? */
+bool rota_server_has_service(const struct rota_server *server, struct rota_str service);
 
 /* Take no more connections and calls, let those under way finish, and end what
  * is left after `timeout`. Then on_drained comes, with how many calls were cut

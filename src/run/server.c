@@ -170,9 +170,17 @@ enum rota_code rota_server_add(struct rota_server *server, const struct rota_ser
     return ROTA_OK;
 }
 
-bool rota_server_has(const struct rota_server *server, struct rota_str path)
+bool rota_server_has_service(const struct rota_server *server, struct rota_str service)
 {
-    return rota_map_get(&server->methods, path) != NULL;
+    const struct rota_map_entry *entry;
+    size_t place = 0;
+    while ((entry = rota_map_next(&server->methods, &place))) {
+        struct rota_str path = entry->key;
+        if (path.size > service.size + 1 && path.data[service.size + 1] == '/' &&
+            memcmp(path.data + 1, service.data, service.size) == 0)
+            return true;
+    }
+    return false;
 }
 
 /* --- the memory of calls and connections --- */

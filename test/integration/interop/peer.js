@@ -3,7 +3,7 @@
 'use strict';
 const fs = require('fs');
 const path = require('path');
-const { grpc, load, Interop, serve } = require('./peer_service.js');
+const { grpc, loader, load, Interop, serve } = require('./peer_service.js');
 
 const TEXT = 'día 100% — 漢字\n';
 const PATIENCE_MS = 20000;
@@ -296,6 +296,69 @@ async function checkHealth(address, directory) {
   client.close();
 }
 
+// Ask one question after the other, in one call.
+function reflect(client, method, requests) {
+  const responses = [];
+  const { requestSerialize, responseDeserialize } = client.ServerReflectionInfo;
+  return new Promise((resolve) => {
+    const asking = client.makeBidiStreamRequest(method, requestSerialize, responseDeserialize,
+      new grpc.Metadata(), { deadline: Date.now() + PATIENCE_MS });
+    asking.on('data', (response) => responses.push(response));
+    asking.on('error', () => {});
+    asking.on('status', (result) => setImmediate(() => resolve({ code: result.code, responses })));
+    for (const request of requests) asking.write(request);
+    asking.end();
+  });
+}
+
+// Files as a FileDescriptorSet: field 1, and each with its length.
+function descriptorSet(files) {
+  const parts = [];
+  for (const file of files) {
+    const head = [0x0a];
+    let size = file.length;
+    for (; size > 127; size >>>= 7) head.push((size & 127) | 128);
+    parts.push(Buffer.from([...head, size]), file);
+  }
+  return Buffer.concat(parts);
+}
+
+// As a tool with no .proto file does: ask for what there is, then call it.
+async function checkReflection(address, directory) {
+  const { ServerReflection } = load('grpc/reflection/v1/reflection.proto').grpc.reflection.v1;
+  const client = new ServerReflection(address, credentials(directory));
+  const method = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo';
+  const { code, responses } = await reflect(client, method, [
+    { list_services: '*' },
+    { file_containing_symbol: 'rota.test.v1.Interop' },
+    { file_containing_symbol: 'rota.test.v1.Interop.Echo' },
+    { file_by_filename: 'grpc/health/v1/health.proto' },
+    { file_containing_symbol: 'no.such.Thing' },
+    { all_extension_numbers_of_type: 'rota.test.v1.EchoRequest' },
+    { file_containing_extension: { containing_type: 'rota.test.v1.EchoRequest', extension_number: 1 } },
+    {},
+  ]);
+  check(code === status.OK && responses.length === 8, 'reflection: a response for each request');
+  const names = responses[0].list_services_response.service.map((service) => service.name).sort();
+  check(names.join() === 'grpc.health.v1.Health,grpc.reflection.v1.ServerReflection,rota.test.v1.Interop',
+    `reflection: ${names.join(', ')}`);
+  const files = responses.slice(1, 4).map((response) => response.file_descriptor_response.file_descriptor_proto[0]);
+  check(files[0].equals(files[1]) && files[2].length > 0, 'reflection: files by symbol and by name');
+  check(responses[4].error_response.error_code === status.NOT_FOUND, 'reflection: no such symbol');
+  check(responses[5].all_extension_numbers_response.extension_number.length === 0, 'reflection: no extensions');
+  check(responses[6].error_response.error_code === status.NOT_FOUND, 'reflection: no such extension');
+  check(responses[7].error_response.error_code === status.INVALID_ARGUMENT, 'reflection: nothing asked');
+
+  const older = await reflect(client, method.replace('v1', 'v1alpha'), [{ list_services: '' }]);
+  check(older.code === status.OK && older.responses.length === 1, 'reflection: under its older name');
+
+  const found = grpc.loadPackageDefinition(loader.loadFileDescriptorSetFromBuffer(descriptorSet([files[0]])));
+  const reflected = new found.rota.test.v1.Interop(address, credentials(directory));
+  check(await echoes(reflected, 10), 'reflection: a call of what was found');
+  reflected.close();
+  client.close();
+}
+
 async function main(command, address, directory, ...what) {
   if (command === 'serve') return serve(address, directory === '-' ? null : directory);
   const client = new Interop(address, credentials(directory), {
@@ -318,6 +381,7 @@ async function main(command, address, directory, ...what) {
     if (what.includes('chat')) await checkChat(client);
     if (what.includes('gzip')) await checkGzip(address, directory);
     if (what.includes('health')) await checkHealth(address, directory);
+    if (what.includes('reflection')) await checkReflection(address, directory);
   }
   client.close();
   console.log(`1..${nChecks}`);

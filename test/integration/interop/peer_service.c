@@ -1,7 +1,9 @@
+#include "descriptors.h"
 #include "interop.pb-c.h"
 #include "peer.h"
 
 #include "run/health.h"
+#include "run/reflection.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -10,6 +12,7 @@
 struct service {
     struct rota_server *server;
     struct rota_health *health;
+    struct rota_reflection *reflection;
     uv_loop_t *loop;
     uv_signal_t signal;
     Rota__Test__V1__CountReply counts;
@@ -295,6 +298,7 @@ static void on_drained(void *data, size_t n_cut)
     service->is_cut = n_cut > 0;
     rota_server_close(service->server);
     rota_health_close(service->health);
+    rota_reflection_close(service->reflection);
     uv_close((uv_handle_t *)&service->signal, NULL);
 }
 
@@ -325,6 +329,7 @@ int peer_serve(uv_loop_t *loop, const char *address, struct rota_tls *tls, char 
          .on_cancel = on_chat_cancel},
         {.path = PEER_METHOD("SetServing"), .on_call = on_set_serving},
     };
+    const struct rota_str sets[] = {rota_proto_descriptors, rota_test_descriptors};
     struct rota_error error;
     (void)what;
     if (rota_server_open(loop, &options, &service.server, &error))
@@ -337,6 +342,7 @@ int peer_serve(uv_loop_t *loop, const char *address, struct rota_tls *tls, char 
     }
     if (rota_health_open(service.server, &service.health, &error) ||
         rota_health_set(service.health, PEER_SERVICE, true, &error) ||
+        rota_reflection_open(service.server, sets, 2, &service.reflection, &error) ||
         rota_server_listen(service.server, address, &error))
         goto fail;
     uv_signal_init(loop, &service.signal);
@@ -351,5 +357,6 @@ fail:
     fprintf(stderr, "peer: %s\n", error.text);
     rota_server_close(service.server);
     rota_health_close(service.health);
+    rota_reflection_close(service.reflection);
     return 1;
 }

@@ -97,4 +97,4 @@ function serve(address, directory) {
   process.on('SIGTERM', () => server.tryShutdown((error) => process.exit(error ? 1 : 0)));
 }
 
-module.exports = { grpc, load, Interop, serve };
+module.exports = { grpc, loader, load, Interop, serve };
