@@ -94,10 +94,10 @@ struct scope {
 
 static enum rota_code enter(struct scope *scope, struct rota_str name)
 {
-    bool has_dot = scope->size > 0;
+    size_t has_dot = scope->size > 0;
     if (name.size == 0 || memchr(name.data, '\0', name.size))
         return ROTA_ERR_INVALID;
-    if (name.size > ROTA_DESCRIPTOR_NAME_MAX - scope->size - has_dot)
+    if (scope->size + has_dot + name.size > ROTA_DESCRIPTOR_NAME_MAX)
         return ROTA_ERR_LIMIT;
     if (has_dot)
         scope->name[scope->size++] = '.';
