@@ -2,7 +2,8 @@
  *
  * A method is a path and a handler. The handler is given a call when its
  * request is whole, and answers now or later: it has the call until it finishes
- * it, which it does exactly once, also after on_cancel.
+ * it, which it does exactly once, also after on_cancel. A method may also take
+ * a stream of requests.
  *
  * What clients can take is bounded: connections, calls at one time, bytes of
  * messages and headers, and how often they may drop what they started. Over a
@@ -69,12 +70,22 @@ struct rota_server_method {
 
     /* A send that was refused for lack of room would succeed now. May be NULL. */
     void (*on_room)(void *data, struct rota_server_call *call);
+
+    /* Given for a method with a stream of requests, NULL for one with a single
+     * request: on_call comes first, with no request yet, then this for each of
+     * them, then on_requests_end when the client has no more. The call may be
+     * finished before that. */
+    void (*on_message)(void *data, struct rota_server_call *call, struct rota_str message);
+    void (*on_requests_end)(void *data, struct rota_server_call *call);
     void *data; /* kept */
 };
 
 /* Serve a method; it is copied. ROTA_ERR_INVALID when the path is served. */
 enum rota_code rota_server_add(struct rota_server *server, const struct rota_server_method *method,
                                struct rota_error *error);
+
+/* Is a method of this service served, "package.Service"? */
+bool rota_server_has_service(const struct rota_server *server, struct rota_str service);
 
 /* Take no more connections and calls, let those under way finish, and end what
  * is left after `timeout`. Then on_drained comes, with how many calls were cut

@@ -5,7 +5,8 @@
  * a rota_http2_call), so that a call in steady state allocates nothing; one
  * is the session's from rota_http2_start() or on_accept until on_release.
  *
- * Requests are one message; replies are one message or a stream of them.
+ * A client's requests are one message; replies are one message or a stream of
+ * them. A server also takes streams of requests.
  *
  * What a peer can make us hold is bounded: streams, header fields, bytes of
  * requests not answered and of replies not taken, and the frames that cost us
@@ -75,7 +76,7 @@ struct rota_http2_call {
     char status_text[2];
     char timeout[ROTA_GRPC_TIMEOUT_MAX];
 
-    bool is_streaming;  /* several replies */
+    bool is_streaming;  /* several messages come: replies, or at a server requests */
     bool is_queued;     /* waits for the peer's limit */
     bool is_started;    /* its first bytes were pulled */
     bool is_not_sent;   /* HTTP/2 could not send it any more */
@@ -90,16 +91,17 @@ struct rota_http2_call {
     bool wants_room;    /* was refused to send, and is in the list of those */
 };
 
-/* What the owner is told. The first three are for a server; on_message and
- * on_goaway for a client. None may free the session. */
+/* What the owner is told. The first three are for a server; on_goaway for a
+ * client. None may free the session. */
 struct rota_http2_handler {
     /* Memory for a call that comes; NULL refuses it. */
     struct rota_http2_call *(*on_accept)(void *data);
     /* Its head is there; the owner may finish it at once. */
     void (*on_head)(void *data, struct rota_http2_call *call);
-    /* Its message is there: `call->decoder.message`. */
+    /* Its message is there: `call->decoder.message`. When there are several,
+     * all were told by on_message. */
     void (*on_request)(void *data, struct rota_http2_call *call);
-    /* A reply of several; without it, of a call with one, it waits for on_end. */
+    /* A message of several; the reply of a call with one waits for on_end. */
     void (*on_message)(void *data, struct rota_http2_call *call, struct rota_str message);
     /* A client's call has ended, once. A server's call that was not finished
      * can't be any more: the client dropped it, or is gone. */
@@ -220,6 +222,10 @@ bool rota_http2_may_be_sent(const struct rota_http2_call *call);
  * the sender; and go on, which may tell at once what was held back. */
 void rota_http2_pause(struct rota_http2_call *call);
 void rota_http2_resume(struct rota_http2_call *call);
+
+/* Server, from on_head: the call has a stream of requests. Each comes with
+ * on_message, and on_request after the last. */
+void rota_http2_expect_stream(struct rota_http2_call *call);
 
 /* Server: pairs for the reply's head, before anything is sent. */
 enum rota_code rota_http2_reply_head(struct rota_http2_call *call,

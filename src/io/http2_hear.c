@@ -6,6 +6,12 @@
 
 /* --- how a call ended --- */
 
+/* Has the peer sent what it had to, and nothing in part? */
+static bool is_whole(const struct rota_http2_call *call)
+{
+    return call->is_streaming ? rota_grpc_decoder_is_clean(&call->decoder) : call->n_messages == 1;
+}
+
 /* What the peer's last word, or the lack of it, means to a client's caller. */
 static void conclude(struct rota_http2_call *call, bool is_reset, uint32_t code)
 {
@@ -15,9 +21,7 @@ static void conclude(struct rota_http2_call *call, bool is_reset, uint32_t code)
         rota_http2_end_text(call, ROTA_STATUS_UNAVAILABLE, "the connection takes no more calls",
                             true);
     } else if (head->has_status) {
-        bool is_whole =
-            call->is_streaming ? rota_grpc_decoder_is_clean(&call->decoder) : call->n_messages == 1;
-        if (head->status == ROTA_STATUS_OK && !is_whole)
+        if (head->status == ROTA_STATUS_OK && !is_whole(call))
             rota_http2_end_text(call, ROTA_STATUS_INTERNAL,
                                 "the reply ends without a whole message", false);
         else
@@ -39,6 +43,10 @@ static void refuse(struct rota_http2_call *call, enum rota_status status, const 
 {
     if (call->session->options.is_server) {
         rota_http2_finish(call, status, rota_str(text), NULL, 0);
+        if (call->is_streaming) { /* its owner has it already */
+            call->is_ended = false;
+            rota_http2_end_text(call, status, text, false);
+        }
         return;
     }
     rota_http2_end_text(call, status, text, false);
@@ -262,7 +270,7 @@ static void heard_all(struct rota_http2_call *call)
     if (session->options.is_server) {
         if (call->is_finished)
             return;
-        if (call->n_messages != 1) {
+        if (!is_whole(call)) {
             refuse(call, ROTA_STATUS_INTERNAL, "the request has no whole message");
             return;
         }

@@ -218,6 +218,12 @@ void rota_http2_cancel(struct rota_http2_call *call)
 
 /* --- a server's replies --- */
 
+void rota_http2_expect_stream(struct rota_http2_call *call)
+{
+    assert(call->n_messages == 0);
+    call->is_streaming = true;
+}
+
 enum rota_code rota_http2_reply_head(struct rota_http2_call *call,
                                      const struct rota_metadata *metadata, size_t n,
                                      struct rota_error *error)

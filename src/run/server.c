@@ -172,6 +172,19 @@ enum rota_code rota_server_add(struct rota_server *server, const struct rota_ser
     return ROTA_OK;
 }
 
+bool rota_server_has_service(const struct rota_server *server, struct rota_str service)
+{
+    const struct rota_map_entry *entry;
+    size_t place = 0;
+    while ((entry = rota_map_next(&server->methods, &place))) {
+        struct rota_str path = entry->key;
+        if (path.size > service.size + 1 && path.data[service.size + 1] == '/' &&
+            memcmp(path.data + 1, service.data, service.size) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* --- the memory of calls and connections --- */
 
 static void connection_free(struct connection *connection)
@@ -294,6 +307,15 @@ static const struct rota_server_method *find_method(struct rota_server *server,
     return method;
 }
 
+static void hand_over(struct rota_server_call *call)
+{
+    struct rota_server *server = call->server;
+    call->is_with_handler = true;
+    server->counts.calls_total++;
+    rota_counter_add(server->counters.calls, 1);
+    call->method->on_call(call->method->data, call);
+}
+
 static void on_head(void *data, struct rota_http2_call *h2)
 {
     struct connection *connection = data;
@@ -326,6 +348,10 @@ static void on_head(void *data, struct rota_http2_call *h2)
         if (rota_heap_push(&server->deadlines, &call->node))
             arm(server, call->node.at);
     }
+    if (call->method->on_message) {
+        rota_http2_expect_stream(h2);
+        hand_over(call);
+    }
 }
 
 static void on_request(void *data, struct rota_http2_call *h2)
@@ -333,14 +359,22 @@ static void on_request(void *data, struct rota_http2_call *h2)
     struct connection *connection = data;
     struct rota_server *server = connection->server;
     struct rota_server_call *call = (struct rota_server_call *)h2;
-    if (server->is_closed) {
-        rota_http2_cancel(h2);
-        return;
+    if (!call->method->on_message) {
+        if (server->is_closed)
+            rota_http2_cancel(h2);
+        else
+            hand_over(call);
+    } else if (!server->is_closed) {
+        call->method->on_requests_end(call->method->data, call);
     }
-    call->is_with_handler = true;
-    server->counts.calls_total++;
-    rota_counter_add(server->counters.calls, 1);
-    call->method->on_call(call->method->data, call);
+}
+
+static void on_message(void *data, struct rota_http2_call *h2, struct rota_str message)
+{
+    struct rota_server_call *call = (struct rota_server_call *)h2;
+    (void)data;
+    if (!call->server->is_closed)
+        call->method->on_message(call->method->data, call, message);
 }
 
 static void on_end(void *data, struct rota_http2_call *h2, const struct rota_http2_result *result)
@@ -438,6 +472,7 @@ static void on_stream(void *data, struct rota_stream *stream)
         .on_accept = on_accept,
         .on_head = on_head,
         .on_request = on_request,
+        .on_message = on_message,
         .on_end = on_end,
         .on_room = on_room,
         .on_release = on_release,

@@ -15,7 +15,7 @@ struct side {
     struct rota_http2_call calls[CALLS]; /* a server's are taken in order */
     size_t n_accepted, n_asked, n_ended, n_released, n_goaway, n_messages;
     enum rota_status status;
-    bool is_unsent, is_slow;
+    bool is_unsent, is_slow, has_stream;
 };
 
 struct world {
@@ -32,8 +32,9 @@ static struct rota_http2_call *on_accept(void *data)
 
 static void on_head(void *data, struct rota_http2_call *call)
 {
-    (void)data;
-    (void)call;
+    struct side *side = data;
+    if (side->has_stream)
+        rota_http2_expect_stream(call);
 }
 
 static void on_request(void *data, struct rota_http2_call *call)
@@ -336,6 +337,73 @@ static void a_paused_call_is_told_later_even_when_its_stream_is_gone(void **stat
     world_free(world);
 }
 
+/* A call whose request is `n` messages of `size` bytes, and `n_more` bytes of
+ * another. */
+static void start_stream(struct world *world, int n, uint32_t size, size_t n_more)
+{
+    struct rota_http2_call *call = &world->client.calls[0];
+    uint8_t prefix[ROTA_GRPC_PREFIX_SIZE];
+    char *bytes = calloc(1, size + 1);
+    assert_non_null(bytes);
+    assert_int_equal(
+        rota_http2_call_prepare(call, rota_str("/a/b"), rota_str("hello"), NULL, 0, true, NULL),
+        ROTA_OK);
+    rota_grpc_prefix_encode(prefix, size);
+    for (int i = 1; i < n; i++) {
+        rota_buffer_append(&call->out, prefix, sizeof prefix);
+        rota_buffer_append(&call->out, bytes, size);
+    }
+    rota_buffer_append(&call->out, prefix, n_more);
+    free(bytes);
+    assert_int_equal(rota_http2_start(world->client.session, call, 10 * ROTA_SEC), ROTA_OK);
+}
+
+static void a_stream_of_requests_is_told_one_by_one(void **state)
+{
+    struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
+    (void)state;
+    world->server.has_stream = true;
+    start_stream(world, 5, 1000, 0);
+    talk(world);
+    assert_int_equal(world->server.n_messages, 5);
+    assert_int_equal(world->server.n_asked, 1);
+    assert_int_equal(world->server.n_ended, 0);
+    assert_int_equal(world->client.status, ROTA_STATUS_OK);
+    world_free(world);
+}
+
+/* By then it has an owner, which has to hear that it is over. */
+static void a_stream_of_requests_that_is_refused_is_told_so(void **state)
+{
+    struct world *world =
+        world_new((struct rota_http2_options){0}, (struct rota_http2_options){.message_max = 999});
+    (void)state;
+    world->server.has_stream = true;
+    start_stream(world, 3, 1000, 0);
+    talk(world);
+    assert_int_equal(world->server.n_messages, 1);
+    assert_int_equal(world->server.n_asked, 0);
+    assert_int_equal(world->server.n_ended, 1);
+    assert_int_equal(world->server.n_released, 1);
+    assert_int_equal(world->client.n_ended, 1);
+    assert_int_equal(world->client.status, ROTA_STATUS_RESOURCE_EXHAUSTED);
+    world_free(world);
+}
+
+static void a_stream_of_requests_must_end_between_two(void **state)
+{
+    struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
+    (void)state;
+    world->server.has_stream = true;
+    start_stream(world, 2, 10, 3);
+    talk(world);
+    assert_int_equal(world->server.n_messages, 2);
+    assert_int_equal(world->server.n_asked, 0);
+    assert_int_equal(world->server.n_ended, 1);
+    assert_int_equal(world->client.status, ROTA_STATUS_INTERNAL);
+    world_free(world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -348,6 +416,9 @@ int main(void)
         cmocka_unit_test(silence_is_broken_by_a_ping_and_ends_without_answer),
         cmocka_unit_test(bytes_should_leave_after_so_many_calls),
         cmocka_unit_test(a_paused_call_is_told_later_even_when_its_stream_is_gone),
+        cmocka_unit_test(a_stream_of_requests_is_told_one_by_one),
+        cmocka_unit_test(a_stream_of_requests_that_is_refused_is_told_so),
+        cmocka_unit_test(a_stream_of_requests_must_end_between_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
