@@ -138,7 +138,10 @@ struct Client {
         });
     }
 
-    bool is_ready() { return channel->GetState(false) == GRPC_CHANNEL_READY; }
+    bool is_ready()
+    {
+        return channel->GetState(false) == GRPC_CHANNEL_READY;
+    }
 
     void start_sleep(Pending<SleepReply> *pending, const SleepRequest *request)
     {

@@ -39,7 +39,10 @@ class Sleeper : public grpc::ServerUnaryReactor
         alarm.Cancel();
         end(true);
     }
-    void OnDone() override { delete this; }
+    void OnDone() override
+    {
+        delete this;
+    }
 
   private:
     void end(bool is_cancelled)
@@ -70,8 +73,13 @@ class Streamer : public grpc::ServerWriteReactor<StreamReply>
         else
             end(true);
     }
-    void OnCancel() override {} // the write under way fails
-    void OnDone() override { delete this; }
+    void OnCancel() override
+    {
+    } // the write under way fails
+    void OnDone() override
+    {
+        delete this;
+    }
 
   private:
     void next()
@@ -122,14 +130,15 @@ class Service : public Interop::CallbackService
     {
         for (const Pair &pair : request->metadata())
             context->AddTrailingMetadata(pair.name(), pair.value());
-        return finish(context, grpc::Status(static_cast<grpc::StatusCode>(request->code()),
-                                            request->text()));
+        return finish(
+            context, grpc::Status(static_cast<grpc::StatusCode>(request->code()), request->text()));
     }
 
     grpc::ServerUnaryReactor *Sleep(grpc::CallbackServerContext *context,
                                     const SleepRequest *request, SleepReply *) override
     {
-        auto left = std::chrono::ceil<std::chrono::milliseconds>(context->deadline() - Clock::now());
+        auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(context->deadline() - Clock::now());
         bool has_deadline = context->deadline() < Clock::now() + std::chrono::hours(24);
         counts.sleeping++;
         counts.timeout_ms = has_deadline ? static_cast<uint32_t>(left.count()) : 0;

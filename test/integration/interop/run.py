@@ -158,10 +158,11 @@ def node_peer(build):
         for name in ("package.json", "package-lock.json"):
             shutil.copy(os.path.join(HERE, name), directory)
         npm = subprocess.run(
-            ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], cwd=directory,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, check=False)
+            ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1",
+             "--fetch-timeout=30000"], cwd=directory, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if npm.returncode != 0:
-            raise Missing("npm could not install gRPC for Node: " + " ".join(npm.stdout.split())[:500])
+            raise Missing("npm could not install gRPC for Node: " + " ".join(npm.stdout.split())[:300])
         with open(stamp, "w", encoding="utf-8") as file:
             file.write(wanted)
     env = {"NODE_PATH": os.path.join(directory, "node_modules"), "NODE_NO_WARNINGS": "1"}
