@@ -342,3 +342,17 @@ void rota_metrics_format(const struct rota_metrics *metrics, struct rota_buffer 
             append_series(buffer, family->series.items[j]);
     }
 }
+
+char *rota_metrics_text(const struct rota_metrics *metrics, size_t *size)
+{
+    struct rota_buffer buffer = {0};
+    rota_metrics_format(metrics, &buffer);
+    rota_buffer_append_char(&buffer, '\0'); /* there is a text even without a series */
+    if (buffer.failed) {
+        rota_buffer_deinit(&buffer);
+        return NULL;
+    }
+    if (size)
+        *size = buffer.size - 1;
+    return buffer.data;
+}

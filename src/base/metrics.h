@@ -12,6 +12,7 @@
 #include "base/buffer.h"
 #include "base/histogram.h"
 
+#include <rota/metrics.h>
 #include <stdatomic.h>
 #include <stdint.h>
 
@@ -20,8 +21,6 @@ enum {
     ROTA_METRICS_LABELS_MAX = 8,  /* of one series */
     ROTA_METRICS_VALUE_MAX = 256, /* bytes of a label's value */
 };
-
-struct rota_metrics;
 
 struct rota_counter {
     _Atomic uint64_t value;
@@ -35,11 +34,6 @@ struct rota_label {
     const char *name;
     struct rota_str value; /* any bytes */
 };
-
-/* A registry; `seed` guards its table against chosen labels. NULL when there is
- * no memory. rota_metrics_free() ends it and all its series. */
-struct rota_metrics *rota_metrics_new(uint64_t seed);
-void rota_metrics_free(struct rota_metrics *metrics);
 
 /* The series of this name and these labels, whose order does not matter. Name
  * and help are kept; the labels are copied. */

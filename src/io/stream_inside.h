@@ -12,7 +12,7 @@
 
 #include "io/address.h"
 #include "io/stream.h"
-#include "io/tls.h"
+#include "io/tls_session.h"
 
 #include <uv.h>
 

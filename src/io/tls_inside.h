@@ -2,7 +2,7 @@
  * tls_session.c, which makes connections with it. No other file meets OpenSSL. */
 #pragma once
 
-#include "io/tls.h"
+#include "io/tls_session.h"
 
 #include <openssl/ssl.h>
 

@@ -1,4 +1,4 @@
-#include "run/health.h"
+#include <rota/health.h>
 
 #include "base/map.h"
 

@@ -1,4 +1,4 @@
-#include "run/reflection.h"
+#include <rota/reflection.h>
 
 #include "wire/descriptor.h"
 

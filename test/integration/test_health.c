@@ -1,4 +1,4 @@
-#include "run/health.h"
+#include <rota/health.h>
 
 #include "echo.h"
 

@@ -1,7 +1,7 @@
 /* The gRPC client and server as one process, over 127.0.0.1. */
 #include "certificate.h"
 #include "echo.h"
-#include "io/tls.h"
+#include <rota/tls.h>
 
 #include <unistd.h>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "io/listener.h"
-#include "io/tls.h"
+#include "io/tls_session.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

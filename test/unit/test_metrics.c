@@ -189,9 +189,26 @@ static void series_have_a_bound(void **state)
     assert_null(strstr(format(), "another"));
 }
 
+static void text_is_what_format_writes(void **state)
+{
+    struct rota_metrics *registry = rota_metrics_new(1);
+    struct rota_buffer buffer = {0};
+    size_t size = 77;
+    (void)state;
+    rota_counter_add(rota_metrics_counter(registry, "calls_total", "calls", NULL, 0), 3);
+    rota_metrics_format(registry, &buffer);
+    char *text = rota_metrics_text(registry, &size);
+    assert_int_equal(size, buffer.size);
+    assert_string_equal(text, buffer.data);
+    free(text);
+    rota_buffer_deinit(&buffer);
+    rota_metrics_free(registry);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_is_what_format_writes),
         cmocka_unit_test_setup_teardown(text_is_prometheus, set_up, tear_down),
         cmocka_unit_test_setup_teardown(asking_again_gives_the_same_series, set_up, tear_down),
         cmocka_unit_test_setup_teardown(label_values_may_hold_any_bytes, set_up, tear_down),

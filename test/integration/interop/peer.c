@@ -1,6 +1,6 @@
 #include "peer.h"
 
-#include "io/tls.h"
+#include <rota/tls.h>
 
 #include <signal.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 #include "interop.pb-c.h"
 #include "peer.h"
 
-#include "run/health.h"
-#include "run/reflection.h"
+#include <rota/health.h>
+#include <rota/reflection.h>
 
 #include <signal.h>
 #include <stdio.h>

@@ -10,6 +10,10 @@
 #include <rota/error.h>
 #include <rota/server.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct rota_health;
 
 enum {
@@ -29,3 +33,7 @@ void rota_health_close(struct rota_health *health);
 /* Tell the status of `service`; all watchers of it hear of a change. */
 enum rota_code rota_health_set(struct rota_health *health, const char *service, bool is_serving,
                                struct rota_error *error);
+
+#ifdef __cplusplus
+}
+#endif

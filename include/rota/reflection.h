@@ -11,6 +11,10 @@
 #include <rota/error.h>
 #include <rota/server.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct rota_reflection;
 
 /* Serve it on `server`, kept, with the FileDescriptorSets `sets`, whose bytes
@@ -22,3 +26,7 @@ enum rota_code rota_reflection_open(struct rota_server *server, const struct rot
 
 /* Takes `reflection`, which may be NULL. */
 void rota_reflection_close(struct rota_reflection *reflection);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,46 @@
+/* One connection's part of TLS: for io/stream.c alone.
+ *
+ * It does no I/O of its own: the stream gives it what came from the peer and
+ * sends what it asks to send. */
+#pragma once
+
+#include "base/buffer.h"
+
+#include <rota/tls.h>
+
+struct rota_tls_session;
+
+enum { ROTA_TLS_IDENTITY_MAX = 256 }; /* bytes of a peer's identity as text, with its NUL */
+
+/* Gives `*session`; rota_tls_session_free() ends it. `host` is the name or the
+ * IP address the server's certificate must be made for; NULL at a server. */
+enum rota_code rota_tls_session_new(const struct rota_tls *tls, const char *host,
+                                    struct rota_tls_session **session, struct rota_error *error);
+void rota_tls_session_free(struct rota_tls_session *session);
+
+/* Bytes came from the peer. They are kept until a later handshake or read
+ * asked for more, and must all be used up so before the next are given. */
+void rota_tls_session_feed(struct rota_tls_session *session, struct rota_str bytes);
+
+/* Go on with the handshake; `*done` says that it is through. What has to go to
+ * the peer, an alert on failure included, is appended to `out`. */
+enum rota_code rota_tls_session_handshake(struct rota_tls_session *session, struct rota_buffer *out,
+                                          bool *done, struct rota_error *error);
+
+/* Read at most `capacity` bytes into `plain`; `*size` 0 means that more must be
+ * fed first, or that the peer has ended when `*ended` is set. */
+enum rota_code rota_tls_session_read(struct rota_tls_session *session, char *plain, size_t capacity,
+                                     size_t *size, bool *ended, struct rota_buffer *out,
+                                     struct rota_error *error);
+
+/* Append `plain` to `out` as the peer shall get it. */
+enum rota_code rota_tls_session_write(struct rota_tls_session *session, struct rota_str plain,
+                                      struct rota_buffer *out, struct rota_error *error);
+
+/* Append our goodbye to `out`. */
+void rota_tls_session_finish(struct rota_tls_session *session, struct rota_buffer *out);
+
+/* The peer's certificate as text for logs, its subject and its names, cut if
+ * too long, in printable ASCII; "" when it showed none. Returns `text`. */
+char *rota_tls_session_identity(const struct rota_tls_session *session,
+                                char text[ROTA_TLS_IDENTITY_MAX]);
