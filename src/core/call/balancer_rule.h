@@ -7,8 +7,8 @@
 #pragma once
 
 #include "base/map.h"
-#include <rota/random.h>
 #include "base/vector.h"
+#include <rota/random.h>
 
 #include <rota/balancer.h>
 #include <rota/random.h>

@@ -1,5 +1,6 @@
 #include "core/call/health_fsm.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct node {
@@ -147,6 +148,7 @@ static struct rota_health_actions tick(struct rota_health_fsm *fsm, rota_time no
                                        struct node *node)
 {
     rota_time interval = fsm->options.interval;
+    assert(node);
     if (node->check != 0) /* its time is over */
         return conclude(fsm, now, node, false);
     if (node->is_heard && now - node->heard_at < interval) {
