@@ -519,6 +519,7 @@ static bool echo_at_last(struct client *client, bool may_cancel, int *n_again)
 int peer_survive(uv_loop_t *loop, const char *address, struct rota_tls *tls, char **what)
 {
     bool may_cancel = *what && strcmp(*what, "cancels") == 0;
+    bool may_drop = *what && strcmp(*what, "drops") == 0;
     Rota__Test__V1__SleepRequest request = ROTA__TEST__V1__SLEEP_REQUEST__INIT;
     struct rota_call_options options = {.timeout = 30 * ROTA_SEC};
     struct outcome outcome;
@@ -541,7 +542,10 @@ int peer_survive(uv_loop_t *loop, const char *address, struct rota_tls *tls, cha
         n_after += is_told_to_end;
     }
     await(&client, &outcome);
-    check_ended(&client, &outcome, ROTA_STATUS_OK, "the call under way finishes in the drain");
+    if (may_drop && outcome.status != ROTA_STATUS_OK)
+        check_ended(&client, &outcome, ROTA_STATUS_UNAVAILABLE, "the call under way is dropped");
+    else
+        check_ended(&client, &outcome, ROTA_STATUS_OK, "the call under way finishes in the drain");
     check(&client, n_failed == 0, "no call is lost while the server is replaced");
     printf("# %d calls, %d made again by us\n", n_calls, n_again);
     outcome_deinit(&outcome);

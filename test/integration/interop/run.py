@@ -166,7 +166,9 @@ def node_peer(build):
         with open(stamp, "w", encoding="utf-8") as file:
             file.write(wanted)
     env = {"NODE_PATH": os.path.join(directory, "node_modules"), "NODE_NO_WARNINGS": "1"}
-    return Peer("grpc-js", ["node", os.path.join(HERE, "peer.js")], env=env)
+    version = subprocess.run(["node", "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    has = ["drops"] if int(version.lstrip("v").split(".")[0]) < 20 else []
+    return Peer("grpc-js", ["node", os.path.join(HERE, "peer.js")], has=has, env=env)
 
 
 def cpp_peer(program):
