@@ -36,6 +36,7 @@ enum {
     ROTA_HTTP2_PING_STRIKES_MAX = 16,       /* pings that came too soon, with no call between */
     ROTA_HTTP2_SETTINGS_MAX = 32,           /* entries in one SETTINGS frame */
     ROTA_HTTP2_ACKS_MAX = 1000,             /* acknowledgements the peer does not read */
+    ROTA_HTTP2_FRAMES_MAX = 16384,          /* frames without data the client does not read */
     ROTA_HTTP2_CONTINUATIONS_MAX = 8,       /* frames that continue one header */
     ROTA_HTTP2_CALL_KEPT_MAX = 64 << 10,    /* bytes a call at rest keeps in each buffer */
 };

@@ -3,6 +3,7 @@
 #include "base/heap.h"
 #include "core/call/backoff.h"
 #include "io/clock.h"
+#include "run/channel_inside.h"
 #include "run/link.h"
 
 #include <assert.h>
@@ -659,68 +660,7 @@ void rota_call_resume(struct rota_call *call)
     }
 }
 
-/* --- for simple programs --- */
-
-struct wait {
-    struct rota_reply reply;
-    bool is_done, has_failed;
-};
-
-static char *copy_str(struct rota_str str)
+struct uv_loop_s *rota_channel_loop(const struct rota_channel *channel)
 {
-    char *copy = malloc(str.size + 1);
-    if (!copy)
-        return NULL;
-    if (str.size > 0)
-        memcpy(copy, str.data, str.size);
-    copy[str.size] = '\0';
-    return copy;
-}
-
-static void on_wait_end(void *data, struct rota_call *call, const struct rota_call_result *result)
-{
-    struct wait *wait = data;
-    (void)call;
-    wait->is_done = true;
-    wait->reply.status = result->status;
-    wait->reply.may_have_run = result->may_have_run;
-    wait->reply.text = copy_str(result->text);
-    if (result->status == ROTA_STATUS_OK) {
-        wait->reply.message = copy_str(result->message);
-        wait->reply.size = result->message.size;
-    }
-    wait->has_failed =
-        !wait->reply.text || (result->status == ROTA_STATUS_OK && !wait->reply.message);
-}
-
-enum rota_code rota_channel_wait(struct rota_channel *channel,
-                                 const struct rota_call_options *options, struct rota_reply *reply,
-                                 struct rota_error *error)
-{
-    if (rota_link_is_inside())
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a callback can't wait for a call: the loop runs already");
-    struct wait wait = {0};
-    struct rota_call_options ours = *options;
-    ours.on_message = NULL;
-    ours.on_end = on_wait_end;
-    ours.data = &wait;
-    enum rota_code code = rota_channel_call(channel, &ours, NULL, error);
-    if (code)
-        return code;
-    while (!wait.is_done)
-        uv_run(channel->timer.loop, UV_RUN_ONCE);
-    if (wait.has_failed) {
-        rota_reply_deinit(&wait.reply);
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "reply from %s", channel->target);
-    }
-    *reply = wait.reply;
-    return ROTA_OK;
-}
-
-void rota_reply_deinit(struct rota_reply *reply)
-{
-    free(reply->text);
-    free(reply->message);
-    *reply = (struct rota_reply){0};
+    return channel->timer.loop;
 }

@@ -342,6 +342,8 @@ static void check_refused(int type, int flags, struct rota_str payload, int stat
     RUN_UNTIL(f.raw.grpc_status >= 0);
     assert_int_equal(f.raw.http_status, 200);
     assert_int_equal(f.raw.grpc_status, status);
+    if (!(flags & END_STREAM)) /* it need not send the rest */
+        RUN_UNTIL(f.raw.n_frames[RST_STREAM]);
     assert_false(f.raw.is_closed);
     assert_int_equal(f.echo.n_calls, 0);
     close_all(&f);
@@ -361,6 +363,26 @@ static void a_compressed_or_huge_message_is_refused_before_it_comes(void **state
     check_refused(DATA, 0, rota_str_of("\1\0\0\0\1x", 6), ROTA_STATUS_INTERNAL);
     check_refused(DATA, 0, rota_str_of("\7\0\0\0\1x", 6), ROTA_STATUS_INTERNAL);
     check_refused(DATA, 0, rota_str_of("\0\377\377\377\377", 5), ROTA_STATUS_RESOURCE_EXHAUSTED);
+}
+
+/* The client never drops the call: that it ends is the server's doing. */
+static void a_server_keeps_the_deadline_by_itself(void **state)
+{
+    struct fixture f;
+    (void)state;
+    open_all(&f, (struct rota_server_options){0});
+    preface(&f.raw, rota_str(""));
+    struct rota_buffer block = head_block(METHOD_KEEP, "application/grpc");
+    field(&block, "grpc-timeout", rota_str("20m"));
+    frame(&f.raw, HEADERS, END_HEADERS, 1, rota_buffer_str(&block));
+    frame(&f.raw, DATA, END_STREAM, 1, rota_str_of("\0\0\0\0\0", 5));
+    raw_flush(&f.raw);
+    RUN_UNTIL(f.raw.grpc_status >= 0);
+    assert_int_equal(f.raw.grpc_status, ROTA_STATUS_DEADLINE_EXCEEDED);
+    assert_int_equal(f.echo.n_cancelled, 1);
+    assert_int_equal(rota_server_counts(f.echo.server).calls, 0);
+    rota_buffer_deinit(&block);
+    close_all(&f);
 }
 
 /* --- floods --- */
@@ -513,6 +535,26 @@ static void settings_of_too_many_entries_end_the_connection(void **state)
     close_all(&f);
 }
 
+/* Calls beyond the limit are refused, each with a frame; the client does not
+ * read them, and our frames must not pile up without end. */
+static void refusals_nobody_reads_end_the_connection(void **state)
+{
+    struct fixture f;
+    uint32_t stream = 1;
+    (void)state;
+    open_all(&f, (struct rota_server_options){.connection_calls_max = 4});
+    preface(&f.raw, rota_str(""));
+    uv_read_stop((uv_stream_t *)&f.raw.tcp);
+    while (rota_server_counts(f.echo.server).faults_total == 0 && stream < 2000000) {
+        for (int i = 0; i < 250; i++, stream += 2)
+            request(&f.raw, stream, METHOD_KEEP, "application/grpc", 0);
+        raw_flush(&f.raw);
+    }
+    assert_int_equal(rota_server_counts(f.echo.server).faults_total, 1);
+    check_good(&f);
+    close_all(&f);
+}
+
 /* --- a client that asks and does not take --- */
 
 static void replies_nobody_takes_are_bounded(void **state)
@@ -568,6 +610,7 @@ int main(void)
         TEST(another_content_type_gets_415),
         TEST(a_request_without_a_whole_message_is_refused),
         TEST(a_compressed_or_huge_message_is_refused_before_it_comes),
+        TEST(a_server_keeps_the_deadline_by_itself),
         TEST(calls_dropped_as_fast_as_they_begin_end_the_connection),
         TEST(calls_made_to_be_dropped_by_us_end_the_connection),
         TEST(a_header_without_end_ends_the_connection),
@@ -575,6 +618,7 @@ int main(void)
         TEST(a_frame_beyond_the_limit_ends_the_connection),
         TEST(pings_for_pinging_end_the_connection),
         TEST(settings_of_too_many_entries_end_the_connection),
+        TEST(refusals_nobody_reads_end_the_connection),
         TEST(replies_nobody_takes_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

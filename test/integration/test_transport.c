@@ -632,6 +632,35 @@ static void draining_under_load_loses_no_call(void **state)
     pair_close(&pair);
 }
 
+/* Two calls are with the old server and three wait here when it drains: these
+ * go to the new one by themselves, for nobody can have seen them. */
+static void calls_that_had_to_wait_move_to_the_next_server(void **state)
+{
+    struct pair pair;
+    struct echo next;
+    struct seen seen[5] = {0};
+    (void)state;
+    pair_open(&pair, &(struct rota_server_options){.connection_calls_max = 2}, NULL);
+    check_echo(pair.channel, rota_str("settings are known"));
+    for (int i = 0; i < 5; i++)
+        start(pair.channel, METHOD_KEEP, rota_str("x"), &seen[i]);
+    RUN_UNTIL(pair.echo.n_kept == 2);
+    rota_server_drain(pair.echo.server, ROTA_MIN, NULL, NULL);
+    echo_open(&next, &loop, pair.address, NULL);
+    RUN_UNTIL(next.n_kept == 3);
+    echo_release(&next);
+    echo_release(&pair.echo);
+    RUN_UNTIL(rota_channel_n_calls(pair.channel) == 0);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(seen[i].n_ended, 1);
+        assert_int_equal(seen[i].status, ROTA_STATUS_OK);
+        assert_int_equal(seen[i].size, 1);
+        free(seen[i].message);
+    }
+    rota_server_close(next.server);
+    pair_close(&pair);
+}
+
 /* --- waiting --- */
 
 static void wait_inside(void *data, struct rota_call *call, const struct rota_call_result *result)
@@ -741,6 +770,7 @@ int main(void)
         TEST(a_drained_server_finishes_what_it_has),
         TEST(a_drain_has_a_time_limit),
         TEST(draining_under_load_loses_no_call),
+        TEST(calls_that_had_to_wait_move_to_the_next_server),
         TEST(a_simple_program_waits_for_its_call),
         TEST(all_may_be_closed_inside_a_callback),
     };

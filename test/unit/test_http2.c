@@ -265,13 +265,13 @@ static void a_lost_connection_tells_what_may_have_been_sent(void **state)
     start(world, 0);
     talk(world);
     assert_true(rota_http2_may_be_sent(&world->client.calls[0]));
-    rota_http2_free(world->client.session, rota_str("lost"));
+    side_close(&world->client);
     assert_int_equal(world->client.status, ROTA_STATUS_UNAVAILABLE);
     assert_false(world->client.is_unsent);
 
     side_open(&world->client, (struct rota_http2_options){0}, world->now);
     start(world, 1); /* nothing is pulled: it has not left */
-    rota_http2_free(world->client.session, rota_str("lost"));
+    side_close(&world->client);
     assert_true(world->client.is_unsent);
     side_open(&world->client, (struct rota_http2_options){0}, world->now);
     world_free(world);
