@@ -1,28 +1,10 @@
 #include "core/call/shard_cache.h"
 
-#include "base/heap.h"
-#include "base/vector.h"
+#include "core/call/shard_flights.h"
 #include "core/call/shard_table.h"
 
 #include <assert.h>
 #include <stdlib.h>
-
-enum { FENCES_MAX = 1024 };
-
-/* One question to the directory. It is in `by_number` until it is answered or
- * out of time, and in `by_key` while others may still join it. */
-struct flight {
-    struct rota_heap_node node; /* first; `at` is when it is out of time */
-    uint64_t number;
-    int64_t collection; /* 0: asked by name */
-    bool is_forced, is_fenced;
-    rota_time began_at;
-    struct rota_link waiters;
-    struct rota_link todo; /* to be asked or forgotten */
-    size_t database_size, name_size;
-    size_t key_size;
-    char text[]; /* the key, which ends with the database and the name, or only those */
-};
 
 struct waiter {
     struct rota_heap_node node; /* first; `at` is its deadline */
@@ -32,31 +14,17 @@ struct waiter {
     struct rota_shard_map *map;
 };
 
-/* A flight by name up to this number must not publish the collection. */
-struct fence {
-    int64_t collection;
-    uint64_t number;
-};
-
 struct rota_shard_cache {
     struct rota_shard_cache_options options;
     struct rota_shard_table table;
-    uint64_t version, number; /* of the last map, of the last flight */
-
-    struct rota_map by_number, by_key;
-    struct rota_heap flights;
-    size_t n_named; /* flights by name */
-    ROTA_VECTOR(struct fence) fences;
-
+    uint64_t version; /* of the last map */
+    struct rota_shard_flights flights;
     struct rota_map by_waiter;
     struct rota_heap waiters;
     struct rota_link asks, forgets, tells;
 
     struct rota_shard_stats stats;
 };
-
-/* Forced or not, by id or by name, and then either the id or the sizes and texts. */
-enum { KEY_HEAD = 2, KEY_MAX = KEY_HEAD + sizeof(uint32_t) + 2 * ROTA_SHARD_NAME_MAX };
 
 static rota_time or_default(rota_time span, rota_time normal)
 {
@@ -77,8 +45,7 @@ enum rota_code rota_shard_cache_new(const struct rota_shard_cache_options *optio
     };
     rota_shard_table_init(&c->table, options->seed, ROTA_SHARD_COLLECTIONS_MAX,
                           ROTA_SHARD_NAMES_MAX);
-    rota_map_init(&c->by_number, options->seed);
-    rota_map_init(&c->by_key, options->seed);
+    rota_shard_flights_init(&c->flights, options->seed, c->options.flight_timeout);
     rota_map_init(&c->by_waiter, options->seed);
     rota_list_init(&c->asks);
     rota_list_init(&c->forgets);
@@ -102,10 +69,10 @@ static struct waiter *waiter_at(struct rota_link *list)
     return first ? ROTA_LIST_ITEM(first, struct waiter, link) : NULL;
 }
 
-static struct flight *flight_at(struct rota_link *list)
+static struct rota_shard_flight *flight_at(struct rota_link *list)
 {
     struct rota_link *first = rota_list_first(list);
-    return first ? ROTA_LIST_ITEM(first, struct flight, todo) : NULL;
+    return first ? ROTA_LIST_ITEM(first, struct rota_shard_flight, todo) : NULL;
 }
 
 void rota_shard_cache_free(struct rota_shard_cache *cache)
@@ -113,7 +80,7 @@ void rota_shard_cache_free(struct rota_shard_cache *cache)
     if (!cache)
         return;
     const struct rota_map_entry *entry;
-    struct flight *flight;
+    struct rota_shard_flight *flight;
     size_t place = 0;
     while ((entry = rota_map_next(&cache->by_waiter, &place))) {
         struct waiter *waiter = entry->value;
@@ -124,145 +91,38 @@ void rota_shard_cache_free(struct rota_shard_cache *cache)
         rota_list_remove(&flight->todo);
         free(flight);
     }
-    place = 0;
-    while ((entry = rota_map_next(&cache->by_number, &place)))
-        free(entry->value);
-    rota_map_deinit(&cache->by_number);
-    rota_map_deinit(&cache->by_key);
     rota_map_deinit(&cache->by_waiter);
-    rota_heap_deinit(&cache->flights);
     rota_heap_deinit(&cache->waiters);
-    rota_vector_deinit(&cache->fences);
+    rota_shard_flights_deinit(&cache->flights);
     rota_shard_table_deinit(&cache->table);
     free(cache);
 }
 
 /* --- flights --- */
 
-static struct rota_str make_key(bool is_forced, int64_t collection, struct rota_str database,
-                                struct rota_str name, char bytes[KEY_MAX])
+static struct rota_shard_flight *begin_flight(struct rota_shard_cache *cache, rota_time now,
+                                              bool is_forced, int64_t collection,
+                                              struct rota_str database, struct rota_str name)
 {
-    uint32_t size = (uint32_t)database.size;
-    char *end = bytes;
-    *end++ = is_forced ? 'f' : 'n';
-    *end++ = collection ? 'i' : 't';
-    if (collection) {
-        memcpy(end, &collection, sizeof collection);
-        return rota_str_of(bytes, KEY_HEAD + sizeof collection);
-    }
-    memcpy(end, &size, sizeof size);
-    end += sizeof size;
-    if (database.size > 0)
-        memcpy(end, database.data, database.size);
-    end += database.size;
-    if (name.size > 0)
-        memcpy(end, name.data, name.size);
-    return rota_str_of(bytes, (size_t)(end - bytes) + name.size);
-}
-
-static struct flight *find_flight(const struct rota_shard_cache *cache, bool is_forced,
-                                  int64_t collection, struct rota_str database,
-                                  struct rota_str name)
-{
-    char bytes[KEY_MAX];
-    return rota_map_get(&cache->by_key, make_key(is_forced, collection, database, name, bytes));
-}
-
-static struct rota_str key_of(const struct flight *flight)
-{
-    return rota_str_of(flight->text + flight->database_size + flight->name_size, flight->key_size);
-}
-
-static struct rota_str database_of(const struct flight *flight)
-{
-    return rota_str_of(flight->text, flight->database_size);
-}
-
-static struct rota_str name_of(const struct flight *flight)
-{
-    return rota_str_of(flight->text + flight->database_size, flight->name_size);
-}
-
-/* No one may join the flight from now on. */
-static void close_flight(struct rota_shard_cache *cache, struct flight *flight)
-{
-    if (rota_map_get(&cache->by_key, key_of(flight)) == flight)
-        rota_map_remove(&cache->by_key, key_of(flight));
-}
-
-/* The flight has ended; its waiters and its memory are left to the caller. */
-static void end_flight(struct rota_shard_cache *cache, struct flight *flight)
-{
-    close_flight(cache, flight);
-    rota_map_remove(&cache->by_number, rota_str_of(&flight->number, sizeof flight->number));
-    rota_heap_remove(&cache->flights, &flight->node);
-    rota_list_remove(&flight->todo);
-    cache->n_named -= flight->collection == 0;
-    if (cache->n_named == 0)
-        cache->fences.size = 0; /* nobody is left that they could stop */
-}
-
-static struct flight *flight_new(struct rota_shard_cache *cache, rota_time now, bool is_forced,
-                                 int64_t collection, struct rota_str database, struct rota_str name)
-{
-    char bytes[KEY_MAX];
-    struct rota_str key = make_key(is_forced, collection, database, name, bytes);
-    struct flight *flight = calloc(1, sizeof *flight + database.size + name.size + key.size);
+    struct rota_shard_flight *flight =
+        rota_shard_flights_begin(&cache->flights, now, is_forced, collection, database, name);
     if (!flight)
         return NULL;
-    flight->node.at = rota_time_add(now, cache->options.flight_timeout);
-    flight->node.order = flight->number = cache->number + 1;
-    flight->collection = collection;
-    flight->is_forced = is_forced;
-    flight->began_at = now;
-    flight->database_size = database.size;
-    flight->name_size = name.size;
-    flight->key_size = key.size;
-    rota_list_init(&flight->waiters);
-    if (database.size > 0)
-        memcpy(flight->text, database.data, database.size);
-    if (name.size > 0)
-        memcpy(flight->text + database.size, name.data, name.size);
-    memcpy(flight->text + database.size + name.size, key.data, key.size);
-    return flight;
-}
-
-/* Begin a flight that none of its kind is in the way of; NULL at the bound or
- * without memory. */
-static struct flight *begin_flight(struct rota_shard_cache *cache, rota_time now, bool is_forced,
-                                   int64_t collection, struct rota_str database,
-                                   struct rota_str name)
-{
-    if (cache->by_number.size == ROTA_SHARD_FLIGHTS_MAX)
-        return NULL;
-    struct flight *flight = flight_new(cache, now, is_forced, collection, database, name);
-    if (!flight)
-        return NULL;
-    struct rota_str number = rota_str_of(&flight->number, sizeof flight->number);
-    if (!rota_map_put(&cache->by_number, number, flight) ||
-        !rota_map_put(&cache->by_key, key_of(flight), flight) ||
-        !rota_heap_push(&cache->flights, &flight->node)) {
-        rota_map_remove(&cache->by_number, number);
-        rota_map_remove(&cache->by_key, key_of(flight));
-        free(flight);
-        return NULL;
-    }
     rota_list_push(&cache->asks, &flight->todo);
-    cache->number++;
-    cache->n_named += collection == 0;
     cache->stats.n_flights++;
     return flight;
 }
 
 /* The flight whose answer will do for such a query, or NULL. What is asked with
  * force is newer, so it does for all. */
-static struct flight *join_flight(const struct rota_shard_cache *cache,
-                                  const struct rota_shard_query *query)
+static struct rota_shard_flight *join_flight(const struct rota_shard_cache *cache,
+                                             const struct rota_shard_query *query)
 {
-    struct flight *flight =
-        find_flight(cache, true, query->collection, query->database, query->name);
+    struct rota_shard_flight *flight = rota_shard_flights_find(
+        &cache->flights, true, query->collection, query->database, query->name);
     if (!flight && query->with_cache)
-        flight = find_flight(cache, false, query->collection, query->database, query->name);
+        flight = rota_shard_flights_find(&cache->flights, false, query->collection, query->database,
+                                         query->name);
     return flight;
 }
 
@@ -273,8 +133,8 @@ static void refresh(struct rota_shard_cache *cache, rota_time now, rota_time *as
 {
     if (now < rota_time_add(*asked_at, cache->options.refresh_gap))
         return;
-    if (find_flight(cache, false, collection, database, name) ||
-        find_flight(cache, true, collection, database, name))
+    if (rota_shard_flights_find(&cache->flights, false, collection, database, name) ||
+        rota_shard_flights_find(&cache->flights, true, collection, database, name))
         return;
     if (begin_flight(cache, now, false, collection, database, name))
         *asked_at = now;
@@ -327,8 +187,8 @@ static enum rota_code add_waiter(struct rota_shard_cache *cache, rota_time now,
     if (cache->by_waiter.size == ROTA_SHARD_WAITERS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "shard cache: more than %d wait",
                               ROTA_SHARD_WAITERS_MAX);
-    struct flight *flight = join_flight(cache, query);
-    if (!flight && cache->by_number.size == ROTA_SHARD_FLIGHTS_MAX)
+    struct rota_shard_flight *flight = join_flight(cache, query);
+    if (!flight && cache->flights.by_number.size == ROTA_SHARD_FLIGHTS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "shard cache: more than %d flights",
                               ROTA_SHARD_FLIGHTS_MAX);
 
@@ -405,7 +265,7 @@ static void tell(struct rota_shard_cache *cache, struct waiter *waiter, enum rot
     rota_list_push(&cache->tells, &waiter->link);
 }
 
-static void tell_all(struct rota_shard_cache *cache, struct flight *flight,
+static void tell_all(struct rota_shard_cache *cache, struct rota_shard_flight *flight,
                      enum rota_failure failure, struct rota_shard_map *map)
 {
     struct waiter *waiter;
@@ -413,23 +273,13 @@ static void tell_all(struct rota_shard_cache *cache, struct flight *flight,
         tell(cache, waiter, failure, map);
 }
 
-static bool is_fenced(const struct rota_shard_cache *cache, const struct flight *flight,
-                      int64_t collection)
-{
-    for (size_t i = 0; flight->collection == 0 && i < cache->fences.size; i++)
-        if (cache->fences.items[i].collection == collection &&
-            flight->number <= cache->fences.items[i].number)
-            return true;
-    return flight->is_fenced;
-}
-
 /* Put `map`, of which the caller keeps its share, in place. False when there is
  * no memory: then the old one stays. */
-static bool place_map(struct rota_shard_cache *cache, rota_time now, struct flight *flight,
-                      struct rota_shard_map *map)
+static bool place_map(struct rota_shard_cache *cache, rota_time now,
+                      struct rota_shard_flight *flight, struct rota_shard_map *map)
 {
-    struct rota_shard_entry *entry =
-        rota_shard_table_add(&cache->table, now, database_of(flight), map->collection);
+    struct rota_shard_entry *entry = rota_shard_table_add(
+        &cache->table, now, rota_shard_flight_database(flight), map->collection);
     if (!entry)
         return false;
     if (!rota_shard_table_set_map(&cache->table, entry, rota_shard_map_share(map))) {
@@ -443,7 +293,8 @@ static bool place_map(struct rota_shard_cache *cache, rota_time now, struct flig
     entry->fetched_at = entry->asked_at = now;
     cache->stats.n_evicted = cache->table.n_evicted;
     if (flight->name_size > 0)
-        rota_shard_table_set_name(&cache->table, entry, database_of(flight), name_of(flight));
+        rota_shard_table_set_name(&cache->table, entry, rota_shard_flight_database(flight),
+                                  rota_shard_flight_name(flight));
     cache->stats.n_published++;
     rota_histogram_record(&cache->stats.update_us, (now - flight->began_at) / ROTA_USEC);
     return true;
@@ -451,10 +302,10 @@ static bool place_map(struct rota_shard_cache *cache, rota_time now, struct flig
 
 /* Publish what the flight brought, if it may; returns the map its waiters get. */
 static struct rota_shard_map *publish(struct rota_shard_cache *cache, rota_time now,
-                                      struct flight *flight, struct rota_shard_map *map)
+                                      struct rota_shard_flight *flight, struct rota_shard_map *map)
 {
     const struct rota_shard_entry *entry = rota_shard_table_find(&cache->table, map->collection);
-    if (is_fenced(cache, flight, map->collection)) {
+    if (rota_shard_flights_is_fenced(&cache->flights, flight, map->collection)) {
         cache->stats.n_fenced++;
         return map;
     }
@@ -469,7 +320,7 @@ static struct rota_shard_map *publish(struct rota_shard_cache *cache, rota_time 
 void rota_shard_cache_answered(struct rota_shard_cache *cache, rota_time now, uint64_t number,
                                enum rota_failure failure, struct rota_shard_map *map)
 {
-    struct flight *flight = rota_map_get(&cache->by_number, rota_str_of(&number, sizeof number));
+    struct rota_shard_flight *flight = rota_shard_flights_get(&cache->flights, number);
     if (!flight)
         goto out;
     if (!failure && (!map || (flight->collection && map->collection != flight->collection)))
@@ -478,7 +329,8 @@ void rota_shard_cache_answered(struct rota_shard_cache *cache, rota_time now, ui
         tell_all(cache, flight, failure, NULL);
     else
         tell_all(cache, flight, ROTA_FAILURE_NONE, publish(cache, now, flight, map));
-    end_flight(cache, flight);
+    rota_list_remove(&flight->todo);
+    rota_shard_flights_end(&cache->flights, flight);
     free(flight);
 out:
     rota_shard_map_drop(map);
@@ -486,47 +338,9 @@ out:
 
 /* --- dropping --- */
 
-static void fence_flight(struct rota_shard_cache *cache, struct flight *flight)
-{
-    if (!flight)
-        return;
-    flight->is_fenced = true;
-    close_flight(cache, flight);
-}
-
-static void fence_all_named(struct rota_shard_cache *cache)
-{
-    const struct rota_map_entry *entry;
-    size_t place = 0;
-    while ((entry = rota_map_next(&cache->by_number, &place))) {
-        struct flight *flight = entry->value;
-        if (flight->collection == 0)
-            fence_flight(cache, flight);
-    }
-}
-
-/* No flight that is under way may bring the collection back. Which collection a
- * flight by name will bring is not known yet, so these are stopped on arrival;
- * when too much would have to be remembered all of them are. */
-static void fence_collection(struct rota_shard_cache *cache, int64_t collection)
-{
-    struct rota_str none = {"", 0};
-    struct fence fence = {collection, cache->number};
-    if (collection) {
-        fence_flight(cache, find_flight(cache, false, collection, none, none));
-        fence_flight(cache, find_flight(cache, true, collection, none, none));
-    }
-    if (cache->n_named == 0)
-        return;
-    if (cache->fences.size == FENCES_MAX || !rota_vector_push(&cache->fences, fence)) {
-        fence_all_named(cache);
-        cache->fences.size = 0;
-    }
-}
-
 static void drop_entry(struct rota_shard_cache *cache, struct rota_shard_entry *entry)
 {
-    fence_collection(cache, entry->collection);
+    rota_shard_flights_fence_collection(&cache->flights, entry->collection);
     rota_shard_table_remove(&cache->table, entry);
 }
 
@@ -536,8 +350,10 @@ void rota_shard_cache_deprecate(struct rota_shard_cache *cache, struct rota_str 
     if (database.size > ROTA_SHARD_NAME_MAX || name.size > ROTA_SHARD_NAME_MAX)
         return;
     const struct rota_shard_name *known = rota_shard_table_find_name(&cache->table, database, name);
-    fence_flight(cache, find_flight(cache, false, 0, database, name));
-    fence_flight(cache, find_flight(cache, true, 0, database, name));
+    rota_shard_flights_fence(&cache->flights,
+                             rota_shard_flights_find(&cache->flights, false, 0, database, name));
+    rota_shard_flights_fence(&cache->flights,
+                             rota_shard_flights_find(&cache->flights, true, 0, database, name));
     if (known)
         drop_entry(cache, known->entry);
 }
@@ -550,20 +366,14 @@ void rota_shard_cache_invalidate(struct rota_shard_cache *cache, const int64_t *
         if (entry)
             drop_entry(cache, entry);
         else
-            fence_collection(cache, collections[i]);
+            rota_shard_flights_fence_collection(&cache->flights, collections[i]);
     }
 }
 
 void rota_shard_cache_remove_database(struct rota_shard_cache *cache, struct rota_str database)
 {
-    const struct rota_map_entry *item;
     struct rota_shard_entry *entry;
-    size_t place = 0;
-    while ((item = rota_map_next(&cache->by_number, &place))) {
-        struct flight *flight = item->value;
-        if (rota_str_is_equal(database_of(flight), database))
-            fence_flight(cache, flight);
-    }
+    rota_shard_flights_fence_database(&cache->flights, database);
     while ((entry = rota_shard_table_find_database(&cache->table, database)))
         drop_entry(cache, entry);
 }
@@ -584,7 +394,7 @@ static bool apply_claim(struct rota_shard_cache *cache, struct rota_shard_entry 
         return false;
     }
     map->version = ++cache->version;
-    fence_collection(cache, entry->collection);
+    rota_shard_flights_fence_collection(&cache->flights, entry->collection);
     cache->stats.n_claims++;
     return true;
 }
@@ -617,11 +427,12 @@ void rota_shard_cache_report(struct rota_shard_cache *cache, rota_time now,
 
 /* --- time --- */
 
-static void time_out(struct rota_shard_cache *cache, struct flight *flight)
+static void time_out(struct rota_shard_cache *cache, struct rota_shard_flight *flight)
 {
     bool is_asked = !flight->todo.next;
     tell_all(cache, flight, ROTA_FAILURE_TIMEOUT, NULL);
-    end_flight(cache, flight);
+    rota_list_remove(&flight->todo);
+    rota_shard_flights_end(&cache->flights, flight);
     if (is_asked)
         rota_list_push(&cache->forgets, &flight->todo);
     else
@@ -635,8 +446,8 @@ void rota_shard_cache_step(struct rota_shard_cache *cache, rota_time now)
     while ((node = rota_heap_first(&cache->waiters)) && node->at <= now &&
            node->at != ROTA_TIME_NEVER)
         tell(cache, (struct waiter *)node, ROTA_FAILURE_DEADLINE, NULL);
-    while ((node = rota_heap_first(&cache->flights)) && node->at <= now)
-        time_out(cache, (struct flight *)node);
+    while ((node = rota_heap_first(&cache->flights.by_time)) && node->at <= now)
+        time_out(cache, (struct rota_shard_flight *)node);
     while ((entry = rota_shard_table_oldest(&cache->table)) &&
            rota_time_add(entry->read_at, cache->options.idle) <= now) {
         rota_shard_table_remove(&cache->table, entry);
@@ -647,7 +458,7 @@ void rota_shard_cache_step(struct rota_shard_cache *cache, rota_time now)
 rota_time rota_shard_cache_deadline(const struct rota_shard_cache *cache)
 {
     const struct rota_heap_node *waiter = rota_heap_first(&cache->waiters);
-    const struct rota_heap_node *flight = rota_heap_first(&cache->flights);
+    const struct rota_heap_node *flight = rota_heap_first(&cache->flights.by_time);
     const struct rota_shard_entry *entry = rota_shard_table_oldest(&cache->table);
     rota_time at = ROTA_TIME_NEVER;
     if (waiter)
@@ -662,7 +473,7 @@ rota_time rota_shard_cache_deadline(const struct rota_shard_cache *cache)
 bool rota_shard_cache_next(struct rota_shard_cache *cache, struct rota_shard_action *action)
 {
     struct waiter *waiter = waiter_at(&cache->tells);
-    struct flight *ask = flight_at(&cache->asks), *forget = flight_at(&cache->forgets);
+    struct rota_shard_flight *ask = flight_at(&cache->asks), *forget = flight_at(&cache->forgets);
     if (waiter) {
         *action = (struct rota_shard_action){.type = ROTA_SHARD_TELL,
                                              .waiter = waiter->number,
@@ -673,8 +484,8 @@ bool rota_shard_cache_next(struct rota_shard_cache *cache, struct rota_shard_act
     } else if (ask) {
         *action = (struct rota_shard_action){.type = ROTA_SHARD_ASK,
                                              .flight = ask->number,
-                                             .database = database_of(ask),
-                                             .name = name_of(ask),
+                                             .database = rota_shard_flight_database(ask),
+                                             .name = rota_shard_flight_name(ask),
                                              .collection = ask->collection,
                                              .is_forced = ask->is_forced};
         rota_list_remove(&ask->todo);
@@ -712,7 +523,7 @@ size_t rota_shard_cache_n_databases(const struct rota_shard_cache *cache)
 
 size_t rota_shard_cache_n_flights(const struct rota_shard_cache *cache)
 {
-    return cache->by_number.size;
+    return cache->flights.by_number.size;
 }
 
 size_t rota_shard_cache_n_waiters(const struct rota_shard_cache *cache)
