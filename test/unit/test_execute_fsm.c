@@ -1,7 +1,7 @@
-#include <rota/random.h>
 #include "core/call/call_fsm.h"
 #include "core/call/execute_fsm.h"
 #include "vectors.h"
+#include <rota/random.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -248,25 +248,25 @@ static size_t runs_of(struct world *world, struct rota_balancer *balancer, struc
     struct rota_call_stats stats = {0};
     struct rota_call_shared shared = {
         .balancer = balancer, .random = &world->random, .stats = &stats};
-    struct rota_call_options options = {
+    struct rota_call_fsm_options options = {
         .channel = channel, .collection = 1, .retries = retries, .repeat = ROTA_REPEAT_ANY};
     struct rota_call_fsm call;
-    struct rota_call_event event = {.type = ROTA_CALL_START};
+    struct rota_call_fsm_event event = {.type = ROTA_CALL_START};
     rota_time now = 0;
     rota_call_fsm_init(&call, &shared, &options);
     for (;;) {
-        struct rota_call_actions todo = rota_call_fsm_step(&call, now, &event);
+        struct rota_call_fsm_actions todo = rota_call_fsm_step(&call, now, &event);
         if (todo.n == 0) {
             now = rota_call_fsm_deadline(&call);
-            event = (struct rota_call_event){.type = ROTA_CALL_TICK};
+            event = (struct rota_call_fsm_event){.type = ROTA_CALL_TICK};
             continue;
         }
-        const struct rota_call_action *action = &todo.items[todo.n - 1];
+        const struct rota_call_fsm_action *action = &todo.items[todo.n - 1];
         if (action->type == ROTA_CALL_FINISH)
             break;
         event = action->type == ROTA_CALL_ASK_LEADERS
-                    ? (struct rota_call_event){.type = ROTA_CALL_LEADERS, .map = world->map}
-                    : (struct rota_call_event){.type = ROTA_CALL_TRY_ENDED, .failure = failure};
+                    ? (struct rota_call_fsm_event){.type = ROTA_CALL_LEADERS, .map = world->map}
+                    : (struct rota_call_fsm_event){.type = ROTA_CALL_TRY_ENDED, .failure = failure};
         event.number = action->number;
     }
     rota_call_fsm_deinit(&call, now);

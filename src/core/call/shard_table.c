@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 struct rota_shard_database {
-    struct rota_link entries; /* never empty for long */
+    struct rota_list_node entries; /* never empty for long */
     size_t size;
     char text[];
 };
@@ -210,7 +210,7 @@ static void remove_name(struct rota_shard_table *table, struct rota_shard_name *
 
 static struct rota_shard_name *oldest_name(struct rota_shard_entry *entry)
 {
-    struct rota_link *first = rota_list_first(&entry->names);
+    struct rota_list_node *first = rota_list_first(&entry->names);
     return first ? ROTA_LIST_ITEM(first, struct rota_shard_name, link) : NULL;
 }
 
@@ -264,7 +264,7 @@ void rota_shard_table_touch(struct rota_shard_table *table, struct rota_shard_en
 
 struct rota_shard_entry *rota_shard_table_oldest(const struct rota_shard_table *table)
 {
-    struct rota_link *first = rota_list_first(&table->by_read);
+    struct rota_list_node *first = rota_list_first(&table->by_read);
     return first ? ROTA_LIST_ITEM(first, struct rota_shard_entry, link) : NULL;
 }
 
