@@ -37,13 +37,6 @@ enum {
 #define ROTA_CALL_BACKOFF     (200 * ROTA_MSEC)
 #define ROTA_CALL_BACKOFF_MAX (3 * ROTA_SEC)
 
-/* What may be done again once bytes of it were sent. */
-enum rota_call_repeat {
-    ROTA_REPEAT_UNSENT,  /* nothing: for what must not happen twice */
-    ROTA_REPEAT_REFUSED, /* what a node said it did not act on */
-    ROTA_REPEAT_ANY,     /* all: it is idempotent. Only this is hedged */
-};
-
 struct rota_call_stats {
     uint64_t n_calls, n_tries, n_retries, n_hedges, n_hedges_won;
     uint64_t n_refreshes;  /* leaders asked for past the cache */

@@ -336,6 +336,20 @@ out:
     rota_shard_map_drop(map);
 }
 
+void rota_shard_cache_replace(struct rota_shard_cache *cache, rota_time now,
+                              struct rota_shard_map *map)
+{
+    struct rota_shard_entry *entry = rota_shard_table_find(&cache->table, map->collection);
+    if (!entry || !rota_shard_table_set_map(&cache->table, entry, map)) {
+        rota_shard_map_drop(map);
+        return;
+    }
+    map->version = ++cache->version;
+    entry->fetched_at = now;
+    rota_shard_flights_fence_collection(&cache->flights, map->collection);
+    cache->stats.n_published++;
+}
+
 /* --- dropping --- */
 
 static void drop_entry(struct rota_shard_cache *cache, struct rota_shard_entry *entry)
