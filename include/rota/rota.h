@@ -23,6 +23,8 @@
 #include <rota/route.h>
 #include <rota/rpc.h>
 #include <rota/server.h>
+#include <rota/shard.h>
+#include <rota/shards.h>
 #include <rota/str.h>
 #include <rota/time.h>
 #include <rota/tls.h>

@@ -22,6 +22,7 @@
 extern "C" {
 #endif
 
+struct rota_cost; /* in <rota/balancer.h> */
 struct rota_metrics;
 struct rota_server;
 struct rota_server_call;
@@ -34,6 +35,7 @@ enum {
     ROTA_SERVER_METHODS_MAX = 1024,
     ROTA_SERVER_LISTENERS_MAX = 16,
     ROTA_SERVER_CALLS_KEPT_MAX = 4096, /* calls at rest, kept for the next */
+    ROTA_SERVER_TRAILERS_MAX = 32,     /* pairs that a cost can still go beside */
 };
 
 struct rota_server_options {
@@ -129,6 +131,11 @@ enum rota_code rota_server_call_head(struct rota_server_call *call,
  * not take them fast enough: on_room tells when to go on. ROTA_ERR_UNAVAILABLE
  * when the call is cancelled. */
 enum rota_code rota_server_call_send(struct rota_server_call *call, struct rota_str message);
+
+/* Tell the client what the call cost here, so that it can choose well among
+ * replicas: it goes out with the end of the call, however that is. A later one
+ * counts. It is left out beside more than ROTA_SERVER_TRAILERS_MAX pairs of the handler's. */
+void rota_server_call_cost(struct rota_server_call *call, const struct rota_cost *cost);
 
 /* Answer with one message and status OK. Takes `call`. */
 void rota_server_call_reply(struct rota_server_call *call, struct rota_str message);

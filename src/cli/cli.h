@@ -27,6 +27,8 @@ struct rota_cli_command {
 extern const struct rota_cli_command rota_cmd_config_check;
 extern const struct rota_cli_command rota_cmd_config_show;
 extern const struct rota_cli_command rota_cmd_config_watch;
+extern const struct rota_cli_command rota_cmd_directory_get;
+extern const struct rota_cli_command rota_cmd_directory_serve;
 extern const struct rota_cli_command rota_cmd_gradual;
 extern const struct rota_cli_command rota_cmd_hosts_check;
 extern const struct rota_cli_command rota_cmd_hosts_watch;

@@ -10,9 +10,19 @@
 #include <unistd.h>
 
 static const struct rota_cli_command *const COMMANDS[] = {
-    &rota_cmd_ring_lookup, &rota_cmd_ring_hash,    &rota_cmd_route,       &rota_cmd_gradual,
-    &rota_cmd_plan,        &rota_cmd_hosts_check,  &rota_cmd_hosts_watch, &rota_cmd_config_check,
-    &rota_cmd_config_show, &rota_cmd_config_watch, &rota_cmd_sim_balance,
+    &rota_cmd_ring_lookup,
+    &rota_cmd_ring_hash,
+    &rota_cmd_route,
+    &rota_cmd_gradual,
+    &rota_cmd_plan,
+    &rota_cmd_hosts_check,
+    &rota_cmd_hosts_watch,
+    &rota_cmd_config_check,
+    &rota_cmd_config_show,
+    &rota_cmd_config_watch,
+    &rota_cmd_directory_serve,
+    &rota_cmd_directory_get,
+    &rota_cmd_sim_balance,
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 

@@ -6,6 +6,7 @@
 #include <uv.h>
 
 struct wait {
+    struct uv_loop_s *loop;
     struct rota_reply reply;
     bool is_done, has_failed;
 };
@@ -35,6 +36,7 @@ static void on_wait_end(void *data, struct rota_call *call, const struct rota_ca
     }
     wait->has_failed =
         !wait->reply.text || (result->status == ROTA_STATUS_OK && !wait->reply.message);
+    uv_stop(wait->loop); /* told by a timer, the loop would still sleep once */
 }
 
 enum rota_code rota_channel_wait(struct rota_channel *channel,
@@ -44,7 +46,7 @@ enum rota_code rota_channel_wait(struct rota_channel *channel,
     if (rota_link_is_inside())
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "a callback can't wait for a call: the loop runs already");
-    struct wait wait = {0};
+    struct wait wait = {.loop = rota_channel_loop(channel)};
     struct rota_call_options ours = *options;
     ours.on_message = NULL;
     ours.on_end = on_wait_end;

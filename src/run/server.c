@@ -6,6 +6,7 @@
 #include "io/clock.h"
 #include "io/listener.h"
 #include "run/link.h"
+#include "wire/call_notes.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -21,7 +22,8 @@ struct rota_server_call {
     const struct rota_server_method *method;
     struct rota_server_call *next; /* at rest */
     void *data;
-    bool is_in_session, is_with_handler, is_admitted, is_cancelled;
+    struct rota_cost cost;
+    bool is_in_session, is_with_handler, is_admitted, is_cancelled, has_cost;
 };
 
 struct connection {
@@ -289,7 +291,7 @@ static struct rota_http2_call *on_accept(void *data)
     call->method = NULL;
     call->data = NULL;
     call->is_in_session = true;
-    call->is_with_handler = call->is_admitted = call->is_cancelled = false;
+    call->is_with_handler = call->is_admitted = call->is_cancelled = call->has_cost = false;
     connection->n_calls++;
     return &call->h2;
 }
@@ -650,6 +652,12 @@ enum rota_code rota_server_call_send(struct rota_server_call *call, struct rota_
     return code;
 }
 
+void rota_server_call_cost(struct rota_server_call *call, const struct rota_cost *cost)
+{
+    call->cost = *cost;
+    call->has_cost = true;
+}
+
 void rota_server_call_reply(struct rota_server_call *call, struct rota_str message)
 {
     switch (rota_server_call_send(call, message)) {
@@ -668,6 +676,20 @@ void rota_server_call_reply(struct rota_server_call *call, struct rota_str messa
     }
 }
 
+/* End the stream, with the cost beside the handler's own pairs. */
+static void finish_with_cost(struct rota_server_call *call, enum rota_status status,
+                             const char *text, const struct rota_metadata *metadata,
+                             size_t n_metadata)
+{
+    struct rota_metadata pairs[ROTA_SERVER_TRAILERS_MAX + 1];
+    char cost[ROTA_NOTE_COST_MAX];
+    if (n_metadata > 0)
+        memcpy(pairs, metadata, n_metadata * sizeof *pairs);
+    pairs[n_metadata].name = rota_str(ROTA_NOTE_COST);
+    pairs[n_metadata].value = rota_str(rota_note_format_cost(&call->cost, cost));
+    rota_http2_finish(&call->h2, status, rota_str(text), pairs, n_metadata + 1);
+}
+
 void rota_server_call_finish(struct rota_server_call *call, enum rota_status status,
                              const char *text, const struct rota_metadata *metadata,
                              size_t n_metadata)
@@ -676,7 +698,10 @@ void rota_server_call_finish(struct rota_server_call *call, enum rota_status sta
     call->is_with_handler = false;
     leave_admission(call);
     rota_heap_remove(&call->server->deadlines, &call->node);
-    rota_http2_finish(&call->h2, status, rota_str(text ? text : ""), metadata, n_metadata);
+    if (call->has_cost && n_metadata <= ROTA_SERVER_TRAILERS_MAX)
+        finish_with_cost(call, status, text ? text : "", metadata, n_metadata);
+    else
+        rota_http2_finish(&call->h2, status, rota_str(text ? text : ""), metadata, n_metadata);
     touch(call);
     call_free(call);
 }

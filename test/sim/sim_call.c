@@ -135,7 +135,7 @@ static size_t place_of(const struct call *call, uint64_t number)
 }
 
 static void note_start(struct world *world, struct call *call,
-                       const struct rota_call_action *action)
+                       const struct rota_call_fsm_action *action)
 {
     rota_time now = clock_of(world);
     size_t place = place_of(call, 0);
@@ -205,7 +205,7 @@ static const char *ask_violation(void *data)
 
 /* --- the client --- */
 
-static void drive(struct world *world, uint32_t slot, struct rota_call_event event);
+static void drive(struct world *world, uint32_t slot, struct rota_call_fsm_event event);
 
 static void send(struct world *world, uint32_t from, uint32_t to, struct message message)
 {
@@ -237,10 +237,10 @@ static void pump_cache(struct world *world)
                 continue;
             call->waiter = 0;
             drive(world, i,
-                  (struct rota_call_event){.type = ROTA_CALL_LEADERS,
-                                           .number = call->asked,
-                                           .failure = action.failure,
-                                           .map = action.map});
+                  (struct rota_call_fsm_event){.type = ROTA_CALL_LEADERS,
+                                               .number = call->asked,
+                                               .failure = action.failure,
+                                               .map = action.map});
             break;
         }
         rota_shard_map_drop(action.map);
@@ -249,7 +249,8 @@ static void pump_cache(struct world *world)
                        rota_shard_cache_deadline(world->cache));
 }
 
-static void ask_leaders(struct world *world, uint32_t slot, const struct rota_call_action *action)
+static void ask_leaders(struct world *world, uint32_t slot,
+                        const struct rota_call_fsm_action *action)
 {
     struct call *call = &world->calls[slot];
     struct rota_shard_map *map = NULL;
@@ -268,21 +269,21 @@ static void ask_leaders(struct world *world, uint32_t slot, const struct rota_ca
         violate(world, "the cache refuses");
     if (map)
         drive(world, slot,
-              (struct rota_call_event){
+              (struct rota_call_fsm_event){
                   .type = ROTA_CALL_LEADERS, .number = action->number, .map = map});
     rota_shard_map_drop(map);
 }
 
-static void start_try(struct world *world, uint32_t slot, const struct rota_call_action *action)
+static void start_try(struct world *world, uint32_t slot, const struct rota_call_fsm_action *action)
 {
     struct call *call = &world->calls[slot];
     uint32_t node = (uint32_t)action->replica->node;
     note_start(world, call, action);
     if (!rota_sim_is_up(world->sim, node)) {
         drive(world, slot,
-              (struct rota_call_event){.type = ROTA_CALL_TRY_ENDED,
-                                       .number = action->number,
-                                       .failure = ROTA_FAILURE_UNREACHABLE});
+              (struct rota_call_fsm_event){.type = ROTA_CALL_TRY_ENDED,
+                                           .number = action->number,
+                                           .failure = ROTA_FAILURE_UNREACHABLE});
         return;
     }
     struct message message = blank(TRY);
@@ -293,8 +294,8 @@ static void start_try(struct world *world, uint32_t slot, const struct rota_call
     send(world, CLIENT, node, message);
 }
 
-static void finish(struct world *world, uint32_t slot, const struct rota_call_action *action,
-                   const struct rota_call_event *event, int64_t answered_by)
+static void finish(struct world *world, uint32_t slot, const struct rota_call_fsm_action *action,
+                   const struct rota_call_fsm_event *event, int64_t answered_by)
 {
     struct call *call = &world->calls[slot];
     rota_time now = clock_of(world);
@@ -323,7 +324,7 @@ static void finish(struct world *world, uint32_t slot, const struct rota_call_ac
 
 /* The event, as the model of the call sees it before the machine does. */
 static int64_t note_event(struct world *world, struct call *call,
-                          const struct rota_call_event *event)
+                          const struct rota_call_fsm_event *event)
 {
     size_t place = event->number ? place_of(call, event->number) : ROTA_CALL_RUNNING_MAX;
     int64_t node = place < ROTA_CALL_RUNNING_MAX ? call->running_on[place] : 0;
@@ -338,17 +339,17 @@ static int64_t note_event(struct world *world, struct call *call,
     return node;
 }
 
-static void drive(struct world *world, uint32_t slot, struct rota_call_event event)
+static void drive(struct world *world, uint32_t slot, struct rota_call_fsm_event event)
 {
     struct call *call = &world->calls[slot];
     rota_time now = clock_of(world);
     int64_t answered_by = note_event(world, call, &event);
-    struct rota_call_actions todo = rota_call_fsm_step(&call->fsm, now, &event);
+    struct rota_call_fsm_actions todo = rota_call_fsm_step(&call->fsm, now, &event);
     if (world->plant == PLANT_FORGETS_EXCLUDED)
         call->fsm.n_excluded = call->fsm.n_excluded_by_overload = 0;
     bool is_last = todo.n > 0 && todo.items[todo.n - 1].type == ROTA_CALL_FINISH;
     for (size_t i = 0; i < todo.n; i++) {
-        const struct rota_call_action *action = &todo.items[i];
+        const struct rota_call_fsm_action *action = &todo.items[i];
         switch (action->type) {
         case ROTA_CALL_ASK_LEADERS:
             ask_leaders(world, slot, action);
@@ -398,7 +399,7 @@ static void start_call(struct world *world, uint32_t slot)
     if (rota_sim_now(world->sim) > QUIET_AT) /* so that time is no reason to fail */
         call->deadline = now + 4 * ROTA_SEC;
     world->n_calls++;
-    struct rota_call_options options = {
+    struct rota_call_fsm_options options = {
         .collection = 1,
         .channel = rota_str("channel"),
         .deadline = world->plant == PLANT_NO_DEADLINE ? 0 : call->deadline,
@@ -407,7 +408,7 @@ static void start_call(struct world *world, uint32_t slot)
         .repeat = world->plant == PLANT_SENDS_TWICE ? ROTA_REPEAT_ANY : call->repeat,
     };
     rota_call_fsm_init(&call->fsm, &world->shared, &options);
-    drive(world, slot, (struct rota_call_event){.type = ROTA_CALL_START});
+    drive(world, slot, (struct rota_call_fsm_event){.type = ROTA_CALL_START});
 }
 
 static void client_timer(struct world *world, uint32_t timer)
@@ -420,7 +421,7 @@ static void client_timer(struct world *world, uint32_t timer)
     } else {
         bool is_fed_up = rota_random_chance(rota_sim_random(world->sim), 0.05);
         drive(world, timer,
-              (struct rota_call_event){.type = is_fed_up ? ROTA_CALL_CANCEL : ROTA_CALL_TICK});
+              (struct rota_call_fsm_event){.type = is_fed_up ? ROTA_CALL_CANCEL : ROTA_CALL_TICK});
     }
     pump_cache(world);
 }
@@ -429,7 +430,7 @@ static void client_answered(struct world *world, uint32_t from, const struct mes
 {
     struct call *call = &world->calls[message->slot];
     struct rota_replica claim = {message->claim_node, {"a:1", 3}, message->claim_epoch, true};
-    struct rota_call_event event = {
+    struct rota_call_fsm_event event = {
         .type = ROTA_CALL_TRY_ENDED,
         .number = message->number,
         .failure = message->failure,

@@ -87,32 +87,33 @@ static void teardown(struct world *world)
     rota_shard_map_drop(world->fresh);
 }
 
-static void drive(struct world *world, struct rota_call_event event);
+static void drive(struct world *world, struct rota_call_fsm_event event);
 
-static void answer_leaders(struct world *world, const struct rota_call_action *action)
+static void answer_leaders(struct world *world, const struct rota_call_fsm_action *action)
 {
     struct rota_shard_map *map = action->with_cache ? world->cached : world->fresh;
     *(action->with_cache ? &world->n_cached : &world->n_fresh) += 1;
     if (!map && !(action->with_cache ? world->cached_failure : world->fresh_failure))
         return; /* stays silent */
-    drive(world, (struct rota_call_event){.type = ROTA_CALL_LEADERS,
-                                          .number = action->number,
-                                          .failure = map                  ? ROTA_FAILURE_NONE
-                                                     : action->with_cache ? world->cached_failure
-                                                                          : world->fresh_failure,
-                                          .map = map});
+    drive(world,
+          (struct rota_call_fsm_event){.type = ROTA_CALL_LEADERS,
+                                       .number = action->number,
+                                       .failure = map                  ? ROTA_FAILURE_NONE
+                                                  : action->with_cache ? world->cached_failure
+                                                                       : world->fresh_failure,
+                                       .map = map});
 }
 
 static void end_try(struct world *world, size_t i, enum rota_failure failure)
 {
-    drive(world, (struct rota_call_event){.type = ROTA_CALL_TRY_ENDED,
-                                          .number = world->numbers[i],
-                                          .failure = failure,
-                                          .is_sent = !world->is_unsent,
-                                          .claim = world->claim.node ? &world->claim : NULL});
+    drive(world, (struct rota_call_fsm_event){.type = ROTA_CALL_TRY_ENDED,
+                                              .number = world->numbers[i],
+                                              .failure = failure,
+                                              .is_sent = !world->is_unsent,
+                                              .claim = world->claim.node ? &world->claim : NULL});
 }
 
-static void start_try(struct world *world, const struct rota_call_action *action)
+static void start_try(struct world *world, const struct rota_call_fsm_action *action)
 {
     size_t i = world->n_tried++;
     assert_true(i < LOG_MAX);
@@ -124,11 +125,11 @@ static void start_try(struct world *world, const struct rota_call_action *action
         end_try(world, i, world->script[i < world->n_script ? i : world->n_script - 1]);
 }
 
-static void drive(struct world *world, struct rota_call_event event)
+static void drive(struct world *world, struct rota_call_fsm_event event)
 {
-    struct rota_call_actions todo = rota_call_fsm_step(&world->fsm, world->now, &event);
+    struct rota_call_fsm_actions todo = rota_call_fsm_step(&world->fsm, world->now, &event);
     for (size_t i = 0; i < todo.n; i++) {
-        const struct rota_call_action *action = &todo.items[i];
+        const struct rota_call_fsm_action *action = &todo.items[i];
         switch (action->type) {
         case ROTA_CALL_ASK_LEADERS:
             answer_leaders(world, action);
@@ -152,23 +153,23 @@ static void drive(struct world *world, struct rota_call_event event)
     }
 }
 
-static void start(struct world *world, struct rota_call_options options)
+static void start(struct world *world, struct rota_call_fsm_options options)
 {
     options.channel = CHANNEL;
     options.collection = 1;
     rota_call_fsm_init(&world->fsm, &world->shared, &options);
-    drive(world, (struct rota_call_event){.type = ROTA_CALL_START});
+    drive(world, (struct rota_call_fsm_event){.type = ROTA_CALL_START});
 }
 
 static void tick(struct world *world, rota_time now)
 {
     world->now = now;
-    drive(world, (struct rota_call_event){.type = ROTA_CALL_TICK});
+    drive(world, (struct rota_call_fsm_event){.type = ROTA_CALL_TICK});
 }
 
 /* Let time pass from deadline to deadline until it has finished or waits for
  * nothing but answers. */
-static enum rota_failure run(struct world *world, struct rota_call_options options)
+static enum rota_failure run(struct world *world, struct rota_call_fsm_options options)
 {
     start(world, options);
     for (rota_time at;
@@ -188,7 +189,7 @@ static void end_by(struct world *world, size_t n, const enum rota_failure *scrip
     end_by(world, sizeof(enum rota_failure[]){__VA_ARGS__} / sizeof(enum rota_failure),            \
            (enum rota_failure[]){__VA_ARGS__})
 
-static const struct rota_call_options IDEMPOTENT = {.repeat = ROTA_REPEAT_ANY};
+static const struct rota_call_fsm_options IDEMPOTENT = {.repeat = ROTA_REPEAT_ANY};
 
 /* --- whom to choose --- */
 
@@ -324,17 +325,17 @@ static void e16_cancel_and_deadline_can_be_told_apart(void **state)
     struct world world;
     (void)state;
     setup(&world, MAP(1));
-    start(&world, (struct rota_call_options){.deadline = ROTA_SEC});
-    drive(&world, (struct rota_call_event){.type = ROTA_CALL_CANCEL});
+    start(&world, (struct rota_call_fsm_options){.deadline = ROTA_SEC});
+    drive(&world, (struct rota_call_fsm_event){.type = ROTA_CALL_CANCEL});
     assert_int_equal(world.result, ROTA_FAILURE_CANCELLED);
     assert_int_equal(world.n_cancelled, 1);
     end_try(&world, 0, ROTA_FAILURE_NONE); /* too late */
-    drive(&world, (struct rota_call_event){.type = ROTA_CALL_CANCEL});
+    drive(&world, (struct rota_call_fsm_event){.type = ROTA_CALL_CANCEL});
     assert_int_equal(world.n_finished, 1);
     teardown(&world);
 
     setup(&world, MAP(1));
-    assert_int_equal(run(&world, (struct rota_call_options){.deadline = ROTA_SEC}),
+    assert_int_equal(run(&world, (struct rota_call_fsm_options){.deadline = ROTA_SEC}),
                      ROTA_FAILURE_DEADLINE);
     assert_int_equal(world.now, ROTA_SEC);
     assert_int_equal(world.n_cancelled, 1);
@@ -362,7 +363,7 @@ static void e21_reports_reach_the_balancer(void **state)
     setup(&world, MAP(1));
     start(&world, IDEMPOTENT);
     world.now = ROTA_MSEC;
-    drive(&world, (struct rota_call_event){
+    drive(&world, (struct rota_call_fsm_event){
                       .type = ROTA_CALL_TRY_ENDED, .number = world.numbers[0], .cost = &cost});
     assert_true(rota_balancer_look(world.balancer, world.now, 1, &view));
     assert_int_equal(view.outcomes[ROTA_OUTCOME_OK], 1);
@@ -370,9 +371,9 @@ static void e21_reports_reach_the_balancer(void **state)
     teardown(&world);
 }
 
-static struct rota_call_options preferring(int64_t node)
+static struct rota_call_fsm_options preferring(int64_t node)
 {
-    return (struct rota_call_options){
+    return (struct rota_call_fsm_options){
         .repeat = ROTA_REPEAT_ANY, .has_preferred = true, .preferred = node};
 }
 
@@ -436,7 +437,7 @@ static void e26_retriable_errors_blacklist_nobody(void **state)
 static void e27_another_sweep_is_allowed_when_all_have_failed(void **state)
 {
     struct world world;
-    struct rota_call_options options = {.repeat = ROTA_REPEAT_ANY, .retries = 2};
+    struct rota_call_fsm_options options = {.repeat = ROTA_REPEAT_ANY, .retries = 2};
     (void)state;
     setup(&world, MAP(1, 2));
     SCRIPT(&world, ROTA_FAILURE_RETRIABLE);
@@ -571,7 +572,7 @@ static void what_may_not_happen_twice_is_not_sent_twice(void **state)
         setup(&world, MAP(1, 2));
         world.is_unsent = rows[i].is_unsent;
         SCRIPT(&world, rows[i].failure, ROTA_FAILURE_NONE);
-        run(&world, (struct rota_call_options){.repeat = rows[i].repeat});
+        run(&world, (struct rota_call_fsm_options){.repeat = rows[i].repeat});
         assert_int_equal(world.n_tried, 1 + rows[i].is_retried);
         teardown(&world);
     }
@@ -580,7 +581,7 @@ static void what_may_not_happen_twice_is_not_sent_twice(void **state)
 static void try_that_times_out_may_have_been_sent(void **state)
 {
     struct world world;
-    struct rota_call_options options = {.try_timeout = ROTA_SEC};
+    struct rota_call_fsm_options options = {.try_timeout = ROTA_SEC};
     (void)state;
     setup(&world, MAP(1, 2));
     assert_int_equal(run(&world, options), ROTA_FAILURE_TIMEOUT);
@@ -624,8 +625,8 @@ static void wait_that_would_outlast_the_deadline_is_not_begun(void **state)
     (void)state;
     setup(&world, MAP(1));
     SCRIPT(&world, ROTA_FAILURE_RETRIABLE);
-    assert_int_equal(run(&world, (struct rota_call_options){.repeat = ROTA_REPEAT_ANY,
-                                                            .deadline = 50 * ROTA_MSEC}),
+    assert_int_equal(run(&world, (struct rota_call_fsm_options){.repeat = ROTA_REPEAT_ANY,
+                                                                .deadline = 50 * ROTA_MSEC}),
                      ROTA_FAILURE_RETRIABLE);
     assert_int_equal(world.now, 0);
     assert_int_equal(world.n_tried, 2);
@@ -675,21 +676,21 @@ static void attempts_have_a_bound_whatever_is_asked_for(void **state)
     (void)state;
     setup(&world, MAP(1, 2));
     SCRIPT(&world, ROTA_FAILURE_RETRIABLE);
-    run(&world, (struct rota_call_options){.repeat = ROTA_REPEAT_ANY, .retries = INT64_MAX});
+    run(&world, (struct rota_call_fsm_options){.repeat = ROTA_REPEAT_ANY, .retries = INT64_MAX});
     assert_int_equal(world.n_tried, ROTA_CALL_TRIES_MAX);
     teardown(&world);
 
     setup(&world, MAP(1, 2));
     SCRIPT(&world, ROTA_FAILURE_RETRIABLE);
-    run(&world, (struct rota_call_options){.repeat = ROTA_REPEAT_ANY, .retries = -1});
+    run(&world, (struct rota_call_fsm_options){.repeat = ROTA_REPEAT_ANY, .retries = -1});
     assert_int_equal(world.n_tried, 3);
     teardown(&world);
 }
 
 /* --- hedges --- */
 
-static const struct rota_call_options HEDGED = {.repeat = ROTA_REPEAT_ANY,
-                                                .hedge_after = 10 * ROTA_MSEC};
+static const struct rota_call_fsm_options HEDGED = {.repeat = ROTA_REPEAT_ANY,
+                                                    .hedge_after = 10 * ROTA_MSEC};
 
 static void slow_try_is_hedged_on_another_replica_and_the_loser_cancelled(void **state)
 {
@@ -738,7 +739,7 @@ static void only_what_is_idempotent_is_hedged(void **state)
     struct world world;
     (void)state;
     setup(&world, MAP(1, 2));
-    start(&world, (struct rota_call_options){.repeat = ROTA_REPEAT_REFUSED, .hedge_after = 1});
+    start(&world, (struct rota_call_fsm_options){.repeat = ROTA_REPEAT_REFUSED, .hedge_after = 1});
     assert_int_equal(rota_call_fsm_deadline(&world.fsm), ROTA_TIME_NEVER);
     tick(&world, ROTA_SEC);
     assert_int_equal(world.n_tried, 1);
@@ -788,7 +789,7 @@ static void call_that_starts_too_late_does_nothing(void **state)
     (void)state;
     setup(&world, MAP(1));
     world.now = 5 * ROTA_SEC;
-    start(&world, (struct rota_call_options){.deadline = ROTA_SEC});
+    start(&world, (struct rota_call_fsm_options){.deadline = ROTA_SEC});
     assert_int_equal(world.result, ROTA_FAILURE_DEADLINE);
     assert_int_equal(world.n_cached, 0);
     teardown(&world);
@@ -801,11 +802,12 @@ static void answer_to_an_older_question_is_no_news(void **state)
     setup(&world, NULL); /* the directory stays silent */
     start(&world, IDEMPOTENT);
     struct rota_shard_map *map = MAP(1);
-    drive(&world, (struct rota_call_event){.type = ROTA_CALL_LEADERS, .number = 77, .map = map});
+    drive(&world,
+          (struct rota_call_fsm_event){.type = ROTA_CALL_LEADERS, .number = 77, .map = map});
     assert_int_equal(world.n_tried, 0);
-    drive(&world, (struct rota_call_event){.type = ROTA_CALL_LEADERS, .number = 1, .map = map});
-    drive(&world, (struct rota_call_event){.type = ROTA_CALL_LEADERS, .number = 1, .map = map});
-    drive(&world, (struct rota_call_event){.type = ROTA_CALL_START});
+    drive(&world, (struct rota_call_fsm_event){.type = ROTA_CALL_LEADERS, .number = 1, .map = map});
+    drive(&world, (struct rota_call_fsm_event){.type = ROTA_CALL_LEADERS, .number = 1, .map = map});
+    drive(&world, (struct rota_call_fsm_event){.type = ROTA_CALL_START});
     assert_int_equal(world.n_tried, 1);
     end_try(&world, 0, ROTA_FAILURE_NONE);
     end_try(&world, 0, ROTA_FAILURE_NONE);

@@ -1,6 +1,7 @@
 #include "core/call/call_fsm.h"
 #include "core/call/execute_fsm.h"
 #include "vectors.h"
+#include <rota/random.h>
 
 #include <rota/random.h>
 #include <stdio.h>
@@ -181,6 +182,29 @@ static void e19_one_runs_on_one_shard_and_on_any(void **state)
         assert_true(is_used[i]);
 }
 
+static void named_shard_runs_alone_and_must_be_on_the_map(void **state)
+{
+    struct world world = {.map = map_of(3)};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        rota_execute_fsm_init_shard(&world.fsm, rota_str(i ? "z" : "b"));
+        world.n_asks = world.n_started = world.n_finished = 0;
+        memset(world.is_started, 0, sizeof world.is_started);
+        drive(&world, (struct rota_execute_event){.type = ROTA_EXECUTE_START});
+        drive(&world, (struct rota_execute_event){.type = ROTA_EXECUTE_LEADERS, .map = world.map});
+        assert_int_equal(world.n_started, i ? 0 : 1);
+        if (i == 0) {
+            assert_true(world.is_started[1]);
+            end_call(&world, 1, ROTA_FAILURE_NONE);
+        }
+        assert_int_equal(world.n_finished, 1);
+        assert_int_equal(world.finish.failure, i ? ROTA_FAILURE_NO_REPLICA : ROTA_FAILURE_NONE);
+        assert_int_equal(world.finish.n_ok, i ? 0 : 1);
+        rota_execute_fsm_deinit(&world.fsm);
+    }
+    rota_shard_map_drop(world.map);
+}
+
 static void cancel_reaches_every_call_and_ends_with_the_last(void **state)
 {
     struct world world;
@@ -248,25 +272,25 @@ static size_t runs_of(struct world *world, struct rota_balancer *balancer, struc
     struct rota_call_stats stats = {0};
     struct rota_call_shared shared = {
         .balancer = balancer, .random = &world->random, .stats = &stats};
-    struct rota_call_options options = {
+    struct rota_call_fsm_options options = {
         .channel = channel, .collection = 1, .retries = retries, .repeat = ROTA_REPEAT_ANY};
     struct rota_call_fsm call;
-    struct rota_call_event event = {.type = ROTA_CALL_START};
+    struct rota_call_fsm_event event = {.type = ROTA_CALL_START};
     rota_time now = 0;
     rota_call_fsm_init(&call, &shared, &options);
     for (;;) {
-        struct rota_call_actions todo = rota_call_fsm_step(&call, now, &event);
+        struct rota_call_fsm_actions todo = rota_call_fsm_step(&call, now, &event);
         if (todo.n == 0) {
             now = rota_call_fsm_deadline(&call);
-            event = (struct rota_call_event){.type = ROTA_CALL_TICK};
+            event = (struct rota_call_fsm_event){.type = ROTA_CALL_TICK};
             continue;
         }
-        const struct rota_call_action *action = &todo.items[todo.n - 1];
+        const struct rota_call_fsm_action *action = &todo.items[todo.n - 1];
         if (action->type == ROTA_CALL_FINISH)
             break;
         event = action->type == ROTA_CALL_ASK_LEADERS
-                    ? (struct rota_call_event){.type = ROTA_CALL_LEADERS, .map = world->map}
-                    : (struct rota_call_event){.type = ROTA_CALL_TRY_ENDED, .failure = failure};
+                    ? (struct rota_call_fsm_event){.type = ROTA_CALL_LEADERS, .map = world->map}
+                    : (struct rota_call_fsm_event){.type = ROTA_CALL_TRY_ENDED, .failure = failure};
         event.number = action->number;
     }
     rota_call_fsm_deinit(&call, now);
@@ -301,6 +325,7 @@ int main(void)
         cmocka_unit_test(e18_error_of_the_leader_list_passes_through),
         cmocka_unit_test(collection_without_shards_is_not_loaded),
         cmocka_unit_test(e19_one_runs_on_one_shard_and_on_any),
+        cmocka_unit_test(named_shard_runs_alone_and_must_be_on_the_map),
         cmocka_unit_test(cancel_reaches_every_call_and_ends_with_the_last),
         cmocka_unit_test(cancel_before_the_shards_are_known_ends_at_once),
         cmocka_unit_test(actions_not_taken_yet_are_not_begun),

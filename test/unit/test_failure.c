@@ -38,6 +38,65 @@ static void overload_and_stale_are_no_fault_of_the_replica(void **state)
     assert_false(rota_outcome_is_failure(rota_failure_outcome(ROTA_FAILURE_STALE)));
 }
 
+static void status_tells_the_class_unless_the_node_names_one(void **state)
+{
+    struct rota_str none = {"", 0};
+    (void)state;
+    assert_int_equal(rota_failure_of_reply(ROTA_STATUS_OK, true, rota_str("stale")),
+                     ROTA_FAILURE_NONE);
+    assert_int_equal(rota_failure_of_reply(ROTA_STATUS_UNAVAILABLE, false, none),
+                     ROTA_FAILURE_UNREACHABLE);
+    assert_int_equal(rota_failure_of_reply(ROTA_STATUS_UNAVAILABLE, true, none),
+                     ROTA_FAILURE_BROKEN);
+    assert_int_equal(rota_failure_of_reply(ROTA_STATUS_NOT_FOUND, true, none), ROTA_FAILURE_INPUT);
+    assert_int_equal(rota_failure_of_reply(ROTA_STATUS_NOT_FOUND, true, rota_str("not_loaded")),
+                     ROTA_FAILURE_NOT_LOADED);
+    assert_int_equal(
+        rota_failure_of_reply(ROTA_STATUS_FAILED_PRECONDITION, true, rota_str("stale")),
+        ROTA_FAILURE_STALE);
+    assert_int_equal(rota_failure_of_reply((enum rota_status)99, true, none),
+                     ROTA_FAILURE_INTERNAL);
+}
+
+static void node_can_not_name_what_only_we_can_see(void **state)
+{
+    static const char *const names[] = {"none",        "cancelled",  "deadline", "timeout",
+                                        "unreachable", "no_replica", "local",    "nonsense"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_int_equal(rota_failure_of_reply(ROTA_STATUS_ABORTED, true, rota_str(names[i])),
+                         ROTA_FAILURE_RETRIABLE);
+    assert_int_equal(rota_failure_of_reply(ROTA_STATUS_UNAVAILABLE, false, rota_str("stale")),
+                     ROTA_FAILURE_UNREACHABLE);
+}
+
+static void every_class_has_a_status_and_only_none_is_ok(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ROTA_FAILURES; i++)
+        assert_int_equal(rota_failure_status((enum rota_failure)i) == ROTA_STATUS_OK,
+                         i == ROTA_FAILURE_NONE);
+    assert_int_equal(rota_failure_status(ROTA_FAILURE_DEADLINE), ROTA_STATUS_DEADLINE_EXCEEDED);
+}
+
+static void directory_that_is_away_is_no_missing_collection(void **state)
+{
+    (void)state;
+    assert_int_equal(rota_failure_of_answer(ROTA_ERR_NOT_FOUND), ROTA_FAILURE_NOT_LOADED);
+    assert_int_equal(rota_failure_of_answer(ROTA_ERR_UNAVAILABLE), ROTA_FAILURE_UNREACHABLE);
+}
+
+static void node_that_fails_is_not_heard_as_well(void **state)
+{
+    (void)state;
+    assert_true(rota_failure_is_heard(ROTA_FAILURE_NONE));
+    assert_true(rota_failure_is_heard(ROTA_FAILURE_INPUT));
+    assert_true(rota_failure_is_heard(ROTA_FAILURE_OVERLOAD));
+    assert_false(rota_failure_is_heard(ROTA_FAILURE_INTERNAL));
+    assert_false(rota_failure_is_heard(ROTA_FAILURE_TIMEOUT));
+    assert_false(rota_failure_is_heard(ROTA_FAILURE_CANCELLED));
+}
+
 /* The page shows the table row by row; each row is looked for there. */
 static void page_shows_the_table(void **state)
 {
@@ -73,6 +132,11 @@ int main(void)
         cmocka_unit_test(every_class_has_a_name_of_its_own),
         cmocka_unit_test(what_is_not_tried_elsewhere_is_held_against_nobody),
         cmocka_unit_test(overload_and_stale_are_no_fault_of_the_replica),
+        cmocka_unit_test(status_tells_the_class_unless_the_node_names_one),
+        cmocka_unit_test(node_can_not_name_what_only_we_can_see),
+        cmocka_unit_test(every_class_has_a_status_and_only_none_is_ok),
+        cmocka_unit_test(directory_that_is_away_is_no_missing_collection),
+        cmocka_unit_test(node_that_fails_is_not_heard_as_well),
         cmocka_unit_test(page_shows_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -978,6 +978,35 @@ static void no_order_of_events_brings_an_old_map_back(void **state)
     rota_shard_cache_free(chance.cache);
 }
 
+/* --- what comes unasked --- */
+
+static void map_that_comes_unasked_replaces_and_stops_what_is_older(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world);
+    fill(&world, 0, DB, "name", 1, 11);
+    assert_int_equal(get(&world, 1, forced(by_id(1, 7))), 0); /* asked before the change */
+    rota_shard_cache_replace(world.cache, 2, map_of(1, "channel", 22));
+    answer(&world, 3, world.asked[world.n_asks - 1], map_of(1, "channel", 11));
+    assert_int_equal(get(&world, 4, by_id(1, 8)), 22);
+    assert_int_equal(get(&world, 4, by_name("name", 9)), 22);
+    assert_true(rota_shard_cache_has_node(world.cache, 22));
+    assert_false(rota_shard_cache_has_node(world.cache, 11));
+    teardown(&world);
+}
+
+static void map_that_nobody_reads_is_not_taken_up(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world);
+    rota_shard_cache_replace(world.cache, 2, map_of(1, "channel", 22));
+    assert_false(has(&world, 1));
+    assert_int_equal(rota_shard_cache_stats(world.cache)->n_published, 0);
+    teardown(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1020,6 +1049,8 @@ int main(void)
         cmocka_unit_test(map_unread_for_longest_makes_room),
         cmocka_unit_test(hostile_maps_are_refused),
         cmocka_unit_test(no_order_of_events_brings_an_old_map_back),
+        cmocka_unit_test(map_that_comes_unasked_replaces_and_stops_what_is_older),
+        cmocka_unit_test(map_that_nobody_reads_is_not_taken_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,11 +8,11 @@ static_assert(sizeof(int64_t) == sizeof(uint64_t), "a node is a replica's number
 struct step {
     struct rota_call_fsm *fsm;
     rota_time now;
-    struct rota_call_actions todo;
+    struct rota_call_fsm_actions todo;
 };
 
 void rota_call_fsm_init(struct rota_call_fsm *fsm, const struct rota_call_shared *shared,
-                        const struct rota_call_options *options)
+                        const struct rota_call_fsm_options *options)
 {
     *fsm = (struct rota_call_fsm){
         .shared = shared,
@@ -33,11 +33,11 @@ void rota_call_fsm_init(struct rota_call_fsm *fsm, const struct rota_call_shared
         fsm->options.retries = ROTA_CALL_TRIES_MAX;
 }
 
-static struct rota_call_action *act(struct step *step, enum rota_call_action_type type)
+static struct rota_call_fsm_action *act(struct step *step, enum rota_call_action_type type)
 {
     assert(step->todo.n < ROTA_CALL_ACTIONS_MAX);
-    struct rota_call_action *action = &step->todo.items[step->todo.n++];
-    *action = (struct rota_call_action){.type = type};
+    struct rota_call_fsm_action *action = &step->todo.items[step->todo.n++];
+    *action = (struct rota_call_fsm_action){.type = type};
     return action;
 }
 
@@ -106,7 +106,7 @@ static void finish(struct step *step, enum rota_failure failure, int64_t node)
     fsm->has_token = false;
     fsm->state = ROTA_CALL_DONE;
     fsm->shared->stats->n_ended[failure]++;
-    struct rota_call_action *action = act(step, ROTA_CALL_FINISH);
+    struct rota_call_fsm_action *action = act(step, ROTA_CALL_FINISH);
     action->failure = failure;
     action->node = node;
 }
@@ -124,7 +124,7 @@ static void ask(struct step *step, bool with_cache)
     fsm->is_asked_with_cache = with_cache;
     fsm->state = ROTA_CALL_ASKING;
     fsm->shared->stats->n_refreshes += !with_cache;
-    struct rota_call_action *action = act(step, ROTA_CALL_ASK_LEADERS);
+    struct rota_call_fsm_action *action = act(step, ROTA_CALL_ASK_LEADERS);
     action->number = fsm->asked;
     action->with_cache = with_cache;
     action->deadline = fsm->options.deadline;
@@ -270,7 +270,7 @@ static const struct rota_replica *choose(struct step *step, const struct candida
  * earns its part of a hedge then. */
 static void arm_hedge(struct rota_call_fsm *fsm, rota_time now)
 {
-    const struct rota_call_options *options = &fsm->options;
+    const struct rota_call_fsm_options *options = &fsm->options;
     if (fsm->n_tries == 0 && options->hedge_after >= 0 && fsm->shared->hedge) {
         rota_time at = rota_hedge_begin(fsm->shared->hedge, now, options->deadline);
         fsm->hedge_delay = at == ROTA_TIME_NEVER ? at : at - now;
@@ -305,7 +305,7 @@ static void start_try(struct step *step, const struct rota_replica *replica, boo
         .is_hedge = is_hedge,
         .chosen = chosen,
     };
-    struct rota_call_action *action = act(step, ROTA_CALL_START_TRY);
+    struct rota_call_fsm_action *action = act(step, ROTA_CALL_START_TRY);
     action->number = try->number;
     action->replica = replica;
     action->deadline = try->deadline;
@@ -411,7 +411,7 @@ static void got_leaders(struct step *step, struct rota_shard_map *map)
         give_up(step, ROTA_FAILURE_NO_REPLICA);
 }
 
-static void on_leaders(struct step *step, const struct rota_call_event *event)
+static void on_leaders(struct step *step, const struct rota_call_fsm_event *event)
 {
     struct rota_call_fsm *fsm = step->fsm;
     if (fsm->state != ROTA_CALL_ASKING || event->number != fsm->asked)
@@ -485,13 +485,13 @@ static void blame(struct step *step, const struct rota_replica *replica, enum ro
 }
 
 static void try_failed(struct step *step, struct rota_call_try *try, enum rota_failure failure,
-                       const struct rota_call_event *event)
+                       const struct rota_call_fsm_event *event)
 {
     struct rota_call_fsm *fsm = step->fsm;
     bool is_sent = event->type != ROTA_CALL_TRY_ENDED || event->is_sent;
     const struct rota_replica *claim = event->type == ROTA_CALL_TRY_ENDED ? event->claim : NULL;
     if (rota_shard_cache_effect(failure) != ROTA_CACHE_KEEP) {
-        struct rota_call_action *action = act(step, ROTA_CALL_REPORT);
+        struct rota_call_fsm_action *action = act(step, ROTA_CALL_REPORT);
         action->version = try->map->version;
         action->node = try->replica->node;
         action->failure = failure;
@@ -507,7 +507,7 @@ static void try_failed(struct step *step, struct rota_call_try *try, enum rota_f
         retry(step);
 }
 
-static void on_try_ended(struct step *step, const struct rota_call_event *event)
+static void on_try_ended(struct step *step, const struct rota_call_fsm_event *event)
 {
     struct rota_call_fsm *fsm = step->fsm;
     struct rota_call_try *try = event->number ? find_try(fsm, event->number) : NULL;
@@ -529,7 +529,7 @@ static void on_try_ended(struct step *step, const struct rota_call_event *event)
     try_failed(step, try, failure, event);
 }
 
-static void on_tick(struct step *step, const struct rota_call_event *event)
+static void on_tick(struct step *step, const struct rota_call_fsm_event *event)
 {
     struct rota_call_fsm *fsm = step->fsm;
     for (size_t i = 0; i < ROTA_CALL_RUNNING_MAX && fsm->state == ROTA_CALL_TRYING; i++) {
@@ -556,8 +556,8 @@ static void on_start(struct step *step)
     ask(step, true);
 }
 
-struct rota_call_actions rota_call_fsm_step(struct rota_call_fsm *fsm, rota_time now,
-                                            const struct rota_call_event *event)
+struct rota_call_fsm_actions rota_call_fsm_step(struct rota_call_fsm *fsm, rota_time now,
+                                                const struct rota_call_fsm_event *event)
 {
     struct step step = {.fsm = fsm, .now = now};
     if (fsm->state == ROTA_CALL_DONE)

@@ -37,13 +37,6 @@ enum {
 #define ROTA_CALL_BACKOFF     (200 * ROTA_MSEC)
 #define ROTA_CALL_BACKOFF_MAX (3 * ROTA_SEC)
 
-/* What may be done again once bytes of it were sent. */
-enum rota_call_repeat {
-    ROTA_REPEAT_UNSENT,  /* nothing: for what must not happen twice */
-    ROTA_REPEAT_REFUSED, /* what a node said it did not act on */
-    ROTA_REPEAT_ANY,     /* all: it is idempotent. Only this is hedged */
-};
-
 struct rota_call_stats {
     uint64_t n_calls, n_tries, n_retries, n_hedges, n_hedges_won;
     uint64_t n_refreshes;  /* leaders asked for past the cache */
@@ -63,7 +56,7 @@ struct rota_call_shared {
     struct rota_call_stats *stats;
 };
 
-struct rota_call_options {
+struct rota_call_fsm_options {
     int64_t collection;
     struct rota_str channel; /* kept */
     rota_time deadline;      /* 0 means none */
@@ -84,7 +77,7 @@ enum rota_call_event_type {
     ROTA_CALL_TICK,
 };
 
-struct rota_call_event {
+struct rota_call_fsm_event {
     enum rota_call_event_type type;
 
     uint64_t number; /* of the ask or try that this answers */
@@ -104,7 +97,7 @@ enum rota_call_action_type {
     ROTA_CALL_FINISH, /* always the last */
 };
 
-struct rota_call_action {
+struct rota_call_fsm_action {
     enum rota_call_action_type type;
     uint64_t number; /* of the ask or try */
     bool with_cache; /* of an ask */
@@ -119,9 +112,9 @@ struct rota_call_action {
     const struct rota_replica *claim; /* of a report: the event's */
 };
 
-struct rota_call_actions {
+struct rota_call_fsm_actions {
     size_t n;
-    struct rota_call_action items[ROTA_CALL_ACTIONS_MAX];
+    struct rota_call_fsm_action items[ROTA_CALL_ACTIONS_MAX];
 };
 
 enum rota_call_state {
@@ -143,7 +136,7 @@ struct rota_call_try {
 
 struct rota_call_fsm {
     const struct rota_call_shared *shared;
-    struct rota_call_options options;
+    struct rota_call_fsm_options options;
     enum rota_call_state state;
     uint64_t number; /* of the last ask or try */
     uint64_t asked;  /* the ask whose answer is awaited, 0: none */
@@ -161,13 +154,13 @@ struct rota_call_fsm {
 
 /* `shared` is kept. The call begins with a START event. */
 void rota_call_fsm_init(struct rota_call_fsm *fsm, const struct rota_call_shared *shared,
-                        const struct rota_call_options *options);
+                        const struct rota_call_fsm_options *options);
 
 /* Ends a call in any state; the balancer hears of tries that still ran. */
 void rota_call_fsm_deinit(struct rota_call_fsm *fsm, rota_time now);
 
-struct rota_call_actions rota_call_fsm_step(struct rota_call_fsm *fsm, rota_time now,
-                                            const struct rota_call_event *event);
+struct rota_call_fsm_actions rota_call_fsm_step(struct rota_call_fsm *fsm, rota_time now,
+                                                const struct rota_call_fsm_event *event);
 
 /* When a TICK is next needed; ROTA_TIME_NEVER when only answers are awaited. */
 rota_time rota_call_fsm_deadline(const struct rota_call_fsm *fsm);

@@ -9,6 +9,11 @@ void rota_execute_fsm_init(struct rota_execute_fsm *fsm, enum rota_execute_mode 
     *fsm = (struct rota_execute_fsm){.mode = mode, .is_partial = is_partial, .random = random};
 }
 
+void rota_execute_fsm_init_shard(struct rota_execute_fsm *fsm, struct rota_str channel)
+{
+    *fsm = (struct rota_execute_fsm){.mode = ROTA_EXECUTE_SHARD, .channel = channel};
+}
+
 void rota_execute_fsm_deinit(struct rota_execute_fsm *fsm)
 {
     rota_shard_map_drop(fsm->map);
@@ -24,6 +29,28 @@ static void finish(struct rota_execute_fsm *fsm, enum rota_failure failure)
     fsm->finishes = true;
 }
 
+/* The shards of the map that are used, from `first` on; false when there is none. */
+static bool choose(struct rota_execute_fsm *fsm, const struct rota_shard_map *map)
+{
+    const struct rota_shard_channel *channel;
+    switch (fsm->mode) {
+    case ROTA_EXECUTE_ALL:
+        fsm->end = map->n_channels;
+        return true;
+    case ROTA_EXECUTE_ONE:
+        fsm->first = rota_random_below(fsm->random, map->n_channels);
+        break;
+    case ROTA_EXECUTE_SHARD:
+        channel = rota_shard_map_find(map, fsm->channel);
+        if (!channel)
+            return false;
+        fsm->first = (size_t)(channel - map->channels);
+        break;
+    }
+    fsm->end = fsm->first + 1;
+    return true;
+}
+
 static void on_leaders(struct rota_execute_fsm *fsm, const struct rota_execute_event *event)
 {
     if (fsm->state != ROTA_EXECUTE_ASKING)
@@ -37,6 +64,10 @@ static void on_leaders(struct rota_execute_fsm *fsm, const struct rota_execute_e
         finish(fsm, ROTA_FAILURE_NOT_LOADED);
         return;
     }
+    if (!choose(fsm, event->map)) {
+        finish(fsm, ROTA_FAILURE_NO_REPLICA);
+        return;
+    }
     fsm->shards = calloc(n, sizeof *fsm->shards);
     if (!fsm->shards) {
         finish(fsm, ROTA_FAILURE_LOCAL);
@@ -44,8 +75,6 @@ static void on_leaders(struct rota_execute_fsm *fsm, const struct rota_execute_e
     }
     fsm->map = rota_shard_map_share(event->map);
     fsm->n_shards = n;
-    fsm->first = fsm->mode == ROTA_EXECUTE_ONE ? rota_random_below(fsm->random, n) : 0;
-    fsm->end = fsm->mode == ROTA_EXECUTE_ONE ? fsm->first + 1 : n;
     fsm->place = fsm->first;
     fsm->starts = true;
     fsm->state = ROTA_EXECUTE_RUNNING;

@@ -1,4 +1,5 @@
-/* execute_fsm: one request on all shards of a collection, or on any one.
+/* execute_fsm: one request on all shards of a collection, on any one, or on a
+ * certain one.
  *
  *     ASKING --the map--> RUNNING --all calls ended--> DONE
  *
@@ -20,7 +21,8 @@ struct rota_random;
 
 enum rota_execute_mode {
     ROTA_EXECUTE_ALL,
-    ROTA_EXECUTE_ONE, /* any shard, chosen by chance */
+    ROTA_EXECUTE_ONE,   /* any shard, chosen by chance */
+    ROTA_EXECUTE_SHARD, /* the one with this name */
 };
 
 enum rota_execute_event_type {
@@ -76,6 +78,7 @@ struct rota_execute_fsm {
     enum rota_execute_mode mode;
     bool is_partial;
     struct rota_random *random;
+    struct rota_str channel; /* of a certain one */
     enum rota_execute_state state;
     struct rota_shard_map *map;
     struct rota_execute_shard *shards;
@@ -91,6 +94,10 @@ struct rota_execute_fsm {
  * how many went well; it still carries the first failure. `random` is kept. */
 void rota_execute_fsm_init(struct rota_execute_fsm *fsm, enum rota_execute_mode mode,
                            bool is_partial, struct rota_random *random);
+
+/* The same for the shard `channel`, kept. A map that does not have it is a
+ * failure: no replica. */
+void rota_execute_fsm_init_shard(struct rota_execute_fsm *fsm, struct rota_str channel);
 void rota_execute_fsm_deinit(struct rota_execute_fsm *fsm);
 
 void rota_execute_fsm_step(struct rota_execute_fsm *fsm, const struct rota_execute_event *event);

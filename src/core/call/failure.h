@@ -28,6 +28,7 @@
 #pragma once
 
 #include <rota/balancer.h>
+#include <rota/rpc.h>
 #include <stdbool.h>
 
 enum rota_failure {
@@ -77,3 +78,24 @@ bool rota_failure_is_retried(enum rota_failure failure);
 /* Whether the node is known not to have acted on the request, so that doing it
  * again can't do it twice. */
 bool rota_failure_is_refusal(enum rota_failure failure);
+
+/* The class with this name, for what a node names in its trailers; false, and
+ * nothing done, when there is none. */
+bool rota_failure_parse(struct rota_str name, enum rota_failure *failure);
+
+/* The class of a reply by its status. `is_sent`: the node may have seen the
+ * request. `named` is the class that the node itself gave it, which counts when
+ * it is one that a node can know of; empty or unknown: none. */
+enum rota_failure rota_failure_of_reply(enum rota_status status, bool is_sent,
+                                        struct rota_str named);
+
+/* The class of what a directory said, or of an error of our own that kept a
+ * question from it. */
+enum rota_failure rota_failure_of_answer(enum rota_code code);
+
+/* How the end of a call is told to a program, when no node has said it better. */
+enum rota_status rota_failure_status(enum rota_failure failure);
+
+/* Whether a node that ended a try like this is well: it has answered, and the
+ * answer holds nothing against it. */
+bool rota_failure_is_heard(enum rota_failure failure);

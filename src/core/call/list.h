@@ -7,30 +7,30 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct rota_link {
-    struct rota_link *previous, *next; /* NULL: in no list */
+struct rota_list_node {
+    struct rota_list_node *previous, *next; /* NULL: in no list */
 };
 
 #define ROTA_LIST_ITEM(link, type, member) ((type *)(void *)((char *)(link)-offsetof(type, member)))
 
-static inline void rota_list_init(struct rota_link *list)
+static inline void rota_list_init(struct rota_list_node *list)
 {
     list->previous = list->next = list;
 }
 
-static inline bool rota_list_is_empty(const struct rota_link *list)
+static inline bool rota_list_is_empty(const struct rota_list_node *list)
 {
     return list->next == list;
 }
 
 /* The first link, or NULL. */
-static inline struct rota_link *rota_list_first(const struct rota_link *list)
+static inline struct rota_list_node *rota_list_first(const struct rota_list_node *list)
 {
     return list->next == list ? NULL : list->next;
 }
 
 /* Put `link`, which is in no list, last. */
-static inline void rota_list_push(struct rota_link *list, struct rota_link *link)
+static inline void rota_list_push(struct rota_list_node *list, struct rota_list_node *link)
 {
     link->previous = list->previous;
     link->next = list;
@@ -39,7 +39,7 @@ static inline void rota_list_push(struct rota_link *list, struct rota_link *link
 }
 
 /* Take `link` out; no-op when it is in no list. */
-static inline void rota_list_remove(struct rota_link *link)
+static inline void rota_list_remove(struct rota_list_node *link)
 {
     if (!link->next)
         return;

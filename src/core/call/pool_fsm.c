@@ -11,7 +11,7 @@ struct connection {
     struct pool *pool; /* NULL: it drains, no pool hands it out any more */
     bool is_ready;
     uint32_t n_calls;
-    struct rota_link todo; /* to be opened, or to be closed */
+    struct rota_list_node todo; /* to be opened, or to be closed */
 };
 
 struct pool {
@@ -21,8 +21,8 @@ struct pool {
     uint32_t n_connections, n_wanted;
     uint32_t turn;
     uint32_t n_calls, n_calls_peak; /* now; since the pool was last swept */
-    struct rota_link waiters;
-    struct rota_link link; /* of all pools */
+    struct rota_list_node waiters;
+    struct rota_list_node link; /* of all pools */
     rota_time active_at, redial_at;
     size_t address_size;
     char address[ROTA_POOL_ADDRESS_MAX];
@@ -31,13 +31,13 @@ struct pool {
 struct waiter {
     uint64_t number, connection;
     int64_t node;
-    struct rota_link link; /* of the pool's, then of those to be told */
+    struct rota_list_node link; /* of the pool's, then of those to be told */
 };
 
 struct rota_pool_fsm {
     struct rota_pool_options options;
     struct rota_map by_node, by_number, by_waiter;
-    struct rota_link pools, opens, closes, tells;
+    struct rota_list_node pools, opens, closes, tells;
     uint64_t number;
     rota_time sweep_at, purge_at;
 };
@@ -203,15 +203,15 @@ static void grow(struct rota_pool_fsm *pools, struct pool *pool, rota_time now)
 
 /* --- waiters --- */
 
-static struct waiter *waiter_at(struct rota_link *list)
+static struct waiter *waiter_at(struct rota_list_node *list)
 {
-    struct rota_link *first = rota_list_first(list);
+    struct rota_list_node *first = rota_list_first(list);
     return first ? ROTA_LIST_ITEM(first, struct waiter, link) : NULL;
 }
 
-static struct connection *connection_at(struct rota_link *list)
+static struct connection *connection_at(struct rota_list_node *list)
 {
-    struct rota_link *first = rota_list_first(list);
+    struct rota_list_node *first = rota_list_first(list);
     return first ? ROTA_LIST_ITEM(first, struct connection, todo) : NULL;
 }
 
@@ -270,7 +270,7 @@ static void remove_pool(struct rota_pool_fsm *pools, struct pool *pool)
 
 void rota_pool_fsm_close_all(struct rota_pool_fsm *pools)
 {
-    struct rota_link *first;
+    struct rota_list_node *first;
     while ((first = rota_list_first(&pools->pools)))
         remove_pool(pools, ROTA_LIST_ITEM(first, struct pool, link));
     for (size_t place = 0; place < pools->by_number.capacity;) {
@@ -291,7 +291,8 @@ void rota_pool_fsm_free(struct rota_pool_fsm *pools)
     assert(pools->by_number.size == 0);
     while ((waiter = waiter_at(&pools->tells)))
         waiter_free(pools, waiter);
-    for (struct rota_link *link = pools->closes.next, *next; link != &pools->closes; link = next) {
+    for (struct rota_list_node *link = pools->closes.next, *next; link != &pools->closes;
+         link = next) {
         next = link->next;
         free(ROTA_LIST_ITEM(link, struct connection, todo));
     }
@@ -497,7 +498,8 @@ void rota_pool_fsm_step(struct rota_pool_fsm *pools, rota_time now, rota_pool_is
         pools->sweep_at = rota_time_add(now, pools->options.shrink_every);
     if (is_purged)
         pools->purge_at = rota_time_add(now, pools->options.purge_every);
-    for (struct rota_link *link = pools->pools.next, *next; link != &pools->pools; link = next) {
+    for (struct rota_list_node *link = pools->pools.next, *next; link != &pools->pools;
+         link = next) {
         struct pool *pool = ROTA_LIST_ITEM(link, struct pool, link);
         next = link->next;
         if (is_purged && has_expired(pools, pool, now) && !is_leader(data, pool->node))

@@ -9,7 +9,7 @@
 struct waiter {
     struct rota_heap_node node; /* first; `at` is its deadline */
     uint64_t number;
-    struct rota_link link; /* of the flight's, then of those to be told */
+    struct rota_list_node link; /* of the flight's, then of those to be told */
     enum rota_failure failure;
     struct rota_shard_map *map;
 };
@@ -21,7 +21,7 @@ struct rota_shard_cache {
     struct rota_shard_flights flights;
     struct rota_map by_waiter;
     struct rota_heap waiters;
-    struct rota_link asks, forgets, tells;
+    struct rota_list_node asks, forgets, tells;
 
     struct rota_shard_stats stats;
 };
@@ -63,15 +63,15 @@ static void waiter_free(struct rota_shard_cache *cache, struct waiter *waiter)
     free(waiter);
 }
 
-static struct waiter *waiter_at(struct rota_link *list)
+static struct waiter *waiter_at(struct rota_list_node *list)
 {
-    struct rota_link *first = rota_list_first(list);
+    struct rota_list_node *first = rota_list_first(list);
     return first ? ROTA_LIST_ITEM(first, struct waiter, link) : NULL;
 }
 
-static struct rota_shard_flight *flight_at(struct rota_link *list)
+static struct rota_shard_flight *flight_at(struct rota_list_node *list)
 {
-    struct rota_link *first = rota_list_first(list);
+    struct rota_list_node *first = rota_list_first(list);
     return first ? ROTA_LIST_ITEM(first, struct rota_shard_flight, todo) : NULL;
 }
 
@@ -86,7 +86,7 @@ void rota_shard_cache_free(struct rota_shard_cache *cache)
         rota_shard_map_drop(waiter->map);
         free(waiter);
     }
-    for (struct rota_link *link = cache->forgets.next, *next; link != &cache->forgets;
+    for (struct rota_list_node *link = cache->forgets.next, *next; link != &cache->forgets;
          link = next) {
         next = link->next;
         free(ROTA_LIST_ITEM(link, struct rota_shard_flight, todo));
@@ -334,6 +334,20 @@ void rota_shard_cache_answered(struct rota_shard_cache *cache, rota_time now, ui
     free(flight);
 out:
     rota_shard_map_drop(map);
+}
+
+void rota_shard_cache_replace(struct rota_shard_cache *cache, rota_time now,
+                              struct rota_shard_map *map)
+{
+    struct rota_shard_entry *entry = rota_shard_table_find(&cache->table, map->collection);
+    if (!entry || !rota_shard_table_set_map(&cache->table, entry, map)) {
+        rota_shard_map_drop(map);
+        return;
+    }
+    map->version = ++cache->version;
+    entry->fetched_at = now;
+    rota_shard_flights_fence_collection(&cache->flights, map->collection);
+    cache->stats.n_published++;
 }
 
 /* --- dropping --- */

@@ -115,6 +115,12 @@ bool rota_shard_cache_cancel(struct rota_shard_cache *cache, uint64_t waiter);
 void rota_shard_cache_answered(struct rota_shard_cache *cache, rota_time now, uint64_t flight,
                                enum rota_failure failure, struct rota_shard_map *map);
 
+/* The directory has sent a map unasked, of which a share is taken: it replaces the
+ * one in place, and what is under way is older. A collection that nobody reads is
+ * not taken up by this. */
+void rota_shard_cache_replace(struct rota_shard_cache *cache, rota_time now,
+                              struct rota_shard_map *map);
+
 /* What a try that was routed by `version` of the collection's map says about it:
  * does what rota_shard_cache_effect() has for the failure. */
 struct rota_shard_report {

@@ -20,8 +20,8 @@ struct rota_shard_flight {
     int64_t collection; /* 0: asked by name */
     bool is_forced, is_fenced;
     rota_time began_at;
-    struct rota_link waiters; /* the cache's */
-    struct rota_link todo;    /* the cache's: to be asked or forgotten */
+    struct rota_list_node waiters; /* the cache's */
+    struct rota_list_node todo;    /* the cache's: to be asked or forgotten */
     size_t database_size, name_size, key_size;
     char text[]; /* the database, the name, the key */
 };

@@ -6,32 +6,9 @@
 #pragma once
 
 #include <rota/error.h>
-#include <rota/str.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-enum {
-    ROTA_SHARD_CHANNELS_MAX = 4096, /* shards of a collection */
-    ROTA_SHARD_REPLICAS_MAX = 64,   /* replicas of a shard */
-    ROTA_SHARD_NAME_MAX = 1024,     /* bytes of a channel, address, database or collection */
-};
+#include <rota/shard.h>
 
 struct rota_random;
-
-/* One node that can answer for a shard. */
-struct rota_replica {
-    int64_t node;
-    struct rota_str address;
-    uint64_t epoch; /* of its claim: sent along with every try */
-    bool is_serviceable;
-};
-
-/* A shard and its replicas; its name is what the original calls a channel. */
-struct rota_shard_channel {
-    struct rota_str name;
-    const struct rota_replica *replicas;
-    size_t n_replicas;
-};
 
 struct rota_shard_map {
     int64_t collection;

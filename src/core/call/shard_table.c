@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 struct rota_shard_database {
-    struct rota_link entries; /* never empty for long */
+    struct rota_list_node entries; /* never empty for long */
     size_t size;
     char text[];
 };
@@ -29,7 +29,7 @@ void rota_shard_table_init(struct rota_shard_table *table, uint64_t seed, size_t
 
 void rota_shard_table_deinit(struct rota_shard_table *table)
 {
-    for (struct rota_link *link = table->by_read.next, *next; link != &table->by_read;
+    for (struct rota_list_node *link = table->by_read.next, *next; link != &table->by_read;
          link = next) {
         next = link->next;
         rota_shard_table_remove(table, ROTA_LIST_ITEM(link, struct rota_shard_entry, link));
@@ -262,13 +262,14 @@ void rota_shard_table_touch(struct rota_shard_table *table, struct rota_shard_en
 
 struct rota_shard_entry *rota_shard_table_oldest(const struct rota_shard_table *table)
 {
-    struct rota_link *first = rota_list_first(&table->by_read);
+    struct rota_list_node *first = rota_list_first(&table->by_read);
     return first ? ROTA_LIST_ITEM(first, struct rota_shard_entry, link) : NULL;
 }
 
 void rota_shard_table_remove(struct rota_shard_table *table, struct rota_shard_entry *entry)
 {
-    for (struct rota_link *link = entry->names.next, *next; link != &entry->names; link = next) {
+    for (struct rota_list_node *link = entry->names.next, *next; link != &entry->names;
+         link = next) {
         next = link->next;
         remove_name(table, ROTA_LIST_ITEM(link, struct rota_shard_name, link));
     }

@@ -23,11 +23,11 @@ struct rota_shard_entry {
     rota_time asked_at;   /* when a flight last began for it */
     rota_time read_at;
     struct rota_shard_database *database;
-    struct rota_link names; /* the oldest first */
+    struct rota_list_node names; /* the oldest first */
     size_t n_names;
-    struct rota_link link;        /* by read_at */
-    struct rota_link in_database; /* with the others of its database */
-    int64_t collection;           /* the key */
+    struct rota_list_node link;        /* by read_at */
+    struct rota_list_node in_database; /* with the others of its database */
+    int64_t collection;                /* the key */
 };
 
 /* A name and the collection that it led to when a flight last said so. */
@@ -35,14 +35,14 @@ struct rota_shard_name {
     struct rota_shard_entry *entry;
     uint64_t flight;
     rota_time fetched_at, asked_at;
-    struct rota_link link; /* of the entry's */
+    struct rota_list_node link; /* of the entry's */
     size_t size;
     char key[];
 };
 
 struct rota_shard_table {
     struct rota_map entries, names, databases, nodes;
-    struct rota_link by_read;
+    struct rota_list_node by_read;
     size_t entries_max, names_max;
     uint64_t n_evicted;
 };

@@ -10,7 +10,8 @@ from cli.support import (ROTA, Files, as_hosts, closed, commands, config_command
                          test, watching_commands)
 
 COMMANDS = ["ring lookup", "ring hash", "route", "gradual", "plan", "hosts check", "hosts watch",
-            "config check", "config show", "config watch", "sim balance"]
+            "config check", "config show", "config watch", "directory get",
+            "directory serve", "sim balance"]
 
 
 @test
@@ -26,7 +27,7 @@ def every_command_explains_itself():
         assert b"Usage: rota " + command.encode() in text, text
         # Help wins whatever else is wrong.
         assert ok(*command.split(), "--no-such-option", "--help").out == text
-    for group in ("ring", "hosts", "config", "sim"):
+    for group in ("ring", "hosts", "config", "directory", "sim"):
         text = ok("help", group).out
         assert all(c.encode() in text for c in COMMANDS if c.startswith(group))
         assert ok(group, "--help").out == text

@@ -1,0 +1,412 @@
+/* rota directory: the service that tells who serves which shard, and a question
+ * to it. */
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/watch.h"
+#include "run/directory.h"
+#include <rota/health.h>
+
+#include "directory.pb-c.h"
+
+#include <rota/channel.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* --- serve --- */
+
+struct serve {
+    const char *map, *hosts, *listen, *database, *collection;
+    int64_t id, shards, replicas;
+    bool insecure;
+};
+
+static const struct rota_option SERVE_OPTIONS[] = {
+    {.name = "map",
+     ROTA_OPTION_INTO(TEXT, struct serve, map),
+     .value_name = "FILE",
+     .help = "who serves which shard, one replica per line"},
+    {.name = "hosts",
+     ROTA_OPTION_INTO(TEXT, struct serve, hosts),
+     .value_name = "FILE",
+     .help = "instead: hosts that stand on a ring, which says who serves what"},
+    {.name = "shards",
+     ROTA_OPTION_INTO(INT, struct serve, shards),
+     .value_name = "N",
+     .default_text = "16",
+     .min = 1,
+     .max = ROTA_SHARD_CHANNELS_MAX,
+     .help = "shards of the collection, with --hosts"},
+    {.name = "replicas",
+     ROTA_OPTION_INTO(INT, struct serve, replicas),
+     .value_name = "N",
+     .default_text = "2",
+     .min = 1,
+     .max = ROTA_SHARD_REPLICAS_MAX,
+     .help = "hosts that serve each shard, with --hosts"},
+    {.name = "database",
+     ROTA_OPTION_INTO(TEXT, struct serve, database),
+     .value_name = "NAME",
+     .default_text = ROTA_DIRECTORY_DEFAULT,
+     .min = 1,
+     .max = ROTA_SHARD_NAME_MAX,
+     .help = "the database of the collection, with --hosts"},
+    {.name = "collection",
+     ROTA_OPTION_INTO(TEXT, struct serve, collection),
+     .value_name = "NAME",
+     .default_text = "shards",
+     .min = 1,
+     .max = ROTA_SHARD_NAME_MAX,
+     .help = "the name of the collection, with --hosts"},
+    {.name = "id",
+     ROTA_OPTION_INTO(INT, struct serve, id),
+     .value_name = "N",
+     .default_text = "1",
+     .min = 1,
+     .max = INT64_MAX,
+     .help = "the id of the collection, with --hosts"},
+    {.name = "listen",
+     ROTA_OPTION_INTO(TEXT, struct serve, listen),
+     .value_name = "ADDRESS",
+     .default_text = "127.0.0.1:0",
+     .help = "where to answer gRPC; port 0 means any that is free"},
+    {.name = "insecure",
+     ROTA_OPTION_INTO(FLAG, struct serve, insecure),
+     .help = "answer in plain text at other addresses than this machine's own, too"},
+};
+
+/* What is on the loop while it serves. */
+struct service {
+    struct rota_watch watch;
+    struct rota_server *server;
+    struct rota_health *health;
+    struct rota_directory *directory;
+    struct rota_directory_source *source;
+};
+
+static void on_error(void *data, const struct rota_error *error)
+{
+    (void)data;
+    fprintf(stderr, "rota: %s; what was read before stays\n", error->text);
+}
+
+static enum rota_code open_source(struct service *service, const struct serve *options,
+                                  struct rota_error *error)
+{
+    struct rota_directory_source_options with = {
+        .directory = service->directory,
+        .on_error = on_error,
+        .database = rota_str(options->database),
+        .name = rota_str(options->collection),
+        .id = options->id,
+        .n_shards = (uint32_t)options->shards,
+        .n_replicas = (uint32_t)options->replicas,
+    };
+    if (options->map)
+        return rota_directory_watch_file(&service->watch.loop, options->map, &with,
+                                         &service->source, error);
+    return rota_directory_watch_ring(&service->watch.loop, options->hosts, &with, &service->source,
+                                     error);
+}
+
+static enum rota_code open_service(struct service *service, const struct serve *options,
+                                   struct rota_error *error)
+{
+    struct rota_server_options with = {.insecure = options->insecure};
+    enum rota_code code = rota_server_open(&service->watch.loop, &with, &service->server, error);
+    if (code == ROTA_OK)
+        code = rota_health_open(service->server, &service->health, error);
+    if (code == ROTA_OK)
+        code = rota_directory_open(service->server, &service->directory, error);
+    if (code == ROTA_OK)
+        code = open_source(service, options, error);
+    if (code == ROTA_OK)
+        code = rota_server_listen(service->server, options->listen, error);
+    return code;
+}
+
+static void close_service(struct service *service)
+{
+    rota_directory_source_close(service->source);
+    rota_server_close(service->server);
+    rota_directory_close(service->directory);
+    rota_health_close(service->health);
+}
+
+static int run_serve(int argc, char *const *argv)
+{
+    struct serve options = {0};
+    struct service service = {0};
+    struct rota_error error;
+    int code;
+    if (!rota_cli_parse(&rota_cmd_directory_serve, argc, argv, &options, NULL, &code))
+        return code;
+    if (!options.map == !options.hosts)
+        return rota_cli_fail(ROTA_CLI_BAD, "one of --map and --hosts is needed, %s",
+                             options.map ? "not both" : "and none is there");
+    if (!rota_watch_init(&service.watch, false))
+        return ROTA_CLI_NO;
+    if (open_service(&service, &options, &error)) {
+        code = rota_cli_fail_error(&error);
+    } else {
+        code = ROTA_CLI_OK;
+        rota_buffer_print(&service.watch.line, "ready grpc=%s",
+                          rota_server_address(service.server, 0));
+        rota_watch_end(&service.watch);
+        rota_watch_run(&service.watch);
+    }
+    close_service(&service);
+    return rota_watch_deinit(&service.watch, code);
+}
+
+const struct rota_cli_command rota_cmd_directory_serve = {
+    .command =
+        {
+            .name = "directory serve",
+            .summary = "Tell clients over gRPC who serves which shard",
+            .description =
+                "Serves rota.v1.Directory and the standard health service, until it is "
+                "interrupted. Prints `ready grpc=ADDRESS` when it does. Both files are watched: "
+                "clients hear of a change at once, and a file that has a mistake or goes missing "
+                "is told on standard error and changes nothing.\n\n"
+                "A map has a line for each replica: DATABASE COLLECTION ID CHANNEL NODE ADDRESS, "
+                "then perhaps serviceable=false and epoch=N; # begins a comment. With --hosts "
+                "there is one collection, whose shards have the names COLLECTION-0, COLLECTION-1 "
+                "and so on, and whose replicas are the hosts that own such a key on the ring.",
+            .options = SERVE_OPTIONS,
+            .n_options = sizeof SERVE_OPTIONS / sizeof *SERVE_OPTIONS,
+            .examples = "rota directory serve --map shards --listen 127.0.0.1:7500\n"
+                        "rota directory serve --hosts hosts --shards 64 --replicas 3\n",
+        },
+    .run = run_serve,
+};
+
+/* --- get --- */
+
+struct get {
+    const char *node, *database, *collection;
+    int64_t id;
+    rota_time timeout;
+    bool insecure, json;
+};
+
+static const struct rota_option GET_OPTIONS[] = {
+    {.name = "node",
+     ROTA_OPTION_INTO(TEXT, struct get, node),
+     .value_name = "ADDRESS",
+     .help = "whom to ask, several with commas between them; ROTA_NODE if not given"},
+    {.name = "database",
+     ROTA_OPTION_INTO(TEXT, struct get, database),
+     .value_name = "NAME",
+     .default_text = ROTA_DIRECTORY_DEFAULT,
+     .max = ROTA_SHARD_NAME_MAX,
+     .help = "the database of the collection"},
+    {.name = "collection",
+     ROTA_OPTION_INTO(TEXT, struct get, collection),
+     .value_name = "NAME",
+     .default_text = "",
+     .max = ROTA_SHARD_NAME_MAX,
+     .help = "the collection, by its name"},
+    {.name = "id",
+     ROTA_OPTION_INTO(INT, struct get, id),
+     .value_name = "N",
+     .default_text = "0",
+     .min = 0,
+     .max = INT64_MAX,
+     .help = "the collection, by its id"},
+    {.name = "timeout",
+     ROTA_OPTION_INTO(SPAN, struct get, timeout),
+     .value_name = "SPAN",
+     .default_text = "5s",
+     .min = ROTA_MSEC,
+     .max = ROTA_HOUR,
+     .help = "how long to wait for each of them"},
+    {.name = "insecure",
+     ROTA_OPTION_INTO(FLAG, struct get, insecure),
+     .help = "ask other machines than this one in plain text, too"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct get, json), .help = "answer in JSON"},
+};
+
+static void append_text(struct rota_buffer *buffer, const Rota__V1__ShardMap *map)
+{
+    for (size_t i = 0; i < map->n_shards; i++) {
+        const Rota__V1__Shard *shard = map->shards[i];
+        for (size_t j = 0; j < shard->n_nodes; j++) {
+            const Rota__V1__Node *node = shard->nodes[j];
+            rota_buffer_print(buffer, "%s\t%lld\t%s\tepoch=%llu%s\n", shard->channel,
+                              (long long)node->node_id, node->address,
+                              (unsigned long long)node->epoch,
+                              node->serviceable ? "" : "\tserviceable=false");
+        }
+        if (shard->n_nodes == 0)
+            rota_buffer_print(buffer, "%s\tnobody\n", shard->channel);
+    }
+}
+
+static void add_shard(struct rota_json *json, const Rota__V1__Shard *shard)
+{
+    rota_json_begin_object(json);
+    rota_json_key(json, "channel");
+    rota_json_text(json, shard->channel);
+    rota_json_key(json, "nodes");
+    rota_json_begin_array(json);
+    for (size_t j = 0; j < shard->n_nodes; j++) {
+        const Rota__V1__Node *node = shard->nodes[j];
+        rota_json_begin_object(json);
+        rota_json_key(json, "node");
+        rota_json_int(json, node->node_id);
+        rota_json_key(json, "address");
+        rota_json_text(json, node->address);
+        rota_json_key(json, "serviceable");
+        rota_json_bool(json, node->serviceable);
+        rota_json_key(json, "epoch");
+        rota_json_uint(json, node->epoch);
+        rota_json_end_object(json);
+    }
+    rota_json_end_array(json);
+    rota_json_end_object(json);
+}
+
+static void append_json(struct rota_buffer *buffer, const Rota__V1__ShardMap *map)
+{
+    struct rota_json json = {.buffer = buffer};
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "database");
+    rota_json_text(&json, map->collection ? map->collection->database : NULL);
+    rota_json_key(&json, "collection");
+    rota_json_text(&json, map->collection ? map->collection->name : NULL);
+    rota_json_key(&json, "id");
+    rota_json_int(&json, map->collection ? map->collection->id : 0);
+    rota_json_key(&json, "version");
+    rota_json_uint(&json, map->version);
+    rota_json_key(&json, "shards");
+    rota_json_begin_array(&json);
+    for (size_t i = 0; i < map->n_shards; i++)
+        add_shard(&json, map->shards[i]);
+    rota_json_end_array(&json);
+    rota_json_end_object(&json);
+    rota_buffer_append_char(buffer, '\n');
+}
+
+static int print_reply(const struct rota_reply *reply, const struct get *options)
+{
+    Rota__V1__GetShardsReply *message =
+        rota__v1__get_shards_reply__unpack(NULL, reply->size, (const uint8_t *)reply->message);
+    struct rota_buffer buffer = {0};
+    if (!message || !message->shards) {
+        if (message)
+            rota__v1__get_shards_reply__free_unpacked(message, NULL);
+        return rota_cli_fail(ROTA_CLI_NO, "what was answered is no map of shards");
+    }
+    if (options->json)
+        append_json(&buffer, message->shards);
+    else
+        append_text(&buffer, message->shards);
+    rota__v1__get_shards_reply__free_unpacked(message, NULL);
+    return rota_cli_print(&buffer);
+}
+
+/* The request's bytes, into `buffer`. */
+static void pack_request(const struct get *options, struct rota_buffer *buffer)
+{
+    Rota__V1__GetShardsRequest message = ROTA__V1__GET_SHARDS_REQUEST__INIT;
+    Rota__V1__Collection collection = ROTA__V1__COLLECTION__INIT;
+    uint8_t bytes[2 * ROTA_SHARD_NAME_MAX + 64];
+    collection.database = (char *)options->database;
+    collection.name = (char *)options->collection;
+    collection.id = options->id;
+    message.collection = &collection;
+    rota_buffer_append(buffer, bytes, rota__v1__get_shards_request__pack(&message, bytes));
+}
+
+/* Ask one of them; an answer of any kind fills `*reply`. */
+static enum rota_code ask(uv_loop_t *loop, const char *address, const struct get *options,
+                          struct rota_reply *reply, struct rota_error *error)
+{
+    struct rota_channel_options with = {.insecure = options->insecure,
+                                        .connect_timeout = options->timeout};
+    struct rota_channel *channel;
+    struct rota_buffer request = {0};
+    enum rota_code code = rota_channel_open(loop, address, &with, &channel, error);
+    if (code)
+        return code;
+    pack_request(options, &request);
+    struct rota_call_options call = {
+        .method = rota_str("/rota.v1.Directory/GetShards"),
+        .request = rota_buffer_str(&request),
+        .timeout = options->timeout,
+    };
+    code = rota_channel_wait(channel, &call, reply, error);
+    rota_channel_close(channel);
+    rota_buffer_deinit(&request);
+    return code;
+}
+
+/* Ask them one after the other until one knows; the exit code. What the last one
+ * met is told when none does. */
+static int ask_all(uv_loop_t *loop, char *addresses, const struct get *options)
+{
+    struct rota_error error;
+    rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "nobody to ask");
+    for (char *rest = addresses, *address; (address = strsep(&rest, ","));) {
+        struct rota_reply reply;
+        if (ask(loop, address, options, &reply, &error))
+            continue;
+        bool is_known = reply.status == ROTA_STATUS_OK,
+             is_none = reply.status == ROTA_STATUS_NOT_FOUND;
+        int code = is_known ? print_reply(&reply, options) : ROTA_CLI_NO;
+        rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "%s: %s: %s", address,
+                       rota_status_name(reply.status), reply.text);
+        rota_reply_deinit(&reply);
+        if (is_known)
+            return code;
+        if (is_none)
+            break;
+    }
+    return rota_cli_fail_error(&error);
+}
+
+static int run_get(int argc, char *const *argv)
+{
+    struct get options = {0};
+    uv_loop_t loop;
+    int code;
+    if (!rota_cli_parse(&rota_cmd_directory_get, argc, argv, &options, NULL, &code))
+        return code;
+    const char *node = options.node ? options.node : getenv("ROTA_NODE");
+    if (!node || !*node)
+        return rota_cli_fail(ROTA_CLI_BAD, "whom to ask? --node and ROTA_NODE are not there");
+    if (options.id == 0 && !*options.collection)
+        return rota_cli_fail(ROTA_CLI_BAD,
+                             "which collection? one of --collection and --id is needed");
+    char *addresses = strdup(node);
+    if (!addresses || uv_loop_init(&loop)) {
+        free(addresses);
+        return rota_cli_fail(ROTA_CLI_NO, "no event loop");
+    }
+    code = ask_all(&loop, addresses, &options);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    uv_loop_close(&loop);
+    free(addresses);
+    return code;
+}
+
+const struct rota_cli_command rota_cmd_directory_get = {
+    .command =
+        {
+            .name = "directory get",
+            .summary = "Ask a directory who serves the shards of a collection",
+            .description =
+                "Prints a line for each replica of each shard, with tabs between its parts: the "
+                "shard's channel, the node, its address, the epoch of its claim, and "
+                "serviceable=false if it does not serve now. A shard that nobody serves is told "
+                "as `nobody`. No such collection, or nobody to ask: exit code 1.\n\n"
+                "With --json: {\"database\", \"collection\", \"id\", \"version\", \"shards\": "
+                "[{\"channel\", \"nodes\": [{\"node\", \"address\", \"serviceable\", "
+                "\"epoch\"}]}]}.",
+            .options = GET_OPTIONS,
+            .n_options = sizeof GET_OPTIONS / sizeof *GET_OPTIONS,
+            .examples = "rota directory get --node 127.0.0.1:7500 --collection books\n"
+                        "ROTA_NODE=a:7500,b:7500 rota directory get --id 12 --json\n",
+        },
+    .run = run_get,
+};

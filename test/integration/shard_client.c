@@ -1,0 +1,150 @@
+/* A client for tests: `shard_client DIRECTORIES CALLS PER_SECOND TIMEOUT_MS
+ * TRY_TIMEOUT_MS METRICS_FILE`. Makes calls at a steady pace, whatever becomes of
+ * them, each on one shard of the collection "c" in turn, and writes a line when
+ * one ends:
+ *
+ *     ID STARTED_US ENDED_US STATUS NODE TRIES
+ *
+ * and `end` after the last, when its metrics are in the file. */
+#include <rota/rota.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <uv.h>
+
+enum { SHARDS = 4, DIRECTORIES_MAX = 8 };
+
+struct call {
+    long id;
+    uint64_t started_at;
+    char status[32];
+    long long node;
+    unsigned n_tries;
+};
+
+static struct {
+    uv_loop_t loop;
+    uv_timer_t timer;
+    struct rota_shards *shards;
+    const char *metrics;
+    long n_calls, n_started, n_ended;
+    uint64_t began_at, period;
+    rota_time timeout, try_timeout;
+} client;
+
+static void finish(void)
+{
+    FILE *file = fopen(client.metrics, "w");
+    char *text = rota_shards_metrics(client.shards);
+    if (!file || !text)
+        exit(1);
+    fputs(text, file);
+    fclose(file);
+    free(text);
+    printf("end\n");
+    fflush(stdout);
+    rota_shards_close(client.shards);
+    uv_close((uv_handle_t *)&client.timer, NULL);
+}
+
+static void on_reply(void *data, const struct rota_shards_reply *reply)
+{
+    struct call *call = data;
+    call->node = reply->status == ROTA_STATUS_OK ? (long long)reply->node : 0;
+    call->n_tries = reply->n_tries;
+    /* The node says itself who it is: the answer is from where it is said to be. */
+    if (reply->status == ROTA_STATUS_OK && atoll(reply->message.data) != call->node) {
+        fprintf(stderr, "shard_client: node %lld is not %.*s\n", call->node,
+                ROTA_STR_ARGS(reply->message));
+        exit(1);
+    }
+}
+
+static void on_done(void *data, const struct rota_shards_result *result)
+{
+    struct call *call = data;
+    printf("%ld %llu %llu %s %lld %u\n", call->id, (unsigned long long)(call->started_at / 1000),
+           (unsigned long long)(uv_hrtime() / 1000), rota_status_name(result->status), call->node,
+           call->n_tries);
+    fflush(stdout);
+    if (result->status != ROTA_STATUS_OK)
+        fprintf(stderr, "shard_client: call %ld: %s %s: %.*s\n", call->id,
+                rota_status_name(result->status), result->failure, ROTA_STR_ARGS(result->text));
+    free(call);
+    if (++client.n_ended == client.n_calls)
+        finish();
+}
+
+static void start(void)
+{
+    struct call *call = calloc(1, sizeof *call);
+    struct rota_error error;
+    char channel[8];
+    call->id = ++client.n_started;
+    call->started_at = uv_hrtime();
+    snprintf(channel, sizeof channel, "c-%ld", call->id % SHARDS);
+    struct rota_shards_request request = {
+        .name = {.database = rota_str("default"), .collection = rota_str("c")},
+        .mode = ROTA_SHARDS_NAMED,
+        .channel = rota_str(channel),
+        .method = rota_str("/test.Node/Work"),
+        .request = rota_str(channel),
+        .timeout = client.timeout,
+        .try_timeout = client.try_timeout,
+        .repeat = ROTA_REPEAT_ANY,
+        .on_reply = on_reply,
+        .on_done = on_done,
+        .data = call,
+    };
+    if (rota_shards_execute(client.shards, &request, NULL, &error)) {
+        fprintf(stderr, "shard_client: %s\n", error.text);
+        exit(1);
+    }
+}
+
+/* An open loop: a call is started when its time has come. */
+static void on_timer(uv_timer_t *timer)
+{
+    uint64_t now = uv_hrtime();
+    while (client.n_started < client.n_calls &&
+           now - client.began_at >= (uint64_t)client.n_started * client.period)
+        start();
+    if (client.n_started == client.n_calls)
+        uv_timer_stop(timer);
+}
+
+int main(int argc, char **argv)
+{
+    struct rota_error error;
+    const char *directories[DIRECTORIES_MAX];
+    size_t n = 0;
+    if (argc < 7) {
+        fprintf(stderr, "usage: shard_client DIRECTORIES CALLS PER_SECOND TIMEOUT_MS "
+                        "TRY_TIMEOUT_MS METRICS_FILE\n");
+        return 2;
+    }
+    for (char *rest = argv[1], *one; n < DIRECTORIES_MAX && (one = strsep(&rest, ","));)
+        directories[n++] = one;
+    client.n_calls = atol(argv[2]);
+    client.period = 1000000000u / (uint64_t)atol(argv[3]);
+    client.timeout = atol(argv[4]) * ROTA_MSEC;
+    client.try_timeout = atol(argv[5]) * ROTA_MSEC;
+    client.metrics = argv[6];
+    uv_loop_init(&client.loop);
+    struct rota_shards_options options = {
+        .directories = directories,
+        .n_directories = n,
+        .connections = 2,
+        .health_interval = 200 * ROTA_MSEC,
+        .health_timeout = 500 * ROTA_MSEC,
+        .blacklist = ROTA_SEC,
+    };
+    if (rota_shards_open(&client.loop, &options, &client.shards, &error)) {
+        fprintf(stderr, "shard_client: %s\n", error.text);
+        return 1;
+    }
+    client.began_at = uv_hrtime();
+    uv_timer_init(&client.loop, &client.timer);
+    uv_timer_start(&client.timer, on_timer, 0, 1);
+    uv_run(&client.loop, UV_RUN_DEFAULT);
+    return uv_loop_close(&client.loop) != 0;
+}

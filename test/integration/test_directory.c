@@ -1,0 +1,262 @@
+#include "run/directory.h"
+
+#include "nodes.h"
+
+/* A directory that a client asks, and two nodes. */
+struct world {
+    struct rota_server *server;
+    struct rota_directory *directory;
+    struct node nodes[3]; /* by id */
+    struct rota_shards *shards;
+    size_t n_done;
+    enum rota_status status;
+    int64_t by;
+};
+
+static enum rota_code set(struct world *world, int64_t id, const char *name, int64_t node,
+                          struct rota_error *error)
+{
+    struct rota_replica replica = node_replica(&world->nodes[node], 1);
+    struct rota_shard_channel channel = {rota_str("a"), &replica, 1};
+    struct rota_shards_collection collection = {rota_str("default"), rota_str(name), id, &channel,
+                                                1};
+    return rota_directory_set(world->directory, &collection, 1, error);
+}
+
+static void open_directory(struct world *world, const char *address)
+{
+    struct rota_error error;
+    if (rota_server_open(&loop, NULL, &world->server, &error) ||
+        rota_directory_open(world->server, &world->directory, &error) ||
+        rota_server_listen(world->server, address, &error))
+        fail_msg("%s", error.text);
+}
+
+static void close_directory(struct world *world)
+{
+    rota_server_close(world->server);
+    rota_directory_close(world->directory);
+}
+
+static void world_open(struct world *world)
+{
+    struct rota_error error;
+    memset(world, 0, sizeof *world);
+    loop_open();
+    node_open(&world->nodes[1], 1);
+    node_open(&world->nodes[2], 2);
+    open_directory(world, "127.0.0.1:0");
+    /* The first one is not there: nothing listens at port 1. */
+    const char *addresses[] = {"127.0.0.1:1", rota_server_address(world->server, 0)};
+    struct rota_shards_options options = {
+        .directories = addresses, .n_directories = 2, .connections = 1};
+    if (rota_shards_open(&loop, &options, &world->shards, &error))
+        fail_msg("%s", error.text);
+}
+
+static void world_close(struct world *world)
+{
+    rota_shards_close(world->shards);
+    close_directory(world);
+    node_close(&world->nodes[1]);
+    node_close(&world->nodes[2]);
+    loop_close();
+}
+
+static void on_reply(void *data, const struct rota_shards_reply *reply)
+{
+    struct world *world = data;
+    world->by = reply->node;
+}
+
+static void on_done(void *data, const struct rota_shards_result *result)
+{
+    struct world *world = data;
+    world->status = result->status;
+    world->n_done++;
+}
+
+static void execute(struct world *world, const char *name, int64_t id)
+{
+    struct rota_shards_request what = {
+        .name = {.collection = rota_str(name), .id = id},
+        .method = rota_str(METHOD_WORK),
+        .timeout = 5 * ROTA_SEC,
+        .on_reply = on_reply,
+        .on_done = on_done,
+        .data = world,
+    };
+    struct rota_error error;
+    world->n_done = 0;
+    if (rota_shards_execute(world->shards, &what, NULL, &error))
+        fail_msg("%s", error.text);
+    RUN_UNTIL(world->n_done);
+}
+
+static void client_finds_the_directory_that_is_there(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    set(&world, 7, "books", 1, NULL);
+    execute(&world, "books", 0);
+    assert_int_equal(world.status, ROTA_STATUS_OK);
+    assert_int_equal(world.by, 1);
+    execute(&world, "", 7);
+    assert_int_equal(world.status, ROTA_STATUS_OK);
+    world_close(&world);
+}
+
+static void unknown_collection_is_not_found(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    set(&world, 7, "books", 1, NULL);
+    execute(&world, "papers", 0);
+    assert_int_equal(world.status, ROTA_STATUS_NOT_FOUND);
+    execute(&world, "", 8);
+    assert_int_equal(world.status, ROTA_STATUS_NOT_FOUND);
+    execute(&world, "papers", 7); /* they do not fit */
+    assert_int_equal(world.status, ROTA_STATUS_NOT_FOUND);
+    world_close(&world);
+}
+
+static void change_is_heard_without_a_question(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    set(&world, 7, "books", 1, NULL);
+    execute(&world, "books", 0);
+    assert_int_equal(world.by, 1);
+    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    set(&world, 7, "books", 2, NULL);
+    do {
+        execute(&world, "books", 0);
+        assert_int_equal(world.status, ROTA_STATUS_OK);
+    } while (world.by != 2);
+    char *text = rota_shards_metrics(world.shards);
+    assert_non_null(strstr(text, "rota_shard_cache_questions_total 1\n"));
+    assert_non_null(strstr(text, "rota_shard_cache_changes_total 1\n"));
+    free(text);
+    world_close(&world);
+}
+
+static void what_is_set_again_is_no_change(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    set(&world, 7, "books", 1, NULL);
+    execute(&world, "books", 0);
+    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    set(&world, 7, "books", 1, NULL);
+    for (int i = 0; i < 20; i++)
+        execute(&world, "books", 0);
+    char *text = rota_shards_metrics(world.shards);
+    assert_non_null(strstr(text, "rota_shard_cache_changes_total 0\n"));
+    free(text);
+    world_close(&world);
+}
+
+static void collection_that_goes_ends_its_watch(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    set(&world, 7, "books", 1, NULL);
+    execute(&world, "books", 0);
+    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    set(&world, 8, "books", 2, NULL); /* the name means another one now */
+    assert_int_equal(rota_directory_n_watchers(world.directory), 0);
+    do
+        execute(&world, "books", 0);
+    while (world.by != 2);
+    assert_int_equal(world.status, ROTA_STATUS_OK);
+    world_close(&world);
+}
+
+static void directory_that_restarts_is_watched_again(void **state)
+{
+    struct world world;
+    char address[64];
+    (void)state;
+    world_open(&world);
+    set(&world, 7, "books", 1, NULL);
+    execute(&world, "books", 0);
+    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    snprintf(address, sizeof address, "%s", rota_server_address(world.server, 0));
+    close_directory(&world);
+    execute(&world, "books", 0); /* by the map at hand */
+    assert_int_equal(world.status, ROTA_STATUS_OK);
+    open_directory(&world, address);
+    set(&world, 7, "books", 2, NULL);
+    do
+        execute(&world, "books", 0);
+    while (world.by != 2);
+    world_close(&world);
+}
+
+static void refused_map_leaves_all_as_it_was(void **state)
+{
+    struct world world;
+    struct rota_error error;
+    (void)state;
+    world_open(&world);
+    set(&world, 7, "books", 1, NULL);
+    struct rota_shards_collection twice[2] = {
+        {rota_str("default"), rota_str("a"), 1, NULL, 0},
+        {rota_str("default"), rota_str("a"), 2, NULL, 0},
+    };
+    assert_int_equal(rota_directory_set(world.directory, twice, 2, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_directory_n_collections(world.directory), 1);
+    execute(&world, "books", 0);
+    assert_int_equal(world.status, ROTA_STATUS_OK);
+    world_close(&world);
+}
+
+static void garbage_is_refused_and_the_next_is_served(void **state)
+{
+    static const char *const methods[] = {"/rota.v1.Directory/GetShards",
+                                          "/rota.v1.Directory/WatchShards"};
+    struct world world;
+    struct rota_channel *channel;
+    struct rota_reply reply;
+    (void)state;
+    world_open(&world);
+    set(&world, 7, "books", 1, NULL);
+    assert_int_equal(
+        rota_channel_open(&loop, rota_server_address(world.server, 0), NULL, &channel, NULL),
+        ROTA_OK);
+    for (int i = 0; i < 2; i++) {
+        struct rota_call_options options = {.method = rota_str(methods[i]),
+                                            .request = rota_str("\xff\xff\xff")};
+        assert_int_equal(rota_channel_wait(channel, &options, &reply, NULL), ROTA_OK);
+        assert_int_equal(reply.status, ROTA_STATUS_INVALID_ARGUMENT);
+        rota_reply_deinit(&reply);
+        options.request = rota_str(""); /* no collection at all */
+        assert_int_equal(rota_channel_wait(channel, &options, &reply, NULL), ROTA_OK);
+        assert_int_equal(reply.status, ROTA_STATUS_NOT_FOUND);
+        rota_reply_deinit(&reply);
+    }
+    rota_channel_close(channel);
+    execute(&world, "books", 0);
+    assert_int_equal(world.status, ROTA_STATUS_OK);
+    world_close(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(client_finds_the_directory_that_is_there),
+        cmocka_unit_test(unknown_collection_is_not_found),
+        cmocka_unit_test(change_is_heard_without_a_question),
+        cmocka_unit_test(what_is_set_again_is_no_change),
+        cmocka_unit_test(collection_that_goes_ends_its_watch),
+        cmocka_unit_test(directory_that_restarts_is_watched_again),
+        cmocka_unit_test(refused_map_leaves_all_as_it_was),
+        cmocka_unit_test(garbage_is_refused_and_the_next_is_served),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

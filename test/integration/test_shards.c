@@ -1,0 +1,656 @@
+#include "nodes.h"
+
+enum { REPLIES_MAX = 8 };
+
+/* Three nodes; shards "a" on 1 and 2, "b" on 2 and 3; and what a run came to. */
+struct world {
+    struct node nodes[NODES + 1]; /* by id */
+    struct rota_shards *shards;
+    struct rota_replica replicas[2][2];
+    struct rota_shard_channel channels[2];
+    size_t n_asked;
+    uint64_t held; /* the question that is not answered */
+    bool is_holding, is_unknown;
+
+    size_t n_replies, n_done;
+    struct rota_shards_result result;
+    enum rota_status statuses[REPLIES_MAX];
+    int64_t by[REPLIES_MAX];
+    char messages[REPLIES_MAX][64], text[128];
+    bool is_inside; /* a function of the header */
+    bool closes;    /* in its first callback */
+};
+
+static void ask(void *data, struct rota_shards *shards, uint64_t question,
+                const struct rota_shards_name *name)
+{
+    struct world *world = data;
+    struct rota_shards_map map = {1, world->channels, 2};
+    struct rota_error error;
+    (void)name;
+    world->n_asked++;
+    if (world->is_holding) {
+        world->held = question;
+        return;
+    }
+    if (world->is_unknown) {
+        rota_error_set(&error, ROTA_ERR_NOT_FOUND, "never heard of it");
+        rota_shards_tell(shards, question, NULL, &error);
+        return;
+    }
+    rota_shards_tell(shards, question, &map, NULL);
+}
+
+static void place(struct world *world, size_t shard, int64_t first, int64_t second, uint64_t epoch)
+{
+    static const char *const names[] = {"a", "b"};
+    world->replicas[shard][0] = node_replica(&world->nodes[first], epoch);
+    world->replicas[shard][1] = node_replica(&world->nodes[second], epoch);
+    world->channels[shard] =
+        (struct rota_shard_channel){rota_str(names[shard]), world->replicas[shard], 2};
+}
+
+static void world_open(struct world *world)
+{
+    struct rota_shards_source source = {.ask = ask, .data = world};
+    struct rota_shards_options options = {.source = &source, .connections = 2, .seed = 1};
+    struct rota_error error;
+    memset(world, 0, sizeof *world);
+    loop_open();
+    for (int64_t id = 1; id <= NODES; id++)
+        node_open(&world->nodes[id], id);
+    place(world, 0, 1, 2, 5);
+    place(world, 1, 2, 3, 6);
+    if (rota_shards_open(&loop, &options, &world->shards, &error))
+        fail_msg("%s", error.text);
+}
+
+static void world_close(struct world *world)
+{
+    rota_shards_close(world->shards);
+    for (int64_t id = 1; id <= NODES; id++)
+        if (world->nodes[id].server)
+            node_close(&world->nodes[id]);
+    for (int64_t id = 1; id <= NODES; id++)
+        for (size_t i = 0; i < world->nodes[id].n_kept; i++)
+            rota_server_call_finish(world->nodes[id].kept[i], ROTA_STATUS_OK, NULL, NULL, 0);
+    loop_close();
+}
+
+static void on_reply(void *data, const struct rota_shards_reply *reply)
+{
+    struct world *world = data;
+    assert_false(world->is_inside);
+    assert_int_equal(world->n_done, 0);
+    assert_true(world->n_replies < REPLIES_MAX);
+    world->statuses[world->n_replies] = reply->status;
+    world->by[world->n_replies] = reply->node;
+    copy_str(world->messages[world->n_replies++], sizeof world->messages[0], reply->message);
+    if (world->closes) {
+        rota_shards_close(world->shards);
+        world->shards = NULL;
+    }
+}
+
+static void on_done(void *data, const struct rota_shards_result *result)
+{
+    struct world *world = data;
+    assert_false(world->is_inside);
+    world->n_done++;
+    world->result = *result;
+    copy_str(world->text, sizeof world->text, result->text);
+}
+
+static struct rota_shards_request request(struct world *world, enum rota_shards_mode mode)
+{
+    return (struct rota_shards_request){
+        .name = {.database = rota_str("db"), .collection = rota_str("books")},
+        .mode = mode,
+        .channel = rota_str("a"),
+        .method = rota_str(METHOD_WORK),
+        .request = rota_str("hello"),
+        .repeat = ROTA_REPEAT_ANY,
+        .on_reply = on_reply,
+        .on_done = on_done,
+        .data = world,
+    };
+}
+
+static struct rota_shards_run *start(struct world *world, struct rota_shards_request what)
+{
+    struct rota_shards_run *run;
+    struct rota_error error;
+    world->n_replies = world->n_done = 0;
+    world->is_inside = true;
+    if (rota_shards_execute(world->shards, &what, &run, &error))
+        fail_msg("%s", error.text);
+    world->is_inside = false;
+    return run;
+}
+
+static void execute(struct world *world, struct rota_shards_request what)
+{
+    start(world, what);
+    RUN_UNTIL(world->n_done);
+}
+
+/* --- which shards --- */
+
+static void all_shards_answer_and_then_it_is_done(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    for (int i = 0; i < 3; i++) {
+        execute(&world, request(&world, ROTA_SHARDS_ALL));
+        assert_int_equal(world.n_replies, 2);
+        assert_int_equal(world.n_done, 1);
+        assert_int_equal(world.result.status, ROTA_STATUS_OK);
+        assert_int_equal(world.result.n_ok, 2);
+        assert_string_equal(world.messages[0], "hello");
+    }
+    assert_int_equal(world.n_asked, 1);
+    world_close(&world);
+}
+
+static void one_and_a_named_one_ask_one_shard(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    execute(&world, request(&world, ROTA_SHARDS_ONE));
+    assert_int_equal(world.n_replies, 1);
+    execute(&world, request(&world, ROTA_SHARDS_NAMED));
+    assert_int_equal(world.n_replies, 1);
+    assert_true(world.by[0] == 1 || world.by[0] == 2);
+    world_close(&world);
+}
+
+static struct rota_str write_request(void *data, struct rota_str channel)
+{
+    static char text[16];
+    (void)data;
+    snprintf(text, sizeof text, "for %.*s", ROTA_STR_ARGS(channel));
+    return rota_str(text);
+}
+
+static void each_shard_gets_a_request_of_its_own(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    struct rota_shards_request what = request(&world, ROTA_SHARDS_ALL);
+    what.on_request = write_request;
+    execute(&world, what);
+    bool is_a_first = strcmp(world.messages[0], "for a") == 0;
+    assert_string_equal(world.messages[is_a_first ? 1 : 0], "for b");
+    assert_string_equal(world.messages[is_a_first ? 0 : 1], "for a");
+    world_close(&world);
+}
+
+static void what_nobody_serves_or_knows_is_told_apart(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    struct rota_shards_request what = request(&world, ROTA_SHARDS_NAMED);
+    what.channel = rota_str("z");
+    execute(&world, what);
+    assert_int_equal(world.result.status, ROTA_STATUS_UNAVAILABLE);
+    assert_string_equal(world.result.failure, "no_replica");
+    world.is_unknown = true;
+    what.name.collection = rota_str("papers");
+    execute(&world, what);
+    assert_int_equal(world.result.status, ROTA_STATUS_NOT_FOUND);
+    assert_string_equal(world.text, "never heard of it");
+    world_close(&world);
+}
+
+static void bad_request_is_refused_at_once(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    struct rota_shards_request what = request(&world, ROTA_SHARDS_ALL);
+    what.method = rota_str("Work");
+    assert_int_equal(rota_shards_execute(world.shards, &what, NULL, NULL), ROTA_ERR_INVALID);
+    what = request(&world, ROTA_SHARDS_ALL);
+    what.name.collection = rota_str("");
+    assert_int_equal(rota_shards_execute(world.shards, &what, NULL, NULL), ROTA_ERR_INVALID);
+    what = request(&world, ROTA_SHARDS_NAMED);
+    what.channel = rota_str("");
+    assert_int_equal(rota_shards_execute(world.shards, &what, NULL, NULL), ROTA_ERR_INVALID);
+    what = request(&world, ROTA_SHARDS_ALL);
+    what.timeout = -1;
+    assert_int_equal(rota_shards_execute(world.shards, &what, NULL, NULL), ROTA_ERR_INVALID);
+    world_close(&world);
+}
+
+/* --- failures --- */
+
+static void failing_shard_has_its_siblings_cancelled_on_their_nodes(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    place(&world, 0, 1, 2, 5);
+    place(&world, 1, 3, 2, 6);
+    world.nodes[1].status = world.nodes[2].status = ROTA_STATUS_INVALID_ARGUMENT;
+    world.nodes[3].is_keeping = true;
+    struct rota_shards_request what = request(&world, ROTA_SHARDS_ALL);
+    what.has_preferred = true;
+    what.preferred = 3;
+    start(&world, what);
+    RUN_UNTIL(world.n_done);
+    assert_int_equal(world.result.status, ROTA_STATUS_INVALID_ARGUMENT);
+    assert_string_equal(world.text, "as told");
+    assert_int_equal(world.result.n_ok, 0);
+    assert_int_equal(world.result.n_failed, 2);
+    RUN_UNTIL(world.nodes[3].n_cancelled == world.nodes[3].n_calls);
+    world_close(&world);
+}
+
+static void partial_run_lets_the_others_end(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    world.nodes[1].status = world.nodes[2].status = ROTA_STATUS_INVALID_ARGUMENT;
+    struct rota_shards_request what = request(&world, ROTA_SHARDS_ALL);
+    what.is_partial = what.has_preferred = true;
+    what.preferred = 3;
+    execute(&world, what);
+    assert_int_equal(world.n_replies, 2);
+    assert_int_equal(world.result.n_ok, 1);
+    assert_int_equal(world.result.n_failed, 1);
+    assert_int_equal(world.result.status, ROTA_STATUS_INVALID_ARGUMENT);
+    world_close(&world);
+}
+
+static void replica_that_fails_is_covered_for_by_the_other(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    world.nodes[1].status = ROTA_STATUS_INTERNAL;
+    for (int i = 0; i < 4; i++) {
+        execute(&world, request(&world, ROTA_SHARDS_NAMED));
+        assert_int_equal(world.result.status, ROTA_STATUS_OK);
+        assert_int_equal(world.by[0], 2);
+    }
+    assert_true(world.nodes[1].n_calls <= 1); /* then it is on the blacklist */
+    world_close(&world);
+}
+
+static void what_must_not_happen_twice_is_not_sent_twice(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    world.nodes[1].status = world.nodes[2].status = ROTA_STATUS_INTERNAL;
+    struct rota_shards_request what = request(&world, ROTA_SHARDS_NAMED);
+    what.repeat = ROTA_REPEAT_UNSENT;
+    execute(&world, what);
+    assert_int_equal(world.result.status, ROTA_STATUS_INTERNAL);
+    assert_int_equal(world.nodes[1].n_calls + world.nodes[2].n_calls, 1);
+    world_close(&world);
+}
+
+static void node_that_is_gone_is_left_even_by_what_must_not_happen_twice(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    node_close(&world.nodes[1]);
+    struct rota_shards_request what = request(&world, ROTA_SHARDS_NAMED);
+    what.repeat = ROTA_REPEAT_UNSENT;
+    for (int i = 0; i < 4; i++) {
+        execute(&world, what);
+        assert_int_equal(world.result.status, ROTA_STATUS_OK);
+        assert_int_equal(world.by[0], 2);
+    }
+    world_close(&world);
+}
+
+static void deadline_ends_it_here_and_there(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    world.nodes[1].is_keeping = world.nodes[2].is_keeping = true;
+    struct rota_shards_request what = request(&world, ROTA_SHARDS_NAMED);
+    what.timeout = 30 * ROTA_MSEC;
+    execute(&world, what);
+    assert_int_equal(world.result.status, ROTA_STATUS_DEADLINE_EXCEEDED);
+    assert_string_equal(world.result.failure, "deadline");
+    RUN_UNTIL(world.nodes[1].n_cancelled + world.nodes[2].n_cancelled ==
+              world.nodes[1].n_calls + world.nodes[2].n_calls);
+    world_close(&world);
+}
+
+static void directory_that_is_silent_does_not_outlast_the_deadline(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    world.is_holding = true;
+    struct rota_shards_request what = request(&world, ROTA_SHARDS_ALL);
+    what.timeout = 20 * ROTA_MSEC;
+    execute(&world, what);
+    assert_int_equal(world.result.status, ROTA_STATUS_DEADLINE_EXCEEDED);
+    world_close(&world);
+}
+
+/* --- what a node tells --- */
+
+static void stale_refusal_corrects_the_map_without_a_question(void **state)
+{
+    struct world world;
+    char claim[128];
+    (void)state;
+    world_open(&world);
+    snprintf(claim, sizeof claim, "3 9 %.*s", ROTA_STR_ARGS(node_address(&world.nodes[3])));
+    struct rota_metadata pairs[] = {{rota_str("rota-failure"), rota_str("stale")},
+                                    {rota_str("rota-claim"), rota_str(claim)}};
+    for (int i = 1; i <= 2; i++) {
+        world.nodes[i].status = ROTA_STATUS_FAILED_PRECONDITION;
+        world.nodes[i].metadata = pairs;
+        world.nodes[i].n_metadata = 2;
+    }
+    execute(&world, request(&world, ROTA_SHARDS_NAMED));
+    assert_int_equal(world.result.status, ROTA_STATUS_OK);
+    assert_int_equal(world.by[0], 3);
+    assert_string_equal(world.nodes[3].epoch, "9");
+    assert_int_equal(world.n_asked, 1);
+    world_close(&world);
+}
+
+static void epoch_of_the_claim_goes_along(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    execute(&world, request(&world, ROTA_SHARDS_NAMED));
+    assert_string_equal(world.nodes[world.by[0]].epoch, "5");
+    world_close(&world);
+}
+
+static void cost_reaches_the_balancer(void **state)
+{
+    struct world world;
+    struct rota_cost cost = {700000, 600000, 4};
+    struct rota_balancer_view view;
+    (void)state;
+    world_open(&world);
+    for (int i = 1; i <= 2; i++)
+        world.nodes[i].cost = &cost;
+    execute(&world, request(&world, ROTA_SHARDS_NAMED));
+    assert_true(rota_shards_look_at(world.shards, world.by[0], &view));
+    assert_true(view.reported_at != ROTA_TIME_MIN);
+    assert_int_equal(view.n_tries, 0);
+    assert_int_equal(view.outcomes[ROTA_OUTCOME_OK], 1);
+    world_close(&world);
+}
+
+/* --- the program changes its mind --- */
+
+static void cancelled_run_says_nothing_and_leaves_its_node(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    world.nodes[1].is_keeping = world.nodes[2].is_keeping = true;
+    struct rota_shards_run *run = start(&world, request(&world, ROTA_SHARDS_NAMED));
+    RUN_UNTIL(world.nodes[1].n_kept + world.nodes[2].n_kept == 1);
+    rota_shards_cancel(run);
+    RUN_UNTIL(world.nodes[1].n_cancelled + world.nodes[2].n_cancelled == 1);
+    assert_int_equal(world.n_done + world.n_replies, 0);
+    world_close(&world);
+}
+
+static void run_can_be_cancelled_before_anything_is_known(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    world.is_holding = true;
+    rota_shards_cancel(start(&world, request(&world, ROTA_SHARDS_ALL)));
+    world.is_holding = false;
+    execute(&world, request(&world, ROTA_SHARDS_ALL));
+    assert_int_equal(world.n_done, 1);
+    world_close(&world);
+}
+
+static void shards_can_be_closed_in_a_callback_and_under_way(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    world.closes = true;
+    start(&world, request(&world, ROTA_SHARDS_ALL));
+    RUN_UNTIL(world.n_replies);
+    assert_int_equal(world.n_replies, 1);
+    world_close(&world);
+    assert_int_equal(world.n_replies, 1);
+    assert_int_equal(world.n_done, 0);
+
+    world_open(&world);
+    world.nodes[1].is_keeping = world.nodes[2].is_keeping = true;
+    start(&world, request(&world, ROTA_SHARDS_ALL));
+    start(&world, request(&world, ROTA_SHARDS_ALL));
+    RUN_UNTIL(world.nodes[1].n_kept + world.nodes[2].n_kept > 0);
+    world_close(&world);
+    assert_int_equal(world.n_done, 0);
+}
+
+/* --- the map --- */
+
+struct seen {
+    size_t n, n_channels;
+    char text[64];
+};
+
+static void on_map(void *data, const struct rota_shards_map *map, struct rota_str text)
+{
+    struct seen *seen = data;
+    seen->n++;
+    seen->n_channels = map ? map->n_channels : 0;
+    copy_str(seen->text, sizeof seen->text, text);
+}
+
+static void look_shows_the_map_and_opens_connections(void **state)
+{
+    struct world world;
+    struct seen seen = {0};
+    (void)state;
+    world_open(&world);
+    struct rota_shards_query query = {.name = {.collection = rota_str("books")},
+                                      .is_warmed = true,
+                                      .on_map = on_map,
+                                      .data = &seen};
+    assert_int_equal(rota_shards_look(world.shards, &query, NULL), ROTA_OK);
+    assert_int_equal(seen.n, 0);
+    RUN_UNTIL(seen.n);
+    assert_int_equal(seen.n_channels, 2);
+    for (int id = 1; id <= NODES; id++)
+        RUN_UNTIL(rota_server_counts(world.nodes[id].server).connections >= 2);
+    world.is_unknown = true;
+    query.is_fresh = true;
+    assert_int_equal(rota_shards_look(world.shards, &query, NULL), ROTA_OK);
+    RUN_UNTIL(seen.n == 2);
+    assert_string_equal(seen.text, "never heard of it");
+    world_close(&world);
+}
+
+static void map_that_is_replaced_or_dropped_is_not_used_again(void **state)
+{
+    struct world world;
+    int64_t id = 1;
+    (void)state;
+    world_open(&world);
+    execute(&world, request(&world, ROTA_SHARDS_NAMED));
+    place(&world, 0, 3, 3, 7);
+    world.channels[0].n_replicas = 1;
+    rota_shards_replace(world.shards, &(struct rota_shards_map){1, world.channels, 2});
+    execute(&world, request(&world, ROTA_SHARDS_NAMED));
+    assert_int_equal(world.by[0], 3);
+    assert_int_equal(world.n_asked, 1);
+    rota_shards_invalidate(world.shards, &id, 1);
+    execute(&world, request(&world, ROTA_SHARDS_NAMED));
+    assert_int_equal(world.n_asked, 2);
+    rota_shards_deprecate(world.shards, rota_str("db"), rota_str("books"));
+    execute(&world, request(&world, ROTA_SHARDS_NAMED));
+    assert_int_equal(world.n_asked, 3);
+    rota_shards_remove_database(world.shards, rota_str("db"));
+    execute(&world, request(&world, ROTA_SHARDS_NAMED));
+    assert_int_equal(world.n_asked, 4);
+    world_close(&world);
+}
+
+static void node_that_comes_back_elsewhere_is_met_anew(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    place(&world, 0, 1, 1, 5);
+    world.channels[0].n_replicas = 1;
+    execute(&world, request(&world, ROTA_SHARDS_NAMED));
+    node_close(&world.nodes[1]);
+    node_open(&world.nodes[1], 1);
+    place(&world, 0, 1, 1, 6);
+    world.channels[0].n_replicas = 1;
+    rota_shards_replace(world.shards, &(struct rota_shards_map){1, world.channels, 2});
+    execute(&world, request(&world, ROTA_SHARDS_NAMED));
+    assert_int_equal(world.result.status, ROTA_STATUS_OK);
+    assert_int_equal(world.nodes[1].n_calls, 1);
+    assert_string_equal(world.nodes[1].epoch, "6");
+    world_close(&world);
+}
+
+static void map_that_contradicts_itself_is_the_source_s_mistake(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    place(&world, 0, 1, 1, 5); /* the node is there twice */
+    struct rota_shards_request what = request(&world, ROTA_SHARDS_ALL);
+    what.timeout = 200 * ROTA_MSEC;
+    execute(&world, what);
+    assert_int_equal(world.result.status, ROTA_STATUS_UNAVAILABLE);
+    assert_true(strlen(world.text) > 10);
+    world_close(&world);
+}
+
+/* --- the rest --- */
+
+static void simple_program_waits(void **state)
+{
+    struct world world;
+    struct rota_shards_answers answers;
+    (void)state;
+    world_open(&world);
+    struct rota_shards_request what = request(&world, ROTA_SHARDS_ALL);
+    what.on_request = write_request;
+    assert_int_equal(rota_shards_wait(world.shards, &what, &answers, NULL), ROTA_OK);
+    assert_int_equal(answers.status, ROTA_STATUS_OK);
+    assert_int_equal(answers.n_items, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(answers.items[i].size, 5);
+        assert_string_equal(answers.items[i].message + 4, answers.items[i].channel);
+    }
+    rota_shards_answers_deinit(&answers);
+    world.is_unknown = true;
+    what.name.collection = rota_str("papers");
+    assert_int_equal(rota_shards_wait(world.shards, &what, &answers, NULL), ROTA_OK);
+    assert_int_equal(answers.status, ROTA_STATUS_NOT_FOUND);
+    assert_int_equal(answers.n_items, 0);
+    rota_shards_answers_deinit(&answers);
+    world_close(&world);
+}
+
+static void waits_in_its_callback(void *data, const struct rota_shards_result *result)
+{
+    struct world *world = data;
+    struct rota_shards_answers answers;
+    struct rota_shards_request what = request(world, ROTA_SHARDS_ALL);
+    (void)result;
+    assert_int_equal(rota_shards_wait(world->shards, &what, &answers, NULL), ROTA_ERR_INVALID);
+    world->n_done++;
+}
+
+static void callback_can_not_wait(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    struct rota_shards_request what = request(&world, ROTA_SHARDS_ALL);
+    what.on_done = waits_in_its_callback;
+    execute(&world, what);
+    world_close(&world);
+}
+
+static void metrics_tell_what_was_done(void **state)
+{
+    static const char *const parts[] = {
+        "rota_shard_cache_reads_total{method=\"get_leaders\",served=\"miss\"} 1\n",
+        "rota_shard_cache_reads_total{method=\"get_leaders\",served=\"hit\"} 1\n",
+        "rota_shard_cache_update_seconds_count 1\n",
+        "rota_call_tries_total{kind=\"first\"} 2\n",
+        "rota_call_ended_total{failure=\"none\"} 2\n",
+        "rota_call_tries_total{kind=\"retry\"} ",
+        "rota_call_tries_total{kind=\"hedge\"} ",
+        "rota_node_latency_seconds_count{node=\"2\"} ",
+        "rota_balancer_in_flight{node=\"2\"} 0\n",
+        "rota_balancer_score{node=\"2\"} ",
+        "rota_balancer_circuit{node=\"2\"} 0\n",
+        "rota_balancer_ejections_total{node=\"2\"} 0\n",
+        "rota_health_dropped_total{node=\"2\"} 0\n",
+        "rota_pool_connections{node=\"2\"} 2\n",
+    };
+    struct world world;
+    (void)state;
+    world_open(&world);
+    struct rota_shards_request what = request(&world, ROTA_SHARDS_NAMED);
+    what.has_preferred = true;
+    what.preferred = 2;
+    execute(&world, what);
+    execute(&world, what);
+    char *text = rota_shards_metrics(world.shards);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strstr(text, parts[i]))
+            fail_msg("%s is not in\n%s", parts[i], text);
+    free(text);
+    world_close(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_shards_answer_and_then_it_is_done),
+        cmocka_unit_test(one_and_a_named_one_ask_one_shard),
+        cmocka_unit_test(each_shard_gets_a_request_of_its_own),
+        cmocka_unit_test(what_nobody_serves_or_knows_is_told_apart),
+        cmocka_unit_test(bad_request_is_refused_at_once),
+        cmocka_unit_test(failing_shard_has_its_siblings_cancelled_on_their_nodes),
+        cmocka_unit_test(partial_run_lets_the_others_end),
+        cmocka_unit_test(replica_that_fails_is_covered_for_by_the_other),
+        cmocka_unit_test(what_must_not_happen_twice_is_not_sent_twice),
+        cmocka_unit_test(node_that_is_gone_is_left_even_by_what_must_not_happen_twice),
+        cmocka_unit_test(deadline_ends_it_here_and_there),
+        cmocka_unit_test(directory_that_is_silent_does_not_outlast_the_deadline),
+        cmocka_unit_test(stale_refusal_corrects_the_map_without_a_question),
+        cmocka_unit_test(epoch_of_the_claim_goes_along),
+        cmocka_unit_test(cost_reaches_the_balancer),
+        cmocka_unit_test(cancelled_run_says_nothing_and_leaves_its_node),
+        cmocka_unit_test(run_can_be_cancelled_before_anything_is_known),
+        cmocka_unit_test(shards_can_be_closed_in_a_callback_and_under_way),
+        cmocka_unit_test(look_shows_the_map_and_opens_connections),
+        cmocka_unit_test(map_that_is_replaced_or_dropped_is_not_used_again),
+        cmocka_unit_test(node_that_comes_back_elsewhere_is_met_anew),
+        cmocka_unit_test(map_that_contradicts_itself_is_the_source_s_mistake),
+        cmocka_unit_test(simple_program_waits),
+        cmocka_unit_test(callback_can_not_wait),
+        cmocka_unit_test(metrics_tell_what_was_done),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

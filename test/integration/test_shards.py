@@ -1,0 +1,355 @@
+"""Calls to shards while their nodes are stopped, killed, moved, slow or failing.
+
+usage: test_shards.py ROTA DIRECTORY
+
+Starts `rota directory serve`, nodes (shard_server) and a client (shard_client) that
+makes calls at a steady pace and writes a ledger, a line for each call that ended. A
+scenario waits for some lines, does something to a node, and reads on. Then the
+ledger is checked: each call was answered once, none later than its deadline and a
+tick, and all went well as long as somebody could serve them. Results are TAP.
+"""
+import concurrent.futures
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+
+ROTA, PROGRAMS = sys.argv[1], pathlib.Path(sys.argv[2])
+SHARDS = 4
+DELAY_MS, SLOTS = 4, 4
+PER_SECOND = 200
+TIMEOUT_MS, TRY_TIMEOUT_MS = 2000, 250
+
+# Timers have milliseconds, and the machine that the tests run on has other things
+# to do: so much later than its deadline may a call end.
+TICK_MS = 50
+HANG_S = 120
+AT_ONCE = 2
+
+
+class Failed(Exception):
+    pass
+
+
+def check(condition, message):
+    if not condition:
+        raise Failed(message)
+
+
+def start(*arguments):
+    """Start a program that says where it serves; returns it and its address."""
+    process = subprocess.Popen(
+        [str(a) for a in arguments], stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+    line = process.stdout.readline()
+    if not line.startswith("ready grpc="):
+        process.kill()
+        raise Failed(f"{arguments[0]} said {line!r}")
+    return process, line.split("=", 1)[1].strip()
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class World:
+    """A directory, nodes 1 to 3 that serve all shards, and a client."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        self.map = self.folder / "map"
+        self.nodes, self.addresses = {}, {}
+        self.processes = []
+        self.lines = []
+        self.ledger = {}
+        self.metrics = {}
+        for node in (1, 2, 3):
+            self.start_node(node)
+        self.write_map()
+        self.directory_address = f"127.0.0.1:{free_port()}"
+        self.start_directory()
+
+    def start_node(self, node):
+        process, address = start(PROGRAMS / "shard_server", node, DELAY_MS, SLOTS)
+        self.processes.append(process)
+        self.nodes[node], self.addresses[node] = process, address
+
+    def start_directory(self):
+        self.directory, _ = start(
+            ROTA, "directory", "serve", "--map", self.map, "--listen", self.directory_address
+        )
+        self.processes.append(self.directory)
+
+    def write_map(self):
+        lines = [
+            f"default c 1 c-{shard} {node} {address}\n"
+            for shard in range(SHARDS)
+            for node, address in sorted(self.addresses.items())
+        ]
+        new = self.map.with_suffix(".new")
+        new.write_text("".join(lines))
+        new.rename(self.map)
+
+    def start_client(self, n_calls, timeout_ms=TIMEOUT_MS):
+        self.n_calls, self.timeout_ms = n_calls, timeout_ms
+        self.client = subprocess.Popen(
+            [
+                str(a)
+                for a in (PROGRAMS / "shard_client", self.directory_address, n_calls, PER_SECOND,
+                          timeout_ms, TRY_TIMEOUT_MS, self.folder / "metrics")
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+        self.processes.append(self.client)
+        self.complaints = []
+        reader = threading.Thread(target=lambda: self.complaints.extend(self.client.stderr))
+        reader.daemon = True
+        reader.start()
+
+    def read_line(self):
+        """The next line of the ledger; None when it has ended."""
+        line = self.client.stdout.readline()
+        if line == "end\n":
+            return None
+        words = line.split()
+        check(len(words) == 6, f"the client said {line!r} {''.join(self.complaints)}")
+        call = int(words[0])
+        check(call not in self.ledger, f"call {call} was answered twice")
+        self.ledger[call] = (int(words[1]), int(words[2]), words[3], int(words[4]))
+        return self.ledger[call]
+
+    def read_until(self, condition, what):
+        """Read until a line fulfils the condition."""
+        while True:
+            line = self.read_line()
+            check(line is not None, f"the calls are over, and never {what}")
+            if condition(line):
+                return
+
+    def read(self, n):
+        for _ in range(n):
+            check(self.read_line() is not None, "the calls are over")
+
+    def finish(self, may_fail=False):
+        while self.read_line() is not None:
+            pass
+        check(self.client.wait(HANG_S) == 0, f"the client failed: {''.join(self.complaints)}")
+        for line in (self.folder / "metrics").read_text().splitlines():
+            if not line.startswith("#"):
+                name, value = line.rsplit(" ", 1)
+                self.metrics[name] = float(value)
+        self.check_ledger(may_fail)
+
+    def check_ledger(self, may_fail):
+        missing = [c for c in range(1, self.n_calls + 1) if c not in self.ledger]
+        check(not missing, f"calls {missing[:5]} were never answered")
+        check(len(self.ledger) == self.n_calls, "there are answers to no call")
+        for call, (began, ended, status, node) in self.ledger.items():
+            late = (ended - began) / 1000 - self.timeout_ms
+            check(late <= TICK_MS, f"call {call} ended {late:.0f} ms after its deadline")
+        failed = {c: line for c, line in self.ledger.items() if line[2] != "OK"}
+        check(
+            may_fail or not failed,
+            f"{len(failed)} calls failed although a replica was well: "
+            f"{list(failed.items())[:3]} {''.join(self.complaints[:5])}",
+        )
+
+    def last_end(self):
+        return max(ended for _, ended, _, _ in self.ledger.values())
+
+    def answered_by(self, node):
+        return sum(1 for line in self.ledger.values() if line[3] == node)
+
+    def slow(self, ms):
+        """Calls that took longer than `ms`."""
+        return sum(1 for began, ended, _, _ in self.ledger.values() if ended - began > ms * 1000)
+
+    def close(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()  # a stopped one, too
+            process.wait()
+            process.stdout.close()
+
+
+# --- scenarios ---
+
+
+def all_is_well(world):
+    world.start_client(300)
+    world.finish()
+    for node in (1, 2, 3):
+        check(world.answered_by(node) > 0, f"node {node} was never asked")
+    reads = 'rota_shard_cache_reads_total{method="get_leaders",served="%s"}'
+    check(world.metrics["rota_shard_cache_questions_total"] == 1, "the map was asked for twice")
+    check(world.metrics[reads % "hit"] > 250, "the map was hardly ever at hand")
+    check(world.metrics[reads % "hit"] + world.metrics[reads % "miss"] == 300,
+          "reads of the map are miscounted")
+    check(world.metrics["rota_shard_cache_update_seconds_sum"] > 0, "a question took no time")
+    check(world.metrics['rota_call_tries_total{kind="first"}'] == 300, "tries are miscounted")
+    check(world.metrics['rota_node_latency_seconds{node="1",quantile="0.5"}'] >= DELAY_MS / 1000,
+          "an answer came before it could")
+
+
+def stopped_node(world):
+    world.start_client(600)
+    world.read(200)
+    world.nodes[2].send_signal(signal.SIGSTOP)
+    world.read(200)
+    world.nodes[2].send_signal(signal.SIGCONT)
+    world.finish()
+    check(world.slow(TRY_TIMEOUT_MS) < 30, f"{world.slow(TRY_TIMEOUT_MS)} calls met a node that slept")
+
+
+def all_nodes_stopped(world):
+    world.start_client(600, timeout_ms=500)
+    world.read(100)
+    for node in world.nodes.values():
+        node.send_signal(signal.SIGSTOP)
+    world.read_until(lambda line: line[2] != "OK", "did a call fail that nobody could serve")
+    for node in world.nodes.values():
+        node.send_signal(signal.SIGCONT)
+    world.finish(may_fail=True)
+    statuses = {line[2] for line in world.ledger.values()}
+    check(statuses == {"OK", "DEADLINE_EXCEEDED"}, f"calls ended with {statuses}")
+    failed = [c for c, line in world.ledger.items() if line[2] != "OK"]
+    check(max(failed) < 500, f"call {max(failed)} failed although all nodes were well again")
+
+
+def killed_node(world):
+    world.start_client(500)
+    world.read(150)
+    world.nodes[3].kill()
+    world.finish()
+    check(world.metrics['rota_balancer_in_flight{node="3"}'] == 0, "tries leak on a dead node")
+    check(world.slow(TRY_TIMEOUT_MS) < 10, "a dead node held up calls")
+
+
+def node_that_comes_back_elsewhere(world):
+    world.start_client(700)
+    world.read(150)
+    world.nodes[1].kill()
+    world.nodes[1].wait()
+    before = world.addresses[1]
+    world.start_node(1)
+    check(world.addresses[1] != before, "it came back under the same address")
+    world.write_map()
+    killed_at = world.last_end()
+    world.read_until(lambda line: line[3] == 1 and line[0] > killed_at,
+                     "did node 1 answer at its new address")
+    world.finish()
+    check(world.metrics["rota_shard_cache_changes_total"] >= 1, "the change was not heard of")
+
+
+def port_that_refuses(world):
+    world.addresses[4] = f"127.0.0.1:{free_port()}"
+    world.write_map()
+    world.start_client(500)
+    world.finish()
+    check(world.answered_by(4) == 0, "nobody has answered")
+    check(world.slow(TRY_TIMEOUT_MS) < 10, "a refused connection held up calls")
+    check(world.metrics["rota_health_dropped_total{node=\"4\"}"] >= 1, "health checks never gave it up")
+
+
+def node_that_never_accepts(world):
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(1)
+        world.addresses[4] = f"127.0.0.1:{deaf.getsockname()[1]}"
+        world.write_map()
+        world.start_client(400)
+        world.finish()
+        check(world.answered_by(4) == 0, "nobody has answered")
+        check(world.slow(TRY_TIMEOUT_MS - 1) < 40, "a deaf node held up many calls")
+
+
+def node_that_fails_fast(world):
+    world.start_client(800)
+    world.read(100)
+    world.nodes[2].send_signal(signal.SIGUSR1)
+    world.read(200)
+    world.nodes[2].send_signal(signal.SIGUSR2)
+    well_at = world.last_end()
+    world.read_until(lambda line: line[3] == 2 and line[0] > well_at,
+                     "was the node asked that is well again")
+    world.finish()
+    check(world.metrics['rota_node_tries_total{node="2",outcome="other"}'] < 60,
+          "a node that fails fast attracts calls")
+
+
+def directory_that_restarts(world):
+    world.start_client(700)
+    world.read(100)
+    world.directory.kill()
+    world.directory.wait()
+    world.read(100)  # the map at hand serves on
+    world.start_node(5)
+    world.write_map()
+    world.start_directory()
+    world.read_until(lambda line: line[3] == 5, "was the new node asked")
+    world.finish()
+
+
+SCENARIOS = [
+    all_is_well,
+    stopped_node,
+    all_nodes_stopped,
+    killed_node,
+    node_that_comes_back_elsewhere,
+    port_that_refuses,
+    node_that_never_accepts,
+    node_that_fails_fast,
+    directory_that_restarts,
+]
+
+
+def run(scenario):
+    """None when all is well, or why not."""
+    with tempfile.TemporaryDirectory() as folder:
+        world = None
+        try:
+            world = World(folder)
+            scenario(world)
+            return None
+        except Failed as problem:
+            return str(problem)
+        except Exception:
+            return traceback.format_exc()
+        finally:
+            if world:
+                world.close()
+
+
+def main():
+    wanted = sys.argv[3:]
+    scenarios = [s for s in SCENARIOS if not wanted or s.__name__ in wanted]
+    watchdog = threading.Timer(HANG_S, lambda: os._exit(1))
+    watchdog.daemon = True
+    watchdog.start()
+    print(f"1..{len(scenarios)}", flush=True)
+    failed = 0
+    # They hardly need the machine, only time.
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        for number, problem in enumerate(pool.map(run, scenarios), 1):
+            name = scenarios[number - 1].__name__
+            if problem:
+                failed += 1
+                print(f"not ok {number} - {name}", flush=True)
+                print("".join(f"# {line}\n" for line in problem.splitlines()), end="", flush=True)
+            else:
+                print(f"ok {number} - {name}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+/* Nodes that serve shards, and a map source that knows them: for tests of
+ * <rota/shards.h> in one process. */
+#pragma once
+
+#include <rota/health.h>
+
+#include <rota/channel.h>
+#include <rota/server.h>
+#include <rota/shards.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <uv.h>
+
+#include <cmocka.h>
+
+/* Run the loop until the condition holds. A timer of the world's keeps it from
+ * sleeping on after what a timer did. */
+#define RUN_UNTIL(condition)                                                                       \
+    while (!(condition))                                                                           \
+    uv_run(&loop, UV_RUN_ONCE)
+
+static uv_loop_t loop;
+static uv_timer_t ticking;
+
+static inline void on_tick(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+static inline void loop_open(void)
+{
+    uv_loop_init(&loop);
+    uv_timer_init(&loop, &ticking);
+    uv_timer_start(&ticking, on_tick, 5, 5);
+}
+
+static inline void loop_close(void)
+{
+    uv_close((uv_handle_t *)&ticking, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+#define METHOD_WORK "/test.Node/Work"
+
+enum { NODES = 3, KEPT_MAX = 64 };
+
+struct node {
+    int64_t id;
+    struct rota_server *server;
+    struct rota_health *health;
+    enum rota_status status;              /* what it answers with */
+    const struct rota_metadata *metadata; /* and beside that */
+    size_t n_metadata;
+    const struct rota_cost *cost;
+    bool is_keeping; /* calls, without an answer */
+    struct rota_server_call *kept[KEPT_MAX];
+    size_t n_kept, n_cancelled, n_calls;
+    char request[64], epoch[32]; /* of the last call */
+};
+
+static inline void copy_str(char *to, size_t size, struct rota_str from)
+{
+    snprintf(to, size, "%.*s", ROTA_STR_ARGS(from));
+}
+
+static inline void node_on_call(void *data, struct rota_server_call *call)
+{
+    struct node *node = data;
+    struct rota_str epoch = {"", 0};
+    size_t n;
+    const struct rota_metadata *pairs = rota_server_call_metadata(call, &n);
+    rota_metadata_get(pairs, n, "rota-epoch", &epoch);
+    copy_str(node->epoch, sizeof node->epoch, epoch);
+    copy_str(node->request, sizeof node->request, rota_server_call_request(call));
+    node->n_calls++;
+    if (node->is_keeping) {
+        assert_true(node->n_kept < KEPT_MAX);
+        node->kept[node->n_kept++] = call;
+        return;
+    }
+    if (node->cost)
+        rota_server_call_cost(call, node->cost);
+    if (node->status == ROTA_STATUS_OK)
+        rota_server_call_reply(call, rota_server_call_request(call));
+    else
+        rota_server_call_finish(call, node->status, "as told", node->metadata, node->n_metadata);
+}
+
+static inline void node_on_cancel(void *data, struct rota_server_call *call)
+{
+    struct node *node = data;
+    node->n_cancelled++;
+    for (size_t i = 0; i < node->n_kept; i++)
+        if (node->kept[i] == call)
+            node->kept[i] = node->kept[--node->n_kept];
+    rota_server_call_finish(call, ROTA_STATUS_CANCELLED, NULL, NULL, 0);
+}
+
+static inline void node_open(struct node *node, int64_t id)
+{
+    struct rota_server_method work = {
+        .path = METHOD_WORK, .on_call = node_on_call, .on_cancel = node_on_cancel, .data = node};
+    struct rota_error error;
+    *node = (struct node){.id = id};
+    if (rota_server_open(&loop, NULL, &node->server, &error) ||
+        rota_health_open(node->server, &node->health, &error) ||
+        rota_server_add(node->server, &work, &error) ||
+        rota_server_listen(node->server, "127.0.0.1:0", &error))
+        fail_msg("%s", error.text);
+}
+
+static inline void node_close(struct node *node)
+{
+    rota_server_close(node->server);
+    rota_health_close(node->health);
+    node->server = NULL;
+    node->health = NULL;
+}
+
+static inline struct rota_str node_address(const struct node *node)
+{
+    return rota_str(rota_server_address(node->server, 0));
+}
+
+static inline struct rota_replica node_replica(const struct node *node, uint64_t epoch)
+{
+    return (struct rota_replica){node->id, node_address(node), epoch, true};
+}
