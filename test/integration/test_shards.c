@@ -415,9 +415,12 @@ static void run_can_be_cancelled_before_anything_is_known(void **state)
     world_open(&world);
     world.is_holding = true;
     rota_shards_cancel(start(&world, request(&world, ROTA_SHARDS_ALL)));
-    world.is_holding = false;
+    rota_shards_tell(world.shards, world.held, &(struct rota_shards_map){1, world.channels, 2},
+                     NULL);
     execute(&world, request(&world, ROTA_SHARDS_ALL));
     assert_int_equal(world.n_done, 1);
+    assert_int_equal(world.result.status, ROTA_STATUS_OK);
+    assert_int_equal(world.n_asked, 1); /* what the other one asked is of use */
     world_close(&world);
 }
 
@@ -524,6 +527,29 @@ static void node_that_comes_back_elsewhere_is_met_anew(void **state)
     assert_int_equal(world.result.status, ROTA_STATUS_OK);
     assert_int_equal(world.nodes[1].n_calls, 1);
     assert_string_equal(world.nodes[1].epoch, "6");
+    world_close(&world);
+}
+
+static void what_the_old_process_did_is_not_held_against_the_new(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    struct rota_shards_request what = request(&world, ROTA_SHARDS_NAMED);
+    what.has_preferred = true;
+    what.preferred = 1;
+    world.nodes[1].status = ROTA_STATUS_INTERNAL;
+    execute(&world, what);
+    assert_int_equal(world.by[0], 2);
+    world.nodes[1].status = ROTA_STATUS_OK;
+    execute(&world, what);
+    assert_int_equal(world.by[0], 2); /* node 1 is on the blacklist */
+    node_close(&world.nodes[1]);
+    node_open(&world.nodes[1], 1);
+    place(&world, 0, 1, 2, 6);
+    rota_shards_replace(world.shards, &(struct rota_shards_map){1, world.channels, 2});
+    execute(&world, what);
+    assert_int_equal(world.by[0], 1);
     world_close(&world);
 }
 
@@ -647,6 +673,7 @@ int main(void)
         cmocka_unit_test(look_shows_the_map_and_opens_connections),
         cmocka_unit_test(map_that_is_replaced_or_dropped_is_not_used_again),
         cmocka_unit_test(node_that_comes_back_elsewhere_is_met_anew),
+        cmocka_unit_test(what_the_old_process_did_is_not_held_against_the_new),
         cmocka_unit_test(map_that_contradicts_itself_is_the_source_s_mistake),
         cmocka_unit_test(simple_program_waits),
         cmocka_unit_test(callback_can_not_wait),

@@ -186,18 +186,21 @@ class World:
 
 
 def all_is_well(world):
-    world.start_client(300)
+    world.start_client(600)
     world.finish()
     for node in (1, 2, 3):
         check(world.answered_by(node) > 0, f"node {node} was never asked")
     reads = 'rota_shard_cache_reads_total{method="get_leaders",served="%s"}'
     check(world.metrics["rota_shard_cache_questions_total"] == 1, "the map was asked for twice")
-    check(world.metrics[reads % "hit"] > 250, "the map was hardly ever at hand")
-    check(world.metrics[reads % "hit"] + world.metrics[reads % "miss"] == 300,
+    check(world.metrics[reads % "hit"] > 500, "the map was hardly ever at hand")
+    check(world.metrics[reads % "hit"] + world.metrics[reads % "miss"] == 600,
           "reads of the map are miscounted")
     check(world.metrics["rota_shard_cache_update_seconds_sum"] > 0, "a question took no time")
-    check(world.metrics['rota_call_tries_total{kind="first"}'] == 300, "tries are miscounted")
-    check(world.metrics['rota_node_latency_seconds{node="1",quantile="0.5"}'] >= DELAY_MS / 1000,
+    check(world.metrics['rota_call_tries_total{kind="first"}'] == 600, "tries are miscounted")
+    check(world.metrics["rota_pool_connections_all"] == 6, "calls leave connections in use")
+    for node in (1, 2, 3):
+        check(world.metrics['rota_balancer_in_flight{node="%d"}' % node] == 0, "tries leak")
+    check(world.metrics['rota_node_latency_seconds{node="1",quantile="0.5"}'] >= (DELAY_MS - 1) / 1000,
           "an answer came before it could")
 
 
