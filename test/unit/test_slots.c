@@ -53,10 +53,12 @@ static void going_from_three_to_four_hosts_moves_a_third(void **state)
     assert_true(movement_measure(lookup, 3, QUEUES).moved > 0.75);
 }
 
-static void load_is_at_least_as_even_as_with_lookup(void **state)
+static void load_is_as_even_as_with_lookup_to_half_a_percent(void **state)
 {
     (void)state;
-    const double noise = 0.005; /* half a percent of the mean: what 2,000 queues leave to chance */
+    /* On average slots is evener. With few hosts both are within half a percent, and which of
+     * the two is ahead differs from one set of addresses to the next. */
+    const double slack = 0.005;
     static const uint32_t HOSTS[] = {3, 5, 10, 20, 50, 100};
     for (size_t i = 0; i < sizeof HOSTS / sizeof *HOSTS; i++) {
         for (uint32_t batch = 8; batch <= 32; batch += 24) {
@@ -64,7 +66,7 @@ static void load_is_at_least_as_even_as_with_lookup(void **state)
             struct rota_spread lookup = {ROTA_SPREAD_LOOKUP, batch};
             double ours = movement_measure(slots, HOSTS[i], QUEUES).unevenness;
             double theirs = movement_measure(lookup, HOSTS[i], QUEUES).unevenness;
-            if (ours > theirs + noise)
+            if (ours > theirs + slack)
                 fail_msg("%u hosts, batch %u: unevenness %.4f, lookup has %.4f", HOSTS[i], batch,
                          ours, theirs);
         }
@@ -201,7 +203,7 @@ int main(void)
         cmocka_unit_test(with_hosts_to_spare_movement_is_near_the_minimum),
         cmocka_unit_test(with_few_hosts_movement_stays_small),
         cmocka_unit_test(going_from_three_to_four_hosts_moves_a_third),
-        cmocka_unit_test(load_is_at_least_as_even_as_with_lookup),
+        cmocka_unit_test(load_is_as_even_as_with_lookup_to_half_a_percent),
         cmocka_unit_test(one_slot_is_answered_as_in_the_whole_batch),
         cmocka_unit_test(no_host_holds_more_than_its_share),
         cmocka_unit_test(crowded_load_follows_the_weights),
