@@ -39,8 +39,8 @@ enum {
     ROTA_STORE_PENDING_MAX = 1024,    /* requests at one time */
 };
 
-/* What may be asked, and which fields of the request belong to it. Each has
- * `db_now` in its answer. */
+/* What may be asked, and which fields of the request belong to it. All
+ * but SELECT have `db_now` in their answer. */
 enum rota_store_verb {
     /* Take a shard of `space` and `dc` for `host`, `instance` and `ttl`, one of `shards`.
      * `claim` says what more there is to know. Answer: `claimed`. */

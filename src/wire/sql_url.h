@@ -1,13 +1,14 @@
 /* sql_url: where a database is, as one line of text.
  *
  *     sqlite:PATH
- *     mysql://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?socket=PATH][&tls=MODE][&ca=PATH]
- *     postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?socket=...]   (or postgresql:)
+ *     mysql://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE[?NAME=VALUE[&NAME=VALUE...]]
+ *     postgres://... (or postgresql://...) in the same way
  *
- * USER, PASSWORD, DATABASE and what stands behind a '=' may hold any character but
- * NUL as %XX; a PATH behind "sqlite:" is taken as it is. An IPv6 address stands in
- * brackets. With a socket the host may be left out. MODE is off, on (the default
- * when a host is not this machine is off: say what you want) or verify.
+ * Behind the '?': socket=PATH (of MariaDB the file, of PostgreSQL its directory; the
+ * host may be left out then), tls=off|on|verify (off when it is not said), ca=FILE
+ * (which tls=verify needs). USER, PASSWORD, DATABASE and VALUE may hold any character
+ * but NUL as %XX; an IPv6 address stands in brackets; the PATH of SQLite is taken as
+ * it is.
  *
  * Invariant: what is formatted never has the password in it, nor does an error. */
 #pragma once
@@ -17,9 +18,9 @@
 #include <stdint.h>
 
 enum {
-    ROTA_SQL_URL_TEXT_MAX = 4096, /* bytes of a URL */
-    ROTA_SQL_URL_NAME_MAX = 256,  /* room for a part, with its NUL */
-    ROTA_SQL_URL_PATH_MAX = 1024, /* room for a path, with its NUL */
+    ROTA_SQL_URL_TEXT_MAX = 16384, /* room for a URL, with its NUL */
+    ROTA_SQL_URL_NAME_MAX = 256,   /* room for a part, with its NUL */
+    ROTA_SQL_URL_PATH_MAX = 1024,  /* room for a path, with its NUL */
 };
 
 enum rota_sql_kind {
