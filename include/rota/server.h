@@ -45,6 +45,7 @@ struct rota_server_options {
     uint32_t calls_max;            /* 0 means ROTA_SERVER_CALLS_MAX */
     uint32_t connection_calls_max; /* of one connection; 0 means 1024 */
     uint32_t connections_max;      /* 0 means ROTA_SERVER_CONNECTIONS_MAX */
+    rota_time open_timeout;        /* for TLS, and then for a first byte; 0 means 10 s each */
     rota_time keepalive_interval;  /* of silence before a ping; 0 means 2 h */
     rota_time keepalive_timeout;   /* 0 means 20 s */
     struct rota_metrics *metrics;  /* kept; NULL means none */

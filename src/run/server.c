@@ -496,7 +496,7 @@ static void on_stream(void *data, struct rota_stream *stream)
     server->n_connections++;
     server->n_references++;
     rota_gauge_set(server->counters.connections, (int64_t)server->n_connections);
-    rota_link_accept(connection->link, stream);
+    rota_link_accept(connection->link, stream, server->options.open_timeout);
 }
 
 enum rota_code rota_server_listen(struct rota_server *server, const char *address,
@@ -507,6 +507,7 @@ enum rota_code rota_server_listen(struct rota_server *server, const char *addres
                               ROTA_SERVER_LISTENERS_MAX);
     struct rota_listener_options options = {
         .tls = server->options.tls,
+        .open_timeout = server->options.open_timeout,
         .connections_max = server->options.connections_max,
         .insecure = server->options.insecure,
     };
