@@ -15,7 +15,7 @@ static void begin(size_t running_max, size_t waiting_max)
 
 static enum rota_admission_place enter(size_t i, rota_time now)
 {
-    return rota_admission_enter(&admission, now, &tickets[i]);
+    return rota_admission_enter(&admission, now, true, &tickets[i]);
 }
 
 static void without_a_bound_all_run(void **state)
@@ -103,6 +103,20 @@ static void who_gives_up_makes_room(void **state)
     assert_ptr_equal(rota_admission_next(&admission, 0), &tickets[2]);
 }
 
+static void who_cannot_wait_runs_or_is_refused(void **state)
+{
+    (void)state;
+    begin(1, 4);
+    assert_int_equal(rota_admission_enter(&admission, 0, false, &tickets[0]),
+                     ROTA_ADMISSION_RUNNING);
+    assert_int_equal(rota_admission_enter(&admission, 0, false, &tickets[1]), ROTA_ADMISSION_OUT);
+    enter(2, 0);
+    rota_admission_leave(&admission, &tickets[0]); /* a place, but not for who comes now */
+    assert_int_equal(rota_admission_enter(&admission, 0, false, &tickets[1]), ROTA_ADMISSION_OUT);
+    assert_int_equal(admission.n_running, 0);
+    assert_int_equal(admission.n_waiting, 1);
+}
+
 static void cost_tells_waiting_from_working(void **state)
 {
     (void)state;
@@ -127,6 +141,7 @@ int main(void)
         cmocka_unit_test(nobody_overtakes_those_who_wait),
         cmocka_unit_test(who_is_too_late_leaves_without_running),
         cmocka_unit_test(who_gives_up_makes_room),
+        cmocka_unit_test(who_cannot_wait_runs_or_is_refused),
         cmocka_unit_test(cost_tells_waiting_from_working),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,13 +22,13 @@ static void run(struct rota_admission *admission, rota_time now,
 }
 
 enum rota_admission_place rota_admission_enter(struct rota_admission *admission, rota_time now,
-                                               struct rota_admission_ticket *ticket)
+                                               bool can_wait, struct rota_admission_ticket *ticket)
 {
     assert(ticket->place == ROTA_ADMISSION_OUT);
     ticket->arrived_at = now;
     if (admission->n_waiting == 0 && has_room(admission)) {
         run(admission, now, ticket);
-    } else if (admission->n_waiting < admission->waiting_max) {
+    } else if (can_wait && admission->n_waiting < admission->waiting_max) {
         ticket->place = ROTA_ADMISSION_WAITING;
         rota_list_push(&admission->queue, &ticket->link);
         admission->n_waiting++;

@@ -38,9 +38,10 @@ struct rota_admission {
 void rota_admission_init(struct rota_admission *admission, size_t running_max, size_t waiting_max);
 
 /* A call comes, with a deadline set in its ticket: RUNNING or WAITING, or OUT when
- * it is refused. Nobody overtakes those who wait, also while a place is free. */
+ * it is refused, as is one that would have to wait and can't. Nobody overtakes those
+ * who wait, also while a place is free. */
 enum rota_admission_place rota_admission_enter(struct rota_admission *admission, rota_time now,
-                                               struct rota_admission_ticket *ticket);
+                                               bool can_wait, struct rota_admission_ticket *ticket);
 
 /* A call is through, or does not wait any more. No-op when it is out. */
 void rota_admission_leave(struct rota_admission *admission, struct rota_admission_ticket *ticket);
