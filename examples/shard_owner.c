@@ -21,7 +21,7 @@ static void on_call(void *data, struct rota_server_call *call)
     struct rota_str request = rota_server_call_request(call);
     char reply[256];
     if (!rota_server_call_is_current(call)) { /* as after long work, before an effect */
-        rota_server_call_finish(call, ROTA_STATUS_ABORTED, "the shard has moved", NULL, 0);
+        rota_server_call_refuse(call);
         return;
     }
     int size = snprintf(reply, sizeof reply, "node %s says %.*s", program->node,

@@ -144,9 +144,8 @@ rota_time rota_server_call_time_left(const struct rota_server_call *call);
 bool rota_server_call_is_cancelled(const struct rota_server_call *call);
 
 /* Is the claim that the call was routed by still held here? It was when the handler got
- * the call; who takes long asks again before an effect that only an owner may have,
- * and finishes the call with ABORTED if not. Always true for a call that names no claim,
- * and on a server without claims. */
+ * the call; who takes long asks again before an effect that only an owner may have.
+ * Always true for a call that names no claim, and on a server without claims. */
 bool rota_server_call_is_current(struct rota_server_call *call);
 
 /* A place for a pointer of the handler's. */
@@ -179,6 +178,10 @@ void rota_server_call_reply(struct rota_server_call *call, struct rota_str messa
 void rota_server_call_finish(struct rota_server_call *call, enum rota_status status,
                              const char *text, const struct rota_metadata *metadata,
                              size_t n_metadata);
+
+/* End a call whose claim was lost before it had an effect, as the server does itself: the
+ * client is told who has the shard now, and may try again there. Takes `call`. */
+void rota_server_call_refuse(struct rota_server_call *call);
 
 #ifdef __cplusplus
 }

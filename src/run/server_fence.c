@@ -60,26 +60,36 @@ static void write_reason(const struct route *route, enum rota_claims_answer answ
     }
 }
 
-/* Refuse with what we know better: neither a claim of ours that is over, nor one that
- * the caller is ahead of. */
-static void refuse_stale(struct rota_server_call *call, const struct route *route,
-                         enum rota_claims_answer answer)
+/* What a refusal says. */
+struct refusal {
+    char text[TEXT_MAX], claim[ROTA_NOTE_CLAIM_MAX];
+    struct rota_metadata notes[2];
+    size_t n_notes;
+};
+
+static struct rota_metadata stale_note(void)
 {
-    struct rota_metadata pairs[2] = {
-        {rota_str(ROTA_NOTE_FAILURE), rota_str(rota_failure_name(ROTA_FAILURE_STALE))}};
-    size_t n = 1;
-    char text[TEXT_MAX], note[ROTA_NOTE_CLAIM_MAX];
+    return (struct rota_metadata){rota_str(ROTA_NOTE_FAILURE),
+                                  rota_str(rota_failure_name(ROTA_FAILURE_STALE))};
+}
+
+/* With what we know better: neither a claim of ours that is over, nor one that the
+ * caller is ahead of. */
+static void write_refusal(const struct rota_claims *claims, const struct route *route,
+                          enum rota_claims_answer answer, struct refusal *refusal)
+{
     struct rota_claim claim = {0};
-    rota_claims_find(call->server->options.claims, route->space, route->shard, &claim);
+    rota_claims_find(claims, route->space, route->shard, &claim);
+    write_reason(route, answer, claim.epoch, refusal->text);
+    refusal->notes[0] = stale_note();
+    refusal->n_notes = 1;
     bool is_news =
         answer == ROTA_CLAIMS_STALE || (answer == ROTA_CLAIMS_NOT_HELD && !claim.is_held);
     if (is_news && claim.address.size > 0) {
-        rota_note_format_claim(claim.node, claim.epoch, claim.address, note);
-        pairs[n++] = (struct rota_metadata){rota_str(ROTA_NOTE_CLAIM), rota_str(note)};
+        rota_note_format_claim(claim.node, claim.epoch, claim.address, refusal->claim);
+        refusal->notes[refusal->n_notes++] =
+            (struct rota_metadata){rota_str(ROTA_NOTE_CLAIM), rota_str(refusal->claim)};
     }
-    write_reason(route, answer, claim.epoch, text);
-    rota_server_refuse(call, ROTA_SERVER_STALE, rota_failure_status(ROTA_FAILURE_STALE), text,
-                       pairs, n);
 }
 
 bool rota_server_fence(struct rota_server_call *call, rota_time now)
@@ -101,7 +111,10 @@ bool rota_server_fence(struct rota_server_call *call, rota_time now)
         rota_claims_check(claims, now, route.space, route.shard, route.epoch);
     if (answer == ROTA_CLAIMS_HELD)
         return true;
-    refuse_stale(call, &route, answer);
+    struct refusal refusal;
+    write_refusal(claims, &route, answer, &refusal);
+    rota_server_refuse(call, ROTA_SERVER_STALE, rota_failure_status(ROTA_FAILURE_STALE),
+                       refusal.text, refusal.notes, refusal.n_notes);
     return false;
 }
 
@@ -112,4 +125,22 @@ bool rota_server_call_is_current(struct rota_server_call *call)
     return !claims || !read_route(call, &route) ||
            rota_claims_check(claims, rota_clock_mono(), route.space, route.shard, route.epoch) ==
                ROTA_CLAIMS_HELD;
+}
+
+void rota_server_call_refuse(struct rota_server_call *call)
+{
+    const struct rota_claims *claims = call->server->options.claims;
+    struct route route;
+    struct refusal refusal = {
+        .text = "the shard is not held here",
+        .notes = {stale_note()},
+        .n_notes = 1,
+    };
+    if (claims && read_route(call, &route)) {
+        enum rota_claims_answer answer =
+            rota_claims_check(claims, rota_clock_mono(), route.space, route.shard, route.epoch);
+        write_refusal(claims, &route, answer, &refusal);
+    }
+    rota_server_call_finish(call, rota_failure_status(ROTA_FAILURE_STALE), refusal.text,
+                            refusal.notes, refusal.n_notes);
 }

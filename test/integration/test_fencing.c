@@ -281,10 +281,35 @@ static void handler_is_told_that_the_claim_was_lost_under_it(void **state)
     assert_false(rota_server_call_is_current(node->kept[0]));
     node_claim(node, "a", node, 7); /* ours again, but not by that claim */
     assert_false(rota_server_call_is_current(node->kept[0]));
-    rota_server_call_finish(node->kept[--node->n_kept], ROTA_STATUS_ABORTED, NULL, NULL, 0);
+    rota_server_call_refuse(node->kept[--node->n_kept]);
     RUN_UNTIL(ended.n);
+    assert_int_equal(ended.status, ROTA_STATUS_ABORTED);
+    assert_string_equal(ended.failure, "stale");
+    assert_string_equal(ended.text, "epoch 5 of shard 1/a is over: it is at 7");
+    assert_true(strncmp(ended.claim, "1 7 ", 4) == 0);
     rota_channel_close(channel);
     world_close(&world);
+}
+
+static void handler_can_refuse_what_was_not_routed_by_a_claim(void **state)
+{
+    struct node node;
+    struct ended ended;
+    (void)state;
+    loop_open();
+    node_open(&node, 1);
+    node.is_keeping = true;
+    struct rota_channel *channel = channel_to(&node);
+    call_start(channel, NULL, NULL, 0, &ended);
+    RUN_UNTIL(node.n_kept);
+    assert_true(rota_server_call_is_current(node.kept[0]));
+    rota_server_call_refuse(node.kept[--node.n_kept]);
+    RUN_UNTIL(ended.n);
+    assert_int_equal(ended.status, ROTA_STATUS_ABORTED);
+    assert_string_equal(ended.failure, "stale");
+    rota_channel_close(channel);
+    node_close(&node);
+    loop_close();
 }
 
 int main(void)
@@ -300,6 +325,7 @@ int main(void)
         cmocka_unit_test(fenced_method_refuses_calls_without_notes),
         cmocka_unit_test(fenced_method_needs_claims),
         cmocka_unit_test(handler_is_told_that_the_claim_was_lost_under_it),
+        cmocka_unit_test(handler_can_refuse_what_was_not_routed_by_a_claim),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -248,6 +248,55 @@ static void health_checks_do_not_wait(void **state)
     world_close(&world);
 }
 
+static void on_stream(void *data, struct rota_server_call *call)
+{
+    ++*(size_t *)data;
+    (void)call;
+}
+
+static void on_stream_message(void *data, struct rota_server_call *call, struct rota_str message)
+{
+    (void)call;
+    (void)message;
+    assert_int_equal(*(size_t *)data, 1); /* not before the call itself */
+}
+
+static void on_stream_end(void *data, struct rota_server_call *call)
+{
+    (void)data;
+    rota_server_call_reply(call, rota_str("done"));
+}
+
+static void stream_of_requests_does_not_wait(void **state)
+{
+    struct world world;
+    size_t n_streams = 0;
+    const struct rota_server_method method = {.path = "/test.Node/Stream",
+                                              .on_call = on_stream,
+                                              .on_message = on_stream_message,
+                                              .on_requests_end = on_stream_end,
+                                              .data = &n_streams};
+    struct rota_call_options options = {.method = rota_str(method.path)};
+    struct rota_reply reply;
+    struct rota_error error;
+    (void)state;
+    world_open(&world, (struct rota_server_options){.handlers_max = 1});
+    assert_int_equal(rota_server_add(world.node.server, &method, &error), ROTA_OK);
+    start(&world, 1, 0);
+    RUN_UNTIL(world.node.n_kept == 1);
+    assert_int_equal(rota_channel_wait(world.channel, &options, &reply, &error), ROTA_OK);
+    assert_int_equal(reply.status, ROTA_STATUS_RESOURCE_EXHAUSTED);
+    rota_reply_deinit(&reply);
+    answer_one(&world);
+    RUN_UNTIL(world.ended[0].n);
+    assert_int_equal(n_streams, 0);
+    assert_int_equal(rota_channel_wait(world.channel, &options, &reply, &error), ROTA_OK);
+    assert_int_equal(reply.status, ROTA_STATUS_OK);
+    rota_reply_deinit(&reply);
+    assert_int_equal(n_streams, 1);
+    world_close(&world);
+}
+
 static void server_can_be_drained_and_closed_with_calls_waiting(void **state)
 {
     struct world world;
@@ -310,6 +359,7 @@ int main(void)
         cmocka_unit_test(call_that_is_too_late_in_the_queue_is_never_run),
         cmocka_unit_test(greedy_client_does_not_take_all_the_places),
         cmocka_unit_test(health_checks_do_not_wait),
+        cmocka_unit_test(stream_of_requests_does_not_wait),
         cmocka_unit_test(server_can_be_drained_and_closed_with_calls_waiting),
         cmocka_unit_test(claim_that_moves_while_a_call_waits_is_noticed),
     };

@@ -59,10 +59,11 @@ bool rota_admission_has_next(const struct rota_admission *admission)
 
 struct rota_admission_ticket *rota_admission_next(struct rota_admission *admission, rota_time now)
 {
-    if (!rota_admission_has_next(admission))
+    struct rota_list_node *first = rota_list_first(&admission->queue);
+    if (!first || !has_room(admission))
         return NULL;
     struct rota_admission_ticket *ticket =
-        ROTA_LIST_ITEM(rota_list_first(&admission->queue), struct rota_admission_ticket, link);
+        ROTA_LIST_ITEM(first, struct rota_admission_ticket, link);
     rota_admission_leave(admission, ticket);
     if (now < ticket->deadline)
         run(admission, now, ticket);
