@@ -170,6 +170,31 @@ static void a_server_keeps_the_deadline_by_itself(void **state)
     close_all(&f);
 }
 
+static void a_server_keeps_the_deadline_of_who_waits(void **state)
+{
+    struct fixture f;
+    (void)state;
+    open_all(&f, (struct rota_server_options){.handlers_max = 1});
+    raw_preface(&f.raw, rota_str(""));
+    raw_request(&f.raw, 1, METHOD_KEEP, "application/grpc", 0);
+    raw_frame(&f.raw, RAW_DATA, RAW_END_STREAM, 1, rota_str_of("\0\0\0\0\0", 5));
+    struct rota_buffer block = raw_head_block(METHOD_KEEP, "application/grpc");
+    raw_field(&block, "grpc-timeout", rota_str("20m"));
+    raw_frame(&f.raw, RAW_HEADERS, RAW_END_HEADERS, 3, rota_buffer_str(&block));
+    raw_frame(&f.raw, RAW_DATA, RAW_END_STREAM, 3, rota_str_of("\0\0\0\0\0", 5));
+    raw_flush(&f.raw);
+    RUN_UNTIL(f.raw.grpc_status >= 0);
+    assert_int_equal(f.raw.grpc_status, ROTA_STATUS_DEADLINE_EXCEEDED);
+    assert_int_equal(f.pair.echo.n_cancelled, 0); /* its handler never had it */
+    assert_int_equal(rota_server_counts(f.pair.echo.server).waiting, 0);
+    struct rota_label late = {"reason", rota_str("deadline")};
+    assert_int_equal(rota_counter_get(rota_metrics_counter(f.metrics, "rota_server_refused_total",
+                                                           "", &late, 1)),
+                     1);
+    rota_buffer_deinit(&block);
+    close_all(&f);
+}
+
 /* --- floods --- */
 
 /* Calls are opened and dropped at once; never more than one is open, so the
@@ -434,6 +459,7 @@ int main(void)
         PAIR_TEST(a_request_without_a_whole_message_is_refused),
         PAIR_TEST(a_compressed_or_huge_message_is_refused_before_it_comes),
         PAIR_TEST(a_server_keeps_the_deadline_by_itself),
+        PAIR_TEST(a_server_keeps_the_deadline_of_who_waits),
         PAIR_TEST(calls_dropped_as_fast_as_they_begin_end_the_connection),
         PAIR_TEST(calls_made_to_be_dropped_by_us_end_the_connection),
         PAIR_TEST(a_header_without_end_ends_the_connection),
