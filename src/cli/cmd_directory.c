@@ -77,6 +77,7 @@ static const struct rota_option SERVE_OPTIONS[] = {
 /* What is on the loop while it serves. */
 struct service {
     struct rota_watch watch;
+    const struct serve *options;
     struct rota_server *server;
     struct rota_health *health;
     struct rota_directory *directory;
@@ -89,9 +90,9 @@ static void on_error(void *data, const struct rota_error *error)
     fprintf(stderr, "rota: %s; what was read before stays\n", error->text);
 }
 
-static enum rota_code open_source(struct service *service, const struct serve *options,
-                                  struct rota_error *error)
+static enum rota_code open_source(struct service *service, struct rota_error *error)
 {
+    const struct serve *options = service->options;
     struct rota_directory_source_options with = {
         .directory = service->directory,
         .on_error = on_error,
@@ -108,24 +109,29 @@ static enum rota_code open_source(struct service *service, const struct serve *o
                                      error);
 }
 
-static enum rota_code open_service(struct service *service, const struct serve *options,
-                                   struct rota_error *error)
+static enum rota_code open_service(struct rota_watch *watch, struct rota_error *error)
 {
-    struct rota_server_options with = {.insecure = options->insecure};
-    enum rota_code code = rota_server_open(&service->watch.loop, &with, &service->server, error);
+    struct service *service = (struct service *)watch;
+    struct rota_server_options with = {.insecure = service->options->insecure};
+    enum rota_code code = rota_server_open(&watch->loop, &with, &service->server, error);
     if (code == ROTA_OK)
         code = rota_health_open(service->server, &service->health, error);
     if (code == ROTA_OK)
         code = rota_directory_open(service->server, &service->directory, error);
     if (code == ROTA_OK)
-        code = open_source(service, options, error);
+        code = open_source(service, error);
     if (code == ROTA_OK)
-        code = rota_server_listen(service->server, options->listen, error);
-    return code;
+        code = rota_server_listen(service->server, service->options->listen, error);
+    if (code)
+        return code;
+    rota_buffer_print(&watch->line, "ready grpc=%s\n", rota_server_address(service->server, 0));
+    rota_watch_print(watch);
+    return ROTA_OK;
 }
 
-static void close_service(struct service *service)
+static void close_service(struct rota_watch *watch)
 {
+    struct service *service = (struct service *)watch;
     rota_directory_source_close(service->source);
     rota_server_close(service->server);
     rota_directory_close(service->directory);
@@ -135,27 +141,14 @@ static void close_service(struct service *service)
 static int run_serve(int argc, char *const *argv)
 {
     struct serve options = {0};
-    struct service service = {0};
-    struct rota_error error;
     int code;
     if (!rota_cli_parse(&rota_cmd_directory_serve, argc, argv, &options, NULL, &code))
         return code;
     if (!options.map == !options.hosts)
         return rota_cli_fail(ROTA_CLI_BAD, "one of --map and --hosts is needed, %s",
                              options.map ? "not both" : "and none is there");
-    if (!rota_watch_init(&service.watch, false))
-        return ROTA_CLI_NO;
-    if (open_service(&service, &options, &error)) {
-        code = rota_cli_fail_error(&error);
-    } else {
-        code = ROTA_CLI_OK;
-        rota_buffer_print(&service.watch.line, "ready grpc=%s",
-                          rota_server_address(service.server, 0));
-        rota_watch_end(&service.watch);
-        rota_watch_run(&service.watch);
-    }
-    close_service(&service);
-    return rota_watch_deinit(&service.watch, code);
+    struct service service = {.options = &options};
+    return rota_watch_command(&service.watch, false, open_service, close_service);
 }
 
 const struct rota_cli_command rota_cmd_directory_serve = {

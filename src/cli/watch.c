@@ -14,16 +14,13 @@ static void on_signal(uv_signal_t *handle, int number)
     uv_stop(handle->loop);
 }
 
-bool rota_watch_init(struct rota_watch *watch, bool is_json)
+static bool begin(struct rota_watch *watch)
 {
     int code = uv_loop_init(&watch->loop);
     if (code) {
         rota_cli_fail(ROTA_CLI_NO, "no event loop: %s", uv_strerror(code));
         return false;
     }
-    watch->is_json = is_json;
-    watch->is_failed = false;
-    watch->line = (struct rota_buffer){0};
     uv_signal_init(&watch->loop, &watch->interrupt);
     uv_signal_init(&watch->loop, &watch->terminate);
     uv_signal_start(&watch->interrupt, on_signal, SIGINT);
@@ -31,13 +28,7 @@ bool rota_watch_init(struct rota_watch *watch, bool is_json)
     return true;
 }
 
-void rota_watch_run(struct rota_watch *watch)
-{
-    if (!watch->is_failed)
-        uv_run(&watch->loop, UV_RUN_DEFAULT);
-}
-
-int rota_watch_deinit(struct rota_watch *watch, int exit_code)
+static void end(struct rota_watch *watch)
 {
     int code;
     uv_close((uv_handle_t *)&watch->interrupt, NULL);
@@ -48,10 +39,33 @@ int rota_watch_deinit(struct rota_watch *watch, int exit_code)
     code = uv_loop_close(&watch->loop);
     assert(code == 0);
     (void)code;
-    if (watch->line.failed && exit_code == ROTA_CLI_OK)
-        exit_code = rota_cli_fail(ROTA_CLI_NO, "no memory for the answer");
+}
+
+int rota_watch_command(struct rota_watch *watch, bool is_json,
+                       enum rota_code (*open)(struct rota_watch *watch, struct rota_error *error),
+                       void (*close)(struct rota_watch *watch))
+{
+    struct rota_error error;
+    watch->is_json = is_json;
+    if (!begin(watch))
+        return ROTA_CLI_NO;
+    if (open(watch, &error))
+        watch->exit_code = rota_cli_fail_error(&error);
+    else if (!watch->is_failed && !watch->is_over)
+        uv_run(&watch->loop, UV_RUN_DEFAULT);
+    close(watch);
+    end(watch);
+    if (watch->line.failed && watch->exit_code == ROTA_CLI_OK)
+        watch->exit_code = rota_cli_fail(ROTA_CLI_NO, "no memory for the answer");
     rota_buffer_deinit(&watch->line);
-    return exit_code;
+    return watch->exit_code;
+}
+
+void rota_watch_stop(struct rota_watch *watch, int exit_code)
+{
+    watch->is_over = true;
+    watch->exit_code = exit_code;
+    uv_stop(&watch->loop);
 }
 
 /* All moments are equally long, so that what follows them lines up. */
@@ -82,10 +96,15 @@ void rota_watch_begin(struct rota_watch *watch, const char *event)
 
 void rota_watch_end(struct rota_watch *watch)
 {
-    struct rota_buffer *line = &watch->line;
     if (watch->is_json)
         rota_json_end_object(&watch->json);
-    rota_buffer_append_char(line, '\n');
+    rota_buffer_append_char(&watch->line, '\n');
+    rota_watch_print(watch);
+}
+
+void rota_watch_print(struct rota_watch *watch)
+{
+    struct rota_buffer *line = &watch->line;
     if (!line->failed) {
         fwrite(line->data, 1, line->size, stdout);
         fflush(stdout);
