@@ -336,7 +336,7 @@ static enum rota_code open_watch(struct rota_watch *base, struct rota_error *err
     struct config_watch *watch = (struct config_watch *)base;
     struct rota_config_watch_options options = {
         .path = watch->path, .on_error = on_error, .data = watch};
-    enum rota_code code = rota_config_watch_open(&base->loop, &options, &watch->source, error);
+    enum rota_code code = rota_config_watch_open(base->loop, &options, &watch->source, error);
     if (code)
         return code;
     struct rota_config *config = rota_config_watch_get(watch->source);

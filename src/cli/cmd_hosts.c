@@ -247,7 +247,7 @@ static enum rota_code open_watch(struct rota_watch *base, struct rota_error *err
     struct rota_members_source *source;
     enum rota_code code = rota_hosts_watch_new(watch->path, &source, error);
     if (code == ROTA_OK)
-        code = rota_members_open(&base->loop, source, &options, &watch->members, error);
+        code = rota_members_open(base->loop, source, &options, &watch->members, error);
     if (code)
         return code;
     tell_members(watch);

@@ -11,7 +11,7 @@
 #include <uv.h>
 
 struct rota_watch {
-    uv_loop_t loop;
+    uv_loop_t *loop; /* the program's one */
     uv_signal_t interrupt, terminate;
     bool is_json;
     bool is_failed; /* nothing can be printed any more */
@@ -24,7 +24,8 @@ struct rota_watch {
 /* The frame of a command that watches. `open` puts what is watched on the loop and
  * tells what there is to begin with; then the loop runs until an interrupt comes,
  * rota_watch_stop() is called, or nothing can be printed any more; `close` takes
- * all of it off the loop, also what a failed `open` has left there. `watch` is
+ * all of it off the loop, also what a failed `open` has left there. A connection
+ * whose peer does not take its end is not waited for. `watch` is
  * zeroed, but for `exit_code`, and the first member of a struct of the command's.
  * Returns the exit code. */
 int rota_watch_command(struct rota_watch *watch, bool is_json,

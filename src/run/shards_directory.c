@@ -458,7 +458,7 @@ static bool explain(void *data, struct rota_error *error)
     const struct rota_error *reason = rota_channel_reason(channel);
     if (rota_channel_state(channel) == ROTA_CHANNEL_READY || reason->code == ROTA_OK)
         return false;
-    rota_error_set(error, reason->code, "directory %s", reason->text);
+    rota_error_set(error, reason->code, "the directory can't be reached: %s", reason->text);
     return true;
 }
 
