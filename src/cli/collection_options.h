@@ -55,10 +55,10 @@ void rota_collection_nodes_deinit(struct rota_collection_nodes *nodes);
         {.name = "timeout",                                                                        \
          ROTA_OPTION_INTO(SPAN, result, of.timeout),                                               \
          .value_name = "SPAN",                                                                     \
-         .default_text = timeout_default,                                                          \
+         .default_text = (timeout_default),                                                        \
          .min = ROTA_MSEC,                                                                         \
          .max = ROTA_HOUR,                                                                         \
-         .help = timeout_help},                                                                    \
+         .help = (timeout_help)},                                                                  \
     {                                                                                              \
         .name = "insecure", ROTA_OPTION_INTO(FLAG, result, of.insecure),                           \
         .help = "ask other machines than this one in plain text, too"                              \
