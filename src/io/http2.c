@@ -213,11 +213,6 @@ bool rota_http2_wants_flush(const struct rota_http2 *session)
            session->size_since_pull >= ROTA_HTTP2_FLUSH_SIZE;
 }
 
-bool rota_http2_wants_pull(const struct rota_http2 *session)
-{
-    return nghttp2_session_want_write(session->h2);
-}
-
 bool rota_http2_is_done(const struct rota_http2 *session)
 {
     bool wants_write = nghttp2_session_want_write(session->h2);

@@ -169,7 +169,6 @@ bool rota_http2_feed(struct rota_http2 *session, rota_time now, struct rota_str 
 bool rota_http2_pull(struct rota_http2 *session, struct rota_buffer *out, size_t size_max);
 
 bool rota_http2_wants_flush(const struct rota_http2 *session);
-bool rota_http2_wants_pull(const struct rota_http2 *session);
 
 /* Nothing more will come or go: the connection can be closed. */
 bool rota_http2_is_done(const struct rota_http2 *session);
