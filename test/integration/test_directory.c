@@ -8,6 +8,7 @@ struct world {
     struct rota_directory *directory;
     struct node nodes[3]; /* by id */
     struct rota_shards *shards;
+    char first[64]; /* an address that the client tries first; nothing is there */
     size_t n_done;
     enum rota_status status;
     int64_t by;
@@ -46,8 +47,10 @@ static void world_open(struct world *world)
     node_open(&world->nodes[1], 1);
     node_open(&world->nodes[2], 2);
     open_directory(world, "127.0.0.1:0");
-    /* The first one is not there: nothing listens at port 1. */
-    const char *addresses[] = {"127.0.0.1:1", rota_server_address(world->server, 0)};
+    snprintf(world->first, sizeof world->first, "%s", rota_server_address(world->server, 0));
+    close_directory(world);
+    open_directory(world, "127.0.0.1:0");
+    const char *addresses[] = {world->first, rota_server_address(world->server, 0)};
     struct rota_shards_options options = {
         .directories = addresses, .n_directories = 2, .connections = 1};
     if (rota_shards_open(&loop, &options, &world->shards, &error))
@@ -198,6 +201,24 @@ static void directory_that_restarts_is_watched_again(void **state)
     world_close(&world);
 }
 
+static void directory_that_dies_is_left_for_another_one(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    set(&world, 7, "books", 1, NULL);
+    execute(&world, "books", 0);
+    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    close_directory(&world);
+    open_directory(&world, world.first);
+    set(&world, 7, "books", 2, NULL);
+    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    do
+        execute(&world, "books", 0);
+    while (world.by != 2);
+    world_close(&world);
+}
+
 static void refused_map_leaves_all_as_it_was(void **state)
 {
     struct world world;
@@ -255,6 +276,7 @@ int main(void)
         cmocka_unit_test(what_is_set_again_is_no_change),
         cmocka_unit_test(collection_that_goes_ends_its_watch),
         cmocka_unit_test(directory_that_restarts_is_watched_again),
+        cmocka_unit_test(directory_that_dies_is_left_for_another_one),
         cmocka_unit_test(refused_map_leaves_all_as_it_was),
         cmocka_unit_test(garbage_is_refused_and_the_next_is_served),
     };
