@@ -96,6 +96,15 @@ static void execute(struct world *world, const char *name, int64_t id)
     RUN_UNTIL(world->n_done);
 }
 
+static bool has_metric(const struct world *world, const char *line)
+{
+    char *text = rota_shards_metrics(world->shards);
+    assert_non_null(text);
+    bool is_there = strstr(text, line) != NULL;
+    free(text);
+    return is_there;
+}
+
 static void client_finds_the_directory_that_is_there(void **state)
 {
     struct world world;
@@ -139,10 +148,34 @@ static void change_is_heard_without_a_question(void **state)
         execute(&world, "books", 0);
         assert_int_equal(world.status, ROTA_STATUS_OK);
     } while (world.by != 2);
-    char *text = rota_shards_metrics(world.shards);
-    assert_non_null(strstr(text, "rota_shard_cache_questions_total 1\n"));
-    assert_non_null(strstr(text, "rota_shard_cache_changes_total 1\n"));
-    free(text);
+    assert_true(has_metric(&world, "rota_shard_cache_questions_total 1\n"));
+    assert_true(has_metric(&world, "rota_shard_cache_changes_total 1\n"));
+    world_close(&world);
+}
+
+static void serviceable_flag_is_a_change_like_any_other(void **state)
+{
+    struct world world;
+    struct rota_replica replicas[2];
+    struct rota_shard_channel channel = {rota_str("a"), replicas, 2};
+    struct rota_shards_collection books = {rota_str("default"), rota_str("books"), 7, &channel, 1};
+    (void)state;
+    world_open(&world);
+    for (int i = 0; i < 2; i++)
+        replicas[i] = node_replica(&world.nodes[i + 1], 1);
+    replicas[0].is_serviceable = false;
+    rota_directory_set(world.directory, &books, 1, NULL);
+    for (int i = 0; i < 4; i++) {
+        execute(&world, "books", 0);
+        assert_int_equal(world.by, 2);
+    }
+    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    replicas[0].is_serviceable = true; /* it has loaded, and is to have its share */
+    rota_directory_set(world.directory, &books, 1, NULL);
+    do
+        execute(&world, "books", 0);
+    while (world.by != 1);
+    assert_false(has_metric(&world, "rota_shard_cache_changes_total 0\n"));
     world_close(&world);
 }
 
@@ -157,9 +190,7 @@ static void what_is_set_again_is_no_change(void **state)
     set(&world, 7, "books", 1, NULL);
     for (int i = 0; i < 20; i++)
         execute(&world, "books", 0);
-    char *text = rota_shards_metrics(world.shards);
-    assert_non_null(strstr(text, "rota_shard_cache_changes_total 0\n"));
-    free(text);
+    assert_true(has_metric(&world, "rota_shard_cache_changes_total 0\n"));
     world_close(&world);
 }
 
@@ -273,6 +304,7 @@ int main(void)
         cmocka_unit_test(client_finds_the_directory_that_is_there),
         cmocka_unit_test(unknown_collection_is_not_found),
         cmocka_unit_test(change_is_heard_without_a_question),
+        cmocka_unit_test(serviceable_flag_is_a_change_like_any_other),
         cmocka_unit_test(what_is_set_again_is_no_change),
         cmocka_unit_test(collection_that_goes_ends_its_watch),
         cmocka_unit_test(directory_that_restarts_is_watched_again),
