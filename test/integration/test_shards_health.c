@@ -37,6 +37,7 @@ static struct rota_shards_request preferring(struct world *world, int64_t node)
     struct rota_shards_request what = request(world, ROTA_SHARDS_NAMED);
     what.has_preferred = true;
     what.preferred = node;
+    what.hedge_after = -1; /* nobody else is */
     return what;
 }
 
