@@ -3,14 +3,9 @@
 #include "base/metrics.h"
 #include "echo.h"
 #include "io/http2.h"
+#include "loop.h"
 
 #include <nghttp2/nghttp2.h>
-
-static uv_loop_t loop;
-
-#define RUN_UNTIL(condition)                                                                       \
-    while (!(condition))                                                                           \
-    uv_run(&loop, UV_RUN_ONCE)
 
 /* --- a client of hand-made frames --- */
 
@@ -589,21 +584,6 @@ static void replies_nobody_takes_are_bounded(void **state)
     check_good(&f);
     close_all(&f);
 }
-
-static int set_up(void **state)
-{
-    (void)state;
-    return uv_loop_init(&loop);
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    uv_run(&loop, UV_RUN_DEFAULT);
-    return uv_loop_close(&loop);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {

@@ -134,20 +134,32 @@ static void unknown_collection_is_not_found(void **state)
     world_close(&world);
 }
 
+/* The client has the map, which says node 1, and hears of changes. */
+static void world_open_watching(struct world *world)
+{
+    world_open(world);
+    set(world, 7, "books", 1, NULL);
+    execute(world, "books", 0);
+    assert_int_equal(world->by, 1);
+    RUN_UNTIL(rota_directory_n_watchers(world->directory) == 1);
+}
+
+/* ... hears that it is node 2 now. */
+static void execute_until_moved(struct world *world)
+{
+    do {
+        execute(world, "books", 0);
+        assert_int_equal(world->status, ROTA_STATUS_OK);
+    } while (world->by != 2);
+}
+
 static void change_is_heard_without_a_question(void **state)
 {
     struct world world;
     (void)state;
-    world_open(&world);
-    set(&world, 7, "books", 1, NULL);
-    execute(&world, "books", 0);
-    assert_int_equal(world.by, 1);
-    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    world_open_watching(&world);
     set(&world, 7, "books", 2, NULL);
-    do {
-        execute(&world, "books", 0);
-        assert_int_equal(world.status, ROTA_STATUS_OK);
-    } while (world.by != 2);
+    execute_until_moved(&world);
     assert_true(has_metric(&world, "rota_shard_cache_questions_total 1\n"));
     assert_true(has_metric(&world, "rota_shard_cache_changes_total 1\n"));
     world_close(&world);
@@ -183,10 +195,7 @@ static void what_is_set_again_is_no_change(void **state)
 {
     struct world world;
     (void)state;
-    world_open(&world);
-    set(&world, 7, "books", 1, NULL);
-    execute(&world, "books", 0);
-    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    world_open_watching(&world);
     set(&world, 7, "books", 1, NULL);
     for (int i = 0; i < 20; i++)
         execute(&world, "books", 0);
@@ -198,16 +207,10 @@ static void collection_that_goes_ends_its_watch(void **state)
 {
     struct world world;
     (void)state;
-    world_open(&world);
-    set(&world, 7, "books", 1, NULL);
-    execute(&world, "books", 0);
-    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    world_open_watching(&world);
     set(&world, 8, "books", 2, NULL); /* the name means another one now */
     assert_int_equal(rota_directory_n_watchers(world.directory), 0);
-    do
-        execute(&world, "books", 0);
-    while (world.by != 2);
-    assert_int_equal(world.status, ROTA_STATUS_OK);
+    execute_until_moved(&world);
     world_close(&world);
 }
 
@@ -216,19 +219,14 @@ static void directory_that_restarts_is_watched_again(void **state)
     struct world world;
     char address[64];
     (void)state;
-    world_open(&world);
-    set(&world, 7, "books", 1, NULL);
-    execute(&world, "books", 0);
-    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    world_open_watching(&world);
     snprintf(address, sizeof address, "%s", rota_server_address(world.server, 0));
     close_directory(&world);
     execute(&world, "books", 0); /* by the map at hand */
     assert_int_equal(world.status, ROTA_STATUS_OK);
     open_directory(&world, address);
     set(&world, 7, "books", 2, NULL);
-    do
-        execute(&world, "books", 0);
-    while (world.by != 2);
+    execute_until_moved(&world);
     world_close(&world);
 }
 
@@ -236,17 +234,12 @@ static void directory_that_dies_is_left_for_another_one(void **state)
 {
     struct world world;
     (void)state;
-    world_open(&world);
-    set(&world, 7, "books", 1, NULL);
-    execute(&world, "books", 0);
-    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    world_open_watching(&world);
     close_directory(&world);
     open_directory(&world, world.first);
     set(&world, 7, "books", 2, NULL);
     RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
-    do
-        execute(&world, "books", 0);
-    while (world.by != 2);
+    execute_until_moved(&world);
     world_close(&world);
 }
 

@@ -1,11 +1,10 @@
 /* The gRPC client and server as one process, over 127.0.0.1. */
 #include "certificate.h"
 #include "echo.h"
+#include "loop.h"
 #include <rota/tls.h>
 
 #include <unistd.h>
-
-static uv_loop_t loop;
 
 struct pair {
     struct echo echo;
@@ -51,10 +50,6 @@ static void start(struct rota_channel *channel, const char *method, struct rota_
     start_with(channel, &(struct rota_call_options){.method = rota_str(method), .request = request},
                seen);
 }
-
-#define RUN_UNTIL(condition)                                                                       \
-    while (!(condition))                                                                           \
-    uv_run(&loop, UV_RUN_ONCE)
 
 static struct seen ask(struct rota_channel *channel, const char *method, struct rota_str request)
 {
@@ -781,21 +776,6 @@ static void all_may_be_closed_inside_a_callback(void **state)
     assert_int_equal(other.n_ended, 0);
     assert_int_equal(pair.echo.n_cancelled, 1);
 }
-
-static int set_up(void **state)
-{
-    (void)state;
-    return uv_loop_init(&loop);
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    settle();
-    return uv_loop_close(&loop);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {

@@ -2,6 +2,8 @@
  * one process. */
 #pragma once
 
+#include "loop.h"
+
 #include <rota/health.h>
 
 #include <rota/channel.h>
@@ -17,13 +19,7 @@
 
 #include <cmocka.h>
 
-/* Run the loop until the condition holds. A timer of the world's keeps it from
- * sleeping on after what a timer did. */
-#define RUN_UNTIL(condition)                                                                       \
-    while (!(condition))                                                                           \
-    uv_run(&loop, UV_RUN_ONCE)
-
-static uv_loop_t loop;
+/* Keeps RUN_UNTIL from sleeping on after what a timer did. */
 static uv_timer_t ticking;
 
 static inline void on_tick(uv_timer_t *timer)
