@@ -135,7 +135,8 @@ enum rota_code rota_server_call_send(struct rota_server_call *call, struct rota_
 /* Tell the client what the call cost here, so that it can choose well among
  * replicas: it goes out with the end of the call, however that is. A handler that
  * has others work for it tells the cost of each part; the one that took longest
- * counts, for the client had to wait for it. It is left out beside more than ROTA_SERVER_TRAILERS_MAX pairs of the handler's. */
+ * counts, for the client had to wait for it. It is left out beside more than
+ * ROTA_SERVER_TRAILERS_MAX pairs of the handler's. */
 void rota_server_call_cost(struct rota_server_call *call, const struct rota_cost *cost);
 
 /* Answer with one message and status OK. Takes `call`. */
