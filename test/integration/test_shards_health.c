@@ -12,6 +12,17 @@ static bool is_available(const struct world *world, int64_t node)
     return !rota_shards_look_at(world->shards, node, &view) || view.is_available;
 }
 
+/* The checks have given the node up. */
+static bool is_dropped(const struct world *world, int64_t node)
+{
+    char none[64], *text = rota_shards_metrics(world->shards);
+    assert_non_null(text);
+    snprintf(none, sizeof none, "rota_health_dropped_total{node=\"%d\"} 0\n", (int)node);
+    bool is_dropped = !strstr(text, none);
+    free(text);
+    return is_dropped;
+}
+
 static void on_map(void *data, const struct rota_shards_map *map, struct rota_str text)
 {
     (void)map, (void)text;
@@ -65,7 +76,7 @@ static void node_that_is_well_again_is_called_again(void **state)
     (void)state;
     world_open_warm(&world, (struct rota_shards_options){.health_interval = 10 * ROTA_MSEC});
     rota_health_set(world.nodes[1].health, "", false, NULL);
-    RUN_UNTIL(!is_available(&world, 1));
+    RUN_UNTIL(is_dropped(&world, 1));
     for (int i = 0; i < 10; i++) {
         execute(&world, request(&world, ROTA_SHARDS_NAMED));
         assert_int_equal(world.by[0], 2);
