@@ -120,9 +120,10 @@ struct rota_balancer_options {
     uint32_t tolerance_ppm; /* scores this close are equal; 100,000: a tenth */
 
     /* look_aside as Milvus has it: an unknown replica scores 0, as if it were
-     * the best, and failures do not count. Otherwise such a replica is as good as
-     * the best one and no better, and one that failed comes last for `expires`,
-     * twice as long each time. */
+     * the best, failures do not count, and when all are marked unavailable there
+     * is no choice. Otherwise such a replica is as good as the best one and no
+     * better, one that failed comes last for `expires`, twice as long each time,
+     * and one that is unavailable is the last resort. */
     bool is_original;
 };
 
@@ -157,8 +158,8 @@ struct rota_try {
 
 /* Choose a replica and count a try on it. Gives `*chosen`; on failure nothing is
  * counted. ROTA_ERR_UNAVAILABLE when there is no candidate that is not excluded,
- * or with look_aside when all are marked unavailable; ROTA_ERR_LIMIT at a bound,
- * unless an idle replica can be forgotten to make room. */
+ * or when all are marked unavailable and the policy is the original's;
+ * ROTA_ERR_LIMIT at a bound, unless an idle replica can be forgotten to make room. */
 enum rota_code rota_balancer_select(struct rota_balancer *balancer, rota_time now,
                                     const struct rota_choice *choice, struct rota_random *random,
                                     struct rota_try *chosen, struct rota_error *error);
@@ -169,7 +170,7 @@ bool rota_balancer_report(struct rota_balancer *balancer, rota_time now, struct 
                           enum rota_outcome outcome, const struct rota_cost *cost);
 
 /* What a health check found. An unavailable replica is taken only when no other
- * is left (look_aside: not even then). A try that succeeds makes it available
+ * is left (by the original's look_aside not even then). A try that succeeds makes it available
  * again. A replica without state gets none when it is available. */
 enum rota_code rota_balancer_mark(struct rota_balancer *balancer, rota_time now, uint64_t replica,
                                   bool is_available, struct rota_error *error);
