@@ -29,15 +29,16 @@
  *    in a row differ.
  *  - others' work: the queue that the last answer told of, fading, as we do not
  *    hear of its end. With many clients this is most of what there is to know.
- *  - part: how long one piece of waiting work takes to go, as a part of a service
- *    time, learned from waits and queues by Little's law. It is below 1 where
- *    replicas serve several at once; without it a slow but idle replica would
- *    look as good as a quick one that is hardly busy.
+ *  - part: how long one piece of waiting work takes to go there, as a part of a
+ *    service time, learned from its waits and queues by Little's law. It is below 1
+ *    where a replica serves several at once; without it a slow but idle replica
+ *    would look as good as a quick one that is hardly busy.
  *  - silence: the age of the oldest try in flight beyond what is usual, or of one
  *    that was cancelled after being slow. It finds a frozen replica, which never
  *    answers and so never reports anything bad.
- *  - penalty: grows with each failure, by its class, and fades. Failing is fast;
- *    without it a replica that fails looks like the best one.
+ *  - penalty: grows with each failure, by its class, fades, and halves with each
+ *    answer. Failing is fast; without it a replica that fails looks like the best
+ *    one.
  *
  * Among those within 1.3 times the lowest score turns are taken. One try in 100
  * goes to a replica that was not heard of for a while: nothing else would show

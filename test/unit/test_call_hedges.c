@@ -92,6 +92,34 @@ static void hedges_have_a_budget_of_their_own(void **state)
     teardown(&world);
 }
 
+/* Else those that are a little slow would take all tokens, and the one call that
+ * is stuck for good would have had its only chance. */
+static void hedge_without_a_token_is_asked_for_again(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, MAP(1, 2));
+    world.shared.hedge = &world.hedge;
+    rota_hedge_init(&world.hedge, 0, &(struct rota_hedge_options){0});
+    while (rota_hedge_spend(&world.hedge, 0))
+        ;
+    start(&world, HEDGED);
+    tick(&world, world.now + 10 * ROTA_MSEC);
+    assert_int_equal(world.n_tried, 1);
+    assert_int_equal(rota_call_fsm_deadline(&world.fsm), world.now + 10 * ROTA_MSEC);
+
+    for (int i = 0; i < 20; i++) /* other calls earn one */
+        rota_hedge_begin(&world.hedge, world.now, ROTA_TIME_NEVER);
+    tick(&world, world.now + 10 * ROTA_MSEC - 1);
+    assert_int_equal(world.n_tried, 1);
+    tick(&world, world.now + 1);
+    assert_int_equal(world.n_tried, 2);
+    assert_true(world.is_hedge[1]);
+    end_try(&world, 1, ROTA_FAILURE_NONE);
+    assert_int_equal(world.n_finished, 1);
+    teardown(&world);
+}
+
 static void call_that_is_dropped_leaks_no_try(void **state)
 {
     struct world world;
@@ -111,6 +139,7 @@ int main(void)
         cmocka_unit_test(only_what_is_idempotent_is_hedged),
         cmocka_unit_test(single_replica_is_not_hedged_on_itself),
         cmocka_unit_test(hedges_have_a_budget_of_their_own),
+        cmocka_unit_test(hedge_without_a_token_is_asked_for_again),
         cmocka_unit_test(call_that_is_dropped_leaks_no_try),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
