@@ -77,6 +77,8 @@ void rota_http2_free(struct rota_http2 *session, struct rota_str reason)
     }
     rota_hpack_decoder_deinit(&session->decoder);
     rota_hpack_encoder_deinit(&session->encoder);
+    rota_grpc_head_deinit(&session->head);
+    rota_buffer_deinit(&session->last_path);
     rota_buffer_deinit(&session->in);
     rota_buffer_deinit(&session->block);
     rota_buffer_deinit(&session->control);

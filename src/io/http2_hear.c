@@ -249,6 +249,31 @@ static bool read_fields(struct rota_http2 *session, struct rota_http2_call *call
     return false;
 }
 
+/* The first part of a head, which is most often what the last one was. */
+static bool read_first(struct rota_http2_call *call, struct rota_str block)
+{
+    enum { KEPT_MAX = 1024 };
+    struct rota_http2 *session = call->session;
+    struct rota_http2_memo *memo = &session->head_memo;
+    const struct rota_hpack_table *table = &session->decoder.table;
+    uint32_t before = table->n_added;
+    if (rota_http2_memo_is_good(memo, table) &&
+        rota_str_is_equal(block, rota_str_of(memo->bytes, memo->size))) {
+        if (!rota_grpc_head_copy(&call->head, &session->head))
+            rota_http2_fail(session, ROTA_HTTP2_FAULT_NO_MEMORY, ROTA_HTTP2_INTERNAL_ERROR);
+        return !session->fault;
+    }
+    if (!read_fields(session, call, block))
+        return false;
+    rota_http2_memo_set(memo, table, before, block);
+    if (memo->size > 0) {
+        rota_grpc_head_clear(&session->head);
+        if (call->head.size > KEPT_MAX || !rota_grpc_head_copy(&session->head, &call->head))
+            memo->size = 0;
+    }
+    return true;
+}
+
 static void heard_request_head(struct rota_http2_call *call)
 {
     struct rota_http2 *session = call->session;
@@ -352,7 +377,9 @@ static void hear_part(struct rota_http2_call *call, enum rota_grpc_part part, bo
     struct rota_http2 *session = call->session;
     struct rota_grpc_head *head = &call->head;
     rota_grpc_head_begin(head, part);
-    if (!read_fields(session, call, block))
+    bool is_read =
+        part == ROTA_GRPC_TRAILERS ? read_fields(session, call, block) : read_first(call, block);
+    if (!is_read)
         return;
     bool is_interim = part == ROTA_GRPC_REPLY && head->http_status < 200 && !head->is_too_large;
     if (!rota_grpc_head_end(head) || (is_last ? is_interim : part == ROTA_GRPC_TRAILERS)) {

@@ -82,6 +82,16 @@ struct rota_http2_list {
     struct rota_http2_call *first, *last;
 };
 
+enum { ROTA_HTTP2_MEMO_MAX = 64 };
+
+/* A block of fields that left its table as it was. As long as the table is still
+ * the same, the same bytes are the same fields. */
+struct rota_http2_memo {
+    uint32_t n_added, n; /* of the table */
+    uint32_t size;       /* 0: none */
+    char bytes[ROTA_HTTP2_MEMO_MAX];
+};
+
 struct rota_http2 {
     struct rota_http2_options options;
     struct rota_http2_handler handler;
@@ -95,6 +105,8 @@ struct rota_http2 {
 
     /* What comes. */
     struct rota_hpack_decoder decoder;
+    struct rota_http2_memo head_memo;    /* most calls begin like the one before, */
+    struct rota_grpc_head head;          /* which was this */
     struct rota_buffer in;               /* the begin of a frame that is not DATA */
     struct rota_buffer block;            /* of header fields, while more of it comes */
     struct rota_http2_frame block_frame; /* which began it; stream 0: none */
@@ -109,6 +121,11 @@ struct rota_http2 {
 
     /* What goes. */
     struct rota_hpack_encoder encoder;
+    struct rota_http2_memo request_memo; /* for this path and timeout */
+    struct rota_buffer last_path;
+    char last_timeout[ROTA_GRPC_TIMEOUT_MAX];
+    size_t last_timeout_size;
+    struct rota_http2_memo reply_memo, trailers_memo; /* without metadata, and OK */
     struct rota_buffer control, fields;
     struct rota_http2_list ready, blocked;
     size_t n_control, n_acks; /* frames in `control` */
@@ -129,6 +146,26 @@ struct rota_http2 {
     bool is_draining, is_final, is_goaway;
     enum rota_http2_fault fault;
 };
+
+static inline bool rota_http2_memo_is_good(const struct rota_http2_memo *memo,
+                                           const struct rota_hpack_table *table)
+{
+    return memo->size > 0 && memo->n_added == table->n_added && memo->n == table->n;
+}
+
+/* Keep a block; `before` is what the table's `n_added` was before it. */
+static inline void rota_http2_memo_set(struct rota_http2_memo *memo,
+                                       const struct rota_hpack_table *table, uint32_t before,
+                                       struct rota_str block)
+{
+    memo->size = 0;
+    if (block.size > ROTA_HTTP2_MEMO_MAX || table->n_added != before)
+        return;
+    memo->size = (uint32_t)block.size;
+    memo->n_added = table->n_added;
+    memo->n = table->n;
+    memcpy(memo->bytes, block.data, block.size);
+}
 
 /* --- http2_call.c --- */
 

@@ -228,6 +228,62 @@ static void begin_fields(struct rota_http2 *session)
     rota_hpack_begin(&session->encoder, &session->fields);
 }
 
+/* Put the fields that the memo has, if they are still right, or those of `put`, and
+ * keep them. */
+static void put_or_recall(struct rota_http2_call *call, struct rota_http2_memo *memo,
+                          void (*put)(struct rota_http2_call *call))
+{
+    struct rota_http2 *session = call->session;
+    const struct rota_hpack_table *table = &session->encoder.table;
+    struct rota_buffer *fields = &session->fields;
+    uint32_t before = table->n_added;
+    size_t at = fields->size;
+    if (rota_http2_memo_is_good(memo, table)) {
+        rota_buffer_append(fields, memo->bytes, memo->size);
+        return;
+    }
+    put(call);
+    if (!fields->failed)
+        rota_http2_memo_set(memo, table, before, rota_str_of(fields->data + at, fields->size - at));
+}
+
+static void put_request_like_last(struct rota_http2_call *call)
+{
+    struct rota_http2 *session = call->session;
+    struct rota_str path = rota_buffer_str(&call->path);
+    struct rota_str timeout = rota_str_of(call->timeout, call->timeout_size);
+    if (call->sent.places.size > 0) {
+        put_request(call);
+        return;
+    }
+    if (!rota_str_is_equal(path, rota_buffer_str(&session->last_path)) ||
+        !rota_str_is_equal(timeout,
+                           rota_str_of(session->last_timeout, session->last_timeout_size))) {
+        session->request_memo.size = 0;
+        rota_buffer_clear(&session->last_path);
+        rota_buffer_append_str(&session->last_path, path);
+        session->last_timeout_size = timeout.size;
+        memcpy(session->last_timeout, timeout.data, timeout.size);
+    }
+    put_or_recall(call, &session->request_memo, put_request);
+}
+
+static void put_reply_like_last(struct rota_http2_call *call)
+{
+    if (call->is_http || call->n_sent_head > 0)
+        put_reply(call);
+    else
+        put_or_recall(call, &call->session->reply_memo, put_reply);
+}
+
+static void put_status_like_last(struct rota_http2_call *call)
+{
+    if (call->status != ROTA_STATUS_OK || call->sent.places.size > call->n_sent_head)
+        put_status(call);
+    else
+        put_or_recall(call, &call->session->trailers_memo, put_status);
+}
+
 /* Write the fields that were put, in as many frames as it takes. */
 static void write_fields(struct rota_http2_call *call, struct rota_buffer *out, uint8_t flags)
 {
@@ -314,7 +370,7 @@ static bool begin_request(struct rota_http2_call *call, struct rota_buffer *out)
     }
     session->next_stream = stream > ROTA_HTTP2_STREAM_MAX - 2 ? -1 : stream + 2;
     begin_fields(session);
-    put_request(call);
+    put_request_like_last(call);
     write_fields(call, out, 0);
     call->is_head_out = true;
     return true;
@@ -350,10 +406,10 @@ static void write_reply(struct rota_http2_call *call, struct rota_buffer *out)
     bool has_data = call->out_at < call->out.size;
     if (!call->is_head_out) {
         begin_fields(session);
-        put_reply(call);
+        put_reply_like_last(call);
         if (call->is_finished && !has_data) {
             if (!call->is_http)
-                put_status(call);
+                put_status_like_last(call);
             end_reply(call, out);
             return;
         }
@@ -367,7 +423,7 @@ static void write_reply(struct rota_http2_call *call, struct rota_buffer *out)
         push(&session->ready, call); /* after the others */
     } else if (call->is_finished) {
         begin_fields(session);
-        put_status(call);
+        put_status_like_last(call);
         end_reply(call, out);
     } else {
         rota_http2_sleep(call);

@@ -97,6 +97,22 @@ void rota_grpc_head_clear(struct rota_grpc_head *head)
     rota_buffer_clear(&head->text);
 }
 
+bool rota_grpc_head_copy(struct rota_grpc_head *head, const struct rota_grpc_head *from)
+{
+    const struct rota_grpc_fields *fields = &from->metadata;
+    size_t n = fields->places.size;
+    if (!rota_vector_reserve(&head->metadata.places, n))
+        return false;
+    if (n > 0)
+        memcpy(head->metadata.places.items, fields->places.items, n * sizeof *fields->places.items);
+    head->metadata.places.size = n;
+    rota_buffer_append_str(&head->metadata.text, rota_buffer_str(&fields->text));
+    rota_buffer_append_str(&head->path, rota_buffer_str(&from->path));
+    rota_buffer_append_str(&head->text, rota_buffer_str(&from->text));
+    memcpy(&head->timeout, &from->timeout, sizeof *head - offsetof(struct rota_grpc_head, timeout));
+    return !head->metadata.text.failed && !head->path.failed && !head->text.failed;
+}
+
 /* "application/grpc", alone or with a subtype or parameters behind it. */
 static bool is_grpc(struct rota_str type)
 {

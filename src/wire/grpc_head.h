@@ -74,6 +74,9 @@ struct rota_grpc_head {
 void rota_grpc_head_deinit(struct rota_grpc_head *head);
 void rota_grpc_head_clear(struct rota_grpc_head *head);
 
+/* Make `head`, which is clear, the same as another. False when there is no memory. */
+bool rota_grpc_head_copy(struct rota_grpc_head *head, const struct rota_grpc_head *from);
+
 /* The fields of this part come next. A cleared head expects a request. */
 void rota_grpc_head_begin(struct rota_grpc_head *head, enum rota_grpc_part part);
 
