@@ -349,13 +349,43 @@ static void a_windows_size_is_kept_to_and_goes_on_when_it_grows(void **state)
     give(&peer);
     assert_int_equal(peer.n_asked, 1);
     assert_int_equal(peer.n_released, 0);
-    frame(&peer, SETTINGS, 0, 0, BYTES("\0\4\0\0\0\2"));
-    frame(&peer, WINDOW_UPDATE, 0, 1, BYTES("\0\0\0\4")); /* 7 - 1 */
+    frame(&peer, SETTINGS, 0, 0, BYTES("\0\4\0\0\0\2"));  /* one less than nothing */
+    frame(&peer, SETTINGS, 0, 0, BYTES("\0\4\0\0\0\4"));  /* one more, */
+    frame(&peer, WINDOW_UPDATE, 0, 1, BYTES("\0\0\0\2")); /* and two: six of seven */
     give(&peer);
     assert_int_equal(peer.n_released, 0);
-    frame(&peer, SETTINGS, 0, 0, BYTES("\0\4\0\0\0\3"));
+    frame(&peer, WINDOW_UPDATE, 0, 1, BYTES("\0\0\0\1"));
     give(&peer);
     assert_int_equal(peer.n_released, 1);
+    close_peer(&peer);
+}
+
+static void the_connections_window_holds_all_calls_back(void **state)
+{
+    static char large[40000];
+    struct peer peer;
+    (void)state;
+    open_server(&peer);
+    peer.is_slow = true;
+    for (uint32_t stream = 1; stream <= 5; stream += 2) {
+        frame(&peer, HEADERS, END_HEADERS, stream, BYTES(REQUEST));
+        frame(&peer, DATA, END_STREAM, stream, BYTES(MESSAGE));
+    }
+    give(&peer);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rota_http2_send(&peer.calls[i], rota_str_of(large, sizeof large)),
+                         ROTA_OK);
+        rota_http2_finish(&peer.calls[i], ROTA_STATUS_OK, rota_str(""), NULL, 0);
+    }
+    rota_buffer_clear(&peer.answer);
+    give(&peer);
+    assert_in_range(peer.answer.size, 65535, 65535 + 200);
+    assert_int_equal(peer.n_released, 0);
+    assert_false(rota_http2_wants_pull(peer.session));
+    frame(&peer, RST_STREAM, 0, 3, BYTES("\0\0\0\10")); /* one does not want it any more */
+    frame(&peer, WINDOW_UPDATE, 0, 0, BYTES("\0\0\xff\0"));
+    give(&peer);
+    assert_int_equal(peer.n_released, 3);
     close_peer(&peer);
 }
 
@@ -619,6 +649,7 @@ int main(void)
         cmocka_unit_test(calls_above_the_limit_are_refused),
         cmocka_unit_test(what_comes_for_a_call_that_is_over_is_ignored),
         cmocka_unit_test(a_windows_size_is_kept_to_and_goes_on_when_it_grows),
+        cmocka_unit_test(the_connections_window_holds_all_calls_back),
         cmocka_unit_test(a_window_grows_by_something_and_not_without_end),
         cmocka_unit_test(who_sends_more_than_the_window_loses_the_call),
         cmocka_unit_test(frames_that_are_not_as_they_must_be_end_the_connection),
