@@ -164,7 +164,7 @@ void rota_http2_drain(struct rota_http2 *session)
     }
     /* Two steps: what is already on its way to us arrives before the answer to
      * the ping, and is still served. */
-    rota_http2_write_goaway(session, ROTA_HTTP2_STREAM_MAX, ROTA_HTTP2_NO_ERROR, "");
+    rota_http2_write_goaway(session, ROTA_HTTP2_STREAM_MAX, ROTA_HTTP2_NO_ERROR, rota_str(""));
     rota_http2_write_ping(session, "\0\0\0\0\0\0\0", false);
 }
 

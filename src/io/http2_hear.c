@@ -201,7 +201,7 @@ void rota_http2_hear_ping(struct rota_http2 *session)
     if (session->n_strikes > ROTA_HTTP2_PING_STRIKES_MAX) {
         session->fault = ROTA_HTTP2_FAULT_PINGS;
         rota_http2_write_goaway(session, session->peer_stream, ROTA_HTTP2_ENHANCE_YOUR_CALM,
-                                "too_many_pings");
+                                rota_str("too_many_pings"));
     }
 }
 
@@ -210,7 +210,7 @@ void rota_http2_hear_ping_ack(struct rota_http2 *session)
     if (!session->is_draining || session->is_final || !session->options.is_server)
         return;
     session->is_final = true;
-    rota_http2_write_goaway(session, session->peer_stream, ROTA_HTTP2_NO_ERROR, "");
+    rota_http2_write_goaway(session, session->peer_stream, ROTA_HTTP2_NO_ERROR, rota_str(""));
 }
 
 /* --- header fields --- */

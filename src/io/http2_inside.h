@@ -223,7 +223,7 @@ void rota_http2_write_settings(struct rota_http2 *session);
 void rota_http2_write_settings_ack(struct rota_http2 *session);
 void rota_http2_write_ping(struct rota_http2 *session, const char payload[8], bool is_ack);
 void rota_http2_write_goaway(struct rota_http2 *session, int32_t last_stream,
-                             enum rota_http2_error code, const char *text);
+                             enum rota_http2_error code, struct rota_str text);
 void rota_http2_write_window(struct rota_http2 *session, int32_t stream, uint32_t size);
 void rota_http2_write_reset(struct rota_http2 *session, int32_t stream, enum rota_http2_error code);
 

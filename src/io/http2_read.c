@@ -14,7 +14,7 @@ void rota_http2_fail(struct rota_http2 *session, enum rota_http2_fault fault,
     if (session->fault)
         return;
     session->fault = fault;
-    rota_http2_write_goaway(session, session->peer_stream, code, "");
+    rota_http2_write_goaway(session, session->peer_stream, code, rota_str(""));
 }
 
 static void fail_protocol(struct rota_http2 *session)

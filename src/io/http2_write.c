@@ -111,16 +111,15 @@ void rota_http2_write_ping(struct rota_http2 *session, const char payload[8], bo
 }
 
 void rota_http2_write_goaway(struct rota_http2 *session, int32_t last_stream,
-                             enum rota_http2_error code, const char *text)
+                             enum rota_http2_error code, struct rota_str text)
 {
-    size_t size = strlen(text);
     if (last_stream < session->goaway_stream)
         session->goaway_stream = last_stream; /* it never grows */
-    char *to = put_control(session, 8 + size, ROTA_FRAME_GOAWAY, 0, 0);
+    char *to = put_control(session, 8 + text.size, ROTA_FRAME_GOAWAY, 0, 0);
     if (!to)
         return;
     to = put32(put32(to, (uint32_t)session->goaway_stream), (uint32_t)code);
-    memcpy(to, text, size);
+    memcpy(to, text.data, text.size);
 }
 
 void rota_http2_write_window(struct rota_http2 *session, int32_t stream, uint32_t size)
