@@ -35,7 +35,9 @@ enum {
     ROTA_HTTP2_RESETS_BURST = 10000,        /* calls dropped by the peer at once, */
     ROTA_HTTP2_RESETS_PER_SEC = 1000,       /* and on and on */
     ROTA_HTTP2_PING_STRIKES_MAX = 16,       /* pings that came too soon, with no call between */
-    ROTA_HTTP2_SETTINGS_MAX = 32,           /* entries in one SETTINGS frame */
+    ROTA_HTTP2_SETTINGS_MAX = 32,           /* entries in one SETTINGS frame, */
+    ROTA_HTTP2_SETTINGS_BURST = 1000,       /* such frames at once, */
+    ROTA_HTTP2_SETTINGS_PER_SEC = 10,       /* and on and on */
     ROTA_HTTP2_ACKS_MAX = 1000,             /* acknowledgements the peer does not read */
     ROTA_HTTP2_FRAMES_MAX = 16384,          /* frames without data the client does not read */
     ROTA_HTTP2_CONTINUATIONS_MAX = 8,       /* frames that continue one header */
@@ -45,6 +47,7 @@ enum {
 #define ROTA_HTTP2_PING_INTERVAL_MIN ROTA_SEC /* sooner than this is a strike */
 
 struct rota_http2;
+struct rota_http2_list;
 
 /* How a call ended. Borrowed during the callback. */
 struct rota_http2_result {
@@ -65,26 +68,34 @@ struct rota_http2_call {
 
     /* From here on all is zero before each use. */
     struct rota_http2 *session; /* NULL while no session has it */
-    struct rota_http2_call *next, *previous, *next_with_room;
+    struct rota_http2_call *next, *previous, *next_with_room, *next_in_bucket;
+    struct rota_http2_call *next_out, *previous_out;
+    struct rota_http2_list *waits_in; /* to write: which list, or NULL */
     size_t timeout_size;
     size_t out_at; /* what of `out` is sent */
     size_t in_size, n_messages;
-    size_t n_sent_head; /* of `sent`, for the head; the others are trailers */
-    uint32_t close_code;
-    int32_t stream;
-    enum rota_status status; /* of our reply */
+    size_t n_sent_head;           /* of `sent`, for the head; the others are trailers */
+    int64_t body_size;            /* bytes that came, as against a content-length */
+    int64_t out_window;           /* what the peer takes of this call */
+    uint32_t in_window, in_taken; /* bytes that came, and were taken, since we gave room for more */
+    uint32_t close_code;          /* of its stream, or to close it with */
+    int32_t stream;               /* 0: none yet */
+    enum rota_status status;      /* of our reply */
     char status_text[2];
     char timeout[ROTA_GRPC_TIMEOUT_MAX];
 
     bool is_streaming;  /* several messages come: replies, or at a server requests */
     bool is_queued;     /* waits for the peer's limit */
-    bool is_started;    /* its first bytes were pulled */
     bool is_not_sent;   /* HTTP/2 could not send it any more */
-    bool is_replying;   /* the reply's head is submitted */
+    bool is_replying;   /* the reply's head is given */
+    bool is_http;       /* the reply is plain HTTP */
+    bool is_head_out;   /* our head is sent, */
+    bool is_all_out;    /* and our last word */
+    bool is_dropped;    /* its stream is to be reset */
+    bool has_reply;     /* a client's: the reply's head came, trailers may follow */
     bool is_finished;   /* a server's: its last word is said */
     bool is_ended;      /* its owner was told, or does not want to be */
     bool is_heard;      /* the peer has said its last word */
-    bool is_deferred;   /* HTTP/2 waits for more of `out` */
     bool is_paused;     /* its owner takes no message now, */
     bool is_delivering; /* is being given one, */
     bool is_closed;     /* and has some left though the stream is gone */
@@ -135,8 +146,9 @@ enum rota_http2_fault {
     ROTA_HTTP2_FAULT_PROTOCOL,  /* the peer broke HTTP/2's rules */
     ROTA_HTTP2_FAULT_RESETS,    /* it opens calls to drop them */
     ROTA_HTTP2_FAULT_PINGS,     /* it pings for pinging's sake */
+    ROTA_HTTP2_FAULT_SETTINGS,  /* it changes its settings all the time */
     ROTA_HTTP2_FAULT_FLOOD,     /* it makes us answer more than it reads */
-    ROTA_HTTP2_FAULT_SILENT,    /* it did not answer a ping in time */
+    ROTA_HTTP2_FAULT_SILENT,    /* it never spoke, or did not answer a ping in time */
     ROTA_HTTP2_FAULT_NO_MEMORY,
 };
 enum { ROTA_HTTP2_FAULTS = ROTA_HTTP2_FAULT_NO_MEMORY + 1 };

@@ -1,10 +1,13 @@
-/* Nodes that serve shards, and a map source that knows them: for tests of
- * <rota/shards.h> in one process. */
+/* Nodes that serve shards, on a loop of the test's: for tests of <rota/shards.h> in
+ * one process. */
 #pragma once
+
+#include "loop.h"
 
 #include <rota/health.h>
 
 #include <rota/channel.h>
+#include <rota/claims.h>
 #include <rota/server.h>
 #include <rota/shards.h>
 
@@ -17,13 +20,7 @@
 
 #include <cmocka.h>
 
-/* Run the loop until the condition holds. A timer of the world's keeps it from
- * sleeping on after what a timer did. */
-#define RUN_UNTIL(condition)                                                                       \
-    while (!(condition))                                                                           \
-    uv_run(&loop, UV_RUN_ONCE)
-
-static uv_loop_t loop;
+/* Keeps RUN_UNTIL from sleeping on after what a timer did. */
 static uv_timer_t ticking;
 
 static inline void on_tick(uv_timer_t *timer)
@@ -53,10 +50,12 @@ struct node {
     int64_t id;
     struct rota_server *server;
     struct rota_health *health;
+    struct rota_claims *claims;           /* NULL: it serves whatever comes */
     enum rota_status status;              /* what it answers with */
     const struct rota_metadata *metadata; /* and beside that */
     size_t n_metadata;
-    const struct rota_cost *cost;
+    const struct rota_cost *costs; /* what it tells of its parts */
+    size_t n_costs;
     bool is_keeping; /* calls, without an answer */
     struct rota_server_call *kept[KEPT_MAX];
     size_t n_kept, n_cancelled, n_calls;
@@ -83,8 +82,8 @@ static inline void node_on_call(void *data, struct rota_server_call *call)
         node->kept[node->n_kept++] = call;
         return;
     }
-    if (node->cost)
-        rota_server_call_cost(call, node->cost);
+    for (size_t i = 0; i < node->n_costs; i++)
+        rota_server_call_cost(call, &node->costs[i]);
     if (node->status == ROTA_STATUS_OK)
         rota_server_call_reply(call, rota_server_call_request(call));
     else
@@ -101,25 +100,40 @@ static inline void node_on_cancel(void *data, struct rota_server_call *call)
     rota_server_call_finish(call, ROTA_STATUS_CANCELLED, NULL, NULL, 0);
 }
 
-static inline void node_open(struct node *node, int64_t id)
+/* With claims of its own when it is fenced, of which it has none at first. */
+static inline void node_open_with(struct node *node, int64_t id, struct rota_server_options options,
+                                  bool is_fenced)
 {
-    struct rota_server_method work = {
-        .path = METHOD_WORK, .on_call = node_on_call, .on_cancel = node_on_cancel, .data = node};
+    struct rota_server_method work = {.path = METHOD_WORK,
+                                      .on_call = node_on_call,
+                                      .on_cancel = node_on_cancel,
+                                      .data = node,
+                                      .is_fenced = is_fenced};
     struct rota_error error;
     *node = (struct node){.id = id};
-    if (rota_server_open(&loop, NULL, &node->server, &error) ||
+    if (is_fenced && rota_claims_new(1, &node->claims, &error))
+        fail_msg("%s", error.text);
+    options.claims = node->claims;
+    if (rota_server_open(&loop, &options, &node->server, &error) ||
         rota_health_open(node->server, &node->health, &error) ||
         rota_server_add(node->server, &work, &error) ||
         rota_server_listen(node->server, "127.0.0.1:0", &error))
         fail_msg("%s", error.text);
 }
 
+static inline void node_open(struct node *node, int64_t id)
+{
+    node_open_with(node, id, (struct rota_server_options){0}, false);
+}
+
 static inline void node_close(struct node *node)
 {
     rota_server_close(node->server);
     rota_health_close(node->health);
+    rota_claims_free(node->claims);
     node->server = NULL;
     node->health = NULL;
+    node->claims = NULL;
 }
 
 static inline struct rota_str node_address(const struct node *node)
@@ -130,4 +144,19 @@ static inline struct rota_str node_address(const struct node *node)
 static inline struct rota_replica node_replica(const struct node *node, uint64_t epoch)
 {
     return (struct rota_replica){node->id, node_address(node), epoch, true};
+}
+
+/* `node` knows that `owner`, itself perhaps, has a shard of collection 1. */
+static inline void node_claim(const struct node *node, const char *shard, const struct node *owner,
+                              uint64_t epoch)
+{
+    struct rota_claim claim = {.space = rota_str("1"),
+                               .shard = rota_str(shard),
+                               .node = owner->id,
+                               .epoch = epoch,
+                               .address = node_address(owner),
+                               .is_held = node == owner};
+    struct rota_error error;
+    if (rota_claims_set(node->claims, &claim, &error))
+        fail_msg("%s", error.text);
 }

@@ -181,7 +181,8 @@ static bool is_running_on(const struct rota_call_fsm *fsm, int64_t node)
  * serviceable flag are preferences: a try that may fail beats certain failure. */
 static int rank(const struct rota_call_fsm *fsm, rota_time now, const struct rota_replica *replica)
 {
-    if (is_excluded(fsm, replica->node) || is_running_on(fsm, replica->node))
+    if (is_excluded(fsm, replica->node) || is_running_on(fsm, replica->node) ||
+        (fsm->options.is_pinned && replica->node != fsm->options.preferred))
         return 0;
     bool is_blacklisted = fsm->shared->blacklist &&
                           rota_blacklist_has(fsm->shared->blacklist, now, fsm->map->collection,
@@ -212,11 +213,12 @@ static void collect(const struct rota_call_fsm *fsm, rota_time now, struct candi
     }
 }
 
-/* The preferred replica, if it is among the candidates and well. */
+/* The preferred replica, if it is among the candidates and well. One to which the
+ * call is pinned is left to the balancer, which then learns from it. */
 static const struct rota_replica *find_preferred(struct rota_call_fsm *fsm,
                                                  const struct candidates *candidates)
 {
-    if (!fsm->options.has_preferred)
+    if (!fsm->options.has_preferred || fsm->options.is_pinned)
         return NULL;
     const struct rota_replica *found = NULL;
     for (size_t i = 0; i < candidates->n; i++)
@@ -339,6 +341,8 @@ static bool may_hedge(struct step *step)
     return is_allowed;
 }
 
+/* Without a token it is asked for again later: a call that is stuck outlives those
+ * that took the tokens because they were a little slow. */
 static void hedge(struct step *step)
 {
     struct rota_call_fsm *fsm = step->fsm;
@@ -347,8 +351,15 @@ static void hedge(struct step *step)
     fsm->is_hedged = true;
     fsm->hedge_at = ROTA_TIME_NEVER;
     collect(fsm, step->now, &candidates);
-    if (candidates.n == 0 || fsm->n_tries >= fsm->n_tries_max || !may_hedge(step))
+    if (candidates.n == 0 || fsm->n_tries >= fsm->n_tries_max)
         return;
+    if (!may_hedge(step)) {
+        rota_time delay = fsm->hedge_delay;
+        fsm->is_hedged = false;
+        fsm->hedge_at =
+            rota_time_add(step->now, delay > ROTA_HEDGE_DELAY_MIN ? delay : ROTA_HEDGE_DELAY_MIN);
+        return;
+    }
     const struct rota_replica *replica = choose(step, &candidates, &chosen);
     if (replica)
         start_try(step, replica, true, chosen);
@@ -501,7 +512,8 @@ static void try_failed(struct step *step, struct rota_call_try *try, enum rota_f
     blame(step, try->replica, failure, claim);
     end_try(fsm, step->now, try, failure, event->cost);
 
-    if (!rota_failure_is_retried(failure) || !may_repeat(fsm, failure, is_sent))
+    if (!rota_failure_is_retried(failure) || !may_repeat(fsm, failure, is_sent) ||
+        fsm->options.is_pinned)
         finish(step, failure, 0);
     else if (rota_call_fsm_n_running(fsm) == 0)
         retry(step);
