@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 enum {
-    ROTA_LEASE_SHARDS_MAX = 16384, /* of a data centre */
+    ROTA_LEASE_SHARDS_MAX = 65536, /* of a data centre */
     ROTA_LEASE_DEAD_MAX = 16,      /* offered with one claim */
 };
 
@@ -54,7 +54,7 @@ struct rota_lease_sight {
     uint64_t newest;       /* the highest epoch known of the shard, from whomever */
     rota_time since;       /* when this version was first heard of */
     rota_time ttl;
-    bool is_seen, is_held, is_ours;
+    bool is_seen, is_counted, is_held, is_ours;
 };
 
 struct rota_lease_watch {
@@ -80,8 +80,11 @@ void rota_lease_watch_learn(struct rota_lease_watch *watch, uint32_t shard, uint
 /* The highest epoch known of a shard; 0: none is. */
 uint64_t rota_lease_watch_newest(const struct rota_lease_watch *watch, uint32_t shard);
 
-/* Begin to count anew; epochs stay known. */
+/* Begin to count anew; what was seen stays known. */
 void rota_lease_watch_forget(struct rota_lease_watch *watch);
+
+/* The longest grant that anybody may have, as far as is known; at least `ttl`. */
+rota_time rota_lease_watch_ttl_max(const struct rota_lease_watch *watch, rota_time ttl);
 
 /* When the first row that is held by others is dead, if it stays as it is. */
 rota_time rota_lease_watch_dead_at(const struct rota_lease_watch *watch);
