@@ -3,6 +3,7 @@
 
 #include <rota/balancer.h>
 #include <rota/channel.h>
+#include <rota/claims.h>
 #include <rota/config.h>
 #include <rota/config_watch.h>
 #include <rota/counts.h>

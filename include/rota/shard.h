@@ -32,6 +32,16 @@ struct rota_shard_channel {
     size_t n_replicas;
 };
 
+/* What health checks have found out about a node. */
+enum rota_health_state {
+    ROTA_HEALTH_WELL,        /* or not asked yet */
+    ROTA_HEALTH_UNAVAILABLE, /* taken only when nobody else is left */
+    ROTA_HEALTH_DROPPED,     /* and asked less and less often */
+};
+
+/* "well", "unavailable", "dropped". Any thread. */
+const char *rota_health_state_name(enum rota_health_state state);
+
 /* What of a call may be done again once bytes of it were sent. */
 enum rota_call_repeat {
     ROTA_REPEAT_UNSENT,  /* nothing: for what must not happen twice */

@@ -57,6 +57,9 @@ struct rota_shards_source {
                 const struct rota_shards_name *name);
     /* The answer is not wanted any more; one that comes does nothing. May be NULL. */
     void (*forget)(void *data, uint64_t question);
+    /* Why no answer has come so far, for whoever waited in vain, into `error`; false
+     * when nothing is wrong. May be NULL. */
+    bool (*explain)(void *data, struct rota_error *error);
     /* The last call. May be NULL. */
     void (*close)(void *data);
     void *data;
@@ -150,6 +153,8 @@ struct rota_shards_request {
     enum rota_call_repeat repeat; /* what may be done twice */
     bool is_partial;              /* a shard that fails does not end the others */
     bool has_preferred;           /* take node `preferred` if it can serve */
+    bool is_pinned;               /* one try on node `preferred`, well or not, and on nobody
+                                   * else: to find out about a node rather than to be served */
     int64_t preferred;
 
     void (*on_reply)(void *data, const struct rota_shards_reply *reply);  /* may be NULL */
@@ -189,9 +194,26 @@ void rota_shards_remove_database(struct rota_shards *shards, struct rota_str dat
 
 /* --- looking inside --- */
 
+/* A node as this client knows it. Its strings are borrowed until the loop runs on. */
+struct rota_shards_view {
+    int64_t node;
+    const char *address;
+    enum rota_health_state health;
+    uint32_t n_failed_checks; /* of its health, in a row */
+    size_t n_connections;
+    const char *problem;               /* what the last try that failed met; "": none has */
+    rota_time failed_at;               /* when, on the monotonic clock; ROTA_TIME_MIN: never */
+    bool has_balance;                  /* the balancer has met it */
+    struct rota_balancer_view balance; /* circuit, tries in flight, score, outcomes */
+};
+
+/* The nodes that there is something to tell of, the first `size` of them into
+ * `nodes`, in no useful order. Returns how many there are. */
+size_t rota_shards_nodes(const struct rota_shards *shards, int64_t *nodes, size_t size);
+
 /* What is known of a node; false when nothing is. */
 bool rota_shards_look_at(const struct rota_shards *shards, int64_t node,
-                         struct rota_balancer_view *view);
+                         struct rota_shards_view *view);
 
 /* All metrics, those of its own registry or of the one given, as Prometheus'
  * text. Gives a text that free() ends; NULL when there is no memory. */

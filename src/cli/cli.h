@@ -36,6 +36,8 @@ extern const struct rota_cli_command rota_cmd_plan;
 extern const struct rota_cli_command rota_cmd_ring_hash;
 extern const struct rota_cli_command rota_cmd_ring_lookup;
 extern const struct rota_cli_command rota_cmd_route;
+extern const struct rota_cli_command rota_cmd_shards_show;
+extern const struct rota_cli_command rota_cmd_shards_watch;
 extern const struct rota_cli_command rota_cmd_sim_balance;
 
 /* Print "rota: " and the sentence on one line of standard error; returns

@@ -29,7 +29,8 @@ struct config {
          .help = "the name of the queue"},                                                         \
     {                                                                                              \
         .name = "type", ROTA_OPTION_INTO(CHOICE, struct config, type), .value_name = "TYPE",       \
-        .choices = rota_task_types, .default_text = "workflow", .help = "what the queue holds"     \
+        .choices = rota_task_type_names, .default_text = "workflow",                               \
+        .help = "what the queue holds"                                                             \
     }
 
 static const struct rota_option CHECK_OPTIONS[] = {
@@ -285,7 +286,9 @@ const struct rota_cli_command rota_cmd_config_show = {
 
 struct config_watch {
     struct rota_watch watch;
+    const char *path;
     const struct config *options;
+    struct rota_config_watch *source;
     bool has_values; /* before the first there is nothing to compare with */
     struct rota_gradual values[ROTA_SETTINGS];
 };
@@ -328,22 +331,23 @@ static void on_error(void *data, const struct rota_error *error)
     rota_watch_refuse(&((struct config_watch *)data)->watch, error);
 }
 
-static enum rota_code watch_file(struct config_watch *watch, const char *path,
-                                 struct rota_error *error)
+static enum rota_code open_watch(struct rota_watch *base, struct rota_error *error)
 {
-    struct rota_config_watch_options options = {.path = path, .on_error = on_error, .data = watch};
-    struct rota_config_watch *source;
-    enum rota_code code = rota_config_watch_open(&watch->watch.loop, &options, &source, error);
+    struct config_watch *watch = (struct config_watch *)base;
+    struct rota_config_watch_options options = {
+        .path = watch->path, .on_error = on_error, .data = watch};
+    enum rota_code code = rota_config_watch_open(base->loop, &options, &watch->source, error);
     if (code)
         return code;
-    struct rota_config *config = rota_config_watch_get(source);
+    struct rota_config *config = rota_config_watch_get(watch->source);
     on_change(watch, config);
     rota_config_unref(config);
-    code = rota_config_watch_subscribe(source, "rota config watch", on_change, watch, error);
-    if (!code)
-        rota_watch_run(&watch->watch);
-    rota_config_watch_close(source);
-    return code;
+    return rota_config_watch_subscribe(watch->source, "rota config watch", on_change, watch, error);
+}
+
+static void close_watch(struct rota_watch *base)
+{
+    rota_config_watch_close(((struct config_watch *)base)->source);
 }
 
 static int run_watch(int argc, char *const *argv)
@@ -356,14 +360,8 @@ static int run_watch(int argc, char *const *argv)
         return code;
     if (rota_queue_options_check("config watch", options.namespace_id, options.queue, &error))
         return rota_cli_fail_error(&error);
-
-    struct config_watch watch = {.options = &options};
-    if (!rota_watch_init(&watch.watch, options.json))
-        return ROTA_CLI_NO;
-    code = ROTA_CLI_OK;
-    if (watch_file(&watch, arguments.items[0], &error))
-        code = rota_cli_fail_error(&error);
-    return rota_watch_deinit(&watch.watch, code);
+    struct config_watch watch = {.path = arguments.items[0], .options = &options};
+    return rota_watch_command(&watch.watch, options.json, open_watch, close_watch);
 }
 
 const struct rota_cli_command rota_cmd_config_watch = {

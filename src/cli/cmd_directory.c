@@ -2,6 +2,7 @@
  * to it. */
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/collection_options.h"
 #include "cli/watch.h"
 #include "run/directory.h"
 #include <rota/health.h>
@@ -77,6 +78,7 @@ static const struct rota_option SERVE_OPTIONS[] = {
 /* What is on the loop while it serves. */
 struct service {
     struct rota_watch watch;
+    const struct serve *options;
     struct rota_server *server;
     struct rota_health *health;
     struct rota_directory *directory;
@@ -89,9 +91,9 @@ static void on_error(void *data, const struct rota_error *error)
     fprintf(stderr, "rota: %s; what was read before stays\n", error->text);
 }
 
-static enum rota_code open_source(struct service *service, const struct serve *options,
-                                  struct rota_error *error)
+static enum rota_code open_source(struct service *service, struct rota_error *error)
 {
+    const struct serve *options = service->options;
     struct rota_directory_source_options with = {
         .directory = service->directory,
         .on_error = on_error,
@@ -102,30 +104,35 @@ static enum rota_code open_source(struct service *service, const struct serve *o
         .n_replicas = (uint32_t)options->replicas,
     };
     if (options->map)
-        return rota_directory_watch_file(&service->watch.loop, options->map, &with,
-                                         &service->source, error);
-    return rota_directory_watch_ring(&service->watch.loop, options->hosts, &with, &service->source,
+        return rota_directory_watch_file(service->watch.loop, options->map, &with, &service->source,
+                                         error);
+    return rota_directory_watch_ring(service->watch.loop, options->hosts, &with, &service->source,
                                      error);
 }
 
-static enum rota_code open_service(struct service *service, const struct serve *options,
-                                   struct rota_error *error)
+static enum rota_code open_service(struct rota_watch *watch, struct rota_error *error)
 {
-    struct rota_server_options with = {.insecure = options->insecure};
-    enum rota_code code = rota_server_open(&service->watch.loop, &with, &service->server, error);
+    struct service *service = (struct service *)watch;
+    struct rota_server_options with = {.insecure = service->options->insecure};
+    enum rota_code code = rota_server_open(watch->loop, &with, &service->server, error);
     if (code == ROTA_OK)
         code = rota_health_open(service->server, &service->health, error);
     if (code == ROTA_OK)
         code = rota_directory_open(service->server, &service->directory, error);
     if (code == ROTA_OK)
-        code = open_source(service, options, error);
+        code = open_source(service, error);
     if (code == ROTA_OK)
-        code = rota_server_listen(service->server, options->listen, error);
-    return code;
+        code = rota_server_listen(service->server, service->options->listen, error);
+    if (code)
+        return code;
+    rota_buffer_print(&watch->line, "ready grpc=%s\n", rota_server_address(service->server, 0));
+    rota_watch_print(watch);
+    return ROTA_OK;
 }
 
-static void close_service(struct service *service)
+static void close_service(struct rota_watch *watch)
 {
+    struct service *service = (struct service *)watch;
     rota_directory_source_close(service->source);
     rota_server_close(service->server);
     rota_directory_close(service->directory);
@@ -135,27 +142,14 @@ static void close_service(struct service *service)
 static int run_serve(int argc, char *const *argv)
 {
     struct serve options = {0};
-    struct service service = {0};
-    struct rota_error error;
     int code;
     if (!rota_cli_parse(&rota_cmd_directory_serve, argc, argv, &options, NULL, &code))
         return code;
     if (!options.map == !options.hosts)
         return rota_cli_fail(ROTA_CLI_BAD, "one of --map and --hosts is needed, %s",
                              options.map ? "not both" : "and none is there");
-    if (!rota_watch_init(&service.watch, false))
-        return ROTA_CLI_NO;
-    if (open_service(&service, &options, &error)) {
-        code = rota_cli_fail_error(&error);
-    } else {
-        code = ROTA_CLI_OK;
-        rota_buffer_print(&service.watch.line, "ready grpc=%s",
-                          rota_server_address(service.server, 0));
-        rota_watch_end(&service.watch);
-        rota_watch_run(&service.watch);
-    }
-    close_service(&service);
-    return rota_watch_deinit(&service.watch, code);
+    struct service service = {.options = &options};
+    return rota_watch_command(&service.watch, false, open_service, close_service);
 }
 
 const struct rota_cli_command rota_cmd_directory_serve = {
@@ -183,46 +177,12 @@ const struct rota_cli_command rota_cmd_directory_serve = {
 /* --- get --- */
 
 struct get {
-    const char *node, *database, *collection;
-    int64_t id;
-    rota_time timeout;
-    bool insecure, json;
+    struct rota_collection_options of;
+    bool json;
 };
 
 static const struct rota_option GET_OPTIONS[] = {
-    {.name = "node",
-     ROTA_OPTION_INTO(TEXT, struct get, node),
-     .value_name = "ADDRESS",
-     .help = "whom to ask, several with commas between them; ROTA_NODE if not given"},
-    {.name = "database",
-     ROTA_OPTION_INTO(TEXT, struct get, database),
-     .value_name = "NAME",
-     .default_text = ROTA_DIRECTORY_DEFAULT,
-     .max = ROTA_SHARD_NAME_MAX,
-     .help = "the database of the collection"},
-    {.name = "collection",
-     ROTA_OPTION_INTO(TEXT, struct get, collection),
-     .value_name = "NAME",
-     .default_text = "",
-     .max = ROTA_SHARD_NAME_MAX,
-     .help = "the collection, by its name"},
-    {.name = "id",
-     ROTA_OPTION_INTO(INT, struct get, id),
-     .value_name = "N",
-     .default_text = "0",
-     .min = 0,
-     .max = INT64_MAX,
-     .help = "the collection, by its id"},
-    {.name = "timeout",
-     ROTA_OPTION_INTO(SPAN, struct get, timeout),
-     .value_name = "SPAN",
-     .default_text = "5s",
-     .min = ROTA_MSEC,
-     .max = ROTA_HOUR,
-     .help = "how long to wait for each of them"},
-    {.name = "insecure",
-     ROTA_OPTION_INTO(FLAG, struct get, insecure),
-     .help = "ask other machines than this one in plain text, too"},
+    ROTA_COLLECTION_OPTIONS(struct get, "5s", "how long to wait for each of them"),
     {.name = "json", ROTA_OPTION_INTO(FLAG, struct get, json), .help = "answer in JSON"},
 };
 
@@ -311,9 +271,9 @@ static void pack_request(const struct get *options, struct rota_buffer *buffer)
     Rota__V1__GetShardsRequest message = ROTA__V1__GET_SHARDS_REQUEST__INIT;
     Rota__V1__Collection collection = ROTA__V1__COLLECTION__INIT;
     uint8_t bytes[2 * ROTA_SHARD_NAME_MAX + 64];
-    collection.database = (char *)options->database;
-    collection.name = (char *)options->collection;
-    collection.id = options->id;
+    collection.database = (char *)options->of.database;
+    collection.name = (char *)options->of.collection;
+    collection.id = options->of.id;
     message.collection = &collection;
     rota_buffer_append(buffer, bytes, rota__v1__get_shards_request__pack(&message, bytes));
 }
@@ -322,8 +282,8 @@ static void pack_request(const struct get *options, struct rota_buffer *buffer)
 static enum rota_code ask(uv_loop_t *loop, const char *address, const struct get *options,
                           struct rota_reply *reply, struct rota_error *error)
 {
-    struct rota_channel_options with = {.insecure = options->insecure,
-                                        .connect_timeout = options->timeout};
+    struct rota_channel_options with = {.insecure = options->of.insecure,
+                                        .connect_timeout = options->of.timeout};
     struct rota_channel *channel;
     struct rota_buffer request = {0};
     enum rota_code code = rota_channel_open(loop, address, &with, &channel, error);
@@ -333,7 +293,7 @@ static enum rota_code ask(uv_loop_t *loop, const char *address, const struct get
     struct rota_call_options call = {
         .method = rota_str("/rota.v1.Directory/GetShards"),
         .request = rota_buffer_str(&request),
-        .timeout = options->timeout,
+        .timeout = options->of.timeout,
     };
     code = rota_channel_wait(channel, &call, reply, error);
     rota_channel_close(channel);
@@ -343,18 +303,19 @@ static enum rota_code ask(uv_loop_t *loop, const char *address, const struct get
 
 /* Ask them one after the other until one knows; the exit code. What the last one
  * met is told when none does. */
-static int ask_all(uv_loop_t *loop, char *addresses, const struct get *options)
+static int ask_all(uv_loop_t *loop, const struct rota_collection_nodes *nodes,
+                   const struct get *options)
 {
     struct rota_error error;
     rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "nobody to ask");
-    for (char *rest = addresses, *address; (address = strsep(&rest, ","));) {
+    for (size_t i = 0; i < nodes->size; i++) {
         struct rota_reply reply;
-        if (ask(loop, address, options, &reply, &error))
+        if (ask(loop, nodes->items[i], options, &reply, &error))
             continue;
         bool is_known = reply.status == ROTA_STATUS_OK,
              is_none = reply.status == ROTA_STATUS_NOT_FOUND;
         int code = is_known ? print_reply(&reply, options) : ROTA_CLI_NO;
-        rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "%s: %s: %s", address,
+        rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "%s: %s: %s", nodes->items[i],
                        rota_status_name(reply.status), reply.text);
         rota_reply_deinit(&reply);
         if (is_known)
@@ -368,25 +329,22 @@ static int ask_all(uv_loop_t *loop, char *addresses, const struct get *options)
 static int run_get(int argc, char *const *argv)
 {
     struct get options = {0};
+    struct rota_collection_nodes nodes = {0};
+    struct rota_error error;
     uv_loop_t loop;
     int code;
     if (!rota_cli_parse(&rota_cmd_directory_get, argc, argv, &options, NULL, &code))
         return code;
-    const char *node = options.node ? options.node : getenv("ROTA_NODE");
-    if (!node || !*node)
-        return rota_cli_fail(ROTA_CLI_BAD, "whom to ask? --node and ROTA_NODE are not there");
-    if (options.id == 0 && !*options.collection)
-        return rota_cli_fail(ROTA_CLI_BAD,
-                             "which collection? one of --collection and --id is needed");
-    char *addresses = strdup(node);
-    if (!addresses || uv_loop_init(&loop)) {
-        free(addresses);
+    if (rota_collection_options_check(&options.of, &nodes, &error))
+        return rota_cli_fail_error(&error);
+    if (uv_loop_init(&loop)) {
+        rota_collection_nodes_deinit(&nodes);
         return rota_cli_fail(ROTA_CLI_NO, "no event loop");
     }
-    code = ask_all(&loop, addresses, &options);
+    code = ask_all(&loop, &nodes, &options);
     uv_run(&loop, UV_RUN_DEFAULT);
     uv_loop_close(&loop);
-    free(addresses);
+    rota_collection_nodes_deinit(&nodes);
     return code;
 }
 

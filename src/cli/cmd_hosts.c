@@ -173,7 +173,8 @@ static const struct rota_option WATCH_OPTIONS[] = {
 
 struct hosts_watch {
     struct rota_watch watch;
-    const struct rota_members *members;
+    const char *path;
+    struct rota_members *members;
 };
 
 /* A line for a host: what it is now, its address, its weight and zone. One that
@@ -239,42 +240,34 @@ static void tell_members(struct hosts_watch *watch)
         tell_host(watch, list[i].host.address, &list[i]);
 }
 
-static enum rota_code watch_file(struct hosts_watch *watch, const char *path,
-                                 struct rota_error *error)
+static enum rota_code open_watch(struct rota_watch *base, struct rota_error *error)
 {
+    struct hosts_watch *watch = (struct hosts_watch *)base;
     struct rota_members_options options = {.on_error = on_error, .data = watch};
     struct rota_members_source *source;
-    struct rota_members *members;
-    enum rota_code code = rota_hosts_watch_new(path, &source, error);
+    enum rota_code code = rota_hosts_watch_new(watch->path, &source, error);
+    if (code == ROTA_OK)
+        code = rota_members_open(base->loop, source, &options, &watch->members, error);
     if (code)
         return code;
-    if ((code = rota_members_open(&watch->watch.loop, source, &options, &members, error)))
-        return code;
-    watch->members = members;
     tell_members(watch);
-    code = rota_members_subscribe(members, "rota hosts watch", on_change, watch, error);
-    if (!code)
-        rota_watch_run(&watch->watch);
-    rota_members_close(members);
-    return code;
+    return rota_members_subscribe(watch->members, "rota hosts watch", on_change, watch, error);
+}
+
+static void close_watch(struct rota_watch *base)
+{
+    rota_members_close(((struct hosts_watch *)base)->members);
 }
 
 static int run_watch(int argc, char *const *argv)
 {
     struct hosts options = {0};
     struct rota_option_list arguments;
-    struct rota_error error;
     int code;
     if (!rota_cli_parse(&rota_cmd_hosts_watch, argc, argv, &options, &arguments, &code))
         return code;
-
-    struct hosts_watch watch = {0};
-    if (!rota_watch_init(&watch.watch, options.json))
-        return ROTA_CLI_NO;
-    code = ROTA_CLI_OK;
-    if (watch_file(&watch, arguments.items[0], &error))
-        code = rota_cli_fail_error(&error);
-    return rota_watch_deinit(&watch.watch, code);
+    struct hosts_watch watch = {.path = arguments.items[0]};
+    return rota_watch_command(&watch.watch, options.json, open_watch, close_watch);
 }
 
 const struct rota_cli_command rota_cmd_hosts_watch = {

@@ -61,7 +61,7 @@ static const struct rota_option OPTIONS[] = {
     {.name = "mode-to",
      ROTA_OPTION_INTO(CHOICE, struct plan, mode_to),
      .value_name = "MODE",
-     .choices = rota_spread_modes,
+     .choices = rota_spread_mode_names,
      .help = "another --mode"},
     {.name = "partitions-to",
      ROTA_OPTION_INTO(INT, struct plan, partitions_to),

@@ -22,6 +22,8 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_config_watch,
     &rota_cmd_directory_serve,
     &rota_cmd_directory_get,
+    &rota_cmd_shards_show,
+    &rota_cmd_shards_watch,
     &rota_cmd_sim_balance,
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };

@@ -4,20 +4,6 @@
 
 #include <rota/partition.h>
 
-const char *const rota_task_types[] = {
-    [ROTA_TASK_UNSPECIFIED] = "unspecified",
-    [ROTA_TASK_WORKFLOW] = "workflow",
-    [ROTA_TASK_ACTIVITY] = "activity",
-    [ROTA_TASK_NEXUS] = "nexus",
-    [ROTA_TASK_NEXUS + 1] = NULL,
-};
-
-const char *const rota_spread_modes[] = {
-    [ROTA_SPREAD_LOOKUP] = "lookup",
-    [ROTA_SPREAD_SLOTS] = "slots",
-    [ROTA_SPREAD_SLOTS + 1] = NULL,
-};
-
 enum rota_task_type rota_queue_options_type(const struct rota_queue_options *options)
 {
     return (enum rota_task_type)(options->type + 1);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/option.h"
+#include "core/place/names.h"
 
 #include <rota/route.h>
 
@@ -12,16 +13,11 @@
 struct rota_queue_options {
     const char *hosts;
     const char *namespace_id, *queue;
-    int type; /* an index into rota_task_types + 1 */
+    int type; /* an index into rota_task_type_names + 1: the unspecified one is no use here */
     int64_t partitions, batch, points;
     int mode; /* enum rota_spread_mode */
     rota_time at;
 };
-
-/* By their numbers, with a NULL behind them, as options take them; a command
- * that has no use for the unspecified type begins at the next. */
-extern const char *const rota_task_types[];
-extern const char *const rota_spread_modes[];
 
 enum rota_task_type rota_queue_options_type(const struct rota_queue_options *options);
 struct rota_spread rota_queue_options_spread(const struct rota_queue_options *options);
@@ -45,7 +41,7 @@ enum rota_code rota_queue_options_check(const char *command, const char *namespa
         {.name = "type",                                                                           \
          ROTA_OPTION_INTO(CHOICE, result, queue.type),                                             \
          .value_name = "TYPE",                                                                     \
-         .choices = rota_task_types + 1,                                                           \
+         .choices = rota_task_type_names + 1,                                                      \
          .default_text = "workflow",                                                               \
          .help = "what the queue holds"},                                                          \
         {.name = "partitions",                                                                     \
@@ -64,7 +60,7 @@ enum rota_code rota_queue_options_check(const char *command, const char *namespa
         {.name = "mode",                                                                           \
          ROTA_OPTION_INTO(CHOICE, result, queue.mode),                                             \
          .value_name = "MODE",                                                                     \
-         .choices = rota_spread_modes,                                                             \
+         .choices = rota_spread_mode_names,                                                        \
          .default_text = "lookup",                                                                 \
          .help =                                                                                   \
              "how a batch is spread: by position in one lookup, or by slots that move little"},    \

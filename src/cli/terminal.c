@@ -20,18 +20,20 @@ static bool is_utf8_locale(void)
 
 struct rota_terminal rota_terminal_look(void)
 {
-    struct rota_terminal terminal = {.width = 80};
+    struct rota_terminal terminal = {.width = 80, .height = 24};
     const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
     struct winsize size;
 
     terminal.is_terminal = isatty(STDOUT_FILENO);
     if (!terminal.is_terminal)
         return terminal;
-    terminal.is_colored =
-        !(no_color && no_color[0]) && term && term[0] && strcmp(term, "dumb") != 0;
+    terminal.is_redrawn = term && term[0] && strcmp(term, "dumb") != 0;
+    terminal.is_colored = terminal.is_redrawn && !(no_color && no_color[0]);
     terminal.is_utf8 = is_utf8_locale();
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
         terminal.width = size.ws_col < 40 ? 40 : size.ws_col;
+        terminal.height = size.ws_row < 10 ? 10 : size.ws_row;
+    }
     return terminal;
 }
 

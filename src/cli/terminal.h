@@ -16,8 +16,10 @@
 struct rota_terminal {
     bool is_terminal; /* standard output is one */
     bool is_colored;
+    bool is_redrawn; /* what is there can be drawn over */
     bool is_utf8;
-    int width; /* columns, at least 40; 80 when unknown */
+    int width;  /* columns, at least 40; 80 when unknown */
+    int height; /* lines, at least 10; 24 when unknown */
 };
 
 enum rota_color {

@@ -4,7 +4,6 @@
 #include "cli/terminal.h"
 #include "io/clock.h"
 
-#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -14,44 +13,71 @@ static void on_signal(uv_signal_t *handle, int number)
     uv_stop(handle->loop);
 }
 
-bool rota_watch_init(struct rota_watch *watch, bool is_json)
+/* How long connections may take to end in good order. */
+#define GRACE (200 * ROTA_MSEC)
+
+static bool begin(struct rota_watch *watch)
 {
-    int code = uv_loop_init(&watch->loop);
+    static uv_loop_t loop; /* stays where it is if it can't be ended in time */
+    int code = uv_loop_init(&loop);
     if (code) {
         rota_cli_fail(ROTA_CLI_NO, "no event loop: %s", uv_strerror(code));
         return false;
     }
-    watch->is_json = is_json;
-    watch->is_failed = false;
-    watch->line = (struct rota_buffer){0};
-    uv_signal_init(&watch->loop, &watch->interrupt);
-    uv_signal_init(&watch->loop, &watch->terminate);
+    watch->loop = &loop;
+    uv_signal_init(watch->loop, &watch->interrupt);
+    uv_signal_init(watch->loop, &watch->terminate);
     uv_signal_start(&watch->interrupt, on_signal, SIGINT);
     uv_signal_start(&watch->terminate, on_signal, SIGTERM);
     return true;
 }
 
-void rota_watch_run(struct rota_watch *watch)
+static void on_grace_over(uv_timer_t *timer)
 {
-    if (!watch->is_failed)
-        uv_run(&watch->loop, UV_RUN_DEFAULT);
+    uv_stop(timer->loop);
 }
 
-int rota_watch_deinit(struct rota_watch *watch, int exit_code)
+static void end(struct rota_watch *watch)
 {
-    int code;
+    uv_timer_t grace;
     uv_close((uv_handle_t *)&watch->interrupt, NULL);
     uv_close((uv_handle_t *)&watch->terminate, NULL);
-    /* A stop that came while the loop did not run ends its next run early. */
+    uv_run(watch->loop, UV_RUN_NOWAIT); /* a stop that came before ends this early */
+    uv_timer_init(watch->loop, &grace);
+    uv_timer_start(&grace, on_grace_over, GRACE / ROTA_MSEC, 0);
+    uv_unref((uv_handle_t *)&grace);
+    uv_run(watch->loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&grace, NULL);
     for (int i = 0; i < 2; i++)
-        uv_run(&watch->loop, UV_RUN_DEFAULT);
-    code = uv_loop_close(&watch->loop);
-    assert(code == 0);
-    (void)code;
-    if (watch->line.failed && exit_code == ROTA_CLI_OK)
-        exit_code = rota_cli_fail(ROTA_CLI_NO, "no memory for the answer");
+        uv_run(watch->loop, UV_RUN_NOWAIT);
+    uv_loop_close(watch->loop);
+}
+
+int rota_watch_command(struct rota_watch *watch, bool is_json,
+                       enum rota_code (*open)(struct rota_watch *watch, struct rota_error *error),
+                       void (*close)(struct rota_watch *watch))
+{
+    struct rota_error error;
+    watch->is_json = is_json;
+    if (!begin(watch))
+        return ROTA_CLI_NO;
+    if (open(watch, &error))
+        watch->exit_code = rota_cli_fail_error(&error);
+    else if (!watch->is_failed && !watch->is_over)
+        uv_run(watch->loop, UV_RUN_DEFAULT);
+    close(watch);
+    end(watch);
+    if (watch->line.failed && watch->exit_code == ROTA_CLI_OK)
+        watch->exit_code = rota_cli_fail(ROTA_CLI_NO, "no memory for the answer");
     rota_buffer_deinit(&watch->line);
-    return exit_code;
+    return watch->exit_code;
+}
+
+void rota_watch_stop(struct rota_watch *watch, int exit_code)
+{
+    watch->is_over = true;
+    watch->exit_code = exit_code;
+    uv_stop(watch->loop);
 }
 
 /* All moments are equally long, so that what follows them lines up. */
@@ -82,17 +108,22 @@ void rota_watch_begin(struct rota_watch *watch, const char *event)
 
 void rota_watch_end(struct rota_watch *watch)
 {
-    struct rota_buffer *line = &watch->line;
     if (watch->is_json)
         rota_json_end_object(&watch->json);
-    rota_buffer_append_char(line, '\n');
+    rota_buffer_append_char(&watch->line, '\n');
+    rota_watch_print(watch);
+}
+
+void rota_watch_print(struct rota_watch *watch)
+{
+    struct rota_buffer *line = &watch->line;
     if (!line->failed) {
         fwrite(line->data, 1, line->size, stdout);
         fflush(stdout);
     }
     if (line->failed || !rota_cli_can_print()) {
         watch->is_failed = true;
-        uv_stop(&watch->loop);
+        uv_stop(watch->loop);
         return;
     }
     rota_buffer_clear(line);

@@ -28,7 +28,6 @@ struct rota_listener {
     struct rota_listener_counts counts;
     struct guest *in_handshake;
     char address[ROTA_ADDRESS_TEXT_MAX];
-    uint16_t port;
 };
 
 static void release(struct rota_listener *listener)
@@ -237,14 +236,10 @@ static void note_address(struct rota_listener *listener)
     union {
         struct sockaddr_storage room;
         struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
     } bound = {.room = {0}};
     socklen_t size = sizeof bound;
     getsockname(listener->fd, &bound.any, &size);
     rota_address_format(&bound.any, listener->address);
-    listener->port =
-        ntohs(bound.any.sa_family == AF_INET6 ? bound.v6.sin6_port : bound.v4.sin_port);
 }
 
 enum rota_code rota_listener_open(struct uv_loop_s *loop, const char *address,
@@ -300,11 +295,6 @@ void rota_listener_close(struct rota_listener *listener)
 const char *rota_listener_address(const struct rota_listener *listener)
 {
     return listener->address;
-}
-
-uint16_t rota_listener_port(const struct rota_listener *listener)
-{
-    return listener->port;
 }
 
 struct rota_listener_counts rota_listener_counts(const struct rota_listener *listener)

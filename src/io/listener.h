@@ -60,6 +60,5 @@ void rota_listener_close(struct rota_listener *listener);
 
 /* Where it listens, with the port that was chosen: "127.0.0.1:40123". */
 const char *rota_listener_address(const struct rota_listener *listener);
-uint16_t rota_listener_port(const struct rota_listener *listener);
 
 struct rota_listener_counts rota_listener_counts(const struct rota_listener *listener);

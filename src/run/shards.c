@@ -226,8 +226,19 @@ static struct rota_list_node *take_first(struct rota_list_node *list)
     return first;
 }
 
+/* The deadline has passed; perhaps the source knows why there is no map yet. */
+static struct rota_str late_text(struct rota_shards *shards, const struct rota_shards_call *call)
+{
+    static const char late[] = "the deadline has passed";
+    struct rota_error error;
+    if (call || !shards->source.explain || !shards->source.explain(shards->source.data, &error))
+        return rota_str(late);
+    rota_error_set(&shards->late, ROTA_ERR_UNAVAILABLE, "%s; %s", late, error.text);
+    return rota_str(shards->late.text);
+}
+
 /* What a failure says: the node's own words if there are some. */
-static struct rota_str text_of(const struct rota_shards *shards, enum rota_failure failure,
+static struct rota_str text_of(struct rota_shards *shards, enum rota_failure failure,
                                const struct rota_shards_call *call)
 {
     if (failure == ROTA_FAILURE_NONE)
@@ -239,7 +250,9 @@ static struct rota_str text_of(const struct rota_shards *shards, enum rota_failu
     if (failure == ROTA_FAILURE_NO_REPLICA)
         return rota_str("nobody serves the shard");
     if (failure == ROTA_FAILURE_DEADLINE)
-        return rota_str("the deadline has passed");
+        return late_text(shards, call);
+    if (failure == ROTA_FAILURE_TIMEOUT)
+        return rota_str(ROTA_SHARDS_SILENT);
     return rota_str(shards->reason[0] ? shards->reason : rota_failure_name(failure));
 }
 
@@ -570,10 +583,4 @@ enum rota_code rota_shards_open(struct uv_loop_s *loop, const struct rota_shards
     shards->timer.data = shards;
     *result = shards;
     return ROTA_OK;
-}
-
-bool rota_shards_look_at(const struct rota_shards *shards, int64_t node,
-                         struct rota_balancer_view *view)
-{
-    return rota_balancer_look(shards->balancer, rota_clock_mono(), (uint64_t)node, view);
 }

@@ -49,6 +49,7 @@ static struct rota_shards_call *call_new(struct rota_shards_run *run, size_t sha
         .retries = request->retries,
         .repeat = request->repeat,
         .has_preferred = request->has_preferred,
+        .is_pinned = request->is_pinned,
         .preferred = request->preferred,
     };
     call->waiter.kind = ROTA_WAITS_CALL;
@@ -152,6 +153,7 @@ static void do_call(struct rota_shards_call *call, rota_time now,
                     const struct rota_call_fsm_action *action)
 {
     struct rota_shards_attempt *attempt;
+    struct rota_shards_node *node;
     switch (action->type) {
     case ROTA_CALL_ASK_LEADERS:
         ask_leaders(call, action);
@@ -165,6 +167,9 @@ static void do_call(struct rota_shards_call *call, rota_time now,
             rota_shards_attempt_cancel(attempt);
         break;
     case ROTA_CALL_REPORT:
+        node = rota_shards_find_node(call->run->shards, action->node);
+        if (node && action->failure == ROTA_FAILURE_TIMEOUT)
+            rota_shards_node_failed(node, rota_str(ROTA_SHARDS_SILENT));
         rota_shard_cache_report(call->run->shards->cache, now,
                                 &(struct rota_shard_report){
                                     .collection = call->fsm.options.collection,

@@ -450,6 +450,18 @@ static void forget(void *data, uint64_t number)
     question_free(question);
 }
 
+/* What keeps us from the directory that would be asked now. */
+static bool explain(void *data, struct rota_error *error)
+{
+    const struct directory *directory = data;
+    const struct rota_channel *channel = directory->channels[directory->current];
+    const struct rota_error *reason = rota_channel_reason(channel);
+    if (rota_channel_state(channel) == ROTA_CHANNEL_READY || reason->code == ROTA_OK)
+        return false;
+    rota_error_set(error, reason->code, "the directory can't be reached: %s", reason->text);
+    return true;
+}
+
 /* --- life --- */
 
 static void on_closed(uv_handle_t *handle)
@@ -495,6 +507,6 @@ enum rota_code rota_shards_directory_new(struct rota_shards *shards,
         directory->n_channels++;
     }
     *source = (struct rota_shards_source){
-        .ask = ask, .forget = forget, .close = close_all, .data = directory};
+        .ask = ask, .forget = forget, .explain = explain, .close = close_all, .data = directory};
     return ROTA_OK;
 }

@@ -27,6 +27,9 @@
 #include <rota/shards.h>
 #include <uv.h>
 
+/* What is told of a try whose time was over. */
+#define ROTA_SHARDS_SILENT "no answer in time"
+
 /* Who waits for an answer of the cache or the pools. */
 struct rota_shards_waiter {
     uint64_t number; /* 0: does not wait */
@@ -109,6 +112,8 @@ struct rota_shards_node {
     uint64_t check_number;
     struct rota_histogram *latency;
     uint64_t n_drops; /* by the health checks */
+    char problem[ROTA_ERROR_TEXT_MAX];
+    rota_time failed_at; /* ROTA_TIME_MIN: never */
     struct rota_shards_node_series *series;
 };
 
@@ -149,6 +154,7 @@ struct rota_shards {
     size_t n_runs;
     uint64_t n_changes;               /* maps that the directory sent unasked */
     char reason[ROTA_ERROR_TEXT_MAX]; /* the last that the source said */
+    struct rota_error late;           /* what is told of a deadline */
 
     struct rota_metrics *metrics; /* our own, or the one given */
     struct rota_shards_series *series;
@@ -196,6 +202,9 @@ void rota_shards_close_nodes(struct rota_shards *shards);
 void rota_shards_free_nodes(struct rota_shards *shards);
 struct rota_shards_node *rota_shards_find_node(const struct rota_shards *shards, int64_t id);
 void rota_shards_heard(struct rota_shards *shards, int64_t node, rota_time now);
+
+/* Remember what a try met that failed on the node. */
+void rota_shards_node_failed(struct rota_shards_node *node, struct rota_str problem);
 
 /* --- shards_directory.c --- */
 

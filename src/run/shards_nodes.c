@@ -30,6 +30,7 @@ static struct rota_shards_node *add_node(struct rota_shards *shards, int64_t id)
         return NULL;
     node->id = id;
     node->shards = shards;
+    node->failed_at = ROTA_TIME_MIN;
     rota_list_init(&node->connections);
     if (!rota_map_put(&shards->nodes, rota_str_of(&node->id, sizeof node->id), node)) {
         free(node);
@@ -39,6 +40,12 @@ static struct rota_shards_node *add_node(struct rota_shards *shards, int64_t id)
     /* At the bound a node goes unasked, which harms nobody. */
     rota_health_fsm_add(&shards->health, rota_clock_mono(), (uint64_t)id, NULL);
     return node;
+}
+
+void rota_shards_node_failed(struct rota_shards_node *node, struct rota_str problem)
+{
+    snprintf(node->problem, sizeof node->problem, "%.*s", ROTA_STR_ARGS(problem));
+    node->failed_at = rota_clock_mono();
 }
 
 static void close_health(struct rota_shards_node *node)
@@ -66,6 +73,8 @@ static bool set_address(struct rota_shards_node *node, struct rota_str address)
     memcpy(node->address, address.data, address.size);
     node->address[address.size] = '\0';
     if (was_elsewhere) {
+        node->problem[0] = '\0';
+        node->failed_at = ROTA_TIME_MIN;
         close_health(node);
         rota_balancer_forget(shards->balancer, (uint64_t)node->id);
         rota_health_fsm_remove(&shards->health, (uint64_t)node->id);
@@ -130,6 +139,13 @@ static void connection_failed(struct rota_shards_connection *connection)
     connection_over(connection);
 }
 
+/* Whether the try's clock or ours is first to see that a node is silent is chance. */
+static struct rota_str problem_of(const struct rota_call_result *result)
+{
+    return result->status == ROTA_STATUS_DEADLINE_EXCEEDED ? rota_str(ROTA_SHARDS_SILENT)
+                                                           : result->text;
+}
+
 /* A connection stands when the node has answered on it, whatever it said: one that
  * accepts and then sleeps is no use. */
 static void on_first_answer(void *data, struct rota_call *rpc,
@@ -139,10 +155,12 @@ static void on_first_answer(void *data, struct rota_call *rpc,
     struct rota_shards *shards = connection->shards;
     (void)rpc;
     if (result->status == ROTA_STATUS_UNAVAILABLE ||
-        result->status == ROTA_STATUS_DEADLINE_EXCEEDED)
+        result->status == ROTA_STATUS_DEADLINE_EXCEEDED) {
+        rota_shards_node_failed(connection->node, problem_of(result));
         connection_failed(connection);
-    else
+    } else {
         rota_pool_fsm_opened(shards->pools, rota_clock_mono(), connection->number);
+    }
     rota_shards_settle(shards, true);
 }
 
@@ -165,6 +183,7 @@ static void open_connection(struct rota_shards *shards, const struct rota_pool_a
 {
     struct rota_shards_node *node = rota_shards_find_node(shards, action->node);
     struct rota_shards_connection *connection = calloc(1, sizeof *connection);
+    struct rota_error error;
     if (!node)
         node = add_node(shards, action->node);
     if (!node || !connection || !set_address(node, action->address))
@@ -172,8 +191,10 @@ static void open_connection(struct rota_shards *shards, const struct rota_pool_a
     connection->number = action->connection;
     connection->shards = shards;
     connection->node = node;
-    if (open_channel(node, &connection->channel, NULL))
+    if (open_channel(node, &connection->channel, &error)) {
+        rota_shards_node_failed(node, rota_str(error.text));
         goto fail;
+    }
     if (!rota_map_put(&shards->connections,
                       rota_str_of(&connection->number, sizeof connection->number), connection)) {
         rota_channel_close(connection->channel);
@@ -295,6 +316,8 @@ static void on_answer(void *data, struct rota_call *rpc, const struct rota_call_
         rota_histogram_record(node->latency, now - attempt->started_at);
     if (rota_failure_is_heard(failure))
         rota_shards_heard(shards, node->id, now);
+    else if (rota_outcome_is_failure(rota_failure_outcome(failure)))
+        rota_shards_node_failed(node, problem_of(result));
 
     struct rota_call_fsm_event event = {
         .type = ROTA_CALL_TRY_ENDED,
@@ -317,15 +340,19 @@ static void send_try(struct rota_shards_attempt *attempt)
     struct rota_shards_call *call = attempt->call;
     const struct rota_shards_request *request = &call->run->request;
     struct rota_error error;
-    char epoch[ROTA_NOTE_NUMBER_MAX];
+    char epoch[ROTA_NOTE_NUMBER_MAX], space[ROTA_NOTE_NUMBER_MAX], shard[ROTA_NOTE_SHARD_MAX];
     rota_time left = attempt->deadline - rota_clock_mono();
     snprintf(epoch, sizeof epoch, "%" PRIu64, attempt->epoch);
-    struct rota_metadata note = {rota_str(ROTA_NOTE_EPOCH), rota_str(epoch)};
+    snprintf(space, sizeof space, "%" PRId64, call->fsm.options.collection);
+    struct rota_metadata notes[] = {
+        {rota_str(ROTA_NOTE_EPOCH), rota_str(epoch)},
+        {rota_str(ROTA_NOTE_SHARD), rota_note_format_shard(rota_str(space), call->channel, shard)},
+    };
     struct rota_call_options options = {
         .method = request->method,
         .request = request->request,
-        .metadata = &note,
-        .n_metadata = 1,
+        .metadata = notes,
+        .n_metadata = 2,
         .on_end = on_answer,
         .data = attempt,
     };
@@ -347,10 +374,11 @@ void rota_shards_attempt_connected(struct rota_shards_attempt *attempt, uint64_t
     struct rota_shards_connection *connection = find_connection(shards, number);
     if (!connection) {
         struct rota_shards_node *node = rota_shards_find_node(shards, attempt->node);
-        char text[ROTA_ERROR_TEXT_MAX];
-        snprintf(text, sizeof text, "no connection to node %" PRId64 " at %s", attempt->node,
-                 node ? node->address : "an unknown address");
-        refuse(attempt, ROTA_FAILURE_UNREACHABLE, text);
+        const char *problem = node ? node->problem : "";
+        struct rota_error error;
+        rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "no connection to node %" PRId64 "%s%s",
+                       attempt->node, problem[0] ? ": " : "", problem);
+        refuse(attempt, ROTA_FAILURE_UNREACHABLE, error.text);
         return;
     }
     attempt->on = connection;

@@ -397,34 +397,3 @@ void rota_hosts_deinit(struct rota_hosts *hosts)
     free(hosts->text);
     *hosts = (struct rota_hosts){0};
 }
-
-static void format_weight(uint32_t weight, struct rota_buffer *buffer)
-{
-    char text[16];
-    int size = snprintf(text, sizeof text, "%u.%03u", weight / 1000, weight % 1000);
-    while (text[size - 1] == '0')
-        size--;
-    if (text[size - 1] == '.')
-        size--;
-    rota_buffer_print(buffer, " weight=%.*s", size, text);
-}
-
-void rota_hosts_format(const struct rota_host *hosts, size_t n_hosts, struct rota_buffer *buffer)
-{
-    char time[ROTA_TIME_TEXT_MAX];
-    for (size_t i = 0; i < n_hosts; i++) {
-        const struct rota_host *host = &hosts[i];
-        rota_buffer_append_str(buffer, host->address);
-        if (host->weight != 0 && host->weight != ROTA_WEIGHT_ONE)
-            format_weight(host->weight, buffer);
-        if (host->zone.size > 0)
-            rota_buffer_print(buffer, " zone=%.*s", ROTA_STR_ARGS(host->zone));
-        if (host->start_at != 0)
-            rota_buffer_print(buffer, " start_at=%s", rota_time_format(host->start_at, time));
-        if (host->stop_at != 0)
-            rota_buffer_print(buffer, " stop_at=%s", rota_time_format(host->stop_at, time));
-        if (host->is_draining)
-            rota_buffer_append_text(buffer, " draining");
-        rota_buffer_append_char(buffer, '\n');
-    }
-}

@@ -15,8 +15,6 @@
  * number, so that a slip of the pen never passes for another membership. */
 #pragma once
 
-#include "base/buffer.h"
-
 #include <rota/host.h>
 
 enum {
@@ -38,6 +36,3 @@ enum rota_code rota_hosts_parse(struct rota_str text, const char *file, struct r
                                 struct rota_error *error);
 
 void rota_hosts_deinit(struct rota_hosts *hosts);
-
-/* Append a list to `buffer` the way rota_hosts_parse() reads it. */
-void rota_hosts_format(const struct rota_host *hosts, size_t n_hosts, struct rota_buffer *buffer);

@@ -1,17 +1,11 @@
-/* Hosts files: whatever is read, is written so that it reads as the same list. */
+/* Hosts files: what is read is within bounds and can be shown, what is not is told by
+ * its line. */
 #include "base/utf8.h"
 #include "wire/hosts_file.h"
 
 #include <assert.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void assert_same(const struct rota_host *a, const struct rota_host *b)
-{
-    assert(rota_str_is_equal(a->address, b->address) && rota_str_is_equal(a->zone, b->zone));
-    assert(a->weight == b->weight && a->is_draining == b->is_draining);
-    assert(a->start_at == b->start_at && a->stop_at == b->stop_at);
-}
 
 /* What is shown to people is text, without surprises in it. */
 static void assert_plain(struct rota_str name)
@@ -27,8 +21,7 @@ static void assert_plain(struct rota_str name)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct rota_hosts hosts, again;
-    struct rota_buffer buffer = {0};
+    struct rota_hosts hosts;
     struct rota_error error;
 
     if (rota_hosts_parse(rota_str_of(data, size), "f", &hosts, &error)) {
@@ -39,16 +32,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; i < hosts.n_hosts; i++) {
         assert_plain(hosts.hosts[i].address);
         assert_plain(hosts.hosts[i].zone);
+        assert(hosts.hosts[i].weight > 0);
         assert(!memchr(hosts.hosts[i].address.data, ',', hosts.hosts[i].address.size));
     }
-    rota_hosts_format(hosts.hosts, hosts.n_hosts, &buffer);
-    assert(!buffer.failed);
-    assert(rota_hosts_parse(rota_buffer_str(&buffer), "f", &again, &error) == ROTA_OK);
-    assert(again.n_hosts == hosts.n_hosts);
-    for (size_t i = 0; i < hosts.n_hosts; i++)
-        assert_same(&hosts.hosts[i], &again.hosts[i]);
-    rota_buffer_deinit(&buffer);
-    rota_hosts_deinit(&again);
     rota_hosts_deinit(&hosts);
     return 0;
 }

@@ -379,16 +379,104 @@ static void cost_reaches_the_balancer(void **state)
 {
     struct world world;
     struct rota_cost cost = {700000, 600000, 4};
-    struct rota_balancer_view view;
+    struct rota_shards_view view;
     (void)state;
     world_open(&world);
     for (int i = 1; i <= 2; i++)
         world.nodes[i].cost = &cost;
     execute(&world, request(&world, ROTA_SHARDS_NAMED));
     assert_true(rota_shards_look_at(world.shards, world.by[0], &view));
-    assert_true(view.reported_at != ROTA_TIME_MIN);
-    assert_int_equal(view.n_tries, 0);
-    assert_int_equal(view.outcomes[ROTA_OUTCOME_OK], 1);
+    assert_true(view.has_balance && view.balance.reported_at != ROTA_TIME_MIN);
+    assert_int_equal(view.balance.n_tries, 0);
+    assert_int_equal(view.balance.outcomes[ROTA_OUTCOME_OK], 1);
+    world_close(&world);
+}
+
+/* --- looking inside --- */
+
+static struct rota_shards_request pinned(struct world *world, int64_t node)
+{
+    struct rota_shards_request what = request(world, ROTA_SHARDS_NAMED);
+    what.is_pinned = true;
+    what.preferred = node;
+    return what;
+}
+
+static void pinned_request_goes_to_its_node_and_nowhere_else(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    for (int64_t node = 2; node >= 1; node--) {
+        execute(&world, pinned(&world, node));
+        assert_int_equal(world.result.status, ROTA_STATUS_OK);
+        assert_int_equal(world.by[0], node);
+    }
+    world.nodes[1].status = ROTA_STATUS_INTERNAL;
+    execute(&world, pinned(&world, 1));
+    assert_int_equal(world.result.status, ROTA_STATUS_INTERNAL);
+    assert_int_equal(world.nodes[1].n_calls, 2);
+    assert_int_equal(world.nodes[2].n_calls, 1);
+    execute(&world, pinned(&world, 3)); /* it does not serve this shard */
+    assert_string_equal(world.result.failure, "no_replica");
+    world_close(&world);
+}
+
+static void nodes_are_shown_with_what_they_did(void **state)
+{
+    struct world world;
+    struct rota_shards_view view;
+    int64_t nodes[2];
+    char address[64];
+    (void)state;
+    world_open(&world);
+    assert_int_equal(rota_shards_nodes(world.shards, NULL, 0), 0);
+    assert_false(rota_shards_look_at(world.shards, 1, &view));
+    execute(&world, pinned(&world, 1));
+    assert_int_equal(rota_shards_nodes(world.shards, nodes, 2), 1);
+    assert_int_equal(nodes[0], 1);
+    assert_true(rota_shards_look_at(world.shards, 1, &view));
+    snprintf(address, sizeof address, "%s", rota_server_address(world.nodes[1].server, 0));
+    assert_string_equal(view.address, address);
+    assert_string_equal(view.problem, "");
+    assert_true(view.failed_at == ROTA_TIME_MIN);
+    assert_int_equal(view.n_connections, 2);
+    assert_int_equal(view.health, ROTA_HEALTH_WELL);
+
+    world.nodes[1].status = ROTA_STATUS_INTERNAL;
+    for (int i = 0; i < 3; i++)
+        execute(&world, pinned(&world, 1));
+    assert_true(rota_shards_look_at(world.shards, 1, &view));
+    assert_string_equal(view.problem, "as told");
+    assert_true(view.failed_at != ROTA_TIME_MIN);
+    assert_int_equal(view.balance.circuit, ROTA_CIRCUIT_OPEN);
+
+    node_close(&world.nodes[2]);
+    world.nodes[2].server = NULL;
+    execute(&world, pinned(&world, 2));
+    assert_true(rota_shards_look_at(world.shards, 2, &view));
+    assert_non_null(strstr(view.problem, view.address));
+    world_close(&world);
+}
+
+static void silent_node_is_shown_as_such(void **state)
+{
+    struct world world;
+    struct rota_shards_view view;
+    (void)state;
+    world_open(&world);
+    execute(&world, pinned(&world, 1));
+    world.nodes[1].is_keeping = true;
+    struct rota_shards_request what = pinned(&world, 1);
+    what.try_timeout = 50 * ROTA_MSEC;
+    start(&world, what);
+    RUN_UNTIL(world.nodes[1].n_kept == 1);
+    assert_true(rota_shards_look_at(world.shards, 1, &view));
+    assert_int_equal(view.balance.n_tries, 1);
+    RUN_UNTIL(world.n_done);
+    assert_int_equal(world.result.status, ROTA_STATUS_DEADLINE_EXCEEDED);
+    assert_true(rota_shards_look_at(world.shards, 1, &view));
+    assert_string_equal(view.problem, "no answer in time");
     world_close(&world);
 }
 
@@ -667,6 +755,9 @@ int main(void)
         cmocka_unit_test(stale_refusal_corrects_the_map_without_a_question),
         cmocka_unit_test(epoch_of_the_claim_goes_along),
         cmocka_unit_test(cost_reaches_the_balancer),
+        cmocka_unit_test(pinned_request_goes_to_its_node_and_nowhere_else),
+        cmocka_unit_test(nodes_are_shown_with_what_they_did),
+        cmocka_unit_test(silent_node_is_shown_as_such),
         cmocka_unit_test(cancelled_run_says_nothing_and_leaves_its_node),
         cmocka_unit_test(run_can_be_cancelled_before_anything_is_known),
         cmocka_unit_test(shards_can_be_closed_in_a_callback_and_under_way),

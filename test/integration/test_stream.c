@@ -230,8 +230,8 @@ static void a_stream_may_be_ended_on_its_way(void **state)
         for (int by_name = 0; by_name < 2; by_name++) {
             char address[64];
             streams.client = (struct streams_end){0};
-            snprintf(address, sizeof address, "%s:%u", by_name ? "localhost" : "127.0.0.1",
-                     rota_listener_port(streams.listener));
+            snprintf(address, sizeof address, "%s:%s", by_name ? "localhost" : "127.0.0.1",
+                     streams_port());
             streams_dial(&streams.client, address);
             for (int i = 0; i < n_turns; i++)
                 uv_run(&streams.loop, UV_RUN_NOWAIT);
@@ -245,7 +245,7 @@ static void a_name_is_looked_up_and_its_addresses_tried(void **state)
     (void)state;
     streams.model.habit = STREAMS_ECHO;
     streams_listen("127.0.0.1:0"); /* and not on ::1, which localhost may be first */
-    snprintf(address, sizeof address, "localhost:%u", rota_listener_port(streams.listener));
+    snprintf(address, sizeof address, "localhost:%s", streams_port());
     streams_dial(&streams.client, address);
     streams_write(&streams.client, 10);
     await(&streams.loop, &streams.client.n_got, 10);

@@ -48,7 +48,7 @@ static void await_refusal(const char *address, const char *phrase)
 static const char *by_name(const char *name)
 {
     static char address[64];
-    snprintf(address, sizeof address, "%s:%u", name, rota_listener_port(streams.listener));
+    snprintf(address, sizeof address, "%s:%s", name, streams_port());
     return address;
 }
 

@@ -422,6 +422,35 @@ static void e24_preferred_replica_that_fails_is_left_for_another(void **state)
     teardown(&world);
 }
 
+static void pinned_call_has_one_try_that_the_balancer_learns_from(void **state)
+{
+    struct world world;
+    struct rota_balancer_view view;
+    (void)state;
+    setup(&world, map_of(2, (int64_t[]){1, 2}, 0x2));
+    SCRIPT(&world, ROTA_FAILURE_UNREACHABLE, ROTA_FAILURE_NONE);
+    world.is_unsent = true;
+    struct rota_call_fsm_options options = preferring(2); /* although it is not serviceable */
+    options.is_pinned = true;
+    assert_int_equal(run(&world, options), ROTA_FAILURE_UNREACHABLE);
+    assert_int_equal(world.n_tried, 1);
+    assert_int_equal(world.tried[0], 2);
+    assert_true(rota_balancer_look(world.balancer, 0, 2, &view));
+    assert_int_equal(view.outcomes[ROTA_OUTCOME_UNAVAILABLE], 1);
+    assert_false(rota_balancer_look(world.balancer, 0, 1, &view));
+    teardown(&world);
+
+    setup(&world, MAP(1)); /* alone it is not tried again either; and 2 is nobody */
+    SCRIPT(&world, ROTA_FAILURE_UNREACHABLE, ROTA_FAILURE_NONE);
+    options.preferred = 1;
+    assert_int_equal(run(&world, options), ROTA_FAILURE_UNREACHABLE);
+    teardown(&world);
+    setup(&world, MAP(1));
+    options.preferred = 2;
+    assert_int_equal(run(&world, options), ROTA_FAILURE_NO_REPLICA);
+    teardown(&world);
+}
+
 static void e26_retriable_errors_blacklist_nobody(void **state)
 {
     struct world world;
@@ -845,6 +874,7 @@ int main(void)
         cmocka_unit_test(e22_e25_preferred_replica_bypasses_the_balancer),
         cmocka_unit_test(e23_e25_preferred_replica_that_is_not_serviceable_is_passed_over),
         cmocka_unit_test(e24_preferred_replica_that_fails_is_left_for_another),
+        cmocka_unit_test(pinned_call_has_one_try_that_the_balancer_learns_from),
         cmocka_unit_test(e26_retriable_errors_blacklist_nobody),
         cmocka_unit_test(e27_another_sweep_is_allowed_when_all_have_failed),
         cmocka_unit_test(e28_stale_cache_is_refreshed_and_the_new_replica_found),

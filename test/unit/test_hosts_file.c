@@ -274,26 +274,6 @@ static void sizes_are_bounded(void **state)
     free(text);
 }
 
-static void format_writes_what_parse_reads(void **state)
-{
-    static const char text[] = "a:1\n"
-                               "b:2 weight=0.01 zone=east\n"
-                               "c:3 weight=12.25 start_at=2026-01-31T12:00:00.5Z\n"
-                               "d:4 weight=1000 zone=west stop_at=2026-02-01T00:00:00Z draining\n";
-    struct rota_hosts h = read_text(text);
-    struct rota_buffer buffer = {0};
-    (void)state;
-    rota_hosts_format(h.hosts, h.n_hosts, &buffer);
-    assert_string_equal(buffer.data, text);
-    rota_buffer_deinit(&buffer);
-    rota_hosts_deinit(&h);
-
-    struct rota_host plain = {.address = rota_str("a:1")}; /* weight 0 is the default */
-    rota_hosts_format(&plain, 1, &buffer);
-    assert_string_equal(buffer.data, "a:1\n");
-    rota_buffer_deinit(&buffer);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,7 +287,6 @@ int main(void)
         cmocka_unit_test(only_leads_of_characters_begin_one),
         cmocka_unit_test(names_hold_nothing_that_misleads),
         cmocka_unit_test(sizes_are_bounded),
-        cmocka_unit_test(format_writes_what_parse_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -212,7 +212,10 @@ static void a_failing_replica_is_ejected_and_probed_alone(void **state)
     assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_OPEN);
     assert_int_equal(share(&bench, 100, 10 * ROTA_MSEC), 0);
 
-    bench.now = bench_look(&bench, 1).open_until;
+    bench.now = bench_look(&bench, 1).open_until - 1;
+    assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_OPEN);
+    bench.now++;
+    assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_HALF_OPEN);
     struct rota_try probe = bench_select(&bench);
     assert_int_equal(probe.replica, 1);
     assert_int_equal(circuit(&bench, 1), ROTA_CIRCUIT_HALF_OPEN);

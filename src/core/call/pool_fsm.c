@@ -459,17 +459,6 @@ static bool has_expired(const struct rota_pool_fsm *pools, const struct pool *po
            rota_list_is_empty(&pool->waiters);
 }
 
-bool rota_pool_fsm_close(struct rota_pool_fsm *pools, rota_time now, int64_t node, bool is_forced)
-{
-    struct pool *pool = find(pools, node);
-    if (!pool)
-        return true;
-    if (!is_forced && !has_expired(pools, pool, now))
-        return false;
-    remove_pool(pools, pool);
-    return true;
-}
-
 /* Close the connection that carries least if the others could have carried the
  * most that there was since the last look. */
 static void shrink(struct rota_pool_fsm *pools, struct pool *pool)

@@ -89,10 +89,6 @@ enum rota_code rota_pool_fsm_warm(struct rota_pool_fsm *pools, rota_time now, in
 void rota_pool_fsm_opened(struct rota_pool_fsm *pools, rota_time now, uint64_t connection);
 void rota_pool_fsm_failed(struct rota_pool_fsm *pools, rota_time now, uint64_t connection);
 
-/* Close the node's pool if it is forced, or else if it has expired and no call
- * is on it. True when the node has no pool afterwards. */
-bool rota_pool_fsm_close(struct rota_pool_fsm *pools, rota_time now, int64_t node, bool is_forced);
-
 /* Close all pools: waiters are told that it failed, and nothing is left. */
 void rota_pool_fsm_close_all(struct rota_pool_fsm *pools);
 

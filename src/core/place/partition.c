@@ -2,6 +2,7 @@
 
 #include "base/decimal.h"
 #include "base/quote.h"
+#include "core/place/names.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -180,22 +181,23 @@ void rota_partition_route_key(const struct rota_partition *partition, uint32_t b
     key->index = is_spread ? (uint32_t)(partition->id % batch) : 0;
 }
 
-static const char *const TYPE_NAMES[] = {
+const char *const rota_task_type_names[] = {
     [ROTA_TASK_UNSPECIFIED] = "unspecified",
     [ROTA_TASK_WORKFLOW] = "workflow",
     [ROTA_TASK_ACTIVITY] = "activity",
     [ROTA_TASK_NEXUS] = "nexus",
+    [ROTA_TASK_NEXUS + 1] = NULL,
 };
 
 const char *rota_task_type_name(enum rota_task_type type)
 {
-    return TYPE_NAMES[type];
+    return rota_task_type_names[type];
 }
 
 enum rota_code rota_task_type_parse(struct rota_str text, enum rota_task_type *type)
 {
     for (int i = 0; i <= ROTA_TASK_NEXUS; i++) {
-        if (rota_str_is_equal(text, rota_str(TYPE_NAMES[i]))) {
+        if (rota_str_is_equal(text, rota_str(rota_task_type_names[i]))) {
             *type = (enum rota_task_type)i;
             return ROTA_OK;
         }

@@ -1,5 +1,6 @@
 #include <rota/route.h>
 
+#include "core/place/names.h"
 #include "core/place/ring_points.h"
 #include "core/place/slots.h"
 
@@ -108,15 +109,21 @@ void rota_route_all(const struct rota_ring *ring, const struct rota_partition *p
     rota_route_range(ring, partition, spread, 0, n, hosts);
 }
 
+const char *const rota_spread_mode_names[] = {
+    [ROTA_SPREAD_LOOKUP] = "lookup",
+    [ROTA_SPREAD_SLOTS] = "slots",
+    [ROTA_SPREAD_SLOTS + 1] = NULL,
+};
+
 const char *rota_spread_mode_name(enum rota_spread_mode mode)
 {
-    return mode == ROTA_SPREAD_SLOTS ? "slots" : "lookup";
+    return rota_spread_mode_names[mode];
 }
 
 enum rota_code rota_spread_mode_parse(struct rota_str text, enum rota_spread_mode *mode)
 {
     for (int i = ROTA_SPREAD_LOOKUP; i <= ROTA_SPREAD_SLOTS; i++) {
-        if (rota_str_is_equal(text, rota_str(rota_spread_mode_name((enum rota_spread_mode)i)))) {
+        if (rota_str_is_equal(text, rota_str(rota_spread_mode_names[i]))) {
             *mode = (enum rota_spread_mode)i;
             return ROTA_OK;
         }

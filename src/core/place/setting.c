@@ -1,11 +1,7 @@
 #include "core/place/config.h"
+#include "core/place/names.h"
 
 #include <stdio.h>
-
-static const char *const MODES[] = {
-    [ROTA_SPREAD_LOOKUP] = "lookup",
-    [ROTA_SPREAD_SLOTS] = "slots",
-};
 
 static const struct rota_setting_info SETTINGS[ROTA_SETTINGS] = {
     [ROTA_SETTING_WRITE_PARTITIONS] =
@@ -44,7 +40,7 @@ static const struct rota_setting_info SETTINGS[ROTA_SETTINGS] = {
             .fallback = ROTA_SPREAD_LOOKUP,
             .min = ROTA_SPREAD_LOOKUP,
             .max = ROTA_SPREAD_SLOTS,
-            .choices = MODES,
+            .choices = rota_spread_mode_names,
             .help = "how a batch is spread: as Temporal does, or with the least movement",
         },
     [ROTA_SETTING_TREE_DEGREE] =

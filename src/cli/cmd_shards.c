@@ -1,0 +1,379 @@
+/* rota shards: how the replicas of a collection do, seen by a client of its own,
+ * once or for as long as it is watched. */
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/probe.h"
+#include "cli/shards_view.h"
+#include "cli/terminal.h"
+#include "cli/watch.h"
+
+struct options {
+    struct rota_collection_options of;
+    int64_t rounds;
+    rota_time interval;
+    bool json;
+};
+
+#define TIMEOUT_HELP "how long to wait for the directory, and for each node"
+
+static const struct rota_option SHOW_OPTIONS[] = {
+    ROTA_COLLECTION_OPTIONS(struct options, "2s", TIMEOUT_HELP),
+    {.name = "rounds",
+     ROTA_OPTION_INTO(INT, struct options, rounds),
+     .value_name = "N",
+     .default_text = "5",
+     .min = 1,
+     .max = 1000,
+     .help = "how often to ask each node"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct options, json), .help = "answer in JSON"},
+};
+
+static const struct rota_option WATCH_OPTIONS[] = {
+    ROTA_COLLECTION_OPTIONS(struct options, "2s", TIMEOUT_HELP),
+    {.name = "interval",
+     ROTA_OPTION_INTO(SPAN, struct options, interval),
+     .value_name = "SPAN",
+     .default_text = "1s",
+     .min = 50 * ROTA_MSEC,
+     .max = ROTA_HOUR,
+     .help = "from one question to a node to the next"},
+    {.name = "json",
+     ROTA_OPTION_INTO(FLAG, struct options, json),
+     .help = "answer with one JSON object per line"},
+};
+
+/* What both commands have on the loop. */
+struct shards {
+    struct rota_watch watch; /* first */
+    const struct options *options;
+    struct rota_collection_nodes directories;
+    struct rota_probe probe;
+
+    struct rota_progress progress;
+    int64_t n_rounds;
+
+    uv_timer_t timer; /* of a watch */
+    bool has_timer, is_drawn;
+    struct rota_error problem; /* why there is no map now; its code is 0 when there is */
+};
+
+static void no_map(const struct shards *shards, struct rota_str text, struct rota_error *error)
+{
+    const struct rota_collection_options *of = &shards->options->of;
+    if (of->id)
+        rota_error_set(error, ROTA_ERR_UNAVAILABLE, "no map of collection %lld: %.*s",
+                       (long long)of->id, ROTA_STR_ARGS(text));
+    else
+        rota_error_set(error, ROTA_ERR_UNAVAILABLE, "no map of collection %s/%s: %.*s",
+                       of->database, of->collection, ROTA_STR_ARGS(text));
+}
+
+static enum rota_code open_probe(struct shards *shards, const struct rota_probe_handler *handler,
+                                 struct rota_error *error)
+{
+    enum rota_code code = rota_probe_open(shards->watch.loop, &shards->options->of,
+                                          &shards->directories, handler, &shards->probe, error);
+    if (code == ROTA_OK)
+        rota_probe_visit(&shards->probe);
+    return code;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    (void)handle;
+}
+
+static void close_probe(struct rota_watch *watch)
+{
+    struct shards *shards = (struct shards *)watch;
+    if (shards->has_timer)
+        uv_close((uv_handle_t *)&shards->timer, on_timer_closed);
+    rota_probe_close(&shards->probe);
+    rota_progress_end(&shards->progress);
+}
+
+static int run(const struct rota_cli_command *command, int argc, char *const *argv,
+               enum rota_code (*open)(struct rota_watch *watch, struct rota_error *error),
+               int exit_code)
+{
+    struct options options = {0};
+    struct shards shards = {.options = &options,
+                            .watch.exit_code = exit_code,
+                            .progress = {.what = "asking the nodes"}};
+    struct rota_error error;
+    int code;
+    if (!rota_cli_parse(command, argc, argv, &options, NULL, &code))
+        return code;
+    if (rota_collection_options_check(&options.of, &shards.directories, &error))
+        return rota_cli_fail_error(&error);
+    code = rota_watch_command(&shards.watch, options.json, open, close_probe);
+    rota_collection_nodes_deinit(&shards.directories);
+    return code;
+}
+
+/* --- show --- */
+
+static void ignore_map(void *data)
+{
+    (void)data;
+}
+
+static void ignore_node(void *data, struct rota_probe_node *node)
+{
+    (void)data;
+    (void)node;
+}
+
+static void on_round(void *data)
+{
+    struct shards *shards = data;
+    struct rota_terminal terminal = rota_terminal_look();
+    shards->n_rounds++;
+    rota_progress_step(&shards->progress, (uint64_t)shards->n_rounds,
+                       (uint64_t)shards->options->rounds);
+    if (shards->n_rounds < shards->options->rounds) {
+        rota_probe_visit(&shards->probe);
+        return;
+    }
+    rota_progress_end(&shards->progress);
+    if (shards->options->json)
+        rota_shards_view_json(&shards->probe, &shards->watch.line);
+    else if (terminal.is_terminal)
+        rota_shards_view_table(&shards->probe, &terminal, 0, &shards->watch.line);
+    else
+        rota_shards_view_lines(&shards->probe, &shards->watch.line);
+    rota_watch_print(&shards->watch);
+    rota_watch_stop(&shards->watch,
+                    rota_probe_is_all_well(&shards->probe) ? ROTA_CLI_OK : ROTA_CLI_NO);
+}
+
+static void on_show_failed(void *data, struct rota_str text)
+{
+    struct shards *shards = data;
+    struct rota_error error;
+    no_map(shards, text, &error);
+    rota_progress_end(&shards->progress);
+    rota_watch_stop(&shards->watch, rota_cli_fail_error(&error));
+}
+
+static enum rota_code open_show(struct rota_watch *watch, struct rota_error *error)
+{
+    struct rota_probe_handler handler = {.on_map = ignore_map,
+                                         .on_node = ignore_node,
+                                         .on_gone = ignore_node,
+                                         .on_visited = on_round,
+                                         .on_failed = on_show_failed,
+                                         .data = watch};
+    return open_probe((struct shards *)watch, &handler, error);
+}
+
+/* An interrupt leaves the question unanswered. */
+static int run_show(int argc, char *const *argv)
+{
+    return run(&rota_cmd_shards_show, argc, argv, open_show, ROTA_CLI_NO);
+}
+
+#define STATES                                                                                     \
+    "The health is what the node says: `serving`, `not serving`, `unchecked` (it answers, but "    \
+    "has no health service), `failing` (no answer), `unknown` (not asked yet). The circuit is "    \
+    "`closed` (in use), `open` (left alone after three failures in a row) or `half-open` (one "    \
+    "try is let through)."
+
+const struct rota_cli_command rota_cmd_shards_show = {
+    .command =
+        {
+            .name = "shards show",
+            .summary = "Ask the nodes of a collection how they do",
+            .description =
+                "Gets the map of a collection from a directory and asks each of its nodes several "
+                "times with the standard health service, as a client does that has nothing else "
+                "to do: what it shows are the circuits and scores of that client, not of others. "
+                "Prints a line for each replica of each shard, with tabs between its parts (a "
+                "table on a terminal): the shard's channel, the node, its address, the epoch of "
+                "its claim, its health, its circuit; p50 and p99 of its answers, how many errors "
+                "it "
+                "gave and how often it was asked, its score (the lowest is taken); and what is "
+                "wrong with it, if something is. A shard that nobody serves is told as "
+                "`nobody`.\n\n" STATES " A node whose circuit is open is not asked again before it "
+                "is half-open.\n\n"
+                "Exit code 0 when all is well: each shard has replicas, and each of them serves, "
+                "is serviceable by the map and has a closed circuit. Exit code 1 when not, or "
+                "without a map: no such collection, no directory to be reached.\n\n"
+                "With --json: {\"database\", \"collection\", \"id\", \"well\", \"shards\": "
+                "[{\"channel\", \"replicas\": [{\"node\", \"address\", \"epoch\", "
+                "\"serviceable\", \"well\", \"health\", \"circuit\", \"available\", "
+                "\"in_flight\", \"score\", \"probes\", \"errors\", \"p50_us\", \"p99_us\", "
+                "\"problem\"}]}]}. Quantiles are null without an answer, the problem is null "
+                "without one; available is false after failed health checks.",
+            .options = SHOW_OPTIONS,
+            .n_options = sizeof SHOW_OPTIONS / sizeof *SHOW_OPTIONS,
+            .examples = "rota shards show --node 127.0.0.1:7500 --collection books\n"
+                        "ROTA_NODE=a:7500,b:7500 rota shards show --id 12 --rounds 20 --json\n",
+        },
+    .run = run_show,
+};
+
+/* --- watch --- */
+
+/* What a line tells of a node; another number means that there is news. */
+static uint64_t state_of(const struct rota_probe_node *node)
+{
+    return 1 + (uint64_t)rota_probe_circuit(node) + 4 * (uint64_t)node->health +
+           32 * (uint64_t)node->n_shards;
+}
+
+static void tell_node(struct shards *shards, const struct rota_probe_node *node, const char *event)
+{
+    struct rota_watch *watch = &shards->watch;
+    rota_watch_begin(watch, event);
+    if (watch->is_json)
+        rota_shards_view_add_node(node, &watch->json);
+    else
+        rota_shards_view_append_node(node, &watch->line);
+    rota_watch_end(watch);
+}
+
+static void draw(struct shards *shards)
+{
+    struct rota_terminal terminal = rota_terminal_look();
+    struct rota_buffer *line = &shards->watch.line;
+    rota_buffer_append_text(line, shards->is_drawn ? "\033[H" : "\033[H\033[2J");
+    shards->is_drawn = true;
+    rota_shards_view_table(&shards->probe, &terminal, terminal.height - 2, line);
+    if (shards->problem.code) {
+        rota_terminal_append(line, rota_str(shards->problem.text));
+        rota_buffer_append_text(line, "\033[K\n");
+    }
+    rota_buffer_append_text(line, "\033[J");
+    rota_watch_print(&shards->watch);
+}
+
+static bool draws(const struct shards *shards)
+{
+    return !shards->options->json && rota_terminal_look().is_redrawn;
+}
+
+static void on_map(void *data)
+{
+    struct shards *shards = data;
+    struct rota_watch *watch = &shards->watch;
+    size_t n_replicas = 0;
+    if (draws(shards))
+        return;
+    const struct rota_shard_map *map = shards->probe.map;
+    for (size_t i = 0; i < map->n_channels; i++)
+        n_replicas += map->channels[i].n_replicas;
+    rota_watch_begin(watch, "map");
+    if (watch->is_json) {
+        rota_json_key(&watch->json, "shards");
+        rota_json_uint(&watch->json, map->n_channels);
+        rota_json_key(&watch->json, "replicas");
+        rota_json_uint(&watch->json, n_replicas);
+    } else {
+        rota_buffer_print(&watch->line, "\tshards=%zu\treplicas=%zu", map->n_channels, n_replicas);
+    }
+    rota_watch_end(watch);
+}
+
+/* A node that nobody has asked yet is no news: its answer will be. */
+static void on_node(void *data, struct rota_probe_node *node)
+{
+    struct shards *shards = data;
+    uint64_t state = state_of(node);
+    if (node->told == state || (node->health == ROTA_PROBE_UNKNOWN && node->told == 0))
+        return;
+    node->told = state;
+    if (draws(shards))
+        draw(shards);
+    else
+        tell_node(shards, node, rota_circuit_name(rota_probe_circuit(node)));
+}
+
+static void on_gone(void *data, struct rota_probe_node *node)
+{
+    struct shards *shards = data;
+    if (!draws(shards))
+        tell_node(shards, node, "gone");
+}
+
+static void on_visited(void *data)
+{
+    struct shards *shards = data;
+    shards->problem.code = ROTA_OK;
+    if (draws(shards))
+        draw(shards);
+}
+
+/* Without a first map there is nothing to watch; later the last one stays. */
+static void on_watch_failed(void *data, struct rota_str text)
+{
+    struct shards *shards = data;
+    struct rota_error error;
+    no_map(shards, text, &error);
+    if (!shards->probe.map) {
+        rota_watch_stop(&shards->watch, rota_cli_fail_error(&error));
+        return;
+    }
+    bool is_news = !shards->problem.code || strcmp(error.text, shards->problem.text) != 0;
+    shards->problem = error;
+    if (draws(shards))
+        draw(shards);
+    else if (is_news)
+        rota_watch_refuse(&shards->watch, &error);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct shards *shards = timer->data;
+    rota_probe_visit(&shards->probe);
+}
+
+static enum rota_code open_watch(struct rota_watch *watch, struct rota_error *error)
+{
+    struct shards *shards = (struct shards *)watch;
+    struct rota_probe_handler handler = {.on_map = on_map,
+                                         .on_node = on_node,
+                                         .on_gone = on_gone,
+                                         .on_visited = on_visited,
+                                         .on_failed = on_watch_failed,
+                                         .data = shards};
+    uint64_t interval_ms = (uint64_t)(shards->options->interval / ROTA_MSEC);
+    uv_timer_init(watch->loop, &shards->timer);
+    shards->has_timer = true;
+    shards->timer.data = shards;
+    uv_timer_start(&shards->timer, on_timer, interval_ms, interval_ms);
+    return open_probe(shards, &handler, error);
+}
+
+static int run_watch(int argc, char *const *argv)
+{
+    return run(&rota_cmd_shards_watch, argc, argv, open_watch, ROTA_CLI_OK);
+}
+
+const struct rota_cli_command rota_cmd_shards_watch = {
+    .command =
+        {
+            .name = "shards watch",
+            .summary = "Tell how the nodes of a collection do as that changes",
+            .description =
+                "Asks the nodes as `shards show` does, again and again until it is interrupted. On "
+                "a terminal it keeps the table of `shards show` up to date. Elsewhere it prints a "
+                "line for each change, with tabs between its parts: the moment; the circuit of a "
+                "node, or `gone` when the map no longer has it; the node, its address, its "
+                "health, how many shards it has a replica of; and what is wrong with it, if "
+                "something is. A new map is told as `map`, with its shards and replicas. A "
+                "collection that is no longer to be had is told as `refused` with the reason, and "
+                "its nodes are not asked until it is back.\n\n" STATES "\n\n"
+                "Exit code 0 when it is interrupted, 1 when there is no map to begin with.\n\n"
+                "With --json, per line: {\"time\", \"event\", \"node\", \"address\", \"health\", "
+                "\"shards\", \"available\", \"in_flight\", \"score\", \"probes\", \"errors\", "
+                "\"p50_us\", "
+                "\"p99_us\", \"problem\"}, the event being that of the text; {\"time\", "
+                "\"event\": \"map\", \"shards\", \"replicas\"}; or {\"time\", \"event\": "
+                "\"refused\", \"error\"}.",
+            .options = WATCH_OPTIONS,
+            .n_options = sizeof WATCH_OPTIONS / sizeof *WATCH_OPTIONS,
+            .examples = "rota shards watch --node 127.0.0.1:7500 --collection books\n",
+        },
+    .run = run_watch,
+};

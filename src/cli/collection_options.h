@@ -1,0 +1,65 @@
+/* collection_options: the options by which commands name a directory and one of its
+ * collections, and their rules. */
+#pragma once
+
+#include "base/option.h"
+
+#include <rota/shards.h>
+
+struct rota_collection_options {
+    const char *node, *database, *collection;
+    int64_t id;
+    rota_time timeout;
+    bool insecure;
+};
+
+/* Whom to ask. */
+struct rota_collection_nodes {
+    const char *items[ROTA_SHARDS_DIRECTORIES_MAX];
+    size_t size;
+    char *text; /* what they point into */
+};
+
+/* Refuses options that name nobody to ask or no collection. Fills `*nodes`;
+ * rota_collection_nodes_deinit() ends it. */
+enum rota_code rota_collection_options_check(const struct rota_collection_options *options,
+                                             struct rota_collection_nodes *nodes,
+                                             struct rota_error *error);
+void rota_collection_nodes_deinit(struct rota_collection_nodes *nodes);
+
+/* `result` has a struct rota_collection_options named `of`; whom the timeout is for. */
+#define ROTA_COLLECTION_OPTIONS(result, timeout_default, timeout_help)                             \
+    {.name = "node",                                                                               \
+     ROTA_OPTION_INTO(TEXT, result, of.node),                                                      \
+     .value_name = "ADDRESS",                                                                      \
+     .help = "the directory to ask, several with commas between them; ROTA_NODE if not given"},    \
+        {.name = "database",                                                                       \
+         ROTA_OPTION_INTO(TEXT, result, of.database),                                              \
+         .value_name = "NAME",                                                                     \
+         .default_text = "default",                                                                \
+         .max = ROTA_SHARD_NAME_MAX,                                                               \
+         .help = "the database of the collection"},                                                \
+        {.name = "collection",                                                                     \
+         ROTA_OPTION_INTO(TEXT, result, of.collection),                                            \
+         .value_name = "NAME",                                                                     \
+         .default_text = "",                                                                       \
+         .max = ROTA_SHARD_NAME_MAX,                                                               \
+         .help = "the collection, by its name"},                                                   \
+        {.name = "id",                                                                             \
+         ROTA_OPTION_INTO(INT, result, of.id),                                                     \
+         .value_name = "N",                                                                        \
+         .default_text = "0",                                                                      \
+         .min = 0,                                                                                 \
+         .max = INT64_MAX,                                                                         \
+         .help = "the collection, by its id"},                                                     \
+        {.name = "timeout",                                                                        \
+         ROTA_OPTION_INTO(SPAN, result, of.timeout),                                               \
+         .value_name = "SPAN",                                                                     \
+         .default_text = (timeout_default),                                                        \
+         .min = ROTA_MSEC,                                                                         \
+         .max = ROTA_HOUR,                                                                         \
+         .help = (timeout_help)},                                                                  \
+    {                                                                                              \
+        .name = "insecure", ROTA_OPTION_INTO(FLAG, result, of.insecure),                           \
+        .help = "ask other machines than this one in plain text, too"                              \
+    }
