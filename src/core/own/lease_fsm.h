@@ -49,8 +49,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ROTA_LEASE_WANTED_MAX = 1024 };
-
 struct rota_lease_fsm_options {
     uint32_t n_shards; /* of the data centre: 1 .. ROTA_LEASE_SHARDS_MAX */
     uint32_t n_wanted; /* to hold at a time; 0 means 1; held within n_shards */
@@ -80,15 +78,6 @@ struct rota_lease_event {
     uint64_t epoch;
     const struct rota_lease_row *rows; /* borrowed */
     size_t n_rows;
-};
-
-/* Why a shard is no longer served. */
-enum rota_lease_why {
-    ROTA_LEASE_WHY_EXPIRED,   /* no ping was confirmed in time */
-    ROTA_LEASE_WHY_TAKEN,     /* the table says that it is not ours */
-    ROTA_LEASE_WHY_WENT_BACK, /* the table says so with an earlier epoch: it lost its memory */
-    ROTA_LEASE_WHY_BEHIND,    /* somebody knows a later epoch */
-    ROTA_LEASE_WHY_SHUTDOWN,  /* we were told to */
 };
 
 enum rota_lease_action_type {
@@ -178,6 +167,3 @@ bool rota_lease_fsm_check(const struct rota_lease_fsm *fsm, rota_time now, uint3
 
 /* The shards that are held, in no useful order; borrowed until the next step. */
 const struct rota_lease_slot *rota_lease_fsm_held(const struct rota_lease_fsm *fsm, size_t *n);
-
-/* "went back" for ROTA_LEASE_WHY_WENT_BACK. */
-const char *rota_lease_why_text(enum rota_lease_why why);

@@ -16,22 +16,14 @@
 #pragma once
 
 #include <rota/error.h>
+#include <rota/lease.h>
 #include <rota/random.h>
 #include <rota/time.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-    ROTA_LEASE_SHARDS_MAX = 65536, /* of a data centre */
-    ROTA_LEASE_DEAD_MAX = 16,      /* offered with one claim */
-};
-
-#define ROTA_LEASE_TTL_MIN (100 * ROTA_MSEC)
-#define ROTA_LEASE_TTL_MAX ROTA_HOUR
-
-/* Epochs come from others, and one more has to fit a signed column. */
-#define ROTA_LEASE_EPOCH_MAX ((uint64_t)INT64_MAX / 2)
+enum { ROTA_LEASE_DEAD_MAX = 16 }; /* offered with one claim */
 
 /* A row of the table, as a list of it says. */
 struct rota_lease_row {
@@ -40,7 +32,7 @@ struct rota_lease_row {
     uint64_t instance; /* of the process that holds it; 0: free */
     uint64_t epoch;
     uint64_t pings; /* grows with every change of the row */
-    rota_time ttl;  /* of the holder; held within the bounds above */
+    rota_time ttl;  /* of the holder; held within the bounds of <rota/lease.h> */
 };
 
 /* A row that nobody keeps up any more: may be taken if it still is like this. */
