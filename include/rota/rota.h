@@ -27,6 +27,7 @@
 #include <rota/server.h>
 #include <rota/shard.h>
 #include <rota/shards.h>
+#include <rota/store.h>
 #include <rota/str.h>
 #include <rota/time.h>
 #include <rota/tls.h>
