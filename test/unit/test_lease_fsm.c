@@ -276,6 +276,54 @@ static void a_spare_that_sees_the_database_go_back_waits_as_well(void **state)
     action(0, ROTA_LEASE_LIST);
 }
 
+static void a_row_that_is_gone_means_that_the_database_went_back(void **state)
+{
+    (void)state;
+    init(1, false);
+    hold();
+    wait_on();
+    answer(ROTA_LEASE_TAKEN, action(0, ROTA_LEASE_PING)->ask, 0, 0);
+    assert_int_equal(action(0, ROTA_LEASE_STOP)->why, ROTA_LEASE_WHY_WENT_BACK);
+    rota_lease_fsm_deinit(&fsm);
+
+    init(1, false); /* the same for a spare */
+    const struct rota_lease_row rows[] = {row_of(0, THEM, EPOCH, 7), row_of(1, THEM, EPOCH, 7)};
+    listed(stand_by(), rows, 2);
+    wait_on();
+    rota_time noticed_at = now;
+    listed(action(0, ROTA_LEASE_LIST)->ask, NULL, 0);
+    action(0, ROTA_LEASE_WENT_BACK);
+    assert_int_equal(todo.n, 1);
+    uint64_t ask = 0;
+    while (now < noticed_at + TTL) {
+        wait_on();
+        if (now < noticed_at + TTL) {
+            ask = action(0, ROTA_LEASE_LIST)->ask;
+            listed(ask, NULL, 0);
+            assert_int_equal(todo.n, 0);
+        }
+    }
+    action(0, ROTA_LEASE_CLAIM); /* which makes them anew */
+}
+
+static void claims_until_a_claim_was_answered(void **state)
+{
+    (void)state;
+    init(1, false);
+    const struct rota_lease_row row = row_of(0, THEM, EPOCH, 7);
+    tick();
+    for (int i = 0; i < 3; i++) {
+        answer(ROTA_LEASE_UNKNOWN, action(0, ROTA_LEASE_CLAIM)->ask, 0, 0);
+        if (todo.n == 0)
+            wait_on();
+        listed(action(0, ROTA_LEASE_LIST)->ask, &row, i > 0); /* there may be no table yet */
+    }
+    answer(ROTA_LEASE_NONE, action(0, ROTA_LEASE_CLAIM)->ask, 0, 0);
+    wait_on();
+    listed(action(0, ROTA_LEASE_LIST)->ask, &row, 1);
+    assert_int_equal(todo.n, 0);
+}
+
 static void an_unknown_ping_is_asked_again_and_extends_nothing(void **state)
 {
     (void)state;
@@ -626,6 +674,8 @@ int main(void)
         RULE(out_of_time_is_stopped_first_then_released),
         RULE(the_answer_that_comes_after_the_end_does_not_help),
         RULE(what_is_taken_is_stopped_and_not_released),
+        RULE(a_row_that_is_gone_means_that_the_database_went_back),
+        RULE(claims_until_a_claim_was_answered),
         RULE(a_database_that_went_back_is_given_time_to_forget_others),
         RULE(a_spare_that_sees_the_database_go_back_waits_as_well),
         RULE(an_unknown_ping_is_asked_again_and_extends_nothing),

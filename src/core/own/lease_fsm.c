@@ -268,12 +268,15 @@ static bool is_takeable(const struct rota_lease_fsm *fsm, const struct rota_leas
 static void hear_listed(struct rota_lease_fsm *fsm, rota_time now,
                         const struct rota_lease_event *event)
 {
+    static const struct rota_lease_row nothing;
     const struct rota_lease_row *earlier = NULL;
     uint32_t n_strays = 0;
+    size_t n_listed = 0;
 
     fsm->has_hope = false;
     for (size_t i = 0; i < event->n_rows; i++) {
         const struct rota_lease_row *row = &event->rows[i];
+        n_listed += row->shard < fsm->options.n_shards;
         if (!rota_lease_watch_see(&fsm->watch, now, fsm->options.instance, row))
             earlier = row;
         fsm->has_hope |= is_takeable(fsm, row);
@@ -282,8 +285,16 @@ static void hear_listed(struct rota_lease_fsm *fsm, rota_time now,
             n_strays++;
         }
     }
-    if (n_strays > 0)
+    if (n_strays > 0) {
+        fsm->has_answer = true;
         look_again_at(fsm, now + pause_of(fsm));
+    }
+    if (n_listed < fsm->n_listed) /* rows that were there are gone */
+        earlier = &nothing;
+    if (n_listed < fsm->n_listed || n_listed == 0) /* a claim makes those that are missing */
+        fsm->has_answer = false;
+    fsm->has_hope |= !fsm->has_answer;
+    fsm->n_listed = n_listed;
     if (earlier)
         hold_off(fsm, now, earlier->shard, earlier->epoch);
     fsm->dead_at = rota_lease_watch_dead_at(&fsm->watch);
@@ -294,6 +305,7 @@ static void hear_seek(struct rota_lease_fsm *fsm, rota_time now,
                       const struct rota_lease_event *event)
 {
     fsm->seek_ask = 0;
+    fsm->has_answer |= event->type == ROTA_LEASE_CLAIMED || event->type == ROTA_LEASE_NONE;
     if (event->type == ROTA_LEASE_CLAIMED) {
         hear_claimed(fsm, now, event);
     } else if (event->type == ROTA_LEASE_LISTED) {
@@ -336,7 +348,7 @@ static void seek(struct rota_lease_fsm *fsm, rota_time now)
 static void hear_taken(struct rota_lease_fsm *fsm, rota_time now, struct rota_lease_slot *slot,
                        uint64_t epoch)
 {
-    bool went_back = epoch < slot->epoch && epoch != 0;
+    bool went_back = epoch < slot->epoch;
     uint32_t shard = slot->shard;
     rota_lease_watch_learn(&fsm->watch, shard, epoch);
     lose(fsm, slot, went_back ? ROTA_LEASE_WHY_WENT_BACK : ROTA_LEASE_WHY_TAKEN, false);

@@ -27,7 +27,7 @@
  *    nobody has taken can be pinged back to life.
  *  - RELEASE: free, host kept, when instance and epoch are the row's.
  *  - Each of them adds one to `pings` of the row that it changes.
- *  - LIST: all rows.
+ *  - LIST: all rows. Rows that were never there are made by a claim, and stay.
  *
  * Every ask has a number and ends with one answer, at the latest when its
  * connection is given up: UNKNOWN is neither success nor failure. A ping is then
@@ -137,6 +137,8 @@ struct rota_lease_fsm {
     uint64_t seek_ask; /* 0: none is out */
     rota_time seek_sent_at;
     bool has_hope;         /* there may be something to claim */
+    bool has_answer;       /* to a claim: the table is set up, for as many shards as we think */
+    size_t n_listed;       /* rows in range that the table had */
     rota_time list_at;     /* when to look at the table again */
     rota_time dead_at;     /* when the first row seen in it is dead */
     rota_time claim_after; /* none before this: the database went back */
