@@ -11,6 +11,7 @@
 #include <rota/gradual.h>
 #include <rota/health.h>
 #include <rota/host.h>
+#include <rota/lease.h>
 #include <rota/log.h>
 #include <rota/members.h>
 #include <rota/metrics.h>

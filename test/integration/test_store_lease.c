@@ -134,7 +134,8 @@ static void open_claim_blocks_neither_a_ping_nor_another_claim(void **state)
     (void)state;
     struct rota_store_claimed held = store_claim(session, &a);
     struct rota_store_session *open = store_open(), *quick = store_open_with(2 * ROTA_SEC);
-    store_watch(open, &b); /* so that it looks at all rows */
+    struct rota_lease_dead dead;
+    store_name_dead(session, held.shard, &dead, &b); /* which it is not */
     struct rota_store_claimed taken = begin_claim(open, &b);
 
     assert_true(store_ping(quick, 1, held));
@@ -152,6 +153,17 @@ static void open_claim_blocks_neither_a_ping_nor_another_claim(void **state)
 }
 
 /* --- which row --- */
+
+/* Make the row look as if it was pinged so long ago; negative: in the future. */
+static void set_ping_age(uint32_t shard, rota_time age)
+{
+    char text[256];
+    rota_time now = 0;
+    assert_int_equal(rota_store_now(session, &now, NULL), ROTA_OK);
+    snprintf(text, sizeof text, "UPDATE rota_leases SET last_ping = %lld WHERE shard = %u",
+             (long long)((now - age) / ROTA_USEC), (unsigned)shard);
+    assert_int_equal(store_sql(session->sql, text), 1);
+}
 
 static void shard_held_before_is_preferred(void **state)
 {
@@ -178,20 +190,19 @@ static void free_row_that_was_left_longest_ago_comes_first(void **state)
     assert_int_equal(store_claim(session, &c).shard, second.shard);
 }
 
-static void claim_whose_answer_was_lost_is_found_again(void **state)
+static void instance_is_never_given_what_it_holds(void **state)
 {
-    struct rota_store_request a = store_claim_of("a", 1, 4);
-    uint32_t held[] = {0};
+    struct rota_store_request a = store_claim_of("a", 1, 2);
+    struct rota_lease_dead dead;
     (void)state;
-    struct rota_store_claimed lost = store_claim(session, &a);
-    struct rota_store_claimed again = store_claim(session, &a);
-    assert_int_equal(again.shard, lost.shard);
-    assert_true(again.epoch > lost.epoch);
-    assert_false(store_ping(session, 1, lost)); /* the epoch that nobody heard of is void */
-
-    a.claim.held = held;
-    a.claim.n_held = 1;
-    assert_int_equal(store_claim(session, &a).shard, 1); /* that one it knows of */
+    struct rota_store_claimed first = store_claim(session, &a);
+    a.claim.is_alone = true;
+    assert_int_equal(store_claim(session, &a).shard, 1 - first.shard);
+    assert_int_equal(store_claim(session, &a).result, ROTA_STORE_CLAIM_NONE);
+    set_ping_age(first.shard, 2 * TTL);
+    store_name_dead(session, first.shard, &dead, &a);
+    assert_int_equal(store_claim(session, &a).result, ROTA_STORE_CLAIM_NONE);
+    assert_true(store_ping(session, 1, first));
 }
 
 static void own_shard_is_taken_at_once_only_when_alone(void **state)
@@ -211,78 +222,85 @@ static void own_shard_is_taken_at_once_only_when_alone(void **state)
     assert_int_equal(store_claim(session, &other).result, ROTA_STORE_CLAIM_NONE);
 }
 
-/* --- the database's clock --- */
+/* --- rows that seem dead --- */
 
-/* Make the row look as if it was pinged so long ago; negative: in the future. */
-static void set_ping_age(uint32_t shard, rota_time age)
-{
-    char text[256];
-    rota_time now = 0;
-    assert_int_equal(rota_store_now(session, &now, NULL), ROTA_OK);
-    snprintf(text, sizeof text, "UPDATE rota_leases SET last_ping = %lld WHERE shard = %u",
-             (long long)((now - age) / ROTA_USEC), (unsigned)shard);
-    assert_int_equal(store_sql(session->sql, text), 1);
-}
-
-static void expired_row_is_taken_after_a_watch_of_its_ttl(void **state)
+static void expired_row_is_taken_when_it_is_named(void **state)
 {
     struct rota_store_request a = store_claim_of("a", 1, 1), b = store_claim_of("b", 2, 1);
+    struct rota_lease_dead dead;
     (void)state;
     struct rota_store_claimed old = store_claim(session, &a);
     set_ping_age(0, TTL + ROTA_SEC);
-    assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_NONE); /* not watched */
-    store_watch(session, &b);
-    b.claim.watch.steady = TTL - ROTA_MSEC;
-    assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_NONE); /* too short */
-    b.claim.watch.steady = TTL;
+    assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_NONE);
+    store_name_dead(session, 0, &dead, &b);
     struct rota_store_claimed taken = store_claim(session, &b);
     assert_int_equal(taken.result, ROTA_STORE_CLAIM_GRANTED);
     assert_true(taken.epoch > old.epoch);
     assert_false(store_ping(session, 1, old));
+    assert_true(store_ping(session, 2, taken));
+}
+
+/* What the claimer saw is no longer so: somebody lives. */
+static void row_that_changed_since_it_was_named_is_not_taken(void **state)
+{
+    struct rota_store_request a = store_claim_of("a", 1, 1), b = store_claim_of("b", 2, 1);
+    struct rota_lease_dead dead;
+    (void)state;
+    struct rota_store_claimed held = store_claim(session, &a);
+    store_name_dead(session, 0, &dead, &b);
+    assert_true(store_ping(session, 1, held));
+    set_ping_age(0, 2 * TTL); /* whatever the clock says */
+    assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_NONE);
+    store_name_dead(session, 0, &dead, &b);
+    dead.epoch--;
+    assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_NONE);
+    dead.epoch++;
+    dead.pings++;
+    assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_NONE);
+    dead.pings--;
+    assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_GRANTED);
 }
 
 static void row_that_is_not_expired_is_not_taken(void **state)
 {
     struct rota_store_request a = store_claim_of("a", 1, 1), b = store_claim_of("b", 2, 1);
+    struct rota_lease_dead dead;
     (void)state;
     a.ttl = ROTA_HOUR;
     store_claim(session, &a);
     set_ping_age(0, ROTA_HOUR - ROTA_MIN); /* by its holder's ttl, not by the claimer's */
-    store_watch(session, &b);
+    store_name_dead(session, 0, &dead, &b);
     assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_NONE);
 }
 
-/* Forward and back, by any size: the window shows it, and nothing looks dead. */
-static void clock_that_jumped_grants_nothing_expired(void **state)
+static void ping_far_in_the_future_is_a_holder_from_before_a_jump_back(void **state)
 {
     struct rota_store_request a = store_claim_of("a", 1, 1), b = store_claim_of("b", 2, 1);
+    struct rota_lease_dead dead;
     (void)state;
     store_claim(session, &a);
-    set_ping_age(0, 2 * TTL);
-    store_watch(session, &b);
-    struct rota_store_watch good = b.claim.watch;
-    b.claim.watch.from += ROTA_HOUR;
-    b.claim.watch.to += ROTA_HOUR;
-    assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_CLOCK_JUMPED);
-    b.claim.watch = good;
-    b.claim.watch.from -= ROTA_HOUR;
-    b.claim.watch.to -= ROTA_HOUR;
-    assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_CLOCK_JUMPED);
-    b.claim.watch = good;
+    set_ping_age(0, -TTL / 2);
+    store_name_dead(session, 0, &dead, &b);
+    assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_NONE);
+    set_ping_age(0, -TTL - ROTA_MIN);
     assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_GRANTED);
 }
 
-static void ping_in_the_future_is_a_dead_holder_from_before_a_jump_back(void **state)
+static void last_of_many_dead_ones_is_found(void **state)
 {
-    struct rota_store_request a = store_claim_of("a", 1, 1), b = store_claim_of("b", 2, 1);
+    struct rota_store_request a = store_claim_of("a", 1, ROTA_LEASE_DEAD_MAX),
+                              b = store_claim_of("b", 2, ROTA_LEASE_DEAD_MAX);
+    struct rota_lease_dead dead[ROTA_LEASE_DEAD_MAX];
     (void)state;
-    store_claim(session, &a);
-    store_watch(session, &b);
-    b.claim.slack = ROTA_HOUR;
-    set_ping_age(0, -ROTA_MIN);
+    for (uint32_t i = 0; i < ROTA_LEASE_DEAD_MAX; i++)
+        store_claim(session, &a);
+    set_ping_age(ROTA_LEASE_DEAD_MAX - 1, 2 * TTL);
+    for (uint32_t i = 0; i < ROTA_LEASE_DEAD_MAX; i++)
+        store_name_dead(session, i, &dead[i], &b);
+    b.claim.dead = dead;
+    b.claim.n_dead = ROTA_LEASE_DEAD_MAX;
+    assert_int_equal(store_claim(session, &b).shard, ROTA_LEASE_DEAD_MAX - 1);
     assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_NONE);
-    b.claim.slack = ROTA_SEC;
-    assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_GRANTED);
 }
 
 static void expired_lease_that_nobody_took_is_pinged_back_to_life(void **state)
@@ -290,9 +308,10 @@ static void expired_lease_that_nobody_took_is_pinged_back_to_life(void **state)
     struct rota_store_request a = store_claim_of("a", 1, 1), b = store_claim_of("b", 2, 1);
     (void)state;
     struct rota_store_claimed held = store_claim(session, &a);
+    struct rota_lease_dead dead;
     set_ping_age(0, 2 * TTL);
     assert_true(store_ping(session, 1, held));
-    store_watch(session, &b);
+    store_name_dead(session, 0, &dead, &b);
     assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_NONE);
 }
 
@@ -321,9 +340,10 @@ static void epoch_grows_also_when_the_database_went_back(void **state)
         assert_int_equal(rota_store_now(session, &now, NULL), ROTA_OK);
 
     /* Restored from an older dump, and nobody has seen a later epoch: the clock has. */
-    store_sql(session->sql, "UPDATE rota_leases SET epoch = 3");
+    store_sql(session->sql, "UPDATE rota_leases SET epoch = 3, instance = 0");
     struct rota_store_claimed claimed = store_claim(session, &a);
     assert_true(claimed.epoch > last);
+    assert_true(store_release(session, 1, claimed));
 
     /* The same with a clock that is behind: the asker remembers. */
     a.claim.floor = claimed.epoch + 1000000000;
@@ -334,9 +354,9 @@ static void epoch_of_a_row_is_exceeded_even_if_the_clock_is_behind_it(void **sta
 {
     struct rota_store_request a = store_claim_of("a", 1, 1);
     (void)state;
-    store_claim(session, &a);
-    store_sql(session->sql, "UPDATE rota_leases SET epoch = 4611686018427387904");
-    assert_int_equal(store_claim(session, &a).epoch, 4611686018427387905);
+    assert_true(store_release(session, 1, store_claim(session, &a)));
+    store_sql(session->sql, "UPDATE rota_leases SET epoch = 4000000000000000000");
+    assert_int_equal(store_claim(session, &a).epoch, 4000000000000000001);
 }
 
 static void ping_is_for_this_instance_and_this_epoch(void **state)
@@ -510,12 +530,13 @@ int main(void)
         TEST(as_many_claimers_as_shards_get_a_shard_each),
         TEST(shard_held_before_is_preferred),
         TEST(free_row_that_was_left_longest_ago_comes_first),
-        TEST(claim_whose_answer_was_lost_is_found_again),
+        TEST(instance_is_never_given_what_it_holds),
         TEST(own_shard_is_taken_at_once_only_when_alone),
-        TEST(expired_row_is_taken_after_a_watch_of_its_ttl),
+        TEST(expired_row_is_taken_when_it_is_named),
+        TEST(row_that_changed_since_it_was_named_is_not_taken),
         TEST(row_that_is_not_expired_is_not_taken),
-        TEST(clock_that_jumped_grants_nothing_expired),
-        TEST(ping_in_the_future_is_a_dead_holder_from_before_a_jump_back),
+        TEST(ping_far_in_the_future_is_a_holder_from_before_a_jump_back),
+        TEST(last_of_many_dead_ones_is_found),
         TEST(expired_lease_that_nobody_took_is_pinged_back_to_life),
         TEST(epoch_grows_with_every_grant),
         TEST(epoch_grows_also_when_the_database_went_back),
@@ -527,12 +548,10 @@ int main(void)
         TEST(many_shards_have_a_row_each),
         TEST(nothing_is_claimed_during_a_hold),
         TEST(history_has_grants_and_releases_and_a_bound),
+        TEST(open_claim_blocks_neither_a_ping_nor_another_claim), /* of servers only */
     };
-    const struct CMUnitTest server_tests[] = {
-        TEST(open_claim_blocks_neither_a_ping_nor_another_claim),
-    };
-    int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
-    if (database_url(false).kind != ROTA_SQL_SQLITE)
-        n_failed += cmocka_run_group_tests(server_tests, NULL, NULL);
-    return n_failed;
+    size_t n_tests = sizeof tests / sizeof *tests;
+    if (database_url(false).kind == ROTA_SQL_SQLITE)
+        n_tests--;
+    return _cmocka_run_group_tests("store_lease", tests, n_tests, NULL, NULL);
 }

@@ -144,14 +144,17 @@ static inline bool store_release(struct rota_store_session *session, uint64_t in
     return is_ours;
 }
 
-/* The database's clock, well watched: nothing is in the way of an expired row. */
-static inline void store_watch(struct rota_store_session *session,
-                               struct rota_store_request *request)
+/* Name a shard as dead, just as it is now. */
+static inline void store_name_dead(struct rota_store_session *session, uint32_t shard,
+                                   struct rota_lease_dead *dead, struct rota_store_request *request)
 {
-    rota_time now = 0;
-    struct rota_error error;
-    assert_int_equal(rota_store_now(session, &now, &error), ROTA_OK);
-    request->claim.watch = (struct rota_store_watch){
-        .steady = ROTA_HOUR, .from = now - ROTA_SEC, .to = now + ROTA_MIN};
-    request->claim.slack = ROTA_SEC;
+    struct rota_store_request list = store_request(ROTA_STORE_LEASES);
+    struct rota_store_answer answer = {0};
+    store_must(session, &list, &answer);
+    assert_in_range(shard, 0, answer.n_leases - 1);
+    *dead = (struct rota_lease_dead){
+        .shard = shard, .epoch = answer.leases[shard].epoch, .pings = answer.leases[shard].pings};
+    request->claim.dead = dead;
+    request->claim.n_dead = 1;
+    rota_store_answer_deinit(&answer);
 }
