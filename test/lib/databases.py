@@ -122,6 +122,17 @@ class Database:
                 raise self.complain(f"the server did not serve within {START_S} s")
             time.sleep(0.05)  # between two looks, not instead of one
 
+    def start_somewhere(self):
+        """Start on a port that is free; somebody else may be faster to take it."""
+        for attempt in range(5):
+            self.port = free_port()
+            try:
+                return self.start()
+            except Failed:
+                self.stop()
+                if attempt == 4:
+                    raise
+
     def stop(self):
         if self.server and self.server.poll() is None:
             self.server.send_signal(signal.SIGCONT)
@@ -196,8 +207,7 @@ class Mysql(Database):
         self.data, self.socket = self.folder / "data", self.folder / "sock"
         self.must(install, "--no-defaults", f"--datadir={self.data}", "--skip-test-db",
                   "--auth-root-authentication-method=normal", *self.frugal())
-        self.port = free_port()
-        self.start()
+        self.start_somewhere()
         self.must(self.client, "--no-defaults", f"--socket={self.socket}", "-uroot", input=f"""
             CREATE DATABASE {DATABASE};
             CREATE USER '{USER}'@'%' IDENTIFIED BY '{PASSWORD}';
@@ -235,8 +245,7 @@ class Postgres(Database):
         self.data = self.folder / "data"
         self.must(initdb, "-D", self.data, "--no-sync", "--username=root", "--auth=scram-sha-256",
                   "--auth-local=trust", "--encoding=UTF8", "--locale=C")
-        self.port = free_port()
-        self.start()
+        self.start_somewhere()
         self.must(self.psql, *self.local(), "--quiet", "--set=ON_ERROR_STOP=1", input=f"""
             CREATE ROLE {USER} LOGIN PASSWORD '{PASSWORD}';
             CREATE ROLE admin SUPERUSER LOGIN PASSWORD '{PASSWORD}';
