@@ -72,8 +72,8 @@ void rota_http2_fail_queued(struct rota_http2 *session)
 void rota_http2_cancel(struct rota_http2_call *call)
 {
     struct rota_http2 *session = call->session;
-    if (!session)
-        return;
+    if (!session || (call->is_ended && !session->options.is_server))
+        return; /* whoever ended it gives it back */
     call->is_ended = true;
     if (session->options.is_server)
         call->is_finished = true;
