@@ -54,9 +54,9 @@ struct rota_channel_options {
     uint32_t calls_max;           /* 0 means ROTA_CHANNEL_CALLS_MAX */
 };
 
-/* A channel to `target`, "host:port". Nothing is connected yet. Gives
- * `*channel`; rota_channel_close() ends it. `options`, which may be NULL, are
- * copied. */
+/* A channel to `target`, "host:port"; ROTA_ERR_INVALID when it is written in any
+ * other way. Nothing is connected or looked up yet. Gives `*channel`;
+ * rota_channel_close() ends it. `options`, which may be NULL, are copied. */
 enum rota_code rota_channel_open(struct uv_loop_s *loop, const char *target,
                                  const struct rota_channel_options *options,
                                  struct rota_channel **channel, struct rota_error *error);
