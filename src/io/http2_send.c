@@ -80,8 +80,8 @@ void rota_http2_cancel(struct rota_http2_call *call)
     if (call->is_queued) {
         rota_http2_release(call);
     } else if (call->is_closed) {
-        if (!call->is_delivering)
-            rota_http2_release(call);
+        if (!session->options.is_server && !call->is_delivering)
+            rota_http2_release(call); /* it was only held for its owner */
     } else if (!session->is_freed) {
         rota_http2_drop(call, ROTA_HTTP2_CANCEL);
         rota_http2_count_out(session, 1, 0);

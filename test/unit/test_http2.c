@@ -488,6 +488,21 @@ static void a_call_may_be_cancelled_when_it_has_ended(void **state)
     world_free(world);
 }
 
+static void a_server_may_cancel_what_its_client_dropped(void **state)
+{
+    struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
+    (void)state;
+    world->server.cancels_in_end = world->server.is_slow = true;
+    struct rota_http2_call *call = start(world, 0);
+    talk(world);
+    rota_http2_cancel(call);
+    talk(world);
+    assert_int_equal(world->server.n_ended, 1);
+    assert_int_equal(world->server.n_released, 1);
+    assert_int_equal(rota_http2_n_calls(world->server.session), 0);
+    world_free(world);
+}
+
 static void a_call_may_be_paused_before_it_has_begun(void **state)
 {
     struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
@@ -593,6 +608,7 @@ int main(void)
         cmocka_unit_test(a_bad_message_that_was_held_ends_the_call_once),
         cmocka_unit_test(a_held_call_may_be_left_from_its_message),
         cmocka_unit_test(a_call_may_be_cancelled_when_it_has_ended),
+        cmocka_unit_test(a_server_may_cancel_what_its_client_dropped),
         cmocka_unit_test(a_call_may_be_paused_before_it_has_begun),
         cmocka_unit_test(a_stream_of_requests_is_told_one_by_one),
         cmocka_unit_test(a_stream_of_requests_that_is_refused_is_told_so),
