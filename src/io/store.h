@@ -3,7 +3,7 @@
  * One session is one connection. A request (<rota/store.h>) is carried out in one
  * statement where it can be, with the same outcome on SQLite, MariaDB and
  * PostgreSQL; the texts are in store_text.c, the tables in store_schema.c. All of
- * this blocks, so it belongs on a worker's thread.
+ * this blocks, so it belongs on a thread of its own.
  *
  * Invariants: at most the row that is taken stays locked while a claim is open, so
  * that a claim never holds up a ping; what is not certain to be undone is
