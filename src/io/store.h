@@ -29,6 +29,10 @@ void rota_store_session_close(struct rota_store_session *session); /* accepts NU
 /* False once the connection is lost: every request is ROTA_ERR_UNAVAILABLE then. */
 bool rota_store_session_is_alive(const struct rota_store_session *session);
 
+/* What is wrong with how the database is set up, for the log: a grant that it may forget
+ * when its machine fails is a promise that it can't keep. NULL: nothing. */
+const char *rota_store_session_warning(const struct rota_store_session *session);
+
 /* Refuse what no database needs to be asked about: a name that is empty, too long or
  * no printable UTF-8, a number out of range, a table that is no name. */
 enum rota_code rota_store_request_check(const struct rota_store_request *request,

@@ -48,6 +48,7 @@ struct rota_store {
     /* The thread's, from the post of a letter until its done(). */
     struct rota_store_session *session;
     enum rota_code code; /* of the last connection that was tried */
+    const char *warning; /* about its database, or NULL */
     struct rota_error error;
 };
 
@@ -67,6 +68,7 @@ static void work_connect(struct rota_letter *letter)
     rota_store_session_close(store->session);
     store->session = NULL;
     store->code = rota_store_session_open(&store->url, &options, &store->session, &store->error);
+    store->warning = store->code ? NULL : rota_store_session_warning(store->session);
 }
 
 static void connect_now(struct rota_store *store);
@@ -91,6 +93,9 @@ static void go_up(struct rota_store *store)
     store->is_up = true;
     rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_INFO, "store up",
              ROTA_LOG_FACT("store", store->name));
+    if (store->warning)
+        rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_WARN, "store not durable",
+                 ROTA_LOG_FACT("store", store->name), ROTA_LOG_FACT("reason", store->warning));
     if (store->options.on_up)
         store->options.on_up(store->options.data);
 }
