@@ -119,10 +119,24 @@ static void removing_gives_the_bytes_back(void **state)
     assert_true(rota_lru_remove(&lru, rota_str("a")));
     assert_false(rota_lru_remove(&lru, rota_str("a")));
     assert_int_equal(find(0, "a"), ROTA_LRU_MISS);
-    rota_lru_clear(&lru);
+    assert_true(rota_lru_remove(&lru, rota_str("b")));
     assert_int_equal(lru.entry_bytes, 0);
     assert_int_equal(rota_lru_n_entries(&lru), 0);
+    rota_lru_deinit(&lru);
+}
+
+static void what_is_outdated_is_not_found(void **state)
+{
+    (void)state;
+    rota_lru_init(&lru, 1 << 20, 0, 1);
+    put("a", "1", 10);
+    put("b", NULL, 10);
+    rota_lru_outdate(&lru);
+    assert_int_equal(find(0, "a"), ROTA_LRU_MISS);
     assert_int_equal(find(0, "b"), ROTA_LRU_MISS);
+    assert_int_equal(lru.entry_bytes, 0);
+    put("a", "2", 10);
+    assert_value(0, "a", "2");
     rota_lru_deinit(&lru);
 }
 
@@ -253,6 +267,7 @@ int main(void)
         cmocka_unit_test(one_that_is_too_large_pushes_nobody_out),
         cmocka_unit_test(a_value_can_be_put_under_its_own_key),
         cmocka_unit_test(removing_gives_the_bytes_back),
+        cmocka_unit_test(what_is_outdated_is_not_found),
         cmocka_unit_test(it_does_what_a_simple_list_does),
         cmocka_unit_test(the_table_counts_too),
     };

@@ -11,6 +11,7 @@ struct entry {
     struct rota_list_node link;
     rota_time expires_at;
     size_t key_size, value_size;
+    uint32_t generation;
     bool is_absent;
     char bytes[];
 };
@@ -44,12 +45,6 @@ void rota_lru_init(struct rota_lru *lru, size_t bytes_max, size_t entries_max, u
     rota_list_init(&lru->order);
 }
 
-void rota_lru_deinit(struct rota_lru *lru)
-{
-    rota_lru_clear(lru);
-    rota_map_deinit(&lru->entries);
-}
-
 static void drop(struct rota_lru *lru, struct entry *entry)
 {
     rota_map_remove(&lru->entries, key_of(entry));
@@ -64,11 +59,19 @@ static struct entry *first(const struct rota_lru *lru)
     return link ? ROTA_LIST_ITEM(link, struct entry, link) : NULL;
 }
 
+void rota_lru_deinit(struct rota_lru *lru)
+{
+    for (struct entry *entry; (entry = first(lru));)
+        drop(lru, entry);
+    assert(lru->entry_bytes == 0);
+    rota_map_deinit(&lru->entries);
+}
+
 enum rota_lru_found rota_lru_get(struct rota_lru *lru, rota_time now, struct rota_str key,
                                  struct rota_str *value)
 {
     struct entry *entry = rota_map_get(&lru->entries, key);
-    if (entry && now >= entry->expires_at) {
+    if (entry && (now >= entry->expires_at || entry->generation != lru->generation)) {
         lru->stats.n_expired++;
         drop(lru, entry);
         entry = NULL;
@@ -88,7 +91,8 @@ enum rota_lru_found rota_lru_get(struct rota_lru *lru, rota_time now, struct rot
 
 /* The caller's bytes may be those of the entry that is replaced, so the new one is
  * made before the old one goes. */
-static struct entry *make(struct rota_str key, const struct rota_str *value, rota_time expires_at)
+static struct entry *make(const struct rota_lru *lru, struct rota_str key,
+                          const struct rota_str *value, rota_time expires_at)
 {
     size_t value_size = value ? value->size : 0;
     struct entry *entry = malloc(sizeof *entry + key.size + value_size);
@@ -97,6 +101,7 @@ static struct entry *make(struct rota_str key, const struct rota_str *value, rot
     *entry = (struct entry){.expires_at = expires_at,
                             .key_size = key.size,
                             .value_size = value_size,
+                            .generation = lru->generation,
                             .is_absent = !value};
     if (key.size > 0)
         memcpy(entry->bytes, key.data, key.size);
@@ -125,7 +130,7 @@ bool rota_lru_put(struct rota_lru *lru, struct rota_str key, const struct rota_s
                   rota_time expires_at)
 {
     size_t weight = weigh(key.size, value ? value->size : 0);
-    struct entry *entry = fits(lru, weight) ? make(key, value, expires_at) : NULL;
+    struct entry *entry = fits(lru, weight) ? make(lru, key, value, expires_at) : NULL;
     rota_lru_remove(lru, entry ? key_of(entry) : key);
     if (!entry || !rota_map_put(&lru->entries, key_of(entry), entry)) {
         lru->stats.n_refused++;
@@ -153,11 +158,9 @@ bool rota_lru_remove(struct rota_lru *lru, struct rota_str key)
     return true;
 }
 
-void rota_lru_clear(struct rota_lru *lru)
+void rota_lru_outdate(struct rota_lru *lru)
 {
-    for (struct entry *entry; (entry = first(lru));)
-        drop(lru, entry);
-    assert(lru->entry_bytes == 0);
+    lru->generation++;
 }
 
 size_t rota_lru_n_entries(const struct rota_lru *lru)

@@ -41,6 +41,7 @@ struct rota_lru {
     struct rota_list_node order; /* the one to go first is first */
     size_t bytes_max, entries_max;
     size_t entry_bytes; /* of all entries, without the table */
+    uint32_t generation;
     struct rota_lru_stats stats;
 };
 
@@ -49,8 +50,8 @@ struct rota_lru {
 void rota_lru_init(struct rota_lru *lru, size_t bytes_max, size_t entries_max, uint64_t seed);
 void rota_lru_deinit(struct rota_lru *lru);
 
-/* Look a key up, and it was used now. A value is borrowed until the next put,
- * remove or get. */
+/* Look a key up, and it was used now. A value is borrowed until the next put or
+ * remove, or a get at a later moment. */
 enum rota_lru_found rota_lru_get(struct rota_lru *lru, rota_time now, struct rota_str key,
                                  struct rota_str *value);
 
@@ -60,9 +61,11 @@ enum rota_lru_found rota_lru_get(struct rota_lru *lru, rota_time now, struct rot
 bool rota_lru_put(struct rota_lru *lru, struct rota_str key, const struct rota_str *value,
                   rota_time expires_at);
 
-/* Forget a key; false when it was not there. Or all of them, but not the counts. */
+/* Forget a key; false when it was not there. */
 bool rota_lru_remove(struct rota_lru *lru, struct rota_str key);
-void rota_lru_clear(struct rota_lru *lru);
+
+/* All that is there is too old from now on. Takes no time: each goes when it is met. */
+void rota_lru_outdate(struct rota_lru *lru);
 
 /* How many there are, those that are too old included, and what they take. */
 size_t rota_lru_n_entries(const struct rota_lru *lru);
