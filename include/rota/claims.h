@@ -16,7 +16,8 @@
  *
  * A claim that is held for a bounded time ends by itself, checked by the clock of
  * each call: a process that was stopped and wakes up does not believe for one
- * moment longer that what it held is still its own.
+ * moment longer that what it held is still its own. The clock is the one that goes
+ * on while the machine is suspended (CLOCK_BOOTTIME), as leases need it.
  *
  * Give the claims to a server (<rota/server.h>) and it refuses by them. They
  * belong to one thread, the loop's. */
@@ -43,7 +44,7 @@ struct rota_claim {
     uint64_t epoch;
     struct rota_str address; /* "host:port" of the node; empty: not known */
     bool is_held;            /* the node is this one */
-    rota_time until;         /* on the monotonic clock: held no longer; 0 means until told */
+    rota_time until;         /* on the boot clock: held no longer; 0 means until told */
 };
 
 /* Gives `*claims`; rota_claims_free() ends them, and accepts NULL. `seed` guards
@@ -83,7 +84,7 @@ enum rota_claims_answer {
 };
 
 /* May a call that was routed with `epoch` be served here, at `now` on the
- * monotonic clock? Only if it is HELD. */
+ * boot clock? Only if it is HELD. */
 enum rota_claims_answer rota_claims_check(const struct rota_claims *claims, rota_time now,
                                           struct rota_str space, struct rota_str shard,
                                           uint64_t epoch);

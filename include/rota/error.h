@@ -15,6 +15,7 @@ enum rota_code {
     ROTA_ERR_UNAVAILABLE, /* nobody can serve it now; try again later */
     ROTA_ERR_IO,          /* the outside failed: a file, a socket, a database */
     ROTA_ERR_NO_MEMORY,
+    ROTA_ERR_UNKNOWN, /* the other side was lost on the way: it may be done or not */
 };
 
 enum { ROTA_ERROR_TEXT_MAX = 512 };

@@ -11,6 +11,7 @@
 #include <rota/gradual.h>
 #include <rota/health.h>
 #include <rota/host.h>
+#include <rota/lease.h>
 #include <rota/log.h>
 #include <rota/members.h>
 #include <rota/metrics.h>
@@ -26,6 +27,7 @@
 #include <rota/server.h>
 #include <rota/shard.h>
 #include <rota/shards.h>
+#include <rota/store.h>
 #include <rota/str.h>
 #include <rota/time.h>
 #include <rota/tls.h>

@@ -1,7 +1,8 @@
 /* Time: nanoseconds in a signed 64-bit number, for moments and spans alike.
  *
  * A moment on the wall clock counts from 1970-01-01T00:00:00Z, one on the
- * monotonic clock from an arbitrary instant; a comment says which is meant
+ * monotonic clock from an arbitrary instant, and so does the boot clock, which also
+ * counts the time in which the machine slept; a comment says which is meant
  * where it matters. The library never reads a clock behind the caller's back
  * in a function that takes `now`. */
 #pragma once

@@ -46,6 +46,8 @@ const char *rota_code_name(enum rota_code code)
         return "io";
     case ROTA_ERR_NO_MEMORY:
         return "no memory";
+    case ROTA_ERR_UNKNOWN:
+        return "unknown outcome";
     }
     return "unknown";
 }

@@ -42,6 +42,7 @@ int rota_cli_fail_error(const struct rota_error *error)
     switch (error->code) {
     case ROTA_ERR_UNAVAILABLE:
     case ROTA_ERR_NO_MEMORY:
+    case ROTA_ERR_UNKNOWN:
         return rota_cli_fail(ROTA_CLI_NO, "%s", error->text);
     case ROTA_OK:
     case ROTA_ERR_INVALID:

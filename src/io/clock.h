@@ -1,4 +1,4 @@
-/* The two clocks. Only drivers read them; what is pure is told the time. */
+/* The clocks. Only drivers read them; what is pure is told the time. */
 #pragma once
 
 #include <rota/time.h>
@@ -9,3 +9,6 @@ rota_time rota_clock_wall(void);
 /* Time since some instant before the process began; it never goes back. Any
  * thread. */
 rota_time rota_clock_mono(void);
+
+/* The same, but it also counts the time in which the machine slept. Any thread. */
+rota_time rota_clock_boot(void);

@@ -183,7 +183,7 @@ static void admit(struct rota_server_call *call)
     call->ticket.deadline =
         call->h2.head.timeout == ROTA_TIME_NEVER ? ROTA_TIME_NEVER : call->node.at;
     call->ticket.arrived_at = call->ticket.started_at = now;
-    if (!rota_server_fence(call, now))
+    if (!rota_server_fence(call))
         return;
     if (call->method->is_urgent) {
         hand_over(call);
@@ -224,7 +224,7 @@ void rota_server_start_waiting(struct rota_server *server)
         if (ticket->place == ROTA_ADMISSION_OUT)
             rota_server_refuse(call, ROTA_SERVER_TOO_LATE, ROTA_STATUS_DEADLINE_EXCEEDED,
                                "the deadline has passed", NULL, 0);
-        else if (rota_server_fence(call, ticket->started_at)) /* it may have moved meanwhile */
+        else if (rota_server_fence(call)) /* it may have moved meanwhile */
             run(call);
     }
 }

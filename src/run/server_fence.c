@@ -92,7 +92,7 @@ static void write_refusal(const struct rota_claims *claims, const struct route *
     }
 }
 
-bool rota_server_fence(struct rota_server_call *call, rota_time now)
+bool rota_server_fence(struct rota_server_call *call)
 {
     const struct rota_claims *claims = call->server->options.claims;
     struct route route;
@@ -108,7 +108,7 @@ bool rota_server_fence(struct rota_server_call *call, rota_time now)
         return false;
     }
     enum rota_claims_answer answer =
-        rota_claims_check(claims, now, route.space, route.shard, route.epoch);
+        rota_claims_check(claims, rota_clock_boot(), route.space, route.shard, route.epoch);
     if (answer == ROTA_CLAIMS_HELD)
         return true;
     struct refusal refusal;
@@ -123,7 +123,7 @@ bool rota_server_call_is_current(struct rota_server_call *call)
     const struct rota_claims *claims = call->server->options.claims;
     struct route route;
     return !claims || !read_route(call, &route) ||
-           rota_claims_check(claims, rota_clock_mono(), route.space, route.shard, route.epoch) ==
+           rota_claims_check(claims, rota_clock_boot(), route.space, route.shard, route.epoch) ==
                ROTA_CLAIMS_HELD;
 }
 
@@ -138,7 +138,7 @@ void rota_server_call_refuse(struct rota_server_call *call)
     };
     if (claims && read_route(call, &route)) {
         enum rota_claims_answer answer =
-            rota_claims_check(claims, rota_clock_mono(), route.space, route.shard, route.epoch);
+            rota_claims_check(claims, rota_clock_boot(), route.space, route.shard, route.epoch);
         write_refusal(claims, &route, answer, &refusal);
     }
     rota_server_call_finish(call, rota_failure_status(ROTA_FAILURE_STALE), refusal.text,

@@ -135,4 +135,4 @@ void rota_server_refuse(struct rota_server_call *call, enum rota_server_refusal 
 bool rota_server_call_is_routed(struct rota_server_call *call);
 
 /* Refuse a call by the claims; false when it was refused. */
-bool rota_server_fence(struct rota_server_call *call, rota_time now);
+bool rota_server_fence(struct rota_server_call *call);

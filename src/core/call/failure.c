@@ -145,6 +145,8 @@ enum rota_failure rota_failure_of_answer(enum rota_code code)
     case ROTA_ERR_UNAVAILABLE:
     case ROTA_ERR_IO:
         return ROTA_FAILURE_UNREACHABLE;
+    case ROTA_ERR_UNKNOWN:
+        return ROTA_FAILURE_BROKEN;
     case ROTA_ERR_LIMIT:
     case ROTA_ERR_NO_MEMORY:
         return ROTA_FAILURE_LOCAL;

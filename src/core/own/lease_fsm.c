@@ -1,0 +1,514 @@
+#include "core/own/lease_fsm.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum { NO_SLOT = ROTA_LEASE_SHARDS_MAX };
+
+/* --- making one --- */
+
+static enum rota_code check_options(const struct rota_lease_fsm_options *options,
+                                    struct rota_error *error)
+{
+    char ttl[ROTA_TIME_TEXT_MAX];
+    if (options->n_shards < 1 || options->n_shards > ROTA_LEASE_SHARDS_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "lease: %u shards, but there must be 1 to %d of them",
+                              options->n_shards, ROTA_LEASE_SHARDS_MAX);
+    if (options->n_wanted > ROTA_LEASE_WANTED_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "lease: %u shards are wanted, one process can hold %d",
+                              options->n_wanted, ROTA_LEASE_WANTED_MAX);
+    if (options->ttl < ROTA_LEASE_TTL_MIN || options->ttl > ROTA_LEASE_TTL_MAX)
+        return rota_error_set(
+            error, ROTA_ERR_INVALID, "lease: a ttl of %s is not within 100ms to 1h",
+            options->ttl < 0 ? "less than nothing" : rota_span_format(options->ttl, ttl));
+    if (options->instance == 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "lease: the instance is 0, which means free");
+    return ROTA_OK;
+}
+
+/* The most that one step can do: stop and release all, release as many that were
+ * ours without our knowing, ping all, and a few more. */
+static size_t actions_max(const struct rota_lease_fsm *fsm)
+{
+    return 4 * (size_t)fsm->options.n_wanted + 8;
+}
+
+enum rota_code rota_lease_fsm_init(struct rota_lease_fsm *fsm, rota_time now,
+                                   const struct rota_lease_fsm_options *options,
+                                   struct rota_error *error)
+{
+    *fsm = (struct rota_lease_fsm){.options = *options};
+    struct rota_lease_fsm_options *o = &fsm->options;
+    if (o->ttl == 0)
+        o->ttl = 10 * ROTA_SEC;
+    if (o->n_wanted == 0)
+        o->n_wanted = 1;
+    enum rota_code code = check_options(o, error);
+    if (code)
+        return code;
+    if (o->n_wanted > o->n_shards)
+        o->n_wanted = o->n_shards;
+
+    code = rota_lease_watch_init(&fsm->watch, o->n_shards, error);
+    if (code)
+        return code;
+    fsm->slots = calloc(o->n_wanted, sizeof *fsm->slots);
+    fsm->slot_of = calloc(o->n_shards, sizeof *fsm->slot_of);
+    fsm->actions = calloc(actions_max(fsm), sizeof *fsm->actions);
+    if (!fsm->slots || !fsm->slot_of || !fsm->actions) {
+        rota_lease_fsm_deinit(fsm);
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "lease: %u shards", o->n_shards);
+    }
+    for (uint32_t shard = 0; shard < o->n_shards; shard++)
+        fsm->slot_of[shard] = NO_SLOT;
+    rota_random_init(&fsm->random, o->seed);
+    fsm->guard = o->ttl / 8;
+    fsm->has_hope = true;
+    fsm->list_at = fsm->claim_after = now;
+    fsm->dead_at = ROTA_TIME_NEVER;
+    return ROTA_OK;
+}
+
+void rota_lease_fsm_deinit(struct rota_lease_fsm *fsm)
+{
+    rota_lease_watch_deinit(&fsm->watch);
+    free(fsm->slots);
+    free(fsm->slot_of);
+    free(fsm->actions);
+    *fsm = (struct rota_lease_fsm){0};
+}
+
+/* --- spans: never exact, so that processes started together do not ask together --- */
+
+static rota_time interval(struct rota_lease_fsm *fsm)
+{
+    rota_time third = fsm->options.ttl / 3;
+    return rota_random_range(&fsm->random, third - third / 4, third);
+}
+
+/* After an unknown outcome, or when others were faster. */
+static rota_time pause_of(struct rota_lease_fsm *fsm)
+{
+    rota_time most = fsm->options.ttl / 16;
+    return rota_random_range(&fsm->random, most / 2, most);
+}
+
+static rota_time end_of_grant(const struct rota_lease_fsm *fsm, rota_time sent_at)
+{
+    return sent_at + fsm->options.ttl - fsm->guard;
+}
+
+/* --- what is to be done --- */
+
+static struct rota_lease_action *push(struct rota_lease_fsm *fsm, struct rota_lease_action action)
+{
+    assert(fsm->n_actions < actions_max(fsm));
+    fsm->actions[fsm->n_actions] = action;
+    return &fsm->actions[fsm->n_actions++];
+}
+
+static uint64_t ask(struct rota_lease_fsm *fsm, enum rota_lease_action_type type, uint32_t shard,
+                    uint64_t epoch)
+{
+    push(fsm, (struct rota_lease_action){
+                  .type = type, .ask = ++fsm->n_asks, .shard = shard, .epoch = epoch});
+    return fsm->n_asks;
+}
+
+static void serve(struct rota_lease_fsm *fsm, enum rota_lease_action_type type,
+                  const struct rota_lease_slot *slot)
+{
+    push(fsm,
+         (struct rota_lease_action){
+             .type = type, .shard = slot->shard, .epoch = slot->epoch, .until = slot->expires_at});
+}
+
+static void stop(struct rota_lease_fsm *fsm, const struct rota_lease_slot *slot,
+                 enum rota_lease_why why)
+{
+    push(fsm, (struct rota_lease_action){
+                  .type = ROTA_LEASE_STOP, .shard = slot->shard, .epoch = slot->epoch, .why = why});
+}
+
+/* --- slots --- */
+
+static struct rota_lease_slot *find(const struct rota_lease_fsm *fsm, uint32_t shard)
+{
+    if (shard >= fsm->options.n_shards || fsm->slot_of[shard] == NO_SLOT)
+        return NULL;
+    return &fsm->slots[fsm->slot_of[shard]];
+}
+
+static struct rota_lease_slot *find_ask(const struct rota_lease_fsm *fsm, uint64_t number)
+{
+    for (uint32_t i = 0; i < fsm->n_held && number != 0; i++)
+        if (fsm->slots[i].ask == number)
+            return &fsm->slots[i];
+    return NULL;
+}
+
+static struct rota_lease_slot *slot_add(struct rota_lease_fsm *fsm, uint32_t shard, uint64_t epoch)
+{
+    assert(fsm->n_held < fsm->options.n_wanted);
+    fsm->slot_of[shard] = fsm->n_held;
+    struct rota_lease_slot *slot = &fsm->slots[fsm->n_held++];
+    *slot = (struct rota_lease_slot){.shard = shard, .epoch = epoch};
+    return slot;
+}
+
+/* The last one moves into the gap. */
+static void slot_remove(struct rota_lease_fsm *fsm, struct rota_lease_slot *slot)
+{
+    fsm->slot_of[slot->shard] = NO_SLOT;
+    const struct rota_lease_slot *last = &fsm->slots[--fsm->n_held];
+    if (slot == last)
+        return;
+    *slot = *last;
+    fsm->slot_of[slot->shard] = (uint32_t)(slot - fsm->slots);
+}
+
+/* A shard is no longer ours; the table is told, unless it was the one to tell. */
+static void lose(struct rota_lease_fsm *fsm, struct rota_lease_slot *slot, enum rota_lease_why why,
+                 bool is_released)
+{
+    stop(fsm, slot, why);
+    if (is_released)
+        ask(fsm, ROTA_LEASE_RELEASE, slot->shard, slot->epoch);
+    slot_remove(fsm, slot);
+    fsm->has_hope = true;
+}
+
+static void expire(struct rota_lease_fsm *fsm, rota_time now)
+{
+    for (uint32_t i = 0; i < fsm->n_held;)
+        if (now >= fsm->slots[i].expires_at)
+            lose(fsm, &fsm->slots[i], ROTA_LEASE_WHY_EXPIRED, true);
+        else
+            i++;
+}
+
+/* --- seeking --- */
+
+/* The database is in a state from before: there may be holders that it knows nothing
+ * of. They believe for no longer than a grant lasts. */
+static void hold_off(struct rota_lease_fsm *fsm, rota_time now, uint32_t shard, uint64_t epoch)
+{
+    rota_time ttl = rota_lease_watch_ttl_max(&fsm->watch, fsm->options.ttl);
+    push(fsm,
+         (struct rota_lease_action){.type = ROTA_LEASE_WENT_BACK, .shard = shard, .epoch = epoch});
+    rota_lease_watch_forget(&fsm->watch);
+    fsm->claim_after = rota_time_add(now, ttl);
+    fsm->dead_at = ROTA_TIME_NEVER;
+}
+
+static void look_again_at(struct rota_lease_fsm *fsm, rota_time at)
+{
+    fsm->list_at = rota_time_min(fsm->list_at, at);
+}
+
+static void start(struct rota_lease_fsm *fsm, uint32_t shard, uint64_t epoch, rota_time until)
+{
+    struct rota_lease_slot *slot = slot_add(fsm, shard, epoch);
+    slot->expires_at = until;
+    slot->ping_at = fsm->seek_sent_at + interval(fsm);
+    serve(fsm, ROTA_LEASE_START, slot);
+    fsm->has_hope = true;
+    if (fsm->n_held < fsm->options.n_wanted)
+        return;
+    /* We do not look on: what is seen now would be old when it is needed. */
+    rota_lease_watch_forget(&fsm->watch);
+    fsm->dead_at = ROTA_TIME_NEVER;
+}
+
+/* A grant that comes too late, or with an epoch that is not new, is no lease. */
+static void hear_claimed(struct rota_lease_fsm *fsm, rota_time now,
+                         const struct rota_lease_event *event)
+{
+    struct rota_lease_slot *slot = find(fsm, event->shard);
+    rota_time until = end_of_grant(fsm, fsm->seek_sent_at);
+    bool is_new = event->shard < fsm->options.n_shards && event->epoch <= ROTA_LEASE_EPOCH_MAX &&
+                  event->epoch > rota_lease_watch_newest(&fsm->watch, event->shard);
+
+    /* Only in a shutdown, when a release is overtaken; else the table breaks its rules. */
+    if (slot && fsm->is_closing)
+        slot_remove(fsm, slot);
+    else if (slot)
+        lose(fsm, slot, ROTA_LEASE_WHY_TAKEN, false);
+
+    rota_lease_watch_learn(&fsm->watch, event->shard, event->epoch);
+    if (is_new && now < until && !fsm->is_closing) {
+        start(fsm, event->shard, event->epoch, until);
+    } else if (is_new && fsm->is_closing) {
+        slot_add(fsm, event->shard, event->epoch)->ping_at = now;
+    } else {
+        ask(fsm, ROTA_LEASE_RELEASE, event->shard, event->epoch);
+        fsm->has_hope = false;
+        look_again_at(fsm, now + pause_of(fsm));
+    }
+}
+
+/* The table says that a row is ours and we know nothing of it: a claim whose answer
+ * was lost. */
+static bool is_stray(const struct rota_lease_fsm *fsm, const struct rota_lease_row *row)
+{
+    return row->instance == fsm->options.instance && row->shard < fsm->options.n_shards &&
+           !find(fsm, row->shard);
+}
+
+static bool is_takeable(const struct rota_lease_fsm *fsm, const struct rota_lease_row *row)
+{
+    if (row->shard >= fsm->options.n_shards || row->instance == fsm->options.instance)
+        return false;
+    return row->instance == 0 || (fsm->options.is_alone && row->is_ours);
+}
+
+static void hear_listed(struct rota_lease_fsm *fsm, rota_time now,
+                        const struct rota_lease_event *event)
+{
+    static const struct rota_lease_row nothing;
+    const struct rota_lease_row *earlier = NULL;
+    uint32_t n_strays = 0;
+    size_t n_listed = 0;
+
+    fsm->has_hope = false;
+    for (size_t i = 0; i < event->n_rows; i++) {
+        const struct rota_lease_row *row = &event->rows[i];
+        n_listed += row->shard < fsm->options.n_shards;
+        if (!rota_lease_watch_see(&fsm->watch, now, fsm->options.instance, row))
+            earlier = row;
+        fsm->has_hope |= is_takeable(fsm, row);
+        if (is_stray(fsm, row) && n_strays < fsm->options.n_wanted) {
+            ask(fsm, ROTA_LEASE_RELEASE, row->shard, row->epoch);
+            n_strays++;
+        }
+    }
+    if (n_strays > 0) {
+        fsm->has_answer = true;
+        look_again_at(fsm, now + pause_of(fsm));
+    }
+    if (n_listed < fsm->n_listed) /* rows that were there are gone */
+        earlier = &nothing;
+    if (n_listed < fsm->n_listed || n_listed == 0) /* a claim makes those that are missing */
+        fsm->has_answer = false;
+    fsm->has_hope |= !fsm->has_answer;
+    fsm->n_listed = n_listed;
+    if (earlier)
+        hold_off(fsm, now, earlier->shard, earlier->epoch);
+    fsm->dead_at = rota_lease_watch_dead_at(&fsm->watch);
+}
+
+/* The answer to the claim or list that is out. */
+static void hear_seek(struct rota_lease_fsm *fsm, rota_time now,
+                      const struct rota_lease_event *event)
+{
+    fsm->seek_ask = 0;
+    fsm->has_answer |= event->type == ROTA_LEASE_CLAIMED || event->type == ROTA_LEASE_NONE;
+    if (event->type == ROTA_LEASE_CLAIMED) {
+        hear_claimed(fsm, now, event);
+    } else if (event->type == ROTA_LEASE_LISTED) {
+        hear_listed(fsm, now, event);
+    } else {
+        fsm->has_hope = false;
+        look_again_at(fsm, now + pause_of(fsm));
+    }
+}
+
+static void claim(struct rota_lease_fsm *fsm, rota_time now)
+{
+    size_t n_dead = rota_lease_watch_dead(&fsm->watch, now, &fsm->random, fsm->dead);
+    push(fsm, (struct rota_lease_action){.type = ROTA_LEASE_CLAIM,
+                                         .ask = fsm->seek_ask = ++fsm->n_asks,
+                                         .floor = fsm->watch.floor,
+                                         .dead = fsm->dead,
+                                         .n_dead = n_dead});
+    fsm->seek_sent_at = now;
+    fsm->dead_at = ROTA_TIME_NEVER; /* until we have looked again */
+}
+
+static void seek(struct rota_lease_fsm *fsm, rota_time now)
+{
+    if (fsm->seek_ask != 0 || fsm->n_held >= fsm->options.n_wanted)
+        return;
+    if (now >= fsm->claim_after && (fsm->has_hope || now >= fsm->dead_at)) {
+        claim(fsm, now);
+    } else if (now >= fsm->list_at) {
+        fsm->seek_ask = ask(fsm, ROTA_LEASE_LIST, 0, 0);
+        fsm->seek_sent_at = now;
+        fsm->list_at = now + interval(fsm);
+    }
+}
+
+/* --- holding --- */
+
+/* The table has another holder. If that is an earlier one it has lost its memory, and
+ * perhaps of others than us, too. */
+static void hear_taken(struct rota_lease_fsm *fsm, rota_time now, struct rota_lease_slot *slot,
+                       uint64_t epoch)
+{
+    bool went_back = epoch < slot->epoch;
+    uint32_t shard = slot->shard;
+    rota_lease_watch_learn(&fsm->watch, shard, epoch);
+    lose(fsm, slot, went_back ? ROTA_LEASE_WHY_WENT_BACK : ROTA_LEASE_WHY_TAKEN, false);
+    if (went_back)
+        hold_off(fsm, now, shard, epoch);
+}
+
+/* The answer to a ping, or in a shutdown to a release. */
+static void hear_slot(struct rota_lease_fsm *fsm, rota_time now, struct rota_lease_slot *slot,
+                      const struct rota_lease_event *event)
+{
+    slot->ask = 0;
+    if (fsm->is_closing && event->type == ROTA_LEASE_RELEASED) {
+        slot_remove(fsm, slot);
+    } else if (!fsm->is_closing && event->type == ROTA_LEASE_PINGED) {
+        slot->expires_at = end_of_grant(fsm, slot->sent_at);
+        slot->ping_at = slot->sent_at + interval(fsm);
+        serve(fsm, ROTA_LEASE_EXTEND, slot);
+    } else if (!fsm->is_closing && event->type == ROTA_LEASE_TAKEN) {
+        hear_taken(fsm, now, slot, event->epoch);
+    } else {
+        slot->ping_at = now + pause_of(fsm);
+    }
+}
+
+/* Pings; or releases, in a shutdown. */
+static void ask_for_slots(struct rota_lease_fsm *fsm, rota_time now)
+{
+    for (uint32_t i = 0; i < fsm->n_held; i++) {
+        struct rota_lease_slot *slot = &fsm->slots[i];
+        if (slot->ask != 0 || now < slot->ping_at)
+            continue;
+        slot->sent_at = now;
+        slot->ask = ask(fsm, fsm->is_closing ? ROTA_LEASE_RELEASE : ROTA_LEASE_PING, slot->shard,
+                        slot->epoch);
+    }
+}
+
+static void hear_seen(struct rota_lease_fsm *fsm, const struct rota_lease_event *event)
+{
+    struct rota_lease_slot *slot = find(fsm, event->shard);
+    if (event->epoch > ROTA_LEASE_EPOCH_MAX)
+        return;
+    rota_lease_watch_learn(&fsm->watch, event->shard, event->epoch);
+    if (slot && slot->epoch < event->epoch && !fsm->is_closing)
+        lose(fsm, slot, ROTA_LEASE_WHY_BEHIND, true);
+}
+
+static void shut_down(struct rota_lease_fsm *fsm, rota_time now)
+{
+    if (fsm->is_closing)
+        return;
+    for (uint32_t i = 0; i < fsm->n_held; i++) {
+        stop(fsm, &fsm->slots[i], ROTA_LEASE_WHY_SHUTDOWN);
+        fsm->slots[i].ask = 0; /* a ping's answer does not matter any more */
+        fsm->slots[i].ping_at = now;
+    }
+    fsm->is_closing = true;
+    fsm->give_up_at = rota_time_add(now, fsm->options.ttl);
+}
+
+/* --- the machine --- */
+
+static void hear(struct rota_lease_fsm *fsm, rota_time now, const struct rota_lease_event *event)
+{
+    switch (event->type) {
+    case ROTA_LEASE_TICK:
+        return;
+    case ROTA_LEASE_SEEN:
+        hear_seen(fsm, event);
+        return;
+    case ROTA_LEASE_SHUTDOWN:
+        shut_down(fsm, now);
+        return;
+    case ROTA_LEASE_CLAIMED:
+    case ROTA_LEASE_NONE:
+    case ROTA_LEASE_LISTED:
+    case ROTA_LEASE_PINGED:
+    case ROTA_LEASE_TAKEN:
+    case ROTA_LEASE_RELEASED:
+    case ROTA_LEASE_UNKNOWN:
+        break;
+    }
+    struct rota_lease_slot *slot = find_ask(fsm, event->ask);
+    if (event->ask != 0 && event->ask == fsm->seek_ask)
+        hear_seek(fsm, now, event);
+    else if (slot)
+        hear_slot(fsm, now, slot, event);
+}
+
+struct rota_lease_actions rota_lease_fsm_step(struct rota_lease_fsm *fsm, rota_time now,
+                                              const struct rota_lease_event *event)
+{
+    fsm->n_actions = 0;
+    if (fsm->is_done)
+        return (struct rota_lease_actions){0};
+    if (!fsm->is_closing)
+        expire(fsm, now);
+    hear(fsm, now, event);
+    ask_for_slots(fsm, now);
+    if (!fsm->is_closing) {
+        seek(fsm, now);
+    } else if ((fsm->n_held == 0 && fsm->seek_ask == 0) || now >= fsm->give_up_at) {
+        fsm->is_done = true;
+        push(fsm, (struct rota_lease_action){.type = ROTA_LEASE_DONE});
+    }
+    return (struct rota_lease_actions){.list = fsm->actions, .n = fsm->n_actions};
+}
+
+static rota_time seek_deadline(const struct rota_lease_fsm *fsm)
+{
+    if (fsm->seek_ask != 0 || fsm->n_held >= fsm->options.n_wanted)
+        return ROTA_TIME_NEVER;
+    rota_time claim_at = fsm->has_hope ? fsm->claim_after : fsm->dead_at;
+    if (claim_at < fsm->claim_after)
+        claim_at = fsm->claim_after;
+    return rota_time_min(claim_at, fsm->list_at);
+}
+
+rota_time rota_lease_fsm_deadline(const struct rota_lease_fsm *fsm)
+{
+    if (fsm->is_done)
+        return ROTA_TIME_NEVER;
+    rota_time at = fsm->is_closing ? fsm->give_up_at : seek_deadline(fsm);
+    for (uint32_t i = 0; i < fsm->n_held; i++) {
+        const struct rota_lease_slot *slot = &fsm->slots[i];
+        if (!fsm->is_closing)
+            at = rota_time_min(at, slot->expires_at);
+        if (slot->ask == 0)
+            at = rota_time_min(at, slot->ping_at);
+    }
+    return at;
+}
+
+bool rota_lease_fsm_check(const struct rota_lease_fsm *fsm, rota_time now, uint32_t shard,
+                          uint64_t epoch)
+{
+    const struct rota_lease_slot *slot = fsm->is_closing ? NULL : find(fsm, shard);
+    return slot && slot->epoch == epoch && now < slot->expires_at;
+}
+
+const struct rota_lease_slot *rota_lease_fsm_held(const struct rota_lease_fsm *fsm, size_t *n)
+{
+    *n = fsm->is_closing ? 0 : fsm->n_held;
+    return fsm->slots;
+}
+
+const char *rota_lease_why_text(enum rota_lease_why why)
+{
+    switch (why) {
+    case ROTA_LEASE_WHY_EXPIRED:
+        return "expired";
+    case ROTA_LEASE_WHY_TAKEN:
+        return "taken";
+    case ROTA_LEASE_WHY_WENT_BACK:
+        return "went back";
+    case ROTA_LEASE_WHY_BEHIND:
+        return "behind";
+    case ROTA_LEASE_WHY_SHUTDOWN:
+        return "shutdown";
+    }
+    return "?";
+}

@@ -1,0 +1,171 @@
+/* lease_fsm: when to ask for shards, when to renew them, when to let go.
+ *
+ *     SPARE --claimed--> HELD --out of time, taken, behind, shutdown--> SPARE
+ *
+ * One machine per process, for one data centre of one space. It seeks until it
+ * holds as many shards as are wanted: it claims, and when there is nothing to take
+ * it looks at the table now and then and claims again when a row is free, or was
+ * ours while nobody else can have our name, or has stood still for too long
+ * (core/own/lease_watch.h). What it holds it pings, and serves for as long as it
+ * can be shown to be its own.
+ *
+ * All times are of the holder's own clock, one that goes on while the machine is
+ * suspended. A grant is counted from when it was asked for, and a guard less than
+ * its length, so that we stop believing before anybody may take it, as long as two
+ * clocks differ in speed by less than the guard.
+ *
+ * The table, which is a database's or a simulated one, grants as follows. A row is
+ * (space, dc, shard): host, instance, epoch, pings, last_ping, ttl.
+ *  - CLAIM takes one row and answers with its shard and epoch, or with none. It may
+ *    take, in this order: one that is free and was this host's, or that this host's
+ *    name holds with another instance if the claim says that it is alone; any free
+ *    one; one of those named as dead, if epoch and pings are still the named ones
+ *    and the database's clock agrees that it is out of time (last_ping + ttl < now,
+ *    or last_ping > now + ttl, for a clock may have gone back). Never one that this
+ *    instance holds. The new epoch is max(epoch + 1, floor + 1, unix milliseconds).
+ *  - PING: held, when instance and epoch are the row's, or taken. An old row that
+ *    nobody has taken can be pinged back to life.
+ *  - RELEASE: free, host kept, when instance and epoch are the row's.
+ *  - Each of them adds one to `pings` of the row that it changes.
+ *  - LIST: all rows. Rows that were never there are made by a claim, and stay.
+ *
+ * Every ask has a number and ends with one answer, at the latest when its
+ * connection is given up: UNKNOWN is neither success nor failure. A ping is then
+ * asked again; after a claim the table is looked at, and what it says to be ours
+ * without our serving it is released.
+ *
+ * Invariants: an answer to an ask that is not open changes nothing. After each step
+ * every shard that is held has time left. STOP comes before anything that lets
+ * others have the shard. A shard is started with an epoch above all that are known
+ * of it. */
+#pragma once
+
+#include "core/own/lease_watch.h"
+
+#include <rota/error.h>
+#include <rota/random.h>
+#include <rota/time.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rota_lease_fsm_options {
+    uint32_t n_shards; /* of the data centre: 1 .. ROTA_LEASE_SHARDS_MAX */
+    uint32_t n_wanted; /* to hold at a time; 0 means 1; held within n_shards */
+    rota_time ttl;     /* how long a grant lasts; 0 means 10 s */
+    bool is_alone;     /* no other process can have our host's name now */
+    uint64_t instance; /* of this life of the process, by chance; not 0 */
+    uint64_t seed;
+};
+
+enum rota_lease_event_type {
+    ROTA_LEASE_TICK,     /* time has passed */
+    ROTA_LEASE_CLAIMED,  /* answers CLAIM: shard, epoch */
+    ROTA_LEASE_NONE,     /* answers CLAIM: nothing may be taken, or not now */
+    ROTA_LEASE_LISTED,   /* answers LIST: rows */
+    ROTA_LEASE_PINGED,   /* answers PING: held */
+    ROTA_LEASE_TAKEN,    /* answers PING: the row is not ours; epoch: the row's, 0: there is none */
+    ROTA_LEASE_RELEASED, /* answers RELEASE, also when there was nothing to release */
+    ROTA_LEASE_UNKNOWN,  /* answers any: it may have been done or not, or yet be done */
+    ROTA_LEASE_SEEN,     /* somebody whom we trust knows this epoch of the shard */
+    ROTA_LEASE_SHUTDOWN, /* stop and give back everything */
+};
+
+struct rota_lease_event {
+    enum rota_lease_event_type type;
+    uint64_t ask; /* of an answer: the number that the action had */
+    uint32_t shard;
+    uint64_t epoch;
+    const struct rota_lease_row *rows; /* borrowed */
+    size_t n_rows;
+};
+
+enum rota_lease_action_type {
+    ROTA_LEASE_CLAIM,     /* ask, floor, dead */
+    ROTA_LEASE_LIST,      /* ask */
+    ROTA_LEASE_PING,      /* ask, shard, epoch */
+    ROTA_LEASE_RELEASE,   /* ask, shard, epoch */
+    ROTA_LEASE_START,     /* serve: shard, epoch, until */
+    ROTA_LEASE_EXTEND,    /* serve on: shard, epoch, until */
+    ROTA_LEASE_STOP,      /* serve no more: shard, epoch, why; before the next action */
+    ROTA_LEASE_WENT_BACK, /* for the log: the database shows `epoch` of the shard after a later one
+                           */
+    ROTA_LEASE_DONE,      /* the shutdown is complete, or has been given up; nothing follows */
+};
+
+struct rota_lease_action {
+    enum rota_lease_action_type type;
+    uint64_t ask;
+    uint32_t shard;
+    uint64_t epoch;
+    rota_time until; /* on the holder's clock: not served from then on without an EXTEND */
+    enum rota_lease_why why;
+
+    uint64_t floor; /* the new epoch is to be above it */
+    const struct rota_lease_dead *dead;
+    size_t n_dead;
+};
+
+/* To be done in this order; borrowed until the next step. */
+struct rota_lease_actions {
+    const struct rota_lease_action *list;
+    size_t n;
+};
+
+/* A shard that is held, or is being given back in a shutdown. */
+struct rota_lease_slot {
+    uint32_t shard;
+    uint64_t epoch;
+    rota_time expires_at;
+    rota_time ping_at; /* the next ping, or release in a shutdown, unless one is out */
+    rota_time sent_at; /* of the one that is out */
+    uint64_t ask;      /* its number; 0: none is out */
+};
+
+struct rota_lease_fsm {
+    struct rota_lease_fsm_options options; /* defaults filled in */
+    rota_time guard;
+    struct rota_random random;
+    struct rota_lease_watch watch;
+
+    struct rota_lease_slot *slots; /* n_held of them are in use, the first ones */
+    uint32_t n_held;
+    uint32_t *slot_of; /* by shard; ROTA_LEASE_SHARDS_MAX: none */
+    uint64_t n_asks;
+
+    /* Of seeking: at most one ask is out, a claim or a list. */
+    uint64_t seek_ask; /* 0: none is out */
+    rota_time seek_sent_at;
+    bool has_hope;         /* there may be something to claim */
+    bool has_answer;       /* to a claim: the table is set up, for as many shards as we think */
+    size_t n_listed;       /* rows in range that the table had */
+    rota_time list_at;     /* when to look at the table again */
+    rota_time dead_at;     /* when the first row seen in it is dead */
+    rota_time claim_after; /* none before this: the database went back */
+    bool is_closing, is_done;
+    rota_time give_up_at; /* when a shutdown ends without its answers */
+
+    struct rota_lease_dead dead[ROTA_LEASE_DEAD_MAX];
+    struct rota_lease_action *actions; /* room for all that one step can do */
+    size_t n_actions;
+};
+
+/* Refuses a number of shards, a ttl or an instance out of bounds. */
+enum rota_code rota_lease_fsm_init(struct rota_lease_fsm *fsm, rota_time now,
+                                   const struct rota_lease_fsm_options *options,
+                                   struct rota_error *error);
+void rota_lease_fsm_deinit(struct rota_lease_fsm *fsm);
+
+struct rota_lease_actions rota_lease_fsm_step(struct rota_lease_fsm *fsm, rota_time now,
+                                              const struct rota_lease_event *event);
+
+/* When the next tick is due. */
+rota_time rota_lease_fsm_deadline(const struct rota_lease_fsm *fsm);
+
+/* Whether the shard may be served at `now` under this epoch: the question to ask
+ * right before each effect, for no timer is a guard against having been stopped. */
+bool rota_lease_fsm_check(const struct rota_lease_fsm *fsm, rota_time now, uint32_t shard,
+                          uint64_t epoch);
+
+/* The shards that are held, in no useful order; borrowed until the next step. */
+const struct rota_lease_slot *rota_lease_fsm_held(const struct rota_lease_fsm *fsm, size_t *n);

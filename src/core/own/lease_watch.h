@@ -1,0 +1,88 @@
+/* lease_watch: which rows of the lease table have stood still for too long.
+ *
+ * A live holder changes its row with every ping: the row's `pings` counts them.
+ * So whoever sees the same row, with the same epoch and the same count, for as
+ * long as the holder's grant lasts, by its own clock, knows that the holder has
+ * stopped believing. It may then take the row if that still has this very
+ * version, which the table compares as it grants.
+ *
+ * No clock of the database takes part in that, so none of its jumps, however
+ * large and however short, can make a live holder look dead.
+ *
+ * Invariants: a version is counted from when it was heard of, which is after its
+ * last ping was sent, so it is dead no earlier than the holder's own count ends.
+ * A row whose version is lower than one seen before means that the database went
+ * back to an earlier state: what was counted before that counts no more. */
+#pragma once
+
+#include <rota/error.h>
+#include <rota/lease.h>
+#include <rota/random.h>
+#include <rota/time.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ROTA_LEASE_DEAD_MAX = 16 }; /* offered with one claim */
+
+/* A row of the table, as a list of it says. */
+struct rota_lease_row {
+    uint32_t shard;
+    bool is_ours;      /* the last holder had our host's name */
+    uint64_t instance; /* of the process that holds it; 0: free */
+    uint64_t epoch;
+    uint64_t pings; /* grows with every change of the row */
+    rota_time ttl;  /* of the holder; held within the bounds of <rota/lease.h> */
+};
+
+/* A row that nobody keeps up any more: may be taken if it still is like this. */
+struct rota_lease_dead {
+    uint32_t shard;
+    uint64_t epoch, pings;
+};
+
+struct rota_lease_sight {
+    uint64_t epoch, pings; /* as last seen */
+    uint64_t newest;       /* the highest epoch known of the shard, from whomever */
+    rota_time since;       /* when this version was first heard of */
+    rota_time ttl;
+    bool is_seen, is_counted, is_held, is_ours;
+};
+
+struct rota_lease_watch {
+    struct rota_lease_sight *sights; /* by shard */
+    uint32_t n_shards;
+    uint64_t floor; /* the highest epoch known of any shard */
+};
+
+/* Nothing has been seen. `n_shards` is at most ROTA_LEASE_SHARDS_MAX. */
+enum rota_code rota_lease_watch_init(struct rota_lease_watch *watch, uint32_t n_shards,
+                                     struct rota_error *error);
+void rota_lease_watch_deinit(struct rota_lease_watch *watch);
+
+/* A row was heard of at `now`; `instance` is our own. False when the database went
+ * back: see above. A row beyond the shards, or with an epoch beyond all bounds, is
+ * passed over. */
+bool rota_lease_watch_see(struct rota_lease_watch *watch, rota_time now, uint64_t instance,
+                          const struct rota_lease_row *row);
+
+/* An epoch of the shard is known from elsewhere: a grant, a ping, a caller. */
+void rota_lease_watch_learn(struct rota_lease_watch *watch, uint32_t shard, uint64_t epoch);
+
+/* The highest epoch known of a shard; 0: none is. */
+uint64_t rota_lease_watch_newest(const struct rota_lease_watch *watch, uint32_t shard);
+
+/* Begin to count anew; what was seen stays known. */
+void rota_lease_watch_forget(struct rota_lease_watch *watch);
+
+/* The longest grant that anybody may have, as far as is known; at least `ttl`. */
+rota_time rota_lease_watch_ttl_max(const struct rota_lease_watch *watch, rota_time ttl);
+
+/* When the first row that is held by others is dead, if it stays as it is. */
+rota_time rota_lease_watch_dead_at(const struct rota_lease_watch *watch);
+
+/* Rows that are dead at `now`: those that were ours first, then others by chance, so
+ * that many who look at the same table do not all want the same. Returns how many. */
+size_t rota_lease_watch_dead(const struct rota_lease_watch *watch, rota_time now,
+                             struct rota_random *random,
+                             struct rota_lease_dead dead[ROTA_LEASE_DEAD_MAX]);

@@ -1,0 +1,334 @@
+#include "io/sql.h"
+
+#include "base/map.h"
+#include "io/sql_inside.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { PIECE_SIZE = 16384, SECRET_MIN = 4 };
+
+struct statement {
+    char *text;
+    void *prepared;
+    uint64_t used_at; /* counted in statements */
+};
+
+struct rota_sql {
+    const struct rota_sql_driver *driver;
+    void *self;
+    enum rota_sql_kind kind;
+    char password[ROTA_SQL_URL_NAME_MAX];
+    char name[ROTA_SQL_URL_TEXT_MAX]; /* the URL without it */
+
+    struct rota_map statements; /* by text */
+    uint64_t n_runs;
+    bool is_lost;
+};
+
+/* --- results --- */
+
+/* Memory is handed out from pieces, which are freed together. */
+struct rota_sql_piece {
+    struct rota_sql_piece *next;
+    size_t used, size;
+    char bytes[];
+};
+
+struct rota_sql_value *rota_sql_rows_add(struct rota_sql_rows *rows, size_t n_columns,
+                                         struct rota_error *error)
+{
+    struct rota_sql_result *result = rows->result;
+    if (n_columns > ROTA_SQL_COLUMNS_MAX || result->n_rows >= ROTA_SQL_ROWS_MAX) {
+        rota_error_set(error, ROTA_ERR_LIMIT, "a result with more than %d columns or %d rows",
+                       ROTA_SQL_COLUMNS_MAX, ROTA_SQL_ROWS_MAX);
+        return NULL;
+    }
+    size_t wanted = (result->n_rows + 1) * n_columns;
+    if (wanted > rows->capacity) {
+        size_t grown = wanted + wanted / 2 + 8;
+        struct rota_sql_value *moved = realloc(result->values, grown * sizeof *moved);
+        if (!moved) {
+            rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a result");
+            return NULL;
+        }
+        result->values = moved;
+        rows->capacity = grown;
+    }
+    result->n_columns = n_columns;
+    struct rota_sql_value *row = result->values + result->n_rows++ * n_columns;
+    for (size_t i = 0; i < n_columns; i++)
+        row[i] = rota_sql_null();
+    return row;
+}
+
+char *rota_sql_rows_bytes(struct rota_sql_rows *rows, size_t size, struct rota_error *error)
+{
+    struct rota_sql_piece *piece = rows->pieces;
+    if (size > ROTA_SQL_RESULT_MAX - rows->size) {
+        rota_error_set(error, ROTA_ERR_LIMIT, "a result with more than %d bytes",
+                       ROTA_SQL_RESULT_MAX);
+        return NULL;
+    }
+    if (!piece || size > piece->size - piece->used) {
+        size_t room = size > PIECE_SIZE ? size : PIECE_SIZE;
+        piece = malloc(sizeof *piece + room);
+        if (!piece) {
+            rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a result");
+            return NULL;
+        }
+        *piece = (struct rota_sql_piece){.next = rows->pieces, .size = room};
+        rows->pieces = piece;
+        rows->result->memory = piece;
+    }
+    char *bytes = piece->bytes + piece->used;
+    piece->used += size;
+    rows->size += size;
+    return bytes;
+}
+
+void rota_sql_result_deinit(struct rota_sql_result *result)
+{
+    struct rota_sql_piece *piece = result->memory;
+    while (piece) {
+        struct rota_sql_piece *next = piece->next;
+        free(piece);
+        piece = next;
+    }
+    free(result->values);
+    *result = (struct rota_sql_result){0};
+}
+
+/* --- messages --- */
+
+/* A server or a library may repeat what it was told: the password is no part of a
+ * sentence. One that is shorter than a word can't be told from chance. */
+static void hide_password(char *text, const char *password)
+{
+    size_t size = strlen(password);
+    if (size < SECRET_MIN)
+        return;
+    for (char *found; (found = strstr(text, password));) {
+        *found = '*';
+        memmove(found + 1, found + size, strlen(found + size) + 1);
+    }
+}
+
+/* Make a driver's sentence fit to be shown: one line, without the password, about
+ * this database. */
+static enum rota_code tell_failure(const char *name, const char *password, enum rota_code code,
+                                   struct rota_error *inner, struct rota_error *error)
+{
+    hide_password(inner->text, password);
+    size_t size = strlen(inner->text);
+    while (size > 0 && (inner->text[size - 1] == '\n' || inner->text[size - 1] == '.'))
+        inner->text[--size] = '\0';
+    for (char *c = inner->text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = ' ';
+    return rota_error_set(error, code, "%.200s: %s", name, inner->text);
+}
+
+static enum rota_code failed(struct rota_sql *sql, enum rota_code code, struct rota_error *inner,
+                             struct rota_error *error)
+{
+    if (!sql->driver->is_alive(sql->self))
+        sql->is_lost = true;
+    return tell_failure(sql->name, sql->password, code, inner, error);
+}
+
+/* --- connections --- */
+
+static const struct rota_sql_driver *driver_of(enum rota_sql_kind kind)
+{
+    switch (kind) {
+    case ROTA_SQL_SQLITE:
+        return &rota_sql_sqlite;
+    case ROTA_SQL_MYSQL:
+        return &rota_sql_mysql;
+    case ROTA_SQL_POSTGRES:
+        return &rota_sql_pg;
+    }
+    return NULL;
+}
+
+enum rota_code rota_sql_open(const struct rota_sql_url *url, const struct rota_sql_options *options,
+                             struct rota_sql **sql, struct rota_error *error)
+{
+    struct rota_sql_options filled = options ? *options : (struct rota_sql_options){0};
+    struct rota_error inner = {0};
+    struct rota_sql *made = calloc(1, sizeof *made);
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a database connection");
+    if (filled.connect_timeout <= 0)
+        filled.connect_timeout = ROTA_SQL_TIMEOUT;
+    if (filled.statement_timeout <= 0)
+        filled.statement_timeout = ROTA_SQL_TIMEOUT;
+    made->kind = url->kind;
+    made->driver = driver_of(url->kind);
+    snprintf(made->password, sizeof made->password, "%s", url->password);
+    rota_sql_url_format(url, made->name);
+    rota_map_init(&made->statements, 0); /* the texts are our own */
+
+    enum rota_code code = made->driver->open(url, &filled, &made->self, &inner);
+    if (code) {
+        if (code == ROTA_ERR_UNKNOWN) /* nothing was asked yet */
+            code = ROTA_ERR_UNAVAILABLE;
+        tell_failure(made->name, made->password, code, &inner, error);
+        rota_sql_close(made);
+        return code;
+    }
+    *sql = made;
+    return ROTA_OK;
+}
+
+static void forget(struct rota_sql *sql, struct statement *statement, bool is_ending)
+{
+    rota_map_remove(&sql->statements, rota_str(statement->text));
+    sql->driver->unprepare(sql->self, statement->prepared, is_ending);
+    free(statement->text);
+    free(statement);
+}
+
+void rota_sql_close(struct rota_sql *sql)
+{
+    if (!sql)
+        return;
+    for (;;) {
+        size_t place = 0;
+        const struct rota_map_entry *entry = rota_map_next(&sql->statements, &place);
+        if (!entry)
+            break;
+        forget(sql, entry->value, true);
+    }
+    rota_map_deinit(&sql->statements);
+    if (sql->self)
+        sql->driver->close(sql->self);
+    explicit_bzero(sql->password, sizeof sql->password);
+    free(sql);
+}
+
+enum rota_sql_kind rota_sql_kind(const struct rota_sql *sql)
+{
+    return sql->kind;
+}
+
+bool rota_sql_is_alive(const struct rota_sql *sql)
+{
+    return !sql->is_lost;
+}
+
+/* --- statements --- */
+
+/* Make room for one more: the one that was used longest ago goes. */
+static void forget_oldest(struct rota_sql *sql)
+{
+    struct statement *oldest = NULL;
+    const struct rota_map_entry *entry;
+    for (size_t place = 0; (entry = rota_map_next(&sql->statements, &place));) {
+        struct statement *statement = entry->value;
+        if (!oldest || statement->used_at < oldest->used_at)
+            oldest = statement;
+    }
+    if (oldest)
+        forget(sql, oldest, false);
+}
+
+static enum rota_code prepare(struct rota_sql *sql, const char *text,
+                              const struct rota_sql_value *arguments, size_t n_arguments,
+                              struct statement **statement, struct rota_error *error)
+{
+    if (sql->statements.size >= ROTA_SQL_STATEMENTS_MAX)
+        forget_oldest(sql);
+    struct statement *made = calloc(1, sizeof *made);
+    char *copy = strdup(text);
+    if (!made || !copy) {
+        free(made);
+        free(copy);
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a statement");
+    }
+    made->text = copy;
+    enum rota_code code =
+        sql->driver->prepare(sql->self, text, arguments, n_arguments, &made->prepared, error);
+    if (!code && !rota_map_put(&sql->statements, rota_str(copy), made)) {
+        sql->driver->unprepare(sql->self, made->prepared, false);
+        code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a statement");
+    }
+    if (code) {
+        free(made);
+        free(copy);
+        return code;
+    }
+    *statement = made;
+    return ROTA_OK;
+}
+
+static enum rota_code check_alive(struct rota_sql *sql, struct rota_error *error)
+{
+    if (!sql->is_lost)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%.200s: the connection was lost",
+                          sql->name);
+}
+
+enum rota_code rota_sql_run(struct rota_sql *sql, const char *text,
+                            const struct rota_sql_value *arguments, size_t n_arguments,
+                            struct rota_sql_result *result, struct rota_error *error)
+{
+    struct rota_sql_result unwanted = {0};
+    struct rota_sql_rows rows = {.result = result ? result : &unwanted};
+    struct rota_error inner = {0};
+    rota_sql_result_deinit(rows.result);
+
+    enum rota_code code = check_alive(sql, error);
+    if (code)
+        return code;
+    if (n_arguments > ROTA_SQL_ARGUMENTS_MAX || strlen(text) > ROTA_SQL_TEXT_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "%.200s: a statement that is too long",
+                              sql->name);
+
+    struct statement *statement = rota_map_get(&sql->statements, rota_str(text));
+    if (!statement) {
+        code = prepare(sql, text, arguments, n_arguments, &statement, &inner);
+        if (code == ROTA_ERR_UNKNOWN) /* only told, not asked to do anything */
+            code = ROTA_ERR_UNAVAILABLE;
+    }
+    if (!code) {
+        statement->used_at = ++sql->n_runs;
+        code =
+            sql->driver->run(sql->self, statement->prepared, arguments, n_arguments, &rows, &inner);
+    }
+    if (code) {
+        rota_sql_result_deinit(rows.result);
+        return failed(sql, code, &inner, error);
+    }
+    rota_sql_result_deinit(&unwanted);
+    return ROTA_OK;
+}
+
+static enum rota_code tell(struct rota_sql *sql, const char *text, struct rota_error *error)
+{
+    struct rota_error inner = {0};
+    enum rota_code code = check_alive(sql, error);
+    if (code)
+        return code;
+    code = sql->driver->tell(sql->self, text, &inner);
+    return code ? failed(sql, code, &inner, error) : ROTA_OK;
+}
+
+enum rota_code rota_sql_begin(struct rota_sql *sql, struct rota_error *error)
+{
+    enum rota_code code = tell(sql, sql->driver->begin, error);
+    return code == ROTA_ERR_UNKNOWN ? ROTA_ERR_UNAVAILABLE : code;
+}
+
+enum rota_code rota_sql_commit(struct rota_sql *sql, struct rota_error *error)
+{
+    return tell(sql, "COMMIT", error);
+}
+
+void rota_sql_rollback(struct rota_sql *sql)
+{
+    tell(sql, "ROLLBACK", NULL);
+}

@@ -1,0 +1,128 @@
+/* sql: one way to talk to SQLite, MariaDB and PostgreSQL.
+ *
+ * A connection runs one statement at a time and blocks, never longer than its
+ * timeouts. Statements are prepared on their first use and remembered by their
+ * text; arguments stand in it as `?`, in every dialect. Values are integers, bytes
+ * and nothing.
+ *
+ * Invariants: a statement that failed is surely undone, unless it says
+ * ROTA_ERR_UNKNOWN; that one was under way when the connection was lost. After a
+ * lost connection or a time-out the object only says so: it is closed, and another
+ * one opened. No message has the password. Each session reads what is committed
+ * (READ COMMITTED; SQLite is serial), and an UPDATE counts the rows it found, changed
+ * or not. */
+#pragma once
+
+#include "wire/sql_url.h"
+
+#include <rota/error.h>
+#include <rota/str.h>
+#include <rota/time.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rota_sql;
+
+enum {
+    ROTA_SQL_STATEMENTS_MAX = 64,    /* prepared ones that a connection remembers */
+    ROTA_SQL_TEXT_MAX = 1 << 20,     /* bytes of a statement */
+    ROTA_SQL_ARGUMENTS_MAX = 4096,   /* of a statement */
+    ROTA_SQL_COLUMNS_MAX = 64,       /* of a result */
+    ROTA_SQL_ROWS_MAX = 1 << 20,     /* of a result */
+    ROTA_SQL_RESULT_MAX = 128 << 20, /* bytes of all values of a result */
+};
+
+#define ROTA_SQL_TIMEOUT (5 * ROTA_SEC)
+
+struct rota_sql_options {
+    rota_time connect_timeout, statement_timeout; /* spans; 0: ROTA_SQL_TIMEOUT */
+};
+
+enum rota_sql_type {
+    ROTA_SQL_NULL,
+    ROTA_SQL_INT,
+    ROTA_SQL_BYTES, /* texts too */
+};
+
+struct rota_sql_value {
+    enum rota_sql_type type;
+    int64_t number;
+    struct rota_str bytes;
+};
+
+static inline struct rota_sql_value rota_sql_null(void)
+{
+    return (struct rota_sql_value){.type = ROTA_SQL_NULL};
+}
+
+static inline struct rota_sql_value rota_sql_int(int64_t number)
+{
+    return (struct rota_sql_value){.type = ROTA_SQL_INT, .number = number};
+}
+
+static inline struct rota_sql_value rota_sql_bytes(struct rota_str bytes)
+{
+    return (struct rota_sql_value){.type = ROTA_SQL_BYTES, .bytes = bytes};
+}
+
+/* What came back. Starts zeroed; rota_sql_result_deinit() ends it. */
+struct rota_sql_result {
+    size_t n_columns, n_rows;
+    uint64_t n_affected;           /* rows that an INSERT, UPDATE or DELETE has met */
+    int64_t last_id;               /* MariaDB: LAST_INSERT_ID() of this statement */
+    struct rota_sql_value *values; /* row by row */
+    void *memory;                  /* what they point into */
+};
+
+/* Connect. Gives `*sql`; rota_sql_close() ends it. ROTA_ERR_INVALID when it will fail
+ * again: a wrong password, no such database, a server that is too old, a library that
+ * was not built in. */
+enum rota_code rota_sql_open(const struct rota_sql_url *url, const struct rota_sql_options *options,
+                             struct rota_sql **sql, struct rota_error *error);
+void rota_sql_close(struct rota_sql *sql); /* accepts NULL */
+
+enum rota_sql_kind rota_sql_kind(const struct rota_sql *sql);
+
+/* False once the connection is lost. */
+bool rota_sql_is_alive(const struct rota_sql *sql);
+
+/* Run one statement. `result`, which may be NULL, is filled, and emptied first.
+ * Larger ones than the bounds are ROTA_ERR_LIMIT, and what they did stays done.
+ *
+ * ROTA_ERR_NOT_FOUND: there is no such table or column. ROTA_ERR_INVALID: not
+ * allowed, not well-formed, or a value that does not fit. ROTA_ERR_UNAVAILABLE: a
+ * lock, a deadlock or the time-out was in the way, or there is no connection. */
+enum rota_code rota_sql_run(struct rota_sql *sql, const char *text,
+                            const struct rota_sql_value *arguments, size_t n_arguments,
+                            struct rota_sql_result *result, struct rota_error *error);
+
+/* Several statements as one: begin, then commit or roll back. Of SQLite it is a
+ * writer from the start (BEGIN IMMEDIATE). A commit may be ROTA_ERR_UNKNOWN. */
+enum rota_code rota_sql_begin(struct rota_sql *sql, struct rota_error *error);
+enum rota_code rota_sql_commit(struct rota_sql *sql, struct rota_error *error);
+void rota_sql_rollback(struct rota_sql *sql);
+
+void rota_sql_result_deinit(struct rota_sql_result *result);
+
+/* The value in `row` and `column`, both from 0 and in range. */
+static inline struct rota_sql_value rota_sql_at(const struct rota_sql_result *result, size_t row,
+                                                size_t column)
+{
+    return result->values[row * result->n_columns + column];
+}
+
+/* The same, read as a number: 0 for what is none. */
+static inline int64_t rota_sql_int_at(const struct rota_sql_result *result, size_t row,
+                                      size_t column)
+{
+    return rota_sql_at(result, row, column).number;
+}
+
+/* The same, read as bytes: empty for what is none. */
+static inline struct rota_str rota_sql_bytes_at(const struct rota_sql_result *result, size_t row,
+                                                size_t column)
+{
+    struct rota_sql_value value = rota_sql_at(result, row, column);
+    return value.type == ROTA_SQL_BYTES ? value.bytes : rota_str_of("", 0);
+}

@@ -1,0 +1,53 @@
+/* store: the tables that a cluster shares, and what is asked of them.
+ *
+ * One session is one connection. A request (<rota/store.h>) is carried out in one
+ * statement where it can be, with the same outcome on SQLite, MariaDB and
+ * PostgreSQL; the texts are in store_text.c, the tables in store_schema.c. All of
+ * this blocks, so it belongs on a worker's thread.
+ *
+ * Invariants: at most the row that is taken stays locked while a claim is open, so
+ * that a claim never holds up a ping; what is not certain to be undone is
+ * ROTA_ERR_UNKNOWN; a lost session stays lost, and a new one is opened. */
+#pragma once
+
+#include "base/buffer.h"
+#include "io/sql.h"
+
+#include <rota/store.h>
+
+struct rota_store_session;
+
+/* Connect, and see to the tables: made when there are none, brought up to date when
+ * they are older, refused with ROTA_ERR_INVALID when they are newer than this
+ * program. `url` is borrowed. Gives `*session`; rota_store_session_close() ends it. */
+enum rota_code rota_store_session_open(const struct rota_sql_url *url,
+                                       const struct rota_sql_options *options,
+                                       struct rota_store_session **session,
+                                       struct rota_error *error);
+void rota_store_session_close(struct rota_store_session *session); /* accepts NULL */
+
+/* False once the connection is lost: every request is ROTA_ERR_UNAVAILABLE then. */
+bool rota_store_session_is_alive(const struct rota_store_session *session);
+
+/* Refuse what no database needs to be asked about: a name that is empty, too long or
+ * no printable UTF-8, a number out of range, a table that is no name. */
+enum rota_code rota_store_request_check(const struct rota_store_request *request,
+                                        struct rota_error *error);
+
+/* Carry out a request that was checked. Fills `*answer`, also when it fails;
+ * rota_store_answer_deinit() ends it. */
+void rota_store_session_do(struct rota_store_session *session,
+                           const struct rota_store_request *request,
+                           struct rota_store_answer *answer);
+void rota_store_answer_deinit(struct rota_store_answer *answer);
+
+/* --- the schema --- */
+
+/* What this program writes and reads. */
+enum { ROTA_STORE_SCHEMA_VERSION = 1 };
+
+/* The tables as SQL for one kind of database, as they are made on first use. */
+void rota_store_schema_format(enum rota_sql_kind kind, struct rota_buffer *buffer);
+
+/* The same for people: a table in Markdown, as docs/store.md has it. */
+void rota_store_schema_describe(struct rota_buffer *buffer);

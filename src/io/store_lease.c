@@ -1,0 +1,414 @@
+#include "io/store_inside.h"
+
+#include "base/quote.h"
+
+enum {
+    SETUP_TRIES = 5, /* two that make the same rows may be in each other's way */
+    CLAIM_TRIES = 3,
+    TRIM_EVERY = 64,
+};
+
+/* --- the claim: one statement --- */
+
+/* Whether row `r` may be taken at `now`: the rules of struct rota_store_claim. */
+#define MAY_TAKE(r, now)                                                                           \
+    "((" r ".instance = :instance AND " r ".shard NOT IN ($list)) OR " r ".instance = 0 OR "       \
+    "(" r ".instance <> :instance AND ((:alone = 1 AND " r ".host = :host) OR "                    \
+    "(" r ".ttl_ms <= :steady_ms AND " now " BETWEEN :watch_from AND :watch_to AND "               \
+    "(" r ".last_ping + " r ".ttl_ms * 1000 < " now " OR " r ".last_ping > " now " + :slack)))))"
+
+#define IN_SPACE(r) r ".space = :space AND " r ".dc = :dc AND " r ".shard < :shards"
+
+#define IN_ORDER(r)                                                                                \
+    "ORDER BY CASE WHEN " r ".instance = :instance THEN 1 WHEN " r ".host = :host AND (" r         \
+    ".instance = 0 OR :alone = 1) THEN 2 WHEN " r ".instance = 0 THEN 3 ELSE 4 END, " r            \
+    ".last_ping, " r ".shard"
+
+/* No hold, and the number of shards is the one that everybody claims of. */
+#define IS_OPEN(now)                                                                               \
+    "EXISTS (SELECT 1 FROM rota_dcs d WHERE d.space = :space AND d.dc = :dc AND "                  \
+    "d.shards = :shards) AND NOT EXISTS (SELECT 1 FROM rota_holds h WHERE "                        \
+    "h.space IN (:space, '') AND h.hold_until > " now ")"
+
+#define CLOCK "(SELECT $now AS now_us LIMIT 1) n"
+
+/* PostgreSQL locks rows after it has sorted them, so only the one it returns. */
+#define PICK(lock)                                                                                 \
+    "SELECT t.shard FROM " CLOCK " CROSS JOIN rota_leases t WHERE " IN_SPACE("t") " AND " IS_OPEN( \
+        "n.now_us") " AND " MAY_TAKE("t", "n.now_us") " " IN_ORDER("t") " LIMIT 1 " lock
+
+/* MariaDB locks whatever it reads to sort it. So it sorts without locks, and then goes
+ * down the list by primary key, skips what others have locked, looks again whether the
+ * row may be taken now that it is locked, and stops at the first. */
+#define PICK_MYSQL                                                                                 \
+    "SELECT STRAIGHT_JOIN t.shard FROM (SELECT r.shard, n.now_us FROM " CLOCK                      \
+    " CROSS JOIN rota_leases r WHERE " IN_SPACE("r") " AND " IS_OPEN("n.now_us") " AND " MAY_TAKE( \
+        "r", "n.now_us") " " IN_ORDER("r") " LIMIT 65536) c "                                      \
+                                           "JOIN rota_leases t ON t.space = :space AND t.dc = "    \
+                                           ":dc AND t.shard = c.shard "                            \
+                                           "WHERE " MAY_TAKE(                                      \
+                                               "t", "c.now_us") " LIMIT 1 FOR UPDATE SKIP LOCKED"
+
+#define CLAIM(pick)                                                                                \
+    "UPDATE rota_leases SET shards = :shards, host = :host, instance = :instance, "                \
+    "epoch = $greatest(epoch + 1, :floor + 1, $now $over 1000), locked_at = $now + $mark_shard, "  \
+    "last_ping = $now, ttl_ms = :ttl_ms "                                                          \
+    "WHERE space = :space AND dc = :dc AND shard = (" pick ") $returning_claim"
+
+static const char *const claim_texts[] = {
+    [ROTA_SQL_SQLITE] = CLAIM(PICK("")),
+    [ROTA_SQL_MYSQL] = CLAIM(PICK_MYSQL),
+    [ROTA_SQL_POSTGRES] = CLAIM(PICK("FOR UPDATE OF t SKIP LOCKED")),
+};
+
+/* The shards of `held`, for a NOT IN; one that is no shard keeps it from being empty. */
+static void list_held(struct rota_store_session *session, const struct rota_store_claim *claim)
+{
+    rota_buffer_clear(&session->list);
+    rota_buffer_append_text(&session->list, "-1");
+    for (size_t i = 0; i < claim->n_held; i++)
+        rota_buffer_print(&session->list, ", %u", (unsigned)claim->held[i]);
+}
+
+/* Read the row that the claim has taken; MariaDB's UPDATE returns none. */
+static enum rota_code read_grant(struct rota_store_session *session,
+                                 const struct rota_store_request *request,
+                                 struct rota_sql_result *result, struct rota_error *error)
+{
+    const struct rota_store_argument arguments[] = {
+        ROTA_STORE_STR("space", request->space),
+        ROTA_STORE_STR("dc", request->dc),
+        ROTA_STORE_INT("shard", result->last_id),
+        ROTA_STORE_INT("instance", request->instance),
+    };
+    return rota_store_run(session,
+                          "SELECT shard, epoch, last_ping FROM rota_leases WHERE space = :space "
+                          "AND dc = :dc AND shard = :shard AND instance = :instance",
+                          arguments, result, error);
+}
+
+static enum rota_code try_claim(struct rota_store_session *session,
+                                const struct rota_store_request *request,
+                                struct rota_store_answer *answer, bool *is_granted)
+{
+    const struct rota_store_claim *claim = &request->claim;
+    struct rota_sql_result result = {0};
+    const struct rota_store_argument arguments[] = {
+        ROTA_STORE_STR("space", request->space),
+        ROTA_STORE_STR("dc", request->dc),
+        ROTA_STORE_STR("host", request->host),
+        ROTA_STORE_INT("shards", request->shards),
+        ROTA_STORE_INT("instance", request->instance),
+        ROTA_STORE_INT("ttl_ms", request->ttl / ROTA_MSEC),
+        ROTA_STORE_INT("alone", claim->is_alone),
+        ROTA_STORE_INT("floor", claim->floor),
+        ROTA_STORE_INT("slack", rota_store_us(claim->slack)),
+        ROTA_STORE_INT("steady_ms", claim->watch.steady / ROTA_MSEC),
+        ROTA_STORE_INT("watch_from", rota_store_us(claim->watch.from)),
+        ROTA_STORE_INT("watch_to", rota_store_us(claim->watch.to)),
+    };
+    list_held(session, claim);
+    enum rota_code code =
+        rota_store_run(session, claim_texts[session->kind], arguments, &result, &answer->error);
+    if (!code && session->kind == ROTA_SQL_MYSQL && result.n_affected > 0) {
+        code = read_grant(session, request, &result, &answer->error);
+        if (code)
+            code = ROTA_ERR_UNKNOWN; /* it is taken, and we do not know which */
+    }
+    if (!code && result.n_rows > 0) {
+        *is_granted = true;
+        answer->claimed = (struct rota_store_claimed){
+            .result = ROTA_STORE_CLAIM_GRANTED,
+            .shard = (uint32_t)rota_sql_int_at(&result, 0, 0),
+            .shards = request->shards,
+            .epoch = (uint64_t)rota_sql_int_at(&result, 0, 1),
+        };
+        answer->db_now = rota_store_time(rota_sql_int_at(&result, 0, 2));
+    }
+    rota_sql_result_deinit(&result);
+    return code;
+}
+
+/* --- the rows that there have to be --- */
+
+#define DIGITS                                                                                     \
+    "(SELECT 0 AS d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL "           \
+    "SELECT 4 UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 "        \
+    "UNION ALL SELECT 9)"
+
+#define NUMBER "a.d + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d"
+
+/* One row for each number below `shards` that has none. */
+static const char make_rows[] =
+    "$insert_new rota_leases (space, dc, shard, shards, host, instance, epoch, locked_at, "
+    "last_ping, ttl_ms) SELECT :space, :dc, " NUMBER ", 0, '', 0, 0, 0, 0, 0 "
+    "FROM " DIGITS " a CROSS JOIN " DIGITS " b CROSS JOIN " DIGITS " c CROSS JOIN " DIGITS
+    " e CROSS JOIN " DIGITS " f WHERE " NUMBER " < :shards $or_nothing";
+
+static enum rota_code set_shards(struct rota_store_session *session,
+                                 const struct rota_store_request *request,
+                                 const struct rota_store_argument arguments[3],
+                                 struct rota_error *error)
+{
+    struct rota_sql_result result = {0};
+    enum rota_code code = rota_store_run_n(session,
+                                           "$insert_new rota_dcs (space, dc, shards) VALUES "
+                                           "(:space, :dc, :shards) $or_nothing",
+                                           arguments, 3, NULL, error);
+    if (!code) /* and wait for others who do the same */
+        code = rota_store_run_n(session,
+                                "SELECT shards FROM rota_dcs WHERE space = :space AND dc = :dc "
+                                "$for_update",
+                                arguments, 3, &result, error);
+    bool is_other =
+        !code && result.n_rows == 1 && rota_sql_int_at(&result, 0, 0) != (int64_t)request->shards;
+    rota_sql_result_deinit(&result);
+    if (is_other && request->claim.is_reshard)
+        code = rota_store_run_n(session,
+                                "UPDATE rota_dcs SET shards = :shards WHERE space = :space AND "
+                                "dc = :dc",
+                                arguments, 3, NULL, error);
+    else if (is_other)
+        return ROTA_OK; /* the claim will say so */
+    return code ? code : rota_store_run_n(session, make_rows, arguments, 3, NULL, error);
+}
+
+static enum rota_code set_up_dc(struct rota_store_session *session,
+                                const struct rota_store_request *request, struct rota_error *error)
+{
+    const struct rota_store_argument arguments[] = {
+        ROTA_STORE_STR("space", request->space),
+        ROTA_STORE_STR("dc", request->dc),
+        ROTA_STORE_INT("shards", request->shards),
+    };
+    enum rota_code code = ROTA_OK;
+    for (int i = 0; i < SETUP_TRIES; i++) {
+        code = rota_sql_begin(session->sql, error);
+        if (code)
+            break;
+        code = set_shards(session, request, arguments, error);
+        if (!code)
+            code = rota_sql_commit(session->sql, error);
+        else
+            rota_sql_rollback(session->sql);
+        if (code != ROTA_ERR_UNAVAILABLE || !rota_sql_is_alive(session->sql))
+            break;
+    }
+    return code == ROTA_ERR_UNKNOWN ? ROTA_ERR_UNAVAILABLE : code; /* no row was claimed */
+}
+
+/* --- why nothing was granted --- */
+
+struct reason {
+    rota_time now, hold_until;
+    int64_t shards, n_rows; /* of the dc; 0 shards: it is not known */
+};
+
+static enum rota_code find_reason(struct rota_store_session *session,
+                                  const struct rota_store_request *request, struct reason *reason,
+                                  struct rota_error *error)
+{
+    struct rota_sql_result result = {0};
+    const struct rota_store_argument arguments[] = {
+        ROTA_STORE_STR("space", request->space),
+        ROTA_STORE_STR("dc", request->dc),
+        ROTA_STORE_INT("shards", request->shards),
+    };
+    enum rota_code code = rota_store_run(
+        session,
+        "SELECT $now, "
+        "(SELECT MAX(hold_until) FROM rota_holds WHERE space IN (:space, '')), "
+        "(SELECT shards FROM rota_dcs WHERE space = :space AND dc = :dc), "
+        "(SELECT COUNT(*) FROM rota_leases WHERE space = :space AND dc = :dc AND shard < :shards)",
+        arguments, &result, error);
+    if (!code && result.n_rows == 1)
+        *reason = (struct reason){
+            .now = rota_store_time(rota_sql_int_at(&result, 0, 0)),
+            .hold_until = rota_store_time(rota_sql_int_at(&result, 0, 1)),
+            .shards = rota_sql_int_at(&result, 0, 2),
+            .n_rows = rota_sql_int_at(&result, 0, 3),
+        };
+    rota_sql_result_deinit(&result);
+    return code;
+}
+
+static enum rota_code refuse_shards(const struct rota_store_request *request, int64_t shards,
+                                    struct rota_error *error)
+{
+    char space[ROTA_QUOTE_MAX], dc[ROTA_QUOTE_MAX];
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "the dc %s of the space %s has %lld shards in the store, not %u; to "
+                          "change it, ask for it (reshard)",
+                          rota_quote(request->dc, dc), rota_quote(request->space, space),
+                          (long long)shards, (unsigned)request->shards);
+}
+
+static void answer_none(const struct rota_store_watch *watch, const struct reason *reason,
+                        struct rota_store_answer *answer)
+{
+    bool is_watched = watch->to != 0;
+    bool has_jumped = is_watched && (reason->now < watch->from || reason->now > watch->to);
+    answer->db_now = reason->now;
+    answer->claimed.result = has_jumped ? ROTA_STORE_CLAIM_CLOCK_JUMPED : ROTA_STORE_CLAIM_NONE;
+    if (reason->hold_until > reason->now) {
+        answer->claimed.result = ROTA_STORE_CLAIM_ON_HOLD;
+        answer->hold_until = reason->hold_until;
+    }
+}
+
+/* --- the history --- */
+
+/* It is for people: what can't be written is missing there, and nowhere else. */
+static void remember(struct rota_store_session *session, const struct rota_store_request *request,
+                     uint32_t shard, uint64_t epoch, bool is_release)
+{
+    const struct rota_store_argument arguments[] = {
+        ROTA_STORE_STR("space", request->space),  ROTA_STORE_STR("dc", request->dc),
+        ROTA_STORE_INT("shard", shard),           ROTA_STORE_INT("epoch", epoch),
+        ROTA_STORE_INT("is_release", is_release), ROTA_STORE_INT("keep", ROTA_STORE_HISTORY_MAX),
+    };
+    rota_store_run(session,
+                   "INSERT INTO rota_history (space, dc, shard, host, epoch, is_release, at) "
+                   "SELECT space, dc, shard, host, epoch, :is_release + 0, last_ping "
+                   "FROM rota_leases WHERE space = :space AND dc = :dc AND shard = :shard AND "
+                   "epoch = :epoch",
+                   arguments, NULL, NULL);
+    if (session->n_events++ % TRIM_EVERY == 0)
+        rota_store_run(session,
+                       "DELETE FROM rota_history WHERE space = :space AND id <= (SELECT id FROM "
+                       "(SELECT id FROM rota_history WHERE space = :space ORDER BY id DESC "
+                       "LIMIT 1 OFFSET :keep) x)",
+                       arguments, NULL, NULL);
+}
+
+/* --- requests --- */
+
+enum rota_code rota_store_do_claim(struct rota_store_session *session,
+                                   const struct rota_store_request *request,
+                                   struct rota_store_answer *answer)
+{
+    struct reason reason = {0};
+    for (int i = 0; i < CLAIM_TRIES; i++) {
+        bool is_granted = false;
+        enum rota_code code = try_claim(session, request, answer, &is_granted);
+        if (code)
+            return code;
+        if (is_granted) {
+            remember(session, request, answer->claimed.shard, answer->claimed.epoch, false);
+            return ROTA_OK;
+        }
+        code = find_reason(session, request, &reason, &answer->error);
+        if (code)
+            return code == ROTA_ERR_UNKNOWN ? ROTA_ERR_UNAVAILABLE : code;
+        bool is_other = reason.shards != 0 && reason.shards != (int64_t)request->shards;
+        if (is_other && !request->claim.is_reshard)
+            return refuse_shards(request, reason.shards, &answer->error);
+        if (!is_other && reason.n_rows >= (int64_t)request->shards)
+            break;
+        code = set_up_dc(session, request, &answer->error);
+        if (code)
+            return code;
+    }
+    answer_none(&request->claim.watch, &reason, answer);
+    return ROTA_OK;
+}
+
+/* The row as it is, when it is not ours. */
+static enum rota_code read_holder(struct rota_store_session *session,
+                                  const struct rota_store_argument *arguments, size_t n_arguments,
+                                  struct rota_store_answer *answer)
+{
+    struct rota_sql_result result = {0};
+    enum rota_code code = rota_store_now(session, &answer->db_now, &answer->error);
+    if (!code)
+        code = rota_store_run_n(session,
+                                "SELECT host, instance, epoch FROM rota_leases WHERE "
+                                "space = :space AND dc = :dc AND shard = :shard",
+                                arguments, n_arguments, &result, &answer->error);
+    if (!code && result.n_rows == 1) {
+        answer->holder.instance = (uint64_t)rota_sql_int_at(&result, 0, 1);
+        answer->holder.epoch = (uint64_t)rota_sql_int_at(&result, 0, 2);
+        answer->holder.host = rota_sql_bytes_at(&result, 0, 0);
+        if (!rota_store_answer_rows(answer, 0, 1, &result))
+            return ROTA_ERR_NO_MEMORY;
+    }
+    rota_sql_result_deinit(&result);
+    return code;
+}
+
+/* Ping and release: a row that is ours is changed, and says when. */
+static enum rota_code touch(struct rota_store_session *session,
+                            const struct rota_store_request *request, const char *text,
+                            struct rota_store_answer *answer)
+{
+    struct rota_sql_result result = {0};
+    const struct rota_store_argument arguments[] = {
+        ROTA_STORE_STR("space", request->space), ROTA_STORE_STR("dc", request->dc),
+        ROTA_STORE_INT("shard", request->shard), ROTA_STORE_INT("instance", request->instance),
+        ROTA_STORE_INT("epoch", request->epoch), ROTA_STORE_INT("ttl_ms", request->ttl / ROTA_MSEC),
+    };
+    enum rota_code code = rota_store_run(session, text, arguments, &result, &answer->error);
+    if (!code && (result.n_rows == 1 || result.n_affected == 1)) {
+        bool has_row = result.n_rows == 1;
+        answer->holder = (struct rota_store_holder){
+            .is_ours = true, .instance = request->instance, .epoch = request->epoch};
+        answer->db_now = rota_store_time(has_row ? rota_sql_int_at(&result, 0, 0) : result.last_id);
+    } else if (!code) {
+        code = read_holder(session, arguments, sizeof arguments / sizeof *arguments, answer);
+        if (code == ROTA_ERR_UNKNOWN)
+            code = ROTA_ERR_UNAVAILABLE;
+        else if (!code && answer->holder.instance == request->instance &&
+                 answer->holder.epoch == request->epoch) /* it came back between the two */
+            code = rota_error_set(&answer->error, ROTA_ERR_UNAVAILABLE,
+                                  "the lease has changed while it was looked at");
+    }
+    rota_sql_result_deinit(&result);
+    return code;
+}
+
+#define OURS                                                                                       \
+    "WHERE space = :space AND dc = :dc AND shard = :shard AND instance = :instance AND "           \
+    "epoch = :epoch $returning_ping"
+
+enum rota_code rota_store_do_ping(struct rota_store_session *session,
+                                  const struct rota_store_request *request,
+                                  struct rota_store_answer *answer)
+{
+    return touch(session, request,
+                 "UPDATE rota_leases SET last_ping = $mark_now, ttl_ms = :ttl_ms " OURS, answer);
+}
+
+enum rota_code rota_store_do_release(struct rota_store_session *session,
+                                     const struct rota_store_request *request,
+                                     struct rota_store_answer *answer)
+{
+    enum rota_code code =
+        touch(session, request, "UPDATE rota_leases SET instance = 0, last_ping = $mark_now " OURS,
+              answer);
+    if (!code && answer->holder.is_ours)
+        remember(session, request, request->shard, request->epoch, true);
+    return code;
+}
+
+enum rota_code rota_store_do_hold(struct rota_store_session *session,
+                                  const struct rota_store_request *request,
+                                  struct rota_store_answer *answer)
+{
+    rota_time until = 0;
+    enum rota_code code = rota_store_now(session, &answer->db_now, &answer->error);
+    if (code)
+        return code == ROTA_ERR_UNKNOWN ? ROTA_ERR_UNAVAILABLE : code;
+    if (request->span > 0)
+        until = rota_time_add(answer->db_now, request->span);
+    const struct rota_store_argument arguments[] = {
+        ROTA_STORE_STR("space", request->space),
+        ROTA_STORE_INT("until", rota_store_us(until)),
+    };
+    code = rota_store_run(session,
+                          "INSERT INTO rota_holds (space, hold_until) VALUES (:space, :until) "
+                          "$or_update_space hold_until = :until",
+                          arguments, NULL, &answer->error);
+    if (!code)
+        answer->hold_until = rota_store_time(rota_store_us(until));
+    return code;
+}

@@ -1,0 +1,263 @@
+#include "io/store_inside.h"
+
+#include <stdio.h>
+
+/* --- the tables, in one place: what makes them and what docs/store.md shows --- */
+
+struct column {
+    const char *name, *type; /* the type is a token of store_text.c */
+    const char *what;
+};
+
+struct table {
+    const char *name, *what;
+    const char *key;   /* NULL: a column is its own */
+    const char *index; /* a second one, or NULL */
+    struct column columns[16];
+};
+
+static const struct table tables[] = {
+    {.name = "rota_leases",
+     .what = "Who holds which shard",
+     .key = "space, dc, shard",
+     .columns =
+         {
+             {"space", "name", "the set of shards"},
+             {"dc", "name", "data centre; each has all shards of the space"},
+             {"shard", "int", "from 0"},
+             {"shards", "int", "of how many it was claimed; 0: never"},
+             {"host", "name", "the holder, or the last one; empty: never held"},
+             {"instance", "int", "random number of the holder's process; 0: free"},
+             {"epoch", "int", "of the holder or the last one; grows with every grant"},
+             {"locked_at", "int", "when it was granted"},
+             {"last_ping", "int", "when it was last kept or released"},
+             {"ttl_ms", "int", "how long after the last ping it is expired, in milliseconds"},
+         }},
+    {.name = "rota_dcs",
+     .what = "How many shards a data centre has",
+     .key = "space, dc",
+     .columns =
+         {
+             {"space", "name", "the set of shards"},
+             {"dc", "name", "data centre"},
+             {"shards", "int", "rows of rota_leases from this number on are not claimed"},
+         }},
+    {.name = "rota_holds",
+     .what = "Spaces in which nothing is claimed for a while",
+     .key = "space",
+     .columns =
+         {
+             {"space", "name", "the set of shards; empty: all of them"},
+             {"hold_until", "int", "no claim before"},
+         }},
+    {.name = "rota_history",
+     .what = "Grants and releases, the newest 1,000 of each space at least",
+     .index = "space, id",
+     .columns =
+         {
+             {"id", "id", "grows"},
+             {"space", "name", "as in rota_leases, like the next four"},
+             {"dc", "name", ""},
+             {"shard", "int", ""},
+             {"host", "name", ""},
+             {"epoch", "int", ""},
+             {"is_release", "int", "1: given back; 0: granted"},
+             {"at", "int", "when"},
+         }},
+    {.name = "rota_members",
+     .what = "The nodes of the cluster",
+     .key = "address",
+     .columns =
+         {
+             {"address", "name", "where it listens"},
+             {"roles", "text", "what it does, its own words"},
+             {"zone", "name", "which it fails together with; empty: none"},
+             {"weight", "int", "in thousandths"},
+             {"state", "int", "0: in, 1: draining, 2: evicted; set by operators only"},
+             {"start_at", "int", "placed from then on; 0: no bound"},
+             {"stop_at", "int", "not placed from then on; 0: no bound"},
+             {"ttl_ms", "int", "how long after its heartbeat it is dead, in milliseconds"},
+             {"heartbeat", "int", "when it last said that it is well"},
+         }},
+    {.name = "rota_spaces",
+     .what = "Spaces and their configuration",
+     .key = "name",
+     .columns =
+         {
+             {"name", "name", "of the space"},
+             {"engine", "name", "what produces its claims"},
+             {"config", "text", "what the engine reads"},
+             {"version", "int", "grows with every change"},
+         }},
+};
+
+/* Changes to tables that an older program made, in the order of their versions. There
+ * are none yet: the last entry ends the list. */
+static const struct change {
+    int to_version;
+    const char *text;
+} changes[] = {{0, NULL}};
+
+#define SCHEMA_TABLE                                                                               \
+    "CREATE TABLE IF NOT EXISTS rota_schema (id BIGINT NOT NULL PRIMARY KEY, "                     \
+    "version BIGINT NOT NULL)"
+
+static void format_table(const struct table *table, struct rota_buffer *buffer)
+{
+    rota_buffer_print(buffer, "CREATE TABLE IF NOT EXISTS %s (\n", table->name);
+    for (const struct column *column = table->columns; column->name; column++)
+        rota_buffer_print(buffer, "%s    %s $type_%s", column > table->columns ? ",\n" : "",
+                          column->name, column->type);
+    if (table->key)
+        rota_buffer_print(buffer, ",\n    PRIMARY KEY (%s)", table->key);
+    rota_buffer_append_text(buffer, "\n)$engine");
+}
+
+static void format_index(const struct table *table, struct rota_buffer *buffer)
+{
+    rota_buffer_print(buffer, "CREATE INDEX IF NOT EXISTS %s_order ON %s (%s)", table->name,
+                      table->name, table->index);
+}
+
+void rota_store_schema_format(enum rota_sql_kind kind, struct rota_buffer *buffer)
+{
+    struct rota_buffer text = {0};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        format_table(&tables[i], &text);
+        rota_buffer_append_text(&text, ";\n");
+        if (tables[i].index) {
+            format_index(&tables[i], &text);
+            rota_buffer_append_text(&text, ";\n");
+        }
+    }
+    rota_buffer_print(&text,
+                      SCHEMA_TABLE ";\nINSERT INTO rota_schema (id, version) VALUES (1, %d);\n",
+                      ROTA_STORE_SCHEMA_VERSION);
+    rota_store_text_expand(kind, text.data ? text.data : "", buffer);
+    buffer->failed |= text.failed;
+    rota_buffer_deinit(&text);
+}
+
+void rota_store_schema_describe(struct rota_buffer *buffer)
+{
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        const struct table *table = &tables[i];
+        rota_buffer_print(buffer, "**%s**: %s", table->name, table->what);
+        if (table->key)
+            rota_buffer_print(buffer, "; key (%s)", table->key);
+        rota_buffer_append_text(buffer, ".\n\n| column | type | |\n|---|---|---|\n");
+        for (const struct column *column = table->columns; column->name; column++)
+            rota_buffer_print(buffer, "| %s | %s | %s |\n", column->name, column->type,
+                              column->what);
+        rota_buffer_append_char(buffer, '\n');
+    }
+}
+
+/* --- making them --- */
+
+static enum rota_code tell(struct rota_store_session *session, const char *text,
+                           struct rota_error *error)
+{
+    return rota_store_run_n(session, text, NULL, 0, NULL, error);
+}
+
+static enum rota_code make_table(struct rota_store_session *session, const struct table *table,
+                                 struct rota_error *error)
+{
+    struct rota_buffer text = {0};
+    format_table(table, &text);
+    enum rota_code code = text.failed
+                              ? rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a table")
+                              : tell(session, text.data, error);
+    if (!code && table->index) {
+        rota_buffer_clear(&text);
+        format_index(table, &text);
+        code = text.failed ? ROTA_ERR_NO_MEMORY : tell(session, text.data, error);
+    }
+    rota_buffer_deinit(&text);
+    return code;
+}
+
+/* The version of the tables that are there; 0: none. */
+static enum rota_code read_version(struct rota_store_session *session, int64_t *version,
+                                   struct rota_error *error)
+{
+    struct rota_sql_result result = {0};
+    struct rota_error inner;
+    enum rota_code code = rota_store_run_n(session, "SELECT version FROM rota_schema WHERE id = 1",
+                                           NULL, 0, &result, &inner);
+    if (!code)
+        *version = result.n_rows == 1 ? rota_sql_int_at(&result, 0, 0) : 0;
+    else if (code == ROTA_ERR_NOT_FOUND)
+        *version = 0;
+    else if (error)
+        *error = inner;
+    rota_sql_result_deinit(&result);
+    return code == ROTA_ERR_NOT_FOUND ? ROTA_OK : code;
+}
+
+static enum rota_code upgrade(struct rota_store_session *session, struct rota_error *error)
+{
+    const struct rota_store_argument arguments[] = {
+        ROTA_STORE_INT("version", ROTA_STORE_SCHEMA_VERSION)};
+    int64_t version = 0;
+    enum rota_code code = tell(session, SCHEMA_TABLE "$engine", error);
+    if (!code)
+        code = read_version(session, &version, error);
+    if (code || version >= ROTA_STORE_SCHEMA_VERSION)
+        return code; /* somebody was faster */
+    for (size_t i = 0; !code && i < sizeof tables / sizeof *tables; i++)
+        code = make_table(session, &tables[i], error);
+    for (const struct change *change = changes; !code && change->text; change++)
+        if (version > 0 && change->to_version > version)
+            code = tell(session, change->text, error);
+    if (code)
+        return code;
+    if (version == 0)
+        return rota_store_run(session,
+                              "$insert_new rota_schema (id, version) VALUES (1, :version) "
+                              "$or_nothing",
+                              arguments, NULL, error);
+    return rota_store_run(session, "UPDATE rota_schema SET version = :version WHERE id = 1",
+                          arguments, NULL, error);
+}
+
+/* One at a time. In MariaDB a change of a table can't be taken back, so each step may
+ * be done again; the others do all or nothing. */
+static enum rota_code upgrade_alone(struct rota_store_session *session, struct rota_error *error)
+{
+    enum rota_code code = ROTA_OK;
+    if (session->kind == ROTA_SQL_MYSQL) {
+        code = tell(session, "DO GET_LOCK(CONCAT('rota.', MD5(DATABASE())), 30)", error);
+        if (!code)
+            code = upgrade(session, error);
+        tell(session, "DO RELEASE_LOCK(CONCAT('rota.', MD5(DATABASE())))", NULL);
+        return code;
+    }
+    code = rota_sql_begin(session->sql, error);
+    if (!code && session->kind == ROTA_SQL_POSTGRES)
+        code = tell(session, "SELECT pg_advisory_xact_lock(7310581)", error);
+    if (!code)
+        code = upgrade(session, error);
+    if (!code)
+        return rota_sql_commit(session->sql, error);
+    rota_sql_rollback(session->sql);
+    return code;
+}
+
+enum rota_code rota_store_schema_open(struct rota_store_session *session, struct rota_error *error)
+{
+    int64_t version = 0;
+    enum rota_code code = read_version(session, &version, error);
+    if (!code && version < ROTA_STORE_SCHEMA_VERSION) {
+        code = upgrade_alone(session, error);
+        if (!code)
+            code = read_version(session, &version, error);
+    }
+    if (!code && version > ROTA_STORE_SCHEMA_VERSION)
+        code = rota_error_set(error, ROTA_ERR_INVALID,
+                              "the store's tables have version %lld, and this program knows "
+                              "version %d: it is older than the one that made them",
+                              (long long)version, ROTA_STORE_SCHEMA_VERSION);
+    return code;
+}

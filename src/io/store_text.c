@@ -1,0 +1,145 @@
+#include "io/store_inside.h"
+
+#include <assert.h>
+
+/* What a `$name` is in the three dialects, in the order of enum rota_sql_kind. */
+static const struct token {
+    const char *name;
+    const char *texts[3];
+} tokens[] = {
+    /* The database's clock, read when the expression is looked at and not when the
+     * transaction began; in microseconds since 1970. */
+    {"now",
+     {"rota_now()", "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6))",
+      "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"}},
+
+    /* The same, told to us by the statement that writes it. */
+    {"mark_now",
+     {"rota_now()", "LAST_INSERT_ID(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6)))",
+      "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"}},
+    {"mark_shard", {"0", "0 * LAST_INSERT_ID(shard)", "0"}},
+    {"returning_ping", {"RETURNING last_ping", "", "RETURNING last_ping"}},
+    {"returning_claim",
+     {"RETURNING shard, epoch, last_ping", "", "RETURNING shard, epoch, last_ping"}},
+
+    {"greatest", {"MAX", "GREATEST", "GREATEST"}},
+    {"over", {"/", "DIV", "/"}},
+    {"for_update", {"", "FOR UPDATE", "FOR UPDATE"}},
+    {"insert_new", {"INSERT INTO", "INSERT IGNORE INTO", "INSERT INTO"}},
+    {"or_nothing", {"ON CONFLICT DO NOTHING", "", "ON CONFLICT DO NOTHING"}},
+    {"or_update_address",
+     {"ON CONFLICT (address) DO UPDATE SET", "ON DUPLICATE KEY UPDATE",
+      "ON CONFLICT (address) DO UPDATE SET"}},
+    {"or_update_space",
+     {"ON CONFLICT (space) DO UPDATE SET", "ON DUPLICATE KEY UPDATE",
+      "ON CONFLICT (space) DO UPDATE SET"}},
+
+    /* Types. Names compare byte by byte. */
+    {"type_name",
+     {"TEXT NOT NULL", "VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL",
+      "TEXT COLLATE \"C\" NOT NULL"}},
+    {"type_text",
+     {"TEXT NOT NULL", "MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL",
+      "TEXT NOT NULL"}},
+    {"type_int", {"BIGINT NOT NULL", "BIGINT NOT NULL", "BIGINT NOT NULL"}},
+    {"type_id",
+     {"INTEGER PRIMARY KEY AUTOINCREMENT", "BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY",
+      "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"}},
+    {"engine", {"", " ENGINE = InnoDB", ""}},
+};
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || c == '_';
+}
+
+/* The word behind the '$' or ':' at the head of `text`. */
+static struct rota_str word_at(const char *text)
+{
+    size_t size = 0;
+    while (is_letter(text[1 + size]))
+        size++;
+    return rota_str_of(text + 1, size);
+}
+
+static void append_token(enum rota_sql_kind kind, struct rota_str name, struct rota_buffer *buffer)
+{
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
+        if (rota_str_is_equal(name, rota_str(tokens[i].name))) {
+            rota_buffer_append_text(buffer, tokens[i].texts[kind]);
+            return;
+        }
+    assert(!"a token that no table has");
+}
+
+void rota_store_text_expand(enum rota_sql_kind kind, const char *text, struct rota_buffer *buffer)
+{
+    while (*text) {
+        struct rota_str word = *text == '$' ? word_at(text) : rota_str_of("", 0);
+        if (word.size == 0) {
+            rota_buffer_append_char(buffer, *text++);
+            continue;
+        }
+        append_token(kind, word, buffer);
+        text += 1 + word.size;
+    }
+}
+
+static bool push_argument(struct rota_store_session *session, struct rota_str name,
+                          const struct rota_store_argument *arguments, size_t n_arguments)
+{
+    for (size_t i = 0; i < n_arguments; i++)
+        if (rota_str_is_equal(name, rota_str(arguments[i].name)))
+            return rota_vector_push(&session->values, arguments[i].value);
+    assert(!"an argument that nobody gave");
+    return false;
+}
+
+/* Write the statement into the session's text, and its arguments into `values` in the
+ * order in which they stand in it. */
+static bool write_statement(struct rota_store_session *session, const char *text,
+                            const struct rota_store_argument *arguments, size_t n_arguments)
+{
+    rota_buffer_clear(&session->text);
+    session->values.size = 0;
+    while (*text) {
+        bool is_special = *text == '$' || *text == ':';
+        struct rota_str word = is_special ? word_at(text) : rota_str_of("", 0);
+        if (word.size == 0) {
+            rota_buffer_append_char(&session->text, *text++);
+            continue;
+        }
+        if (*text == ':') {
+            rota_buffer_append_char(&session->text, '?');
+            if (!push_argument(session, word, arguments, n_arguments))
+                return false;
+        } else if (rota_str_is_equal(word, rota_str("list"))) {
+            rota_buffer_append_str(&session->text, rota_buffer_str(&session->list));
+        } else {
+            append_token(session->kind, word, &session->text);
+        }
+        text += 1 + word.size;
+    }
+    return !session->text.failed && !session->list.failed;
+}
+
+enum rota_code rota_store_run_n(struct rota_store_session *session, const char *text,
+                                const struct rota_store_argument *arguments, size_t n_arguments,
+                                struct rota_sql_result *result, struct rota_error *error)
+{
+    if (!write_statement(session, text, arguments, n_arguments))
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a statement");
+    return rota_sql_run(session->sql, session->text.data, session->values.items,
+                        session->values.size, result, error);
+}
+
+enum rota_code rota_store_now(struct rota_store_session *session, rota_time *now,
+                              struct rota_error *error)
+{
+    struct rota_sql_result result = {0};
+    enum rota_code code = rota_store_run_n(session, "SELECT $now", NULL, 0, &result, error);
+    if (!code && result.n_rows == 1)
+        *now = rota_store_time(rota_sql_int_at(&result, 0, 0));
+    rota_sql_result_deinit(&result);
+    return code;
+}

@@ -1,0 +1,702 @@
+#include "core/own/lease_fsm.h"
+#include "vectors.h"
+
+enum { US = 7, THEM = 8, SHARDS = 4 };
+
+#define TTL   (24 * ROTA_SEC)
+#define GUARD (TTL / 8)
+#define EPOCH 1000
+
+static struct rota_lease_fsm fsm;
+static struct rota_lease_actions todo; /* of the last step */
+static rota_time now;
+
+static void init(uint32_t n_wanted, bool is_alone)
+{
+    now = 500 * ROTA_SEC;
+    assert_int_equal(rota_lease_fsm_init(&fsm, now,
+                                         &(struct rota_lease_fsm_options){.n_shards = SHARDS,
+                                                                          .n_wanted = n_wanted,
+                                                                          .ttl = TTL,
+                                                                          .is_alone = is_alone,
+                                                                          .instance = US,
+                                                                          .seed = 5},
+                                         NULL),
+                     ROTA_OK);
+    todo = (struct rota_lease_actions){0};
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    rota_lease_fsm_deinit(&fsm);
+    return 0;
+}
+
+static void step(struct rota_lease_event event)
+{
+    todo = rota_lease_fsm_step(&fsm, now, &event);
+}
+
+static void tick(void)
+{
+    step((struct rota_lease_event){.type = ROTA_LEASE_TICK});
+}
+
+/* The nth action, of the only kind that is expected there. */
+static const struct rota_lease_action *action(size_t n, enum rota_lease_action_type type)
+{
+    assert_true(n < todo.n);
+    assert_int_equal(todo.list[n].type, type);
+    return &todo.list[n];
+}
+
+static void answer(enum rota_lease_event_type type, uint64_t ask, uint32_t shard, uint64_t epoch)
+{
+    step((struct rota_lease_event){.type = type, .ask = ask, .shard = shard, .epoch = epoch});
+}
+
+static void listed(uint64_t ask, const struct rota_lease_row *rows, size_t n)
+{
+    step((struct rota_lease_event){
+        .type = ROTA_LEASE_LISTED, .ask = ask, .rows = rows, .n_rows = n});
+}
+
+/* A row of theirs. */
+static struct rota_lease_row row_of(uint32_t shard, uint64_t instance, uint64_t epoch,
+                                    uint64_t pings)
+{
+    return (struct rota_lease_row){
+        .shard = shard, .instance = instance, .epoch = epoch, .pings = pings, .ttl = TTL};
+}
+
+/* Go on to the next deadline. */
+static void wait_on(void)
+{
+    assert_true(rota_lease_fsm_deadline(&fsm) > now);
+    assert_true(rota_lease_fsm_deadline(&fsm) != ROTA_TIME_NEVER);
+    now = rota_lease_fsm_deadline(&fsm);
+    tick();
+}
+
+/* Claim, and be given shard 2 after a second. */
+static void hold(void)
+{
+    tick();
+    uint64_t ask = action(0, ROTA_LEASE_CLAIM)->ask;
+    now += ROTA_SEC;
+    answer(ROTA_LEASE_CLAIMED, ask, 2, EPOCH);
+    action(0, ROTA_LEASE_START);
+}
+
+/* Find nothing to claim, and look at the table. Returns the list's number. */
+static uint64_t stand_by(void)
+{
+    tick();
+    answer(ROTA_LEASE_NONE, action(0, ROTA_LEASE_CLAIM)->ask, 0, 0);
+    if (todo.n == 0)
+        wait_on();
+    return action(0, ROTA_LEASE_LIST)->ask;
+}
+
+static void a_new_process_claims_at_once(void **state)
+{
+    (void)state;
+    init(1, false);
+    assert_int_equal(rota_lease_fsm_deadline(&fsm), now);
+    tick();
+    assert_int_equal(todo.n, 1);
+    assert_int_equal(action(0, ROTA_LEASE_CLAIM)->n_dead, 0);
+    assert_int_equal(rota_lease_fsm_deadline(&fsm), ROTA_TIME_NEVER);
+}
+
+static void a_grant_is_counted_from_its_ask(void **state)
+{
+    (void)state;
+    init(1, false);
+    rota_time asked_at = now;
+    hold();
+    assert_int_equal(todo.n, 1);
+    assert_int_equal(action(0, ROTA_LEASE_START)->until, asked_at + TTL - GUARD);
+    assert_int_equal(action(0, ROTA_LEASE_START)->shard, 2);
+    assert_int_equal(action(0, ROTA_LEASE_START)->epoch, EPOCH);
+}
+
+static void a_late_grant_is_no_lease(void **state)
+{
+    (void)state;
+    init(1, false);
+    tick();
+    uint64_t ask = action(0, ROTA_LEASE_CLAIM)->ask;
+    now += TTL - GUARD;
+    answer(ROTA_LEASE_CLAIMED, ask, 2, EPOCH);
+    assert_int_equal(todo.n, 2);
+    assert_int_equal(action(0, ROTA_LEASE_RELEASE)->shard, 2);
+    assert_int_equal(action(0, ROTA_LEASE_RELEASE)->epoch, EPOCH);
+    action(1, ROTA_LEASE_LIST);
+    assert_false(rota_lease_fsm_check(&fsm, now, 2, EPOCH));
+}
+
+static void a_grant_that_is_not_new_is_given_back(void **state)
+{
+    (void)state;
+    init(1, false);
+    tick();
+    uint64_t ask = action(0, ROTA_LEASE_CLAIM)->ask;
+    step((struct rota_lease_event){.type = ROTA_LEASE_SEEN, .shard = 2, .epoch = EPOCH});
+    answer(ROTA_LEASE_CLAIMED, ask, 2, EPOCH);
+    action(0, ROTA_LEASE_RELEASE);
+    assert_false(rota_lease_fsm_check(&fsm, now, 2, EPOCH));
+
+    struct rota_lease_row row = row_of(2, 0, EPOCH, 1);
+    listed(action(1, ROTA_LEASE_LIST)->ask, &row, 1);
+    assert_int_equal(action(0, ROTA_LEASE_CLAIM)->floor, EPOCH);
+}
+
+static void a_grant_of_no_shard_of_ours_is_given_back(void **state)
+{
+    (void)state;
+    init(1, false);
+    tick();
+    answer(ROTA_LEASE_CLAIMED, action(0, ROTA_LEASE_CLAIM)->ask, SHARDS, EPOCH);
+    assert_int_equal(action(0, ROTA_LEASE_RELEASE)->shard, SHARDS);
+}
+
+static void a_ping_extends_from_when_it_was_sent(void **state)
+{
+    (void)state;
+    init(1, false);
+    rota_time asked_at = now;
+    hold();
+    wait_on();
+    assert_in_range(now - asked_at, TTL / 4, TTL / 3);
+    assert_int_equal(todo.n, 1);
+    uint64_t ask = action(0, ROTA_LEASE_PING)->ask;
+    assert_int_equal(action(0, ROTA_LEASE_PING)->epoch, EPOCH);
+    rota_time sent_at = now;
+    now += ROTA_SEC;
+    answer(ROTA_LEASE_PINGED, ask, 0, 0);
+    assert_int_equal(todo.n, 1);
+    assert_int_equal(action(0, ROTA_LEASE_EXTEND)->until, sent_at + TTL - GUARD);
+    assert_true(rota_lease_fsm_check(&fsm, sent_at + TTL - GUARD - 1, 2, EPOCH));
+}
+
+static void belief_ends_with_the_grant_whether_or_not_a_tick_comes(void **state)
+{
+    (void)state;
+    init(1, false);
+    rota_time end = now + TTL - GUARD;
+    hold();
+    assert_true(rota_lease_fsm_check(&fsm, end - 1, 2, EPOCH));
+    assert_false(rota_lease_fsm_check(&fsm, end, 2, EPOCH));
+    assert_false(rota_lease_fsm_check(&fsm, end - 1, 2, EPOCH - 1));
+    assert_false(rota_lease_fsm_check(&fsm, end - 1, 2, EPOCH + 1));
+    assert_false(rota_lease_fsm_check(&fsm, end - 1, 1, EPOCH));
+    assert_false(rota_lease_fsm_check(&fsm, end - 1, UINT32_MAX, EPOCH));
+}
+
+static void out_of_time_is_stopped_first_then_released(void **state)
+{
+    (void)state;
+    init(1, false);
+    rota_time end = now + TTL - GUARD;
+    hold();
+    wait_on();
+    action(0, ROTA_LEASE_PING); /* and no answer */
+    wait_on();
+    assert_int_equal(now, end);
+    assert_int_equal(todo.n, 3);
+    assert_int_equal(action(0, ROTA_LEASE_STOP)->why, ROTA_LEASE_WHY_EXPIRED);
+    assert_int_equal(action(0, ROTA_LEASE_STOP)->shard, 2);
+    assert_int_equal(action(1, ROTA_LEASE_RELEASE)->epoch, EPOCH);
+    assert_int_equal(action(2, ROTA_LEASE_CLAIM)->floor, EPOCH);
+}
+
+static void the_answer_that_comes_after_the_end_does_not_help(void **state)
+{
+    (void)state;
+    init(1, false);
+    hold();
+    wait_on();
+    uint64_t ask = action(0, ROTA_LEASE_PING)->ask;
+    now += TTL - GUARD - 1; /* in time for the ping, but not for what was believed */
+    answer(ROTA_LEASE_PINGED, ask, 0, 0);
+    assert_int_equal(action(0, ROTA_LEASE_STOP)->why, ROTA_LEASE_WHY_EXPIRED);
+}
+
+static void what_is_taken_is_stopped_and_not_released(void **state)
+{
+    (void)state;
+    init(1, false);
+    hold();
+    wait_on();
+    answer(ROTA_LEASE_TAKEN, action(0, ROTA_LEASE_PING)->ask, 0, EPOCH + 5);
+    assert_int_equal(todo.n, 2);
+    assert_int_equal(action(0, ROTA_LEASE_STOP)->why, ROTA_LEASE_WHY_TAKEN);
+    assert_int_equal(action(1, ROTA_LEASE_CLAIM)->floor, EPOCH + 5);
+}
+
+static void a_database_that_went_back_is_given_time_to_forget_others(void **state)
+{
+    (void)state;
+    init(1, false);
+    hold();
+    wait_on();
+    rota_time noticed_at = now;
+    answer(ROTA_LEASE_TAKEN, action(0, ROTA_LEASE_PING)->ask, 0, EPOCH - 1);
+    assert_int_equal(action(0, ROTA_LEASE_STOP)->why, ROTA_LEASE_WHY_WENT_BACK);
+    assert_int_equal(action(1, ROTA_LEASE_WENT_BACK)->epoch, EPOCH - 1);
+    struct rota_lease_row row = row_of(2, 0, EPOCH - 1, 1);
+    uint64_t ask = action(2, ROTA_LEASE_LIST)->ask;
+    while (now < noticed_at + TTL) {
+        listed(ask, &row, 1);
+        assert_int_equal(todo.n, 0);
+        wait_on();
+        if (now < noticed_at + TTL)
+            ask = action(0, ROTA_LEASE_LIST)->ask;
+    }
+    assert_int_equal(now, noticed_at + TTL);
+    assert_int_equal(action(0, ROTA_LEASE_CLAIM)->floor, EPOCH);
+}
+
+static void a_spare_that_sees_the_database_go_back_waits_as_well(void **state)
+{
+    (void)state;
+    init(1, false);
+    struct rota_lease_row row = row_of(2, THEM, EPOCH, 7);
+    listed(stand_by(), &row, 1);
+    wait_on();
+    row = row_of(2, 0, EPOCH, 6);
+    rota_time noticed_at = now;
+    listed(action(0, ROTA_LEASE_LIST)->ask, &row, 1);
+    assert_int_equal(todo.n, 1);
+    assert_int_equal(action(0, ROTA_LEASE_WENT_BACK)->shard, 2);
+    assert_true(fsm.claim_after == noticed_at + TTL);
+    wait_on();
+    action(0, ROTA_LEASE_LIST);
+}
+
+static void a_row_that_is_gone_means_that_the_database_went_back(void **state)
+{
+    (void)state;
+    init(1, false);
+    hold();
+    wait_on();
+    answer(ROTA_LEASE_TAKEN, action(0, ROTA_LEASE_PING)->ask, 0, 0);
+    assert_int_equal(action(0, ROTA_LEASE_STOP)->why, ROTA_LEASE_WHY_WENT_BACK);
+    rota_lease_fsm_deinit(&fsm);
+
+    init(1, false); /* the same for a spare */
+    const struct rota_lease_row rows[] = {row_of(0, THEM, EPOCH, 7), row_of(1, THEM, EPOCH, 7)};
+    listed(stand_by(), rows, 2);
+    wait_on();
+    rota_time noticed_at = now;
+    listed(action(0, ROTA_LEASE_LIST)->ask, NULL, 0);
+    action(0, ROTA_LEASE_WENT_BACK);
+    assert_int_equal(todo.n, 1);
+    uint64_t ask = 0;
+    while (now < noticed_at + TTL) {
+        wait_on();
+        if (now < noticed_at + TTL) {
+            ask = action(0, ROTA_LEASE_LIST)->ask;
+            listed(ask, NULL, 0);
+            assert_int_equal(todo.n, 0);
+        }
+    }
+    action(0, ROTA_LEASE_CLAIM); /* which makes them anew */
+}
+
+static void claims_until_a_claim_was_answered(void **state)
+{
+    (void)state;
+    init(1, false);
+    const struct rota_lease_row row = row_of(0, THEM, EPOCH, 7);
+    tick();
+    for (int i = 0; i < 3; i++) {
+        answer(ROTA_LEASE_UNKNOWN, action(0, ROTA_LEASE_CLAIM)->ask, 0, 0);
+        if (todo.n == 0)
+            wait_on();
+        listed(action(0, ROTA_LEASE_LIST)->ask, &row, i > 0); /* there may be no table yet */
+    }
+    answer(ROTA_LEASE_NONE, action(0, ROTA_LEASE_CLAIM)->ask, 0, 0);
+    wait_on();
+    listed(action(0, ROTA_LEASE_LIST)->ask, &row, 1);
+    assert_int_equal(todo.n, 0);
+}
+
+static void an_unknown_ping_is_asked_again_and_extends_nothing(void **state)
+{
+    (void)state;
+    init(1, false);
+    rota_time end = now + TTL - GUARD;
+    hold();
+    wait_on();
+    uint64_t first = action(0, ROTA_LEASE_PING)->ask;
+    rota_time asked_at = now;
+    answer(ROTA_LEASE_UNKNOWN, first, 0, 0);
+    assert_int_equal(todo.n, 0);
+    wait_on();
+    assert_in_range(now - asked_at, TTL / 32, TTL / 16);
+    assert_true(action(0, ROTA_LEASE_PING)->ask != first);
+    assert_false(rota_lease_fsm_check(&fsm, end, 2, EPOCH));
+}
+
+static void late_and_repeated_answers_change_nothing(void **state)
+{
+    (void)state;
+    init(1, false);
+    hold();
+    uint64_t claim = fsm.n_asks;
+    answer(ROTA_LEASE_CLAIMED, claim, 3, EPOCH + 1);
+    assert_int_equal(todo.n, 0);
+    wait_on();
+    uint64_t ping = action(0, ROTA_LEASE_PING)->ask;
+    answer(ROTA_LEASE_PINGED, ping, 0, 0);
+    rota_time until = action(0, ROTA_LEASE_EXTEND)->until;
+    const enum rota_lease_event_type all[] = {
+        ROTA_LEASE_CLAIMED, ROTA_LEASE_NONE,    ROTA_LEASE_LISTED,   ROTA_LEASE_PINGED,
+        ROTA_LEASE_TAKEN,   ROTA_LEASE_UNKNOWN, ROTA_LEASE_RELEASED, ROTA_LEASE_TICK};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        for (uint64_t ask = 0; ask < ping + 3; ask++) {
+            answer(all[i], ask, 2, EPOCH + 1);
+            assert_int_equal(todo.n, 0);
+        }
+    assert_true(rota_lease_fsm_check(&fsm, until - 1, 2, EPOCH));
+    assert_false(rota_lease_fsm_check(&fsm, until, 2, EPOCH));
+}
+
+static void an_answer_of_another_kind_counts_as_unknown(void **state)
+{
+    (void)state;
+    init(1, false);
+    hold();
+    wait_on();
+    answer(ROTA_LEASE_RELEASED, action(0, ROTA_LEASE_PING)->ask, 0, 0);
+    assert_int_equal(todo.n, 0);
+    assert_true(rota_lease_fsm_check(&fsm, now, 2, EPOCH));
+    wait_on();
+    answer(ROTA_LEASE_CLAIMED, action(0, ROTA_LEASE_PING)->ask, 3, EPOCH + 9);
+    assert_int_equal(todo.n, 0);
+    wait_on();
+    action(0, ROTA_LEASE_PING);
+}
+
+static void a_spare_looks_and_claims_what_is_free(void **state)
+{
+    (void)state;
+    init(1, false);
+    struct rota_lease_row rows[] = {row_of(0, THEM, 5, 1), row_of(1, THEM, 6, 1)};
+    listed(stand_by(), rows, 2);
+    assert_int_equal(todo.n, 0);
+    rota_time looked_at = now;
+    wait_on();
+    assert_in_range(now - looked_at, TTL / 4, TTL / 3);
+    rows[0].instance = 0;
+    rows[0].pings++;
+    listed(action(0, ROTA_LEASE_LIST)->ask, rows, 2);
+    assert_int_equal(action(0, ROTA_LEASE_CLAIM)->floor, 6);
+    assert_int_equal(action(0, ROTA_LEASE_CLAIM)->n_dead, 0);
+}
+
+static void a_spare_does_not_hurry_when_it_gets_nothing(void **state)
+{
+    int n_asks = 0;
+    (void)state;
+    init(1, false);
+    tick();
+    struct rota_lease_row row = row_of(0, 0, 5, 1); /* free, and yet never given */
+    for (rota_time until = now + TTL; now < until; n_asks++) {
+        const struct rota_lease_action *asked = todo.list;
+        if (asked->type == ROTA_LEASE_CLAIM)
+            answer(ROTA_LEASE_NONE, asked->ask, 0, 0);
+        else
+            listed(action(0, ROTA_LEASE_LIST)->ask, &row, 1);
+        if (todo.n == 0)
+            wait_on();
+    }
+    assert_in_range(n_asks, 16, 70);
+}
+
+static void a_row_that_stands_still_is_claimed_by_its_version(void **state)
+{
+    (void)state;
+    init(1, false);
+    struct rota_lease_row rows[] = {row_of(0, THEM, 5, 1), row_of(1, THEM, 6, 40)};
+    uint64_t ask = stand_by();
+    now += ROTA_SEC;
+    rota_time heard_at = now;
+    listed(ask, rows, 2);
+    while (now < heard_at + TTL) {
+        wait_on();
+        if (action(0, todo.list[0].type)->type != ROTA_LEASE_LIST)
+            break;
+        rows[0].pings++;
+        listed(action(0, ROTA_LEASE_LIST)->ask, rows, 2);
+    }
+    assert_int_equal(now, heard_at + TTL);
+    const struct rota_lease_action *claim = action(0, ROTA_LEASE_CLAIM);
+    assert_int_equal(claim->n_dead, 1);
+    assert_int_equal(claim->dead[0].shard, 1);
+    assert_int_equal(claim->dead[0].epoch, 6);
+    assert_int_equal(claim->dead[0].pings, 40);
+}
+
+static void rows_of_our_name_are_hoped_for_only_when_alone(void **state)
+{
+    (void)state;
+    struct rota_lease_row row = row_of(1, THEM, 6, 40);
+    row.is_ours = true;
+    init(1, false);
+    listed(stand_by(), &row, 1);
+    assert_int_equal(todo.n, 0);
+    rota_lease_fsm_deinit(&fsm);
+    init(1, true);
+    listed(stand_by(), &row, 1);
+    action(0, ROTA_LEASE_CLAIM);
+}
+
+static void what_a_lost_answer_granted_is_released(void **state)
+{
+    (void)state;
+    init(1, false);
+    tick();
+    answer(ROTA_LEASE_UNKNOWN, action(0, ROTA_LEASE_CLAIM)->ask, 0, 0);
+    struct rota_lease_row rows[] = {row_of(0, US, 5, 1), row_of(1, THEM, 6, 1)};
+    listed(action(0, ROTA_LEASE_LIST)->ask, rows, 2);
+    assert_int_equal(todo.n, 1);
+    assert_int_equal(action(0, ROTA_LEASE_RELEASE)->shard, 0);
+    assert_int_equal(action(0, ROTA_LEASE_RELEASE)->epoch, 5);
+    rota_time released_at = now;
+    wait_on();
+    assert_in_range(now - released_at, TTL / 32, TTL / 16);
+    rows[0] = row_of(0, 0, 5, 2);
+    listed(action(0, ROTA_LEASE_LIST)->ask, rows, 2);
+    action(0, ROTA_LEASE_CLAIM);
+}
+
+static void as_many_are_sought_as_are_wanted(void **state)
+{
+    size_t n;
+    (void)state;
+    init(3, false);
+    tick();
+    for (uint32_t shard = 0; shard < 3; shard++) {
+        answer(ROTA_LEASE_CLAIMED, action(shard > 0, ROTA_LEASE_CLAIM)->ask, shard, EPOCH + shard);
+        assert_int_equal(action(0, ROTA_LEASE_START)->shard, shard);
+    }
+    assert_int_equal(todo.n, 1);
+    rota_lease_fsm_held(&fsm, &n);
+    assert_int_equal(n, 3);
+
+    /* One of them is lost, and one is sought again. */
+    wait_on();
+    uint32_t shard = action(0, ROTA_LEASE_PING)->shard;
+    answer(ROTA_LEASE_TAKEN, action(0, ROTA_LEASE_PING)->ask, 0, EPOCH + 9);
+    assert_int_equal(action(0, ROTA_LEASE_STOP)->shard, shard);
+    action(1, ROTA_LEASE_CLAIM);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(rota_lease_fsm_check(&fsm, now, i, EPOCH + i), i != shard);
+}
+
+static void more_than_there_are_is_not_sought(void **state)
+{
+    (void)state;
+    init(SHARDS + 5, false);
+    assert_int_equal(fsm.options.n_wanted, SHARDS);
+}
+
+static void who_is_behind_stops(void **state)
+{
+    (void)state;
+    init(1, false);
+    hold();
+    step((struct rota_lease_event){.type = ROTA_LEASE_SEEN, .shard = 2, .epoch = EPOCH});
+    step((struct rota_lease_event){.type = ROTA_LEASE_SEEN, .shard = 3, .epoch = EPOCH + 50});
+    step((struct rota_lease_event){.type = ROTA_LEASE_SEEN, .shard = 2, .epoch = UINT64_MAX});
+    step((struct rota_lease_event){.type = ROTA_LEASE_SEEN, .shard = UINT32_MAX, .epoch = 1});
+    assert_true(rota_lease_fsm_check(&fsm, now, 2, EPOCH));
+    step((struct rota_lease_event){.type = ROTA_LEASE_SEEN, .shard = 2, .epoch = EPOCH + 1});
+    assert_int_equal(action(0, ROTA_LEASE_STOP)->why, ROTA_LEASE_WHY_BEHIND);
+    action(1, ROTA_LEASE_RELEASE);
+    assert_int_equal(action(2, ROTA_LEASE_CLAIM)->floor, EPOCH + 50);
+}
+
+static void a_table_that_grants_a_shard_twice_ends_the_first_grant(void **state)
+{
+    (void)state;
+    init(2, false);
+    tick();
+    answer(ROTA_LEASE_CLAIMED, action(0, ROTA_LEASE_CLAIM)->ask, 2, EPOCH);
+    answer(ROTA_LEASE_CLAIMED, action(1, ROTA_LEASE_CLAIM)->ask, 2, EPOCH + 1);
+    assert_int_equal(action(0, ROTA_LEASE_STOP)->epoch, EPOCH);
+    assert_int_equal(action(1, ROTA_LEASE_START)->epoch, EPOCH + 1);
+    assert_false(rota_lease_fsm_check(&fsm, now, 2, EPOCH));
+    assert_true(rota_lease_fsm_check(&fsm, now, 2, EPOCH + 1));
+}
+
+static void shut_down(void)
+{
+    step((struct rota_lease_event){.type = ROTA_LEASE_SHUTDOWN});
+}
+
+static void a_shutdown_stops_then_gives_back(void **state)
+{
+    size_t n;
+    (void)state;
+    init(1, false);
+    hold();
+    shut_down();
+    assert_int_equal(todo.n, 2);
+    assert_int_equal(action(0, ROTA_LEASE_STOP)->why, ROTA_LEASE_WHY_SHUTDOWN);
+    uint64_t ask = action(1, ROTA_LEASE_RELEASE)->ask;
+    assert_false(rota_lease_fsm_check(&fsm, now, 2, EPOCH));
+    rota_lease_fsm_held(&fsm, &n);
+    assert_int_equal(n, 0);
+    answer(ROTA_LEASE_UNKNOWN, ask, 0, 0);
+    wait_on();
+    shut_down(); /* again */
+    answer(ROTA_LEASE_RELEASED, fsm.n_asks, 0, 0);
+    assert_int_equal(todo.n, 1);
+    action(0, ROTA_LEASE_DONE);
+    assert_int_equal(rota_lease_fsm_deadline(&fsm), ROTA_TIME_NEVER);
+    tick();
+    assert_int_equal(todo.n, 0);
+}
+
+static void a_shutdown_without_anything_held_is_done_at_once(void **state)
+{
+    (void)state;
+    init(1, false);
+    shut_down();
+    action(0, ROTA_LEASE_DONE);
+}
+
+static void a_shutdown_gives_back_what_a_claim_still_brings(void **state)
+{
+    (void)state;
+    init(1, false);
+    tick();
+    uint64_t ask = action(0, ROTA_LEASE_CLAIM)->ask;
+    shut_down();
+    assert_int_equal(todo.n, 0);
+    answer(ROTA_LEASE_CLAIMED, ask, 2, EPOCH);
+    answer(ROTA_LEASE_RELEASED, action(0, ROTA_LEASE_RELEASE)->ask, 0, 0);
+    action(0, ROTA_LEASE_DONE);
+}
+
+static void a_claim_that_overtakes_the_release_is_given_back(void **state)
+{
+    (void)state;
+    init(2, false);
+    tick();
+    answer(ROTA_LEASE_CLAIMED, action(0, ROTA_LEASE_CLAIM)->ask, 2, EPOCH);
+    uint64_t claim = action(1, ROTA_LEASE_CLAIM)->ask;
+    shut_down();
+    answer(ROTA_LEASE_CLAIMED, claim, 2, EPOCH + 1);
+    assert_int_equal(action(0, ROTA_LEASE_RELEASE)->epoch, EPOCH + 1);
+    answer(ROTA_LEASE_RELEASED, action(0, ROTA_LEASE_RELEASE)->ask, 0, 0);
+    action(0, ROTA_LEASE_DONE);
+}
+
+static void a_shutdown_does_not_wait_for_ever(void **state)
+{
+    (void)state;
+    init(1, false);
+    hold();
+    shut_down();
+    rota_time began_at = now;
+    wait_on();
+    assert_int_equal(now - began_at, TTL);
+    action(0, ROTA_LEASE_DONE);
+}
+
+static void after_a_long_sleep_all_is_lost_at_once(void **state)
+{
+    (void)state;
+    init(SHARDS, false);
+    tick();
+    for (uint32_t shard = 0; shard < SHARDS; shard++)
+        answer(ROTA_LEASE_CLAIMED, action(shard > 0, ROTA_LEASE_CLAIM)->ask, shard, EPOCH + shard);
+    now += ROTA_DAY;
+    tick();
+    assert_int_equal(todo.n, 2 * SHARDS + 1);
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        action(2 * (size_t)i, ROTA_LEASE_STOP);
+        action(2 * (size_t)i + 1, ROTA_LEASE_RELEASE);
+    }
+    action(2 * (size_t)SHARDS, ROTA_LEASE_CLAIM);
+}
+
+static enum rota_code try_init(struct rota_lease_fsm_options options)
+{
+    struct rota_error error = {0};
+    enum rota_code code = rota_lease_fsm_init(&fsm, 0, &options, &error);
+    assert_true(code == ROTA_OK || error.text[0] != '\0');
+    rota_lease_fsm_deinit(&fsm);
+    return code;
+}
+
+static void options_out_of_bounds_are_refused(void **state)
+{
+    const struct rota_lease_fsm_options fine = {.n_shards = 4, .instance = US};
+    struct rota_lease_fsm_options o;
+    (void)state;
+    assert_int_equal(try_init(fine), ROTA_OK);
+    o = fine, o.n_shards = 0;
+    assert_int_equal(try_init(o), ROTA_ERR_INVALID);
+    o = fine, o.n_shards = ROTA_LEASE_SHARDS_MAX + 1;
+    assert_int_equal(try_init(o), ROTA_ERR_INVALID);
+    o = fine, o.n_wanted = ROTA_LEASE_WANTED_MAX + 1;
+    assert_int_equal(try_init(o), ROTA_ERR_LIMIT);
+    o = fine, o.ttl = ROTA_LEASE_TTL_MIN - 1;
+    assert_int_equal(try_init(o), ROTA_ERR_INVALID);
+    o = fine, o.ttl = -1;
+    assert_int_equal(try_init(o), ROTA_ERR_INVALID);
+    o = fine, o.ttl = INT64_MAX;
+    assert_int_equal(try_init(o), ROTA_ERR_INVALID);
+    o = fine, o.instance = 0;
+    assert_int_equal(try_init(o), ROTA_ERR_INVALID);
+    init(1, false);
+}
+
+#define RULE(name) cmocka_unit_test_teardown(name, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RULE(a_new_process_claims_at_once),
+        RULE(a_grant_is_counted_from_its_ask),
+        RULE(a_late_grant_is_no_lease),
+        RULE(a_grant_that_is_not_new_is_given_back),
+        RULE(a_grant_of_no_shard_of_ours_is_given_back),
+        RULE(a_ping_extends_from_when_it_was_sent),
+        RULE(belief_ends_with_the_grant_whether_or_not_a_tick_comes),
+        RULE(out_of_time_is_stopped_first_then_released),
+        RULE(the_answer_that_comes_after_the_end_does_not_help),
+        RULE(what_is_taken_is_stopped_and_not_released),
+        RULE(a_row_that_is_gone_means_that_the_database_went_back),
+        RULE(claims_until_a_claim_was_answered),
+        RULE(a_database_that_went_back_is_given_time_to_forget_others),
+        RULE(a_spare_that_sees_the_database_go_back_waits_as_well),
+        RULE(an_unknown_ping_is_asked_again_and_extends_nothing),
+        RULE(late_and_repeated_answers_change_nothing),
+        RULE(an_answer_of_another_kind_counts_as_unknown),
+        RULE(a_spare_looks_and_claims_what_is_free),
+        RULE(a_spare_does_not_hurry_when_it_gets_nothing),
+        RULE(a_row_that_stands_still_is_claimed_by_its_version),
+        RULE(rows_of_our_name_are_hoped_for_only_when_alone),
+        RULE(what_a_lost_answer_granted_is_released),
+        RULE(as_many_are_sought_as_are_wanted),
+        RULE(more_than_there_are_is_not_sought),
+        RULE(who_is_behind_stops),
+        RULE(a_table_that_grants_a_shard_twice_ends_the_first_grant),
+        RULE(a_shutdown_stops_then_gives_back),
+        RULE(a_shutdown_without_anything_held_is_done_at_once),
+        RULE(a_shutdown_gives_back_what_a_claim_still_brings),
+        RULE(a_claim_that_overtakes_the_release_is_given_back),
+        RULE(a_shutdown_does_not_wait_for_ever),
+        RULE(after_a_long_sleep_all_is_lost_at_once),
+        RULE(options_out_of_bounds_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
