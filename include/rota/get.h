@@ -289,6 +289,7 @@ struct rota_get_server_options {
     bool (*is_held)(void *data, const struct rota_interval *shard, uint64_t epoch);
     void *data; /* kept */
 
+    size_t message_max;           /* bytes of a response; 0 means 4 MiB */
     struct rota_metrics *metrics; /* kept; NULL means none */
 };
 
@@ -306,7 +307,7 @@ void rota_get_server_close(struct rota_get_server *get_server);
  * holds one shard, so a process with more of them opens a server for each, with its
  * own address. Batches that were begun for another shard or epoch will be answered as
  * not matched. ROTA_ERR_INVALID for an empty interval (of shards = 0, say) and for an
- * epoch below that of the shard before. */
+ * epoch below the one that the same shard had here. */
 enum rota_code rota_get_server_hold(struct rota_get_server *get_server,
                                     const struct rota_interval *shard, uint64_t epoch,
                                     struct rota_error *error);

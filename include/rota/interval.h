@@ -17,6 +17,13 @@ struct rota_interval {
     uint64_t from, to, of;
 };
 
+/* Shard number `shard` of `n_shards`; not valid when there is no such shard. */
+static inline struct rota_interval rota_interval_of(uint64_t shard, uint64_t n_shards)
+{
+    struct rota_interval none = {1, 1, 0}, interval = {shard, shard + 1, n_shards};
+    return shard < n_shards ? interval : none;
+}
+
 static inline bool rota_interval_has(const struct rota_interval *interval, uint64_t sharding_key)
 {
     uint64_t key = interval->of ? sharding_key % interval->of : sharding_key;
