@@ -1,0 +1,248 @@
+/* get_fsm: one Get of many keys, from the shards that hold them.
+ *
+ *     start: each key goes to the replicas that the map knows for it
+ *     answer: its keys are answered, first come; the map learns from it
+ *     all_matched = false: the map learns, the keys go elsewhere, never there again
+ *     failure, time: the host is tried once more, the keys go to other replicas
+ *     nobody holds the key, or all have failed: WAIT and look again
+ *     all keys answered, the deadline, nothing left to try, cancel: FINISH
+ *
+ * Copies: broadcast sends each key to all live replicas at once and, as far as
+ * retries go, to each apart from the others. Otherwise one replica is chosen by the
+ * balancer, and a second one when the first is slow (hedge.h) or has failed.
+ *
+ * Keys: an id is the key's own within a Get. A key that is asked for twice is sent
+ * once and answered twice. An entry with an id that the try did not ask for, or
+ * that is not of the shard that answers, is ignored. A key that a matching answer
+ * has no entry for is *absent*: that is an answer, too.
+ *
+ * Invariants: exactly one finish, after which no try runs. Each key has at most
+ * one result; at the finish it has one or is named with the reason. No try begins
+ * at or after the deadline, or without a token when it is extra. An answer of an
+ * epoch older than what was seen of its shard answers nothing. Every try that the
+ * balancer chose is reported once. An event that comes late, or twice, answers
+ * nothing; a late answer still teaches the map.
+ *
+ * One machine is used for many Gets, one after the other, and keeps its memory. */
+#pragma once
+
+#include "base/vector.h"
+#include "core/call/backoff.h"
+#include "core/call/budget.h"
+#include "core/call/failure.h"
+#include "core/call/get_load.h"
+#include "core/call/hedge.h"
+#include "core/call/interval_map.h"
+
+enum {
+    ROTA_GET_KEYS_MAX = ROTA_INTERVAL_KEYS_MAX, /* of one Get */
+    ROTA_GET_RETRIES = 1,                       /* of a host */
+    ROTA_GET_RETRIES_MAX = 16,
+    ROTA_GET_ROUNDS_MAX = 256, /* waits of one Get, when the deadline allows more */
+    ROTA_GET_LISTED_MAX = 3,   /* keys that an error names */
+};
+
+#define ROTA_GET_PING_TIME    ROTA_SEC         /* how long a key without a shard waits */
+#define ROTA_GET_HOST_TIMEOUT ROTA_SEC         /* at most; or a third of the time there is */
+#define ROTA_GET_BACKOFF      (10 * ROTA_MSEC) /* before a host is tried again, growing */
+#define ROTA_GET_BACKOFF_MAX  (500 * ROTA_MSEC)
+
+enum rota_get_mode {
+    ROTA_GET_MODE_ADAPTIVE, /* as get_load.h says */
+    ROTA_GET_MODE_BROADCAST,
+    ROTA_GET_MODE_HEDGE,
+};
+enum { ROTA_GET_MODES = 3 };
+
+/* "adaptive", "broadcast", "hedge". Parsing refuses other names. */
+const char *rota_get_mode_name(enum rota_get_mode mode);
+enum rota_code rota_get_mode_parse(struct rota_str name, enum rota_get_mode *mode,
+                                   struct rota_error *error);
+
+struct rota_get_stats {
+    uint64_t n_gets, n_keys, n_tries, n_retries, n_hedges;
+    uint64_t n_copies[3];  /* Gets by what get_load.h or the mode chose */
+    uint64_t n_cancelled;  /* tries that lost */
+    uint64_t n_mismatched; /* answers with all_matched = false */
+    uint64_t n_stale;      /* answers of an older epoch */
+    uint64_t n_unbudgeted; /* extra tries that the budget refused */
+    uint64_t n_waits;
+    uint64_t n_failed; /* Gets that lack a key */
+    size_t n_running;  /* tries that are out now, of all Gets */
+};
+
+/* What the Gets of a client share; kept by each. The budget and the hedge may be
+ * NULL: none; the load may be NULL if no mode is adaptive. */
+struct rota_get_shared {
+    struct rota_interval_map *map;
+    struct rota_balancer *balancer; /* knows hosts by their id */
+    struct rota_random *random;
+    struct rota_budget *budget; /* of retries */
+    struct rota_hedge *hedge;
+    struct rota_get_load *load;
+    struct rota_get_stats *stats;
+};
+
+struct rota_get_options {
+    const uint64_t *ids;  /* one for each key; copied */
+    const uint64_t *keys; /* their sharding keys; copied */
+    size_t n_keys;
+    rota_time deadline;     /* 0 means none */
+    rota_time host_timeout; /* of one try; 0 means the default */
+    rota_time ping_time;    /* 0 means the default */
+    int32_t retries;        /* of one host; 0 means the default, negative: none */
+    enum rota_get_mode mode;
+};
+
+enum rota_get_event_type {
+    ROTA_GET_ANSWER,
+    ROTA_GET_FAILED,
+    ROTA_GET_TICK,
+    ROTA_GET_MAP_CHANGED, /* the version of the map is another; for Gets that wait */
+    ROTA_GET_CANCEL,      /* the caller has given up */
+};
+
+struct rota_get_event {
+    enum rota_get_event_type type;
+
+    uint64_t number; /* of the try that this ends */
+    uint64_t host;   /* of an answer: who gave it */
+    enum rota_failure failure;
+    const struct rota_cost *cost; /* or NULL */
+
+    /* Of an answer. */
+    bool has_shard, all_matched;
+    struct rota_interval shard;
+    uint64_t epoch;
+    const uint64_t *ids; /* of its entries */
+    size_t n_ids;
+};
+
+enum rota_get_action_type {
+    ROTA_GET_SEND,
+    ROTA_GET_KEEP,       /* values of this try's answer were taken: keep it to the finish */
+    ROTA_GET_CANCEL_TRY, /* nobody waits for its answer any more */
+    ROTA_GET_FINISH,     /* always the last */
+};
+
+struct rota_get_action {
+    enum rota_get_action_type type;
+    uint64_t number;
+
+    /* Of a send. What is pointed at is good until the next step. */
+    const struct rota_interval_host *host;
+    const uint32_t *keys; /* indices of the keys, each id once */
+    size_t n_keys;
+    uint64_t epoch; /* the host's, as the map knows it */
+    rota_time deadline;
+    bool is_hedge;
+
+    /* Of a finish: none when every key is answered; otherwise the worst reason. */
+    enum rota_failure failure;
+    size_t n_missing;
+};
+
+enum rota_get_key_state {
+    ROTA_GET_PENDING,
+    ROTA_GET_FOUND,    /* `try` and `entry` say where */
+    ROTA_GET_ABSENT,   /* the shard's holder says that there is none */
+    ROTA_GET_NO_SHARD, /* missing: nobody was known to hold it */
+    ROTA_GET_NO_ANSWER /* missing: those who hold it have failed, `failure` was the last */
+};
+
+/* What became of a key. */
+struct rota_get_result {
+    enum rota_get_key_state state;
+    enum rota_failure failure; /* of one that is missing */
+    uint64_t number;           /* of the try that answered it */
+    uint32_t entry;            /* the index in that answer */
+    size_t try;                /* index of the try, for rota_get_fsm_try() */
+};
+
+/* What became of a try. */
+struct rota_get_try {
+    uint64_t number; /* 0: it waits to be sent again */
+    uint64_t host;   /* its id */
+    rota_time started_at, ended_at, deadline;
+    enum rota_failure failure; /* how it ended; cancelled: it lost, or was not needed */
+    bool is_running, is_hedge;
+    bool is_mismatch, is_stale; /* what was wrong with its answer */
+    uint32_t n_keys, n_taken;   /* sent with it, answered by it */
+
+    /* The machine's own. */
+    uint32_t first;  /* of its keys */
+    uint32_t n_left; /* that are pending */
+    uint32_t visit;
+    rota_time at; /* when to hedge it, or to send it again */
+    struct rota_try chosen;
+};
+
+/* The machine's own. */
+struct rota_get_key;
+struct rota_get_visit;
+
+struct rota_get_fsm {
+    const struct rota_get_shared *shared;
+    struct rota_get_options options; /* defaults filled in */
+    enum rota_get_copies copies;
+    bool is_done, finishes;
+    rota_time started_at;
+    size_t n_keys;    /* with those asked for twice */
+    size_t n_pending; /* not answered yet, each id once */
+    size_t n_idle;    /* of these, those that no try is out for */
+    size_t n_running; /* tries that are out or wait to be sent again */
+    uint32_t n_rounds;
+    rota_time look_at; /* when to look again for those without a replica */
+    rota_time wake_at; /* when a try wants something */
+    rota_time hedge_delay;
+    enum rota_failure failure; /* why it ended early */
+    struct rota_backoff backoff;
+    ROTA_VECTOR(struct rota_get_key) keys;
+    ROTA_VECTOR(struct rota_get_try) tries;
+    ROTA_VECTOR(struct rota_get_visit) visits;
+    ROTA_VECTOR(uint32_t) lists;  /* the keys of tries, one after the other */
+    ROTA_VECTOR(uint32_t) table;  /* from ids to keys */
+    ROTA_VECTOR(uint64_t) asked;  /* scratch: what is looked up */
+    ROTA_VECTOR(uint32_t) idle;   /* scratch: for whom */
+    ROTA_VECTOR(uint32_t) routes; /* scratch: what was found */
+    ROTA_VECTOR(uint32_t) groups; /* scratch: by route */
+    ROTA_VECTOR(struct rota_get_action) actions;
+    size_t next_action;
+};
+
+/* Ready for Gets; `shared` is kept. */
+void rota_get_fsm_init(struct rota_get_fsm *fsm, const struct rota_get_shared *shared);
+
+/* Frees the memory; the balancer hears of tries that still run. */
+void rota_get_fsm_deinit(struct rota_get_fsm *fsm, rota_time now);
+
+/* Begin a Get; the one before it is done. A Get of nothing finishes at once and
+ * well. ROTA_ERR_LIMIT for too many keys, ROTA_ERR_NO_MEMORY: no Get has begun. */
+enum rota_code rota_get_fsm_start(struct rota_get_fsm *fsm, rota_time now,
+                                  const struct rota_get_options *options, struct rota_error *error);
+
+void rota_get_fsm_step(struct rota_get_fsm *fsm, rota_time now, const struct rota_get_event *event);
+
+/* The next thing to do, after a start or step; false when there is nothing. */
+bool rota_get_fsm_next(struct rota_get_fsm *fsm, struct rota_get_action *action);
+
+/* When a TICK is next needed; ROTA_TIME_NEVER when only answers are awaited. */
+rota_time rota_get_fsm_deadline(const struct rota_get_fsm *fsm);
+
+/* Whether keys wait for the map to know more of them. */
+bool rota_get_fsm_is_waiting(const struct rota_get_fsm *fsm);
+bool rota_get_fsm_is_done(const struct rota_get_fsm *fsm);
+
+/* --- looking inside; results are good until the next start --- */
+
+struct rota_get_result rota_get_fsm_result(const struct rota_get_fsm *fsm, size_t key);
+size_t rota_get_fsm_n_tries(const struct rota_get_fsm *fsm);
+const struct rota_get_try *rota_get_fsm_try(const struct rota_get_fsm *fsm, size_t index);
+
+/* The keys that are missing, the first `size` of them into `keys`, in order.
+ * Returns how many there are. */
+size_t rota_get_fsm_missing(const struct rota_get_fsm *fsm, uint32_t *keys, size_t size);
+
+/* Say which keys are missing and why, a few by name and the number of all. Returns
+ * ROTA_OK, and says nothing, when none is. */
+enum rota_code rota_get_fsm_error(const struct rota_get_fsm *fsm, struct rota_error *error);
