@@ -30,6 +30,7 @@
 #include "core/call/backoff.h"
 #include "core/call/budget.h"
 #include "core/call/failure.h"
+#include "core/call/get_keys.h"
 #include "core/call/get_load.h"
 #include "core/call/hedge.h"
 #include "core/call/interval_map.h"
@@ -38,8 +39,10 @@ enum {
     ROTA_GET_KEYS_MAX = ROTA_INTERVAL_KEYS_MAX, /* of one Get */
     ROTA_GET_RETRIES = 1,                       /* of a host */
     ROTA_GET_RETRIES_MAX = 16,
-    ROTA_GET_ROUNDS_MAX = 256, /* waits of one Get, when the deadline allows more */
-    ROTA_GET_LISTED_MAX = 3,   /* keys that an error names */
+    ROTA_GET_HOST_TRIES_MAX = 32, /* of one host between two waits */
+    ROTA_GET_TRIES_MAX = 65536,   /* of one Get */
+    ROTA_GET_ROUNDS_MAX = 256,    /* waits of one Get, when the deadline allows more */
+    ROTA_GET_LISTED_MAX = 3,      /* keys that an error names */
 };
 
 #define ROTA_GET_PING_TIME    ROTA_SEC         /* how long a key without a shard waits */
@@ -128,6 +131,7 @@ enum rota_get_action_type {
 struct rota_get_action {
     enum rota_get_action_type type;
     uint64_t number;
+    size_t try; /* its index, for rota_get_fsm_try() */
 
     /* Of a send. What is pointed at is good until the next step. */
     const struct rota_interval_host *host;
@@ -142,71 +146,74 @@ struct rota_get_action {
     size_t n_missing;
 };
 
-enum rota_get_key_state {
-    ROTA_GET_PENDING,
-    ROTA_GET_FOUND,    /* `try` and `entry` say where */
-    ROTA_GET_ABSENT,   /* the shard's holder says that there is none */
-    ROTA_GET_NO_SHARD, /* missing: nobody was known to hold it */
-    ROTA_GET_NO_ANSWER /* missing: those who hold it have failed, `failure` was the last */
-};
-
-/* What became of a key. */
-struct rota_get_result {
-    enum rota_get_key_state state;
-    enum rota_failure failure; /* of one that is missing */
-    uint64_t number;           /* of the try that answered it */
-    uint32_t entry;            /* the index in that answer */
-    size_t try;                /* index of the try, for rota_get_fsm_try() */
-};
-
 /* What became of a try. */
 struct rota_get_try {
     uint64_t number; /* 0: it waits to be sent again */
     uint64_t host;   /* its id */
     rota_time started_at, ended_at, deadline;
     enum rota_failure failure; /* how it ended; cancelled: it lost, or was not needed */
-    bool is_running, is_hedge;
+    bool is_running;           /* out, or about to be sent again */
+    bool is_hedge;
     bool is_mismatch, is_stale; /* what was wrong with its answer */
     uint32_t n_keys, n_taken;   /* sent with it, answered by it */
 
     /* The machine's own. */
     uint32_t first;  /* of its keys */
-    uint32_t n_left; /* that are pending */
+    uint32_t cursor; /* of these, how many are known to be pending no more */
     uint32_t visit;
-    rota_time at; /* when to hedge it, or to send it again */
+    uint64_t lesson;            /* of its host, as it was sent */
+    struct rota_interval shard; /* likewise */
+    rota_time at;               /* when to hedge it, or to send it again */
     struct rota_try chosen;
 };
 
-/* The machine's own. */
-struct rota_get_key;
-struct rota_get_visit;
+/* A host in this Get. */
+struct rota_get_visit {
+    uint64_t host;    /* its id */
+    uint64_t refused; /* the lesson under which it has refused keys; 0: none */
+    uint64_t lesson;  /* of the last try */
+    uint32_t n_tries; /* in this round, under this lesson */
+    uint32_t n_total; /* in this round */
+
+    /* Of the try that is being made. */
+    uint32_t n_new, place;
+    const struct rota_interval_host *view;
+    struct rota_try chosen;
+};
+
+/* Keys with the same replicas, while it is decided where they go. */
+struct rota_get_group {
+    uint32_t route, n;
+    uint32_t first_target, n_targets; /* visits */
+};
 
 struct rota_get_fsm {
     const struct rota_get_shared *shared;
     struct rota_get_options options; /* defaults filled in */
     enum rota_get_copies copies;
-    bool is_done, finishes;
+    bool is_done, wants_plan, has_no_memory;
     rota_time started_at;
-    size_t n_keys;    /* with those asked for twice */
-    size_t n_pending; /* not answered yet, each id once */
-    size_t n_idle;    /* of these, those that no try is out for */
-    size_t n_running; /* tries that are out or wait to be sent again */
+    size_t n_running; /* tries that are out, or wait to be sent again */
     uint32_t n_rounds;
-    rota_time look_at; /* when to look again for those without a replica */
-    rota_time wake_at; /* when a try wants something */
-    rota_time hedge_delay;
-    enum rota_failure failure; /* why it ended early */
+    rota_time look_at; /* when to look again for keys without a replica */
     struct rota_backoff backoff;
-    ROTA_VECTOR(struct rota_get_key) keys;
+    struct rota_get_keys keys;
     ROTA_VECTOR(struct rota_get_try) tries;
     ROTA_VECTOR(struct rota_get_visit) visits;
-    ROTA_VECTOR(uint32_t) lists;  /* the keys of tries, one after the other */
-    ROTA_VECTOR(uint32_t) table;  /* from ids to keys */
-    ROTA_VECTOR(uint64_t) asked;  /* scratch: what is looked up */
-    ROTA_VECTOR(uint32_t) idle;   /* scratch: for whom */
-    ROTA_VECTOR(uint32_t) routes; /* scratch: what was found */
-    ROTA_VECTOR(uint32_t) groups; /* scratch: by route */
-    ROTA_VECTOR(struct rota_get_action) actions;
+    ROTA_VECTOR(uint32_t) visit_table; /* by host: 1 + index, 0: free */
+    ROTA_VECTOR(uint32_t) lists;       /* the keys of tries, one after the other */
+
+    /* Of the plan that is being made: the keys, their routes, by route the group
+     * (1 + index), where each group goes, and who gets a try. */
+    ROTA_VECTOR(uint32_t) planned;
+    ROTA_VECTOR(uint64_t) asked;
+    ROTA_VECTOR(uint32_t) routes;
+    ROTA_VECTOR(uint32_t) group_of;
+    ROTA_VECTOR(struct rota_get_group) groups;
+    ROTA_VECTOR(uint32_t) targets;
+    ROTA_VECTOR(uint32_t) chosen;
+
+    ROTA_VECTOR(struct rota_get_action) actions; /* with `try` for what is pointed at */
     size_t next_action;
 };
 

@@ -5,9 +5,9 @@
  * the queues. So the *share* of Gets that are broadcast follows the *pressure*, how
  * long requests wait in the servers' queues for each moment they take otherwise:
  *
- *     pressure above HIGH: the share is cut at once, and held for a while; longer
- *                          each time that going up was a mistake
- *     pressure below LOW:  a step up after each hold
+ *     pressure above HIGH: a step down, above TOP all the way; what was too much is
+ *                          not tried again for a while, longer each time
+ *     pressure below LOW:  a step up
  *     between them:        it stays. That is the hysteresis.
  *
  * What is not broadcast goes to one replica, and to a second after a delay that is
@@ -31,11 +31,13 @@ enum rota_get_copies {
 enum { ROTA_GET_LOAD_STEPS = 4 }; /* of the share: none, 1/8, 1/4, 1/2, all */
 
 struct rota_get_load {
-    double pressure;
-    uint32_t step; /* 0 .. ROTA_GET_LOAD_STEPS */
+    double wait_us, busy_us; /* moving averages: in a queue, and all else */
+    uint32_t step;           /* 0 .. ROTA_GET_LOAD_STEPS */
+    uint32_t ceiling;        /* the step that was too much the last time */
+    rota_time ceiling_until; /* it is not tried again before this */
+    rota_time hold;          /* how long the next ceiling lasts */
     bool is_top;
     uint32_t turn;       /* spreads the share over Gets evenly */
-    rota_time hold;      /* how long a step is kept at least */
     rota_time step_at;   /* when the share last changed */
     rota_time sample_at; /* of the last sample */
     uint32_t n_samples;  /* since the share last changed */
@@ -57,6 +59,8 @@ void rota_get_load_refused(struct rota_get_load *load, rota_time now);
 /* What the next Get is to do; `in_flight`: our own tries that are out. */
 enum rota_get_copies rota_get_load_choose(struct rota_get_load *load, rota_time now,
                                           size_t in_flight, struct rota_random *random);
+
+double rota_get_load_pressure(const struct rota_get_load *load);
 
 /* The part of Gets that are broadcast, in millionths. */
 uint32_t rota_get_load_share_ppm(const struct rota_get_load *load);

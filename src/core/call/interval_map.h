@@ -33,7 +33,7 @@ enum {
     ROTA_INTERVAL_HOSTS_MAX = 4096,
     ROTA_INTERVAL_TEXT_MAX = 1024,    /* bytes of an address, of a dc's name */
     ROTA_INTERVAL_SHARDS_MAX = 16384, /* whose epochs are remembered */
-    ROTA_INTERVAL_MODULI_MAX = 16,   /* different `of` at a time; hosts of others are no replicas */
+    ROTA_INTERVAL_MODULI_MAX = 8,    /* different `of` at a time; hosts of others are no replicas */
     ROTA_INTERVAL_REPLICAS_MAX = 32, /* of one key; more are left out */
     ROTA_INTERVAL_KEYS_MAX = 65536,  /* of one lookup */
     ROTA_INTERVAL_FAILURES = 3,      /* in a row, then a host is not live */
@@ -94,7 +94,8 @@ void rota_interval_map_free(struct rota_interval_map *map);
 /* These are the hosts now: new ones are added, those that are not listed leave,
  * and the others keep what is known of them, unless their dc is another. Of an
  * address that is listed twice the first counts. ROTA_ERR_LIMIT, ROTA_ERR_INVALID
- * (an address or dc that is empty or too long) or ROTA_ERR_NO_MEMORY: nothing has changed. */
+ * (an address that is empty or too long, a dc that is too long) or ROTA_ERR_NO_MEMORY: nothing has
+ * changed. */
 enum rota_code rota_interval_map_set_hosts(struct rota_interval_map *map,
                                            const struct rota_interval_member *members, size_t n,
                                            struct rota_error *error);
@@ -143,7 +144,7 @@ uint32_t rota_interval_map_n_routes(const struct rota_interval_map *map);
 uint64_t rota_interval_map_version(const struct rota_interval_map *map);
 
 /* A host by its id, NULL when it has gone; and all of them, for pings, in the
- * order in which they came. Good until the hosts are set again. */
+ * order of the list. Good until the hosts are set again. */
 const struct rota_interval_host *rota_interval_map_find(const struct rota_interval_map *map,
                                                         uint64_t host);
 size_t rota_interval_map_n_hosts(const struct rota_interval_map *map);
