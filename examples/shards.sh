@@ -1,6 +1,6 @@
 #!/bin/sh
 # Two echo servers stand on a ring of four shards with two replicas each; a client
-# asks all shards, also when one of the servers is gone:
+# asks all shards, also when one of the servers is gone, or does not own its shard any more:
 # `shards.sh DIRECTORY ROTA`, where the programs are, and `rota`.
 set -eu
 bin=$1 rota=$2
@@ -33,3 +33,13 @@ if "$bin/shard_client" "$directory" papers hello; then
     echo "shards.sh: a collection that is not there has answered" >&2
     exit 1
 fi
+
+# A shard has moved: the directory still names node 1, which sends the client on.
+serve owner_2 "$bin/shard_owner" 2 books-0 2 >"$work/address_2"
+read -r second <"$work/address_2"
+serve owner_1 "$bin/shard_owner" 1 books-0 2 2 "$second" >"$work/address_1"
+read -r first <"$work/address_1"
+echo "default books 1 books-0 1 $first epoch=1" >"$work/map"
+serve directory_2 "$rota" directory serve --map "$work/map" >"$work/address"
+read -r directory <"$work/address"
+test "$("$bin/shard_client" "$directory" books hello)" = "books-0: node 2 says hello"

@@ -45,7 +45,7 @@ struct rota_channel_options {
     struct rota_tls *tls;         /* kept; NULL means plain text */
     const char *tls_name;         /* the server's name in its certificate; NULL: the target's */
     bool insecure;                /* plain text to other machines too, not only to this one */
-    rota_time connect_timeout;    /* 0 means 10 s */
+    rota_time connect_timeout;    /* and for the server's first byte then; 0 means 10 s each */
     rota_time backoff_first;      /* the first pause; 0 means 200 ms */
     rota_time backoff_max;        /* the longest pause; 0 means 30 s */
     rota_time keepalive_interval; /* of silence; 0 means 5 min, ROTA_TIME_NEVER none */

@@ -3,13 +3,16 @@
 
 #include <rota/balancer.h>
 #include <rota/channel.h>
+#include <rota/claims.h>
 #include <rota/config.h>
 #include <rota/config_watch.h>
 #include <rota/counts.h>
 #include <rota/error.h>
+#include <rota/get.h>
 #include <rota/gradual.h>
 #include <rota/health.h>
 #include <rota/host.h>
+#include <rota/interval.h>
 #include <rota/log.h>
 #include <rota/members.h>
 #include <rota/metrics.h>

@@ -5,10 +5,18 @@
  * it, which it does exactly once, also after on_cancel. A method may also take
  * a stream of requests.
  *
+ * A server that is given claims (<rota/claims.h>) serves what this process owns: a
+ * call that was routed by a claim which is not held here, or no longer, is refused
+ * before its handler sees it, and told who has it. A client of <rota/shards.h> goes
+ * there at once.
+ *
  * What clients can take is bounded: connections, calls at one time, bytes of
  * messages and headers, and how often they may drop what they started. Over a
  * bound a call is refused with RESOURCE_EXHAUSTED before its handler sees it,
- * or the connection ends; the metrics say which.
+ * or the connection ends; the metrics say which. With `handlers_max` calls wait for
+ * their turn, first come, first served, as long as their deadlines allow; a
+ * `connection_calls_max` well below `waiting_max` keeps a greedy client from taking
+ * all the places.
  *
  * All of it lives on the loop's thread; callbacks come from the loop. */
 #pragma once
@@ -22,6 +30,7 @@
 extern "C" {
 #endif
 
+struct rota_claims;
 struct rota_cost; /* in <rota/balancer.h> */
 struct rota_metrics;
 struct rota_server;
@@ -30,7 +39,8 @@ struct rota_tls;
 struct uv_loop_s; /* a uv_loop_t */
 
 enum {
-    ROTA_SERVER_CALLS_MAX = 20000,      /* with a handler at one time */
+    ROTA_SERVER_CALLS_MAX = 20000,      /* not finished, at one time */
+    ROTA_SERVER_WAITING_MAX = 1000,     /* of those, waiting for a handler */
     ROTA_SERVER_CONNECTIONS_MAX = 4000, /* at one time, of each address */
     ROTA_SERVER_METHODS_MAX = 1024,
     ROTA_SERVER_LISTENERS_MAX = 16,
@@ -45,9 +55,19 @@ struct rota_server_options {
     uint32_t calls_max;            /* 0 means ROTA_SERVER_CALLS_MAX */
     uint32_t connection_calls_max; /* of one connection; 0 means 1024 */
     uint32_t connections_max;      /* 0 means ROTA_SERVER_CONNECTIONS_MAX */
+    rota_time open_timeout;        /* for TLS, and then for a first byte; 0 means 10 s each */
     rota_time keepalive_interval;  /* of silence before a ping; 0 means 2 h */
     rota_time keepalive_timeout;   /* 0 means 20 s */
     struct rota_metrics *metrics;  /* kept; NULL means none */
+
+    /* Who owns what: a call that names a shard and an epoch is served if that claim is
+     * held here. Kept, and outlives the server; NULL means that calls are not checked. */
+    struct rota_claims *claims;
+
+    /* Calls that handlers have at one time; more of them wait, and those with a stream
+     * of requests are refused. 0 means no bound but calls_max. And how many may wait,
+     * one more is refused; 0 means ROTA_SERVER_WAITING_MAX. */
+    uint32_t handlers_max, waiting_max;
 };
 
 /* Gives `*server`; rota_server_close() ends it. `options` may be NULL. */
@@ -80,9 +100,14 @@ struct rota_server_method {
     void (*on_message)(void *data, struct rota_server_call *call, struct rota_str message);
     void (*on_requests_end)(void *data, struct rota_server_call *call);
     void *data; /* kept */
+
+    bool is_fenced; /* a call that does not say by which claim it was routed is refused with
+                     * FAILED_PRECONDITION; only on a server that has claims */
+    bool is_urgent; /* is not counted by handlers_max and never waits: for health checks */
 };
 
-/* Serve a method; it is copied. ROTA_ERR_INVALID when the path is served. */
+/* Serve a method; it is copied. ROTA_ERR_INVALID when the path is served, and for a
+ * fenced method on a server without claims. */
 enum rota_code rota_server_add(struct rota_server *server, const struct rota_server_method *method,
                                struct rota_error *error);
 
@@ -102,7 +127,8 @@ void rota_server_close(struct rota_server *server);
 
 struct rota_server_counts {
     size_t connections; /* now */
-    size_t calls;       /* with a handler, now */
+    size_t calls;       /* not finished, now */
+    size_t waiting;     /* of those, for a handler */
     uint64_t calls_total, refused_total, cancelled_total;
     uint64_t faults_total; /* connections ended because of what the peer did */
 };
@@ -117,6 +143,11 @@ const struct rota_metadata *rota_server_call_metadata(struct rota_server_call *c
 /* How long the client still waits; ROTA_TIME_NEVER when it does not say. */
 rota_time rota_server_call_time_left(const struct rota_server_call *call);
 bool rota_server_call_is_cancelled(const struct rota_server_call *call);
+
+/* Is the claim that the call was routed by still held here? It was when the handler got
+ * the call; who takes long asks again before an effect that only an owner may have.
+ * Always true for a call that names no claim, and on a server without claims. */
+bool rota_server_call_is_current(struct rota_server_call *call);
 
 /* A place for a pointer of the handler's. */
 void rota_server_call_set_data(struct rota_server_call *call, void *data);
@@ -134,7 +165,11 @@ enum rota_code rota_server_call_send(struct rota_server_call *call, struct rota_
 
 /* Tell the client what the call cost here, so that it can choose well among
  * replicas: it goes out with the end of the call, however that is. A later one
- * counts. It is left out beside more than ROTA_SERVER_TRAILERS_MAX pairs of the handler's. */
+ * counts. It is left out beside more than ROTA_SERVER_TRAILERS_MAX pairs of the handler's.
+ *
+ * Without it the server tells what it has seen itself, to clients that route by claims
+ * and, when it has `handlers_max`, to all: the time since the request was there, the
+ * time the handler had it, and how many calls wait. */
 void rota_server_call_cost(struct rota_server_call *call, const struct rota_cost *cost);
 
 /* Answer with one message and status OK. Takes `call`. */
@@ -144,6 +179,10 @@ void rota_server_call_reply(struct rota_server_call *call, struct rota_str messa
 void rota_server_call_finish(struct rota_server_call *call, enum rota_status status,
                              const char *text, const struct rota_metadata *metadata,
                              size_t n_metadata);
+
+/* End a call whose claim was lost before it had an effect, as the server does itself: the
+ * client is told who has the shard now, and may try again there. Takes `call`. */
+void rota_server_call_refuse(struct rota_server_call *call);
 
 #ifdef __cplusplus
 }

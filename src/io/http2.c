@@ -17,6 +17,8 @@ const char *rota_http2_fault_name(enum rota_http2_fault fault)
         return "rapid-reset";
     case ROTA_HTTP2_FAULT_PINGS:
         return "pings";
+    case ROTA_HTTP2_FAULT_SETTINGS:
+        return "settings";
     case ROTA_HTTP2_FAULT_FLOOD:
         return "flood";
     case ROTA_HTTP2_FAULT_SILENT:
@@ -91,7 +93,9 @@ enum rota_code rota_http2_new(const struct rota_http2_options *options,
     if (session->options.keepalive_timeout == 0)
         session->options.keepalive_timeout = 20 * ROTA_SEC;
     session->now = session->heard_at = session->refilled_at = session->peer_pinged_at = now;
+    session->settings_refilled_at = now;
     session->reset_tokens = ROTA_HTTP2_RESETS_BURST;
+    session->settings_tokens = ROTA_HTTP2_SETTINGS_BURST;
 
     if (make_h2(session) || !submit_settings(session)) {
         rota_http2_free(session, rota_str("no memory"));

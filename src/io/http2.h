@@ -35,7 +35,9 @@ enum {
     ROTA_HTTP2_RESETS_BURST = 10000,        /* calls dropped by the peer at once, */
     ROTA_HTTP2_RESETS_PER_SEC = 1000,       /* and on and on */
     ROTA_HTTP2_PING_STRIKES_MAX = 16,       /* pings that came too soon, with no call between */
-    ROTA_HTTP2_SETTINGS_MAX = 32,           /* entries in one SETTINGS frame */
+    ROTA_HTTP2_SETTINGS_MAX = 32,           /* entries in one SETTINGS frame, */
+    ROTA_HTTP2_SETTINGS_BURST = 1000,       /* such frames at once, */
+    ROTA_HTTP2_SETTINGS_PER_SEC = 10,       /* and on and on */
     ROTA_HTTP2_ACKS_MAX = 1000,             /* acknowledgements the peer does not read */
     ROTA_HTTP2_FRAMES_MAX = 16384,          /* frames without data the client does not read */
     ROTA_HTTP2_CONTINUATIONS_MAX = 8,       /* frames that continue one header */
@@ -135,8 +137,9 @@ enum rota_http2_fault {
     ROTA_HTTP2_FAULT_PROTOCOL,  /* the peer broke HTTP/2's rules */
     ROTA_HTTP2_FAULT_RESETS,    /* it opens calls to drop them */
     ROTA_HTTP2_FAULT_PINGS,     /* it pings for pinging's sake */
+    ROTA_HTTP2_FAULT_SETTINGS,  /* it changes its settings all the time */
     ROTA_HTTP2_FAULT_FLOOD,     /* it makes us answer more than it reads */
-    ROTA_HTTP2_FAULT_SILENT,    /* it did not answer a ping in time */
+    ROTA_HTTP2_FAULT_SILENT,    /* it never spoke, or did not answer a ping in time */
     ROTA_HTTP2_FAULT_NO_MEMORY,
 };
 enum { ROTA_HTTP2_FAULTS = ROTA_HTTP2_FAULT_NO_MEMORY + 1 };

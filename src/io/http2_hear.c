@@ -173,19 +173,37 @@ static void fault_end(struct rota_http2 *session, enum rota_http2_fault fault, u
     nghttp2_session_terminate_session(session->h2, code);
 }
 
-/* A call was dropped, which costs the peer less than us: a bucket of so many,
- * filled again at a steady rate. It counts calls over time, not those open at
- * once, which dropping keeps low. */
+/* Take one from a bucket of `burst`, filled again at a steady rate. False when
+ * none was left. */
+static bool spend(double *tokens, rota_time *refilled_at, rota_time now, double burst,
+                  double per_sec)
+{
+    *tokens += (double)(now - *refilled_at) / (double)ROTA_SEC * per_sec;
+    *refilled_at = now;
+    if (*tokens > burst)
+        *tokens = burst;
+    *tokens -= 1;
+    return *tokens >= 0;
+}
+
+/* A call was dropped, which costs the peer less than us. Calls are counted over
+ * time, not those open at once, which dropping keeps low. */
 static void spend_reset(struct rota_http2 *session)
 {
-    double passed = (double)(session->now - session->refilled_at) / (double)ROTA_SEC;
-    session->refilled_at = session->now;
-    session->reset_tokens += passed * ROTA_HTTP2_RESETS_PER_SEC;
-    if (session->reset_tokens > ROTA_HTTP2_RESETS_BURST)
-        session->reset_tokens = ROTA_HTTP2_RESETS_BURST;
-    session->reset_tokens -= 1;
-    if (session->reset_tokens < 0)
+    if (!spend(&session->reset_tokens, &session->refilled_at, session->now, ROTA_HTTP2_RESETS_BURST,
+               ROTA_HTTP2_RESETS_PER_SEC))
         fault_end(session, ROTA_HTTP2_FAULT_RESETS, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+/* New settings have to be acknowledged, and may concern every call. */
+static void heard_settings(struct rota_http2 *session)
+{
+    session->has_settings = true;
+    if (!session->options.is_server)
+        rota_http2_start_queued(session);
+    else if (!spend(&session->settings_tokens, &session->settings_refilled_at, session->now,
+                    ROTA_HTTP2_SETTINGS_BURST, ROTA_HTTP2_SETTINGS_PER_SEC))
+        fault_end(session, ROTA_HTTP2_FAULT_SETTINGS, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
 static void heard_ping(struct rota_http2 *session)
@@ -327,8 +345,8 @@ static int on_frame_recv(nghttp2_session *h2, const nghttp2_frame *frame, void *
             spend_reset(session);
         break;
     case NGHTTP2_SETTINGS:
-        if (!is_ack && !session->options.is_server)
-            rota_http2_start_queued(session);
+        if (!is_ack)
+            heard_settings(session);
         break;
     case NGHTTP2_PING:
         if (!is_ack && session->options.is_server && !session->fault)
@@ -373,7 +391,9 @@ static int on_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *
         break;
     case NGHTTP2_GOAWAY:
         if (frame->goaway.error_code != NGHTTP2_NO_ERROR && !session->fault)
-            session->fault = ROTA_HTTP2_FAULT_PROTOCOL;
+            session->fault = session->has_settings || session->options.is_server
+                                 ? ROTA_HTTP2_FAULT_PROTOCOL
+                                 : ROTA_HTTP2_FAULT_NOT_HTTP2;
         break;
     default:
         break;

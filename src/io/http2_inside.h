@@ -41,12 +41,13 @@ struct rota_http2 {
     int32_t heading_stream;          /* number so and so; NULL when it is nobody's */
 
     rota_time now, heard_at, pinged_at; /* pinged_at: 0 when no answer is awaited */
-    rota_time refilled_at, peer_pinged_at;
-    double reset_tokens;
+    rota_time refilled_at, settings_refilled_at, peer_pinged_at;
+    double reset_tokens, settings_tokens;
     uint32_t n_strikes;
     bool has_heard_call; /* since the peer's last ping */
     bool is_busy;        /* inside nghttp2: no freeing, no feeding */
     bool has_said_who;   /* a client's first call names its program */
+    bool has_settings;   /* of the server, so that it does speak HTTP/2 */
     bool is_draining, is_final, is_goaway;
     enum rota_http2_fault fault;
 };

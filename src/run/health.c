@@ -145,13 +145,16 @@ enum rota_code rota_health_open(struct rota_server *server, struct rota_health *
     if (!health)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "health");
     rota_map_init(&health->services, (uintptr_t)health);
-    const struct rota_server_method check = {
-        .path = "/grpc.health.v1.Health/Check", .on_call = on_check, .data = health};
+    const struct rota_server_method check = {.path = "/grpc.health.v1.Health/Check",
+                                             .on_call = on_check,
+                                             .data = health,
+                                             .is_urgent = true};
     const struct rota_server_method watch = {.path = "/grpc.health.v1.Health/Watch",
                                              .on_call = on_watch,
                                              .on_cancel = on_watch_cancel,
                                              .on_room = on_watch_room,
-                                             .data = health};
+                                             .data = health,
+                                             .is_urgent = true};
     enum rota_code code = rota_health_set(health, "", true, error);
     if (code == ROTA_OK)
         code = rota_server_add(server, &check, error);

@@ -13,8 +13,11 @@ struct rota_link {
     struct rota_buffer out;
     uv_prepare_t prepare; /* runs before the loop sleeps, while `is_dirty` */
     uv_timer_t timer;
-    int depth; /* how many of our functions are at work on this link */
+    rota_time timer_at; /* ROTA_TIME_NEVER when it is not needed */
+    int depth;          /* how many of our functions are at work on this link */
     int n_handles;
+    rota_time open_timeout; /* for the peer's first byte, */
+    rota_time first_by;     /* which has to be there then */
     bool is_dirty, is_open, has_heard, is_closing;
     const char *close_reason;
 };
@@ -72,11 +75,9 @@ static void drop(struct rota_link *link, const char *reason, bool is_polite)
     uv_close((uv_handle_t *)&link->timer, on_handle_closed);
 }
 
-static void gone(struct rota_link *link, const struct rota_error *reason)
+static void gone(struct rota_link *link, const struct rota_error *reason,
+                 enum rota_http2_fault fault)
 {
-    if (!link->session)
-        return;
-    enum rota_http2_fault fault = rota_http2_fault(link->session);
     rota_link_enter();
     if (!link->is_closing)
         link->handler.on_gone(link->handler.data, reason, fault);
@@ -84,17 +85,48 @@ static void gone(struct rota_link *link, const struct rota_error *reason)
     drop(link, reason->text, true);
 }
 
+static bool is_mute(const struct rota_link *link)
+{
+    return link->is_open && !link->has_heard && rota_clock_mono() >= link->first_by;
+}
+
+static const char *sentence(enum rota_http2_fault fault)
+{
+    switch (fault) {
+    case ROTA_HTTP2_FAULT_NONE:
+        break;
+    case ROTA_HTTP2_FAULT_NOT_HTTP2:
+        return "the peer does not speak HTTP/2";
+    case ROTA_HTTP2_FAULT_PROTOCOL:
+        return "the peer or we broke a rule of HTTP/2";
+    case ROTA_HTTP2_FAULT_RESETS:
+        return "the peer drops too many calls";
+    case ROTA_HTTP2_FAULT_PINGS:
+        return "the peer sends too many pings";
+    case ROTA_HTTP2_FAULT_SETTINGS:
+        return "the peer changes its settings too often";
+    case ROTA_HTTP2_FAULT_FLOOD:
+        return "the peer makes us answer more than it reads";
+    case ROTA_HTTP2_FAULT_SILENT:
+        return "the peer did not answer a ping in time";
+    case ROTA_HTTP2_FAULT_NO_MEMORY:
+        return "no memory";
+    }
+    return "in good order";
+}
+
 static void gone_by_fault(struct rota_link *link)
 {
     struct rota_error reason;
     const char *peer = link->stream ? rota_stream_peer(link->stream) : "?";
     enum rota_http2_fault fault = rota_http2_fault(link->session);
-    if (fault)
-        rota_error_set(&reason, ROTA_ERR_IO, "connection to %s ended: %s", peer,
-                       rota_http2_fault_name(fault));
-    else
-        rota_error_set(&reason, ROTA_OK, "connection to %s ended in good order", peer);
-    gone(link, &reason);
+    const char *why = sentence(fault);
+    if (!fault && is_mute(link)) {
+        fault = ROTA_HTTP2_FAULT_SILENT;
+        why = "the peer took too long to say anything";
+    }
+    rota_error_set(&reason, fault ? ROTA_ERR_IO : ROTA_OK, "connection to %s ended: %s", peer, why);
+    gone(link, &reason, fault);
 }
 
 /* Leave a function that worked on the link; carry out what had to wait. */
@@ -144,8 +176,8 @@ static void on_timer(uv_timer_t *timer)
     rota_time now = rota_clock_mono();
     enter(link);
     bool is_alive = rota_http2_tick(link->session, now);
-    if (is_alive && link->is_open && !link->has_heard)
-        is_alive = false; /* ROTA_LINK_FIRST_TIMEOUT is over */
+    if (is_alive && is_mute(link))
+        is_alive = false;
     else if (is_alive)
         is_alive = pump(link);
     if (is_alive)
@@ -160,18 +192,26 @@ static void set_timer(struct rota_link *link)
     rota_time now = rota_clock_mono();
     rota_time at = rota_http2_deadline(link->session);
     if (link->is_open && !link->has_heard)
-        at = rota_time_min(at, now + ROTA_LINK_FIRST_TIMEOUT);
+        at = rota_time_min(at, link->first_by);
+    link->timer_at = at;
     if (at == ROTA_TIME_NEVER)
         return;
     rota_time wait = at > now ? (at - now) / ROTA_MSEC + 1 : 0;
     uv_timer_start(&link->timer, on_timer, (uint64_t)wait, 0);
 }
 
+static void set_open(struct rota_link *link)
+{
+    rota_time wait = link->open_timeout > 0 ? link->open_timeout : ROTA_LINK_FIRST_TIMEOUT;
+    link->is_open = true;
+    link->first_by = rota_time_add(rota_clock_mono(), wait);
+}
+
 static void on_stream_open(void *data)
 {
     struct rota_link *link = data;
     enter(link);
-    link->is_open = true;
+    set_open(link);
     if (link->handler.on_open)
         link->handler.on_open(link->handler.data);
     bool is_alive = link->is_closing || pump(link);
@@ -202,6 +242,9 @@ static void on_stream_data(void *data, struct rota_str bytes)
         if (is_alive && bytes.size > 0 && rota_http2_wants_flush(link->session))
             is_alive = pump(link);
     }
+    /* Once a ping is answered the next is due before its answer was. */
+    if (is_alive && rota_http2_deadline(link->session) < link->timer_at)
+        set_timer(link);
     bool can_send = pump(link); /* also a last word */
     leave(link, is_alive && can_send);
 }
@@ -217,7 +260,8 @@ static void on_stream_close(void *data, const struct rota_error *reason)
 {
     struct rota_link *link = data;
     link->stream = NULL;
-    gone(link, reason);
+    if (link->session)
+        gone(link, reason, rota_http2_fault(link->session));
 }
 
 static void on_prepare(uv_prepare_t *prepare)
@@ -281,15 +325,17 @@ enum rota_code rota_link_connect(struct rota_link *link, const char *address,
                                  struct rota_error *error)
 {
     struct rota_stream_handler handler = stream_handler(link);
+    link->open_timeout = options->open_timeout;
     return rota_stream_connect(link->prepare.loop, address, options, &handler, &link->stream,
                                error);
 }
 
-void rota_link_accept(struct rota_link *link, struct rota_stream *stream)
+void rota_link_accept(struct rota_link *link, struct rota_stream *stream, rota_time open_timeout)
 {
     struct rota_stream_handler handler = stream_handler(link);
     link->stream = stream;
-    link->is_open = true;
+    link->open_timeout = open_timeout;
+    set_open(link);
     rota_stream_set_handler(stream, &handler);
     set_timer(link);
     rota_link_touch(link);

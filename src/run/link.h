@@ -17,7 +17,7 @@ struct rota_link;
 
 enum { ROTA_LINK_PENDING_MAX = 1 << 20 };
 
-#define ROTA_LINK_FIRST_TIMEOUT (10 * ROTA_SEC) /* for a peer's first byte */
+#define ROTA_LINK_FIRST_TIMEOUT (10 * ROTA_SEC) /* for a peer's first byte, if not told */
 
 struct rota_link_handler {
     void (*on_open)(void *data);        /* a client's: connected. May be NULL. */
@@ -36,11 +36,12 @@ enum rota_code rota_link_new(struct uv_loop_s *loop, const struct rota_http2_opt
                              struct rota_error *error);
 
 /* Connect it, or give it a stream that is open; takes `stream`. When connecting
- * fails at once the link is as before. */
+ * fails at once the link is as before. A peer that has not said a byte in the
+ * `open_timeout` that follows is dropped; 0 means ROTA_LINK_FIRST_TIMEOUT. */
 enum rota_code rota_link_connect(struct rota_link *link, const char *address,
                                  const struct rota_stream_options *options,
                                  struct rota_error *error);
-void rota_link_accept(struct rota_link *link, struct rota_stream *stream);
+void rota_link_accept(struct rota_link *link, struct rota_stream *stream, rota_time open_timeout);
 
 /* Drop it. Its calls end; on_gone does not come any more. NULL is fine. */
 void rota_link_close(struct rota_link *link, const char *reason);

@@ -198,6 +198,7 @@ enum rota_code rota_reflection_open(struct rota_server *server, const struct rot
             .on_requests_end = on_requests_end,
             .on_cancel = on_cancel,
             .data = reflection,
+            .is_urgent = true,
         };
         code = rota_server_add(server, &method, error);
     }

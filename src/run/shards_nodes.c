@@ -317,15 +317,19 @@ static void send_try(struct rota_shards_attempt *attempt)
     struct rota_shards_call *call = attempt->call;
     const struct rota_shards_request *request = &call->run->request;
     struct rota_error error;
-    char epoch[ROTA_NOTE_NUMBER_MAX];
+    char epoch[ROTA_NOTE_NUMBER_MAX], space[ROTA_NOTE_NUMBER_MAX], shard[ROTA_NOTE_SHARD_MAX];
     rota_time left = attempt->deadline - rota_clock_mono();
     snprintf(epoch, sizeof epoch, "%" PRIu64, attempt->epoch);
-    struct rota_metadata note = {rota_str(ROTA_NOTE_EPOCH), rota_str(epoch)};
+    snprintf(space, sizeof space, "%" PRId64, call->fsm.options.collection);
+    struct rota_metadata notes[] = {
+        {rota_str(ROTA_NOTE_EPOCH), rota_str(epoch)},
+        {rota_str(ROTA_NOTE_SHARD), rota_note_format_shard(rota_str(space), call->channel, shard)},
+    };
     struct rota_call_options options = {
         .method = request->method,
         .request = request->request,
-        .metadata = &note,
-        .n_metadata = 1,
+        .metadata = notes,
+        .n_metadata = 2,
         .on_end = on_answer,
         .data = attempt,
     };

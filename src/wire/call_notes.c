@@ -2,6 +2,97 @@
 
 #include <stdio.h>
 
+/* --- the shard --- */
+
+static bool is_plain(char c)
+{
+    return c > ' ' && c <= '~' && c != '/' && c != '%';
+}
+
+static char *escape(char *to, struct rota_str name)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    for (size_t i = 0; i < name.size; i++) {
+        unsigned char c = (unsigned char)name.data[i];
+        if (is_plain(name.data[i])) {
+            *to++ = name.data[i];
+            continue;
+        }
+        *to++ = '%';
+        *to++ = digits[c >> 4];
+        *to++ = digits[c & 15];
+    }
+    return to;
+}
+
+static bool is_name(struct rota_str name)
+{
+    return name.size > 0 && name.size <= ROTA_SHARD_NAME_MAX;
+}
+
+struct rota_str rota_note_format_shard(struct rota_str space, struct rota_str shard,
+                                       char text[ROTA_NOTE_SHARD_MAX])
+{
+    if (!is_name(space) || !is_name(shard))
+        return rota_str_of(text, 0);
+    char *end = escape(text, space);
+    *end++ = '/';
+    end = escape(end, shard);
+    return rota_str_of(text, (size_t)(end - text));
+}
+
+static int digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Read one name; `room` has ROTA_SHARD_NAME_MAX bytes for it. */
+static bool unescape(struct rota_str text, char *room, struct rota_str *name)
+{
+    size_t n = 0;
+    bool is_escaped = false;
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+        if (n == ROTA_SHARD_NAME_MAX)
+            return false;
+        if (c == '%') {
+            if (text.size - i < 3 || digit(text.data[i + 1]) < 0 || digit(text.data[i + 2]) < 0)
+                return false;
+            c = (char)(digit(text.data[i + 1]) << 4 | digit(text.data[i + 2]));
+            is_escaped = true;
+            i += 2;
+        } else if (!is_plain(c)) {
+            return false;
+        }
+        room[n++] = c;
+    }
+    *name = is_escaped ? rota_str_of(room, n) : text;
+    return n > 0;
+}
+
+bool rota_note_parse_shard(struct rota_str text, char room[ROTA_NOTE_NAMES_MAX],
+                           struct rota_str *space, struct rota_str *shard)
+{
+    const char *slash = text.size > 0 ? memchr(text.data, '/', text.size) : NULL;
+    struct rota_str names[2];
+    if (!slash)
+        return false;
+    size_t size = (size_t)(slash - text.data);
+    if (!unescape(rota_str_of(text.data, size), room, &names[0]) ||
+        !unescape(rota_str_of(slash + 1, text.size - size - 1), room + ROTA_SHARD_NAME_MAX,
+                  &names[1]))
+        return false;
+    *space = names[0];
+    *shard = names[1];
+    return true;
+}
+
+/* --- numbers --- */
+
 char *rota_note_format_cost(const struct rota_cost *cost, char text[ROTA_NOTE_COST_MAX])
 {
     const int64_t parts[] = {cost->response_us, cost->service_us, cost->waiting};
@@ -42,6 +133,24 @@ bool rota_note_parse_cost(struct rota_str text, struct rota_cost *cost)
         return false;
     *cost = (struct rota_cost){(int64_t)response, (int64_t)service, (int64_t)waiting};
     return true;
+}
+
+bool rota_note_parse_epoch(struct rota_str text, uint64_t *epoch)
+{
+    uint64_t number;
+    if (text.size == 0 || text.data[text.size - 1] == ' ' ||
+        !take_number(&text, UINT64_MAX, &number) || text.size > 0)
+        return false;
+    *epoch = number;
+    return true;
+}
+
+char *rota_note_format_claim(int64_t node, uint64_t epoch, struct rota_str address,
+                             char text[ROTA_NOTE_CLAIM_MAX])
+{
+    snprintf(text, ROTA_NOTE_CLAIM_MAX, "%lld %llu %.*s", (long long)node,
+             (unsigned long long)epoch, ROTA_STR_ARGS(address));
+    return text;
 }
 
 bool rota_note_parse_claim(struct rota_str text, struct rota_replica *claim)

@@ -1,6 +1,5 @@
-/* Files of shards, and the notes beside a call: whatever is read keeps the promises
- * of the reader, and its strings lie in what was given. */
-#include "wire/call_notes.h"
+/* Files of shards: whatever is read keeps the promises of the reader, and its strings
+ * lie in what was given. */
 #include "wire/shards_file.h"
 
 #include <assert.h>
@@ -25,12 +24,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct rota_str text = rota_str_of(data, size);
     struct rota_shards_file file;
     struct rota_error error;
-    struct rota_cost cost;
-    struct rota_replica claim;
-    if (rota_note_parse_cost(text, &cost))
-        assert(cost.response_us >= 0 && cost.service_us >= 0 && cost.waiting >= 0);
-    if (rota_note_parse_claim(text, &claim))
-        assert(claim.node >= 0 && claim.address.size > 0);
     if (rota_shards_file_parse(text, "f", &file, &error)) {
         assert(error.code == ROTA_ERR_INVALID || error.code == ROTA_ERR_LIMIT);
         assert(strncmp(error.text, "f:", 2) == 0);

@@ -1,6 +1,6 @@
 /* A node for tests: `shard_server NODE DELAY_MS SLOTS [ADDRESS]`. A call takes
  * DELAY_MS in one of SLOTS slots and waits for one in a queue; the answer is
- * "NODE REQUEST", and tells its cost. SIGUSR1 makes it fail all calls at once, with
+ * "NODE REQUEST", and the server tells its cost. SIGUSR1 makes it fail all calls at once, with
  * INTERNAL, SIGUSR2 has it serve again. Prints `ready grpc=ADDRESS`. */
 #include <rota/health.h>
 
@@ -10,14 +10,9 @@
 #include <stdlib.h>
 #include <uv.h>
 
-enum { QUEUE_MAX = 1000 };
-
 struct job {
     struct rota_server_call *call;
-    struct job *next;
     uv_timer_t timer;
-    uint64_t arrived_at, started_at;
-    int is_running;
 };
 
 static struct {
@@ -28,26 +23,11 @@ static struct {
     const char *node;
     uint64_t delay_ms;
     int status; /* what calls are refused with at once; 0: none are */
-    int n_slots, n_running, n_waiting;
-    struct job *first, **last;
-} node = {.last = &node.first};
-
-static void start_next(void);
+} node;
 
 static void on_job_closed(uv_handle_t *handle)
 {
     free(handle->data);
-}
-
-static void job_end(struct job *job)
-{
-    if (job->is_running) {
-        node.n_running--;
-        uv_close((uv_handle_t *)&job->timer, on_job_closed);
-    } else {
-        free(job);
-    }
-    start_next();
 }
 
 static void on_served(uv_timer_t *timer)
@@ -55,70 +35,33 @@ static void on_served(uv_timer_t *timer)
     struct job *job = timer->data;
     struct rota_str request = rota_server_call_request(job->call);
     char reply[300];
-    uint64_t now = uv_hrtime();
-    struct rota_cost cost = {
-        .response_us = (int64_t)(now - job->arrived_at) / 1000,
-        .service_us = (int64_t)(now - job->started_at) / 1000,
-        .waiting = node.n_waiting,
-    };
     int size = snprintf(reply, sizeof reply, "%s %.*s", node.node,
                         (int)(request.size < 200 ? request.size : 200), request.data);
-    rota_server_call_cost(job->call, &cost);
     rota_server_call_reply(job->call, rota_str_of(reply, (size_t)size));
-    job_end(job);
-}
-
-static void start_next(void)
-{
-    while (node.n_running < node.n_slots && node.first) {
-        struct job *job = node.first;
-        node.first = job->next;
-        if (!node.first)
-            node.last = &node.first;
-        node.n_waiting--;
-        node.n_running++;
-        job->is_running = 1;
-        job->started_at = uv_hrtime();
-        uv_timer_init(&node.loop, &job->timer);
-        job->timer.data = job;
-        uv_timer_start(&job->timer, on_served, node.delay_ms, 0);
-    }
+    uv_close((uv_handle_t *)&job->timer, on_job_closed);
 }
 
 static void on_work(void *data, struct rota_server_call *call)
 {
     (void)data;
-    if (node.status || node.n_waiting == QUEUE_MAX) {
-        rota_server_call_finish(
-            call, node.status ? (enum rota_status)node.status : ROTA_STATUS_RESOURCE_EXHAUSTED,
-            "refused", NULL, 0);
+    if (node.status) {
+        rota_server_call_finish(call, (enum rota_status)node.status, "refused", NULL, 0);
         return;
     }
     struct job *job = calloc(1, sizeof *job);
     job->call = call;
-    job->arrived_at = uv_hrtime();
     rota_server_call_set_data(call, job);
-    *node.last = job;
-    node.last = &job->next;
-    node.n_waiting++;
-    start_next();
+    uv_timer_init(&node.loop, &job->timer);
+    job->timer.data = job;
+    uv_timer_start(&job->timer, on_served, node.delay_ms, 0);
 }
 
 static void on_cancel(void *data, struct rota_server_call *call)
 {
     struct job *job = rota_server_call_data(call);
     (void)data;
-    if (!job->is_running) {
-        struct job **at = &node.first;
-        while (*at != job)
-            at = &(*at)->next;
-        *at = job->next;
-        if (node.last == &job->next)
-            node.last = at;
-        node.n_waiting--;
-    }
     rota_server_call_finish(call, ROTA_STATUS_CANCELLED, NULL, NULL, 0);
-    job_end(job);
+    uv_close((uv_handle_t *)&job->timer, on_job_closed);
 }
 
 static void on_signal(uv_signal_t *signal, int number)
@@ -132,6 +75,7 @@ int main(int argc, char **argv)
 {
     const struct rota_server_method work = {
         .path = "/test.Node/Work", .on_call = on_work, .on_cancel = on_cancel};
+    struct rota_server_options options = {.waiting_max = 1000};
     const int signals[3] = {SIGTERM, SIGUSR1, SIGUSR2};
     struct rota_error error;
     if (argc < 4) {
@@ -140,9 +84,9 @@ int main(int argc, char **argv)
     }
     node.node = argv[1];
     node.delay_ms = (uint64_t)atol(argv[2]);
-    node.n_slots = atoi(argv[3]);
+    options.handlers_max = (uint32_t)atoi(argv[3]);
     uv_loop_init(&node.loop);
-    if (rota_server_open(&node.loop, NULL, &node.server, &error) ||
+    if (rota_server_open(&node.loop, &options, &node.server, &error) ||
         rota_health_open(node.server, &node.health, &error) ||
         rota_server_add(node.server, &work, &error) ||
         rota_server_listen(node.server, argc > 4 ? argv[4] : "127.0.0.1:0", &error)) {

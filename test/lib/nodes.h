@@ -5,6 +5,7 @@
 #include <rota/health.h>
 
 #include <rota/channel.h>
+#include <rota/claims.h>
 #include <rota/server.h>
 #include <rota/shards.h>
 
@@ -53,6 +54,7 @@ struct node {
     int64_t id;
     struct rota_server *server;
     struct rota_health *health;
+    struct rota_claims *claims;           /* NULL: it serves whatever comes */
     enum rota_status status;              /* what it answers with */
     const struct rota_metadata *metadata; /* and beside that */
     size_t n_metadata;
@@ -101,25 +103,40 @@ static inline void node_on_cancel(void *data, struct rota_server_call *call)
     rota_server_call_finish(call, ROTA_STATUS_CANCELLED, NULL, NULL, 0);
 }
 
-static inline void node_open(struct node *node, int64_t id)
+/* With claims of its own when it is fenced, of which it has none at first. */
+static inline void node_open_with(struct node *node, int64_t id, struct rota_server_options options,
+                                  bool is_fenced)
 {
-    struct rota_server_method work = {
-        .path = METHOD_WORK, .on_call = node_on_call, .on_cancel = node_on_cancel, .data = node};
+    struct rota_server_method work = {.path = METHOD_WORK,
+                                      .on_call = node_on_call,
+                                      .on_cancel = node_on_cancel,
+                                      .data = node,
+                                      .is_fenced = is_fenced};
     struct rota_error error;
     *node = (struct node){.id = id};
-    if (rota_server_open(&loop, NULL, &node->server, &error) ||
+    if (is_fenced && rota_claims_new(1, &node->claims, &error))
+        fail_msg("%s", error.text);
+    options.claims = node->claims;
+    if (rota_server_open(&loop, &options, &node->server, &error) ||
         rota_health_open(node->server, &node->health, &error) ||
         rota_server_add(node->server, &work, &error) ||
         rota_server_listen(node->server, "127.0.0.1:0", &error))
         fail_msg("%s", error.text);
 }
 
+static inline void node_open(struct node *node, int64_t id)
+{
+    node_open_with(node, id, (struct rota_server_options){0}, false);
+}
+
 static inline void node_close(struct node *node)
 {
     rota_server_close(node->server);
     rota_health_close(node->health);
+    rota_claims_free(node->claims);
     node->server = NULL;
     node->health = NULL;
+    node->claims = NULL;
 }
 
 static inline struct rota_str node_address(const struct node *node)
@@ -130,4 +147,19 @@ static inline struct rota_str node_address(const struct node *node)
 static inline struct rota_replica node_replica(const struct node *node, uint64_t epoch)
 {
     return (struct rota_replica){node->id, node_address(node), epoch, true};
+}
+
+/* `node` knows that `owner`, itself perhaps, has a shard of collection 1. */
+static inline void node_claim(const struct node *node, const char *shard, const struct node *owner,
+                              uint64_t epoch)
+{
+    struct rota_claim claim = {.space = rota_str("1"),
+                               .shard = rota_str(shard),
+                               .node = owner->id,
+                               .epoch = epoch,
+                               .address = node_address(owner),
+                               .is_held = node == owner};
+    struct rota_error error;
+    if (rota_claims_set(node->claims, &claim, &error))
+        fail_msg("%s", error.text);
 }

@@ -1,0 +1,199 @@
+#include <rota/claims.h>
+
+#include "base/map.h"
+
+#include <stdlib.h>
+
+enum { KEY_MAX = 2 + 2 * ROTA_SHARD_NAME_MAX };
+
+/* A claim as it is kept: its key and its address behind it. */
+struct record {
+    struct rota_claim claim; /* its strings point behind */
+    struct rota_str key;
+};
+
+struct rota_claims {
+    struct rota_map records;
+};
+
+enum rota_code rota_claims_new(uint64_t seed, struct rota_claims **result, struct rota_error *error)
+{
+    struct rota_claims *claims = calloc(1, sizeof *claims);
+    if (!claims)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "claims");
+    rota_map_init(&claims->records, seed);
+    *result = claims;
+    return ROTA_OK;
+}
+
+void rota_claims_free(struct rota_claims *claims)
+{
+    const struct rota_map_entry *entry;
+    size_t place = 0;
+    if (!claims)
+        return;
+    while ((entry = rota_map_next(&claims->records, &place)))
+        free(entry->value);
+    rota_map_deinit(&claims->records);
+    free(claims);
+}
+
+/* The size of the space goes first, so that no two pairs of names read the same.
+ * Empty for names that no claim can have. */
+static struct rota_str write_key(struct rota_str space, struct rota_str shard, char key[KEY_MAX])
+{
+    if (space.size == 0 || space.size > ROTA_SHARD_NAME_MAX || shard.size == 0 ||
+        shard.size > ROTA_SHARD_NAME_MAX)
+        return rota_str_of(key, 0);
+    key[0] = (char)(space.size >> 8);
+    key[1] = (char)space.size;
+    memcpy(key + 2, space.data, space.size);
+    memcpy(key + 2 + space.size, shard.data, shard.size);
+    return rota_str_of(key, 2 + space.size + shard.size);
+}
+
+static struct record *find(const struct rota_claims *claims, struct rota_str space,
+                           struct rota_str shard)
+{
+    char room[KEY_MAX];
+    struct rota_str key = write_key(space, shard, room);
+    return key.size > 0 ? rota_map_get(&claims->records, key) : NULL;
+}
+
+static struct record *record_new(const struct rota_claim *claim, struct rota_str key)
+{
+    struct record *record = malloc(sizeof *record + key.size + claim->address.size);
+    if (!record)
+        return NULL;
+    char *text = (char *)(record + 1);
+    memcpy(text, key.data, key.size);
+    if (claim->address.size > 0)
+        memcpy(text + key.size, claim->address.data, claim->address.size);
+    record->key = rota_str_of(text, key.size);
+    record->claim = *claim;
+    record->claim.space = rota_str_of(text + 2, claim->space.size);
+    record->claim.shard = rota_str_of(text + 2 + claim->space.size, claim->shard.size);
+    record->claim.address = rota_str_of(text + key.size, claim->address.size);
+    return record;
+}
+
+/* An address goes into refusals, beside other words. */
+static bool is_address(struct rota_str address)
+{
+    for (size_t i = 0; i < address.size; i++)
+        if (address.data[i] <= ' ' || address.data[i] > '~')
+            return false;
+    return address.size <= ROTA_SHARD_NAME_MAX;
+}
+
+static enum rota_code check_news(const struct rota_claim *known, const struct rota_claim *claim,
+                                 struct rota_error *error)
+{
+    if (claim->epoch < known->epoch)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "claims: epoch %llu is older than epoch %llu, which is known",
+                              (unsigned long long)claim->epoch, (unsigned long long)known->epoch);
+    if (claim->epoch == known->epoch && claim->node != known->node)
+        return rota_error_set(
+            error, ROTA_ERR_INVALID, "claims: epoch %llu is node %lld's, not node %lld's",
+            (unsigned long long)claim->epoch, (long long)known->node, (long long)claim->node);
+    return ROTA_OK;
+}
+
+enum rota_code rota_claims_set(struct rota_claims *claims, const struct rota_claim *claim,
+                               struct rota_error *error)
+{
+    char room[KEY_MAX];
+    struct rota_str key = write_key(claim->space, claim->shard, room);
+    if (key.size == 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "claims: space and shard are of 1 to %d bytes", ROTA_SHARD_NAME_MAX);
+    if (claim->node < 0)
+        return rota_error_set(error, ROTA_ERR_INVALID, "claims: node %lld is negative",
+                              (long long)claim->node);
+    if (!is_address(claim->address))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "claims: an address is of up to %d printable characters, no blank",
+                              ROTA_SHARD_NAME_MAX);
+    struct record *known = rota_map_get(&claims->records, key);
+    enum rota_code code = known ? check_news(&known->claim, claim, error) : ROTA_OK;
+    if (code)
+        return code;
+    if (known && rota_str_is_equal(known->claim.address, claim->address)) { /* as renewed ones do */
+        known->claim.node = claim->node;
+        known->claim.epoch = claim->epoch;
+        known->claim.is_held = claim->is_held;
+        known->claim.until = claim->until;
+        return ROTA_OK;
+    }
+    if (!known && claims->records.size >= ROTA_CLAIMS_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "claims: more than %d", ROTA_CLAIMS_MAX);
+    struct record *record = record_new(claim, key);
+    if (!record || !rota_map_put(&claims->records, record->key, record)) {
+        free(record);
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "claims");
+    }
+    free(known);
+    return ROTA_OK;
+}
+
+bool rota_claims_drop(struct rota_claims *claims, struct rota_str space, struct rota_str shard,
+                      uint64_t epoch)
+{
+    struct record *record = find(claims, space, shard);
+    if (!record || record->claim.epoch > epoch)
+        return false;
+    rota_map_remove(&claims->records, record->key);
+    free(record);
+    return true;
+}
+
+bool rota_claims_find(const struct rota_claims *claims, struct rota_str space,
+                      struct rota_str shard, struct rota_claim *claim)
+{
+    const struct record *record = find(claims, space, shard);
+    if (record)
+        *claim = record->claim;
+    return record != NULL;
+}
+
+bool rota_claims_next(const struct rota_claims *claims, size_t *place, struct rota_claim *claim)
+{
+    const struct rota_map_entry *entry = rota_map_next(&claims->records, place);
+    if (entry)
+        *claim = ((const struct record *)entry->value)->claim;
+    return entry != NULL;
+}
+
+size_t rota_claims_size(const struct rota_claims *claims)
+{
+    return claims->records.size;
+}
+
+enum rota_claims_answer rota_claims_check(const struct rota_claims *claims, rota_time now,
+                                          struct rota_str space, struct rota_str shard,
+                                          uint64_t epoch)
+{
+    const struct record *record = find(claims, space, shard);
+    if (!record)
+        return ROTA_CLAIMS_NOT_HELD;
+    if (epoch != record->claim.epoch)
+        return epoch < record->claim.epoch ? ROTA_CLAIMS_STALE : ROTA_CLAIMS_AHEAD;
+    bool is_over = record->claim.until != 0 && now >= record->claim.until;
+    return record->claim.is_held && !is_over ? ROTA_CLAIMS_HELD : ROTA_CLAIMS_NOT_HELD;
+}
+
+const char *rota_claims_answer_name(enum rota_claims_answer answer)
+{
+    switch (answer) {
+    case ROTA_CLAIMS_HELD:
+        return "held";
+    case ROTA_CLAIMS_STALE:
+        return "stale";
+    case ROTA_CLAIMS_NOT_HELD:
+        return "not_held";
+    case ROTA_CLAIMS_AHEAD:
+        return "ahead";
+    }
+    return "unknown";
+}

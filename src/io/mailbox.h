@@ -1,0 +1,94 @@
+/* mailbox: how work and news cross between threads. The one place with a lock.
+ *
+ * A letter is a part of whatever the sender wants to say, linked into a list
+ * and never copied. A mailbox carries letters from any thread to the loop's; a
+ * worker is a thread with a mailbox, to which the loop posts what must not run
+ * on the loop because it blocks, and which posts it back when it is done.
+ *
+ *     loop --rota_worker_post()--> work(), on the worker --> done(), on the loop
+ *     any thread --rota_mailbox_post()---------------------> done(), on the loop
+ *
+ * Invariants: a letter that was taken in gets done() exactly once, and letters
+ * get it in the order in which they were posted. Never are more than
+ * `pending_max` between their post and their done(); a place is free again when
+ * done() begins, so that it may post the next one. All that waits is taken with
+ * one lock and told with one wake-up.
+ *
+ * A thread that makes events by itself, as one that polls a broker, is a worker
+ * with one long letter that posts to a mailbox of its own:
+ *
+ *     while (!rota_worker_is_closing(worker))
+ *         ... rota_mailbox_post(mailbox, &event->letter) ...
+ *
+ * To end it: rota_worker_close(), and in its `on_closed` rota_mailbox_close(). */
+#pragma once
+
+#include <rota/error.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct rota_mailbox;
+struct rota_worker;
+struct uv_loop_s;
+
+/* The defaults of `pending_max`. */
+enum {
+    ROTA_MAILBOX_PENDING_MAX = 4096,
+    ROTA_WORKER_PENDING_MAX = 1024,
+};
+
+/* Kept from its post until its done() begins, which may free it or post it anew. */
+struct rota_letter {
+    /* Worker thread. Not called for a letter of a mailbox. */
+    void (*work)(struct rota_letter *letter);
+
+    /* Loop's thread. `is_cancelled`: work() was not called, or whom a letter of
+     * a mailbox was for has closed it; only give back what the letter holds. */
+    void (*done)(struct rota_letter *letter, bool is_cancelled);
+
+    struct rota_letter *next; /* the mailbox's own, like all below */
+    bool is_cancelled;
+};
+
+/* --- from any thread to the loop --- */
+
+/* Give `*mailbox` of `loop`, for `pending_max` letters at one time (0 means
+ * ROTA_MAILBOX_PENDING_MAX); rota_mailbox_close() ends it. */
+enum rota_code rota_mailbox_open(struct uv_loop_s *loop, size_t pending_max,
+                                 struct rota_mailbox **mailbox, struct rota_error *error);
+
+/* Takes `mailbox`, which may be NULL. No other thread may post to it any more;
+ * that done() of the last letter of each has begun is enough to know. What
+ * waits is given back as cancelled, from the loop, and then `on_closed`, which
+ * may be NULL, is called. A done() may call this. */
+void rota_mailbox_close(struct rota_mailbox *mailbox, void (*on_closed)(void *data), void *data);
+
+/* Any thread. Send `letter` to the loop. ROTA_ERR_LIMIT when `pending_max` are
+ * under way, ROTA_ERR_UNAVAILABLE when it is closed; the letter stays the
+ * sender's then. */
+enum rota_code rota_mailbox_post(struct rota_mailbox *mailbox, struct rota_letter *letter);
+
+/* --- from the loop to a worker, and back --- */
+
+struct rota_worker_options {
+    const char *name;   /* of the thread, as ps shows it, cut to 15 bytes; copied */
+    size_t pending_max; /* letters at one time; 0 means ROTA_WORKER_PENDING_MAX */
+};
+
+/* Start a thread that does what is posted, one letter after the other. Gives
+ * `*worker`; rota_worker_close() ends it. */
+enum rota_code rota_worker_open(struct uv_loop_s *loop, const struct rota_worker_options *options,
+                                struct rota_worker **worker, struct rota_error *error);
+
+/* Takes `worker`, which may be NULL, and returns at once. The letter at work is
+ * finished, those that wait behind it are given back as cancelled, both from the
+ * loop and in order; then the thread ends and `on_closed`, which may be NULL, is
+ * called. A done() may call this, work() may not. */
+void rota_worker_close(struct rota_worker *worker, void (*on_closed)(void *data), void *data);
+
+/* Send `letter` to the worker. ROTA_ERR_LIMIT when `pending_max` are under way,
+ * ROTA_ERR_UNAVAILABLE when it is closing; the letter stays the sender's then. */
+enum rota_code rota_worker_post(struct rota_worker *worker, struct rota_letter *letter);
+
+/* Any thread. Whether rota_worker_close() was called: long work should end. */
+bool rota_worker_is_closing(const struct rota_worker *worker);

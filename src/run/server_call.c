@@ -1,0 +1,119 @@
+/* A call, for its handler. */
+#include "run/server_inside.h"
+
+#include "io/clock.h"
+#include "wire/call_notes.h"
+
+#include <assert.h>
+
+struct rota_str rota_server_call_request(const struct rota_server_call *call)
+{
+    return rota_buffer_str(&call->h2.decoder.message);
+}
+
+const struct rota_metadata *rota_server_call_metadata(struct rota_server_call *call, size_t *n)
+{
+    return rota_grpc_fields_pairs(&call->h2.head.metadata, n);
+}
+
+rota_time rota_server_call_time_left(const struct rota_server_call *call)
+{
+    if (call->h2.head.timeout == ROTA_TIME_NEVER)
+        return ROTA_TIME_NEVER;
+    rota_time now = rota_clock_mono();
+    return call->node.at > now ? call->node.at - now : 0;
+}
+
+bool rota_server_call_is_cancelled(const struct rota_server_call *call)
+{
+    return call->is_cancelled;
+}
+
+void rota_server_call_set_data(struct rota_server_call *call, void *data)
+{
+    call->data = data;
+}
+
+void *rota_server_call_data(const struct rota_server_call *call)
+{
+    return call->data;
+}
+
+enum rota_code rota_server_call_head(struct rota_server_call *call,
+                                     const struct rota_metadata *metadata, size_t n,
+                                     struct rota_error *error)
+{
+    return rota_http2_reply_head(&call->h2, metadata, n, error);
+}
+
+enum rota_code rota_server_call_send(struct rota_server_call *call, struct rota_str message)
+{
+    assert(call->is_with_handler);
+    enum rota_code code = rota_http2_send(&call->h2, message);
+    if (code == ROTA_OK)
+        rota_server_call_touch(call);
+    return code;
+}
+
+void rota_server_call_cost(struct rota_server_call *call, const struct rota_cost *cost)
+{
+    call->cost = *cost;
+    call->has_cost = true;
+}
+
+void rota_server_call_reply(struct rota_server_call *call, struct rota_str message)
+{
+    switch (rota_server_call_send(call, message)) {
+    case ROTA_OK:
+    case ROTA_ERR_UNAVAILABLE: /* nobody hears it */
+        rota_server_call_finish(call, ROTA_STATUS_OK, NULL, NULL, 0);
+        break;
+    case ROTA_ERR_LIMIT:
+    case ROTA_ERR_INVALID:
+    case ROTA_ERR_NOT_FOUND:
+    case ROTA_ERR_IO:
+    case ROTA_ERR_NO_MEMORY:
+        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED,
+                                "the client does not take its replies", NULL, 0);
+        break;
+    }
+}
+
+static void measure(struct rota_server_call *call)
+{
+    call->cost = rota_admission_cost(&call->server->admission, rota_clock_mono(), &call->ticket);
+    call->has_cost = true;
+}
+
+/* End the stream, with the cost beside the handler's own pairs. */
+static void finish_with_cost(struct rota_server_call *call, enum rota_status status,
+                             const char *text, const struct rota_metadata *metadata,
+                             size_t n_metadata)
+{
+    struct rota_metadata pairs[ROTA_SERVER_TRAILERS_MAX + 1];
+    char cost[ROTA_NOTE_COST_MAX];
+    if (n_metadata > 0)
+        memcpy(pairs, metadata, n_metadata * sizeof *pairs);
+    pairs[n_metadata].name = rota_str(ROTA_NOTE_COST);
+    pairs[n_metadata].value = rota_str(rota_note_format_cost(&call->cost, cost));
+    rota_http2_finish(&call->h2, status, rota_str(text), pairs, n_metadata + 1);
+}
+
+void rota_server_call_finish(struct rota_server_call *call, enum rota_status status,
+                             const char *text, const struct rota_metadata *metadata,
+                             size_t n_metadata)
+{
+    assert(call->is_with_handler);
+    call->is_with_handler = false;
+    if (call->is_measured && !call->has_cost)
+        measure(call);
+    rota_server_call_uncount(call);
+    rota_server_call_leave(call);
+    rota_heap_remove(&call->server->deadlines, &call->node);
+    if (call->has_cost && n_metadata <= ROTA_SERVER_TRAILERS_MAX)
+        finish_with_cost(call, status, text ? text : "", metadata, n_metadata);
+    else
+        rota_http2_finish(&call->h2, status, rota_str(text ? text : ""), metadata, n_metadata);
+    rota_server_call_touch(call);
+    rota_server_call_free(call);
+}

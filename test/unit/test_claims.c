@@ -1,0 +1,201 @@
+#include <rota/claims.h>
+
+#include "vectors.h"
+
+#include <stdio.h>
+
+static struct rota_claims *open_claims(void)
+{
+    struct rota_claims *claims;
+    assert_int_equal(rota_claims_new(1, &claims, NULL), ROTA_OK);
+    return claims;
+}
+
+static struct rota_claim claim_of(const char *shard, int64_t node, uint64_t epoch, bool is_held)
+{
+    return (struct rota_claim){
+        .space = rota_str("1"),
+        .shard = rota_str(shard),
+        .node = node,
+        .epoch = epoch,
+        .address = rota_str(node == 1 ? "a:1" : "b:2"),
+        .is_held = is_held,
+    };
+}
+
+static enum rota_code set(struct rota_claims *claims, struct rota_claim claim)
+{
+    return rota_claims_set(claims, &claim, NULL);
+}
+
+static enum rota_claims_answer check(struct rota_claims *claims, const char *shard, uint64_t epoch)
+{
+    return rota_claims_check(claims, 0, rota_str("1"), rota_str(shard), epoch);
+}
+
+static void only_the_epoch_that_is_held_here_is_served(void **state)
+{
+    struct rota_claims *claims = open_claims();
+    (void)state;
+    assert_int_equal(check(claims, "s", 5), ROTA_CLAIMS_NOT_HELD);
+    assert_int_equal(set(claims, claim_of("s", 1, 5, true)), ROTA_OK);
+    assert_int_equal(check(claims, "s", 4), ROTA_CLAIMS_STALE);
+    assert_int_equal(check(claims, "s", 5), ROTA_CLAIMS_HELD);
+    assert_int_equal(check(claims, "s", 6), ROTA_CLAIMS_AHEAD);
+    assert_int_equal(check(claims, "t", 5), ROTA_CLAIMS_NOT_HELD);
+    rota_claims_free(claims);
+}
+
+static void what_another_holds_is_not_served(void **state)
+{
+    struct rota_claims *claims = open_claims();
+    (void)state;
+    assert_int_equal(set(claims, claim_of("s", 1, 5, true)), ROTA_OK);
+    assert_int_equal(set(claims, claim_of("s", 2, 6, false)), ROTA_OK);
+    assert_int_equal(check(claims, "s", 5), ROTA_CLAIMS_STALE);
+    assert_int_equal(check(claims, "s", 6), ROTA_CLAIMS_NOT_HELD);
+    assert_int_equal(check(claims, "s", 7), ROTA_CLAIMS_AHEAD);
+    rota_claims_free(claims);
+}
+
+static void older_epoch_never_overwrites_a_newer_one(void **state)
+{
+    struct rota_claims *claims = open_claims();
+    struct rota_claim found, late = claim_of("s", 1, 5, true);
+    struct rota_error error;
+    (void)state;
+    assert_int_equal(set(claims, claim_of("s", 2, 6, false)), ROTA_OK);
+    assert_int_equal(rota_claims_set(claims, &late, &error), ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "epoch 5 is older than epoch 6"));
+    assert_true(rota_claims_find(claims, rota_str("1"), rota_str("s"), &found));
+    assert_int_equal(found.node, 2);
+    assert_true(found.epoch == 6 && !found.is_held);
+    assert_true(rota_str_is_equal(found.address, rota_str("b:2")));
+    rota_claims_free(claims);
+}
+
+static void epoch_has_one_owner(void **state)
+{
+    struct rota_claims *claims = open_claims();
+    (void)state;
+    assert_int_equal(set(claims, claim_of("s", 1, 5, true)), ROTA_OK);
+    assert_int_equal(set(claims, claim_of("s", 2, 5, false)), ROTA_ERR_INVALID);
+    assert_int_equal(check(claims, "s", 5), ROTA_CLAIMS_HELD);
+    struct rota_claim moved = claim_of("s", 1, 5, true); /* renewed, at another address */
+    moved.address = rota_str("c:3");
+    assert_int_equal(set(claims, moved), ROTA_OK);
+    assert_int_equal(rota_claims_size(claims), 1);
+    assert_int_equal(check(claims, "s", 5), ROTA_CLAIMS_HELD);
+    rota_claims_free(claims);
+}
+
+static void late_drop_leaves_the_next_claim_alone(void **state)
+{
+    struct rota_claims *claims = open_claims();
+    struct rota_claim found;
+    (void)state;
+    assert_false(rota_claims_drop(claims, rota_str("1"), rota_str("s"), 5));
+    assert_int_equal(set(claims, claim_of("s", 1, 7, true)), ROTA_OK);
+    assert_false(rota_claims_drop(claims, rota_str("1"), rota_str("s"), 6));
+    assert_int_equal(check(claims, "s", 7), ROTA_CLAIMS_HELD);
+    assert_true(rota_claims_drop(claims, rota_str("1"), rota_str("s"), 7));
+    assert_int_equal(check(claims, "s", 7), ROTA_CLAIMS_NOT_HELD);
+    assert_false(rota_claims_find(claims, rota_str("1"), rota_str("s"), &found));
+    assert_int_equal(rota_claims_size(claims), 0);
+    rota_claims_free(claims);
+}
+
+static void claim_ends_by_itself_and_renewing_prolongs_it(void **state)
+{
+    struct rota_claims *claims = open_claims();
+    struct rota_claim claim = claim_of("s", 1, 5, true);
+    struct rota_str space = rota_str("1"), shard = rota_str("s");
+    (void)state;
+    claim.until = 10;
+    assert_int_equal(set(claims, claim), ROTA_OK);
+    assert_int_equal(rota_claims_check(claims, 9, space, shard, 5), ROTA_CLAIMS_HELD);
+    assert_int_equal(rota_claims_check(claims, 10, space, shard, 5), ROTA_CLAIMS_NOT_HELD);
+    claim.until = 20;
+    assert_int_equal(set(claims, claim), ROTA_OK);
+    assert_int_equal(rota_claims_check(claims, 10, space, shard, 5), ROTA_CLAIMS_HELD);
+    rota_claims_free(claims);
+}
+
+static void names_that_look_alike_are_told_apart(void **state)
+{
+    struct rota_claims *claims = open_claims();
+    struct rota_claim claim = claim_of("b", 1, 5, true);
+    (void)state;
+    claim.space = rota_str_of("a\0", 2);
+    assert_int_equal(set(claims, claim), ROTA_OK);
+    assert_int_equal(rota_claims_check(claims, 0, rota_str("a"), rota_str_of("\0b", 2), 5),
+                     ROTA_CLAIMS_NOT_HELD);
+    assert_int_equal(rota_claims_check(claims, 0, rota_str_of("a\0b", 3), rota_str(""), 5),
+                     ROTA_CLAIMS_NOT_HELD);
+    assert_int_equal(rota_claims_check(claims, 0, claim.space, claim.shard, 5), ROTA_CLAIMS_HELD);
+    rota_claims_free(claims);
+}
+
+static void what_is_no_claim_is_refused(void **state)
+{
+    static char large[ROTA_SHARD_NAME_MAX + 1];
+    struct rota_claims *claims = open_claims();
+    struct rota_claim bad = claim_of("", 1, 5, true);
+    (void)state;
+    memset(large, 'x', sizeof large);
+    assert_int_equal(set(claims, bad), ROTA_ERR_INVALID);
+    bad = claim_of("s", -1, 5, true);
+    assert_int_equal(set(claims, bad), ROTA_ERR_INVALID);
+    bad = claim_of("s", 1, 5, true);
+    bad.address = rota_str("a b");
+    assert_int_equal(set(claims, bad), ROTA_ERR_INVALID);
+    bad.address = rota_str_of(large, sizeof large);
+    assert_int_equal(set(claims, bad), ROTA_ERR_INVALID);
+    bad.address = rota_str("\xff");
+    assert_int_equal(set(claims, bad), ROTA_ERR_INVALID);
+    bad = claim_of("s", 1, 5, true);
+    bad.space = rota_str_of(large, sizeof large);
+    assert_int_equal(set(claims, bad), ROTA_ERR_INVALID);
+    assert_int_equal(rota_claims_check(claims, 0, bad.space, bad.shard, 5), ROTA_CLAIMS_NOT_HELD);
+    bad.space = rota_str_of(large, sizeof large - 1);
+    bad.shard = rota_str_of(large, sizeof large - 1);
+    assert_int_equal(set(claims, bad), ROTA_OK);
+    rota_claims_free(claims);
+}
+
+static void all_are_listed_and_they_are_bounded(void **state)
+{
+    struct rota_claims *claims = open_claims();
+    struct rota_claim claim;
+    char name[16];
+    size_t place = 0, n = 0;
+    uint64_t sum = 0;
+    (void)state;
+    for (uint64_t i = 0; i < ROTA_CLAIMS_MAX; i++) {
+        snprintf(name, sizeof name, "%d", (int)i);
+        assert_int_equal(set(claims, claim_of(name, 1, i, true)), ROTA_OK);
+    }
+    assert_int_equal(set(claims, claim_of("one more", 1, 1, true)), ROTA_ERR_LIMIT);
+    assert_int_equal(set(claims, claim_of("7", 1, 8, true)), ROTA_OK); /* known: no more */
+    for (; rota_claims_next(claims, &place, &claim); n++)
+        sum += claim.epoch;
+    assert_int_equal(n, ROTA_CLAIMS_MAX);
+    assert_true(sum == (uint64_t)ROTA_CLAIMS_MAX * (ROTA_CLAIMS_MAX - 1) / 2 + 1);
+    rota_claims_free(claims);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_the_epoch_that_is_held_here_is_served),
+        cmocka_unit_test(what_another_holds_is_not_served),
+        cmocka_unit_test(older_epoch_never_overwrites_a_newer_one),
+        cmocka_unit_test(epoch_has_one_owner),
+        cmocka_unit_test(late_drop_leaves_the_next_claim_alone),
+        cmocka_unit_test(claim_ends_by_itself_and_renewing_prolongs_it),
+        cmocka_unit_test(names_that_look_alike_are_told_apart),
+        cmocka_unit_test(what_is_no_claim_is_refused),
+        cmocka_unit_test(all_are_listed_and_they_are_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
