@@ -35,9 +35,10 @@
 #include "core/call/hedge.h"
 #include "core/call/interval_map.h"
 
+#include <rota/get.h>
+
 enum {
-    ROTA_GET_KEYS_MAX = ROTA_INTERVAL_KEYS_MAX, /* of one Get */
-    ROTA_GET_RETRIES = 1,                       /* of a host */
+    ROTA_GET_RETRIES = 1, /* of a host */
     ROTA_GET_RETRIES_MAX = 16,
     ROTA_GET_HOST_TRIES_MAX = 32, /* of one host between two waits */
     ROTA_GET_TRIES_MAX = 65536,   /* of one Get */
@@ -49,18 +50,6 @@ enum {
 #define ROTA_GET_HOST_TIMEOUT ROTA_SEC         /* at most; or a third of the time there is */
 #define ROTA_GET_BACKOFF      (10 * ROTA_MSEC) /* before a host is tried again, growing */
 #define ROTA_GET_BACKOFF_MAX  (500 * ROTA_MSEC)
-
-enum rota_get_mode {
-    ROTA_GET_MODE_ADAPTIVE, /* as get_load.h says */
-    ROTA_GET_MODE_BROADCAST,
-    ROTA_GET_MODE_HEDGE,
-};
-enum { ROTA_GET_MODES = 3 };
-
-/* "adaptive", "broadcast", "hedge". Parsing refuses other names. */
-const char *rota_get_mode_name(enum rota_get_mode mode);
-enum rota_code rota_get_mode_parse(struct rota_str name, enum rota_get_mode *mode,
-                                   struct rota_error *error);
 
 struct rota_get_stats {
     uint64_t n_gets, n_keys, n_tries, n_retries, n_hedges;
@@ -86,7 +75,7 @@ struct rota_get_shared {
     struct rota_get_stats *stats;
 };
 
-struct rota_get_options {
+struct rota_get_fsm_options {
     const uint64_t *ids;  /* one for each key; copied */
     const uint64_t *keys; /* their sharding keys; copied */
     size_t n_keys;
@@ -105,7 +94,7 @@ enum rota_get_event_type {
     ROTA_GET_CANCEL,      /* the caller has given up */
 };
 
-struct rota_get_event {
+struct rota_get_fsm_event {
     enum rota_get_event_type type;
 
     uint64_t number; /* of the try that this ends */
@@ -128,7 +117,7 @@ enum rota_get_action_type {
     ROTA_GET_FINISH,     /* always the last */
 };
 
-struct rota_get_action {
+struct rota_get_fsm_action {
     enum rota_get_action_type type;
     uint64_t number;
     size_t try; /* its index, for rota_get_fsm_try() */
@@ -147,7 +136,7 @@ struct rota_get_action {
 };
 
 /* What became of a try. */
-struct rota_get_try {
+struct rota_get_fsm_try {
     uint64_t number; /* 0: it waits to be sent again */
     uint64_t host;   /* its id */
     rota_time started_at, ended_at, deadline;
@@ -163,17 +152,18 @@ struct rota_get_try {
     uint32_t visit;
     uint64_t lesson;            /* of its host, as it was sent */
     struct rota_interval shard; /* likewise */
+    uint64_t epoch;             /* likewise */
     rota_time at;               /* when to hedge it, or to send it again */
     struct rota_try chosen;
 };
 
 /* A host in this Get. */
 struct rota_get_visit {
-    uint64_t host;    /* its id */
-    uint64_t refused; /* the lesson under which it has refused keys; 0: none */
-    uint64_t lesson;  /* of the last try */
-    uint32_t n_tries; /* in this round, under this lesson */
-    uint32_t n_total; /* in this round */
+    uint64_t host;       /* its id */
+    uint64_t refused;    /* the lesson under which it has refused keys; 0: none */
+    uint64_t lesson;     /* of the last try */
+    uint32_t n_tries;    /* in this round */
+    uint32_t n_failures; /* in this round, under this lesson */
 
     /* Of the try that is being made. */
     uint32_t n_new, place;
@@ -189,16 +179,17 @@ struct rota_get_group {
 
 struct rota_get_fsm {
     const struct rota_get_shared *shared;
-    struct rota_get_options options; /* defaults filled in */
+    struct rota_get_fsm_options options; /* defaults filled in */
     enum rota_get_copies copies;
     bool is_done, wants_plan, has_no_memory;
+    bool is_backing_off; /* keys whose replicas have failed wait, too */
     rota_time started_at;
     size_t n_running; /* tries that are out, or wait to be sent again */
     uint32_t n_rounds;
     rota_time look_at; /* when to look again for keys without a replica */
     struct rota_backoff backoff;
     struct rota_get_keys keys;
-    ROTA_VECTOR(struct rota_get_try) tries;
+    ROTA_VECTOR(struct rota_get_fsm_try) tries;
     ROTA_VECTOR(struct rota_get_visit) visits;
     ROTA_VECTOR(uint32_t) visit_table; /* by host: 1 + index, 0: free */
     ROTA_VECTOR(uint32_t) lists;       /* the keys of tries, one after the other */
@@ -213,7 +204,7 @@ struct rota_get_fsm {
     ROTA_VECTOR(uint32_t) targets;
     ROTA_VECTOR(uint32_t) chosen;
 
-    ROTA_VECTOR(struct rota_get_action) actions; /* with `try` for what is pointed at */
+    ROTA_VECTOR(struct rota_get_fsm_action) actions; /* with `try` for what is pointed at */
     size_t next_action;
 };
 
@@ -226,12 +217,14 @@ void rota_get_fsm_deinit(struct rota_get_fsm *fsm, rota_time now);
 /* Begin a Get; the one before it is done. A Get of nothing finishes at once and
  * well. ROTA_ERR_LIMIT for too many keys, ROTA_ERR_NO_MEMORY: no Get has begun. */
 enum rota_code rota_get_fsm_start(struct rota_get_fsm *fsm, rota_time now,
-                                  const struct rota_get_options *options, struct rota_error *error);
+                                  const struct rota_get_fsm_options *options,
+                                  struct rota_error *error);
 
-void rota_get_fsm_step(struct rota_get_fsm *fsm, rota_time now, const struct rota_get_event *event);
+void rota_get_fsm_step(struct rota_get_fsm *fsm, rota_time now,
+                       const struct rota_get_fsm_event *event);
 
 /* The next thing to do, after a start or step; false when there is nothing. */
-bool rota_get_fsm_next(struct rota_get_fsm *fsm, struct rota_get_action *action);
+bool rota_get_fsm_next(struct rota_get_fsm *fsm, struct rota_get_fsm_action *action);
 
 /* When a TICK is next needed; ROTA_TIME_NEVER when only answers are awaited. */
 rota_time rota_get_fsm_deadline(const struct rota_get_fsm *fsm);
@@ -242,9 +235,9 @@ bool rota_get_fsm_is_done(const struct rota_get_fsm *fsm);
 
 /* --- looking inside; results are good until the next start --- */
 
-struct rota_get_result rota_get_fsm_result(const struct rota_get_fsm *fsm, size_t key);
+struct rota_get_fsm_result rota_get_fsm_result(const struct rota_get_fsm *fsm, size_t key);
 size_t rota_get_fsm_n_tries(const struct rota_get_fsm *fsm);
-const struct rota_get_try *rota_get_fsm_try(const struct rota_get_fsm *fsm, size_t index);
+const struct rota_get_fsm_try *rota_get_fsm_try(const struct rota_get_fsm *fsm, size_t index);
 
 /* The keys that are missing, the first `size` of them into `keys`, in order.
  * Returns how many there are. */

@@ -167,11 +167,11 @@ size_t rota_get_keys_take(struct rota_get_keys *keys, const uint32_t *list, size
 
 /* --- looking inside --- */
 
-struct rota_get_result rota_get_keys_result(const struct rota_get_keys *keys, size_t index)
+struct rota_get_fsm_result rota_get_keys_result(const struct rota_get_keys *keys, size_t index)
 {
     assert(index < keys->items.size);
     const struct rota_get_key *key = &keys->items.items[keys->items.items[index].first];
-    return (struct rota_get_result){
+    return (struct rota_get_fsm_result){
         .state = (enum rota_get_key_state)key->state,
         .failure = (enum rota_failure)key->failure,
         .number = key->number,

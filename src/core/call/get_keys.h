@@ -19,7 +19,7 @@ enum rota_get_key_state {
 };
 
 /* What became of a key. */
-struct rota_get_result {
+struct rota_get_fsm_result {
     enum rota_get_key_state state;
     enum rota_failure failure; /* of one that is missing */
     uint64_t number;           /* of the try that answered it */
@@ -77,7 +77,7 @@ struct rota_get_entries {
 size_t rota_get_keys_take(struct rota_get_keys *keys, const uint32_t *list, size_t n,
                           const struct rota_get_entries *entries, size_t *n_found);
 
-struct rota_get_result rota_get_keys_result(const struct rota_get_keys *keys, size_t index);
+struct rota_get_fsm_result rota_get_keys_result(const struct rota_get_keys *keys, size_t index);
 
 /* Those that are missing, or pending; the first `size` of them into `list`. */
 size_t rota_get_keys_missing(const struct rota_get_keys *keys, uint32_t *list, size_t size);

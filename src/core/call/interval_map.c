@@ -65,21 +65,6 @@ struct rota_interval_map {
     size_t n_meetings;
 };
 
-bool rota_interval_is_valid(const struct rota_interval *interval)
-{
-    if (interval->of == 0)
-        return interval->to == 0 || interval->from < interval->to;
-    return interval->from < interval->to && interval->to <= interval->of;
-}
-
-bool rota_interval_has(const struct rota_interval *interval, uint64_t key)
-{
-    if (interval->of == 0)
-        return key >= interval->from && (interval->to == 0 || key < interval->to);
-    key %= interval->of;
-    return key >= interval->from && key < interval->to;
-}
-
 enum rota_code rota_interval_map_new(uint64_t seed, struct rota_interval_map **map,
                                      struct rota_error *error)
 {
@@ -272,10 +257,13 @@ struct shard_name {
 static struct rota_str name_shard(struct shard_name *name, struct rota_str dc,
                                   const struct rota_interval *interval)
 {
-    memcpy(name->bytes, interval, sizeof *interval);
+    struct rota_interval plain = *interval; /* there is more than one way to say the end */
+    if (plain.of > 0 && plain.to == 0)
+        plain.to = plain.of;
+    memcpy(name->bytes, &plain, sizeof plain);
     if (dc.size > 0)
-        memcpy(name->bytes + sizeof *interval, dc.data, dc.size);
-    name->size = sizeof *interval + dc.size;
+        memcpy(name->bytes + sizeof plain, dc.data, dc.size);
+    name->size = sizeof plain + dc.size;
     return rota_str_of(name->bytes, name->size);
 }
 

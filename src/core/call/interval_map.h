@@ -23,6 +23,7 @@
 #pragma once
 
 #include <rota/error.h>
+#include <rota/interval.h>
 #include <rota/str.h>
 #include <rota/time.h>
 #include <stdbool.h>
@@ -38,16 +39,6 @@ enum {
     ROTA_INTERVAL_KEYS_MAX = 65536,  /* of one lookup */
     ROTA_INTERVAL_FAILURES = 3,      /* in a row, then a host is not live */
 };
-
-/* The sharding keys that, modulo `of`, are in [from, to); `of` = 0: the keys as
- * they are, and then `to` = 0 means to the end. */
-struct rota_interval {
-    uint64_t from, to, of;
-};
-
-/* Whether it can be an interval: it has keys, and none beyond `of`. */
-bool rota_interval_is_valid(const struct rota_interval *interval);
-bool rota_interval_has(const struct rota_interval *interval, uint64_t key);
 
 /* A host as the outside names it. */
 struct rota_interval_member {
