@@ -240,17 +240,20 @@ static void read_keys(struct rota_cache_source *base, struct rota_cache_read *re
     struct rota_error error;
     size_t n;
     const struct rota_str *keys = rota_cache_read_keys(read, &n);
-    if (!reading || !copy_keys(reading, keys, n) ||
-        uv_queue_work(source->loop, &reading->work, do_read, on_read) != 0) {
+    bool is_begun = reading && copy_keys(reading, keys, n);
+    if (is_begun) {
+        reading->source = source;
+        reading->held = source->held;
+        reading->read = read;
+        is_begun = uv_queue_work(source->loop, &reading->work, do_read, on_read) == 0;
+    }
+    if (!is_begun) {
         if (reading)
             free_reading(reading);
         rota_error_set(&error, ROTA_ERR_NO_MEMORY, "%s: no memory to read it", source->path);
         rota_cache_read_done(read, &error);
         return;
     }
-    reading->source = source;
-    reading->held = source->held;
-    reading->read = read;
     source->held->n_users++;
     source->n_users++;
 }
