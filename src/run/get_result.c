@@ -65,7 +65,7 @@ static void show_try(const struct rota_get_run *run, size_t index, struct rota_g
 {
     const struct rota_get_fsm_try *try = rota_get_fsm_try(&run->fsm, index);
     const struct rota_get_sent *sent = &run->sent.items[index];
-    rota_time ended_at = try->ended_at > try->started_at ? try->ended_at : run->ended_at;
+    rota_time ended_at = try->is_running ? run->ended_at : try->ended_at;
     *view = (struct rota_get_try){
         .host = sent->host,
         .dc = sent->dc,

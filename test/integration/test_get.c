@@ -101,14 +101,14 @@ static void assert_all_found(const struct world *world, size_t n)
     }
 }
 
-/* Has the client learned what each host holds? */
+/* Has the client learned what each host holds, and has it a connection there? */
 static void await_holders(struct world *world, size_t wanted)
 {
     for (;;) {
         struct rota_get_view view;
         size_t place = 0, n = 0;
         while (rota_get_next_host(world->get, &place, &view))
-            n += view.has_shard;
+            n += view.has_shard && view.is_connected;
         if (n == wanted)
             return;
         uv_run(&world->loop, UV_RUN_ONCE);
@@ -277,6 +277,7 @@ static void host_that_comes_back_is_found_by_pings(void **state)
                            (struct rota_server_options){0});
         get_host_hold(&world.hosts[i], i % SHARDS, SHARDS, 20 + i);
     }
+    await_holders(&world, HOSTS);
     assert_int_equal(get_keys(&world, 8, 0), ROTA_OK);
     assert_all_found(&world, 8);
     world_close(&world);
