@@ -77,6 +77,10 @@ struct rota_get_service {
      * of one request. NULL means the key's place in its request: 0, 1, 2. */
     uint64_t (*entry_id)(void *data, const void *key);
 
+    /* Write how the key is shown in errors, with a final NUL. NULL means its place in
+     * the Get. */
+    void (*name_key)(void *data, const void *key, char *text, size_t size);
+
     /* Client: write a request for these keys, in this order; `epoch` is that of the
      * claim it was routed by, 0 when it is not known. There may be no key: such a
      * request asks for the shard alone. */
@@ -135,7 +139,7 @@ enum rota_code rota_get_mode_parse(struct rota_str name, enum rota_get_mode *mod
 
 struct rota_get_host {
     struct rota_str address; /* "host:port" */
-    struct rota_str dc;      /* its data centre; empty: none named */
+    struct rota_str dc;      /* its data centre; empty: "default" */
 };
 
 /* Zero means the default. */

@@ -14,11 +14,9 @@ struct rota_arena_chunk {
 static bool add_chunk(struct rota_arena *arena, size_t needed)
 {
     const struct rota_arena_chunk *newest = arena->chunks;
-    size_t capacity = newest && newest->capacity <= SIZE_MAX / 4 ? 2 * newest->capacity : CHUNK_MIN;
+    size_t capacity = newest ? 2 * newest->capacity : CHUNK_MIN;
     if (capacity < needed)
         capacity = needed;
-    if (capacity > SIZE_MAX - sizeof(struct rota_arena_chunk))
-        return false;
     struct rota_arena_chunk *chunk = malloc(sizeof *chunk + capacity);
     if (!chunk)
         return false;
@@ -29,7 +27,7 @@ static bool add_chunk(struct rota_arena *arena, size_t needed)
 
 void *rota_arena_take(struct rota_arena *arena, size_t size)
 {
-    if (size > SIZE_MAX - ALIGNMENT)
+    if (size > PTRDIFF_MAX / 4) /* also leaves room to round up, and for the chunk's head */
         return NULL;
     size = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if ((!arena->chunks || arena->chunks->capacity - arena->chunks->used < size) &&

@@ -1,6 +1,9 @@
 /* rota.v1.Cache as a service, and what services write into and read from. */
 #include "base/hash.h"
+#include "base/quote.h"
 #include "run/get_message.h"
+
+#include <stdio.h>
 
 void rota_get_writer_deinit(struct rota_get_writer *writer)
 {
@@ -48,6 +51,13 @@ static uint64_t sharding_key(void *data, const void *key)
 {
     (void)data;
     return rota_hash_farm32(*(const struct rota_str *)key);
+}
+
+static void name_key(void *data, const void *key, char *text, size_t size)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    (void)data;
+    snprintf(text, size, "%s", rota_quote(*(const struct rota_str *)key, quoted));
 }
 
 static enum rota_code not_written(enum rota_code code, const char *what, struct rota_error *error)
@@ -114,6 +124,7 @@ const struct rota_get_service *rota_get_cache(void)
         .method = "/rota.v1.Cache/Get",
         .key_size = sizeof(struct rota_str),
         .sharding_key = sharding_key,
+        .name_key = name_key,
         .write_request = write_request,
         .read_response = read_response,
         .read_request = rota_get_cache_read_request,
