@@ -34,6 +34,7 @@ extern "C" {
 enum {
     ROTA_LEASE_SHARDS_MAX = 65536, /* of a dc */
     ROTA_LEASE_WANTED_MAX = 1024,  /* held by one process at a time */
+    ROTA_LEASE_DEAD_MAX = 16,      /* offered with one claim */
 };
 
 /* Bounds of a ttl. */
@@ -42,6 +43,13 @@ enum {
 
 /* Epochs come from others, and one more has to fit a signed column. */
 #define ROTA_LEASE_EPOCH_MAX ((uint64_t)INT64_MAX / 2)
+
+/* A row of the table that nobody keeps up any more: it may be taken if it still is like
+ * this. */
+struct rota_lease_dead {
+    uint32_t shard;
+    uint64_t epoch, pings;
+};
 
 /* Why a shard is no longer served. */
 enum rota_lease_why {

@@ -4,12 +4,13 @@
  * PostgreSQL. A store asks one request after the other on a thread of its own
  * and answers on the loop. docs/store.md has the tables.
  *
- * Invariants: the database's clock alone decides what has expired, and every
- * answer says what it showed; a request whose connection was lost on the way is
- * neither done nor not done, ROTA_ERR_UNKNOWN; the password is in no message. */
+ * Invariants: every answer says what the database's clock showed; what was answered
+ * as done stays done when the database is restarted; a request whose connection was lost on the way
+ * is neither done nor not done, ROTA_ERR_UNKNOWN; the password is in no message. */
 #pragma once
 
 #include <rota/error.h>
+#include <rota/lease.h>
 #include <rota/log.h>
 #include <rota/str.h>
 #include <rota/time.h>
@@ -25,11 +26,10 @@ extern "C" {
 #endif
 
 enum {
-    ROTA_STORE_NAME_MAX = 255,        /* bytes of a space, dc, host, address, zone, engine */
-    ROTA_STORE_TEXT_MAX = 1 << 20,    /* bytes of a space's configuration; roles have 1,024 */
-    ROTA_STORE_ROLES_MAX = 1024,      /* bytes of a member's roles */
-    ROTA_STORE_SHARDS_MAX = 65536,    /* of a dc */
-    ROTA_STORE_HELD_MAX = 1024,       /* shards that one instance holds */
+    ROTA_STORE_NAME_MAX = 255,     /* bytes of a space, dc, host, address, zone, engine */
+    ROTA_STORE_TEXT_MAX = 1 << 20, /* bytes of a space's configuration; roles have 1,024 */
+    ROTA_STORE_ROLES_MAX = 1024,   /* bytes of a member's roles */
+    ROTA_STORE_SHARDS_MAX = ROTA_LEASE_SHARDS_MAX,
     ROTA_STORE_KEYS_MAX = 1000,       /* keys of one select */
     ROTA_STORE_KEY_MAX = 4096,        /* bytes of a key */
     ROTA_STORE_VALUE_MAX = 16 << 20,  /* bytes of a value */
@@ -96,6 +96,7 @@ struct rota_store_lease {
     uint32_t shard, shards;         /* number, and of how many it was claimed */
     uint64_t instance;              /* 0: nobody holds it */
     uint64_t epoch;                 /* of its last holder, 0: it had none */
+    uint64_t pings;                 /* grows with each claim, ping and release */
     rota_time locked_at, last_ping; /* database's clock */
     rota_time ttl;                  /* span */
 };
@@ -139,34 +140,25 @@ struct rota_store_value {
     bool is_too_large; /* it has more than ROTA_STORE_VALUE_MAX bytes, and is left out */
 };
 
-/* The database's clock, watched: it ran evenly with the asker's own for `steady`,
- * and shows a moment in the window when the claim is looked at, unless it
- * jumped. All 0: it was not watched, and nothing counts as expired. */
-struct rota_store_watch {
-    rota_time steady;   /* span */
-    rota_time from, to; /* database's clock */
-};
-
 /* Which rows a claim may take, and in what order; within one the row that was
  * pinged longest ago comes first, then the lowest shard:
  *
- * 1. held by this very instance, and not in `held`: an earlier claim whose answer
- *    was lost;
- * 2. this host was the last to hold it, and it is free, or `is_alone`;
- * 3. it is free;
- * 4. it is expired (its last ping is longer ago than its holder's ttl, or more than
- *    `slack` in the future), the watch is as long as that ttl and its window holds.
+ * 1. this host was the last to hold it, and it is free; or another instance of this
+ *    host still does, and `is_alone`;
+ * 2. it is free;
+ * 3. it is in `dead`, with this very epoch and number of pings, and the database's
+ *    clock agrees: its last ping is longer ago than its holder's ttl, or further in
+ *    the future than that, for the clock may have been set back.
  *
- * The epoch granted is the highest of the row's + 1, `floor` + 1 and the database's
- * clock in milliseconds: it grows even when the database is older than we are. */
+ * Never one that this very instance holds. The epoch granted is the highest of the
+ * row's + 1, `floor` + 1 and the database's clock in milliseconds: it grows even when
+ * the database is older than we are. */
 struct rota_store_claim {
     uint64_t floor;  /* the highest epoch seen in this space */
     bool is_alone;   /* no other process with this host's name can be alive */
     bool is_reshard; /* make `shards` the dc's number, if it has another */
-    rota_time slack; /* span */
-    struct rota_store_watch watch;
-    const uint32_t *held; /* shards that this instance holds and knows of */
-    size_t n_held;
+    const struct rota_lease_dead *dead;
+    size_t n_dead; /* at most ROTA_LEASE_DEAD_MAX */
 };
 
 /* Zero what the verb does not name. All is copied. */
@@ -174,7 +166,7 @@ struct rota_store_request {
     enum rota_store_verb verb;
     struct rota_str space, dc, host;
     uint32_t shard, shards;
-    uint64_t instance, epoch; /* not 0 where they are asked for; an epoch is below 2^63 */
+    uint64_t instance, epoch; /* not 0 where they are asked for; an epoch is below 2^62 */
     rota_time ttl;            /* span, of whole milliseconds */
     rota_time span;           /* of a HOLD */
     struct rota_store_claim claim;
@@ -190,9 +182,8 @@ struct rota_store_request {
 
 enum rota_store_claim_result {
     ROTA_STORE_CLAIM_GRANTED,
-    ROTA_STORE_CLAIM_NONE,         /* no row may be taken now */
-    ROTA_STORE_CLAIM_CLOCK_JUMPED, /* none, and the watch's window did not hold */
-    ROTA_STORE_CLAIM_ON_HOLD,      /* none until `hold_until` of the answer */
+    ROTA_STORE_CLAIM_NONE,    /* no row may be taken now */
+    ROTA_STORE_CLAIM_ON_HOLD, /* none until `hold_until` of the answer */
 };
 
 struct rota_store_claimed {

@@ -37,7 +37,6 @@ void rota_store_session_close(struct rota_store_session *session)
         return;
     rota_sql_close(session->sql);
     rota_buffer_deinit(&session->text);
-    rota_buffer_deinit(&session->list);
     rota_vector_deinit(&session->values);
     free(session);
 }
@@ -120,6 +119,7 @@ static void read_lease(const struct rota_sql_result *result, size_t row, void *m
         .locked_at = rota_store_time(rota_sql_int_at(result, row, 6)),
         .last_ping = rota_store_time(rota_sql_int_at(result, row, 7)),
         .ttl = rota_store_span(rota_sql_int_at(result, row, 8)),
+        .pings = (uint64_t)rota_sql_int_at(result, row, 9),
     };
 }
 
@@ -134,10 +134,10 @@ static enum rota_code do_leases(struct rota_store_session *session,
     enum rota_code code;
     const char *text = request->dc.size
                            ? "SELECT dc, shard, shards, host, instance, epoch, locked_at, "
-                             "last_ping, ttl_ms FROM rota_leases WHERE space = :space AND dc = :dc "
+                             "last_ping, ttl_ms, pings FROM rota_leases WHERE space = :space AND dc = :dc "
                              "ORDER BY dc, shard"
                            : "SELECT dc, shard, shards, host, instance, epoch, locked_at, "
-                             "last_ping, ttl_ms FROM rota_leases WHERE space = :space "
+                             "last_ping, ttl_ms, pings FROM rota_leases WHERE space = :space "
                              "ORDER BY dc, shard";
     answer->leases = list_rows(session, text, arguments, 2, sizeof *answer->leases, read_lease,
                                answer, &answer->n_leases, &code);

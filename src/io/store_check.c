@@ -59,6 +59,13 @@ static enum rota_code check_ttl(rota_time ttl, struct rota_error *error)
     return rota_error_set(error, ROTA_ERR_INVALID, "a ttl is from 1 ms to a year");
 }
 
+static enum rota_code check_lease_ttl(rota_time ttl, struct rota_error *error)
+{
+    if (ttl >= ROTA_LEASE_TTL_MIN && ttl <= ROTA_LEASE_TTL_MAX)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID, "a ttl of a lease is from 100 ms to an hour");
+}
+
 /* [A-Za-z_][A-Za-z0-9_]*, at most 63 bytes: the same in every database, quoted or not. */
 static bool is_identifier(struct rota_str name)
 {
@@ -92,12 +99,18 @@ static enum rota_code check_claim(const struct rota_store_request *request,
         code =
             check_number("the number of shards", request->shards, 1, ROTA_STORE_SHARDS_MAX, error);
     if (!code)
-        code = check_number("the floor", claim->floor, 0, INT64_MAX - 1, error);
-    if (!code && claim->n_held > ROTA_STORE_HELD_MAX)
-        code = rota_error_set(error, ROTA_ERR_LIMIT, "%zu shards are held, at most %d are allowed",
-                              claim->n_held, ROTA_STORE_HELD_MAX);
-    if (!code && (claim->slack < 0 || claim->watch.steady < 0))
-        code = rota_error_set(error, ROTA_ERR_INVALID, "a negative span in a claim");
+        code = check_number("the floor", claim->floor, 0, ROTA_LEASE_EPOCH_MAX, error);
+    if (!code && claim->n_dead > ROTA_LEASE_DEAD_MAX)
+        code = rota_error_set(error, ROTA_ERR_LIMIT,
+                              "%zu leases are named as dead, at most %d are allowed", claim->n_dead,
+                              ROTA_LEASE_DEAD_MAX);
+    for (size_t i = 0; !code && i < claim->n_dead; i++) {
+        code = check_number("the shard", claim->dead[i].shard, 0, ROTA_STORE_SHARDS_MAX - 1, error);
+        if (!code)
+            code = check_number("the epoch", claim->dead[i].epoch, 0, INT64_MAX, error);
+        if (!code)
+            code = check_number("the number of pings", claim->dead[i].pings, 0, INT64_MAX, error);
+    }
     return code;
 }
 
@@ -110,13 +123,13 @@ static enum rota_code check_lease(const struct rota_store_request *request,
     if (!code && request->instance == 0)
         code = rota_error_set(error, ROTA_ERR_INVALID, "an instance is never 0");
     if (!code && request->verb != ROTA_STORE_RELEASE)
-        code = check_ttl(request->ttl, error);
+        code = check_lease_ttl(request->ttl, error);
     if (code)
         return code;
     if (request->verb == ROTA_STORE_CLAIM)
         return check_claim(request, error);
     code = check_number("the shard", request->shard, 0, ROTA_STORE_SHARDS_MAX - 1, error);
-    return code ? code : check_number("the epoch", request->epoch, 1, INT64_MAX, error);
+    return code ? code : check_number("the epoch", request->epoch, 1, ROTA_LEASE_EPOCH_MAX, error);
 }
 
 static enum rota_code check_member(const struct rota_store_request *request,

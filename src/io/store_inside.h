@@ -13,7 +13,6 @@ struct rota_store_session {
     struct rota_sql *sql;
     enum rota_sql_kind kind;
     struct rota_buffer text; /* of the statement that is being written */
-    struct rota_buffer list; /* what `$list` stands for */
     ROTA_VECTOR(struct rota_sql_value) values;
     uint64_t n_events; /* that were put into the history */
 };

@@ -10,19 +10,27 @@ enum {
 
 /* --- the claim: one statement --- */
 
+/* Whether row `r` is one of those that the claim names. There are always as many in the
+ * text, so that it is prepared once. */
+#define IS_NAMED(r, n)                                                                             \
+    "(" r ".shard = :shard_" n " AND " r ".epoch = :epoch_" n " AND " r ".pings = :pings_" n ")"
+#define ARE_NAMED(r, a, b, c, d)                                                                   \
+    IS_NAMED(r, a) " OR " IS_NAMED(r, b) " OR " IS_NAMED(r, c) " OR " IS_NAMED(r, d)
+#define IS_DEAD(r)                                                                                 \
+    "(" ARE_NAMED(r, "a", "b", "c", "d") " OR " ARE_NAMED(r, "e", "f", "g", "h") " OR " ARE_NAMED( \
+        r, "i", "j", "k", "l") " OR " ARE_NAMED(r, "m", "n", "o", "p") ")"
+
 /* Whether row `r` may be taken at `now`: the rules of struct rota_store_claim. */
 #define MAY_TAKE(r, now)                                                                           \
-    "((" r ".instance = :instance AND " r ".shard NOT IN ($list)) OR " r ".instance = 0 OR "       \
-    "(" r ".instance <> :instance AND ((:alone = 1 AND " r ".host = :host) OR "                    \
-    "(" r ".ttl_ms <= :steady_ms AND " now " BETWEEN :watch_from AND :watch_to AND "               \
-    "(" r ".last_ping + " r ".ttl_ms * 1000 < " now " OR " r ".last_ping > " now " + :slack)))))"
+    "(" r ".instance = 0 OR (" r ".instance <> :instance AND ((:alone = 1 AND " r                  \
+    ".host = :host) OR ((" r ".last_ping + " r ".ttl_ms * 1000 < " now " OR " r                    \
+    ".last_ping > " now " + " r ".ttl_ms * 1000) AND " IS_DEAD(r) "))))"
 
 #define IN_SPACE(r) r ".space = :space AND " r ".dc = :dc AND " r ".shard < :shards"
 
 #define IN_ORDER(r)                                                                                \
-    "ORDER BY CASE WHEN " r ".instance = :instance THEN 1 WHEN " r ".host = :host AND (" r         \
-    ".instance = 0 OR :alone = 1) THEN 2 WHEN " r ".instance = 0 THEN 3 ELSE 4 END, " r            \
-    ".last_ping, " r ".shard"
+    "ORDER BY CASE WHEN " r ".host = :host AND (" r ".instance = 0 OR :alone = 1) THEN 1 WHEN " r  \
+    ".instance = 0 THEN 2 ELSE 3 END, " r ".last_ping, " r ".shard"
 
 /* No hold, and the number of shards is the one that everybody claims of. */
 #define IS_OPEN(now)                                                                               \
@@ -52,7 +60,7 @@ enum {
 #define CLAIM(pick)                                                                                \
     "UPDATE rota_leases SET shards = :shards, host = :host, instance = :instance, "                \
     "epoch = $greatest(epoch + 1, :floor + 1, $now $over 1000), locked_at = $now + $mark_shard, "  \
-    "last_ping = $now, ttl_ms = :ttl_ms "                                                          \
+    "last_ping = $now, ttl_ms = :ttl_ms, pings = pings + 1 "                                       \
     "WHERE space = :space AND dc = :dc AND shard = (" pick ") $returning_claim"
 
 static const char *const claim_texts[] = {
@@ -61,13 +69,29 @@ static const char *const claim_texts[] = {
     [ROTA_SQL_POSTGRES] = CLAIM(PICK("FOR UPDATE OF t SKIP LOCKED")),
 };
 
-/* The shards of `held`, for a NOT IN; one that is no shard keeps it from being empty. */
-static void list_held(struct rota_store_session *session, const struct rota_store_claim *claim)
+enum { CLAIM_ARGUMENTS = 8, DEAD_ARGUMENTS = 3 * ROTA_LEASE_DEAD_MAX };
+
+static const char *const dead_names[DEAD_ARGUMENTS] = {
+    "shard_a", "epoch_a", "pings_a", "shard_b", "epoch_b", "pings_b", "shard_c", "epoch_c",
+    "pings_c", "shard_d", "epoch_d", "pings_d", "shard_e", "epoch_e", "pings_e", "shard_f",
+    "epoch_f", "pings_f", "shard_g", "epoch_g", "pings_g", "shard_h", "epoch_h", "pings_h",
+    "shard_i", "epoch_i", "pings_i", "shard_j", "epoch_j", "pings_j", "shard_k", "epoch_k",
+    "pings_k", "shard_l", "epoch_l", "pings_l", "shard_m", "epoch_m", "pings_m", "shard_n",
+    "epoch_n", "pings_n", "shard_o", "epoch_o", "pings_o", "shard_p", "epoch_p", "pings_p",
+};
+
+/* A shard of -1 is none. */
+static void name_dead(const struct rota_store_claim *claim,
+                      struct rota_store_argument arguments[DEAD_ARGUMENTS])
 {
-    rota_buffer_clear(&session->list);
-    rota_buffer_append_text(&session->list, "-1");
-    for (size_t i = 0; i < claim->n_held; i++)
-        rota_buffer_print(&session->list, ", %u", (unsigned)claim->held[i]);
+    for (size_t i = 0; i < ROTA_LEASE_DEAD_MAX; i++) {
+        const struct rota_lease_dead *dead = i < claim->n_dead ? &claim->dead[i] : NULL;
+        const int64_t values[] = {dead ? (int64_t)dead->shard : -1, dead ? (int64_t)dead->epoch : 0,
+                                  dead ? (int64_t)dead->pings : 0};
+        for (size_t j = 0; j < 3; j++)
+            arguments[3 * i + j] =
+                (struct rota_store_argument){dead_names[3 * i + j], rota_sql_int(values[j])};
+    }
 }
 
 /* Read the row that the claim has taken; MariaDB's UPDATE returns none. */
@@ -93,7 +117,7 @@ static enum rota_code try_claim(struct rota_store_session *session,
 {
     const struct rota_store_claim *claim = &request->claim;
     struct rota_sql_result result = {0};
-    const struct rota_store_argument arguments[] = {
+    struct rota_store_argument arguments[CLAIM_ARGUMENTS + DEAD_ARGUMENTS] = {
         ROTA_STORE_STR("space", request->space),
         ROTA_STORE_STR("dc", request->dc),
         ROTA_STORE_STR("host", request->host),
@@ -102,12 +126,8 @@ static enum rota_code try_claim(struct rota_store_session *session,
         ROTA_STORE_INT("ttl_ms", request->ttl / ROTA_MSEC),
         ROTA_STORE_INT("alone", claim->is_alone),
         ROTA_STORE_INT("floor", claim->floor),
-        ROTA_STORE_INT("slack", rota_store_us(claim->slack)),
-        ROTA_STORE_INT("steady_ms", claim->watch.steady / ROTA_MSEC),
-        ROTA_STORE_INT("watch_from", rota_store_us(claim->watch.from)),
-        ROTA_STORE_INT("watch_to", rota_store_us(claim->watch.to)),
     };
-    list_held(session, claim);
+    name_dead(claim, arguments + CLAIM_ARGUMENTS);
     enum rota_code code =
         rota_store_run(session, claim_texts[session->kind], arguments, &result, &answer->error);
     if (!code && session->kind == ROTA_SQL_MYSQL && result.n_affected > 0) {
@@ -141,7 +161,7 @@ static enum rota_code try_claim(struct rota_store_session *session,
 /* One row for each number below `shards` that has none. */
 static const char make_rows[] =
     "$insert_new rota_leases (space, dc, shard, shards, host, instance, epoch, locked_at, "
-    "last_ping, ttl_ms) SELECT :space, :dc, " NUMBER ", 0, '', 0, 0, 0, 0, 0 "
+    "last_ping, ttl_ms, pings) SELECT :space, :dc, " NUMBER ", 0, '', 0, 0, 0, 0, 0, 0 "
     "FROM " DIGITS " a CROSS JOIN " DIGITS " b CROSS JOIN " DIGITS " c CROSS JOIN " DIGITS
     " e CROSS JOIN " DIGITS " f WHERE " NUMBER " < :shards $or_nothing";
 
@@ -243,13 +263,10 @@ static enum rota_code refuse_shards(const struct rota_store_request *request, in
                           (long long)shards, (unsigned)request->shards);
 }
 
-static void answer_none(const struct rota_store_watch *watch, const struct reason *reason,
-                        struct rota_store_answer *answer)
+static void answer_none(const struct reason *reason, struct rota_store_answer *answer)
 {
-    bool is_watched = watch->to != 0;
-    bool has_jumped = is_watched && (reason->now < watch->from || reason->now > watch->to);
     answer->db_now = reason->now;
-    answer->claimed.result = has_jumped ? ROTA_STORE_CLAIM_CLOCK_JUMPED : ROTA_STORE_CLAIM_NONE;
+    answer->claimed.result = ROTA_STORE_CLAIM_NONE;
     if (reason->hold_until > reason->now) {
         answer->claimed.result = ROTA_STORE_CLAIM_ON_HOLD;
         answer->hold_until = reason->hold_until;
@@ -309,7 +326,7 @@ enum rota_code rota_store_do_claim(struct rota_store_session *session,
         if (code)
             return code;
     }
-    answer_none(&request->claim.watch, &reason, answer);
+    answer_none(&reason, answer);
     return ROTA_OK;
 }
 
@@ -375,7 +392,9 @@ enum rota_code rota_store_do_ping(struct rota_store_session *session,
                                   struct rota_store_answer *answer)
 {
     return touch(session, request,
-                 "UPDATE rota_leases SET last_ping = $mark_now, ttl_ms = :ttl_ms " OURS, answer);
+                 "UPDATE rota_leases SET last_ping = $mark_now, ttl_ms = :ttl_ms, "
+                 "pings = pings + 1 " OURS,
+                 answer);
 }
 
 enum rota_code rota_store_do_release(struct rota_store_session *session,
@@ -383,7 +402,8 @@ enum rota_code rota_store_do_release(struct rota_store_session *session,
                                      struct rota_store_answer *answer)
 {
     enum rota_code code =
-        touch(session, request, "UPDATE rota_leases SET instance = 0, last_ping = $mark_now " OURS,
+        touch(session, request,
+              "UPDATE rota_leases SET instance = 0, last_ping = $mark_now, pings = pings + 1 " OURS,
               answer);
     if (!code && answer->holder.is_ours)
         remember(session, request, request->shard, request->epoch, true);

@@ -32,6 +32,7 @@ static const struct table tables[] = {
              {"locked_at", "int", "when it was granted"},
              {"last_ping", "int", "when it was last kept or released"},
              {"ttl_ms", "int", "how long after the last ping it is expired, in milliseconds"},
+             {"pings", "int", "grows with every claim, ping and release"},
          }},
     {.name = "rota_dcs",
      .what = "How many shards a data centre has",

@@ -113,14 +113,12 @@ static bool write_statement(struct rota_store_session *session, const char *text
             rota_buffer_append_char(&session->text, '?');
             if (!push_argument(session, word, arguments, n_arguments))
                 return false;
-        } else if (rota_str_is_equal(word, rota_str("list"))) {
-            rota_buffer_append_str(&session->text, rota_buffer_str(&session->list));
         } else {
             append_token(session->kind, word, &session->text);
         }
         text += 1 + word.size;
     }
-    return !session->text.failed && !session->list.failed;
+    return !session->text.failed;
 }
 
 enum rota_code rota_store_run_n(struct rota_store_session *session, const char *text,

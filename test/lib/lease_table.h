@@ -125,13 +125,14 @@ static inline bool lease_table_ping(struct lease_table *table, rota_time now, ui
     return true;
 }
 
-static inline void lease_table_release(struct lease_table *table, uint32_t shard, uint64_t instance,
-                                       uint64_t epoch)
+static inline void lease_table_release(struct lease_table *table, rota_time now, uint32_t shard,
+                                       uint64_t instance, uint64_t epoch)
 {
     struct lease_table_row *row = &table->rows[shard];
     if (shard >= table->n_shards || row->instance != instance || row->epoch != epoch)
         return;
     row->instance = 0;
+    row->last_ping = now;
     row->pings++;
 }
 

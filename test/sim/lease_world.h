@@ -217,7 +217,7 @@ static void database_answer(struct world *world, uint32_t from, struct request r
         answer_ping(world, now, &request, epoch, &answer);
         break;
     case REQUEST_RELEASE:
-        lease_table_release(table, request.shard, request.claim.instance, request.epoch);
+        lease_table_release(table, now, request.shard, request.claim.instance, request.epoch);
         answer.type = ROTA_LEASE_RELEASED;
         break;
     }

@@ -486,8 +486,13 @@ rota_time rota_lease_fsm_deadline(const struct rota_lease_fsm *fsm)
 bool rota_lease_fsm_check(const struct rota_lease_fsm *fsm, rota_time now, uint32_t shard,
                           uint64_t epoch)
 {
+    return epoch != 0 && rota_lease_fsm_epoch(fsm, now, shard) == epoch;
+}
+
+uint64_t rota_lease_fsm_epoch(const struct rota_lease_fsm *fsm, rota_time now, uint32_t shard)
+{
     const struct rota_lease_slot *slot = fsm->is_closing ? NULL : find(fsm, shard);
-    return slot && slot->epoch == epoch && now < slot->expires_at;
+    return slot && now < slot->expires_at ? slot->epoch : 0;
 }
 
 const struct rota_lease_slot *rota_lease_fsm_held(const struct rota_lease_fsm *fsm, size_t *n)

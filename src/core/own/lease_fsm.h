@@ -167,5 +167,8 @@ rota_time rota_lease_fsm_deadline(const struct rota_lease_fsm *fsm);
 bool rota_lease_fsm_check(const struct rota_lease_fsm *fsm, rota_time now, uint32_t shard,
                           uint64_t epoch);
 
+/* The epoch under which the shard is held, if it has time left at `now`; 0: it is not. */
+uint64_t rota_lease_fsm_epoch(const struct rota_lease_fsm *fsm, rota_time now, uint32_t shard);
+
 /* The shards that are held, in no useful order; borrowed until the next step. */
 const struct rota_lease_slot *rota_lease_fsm_held(const struct rota_lease_fsm *fsm, size_t *n);

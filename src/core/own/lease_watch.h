@@ -23,8 +23,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ROTA_LEASE_DEAD_MAX = 16 }; /* offered with one claim */
-
 /* A row of the table, as a list of it says. */
 struct rota_lease_row {
     uint32_t shard;
@@ -33,12 +31,6 @@ struct rota_lease_row {
     uint64_t epoch;
     uint64_t pings; /* grows with every change of the row */
     rota_time ttl;  /* of the holder; held within the bounds of <rota/lease.h> */
-};
-
-/* A row that nobody keeps up any more: may be taken if it still is like this. */
-struct rota_lease_dead {
-    uint32_t shard;
-    uint64_t epoch, pings;
 };
 
 struct rota_lease_sight {
