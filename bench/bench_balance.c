@@ -1,5 +1,5 @@
 /* bench_balance [--json]: how long one choice among 16 replicas and its report
- * take, under equal and unequal load. The original of look_aside takes about
+ * take, under equal and unequal load (row L14). The original of look_aside takes about
  * 500 ns for the choice alone, by its authors' figures. */
 #include "measure.h"
 

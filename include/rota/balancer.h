@@ -29,15 +29,16 @@
  *    in a row differ.
  *  - others' work: the queue that the last answer told of, fading, as we do not
  *    hear of its end. With many clients this is most of what there is to know.
- *  - part: how long one piece of waiting work takes to go, as a part of a service
- *    time, learned from waits and queues by Little's law. It is below 1 where
- *    replicas serve several at once; without it a slow but idle replica would
- *    look as good as a quick one that is hardly busy.
+ *  - part: how long one piece of waiting work takes to go there, as a part of a
+ *    service time, learned from its waits and queues by Little's law. It is below 1
+ *    where a replica serves several at once; without it a slow but idle replica
+ *    would look as good as a quick one that is hardly busy.
  *  - silence: the age of the oldest try in flight beyond what is usual, or of one
  *    that was cancelled after being slow. It finds a frozen replica, which never
  *    answers and so never reports anything bad.
- *  - penalty: grows with each failure, by its class, and fades. Failing is fast;
- *    without it a replica that fails looks like the best one.
+ *  - penalty: grows with each failure, by its class, fades, and halves with each
+ *    answer. Failing is fast; without it a replica that fails looks like the best
+ *    one.
  *
  * Among those within 1.3 times the lowest score turns are taken. One try in 100
  * goes to a replica that was not heard of for a while: nothing else would show
@@ -120,9 +121,10 @@ struct rota_balancer_options {
     uint32_t tolerance_ppm; /* scores this close are equal; 100,000: a tenth */
 
     /* look_aside as Milvus has it: an unknown replica scores 0, as if it were
-     * the best, and failures do not count. Otherwise such a replica is as good as
-     * the best one and no better, and one that failed comes last for `expires`,
-     * twice as long each time. */
+     * the best, failures do not count, and when all are marked unavailable there
+     * is no choice. Otherwise such a replica is as good as the best one and no
+     * better, one that failed comes last for `expires`, twice as long each time,
+     * and one that is unavailable is the last resort. */
     bool is_original;
 };
 
@@ -157,8 +159,8 @@ struct rota_try {
 
 /* Choose a replica and count a try on it. Gives `*chosen`; on failure nothing is
  * counted. ROTA_ERR_UNAVAILABLE when there is no candidate that is not excluded,
- * or with look_aside when all are marked unavailable; ROTA_ERR_LIMIT at a bound,
- * unless an idle replica can be forgotten to make room. */
+ * or when all are marked unavailable and the policy is the original's;
+ * ROTA_ERR_LIMIT at a bound, unless an idle replica can be forgotten to make room. */
 enum rota_code rota_balancer_select(struct rota_balancer *balancer, rota_time now,
                                     const struct rota_choice *choice, struct rota_random *random,
                                     struct rota_try *chosen, struct rota_error *error);
@@ -169,7 +171,7 @@ bool rota_balancer_report(struct rota_balancer *balancer, rota_time now, struct 
                           enum rota_outcome outcome, const struct rota_cost *cost);
 
 /* What a health check found. An unavailable replica is taken only when no other
- * is left (look_aside: not even then). A try that succeeds makes it available
+ * is left (by the original's look_aside not even then). A try that succeeds makes it available
  * again. A replica without state gets none when it is available. */
 enum rota_code rota_balancer_mark(struct rota_balancer *balancer, rota_time now, uint64_t replica,
                                   bool is_available, struct rota_error *error);

@@ -30,6 +30,7 @@
 #include <rota/shard.h>
 #include <rota/shards.h>
 #include <rota/store.h>
+#include <rota/store_members.h>
 #include <rota/str.h>
 #include <rota/time.h>
 #include <rota/tls.h>

@@ -164,8 +164,10 @@ enum rota_code rota_server_call_head(struct rota_server_call *call,
 enum rota_code rota_server_call_send(struct rota_server_call *call, struct rota_str message);
 
 /* Tell the client what the call cost here, so that it can choose well among
- * replicas: it goes out with the end of the call, however that is. A later one
- * counts. It is left out beside more than ROTA_SERVER_TRAILERS_MAX pairs of the handler's.
+ * replicas: it goes out with the end of the call, however that is. A handler that
+ * has others work for it tells the cost of each part; the one that took longest
+ * counts, for the client had to wait for it. It is left out beside more than
+ * ROTA_SERVER_TRAILERS_MAX pairs of the handler's.
  *
  * Without it the server tells what it has seen itself, to clients that route by claims
  * and, when it has `handlers_max`, to all: the time since the request was there, the

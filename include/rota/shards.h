@@ -174,11 +174,13 @@ void rota_shards_cancel(struct rota_shards_run *run);
 /* --- the map --- */
 
 /* Ask who serves a collection. `is_fresh`: past the cache. `is_warmed`: and open
- * connections to them. The map is borrowed during on_map; it is NULL when there
- * is none, and then `text` says why. */
+ * connections to them. `is_shuffled`: another replica of each shard is the first
+ * with every such look, in turn, and the others are in any order; for a program
+ * that makes its calls itself, and takes the first that works. The map is borrowed during on_map;
+ * it is NULL when there is none, and then `text` says why. */
 struct rota_shards_query {
     struct rota_shards_name name;
-    bool is_fresh, is_warmed;
+    bool is_fresh, is_warmed, is_shuffled;
     rota_time timeout; /* 0 means none */
     void (*on_map)(void *data, const struct rota_shards_map *map, struct rota_str text);
     void *data; /* kept */

@@ -1,7 +1,6 @@
 #include "io/http2_inside.h"
 
 #include <assert.h>
-#include <nghttp2/nghttp2.h>
 #include <stdlib.h>
 
 const char *rota_http2_fault_name(enum rota_http2_fault fault)
@@ -29,52 +28,6 @@ const char *rota_http2_fault_name(enum rota_http2_fault fault)
     return "unknown";
 }
 
-static enum rota_code make_h2(struct rota_http2 *session)
-{
-    nghttp2_session_callbacks *callbacks = NULL;
-    nghttp2_option *option = NULL;
-    enum rota_code code = ROTA_ERR_NO_MEMORY;
-    if (nghttp2_session_callbacks_new(&callbacks) || nghttp2_option_new(&option))
-        goto done;
-    rota_http2_listen(callbacks);
-    nghttp2_option_set_no_auto_window_update(option, 1);
-    nghttp2_option_set_no_closed_streams(option, 1);
-    nghttp2_option_set_max_settings(option, ROTA_HTTP2_SETTINGS_MAX);
-    nghttp2_option_set_max_outbound_ack(option, ROTA_HTTP2_ACKS_MAX);
-    nghttp2_option_set_max_continuations(option, ROTA_HTTP2_CONTINUATIONS_MAX);
-    /* Twice ours, so that ours speaks first and can say why. */
-    nghttp2_option_set_stream_reset_rate_limit(option, 2 * ROTA_HTTP2_RESETS_BURST,
-                                               2 * ROTA_HTTP2_RESETS_PER_SEC);
-    nghttp2_mem memory = rota_http2_pool_memory(&session->pool);
-    int failed =
-        session->options.is_server
-            ? nghttp2_session_server_new3(&session->h2, callbacks, session, option, &memory)
-            : nghttp2_session_client_new3(&session->h2, callbacks, session, option, &memory);
-    if (!failed)
-        code = ROTA_OK;
-done:
-    nghttp2_session_callbacks_del(callbacks);
-    nghttp2_option_del(option);
-    return code;
-}
-
-static bool submit_settings(struct rota_http2 *session)
-{
-    bool is_server = session->options.is_server;
-    nghttp2_settings_entry entries[] = {
-        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, ROTA_HTTP2_STREAM_WINDOW},
-        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, ROTA_GRPC_HEAD_SIZE_MAX},
-        {NGHTTP2_SETTINGS_MAX_FRAME_SIZE, 16384},
-        {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
-        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, is_server ? session->options.streams_max : 0},
-        {NGHTTP2_SETTINGS_ENABLE_PUSH, 0}, /* a client's word, and the last */
-    };
-    size_t n = sizeof entries / sizeof *entries - is_server;
-    return nghttp2_submit_settings(session->h2, NGHTTP2_FLAG_NONE, entries, n) == 0 &&
-           nghttp2_session_set_local_window_size(session->h2, NGHTTP2_FLAG_NONE, 0,
-                                                 ROTA_HTTP2_CONNECTION_WINDOW) == 0;
-}
-
 enum rota_code rota_http2_new(const struct rota_http2_options *options,
                               const struct rota_http2_handler *handler, rota_time now,
                               struct rota_http2 **result, struct rota_error *error)
@@ -96,8 +49,14 @@ enum rota_code rota_http2_new(const struct rota_http2_options *options,
     session->settings_refilled_at = now;
     session->reset_tokens = ROTA_HTTP2_RESETS_BURST;
     session->settings_tokens = ROTA_HTTP2_SETTINGS_BURST;
-
-    if (make_h2(session) || !submit_settings(session)) {
+    session->next_stream = 1;
+    session->goaway_stream = ROTA_HTTP2_STREAM_MAX;
+    session->out_window = session->peer_window = ROTA_HTTP2_WINDOW_FIRST;
+    session->peer_streams_max = ROTA_HTTP2_STREAMS_FIRST;
+    rota_hpack_decoder_init(&session->decoder);
+    rota_hpack_encoder_init(&session->encoder);
+    rota_http2_write_settings(session);
+    if (session->control.failed) {
         rota_http2_free(session, rota_str("no memory"));
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "http2: session");
     }
@@ -112,32 +71,24 @@ void rota_http2_free(struct rota_http2 *session, struct rota_str reason)
     assert(!session->is_busy);
     bool is_server = session->options.is_server;
     struct rota_http2_call *call;
-    nghttp2_session_del(session->h2);
-    session->h2 = NULL;
+    session->is_freed = true;
     while ((call = session->calls.first ? session->calls.first : session->queue.first)) {
         if (!is_server)
-            rota_http2_end(call, ROTA_STATUS_UNAVAILABLE, reason, !call->is_started);
+            rota_http2_end(call, ROTA_STATUS_UNAVAILABLE, reason, !call->is_head_out);
         else if (!call->is_finished)
             rota_http2_end(call, ROTA_STATUS_CANCELLED, reason, false);
         rota_http2_release(call);
     }
-    rota_http2_pool_deinit(&session->pool);
+    rota_hpack_decoder_deinit(&session->decoder);
+    rota_hpack_encoder_deinit(&session->encoder);
+    rota_grpc_head_deinit(&session->head);
+    rota_buffer_deinit(&session->last_path);
+    rota_buffer_deinit(&session->in);
+    rota_buffer_deinit(&session->block);
+    rota_buffer_deinit(&session->control);
+    rota_buffer_deinit(&session->fields);
+    free(session->buckets);
     free(session);
-}
-
-static enum rota_http2_fault fault_of(ssize_t code)
-{
-    switch (code) {
-    case NGHTTP2_ERR_BAD_CLIENT_MAGIC:
-        return ROTA_HTTP2_FAULT_NOT_HTTP2;
-    case NGHTTP2_ERR_FLOODED:
-    case NGHTTP2_ERR_TOO_MANY_SETTINGS:
-        return ROTA_HTTP2_FAULT_FLOOD;
-    case NGHTTP2_ERR_NOMEM:
-        return ROTA_HTTP2_FAULT_NO_MEMORY;
-    default:
-        return ROTA_HTTP2_FAULT_PROTOCOL;
-    }
 }
 
 bool rota_http2_feed(struct rota_http2 *session, rota_time now, struct rota_str *bytes)
@@ -149,61 +100,14 @@ bool rota_http2_feed(struct rota_http2 *session, rota_time now, struct rota_str 
     session->now = session->heard_at = now;
     session->pinged_at = 0;
     session->is_busy = true;
-    ssize_t n = nghttp2_session_mem_recv(session->h2, (const uint8_t *)bytes->data, size);
+    rota_http2_read(session, rota_str_of(bytes->data, size));
     session->is_busy = false;
-    if (n < 0) {
-        if (!session->fault)
-            session->fault = fault_of(n);
-        return false;
-    }
-    bytes->data += n;
-    bytes->size -= (size_t)n;
-    if (session->options.is_server && !session->fault &&
-        nghttp2_session_get_outbound_queue_size(session->h2) > ROTA_HTTP2_FRAMES_MAX)
-        session->fault = ROTA_HTTP2_FAULT_FLOOD;
-    return !rota_http2_is_done(session);
-}
-
-static bool has_room(const struct rota_http2_call *call)
-{
-    return call->out.size - call->out_at <= ROTA_HTTP2_STREAM_OUT_MAX / 2 &&
-           call->session->out_size <= ROTA_HTTP2_OUT_MAX / 2;
-}
-
-/* A callback may send, finish or drop any call: start over after each one. */
-static void tell_room(struct rota_http2 *session)
-{
-    struct rota_http2_call *call = session->with_room;
-    while (call) {
-        if (!has_room(call)) {
-            call = call->next_with_room;
-            continue;
-        }
-        rota_http2_forget_room(call);
-        session->handler.on_room(session->handler.data, call);
-        call = session->with_room;
-    }
-}
-
-bool rota_http2_pull(struct rota_http2 *session, struct rota_buffer *out, size_t size_max)
-{
-    assert(!session->is_busy);
-    session->is_busy = true;
-    while (out->size < size_max && session->fault != ROTA_HTTP2_FAULT_NOT_HTTP2) {
-        const uint8_t *data;
-        ssize_t n = nghttp2_session_mem_send(session->h2, &data);
-        if (n < 0 && !session->fault)
-            session->fault = ROTA_HTTP2_FAULT_NO_MEMORY;
-        if (n <= 0)
-            break;
-        rota_buffer_append(out, data, (size_t)n);
-    }
-    session->is_busy = false;
-    session->n_since_pull = session->size_since_pull = 0;
-    if (out->failed && !session->fault)
-        session->fault = ROTA_HTTP2_FAULT_NO_MEMORY;
-    if (session->with_room && !session->fault)
-        tell_room(session);
+    bytes->data += size;
+    bytes->size -= size;
+    if (session->n_acks > ROTA_HTTP2_ACKS_MAX || session->n_control > ROTA_HTTP2_FRAMES_MAX)
+        rota_http2_fail(session, ROTA_HTTP2_FAULT_FLOOD, ROTA_HTTP2_ENHANCE_YOUR_CALM);
+    if (session->control.failed)
+        rota_http2_fail(session, ROTA_HTTP2_FAULT_NO_MEMORY, ROTA_HTTP2_INTERNAL_ERROR);
     return !rota_http2_is_done(session);
 }
 
@@ -213,13 +117,16 @@ bool rota_http2_wants_flush(const struct rota_http2 *session)
            session->size_since_pull >= ROTA_HTTP2_FLUSH_SIZE;
 }
 
+bool rota_http2_wants_pull(const struct rota_http2 *session)
+{
+    return session->control.size > 0 || session->ready.first;
+}
+
 bool rota_http2_is_done(const struct rota_http2 *session)
 {
-    bool wants_write = nghttp2_session_want_write(session->h2);
-    if (session->fault || (!wants_write && !nghttp2_session_want_read(session->h2)))
-        return true;
-    bool is_last = session->options.is_server ? session->is_final : session->is_goaway;
-    return is_last && rota_http2_n_calls(session) == 0 && !wants_write;
+    bool is_last = session->is_final || session->is_goaway;
+    return session->fault ||
+           (is_last && rota_http2_n_calls(session) == 0 && !rota_http2_wants_pull(session));
 }
 
 enum rota_http2_fault rota_http2_fault(const struct rota_http2 *session)
@@ -246,7 +153,7 @@ bool rota_http2_tick(struct rota_http2 *session, rota_time now)
         return false;
     }
     session->pinged_at = now;
-    nghttp2_submit_ping(session->h2, NGHTTP2_FLAG_NONE, NULL);
+    rota_http2_write_ping(session, "\0\0\0\0\0\0\0", false);
     return true;
 }
 
@@ -261,8 +168,8 @@ void rota_http2_drain(struct rota_http2 *session)
     }
     /* Two steps: what is already on its way to us arrives before the answer to
      * the ping, and is still served. */
-    nghttp2_submit_shutdown_notice(session->h2);
-    nghttp2_submit_ping(session->h2, NGHTTP2_FLAG_NONE, NULL);
+    rota_http2_write_goaway(session, ROTA_HTTP2_STREAM_MAX, ROTA_HTTP2_NO_ERROR, rota_str(""));
+    rota_http2_write_ping(session, "\0\0\0\0\0\0\0", false);
 }
 
 size_t rota_http2_n_calls(const struct rota_http2 *session)
@@ -272,6 +179,5 @@ size_t rota_http2_n_calls(const struct rota_http2 *session)
 
 bool rota_http2_is_open(const struct rota_http2 *session)
 {
-    return session->h2 && !session->fault && !session->is_goaway &&
-           nghttp2_session_check_request_allowed(session->h2);
+    return !session->is_freed && !session->fault && !session->is_goaway && session->next_stream > 0;
 }

@@ -47,6 +47,7 @@ enum {
 #define ROTA_HTTP2_PING_INTERVAL_MIN ROTA_SEC /* sooner than this is a strike */
 
 struct rota_http2;
+struct rota_http2_list;
 
 /* How a call ended. Borrowed during the callback. */
 struct rota_http2_result {
@@ -67,26 +68,34 @@ struct rota_http2_call {
 
     /* From here on all is zero before each use. */
     struct rota_http2 *session; /* NULL while no session has it */
-    struct rota_http2_call *next, *previous, *next_with_room;
+    struct rota_http2_call *next, *previous, *next_with_room, *next_in_bucket;
+    struct rota_http2_call *next_out, *previous_out;
+    struct rota_http2_list *waits_in; /* to write: which list, or NULL */
     size_t timeout_size;
     size_t out_at; /* what of `out` is sent */
     size_t in_size, n_messages;
-    size_t n_sent_head; /* of `sent`, for the head; the others are trailers */
-    uint32_t close_code;
-    int32_t stream;
-    enum rota_status status; /* of our reply */
+    size_t n_sent_head;           /* of `sent`, for the head; the others are trailers */
+    int64_t body_size;            /* bytes that came, as against a content-length */
+    int64_t out_window;           /* what the peer takes of this call */
+    uint32_t in_window, in_taken; /* bytes that came, and were taken, since we gave room for more */
+    uint32_t close_code;          /* of its stream, or to close it with */
+    int32_t stream;               /* 0: none yet */
+    enum rota_status status;      /* of our reply */
     char status_text[2];
     char timeout[ROTA_GRPC_TIMEOUT_MAX];
 
     bool is_streaming;  /* several messages come: replies, or at a server requests */
     bool is_queued;     /* waits for the peer's limit */
-    bool is_started;    /* its first bytes were pulled */
     bool is_not_sent;   /* HTTP/2 could not send it any more */
-    bool is_replying;   /* the reply's head is submitted */
+    bool is_replying;   /* the reply's head is given */
+    bool is_http;       /* the reply is plain HTTP */
+    bool is_head_out;   /* our head is sent, */
+    bool is_all_out;    /* and our last word */
+    bool is_dropped;    /* its stream is to be reset */
+    bool has_reply;     /* a client's: the reply's head came, trailers may follow */
     bool is_finished;   /* a server's: its last word is said */
     bool is_ended;      /* its owner was told, or does not want to be */
     bool is_heard;      /* the peer has said its last word */
-    bool is_deferred;   /* HTTP/2 waits for more of `out` */
     bool is_paused;     /* its owner takes no message now, */
     bool is_delivering; /* is being given one, */
     bool is_closed;     /* and has some left though the stream is gone */
@@ -169,6 +178,7 @@ bool rota_http2_feed(struct rota_http2 *session, rota_time now, struct rota_str 
 bool rota_http2_pull(struct rota_http2 *session, struct rota_buffer *out, size_t size_max);
 
 bool rota_http2_wants_flush(const struct rota_http2 *session);
+bool rota_http2_wants_pull(const struct rota_http2 *session);
 
 /* Nothing more will come or go: the connection can be closed. */
 bool rota_http2_is_done(const struct rota_http2 *session);

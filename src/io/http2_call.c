@@ -1,6 +1,8 @@
 #include "io/http2_inside.h"
 
 #include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 /* --- lists --- */
 
@@ -30,6 +32,88 @@ void rota_http2_forget_room(struct rota_http2_call *call)
     call->wants_room = false;
 }
 
+/* --- streams --- */
+
+/* A peer's streams have odd numbers that grow, so their halves spread well. */
+static struct rota_http2_call **bucket_of(const struct rota_http2 *session, int32_t stream)
+{
+    return &session->buckets[((uint32_t)stream >> 1) & (session->n_buckets - 1)];
+}
+
+struct rota_http2_call *rota_http2_find(const struct rota_http2 *session, int32_t stream)
+{
+    struct rota_http2_call *call = session->n_buckets > 0 ? *bucket_of(session, stream) : NULL;
+    while (call && call->stream != stream)
+        call = call->next_in_bucket;
+    return call;
+}
+
+static bool grow_buckets(struct rota_http2 *session)
+{
+    size_t n = session->n_buckets ? session->n_buckets * 4 : 16;
+    struct rota_http2_call **buckets = calloc(n, sizeof(struct rota_http2_call *));
+    if (!buckets)
+        return session->n_buckets > 0; /* slower, but right */
+    free(session->buckets);
+    session->buckets = buckets;
+    session->n_buckets = n;
+    for (struct rota_http2_call *call = session->calls.first; call; call = call->next) {
+        if (call->stream == 0 || call->is_closed)
+            continue;
+        struct rota_http2_call **bucket = bucket_of(session, call->stream);
+        call->next_in_bucket = *bucket;
+        *bucket = call;
+    }
+    return true;
+}
+
+bool rota_http2_open(struct rota_http2_call *call, int32_t stream)
+{
+    struct rota_http2 *session = call->session;
+    if (session->n_open > session->n_buckets && !grow_buckets(session))
+        return false;
+    struct rota_http2_call **bucket = bucket_of(session, stream);
+    call->stream = stream;
+    call->out_window = session->peer_window;
+    call->next_in_bucket = *bucket;
+    *bucket = call;
+    return true;
+}
+
+static void forget_stream(struct rota_http2_call *call)
+{
+    if (call->stream == 0)
+        return;
+    struct rota_http2_call **place = bucket_of(call->session, call->stream);
+    while (*place != call)
+        place = &(*place)->next_in_bucket;
+    *place = call->next_in_bucket;
+}
+
+void rota_http2_close(struct rota_http2_call *call, uint32_t code)
+{
+    struct rota_http2 *session = call->session;
+    forget_stream(call);
+    rota_http2_sleep(call);
+    session->n_open--;
+    if (session->data_call == call)
+        session->data_call = NULL; /* the rest of its bytes are nobody's */
+    call->is_closed = true;
+    call->close_code = code;
+    if (session->options.is_server) {
+        if (!call->is_finished)
+            rota_http2_end_text(call, ROTA_STATUS_CANCELLED, "the client dropped the call", false);
+        rota_http2_release(call);
+        return;
+    }
+    bool is_held = call->is_streaming && !call->is_ended && (call->held.size || call->is_paused);
+    if (!is_held) {
+        rota_http2_conclude(call, !call->is_heard, code);
+        rota_http2_release(call);
+    }
+    rota_http2_start_queued(session);
+}
+
 /* --- ends --- */
 
 void rota_http2_end(struct rota_http2_call *call, enum rota_status status, struct rota_str text,
@@ -49,6 +133,57 @@ void rota_http2_end_text(struct rota_http2_call *call, enum rota_status status, 
     rota_http2_end(call, status, rota_str(text), is_unsent);
 }
 
+static const char *error_name(uint32_t code)
+{
+    static const char *const names[] = {
+        "NO_ERROR",
+        "PROTOCOL_ERROR",
+        "INTERNAL_ERROR",
+        "FLOW_CONTROL_ERROR",
+        "SETTINGS_TIMEOUT",
+        "STREAM_CLOSED",
+        "FRAME_SIZE_ERROR",
+        "REFUSED_STREAM",
+        "CANCEL",
+        "COMPRESSION_ERROR",
+        "CONNECT_ERROR",
+        "ENHANCE_YOUR_CALM",
+        "INADEQUATE_SECURITY",
+        "HTTP_1_1_REQUIRED",
+    };
+    return code < sizeof names / sizeof *names ? names[code] : "unknown";
+}
+
+bool rota_http2_is_whole(const struct rota_http2_call *call)
+{
+    return call->is_streaming ? rota_grpc_decoder_is_clean(&call->decoder) : call->n_messages == 1;
+}
+
+void rota_http2_conclude(struct rota_http2_call *call, bool is_reset, uint32_t code)
+{
+    const struct rota_grpc_head *head = &call->head;
+    char text[80];
+    if (call->is_not_sent) {
+        rota_http2_end_text(call, ROTA_STATUS_UNAVAILABLE, "the connection takes no more calls",
+                            true);
+    } else if (head->has_status) {
+        if (head->status == ROTA_STATUS_OK && !rota_http2_is_whole(call))
+            rota_http2_end_text(call, ROTA_STATUS_INTERNAL,
+                                "the reply ends without a whole message", false);
+        else
+            rota_http2_end(call, head->status, rota_buffer_str(&head->text), false);
+    } else if (head->http_status != 0 && head->http_status != 200) {
+        snprintf(text, sizeof text, "the reply is HTTP status %d, not gRPC", head->http_status);
+        rota_http2_end_text(call, rota_grpc_status_of_http(head->http_status), text, false);
+    } else if (is_reset) {
+        snprintf(text, sizeof text, "the peer dropped the call: %s", error_name(code));
+        rota_http2_end_text(call, rota_grpc_status_of_reset(code), text,
+                            code == ROTA_HTTP2_REFUSED_STREAM);
+    } else {
+        rota_http2_end_text(call, ROTA_STATUS_UNKNOWN, "the reply has no grpc-status", false);
+    }
+}
+
 void rota_http2_release(struct rota_http2_call *call)
 {
     struct rota_http2 *session = call->session;
@@ -59,14 +194,13 @@ void rota_http2_release(struct rota_http2_call *call)
         rota_http2_list_remove(&session->calls, call);
     }
     rota_http2_forget_room(call);
+    rota_http2_sleep(call);
     session->in_size -= call->in_size;
     if (session->options.is_server)
         session->out_size -= call->out.size - call->out_at;
     call->in_size = 0;
     call->is_queued = false;
     call->session = NULL;
-    if (session->heading == call)
-        session->heading = NULL; /* the rest of its fields are nobody's */
     session->handler.on_release(session->handler.data, call);
 }
 
@@ -166,5 +300,5 @@ enum rota_code rota_http2_call_prepare(struct rota_http2_call *call, struct rota
 
 bool rota_http2_may_be_sent(const struct rota_http2_call *call)
 {
-    return call->is_started && !call->is_not_sent;
+    return call->is_head_out && !call->is_not_sent;
 }

@@ -1,42 +1,6 @@
 #include "io/http2_inside.h"
 
 #include <assert.h>
-#include <nghttp2/nghttp2.h>
-#include <stdio.h>
-
-/* --- how a call ended --- */
-
-/* Has the peer sent what it had to, and nothing in part? */
-static bool is_whole(const struct rota_http2_call *call)
-{
-    return call->is_streaming ? rota_grpc_decoder_is_clean(&call->decoder) : call->n_messages == 1;
-}
-
-/* What the peer's last word, or the lack of it, means to a client's caller. */
-static void conclude(struct rota_http2_call *call, bool is_reset, uint32_t code)
-{
-    const struct rota_grpc_head *head = &call->head;
-    char text[80];
-    if (call->is_not_sent) {
-        rota_http2_end_text(call, ROTA_STATUS_UNAVAILABLE, "the connection takes no more calls",
-                            true);
-    } else if (head->has_status) {
-        if (head->status == ROTA_STATUS_OK && !is_whole(call))
-            rota_http2_end_text(call, ROTA_STATUS_INTERNAL,
-                                "the reply ends without a whole message", false);
-        else
-            rota_http2_end(call, head->status, rota_buffer_str(&head->text), false);
-    } else if (head->http_status != 0 && head->http_status != 200) {
-        snprintf(text, sizeof text, "the reply is HTTP status %d, not gRPC", head->http_status);
-        rota_http2_end_text(call, rota_grpc_status_of_http(head->http_status), text, false);
-    } else if (is_reset) {
-        snprintf(text, sizeof text, "the peer dropped the call: %s", nghttp2_http2_strerror(code));
-        rota_http2_end_text(call, rota_grpc_status_of_reset(code), text,
-                            code == NGHTTP2_REFUSED_STREAM);
-    } else {
-        rota_http2_end_text(call, ROTA_STATUS_UNKNOWN, "the reply has no grpc-status", false);
-    }
-}
 
 /* A call over its bounds: refused by a server, given up by a client. */
 static void refuse(struct rota_http2_call *call, enum rota_status status, const char *text)
@@ -102,18 +66,62 @@ static void take(struct rota_http2_call *call, struct rota_str *bytes)
         bytes->size = 0;
 }
 
-static int on_data_chunk(nghttp2_session *h2, uint8_t flags, int32_t stream, const uint8_t *data,
-                         size_t size, void *user)
+void rota_http2_consume(struct rota_http2_call *call, size_t size)
 {
-    struct rota_http2 *session = user;
-    struct rota_http2_call *call = nghttp2_session_get_stream_user_data(h2, stream);
-    struct rota_str bytes = rota_str_of(data, size);
-    (void)flags;
-    /* The connection's window is for all calls, so one that is paused does not
-     * hold back the others; its own window does that. */
-    nghttp2_session_consume_connection(h2, size);
+    call->in_taken += (uint32_t)size;
+    if (call->in_taken < ROTA_HTTP2_STREAM_WINDOW / 2 || call->is_heard || call->is_dropped)
+        return;
+    rota_http2_write_window(call->session, call->stream, call->in_taken);
+    call->in_window -= call->in_taken;
+    call->in_taken = 0;
+}
+
+/* The connection's window is for all calls, so one that is paused does not hold
+ * back the others; its own window does that. */
+static void consume_connection(struct rota_http2 *session, uint32_t size)
+{
+    session->in_window += size;
+    if (session->in_window < ROTA_HTTP2_CONNECTION_WINDOW / 2)
+        return;
+    rota_http2_write_window(session, 0, session->in_window);
+    session->in_window = 0;
+}
+
+void rota_http2_hear_data(struct rota_http2 *session, const struct rota_http2_frame *frame,
+                          uint32_t padding)
+{
+    struct rota_http2_call *call = rota_http2_find(session, frame->stream);
+    session->data_call = NULL;
     session->has_heard_call = true;
-    if (call && !call->is_ended && !call->is_finished) {
+    consume_connection(session, frame->size);
+    if (!call) {
+        if (!rota_http2_was_opened(session, frame->stream))
+            rota_http2_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_PROTOCOL_ERROR);
+        return; /* closed by now */
+    }
+    if (call->is_dropped)
+        return;
+    call->in_window += frame->size;
+    call->body_size += frame->size - padding;
+    if (call->is_heard)
+        rota_http2_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_STREAM_CLOSED);
+    else if (call->in_window > ROTA_HTTP2_STREAM_WINDOW)
+        rota_http2_drop(call, ROTA_HTTP2_FLOW_CONTROL_ERROR);
+    else if (!session->options.is_server && !call->has_reply && !call->is_ended)
+        rota_http2_drop(call, ROTA_HTTP2_PROTOCOL_ERROR);
+    else
+        session->data_call = call;
+    if (padding > 0 && session->data_call)
+        rota_http2_consume(call, padding);
+}
+
+void rota_http2_hear_bytes(struct rota_http2 *session, struct rota_str bytes)
+{
+    struct rota_http2_call *call = session->data_call;
+    size_t size = bytes.size;
+    if (!call || call->is_dropped)
+        return;
+    if (!call->is_ended && !call->is_finished) {
         if (!call->is_paused)
             take(call, &bytes);
         if (bytes.size > 0) {
@@ -125,8 +133,7 @@ static int on_data_chunk(nghttp2_session *h2, uint8_t flags, int32_t stream, con
             refuse(call, ROTA_STATUS_RESOURCE_EXHAUSTED,
                    "too many bytes of messages are held for this connection");
     }
-    nghttp2_session_consume_stream(h2, stream, size);
-    return 0;
+    rota_http2_consume(call, size);
 }
 
 void rota_http2_pause(struct rota_http2_call *call)
@@ -151,27 +158,19 @@ void rota_http2_resume(struct rota_http2_call *call)
         memmove(call->held.data, bytes.data, bytes.size);
     call->held.size = bytes.size;
     rota_http2_account_in(call);
-    if (session->h2 && !call->is_closed) {
-        nghttp2_session_consume_stream(session->h2, call->stream, size);
+    if (!session->is_freed && !call->is_closed) {
+        rota_http2_consume(call, size);
         rota_http2_count_out(session, 1, 0);
     }
     if (call->is_paused)
         return;
     if (call->is_heard || call->is_closed)
-        conclude(call, !call->is_heard, call->close_code);
+        rota_http2_conclude(call, !call->is_heard, call->close_code);
     if (call->is_closed)
         rota_http2_release(call);
 }
 
 /* --- too much of something --- */
-
-static void fault_end(struct rota_http2 *session, enum rota_http2_fault fault, uint32_t code)
-{
-    if (session->fault)
-        return;
-    session->fault = fault;
-    nghttp2_session_terminate_session(session->h2, code);
-}
 
 /* Take one from a bucket of `burst`, filled again at a steady rate. False when
  * none was left. */
@@ -188,26 +187,27 @@ static bool spend(double *tokens, rota_time *refilled_at, rota_time now, double 
 
 /* A call was dropped, which costs the peer less than us. Calls are counted over
  * time, not those open at once, which dropping keeps low. */
-static void spend_reset(struct rota_http2 *session)
+void rota_http2_spend_reset(struct rota_http2 *session)
 {
     if (!spend(&session->reset_tokens, &session->refilled_at, session->now, ROTA_HTTP2_RESETS_BURST,
                ROTA_HTTP2_RESETS_PER_SEC))
-        fault_end(session, ROTA_HTTP2_FAULT_RESETS, NGHTTP2_ENHANCE_YOUR_CALM);
+        rota_http2_fail(session, ROTA_HTTP2_FAULT_RESETS, ROTA_HTTP2_ENHANCE_YOUR_CALM);
 }
 
 /* New settings have to be acknowledged, and may concern every call. */
-static void heard_settings(struct rota_http2 *session)
+void rota_http2_hear_settings(struct rota_http2 *session)
 {
-    session->has_settings = true;
     if (!session->options.is_server)
         rota_http2_start_queued(session);
     else if (!spend(&session->settings_tokens, &session->settings_refilled_at, session->now,
                     ROTA_HTTP2_SETTINGS_BURST, ROTA_HTTP2_SETTINGS_PER_SEC))
-        fault_end(session, ROTA_HTTP2_FAULT_SETTINGS, NGHTTP2_ENHANCE_YOUR_CALM);
+        rota_http2_fail(session, ROTA_HTTP2_FAULT_SETTINGS, ROTA_HTTP2_ENHANCE_YOUR_CALM);
 }
 
-static void heard_ping(struct rota_http2 *session)
+void rota_http2_hear_ping(struct rota_http2 *session)
 {
+    if (!session->options.is_server)
+        return;
     bool is_soon = session->now - session->peer_pinged_at < ROTA_HTTP2_PING_INTERVAL_MIN;
     if (session->has_heard_call || !is_soon)
         session->n_strikes = 0;
@@ -217,51 +217,79 @@ static void heard_ping(struct rota_http2 *session)
     session->has_heard_call = false;
     if (session->n_strikes > ROTA_HTTP2_PING_STRIKES_MAX) {
         session->fault = ROTA_HTTP2_FAULT_PINGS;
-        nghttp2_submit_goaway(session->h2, NGHTTP2_FLAG_NONE,
-                              nghttp2_session_get_last_proc_stream_id(session->h2),
-                              NGHTTP2_ENHANCE_YOUR_CALM, (const uint8_t *)"too_many_pings", 14);
+        rota_http2_write_goaway(session, session->peer_stream, ROTA_HTTP2_ENHANCE_YOUR_CALM,
+                                rota_str("too_many_pings"));
     }
 }
 
-/* --- frames --- */
-
-static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
+void rota_http2_hear_ping_ack(struct rota_http2 *session)
 {
-    struct rota_http2 *session = user;
-    session->heading_stream = frame->hd.stream_id;
-    session->heading = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
-    if (!session->options.is_server || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
-        return 0;
-    struct rota_http2_call *call =
-        session->fault ? NULL : session->handler.on_accept(session->handler.data);
-    if (!call) {
-        nghttp2_submit_rst_stream(h2, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
-                                  NGHTTP2_REFUSED_STREAM);
-        return 0;
-    }
-    call->session = session;
-    call->stream = frame->hd.stream_id;
-    call->decoder.max = session->options.message_max;
-    rota_http2_list_push(&session->calls, call);
-    session->n_open++;
-    nghttp2_session_set_stream_user_data(h2, call->stream, call);
-    session->heading = call;
-    return 0;
+    if (!session->is_draining || session->is_final || !session->options.is_server)
+        return;
+    session->is_final = true;
+    rota_http2_write_goaway(session, session->peer_stream, ROTA_HTTP2_NO_ERROR, rota_str(""));
 }
 
-static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint8_t *name,
-                     size_t name_size, const uint8_t *value, size_t value_size, uint8_t flags,
-                     void *user)
+/* --- header fields --- */
+
+static void on_field(void *data, struct rota_str name, struct rota_str value, uint8_t *note)
 {
-    struct rota_http2 *session = user;
-    struct rota_http2_call *call =
-        frame->hd.stream_id == session->heading_stream ? session->heading : NULL;
-    (void)h2;
-    (void)flags;
-    if (call && !call->is_ended)
-        rota_grpc_head_add(&call->head, rota_str_of(name, name_size),
-                           rota_str_of(value, value_size));
-    return 0;
+    struct rota_http2_call *call = data;
+    if (!call)
+        return; /* nobody's: only the table must know it */
+    /* What a field is does not change while the table has it. */
+    uint8_t kind = note ? *note : 0;
+    if (kind == 0)
+        kind = (uint8_t)rota_grpc_field_kind(name, value);
+    if (note)
+        *note = kind;
+    rota_grpc_head_add(&call->head, (enum rota_grpc_kind)kind, name, value);
+}
+
+static bool read_fields(struct rota_http2 *session, struct rota_http2_call *call,
+                        struct rota_str block)
+{
+    switch (rota_hpack_decode(&session->decoder, block, on_field, call)) {
+    case ROTA_OK:
+        return true;
+    case ROTA_ERR_NO_MEMORY:
+        rota_http2_fail(session, ROTA_HTTP2_FAULT_NO_MEMORY, ROTA_HTTP2_INTERNAL_ERROR);
+        return false;
+    case ROTA_ERR_INVALID:
+    case ROTA_ERR_LIMIT:
+    case ROTA_ERR_NOT_FOUND:
+    case ROTA_ERR_UNAVAILABLE:
+    case ROTA_ERR_IO:
+    case ROTA_ERR_UNKNOWN:
+        rota_http2_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_COMPRESSION_ERROR);
+        return false;
+    }
+    return false;
+}
+
+/* The first part of a head, which is most often what the last one was. */
+static bool read_first(struct rota_http2_call *call, struct rota_str block)
+{
+    enum { KEPT_MAX = 1024 };
+    struct rota_http2 *session = call->session;
+    struct rota_http2_memo *memo = &session->head_memo;
+    const struct rota_hpack_table *table = &session->decoder.table;
+    uint32_t before = table->n_added;
+    if (rota_http2_memo_is_good(memo, table) &&
+        rota_str_is_equal(block, rota_str_of(memo->bytes, memo->size))) {
+        if (!rota_grpc_head_copy(&call->head, &session->head))
+            rota_http2_fail(session, ROTA_HTTP2_FAULT_NO_MEMORY, ROTA_HTTP2_INTERNAL_ERROR);
+        return !session->fault;
+    }
+    if (!read_fields(session, call, block))
+        return false;
+    rota_http2_memo_set(memo, table, before, block);
+    if (memo->size > 0) {
+        rota_grpc_head_clear(&session->head);
+        if (call->head.size > KEPT_MAX || !rota_grpc_head_copy(&session->head, &call->head))
+            memo->size = 0;
+    }
+    return true;
 }
 
 static void heard_request_head(struct rota_http2_call *call)
@@ -284,166 +312,173 @@ static void heard_request_head(struct rota_http2_call *call)
 static void heard_all(struct rota_http2_call *call)
 {
     struct rota_http2 *session = call->session;
+    const struct rota_grpc_head *head = &call->head;
+    bool has_no_body = head->http_status == 204 || head->http_status == 304;
+    if (!call->is_ended && head->content_length >= 0 && head->content_length != call->body_size &&
+        !has_no_body) {
+        rota_http2_drop(call, ROTA_HTTP2_PROTOCOL_ERROR);
+        return;
+    }
     call->is_heard = true;
     if (session->options.is_server) {
         if (call->is_finished)
             return;
-        if (!is_whole(call)) {
+        if (!rota_http2_is_whole(call)) {
             refuse(call, ROTA_STATUS_INTERNAL, "the request has no whole message");
             return;
         }
         session->handler.on_request(session->handler.data, call);
         return;
     }
-    if (call->is_ended || call->held.size > 0 || call->is_paused)
-        return; /* its owner wants to hear the rest first */
-    conclude(call, false, 0);
-    if (call->out_at < call->out.size) /* it did not want all of the request */
-        nghttp2_submit_rst_stream(session->h2, NGHTTP2_FLAG_NONE, call->stream, NGHTTP2_NO_ERROR);
+    if (!call->is_ended && call->held.size == 0 && !call->is_paused) {
+        rota_http2_conclude(call, false, 0);
+        if (call->out_at < call->out.size) /* it did not want all of the request */
+            rota_http2_drop(call, ROTA_HTTP2_NO_ERROR);
+    } /* else its owner wants to hear the rest first */
+    if (call->is_all_out && !call->is_dropped)
+        rota_http2_close(call, ROTA_HTTP2_NO_ERROR);
 }
 
-static void heard_goaway(struct rota_http2 *session, const nghttp2_goaway *frame)
+void rota_http2_hear_data_end(struct rota_http2 *session)
 {
-    if (session->options.is_server)
-        return;
-    bool was_open = !session->is_goaway;
-    session->is_goaway = true;
-    if (was_open && session->handler.on_goaway)
-        session->handler.on_goaway(session->handler.data,
-                                   frame->error_code != NGHTTP2_ENHANCE_YOUR_CALM);
-    rota_http2_fail_queued(session);
-}
-
-static void heard_call_frame(struct rota_http2 *session, const nghttp2_frame *frame)
-{
-    struct rota_http2_call *call =
-        nghttp2_session_get_stream_user_data(session->h2, frame->hd.stream_id);
-    session->has_heard_call = true;
-    if (!call)
-        return;
-    if (frame->hd.type == NGHTTP2_HEADERS && !call->is_ended) {
-        if (frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-            heard_request_head(call);
-        else if (call->head.is_too_large)
-            refuse(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "the peer sends too many header fields");
-    }
-    if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+    struct rota_http2_call *call = session->data_call;
+    session->data_call = NULL;
+    if (call && session->data_ends && !call->is_dropped)
         heard_all(call);
 }
 
-static int on_frame_recv(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
+bool rota_http2_was_opened(const struct rota_http2 *session, int32_t stream)
 {
-    struct rota_http2 *session = user;
-    bool is_ack = frame->hd.flags & NGHTTP2_FLAG_ACK;
-    switch (frame->hd.type) {
-    case NGHTTP2_HEADERS:
-    case NGHTTP2_DATA:
-        heard_call_frame(session, frame);
-        break;
-    case NGHTTP2_RST_STREAM:
-        if (session->options.is_server)
-            spend_reset(session);
-        break;
-    case NGHTTP2_SETTINGS:
-        if (!is_ack)
-            heard_settings(session);
-        break;
-    case NGHTTP2_PING:
-        if (!is_ack && session->options.is_server && !session->fault)
-            heard_ping(session);
-        if (is_ack && session->is_draining && !session->is_final) {
-            session->is_final = true;
-            nghttp2_submit_goaway(h2, NGHTTP2_FLAG_NONE,
-                                  nghttp2_session_get_last_proc_stream_id(h2), NGHTTP2_NO_ERROR,
-                                  NULL, 0);
+    if (stream % 2 == 0)
+        return false; /* a server's, and ours opens none */
+    return session->options.is_server ? stream <= session->peer_stream
+                                      : stream < session->next_stream || session->next_stream < 0;
+}
+
+/* A client begins a call. NULL: it is refused, or comes too late. */
+static struct rota_http2_call *accept_call(struct rota_http2 *session, int32_t stream)
+{
+    session->peer_stream = stream;
+    if (session->is_final)
+        return NULL; /* it was told so */
+    struct rota_http2_call *call = NULL;
+    if (session->n_open < session->options.streams_max)
+        call = session->handler.on_accept(session->handler.data);
+    if (!call) {
+        rota_http2_write_reset(session, stream, ROTA_HTTP2_REFUSED_STREAM);
+        return NULL;
+    }
+    call->session = session;
+    call->decoder.max = session->options.message_max;
+    rota_http2_list_push(&session->calls, call);
+    session->n_open++;
+    if (!rota_http2_open(call, stream)) {
+        rota_http2_write_reset(session, stream, ROTA_HTTP2_REFUSED_STREAM);
+        rota_http2_close(call, ROTA_HTTP2_REFUSED_STREAM);
+        return NULL;
+    }
+    return call;
+}
+
+/* A part of the head is there, and is what it should be. */
+static void heard_head(struct rota_http2_call *call)
+{
+    if (call->head.part == ROTA_GRPC_REQUEST)
+        heard_request_head(call);
+    else if (call->head.is_too_large)
+        refuse(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "the peer sends too many header fields");
+}
+
+static void hear_part(struct rota_http2_call *call, enum rota_grpc_part part, bool is_last,
+                      struct rota_str block)
+{
+    struct rota_http2 *session = call->session;
+    struct rota_grpc_head *head = &call->head;
+    rota_grpc_head_begin(head, part);
+    bool is_read =
+        part == ROTA_GRPC_TRAILERS ? read_fields(session, call, block) : read_first(call, block);
+    if (!is_read)
+        return;
+    bool is_interim = part == ROTA_GRPC_REPLY && head->http_status < 200 && !head->is_too_large;
+    if (!rota_grpc_head_end(head) || (is_last ? is_interim : part == ROTA_GRPC_TRAILERS)) {
+        rota_http2_drop(call, ROTA_HTTP2_PROTOCOL_ERROR);
+        if (!session->options.is_server)
+            rota_grpc_head_clear(head); /* nothing of it is believed */
+        return;
+    }
+    if (is_interim) {
+        rota_grpc_head_clear(head); /* the reply itself is still to come */
+        return;
+    }
+    call->has_reply = true;
+    heard_head(call);
+}
+
+void rota_http2_hear_fields(struct rota_http2 *session, const struct rota_http2_frame *frame,
+                            struct rota_str block)
+{
+    struct rota_http2_call *call = rota_http2_find(session, frame->stream);
+    bool is_server = session->options.is_server, is_last = frame->flags & ROTA_FLAG_END_STREAM;
+    enum rota_grpc_part part = is_server ? ROTA_GRPC_REQUEST : ROTA_GRPC_REPLY;
+    session->has_heard_call = true;
+    if (call) {
+        if (call->is_heard && !call->is_dropped) {
+            rota_http2_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_STREAM_CLOSED);
+            return;
         }
-        break;
-    case NGHTTP2_GOAWAY:
-        heard_goaway(session, &frame->goaway);
-        break;
-    default: /* frames of later times are of no interest */
-        break;
+        if (is_server || call->has_reply)
+            part = ROTA_GRPC_TRAILERS;
+    } else if (!rota_http2_was_opened(session, frame->stream)) {
+        if (!is_server || frame->stream % 2 == 0) {
+            rota_http2_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_PROTOCOL_ERROR);
+            return;
+        }
+        call = accept_call(session, frame->stream);
     }
-    return 0;
+    if (!call || call->is_dropped || call->is_ended)
+        read_fields(session, NULL, block);
+    else
+        hear_part(call, part, is_last, block);
+    if (call && is_last && !call->is_dropped && !session->fault)
+        heard_all(call);
 }
 
-static int on_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
-{
-    struct rota_http2 *session = user;
-    uint32_t code;
-    switch (frame->hd.type) {
-    case NGHTTP2_HEADERS: {
-        if (!session->options.is_server || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
-            break;
-        /* All is said before the client has: it need not go on. */
-        struct rota_http2_call *call =
-            nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
-        if (call && !call->is_heard)
-            nghttp2_submit_rst_stream(h2, NGHTTP2_FLAG_NONE, call->stream, NGHTTP2_NO_ERROR);
-        break;
-    }
-    case NGHTTP2_RST_STREAM:
-        /* A peer can make us reset its calls by breaking rules in each: that
-         * is the same trick the other way round. */
-        code = frame->rst_stream.error_code;
-        if (session->options.is_server && code != NGHTTP2_NO_ERROR && code != NGHTTP2_CANCEL)
-            spend_reset(session);
-        break;
-    case NGHTTP2_GOAWAY:
-        if (frame->goaway.error_code != NGHTTP2_NO_ERROR && !session->fault)
-            session->fault = session->has_settings || session->options.is_server
-                                 ? ROTA_HTTP2_FAULT_PROTOCOL
-                                 : ROTA_HTTP2_FAULT_NOT_HTTP2;
-        break;
-    default:
-        break;
-    }
-    return 0;
-}
+/* --- the end of calls --- */
 
-static int on_frame_not_send(nghttp2_session *h2, const nghttp2_frame *frame, int why, void *user)
+void rota_http2_hear_reset(struct rota_http2 *session, int32_t stream, uint32_t code)
 {
-    struct rota_http2 *session = user;
-    (void)why;
-    if (frame->hd.type != NGHTTP2_HEADERS || session->options.is_server)
-        return 0;
-    struct rota_http2_call *call = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
+    struct rota_http2_call *call = rota_http2_find(session, stream);
+    if (session->options.is_server)
+        rota_http2_spend_reset(session);
     if (call)
-        call->is_not_sent = true; /* its end follows in on_stream_close */
-    return 0;
+        rota_http2_close(call, code);
 }
 
-static int on_stream_close(nghttp2_session *h2, int32_t stream, uint32_t code, void *user)
+/* Those that the server has not seen will not be, and are told so. An owner may
+ * do anything to other calls meanwhile: start over after each one. */
+static void close_unseen(struct rota_http2 *session, int32_t last_stream)
 {
-    struct rota_http2 *session = user;
-    struct rota_http2_call *call = nghttp2_session_get_stream_user_data(h2, stream);
-    if (!call)
-        return 0;
-    session->n_open--;
-    call->is_closed = true;
-    call->close_code = code;
-    if (session->options.is_server) {
-        if (!call->is_finished)
-            rota_http2_end_text(call, ROTA_STATUS_CANCELLED, "the client dropped the call", false);
-        rota_http2_release(call);
-        return 0;
+    struct rota_http2_call *call = session->calls.first;
+    while (call) {
+        bool is_unseen = call->stream == 0 || call->stream > last_stream;
+        if (!is_unseen || call->is_closed) {
+            call = call->next;
+            continue;
+        }
+        call->is_not_sent = call->stream == 0;
+        rota_http2_close(call, ROTA_HTTP2_REFUSED_STREAM);
+        call = session->calls.first;
     }
-    bool is_held = call->is_streaming && !call->is_ended && (call->held.size || call->is_paused);
-    if (!is_held) {
-        conclude(call, !call->is_heard, code);
-        rota_http2_release(call);
-    }
-    rota_http2_start_queued(session);
-    return 0;
 }
 
-void rota_http2_listen(struct nghttp2_session_callbacks *callbacks)
+void rota_http2_hear_goaway(struct rota_http2 *session, int32_t last_stream, uint32_t code)
 {
-    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
-    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
-    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
-    nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, on_frame_not_send);
-    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+    bool was_open = !session->is_goaway;
+    session->is_goaway = true;
+    if (session->options.is_server)
+        return;
+    if (was_open && session->handler.on_goaway)
+        session->handler.on_goaway(session->handler.data, code != ROTA_HTTP2_ENHANCE_YOUR_CALM);
+    rota_http2_fail_queued(session);
+    close_unseen(session, last_stream);
 }

@@ -1,61 +1,186 @@
-/* The inside of http2, shared by its five files and nobody else: the session
- * itself (http2.c), what it hears (http2_hear.c), what it sends (http2_send.c),
- * calls as memory (http2_call.c), and memory for nghttp2 (http2_pool.c). Only these
- * know nghttp2. */
+/* The inside of http2, shared by its files and nobody else: the session itself
+ * (http2.c), bytes to frames (http2_read.c), what frames mean to calls
+ * (http2_hear.c), calls to frames (http2_write.c), what owners of calls do
+ * (http2_send.c), and calls as memory (http2_call.c).
+ *
+ * A call with something to say is in `ready`, until it has said it or the peer
+ * takes no more: then it waits in `blocked` for the connection's window, or in
+ * no list for its own. Frames that belong to no call gather in `control`, and
+ * go first. Fields are packed only when their frame is written, so that a call
+ * dropped before that leaves no trace. */
 #pragma once
 
 #include "io/http2.h"
+#include "wire/hpack.h"
 
-#include <nghttp2/nghttp2.h>
+enum {
+    ROTA_FRAME_DATA,
+    ROTA_FRAME_HEADERS,
+    ROTA_FRAME_PRIORITY,
+    ROTA_FRAME_RST_STREAM,
+    ROTA_FRAME_SETTINGS,
+    ROTA_FRAME_PUSH_PROMISE,
+    ROTA_FRAME_PING,
+    ROTA_FRAME_GOAWAY,
+    ROTA_FRAME_WINDOW_UPDATE,
+    ROTA_FRAME_CONTINUATION,
+};
 
-struct nghttp2_session;
-struct nghttp2_session_callbacks;
+enum {
+    ROTA_FLAG_ACK = 1,
+    ROTA_FLAG_END_STREAM = 1,
+    ROTA_FLAG_END_HEADERS = 4,
+    ROTA_FLAG_PADDED = 8,
+    ROTA_FLAG_PRIORITY = 32,
+};
+
+enum {
+    ROTA_SETTING_HEADER_TABLE_SIZE = 1,
+    ROTA_SETTING_ENABLE_PUSH,
+    ROTA_SETTING_MAX_CONCURRENT_STREAMS,
+    ROTA_SETTING_INITIAL_WINDOW_SIZE,
+    ROTA_SETTING_MAX_FRAME_SIZE,
+    ROTA_SETTING_MAX_HEADER_LIST_SIZE,
+    ROTA_SETTING_NO_RFC7540_PRIORITIES = 9,
+};
+
+enum rota_http2_error {
+    ROTA_HTTP2_NO_ERROR,
+    ROTA_HTTP2_PROTOCOL_ERROR,
+    ROTA_HTTP2_INTERNAL_ERROR,
+    ROTA_HTTP2_FLOW_CONTROL_ERROR,
+    ROTA_HTTP2_SETTINGS_TIMEOUT,
+    ROTA_HTTP2_STREAM_CLOSED,
+    ROTA_HTTP2_FRAME_SIZE_ERROR,
+    ROTA_HTTP2_REFUSED_STREAM,
+    ROTA_HTTP2_CANCEL,
+    ROTA_HTTP2_COMPRESSION_ERROR,
+    ROTA_HTTP2_CONNECT_ERROR,
+    ROTA_HTTP2_ENHANCE_YOUR_CALM,
+    ROTA_HTTP2_INADEQUATE_SECURITY,
+    ROTA_HTTP2_HTTP_1_1_REQUIRED,
+};
+
+enum {
+    ROTA_HTTP2_FRAME_HEAD = 9,
+    ROTA_HTTP2_FRAME_MAX = 16384,    /* what every peer takes, and all that we take */
+    ROTA_HTTP2_WINDOW_FIRST = 65535, /* before anybody has said anything */
+    ROTA_HTTP2_STREAMS_FIRST = 100,  /* before the server has said its limit */
+};
+
+#define ROTA_HTTP2_WINDOW_MAX INT32_MAX
+#define ROTA_HTTP2_STREAM_MAX INT32_MAX
+#define ROTA_HTTP2_MAGIC      "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+struct rota_http2_frame {
+    uint32_t size;
+    uint8_t type, flags;
+    int32_t stream;
+};
 
 struct rota_http2_list {
     struct rota_http2_call *first, *last;
 };
 
-enum {
-    ROTA_HTTP2_POOL_SIZES = 16,      /* kinds of pieces that are kept */
-    ROTA_HTTP2_POOL_MAX = 512 << 10, /* bytes kept by one session */
-};
+enum { ROTA_HTTP2_MEMO_MAX = 64 };
 
-/* Memory that nghttp2 gave back. Starts zeroed. */
-struct rota_http2_pool {
-    void *free[ROTA_HTTP2_POOL_SIZES];
-    size_t size;
+/* A block of fields that left its table as it was. As long as the table is still
+ * the same, the same bytes are the same fields. */
+struct rota_http2_memo {
+    uint32_t n_added, n; /* of the table */
+    uint32_t size;       /* 0: none */
+    char bytes[ROTA_HTTP2_MEMO_MAX];
 };
 
 struct rota_http2 {
-    struct nghttp2_session *h2; /* NULL while being freed */
-    struct rota_http2_pool pool;
     struct rota_http2_options options;
     struct rota_http2_handler handler;
-    struct rota_http2_list calls;      /* with a stream */
+    struct rota_http2_list calls;      /* with a stream, or soon */
     struct rota_http2_list queue;      /* waiting for the peer's limit, oldest first */
     struct rota_http2_call *with_room; /* refused a message, to be told of room */
-    size_t n_open, n_queued;
+    struct rota_http2_call **buckets;  /* those with a stream, by its number */
+    size_t n_buckets, n_open, n_queued;
     size_t in_size, out_size;
     size_t n_since_pull, size_since_pull;
-    struct rota_http2_call *heading; /* whose header fields come just now, in stream */
-    int32_t heading_stream;          /* number so and so; NULL when it is nobody's */
+
+    /* What comes. */
+    struct rota_hpack_decoder decoder;
+    struct rota_http2_memo head_memo;    /* most calls begin like the one before, */
+    struct rota_grpc_head head;          /* which was this */
+    struct rota_buffer in;               /* the begin of a frame that is not DATA */
+    struct rota_buffer block;            /* of header fields, while more of it comes */
+    struct rota_http2_frame block_frame; /* which began it; stream 0: none */
+    uint32_t n_continued;
+    uint32_t magic_at;                 /* what of it has come to a server */
+    uint32_t data_left, pad_left;      /* of a DATA frame */
+    uint32_t skip_left;                /* of a frame that we do not know */
+    struct rota_http2_call *data_call; /* whose DATA it is; NULL: nobody's */
+    bool data_ends;
+    int32_t peer_stream; /* the last that the peer began */
+    uint32_t in_window;  /* bytes that came since we gave room for more */
+
+    /* What goes. */
+    struct rota_hpack_encoder encoder;
+    struct rota_http2_memo request_memo; /* for this path and timeout */
+    struct rota_buffer last_path;
+    char last_timeout[ROTA_GRPC_TIMEOUT_MAX];
+    size_t last_timeout_size;
+    struct rota_http2_memo reply_memo, trailers_memo; /* without metadata, and OK */
+    struct rota_buffer control, fields;
+    struct rota_http2_list ready, blocked;
+    size_t n_control, n_acks; /* frames in `control` */
+    int32_t next_stream;      /* a client's; negative when there is none left */
+    int32_t goaway_stream;    /* the last that we said we will serve */
+    int64_t out_window;
+    uint32_t peer_window, peer_streams_max;
 
     rota_time now, heard_at, pinged_at; /* pinged_at: 0 when no answer is awaited */
     rota_time refilled_at, settings_refilled_at, peer_pinged_at;
     double reset_tokens, settings_tokens;
     uint32_t n_strikes;
-    bool has_heard_call; /* since the peer's last ping */
-    bool is_busy;        /* inside nghttp2: no freeing, no feeding */
-    bool has_said_who;   /* a client's first call names its program */
-    bool has_settings;   /* of the server, so that it does speak HTTP/2 */
+    bool has_heard_call;   /* since the peer's last ping */
+    bool has_settings;     /* the peer's, which come first */
+    bool has_settings_ack; /* and it has ours */
+    bool is_busy;          /* inside: no freeing, no feeding */
+    bool is_freed;         /* is being freed: nothing goes out any more */
     bool is_draining, is_final, is_goaway;
     enum rota_http2_fault fault;
 };
+
+static inline bool rota_http2_memo_is_good(const struct rota_http2_memo *memo,
+                                           const struct rota_hpack_table *table)
+{
+    return memo->size > 0 && memo->n_added == table->n_added && memo->n == table->n;
+}
+
+/* Keep a block; `before` is what the table's `n_added` was before it. */
+static inline void rota_http2_memo_set(struct rota_http2_memo *memo,
+                                       const struct rota_hpack_table *table, uint32_t before,
+                                       struct rota_str block)
+{
+    memo->size = 0;
+    if (block.size > ROTA_HTTP2_MEMO_MAX || table->n_added != before)
+        return;
+    memo->size = (uint32_t)block.size;
+    memo->n_added = table->n_added;
+    memo->n = table->n;
+    memcpy(memo->bytes, block.data, block.size);
+}
 
 /* --- http2_call.c --- */
 
 void rota_http2_list_push(struct rota_http2_list *list, struct rota_http2_call *call);
 void rota_http2_list_remove(struct rota_http2_list *list, struct rota_http2_call *call);
+
+/* The call with this stream, or NULL. */
+struct rota_http2_call *rota_http2_find(const struct rota_http2 *session, int32_t stream);
+
+/* Give the call its stream. False when there is no memory. */
+bool rota_http2_open(struct rota_http2_call *call, int32_t stream);
+
+/* Its stream is gone: tell its owner what that means, and give it back, unless
+ * it is to hear more first. */
+void rota_http2_close(struct rota_http2_call *call, uint32_t code);
 
 /* It need not be told of room any more. */
 void rota_http2_forget_room(struct rota_http2_call *call);
@@ -65,6 +190,12 @@ void rota_http2_end(struct rota_http2_call *call, enum rota_status status, struc
                     bool is_unsent);
 void rota_http2_end_text(struct rota_http2_call *call, enum rota_status status, const char *text,
                          bool is_unsent);
+
+/* What the peer's last word, or the lack of it, means to a client's caller. */
+void rota_http2_conclude(struct rota_http2_call *call, bool is_reset, uint32_t code);
+
+/* Has the peer sent what it had to, and nothing in part? */
+bool rota_http2_is_whole(const struct rota_http2_call *call);
 
 /* Give the call's memory back to its owner. */
 void rota_http2_release(struct rota_http2_call *call);
@@ -77,6 +208,24 @@ void rota_http2_account_in(struct rota_http2_call *call);
 
 /* Append a message to what the call is to send. */
 bool rota_http2_frame_out(struct rota_http2_call *call, struct rota_str message);
+
+/* --- http2_write.c --- */
+
+/* The call has something to say. */
+void rota_http2_wake(struct rota_http2_call *call);
+void rota_http2_sleep(struct rota_http2_call *call);
+
+/* Reset its stream, with the next bytes that go out; it hears nothing more. */
+void rota_http2_drop(struct rota_http2_call *call, enum rota_http2_error code);
+
+/* Frames of the connection. */
+void rota_http2_write_settings(struct rota_http2 *session);
+void rota_http2_write_settings_ack(struct rota_http2 *session);
+void rota_http2_write_ping(struct rota_http2 *session, const char payload[8], bool is_ack);
+void rota_http2_write_goaway(struct rota_http2 *session, int32_t last_stream,
+                             enum rota_http2_error code, struct rota_str text);
+void rota_http2_write_window(struct rota_http2 *session, int32_t stream, uint32_t size);
+void rota_http2_write_reset(struct rota_http2 *session, int32_t stream, enum rota_http2_error code);
 
 /* --- http2_send.c --- */
 
@@ -95,13 +244,35 @@ static inline void rota_http2_count_out(struct rota_http2 *session, size_t n_cal
     session->size_since_pull += size;
 }
 
-/* --- http2_pool.c --- */
+/* --- http2_read.c --- */
 
-/* How nghttp2 gets its memory; `pool` is kept. */
-nghttp2_mem rota_http2_pool_memory(struct rota_http2_pool *pool);
-void rota_http2_pool_deinit(struct rota_http2_pool *pool);
+/* Bytes from the peer; all of them are used up, or there is a fault. */
+void rota_http2_read(struct rota_http2 *session, struct rota_str bytes);
+
+/* End the connection, and tell the peer why. */
+void rota_http2_fail(struct rota_http2 *session, enum rota_http2_fault fault,
+                     enum rota_http2_error code);
 
 /* --- http2_hear.c --- */
 
-/* Have nghttp2 tell us what it hears and does. */
-void rota_http2_listen(struct nghttp2_session_callbacks *callbacks);
+void rota_http2_hear_fields(struct rota_http2 *session, const struct rota_http2_frame *frame,
+                            struct rota_str block);
+/* DATA: the frame begins, brings bytes, ends. */
+void rota_http2_hear_data(struct rota_http2 *session, const struct rota_http2_frame *frame,
+                          uint32_t padding);
+void rota_http2_hear_bytes(struct rota_http2 *session, struct rota_str bytes);
+void rota_http2_hear_data_end(struct rota_http2 *session);
+void rota_http2_hear_reset(struct rota_http2 *session, int32_t stream, uint32_t code);
+void rota_http2_hear_settings(struct rota_http2 *session);
+void rota_http2_hear_ping(struct rota_http2 *session);
+void rota_http2_hear_ping_ack(struct rota_http2 *session);
+void rota_http2_hear_goaway(struct rota_http2 *session, int32_t last_stream, uint32_t code);
+
+/* A call was dropped, by the peer or because of it. */
+void rota_http2_spend_reset(struct rota_http2 *session);
+
+/* The stream was opened once, be it closed by now or not. */
+bool rota_http2_was_opened(const struct rota_http2 *session, int32_t stream);
+
+/* The owner took so many bytes of the call: the peer may send more. */
+void rota_http2_consume(struct rota_http2_call *call, size_t size);

@@ -307,6 +307,30 @@ enum rota_code rota_sql_run(struct rota_sql *sql, const char *text,
     return ROTA_OK;
 }
 
+enum rota_code rota_sql_script(struct rota_sql *sql, const char *text,
+                               const struct rota_sql_value *arguments, size_t n_arguments,
+                               struct rota_sql_result *result, struct rota_error *error)
+{
+    struct rota_sql_rows rows = {.result = result};
+    struct rota_error inner = {0};
+    rota_sql_result_deinit(result);
+
+    enum rota_code code = check_alive(sql, error);
+    if (code)
+        return code;
+    if (!sql->driver->script)
+        return rota_error_set(error, ROTA_ERR_INVALID, "%.200s: it takes one statement at a time",
+                              sql->name);
+    code = sql->driver->script(sql->self, text, arguments, n_arguments, &rows, &inner);
+    if (!code)
+        return ROTA_OK;
+    rota_sql_result_deinit(result);
+    code = failed(sql, code, &inner, error);
+    if (!sql->is_lost)
+        rota_sql_rollback(sql);
+    return code;
+}
+
 static enum rota_code tell(struct rota_sql *sql, const char *text, struct rota_error *error)
 {
     struct rota_error inner = {0};

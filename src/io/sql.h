@@ -70,7 +70,7 @@ static inline struct rota_sql_value rota_sql_bytes(struct rota_str bytes)
 struct rota_sql_result {
     size_t n_columns, n_rows;
     uint64_t n_affected;           /* rows that an INSERT, UPDATE or DELETE has met */
-    int64_t last_id;               /* MariaDB: LAST_INSERT_ID() of this statement */
+    int64_t last_id;               /* of MariaDB: LAST_INSERT_ID() of this statement */
     struct rota_sql_value *values; /* row by row */
     void *memory;                  /* what they point into */
 };
@@ -96,6 +96,14 @@ bool rota_sql_is_alive(const struct rota_sql *sql);
 enum rota_code rota_sql_run(struct rota_sql *sql, const char *text,
                             const struct rota_sql_value *arguments, size_t n_arguments,
                             struct rota_sql_result *result, struct rota_error *error);
+
+/* Several statements with a ';' between them, sent together and answered together: one
+ * round trip for a transaction. The result is that of the last. When one fails, those
+ * behind it are not run, and what was begun is rolled back. Of MariaDB only, whose single
+ * statements can do less: elsewhere it is ROTA_ERR_INVALID. */
+enum rota_code rota_sql_script(struct rota_sql *sql, const char *text,
+                               const struct rota_sql_value *arguments, size_t n_arguments,
+                               struct rota_sql_result *result, struct rota_error *error);
 
 /* Several statements as one: begin, then commit or roll back. Of SQLite it is a
  * writer from the start (BEGIN IMMEDIATE). A commit may be ROTA_ERR_UNKNOWN. */

@@ -36,6 +36,11 @@ struct rota_sql_driver {
     enum rota_code (*run)(void *self, void *statement, const struct rota_sql_value *arguments,
                           size_t n_arguments, struct rota_sql_rows *rows, struct rota_error *error);
 
+    /* Several at once; may be NULL. */
+    enum rota_code (*script)(void *self, const char *text, const struct rota_sql_value *arguments,
+                             size_t n_arguments, struct rota_sql_rows *rows,
+                             struct rota_error *error);
+
     /* A statement without arguments and rows that is not remembered. */
     enum rota_code (*tell)(void *self, const char *text, struct rota_error *error);
     bool (*is_alive)(void *self);

@@ -1,4 +1,5 @@
 /* MariaDB as a database of io/sql.h. */
+#include "base/buffer.h"
 #include "io/sql_inside.h"
 
 #include <assert.h>
@@ -137,8 +138,9 @@ static enum rota_code set_up(struct mysql *self, const struct rota_sql_options *
     snprintf(text, sizeof text,
              "SET SESSION autocommit = 1, time_zone = '+00:00', "
              "sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', "
-             "innodb_lock_wait_timeout = %u, lock_wait_timeout = %u, max_statement_time = %.3f",
-             whole, whole, (double)options->statement_timeout / (double)ROTA_SEC);
+             "innodb_lock_wait_timeout = %u, lock_wait_timeout = %u, "
+             "idle_transaction_timeout = %u, max_statement_time = %.3f",
+             whole, whole, 2 * whole, (double)options->statement_timeout / (double)ROTA_SEC);
     enum rota_code code = mysql_tell(self, text, error);
     if (code)
         return code;
@@ -159,7 +161,7 @@ static enum rota_code connect_(struct mysql *self, const struct rota_sql_url *ur
     /* An update that finds a row has met it, also when the value stays the same. */
     if (mysql_real_connect(self->mysql, url->path[0] ? NULL : url->host, url->user, url->password,
                            url->database, url->port, url->path[0] ? url->path : NULL,
-                           CLIENT_FOUND_ROWS))
+                           CLIENT_FOUND_ROWS | CLIENT_MULTI_STATEMENTS))
         return ROTA_OK;
     enum rota_code code = code_of(mysql_errno(self->mysql));
     return rota_error_set(error, code, "%s", mysql_error(self->mysql));
@@ -377,6 +379,106 @@ static enum rota_code mysql_run(void *data, void *prepared, const struct rota_sq
     return ROTA_OK;
 }
 
+/* --- several statements at once --- */
+
+/* Write the statements with their arguments in place. A string is written as the hex of
+ * its bytes: there is nothing in it that could end it. */
+static void write_script(struct rota_buffer *script, const char *text,
+                         const struct rota_sql_value *arguments, size_t n_arguments)
+{
+    size_t n = 0;
+    for (; *text; text++) {
+        if (*text != '?' || n == n_arguments) {
+            rota_buffer_append_char(script, *text);
+            continue;
+        }
+        const struct rota_sql_value *value = &arguments[n++];
+        switch (value->type) {
+        case ROTA_SQL_NULL:
+            rota_buffer_append_text(script, "NULL");
+            break;
+        case ROTA_SQL_INT:
+            rota_buffer_print(script, "%lld", (long long)value->number);
+            break;
+        case ROTA_SQL_BYTES:
+            rota_buffer_append_text(script, "_utf8mb4 x'");
+            for (size_t i = 0; i < value->bytes.size; i++)
+                rota_buffer_print(script, "%02x", (unsigned char)value->bytes.data[i]);
+            rota_buffer_append_char(script, '\'');
+            break;
+        }
+    }
+}
+
+static enum rota_code read_text_rows(struct mysql *self, MYSQL_RES *answer,
+                                     struct rota_sql_rows *rows, struct rota_error *error)
+{
+    size_t n_columns = mysql_num_fields(answer);
+    const MYSQL_FIELD *fields = mysql_fetch_fields(answer);
+    MYSQL_ROW texts;
+    while ((texts = mysql_fetch_row(answer))) {
+        const unsigned long *sizes = mysql_fetch_lengths(answer);
+        struct rota_sql_value *row = rota_sql_rows_add(rows, n_columns, error);
+        if (!row)
+            return error->code;
+        for (size_t i = 0; i < n_columns; i++) {
+            if (!texts[i])
+                continue;
+            if (is_int_type(fields[i].type)) {
+                row[i] = rota_sql_int(strtoll(texts[i], NULL, 10));
+                continue;
+            }
+            char *copy = rota_sql_rows_bytes(rows, sizes[i], error);
+            if (!copy)
+                return error->code;
+            memcpy(copy, texts[i], sizes[i]);
+            row[i] = rota_sql_bytes(rota_str_of(copy, sizes[i]));
+        }
+    }
+    if (mysql_errno(self->mysql))
+        return failed(self, mysql_errno(self->mysql), mysql_error(self->mysql), error);
+    return ROTA_OK;
+}
+
+static enum rota_code take_answers(struct mysql *self, struct rota_sql_rows *rows,
+                                   struct rota_error *error)
+{
+    enum rota_code code = ROTA_OK;
+    for (int more = 0; more == 0; more = mysql_next_result(self->mysql)) {
+        MYSQL_RES *answer = mysql_store_result(self->mysql);
+        if (!answer && mysql_field_count(self->mysql) > 0 && !code)
+            code = failed(self, mysql_errno(self->mysql), mysql_error(self->mysql), error);
+        if (!answer)
+            continue;                         /* no rows come of it */
+        rota_sql_result_deinit(rows->result); /* only the last counts */
+        *rows = (struct rota_sql_rows){.result = rows->result};
+        if (!code)
+            code = read_text_rows(self, answer, rows, error);
+        mysql_free_result(answer);
+    }
+    if (!code && mysql_errno(self->mysql))
+        code = failed(self, mysql_errno(self->mysql), mysql_error(self->mysql), error);
+    return code;
+}
+
+static enum rota_code mysql_script(void *data, const char *text,
+                                   const struct rota_sql_value *arguments, size_t n_arguments,
+                                   struct rota_sql_rows *rows, struct rota_error *error)
+{
+    struct mysql *self = data;
+    struct rota_buffer script = {0};
+    enum rota_code code = ROTA_OK;
+    write_script(&script, text, arguments, n_arguments);
+    if (script.failed)
+        code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a statement");
+    else if (mysql_real_query(self->mysql, script.data, script.size))
+        code = failed(self, mysql_errno(self->mysql), mysql_error(self->mysql), error);
+    else
+        code = take_answers(self, rows, error);
+    rota_buffer_deinit(&script);
+    return code;
+}
+
 static bool mysql_is_alive(void *data)
 {
     struct mysql *self = data;
@@ -389,6 +491,7 @@ const struct rota_sql_driver rota_sql_mysql = {
     .prepare = mysql_prepare_,
     .unprepare = mysql_unprepare,
     .run = mysql_run,
+    .script = mysql_script,
     .tell = mysql_tell,
     .is_alive = mysql_is_alive,
     .begin = "START TRANSACTION",

@@ -132,13 +132,14 @@ static enum rota_code do_leases(struct rota_store_session *session,
         ROTA_STORE_STR("dc", request->dc),
     };
     enum rota_code code;
-    const char *text = request->dc.size
-                           ? "SELECT dc, shard, shards, host, instance, epoch, locked_at, "
-                             "last_ping, ttl_ms, pings FROM rota_leases WHERE space = :space AND dc = :dc "
-                             "ORDER BY dc, shard"
-                           : "SELECT dc, shard, shards, host, instance, epoch, locked_at, "
-                             "last_ping, ttl_ms, pings FROM rota_leases WHERE space = :space "
-                             "ORDER BY dc, shard";
+    const char *text =
+        request->dc.size
+            ? "SELECT dc, shard, shards, host, instance, epoch, locked_at, "
+              "last_ping, ttl_ms, pings FROM rota_leases WHERE space = :space AND dc = :dc "
+              "ORDER BY dc, shard"
+            : "SELECT dc, shard, shards, host, instance, epoch, locked_at, "
+              "last_ping, ttl_ms, pings FROM rota_leases WHERE space = :space "
+              "ORDER BY dc, shard";
     answer->leases = list_rows(session, text, arguments, 2, sizeof *answer->leases, read_lease,
                                answer, &answer->n_leases, &code);
     return code;

@@ -39,6 +39,11 @@ enum rota_code rota_store_run_n(struct rota_store_session *session, const char *
                                 const struct rota_store_argument *arguments, size_t n_arguments,
                                 struct rota_sql_result *result, struct rota_error *error);
 
+/* The same with several statements, of MariaDB (rota_sql_script()). */
+enum rota_code rota_store_script(struct rota_store_session *session, const char *text,
+                                 const struct rota_store_argument *arguments, size_t n_arguments,
+                                 struct rota_sql_result *result, struct rota_error *error);
+
 /* Append `text` as the database of this kind reads it, without arguments. */
 void rota_store_text_expand(enum rota_sql_kind kind, const char *text, struct rota_buffer *buffer);
 
@@ -48,6 +53,13 @@ enum rota_code rota_store_schema_open(struct rota_store_session *session, struct
 /* The database's clock, in microseconds. */
 enum rota_code rota_store_now(struct rota_store_session *session, rota_time *now,
                               struct rota_error *error);
+
+/* The claim, for each kind of database, and one run of it. A test that wants to leave one
+ * open changes the text. */
+extern const char *const rota_store_claim_texts[];
+enum rota_code rota_store_run_claim(struct rota_store_session *session,
+                                    const struct rota_store_request *request, const char *text,
+                                    struct rota_store_answer *answer, bool *is_granted);
 
 /* --- one function for each kind of request; they fill what belongs to it --- */
 

@@ -8,65 +8,81 @@ enum {
     TRIM_EVERY = 64,
 };
 
-/* --- the claim: one statement --- */
+/* --- the claim --- */
+
+/* The texts, in the lines in which they read best. */
+/* clang-format off */
 
 /* Whether row `r` is one of those that the claim names. There are always as many in the
  * text, so that it is prepared once. */
-#define IS_NAMED(r, n)                                                                             \
+#define IS_NAMED(r, n)                                                                        \
     "(" r ".shard = :shard_" n " AND " r ".epoch = :epoch_" n " AND " r ".pings = :pings_" n ")"
-#define ARE_NAMED(r, a, b, c, d)                                                                   \
+#define ARE_NAMED(r, a, b, c, d)                                                              \
     IS_NAMED(r, a) " OR " IS_NAMED(r, b) " OR " IS_NAMED(r, c) " OR " IS_NAMED(r, d)
-#define IS_DEAD(r)                                                                                 \
-    "(" ARE_NAMED(r, "a", "b", "c", "d") " OR " ARE_NAMED(r, "e", "f", "g", "h") " OR " ARE_NAMED( \
-        r, "i", "j", "k", "l") " OR " ARE_NAMED(r, "m", "n", "o", "p") ")"
+#define IS_DEAD(r)                                                                            \
+    "(" ARE_NAMED(r, "a", "b", "c", "d") " OR " ARE_NAMED(r, "e", "f", "g", "h") " OR "       \
+    ARE_NAMED(r, "i", "j", "k", "l") " OR " ARE_NAMED(r, "m", "n", "o", "p") ")"
 
 /* Whether row `r` may be taken at `now`: the rules of struct rota_store_claim. */
-#define MAY_TAKE(r, now)                                                                           \
-    "(" r ".instance = 0 OR (" r ".instance <> :instance AND ((:alone = 1 AND " r                  \
-    ".host = :host) OR ((" r ".last_ping + " r ".ttl_ms * 1000 < " now " OR " r                    \
-    ".last_ping > " now " + " r ".ttl_ms * 1000) AND " IS_DEAD(r) "))))"
+#define MAY_TAKE(r, now)                                                                      \
+    "(" r ".instance = 0 "                                                                    \
+    "OR (" r ".instance <> :instance AND ((:alone = 1 AND " r ".host = :host) "               \
+    "OR ((" r ".last_ping + " r ".ttl_ms * 1000 < " now " "                                   \
+    "OR " r ".last_ping > " now " + " r ".ttl_ms * 1000) AND " IS_DEAD(r) "))))"
 
 #define IN_SPACE(r) r ".space = :space AND " r ".dc = :dc AND " r ".shard < :shards"
 
-#define IN_ORDER(r)                                                                                \
-    "ORDER BY CASE WHEN " r ".host = :host AND (" r ".instance = 0 OR :alone = 1) THEN 1 WHEN " r  \
-    ".instance = 0 THEN 2 ELSE 3 END, " r ".last_ping, " r ".shard"
+#define IN_ORDER(r)                                                                           \
+    "ORDER BY CASE WHEN " r ".host = :host AND (" r ".instance = 0 OR :alone = 1) THEN 1 "    \
+    "WHEN " r ".instance = 0 THEN 2 ELSE 3 END, " r ".last_ping, " r ".shard"
 
 /* No hold, and the number of shards is the one that everybody claims of. */
-#define IS_OPEN(now)                                                                               \
-    "EXISTS (SELECT 1 FROM rota_dcs d WHERE d.space = :space AND d.dc = :dc AND "                  \
-    "d.shards = :shards) AND NOT EXISTS (SELECT 1 FROM rota_holds h WHERE "                        \
-    "h.space IN (:space, '') AND h.hold_until > " now ")"
+#define IS_OPEN(now)                                                                          \
+    "EXISTS (SELECT 1 FROM rota_dcs d WHERE d.space = :space AND d.dc = :dc "                 \
+    "AND d.shards = :shards) "                                                                \
+    "AND NOT EXISTS (SELECT 1 FROM rota_holds h WHERE h.space IN (:space, '') "               \
+    "AND h.hold_until > " now ")"
 
 #define CLOCK "(SELECT $now AS now_us LIMIT 1) n"
 
-/* PostgreSQL locks rows after it has sorted them, so only the one it returns. */
-#define PICK(lock)                                                                                 \
-    "SELECT t.shard FROM " CLOCK " CROSS JOIN rota_leases t WHERE " IN_SPACE("t") " AND " IS_OPEN( \
-        "n.now_us") " AND " MAY_TAKE("t", "n.now_us") " " IN_ORDER("t") " LIMIT 1 " lock
+/* SQLite has one writer at a time. PostgreSQL locks rows after it has sorted them, so
+ * only the one it returns. */
+#define CLAIM(lock)                                                                           \
+    "UPDATE rota_leases SET shards = :shards, host = :host, instance = :instance, "           \
+    "epoch = $greatest(epoch + 1, :floor + 1, $now $over 1000), pings = pings + 1, "          \
+    "locked_at = $now, last_ping = $now, ttl_ms = :ttl_ms "                                   \
+    "WHERE space = :space AND dc = :dc AND shard = ("                                         \
+    "SELECT t.shard FROM " CLOCK " CROSS JOIN rota_leases t "                                 \
+    "WHERE " IN_SPACE("t") " AND " IS_OPEN("n.now_us") " AND " MAY_TAKE("t", "n.now_us") " "  \
+    IN_ORDER("t") " LIMIT 1 " lock ") RETURNING shard, epoch, last_ping"
 
-/* MariaDB locks whatever it reads to sort it. So it sorts without locks, and then goes
- * down the list by primary key, skips what others have locked, looks again whether the
- * row may be taken now that it is locked, and stops at the first. */
-#define PICK_MYSQL                                                                                 \
-    "SELECT STRAIGHT_JOIN t.shard FROM (SELECT r.shard, n.now_us FROM " CLOCK                      \
-    " CROSS JOIN rota_leases r WHERE " IN_SPACE("r") " AND " IS_OPEN("n.now_us") " AND " MAY_TAKE( \
-        "r", "n.now_us") " " IN_ORDER("r") " LIMIT 65536) c "                                      \
-                                           "JOIN rota_leases t ON t.space = :space AND t.dc = "    \
-                                           ":dc AND t.shard = c.shard "                            \
-                                           "WHERE " MAY_TAKE(                                      \
-                                               "t", "c.now_us") " LIMIT 1 FOR UPDATE SKIP LOCKED"
+/* MariaDB locks whatever a change reads, and all that a locking SELECT sorts. So a plain
+ * SELECT sorts without locks; then it goes down that list by primary key, skips what
+ * others have locked, looks again whether the row may be taken now that it is locked,
+ * and stops at the first. All of it is sent at once, so that no slow client keeps it
+ * open. */
+#define CLAIM_MYSQL                                                                           \
+    "START TRANSACTION; "                                                                     \
+    "SET @rota_shard = NULL, @rota_epoch = NULL, @rota_now = NULL; "                          \
+    "SELECT STRAIGHT_JOIN t.shard INTO @rota_shard FROM ("                                    \
+    "SELECT r.shard, n.now_us FROM " CLOCK " CROSS JOIN rota_leases r "                       \
+    "WHERE " IN_SPACE("r") " AND " IS_OPEN("n.now_us") " AND " MAY_TAKE("r", "n.now_us") " "  \
+    IN_ORDER("r") " LIMIT 65536) c "                                                          \
+    "JOIN rota_leases t ON t.space = :space AND t.dc = :dc AND t.shard = c.shard "            \
+    "WHERE " MAY_TAKE("t", "c.now_us") " LIMIT 1 FOR UPDATE SKIP LOCKED; "                    \
+    "UPDATE rota_leases SET shards = :shards, host = :host, instance = :instance, "           \
+    "last_ping = (@rota_now := $now), locked_at = @rota_now, "                                \
+    "epoch = (@rota_epoch := $greatest(epoch + 1, :floor + 1, @rota_now $over 1000)), "       \
+    "pings = pings + 1, ttl_ms = :ttl_ms "                                                    \
+    "WHERE space = :space AND dc = :dc AND shard = @rota_shard; "                             \
+    "SELECT @rota_shard, @rota_epoch, @rota_now; COMMIT"
 
-#define CLAIM(pick)                                                                                \
-    "UPDATE rota_leases SET shards = :shards, host = :host, instance = :instance, "                \
-    "epoch = $greatest(epoch + 1, :floor + 1, $now $over 1000), locked_at = $now + $mark_shard, "  \
-    "last_ping = $now, ttl_ms = :ttl_ms, pings = pings + 1 "                                       \
-    "WHERE space = :space AND dc = :dc AND shard = (" pick ") $returning_claim"
+/* clang-format on */
 
-static const char *const claim_texts[] = {
-    [ROTA_SQL_SQLITE] = CLAIM(PICK("")),
-    [ROTA_SQL_MYSQL] = CLAIM(PICK_MYSQL),
-    [ROTA_SQL_POSTGRES] = CLAIM(PICK("FOR UPDATE OF t SKIP LOCKED")),
+const char *const rota_store_claim_texts[] = {
+    [ROTA_SQL_SQLITE] = CLAIM(""),
+    [ROTA_SQL_MYSQL] = CLAIM_MYSQL,
+    [ROTA_SQL_POSTGRES] = CLAIM("FOR UPDATE OF t SKIP LOCKED"),
 };
 
 enum { CLAIM_ARGUMENTS = 8, DEAD_ARGUMENTS = 3 * ROTA_LEASE_DEAD_MAX };
@@ -94,26 +110,9 @@ static void name_dead(const struct rota_store_claim *claim,
     }
 }
 
-/* Read the row that the claim has taken; MariaDB's UPDATE returns none. */
-static enum rota_code read_grant(struct rota_store_session *session,
-                                 const struct rota_store_request *request,
-                                 struct rota_sql_result *result, struct rota_error *error)
-{
-    const struct rota_store_argument arguments[] = {
-        ROTA_STORE_STR("space", request->space),
-        ROTA_STORE_STR("dc", request->dc),
-        ROTA_STORE_INT("shard", result->last_id),
-        ROTA_STORE_INT("instance", request->instance),
-    };
-    return rota_store_run(session,
-                          "SELECT shard, epoch, last_ping FROM rota_leases WHERE space = :space "
-                          "AND dc = :dc AND shard = :shard AND instance = :instance",
-                          arguments, result, error);
-}
-
-static enum rota_code try_claim(struct rota_store_session *session,
-                                const struct rota_store_request *request,
-                                struct rota_store_answer *answer, bool *is_granted)
+enum rota_code rota_store_run_claim(struct rota_store_session *session,
+                                    const struct rota_store_request *request, const char *text,
+                                    struct rota_store_answer *answer, bool *is_granted)
 {
     const struct rota_store_claim *claim = &request->claim;
     struct rota_sql_result result = {0};
@@ -127,16 +126,14 @@ static enum rota_code try_claim(struct rota_store_session *session,
         ROTA_STORE_INT("alone", claim->is_alone),
         ROTA_STORE_INT("floor", claim->floor),
     };
+    size_t n_arguments = sizeof arguments / sizeof *arguments;
     name_dead(claim, arguments + CLAIM_ARGUMENTS);
     enum rota_code code =
-        rota_store_run(session, claim_texts[session->kind], arguments, &result, &answer->error);
-    if (!code && session->kind == ROTA_SQL_MYSQL && result.n_affected > 0) {
-        code = read_grant(session, request, &result, &answer->error);
-        if (code)
-            code = ROTA_ERR_UNKNOWN; /* it is taken, and we do not know which */
-    }
-    if (!code && result.n_rows > 0) {
-        *is_granted = true;
+        session->kind == ROTA_SQL_MYSQL
+            ? rota_store_script(session, text, arguments, n_arguments, &result, &answer->error)
+            : rota_store_run_n(session, text, arguments, n_arguments, &result, &answer->error);
+    *is_granted = !code && result.n_rows == 1 && rota_sql_at(&result, 0, 1).type == ROTA_SQL_INT;
+    if (*is_granted) {
         answer->claimed = (struct rota_store_claimed){
             .result = ROTA_STORE_CLAIM_GRANTED,
             .shard = (uint32_t)rota_sql_int_at(&result, 0, 0),
@@ -158,12 +155,35 @@ static enum rota_code try_claim(struct rota_store_session *session,
 
 #define NUMBER "a.d + 10 * b.d + 100 * c.d + 1000 * e.d + 10000 * f.d"
 
-/* One row for each number below `shards` that has none. */
+/* A row for each number from `from_shard` on. */
 static const char make_rows[] =
     "$insert_new rota_leases (space, dc, shard, shards, host, instance, epoch, locked_at, "
     "last_ping, ttl_ms, pings) SELECT :space, :dc, " NUMBER ", 0, '', 0, 0, 0, 0, 0, 0 "
     "FROM " DIGITS " a CROSS JOIN " DIGITS " b CROSS JOIN " DIGITS " c CROSS JOIN " DIGITS
-    " e CROSS JOIN " DIGITS " f WHERE " NUMBER " < :shards $or_nothing";
+    " e CROSS JOIN " DIGITS " f WHERE " NUMBER " >= :from_shard AND " NUMBER " < :shards "
+    "$or_nothing";
+
+/* Those that are there are left alone, for their holders ping them and should not have to
+ * wait; unless somebody has made holes between them. */
+static enum rota_code add_rows(struct rota_store_session *session,
+                               const struct rota_store_argument arguments[3],
+                               struct rota_error *error)
+{
+    struct rota_sql_result result = {0};
+    int64_t from_shard = 0;
+    enum rota_code code = rota_store_run_n(session,
+                                           "SELECT COUNT(*), MAX(shard) FROM rota_leases "
+                                           "WHERE space = :space AND dc = :dc",
+                                           arguments, 3, &result, error);
+    if (!code && rota_sql_int_at(&result, 0, 0) == rota_sql_int_at(&result, 0, 1) + 1)
+        from_shard = rota_sql_int_at(&result, 0, 0);
+    rota_sql_result_deinit(&result);
+    if (code)
+        return code;
+    const struct rota_store_argument with_from[] = {arguments[0], arguments[1], arguments[2],
+                                                    ROTA_STORE_INT("from_shard", from_shard)};
+    return rota_store_run(session, make_rows, with_from, NULL, error);
+}
 
 static enum rota_code set_shards(struct rota_store_session *session,
                                  const struct rota_store_request *request,
@@ -172,8 +192,8 @@ static enum rota_code set_shards(struct rota_store_session *session,
 {
     struct rota_sql_result result = {0};
     enum rota_code code = rota_store_run_n(session,
-                                           "$insert_new rota_dcs (space, dc, shards) VALUES "
-                                           "(:space, :dc, :shards) $or_nothing",
+                                           "INSERT INTO rota_dcs (space, dc, shards) VALUES "
+                                           "(:space, :dc, :shards) $or_keep_shards",
                                            arguments, 3, NULL, error);
     if (!code) /* and wait for others who do the same */
         code = rota_store_run_n(session,
@@ -183,14 +203,14 @@ static enum rota_code set_shards(struct rota_store_session *session,
     bool is_other =
         !code && result.n_rows == 1 && rota_sql_int_at(&result, 0, 0) != (int64_t)request->shards;
     rota_sql_result_deinit(&result);
-    if (is_other && request->claim.is_reshard)
+    if (is_other && !request->claim.is_reshard)
+        return ROTA_OK; /* the claim will say so */
+    if (is_other)
         code = rota_store_run_n(session,
                                 "UPDATE rota_dcs SET shards = :shards WHERE space = :space AND "
                                 "dc = :dc",
                                 arguments, 3, NULL, error);
-    else if (is_other)
-        return ROTA_OK; /* the claim will say so */
-    return code ? code : rota_store_run_n(session, make_rows, arguments, 3, NULL, error);
+    return code ? code : add_rows(session, arguments, error);
 }
 
 static enum rota_code set_up_dc(struct rota_store_session *session,
@@ -221,7 +241,7 @@ static enum rota_code set_up_dc(struct rota_store_session *session,
 
 struct reason {
     rota_time now, hold_until;
-    int64_t shards, n_rows; /* of the dc; 0 shards: it is not known */
+    int64_t shards, n_rows, n_free; /* of the dc; 0 shards: it is not known */
 };
 
 static enum rota_code find_reason(struct rota_store_session *session,
@@ -239,7 +259,9 @@ static enum rota_code find_reason(struct rota_store_session *session,
         "SELECT $now, "
         "(SELECT MAX(hold_until) FROM rota_holds WHERE space IN (:space, '')), "
         "(SELECT shards FROM rota_dcs WHERE space = :space AND dc = :dc), "
-        "(SELECT COUNT(*) FROM rota_leases WHERE space = :space AND dc = :dc AND shard < :shards)",
+        "(SELECT COUNT(*) FROM rota_leases WHERE space = :space AND dc = :dc AND shard < :shards), "
+        "(SELECT COUNT(*) FROM rota_leases WHERE space = :space AND dc = :dc AND shard < :shards "
+        "AND instance = 0)",
         arguments, &result, error);
     if (!code && result.n_rows == 1)
         *reason = (struct reason){
@@ -247,6 +269,7 @@ static enum rota_code find_reason(struct rota_store_session *session,
             .hold_until = rota_store_time(rota_sql_int_at(&result, 0, 1)),
             .shards = rota_sql_int_at(&result, 0, 2),
             .n_rows = rota_sql_int_at(&result, 0, 3),
+            .n_free = rota_sql_int_at(&result, 0, 4),
         };
     rota_sql_result_deinit(&result);
     return code;
@@ -275,6 +298,27 @@ static void answer_none(const struct reason *reason, struct rota_store_answer *a
 
 /* --- the history --- */
 
+/* Forget what is older than the newest ROTA_STORE_HISTORY_MAX. The end is looked up
+ * first: a DELETE that looks for it would wait for those who are writing theirs. */
+static void trim(struct rota_store_session *session, struct rota_str space)
+{
+    struct rota_sql_result result = {0};
+    struct rota_store_argument arguments[] = {
+        ROTA_STORE_STR("space", space),
+        ROTA_STORE_INT("keep", ROTA_STORE_HISTORY_MAX),
+    };
+    enum rota_code code = rota_store_run(session,
+                                         "SELECT id FROM rota_history WHERE space = :space "
+                                         "ORDER BY id DESC LIMIT 1 OFFSET :keep",
+                                         arguments, &result, NULL);
+    if (!code && result.n_rows == 1) {
+        arguments[1] = (struct rota_store_argument){"keep", rota_sql_at(&result, 0, 0)};
+        rota_store_run(session, "DELETE FROM rota_history WHERE space = :space AND id <= :keep",
+                       arguments, NULL, NULL);
+    }
+    rota_sql_result_deinit(&result);
+}
+
 /* It is for people: what can't be written is missing there, and nowhere else. */
 static void remember(struct rota_store_session *session, const struct rota_store_request *request,
                      uint32_t shard, uint64_t epoch, bool is_release)
@@ -282,7 +326,7 @@ static void remember(struct rota_store_session *session, const struct rota_store
     const struct rota_store_argument arguments[] = {
         ROTA_STORE_STR("space", request->space),  ROTA_STORE_STR("dc", request->dc),
         ROTA_STORE_INT("shard", shard),           ROTA_STORE_INT("epoch", epoch),
-        ROTA_STORE_INT("is_release", is_release), ROTA_STORE_INT("keep", ROTA_STORE_HISTORY_MAX),
+        ROTA_STORE_INT("is_release", is_release),
     };
     rota_store_run(session,
                    "INSERT INTO rota_history (space, dc, shard, host, epoch, is_release, at) "
@@ -291,11 +335,7 @@ static void remember(struct rota_store_session *session, const struct rota_store
                    "epoch = :epoch",
                    arguments, NULL, NULL);
     if (session->n_events++ % TRIM_EVERY == 0)
-        rota_store_run(session,
-                       "DELETE FROM rota_history WHERE space = :space AND id <= (SELECT id FROM "
-                       "(SELECT id FROM rota_history WHERE space = :space ORDER BY id DESC "
-                       "LIMIT 1 OFFSET :keep) x)",
-                       arguments, NULL, NULL);
+        trim(session, request->space);
 }
 
 /* --- requests --- */
@@ -307,7 +347,8 @@ enum rota_code rota_store_do_claim(struct rota_store_session *session,
     struct reason reason = {0};
     for (int i = 0; i < CLAIM_TRIES; i++) {
         bool is_granted = false;
-        enum rota_code code = try_claim(session, request, answer, &is_granted);
+        enum rota_code code = rota_store_run_claim(
+            session, request, rota_store_claim_texts[session->kind], answer, &is_granted);
         if (code)
             return code;
         if (is_granted) {
@@ -320,8 +361,11 @@ enum rota_code rota_store_do_claim(struct rota_store_session *session,
         bool is_other = reason.shards != 0 && reason.shards != (int64_t)request->shards;
         if (is_other && !request->claim.is_reshard)
             return refuse_shards(request, reason.shards, &answer->error);
-        if (!is_other && reason.n_rows >= (int64_t)request->shards)
-            break;
+        if (!is_other && reason.n_rows >= (int64_t)request->shards) {
+            if (reason.n_free == 0 || reason.hold_until > reason.now)
+                break;
+            continue; /* others made the rows, or released one, just after we looked */
+        }
         code = set_up_dc(session, request, &answer->error);
         if (code)
             return code;

@@ -17,16 +17,18 @@ static const struct token {
     {"mark_now",
      {"rota_now()", "LAST_INSERT_ID(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', SYSDATE(6)))",
       "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"}},
-    {"mark_shard", {"0", "0 * LAST_INSERT_ID(shard)", "0"}},
     {"returning_ping", {"RETURNING last_ping", "", "RETURNING last_ping"}},
-    {"returning_claim",
-     {"RETURNING shard, epoch, last_ping", "", "RETURNING shard, epoch, last_ping"}},
 
     {"greatest", {"MAX", "GREATEST", "GREATEST"}},
     {"over", {"/", "DIV", "/"}},
     {"for_update", {"", "FOR UPDATE", "FOR UPDATE"}},
     {"insert_new", {"INSERT INTO", "INSERT IGNORE INTO", "INSERT INTO"}},
     {"or_nothing", {"ON CONFLICT DO NOTHING", "", "ON CONFLICT DO NOTHING"}},
+    /* In MariaDB INSERT IGNORE shares the lock of a row that is there, and two that do so
+     * can't go on to change it; this one has it alone. */
+    {"or_keep_shards",
+     {"ON CONFLICT DO NOTHING", "ON DUPLICATE KEY UPDATE rota_dcs.shards = rota_dcs.shards",
+      "ON CONFLICT DO NOTHING"}},
     {"or_update_address",
      {"ON CONFLICT (address) DO UPDATE SET", "ON DUPLICATE KEY UPDATE",
       "ON CONFLICT (address) DO UPDATE SET"}},
@@ -129,6 +131,16 @@ enum rota_code rota_store_run_n(struct rota_store_session *session, const char *
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a statement");
     return rota_sql_run(session->sql, session->text.data, session->values.items,
                         session->values.size, result, error);
+}
+
+enum rota_code rota_store_script(struct rota_store_session *session, const char *text,
+                                 const struct rota_store_argument *arguments, size_t n_arguments,
+                                 struct rota_sql_result *result, struct rota_error *error)
+{
+    if (!write_statement(session, text, arguments, n_arguments))
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a statement");
+    return rota_sql_script(session->sql, session->text.data, session->values.items,
+                           session->values.size, result, error);
 }
 
 enum rota_code rota_store_now(struct rota_store_session *session, rota_time *now,

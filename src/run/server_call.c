@@ -57,7 +57,8 @@ enum rota_code rota_server_call_send(struct rota_server_call *call, struct rota_
 
 void rota_server_call_cost(struct rota_server_call *call, const struct rota_cost *cost)
 {
-    call->cost = *cost;
+    if (!call->has_cost || cost->response_us > call->cost.response_us)
+        call->cost = *cost;
     call->has_cost = true;
 }
 

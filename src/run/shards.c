@@ -61,14 +61,28 @@ static void warm(struct rota_shards *shards, const struct rota_shard_map *map)
         }
 }
 
+/* Every look that wants it has another order. Takes and gives a share, NULL without
+ * memory. */
+static struct rota_shard_map *shuffle(struct rota_shards *shards, struct rota_shard_map *map)
+{
+    struct rota_shard_map *shuffled = NULL;
+    rota_shard_map_shuffle(map, shards->n_shuffled++, &shards->random, &shuffled, NULL);
+    rota_shard_map_drop(map);
+    return shuffled;
+}
+
 /* The look has its answer; takes a share of the map. */
 static void look_answered(struct rota_shards *shards, struct rota_shards_look *look,
                           enum rota_failure failure, struct rota_shard_map *map)
 {
-    look->failure = failure;
-    look->map = map;
     if (map && look->query.is_warmed)
         warm(shards, map);
+    if (map && look->query.is_shuffled) {
+        map = shuffle(shards, map);
+        failure = map ? failure : ROTA_FAILURE_LOCAL;
+    }
+    look->failure = failure;
+    look->map = map;
     rota_list_push(&shards->told_looks, &look->told);
 }
 

@@ -30,7 +30,8 @@ struct watch {
     struct directory *directory;
     struct rota_call *rpc; /* NULL: between two attempts */
     size_t asked;          /* the address that it is at, or was last */
-    uint64_t version;
+    uint64_t version;      /* of the map we have, as that address counts */
+    bool is_heard;         /* since it is there */
     struct rota_backoff backoff;
     rota_time again_at;
 };
@@ -183,6 +184,14 @@ static void replace(void *data, const struct rota_shards_map *map)
         rota_shards_replace(watch->directory->shards, map);
 }
 
+/* Versions are the directory's own, and a directory that was started anew, or another
+ * one, may count from less: nothing is known of its clock. So the first that is heard on
+ * a stream has only to differ from what we have, and the others are in its order. */
+static bool is_news(const struct watch *watch, uint64_t version)
+{
+    return watch->is_heard ? version > watch->version : version != watch->version;
+}
+
 static void on_change(void *data, struct rota_call *call, struct rota_str message)
 {
     struct watch *watch = data;
@@ -197,8 +206,9 @@ static void on_change(void *data, struct rota_call *call, struct rota_str messag
         rota__v1__watch_shards_reply__unpack(NULL, message.size, (const uint8_t *)message.data);
     if (!reply)
         return;
-    if (reply->shards && reply->shards->version > watch->version) {
+    if (reply->shards && is_news(watch, reply->shards->version)) {
         watch->version = reply->shards->version;
+        watch->is_heard = true;
         shards->n_changes++;
         if (!with_map(reply->shards, replace, watch))
             rota_shards_invalidate(shards, &watch->collection, 1);
@@ -232,6 +242,8 @@ static void watch_start(struct watch *watch)
     collection.id = watch->collection;
     message.collection = &collection;
     message.version = watch->version;
+    watch->is_heard = false;
+    watch->asked = directory->current;
     bool is_packed = pack(&message.base, &request);
     struct rota_call_options options = {
         .method = rota_str("/rota.v1.Directory/WatchShards"),
@@ -241,7 +253,7 @@ static void watch_start(struct watch *watch)
         .data = watch,
     };
     if (!is_packed ||
-        rota_channel_call(directory->channels[directory->current], &options, &watch->rpc, NULL)) {
+        rota_channel_call(directory->channels[watch->asked], &options, &watch->rpc, NULL)) {
         watch_broke(watch);
     }
     rota_buffer_deinit(&request);
@@ -259,12 +271,14 @@ static void drop_unread(struct directory *directory)
     }
 }
 
-/* The collection's map was just answered in this version. */
-static void watch_add(struct directory *directory, int64_t collection, uint64_t version)
+/* The collection's map was just answered in this version, by this address. */
+static void watch_add(struct directory *directory, int64_t collection, uint64_t version,
+                      size_t address)
 {
     struct watch *watch = find_watch(directory, collection);
     if (watch) {
-        watch->version = version > watch->version ? version : watch->version;
+        if (address == watch->asked && version > watch->version)
+            watch->version = version;
         return;
     }
     if (directory->watches.size >= ROTA_SHARDS_WATCHES_MAX)
@@ -331,8 +345,9 @@ static void question_answered(struct question *question, struct rota_str message
     if (!reply || !with_map(reply->shards, answer, &told)) {
         question_failed(question, ROTA_ERR_IO, rota_str("what it answered is no map of shards"));
     } else {
+        size_t address = question->asked;
         question_free(question);
-        watch_add(directory, told.collection, reply->shards->version);
+        watch_add(directory, told.collection, reply->shards->version, address);
     }
     if (reply)
         rota__v1__get_shards_reply__free_unpacked(reply, NULL);

@@ -134,7 +134,8 @@ struct rota_shards {
     uv_timer_t timer;
     rota_time timer_at;
     struct rota_random random;
-    uint64_t n_numbers; /* given to waiters */
+    uint64_t n_numbers;  /* given to waiters */
+    uint64_t n_shuffled; /* looks */
 
     struct rota_shard_cache *cache;
     struct rota_pool_fsm *pools;

@@ -203,8 +203,12 @@ static void hedge(struct rota_balance_world *world, struct rota_balance_call *ca
     struct rota_balance_client *client = &world->clients[call->client];
     if (call->n_out != 1)
         return;
-    if (!world->options->plants.hedges_for_free && !rota_hedge_spend(client->hedge, world->now))
+    if (!world->options->plants.hedges_for_free && !rota_hedge_spend(client->hedge, world->now)) {
+        /* as call_fsm does it: again after as long */
+        rota_balance_push(world, &call->hedge, ROTA_BALANCE_AT_HEDGE,
+                          world->now + client->hedge->delay);
         return;
+    }
     exclude(call, call->out[0]->token.replica);
     if (send_try(world, call))
         world->n_hedged += call->is_counted;
@@ -253,12 +257,17 @@ static void arrive(struct rota_balance_world *world)
 
 /* --- a run --- */
 
+static double slowness_of(const struct rota_balance_scenario *scenario, uint32_t replica)
+{
+    return replica < (scenario->n_slow ? scenario->n_slow : 1) ? scenario->slowness : 1;
+}
+
 /* Calls per second that use the wanted part of what the replicas can bear. */
 static double rate_of(const struct rota_balance_scenario *scenario)
 {
     double one = scenario->n_slots / ((double)scenario->service / ROTA_SEC), all = 0;
     for (uint32_t i = 0; i < scenario->n_replicas; i++) {
-        double slowness = i == 0 ? scenario->slowness : 1;
+        double slowness = slowness_of(scenario, i);
         if (scenario->trouble == ROTA_BALANCE_FLIPS) /* half of the time each */
             slowness = 2 / (1 + 1 / scenario->slowness);
         if ((scenario->trouble != ROTA_BALANCE_FAILS &&
@@ -375,10 +384,9 @@ static void world_init(struct rota_balance_world *world, const struct rota_balan
     rota_random_init(&world->choice, rota_random_mix(&seed));
     for (uint32_t i = 0; i < world->scenario->n_replicas; i++) {
         world->ids[i] = i;
-        world->servers[i] =
-            (struct rota_balance_server){.n_slots = world->scenario->n_slots, .slowness = 1};
+        world->servers[i] = (struct rota_balance_server){
+            .n_slots = world->scenario->n_slots, .slowness = slowness_of(world->scenario, i)};
     }
-    world->servers[0].slowness = world->scenario->slowness;
     rota_balance_push(world, &world->trouble, ROTA_BALANCE_AT_TROUBLE, 0);
     rota_balance_push(world, &world->arrival, ROTA_BALANCE_AT_ARRIVAL, 0);
 }

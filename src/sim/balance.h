@@ -33,6 +33,8 @@ struct rota_balancer_rule;
 enum rota_balance_trouble {
     ROTA_BALANCE_STEADY,
     ROTA_BALANCE_FLIPS,    /* each becomes slow or quick again by chance */
+    ROTA_BALANCE_RAMPS,    /* one becomes slow little by little, then is quick again */
+    ROTA_BALANCE_FLAKY,    /* one refuses every third try, by chance */
     ROTA_BALANCE_FAILS,    /* one refuses at once */
     ROTA_BALANCE_RECOVERS, /* one refuses at once for the first half of the run */
     ROTA_BALANCE_BLACKOUT, /* all refuse at once for 2 s in 10 */
@@ -46,9 +48,10 @@ struct rota_balance_scenario {
     const char *name, *what;
     enum rota_balance_trouble trouble;
     uint32_t n_replicas, n_clients;
+    uint32_t n_slow;     /* the first ones are; 0 means 1 */
     uint32_t n_slots;    /* of a replica */
     rota_time service;   /* the mean, exponential */
-    double slowness;     /* of replica 0; of all in turn, for flips */
+    double slowness;     /* of the slow ones; of all in turn, for flips */
     double load;         /* of what the replicas can bear */
     rota_time timeout;   /* of a try */
     uint32_t n_tries;    /* of a call, hedges apart */

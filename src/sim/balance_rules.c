@@ -77,8 +77,8 @@ static void learn_peak(struct rota_balancer *balancer, rota_time now,
     struct rota_policy_reference *own = &replica->reference;
     double us = (double)end->latency / ROTA_USEC;
     (void)balancer;
-    if (end->outcome == ROTA_OUTCOME_CANCELLED)
-        return;
+    if (end->outcome == ROTA_OUTCOME_CANCELLED && us < own->value)
+        return; /* it would have taken longer */
     double kept = rota_balancer_fade(1, now - own->value_at, PEAK_HALF_LIFE);
     own->value = us > own->value ? us : own->value * kept + us * (1 - kept);
     own->value_at = now;

@@ -76,7 +76,8 @@ void rota_balance_arrive_at_server(struct rota_balance_world *world,
     struct rota_balance_server *server = server_of(world, attempt);
     server->n_coming--;
     attempt->received_at = world->now;
-    if (server->is_down || server->is_failing) {
+    bool is_unlucky = server->is_flaky && rota_random_below(&world->service, 3) == 0;
+    if (server->is_down || server->is_failing || is_unlucky) {
         answer(world, attempt, ROTA_OUTCOME_UNAVAILABLE);
     } else if (server->n_waiting >= world->scenario->queue_max) {
         answer(world, attempt, ROTA_OUTCOME_OVERLOAD);
@@ -199,6 +200,13 @@ static rota_time trouble_flips(struct rota_balance_world *world)
                                 500 * ROTA_MSEC / (rota_time)world->scenario->n_replicas);
 }
 
+static rota_time trouble_ramps(struct rota_balance_world *world)
+{
+    struct rota_balance_server *server = &world->servers[0];
+    server->slowness = server->slowness < world->scenario->slowness ? server->slowness * 1.08 : 1;
+    return 500 * ROTA_MSEC;
+}
+
 void rota_balance_strike(struct rota_balance_world *world)
 {
     uint64_t number = world->n_troubles++;
@@ -223,6 +231,12 @@ void rota_balance_strike(struct rota_balance_world *world)
     case ROTA_BALANCE_FLIPS:
         next = trouble_flips(world);
         break;
+    case ROTA_BALANCE_RAMPS:
+        next = trouble_ramps(world);
+        break;
+    case ROTA_BALANCE_FLAKY:
+        world->servers[0].is_flaky = true;
+        return;
     case ROTA_BALANCE_FREEZES:
         next = trouble_freezes(world, number);
         break;

@@ -56,7 +56,7 @@ struct rota_balance_server {
     uint32_t n_slots, n_busy, n_waiting, n_coming;
     struct rota_balance_attempt *first, *last; /* waiting */
     double slowness;
-    bool is_down, is_failing;
+    bool is_down, is_failing, is_flaky;
     rota_time frozen_at, frozen_until, cold_until;
     uint64_t n_tries;
 };

@@ -252,7 +252,10 @@ bool rota_grpc_name_is_binary(struct rota_str name)
 
 bool rota_grpc_metadata_is_valid(const struct rota_metadata *pair)
 {
-    static const char *const ours[] = {"te", "content-type", "user-agent", "host", "connection"};
+    static const char *const ours[] = {
+        "te",         "content-type", "content-length",   "user-agent",        "host",
+        "connection", "keep-alive",   "proxy-connection", "transfer-encoding", "upgrade",
+    };
     struct rota_str name = pair->name;
     if (name.size == 0 || name.size > 256 || rota_str_has_prefix(name, rota_str("grpc-")))
         return false;

@@ -91,9 +91,26 @@ void rota_grpc_head_clear(struct rota_grpc_head *head)
     memset(&head->timeout, 0, sizeof *head - offsetof(struct rota_grpc_head, timeout));
     head->timeout = ROTA_TIME_NEVER;
     head->status = ROTA_STATUS_UNKNOWN;
+    head->content_length = -1;
     rota_grpc_fields_clear(&head->metadata);
     rota_buffer_clear(&head->path);
     rota_buffer_clear(&head->text);
+}
+
+bool rota_grpc_head_copy(struct rota_grpc_head *head, const struct rota_grpc_head *from)
+{
+    const struct rota_grpc_fields *fields = &from->metadata;
+    size_t n = fields->places.size;
+    if (!rota_vector_reserve(&head->metadata.places, n))
+        return false;
+    if (n > 0)
+        memcpy(head->metadata.places.items, fields->places.items, n * sizeof *fields->places.items);
+    head->metadata.places.size = n;
+    rota_buffer_append_str(&head->metadata.text, rota_buffer_str(&fields->text));
+    rota_buffer_append_str(&head->path, rota_buffer_str(&from->path));
+    rota_buffer_append_str(&head->text, rota_buffer_str(&from->text));
+    memcpy(&head->timeout, &from->timeout, sizeof *head - offsetof(struct rota_grpc_head, timeout));
+    return !head->metadata.text.failed && !head->path.failed && !head->text.failed;
 }
 
 /* "application/grpc", alone or with a subtype or parameters behind it. */
@@ -106,14 +123,12 @@ static bool is_grpc(struct rota_str type)
     return type.size == SIZE || type.data[SIZE] == '+' || type.data[SIZE] == ';';
 }
 
-static int http_status(struct rota_str text)
+/* Of digits only, and few enough of them. */
+static int64_t number(struct rota_str text)
 {
-    int n = 0;
-    for (size_t i = 0; i < text.size && i < 3; i++) {
-        if (text.data[i] < '0' || text.data[i] > '9')
-            return 0;
+    int64_t n = 0;
+    for (size_t i = 0; i < text.size; i++)
         n = n * 10 + (text.data[i] - '0');
-    }
     return n;
 }
 
@@ -140,114 +155,118 @@ static void add_binary(struct rota_grpc_head *head, struct rota_str name, struct
     }
 }
 
-enum field {
-    FIELD_METHOD,
-    FIELD_PATH,
-    FIELD_STATUS,
-    FIELD_TE,
-    FIELD_CONTENT_TYPE,
-    FIELD_TIMEOUT,
-    FIELD_ENCODING,
-    FIELD_GRPC_STATUS,
-    FIELD_GRPC_MESSAGE,
-    FIELD_IGNORED,
-    FIELD_METADATA,
-};
-
-/* For texts of the same size, which the compiler knows. */
-#define IS(name, known) (memcmp((name).data, known, sizeof(known) - 1) == 0)
-
-static enum field field_of(struct rota_str name)
+void rota_grpc_head_begin(struct rota_grpc_head *head, enum rota_grpc_part part)
 {
-    switch (name.size) {
-    case 2:
-        if (IS(name, "te"))
-            return FIELD_TE;
-        break;
-    case 5:
-        if (IS(name, ":path"))
-            return FIELD_PATH;
-        break;
-    case 7:
-        if (IS(name, ":method"))
-            return FIELD_METHOD;
-        if (IS(name, ":status"))
-            return FIELD_STATUS;
-        break;
-    case 11:
-        if (IS(name, "grpc-status"))
-            return FIELD_GRPC_STATUS;
-        break;
-    case 12:
-        if (IS(name, "content-type"))
-            return FIELD_CONTENT_TYPE;
-        if (IS(name, "grpc-timeout"))
-            return FIELD_TIMEOUT;
-        if (IS(name, "grpc-message"))
-            return FIELD_GRPC_MESSAGE;
-        break;
-    case 13:
-        if (IS(name, "grpc-encoding"))
-            return FIELD_ENCODING;
-        break;
-    default:
-        break;
-    }
-    bool is_ours = name.size == 0 || name.data[0] == ':' ||
-                   (name.size >= 5 && memcmp(name.data, "grpc-", 5) == 0);
-    return is_ours ? FIELD_IGNORED : FIELD_METADATA;
+    head->part = part;
+    head->has_plain = false;
 }
 
-static void sort_in(struct rota_grpc_head *head, struct rota_str name, struct rota_str value)
+enum {
+    REQUEST_KINDS =
+        1 << ROTA_GRPC_FIELD_METHOD | 1 << ROTA_GRPC_FIELD_SCHEME | 1 << ROTA_GRPC_FIELD_PATH,
+    AUTHORITY_KINDS = 1 << ROTA_GRPC_FIELD_AUTHORITY | 1 << ROTA_GRPC_FIELD_HOST,
+    REPLY_KINDS = 1 << ROTA_GRPC_FIELD_STATUS,
+    ONCE_KINDS =
+        REQUEST_KINDS | AUTHORITY_KINDS | REPLY_KINDS | 1 << ROTA_GRPC_FIELD_CONTENT_LENGTH,
+};
+
+/* May a field of this kind come here, after those that came? */
+static bool is_in_place(struct rota_grpc_head *head, enum rota_grpc_kind kind)
 {
-    switch (field_of(name)) {
-    case FIELD_METHOD:
+    uint32_t bit = UINT32_C(1) << kind;
+    if (kind > ROTA_GRPC_FIELD_STATUS)
+        head->has_plain = true;
+    else if (head->has_plain || head->part == ROTA_GRPC_TRAILERS ||
+             (kind == ROTA_GRPC_FIELD_STATUS) != (head->part == ROTA_GRPC_REPLY))
+        return false;
+    if (!(bit & ONCE_KINDS))
+        return true;
+    bool is_first = !(head->seen & bit);
+    head->seen |= bit;
+    return is_first;
+}
+
+static void sort_in(struct rota_grpc_head *head, enum rota_grpc_kind kind, struct rota_str name,
+                    struct rota_str value)
+{
+    switch (kind) {
+    case ROTA_GRPC_FIELD_METHOD:
         head->is_post = rota_str_is_equal(value, rota_str("POST"));
         break;
-    case FIELD_PATH:
+    case ROTA_GRPC_FIELD_PATH:
         rota_buffer_append_str(&head->path, value);
         break;
-    case FIELD_STATUS:
-        head->http_status = http_status(value);
+    case ROTA_GRPC_FIELD_STATUS:
+        head->http_status = (int)number(value);
         break;
-    case FIELD_TE:
-        head->has_te = rota_str_is_equal(value, rota_str("trailers"));
+    case ROTA_GRPC_FIELD_TE:
+        head->has_te = true;
         break;
-    case FIELD_CONTENT_TYPE:
+    case ROTA_GRPC_FIELD_CONTENT_TYPE:
         head->is_grpc = is_grpc(value);
         break;
-    case FIELD_TIMEOUT:
+    case ROTA_GRPC_FIELD_CONTENT_LENGTH:
+        head->content_length = number(value);
+        break;
+    case ROTA_GRPC_FIELD_TIMEOUT:
         head->is_bad_timeout = rota_grpc_timeout_parse(value, &head->timeout) != ROTA_OK;
         break;
-    case FIELD_ENCODING:
+    case ROTA_GRPC_FIELD_ENCODING:
         head->has_encoding = !rota_str_is_equal(value, rota_str("identity"));
         break;
-    case FIELD_GRPC_STATUS:
+    case ROTA_GRPC_FIELD_GRPC_STATUS:
         head->has_status = true;
         head->status = rota_grpc_status_parse(value);
         break;
-    case FIELD_GRPC_MESSAGE:
+    case ROTA_GRPC_FIELD_GRPC_MESSAGE:
         rota_buffer_clear(&head->text);
         rota_grpc_percent_decode(&head->text, value);
         break;
-    case FIELD_IGNORED:
+    case ROTA_GRPC_FIELD_BINARY:
+        add_binary(head, name, value);
         break;
-    case FIELD_METADATA:
-        if (rota_grpc_name_is_binary(name))
-            add_binary(head, name, value);
-        else if (!rota_grpc_fields_add(&head->metadata, name, value))
+    case ROTA_GRPC_FIELD_HOST:
+    case ROTA_GRPC_FIELD_METADATA:
+        if (!rota_grpc_fields_add(&head->metadata, name, value))
             head->is_too_large = true;
+        break;
+    case ROTA_GRPC_FIELD_SCHEME:
+    case ROTA_GRPC_FIELD_AUTHORITY:
+    case ROTA_GRPC_FIELD_IGNORED:
+    case ROTA_GRPC_FIELD_DROPPED:
+    case ROTA_GRPC_FIELD_MALFORMED:
         break;
     }
 }
 
-void rota_grpc_head_add(struct rota_grpc_head *head, struct rota_str name, struct rota_str value)
+void rota_grpc_head_add(struct rota_grpc_head *head, enum rota_grpc_kind kind, struct rota_str name,
+                        struct rota_str value)
 {
     size_t size = head->size + name.size + value.size + 32;
     head->size = size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
     head->n_fields += head->n_fields < UINT32_MAX;
     if (head->size > ROTA_GRPC_HEAD_SIZE_MAX || head->n_fields > ROTA_GRPC_HEAD_FIELDS_MAX)
         head->is_too_large = true;
-    if (!head->is_too_large)
-        sort_in(head, name, value);
+    if (kind == ROTA_GRPC_FIELD_MALFORMED || !is_in_place(head, kind))
+        head->is_malformed = true;
+    if (!head->is_too_large && !head->is_malformed)
+        sort_in(head, kind, name, value);
+}
+
+bool rota_grpc_head_end(struct rota_grpc_head *head)
+{
+    switch (head->part) {
+    case ROTA_GRPC_REQUEST:
+        if ((head->seen & REQUEST_KINDS) != REQUEST_KINDS || !(head->seen & AUTHORITY_KINDS))
+            head->is_malformed = true;
+        else if (head->path.size > 0 && head->path.data[0] != '/')
+            head->is_malformed = head->is_malformed || head->is_post;
+        break;
+    case ROTA_GRPC_REPLY:
+        head->is_malformed = head->is_malformed || !(head->seen & REPLY_KINDS);
+        break;
+    case ROTA_GRPC_TRAILERS:
+        break;
+    }
+    return !head->is_malformed;
 }

@@ -4,12 +4,17 @@
  * and metadata. Fields come one at a time from the peer and are sorted here:
  * those that gRPC defines into their places, all others into the metadata.
  *
+ * A head comes in one or two parts: a request, or a reply and later its trailers.
+ * Each part is checked against the rules of HTTP/2: what it must have, what it
+ * may have once, and that the pseudo fields come first.
+ *
  * Invariant: however many fields come, no more than ROTA_GRPC_HEAD_SIZE_MAX
  * bytes and ROTA_GRPC_HEAD_FIELDS_MAX fields are kept; then `is_too_large`. */
 #pragma once
 
 #include "base/vector.h"
 #include "wire/grpc.h"
+#include "wire/grpc_field.h"
 
 enum {
     ROTA_GRPC_HEAD_SIZE_MAX =
@@ -45,6 +50,8 @@ enum rota_code rota_grpc_fields_add_metadata(struct rota_grpc_fields *fields,
  * no pair. */
 const struct rota_metadata *rota_grpc_fields_pairs(struct rota_grpc_fields *fields, size_t *n);
 
+enum rota_grpc_part { ROTA_GRPC_REQUEST, ROTA_GRPC_REPLY, ROTA_GRPC_TRAILERS };
+
 /* Starts zeroed. */
 struct rota_grpc_head {
     struct rota_grpc_fields metadata;
@@ -55,12 +62,27 @@ struct rota_grpc_head {
     rota_time timeout;       /* of a request; ROTA_TIME_NEVER without one, once cleared */
     enum rota_status status; /* of a reply, when has_status */
     int http_status;         /* of a reply; 0 without one */
+    int64_t content_length;  /* -1 without one */
     uint32_t n_fields, size; /* all that came, also what was not kept */
+    uint32_t seen;           /* a bit for each kind of field that may come once */
+    enum rota_grpc_part part;
+    bool has_plain;    /* this part has a field that is no pseudo field */
+    bool is_malformed; /* the peer broke HTTP/2's rules */
     bool has_status, has_encoding, has_te, is_post, is_grpc, is_bad_timeout, is_too_large;
 };
 
 void rota_grpc_head_deinit(struct rota_grpc_head *head);
 void rota_grpc_head_clear(struct rota_grpc_head *head);
 
-/* Sort in one field from the peer. */
-void rota_grpc_head_add(struct rota_grpc_head *head, struct rota_str name, struct rota_str value);
+/* Make `head`, which is clear, the same as another. False when there is no memory. */
+bool rota_grpc_head_copy(struct rota_grpc_head *head, const struct rota_grpc_head *from);
+
+/* The fields of this part come next. A cleared head expects a request. */
+void rota_grpc_head_begin(struct rota_grpc_head *head, enum rota_grpc_part part);
+
+/* Sort in one field from the peer, of which rota_grpc_field_kind() says this. */
+void rota_grpc_head_add(struct rota_grpc_head *head, enum rota_grpc_kind kind, struct rota_str name,
+                        struct rota_str value);
+
+/* All fields of the part have come. False when it is malformed. */
+bool rota_grpc_head_end(struct rota_grpc_head *head);

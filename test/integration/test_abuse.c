@@ -346,7 +346,7 @@ static void settings_of_too_many_entries_end_the_connection(void **state)
     raw_preface(&f.raw, rota_str_of(entries, sizeof entries));
     raw_flush(&f.raw);
     RUN_UNTIL(f.raw.is_closed);
-    check_fault(&f, ROTA_HTTP2_FAULT_PROTOCOL);
+    check_fault(&f, ROTA_HTTP2_FAULT_SETTINGS);
     check_good(&f);
     close_all(&f);
 }

@@ -17,7 +17,7 @@ static void a_server_that_comes_back_is_found_again(void **state)
     assert_int_equal(lost.status, ROTA_STATUS_UNAVAILABLE);
     assert_true(lost.may_have_run);
     free(lost.message);
-    echo_open(&pair.echo, &pair_loop, pair.address, NULL);
+    echo_open(&pair.echo, &loop, pair.address, NULL);
     pair_check_echo(pair.channel, rota_str("two"));
     pair_close(&pair);
 }
@@ -32,7 +32,7 @@ static void a_call_that_can_wait_outlives_an_absent_server(void **state)
         &(struct rota_channel_options){.backoff_first = ROTA_MSEC, .backoff_max = 2 * ROTA_MSEC});
     rota_server_close(pair.echo.server);
     for (int i = 0; i < 5; i++)
-        uv_run(&pair_loop, UV_RUN_NOWAIT);
+        uv_run(&loop, UV_RUN_NOWAIT);
     pair_start(pair.channel, METHOD_ECHO, rota_str("hasty"), &hasty);
     pair_start_with(pair.channel,
                     &(struct rota_call_options){.method = rota_str(METHOD_ECHO),
@@ -44,7 +44,7 @@ static void a_call_that_can_wait_outlives_an_absent_server(void **state)
     assert_non_null(strstr(hasty.text, pair.address));
     assert_false(hasty.may_have_run);
     assert_int_equal(patient.n_ended, 0);
-    echo_open(&pair.echo, &pair_loop, pair.address, NULL);
+    echo_open(&pair.echo, &loop, pair.address, NULL);
     RUN_UNTIL(patient.n_ended);
     assert_int_equal(patient.status, ROTA_STATUS_OK);
     free(hasty.message);
@@ -57,7 +57,7 @@ static void a_deadline_holds_while_there_is_no_connection(void **state)
     struct rota_channel *channel;
     struct seen seen = {0};
     (void)state;
-    assert_int_equal(rota_channel_open(&pair_loop, "127.0.0.1:1", NULL, &channel, NULL), ROTA_OK);
+    assert_int_equal(rota_channel_open(&loop, "127.0.0.1:1", NULL, &channel, NULL), ROTA_OK);
     pair_start_with(channel,
                     &(struct rota_call_options){.method = rota_str(METHOD_ECHO),
                                                 .timeout = 20 * ROTA_MSEC,
@@ -176,7 +176,7 @@ static void draining_under_load_loses_no_call(void **state)
         load_next(&load);
     RUN_UNTIL(load.n_ok > N / 4);
     rota_server_drain(pair.echo.server, ROTA_MIN, on_drained, &drained);
-    echo_open(&next, &pair_loop, pair.address, NULL);
+    echo_open(&next, &loop, pair.address, NULL);
     RUN_UNTIL(load.n_ok + load.n_failed == N && drained.n);
     assert_int_equal(load.n_failed, 0);
     assert_int_equal(drained.n_cut, 0);
@@ -200,7 +200,7 @@ static void calls_that_had_to_wait_move_to_the_next_server(void **state)
         pair_start(pair.channel, METHOD_KEEP, rota_str("x"), &seen[i]);
     RUN_UNTIL(pair.echo.n_kept == 2);
     rota_server_drain(pair.echo.server, ROTA_MIN, NULL, NULL);
-    echo_open(&next, &pair_loop, pair.address, NULL);
+    echo_open(&next, &loop, pair.address, NULL);
     RUN_UNTIL(next.n_kept == 3);
     echo_release(&next);
     echo_release(&pair.echo);

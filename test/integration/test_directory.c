@@ -8,6 +8,7 @@ struct world {
     struct rota_directory *directory;
     struct node nodes[3]; /* by id */
     struct rota_shards *shards;
+    char first[64]; /* an address that the client tries first; nothing is there */
     size_t n_done;
     enum rota_status status;
     int64_t by;
@@ -46,8 +47,10 @@ static void world_open(struct world *world)
     node_open(&world->nodes[1], 1);
     node_open(&world->nodes[2], 2);
     open_directory(world, "127.0.0.1:0");
-    /* The first one is not there: nothing listens at port 1. */
-    const char *addresses[] = {"127.0.0.1:1", rota_server_address(world->server, 0)};
+    snprintf(world->first, sizeof world->first, "%s", rota_server_address(world->server, 0));
+    close_directory(world);
+    open_directory(world, "127.0.0.1:0");
+    const char *addresses[] = {world->first, rota_server_address(world->server, 0)};
     struct rota_shards_options options = {
         .directories = addresses, .n_directories = 2, .connections = 1};
     if (rota_shards_open(&loop, &options, &world->shards, &error))
@@ -93,6 +96,15 @@ static void execute(struct world *world, const char *name, int64_t id)
     RUN_UNTIL(world->n_done);
 }
 
+static bool has_metric(const struct world *world, const char *line)
+{
+    char *text = rota_shards_metrics(world->shards);
+    assert_non_null(text);
+    bool is_there = strstr(text, line) != NULL;
+    free(text);
+    return is_there;
+}
+
 static void client_finds_the_directory_that_is_there(void **state)
 {
     struct world world;
@@ -122,24 +134,60 @@ static void unknown_collection_is_not_found(void **state)
     world_close(&world);
 }
 
+/* The client has the map, which says node 1, and hears of changes. */
+static void world_open_watching(struct world *world)
+{
+    world_open(world);
+    set(world, 7, "books", 1, NULL);
+    execute(world, "books", 0);
+    assert_int_equal(world->by, 1);
+    RUN_UNTIL(rota_directory_n_watchers(world->directory) == 1);
+}
+
+/* ... hears that it is node 2 now. */
+static void execute_until_moved(struct world *world)
+{
+    do {
+        execute(world, "books", 0);
+        assert_int_equal(world->status, ROTA_STATUS_OK);
+    } while (world->by != 2);
+}
+
 static void change_is_heard_without_a_question(void **state)
 {
     struct world world;
     (void)state;
-    world_open(&world);
-    set(&world, 7, "books", 1, NULL);
-    execute(&world, "books", 0);
-    assert_int_equal(world.by, 1);
-    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    world_open_watching(&world);
     set(&world, 7, "books", 2, NULL);
-    do {
+    execute_until_moved(&world);
+    assert_true(has_metric(&world, "rota_shard_cache_questions_total 1\n"));
+    assert_true(has_metric(&world, "rota_shard_cache_changes_total 1\n"));
+    world_close(&world);
+}
+
+static void serviceable_flag_is_a_change_like_any_other(void **state)
+{
+    struct world world;
+    struct rota_replica replicas[2];
+    struct rota_shard_channel channel = {rota_str("a"), replicas, 2};
+    struct rota_shards_collection books = {rota_str("default"), rota_str("books"), 7, &channel, 1};
+    (void)state;
+    world_open(&world);
+    for (int i = 0; i < 2; i++)
+        replicas[i] = node_replica(&world.nodes[i + 1], 1);
+    replicas[0].is_serviceable = false;
+    rota_directory_set(world.directory, &books, 1, NULL);
+    for (int i = 0; i < 4; i++) {
         execute(&world, "books", 0);
-        assert_int_equal(world.status, ROTA_STATUS_OK);
-    } while (world.by != 2);
-    char *text = rota_shards_metrics(world.shards);
-    assert_non_null(strstr(text, "rota_shard_cache_questions_total 1\n"));
-    assert_non_null(strstr(text, "rota_shard_cache_changes_total 1\n"));
-    free(text);
+        assert_int_equal(world.by, 2);
+    }
+    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    replicas[0].is_serviceable = true; /* it has loaded, and is to have its share */
+    rota_directory_set(world.directory, &books, 1, NULL);
+    do
+        execute(&world, "books", 0);
+    while (world.by != 1);
+    assert_false(has_metric(&world, "rota_shard_cache_changes_total 0\n"));
     world_close(&world);
 }
 
@@ -147,16 +195,11 @@ static void what_is_set_again_is_no_change(void **state)
 {
     struct world world;
     (void)state;
-    world_open(&world);
-    set(&world, 7, "books", 1, NULL);
-    execute(&world, "books", 0);
-    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    world_open_watching(&world);
     set(&world, 7, "books", 1, NULL);
     for (int i = 0; i < 20; i++)
         execute(&world, "books", 0);
-    char *text = rota_shards_metrics(world.shards);
-    assert_non_null(strstr(text, "rota_shard_cache_changes_total 0\n"));
-    free(text);
+    assert_true(has_metric(&world, "rota_shard_cache_changes_total 0\n"));
     world_close(&world);
 }
 
@@ -164,16 +207,10 @@ static void collection_that_goes_ends_its_watch(void **state)
 {
     struct world world;
     (void)state;
-    world_open(&world);
-    set(&world, 7, "books", 1, NULL);
-    execute(&world, "books", 0);
-    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    world_open_watching(&world);
     set(&world, 8, "books", 2, NULL); /* the name means another one now */
     assert_int_equal(rota_directory_n_watchers(world.directory), 0);
-    do
-        execute(&world, "books", 0);
-    while (world.by != 2);
-    assert_int_equal(world.status, ROTA_STATUS_OK);
+    execute_until_moved(&world);
     world_close(&world);
 }
 
@@ -182,19 +219,27 @@ static void directory_that_restarts_is_watched_again(void **state)
     struct world world;
     char address[64];
     (void)state;
-    world_open(&world);
-    set(&world, 7, "books", 1, NULL);
-    execute(&world, "books", 0);
-    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    world_open_watching(&world);
     snprintf(address, sizeof address, "%s", rota_server_address(world.server, 0));
     close_directory(&world);
     execute(&world, "books", 0); /* by the map at hand */
     assert_int_equal(world.status, ROTA_STATUS_OK);
     open_directory(&world, address);
     set(&world, 7, "books", 2, NULL);
-    do
-        execute(&world, "books", 0);
-    while (world.by != 2);
+    execute_until_moved(&world);
+    world_close(&world);
+}
+
+static void directory_that_dies_is_left_for_another_one(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open_watching(&world);
+    close_directory(&world);
+    open_directory(&world, world.first);
+    set(&world, 7, "books", 2, NULL);
+    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    execute_until_moved(&world);
     world_close(&world);
 }
 
@@ -252,9 +297,11 @@ int main(void)
         cmocka_unit_test(client_finds_the_directory_that_is_there),
         cmocka_unit_test(unknown_collection_is_not_found),
         cmocka_unit_test(change_is_heard_without_a_question),
+        cmocka_unit_test(serviceable_flag_is_a_change_like_any_other),
         cmocka_unit_test(what_is_set_again_is_no_change),
         cmocka_unit_test(collection_that_goes_ends_its_watch),
         cmocka_unit_test(directory_that_restarts_is_watched_again),
+        cmocka_unit_test(directory_that_dies_is_left_for_another_one),
         cmocka_unit_test(refused_map_leaves_all_as_it_was),
         cmocka_unit_test(garbage_is_refused_and_the_next_is_served),
     };

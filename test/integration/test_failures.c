@@ -10,7 +10,7 @@ static void check_failure(const char *address, const struct rota_channel_options
                           const char *phrase)
 {
     struct rota_channel *channel;
-    assert_int_equal(rota_channel_open(&pair_loop, address, options, &channel, NULL), ROTA_OK);
+    assert_int_equal(rota_channel_open(&loop, address, options, &channel, NULL), ROTA_OK);
     struct seen seen = pair_ask(channel, METHOD_ECHO, rota_str("x"));
     assert_int_equal(seen.status, ROTA_STATUS_UNAVAILABLE);
     if (!strstr(seen.text, phrase) || !strstr(seen.text, address))
@@ -26,7 +26,7 @@ static void in_backoff_a_call_fails_at_once(void **state)
     struct rota_channel *channel;
     struct rota_error error;
     (void)state;
-    assert_int_equal(rota_channel_open(&pair_loop, "127.0.0.1:1",
+    assert_int_equal(rota_channel_open(&loop, "127.0.0.1:1",
                                        &(struct rota_channel_options){.backoff_first = ROTA_HOUR,
                                                                       .backoff_max = ROTA_HOUR},
                                        &channel, NULL),
@@ -51,7 +51,7 @@ static void names_and_targets_that_lead_nowhere_are_named(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
         struct rota_channel *channel;
-        assert_int_equal(rota_channel_open(&pair_loop, targets[i], NULL, &channel, NULL), ROTA_OK);
+        assert_int_equal(rota_channel_open(&loop, targets[i], NULL, &channel, NULL), ROTA_OK);
         struct seen seen = pair_ask(channel, METHOD_ECHO, rota_str("x"));
         assert_int_equal(seen.status, ROTA_STATUS_UNAVAILABLE);
         assert_true(strlen(seen.text) > 10);
@@ -70,7 +70,7 @@ static void a_server_of_http1_is_recognized(void **state)
     char address[64];
     (void)state;
     int listening = raw_listen(address);
-    assert_int_equal(rota_channel_open(&pair_loop, address, NULL, &channel, NULL), ROTA_OK);
+    assert_int_equal(rota_channel_open(&loop, address, NULL, &channel, NULL), ROTA_OK);
     struct seen seen = {0};
     pair_start(channel, METHOD_ECHO, rota_str("x"), &seen);
     int fd =

@@ -1,12 +1,7 @@
 #include <rota/health.h>
 
 #include "echo.h"
-
-static uv_loop_t loop;
-
-#define RUN_UNTIL(condition)                                                                       \
-    while (!(condition))                                                                           \
-    uv_run(&loop, UV_RUN_ONCE)
+#include "loop.h"
 
 struct fixture {
     struct rota_server *server;
@@ -116,24 +111,11 @@ static void a_watch_tells_every_change_and_nothing_else(void **state)
     close_all(&f);
 }
 
-static int set_up(void **state)
-{
-    (void)state;
-    return uv_loop_init(&loop);
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return uv_loop_close(&loop);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_check_tells_the_status, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_watch_tells_every_change_and_nothing_else, set_up,
-                                        tear_down),
+        TEST(a_check_tells_the_status),
+        TEST(a_watch_tells_every_change_and_nothing_else),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

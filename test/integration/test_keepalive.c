@@ -123,10 +123,10 @@ static void a_server_that_never_speaks_is_given_up(void **state)
     char address[64];
     (void)state;
     int listening = raw_listen(address);
-    assert_int_equal(rota_channel_open(&pair_loop, address, &options, &channel, NULL), ROTA_OK);
+    assert_int_equal(rota_channel_open(&loop, address, &options, &channel, NULL), ROTA_OK);
     check_given_up(channel, "the peer took too long to say anything");
     close(listening);
-    echo_open(&echo, &pair_loop, address, NULL);
+    echo_open(&echo, &loop, address, NULL);
     check_patient(channel);
     rota_channel_close(channel);
     rota_server_close(echo.server);
@@ -141,7 +141,7 @@ static void a_server_that_answers_no_ping_is_given_up(void **state)
     char address[64];
     (void)state;
     int listening = raw_listen(address);
-    assert_int_equal(rota_channel_open(&pair_loop, address, &options, &channel, NULL), ROTA_OK);
+    assert_int_equal(rota_channel_open(&loop, address, &options, &channel, NULL), ROTA_OK);
     rota_channel_connect(channel);
     int fd = raw_greet(listening, empty_settings);
     check_given_up(channel, "the peer did not answer a ping in time");
@@ -160,13 +160,13 @@ static pid_t start_process(char address[64])
     assert_true(pid >= 0);
     if (pid == 0) {
         struct echo echo;
-        uv_loop_t loop;
-        uv_loop_init(&loop);
-        echo_open(&echo, &loop, "127.0.0.1:0", NULL);
+        uv_loop_t own;
+        uv_loop_init(&own);
+        echo_open(&echo, &own, "127.0.0.1:0", NULL);
         dprintf(ends[1], "%s", rota_server_address(echo.server, 0));
         close(ends[0]);
         close(ends[1]);
-        uv_run(&loop, UV_RUN_DEFAULT);
+        uv_run(&own, UV_RUN_DEFAULT);
         _exit(1);
     }
     close(ends[1]);
@@ -188,7 +188,7 @@ static void a_stopped_process_is_noticed_and_found_again(void **state)
     int status;
     (void)state;
     pid_t pid = start_process(address);
-    assert_int_equal(rota_channel_open(&pair_loop, address, &options, &channel, NULL), ROTA_OK);
+    assert_int_equal(rota_channel_open(&loop, address, &options, &channel, NULL), ROTA_OK);
     check_patient(channel);
     kill(pid, SIGSTOP);
     assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);

@@ -1,138 +1,4 @@
-#include "nodes.h"
-
-enum { REPLIES_MAX = 8 };
-
-/* Three nodes; shards "a" on 1 and 2, "b" on 2 and 3; and what a run came to. */
-struct world {
-    struct node nodes[NODES + 1]; /* by id */
-    struct rota_shards *shards;
-    struct rota_replica replicas[2][2];
-    struct rota_shard_channel channels[2];
-    size_t n_asked;
-    uint64_t held; /* the question that is not answered */
-    bool is_holding, is_unknown;
-
-    size_t n_replies, n_done;
-    struct rota_shards_result result;
-    enum rota_status statuses[REPLIES_MAX];
-    int64_t by[REPLIES_MAX];
-    char messages[REPLIES_MAX][64], text[128];
-    bool is_inside; /* a function of the header */
-    bool closes;    /* in its first callback */
-};
-
-static void ask(void *data, struct rota_shards *shards, uint64_t question,
-                const struct rota_shards_name *name)
-{
-    struct world *world = data;
-    struct rota_shards_map map = {1, world->channels, 2};
-    struct rota_error error;
-    (void)name;
-    world->n_asked++;
-    if (world->is_holding) {
-        world->held = question;
-        return;
-    }
-    if (world->is_unknown) {
-        rota_error_set(&error, ROTA_ERR_NOT_FOUND, "never heard of it");
-        rota_shards_tell(shards, question, NULL, &error);
-        return;
-    }
-    rota_shards_tell(shards, question, &map, NULL);
-}
-
-static void place(struct world *world, size_t shard, int64_t first, int64_t second, uint64_t epoch)
-{
-    static const char *const names[] = {"a", "b"};
-    world->replicas[shard][0] = node_replica(&world->nodes[first], epoch);
-    world->replicas[shard][1] = node_replica(&world->nodes[second], epoch);
-    world->channels[shard] =
-        (struct rota_shard_channel){rota_str(names[shard]), world->replicas[shard], 2};
-}
-
-static void world_open(struct world *world)
-{
-    struct rota_shards_source source = {.ask = ask, .data = world};
-    struct rota_shards_options options = {.source = &source, .connections = 2, .seed = 1};
-    struct rota_error error;
-    memset(world, 0, sizeof *world);
-    loop_open();
-    for (int64_t id = 1; id <= NODES; id++)
-        node_open(&world->nodes[id], id);
-    place(world, 0, 1, 2, 5);
-    place(world, 1, 2, 3, 6);
-    if (rota_shards_open(&loop, &options, &world->shards, &error))
-        fail_msg("%s", error.text);
-}
-
-static void world_close(struct world *world)
-{
-    rota_shards_close(world->shards);
-    for (int64_t id = 1; id <= NODES; id++)
-        if (world->nodes[id].server)
-            node_close(&world->nodes[id]);
-    for (int64_t id = 1; id <= NODES; id++)
-        for (size_t i = 0; i < world->nodes[id].n_kept; i++)
-            rota_server_call_finish(world->nodes[id].kept[i], ROTA_STATUS_OK, NULL, NULL, 0);
-    loop_close();
-}
-
-static void on_reply(void *data, const struct rota_shards_reply *reply)
-{
-    struct world *world = data;
-    assert_false(world->is_inside);
-    assert_int_equal(world->n_done, 0);
-    assert_true(world->n_replies < REPLIES_MAX);
-    world->statuses[world->n_replies] = reply->status;
-    world->by[world->n_replies] = reply->node;
-    copy_str(world->messages[world->n_replies++], sizeof world->messages[0], reply->message);
-    if (world->closes) {
-        rota_shards_close(world->shards);
-        world->shards = NULL;
-    }
-}
-
-static void on_done(void *data, const struct rota_shards_result *result)
-{
-    struct world *world = data;
-    assert_false(world->is_inside);
-    world->n_done++;
-    world->result = *result;
-    copy_str(world->text, sizeof world->text, result->text);
-}
-
-static struct rota_shards_request request(struct world *world, enum rota_shards_mode mode)
-{
-    return (struct rota_shards_request){
-        .name = {.database = rota_str("db"), .collection = rota_str("books")},
-        .mode = mode,
-        .channel = rota_str("a"),
-        .method = rota_str(METHOD_WORK),
-        .request = rota_str("hello"),
-        .repeat = ROTA_REPEAT_ANY,
-        .on_reply = on_reply,
-        .on_done = on_done,
-        .data = world,
-    };
-}
-
-static struct rota_shards_run *start(struct world *world, struct rota_shards_request what)
-{
-    struct rota_shards_run *run;
-    struct rota_error error;
-    world->n_replies = world->n_done = 0;
-    world->is_inside = true;
-    if (rota_shards_execute(world->shards, &what, &run, &error))
-        fail_msg("%s", error.text);
-    world->is_inside = false;
-    return run;
-}
-
-static void execute(struct world *world, struct rota_shards_request what)
-{
-    start(world, what);
-    RUN_UNTIL(world->n_done);
-}
+#include "shards_world.h"
 
 /* --- which shards --- */
 
@@ -382,8 +248,10 @@ static void cost_reaches_the_balancer(void **state)
     struct rota_shards_view view;
     (void)state;
     world_open(&world);
-    for (int i = 1; i <= 2; i++)
-        world.nodes[i].cost = &cost;
+    for (int i = 1; i <= 2; i++) {
+        world.nodes[i].costs = &cost;
+        world.nodes[i].n_costs = 1;
+    }
     execute(&world, request(&world, ROTA_SHARDS_NAMED));
     assert_true(rota_shards_look_at(world.shards, world.by[0], &view));
     assert_true(view.has_balance && view.balance.reported_at != ROTA_TIME_MIN);
@@ -480,6 +348,27 @@ static void silent_node_is_shown_as_such(void **state)
     world_close(&world);
 }
 
+/* A node that has others work for it tells what each part cost, in any order; what it
+ * did itself says little. */
+static void longest_part_of_a_call_is_its_cost(void **state)
+{
+    struct rota_cost costs[] = {{200, 100, 0}, {700000, 600000, 4}, {300, 100, 1}};
+    (void)state;
+    for (size_t n = 1; n <= 3; n++) {
+        struct world world;
+        struct rota_shards_view view;
+        world_open_with(&world, (struct rota_shards_options){.policy = ROTA_BALANCER_LOOK_ASIDE});
+        for (int i = 1; i <= 2; i++) {
+            world.nodes[i].costs = costs;
+            world.nodes[i].n_costs = n;
+        }
+        execute(&world, request(&world, ROTA_SHARDS_NAMED));
+        assert_true(rota_shards_look_at(world.shards, world.by[0], &view));
+        assert_int_equal(view.balance.score, n == 1 ? 200 : 100000 + 125 * 600000);
+        world_close(&world);
+    }
+}
+
 /* --- the program changes its mind --- */
 
 static void cancelled_run_says_nothing_and_leaves_its_node(void **state)
@@ -538,6 +427,7 @@ static void shards_can_be_closed_in_a_callback_and_under_way(void **state)
 
 struct seen {
     size_t n, n_channels;
+    int64_t firsts[2]; /* of each channel */
     char text[64];
 };
 
@@ -546,6 +436,8 @@ static void on_map(void *data, const struct rota_shards_map *map, struct rota_st
     struct seen *seen = data;
     seen->n++;
     seen->n_channels = map ? map->n_channels : 0;
+    for (size_t i = 0; i < seen->n_channels; i++)
+        seen->firsts[i] = map->channels[i].replicas[0].node;
     copy_str(seen->text, sizeof seen->text, text);
 }
 
@@ -573,6 +465,33 @@ static void look_shows_the_map_and_opens_connections(void **state)
     world_close(&world);
 }
 
+static void c21_shuffled_looks_go_round_the_replicas(void **state)
+{
+    struct world world;
+    struct seen seen = {0};
+    int64_t expected[2][2] = {{1, 2}, {2, 3}};
+    (void)state;
+    world_open(&world);
+    struct rota_shards_query query = {.name = {.collection = rota_str("books")},
+                                      .is_shuffled = true,
+                                      .on_map = on_map,
+                                      .data = &seen};
+    for (size_t i = 0; i < 6; i++) {
+        assert_int_equal(rota_shards_look(world.shards, &query, NULL), ROTA_OK);
+        RUN_UNTIL(seen.n == i + 1);
+        assert_int_equal(seen.firsts[0], expected[0][i % 2]);
+        assert_int_equal(seen.firsts[1], expected[1][i % 2]);
+    }
+    query.is_shuffled = false;
+    for (size_t i = 6; i < 8; i++) {
+        assert_int_equal(rota_shards_look(world.shards, &query, NULL), ROTA_OK);
+        RUN_UNTIL(seen.n == i + 1);
+        assert_int_equal(seen.firsts[0], 1); /* as the source has it */
+    }
+    assert_int_equal(world.n_asked, 1);
+    world_close(&world);
+}
+
 static void map_that_is_replaced_or_dropped_is_not_used_again(void **state)
 {
     struct world world;
@@ -595,6 +514,27 @@ static void map_that_is_replaced_or_dropped_is_not_used_again(void **state)
     rota_shards_remove_database(world.shards, rota_str("db"));
     execute(&world, request(&world, ROTA_SHARDS_NAMED));
     assert_int_equal(world.n_asked, 4);
+    world_close(&world);
+}
+
+static void map_that_is_dropped_under_a_call_serves_it_to_its_end(void **state)
+{
+    struct world world;
+    int64_t id = 1;
+    (void)state;
+    world_open(&world);
+    world.nodes[1].is_keeping = world.nodes[2].is_keeping = true;
+    start(&world, request(&world, ROTA_SHARDS_NAMED));
+    RUN_UNTIL(world.nodes[1].n_kept + world.nodes[2].n_kept == 1);
+    rota_shards_invalidate(world.shards, &id, 1);
+    place(&world, 0, 3, 1, 7);
+    rota_shards_replace(world.shards, &(struct rota_shards_map){1, world.channels, 2});
+    rota_shards_remove_database(world.shards, rota_str("db"));
+    struct node *node = &world.nodes[world.nodes[1].n_kept ? 1 : 2];
+    rota_server_call_reply(node->kept[--node->n_kept], rota_str("done"));
+    RUN_UNTIL(world.n_done);
+    assert_int_equal(world.result.status, ROTA_STATUS_OK);
+    assert_string_equal(world.messages[0], "done");
     world_close(&world);
 }
 
@@ -755,6 +695,7 @@ int main(void)
         cmocka_unit_test(stale_refusal_corrects_the_map_without_a_question),
         cmocka_unit_test(epoch_of_the_claim_goes_along),
         cmocka_unit_test(cost_reaches_the_balancer),
+        cmocka_unit_test(longest_part_of_a_call_is_its_cost),
         cmocka_unit_test(pinned_request_goes_to_its_node_and_nowhere_else),
         cmocka_unit_test(nodes_are_shown_with_what_they_did),
         cmocka_unit_test(silent_node_is_shown_as_such),
@@ -762,7 +703,9 @@ int main(void)
         cmocka_unit_test(run_can_be_cancelled_before_anything_is_known),
         cmocka_unit_test(shards_can_be_closed_in_a_callback_and_under_way),
         cmocka_unit_test(look_shows_the_map_and_opens_connections),
+        cmocka_unit_test(c21_shuffled_looks_go_round_the_replicas),
         cmocka_unit_test(map_that_is_replaced_or_dropped_is_not_used_again),
+        cmocka_unit_test(map_that_is_dropped_under_a_call_serves_it_to_its_end),
         cmocka_unit_test(node_that_comes_back_elsewhere_is_met_anew),
         cmocka_unit_test(what_the_old_process_did_is_not_held_against_the_new),
         cmocka_unit_test(map_that_contradicts_itself_is_the_source_s_mistake),

@@ -1,11 +1,11 @@
-"""Calls to shards while their nodes are stopped, killed, moved, slow or failing.
+"""Calls to shards while nodes are stopped, killed, moved, slow or failing, and clocks jump.
 
 usage: test_shards.py ROTA DIRECTORY
 
 Starts `rota directory serve`, nodes (shard_server) and a client (shard_client) that
 makes calls at a steady pace and writes a ledger, a line for each call that ended. A
-scenario waits for some lines, does something to a node, and reads on. Then the
-ledger is checked: each call was answered once, none later than its deadline and a
+scenario waits for some lines, does something to a node or to somebody's wall clock
+(test/lib/wall_clock.c), and reads on. Then the ledger is checked: each call was answered once, none later than its deadline and a
 tick, and all went well as long as somebody could serve them. Results are TAP.
 """
 import concurrent.futures
@@ -13,6 +13,7 @@ import os
 import pathlib
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,7 @@ TIMEOUT_MS, TRY_TIMEOUT_MS = 2000, 250
 TICK_MS = 50
 HANG_S = 120
 AT_ONCE = 2
+HOUR_NS = 3600 * 10**9
 
 
 class Failed(Exception):
@@ -41,10 +43,36 @@ def check(condition, message):
         raise Failed(message)
 
 
-def start(*arguments):
+class Clock:
+    """The wall clock of one process."""
+
+    def __init__(self, path):
+        self.path, self.shift = path, 0
+        self.path.write_bytes(struct.pack("q", 0))
+
+    def step(self, hours):
+        self.shift += int(hours * HOUR_NS)
+        with open(self.path, "r+b", buffering=0) as file:
+            file.write(struct.pack("q", self.shift))
+
+    def environment(self):
+        own = {
+            "LD_PRELOAD": str(PROGRAMS / "libwall_clock.so"),
+            "ROTA_TEST_CLOCK": str(self.path),
+            # A sanitizer would like to be loaded first itself.
+            "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0",
+        }
+        return {**os.environ, **own}
+
+
+def start(clock, *arguments):
     """Start a program that says where it serves; returns it and its address."""
     process = subprocess.Popen(
-        [str(a) for a in arguments], stdout=subprocess.PIPE, text=True, bufsize=1
+        [str(a) for a in arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+        env=clock.environment(),
     )
     line = process.stdout.readline()
     if not line.startswith("ready grpc="):
@@ -66,6 +94,8 @@ class World:
         self.folder = pathlib.Path(folder)
         self.map = self.folder / "map"
         self.nodes, self.addresses = {}, {}
+        self.clocks = {who: Clock(self.folder / f"clock-{who}")
+                       for who in (1, 2, 3, 5, "directory", "client")}
         self.processes = []
         self.lines = []
         self.ledger = {}
@@ -76,16 +106,24 @@ class World:
         self.directory_address = f"127.0.0.1:{free_port()}"
         self.start_directory()
 
-    def start_node(self, node):
-        process, address = start(PROGRAMS / "shard_server", node, DELAY_MS, SLOTS)
+    def start_node(self, node, delay_ms=DELAY_MS, slots=SLOTS):
+        process, address = start(
+            self.clocks[node], PROGRAMS / "shard_server", node, delay_ms, slots
+        )
         self.processes.append(process)
         self.nodes[node], self.addresses[node] = process, address
 
     def start_directory(self):
         self.directory, _ = start(
+            self.clocks["directory"],
             ROTA, "directory", "serve", "--map", self.map, "--listen", self.directory_address
         )
         self.processes.append(self.directory)
+
+    def restart_directory(self):
+        self.directory.kill()
+        self.directory.wait()
+        self.start_directory()
 
     def write_map(self):
         lines = [
@@ -97,14 +135,19 @@ class World:
         new.write_text("".join(lines))
         new.rename(self.map)
 
-    def start_client(self, n_calls, timeout_ms=TIMEOUT_MS):
+    def start_client(self, n_calls, timeout_ms=TIMEOUT_MS, try_timeout_ms=TRY_TIMEOUT_MS,
+                     is_jumping_whole=False):
         self.n_calls, self.timeout_ms = n_calls, timeout_ms
+        environment = self.clocks["client"].environment()
+        if is_jumping_whole:
+            environment["ROTA_TEST_CLOCK_ALL"] = "1"
         self.client = subprocess.Popen(
             [
                 str(a)
                 for a in (PROGRAMS / "shard_client", self.directory_address, n_calls, PER_SECOND,
-                          timeout_ms, TRY_TIMEOUT_MS, self.folder / "metrics")
+                          timeout_ms, try_timeout_ms, self.folder / "metrics")
             ],
+            env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -303,6 +346,102 @@ def directory_that_restarts(world):
     world.finish()
 
 
+def check_no_time_was_lost(world):
+    """Nothing has run out, or lasted, by somebody's wall clock."""
+    check(world.metrics["rota_shard_cache_questions_total"] == 1, "a map grew old at a jump")
+    check(world.metrics["rota_shard_cache_evicted_total"] == 0, "a map left at a jump")
+    for node in (1, 2, 3):
+        check(world.metrics['rota_node_tries_total{node="%d",outcome="timeout"}' % node] == 0,
+              f"a try on node {node} ran out of time at a jump")
+        check(world.metrics['rota_health_dropped_total{node="%d"}' % node] == 0,
+              f"a jump made node {node} look dead")
+
+
+def client_whose_clock_jumps(world):
+    world.start_client(900, try_timeout_ms=TIMEOUT_MS)
+    for hours in (1, -1, -1, 1):
+        world.read(60)
+        world.clocks["client"].step(hours)
+    world.nodes[2].send_signal(signal.SIGUSR1)
+    world.read(100)
+    world.clocks["client"].step(-1)  # what is held against the node does not last longer
+    world.nodes[2].send_signal(signal.SIGUSR2)
+    well_at = world.last_end()
+    world.read_until(lambda line: line[3] == 2 and line[0] > well_at,
+                     "was the node asked that is well again")
+    world.finish()
+    check_no_time_was_lost(world)
+
+
+def client_whose_clock_jumps_before_a_deadline(world):
+    """Nobody answers; the calls end when their time is over, not an hour early or late."""
+    world.start_client(300, timeout_ms=500, try_timeout_ms=500)
+    world.read(50)
+    for node in world.nodes.values():
+        node.send_signal(signal.SIGSTOP)
+    world.read(10)
+    world.clocks["client"].step(-1)
+    world.read(60)
+    world.clocks["client"].step(2)
+    world.read(60)
+    for node in world.nodes.values():
+        node.send_signal(signal.SIGCONT)
+    world.finish(may_fail=True)
+    for call, (began, ended, status, _) in world.ledger.items():
+        check(status in ("OK", "DEADLINE_EXCEEDED"), f"call {call} ended with {status}")
+        check(status == "OK" or ended - began >= 500 * 1000, f"call {call} had less than its time")
+
+
+def nodes_whose_clocks_jump(world):
+    """Calls are long, so that there are always some under way in a node, with deadlines."""
+    for node in (1, 2, 3):
+        world.nodes[node].kill()
+        world.start_node(node, delay_ms=400, slots=1000)
+    world.write_map()
+    world.restart_directory()
+    world.start_client(900, try_timeout_ms=TIMEOUT_MS)
+    for i in range(20):
+        world.read(40)
+        world.clocks[1].step(1)
+        world.clocks[2].step(-1)
+        world.clocks[3].step(1 if i % 2 else -1)
+    world.finish()
+    check_no_time_was_lost(world)
+    for node in (1, 2, 3):
+        check(world.answered_by(node) > 0, f"node {node} was never asked")
+
+
+def directory_whose_clock_is_put_back(world):
+    world.start_client(900)
+    world.read(100)
+    world.directory.kill()
+    world.directory.wait()
+    world.clocks["directory"].step(-1)
+    world.start_node(5)
+    world.write_map()
+    world.start_directory()
+    world.read_until(lambda line: line[3] == 5, "was the new node asked")
+    world.clocks["directory"].step(-1)
+    del world.addresses[5]  # also while it runs
+    world.write_map()
+    world.nodes[5].kill()
+    world.finish()
+    check(world.metrics["rota_shard_cache_changes_total"] == 2, "a change was not heard of")
+
+
+def jump_of_every_clock_is_noticed(world):
+    """The checks above can fail: here the client's only clock is one that jumps."""
+    world.start_client(300, try_timeout_ms=TIMEOUT_MS, is_jumping_whole=True)
+    world.read(100)
+    world.clocks["client"].step(1)
+    try:
+        world.finish()
+        check_no_time_was_lost(world)
+    except Failed:
+        return
+    raise Failed("a client that lives by a clock that jumps was not noticed")
+
+
 SCENARIOS = [
     all_is_well,
     stopped_node,
@@ -313,6 +452,11 @@ SCENARIOS = [
     node_that_never_accepts,
     node_that_fails_fast,
     directory_that_restarts,
+    client_whose_clock_jumps,
+    client_whose_clock_jumps_before_a_deadline,
+    nodes_whose_clocks_jump,
+    directory_whose_clock_is_put_back,
+    jump_of_every_clock_is_noticed,
 ]
 
 

@@ -189,7 +189,7 @@ static void a_call_may_be_cancelled_at_any_moment(void **state)
         pair_start(pair.channel, turns % 2 ? METHOD_ECHO : METHOD_KEEP, rota_str("x"),
                    &seen[turns]);
         for (int i = 0; i < turns / 2 && !seen[turns].n_ended; i++)
-            uv_run(&pair_loop, UV_RUN_NOWAIT);
+            uv_run(&loop, UV_RUN_NOWAIT);
         if (!seen[turns].n_ended)
             rota_call_cancel(seen[turns].call);
     }
@@ -237,7 +237,7 @@ static void more_calls_than_the_server_takes_at_once_wait_their_turn(void **stat
         size_t due = left < 8 ? (size_t)left : 8;
         RUN_UNTIL(pair.echo.n_kept == due);
         for (int i = 0; i < 5; i++)
-            uv_run(&pair_loop, UV_RUN_NOWAIT);
+            uv_run(&loop, UV_RUN_NOWAIT);
         assert_int_equal(pair.echo.n_kept, due);
         echo_release(&pair.echo);
     }
@@ -314,7 +314,7 @@ static void a_slow_reader_holds_back_the_sender(void **state)
     while (!seen.n_ended) {
         size_t before = seen.n_messages;
         for (int i = 0; i < 3; i++)
-            uv_run(&pair_loop, UV_RUN_NOWAIT);
+            uv_run(&loop, UV_RUN_NOWAIT);
         assert_true(seen.n_messages <= before + 1);
         if (pair.echo.n_sent - seen.n_messages > ahead)
             ahead = pair.echo.n_sent - seen.n_messages;

@@ -1,6 +1,8 @@
-/* Nodes that serve shards, and a map source that knows them: for tests of
- * <rota/shards.h> in one process. */
+/* Nodes that serve shards, on a loop of the test's: for tests of <rota/shards.h> in
+ * one process. */
 #pragma once
+
+#include "loop.h"
 
 #include <rota/health.h>
 
@@ -18,13 +20,7 @@
 
 #include <cmocka.h>
 
-/* Run the loop until the condition holds. A timer of the world's keeps it from
- * sleeping on after what a timer did. */
-#define RUN_UNTIL(condition)                                                                       \
-    while (!(condition))                                                                           \
-    uv_run(&loop, UV_RUN_ONCE)
-
-static uv_loop_t loop;
+/* Keeps RUN_UNTIL from sleeping on after what a timer did. */
 static uv_timer_t ticking;
 
 static inline void on_tick(uv_timer_t *timer)
@@ -58,7 +54,8 @@ struct node {
     enum rota_status status;              /* what it answers with */
     const struct rota_metadata *metadata; /* and beside that */
     size_t n_metadata;
-    const struct rota_cost *cost;
+    const struct rota_cost *costs; /* what it tells of its parts */
+    size_t n_costs;
     bool is_keeping; /* calls, without an answer */
     struct rota_server_call *kept[KEPT_MAX];
     size_t n_kept, n_cancelled, n_calls;
@@ -85,8 +82,8 @@ static inline void node_on_call(void *data, struct rota_server_call *call)
         node->kept[node->n_kept++] = call;
         return;
     }
-    if (node->cost)
-        rota_server_call_cost(call, node->cost);
+    for (size_t i = 0; i < node->n_costs; i++)
+        rota_server_call_cost(call, &node->costs[i]);
     if (node->status == ROTA_STATUS_OK)
         rota_server_call_reply(call, rota_server_call_request(call));
     else

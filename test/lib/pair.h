@@ -2,8 +2,7 @@
 #pragma once
 
 #include "echo.h"
-
-static uv_loop_t pair_loop;
+#include "loop.h"
 
 struct pair {
     struct echo echo;
@@ -14,15 +13,15 @@ struct pair {
 static inline void pair_open(struct pair *pair, const struct rota_server_options *server,
                              const struct rota_channel_options *client)
 {
-    echo_open(&pair->echo, &pair_loop, "127.0.0.1:0", server);
+    echo_open(&pair->echo, &loop, "127.0.0.1:0", server);
     snprintf(pair->address, sizeof pair->address, "%s", rota_server_address(pair->echo.server, 0));
-    assert_int_equal(rota_channel_open(&pair_loop, pair->address, client, &pair->channel, NULL),
+    assert_int_equal(rota_channel_open(&loop, pair->address, client, &pair->channel, NULL),
                      ROTA_OK);
 }
 
 static inline void pair_settle(void)
 {
-    uv_run(&pair_loop, UV_RUN_DEFAULT);
+    uv_run(&loop, UV_RUN_DEFAULT);
 }
 
 static inline void pair_close(struct pair *pair)
@@ -50,10 +49,6 @@ static inline void pair_start(struct rota_channel *channel, const char *method,
         channel, &(struct rota_call_options){.method = rota_str(method), .request = request}, seen);
 }
 
-#define RUN_UNTIL(condition)                                                                       \
-    while (!(condition))                                                                           \
-    uv_run(&pair_loop, UV_RUN_ONCE)
-
 static inline struct seen pair_ask(struct rota_channel *channel, const char *method,
                                    struct rota_str request)
 {
@@ -72,18 +67,12 @@ static inline void pair_check_echo(struct rota_channel *channel, struct rota_str
     free(seen.message);
 }
 
-static inline int pair_set_up(void **state)
-{
-    (void)state;
-    return uv_loop_init(&pair_loop);
-}
-
 /* What a test that failed has left open is left alone: waiting for it would hide
  * what has failed. */
 static inline int pair_tear_down(void **state)
 {
     (void)state;
-    return uv_loop_close(&pair_loop);
+    return uv_loop_close(&loop);
 }
 
-#define PAIR_TEST(name) cmocka_unit_test_setup_teardown(name, pair_set_up, pair_tear_down)
+#define PAIR_TEST(name) cmocka_unit_test_setup_teardown(name, loop_set_up, pair_tear_down)

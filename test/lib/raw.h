@@ -122,7 +122,7 @@ static inline void raw_open(struct raw *raw, const char *address)
     raw->grpc_status = -1;
     assert_int_equal(nghttp2_hd_inflate_new(&raw->inflater), 0);
     assert_int_equal(uv_ip4_addr("127.0.0.1", atoi(strchr(address, ':') + 1), &in), 0);
-    uv_tcp_init(&pair_loop, &raw->tcp);
+    uv_tcp_init(&loop, &raw->tcp);
     raw->tcp.data = raw->connect.data = raw;
     uv_tcp_connect(&raw->connect, &raw->tcp, (struct sockaddr *)&in, on_raw_connected);
     RUN_UNTIL(raw->is_connected);
@@ -254,7 +254,7 @@ static inline int raw_greet(int listening, struct rota_str bytes)
 {
     int fd;
     while ((fd = accept(listening, NULL, NULL)) < 0)
-        uv_run(&pair_loop, UV_RUN_NOWAIT);
+        uv_run(&loop, UV_RUN_NOWAIT);
     assert_int_equal(write(fd, bytes.data, bytes.size), (ssize_t)bytes.size);
     return fd;
 }

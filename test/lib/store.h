@@ -144,19 +144,17 @@ static inline bool store_release(struct rota_store_session *session, uint64_t in
     return is_ours;
 }
 
-/* Name the lease as dead: nothing but the database's clock is in the way. `room` is kept
- * as long as the request. */
+/* Name a shard as dead, just as it is now. */
 static inline void store_name_dead(struct rota_store_session *session, uint32_t shard,
-                                   struct rota_store_request *request, struct rota_lease_dead *room)
+                                   struct rota_lease_dead *dead, struct rota_store_request *request)
 {
-    struct rota_store_answer answer = {0};
     struct rota_store_request list = store_request(ROTA_STORE_LEASES);
+    struct rota_store_answer answer = {0};
     store_must(session, &list, &answer);
-    assert_true(shard < answer.n_leases);
-    assert_int_equal(answer.leases[shard].shard, shard);
-    *room = (struct rota_lease_dead){
+    assert_in_range(shard, 0, answer.n_leases - 1);
+    *dead = (struct rota_lease_dead){
         .shard = shard, .epoch = answer.leases[shard].epoch, .pings = answer.leases[shard].pings};
-    request->claim.dead = room;
+    request->claim.dead = dead;
     request->claim.n_dead = 1;
     rota_store_answer_deinit(&answer);
 }

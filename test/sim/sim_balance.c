@@ -19,6 +19,7 @@ enum plant {
     PLANT_NO_PROBE,
     PLANT_FREE_HEDGE,
     PLANT_NO_PANIC,
+    PLANT_GRUDGE,
     PLANT_NO_BUDGET,
     N_PLANTS,
 };
@@ -31,6 +32,7 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"no-probe", "an ejected replica is never tried again"},
     {"free-hedge", "hedges have no budget"},
     {"no-panic", "when all are ejected there is no choice"},
+    {"grudge", "answers do not make up for failures"},
     {"no-budget", "retries have no budget"},
 };
 
@@ -72,6 +74,17 @@ static size_t choose_no_panic(struct rota_balancer *balancer, rota_time now,
     return n_out == field->n ? ROTA_BALANCER_NONE : rota_policy_rota.choose(balancer, now, field);
 }
 
+static void end_with_grudge(struct rota_balancer *balancer, rota_time now,
+                            struct rota_balancer_replica *replica,
+                            const struct rota_balancer_end *end)
+{
+    double penalty = replica->rota.penalty;
+    bool was_closed = replica->rota.circuit == ROTA_CIRCUIT_CLOSED;
+    rota_policy_rota.on_end(balancer, now, replica, end);
+    if (end->outcome == ROTA_OUTCOME_OK && was_closed)
+        replica->rota.penalty = penalty;
+}
+
 static struct rota_balancer_rule rule_of(int plant)
 {
     struct rota_balancer_rule rule = rota_policy_rota;
@@ -83,6 +96,8 @@ static struct rota_balancer_rule rule_of(int plant)
         rule.choose = choose_no_probe;
     if (plant == PLANT_NO_PANIC)
         rule.choose = choose_no_panic;
+    if (plant == PLANT_GRUDGE)
+        rule.on_end = end_with_grudge;
     return rule;
 }
 
@@ -181,6 +196,21 @@ static void one_fails_and_comes_back(struct trial *trial)
     at_least(trial, "recovers", "its share at the end", back.final_odd, 0.2);
 }
 
+/* All are used again soon after they are back; least_in_flight never stops. */
+static void each_restarts_in_turn(struct trial *trial)
+{
+    const struct rota_balance_scenario *scenario = find("restarts");
+    struct rota_balance_result rota = run_one(trial, scenario, "rota", false);
+    struct rota_balance_result least = run_one(trial, scenario, "least_in_flight", false);
+    at_most(trial, "restarts", "p50 over least_in_flight's",
+            (double)rota.p50_us / (double)least.p50_us, 1.17);
+    at_most(trial, "restarts", "mean over least_in_flight's",
+            (double)rota.mean_us / (double)least.mean_us, 1);
+    at_most(trial, "restarts", "wasted tries per call", rota.wasted, 0.02);
+    struct rota_balance_result flaky = run_one(trial, find("flaky"), "rota", false);
+    at_most(trial, "flaky", "wasted tries per call", flaky.wasted, 0.02);
+}
+
 static void all_fail_for_a_while(struct trial *trial)
 {
     struct rota_balance_result result = run_one(trial, find("blackout"), "rota", false);
@@ -215,25 +245,33 @@ static const char *const RULES[] = {"look_aside", "round_robin", "least_in_fligh
  * differs from scenario to scenario; rota is to be near it in all of them.
  *
  * Not so at p99.9 where a replica stands still and nobody hedges: peak_ewma then
- * wins by hardly using that replica any more, well or not. Hedges are for that. */
+ * wins by hardly using that replica any more, well or not. Hedges are for that.
+ * Not so at p50 with one slow of 2, where the price is p99, nor with a replica that
+ * is flaky, where it is tries that fail. docs/calls.md has the figures. */
 static void never_far_from_the_best_simple_rule(struct trial *trial, bool hedges)
 {
     for (size_t i = 0; i < rota_balance_n_scenarios(); i++) {
         const struct rota_balance_scenario *scenario = rota_balance_scenario(i);
-        double mean = 0, p99 = 0, p999 = 0;
-        if (scenario->trouble == ROTA_BALANCE_BLACKOUT || scenario->trouble == ROTA_BALANCE_BURST)
-            continue; /* there is nothing to choose */
+        double mean = 0, p50 = 0, p99 = 0, p999 = 0;
+        bool is_slow_of_2 = strcmp(scenario->name, "slow_of_2") == 0;
+        if (scenario->trouble == ROTA_BALANCE_FLAKY || scenario->trouble == ROTA_BALANCE_BLACKOUT ||
+            scenario->trouble == ROTA_BALANCE_BURST)
+            continue; /* see above; there is nothing to choose */
         for (size_t p = 0; p < sizeof RULES / sizeof *RULES; p++) {
             struct rota_balance_result result = run_one(trial, scenario, RULES[p], hedges);
             mean = p == 0 || result.mean_us < mean ? (double)result.mean_us : mean;
+            p50 = p == 0 || result.p50_us < p50 ? (double)result.p50_us : p50;
             p99 = p == 0 || result.p99_us < p99 ? (double)result.p99_us : p99;
             p999 = p == 0 || result.p999_us < p999 ? (double)result.p999_us : p999;
         }
         struct rota_balance_result rota = run_one(trial, scenario, "rota", hedges);
         at_most(trial, scenario->name, "mean over the best rule's", (double)rota.mean_us / mean,
                 1.25);
+        at_most(trial, scenario->name, "p50 over the best rule's", (double)rota.p50_us / p50,
+                is_slow_of_2 ? 1.4 : 1.25);
         at_most(trial, scenario->name, "p99 over the best rule's", (double)rota.p99_us / p99, 1.25);
-        if (hedges && scenario->trouble == ROTA_BALANCE_FREEZES)
+        if (hedges &&
+            (scenario->trouble == ROTA_BALANCE_FREEZES || scenario->trouble == ROTA_BALANCE_LEAKS))
             at_most(trial, scenario->name, "p99.9 with hedges over the best rule's",
                     (double)rota.p999_us / p999, 1.3);
     }
@@ -244,6 +282,7 @@ static void run(struct sim_case *run)
     struct trial trial = {.run = run, .n_calls = N_CALLS, .rule = rule_of(run->plant)};
     one_slow_replica(&trial);
     one_fails_and_comes_back(&trial);
+    each_restarts_in_turn(&trial);
     all_fail_for_a_while(&trial);
     one_freezes(&trial);
     a_burst_ends(&trial);

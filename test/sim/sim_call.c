@@ -9,8 +9,10 @@
  *
  * Each call finishes exactly once and in time. No try begins after the deadline,
  * beyond the attempts or beyond the budget; none is left running. A replica that
- * failed a call is not tried by it again before the directory was asked. What
- * must not happen twice does not. Once faults stop, calls succeed. */
+ * failed a call is not tried by it again before the directory was asked, and not at
+ * all when all it met were overloaded. What must not happen twice does not. A caller
+ * who changes its mind leaves the map alone. Once faults stop, calls succeed, and all
+ * leaders have their share of them. */
 #include "core/call/call_fsm.h"
 #include "core/call/shard_cache.h"
 #include "sim/chaos.h"
@@ -34,6 +36,9 @@ enum plant {
     PLANT_SENDS_TWICE,
     PLANT_FINISHES_TWICE,
     PLANT_NO_REFRESH,
+    PLANT_ONE_REPLICA,
+    PLANT_CANCEL_EMPTIES,
+    PLANT_SWEEPS_FULL,
     N_PLANTS,
 };
 
@@ -48,6 +53,9 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"sends-twice", "all calls are taken to be idempotent"},
     {"finishes-twice", "a call that is done still listens"},
     {"no-refresh", "the directory is never asked past the cache, nor told of errors"},
+    {"one-replica", "the first replica of a map is taken for the only one"},
+    {"cancel-empties", "a call that is cancelled drops the map"},
+    {"sweeps-full", "overload is taken for an error that passes"},
 };
 
 enum message_type { ASK, LEADERS, TRY, ANSWER };
@@ -78,6 +86,9 @@ struct call {
     int64_t running_on[ROTA_CALL_RUNNING_MAX];
     int64_t failed[ROTA_CALL_TRIES_MAX];
     size_t n_failed;
+    int64_t overloaded[ROTA_CALL_TRIES_MAX]; /* that refused it, ever */
+    size_t n_overloaded;
+    bool has_other_failure;
 };
 
 struct world {
@@ -103,6 +114,7 @@ struct world {
     uint64_t serial, waiter;
     rota_time began_at;
     uint64_t n_calls, n_retries, n_hedges, n_late_ok, n_late_failed;
+    uint64_t n_late_by[N_NODES]; /* answers */
 };
 
 static rota_time clock_of(const struct world *world)
@@ -118,12 +130,22 @@ static void violate(struct world *world, const char *what)
 
 /* --- what must hold, told step by step --- */
 
-static bool has_failed(const struct call *call, int64_t node)
+static bool is_late(const struct world *world)
 {
-    for (size_t i = 0; i < call->n_failed; i++)
-        if (call->failed[i] == node)
+    return rota_sim_now(world->sim) > QUIET_AT + 20 * ROTA_SEC;
+}
+
+static bool is_among(const int64_t *nodes, size_t n, int64_t node)
+{
+    for (size_t i = 0; i < n; i++)
+        if (nodes[i] == node)
             return true;
     return false;
+}
+
+static bool has_failed(const struct call *call, int64_t node)
+{
+    return is_among(call->failed, call->n_failed, node);
 }
 
 static size_t place_of(const struct call *call, uint64_t number)
@@ -145,6 +167,9 @@ static void note_start(struct world *world, struct call *call,
         violate(world, "a call has more tries than it may");
     if (has_failed(call, action->replica->node))
         violate(world, "a replica is tried again before a refresh");
+    if (!call->has_other_failure &&
+        is_among(call->overloaded, call->n_overloaded, action->replica->node))
+        violate(world, "overloaded replicas are swept again");
     if (place == ROTA_CALL_RUNNING_MAX) {
         violate(world, "more tries run than may");
         return;
@@ -163,13 +188,16 @@ static void note_start(struct world *world, struct call *call,
         violate(world, "there are more retries than the budget allows");
 }
 
-static void note_end(struct call *call, uint64_t number, bool is_failure)
+static void note_end(struct call *call, uint64_t number, bool is_failure, bool is_overload)
 {
     size_t place = place_of(call, number);
     if (number == 0 || place == ROTA_CALL_RUNNING_MAX)
         return;
     if (is_failure && call->n_failed < ROTA_CALL_TRIES_MAX)
         call->failed[call->n_failed++] = call->running_on[place];
+    if (is_overload && call->n_overloaded < ROTA_CALL_TRIES_MAX)
+        call->overloaded[call->n_overloaded++] = call->running_on[place];
+    call->has_other_failure |= is_failure && !is_overload;
     call->running[place] = 0;
 }
 
@@ -308,9 +336,9 @@ static void finish(struct world *world, uint32_t slot, const struct rota_call_fs
         violate(world, "a call succeeds by a replica that did not answer it");
     if (action->failure == ROTA_FAILURE_CANCELLED && event->type != ROTA_CALL_CANCEL)
         violate(world, "a call is cancelled by nobody");
-    if (rota_sim_now(world->sim) > QUIET_AT + 20 * ROTA_SEC &&
-        call->started_at > now - 5 * ROTA_SEC && event->type != ROTA_CALL_CANCEL)
+    if (is_late(world) && call->started_at > now - 5 * ROTA_SEC && event->type != ROTA_CALL_CANCEL)
         *(action->failure ? &world->n_late_failed : &world->n_late_ok) += 1;
+    world->n_late_by[answered_by] += is_late(world);
     if (call->waiter)
         rota_shard_cache_cancel(world->cache, call->waiter);
     call->waiter = 0;
@@ -331,7 +359,8 @@ static int64_t note_event(struct world *world, struct call *call,
     bool is_own_claim =
         event->failure == ROTA_FAILURE_STALE && event->claim && event->claim->node == node;
     if (event->type == ROTA_CALL_TRY_ENDED)
-        note_end(call, event->number, event->failure && !is_own_claim);
+        note_end(call, event->number, event->failure && !is_own_claim,
+                 event->failure == ROTA_FAILURE_OVERLOAD);
     if (event->type == ROTA_CALL_LEADERS && event->map && event->number == call->asked)
         note_leaders(call, event->map);
     if (event->type == ROTA_CALL_LEADERS && world->plant == PLANT_CACHE_CLEARS)
@@ -344,6 +373,9 @@ static void drive(struct world *world, uint32_t slot, struct rota_call_fsm_event
     struct call *call = &world->calls[slot];
     rota_time now = clock_of(world);
     int64_t answered_by = note_event(world, call, &event);
+    bool had_map = rota_shard_cache_peek(world->cache, 1);
+    if (world->plant == PLANT_SWEEPS_FULL && event.failure == ROTA_FAILURE_OVERLOAD)
+        event.failure = ROTA_FAILURE_RETRIABLE;
     struct rota_call_fsm_actions todo = rota_call_fsm_step(&call->fsm, now, &event);
     if (world->plant == PLANT_FORGETS_EXCLUDED)
         call->fsm.n_excluded = call->fsm.n_excluded_by_overload = 0;
@@ -359,7 +391,7 @@ static void drive(struct world *world, uint32_t slot, struct rota_call_fsm_event
             break;
         case ROTA_CALL_CANCEL_TRY:
             if (world->plant != PLANT_LEAVES_LOSER)
-                note_end(call, action->number, !is_last);
+                note_end(call, action->number, !is_last, false);
             break;
         case ROTA_CALL_REPORT:
             if (world->plant != PLANT_NO_REFRESH)
@@ -376,6 +408,10 @@ static void drive(struct world *world, uint32_t slot, struct rota_call_fsm_event
             break;
         }
     }
+    if (event.type == ROTA_CALL_CANCEL && world->plant == PLANT_CANCEL_EMPTIES)
+        rota_shard_cache_invalidate(world->cache, &(int64_t){1}, 1);
+    if (event.type == ROTA_CALL_CANCEL && had_map && !rota_shard_cache_peek(world->cache, 1))
+        violate(world, "a caller who changes its mind drops the map");
     rota_time at = call->is_active
                        ? rota_call_fsm_deadline(&call->fsm)
                        : now + rota_random_range(rota_sim_random(world->sim), 0, 200 * ROTA_MSEC);
@@ -458,6 +494,8 @@ static void client_told(struct world *world, const struct message *message)
         replicas[i] =
             (struct rota_replica){message->nodes[i], {"a:1", 3}, message->epochs[i], true};
     struct rota_shard_channel channel = {rota_str("channel"), replicas, N_LEADERS};
+    if (world->plant == PLANT_ONE_REPLICA)
+        channel.n_replicas = 1;
     if (rota_shard_map_new(1, &channel, 1, &map, NULL))
         violate(world, "the directory talks nonsense");
     else
@@ -595,6 +633,14 @@ static void make_client(struct world *world, uint64_t seed)
     };
 }
 
+/* Long after all faults: all leaders serve. */
+static void check_shares(struct world *world)
+{
+    for (uint32_t i = FIRST_REPLICA; i < N_NODES; i++)
+        if (world->epochs[i] && world->n_late_by[i] * 20 < world->n_late_ok)
+            rota_sim_fail(world->sim, "a leader has no share of the calls");
+}
+
 static void run(struct sim_case *run)
 {
     static struct world world;
@@ -638,6 +684,7 @@ static void run(struct sim_case *run)
     };
     rota_sim_chaos_start(&world.chaos, world.sim, &faults);
     if (rota_sim_run(world.sim, END_AT)) {
+        check_shares(&world);
         if (world.n_late_ok < 100 || world.n_late_failed * 10 > world.n_late_ok)
             rota_sim_fail(world.sim, "calls fail long after all faults");
         if (world.n_retries == 0 || world.n_hedges == 0)

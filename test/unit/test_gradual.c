@@ -2,7 +2,7 @@
 #include <rota/route.h>
 
 #include "base/hash.h"
-#include "vectors.h"
+#include "ring_vectors.h"
 #include <rota/random.h>
 
 #include <stdio.h>
@@ -43,20 +43,6 @@ static void change_is_the_originals(void **state)
     json_decref(root);
 }
 
-static struct rota_ring *build(const json_t *description)
-{
-    const json_t *address;
-    size_t i, n = 0;
-    struct rota_ring_host hosts[256] = {0};
-    struct rota_ring *ring;
-    json_array_foreach (json_object_get(description, "servers"), i, address)
-        hosts[n++].address = rota_str(json_string_value(address));
-    assert_int_equal(
-        rota_ring_new(hosts, n, (uint32_t)vectors_int(description, "replica_points"), &ring, NULL),
-        ROTA_OK);
-    return ring;
-}
-
 static void partitions_move_as_their_batch_flips(void **state)
 {
     json_t *root = vectors_load("spread.json");
@@ -66,7 +52,7 @@ static void partitions_move_as_their_batch_flips(void **state)
 
     json_array_foreach (json_object_get(root, "gradual_routes"), i, row) {
         const json_t *description = vectors_ring(root, vectors_str(row, "ring"));
-        struct rota_ring *ring = build(description);
+        struct rota_ring *ring = ring_of_vector(description);
         struct rota_partition partition = {
             .namespace_id = vectors_str(row, "namespace_id"),
             .queue = vectors_str(row, "queue"),

@@ -230,6 +230,8 @@ static void metadata_that_would_break_a_header_is_refused(void **state)
     assert_false(is_valid(":path", rota_str("a")));
     assert_false(is_valid("grpc-status", rota_str("0")));
     assert_false(is_valid("te", rota_str("trailers")));
+    assert_false(is_valid("content-length", rota_str("1")));
+    assert_false(is_valid("transfer-encoding", rota_str("chunked")));
 }
 
 /* --- status --- */

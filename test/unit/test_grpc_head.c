@@ -8,7 +8,8 @@
 
 static void add(struct rota_grpc_head *head, const char *name, const char *value)
 {
-    rota_grpc_head_add(head, rota_str(name), rota_str(value));
+    rota_grpc_head_add(head, rota_grpc_field_kind(rota_str(name), rota_str(value)), rota_str(name),
+                       rota_str(value));
 }
 
 static struct rota_grpc_head make(void)
@@ -36,6 +37,7 @@ static void a_request_is_sorted(void **state)
     add(&head, ":method", "POST");
     add(&head, ":scheme", "http");
     add(&head, ":path", "/a.B/C");
+    add(&head, ":authority", "localhost:1234");
     add(&head, "te", "trailers");
     add(&head, "content-type", "application/grpc+proto");
     add(&head, "grpc-timeout", "5S");
@@ -43,6 +45,7 @@ static void a_request_is_sorted(void **state)
     add(&head, "grpc-accept-encoding", "gzip");
     add(&head, "rota-epoch", "7");
     add(&head, "x", "");
+    assert_true(rota_grpc_head_end(&head));
     assert_true(head.is_post && head.has_te && head.is_grpc);
     assert_false(head.has_encoding || head.is_too_large || head.is_bad_timeout);
     assert_true(head.timeout == 5 * ROTA_SEC);
@@ -80,9 +83,13 @@ static void a_reply_is_sorted(void **state)
     struct rota_grpc_head head = make();
     (void)state;
     assert_false(head.has_status);
+    rota_grpc_head_begin(&head, ROTA_GRPC_REPLY);
     add(&head, ":status", "200");
+    assert_true(rota_grpc_head_end(&head));
+    rota_grpc_head_begin(&head, ROTA_GRPC_TRAILERS);
     add(&head, "grpc-status", "5");
     add(&head, "grpc-message", "no%20%C3%BC");
+    assert_true(rota_grpc_head_end(&head));
     assert_int_equal(head.http_status, 200);
     assert_true(head.has_status);
     assert_int_equal(head.status, ROTA_STATUS_NOT_FOUND);
@@ -118,10 +125,12 @@ static void no_more_is_kept_than_the_bounds_allow(void **state)
     assert_int_equal(head.metadata.places.size, ROTA_GRPC_HEAD_FIELDS_MAX);
 
     rota_grpc_head_clear(&head);
-    rota_grpc_head_add(&head, rota_str("x"), rota_str_of(large, sizeof large - 33));
+    rota_grpc_head_add(&head, ROTA_GRPC_FIELD_METADATA, rota_str("x"),
+                       rota_str_of(large, sizeof large - 33));
     assert_false(head.is_too_large);
     for (int i = 0; i < 1000; i++)
-        rota_grpc_head_add(&head, rota_str("x"), rota_str_of(large, sizeof large));
+        rota_grpc_head_add(&head, ROTA_GRPC_FIELD_METADATA, rota_str("x"),
+                           rota_str_of(large, sizeof large));
     assert_true(head.is_too_large);
     assert_int_equal(head.metadata.places.size, 1);
     assert_in_range(head.metadata.text.capacity, 1, 2 * ROTA_GRPC_HEAD_SIZE_MAX + 64);

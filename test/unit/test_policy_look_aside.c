@@ -126,7 +126,7 @@ static void row_l6_going_round_passes_the_unavailable(void **state)
 
 static void row_l7_when_all_are_unavailable_there_is_no_choice(void **state)
 {
-    struct bench bench = look_aside(3);
+    struct bench bench = original(3);
     struct rota_choice choice = {.replicas = bench.replicas, .n_replicas = 3};
     struct rota_try chosen = {.replica = 99};
     (void)state;
@@ -140,6 +140,21 @@ static void row_l7_when_all_are_unavailable_there_is_no_choice(void **state)
         assert_int_equal(chosen.replica, 99);
         assert_int_equal(rota_balancer_n_tries(bench.balancer), 0);
     }
+    bench_free(&bench);
+}
+
+static void when_all_are_unavailable_they_are_tried_all_the_same(void **state)
+{
+    struct bench bench = look_aside(3);
+    size_t counts[65];
+    (void)state;
+    bench_count_ended(&bench, 3, counts);
+    for (uint64_t r = 1; r <= 3; r++)
+        mark(&bench, r, false);
+    assert_in_range(bench_select(&bench).replica, 1, 3);
+    mark(&bench, 2, true);
+    for (int i = 0; i < 20; i++) /* until one is well again */
+        assert_int_equal(bench_select(&bench).replica, 2);
     bench_free(&bench);
 }
 
@@ -170,7 +185,7 @@ static void row_l9_what_is_cancelled_is_not_executing(void **state)
 
 static void row_l10_a_success_clears_the_flag(void **state)
 {
-    struct bench bench = look_aside(1);
+    struct bench bench = original(1);
     struct rota_choice choice = {.replicas = bench.replicas, .n_replicas = 1};
     struct rota_try early = bench_select(&bench), chosen;
     (void)state;
@@ -290,6 +305,7 @@ int main(void)
         cmocka_unit_test(row_l5_choices_follow_the_load),
         cmocka_unit_test(row_l6_going_round_passes_the_unavailable),
         cmocka_unit_test(row_l7_when_all_are_unavailable_there_is_no_choice),
+        cmocka_unit_test(when_all_are_unavailable_they_are_tried_all_the_same),
         cmocka_unit_test(row_l8_scores_of_zero_are_spread),
         cmocka_unit_test(row_l9_what_is_cancelled_is_not_executing),
         cmocka_unit_test(row_l10_a_success_clears_the_flag),

@@ -1,7 +1,7 @@
 #include <rota/ring.h>
 
 #include "core/place/ring_points.h"
-#include "vectors.h"
+#include "ring_vectors.h"
 #include <rota/random.h>
 
 #include <stdio.h>
@@ -17,25 +17,10 @@ static struct rota_ring *build(const struct rota_ring_host *hosts, size_t n, uin
     return ring;
 }
 
-static struct rota_ring *build_fresh(const json_t *description)
-{
-    const json_t *servers = json_object_get(description, "servers");
-    const json_t *identities = json_object_get(description, "identities");
-    struct rota_ring_host hosts[256] = {0};
-    size_t n = json_array_size(servers);
-    assert_true(n <= 256);
-    for (size_t i = 0; i < n; i++) {
-        hosts[i].address = rota_str(json_string_value(json_array_get(servers, i)));
-        if (identities)
-            hosts[i].identity = rota_str(json_string_value(json_array_get(identities, i)));
-    }
-    return build(hosts, n, (uint32_t)vectors_int(description, "replica_points"));
-}
-
 /* Apply the recorded operations one by one to the ring they start from. */
 static struct rota_ring *build_by_changes(const json_t *root, const json_t *description)
 {
-    struct rota_ring *ring = build_fresh(vectors_ring(root, vectors_str(description, "base")));
+    struct rota_ring *ring = ring_of_vector(vectors_ring(root, vectors_str(description, "base")));
     const json_t *op;
     size_t i;
     json_array_foreach (json_object_get(description, "ops"), i, op) {
@@ -91,7 +76,7 @@ static void ring_is_ringpops(void **state)
 
     json_array_foreach (json_object_get(root, "rings"), i, description) {
         bool is_derived = json_object_get(description, "base") != NULL;
-        struct rota_ring *rings[2] = {build_fresh(description),
+        struct rota_ring *rings[2] = {ring_of_vector(description),
                                       is_derived ? build_by_changes(root, description) : NULL};
         for (int r = 0; r < 1 + is_derived; r++) {
             assert_int_equal(rota_ring_hosts_checksum(rings[r]),

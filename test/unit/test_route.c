@@ -1,25 +1,11 @@
 #include <rota/route.h>
 
-#include "vectors.h"
+#include "ring_vectors.h"
 
 static struct rota_str server(const json_t *ring, const json_t *index)
 {
     const json_t *servers = json_object_get(ring, "servers");
     return rota_str(json_string_value(json_array_get(servers, (size_t)json_integer_value(index))));
-}
-
-static struct rota_ring *build(const json_t *description)
-{
-    const json_t *address;
-    size_t i, n = 0;
-    struct rota_ring_host hosts[256] = {0};
-    json_array_foreach (json_object_get(description, "servers"), i, address)
-        hosts[n++].address = rota_str(json_string_value(address));
-
-    struct rota_ring *ring;
-    uint32_t points = (uint32_t)vectors_int(description, "replica_points");
-    assert_int_equal(rota_ring_new(hosts, n, points, &ring, NULL), ROTA_OK);
-    return ring;
 }
 
 static struct rota_partition partition_of(const json_t *row)
@@ -51,7 +37,7 @@ static void spread_routing_is_the_originals(void **state)
 
     json_array_foreach (json_object_get(root, "rows"), i, row) {
         const json_t *description = vectors_ring(root, vectors_str(row, "ring"));
-        struct rota_ring *ring = build(description);
+        struct rota_ring *ring = ring_of_vector(description);
         struct rota_spread spread = {.batch = (uint32_t)vectors_int(row, "batch_size")};
         struct rota_partition partition = partition_of(row);
         const json_t *keys = json_object_get(row, "keys");
@@ -88,7 +74,7 @@ static void sticky_and_worker_commands_ignore_the_batch(void **state)
 
     json_array_foreach (json_object_get(root, "other_kinds"), i, row) {
         const json_t *description = vectors_ring(root, vectors_str(row, "ring"));
-        struct rota_ring *ring = build(description);
+        struct rota_ring *ring = ring_of_vector(description);
         struct rota_spread spread = {.batch = (uint32_t)vectors_int(row, "batch_size")};
         struct rota_partition partition = partition_of(row);
         bool is_sticky = rota_str_is_equal(vectors_str(row, "kind"), rota_str("sticky"));

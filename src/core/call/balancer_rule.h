@@ -20,6 +20,7 @@ struct rota_policy_rota {
     double service_us; /* 0: not known */
     double waiting;    /* others' work */
     double mean_wait_us, mean_waiting;
+    double part;       /* of a service time that one waiting takes to go; 0: not known */
     double silence_us; /* of tries that were cancelled or timed out */
     double penalty;    /* in tries that are waited for */
     rota_time service_at, waiting_at, silence_at, penalty_at;

@@ -341,6 +341,8 @@ static bool may_hedge(struct step *step)
     return is_allowed;
 }
 
+/* Without a token it is asked for again later: a call that is stuck outlives those
+ * that took the tokens because they were a little slow. */
 static void hedge(struct step *step)
 {
     struct rota_call_fsm *fsm = step->fsm;
@@ -349,8 +351,15 @@ static void hedge(struct step *step)
     fsm->is_hedged = true;
     fsm->hedge_at = ROTA_TIME_NEVER;
     collect(fsm, step->now, &candidates);
-    if (candidates.n == 0 || fsm->n_tries >= fsm->n_tries_max || !may_hedge(step))
+    if (candidates.n == 0 || fsm->n_tries >= fsm->n_tries_max)
         return;
+    if (!may_hedge(step)) {
+        rota_time delay = fsm->hedge_delay;
+        fsm->is_hedged = false;
+        fsm->hedge_at =
+            rota_time_add(step->now, delay > ROTA_HEDGE_DELAY_MIN ? delay : ROTA_HEDGE_DELAY_MIN);
+        return;
+    }
     const struct rota_replica *replica = choose(step, &candidates, &chosen);
     if (replica)
         start_try(step, replica, true, chosen);

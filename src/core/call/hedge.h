@@ -52,5 +52,6 @@ void rota_hedge_record(struct rota_hedge *hedge, rota_time now, rota_time latenc
  * when the deadline (ROTA_TIME_NEVER: none) comes first. */
 rota_time rota_hedge_begin(struct rota_hedge *hedge, rota_time now, rota_time deadline);
 
-/* The moment has come: whether the budget allows it. */
+/* The moment has come: whether the budget allows it. If not, ask again after as
+ * long once more: the calls that are really stuck are then still there. */
 bool rota_hedge_spend(struct rota_hedge *hedge, rota_time now);

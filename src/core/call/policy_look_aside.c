@@ -76,18 +76,28 @@ static bool is_shunned(const struct rota_balancer_replica *replica, rota_time no
     return replica->look_aside.n_failures > 0 && now < replica->look_aside.shunned_until;
 }
 
-/* Whether those that failed lately are to be passed over: while others are left. */
-static bool can_shun(const struct rota_balancer_field *field, rota_time now)
+/* Whom to pass over. */
+enum passing { PASS_NOBODY, PASS_UNAVAILABLE, PASS_FAILED_TOO };
+
+static bool is_passed(const struct rota_balancer_replica *replica, rota_time now,
+                      enum passing passing)
 {
-    for (size_t i = 0; i < field->n; i++)
-        if (!field->replicas[i]->is_unavailable && !is_shunned(field->replicas[i], now))
-            return true;
-    return false;
+    return (passing >= PASS_UNAVAILABLE && replica->is_unavailable) ||
+           (passing >= PASS_FAILED_TOO && is_shunned(replica, now));
 }
 
-static bool is_passed(const struct rota_balancer_replica *replica, rota_time now, bool shuns)
+/* As many as leave somebody. When all are unavailable, a try that may fail beats
+ * certain failure: replicas that are overloaded fail their health checks first. The
+ * original gives up then. */
+static enum passing whom_to_pass(const struct rota_balancer *balancer, rota_time now,
+                                 const struct rota_balancer_field *field)
 {
-    return replica->is_unavailable || (shuns && is_shunned(replica, now));
+    enum passing least = balancer->options.is_original ? PASS_UNAVAILABLE : PASS_NOBODY;
+    for (enum passing passing = PASS_FAILED_TOO; passing > least; passing--)
+        for (size_t i = 0; i < field->n; i++)
+            if (!is_passed(field->replicas[i], now, passing))
+                return passing;
+    return least;
 }
 
 /* The order in which to walk over the candidates. */
@@ -98,11 +108,11 @@ static size_t walk(const struct rota_balancer *balancer, const struct rota_balan
 }
 
 static size_t choose_round(struct rota_balancer *balancer, rota_time now,
-                           const struct rota_balancer_field *field, bool shuns)
+                           const struct rota_balancer_field *field, enum passing passing)
 {
     for (size_t step = 0; step < field->n; step++) {
         size_t index = walk(balancer, field, step);
-        if (is_passed(field->replicas[index], now, shuns))
+        if (is_passed(field->replicas[index], now, passing))
             continue;
         balancer->counter++;
         return index;
@@ -113,14 +123,14 @@ static size_t choose_round(struct rota_balancer *balancer, rota_time now,
 /* The lowest score. Only when the scores are about equal does the next choice go
  * round again; as long as they are not every choice is scored. */
 static size_t choose_scored(struct rota_balancer *balancer, rota_time now,
-                            const struct rota_balancer_field *field, bool shuns)
+                            const struct rota_balancer_field *field, enum passing passing)
 {
     int64_t unknown = score_unknown(balancer, now, field), min = 0, max = 0;
     size_t best = ROTA_BALANCER_NONE;
     for (size_t step = 0; step < field->n; step++) {
         size_t index = walk(balancer, field, step);
         const struct rota_balancer_replica *replica = field->replicas[index];
-        if (is_passed(replica, now, shuns))
+        if (is_passed(replica, now, passing))
             continue;
         int64_t score = score_of(balancer, now, replica, unknown);
         if (best == ROTA_BALANCER_NONE || score < min) {
@@ -141,10 +151,10 @@ static size_t choose_scored(struct rota_balancer *balancer, rota_time now,
 static size_t choose(struct rota_balancer *balancer, rota_time now,
                      const struct rota_balancer_field *field)
 {
-    bool shuns = can_shun(field, now);
+    enum passing passing = whom_to_pass(balancer, now, field);
     return balancer->counter % balancer->options.check_every != 0
-               ? choose_round(balancer, now, field, shuns)
-               : choose_scored(balancer, now, field, shuns);
+               ? choose_round(balancer, now, field, passing)
+               : choose_scored(balancer, now, field, passing);
 }
 
 static void on_end(struct rota_balancer *balancer, rota_time now,

@@ -46,12 +46,9 @@ enum { EJECT_FAILURES = 3, EJECT_DOUBLINGS_MAX = 5 };
 
 /* --- the score --- */
 
-/* What all candidates share: the average of those known, the best, and how long
- * one piece of waiting work takes to go, as a part of a service time. A replica
- * that serves many at once drains faster than one at a time; by Little's law
- * the time is the mean wait over the mean number that waits. */
+/* What all candidates share: the average of those known, and the best. */
 struct ground {
-    double mean_us, best_us, part;
+    double mean_us, best_us;
 };
 
 static double service_of(const struct rota_policy_rota *own, double mean_us)
@@ -61,19 +58,15 @@ static double service_of(const struct rota_policy_rota *own, double mean_us)
 
 static struct ground survey(const struct rota_balancer_field *field)
 {
-    struct ground ground = {.mean_us = SERVICE_UNKNOWN_US, .part = 1};
-    double sum = 0, n = 0, wait_us = 0, work_us = 0;
+    struct ground ground = {.mean_us = SERVICE_UNKNOWN_US};
+    double sum = 0, n = 0;
     for (size_t i = 0; i < field->n; i++) {
         const struct rota_policy_rota *own = &field->replicas[i]->rota;
         sum += own->service_us;
         n += own->service_us > 0;
-        wait_us += own->mean_wait_us;
-        work_us += own->mean_waiting * own->service_us;
     }
     if (n > 0)
         ground.mean_us = sum / n;
-    if (wait_us < work_us && work_us > WAITING_KNOWN * sum)
-        ground.part = wait_us > DRAIN_LEAST * work_us ? wait_us / work_us : DRAIN_LEAST;
     for (size_t i = 0; i < field->n; i++) {
         double service_us = service_of(&field->replicas[i]->rota, ground.mean_us);
         if (i == 0 || service_us < ground.best_us)
@@ -106,7 +99,8 @@ static double score_on(const struct rota_balancer *balancer, rota_time now,
         work *= SLOW_START_WORK;
     double others = rota_balancer_fade(own->waiting, now - own->waiting_at, WAITING_HALF_LIFE);
     double penalty = rota_balancer_fade(own->penalty, now - own->penalty_at, PENALTY_HALF_LIFE);
-    return service_us * (1 + penalty + ground->part * (work + others)) +
+    double part = own->part == 0 ? 1 : own->part;
+    return service_us * (1 + penalty + part * (work + others)) +
            silence_of(balancer, now, replica, service_us);
 }
 
@@ -114,7 +108,7 @@ static double score(const struct rota_balancer *balancer, rota_time now,
                     const struct rota_balancer_replica *replica)
 {
     double service_us = replica->rota.service_us;
-    struct ground ground = {.mean_us = service_us > 0 ? service_us : SERVICE_UNKNOWN_US, .part = 1};
+    struct ground ground = {.mean_us = service_us > 0 ? service_us : SERVICE_UNKNOWN_US};
     return score_on(balancer, now, replica, &ground);
 }
 
@@ -275,20 +269,36 @@ static void add_silence(struct rota_policy_rota *own, rota_time now, rota_time a
     own->silence_at = now;
 }
 
+/* How long one piece of waiting work takes to go, as a part of a service time. A
+ * replica that serves many at once drains faster than one at a time; by Little's
+ * law the time is the mean wait over the mean number that waits. */
+static void learn_queue(struct rota_policy_rota *own, rota_time now, const struct rota_cost *cost)
+{
+    double wait_us = (double)(cost->response_us - cost->service_us);
+    own->waiting = (double)cost->waiting;
+    own->waiting_at = now;
+    own->mean_wait_us += (wait_us - own->mean_wait_us) / WAITING_PART;
+    own->mean_waiting += (own->waiting - own->mean_waiting) / WAITING_PART;
+
+    double work_us = own->mean_waiting * own->service_us;
+    own->part = 1;
+    if (own->mean_waiting > WAITING_KNOWN && own->mean_wait_us < work_us)
+        own->part =
+            own->mean_wait_us > DRAIN_LEAST * work_us ? own->mean_wait_us / work_us : DRAIN_LEAST;
+}
+
+/* An answer halves what failures are held against it: a replica that fails now and
+ * then stays shunned, and one that is back is believed after a few. */
 static void on_answer(struct rota_policy_rota *own, rota_time now,
                       const struct rota_balancer_end *end)
 {
     own->silence_us = 0;
+    own->penalty /= 2;
     own->n_failures = 0;
     if (own->n_answers < SLOW_START_ANSWERS)
         own->n_answers++;
-    if (end->cost) {
-        double wait_us = (double)(end->cost->response_us - end->cost->service_us);
-        own->waiting = (double)end->cost->waiting;
-        own->waiting_at = now;
-        own->mean_wait_us += (wait_us - own->mean_wait_us) / WAITING_PART;
-        own->mean_waiting += (own->waiting - own->mean_waiting) / WAITING_PART;
-    }
+    if (end->cost)
+        learn_queue(own, now, end->cost);
 }
 
 static void on_failure(struct rota_balancer *balancer, rota_time now,

@@ -198,21 +198,35 @@ enum rota_code rota_shard_map_apply(const struct rota_shard_map *map, struct rot
     return code;
 }
 
-void rota_shard_channel_shuffle(const struct rota_shard_channel *channel, uint64_t turn,
-                                struct rota_random *random, const struct rota_replica **order)
+static void swap(struct rota_replica *a, struct rota_replica *b)
 {
-    size_t n = channel->n_replicas;
+    struct rota_replica moved = *a;
+    *a = *b;
+    *b = moved;
+}
+
+static void shuffle(struct rota_replica *replicas, size_t n, uint64_t turn,
+                    struct rota_random *random)
+{
     if (n == 0)
         return;
-    for (size_t i = 0; i < n; i++)
-        order[i] = &channel->replicas[i];
-    const struct rota_replica *first = order[turn % n];
-    order[turn % n] = order[0];
-    order[0] = first;
-    for (size_t i = n - 1; i > 1; i--) {
-        size_t other = 1 + rota_random_below(random, i);
-        const struct rota_replica *moved = order[i];
-        order[i] = order[other];
-        order[other] = moved;
+    swap(&replicas[0], &replicas[turn % n]);
+    for (size_t i = n - 1; i > 1; i--)
+        swap(&replicas[i], &replicas[1 + rota_random_below(random, i)]);
+}
+
+enum rota_code rota_shard_map_shuffle(const struct rota_shard_map *map, uint64_t turn,
+                                      struct rota_random *random, struct rota_shard_map **shuffled,
+                                      struct rota_error *error)
+{
+    enum rota_code code =
+        rota_shard_map_new(map->collection, map->channels, map->n_channels, shuffled, error);
+    if (code)
+        return code;
+    (*shuffled)->version = map->version;
+    for (size_t i = 0; i < map->n_channels; i++) { /* nobody else has a share yet */
+        const struct rota_shard_channel *channel = &(*shuffled)->channels[i];
+        shuffle((struct rota_replica *)channel->replicas, channel->n_replicas, turn, random);
     }
+    return ROTA_OK;
 }

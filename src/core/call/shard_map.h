@@ -43,7 +43,9 @@ enum rota_code rota_shard_map_apply(const struct rota_shard_map *map, struct rot
                                     int64_t refused_by, const struct rota_replica *claim,
                                     struct rota_shard_map **applied, struct rota_error *error);
 
-/* The replicas in an order for one read, into `order` (n_replicas places): the
- * one at `turn` modulo their number first, the others by chance. */
-void rota_shard_channel_shuffle(const struct rota_shard_channel *channel, uint64_t turn,
-                                struct rota_random *random, const struct rota_replica **order);
+/* The map with the replicas of each channel in an order for one read: the one at
+ * `turn` modulo their number first, the others by chance. Who always takes the
+ * first one thus goes round. Gives `*shuffled`, of the same version. */
+enum rota_code rota_shard_map_shuffle(const struct rota_shard_map *map, uint64_t turn,
+                                      struct rota_random *random, struct rota_shard_map **shuffled,
+                                      struct rota_error *error);

@@ -1,0 +1,62 @@
+"""Sees that the tests exist that the docs name, and that no row is without a test.
+
+usage: check_tests.py
+
+A test program is named `unit/test_x`, or `test_x` for short; its tests follow it, as in
+`test_x`: `one_rule`, `another`. Results are TAP."""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+# The rows of the systems that Rota is compatible with, as docs/calls.md tells: a letter,
+# and how many there are. L14 is bench_balance.
+ROWS = {"c": 21, "e": 30, "k": 10, "l": 13, "p": 8, "r": 3}
+
+PROGRAM = re.compile(r"`(?:(unit|sim|integration)/)?((?:test|sim)_\w+)(?:\.py)?`(:(?: `\w+`,?)+)?")
+
+
+def find(where, name):
+    """The text of a program's tests."""
+    folder = ROOT / "test"
+    paths = [path for end in ("c", "py") for path in folder.glob(f"{where or '*'}/{name}.{end}")]
+    return "".join(path.read_text() for path in paths)
+
+
+def check_page(page):
+    for folder, name, tests in PROGRAM.findall(page.read_text()):
+        text = find(folder, name)
+        if not text:
+            yield f"there is no {name}"
+        for test in re.findall(r"`(\w+)`", tests):
+            if not re.search(rf"(TEST|_test)\({test}\)|^def {test}\(", text, re.MULTILINE):
+                yield f"{name} has no test {test}"
+
+
+def check_rows():
+    names = []
+    for path in ROOT.glob("test/*/*.c"):
+        names += re.findall(r"cmocka_unit_test\((\w+)\)", path.read_text())
+    for letter, n in ROWS.items():
+        for number in range(1, n + 1):
+            if not any(f"_{letter}{number}_" in f"_{name}" for name in names):
+                yield f"row {letter.upper()}{number} has no test"
+
+
+def main():
+    checks = [(page.name, check_page(page)) for page in PAGES] + [("rows", check_rows())]
+    failed = 0
+    print(f"1..{len(checks)}")
+    for number, (name, problems) in enumerate(checks, 1):
+        problems = list(problems)
+        failed += bool(problems)
+        print("not ok" if problems else "ok", number, "-", f"{name}: tests exist")
+        for problem in problems:
+            print(f"# {problem}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+#include "call_world.h"
+
+static const struct rota_call_fsm_options HEDGED = {.repeat = ROTA_REPEAT_ANY,
+                                                    .hedge_after = 10 * ROTA_MSEC};
+
+static void slow_try_is_hedged_on_another_replica_and_the_loser_cancelled(void **state)
+{
+    (void)state;
+    for (size_t winner = 0; winner < 2; winner++) {
+        struct world world;
+        setup(&world, MAP(1, 2));
+        start(&world, HEDGED);
+        assert_int_equal(rota_call_fsm_deadline(&world.fsm), 10 * ROTA_MSEC);
+        tick(&world, 10 * ROTA_MSEC - 1);
+        assert_int_equal(world.n_tried, 1);
+        tick(&world, 10 * ROTA_MSEC);
+        assert_int_equal(world.n_tried, 2);
+        assert_true(world.is_hedge[1] && !world.is_hedge[0]);
+        assert_int_not_equal(world.tried[0], world.tried[1]);
+        end_try(&world, winner, ROTA_FAILURE_NONE);
+        assert_int_equal(world.result_node, world.tried[winner]);
+        assert_int_equal(world.n_cancelled, 1);
+        assert_int_equal(rota_balancer_n_tries(world.balancer), 0); /* the loser's, too */
+        assert_int_equal(world.stats.n_hedges_won, winner);
+        teardown(&world);
+    }
+}
+
+static void failed_half_of_a_hedged_pair_leaves_it_to_the_other(void **state)
+{
+    (void)state;
+    for (size_t first = 0; first < 2; first++) {
+        struct world world;
+        setup(&world, MAP(1, 2, 3));
+        start(&world, HEDGED);
+        tick(&world, 10 * ROTA_MSEC);
+        end_try(&world, first, ROTA_FAILURE_INTERNAL);
+        assert_int_equal(world.n_tried, 2);
+        assert_int_equal(world.n_finished, 0);
+        end_try(&world, 1 - first, ROTA_FAILURE_INTERNAL);
+        assert_int_equal(world.n_tried, 3); /* now there is nobody else at it */
+        end_try(&world, 2, ROTA_FAILURE_NONE);
+        assert_int_equal(world.n_finished, 1);
+        teardown(&world);
+    }
+}
+
+static void only_what_is_idempotent_is_hedged(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, MAP(1, 2));
+    start(&world, (struct rota_call_fsm_options){.repeat = ROTA_REPEAT_REFUSED, .hedge_after = 1});
+    assert_int_equal(rota_call_fsm_deadline(&world.fsm), ROTA_TIME_NEVER);
+    tick(&world, ROTA_SEC);
+    assert_int_equal(world.n_tried, 1);
+    teardown(&world);
+}
+
+static void single_replica_is_not_hedged_on_itself(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, MAP(1));
+    start(&world, HEDGED);
+    tick(&world, ROTA_SEC);
+    assert_int_equal(world.n_tried, 1);
+    teardown(&world);
+}
+
+static void hedges_have_a_budget_of_their_own(void **state)
+{
+    struct world world;
+    size_t n_hedged = 0;
+    (void)state;
+    setup(&world, MAP(1, 2));
+    world.shared.hedge = &world.hedge;
+    rota_hedge_init(&world.hedge, 0, &(struct rota_hedge_options){0});
+    for (int i = 0; i < 1000; i++) {
+        world.n_tried = world.n_finished = 0;
+        start(&world, IDEMPOTENT);
+        rota_time began = world.now, at = rota_call_fsm_deadline(&world.fsm);
+        if (at != ROTA_TIME_NEVER && i >= 500) { /* from now on all are slow */
+            tick(&world, at);
+            n_hedged += world.n_tried == 2;
+        }
+        world.now = began + 10 * ROTA_MSEC;
+        end_try(&world, 0, ROTA_FAILURE_NONE);
+        rota_call_fsm_deinit(&world.fsm, world.now);
+    }
+    assert_in_range(n_hedged, 10, 40); /* one in 20, and what was saved up */
+    teardown(&world);
+}
+
+/* Else those that are a little slow would take all tokens, and the one call that
+ * is stuck for good would have had its only chance. */
+static void hedge_without_a_token_is_asked_for_again(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, MAP(1, 2));
+    world.shared.hedge = &world.hedge;
+    rota_hedge_init(&world.hedge, 0, &(struct rota_hedge_options){0});
+    while (rota_hedge_spend(&world.hedge, 0))
+        ;
+    start(&world, HEDGED);
+    tick(&world, world.now + 10 * ROTA_MSEC);
+    assert_int_equal(world.n_tried, 1);
+    assert_int_equal(rota_call_fsm_deadline(&world.fsm), world.now + 10 * ROTA_MSEC);
+
+    for (int i = 0; i < 20; i++) /* other calls earn one */
+        rota_hedge_begin(&world.hedge, world.now, ROTA_TIME_NEVER);
+    tick(&world, world.now + 10 * ROTA_MSEC - 1);
+    assert_int_equal(world.n_tried, 1);
+    tick(&world, world.now + 1);
+    assert_int_equal(world.n_tried, 2);
+    assert_true(world.is_hedge[1]);
+    end_try(&world, 1, ROTA_FAILURE_NONE);
+    assert_int_equal(world.n_finished, 1);
+    teardown(&world);
+}
+
+static void call_that_is_dropped_leaks_no_try(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, MAP(1, 2));
+    start(&world, HEDGED);
+    tick(&world, 10 * ROTA_MSEC);
+    assert_int_equal(rota_balancer_n_tries(world.balancer), 2);
+    teardown(&world); /* which looks at the balancer */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slow_try_is_hedged_on_another_replica_and_the_loser_cancelled),
+        cmocka_unit_test(failed_half_of_a_hedged_pair_leaves_it_to_the_other),
+        cmocka_unit_test(only_what_is_idempotent_is_hedged),
+        cmocka_unit_test(single_replica_is_not_hedged_on_itself),
+        cmocka_unit_test(hedges_have_a_budget_of_their_own),
+        cmocka_unit_test(hedge_without_a_token_is_asked_for_again),
+        cmocka_unit_test(call_that_is_dropped_leaks_no_try),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

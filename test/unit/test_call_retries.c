@@ -1,0 +1,158 @@
+#include "call_world.h"
+
+/* --- what may be done again --- */
+
+static void what_may_not_happen_twice_is_not_sent_twice(void **state)
+{
+    static const struct {
+        enum rota_call_repeat repeat;
+        enum rota_failure failure;
+        bool is_unsent, is_retried;
+    } rows[] = {
+        {ROTA_REPEAT_UNSENT, ROTA_FAILURE_BROKEN, false, false},
+        {ROTA_REPEAT_UNSENT, ROTA_FAILURE_STALE, false, false},
+        {ROTA_REPEAT_UNSENT, ROTA_FAILURE_UNREACHABLE, true, true},
+        {ROTA_REPEAT_UNSENT, ROTA_FAILURE_BROKEN, true, true},
+        {ROTA_REPEAT_REFUSED, ROTA_FAILURE_BROKEN, false, false},
+        {ROTA_REPEAT_REFUSED, ROTA_FAILURE_RETRIABLE, false, false},
+        {ROTA_REPEAT_REFUSED, ROTA_FAILURE_INTERNAL, false, false},
+        {ROTA_REPEAT_REFUSED, ROTA_FAILURE_STALE, false, true},
+        {ROTA_REPEAT_REFUSED, ROTA_FAILURE_OVERLOAD, false, true},
+        {ROTA_REPEAT_ANY, ROTA_FAILURE_BROKEN, false, true},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct world world;
+        setup(&world, MAP(1, 2));
+        world.is_unsent = rows[i].is_unsent;
+        SCRIPT(&world, rows[i].failure, ROTA_FAILURE_NONE);
+        run(&world, (struct rota_call_fsm_options){.repeat = rows[i].repeat});
+        assert_int_equal(world.n_tried, 1 + rows[i].is_retried);
+        teardown(&world);
+    }
+}
+
+static void try_that_times_out_may_have_been_sent(void **state)
+{
+    struct world world;
+    struct rota_call_fsm_options options = {.try_timeout = ROTA_SEC};
+    (void)state;
+    setup(&world, MAP(1, 2));
+    assert_int_equal(run(&world, options), ROTA_FAILURE_TIMEOUT);
+    assert_int_equal(world.n_tried, 1);
+    assert_int_equal(world.n_cancelled, 1);
+    teardown(&world);
+
+    setup(&world, MAP(1, 2));
+    options.repeat = ROTA_REPEAT_ANY;
+    start(&world, options);
+    tick(&world, ROTA_SEC);
+    assert_int_equal(world.n_tried, 2);
+    assert_int_equal(world.n_reports, 1);
+    end_try(&world, 0, ROTA_FAILURE_NONE); /* the one that was given up: nobody listens */
+    assert_int_equal(world.n_finished, 0);
+    end_try(&world, 1, ROTA_FAILURE_NONE);
+    assert_int_equal(world.n_finished, 1);
+    teardown(&world);
+}
+
+/* --- when, and how often --- */
+
+static void first_fail_over_is_immediate_and_later_ones_wait_longer(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, MAP(1));
+    SCRIPT(&world, ROTA_FAILURE_RETRIABLE);
+    run(&world, IDEMPOTENT);
+    assert_int_equal(world.n_tried, 6);
+    assert_int_equal(world.tried_at[1], 0);
+    rota_time step = ROTA_CALL_BACKOFF;
+    for (size_t i = 2; i < world.n_tried; i++) {
+        assert_in_range(world.tried_at[i] - world.tried_at[i - 1], step / 5 * 4, step / 5 * 6);
+        step = step / 5 * 8;
+    }
+    teardown(&world);
+}
+
+static void wait_that_would_outlast_the_deadline_is_not_begun(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, MAP(1));
+    SCRIPT(&world, ROTA_FAILURE_RETRIABLE);
+    assert_int_equal(run(&world, (struct rota_call_fsm_options){.repeat = ROTA_REPEAT_ANY,
+                                                                .deadline = 50 * ROTA_MSEC}),
+                     ROTA_FAILURE_RETRIABLE);
+    assert_int_equal(world.now, 0);
+    assert_int_equal(world.n_tried, 2);
+    teardown(&world);
+}
+
+static void budget_bounds_the_retries_of_all_calls(void **state)
+{
+    struct world world;
+    size_t n_tried = 0;
+    (void)state;
+    setup(&world, MAP(1, 2, 3));
+    world.shared.budget = &world.budget;
+    rota_budget_init(&world.budget, 0,
+                     &(struct rota_budget_options){.ppm = 200000, .per_second = 0, .most = 10});
+    SCRIPT(&world, ROTA_FAILURE_INTERNAL);
+    for (int i = 0; i < 1000; i++) {
+        world.n_tried = world.n_finished = 0;
+        run(&world, IDEMPOTENT);
+        n_tried += world.n_tried;
+        rota_call_fsm_deinit(&world.fsm, world.now);
+    }
+    assert_in_range(n_tried, 1150, 1211); /* a fifth more, not seven times more */
+    assert_true(world.stats.n_unbudgeted > 0);
+    teardown(&world);
+}
+
+static void token_of_a_retry_that_did_not_happen_is_given_back(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, MAP(1));
+    set_map(&world.fresh, map_of(0, NULL, 0));
+    world.shared.budget = &world.budget;
+    rota_budget_init(&world.budget, 0, &ROTA_BUDGET_RETRIES);
+    uint64_t before = world.budget.parts;
+    SCRIPT(&world, ROTA_FAILURE_INTERNAL);
+    run(&world, IDEMPOTENT);
+    assert_int_equal(world.n_tried, 1);
+    assert_true(world.budget.parts >= before);
+    teardown(&world);
+}
+
+static void attempts_have_a_bound_whatever_is_asked_for(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, MAP(1, 2));
+    SCRIPT(&world, ROTA_FAILURE_RETRIABLE);
+    run(&world, (struct rota_call_fsm_options){.repeat = ROTA_REPEAT_ANY, .retries = INT64_MAX});
+    assert_int_equal(world.n_tried, ROTA_CALL_TRIES_MAX);
+    teardown(&world);
+
+    setup(&world, MAP(1, 2));
+    SCRIPT(&world, ROTA_FAILURE_RETRIABLE);
+    run(&world, (struct rota_call_fsm_options){.repeat = ROTA_REPEAT_ANY, .retries = -1});
+    assert_int_equal(world.n_tried, 3);
+    teardown(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_may_not_happen_twice_is_not_sent_twice),
+        cmocka_unit_test(try_that_times_out_may_have_been_sent),
+        cmocka_unit_test(first_fail_over_is_immediate_and_later_ones_wait_longer),
+        cmocka_unit_test(wait_that_would_outlast_the_deadline_is_not_begun),
+        cmocka_unit_test(budget_bounds_the_retries_of_all_calls),
+        cmocka_unit_test(token_of_a_retry_that_did_not_happen_is_given_back),
+        cmocka_unit_test(attempts_have_a_bound_whatever_is_asked_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
