@@ -9,16 +9,15 @@
 #include <rota/health.h>
 #include <rota/reflection.h>
 #include <rota/server.h>
-#include <rota/store.h>
+#include <rota/store_members.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <uv.h>
 
-/* How long a member is alive after a beat, and how often it beats. */
-#define MEMBER_TTL  (10 * ROTA_SEC)
-#define MEMBER_BEAT (3 * ROTA_SEC)
+/* How long a member is alive after a beat. */
+#define MEMBER_TTL (10 * ROTA_SEC)
 
 /* How long what was closed may take to end. */
 #define GRACE ROTA_SEC
@@ -35,7 +34,7 @@ struct slot {
     struct rota_reflection *reflection;
     struct rota_get_server *gets;
     char address[ROTA_ADDRESS_TEXT_MAX]; /* what clients know it by */
-    bool is_member;                      /* a beat was heard */
+    struct rota_heartbeat *heartbeat;    /* NULL: no beat was heard yet */
     bool is_held, is_drained;
     uint32_t shard;
 };
@@ -45,7 +44,6 @@ struct service {
     struct rota_log log;
     uv_loop_t loop;
     uv_signal_t interrupt, terminate;
-    uv_timer_t beat;
     bool has_handles;
     struct rota_store *store;
     struct rota_cache_source *source;
@@ -95,7 +93,7 @@ static void look_if_ready(struct service *service)
     if (service->is_ready || service->is_leaving || !service->source->is_ready)
         return;
     for (size_t i = 0; i < service->n_slots; i++)
-        if (!service->slots[i].is_member)
+        if (!service->slots[i].heartbeat)
             return;
     service->is_ready = true;
     for (size_t i = 0; i < service->n_slots; i++)
@@ -131,38 +129,38 @@ static struct rota_store_member member_of(const struct slot *slot)
                                       .ttl = MEMBER_TTL};
 }
 
-static void on_beat_answer(void *data, const struct rota_store_answer *answer)
+/* The first beat, of which we hear: from now on clients find us. */
+static void on_announced(void *data, const struct rota_store_answer *answer)
 {
     struct slot *slot = data;
-    if (answer->code == ROTA_OK) {
-        slot->is_member = true;
-        look_if_ready(slot->service);
-    } else if (!slot->service->is_ready && answer->code == ROTA_ERR_INVALID) {
-        fail(slot->service, &answer->error);
-    } else {
-        rota_log(&slot->service->log, rota_clock_wall(), ROTA_LOG_WARN, "member not announced",
-                 ROTA_LOG_FACT("address", slot->address),
-                 ROTA_LOG_FACT("error", answer->error.text));
-    }
+    struct service *service = slot->service;
+    struct rota_store_member member = member_of(slot);
+    struct rota_error error = answer->error;
+    enum rota_code code = answer->code;
+    if (slot->heartbeat || service->is_leaving)
+        return;
+    if (!code)
+        code = rota_heartbeat_open(&service->loop, service->store, &member, &service->log,
+                                   &slot->heartbeat, &error);
+    if (code == ROTA_ERR_UNAVAILABLE || code == ROTA_ERR_UNKNOWN)
+        return; /* the store will be up again */
+    if (code)
+        fail(service, &error);
+    else
+        look_if_ready(service);
 }
 
-static void beat_all(struct service *service)
+static void on_store_up(void *data)
 {
+    struct service *service = data;
     struct rota_error error;
     for (size_t i = 0; i < service->n_slots && !service->is_leaving; i++) {
-        struct rota_store_request request = {.verb = ROTA_STORE_BEAT,
-                                             .member = member_of(&service->slots[i])};
-        if (rota_store_ask(service->store, &request, on_beat_answer, &service->slots[i], &error) ==
-            ROTA_ERR_INVALID)
+        struct slot *slot = &service->slots[i];
+        struct rota_store_request request = {.verb = ROTA_STORE_BEAT, .member = member_of(slot)};
+        if (!slot->heartbeat &&
+            rota_store_ask(service->store, &request, on_announced, slot, &error))
             fail(service, &error);
     }
-}
-
-static void on_beat_timer(uv_timer_t *timer)
-{
-    struct service *service = timer->data;
-    if (rota_store_is_up(service->store))
-        beat_all(service);
 }
 
 static void on_removed(void *data, const struct rota_store_answer *answer)
@@ -171,19 +169,19 @@ static void on_removed(void *data, const struct rota_store_answer *answer)
     (void)answer;
 }
 
+/* Those who leave take themselves off the list. */
 static void remove_members(struct service *service)
 {
     for (size_t i = 0; i < service->n_slots; i++) {
+        struct slot *slot = &service->slots[i];
         struct rota_store_request request = {.verb = ROTA_STORE_MEMBER_REMOVE,
-                                             .member = member_of(&service->slots[i])};
-        if (service->slots[i].is_member)
-            rota_store_ask(service->store, &request, on_removed, service, NULL);
+                                             .member = member_of(slot)};
+        if (!slot->heartbeat)
+            continue;
+        rota_heartbeat_close(slot->heartbeat);
+        slot->heartbeat = NULL;
+        rota_store_ask(service->store, &request, on_removed, service, NULL);
     }
-}
-
-static void on_store_up(void *data)
-{
-    beat_all(data);
 }
 
 /* A database that is away is waited for; one that refuses us will go on to. */
@@ -437,12 +435,10 @@ static void open_handles(struct service *service)
 {
     uv_signal_init(&service->loop, &service->interrupt);
     uv_signal_init(&service->loop, &service->terminate);
-    uv_timer_init(&service->loop, &service->beat);
-    service->interrupt.data = service->terminate.data = service->beat.data = service;
+    service->interrupt.data = service->terminate.data = service;
     service->has_handles = true;
     uv_signal_start(&service->interrupt, on_signal, SIGINT);
     uv_signal_start(&service->terminate, on_signal, SIGTERM);
-    uv_timer_start(&service->beat, on_beat_timer, MEMBER_BEAT / ROTA_MSEC, MEMBER_BEAT / ROTA_MSEC);
 }
 
 static enum rota_code check_options(const struct rota_cache_service_options *options,
@@ -473,9 +469,9 @@ static enum rota_code open_service(struct service *service, struct rota_error *e
                                        .on_down = on_store_down,
                                        .data = service};
     enum rota_code code = check_options(service->options, error);
-    if (!code &&
-        !rota_cache_service_role(service->options->space, service->role, sizeof service->role))
-        code = rota_error_set(error, ROTA_ERR_INVALID, "the name of the space is too long");
+    if (!code)
+        code = rota_cache_service_role(service->options->space, service->role, sizeof service->role,
+                                       error);
     if (!code)
         code = open_source(service, error);
     if (!code)
@@ -497,10 +493,11 @@ static void close_service(struct service *service)
     if (service->has_handles) {
         uv_close((uv_handle_t *)&service->interrupt, NULL);
         uv_close((uv_handle_t *)&service->terminate, NULL);
-        uv_close((uv_handle_t *)&service->beat, NULL);
     }
-    for (size_t i = 0; i < service->n_slots; i++)
+    for (size_t i = 0; i < service->n_slots; i++) {
+        rota_heartbeat_close(service->slots[i].heartbeat);
         rota_server_close(service->slots[i].server);
+    }
     if (service->source)
         service->source->close(service->source);
     for (size_t i = 0; i < service->n_slots; i++) {
@@ -552,10 +549,14 @@ static void end(struct service *service)
         free(service->slots);
 }
 
-bool rota_cache_service_role(const char *space, char *role, size_t size)
+enum rota_code rota_cache_service_role(const char *space, char *role, size_t size,
+                                       struct rota_error *error)
 {
-    int length = snprintf(role, size, "cache/%s", space);
-    return length > 0 && (size_t)length < size;
+    if (strchr(space, ','))
+        return rota_error_set(error, ROTA_ERR_INVALID, "the name of the space has a comma");
+    if (snprintf(role, size, "cache/%s", space) >= (int)size)
+        return rota_error_set(error, ROTA_ERR_INVALID, "the name of the space is too long");
+    return ROTA_OK;
 }
 
 int rota_cache_service_run(const struct rota_cache_service_options *options)

@@ -28,6 +28,6 @@ struct rota_cache_service_options {
 /* Run it until it is over; returns an exit code. */
 int rota_cache_service_run(const struct rota_cache_service_options *options);
 
-/* The role under which the members of a space's cache are known; false when it is too
- * long. `size` is the room in `role`. */
-bool rota_cache_service_role(const char *space, char *role, size_t size);
+/* Write the role by which the members that serve a space's cache are known. */
+enum rota_code rota_cache_service_role(const char *space, char *role, size_t size,
+                                       struct rota_error *error);

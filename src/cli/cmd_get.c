@@ -7,7 +7,7 @@
 #include "cli/store_options.h"
 #include "io/address.h"
 
-#include <stdio.h>
+#include <rota/store_members.h>
 #include <stdlib.h>
 #include <uv.h>
 
@@ -67,24 +67,15 @@ struct client {
     const struct options *options;
     uv_loop_t loop;
     struct rota_store *store;
+    struct rota_members *members;
     struct rota_get *get;
     char *nodes; /* what addresses point into */
     ROTA_VECTOR(struct rota_get_host) hosts;
-    char role[ROTA_STORE_ROLES_MAX];
-    struct rota_error error; /* its code is not 0: it can't go on */
+    struct rota_error error; /* of the store; its code is 0 when it is up */
     int exit_code;
 };
 
-static void fail(struct client *client, const struct rota_error *error)
-{
-    if (client->error.code == ROTA_OK)
-        client->error = *error;
-    uv_stop(&client->loop);
-}
-
 /* --- who serves --- */
-
-static void ask_hosts(void *data, struct rota_get *get);
 
 /* Open the client, with what the hosts come from filled in. */
 static enum rota_code open_get(struct client *client, struct rota_get_options with,
@@ -94,103 +85,52 @@ static enum rota_code open_get(struct client *client, struct rota_get_options wi
     with.timeout = client->options->timeout;
     with.message_max = MESSAGE_MAX;
     with.insecure = client->options->insecure;
-    with.data = client;
     return rota_get_open(&client->loop, &with, &client->get, error);
-}
-
-static bool is_alive(const struct rota_store_answer *answer, const struct rota_store_member *member)
-{
-    return member->state == ROTA_STORE_MEMBER_IN &&
-           rota_time_add(member->heartbeat, member->ttl) > answer->db_now;
-}
-
-static enum rota_code take_members(struct client *client, const struct rota_store_answer *answer,
-                                   struct rota_error *error)
-{
-    client->hosts.size = 0;
-    for (size_t i = 0; i < answer->n_members; i++) {
-        const struct rota_store_member *member = &answer->members[i];
-        struct rota_get_host host = {member->address, member->zone};
-        if (rota_str_is_equal(member->roles, rota_str(client->role)) && is_alive(answer, member) &&
-            !rota_vector_push(&client->hosts, host))
-            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for the servers");
-    }
-    if (client->hosts.size == 0)
-        return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
-                              "no server of the cache %s is alive, says the store %s",
-                              client->options->space, rota_store_name(client->store));
-    if (client->get)
-        return rota_get_set_hosts(client->get, client->hosts.items, client->hosts.size, error);
-    struct rota_get_options with = {
-        .hosts = client->hosts.items, .n_hosts = client->hosts.size, .ask_hosts = ask_hosts};
-    return open_get(client, with, error);
-}
-
-/* Once there were servers, a list that can't be had leaves them as they were. */
-static void on_members(void *data, const struct rota_store_answer *answer)
-{
-    struct client *client = data;
-    struct rota_error error = answer->error;
-    bool is_first = !client->get;
-    enum rota_code code = answer->code ? answer->code : take_members(client, answer, &error);
-    if (is_first && code)
-        fail(client, &error);
-    else if (is_first)
-        uv_stop(&client->loop);
-}
-
-static void ask_members(struct client *client)
-{
-    struct rota_store_request request = {.verb = ROTA_STORE_MEMBERS};
-    struct rota_error error;
-    if (rota_store_ask(client->store, &request, on_members, client, &error) && !client->get)
-        fail(client, &error);
-}
-
-static void ask_hosts(void *data, struct rota_get *get)
-{
-    struct client *client = data;
-    (void)get;
-    if (client->get && rota_store_is_up(client->store))
-        ask_members(client);
 }
 
 static void on_up(void *data)
 {
-    struct client *client = data;
-    if (!client->get)
-        ask_members(client);
+    uv_stop(&((struct client *)data)->loop);
 }
 
+/* While the servers are asked they are known, and the store may be away. */
 static void on_down(void *data, const struct rota_error *error)
 {
     struct client *client = data;
-    if (!client->get)
-        fail(client, error);
+    if (client->members)
+        return;
+    client->error = *error;
+    uv_stop(&client->loop);
 }
 
 static enum rota_code open_by_store(struct client *client, struct rota_error *error)
 {
     const char *url = client->options->store;
-    struct rota_store_options with = {
-        .connect_timeout = client->options->timeout,
-        .on_up = on_up,
-        .on_down = on_down,
-        .data = client,
-    };
+    struct rota_members_source *source;
+    char role[ROTA_STORE_ROLES_MAX];
     enum rota_code code = rota_store_options_check_there(&url, error);
-    if (!code &&
-        !rota_cache_service_role(client->options->space, client->role, sizeof client->role))
-        code = rota_error_set(error, ROTA_ERR_INVALID, "the name of the space is too long");
-    with.url = url;
+    struct rota_store_options with = {.url = url,
+                                      .connect_timeout = client->options->timeout,
+                                      .on_up = on_up,
+                                      .on_down = on_down,
+                                      .data = client};
+    if (!code)
+        code = rota_cache_service_role(client->options->space, role, sizeof role, error);
     if (!code)
         code = rota_store_open(&client->loop, &with, &client->store, error);
     if (code)
         return code;
-    uv_run(&client->loop, UV_RUN_DEFAULT);
-    if (client->error.code)
+    uv_run(&client->loop, UV_RUN_DEFAULT); /* until it is up or down */
+    if (client->error.code) {
         *error = client->error;
-    return client->error.code;
+        return error->code;
+    }
+    code = rota_store_members_new(client->store, role, 0, &source, error);
+    if (!code)
+        code = rota_members_open(&client->loop, source, NULL, &client->members, error);
+    if (code)
+        return code;
+    return open_get(client, (struct rota_get_options){.members = client->members}, error);
 }
 
 /* Nothing is known of their data centres, so each counts as one: then all of them are
@@ -244,6 +184,7 @@ static void close_client(struct client *client)
 {
     static uv_timer_t grace;
     rota_get_close(client->get);
+    rota_members_close(client->members);
     rota_store_close(client->store);
     uv_timer_init(&client->loop, &grace);
     uv_timer_start(&grace, on_grace_over, 200, 0);
@@ -257,6 +198,14 @@ static void close_client(struct client *client)
 }
 
 /* --- asking --- */
+
+static bool has_nobody(const struct client *client)
+{
+    size_t n = 0;
+    if (client->members)
+        rota_members_list(client->members, &n);
+    return client->members && n == 0;
+}
 
 /* One Get; false when nothing more can be printed. */
 static bool get_keys(void *data, const struct rota_str *keys, size_t n)
@@ -276,6 +225,10 @@ static bool get_keys(void *data, const struct rota_str *keys, size_t n)
     }
     rota_get_view_append(&view, keys, result, &buffer);
     bool is_lacking = rota_get_view_problem(keys, result, &error);
+    if (is_lacking && has_nobody(client))
+        rota_error_set(&error, ROTA_ERR_UNAVAILABLE,
+                       "no server of the cache %s is alive, says the store %s", options->space,
+                       rota_store_name(client->store));
     rota_get_result_free(result);
     int code = rota_cli_print(&buffer);
     if (is_lacking)
