@@ -264,8 +264,9 @@ void rota_store_close(struct rota_store *store);
 
 /* Ask the database; `on_answer` is called once, later, from the loop. Requests are
  * carried out in the order in which they were made; without a connection they fail
- * at once with ROTA_ERR_UNAVAILABLE. An error here means that nothing was asked:
- * ROTA_ERR_INVALID, or ROTA_ERR_LIMIT with ROTA_STORE_PENDING_MAX under way. */
+ * with ROTA_ERR_UNAVAILABLE, after the attempt to connect that is under way. An error here means
+ * that nothing was asked: ROTA_ERR_INVALID, or ROTA_ERR_LIMIT with ROTA_STORE_PENDING_MAX under
+ * way. */
 enum rota_code rota_store_ask(struct rota_store *store, const struct rota_store_request *request,
                               rota_store_on_answer *on_answer, void *data,
                               struct rota_error *error);

@@ -274,7 +274,15 @@ static void bind_arguments(MYSQL_BIND *binds, const struct rota_sql_value *argum
 
 static enum rota_code stmt_failed(struct mysql *self, MYSQL_STMT *stmt, struct rota_error *error)
 {
-    return failed(self, mysql_stmt_errno(stmt), mysql_stmt_error(stmt), error);
+    unsigned number = mysql_stmt_errno(stmt);
+    if (number)
+        return failed(self, number, mysql_stmt_error(stmt), error);
+
+    /* Between two rows the library keeps it to itself, or tells only the connection. */
+    number = mysql_errno(self->mysql);
+    if (number)
+        return failed(self, number, mysql_error(self->mysql), error);
+    return failed(self, CR_SERVER_LOST, "the rows ended early", error);
 }
 
 static enum rota_code execute(struct mysql *self, struct statement *statement,

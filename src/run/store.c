@@ -1,0 +1,356 @@
+#include <rota/store.h>
+
+#include "core/call/backoff.h"
+#include "io/clock.h"
+#include "io/mailbox.h"
+#include "io/store.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <uv.h>
+
+/* The loop's side decides when to connect, the worker's does what it is told: a session
+ * belongs to the worker, and is touched by the loop only when the worker has ended.
+ *
+ *     DOWN --timer--> CONNECTING --made--> UP --lost--> CONNECTING
+ *                         |                  (at once: the first delay comes after
+ *                         +--failed--> DOWN   a connection that could not be made) */
+
+struct ask {
+    struct rota_letter letter;
+    struct rota_store *store;
+    struct ask *next, *previous; /* those under way */
+    struct rota_store_request request;
+    struct rota_store_answer answer;
+    rota_store_on_answer *on_answer; /* NULL: nobody wants to hear of it */
+    void *data;
+    bool is_lost;                       /* the connection, after it */
+    _Alignas(max_align_t) char bytes[]; /* what the request points into */
+};
+
+struct rota_store {
+    uv_loop_t *loop;
+    struct rota_store_options options;
+    struct rota_sql_url url;
+    char name[ROTA_SQL_URL_TEXT_MAX];
+    struct rota_worker *worker;
+    uv_timer_t timer;
+    struct rota_backoff backoff;
+    struct rota_random random;
+    struct ask *asks;
+    size_t n_asks; /* a place for the letter that connects is kept free */
+
+    struct rota_letter connect;
+    bool is_connecting, is_up, is_closed;
+    int n_parts; /* of what has to end before it is freed */
+
+    /* The worker's, from the post of a letter until its done(). */
+    struct rota_store_session *session;
+    enum rota_code code; /* of the last connection that was tried */
+    struct rota_error error;
+};
+
+#define CONTAINER(pointer, type, member)                                                           \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+/* --- connecting --- */
+
+/* Worker thread. */
+static void work_connect(struct rota_letter *letter)
+{
+    struct rota_store *store = CONTAINER(letter, struct rota_store, connect);
+    struct rota_sql_options options = {
+        .connect_timeout = store->options.connect_timeout,
+        .statement_timeout = store->options.statement_timeout,
+    };
+    rota_store_session_close(store->session);
+    store->session = NULL;
+    store->code = rota_store_session_open(&store->url, &options, &store->session, &store->error);
+}
+
+static void connect_now(struct rota_store *store);
+
+static void on_timer(uv_timer_t *timer)
+{
+    connect_now(timer->data);
+}
+
+static void go_down(struct rota_store *store, const struct rota_error *error)
+{
+    store->is_up = false;
+    rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_WARN, "store down",
+             ROTA_LOG_FACT("store", store->name), ROTA_LOG_FACT("reason", error->text));
+    if (store->options.on_down)
+        store->options.on_down(store->options.data, error);
+}
+
+static void go_up(struct rota_store *store)
+{
+    rota_backoff_succeeded(&store->backoff);
+    store->is_up = true;
+    rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_INFO, "store up",
+             ROTA_LOG_FACT("store", store->name));
+    if (store->options.on_up)
+        store->options.on_up(store->options.data);
+}
+
+static void done_connect(struct rota_letter *letter, bool is_cancelled)
+{
+    struct rota_store *store = CONTAINER(letter, struct rota_store, connect);
+    store->is_connecting = false;
+    if (is_cancelled || store->is_closed)
+        return;
+    if (!store->code) {
+        go_up(store);
+        return;
+    }
+    rota_time wait = rota_backoff_failed(&store->backoff, &store->random);
+    uv_timer_start(&store->timer, on_timer, (uint64_t)(wait / ROTA_MSEC) + 1, 0);
+    struct rota_error error = store->error; /* a new attempt may begin in the callback */
+    go_down(store, &error);
+}
+
+/* There is a place for it: requests have one less than the worker takes. */
+static void connect_now(struct rota_store *store)
+{
+    if (store->is_connecting || store->is_closed)
+        return;
+    uv_timer_stop(&store->timer);
+    store->is_connecting = true;
+    enum rota_code code = rota_worker_post(store->worker, &store->connect);
+    assert(!code);
+    (void)code;
+}
+
+/* --- requests --- */
+
+/* The texts of a request, to be copied behind it. */
+#define N_TEXTS 12
+static void list_texts(struct rota_store_request *request, struct rota_str *texts[N_TEXTS])
+{
+    struct rota_str *all[N_TEXTS] = {
+        &request->space,        &request->dc,
+        &request->host,         &request->member.address,
+        &request->member.roles, &request->member.zone,
+        &request->config.name,  &request->config.engine,
+        &request->config.text,  &request->table,
+        &request->key_column,   &request->value_column,
+    };
+    memcpy(texts, all, sizeof all);
+}
+
+static size_t size_of(const struct rota_store_request *request)
+{
+    struct rota_store_request copy = *request;
+    struct rota_str *texts[N_TEXTS];
+    size_t size = request->claim.n_dead * sizeof *request->claim.dead +
+                  request->n_keys * sizeof *request->keys;
+    list_texts(&copy, texts);
+    for (size_t i = 0; i < N_TEXTS; i++)
+        size += texts[i]->size;
+    for (size_t i = 0; i < request->n_keys; i++)
+        size += request->keys[i].size;
+    return size;
+}
+
+static void copy_text(struct rota_str *text, char **at)
+{
+    if (text->size > 0)
+        memcpy(*at, text->data, text->size);
+    text->data = *at;
+    *at += text->size;
+}
+
+/* Arrays first, for they have to stand at the right addresses. */
+static void copy_request(struct ask *ask, const struct rota_store_request *request)
+{
+    struct rota_store_request *copy = &ask->request;
+    struct rota_str *texts[N_TEXTS];
+    char *at = ask->bytes;
+    *copy = *request;
+    if (request->claim.n_dead > 0)
+        memcpy(at, request->claim.dead, request->claim.n_dead * sizeof *request->claim.dead);
+    copy->claim.dead = (const struct rota_lease_dead *)(void *)at;
+    at += request->claim.n_dead * sizeof *request->claim.dead;
+
+    struct rota_str *keys = (struct rota_str *)(void *)at;
+    if (request->n_keys > 0)
+        memcpy(keys, request->keys, request->n_keys * sizeof *keys);
+    copy->keys = keys;
+    at += request->n_keys * sizeof *keys;
+    for (size_t i = 0; i < request->n_keys; i++)
+        copy_text(&keys[i], &at);
+    list_texts(copy, texts);
+    for (size_t i = 0; i < N_TEXTS; i++)
+        copy_text(texts[i], &at);
+}
+
+/* Worker thread. */
+static void work_ask(struct rota_letter *letter)
+{
+    struct ask *ask = CONTAINER(letter, struct ask, letter);
+    struct rota_store *store = ask->store;
+    if (store->session) {
+        rota_store_session_do(store->session, &ask->request, &ask->answer);
+        ask->is_lost = !rota_store_session_is_alive(store->session);
+        return;
+    }
+    ask->answer.code = rota_error_set(&ask->answer.error, ROTA_ERR_UNAVAILABLE,
+                                      "there is no connection: %.400s", store->error.text);
+}
+
+static void unlink_ask(struct ask *ask)
+{
+    ask->store->n_asks--;
+    if (ask->previous)
+        ask->previous->next = ask->next;
+    else
+        ask->store->asks = ask->next;
+    if (ask->next)
+        ask->next->previous = ask->previous;
+}
+
+static void free_ask(struct ask *ask)
+{
+    rota_store_answer_deinit(&ask->answer);
+    free(ask);
+}
+
+/* The connection was lost: a new one is asked for, and requests behind this one fail
+ * until it is there. */
+static void lose(struct rota_store *store, const struct rota_store_answer *answer)
+{
+    struct rota_error error = answer->error;
+    if (!answer->code)
+        rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "%.200s: the connection was lost",
+                       store->name);
+    connect_now(store);
+    go_down(store, &error);
+}
+
+static void done_ask(struct rota_letter *letter, bool is_cancelled)
+{
+    struct ask *ask = CONTAINER(letter, struct ask, letter);
+    struct rota_store *store = ask->store;
+    if (!is_cancelled && ask->is_lost && store->is_up)
+        lose(store, &ask->answer);
+    unlink_ask(ask);
+    if (!is_cancelled && !store->is_closed && ask->on_answer)
+        ask->on_answer(ask->data, &ask->answer);
+    free_ask(ask);
+}
+
+enum rota_code rota_store_ask(struct rota_store *store, const struct rota_store_request *request,
+                              rota_store_on_answer *on_answer, void *data, struct rota_error *error)
+{
+    enum rota_code code = rota_store_request_check(request, error);
+    if (code)
+        return code;
+    struct ask *ask = calloc(1, sizeof *ask + size_of(request) + 1);
+    if (!ask)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a request to %.200s",
+                              store->name);
+    copy_request(ask, request);
+    ask->store = store;
+    ask->on_answer = on_answer;
+    ask->data = data;
+    ask->letter = (struct rota_letter){.work = work_ask, .done = done_ask};
+    code = store->n_asks < ROTA_STORE_PENDING_MAX ? rota_worker_post(store->worker, &ask->letter)
+                                                  : ROTA_ERR_LIMIT;
+    if (code) {
+        free_ask(ask);
+        return rota_error_set(error, code,
+                              "%.200s: %d requests are under way, and no more is taken",
+                              store->name, ROTA_STORE_PENDING_MAX);
+    }
+    ask->next = store->asks;
+    if (ask->next)
+        ask->next->previous = ask;
+    store->asks = ask;
+    store->n_asks++;
+    return ROTA_OK;
+}
+
+void rota_store_forget(struct rota_store *store, const void *data)
+{
+    for (struct ask *ask = store->asks; ask; ask = ask->next)
+        if (ask->data == data)
+            ask->on_answer = NULL;
+}
+
+bool rota_store_is_up(const struct rota_store *store)
+{
+    return store->is_up;
+}
+
+const char *rota_store_name(const struct rota_store *store)
+{
+    return store->name;
+}
+
+/* --- the beginning and the end --- */
+
+/* A worker has ended, or a handle is closed: the last one frees the store. */
+static void let_go(struct rota_store *store)
+{
+    if (--store->n_parts > 0)
+        return;
+    rota_store_session_close(store->session);
+    explicit_bzero(&store->url, sizeof store->url);
+    free(store);
+}
+
+static void on_worker_closed(void *data)
+{
+    let_go(data);
+}
+
+static void on_timer_closed(uv_handle_t *timer)
+{
+    let_go(timer->data);
+}
+
+enum rota_code rota_store_open(struct uv_loop_s *loop, const struct rota_store_options *options,
+                               struct rota_store **store, struct rota_error *error)
+{
+    static const struct rota_worker_options worker_options = {
+        .name = "rota-store", .pending_max = ROTA_STORE_PENDING_MAX + 1};
+    struct rota_sql_url url;
+    enum rota_code code = rota_sql_url_parse(rota_str(options->url), &url, error);
+    if (code)
+        return code;
+    struct rota_store *made = calloc(1, sizeof *made);
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a store");
+    made->loop = loop;
+    made->url = url;
+    made->options = *options;
+    made->options.url = NULL; /* the caller's; and it has the password */
+    rota_sql_url_format(&url, made->name);
+    explicit_bzero(&url, sizeof url);
+    rota_random_init(&made->random, (uint64_t)rota_clock_mono() ^ (uint64_t)(uintptr_t)made);
+    made->connect = (struct rota_letter){.work = work_connect, .done = done_connect};
+
+    code = rota_worker_open(loop, &worker_options, &made->worker, error);
+    if (code) {
+        free(made);
+        return code;
+    }
+    uv_timer_init(loop, &made->timer);
+    made->timer.data = made;
+    made->n_parts = 2;
+    connect_now(made);
+    *store = made;
+    return ROTA_OK;
+}
+
+void rota_store_close(struct rota_store *store)
+{
+    if (!store)
+        return;
+    store->is_closed = true;
+    store->is_up = false;
+    uv_close((uv_handle_t *)&store->timer, on_timer_closed);
+    rota_worker_close(store->worker, on_worker_closed, store);
+}
