@@ -35,7 +35,7 @@ struct slot {
     struct rota_get_server *gets;
     char address[ROTA_ADDRESS_TEXT_MAX]; /* what clients know it by */
     struct rota_heartbeat *heartbeat;    /* NULL: no beat was heard yet */
-    bool is_held, is_drained;
+    bool is_announced, is_held, is_drained;
     uint32_t shard;
 };
 
@@ -90,7 +90,7 @@ static void tell(const struct service *service, const char *phrase)
 
 static void look_if_ready(struct service *service)
 {
-    if (service->is_ready || service->is_leaving || !service->source->is_ready)
+    if (service->is_ready || service->is_leaving || service->is_over || !service->source->is_ready)
         return;
     for (size_t i = 0; i < service->n_slots; i++)
         if (!service->slots[i].heartbeat)
@@ -137,7 +137,7 @@ static void on_announced(void *data, const struct rota_store_answer *answer)
     struct rota_store_member member = member_of(slot);
     struct rota_error error = answer->error;
     enum rota_code code = answer->code;
-    if (slot->heartbeat || service->is_leaving)
+    if (slot->heartbeat || service->is_leaving || service->is_over)
         return;
     if (!code)
         code = rota_heartbeat_open(&service->loop, service->store, &member, &service->log,
@@ -154,12 +154,14 @@ static void on_store_up(void *data)
 {
     struct service *service = data;
     struct rota_error error;
-    for (size_t i = 0; i < service->n_slots && !service->is_leaving; i++) {
+    for (size_t i = 0; i < service->n_slots && !service->is_leaving && !service->is_over; i++) {
         struct slot *slot = &service->slots[i];
         struct rota_store_request request = {.verb = ROTA_STORE_BEAT, .member = member_of(slot)};
-        if (!slot->heartbeat &&
-            rota_store_ask(service->store, &request, on_announced, slot, &error))
+        if (slot->heartbeat)
+            continue;
+        if (rota_store_ask(service->store, &request, on_announced, slot, &error))
             fail(service, &error);
+        slot->is_announced = true;
     }
 }
 
@@ -176,11 +178,11 @@ static void remove_members(struct service *service)
         struct slot *slot = &service->slots[i];
         struct rota_store_request request = {.verb = ROTA_STORE_MEMBER_REMOVE,
                                              .member = member_of(slot)};
-        if (!slot->heartbeat)
-            continue;
         rota_heartbeat_close(slot->heartbeat);
         slot->heartbeat = NULL;
-        rota_store_ask(service->store, &request, on_removed, service, NULL);
+        if (slot->is_announced)
+            rota_store_ask(service->store, &request, on_removed, service, NULL);
+        slot->is_announced = false;
     }
 }
 
@@ -490,14 +492,13 @@ static enum rota_code open_service(struct service *service, struct rota_error *e
 /* All but the lease and its store, in whatever state. */
 static void close_service(struct service *service)
 {
+    remove_members(service);
     if (service->has_handles) {
         uv_close((uv_handle_t *)&service->interrupt, NULL);
         uv_close((uv_handle_t *)&service->terminate, NULL);
     }
-    for (size_t i = 0; i < service->n_slots; i++) {
-        rota_heartbeat_close(service->slots[i].heartbeat);
+    for (size_t i = 0; i < service->n_slots; i++)
         rota_server_close(service->slots[i].server);
-    }
     if (service->source)
         service->source->close(service->source);
     for (size_t i = 0; i < service->n_slots; i++) {

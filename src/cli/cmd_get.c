@@ -8,6 +8,7 @@
 #include "io/address.h"
 
 #include <rota/store_members.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <uv.h>
 
@@ -71,7 +72,7 @@ struct client {
     struct rota_get *get;
     char *nodes; /* what addresses point into */
     ROTA_VECTOR(struct rota_get_host) hosts;
-    struct rota_error error; /* of the store; its code is 0 when it is up */
+    struct rota_error error; /* of the store */
     int exit_code;
 };
 
@@ -88,46 +89,72 @@ static enum rota_code open_get(struct client *client, struct rota_get_options wi
     return rota_get_open(&client->loop, &with, &client->get, error);
 }
 
-static void on_up(void *data)
-{
-    uv_stop(&((struct client *)data)->loop);
-}
-
-/* While the servers are asked they are known, and the store may be away. */
+/* Once the servers are known the store may be away. */
 static void on_down(void *data, const struct rota_error *error)
 {
-    struct client *client = data;
+    ((struct client *)data)->error = *error;
+}
+
+static void on_late(uv_timer_t *timer)
+{
+    *(bool *)timer->data = true;
+}
+
+static bool has_nobody(const struct client *client)
+{
+    size_t n = 0;
     if (client->members)
-        return;
-    client->error = *error;
-    uv_stop(&client->loop);
+        rota_members_list(client->members, &n);
+    return client->members && n == 0;
+}
+
+/* Until there are servers, as long as the values would be waited for. */
+static enum rota_code await_members(struct client *client, struct rota_error *error)
+{
+    static uv_timer_t timer;
+    bool is_late = false;
+    uv_timer_init(&client->loop, &timer);
+    timer.data = &is_late;
+    uv_timer_start(&timer, on_late, (uint64_t)(client->options->timeout / ROTA_MSEC), 0);
+    while (has_nobody(client) && !is_late && client->error.code == ROTA_OK)
+        uv_run(&client->loop, UV_RUN_ONCE);
+    uv_close((uv_handle_t *)&timer, NULL);
+    if (!has_nobody(client))
+        return ROTA_OK;
+    if (client->error.code) {
+        *error = client->error;
+        return error->code;
+    }
+    return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
+                          "no server of the cache %s is alive, says the store %s",
+                          client->options->space, rota_store_name(client->store));
+}
+
+static enum rota_code open_members(struct client *client, const char *role,
+                                   struct rota_error *error)
+{
+    struct rota_members_source *source;
+    enum rota_code code = rota_store_members_new(client->store, role, 0, &source, error);
+    if (!code)
+        code = rota_members_open(&client->loop, source, NULL, &client->members, error);
+    return code ? code : await_members(client, error);
 }
 
 static enum rota_code open_by_store(struct client *client, struct rota_error *error)
 {
     const char *url = client->options->store;
-    struct rota_members_source *source;
     char role[ROTA_STORE_ROLES_MAX];
     enum rota_code code = rota_store_options_check_there(&url, error);
     struct rota_store_options with = {.url = url,
                                       .connect_timeout = client->options->timeout,
-                                      .on_up = on_up,
                                       .on_down = on_down,
                                       .data = client};
     if (!code)
         code = rota_cache_service_role(client->options->space, role, sizeof role, error);
     if (!code)
         code = rota_store_open(&client->loop, &with, &client->store, error);
-    if (code)
-        return code;
-    uv_run(&client->loop, UV_RUN_DEFAULT); /* until it is up or down */
-    if (client->error.code) {
-        *error = client->error;
-        return error->code;
-    }
-    code = rota_store_members_new(client->store, role, 0, &source, error);
     if (!code)
-        code = rota_members_open(&client->loop, source, NULL, &client->members, error);
+        code = open_members(client, role, error);
     if (code)
         return code;
     return open_get(client, (struct rota_get_options){.members = client->members}, error);
@@ -152,6 +179,26 @@ static enum rota_code open_by_nodes(struct client *client, const char *nodes,
     }
     struct rota_get_options with = {.hosts = client->hosts.items, .n_hosts = client->hosts.size};
     return open_get(client, with, error);
+}
+
+/* Such a server would not even be connected to, and its keys would just be missing. */
+static enum rota_code check_hosts(const struct client *client, struct rota_error *error)
+{
+    struct rota_get_view view;
+    for (size_t place = 0; rota_get_next_host(client->get, &place, &view);) {
+        char text[ROTA_ADDRESS_TEXT_MAX];
+        struct rota_address address;
+        struct sockaddr_storage resolved;
+        snprintf(text, sizeof text, "%.*s", ROTA_STR_ARGS(view.address));
+        if (client->options->insecure || rota_address_parse(text, &address, NULL) ||
+            !rota_address_resolve(&address, &resolved) ||
+            rota_address_is_loopback((const struct sockaddr *)&resolved))
+            continue;
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "%s is another machine: --insecure is needed to ask it in plain text",
+                              text);
+    }
+    return ROTA_OK;
 }
 
 static enum rota_code open_client(struct client *client, struct rota_error *error)
@@ -199,14 +246,6 @@ static void close_client(struct client *client)
 
 /* --- asking --- */
 
-static bool has_nobody(const struct client *client)
-{
-    size_t n = 0;
-    if (client->members)
-        rota_members_list(client->members, &n);
-    return client->members && n == 0;
-}
-
 /* One Get; false when nothing more can be printed. */
 static bool get_keys(void *data, const struct rota_str *keys, size_t n)
 {
@@ -225,10 +264,6 @@ static bool get_keys(void *data, const struct rota_str *keys, size_t n)
     }
     rota_get_view_append(&view, keys, result, &buffer);
     bool is_lacking = rota_get_view_problem(keys, result, &error);
-    if (is_lacking && has_nobody(client))
-        rota_error_set(&error, ROTA_ERR_UNAVAILABLE,
-                       "no server of the cache %s is alive, says the store %s", options->space,
-                       rota_store_name(client->store));
     rota_get_result_free(result);
     int code = rota_cli_print(&buffer);
     if (is_lacking)
@@ -267,7 +302,7 @@ static int run_get(int argc, char *const *argv)
     client.options = &options;
     if (uv_loop_init(&client.loop))
         return rota_cli_fail(ROTA_CLI_NO, "no event loop");
-    if (open_client(&client, &error))
+    if (open_client(&client, &error) || check_hosts(&client, &error))
         code = rota_cli_fail_error(&error);
     else
         code = get_all(&client, &arguments);

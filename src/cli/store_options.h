@@ -20,8 +20,8 @@
         .help = "the name of the cache, one of several in a store"                                 \
     }
 
-/* Refuses a store that is not named or whose URL can't be read; `*url` is taken from
- * ROTA_STORE if it is NULL. */
+/* Refuses a store that is not named, whose URL can't be read, or whose file can't be
+ * written; `*url` is taken from ROTA_STORE if it is NULL. */
 enum rota_code rota_store_options_check(const char **url, struct rota_error *error);
 
 /* The same for commands that only look: a file that is not there is not made. */
