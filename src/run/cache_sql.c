@@ -14,6 +14,7 @@ struct source {
     char *text; /* what the names point into */
     struct rota_str table, key, value;
     struct rota_error standing; /* told and not over */
+    size_t n_refused;           /* of the keys that the table was tried with */
     bool is_refused;
 };
 
@@ -42,6 +43,11 @@ static struct rota_store_request select_of(const struct source *source, const st
 
 /* --- is it there? --- */
 
+/* Keys to try it with: what is no number is refused by a column of numbers, and the
+ * same goes for one of UUIDs. One that is taken shows that the table can be read. */
+static const char *const TRIALS[] = {"0", "00000000-0000-0000-0000-000000000000"};
+enum { N_TRIALS = sizeof TRIALS / sizeof *TRIALS };
+
 static void on_up(void *data);
 
 static void on_checked(void *data, const struct rota_store_answer *answer)
@@ -54,21 +60,22 @@ static void on_checked(void *data, const struct rota_store_answer *answer)
         source->options.events.on_ready(source->options.events.data);
         return;
     }
-    if (answer->code == ROTA_ERR_INVALID || answer->code == ROTA_ERR_NOT_FOUND) {
+    if (answer->code == ROTA_ERR_NOT_FOUND ||
+        (answer->code == ROTA_ERR_INVALID && ++source->n_refused == N_TRIALS)) {
         source->is_refused = true;
         source->options.events.on_refused(source->options.events.data, &answer->error);
         return;
     }
-    report(source, &answer->error);
+    if (answer->code != ROTA_ERR_INVALID)
+        report(source, &answer->error);
     if (rota_store_is_up(source->store))
         on_up(source);
 }
 
-/* Ask for some key, to see that the table can be read. */
 static void on_up(void *data)
 {
     struct source *source = data;
-    struct rota_str key = rota_str("rota");
+    struct rota_str key = rota_str(TRIALS[source->n_refused % N_TRIALS]);
     struct rota_store_request request = select_of(source, &key, 1);
     struct rota_error error;
     if (source->base.is_ready || source->is_refused)

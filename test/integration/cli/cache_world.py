@@ -100,11 +100,13 @@ class World:
         return servers
 
     def refused(self, dc, shards, source, *more):
-        """A server that does not start: what it says last."""
+        """A server that does not start: the one sentence that tells why."""
         server = self.start(dc, shards, source, *more)
         assert server.process.wait(60) == 2, (server.process.returncode, server.err())
         assert server.process.stdout.read() == b""
-        return server.err().splitlines()[-1]
+        said = [line for line in server.err().splitlines() if line.startswith("rota: ")]
+        assert len(said) == 1, server.err()
+        return said[0]
 
     def get(self, *args, **how):
         return run("get", *args, env={"ROTA_STORE": self.url}, **how)
