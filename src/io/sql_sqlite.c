@@ -92,6 +92,8 @@ static enum rota_code set_up(struct sqlite *self, struct rota_error *error)
     sqlite3_extended_result_codes(self->db, 1);
     sqlite3_busy_timeout(self->db, (int)(self->timeout / ROTA_MSEC));
     sqlite3_progress_handler(self->db, 10000, on_progress, self);
+    /* A column that is not there is an error, and no text in the wrong quotes. */
+    sqlite3_db_config(self->db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
     sqlite3_limit(self->db, SQLITE_LIMIT_LENGTH, ROTA_SQL_RESULT_MAX);
     int result =
         sqlite3_create_function(self->db, "rota_now", 0, SQLITE_UTF8, NULL, sql_now, NULL, NULL);

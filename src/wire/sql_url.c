@@ -271,13 +271,14 @@ static void write_text(struct writer *writer, const char *text)
         write_char(writer, *text++);
 }
 
-static void write_encoded(struct writer *writer, const char *part)
+/* `plain` are characters that need no escape there. */
+static void write_encoded(struct writer *writer, const char *part, const char *plain)
 {
     static const char digits[] = "0123456789ABCDEF";
     for (; *part; part++) {
         unsigned char c = (unsigned char)*part;
         if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-            strchr("-._~/", c)) {
+            strchr(plain, c)) {
             write_char(writer, (char)c);
         } else {
             write_char(writer, '%');
@@ -293,7 +294,7 @@ static void write_setting(struct writer *writer, char *separator, const char *na
     write_char(writer, *separator);
     *separator = '&';
     write_text(writer, name);
-    write_encoded(writer, value);
+    write_encoded(writer, value, "-._~/");
 }
 
 static void write_server(struct writer *writer, const struct rota_sql_url *url)
@@ -303,7 +304,7 @@ static void write_server(struct writer *writer, const struct rota_sql_url *url)
 
     write_text(writer, url->kind == ROTA_SQL_MYSQL ? "mysql://" : "postgres://");
     if (url->user[0]) {
-        write_encoded(writer, url->user);
+        write_encoded(writer, url->user, "-._~");
         write_char(writer, '@');
     }
     write_text(writer, is_ip6 ? "[" : "");
@@ -314,7 +315,7 @@ static void write_server(struct writer *writer, const struct rota_sql_url *url)
         write_text(writer, port);
     }
     write_char(writer, '/');
-    write_encoded(writer, url->database);
+    write_encoded(writer, url->database, "-._~/");
     if (url->path[0])
         write_setting(writer, &separator, "socket=", url->path);
     if (url->tls)

@@ -1,0 +1,34 @@
+/* A Rota that was built without the libraries of the servers: the files that stand in for
+ * theirs are linked before them. */
+#include "io/sql.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static void database_that_was_not_built_in_is_told_so(void **state)
+{
+    static const char *const urls[] = {"mysql://u:pw-1234@h/d", "postgres://u:pw-1234@h/d"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct rota_sql_url url;
+        struct rota_sql *sql = NULL;
+        struct rota_error error;
+        assert_int_equal(rota_sql_url_parse(rota_str(urls[i]), &url, &error), ROTA_OK);
+        assert_int_equal(rota_sql_open(&url, NULL, &sql, &error), ROTA_ERR_INVALID);
+        assert_non_null(strstr(error.text, "was built without"));
+        assert_null(strstr(error.text, "pw-1234"));
+        assert_null(sql);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(database_that_was_not_built_in_is_told_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
