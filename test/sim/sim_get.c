@@ -153,7 +153,6 @@ static void list_hosts(struct world *world)
     rota_interval_map_set_hosts(world->map, members, N_SERVERS, NULL);
 }
 
-/* Hosts are listed once and in order, so their ids follow the nodes. */
 static uint64_t id_of(const struct world *world, uint32_t node)
 {
     return rota_interval_map_host(world->map, node - FIRST_SERVER)->id;
@@ -161,7 +160,10 @@ static uint64_t id_of(const struct world *world, uint32_t node)
 
 static uint32_t node_of(const struct world *world, uint64_t id)
 {
-    return (uint32_t)(id - id_of(world, FIRST_SERVER)) + FIRST_SERVER;
+    uint32_t node = FIRST_SERVER;
+    while (id_of(world, node) != id)
+        node++;
+    return node;
 }
 
 /* --- what must hold --- */
