@@ -86,10 +86,9 @@ void rota_get_tries_end(struct rota_get_step *step, struct rota_get_fsm_try *try
     const struct rota_get_shared *shared = fsm->shared;
     if (try->number)
         shared->stats->n_running--;
-    if (try->chosen.serial) {
+    if (try->chosen.serial)
         rota_balancer_report(shared->balancer, step->now, try->chosen,
                              rota_failure_outcome(failure), cost);
-    }
     try->is_running = false;
     try->ended_at = step->now;
     try->failure = failure;
