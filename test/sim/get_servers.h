@@ -25,9 +25,9 @@ enum {
     TIMER_RENEW = SLOTS_MAX,
 };
 
-#define LEASE_TTL    (300 * ROTA_MSEC)
-#define LEASE_RENEW  (100 * ROTA_MSEC)
-#define LEASE_FREE   (360 * ROTA_MSEC) /* after the last renewal */
+#define LEASE_TTL    (150 * ROTA_MSEC)
+#define LEASE_RENEW  (50 * ROTA_MSEC)
+#define LEASE_FREE   (200 * ROTA_MSEC) /* after the last renewal */
 #define ASSIGN_EVERY (50 * ROTA_MSEC)
 
 enum message_type { REQUEST, RESPONSE, REFUSAL, CANCEL };
@@ -64,6 +64,7 @@ struct server {
     uint64_t epoch;
     rota_time believes_until; /* by its own clock */
     rota_time service;        /* mean */
+    bool is_confused;         /* it says that nothing matches */
     struct job queue[QUEUE_MAX];
     size_t first, n_queued;
     struct job running[SLOTS_MAX];
@@ -186,6 +187,8 @@ static inline void server_check(struct cluster *cluster, uint32_t node, struct m
     message->has_shard = message->all_matched = server->has_shard;
     message->shard = server->shard;
     message->epoch = server->epoch;
+    if (server->is_confused && message->n > 0)
+        message->all_matched = false;
     for (uint32_t i = 0; i < message->n; i++)
         if (!rota_interval_has(&server->shard, message->entries[i].key))
             message->all_matched = false;
