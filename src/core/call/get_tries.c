@@ -226,6 +226,7 @@ void rota_get_tries_retry(struct rota_get_step *step, size_t index)
     again.number = 0;
     again.is_running = true;
     again.failure = ROTA_FAILURE_NONE;
+    again.n_taken = 0;
     again.at = rota_time_add(step->now, rota_backoff_failed(&fsm->backoff, fsm->shared->random));
     again.deadline = ROTA_TIME_NEVER;
     again.chosen = (struct rota_try){0};
