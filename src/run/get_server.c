@@ -264,34 +264,50 @@ void rota_get_batch_fail(struct rota_get_batch *batch, enum rota_status status, 
     fail(batch, FAILED, status, text);
 }
 
-/* Write and send the response: the head, and the values that were found. */
-static void reply(struct rota_get_batch *batch, enum ending ending,
-                  const struct rota_get_head *head)
+/* Write the response into the server's buffer. Values that are too large are refused
+ * before they are copied. */
+static enum rota_code write_response(struct rota_get_batch *batch, const struct rota_get_head *head,
+                                     struct rota_error *error)
 {
     struct rota_get_server *server = batch->server;
     const struct rota_get_service *service = &server->service;
     struct rota_buffer *buffer = &server->writer.buffer;
     size_t max = server->options.message_max ? server->options.message_max : ROTA_GET_MESSAGE_MAX;
-    struct rota_error error = {.text = "the response could not be written"};
+    size_t size = 0;
+    for (size_t i = 0; i < batch->entries.size && size <= max; i++)
+        size += batch->entries.items[i].value.size;
     rota_buffer_clear(buffer);
-    enum rota_code code = service->write_response(service->data, head, batch->entries.items,
-                                                  batch->entries.size, &server->writer, &error);
+    enum rota_code code = ROTA_OK;
+    if (size <= max) {
+        code = service->write_response(service->data, head, batch->entries.items,
+                                       batch->entries.size, &server->writer, error);
+        size = buffer->size;
+    }
     if (!code && buffer->failed)
-        code = rota_error_set(&error, ROTA_ERR_NO_MEMORY, "the response does not fit into memory");
-    if (!code && buffer->size > max)
-        code = rota_error_set(&error, ROTA_ERR_LIMIT,
-                              "the response has %zu bytes, more than the %zu that are allowed; ask "
-                              "for fewer keys",
-                              buffer->size, max);
+        code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "the response does not fit into memory");
+    if (!code && size > max)
+        code = rota_error_set(error, ROTA_ERR_LIMIT,
+                              "the response has %zu bytes or more, and %zu are allowed; ask for "
+                              "fewer keys",
+                              size, max);
+    return code;
+}
+
+/* Send the response: the head, and the values that were found. */
+static void reply(struct rota_get_batch *batch, enum ending ending,
+                  const struct rota_get_head *head)
+{
+    struct rota_error error = {.text = "the response could not be written"};
+    enum rota_code code = write_response(batch, head, &error);
     if (code) {
         bool is_large = code == ROTA_ERR_LIMIT || code == ROTA_ERR_NO_MEMORY;
         fail(batch, FAILED, is_large ? ROTA_STATUS_RESOURCE_EXHAUSTED : ROTA_STATUS_INTERNAL,
              error.text);
-    } else {
-        count(server, ending);
-        rota_server_call_reply(batch->call, rota_buffer_str(buffer));
-        give_back(batch);
+        return;
     }
+    count(batch->server, ending);
+    rota_server_call_reply(batch->call, rota_buffer_str(&batch->server->writer.buffer));
+    give_back(batch);
 }
 
 static void reply_not_matched(struct rota_get_batch *batch, struct rota_get_head head)

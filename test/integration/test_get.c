@@ -198,6 +198,25 @@ static void keys_and_values_are_any_bytes(void **state)
     world_close(&world);
 }
 
+static void get_of_many_keys(void **state)
+{
+    struct world world;
+    static struct rota_str keys[ROTA_GET_KEYS_MAX];
+    static char room[ROTA_GET_KEYS_MAX][8];
+    (void)state;
+    world_open(&world, ROTA_GET_MODE_BROADCAST);
+    for (size_t i = 0; i < ROTA_GET_KEYS_MAX; i++) {
+        snprintf(room[i], sizeof room[i], "%zu", i);
+        keys[i] = rota_str(room[i]);
+    }
+    struct rota_get_request request = {.keys = keys, .n_keys = ROTA_GET_KEYS_MAX};
+    if (rota_get_wait(world.get, &request, &world.result, &world.error))
+        fail_msg("%s", world.error.text);
+    for (size_t i = 0; i < ROTA_GET_KEYS_MAX; i++)
+        assert_true(rota_str_has_prefix(world.result->items[i].value, keys[i]));
+    world_close(&world);
+}
+
 /* --- replicas --- */
 
 static void first_answer_wins_and_the_loser_is_cancelled(void **state)
@@ -467,7 +486,7 @@ static void value_that_is_too_large_says_so(void **state)
         world.hosts[i].is_large = true;
     name_keys(&world, "key", 1);
     assert_int_equal(get_keys(&world, 1, ROTA_SEC), ROTA_ERR_UNAVAILABLE);
-    assert_non_null(strstr(world.error.text, "the response has 52"));
+    assert_non_null(strstr(world.error.text, "the response has 1073741824 bytes"));
     for (size_t i = 0; i < HOSTS; i++)
         world.hosts[i].is_large = false;
     assert_int_equal(get_keys(&world, 1, 0), ROTA_OK);
@@ -759,6 +778,7 @@ int main(void)
         cmocka_unit_test(get_of_nothing_succeeds),
         cmocka_unit_test(keys_may_come_more_than_once),
         cmocka_unit_test(keys_and_values_are_any_bytes),
+        cmocka_unit_test(get_of_many_keys),
         cmocka_unit_test(first_answer_wins_and_the_loser_is_cancelled),
         cmocka_unit_test(data_centre_may_be_lost),
         cmocka_unit_test(failing_host_is_made_up_for),

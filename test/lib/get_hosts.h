@@ -24,7 +24,7 @@ struct get_host {
 
 static inline void get_host_answer(struct get_host *host, struct rota_get_batch *batch)
 {
-    static char large[5 << 20];
+    static const char large = 0; /* as if 1 GiB followed: it must not be read */
     for (size_t i = 0; i < rota_get_batch_n_keys(batch); i++) {
         struct rota_str key = *(const struct rota_str *)rota_get_batch_key(batch, i);
         char text[256];
@@ -32,7 +32,7 @@ static inline void get_host_answer(struct get_host *host, struct rota_get_batch 
             continue;
         int size = snprintf(text, sizeof text, "%.*s@%s", ROTA_STR_ARGS(key), host->name);
         struct rota_str value = rota_get_batch_copy(batch, rota_str_of(text, (size_t)size));
-        rota_get_batch_put(batch, i, host->is_large ? rota_str_of(large, sizeof large) : value);
+        rota_get_batch_put(batch, i, host->is_large ? rota_str_of(&large, (size_t)1 << 30) : value);
     }
     rota_get_batch_finish(batch);
 }
