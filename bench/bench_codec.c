@@ -30,12 +30,12 @@ static void make_messages(void)
         memset(keys[i], (int)('a' + i % 26), KEY_SIZE);
         memset(values[i], (int)('A' + i % 26), VALUE_SIZE);
         must(rota_vector_push(&request.keys, rota_str_of(keys[i], KEY_SIZE)));
-        struct rota_cache_entry entry = {i, rota_str_of(values[i], VALUE_SIZE)};
+        struct rota_get_entry entry = {i, rota_str_of(values[i], VALUE_SIZE)};
         must(rota_vector_push(&response.entries, entry));
     }
     request.epoch = response.epoch = 123456;
     response.has_shard = response.all_matched = true;
-    response.shard = (struct rota_cache_shard){128, 192, 1024};
+    response.shard = (struct rota_interval){128, 192, 1024};
     must(!rota_cache_request_encode(&request, &request_bytes));
     must(!rota_cache_response_encode(&response, &response_bytes));
     request_theirs =

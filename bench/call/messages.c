@@ -81,7 +81,7 @@ bool messages_is_right(bool is_batch, uint64_t id, struct rota_str reply)
         entries.entries.size != LOAD_KEYS || !entries.all_matched || entries.shard.to != 64)
         return false;
     for (unsigned i = 0; i < LOAD_KEYS; i++) {
-        const struct rota_cache_entry *entry = &entries.entries.items[i];
+        const struct rota_get_entry *entry = &entries.entries.items[i];
         char key[LOAD_KEY_SIZE], value[LOAD_VALUE_SIZE];
         load_key(id, i, key);
         load_value(key, value);
@@ -101,7 +101,7 @@ bool messages_answer(bool is_batch, struct rota_str request, struct rota_buffer 
         return false;
     entries.entries.size = 0;
     for (unsigned i = 0; i < batch.keys.size; i++) {
-        struct rota_cache_entry entry = {i, {values[i], LOAD_VALUE_SIZE}};
+        struct rota_get_entry entry = {i, {values[i], LOAD_VALUE_SIZE}};
         if (batch.keys.items[i].size != LOAD_KEY_SIZE)
             return false;
         load_value(batch.keys.items[i].data, values[i]);
@@ -109,7 +109,7 @@ bool messages_answer(bool is_batch, struct rota_str request, struct rota_buffer 
             return false;
     }
     entries.has_shard = entries.all_matched = true;
-    entries.shard = (struct rota_cache_shard){0, 64, 64};
+    entries.shard = (struct rota_interval){0, 64, 64};
     entries.epoch = batch.epoch;
     return rota_cache_response_encode(&entries, reply) == ROTA_OK;
 }

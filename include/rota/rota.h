@@ -8,9 +8,11 @@
 #include <rota/config_watch.h>
 #include <rota/counts.h>
 #include <rota/error.h>
+#include <rota/get.h>
 #include <rota/gradual.h>
 #include <rota/health.h>
 #include <rota/host.h>
+#include <rota/interval.h>
 #include <rota/lease.h>
 #include <rota/log.h>
 #include <rota/members.h>
@@ -28,6 +30,7 @@
 #include <rota/shard.h>
 #include <rota/shards.h>
 #include <rota/store.h>
+#include <rota/store_members.h>
 #include <rota/str.h>
 #include <rota/time.h>
 #include <rota/tls.h>

@@ -24,14 +24,19 @@ struct rota_cli_command {
     int (*run)(int argc, char *const *argv); /* the words behind its name; an exit code */
 };
 
+extern const struct rota_cli_command rota_cmd_cache_serve;
 extern const struct rota_cli_command rota_cmd_config_check;
 extern const struct rota_cli_command rota_cmd_config_show;
 extern const struct rota_cli_command rota_cmd_config_watch;
 extern const struct rota_cli_command rota_cmd_directory_get;
 extern const struct rota_cli_command rota_cmd_directory_serve;
+extern const struct rota_cli_command rota_cmd_get;
 extern const struct rota_cli_command rota_cmd_gradual;
 extern const struct rota_cli_command rota_cmd_hosts_check;
 extern const struct rota_cli_command rota_cmd_hosts_watch;
+extern const struct rota_cli_command rota_cmd_lease_history;
+extern const struct rota_cli_command rota_cmd_lease_hold;
+extern const struct rota_cli_command rota_cmd_lease_list;
 extern const struct rota_cli_command rota_cmd_plan;
 extern const struct rota_cli_command rota_cmd_ring_hash;
 extern const struct rota_cli_command rota_cmd_ring_lookup;

@@ -24,6 +24,11 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_directory_get,
     &rota_cmd_shards_show,
     &rota_cmd_shards_watch,
+    &rota_cmd_lease_list,
+    &rota_cmd_lease_history,
+    &rota_cmd_lease_hold,
+    &rota_cmd_cache_serve,
+    &rota_cmd_get,
     &rota_cmd_sim_balance,
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };

@@ -48,7 +48,7 @@ static struct rota_letter *pop(struct letters *letters)
 /* --- from any thread to the loop --- */
 
 struct rota_mailbox {
-    uv_mutex_t lock; /* guards `waiting`, and what a worker says it does */
+    uv_mutex_t lock; /* guards `waiting`, and what a thread says it does */
     struct letters waiting;
     uv_async_t wake;
 
@@ -170,101 +170,101 @@ enum rota_code rota_mailbox_post(struct rota_mailbox *mailbox, struct rota_lette
     return code;
 }
 
-/* --- from the loop to a worker, and back --- */
+/* --- from the loop to a thread, and back --- */
 
-struct rota_worker {
+struct rota_thread {
     struct rota_mailbox *mailbox; /* the way back; its lock guards the way there too */
     uv_cond_t posted;
     struct letters requests;
     atomic_bool is_closing;
     struct rota_letter last; /* says that the thread ends */
 
-    uv_thread_t thread;
+    uv_thread_t handle;
     char name[16];
     void (*on_closed)(void *data);
     void *data;
 };
 
-/* Wait for requests and take them all. Nothing when the worker is closing and
+/* Wait for requests and take them all. Nothing when the thread is closing and
  * none are left. */
-static struct letters take_requests(struct rota_worker *worker)
+static struct letters take_requests(struct rota_thread *thread)
 {
     struct letters batch = {0};
-    uv_mutex_lock(&worker->mailbox->lock);
-    while (!worker->requests.first && !atomic_load(&worker->is_closing))
-        uv_cond_wait(&worker->posted, &worker->mailbox->lock);
-    move_all(&batch, &worker->requests);
-    uv_mutex_unlock(&worker->mailbox->lock);
+    uv_mutex_lock(&thread->mailbox->lock);
+    while (!thread->requests.first && !atomic_load(&thread->is_closing))
+        uv_cond_wait(&thread->posted, &thread->mailbox->lock);
+    move_all(&batch, &thread->requests);
+    uv_mutex_unlock(&thread->mailbox->lock);
     return batch;
 }
 
-static void send_back(struct rota_worker *worker, struct rota_letter *letter)
+static void send_back(struct rota_thread *thread, struct rota_letter *letter)
 {
-    uv_mutex_lock(&worker->mailbox->lock);
-    put(worker->mailbox, letter);
-    uv_mutex_unlock(&worker->mailbox->lock);
+    uv_mutex_lock(&thread->mailbox->lock);
+    put(thread->mailbox, letter);
+    uv_mutex_unlock(&thread->mailbox->lock);
 }
 
 static void run(void *data)
 {
-    struct rota_worker *worker = data;
+    struct rota_thread *thread = data;
     struct letters batch;
 
-    pthread_setname_np(pthread_self(), worker->name);
-    while ((batch = take_requests(worker)).first) {
+    pthread_setname_np(pthread_self(), thread->name);
+    while ((batch = take_requests(thread)).first) {
         struct rota_letter *letter;
         while ((letter = pop(&batch))) {
-            letter->is_cancelled = atomic_load(&worker->is_closing);
+            letter->is_cancelled = atomic_load(&thread->is_closing);
             if (!letter->is_cancelled)
                 letter->work(letter);
-            send_back(worker, letter);
+            send_back(thread, letter);
         }
     }
-    send_back(worker, &worker->last);
+    send_back(thread, &thread->last);
 }
 
 /* Signals are for the loop's thread: a new one is born deaf to them. */
-static int start_deaf(struct rota_worker *worker)
+static int start_deaf(struct rota_thread *thread)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = uv_thread_create(&worker->thread, run, worker);
+    int failed = uv_thread_create(&thread->handle, run, thread);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed;
 }
 
 static void on_mailbox_closed(void *data)
 {
-    struct rota_worker *worker = data;
-    uv_cond_destroy(&worker->posted);
-    if (worker->on_closed)
-        worker->on_closed(worker->data);
-    free(worker);
+    struct rota_thread *thread = data;
+    uv_cond_destroy(&thread->posted);
+    if (thread->on_closed)
+        thread->on_closed(thread->data);
+    free(thread);
 }
 
 static void on_last(struct rota_letter *letter, bool is_cancelled)
 {
-    struct rota_worker *worker =
-        (struct rota_worker *)((char *)letter - offsetof(struct rota_worker, last));
+    struct rota_thread *thread =
+        (struct rota_thread *)((char *)letter - offsetof(struct rota_thread, last));
     (void)is_cancelled;
-    uv_thread_join(&worker->thread); /* it only has to return */
-    rota_mailbox_close(worker->mailbox, on_mailbox_closed, worker);
+    uv_thread_join(&thread->handle); /* it only has to return */
+    rota_mailbox_close(thread->mailbox, on_mailbox_closed, thread);
 }
 
-enum rota_code rota_worker_open(uv_loop_t *loop, const struct rota_worker_options *options,
-                                struct rota_worker **worker, struct rota_error *error)
+enum rota_code rota_thread_open(uv_loop_t *loop, const struct rota_thread_options *options,
+                                struct rota_thread **thread, struct rota_error *error)
 {
-    size_t pending_max = options->pending_max ? options->pending_max : ROTA_WORKER_PENDING_MAX;
-    struct rota_worker *made = calloc(1, sizeof *made);
+    size_t pending_max = options->pending_max ? options->pending_max : ROTA_THREAD_PENDING_MAX;
+    struct rota_thread *made = calloc(1, sizeof *made);
     if (!made)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for the worker %s",
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for the thread %s",
                               options->name);
 
     int failed = uv_cond_init(&made->posted);
     if (failed) {
         free(made);
-        return rota_error_set(error, ROTA_ERR_IO, "the worker %s: %s", options->name,
+        return rota_error_set(error, ROTA_ERR_IO, "the thread %s: %s", options->name,
                               uv_strerror(failed));
     }
     enum rota_code code = rota_mailbox_open(loop, pending_max, &made->mailbox, error);
@@ -279,41 +279,41 @@ enum rota_code rota_worker_open(uv_loop_t *loop, const struct rota_worker_option
     failed = start_deaf(made);
     if (failed) {
         rota_mailbox_close(made->mailbox, on_mailbox_closed, made);
-        return rota_error_set(error, ROTA_ERR_IO, "a thread for the worker %s: %s", options->name,
+        return rota_error_set(error, ROTA_ERR_IO, "the thread %s: %s", options->name,
                               uv_strerror(failed));
     }
-    *worker = made;
+    *thread = made;
     return ROTA_OK;
 }
 
-void rota_worker_close(struct rota_worker *worker, void (*on_closed)(void *data), void *data)
+void rota_thread_close(struct rota_thread *thread, void (*on_closed)(void *data), void *data)
 {
-    if (!worker)
+    if (!thread)
         return;
-    assert(!atomic_load(&worker->is_closing));
-    worker->on_closed = on_closed;
-    worker->data = data;
-    uv_mutex_lock(&worker->mailbox->lock);
-    atomic_store(&worker->is_closing, true);
-    uv_cond_signal(&worker->posted);
-    uv_mutex_unlock(&worker->mailbox->lock);
+    assert(!atomic_load(&thread->is_closing));
+    thread->on_closed = on_closed;
+    thread->data = data;
+    uv_mutex_lock(&thread->mailbox->lock);
+    atomic_store(&thread->is_closing, true);
+    uv_cond_signal(&thread->posted);
+    uv_mutex_unlock(&thread->mailbox->lock);
 }
 
-enum rota_code rota_worker_post(struct rota_worker *worker, struct rota_letter *letter)
+enum rota_code rota_thread_post(struct rota_thread *thread, struct rota_letter *letter)
 {
-    if (atomic_load(&worker->is_closing))
+    if (atomic_load(&thread->is_closing))
         return ROTA_ERR_UNAVAILABLE;
-    uv_mutex_lock(&worker->mailbox->lock);
-    enum rota_code code = admit(worker->mailbox);
+    uv_mutex_lock(&thread->mailbox->lock);
+    enum rota_code code = admit(thread->mailbox);
     if (!code) {
-        append(&worker->requests, letter);
-        uv_cond_signal(&worker->posted);
+        append(&thread->requests, letter);
+        uv_cond_signal(&thread->posted);
     }
-    uv_mutex_unlock(&worker->mailbox->lock);
+    uv_mutex_unlock(&thread->mailbox->lock);
     return code;
 }
 
-bool rota_worker_is_closing(const struct rota_worker *worker)
+bool rota_thread_is_closing(const struct rota_thread *thread)
 {
-    return atomic_load(&worker->is_closing);
+    return atomic_load(&thread->is_closing);
 }

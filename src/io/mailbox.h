@@ -1,11 +1,12 @@
 /* mailbox: how work and news cross between threads. The one place with a lock.
  *
  * A letter is a part of whatever the sender wants to say, linked into a list
- * and never copied. A mailbox carries letters from any thread to the loop's; a
- * worker is a thread with a mailbox, to which the loop posts what must not run
- * on the loop because it blocks, and which posts it back when it is done.
+ * and never copied. A mailbox carries letters from any thread to the loop's. To
+ * a thread that is opened here, which has a mailbox of its own, the loop posts
+ * what must not run on the loop because it blocks; it posts it back when it is
+ * done.
  *
- *     loop --rota_worker_post()--> work(), on the worker --> done(), on the loop
+ *     loop --rota_thread_post()--> work(), on the thread --> done(), on the loop
  *     any thread --rota_mailbox_post()---------------------> done(), on the loop
  *
  * Invariants: a letter that was taken in gets done() exactly once, and letters
@@ -14,13 +15,13 @@
  * done() begins, so that it may post the next one. All that waits is taken with
  * one lock and told with one wake-up.
  *
- * A thread that makes events by itself, as one that polls a broker, is a worker
- * with one long letter that posts to a mailbox of its own:
+ * One that makes events by itself, as by polling a broker, is a thread with one
+ * long letter that posts to a mailbox of its own:
  *
- *     while (!rota_worker_is_closing(worker))
+ *     while (!rota_thread_is_closing(thread))
  *         ... rota_mailbox_post(mailbox, &event->letter) ...
  *
- * To end it: rota_worker_close(), and in its `on_closed` rota_mailbox_close(). */
+ * To end it: rota_thread_close(), and in its `on_closed` rota_mailbox_close(). */
 #pragma once
 
 #include <rota/error.h>
@@ -28,18 +29,18 @@
 #include <stddef.h>
 
 struct rota_mailbox;
-struct rota_worker;
+struct rota_thread;
 struct uv_loop_s;
 
 /* The defaults of `pending_max`. */
 enum {
     ROTA_MAILBOX_PENDING_MAX = 4096,
-    ROTA_WORKER_PENDING_MAX = 1024,
+    ROTA_THREAD_PENDING_MAX = 1024,
 };
 
 /* Kept from its post until its done() begins, which may free it or post it anew. */
 struct rota_letter {
-    /* Worker thread. Not called for a letter of a mailbox. */
+    /* On the thread. Not called for a letter of a mailbox. */
     void (*work)(struct rota_letter *letter);
 
     /* Loop's thread. `is_cancelled`: work() was not called, or whom a letter of
@@ -68,27 +69,27 @@ void rota_mailbox_close(struct rota_mailbox *mailbox, void (*on_closed)(void *da
  * sender's then. */
 enum rota_code rota_mailbox_post(struct rota_mailbox *mailbox, struct rota_letter *letter);
 
-/* --- from the loop to a worker, and back --- */
+/* --- from the loop to a thread, and back --- */
 
-struct rota_worker_options {
+struct rota_thread_options {
     const char *name;   /* of the thread, as ps shows it, cut to 15 bytes; copied */
-    size_t pending_max; /* letters at one time; 0 means ROTA_WORKER_PENDING_MAX */
+    size_t pending_max; /* letters at one time; 0 means ROTA_THREAD_PENDING_MAX */
 };
 
 /* Start a thread that does what is posted, one letter after the other. Gives
- * `*worker`; rota_worker_close() ends it. */
-enum rota_code rota_worker_open(struct uv_loop_s *loop, const struct rota_worker_options *options,
-                                struct rota_worker **worker, struct rota_error *error);
+ * `*thread`; rota_thread_close() ends it. */
+enum rota_code rota_thread_open(struct uv_loop_s *loop, const struct rota_thread_options *options,
+                                struct rota_thread **thread, struct rota_error *error);
 
-/* Takes `worker`, which may be NULL, and returns at once. The letter at work is
+/* Takes `thread`, which may be NULL, and returns at once. The letter at work is
  * finished, those that wait behind it are given back as cancelled, both from the
  * loop and in order; then the thread ends and `on_closed`, which may be NULL, is
  * called. A done() may call this, work() may not. */
-void rota_worker_close(struct rota_worker *worker, void (*on_closed)(void *data), void *data);
+void rota_thread_close(struct rota_thread *thread, void (*on_closed)(void *data), void *data);
 
-/* Send `letter` to the worker. ROTA_ERR_LIMIT when `pending_max` are under way,
+/* Send `letter` to the thread. ROTA_ERR_LIMIT when `pending_max` are under way,
  * ROTA_ERR_UNAVAILABLE when it is closing; the letter stays the sender's then. */
-enum rota_code rota_worker_post(struct rota_worker *worker, struct rota_letter *letter);
+enum rota_code rota_thread_post(struct rota_thread *thread, struct rota_letter *letter);
 
-/* Any thread. Whether rota_worker_close() was called: long work should end. */
-bool rota_worker_is_closing(const struct rota_worker *worker);
+/* Any thread. Whether rota_thread_close() was called: long work should end. */
+bool rota_thread_is_closing(const struct rota_thread *thread);

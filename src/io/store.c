@@ -7,6 +7,19 @@
 
 /* --- sessions --- */
 
+/* The other two do as they are told for each session. */
+static enum rota_code check_durable(struct rota_store_session *session, struct rota_error *error)
+{
+    struct rota_sql_result result = {0};
+    enum rota_code code = rota_store_run_n(session, "SELECT @@innodb_flush_log_at_trx_commit", NULL,
+                                           0, &result, error);
+    if (!code && result.n_rows == 1 && rota_sql_int_at(&result, 0, 0) != 1)
+        session->warning = "innodb_flush_log_at_trx_commit is not 1: when its machine fails, the "
+                           "database forgets leases that it has granted";
+    rota_sql_result_deinit(&result);
+    return code;
+}
+
 enum rota_code rota_store_session_open(const struct rota_sql_url *url,
                                        const struct rota_sql_options *options,
                                        struct rota_store_session **session,
@@ -21,6 +34,8 @@ enum rota_code rota_store_session_open(const struct rota_sql_url *url,
     /* The order in which a claim goes down its list is that of the list. */
     if (!code && made->kind == ROTA_SQL_MYSQL)
         code = rota_store_run_n(made, "SET SESSION join_cache_level = 0", NULL, 0, NULL, error);
+    if (!code && made->kind == ROTA_SQL_MYSQL)
+        code = check_durable(made, error);
     if (!code)
         code = rota_store_schema_open(made, error);
     if (code) {
@@ -44,6 +59,11 @@ void rota_store_session_close(struct rota_store_session *session)
 bool rota_store_session_is_alive(const struct rota_store_session *session)
 {
     return rota_sql_is_alive(session->sql);
+}
+
+const char *rota_store_session_warning(const struct rota_store_session *session)
+{
+    return session->warning;
 }
 
 /* --- the memory of an answer --- */

@@ -3,7 +3,7 @@
  * One session is one connection. A request (<rota/store.h>) is carried out in one
  * statement where it can be, with the same outcome on SQLite, MariaDB and
  * PostgreSQL; the texts are in store_text.c, the tables in store_schema.c. All of
- * this blocks, so it belongs on a worker's thread.
+ * this blocks, so it belongs on a thread of its own.
  *
  * Invariants: at most the row that is taken stays locked while a claim is open, so
  * that a claim never holds up a ping; what is not certain to be undone is
@@ -28,6 +28,10 @@ void rota_store_session_close(struct rota_store_session *session); /* accepts NU
 
 /* False once the connection is lost: every request is ROTA_ERR_UNAVAILABLE then. */
 bool rota_store_session_is_alive(const struct rota_store_session *session);
+
+/* What is wrong with how the database is set up, for the log: a grant that it may forget
+ * when its machine fails is a promise that it can't keep. NULL: nothing. */
+const char *rota_store_session_warning(const struct rota_store_session *session);
 
 /* Refuse what no database needs to be asked about: a name that is empty, too long or
  * no printable UTF-8, a number out of range, a table that is no name. */

@@ -14,7 +14,8 @@ struct rota_store_session {
     enum rota_sql_kind kind;
     struct rota_buffer text; /* of the statement that is being written */
     ROTA_VECTOR(struct rota_sql_value) values;
-    uint64_t n_events; /* that were put into the history */
+    uint64_t n_events;   /* that were put into the history */
+    const char *warning; /* about the database, or NULL */
 };
 
 struct rota_store_argument {

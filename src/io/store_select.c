@@ -3,10 +3,11 @@
 #include <stdio.h>
 
 /* A column or a table in the quotation marks of its database: a name like "key" is a
- * word of the language in some. */
+ * word of the language in some. SQLite would take a column in double ones that is not
+ * there for a text. */
 static void append_identifier(struct rota_store_session *session, struct rota_str name)
 {
-    const char *quote = session->kind == ROTA_SQL_MYSQL ? "`" : "\"";
+    const char *quote = session->kind == ROTA_SQL_POSTGRES ? "\"" : "`";
     rota_buffer_append_text(&session->text, quote);
     for (size_t i = 0; i < name.size; i++) {
         if (name.data[i] == '.')

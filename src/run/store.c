@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <uv.h>
 
-/* The loop's side decides when to connect, the worker's does what it is told: a session
- * belongs to the worker, and is touched by the loop only when the worker has ended.
+/* The loop's side decides when to connect, the thread's does what it is told: a session
+ * belongs to the thread, and is touched by the loop only when the thread has ended.
  *
  *     DOWN --timer--> CONNECTING --made--> UP --lost--> CONNECTING
  *                         |                  (at once: the first delay comes after
@@ -34,7 +34,7 @@ struct rota_store {
     struct rota_store_options options;
     struct rota_sql_url url;
     char name[ROTA_SQL_URL_TEXT_MAX];
-    struct rota_worker *worker;
+    struct rota_thread *thread;
     uv_timer_t timer;
     struct rota_backoff backoff;
     struct rota_random random;
@@ -45,9 +45,10 @@ struct rota_store {
     bool is_connecting, is_up, is_closed;
     int n_parts; /* of what has to end before it is freed */
 
-    /* The worker's, from the post of a letter until its done(). */
+    /* The thread's, from the post of a letter until its done(). */
     struct rota_store_session *session;
     enum rota_code code; /* of the last connection that was tried */
+    const char *warning; /* about its database, or NULL */
     struct rota_error error;
 };
 
@@ -56,7 +57,7 @@ struct rota_store {
 
 /* --- connecting --- */
 
-/* Worker thread. */
+/* On the thread. */
 static void work_connect(struct rota_letter *letter)
 {
     struct rota_store *store = CONTAINER(letter, struct rota_store, connect);
@@ -67,6 +68,7 @@ static void work_connect(struct rota_letter *letter)
     rota_store_session_close(store->session);
     store->session = NULL;
     store->code = rota_store_session_open(&store->url, &options, &store->session, &store->error);
+    store->warning = store->code ? NULL : rota_store_session_warning(store->session);
 }
 
 static void connect_now(struct rota_store *store);
@@ -91,6 +93,9 @@ static void go_up(struct rota_store *store)
     store->is_up = true;
     rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_INFO, "store up",
              ROTA_LOG_FACT("store", store->name));
+    if (store->warning)
+        rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_WARN, "store not durable",
+                 ROTA_LOG_FACT("store", store->name), ROTA_LOG_FACT("reason", store->warning));
     if (store->options.on_up)
         store->options.on_up(store->options.data);
 }
@@ -111,14 +116,14 @@ static void done_connect(struct rota_letter *letter, bool is_cancelled)
     go_down(store, &error);
 }
 
-/* There is a place for it: requests have one less than the worker takes. */
+/* There is a place for it: requests have one less than the thread takes. */
 static void connect_now(struct rota_store *store)
 {
     if (store->is_connecting || store->is_closed)
         return;
     uv_timer_stop(&store->timer);
     store->is_connecting = true;
-    enum rota_code code = rota_worker_post(store->worker, &store->connect);
+    enum rota_code code = rota_thread_post(store->thread, &store->connect);
     assert(!code);
     (void)code;
 }
@@ -186,7 +191,7 @@ static void copy_request(struct ask *ask, const struct rota_store_request *reque
         copy_text(texts[i], &at);
 }
 
-/* Worker thread. */
+/* On the thread. */
 static void work_ask(struct rota_letter *letter)
 {
     struct ask *ask = CONTAINER(letter, struct ask, letter);
@@ -256,7 +261,7 @@ enum rota_code rota_store_ask(struct rota_store *store, const struct rota_store_
     ask->on_answer = on_answer;
     ask->data = data;
     ask->letter = (struct rota_letter){.work = work_ask, .done = done_ask};
-    code = store->n_asks < ROTA_STORE_PENDING_MAX ? rota_worker_post(store->worker, &ask->letter)
+    code = store->n_asks < ROTA_STORE_PENDING_MAX ? rota_thread_post(store->thread, &ask->letter)
                                                   : ROTA_ERR_LIMIT;
     if (code) {
         free_ask(ask);
@@ -291,7 +296,7 @@ const char *rota_store_name(const struct rota_store *store)
 
 /* --- the beginning and the end --- */
 
-/* A worker has ended, or a handle is closed: the last one frees the store. */
+/* The thread has ended, or a handle is closed: the last one frees the store. */
 static void let_go(struct rota_store *store)
 {
     if (--store->n_parts > 0)
@@ -301,7 +306,7 @@ static void let_go(struct rota_store *store)
     free(store);
 }
 
-static void on_worker_closed(void *data)
+static void on_thread_closed(void *data)
 {
     let_go(data);
 }
@@ -314,7 +319,7 @@ static void on_timer_closed(uv_handle_t *timer)
 enum rota_code rota_store_open(struct uv_loop_s *loop, const struct rota_store_options *options,
                                struct rota_store **store, struct rota_error *error)
 {
-    static const struct rota_worker_options worker_options = {
+    static const struct rota_thread_options thread_options = {
         .name = "rota-store", .pending_max = ROTA_STORE_PENDING_MAX + 1};
     struct rota_sql_url url;
     enum rota_code code = rota_sql_url_parse(rota_str(options->url), &url, error);
@@ -332,7 +337,7 @@ enum rota_code rota_store_open(struct uv_loop_s *loop, const struct rota_store_o
     rota_random_init(&made->random, (uint64_t)rota_clock_mono() ^ (uint64_t)(uintptr_t)made);
     made->connect = (struct rota_letter){.work = work_connect, .done = done_connect};
 
-    code = rota_worker_open(loop, &worker_options, &made->worker, error);
+    code = rota_thread_open(loop, &thread_options, &made->thread, error);
     if (code) {
         free(made);
         return code;
@@ -352,5 +357,5 @@ void rota_store_close(struct rota_store *store)
     store->is_closed = true;
     store->is_up = false;
     uv_close((uv_handle_t *)&store->timer, on_timer_closed);
-    rota_worker_close(store->worker, on_worker_closed, store);
+    rota_thread_close(store->thread, on_thread_closed, store);
 }

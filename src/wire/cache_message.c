@@ -58,13 +58,13 @@ enum rota_code rota_cache_request_encode(const struct rota_cache_request *reques
 }
 
 /* An empty value is not written, as a number that is 0 is not. */
-static uint8_t *put_entry_content(uint8_t *to, const struct rota_cache_entry *entry)
+static uint8_t *put_entry_content(uint8_t *to, const struct rota_get_entry *entry)
 {
     to = rota_lean_put_number(to, ENTRY_ID, entry->id);
     return entry->value.size ? rota_lean_put_bytes(to, ENTRY_VALUE, entry->value) : to;
 }
 
-static uint8_t *put_entry(uint8_t *to, const struct rota_cache_entry *entry)
+static uint8_t *put_entry(uint8_t *to, const struct rota_get_entry *entry)
 {
     size_t value_size = entry->value.size;
     if (value_size <= ENTRY_SHORT) { /* write first, then say how much it was */
@@ -77,7 +77,7 @@ static uint8_t *put_entry(uint8_t *to, const struct rota_cache_entry *entry)
     return put_entry_content(rota_lean_put_size(to, RESPONSE_ENTRY, size), entry);
 }
 
-static uint8_t *put_shard(uint8_t *to, const struct rota_cache_shard *shard)
+static uint8_t *put_shard(uint8_t *to, const struct rota_interval *shard)
 {
     size_t size = rota_lean_number_size(SHARD_FROM, shard->from) +
                   rota_lean_number_size(SHARD_TO, shard->to) +
@@ -162,12 +162,12 @@ enum rota_code rota_cache_request_decode(struct rota_cache_request *request, str
     return refused(error, code, "request");
 }
 
-static bool get_entry(struct rota_str bytes, struct rota_cache_entry *entry)
+static bool get_entry(struct rota_str bytes, struct rota_get_entry *entry)
 {
     struct rota_lean_reader reader = rota_lean_reader(bytes);
     struct rota_lean_field field = {0};
     enum rota_lean_found found;
-    *entry = (struct rota_cache_entry){0};
+    *entry = (struct rota_get_entry){0};
     while ((found = rota_lean_next(&reader, &field)) == ROTA_LEAN_FIELD) {
         if (field.number == ENTRY_VALUE) {
             if (field.type != ROTA_LEAN_BYTES)
@@ -180,7 +180,7 @@ static bool get_entry(struct rota_str bytes, struct rota_cache_entry *entry)
     return found == ROTA_LEAN_END;
 }
 
-static bool get_shard(struct rota_str bytes, struct rota_cache_shard *shard)
+static bool get_shard(struct rota_str bytes, struct rota_interval *shard)
 {
     struct rota_lean_reader reader = rota_lean_reader(bytes);
     struct rota_lean_field field = {0};
@@ -237,7 +237,7 @@ static enum rota_code response_field(struct rota_cache_response *response,
 static void response_clear(struct rota_cache_response *response)
 {
     response->entries.size = 0;
-    response->shard = (struct rota_cache_shard){0};
+    response->shard = (struct rota_interval){0};
     response->epoch = 0;
     response->has_shard = response->all_matched = false;
 }

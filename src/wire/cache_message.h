@@ -11,9 +11,10 @@
 #include "base/vector.h"
 
 #include <rota/error.h>
+#include <rota/get.h>
 #include <stdint.h>
 
-enum { ROTA_CACHE_KEYS_MAX = 65536 }; /* keys or entries of one message */
+enum { ROTA_CACHE_KEYS_MAX = ROTA_GET_KEYS_MAX }; /* keys or entries of one message */
 
 /* Both start zeroed. */
 struct rota_cache_request {
@@ -21,18 +22,9 @@ struct rota_cache_request {
     uint64_t epoch;
 };
 
-struct rota_cache_entry {
-    uint64_t id;
-    struct rota_str value;
-};
-
-struct rota_cache_shard {
-    uint64_t from, to, of;
-};
-
 struct rota_cache_response {
-    ROTA_VECTOR(struct rota_cache_entry) entries;
-    struct rota_cache_shard shard;
+    ROTA_VECTOR(struct rota_get_entry) entries;
+    struct rota_interval shard;
     uint64_t epoch;
     bool has_shard, all_matched;
 };

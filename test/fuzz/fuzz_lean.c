@@ -61,7 +61,7 @@ static void check_response(struct rota_str input)
         rota__v1__get_response__unpack(NULL, input.size, (const uint8_t *)input.data);
     if (!code && theirs && theirs->shard && has_two_shards(input))
         response.shard =
-            (struct rota_cache_shard){theirs->shard->from, theirs->shard->to, theirs->shard->of};
+            (struct rota_interval){theirs->shard->from, theirs->shard->to, theirs->shard->of};
     assert(code || (theirs && oracle_response_equal(theirs, &response)));
     if (theirs && code != ROTA_ERR_LIMIT) {
         forget_unknown(theirs);

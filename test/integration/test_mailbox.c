@@ -23,7 +23,7 @@ struct item {
 
 /* Where letters come back to. All but the gate is the loop thread's. */
 struct desk {
-    struct rota_worker *worker;
+    struct rota_thread *thread;
     struct rota_mailbox *mailbox;
     uv_sem_t gate; /* work() of a gated letter waits for it */
     size_t n_done, n_cancelled, n_closed;
@@ -39,7 +39,7 @@ static void on_closed(void *data)
 {
     struct desk *closed = data;
     closed->n_closed++;
-    closed->worker = NULL;
+    closed->thread = NULL;
     closed->mailbox = NULL;
 }
 
@@ -67,8 +67,8 @@ static void done(struct rota_letter *letter, bool is_cancelled)
     item->was_cancelled = is_cancelled;
     at->n_done++;
     at->n_cancelled += is_cancelled;
-    if (at->close_when && at->n_done == at->close_when && at->worker)
-        rota_worker_close(at->worker, on_closed, at);
+    if (at->close_when && at->n_done == at->close_when && at->thread)
+        rota_thread_close(at->thread, on_closed, at);
     if (at->close_when && at->n_done == at->close_when && at->mailbox)
         rota_mailbox_close(at->mailbox, on_closed, at);
 }
@@ -83,17 +83,17 @@ static struct item *items_new(size_t n, void (*worked)(struct rota_letter *))
     return items;
 }
 
-static void open_worker(size_t pending_max)
+static void open_thread(size_t pending_max)
 {
-    struct rota_worker_options options = {.name = "test", .pending_max = pending_max};
+    struct rota_thread_options options = {.name = "test", .pending_max = pending_max};
     struct rota_error error;
-    if (rota_worker_open(&loop, &options, &desk.worker, &error))
+    if (rota_thread_open(&loop, &options, &desk.thread, &error))
         fail_msg("%s", error.text);
 }
 
-static void close_worker(void)
+static void close_thread(void)
 {
-    rota_worker_close(desk.worker, on_closed, &desk);
+    rota_thread_close(desk.thread, on_closed, &desk);
     await(&loop, &desk.n_closed, 1);
 }
 
@@ -126,31 +126,31 @@ static int teardown(void **state)
     return 0;
 }
 
-/* --- a worker --- */
+/* --- a thread --- */
 
 static void work_is_done_elsewhere_and_told_here(void **state)
 {
     struct item *item = items_new(1, work);
     uv_thread_t here = uv_thread_self();
     (void)state;
-    open_worker(0);
-    assert_int_equal(rota_worker_post(desk.worker, &item->letter), ROTA_OK);
+    open_thread(0);
+    assert_int_equal(rota_thread_post(desk.thread, &item->letter), ROTA_OK);
     await(&loop, &desk.n_done, 1);
     assert_int_equal(item->n_worked, 1);
     assert_false(item->was_cancelled);
     assert_false(uv_thread_equal(&item->worked_on, &here));
-    close_worker();
+    close_thread();
     free(item);
 }
 
-static void a_worker_without_letters_closes(void **state)
+static void a_thread_without_letters_closes(void **state)
 {
     (void)state;
-    open_worker(0);
-    close_worker();
-    rota_worker_close(NULL, NULL, NULL);
-    open_worker(0);
-    rota_worker_close(desk.worker, NULL, NULL);
+    open_thread(0);
+    close_thread();
+    rota_thread_close(NULL, NULL, NULL);
+    open_thread(0);
+    rota_thread_close(desk.thread, NULL, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
 }
 
@@ -160,9 +160,9 @@ static void letters_are_done_once_and_in_order(void **state)
     struct item *items = items_new(MANY, work);
     size_t n_refused = 0;
     (void)state;
-    open_worker(100);
+    open_thread(100);
     for (size_t i = 0; i < MANY;) {
-        enum rota_code code = rota_worker_post(desk.worker, &items[i].letter);
+        enum rota_code code = rota_thread_post(desk.thread, &items[i].letter);
         i += code == ROTA_OK;
         if (code) {
             assert_int_equal(code, ROTA_ERR_LIMIT);
@@ -174,7 +174,7 @@ static void letters_are_done_once_and_in_order(void **state)
     assert_true(n_refused > 0);
     for (size_t i = 0; i < MANY; i++)
         assert_true(items[i].n_worked == 1 && items[i].n_done == 1 && !items[i].was_cancelled);
-    close_worker();
+    close_thread();
     free(items);
 }
 
@@ -182,18 +182,18 @@ static void letters_beyond_the_bound_are_refused_and_stay_the_senders(void **sta
 {
     struct item *items = items_new(4, work_gated);
     (void)state;
-    open_worker(3);
+    open_thread(3);
     for (size_t i = 0; i < 3; i++)
-        assert_int_equal(rota_worker_post(desk.worker, &items[i].letter), ROTA_OK);
-    assert_int_equal(rota_worker_post(desk.worker, &items[3].letter), ROTA_ERR_LIMIT);
+        assert_int_equal(rota_thread_post(desk.thread, &items[i].letter), ROTA_OK);
+    assert_int_equal(rota_thread_post(desk.thread, &items[3].letter), ROTA_ERR_LIMIT);
     uv_sem_post(&desk.gate);
     await(&loop, &desk.n_done, 1);
-    assert_int_equal(rota_worker_post(desk.worker, &items[3].letter), ROTA_OK);
+    assert_int_equal(rota_thread_post(desk.thread, &items[3].letter), ROTA_OK);
     for (size_t i = 0; i < 3; i++)
         uv_sem_post(&desk.gate);
     await(&loop, &desk.n_done, 4);
     assert_int_equal(items[3].n_worked, 1);
-    close_worker();
+    close_thread();
     free(items);
 }
 
@@ -204,7 +204,7 @@ static void done_and_post_again(struct rota_letter *letter, bool is_cancelled)
     assert_false(is_cancelled);
     at->n_done++;
     if (at->n_left-- > 0)
-        assert_int_equal(rota_worker_post(at->worker, letter), ROTA_OK);
+        assert_int_equal(rota_thread_post(at->thread, letter), ROTA_OK);
 }
 
 static void done_may_post_in_the_place_it_left(void **state)
@@ -213,21 +213,21 @@ static void done_may_post_in_the_place_it_left(void **state)
     (void)state;
     item->letter.done = done_and_post_again;
     desk.n_left = 500;
-    open_worker(1);
-    assert_int_equal(rota_worker_post(desk.worker, &item->letter), ROTA_OK);
+    open_thread(1);
+    assert_int_equal(rota_thread_post(desk.thread, &item->letter), ROTA_OK);
     await(&loop, &desk.n_done, 501);
     assert_int_equal(item->n_worked, 501);
-    close_worker();
+    close_thread();
     free(item);
 }
 
 static void post_when_cancelled(struct rota_letter *letter, bool is_cancelled)
 {
     struct item *item = (struct item *)letter;
-    struct rota_worker *worker = item->desk->worker;
+    struct rota_thread *thread = item->desk->thread;
     done(letter, is_cancelled);
     if (is_cancelled)
-        item->desk->code = rota_worker_post(worker, letter);
+        item->desk->code = rota_thread_post(thread, letter);
 }
 
 /* The gate opens only after closing has returned: had it waited for the letter
@@ -236,18 +236,18 @@ static void closing_finishes_what_runs_and_gives_back_the_rest(void **state)
 {
     struct item *items = items_new(5, work_gated);
     (void)state;
-    open_worker(0);
+    open_thread(0);
     for (size_t i = 0; i < 5; i++) {
         items[i].letter.done = post_when_cancelled;
-        assert_int_equal(rota_worker_post(desk.worker, &items[i].letter), ROTA_OK);
+        assert_int_equal(rota_thread_post(desk.thread, &items[i].letter), ROTA_OK);
     }
     uv_sem_post(&desk.gate);
     await(&loop, &desk.n_done, 1); /* so the second has begun, or will not */
-    assert_false(rota_worker_is_closing(desk.worker));
-    rota_worker_close(desk.worker, on_closed, &desk);
-    assert_true(rota_worker_is_closing(desk.worker));
+    assert_false(rota_thread_is_closing(desk.thread));
+    rota_thread_close(desk.thread, on_closed, &desk);
+    assert_true(rota_thread_is_closing(desk.thread));
     assert_int_equal(desk.n_done, 1);
-    assert_int_equal(rota_worker_post(desk.worker, &items[0].letter), ROTA_ERR_UNAVAILABLE);
+    assert_int_equal(rota_thread_post(desk.thread, &items[0].letter), ROTA_ERR_UNAVAILABLE);
     uv_sem_post(&desk.gate);
     await(&loop, &desk.n_closed, 1);
 
@@ -269,10 +269,10 @@ static void closing_under_load_loses_nothing(void **state)
         size_t n_posted = 0;
         memset(&desk.n_done, 0, sizeof desk - offsetof(struct desk, n_done));
         desk.close_when = 1 + round * 7 % N;
-        open_worker(N / 2);
+        open_thread(N / 2);
         while (!desk.n_closed) {
-            while (n_posted < N && desk.worker &&
-                   !rota_worker_post(desk.worker, &items[n_posted].letter))
+            while (n_posted < N && desk.thread &&
+                   !rota_thread_post(desk.thread, &items[n_posted].letter))
                 n_posted++;
             uv_run(&loop, UV_RUN_ONCE);
         }
@@ -388,7 +388,7 @@ static void many_threads_post_to_one_loop(void **state)
 
 struct poller {
     struct rota_letter letter;
-    struct rota_worker *worker;
+    struct rota_thread *thread;
     struct rota_mailbox *mailbox;
     struct item *items;
     size_t n_posted;
@@ -398,10 +398,10 @@ struct poller {
 static void poll_until_closed(struct rota_letter *letter)
 {
     struct poller *poller = (struct poller *)letter;
-    while (!rota_worker_is_closing(poller->worker) && poller->n_posted < MANY)
+    while (!rota_thread_is_closing(poller->thread) && poller->n_posted < MANY)
         if (!rota_mailbox_post(poller->mailbox, &poller->items[poller->n_posted].letter))
             poller->n_posted++;
-    while (!rota_worker_is_closing(poller->worker))
+    while (!rota_thread_is_closing(poller->thread))
         sched_yield();
 }
 
@@ -418,18 +418,18 @@ static void on_poller_closed(void *data)
     rota_mailbox_close(poller->mailbox, on_closed, &desk);
 }
 
-static void a_long_letter_posts_until_its_worker_closes(void **state)
+static void a_long_letter_posts_until_its_thread_closes(void **state)
 {
     struct poller poller = {.letter = {.work = poll_until_closed, .done = on_poller_done}};
     (void)state;
-    open_worker(0);
+    open_thread(0);
     open_mailbox(10);
-    poller.worker = desk.worker;
+    poller.thread = desk.thread;
     poller.mailbox = desk.mailbox;
     poller.items = items_new(MANY, NULL);
-    assert_int_equal(rota_worker_post(desk.worker, &poller.letter), ROTA_OK);
+    assert_int_equal(rota_thread_post(desk.thread, &poller.letter), ROTA_OK);
     await(&loop, &desk.n_done, 1000);
-    rota_worker_close(desk.worker, on_poller_closed, &poller);
+    rota_thread_close(desk.thread, on_poller_closed, &poller);
     await(&loop, &desk.n_closed, 1);
     assert_int_equal(desk.n_done, poller.n_posted);
     free(poller.items);
@@ -440,7 +440,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(work_is_done_elsewhere_and_told_here),
-        TEST(a_worker_without_letters_closes),
+        TEST(a_thread_without_letters_closes),
         TEST(letters_are_done_once_and_in_order),
         TEST(letters_beyond_the_bound_are_refused_and_stay_the_senders),
         TEST(done_may_post_in_the_place_it_left),
@@ -449,7 +449,7 @@ int main(void)
         TEST(what_nobody_takes_is_bounded),
         TEST(a_closed_mailbox_gives_back_what_waits),
         TEST(many_threads_post_to_one_loop),
-        TEST(a_long_letter_posts_until_its_worker_closes),
+        TEST(a_long_letter_posts_until_its_thread_closes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

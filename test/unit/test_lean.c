@@ -49,11 +49,11 @@ static void any_response(struct rota_random *random, struct rota_cache_response 
 {
     response->entries.size = 0;
     for (size_t n = rota_random_below(random, 8); n > 0; n--) {
-        struct rota_cache_entry entry = {any_number(random), any_bytes(random)};
+        struct rota_get_entry entry = {any_number(random), any_bytes(random)};
         assert_true(rota_vector_push(&response->entries, entry));
     }
     response->has_shard = rota_random_chance(random, 0.8);
-    response->shard = (struct rota_cache_shard){any_number(random), any_number(random), 0};
+    response->shard = (struct rota_interval){any_number(random), any_number(random), 0};
     if (rota_random_chance(random, 0.5))
         response->shard.of = any_number(random);
     response->epoch = any_number(random);

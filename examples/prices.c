@@ -1,0 +1,149 @@
+/* A sharded service with its own keys, values and .proto, both sides of it: `prices serve
+ * SHARD SHARDS` and `prices get ARTICLE HOSTS-FILE`. The last three digits of an article
+ * count within a shop, whose articles are of one shard; any number of hosts may hold it. */
+#include "prices.pb-c.h"
+
+#include <rota/rota.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <uv.h>
+
+/* First the service, described once for both sides. */
+static uint64_t sharding_key(void *data, const void *article)
+{
+    (void)data;
+    return *(const uint64_t *)article / 1000;
+}
+
+static enum rota_code write_request(void *data, const void *const *keys, size_t n, uint64_t epoch,
+                                    struct rota_get_writer *writer, struct rota_error *error)
+{
+    static uint64_t numbers[ROTA_GET_KEYS_MAX]; /* all of this runs on one thread */
+    Example__Articles articles = EXAMPLE__ARTICLES__INIT;
+    (void)data, (void)epoch, (void)error;
+    for (size_t i = 0; i < n; i++)
+        numbers[i] = *(const uint64_t *)keys[i];
+    articles.n_number = n;
+    articles.number = numbers;
+    void *room = rota_get_write(writer, example__articles__get_packed_size(&articles));
+    if (room) /* if not, the caller knows */
+        example__articles__pack(&articles, room);
+    return ROTA_OK;
+}
+
+static enum rota_code read_request(void *data, struct rota_str bytes, struct rota_get_batch *batch,
+                                   uint64_t *epoch, struct rota_error *error)
+{
+    Example__Articles *articles = example__articles__unpack(NULL, bytes.size, (void *)bytes.data);
+    uint64_t *key;
+    (void)data, (void)epoch;
+    if (!articles)
+        return rota_error_set(error, ROTA_ERR_INVALID, "not a list of articles");
+    for (size_t i = 0; i < articles->n_number && (key = rota_get_batch_add(batch)); i++)
+        *key = articles->number[i];
+    example__articles__free_unpacked(articles, NULL);
+    return ROTA_OK;
+}
+
+static enum rota_code write_response(void *data, const struct rota_get_head *head,
+                                     const struct rota_get_entry *entries, size_t n,
+                                     struct rota_get_writer *writer, struct rota_error *error)
+{
+    static uint64_t numbers[ROTA_GET_KEYS_MAX];
+    static ProtobufCBinaryData texts[ROTA_GET_KEYS_MAX];
+    Example__Costs costs = EXAMPLE__COSTS__INIT;
+    (void)data, (void)error;
+    for (size_t i = 0; i < n; i++) {
+        numbers[i] = entries[i].id;
+        texts[i] = (ProtobufCBinaryData){entries[i].value.size, (void *)entries[i].value.data};
+    }
+    costs.n_place = costs.n_price = n;
+    costs.place = numbers;
+    costs.price = texts;
+    costs.shard = head->shard.from;
+    costs.shards = head->has_shard ? head->shard.of : 0;
+    costs.all_matched = head->all_matched;
+    void *room = rota_get_write(writer, example__costs__get_packed_size(&costs));
+    if (room)
+        example__costs__pack(&costs, room);
+    return ROTA_OK;
+}
+
+static enum rota_code read_response(void *data, struct rota_str bytes, struct rota_get_head *head,
+                                    struct rota_get_reader *reader, struct rota_error *error)
+{
+    Example__Costs *costs = example__costs__unpack(NULL, bytes.size, (void *)bytes.data);
+    (void)data;
+    if (!costs)
+        return rota_error_set(error, ROTA_ERR_INVALID, "not a list of costs");
+    head->has_shard = costs->shards > 0;
+    head->shard = rota_interval_of(costs->shard, costs->shards);
+    head->all_matched = costs->all_matched;
+    for (size_t i = 0; i < costs->n_place && i < costs->n_price; i++) {
+        struct rota_str price = rota_str_of(costs->price[i].data, costs->price[i].len);
+        rota_get_read(reader, &(struct rota_get_entry){costs->place[i], price});
+    }
+    example__costs__free_unpacked(costs, NULL);
+    return ROTA_OK;
+}
+
+static const struct rota_get_service prices = {
+    .method = "/example.Prices/Get",
+    .key_size = sizeof(uint64_t),
+    .sharding_key = sharding_key,
+    .write_request = write_request,
+    .read_response = read_response,
+    .read_request = read_request,
+    .write_response = write_response,
+};
+
+static void on_batch(void *data, struct rota_get_batch *batch)
+{
+    (void)data;
+    for (size_t i = 0; i < rota_get_batch_n_keys(batch); i++) {
+        uint64_t article = *(const uint64_t *)rota_get_batch_key(batch, i);
+        if (article % 1000 > 0) /* in real life, a database knows */
+            rota_get_batch_put(batch, i, rota_str(article % 2 ? "9.99 EUR" : "12.50 EUR"));
+    }
+    rota_get_batch_finish(batch);
+}
+
+static void serve(struct rota_interval shard, struct rota_error *error)
+{
+    struct rota_get_server_options options = {.service = &prices, .on_batch = on_batch};
+    struct rota_server *server;
+    struct rota_get_server *gets;
+    if (rota_server_open(uv_default_loop(), NULL, &server, error) ||
+        rota_get_server_open(server, &options, &gets, error) ||
+        rota_get_server_hold(gets, &shard, 0, error) || /* in real life, what a lease gave */
+        rota_server_listen(server, "127.0.0.1:0", error))
+        return;
+    dprintf(1, "ready grpc=%s\n", rota_server_address(server, 0));
+    uv_run(uv_default_loop(), UV_RUN_DEFAULT); /* until it is killed */
+}
+
+static void get(uint64_t article, const char *hosts, struct rota_error *error)
+{
+    struct rota_get_options options = {.service = &prices, .hosts_file = hosts};
+    struct rota_get_request request = {.keys = &article, .n_keys = 1};
+    struct rota_get_result *result;
+    struct rota_get *client;
+    if (rota_get_open(uv_default_loop(), &options, &client, error) ||
+        rota_get_wait(client, &request, &result, error))
+        return;
+    printf("%.*s\n", ROTA_STR_ARGS(result->items[0].value)); /* empty: it is not sold */
+}
+
+int main(int argc, char **argv)
+{
+    struct rota_error error = {.code = ROTA_OK};
+    if (argc == 4 && strcmp(argv[1], "serve") == 0)
+        serve(rota_interval_of(strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10)), &error);
+    else if (argc == 4 && strcmp(argv[1], "get") == 0)
+        get(strtoull(argv[2], NULL, 10), argv[3], &error);
+    else
+        rota_error_set(&error, ROTA_ERR_INVALID, "serve SHARD SHARDS, or get ARTICLE HOSTS");
+    if (error.code)
+        fprintf(stderr, "prices: %s\n", error.text);
+    return error.code != ROTA_OK;
+}

@@ -1,0 +1,36 @@
+#!/bin/sh
+# Two data centres with two shards of the price service each; a client asks, also when a
+# data centre is gone: `prices.sh DIRECTORY`, where the program is.
+set -eu
+bin=$1
+work=$(mktemp -d)
+pids=
+trap 'kill $pids 2>/dev/null || true; rm -rf "$work"' EXIT
+
+for dc in east west; do
+    for shard in 0 1; do
+        "$bin/prices" serve $shard 2 >"$work/$dc$shard" &
+        pids="$pids $!"
+        until grep -q ready "$work/$dc$shard"; do kill -0 $!; done
+        echo "$(sed -n 's/^ready grpc=//p' "$work/$dc$shard") zone=$dc" >>"$work/hosts"
+    done
+done
+
+test "$("$bin/prices" get 7001 "$work/hosts")" = "9.99 EUR"
+test "$("$bin/prices" get 8002 "$work/hosts")" = "12.50 EUR"
+test "$("$bin/prices" get 8000 "$work/hosts")" = ""
+set -- $pids
+kill -KILL "$1" "$2"
+test "$("$bin/prices" get 7001 "$work/hosts")" = "9.99 EUR"
+test "$("$bin/prices" get 8002 "$work/hosts")" = "12.50 EUR"
+kill -KILL "$3"
+if "$bin/prices" get 8001 "$work/hosts" 2>"$work/error"; then
+    echo "prices.sh: a shard that nobody holds has answered" >&2
+    exit 1
+fi
+grep -q "1 of 1 keys are missing" "$work/error"
+if "$bin/prices" serve 0 0 2>"$work/error"; then
+    echo "prices.sh: there is a shard of none" >&2
+    exit 1
+fi
+grep -q "has no keys" "$work/error"

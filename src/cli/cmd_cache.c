@@ -1,0 +1,151 @@
+/* rota cache: a server of a sharded cache. */
+#include "cli/cache_service.h"
+#include "cli/cli.h"
+#include "cli/store_options.h"
+#include "core/call/lru.h"
+
+#include <rota/store.h>
+
+struct serve {
+    struct rota_cache_service_options of;
+    int loss, log_level;
+};
+
+static const char *const LOSSES[] = {"abort", "exit", "standby", NULL};
+
+static const struct rota_option SERVE_OPTIONS[] = {
+    ROTA_STORE_OPTION(struct serve, of.store),
+    ROTA_SPACE_OPTION(struct serve, of.space),
+    {.name = "dc",
+     ROTA_OPTION_INTO(TEXT, struct serve, of.dc),
+     .value_name = "NAME",
+     .is_required = true,
+     .min = 1,
+     .max = ROTA_STORE_NAME_MAX,
+     .help = "the data centre: each has all shards"},
+    {.name = "shards",
+     ROTA_OPTION_INTO(INT, struct serve, of.shards),
+     .value_name = "N",
+     .is_required = true,
+     .min = 1,
+     .max = ROTA_STORE_SHARDS_MAX,
+     .help = "how many shards the data centre has"},
+    {.name = "source",
+     ROTA_OPTION_INTO(TEXT, struct serve, of.source),
+     .value_name = "SOURCE",
+     .is_required = true,
+     .help = "where values come from: file:FILE, or sql:TABLE of the store's database"},
+    {.name = "listen",
+     ROTA_OPTION_INTO(TEXT, struct serve, of.listen),
+     .value_name = "ADDRESS",
+     .default_text = "127.0.0.1:0",
+     .help = "where to answer gRPC; port 0 means any that is free"},
+    {.name = "advertise",
+     ROTA_OPTION_INTO(TEXT, struct serve, of.advertise),
+     .value_name = "ADDRESS",
+     .help = "where clients reach it, if that is not the address of --listen"},
+    {.name = "insecure",
+     ROTA_OPTION_INTO(FLAG, struct serve, of.insecure),
+     .help = "answer in plain text at other addresses than this machine's own, too"},
+    {.name = "memory",
+     ROTA_OPTION_INTO(INT, struct serve, of.memory),
+     .value_name = "BYTES",
+     .default_text = "268435456",
+     .min = ROTA_LRU_BYTES_MIN,
+     .max = INT64_C(1) << 44,
+     .help = "how much the values in memory may take, with all that belongs to them"},
+    {.name = "keep",
+     ROTA_OPTION_INTO(SPAN, struct serve, of.keep),
+     .value_name = "SPAN",
+     .default_text = "10s",
+     .min = 0,
+     .max = 365 * ROTA_DAY,
+     .help = "how long a value of a table is answered from memory; that there is none, a tenth"},
+    {.name = "ttl",
+     ROTA_OPTION_INTO(SPAN, struct serve, of.ttl),
+     .value_name = "SPAN",
+     .default_text = "10s",
+     .min = ROTA_LEASE_TTL_MIN,
+     .max = ROTA_LEASE_TTL_MAX,
+     .help = "how long a lease lasts without a sign of life"},
+    {.name = "wanted",
+     ROTA_OPTION_INTO(INT, struct serve, of.wanted),
+     .value_name = "N",
+     .default_text = "1",
+     .min = 1,
+     .max = ROTA_LEASE_WANTED_MAX,
+     .help = "shards to hold at one time, each at an address of its own: the ports from that of "
+             "--listen on"},
+    {.name = "alone",
+     ROTA_OPTION_INTO(FLAG, struct serve, of.is_alone),
+     .help = "no other process can have this address, so that after a crash its shards are taken "
+             "back at once"},
+    {.name = "reshard",
+     ROTA_OPTION_INTO(FLAG, struct serve, of.is_reshard),
+     .help = "change the data centre's number of shards if it has another; else that is refused"},
+    {.name = "loss",
+     ROTA_OPTION_INTO(CHOICE, struct serve, loss),
+     .value_name = "WHAT",
+     .default_text = "abort",
+     .choices = LOSSES,
+     .help = "what to do when a shard was lost"},
+    {.name = "drain",
+     ROTA_OPTION_INTO(SPAN, struct serve, of.drain),
+     .value_name = "SPAN",
+     .default_text = "10s",
+     .min = 0,
+     .max = ROTA_HOUR,
+     .help = "how long calls may take to end when it is told to stop"},
+    {.name = "log",
+     ROTA_OPTION_INTO(CHOICE, struct serve, log_level),
+     .value_name = "LEVEL",
+     .default_text = "info",
+     .choices = rota_log_level_names,
+     .help = "what is told on standard error"},
+};
+
+static int run_serve(int argc, char *const *argv)
+{
+    struct serve options = {0};
+    struct rota_error error;
+    int code;
+    if (!rota_cli_parse(&rota_cmd_cache_serve, argc, argv, &options, NULL, &code))
+        return code;
+    options.of.loss = (enum rota_lease_loss)options.loss;
+    options.of.log_level = (enum rota_log_level)options.log_level;
+    if (rota_store_options_check(&options.of.store, &error))
+        return rota_cli_fail_error(&error);
+    if (options.of.wanted > options.of.shards)
+        return rota_cli_fail(ROTA_CLI_BAD, "--wanted %lld is more than --shards %lld",
+                             (long long)options.of.wanted, (long long)options.of.shards);
+    return rota_cache_service_run(&options.of);
+}
+
+const struct rota_cli_command rota_cmd_cache_serve = {
+    .command =
+        {
+            .name = "cache serve",
+            .summary = "Serve a shard of a cache over a table or a file",
+            .description =
+                "Takes a shard of its data centre by lease, and answers rota.v1.Cache/Get for the "
+                "keys of that shard; a process that finds none stands by until one is free. "
+                "Prints `ready grpc=ADDRESS` when it can be asked and clients can find it, and "
+                "tells the rest on standard error. SIGTERM and SIGINT end it in good order: no "
+                "new calls, the end of those under way, the shard is given back; a second signal "
+                "ends it at once, with exit code 1.\n\n"
+                "sql:TABLE reads the columns `key` and `value`, sql:TABLE:K:V those with the names "
+                "K and V. file:FILE has KEY<TAB>VALUE on each line; \\t \\n \\r \\\\ and \\xHH are "
+                "escapes. It is read again when another one is moved into its place; one with a "
+                "mistake changes nothing. A key is at most 4096 bytes, a value 16 MiB.\n\n"
+                "A lost shard is no longer answered for, and then the process ends with abort(), "
+                "ends with exit code 1, or stands by. docs/cache.md is a tour.",
+            .options = SERVE_OPTIONS,
+            .n_options = sizeof SERVE_OPTIONS / sizeof *SERVE_OPTIONS,
+            .examples =
+                "rota cache serve --store sqlite:cache.db --dc east --shards 2 "
+                "--source file:pairs\n"
+                "ROTA_STORE=postgres://rota:secret@db/rota rota cache serve --dc west --shards 8 "
+                "--source sql:users --listen 10.0.0.7:7600 --insecure\n",
+        },
+    .run = run_serve,
+};

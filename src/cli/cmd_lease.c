@@ -1,0 +1,355 @@
+/* rota lease: the leases of a store, for people. */
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/terminal.h"
+#include "io/store.h"
+
+#include <unistd.h>
+
+struct lease {
+    const char *store, *space, *dc;
+    rota_time span;
+    bool json;
+};
+
+#define STORE_OPTION                                                                               \
+    {                                                                                              \
+        .name = "store", ROTA_OPTION_INTO(TEXT, struct lease, store), .value_name = "URL",         \
+        .is_required = true,                                                                       \
+        .help = "sqlite:PATH, mysql://USER:PASSWORD@HOST:PORT/DATABASE or postgres://..., the "    \
+                "same way"                                                                         \
+    }
+#define SPACE_OPTION                                                                               \
+    {                                                                                              \
+        .name = "space", ROTA_OPTION_INTO(TEXT, struct lease, space), .value_name = "NAME",        \
+        .default_text = "cache", .min = 1, .max = ROTA_STORE_NAME_MAX, .help = "the set of shards" \
+    }
+#define JSON_OPTION                                                                                \
+    {                                                                                              \
+        .name = "json", ROTA_OPTION_INTO(FLAG, struct lease, json), .help = "answer in JSON"       \
+    }
+
+/* --- asking --- */
+
+/* A command that only looks does not make a database where there is none. */
+static enum rota_code find_file(const struct rota_sql_url *url, struct rota_error *error)
+{
+    if (url->kind != ROTA_SQL_SQLITE || access(url->path, F_OK) == 0)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_NOT_FOUND, "sqlite:%s: there is no such file", url->path);
+}
+
+/* Fills `*answer`; rota_store_answer_deinit() ends it. */
+static enum rota_code ask(const struct lease *lease, const struct rota_store_request *request,
+                          struct rota_store_answer *answer, struct rota_error *error)
+{
+    struct rota_sql_url url;
+    struct rota_sql_options options = {0};
+    struct rota_store_session *session = NULL;
+    enum rota_code code = rota_store_request_check(request, error);
+    if (!code)
+        code = rota_sql_url_parse(rota_str(lease->store), &url, error);
+    if (!code)
+        code = find_file(&url, error);
+    if (!code)
+        code = rota_store_session_open(&url, &options, &session, error);
+    if (code)
+        return code;
+    rota_store_session_do(session, request, answer);
+    rota_store_session_close(session);
+    if (answer->code) {
+        code = answer->code;
+        *error = answer->error;
+        rota_store_answer_deinit(answer);
+    }
+    return code;
+}
+
+static void add_string(struct rota_json *json, const char *key, struct rota_str value)
+{
+    rota_json_key(json, key);
+    rota_json_string(json, value);
+}
+
+static void add_uint(struct rota_json *json, const char *key, uint64_t value)
+{
+    rota_json_key(json, key);
+    rota_json_uint(json, value);
+}
+
+static void add_time(struct rota_json *json, const char *key, rota_time time)
+{
+    char text[ROTA_TIME_TEXT_MAX];
+    rota_json_key(json, key);
+    rota_json_text(json, time ? rota_time_format(time, text) : NULL);
+}
+
+/* --- list --- */
+
+static const struct rota_option LIST_OPTIONS[] = {
+    STORE_OPTION,
+    SPACE_OPTION,
+    {.name = "dc",
+     ROTA_OPTION_INTO(TEXT, struct lease, dc),
+     .value_name = "NAME",
+     .min = 1,
+     .max = ROTA_STORE_NAME_MAX,
+     .help = "only this data centre"},
+    JSON_OPTION,
+};
+
+static const char *state_of(const struct rota_store_lease *lease, rota_time now)
+{
+    if (lease->instance == 0)
+        return lease->epoch ? "free" : "new";
+    return rota_time_add(lease->last_ping, lease->ttl) < now ? "expired" : "held";
+}
+
+static void append_list_json(struct rota_buffer *buffer, const struct rota_store_answer *answer)
+{
+    struct rota_json json = {.buffer = buffer};
+    rota_json_begin_object(&json);
+    add_time(&json, "now", answer->db_now);
+    rota_json_key(&json, "leases");
+    rota_json_begin_array(&json);
+    for (size_t i = 0; i < answer->n_leases; i++) {
+        const struct rota_store_lease *lease = &answer->leases[i];
+        rota_json_begin_object(&json);
+        add_string(&json, "dc", lease->dc);
+        add_uint(&json, "shard", lease->shard);
+        add_uint(&json, "of", lease->shards);
+        rota_json_key(&json, "state");
+        rota_json_text(&json, state_of(lease, answer->db_now));
+        add_string(&json, "host", lease->host);
+        add_uint(&json, "epoch", lease->epoch);
+        add_uint(&json, "pings", lease->pings);
+        add_time(&json, "granted_at", lease->locked_at);
+        add_time(&json, "last_ping", lease->last_ping);
+        rota_json_key(&json, "ttl");
+        rota_json_double(&json, (double)lease->ttl / ROTA_SEC);
+        rota_json_end_object(&json);
+    }
+    rota_json_end_array(&json);
+    rota_json_end_object(&json);
+    rota_buffer_append_char(buffer, '\n');
+}
+
+static void append_list(struct rota_buffer *buffer, const struct rota_store_answer *answer)
+{
+    char text[ROTA_TIME_TEXT_MAX];
+    for (size_t i = 0; i < answer->n_leases; i++) {
+        const struct rota_store_lease *lease = &answer->leases[i];
+        rota_terminal_append(buffer, lease->dc);
+        rota_buffer_print(buffer, "\t%u\t%s\t", (unsigned)lease->shard,
+                          state_of(lease, answer->db_now));
+        rota_terminal_append(buffer, lease->host);
+        rota_buffer_print(buffer, "\tepoch=%llu", (unsigned long long)lease->epoch);
+        if (lease->epoch)
+            rota_buffer_print(buffer, "\tof=%u\tlast_ping=%s", (unsigned)lease->shards,
+                              rota_time_format(lease->last_ping, text));
+        rota_buffer_append_char(buffer, '\n');
+    }
+}
+
+static int run_list(int argc, char *const *argv)
+{
+    struct lease options = {0};
+    struct rota_store_answer answer = {0};
+    struct rota_buffer buffer = {0};
+    struct rota_error error;
+    int code;
+    if (!rota_cli_parse(&rota_cmd_lease_list, argc, argv, &options, NULL, &code))
+        return code;
+    const struct rota_store_request request = {.verb = ROTA_STORE_LEASES,
+                                               .space = rota_str(options.space),
+                                               .dc = rota_str(options.dc ? options.dc : "")};
+    if (ask(&options, &request, &answer, &error))
+        return rota_cli_fail_error(&error);
+    if (answer.n_leases == 0) {
+        rota_store_answer_deinit(&answer);
+        return rota_cli_fail(ROTA_CLI_NO, "the space %s has no shards in the store", options.space);
+    }
+    if (options.json)
+        append_list_json(&buffer, &answer);
+    else
+        append_list(&buffer, &answer);
+    rota_store_answer_deinit(&answer);
+    return rota_cli_print(&buffer);
+}
+
+const struct rota_cli_command rota_cmd_lease_list = {
+    .command =
+        {
+            .name = "lease list",
+            .summary = "Who holds which shard",
+            .description =
+                "Prints a line for each shard of the space, with tabs between its parts: the data "
+                "centre; the shard; `held`, `expired` (nobody has taken it yet), `free` or `new` "
+                "(nobody has ever held it); the host that holds it, or held it last; its epoch, "
+                "of how many shards it is one, and the last ping by the database's clock. A space "
+                "without shards is exit code 1.\n\n"
+                "With --json: {\"now\", \"leases\": [{\"dc\", \"shard\", \"of\", \"state\", "
+                "\"host\", \"epoch\", \"pings\", \"granted_at\", \"last_ping\", \"ttl\": "
+                "seconds}]}.",
+            .options = LIST_OPTIONS,
+            .n_options = sizeof LIST_OPTIONS / sizeof *LIST_OPTIONS,
+            .examples =
+                "rota lease list --store sqlite:/var/lib/rota/store.db\n"
+                "rota lease list --store postgres://rota@db.example/rota --dc east --json\n",
+        },
+    .run = run_list,
+};
+
+/* --- history --- */
+
+static const struct rota_option HISTORY_OPTIONS[] = {STORE_OPTION, SPACE_OPTION, JSON_OPTION};
+
+static const char *event_of(const struct rota_store_event *event)
+{
+    return event->is_release ? "released" : "granted";
+}
+
+static void append_history_json(struct rota_buffer *buffer, const struct rota_store_answer *answer)
+{
+    struct rota_json json = {.buffer = buffer};
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "history");
+    rota_json_begin_array(&json);
+    for (size_t i = 0; i < answer->n_history; i++) {
+        const struct rota_store_event *event = &answer->history[i];
+        rota_json_begin_object(&json);
+        add_time(&json, "at", event->at);
+        rota_json_key(&json, "event");
+        rota_json_text(&json, event_of(event));
+        add_string(&json, "dc", event->dc);
+        add_uint(&json, "shard", event->shard);
+        add_string(&json, "host", event->host);
+        add_uint(&json, "epoch", event->epoch);
+        rota_json_end_object(&json);
+    }
+    rota_json_end_array(&json);
+    rota_json_end_object(&json);
+    rota_buffer_append_char(buffer, '\n');
+}
+
+static void append_history(struct rota_buffer *buffer, const struct rota_store_answer *answer)
+{
+    char text[ROTA_TIME_TEXT_MAX];
+    for (size_t i = 0; i < answer->n_history; i++) {
+        const struct rota_store_event *event = &answer->history[i];
+        rota_buffer_print(buffer, "%s\t%s\t", rota_time_format(event->at, text), event_of(event));
+        rota_terminal_append(buffer, event->dc);
+        rota_buffer_print(buffer, "\t%u\t", (unsigned)event->shard);
+        rota_terminal_append(buffer, event->host);
+        rota_buffer_print(buffer, "\tepoch=%llu\n", (unsigned long long)event->epoch);
+    }
+}
+
+static int run_history(int argc, char *const *argv)
+{
+    struct lease options = {0};
+    struct rota_store_answer answer = {0};
+    struct rota_buffer buffer = {0};
+    struct rota_error error;
+    int code;
+    if (!rota_cli_parse(&rota_cmd_lease_history, argc, argv, &options, NULL, &code))
+        return code;
+    const struct rota_store_request request = {.verb = ROTA_STORE_HISTORY,
+                                               .space = rota_str(options.space)};
+    if (ask(&options, &request, &answer, &error))
+        return rota_cli_fail_error(&error);
+    if (options.json)
+        append_history_json(&buffer, &answer);
+    else
+        append_history(&buffer, &answer);
+    rota_store_answer_deinit(&answer);
+    return rota_cli_print(&buffer);
+}
+
+const struct rota_cli_command rota_cmd_lease_history = {
+    .command =
+        {
+            .name = "lease history",
+            .summary = "Who was granted which shard, and gave it back",
+            .description =
+                "Prints a line for each grant and each release in the space, the newest first and "
+                "at most 1,000, with tabs between its parts: the moment by the database's clock; "
+                "`granted` or `released`; data centre, shard, host and epoch. It is for people: "
+                "an entry may be missing when the database was lost right behind the grant.\n\n"
+                "With --json: {\"history\": [{\"at\", \"event\", \"dc\", \"shard\", \"host\", "
+                "\"epoch\"}]}.",
+            .options = HISTORY_OPTIONS,
+            .n_options = sizeof HISTORY_OPTIONS / sizeof *HISTORY_OPTIONS,
+            .examples = "rota lease history --store sqlite:/var/lib/rota/store.db\n",
+        },
+    .run = run_history,
+};
+
+/* --- hold --- */
+
+static const struct rota_option HOLD_OPTIONS[] = {
+    STORE_OPTION,
+    {.name = "space",
+     ROTA_OPTION_INTO(TEXT, struct lease, space),
+     .value_name = "NAME",
+     .min = 1,
+     .max = ROTA_STORE_NAME_MAX,
+     .help = "only this space; all of them if not given"},
+    {.name = "for",
+     ROTA_OPTION_INTO(SPAN, struct lease, span),
+     .value_name = "SPAN",
+     .is_required = true,
+     .max = 365 * ROTA_DAY,
+     .help = "how long from now on; 0 ends a hold"},
+    JSON_OPTION,
+};
+
+static int run_hold(int argc, char *const *argv)
+{
+    struct lease options = {0};
+    struct rota_store_answer answer = {0};
+    struct rota_buffer buffer = {0};
+    struct rota_error error;
+    char text[ROTA_TIME_TEXT_MAX];
+    int code;
+    if (!rota_cli_parse(&rota_cmd_lease_hold, argc, argv, &options, NULL, &code))
+        return code;
+    const struct rota_store_request request = {.verb = ROTA_STORE_HOLD,
+                                               .space =
+                                                   rota_str(options.space ? options.space : ""),
+                                               .span = options.span};
+    if (ask(&options, &request, &answer, &error))
+        return rota_cli_fail_error(&error);
+    if (options.json) {
+        struct rota_json json = {.buffer = &buffer};
+        rota_json_begin_object(&json);
+        add_time(&json, "hold_until", answer.hold_until);
+        rota_json_end_object(&json);
+        rota_buffer_append_char(&buffer, '\n');
+    } else if (answer.hold_until) {
+        rota_buffer_print(&buffer, "no claims until %s\n",
+                          rota_time_format(answer.hold_until, text));
+    } else {
+        rota_buffer_append_text(&buffer, "no hold\n");
+    }
+    rota_store_answer_deinit(&answer);
+    return rota_cli_print(&buffer);
+}
+
+const struct rota_cli_command rota_cmd_lease_hold = {
+    .command =
+        {
+            .name = "lease hold",
+            .summary = "Let nobody claim shards for a while",
+            .description =
+                "For the time after a fail-over to a replica that may lack the last writes, or "
+                "after a dump was restored: whoever held a shard by what is lost still believes "
+                "that for up to one ttl. Holders go on; shards that are free stay free. A hold of "
+                "a space and one of all spaces are two: each ends by itself, or with --for 0.\n\n"
+                "With --json: {\"hold_until\"}, null when there is no hold.",
+            .options = HOLD_OPTIONS,
+            .n_options = sizeof HOLD_OPTIONS / sizeof *HOLD_OPTIONS,
+            .examples = "rota lease hold --store postgres://rota@db.example/rota --for 30s\n",
+        },
+    .run = run_hold,
+};

@@ -1,0 +1,19 @@
+/* get_view: what `rota get` prints of a Get. */
+#pragma once
+
+#include "base/buffer.h"
+
+#include <rota/get.h>
+
+struct rota_get_view_options {
+    bool is_json, is_raw, explains;
+};
+
+/* Append the values of `keys`, and with `explains` who answered and who was asked. */
+void rota_get_view_append(const struct rota_get_view_options *options, const struct rota_str *keys,
+                          const struct rota_get_result *result, struct rota_buffer *buffer);
+
+/* Say on one line which keys have no value, or were not answered; false when all have
+ * one. */
+bool rota_get_view_problem(const struct rota_str *keys, const struct rota_get_result *result,
+                           struct rota_error *error);

@@ -1,0 +1,56 @@
+#include "cli/store_options.h"
+
+#include "wire/sql_url.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static enum rota_code check(const char **url, struct rota_sql_url *parsed, struct rota_error *error)
+{
+    const char *text = *url ? *url : getenv("ROTA_STORE");
+    if (!text || !*text)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "which store? --store and ROTA_STORE are not there");
+    *url = text;
+    return rota_sql_url_parse(rota_str(text), parsed, error);
+}
+
+static enum rota_code refuse_file(const struct rota_sql_url *url, struct rota_error *error)
+{
+    return rota_error_set(error, ROTA_ERR_NOT_FOUND, "the store sqlite:%.200s: %s", url->path,
+                          strerror(errno));
+}
+
+/* Can a file be made, or written if it is there? A store that is away is waited for, but
+ * this would not come by itself. */
+static bool is_usable(const struct rota_sql_url *url)
+{
+    char folder[ROTA_SQL_URL_PATH_MAX];
+    if (access(url->path, F_OK) == 0)
+        return access(url->path, R_OK | W_OK) == 0;
+    memcpy(folder, url->path, sizeof folder);
+    char *slash = strrchr(folder, '/');
+    if (!slash)
+        return access(".", W_OK | X_OK) == 0;
+    slash[slash == folder ? 1 : 0] = 0;
+    return access(folder, W_OK | X_OK) == 0;
+}
+
+enum rota_code rota_store_options_check(const char **url, struct rota_error *error)
+{
+    struct rota_sql_url parsed;
+    enum rota_code code = check(url, &parsed, error);
+    if (code || parsed.kind != ROTA_SQL_SQLITE || is_usable(&parsed))
+        return code;
+    return refuse_file(&parsed, error);
+}
+
+enum rota_code rota_store_options_check_there(const char **url, struct rota_error *error)
+{
+    struct rota_sql_url parsed;
+    enum rota_code code = check(url, &parsed, error);
+    if (code || parsed.kind != ROTA_SQL_SQLITE || access(parsed.path, R_OK) == 0)
+        return code;
+    return refuse_file(&parsed, error);
+}

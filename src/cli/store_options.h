@@ -1,0 +1,28 @@
+/* store_options: the options by which commands name a store and a space of it. */
+#pragma once
+
+#include "base/option.h"
+
+#include <rota/store.h>
+
+/* `field` is a const char *. */
+#define ROTA_STORE_OPTION(result, field)                                                           \
+    {                                                                                              \
+        .name = "store", ROTA_OPTION_INTO(TEXT, result, field), .value_name = "URL",               \
+        .help = "the database that all share: sqlite:PATH, mysql://USER:PASSWORD@HOST/DATABASE "   \
+                "or postgres://...; ROTA_STORE if not given, which keeps a password out of sight"  \
+    }
+
+#define ROTA_SPACE_OPTION(result, field)                                                           \
+    {                                                                                              \
+        .name = "space", ROTA_OPTION_INTO(TEXT, result, field), .value_name = "NAME",              \
+        .default_text = "cache", .min = 1, .max = ROTA_STORE_NAME_MAX,                             \
+        .help = "the name of the cache, one of several in a store"                                 \
+    }
+
+/* Refuses a store that is not named, whose URL can't be read, or whose file can't be
+ * written; `*url` is taken from ROTA_STORE if it is NULL. */
+enum rota_code rota_store_options_check(const char **url, struct rota_error *error);
+
+/* The same for commands that only look: a file that is not there is not made. */
+enum rota_code rota_store_options_check_there(const char **url, struct rota_error *error);

@@ -1,0 +1,429 @@
+#include "core/call/get_fsm.h"
+
+#include "core/call/get_plan.h"
+#include "core/call/get_tries.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A broadcast needs no choice; the balancer hears of some of them, so as to know what
+ * the hosts are like when there is one to make. */
+enum { TELL_BALANCER_EVERY = 8 };
+
+static_assert((int)ROTA_GET_KEYS_MAX <= (int)ROTA_INTERVAL_KEYS_MAX,
+              "all keys are looked up at once");
+
+void rota_get_fsm_init(struct rota_get_fsm *fsm, const struct rota_get_shared *shared)
+{
+    *fsm = (struct rota_get_fsm){
+        .shared = shared,
+        .is_done = true,
+        .look_at = ROTA_TIME_NEVER,
+    };
+}
+
+/* --- the end --- */
+
+/* Name what is missing. */
+static void give_up(struct rota_get_fsm *fsm, enum rota_failure failure)
+{
+    for (uint32_t i = 0; i < fsm->keys.items.size; i++) {
+        const struct rota_get_key *key = &fsm->keys.items.items[i];
+        if (key->first != i || key->state != ROTA_GET_PENDING)
+            continue;
+        if (key->n_out == 0 && !key->failure)
+            rota_get_keys_give_up(&fsm->keys, i, ROTA_GET_NO_SHARD, ROTA_FAILURE_NO_REPLICA);
+        else
+            rota_get_keys_give_up(&fsm->keys, i, ROTA_GET_NO_ANSWER,
+                                  key->failure ? (enum rota_failure)key->failure : failure);
+    }
+}
+
+/* The one way out. `failure` is the reason of keys that have no other. */
+static void finish(struct rota_get_step *step, enum rota_failure failure)
+{
+    struct rota_get_fsm *fsm = step->fsm;
+    if (fsm->keys.n_pending > 0)
+        give_up(fsm, failure);
+    for (size_t i = 0; i < fsm->tries.size; i++) {
+        struct rota_get_fsm_try *try = &fsm->tries.items[i];
+        if (!try->is_running)
+            continue;
+        if (!failure)
+            rota_get_tries_record(step, try);
+        rota_get_tries_cancel(step, try);
+    }
+    fsm->is_done = true;
+    fsm->look_at = ROTA_TIME_NEVER;
+    struct rota_get_fsm_action *action = rota_get_tries_act(step, ROTA_GET_FINISH);
+    uint32_t first;
+    action->n_missing = rota_get_keys_missing(&fsm->keys, &first, 1);
+    if (action->n_missing == 0)
+        return;
+    fsm->shared->stats->n_failed++;
+    action->failure = failure;
+    if (!failure)
+        action->failure = rota_get_keys_result(&fsm->keys, first).failure;
+}
+
+static void cancel_losers(struct rota_get_step *step)
+{
+    struct rota_get_fsm *fsm = step->fsm;
+    for (size_t i = 0; i < fsm->tries.size; i++) {
+        struct rota_get_fsm_try *try = &fsm->tries.items[i];
+        if (!try->is_running || rota_get_tries_is_wanted(fsm, try))
+            continue;
+        rota_get_tries_record(step, try);
+        rota_get_tries_cancel(step, try);
+    }
+}
+
+/* --- events --- */
+
+/* Go on after an event: end, or find out where idle keys may go. */
+static void go_on(struct rota_get_step *step)
+{
+    struct rota_get_fsm *fsm = step->fsm;
+    cancel_losers(step);
+    if (fsm->keys.n_pending > 0 && step->now >= fsm->options.deadline) {
+        finish(step, ROTA_FAILURE_DEADLINE);
+        return;
+    }
+    if (fsm->wants_plan && fsm->keys.n_idle > 0)
+        rota_get_plan_idle(step);
+    if (fsm->has_no_memory)
+        finish(step, ROTA_FAILURE_LOCAL);
+    else if (fsm->keys.n_pending == 0)
+        finish(step, ROTA_FAILURE_NONE);
+    if (fsm->keys.n_idle == 0)
+        fsm->look_at = ROTA_TIME_NEVER;
+}
+
+static void on_failed(struct rota_get_step *step, size_t index, enum rota_failure failure,
+                      const struct rota_cost *cost)
+{
+    struct rota_get_fsm *fsm = step->fsm;
+    struct rota_get_fsm_try *try = &fsm->tries.items[index];
+    const struct rota_get_shared *shared = fsm->shared;
+    if (failure == ROTA_FAILURE_TIMEOUT || failure == ROTA_FAILURE_UNREACHABLE ||
+        failure == ROTA_FAILURE_BROKEN)
+        rota_interval_map_failed(shared->map, try->host);
+    if (shared->load && (failure == ROTA_FAILURE_TIMEOUT || failure == ROTA_FAILURE_OVERLOAD))
+        rota_get_load_refused(shared->load, step->now);
+    fsm->visits.items[try->visit].n_failures++;
+    if (failure == ROTA_FAILURE_STALE) {
+        fsm->visits.items[try->visit].refused = try->lesson;
+        try->is_stale = true;
+    }
+    rota_get_tries_end(step, try, failure, cost);
+    if (!rota_failure_is_retried(failure)) { /* it is the same everywhere */
+        const uint32_t *list = &fsm->lists.items[try->first];
+        for (uint32_t i = 0; i < try->n_keys; i++)
+            if (rota_get_keys_is_pending(&fsm->keys, list[i]))
+                rota_get_keys_give_up(&fsm->keys, list[i], ROTA_GET_NO_ANSWER, failure);
+    } else if (fsm->copies == ROTA_GET_ALL) {
+        rota_get_tries_retry(step, index);
+    }
+}
+
+static void take(struct rota_get_step *step, size_t index, const struct rota_get_fsm_event *event)
+{
+    struct rota_get_fsm *fsm = step->fsm;
+    struct rota_get_fsm_try *try = &fsm->tries.items[index];
+    bool is_as_sent = rota_interval_is_equal(&try->shard, &event->shard);
+    struct rota_get_entries entries = {
+        .ids = event->ids,
+        .n = event->n_ids,
+        .shard = is_as_sent ? NULL : &event->shard,
+        .number = try->number,
+        .try = (uint32_t)index,
+    };
+    size_t n_found;
+    try->n_taken = (uint32_t)rota_get_keys_take(&fsm->keys, &fsm->lists.items[try->first],
+                                                try->n_keys, &entries, &n_found);
+    if (n_found > 0)
+        rota_get_tries_act_on(step, ROTA_GET_KEEP, try);
+    rota_get_tries_record(step, try);
+    if (rota_get_tries_is_wanted(fsm, try)) /* it matched, and yet these are not of the shard */
+        fsm->visits.items[try->visit].refused = try->lesson;
+    rota_get_tries_end(step, try, ROTA_FAILURE_NONE, event->cost);
+}
+
+static void on_answer(struct rota_get_step *step, const struct rota_get_fsm_event *event)
+{
+    struct rota_get_fsm *fsm = step->fsm;
+    const struct rota_get_shared *shared = fsm->shared;
+    struct rota_interval_lesson lesson = {
+        .number = event->number,
+        .has_shard = event->has_shard,
+        .shard = event->shard,
+        .epoch = event->epoch,
+    };
+    bool is_broken = event->has_shard ? !rota_interval_is_valid(&event->shard) : event->all_matched;
+    enum rota_interval_learned learned =
+        is_broken ? ROTA_INTERVAL_NOTHING
+                  : rota_interval_map_learn(shared->map, event->host, &lesson);
+    struct rota_get_fsm_try *try = fsm->is_done ? NULL : rota_get_tries_find(fsm, event->number);
+    if (!try || try->host != event->host)
+        return;
+    if (shared->load)
+        rota_get_load_answered(shared->load, step->now, step->now - try->started_at, event->cost);
+    size_t index = (size_t)(try - fsm->tries.items);
+    if (is_broken) {
+        on_failed(step, index, ROTA_FAILURE_INTERNAL, event->cost);
+    } else if (learned == ROTA_INTERVAL_STALE || learned == ROTA_INTERVAL_GONE) {
+        shared->stats->n_stale++;
+        on_failed(step, index, ROTA_FAILURE_STALE, event->cost);
+    } else if (!event->all_matched) {
+        shared->stats->n_mismatched++;
+        try->is_mismatch = true;
+        fsm->visits.items[try->visit].refused = try->lesson;
+        rota_get_tries_end(step, try, ROTA_FAILURE_NONE, event->cost);
+    } else {
+        take(step, index, event);
+    }
+}
+
+static void on_tick(struct rota_get_step *step)
+{
+    struct rota_get_fsm *fsm = step->fsm;
+    size_t n = fsm->tries.size;
+    if (step->now >= fsm->options.deadline)
+        return;
+    for (size_t i = 0; i < n && !fsm->has_no_memory; i++) {
+        struct rota_get_fsm_try *try = &fsm->tries.items[i];
+        if (!try->is_running)
+            continue;
+        if (step->now >= try->deadline) {
+            rota_get_tries_act_on(step, ROTA_GET_CANCEL_TRY, try);
+            on_failed(step, i, ROTA_FAILURE_TIMEOUT, NULL);
+        } else if (step->now >= try->at && try->number == 0) {
+            rota_get_tries_send_again(step, try);
+        } else if (step->now >= try->at) {
+            rota_get_plan_hedge(step, i);
+        }
+    }
+    if (step->now < fsm->look_at)
+        return;
+    fsm->look_at = ROTA_TIME_NEVER;
+    fsm->is_backing_off = false;
+    for (size_t i = 0; i < fsm->visits.size; i++)
+        fsm->visits.items[i].n_failures = fsm->visits.items[i].n_tries = 0;
+    if (++fsm->n_rounds > ROTA_GET_ROUNDS_MAX)
+        finish(step, ROTA_FAILURE_DEADLINE);
+    fsm->wants_plan = true;
+}
+
+/* How many copies, and for how long. */
+static void set_defaults(struct rota_get_fsm *fsm)
+{
+    struct rota_get_fsm_options *options = &fsm->options;
+    const struct rota_get_shared *shared = fsm->shared;
+    if (options->deadline == 0)
+        options->deadline = ROTA_TIME_NEVER;
+    if (options->retries == 0)
+        options->retries = ROTA_GET_RETRIES;
+    if (options->retries < 0)
+        options->retries = 0;
+    if (options->retries > ROTA_GET_RETRIES_MAX)
+        options->retries = ROTA_GET_RETRIES_MAX;
+    if (options->ping_time <= 0)
+        options->ping_time = ROTA_GET_PING_TIME;
+    if (options->host_timeout <= 0) {
+        options->host_timeout = ROTA_GET_HOST_TIMEOUT;
+        if (options->deadline != ROTA_TIME_NEVER)
+            options->host_timeout =
+                rota_time_min(ROTA_GET_HOST_TIMEOUT, (options->deadline - fsm->started_at) / 3);
+    }
+    switch (options->mode) {
+    case ROTA_GET_MODE_ADAPTIVE:
+        fsm->copies = rota_get_load_choose(shared->load, fsm->started_at, shared->stats->n_running,
+                                           shared->random);
+        break;
+    case ROTA_GET_MODE_BROADCAST:
+        fsm->copies = ROTA_GET_ALL;
+        break;
+    case ROTA_GET_MODE_HEDGE:
+        fsm->copies = ROTA_GET_HEDGE;
+        break;
+    }
+}
+
+enum rota_code rota_get_fsm_start(struct rota_get_fsm *fsm, rota_time now,
+                                  const struct rota_get_fsm_options *options,
+                                  struct rota_error *error)
+{
+    assert(fsm->is_done);
+    const struct rota_get_shared *shared = fsm->shared;
+    struct rota_get_step step = {fsm, now};
+    size_t n = options->n_keys;
+    if (n > ROTA_GET_KEYS_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "a Get of %zu keys; the limit is %d", n,
+                              ROTA_GET_KEYS_MAX);
+    if (!rota_vector_reserve(&fsm->actions, 1) ||
+        !rota_get_keys_set(&fsm->keys, rota_random_next(shared->random), options->ids,
+                           options->keys, n))
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a Get of %zu keys", n);
+    fsm->options = *options;
+    fsm->options.ids = fsm->options.keys = NULL;
+    fsm->is_done = fsm->has_no_memory = fsm->is_backing_off = false;
+    fsm->wants_plan = true;
+    fsm->started_at = now;
+    fsm->n_rounds = 0;
+    fsm->n_running = 0;
+    fsm->look_at = ROTA_TIME_NEVER;
+    fsm->backoff = (struct rota_backoff){.first = ROTA_GET_BACKOFF, .max = ROTA_GET_BACKOFF_MAX};
+    fsm->tries.size = fsm->visits.size = fsm->lists.size = 0;
+    fsm->actions.size = fsm->next_action = 0;
+    if (fsm->visit_table.size)
+        memset(fsm->visit_table.items, 0, fsm->visit_table.size * sizeof(uint32_t));
+    set_defaults(fsm);
+    shared->stats->n_gets++;
+    shared->stats->n_keys += n;
+    shared->stats->n_copies[fsm->copies]++;
+    fsm->tells_balancer =
+        fsm->copies != ROTA_GET_ALL || shared->stats->n_gets % TELL_BALANCER_EVERY == 0;
+    if (shared->budget)
+        rota_budget_earn(shared->budget, now);
+    go_on(&step);
+    return ROTA_OK;
+}
+
+void rota_get_fsm_step(struct rota_get_fsm *fsm, rota_time now,
+                       const struct rota_get_fsm_event *event)
+{
+    struct rota_get_step step = {fsm, now};
+    struct rota_get_fsm_try *try;
+    if (fsm->next_action == fsm->actions.size)
+        fsm->actions.size = fsm->next_action = 0;
+    if (event->type == ROTA_GET_ANSWER)
+        on_answer(&step, event);
+    if (fsm->is_done)
+        return;
+    switch (event->type) {
+    case ROTA_GET_ANSWER:
+        break;
+    case ROTA_GET_FAILED:
+        try = event->number ? rota_get_tries_find(fsm, event->number) : NULL;
+        if (try)
+            on_failed(&step, (size_t)(try - fsm->tries.items), event->failure, event->cost);
+        break;
+    case ROTA_GET_TICK:
+        on_tick(&step);
+        break;
+    case ROTA_GET_MAP_CHANGED:
+        fsm->wants_plan = true;
+        break;
+    case ROTA_GET_CANCEL:
+        finish(&step, ROTA_FAILURE_CANCELLED);
+        break;
+    }
+    if (!fsm->is_done)
+        go_on(&step);
+}
+
+bool rota_get_fsm_next(struct rota_get_fsm *fsm, struct rota_get_fsm_action *action)
+{
+    if (fsm->next_action == fsm->actions.size)
+        return false;
+    *action = fsm->actions.items[fsm->next_action++];
+    if (action->type != ROTA_GET_SEND)
+        return true;
+    const struct rota_get_fsm_try *try = &fsm->tries.items[action->try];
+    action->keys = &fsm->lists.items[try->first];
+    action->n_keys = try->n_keys;
+    action->epoch = try->epoch;
+    action->deadline = try->deadline;
+    action->is_hedge = try->is_hedge;
+    return true;
+}
+
+void rota_get_fsm_deinit(struct rota_get_fsm *fsm, rota_time now)
+{
+    struct rota_get_step step = {fsm, now};
+    for (size_t i = 0; i < fsm->tries.size; i++)
+        if (fsm->tries.items[i].is_running)
+            rota_get_tries_end(&step, &fsm->tries.items[i], ROTA_FAILURE_CANCELLED, NULL);
+    rota_get_keys_deinit(&fsm->keys);
+    rota_vector_deinit(&fsm->tries);
+    rota_vector_deinit(&fsm->visits);
+    rota_vector_deinit(&fsm->visit_table);
+    rota_vector_deinit(&fsm->lists);
+    rota_vector_deinit(&fsm->planned);
+    rota_vector_deinit(&fsm->asked);
+    rota_vector_deinit(&fsm->routes);
+    rota_vector_deinit(&fsm->group_of);
+    rota_vector_deinit(&fsm->groups);
+    rota_vector_deinit(&fsm->targets);
+    rota_vector_deinit(&fsm->chosen);
+    rota_vector_deinit(&fsm->actions);
+    rota_get_fsm_init(fsm, fsm->shared);
+}
+
+rota_time rota_get_fsm_deadline(const struct rota_get_fsm *fsm)
+{
+    if (fsm->is_done)
+        return ROTA_TIME_NEVER;
+    rota_time at = rota_time_min(fsm->options.deadline, fsm->look_at);
+    for (size_t i = 0; i < fsm->tries.size; i++) {
+        const struct rota_get_fsm_try *try = &fsm->tries.items[i];
+        if (try->is_running)
+            at = rota_time_min(at, rota_time_min(try->at, try->deadline));
+    }
+    return at;
+}
+
+bool rota_get_fsm_is_waiting(const struct rota_get_fsm *fsm)
+{
+    return !fsm->is_done && fsm->keys.n_idle > 0;
+}
+
+bool rota_get_fsm_is_done(const struct rota_get_fsm *fsm)
+{
+    return fsm->is_done;
+}
+
+/* --- looking inside --- */
+
+struct rota_get_fsm_result rota_get_fsm_result(const struct rota_get_fsm *fsm, size_t key)
+{
+    return rota_get_keys_result(&fsm->keys, key);
+}
+
+size_t rota_get_fsm_n_tries(const struct rota_get_fsm *fsm)
+{
+    return fsm->tries.size;
+}
+
+const struct rota_get_fsm_try *rota_get_fsm_try(const struct rota_get_fsm *fsm, size_t index)
+{
+    assert(index < fsm->tries.size);
+    return &fsm->tries.items[index];
+}
+
+size_t rota_get_fsm_missing(const struct rota_get_fsm *fsm, uint32_t *keys, size_t size)
+{
+    return rota_get_keys_missing(&fsm->keys, keys, size);
+}
+
+enum rota_code rota_get_fsm_error(const struct rota_get_fsm *fsm, struct rota_error *error)
+{
+    uint32_t keys[ROTA_GET_LISTED_MAX];
+    size_t n = rota_get_keys_missing(&fsm->keys, keys, ROTA_GET_LISTED_MAX);
+    char list[ROTA_ERROR_TEXT_MAX] = "";
+    if (n == 0)
+        return ROTA_OK;
+    for (size_t i = 0, size = 0; i < n && i < ROTA_GET_LISTED_MAX; i++) {
+        struct rota_get_fsm_result result = rota_get_keys_result(&fsm->keys, keys[i]);
+        bool is_unknown = result.state == ROTA_GET_NO_SHARD;
+        size += (size_t)snprintf(list + size, sizeof list - size,
+                                 "%skey %" PRIu32 " (id %" PRIu64 "): %s%s", i ? ", " : "", keys[i],
+                                 fsm->keys.items.items[keys[i]].id,
+                                 is_unknown ? "nobody is known to hold it" : "no answer, ",
+                                 is_unknown ? "" : rota_failure_name(result.failure));
+    }
+    return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%zu of %zu keys are missing: %s%s", n,
+                          fsm->keys.items.size, list, n > ROTA_GET_LISTED_MAX ? ", ..." : "");
+}

@@ -1,0 +1,762 @@
+#include "core/call/interval_map.h"
+
+#include "base/map.h"
+#include "base/vector.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+    ROUTES_KEPT_MAX = 65536, /* of several moduli, from one lookup to the next */
+    TABLE_MAX = 4096,        /* a modulus up to this has a table */
+    SLOT_BITS = 13,          /* of an id, the others make it the only one ever */
+};
+
+static_assert(2 * ROTA_INTERVAL_HOSTS_MAX <= 1 << SLOT_BITS, "there are two lists at a time");
+
+/* An interval of a dc, and the latest that was seen of it. */
+struct shard {
+    uint64_t epoch;
+    uint64_t taught_by; /* the number of the newest request that told of it */
+    uint32_t n_hosts;   /* that claim it, under any epoch */
+    uint32_t key_size;
+    char key[]; /* the interval and the dc's name */
+};
+
+struct host {
+    struct rota_interval_host view;
+    struct shard *shard; /* NULL: none */
+    bool is_listed;
+    char text[]; /* the address and the dc's name */
+};
+
+/* The keys from `start` to the next segment's, of one modulus. */
+struct segment {
+    uint64_t start;
+    uint32_t route; /* 0: nobody has them */
+};
+
+struct modulus {
+    uint64_t of;
+    uint32_t first, n; /* segments; the first one starts at 0 */
+    uint32_t table;    /* of routes by key, when `of` is small: 1 + its start; 0: none */
+};
+
+struct route {
+    uint32_t first, n; /* members */
+};
+
+/* Two routes met in one key: those of the first moduli, and of the next. */
+struct meeting {
+    uint32_t a, b; /* a = 0: a free place */
+    uint32_t route;
+};
+
+struct rota_interval_map {
+    uint64_t seed, n_ids, n_requests, n_lessons, version;
+    struct rota_map by_address, shards;
+    ROTA_VECTOR(struct host *) hosts; /* in the order of the list */
+    ROTA_VECTOR(struct host *) slots; /* by the lower bits of their ids */
+    ROTA_VECTOR(uint32_t) free_slots;
+
+    /* What lookups read, built anew by the first one after a change. */
+    bool is_indexed;
+    ROTA_VECTOR(struct host *) sorted; /* scratch: the replicas by modulus and start */
+    ROTA_VECTOR(struct host *) active; /* scratch: those that have the segment at hand */
+    ROTA_VECTOR(uint64_t) points;      /* scratch: where segments may start */
+    struct modulus moduli[ROTA_INTERVAL_MODULI_MAX];
+    size_t n_moduli;
+    ROTA_VECTOR(struct segment) segments;
+    ROTA_VECTOR(uint32_t) tables;
+    ROTA_VECTOR(struct route) routes; /* 0 is empty */
+    ROTA_VECTOR(const struct rota_interval_host *) members;
+    size_t n_own_routes, n_own_members; /* those of segments, the others are of meetings */
+    ROTA_VECTOR(struct meeting) meetings;
+    size_t n_meetings;
+};
+
+enum rota_code rota_interval_map_new(uint64_t seed, struct rota_interval_map **map,
+                                     struct rota_error *error)
+{
+    struct rota_interval_map *m = (struct rota_interval_map *)calloc(1, sizeof *m);
+    if (!m)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a map of intervals");
+    m->seed = seed;
+    rota_map_init(&m->by_address, seed);
+    rota_map_init(&m->shards, seed);
+    *map = m;
+    return ROTA_OK;
+}
+
+void rota_interval_map_free(struct rota_interval_map *map)
+{
+    if (!map)
+        return;
+    size_t place = 0;
+    const struct rota_map_entry *entry;
+    while ((entry = rota_map_next(&map->shards, &place)))
+        free(entry->value);
+    for (size_t i = 0; i < map->hosts.size; i++)
+        free(map->hosts.items[i]);
+    rota_map_deinit(&map->by_address);
+    rota_map_deinit(&map->shards);
+    rota_vector_deinit(&map->hosts);
+    rota_vector_deinit(&map->slots);
+    rota_vector_deinit(&map->free_slots);
+    rota_vector_deinit(&map->tables);
+    rota_vector_deinit(&map->sorted);
+    rota_vector_deinit(&map->active);
+    rota_vector_deinit(&map->points);
+    rota_vector_deinit(&map->segments);
+    rota_vector_deinit(&map->routes);
+    rota_vector_deinit(&map->members);
+    rota_vector_deinit(&map->meetings);
+    free(map);
+}
+
+static void change(struct rota_interval_map *map)
+{
+    map->version++;
+    map->is_indexed = false;
+}
+
+/* --- hosts --- */
+
+/* A slot for one more host; false when there is no memory. The free ones always
+ * find room, so that giving one back can't fail. */
+static bool take_slot(struct rota_interval_map *map, uint32_t *slot)
+{
+    if (map->free_slots.size > 0) {
+        *slot = map->free_slots.items[--map->free_slots.size];
+        return true;
+    }
+    struct host *none = NULL;
+    *slot = (uint32_t)map->slots.size;
+    return rota_vector_reserve(&map->free_slots, map->slots.size + 1) &&
+           rota_vector_push(&map->slots, none);
+}
+
+static struct host *new_host(struct rota_interval_map *map,
+                             const struct rota_interval_member *member)
+{
+    uint32_t slot;
+    struct host *host =
+        (struct host *)calloc(1, sizeof *host + member->address.size + member->dc.size);
+    if (!host || !take_slot(map, &slot)) {
+        free(host);
+        return NULL;
+    }
+    char *dc = host->text + member->address.size;
+    memcpy(host->text, member->address.data, member->address.size);
+    if (member->dc.size > 0)
+        memcpy(dc, member->dc.data, member->dc.size);
+    host->view = (struct rota_interval_host){
+        .id = ++map->n_ids << SLOT_BITS | slot,
+        .address = rota_str_of(host->text, member->address.size),
+        .dc = rota_str_of(dc, member->dc.size),
+        .is_live = true,
+    };
+    map->slots.items[slot] = host;
+    return host;
+}
+
+static uint32_t slot_of(uint64_t id)
+{
+    return (uint32_t)(id & ((1u << SLOT_BITS) - 1));
+}
+
+static void free_host(struct rota_interval_map *map, struct host *host)
+{
+    uint32_t slot = slot_of(host->view.id);
+    map->slots.items[slot] = NULL;
+    map->free_slots.items[map->free_slots.size++] = slot;
+    if (host->shard)
+        host->shard->n_hosts--;
+    if (host->view.is_replica)
+        change(map);
+    free(host);
+}
+
+static struct host *find(const struct rota_interval_map *map, uint64_t id)
+{
+    uint32_t slot = slot_of(id);
+    struct host *host = slot < map->slots.size ? map->slots.items[slot] : NULL;
+    return host && host->view.id == id ? host : NULL;
+}
+
+/* The list that is to be, next to the one there is. */
+struct listing {
+    struct rota_map by_address;
+    ROTA_VECTOR(struct host *) hosts;
+};
+
+/* The host goes on the list. Takes `host` when it is not of the map's. */
+static bool list_host(struct rota_interval_map *map, struct listing *next,
+                      const struct rota_interval_member *member)
+{
+    if (rota_map_get(&next->by_address, member->address))
+        return true;
+    struct host *host = (struct host *)rota_map_get(&map->by_address, member->address);
+    bool is_known = host && rota_str_is_equal(host->view.dc, member->dc);
+    if (!is_known)
+        host = new_host(map, member);
+    if (!host)
+        return false;
+    if (!rota_vector_push(&next->hosts, host)) {
+        if (!is_known)
+            free_host(map, host);
+        return false;
+    }
+    return rota_map_put(&next->by_address, host->view.address, host);
+}
+
+/* End a list; its hosts end, too, but for those with the mark. */
+static void end_listing(struct rota_interval_map *map, struct listing *listing)
+{
+    for (size_t i = 0; i < listing->hosts.size; i++)
+        if (!listing->hosts.items[i]->is_listed)
+            free_host(map, listing->hosts.items[i]);
+    rota_map_deinit(&listing->by_address);
+    rota_vector_deinit(&listing->hosts);
+}
+
+static void mark(struct host **hosts, size_t n, bool is_listed)
+{
+    for (size_t i = 0; i < n; i++)
+        hosts[i]->is_listed = is_listed;
+}
+
+static enum rota_code check_members(const struct rota_interval_member *members, size_t n,
+                                    struct rota_error *error)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct rota_interval_member *member = &members[i];
+        if (member->address.size == 0 || member->address.size > ROTA_INTERVAL_TEXT_MAX)
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "host %zu of the list: an address has 1 to %d bytes, not %zu", i,
+                                  ROTA_INTERVAL_TEXT_MAX, member->address.size);
+        if (member->dc.size > ROTA_INTERVAL_TEXT_MAX)
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "host %zu of the list: a dc's name has up to %d bytes, not %zu",
+                                  i, ROTA_INTERVAL_TEXT_MAX, member->dc.size);
+    }
+    return ROTA_OK;
+}
+
+enum rota_code rota_interval_map_set_hosts(struct rota_interval_map *map,
+                                           const struct rota_interval_member *members, size_t n,
+                                           struct rota_error *error)
+{
+    struct listing next = {0}, old = {map->by_address, {0}};
+    enum rota_code code = check_members(members, n, error);
+    if (code)
+        return code;
+    rota_map_init(&next.by_address, map->seed);
+    for (size_t i = 0; i < n && !code; i++)
+        if (!list_host(map, &next, &members[i]))
+            code =
+                rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a list of %zu hosts", n);
+    if (!code && next.hosts.size > ROTA_INTERVAL_HOSTS_MAX)
+        code = rota_error_set(error, ROTA_ERR_LIMIT, "a list of %zu hosts; the limit is %d",
+                              next.hosts.size, ROTA_INTERVAL_HOSTS_MAX);
+    if (code) {
+        mark(map->hosts.items, map->hosts.size, true);
+        end_listing(map, &next);
+        mark(map->hosts.items, map->hosts.size, false);
+        return code;
+    }
+    memcpy(&old.hosts, &map->hosts, sizeof old.hosts);
+    memcpy(&map->hosts, &next.hosts, sizeof map->hosts);
+    map->by_address = next.by_address;
+    mark(map->hosts.items, map->hosts.size, true);
+    end_listing(map, &old);
+    mark(map->hosts.items, map->hosts.size, false);
+    return ROTA_OK;
+}
+
+uint64_t rota_interval_map_number(struct rota_interval_map *map)
+{
+    return ++map->n_requests;
+}
+
+/* --- what they hold --- */
+
+struct shard_name {
+    char bytes[sizeof(struct rota_interval) + ROTA_INTERVAL_TEXT_MAX];
+    size_t size;
+};
+
+static struct rota_str name_shard(struct shard_name *name, struct rota_str dc,
+                                  const struct rota_interval *interval)
+{
+    struct rota_interval plain = *interval; /* there is more than one way to say the end */
+    if (plain.of > 0 && plain.to == 0)
+        plain.to = plain.of;
+    memcpy(name->bytes, &plain, sizeof plain);
+    if (dc.size > 0)
+        memcpy(name->bytes + sizeof plain, dc.data, dc.size);
+    name->size = sizeof plain + dc.size;
+    return rota_str_of(name->bytes, name->size);
+}
+
+static struct shard *find_shard(const struct rota_interval_map *map, struct rota_str dc,
+                                const struct rota_interval *interval)
+{
+    struct shard_name name;
+    if (dc.size > ROTA_INTERVAL_TEXT_MAX)
+        return NULL;
+    return (struct shard *)rota_map_get(&map->shards, name_shard(&name, dc, interval));
+}
+
+/* There are more shards than hosts can hold, so one without a host is found. */
+static_assert(ROTA_INTERVAL_SHARDS_MAX > ROTA_INTERVAL_HOSTS_MAX, "all of them may be held");
+
+static void forget_oldest(struct rota_interval_map *map)
+{
+    struct shard *oldest = NULL;
+    const struct rota_map_entry *entry;
+    size_t place = 0;
+    while ((entry = rota_map_next(&map->shards, &place))) {
+        struct shard *shard = (struct shard *)entry->value;
+        if (shard->n_hosts == 0 && (!oldest || shard->taught_by < oldest->taught_by))
+            oldest = shard;
+    }
+    rota_map_remove(&map->shards, rota_str_of(oldest->key, oldest->key_size));
+    free(oldest);
+}
+
+/* The shard that the host tells of, made known if need be; NULL when there is no
+ * memory. Mostly it is the one that it had before. */
+static struct shard *know_shard(struct rota_interval_map *map, const struct host *host,
+                                const struct rota_interval *interval)
+{
+    struct rota_str dc = host->view.dc;
+    if (host->shard && rota_interval_is_equal(&host->view.shard, interval))
+        return host->shard;
+    struct shard *shard = find_shard(map, dc, interval);
+    if (shard)
+        return shard;
+    struct shard_name name;
+    struct rota_str key = name_shard(&name, dc, interval);
+    shard = (struct shard *)calloc(1, sizeof *shard + key.size);
+    if (!shard)
+        return NULL;
+    memcpy(shard->key, key.data, key.size);
+    shard->key_size = (uint32_t)key.size;
+    if (map->shards.size >= ROTA_INTERVAL_SHARDS_MAX)
+        forget_oldest(map);
+    if (!rota_map_put(&map->shards, rota_str_of(shard->key, key.size), shard)) {
+        free(shard);
+        return NULL;
+    }
+    return shard;
+}
+
+/* The shard was seen under this epoch; true when that is later than before, so
+ * that its replicas are no longer. */
+static bool raise_epoch(struct rota_interval_map *map, struct shard *shard, uint64_t epoch)
+{
+    bool is_changed = false;
+    if (epoch <= shard->epoch)
+        return false;
+    shard->epoch = epoch;
+    for (size_t i = 0; shard->n_hosts > 0 && i < map->hosts.size; i++) {
+        struct host *host = map->hosts.items[i];
+        if (host->shard != shard || !host->view.is_replica)
+            continue;
+        host->view.is_replica = false;
+        is_changed = true;
+    }
+    return is_changed;
+}
+
+/* What the host holds now; true when that is another thing than before. */
+static bool teach(struct rota_interval_map *map, struct host *host, struct shard *shard,
+                  const struct rota_interval_lesson *lesson)
+{
+    struct rota_interval_host *view = &host->view;
+    view->taught_by = lesson->number;
+    bool is_same = view->has_shard == lesson->has_shard && host->shard == shard &&
+                   (!shard || view->epoch == lesson->epoch);
+    if (is_same && view->lesson != 0)
+        return false;
+    if (shard)
+        shard->n_hosts++;
+    if (host->shard)
+        host->shard->n_hosts--;
+    bool was_replica = view->is_replica;
+    host->shard = shard;
+    view->has_shard = lesson->has_shard;
+    view->shard = shard ? lesson->shard : (struct rota_interval){0};
+    view->epoch = shard ? lesson->epoch : 0;
+    view->is_replica = shard && lesson->epoch == shard->epoch;
+    view->lesson = ++map->n_lessons;
+    return was_replica || view->is_replica;
+}
+
+enum rota_interval_learned rota_interval_map_learn(struct rota_interval_map *map, uint64_t host,
+                                                   const struct rota_interval_lesson *lesson)
+{
+    struct host *taught = find(map, host);
+    struct shard *shard = NULL;
+    if (!taught)
+        return ROTA_INTERVAL_GONE;
+    taught->view.n_failures = 0;
+    taught->view.is_live = true;
+    if (lesson->has_shard && rota_interval_is_valid(&lesson->shard))
+        shard = know_shard(map, taught, &lesson->shard);
+    if (lesson->has_shard && !shard)
+        return ROTA_INTERVAL_NOTHING;
+
+    bool is_new = shard && raise_epoch(map, shard, lesson->epoch);
+    if (shard && lesson->number > shard->taught_by)
+        shard->taught_by = lesson->number;
+    if (lesson->number > taught->view.taught_by)
+        is_new |= teach(map, taught, shard, lesson);
+    if (is_new)
+        change(map);
+    if (shard && lesson->epoch < shard->epoch)
+        return ROTA_INTERVAL_STALE;
+    return is_new ? ROTA_INTERVAL_NEW : ROTA_INTERVAL_NOTHING;
+}
+
+bool rota_interval_map_is_stale(const struct rota_interval_map *map, uint64_t host,
+                                const struct rota_interval *shard, uint64_t epoch)
+{
+    const struct host *asked = find(map, host);
+    return asked && epoch < rota_interval_map_epoch(map, asked->view.dc, shard);
+}
+
+void rota_interval_map_failed(struct rota_interval_map *map, uint64_t host)
+{
+    struct host *failed = find(map, host);
+    if (failed && ++failed->view.n_failures >= ROTA_INTERVAL_FAILURES) {
+        failed->view.n_failures = ROTA_INTERVAL_FAILURES;
+        failed->view.is_live = false;
+    }
+}
+
+void rota_interval_map_heard(struct rota_interval_map *map, uint64_t host)
+{
+    struct host *heard = find(map, host);
+    if (heard) {
+        heard->view.n_failures = 0;
+        heard->view.is_live = true;
+    }
+}
+
+/* --- the index --- */
+
+static int compare_hosts(const void *a, const void *b)
+{
+    const struct host *x = *(struct host *const *)a, *y = *(struct host *const *)b;
+    if (x->view.shard.of != y->view.shard.of)
+        return x->view.shard.of < y->view.shard.of ? -1 : 1;
+    if (x->view.shard.from != y->view.shard.from)
+        return x->view.shard.from < y->view.shard.from ? -1 : 1;
+    return x->view.id < y->view.id ? -1 : x->view.id > y->view.id;
+}
+
+static int compare_points(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Collect where the segments of one modulus may start. */
+static bool collect_points(struct rota_interval_map *map, size_t first, size_t end)
+{
+    map->points.size = 0;
+    bool is_fine = rota_vector_push(&map->points, 0);
+    for (size_t i = first; i < end && is_fine; i++) {
+        const struct rota_interval *shard = &map->sorted.items[i]->view.shard;
+        is_fine = rota_vector_push(&map->points, shard->from) &&
+                  (shard->to == 0 || rota_vector_push(&map->points, shard->to));
+    }
+    if (is_fine)
+        qsort(map->points.items, map->points.size, sizeof *map->points.items, compare_points);
+    return is_fine;
+}
+
+/* The hosts that have the keys at `point`, of those in `active` before it and
+ * those that begin there. */
+static bool advance(struct rota_interval_map *map, uint64_t point, size_t *next, size_t end)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < map->active.size; i++) {
+        struct host *host = map->active.items[i];
+        if (host->view.shard.to == 0 || host->view.shard.to > point)
+            map->active.items[n++] = host;
+    }
+    map->active.size = n;
+    for (; *next < end && map->sorted.items[*next]->view.shard.from == point; ++*next)
+        if (!rota_vector_push(&map->active, map->sorted.items[*next]))
+            return false;
+    return true;
+}
+
+static bool add_segment(struct rota_interval_map *map, uint64_t start)
+{
+    struct route route = {.first = (uint32_t)map->members.size};
+    struct segment segment = {.start = start};
+    for (size_t i = 0; i < map->active.size && route.n < ROTA_INTERVAL_REPLICAS_MAX; i++) {
+        const struct rota_interval_host *view = &map->active.items[i]->view;
+        if (!rota_vector_push(&map->members, view))
+            return false;
+        route.n++;
+    }
+    if (route.n > 0) {
+        segment.route = (uint32_t)map->routes.size;
+        if (!rota_vector_push(&map->routes, route))
+            return false;
+    }
+    return rota_vector_push(&map->segments, segment);
+}
+
+static uint32_t route_in(const struct rota_interval_map *map, const struct modulus *modulus,
+                         uint64_t key)
+{
+    const struct segment *base = &map->segments.items[modulus->first];
+    uint32_t n = modulus->n;
+    while (n > 1) { /* to the last segment that does not start after the key */
+        uint32_t half = n / 2;
+        base = base[half].start <= key ? base + half : base;
+        n -= half;
+    }
+    return base->route;
+}
+
+/* The route of every key, when these are few. */
+static bool add_table(struct rota_interval_map *map, struct modulus *modulus)
+{
+    size_t first = map->tables.size;
+    if (modulus->of == 0 || modulus->of > TABLE_MAX)
+        return true;
+    if (!rota_vector_reserve(&map->tables, first + modulus->of))
+        return false;
+    for (uint64_t key = 0; key < modulus->of; key++)
+        map->tables.items[map->tables.size++] = route_in(map, modulus, key);
+    modulus->table = (uint32_t)first + 1;
+    return true;
+}
+
+/* Cut the keys of one modulus where any host's begin or end. */
+static bool add_modulus(struct rota_interval_map *map, size_t first, size_t end)
+{
+    struct modulus modulus = {.of = map->sorted.items[first]->view.shard.of,
+                              .first = (uint32_t)map->segments.size};
+    size_t next = first;
+    if (!collect_points(map, first, end))
+        return false;
+    map->active.size = 0;
+    for (size_t i = 0; i < map->points.size; i++) {
+        uint64_t point = map->points.items[i];
+        if (i > 0 && point == map->points.items[i - 1])
+            continue;
+        if (!advance(map, point, &next, end) || !add_segment(map, point))
+            return false;
+    }
+    modulus.n = (uint32_t)map->segments.size - modulus.first;
+    map->moduli[map->n_moduli++] = modulus;
+    return add_table(map, &map->moduli[map->n_moduli - 1]);
+}
+
+static bool build_index(struct rota_interval_map *map)
+{
+    map->sorted.size = map->segments.size = map->routes.size = map->members.size = 0;
+    map->tables.size = 0;
+    map->n_moduli = map->n_meetings = 0;
+    if (map->meetings.size)
+        memset(map->meetings.items, 0, map->meetings.size * sizeof *map->meetings.items);
+    if (!rota_vector_push(&map->routes, (struct route){0}))
+        return false;
+    for (size_t i = 0; i < map->hosts.size; i++)
+        if (map->hosts.items[i]->view.is_replica &&
+            !rota_vector_push(&map->sorted, map->hosts.items[i]))
+            return false;
+    if (map->sorted.size > 1)
+        qsort(map->sorted.items, map->sorted.size, sizeof *map->sorted.items, compare_hosts);
+    for (size_t first = 0, end; first < map->sorted.size; first = end) {
+        uint64_t of = map->sorted.items[first]->view.shard.of;
+        for (end = first; end < map->sorted.size; end++)
+            if (map->sorted.items[end]->view.shard.of != of)
+                break;
+        if (map->n_moduli < ROTA_INTERVAL_MODULI_MAX && !add_modulus(map, first, end))
+            return false;
+    }
+    map->n_own_routes = map->routes.size;
+    map->n_own_members = map->members.size;
+    map->is_indexed = true;
+    return true;
+}
+
+/* --- lookups --- */
+
+static size_t place_of(const struct rota_interval_map *map, uint32_t a, uint32_t b)
+{
+    uint64_t counter = map->seed ^ ((uint64_t)a << 32 | b);
+    counter *= 0x9e3779b97f4a7c15u;
+    size_t mask = map->meetings.size - 1;
+    size_t place = (size_t)(counter >> 32) & mask;
+    while (map->meetings.items[place].a != 0 &&
+           (map->meetings.items[place].a != a || map->meetings.items[place].b != b))
+        place = (place + 1) & mask;
+    return place;
+}
+
+/* Make the table of meetings larger; its size is a power of two. */
+static bool grow_meetings(struct rota_interval_map *map)
+{
+    size_t n = map->meetings.size, size = n ? 2 * n : 64;
+    struct meeting *old = map->meetings.items;
+    struct meeting *items = (struct meeting *)calloc(size, sizeof *items);
+    if (!items)
+        return false;
+    map->meetings.items = items;
+    map->meetings.size = map->meetings.capacity = size;
+    for (size_t i = 0; i < n; i++)
+        if (old[i].a != 0)
+            items[place_of(map, old[i].a, old[i].b)] = old[i];
+    free(old);
+    return true;
+}
+
+/* The members of both. */
+static bool join(struct rota_interval_map *map, uint32_t a, uint32_t b, uint32_t *joined)
+{
+    struct route route = {.first = (uint32_t)map->members.size};
+    struct route parts[2] = {map->routes.items[a], map->routes.items[b]};
+    for (size_t part = 0; part < 2; part++)
+        for (uint32_t i = 0; i < parts[part].n && route.n < ROTA_INTERVAL_REPLICAS_MAX; i++) {
+            const struct rota_interval_host *member = map->members.items[parts[part].first + i];
+            if (!rota_vector_push(&map->members, member))
+                return false;
+            route.n++;
+        }
+    *joined = (uint32_t)map->routes.size;
+    return rota_vector_push(&map->routes, route);
+}
+
+static bool meet(struct rota_interval_map *map, uint32_t a, uint32_t b, uint32_t *route)
+{
+    if (a == 0 || b == 0) {
+        *route = a | b;
+        return true;
+    }
+    if (2 * (map->n_meetings + 1) > map->meetings.size && !grow_meetings(map))
+        return false;
+    struct meeting *meeting = &map->meetings.items[place_of(map, a, b)];
+    if (meeting->a == 0) {
+        uint32_t joined;
+        if (!join(map, a, b, &joined))
+            return false;
+        *meeting = (struct meeting){a, b, joined};
+        map->n_meetings++;
+    }
+    *route = meeting->route;
+    return true;
+}
+
+/* The routes of meetings are made again when there are too many of them. */
+static void trim_routes(struct rota_interval_map *map)
+{
+    if (map->n_meetings < ROUTES_KEPT_MAX)
+        return;
+    map->routes.size = map->n_own_routes;
+    map->members.size = map->n_own_members;
+    map->n_meetings = 0;
+    memset(map->meetings.items, 0, map->meetings.size * sizeof *map->meetings.items);
+}
+
+/* The routes of the keys by one modulus. */
+static void look_up(const struct rota_interval_map *map, const struct modulus *modulus,
+                    const uint64_t *keys, size_t n, uint32_t *routes)
+{
+    const uint32_t *table = modulus->table ? &map->tables.items[modulus->table - 1] : NULL;
+    uint64_t of = modulus->of;
+    if (table && (of & (of - 1)) == 0)
+        for (size_t i = 0; i < n; i++)
+            routes[i] = table[keys[i] & (of - 1)];
+    else if (table)
+        for (size_t i = 0; i < n; i++)
+            routes[i] = table[keys[i] % of];
+    else
+        for (size_t i = 0; i < n; i++)
+            routes[i] = route_in(map, modulus, of ? keys[i] % of : keys[i]);
+}
+
+bool rota_interval_map_lookup(struct rota_interval_map *map, const uint64_t *keys, size_t n,
+                              uint32_t *routes)
+{
+    enum { AT_ONCE = 256 };
+    uint32_t own[AT_ONCE];
+    assert(n <= ROTA_INTERVAL_KEYS_MAX);
+    if (!map->is_indexed && !build_index(map))
+        return false;
+    trim_routes(map);
+    if (map->n_moduli == 0)
+        memset(routes, 0, n * sizeof *routes);
+    else
+        look_up(map, &map->moduli[0], keys, n, routes);
+    for (size_t m = 1; m < map->n_moduli; m++)
+        for (size_t first = 0; first < n; first += AT_ONCE) {
+            size_t size = n - first < AT_ONCE ? n - first : AT_ONCE;
+            look_up(map, &map->moduli[m], keys + first, size, own);
+            for (size_t i = 0; i < size; i++)
+                if (!meet(map, routes[first + i], own[i], &routes[first + i]))
+                    return false;
+        }
+    return true;
+}
+
+struct rota_interval_replicas rota_interval_map_replicas(const struct rota_interval_map *map,
+                                                         uint32_t route)
+{
+    if (route == 0)
+        return (struct rota_interval_replicas){0};
+    const struct route *found = &map->routes.items[route];
+    return (struct rota_interval_replicas){&map->members.items[found->first], found->n};
+}
+
+uint32_t rota_interval_map_n_routes(const struct rota_interval_map *map)
+{
+    return (uint32_t)map->routes.size;
+}
+
+/* --- looking inside --- */
+
+uint64_t rota_interval_map_version(const struct rota_interval_map *map)
+{
+    return map->version;
+}
+
+const struct rota_interval_host *rota_interval_map_find(const struct rota_interval_map *map,
+                                                        uint64_t host)
+{
+    const struct host *found = find(map, host);
+    return found ? &found->view : NULL;
+}
+
+size_t rota_interval_map_n_hosts(const struct rota_interval_map *map)
+{
+    return map->hosts.size;
+}
+
+const struct rota_interval_host *rota_interval_map_host(const struct rota_interval_map *map,
+                                                        size_t index)
+{
+    assert(index < map->hosts.size);
+    return &map->hosts.items[index]->view;
+}
+
+uint64_t rota_interval_map_epoch(const struct rota_interval_map *map, struct rota_str dc,
+                                 const struct rota_interval *shard)
+{
+    const struct shard *found = find_shard(map, dc, shard);
+    return found ? found->epoch : 0;
+}
+
+size_t rota_interval_map_n_shards(const struct rota_interval_map *map)
+{
+    return map->shards.size;
+}

@@ -1,0 +1,329 @@
+#include "run/cache.h"
+
+#include "base/quote.h"
+#include "io/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct rota_cache {
+    struct rota_cache_options options;
+    struct rota_lru lru;
+    struct rota_loads loads;
+    struct rota_list_node reads;
+    uint32_t generation;
+    uint64_t n_failed;
+    bool is_pumping;
+    ROTA_VECTOR(struct rota_str) hits; /* scratch: what memory has of a batch */
+};
+
+/* A batch that waits for some of its keys. */
+struct job {
+    struct rota_load_asker asker;
+    struct rota_get_batch *batch;
+    size_t n_bytes;
+};
+
+static const char NONE[] = ""; /* in the place of a value: there is none, or not yet */
+
+/* --- batches --- */
+
+static struct job *job_of(struct rota_load_asker *asker)
+{
+    return (struct job *)(void *)((char *)asker - offsetof(struct job, asker));
+}
+
+static void end_job(struct job *job)
+{
+    struct rota_get_batch *batch = job->batch;
+    free(job);
+    rota_get_batch_finish(batch);
+}
+
+static void fail_job(struct rota_cache *cache, struct job *job, enum rota_status status,
+                     const char *text)
+{
+    struct rota_get_batch *batch = job->batch;
+    rota_loads_forget(&cache->loads, &job->asker);
+    free(job);
+    rota_get_batch_fail(batch, status, text);
+}
+
+/* A value for one key of a job that still waits; false when it is too much. */
+static bool give(struct job *job, uint32_t index, struct rota_str value)
+{
+    if (value.size > ROTA_CACHE_ANSWER_MAX - job->n_bytes)
+        return false;
+    job->n_bytes += value.size;
+    rota_get_batch_put(job->batch, index, rota_get_batch_copy(job->batch, value));
+    return true;
+}
+
+static const char TOO_MUCH[] =
+    "the values of these keys are too large for one answer, ask for fewer at one time";
+
+/* --- reads --- */
+
+static void end_read(struct rota_cache_read *read)
+{
+    rota_list_remove(&read->link);
+    free(read);
+}
+
+static void pump(struct rota_cache *cache)
+{
+    struct rota_load_read *load;
+    if (cache->is_pumping)
+        return; /* a source that answers at once; the loop below goes on */
+    cache->is_pumping = true;
+    while ((load = rota_loads_begin(&cache->loads))) {
+        struct rota_cache_read *read = calloc(1, sizeof *read);
+        struct rota_cache_read failed = {.cache = cache, .read = load};
+        if (read) {
+            *read = failed;
+            read->generation = cache->generation;
+            load->data = read;
+            rota_list_push(&cache->reads, &read->link);
+            cache->options.source->read(cache->options.source, read);
+            continue;
+        }
+        struct rota_str name;
+        uint32_t index;
+        struct rota_load_asker *asker;
+        while ((asker = rota_loads_settle_rest(&cache->loads, load, &name, &index)))
+            fail_job(cache, job_of(asker), ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory to read");
+        rota_loads_end(&cache->loads, load);
+    }
+    cache->is_pumping = false;
+}
+
+static void keep(struct rota_cache_read *read, struct rota_str key, const struct rota_str *value)
+{
+    struct rota_cache *cache = read->cache;
+    rota_time span = cache->options.keep;
+    if (span == 0 || read->generation != cache->generation)
+        return;
+    if (!value && span != ROTA_TIME_NEVER)
+        span /= ROTA_CACHE_ABSENT_PART;
+    rota_lru_put(&cache->lru, key, value, rota_time_add(rota_clock_mono(), span));
+}
+
+void rota_cache_read_value(struct rota_cache_read *read, struct rota_str key, struct rota_str value,
+                           bool is_too_large)
+{
+    struct rota_cache *cache = read->cache;
+    struct rota_load_asker *asker;
+    char quoted[ROTA_QUOTE_MAX], text[ROTA_ERROR_TEXT_MAX];
+    uint32_t index;
+    if (!is_too_large)
+        keep(read, key, &value);
+    while ((asker = rota_loads_settle(&cache->loads, read->read, key, &index))) {
+        if (is_too_large) {
+            snprintf(text, sizeof text, "the value of %s is too large to be answered",
+                     rota_quote(key, quoted));
+            fail_job(cache, job_of(asker), ROTA_STATUS_RESOURCE_EXHAUSTED, text);
+        } else if (!give(job_of(asker), index, value)) {
+            fail_job(cache, job_of(asker), ROTA_STATUS_RESOURCE_EXHAUSTED, TOO_MUCH);
+        } else if (asker->n_waiting == 0) {
+            end_job(job_of(asker));
+        }
+    }
+}
+
+static enum rota_status status_of(enum rota_code code)
+{
+    return code == ROTA_ERR_LIMIT || code == ROTA_ERR_NO_MEMORY ? ROTA_STATUS_RESOURCE_EXHAUSTED
+                                                                : ROTA_STATUS_UNAVAILABLE;
+}
+
+/* Those who wait for what was not answered: it is not there, or the read has failed. */
+static void settle_rest(struct rota_cache_read *read, const struct rota_error *error)
+{
+    struct rota_cache *cache = read->cache;
+    struct rota_load_asker *asker;
+    struct rota_str name, kept = {NONE, 0};
+    uint32_t index;
+    while ((asker = rota_loads_settle_rest(&cache->loads, read->read, &name, &index))) {
+        if (error) {
+            fail_job(cache, job_of(asker), status_of(error->code), error->text);
+            continue;
+        }
+        if (kept.data != name.data)
+            keep(read, name, NULL);
+        kept = name;
+        if (asker->n_waiting == 0)
+            end_job(job_of(asker));
+    }
+}
+
+/* A key that a database can't even compare fails the whole read, as does one whose value
+ * leaves no room for the others: then each is read by itself. */
+static bool is_splitting(const struct rota_cache_read *read, const struct rota_error *error)
+{
+    return error && (error->code == ROTA_ERR_LIMIT || error->code == ROTA_ERR_INVALID) &&
+           read->read->keys.size > 1;
+}
+
+void rota_cache_read_done(struct rota_cache_read *read, const struct rota_error *error)
+{
+    struct rota_cache *cache = read->cache;
+    cache->n_failed += error != NULL;
+    if (is_splitting(read, error)) {
+        rota_loads_split(&cache->loads, read->read);
+    } else {
+        settle_rest(read, error);
+        rota_loads_end(&cache->loads, read->read);
+    }
+    end_read(read);
+    pump(cache);
+}
+
+/* --- the cache --- */
+
+enum rota_code rota_cache_open(const struct rota_cache_options *options, struct rota_cache **cache,
+                               struct rota_error *error)
+{
+    struct rota_loads_options bounds = {.waits_max = ROTA_CACHE_WAITS_MAX,
+                                        .keys_max = ROTA_CACHE_READ_KEYS_MAX,
+                                        .reads_max = ROTA_CACHE_READS_MAX};
+    struct rota_cache *made = calloc(1, sizeof *made);
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a cache");
+    made->options = *options;
+    rota_lru_init(&made->lru, options->memory, 0, options->seed);
+    rota_loads_init(&made->loads, &bounds, options->seed);
+    rota_list_init(&made->reads);
+    *cache = made;
+    return ROTA_OK;
+}
+
+void rota_cache_close(struct rota_cache *cache)
+{
+    if (!cache)
+        return;
+    for (struct rota_list_node *link; (link = rota_list_first(&cache->reads));) {
+        struct rota_cache_read *read = ROTA_LIST_ITEM(link, struct rota_cache_read, link);
+        rota_loads_end(&cache->loads, read->read);
+        end_read(read);
+    }
+    rota_loads_deinit(&cache->loads);
+    rota_lru_deinit(&cache->lru);
+    rota_vector_deinit(&cache->hits);
+    free(cache);
+}
+
+static struct rota_str key_at(const struct rota_get_batch *batch, size_t index)
+{
+    return *(const struct rota_str *)rota_get_batch_key(batch, index);
+}
+
+/* Ask memory for all keys; how many it does not know, whose place in `hits` is NULL. */
+static size_t look_up(struct rota_cache *cache, struct rota_get_batch *batch)
+{
+    size_t n = rota_get_batch_n_keys(batch), n_misses = 0;
+    rota_time now = rota_clock_mono();
+    for (size_t i = 0; i < n; i++) {
+        struct rota_str value = {NONE, 0};
+        switch (rota_lru_get(&cache->lru, now, key_at(batch, i), &value)) {
+        case ROTA_LRU_VALUE:
+        case ROTA_LRU_ABSENT:
+            break;
+        case ROTA_LRU_MISS:
+            value.data = NULL;
+            n_misses++;
+            break;
+        }
+        cache->hits.items[i] = value;
+    }
+    return n_misses;
+}
+
+/* All is in memory. Values stay where they are until the answer is written, which is
+ * now. */
+static void answer_hits(struct rota_cache *cache, struct rota_get_batch *batch)
+{
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < rota_get_batch_n_keys(batch); i++) {
+        struct rota_str value = cache->hits.items[i];
+        if (value.data == NONE)
+            continue;
+        n_bytes += value.size;
+        if (n_bytes > ROTA_CACHE_ANSWER_MAX) {
+            rota_get_batch_fail(batch, ROTA_STATUS_RESOURCE_EXHAUSTED, TOO_MUCH);
+            return;
+        }
+        rota_get_batch_put(batch, i, value);
+    }
+    rota_get_batch_finish(batch);
+}
+
+/* What memory has is copied, for it may be gone when the rest comes. */
+static void answer_later(struct rota_cache *cache, struct rota_get_batch *batch)
+{
+    struct job *job = calloc(1, sizeof *job);
+    const char *problem = job ? NULL : "no memory for the answer";
+    if (!job) {
+        rota_get_batch_fail(batch, ROTA_STATUS_RESOURCE_EXHAUSTED, problem);
+        return;
+    }
+    job->batch = batch;
+    rota_get_batch_set_data(batch, job);
+    for (size_t i = 0; !problem && i < rota_get_batch_n_keys(batch); i++) {
+        struct rota_str value = cache->hits.items[i];
+        if (!value.data &&
+            rota_loads_ask(&cache->loads, key_at(batch, i), &job->asker, (uint32_t)i))
+            problem = "too many keys are waited for here";
+        if (value.data && value.data != NONE && !give(job, (uint32_t)i, value))
+            problem = TOO_MUCH;
+    }
+    if (problem)
+        fail_job(cache, job, ROTA_STATUS_RESOURCE_EXHAUSTED, problem);
+    else
+        pump(cache);
+}
+
+void rota_cache_answer(struct rota_cache *cache, struct rota_get_batch *batch)
+{
+    size_t n = rota_get_batch_n_keys(batch);
+    rota_get_batch_set_data(batch, NULL);
+    for (size_t i = 0; i < n; i++) {
+        if (key_at(batch, i).size > ROTA_CACHE_KEY_MAX) {
+            rota_get_batch_fail(batch, ROTA_STATUS_INVALID_ARGUMENT,
+                                "a key has more than 4096 bytes");
+            return;
+        }
+    }
+    if (!rota_vector_reserve(&cache->hits, n)) {
+        rota_get_batch_fail(batch, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer");
+        return;
+    }
+    if (look_up(cache, batch) == 0)
+        answer_hits(cache, batch);
+    else
+        answer_later(cache, batch);
+}
+
+void rota_cache_cancel(struct rota_cache *cache, struct rota_get_batch *batch)
+{
+    struct job *job = rota_get_batch_data(batch);
+    if (job)
+        fail_job(cache, job, ROTA_STATUS_CANCELLED, "nobody waits for the answer");
+}
+
+void rota_cache_outdate(struct rota_cache *cache)
+{
+    cache->generation++;
+    rota_lru_outdate(&cache->lru);
+}
+
+struct rota_cache_counts rota_cache_counts(const struct rota_cache *cache)
+{
+    return (struct rota_cache_counts){
+        .memory = cache->lru.stats,
+        .n_entries = rota_lru_n_entries(&cache->lru),
+        .n_bytes = rota_lru_n_bytes(&cache->lru),
+        .n_asked = cache->loads.n_asked,
+        .n_loaded = cache->loads.n_loaded,
+        .n_failed = cache->n_failed,
+    };
+}

@@ -1,0 +1,182 @@
+/* A table of a SQL database as a source. It has a connection of its own, so that a
+ * slow answer holds up nobody's pings. */
+#include "base/vector.h"
+#include "io/clock.h"
+#include "run/cache.h"
+
+#include <rota/store.h>
+#include <stdlib.h>
+
+struct source {
+    struct rota_cache_source base; /* first */
+    struct rota_cache_source_options options;
+    struct rota_store *store;
+    char *text; /* what the names point into */
+    struct rota_str table, key, value;
+    struct rota_error standing; /* told and not over */
+    size_t n_refused;           /* of the keys that the table was tried with */
+    bool is_refused;
+};
+
+/* Told once for each reason; the log of a cache that can't read must not grow with its
+ * load. */
+static void report(struct source *source, const struct rota_error *error)
+{
+    bool is_known =
+        source->standing.code == error->code && strcmp(source->standing.text, error->text) == 0;
+    source->standing = *error;
+    if (!is_known)
+        rota_log(source->options.log, rota_clock_wall(), ROTA_LOG_WARN, "source not read",
+                 ROTA_LOG_FACT("error", error->text));
+}
+
+static struct rota_store_request select_of(const struct source *source, const struct rota_str *keys,
+                                           size_t n)
+{
+    return (struct rota_store_request){.verb = ROTA_STORE_SELECT,
+                                       .table = source->table,
+                                       .key_column = source->key,
+                                       .value_column = source->value,
+                                       .keys = keys,
+                                       .n_keys = n};
+}
+
+/* --- is it there? --- */
+
+/* Keys to try it with: what is no number is refused by a column of numbers, and the
+ * same goes for one of UUIDs. One that is taken shows that the table can be read. */
+static const char *const TRIALS[] = {"0", "00000000-0000-0000-0000-000000000000"};
+enum { N_TRIALS = sizeof TRIALS / sizeof *TRIALS };
+
+static void on_up(void *data);
+
+static void on_checked(void *data, const struct rota_store_answer *answer)
+{
+    struct source *source = data;
+    if (source->base.is_ready || source->is_refused)
+        return;
+    if (answer->code == ROTA_OK) {
+        source->base.is_ready = true;
+        source->options.events.on_ready(source->options.events.data);
+        return;
+    }
+    if (answer->code == ROTA_ERR_NOT_FOUND ||
+        (answer->code == ROTA_ERR_INVALID && ++source->n_refused == N_TRIALS)) {
+        source->is_refused = true;
+        source->options.events.on_refused(source->options.events.data, &answer->error);
+        return;
+    }
+    if (answer->code != ROTA_ERR_INVALID)
+        report(source, &answer->error);
+    if (rota_store_is_up(source->store))
+        on_up(source);
+}
+
+static void on_up(void *data)
+{
+    struct source *source = data;
+    struct rota_str key = rota_str(TRIALS[source->n_refused % N_TRIALS]);
+    struct rota_store_request request = select_of(source, &key, 1);
+    struct rota_error error;
+    if (source->base.is_ready || source->is_refused)
+        return;
+    if (rota_store_ask(source->store, &request, on_checked, source, &error)) {
+        source->is_refused = true;
+        source->options.events.on_refused(source->options.events.data, &error);
+    }
+}
+
+static void on_down(void *data, const struct rota_error *error)
+{
+    struct source *source = data;
+    report(source, error);
+    if (source->base.is_ready || source->is_refused || error->code != ROTA_ERR_INVALID)
+        return;
+    source->is_refused = true;
+    source->options.events.on_refused(source->options.events.data, error);
+}
+
+/* --- reading --- */
+
+static void on_read(void *data, const struct rota_store_answer *answer)
+{
+    struct rota_cache_read *read = data;
+    struct source *source = read->data;
+    if (answer->code == ROTA_OK) {
+        source->standing.code = ROTA_OK;
+        for (size_t i = 0; i < answer->n_values; i++)
+            rota_cache_read_value(read, answer->values[i].key, answer->values[i].value,
+                                  answer->values[i].is_too_large);
+    } else if (answer->code != ROTA_ERR_LIMIT && answer->code != ROTA_ERR_INVALID) {
+        report(source, &answer->error);
+    }
+    rota_cache_read_done(read, answer->code ? &answer->error : NULL);
+}
+
+static void read_keys(struct rota_cache_source *base, struct rota_cache_read *read)
+{
+    struct source *source = (struct source *)base;
+    struct rota_error error;
+    size_t n;
+    const struct rota_str *keys = rota_cache_read_keys(read, &n);
+    struct rota_store_request request = select_of(source, keys, n);
+    read->data = source;
+    if (rota_store_ask(source->store, &request, on_read, read, &error))
+        rota_cache_read_done(read, &error);
+}
+
+/* --- opening --- */
+
+static void close_source(struct rota_cache_source *base)
+{
+    struct source *source = (struct source *)base;
+    rota_store_close(source->store);
+    free(source->text);
+    free(source);
+}
+
+/* "TABLE" or "TABLE:KEY:VALUE"; what the names may be is the store's business. */
+static enum rota_code split(struct source *source, struct rota_error *error)
+{
+    char *key = strchr(source->text, ':'), *value = key ? strchr(key + 1, ':') : NULL;
+    if (key && (!value || strchr(value + 1, ':') || value == key + 1 || !value[1]))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "the source sql:%s is neither sql:TABLE nor "
+                              "sql:TABLE:KEYCOLUMN:VALUECOLUMN",
+                              source->text);
+    source->key = source->value = rota_str("");
+    if (key) {
+        *key = *value = 0;
+        source->key = rota_str(key + 1);
+        source->value = rota_str(value + 1);
+    }
+    source->table = rota_str(source->text);
+    return ROTA_OK;
+}
+
+enum rota_code rota_cache_sql_open(struct uv_loop_s *loop, const char *url, const char *table,
+                                   const struct rota_cache_source_options *options,
+                                   struct rota_cache_source **source, struct rota_error *error)
+{
+    struct source *made = calloc(1, sizeof *made);
+    char *text = strdup(table);
+    if (!made || !text) {
+        free(made);
+        free(text);
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a source");
+    }
+    made->base = (struct rota_cache_source){.read = read_keys, .close = close_source};
+    made->options = *options;
+    made->text = text;
+    struct rota_store_options with = {
+        .url = url, .log = options->log, .on_up = on_up, .on_down = on_down, .data = made};
+    enum rota_code code = split(made, error);
+    if (!code)
+        code = rota_store_open(loop, &with, &made->store, error);
+    if (code) {
+        close_source(&made->base);
+        return code;
+    }
+    *source = &made->base;
+    return ROTA_OK;
+}

@@ -1,0 +1,167 @@
+/* get_inside: the parts of the client of get.h, which are in files of their own.
+ *
+ *     run --one for each host that is asked--> call --on--> peer, a host's connection
+ *
+ * A run is a Get that a program asked for (get_fsm decides), a call is one try of it
+ * that is out, a peer is what we have of a host beside what the map knows. get.c has
+ * the life of it all, get_run.c runs and their calls, get_hosts.c the peers and their
+ * pings, get_result.c what the program is told, get_metrics.c what is counted.
+ *
+ * Machines are stepped from the loop and from the functions of get.h. A try that can't
+ * be sent is noted and told to the machine when its step is over; what the program is
+ * to hear waits in a row until the loop is the caller. */
+#pragma once
+
+#include "base/heap.h"
+#include "base/map.h"
+#include "base/metrics.h"
+#include "core/call/get_fsm.h"
+#include "core/call/list.h"
+#include "run/get_message.h"
+
+#include <rota/channel.h>
+#include <rota/get.h>
+#include <uv.h>
+
+enum { ROTA_GET_AT_REST_MAX = 1024 }; /* runs and calls kept for the next */
+
+struct rota_get_peer {
+    uint64_t id; /* the map's */
+    struct rota_get *get;
+    char address[ROTA_CHANNEL_TARGET_MAX + 1];
+    struct rota_channel *channel;
+    struct rota_call *ping; /* NULL: none is out */
+    uint64_t ping_number;
+    struct rota_list_node calls;
+    bool is_listed;
+};
+
+/* One try that is out. */
+struct rota_get_call {
+    struct rota_list_node of_run, of_peer;
+    struct rota_get_call *next; /* at rest */
+    struct rota_get_run *run;
+    struct rota_get_peer *peer;
+    struct rota_call *rpc;
+    uint64_t number;
+    size_t try;
+};
+
+/* What is kept of a try, by the machine's index of it. */
+struct rota_get_sent {
+    struct rota_str host, dc;
+    struct rota_str text; /* how it failed; without data: it has not */
+    const uint32_t *keys; /* that it asked for, in growing order */
+    size_t n_keys;
+    const struct rota_get_entry *entries; /* of its answer, when some were taken */
+    const char *reason;                   /* for keys that it left missing, once one was */
+};
+
+/* A try that ended before its step was over. */
+struct rota_get_refused {
+    uint64_t number, host;
+    enum rota_failure failure;
+};
+
+struct rota_get_run {
+    struct rota_heap_node moment; /* first: when the machine wants a tick */
+    struct rota_list_node link;   /* of all runs */
+    struct rota_list_node told;   /* in the row of what the program is to hear */
+    struct rota_list_node calls;
+    struct rota_get_run *next; /* at rest */
+    struct rota_get *get;
+    struct rota_get_request request;
+    struct rota_get_fsm fsm;
+    struct rota_arena arena; /* all that a result points to */
+    ROTA_VECTOR(struct rota_get_sent) sent;
+    ROTA_VECTOR(struct rota_get_refused) refused;
+    rota_time started_at, ended_at;
+    bool has_no_memory;
+};
+
+struct rota_get_series;
+
+struct rota_get {
+    struct rota_get_options options;
+    struct rota_get_service service;
+    struct uv_loop_s *loop;
+    uv_timer_t timer;
+    rota_time timer_at, ping_at;
+    struct rota_random random;
+
+    struct rota_interval_map *map;
+    struct rota_balancer *balancer;
+    struct rota_budget budget;
+    struct rota_hedge hedge;
+    struct rota_get_load load;
+    struct rota_get_stats stats;
+    struct rota_get_shared shared;
+    uint64_t version; /* of the map, as the runs have heard of it */
+
+    struct rota_members *members; /* our own, from the hosts file */
+    struct rota_map peers;        /* by id */
+    struct rota_heap moments;
+    struct rota_list_node runs, told;
+    struct rota_get_run *runs_at_rest;
+    struct rota_get_call *calls_at_rest;
+    size_t n_runs, n_runs_at_rest, n_calls_at_rest;
+    uint64_t n_started;
+
+    /* Room that every request and answer uses again. */
+    struct rota_get_writer writer;
+    struct rota_get_reader reader;
+    struct rota_arena arena;
+    ROTA_VECTOR(uint64_t) ids;
+    ROTA_VECTOR(uint64_t) sharding_keys;
+    ROTA_VECTOR(const void *) key_list;
+    struct rota_buffer ping; /* the empty request */
+
+    struct rota_metrics *metrics;
+    bool owns_metrics;
+    struct rota_get_series *series;
+    bool is_telling, is_closed;
+};
+
+/* --- get.c --- */
+
+/* Tell runs of a map that has changed, the program of runs that are done (when the
+ * loop is the caller), and set the timer. */
+void rota_get_settle(struct rota_get *get, bool is_from_loop);
+
+/* --- get_run.c --- */
+
+/* The one caller of the machine. */
+void rota_get_run_step(struct rota_get_run *run, const struct rota_get_fsm_event *event);
+
+/* Let go of it, told or not. */
+void rota_get_run_end(struct rota_get_run *run);
+
+/* Free all runs and calls, at the end. */
+void rota_get_free_runs(struct rota_get *get);
+
+/* The calls on a peer that is no more. */
+void rota_get_drop_calls(struct rota_get_peer *peer);
+
+/* --- get_hosts.c --- */
+
+/* Learn where the hosts come from. */
+enum rota_code rota_get_open_hosts(struct rota_get *get, struct rota_error *error);
+void rota_get_close_hosts(struct rota_get *get);
+void rota_get_free_hosts(struct rota_get *get);
+
+struct rota_get_peer *rota_get_find_peer(const struct rota_get *get, uint64_t id);
+
+/* Look for hosts, and ask all of them what they hold. */
+void rota_get_ping_all(struct rota_get *get, rota_time now);
+
+/* --- get_result.c --- */
+
+/* Call the program back. */
+void rota_get_run_tell(struct rota_get_run *run);
+
+/* --- get_metrics.c --- */
+
+bool rota_get_measure_init(struct rota_get *get);
+void rota_get_measure_deinit(struct rota_get *get);
+void rota_get_measure_run(struct rota_get *get, const struct rota_get_result *result);
+void rota_get_measure_ping(struct rota_get *get, bool is_answered);

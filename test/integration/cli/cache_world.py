@@ -1,0 +1,118 @@
+"""Servers of a cache, started and ended as an operator does, for the tests that need some."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+
+from cli.support import ROTA, Files, run
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """A process of `rota cache serve`."""
+
+    def __init__(self, world, args):
+        self.err_path = world.files.path / f"err{len(world.servers)}"
+        self.process = subprocess.Popen(
+            [ROTA, "cache", "serve", *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=open(self.err_path, "wb"), env=dict(os.environ, ROTA_STORE=world.url))
+        self.args = args
+
+    def err(self):
+        return self.err_path.read_text()
+
+    def ready(self):
+        line = self.process.stdout.readline().decode()
+        assert line.startswith("ready grpc="), (line, self.err())
+        self.address = line.split("=", 1)[1].strip()
+        return self
+
+    def logged(self, phrase, n=1):
+        """Wait until it has logged a line with this phrase; returns the last one."""
+        deadline = time.monotonic() + 60
+        while True:
+            lines = [line for line in self.err().splitlines() if f'msg="{phrase}"' in line]
+            if len(lines) >= n:
+                return lines[-1]
+            assert time.monotonic() < deadline and self.process.poll() is None, (phrase, self.err())
+            time.sleep(0.02)  # between two looks
+
+    def shard(self):
+        return int(re.search(r"shard=(\d+)", self.logged("lease gained"))[1])
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def terminate(self, code=0):
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(60) == code, (self.process.returncode, self.err())
+
+    def freeze(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def close(self):
+        self.process.kill()  # a stopped one, too
+        self.process.wait()
+        self.process.stdout.close()
+
+
+class World:
+    """A store, and servers that come and go."""
+
+    def __init__(self, url=None):
+        self.url = url
+
+    def __enter__(self):
+        self.files = Files().__enter__()
+        self.url = self.url or f"sqlite:{self.files.path}/store.db"
+        self.servers = []
+        return self
+
+    def __exit__(self, *_):
+        for server in self.servers:
+            server.close()
+        self.files.__exit__()
+
+    def start(self, dc, shards, source, *more):
+        ttl = [] if "--ttl" in more else ["--ttl", "2s"]
+        server = Server(self, ["--dc", dc, "--shards", str(shards), "--source", source, *ttl, *more])
+        self.servers.append(server)
+        return server
+
+    def serve(self, dc, shards, source, *more):
+        return self.start(dc, shards, source, *more).ready()
+
+    def data_centre(self, dc, shards, source, *more):
+        """All its servers, each with its shard."""
+        servers = [self.start(dc, shards, source, *more) for _ in range(shards)]
+        for server in servers:
+            server.ready()
+            server.logged("lease gained")
+        return servers
+
+    def refused(self, dc, shards, source, *more):
+        """A server that does not start: the one sentence that tells why."""
+        server = self.start(dc, shards, source, *more)
+        assert server.process.wait(60) == 2, (server.process.returncode, server.err())
+        assert server.process.stdout.read() == b""
+        said = [line for line in server.err().splitlines() if line.startswith("rota: ")]
+        assert len(said) == 1, server.err()
+        return said[0]
+
+    def get(self, *args, **how):
+        return run("get", *args, env={"ROTA_STORE": self.url}, **how)
+
+    def values(self, *keys, timeout="20s"):
+        """The values that there are; keys that nobody answers fail the test."""
+        answer = self.get("--timeout", timeout, *keys)
+        assert b"not answered" not in answer.err and b"alive" not in answer.err, answer.err
+        return dict(line.decode().split("\t", 1) for line in answer.lines())

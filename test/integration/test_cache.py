@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""A cache over a table of each database: test_cache.py ROTA DATA_DIR LIB_DIR KIND.
+
+Starts the database, servers over a table of it and clients; takes away servers, rights,
+tables and the database itself. Prints TAP."""
+
+import contextlib
+import sqlite3
+import sys
+import traceback
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[3])
+import databases  # noqa: E402
+from cli.cache_world import World  # noqa: E402
+
+KIND = sys.argv[4]
+TESTS = []
+KEYS = [f"key{i}" for i in range(200)]
+VALUES = {key: f"value of {key}" for key in KEYS}
+BYTES = {"sqlite": "BLOB", "mysql": "LONGBLOB", "postgres": "BYTEA"}[KIND]
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+def sql(database, text):
+    """Run statements in the database that the store is in, as whoever may do all."""
+    if KIND == "sqlite":
+        with contextlib.closing(sqlite3.connect(database.url.split(":", 1)[1], timeout=60)) as connection:
+            connection.executescript(text)
+    elif KIND == "mysql":
+        database.must(database.client, "--no-defaults", f"--socket={database.socket}", "-uroot",
+                      databases.DATABASE, input=text.encode())
+    else:
+        database.must(database.psql, "--no-psqlrc", "-h", database.folder, "-p", database.port, "-U", "root",
+                      "-d", databases.DATABASE, "--quiet", "--set=ON_ERROR_STOP=1", input=text.encode())
+
+
+def key_name():
+    return "`key`" if KIND == "mysql" else "key"
+
+
+def fill(database, table="items"):
+    size = "VARCHAR(200) COLLATE utf8mb4_bin" if KIND == "mysql" else "VARCHAR(200)"
+    rows = ", ".join(f"('{key}', '{value}')" for key, value in VALUES.items())
+    grant = f"GRANT SELECT ON {table} TO {databases.USER};" if KIND == "postgres" else ""
+    sql(database, f"CREATE TABLE {table} ({key_name()} {size} PRIMARY KEY, value {BYTES} NOT NULL);"
+                  f"INSERT INTO {table} VALUES {rows}; {grant}")
+
+
+@contextlib.contextmanager
+def cluster(database, space, *more, shards=2, dcs=("east", "west")):
+    with World(database.url) as world:
+        world.space = space
+        world.dcs = {dc: world.data_centre(dc, shards, "sql:items", "--space", space, *more) for dc in dcs}
+        yield world
+
+
+def values(world, *keys):
+    return world.values("--space", world.space, *keys)
+
+
+@test
+def a_table_is_read_through(database):
+    with cluster(database, "through", "--keep", "1h") as world:
+        assert values(world, *KEYS, "none", "none'; DROP TABLE items; --") == VALUES
+        sql(database, "UPDATE items SET value = 'other' WHERE value = 'value of key1'")
+        # What is in memory is answered from there; which data centre answers is open.
+        assert values(world, "key1")["key1"] in ("value of key1", "other")
+        sql(database, "UPDATE items SET value = 'value of key1' WHERE value = 'other'")
+    with cluster(database, "fresh", "--keep", "0", dcs=("east",)) as world:
+        assert values(world, "key1") == {"key1": "value of key1"}
+        sql(database, "UPDATE items SET value = 'other' WHERE value = 'value of key1'")
+        assert values(world, "key1") == {"key1": "other"}
+        sql(database, "UPDATE items SET value = 'value of key1' WHERE value = 'other'")
+
+
+@test
+def no_server_is_missed(database):
+    with cluster(database, "missed") as world:
+        for server in world.dcs["east"]:
+            server.kill()
+            assert values(world, *KEYS) == VALUES
+        world.dcs["east"] = world.data_centre("east", 2, "sql:items", "--space", "missed")
+        world.dcs["west"][0].freeze()
+        assert values(world, *KEYS) == VALUES
+        world.dcs["west"][0].kill()
+        assert values(world, *KEYS) == VALUES
+
+
+@test
+def a_data_centre_is_re_sharded_while_the_other_one_serves(database):
+    with cluster(database, "more") as world:
+        for server in world.dcs["east"]:
+            server.terminate()
+        assert "has 2 shards" in world.refused("east", 4, "sql:items", "--space", "more")
+        assert values(world, *KEYS) == VALUES
+        world.data_centre("east", 4, "sql:items", "--space", "more", "--reshard")
+        for server in world.dcs["west"]:
+            server.terminate()
+        assert values(world, *KEYS) == VALUES
+
+
+@test
+def other_names_of_columns_can_be_said(database):
+    text = "VARCHAR(100)" if KIND != "sqlite" else "TEXT"
+    grant = f"GRANT SELECT ON people TO {databases.USER};" if KIND == "postgres" else ""
+    sql(database, f"CREATE TABLE people (id INT PRIMARY KEY, name {text}); INSERT INTO people VALUES (7, 'Ada'); {grant}")
+    with World(database.url) as world:
+        world.serve("east", 1, "sql:people:id:name", "--space", "people").logged("lease gained")
+        assert world.values("--space", "people", "7", "8") == {"7": "Ada"}
+
+
+@test
+def a_value_that_is_too_large_fails_by_itself(database):
+    huge = {"sqlite": "zeroblob(17 * 1024 * 1024)", "mysql": "REPEAT('x', 17 * 1024 * 1024)",
+            "postgres": "CAST(repeat('x', 17 * 1024 * 1024) AS BYTEA)"}[KIND]
+    if KIND == "mysql":
+        sql(database, "SET GLOBAL max_allowed_packet = 64 * 1024 * 1024")
+    sql(database, f"INSERT INTO items VALUES ('huge', {huge})")
+    with cluster(database, "large", shards=1, dcs=("east",)) as world:
+        answer = world.get("--space", "large", "--timeout", "2s", "--explain", "huge")
+        assert answer.code == 1 and b"too large" in answer.out, (answer.out, answer.err)
+        assert values(world, "key1", "key2") == {"key1": "value of key1", "key2": "value of key2"}
+    sql(database, f"DELETE FROM items WHERE {key_name()} = 'huge'")
+
+
+@test
+def a_table_that_can_not_be_read_is_refused(database):
+    with World(database.url) as world:
+        assert "nothing" in world.refused("east", 1, "sql:nothing", "--space", "a")
+        assert "nix" in world.refused("east", 1, "sql:items:nix:value", "--space", "a")
+        said = world.refused("east", 1, "sql:items; DROP TABLE items", "--space", "a")
+        assert "DROP" in said, said
+        if KIND == "postgres":
+            sql(database, "CREATE TABLE secret (key TEXT, value TEXT)")
+            assert "permission denied" in world.refused("east", 1, "sql:secret", "--space", "a")
+        if KIND == "mysql":
+            sql(database, "CREATE DATABASE other; CREATE TABLE other.secret (`key` INT, value INT)")
+            assert "denied" in world.refused("east", 1, "sql:other.secret", "--space", "a")
+        if KIND != "sqlite":
+            world.url = database.url.replace("rota:", "rota:wrong")
+            said = world.refused("east", 1, "sql:items", "--space", "a")
+            assert "wrong" not in said and "s3cret" not in said, said
+
+
+@test
+def a_table_that_goes_missing_fails_the_gets_and_comes_back(database):
+    with cluster(database, "gone", "--keep", "0", shards=1, dcs=("east",)) as world:
+        assert values(world, "key1") == {"key1": "value of key1"}
+        sql(database, "ALTER TABLE items RENAME TO elsewhere")
+        answer = world.get("--space", "gone", "--timeout", "1s", "key1")
+        assert answer.code == 1 and b"items" in answer.err, answer.err
+        sql(database, "ALTER TABLE elsewhere RENAME TO items")
+        assert values(world, "key1") == {"key1": "value of key1"}
+
+
+@test
+def a_database_that_is_restarted_is_not_noticed_by_those_who_ask(database):
+    with cluster(database, "restart", "--keep", "1h", "--ttl", "30s") as world:
+        nodes = ",".join(server.address for servers in world.dcs.values() for server in servers)
+        for dc in world.dcs:  # so that all is in memory, everywhere
+            own = ",".join(server.address for server in world.dcs[dc])
+            assert world.get("--node", own, *KEYS).code == 0
+        database.stop()
+        answer = world.get("--node", nodes, *KEYS)
+        assert answer.code == 0, answer.err
+        database.start()
+        assert values(world, *KEYS, "new") == VALUES
+
+
+def main():
+    failed = 0
+    with databases.open_database(KIND) as database:
+        print(f"1..{len(TESTS)}")
+        fill(database)
+        for number, function in enumerate(TESTS, 1):
+            name = function.__name__
+            try:
+                function(database)
+                print(f"ok {number} {name}")
+            except Exception:
+                failed += 1
+                for line in traceback.format_exc().splitlines():
+                    print("#", line)
+                print(f"not ok {number} {name}")
+            sys.stdout.flush()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except databases.Absent as reason:
+        print(f"1..0 # SKIP {reason}")

@@ -1,0 +1,422 @@
+/* The server's side of a Get, as a plain call meets it. */
+#include "get_hosts.h"
+
+#include "wire/cache_message.h"
+
+#include <rota/channel.h>
+#include <rota/metrics.h>
+
+enum { SHARDS = 4 };
+
+struct world {
+    uv_loop_t loop;
+    struct get_host host;
+    struct rota_channel *channel;
+
+    /* Of the last call. */
+    size_t n_ended;
+    enum rota_status status;
+    char text[256], cost[64];
+    char *message;
+    struct rota_cache_response response;
+};
+
+static void world_open_with(struct world *world, struct rota_server_options options)
+{
+    struct rota_error error;
+    memset(world, 0, sizeof *world);
+    uv_loop_init(&world->loop);
+    get_host_open_with(&world->host, &world->loop, "a", "127.0.0.1:0", options);
+    get_host_hold(&world->host, 1, SHARDS, 7);
+    struct rota_channel_options channel = {.message_max = 64 << 20};
+    if (rota_channel_open(&world->loop, world->host.address, &channel, &world->channel, &error))
+        fail_msg("%s", error.text);
+}
+
+static void world_open(struct world *world)
+{
+    world_open_with(world, (struct rota_server_options){0});
+}
+
+static void world_close(struct world *world)
+{
+    rota_channel_close(world->channel);
+    if (world->host.server)
+        get_host_close(&world->host);
+    free(world->message);
+    rota_cache_response_deinit(&world->response);
+    uv_run(&world->loop, UV_RUN_DEFAULT); /* until nothing is open */
+    assert_int_equal(uv_loop_close(&world->loop), 0);
+}
+
+static void on_end(void *data, struct rota_call *call, const struct rota_call_result *result)
+{
+    struct world *world = data;
+    struct rota_str cost = {"", 0};
+    (void)call;
+    world->n_ended++;
+    world->status = result->status;
+    snprintf(world->text, sizeof world->text, "%.*s", ROTA_STR_ARGS(result->text));
+    rota_metadata_get(result->metadata, result->n_metadata, "rota-cost", &cost);
+    snprintf(world->cost, sizeof world->cost, "%.*s", ROTA_STR_ARGS(cost));
+    if (result->status != ROTA_STATUS_OK)
+        return;
+    free(world->message);
+    world->message = malloc(result->message.size + 1);
+    assert_non_null(world->message);
+    memcpy(world->message, result->message.data, result->message.size);
+    assert_int_equal(rota_cache_response_decode(
+                         &world->response, rota_str_of(world->message, result->message.size), NULL),
+                     ROTA_OK);
+}
+
+static struct rota_call *start_bytes(struct world *world, struct rota_str request)
+{
+    struct rota_call_options options = {
+        .method = rota_str("/rota.v1.Cache/Get"),
+        .request = request,
+        .timeout = 20 * ROTA_SEC,
+        .on_end = on_end,
+        .data = world,
+    };
+    struct rota_call *call;
+    struct rota_error error;
+    if (rota_channel_call(world->channel, &options, &call, &error))
+        fail_msg("%s", error.text);
+    return call;
+}
+
+static struct rota_call *start(struct world *world, uint64_t epoch, const char *const *keys,
+                               size_t n_keys)
+{
+    struct rota_cache_request request = {.epoch = epoch};
+    struct rota_buffer buffer = {0};
+    for (size_t i = 0; i < n_keys; i++)
+        assert_true(rota_vector_push(&request.keys, rota_str(keys[i])));
+    assert_int_equal(rota_cache_request_encode(&request, &buffer), ROTA_OK);
+    struct rota_call *call = start_bytes(world, rota_buffer_str(&buffer));
+    rota_buffer_deinit(&buffer);
+    rota_cache_request_deinit(&request);
+    return call;
+}
+
+static void get(struct world *world, uint64_t epoch, const char *const *keys, size_t n_keys)
+{
+    size_t before = world->n_ended;
+    start(world, epoch, keys, n_keys);
+    await(&world->loop, &world->n_ended, before + 1);
+}
+
+/* A key of this shard: "PREFIX-NUMBER". */
+static const char *key_of(uint64_t shard, const char *prefix, char text[32])
+{
+    for (int i = 0;; i++) {
+        snprintf(text, 32, "%s%d", prefix, i);
+        if (rota_get_hash(rota_str(text)) % SHARDS == shard)
+            return text;
+    }
+}
+
+static void assert_shard_alone(const struct world *world, uint64_t shard, uint64_t epoch)
+{
+    assert_int_equal(world->status, ROTA_STATUS_OK);
+    assert_false(world->response.all_matched);
+    assert_int_equal(world->response.entries.size, 0);
+    assert_true(world->response.has_shard);
+    assert_int_equal(world->response.shard.from, shard);
+    assert_int_equal(world->response.epoch, epoch);
+}
+
+static void keys_of_the_shard_are_answered(void **state)
+{
+    struct world world;
+    char one[32], two[32], expected[40];
+    (void)state;
+    world_open(&world);
+    const char *keys[] = {key_of(1, "a", one), key_of(1, "b", two)};
+    get(&world, 0, keys, 2);
+    assert_int_equal(world.status, ROTA_STATUS_OK);
+    assert_true(world.response.all_matched);
+    assert_int_equal(world.response.epoch, 7);
+    assert_int_equal(world.response.shard.from, 1);
+    assert_int_equal(world.response.shard.to, 2);
+    assert_int_equal(world.response.shard.of, SHARDS);
+    assert_int_equal(world.response.entries.size, 2);
+    assert_int_equal(world.response.entries.items[1].id, 1);
+    snprintf(expected, sizeof expected, "%s@a", two);
+    assert_true(rota_str_is_equal(world.response.entries.items[1].value, rota_str(expected)));
+    assert_true(strlen(world.cost) > 0);
+    world_close(&world);
+}
+
+static void key_without_a_value_has_no_entry(void **state)
+{
+    struct world world;
+    char one[32], two[32];
+    (void)state;
+    world_open(&world);
+    const char *keys[] = {key_of(1, "-", one), key_of(1, "b", two)};
+    get(&world, 7, keys, 2);
+    assert_true(world.response.all_matched);
+    assert_int_equal(world.response.entries.size, 1);
+    assert_int_equal(world.response.entries.items[0].id, 1);
+    world_close(&world);
+}
+
+static void one_key_of_another_shard_and_there_is_the_shard_alone(void **state)
+{
+    struct world world;
+    char one[32], two[32];
+    (void)state;
+    world_open(&world);
+    const char *keys[] = {key_of(1, "a", one), key_of(2, "b", two)};
+    get(&world, 7, keys, 2);
+    assert_shard_alone(&world, 1, 7);
+    assert_int_equal(world.host.n_batches, 0);
+    world_close(&world);
+}
+
+static void empty_get_tells_the_shard(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    get(&world, 0, NULL, 0);
+    assert_int_equal(world.status, ROTA_STATUS_OK);
+    assert_true(world.response.has_shard);
+    assert_true(world.response.all_matched);
+    assert_int_equal(world.response.shard.from, 1);
+    assert_int_equal(world.host.n_batches, 0);
+    get_host_hold(&world.host, 0, 0, 0);
+    get(&world, 0, NULL, 0);
+    assert_int_equal(world.status, ROTA_STATUS_OK);
+    assert_false(world.response.has_shard);
+    assert_false(world.response.all_matched);
+    world_close(&world);
+}
+
+static void spare_answers_no_key(void **state)
+{
+    struct world world;
+    char one[32];
+    (void)state;
+    world_open(&world);
+    get_host_hold(&world.host, 0, 0, 0);
+    const char *keys[] = {key_of(1, "a", one)};
+    get(&world, 0, keys, 1);
+    assert_int_equal(world.status, ROTA_STATUS_OK);
+    assert_false(world.response.all_matched);
+    assert_false(world.response.has_shard);
+    assert_int_equal(world.host.n_batches, 0);
+    world_close(&world);
+}
+
+static void caller_that_knows_a_later_epoch_is_not_served(void **state)
+{
+    struct world world;
+    char one[32];
+    (void)state;
+    world_open(&world);
+    const char *keys[] = {key_of(1, "a", one)};
+    get(&world, 8, keys, 1);
+    assert_shard_alone(&world, 1, 7);
+    get(&world, 6, keys, 1); /* who is behind is told, with the values */
+    assert_true(world.response.all_matched);
+    assert_int_equal(world.response.epoch, 7);
+    world_close(&world);
+}
+
+static void loss_that_nobody_has_noticed_is_seen_by_each_get(void **state)
+{
+    struct world world;
+    char one[32];
+    (void)state;
+    world_open(&world);
+    const char *keys[] = {key_of(1, "a", one)};
+    world.host.has_lost = true;
+    get(&world, 7, keys, 1);
+    assert_false(world.response.all_matched);
+    assert_false(world.response.has_shard);
+    assert_int_equal(world.host.n_batches, 0);
+    world_close(&world);
+}
+
+static void answer_that_comes_after_the_loss_does_not_leave(void **state)
+{
+    struct world world;
+    char one[32];
+    (void)state;
+    world_open(&world);
+    world.host.is_keeping = true;
+    const char *keys[] = {key_of(1, "a", one)};
+    start(&world, 7, keys, 1);
+    await(&world.loop, &world.host.n_kept, 1);
+    assert_false(rota_get_batch_is_cancelled(world.host.kept[0]));
+    world.host.has_lost = true;
+    assert_true(rota_get_batch_is_cancelled(world.host.kept[0]));
+    get_host_release(&world.host);
+    await(&world.loop, &world.n_ended, 1);
+    assert_false(world.response.all_matched);
+    assert_int_equal(world.response.entries.size, 0);
+    world_close(&world);
+}
+
+static void re_sharding_meets_batches_under_way(void **state)
+{
+    struct world world;
+    char one[32];
+    (void)state;
+    world_open(&world);
+    world.host.is_keeping = true;
+    const char *keys[] = {key_of(1, "a", one)};
+    start(&world, 7, keys, 1);
+    await(&world.loop, &world.host.n_kept, 1);
+    get_host_hold(&world.host, 5, 8, 9);
+    get_host_release(&world.host);
+    await(&world.loop, &world.n_ended, 1);
+    assert_shard_alone(&world, 5, 9);
+    assert_int_equal(world.response.shard.of, 8);
+    world_close(&world);
+}
+
+static void malformed_request_is_refused_with_a_sentence(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world);
+    start_bytes(&world, rota_str("\xff\xff\xff"));
+    await(&world.loop, &world.n_ended, 1);
+    assert_int_equal(world.status, ROTA_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(world.text, "malformed"));
+    world_close(&world);
+}
+
+static void response_that_is_too_large_says_how_large(void **state)
+{
+    struct world world;
+    char one[32];
+    (void)state;
+    world_open(&world);
+    world.host.is_large = true;
+    const char *keys[] = {key_of(1, "a", one)};
+    get(&world, 0, keys, 1);
+    assert_int_equal(world.status, ROTA_STATUS_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(world.text, "the response has 1073741824 bytes"));
+    world.host.is_large = false;
+    get(&world, 0, keys, 1);
+    assert_int_equal(world.status, ROTA_STATUS_OK);
+    world_close(&world);
+}
+
+static void failure_of_the_program_reaches_the_client(void **state)
+{
+    struct world world;
+    char one[32];
+    (void)state;
+    world_open(&world);
+    world.host.is_failing = true;
+    const char *keys[] = {key_of(1, "a", one)};
+    get(&world, 0, keys, 1);
+    assert_int_equal(world.status, ROTA_STATUS_INTERNAL);
+    assert_string_equal(world.text, "the disk is on fire");
+    world_close(&world);
+}
+
+static void cancelled_call_is_told_to_the_program(void **state)
+{
+    struct world world;
+    char one[32];
+    (void)state;
+    world_open(&world);
+    world.host.is_keeping = true;
+    const char *keys[] = {key_of(1, "a", one)};
+    struct rota_call *call = start(&world, 7, keys, 1);
+    await(&world.loop, &world.host.n_kept, 1);
+    rota_call_cancel(call);
+    await(&world.loop, &world.host.n_cancelled, 1);
+    get_host_release(&world.host);
+    world_close(&world);
+}
+
+static void more_batches_than_handlers_wait_and_then_are_refused(void **state)
+{
+    struct world world;
+    char one[32];
+    (void)state;
+    world_open_with(&world, (struct rota_server_options){.handlers_max = 1, .waiting_max = 1});
+    world.host.is_keeping = true;
+    const char *keys[] = {key_of(1, "a", one)};
+    for (int i = 0; i < 3; i++)
+        start(&world, 7, keys, 1);
+    await(&world.loop, &world.n_ended, 1);
+    assert_int_equal(world.status, ROTA_STATUS_RESOURCE_EXHAUSTED);
+    assert_int_equal(world.host.n_batches, 1);
+    world.host.is_keeping = false;
+    get_host_release(&world.host);
+    await(&world.loop, &world.n_ended, 3);
+    assert_int_equal(world.status, ROTA_STATUS_OK);
+    world_close(&world);
+}
+
+static void bad_shards_are_refused(void **state)
+{
+    struct world world;
+    struct rota_interval of_none = rota_interval_of(0, 0), beyond = {4, 5, 4}, empty = {3, 3, 0};
+    struct rota_interval held = rota_interval_of(1, SHARDS), all = {0, 0, 0};
+    struct rota_error error;
+    (void)state;
+    world_open(&world);
+    assert_int_equal(rota_get_server_hold(world.host.gets, &of_none, 9, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_get_server_hold(world.host.gets, &beyond, 9, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_get_server_hold(world.host.gets, &empty, 9, &error), ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "has no keys"));
+    assert_int_equal(rota_get_server_hold(world.host.gets, &held, 6, &error), ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "do not go back"));
+    get(&world, 0, NULL, 0);
+    assert_int_equal(world.response.epoch, 7); /* as it was */
+    assert_int_equal(rota_get_server_hold(world.host.gets, &all, 9, NULL), ROTA_OK);
+    get(&world, 0, NULL, 0);
+    assert_int_equal(world.response.shard.to, 0);
+    world_close(&world);
+}
+
+static void batch_may_be_finished_after_the_server_is_gone(void **state)
+{
+    struct world world;
+    char one[32];
+    (void)state;
+    world_open(&world);
+    world.host.is_keeping = true;
+    const char *keys[] = {key_of(1, "a", one)};
+    start(&world, 7, keys, 1);
+    await(&world.loop, &world.host.n_kept, 1);
+    rota_server_close(world.host.server);
+    rota_get_server_close(world.host.gets);
+    world.host.server = NULL;
+    await(&world.loop, &world.n_ended, 1);
+    get_host_release(&world.host);
+    world_close(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_of_the_shard_are_answered),
+        cmocka_unit_test(key_without_a_value_has_no_entry),
+        cmocka_unit_test(one_key_of_another_shard_and_there_is_the_shard_alone),
+        cmocka_unit_test(empty_get_tells_the_shard),
+        cmocka_unit_test(spare_answers_no_key),
+        cmocka_unit_test(caller_that_knows_a_later_epoch_is_not_served),
+        cmocka_unit_test(loss_that_nobody_has_noticed_is_seen_by_each_get),
+        cmocka_unit_test(answer_that_comes_after_the_loss_does_not_leave),
+        cmocka_unit_test(re_sharding_meets_batches_under_way),
+        cmocka_unit_test(malformed_request_is_refused_with_a_sentence),
+        cmocka_unit_test(response_that_is_too_large_says_how_large),
+        cmocka_unit_test(failure_of_the_program_reaches_the_client),
+        cmocka_unit_test(cancelled_call_is_told_to_the_program),
+        cmocka_unit_test(more_batches_than_handlers_wait_and_then_are_refused),
+        cmocka_unit_test(bad_shards_are_refused),
+        cmocka_unit_test(batch_may_be_finished_after_the_server_is_gone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
