@@ -2,7 +2,7 @@
 # The tour of docs/cache.md, from the first server to the loss of a data centre:
 # `cache.sh ROTA`, the program.
 set -eu
-rota=$1
+rota=$(realpath "$1")
 work=$(mktemp -d)
 pids=
 trap 'kill $pids 2>/dev/null || true; rm -rf "$work"' EXIT
