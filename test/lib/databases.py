@@ -163,7 +163,8 @@ class Database:
 
     def resume(self):
         for pid in self.members():
-            os.kill(pid, signal.SIGCONT)
+            with contextlib.suppress(ProcessLookupError):  # a session that has just ended
+                os.kill(pid, signal.SIGCONT)
 
     def close(self):
         if self.server and self.server.poll() is None:
