@@ -157,20 +157,20 @@ class Database:
                     pids += [int(word) for word in pathlib.Path(task).read_text().split()]
         return pids
 
-    def pause(self):
+    def tell_all(self, number):
         for pid in self.members():
-            os.kill(pid, signal.SIGSTOP)
+            with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
+                os.kill(pid, number)
+
+    def pause(self):
+        self.tell_all(signal.SIGSTOP)
 
     def resume(self):
-        for pid in self.members():
-            with contextlib.suppress(ProcessLookupError):  # a session that has just ended
-                os.kill(pid, signal.SIGCONT)
+        self.tell_all(signal.SIGCONT)
 
     def close(self):
         if self.server and self.server.poll() is None:
-            for pid in self.members():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            self.tell_all(signal.SIGKILL)
             self.server.wait()
         self.log.close()
         self.sweeper.stdin.close()
