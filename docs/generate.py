@@ -14,6 +14,9 @@ PARTS = [
     # file, name of the part, program in the build directory and its arguments
     ("cli.md", "commands", ["src/cli/rota", "help", "--markdown"]),
     ("placement.md", "movement", ["bench/table_movement"]),
+    ("store.md", "tables", ["docs/table_store", "tables"]),
+    ("store.md", "mysql", ["docs/table_store", "mysql"]),
+    ("store.md", "postgres", ["docs/table_store", "postgres"]),
 ]
 
 

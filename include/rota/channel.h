@@ -45,7 +45,7 @@ struct rota_channel_options {
     struct rota_tls *tls;         /* kept; NULL means plain text */
     const char *tls_name;         /* the server's name in its certificate; NULL: the target's */
     bool insecure;                /* plain text to other machines too, not only to this one */
-    rota_time connect_timeout;    /* and for the server's first byte then; 0 means 10 s each */
+    rota_time connect_timeout;    /* then for HTTP/2's begin; 0 means 10 s each */
     rota_time backoff_first;      /* the first pause; 0 means 200 ms */
     rota_time backoff_max;        /* the longest pause; 0 means 30 s */
     rota_time keepalive_interval; /* of silence; 0 means 5 min, ROTA_TIME_NEVER none */
@@ -54,9 +54,9 @@ struct rota_channel_options {
     uint32_t calls_max;           /* 0 means ROTA_CHANNEL_CALLS_MAX */
 };
 
-/* A channel to `target`, "host:port". Nothing is connected yet. Gives
- * `*channel`; rota_channel_close() ends it. `options`, which may be NULL, are
- * copied. */
+/* A channel to `target`, "host:port"; ROTA_ERR_INVALID when it is written in any
+ * other way. Nothing is connected or looked up yet. Gives `*channel`;
+ * rota_channel_close() ends it. `options`, which may be NULL, are copied. */
 enum rota_code rota_channel_open(struct uv_loop_s *loop, const char *target,
                                  const struct rota_channel_options *options,
                                  struct rota_channel **channel, struct rota_error *error);

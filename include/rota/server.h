@@ -55,7 +55,7 @@ struct rota_server_options {
     uint32_t calls_max;            /* 0 means ROTA_SERVER_CALLS_MAX */
     uint32_t connection_calls_max; /* of one connection; 0 means 1024 */
     uint32_t connections_max;      /* 0 means ROTA_SERVER_CONNECTIONS_MAX */
-    rota_time open_timeout;        /* for TLS, and then for a first byte; 0 means 10 s each */
+    rota_time open_timeout;        /* for TLS, and then for HTTP/2's begin; 0 means 10 s each */
     rota_time keepalive_interval;  /* of silence before a ping; 0 means 2 h */
     rota_time keepalive_timeout;   /* 0 means 20 s */
     struct rota_metrics *metrics;  /* kept; NULL means none */
@@ -130,7 +130,8 @@ struct rota_server_counts {
     size_t calls;       /* not finished, now */
     size_t waiting;     /* of those, for a handler */
     uint64_t calls_total, refused_total, cancelled_total;
-    uint64_t faults_total; /* connections ended because of what the peer did */
+    uint64_t faults_total;            /* connections ended because of what the peer did */
+    uint64_t handshakes_failed_total; /* peers that did not get past TLS */
 };
 struct rota_server_counts rota_server_counts(const struct rota_server *server);
 

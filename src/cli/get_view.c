@@ -16,7 +16,8 @@ static const char *const STATES[] = {[ROTA_GET_KEY_MISSING] = "missing",
 
 static double as_ms(rota_time span)
 {
-    return (double)(span / ROTA_USEC) / 1000;
+    rota_time us = span / ROTA_USEC;
+    return (double)us / 1000;
 }
 
 /* --- JSON --- */

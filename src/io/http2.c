@@ -122,6 +122,11 @@ bool rota_http2_wants_pull(const struct rota_http2 *session)
     return session->control.size > 0 || session->ready.first;
 }
 
+bool rota_http2_has_begun(const struct rota_http2 *session)
+{
+    return session->has_settings;
+}
+
 bool rota_http2_is_done(const struct rota_http2 *session)
 {
     bool is_last = session->is_final || session->is_goaway;

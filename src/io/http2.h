@@ -180,6 +180,9 @@ bool rota_http2_pull(struct rota_http2 *session, struct rota_buffer *out, size_t
 bool rota_http2_wants_flush(const struct rota_http2 *session);
 bool rota_http2_wants_pull(const struct rota_http2 *session);
 
+/* The peer's settings are there, which are the first it says: it speaks HTTP/2. */
+bool rota_http2_has_begun(const struct rota_http2 *session);
+
 /* Nothing more will come or go: the connection can be closed. */
 bool rota_http2_is_done(const struct rota_http2 *session);
 enum rota_http2_fault rota_http2_fault(const struct rota_http2 *session);

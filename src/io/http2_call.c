@@ -250,7 +250,7 @@ void rota_http2_call_rewind(struct rota_http2_call *call)
     assert(!call->session);
     struct rota_grpc_fields sent = call->sent;
     struct rota_buffer path = call->path, out = call->out;
-    bool is_streaming = call->is_streaming;
+    bool is_streaming = call->is_streaming, is_paused = call->is_paused;
     call->sent = (struct rota_grpc_fields){0};
     call->path = call->out = (struct rota_buffer){0};
     rota_http2_call_reset(call);
@@ -258,6 +258,7 @@ void rota_http2_call_rewind(struct rota_http2_call *call)
     call->path = path;
     call->out = out;
     call->is_streaming = is_streaming;
+    call->is_paused = is_paused;
 }
 
 void rota_http2_account_in(struct rota_http2_call *call)

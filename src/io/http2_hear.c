@@ -14,7 +14,8 @@ static void refuse(struct rota_http2_call *call, enum rota_status status, const 
         return;
     }
     rota_http2_end_text(call, status, text, false);
-    rota_http2_cancel(call);
+    rota_http2_drop(call, ROTA_HTTP2_CANCEL);
+    rota_http2_count_out(call->session, 1, 0);
 }
 
 /* --- messages --- */
@@ -136,6 +137,14 @@ void rota_http2_hear_bytes(struct rota_http2 *session, struct rota_str bytes)
     rota_http2_consume(call, size);
 }
 
+/* All of the reply is told. A server need not want all of the request. */
+static void conclude(struct rota_http2_call *call, bool is_reset, uint32_t code)
+{
+    rota_http2_conclude(call, is_reset, code);
+    if (call->out_at < call->out.size)
+        rota_http2_drop(call, ROTA_HTTP2_NO_ERROR);
+}
+
 void rota_http2_pause(struct rota_http2_call *call)
 {
     if (call->is_streaming && !call->is_ended)
@@ -145,11 +154,11 @@ void rota_http2_pause(struct rota_http2_call *call)
 void rota_http2_resume(struct rota_http2_call *call)
 {
     struct rota_http2 *session = call->session;
-    if (!session || !call->is_paused)
+    if (!call->is_paused)
         return;
     call->is_paused = false;
-    if (call->is_delivering || call->is_ended)
-        return; /* the one who delivers goes on */
+    if (!session || call->is_delivering || call->is_ended)
+        return; /* nothing came yet, or the one who delivers goes on */
     struct rota_str bytes = rota_buffer_str(&call->held);
     size_t size = bytes.size;
     take(call, &bytes);
@@ -162,10 +171,10 @@ void rota_http2_resume(struct rota_http2_call *call)
         rota_http2_consume(call, size);
         rota_http2_count_out(session, 1, 0);
     }
-    if (call->is_paused)
+    if (call->is_paused && !call->is_ended)
         return;
     if (call->is_heard || call->is_closed)
-        rota_http2_conclude(call, !call->is_heard, call->close_code);
+        conclude(call, !call->is_heard, call->close_code);
     if (call->is_closed)
         rota_http2_release(call);
 }
@@ -283,7 +292,11 @@ static bool read_first(struct rota_http2_call *call, struct rota_str block)
     }
     if (!read_fields(session, call, block))
         return false;
-    rota_http2_memo_set(memo, table, before, block);
+    /* A block that also sets the table's size does more than name fields. */
+    bool is_plain = block.size > 0 && ((unsigned char)block.data[0] & 0xe0) != 0x20;
+    memo->size = 0;
+    if (is_plain)
+        rota_http2_memo_set(memo, table, before, block);
     if (memo->size > 0) {
         rota_grpc_head_clear(&session->head);
         if (call->head.size > KEPT_MAX || !rota_grpc_head_copy(&session->head, &call->head))
@@ -330,11 +343,8 @@ static void heard_all(struct rota_http2_call *call)
         session->handler.on_request(session->handler.data, call);
         return;
     }
-    if (!call->is_ended && call->held.size == 0 && !call->is_paused) {
-        rota_http2_conclude(call, false, 0);
-        if (call->out_at < call->out.size) /* it did not want all of the request */
-            rota_http2_drop(call, ROTA_HTTP2_NO_ERROR);
-    } /* else its owner wants to hear the rest first */
+    if (!call->is_ended && call->held.size == 0 && !call->is_paused)
+        conclude(call, false, ROTA_HTTP2_NO_ERROR); /* else its owner hears the rest first */
     if (call->is_all_out && !call->is_dropped)
         rota_http2_close(call, ROTA_HTTP2_NO_ERROR);
 }

@@ -72,16 +72,16 @@ void rota_http2_fail_queued(struct rota_http2 *session)
 void rota_http2_cancel(struct rota_http2_call *call)
 {
     struct rota_http2 *session = call->session;
-    if (!session)
-        return;
+    if (!session || (call->is_ended && !session->options.is_server))
+        return; /* whoever ended it gives it back */
     call->is_ended = true;
     if (session->options.is_server)
         call->is_finished = true;
     if (call->is_queued) {
         rota_http2_release(call);
     } else if (call->is_closed) {
-        if (!call->is_delivering)
-            rota_http2_release(call);
+        if (!session->options.is_server && !call->is_delivering)
+            rota_http2_release(call); /* it was only held for its owner */
     } else if (!session->is_freed) {
         rota_http2_drop(call, ROTA_HTTP2_CANCEL);
         rota_http2_count_out(session, 1, 0);

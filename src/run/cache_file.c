@@ -10,7 +10,7 @@
 
 /* How often the file is looked at, and how many looks in a row may find it without an
  * end, or empty, before that seems to be meant. */
-#define LOOK ROTA_SEC / 2
+#define LOOK (ROTA_SEC / 2)
 enum { TORN_MAX = 6 };
 
 /* A file that is open, for as long as somebody reads it. The count is the loop's. */

@@ -2,6 +2,7 @@
 
 #include "base/heap.h"
 #include "core/call/backoff.h"
+#include "io/address.h"
 #include "io/clock.h"
 #include "run/channel_inside.h"
 #include "run/link.h"
@@ -101,6 +102,10 @@ enum rota_code rota_channel_open(struct uv_loop_s *loop, const char *target,
     if (strlen(target) > ROTA_CHANNEL_TARGET_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "channel: a target of more than %d bytes",
                               ROTA_CHANNEL_TARGET_MAX);
+    struct rota_address address;
+    enum rota_code code = rota_address_parse(target, &address, error);
+    if (code)
+        return code;
     struct rota_channel *channel = calloc(1, sizeof *channel);
     if (!channel || !(channel->target = copy_text(target))) {
         free(channel);
@@ -254,6 +259,7 @@ static void on_release(void *data, struct rota_http2_call *h2)
     } else if (call->is_again) {
         call->is_again = false;
         rota_http2_call_rewind(h2);
+        take_out(call);
         push(&call->channel->waiting, call);
         arm(call->channel, 0); /* looked at when the session is through */
     }
@@ -450,11 +456,8 @@ static void resume_all(struct rota_channel *channel)
 {
     struct rota_call *call;
     while ((call = channel->resuming.first) && !channel->is_closed) {
-        struct connection *connection = call->connection;
         take_out(call);
-        rota_http2_resume(&call->h2);
-        if (connection->link)
-            rota_link_touch(connection->link);
+        rota_link_resume(call->connection->link, &call->h2);
     }
 }
 
@@ -650,10 +653,10 @@ void rota_call_pause(struct rota_call *call)
 
 void rota_call_resume(struct rota_call *call)
 {
-    if (!call->connection || call->is_over)
+    if (call->is_over)
         return;
-    if (call->h2.is_delivering) {
-        rota_http2_resume(&call->h2); /* the one who delivers goes on */
+    if (!call->connection || call->h2.is_delivering) {
+        rota_http2_resume(&call->h2); /* nothing came yet, or the one who delivers goes on */
     } else if (!call->list) {
         push(&call->channel->resuming, call);
         arm(call->channel, 0);

@@ -16,7 +16,7 @@ struct rota_link {
     rota_time timer_at; /* ROTA_TIME_NEVER when it is not needed */
     int depth;          /* how many of our functions are at work on this link */
     int n_handles;
-    rota_time open_timeout; /* for the peer's first byte, */
+    rota_time open_timeout; /* for the peer's first word, */
     rota_time first_by;     /* which has to be there then */
     bool is_dirty, is_open, has_heard, is_closing;
     const char *close_reason;
@@ -123,7 +123,7 @@ static void gone_by_fault(struct rota_link *link)
     const char *why = sentence(fault);
     if (!fault && is_mute(link)) {
         fault = ROTA_HTTP2_FAULT_SILENT;
-        why = "the peer took too long to say anything";
+        why = "the peer took too long to begin with HTTP/2";
     }
     rota_error_set(&reason, fault ? ROTA_ERR_IO : ROTA_OK, "connection to %s ended: %s", peer, why);
     gone(link, &reason, fault);
@@ -235,10 +235,10 @@ static void on_stream_data(void *data, struct rota_str bytes)
     rota_time now = rota_clock_mono();
     bool is_alive = true;
     enter(link);
-    if (!link->has_heard)
-        first_heard(link);
     while (is_alive && bytes.size > 0 && !link->is_closing) {
         is_alive = rota_http2_feed(link->session, now, &bytes);
+        if (!link->has_heard && rota_http2_has_begun(link->session))
+            first_heard(link);
         if (is_alive && bytes.size > 0 && rota_http2_wants_flush(link->session))
             is_alive = pump(link);
     }
@@ -281,6 +281,13 @@ void rota_link_touch(struct rota_link *link)
         link->is_dirty = true;
         uv_prepare_start(&link->prepare, on_prepare);
     }
+}
+
+void rota_link_resume(struct rota_link *link, struct rota_http2_call *call)
+{
+    enter(link); /* what is told now may close the link */
+    rota_http2_resume(call);
+    leave(link, pump(link));
 }
 
 /* --- from birth --- */

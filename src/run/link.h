@@ -17,11 +17,11 @@ struct rota_link;
 
 enum { ROTA_LINK_PENDING_MAX = 1 << 20 };
 
-#define ROTA_LINK_FIRST_TIMEOUT (10 * ROTA_SEC) /* for a peer's first byte, if not told */
+#define ROTA_LINK_FIRST_TIMEOUT (10 * ROTA_SEC) /* for a peer's first word, if not told */
 
 struct rota_link_handler {
     void (*on_open)(void *data);        /* a client's: connected. May be NULL. */
-    void (*on_first_heard)(void *data); /* the peer speaks. May be NULL. */
+    void (*on_first_heard)(void *data); /* the peer speaks HTTP/2. May be NULL. */
     /* It has ended by itself; the calls end after this. */
     void (*on_gone)(void *data, const struct rota_error *reason, enum rota_http2_fault fault);
     /* The last callback, after on_gone or rota_link_close(). */
@@ -36,8 +36,9 @@ enum rota_code rota_link_new(struct uv_loop_s *loop, const struct rota_http2_opt
                              struct rota_error *error);
 
 /* Connect it, or give it a stream that is open; takes `stream`. When connecting
- * fails at once the link is as before. A peer that has not said a byte in the
- * `open_timeout` that follows is dropped; 0 means ROTA_LINK_FIRST_TIMEOUT. */
+ * fails at once the link is as before. A peer that has not begun to speak HTTP/2,
+ * with its preface and settings, in the `open_timeout` that follows is dropped;
+ * 0 means ROTA_LINK_FIRST_TIMEOUT. */
 enum rota_code rota_link_connect(struct rota_link *link, const char *address,
                                  const struct rota_stream_options *options,
                                  struct rota_error *error);
@@ -48,6 +49,9 @@ void rota_link_close(struct rota_link *link, const char *reason);
 
 /* Something was started or finished in the session: send it soon. */
 void rota_link_touch(struct rota_link *link);
+
+/* rota_http2_resume() from outside of the link's callbacks, and what follows. */
+void rota_link_resume(struct rota_link *link, struct rota_http2_call *call);
 
 struct rota_http2 *rota_link_session(struct rota_link *link);
 const struct rota_stream *rota_link_stream(const struct rota_link *link);

@@ -56,6 +56,8 @@ static void make_series(struct rota_server_series *c, struct rota_metrics *metri
         c->faults[i] = counter(metrics, "rota_server_faults_total",
                                "Connections ended because of what the peer did, by fault.", "fault",
                                rota_http2_fault_name((enum rota_http2_fault)i));
+    c->handshakes = rota_metrics_counter(metrics, "rota_server_handshakes_failed_total",
+                                         "Peers that did not get past the TLS handshake.", NULL, 0);
     c->connections =
         rota_metrics_gauge(metrics, "rota_server_connections", "Connections now.", NULL, 0);
     c->under_way = rota_metrics_gauge(metrics, "rota_server_calls",
@@ -243,6 +245,14 @@ static void on_stream(void *data, struct rota_stream *stream)
     rota_link_accept(connection->link, stream, server->options.open_timeout);
 }
 
+static void on_refused(void *data, const char *peer, const struct rota_error *reason)
+{
+    struct rota_server *server = data;
+    (void)peer, (void)reason;
+    server->counts.handshakes_failed_total++;
+    rota_counter_add(server->series.handshakes, 1);
+}
+
 enum rota_code rota_server_listen(struct rota_server *server, const char *address,
                                   struct rota_error *error)
 {
@@ -255,7 +265,7 @@ enum rota_code rota_server_listen(struct rota_server *server, const char *addres
         .connections_max = server->options.connections_max,
         .insecure = server->options.insecure,
     };
-    struct rota_listener_handler handler = {.on_accept = on_stream, .data = server};
+    struct rota_listener_handler handler = {on_stream, on_refused, server};
     enum rota_code code = rota_listener_open(server->loop, address, &options, &handler,
                                              &server->listeners[server->n_listeners], error);
     if (code == ROTA_OK)

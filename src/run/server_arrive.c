@@ -1,10 +1,12 @@
 /* Calls, from their session to their handler. */
 #include "run/server_inside.h"
 
+#include "base/quote.h"
 #include "core/call/failure.h"
 #include "io/clock.h"
 #include "wire/call_notes.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* --- the memory of calls --- */
@@ -229,6 +231,14 @@ void rota_server_start_waiting(struct rota_server *server)
     }
 }
 
+static void refuse_method(struct rota_server_call *call)
+{
+    char path[ROTA_QUOTE_MAX], text[ROTA_QUOTE_MAX + 32];
+    snprintf(text, sizeof text, "there is no method %s here",
+             rota_quote(rota_buffer_str(&call->h2.head.path), path));
+    rota_server_refuse(call, ROTA_SERVER_NO_METHOD, ROTA_STATUS_UNIMPLEMENTED, text, NULL, 0);
+}
+
 static void on_head(void *data, struct rota_http2_call *h2)
 {
     struct rota_server_connection *connection = data;
@@ -240,8 +250,7 @@ static void on_head(void *data, struct rota_http2_call *h2)
     }
     call->method = find_method(server, rota_buffer_str(&h2->head.path));
     if (!call->method) {
-        rota_server_refuse(call, ROTA_SERVER_NO_METHOD, ROTA_STATUS_UNIMPLEMENTED,
-                           "no such method here", NULL, 0);
+        refuse_method(call);
         return;
     }
     if (server->n_calls >= server->options.calls_max) {

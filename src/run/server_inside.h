@@ -55,7 +55,7 @@ enum rota_server_refusal {
 enum { ROTA_SERVER_REFUSALS = ROTA_SERVER_UNFENCED + 1 };
 
 struct rota_server_series {
-    struct rota_counter *calls, *cancelled;
+    struct rota_counter *calls, *cancelled, *handshakes;
     struct rota_counter *refused[ROTA_SERVER_REFUSALS];
     struct rota_counter *faults[ROTA_HTTP2_FAULTS];
     struct rota_gauge *connections, *under_way, *waiting;

@@ -88,9 +88,8 @@ static size_t count_replicas(const Rota__V1__ShardMap *from)
     return n;
 }
 
-/* Read what the directory sent, and hand it to `use`. False when it is no map. */
-static bool with_map(const Rota__V1__ShardMap *from,
-                     void (*use)(void *data, const struct rota_shards_map *), void *data)
+bool rota_shards_read_map(const struct Rota__V1__ShardMap *from,
+                          void (*use)(void *data, const struct rota_shards_map *map), void *data)
 {
     if (!from || !from->collection || from->collection->id == 0 ||
         from->n_shards > ROTA_SHARD_CHANNELS_MAX)
@@ -210,7 +209,7 @@ static void on_change(void *data, struct rota_call *call, struct rota_str messag
         watch->version = reply->shards->version;
         watch->is_heard = true;
         shards->n_changes++;
-        if (!with_map(reply->shards, replace, watch))
+        if (!rota_shards_read_map(reply->shards, replace, watch))
             rota_shards_invalidate(shards, &watch->collection, 1);
     }
     rota__v1__watch_shards_reply__free_unpacked(reply, NULL);
@@ -342,7 +341,7 @@ static void question_answered(struct question *question, struct rota_str message
     struct answer told = {.question = question};
     Rota__V1__GetShardsReply *reply =
         rota__v1__get_shards_reply__unpack(NULL, message.size, (const uint8_t *)message.data);
-    if (!reply || !with_map(reply->shards, answer, &told)) {
+    if (!reply || !rota_shards_read_map(reply->shards, answer, &told)) {
         question_failed(question, ROTA_ERR_IO, rota_str("what it answered is no map of shards"));
     } else {
         size_t address = question->asked;

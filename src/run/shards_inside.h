@@ -213,6 +213,11 @@ enum rota_code rota_shards_directory_new(struct rota_shards *shards,
                                          struct rota_shards_source *source,
                                          struct rota_error *error);
 
+/* Read what a directory sent, and hand it to `use`. False when it is no map. */
+struct Rota__V1__ShardMap;
+bool rota_shards_read_map(const struct Rota__V1__ShardMap *from,
+                          void (*use)(void *data, const struct rota_shards_map *map), void *data);
+
 /* --- shards_metrics.c --- */
 
 /* Make the series that do not depend on nodes; false without memory. */

@@ -132,7 +132,18 @@ static int64_t number(struct rota_str text)
     return n;
 }
 
-/* Values of one name may have been joined by commas on the way. */
+/* Count a field as HTTP/2 does. */
+static void count(struct rota_grpc_head *head, size_t name_size, size_t value_size)
+{
+    size_t size = head->size + name_size + value_size + 32;
+    head->size = size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
+    head->n_fields += head->n_fields < UINT32_MAX;
+    if (head->size > ROTA_GRPC_HEAD_SIZE_MAX || head->n_fields > ROTA_GRPC_HEAD_FIELDS_MAX)
+        head->is_too_large = true;
+}
+
+/* Values of one name may have been joined by commas on the way. Each is a field of
+ * its own here, so each is counted as one: the name is kept with all of them. */
 static void add_binary(struct rota_grpc_head *head, struct rota_str name, struct rota_str value)
 {
     for (;;) {
@@ -149,6 +160,9 @@ static void add_binary(struct rota_grpc_head *head, struct rota_str name, struct
                 head->is_too_large = true;
         }
         if (!comma)
+            return;
+        count(head, name.size, 0);
+        if (head->is_too_large)
             return;
         value.size -= part.size + 1;
         value.data += part.size + 1;
@@ -242,11 +256,7 @@ static void sort_in(struct rota_grpc_head *head, enum rota_grpc_kind kind, struc
 void rota_grpc_head_add(struct rota_grpc_head *head, enum rota_grpc_kind kind, struct rota_str name,
                         struct rota_str value)
 {
-    size_t size = head->size + name.size + value.size + 32;
-    head->size = size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
-    head->n_fields += head->n_fields < UINT32_MAX;
-    if (head->size > ROTA_GRPC_HEAD_SIZE_MAX || head->n_fields > ROTA_GRPC_HEAD_FIELDS_MAX)
-        head->is_too_large = true;
+    count(head, name.size, value.size);
     if (kind == ROTA_GRPC_FIELD_MALFORMED || !is_in_place(head, kind))
         head->is_malformed = true;
     if (!head->is_too_large && !head->is_malformed)

@@ -121,7 +121,7 @@ static enum rota_code read_line(const struct reader *reader, struct rota_str lin
     static const char *const names[] = {"database", "collection", "id",
                                         "channel",  "node",       "address"};
     struct rota_str words[6];
-    uint64_t id, node;
+    uint64_t id = 0, node = 0;
     enum rota_code code = check_line(reader, line);
     if (code)
         return code;

@@ -1,6 +1,7 @@
-/* Bytes from a hostile peer into both kinds of session: nothing is read that is
- * not there, every call that began is released, and the sums come out. The
- * first byte chooses the side and how the bytes are cut. */
+/* Bytes from a hostile peer into both kinds of session, while the owner does what it
+ * may from its callbacks: nothing is read that is not there, every call that began is
+ * released once, and the sums come out. The first byte chooses the side, how the bytes
+ * are cut and what the owner does first. */
 #include "io/http2.h"
 
 #include <assert.h>
@@ -12,6 +13,7 @@ enum { CALLS_MAX = 4096, N_OURS = 3 };
 
 struct side {
     struct rota_http2 *session;
+    struct rota_http2_call *ours[N_OURS]; /* a client's; NULL once released */
     size_t n_taken, n_released;
     unsigned chance;
 };
@@ -35,7 +37,10 @@ static void on_head(void *data, struct rota_http2_call *call)
     size_t n;
     rota_grpc_fields_pairs(&call->head.metadata, &n);
     assert(n <= ROTA_GRPC_HEAD_SIZE_MAX);
-    if (side->chance++ % 5 == 4)
+    unsigned what = side->chance++ % 5;
+    if (what == 3)
+        rota_http2_expect_stream(call);
+    else if (what == 4)
         rota_http2_finish(call, ROTA_STATUS_UNIMPLEMENTED, rota_str("no"), NULL, 0);
 }
 
@@ -63,15 +68,25 @@ static void on_message(void *data, struct rota_http2_call *call, struct rota_str
 {
     struct side *side = data;
     assert(message.size <= ROTA_GRPC_MESSAGE_MAX);
-    if (side->chance++ % 3 == 0)
+    unsigned what = side->chance++ % 8;
+    if (what % 3 == 0 || what == 5)
         rota_http2_pause(call);
+    if (what == 4 || what == 5)
+        rota_http2_cancel(call);
+    if (what == 6)
+        rota_http2_resume(call);
 }
 
 static void on_end(void *data, struct rota_http2_call *call, const struct rota_http2_result *result)
 {
-    (void)data;
-    (void)call;
+    struct side *side = data;
     assert((unsigned)result->status <= ROTA_STATUS_UNAUTHENTICATED);
+    unsigned what = side->chance++ % 4;
+    struct rota_http2_call *other = side->ours[side->chance % N_OURS];
+    if (what == 1)
+        rota_http2_cancel(call);
+    else if (what == 2 && other)
+        rota_http2_cancel(other);
 }
 
 static void on_room(void *data, struct rota_http2_call *call)
@@ -84,6 +99,9 @@ static void on_release(void *data, struct rota_http2_call *call)
 {
     struct side *side = data;
     side->n_released++;
+    for (int i = 0; i < N_OURS; i++)
+        if (side->ours[i] == call)
+            side->ours[i] = NULL;
     rota_http2_call_deinit(call);
     free(call);
 }
@@ -104,7 +122,17 @@ static void start_calls(struct side *side)
                                                       NULL, 0, i > 0, NULL);
         if (code || rota_http2_start(side->session, call, ROTA_SEC))
             on_release(side, call);
+        else
+            side->ours[i] = call;
     }
+}
+
+/* Those that were paused hear the rest, some of them late. */
+static void resume_calls(struct side *side)
+{
+    for (int i = 0; i < N_OURS; i++)
+        if (side->ours[i] && side->chance++ % 3)
+            rota_http2_resume(side->ours[i]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -130,6 +158,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         left.size -= part.size;
         while (is_alive && part.size > 0)
             is_alive = rota_http2_feed(side.session, now, &part);
+        if (is_alive)
+            resume_calls(&side);
         rota_buffer_clear(&out);
         is_alive = rota_http2_pull(side.session, &out, SIZE_MAX) && is_alive;
         now += ROTA_MSEC;

@@ -44,10 +44,23 @@ static void in_backoff_a_call_fails_at_once(void **state)
     pair_settle();
 }
 
+static void what_is_no_address_is_refused_before_any_call(void **state)
+{
+    static const char *const targets[] = {"nonsense", "127.0.0.1:99999", "", ":80", "::1:80", "a:"};
+    (void)state;
+    for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
+        struct rota_channel *channel = NULL;
+        struct rota_error error = {0};
+        assert_int_equal(rota_channel_open(&loop, targets[i], NULL, &channel, &error),
+                         ROTA_ERR_INVALID);
+        assert_null(channel);
+        assert_non_null(strstr(error.text, targets[i]));
+    }
+}
+
 static void names_and_targets_that_lead_nowhere_are_named(void **state)
 {
-    static const char *const targets[] = {"no-such-host.invalid:1", "nonsense", "127.0.0.1:99999",
-                                          "192.0.2.1:80", ""};
+    static const char *const targets[] = {"no-such-host.invalid:1", "192.0.2.1:80"};
     (void)state;
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
         struct rota_channel *channel;
@@ -177,6 +190,8 @@ static void plain_bytes_at_a_tls_port_are_shown_the_door(void **state)
     rota_buffer_append_text(&raw.out, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     raw_flush(&raw);
     RUN_UNTIL(raw.is_closed);
+    RUN_UNTIL(rota_server_counts(s.pair.echo.server).handshakes_failed_total == 1);
+    assert_int_equal(rota_server_counts(s.pair.echo.server).faults_total, 0);
     pair_check_echo(s.pair.channel, rota_str("secret"));
     raw_deinit(&raw);
     secure_close(&s);
@@ -200,6 +215,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         PAIR_TEST(in_backoff_a_call_fails_at_once),
+        PAIR_TEST(what_is_no_address_is_refused_before_any_call),
         PAIR_TEST(names_and_targets_that_lead_nowhere_are_named),
         PAIR_TEST(a_server_of_http1_is_recognized),
         PAIR_TEST(under_tls_only_who_trusts_the_server_is_served),

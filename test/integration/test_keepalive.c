@@ -32,6 +32,22 @@ static void a_client_that_never_speaks_is_dropped(void **state)
     check_dropped(&pair, &raw);
 }
 
+/* A byte, or all but the settings: it has not said enough to be let in. */
+static void a_client_that_stops_in_its_first_word_is_dropped(void **state)
+{
+    static const char *const words[] = {"P", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct pair pair;
+        struct raw raw;
+        pair_open(&pair, &(struct rota_server_options){.open_timeout = 20 * ROTA_MSEC}, NULL);
+        raw_open(&raw, pair.address);
+        rota_buffer_append_text(&raw.out, words[i]);
+        raw_flush(&raw);
+        check_dropped(&pair, &raw);
+    }
+}
+
 static void a_client_that_has_spoken_may_be_idle(void **state)
 {
     struct pair pair;
@@ -124,7 +140,7 @@ static void a_server_that_never_speaks_is_given_up(void **state)
     (void)state;
     int listening = raw_listen(address);
     assert_int_equal(rota_channel_open(&loop, address, &options, &channel, NULL), ROTA_OK);
-    check_given_up(channel, "the peer took too long to say anything");
+    check_given_up(channel, "the peer took too long to begin with HTTP/2");
     close(listening);
     echo_open(&echo, &loop, address, NULL);
     check_patient(channel);
@@ -206,6 +222,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         PAIR_TEST(a_client_that_never_speaks_is_dropped),
+        PAIR_TEST(a_client_that_stops_in_its_first_word_is_dropped),
         PAIR_TEST(a_client_that_has_spoken_may_be_idle),
         PAIR_TEST(a_client_that_answers_no_ping_is_dropped),
         PAIR_TEST(a_client_that_answers_stays),

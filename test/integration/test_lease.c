@@ -166,7 +166,11 @@ static void shard_is_held_until_it_is_given_back(void **state)
     assert_true(claim.is_held);
     assert_int_equal(claim.node, 3);
     assert_int_equal(claim.epoch, one.epoch);
-    assert_true(claim.until > 0);
+    assert_int_equal(
+        rota_claims_check(claims, claim.until - 1, claim.space, claim.shard, one.epoch),
+        ROTA_CLAIMS_HELD);
+    assert_int_equal(rota_claims_check(claims, claim.until, claim.space, claim.shard, one.epoch),
+                     ROTA_CLAIMS_NOT_HELD); /* whatever the loop has noticed by then */
     assert_true(rota_str_is_equal(claim.address, rota_str("a:1")));
 
     rota_lease_close(one.lease, on_closed, &one);

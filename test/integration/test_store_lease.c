@@ -413,6 +413,67 @@ static void released_lease_is_free_and_remembers_its_host(void **state)
     rota_store_answer_deinit(&answer);
 }
 
+/* --- fencing: what docs/store.md shows --- */
+
+/* Write under a lease; returns how many rows were written. */
+static int64_t write_fenced(struct rota_sql *sql, uint64_t instance,
+                            struct rota_store_claimed claimed)
+{
+    static const char *const locks[] = {"", "LOCK IN SHARE MODE", "FOR KEY SHARE"};
+    char text[512];
+    snprintf(text, sizeof text,
+             "UPDATE accounts SET balance = balance - 10 WHERE id = 7 AND EXISTS (SELECT 1 FROM "
+             "rota_leases WHERE space = 'cache' AND dc = 'east' AND shard = %u AND instance = %llu "
+             "AND epoch = %llu %s)",
+             (unsigned)claimed.shard, (unsigned long long)instance,
+             (unsigned long long)claimed.epoch, locks[session->kind]);
+    return store_sql(sql, text);
+}
+
+static void make_account(void)
+{
+    store_sql(session->sql, "DROP TABLE IF EXISTS accounts");
+    store_sql(session->sql, "CREATE TABLE accounts (id BIGINT PRIMARY KEY, balance BIGINT)");
+    store_sql(session->sql, "INSERT INTO accounts VALUES (7, 100)");
+}
+
+static void fenced_write_succeeds_only_while_the_epoch_is_current(void **state)
+{
+    struct rota_store_request a = store_claim_of("a", 1, 1), b = store_claim_of("b", 2, 1);
+    struct rota_lease_dead dead;
+    (void)state;
+    make_account();
+    struct rota_store_claimed old = store_claim(session, &a);
+    assert_int_equal(write_fenced(session->sql, 1, old), 1);
+    set_ping_age(0, 2 * TTL);
+    assert_int_equal(write_fenced(session->sql, 1, old), 1); /* nobody else can have written */
+    store_name_dead(session, 0, &dead, &b);
+    struct rota_store_claimed taken = store_claim(session, &b);
+    assert_int_equal(write_fenced(session->sql, 1, old), 0);
+    assert_int_equal(write_fenced(session->sql, 2, taken), 1);
+    assert_int_equal(store_sql(session->sql, "SELECT balance FROM accounts"), 70);
+}
+
+/* Not of SQLite, whose writers are alone. */
+static void lease_stays_where_it_is_while_a_fenced_write_is_open(void **state)
+{
+    struct rota_store_request a = store_claim_of("a", 1, 1), b = store_claim_of("b", 2, 1);
+    struct rota_lease_dead dead;
+    (void)state;
+    make_account();
+    struct rota_store_claimed old = store_claim(session, &a);
+    set_ping_age(0, 2 * TTL);
+    struct rota_sql *writer = store_admin();
+    assert_int_equal(rota_sql_begin(writer, NULL), ROTA_OK);
+    assert_int_equal(write_fenced(writer, 1, old), 1);
+    store_name_dead(session, 0, &dead, &b);
+    assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_NONE);
+    assert_int_equal(rota_sql_commit(writer, NULL), ROTA_OK);
+    assert_int_equal(store_claim(session, &b).result, ROTA_STORE_CLAIM_GRANTED);
+    assert_int_equal(write_fenced(writer, 1, old), 0);
+    rota_sql_close(writer);
+}
+
 /* --- spaces, dcs, holds, history --- */
 
 static void another_number_of_shards_is_refused_until_asked_for(void **state)
@@ -548,10 +609,13 @@ int main(void)
         TEST(many_shards_have_a_row_each),
         TEST(nothing_is_claimed_during_a_hold),
         TEST(history_has_grants_and_releases_and_a_bound),
-        TEST(open_claim_blocks_neither_a_ping_nor_another_claim), /* of servers only */
+        TEST(fenced_write_succeeds_only_while_the_epoch_is_current),
+        /* Of servers only. */
+        TEST(open_claim_blocks_neither_a_ping_nor_another_claim),
+        TEST(lease_stays_where_it_is_while_a_fenced_write_is_open),
     };
     size_t n_tests = sizeof tests / sizeof *tests;
     if (database_url(false).kind == ROTA_SQL_SQLITE)
-        n_tests--;
+        n_tests -= 2;
     return _cmocka_run_group_tests("store_lease", tests, n_tests, NULL, NULL);
 }

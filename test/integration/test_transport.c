@@ -98,7 +98,14 @@ static void a_method_nobody_serves_is_unimplemented(void **state)
     pair_open(&pair, NULL, NULL);
     struct seen seen = pair_ask(pair.channel, "/test.Echo/None", rota_str("x"));
     assert_int_equal(seen.status, ROTA_STATUS_UNIMPLEMENTED);
-    assert_string_equal(seen.text, "no such method here");
+    assert_string_equal(seen.text, "there is no method \"/test.Echo/None\" here");
+    free(seen.message);
+    char path[1000]; /* one as long as this is cut */
+    memset(path, '/', sizeof path);
+    path[sizeof path - 1] = '\0';
+    seen = pair_ask(pair.channel, path, rota_str("x"));
+    assert_int_equal(seen.status, ROTA_STATUS_UNIMPLEMENTED);
+    assert_in_range(strlen(seen.text), 40, 140);
     free(seen.message);
     pair_check_echo(pair.channel, rota_str("others are there"));
     struct rota_call_options bad = {.method = rota_str("Echo"), .on_end = seen_on_end};
@@ -411,6 +418,51 @@ static void all_may_be_closed_inside_a_callback(void **state)
     assert_int_equal(pair.echo.n_cancelled, 1);
 }
 
+struct closer {
+    struct pair pair;
+    size_t n_messages, n_ended;
+    struct rota_call *call;
+};
+
+static void close_at_second(void *data, struct rota_call *call, struct rota_str message)
+{
+    struct closer *closer = data;
+    (void)message;
+    rota_call_pause(call);
+    if (++closer->n_messages == 2) {
+        rota_channel_close(closer->pair.channel);
+        rota_server_close(closer->pair.echo.server);
+    }
+}
+
+static void count_end(void *data, struct rota_call *call, const struct rota_call_result *result)
+{
+    struct closer *closer = data;
+    (void)call;
+    (void)result;
+    closer->n_ended++;
+}
+
+/* A message that was held back is told by the channel's timer, not by bytes. */
+static void all_may_be_closed_inside_a_message_that_was_held_back(void **state)
+{
+    struct closer closer = {0};
+    (void)state;
+    pair_open(&closer.pair, NULL, NULL);
+    struct rota_call_options options = {.method = rota_str(METHOD_COUNT),
+                                        .request = rota_str("100 10"),
+                                        .on_message = close_at_second,
+                                        .on_end = count_end,
+                                        .data = &closer};
+    assert_int_equal(rota_channel_call(closer.pair.channel, &options, &closer.call, NULL), ROTA_OK);
+    RUN_UNTIL(closer.n_messages == 1);
+    pair_check_echo(closer.pair.channel, rota_str("the other messages came before this"));
+    rota_call_resume(closer.call);
+    pair_settle();
+    assert_int_equal(closer.n_messages, 2);
+    assert_int_equal(closer.n_ended, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -432,6 +484,7 @@ int main(void)
         PAIR_TEST(a_stream_can_be_dropped_halfway),
         PAIR_TEST(a_simple_program_waits_for_its_call),
         PAIR_TEST(all_may_be_closed_inside_a_callback),
+        PAIR_TEST(all_may_be_closed_inside_a_message_that_was_held_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

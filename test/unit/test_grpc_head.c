@@ -135,6 +135,17 @@ static void no_more_is_kept_than_the_bounds_allow(void **state)
     assert_int_equal(head.metadata.places.size, 1);
     assert_in_range(head.metadata.text.capacity, 1, 2 * ROTA_GRPC_HEAD_SIZE_MAX + 64);
     rota_grpc_head_deinit(&head);
+
+    /* Each value between commas has the name for itself, and is counted so. */
+    char name[2000], commas[2000];
+    memset(name, 'x', sizeof name);
+    memset(commas, ',', sizeof commas);
+    head = make();
+    rota_grpc_head_add(&head, ROTA_GRPC_FIELD_BINARY, rota_str_of(name, sizeof name),
+                       rota_str_of(commas, sizeof commas));
+    assert_true(head.is_too_large);
+    assert_in_range(head.metadata.text.capacity, 1, 2 * ROTA_GRPC_HEAD_SIZE_MAX + 64);
+    rota_grpc_head_deinit(&head);
 }
 
 static void what_we_send_is_checked_and_encoded(void **state)

@@ -18,6 +18,7 @@ struct side {
     size_t n_accepted, n_asked, n_ended, n_released, n_goaway, n_messages;
     enum rota_status status;
     bool is_unsent, is_slow, has_stream;
+    bool leaves_in_message, cancels_in_end; /* what an owner may do from a callback */
 };
 
 struct world {
@@ -52,18 +53,23 @@ static void on_request(void *data, struct rota_http2_call *call)
 static void on_message(void *data, struct rota_http2_call *call, struct rota_str message)
 {
     struct side *side = data;
-    (void)call;
     (void)message;
     side->n_messages++;
+    if (side->leaves_in_message) {
+        rota_http2_pause(call);
+        rota_http2_cancel(call);
+        rota_http2_cancel(call);
+    }
 }
 
 static void on_end(void *data, struct rota_http2_call *call, const struct rota_http2_result *result)
 {
     struct side *side = data;
-    (void)call;
     side->n_ended++;
     side->status = result->status;
     side->is_unsent = result->is_unsent;
+    if (side->cancels_in_end)
+        rota_http2_cancel(call);
 }
 
 static void on_room(void *data, struct rota_http2_call *call)
@@ -402,6 +408,123 @@ static void a_paused_call_is_told_later_even_when_its_stream_is_gone(void **stat
     world_free(world);
 }
 
+/* A paused call with two replies, whose stream is gone. `flag` is the first byte of
+ * the second one. */
+static struct world *world_of_held(struct rota_http2_call **call, char flag)
+{
+    struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
+    struct rota_http2_call *asked = &world->server.calls[0];
+    world->server.is_slow = true;
+    *call = prepare(world, 0, true);
+    assert_int_equal(rota_http2_start(world->client.session, *call, ROTA_TIME_NEVER), ROTA_OK);
+    rota_http2_pause(*call);
+    talk(world);
+    assert_int_equal(rota_http2_send(asked, rota_str("one")), ROTA_OK);
+    size_t at = asked->out.size;
+    assert_int_equal(rota_http2_send(asked, rota_str("two")), ROTA_OK);
+    asked->out.data[at] = flag;
+    rota_http2_finish(asked, ROTA_STATUS_OK, rota_str(""), NULL, 0);
+    talk(world);
+    assert_int_equal(world->server.n_released, 1);
+    assert_int_equal(world->client.n_released, 0);
+    return world;
+}
+
+static void check_over(struct world *world, size_t n_messages, size_t n_ended)
+{
+    assert_int_equal(world->client.n_messages, n_messages);
+    assert_int_equal(world->client.n_ended, n_ended);
+    assert_int_equal(world->client.n_released, 1);
+    assert_int_equal(rota_http2_n_calls(world->client.session), 0);
+    world_free(world);
+}
+
+static void a_bad_message_that_was_held_ends_the_call_once(void **state)
+{
+    struct rota_http2_call *call;
+    struct world *world = world_of_held(&call, 7);
+    (void)state;
+    rota_http2_resume(call);
+    assert_int_equal(world->client.status, ROTA_STATUS_INTERNAL);
+    check_over(world, 1, 1);
+}
+
+static void a_held_call_may_be_left_from_its_message(void **state)
+{
+    struct rota_http2_call *call;
+    struct world *world = world_of_held(&call, 0);
+    (void)state;
+    world->client.leaves_in_message = true;
+    rota_http2_resume(call);
+    check_over(world, 1, 0);
+}
+
+static void a_call_may_be_cancelled_when_it_has_ended(void **state)
+{
+    struct rota_http2_call *call;
+    (void)state;
+    for (int flag = 0; flag <= 7; flag += 7) {
+        struct world *world = world_of_held(&call, (char)flag);
+        world->client.cancels_in_end = true;
+        rota_http2_resume(call);
+        check_over(world, flag ? 1 : 2, 1);
+    }
+
+    struct world *world =
+        world_new((struct rota_http2_options){0}, (struct rota_http2_options){.streams_max = 1});
+    world->client.cancels_in_end = world->server.is_slow = true;
+    talk(world);
+    start(world, 0);
+    start(world, 1); /* waits, and ends with the GOAWAY */
+    talk(world);
+    rota_http2_drain(world->server.session);
+    talk(world);
+    assert_int_equal(world->client.n_released, 1);
+    rota_http2_finish(&world->server.calls[0], ROTA_STATUS_OK, rota_str(""), NULL, 0);
+    talk(world);
+    assert_int_equal(world->client.n_ended, 2);
+    assert_int_equal(world->client.n_released, 2);
+    assert_int_equal(world->server.n_ended, 0); /* no reset for what was over */
+    world_free(world);
+}
+
+static void a_server_may_cancel_what_its_client_dropped(void **state)
+{
+    struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
+    (void)state;
+    world->server.cancels_in_end = world->server.is_slow = true;
+    struct rota_http2_call *call = start(world, 0);
+    talk(world);
+    rota_http2_cancel(call);
+    talk(world);
+    assert_int_equal(world->server.n_ended, 1);
+    assert_int_equal(world->server.n_released, 1);
+    assert_int_equal(rota_http2_n_calls(world->server.session), 0);
+    world_free(world);
+}
+
+static void a_call_may_be_paused_before_it_has_begun(void **state)
+{
+    struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
+    (void)state;
+    struct rota_http2_call *call = prepare(world, 0, true);
+    rota_http2_pause(call);
+    rota_http2_resume(call);
+    assert_int_equal(rota_http2_start(world->client.session, call, ROTA_TIME_NEVER), ROTA_OK);
+    talk(world);
+    check_over(world, 1, 1);
+
+    world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
+    call = prepare(world, 0, true);
+    rota_http2_pause(call);
+    rota_http2_call_rewind(call); /* as when it goes to another connection */
+    assert_int_equal(rota_http2_start(world->client.session, call, ROTA_TIME_NEVER), ROTA_OK);
+    talk(world);
+    assert_int_equal(world->client.n_messages, 0);
+    rota_http2_resume(call);
+    check_over(world, 1, 1);
+}
+
 /* A call whose request is `n` messages of `size` bytes, and `n_more` bytes of
  * another. */
 static void start_stream(struct world *world, int n, uint32_t size, size_t n_more)
@@ -482,6 +605,11 @@ int main(void)
         cmocka_unit_test(silence_is_broken_by_a_ping_and_ends_without_answer),
         cmocka_unit_test(bytes_should_leave_after_so_many_calls),
         cmocka_unit_test(a_paused_call_is_told_later_even_when_its_stream_is_gone),
+        cmocka_unit_test(a_bad_message_that_was_held_ends_the_call_once),
+        cmocka_unit_test(a_held_call_may_be_left_from_its_message),
+        cmocka_unit_test(a_call_may_be_cancelled_when_it_has_ended),
+        cmocka_unit_test(a_server_may_cancel_what_its_client_dropped),
+        cmocka_unit_test(a_call_may_be_paused_before_it_has_begun),
         cmocka_unit_test(a_stream_of_requests_is_told_one_by_one),
         cmocka_unit_test(a_stream_of_requests_that_is_refused_is_told_so),
         cmocka_unit_test(a_stream_of_requests_must_end_between_two),

@@ -529,6 +529,55 @@ static void settings_come_first_and_are_acknowledged_once(void **state)
     close_peer(&peer);
 }
 
+/* They cost the peer as much as us, so they need no bound, but nothing may stay. */
+static void frames_that_change_nothing_leave_nothing(void **state)
+{
+    enum { N = 20000, ANSWER_MAX = 256 };
+    struct peer peer;
+    (void)state;
+    open_server(&peer);
+    peer.is_slow = true;
+    frame(&peer, HEADERS, END_HEADERS, 1, BYTES(REQUEST));
+    for (int i = 0; i < N; i++) {
+        frame(&peer, PRIORITY, 0, 1, BYTES("\0\0\0\0\0"));
+        frame(&peer, DATA, 0, 1, BYTES(""));
+        frame(&peer, DATA, PADDED, 1, BYTES("\0"));
+        frame(&peer, WINDOW_UPDATE, 0, 1, BYTES("\0\0\0\1"));
+        frame(&peer, WINDOW_UPDATE, 0, 0, BYTES("\0\0\0\1"));
+        frame(&peer, 0x42, 0xff, 1, BYTES(""));
+    }
+    give(&peer);
+    assert_in_range(peer.answer.size, 1, ANSWER_MAX);
+    frame(&peer, DATA, END_STREAM, 1, BYTES(MESSAGE));
+    give(&peer);
+    assert_int_equal(peer.n_asked, 1);
+    check_alive(&peer, 3);
+    close_peer(&peer);
+}
+
+/* A head like the last one is not unpacked again; one that also sets the size of
+ * the table has to be. */
+static void a_tables_new_size_counts_each_time(void **state)
+{
+    struct peer peer;
+    (void)state;
+    open_server(&peer);
+    frame(&peer, HEADERS, END_HEADERS, 1, BYTES("\x20" REQUEST)); /* no table */
+    frame(&peer, DATA, 0, 1, BYTES(MESSAGE));
+    frame(&peer, HEADERS, END_HEADERS | END_STREAM, 1, BYTES("\x3f\xe1\x1f")); /* 4096 bytes */
+    frame(&peer, HEADERS, END_HEADERS, 3, BYTES("\x20" REQUEST));
+    frame(&peer, DATA, END_STREAM, 3, BYTES(MESSAGE));
+    frame(&peer, HEADERS, END_HEADERS, 5, BYTES(REQUEST "\x40\1a\1b")); /* not kept */
+    frame(&peer, DATA, END_STREAM, 5, BYTES(MESSAGE));
+    give(&peer);
+    assert_int_equal(peer.n_asked, 3);
+    assert_int_equal(goaway_code(&peer), NONE);
+    frame(&peer, HEADERS, END_HEADERS, 7, BYTES(REQUEST "\xbe"));
+    give(&peer);
+    assert_int_equal(goaway_code(&peer), COMPRESSION_ERROR);
+    close_peer(&peer);
+}
+
 /* --- a client --- */
 
 static struct rota_http2_call *open_client(struct peer *peer)
@@ -606,6 +655,37 @@ static void a_reply_may_be_announced(void **state)
     close_peer(&peer);
 }
 
+static void a_server_need_not_want_all_of_a_request(void **state)
+{
+    static char large[100000];
+    (void)state;
+    for (int is_paused = 0; is_paused <= 1; is_paused++) {
+        struct peer peer;
+        open_peer(&peer, (struct rota_http2_options){0});
+        struct rota_http2_call *call = on_accept(&peer);
+        assert_int_equal(rota_http2_call_prepare(call, rota_str("/a/b"),
+                                                 rota_str_of(large, sizeof large), NULL, 0, true,
+                                                 NULL),
+                         ROTA_OK);
+        assert_int_equal(rota_http2_start(peer.session, call, ROTA_SEC), ROTA_OK);
+        if (is_paused)
+            rota_http2_pause(call);
+        give(&peer);
+        frame(&peer, HEADERS, END_HEADERS | END_STREAM, 1,
+              BYTES("\x88" TYPE "\x00\x0bgrpc-status\x01"
+                    "5"));
+        give(&peer);
+        assert_int_equal(peer.n_ended, !is_paused);
+        rota_http2_resume(call);
+        give(&peer);
+        assert_int_equal(peer.status, ROTA_STATUS_NOT_FOUND);
+        assert_int_equal(peer.n_ended, 1);
+        assert_int_equal(peer.n_released, 1);
+        assert_int_equal(reset_code(&peer, 1), NO_ERROR);
+        close_peer(&peer);
+    }
+}
+
 static void check_server_fatal(int type, int flags, uint32_t stream, struct rota_str payload)
 {
     struct peer peer;
@@ -655,8 +735,11 @@ int main(void)
         cmocka_unit_test(frames_that_are_not_as_they_must_be_end_the_connection),
         cmocka_unit_test(a_block_of_fields_is_not_interrupted),
         cmocka_unit_test(settings_come_first_and_are_acknowledged_once),
+        cmocka_unit_test(frames_that_change_nothing_leave_nothing),
+        cmocka_unit_test(a_tables_new_size_counts_each_time),
         cmocka_unit_test(a_malformed_reply_fails_the_call_alone),
         cmocka_unit_test(a_reply_may_be_announced),
+        cmocka_unit_test(a_server_need_not_want_all_of_a_request),
         cmocka_unit_test(a_server_starts_nothing),
         cmocka_unit_test(what_a_goaway_leaves_out_was_not_seen),
     };

@@ -180,11 +180,13 @@ def any_bytes_are_values_and_safe_to_show():
         assert found["key"] == "odd\0key" and found["value_base64"], found
         coded = found["value_base64"]
         assert base64.b64decode(coded + "=" * (-len(coded) % 4)) == odd, found
+        assert world.get("--raw", "grün").out == "über".encode()
+        assert world.get("--raw", "none").code == 1
         # What is printed can be a source.
         again = world.files.write("again", answer.out)
         world.serve("west", 1, f"file:{again}").logged("lease gained")
-        assert world.get("--raw", "grün").out == "über".encode()
-        assert world.get("--raw", "none").code == 1
+        world.dcs["east"][0].terminate()
+        assert world.get("-", stdin=b"odd\x00key\nempty\n").out == answer.out
 
 
 @test

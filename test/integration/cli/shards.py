@@ -102,7 +102,9 @@ def shards_that_are_not_well_are_shown_with_exit_code_1():
         assert {n: (r["health"], r["circuit"], r["well"]) for n, r in nodes.items()} == {
             1: ("serving", "closed", True), 2: ("failing", "open", False), 3: ("failing", "open", False)}, nodes
         assert [(nodes[n]["probes"], nodes[n]["errors"]) for n in (1, 2, 3)] == [(3, 0), (3, 3), (3, 3)], nodes
-        assert "refused" in nodes[2]["problem"] and nodes[3]["problem"] == "no answer in time", nodes
+        # The probe and the new connection have the same time: either may be the first to run out.
+        assert "refused" in nodes[2]["problem"] and (nodes[3]["problem"] == "no answer in time" or
+            "took too long" in nodes[3]["problem"]), nodes
         assert nodes[2]["p50_us"] is None
         world.nodes[3].send_signal(signal.SIGCONT)
         nodes = by_node(world.show("--json", "--rounds", "50"))
