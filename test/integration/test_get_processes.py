@@ -33,6 +33,7 @@ TTL_S, LONG_S = 2, 300
 SHARDS, MORE_SHARDS = 4, 8
 PER_SECOND, PER_GET = 40, 10
 TIMEOUT_MS, HOST_TIMEOUT_MS = 30000, 5000
+PROBE_TIMEOUT_MS = 10000
 SPACE = "cache"
 VALUES = {f"key{i}": f"value of key{i}" for i in range(150)}
 KEYS = [*VALUES, *(f"none{i}" for i in range(25))]
@@ -73,14 +74,17 @@ class Tail:
 
 
 class Load:
-    """A client, and what has become of its Gets."""
+    """A client, and what has become of its Gets. If it asks one host alone it waits for that
+    host as long as for the whole Get."""
 
-    def __init__(self, world, name, *host):
+    def __init__(self, world, name, keys, *host):
+        timeouts = (PROBE_TIMEOUT_MS, PROBE_TIMEOUT_MS) if host else (TIMEOUT_MS, HOST_TIMEOUT_MS)
         self.tail, self.gets = Tail(world.folder / f"{name}.gets"), []
+        (world.folder / f"{name}.keys").write_text("".join(f"{key}\n" for key in keys))
         with open(self.tail.path, "wb") as out, open(world.folder / f"{name}.err", "wb") as err:
             self.process = subprocess.Popen(
-                [LOAD, world.url, SPACE, world.folder / "keys", str(PER_SECOND), str(PER_GET),
-                 str(TIMEOUT_MS), str(HOST_TIMEOUT_MS if not host else TIMEOUT_MS), *host],
+                [LOAD, world.url, SPACE, world.folder / f"{name}.keys", str(PER_SECOND), str(PER_GET),
+                 *map(str, timeouts), *host],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err)
 
     def read(self):
@@ -111,6 +115,7 @@ class Host:
         self.tail, self.events = Tail(world.folder / f"{dc}-{number}.log"), []
 
     def start(self, shards, ttl, *more):
+        self.began_at = time.time_ns()
         with open(self.tail.path, "ab") as log:
             self.process = subprocess.Popen(
                 [ROTA, "cache", "serve", "--dc", self.dc, "--space", SPACE, "--shards", str(shards),
@@ -178,7 +183,6 @@ class World:
                     "west": [Host(self, "west", i) for i in range(101, 110)]}
         self.shards = dict.fromkeys(self.dcs, SHARDS)
         self.ttl, self.clients = TTL_S, []
-        (folder / "keys").write_text("".join(f"{key}\n" for key in KEYS))
 
     def hosts(self):
         return [host for hosts in self.dcs.values() for host in hosts]
@@ -192,7 +196,6 @@ class World:
 
     def start(self, hosts, *more):
         for host in hosts:
-            host.began_at = time.time_ns()
             host.start(self.shards[host.dc], self.ttl, *more)
         for host in hosts:
             host.ready()
@@ -201,13 +204,14 @@ class World:
         return [host for host in self.alive(dc) if host.held()]
 
     def is_whole(self, dc):
-        return {host.held().shard for host in self.holders(dc)} == set(range(self.shards[dc]))
+        leases = [host.held() for host in self.alive(dc)]
+        return {lease.shard for lease in leases if lease} == set(range(self.shards[dc]))
 
     def wait_whole(self, dc):
         wait(f"holder for each shard of {dc}", lambda: self.is_whole(dc))
 
-    def load(self, name, *host):
-        self.clients.append(Load(self, name, *host))
+    def load(self, name, keys, *host):
+        self.clients.append(Load(self, name, keys, *host))
         return self.clients[-1]
 
     def wait_gets(self, n, since=None):
@@ -231,6 +235,22 @@ class World:
         check({item["key"]: item.get("value") for item in found if item["state"] == "found"} == VALUES, done.stderr)
         check(all(item["state"] != "missing" for item in found), done.stderr)
 
+    @contextlib.contextmanager
+    def database_away(self):
+        """It is down meanwhile; a file can't be, and answers nobody instead."""
+        if KIND == "sqlite":
+            import sqlite3
+
+            with contextlib.closing(sqlite3.connect(self.url.split(":", 1)[1], timeout=HANG_S)) as database:
+                database.isolation_level = None
+                database.execute("BEGIN EXCLUSIVE")
+                yield
+                database.execute("ROLLBACK")
+        else:
+            self.database.stop()
+            yield
+            self.database.start()
+
     def check_history(self):
         """The first client asks all and must not fail; others ask who may be gone."""
         events = [event for host in self.hosts() if host.tail.path.exists() for event in host.read()]
@@ -253,28 +273,120 @@ def two_data_centres_answer(world):
     for dc in world.dcs:
         world.start(world.dcs[dc][:SHARDS])
         world.wait_whole(dc)
-    world.load("all")
+    world.load("all", KEYS)
     world.wait_gets(20)
     world.wait_answer("east")
     world.wait_answer("west")
 
 
 def hosts_are_killed_one_after_the_other(world):
-    spare = world.spare("east")
-    world.start([spare])
+    world.start([world.spare("east")])
     for victim in world.holders("east"):
-        shard, epoch = victim.held().shard, victim.held().epoch
         victim.kill()
         world.wait_whole("east")
-        heir = next(host for host in world.holders("east") if host.held().shard == shard)
-        check(heir.held().epoch > epoch, "the epoch has not grown")
         world.wait_gets(20)
         world.start([victim])  # it stands by for the next
+
+
+def a_host_is_stopped_for_longer_than_its_lease(world):
+    victim = world.holders("east")[0]
+    lease = victim.events[-1]
+    keys = {item["key"] for get in world.clients[0].read() for item in get["keys"] if item["hash"] % SHARDS == lease.shard}
+    probe = world.load("probe", sorted(keys), victim.address, victim.dc)  # what it asks waits until the host wakes
+    wait("answer from the one to be stopped", lambda: any(
+        item["epoch"] == lease.epoch for get in probe.read() for item in get["keys"]))
+    stopped_at = victim.stop()
+    world.wait_whole("east")
+    world.wait_gets(20, stopped_at + int(1.5 * TTL_S * 1e9))
+    victim.go_on()
+    wait("loss of the lease", lambda: any(
+        isinstance(event, get_history.Ended) and event.epoch == lease.epoch for event in victim.read()))
+    probe.process.send_signal(signal.SIGTERM)  # it ends when its Gets have
+    world.wait_gets(20)
+
+
+def a_data_centre_is_lost(world):
+    lost = world.alive("west")
+    for host in lost:
+        host.process.kill()
+    for host in lost:
+        host.gone()
+    world.wait_gets(2 * PER_SECOND)
+    world.start(lost)
+    world.wait_whole("west")
+    world.wait_answer("west")
+
+
+def data_centres_are_re_sharded_one_after_the_other(world):
+    for dc in world.dcs:
+        leaving = world.alive(dc)
+        for host in leaving:
+            host.leave()
+        for host in leaving:
+            host.gone(0)
+        world.wait_gets(20)
+        world.shards[dc] = MORE_SHARDS
+        world.start(world.dcs[dc][:MORE_SHARDS], "--reshard")
+        world.wait_whole(dc)
+        world.wait_gets(20)
+        world.wait_answer(dc)
+
+
+def all_hosts_of_a_data_centre_are_restarted(world):
+    world.ttl = LONG_S  # as an operator does before the database is to be restarted
+    for dc in world.dcs:
+        hosts = world.alive(dc)
+        for host in hosts:
+            host.leave()
+        for host in hosts:
+            host.gone(0)
+        world.start(hosts)
+        world.wait_whole(dc)
+        world.wait_gets(20)
+        world.wait_answer(dc)
+
+
+def the_database_is_restarted(world):
+    for dc in world.dcs:
+        world.get_all_from(dc)
+    with world.database_away():
+        world.wait_gets(PER_SECOND)
+    world.wait_gets(PER_SECOND)
+    # Leases are kept and given as before.
+    for dc in world.dcs:
+        spare, leaving = world.spare(dc), world.holders(dc)[0]
+        shard, epoch = leaving.held().shard, leaving.held().epoch
+        leaving.leave()
+        leaving.gone(0)
+        world.start([spare])
+        world.wait_whole(dc)
+        check(spare.held().shard == shard and spare.held().epoch > epoch, "the spare has another lease")
+    world.wait_answer("east")
+    world.wait_answer("west")
+
+
+def every_get_was_answered(world):
+    world.clients[0].end()
+    probe = world.clients[1]
+    check(probe.process.wait(HANG_S) == 0, "the probe has not ended well")
+    # It did ask while the host was stopped, and was turned away.
+    stop = next(event for host in world.hosts() for event in host.events if isinstance(event, get_history.Stopped))
+    check(any(stop.at < get["sent"] < stop.until and any(one["outcome"] == "wrong shard" for one in get["tries"])
+              for get in probe.read()), "the one that was stopped was not asked")
+    hosts = {host.address: host.dc for host in world.hosts()}
+    answers = {(hosts[item["host"]], item["shard"][2]) for get in world.clients[0].gets for item in get["keys"]}
+    check(answers == {(dc, n) for dc in world.dcs for n in (SHARDS, MORE_SHARDS)}, f"answers came from {answers} only")
 
 
 SCENARIOS = [
     two_data_centres_answer,
     hosts_are_killed_one_after_the_other,
+    a_host_is_stopped_for_longer_than_its_lease,
+    a_data_centre_is_lost,
+    data_centres_are_re_sharded_one_after_the_other,
+    all_hosts_of_a_data_centre_are_restarted,
+    the_database_is_restarted,
+    every_get_was_answered,
 ]
 
 
