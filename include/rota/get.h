@@ -192,9 +192,11 @@ enum rota_get_state {
 struct rota_get_item {
     enum rota_get_state state;
     struct rota_str value;
-    struct rota_str host; /* who answered; empty when it is missing */
-    rota_time elapsed;    /* from the start of the Get to this answer */
-    const char *reason;   /* NULL when it is not missing */
+    struct rota_str host;       /* who answered; empty when it is missing */
+    struct rota_interval shard; /* that it held, under this epoch */
+    uint64_t epoch;
+    rota_time elapsed;  /* from the start of the Get to this answer */
+    const char *reason; /* NULL when it is not missing */
 };
 
 /* What became of one request to one host. */

@@ -53,6 +53,8 @@ struct rota_get_sent {
     struct rota_str text; /* how it failed; without data: it has not */
     const uint32_t *keys; /* that it asked for, in growing order */
     size_t n_keys;
+    struct rota_interval shard; /* of its answer */
+    uint64_t epoch;
     const struct rota_get_entry *entries; /* of its answer, when some were taken */
     const char *reason;                   /* for keys that it left missing, once one was */
 };

@@ -162,6 +162,8 @@ static struct rota_get_item show_key(struct rota_get_run *run, size_t key)
     }
     if (item.state != ROTA_GET_KEY_MISSING) {
         item.host = sent->host;
+        item.shard = sent->shard;
+        item.epoch = sent->epoch;
         item.elapsed = rota_get_fsm_try(&run->fsm, found.try)->ended_at - run->started_at;
     }
     return item;

@@ -65,6 +65,7 @@ static enum rota_failure read_answer(struct rota_get_call *call, struct rota_str
     struct rota_get_run *run = call->run;
     struct rota_get *get = run->get;
     struct rota_get_reader *reader = &get->reader;
+    struct rota_get_sent *sent = &run->sent.items[call->try];
     struct rota_get_head head = {0};
     error->text[0] = '\0';
     reader->response = message;
@@ -79,11 +80,13 @@ static enum rota_failure read_answer(struct rota_get_call *call, struct rota_str
         return ROTA_FAILURE_LOCAL;
     }
     for (size_t i = 0; i < reader->entries.size; i++)
-        get->ids.items[i] = id_of(run, &run->sent.items[call->try], reader->entries.items[i].id);
+        get->ids.items[i] = id_of(run, sent, reader->entries.items[i].id);
     event->has_shard = head.has_shard;
     event->all_matched = head.all_matched;
     event->shard = head.shard;
     event->epoch = head.epoch;
+    sent->shard = head.shard;
+    sent->epoch = head.epoch;
     event->ids = get->ids.items;
     event->n_ids = reader->entries.size;
     return ROTA_FAILURE_NONE;

@@ -375,8 +375,13 @@ static void older_epoch_of_a_shard_is_not_believed(void **state)
         n += rota_get_hash(world.keys[n]) % SHARDS == 0;
     }
     assert_int_equal(get_keys(&world, 8, 0), ROTA_OK);
-    for (size_t i = 0; i < 8; i++) /* b0 has epoch 12, a0 has 10 */
-        assert_true(rota_str_is_equal(world.result->items[i].host, world.list[2].address));
+    for (size_t i = 0; i < 8; i++) { /* b0 has epoch 12, a0 has 10 */
+        const struct rota_get_item *item = &world.result->items[i];
+        assert_true(rota_str_is_equal(item->host, world.list[2].address));
+        assert_int_equal(item->epoch, 12);
+        assert_int_equal(item->shard.from, 0);
+        assert_int_equal(item->shard.of, SHARDS);
+    }
     assert_int_equal(world.hosts[0].n_batches, 0);
     world_close(&world);
 }
