@@ -811,6 +811,25 @@ static void keys_of_one_host_travel_together(void **state)
     }
 }
 
+static void at_rest_nothing_is_allocated(void **state)
+{
+    const void *before[4] = {NULL}, *after[4];
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        world.n_sent = 0;
+        START(ROTA_GET_MODE_BROADCAST, ROTA_SEC, 0, 1, 2, 3, 4, 5, 6, 7);
+        answer(&world.sent[0]);
+        answer(&world.sent[1]);
+        if (world.n_finished == 0)
+            answer(&world.sent[2]);
+        assert_well();
+        const void *now[4] = {world.fsm.keys.items.items, world.fsm.lists.items,
+                              world.fsm.tries.items, world.fsm.actions.items};
+        memcpy(i == 0 ? before : after, now, sizeof now);
+    }
+    assert_memory_equal(before, after, sizeof before);
+}
+
 static void too_many_keys_are_refused(void **state)
 {
     struct rota_error error;
@@ -866,6 +885,7 @@ int main(void)
         TEST(adaptive_does_what_the_load_allows),
         TEST(a_dc_that_is_re_sharded_is_asked_by_its_new_shards),
         TEST(keys_of_one_host_travel_together),
+        TEST(at_rest_nothing_is_allocated),
         TEST(too_many_keys_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

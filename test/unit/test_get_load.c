@@ -40,9 +40,9 @@ static void queues_cut_the_copies_step_by_step(void **state)
     struct world world;
     (void)state;
     init(&world);
-    uint32_t first = run(&world, 250 * ROTA_MSEC, 2000);
+    uint32_t first = run(&world, 700 * ROTA_MSEC, 2000);
     assert_in_range(first, 1, 999);
-    assert_int_equal(run(&world, 2 * ROTA_SEC, 2000), 0);
+    assert_int_equal(run(&world, 3 * ROTA_SEC, 2000), 0);
     assert_int_equal(rota_get_load_choose(&world.load, world.now, 1, &world.random),
                      ROTA_GET_HEDGE);
 }
@@ -54,9 +54,9 @@ static void at_the_top_there_is_one_copy_only(void **state)
     init(&world);
     assert_int_equal(run(&world, 300 * ROTA_MSEC, 10000), 0); /* at once */
     assert_int_equal(rota_get_load_choose(&world.load, world.now, 1, &world.random), ROTA_GET_ONE);
-    run(&world, 500 * ROTA_MSEC, 2000); /* between: it stays */
+    run(&world, 2 * ROTA_SEC, 2000); /* between: it stays */
     assert_int_equal(rota_get_load_choose(&world.load, world.now, 1, &world.random), ROTA_GET_ONE);
-    run(&world, 300 * ROTA_MSEC, 500);
+    run(&world, ROTA_SEC, 500);
     assert_int_equal(rota_get_load_choose(&world.load, world.now, 1, &world.random),
                      ROTA_GET_HEDGE);
 }
@@ -66,9 +66,9 @@ static void between_low_and_high_the_share_stays(void **state)
     struct world world;
     (void)state;
     init(&world);
-    assert_int_equal(run(&world, 20 * ROTA_SEC, 600), 1000);
-    run(&world, 2 * ROTA_SEC, 2000);
-    assert_int_equal(run(&world, 20 * ROTA_SEC, 600), 0);
+    assert_int_equal(run(&world, 20 * ROTA_SEC, 400), 1000);
+    run(&world, 3 * ROTA_SEC, 2000);
+    assert_int_equal(run(&world, 20 * ROTA_SEC, 400), 0);
 }
 
 static void copies_come_back_when_the_queues_are_gone(void **state)

@@ -8,6 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A broadcast needs no choice; the balancer hears of some of them, so as to know what
+ * the hosts are like when there is one to make. */
+enum { TELL_BALANCER_EVERY = 8 };
+
 static_assert((int)ROTA_GET_KEYS_MAX <= (int)ROTA_INTERVAL_KEYS_MAX,
               "all keys are looked up at once");
 
@@ -41,7 +45,8 @@ static void give_up(struct rota_get_fsm *fsm, enum rota_failure failure)
 static void finish(struct rota_get_step *step, enum rota_failure failure)
 {
     struct rota_get_fsm *fsm = step->fsm;
-    give_up(fsm, failure);
+    if (fsm->keys.n_pending > 0)
+        give_up(fsm, failure);
     for (size_t i = 0; i < fsm->tries.size; i++) {
         struct rota_get_fsm_try *try = &fsm->tries.items[i];
         if (!try->is_running)
@@ -168,7 +173,7 @@ static void on_answer(struct rota_get_step *step, const struct rota_get_fsm_even
     size_t index = (size_t)(try - fsm->tries.items);
     if (is_broken) {
         on_failed(step, index, ROTA_FAILURE_INTERNAL, event->cost);
-    } else if (learned == ROTA_INTERVAL_STALE || !rota_interval_map_find(shared->map, try->host)) {
+    } else if (learned == ROTA_INTERVAL_STALE || learned == ROTA_INTERVAL_GONE) {
         shared->stats->n_stale++;
         on_failed(step, index, ROTA_FAILURE_STALE, event->cost);
     } else if (!event->all_matched) {
@@ -278,6 +283,8 @@ enum rota_code rota_get_fsm_start(struct rota_get_fsm *fsm, rota_time now,
     shared->stats->n_gets++;
     shared->stats->n_keys += n;
     shared->stats->n_copies[fsm->copies]++;
+    fsm->tells_balancer =
+        fsm->copies != ROTA_GET_ALL || shared->stats->n_gets % TELL_BALANCER_EVERY == 0;
     if (shared->budget)
         rota_budget_earn(shared->budget, now);
     go_on(&step);
@@ -325,7 +332,6 @@ bool rota_get_fsm_next(struct rota_get_fsm *fsm, struct rota_get_fsm_action *act
     if (action->type != ROTA_GET_SEND)
         return true;
     const struct rota_get_fsm_try *try = &fsm->tries.items[action->try];
-    action->host = rota_interval_map_find(fsm->shared->map, try->host);
     action->keys = &fsm->lists.items[try->first];
     action->n_keys = try->n_keys;
     action->epoch = try->epoch;

@@ -181,7 +181,7 @@ struct rota_get_fsm {
     const struct rota_get_shared *shared;
     struct rota_get_fsm_options options; /* defaults filled in */
     enum rota_get_copies copies;
-    bool is_done, wants_plan, has_no_memory;
+    bool is_done, wants_plan, has_no_memory, tells_balancer;
     bool is_backing_off; /* keys whose replicas have failed wait, too */
     rota_time started_at;
     size_t n_running; /* tries that are out, or wait to be sent again */

@@ -57,7 +57,7 @@ bool rota_get_keys_set(struct rota_get_keys *keys, uint64_t salt, const uint64_t
     keys->table.size = size;
     keys->items.size = n;
     keys->salt = salt | 1;
-    keys->n_pending = 0;
+    keys->n_pending = keys->n_given_up = 0;
     for (uint32_t i = 0; i < n; i++) {
         struct rota_get_key *key = &keys->items.items[i];
         *key = (struct rota_get_key){.id = ids[i], .key = sharding_keys[i]};
@@ -66,13 +66,6 @@ bool rota_get_keys_set(struct rota_get_keys *keys, uint64_t salt, const uint64_t
     }
     keys->n_idle = keys->n_pending;
     return true;
-}
-
-void rota_get_keys_send(struct rota_get_keys *keys, uint32_t index)
-{
-    struct rota_get_key *key = &keys->items.items[index];
-    assert(key->state == ROTA_GET_PENDING);
-    keys->n_idle -= key->n_out++ == 0;
 }
 
 void rota_get_keys_return(struct rota_get_keys *keys, uint32_t index, enum rota_failure failure)
@@ -101,6 +94,7 @@ void rota_get_keys_give_up(struct rota_get_keys *keys, uint32_t index,
 {
     struct rota_get_key *key = &keys->items.items[index];
     settle(keys, key, state);
+    keys->n_given_up++;
     key->failure = (uint8_t)failure;
 }
 
@@ -160,7 +154,7 @@ size_t rota_get_keys_take(struct rota_get_keys *keys, const uint32_t *list, size
             n_taken += take_entry(keys, list, n, entries, i);
     }
     *n_found = n_taken;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n && n_taken < n; i++)
         n_taken += answer(keys, &keys->items.items[list[i]], entries, ROTA_GET_ABSENT, 0);
     return n_taken;
 }
@@ -183,6 +177,8 @@ struct rota_get_fsm_result rota_get_keys_result(const struct rota_get_keys *keys
 size_t rota_get_keys_missing(const struct rota_get_keys *keys, uint32_t *list, size_t size)
 {
     size_t n = 0;
+    if (keys->n_given_up + keys->n_pending == 0)
+        return 0;
     for (uint32_t i = 0; i < keys->items.size; i++) {
         uint8_t state = keys->items.items[keys->items.items[i].first].state;
         if (state == ROTA_GET_FOUND || state == ROTA_GET_ABSENT)

@@ -41,7 +41,7 @@ struct rota_get_keys {
     ROTA_VECTOR(struct rota_get_key) items;
     ROTA_VECTOR(uint32_t) table; /* firsts by their id: 1 + index, 0: free */
     uint64_t salt;
-    size_t n_pending, n_idle;
+    size_t n_pending, n_idle, n_given_up;
 };
 
 /* Another Get; `salt` is chance, against chosen ids. False: no memory. */
@@ -54,8 +54,15 @@ static inline bool rota_get_keys_is_pending(const struct rota_get_keys *keys, ui
     return keys->items.items[index].state == ROTA_GET_PENDING;
 }
 
-/* A try goes out for a pending key; one has come back without an answer for it. */
-void rota_get_keys_send(struct rota_get_keys *keys, uint32_t index);
+/* `n` tries go out for a pending key. */
+static inline void rota_get_keys_send(struct rota_get_keys *keys, uint32_t index, uint32_t n)
+{
+    struct rota_get_key *key = &keys->items.items[index];
+    keys->n_idle -= key->n_out == 0 && n > 0;
+    key->n_out += n;
+}
+
+/* One has come back without an answer for it. */
 void rota_get_keys_return(struct rota_get_keys *keys, uint32_t index, enum rota_failure failure);
 
 /* A pending key is given up. */

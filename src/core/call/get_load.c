@@ -1,18 +1,20 @@
 #include "core/call/get_load.h"
 
 /* Waiting for each moment of not waiting. */
-static const double LOW = 0.3, HIGH = 1.0, TOP = 3.0;
+static const double LOW = 0.2, HIGH = 0.6, TOP = 3.0;
 
 enum {
-    SAMPLES = 32,        /* of the average; and before the share may change again */
+    SAMPLES = 64,        /* before a window can end */
     IN_FLIGHT_MANY = 64, /* enough for silence to mean something */
 };
 
-#define SETTLE       (100 * ROTA_MSEC) /* until a change shows in the answers */
-#define SILENCE      (500 * ROTA_MSEC)
-#define HOLD         (500 * ROTA_MSEC)
-#define HOLD_MAX     (32 * ROTA_SEC)
-#define FORGET_AFTER (10 * ROTA_SEC) /* without an answer nothing is known */
+#define SETTLE  (100 * ROTA_MSEC) /* until a change shows in the answers */
+#define WINDOW  (500 * ROTA_MSEC)
+#define SILENCE (500 * ROTA_MSEC)
+#define HOLD    ROTA_SEC
+#define STALE   (10 * ROTA_SEC) /* what is older says nothing of now */
+
+#define HOLD_MAX (32 * ROTA_SEC)
 
 /* Every how many Gets one is broadcast, by the step. */
 static const uint32_t every[ROTA_GET_LOAD_STEPS + 1] = {0, 8, 4, 2, 1};
@@ -23,31 +25,33 @@ void rota_get_load_init(struct rota_get_load *load, rota_time now)
         .step = ROTA_GET_LOAD_STEPS,
         .ceiling = ROTA_GET_LOAD_STEPS + 1,
         .hold = HOLD,
-        .step_at = now,
-        .sample_at = now,
+        .window_at = now,
+        .heard_at = now,
     };
 }
 
-double rota_get_load_pressure(const struct rota_get_load *load)
+static void begin_window(struct rota_get_load *load, rota_time at)
 {
-    return load->busy_us > 0 ? load->wait_us / load->busy_us : 0;
+    load->window_at = at;
+    load->wait_us = load->busy_us = 0;
+    load->n_samples = 0;
 }
 
 static void sample(struct rota_get_load *load, rota_time now, double wait_us, double busy_us)
 {
-    if (now - load->sample_at > FORGET_AFTER)
-        load->wait_us = 0;
-    load->sample_at = now;
+    if (now - load->window_at > STALE)
+        begin_window(load, now);
+    if (now < load->window_at)
+        return;
+    load->wait_us += wait_us;
+    load->busy_us += busy_us;
     load->n_samples++;
-    double part = load->busy_us > 0 ? 1.0 / SAMPLES : 1;
-    load->wait_us += (wait_us - load->wait_us) * part;
-    load->busy_us += (busy_us - load->busy_us) * part;
 }
 
 void rota_get_load_answered(struct rota_get_load *load, rota_time now, rota_time latency,
                             const struct rota_cost *cost)
 {
-    load->sample_at = cost ? load->sample_at : now;
+    load->heard_at = now;
     if (!cost || cost->service_us < 0 || cost->response_us < cost->service_us)
         return;
     double latency_us = (double)latency / (double)ROTA_USEC;
@@ -60,61 +64,75 @@ void rota_get_load_answered(struct rota_get_load *load, rota_time now, rota_time
 
 void rota_get_load_refused(struct rota_get_load *load, rota_time now)
 {
-    double busy_us = load->busy_us > 0 ? load->busy_us : 1;
+    double busy_us = load->n_samples > 0 ? load->busy_us / load->n_samples : 1;
+    load->heard_at = now;
     sample(load, now, 2 * TOP * busy_us, busy_us);
 }
 
 static void set_step(struct rota_get_load *load, rota_time now, uint32_t step)
 {
     load->step = step;
-    load->step_at = now;
-    load->n_samples = 0;
+    begin_window(load, rota_time_add(now, SETTLE));
 }
 
 /* Fewer copies; and this many are not tried again for a while. */
-static void cut(struct rota_get_load *load, rota_time now, double pressure,
-                struct rota_random *random)
+static void cut(struct rota_get_load *load, rota_time now, struct rota_random *random)
 {
     rota_time hold = load->hold + (rota_time)rota_random_below(random, (uint64_t)load->hold / 4);
     load->ceiling = load->step;
     load->ceiling_until = rota_time_add(now, hold);
-    load->hold = 2 * load->hold < HOLD_MAX ? 2 * load->hold : HOLD_MAX;
+    load->hold = rota_time_min(2 * load->hold, HOLD_MAX);
     load->n_cuts++;
-    set_step(load, now, pressure >= TOP ? 0 : load->step - 1);
+    set_step(load, now, load->pressure >= TOP ? 0 : load->step - 1);
 }
 
 static void raise_step(struct rota_get_load *load, rota_time now)
 {
-    rota_time age = now - load->step_at;
-    if (load->step == ROTA_GET_LOAD_STEPS || age < HOLD)
-        return;
-    if (load->step + 1 >= load->ceiling && now < load->ceiling_until)
+    if (load->step == ROTA_GET_LOAD_STEPS ||
+        (load->step + 1 >= load->ceiling && now < load->ceiling_until))
         return;
     load->n_raises++;
     set_step(load, now, load->step + 1);
 }
 
+/* A window has ended with this pressure. */
+static void decide(struct rota_get_load *load, rota_time now, double pressure,
+                   struct rota_random *random)
+{
+    bool is_held =
+        load->step >= load->ceiling && now > rota_time_add(load->ceiling_until, HOLD_MAX);
+    load->pressure = pressure;
+    begin_window(load, now);
+    if (pressure > HIGH && load->step > 0)
+        cut(load, now, random);
+    else if (pressure < LOW)
+        raise_step(load, now);
+    if (pressure <= HIGH && is_held)
+        load->hold = HOLD; /* going up was right this time */
+    load->is_top = load->step == 0 && pressure > (load->is_top ? HIGH : TOP);
+}
+
 enum rota_get_copies rota_get_load_choose(struct rota_get_load *load, rota_time now,
                                           size_t in_flight, struct rota_random *random)
 {
-    if (in_flight >= IN_FLIGHT_MANY && now - load->sample_at > SILENCE)
-        rota_get_load_refused(load, now);
-    double pressure = rota_get_load_pressure(load);
-    rota_time age = now - load->step_at;
-    if (age >= SETTLE && load->n_samples >= SAMPLES) {
-        if (pressure > HIGH && load->step > 0)
-            cut(load, now, pressure, random);
-        else if (pressure < LOW)
-            raise_step(load, now);
-        if (load->step >= load->ceiling && pressure <= HIGH && age > 2 * load->hold)
-            load->hold = HOLD; /* going up was right this time */
+    rota_time age = now - load->window_at;
+    double pressure = load->busy_us > 0 ? load->wait_us / load->busy_us : 0;
+    if (load->n_samples >= SAMPLES && (age >= WINDOW || (age >= SETTLE && pressure >= TOP)))
+        decide(load, now, pressure, random);
+    if (in_flight >= IN_FLIGHT_MANY && now - load->heard_at > SILENCE) {
+        load->heard_at = now;
+        decide(load, now, 2 * TOP, random);
     }
-    load->is_top = load->step == 0 && pressure > (load->is_top ? HIGH : TOP);
     if (load->is_top)
         return ROTA_GET_ONE;
     if (load->step > 0 && load->turn++ % every[load->step] == 0)
         return ROTA_GET_ALL;
     return ROTA_GET_HEDGE;
+}
+
+double rota_get_load_pressure(const struct rota_get_load *load)
+{
+    return load->pressure;
 }
 
 uint32_t rota_get_load_share_ppm(const struct rota_get_load *load)

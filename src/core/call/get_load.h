@@ -14,9 +14,10 @@
  * usually enough (hedge.h). When even single copies wait above TOP there is one
  * copy only, hedged later, until the pressure is below HIGH.
  *
- * The pressure is a moving average over the costs that answers carry. A server
- * that refuses for want of room, or does not answer in time, counts as pressed;
- * and when much is in flight and nothing comes back at all, they all are. */
+ * The pressure is what the costs that answers carry come to, over half a second at a
+ * time: less would be noise. A server that refuses for want of room, or does not
+ * answer in time, counts as pressed; and when much is in flight and nothing comes
+ * back at all, they all are. Where answers carry no costs only these can be seen. */
 #pragma once
 
 #include <rota/balancer.h>
@@ -31,16 +32,17 @@ enum rota_get_copies {
 enum { ROTA_GET_LOAD_STEPS = 4 }; /* of the share: none, 1/8, 1/4, 1/2, all */
 
 struct rota_get_load {
-    double wait_us, busy_us; /* moving averages: in a queue, and all else */
+    double pressure;         /* of the last window */
+    double wait_us, busy_us; /* sums of the window at hand: in a queue, and all else */
+    uint32_t n_samples;      /* in it */
+    rota_time window_at;     /* when it began, or begins */
+    rota_time heard_at;      /* when anything last came back */
     uint32_t step;           /* 0 .. ROTA_GET_LOAD_STEPS */
     uint32_t ceiling;        /* the step that was too much the last time */
     rota_time ceiling_until; /* it is not tried again before this */
     rota_time hold;          /* how long the next ceiling lasts */
     bool is_top;
-    uint32_t turn;       /* spreads the share over Gets evenly */
-    rota_time step_at;   /* when the share last changed */
-    rota_time sample_at; /* of the last sample */
-    uint32_t n_samples;  /* since the share last changed */
+    uint32_t turn; /* spreads the share over Gets evenly */
     uint64_t n_cuts, n_raises;
 };
 

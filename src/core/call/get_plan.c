@@ -192,15 +192,16 @@ static void make_tries(struct rota_get_step *step, bool is_hedge)
 
 static void fill_lists(struct rota_get_fsm *fsm)
 {
+    uint32_t *lists = fsm->lists.items;
+    struct rota_get_visit *visits = fsm->visits.items;
     for (size_t i = 0; i < fsm->planned.size; i++) {
         uint32_t key = fsm->planned.items[i];
         const struct rota_get_group *group =
             &fsm->groups.items[fsm->group_of.items[fsm->routes.items[i]] - 1];
-        for (uint32_t t = 0; t < group->n_targets; t++) {
-            uint32_t visit = fsm->targets.items[group->first_target + t];
-            fsm->lists.items[fsm->visits.items[visit].place++] = key;
-            rota_get_keys_send(&fsm->keys, key);
-        }
+        const uint32_t *targets = &fsm->targets.items[group->first_target];
+        for (uint32_t t = 0; t < group->n_targets; t++)
+            lists[visits[targets[t]].place++] = key;
+        rota_get_keys_send(&fsm->keys, key, group->n_targets);
     }
 }
 
@@ -248,10 +249,18 @@ static void drop_group(struct rota_get_fsm *fsm, uint32_t route)
     }
 }
 
-static bool plan_key(struct rota_get_fsm *fsm, uint32_t index)
+/* There is room for all keys. */
+static void plan_key(struct rota_get_fsm *fsm, uint32_t index)
 {
-    uint64_t key = fsm->keys.items.items[index].key;
-    return rota_vector_push(&fsm->planned, index) && rota_vector_push(&fsm->asked, key);
+    fsm->planned.items[fsm->planned.size++] = index;
+    fsm->asked.items[fsm->asked.size++] = fsm->keys.items.items[index].key;
+}
+
+static bool begin_plan(struct rota_get_fsm *fsm, size_t n)
+{
+    bool is_fine = rota_vector_reserve(&fsm->planned, n) && rota_vector_reserve(&fsm->asked, n);
+    fsm->has_no_memory = fsm->has_no_memory || !is_fine;
+    return is_fine;
 }
 
 /* Decide where the planned keys go, and send them there. `hedged`: the visit of the
@@ -281,35 +290,30 @@ static void carry_out(struct rota_get_step *step, uint32_t hedged)
 void rota_get_plan_idle(struct rota_get_step *step)
 {
     struct rota_get_fsm *fsm = step->fsm;
+    const struct rota_get_key *keys = fsm->keys.items.items;
     size_t n = fsm->keys.items.size;
     fsm->wants_plan = false;
     if (fsm->n_running == 0)
         fsm->lists.size = 0;
-    bool is_fine = rota_vector_reserve(&fsm->planned, n) && rota_vector_reserve(&fsm->asked, n);
-    for (uint32_t i = 0; i < n && is_fine; i++) {
-        const struct rota_get_key *key = &fsm->keys.items.items[i];
-        if (key->state == ROTA_GET_PENDING && key->n_out == 0 && key->first == i)
-            is_fine = plan_key(fsm, i);
-    }
-    if (!is_fine)
-        fsm->has_no_memory = true;
+    if (!begin_plan(fsm, n))
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        if (keys[i].state == ROTA_GET_PENDING && keys[i].n_out == 0 && keys[i].first == i)
+            plan_key(fsm, i);
     carry_out(step, ROTA_GET_NO_VISIT);
 }
 
-/* The try is slow: its keys go to another replica as well. */
 void rota_get_plan_hedge(struct rota_get_step *step, size_t index)
 {
     struct rota_get_fsm *fsm = step->fsm;
     struct rota_get_fsm_try *try = &fsm->tries.items[index];
     const uint32_t *list = &fsm->lists.items[try->first];
-    uint32_t visit = try->visit;
-    bool is_fine = true;
     try->at = ROTA_TIME_NEVER;
-    for (uint32_t i = try->cursor; i < try->n_keys && is_fine; i++)
+    if (!begin_plan(fsm, try->n_keys))
+        return;
+    for (uint32_t i = try->cursor; i < try->n_keys; i++)
         if (rota_get_keys_is_pending(&fsm->keys, list[i]) &&
             fsm->keys.items.items[list[i]].n_out == 1)
-            is_fine = plan_key(fsm, list[i]);
-    if (!is_fine)
-        fsm->has_no_memory = true;
-    carry_out(step, visit);
+            plan_key(fsm, list[i]);
+    carry_out(step, try->visit);
 }

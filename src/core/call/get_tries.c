@@ -84,11 +84,11 @@ void rota_get_tries_end(struct rota_get_step *step, struct rota_get_fsm_try *try
 {
     struct rota_get_fsm *fsm = step->fsm;
     const struct rota_get_shared *shared = fsm->shared;
-    if (try->number) {
+    if (try->number)
         shared->stats->n_running--;
+    if (try->chosen.serial)
         rota_balancer_report(shared->balancer, step->now, try->chosen,
                              rota_failure_outcome(failure), cost);
-    }
     try->is_running = false;
     try->ended_at = step->now;
     try->failure = failure;
@@ -146,7 +146,7 @@ void rota_get_tries_send(struct rota_get_step *step, struct rota_get_fsm_try *tr
     struct rota_get_visit *visit = &fsm->visits.items[try->visit];
     struct rota_get_stats *stats = fsm->shared->stats;
     struct rota_choice only = {.replicas = &host->id, .n_replicas = 1, .work = try->n_keys};
-    if (!chosen.serial)
+    if (!chosen.serial && fsm->tells_balancer)
         rota_balancer_select(fsm->shared->balancer, step->now, &only, fsm->shared->random, &chosen,
                              NULL);
     if (visit->lesson != host->lesson)
@@ -166,6 +166,7 @@ void rota_get_tries_send(struct rota_get_step *step, struct rota_get_fsm_try *tr
     stats->n_running++;
     stats->n_hedges += try->is_hedge;
     rota_get_tries_act_on(step, ROTA_GET_SEND, try);
+    fsm->actions.items[fsm->actions.size - 1].host = host;
 }
 
 /* A try that waited: what is left of it is sent, if its host is still there. */
@@ -235,5 +236,5 @@ void rota_get_tries_retry(struct rota_get_step *step, size_t index)
     const uint32_t *list = &fsm->lists.items[again.first];
     for (uint32_t i = again.cursor; i < again.n_keys; i++)
         if (rota_get_keys_is_pending(&fsm->keys, list[i]))
-            rota_get_keys_send(&fsm->keys, list[i]);
+            rota_get_keys_send(&fsm->keys, list[i], 1);
 }

@@ -6,7 +6,13 @@
 #include <assert.h>
 #include <string.h>
 
-enum { ROUTES_KEPT_MAX = 65536 }; /* of several moduli, from one lookup to the next */
+enum {
+    ROUTES_KEPT_MAX = 65536, /* of several moduli, from one lookup to the next */
+    TABLE_MAX = 4096,        /* a modulus up to this has a table */
+    SLOT_BITS = 13,          /* of an id, the others make it the only one ever */
+};
+
+static_assert(2 * ROTA_INTERVAL_HOSTS_MAX <= 1 << SLOT_BITS, "there are two lists at a time");
 
 /* An interval of a dc, and the latest that was seen of it. */
 struct shard {
@@ -33,6 +39,7 @@ struct segment {
 struct modulus {
     uint64_t of;
     uint32_t first, n; /* segments; the first one starts at 0 */
+    uint32_t table;    /* of routes by key, when `of` is small: 1 + its start; 0: none */
 };
 
 struct route {
@@ -47,8 +54,10 @@ struct meeting {
 
 struct rota_interval_map {
     uint64_t seed, n_ids, n_requests, n_lessons, version;
-    struct rota_map by_address, by_id, shards;
+    struct rota_map by_address, shards;
     ROTA_VECTOR(struct host *) hosts; /* in the order of the list */
+    ROTA_VECTOR(struct host *) slots; /* by the lower bits of their ids */
+    ROTA_VECTOR(uint32_t) free_slots;
 
     /* What lookups read, built anew by the first one after a change. */
     bool is_indexed;
@@ -58,6 +67,7 @@ struct rota_interval_map {
     struct modulus moduli[ROTA_INTERVAL_MODULI_MAX];
     size_t n_moduli;
     ROTA_VECTOR(struct segment) segments;
+    ROTA_VECTOR(uint32_t) tables;
     ROTA_VECTOR(struct route) routes; /* 0 is empty */
     ROTA_VECTOR(const struct rota_interval_host *) members;
     size_t n_own_routes, n_own_members; /* those of segments, the others are of meetings */
@@ -73,7 +83,6 @@ enum rota_code rota_interval_map_new(uint64_t seed, struct rota_interval_map **m
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a map of intervals");
     m->seed = seed;
     rota_map_init(&m->by_address, seed);
-    rota_map_init(&m->by_id, seed);
     rota_map_init(&m->shards, seed);
     *map = m;
     return ROTA_OK;
@@ -90,9 +99,11 @@ void rota_interval_map_free(struct rota_interval_map *map)
     for (size_t i = 0; i < map->hosts.size; i++)
         free(map->hosts.items[i]);
     rota_map_deinit(&map->by_address);
-    rota_map_deinit(&map->by_id);
     rota_map_deinit(&map->shards);
     rota_vector_deinit(&map->hosts);
+    rota_vector_deinit(&map->slots);
+    rota_vector_deinit(&map->free_slots);
+    rota_vector_deinit(&map->tables);
     rota_vector_deinit(&map->sorted);
     rota_vector_deinit(&map->active);
     rota_vector_deinit(&map->points);
@@ -111,39 +122,71 @@ static void change(struct rota_interval_map *map)
 
 /* --- hosts --- */
 
+/* A slot for one more host; false when there is no memory. The free ones always
+ * find room, so that giving one back can't fail. */
+static bool take_slot(struct rota_interval_map *map, uint32_t *slot)
+{
+    if (map->free_slots.size > 0) {
+        *slot = map->free_slots.items[--map->free_slots.size];
+        return true;
+    }
+    struct host *none = NULL;
+    *slot = (uint32_t)map->slots.size;
+    return rota_vector_reserve(&map->free_slots, map->slots.size + 1) &&
+           rota_vector_push(&map->slots, none);
+}
+
 static struct host *new_host(struct rota_interval_map *map,
                              const struct rota_interval_member *member)
 {
+    uint32_t slot;
     struct host *host =
         (struct host *)calloc(1, sizeof *host + member->address.size + member->dc.size);
-    if (!host)
+    if (!host || !take_slot(map, &slot)) {
+        free(host);
         return NULL;
+    }
     char *dc = host->text + member->address.size;
     memcpy(host->text, member->address.data, member->address.size);
     if (member->dc.size > 0)
         memcpy(dc, member->dc.data, member->dc.size);
     host->view = (struct rota_interval_host){
-        .id = ++map->n_ids,
+        .id = ++map->n_ids << SLOT_BITS | slot,
         .address = rota_str_of(host->text, member->address.size),
         .dc = rota_str_of(dc, member->dc.size),
         .is_live = true,
     };
+    map->slots.items[slot] = host;
     return host;
 }
 
-static struct rota_str id_of(const struct host *host)
+static uint32_t slot_of(uint64_t id)
 {
-    return rota_str_of((const char *)&host->view.id, sizeof host->view.id);
+    return (uint32_t)(id & ((1u << SLOT_BITS) - 1));
+}
+
+static void free_host(struct rota_interval_map *map, struct host *host)
+{
+    uint32_t slot = slot_of(host->view.id);
+    map->slots.items[slot] = NULL;
+    map->free_slots.items[map->free_slots.size++] = slot;
+    if (host->shard)
+        host->shard->n_hosts--;
+    if (host->view.is_replica)
+        change(map);
+    free(host);
 }
 
 static struct host *find(const struct rota_interval_map *map, uint64_t id)
 {
-    return (struct host *)rota_map_get(&map->by_id, rota_str_of((const char *)&id, sizeof id));
+    uint32_t slot = slot_of(id);
+    struct host *host = slot < map->slots.size ? map->slots.items[slot] : NULL;
+    return host && host->view.id == id ? host : NULL;
 }
 
 /* The list that is to be, next to the one there is. */
 struct listing {
-    struct rota_map by_address, by_id;
+    struct rota_map by_address;
     ROTA_VECTOR(struct host *) hosts;
 };
 
@@ -161,28 +204,19 @@ static bool list_host(struct rota_interval_map *map, struct listing *next,
         return false;
     if (!rota_vector_push(&next->hosts, host)) {
         if (!is_known)
-            free(host);
+            free_host(map, host);
         return false;
     }
-    return rota_map_put(&next->by_address, host->view.address, host) &&
-           rota_map_put(&next->by_id, id_of(host), host);
+    return rota_map_put(&next->by_address, host->view.address, host);
 }
 
 /* End a list; its hosts end, too, but for those with the mark. */
 static void end_listing(struct rota_interval_map *map, struct listing *listing)
 {
-    for (size_t i = 0; i < listing->hosts.size; i++) {
-        struct host *host = listing->hosts.items[i];
-        if (host->is_listed)
-            continue;
-        if (host->shard)
-            host->shard->n_hosts--;
-        if (host->view.is_replica)
-            change(map);
-        free(host);
-    }
+    for (size_t i = 0; i < listing->hosts.size; i++)
+        if (!listing->hosts.items[i]->is_listed)
+            free_host(map, listing->hosts.items[i]);
     rota_map_deinit(&listing->by_address);
-    rota_map_deinit(&listing->by_id);
     rota_vector_deinit(&listing->hosts);
 }
 
@@ -213,12 +247,11 @@ enum rota_code rota_interval_map_set_hosts(struct rota_interval_map *map,
                                            const struct rota_interval_member *members, size_t n,
                                            struct rota_error *error)
 {
-    struct listing next = {0}, old = {map->by_address, map->by_id, {0}};
+    struct listing next = {0}, old = {map->by_address, {0}};
     enum rota_code code = check_members(members, n, error);
     if (code)
         return code;
     rota_map_init(&next.by_address, map->seed);
-    rota_map_init(&next.by_id, map->seed);
     for (size_t i = 0; i < n && !code; i++)
         if (!list_host(map, &next, &members[i]))
             code =
@@ -235,7 +268,6 @@ enum rota_code rota_interval_map_set_hosts(struct rota_interval_map *map,
     memcpy(&old.hosts, &map->hosts, sizeof old.hosts);
     memcpy(&map->hosts, &next.hosts, sizeof map->hosts);
     map->by_address = next.by_address;
-    map->by_id = next.by_id;
     mark(map->hosts.items, map->hosts.size, true);
     end_listing(map, &old);
     mark(map->hosts.items, map->hosts.size, false);
@@ -293,10 +325,14 @@ static void forget_oldest(struct rota_interval_map *map)
     free(oldest);
 }
 
-/* The shard, made known if need be; NULL when there is no memory. */
-static struct shard *know_shard(struct rota_interval_map *map, struct rota_str dc,
+/* The shard that the host tells of, made known if need be; NULL when there is no
+ * memory. Mostly it is the one that it had before. */
+static struct shard *know_shard(struct rota_interval_map *map, const struct host *host,
                                 const struct rota_interval *interval)
 {
+    struct rota_str dc = host->view.dc;
+    if (host->shard && rota_interval_is_equal(&host->view.shard, interval))
+        return host->shard;
     struct shard *shard = find_shard(map, dc, interval);
     if (shard)
         return shard;
@@ -364,10 +400,11 @@ enum rota_interval_learned rota_interval_map_learn(struct rota_interval_map *map
     struct host *taught = find(map, host);
     struct shard *shard = NULL;
     if (!taught)
-        return ROTA_INTERVAL_NOTHING;
-    rota_interval_map_heard(map, host);
+        return ROTA_INTERVAL_GONE;
+    taught->view.n_failures = 0;
+    taught->view.is_live = true;
     if (lesson->has_shard && rota_interval_is_valid(&lesson->shard))
-        shard = know_shard(map, taught->view.dc, &lesson->shard);
+        shard = know_shard(map, taught, &lesson->shard);
     if (lesson->has_shard && !shard)
         return ROTA_INTERVAL_NOTHING;
 
@@ -476,6 +513,33 @@ static bool add_segment(struct rota_interval_map *map, uint64_t start)
     return rota_vector_push(&map->segments, segment);
 }
 
+static uint32_t route_in(const struct rota_interval_map *map, const struct modulus *modulus,
+                         uint64_t key)
+{
+    const struct segment *base = &map->segments.items[modulus->first];
+    uint32_t n = modulus->n;
+    while (n > 1) { /* to the last segment that does not start after the key */
+        uint32_t half = n / 2;
+        base = base[half].start <= key ? base + half : base;
+        n -= half;
+    }
+    return base->route;
+}
+
+/* The route of every key, when these are few. */
+static bool add_table(struct rota_interval_map *map, struct modulus *modulus)
+{
+    size_t first = map->tables.size;
+    if (modulus->of == 0 || modulus->of > TABLE_MAX)
+        return true;
+    if (!rota_vector_reserve(&map->tables, first + modulus->of))
+        return false;
+    for (uint64_t key = 0; key < modulus->of; key++)
+        map->tables.items[map->tables.size++] = route_in(map, modulus, key);
+    modulus->table = (uint32_t)first + 1;
+    return true;
+}
+
 /* Cut the keys of one modulus where any host's begin or end. */
 static bool add_modulus(struct rota_interval_map *map, size_t first, size_t end)
 {
@@ -494,12 +558,13 @@ static bool add_modulus(struct rota_interval_map *map, size_t first, size_t end)
     }
     modulus.n = (uint32_t)map->segments.size - modulus.first;
     map->moduli[map->n_moduli++] = modulus;
-    return true;
+    return add_table(map, &map->moduli[map->n_moduli - 1]);
 }
 
 static bool build_index(struct rota_interval_map *map)
 {
     map->sorted.size = map->segments.size = map->routes.size = map->members.size = 0;
+    map->tables.size = 0;
     map->n_moduli = map->n_meetings = 0;
     if (map->meetings.size)
         memset(map->meetings.items, 0, map->meetings.size * sizeof *map->meetings.items);
@@ -592,20 +657,6 @@ static bool meet(struct rota_interval_map *map, uint32_t a, uint32_t b, uint32_t
     return true;
 }
 
-/* The last segment that does not start after the key. */
-static uint32_t route_in(const struct rota_interval_map *map, const struct modulus *modulus,
-                         uint64_t key)
-{
-    const struct segment *base = &map->segments.items[modulus->first];
-    uint32_t n = modulus->n;
-    while (n > 1) {
-        uint32_t half = n / 2;
-        base = base[half].start <= key ? base + half : base;
-        n -= half;
-    }
-    return base->route;
-}
-
 /* The routes of meetings are made again when there are too many of them. */
 static void trim_routes(struct rota_interval_map *map)
 {
@@ -617,25 +668,44 @@ static void trim_routes(struct rota_interval_map *map)
     memset(map->meetings.items, 0, map->meetings.size * sizeof *map->meetings.items);
 }
 
+/* The routes of the keys by one modulus. */
+static void look_up(const struct rota_interval_map *map, const struct modulus *modulus,
+                    const uint64_t *keys, size_t n, uint32_t *routes)
+{
+    const uint32_t *table = modulus->table ? &map->tables.items[modulus->table - 1] : NULL;
+    uint64_t of = modulus->of;
+    if (table && (of & (of - 1)) == 0)
+        for (size_t i = 0; i < n; i++)
+            routes[i] = table[keys[i] & (of - 1)];
+    else if (table)
+        for (size_t i = 0; i < n; i++)
+            routes[i] = table[keys[i] % of];
+    else
+        for (size_t i = 0; i < n; i++)
+            routes[i] = route_in(map, modulus, of ? keys[i] % of : keys[i]);
+}
+
 bool rota_interval_map_lookup(struct rota_interval_map *map, const uint64_t *keys, size_t n,
                               uint32_t *routes)
 {
+    enum { AT_ONCE = 256 };
+    uint32_t own[AT_ONCE];
     assert(n <= ROTA_INTERVAL_KEYS_MAX);
     if (!map->is_indexed && !build_index(map))
         return false;
     trim_routes(map);
-    memset(routes, 0, n * sizeof *routes);
-    for (size_t m = 0; m < map->n_moduli; m++) {
-        const struct modulus *modulus = &map->moduli[m];
-        for (size_t i = 0; i < n; i++) {
-            uint64_t key = modulus->of ? keys[i] % modulus->of : keys[i];
-            uint32_t own = route_in(map, modulus, key);
-            if (m == 0)
-                routes[i] = own;
-            else if (!meet(map, routes[i], own, &routes[i]))
-                return false;
+    if (map->n_moduli == 0)
+        memset(routes, 0, n * sizeof *routes);
+    else
+        look_up(map, &map->moduli[0], keys, n, routes);
+    for (size_t m = 1; m < map->n_moduli; m++)
+        for (size_t first = 0; first < n; first += AT_ONCE) {
+            size_t size = n - first < AT_ONCE ? n - first : AT_ONCE;
+            look_up(map, &map->moduli[m], keys + first, size, own);
+            for (size_t i = 0; i < size; i++)
+                if (!meet(map, routes[first + i], own[i], &routes[first + i]))
+                    return false;
         }
-    }
     return true;
 }
 

@@ -69,7 +69,8 @@ struct rota_interval_lesson {
 };
 
 enum rota_interval_learned {
-    ROTA_INTERVAL_NOTHING, /* the host has gone, the interval can't be one, or it is known */
+    ROTA_INTERVAL_NOTHING, /* it is known, or older than what is known, or no interval */
+    ROTA_INTERVAL_GONE,    /* the host is no longer on the list: don't believe the answer */
     ROTA_INTERVAL_NEW,     /* the map has changed */
     ROTA_INTERVAL_STALE,   /* the shard was seen under a later epoch: don't believe the answer */
 };
