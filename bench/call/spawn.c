@@ -1,150 +1,43 @@
 #include "spawn.h"
 
+#include "../process.h"
+
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <libgen.h>
-#include <poll.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE_MAX_SIZE = 256, START_MS = 10000, PATH_SIZE = 4200 };
+enum { START_MS = 10000 };
 
-struct process {
-    pid_t pid;
-    int out; /* its stdout */
-};
-
-static void path_of(const char *program, char path[PATH_SIZE])
+static void path_of(const char *program, char path[PROCESS_PATH_SIZE])
 {
-    char self[4096];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[n > 0 ? n : 0] = '\0';
-    snprintf(path, PATH_SIZE, "%s/call/%s", dirname(self), program);
+    process_path("call", program, path);
 }
 
 bool spawn_has(const char *program)
 {
-    char path[PATH_SIZE];
+    char path[PROCESS_PATH_SIZE];
     path_of(program, path);
     return access(path, X_OK) == 0;
 }
 
-/* --- processes --- */
-
-/* Pinned, and ahead of whatever else the machine does, as far as we may: the
- * kernel weighs sessions before it looks at the processes in them. */
-static void settle(int core)
+static bool start_server(const char *program, struct process *server,
+                         char address[PROCESS_LINE_SIZE])
 {
-    cpu_set_t cores;
-    CPU_ZERO(&cores);
-    CPU_SET(core, &cores);
-    sched_setaffinity(0, sizeof cores, &cores);
-    setsid();
-    setpriority(PRIO_PROCESS, 0, -15);
-    int group = open("/proc/self/autogroup", O_WRONLY);
-    if (group >= 0) {
-        ssize_t n = write(group, "-15", 3);
-        (void)n;
-        close(group);
-    }
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-}
-
-static bool start(struct process *process, int core, char *const arguments[])
-{
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC))
-        return false;
-    process->pid = fork();
-    if (process->pid == 0) {
-        settle(core);
-        dup2(ends[1], STDOUT_FILENO);
-        execv(arguments[0], arguments);
-        _exit(127);
-    }
-    close(ends[1]);
-    process->out = ends[0];
-    return process->pid > 0;
-}
-
-static void stop(struct process *process)
-{
-    kill(process->pid, SIGKILL);
-    waitpid(process->pid, NULL, 0);
-    close(process->out);
-}
-
-/* One line within the time; both programs write theirs in one piece. */
-static bool read_line(const struct process *process, int timeout_ms, char line[LINE_MAX_SIZE])
-{
-    struct pollfd ready = {.fd = process->out, .events = POLLIN};
-    if (poll(&ready, 1, timeout_ms) != 1)
-        return false;
-    ssize_t n = read(process->out, line, LINE_MAX_SIZE - 1);
-    if (n <= 0 || line[n - 1] != '\n')
-        return false;
-    line[n - 1] = '\0';
-    return true;
-}
-
-static bool start_server(const char *program, struct process *server, char address[LINE_MAX_SIZE])
-{
-    char path[PATH_SIZE], line[LINE_MAX_SIZE], word[] = "server";
+    char path[PROCESS_PATH_SIZE], line[PROCESS_LINE_SIZE], word[] = "server";
     char *arguments[] = {path, word, NULL};
     path_of(program, path);
-    if (!start(server, 0, arguments))
+    if (!process_start(server, 0, arguments))
         return false;
-    if (read_line(server, START_MS, line) && sscanf(line, "ready %255s", address) == 1)
+    if (process_read_line(server, START_MS, line) && sscanf(line, "ready %255s", address) == 1)
         return true;
     fprintf(stderr, "\n%s server did not start\n", program);
-    stop(server);
+    process_stop(server);
     return false;
-}
-
-/* --- the machine --- */
-
-/* Jiffies of all processes on all cores, what the host took away included. */
-static double busy_seconds(void)
-{
-    uint64_t t[8] = {0};
-    FILE *file = fopen("/proc/stat", "r");
-    if (!file)
-        return 0;
-    int n = fscanf(file,
-                   "cpu %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64
-                   " %" SCNu64 " %" SCNu64,
-                   &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6], &t[7]);
-    fclose(file);
-    if (n != 8)
-        return 0;
-    return (double)(t[0] + t[1] + t[2] + t[5] + t[6] + t[7]) / (double)sysconf(_SC_CLK_TCK);
-}
-
-static double now_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static double cpu_seconds(pid_t pid)
-{
-    clockid_t clock;
-    struct timespec t;
-    if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &t))
-        return 0;
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 /* --- a measurement --- */
@@ -167,7 +60,7 @@ static bool parse(const char *line, struct spawn_result *result)
 static bool run_client(const struct spawn_load *load, char *address, pid_t server,
                        struct spawn_result *result)
 {
-    char path[PATH_SIZE], line[LINE_MAX_SIZE], numbers[5][16], mode[] = "client";
+    char path[PROCESS_PATH_SIZE], line[PROCESS_LINE_SIZE], numbers[5][16], mode[] = "client";
     char kind[8];
     snprintf(kind, sizeof kind, "%s", load->is_batch ? "batch" : "echo");
     snprintf(numbers[0], sizeof *numbers, "%u", load->n_calls);
@@ -181,11 +74,12 @@ static bool run_client(const struct spawn_load *load, char *address, pid_t serve
     struct rusage before, after;
     path_of(load->program, path);
     getrusage(RUSAGE_CHILDREN, &before);
-    if (!start(&client, 1, arguments))
+    if (!process_start(&client, 1, arguments))
         return false;
-    bool is_right = read_line(&client, (int)(START_MS + load->warm_ms + load->window_ms), line) &&
-                    parse(line, result);
-    stop(&client);
+    bool is_right =
+        process_read_line(&client, (int)(START_MS + load->warm_ms + load->window_ms), line) &&
+        parse(line, result);
+    process_stop(&client);
     getrusage(RUSAGE_CHILDREN, &after);
     result->elsewhere = -(double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec) -
                         (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec) / 1e6 -
@@ -196,18 +90,19 @@ static bool run_client(const struct spawn_load *load, char *address, pid_t serve
 
 bool spawn_run(const struct spawn_load *load, struct spawn_result *result)
 {
-    char address[LINE_MAX_SIZE];
+    char address[PROCESS_LINE_SIZE];
     struct process server;
     if (!start_server(load->program, &server, address))
         return false;
-    double started = now_seconds(), busy = busy_seconds(), cpu = cpu_seconds(server.pid);
+    double started = process_now_seconds(), busy = process_busy_seconds(),
+           cpu = process_cpu_seconds(server.pid);
     bool is_right = run_client(load, address, server.pid, result);
     /* What was used, less what the two used, over the time it took. */
-    result->elsewhere += busy_seconds() - busy - (cpu_seconds(server.pid) - cpu);
-    result->elsewhere /= now_seconds() - started;
+    result->elsewhere += process_busy_seconds() - busy - (process_cpu_seconds(server.pid) - cpu);
+    result->elsewhere /= process_now_seconds() - started;
     if (result->elsewhere < 0)
         result->elsewhere = 0; /* jiffies are coarse */
-    stop(&server);
+    process_stop(&server);
     if (!is_right)
         fprintf(stderr, "\n%s: a measurement failed\n", load->program);
     return is_right;
@@ -259,7 +154,7 @@ static int connect_to(const char *address, bool is_http2)
 double spawn_idle_kb(const char *program, bool is_http2, int n)
 {
     enum { UNCOUNTED = 16 };
-    char address[LINE_MAX_SIZE];
+    char address[PROCESS_LINE_SIZE];
     struct process server;
     struct rlimit files;
     struct timespec rest = {.tv_nsec = 300000000};
@@ -286,7 +181,7 @@ double spawn_idle_kb(const char *program, bool is_http2, int n)
     }
     nanosleep(&rest, NULL);
     double grown = resident_kb(server.pid) - before;
-    stop(&server);
+    process_stop(&server);
     for (int i = 0; i < n_open; i++)
         close(fds[i]);
     free(fds);

@@ -1,6 +1,7 @@
 /* The client of Gets: its life, and its time. */
 #include "run/get_inside.h"
 
+#include "base/quote.h"
 #include "io/clock.h"
 #include "run/link.h"
 
@@ -9,6 +10,33 @@
 #define DEFAULT_TIMEOUT      (5 * ROTA_SEC)
 #define DEFAULT_HOST_TIMEOUT ROTA_SEC
 #define DEFAULT_PING_PERIOD  ROTA_SEC
+
+/* --- modes --- */
+
+const char *rota_get_mode_name(enum rota_get_mode mode)
+{
+    static const char *const names[ROTA_GET_MODES] = {
+        [ROTA_GET_MODE_ADAPTIVE] = "adaptive",
+        [ROTA_GET_MODE_BROADCAST] = "broadcast",
+        [ROTA_GET_MODE_HEDGE] = "hedge",
+    };
+    return names[mode];
+}
+
+enum rota_code rota_get_mode_parse(struct rota_str name, enum rota_get_mode *mode,
+                                   struct rota_error *error)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    for (int i = 0; i < ROTA_GET_MODES; i++) {
+        if (!rota_str_is_equal(name, rota_str(rota_get_mode_name((enum rota_get_mode)i))))
+            continue;
+        *mode = (enum rota_get_mode)i;
+        return ROTA_OK;
+    }
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "%s is no mode of a Get; there are adaptive, broadcast and hedge",
+                          rota_quote(name, quoted));
+}
 
 /* --- time --- */
 
