@@ -34,8 +34,9 @@ enum {
     ROTA_GROUP_SYNC_EPOCH_MAX = 64,     /* bytes of an epoch's label */
 };
 
-#define ROTA_GROUP_NUMBER_MAX ((uint64_t)1 << 53) /* of any number in a record: JSON's whole ones  \
-                                                   */
+#define ROTA_GROUP_NUMBER_MAX                                                                      \
+    ((uint64_t)1 << 53) /* of any number in a record: JSON's whole ones                            \
+                         */
 
 /* --- what is counted --- */
 
@@ -175,7 +176,8 @@ struct rota_group_record {
     struct rota_group_def **removed; /* remembered, the longest first */
     size_t n_removed;
 
-    char *text; /* what the strings point into */
+    char *text;             /* what the strings point into */
+    struct rota_blob *name; /* and the author's, in records of our own */
 };
 
 /* A record on the heap with one share; the arrays and `text` are its own, and
