@@ -121,7 +121,21 @@ void rota_group_record_unref(struct rota_group_record *record)
     free(record->removed);
     free(record->text);
     rota_blob_unref(record->name);
+    rota_blob_unref(record->extra_text);
     free(record);
+}
+
+const char *rota_group_kind_name(enum rota_group_kind kind)
+{
+    static const char *const names[] = {"epoch", "state", "snapshot"};
+    return (unsigned)kind < sizeof names / sizeof *names ? names[kind] : "unknown";
+}
+
+const char *rota_group_change_name(enum rota_group_change_type type)
+{
+    static const char *const names[ROTA_GROUP_CHANGES] = {
+        "own", "share", "take", "progress", "finish", "remove", "clear", "withdraw", "move"};
+    return (unsigned)type < ROTA_GROUP_CHANGES ? names[type] : "unknown";
 }
 
 bool rota_group_is_task_name(struct rota_str text)

@@ -337,6 +337,22 @@ static void fill(struct draft *draft)
         put_withdrawals(draft);
 }
 
+/* The order of a record as it is written. */
+static bool sort_changes(struct rota_group_record *record)
+{
+    size_t n = 0;
+    struct rota_group_change *sorted = malloc((record->n_changes + 1) * sizeof *sorted);
+    if (!sorted)
+        return false;
+    for (int is_share = 0; is_share < 2; is_share++)
+        for (size_t i = 0; i < record->n_changes; i++)
+            if (rota_group_is_share(record->changes[i].type) == is_share)
+                sorted[n++] = record->changes[i];
+    free(record->changes);
+    record->changes = sorted;
+    return true;
+}
+
 bool rota_group_draft(struct rota_group_fsm *fsm, rota_time now, struct rota_group_record *record)
 {
     struct draft draft = {
@@ -356,5 +372,7 @@ bool rota_group_draft(struct rota_group_fsm *fsm, rota_time now, struct rota_gro
     record->changes = draft.changes.items;
     record->n_changes = draft.changes.size;
     record->is_seed_end = draft.is_seed_end;
+    if (!sort_changes(record))
+        fsm->is_out_of_memory = true;
     return record->n_changes > 0 || record->is_seed_end;
 }

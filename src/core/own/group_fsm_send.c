@@ -284,9 +284,9 @@ static void note_offer(struct rota_group_fsm *fsm, rota_time now,
     rota_group_def_ref(offer.def);
 }
 
-static void settle_state(struct rota_group_fsm *fsm, rota_time now, bool is_counted)
+static void settle_state(struct rota_group_fsm *fsm, rota_time now,
+                         const struct rota_group_record *record, bool is_counted)
 {
-    struct rota_group_record *record = fsm->send.record;
     for (size_t i = 0; is_counted && i < record->n_changes; i++) {
         enum rota_group_refusal refusal = fsm->fold.refusals.items[i];
         if (refusal)
@@ -306,11 +306,12 @@ static void settle_state(struct rota_group_fsm *fsm, rota_time now, bool is_coun
         fsm->has_news = true;
 }
 
-/* The record on its way has met its fate. */
-static void settle_send(struct rota_group_fsm *fsm, rota_time now, bool is_counted)
+/* The record on its way has met its fate, as `record`, which may be a copy of it. */
+static void settle_send(struct rota_group_fsm *fsm, rota_time now,
+                        const struct rota_group_record *record, bool is_counted)
 {
     if (fsm->send.record->kind == ROTA_GROUP_STATE)
-        settle_state(fsm, now, is_counted);
+        settle_state(fsm, now, record, is_counted);
     else if (!is_counted)
         rota_group_end_snapshot(fsm);
     clear_send(&fsm->send);
@@ -338,7 +339,7 @@ void rota_group_settle(struct rota_group_fsm *fsm, rota_time now, uint64_t offse
         if (fsm->epoch_send.record && fsm->epoch_send.record->sequence == record->sequence)
             clear_send(&fsm->epoch_send);
     } else if (is_own && fsm->send.record && fsm->send.record->sequence == record->sequence) {
-        settle_send(fsm, now, is_counted);
+        settle_send(fsm, now, record, is_counted);
     }
     check_lost(&fsm->send, offset);
     check_lost(&fsm->epoch_send, offset);
@@ -349,7 +350,7 @@ void rota_group_void_sends(struct rota_group_fsm *fsm)
     if (fsm->epoch_send.record && fsm->epoch_send.record->epoch <= fsm->fold.epoch)
         clear_send(&fsm->epoch_send);
     if (fsm->send.record)
-        settle_send(fsm, 0, false);
+        settle_send(fsm, 0, fsm->send.record, false);
 }
 
 void rota_group_forget_sends(struct rota_group_fsm *fsm)
