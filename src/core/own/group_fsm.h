@@ -1,0 +1,292 @@
+/* group_fsm: one task of a group: what it reads, what it writes to the log, and when
+ * it must let go.
+ *
+ *     START --replayed to the end--> READY --all old readers stopped--> JOINING
+ *     JOINING --a round has us--> WAITING --its epoch is in force--> WORKING
+ *     WORKING --the next round--> WAITING      (what runs goes on; no sharing)
+ *     JOINING, WAITING, WORKING --group lost, fenced, not in the epoch, waited too
+ *                                 long--> READY, as another incarnation
+ *     any --log lost--> START                  any --leave--> LEAVING --> DONE
+ *     any --log cut, shrunk, no memory--> DONE
+ *
+ * The machine acts on the fold alone. What the user reports is kept until the fold
+ * shows it; one record of ours is on its way at a time, and all that happens
+ * meanwhile goes into the next. When ours is read and counted, it is done; when it
+ * did not count, what still holds goes out anew. An append of which nobody knows
+ * whether it happened is made again with the same sequence: the log shows it, and
+ * the fold counts it once.
+ *
+ * A leader, by the membership engine's word, only writes the epoch: its members,
+ * from the round's list. Everything else about an epoch follows from the fold's
+ * rules. It also seeds the group and writes the snapshots.
+ *
+ * Invariants: before anything else is done, nothing runs later than `fence_after`
+ * past the last moment at which both the log and the group were known to be with
+ * us, counted from when we asked. A START comes only for what the fold says is ours
+ * and may be read, and never before the STOPPED of an earlier reader of the same
+ * partition. A position that is committed in the log never lies behind a child that
+ * is not. Nothing is offered or taken between a round and its epoch. */
+#pragma once
+
+#include "core/own/group_fold.h"
+
+#include <rota/random.h>
+
+#define ROTA_GROUP_FENCE_AFTER    (4 * ROTA_SEC)
+#define ROTA_GROUP_PROGRESS_EVERY (1 * ROTA_SEC)
+#define ROTA_GROUP_WAIT_MAX       (30 * ROTA_SEC)
+#define ROTA_GROUP_RETRY_FIRST    (50 * ROTA_MSEC) /* after an append failed; doubles */
+#define ROTA_GROUP_RETRY_MAX      (2 * ROTA_SEC)
+
+enum {
+    ROTA_GROUP_SNAPSHOT_RECORDS = 10000,
+    ROTA_GROUP_SNAPSHOT_BYTES = 4 << 20,
+    ROTA_GROUP_TAIL = 64,             /* records at the log's end that are looked at first */
+    ROTA_GROUP_COLLECT_MAX = 1000000, /* records between a snapshot and its last piece */
+    ROTA_GROUP_CHILDREN_MAX = 65536,  /* reported and not in the log yet */
+};
+
+/* A partition to begin with. */
+struct rota_group_seed {
+    struct rota_str name;
+    int64_t mark;
+    struct rota_str position;
+};
+
+struct rota_group_fsm_options {
+    struct rota_str task;  /* copied */
+    rota_time fence_after; /* below the session, by the time a reader needs to stop; 0: default */
+    rota_time progress_every; /* positions go to the log this often; 0 means the default */
+    rota_time wait_max;       /* for an epoch, then we join anew; 0 means the default */
+    uint64_t snapshot_records, snapshot_bytes; /* a leader writes one after; 0: the defaults */
+
+    /* Off when 0, as the rules of old have it. */
+    rota_time withdraw_after; /* an offer not taken for so long goes to another */
+    rota_time move_every;     /* hand a running partition to a task with at least 2 fewer */
+    uint32_t moves_max;       /* at once; 0 means 1 */
+
+    const struct rota_group_seed *seeds; /* of the whole group; copied */
+    size_t n_seeds;
+    uint64_t seed; /* of chance: labels, incarnations */
+};
+
+enum rota_group_event_type {
+    /* The log. Offsets `first` to below `end` are there; `first` is 0 as long as
+     * nothing was ever cut off. */
+    ROTA_GROUP_OPENED,
+    ROTA_GROUP_RECORD, /* `record` at `offset`; NULL: `size` bytes that are none, see `why` */
+    ROTA_GROUP_LOG_OK, /* all below `end` was delivered since the last READ, and that was
+                          the log's end when it was asked for, at `sent_at` */
+    ROTA_GROUP_LOG_LOST,
+    ROTA_GROUP_APPENDED,     /* `number`, at `offset` */
+    ROTA_GROUP_NOT_APPENDED, /* `number`, as far as we know: it may yet appear */
+
+    /* The group. */
+    ROTA_GROUP_REBALANCED, /* round `generation` has `members`; asked for at `sent_at` */
+    ROTA_GROUP_GROUP_OK,   /* a heartbeat sent at `sent_at` was answered well */
+    ROTA_GROUP_GROUP_LOST,
+
+    /* The user; ignored for what is not running. */
+    ROTA_GROUP_CHILD, /* of `partition`: `child`; an empty `partition` adds a first one */
+    ROTA_GROUP_PROGRESS_MADE,
+    ROTA_GROUP_FINISHED_READING, /* all is committed; `is_end`: it has no children */
+    ROTA_GROUP_STOPPED,          /* the reader is gone; answers every STOP */
+    ROTA_GROUP_LEAVE,
+
+    ROTA_GROUP_TICK,
+};
+
+/* All is borrowed. */
+struct rota_group_event {
+    enum rota_group_event_type type;
+    uint64_t first, end, offset, number, generation;
+    size_t size;
+    rota_time sent_at;
+    struct rota_group_record *record; /* the machine takes shares of its own */
+    enum rota_group_verdict why;
+
+    const struct rota_group_member *members;
+    size_t n_members;
+    bool is_leader;
+
+    struct rota_str partition;
+    struct rota_group_def *child;
+    int64_t mark;
+    struct rota_str position;
+    bool is_end;
+};
+
+enum rota_group_action_type {
+    ROTA_GROUP_DO_READ,      /* deliver records from `offset` on, and forget earlier wishes */
+    ROTA_GROUP_DO_APPEND,    /* `record`; answer with `number`, once */
+    ROTA_GROUP_DO_JOIN,      /* with our name and `incarnation` as metadata */
+    ROTA_GROUP_DO_LEAVE,     /* if joined */
+    ROTA_GROUP_DO_START,     /* read `def` from `position` on, under `token` */
+    ROTA_GROUP_DO_STOP,      /* and answer STOPPED */
+    ROTA_GROUP_TELL_EPOCH,   /* one is in force that has us, `number` */
+    ROTA_GROUP_TELL_COUNTED, /* `record`, ours, counted at `offset` */
+    ROTA_GROUP_TELL_REFUSED, /* what was reported of `def` can't be: `refusal` */
+    ROTA_GROUP_FAIL,         /* the end: stop whatever runs; see `failure` */
+};
+
+enum rota_group_failure {
+    ROTA_GROUP_NO_FAILURE,
+    ROTA_GROUP_LOG_CUT,         /* the log begins after what is needed to know the state */
+    ROTA_GROUP_LOG_SHRANK,      /* records that we have seen are gone from its end */
+    ROTA_GROUP_SNAPSHOT_BROKEN, /* no whole snapshot where one should be */
+    ROTA_GROUP_OUT_OF_MEMORY,   /* or of incarnations */
+};
+
+/* The shares are the machine's, valid until its next step. */
+struct rota_group_action {
+    enum rota_group_action_type type;
+    uint64_t offset, number, incarnation, token;
+    struct rota_group_record *record;
+    struct rota_group_def *def;
+    struct rota_blob *position;
+    int64_t mark;
+    enum rota_group_refusal refusal;
+    enum rota_group_failure failure;
+};
+
+enum rota_group_state {
+    ROTA_GROUP_AT_START,
+    ROTA_GROUP_AT_READY,
+    ROTA_GROUP_AT_JOINING,
+    ROTA_GROUP_AT_WAITING,
+    ROTA_GROUP_AT_WORKING,
+    ROTA_GROUP_AT_LEAVING,
+    ROTA_GROUP_AT_DONE,
+};
+
+/* How far a start has come. */
+enum rota_group_replay {
+    ROTA_GROUP_REPLAY_CLOSED,  /* no log yet */
+    ROTA_GROUP_REPLAY_TAIL,    /* looks for a record that says where to begin */
+    ROTA_GROUP_REPLAY_COLLECT, /* has not all pieces of the snapshot yet */
+    ROTA_GROUP_REPLAY_FOLD,    /* takes the log in */
+};
+
+/* A child that was reported and is not in the log yet. */
+struct rota_group_pending {
+    struct rota_group_def *def;
+    int64_t mark;
+    struct rota_blob *position;
+};
+
+/* A partition that runs here, or whose reader has not stopped yet. */
+struct rota_group_run {
+    struct rota_group_def *def;
+    uint64_t token;
+    bool is_stopping; /* STOPPED has not come yet */
+    bool is_lost;     /* no longer ours: nothing it says is published */
+    bool is_ended;    /* was stopped while it is ours, in order to be moved or to leave */
+    bool is_moving;
+    bool is_late; /* in `progressed` */
+    ROTA_VECTOR(struct rota_group_pending) children;
+    bool has_progress, has_finish, is_end;
+    int64_t mark;
+    struct rota_blob *position;
+};
+
+/* One append: as it was sent, until its fate is known. */
+struct rota_group_send {
+    struct rota_group_record *record; /* NULL: none */
+    uint64_t number;                  /* of the append that is under way; 0: none */
+    bool is_appended;
+    uint64_t offset; /* then */
+    rota_time retry_at, retry_after;
+};
+
+struct rota_group_offer {
+    struct rota_group_def *def;
+    rota_time at;
+};
+
+struct rota_group_fsm {
+    struct rota_group_fsm_options options;
+    struct rota_blob *name;
+    struct rota_group_seed *seeds;
+    char *seed_text;
+    struct rota_random random;
+    struct rota_group_fold fold;
+    enum rota_group_state state;
+    uint64_t incarnation, sequence;
+
+    /* The log. */
+    enum rota_group_replay replay;
+    uint64_t first, end, tail, begin_at;
+    bool has_begin;
+    ROTA_VECTOR(struct rota_group_record *) collected; /* NULL: no record */
+    ROTA_VECTOR(uint64_t) collected_offsets;
+
+    /* The group. */
+    bool is_joined, is_leader;
+    bool needs_epoch; /* we lead the round and its epoch is not in force */
+    uint32_t me;      /* our place in the epoch in force */
+    uint64_t generation;
+    struct rota_group_task_state *members; /* of the round, if we lead it */
+    char *members_text;
+    size_t n_members;
+    rota_time log_ok_at, group_ok_at, joined_at;
+    rota_time waiting_since, leaving_since;
+
+    /* What runs, and what there is to say. */
+    struct rota_map runs; /* by name */
+    size_t n_stopping, n_moving;
+    ROTA_VECTOR(struct rota_group_def *) dirty;      /* to look at for the next record */
+    ROTA_VECTOR(struct rota_group_def *) held;       /* ... once there is sharing again */
+    ROTA_VECTOR(struct rota_group_def *) progressed; /* ... when `progress_at` has come */
+    ROTA_VECTOR(struct rota_group_pending) roots;    /* partitions without parents to add */
+    ROTA_VECTOR(struct rota_group_offer) offers;     /* ours, the oldest first */
+    size_t n_children;                               /* pending, roots included */
+    bool has_news; /* a round or an epoch, which is told even without a change */
+    rota_time progress_at, move_at;
+    rota_time full_until; /* no new partitions before: there were too many; 0: there is room */
+    struct rota_group_send send, epoch_send;
+    ROTA_VECTOR(struct rota_group_def *) sent; /* what `send` speaks of */
+    uint64_t number;
+    struct rota_group_record **snapshot; /* pieces, from `snapshot_place` on still to be sent */
+    size_t n_snapshot, snapshot_place;
+    ROTA_VECTOR(uint32_t) extra_load;
+
+    ROTA_VECTOR(struct rota_group_action) actions;
+    enum rota_group_failure failure;
+    bool is_out_of_memory;
+};
+
+/* ROTA_ERR_INVALID for a name that is none, ROTA_ERR_LIMIT for too many seeds. */
+enum rota_code rota_group_fsm_init(struct rota_group_fsm *fsm,
+                                   const struct rota_group_fsm_options *options,
+                                   struct rota_error *error);
+void rota_group_fsm_deinit(struct rota_group_fsm *fsm);
+
+/* Take an event in; `now` is the monotonic clock. What to do is then in
+ * rota_group_fsm_actions(), in the order to do it, until the next step. The user's
+ * reports are refused with ROTA_ERR_INVALID (not a name, too long, a mark that goes back) or
+ * ROTA_ERR_LIMIT (ROTA_GROUP_CHILDREN_MAX) and nothing is changed; anything else can't fail: who
+ * runs out of memory stops everything and is DONE. */
+enum rota_code rota_group_fsm_step(struct rota_group_fsm *fsm, rota_time now,
+                                   const struct rota_group_event *event, struct rota_error *error);
+const struct rota_group_action *rota_group_fsm_actions(const struct rota_group_fsm *fsm, size_t *n);
+
+/* When the next TICK is needed; ROTA_TIME_NEVER: not before another event. */
+rota_time rota_group_fsm_deadline(const struct rota_group_fsm *fsm);
+
+/* Whether the partition is ours to act on at `now`, under this token. */
+bool rota_group_fsm_is_current(const struct rota_group_fsm *fsm, rota_time now,
+                               struct rota_str partition, uint64_t token);
+
+/* The last moment before which we may act; ROTA_TIME_MIN when not in the group. */
+rota_time rota_group_fsm_fence_at(const struct rota_group_fsm *fsm);
+
+/* How many partitions run here, those that are stopping not counted. */
+size_t rota_group_fsm_running(const struct rota_group_fsm *fsm);
+
+/* Write why a partition is, or is not, where it is: one sentence. Returns `text`. */
+char *rota_group_fsm_explain(const struct rota_group_fsm *fsm, struct rota_str partition,
+                             char *text, size_t size);
+
+/* "working", "log_cut". Any thread. */
+const char *rota_group_state_name(enum rota_group_state state);
+const char *rota_group_failure_name(enum rota_group_failure failure);
