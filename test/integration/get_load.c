@@ -204,7 +204,6 @@ static enum rota_code open_get(int argc, char **argv, struct rota_error *error)
     struct rota_get_options options = {
         .timeout = atol(argv[6]) * ROTA_MSEC,
         .host_timeout = atol(argv[7]) * ROTA_MSEC,
-        .ping_period = 500 * ROTA_MSEC,
     };
     if (argc > 9) {
         host = (struct rota_get_host){rota_str(argv[8]), rota_str(argv[9])};
