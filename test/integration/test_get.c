@@ -775,9 +775,28 @@ static void frozen_replica_holds_nobody_up(void **state)
     }
 }
 
+static void modes_have_names(void **state)
+{
+    enum rota_get_mode mode = ROTA_GET_MODE_HEDGE;
+    struct rota_error error;
+    (void)state;
+    for (int i = 0; i < ROTA_GET_MODES; i++) {
+        assert_int_equal(
+            rota_get_mode_parse(rota_str(rota_get_mode_name((enum rota_get_mode)i)), &mode, &error),
+            ROTA_OK);
+        assert_int_equal(mode, i);
+    }
+    mode = ROTA_GET_MODE_BROADCAST;
+    assert_int_equal(rota_get_mode_parse(rota_str("Hedge"), &mode, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_get_mode_parse(rota_str(""), &mode, NULL), ROTA_ERR_INVALID);
+    assert_int_equal(mode, ROTA_GET_MODE_BROADCAST);
+    assert_string_equal(rota_get_mode_name(ROTA_GET_MODE_HEDGE), "hedge");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(modes_have_names),
         cmocka_unit_test(values_of_all_shards_come_together),
         cmocka_unit_test(key_without_a_value_is_answered),
         cmocka_unit_test(get_of_nothing_succeeds),
