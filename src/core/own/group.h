@@ -34,8 +34,9 @@ enum {
     ROTA_GROUP_SYNC_EPOCH_MAX = 64,     /* bytes of an epoch's label */
 };
 
-#define ROTA_GROUP_NUMBER_MAX ((uint64_t)1 << 53) /* of any number in a record: JSON's whole ones  \
-                                                   */
+#define ROTA_GROUP_NUMBER_MAX                                                                      \
+    ((uint64_t)1 << 53) /* of any number in a record: JSON's whole ones                            \
+                         */
 
 /* --- what is counted --- */
 
@@ -99,6 +100,13 @@ enum rota_group_change_type {
 };
 
 enum { ROTA_GROUP_CHANGES = ROTA_GROUP_MOVE + 1 };
+
+/* In a record those of what a task has come first, then those of what it offers. */
+static inline bool rota_group_is_share(enum rota_group_change_type type)
+{
+    return type == ROTA_GROUP_SHARE || type == ROTA_GROUP_CLEAR || type == ROTA_GROUP_WITHDRAW ||
+           type == ROTA_GROUP_MOVE;
+}
 
 struct rota_group_change {
     enum rota_group_change_type type;
@@ -175,7 +183,9 @@ struct rota_group_record {
     struct rota_group_def **removed; /* remembered, the longest first */
     size_t n_removed;
 
-    char *text; /* what the strings point into */
+    char *text;             /* what the strings point into */
+    struct rota_blob *name; /* and the author's, in records of our own */
+    struct rota_blob *extra_text;
 };
 
 /* A record on the heap with one share; the arrays and `text` are its own, and
@@ -183,6 +193,10 @@ struct rota_group_record {
 struct rota_group_record *rota_group_record_new(enum rota_group_kind kind);
 struct rota_group_record *rota_group_record_ref(struct rota_group_record *record);
 void rota_group_record_unref(struct rota_group_record *record);
+
+/* "epoch", "progress". Any thread. */
+const char *rota_group_kind_name(enum rota_group_kind kind);
+const char *rota_group_change_name(enum rota_group_change_type type);
 
 /* Whether text may be the name of a task, of a partition. */
 bool rota_group_is_task_name(struct rota_str text);

@@ -53,7 +53,7 @@ enum rota_group_verdict {
     ROTA_GROUP_OLD_EPOCH,    /* its epoch is over */
     ROTA_GROUP_EARLY_EPOCH,  /* its epoch has not begun */
     ROTA_GROUP_BROKEN_CHAIN, /* an epoch that does not follow the one in force */
-    ROTA_GROUP_LEADERLESS,   /* an epoch without its author, or with a member twice */
+    ROTA_GROUP_LEADERLESS,   /* an epoch without its author, or with too many members */
     ROTA_GROUP_STRANGER,     /* the author is no member */
     ROTA_GROUP_REPEATED,     /* sequence: seen, or overtaken by a later one */
     ROTA_GROUP_NOT_LEADER,   /* a snapshot of somebody else's */
@@ -71,6 +71,7 @@ enum rota_group_refusal {
     ROTA_GROUP_NOT_MINE,     /* another has it, or nobody */
     ROTA_GROUP_NOT_OFFERED,  /* TAKE, WITHDRAW: no offer is open, or it is another's */
     ROTA_GROUP_NOT_CURRENT,  /* under another token than the one in force */
+    ROTA_GROUP_NOT_READY,    /* a parent of it is not finished */
     ROTA_GROUP_IS_FINISHED,  /* and can't be finished again, moved, or get on */
     ROTA_GROUP_BACKWARDS,    /* a mark below the one that is committed */
     ROTA_GROUP_UNPROVEN,     /* FINISH without a child, and not the end either */
@@ -107,7 +108,7 @@ struct rota_group_partition {
     uint32_t edges;          /* the rest is the fold's own */
     uint32_t previous, next;
     uint8_t stage;
-    bool has_had_child;
+    bool is_touched;
 };
 
 struct rota_group_task {
@@ -144,6 +145,7 @@ struct rota_group_fold {
     uint64_t replay_from;
     bool is_seeded;
     size_t n_partitions; /* known and not removed */
+    size_t n_named;      /* known as parents only */
     size_t n_unfinished;
     size_t n_tasks; /* members of the epoch in force */
 
@@ -167,9 +169,8 @@ struct rota_group_fold {
     uint32_t free_partition, free_edge;
     uint32_t removed_first, removed_last, n_removed;
     uint32_t serial;
-    ROTA_VECTOR(uint64_t) touch_bits;
     int64_t watermark;
-    bool is_watermark_known;
+    bool is_watermark_known, is_loading, is_out_of_memory;
     struct { /* the snapshot that comes in */
         uint64_t next;
         uint32_t index, count, serial;

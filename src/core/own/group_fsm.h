@@ -126,7 +126,7 @@ enum rota_group_action_type {
     ROTA_GROUP_TELL_EPOCH,   /* one is in force that has us, `number` */
     ROTA_GROUP_TELL_COUNTED, /* `record`, ours, counted at `offset` */
     ROTA_GROUP_TELL_REFUSED, /* what was reported of `def` can't be: `refusal` */
-    ROTA_GROUP_FAIL,         /* the end: `failure` */
+    ROTA_GROUP_FAIL,         /* the end: stop whatever runs; see `failure` */
 };
 
 enum rota_group_failure {
@@ -178,14 +178,15 @@ struct rota_group_pending {
 struct rota_group_run {
     struct rota_group_def *def;
     uint64_t token;
-    bool is_stopping;
-    bool is_queued; /* in `dirty` */
+    bool is_stopping; /* STOPPED has not come yet */
+    bool is_lost;     /* no longer ours: nothing it says is published */
+    bool is_ended;    /* was stopped while it is ours, in order to be moved or to leave */
+    bool is_moving;
+    bool is_late; /* in `progressed` */
     ROTA_VECTOR(struct rota_group_pending) children;
-    bool has_progress;
+    bool has_progress, has_finish, is_end;
     int64_t mark;
     struct rota_blob *position;
-    bool has_finish, is_end;
-    bool is_moving; /* stops in order to be offered to another */
 };
 
 /* One append: as it was sent, until its fate is known. */
@@ -197,9 +198,16 @@ struct rota_group_send {
     rota_time retry_at, retry_after;
 };
 
+struct rota_group_offer {
+    struct rota_group_def *def;
+    rota_time at;
+};
+
 struct rota_group_fsm {
     struct rota_group_fsm_options options;
-    char *text; /* the task's name */
+    struct rota_blob *name;
+    struct rota_group_seed *seeds;
+    char *seed_text;
     struct rota_random random;
     struct rota_group_fold fold;
     enum rota_group_state state;
@@ -209,41 +217,42 @@ struct rota_group_fsm {
     enum rota_group_replay replay;
     uint64_t first, end, tail, begin_at;
     bool has_begin;
-    ROTA_VECTOR(struct rota_group_record *) collected;
+    ROTA_VECTOR(struct rota_group_record *) collected; /* NULL: no record */
     ROTA_VECTOR(uint64_t) collected_offsets;
 
     /* The group. */
     bool is_joined, is_leader;
-    bool is_listed; /* in the epoch in force, as this incarnation */
+    bool needs_epoch; /* we lead the round and its epoch is not in force */
+    uint32_t me;      /* our place in the epoch in force */
     uint64_t generation;
     struct rota_group_task_state *members; /* of the round, if we lead it */
+    char *members_text;
     size_t n_members;
-    rota_time log_ok_at, group_ok_at, waiting_since;
+    rota_time log_ok_at, group_ok_at, joined_at;
+    rota_time waiting_since, leaving_since;
 
     /* What runs, and what there is to say. */
     struct rota_map runs; /* by name */
-    size_t n_stopping;
-    ROTA_VECTOR(struct rota_group_def *) dirty;   /* partitions to look at for the next record */
-    ROTA_VECTOR(struct rota_group_pending) roots; /* partitions without parents to add */
-    size_t n_children;                            /* pending, roots included */
-    uint32_t unsaid; /* bits: something happened that is published even without a change */
+    size_t n_stopping, n_moving;
+    ROTA_VECTOR(struct rota_group_def *) dirty;      /* to look at for the next record */
+    ROTA_VECTOR(struct rota_group_def *) held;       /* ... once there is sharing again */
+    ROTA_VECTOR(struct rota_group_def *) progressed; /* ... when `progress_at` has come */
+    ROTA_VECTOR(struct rota_group_pending) roots;    /* partitions without parents to add */
+    ROTA_VECTOR(struct rota_group_offer) offers;     /* ours, the oldest first */
+    size_t n_children;                               /* pending, roots included */
+    bool has_news; /* a round or an epoch, which is told even without a change */
     rota_time progress_at, move_at;
-    bool has_progress;
+    rota_time full_until; /* no new partitions before: there were too many; 0: there is room */
     struct rota_group_send send, epoch_send;
+    ROTA_VECTOR(struct rota_group_def *) sent; /* what `send` speaks of */
     uint64_t number;
-    struct rota_group_record **snapshot; /* pieces that are still to be sent */
+    struct rota_group_record **snapshot; /* pieces, from `snapshot_place` on still to be sent */
     size_t n_snapshot, snapshot_place;
-    size_t seed_place;
-    uint32_t *extra_load;
-    size_t extra_load_capacity;
-    struct {
-        rota_time at;
-        struct rota_group_def *def;
-    } * offers; /* ours, for withdraw_after */
-    size_t n_offers, offers_capacity;
+    ROTA_VECTOR(uint32_t) extra_load;
 
     ROTA_VECTOR(struct rota_group_action) actions;
     enum rota_group_failure failure;
+    bool is_out_of_memory;
 };
 
 /* ROTA_ERR_INVALID for a name that is none, ROTA_ERR_LIMIT for too many seeds. */

@@ -1,0 +1,101 @@
+/* What the files of group_fsm share. */
+#pragma once
+
+#include "core/own/group_fsm.h"
+
+/* --- group_fsm.c --- */
+
+/* An action to fill in; a place that is thrown away when there is no memory. */
+struct rota_group_action *rota_group_do(struct rota_group_fsm *fsm,
+                                        enum rota_group_action_type type);
+
+/* Nothing of what we had is ours any more: stop it, leave, begin anew. */
+void rota_group_drop(struct rota_group_fsm *fsm);
+void rota_group_fail(struct rota_group_fsm *fsm, enum rota_group_failure failure);
+
+/* In the epoch in force, and with the group's word for it. */
+static inline bool rota_group_may_run(const struct rota_group_fsm *fsm)
+{
+    return fsm->me != ROTA_GROUP_NOBODY &&
+           (fsm->state == ROTA_GROUP_AT_WAITING || fsm->state == ROTA_GROUP_AT_WORKING ||
+            fsm->state == ROTA_GROUP_AT_LEAVING);
+}
+
+static inline struct rota_group_member rota_group_self(const struct rota_group_fsm *fsm)
+{
+    return (struct rota_group_member){rota_blob_str(fsm->name), fsm->incarnation};
+}
+
+/* WAITING becomes WORKING when the epoch in force answers the round. */
+void rota_group_look_at_epoch(struct rota_group_fsm *fsm, rota_time now);
+
+/* --- group_fsm_replay.c --- */
+
+void rota_group_open_log(struct rota_group_fsm *fsm, uint64_t first, uint64_t end);
+void rota_group_lose_log(struct rota_group_fsm *fsm);
+void rota_group_hear_record(struct rota_group_fsm *fsm, rota_time now,
+                            const struct rota_group_event *event);
+void rota_group_hear_end(struct rota_group_fsm *fsm, rota_time sent_at);
+
+/* --- group_fsm_run.c --- */
+
+struct rota_group_run *rota_group_find_run(const struct rota_group_fsm *fsm, struct rota_str name);
+
+/* Make what runs here agree with the fold, for one partition, for those of the
+ * last record, for all that is ours. */
+void rota_group_look(struct rota_group_fsm *fsm, uint32_t place);
+void rota_group_look_at_touched(struct rota_group_fsm *fsm);
+void rota_group_look_at_all(struct rota_group_fsm *fsm);
+
+/* Stop all; `is_lost`: it is not ours any more. */
+void rota_group_stop_all(struct rota_group_fsm *fsm, bool is_lost);
+void rota_group_stop_run(struct rota_group_fsm *fsm, struct rota_group_run *run, bool is_lost);
+void rota_group_free_run(struct rota_group_fsm *fsm, struct rota_group_run *run);
+void rota_group_end_run(struct rota_group_fsm *fsm, struct rota_group_run *run);
+void rota_group_hear_stopped(struct rota_group_fsm *fsm, struct rota_str name);
+void rota_group_drop_children(struct rota_group_fsm *fsm, struct rota_group_run *run);
+void rota_group_mark_late(struct rota_group_fsm *fsm, rota_time now, struct rota_group_run *run);
+enum rota_code rota_group_hear_user(struct rota_group_fsm *fsm, rota_time now,
+                                    const struct rota_group_event *event, struct rota_error *error);
+
+/* Now and then, if that is asked for, a running partition goes to a task that has
+ * less. */
+void rota_group_balance(struct rota_group_fsm *fsm, rota_time now);
+
+/* --- group_fsm_draft.c --- */
+
+/* Note that there may be something to say of a partition. */
+void rota_group_mark(struct rota_group_fsm *fsm, struct rota_group_def *def);
+
+/* Whether there is, or was, a partition of this name. */
+bool rota_group_is_known(const struct rota_group_fsm *fsm, struct rota_group_name name);
+
+/* What was reported and is in the log now need not be said again. */
+void rota_group_clean_pending(struct rota_group_fsm *fsm, struct rota_group_pending *items,
+                              size_t *n);
+
+/* Put all there is to say into a record, as much as it holds; false when that is
+ * nothing. The names of targets are still the fold's. */
+bool rota_group_draft(struct rota_group_fsm *fsm, rota_time now, struct rota_group_record *record);
+
+/* --- group_fsm_send.c --- */
+
+/* Send what there is to send. */
+void rota_group_pump(struct rota_group_fsm *fsm, rota_time now);
+void rota_group_hear_append(struct rota_group_fsm *fsm, rota_time now,
+                            const struct rota_group_event *event);
+
+/* A record at `offset` was taken in: our own perhaps, and with a verdict. */
+void rota_group_settle(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
+                       struct rota_group_record *record, enum rota_group_verdict verdict);
+
+/* What was on its way in an epoch that is over can't count any more. */
+void rota_group_void_sends(struct rota_group_fsm *fsm);
+void rota_group_forget_sends(struct rota_group_fsm *fsm);
+void rota_group_end_snapshot(struct rota_group_fsm *fsm);
+
+static inline void rota_group_pending_deinit(struct rota_group_pending *pending)
+{
+    rota_group_def_unref(pending->def);
+    rota_blob_unref(pending->position);
+}

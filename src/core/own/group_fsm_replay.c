@@ -1,0 +1,265 @@
+#include "core/own/group_fsm_inside.h"
+
+#include <stdlib.h>
+
+static void read_from(struct rota_group_fsm *fsm, uint64_t offset)
+{
+    rota_group_do(fsm, ROTA_GROUP_DO_READ)->offset = offset;
+}
+
+static void clear_collected(struct rota_group_fsm *fsm)
+{
+    for (size_t i = 0; i < fsm->collected.size; i++)
+        rota_group_record_unref(fsm->collected.items[i]);
+    rota_vector_deinit(&fsm->collected);
+    rota_vector_deinit(&fsm->collected_offsets);
+}
+
+/* Take the log in from here on, as if nothing was known. */
+static void begin_afresh(struct rota_group_fsm *fsm, uint64_t offset)
+{
+    clear_collected(fsm);
+    rota_group_fold_deinit(&fsm->fold);
+    rota_group_fold_init(&fsm->fold);
+    fsm->replay = ROTA_GROUP_REPLAY_FOLD;
+    read_from(fsm, offset);
+}
+
+/* Look at the last records for the one that says where to begin. */
+static void look_at_tail(struct rota_group_fsm *fsm)
+{
+    fsm->replay = ROTA_GROUP_REPLAY_TAIL;
+    fsm->has_begin = false;
+    fsm->begin_at = 0;
+    read_from(fsm, fsm->end - fsm->first > fsm->tail ? fsm->end - fsm->tail : fsm->first);
+}
+
+void rota_group_open_log(struct rota_group_fsm *fsm, uint64_t first, uint64_t end)
+{
+    if (fsm->replay != ROTA_GROUP_REPLAY_CLOSED)
+        return;
+    fsm->first = first;
+    fsm->end = end;
+    if (end < fsm->fold.next) {
+        rota_group_fail(fsm, ROTA_GROUP_LOG_SHRANK);
+    } else if (fsm->fold.next > 0 && first <= fsm->fold.next) {
+        fsm->replay = ROTA_GROUP_REPLAY_FOLD;
+        read_from(fsm, fsm->fold.next);
+    } else if (first == 0 && end == 0) {
+        begin_afresh(fsm, 0);
+    } else if (first >= end) {
+        rota_group_fail(fsm, ROTA_GROUP_LOG_CUT);
+    } else {
+        fsm->tail = ROTA_GROUP_TAIL;
+        look_at_tail(fsm);
+    }
+}
+
+void rota_group_lose_log(struct rota_group_fsm *fsm)
+{
+    clear_collected(fsm);
+    fsm->replay = ROTA_GROUP_REPLAY_CLOSED;
+    rota_group_drop(fsm);
+    if (fsm->state != ROTA_GROUP_AT_DONE)
+        fsm->state = ROTA_GROUP_AT_START;
+}
+
+/* --- the tail --- */
+
+static void end_tail(struct rota_group_fsm *fsm)
+{
+    bool is_whole = fsm->end - fsm->first <= fsm->tail;
+    if (!fsm->has_begin && !is_whole) {
+        fsm->tail = fsm->tail > UINT64_MAX / 16 ? UINT64_MAX : fsm->tail * 16;
+        look_at_tail(fsm);
+    } else if (fsm->begin_at < fsm->first) {
+        rota_group_fail(fsm, ROTA_GROUP_LOG_CUT);
+    } else if (fsm->begin_at == 0) {
+        begin_afresh(fsm, 0);
+    } else {
+        fsm->replay = ROTA_GROUP_REPLAY_COLLECT;
+        read_from(fsm, fsm->begin_at);
+    }
+}
+
+/* --- the snapshot --- */
+
+static bool is_next_piece(const struct rota_group_record *first,
+                          const struct rota_group_record *record, size_t index)
+{
+    return record && record->kind == ROTA_GROUP_SNAPSHOT && record->index == index &&
+           record->count == first->count && record->next == first->next &&
+           record->epoch == first->epoch &&
+           rota_group_member_is_equal(record->author, first->author);
+}
+
+/* The snapshot whose last piece came last, if it is whole. Gives `*pieces`. */
+static size_t gather_pieces(struct rota_group_fsm *fsm, struct rota_group_record ***pieces)
+{
+    size_t n = fsm->collected.size, found;
+    const struct rota_group_record *last = fsm->collected.items[n - 1];
+    if (!last || last->kind != ROTA_GROUP_SNAPSHOT || last->next != fsm->begin_at ||
+        last->index + 1 != last->count || last->count > n)
+        return 0;
+    found = last->count;
+    *pieces = malloc(found * sizeof(struct rota_group_record *));
+    if (!*pieces) {
+        fsm->is_out_of_memory = true;
+        return 0;
+    }
+    for (size_t i = n; i-- > 0 && found > 0;)
+        if (is_next_piece(last, fsm->collected.items[i], found - 1))
+            (*pieces)[--found] = fsm->collected.items[i];
+    if (found == 0)
+        return last->count;
+    free(*pieces);
+    return 0;
+}
+
+static void apply(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
+                  struct rota_group_record *record, const struct rota_group_event *event);
+
+/* All pieces are here: load them, and take in what was collected meanwhile. */
+static void end_collect(struct rota_group_fsm *fsm, rota_time now,
+                        struct rota_group_record **pieces, size_t n_pieces)
+{
+    static const struct rota_group_event unread = {.why = ROTA_GROUP_FOREIGN};
+    rota_group_fold_deinit(&fsm->fold);
+    rota_group_fold_init(&fsm->fold);
+    enum rota_code code = rota_group_fold_load(&fsm->fold, pieces, n_pieces, NULL);
+    free(pieces);
+    if (code == ROTA_ERR_NO_MEMORY) {
+        fsm->is_out_of_memory = true;
+    } else if (code && fsm->first == 0) {
+        begin_afresh(fsm, 0);
+    } else if (code) {
+        rota_group_fail(fsm, ROTA_GROUP_SNAPSHOT_BROKEN);
+    } else {
+        fsm->replay = ROTA_GROUP_REPLAY_FOLD;
+        for (size_t i = 0; i < fsm->collected.size; i++)
+            apply(fsm, now, fsm->collected_offsets.items[i], fsm->collected.items[i], &unread);
+        clear_collected(fsm);
+    }
+}
+
+static void collect(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
+                    struct rota_group_record *record)
+{
+    struct rota_group_record **pieces = NULL;
+    size_t n_pieces;
+    size_t n = fsm->collected.size;
+    if (offset < fsm->begin_at || (n > 0 && offset <= fsm->collected_offsets.items[n - 1]))
+        return;
+    if (n >= ROTA_GROUP_COLLECT_MAX) {
+        rota_group_fail(fsm, ROTA_GROUP_SNAPSHOT_BROKEN);
+        return;
+    }
+    if (!rota_vector_push(&fsm->collected_offsets, offset) ||
+        !rota_vector_push(&fsm->collected, record)) {
+        fsm->is_out_of_memory = true;
+        return;
+    }
+    rota_group_record_ref(record);
+    n_pieces = gather_pieces(fsm, &pieces);
+    if (n_pieces > 0)
+        end_collect(fsm, now, pieces, n_pieces);
+}
+
+/* --- the fold --- */
+
+static void wait_for_own_epoch(struct rota_group_fsm *fsm, rota_time now)
+{
+    fsm->needs_epoch = true;
+    fsm->state = ROTA_GROUP_AT_WAITING;
+    fsm->waiting_since = now;
+}
+
+static void hear_epoch(struct rota_group_fsm *fsm, rota_time now,
+                       const struct rota_group_record *record)
+{
+    bool was_listed = fsm->me != ROTA_GROUP_NOBODY;
+    const struct rota_group_task *task =
+        fsm->incarnation ? rota_group_fold_task(&fsm->fold, rota_group_self(fsm)) : NULL;
+    bool is_own = rota_group_member_is_equal(record->author, rota_group_self(fsm));
+    rota_group_void_sends(fsm);
+    rota_group_end_snapshot(fsm);
+    if (is_own || record->generation > fsm->generation)
+        fsm->needs_epoch = false;
+    else if (fsm->is_leader && fsm->state == ROTA_GROUP_AT_WORKING)
+        wait_for_own_epoch(fsm, now); /* of a leader that has not heard of our round */
+    fsm->me = rota_group_fold_place(&fsm->fold, task);
+    if (!task) {
+        if (was_listed)
+            rota_group_drop(fsm);
+        return;
+    }
+    fsm->has_news = true;
+    rota_group_do(fsm, ROTA_GROUP_TELL_EPOCH)->number = fsm->fold.epoch;
+    rota_group_look_at_epoch(fsm, now);
+    rota_group_look_at_touched(fsm);
+}
+
+static void apply(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
+                  struct rota_group_record *record, const struct rota_group_event *event)
+{
+    enum rota_group_verdict verdict = ROTA_GROUP_ACCEPTED;
+    if (offset < fsm->fold.next)
+        return;
+    if (!record) {
+        rota_group_fold_skip(&fsm->fold, offset, event->size, event->why);
+    } else if (rota_group_fold_apply(&fsm->fold, offset, record, &verdict)) {
+        fsm->is_out_of_memory = true;
+        return;
+    }
+    if (record && record->kind == ROTA_GROUP_EPOCH && verdict == ROTA_GROUP_ACCEPTED)
+        hear_epoch(fsm, now, record);
+    else if (fsm->me != ROTA_GROUP_NOBODY)
+        rota_group_look_at_touched(fsm);
+    rota_group_settle(fsm, now, offset, record, verdict);
+}
+
+void rota_group_hear_record(struct rota_group_fsm *fsm, rota_time now,
+                            const struct rota_group_event *event)
+{
+    const struct rota_group_record *record = event->record;
+    switch (fsm->replay) {
+    case ROTA_GROUP_REPLAY_CLOSED:
+        break;
+    case ROTA_GROUP_REPLAY_TAIL:
+        if (record && record->replay_from <= event->offset) {
+            fsm->has_begin = true;
+            if (record->replay_from > fsm->begin_at)
+                fsm->begin_at = record->replay_from;
+        }
+        break;
+    case ROTA_GROUP_REPLAY_COLLECT:
+        collect(fsm, now, event->offset, event->record);
+        break;
+    case ROTA_GROUP_REPLAY_FOLD:
+        apply(fsm, now, event->offset, event->record, event);
+        break;
+    }
+}
+
+void rota_group_hear_end(struct rota_group_fsm *fsm, rota_time sent_at)
+{
+    switch (fsm->replay) {
+    case ROTA_GROUP_REPLAY_CLOSED:
+        break;
+    case ROTA_GROUP_REPLAY_TAIL:
+        end_tail(fsm);
+        break;
+    case ROTA_GROUP_REPLAY_COLLECT:
+        if (fsm->first == 0)
+            begin_afresh(fsm, 0);
+        else
+            rota_group_fail(fsm, ROTA_GROUP_SNAPSHOT_BROKEN);
+        break;
+    case ROTA_GROUP_REPLAY_FOLD:
+        if (sent_at > fsm->log_ok_at)
+            fsm->log_ok_at = sent_at;
+        if (fsm->state == ROTA_GROUP_AT_START)
+            fsm->state = ROTA_GROUP_AT_READY;
+        break;
+    }
+}
