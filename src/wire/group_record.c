@@ -264,6 +264,12 @@ static void read_entry_field(struct reader *reader, struct entry *entry, size_t 
     }
 }
 
+static bool lacks_target(const struct rota_group_change *change)
+{
+    return rota_group_is_share(change->type) && change->type != ROTA_GROUP_CLEAR &&
+           (change->target.task.size == 0 || change->target.incarnation == 0);
+}
+
 static void read_entry(struct reader *reader, struct entry *entry, bool is_state)
 {
     static const char *const keys[] = {
@@ -291,6 +297,8 @@ static void read_entry(struct reader *reader, struct entry *entry, bool is_state
         refuse(reader, ROTA_GROUP_MALFORMED, "a partition without a change");
     else if (entry->change.position && !entry->change.has_position)
         refuse(reader, ROTA_GROUP_MALFORMED, "a position without a mark");
+    else if (is_state && lacks_target(&entry->change))
+        refuse(reader, ROTA_GROUP_MALFORMED, "an offer to nobody");
     if (reader->scan.failed)
         return;
     entry->change.def = entry->state.def = rota_group_def_new(

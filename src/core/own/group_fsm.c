@@ -267,8 +267,7 @@ static bool copy_members(struct rota_group_fsm *fsm, const struct rota_group_eve
     return true;
 }
 
-/* Whether the epoch in force is already the one that this round asks for. */
-static bool is_in_force(const struct rota_group_fsm *fsm)
+bool rota_group_is_in_force(const struct rota_group_fsm *fsm)
 {
     if (fsm->me == ROTA_GROUP_NOBODY || fsm->fold.leader != fsm->me ||
         fsm->fold.generation != fsm->generation || fsm->fold.n_tasks != fsm->n_members)
@@ -308,7 +307,8 @@ static void hear_round(struct rota_group_fsm *fsm, rota_time now,
         fsm->is_out_of_memory = true;
     if (!fsm->is_leader)
         clear_members(fsm);
-    fsm->needs_epoch = fsm->is_leader && !is_in_force(fsm);
+    rota_group_forget_epoch(fsm);
+    fsm->needs_epoch = fsm->is_leader && !rota_group_is_in_force(fsm);
     rota_group_look_at_epoch(fsm, now);
     if (is_new)
         rota_group_look_at_all(fsm);

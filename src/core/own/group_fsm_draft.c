@@ -242,8 +242,9 @@ static void put_dirty(struct draft *draft)
         done++;
     }
     draft->is_full = done < n;
-    memmove(fsm->dirty.items, fsm->dirty.items + done,
-            (fsm->dirty.size - done) * sizeof *fsm->dirty.items);
+    if (done > 0)
+        memmove(fsm->dirty.items, fsm->dirty.items + done,
+                (fsm->dirty.size - done) * sizeof *fsm->dirty.items);
     fsm->dirty.size -= done;
 }
 

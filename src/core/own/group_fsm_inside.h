@@ -29,6 +29,9 @@ static inline struct rota_group_member rota_group_self(const struct rota_group_f
 /* WAITING becomes WORKING when the epoch in force answers the round. */
 void rota_group_look_at_epoch(struct rota_group_fsm *fsm, rota_time now);
 
+/* Whether the epoch in force is the one that the round which we lead asks for. */
+bool rota_group_is_in_force(const struct rota_group_fsm *fsm);
+
 /* --- group_fsm_replay.c --- */
 
 void rota_group_open_log(struct rota_group_fsm *fsm, uint64_t first, uint64_t end);
@@ -91,6 +94,8 @@ void rota_group_settle(struct rota_group_fsm *fsm, rota_time now, uint64_t offse
 
 /* What was on its way in an epoch that is over can't count any more. */
 void rota_group_void_sends(struct rota_group_fsm *fsm);
+/* An epoch of an earlier round that is not under way need not be. */
+void rota_group_forget_epoch(struct rota_group_fsm *fsm);
 void rota_group_forget_sends(struct rota_group_fsm *fsm);
 void rota_group_end_snapshot(struct rota_group_fsm *fsm);
 

@@ -167,11 +167,20 @@ static void collect(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
 
 /* --- the fold --- */
 
-static void wait_for_own_epoch(struct rota_group_fsm *fsm, rota_time now)
+/* Whether a leader has to write its epoch again: the one in force may be of an
+ * earlier round, its own or that of a leader which has not heard of this one. */
+static void look_at_lead(struct rota_group_fsm *fsm, rota_time now,
+                         const struct rota_group_record *record)
 {
-    fsm->needs_epoch = true;
-    fsm->state = ROTA_GROUP_AT_WAITING;
-    fsm->waiting_since = now;
+    bool is_own = rota_group_member_is_equal(record->author, rota_group_self(fsm));
+    if (!fsm->is_leader)
+        return;
+    fsm->needs_epoch =
+        !rota_group_is_in_force(fsm) && (is_own || record->generation <= fsm->generation);
+    if (fsm->needs_epoch && fsm->state == ROTA_GROUP_AT_WORKING) {
+        fsm->state = ROTA_GROUP_AT_WAITING;
+        fsm->waiting_since = now;
+    }
 }
 
 static void hear_epoch(struct rota_group_fsm *fsm, rota_time now,
@@ -180,14 +189,10 @@ static void hear_epoch(struct rota_group_fsm *fsm, rota_time now,
     bool was_listed = fsm->me != ROTA_GROUP_NOBODY;
     const struct rota_group_task *task =
         fsm->incarnation ? rota_group_fold_task(&fsm->fold, rota_group_self(fsm)) : NULL;
-    bool is_own = rota_group_member_is_equal(record->author, rota_group_self(fsm));
     rota_group_void_sends(fsm);
     rota_group_end_snapshot(fsm);
-    if (is_own || record->generation > fsm->generation)
-        fsm->needs_epoch = false;
-    else if (fsm->is_leader && fsm->state == ROTA_GROUP_AT_WORKING)
-        wait_for_own_epoch(fsm, now); /* of a leader that has not heard of our round */
     fsm->me = rota_group_fold_place(&fsm->fold, task);
+    look_at_lead(fsm, now, record);
     if (!task) {
         if (was_listed)
             rota_group_drop(fsm);

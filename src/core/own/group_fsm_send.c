@@ -80,7 +80,7 @@ static void send_state(struct rota_group_fsm *fsm, rota_time now)
         fsm->is_out_of_memory = true;
         return;
     }
-    bool is_needed = rota_group_draft(fsm, now, record) || fsm->has_news;
+    bool is_needed = rota_group_draft(fsm, now, record) || (fsm->has_news && !fsm->needs_epoch);
     if (!own_names(record))
         fsm->is_out_of_memory = true;
     if (!is_needed || fsm->is_out_of_memory) {
@@ -88,7 +88,7 @@ static void send_state(struct rota_group_fsm *fsm, rota_time now)
         return;
     }
     record->next = fsm->fold.next;
-    fsm->has_news = false;
+    fsm->has_news = fsm->has_news && fsm->needs_epoch;
     sign(fsm, record);
     post(fsm, &fsm->send, record);
 }
@@ -179,7 +179,8 @@ static bool has_something_to_say(const struct rota_group_fsm *fsm, rota_time now
     bool may_share = fsm->state == ROTA_GROUP_AT_WORKING;
     bool is_seeding = !fsm->fold.is_seeded && fsm->fold.leader == fsm->me;
     rota_time after = fsm->options.withdraw_after;
-    return fsm->dirty.size > 0 || fsm->has_news ||
+    return fsm->dirty.size > 0 ||
+           (fsm->has_news && !fsm->needs_epoch) || /* a leader's epoch is its word on a round */
            (may_share && now >= fsm->full_until && (is_seeding || fsm->roots.size > 0)) ||
            (may_share && after > 0 && fsm->offers.size > 0 &&
             now >= rota_time_add(fsm->offers.items[0].at, after));
@@ -351,6 +352,12 @@ void rota_group_void_sends(struct rota_group_fsm *fsm)
         clear_send(&fsm->epoch_send);
     if (fsm->send.record)
         settle_send(fsm, 0, fsm->send.record, false);
+}
+
+void rota_group_forget_epoch(struct rota_group_fsm *fsm)
+{
+    if (!fsm->epoch_send.number && !fsm->epoch_send.is_appended)
+        clear_send(&fsm->epoch_send);
 }
 
 void rota_group_forget_sends(struct rota_group_fsm *fsm)

@@ -1,0 +1,354 @@
+#include "group_bench.h"
+
+static const struct rota_group_seed one[] = {{.name = {"p", 1}, .mark = 10}};
+static const struct rota_group_seed six[] = {{.name = {"p0", 2}}, {.name = {"p1", 2}},
+                                             {.name = {"p2", 2}}, {.name = {"p3", 2}},
+                                             {.name = {"p4", 2}}, {.name = {"p5", 2}}};
+
+/* All that read the log to its end see the same. */
+static void assert_agreed(struct bench *bench, const char *tasks)
+{
+    const struct rota_group_fold *fold = &bench->tasks[tasks[0] - '0'].fsm.fold;
+    for (; *tasks; tasks++)
+        assert_true(rota_group_fold_digest(&bench->tasks[*tasks - '0'].fsm.fold) ==
+                    rota_group_fold_digest(fold));
+}
+
+static void log_is_read_before_the_group_is_joined(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_open(bench, 0, one, 1);
+    assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_START);
+    assert_int_equal(bench->tasks[0].n_joins, 0);
+    bench_ok(bench, 0);
+    assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_JOINING);
+    assert_int_equal(bench->tasks[0].n_joins, 1);
+    bench_round_to(bench, "0", "0");
+    assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_WAITING);
+    assert_int_equal(bench->tasks[0].n_runs, 0);
+    bench_settle(bench);
+    assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_WORKING);
+    assert_true(bench_runs(bench, 0, "p"));
+    assert_int_equal(bench->tasks[0].runs[0].mark, 10);
+    bench_free(bench);
+}
+
+static void first_partitions_are_spread_and_made_once(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 3, six, 6);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(bench->tasks[i].n_runs, 2);
+    assert_agreed(bench, "012");
+    bench_round(bench, "120"); /* another leader makes none anew */
+    assert_int_equal(bench->tasks[1].fsm.fold.n_partitions, 6);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(bench->tasks[i].n_starts, 2);
+    bench_free(bench);
+}
+
+static void child_goes_to_the_least_loaded_and_starts_after_its_parent(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 2, one, 1);
+    int with = bench_runner(bench, "p"), other = 1 - with;
+    assert_int_equal(bench_child(bench, with, "p", "c1", NULL), ROTA_OK);
+    bench_settle(bench);
+    assert_int_equal(bench_find(bench, 0, "c1")->owner, bench->tasks[0].fsm.me == 0 ? other : with);
+    assert_int_equal(bench_life(bench, 0, "c1"), ROTA_GROUP_CREATED);
+    assert_int_equal(bench_runner(bench, "c1"), -1);
+    bench_finish(bench, with, "p", false);
+    bench_settle(bench);
+    assert_int_equal(bench_runner(bench, "c1"), other);
+    assert_int_equal(bench_find(bench, 0, "c1")->sharer, 0); /* cleared by who shared it */
+    bench_finish(bench, other, "c1", true);
+    bench_settle(bench);
+    assert_int_equal(bench_life(bench, 0, "p"), ROTA_GROUP_REMOVED);
+    assert_int_equal(bench_life(bench, 0, "c1"), ROTA_GROUP_REMOVED);
+    assert_agreed(bench, "01");
+    bench_free(bench);
+}
+
+static void position_is_published_now_and_then_and_handed_on(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 2, one, 1);
+    int with = bench_runner(bench, "p"), other = 1 - with;
+    size_t n_log = bench->n_log;
+    for (int i = 0; i < 5; i++)
+        bench_progress(bench, with, "p", 11 + i);
+    bench_settle(bench);
+    assert_int_equal(bench->n_log, n_log);
+    bench_tick(bench, ROTA_GROUP_PROGRESS_EVERY);
+    bench_settle(bench);
+    assert_int_equal(bench->n_log, n_log + 1);
+    assert_int_equal(bench_find(bench, other, "p")->mark, 15);
+    bench->tasks[with].is_cut_off = true;
+    bench->tasks[with].n_runs = 0; /* killed */
+    bench_round(bench, other ? "1" : "0");
+    assert_int_equal(bench_runner(bench, "p"), other);
+    assert_int_equal(bench->tasks[other].runs[0].mark, 15);
+    bench_free(bench);
+}
+
+static void token_is_current_only_while_it_can_be_shown(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 1, one, 1);
+    struct rota_group_fsm *fsm = &bench->tasks[0].fsm;
+    uint64_t token = bench->tasks[0].runs[0].token;
+    assert_true(rota_group_fsm_is_current(fsm, bench->now, rota_str("p"), token));
+    assert_false(rota_group_fsm_is_current(fsm, bench->now, rota_str("p"), token + 1));
+    assert_false(rota_group_fsm_is_current(fsm, bench->now, rota_str("q"), token));
+    assert_false(
+        rota_group_fsm_is_current(fsm, bench->now + ROTA_GROUP_FENCE_AFTER, rota_str("p"), token));
+    bench_free(bench);
+}
+
+/* Only one of the two is confirmed, for as long as it takes. */
+static void check_fence(bool is_log_well)
+{
+    struct bench *bench = bench_new();
+    bench_begin(bench, 1, one, 1);
+    rota_time started_at = bench->now;
+    while (bench->tasks[0].n_runs > 0) {
+        assert_true(bench->now < started_at + ROTA_GROUP_FENCE_AFTER);
+        bench->now += 100 * ROTA_MSEC;
+        bench_step(bench, 0,
+                   (struct rota_group_event){
+                       .type = is_log_well ? ROTA_GROUP_LOG_OK : ROTA_GROUP_GROUP_OK,
+                       .sent_at = bench->now,
+                       .end = bench->n_log,
+                   });
+    }
+    assert_int_equal(bench->now, started_at + ROTA_GROUP_FENCE_AFTER);
+    assert_int_equal(bench->tasks[0].n_leaves, 1);
+    uint64_t incarnation = bench->tasks[0].incarnation;
+    bench_settle(bench);
+    assert_true(bench->tasks[0].incarnation > incarnation); /* another life */
+    bench_round(bench, "0");
+    assert_true(bench_runs(bench, 0, "p"));
+    bench_free(bench);
+}
+
+static void b14_without_the_log_or_the_group_everything_stops_in_time(void **state)
+{
+    (void)state;
+    check_fence(true);
+    check_fence(false);
+}
+
+static void deadline_is_the_fence_when_nothing_else_is_due(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 1, one, 1);
+    assert_int_equal(rota_group_fsm_deadline(&bench->tasks[0].fsm),
+                     bench->now + ROTA_GROUP_FENCE_AFTER);
+    bench_progress(bench, 0, "p", 12);
+    assert_int_equal(rota_group_fsm_deadline(&bench->tasks[0].fsm),
+                     bench->now + ROTA_GROUP_PROGRESS_EVERY);
+    bench_free(bench);
+}
+
+static void append_of_unknown_outcome_is_made_again_and_counts_once(void **state)
+{
+    for (int is_written = 0; is_written < 2; is_written++) {
+        struct bench *bench = bench_new();
+        (void)state;
+        bench_begin(bench, 1, one, 1);
+        bench_child(bench, 0, "p", "c", NULL);
+        assert_int_equal(bench->tasks[0].n_appends, 1);
+        bench_append(bench, 0, is_written, false);
+        assert_int_equal(bench->tasks[0].n_appends, 0);
+        bench_tick(bench, ROTA_GROUP_RETRY_FIRST);
+        assert_int_equal(bench->tasks[0].n_appends, 1);
+        bench_settle(bench);
+        assert_int_equal(bench_life(bench, 0, "c"), ROTA_GROUP_CREATED);
+        assert_int_equal(bench->tasks[0].fsm.fold.counts.verdicts[ROTA_GROUP_REPEATED], is_written);
+        assert_int_equal(bench->tasks[0].fsm.fold.counts.refusals[ROTA_GROUP_IS_KNOWN], 0);
+        bench_free(bench);
+    }
+}
+
+static void record_that_did_not_count_is_issued_anew(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 2, six, 6);
+    int with = bench_runner(bench, "p0"), leader = 1 - with;
+    char tasks[3] = {(char)('0' + leader), (char)('0' + with), 0};
+    bench_finish(bench, with, "p0", true); /* on its way, in the old epoch */
+    bench_round_to(bench, tasks, tasks);
+    bench_append(bench, leader, true, true); /* the epoch comes before it */
+    bench_settle(bench);
+    assert_int_equal(bench->tasks[leader].fsm.fold.counts.verdicts[ROTA_GROUP_OLD_EPOCH], 1);
+    assert_int_equal(bench_life(bench, leader, "p0"), ROTA_GROUP_REMOVED);
+    bench_free(bench);
+}
+
+static void leaving_task_says_its_last_positions_first(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 2, one, 1);
+    int with = bench_runner(bench, "p"), other = 1 - with;
+    bench->tasks[with].stops_late = true;
+    bench_step(bench, with, (struct rota_group_event){.type = ROTA_GROUP_LEAVE});
+    bench_progress(bench, with, "p", 99);
+    bench_settle(bench);
+    assert_int_equal(bench->tasks[with].fsm.state, ROTA_GROUP_AT_LEAVING);
+    bench_stopped(bench, with);
+    bench_settle(bench);
+    assert_int_equal(bench->tasks[with].fsm.state, ROTA_GROUP_AT_DONE);
+    assert_int_equal(bench->tasks[with].n_leaves, 1);
+    bench_round(bench, other ? "1" : "0");
+    assert_int_equal(bench->tasks[other].runs[0].mark, 99);
+    bench_free(bench);
+}
+
+static void epoch_that_does_not_come_leads_to_joining_anew(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 2, six, 6);
+    bench_round_to(bench, "10", "0"); /* the leader hears of nothing */
+    assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_WAITING);
+    assert_int_equal(bench->tasks[0].n_runs, 3); /* what runs goes on */
+    for (rota_time waited = 0; waited < ROTA_GROUP_WAIT_MAX; waited += ROTA_SEC) {
+        assert_int_equal(bench->tasks[0].n_joins, 1);
+        bench_tick(bench, ROTA_SEC);
+        bench_ok(bench, 0);
+        bench_ok(bench, 1);
+    }
+    bench_settle(bench);
+    assert_int_equal(bench->tasks[0].n_joins, 2);
+    bench_free(bench);
+}
+
+static void snapshot_is_written_and_a_newcomer_begins_from_it(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        bench_open_with(
+            bench, i,
+            (struct rota_group_fsm_options){.seeds = six, .n_seeds = 6, .snapshot_records = 40});
+    bench_settle(bench);
+    bench_round(bench, "01");
+    for (int i = 0; i < 60; i++) {
+        int with = bench_runner(bench, "p1");
+        bench_progress(bench, with, "p1", i);
+        bench_tick(bench, ROTA_GROUP_PROGRESS_EVERY);
+        bench_settle(bench);
+    }
+    uint64_t from = bench->tasks[1].fsm.fold.replay_from;
+    assert_true(from > 0);
+    bench->first = from; /* the rest is cut off */
+    bench_open(bench, 2, six, 6);
+    bench_settle(bench);
+    assert_true(bench->tasks[2].is_joined);
+    assert_agreed(bench, "012");
+    bench_round(bench, "012");
+    assert_agreed(bench, "012");
+    assert_int_equal(bench->tasks[0].n_starts + bench->tasks[1].n_starts, 6);
+    bench_free(bench);
+}
+
+static void hand_off_is_off_unless_asked_for_and_bounded_then(void **state)
+{
+    for (int is_on = 0; is_on < 2; is_on++) {
+        struct bench *bench = bench_new();
+        (void)state;
+        for (int i = 0; i < 2; i++)
+            bench_open_with(bench, i,
+                            (struct rota_group_fsm_options){
+                                .seeds = six, .n_seeds = 6, .move_every = is_on * ROTA_SEC});
+        bench_settle(bench);
+        bench_round(bench, "0");
+        assert_int_equal(bench->tasks[0].n_runs, 6);
+        bench_round(bench, "01");
+        for (int second = 0; second < 10; second++) {
+            size_t n_stops = bench->tasks[0].n_stops;
+            bench_tick(bench, ROTA_SEC);
+            bench_settle(bench);
+            assert_true(bench->tasks[0].n_stops <= n_stops + 1);
+        }
+        assert_int_equal(bench->tasks[1].n_runs, is_on ? 3 : 0);
+        assert_int_equal(bench->tasks[0].n_runs, is_on ? 3 : 6);
+        bench_free(bench);
+    }
+}
+
+static void user_reports_are_checked(void **state)
+{
+    struct bench *bench = bench_new();
+    struct rota_group_fsm fsm;
+    static char long_name[ROTA_GROUP_NAME_MAX + 2];
+    (void)state;
+    memset(long_name, 'x', sizeof long_name - 1);
+    bench_begin(bench, 1, one, 1);
+    assert_int_equal(bench_child(bench, 0, "p", long_name, NULL), ROTA_ERR_INVALID);
+    assert_int_equal(bench_child(bench, 0, "p", "\xff", NULL), ROTA_ERR_INVALID);
+    assert_int_equal(bench_child(bench, 0, "p", "", NULL), ROTA_ERR_INVALID);
+    assert_int_equal(bench_child(bench, 0, "p", "p", NULL), ROTA_ERR_INVALID);
+    assert_int_equal(bench_child(bench, 0, "elsewhere", "c", NULL),
+                     ROTA_OK); /* not ours: nothing */
+    assert_int_equal(bench_child(bench, 0, "", "root", NULL), ROTA_OK);
+    bench_settle(bench);
+    assert_true(bench_runs(bench, 0, "root"));
+    assert_null(bench_find(bench, 0, "c"));
+    bench_free(bench);
+    assert_int_equal(
+        rota_group_fsm_init(&fsm, &(struct rota_group_fsm_options){.task = rota_str("two words")},
+                            NULL),
+        ROTA_ERR_INVALID);
+    assert_int_equal(
+        rota_group_fsm_init(&fsm, &(struct rota_group_fsm_options){.task = rota_str("")}, NULL),
+        ROTA_ERR_INVALID);
+}
+
+static void explain_says_why(void **state)
+{
+    struct bench *bench = bench_new();
+    char text[512];
+    (void)state;
+    bench_begin(bench, 1, one, 1);
+    struct rota_group_fsm *fsm = &bench->tasks[0].fsm;
+    assert_non_null(strstr(rota_group_fsm_explain(fsm, rota_str("p"), text, sizeof text),
+                           "t0 has it under token"));
+    bench_child(bench, 0, "p", "c", NULL);
+    bench_settle(bench);
+    assert_non_null(strstr(rota_group_fsm_explain(fsm, rota_str("c"), text, sizeof text),
+                           "its parent p is not finished"));
+    assert_non_null(strstr(rota_group_fsm_explain(fsm, rota_str("x"), text, sizeof text),
+                           "nobody has reported it"));
+    bench_free(bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(log_is_read_before_the_group_is_joined),
+        cmocka_unit_test(first_partitions_are_spread_and_made_once),
+        cmocka_unit_test(child_goes_to_the_least_loaded_and_starts_after_its_parent),
+        cmocka_unit_test(position_is_published_now_and_then_and_handed_on),
+        cmocka_unit_test(token_is_current_only_while_it_can_be_shown),
+        cmocka_unit_test(b14_without_the_log_or_the_group_everything_stops_in_time),
+        cmocka_unit_test(deadline_is_the_fence_when_nothing_else_is_due),
+        cmocka_unit_test(append_of_unknown_outcome_is_made_again_and_counts_once),
+        cmocka_unit_test(record_that_did_not_count_is_issued_anew),
+        cmocka_unit_test(leaving_task_says_its_last_positions_first),
+        cmocka_unit_test(epoch_that_does_not_come_leads_to_joining_anew),
+        cmocka_unit_test(snapshot_is_written_and_a_newcomer_begins_from_it),
+        cmocka_unit_test(hand_off_is_off_unless_asked_for_and_bounded_then),
+        cmocka_unit_test(user_reports_are_checked),
+        cmocka_unit_test(explain_says_why),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
