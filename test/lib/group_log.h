@@ -71,7 +71,7 @@ static inline void plant_record(struct world *world, struct rota_group_record *r
         record->sequence = world->fold.tasks.items[world->fold.leader].sequence + 1;
         record->epoch = world->fold.epoch;
     }
-    if (world->plant == PLANT_WITHDRAWN_TWICE)
+    if (world->plant == PLANT_WITHDRAWN_TWICE && is_due_to_count(world, record))
         plant_withdraw(world, record);
     plant_changes(world, record);
 }

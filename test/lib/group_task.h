@@ -185,20 +185,27 @@ static inline void drive(struct world *world, uint32_t node, struct rota_group_e
     struct task *task = &world->tasks[node];
     struct rota_error error;
     enum rota_group_state state = task->fsm.state;
+    rota_time log_ok_at = task->fsm.log_ok_at, group_ok_at = task->fsm.group_ok_at;
     size_t n;
     if (!task->is_ready || task->is_failed)
         return;
     if (rota_group_fsm_step(&task->fsm, rota_sim_mono(world->sim, node), &event, &error))
         rota_sim_fail(world->sim, "node %u: %s", node, error.text);
     if (state != task->fsm.state)
-        rota_sim_note(world->sim, node, "is %s", rota_group_state_name(task->fsm.state));
+        rota_sim_note(world->sim, node, "is %s after event %d; log well for %lld ms, group %lld ms",
+                      rota_group_state_name(task->fsm.state), event.type,
+                      (long long)((rota_sim_mono(world->sim, node) - log_ok_at) / ROTA_MSEC),
+                      (long long)((rota_sim_mono(world->sim, node) - group_ok_at) / ROTA_MSEC));
     const struct rota_group_action *actions = rota_group_fsm_actions(&task->fsm, &n);
     for (size_t i = 0; i < n; i++)
         act(world, node, &actions[i]);
     rota_sim_set_timer(world->sim, node, TIMER_FSM, ROTA_SIM_MONO,
                        rota_group_fsm_deadline(&task->fsm));
-    if (task->fsm.state == ROTA_GROUP_AT_DONE && state != ROTA_GROUP_AT_DONE && !task->is_failed)
+    if (task->fsm.state == ROTA_GROUP_AT_DONE && !task->is_failed && !task->is_over &&
+        task->stopping.size == 0) {
+        task->is_over = true;
         kill_soon(world, node, 0);
+    }
 }
 
 /* --- the log's answers --- */
@@ -385,8 +392,6 @@ static inline void hear_round(struct world *world, uint32_t node, const struct n
     const struct round *round = &world->group.rounds.items[note->round - 1];
     const struct round *listed = round;
     bool is_leader = round->leaders[0] == node || round->leaders[1] == node;
-    if (note->round <= task->round)
-        return;
     task->round = note->round;
     if (world->plant == PLANT_GENERATIONS && round->generation <= task->generation_max)
         return;
@@ -417,7 +422,7 @@ static inline void hear_group(struct world *world, uint32_t node, const struct n
     task->is_answered = true;
     if (note->sent_at > task->group_ok_at)
         task->group_ok_at = note->sent_at;
-    if (note->type == TELL_ROUND)
+    if (note->type == TELL_ROUND && note->round > task->round)
         hear_round(world, node, note);
     else
         drive(world, node,

@@ -176,15 +176,23 @@ static inline void check_touched(struct world *world, uint64_t offset,
     }
     if (part->is_removed)
         rota_sim_fail(world->sim, "p%u is back after it was removed", index);
-    if (partition->mark < part->mark)
-        rota_sim_fail(world->sim, "the position of p%u goes back from %lld to %lld", index,
-                      (long long)part->mark, (long long)partition->mark);
-    part->mark = partition->mark;
     check_owner(world, offset, record, index, partition);
     if (life == ROTA_GROUP_FINISHED)
         check_finished(world, index);
     else if (part->is_finished)
         rota_sim_fail(world->sim, "p%u is open again after it was finished", index);
+}
+
+/* What is committed with a record that counts, change by change. */
+static inline void note_positions(struct world *world, const struct rota_group_record *record)
+{
+    for (size_t i = 0; record->kind == ROTA_GROUP_STATE && i < record->n_changes; i++) {
+        const struct rota_group_change *change = &record->changes[i];
+        uint32_t index = part_find(world, change->def->name.text);
+        if (i < world->fold.refusals.size && !world->fold.refusals.items[i] &&
+            change->has_position && index != UINT32_MAX)
+            part_of(world, index)->mark = change->mark;
+    }
 }
 
 /* The record is in the log. */
@@ -206,9 +214,10 @@ static inline void observe(struct world *world, uint64_t offset, struct entry *e
             book(world, entry->truth);
             if (world->log.replay_from < entry->truth->replay_from)
                 world->log.replay_from = entry->truth->replay_from;
+            note_positions(world, entry->truth);
         }
         for (size_t i = 0; verdict == ROTA_GROUP_ACCEPTED && i < world->fold.touched.size; i++)
-            check_touched(world, offset, entry->record,
+            check_touched(world, offset, entry->truth,
                           &world->fold.partitions.items[world->fold.touched.items[i]]);
     }
     if (offset % world->shape.digest_every == 0)

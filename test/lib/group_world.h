@@ -30,7 +30,7 @@ enum { PARTITIONS_MAX = 20000, RUNNERS_MAX = 4, ROUNDS_MAX = 4096 };
 #define STOP_MAX      (600 * ROTA_MSEC) /* how long a reader may take to stop */
 #define BEAT_EVERY    (500 * ROTA_MSEC)
 #define HOLD          (400 * ROTA_MSEC) /* a read without news is answered after */
-#define READ_TIMEOUT  (1300 * ROTA_MSEC)
+#define READ_TIMEOUT  (1100 * ROTA_MSEC)
 #define APPEND_WITHIN (800 * ROTA_MSEC) /* then nobody knows */
 #define OWNED_WITHIN  (15 * ROTA_SEC)   /* every partition that may be read, all being well */
 
@@ -73,8 +73,9 @@ struct shape {
     rota_time crash_every, pause_every, pause_for, split_every, jump_every;
     rota_time log_pause_every, group_pause_every, forget_every, cut_every, rubbish_every;
     rota_time leave_every;
-    rota_time lag_every; /* a task's links become slow */
-    double leader_dies;  /* at a step of its round */
+    rota_time lag_every;  /* a task's links become slow */
+    rota_time late_every; /* it hears late, and then is not heard */
+    double leader_dies;   /* at a step of its round */
     double leader_wrong, leader_double;
     double loss, duplication;
     uint64_t snapshot_records;
@@ -202,7 +203,7 @@ struct append {
 struct task {
     struct rota_group_fsm fsm;
     bool is_ready; /* the fsm is there */
-    bool is_failed;
+    bool is_failed, is_over;
     char name[24];
 
     /* The log. */

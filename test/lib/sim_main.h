@@ -268,13 +268,12 @@ static inline int sim_parse(struct sim_runner *runner, int argc, char **argv)
         }
         if (strcmp(option, "--seed") == 0) {
             runner->first = sim_number(suite, option, value);
-            runner->n_seeds = runner->n_plant_seeds = runner->n_scenario_seeds = 1;
+            runner->n_seeds = runner->n_plant_seeds = 1;
             runner->is_one_seed = true;
         } else if (strcmp(option, "--first") == 0) {
             runner->first = sim_number(suite, option, value);
         } else if (strcmp(option, "--seeds") == 0) {
-            runner->n_seeds = runner->n_plant_seeds = runner->n_scenario_seeds =
-                sim_number(suite, option, value);
+            runner->n_seeds = runner->n_plant_seeds = sim_number(suite, option, value);
         } else if (strcmp(option, "--plant") == 0) {
             plant = sim_find_plant(suite, value);
         } else if (strcmp(option, "--scenario") == 0) {
@@ -285,6 +284,8 @@ static inline int sim_parse(struct sim_runner *runner, int argc, char **argv)
         }
         i++;
     }
+    if (runner->scenario >= 0 && runner->n_seeds != suite->n_seeds)
+        runner->n_scenario_seeds = runner->n_seeds;
     return plant;
 }
 

@@ -79,7 +79,7 @@ static void no_faults(struct shape *shape)
 {
     shape->crash_every = shape->pause_every = shape->split_every = shape->jump_every = 0;
     shape->log_pause_every = shape->group_pause_every = shape->forget_every = 0;
-    shape->rubbish_every = shape->lag_every = shape->leave_every = 0;
+    shape->rubbish_every = shape->lag_every = shape->late_every = shape->leave_every = 0;
     shape->leader_dies = shape->leader_wrong = shape->leader_double = 0;
 }
 
@@ -319,12 +319,12 @@ static const struct scenario scenarios[N_SCENARIOS] = {
 
 /* --- faults of the world itself --- */
 
-enum fault { FORGET, CUT, RUBBISH, LAG, LEAVE, N_FAULTS };
+enum fault { FORGET, CUT, RUBBISH, LAG, LATE, LEAVE, N_FAULTS };
 
 static rota_time gap_of(const struct shape *shape, enum fault fault)
 {
-    const rota_time gaps[N_FAULTS] = {shape->forget_every, shape->cut_every, shape->rubbish_every,
-                                      shape->lag_every, shape->leave_every};
+    const rota_time gaps[N_FAULTS] = {shape->forget_every, shape->cut_every,  shape->rubbish_every,
+                                      shape->lag_every,    shape->late_every, shape->leave_every};
     return gaps[fault];
 }
 
@@ -352,6 +352,27 @@ static void lag(struct world *world, uint32_t node)
                   world, node);
 }
 
+/* Answers take long, then nothing gets through to be answered. */
+static void deafen_call(void *data, uint64_t number)
+{
+    struct world *world = data;
+    for (uint32_t whom = LOG; whom <= GROUP; whom++)
+        rota_sim_block(world->sim, (uint32_t)number, whom, true);
+}
+
+static void late(struct world *world, uint32_t node)
+{
+    static const rota_time delays[] = {[LOG] = 600 * ROTA_MSEC, [GROUP] = 1200 * ROTA_MSEC};
+    rota_time at = rota_sim_now(world->sim) + 2 * ROTA_SEC + span_upto(world, ROTA_SEC);
+    for (uint32_t whom = LOG; whom <= GROUP; whom++) {
+        struct rota_sim_link link = {delays[whom], delays[whom], delays[whom], 0, 0};
+        rota_sim_set_link(world->sim, whom, node, &link);
+    }
+    rota_sim_call(world->sim, at, deafen_call, world, node);
+    rota_sim_call(world->sim, at + 5 * ROTA_SEC, unlag_call, world, node);
+    rota_sim_call(world->sim, at + 5 * ROTA_SEC, heal_call, world, node);
+}
+
 static void plan(struct world *world, enum fault fault);
 
 static void strike(void *data, uint64_t number)
@@ -371,6 +392,9 @@ static void strike(void *data, uint64_t number)
     case LAG:
         lag(world, node);
         break;
+    case LATE:
+        late(world, node);
+        break;
     case LEAVE:
         if (rota_sim_is_up(world->sim, node) && !rota_sim_is_paused(world->sim, node))
             drive(world, node, (struct rota_group_event){.type = ROTA_GROUP_LEAVE});
@@ -387,7 +411,7 @@ static void plan(struct world *world, enum fault fault)
     if (gap == 0)
         return;
     rota_time at = rota_sim_now(world->sim) + rota_sim_exponential(world->random, gap);
-    if (at + 4 * ROTA_SEC < world->shape.quiet_at)
+    if (at + 8 * ROTA_SEC < world->shape.quiet_at)
         rota_sim_call(world->sim, at, strike, world, fault);
 }
 
@@ -513,6 +537,7 @@ static struct shape shape_small(struct rota_random *random)
         .rubbish_every = some(random, 0.3, ROTA_SEC),
         .leave_every = some(random, 0.3, 4 * ROTA_SEC),
         .lag_every = some(random, 0.3, 3 * ROTA_SEC),
+        .late_every = some(random, 0.2, 5 * ROTA_SEC),
         .loss = rota_random_chance(random, 0.5) ? 0.02 : 0,
         .duplication = rota_random_chance(random, 0.5) ? 0.05 : 0,
         .snapshot_records = (uint64_t)rota_random_range(random, 20, 150),
