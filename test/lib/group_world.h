@@ -80,7 +80,8 @@ struct shape {
     double loss, duplication;
     uint64_t snapshot_records;
     rota_time withdraw_after, move_every;
-    bool is_named; /* a member whose process died is replaced at once by its next life */
+    bool is_named;  /* a member whose process died is replaced at once by its next life */
+    bool has_twins; /* two tasks of one name */
     bool is_cut_blindly;
     bool is_one_by_one; /* records are given one batch each */
 };

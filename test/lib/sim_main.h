@@ -85,7 +85,7 @@ struct sim_runner {
     const struct sim_suite *suite;
     uint64_t first, n_seeds, n_plant_seeds, n_scenario_seeds;
     int scenario; /* the one to run; 0: all, -1: seeds and plants only */
-    bool is_one_seed, is_traced;
+    bool has_seeds, is_one_seed, is_traced;
     int n_results, n_failed;
     uint64_t n_events;
     double virtual_s;
@@ -269,11 +269,12 @@ static inline int sim_parse(struct sim_runner *runner, int argc, char **argv)
         if (strcmp(option, "--seed") == 0) {
             runner->first = sim_number(suite, option, value);
             runner->n_seeds = runner->n_plant_seeds = 1;
-            runner->is_one_seed = true;
+            runner->has_seeds = runner->is_one_seed = true;
         } else if (strcmp(option, "--first") == 0) {
             runner->first = sim_number(suite, option, value);
         } else if (strcmp(option, "--seeds") == 0) {
             runner->n_seeds = runner->n_plant_seeds = sim_number(suite, option, value);
+            runner->has_seeds = true;
         } else if (strcmp(option, "--plant") == 0) {
             plant = sim_find_plant(suite, value);
         } else if (strcmp(option, "--scenario") == 0) {
@@ -284,7 +285,7 @@ static inline int sim_parse(struct sim_runner *runner, int argc, char **argv)
         }
         i++;
     }
-    if (runner->scenario >= 0 && runner->n_seeds != suite->n_seeds)
+    if (runner->scenario >= 0 && runner->has_seeds)
         runner->n_scenario_seeds = runner->n_seeds;
     return plant;
 }

@@ -362,7 +362,7 @@ static void deafen_call(void *data, uint64_t number)
 
 static void late(struct world *world, uint32_t node)
 {
-    static const rota_time delays[] = {[LOG] = 600 * ROTA_MSEC, [GROUP] = 1200 * ROTA_MSEC};
+    static const rota_time delays[] = {[LOG] = 660 * ROTA_MSEC, [GROUP] = 1200 * ROTA_MSEC};
     rota_time at = rota_sim_now(world->sim) + 2 * ROTA_SEC + span_upto(world, ROTA_SEC);
     for (uint32_t whom = LOG; whom <= GROUP; whom++) {
         struct rota_sim_link link = {delays[whom], delays[whom], delays[whom], 0, 0};
@@ -537,13 +537,14 @@ static struct shape shape_small(struct rota_random *random)
         .rubbish_every = some(random, 0.3, ROTA_SEC),
         .leave_every = some(random, 0.3, 4 * ROTA_SEC),
         .lag_every = some(random, 0.3, 3 * ROTA_SEC),
-        .late_every = some(random, 0.2, 5 * ROTA_SEC),
+        .late_every = some(random, 0.3, 3 * ROTA_SEC),
         .loss = rota_random_chance(random, 0.5) ? 0.02 : 0,
         .duplication = rota_random_chance(random, 0.5) ? 0.05 : 0,
         .snapshot_records = (uint64_t)rota_random_range(random, 20, 150),
         .withdraw_after = some(random, 0.3, ROTA_SEC),
         .move_every = some(random, 0.3, ROTA_SEC),
         .is_named = rota_random_chance(random, 0.5),
+        .has_twins = rota_random_chance(random, 0.1),
         .is_one_by_one = rota_random_chance(random, 0.2),
     };
     shape.leader_dies = rota_random_chance(random, 0.4) ? 0.15 : 0;
@@ -588,7 +589,7 @@ static struct shape shape_of(const struct sim_case *run, struct rota_random *ran
     struct shape shape = shape_small(random);
     if (run->scenario)
         scenarios[run->scenario - 1].shape(&shape);
-    else if (run->seed % 200 == 100)
+    else if (run->seed % 500 == 100)
         make_wide(&shape, random);
     else if (run->seed % 200 == 0)
         make_many(&shape, random);
@@ -624,13 +625,14 @@ static void world_init(struct world *world, struct sim_case *run)
                                        .data = world,
                                    });
     world->random = rota_sim_random(world->sim);
+    world->group.generation = rota_random_below(world->random, 1000);
     rota_group_fold_init(&world->fold);
     rota_map_init(&world->sequences, 1);
     data_init(world);
     for (uint32_t i = 0; i < world->shape.n_tasks; i++) {
         struct task *task = &world->tasks[FIRST_TASK + i];
         task->resumed_at = -ROTA_DAY;
-        snprintf(task->name, sizeof task->name, "task-%u", i);
+        snprintf(task->name, sizeof task->name, "task-%u", world->shape.has_twins ? i / 2 : i);
     }
 }
 
