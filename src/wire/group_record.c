@@ -147,9 +147,11 @@ static struct rota_blob *read_position(struct reader *reader, bool is_hex)
         refuse(reader, ROTA_GROUP_OVERSIZED, "a position of %zu bytes", size);
         return NULL;
     }
-    for (size_t i = 0; is_hex && i < size; i++) {
-        int high = hex_digit(text.data[2 * i]), low = hex_digit(text.data[2 * i + 1]);
-        if (high < 0 || low < 0 || text.size % 2 != 0) {
+    for (size_t i = 0; is_hex && 2 * i < text.size; i++) {
+        bool is_odd = 2 * i + 1 == text.size;
+        int high = hex_digit(text.data[2 * i]);
+        int low = is_odd ? -1 : hex_digit(text.data[2 * i + 1]);
+        if (high < 0 || low < 0) {
             refuse(reader, ROTA_GROUP_MALFORMED, "a position that is not hexadecimal");
             return NULL;
         }

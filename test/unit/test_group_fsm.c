@@ -302,6 +302,12 @@ static void user_reports_are_checked(void **state)
     assert_int_equal(bench_child(bench, 0, "elsewhere", "c", NULL),
                      ROTA_OK); /* not ours: nothing */
     assert_int_equal(bench_child(bench, 0, "", "root", NULL), ROTA_OK);
+    assert_int_equal(bench_step(bench, 0,
+                                (struct rota_group_event){.type = ROTA_GROUP_PROGRESS_MADE,
+                                                          .partition = rota_str("p"),
+                                                          .mark = 9, /* it began at 10 */
+                                                          .position = rota_str("")}),
+                     ROTA_ERR_INVALID);
     bench_settle(bench);
     assert_true(bench_runs(bench, 0, "root"));
     assert_null(bench_find(bench, 0, "c"));

@@ -265,8 +265,8 @@ void rota_group_fsm_deinit(struct rota_group_fsm *fsm);
 
 /* Take an event in; `now` is the monotonic clock. What to do is then in
  * rota_group_fsm_actions(), in the order to do it, until the next step. The user's
- * reports are refused with ROTA_ERR_INVALID (not a name, too long) or ROTA_ERR_LIMIT
- * (ROTA_GROUP_CHILDREN_MAX) and nothing is changed; anything else can't fail: who
+ * reports are refused with ROTA_ERR_INVALID (not a name, too long, a mark that goes back) or
+ * ROTA_ERR_LIMIT (ROTA_GROUP_CHILDREN_MAX) and nothing is changed; anything else can't fail: who
  * runs out of memory stops everything and is DONE. */
 enum rota_code rota_group_fsm_step(struct rota_group_fsm *fsm, rota_time now,
                                    const struct rota_group_event *event, struct rota_error *error);

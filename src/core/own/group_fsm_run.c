@@ -234,6 +234,10 @@ static enum rota_code hear_position(struct rota_group_run *run,
                               "a position of %zu bytes, at most %d are "
                               "allowed",
                               event->position.size, ROTA_GROUP_POSITION_MAX);
+    if (event->mark < run->mark)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "a position with mark %lld, after one with mark %lld",
+                              (long long)event->mark, (long long)run->mark);
     struct rota_blob *position = rota_blob_new(event->position);
     if (!position)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "a position");
