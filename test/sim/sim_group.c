@@ -352,17 +352,16 @@ static void lag(struct world *world, uint32_t node)
                   world, node);
 }
 
-/* Answers take long, then nothing gets through to be answered. */
+/* Answers take long, then the group hears nothing to answer. */
 static void deafen_call(void *data, uint64_t number)
 {
     struct world *world = data;
-    for (uint32_t whom = LOG; whom <= GROUP; whom++)
-        rota_sim_block(world->sim, (uint32_t)number, whom, true);
+    rota_sim_block(world->sim, (uint32_t)number, GROUP, true);
 }
 
 static void late(struct world *world, uint32_t node)
 {
-    static const rota_time delays[] = {[LOG] = 660 * ROTA_MSEC, [GROUP] = 1200 * ROTA_MSEC};
+    static const rota_time delays[] = {[LOG] = 900 * ROTA_MSEC, [GROUP] = 1200 * ROTA_MSEC};
     rota_time at = rota_sim_now(world->sim) + 2 * ROTA_SEC + span_upto(world, ROTA_SEC);
     for (uint32_t whom = LOG; whom <= GROUP; whom++) {
         struct rota_sim_link link = {delays[whom], delays[whom], delays[whom], 0, 0};
@@ -584,6 +583,17 @@ static void make_many(struct shape *shape, struct rota_random *random)
     shape->is_one_by_one = false;
 }
 
+/* Nothing but answers that come late, to tasks that are slow to stop. */
+static void make_late(struct shape *shape)
+{
+    no_faults(shape);
+    shape->n_tasks = 4;
+    shape->open_goal = 24;
+    shape->stop_max = STOP_MAX;
+    shape->late_every = 2 * ROTA_SEC;
+    shape->loss = 0;
+}
+
 static struct shape shape_of(const struct sim_case *run, struct rota_random *random)
 {
     struct shape shape = shape_small(random);
@@ -595,6 +605,8 @@ static struct shape shape_of(const struct sim_case *run, struct rota_random *ran
         make_many(&shape, random);
     else if (run->seed % 50 == 25)
         shape_b11(&shape);
+    else if (run->seed % 50 == 27)
+        make_late(&shape);
     else if (run->seed % 50 == 26 && run->plant == PLANT_FROM_SCRATCH)
         shape_h7(&shape);
     return shape;
