@@ -185,17 +185,13 @@ static inline void drive(struct world *world, uint32_t node, struct rota_group_e
     struct task *task = &world->tasks[node];
     struct rota_error error;
     enum rota_group_state state = task->fsm.state;
-    rota_time log_ok_at = task->fsm.log_ok_at, group_ok_at = task->fsm.group_ok_at;
     size_t n;
     if (!task->is_ready || task->is_failed)
         return;
     if (rota_group_fsm_step(&task->fsm, rota_sim_mono(world->sim, node), &event, &error))
         rota_sim_fail(world->sim, "node %u: %s", node, error.text);
     if (state != task->fsm.state)
-        rota_sim_note(world->sim, node, "is %s after event %d; log well for %lld ms, group %lld ms",
-                      rota_group_state_name(task->fsm.state), event.type,
-                      (long long)((rota_sim_mono(world->sim, node) - log_ok_at) / ROTA_MSEC),
-                      (long long)((rota_sim_mono(world->sim, node) - group_ok_at) / ROTA_MSEC));
+        rota_sim_note(world->sim, node, "is %s", rota_group_state_name(task->fsm.state));
     const struct rota_group_action *actions = rota_group_fsm_actions(&task->fsm, &n);
     for (size_t i = 0; i < n; i++)
         act(world, node, &actions[i]);
