@@ -45,7 +45,7 @@ static void sift_down(struct members *members, size_t i)
 
 static bool gather_members(struct rota_group_fold *fold, struct members *members)
 {
-    *members = (struct members){fold, malloc((fold->n_tasks + 1) * sizeof(uint32_t)), 0};
+    *members = (struct members){fold, calloc(fold->n_tasks + 1, sizeof(uint32_t)), 0};
     if (!members->items)
         return false;
     for (uint32_t i = 0; i < fold->tasks.size; i++)
