@@ -4,9 +4,11 @@
  *     sim_NAME --seed 17 --trace  one seed again, with all that happened
  *     sim_NAME --first 1000 --seeds 500
  *     sim_NAME --plant all        every plant; --plant NAME: that one
+ *     sim_NAME --scenario NAME    a scenario alone
  *
  * A plant is a bug that the simulation puts in on purpose. It passes only when
- * some seed catches it: this is what shows that the checks can fail. */
+ * some seed catches it: this is what shows that the checks can fail. A scenario is a
+ * world in which something certain happens; each is run with a few seeds. */
 #pragma once
 
 #include "sim/sim.h"
@@ -22,10 +24,16 @@ struct sim_plant {
     const char *what; /* what is done wrong */
 };
 
+struct sim_scenario {
+    const char *name; /* numbered like plants */
+    const char *what; /* what happens */
+};
+
 /* One run: the first part is given, sim_case_end() fills in the second. */
 struct sim_case {
     uint64_t seed;
-    int plant; /* 0: none */
+    int plant;    /* 0: none */
+    int scenario; /* 0: none, all by chance */
     void (*on_trace)(void *data, const struct rota_sim_event *event);
 
     char violation[ROTA_SIM_TEXT_MAX]; /* empty: all was well */
@@ -39,6 +47,9 @@ struct sim_suite {
     uint64_t n_plant_seeds; /* a plant must be caught within these; 0: n_seeds */
     const struct sim_plant *plants;
     int n_plants;
+    const struct sim_scenario *scenarios;
+    int n_scenarios;
+    uint64_t n_scenario_seeds;
     void (*run)(struct sim_case *run);
 };
 
@@ -72,8 +83,9 @@ static inline void sim_case_end(struct sim_case *run, struct rota_sim *sim)
 
 struct sim_runner {
     const struct sim_suite *suite;
-    uint64_t first, n_seeds, n_plant_seeds;
-    bool is_one_seed, is_traced;
+    uint64_t first, n_seeds, n_plant_seeds, n_scenario_seeds;
+    int scenario; /* the one to run; 0: all, -1: seeds and plants only */
+    bool has_seeds, is_one_seed, is_traced;
     int n_results, n_failed;
     uint64_t n_events;
     double virtual_s;
@@ -86,15 +98,19 @@ static inline void sim_print_trace(void *data, const struct rota_sim_event *even
     printf("# %s\n", rota_sim_event_format(event, text));
 }
 
-static inline struct sim_case sim_run_one(struct sim_runner *runner, uint64_t seed, int plant)
+static inline struct sim_case sim_run_case(struct sim_runner *runner, struct sim_case run)
 {
-    struct sim_case run = {.seed = seed, .plant = plant};
     if (runner->is_traced)
         run.on_trace = sim_print_trace;
     runner->suite->run(&run);
     runner->n_events += run.n_events;
     runner->virtual_s += (double)run.ended_at / (double)ROTA_SEC;
     return run;
+}
+
+static inline struct sim_case sim_run_one(struct sim_runner *runner, uint64_t seed, int plant)
+{
+    return sim_run_case(runner, (struct sim_case){.seed = seed, .plant = plant});
 }
 
 static inline void sim_result(struct sim_runner *runner, bool is_fine, const char *what)
@@ -110,8 +126,10 @@ static inline void sim_print_violation(const struct sim_runner *runner, const st
     printf("# %s: seed %llu, at %.9f s, after %llu events\n", run->violation,
            (unsigned long long)run->seed, (double)run->ended_at / (double)ROTA_SEC,
            (unsigned long long)run->n_events);
-    printf("# replay: %s --seed %llu%s%s --trace\n", suite->name, (unsigned long long)run->seed,
-           run->plant ? " --plant " : "", run->plant ? suite->plants[run->plant - 1].name : "");
+    printf("# replay: %s --seed %llu%s%s%s%s --trace\n", suite->name, (unsigned long long)run->seed,
+           run->plant ? " --plant " : "", run->plant ? suite->plants[run->plant - 1].name : "",
+           run->scenario ? " --scenario " : "",
+           run->scenario ? suite->scenarios[run->scenario - 1].name : "");
 }
 
 static inline void sim_run_seeds(struct sim_runner *runner)
@@ -161,6 +179,22 @@ static inline void sim_run_plant(struct sim_runner *runner, int plant)
     sim_result(runner, false, what);
 }
 
+static inline void sim_run_scenario(struct sim_runner *runner, int scenario)
+{
+    const struct sim_scenario *what = &runner->suite->scenarios[scenario - 1];
+    char text[512];
+    int n_bad = 0;
+    for (uint64_t i = 0; i < runner->n_scenario_seeds && n_bad == 0; i++) {
+        struct sim_case run = sim_run_case(
+            runner, (struct sim_case){.seed = runner->first + i, .scenario = scenario});
+        n_bad += run.violation[0] != '\0';
+        if (run.violation[0])
+            sim_print_violation(runner, &run);
+    }
+    snprintf(text, sizeof text, "scenario %s (%s)", what->name, what->what);
+    sim_result(runner, n_bad == 0, text);
+}
+
 static inline _Noreturn void sim_usage(const struct sim_suite *suite, int code)
 {
     FILE *out = code ? stderr : stdout;
@@ -174,6 +208,10 @@ static inline _Noreturn void sim_usage(const struct sim_suite *suite, int code)
             suite->name, (unsigned long long)suite->n_seeds);
     for (int i = 0; i < suite->n_plants; i++)
         fprintf(out, "      %-16s %s\n", suite->plants[i].name, suite->plants[i].what);
+    if (suite->n_scenarios > 0)
+        fprintf(out, "  --scenario NAME|all\n");
+    for (int i = 0; i < suite->n_scenarios; i++)
+        fprintf(out, "      %-16s %s\n", suite->scenarios[i].name, suite->scenarios[i].what);
     exit(code);
 }
 
@@ -202,6 +240,18 @@ static inline int sim_find_plant(const struct sim_suite *suite, const char *name
     exit(2);
 }
 
+/* The scenario's number, 0 for all. */
+static inline int sim_find_scenario(const struct sim_suite *suite, const char *name)
+{
+    if (name && strcmp(name, "all") == 0)
+        return 0;
+    for (int i = 0; name && i < suite->n_scenarios; i++)
+        if (strcmp(suite->scenarios[i].name, name) == 0)
+            return i + 1;
+    fprintf(stderr, "%s: no scenario is called %s\n", suite->name, name ? name : "nothing");
+    exit(2);
+}
+
 /* Fill in the runner from the arguments; returns the plant to run, 0 for all
  * of them, -1 for a run that is not about plants only. */
 static inline int sim_parse(struct sim_runner *runner, int argc, char **argv)
@@ -219,19 +269,24 @@ static inline int sim_parse(struct sim_runner *runner, int argc, char **argv)
         if (strcmp(option, "--seed") == 0) {
             runner->first = sim_number(suite, option, value);
             runner->n_seeds = runner->n_plant_seeds = 1;
-            runner->is_one_seed = true;
+            runner->has_seeds = runner->is_one_seed = true;
         } else if (strcmp(option, "--first") == 0) {
             runner->first = sim_number(suite, option, value);
         } else if (strcmp(option, "--seeds") == 0) {
             runner->n_seeds = runner->n_plant_seeds = sim_number(suite, option, value);
+            runner->has_seeds = true;
         } else if (strcmp(option, "--plant") == 0) {
             plant = sim_find_plant(suite, value);
+        } else if (strcmp(option, "--scenario") == 0) {
+            runner->scenario = sim_find_scenario(suite, value);
         } else {
             fprintf(stderr, "%s: unknown option %s\n", suite->name, option);
             sim_usage(suite, 2);
         }
         i++;
     }
+    if (runner->scenario >= 0 && runner->has_seeds)
+        runner->n_scenario_seeds = runner->n_seeds;
     return plant;
 }
 
@@ -242,17 +297,25 @@ static inline int sim_main(int argc, char **argv, const struct sim_suite *suite)
         .first = 1,
         .n_seeds = suite->n_seeds,
         .n_plant_seeds = suite->n_plant_seeds ? suite->n_plant_seeds : suite->n_seeds,
+        .n_scenario_seeds = suite->n_scenario_seeds,
+        .scenario = -1,
     };
     int plant = sim_parse(&runner, argc, argv);
     clock_t began = clock();
 
-    if (plant < 0)
+    bool is_all = plant < 0 && runner.scenario < 0;
+    if (is_all)
         sim_run_seeds(&runner);
-    if (plant < 0 && !runner.is_one_seed)
+    if (is_all && !runner.is_one_seed)
         sim_run_twice(&runner);
+    if (runner.scenario > 0)
+        sim_run_scenario(&runner, runner.scenario);
+    else if (runner.scenario == 0 || (is_all && !runner.is_one_seed))
+        for (int i = 1; i <= suite->n_scenarios; i++)
+            sim_run_scenario(&runner, i);
     if (plant > 0)
         sim_run_plant(&runner, plant);
-    else if (plant == 0 || !runner.is_one_seed)
+    else if (plant == 0 || (is_all && !runner.is_one_seed))
         for (int i = 1; i <= suite->n_plants; i++)
             sim_run_plant(&runner, i);
 

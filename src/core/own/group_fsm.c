@@ -152,10 +152,19 @@ struct rota_group_action *rota_group_do(struct rota_group_fsm *fsm,
 
 /* --- letting go --- */
 
+/* The others may start what we had as soon as the group knows that we are gone: it
+ * is not told before the last reader has stopped. */
+static void say_farewell(struct rota_group_fsm *fsm)
+{
+    if (!fsm->owes_leave || fsm->n_stopping > 0)
+        return;
+    fsm->owes_leave = false;
+    rota_group_do(fsm, ROTA_GROUP_DO_LEAVE);
+}
+
 static void leave_group(struct rota_group_fsm *fsm)
 {
-    if (fsm->is_joined)
-        rota_group_do(fsm, ROTA_GROUP_DO_LEAVE);
+    fsm->owes_leave = fsm->owes_leave || fsm->is_joined;
     fsm->is_joined = fsm->is_leader = fsm->needs_epoch = false;
     fsm->group_ok_at = ROTA_TIME_MIN;
     clear_members(fsm);
@@ -412,16 +421,19 @@ enum rota_code rota_group_fsm_step(struct rota_group_fsm *fsm, rota_time now,
     if (fsm->state == ROTA_GROUP_AT_DONE) {
         if (event->type == ROTA_GROUP_STOPPED)
             rota_group_hear_stopped(fsm, event->partition);
+        say_farewell(fsm);
         return ROTA_OK;
     }
     check_fence(fsm, now);
     if (fsm->state != ROTA_GROUP_AT_DONE || event->type == ROTA_GROUP_STOPPED)
         code = hear(fsm, now, event, error);
     check_wait(fsm, now);
+    say_farewell(fsm);
     try_join(fsm, now);
     rota_group_balance(fsm, now);
     rota_group_pump(fsm, now);
     check_leave(fsm, now);
+    say_farewell(fsm);
     if (fsm->is_out_of_memory && fsm->state != ROTA_GROUP_AT_DONE) {
         clear_actions(fsm);
         fsm->state = ROTA_GROUP_AT_DONE;

@@ -25,7 +25,8 @@
  * us, counted from when we asked. A START comes only for what the fold says is ours
  * and may be read, and never before the STOPPED of an earlier reader of the same
  * partition. A position that is committed in the log never lies behind a child that
- * is not. Nothing is offered or taken between a round and its epoch. */
+ * is not. Nothing is offered or taken between a round and its epoch. The group is
+ * left only when the last reader has stopped. */
 #pragma once
 
 #include "core/own/group_fold.h"
@@ -222,6 +223,7 @@ struct rota_group_fsm {
 
     /* The group. */
     bool is_joined, is_leader;
+    bool owes_leave;  /* to the group, once all readers have stopped */
     bool needs_epoch; /* we lead the round and its epoch is not in force */
     uint32_t me;      /* our place in the epoch in force */
     uint64_t generation;

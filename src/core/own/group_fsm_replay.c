@@ -69,7 +69,7 @@ void rota_group_lose_log(struct rota_group_fsm *fsm)
 static void end_tail(struct rota_group_fsm *fsm)
 {
     bool is_whole = fsm->end - fsm->first <= fsm->tail;
-    if (!fsm->has_begin && !is_whole) {
+    if ((!fsm->has_begin || fsm->begin_at < fsm->first) && !is_whole) {
         fsm->tail = fsm->tail > UINT64_MAX / 16 ? UINT64_MAX : fsm->tail * 16;
         look_at_tail(fsm);
     } else if (fsm->begin_at < fsm->first) {
