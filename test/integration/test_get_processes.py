@@ -223,11 +223,17 @@ class World:
         wait("more Gets", lambda: sum(get["sent"] > since for get in self.clients[0].read()) >= n)
 
     def wait_answer(self, dc):
-        """An answer to a Get from now on by somebody of this data centre."""
-        since, hosts = time.time_ns(), {host.address for host in self.dcs[dc]}
-        wait(f"answer from {dc}", lambda: any(
-            get["sent"] > since and any(item["host"] in hosts for item in get["keys"])
-            for get in reversed(self.clients[0].read())))
+        """Answers to Gets from now on by every holder of this data centre, so that the client has found
+        its way back to each before anything else is taken away from it."""
+        since, missing = time.time_ns(), {host.address for host in self.holders(dc)}
+
+        def have_answered():
+            for get in self.clients[0].read():
+                if get["sent"] > since:
+                    missing.difference_update(item["host"] for item in get["keys"])
+            return not missing
+
+        wait(f"answers from {dc}", have_answered)
 
     def get_all_from(self, dc):
         """Each holder of the data centre has all its keys in memory after this."""
