@@ -1,10 +1,9 @@
 /* rota lease: the leases of a store, for people. */
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/store_options.h"
 #include "cli/terminal.h"
 #include "io/store.h"
-
-#include <unistd.h>
 
 struct lease {
     const char *store, *space, *dc;
@@ -12,13 +11,6 @@ struct lease {
     bool json;
 };
 
-#define STORE_OPTION                                                                               \
-    {                                                                                              \
-        .name = "store", ROTA_OPTION_INTO(TEXT, struct lease, store), .value_name = "URL",         \
-        .is_required = true,                                                                       \
-        .help = "sqlite:PATH, mysql://USER:PASSWORD@HOST:PORT/DATABASE or postgres://..., the "    \
-                "same way"                                                                         \
-    }
 #define SPACE_OPTION                                                                               \
     {                                                                                              \
         .name = "space", ROTA_OPTION_INTO(TEXT, struct lease, space), .value_name = "NAME",        \
@@ -31,14 +23,6 @@ struct lease {
 
 /* --- asking --- */
 
-/* A command that only looks does not make a database where there is none. */
-static enum rota_code find_file(const struct rota_sql_url *url, struct rota_error *error)
-{
-    if (url->kind != ROTA_SQL_SQLITE || access(url->path, F_OK) == 0)
-        return ROTA_OK;
-    return rota_error_set(error, ROTA_ERR_NOT_FOUND, "sqlite:%s: there is no such file", url->path);
-}
-
 /* Fills `*answer`; rota_store_answer_deinit() ends it. */
 static enum rota_code ask(const struct lease *lease, const struct rota_store_request *request,
                           struct rota_store_answer *answer, struct rota_error *error)
@@ -46,11 +30,12 @@ static enum rota_code ask(const struct lease *lease, const struct rota_store_req
     struct rota_sql_url url;
     struct rota_sql_options options = {0};
     struct rota_store_session *session = NULL;
+    const char *store = lease->store;
     enum rota_code code = rota_store_request_check(request, error);
     if (!code)
-        code = rota_sql_url_parse(rota_str(lease->store), &url, error);
+        code = rota_store_options_check_there(&store, error);
     if (!code)
-        code = find_file(&url, error);
+        code = rota_sql_url_parse(rota_str(store), &url, error);
     if (!code)
         code = rota_store_session_open(&url, &options, &session, error);
     if (code)
@@ -87,7 +72,7 @@ static void add_time(struct rota_json *json, const char *key, rota_time time)
 /* --- list --- */
 
 static const struct rota_option LIST_OPTIONS[] = {
-    STORE_OPTION,
+    ROTA_STORE_OPTION(struct lease, store),
     SPACE_OPTION,
     {.name = "dc",
      ROTA_OPTION_INTO(TEXT, struct lease, dc),
@@ -202,7 +187,8 @@ const struct rota_cli_command rota_cmd_lease_list = {
 
 /* --- history --- */
 
-static const struct rota_option HISTORY_OPTIONS[] = {STORE_OPTION, SPACE_OPTION, JSON_OPTION};
+static const struct rota_option HISTORY_OPTIONS[] = {ROTA_STORE_OPTION(struct lease, store),
+                                                     SPACE_OPTION, JSON_OPTION};
 
 static const char *event_of(const struct rota_store_event *event)
 {
@@ -288,7 +274,7 @@ const struct rota_cli_command rota_cmd_lease_history = {
 /* --- hold --- */
 
 static const struct rota_option HOLD_OPTIONS[] = {
-    STORE_OPTION,
+    ROTA_STORE_OPTION(struct lease, store),
     {.name = "space",
      ROTA_OPTION_INTO(TEXT, struct lease, space),
      .value_name = "NAME",

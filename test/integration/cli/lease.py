@@ -49,6 +49,7 @@ def leases_are_listed_with_their_state():
         assert lines[0][4:6] == [b"epoch=70", b"of=4"], lines
         assert len(lines) == 5 and b"\x1b" not in lines[4][3], lines
         assert len(ok("lease", "list", "--store", url, "--dc", "west").lines()) == 1
+        assert len(ok("lease", "list", "--dc", "west", env={"ROTA_STORE": url}).lines()) == 1
         leases = ok("lease", "list", "--store", url, "--space", "queue", "--json").json()["leases"]
         assert [lease["host"] for lease in leases] == ["other"]
         lease = ok("lease", "list", "--store", url, "--dc", "east", "--json").json()["leases"][1]
@@ -96,7 +97,7 @@ def hold_is_set_and_ended():
 def a_store_that_can_not_be_used_is_named_without_its_password():
     with Files() as files:
         missing = files.path / "missing.db"
-        refuse("lease", "list", "--store", f"sqlite:{missing}", name="no such file")
+        refuse("lease", "list", "--store", f"sqlite:{missing}", name="No such file")
         assert not pathlib.Path(missing).exists()
         refuse("lease", "list", "--store", f"sqlite:{files.write('text', 'no database at all' * 99)}", name="text")
         refuse("lease", "list", "--store", "oracle://x/y", name="postgres://")
