@@ -23,8 +23,7 @@ static enum rota_code write_request(void *data, const void *const *keys, size_t 
     (void)data, (void)epoch, (void)error;
     for (size_t i = 0; i < n; i++)
         numbers[i] = *(const uint64_t *)keys[i];
-    articles.n_number = n;
-    articles.number = numbers;
+    articles.n_number = n, articles.number = numbers;
     void *room = rota_get_write(writer, example__articles__get_packed_size(&articles));
     if (room) /* if not, the caller knows */
         example__articles__pack(&articles, room);
@@ -58,8 +57,7 @@ static enum rota_code write_response(void *data, const struct rota_get_head *hea
         texts[i] = (ProtobufCBinaryData){entries[i].value.size, (void *)entries[i].value.data};
     }
     costs.n_place = costs.n_price = n;
-    costs.place = numbers;
-    costs.price = texts;
+    costs.place = numbers, costs.price = texts;
     costs.shard = head->shard.from;
     costs.shards = head->has_shard ? head->shard.of : 0;
     costs.all_matched = head->all_matched;
@@ -132,6 +130,8 @@ static void get(uint64_t article, const char *hosts, struct rota_error *error)
         rota_get_wait(client, &request, &result, error))
         return;
     printf("%.*s\n", ROTA_STR_ARGS(result->items[0].value)); /* empty: it is not sold */
+    rota_get_result_free(result);
+    rota_get_close(client);
 }
 
 int main(int argc, char **argv)
