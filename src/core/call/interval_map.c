@@ -436,15 +436,6 @@ void rota_interval_map_failed(struct rota_interval_map *map, uint64_t host)
     }
 }
 
-void rota_interval_map_heard(struct rota_interval_map *map, uint64_t host)
-{
-    struct host *heard = find(map, host);
-    if (heard) {
-        heard->view.n_failures = 0;
-        heard->view.is_live = true;
-    }
-}
-
 /* --- the index --- */
 
 static int compare_hosts(const void *a, const void *b)

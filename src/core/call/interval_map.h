@@ -105,10 +105,9 @@ enum rota_interval_learned rota_interval_map_learn(struct rota_interval_map *map
 bool rota_interval_map_is_stale(const struct rota_interval_map *map, uint64_t host,
                                 const struct rota_interval *shard, uint64_t epoch);
 
-/* The host could not be reached or did not answer in time; or it is well after
- * all, although it taught nothing. */
+/* The host could not be reached or did not answer in time. The next lesson from it
+ * shows that it is well again. */
 void rota_interval_map_failed(struct rota_interval_map *map, uint64_t host);
-void rota_interval_map_heard(struct rota_interval_map *map, uint64_t host);
 
 /* --- lookups --- */
 
