@@ -368,8 +368,7 @@ def the_database_is_restarted(world):
         world.start([spare])
         world.wait_whole(dc)
         check(spare.held().shard == shard and spare.held().epoch > epoch, "the spare has another lease")
-    world.wait_answer("east")
-    world.wait_answer("west")
+        world.wait_answer(dc)
 
 
 def every_get_was_answered(world):
