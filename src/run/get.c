@@ -199,7 +199,8 @@ static enum rota_code make_machines(struct rota_get *get, uint64_t seed, struct 
     if (code)
         return code;
     rota_budget_init(&get->budget, now, &ROTA_BUDGET_RETRIES);
-    rota_hedge_init(&get->hedge, now, &(struct rota_hedge_options){0});
+    rota_hedge_init(&get->hedge, now,
+                    &(struct rota_hedge_options){.budget = ROTA_GET_BUDGET_HEDGES});
     rota_get_load_init(&get->load, now);
     get->shared = (struct rota_get_shared){
         .map = get->map,

@@ -542,7 +542,8 @@ static void on_start(void *data, uint32_t node)
     }
     rota_time now = clock_of(world);
     rota_budget_init(&world->budget, now, &ROTA_BUDGET_RETRIES);
-    rota_hedge_init(&world->hedge, now, &(struct rota_hedge_options){0});
+    rota_hedge_init(&world->hedge, now,
+                    &(struct rota_hedge_options){.budget = ROTA_GET_BUDGET_HEDGES});
     rota_get_load_init(&world->load, now);
     rota_sim_set_timer(world->sim, 0, (uint32_t)world->n_gets, ROTA_SIM_MONO, now + ROTA_MSEC);
     rota_sim_set_timer(world->sim, 0, (uint32_t)world->n_gets + 1, ROTA_SIM_MONO,

@@ -5,11 +5,12 @@ struct world {
     struct rota_get_load load;
     struct rota_random random;
     rota_time now;
+    rota_time all_time; /* of a Get that is broadcast; others take 1 ms */
 };
 
 static void init(struct world *world)
 {
-    *world = (struct world){0};
+    *world = (struct world){.all_time = ROTA_MSEC / 2};
     rota_random_init(&world->random, 1);
     rota_get_load_init(&world->load, 0);
 }
@@ -20,8 +21,12 @@ static uint32_t run(struct world *world, rota_time span, int64_t wait_us)
 {
     struct rota_cost cost = {1000 + wait_us, 1000, 0};
     for (rota_time end = world->now + span; world->now < end; world->now += ROTA_MSEC) {
-        rota_get_load_choose(&world->load, world->now, 1, &world->random);
+        enum rota_get_copies copies =
+            rota_get_load_choose(&world->load, world->now, 1, &world->random);
         rota_get_load_answered(&world->load, world->now, (1000 + wait_us) * ROTA_USEC, &cost);
+        rota_get_load_ended(&world->load,
+                            world->now + (copies == ROTA_GET_ALL ? world->all_time : ROTA_MSEC),
+                            world->now, copies);
     }
     return rota_get_load_share_ppm(&world->load) / 1000;
 }
@@ -33,6 +38,33 @@ static void all_is_broadcast_while_nothing_waits(void **state)
     init(&world);
     assert_int_equal(run(&world, 10 * ROTA_SEC, 0), 1000);
     assert_int_equal(rota_get_load_choose(&world.load, world.now, 1, &world.random), ROTA_GET_ALL);
+}
+
+static void copies_that_save_no_time_are_not_made(void **state)
+{
+    struct world world;
+    (void)state;
+    init(&world);
+    world.all_time = ROTA_MSEC;
+    assert_int_equal(run(&world, 2 * ROTA_SEC, 0), 0);
+    world.all_time = ROTA_MSEC / 2;
+    assert_int_equal(run(&world, 60 * ROTA_SEC, 0), 1000);
+}
+
+/* A trial would be copies, too. */
+static void nothing_is_tried_under_pressure(void **state)
+{
+    struct world world;
+    (void)state;
+    init(&world);
+    run(&world, 100 * ROTA_MSEC, 0);
+    assert_true(world.load.trial.is_running);
+    run(&world, 3 * ROTA_SEC, 2000);
+    assert_false(world.load.trial.is_running);
+    uint64_t n_all = 0;
+    for (int i = 0; i < 10000; i++)
+        n_all += rota_get_load_choose(&world.load, world.now, 1, &world.random) == ROTA_GET_ALL;
+    assert_int_equal(n_all, 0);
 }
 
 static void queues_cut_the_copies_step_by_step(void **state)
@@ -138,13 +170,15 @@ static void nonsense_from_a_server_is_no_news(void **state)
     assert_int_equal(rota_get_load_share_ppm(&world.load), 1000000);
     struct rota_cost huge = {INT64_MAX, 0, 0};
     rota_get_load_answered(&world.load, world.now, 0, &huge);
-    assert_true(rota_get_load_pressure(&world.load) >= 0);
+    assert_true(world.load.pressure >= 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_is_broadcast_while_nothing_waits),
+        cmocka_unit_test(copies_that_save_no_time_are_not_made),
+        cmocka_unit_test(nothing_is_tried_under_pressure),
         cmocka_unit_test(queues_cut_the_copies_step_by_step),
         cmocka_unit_test(at_the_top_there_is_one_copy_only),
         cmocka_unit_test(between_low_and_high_the_share_stays),

@@ -60,8 +60,11 @@ static void finish(struct rota_get_step *step, enum rota_failure failure)
     struct rota_get_fsm_action *action = rota_get_tries_act(step, ROTA_GET_FINISH);
     uint32_t first;
     action->n_missing = rota_get_keys_missing(&fsm->keys, &first, 1);
-    if (action->n_missing == 0)
+    if (action->n_missing == 0) {
+        if (fsm->options.mode == ROTA_GET_MODE_ADAPTIVE && fsm->tries.size > 0)
+            rota_get_load_ended(fsm->shared->load, step->now, fsm->started_at, fsm->copies);
         return;
+    }
     fsm->shared->stats->n_failed++;
     action->failure = failure;
     if (!failure)

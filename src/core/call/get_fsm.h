@@ -51,6 +51,10 @@ enum {
 #define ROTA_GET_BACKOFF      (10 * ROTA_MSEC) /* before a host is tried again, growing */
 #define ROTA_GET_BACKOFF_MAX  (500 * ROTA_MSEC)
 
+/* For hedges of Gets: one try in 20, and ten per second, so that a client whose Gets are
+ * all stuck, and which therefore makes no new ones, still comes loose. */
+#define ROTA_GET_BUDGET_HEDGES ((struct rota_budget_options){50000, 10, 10})
+
 struct rota_get_stats {
     uint64_t n_gets, n_keys, n_tries, n_retries, n_hedges;
     uint64_t n_copies[3];  /* Gets by what get_load.h or the mode chose */

@@ -28,6 +28,7 @@ void rota_get_load_init(struct rota_get_load *load, rota_time now)
         .window_at = now,
         .heard_at = now,
     };
+    rota_get_trial_init(&load->trial);
 }
 
 static void begin_window(struct rota_get_load *load, rota_time at)
@@ -112,6 +113,15 @@ static void decide(struct rota_get_load *load, rota_time now, double pressure,
     load->is_top = load->step == 0 && pressure > (load->is_top ? HIGH : TOP);
 }
 
+/* What copies would be too many are not tried, either. */
+static bool is_broadcast(struct rota_get_load *load, rota_time now, size_t in_flight)
+{
+    if (load->step == ROTA_GET_LOAD_STEPS)
+        return rota_get_trial_choose(&load->trial, now, in_flight);
+    rota_get_trial_abandon(&load->trial);
+    return load->trial.is_worth && load->step > 0 && load->turn++ % every[load->step] == 0;
+}
+
 enum rota_get_copies rota_get_load_choose(struct rota_get_load *load, rota_time now,
                                           size_t in_flight, struct rota_random *random)
 {
@@ -125,17 +135,16 @@ enum rota_get_copies rota_get_load_choose(struct rota_get_load *load, rota_time 
     }
     if (load->is_top)
         return ROTA_GET_ONE;
-    if (load->step > 0 && load->turn++ % every[load->step] == 0)
-        return ROTA_GET_ALL;
-    return ROTA_GET_HEDGE;
+    return is_broadcast(load, now, in_flight) ? ROTA_GET_ALL : ROTA_GET_HEDGE;
 }
 
-double rota_get_load_pressure(const struct rota_get_load *load)
+void rota_get_load_ended(struct rota_get_load *load, rota_time now, rota_time started_at,
+                         enum rota_get_copies copies)
 {
-    return load->pressure;
+    rota_get_trial_ended(&load->trial, now, started_at, copies == ROTA_GET_ALL);
 }
 
 uint32_t rota_get_load_share_ppm(const struct rota_get_load *load)
 {
-    return load->step > 0 ? 1000000 / every[load->step] : 0;
+    return load->trial.is_worth && load->step > 0 ? 1000000 / every[load->step] : 0;
 }

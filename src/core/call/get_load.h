@@ -1,9 +1,11 @@
 /* get_load: how many copies of a Get its servers can take.
  *
- * To ask all replicas and take the first answer is the quickest way while the
- * copies fit, and the way to collapse when they do not: the copies alone then fill
- * the queues. So the *share* of Gets that are broadcast follows the *pressure*, how
- * long requests wait in the servers' queues for each moment they take otherwise:
+ * To ask all replicas and take the first answer is the quickest way where replicas
+ * are now quick and now slow and the copies fit, and the way to collapse when they do
+ * not: the copies alone then fill the queues. Whether they pay is found by trying
+ * (get_trial.h); where they do not there are none. Where they do the *share* of Gets
+ * that are broadcast follows the *pressure*, how long requests wait in the servers'
+ * queues for each moment they take otherwise:
  *
  *     pressure above HIGH: a step down, above TOP all the way; what was too much is
  *                          not tried again for a while, longer each time
@@ -19,6 +21,8 @@
  * answer in time, counts as pressed; and when much is in flight and nothing comes
  * back at all, they all are. Where answers carry no costs only these can be seen. */
 #pragma once
+
+#include "core/call/get_trial.h"
 
 #include <rota/balancer.h>
 #include <rota/random.h>
@@ -43,6 +47,7 @@ struct rota_get_load {
     rota_time hold;          /* how long the next ceiling lasts */
     bool is_top;
     uint32_t turn; /* spreads the share over Gets evenly */
+    struct rota_get_trial trial;
     uint64_t n_cuts, n_raises;
 };
 
@@ -58,11 +63,13 @@ void rota_get_load_answered(struct rota_get_load *load, rota_time now, rota_time
  * not told. */
 void rota_get_load_refused(struct rota_get_load *load, rota_time now);
 
+/* A Get that was begun then, as rota_get_load_choose() said, has all its values. */
+void rota_get_load_ended(struct rota_get_load *load, rota_time now, rota_time started_at,
+                         enum rota_get_copies copies);
+
 /* What the next Get is to do; `in_flight`: our own tries that are out. */
 enum rota_get_copies rota_get_load_choose(struct rota_get_load *load, rota_time now,
                                           size_t in_flight, struct rota_random *random);
 
-double rota_get_load_pressure(const struct rota_get_load *load);
-
-/* The part of Gets that are broadcast, in millionths. */
+/* The part of Gets that are broadcast, in millionths; trials aside. */
 uint32_t rota_get_load_share_ppm(const struct rota_get_load *load);

@@ -315,5 +315,8 @@ void rota_get_plan_hedge(struct rota_get_step *step, size_t index)
         if (rota_get_keys_is_pending(&fsm->keys, list[i]) &&
             fsm->keys.items.items[list[i]].n_out == 1)
             plan_key(fsm, list[i]);
-    carry_out(step, try->visit);
+    uint64_t n_unbudgeted = fsm->shared->stats->n_unbudgeted;
+    carry_out(step, try->visit); /* which may move the tries */
+    if (fsm->shared->stats->n_unbudgeted > n_unbudgeted)
+        fsm->tries.items[index].at = rota_get_tries_hedge_again(step);
 }

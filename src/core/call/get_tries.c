@@ -127,6 +127,12 @@ bool rota_get_tries_is_wanted(struct rota_get_fsm *fsm, struct rota_get_fsm_try 
 
 /* --- sending --- */
 
+/* How long a try may take before it is hedged. */
+static rota_time after(const struct rota_get_fsm *fsm, rota_time delay)
+{
+    return fsm->copies == ROTA_GET_ONE ? HEDGE_LATER * delay : delay;
+}
+
 /* When to hedge a try that is sent now. Each one earns its part of a hedge. */
 static rota_time hedge_time(struct rota_get_step *step)
 {
@@ -134,9 +140,14 @@ static rota_time hedge_time(struct rota_get_step *step)
     if (!fsm->shared->hedge || fsm->copies == ROTA_GET_ALL)
         return ROTA_TIME_NEVER;
     rota_time at = rota_hedge_begin(fsm->shared->hedge, step->now, fsm->options.deadline);
-    if (at == ROTA_TIME_NEVER || fsm->copies == ROTA_GET_HEDGE)
+    if (at == ROTA_TIME_NEVER)
         return at;
-    return rota_time_add(step->now, HEDGE_LATER * (at - step->now));
+    return rota_time_add(step->now, after(fsm, at - step->now));
+}
+
+rota_time rota_get_tries_hedge_again(const struct rota_get_step *step)
+{
+    return rota_time_add(step->now, after(step->fsm, step->fsm->shared->hedge->delay));
 }
 
 void rota_get_tries_send(struct rota_get_step *step, struct rota_get_fsm_try *try,

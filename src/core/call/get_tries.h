@@ -44,6 +44,10 @@ bool rota_get_tries_add(struct rota_get_fsm *fsm, struct rota_get_fsm_try try);
 void rota_get_tries_send(struct rota_get_step *step, struct rota_get_fsm_try *try,
                          const struct rota_interval_host *host, struct rota_try chosen);
 
+/* There was no token to hedge it with: when to ask again. One that is stuck outlives
+ * those that took the tokens because they were a little slow. */
+rota_time rota_get_tries_hedge_again(const struct rota_get_step *step);
+
 /* Send what is left of one that waited, if its host is as it was. */
 void rota_get_tries_send_again(struct rota_get_step *step, struct rota_get_fsm_try *try);
 
