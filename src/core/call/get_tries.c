@@ -153,7 +153,7 @@ void rota_get_tries_send(struct rota_get_step *step, struct rota_get_fsm_try *tr
         visit->n_failures = 0;
     visit->lesson = host->lesson;
     visit->n_tries++;
-    try->number = rota_interval_map_number(fsm->shared->map);
+    try->number = visit->number = rota_interval_map_number(fsm->shared->map);
     try->started_at = step->now;
     try->deadline =
         rota_time_min(fsm->options.deadline, rota_time_add(step->now, fsm->options.host_timeout));
