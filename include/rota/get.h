@@ -148,7 +148,7 @@ struct rota_get_options {
 
     /* Where the hosts come from; one of these. */
     const char *hosts_file;            /* as of `rota hosts`; a host's zone is its data centre */
-    struct rota_members *members;      /* kept; the same, as the program knows it */
+    struct rota_members *members;      /* kept, and closed later; as the program knows it */
     const struct rota_get_host *hosts; /* copied; these, until rota_get_set_hosts() */
     size_t n_hosts;
     /* Asked every ping period; answers with rota_get_set_hosts(), at once or later. */

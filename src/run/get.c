@@ -75,7 +75,7 @@ static void on_timer(uv_timer_t *timer)
 
 /* --- what follows from a step --- */
 
-/* Those that wait for the map to know more. A step may teach it yet more. */
+/* Those for which it matters what the map knows. A step may teach it yet more. */
 static void tell_runs(struct rota_get *get)
 {
     while (get->version != rota_interval_map_version(get->map)) {
@@ -84,7 +84,7 @@ static void tell_runs(struct rota_get *get)
         for (node = get->runs.next; node != &get->runs; node = next) {
             struct rota_get_run *run = ROTA_LIST_ITEM(node, struct rota_get_run, link);
             next = node->next;
-            if (rota_get_fsm_is_waiting(&run->fsm))
+            if (rota_get_fsm_wants_news(&run->fsm))
                 rota_get_run_step(run, &(struct rota_get_fsm_event){.type = ROTA_GET_MAP_CHANGED});
         }
     }

@@ -98,6 +98,56 @@ static enum rota_code follow_map(struct rota_get *get, struct rota_error *error)
     return code;
 }
 
+/* --- pings --- */
+
+static void on_ping(void *data, struct rota_call *rpc, const struct rota_call_result *result)
+{
+    struct rota_get_peer *peer = data;
+    struct rota_get *get = peer->get;
+    const struct rota_get_service *service = &get->service;
+    struct rota_get_head head = {0};
+    (void)rpc;
+    peer->ping = NULL;
+    get->reader.response = result->message;
+    bool is_answered =
+        result->status == ROTA_STATUS_OK &&
+        !service->read_response(service->data, result->message, &head, &get->reader, NULL);
+    get->reader.entries.size = 0;
+    rota_arena_clear(&get->arena);
+    rota_get_measure_ping(get, is_answered);
+    if (is_answered) {
+        struct rota_interval_lesson lesson = {.number = peer->ping_number,
+                                              .has_shard = head.has_shard,
+                                              .shard = head.shard,
+                                              .epoch = head.epoch};
+        rota_interval_map_learn(get->map, peer->id, &lesson);
+    } else {
+        rota_interval_map_failed(get->map, peer->id);
+    }
+    rota_get_settle(get, true);
+}
+
+static void ping(struct rota_get_peer *peer)
+{
+    struct rota_get *get = peer->get;
+    struct rota_call_options options = {
+        .method = rota_str(get->service.method),
+        .request = rota_buffer_str(&get->ping),
+        .timeout = get->options.host_timeout,
+        .on_end = on_ping,
+        .data = peer,
+    };
+    peer->is_asked = true;
+    if (peer->ping)
+        return; /* it is slow, and will be heard of */
+    peer->ping_number = rota_interval_map_number(get->map);
+    if (rota_channel_call(peer->channel, &options, &peer->ping, NULL)) {
+        peer->ping = NULL;
+        rota_get_measure_ping(get, false);
+        rota_interval_map_failed(get->map, peer->id);
+    }
+}
+
 /* --- where they come from --- */
 
 /* A host that can't be reached under its address is refused before anything changes. */
@@ -119,11 +169,20 @@ static enum rota_code check_host(struct rota_str address, struct rota_str dc,
     return rota_address_parse(text, &parsed, error);
 }
 
+/* Who is new is asked at once, for a Get may wait for what it holds. */
 static enum rota_code set_hosts(struct rota_get *get, const struct rota_interval_member *hosts,
                                 size_t n_hosts, struct rota_error *error)
 {
+    const struct rota_map_entry *entry;
+    size_t place = 0;
     enum rota_code code = rota_interval_map_set_hosts(get->map, hosts, n_hosts, error);
-    return code ? code : follow_map(get, error);
+    if (code)
+        return code;
+    code = follow_map(get, error);
+    while ((entry = rota_map_next(&get->peers, &place)))
+        if (!((struct rota_get_peer *)entry->value)->is_asked)
+            ping(entry->value);
+    return code;
 }
 
 enum rota_code rota_get_set_hosts(struct rota_get *get, const struct rota_get_host *hosts,
@@ -168,6 +227,29 @@ static void follow_members(struct rota_get *get, const struct rota_members *memb
     rota_vector_deinit(&list);
 }
 
+static void on_members_changed(void *data, const struct rota_members_change *change)
+{
+    struct rota_get *get = data;
+    (void)change;
+    follow_members(get, get->options.members);
+    rota_get_settle(get, false); /* it may be the program that has changed them */
+}
+
+/* Several clients may have the same members. */
+static const char *subscription(const struct rota_get *get, char name[32])
+{
+    snprintf(name, 32, "get %p", (const void *)get);
+    return name;
+}
+
+static enum rota_code subscribe(struct rota_get *get, struct rota_error *error)
+{
+    char name[32];
+    follow_members(get, get->options.members);
+    return rota_members_subscribe(get->options.members, subscription(get, name), on_members_changed,
+                                  get, error);
+}
+
 enum rota_code rota_get_open_hosts(struct rota_get *get, struct rota_error *error)
 {
     struct rota_get_options *options = &get->options;
@@ -181,59 +263,12 @@ enum rota_code rota_get_open_hosts(struct rota_get *get, struct rota_error *erro
     } else if (options->hosts) {
         code = rota_get_set_hosts(get, options->hosts, options->n_hosts, error);
     }
+    if (!code && options->members)
+        code = subscribe(get, error);
     options->hosts = NULL; /* the caller's; they were copied */
     options->hosts_file = NULL;
     options->service = NULL;
     return code;
-}
-
-/* --- pings --- */
-
-static void on_ping(void *data, struct rota_call *rpc, const struct rota_call_result *result)
-{
-    struct rota_get_peer *peer = data;
-    struct rota_get *get = peer->get;
-    const struct rota_get_service *service = &get->service;
-    struct rota_get_head head = {0};
-    (void)rpc;
-    peer->ping = NULL;
-    get->reader.response = result->message;
-    bool is_answered =
-        result->status == ROTA_STATUS_OK &&
-        !service->read_response(service->data, result->message, &head, &get->reader, NULL);
-    get->reader.entries.size = 0;
-    rota_arena_clear(&get->arena);
-    rota_get_measure_ping(get, is_answered);
-    if (is_answered) {
-        struct rota_interval_lesson lesson = {.number = peer->ping_number,
-                                              .has_shard = head.has_shard,
-                                              .shard = head.shard,
-                                              .epoch = head.epoch};
-        rota_interval_map_learn(get->map, peer->id, &lesson);
-    } else {
-        rota_interval_map_failed(get->map, peer->id);
-    }
-    rota_get_settle(get, true);
-}
-
-static void ping(struct rota_get_peer *peer)
-{
-    struct rota_get *get = peer->get;
-    struct rota_call_options options = {
-        .method = rota_str(get->service.method),
-        .request = rota_buffer_str(&get->ping),
-        .timeout = get->options.host_timeout,
-        .on_end = on_ping,
-        .data = peer,
-    };
-    if (peer->ping)
-        return; /* it is slow, and will be heard of */
-    peer->ping_number = rota_interval_map_number(get->map);
-    if (rota_channel_call(peer->channel, &options, &peer->ping, NULL)) {
-        peer->ping = NULL;
-        rota_get_measure_ping(get, false);
-        rota_interval_map_failed(get->map, peer->id);
-    }
 }
 
 void rota_get_ping_all(struct rota_get *get, rota_time now)
@@ -242,7 +277,7 @@ void rota_get_ping_all(struct rota_get *get, rota_time now)
     size_t place = 0;
     (void)now;
     if (get->options.members)
-        follow_members(get, get->options.members);
+        follow_members(get, get->options.members); /* what did not fit into memory, too */
     if (get->options.ask_hosts)
         get->options.ask_hosts(get->options.data, get);
     follow_map(get, NULL);
@@ -254,6 +289,7 @@ void rota_get_ping_all(struct rota_get *get, rota_time now)
 
 void rota_get_close_hosts(struct rota_get *get)
 {
+    char name[32];
     const struct rota_map_entry *entry;
     size_t place = 0;
     while ((entry = rota_map_next(&get->peers, &place))) {
@@ -261,8 +297,10 @@ void rota_get_close_hosts(struct rota_get *get)
         rota_channel_close(peer->channel); /* no callback comes after */
         peer->channel = NULL;
     }
+    if (get->options.members)
+        rota_members_unsubscribe(get->options.members, subscription(get, name));
     rota_members_close(get->members);
-    get->members = NULL;
+    get->members = get->options.members = NULL;
 }
 
 void rota_get_free_hosts(struct rota_get *get)

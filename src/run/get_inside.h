@@ -33,7 +33,7 @@ struct rota_get_peer {
     struct rota_call *ping; /* NULL: none is out */
     uint64_t ping_number;
     struct rota_list_node calls;
-    bool is_listed;
+    bool is_listed, is_asked; /* asked: what it holds, at least once */
 };
 
 /* One try that is out. */

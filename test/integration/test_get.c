@@ -650,7 +650,10 @@ static void hosts_file_is_followed(void **state)
     close(file);
     snprintf(text, sizeof text, "%s zone=a\n", world.hosts[0].address);
     await_write(path, text);
-    client_open(&world, (struct rota_get_options){.hosts_file = path, .timeout = 20 * ROTA_SEC});
+    client_open(&world,
+                (struct rota_get_options){.hosts_file = path,
+                                          .ping_period = ROTA_HOUR, /* it is not waited for */
+                                          .timeout = 20 * ROTA_SEC});
     await_holders(&world, 1);
     snprintf(text, sizeof text, "%s zone=a\n%s zone=a\n", world.hosts[0].address,
              world.hosts[1].address);
@@ -659,6 +662,29 @@ static void hosts_file_is_followed(void **state)
     assert_int_equal(get_keys(&world, 40, 0), ROTA_OK);
     assert_all_found(&world, 40);
     unlink(path);
+    world_close(&world);
+}
+
+static void host_that_comes_while_a_broadcast_runs_joins_in(void **state)
+{
+    struct world world;
+    (void)state;
+    hosts_open(&world);
+    world.n_list = SHARDS;
+    client_open(&world, (struct rota_get_options){.mode = ROTA_GET_MODE_BROADCAST,
+                                                  .ping_period = ROTA_HOUR,
+                                                  .host_timeout = ROTA_HOUR,
+                                                  .timeout = 20 * ROTA_SEC});
+    await_holders(&world, SHARDS);
+    world.hosts[0].is_keeping = world.hosts[1].is_keeping = true;
+    name_keys(&world, "key", 40);
+    start(&world, 40);
+    await(&world.loop, &world.hosts[0].n_kept, 1);
+    await(&world.loop, &world.hosts[1].n_kept, 1);
+    assert_int_equal(rota_get_set_hosts(world.get, world.list, HOSTS, NULL), ROTA_OK);
+    await(&world.loop, &world.n_done, 1);
+    assert_int_equal(world.code, ROTA_OK);
+    await(&world.loop, &world.hosts[0].n_cancelled, 1);
     world_close(&world);
 }
 
@@ -824,6 +850,7 @@ int main(void)
         cmocka_unit_test(closing_drops_what_runs),
         cmocka_unit_test(callback_may_close_the_client),
         cmocka_unit_test(hosts_file_is_followed),
+        cmocka_unit_test(host_that_comes_while_a_broadcast_runs_joins_in),
         cmocka_unit_test(callback_is_asked_for_hosts),
         cmocka_unit_test(host_that_is_taken_off_the_list_is_not_waited_for),
         cmocka_unit_test(metrics_tell_what_happened),

@@ -8,7 +8,8 @@
  * Each key of a Get has one result, the right one, or is named with a reason (C1); it
  * comes from a host that held its shard (R3) and not from one whose claim the client
  * has seen to be over (O3). Nothing begins after the deadline, nothing is left running
- * after the finish, and there is one finish. While one dc is well no Get fails.
+ * after the finish, and there is one finish. While one dc is well no Get fails, and none
+ * fails before its deadline. A broadcast asks all replicas that the client knows of.
  *
  * At the end the ways to send copies are compared under growing load. */
 #include "core/call/get_fsm.h"
@@ -40,6 +41,8 @@ enum plant {
     PLANT_LEAVES_LOSER,
     PLANT_FORGETS_KEY,
     PLANT_BY_PLACE,
+    PLANT_GIVES_UP,
+    PLANT_JOINS_NOT,
     N_PLANTS,
 };
 
@@ -55,6 +58,8 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"leaves-loser", "a try that lost is not cancelled"},
     {"forgets-key", "the keys of a host that failed are not asked for elsewhere"},
     {"by-place", "values are taken by their place in the answer"},
+    {"gives-up", "a Get ends when all who hold a key have failed, before its deadline"},
+    {"joins-not", "a broadcast is not told of replicas that are learned of later"},
 };
 
 /* A try that is out, and to whom. */
@@ -75,6 +80,7 @@ struct get {
     struct out running[RUNNING_MAX];
     size_t n_running;
     uint64_t refused[N_NODES]; /* the lesson under which the host did not match */
+    uint64_t asked[N_NODES];   /* the lesson under which it was asked last */
 };
 
 /* What the client has been told by a host, by the newest of its requests. */
@@ -264,6 +270,8 @@ static void check_finish(struct world *world, struct get *get,
     if (n_missing > 0 && world->setting.load == 0 && is_long &&
         action->failure != ROTA_FAILURE_CANCELLED && was_well_since(world, get->true_start))
         violate(world, "a Get has failed although one dc was well");
+    if (n_missing > 0 && action->failure != ROTA_FAILURE_CANCELLED && now < get->deadline)
+        violate(world, "a Get has given up before its deadline");
     world->n_failed += n_missing > 0;
     world->n_ended++;
     if (get->true_start >= world->setting.record_at)
@@ -298,6 +306,7 @@ static void send(struct world *world, struct get *get, const struct rota_get_fsm
         violate(world, "too many tries run");
     else
         get->running[get->n_running++] = (struct out){action->number, node};
+    get->asked[node] = action->host->lesson;
     if (rota_sim_is_up(world->sim, node)) {
         rota_sim_send(world->sim, 0, node, message_bytes(&request));
     } else { /* nobody listens */
@@ -336,29 +345,52 @@ static void carry_out(struct world *world, struct get *get)
             break;
         }
     }
+    if (world->plant == PLANT_GIVES_UP && get->fsm.is_backing_off && get->fsm.n_running == 0)
+        get->fsm.options.deadline = clock_of(world);
     rota_time at = rota_get_fsm_deadline(&get->fsm);
-    if (world->plant == PLANT_WAITS_ON && rota_get_fsm_is_waiting(&get->fsm))
+    if (world->plant == PLANT_WAITS_ON && get->fsm.keys.n_idle > 0)
         at = rota_time_add(clock_of(world), PING_PERIOD);
     rota_sim_set_timer(world->sim, 0, (uint32_t)(get - world->gets), ROTA_SIM_MONO, at);
 }
 
-/* Gets that wait hear of what the others have learned. */
-static void tell_waiting(struct world *world)
+/* A broadcast has asked every live replica of each key that is pending. */
+static void check_asked(struct world *world, const struct get *get)
+{
+    for (uint32_t node = FIRST_SERVER; node < N_NODES; node++) {
+        const struct rota_interval_host *host =
+            rota_interval_map_find(world->map, id_of(world, node));
+        if (!host->is_replica || !host->is_live || get->asked[node] == host->lesson)
+            continue;
+        for (size_t i = 0; i < get->n_keys; i++)
+            if (rota_get_fsm_result(&get->fsm, i).state == ROTA_GET_PENDING &&
+                rota_interval_has(&host->shard, get->keys[i]))
+                violate(world, "a broadcast has not asked a replica that it could know of");
+    }
+}
+
+/* Gets hear of what the others have learned. */
+static void tell_gets(struct world *world)
 {
     if (world->version == rota_interval_map_version(world->map))
         return;
     world->version = rota_interval_map_version(world->map);
-    for (size_t i = 0; i < world->n_gets; i++)
-        if (world->gets[i].is_active && rota_get_fsm_is_waiting(&world->gets[i].fsm))
-            drive(world, &world->gets[i],
-                  &(struct rota_get_fsm_event){.type = ROTA_GET_MAP_CHANGED});
+    for (size_t i = 0; i < world->n_gets; i++) {
+        struct get *get = &world->gets[i];
+        bool is_told = world->plant != PLANT_JOINS_NOT || get->fsm.keys.n_idle > 0;
+        if (!get->is_active || !rota_get_fsm_wants_news(&get->fsm))
+            continue;
+        if (is_told)
+            drive(world, get, &(struct rota_get_fsm_event){.type = ROTA_GET_MAP_CHANGED});
+        if (get->is_active && world->setting.mode == ROTA_GET_MODE_BROADCAST)
+            check_asked(world, get);
+    }
 }
 
 static void drive(struct world *world, struct get *get, const struct rota_get_fsm_event *event)
 {
     rota_get_fsm_step(&get->fsm, clock_of(world), event);
     carry_out(world, get);
-    tell_waiting(world);
+    tell_gets(world);
 }
 
 static void begin(struct world *world, struct get *get)
@@ -376,6 +408,7 @@ static void begin(struct world *world, struct get *get)
     get->n_finished = get->n_running = 0;
     get->n_keys = is_loaded ? 4 : rota_random_below(random, REQUEST_KEYS_MAX);
     memset(get->refused, 0, sizeof get->refused);
+    memset(get->asked, 0, sizeof get->asked);
     for (size_t i = 0; i < get->n_keys; i++) {
         uint64_t key = is_loaded ? rota_random_next(random) : rota_random_below(random, 32);
         get->keys[i] = key;
@@ -448,7 +481,7 @@ static void on_pong(struct world *world, uint32_t from, const struct message *me
     if (world->pings[from] == message->number)
         world->pings[from] = 0;
     rota_interval_map_learn(world->map, id_of(world, from), &lesson);
-    tell_waiting(world);
+    tell_gets(world);
 }
 
 /* What a bug in the reading of an answer would make of it. */
@@ -510,7 +543,7 @@ static void on_response(struct world *world, uint32_t from, const struct message
     rota_get_fsm_step(&get->fsm, clock_of(world), &event);
     check_taken(world, get, from, message);
     carry_out(world, get);
-    tell_waiting(world);
+    tell_gets(world);
 }
 
 static void on_refusal(struct world *world, uint32_t from, const struct message *message)

@@ -4,8 +4,6 @@
 #include "core/call/get_tries.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 /* A broadcast needs no choice; the balancer hears of some of them, so as to know what
@@ -100,8 +98,10 @@ static void go_on(struct rota_get_step *step)
         finish(step, ROTA_FAILURE_LOCAL);
     else if (fsm->keys.n_pending == 0)
         finish(step, ROTA_FAILURE_NONE);
-    if (fsm->keys.n_idle == 0)
+    if (fsm->keys.n_idle == 0) {
         fsm->look_at = ROTA_TIME_NEVER;
+        fsm->is_backing_off = false;
+    }
 }
 
 static void on_failed(struct rota_get_step *step, size_t index, enum rota_failure failure,
@@ -189,6 +189,27 @@ static void on_answer(struct rota_get_step *step, const struct rota_get_fsm_even
     }
 }
 
+/* A wait is over: all hosts may be asked anew. When they have failed that is an extra
+ * round, and needs a token: without one the wait goes on. */
+static void look_again(struct rota_get_step *step)
+{
+    struct rota_get_fsm *fsm = step->fsm;
+    fsm->wants_plan = true;
+    fsm->look_at = ROTA_TIME_NEVER;
+    if (fsm->options.deadline == ROTA_TIME_NEVER && ++fsm->n_rounds > ROTA_GET_ROUNDS_MAX) {
+        finish(step, ROTA_FAILURE_DEADLINE);
+        return;
+    }
+    if (fsm->is_backing_off && !rota_get_tries_spend(step, fsm->shared->budget)) {
+        fsm->look_at =
+            rota_time_add(step->now, rota_backoff_failed(&fsm->backoff, fsm->shared->random));
+        return;
+    }
+    fsm->is_backing_off = false;
+    for (size_t i = 0; i < fsm->visits.size; i++)
+        fsm->visits.items[i].n_failures = fsm->visits.items[i].n_tries = 0;
+}
+
 static void on_tick(struct rota_get_step *step)
 {
     struct rota_get_fsm *fsm = step->fsm;
@@ -208,15 +229,31 @@ static void on_tick(struct rota_get_step *step)
             rota_get_plan_hedge(step, i);
         }
     }
-    if (step->now < fsm->look_at)
-        return;
-    fsm->look_at = ROTA_TIME_NEVER;
-    fsm->is_backing_off = false;
-    for (size_t i = 0; i < fsm->visits.size; i++)
-        fsm->visits.items[i].n_failures = fsm->visits.items[i].n_tries = 0;
-    if (++fsm->n_rounds > ROTA_GET_ROUNDS_MAX)
-        finish(step, ROTA_FAILURE_DEADLINE);
+    if (step->now >= fsm->look_at)
+        look_again(step);
+}
+
+/* A host that failed us has answered somebody since. */
+static bool has_recovered(const struct rota_get_fsm *fsm)
+{
+    for (size_t i = 0; i < fsm->visits.size; i++) {
+        const struct rota_get_visit *visit = &fsm->visits.items[i];
+        const struct rota_interval_host *host =
+            visit->n_failures ? rota_interval_map_find(fsm->shared->map, visit->host) : NULL;
+        if (host && host->is_live && host->taught_by > visit->number)
+            return true;
+    }
+    return false;
+}
+
+static void on_map_changed(struct rota_get_step *step)
+{
+    struct rota_get_fsm *fsm = step->fsm;
     fsm->wants_plan = true;
+    if (fsm->copies == ROTA_GET_ALL && step->now < fsm->options.deadline)
+        rota_get_plan_join(step);
+    if (fsm->is_backing_off && has_recovered(fsm))
+        look_again(step);
 }
 
 /* How many copies, and for how long. */
@@ -317,7 +354,7 @@ void rota_get_fsm_step(struct rota_get_fsm *fsm, rota_time now,
         on_tick(&step);
         break;
     case ROTA_GET_MAP_CHANGED:
-        fsm->wants_plan = true;
+        on_map_changed(&step);
         break;
     case ROTA_GET_CANCEL:
         finish(&step, ROTA_FAILURE_CANCELLED);
@@ -378,9 +415,9 @@ rota_time rota_get_fsm_deadline(const struct rota_get_fsm *fsm)
     return at;
 }
 
-bool rota_get_fsm_is_waiting(const struct rota_get_fsm *fsm)
+bool rota_get_fsm_wants_news(const struct rota_get_fsm *fsm)
 {
-    return !fsm->is_done && fsm->keys.n_idle > 0;
+    return !fsm->is_done && (fsm->keys.n_idle > 0 || fsm->copies == ROTA_GET_ALL);
 }
 
 bool rota_get_fsm_is_done(const struct rota_get_fsm *fsm)
@@ -404,29 +441,4 @@ const struct rota_get_fsm_try *rota_get_fsm_try(const struct rota_get_fsm *fsm, 
 {
     assert(index < fsm->tries.size);
     return &fsm->tries.items[index];
-}
-
-size_t rota_get_fsm_missing(const struct rota_get_fsm *fsm, uint32_t *keys, size_t size)
-{
-    return rota_get_keys_missing(&fsm->keys, keys, size);
-}
-
-enum rota_code rota_get_fsm_error(const struct rota_get_fsm *fsm, struct rota_error *error)
-{
-    uint32_t keys[ROTA_GET_LISTED_MAX];
-    size_t n = rota_get_keys_missing(&fsm->keys, keys, ROTA_GET_LISTED_MAX);
-    char list[ROTA_ERROR_TEXT_MAX] = "";
-    if (n == 0)
-        return ROTA_OK;
-    for (size_t i = 0, size = 0; i < n && i < ROTA_GET_LISTED_MAX; i++) {
-        struct rota_get_fsm_result result = rota_get_keys_result(&fsm->keys, keys[i]);
-        bool is_unknown = result.state == ROTA_GET_NO_SHARD;
-        size += (size_t)snprintf(list + size, sizeof list - size,
-                                 "%skey %" PRIu32 " (id %" PRIu64 "): %s%s", i ? ", " : "", keys[i],
-                                 fsm->keys.items.items[keys[i]].id,
-                                 is_unknown ? "nobody is known to hold it" : "no answer, ",
-                                 is_unknown ? "" : rota_failure_name(result.failure));
-    }
-    return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%zu of %zu keys are missing: %s%s", n,
-                          fsm->keys.items.size, list, n > ROTA_GET_LISTED_MAX ? ", ..." : "");
 }

@@ -5,10 +5,16 @@
  *     all_matched = false: the map learns, the keys go elsewhere, never there again
  *     failure, time: the host is tried once more, the keys go to other replicas
  *     nobody holds the key, or all have failed: WAIT and look again
- *     all keys answered, the deadline, nothing left to try, cancel: FINISH
+ *     all keys answered, the deadline, cancel, a request that is wrong: FINISH
+ *
+ * Waits: failures alone never end a Get before its deadline, for a host may come back
+ * and a shard may move. Keys whose replicas have all failed wait for a pause that grows
+ * and is never the same for two, and then for a token; a host of theirs that answers
+ * others again, or a map that knows another one, ends the pause.
  *
  * Copies: broadcast sends each key to all live replicas at once and, as far as
- * retries go, to each apart from the others. Otherwise one replica is chosen by the
+ * retries go, to each apart from the others; one that the map learns of meanwhile joins
+ * in. Otherwise one replica is chosen by the
  * balancer, and a second one when the first is slow (hedge.h) or has failed.
  *
  * Keys: an id is the key's own within a Get. A key that is asked for twice is sent
@@ -42,8 +48,7 @@ enum {
     ROTA_GET_RETRIES_MAX = 16,
     ROTA_GET_HOST_TRIES_MAX = 32, /* of one host between two waits */
     ROTA_GET_TRIES_MAX = 65536,   /* of one Get */
-    ROTA_GET_ROUNDS_MAX = 256,    /* waits of one Get, when the deadline allows more */
-    ROTA_GET_LISTED_MAX = 3,      /* keys that an error names */
+    ROTA_GET_ROUNDS_MAX = 256,    /* waits of a Get without a deadline */
 };
 
 #define ROTA_GET_PING_TIME    ROTA_SEC         /* how long a key without a shard waits */
@@ -94,7 +99,7 @@ enum rota_get_event_type {
     ROTA_GET_ANSWER,
     ROTA_GET_FAILED,
     ROTA_GET_TICK,
-    ROTA_GET_MAP_CHANGED, /* the version of the map is another; for Gets that wait */
+    ROTA_GET_MAP_CHANGED, /* the version of the map is another; for Gets that want to know */
     ROTA_GET_CANCEL,      /* the caller has given up */
 };
 
@@ -144,9 +149,9 @@ struct rota_get_fsm_try {
     uint64_t number; /* 0: it waits to be sent again */
     uint64_t host;   /* its id */
     rota_time started_at, ended_at, deadline;
-    enum rota_failure failure; /* how it ended; cancelled: it lost, or was not needed */
-    bool is_running;           /* out, or about to be sent again */
-    bool is_hedge;
+    enum rota_failure failure;  /* how it ended; cancelled: it lost, or was not needed */
+    bool is_running;            /* out, or about to be sent again */
+    bool is_hedge, is_hedged;   /* the second try; or the one that was slow */
     bool is_mismatch, is_stale; /* what was wrong with its answer */
     uint32_t n_keys, n_taken;   /* sent with it, answered by it */
 
@@ -166,6 +171,7 @@ struct rota_get_visit {
     uint64_t host;       /* its id */
     uint64_t refused;    /* the lesson under which it has refused keys; 0: none */
     uint64_t lesson;     /* of the last try */
+    uint64_t number;     /* of the last try */
     uint32_t n_tries;    /* in this round */
     uint32_t n_failures; /* in this round, under this lesson */
 
@@ -233,8 +239,8 @@ bool rota_get_fsm_next(struct rota_get_fsm *fsm, struct rota_get_fsm_action *act
 /* When a TICK is next needed; ROTA_TIME_NEVER when only answers are awaited. */
 rota_time rota_get_fsm_deadline(const struct rota_get_fsm *fsm);
 
-/* Whether keys wait for the map to know more of them. */
-bool rota_get_fsm_is_waiting(const struct rota_get_fsm *fsm);
+/* Whether it is to hear of changes of the map: keys wait, or others may join in. */
+bool rota_get_fsm_wants_news(const struct rota_get_fsm *fsm);
 bool rota_get_fsm_is_done(const struct rota_get_fsm *fsm);
 
 /* --- looking inside; results are good until the next start --- */
@@ -242,11 +248,3 @@ bool rota_get_fsm_is_done(const struct rota_get_fsm *fsm);
 struct rota_get_fsm_result rota_get_fsm_result(const struct rota_get_fsm *fsm, size_t key);
 size_t rota_get_fsm_n_tries(const struct rota_get_fsm *fsm);
 const struct rota_get_fsm_try *rota_get_fsm_try(const struct rota_get_fsm *fsm, size_t index);
-
-/* The keys that are missing, the first `size` of them into `keys`, in order.
- * Returns how many there are. */
-size_t rota_get_fsm_missing(const struct rota_get_fsm *fsm, uint32_t *keys, size_t size);
-
-/* Say which keys are missing and why, a few by name and the number of all. Returns
- * ROTA_OK, and says nothing, when none is. */
-enum rota_code rota_get_fsm_error(const struct rota_get_fsm *fsm, struct rota_error *error);

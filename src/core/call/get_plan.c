@@ -102,33 +102,52 @@ static void hedge_group(struct rota_get_step *step, struct rota_get_group *group
         unchoose(step, index);
 }
 
-/* Nobody can be asked now. Keys without a holder wait for the map to know more;
- * after failures a while and a token may help, otherwise that was it. */
-static bool wait_with(struct rota_get_step *step, bool is_failed)
+/* A host that was not asked before, or holds another thing since: it may be the quicker
+ * one, or the only one that is well. */
+static void join_group(struct rota_get_step *step, struct rota_get_group *group)
+{
+    struct rota_get_fsm *fsm = step->fsm;
+    struct rota_interval_replicas replicas =
+        rota_interval_map_replicas(fsm->shared->map, group->route);
+    for (size_t i = 0; i < replicas.n && !fsm->has_no_memory; i++) {
+        uint32_t index = rota_get_tries_visit(fsm, replicas.items[i]->id);
+        if (index == ROTA_GET_NO_VISIT) {
+            fsm->has_no_memory = true;
+            return;
+        }
+        struct rota_get_visit *visit = &fsm->visits.items[index];
+        visit->view = replicas.items[i];
+        if (visit->lesson != visit->view->lesson &&
+            rota_get_tries_rank(fsm, visit, visit->view) > ROTA_GET_FRESH)
+            aim(step, group, index, NULL, false);
+    }
+}
+
+/* Nobody can be asked now. Keys without a holder wait for the map to know more; after
+ * failures a while helps, and a token that there is by then. */
+static void wait_with(struct rota_get_step *step, bool is_failed)
 {
     struct rota_get_fsm *fsm = step->fsm;
     rota_time until = rota_time_add(step->now, fsm->options.ping_time);
     if (is_failed && !fsm->is_backing_off) {
-        if (!rota_get_tries_spend(step, fsm->shared->budget))
-            return false;
         fsm->is_backing_off = true;
         until = rota_time_add(step->now, rota_backoff_failed(&fsm->backoff, fsm->shared->random));
     }
     fsm->shared->stats->n_waits += fsm->look_at == ROTA_TIME_NEVER;
     fsm->look_at = rota_time_min(fsm->look_at, until);
-    return true;
 }
 
-/* Returns false when the keys of the group are to be given up. */
-static bool aim_group(struct rota_get_step *step, struct rota_get_group *group)
+static void aim_group(struct rota_get_step *step, struct rota_get_group *group)
 {
     struct rota_get_fsm *fsm = step->fsm;
     struct candidates candidates;
     struct rota_budget *budget = fsm->shared->budget;
     collect(step, group->route, ROTA_GET_NO_VISIT, &candidates);
     bool is_extra = candidates.is_retry;
-    if (candidates.n == 0)
-        return wait_with(step, group->route != 0 && !candidates.is_refused);
+    if (candidates.n == 0) {
+        wait_with(step, group->route != 0 && !candidates.is_refused);
+        return;
+    }
     if (fsm->copies == ROTA_GET_ALL) {
         for (size_t i = 0; i < candidates.n; i++)
             aim(step, group, candidates.visits[i], budget, is_extra);
@@ -136,7 +155,8 @@ static bool aim_group(struct rota_get_step *step, struct rota_get_group *group)
         uint32_t index = choose(step, group, &candidates);
         aim(step, group, index, budget, is_extra);
     }
-    return group->n_targets > 0;
+    if (group->n_targets == 0)
+        wait_with(step, true);
 }
 
 /* The keys of a plan, by what replicas they have. */
@@ -238,17 +258,6 @@ static void end_plan(struct rota_get_step *step)
     fsm->targets.size = fsm->chosen.size = 0;
 }
 
-static void drop_group(struct rota_get_fsm *fsm, uint32_t route)
-{
-    for (size_t i = 0; i < fsm->planned.size; i++) {
-        uint32_t key = fsm->planned.items[i];
-        enum rota_failure failure = (enum rota_failure)fsm->keys.items.items[key].failure;
-        if (fsm->routes.items[i] == route)
-            rota_get_keys_give_up(&fsm->keys, key, ROTA_GET_NO_ANSWER,
-                                  failure ? failure : ROTA_FAILURE_NO_REPLICA);
-    }
-}
-
 /* There is room for all keys. */
 static void plan_key(struct rota_get_fsm *fsm, uint32_t index)
 {
@@ -263,9 +272,11 @@ static bool begin_plan(struct rota_get_fsm *fsm, size_t n)
     return is_fine;
 }
 
+enum plan { PLAN_IDLE, PLAN_JOIN, PLAN_HEDGE };
+
 /* Decide where the planned keys go, and send them there. `hedged`: the visit of the
- * try that is slow; ROTA_GET_NO_VISIT: they have none. */
-static void carry_out(struct rota_get_step *step, uint32_t hedged)
+ * try that is slow, of a hedge. */
+static void carry_out(struct rota_get_step *step, enum plan plan, uint32_t hedged)
 {
     struct rota_get_fsm *fsm = step->fsm;
     size_t first = fsm->tries.size;
@@ -274,12 +285,19 @@ static void carry_out(struct rota_get_step *step, uint32_t hedged)
     for (size_t i = 0; i < fsm->groups.size && !fsm->has_no_memory; i++) {
         struct rota_get_group *group = &fsm->groups.items[i];
         group->first_target = (uint32_t)fsm->targets.size;
-        if (hedged != ROTA_GET_NO_VISIT)
+        switch (plan) {
+        case PLAN_IDLE:
+            aim_group(step, group);
+            break;
+        case PLAN_JOIN:
+            join_group(step, group);
+            break;
+        case PLAN_HEDGE:
             hedge_group(step, group, hedged);
-        else if (!aim_group(step, group))
-            drop_group(fsm, group->route);
+            break;
+        }
     }
-    make_tries(step, hedged != ROTA_GET_NO_VISIT);
+    make_tries(step, plan == PLAN_HEDGE);
     if (!fsm->has_no_memory) {
         fill_lists(fsm);
         send_new(step, first);
@@ -300,7 +318,20 @@ void rota_get_plan_idle(struct rota_get_step *step)
     for (uint32_t i = 0; i < n; i++)
         if (keys[i].state == ROTA_GET_PENDING && keys[i].n_out == 0 && keys[i].first == i)
             plan_key(fsm, i);
-    carry_out(step, ROTA_GET_NO_VISIT);
+    carry_out(step, PLAN_IDLE, ROTA_GET_NO_VISIT);
+}
+
+void rota_get_plan_join(struct rota_get_step *step)
+{
+    struct rota_get_fsm *fsm = step->fsm;
+    const struct rota_get_key *keys = fsm->keys.items.items;
+    size_t n = fsm->keys.items.size;
+    if (!begin_plan(fsm, n))
+        return;
+    for (uint32_t i = 0; i < n; i++)
+        if (keys[i].state == ROTA_GET_PENDING && keys[i].n_out > 0 && keys[i].first == i)
+            plan_key(fsm, i);
+    carry_out(step, PLAN_JOIN, ROTA_GET_NO_VISIT);
 }
 
 void rota_get_plan_hedge(struct rota_get_step *step, size_t index)
@@ -316,7 +347,10 @@ void rota_get_plan_hedge(struct rota_get_step *step, size_t index)
             fsm->keys.items.items[list[i]].n_out == 1)
             plan_key(fsm, list[i]);
     uint64_t n_unbudgeted = fsm->shared->stats->n_unbudgeted;
-    carry_out(step, try->visit); /* which may move the tries */
+    size_t n_tries = fsm->tries.size;
+    carry_out(step, PLAN_HEDGE, try->visit); /* which may move the tries */
+    try = &fsm->tries.items[index];
+    try->is_hedged |= fsm->tries.size > n_tries;
     if (fsm->shared->stats->n_unbudgeted > n_unbudgeted)
-        fsm->tries.items[index].at = rota_get_tries_hedge_again(step);
+        try->at = rota_get_tries_hedge_again(step);
 }

@@ -9,8 +9,12 @@
 
 #include "core/call/get_tries.h"
 
-/* All idle keys. Those for which there is nobody wait, or are given up. */
+/* All idle keys. Those for which there is nobody wait. */
 void rota_get_plan_idle(struct rota_get_step *step);
+
+/* Keys of a broadcast that are out go to the live replicas that were not known when
+ * they were sent, too. */
+void rota_get_plan_join(struct rota_get_step *step);
 
 /* The try is slow: its keys go to another replica as well, if there is one and a
  * token for it. */

@@ -112,6 +112,8 @@ void rota_get_tries_cancel(struct rota_get_step *step, struct rota_get_fsm_try *
         rota_get_tries_act_on(step, ROTA_GET_CANCEL_TRY, try);
         step->fsm->shared->stats->n_cancelled++;
     }
+    if (try->is_hedged) /* nothing came, and something came from elsewhere */
+        rota_interval_map_failed(step->fsm->shared->map, try->host);
     rota_get_tries_end(step, try, ROTA_FAILURE_CANCELLED, NULL);
 }
 
@@ -164,7 +166,7 @@ void rota_get_tries_send(struct rota_get_step *step, struct rota_get_fsm_try *tr
         visit->n_failures = 0;
     visit->lesson = host->lesson;
     visit->n_tries++;
-    try->number = rota_interval_map_number(fsm->shared->map);
+    try->number = visit->number = rota_interval_map_number(fsm->shared->map);
     try->started_at = step->now;
     try->deadline =
         rota_time_min(fsm->options.deadline, rota_time_add(step->now, fsm->options.host_timeout));
@@ -237,6 +239,7 @@ void rota_get_tries_retry(struct rota_get_step *step, size_t index)
         return;
     again.number = 0;
     again.is_running = true;
+    again.is_hedged = false;
     again.failure = ROTA_FAILURE_NONE;
     again.n_taken = 0;
     again.at = rota_time_add(step->now, rota_backoff_failed(&fsm->backoff, fsm->shared->random));

@@ -401,6 +401,7 @@ enum rota_interval_learned rota_interval_map_learn(struct rota_interval_map *map
     struct shard *shard = NULL;
     if (!taught)
         return ROTA_INTERVAL_GONE;
+    map->version += !taught->view.is_live;
     taught->view.n_failures = 0;
     taught->view.is_live = true;
     if (lesson->has_shard && rota_interval_is_valid(&lesson->shard))

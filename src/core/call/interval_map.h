@@ -130,8 +130,8 @@ uint32_t rota_interval_map_n_routes(const struct rota_interval_map *map);
 
 /* --- looking inside --- */
 
-/* Another one whenever a lookup may give another answer, liveness apart: Gets that
- * wait are told then. */
+/* Another one whenever a lookup may give another answer, or a host is live again: Gets
+ * that wait are told then. */
 uint64_t rota_interval_map_version(const struct rota_interval_map *map);
 
 /* A host by its id, NULL when it has gone; and all of them, for pings, in the
