@@ -82,6 +82,7 @@ struct cluster {
     struct rota_sim *sim;
     struct rota_random random;
     uint32_t n_slots;
+    bool is_steady; /* all work takes as long as the mean */
     uint64_t n_shards[N_DCS];
     struct row rows[N_DCS][SHARDS_MAX];
     struct server servers[N_NODES]; /* by node */
@@ -215,7 +216,9 @@ static inline void server_begin(struct cluster *cluster, uint32_t node)
         job->began_at = now;
         server->is_running[i] = true;
         server_check(cluster, node, &job->message);
-        rota_time span = rota_sim_exponential(&cluster->random, server->service);
+        rota_time span = cluster->is_steady
+                             ? server->service
+                             : rota_sim_exponential(&cluster->random, server->service);
         rota_sim_set_timer(cluster->sim, node, i, ROTA_SIM_MONO, now + span);
     }
 }
