@@ -49,12 +49,20 @@ enum {
 
 /* --- a service --- */
 
+/* A key of the shard that a response does not answer. */
+struct rota_get_problem {
+    uint64_t id;
+    struct rota_str text; /* why it can't be; empty: there was no room, it is asked for again */
+};
+
 /* What a response says beside its values. */
 struct rota_get_head {
     struct rota_interval shard; /* the answerer's */
     uint64_t epoch;             /* of its claim; 0: it has none */
     bool has_shard;             /* false: it holds nothing now */
     bool all_matched;           /* false: a key is not of this shard; there are no values */
+    const struct rota_get_problem *problems; /* of a response that is written */
+    size_t n_problems;
 };
 
 struct rota_get_entry {
@@ -89,19 +97,21 @@ struct rota_get_service {
                                     struct rota_error *error);
 
     /* Client: read a response: fill in `head`, which is zeroed, and call
-     * rota_get_read() for each entry. When all matched, a key without one has no value. */
+     * rota_get_read() for each entry and rota_get_read_problem() for each problem, if the
+     * service has them. When all matched, a key with neither has no value. */
     enum rota_code (*read_response)(void *data, struct rota_str response,
                                     struct rota_get_head *head, struct rota_get_reader *reader,
                                     struct rota_error *error);
 
-    /* Server: read a request: call rota_get_batch_add() for each key, in order. The
-     * request is valid as long as the batch. `*epoch` is 0 when it says none. */
+    /* Server: read a request: call rota_get_batch_add() for each key, in order, and
+     * rota_get_batch_allow_problems() if the client minds them. The request is valid as
+     * long as the batch. `*epoch` is 0 when it says none. */
     enum rota_code (*read_request)(void *data, struct rota_str request,
                                    struct rota_get_batch *batch, uint64_t *epoch,
                                    struct rota_error *error);
 
     /* Server: write a response: an entry for each key that has a value, none at all
-     * when not all matched. */
+     * when not all matched. The head has the problems: none, unless they are allowed. */
     enum rota_code (*write_response)(void *data, const struct rota_get_head *head,
                                      const struct rota_get_entry *entries, size_t n_entries,
                                      struct rota_get_writer *writer, struct rota_error *error);
@@ -121,6 +131,9 @@ void *rota_get_write(struct rota_get_writer *writer, size_t size);
 /* Somebody's answer for the key with this id. A value inside the response is kept by
  * reference, any other is copied. An id that was not asked for is left aside. */
 void rota_get_read(struct rota_get_reader *reader, const struct rota_get_entry *entry);
+
+/* The key with this id is not answered, and why; the text is treated as a value is. */
+void rota_get_read_problem(struct rota_get_reader *reader, const struct rota_get_problem *problem);
 
 /* --- the client --- */
 
@@ -327,6 +340,10 @@ void rota_get_server_drop(struct rota_get_server *get_server);
  * which the frame sees by itself. Returns `key_size` zeroed bytes to be filled in. */
 void *rota_get_batch_add(struct rota_get_batch *batch);
 
+/* For read_request: the client minds problems, so that one key which can't be answered
+ * does no harm to the others. Without it the whole batch fails for it. */
+void rota_get_batch_allow_problems(struct rota_get_batch *batch);
+
 /* A copy that lives as long as the batch: of what a key or a value points to. Empty
  * when there is no memory, and the batch is then answered with an error. */
 struct rota_str rota_get_batch_copy(struct rota_get_batch *batch, struct rota_str bytes);
@@ -337,6 +354,15 @@ const void *rota_get_batch_key(const struct rota_get_batch *batch, size_t index)
 /* The value of a key, kept until the batch is finished. A key without one is absent.
  * A later value of the same key counts. */
 void rota_get_batch_put(struct rota_get_batch *batch, size_t index, struct rota_str value);
+
+/* The key can't be answered, whoever is asked: its value is too large, say. The client
+ * is told `text`, which is copied, and does not ask again. */
+void rota_get_batch_refuse(struct rota_get_batch *batch, size_t index, const char *text);
+
+/* No more fits into the answer: what has got neither value nor refusal by now is asked
+ * for again when this is sent. There is at least one key that has. The frame does the
+ * same with values for which a response has no room. */
+void rota_get_batch_leave_rest(struct rota_get_batch *batch);
 
 /* The shard that the batch is for, and how long the client still waits
  * (ROTA_TIME_NEVER when it does not say). */

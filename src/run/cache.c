@@ -49,18 +49,29 @@ static void fail_job(struct rota_cache *cache, struct job *job, enum rota_status
     rota_get_batch_fail(batch, status, text);
 }
 
-/* A value for one key of a job that still waits; false when it is too much. */
+/* The answer is full: its client asks again for what it has not got yet. */
+static void end_full(struct rota_cache *cache, struct job *job)
+{
+    rota_loads_forget(&cache->loads, &job->asker);
+    rota_get_batch_leave_rest(job->batch);
+    end_job(job);
+}
+
+static bool fits(size_t n_bytes, struct rota_str value)
+{
+    return n_bytes == 0 ||
+           (n_bytes <= ROTA_CACHE_ANSWER_MAX && value.size <= ROTA_CACHE_ANSWER_MAX - n_bytes);
+}
+
+/* A value for one key of a job that still waits; false when there is no room for it. */
 static bool give(struct job *job, uint32_t index, struct rota_str value)
 {
-    if (value.size > ROTA_CACHE_ANSWER_MAX - job->n_bytes)
+    if (!fits(job->n_bytes, value))
         return false;
     job->n_bytes += value.size;
     rota_get_batch_put(job->batch, index, rota_get_batch_copy(job->batch, value));
     return true;
 }
-
-static const char TOO_MUCH[] =
-    "the values of these keys are too large for one answer, ask for fewer at one time";
 
 /* --- reads --- */
 
@@ -117,23 +128,28 @@ void rota_cache_read_value(struct rota_cache_read *read, struct rota_str key, st
     uint32_t index;
     if (!is_too_large)
         keep(read, key, &value);
+    snprintf(text, sizeof text, "the value of %s is too large to be answered",
+             rota_quote(key, quoted));
     while ((asker = rota_loads_settle(&cache->loads, read->read, key, &index))) {
-        if (is_too_large) {
-            snprintf(text, sizeof text, "the value of %s is too large to be answered",
-                     rota_quote(key, quoted));
-            fail_job(cache, job_of(asker), ROTA_STATUS_RESOURCE_EXHAUSTED, text);
-        } else if (!give(job_of(asker), index, value)) {
-            fail_job(cache, job_of(asker), ROTA_STATUS_RESOURCE_EXHAUSTED, TOO_MUCH);
-        } else if (asker->n_waiting == 0) {
+        bool is_full = !is_too_large && !give(job_of(asker), index, value);
+        if (is_too_large)
+            rota_get_batch_refuse(job_of(asker)->batch, index, text);
+        if (is_full)
+            end_full(cache, job_of(asker));
+        else if (asker->n_waiting == 0)
             end_job(job_of(asker));
-        }
     }
 }
 
 static enum rota_status status_of(enum rota_code code)
 {
-    return code == ROTA_ERR_LIMIT || code == ROTA_ERR_NO_MEMORY ? ROTA_STATUS_RESOURCE_EXHAUSTED
-                                                                : ROTA_STATUS_UNAVAILABLE;
+    return code == ROTA_ERR_NO_MEMORY ? ROTA_STATUS_RESOURCE_EXHAUSTED : ROTA_STATUS_UNAVAILABLE;
+}
+
+/* What is wrong is the key, and would be everywhere. */
+static bool is_refusal(const struct rota_error *error)
+{
+    return error->code == ROTA_ERR_LIMIT || error->code == ROTA_ERR_INVALID;
 }
 
 /* Those who wait for what was not answered: it is not there, or the read has failed. */
@@ -144,11 +160,13 @@ static void settle_rest(struct rota_cache_read *read, const struct rota_error *e
     struct rota_str name, kept = {NONE, 0};
     uint32_t index;
     while ((asker = rota_loads_settle_rest(&cache->loads, read->read, &name, &index))) {
-        if (error) {
+        if (error && !is_refusal(error)) {
             fail_job(cache, job_of(asker), status_of(error->code), error->text);
             continue;
         }
-        if (kept.data != name.data)
+        if (error)
+            rota_get_batch_refuse(job_of(asker)->batch, index, error->text);
+        else if (kept.data != name.data)
             keep(read, name, NULL);
         kept = name;
         if (asker->n_waiting == 0)
@@ -160,8 +178,7 @@ static void settle_rest(struct rota_cache_read *read, const struct rota_error *e
  * leaves no room for the others: then each is read by itself. */
 static bool is_splitting(const struct rota_cache_read *read, const struct rota_error *error)
 {
-    return error && (error->code == ROTA_ERR_LIMIT || error->code == ROTA_ERR_INVALID) &&
-           read->read->keys.size > 1;
+    return error && is_refusal(error) && read->read->keys.size > 1;
 }
 
 void rota_cache_read_done(struct rota_cache_read *read, const struct rota_error *error)
@@ -217,13 +234,19 @@ static struct rota_str key_at(const struct rota_get_batch *batch, size_t index)
     return *(const struct rota_str *)rota_get_batch_key(batch, index);
 }
 
-/* Ask memory for all keys; how many it does not know, whose place in `hits` is NULL. */
+/* Ask memory for all keys; how many it does not know, whose place in `hits` is NULL. A key
+ * that is too long is refused, and then nobody asks for it. */
 static size_t look_up(struct rota_cache *cache, struct rota_get_batch *batch)
 {
     size_t n = rota_get_batch_n_keys(batch), n_misses = 0;
     rota_time now = rota_clock_mono();
     for (size_t i = 0; i < n; i++) {
         struct rota_str value = {NONE, 0};
+        if (key_at(batch, i).size > ROTA_CACHE_KEY_MAX) {
+            rota_get_batch_refuse(batch, i, "a key has more than 4096 bytes");
+            cache->hits.items[i] = value;
+            continue;
+        }
         switch (rota_lru_get(&cache->lru, now, key_at(batch, i), &value)) {
         case ROTA_LRU_VALUE:
         case ROTA_LRU_ABSENT:
@@ -247,11 +270,11 @@ static void answer_hits(struct rota_cache *cache, struct rota_get_batch *batch)
         struct rota_str value = cache->hits.items[i];
         if (value.data == NONE)
             continue;
-        n_bytes += value.size;
-        if (n_bytes > ROTA_CACHE_ANSWER_MAX) {
-            rota_get_batch_fail(batch, ROTA_STATUS_RESOURCE_EXHAUSTED, TOO_MUCH);
-            return;
+        if (!fits(n_bytes, value)) {
+            rota_get_batch_leave_rest(batch);
+            break;
         }
+        n_bytes += value.size;
         rota_get_batch_put(batch, i, value);
     }
     rota_get_batch_finish(batch);
@@ -262,22 +285,24 @@ static void answer_later(struct rota_cache *cache, struct rota_get_batch *batch)
 {
     struct job *job = calloc(1, sizeof *job);
     const char *problem = job ? NULL : "no memory for the answer";
+    bool is_full = false;
     if (!job) {
         rota_get_batch_fail(batch, ROTA_STATUS_RESOURCE_EXHAUSTED, problem);
         return;
     }
     job->batch = batch;
     rota_get_batch_set_data(batch, job);
-    for (size_t i = 0; !problem && i < rota_get_batch_n_keys(batch); i++) {
+    for (size_t i = 0; !problem && !is_full && i < rota_get_batch_n_keys(batch); i++) {
         struct rota_str value = cache->hits.items[i];
         if (!value.data &&
             rota_loads_ask(&cache->loads, key_at(batch, i), &job->asker, (uint32_t)i))
             problem = "too many keys are waited for here";
-        if (value.data && value.data != NONE && !give(job, (uint32_t)i, value))
-            problem = TOO_MUCH;
+        is_full = value.data && value.data != NONE && !give(job, (uint32_t)i, value);
     }
     if (problem)
         fail_job(cache, job, ROTA_STATUS_RESOURCE_EXHAUSTED, problem);
+    else if (is_full)
+        end_full(cache, job);
     else
         pump(cache);
 }
@@ -286,13 +311,6 @@ void rota_cache_answer(struct rota_cache *cache, struct rota_get_batch *batch)
 {
     size_t n = rota_get_batch_n_keys(batch);
     rota_get_batch_set_data(batch, NULL);
-    for (size_t i = 0; i < n; i++) {
-        if (key_at(batch, i).size > ROTA_CACHE_KEY_MAX) {
-            rota_get_batch_fail(batch, ROTA_STATUS_INVALID_ARGUMENT,
-                                "a key has more than 4096 bytes");
-            return;
-        }
-    }
     if (!rota_vector_reserve(&cache->hits, n)) {
         rota_get_batch_fail(batch, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer");
         return;

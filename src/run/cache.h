@@ -3,7 +3,9 @@
  * Answers the batches of a server (<rota/get.h>). What is not in memory is read from
  * the source, once for all who ask for it, many keys in one read. That a key has no
  * value is remembered, too, for a shorter time. What could not be read fails the
- * batches that wait for it, so that their clients ask another replica.
+ * batches that wait for it, so that their clients ask another replica; a key that the
+ * source refuses is refused alone. An answer that is full leaves out the rest, which is
+ * asked for again.
  *
  * When the source says that it has changed nothing of what was read before is given
  * out any more; a read that was under way answers those who wait and is not kept. */
@@ -20,7 +22,8 @@ struct rota_store;
 
 enum {
     ROTA_CACHE_KEY_MAX = 4096,        /* bytes */
-    ROTA_CACHE_ANSWER_MAX = 60 << 20, /* bytes of the values of one batch, and of one read */
+    ROTA_CACHE_ANSWER_MAX = 16 << 20, /* bytes of the values of one batch, if they are several */
+    ROTA_CACHE_READ_MAX = 60 << 20,   /* bytes of the values of one read */
     ROTA_CACHE_WAITS_MAX = 1 << 20,   /* keys that batches wait for */
     ROTA_CACHE_READ_KEYS_MAX = 500,   /* keys of one read */
     ROTA_CACHE_READS_MAX = 4,         /* at one time */
@@ -47,7 +50,7 @@ static inline const struct rota_str *rota_cache_read_keys(const struct rota_cach
     return read->read->keys.items;
 }
 
-/* A value of one of the keys; `is_too_large`: it has one that can't be answered. */
+/* A value of one of the keys; `is_too_large`: it has one that is refused. */
 void rota_cache_read_value(struct rota_cache_read *read, struct rota_str key, struct rota_str value,
                            bool is_too_large);
 

@@ -170,9 +170,8 @@ static void do_read(uv_work_t *work)
     for (size_t i = 0; !code && i < reading->keys.size; i++) {
         struct answer *answer = &reading->answers.items[i];
         answer->at = reading->values.size;
-        code =
-            rota_pairs_file_get(reading->held->file, reading->keys.items[i], ROTA_CACHE_ANSWER_MAX,
-                                &reading->values, &answer->is_found, &reading->error);
+        code = rota_pairs_file_get(reading->held->file, reading->keys.items[i], ROTA_CACHE_READ_MAX,
+                                   &reading->values, &answer->is_found, &reading->error);
         answer->size = reading->values.size - answer->at;
     }
     reading->error.code = code;

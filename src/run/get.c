@@ -128,6 +128,7 @@ static void get_free(struct rota_get *get)
     rota_get_reader_deinit(&get->reader);
     rota_arena_deinit(&get->arena);
     rota_vector_deinit(&get->ids);
+    rota_vector_deinit(&get->problems);
     rota_vector_deinit(&get->sharding_keys);
     rota_vector_deinit(&get->key_list);
     rota_buffer_deinit(&get->ping);

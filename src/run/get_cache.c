@@ -16,9 +16,16 @@ void *rota_get_write(struct rota_get_writer *writer, size_t size)
     return rota_buffer_extend(&writer->buffer, size);
 }
 
+void rota_get_reader_clear(struct rota_get_reader *reader)
+{
+    reader->entries.size = reader->problems.size = 0;
+    rota_arena_clear(reader->arena);
+}
+
 void rota_get_reader_deinit(struct rota_get_reader *reader)
 {
     rota_vector_deinit(&reader->entries);
+    rota_vector_deinit(&reader->problems);
     rota_cache_response_deinit(&reader->scratch);
 }
 
@@ -37,6 +44,18 @@ void rota_get_read(struct rota_get_reader *reader, const struct rota_get_entry *
         ours.value = rota_arena_copy(reader->arena, ours.value);
     if (!ours.value.data || reader->entries.size >= ROTA_GET_KEYS_MAX ||
         !rota_vector_push(&reader->entries, ours))
+        reader->has_failed = true;
+}
+
+void rota_get_read_problem(struct rota_get_reader *reader, const struct rota_get_problem *problem)
+{
+    struct rota_get_problem ours = *problem;
+    if (ours.text.size == 0)
+        ours.text = rota_str("");
+    else if (!is_inside(reader->response, ours.text))
+        ours.text = rota_arena_copy(reader->arena, ours.text);
+    if (!ours.text.data || reader->problems.size >= ROTA_GET_KEYS_MAX ||
+        !rota_vector_push(&reader->problems, ours))
         reader->has_failed = true;
 }
 
@@ -76,6 +95,7 @@ static enum rota_code write_request(void *data, const void *const *keys, size_t 
     struct rota_cache_request *request = &writer->request;
     (void)data;
     request->epoch = epoch;
+    request->is_partial = n_keys > 0;
     request->keys.size = 0;
     if (!rota_vector_reserve(&request->keys, n_keys))
         return not_written(ROTA_ERR_NO_MEMORY, "request", error);
@@ -99,6 +119,8 @@ static enum rota_code read_response(void *data, struct rota_str bytes, struct ro
                                    .all_matched = response->all_matched};
     for (size_t i = 0; i < response->entries.size; i++)
         rota_get_read(reader, &response->entries.items[i]);
+    for (size_t i = 0; i < response->problems.size; i++)
+        rota_get_read_problem(reader, &response->problems.items[i]);
     return ROTA_OK;
 }
 
@@ -115,6 +137,8 @@ static enum rota_code write_response(void *data, const struct rota_get_head *hea
     };
     response.entries.items = (struct rota_get_entry *)entries; /* they are only read */
     response.entries.size = n_entries;
+    response.problems.items = (struct rota_get_problem *)head->problems; /* likewise */
+    response.problems.size = head->n_problems;
     return not_written(rota_cache_response_encode(&response, &writer->buffer), "response", error);
 }
 

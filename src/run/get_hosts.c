@@ -112,8 +112,7 @@ static void on_ping(void *data, struct rota_call *rpc, const struct rota_call_re
     bool is_answered =
         result->status == ROTA_STATUS_OK &&
         !service->read_response(service->data, result->message, &head, &get->reader, NULL);
-    get->reader.entries.size = 0;
-    rota_arena_clear(&get->arena);
+    rota_get_reader_clear(&get->reader);
     rota_get_measure_ping(get, is_answered);
     if (is_answered) {
         struct rota_interval_lesson lesson = {.number = peer->ping_number,

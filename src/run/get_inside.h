@@ -55,8 +55,9 @@ struct rota_get_sent {
     size_t n_keys;
     struct rota_interval shard; /* of its answer */
     uint64_t epoch;
-    const struct rota_get_entry *entries; /* of its answer, when some were taken */
-    const char *reason;                   /* for keys that it left missing, once one was */
+    const struct rota_get_entry *entries;    /* of its answer, when some were taken */
+    const struct rota_get_problem *problems; /* likewise */
+    const char *reason;                      /* for keys that it left missing, once one was */
 };
 
 /* A try that ended before its step was over. */
@@ -114,6 +115,7 @@ struct rota_get {
     struct rota_get_reader reader;
     struct rota_arena arena;
     ROTA_VECTOR(uint64_t) ids;
+    ROTA_VECTOR(struct rota_get_fsm_problem) problems;
     ROTA_VECTOR(uint64_t) sharding_keys;
     ROTA_VECTOR(const void *) key_list;
     struct rota_buffer ping; /* the empty request */

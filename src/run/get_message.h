@@ -24,11 +24,14 @@ void rota_get_writer_deinit(struct rota_get_writer *writer);
 struct rota_get_reader {
     struct rota_str response;
     ROTA_VECTOR(struct rota_get_entry) entries;
+    ROTA_VECTOR(struct rota_get_problem) problems;
     struct rota_arena *arena; /* for values that are not of the response */
     struct rota_cache_response scratch;
     bool has_failed; /* no memory, or too many entries */
 };
 
+/* Ready for the next response. */
+void rota_get_reader_clear(struct rota_get_reader *reader);
 void rota_get_reader_deinit(struct rota_get_reader *reader);
 
 /* Of the cache's own service: as its read_request, for get_server.c has the batch. */

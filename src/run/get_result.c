@@ -120,12 +120,28 @@ static const char *write_reason(struct rota_get_run *run, size_t index)
     return copy ? copy : "no answer";
 }
 
+/* Who holds the key has said why it can't be given. */
+static const char *write_refusal(struct rota_get_run *run, const struct rota_get_fsm_result *result)
+{
+    char text[ROTA_ERROR_TEXT_MAX];
+    const struct rota_get_sent *sent = &run->sent.items[result->try];
+    if (!sent->problems)
+        return "no memory";
+    snprintf(text, sizeof text, "%.*s: %.*s", ROTA_STR_ARGS(sent->host),
+             ROTA_STR_ARGS(sent->problems[result->entry].text));
+    const char *copy = rota_arena_copy(&run->arena, rota_str(text)).data;
+    return copy ? copy : "no memory";
+}
+
 /* Why nobody has answered a key: what happened to the last one who was asked. */
 static const char *reason_of(struct rota_get_run *run, size_t key)
 {
     size_t n = rota_get_fsm_n_tries(&run->fsm);
+    struct rota_get_fsm_result result = rota_get_fsm_result(&run->fsm, key);
     uint32_t first = run->fsm.keys.items.items[key].first; /* which is sent for all the same */
-    if (rota_get_fsm_result(&run->fsm, key).state == ROTA_GET_NO_SHARD)
+    if (result.state == ROTA_GET_REFUSED)
+        return write_refusal(run, &result);
+    if (result.state == ROTA_GET_NO_SHARD)
         return "no host is known to hold its shard";
     for (size_t i = n < run->sent.size ? n : run->sent.size; i-- > 0;) {
         struct rota_get_sent *sent = &run->sent.items[i];
@@ -156,6 +172,7 @@ static struct rota_get_item show_key(struct rota_get_run *run, size_t key)
         item.state = ROTA_GET_KEY_ABSENT;
         break;
     case ROTA_GET_PENDING:
+    case ROTA_GET_REFUSED:
     case ROTA_GET_NO_SHARD:
     case ROTA_GET_NO_ANSWER:
         break;

@@ -75,12 +75,20 @@ static enum rota_failure read_answer(struct rota_get_call *call, struct rota_str
             rota_error_set(error, ROTA_ERR_INVALID, "the response is malformed");
         return ROTA_FAILURE_INTERNAL;
     }
-    if (reader->has_failed || !rota_vector_reserve(&get->ids, reader->entries.size)) {
+    if (reader->has_failed || !rota_vector_reserve(&get->ids, reader->entries.size) ||
+        !rota_vector_reserve(&get->problems, reader->problems.size)) {
         rota_error_set(error, ROTA_ERR_NO_MEMORY, "the response does not fit into memory");
         return ROTA_FAILURE_LOCAL;
     }
     for (size_t i = 0; i < reader->entries.size; i++)
         get->ids.items[i] = id_of(run, sent, reader->entries.items[i].id);
+    for (size_t i = 0; i < reader->problems.size; i++) {
+        const struct rota_get_problem *problem = &reader->problems.items[i];
+        get->problems.items[i] =
+            (struct rota_get_fsm_problem){id_of(run, sent, problem->id), problem->text.size == 0};
+    }
+    event->problems = get->problems.items;
+    event->n_problems = reader->problems.size;
     event->has_shard = head.has_shard;
     event->all_matched = head.all_matched;
     event->shard = head.shard;
@@ -90,6 +98,21 @@ static enum rota_failure read_answer(struct rota_get_call *call, struct rota_str
     event->ids = get->ids.items;
     event->n_ids = reader->entries.size;
     return ROTA_FAILURE_NONE;
+}
+
+/* The texts of keys that can't be given are few and short: they are copied. */
+static void keep_problems(struct rota_get_run *run, size_t try)
+{
+    const struct rota_get_reader *reader = &run->get->reader;
+    size_t n = reader->problems.size;
+    struct rota_get_problem *problems = rota_arena_take(&run->arena, n * sizeof *problems + 1);
+    for (size_t i = 0; problems && i < n; i++) {
+        problems[i].id = reader->problems.items[i].id;
+        problems[i].text = rota_arena_copy(&run->arena, reader->problems.items[i].text);
+        run->has_no_memory |= !problems[i].text.data;
+    }
+    run->has_no_memory |= !problems;
+    run->sent.items[try].problems = problems;
 }
 
 /* Values of the answer that was just read were taken: keep it as long as the run. */
@@ -114,6 +137,8 @@ static void keep_answer(struct rota_get_run *run, size_t try)
         run->has_no_memory |= !entries[i].value.data;
     }
     run->sent.items[try].entries = entries;
+    if (reader->problems.size > 0)
+        keep_problems(run, try);
 }
 
 static void on_answer(void *data, struct rota_call *rpc, const struct rota_call_result *result)
@@ -142,8 +167,7 @@ static void on_answer(void *data, struct rota_call *rpc, const struct rota_call_
     event.type = event.failure ? ROTA_GET_FAILED : ROTA_GET_ANSWER;
     leave(get, call);
     rota_get_run_step(run, &event);
-    get->reader.entries.size = 0;
-    rota_arena_clear(&get->arena);
+    rota_get_reader_clear(&get->reader);
     rota_get_settle(get, true);
 }
 

@@ -15,14 +15,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { AT_REST_MAX = 1024 }; /* batches kept for the next calls */
+enum {
+    AT_REST_MAX = 1024, /* batches kept for the next calls */
+
+    /* What a response needs at most, beside the bytes of values and texts. */
+    HEAD_ROOM = 1024,
+    ENTRY_ROOM = 32,
+    LEFT_ROOM = 16, /* of a key that is left out */
+};
 
 /* How a Get ended, for the metrics. */
 enum ending { ANSWERED, EMPTY, NOT_MATCHED, FAILED, INVALID, ENDINGS };
 
 struct series {
     struct rota_counter *ended[ENDINGS];
-    struct rota_counter *found, *absent;
+    struct rota_counter *found, *absent, *refused, *left;
     struct rota_gauge *epoch; /* of the shard that is held, 0: none is */
 };
 
@@ -34,11 +41,13 @@ struct rota_get_batch {
     size_t n_keys;
     ROTA_VECTOR(struct rota_str) values; /* without data: absent */
     ROTA_VECTOR(struct rota_get_entry) entries;
+    ROTA_VECTOR(struct rota_get_problem) problems; /* ids are indices until it is finished */
     struct rota_arena arena;
     struct rota_interval shard;
     uint64_t epoch;
     void *data;
     bool has_failed, is_too_large;
+    bool allows_problems, leaves_rest;
 };
 
 struct rota_get_server {
@@ -63,6 +72,7 @@ static void batch_free(struct rota_get_batch *batch)
     rota_buffer_deinit(&batch->keys);
     rota_vector_deinit(&batch->values);
     rota_vector_deinit(&batch->entries);
+    rota_vector_deinit(&batch->problems);
     rota_arena_deinit(&batch->arena);
     free(batch);
 }
@@ -81,6 +91,7 @@ static struct rota_get_batch *take_batch(struct rota_get_server *server,
     batch->call = call;
     batch->data = NULL;
     batch->has_failed = batch->is_too_large = false;
+    batch->allows_problems = batch->leaves_rest = false;
     server->n_batches++;
     return batch;
 }
@@ -107,7 +118,7 @@ static void give_back(struct rota_get_batch *batch)
         rota_buffer_deinit(&server->writer.buffer);
     rota_buffer_clear(&batch->keys);
     rota_arena_clear(&batch->arena);
-    batch->n_keys = batch->values.size = batch->entries.size = 0;
+    batch->n_keys = batch->values.size = batch->entries.size = batch->problems.size = 0;
     if (server->n_at_rest < AT_REST_MAX && batch->keys.capacity <= ROTA_ARENA_KEPT_MAX) {
         batch->next = server->at_rest;
         server->at_rest = batch;
@@ -129,6 +140,11 @@ void *rota_get_batch_add(struct rota_get_batch *batch)
         return NULL;
     batch->n_keys++;
     return memset(key, 0, size);
+}
+
+void rota_get_batch_allow_problems(struct rota_get_batch *batch)
+{
+    batch->allows_problems = true;
 }
 
 struct rota_str rota_get_batch_copy(struct rota_get_batch *batch, struct rota_str bytes)
@@ -153,6 +169,28 @@ void rota_get_batch_put(struct rota_get_batch *batch, size_t index, struct rota_
 {
     assert(index < batch->n_keys);
     batch->values.items[index] = value.size > 0 ? value : rota_str("");
+}
+
+/* In the place of a value: there is none, and it is not absent either. */
+static const char NOT_GIVEN[] = "";
+
+static void add_problem(struct rota_get_batch *batch, size_t index, struct rota_str text)
+{
+    struct rota_get_problem problem = {index, text};
+    batch->values.items[index] = rota_str_of(NOT_GIVEN, 0);
+    batch->has_failed |= !rota_vector_push(&batch->problems, problem);
+}
+
+void rota_get_batch_refuse(struct rota_get_batch *batch, size_t index, const char *text)
+{
+    assert(index < batch->n_keys);
+    if (batch->values.items[index].data != NOT_GIVEN)
+        add_problem(batch, index, rota_get_batch_copy(batch, rota_str(*text ? text : "refused")));
+}
+
+void rota_get_batch_leave_rest(struct rota_get_batch *batch)
+{
+    batch->leaves_rest = true;
 }
 
 const struct rota_interval *rota_get_batch_shard(const struct rota_get_batch *batch,
@@ -264,6 +302,11 @@ void rota_get_batch_fail(struct rota_get_batch *batch, enum rota_status status, 
     fail(batch, FAILED, status, text);
 }
 
+static size_t message_max(const struct rota_get_server *server)
+{
+    return server->options.message_max ? server->options.message_max : ROTA_GET_MESSAGE_MAX;
+}
+
 /* Write the response into the server's buffer. Values that are too large are refused
  * before they are copied. */
 static enum rota_code write_response(struct rota_get_batch *batch, const struct rota_get_head *head,
@@ -272,8 +315,7 @@ static enum rota_code write_response(struct rota_get_batch *batch, const struct 
     struct rota_get_server *server = batch->server;
     const struct rota_get_service *service = &server->service;
     struct rota_buffer *buffer = &server->writer.buffer;
-    size_t max = server->options.message_max ? server->options.message_max : ROTA_GET_MESSAGE_MAX;
-    size_t size = 0;
+    size_t max = message_max(server), size = 0;
     for (size_t i = 0; i < batch->entries.size && size <= max; i++)
         size += batch->entries.items[i].value.size;
     rota_buffer_clear(buffer);
@@ -313,27 +355,87 @@ static void reply(struct rota_get_batch *batch, enum ending ending,
 static void reply_not_matched(struct rota_get_batch *batch, struct rota_get_head head)
 {
     head.all_matched = false;
-    batch->entries.size = 0;
+    batch->entries.size = batch->problems.size = 0;
     reply(batch, NOT_MATCHED, &head);
+}
+
+/* What no longer fits is left for the next time; what never could is refused. One at
+ * least is given or refused, so that there is an end of it. */
+static void make_fit(struct rota_get_batch *batch)
+{
+    size_t max = message_max(batch->server), used = HEAD_ROOM + batch->n_keys * LEFT_ROOM;
+    size_t n_refused = batch->problems.size, n_given = 0;
+    char text[ROTA_ERROR_TEXT_MAX];
+    for (size_t i = 0; i < n_refused; i++) {
+        struct rota_str *why = &batch->problems.items[i].text;
+        if (n_given > 0 && used + ENTRY_ROOM + why->size > max)
+            *why = rota_str("");
+        used += ENTRY_ROOM + why->size;
+        n_given += why->size > 0;
+    }
+    for (size_t i = 0; i < batch->n_keys; i++) {
+        struct rota_str value = batch->values.items[i];
+        if (!value.data || value.data == NOT_GIVEN)
+            continue;
+        bool fits_alone = value.size <= max && HEAD_ROOM + ENTRY_ROOM + value.size <= max;
+        if (!fits_alone) {
+            snprintf(text, sizeof text, "its value has %zu bytes, and a response %zu at most",
+                     value.size, max);
+            rota_get_batch_refuse(batch, i, text);
+            n_given++;
+        } else if (n_given == 0 || used + ENTRY_ROOM + value.size <= max) {
+            used += ENTRY_ROOM + value.size;
+            n_given++;
+        } else {
+            add_problem(batch, i, rota_str(""));
+        }
+    }
+}
+
+/* A client that does not mind problems is to ask for other keys, or for fewer. */
+static const char *problem_of_all(const struct rota_get_batch *batch)
+{
+    for (size_t i = 0; i < batch->problems.size; i++)
+        if (batch->problems.items[i].text.size > 0)
+            return batch->problems.items[i].text.data;
+    return "the values of these keys are too large for one answer, ask for fewer at one time";
+}
+
+static uint64_t id_of(const struct rota_get_batch *batch, size_t index)
+{
+    const struct rota_get_service *service = &batch->server->service;
+    return service->entry_id ? service->entry_id(service->data, rota_get_batch_key(batch, index))
+                             : index;
 }
 
 /* The values that are there, with the ids of their keys. */
 static bool collect_entries(struct rota_get_batch *batch)
 {
-    const struct rota_get_service *service = &batch->server->service;
     if (!rota_vector_reserve(&batch->entries, batch->n_keys))
         return false;
     for (size_t i = 0; i < batch->n_keys; i++) {
-        if (!batch->values.items[i].data)
-            continue;
-        struct rota_get_entry *entry = &batch->entries.items[batch->entries.size++];
-        entry->value = batch->values.items[i];
-        entry->id =
-            service->entry_id ? service->entry_id(service->data, rota_get_batch_key(batch, i)) : i;
+        const struct rota_str *value = &batch->values.items[i];
+        if (value->data && value->data != NOT_GIVEN)
+            batch->entries.items[batch->entries.size++] =
+                (struct rota_get_entry){id_of(batch, i), *value};
     }
-    rota_counter_add(batch->server->series.found, batch->entries.size);
-    rota_counter_add(batch->server->series.absent, batch->n_keys - batch->entries.size);
     return true;
+}
+
+static void count_keys(struct rota_get_batch *batch)
+{
+    const struct series *series = &batch->server->series;
+    size_t n_left = 0, n_given = batch->entries.size + batch->problems.size;
+    for (size_t i = 0; i < batch->problems.size; i++) {
+        n_left += batch->problems.items[i].text.size == 0;
+        batch->problems.items[i].id = id_of(batch, batch->problems.items[i].id);
+    }
+    rota_counter_add(series->found, batch->entries.size);
+    rota_counter_add(series->absent, batch->n_keys - n_given);
+    if (batch->problems.size == 0)
+        return;
+    rota_counter_add(series->left, n_left);
+    rota_counter_add(series->refused, batch->problems.size - n_left);
 }
 
 void rota_get_batch_finish(struct rota_get_batch *batch)
@@ -343,11 +445,23 @@ void rota_get_batch_finish(struct rota_get_batch *batch)
         reply_not_matched(batch, head);
         return;
     }
+    for (size_t i = 0; i < batch->n_keys && batch->leaves_rest; i++)
+        if (!batch->values.items[i].data)
+            add_problem(batch, i, rota_str(""));
+    if (batch->problems.size > 0 && !batch->allows_problems) {
+        fail(batch, FAILED, ROTA_STATUS_RESOURCE_EXHAUSTED, problem_of_all(batch));
+        return;
+    }
+    if (batch->allows_problems)
+        make_fit(batch);
     if (batch->has_failed || !collect_entries(batch)) {
         fail(batch, FAILED, ROTA_STATUS_RESOURCE_EXHAUSTED, "the values do not fit into memory");
         return;
     }
+    count_keys(batch);
     head.all_matched = true;
+    head.problems = batch->problems.items;
+    head.n_problems = batch->problems.size;
     reply(batch, ANSWERED, &head);
 }
 
@@ -369,6 +483,8 @@ enum rota_code rota_get_cache_read_request(void *data, struct rota_str request,
         memcpy(keys, scratch->keys.items, size);
     batch->n_keys = scratch->keys.size;
     *epoch = scratch->epoch;
+    if (scratch->is_partial)
+        rota_get_batch_allow_problems(batch);
     return ROTA_OK;
 }
 
@@ -436,7 +552,7 @@ static bool make_series(struct rota_get_server *server)
 {
     static const char *const endings[] = {"answered", "empty", "not_matched", "failed", "invalid"};
     static const char keys[] = "rota_get_server_keys_total";
-    static const char keys_help[] = "Keys that were answered, by whether there was a value.";
+    static const char keys_help[] = "Keys that were served, by what was answered.";
     struct rota_metrics *metrics = server->options.metrics;
     struct series *series = &server->series;
     if (!metrics)
@@ -452,6 +568,10 @@ static bool make_series(struct rota_get_server *server)
     struct rota_label absent = {"result", rota_str("absent")};
     series->found = rota_metrics_counter(metrics, keys, keys_help, &found, 1);
     series->absent = rota_metrics_counter(metrics, keys, keys_help, &absent, 1);
+    struct rota_label refused = {"result", rota_str("refused")};
+    struct rota_label left = {"result", rota_str("left")};
+    series->refused = rota_metrics_counter(metrics, keys, keys_help, &refused, 1);
+    series->left = rota_metrics_counter(metrics, keys, keys_help, &left, 1);
     series->epoch = rota_metrics_gauge(metrics, "rota_get_server_epoch",
                                        "Epoch of the shard that is held; 0: none is.", NULL, 0);
     return true;

@@ -3,10 +3,10 @@
 #include "wire/lean.h"
 
 /* The numbers of the fields. */
-enum { REQUEST_KEY = 1, REQUEST_EPOCH };
-enum { ENTRY_ID = 1, ENTRY_VALUE };
+enum { REQUEST_KEY = 1, REQUEST_EPOCH, REQUEST_PARTIAL };
+enum { ENTRY_ID = 1, ENTRY_VALUE }; /* of a problem too */
 enum { SHARD_FROM = 1, SHARD_TO, SHARD_OF };
-enum { RESPONSE_ENTRY = 1, RESPONSE_SHARD, RESPONSE_EPOCH, RESPONSE_ALL_MATCHED };
+enum { RESPONSE_ENTRY = 1, RESPONSE_SHARD, RESPONSE_EPOCH, RESPONSE_ALL_MATCHED, RESPONSE_PROBLEM };
 
 void rota_cache_request_deinit(struct rota_cache_request *request)
 {
@@ -16,6 +16,7 @@ void rota_cache_request_deinit(struct rota_cache_request *request)
 void rota_cache_response_deinit(struct rota_cache_response *response)
 {
     rota_vector_deinit(&response->entries);
+    rota_vector_deinit(&response->problems);
 }
 
 /* --- encoding --- */
@@ -41,7 +42,7 @@ static enum rota_code settle(struct rota_buffer *buffer, size_t before, const ui
 enum rota_code rota_cache_request_encode(const struct rota_cache_request *request,
                                          struct rota_buffer *buffer)
 {
-    size_t before = buffer->size, size = NUMBER_MAX;
+    size_t before = buffer->size, size = 2 * NUMBER_MAX;
     if (request->keys.size > ROTA_CACHE_KEYS_MAX)
         return ROTA_ERR_LIMIT;
     for (size_t i = 0; i < request->keys.size; i++) {
@@ -54,7 +55,8 @@ enum rota_code rota_cache_request_encode(const struct rota_cache_request *reques
         return ROTA_ERR_NO_MEMORY;
     for (size_t i = 0; i < request->keys.size; i++)
         to = rota_lean_put_bytes(to, REQUEST_KEY, request->keys.items[i]);
-    return settle(buffer, before, rota_lean_put_number(to, REQUEST_EPOCH, request->epoch));
+    to = rota_lean_put_number(to, REQUEST_EPOCH, request->epoch);
+    return settle(buffer, before, rota_lean_put_number(to, REQUEST_PARTIAL, request->is_partial));
 }
 
 /* An empty value is not written, as a number that is 0 is not. */
@@ -64,17 +66,18 @@ static uint8_t *put_entry_content(uint8_t *to, const struct rota_get_entry *entr
     return entry->value.size ? rota_lean_put_bytes(to, ENTRY_VALUE, entry->value) : to;
 }
 
-static uint8_t *put_entry(uint8_t *to, const struct rota_get_entry *entry)
+/* A problem is written in the same way as an entry, under its own number. */
+static uint8_t *put_entry(uint8_t *to, uint32_t field, const struct rota_get_entry *entry)
 {
     size_t value_size = entry->value.size;
     if (value_size <= ENTRY_SHORT) { /* write first, then say how much it was */
         uint8_t *end = put_entry_content(to + 2, entry);
-        rota_lean_put_size(to, RESPONSE_ENTRY, (size_t)(end - to - 2));
+        rota_lean_put_size(to, field, (size_t)(end - to - 2));
         return end;
     }
     size_t size =
         rota_lean_number_size(ENTRY_ID, entry->id) + rota_lean_bytes_size(ENTRY_VALUE, value_size);
-    return put_entry_content(rota_lean_put_size(to, RESPONSE_ENTRY, size), entry);
+    return put_entry_content(rota_lean_put_size(to, field, size), entry);
 }
 
 static uint8_t *put_shard(uint8_t *to, const struct rota_interval *shard)
@@ -92,22 +95,32 @@ enum rota_code rota_cache_response_encode(const struct rota_cache_response *resp
                                           struct rota_buffer *buffer)
 {
     size_t before = buffer->size, size = SHARD_MAX + 2 * NUMBER_MAX;
-    if (response->entries.size > ROTA_CACHE_KEYS_MAX)
+    if (response->entries.size > ROTA_CACHE_KEYS_MAX ||
+        response->problems.size > ROTA_CACHE_KEYS_MAX)
         return ROTA_ERR_LIMIT;
     for (size_t i = 0; i < response->entries.size; i++) {
         if (response->entries.items[i].value.size > ROTA_LEAN_MESSAGE_MAX)
             return ROTA_ERR_LIMIT;
         size += ENTRY_MAX + response->entries.items[i].value.size;
     }
+    for (size_t i = 0; i < response->problems.size; i++) {
+        if (response->problems.items[i].text.size > ROTA_LEAN_MESSAGE_MAX)
+            return ROTA_ERR_LIMIT;
+        size += ENTRY_MAX + response->problems.items[i].text.size;
+    }
     uint8_t *to = (uint8_t *)rota_buffer_extend(buffer, size);
     if (!to)
         return ROTA_ERR_NO_MEMORY;
     for (size_t i = 0; i < response->entries.size; i++)
-        to = put_entry(to, &response->entries.items[i]);
+        to = put_entry(to, RESPONSE_ENTRY, &response->entries.items[i]);
     if (response->has_shard)
         to = put_shard(to, &response->shard);
     to = rota_lean_put_number(to, RESPONSE_EPOCH, response->epoch);
     to = rota_lean_put_number(to, RESPONSE_ALL_MATCHED, response->all_matched);
+    for (size_t i = 0; i < response->problems.size; i++) {
+        const struct rota_get_problem *problem = &response->problems.items[i];
+        to = put_entry(to, RESPONSE_PROBLEM, &(struct rota_get_entry){problem->id, problem->text});
+    }
     return settle(buffer, before, to);
 }
 
@@ -131,6 +144,12 @@ static enum rota_code request_field(struct rota_cache_request *request,
     }
     if (field->number == REQUEST_EPOCH && !get_number(field, &request->epoch))
         return ROTA_ERR_INVALID;
+    uint64_t number;
+    if (field->number == REQUEST_PARTIAL) {
+        if (!get_number(field, &number))
+            return ROTA_ERR_INVALID;
+        request->is_partial = number != 0;
+    }
     return ROTA_OK;
 }
 
@@ -144,6 +163,13 @@ static enum rota_code refused(struct rota_error *error, enum rota_code code, con
     return rota_error_set(error, code, "the %s %s", what, why);
 }
 
+static void request_clear(struct rota_cache_request *request)
+{
+    request->keys.size = 0;
+    request->epoch = 0;
+    request->is_partial = false;
+}
+
 enum rota_code rota_cache_request_decode(struct rota_cache_request *request, struct rota_str bytes,
                                          struct rota_error *error)
 {
@@ -151,14 +177,12 @@ enum rota_code rota_cache_request_decode(struct rota_cache_request *request, str
     struct rota_lean_field field = {0};
     enum rota_lean_found found;
     enum rota_code code = ROTA_OK;
-    request->keys.size = 0;
-    request->epoch = 0;
+    request_clear(request);
     while (!code && (found = rota_lean_next(&reader, &field)) != ROTA_LEAN_END)
         code = found == ROTA_LEAN_FIELD ? request_field(request, &field) : ROTA_ERR_INVALID;
     if (!code)
         return ROTA_OK;
-    request->keys.size = 0;
-    request->epoch = 0;
+    request_clear(request);
     return refused(error, code, "request");
 }
 
@@ -211,6 +235,17 @@ static enum rota_code add_entry(struct rota_cache_response *response, struct rot
     return ROTA_OK;
 }
 
+static enum rota_code add_problem(struct rota_cache_response *response, struct rota_str bytes)
+{
+    struct rota_get_entry entry;
+    if (response->problems.size >= ROTA_CACHE_KEYS_MAX)
+        return ROTA_ERR_LIMIT;
+    if (!get_entry(bytes, &entry))
+        return ROTA_ERR_INVALID;
+    struct rota_get_problem problem = {entry.id, entry.value};
+    return rota_vector_push(&response->problems, problem) ? ROTA_OK : ROTA_ERR_NO_MEMORY;
+}
+
 static enum rota_code response_field(struct rota_cache_response *response,
                                      const struct rota_lean_field *field)
 {
@@ -229,6 +264,8 @@ static enum rota_code response_field(struct rota_cache_response *response,
             return ROTA_ERR_INVALID;
         response->all_matched = number != 0;
         return ROTA_OK;
+    case RESPONSE_PROBLEM:
+        return is_bytes ? add_problem(response, field->bytes) : ROTA_ERR_INVALID;
     default: /* of later times */
         return ROTA_OK;
     }
@@ -236,7 +273,7 @@ static enum rota_code response_field(struct rota_cache_response *response,
 
 static void response_clear(struct rota_cache_response *response)
 {
-    response->entries.size = 0;
+    response->entries.size = response->problems.size = 0;
     response->shard = (struct rota_interval){0};
     response->epoch = 0;
     response->has_shard = response->all_matched = false;

@@ -14,16 +14,18 @@
 #include <rota/get.h>
 #include <stdint.h>
 
-enum { ROTA_CACHE_KEYS_MAX = ROTA_GET_KEYS_MAX }; /* keys or entries of one message */
+enum { ROTA_CACHE_KEYS_MAX = ROTA_GET_KEYS_MAX }; /* keys, entries or problems of a message */
 
 /* Both start zeroed. */
 struct rota_cache_request {
     ROTA_VECTOR(struct rota_str) keys;
     uint64_t epoch;
+    bool is_partial;
 };
 
 struct rota_cache_response {
     ROTA_VECTOR(struct rota_get_entry) entries;
+    ROTA_VECTOR(struct rota_get_problem) problems;
     struct rota_interval shard;
     uint64_t epoch;
     bool has_shard, all_matched;

@@ -37,6 +37,8 @@ static void forget_unknown(Rota__V1__GetResponse *theirs)
     oracle_forget_unknown(&theirs->base);
     for (size_t i = 0; i < theirs->n_entry; i++)
         oracle_forget_unknown(&theirs->entry[i]->base);
+    for (size_t i = 0; i < theirs->n_problem; i++)
+        oracle_forget_unknown(&theirs->problem[i]->base);
     if (theirs->shard)
         oracle_forget_unknown(&theirs->shard->base);
 }

@@ -8,11 +8,12 @@
 
 enum { CALLS = 64, READS = 8 };
 
-/* How a call ended: its entries as "0=value 2=value". */
+/* How a call ended: its entries as "0=value 2=value", then its problems as "1?text". */
 struct ended {
     struct world *world;
     bool is_over;
     enum rota_status status;
+    size_t n_entries, n_left;
     char text[512];
 };
 
@@ -106,18 +107,26 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
         return;
     }
     assert_int_equal(rota_cache_response_decode(&response, result->message, NULL), ROTA_OK);
+    ended->n_entries = response.entries.size;
+    for (size_t i = 0; i < response.problems.size; i++)
+        ended->n_left += response.problems.items[i].text.size == 0;
     for (size_t i = 0; i < response.entries.size; i++)
         n += snprintf(ended->text + n, sizeof ended->text - (size_t)n, "%s%llu=%.*s", i ? " " : "",
                       (unsigned long long)response.entries.items[i].id,
-                      ROTA_STR_ARGS(response.entries.items[i].value));
+                      (int)(response.entries.items[i].value.size % 32),
+                      response.entries.items[i].value.data);
+    for (size_t i = 0; i < response.problems.size; i++)
+        n += snprintf(ended->text + n, sizeof ended->text - (size_t)n, "%s%llu?%.*s", n ? " " : "",
+                      (unsigned long long)response.problems.items[i].id,
+                      ROTA_STR_ARGS(response.problems.items[i].text));
     rota_cache_response_deinit(&response);
 }
 
-/* Ask for keys, with spaces between them. */
-static struct rota_call *ask(struct world *world, const char *keys)
+/* Ask for keys, with spaces between them; `is_partial`: and mind problems. */
+static struct rota_call *ask_with(struct world *world, const char *keys, bool is_partial)
 {
     struct ended *ended = &world->ended[world->n_calls++];
-    struct rota_cache_request request = {0};
+    struct rota_cache_request request = {.is_partial = is_partial};
     struct rota_buffer buffer = {0};
     struct rota_error error;
     struct rota_call *call;
@@ -139,6 +148,11 @@ static struct rota_call *ask(struct world *world, const char *keys)
     rota_buffer_deinit(&buffer);
     rota_cache_request_deinit(&request);
     return call;
+}
+
+static struct rota_call *ask(struct world *world, const char *keys)
+{
+    return ask_with(world, keys, false);
 }
 
 /* The answer to the last call. */
@@ -339,8 +353,60 @@ static void keys_that_are_too_long_are_refused(void **state)
     memset(key, 'x', ROTA_CACHE_KEY_MAX + 1);
     ask(&world, key);
     last(&world);
-    assert_int_equal(world.ended[0].status, ROTA_STATUS_INVALID_ARGUMENT);
+    assert_int_equal(world.ended[0].status, ROTA_STATUS_RESOURCE_EXHAUSTED);
+    ask_with(&world, key, true);
+    assert_string_equal(last(&world), "0?a key has more than 4096 bytes");
     assert_int_equal(world.n_reads, 0);
+    world_close(&world);
+}
+
+static void who_minds_problems_is_given_all_but_the_bad_key(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world, NULL, ROTA_HOUR);
+    ask_with(&world, "a bad c", true);
+    await(&world.loop, &world.n_reads, 1);
+    give(&world, 0, "a", "1");
+    rota_cache_read_value(world.reads[0], rota_str("bad"), rota_str(""), true);
+    give(&world, 0, "c", "3");
+    done(&world, 0, ROTA_OK);
+    assert_string_equal(last(&world), "0=1 2=3 1?the value of \"bad\" is too large to be answered");
+    ask_with(&world, "a bad", true); /* refused by the source, when it is asked for it alone */
+    await(&world.loop, &world.n_reads, 2);
+    done(&world, 1, ROTA_ERR_INVALID);
+    assert_string_equal(last(&world), "0=1 1?the source is on fire");
+    ask_with(&world, "a gone", true); /* the next replica may have it */
+    await(&world.loop, &world.n_reads, 3);
+    done(&world, 2, ROTA_ERR_UNAVAILABLE);
+    last(&world);
+    assert_int_equal(world.ended[2].status, ROTA_STATUS_UNAVAILABLE);
+    world_close(&world);
+}
+
+/* Values that fill an answer: the rest is asked for again, and an old client fails. */
+static void an_answer_that_is_full_leaves_out_the_rest(void **state)
+{
+    struct world world;
+    static char value[1 << 20];
+    struct rota_str large = {value, sizeof value};
+    (void)state;
+    world_open(&world, NULL, 0);
+    memset(value, '.', sizeof value);
+    for (int is_partial = 0; is_partial <= 1; is_partial++) {
+        ask_with(&world, "a b c d e f", is_partial);
+        await(&world.loop, &world.n_reads, (size_t)is_partial + 1);
+        rota_cache_read_value(world.reads[is_partial], rota_str("a"), large, false);
+        rota_cache_read_value(world.reads[is_partial], rota_str("c"), large, false);
+        rota_cache_read_value(world.reads[is_partial], rota_str("b"), large, false);
+        rota_cache_read_value(world.reads[is_partial], rota_str("e"), large, false);
+        done(&world, (size_t)is_partial, ROTA_OK);
+        last(&world);
+    }
+    assert_int_equal(world.ended[0].status, ROTA_STATUS_RESOURCE_EXHAUSTED);
+    assert_int_equal(world.ended[1].status, ROTA_STATUS_OK);
+    assert_int_equal(world.ended[1].n_entries, 3); /* of 4 MiB in all, one is too many */
+    assert_int_equal(world.ended[1].n_left, 1);
     world_close(&world);
 }
 
@@ -458,6 +524,8 @@ int main(void)
         cmocka_unit_test(nobody_waits_for_what_was_cancelled),
         cmocka_unit_test(a_read_from_before_a_change_is_not_kept),
         cmocka_unit_test(keys_that_are_too_long_are_refused),
+        cmocka_unit_test(who_minds_problems_is_given_all_but_the_bad_key),
+        cmocka_unit_test(an_answer_that_is_full_leaves_out_the_rest),
         cmocka_unit_test(it_can_be_closed_while_it_reads),
         cmocka_unit_test(a_file_is_read_and_followed),
         cmocka_unit_test(a_file_can_be_closed_while_it_is_read),

@@ -491,7 +491,7 @@ static void value_that_is_too_large_says_so(void **state)
         world.hosts[i].is_large = true;
     name_keys(&world, "key", 1);
     assert_int_equal(get_keys(&world, 1, ROTA_SEC), ROTA_ERR_UNAVAILABLE);
-    assert_non_null(strstr(world.error.text, "the response has 1073741824 bytes"));
+    assert_non_null(strstr(world.error.text, "its value has 1073741824 bytes"));
     for (size_t i = 0; i < HOSTS; i++)
         world.hosts[i].is_large = false;
     assert_int_equal(get_keys(&world, 1, 0), ROTA_OK);

@@ -13,7 +13,8 @@ static inline bool oracle_bytes_equal(ProtobufCBinaryData theirs, struct rota_st
 static inline bool oracle_request_equal(const Rota__V1__GetRequest *theirs,
                                         const struct rota_cache_request *ours)
 {
-    if (theirs->n_key != ours->keys.size || theirs->epoch != ours->epoch)
+    if (theirs->n_key != ours->keys.size || theirs->epoch != ours->epoch ||
+        theirs->partial != ours->is_partial)
         return false;
     for (size_t i = 0; i < theirs->n_key; i++)
         if (!oracle_bytes_equal(theirs->key[i], ours->keys.items[i]))
@@ -39,6 +40,12 @@ static inline bool oracle_response_equal(const Rota__V1__GetResponse *theirs,
     for (size_t i = 0; i < theirs->n_entry; i++)
         if (theirs->entry[i]->id != ours->entries.items[i].id ||
             !oracle_bytes_equal(theirs->entry[i]->value, ours->entries.items[i].value))
+            return false;
+    if (theirs->n_problem != ours->problems.size)
+        return false;
+    for (size_t i = 0; i < theirs->n_problem; i++)
+        if (theirs->problem[i]->id != ours->problems.items[i].id ||
+            !oracle_bytes_equal(theirs->problem[i]->text, ours->problems.items[i].text))
             return false;
     return true;
 }

@@ -3,7 +3,8 @@
  * A table says who holds which shard of a dc, under which epoch; it is the truth.
  * A server believes for as long after its last renewal as the lease lasts, by its
  * own clock, checks each request against what it holds as it takes it up, and
- * answers when the work is done: which may be late, if it was stopped meanwhile.
+ * answers when the work is done: which may be late, if it was stopped meanwhile. Now
+ * and then it has no room for all values, and leaves some keys out.
  * A row whose holder has not renewed for longer goes to a host that is free. */
 #pragma once
 
@@ -36,6 +37,7 @@ struct message {
     enum message_type type;
     bool is_ping, has_shard, all_matched;
     uint32_t slot, n;
+    uint32_t n_left;         /* of a response: keys that it leaves out, behind the entries */
     uint64_t serial, number; /* of the Get, of the request */
     struct rota_interval shard;
     uint64_t epoch;
@@ -49,7 +51,7 @@ struct message {
 static inline struct rota_str message_bytes(const struct message *message)
 {
     return rota_str_of(message, offsetof(struct message, entries) +
-                                    message->n * sizeof(struct message_entry));
+                                    (message->n + message->n_left) * sizeof(struct message_entry));
 }
 
 struct job {
@@ -83,6 +85,7 @@ struct cluster {
     struct rota_random random;
     uint32_t n_slots;
     bool is_steady; /* all work takes as long as the mean */
+    bool leaves_out;
     uint64_t n_shards[N_DCS];
     struct row rows[N_DCS][SHARDS_MAX];
     struct server servers[N_NODES]; /* by node */
@@ -193,12 +196,17 @@ static inline void server_check(struct cluster *cluster, uint32_t node, struct m
     for (uint32_t i = 0; i < message->n; i++)
         if (!rota_interval_has(&server->shard, message->entries[i].key))
             message->all_matched = false;
-    for (uint32_t i = 0; i < message->n && message->all_matched; i++) {
+    if (message->all_matched && message->n > 1 && cluster->leaves_out &&
+        rota_random_chance(&cluster->random, 0.1))
+        message->n_left = 1 + (uint32_t)rota_random_below(&cluster->random, message->n - 1);
+    for (uint32_t i = 0; i < message->n - message->n_left && message->all_matched; i++) {
         struct message_entry entry = message->entries[i];
         if (cluster_has(entry.key))
             message->entries[n++] =
                 (struct message_entry){entry.id, cluster_value(entry.id, entry.key)};
     }
+    memmove(&message->entries[n], &message->entries[message->n - message->n_left],
+            message->n_left * sizeof *message->entries);
     message->n = n;
 }
 

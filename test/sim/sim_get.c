@@ -43,6 +43,7 @@ enum plant {
     PLANT_BY_PLACE,
     PLANT_GIVES_UP,
     PLANT_JOINS_NOT,
+    PLANT_LEFT_ABSENT,
     N_PLANTS,
 
     PLANT_NEVER_HEDGES = N_PLANTS, /* makes no Get wrong, but slow: freeze() finds it */
@@ -62,6 +63,7 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"by-place", "values are taken by their place in the answer"},
     {"gives-up", "a Get ends when all who hold a key have failed, before its deadline"},
     {"joins-not", "a broadcast is not told of replicas that are learned of later"},
+    {"left-absent", "a key that an answer has no room for is taken for absent"},
 };
 
 /* A try that is out, and to whom. */
@@ -525,8 +527,11 @@ static void on_response(struct world *world, uint32_t from, const struct message
     struct get *get = &world->gets[message->slot];
     bool is_its = get->serial == message->serial;
     uint64_t ids[REQUEST_KEYS_MAX];
+    struct rota_get_fsm_problem left[REQUEST_KEYS_MAX];
     for (size_t i = 0; i < message->n; i++)
         ids[i] = message->entries[i].id;
+    for (size_t i = 0; i < message->n_left; i++)
+        left[i] = (struct rota_get_fsm_problem){message->entries[message->n + i].id, true};
     struct rota_get_fsm_event event = {
         .type = ROTA_GET_ANSWER,
         .number = message->number,
@@ -538,6 +543,8 @@ static void on_response(struct world *world, uint32_t from, const struct message
         .cost = &message->cost,
         .ids = ids,
         .n_ids = message->n,
+        .problems = left,
+        .n_problems = world->plant == PLANT_LEFT_ABSENT ? 0 : message->n_left,
     };
     if (!is_its) { /* its Get is over, and another one is in its place */
         on_pong(world, from, message);
@@ -804,6 +811,7 @@ static void open_world(struct world *world, const struct sim_case *run)
     world->cluster.sim = world->sim;
     world->cluster.n_slots = setting->n_slots;
     world->cluster.is_steady = setting->is_steady;
+    world->cluster.leaves_out = !is_loaded;
     world->cluster.n_shards[0] = world->cluster.n_shards[1] = 4;
     rota_random_init(&world->cluster.random, run->seed + 1);
     for (uint32_t node = FIRST_SERVER; node < N_NODES; node++)

@@ -400,6 +400,90 @@ static void an_entry_that_is_missing_is_an_absent_value(void **state)
     assert_int_equal(state_of(1), ROTA_GET_ABSENT);
 }
 
+/* Also when another host is asked for it, which may be frozen. */
+static void a_key_that_an_answer_leaves_out_is_asked_for_again_there(void **state)
+{
+    (void)state;
+    START(ROTA_GET_MODE_BROADCAST, ROTA_SEC, 0, 2, 4, 6);
+    struct rota_get_fsm_event event = answer_of(sent_to(0));
+    struct rota_get_fsm_problem left[] = {{102, true}, {103, true}};
+    event.n_ids = 1;
+    event.problems = left;
+    event.n_problems = 2;
+    step(event);
+    assert_int_equal(state_of(0), ROTA_GET_FOUND);
+    assert_int_equal(state_of(1), ROTA_GET_ABSENT);
+    assert_int_equal(world.n_finished, 0);
+    assert_int_equal(world.n_sent, 3);
+    assert_int_equal(world.sent[2].index, 0);
+    assert_int_equal(world.sent[2].n_keys, 2);
+    assert_int_equal(world.budget.n_spent, 0); /* it is no retry */
+    answer(&world.sent[2]);
+    assert_well();
+    assert_int_equal(state_of(3), ROTA_GET_FOUND);
+    assert_true(sent_to(2)->is_cancelled);
+}
+
+static void a_host_that_leaves_out_all_has_failed(void **state)
+{
+    (void)state;
+    START(ROTA_GET_MODE_HEDGE, ROTA_SEC, 0, 2);
+    struct rota_get_fsm_event event = answer_of(&world.sent[0]);
+    struct rota_get_fsm_problem left[] = {{100, true}, {101, true}};
+    event.n_ids = 0;
+    event.problems = left;
+    event.n_problems = 2;
+    step(event);
+    assert_int_equal(world.n_sent, 2);
+    assert_int_not_equal(world.sent[1].index, world.sent[0].index);
+    assert_int_equal(rota_get_fsm_try(&world.fsm, 0)->failure, ROTA_FAILURE_INTERNAL);
+    answer(&world.sent[1]);
+    assert_well();
+}
+
+/* Keys 0 and 2 of three have a value there, and key 1 has one that can't be given. */
+static void refuse_key_1(const struct sent *sent)
+{
+    struct rota_get_fsm_event event = answer_of(sent);
+    struct rota_get_fsm_problem problems[] = {{999, false}, {101, false}};
+    uint64_t ids[] = {100, 102};
+    event.ids = ids;
+    event.n_ids = 2;
+    event.problems = problems;
+    event.n_problems = 2;
+    step(event);
+    assert_true(sent->is_kept);
+}
+
+static void a_value_that_can_not_be_given_is_missing_at_once_and_harms_no_other(void **state)
+{
+    (void)state;
+    START(ROTA_GET_MODE_HEDGE, ROTA_SEC, 0, 2, 4);
+    refuse_key_1(&world.sent[0]);
+    assert_missing(1, ROTA_FAILURE_INPUT);
+    assert_int_equal(state_of(0), ROTA_GET_FOUND);
+    assert_int_equal(state_of(1), ROTA_GET_REFUSED);
+    assert_int_equal(rota_get_fsm_result(&world.fsm, 1).entry, 1);
+    assert_int_equal(rota_get_fsm_result(&world.fsm, 2).entry, 1);
+}
+
+static void who_refuses_a_key_does_not_speak_for_the_others_that_are_asked(void **state)
+{
+    (void)state;
+    START(ROTA_GET_MODE_BROADCAST, ROTA_SEC, 0, 2, 4);
+    refuse_key_1(sent_to(0));
+    assert_int_equal(state_of(1), ROTA_GET_PENDING);
+    assert_int_equal(world.n_sent, 2);
+    answer(sent_to(2));
+    assert_well();
+    world.n_sent = 0;
+    START(ROTA_GET_MODE_BROADCAST, ROTA_SEC, 0, 2, 4);
+    refuse_key_1(sent_to(0));
+    refuse_key_1(sent_to(2));
+    assert_missing(1, ROTA_FAILURE_INPUT);
+    assert_int_equal(state_of(1), ROTA_GET_REFUSED);
+}
+
 /* --- shards that are elsewhere --- */
 
 static void a_false_all_matched_is_not_retried_there(void **state)
@@ -1000,6 +1084,10 @@ int main(void)
         TEST(the_same_id_in_two_shards_is_two_keys),
         TEST(an_entry_that_was_not_asked_for_is_ignored),
         TEST(an_entry_that_is_missing_is_an_absent_value),
+        TEST(a_key_that_an_answer_leaves_out_is_asked_for_again_there),
+        TEST(a_host_that_leaves_out_all_has_failed),
+        TEST(a_value_that_can_not_be_given_is_missing_at_once_and_harms_no_other),
+        TEST(who_refuses_a_key_does_not_speak_for_the_others_that_are_asked),
         TEST(a_false_all_matched_is_not_retried_there),
         TEST(a_false_all_matched_teaches_and_moves_the_keys),
         TEST(a_host_that_has_taken_the_shard_since_is_asked),

@@ -43,6 +43,7 @@ static void any_request(struct rota_random *random, struct rota_cache_request *r
     for (size_t n = rota_random_below(random, 8); n > 0; n--)
         assert_true(rota_vector_push(&request->keys, any_bytes(random)));
     request->epoch = any_number(random);
+    request->is_partial = rota_random_chance(random, 0.5);
 }
 
 static void any_response(struct rota_random *random, struct rota_cache_response *response)
@@ -51,6 +52,11 @@ static void any_response(struct rota_random *random, struct rota_cache_response 
     for (size_t n = rota_random_below(random, 8); n > 0; n--) {
         struct rota_get_entry entry = {any_number(random), any_bytes(random)};
         assert_true(rota_vector_push(&response->entries, entry));
+    }
+    response->problems.size = 0;
+    for (size_t n = rota_random_below(random, 4); n > 0; n--) {
+        struct rota_get_problem problem = {any_number(random), any_bytes(random)};
+        assert_true(rota_vector_push(&response->problems, problem));
     }
     response->has_shard = rota_random_chance(random, 0.8);
     response->shard = (struct rota_interval){any_number(random), any_number(random), 0};

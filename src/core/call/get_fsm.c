@@ -139,19 +139,29 @@ static void take(struct rota_get_step *step, size_t index, const struct rota_get
     struct rota_get_entries entries = {
         .ids = event->ids,
         .n = event->n_ids,
+        .problems = event->problems,
+        .n_problems = event->n_problems,
         .shard = is_as_sent ? NULL : &event->shard,
         .number = try->number,
         .try = (uint32_t)index,
     };
-    size_t n_found;
-    try->n_taken = (uint32_t)rota_get_keys_take(&fsm->keys, &fsm->lists.items[try->first],
-                                                try->n_keys, &entries, &n_found);
-    if (n_found > 0)
+    struct rota_get_visit *visit = &fsm->visits.items[try->visit];
+    struct rota_get_taken taken =
+        rota_get_keys_take(&fsm->keys, &fsm->lists.items[try->first], try->n_keys, &entries);
+    if (taken.n_left == try->n_keys) {
+        on_failed(step, index, ROTA_FAILURE_INTERNAL, event->cost); /* and so on for ever */
+        return;
+    }
+    try->n_taken = (uint32_t)taken.n;
+    if (taken.n_found + taken.n_refused > 0)
         rota_get_tries_act_on(step, ROTA_GET_KEEP, try);
     rota_get_tries_record(step, try);
-    if (rota_get_tries_is_wanted(fsm, try)) /* it matched, and yet these are not of the shard */
-        fsm->visits.items[try->visit].refused = try->lesson;
+    if (taken.n_left + taken.n_refused == 0 &&
+        rota_get_tries_is_wanted(fsm, try)) /* it matched, yet these are not of the shard */
+        visit->refused = try->lesson;
     rota_get_tries_end(step, try, ROTA_FAILURE_NONE, event->cost);
+    if (taken.n_left > 0)
+        rota_get_tries_go_on(step, index);
 }
 
 static void on_answer(struct rota_get_step *step, const struct rota_get_fsm_event *event)

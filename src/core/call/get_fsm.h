@@ -20,7 +20,9 @@
  * Keys: an id is the key's own within a Get. A key that is asked for twice is sent
  * once and answered twice. An entry with an id that the try did not ask for, or
  * that is not of the shard that answers, is ignored. A key that a matching answer
- * has no entry for is *absent*: that is an answer, too.
+ * has no entry for is *absent*: that is an answer, too. A key that the answer has no
+ * room for is *left*, and asked for again. One that can't be given is *refused*, which is
+ * the end of it unless another host is being asked for it.
  *
  * Invariants: exactly one finish, after which no try runs. Each key has at most
  * one result; at the finish it has one or is named with the reason. No try begins
@@ -117,11 +119,13 @@ struct rota_get_fsm_event {
     uint64_t epoch;
     const uint64_t *ids; /* of its entries */
     size_t n_ids;
+    const struct rota_get_fsm_problem *problems;
+    size_t n_problems;
 };
 
 enum rota_get_action_type {
     ROTA_GET_SEND,
-    ROTA_GET_KEEP,       /* values of this try's answer were taken: keep it to the finish */
+    ROTA_GET_KEEP,       /* parts of this try's answer were taken: keep it to the finish */
     ROTA_GET_CANCEL_TRY, /* nobody waits for its answer any more */
     ROTA_GET_FINISH,     /* always the last */
 };

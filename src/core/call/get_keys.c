@@ -130,33 +130,73 @@ static bool answer(struct rota_get_keys *keys, struct rota_get_key *key,
     return true;
 }
 
+/* The next pending key with this id that the try asked for, from `*place` on. */
+static struct rota_get_key *next_asked(struct rota_get_keys *keys, const uint32_t *list, size_t n,
+                                       uint64_t id, size_t *place)
+{
+    struct rota_get_key *key;
+    while ((key = find_id(keys, id, place)))
+        if (key->state == ROTA_GET_PENDING && is_in(list, n, key->first))
+            return key;
+    return NULL;
+}
+
 /* An entry that is not where its key is in the request. */
 static size_t take_entry(struct rota_get_keys *keys, const uint32_t *list, size_t n,
                          const struct rota_get_entries *entries, size_t entry)
 {
     size_t n_taken = 0, place = place_of(keys, entries->ids[entry]);
     struct rota_get_key *key;
-    while ((key = find_id(keys, entries->ids[entry], &place)))
-        if (is_in(list, n, key->first))
-            n_taken += answer(keys, key, entries, ROTA_GET_FOUND, entry);
+    while ((key = next_asked(keys, list, n, entries->ids[entry], &place)))
+        n_taken += answer(keys, key, entries, ROTA_GET_FOUND, entry);
     return n_taken;
 }
 
-size_t rota_get_keys_take(struct rota_get_keys *keys, const uint32_t *list, size_t n,
-                          const struct rota_get_entries *entries, size_t *n_found)
+static void take_problem(struct rota_get_keys *keys, const uint32_t *list, size_t n,
+                         const struct rota_get_entries *entries, size_t problem,
+                         struct rota_get_taken *taken)
 {
-    size_t n_taken = 0;
+    const struct rota_get_fsm_problem *of = &entries->problems[problem];
+    size_t place = place_of(keys, of->id);
+    struct rota_get_key *key;
+    while ((key = next_asked(keys, list, n, of->id, &place))) {
+        if (key->is_left)
+            continue;
+        key->is_left = of->is_left || key->n_out > 1;
+        if (of->is_left) {
+            taken->n_left++;
+            continue;
+        }
+        taken->n_refused++;
+        if (!key->is_left && answer(keys, key, entries, ROTA_GET_REFUSED, problem)) {
+            keys->n_given_up++;
+            taken->n++;
+        }
+        key->failure = ROTA_FAILURE_INPUT;
+    }
+}
+
+struct rota_get_taken rota_get_keys_take(struct rota_get_keys *keys, const uint32_t *list, size_t n,
+                                         const struct rota_get_entries *entries)
+{
+    struct rota_get_taken taken = {0};
     for (size_t i = 0; i < entries->n; i++) {
         struct rota_get_key *same = i < n ? &keys->items.items[list[i]] : NULL;
         if (same && same->id == entries->ids[i])
-            n_taken += answer(keys, same, entries, ROTA_GET_FOUND, i);
+            taken.n += answer(keys, same, entries, ROTA_GET_FOUND, i);
         else
-            n_taken += take_entry(keys, list, n, entries, i);
+            taken.n += take_entry(keys, list, n, entries, i);
     }
-    *n_found = n_taken;
-    for (size_t i = 0; i < n && n_taken < n; i++)
-        n_taken += answer(keys, &keys->items.items[list[i]], entries, ROTA_GET_ABSENT, 0);
-    return n_taken;
+    taken.n_found = taken.n;
+    for (size_t i = 0; i < entries->n_problems; i++)
+        take_problem(keys, list, n, entries, i, &taken);
+    for (size_t i = 0; i < n && taken.n < n; i++) {
+        struct rota_get_key *key = &keys->items.items[list[i]];
+        if (!key->is_left)
+            taken.n += answer(keys, key, entries, ROTA_GET_ABSENT, 0);
+        key->is_left = false;
+    }
+    return taken;
 }
 
 /* --- looking inside --- */

@@ -14,6 +14,7 @@ enum rota_get_key_state {
     ROTA_GET_PENDING,
     ROTA_GET_FOUND,     /* `number` and `entry` say where */
     ROTA_GET_ABSENT,    /* the shard's holder says that there is none */
+    ROTA_GET_REFUSED,   /* missing: the holders can't give it; `entry` is the last one's problem */
     ROTA_GET_NO_SHARD,  /* missing: nobody was known to hold it */
     ROTA_GET_NO_ANSWER, /* missing: those who hold it have failed, `failure` was the last */
 };
@@ -23,7 +24,7 @@ struct rota_get_fsm_result {
     enum rota_get_key_state state;
     enum rota_failure failure; /* of one that is missing */
     uint64_t number;           /* of the try that answered it */
-    uint32_t entry;            /* the index in that answer */
+    uint32_t entry;            /* the index in that answer, of its entries or problems */
     size_t try;                /* index of the try, for rota_get_fsm_try() */
 };
 
@@ -34,6 +35,7 @@ struct rota_get_key {
     uint32_t first; /* the index of the first that is the same: often its own */
     uint32_t n_out; /* tries that are out for it, or wait to be */
     uint8_t state, failure;
+    bool is_left; /* while an answer is taken: it leaves the key out */
 };
 
 /* Starts zeroed. */
@@ -69,20 +71,34 @@ void rota_get_keys_return(struct rota_get_keys *keys, uint32_t index, enum rota_
 void rota_get_keys_give_up(struct rota_get_keys *keys, uint32_t index,
                            enum rota_get_key_state state, enum rota_failure failure);
 
+/* Of an answer: a key that it does not answer. */
+struct rota_get_fsm_problem {
+    uint64_t id;
+    bool is_left; /* it is to be asked for again; otherwise the host can't give it */
+};
+
 /* An answer in which all keys matched. */
 struct rota_get_entries {
     const uint64_t *ids;
     size_t n;
+    const struct rota_get_fsm_problem *problems;
+    size_t n_problems;
     const struct rota_interval *shard; /* only keys of it are answered; NULL: all are of it */
     uint64_t number;
     uint32_t try;
 };
 
+struct rota_get_taken {
+    size_t n;         /* keys that were answered */
+    size_t n_found;   /* of these, with a value */
+    size_t n_refused; /* that can't be given; pending if somebody else is asked for them, too */
+    size_t n_left;    /* keys that are pending, for the answer leaves them out */
+};
+
 /* Take what the answer has for the keys that the try asked for, `list` in growing
- * order; those without an entry are absent. Returns how many were answered, and in
- * `*n_found` how many of these have a value. */
-size_t rota_get_keys_take(struct rota_get_keys *keys, const uint32_t *list, size_t n,
-                          const struct rota_get_entries *entries, size_t *n_found);
+ * order; those with neither entry nor problem are absent. */
+struct rota_get_taken rota_get_keys_take(struct rota_get_keys *keys, const uint32_t *list, size_t n,
+                                         const struct rota_get_entries *entries);
 
 struct rota_get_fsm_result rota_get_keys_result(const struct rota_get_keys *keys, size_t index);
 

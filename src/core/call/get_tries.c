@@ -182,11 +182,9 @@ void rota_get_tries_send(struct rota_get_step *step, struct rota_get_fsm_try *tr
     fsm->actions.items[fsm->actions.size - 1].host = host;
 }
 
-/* A try that waited: what is left of it is sent, if its host is still there. */
-void rota_get_tries_send_again(struct rota_get_step *step, struct rota_get_fsm_try *try)
+/* Those of its keys that are pending are its keys from now on. */
+static void keep_pending(struct rota_get_fsm *fsm, struct rota_get_fsm_try *try)
 {
-    struct rota_get_fsm *fsm = step->fsm;
-    const struct rota_interval_host *host = rota_interval_map_find(fsm->shared->map, try->host);
     uint32_t *list = &fsm->lists.items[try->first];
     uint32_t n = 0;
     for (uint32_t i = 0; i < try->n_keys; i++)
@@ -194,6 +192,14 @@ void rota_get_tries_send_again(struct rota_get_step *step, struct rota_get_fsm_t
             list[n++] = list[i];
     try->n_keys = n;
     try->cursor = 0;
+}
+
+/* A try that waited: what is left of it is sent, if its host is still there. */
+void rota_get_tries_send_again(struct rota_get_step *step, struct rota_get_fsm_try *try)
+{
+    struct rota_get_fsm *fsm = step->fsm;
+    const struct rota_interval_host *host = rota_interval_map_find(fsm->shared->map, try->host);
+    keep_pending(fsm, try);
     if (!host || !host->has_shard || host->lesson != try->lesson) {
         rota_get_tries_end(step, try, ROTA_FAILURE_CANCELLED, NULL); /* it is planned anew */
         return;
@@ -228,6 +234,40 @@ int rota_get_tries_rank(const struct rota_get_fsm *fsm, const struct rota_get_vi
     return 1 + host->is_live + (n_failures == 0 ? ROTA_GET_FRESH - 1 : 0);
 }
 
+/* Another try with the keys of one that has ended; NULL when there is no room. */
+static struct rota_get_fsm_try *repeat(struct rota_get_fsm *fsm, struct rota_get_fsm_try again)
+{
+    again.number = 0;
+    again.is_running = true;
+    again.is_hedged = false;
+    again.failure = ROTA_FAILURE_NONE;
+    again.n_taken = 0;
+    again.at = again.deadline = ROTA_TIME_NEVER;
+    again.chosen = (struct rota_try){0};
+    if (!rota_get_tries_add(fsm, again))
+        return NULL;
+    const uint32_t *list = &fsm->lists.items[again.first];
+    for (uint32_t i = again.cursor; i < again.n_keys; i++)
+        if (rota_get_keys_is_pending(&fsm->keys, list[i]))
+            rota_get_keys_send(&fsm->keys, list[i], 1);
+    return &fsm->tries.items[fsm->tries.size - 1];
+}
+
+void rota_get_tries_go_on(struct rota_get_step *step, size_t index)
+{
+    struct rota_get_fsm *fsm = step->fsm;
+    struct rota_get_fsm_try rest = fsm->tries.items[index];
+    const struct rota_interval_host *host = rota_interval_map_find(fsm->shared->map, rest.host);
+    if (!host || host->lesson != rest.lesson)
+        return; /* it is planned anew */
+    keep_pending(fsm, &rest);
+    struct rota_get_fsm_try *try = repeat(fsm, rest);
+    if (!try)
+        return;
+    fsm->visits.items[try->visit].n_tries = 0; /* each brings it nearer to its end */
+    rota_get_tries_send(step, try, host, (struct rota_try){0});
+}
+
 void rota_get_tries_retry(struct rota_get_step *step, size_t index)
 {
     struct rota_get_fsm *fsm = step->fsm;
@@ -237,18 +277,7 @@ void rota_get_tries_retry(struct rota_get_step *step, size_t index)
     if (!host || host->lesson != again.lesson || rota_get_tries_rank(fsm, visit, host) == 0 ||
         !rota_get_tries_is_wanted(fsm, &again) || !rota_get_tries_spend(step, fsm->shared->budget))
         return;
-    again.number = 0;
-    again.is_running = true;
-    again.is_hedged = false;
-    again.failure = ROTA_FAILURE_NONE;
-    again.n_taken = 0;
-    again.at = rota_time_add(step->now, rota_backoff_failed(&fsm->backoff, fsm->shared->random));
-    again.deadline = ROTA_TIME_NEVER;
-    again.chosen = (struct rota_try){0};
-    if (!rota_get_tries_add(fsm, again))
-        return;
-    const uint32_t *list = &fsm->lists.items[again.first];
-    for (uint32_t i = again.cursor; i < again.n_keys; i++)
-        if (rota_get_keys_is_pending(&fsm->keys, list[i]))
-            rota_get_keys_send(&fsm->keys, list[i], 1);
+    struct rota_get_fsm_try *try = repeat(fsm, again);
+    if (try)
+        try->at = rota_time_add(step->now, rota_backoff_failed(&fsm->backoff, fsm->shared->random));
 }

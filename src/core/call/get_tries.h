@@ -55,6 +55,10 @@ void rota_get_tries_send_again(struct rota_get_step *step, struct rota_get_fsm_t
  * what others do, if it may be; adds a try. */
 void rota_get_tries_retry(struct rota_get_step *step, size_t index);
 
+/* A try has ended with an answer that leaves keys out: its host is asked for the rest,
+ * at once and whatever others do; adds a try. */
+void rota_get_tries_go_on(struct rota_get_step *step, size_t index);
+
 /* Whether a key of the try is still pending. */
 bool rota_get_tries_is_wanted(struct rota_get_fsm *fsm, struct rota_get_fsm_try *try);
 
