@@ -3,12 +3,11 @@
  * well, and with one server that is stopped as the measuring begins.
  *
  * The servers are started once, on core 0; for every measurement a client is started
- * afresh on core 1. Rounds go through all measurements in a new random order; a figure
- * is the median of its rounds. What the clients do is in get/load.h. */
+ * afresh on core 1. What the clients do is in get/load.h. */
 #include "process.h"
+#include "rounds.h"
 
 #include <arpa/inet.h>
-#include <rota/random.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -23,8 +22,6 @@ enum {
     N_SHARDS = 4,
     SERVERS_MAX = 2 * N_SHARDS,
     STOPPED = 1, /* which server stops */
-    ROUNDS_MAX = 5,
-    CELLS_MAX = 16,
     START_MS = 20000,
     RECOVER_MS = 300,
 };
@@ -72,11 +69,9 @@ struct result {
 };
 
 static const struct cell *cells;
-static int n_cells, n_rounds;
 static unsigned warm_ms;
-static bool is_there[N_SYSTEMS];
-static struct result results[CELLS_MAX][N_PEERS][ROUNDS_MAX];
-static int n_results[CELLS_MAX][N_PEERS], n_failed[CELLS_MAX][N_PEERS];
+static bool has_memcached;
+static struct rounds rounds = {.n_peers = N_PEERS, .result_size = sizeof(struct result)};
 
 /* --- servers --- */
 
@@ -182,10 +177,9 @@ static void fill_memcached(void)
 
 static void start_servers(void)
 {
-    is_there[ROTA] = true;
-    is_there[MEMCACHED] = can_run("get_memcached") && access(memcached_path, X_OK) == 0;
+    has_memcached = can_run("get_memcached") && access(memcached_path, X_OK) == 0;
     start_rota();
-    if (!is_there[MEMCACHED])
+    if (!has_memcached)
         return;
     start_memcached();
     fill_memcached();
@@ -221,8 +215,9 @@ static bool parse(const char *line, struct result *r)
     return true;
 }
 
-static bool run_client(const struct cell *c, enum peer peer, struct result *result)
+static bool run_client(int cell, int peer, void *result)
 {
+    const struct cell *c = &cells[cell];
     enum system system = peers[peer].system;
     char path[PROCESS_PATH_SIZE], line[PROCESS_LINE_SIZE], word[] = "client", mode[16];
     char numbers[5][16], pids[SERVERS_MAX][16];
@@ -256,57 +251,19 @@ static bool run_client(const struct cell *c, enum peer peer, struct result *resu
     return is_right;
 }
 
-static void run_round(struct rota_random *random, int round)
-{
-    int order[CELLS_MAX * N_PEERS], n = 0;
-    for (int cell = 0; cell < n_cells; cell++)
-        for (int peer = 0; peer < N_PEERS; peer++)
-            if (is_there[peers[peer].system])
-                order[n++] = cell * N_PEERS + peer;
-    for (int i = n - 1; i > 0; i--) {
-        int j = (int)rota_random_below(random, (uint64_t)i + 1), kept = order[i];
-        order[i] = order[j];
-        order[j] = kept;
-    }
-    for (int i = 0; i < n; i++) {
-        int cell = order[i] / N_PEERS, peer = order[i] % N_PEERS;
-        fprintf(stderr, "\rround %d: %d of %d ", round + 1, i + 1, n);
-        if (run_client(&cells[cell], peer, &results[cell][peer][n_results[cell][peer]]))
-            n_results[cell][peer]++;
-        else
-            n_failed[cell][peer]++;
-    }
-}
-
 /* --- figures --- */
 
 /* Each figure by its place in struct result. */
 #define FIGURE(name) offsetof(struct result, name)
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-/* Of the rounds, which part from 0 to 1: 0.5 is the median. */
-static double of_rounds(int cell, int peer, size_t figure, double part)
-{
-    double values[ROUNDS_MAX];
-    int n = n_results[cell][peer];
-    if (n == 0)
-        return 0;
-    for (int i = 0; i < n; i++)
-        memcpy(&values[i], (const char *)&results[cell][peer][i] + figure, sizeof *values);
-    qsort(values, (size_t)n, sizeof *values, compare);
-    double at = part * (n - 1);
-    int low = (int)at, high = low + (at > low);
-    return (values[low] + values[high]) / 2;
-}
-
 static double median(int cell, int peer, size_t figure)
 {
-    return of_rounds(cell, peer, figure, 0.5);
+    return rounds_median(&rounds, cell, peer, figure);
+}
+
+static double of_rounds(int cell, int peer, size_t figure, double part)
+{
+    return rounds_part(&rounds, cell, peer, figure, part);
 }
 
 /* Of the cores, what other programs used since then; when all children have ended. */
@@ -317,11 +274,6 @@ static double cores_elsewhere(double since, double busy)
     double used = (double)(ours.ru_utime.tv_sec + ours.ru_stime.tv_sec) +
                   (double)(ours.ru_utime.tv_usec + ours.ru_stime.tv_usec) / 1e6;
     return (process_busy_seconds() - busy - used) / (process_now_seconds() - since);
-}
-
-static double divide(double a, double b)
-{
-    return b > 0 ? a / b : 0;
 }
 
 /* --- for people --- */
@@ -335,7 +287,7 @@ static void print_cell(int cell)
            "lowest .. highest", "p50 us", "p99 us", "p99.9 us", "incomplete", "p99 return",
            "CPU us cl + srv");
     for (int peer = 0; peer < N_PEERS; peer++) {
-        if (n_results[cell][peer] == 0)
+        if (rounds.n_results[cell][peer] == 0)
             continue;
         printf("  %-16s %9.0f %9.0f %8.0f .. %7.0f %8.0f %8.0f %9.0f %9.1f%% %10.0f %6.1f + %6.1f",
                peers[peer].name, median(cell, peer, FIGURE(rate)),
@@ -345,17 +297,17 @@ static void print_cell(int cell)
                100 * median(cell, peer, FIGURE(incomplete)),
                median(cell, peer, FIGURE(returned_p99)), median(cell, peer, FIGURE(client_cpu)),
                median(cell, peer, FIGURE(server_cpu)));
-        double per_core =
-            divide(median(cell, ADAPTIVE, FIGURE(per_core)), median(cell, peer, FIGURE(per_core)));
+        double per_core = rounds_ratio(median(cell, ADAPTIVE, FIGURE(per_core)),
+                                       median(cell, peer, FIGURE(per_core)));
         if (peers[peer].system != ROTA && per_core > 0)
             printf("  rota is %.2fx per core%s", per_core, per_core < 1 ? ", loses" : "");
-        printf("%s\n", n_failed[cell][peer] ? "  (a run failed)" : "");
+        printf("%s\n", rounds.n_failed[cell][peer] ? "  (a run failed)" : "");
     }
 }
 
 static int find_cell(unsigned n_keys, unsigned n_gets, bool is_stopped)
 {
-    for (int i = 0; i < n_cells; i++)
+    for (int i = 0; i < rounds.n_cells; i++)
         if (cells[i].n_keys == n_keys && cells[i].n_gets == n_gets &&
             cells[i].is_stopped == is_stopped)
             return i;
@@ -376,110 +328,100 @@ static void print_goals(void)
     for (int peer = DEFAULT; peer <= TUNED; peer++) {
         char what[80];
         snprintf(what, sizeof what, "100 keys: keys/s per core, to %s", peers[peer].name);
-        print_goal(
-            what,
-            divide(median(well, ADAPTIVE, FIGURE(per_core)), median(well, peer, FIGURE(per_core))),
-            1, true);
+        print_goal(what,
+                   rounds_ratio(median(well, ADAPTIVE, FIGURE(per_core)),
+                                median(well, peer, FIGURE(per_core))),
+                   1, true);
     }
     for (int peer = DEFAULT; peer <= TUNED; peer++) {
         char what[80];
         snprintf(what, sizeof what, "100 keys, one server stopped: p99 of %s to Rota's",
                  peers[peer].name);
-        print_goal(
-            what,
-            divide(median(stopped, peer, FIGURE(p99)), median(stopped, ADAPTIVE, FIGURE(p99))), 50,
-            true);
+        print_goal(what,
+                   rounds_ratio(median(stopped, peer, FIGURE(p99)),
+                                median(stopped, ADAPTIVE, FIGURE(p99))),
+                   50, true);
     }
     printf("  %-62s %9.2fx\n", "the same, when memcached tuned may return without the values",
-           divide(median(stopped, TUNED, FIGURE(returned_p99)),
-                  median(stopped, ADAPTIVE, FIGURE(p99))));
-    for (int i = 0; i < n_cells; i++) {
+           rounds_ratio(median(stopped, TUNED, FIGURE(returned_p99)),
+                        median(stopped, ADAPTIVE, FIGURE(p99))));
+    for (int i = 0; i < rounds.n_cells; i++) {
         char what[80];
         int healthy = find_cell(cells[i].n_keys, cells[i].n_gets, false);
         if (!cells[i].is_stopped || healthy < 0)
             continue;
         snprintf(what, sizeof what, "%u keys: p99 with one server stopped to p99 when all is well",
                  cells[i].n_keys);
-        print_goal(what,
-                   divide(median(i, ADAPTIVE, FIGURE(p99)), median(healthy, ADAPTIVE, FIGURE(p99))),
-                   1.5, false);
+        print_goal(
+            what,
+            rounds_ratio(median(i, ADAPTIVE, FIGURE(p99)), median(healthy, ADAPTIVE, FIGURE(p99))),
+            1.5, false);
     }
 }
 
 static void print_missing(FILE *to)
 {
-    if (!is_there[MEMCACHED])
-        fprintf(to, "not compared: memcached; to have it: apt-get install memcached "
-                    "libmemcached-dev, and build anew\n");
+    if (!has_memcached)
+        rounds_print_missing(to, "memcached", "memcached libmemcached-dev");
 }
 
 /* --- for programs --- */
 
-static void print_json(double elsewhere)
+static void json_cell(int cell)
 {
-    printf("{\"bench\":\"get\",\"cores_used_elsewhere\":%.2f,\"cells\":[", elsewhere);
-    for (int cell = 0; cell < n_cells; cell++) {
-        const struct cell *c = &cells[cell];
-        const char *comma = "";
-        printf("%s{\"keys\":%u,\"under_way\":%u,\"server_stopped\":%s,\"rows\":[", cell ? "," : "",
-               c->n_keys, c->n_gets, c->is_stopped ? "true" : "false");
-        for (int peer = 0; peer < N_PEERS; peer++) {
-            if (!is_there[peers[peer].system])
-                continue;
-            printf("%s{\"client\":\"%s\",\"runs\":%d,\"failed\":%d,\"keys_per_s\":%.0f,"
-                   "\"keys_per_s_per_core\":%.0f,\"lowest\":%.0f,\"highest\":%.0f,"
-                   "\"p50_us\":%.1f,\"p99_us\":%.1f,\"p999_us\":%.1f,\"incomplete\":%.4f,"
-                   "\"returned_p99_us\":%.1f,\"client_cpu_us\":%.2f,\"server_cpu_us\":%.2f}",
-                   comma, peers[peer].name, n_results[cell][peer], n_failed[cell][peer],
-                   median(cell, peer, FIGURE(rate)), median(cell, peer, FIGURE(per_core)),
-                   of_rounds(cell, peer, FIGURE(per_core), 0),
-                   of_rounds(cell, peer, FIGURE(per_core), 1), median(cell, peer, FIGURE(p50)),
-                   median(cell, peer, FIGURE(p99)), median(cell, peer, FIGURE(p999)),
-                   median(cell, peer, FIGURE(incomplete)), median(cell, peer, FIGURE(returned_p99)),
-                   median(cell, peer, FIGURE(client_cpu)), median(cell, peer, FIGURE(server_cpu)));
-            comma = ",";
-        }
-        printf("]}");
-    }
-    printf("]}\n");
+    printf("\"keys\":%u,\"under_way\":%u,\"server_stopped\":%s", cells[cell].n_keys,
+           cells[cell].n_gets, cells[cell].is_stopped ? "true" : "false");
 }
 
-int main(int argc, char **argv)
+static void json_row(int cell, int peer)
 {
-    bool json = false, quick = false;
-    struct rota_random random;
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--json") == 0)
-            json = true;
-        else if (strcmp(argv[i], "--quick") == 0)
-            quick = true;
-        else {
-            fprintf(stderr, "usage: bench_get [--json] [--quick]\n");
-            return 2;
-        }
-    }
-    cells = quick ? quick_cells : full_cells;
-    n_cells = (int)(quick ? sizeof quick_cells : sizeof full_cells) / (int)sizeof *cells;
-    n_rounds = quick ? 1 : 3;
-    warm_ms = quick ? 300 : 500;
-    rota_random_init(&random, (uint64_t)time(NULL));
-    double since = process_now_seconds(), busy = process_busy_seconds();
-    start_servers();
-    print_missing(stderr);
-    for (int round = 0; round < n_rounds; round++)
-        run_round(&random, round);
-    stop_servers();
-    double elsewhere = cores_elsewhere(since, busy);
-    fprintf(stderr, "\r%30s\r", "");
-    if (json) {
-        print_json(elsewhere);
-        return 0;
-    }
-    for (int cell = 0; cell < n_cells; cell++)
+    printf("\"client\":\"%s\",\"runs\":%d,\"failed\":%d,\"keys_per_s\":%.0f,"
+           "\"keys_per_s_per_core\":%.0f,\"lowest\":%.0f,\"highest\":%.0f,"
+           "\"p50_us\":%.1f,\"p99_us\":%.1f,\"p999_us\":%.1f,\"incomplete\":%.4f,"
+           "\"returned_p99_us\":%.1f,\"client_cpu_us\":%.2f,\"server_cpu_us\":%.2f",
+           peers[peer].name, rounds.n_results[cell][peer], rounds.n_failed[cell][peer],
+           median(cell, peer, FIGURE(rate)), median(cell, peer, FIGURE(per_core)),
+           of_rounds(cell, peer, FIGURE(per_core), 0), of_rounds(cell, peer, FIGURE(per_core), 1),
+           median(cell, peer, FIGURE(p50)), median(cell, peer, FIGURE(p99)),
+           median(cell, peer, FIGURE(p999)), median(cell, peer, FIGURE(incomplete)),
+           median(cell, peer, FIGURE(returned_p99)), median(cell, peer, FIGURE(client_cpu)),
+           median(cell, peer, FIGURE(server_cpu)));
+}
+
+static void print_all(double elsewhere)
+{
+    for (int cell = 0; cell < rounds.n_cells; cell++)
         print_cell(cell);
     print_goals();
     printf("\nother programs used %.1f cores meanwhile; below some 1.3x a ratio says little\n",
            elsewhere);
     print_missing(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    struct rounds_options options = rounds_parse(argc, argv, "bench_get");
+    bool quick = options.quick;
+    cells = quick ? quick_cells : full_cells;
+    rounds.n_cells = (int)(quick ? sizeof quick_cells : sizeof full_cells) / (int)sizeof *cells;
+    warm_ms = quick ? 300 : 500;
+    double since = process_now_seconds(), busy = process_busy_seconds();
+    start_servers();
+    print_missing(stderr);
+    for (int cell = 0; cell < rounds.n_cells; cell++)
+        rounds.n_rounds[cell] = quick ? 1 : 3;
+    for (int peer = 0; peer < N_PEERS; peer++)
+        rounds.is_there[peer] = peers[peer].system == ROTA || has_memcached;
+    rounds.run = run_client;
+    rounds_run(&rounds);
+    stop_servers();
+    double elsewhere = cores_elsewhere(since, busy);
+    if (options.json) {
+        rounds_print_json(&rounds, "get", elsewhere, json_cell, json_row);
+        printf("}\n");
+    } else {
+        print_all(elsewhere);
+    }
+    rounds_deinit(&rounds);
     return 0;
 }
