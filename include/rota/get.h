@@ -139,7 +139,7 @@ void rota_get_read_problem(struct rota_get_reader *reader, const struct rota_get
 
 /* How many replicas of a shard are asked. */
 enum rota_get_mode {
-    ROTA_GET_MODE_ADAPTIVE,  /* all while there is room for that, else as hedge does */
+    ROTA_GET_MODE_ADAPTIVE,  /* all where that is quicker and there is room, else as hedge */
     ROTA_GET_MODE_BROADCAST, /* all at once */
     ROTA_GET_MODE_HEDGE,     /* one, and another when it takes longer than usual */
 };

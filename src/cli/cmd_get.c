@@ -47,7 +47,7 @@ static const struct rota_option OPTIONS[] = {
      .value_name = "MODE",
      .default_text = "adaptive",
      .choices = MODES,
-     .help = "how many replicas are asked: all while they have room, all, or one and another "
+     .help = "how many replicas are asked: all where it pays, all, or one and another "
              "when that is slow"},
     {.name = "explain",
      ROTA_OPTION_INTO(FLAG, struct options, explain),
