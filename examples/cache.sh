@@ -10,14 +10,16 @@ cd "$work"
 export ROTA_STORE=sqlite:$work/cache.db
 
 n=0
-# serve DC SHARDS [OPTION...]: one server; its pid is in $!.
+# serve DC SHARDS [OPTION...]: one server, which is ready; its pid is in $!.
 serve() {
     dc=$1 shards=$2
     shift 2
     n=$((n + 1))
+    mkfifo "out$n"
     "$rota" cache serve --dc "$dc" --shards "$shards" --source file:fruit --ttl 2s "$@" >"out$n" 2>"err$n" &
     pids="$pids $!"
-    until grep -qs ready "out$n"; do kill -0 $!; done
+    read -r line <"out$n" || fail "a server did not start: $(cat "err$n")"
+    case $line in ready*) ;; *) fail "a server says: $line" ;; esac
 }
 
 fail() {
@@ -27,18 +29,35 @@ fail() {
 
 # All values, from whoever has them.
 check() {
-    cut -f1 fruit | "$rota" get - >got || fail "$1: a key was not answered"
+    cut -f1 fruit | "$rota" get --timeout 30s - >got || fail "$1: a key was not answered"
     cmp -s fruit got || fail "$1: a wrong answer"
 }
 
-printf 'apple\tgreen\npear\tyellow\nplum\tblue\ncherry\tred\n' >fruit
+# rows DC N: the data centre has so many shards in the list of leases.
+rows() {
+    "$rota" lease list >leases
+    [ "$(cut -f1 leases | grep -c "$1")" = "$2" ] || fail "$1 should have $2 shards: $(cat leases)"
+}
+
+# asked: the data centres that were asked, each once.
+asked() {
+    "$rota" get --explain --timeout 30s apple pear grape lime >explained
+    sed '1,/^$/d' explained | cut -f2 | sort -u
+}
+
+printf 'apple\tgreen\npear\tyellow\ngrape\tblue\nlime\tgreen\n' >fruit
 for dc in east west; do
     serve $dc 2
     eval "${dc}1=$!"
     serve $dc 2
     eval "${dc}2=$!"
+    rows $dc 2
 done
 check "two data centres"
+for key in apple pear grape lime; do
+    echo $(($(echo $key | "$rota" ring hash) % 4))
+done | sort -u >shards
+[ "$(wc -l <shards)" -eq 4 ] || fail "each of 4 shards should have a key"
 
 kill -KILL "$east1"
 check "a server is killed"
@@ -46,10 +65,26 @@ check "a server is killed"
 # 2 -> 4 shards, one data centre after the other.
 kill "$east2"
 wait "$east2"
-for _ in 1 2 3 4; do serve east 4 --reshard; done
+check "east is gone"
+east=
+for _ in 1 2 3 4; do
+    serve east 4 --reshard
+    east="$east $!"
+done
+rows east 4
 check "east has 4 shards, west 2"
 kill "$west1" "$west2"
 wait "$west1" "$west2"
 check "west is gone"
-for _ in 1 2 3 4; do serve west 4 --reshard; done
+west=
+for _ in 1 2 3 4; do
+    serve west 4 --reshard
+    west="$west $!"
+done
+rows west 4
 check "both have 4 shards"
+
+# The whole of a data centre, at once.
+kill -KILL $east
+check "east is lost"
+[ "$(asked)" = west ] || fail "only west should be asked: $(cat explained)"

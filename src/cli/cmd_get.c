@@ -84,6 +84,9 @@ static enum rota_code open_get(struct client *client, struct rota_get_options wi
 {
     with.mode = (enum rota_get_mode)client->options->mode;
     with.timeout = client->options->timeout;
+    if (with.timeout >
+        5 * ROTA_SEC) /* who waits longer lets a server take longer, for large values */
+        with.host_timeout = with.timeout / 5;
     with.message_max = MESSAGE_MAX;
     with.insecure = client->options->insecure;
     return rota_get_open(&client->loop, &with, &client->get, error);
@@ -273,11 +276,26 @@ static bool get_keys(void *data, const struct rota_str *keys, size_t n)
     return code == ROTA_CLI_OK && rota_cli_can_print();
 }
 
+/* Keys from standard input: an empty line is none, and CRLF ends a line as well. */
+static bool get_lines(void *data, const struct rota_str *lines, size_t n)
+{
+    struct rota_str keys[ROTA_LINES_GROUP_MAX];
+    size_t n_keys = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct rota_str key = lines[i];
+        if (key.size > 0 && key.data[key.size - 1] == '\r')
+            key.size--;
+        if (key.size > 0)
+            keys[n_keys++] = key;
+    }
+    return n_keys == 0 || get_keys(data, keys, n_keys);
+}
+
 static int get_all(struct client *client, const struct rota_option_list *arguments)
 {
     struct rota_str keys[ROTA_OPTION_LIST_MAX];
     if (arguments->size == 1 && strcmp(arguments->items[0], "-") == 0) {
-        int code = rota_lines_read(get_keys, client);
+        int code = rota_lines_read(get_lines, client);
         return client->exit_code ? client->exit_code : code;
     }
     for (size_t i = 0; i < arguments->size; i++)
@@ -321,7 +339,7 @@ const struct rota_cli_command rota_cmd_get = {
                 "Asks the servers of `rota cache serve`, or of any other program that serves "
                 "rota.v1.Cache, each for the keys of its shard, in all data centres; the first "
                 "answer for each key counts. A lone - reads keys from standard input, one per "
-                "line.\n\n"
+                "line, which LF or CRLF ends; empty lines are skipped.\n\n"
                 "Prints the key, a tab and the value of each key that has one, in the order in "
                 "which they "
                 "were asked for; tabs, line ends, backslashes and whatever can't be seen are "

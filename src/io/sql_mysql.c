@@ -15,6 +15,8 @@ enum {
     ER_CONNECTION_KILLED_ = 1927,
 };
 
+enum { SHORT_MAX = 64 }; /* bytes of a number with a fraction or a time, as text */
+
 struct mysql {
     MYSQL *mysql;
     bool is_lost;
@@ -23,6 +25,7 @@ struct mysql {
 struct statement {
     MYSQL_STMT *stmt;
     size_t n_columns;
+    bool is_short[ROTA_SQL_COLUMNS_MAX]; /* a text of up to SHORT_MAX bytes */
     bool is_int[ROTA_SQL_COLUMNS_MAX];
     bool is_unsigned[ROTA_SQL_COLUMNS_MAX];
 };
@@ -205,6 +208,13 @@ static bool is_int_type(enum enum_field_types type)
            type == MYSQL_TYPE_INT24 || type == MYSQL_TYPE_LONGLONG || type == MYSQL_TYPE_YEAR;
 }
 
+/* They come in binary and become texts here, of a size that is known only then. */
+static bool is_short_type(enum enum_field_types type)
+{
+    return type == MYSQL_TYPE_FLOAT || type == MYSQL_TYPE_DOUBLE || type == MYSQL_TYPE_DATE ||
+           type == MYSQL_TYPE_TIME || type == MYSQL_TYPE_DATETIME || type == MYSQL_TYPE_TIMESTAMP;
+}
+
 static enum rota_code learn_columns(struct statement *statement, struct rota_error *error)
 {
     MYSQL_RES *columns = mysql_stmt_result_metadata(statement->stmt);
@@ -218,6 +228,7 @@ static enum rota_code learn_columns(struct statement *statement, struct rota_err
     for (size_t i = 0; !code && i < statement->n_columns; i++) {
         MYSQL_FIELD *field = mysql_fetch_field_direct(columns, (unsigned)i);
         statement->is_int[i] = is_int_type(field->type);
+        statement->is_short[i] = is_short_type(field->type);
         statement->is_unsigned[i] = field->flags & UNSIGNED_FLAG;
     }
     mysql_free_result(columns);
@@ -300,10 +311,12 @@ static enum rota_code execute(struct mysql *self, struct statement *statement,
     return code;
 }
 
-/* What a row is read into: numbers at once, bytes when their size is known. */
+/* What a row is read into: numbers and what is made a text here at once, bytes when their
+ * size is known. */
 struct cells {
     MYSQL_BIND binds[ROTA_SQL_COLUMNS_MAX];
     int64_t numbers[ROTA_SQL_COLUMNS_MAX];
+    char texts[ROTA_SQL_COLUMNS_MAX][SHORT_MAX];
     unsigned long sizes[ROTA_SQL_COLUMNS_MAX];
     my_bool is_null[ROTA_SQL_COLUMNS_MAX];
 };
@@ -327,6 +340,11 @@ static enum rota_code read_row(struct mysql *self, struct statement *statement, 
         char *copy = rota_sql_rows_bytes(rows, size + 1, error);
         if (!copy)
             return error->code;
+        row[i] = rota_sql_bytes(rota_str_of(copy, size));
+        if (statement->is_short[i] && size <= SHORT_MAX) {
+            memcpy(copy, cells->texts[i], size);
+            continue;
+        }
         MYSQL_BIND cell = {.buffer_type = MYSQL_TYPE_STRING,
                            .buffer = copy,
                            .buffer_length = size + 1,
@@ -334,7 +352,6 @@ static enum rota_code read_row(struct mysql *self, struct statement *statement, 
                            .is_null = &cells->is_null[i]};
         if (size > 0 && mysql_stmt_fetch_column(statement->stmt, &cell, (unsigned)i, 0))
             return stmt_failed(self, statement->stmt, error);
-        row[i] = rota_sql_bytes(rota_str_of(copy, size));
     }
     return ROTA_OK;
 }
@@ -345,11 +362,15 @@ static enum rota_code fetch(struct mysql *self, struct statement *statement,
     struct cells cells = {0};
     enum rota_code code = ROTA_OK;
     for (size_t i = 0; i < statement->n_columns; i++) {
-        bool is_int = statement->is_int[i];
+        bool is_int = statement->is_int[i], is_short = statement->is_short[i];
         cells.binds[i] = (MYSQL_BIND){
             .buffer_type = is_int ? MYSQL_TYPE_LONGLONG : MYSQL_TYPE_STRING,
-            .buffer = is_int ? (void *)&cells.numbers[i] : NULL,
-            .buffer_length = is_int ? sizeof cells.numbers[i] : 0,
+            .buffer = is_int     ? (void *)&cells.numbers[i]
+                      : is_short ? cells.texts[i]
+                                 : NULL,
+            .buffer_length = is_int     ? sizeof cells.numbers[i]
+                             : is_short ? SHORT_MAX
+                                        : 0,
             .length = &cells.sizes[i],
             .is_null = &cells.is_null[i],
             .is_unsigned = statement->is_unsigned[i],

@@ -1,9 +1,7 @@
 #include "run/cache.h"
 
-#include "base/quote.h"
 #include "io/clock.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 struct rota_cache {
@@ -119,24 +117,28 @@ static void keep(struct rota_cache_read *read, struct rota_str key, const struct
     rota_lru_put(&cache->lru, key, value, rota_time_add(rota_clock_mono(), span));
 }
 
-void rota_cache_read_value(struct rota_cache_read *read, struct rota_str key, struct rota_str value,
-                           bool is_too_large)
+void rota_cache_read_value(struct rota_cache_read *read, struct rota_str key, struct rota_str value)
 {
     struct rota_cache *cache = read->cache;
     struct rota_load_asker *asker;
-    char quoted[ROTA_QUOTE_MAX], text[ROTA_ERROR_TEXT_MAX];
     uint32_t index;
-    if (!is_too_large)
-        keep(read, key, &value);
-    snprintf(text, sizeof text, "the value of %s is too large to be answered",
-             rota_quote(key, quoted));
+    keep(read, key, &value);
     while ((asker = rota_loads_settle(&cache->loads, read->read, key, &index))) {
-        bool is_full = !is_too_large && !give(job_of(asker), index, value);
-        if (is_too_large)
-            rota_get_batch_refuse(job_of(asker)->batch, index, text);
-        if (is_full)
+        if (!give(job_of(asker), index, value))
             end_full(cache, job_of(asker));
         else if (asker->n_waiting == 0)
+            end_job(job_of(asker));
+    }
+}
+
+void rota_cache_read_refuse(struct rota_cache_read *read, struct rota_str key, const char *text)
+{
+    struct rota_cache *cache = read->cache;
+    struct rota_load_asker *asker;
+    uint32_t index;
+    while ((asker = rota_loads_settle(&cache->loads, read->read, key, &index))) {
+        rota_get_batch_refuse(job_of(asker)->batch, index, text);
+        if (asker->n_waiting == 0)
             end_job(job_of(asker));
     }
 }

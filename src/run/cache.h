@@ -50,9 +50,10 @@ static inline const struct rota_str *rota_cache_read_keys(const struct rota_cach
     return read->read->keys.items;
 }
 
-/* A value of one of the keys; `is_too_large`: it has one that is refused. */
-void rota_cache_read_value(struct rota_cache_read *read, struct rota_str key, struct rota_str value,
-                           bool is_too_large);
+/* The value of one of the keys; or why there is none that can be given. */
+void rota_cache_read_value(struct rota_cache_read *read, struct rota_str key,
+                           struct rota_str value);
+void rota_cache_read_refuse(struct rota_cache_read *read, struct rota_str key, const char *text);
 
 /* The read is over: what has got no value has none, or `error` tells why it can't be
  * said. Takes `read`. */

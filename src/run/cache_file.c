@@ -193,7 +193,7 @@ static void tell_values(const struct reading *reading)
         const struct answer *answer = &reading->answers.items[i];
         if (answer->is_found)
             rota_cache_read_value(reading->read, reading->keys.items[i],
-                                  rota_str_of(values + answer->at, answer->size), false);
+                                  rota_str_of(values + answer->at, answer->size));
     }
 }
 

@@ -1,10 +1,12 @@
 /* A table of a SQL database as a source. It has a connection of its own, so that a
  * slow answer holds up nobody's pings. */
+#include "base/quote.h"
 #include "base/vector.h"
 #include "io/clock.h"
 #include "run/cache.h"
 
 #include <rota/store.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct source {
@@ -98,19 +100,61 @@ static void on_down(void *data, const struct rota_error *error)
 
 /* --- reading --- */
 
+static int compare_keys(const void *a, const void *b)
+{
+    const struct rota_store_value *x = *(const struct rota_store_value *const *)a;
+    const struct rota_store_value *y = *(const struct rota_store_value *const *)b;
+    return rota_str_compare(x->key, y->key);
+}
+
+/* All rows of one key. Which of several would be meant can't be known. */
+static void tell_rows(struct rota_cache_read *read, const struct rota_store_value *row, size_t n)
+{
+    char quoted[ROTA_QUOTE_MAX], text[ROTA_ERROR_TEXT_MAX];
+    const char *key = rota_quote(row->key, quoted);
+    if (n > 1)
+        snprintf(text, sizeof text, "the table has %zu rows with the key %s", n, key);
+    else
+        snprintf(text, sizeof text, "the value of %s is too large: it has more than %d bytes", key,
+                 ROTA_STORE_VALUE_MAX);
+    if (n > 1 || row->is_too_large)
+        rota_cache_read_refuse(read, row->key, text);
+    else
+        rota_cache_read_value(read, row->key, row->value);
+}
+
+static bool tell_values(struct rota_cache_read *read, const struct rota_store_answer *answer)
+{
+    ROTA_VECTOR(const struct rota_store_value *) rows = {0};
+    if (!rota_vector_reserve(&rows, answer->n_values))
+        return false;
+    for (size_t i = 0; i < answer->n_values; i++)
+        rows.items[rows.size++] = &answer->values[i];
+    if (rows.size > 1)
+        qsort(rows.items, rows.size, sizeof *rows.items, compare_keys);
+    for (size_t i = 0, end; i < rows.size; i = end) {
+        for (end = i + 1; end < rows.size && !compare_keys(&rows.items[i], &rows.items[end]); end++)
+            ;
+        tell_rows(read, rows.items[i], end - i);
+    }
+    rota_vector_deinit(&rows);
+    return true;
+}
+
 static void on_read(void *data, const struct rota_store_answer *answer)
 {
     struct rota_cache_read *read = data;
     struct source *source = read->data;
+    struct rota_error error = answer->error;
+    error.code = answer->code;
     if (answer->code == ROTA_OK) {
         source->standing.code = ROTA_OK;
-        for (size_t i = 0; i < answer->n_values; i++)
-            rota_cache_read_value(read, answer->values[i].key, answer->values[i].value,
-                                  answer->values[i].is_too_large);
+        if (!tell_values(read, answer))
+            rota_error_set(&error, ROTA_ERR_NO_MEMORY, "no memory for what was read");
     } else if (answer->code != ROTA_ERR_LIMIT && answer->code != ROTA_ERR_INVALID) {
         report(source, &answer->error);
     }
-    rota_cache_read_done(read, answer->code ? &answer->error : NULL);
+    rota_cache_read_done(read, error.code ? &error : NULL);
 }
 
 static void read_keys(struct rota_cache_source *base, struct rota_cache_read *read)

@@ -100,6 +100,20 @@ static enum rota_code follow_map(struct rota_get *get, struct rota_error *error)
 
 /* --- pings --- */
 
+static void note_problem(struct rota_get_peer *peer, struct rota_str text)
+{
+    size_t size = text.size < sizeof peer->problem ? text.size : sizeof peer->problem - 1;
+    memcpy(peer->problem, text.data, size);
+    peer->problem[size] = '\0';
+}
+
+static struct rota_str problem_of(const struct rota_call_result *result)
+{
+    if (result->status == ROTA_STATUS_OK)
+        return rota_str("the response is malformed");
+    return result->text.size > 0 ? result->text : rota_str(rota_status_name(result->status));
+}
+
 static void on_ping(void *data, struct rota_call *rpc, const struct rota_call_result *result)
 {
     struct rota_get_peer *peer = data;
@@ -114,6 +128,10 @@ static void on_ping(void *data, struct rota_call *rpc, const struct rota_call_re
         !service->read_response(service->data, result->message, &head, &get->reader, NULL);
     rota_get_reader_clear(&get->reader);
     rota_get_measure_ping(get, is_answered);
+    if (is_answered)
+        peer->problem[0] = '\0';
+    else
+        note_problem(peer, problem_of(result));
     if (is_answered) {
         struct rota_interval_lesson lesson = {.number = peer->ping_number,
                                               .has_shard = head.has_shard,
@@ -140,8 +158,10 @@ static void ping(struct rota_get_peer *peer)
     if (peer->ping)
         return; /* it is slow, and will be heard of */
     peer->ping_number = rota_interval_map_number(get->map);
-    if (rota_channel_call(peer->channel, &options, &peer->ping, NULL)) {
+    struct rota_error error;
+    if (rota_channel_call(peer->channel, &options, &peer->ping, &error)) {
         peer->ping = NULL;
+        note_problem(peer, rota_str(error.text));
         rota_get_measure_ping(get, false);
         rota_interval_map_failed(get->map, peer->id);
     }
@@ -282,6 +302,30 @@ void rota_get_ping_all(struct rota_get *get, rota_time now)
     follow_map(get, NULL);
     while ((entry = rota_map_next(&get->peers, &place)))
         ping(entry->value);
+}
+
+void rota_get_describe_hosts(const struct rota_get *get, char *text, size_t size)
+{
+    const struct rota_map_entry *entry;
+    const struct rota_get_peer *silent = NULL;
+    size_t place = 0, n = 0, n_silent = 0;
+    while ((entry = rota_map_next(&get->peers, &place))) {
+        const struct rota_get_peer *peer = entry->value;
+        const struct rota_interval_host *host = rota_interval_map_find(get->map, peer->id);
+        bool is_silent = peer->problem[0] || (host && host->taught_by == 0);
+        n++;
+        n_silent += is_silent;
+        if (is_silent && (!silent || !silent->problem[0]))
+            silent = peer;
+    }
+    if (n == 0)
+        snprintf(text, size, "no host is known");
+    else if (!silent)
+        snprintf(text, size, "no host is known to hold its shard");
+    else
+        snprintf(text, size, "no host is known to hold its shard; %zu of %zu do not answer, %s: %s",
+                 n_silent, n, silent->address,
+                 silent->problem[0] ? silent->problem : "no answer yet");
 }
 
 /* --- life --- */

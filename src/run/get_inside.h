@@ -23,7 +23,10 @@
 #include <rota/get.h>
 #include <uv.h>
 
-enum { ROTA_GET_AT_REST_MAX = 1024 }; /* runs and calls kept for the next */
+enum {
+    ROTA_GET_AT_REST_MAX = 1024, /* runs and calls kept for the next */
+    ROTA_GET_PROBLEM_MAX = 200,  /* bytes that are kept of why a ping failed */
+};
 
 struct rota_get_peer {
     uint64_t id; /* the map's */
@@ -33,7 +36,8 @@ struct rota_get_peer {
     struct rota_call *ping; /* NULL: none is out */
     uint64_t ping_number;
     struct rota_list_node calls;
-    bool is_listed, is_asked; /* asked: what it holds, at least once */
+    bool is_listed, is_asked;           /* asked: what it holds, at least once */
+    char problem[ROTA_GET_PROBLEM_MAX]; /* why the last ping failed; "": it did not */
 };
 
 /* One try that is out. */
@@ -79,6 +83,7 @@ struct rota_get_run {
     ROTA_VECTOR(struct rota_get_sent) sent;
     ROTA_VECTOR(struct rota_get_refused) refused;
     rota_time started_at, ended_at;
+    const char *unheld; /* why nobody is known to hold a key, once that was asked */
     bool has_no_memory;
 };
 
@@ -154,6 +159,9 @@ void rota_get_close_hosts(struct rota_get *get);
 void rota_get_free_hosts(struct rota_get *get);
 
 struct rota_get_peer *rota_get_find_peer(const struct rota_get *get, uint64_t id);
+
+/* Say how the hosts do, for keys that none of them is known to hold. */
+void rota_get_describe_hosts(const struct rota_get *get, char *text, size_t size);
 
 /* Look for hosts, and ask all of them what they hold. */
 void rota_get_ping_all(struct rota_get *get, rota_time now);

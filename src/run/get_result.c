@@ -133,6 +133,14 @@ static const char *write_refusal(struct rota_get_run *run, const struct rota_get
     return copy ? copy : "no memory";
 }
 
+static const char *write_unheld(struct rota_get_run *run)
+{
+    char text[ROTA_ERROR_TEXT_MAX];
+    rota_get_describe_hosts(run->get, text, sizeof text);
+    const char *copy = rota_arena_copy(&run->arena, rota_str(text)).data;
+    return copy ? copy : "no host is known to hold its shard";
+}
+
 /* Why nobody has answered a key: what happened to the last one who was asked. */
 static const char *reason_of(struct rota_get_run *run, size_t key)
 {
@@ -142,7 +150,7 @@ static const char *reason_of(struct rota_get_run *run, size_t key)
     if (result.state == ROTA_GET_REFUSED)
         return write_refusal(run, &result);
     if (result.state == ROTA_GET_NO_SHARD)
-        return "no host is known to hold its shard";
+        return run->unheld ? run->unheld : (run->unheld = write_unheld(run));
     for (size_t i = n < run->sent.size ? n : run->sent.size; i-- > 0;) {
         struct rota_get_sent *sent = &run->sent.items[i];
         if (!asks_for(sent, first))
@@ -245,6 +253,7 @@ static const char *write_text(struct rota_get_run *run, const struct rota_get_re
 void rota_get_run_tell(struct rota_get_run *run)
 {
     struct rota_get_result result = {.elapsed = run->ended_at - run->started_at, .text = ""};
+    run->unheld = NULL;
     show_tries(run, &result);
     show_keys(run, &result);
     result.text = write_text(run, &result);

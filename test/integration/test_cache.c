@@ -164,7 +164,7 @@ static const char *last(struct world *world)
 
 static void give(struct world *world, size_t read, const char *key, const char *value)
 {
-    rota_cache_read_value(world->reads[read], rota_str(key), rota_str(value), false);
+    rota_cache_read_value(world->reads[read], rota_str(key), rota_str(value));
 }
 
 static void done(struct world *world, size_t read, enum rota_code code)
@@ -292,8 +292,8 @@ static void one_bad_key_fails_alone(void **state)
     done(&world, 1, ROTA_OK);
     give(&world, ROTA_CACHE_READS_MAX + 1, "good", "1");
     done(&world, ROTA_CACHE_READS_MAX + 1, ROTA_OK);
-    rota_cache_read_value(world.reads[ROTA_CACHE_READS_MAX + 2], rota_str("bad"), rota_str(""),
-                          true);
+    rota_cache_read_refuse(world.reads[ROTA_CACHE_READS_MAX + 2], rota_str("bad"),
+                           "\"bad\" is too large");
     done(&world, ROTA_CACHE_READS_MAX + 2, ROTA_OK);
     done(&world, 2, ROTA_OK);
     done(&world, 3, ROTA_OK);
@@ -368,10 +368,10 @@ static void who_minds_problems_is_given_all_but_the_bad_key(void **state)
     ask_with(&world, "a bad c", true);
     await(&world.loop, &world.n_reads, 1);
     give(&world, 0, "a", "1");
-    rota_cache_read_value(world.reads[0], rota_str("bad"), rota_str(""), true);
+    rota_cache_read_refuse(world.reads[0], rota_str("bad"), "\"bad\" is too large");
     give(&world, 0, "c", "3");
     done(&world, 0, ROTA_OK);
-    assert_string_equal(last(&world), "0=1 2=3 1?the value of \"bad\" is too large to be answered");
+    assert_string_equal(last(&world), "0=1 2=3 1?\"bad\" is too large");
     ask_with(&world, "a bad", true); /* refused by the source, when it is asked for it alone */
     await(&world.loop, &world.n_reads, 2);
     done(&world, 1, ROTA_ERR_INVALID);
@@ -396,10 +396,10 @@ static void an_answer_that_is_full_leaves_out_the_rest(void **state)
     for (int is_partial = 0; is_partial <= 1; is_partial++) {
         ask_with(&world, "a b c d e f", is_partial);
         await(&world.loop, &world.n_reads, (size_t)is_partial + 1);
-        rota_cache_read_value(world.reads[is_partial], rota_str("a"), large, false);
-        rota_cache_read_value(world.reads[is_partial], rota_str("c"), large, false);
-        rota_cache_read_value(world.reads[is_partial], rota_str("b"), large, false);
-        rota_cache_read_value(world.reads[is_partial], rota_str("e"), large, false);
+        rota_cache_read_value(world.reads[is_partial], rota_str("a"), large);
+        rota_cache_read_value(world.reads[is_partial], rota_str("c"), large);
+        rota_cache_read_value(world.reads[is_partial], rota_str("b"), large);
+        rota_cache_read_value(world.reads[is_partial], rota_str("e"), large);
         done(&world, (size_t)is_partial, ROTA_OK);
         last(&world);
     }

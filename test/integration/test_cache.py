@@ -115,6 +115,34 @@ def other_names_of_columns_can_be_said(database):
 
 
 @test
+def fractions_are_given_as_the_database_prints_them(database):
+    number = {"sqlite": "REAL", "mysql": "DOUBLE", "postgres": "DOUBLE PRECISION"}[KIND]
+    rows = {"half": "0.5", "tenth": "0.1", "third": "-0.333333333333333", "much": "1e+300", "whole": "2.0"}
+    grant = f"GRANT SELECT ON numbers TO {databases.USER};" if KIND == "postgres" else ""
+    sql(database, f"CREATE TABLE numbers ({key_name()} VARCHAR(20) PRIMARY KEY, value {number});"
+                  f"INSERT INTO numbers VALUES {', '.join(f'({key!r}, {value})' for key, value in rows.items())}; {grant}")
+    with World(database.url) as world:
+        world.serve("east", 1, "sql:numbers", "--space", "numbers").logged("lease gained")
+        found = world.values("--space", "numbers", *rows)
+        if KIND == "sqlite":
+            assert found == dict(rows, much="1.0e+300"), found
+        else:
+            assert found == dict(rows, much="1e300" if KIND == "mysql" else "1e+300", whole="2"), found
+
+
+@test
+def a_key_in_two_rows_is_refused_by_itself(database):
+    grant = f"GRANT SELECT ON twice TO {databases.USER};" if KIND == "postgres" else ""
+    sql(database, f"CREATE TABLE twice ({key_name()} VARCHAR(20), value VARCHAR(20));"
+                  f"INSERT INTO twice VALUES ('a', '1'), ('b', '2'), ('a', '3'), ('c', '4'); {grant}")
+    with World(database.url) as world:
+        world.serve("east", 1, "sql:twice", "--space", "twice").logged("lease gained")
+        answer = world.get("--space", "twice", "a", "b", "c")
+        assert answer.code == 1 and answer.out == b"b\t2\nc\t4\n", (answer.out, answer.err)
+        assert b'the table has 2 rows with the key "a"' in answer.err, answer.err
+
+
+@test
 def a_value_that_is_too_large_fails_by_itself(database):
     huge = {"sqlite": "zeroblob(17 * 1024 * 1024)", "mysql": "REPEAT('x', 17 * 1024 * 1024)",
             "postgres": "CAST(repeat('x', 17 * 1024 * 1024) AS BYTEA)"}[KIND]

@@ -41,12 +41,9 @@ static void world_open(struct world *world)
 static void world_close(struct world *world)
 {
     rota_channel_close(world->channel);
-    if (world->host.server)
-        get_host_close(&world->host);
     free(world->message);
     rota_cache_response_deinit(&world->response);
-    uv_run(&world->loop, UV_RUN_DEFAULT); /* until nothing is open */
-    assert_int_equal(uv_loop_close(&world->loop), 0);
+    get_hosts_close(&world->host, 1, &world->loop);
 }
 
 static void on_end(void *data, struct rota_call *call, const struct rota_call_result *result)

@@ -117,3 +117,13 @@ static inline void get_host_close(struct get_host *host)
     rota_get_server_close(host->gets);
     host->server = NULL;
 }
+
+/* Close those that are not yet, and the loop, on which nothing else is open any more. */
+static inline void get_hosts_close(struct get_host *hosts, size_t n, uv_loop_t *loop)
+{
+    for (size_t i = 0; i < n; i++)
+        if (hosts[i].server)
+            get_host_close(&hosts[i]);
+    uv_run(loop, UV_RUN_DEFAULT); /* until nothing is open */
+    assert_int_equal(uv_loop_close(loop), 0);
+}

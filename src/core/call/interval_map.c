@@ -2,15 +2,12 @@
 
 #include "base/map.h"
 #include "base/vector.h"
+#include "core/call/interval_index.h"
 
 #include <assert.h>
 #include <string.h>
 
-enum {
-    ROUTES_KEPT_MAX = 65536, /* of several moduli, from one lookup to the next */
-    TABLE_MAX = 4096,        /* a modulus up to this has a table */
-    SLOT_BITS = 13,          /* of an id, the others make it the only one ever */
-};
+enum { SLOT_BITS = 13 }; /* of an id, the others make it the only one ever */
 
 static_assert(2 * ROTA_INTERVAL_HOSTS_MAX <= 1 << SLOT_BITS, "there are two lists at a time");
 
@@ -30,28 +27,6 @@ struct host {
     char text[]; /* the address and the dc's name */
 };
 
-/* The keys from `start` to the next segment's, of one modulus. */
-struct segment {
-    uint64_t start;
-    uint32_t route; /* 0: nobody has them */
-};
-
-struct modulus {
-    uint64_t of;
-    uint32_t first, n; /* segments; the first one starts at 0 */
-    uint32_t table;    /* of routes by key, when `of` is small: 1 + its start; 0: none */
-};
-
-struct route {
-    uint32_t first, n; /* members */
-};
-
-/* Two routes met in one key: those of the first moduli, and of the next. */
-struct meeting {
-    uint32_t a, b; /* a = 0: a free place */
-    uint32_t route;
-};
-
 struct rota_interval_map {
     uint64_t seed, n_ids, n_requests, n_lessons, version;
     struct rota_map by_address, shards;
@@ -59,20 +34,8 @@ struct rota_interval_map {
     ROTA_VECTOR(struct host *) slots; /* by the lower bits of their ids */
     ROTA_VECTOR(uint32_t) free_slots;
 
-    /* What lookups read, built anew by the first one after a change. */
+    struct rota_interval_index index; /* built anew by the first lookup after a change */
     bool is_indexed;
-    ROTA_VECTOR(struct host *) sorted; /* scratch: the replicas by modulus and start */
-    ROTA_VECTOR(struct host *) active; /* scratch: those that have the segment at hand */
-    ROTA_VECTOR(uint64_t) points;      /* scratch: where segments may start */
-    struct modulus moduli[ROTA_INTERVAL_MODULI_MAX];
-    size_t n_moduli;
-    ROTA_VECTOR(struct segment) segments;
-    ROTA_VECTOR(uint32_t) tables;
-    ROTA_VECTOR(struct route) routes; /* 0 is empty */
-    ROTA_VECTOR(const struct rota_interval_host *) members;
-    size_t n_own_routes, n_own_members; /* those of segments, the others are of meetings */
-    ROTA_VECTOR(struct meeting) meetings;
-    size_t n_meetings;
 };
 
 enum rota_code rota_interval_map_new(uint64_t seed, struct rota_interval_map **map,
@@ -81,7 +44,7 @@ enum rota_code rota_interval_map_new(uint64_t seed, struct rota_interval_map **m
     struct rota_interval_map *m = (struct rota_interval_map *)calloc(1, sizeof *m);
     if (!m)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a map of intervals");
-    m->seed = seed;
+    m->seed = m->index.seed = seed;
     rota_map_init(&m->by_address, seed);
     rota_map_init(&m->shards, seed);
     *map = m;
@@ -103,14 +66,7 @@ void rota_interval_map_free(struct rota_interval_map *map)
     rota_vector_deinit(&map->hosts);
     rota_vector_deinit(&map->slots);
     rota_vector_deinit(&map->free_slots);
-    rota_vector_deinit(&map->tables);
-    rota_vector_deinit(&map->sorted);
-    rota_vector_deinit(&map->active);
-    rota_vector_deinit(&map->points);
-    rota_vector_deinit(&map->segments);
-    rota_vector_deinit(&map->routes);
-    rota_vector_deinit(&map->members);
-    rota_vector_deinit(&map->meetings);
+    rota_interval_index_deinit(&map->index);
     free(map);
 }
 
@@ -421,13 +377,6 @@ enum rota_interval_learned rota_interval_map_learn(struct rota_interval_map *map
     return is_new ? ROTA_INTERVAL_NEW : ROTA_INTERVAL_NOTHING;
 }
 
-bool rota_interval_map_is_stale(const struct rota_interval_map *map, uint64_t host,
-                                const struct rota_interval *shard, uint64_t epoch)
-{
-    const struct host *asked = find(map, host);
-    return asked && epoch < rota_interval_map_epoch(map, asked->view.dc, shard);
-}
-
 void rota_interval_map_failed(struct rota_interval_map *map, uint64_t host)
 {
     struct host *failed = find(map, host);
@@ -437,282 +386,34 @@ void rota_interval_map_failed(struct rota_interval_map *map, uint64_t host)
     }
 }
 
-/* --- the index --- */
-
-static int compare_hosts(const void *a, const void *b)
-{
-    const struct host *x = *(struct host *const *)a, *y = *(struct host *const *)b;
-    if (x->view.shard.of != y->view.shard.of)
-        return x->view.shard.of < y->view.shard.of ? -1 : 1;
-    if (x->view.shard.from != y->view.shard.from)
-        return x->view.shard.from < y->view.shard.from ? -1 : 1;
-    return x->view.id < y->view.id ? -1 : x->view.id > y->view.id;
-}
-
-static int compare_points(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Collect where the segments of one modulus may start. */
-static bool collect_points(struct rota_interval_map *map, size_t first, size_t end)
-{
-    map->points.size = 0;
-    bool is_fine = rota_vector_push(&map->points, 0);
-    for (size_t i = first; i < end && is_fine; i++) {
-        const struct rota_interval *shard = &map->sorted.items[i]->view.shard;
-        is_fine = rota_vector_push(&map->points, shard->from) &&
-                  (shard->to == 0 || rota_vector_push(&map->points, shard->to));
-    }
-    if (is_fine)
-        qsort(map->points.items, map->points.size, sizeof *map->points.items, compare_points);
-    return is_fine;
-}
-
-/* The hosts that have the keys at `point`, of those in `active` before it and
- * those that begin there. */
-static bool advance(struct rota_interval_map *map, uint64_t point, size_t *next, size_t end)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < map->active.size; i++) {
-        struct host *host = map->active.items[i];
-        if (host->view.shard.to == 0 || host->view.shard.to > point)
-            map->active.items[n++] = host;
-    }
-    map->active.size = n;
-    for (; *next < end && map->sorted.items[*next]->view.shard.from == point; ++*next)
-        if (!rota_vector_push(&map->active, map->sorted.items[*next]))
-            return false;
-    return true;
-}
-
-static bool add_segment(struct rota_interval_map *map, uint64_t start)
-{
-    struct route route = {.first = (uint32_t)map->members.size};
-    struct segment segment = {.start = start};
-    for (size_t i = 0; i < map->active.size && route.n < ROTA_INTERVAL_REPLICAS_MAX; i++) {
-        const struct rota_interval_host *view = &map->active.items[i]->view;
-        if (!rota_vector_push(&map->members, view))
-            return false;
-        route.n++;
-    }
-    if (route.n > 0) {
-        segment.route = (uint32_t)map->routes.size;
-        if (!rota_vector_push(&map->routes, route))
-            return false;
-    }
-    return rota_vector_push(&map->segments, segment);
-}
-
-static uint32_t route_in(const struct rota_interval_map *map, const struct modulus *modulus,
-                         uint64_t key)
-{
-    const struct segment *base = &map->segments.items[modulus->first];
-    uint32_t n = modulus->n;
-    while (n > 1) { /* to the last segment that does not start after the key */
-        uint32_t half = n / 2;
-        base = base[half].start <= key ? base + half : base;
-        n -= half;
-    }
-    return base->route;
-}
-
-/* The route of every key, when these are few. */
-static bool add_table(struct rota_interval_map *map, struct modulus *modulus)
-{
-    size_t first = map->tables.size;
-    if (modulus->of == 0 || modulus->of > TABLE_MAX)
-        return true;
-    if (!rota_vector_reserve(&map->tables, first + modulus->of))
-        return false;
-    for (uint64_t key = 0; key < modulus->of; key++)
-        map->tables.items[map->tables.size++] = route_in(map, modulus, key);
-    modulus->table = (uint32_t)first + 1;
-    return true;
-}
-
-/* Cut the keys of one modulus where any host's begin or end. */
-static bool add_modulus(struct rota_interval_map *map, size_t first, size_t end)
-{
-    struct modulus modulus = {.of = map->sorted.items[first]->view.shard.of,
-                              .first = (uint32_t)map->segments.size};
-    size_t next = first;
-    if (!collect_points(map, first, end))
-        return false;
-    map->active.size = 0;
-    for (size_t i = 0; i < map->points.size; i++) {
-        uint64_t point = map->points.items[i];
-        if (i > 0 && point == map->points.items[i - 1])
-            continue;
-        if (!advance(map, point, &next, end) || !add_segment(map, point))
-            return false;
-    }
-    modulus.n = (uint32_t)map->segments.size - modulus.first;
-    map->moduli[map->n_moduli++] = modulus;
-    return add_table(map, &map->moduli[map->n_moduli - 1]);
-}
+/* --- lookups --- */
 
 static bool build_index(struct rota_interval_map *map)
 {
-    map->sorted.size = map->segments.size = map->routes.size = map->members.size = 0;
-    map->tables.size = 0;
-    map->n_moduli = map->n_meetings = 0;
-    if (map->meetings.size)
-        memset(map->meetings.items, 0, map->meetings.size * sizeof *map->meetings.items);
-    if (!rota_vector_push(&map->routes, (struct route){0}))
-        return false;
-    for (size_t i = 0; i < map->hosts.size; i++)
-        if (map->hosts.items[i]->view.is_replica &&
-            !rota_vector_push(&map->sorted, map->hosts.items[i]))
-            return false;
-    if (map->sorted.size > 1)
-        qsort(map->sorted.items, map->sorted.size, sizeof *map->sorted.items, compare_hosts);
-    for (size_t first = 0, end; first < map->sorted.size; first = end) {
-        uint64_t of = map->sorted.items[first]->view.shard.of;
-        for (end = first; end < map->sorted.size; end++)
-            if (map->sorted.items[end]->view.shard.of != of)
-                break;
-        if (map->n_moduli < ROTA_INTERVAL_MODULI_MAX && !add_modulus(map, first, end))
-            return false;
-    }
-    map->n_own_routes = map->routes.size;
-    map->n_own_members = map->members.size;
-    map->is_indexed = true;
-    return true;
-}
-
-/* --- lookups --- */
-
-static size_t place_of(const struct rota_interval_map *map, uint32_t a, uint32_t b)
-{
-    uint64_t counter = map->seed ^ ((uint64_t)a << 32 | b);
-    counter *= 0x9e3779b97f4a7c15u;
-    size_t mask = map->meetings.size - 1;
-    size_t place = (size_t)(counter >> 32) & mask;
-    while (map->meetings.items[place].a != 0 &&
-           (map->meetings.items[place].a != a || map->meetings.items[place].b != b))
-        place = (place + 1) & mask;
-    return place;
-}
-
-/* Make the table of meetings larger; its size is a power of two. */
-static bool grow_meetings(struct rota_interval_map *map)
-{
-    size_t n = map->meetings.size, size = n ? 2 * n : 64;
-    struct meeting *old = map->meetings.items;
-    struct meeting *items = (struct meeting *)calloc(size, sizeof *items);
-    if (!items)
-        return false;
-    map->meetings.items = items;
-    map->meetings.size = map->meetings.capacity = size;
-    for (size_t i = 0; i < n; i++)
-        if (old[i].a != 0)
-            items[place_of(map, old[i].a, old[i].b)] = old[i];
-    free(old);
-    return true;
-}
-
-/* The members of both. */
-static bool join(struct rota_interval_map *map, uint32_t a, uint32_t b, uint32_t *joined)
-{
-    struct route route = {.first = (uint32_t)map->members.size};
-    struct route parts[2] = {map->routes.items[a], map->routes.items[b]};
-    for (size_t part = 0; part < 2; part++)
-        for (uint32_t i = 0; i < parts[part].n && route.n < ROTA_INTERVAL_REPLICAS_MAX; i++) {
-            const struct rota_interval_host *member = map->members.items[parts[part].first + i];
-            if (!rota_vector_push(&map->members, member))
-                return false;
-            route.n++;
-        }
-    *joined = (uint32_t)map->routes.size;
-    return rota_vector_push(&map->routes, route);
-}
-
-static bool meet(struct rota_interval_map *map, uint32_t a, uint32_t b, uint32_t *route)
-{
-    if (a == 0 || b == 0) {
-        *route = a | b;
-        return true;
-    }
-    if (2 * (map->n_meetings + 1) > map->meetings.size && !grow_meetings(map))
-        return false;
-    struct meeting *meeting = &map->meetings.items[place_of(map, a, b)];
-    if (meeting->a == 0) {
-        uint32_t joined;
-        if (!join(map, a, b, &joined))
-            return false;
-        *meeting = (struct meeting){a, b, joined};
-        map->n_meetings++;
-    }
-    *route = meeting->route;
-    return true;
-}
-
-/* The routes of meetings are made again when there are too many of them. */
-static void trim_routes(struct rota_interval_map *map)
-{
-    if (map->n_meetings < ROUTES_KEPT_MAX)
-        return;
-    map->routes.size = map->n_own_routes;
-    map->members.size = map->n_own_members;
-    map->n_meetings = 0;
-    memset(map->meetings.items, 0, map->meetings.size * sizeof *map->meetings.items);
-}
-
-/* The routes of the keys by one modulus. */
-static void look_up(const struct rota_interval_map *map, const struct modulus *modulus,
-                    const uint64_t *keys, size_t n, uint32_t *routes)
-{
-    const uint32_t *table = modulus->table ? &map->tables.items[modulus->table - 1] : NULL;
-    uint64_t of = modulus->of;
-    if (table && (of & (of - 1)) == 0)
-        for (size_t i = 0; i < n; i++)
-            routes[i] = table[keys[i] & (of - 1)];
-    else if (table)
-        for (size_t i = 0; i < n; i++)
-            routes[i] = table[keys[i] % of];
-    else
-        for (size_t i = 0; i < n; i++)
-            routes[i] = route_in(map, modulus, of ? keys[i] % of : keys[i]);
+    bool is_fine = rota_interval_index_begin(&map->index);
+    for (size_t i = 0; i < map->hosts.size && is_fine; i++)
+        if (map->hosts.items[i]->view.is_replica)
+            is_fine = rota_interval_index_add(&map->index, &map->hosts.items[i]->view);
+    map->is_indexed = is_fine && rota_interval_index_build(&map->index);
+    return map->is_indexed;
 }
 
 bool rota_interval_map_lookup(struct rota_interval_map *map, const uint64_t *keys, size_t n,
                               uint32_t *routes)
 {
-    enum { AT_ONCE = 256 };
-    uint32_t own[AT_ONCE];
-    assert(n <= ROTA_INTERVAL_KEYS_MAX);
-    if (!map->is_indexed && !build_index(map))
-        return false;
-    trim_routes(map);
-    if (map->n_moduli == 0)
-        memset(routes, 0, n * sizeof *routes);
-    else
-        look_up(map, &map->moduli[0], keys, n, routes);
-    for (size_t m = 1; m < map->n_moduli; m++)
-        for (size_t first = 0; first < n; first += AT_ONCE) {
-            size_t size = n - first < AT_ONCE ? n - first : AT_ONCE;
-            look_up(map, &map->moduli[m], keys + first, size, own);
-            for (size_t i = 0; i < size; i++)
-                if (!meet(map, routes[first + i], own[i], &routes[first + i]))
-                    return false;
-        }
-    return true;
+    return (map->is_indexed || build_index(map)) &&
+           rota_interval_index_lookup(&map->index, keys, n, routes);
 }
 
 struct rota_interval_replicas rota_interval_map_replicas(const struct rota_interval_map *map,
                                                          uint32_t route)
 {
-    if (route == 0)
-        return (struct rota_interval_replicas){0};
-    const struct route *found = &map->routes.items[route];
-    return (struct rota_interval_replicas){&map->members.items[found->first], found->n};
+    return rota_interval_index_replicas(&map->index, route);
 }
 
 uint32_t rota_interval_map_n_routes(const struct rota_interval_map *map)
 {
-    return (uint32_t)map->routes.size;
+    return rota_interval_index_n_routes(&map->index);
 }
 
 /* --- looking inside --- */
@@ -746,9 +447,4 @@ uint64_t rota_interval_map_epoch(const struct rota_interval_map *map, struct rot
 {
     const struct shard *found = find_shard(map, dc, shard);
     return found ? found->epoch : 0;
-}
-
-size_t rota_interval_map_n_shards(const struct rota_interval_map *map)
-{
-    return map->shards.size;
 }

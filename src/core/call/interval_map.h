@@ -101,10 +101,6 @@ uint64_t rota_interval_map_number(struct rota_interval_map *map);
 enum rota_interval_learned rota_interval_map_learn(struct rota_interval_map *map, uint64_t host,
                                                    const struct rota_interval_lesson *lesson);
 
-/* Whether the shard was seen, in the host's dc, under a later epoch. */
-bool rota_interval_map_is_stale(const struct rota_interval_map *map, uint64_t host,
-                                const struct rota_interval *shard, uint64_t epoch);
-
 /* The host could not be reached or did not answer in time. The next lesson from it
  * shows that it is well again. */
 void rota_interval_map_failed(struct rota_interval_map *map, uint64_t host);
@@ -145,4 +141,3 @@ const struct rota_interval_host *rota_interval_map_host(const struct rota_interv
 /* The highest epoch seen for the shard of the dc; 0: none. */
 uint64_t rota_interval_map_epoch(const struct rota_interval_map *map, struct rota_str dc,
                                  const struct rota_interval *shard);
-size_t rota_interval_map_n_shards(const struct rota_interval_map *map); /* remembered */

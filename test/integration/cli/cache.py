@@ -217,6 +217,9 @@ def servers_can_be_named_or_listed():
         many = "".join(f"key{i % 100}\n" for i in range(3000)).encode()
         answer = ok("get", "--hosts", hosts, "-", stdin=many)
         assert len(answer.lines()) == 3000 and answer.lines()[2999] == b"key99\tvalue 99"
+        answer = ok("get", "--hosts", hosts, "-", stdin=b"\nkey1\r\n\r\n\nkey2\r\nkey3")
+        assert answer.out == b"key1\tvalue 1\nkey2\tvalue 2\nkey3\tvalue 3\n", answer.out
+        assert ok("get", "--hosts", hosts, "-", stdin=b"\n\r\n\n").out == b""
 
 
 @test
@@ -302,6 +305,9 @@ def what_can_not_be_got_is_refused_with_one_sentence():
         refuse("get", "--node", "127.0.0.1:1", "--raw", "a", "b", name="--raw")
         refuse("get", "--node", "127.0.0.1:1", "--mode", "loud", "a", name="--mode")
         refuse("get", "--node", f"127.0.0.1:{free_port()}", "--timeout", "300ms", "a", name="\"a\"", code=1)
+        nobody = f"127.0.0.1:{free_port()}"
+        refuse("get", "--node", nobody, "--timeout", "300ms", "a", name=nobody, code=1)
+        refuse("get", "--node", nobody, "--timeout", "300ms", "a", name="refused", code=1)
         refuse("get", "--node", "10.255.255.1:1", "--timeout", "300ms", "a", name="insecure")
         answer = run("get", "--node", "127.0.0.1:1", "-", stdin=b"")
         assert answer.code == 0 and not answer.out, answer.err  # nothing is got at once

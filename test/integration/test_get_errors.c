@@ -1,0 +1,236 @@
+/* Gets that can't be answered, or are no longer wanted. */
+#include "get_client.h"
+
+static void missing_keys_are_named_with_the_reason(void **state)
+{
+    struct world world;
+    (void)state;
+    hosts_open(&world);
+    get_host_hold(&world.hosts[1], 0, 0, 0);
+    get_host_hold(&world.hosts[3], 0, 0, 0);
+    client_open(&world, (struct rota_get_options){0});
+    await_holders(&world, 2);
+    name_keys(&world, "key", 40);
+    assert_int_equal(get_keys(&world, 40, 300 * ROTA_MSEC), ROTA_ERR_UNAVAILABLE);
+    assert_true(world.result->n_missing > 0 && world.result->n_missing < 40);
+    for (size_t i = 0; i < 40; i++) {
+        bool is_there = rota_get_hash(world.keys[i]) % SHARDS == 0;
+        const struct rota_get_item *item = &world.result->items[i];
+        assert_int_equal(item->state, is_there ? ROTA_GET_KEY_FOUND : ROTA_GET_KEY_MISSING);
+        if (!is_there)
+            assert_string_equal(item->reason, "no host is known to hold its shard");
+    }
+    assert_non_null(strstr(world.result->text, "of 40 keys are missing after"));
+    assert_non_null(strstr(world.result->text, "\"key"));
+    assert_non_null(strstr(world.result->text, "more"));
+    world_close(&world);
+}
+
+static void deadline_ends_a_get(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world, ROTA_GET_MODE_BROADCAST);
+    await_holders(&world, HOSTS);
+    for (size_t i = 0; i < HOSTS; i++)
+        world.hosts[i].is_keeping = true;
+    name_keys(&world, "key", 4);
+    assert_int_equal(get_keys(&world, 4, 200 * ROTA_MSEC), ROTA_ERR_UNAVAILABLE);
+    assert_int_equal(world.result->n_missing, 4);
+    assert_true(world.result->elapsed >= 200 * ROTA_MSEC);
+    assert_non_null(strstr(world.result->items[0].reason, "127.0.0.1:"));
+    world_close(&world);
+}
+
+static void last_error_is_the_reason(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world, ROTA_GET_MODE_BROADCAST);
+    await_holders(&world, HOSTS);
+    for (size_t i = 0; i < HOSTS; i++)
+        world.hosts[i].is_failing = true;
+    name_keys(&world, "key", 4);
+    assert_int_equal(get_keys(&world, 4, ROTA_SEC), ROTA_ERR_UNAVAILABLE);
+    assert_non_null(strstr(world.error.text, "the disk is on fire"));
+    world_close(&world);
+}
+
+static void value_that_is_too_large_says_so(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world, ROTA_GET_MODE_BROADCAST);
+    await_holders(&world, HOSTS);
+    for (size_t i = 0; i < HOSTS; i++)
+        world.hosts[i].is_large = true;
+    name_keys(&world, "key", 1);
+    assert_int_equal(get_keys(&world, 1, ROTA_SEC), ROTA_ERR_UNAVAILABLE);
+    assert_non_null(strstr(world.error.text, "its value has 1073741824 bytes"));
+    for (size_t i = 0; i < HOSTS; i++)
+        world.hosts[i].is_large = false;
+    assert_int_equal(get_keys(&world, 1, 0), ROTA_OK);
+    world_close(&world);
+}
+
+static void host_that_is_not_there_harms_nobody(void **state)
+{
+    struct world world;
+    (void)state;
+    hosts_open(&world);
+    world.list[world.n_list++] =
+        (struct rota_get_host){rota_str("127.0.0.1:1"), rota_str("nowhere")};
+    client_open(&world, (struct rota_get_options){0});
+    name_keys(&world, "key", 40);
+    assert_int_equal(get_keys(&world, 40, 0), ROTA_OK);
+    assert_all_found(&world, 40);
+    assert_int_equal(rota_get_set_hosts(world.get, &world.list[HOSTS], 1, NULL), ROTA_OK);
+    assert_int_equal(get_keys(&world, 40, 200 * ROTA_MSEC), ROTA_ERR_UNAVAILABLE);
+    assert_non_null(strstr(world.result->items[0].reason, "1 of 1 do not answer, 127.0.0.1:1: "));
+    assert_non_null(strstr(world.result->items[0].reason, "refused"));
+    assert_int_equal(rota_get_set_hosts(world.get, NULL, 0, NULL), ROTA_OK);
+    assert_int_equal(get_keys(&world, 1, ROTA_MSEC), ROTA_ERR_UNAVAILABLE);
+    assert_string_equal(world.result->items[0].reason, "no host is known");
+    world_close(&world);
+}
+
+static void bad_hosts_are_refused_and_nothing_changes(void **state)
+{
+    struct world world;
+    struct rota_get_host bad[] = {{rota_str("127.0.0.1:99"), rota_str("a")},
+                                  {rota_str("no port"), rota_str("a")}};
+    char name[300] = {0};
+    (void)state;
+    world_open(&world, ROTA_GET_MODE_ADAPTIVE);
+    assert_int_equal(rota_get_set_hosts(world.get, bad, 2, &world.error), ROTA_ERR_INVALID);
+    assert_non_null(strstr(world.error.text, "no port"));
+    memset(name, 'd', sizeof name - 1);
+    bad[1] = (struct rota_get_host){rota_str("127.0.0.1:98"), rota_str(name)};
+    assert_int_equal(rota_get_set_hosts(world.get, bad, 2, &world.error), ROTA_ERR_INVALID);
+    bad[1] = (struct rota_get_host){rota_str_of("a\0b:1", 5), rota_str("a")};
+    assert_int_equal(rota_get_set_hosts(world.get, bad, 2, &world.error), ROTA_ERR_INVALID);
+    name_keys(&world, "key", 8);
+    assert_int_equal(get_keys(&world, 8, 0), ROTA_OK);
+    world_close(&world);
+}
+
+static void bad_options_are_refused(void **state)
+{
+    struct world world;
+    struct rota_get *get;
+    (void)state;
+    world_open(&world, ROTA_GET_MODE_ADAPTIVE);
+    struct rota_get_options none = {0};
+    assert_int_equal(rota_get_open(&world.loop, &none, &get, &world.error), ROTA_ERR_INVALID);
+    struct rota_get_options two = {.hosts = world.list, .n_hosts = 1, .hosts_file = "hosts"};
+    assert_int_equal(rota_get_open(&world.loop, &two, &get, &world.error), ROTA_ERR_INVALID);
+    struct rota_get_options missing = {.hosts_file = "/nowhere/hosts"};
+    assert_int_not_equal(rota_get_open(&world.loop, &missing, &get, &world.error), ROTA_OK);
+    struct rota_get_service empty = {.method = "/a.B/C"};
+    struct rota_get_options bare = {.hosts = world.list, .n_hosts = 1, .service = &empty};
+    assert_int_equal(rota_get_open(&world.loop, &bare, &get, &world.error), ROTA_ERR_INVALID);
+    assert_int_equal(get_keys(&world, ROTA_GET_KEYS_MAX + 1, 0), ROTA_ERR_LIMIT);
+    assert_int_equal(get_keys(&world, 0, -1), ROTA_ERR_INVALID);
+    world_close(&world);
+}
+
+static void on_done_waits(void *data, const struct rota_get_result *result)
+{
+    struct world *world = data;
+    struct rota_get_result *inner;
+    struct rota_get_request request = {0};
+    (void)result;
+    world->code = rota_get_wait(world->get, &request, &inner, &world->error);
+    world->n_done++;
+}
+
+static void callback_can_not_wait(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world, ROTA_GET_MODE_ADAPTIVE);
+    struct rota_get_request request = {.on_done = on_done_waits, .data = &world};
+    assert_int_equal(rota_get_start(world.get, &request, NULL, NULL), ROTA_OK);
+    await(&world.loop, &world.n_done, 1);
+    assert_int_equal(world.code, ROTA_ERR_INVALID);
+    world_close(&world);
+}
+
+/* --- life --- */
+
+static void cancelled_get_is_dropped_on_the_hosts(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world, ROTA_GET_MODE_BROADCAST);
+    await_holders(&world, HOSTS);
+    for (size_t i = 0; i < HOSTS; i++)
+        world.hosts[i].is_keeping = true;
+    name_keys(&world, "key", 40);
+    struct rota_get_run *run = start(&world, 40);
+    for (size_t i = 0; i < HOSTS; i++)
+        await(&world.loop, &world.hosts[i].n_kept, 1);
+    rota_get_cancel(run);
+    for (size_t i = 0; i < HOSTS; i++)
+        await(&world.loop, &world.hosts[i].n_cancelled, 1);
+    assert_int_equal(world.n_done, 0);
+    world_close(&world);
+}
+
+static void closing_drops_what_runs(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world, ROTA_GET_MODE_BROADCAST);
+    await_holders(&world, HOSTS);
+    world.hosts[0].is_keeping = world.hosts[2].is_keeping = true;
+    name_keys(&world, "key", 40);
+    for (int i = 0; i < 5; i++)
+        start(&world, 40);
+    await(&world.loop, &world.hosts[0].n_kept, 1);
+    start(&world, 0); /* done, and not told yet */
+    world_close(&world);
+    assert_int_equal(world.n_done, 0);
+}
+
+static void on_done_closes(void *data, const struct rota_get_result *result)
+{
+    struct world *world = data;
+    (void)result;
+    world->n_done++;
+    rota_get_close(world->get);
+    world->get = NULL;
+}
+
+static void callback_may_close_the_client(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open(&world, ROTA_GET_MODE_ADAPTIVE);
+    name_keys(&world, "key", 8);
+    struct rota_get_request request = {
+        .keys = world.keys, .n_keys = 8, .on_done = on_done_closes, .data = &world};
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(rota_get_start(world.get, &request, NULL, NULL), ROTA_OK);
+    await(&world.loop, &world.n_done, 1);
+    world_close(&world);
+    assert_int_equal(world.n_done, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(missing_keys_are_named_with_the_reason),
+        cmocka_unit_test(deadline_ends_a_get),
+        cmocka_unit_test(last_error_is_the_reason),
+        cmocka_unit_test(value_that_is_too_large_says_so),
+        cmocka_unit_test(host_that_is_not_there_harms_nobody),
+        cmocka_unit_test(bad_hosts_are_refused_and_nothing_changes),
+        cmocka_unit_test(bad_options_are_refused),
+        cmocka_unit_test(callback_can_not_wait),
+        cmocka_unit_test(cancelled_get_is_dropped_on_the_hosts),
+        cmocka_unit_test(closing_drops_what_runs),
+        cmocka_unit_test(callback_may_close_the_client),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
