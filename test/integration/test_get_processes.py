@@ -27,6 +27,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
 import databases  # noqa: E402
 import get_history  # noqa: E402
+import watch  # noqa: E402
 
 KIND, ROTA, LOAD = sys.argv[1:4]
 HANG_S = 120
@@ -49,12 +50,11 @@ def check(condition, message):
         raise Failed(message)
 
 
-def wait(what, is_done):
-    """Look until it is so; returns what it is then."""
-    give_up_at = time.monotonic() + HANG_S
-    while not (result := is_done()):
-        check(time.monotonic() < give_up_at, f"no {what} within {HANG_S} s")
-        time.sleep(0.02)  # between two looks
+def wait(world, what, is_done):
+    """Until it is so, by what the processes have logged; returns what it is then."""
+    with watch.Watch(world.folder) as logs:
+        result = logs.wait(is_done, HANG_S)
+    check(result, f"no {what} within {HANG_S} s")
     return result
 
 
@@ -211,7 +211,7 @@ class World:
         return {lease.shard for lease in leases if lease} == set(range(self.shards[dc]))
 
     def wait_whole(self, dc):
-        wait(f"holder for each shard of {dc}", lambda: self.is_whole(dc))
+        wait(self, f"holder for each shard of {dc}", lambda: self.is_whole(dc))
 
     def load(self, name, keys, *host):
         self.clients.append(Load(self, name, keys, *host))
@@ -220,7 +220,7 @@ class World:
     def wait_gets(self, n, since=None):
         """So many Gets more, of those sent from now on."""
         since = since or time.time_ns()
-        wait("more Gets", lambda: sum(get["sent"] > since for get in self.clients[0].read()) >= n)
+        wait(self, "more Gets", lambda: sum(get["sent"] > since for get in self.clients[0].read()) >= n)
 
     def wait_answer(self, dc):
         """Answers to Gets from now on by every holder of this data centre, so that the client has found
@@ -233,7 +233,7 @@ class World:
                     missing.difference_update(item["host"] for item in get["keys"])
             return not missing
 
-        wait(f"answers from {dc}", have_answered)
+        wait(self, f"answers from {dc}", have_answered)
 
     def get_all_from(self, dc):
         """Each holder of the data centre has all its keys in memory after this."""
@@ -302,13 +302,13 @@ def a_host_is_stopped_for_longer_than_its_lease(world):
     lease = victim.events[-1]
     keys = {item["key"] for get in world.clients[0].read() for item in get["keys"] if item["hash"] % SHARDS == lease.shard}
     probe = world.load("probe", sorted(keys), victim.address, victim.dc)  # what it asks waits until the host wakes
-    wait("answer from the one to be stopped", lambda: any(
+    wait(world, "answer from the one to be stopped", lambda: any(
         item["epoch"] == lease.epoch for get in probe.read() for item in get["keys"]))
     stopped_at = victim.stop()
     world.wait_whole("east")
     world.wait_gets(20, stopped_at + int(1.5 * TTL_S * 1e9))
     victim.go_on()
-    wait("loss of the lease", lambda: any(
+    wait(world, "loss of the lease", lambda: any(
         isinstance(event, get_history.Ended) and event.epoch == lease.epoch for event in victim.read()))
     probe.process.send_signal(signal.SIGTERM)  # it ends when its Gets have
     world.wait_gets(20)

@@ -27,8 +27,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.parse
+
+import watch
 
 USER, PASSWORD, DATABASE = "rota", "s3cret p@ss/word", "rota_test"
 START_S = 120
@@ -110,17 +111,18 @@ class Database:
             raise self.complain(f"{pathlib.Path(command[0]).name} failed")
 
     def start(self):
+        before = (self.folder / "log").stat().st_size
         self.server = subprocess.Popen(
             [str(c) for c in self.command()], stdin=subprocess.DEVNULL, stdout=self.log,
             stderr=self.log, cwd=self.folder, env=self.environment(), preexec_fn=become_plain,
         )
-        give_up_at = time.monotonic() + START_S
-        while not self.is_ready():
-            if self.server.poll() is not None:
-                raise self.complain("the server ended before it served")
-            if time.monotonic() > give_up_at:
-                raise self.complain(f"the server did not serve within {START_S} s")
-            time.sleep(0.05)  # between two looks, not instead of one
+        log = self.folder / "log"
+        with watch.Watch(self.folder) as folder:
+            is_told = folder.wait(lambda: self.ready_text in log.read_bytes()[before:], START_S, self.server)
+        if self.server.poll() is not None:
+            raise self.complain("the server ended before it served")
+        if not is_told or not self.is_ready():
+            raise self.complain(f"the server did not serve within {START_S} s")
 
     def start_somewhere(self):
         """Start on a port that is free; somebody else may be faster to take it."""
@@ -198,6 +200,7 @@ class Sqlite(Database):
 
 class Mysql(Database):
     scheme = "mysql"
+    ready_text = b"ready for connections"
     stop_signal = signal.SIGTERM
 
     def __init__(self):
@@ -237,6 +240,7 @@ class Mysql(Database):
 
 class Postgres(Database):
     scheme = "postgres"
+    ready_text = b"ready to accept connections"
     stop_signal = signal.SIGINT
 
     def __init__(self):

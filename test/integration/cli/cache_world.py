@@ -1,13 +1,17 @@
 """Servers of a cache, started and ended as an operator does, for the tests that need some."""
 
 import os
+import pathlib
 import re
 import signal
 import socket
 import subprocess
-import time
+import sys
 
 from cli.support import ROTA, Files, run
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
+from watch import Watch  # noqa: E402
 
 
 def free_port():
@@ -37,13 +41,14 @@ class Server:
 
     def logged(self, phrase, n=1):
         """Wait until it has logged a line with this phrase; returns the last one."""
-        deadline = time.monotonic() + 60
-        while True:
+        def look():
             lines = [line for line in self.err().splitlines() if f'msg="{phrase}"' in line]
-            if len(lines) >= n:
-                return lines[-1]
-            assert time.monotonic() < deadline and self.process.poll() is None, (phrase, self.err())
-            time.sleep(0.02)  # between two looks
+            return lines[-1] if len(lines) >= n else None
+
+        with Watch(self.err_path.parent) as watch:
+            line = watch.wait(look, 60, self.process)
+        assert line, (phrase, self.err())
+        return line
 
     def shard(self):
         return int(re.search(r"shard=(\d+)", self.logged("lease gained"))[1])
