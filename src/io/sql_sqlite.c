@@ -5,12 +5,14 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { LOOK_AGAIN_US = 5000 };
 
 struct sqlite {
     sqlite3 *db;
+    dev_t device;         /* of the file; SQLite itself remembers only its number there */
     rota_time give_up_at; /* monotonic; of the statement under way */
     rota_time timeout;
 };
@@ -127,6 +129,7 @@ static enum rota_code sqlite_open(const struct rota_sql_url *url,
     snprintf(path, sizeof path, "%s%s", url->path[0] == '/' ? "" : "./", url->path);
     int result = sqlite3_open_v2(
         path, &self->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+    struct stat status;
     enum rota_code code = ROTA_OK;
     if (!self->db)
         code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a database connection");
@@ -134,12 +137,25 @@ static enum rota_code sqlite_open(const struct rota_sql_url *url,
         code = failed(self, result, error);
     else
         code = set_up(self, error);
+    if (!code && stat(sqlite3_db_filename(self->db, "main"), &status) == 0)
+        self->device = status.st_dev; /* otherwise it is gone already, and seen to be */
     if (code) {
         sqlite_close(self);
         return code;
     }
     *data = self;
     return ROTA_OK;
+}
+
+/* What has been opened stays open, whatever becomes of its name. */
+static bool sqlite_is_moved(void *data)
+{
+    struct sqlite *self = data;
+    struct stat status;
+    int is_moved = 0;
+    sqlite3_file_control(self->db, "main", SQLITE_FCNTL_HAS_MOVED, &is_moved);
+    return is_moved || stat(sqlite3_db_filename(self->db, "main"), &status) != 0 ||
+           status.st_dev != self->device;
 }
 
 /* --- statements --- */
@@ -256,5 +272,6 @@ const struct rota_sql_driver rota_sql_sqlite = {
     .run = sqlite_run,
     .tell = sqlite_tell,
     .is_alive = sqlite_is_alive,
+    .is_moved = sqlite_is_moved,
     .begin = "BEGIN IMMEDIATE",
 };

@@ -393,7 +393,9 @@ void rota_store_session_do(struct rota_store_session *session,
                            struct rota_store_answer *answer)
 {
     *answer = (struct rota_store_answer){.sent_at = rota_clock_boot()};
-    answer->code = dispatch(session, request, answer);
+    answer->code = rota_sql_look(session->sql, &answer->error);
+    if (!answer->code)
+        answer->code = dispatch(session, request, answer);
     answer->error.code = answer->code;
     answer->heard_at = rota_clock_boot();
 }

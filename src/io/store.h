@@ -7,7 +7,8 @@
  *
  * Invariants: at most the row that is taken stays locked while a claim is open, so
  * that a claim never holds up a ping; what is not certain to be undone is
- * ROTA_ERR_UNKNOWN; a lost session stays lost, and a new one is opened. */
+ * ROTA_ERR_UNKNOWN; a lost session stays lost, and a new one is opened. A session is also
+ * lost when its SQLite file has left its place, which is looked at before each request. */
 #pragma once
 
 #include "base/buffer.h"
