@@ -103,7 +103,7 @@ struct rota_store_lease {
 
 struct rota_store_event {
     struct rota_str dc, host;
-    uint32_t shard;
+    uint32_t shard, shards; /* number, and of how many; 0: not known */
     uint64_t epoch;
     bool is_release; /* otherwise a grant */
     rota_time at;    /* database's clock */

@@ -209,6 +209,7 @@ static void append_history_json(struct rota_buffer *buffer, const struct rota_st
         rota_json_text(&json, event_of(event));
         add_string(&json, "dc", event->dc);
         add_uint(&json, "shard", event->shard);
+        add_uint(&json, "of", event->shards);
         add_string(&json, "host", event->host);
         add_uint(&json, "epoch", event->epoch);
         rota_json_end_object(&json);
@@ -227,7 +228,10 @@ static void append_history(struct rota_buffer *buffer, const struct rota_store_a
         rota_terminal_append(buffer, event->dc);
         rota_buffer_print(buffer, "\t%u\t", (unsigned)event->shard);
         rota_terminal_append(buffer, event->host);
-        rota_buffer_print(buffer, "\tepoch=%llu\n", (unsigned long long)event->epoch);
+        rota_buffer_print(buffer, "\tepoch=%llu", (unsigned long long)event->epoch);
+        if (event->shards)
+            rota_buffer_print(buffer, "\tof=%u", (unsigned)event->shards);
+        rota_buffer_append_char(buffer, '\n');
     }
 }
 
@@ -260,10 +264,10 @@ const struct rota_cli_command rota_cmd_lease_history = {
             .description =
                 "Prints a line for each grant and each release in the space, the newest first and "
                 "at most 1,000, with tabs between its parts: the moment by the database's clock; "
-                "`granted` or `released`; data centre, shard, host and epoch. It is for people: "
-                "an entry may be missing when the database was lost right behind the grant.\n\n"
-                "With --json: {\"history\": [{\"at\", \"event\", \"dc\", \"shard\", \"host\", "
-                "\"epoch\"}]}.",
+                "`granted` or `released`; data centre, shard, host, epoch, and of how many shards "
+                "it was one.\n\n"
+                "With --json: {\"history\": [{\"at\", \"event\", \"dc\", \"shard\", \"of\": 0 if "
+                "that was not written down, \"host\", \"epoch\"}]}.",
             .options = HISTORY_OPTIONS,
             .n_options = sizeof HISTORY_OPTIONS / sizeof *HISTORY_OPTIONS,
             .examples = "rota lease history --store sqlite:/var/lib/rota/store.db\n",

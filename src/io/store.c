@@ -174,6 +174,7 @@ static void read_event(const struct rota_sql_result *result, size_t row, void *m
         .epoch = (uint64_t)rota_sql_int_at(result, row, 3),
         .is_release = rota_sql_int_at(result, row, 4) != 0,
         .at = rota_store_time(rota_sql_int_at(result, row, 5)),
+        .shards = (uint32_t)rota_sql_int_at(result, row, 6),
     };
 }
 
@@ -187,7 +188,8 @@ static enum rota_code do_history(struct rota_store_session *session,
     };
     enum rota_code code;
     answer->history = list_rows(session,
-                                "SELECT dc, shard, host, epoch, is_release, at FROM rota_history "
+                                "SELECT dc, shard, host, epoch, is_release, at, shards FROM "
+                                "rota_history "
                                 "WHERE space = :space ORDER BY id DESC LIMIT :most",
                                 arguments, 2, sizeof *answer->history, read_event, answer,
                                 &answer->n_history, &code);

@@ -49,10 +49,14 @@ void rota_store_answer_deinit(struct rota_store_answer *answer);
 /* --- the schema --- */
 
 /* What this program writes and reads. */
-enum { ROTA_STORE_SCHEMA_VERSION = 1 };
+enum { ROTA_STORE_SCHEMA_VERSION = 2 };
 
 /* The tables as SQL for one kind of database, as they are made on first use. */
 void rota_store_schema_format(enum rota_sql_kind kind, struct rota_buffer *buffer);
+
+/* What makes the tables of this version out of those of an earlier one. */
+void rota_store_schema_format_upgrade(enum rota_sql_kind kind, int from,
+                                      struct rota_buffer *buffer);
 
 /* The same for people: a table in Markdown, as docs/store.md has it. */
 void rota_store_schema_describe(struct rota_buffer *buffer);

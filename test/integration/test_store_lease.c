@@ -584,6 +584,29 @@ static void history_has_grants_and_releases_and_a_bound(void **state)
     rota_store_answer_deinit(&answer);
 }
 
+/* Neither is there without the other. */
+static void grant_and_its_entry_in_the_history_are_one(void **state)
+{
+    struct rota_store_request a = store_claim_of("a", 1, 1);
+    struct rota_store_answer answer = {0};
+    (void)state;
+    struct rota_store_claimed held = store_claim(session, &a);
+    struct rota_store_request release = store_of_lease(ROTA_STORE_RELEASE, 1, held);
+    store_sql(session->sql, "ALTER TABLE rota_history RENAME TO rota_history_away");
+    assert_int_equal(store_do(session, &release, &answer), ROTA_ERR_NOT_FOUND);
+    assert_int_equal(store_sql(session->sql, "SELECT COUNT(*) FROM rota_leases WHERE instance = 1"),
+                     1);
+    store_sql(session->sql, "UPDATE rota_leases SET instance = 0");
+    assert_int_equal(store_do(session, &a, &answer), ROTA_ERR_NOT_FOUND);
+    assert_int_equal(store_sql(session->sql, "SELECT COUNT(*) FROM rota_leases WHERE instance = 0"),
+                     1);
+    store_sql(session->sql, "ALTER TABLE rota_history_away RENAME TO rota_history");
+    held = store_claim(session, &a);
+    assert_true(store_release(session, 1, held));
+    assert_int_equal(store_sql(session->sql, "SELECT COUNT(*) FROM rota_history"), 3);
+    rota_store_answer_deinit(&answer);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -609,6 +632,7 @@ int main(void)
         TEST(many_shards_have_a_row_each),
         TEST(nothing_is_claimed_during_a_hold),
         TEST(history_has_grants_and_releases_and_a_bound),
+        TEST(grant_and_its_entry_in_the_history_are_one),
         TEST(fenced_write_succeeds_only_while_the_epoch_is_current),
         /* Of servers only. */
         TEST(open_claim_blocks_neither_a_ping_nor_another_claim),

@@ -359,7 +359,9 @@ static void newer_schema_is_refused(void **state)
     assert_int_equal(reopen(&url, &error), ROTA_ERR_INVALID);
     assert_non_null(strstr(error.text, "version 99"));
     assert_int_equal(store_sql(session->sql, "SELECT version FROM rota_schema"), 99);
-    store_sql(session->sql, "UPDATE rota_schema SET version = 1");
+    char text[64];
+    snprintf(text, sizeof text, "UPDATE rota_schema SET version = %d", ROTA_STORE_SCHEMA_VERSION);
+    store_sql(session->sql, text);
     assert_int_equal(reopen(&url, &error), ROTA_OK);
 }
 
