@@ -359,6 +359,8 @@ static enum rota_code dispatch(struct rota_store_session *session,
         return rota_store_do_claim(session, request, answer);
     case ROTA_STORE_PING:
         return rota_store_do_ping(session, request, answer);
+    case ROTA_STORE_PINGS:
+        return rota_store_do_pings(session, request, answer);
     case ROTA_STORE_RELEASE:
         return rota_store_do_release(session, request, answer);
     case ROTA_STORE_LEASES:

@@ -362,6 +362,28 @@ static void two_leases_of_one_process_do_not_share(void **state)
     close_lease(&other);
 }
 
+/* All of them are asked for with one request; some are still ours, one is not. */
+static void one_of_many_is_lost_by_itself(void **state)
+{
+    (void)state;
+    struct rota_lease_options options = options_of(&one, "a");
+    options.wanted = SHARDS;
+    open_lease(&one, &options);
+    await(&loop, &one.n_starts, SHARDS);
+    struct rota_sql *admin = store_admin();
+    store_sql(admin, "UPDATE rota_leases SET instance = 1, epoch = epoch + 1 WHERE shard = 2");
+    await(&loop, &one.n_lost, 1);
+    assert_int_equal(one.why, ROTA_LEASE_WHY_TAKEN);
+    assert_int_equal(rota_lease_epoch(one.lease, 2), 0);
+    assert_int_equal(rota_lease_shards(one.lease, NULL, 0), SHARDS - 1);
+    int64_t before = store_sql(admin, "SELECT MIN(pings) FROM rota_leases WHERE shard <> 2");
+    while (store_sql(admin, "SELECT MIN(pings) FROM rota_leases WHERE shard <> 2") < before + 3)
+        uv_run(&loop, UV_RUN_ONCE);
+    assert_int_equal(one.n_lost, 1);
+    rota_sql_close(admin);
+    close_lease(&one);
+}
+
 static void bad_options_are_refused(void **state)
 {
     struct rota_error error;
@@ -404,6 +426,7 @@ int main(void)
         TEST(row_that_somebody_else_has_is_lost),
         TEST(other_number_of_shards_is_refused_once),
         TEST(two_leases_of_one_process_do_not_share),
+        TEST(one_of_many_is_lost_by_itself),
         TEST(bad_options_are_refused),
         TEST(file_that_is_replaced_is_lost_memory), /* last: there is one only of SQLite */
     };
