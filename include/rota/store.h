@@ -202,6 +202,10 @@ struct rota_store_claimed {
     enum rota_store_claim_result result;
     uint32_t shard, shards; /* of a grant, like the epoch */
     uint64_t epoch;
+
+    /* The claim has changed the dc's number of shards: what it was, and how many shards
+     * were held at that moment, by processes that go by the old one. 0: it has not. */
+    uint32_t shards_before, n_held;
 };
 
 /* Who holds it now. `is_ours`: the request was carried out, so it is held with a new
@@ -254,6 +258,10 @@ struct rota_store_options {
     /* How long the database may take for a connection and for a statement; 0 means
      * 5 s for both. */
     rota_time connect_timeout, statement_timeout;
+
+    /* Only ROTA_STORE_SELECT is asked: nothing is made, neither the store's own tables nor
+     * a file of SQLite. */
+    bool is_reader;
 
     const struct rota_log *log; /* kept; NULL: none */
 

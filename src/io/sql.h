@@ -37,6 +37,7 @@ enum {
 
 struct rota_sql_options {
     rota_time connect_timeout, statement_timeout; /* spans; 0: ROTA_SQL_TIMEOUT */
+    bool is_reader; /* a file of SQLite that is not there is not made: ROTA_ERR_NOT_FOUND */
 };
 
 enum rota_sql_type {

@@ -89,7 +89,7 @@ static void sqlite_close(void *data)
     free(self);
 }
 
-static enum rota_code set_up(struct sqlite *self, struct rota_error *error)
+static enum rota_code set_up(struct sqlite *self, bool is_reader, struct rota_error *error)
 {
     sqlite3_extended_result_codes(self->db, 1);
     sqlite3_busy_timeout(self->db, (int)(self->timeout / ROTA_MSEC));
@@ -101,6 +101,8 @@ static enum rota_code set_up(struct sqlite *self, struct rota_error *error)
         sqlite3_create_function(self->db, "rota_now", 0, SQLITE_UTF8, NULL, sql_now, NULL, NULL);
     if (result != SQLITE_OK)
         return failed(self, result, error);
+    if (is_reader)
+        return ROTA_OK; /* the file stays as it is */
 
     /* Readers do not hold up the writer, and what is committed is on the disk. Several
      * that make the file anew at once are in each other's way, and SQLite does not wait
@@ -127,16 +129,20 @@ static enum rota_code sqlite_open(const struct rota_sql_url *url,
 
     /* A path is a path, and neither ":memory:" nor a URI. */
     snprintf(path, sizeof path, "%s%s", url->path[0] == '/' ? "" : "./", url->path);
-    int result = sqlite3_open_v2(
-        path, &self->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+    if (!options->is_reader)
+        flags |= SQLITE_OPEN_CREATE;
+    int result = sqlite3_open_v2(path, &self->db, flags, NULL);
     struct stat status;
     enum rota_code code = ROTA_OK;
     if (!self->db)
         code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a database connection");
+    else if (result != SQLITE_OK && options->is_reader && stat(path, &status) != 0)
+        code = rota_error_set(error, ROTA_ERR_NOT_FOUND, "there is no such file");
     else if (result != SQLITE_OK)
         code = failed(self, result, error);
     else
-        code = set_up(self, error);
+        code = set_up(self, options->is_reader, error);
     if (!code && stat(sqlite3_db_filename(self->db, "main"), &status) == 0)
         self->device = status.st_dev; /* otherwise it is gone already, and seen to be */
     if (code) {

@@ -36,7 +36,7 @@ enum rota_code rota_store_session_open(const struct rota_sql_url *url,
         code = rota_store_run_n(made, "SET SESSION join_cache_level = 0", NULL, 0, NULL, error);
     if (!code && made->kind == ROTA_SQL_MYSQL)
         code = check_durable(made, error);
-    if (!code)
+    if (!code && !(options && options->is_reader))
         code = rota_store_schema_open(made, error);
     if (code) {
         rota_store_session_close(made);

@@ -20,7 +20,8 @@ struct rota_store_session;
 
 /* Connect, and see to the tables: made when there are none, brought up to date when
  * they are older, refused with ROTA_ERR_INVALID when they are newer than this
- * program. `url` is borrowed. Gives `*session`; rota_store_session_close() ends it. */
+ * program; but not looked at when `options` say that it is a reader, who only has SELECT
+ * to ask. `url` is borrowed. Gives `*session`; rota_store_session_close() ends it. */
 enum rota_code rota_store_session_open(const struct rota_sql_url *url,
                                        const struct rota_sql_options *options,
                                        struct rota_store_session **session,

@@ -275,10 +275,36 @@ static enum rota_code add_rows(struct rota_store_session *session,
     return rota_store_run(session, make_rows, with_from, NULL, error);
 }
 
+/* What a change of the number has met: the fields of struct rota_store_claimed. */
+struct reshard {
+    uint32_t shards_before, n_held;
+};
+
+static enum rota_code change_shards(struct rota_store_session *session,
+                                    const struct rota_store_argument arguments[3],
+                                    struct reshard *reshard, struct rota_error *error)
+{
+    struct rota_sql_result result = {0};
+    enum rota_code code =
+        rota_store_run_n(session,
+                         "SELECT COUNT(*) FROM rota_leases WHERE space = :space AND dc = :dc "
+                         "AND instance <> 0 AND last_ping + ttl_ms * 1000 >= $now",
+                         arguments, 3, &result, error);
+    if (!code && result.n_rows == 1)
+        reshard->n_held = (uint32_t)rota_sql_int_at(&result, 0, 0);
+    rota_sql_result_deinit(&result);
+    if (code)
+        return code;
+    return rota_store_run_n(session,
+                            "UPDATE rota_dcs SET shards = :shards WHERE space = :space AND "
+                            "dc = :dc",
+                            arguments, 3, NULL, error);
+}
+
 static enum rota_code set_shards(struct rota_store_session *session,
                                  const struct rota_store_request *request,
                                  const struct rota_store_argument arguments[3],
-                                 struct rota_error *error)
+                                 struct reshard *reshard, struct rota_error *error)
 {
     struct rota_sql_result result = {0};
     enum rota_code code = rota_store_run_n(session,
@@ -290,21 +316,21 @@ static enum rota_code set_shards(struct rota_store_session *session,
                                 "SELECT shards FROM rota_dcs WHERE space = :space AND dc = :dc "
                                 "$for_update",
                                 arguments, 3, &result, error);
-    bool is_other =
-        !code && result.n_rows == 1 && rota_sql_int_at(&result, 0, 0) != (int64_t)request->shards;
+    int64_t before = !code && result.n_rows == 1 ? rota_sql_int_at(&result, 0, 0) : request->shards;
+    bool is_other = before != (int64_t)request->shards;
     rota_sql_result_deinit(&result);
     if (is_other && !request->claim.is_reshard)
         return ROTA_OK; /* the claim will say so */
-    if (is_other)
-        code = rota_store_run_n(session,
-                                "UPDATE rota_dcs SET shards = :shards WHERE space = :space AND "
-                                "dc = :dc",
-                                arguments, 3, NULL, error);
+    if (is_other) {
+        reshard->shards_before = (uint32_t)before;
+        code = change_shards(session, arguments, reshard, error);
+    }
     return code ? code : add_rows(session, arguments, error);
 }
 
 static enum rota_code set_up_dc(struct rota_store_session *session,
-                                const struct rota_store_request *request, struct rota_error *error)
+                                const struct rota_store_request *request, struct reshard *reshard,
+                                struct rota_error *error)
 {
     const struct rota_store_argument arguments[] = {
         ROTA_STORE_STR("space", request->space),
@@ -316,11 +342,14 @@ static enum rota_code set_up_dc(struct rota_store_session *session,
         code = rota_sql_begin(session->sql, error);
         if (code)
             break;
-        code = set_shards(session, request, arguments, error);
+        struct reshard made = {0};
+        code = set_shards(session, request, arguments, &made, error);
         if (!code)
             code = rota_sql_commit(session->sql, error);
         else
             rota_sql_rollback(session->sql);
+        if (!code && made.shards_before)
+            *reshard = made;
         if (code != ROTA_ERR_UNAVAILABLE || !rota_sql_is_alive(session->sql))
             break;
     }
@@ -370,8 +399,8 @@ static enum rota_code refuse_shards(const struct rota_store_request *request, in
 {
     char space[ROTA_QUOTE_MAX], dc[ROTA_QUOTE_MAX];
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "the dc %s of the space %s has %lld shards in the store, not %u; to "
-                          "change it, ask for it (reshard)",
+                          "the dc %s of the space %s has %lld shards in the store, not %u; only "
+                          "--reshard (is_reshard of a program) changes that",
                           rota_quote(request->dc, dc), rota_quote(request->space, space),
                           (long long)shards, (unsigned)request->shards);
 }
@@ -418,9 +447,9 @@ static void count_event(struct rota_store_session *session, struct rota_str spac
 
 /* --- requests --- */
 
-enum rota_code rota_store_do_claim(struct rota_store_session *session,
-                                   const struct rota_store_request *request,
-                                   struct rota_store_answer *answer)
+static enum rota_code claim(struct rota_store_session *session,
+                            const struct rota_store_request *request, struct reshard *reshard,
+                            struct rota_store_answer *answer)
 {
     struct reason reason = {0};
     for (int i = 0; i < CLAIM_TRIES; i++) {
@@ -444,12 +473,23 @@ enum rota_code rota_store_do_claim(struct rota_store_session *session,
                 break;
             continue; /* others made the rows, or released one, just after we looked */
         }
-        code = set_up_dc(session, request, &answer->error);
+        code = set_up_dc(session, request, reshard, &answer->error);
         if (code)
             return code;
     }
     answer_none(&reason, answer);
     return ROTA_OK;
+}
+
+enum rota_code rota_store_do_claim(struct rota_store_session *session,
+                                   const struct rota_store_request *request,
+                                   struct rota_store_answer *answer)
+{
+    struct reshard reshard = {0};
+    enum rota_code code = claim(session, request, &reshard, answer);
+    answer->claimed.shards_before = reshard.shards_before;
+    answer->claimed.n_held = reshard.n_held;
+    return code;
 }
 
 /* The row as it is, when it is not ours. */

@@ -49,11 +49,23 @@ static void hear_refusal(struct rota_lease *lease, const struct rota_store_answe
     snprintf(lease->refusal, sizeof lease->refusal, "%s", text);
     if (!answer->code || !is_news)
         return;
-    rota_log(lease->options.log, rota_clock_wall(), ROTA_LOG_ERROR, "lease refused",
-             ROTA_LOG_FACT("space", lease->options.space), ROTA_LOG_FACT("dc", lease->options.dc),
-             ROTA_LOG_FACT("error", text));
     if (lease->options.on_refused)
         lease->options.on_refused(lease->options.data, &answer->error);
+    else
+        rota_log(lease->options.log, rota_clock_wall(), ROTA_LOG_ERROR, "lease refused",
+                 ROTA_LOG_FACT("space", lease->options.space),
+                 ROTA_LOG_FACT("dc", lease->options.dc), ROTA_LOG_FACT("error", text));
+}
+
+/* Whoever holds a shard of the old number goes on with it: that needs a person's eye. */
+static void hear_reshard(const struct rota_lease *lease, const struct rota_store_claimed *claimed)
+{
+    if (claimed->shards_before)
+        rota_log(
+            lease->options.log, rota_clock_wall(), claimed->n_held ? ROTA_LOG_WARN : ROTA_LOG_INFO,
+            "lease resharded", ROTA_LOG_FACT("space", lease->options.space),
+            ROTA_LOG_FACT("dc", lease->options.dc), ROTA_LOG_FACT("from", claimed->shards_before),
+            ROTA_LOG_FACT("to", lease->options.shards), ROTA_LOG_FACT("held", claimed->n_held));
 }
 
 static bool may_be_done(enum rota_code code)
@@ -65,6 +77,7 @@ static struct rota_lease_event hear_claim(struct rota_lease *lease,
                                           const struct rota_store_answer *answer)
 {
     const struct rota_store_claimed *claimed = &answer->claimed;
+    hear_reshard(lease, claimed);
     if (may_be_done(answer->code))
         return (struct rota_lease_event){.type = ROTA_LEASE_UNKNOWN};
     hear_refusal(lease, answer);

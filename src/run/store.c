@@ -64,6 +64,7 @@ static void work_connect(struct rota_letter *letter)
     struct rota_sql_options options = {
         .connect_timeout = store->options.connect_timeout,
         .statement_timeout = store->options.statement_timeout,
+        .is_reader = store->options.is_reader,
     };
     rota_store_session_close(store->session);
     store->session = NULL;

@@ -13,6 +13,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[3])
 import databases  # noqa: E402
 from cli.cache_world import World  # noqa: E402
+from cli.support import ok  # noqa: E402
 
 KIND = sys.argv[4]
 TESTS = []
@@ -126,6 +127,20 @@ def a_value_that_is_too_large_fails_by_itself(database):
         assert answer.code == 1 and b"too large" in answer.out, (answer.out, answer.err)
         assert values(world, "key1", "key2") == {"key1": "value of key1", "key2": "value of key2"}
     sql(database, f"DELETE FROM items WHERE {key_name()} = 'huge'")
+
+
+@test
+def who_has_no_table_takes_no_shard(database):
+    def content():
+        leases = ok("lease", "list", "--store", database.url, "--space", "trace", "--json").json()["leases"]
+        return leases, ok("lease", "history", "--store", database.url, "--space", "trace").out
+
+    with World(database.url) as world:
+        world.serve("east", 1, "sql:items", "--space", "trace").terminate()
+        before = content()
+        assert "nothing" in world.refused("east", 4, "sql:nothing", "--space", "trace", "--reshard")
+        assert "nix" in world.refused("east", 4, "sql:items:nix:value", "--space", "trace", "--reshard")
+        assert content() == before
 
 
 @test

@@ -564,6 +564,7 @@ static void another_number_of_shards_is_refused_until_asked_for(void **state)
     struct rota_store_answer answer = {0};
     (void)state;
     struct rota_store_claimed held = store_claim(session, &a);
+    assert_int_equal(held.shards_before, 0);
     a.shards = 8;
     a.instance = 2;
     assert_int_equal(store_do(session, &a, &answer), ROTA_ERR_INVALID);
@@ -572,6 +573,8 @@ static void another_number_of_shards_is_refused_until_asked_for(void **state)
     a.claim.is_reshard = true;
     struct rota_store_claimed later = store_claim(session, &a);
     assert_int_equal(later.shards, 8);
+    assert_int_equal(later.shards_before, 4);
+    assert_int_equal(later.n_held, 1);
     assert_true(store_ping(session, 1, held)); /* who holds one of four keeps it */
     store_must(session, &dcs, &answer);
     assert_int_equal(answer.n_dcs, 1);
