@@ -486,9 +486,10 @@ static enum rota_code open_service(struct service *service, struct rota_error *e
         code = open_source(service, error);
     if (!code)
         code = open_slots(service, error);
-    if (!code)
-        open_handles(service);
-    return code;
+    if (code)
+        return code;
+    open_handles(service);
+    return service->source->is_ready ? open_store(service, error) : ROTA_OK;
 }
 
 static enum rota_code open_store(struct service *service, struct rota_error *error)

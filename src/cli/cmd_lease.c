@@ -23,39 +23,11 @@ struct lease {
 
 /* --- asking --- */
 
-/* Fills `answers`; rota_store_answer_deinit() ends each. */
-static enum rota_code ask_all(const struct lease *lease, const struct rota_store_request *requests,
-                              size_t n, struct rota_store_answer *answers, struct rota_error *error)
-{
-    struct rota_sql_url url;
-    struct rota_sql_options options = {0};
-    struct rota_store_session *session = NULL;
-    const char *store = lease->store;
-    enum rota_code code = rota_store_request_check(&requests[0], error);
-    if (!code)
-        code = rota_store_options_check_there(&store, error);
-    if (!code)
-        code = rota_sql_url_parse(rota_str(store), &url, error);
-    if (!code)
-        code = rota_store_session_open(&url, &options, &session, error);
-    if (code)
-        return code;
-    for (size_t i = 0; !code && i < n; i++) {
-        rota_store_session_do(session, &requests[i], &answers[i]);
-        code = answers[i].code;
-        if (code)
-            *error = answers[i].error;
-    }
-    rota_store_session_close(session);
-    for (size_t i = 0; code && i < n; i++)
-        rota_store_answer_deinit(&answers[i]);
-    return code;
-}
-
+/* Fills `*answer`; rota_store_answer_deinit() ends it. */
 static enum rota_code ask(const struct lease *lease, const struct rota_store_request *request,
                           struct rota_store_answer *answer, struct rota_error *error)
 {
-    return ask_all(lease, request, 1, answer, error);
+    return rota_store_options_ask(lease->store, request, 1, answer, error);
 }
 
 static void add_string(struct rota_json *json, const char *key, struct rota_str value)
@@ -172,7 +144,7 @@ static int run_list(int argc, char *const *argv)
          .dc = rota_str(options.dc ? options.dc : "")},
         {.verb = ROTA_STORE_DCS, .space = rota_str(options.space)},
     };
-    if (ask_all(&options, requests, 2, answers, &error))
+    if (rota_store_options_ask(options.store, requests, 2, answers, &error))
         return rota_cli_fail_error(&error);
     bool is_empty = answers[0].n_leases == 0;
     if (options.json)
