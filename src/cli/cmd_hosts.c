@@ -35,7 +35,7 @@ static void take_argument(struct rota_host_options *from, const struct rota_opti
 /* --- check --- */
 
 static const struct rota_option CHECK_OPTIONS[] = {
-    ROTA_MEMBER_OPTIONS(struct hosts, from),
+    ROTA_MEMBER_OPTIONS(struct hosts, from.store, from.role),
     {.name = "at",
      ROTA_OPTION_INTO(TIME, struct hosts, at),
      .value_name = "TIME",
@@ -177,7 +177,7 @@ const struct rota_cli_command rota_cmd_hosts_check = {
 /* --- watch --- */
 
 static const struct rota_option WATCH_OPTIONS[] = {
-    ROTA_MEMBER_OPTIONS(struct hosts, from),
+    ROTA_MEMBER_OPTIONS(struct hosts, from.store, from.role),
     {.name = "json",
      ROTA_OPTION_INTO(FLAG, struct hosts, json),
      .help = "answer with one JSON object per line"},

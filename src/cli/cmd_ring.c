@@ -27,7 +27,7 @@ struct lookup_run {
 };
 
 static const struct rota_option LOOKUP_OPTIONS[] = {
-    ROTA_HOST_OPTIONS(struct lookup, hosts),
+    ROTA_HOST_OPTIONS(struct lookup, hosts.file, hosts.store, hosts.role),
     {.name = "count",
      .letter = 'n',
      ROTA_OPTION_INTO(INT, struct lookup, n),

@@ -14,23 +14,23 @@ struct rota_host_options {
     bool is_argument;  /* the file is the command's argument, and no option */
 };
 
-/* `field` is a struct rota_host_options of `result`. */
-#define ROTA_HOST_OPTIONS(result, field)                                                           \
+/* The three are those of a struct rota_host_options in `result`. */
+#define ROTA_HOST_OPTIONS(result, file_field, store_field, role_field)                             \
     {.name = "hosts",                                                                              \
-     ROTA_OPTION_INTO(TEXT, result, field.file),                                                   \
+     ROTA_OPTION_INTO(TEXT, result, file_field),                                                   \
      .value_name = "FILE",                                                                         \
      .help = "the hosts on the ring, one per line"},                                               \
-        ROTA_MEMBER_OPTIONS(result, field)
+        ROTA_MEMBER_OPTIONS(result, store_field, role_field)
 
 /* The same where the file is no option. */
-#define ROTA_MEMBER_OPTIONS(result, field)                                                         \
+#define ROTA_MEMBER_OPTIONS(result, store_field, role_field)                                       \
     {.name = "store",                                                                              \
-     ROTA_OPTION_INTO(TEXT, result, field.store),                                                  \
+     ROTA_OPTION_INTO(TEXT, result, store_field),                                                  \
      .value_name = "URL",                                                                          \
      .help = "instead of a file: a store, whose members are the hosts; ROTA_STORE if neither is "  \
              "given"},                                                                             \
     {                                                                                              \
-        .name = "role", ROTA_OPTION_INTO(TEXT, result, field.role), .value_name = "ROLE",          \
+        .name = "role", ROTA_OPTION_INTO(TEXT, result, role_field), .value_name = "ROLE",          \
         .min = 1, .max = ROTA_STORE_NAME_MAX,                                                      \
         .help = "of a store only the members that have this role"                                  \
     }

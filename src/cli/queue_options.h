@@ -29,7 +29,7 @@ enum rota_code rota_queue_options_check(const char *command, const char *namespa
 
 /* `result` begins with a struct rota_queue_options named `queue`. */
 #define ROTA_QUEUE_OPTIONS(result)                                                                 \
-    ROTA_HOST_OPTIONS(result, queue.hosts),                                                        \
+    ROTA_HOST_OPTIONS(result, queue.hosts.file, queue.hosts.store, queue.hosts.role),              \
         {.name = "namespace",                                                                      \
          ROTA_OPTION_INTO(TEXT, result, queue.namespace_id),                                       \
          .value_name = "NS",                                                                       \
