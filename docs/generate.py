@@ -17,6 +17,7 @@ PARTS = [
     ("store.md", "tables", ["docs/table_store", "tables"]),
     ("store.md", "mysql", ["docs/table_store", "mysql"]),
     ("store.md", "postgres", ["docs/table_store", "postgres"]),
+    ("store.md", "upgrade", ["docs/table_store", "upgrade"]),
 ]
 
 

@@ -11,6 +11,10 @@ int main(int argc, char **argv)
         rota_buffer_append_text(&text, "```sql\n");
         rota_store_schema_format(part[0] == 'p' ? ROTA_SQL_POSTGRES : ROTA_SQL_MYSQL, &text);
         rota_buffer_append_text(&text, "```\n");
+    } else if (strcmp(part, "upgrade") == 0) {
+        rota_buffer_append_text(&text, "```sql\n");
+        rota_store_schema_format_upgrade(ROTA_SQL_POSTGRES, 1, &text);
+        rota_buffer_append_text(&text, "```\n");
     } else {
         rota_store_schema_describe(&text);
     }

@@ -102,7 +102,7 @@ struct rota_lease_options {
 
     /* The store refuses the claim, and will again until something is changed: the dc has
      * another number of shards, the tables are missing rights. Told when it begins or the
-     * reason becomes another; it is asked on. May be NULL. */
+     * reason becomes another; it is asked on. NULL: the log is told. */
     void (*on_refused)(void *data, const struct rota_error *error);
 
     /* Kept up to date with what is held: of `space`, the shard's name is its number in

@@ -30,6 +30,7 @@ enum {
     ROTA_STORE_TEXT_MAX = 1 << 20, /* bytes of a space's configuration; roles have 1,024 */
     ROTA_STORE_ROLES_MAX = 1024,   /* bytes of a member's roles */
     ROTA_STORE_SHARDS_MAX = ROTA_LEASE_SHARDS_MAX,
+    ROTA_STORE_PINGS_MAX = 256,       /* leases kept by one request */
     ROTA_STORE_KEYS_MAX = 1000,       /* keys of one select */
     ROTA_STORE_KEY_MAX = 4096,        /* bytes of a key */
     ROTA_STORE_VALUE_MAX = 16 << 20,  /* bytes of a value */
@@ -50,6 +51,10 @@ enum rota_store_verb {
      * back. Answer: `holder`. A lease that has expired and that nobody took is kept. */
     ROTA_STORE_PING,
     ROTA_STORE_RELEASE,
+
+    /* Keep all of `pings` at once, held under `instance`, each with an outcome of its own.
+     * Answer: `holders`, in the order of `pings`. */
+    ROTA_STORE_PINGS,
 
     /* All leases of `space`, of `dc` only when one is named. Answer: `leases`, by dc
      * and shard. */
@@ -103,7 +108,7 @@ struct rota_store_lease {
 
 struct rota_store_event {
     struct rota_str dc, host;
-    uint32_t shard;
+    uint32_t shard, shards; /* number, and of how many; 0: not known */
     uint64_t epoch;
     bool is_release; /* otherwise a grant */
     rota_time at;    /* database's clock */
@@ -161,6 +166,11 @@ struct rota_store_claim {
     size_t n_dead; /* at most ROTA_LEASE_DEAD_MAX */
 };
 
+struct rota_store_ping {
+    uint32_t shard;
+    uint64_t epoch;
+};
+
 /* Zero what the verb does not name. All is copied. */
 struct rota_store_request {
     enum rota_store_verb verb;
@@ -170,6 +180,8 @@ struct rota_store_request {
     rota_time ttl;            /* span, of whole milliseconds */
     rota_time span;           /* of a HOLD */
     struct rota_store_claim claim;
+    const struct rota_store_ping *pings; /* by shard, each once */
+    size_t n_pings;                      /* from 1 to ROTA_STORE_PINGS_MAX */
     struct rota_store_member member;
     struct rota_store_space config;
 
@@ -190,6 +202,10 @@ struct rota_store_claimed {
     enum rota_store_claim_result result;
     uint32_t shard, shards; /* of a grant, like the epoch */
     uint64_t epoch;
+
+    /* The claim has changed the dc's number of shards: what it was, and how many shards
+     * were held at that moment, by processes that go by the old one. 0: it has not. */
+    uint32_t shards_before, n_held;
 };
 
 /* Who holds it now. `is_ours`: the request was carried out, so it is held with a new
@@ -215,6 +231,7 @@ struct rota_store_answer {
 
     struct rota_store_claimed claimed;
     struct rota_store_holder holder;
+    const struct rota_store_holder *holders;
     rota_time hold_until; /* database's clock; 0: there is no hold */
     bool is_done;
 
@@ -224,7 +241,7 @@ struct rota_store_answer {
     const struct rota_store_member *members;
     const struct rota_store_space *spaces;
     const struct rota_store_value *values;
-    size_t n_leases, n_history, n_dcs, n_members, n_spaces, n_values;
+    size_t n_holders, n_leases, n_history, n_dcs, n_members, n_spaces, n_values;
 
     void *memory; /* the store's own: what the pointers above lead into */
 };
@@ -241,6 +258,10 @@ struct rota_store_options {
     /* How long the database may take for a connection and for a statement; 0 means
      * 5 s for both. */
     rota_time connect_timeout, statement_timeout;
+
+    /* Only ROTA_STORE_SELECT is asked: nothing is made, neither the store's own tables nor
+     * a file of SQLite. */
+    bool is_reader;
 
     const struct rota_log *log; /* kept; NULL: none */
 

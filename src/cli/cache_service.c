@@ -90,7 +90,7 @@ static void tell(const struct service *service, const char *phrase)
 
 static void look_if_ready(struct service *service)
 {
-    if (service->is_ready || service->is_leaving || service->is_over || !service->source->is_ready)
+    if (service->is_ready || service->is_leaving || service->is_over)
         return;
     for (size_t i = 0; i < service->n_slots; i++)
         if (!service->slots[i].heartbeat)
@@ -104,9 +104,16 @@ static void look_if_ready(struct service *service)
         stop(service, ROTA_CLI_NO);
 }
 
+static enum rota_code open_store(struct service *service, struct rota_error *error);
+
+/* Only now does the store hear of us: one who can't serve takes no shard from those who
+ * can, and changes no number of shards. */
 static void on_source_ready(void *data)
 {
-    look_if_ready(data);
+    struct service *service = data;
+    struct rota_error error;
+    if (!service->is_leaving && !service->is_over && open_store(service, &error))
+        fail(service, &error);
 }
 
 static void on_source_refused(void *data, const struct rota_error *error)
@@ -237,12 +244,16 @@ static void on_stop(void *data, uint32_t shard, uint64_t epoch, enum rota_lease_
     }
 }
 
-/* The claim is wrong from the start, or has become so: then the lease's log tells. */
+/* The claim is wrong from the start, or has become so: then others hold on. */
 static void on_lease_refused(void *data, const struct rota_error *error)
 {
     struct service *service = data;
     if (!service->was_held)
         fail(service, error);
+    else
+        rota_log(&service->log, rota_clock_wall(), ROTA_LOG_ERROR, "lease refused",
+                 ROTA_LOG_FACT("space", service->options->space),
+                 ROTA_LOG_FACT("dc", service->options->dc), ROTA_LOG_FACT("error", error->text));
 }
 
 static bool is_held(void *data, const struct rota_interval *shard, uint64_t epoch)
@@ -284,7 +295,10 @@ static void on_drained(void *data, size_t n_cut)
         if (!service->slots[i].is_drained)
             return;
     service->lease = NULL;
-    rota_lease_close(lease, on_lease_closed, service);
+    if (lease)
+        rota_lease_close(lease, on_lease_closed, service);
+    else
+        on_lease_closed(service); /* the source was never ready */
 }
 
 /* The shards are held until the last call is answered, and then given back. */
@@ -461,15 +475,9 @@ static enum rota_code check_options(const struct rota_cache_service_options *opt
     return ROTA_OK;
 }
 
-/* What is wrong with the options, the file and the addresses is found before the store
- * hears of us. */
+/* What is wrong with the options and the addresses is found before anybody is asked. */
 static enum rota_code open_service(struct service *service, struct rota_error *error)
 {
-    struct rota_store_options store = {.url = service->options->store,
-                                       .log = &service->log,
-                                       .on_up = on_store_up,
-                                       .on_down = on_store_down,
-                                       .data = service};
     enum rota_code code = check_options(service->options, error);
     if (!code)
         code = rota_cache_service_role(service->options->space, service->role, sizeof service->role,
@@ -478,13 +486,21 @@ static enum rota_code open_service(struct service *service, struct rota_error *e
         code = open_source(service, error);
     if (!code)
         code = open_slots(service, error);
-    if (!code)
-        code = rota_store_open(&service->loop, &store, &service->store, error);
-    if (!code)
-        code = open_lease(service, error);
-    if (!code)
-        open_handles(service);
-    return code;
+    if (code)
+        return code;
+    open_handles(service);
+    return service->source->is_ready ? open_store(service, error) : ROTA_OK;
+}
+
+static enum rota_code open_store(struct service *service, struct rota_error *error)
+{
+    struct rota_store_options store = {.url = service->options->store,
+                                       .log = &service->log,
+                                       .on_up = on_store_up,
+                                       .on_down = on_store_down,
+                                       .data = service};
+    enum rota_code code = rota_store_open(&service->loop, &store, &service->store, error);
+    return code ? code : open_lease(service, error);
 }
 
 /* --- closing --- */

@@ -195,22 +195,26 @@ enum rota_code rota_cli_build_ring(const char *path, const struct rota_host *hos
     return code;
 }
 
-enum rota_code rota_cli_load_ring(const char *path, rota_time now, int64_t points,
+enum rota_code rota_cli_load_ring(struct rota_host_options *from, rota_time now, int64_t points,
                                   struct rota_ring **ring, struct rota_error *error)
 {
     struct rota_hosts hosts = {0};
-    enum rota_code code = rota_cli_read_hosts(path, &hosts, error);
+    char text[ROTA_SQL_URL_TEXT_MAX];
+    enum rota_code code = rota_host_options_check(from, error);
+    if (!code)
+        code = rota_host_options_read(from, &hosts, error);
     if (code)
         return code;
-    path = rota_cli_file_name(path);
-    code = rota_cli_build_ring(path, hosts.hosts, hosts.n_hosts, now, points, ring, error);
+    const char *name = rota_host_options_name(from, text);
+    code = rota_cli_build_ring(name, hosts.hosts, hosts.n_hosts, now, points, ring, error);
     if (!code && rota_ring_size(*ring) == 0) {
         rota_ring_unref(*ring);
-        code = rota_error_set(error, ROTA_ERR_UNAVAILABLE,
-                              hosts.n_hosts ? "%s: the ring is empty, for none of its %zu hosts is "
-                                              "placed now"
-                                            : "%s: the ring is empty, for the file has no hosts",
-                              path, hosts.n_hosts);
+        code = rota_error_set(
+            error, ROTA_ERR_UNAVAILABLE,
+            hosts.n_hosts ? "%s: the ring is empty, for none of its %zu hosts is placed now"
+            : from->file  ? "%s: the ring is empty, for the file has no hosts"
+                          : "%s: the ring is empty, for the store has no such members that live",
+            name, hosts.n_hosts);
     }
     rota_hosts_deinit(&hosts);
     return code;

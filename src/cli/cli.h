@@ -8,6 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/command.h"
+#include "cli/host_options.h"
 #include "wire/hosts_file.h"
 
 #include <rota/ring.h>
@@ -37,6 +38,12 @@ extern const struct rota_cli_command rota_cmd_hosts_watch;
 extern const struct rota_cli_command rota_cmd_lease_history;
 extern const struct rota_cli_command rota_cmd_lease_hold;
 extern const struct rota_cli_command rota_cmd_lease_list;
+extern const struct rota_cli_command rota_cmd_members_beat;
+extern const struct rota_cli_command rota_cmd_members_drain;
+extern const struct rota_cli_command rota_cmd_members_evict;
+extern const struct rota_cli_command rota_cmd_members_list;
+extern const struct rota_cli_command rota_cmd_members_remove;
+extern const struct rota_cli_command rota_cmd_members_restore;
 extern const struct rota_cli_command rota_cmd_plan;
 extern const struct rota_cli_command rota_cmd_ring_hash;
 extern const struct rota_cli_command rota_cmd_ring_lookup;
@@ -93,6 +100,7 @@ enum rota_code rota_cli_build_ring(const char *path, const struct rota_host *hos
                                    rota_time now, int64_t points, struct rota_ring **ring,
                                    struct rota_error *error);
 
-/* Both: the ring of a file. An empty one is refused as ROTA_ERR_UNAVAILABLE. */
-enum rota_code rota_cli_load_ring(const char *path, rota_time now, int64_t points,
+/* Both: the ring of where the hosts come from, which is looked up first if it was not said.
+ * An empty one is refused as ROTA_ERR_UNAVAILABLE. */
+enum rota_code rota_cli_load_ring(struct rota_host_options *from, rota_time now, int64_t points,
                                   struct rota_ring **ring, struct rota_error *error);

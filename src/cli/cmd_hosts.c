@@ -1,4 +1,5 @@
-/* rota hosts: a hosts file as Rota reads it, once or for as long as it changes. */
+/* rota hosts: a hosts file or the members of a store as Rota reads them, once or for as long as it
+ * changes. */
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/terminal.h"
@@ -6,9 +7,11 @@
 #include "io/clock.h"
 
 #include <rota/members.h>
+#include <rota/store_members.h>
 #include <stdlib.h>
 
 struct hosts {
+    struct rota_host_options from;
     rota_time at;
     bool json;
 };
@@ -23,9 +26,16 @@ static const char *state_of(const struct rota_host *host, bool is_placed, rota_t
     return host->stop_at && host->stop_at <= now ? "stopped" : "not yet";
 }
 
+static void take_argument(struct rota_host_options *from, const struct rota_option_list *arguments)
+{
+    from->is_argument = true;
+    from->file = arguments->size ? arguments->items[0] : NULL;
+}
+
 /* --- check --- */
 
 static const struct rota_option CHECK_OPTIONS[] = {
+    ROTA_MEMBER_OPTIONS(struct hosts, from.store, from.role),
     {.name = "at",
      ROTA_OPTION_INTO(TIME, struct hosts, at),
      .value_name = "TIME",
@@ -117,16 +127,18 @@ static int run_check(int argc, char *const *argv)
         return code;
 
     /* A ring is built as well, for what only that can refuse. */
-    const char *path = arguments.items[0];
+    char text[ROTA_SQL_URL_TEXT_MAX];
     rota_time now = rota_cli_now(options.at);
-    if (rota_cli_read_hosts(path, &hosts, &error))
+    take_argument(&options.from, &arguments);
+    if (rota_host_options_check(&options.from, &error) ||
+        rota_host_options_read(&options.from, &hosts, &error))
         return rota_cli_fail_error(&error);
-    path = rota_cli_file_name(path);
+    const char *name = rota_host_options_name(&options.from, text);
     if (hosts.n_hosts == 0) {
         rota_hosts_deinit(&hosts);
-        return rota_cli_fail(ROTA_CLI_NO, "%s: names no hosts", path);
+        return rota_cli_fail(ROTA_CLI_NO, "%s: names no hosts", name);
     }
-    if (rota_cli_build_ring(path, hosts.hosts, hosts.n_hosts, now, 0, &ring, &error)) {
+    if (rota_cli_build_ring(name, hosts.hosts, hosts.n_hosts, now, 0, &ring, &error)) {
         rota_hosts_deinit(&hosts);
         return rota_cli_fail_error(&error);
     }
@@ -144,15 +156,14 @@ const struct rota_cli_command rota_cmd_hosts_check = {
         {
             .name = "hosts check",
             .summary = "Read a hosts file and tell the state of its hosts",
-            .arguments = "FILE",
-            .min_arguments = 1,
+            .arguments = "[FILE]",
             .max_arguments = 1,
             .description =
                 "Prints a line for each host, with tabs between its parts: the address; `on "
                 "ring`, `draining`, `not yet` (its start_at is to come) or `stopped` (its stop_at "
                 "has passed); then weight, zone, start_at and stop_at as the file has them. A "
                 "mistake in the file is told with its line, exit code 2; a file without hosts is "
-                "exit code 1.\n\n"
+                "exit code 1. Without a file the hosts are the living members of a store.\n\n"
                 "With --json: {\"hosts\": [{\"host\", \"zone\", \"weight\", \"draining\", "
                 "\"start_at\", \"stop_at\", \"on_ring\"}], \"on_ring\": how many are}.",
             .options = CHECK_OPTIONS,
@@ -166,6 +177,7 @@ const struct rota_cli_command rota_cmd_hosts_check = {
 /* --- watch --- */
 
 static const struct rota_option WATCH_OPTIONS[] = {
+    ROTA_MEMBER_OPTIONS(struct hosts, from.store, from.role),
     {.name = "json",
      ROTA_OPTION_INTO(FLAG, struct hosts, json),
      .help = "answer with one JSON object per line"},
@@ -173,7 +185,8 @@ static const struct rota_option WATCH_OPTIONS[] = {
 
 struct hosts_watch {
     struct rota_watch watch;
-    const char *path;
+    struct rota_host_options from;
+    struct rota_store *store; /* NULL: a file is watched */
     struct rota_members *members;
 };
 
@@ -240,33 +253,50 @@ static void tell_members(struct hosts_watch *watch)
         tell_host(watch, list[i].host.address, &list[i]);
 }
 
+static enum rota_code open_source(struct hosts_watch *watch, struct rota_members_source **source,
+                                  struct rota_error *error)
+{
+    const struct rota_store_options options = {.url = watch->from.store};
+    if (watch->from.file)
+        return rota_hosts_watch_new(watch->from.file, source, error);
+    enum rota_code code = rota_store_open(watch->watch.loop, &options, &watch->store, error);
+    return code ? code : rota_store_members_new(watch->store, watch->from.role, 0, source, error);
+}
+
 static enum rota_code open_watch(struct rota_watch *base, struct rota_error *error)
 {
     struct hosts_watch *watch = (struct hosts_watch *)base;
     struct rota_members_options options = {.on_error = on_error, .data = watch};
     struct rota_members_source *source;
-    enum rota_code code = rota_hosts_watch_new(watch->path, &source, error);
+    enum rota_code code = open_source(watch, &source, error);
     if (code == ROTA_OK)
         code = rota_members_open(base->loop, source, &options, &watch->members, error);
     if (code)
         return code;
-    tell_members(watch);
+    if (!watch->store) /* whose first answer is yet to come */
+        tell_members(watch);
     return rota_members_subscribe(watch->members, "rota hosts watch", on_change, watch, error);
 }
 
 static void close_watch(struct rota_watch *base)
 {
-    rota_members_close(((struct hosts_watch *)base)->members);
+    struct hosts_watch *watch = (struct hosts_watch *)base;
+    rota_members_close(watch->members);
+    rota_store_close(watch->store);
 }
 
 static int run_watch(int argc, char *const *argv)
 {
     struct hosts options = {0};
     struct rota_option_list arguments;
+    struct rota_error error;
     int code;
     if (!rota_cli_parse(&rota_cmd_hosts_watch, argc, argv, &options, &arguments, &code))
         return code;
-    struct hosts_watch watch = {.path = arguments.items[0]};
+    take_argument(&options.from, &arguments);
+    if (rota_host_options_check(&options.from, &error))
+        return rota_cli_fail_error(&error);
+    struct hosts_watch watch = {.from = options.from};
     return rota_watch_command(&watch.watch, options.json, open_watch, close_watch);
 }
 
@@ -275,8 +305,7 @@ const struct rota_cli_command rota_cmd_hosts_watch = {
         {
             .name = "hosts watch",
             .summary = "Tell how the hosts on the ring change with their file",
-            .arguments = "FILE",
-            .min_arguments = 1,
+            .arguments = "[FILE]",
             .max_arguments = 1,
             .description =
                 "Prints a line for each host of the file, and then one for each host that becomes "
@@ -285,7 +314,9 @@ const struct rota_cli_command rota_cmd_hosts_watch = {
                 "or `gone` from the file; its address; its weight and zone. A host's start_at "
                 "and stop_at are seen as they come. A file that names none at first is told as "
                 "`no hosts`. One that becomes empty, has a mistake or goes missing is told as "
-                "`refused` with the reason, and the hosts stay what they were.\n\n"
+                "`refused` with the reason, and the hosts stay what they were. Without a file it "
+                "is "
+                "the living members of a store that are watched.\n\n"
                 "With --json: {\"time\", \"event\", \"host\", \"zone\", \"weight\"} or "
                 "{\"time\", \"event\": \"refused\", \"error\"} per line; the event is that of the "
                 "text.",

@@ -27,27 +27,7 @@ struct lease {
 static enum rota_code ask(const struct lease *lease, const struct rota_store_request *request,
                           struct rota_store_answer *answer, struct rota_error *error)
 {
-    struct rota_sql_url url;
-    struct rota_sql_options options = {0};
-    struct rota_store_session *session = NULL;
-    const char *store = lease->store;
-    enum rota_code code = rota_store_request_check(request, error);
-    if (!code)
-        code = rota_store_options_check_there(&store, error);
-    if (!code)
-        code = rota_sql_url_parse(rota_str(store), &url, error);
-    if (!code)
-        code = rota_store_session_open(&url, &options, &session, error);
-    if (code)
-        return code;
-    rota_store_session_do(session, request, answer);
-    rota_store_session_close(session);
-    if (answer->code) {
-        code = answer->code;
-        *error = answer->error;
-        rota_store_answer_deinit(answer);
-    }
-    return code;
+    return rota_store_options_ask(lease->store, request, 1, answer, error);
 }
 
 static void add_string(struct rota_json *json, const char *key, struct rota_str value)
@@ -90,7 +70,17 @@ static const char *state_of(const struct rota_store_lease *lease, rota_time now)
     return rota_time_add(lease->last_ping, lease->ttl) < now ? "expired" : "held";
 }
 
-static void append_list_json(struct rota_buffer *buffer, const struct rota_store_answer *answer)
+/* How many shards the dc has now; 0: nobody has said. */
+static uint32_t shards_of(const struct rota_store_answer *dcs, struct rota_str dc)
+{
+    for (size_t i = 0; i < dcs->n_dcs; i++)
+        if (rota_str_is_equal(dcs->dcs[i].name, dc))
+            return dcs->dcs[i].shards;
+    return 0;
+}
+
+static void append_list_json(struct rota_buffer *buffer, const struct rota_store_answer *answer,
+                             const struct rota_store_answer *dcs)
 {
     struct rota_json json = {.buffer = buffer};
     rota_json_begin_object(&json);
@@ -103,6 +93,7 @@ static void append_list_json(struct rota_buffer *buffer, const struct rota_store
         add_string(&json, "dc", lease->dc);
         add_uint(&json, "shard", lease->shard);
         add_uint(&json, "of", lease->shards);
+        add_uint(&json, "shards", shards_of(dcs, lease->dc));
         rota_json_key(&json, "state");
         rota_json_text(&json, state_of(lease, answer->db_now));
         add_string(&json, "host", lease->host);
@@ -119,7 +110,8 @@ static void append_list_json(struct rota_buffer *buffer, const struct rota_store
     rota_buffer_append_char(buffer, '\n');
 }
 
-static void append_list(struct rota_buffer *buffer, const struct rota_store_answer *answer)
+static void append_list(struct rota_buffer *buffer, const struct rota_store_answer *answer,
+                        const struct rota_store_answer *dcs)
 {
     char text[ROTA_TIME_TEXT_MAX];
     for (size_t i = 0; i < answer->n_leases; i++) {
@@ -128,7 +120,8 @@ static void append_list(struct rota_buffer *buffer, const struct rota_store_answ
         rota_buffer_print(buffer, "\t%u\t%s\t", (unsigned)lease->shard,
                           state_of(lease, answer->db_now));
         rota_terminal_append(buffer, lease->host);
-        rota_buffer_print(buffer, "\tepoch=%llu", (unsigned long long)lease->epoch);
+        rota_buffer_print(buffer, "\tshards=%u\tepoch=%llu", (unsigned)shards_of(dcs, lease->dc),
+                          (unsigned long long)lease->epoch);
         if (lease->epoch)
             rota_buffer_print(buffer, "\tof=%u\tlast_ping=%s", (unsigned)lease->shards,
                               rota_time_format(lease->last_ping, text));
@@ -139,27 +132,31 @@ static void append_list(struct rota_buffer *buffer, const struct rota_store_answ
 static int run_list(int argc, char *const *argv)
 {
     struct lease options = {0};
-    struct rota_store_answer answer = {0};
+    struct rota_store_answer answers[2] = {0};
     struct rota_buffer buffer = {0};
     struct rota_error error;
     int code;
     if (!rota_cli_parse(&rota_cmd_lease_list, argc, argv, &options, NULL, &code))
         return code;
-    const struct rota_store_request request = {.verb = ROTA_STORE_LEASES,
-                                               .space = rota_str(options.space),
-                                               .dc = rota_str(options.dc ? options.dc : "")};
-    if (ask(&options, &request, &answer, &error))
+    const struct rota_store_request requests[] = {
+        {.verb = ROTA_STORE_LEASES,
+         .space = rota_str(options.space),
+         .dc = rota_str(options.dc ? options.dc : "")},
+        {.verb = ROTA_STORE_DCS, .space = rota_str(options.space)},
+    };
+    if (rota_store_options_ask(options.store, requests, 2, answers, &error))
         return rota_cli_fail_error(&error);
-    if (answer.n_leases == 0) {
-        rota_store_answer_deinit(&answer);
-        return rota_cli_fail(ROTA_CLI_NO, "the space %s has no shards in the store", options.space);
-    }
+    bool is_empty = answers[0].n_leases == 0;
     if (options.json)
-        append_list_json(&buffer, &answer);
+        append_list_json(&buffer, &answers[0], &answers[1]);
     else
-        append_list(&buffer, &answer);
-    rota_store_answer_deinit(&answer);
-    return rota_cli_print(&buffer);
+        append_list(&buffer, &answers[0], &answers[1]);
+    rota_store_answer_deinit(&answers[0]);
+    rota_store_answer_deinit(&answers[1]);
+    if (!is_empty)
+        return rota_cli_print(&buffer);
+    rota_buffer_deinit(&buffer);
+    return rota_cli_fail(ROTA_CLI_NO, "the space %s has no shards in the store", options.space);
 }
 
 const struct rota_cli_command rota_cmd_lease_list = {
@@ -170,11 +167,13 @@ const struct rota_cli_command rota_cmd_lease_list = {
             .description =
                 "Prints a line for each shard of the space, with tabs between its parts: the data "
                 "centre; the shard; `held`, `expired` (nobody has taken it yet), `free` or `new` "
-                "(nobody has ever held it); the host that holds it, or held it last; its epoch, "
-                "of how many shards it is one, and the last ping by the database's clock. A space "
-                "without shards is exit code 1.\n\n"
-                "With --json: {\"now\", \"leases\": [{\"dc\", \"shard\", \"of\", \"state\", "
-                "\"host\", \"epoch\", \"pings\", \"granted_at\", \"last_ping\", \"ttl\": "
+                "(nobody has ever held it); the host that holds it, or held it last; how many "
+                "shards the data centre has (one beyond that is not claimed any more); its epoch, "
+                "of how many shards it was one when it was claimed, and the last ping by the "
+                "database's clock. A space without shards is exit code 1.\n\n"
+                "With --json: {\"now\", \"leases\": [{\"dc\", \"shard\", \"of\", \"shards\", "
+                "\"state\", \"host\", \"epoch\", \"pings\", \"granted_at\", \"last_ping\", "
+                "\"ttl\": "
                 "seconds}]}.",
             .options = LIST_OPTIONS,
             .n_options = sizeof LIST_OPTIONS / sizeof *LIST_OPTIONS,
@@ -209,6 +208,7 @@ static void append_history_json(struct rota_buffer *buffer, const struct rota_st
         rota_json_text(&json, event_of(event));
         add_string(&json, "dc", event->dc);
         add_uint(&json, "shard", event->shard);
+        add_uint(&json, "of", event->shards);
         add_string(&json, "host", event->host);
         add_uint(&json, "epoch", event->epoch);
         rota_json_end_object(&json);
@@ -227,7 +227,10 @@ static void append_history(struct rota_buffer *buffer, const struct rota_store_a
         rota_terminal_append(buffer, event->dc);
         rota_buffer_print(buffer, "\t%u\t", (unsigned)event->shard);
         rota_terminal_append(buffer, event->host);
-        rota_buffer_print(buffer, "\tepoch=%llu\n", (unsigned long long)event->epoch);
+        rota_buffer_print(buffer, "\tepoch=%llu", (unsigned long long)event->epoch);
+        if (event->shards)
+            rota_buffer_print(buffer, "\tof=%u", (unsigned)event->shards);
+        rota_buffer_append_char(buffer, '\n');
     }
 }
 
@@ -260,10 +263,10 @@ const struct rota_cli_command rota_cmd_lease_history = {
             .description =
                 "Prints a line for each grant and each release in the space, the newest first and "
                 "at most 1,000, with tabs between its parts: the moment by the database's clock; "
-                "`granted` or `released`; data centre, shard, host and epoch. It is for people: "
-                "an entry may be missing when the database was lost right behind the grant.\n\n"
-                "With --json: {\"history\": [{\"at\", \"event\", \"dc\", \"shard\", \"host\", "
-                "\"epoch\"}]}.",
+                "`granted` or `released`; data centre, shard, host, epoch, and of how many shards "
+                "it was one.\n\n"
+                "With --json: {\"history\": [{\"at\", \"event\", \"dc\", \"shard\", \"of\": 0 if "
+                "that was not written down, \"host\", \"epoch\"}]}.",
             .options = HISTORY_OPTIONS,
             .n_options = sizeof HISTORY_OPTIONS / sizeof *HISTORY_OPTIONS,
             .examples = "rota lease history --store sqlite:/var/lib/rota/store.db\n",

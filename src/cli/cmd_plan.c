@@ -355,12 +355,12 @@ static enum rota_code check_options(const struct plan *options, struct rota_erro
     return check_names(options, error);
 }
 
-static enum rota_code build_rings(const struct plan *options, struct rota_ring **before,
+static enum rota_code build_rings(struct plan *options, struct rota_ring **before,
                                   struct rota_ring **after, struct rota_error *error)
 {
     int64_t points = options->queue.points;
     return rota_plan_hosts_build(
-        options->queue.hosts, &options->then, rota_cli_now(options->queue.at), points,
+        &options->queue.hosts, &options->then, rota_cli_now(options->queue.at), points,
         options->points_to >= 0 ? options->points_to : points, before, after, error);
 }
 

@@ -11,7 +11,7 @@
 /* --- lookup --- */
 
 struct lookup {
-    const char *hosts;
+    struct rota_host_options hosts;
     int64_t points, n;
     rota_time at;
     bool json;
@@ -27,11 +27,7 @@ struct lookup_run {
 };
 
 static const struct rota_option LOOKUP_OPTIONS[] = {
-    {.name = "hosts",
-     ROTA_OPTION_INTO(TEXT, struct lookup, hosts),
-     .value_name = "FILE",
-     .is_required = true,
-     .help = "the hosts on the ring, one per line"},
+    ROTA_HOST_OPTIONS(struct lookup, hosts.file, hosts.store, hosts.role),
     {.name = "count",
      .letter = 'n',
      ROTA_OPTION_INTO(INT, struct lookup, n),
@@ -116,10 +112,10 @@ static int run_lookup(int argc, char *const *argv)
     int code;
     if (!rota_cli_parse(&rota_cmd_ring_lookup, argc, argv, &options, NULL, &code))
         return code;
-    if (rota_cli_is_input(options.hosts))
+    if (options.hosts.file && rota_cli_is_input(options.hosts.file))
         return rota_cli_fail(ROTA_CLI_BAD, "ring lookup: --hosts: standard input has the keys, so "
                                            "the hosts can't come from it");
-    if (rota_cli_load_ring(options.hosts, rota_cli_now(options.at), options.points, &ring, &error))
+    if (rota_cli_load_ring(&options.hosts, rota_cli_now(options.at), options.points, &ring, &error))
         return rota_cli_fail_error(&error);
 
     struct lookup_run run = {.ring = ring, .n = (size_t)options.n, .is_json = options.json};

@@ -124,7 +124,7 @@ static int run(int argc, char *const *argv)
     };
     if (rota_queue_options_check("route", options.queue.namespace_id, options.queue.queue,
                                  &error) ||
-        rota_cli_load_ring(options.queue.hosts, rota_cli_now(options.queue.at),
+        rota_cli_load_ring(&options.queue.hosts, rota_cli_now(options.queue.at),
                            options.queue.points, &ring, &error))
         return rota_cli_fail_error(&error);
     code = print_routes(ring, partition, &options);

@@ -36,11 +36,11 @@ static enum rota_code append_source(struct host_list *list, struct rota_hosts so
     return ROTA_OK;
 }
 
-static enum rota_code append_file(struct host_list *list, const char *path,
+static enum rota_code append_from(struct host_list *list, const struct rota_host_options *from,
                                   struct rota_error *error)
 {
     struct rota_hosts source;
-    enum rota_code code = rota_cli_read_hosts(path, &source, error);
+    enum rota_code code = rota_host_options_read(from, &source, error);
     return code ? code : append_source(list, source, error);
 }
 
@@ -208,17 +208,20 @@ static enum rota_code copy_hosts(struct host_list *list, const struct host_list 
 
 /* Fill both lists. A file is read once, for it may be a pipe; so what the second
  * list has of the first points into that. */
-static enum rota_code read_lists(const char *path, const struct rota_plan_hosts *then,
+static enum rota_code read_lists(struct rota_host_options *from, const struct rota_plan_hosts *then,
                                  struct host_list *before, struct host_list *after,
                                  struct rota_error *error)
 {
-    enum rota_code code;
-    if (then->file && rota_cli_is_input(path) && rota_cli_is_input(then->file))
+    struct rota_host_options later = {.file = then->file};
+    enum rota_code code = rota_host_options_check(from, error);
+    if (code)
+        return code;
+    if (then->file && from->file && rota_cli_is_input(from->file) && rota_cli_is_input(then->file))
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "plan: --hosts and --then-hosts can't both be standard input");
-    if ((code = check_weights(&then->weight, error)) || (code = append_file(before, path, error)) ||
-        (code = then->file ? append_file(after, then->file, error)
-                           : copy_hosts(after, before, error)) ||
+    if ((code = check_weights(&then->weight, error)) || (code = append_from(before, from, error)) ||
+        (code =
+             then->file ? append_from(after, &later, error) : copy_hosts(after, before, error)) ||
         (code = edit_all(after, remove_host, &then->remove, error)) ||
         (code = edit_all(after, remove_zone, &then->remove_zone, error)) ||
         (code = edit_all(after, set_weight, &then->weight, error)))
@@ -226,25 +229,25 @@ static enum rota_code read_lists(const char *path, const struct rota_plan_hosts 
     return edit_all(after, add_host, &then->add, error);
 }
 
-static enum rota_code build_ring(const char *path, const struct host_list *list, int64_t points,
+static enum rota_code build_ring(const char *name, const struct host_list *list, int64_t points,
                                  struct rota_ring **ring, struct rota_error *error)
 {
-    return rota_cli_build_ring(rota_cli_file_name(path), list->hosts.items, list->hosts.size,
-                               list->now, points, ring, error);
+    return rota_cli_build_ring(name, list->hosts.items, list->hosts.size, list->now, points, ring,
+                               error);
 }
 
-static enum rota_code build_rings(const char *path, const struct host_list *lists,
+static enum rota_code build_rings(const char *name, const struct host_list *lists,
                                   const struct rota_plan_hosts *then, int64_t points_before,
                                   int64_t points_after, struct rota_ring **rings,
                                   struct rota_error *error)
 {
-    enum rota_code code = build_ring(path, &lists[0], points_before, &rings[0], error);
+    enum rota_code code = build_ring(name, &lists[0], points_before, &rings[0], error);
     if (code)
         return code;
     if (!rota_plan_hosts_change(then) && points_before == points_after)
         rings[1] = rota_ring_ref(rings[0]);
-    else if ((code = build_ring(then->file ? then->file : path, &lists[1], points_after, &rings[1],
-                                error))) {
+    else if ((code = build_ring(then->file ? rota_cli_file_name(then->file) : name, &lists[1],
+                                points_after, &rings[1], error))) {
         rota_ring_unref(rings[0]);
         return code;
     }
@@ -253,7 +256,7 @@ static enum rota_code build_rings(const char *path, const struct host_list *list
     rota_ring_unref(rings[0]);
     rota_ring_unref(rings[1]);
     return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%s: the ring is empty, before and after",
-                          rota_cli_file_name(path));
+                          name);
 }
 
 const char *rota_plan_hosts_change(const struct rota_plan_hosts *then)
@@ -266,16 +269,19 @@ const char *rota_plan_hosts_change(const struct rota_plan_hosts *then)
                                     : NULL;
 }
 
-enum rota_code rota_plan_hosts_build(const char *path, const struct rota_plan_hosts *then,
-                                     rota_time now, int64_t points_before, int64_t points_after,
+enum rota_code rota_plan_hosts_build(struct rota_host_options *from,
+                                     const struct rota_plan_hosts *then, rota_time now,
+                                     int64_t points_before, int64_t points_after,
                                      struct rota_ring **before, struct rota_ring **after,
                                      struct rota_error *error)
 {
     struct host_list lists[2] = {{.now = now}, {.now = now}};
     struct rota_ring *rings[2];
-    enum rota_code code = read_lists(path, then, &lists[0], &lists[1], error);
+    char name[ROTA_SQL_URL_TEXT_MAX];
+    enum rota_code code = read_lists(from, then, &lists[0], &lists[1], error);
     if (!code)
-        code = build_rings(path, lists, then, points_before, points_after, rings, error);
+        code = build_rings(rota_host_options_name(from, name), lists, then, points_before,
+                           points_after, rings, error);
     if (!code) {
         *before = rings[0];
         *after = rings[1];

@@ -5,13 +5,14 @@
 #pragma once
 
 #include "base/option.h"
+#include "cli/host_options.h"
 #include "core/place/names.h"
 
 #include <rota/route.h>
 
 /* What `route` and `plan` share; the first member of their options. */
 struct rota_queue_options {
-    const char *hosts;
+    struct rota_host_options hosts;
     const char *namespace_id, *queue;
     int type; /* an index into rota_task_type_names + 1: the unspecified one is no use here */
     int64_t partitions, batch, points;
@@ -28,11 +29,7 @@ enum rota_code rota_queue_options_check(const char *command, const char *namespa
 
 /* `result` begins with a struct rota_queue_options named `queue`. */
 #define ROTA_QUEUE_OPTIONS(result)                                                                 \
-    {.name = "hosts",                                                                              \
-     ROTA_OPTION_INTO(TEXT, result, queue.hosts),                                                  \
-     .value_name = "FILE",                                                                         \
-     .is_required = true,                                                                          \
-     .help = "the hosts on the ring, one per line"},                                               \
+    ROTA_HOST_OPTIONS(result, queue.hosts.file, queue.hosts.store, queue.hosts.role),              \
         {.name = "namespace",                                                                      \
          ROTA_OPTION_INTO(TEXT, result, queue.namespace_id),                                       \
          .value_name = "NS",                                                                       \

@@ -1,5 +1,6 @@
 #include "cli/store_options.h"
 
+#include "io/store.h"
 #include "wire/sql_url.h"
 
 #include <errno.h>
@@ -53,4 +54,34 @@ enum rota_code rota_store_options_check_there(const char **url, struct rota_erro
     if (code || parsed.kind != ROTA_SQL_SQLITE || access(parsed.path, R_OK) == 0)
         return code;
     return refuse_file(&parsed, error);
+}
+
+enum rota_code rota_store_options_ask(const char *url, const struct rota_store_request *requests,
+                                      size_t n, struct rota_store_answer *answers,
+                                      struct rota_error *error)
+{
+    struct rota_sql_url parsed;
+    struct rota_sql_options options = {0};
+    struct rota_store_session *session = NULL;
+    enum rota_code code = ROTA_OK;
+    for (size_t i = 0; !code && i < n; i++)
+        code = rota_store_request_check(&requests[i], error);
+    if (!code && requests[0].verb == ROTA_STORE_BEAT)
+        code = rota_store_options_check(&url, error);
+    else if (!code)
+        code = rota_store_options_check_there(&url, error);
+    if (!code)
+        code = rota_sql_url_parse(rota_str(url), &parsed, error);
+    if (!code)
+        code = rota_store_session_open(&parsed, &options, &session, error);
+    for (size_t i = 0; !code && i < n; i++) {
+        rota_store_session_do(session, &requests[i], &answers[i]);
+        code = answers[i].code;
+        if (code && error)
+            *error = answers[i].error;
+    }
+    rota_store_session_close(session);
+    for (size_t i = 0; code && i < n; i++)
+        rota_store_answer_deinit(&answers[i]);
+    return code;
 }

@@ -219,6 +219,24 @@ bool rota_sql_is_alive(const struct rota_sql *sql)
     return !sql->is_lost;
 }
 
+static enum rota_code check_alive(struct rota_sql *sql, struct rota_error *error)
+{
+    if (!sql->is_lost)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%.200s: the connection was lost",
+                          sql->name);
+}
+
+enum rota_code rota_sql_look(struct rota_sql *sql, struct rota_error *error)
+{
+    enum rota_code code = check_alive(sql, error);
+    if (code || !sql->driver->is_moved || !sql->driver->is_moved(sql->self))
+        return code;
+    sql->is_lost = true;
+    return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
+                          "%.200s: the file was moved, removed or replaced", sql->name);
+}
+
 /* --- statements --- */
 
 /* Make room for one more: the one that was used longest ago goes. */
@@ -262,14 +280,6 @@ static enum rota_code prepare(struct rota_sql *sql, const char *text,
     }
     *statement = made;
     return ROTA_OK;
-}
-
-static enum rota_code check_alive(struct rota_sql *sql, struct rota_error *error)
-{
-    if (!sql->is_lost)
-        return ROTA_OK;
-    return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%.200s: the connection was lost",
-                          sql->name);
 }
 
 enum rota_code rota_sql_run(struct rota_sql *sql, const char *text,

@@ -37,6 +37,7 @@ enum {
 
 struct rota_sql_options {
     rota_time connect_timeout, statement_timeout; /* spans; 0: ROTA_SQL_TIMEOUT */
+    bool is_reader; /* a file of SQLite that is not there is not made: ROTA_ERR_NOT_FOUND */
 };
 
 enum rota_sql_type {
@@ -86,6 +87,11 @@ enum rota_sql_kind rota_sql_kind(const struct rota_sql *sql);
 
 /* False once the connection is lost. */
 bool rota_sql_is_alive(const struct rota_sql *sql);
+
+/* Whether what the URL names is still what was opened: the file of SQLite may have been
+ * moved, removed or replaced, and whoever has it open would not notice. If it is not, the
+ * connection is lost, with ROTA_ERR_UNAVAILABLE. Not inside a transaction. */
+enum rota_code rota_sql_look(struct rota_sql *sql, struct rota_error *error);
 
 /* Run one statement. `result`, which may be NULL, is filled, and emptied first.
  * Larger ones than the bounds are ROTA_ERR_LIMIT, and what they did stays done.

@@ -44,6 +44,7 @@ struct rota_sql_driver {
     /* A statement without arguments and rows that is not remembered. */
     enum rota_code (*tell)(void *self, const char *text, struct rota_error *error);
     bool (*is_alive)(void *self);
+    bool (*is_moved)(void *self); /* what was opened has left its place; may be NULL: never */
     const char *begin;
 };
 

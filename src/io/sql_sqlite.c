@@ -5,12 +5,14 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { LOOK_AGAIN_US = 5000 };
 
 struct sqlite {
     sqlite3 *db;
+    dev_t device;         /* of the file; SQLite itself remembers only its number there */
     rota_time give_up_at; /* monotonic; of the statement under way */
     rota_time timeout;
 };
@@ -87,7 +89,7 @@ static void sqlite_close(void *data)
     free(self);
 }
 
-static enum rota_code set_up(struct sqlite *self, struct rota_error *error)
+static enum rota_code set_up(struct sqlite *self, bool is_reader, struct rota_error *error)
 {
     sqlite3_extended_result_codes(self->db, 1);
     sqlite3_busy_timeout(self->db, (int)(self->timeout / ROTA_MSEC));
@@ -99,6 +101,8 @@ static enum rota_code set_up(struct sqlite *self, struct rota_error *error)
         sqlite3_create_function(self->db, "rota_now", 0, SQLITE_UTF8, NULL, sql_now, NULL, NULL);
     if (result != SQLITE_OK)
         return failed(self, result, error);
+    if (is_reader)
+        return ROTA_OK; /* the file stays as it is */
 
     /* Readers do not hold up the writer, and what is committed is on the disk. Several
      * that make the file anew at once are in each other's way, and SQLite does not wait
@@ -125,21 +129,39 @@ static enum rota_code sqlite_open(const struct rota_sql_url *url,
 
     /* A path is a path, and neither ":memory:" nor a URI. */
     snprintf(path, sizeof path, "%s%s", url->path[0] == '/' ? "" : "./", url->path);
-    int result = sqlite3_open_v2(
-        path, &self->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+    if (!options->is_reader)
+        flags |= SQLITE_OPEN_CREATE;
+    int result = sqlite3_open_v2(path, &self->db, flags, NULL);
+    struct stat status;
     enum rota_code code = ROTA_OK;
     if (!self->db)
         code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a database connection");
+    else if (result != SQLITE_OK && options->is_reader && stat(path, &status) != 0)
+        code = rota_error_set(error, ROTA_ERR_NOT_FOUND, "there is no such file");
     else if (result != SQLITE_OK)
         code = failed(self, result, error);
     else
-        code = set_up(self, error);
+        code = set_up(self, options->is_reader, error);
+    if (!code && stat(sqlite3_db_filename(self->db, "main"), &status) == 0)
+        self->device = status.st_dev; /* otherwise it is gone already, and seen to be */
     if (code) {
         sqlite_close(self);
         return code;
     }
     *data = self;
     return ROTA_OK;
+}
+
+/* What has been opened stays open, whatever becomes of its name. */
+static bool sqlite_is_moved(void *data)
+{
+    struct sqlite *self = data;
+    struct stat status;
+    int is_moved = 0;
+    sqlite3_file_control(self->db, "main", SQLITE_FCNTL_HAS_MOVED, &is_moved);
+    return is_moved || stat(sqlite3_db_filename(self->db, "main"), &status) != 0 ||
+           status.st_dev != self->device;
 }
 
 /* --- statements --- */
@@ -256,5 +278,6 @@ const struct rota_sql_driver rota_sql_sqlite = {
     .run = sqlite_run,
     .tell = sqlite_tell,
     .is_alive = sqlite_is_alive,
+    .is_moved = sqlite_is_moved,
     .begin = "BEGIN IMMEDIATE",
 };

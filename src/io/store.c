@@ -36,7 +36,7 @@ enum rota_code rota_store_session_open(const struct rota_sql_url *url,
         code = rota_store_run_n(made, "SET SESSION join_cache_level = 0", NULL, 0, NULL, error);
     if (!code && made->kind == ROTA_SQL_MYSQL)
         code = check_durable(made, error);
-    if (!code)
+    if (!code && !(options && options->is_reader))
         code = rota_store_schema_open(made, error);
     if (code) {
         rota_store_session_close(made);
@@ -174,6 +174,7 @@ static void read_event(const struct rota_sql_result *result, size_t row, void *m
         .epoch = (uint64_t)rota_sql_int_at(result, row, 3),
         .is_release = rota_sql_int_at(result, row, 4) != 0,
         .at = rota_store_time(rota_sql_int_at(result, row, 5)),
+        .shards = (uint32_t)rota_sql_int_at(result, row, 6),
     };
 }
 
@@ -187,7 +188,8 @@ static enum rota_code do_history(struct rota_store_session *session,
     };
     enum rota_code code;
     answer->history = list_rows(session,
-                                "SELECT dc, shard, host, epoch, is_release, at FROM rota_history "
+                                "SELECT dc, shard, host, epoch, is_release, at, shards FROM "
+                                "rota_history "
                                 "WHERE space = :space ORDER BY id DESC LIMIT :most",
                                 arguments, 2, sizeof *answer->history, read_event, answer,
                                 &answer->n_history, &code);
@@ -357,6 +359,8 @@ static enum rota_code dispatch(struct rota_store_session *session,
         return rota_store_do_claim(session, request, answer);
     case ROTA_STORE_PING:
         return rota_store_do_ping(session, request, answer);
+    case ROTA_STORE_PINGS:
+        return rota_store_do_pings(session, request, answer);
     case ROTA_STORE_RELEASE:
         return rota_store_do_release(session, request, answer);
     case ROTA_STORE_LEASES:
@@ -393,7 +397,9 @@ void rota_store_session_do(struct rota_store_session *session,
                            struct rota_store_answer *answer)
 {
     *answer = (struct rota_store_answer){.sent_at = rota_clock_boot()};
-    answer->code = dispatch(session, request, answer);
+    answer->code = rota_sql_look(session->sql, &answer->error);
+    if (!answer->code)
+        answer->code = dispatch(session, request, answer);
     answer->error.code = answer->code;
     answer->heard_at = rota_clock_boot();
 }

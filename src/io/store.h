@@ -7,7 +7,8 @@
  *
  * Invariants: at most the row that is taken stays locked while a claim is open, so
  * that a claim never holds up a ping; what is not certain to be undone is
- * ROTA_ERR_UNKNOWN; a lost session stays lost, and a new one is opened. */
+ * ROTA_ERR_UNKNOWN; a lost session stays lost, and a new one is opened. A session is also
+ * lost when its SQLite file has left its place, which is looked at before each request. */
 #pragma once
 
 #include "base/buffer.h"
@@ -19,7 +20,8 @@ struct rota_store_session;
 
 /* Connect, and see to the tables: made when there are none, brought up to date when
  * they are older, refused with ROTA_ERR_INVALID when they are newer than this
- * program. `url` is borrowed. Gives `*session`; rota_store_session_close() ends it. */
+ * program; but not looked at when `options` say that it is a reader, who only has SELECT
+ * to ask. `url` is borrowed. Gives `*session`; rota_store_session_close() ends it. */
 enum rota_code rota_store_session_open(const struct rota_sql_url *url,
                                        const struct rota_sql_options *options,
                                        struct rota_store_session **session,
@@ -48,10 +50,14 @@ void rota_store_answer_deinit(struct rota_store_answer *answer);
 /* --- the schema --- */
 
 /* What this program writes and reads. */
-enum { ROTA_STORE_SCHEMA_VERSION = 1 };
+enum { ROTA_STORE_SCHEMA_VERSION = 2 };
 
 /* The tables as SQL for one kind of database, as they are made on first use. */
 void rota_store_schema_format(enum rota_sql_kind kind, struct rota_buffer *buffer);
+
+/* What makes the tables of this version out of those of an earlier one. */
+void rota_store_schema_format_upgrade(enum rota_sql_kind kind, int from,
+                                      struct rota_buffer *buffer);
 
 /* The same for people: a table in Markdown, as docs/store.md has it. */
 void rota_store_schema_describe(struct rota_buffer *buffer);

@@ -114,6 +114,23 @@ static enum rota_code check_claim(const struct rota_store_request *request,
     return code;
 }
 
+static enum rota_code check_pings(const struct rota_store_request *request,
+                                  struct rota_error *error)
+{
+    enum rota_code code =
+        check_number("the number of pings", request->n_pings, 1, ROTA_STORE_PINGS_MAX, error);
+    for (size_t i = 0; !code && i < request->n_pings; i++) {
+        const struct rota_store_ping *ping = &request->pings[i];
+        if (i > 0 && ping->shard <= ping[-1].shard)
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "shards to ping are named in their order, each once");
+        code = check_number("the shard", ping->shard, 0, ROTA_STORE_SHARDS_MAX - 1, error);
+        if (!code)
+            code = check_number("the epoch", ping->epoch, 1, ROTA_LEASE_EPOCH_MAX, error);
+    }
+    return code;
+}
+
 static enum rota_code check_lease(const struct rota_store_request *request,
                                   struct rota_error *error)
 {
@@ -128,6 +145,8 @@ static enum rota_code check_lease(const struct rota_store_request *request,
         return code;
     if (request->verb == ROTA_STORE_CLAIM)
         return check_claim(request, error);
+    if (request->verb == ROTA_STORE_PINGS)
+        return check_pings(request, error);
     code = check_number("the shard", request->shard, 0, ROTA_STORE_SHARDS_MAX - 1, error);
     return code ? code : check_number("the epoch", request->epoch, 1, ROTA_LEASE_EPOCH_MAX, error);
 }
@@ -196,6 +215,7 @@ enum rota_code rota_store_request_check(const struct rota_store_request *request
     switch (request->verb) {
     case ROTA_STORE_CLAIM:
     case ROTA_STORE_PING:
+    case ROTA_STORE_PINGS:
     case ROTA_STORE_RELEASE:
         return check_lease(request, error);
     case ROTA_STORE_LEASES:

@@ -70,6 +70,9 @@ enum rota_code rota_store_do_claim(struct rota_store_session *session,
 enum rota_code rota_store_do_ping(struct rota_store_session *session,
                                   const struct rota_store_request *request,
                                   struct rota_store_answer *answer);
+enum rota_code rota_store_do_pings(struct rota_store_session *session,
+                                   const struct rota_store_request *request,
+                                   struct rota_store_answer *answer);
 enum rota_code rota_store_do_release(struct rota_store_session *session,
                                      const struct rota_store_request *request,
                                      struct rota_store_answer *answer);

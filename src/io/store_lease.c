@@ -47,14 +47,27 @@ enum {
 
 /* SQLite has one writer at a time. PostgreSQL locks rows after it has sorted them, so
  * only the one it returns. */
-#define CLAIM(lock)                                                                           \
+#define CLAIM(lock, returning)                                                                \
     "UPDATE rota_leases SET shards = :shards, host = :host, instance = :instance, "           \
     "epoch = $greatest(epoch + 1, :floor + 1, $now $over 1000), pings = pings + 1, "          \
     "locked_at = $now, last_ping = $now, ttl_ms = :ttl_ms "                                   \
     "WHERE space = :space AND dc = :dc AND shard = ("                                         \
     "SELECT t.shard FROM " CLOCK " CROSS JOIN rota_leases t "                                 \
     "WHERE " IN_SPACE("t") " AND " IS_OPEN("n.now_us") " AND " MAY_TAKE("t", "n.now_us") " "  \
-    IN_ORDER("t") " LIMIT 1 " lock ") RETURNING shard, epoch, last_ping"
+    IN_ORDER("t") " LIMIT 1 " lock ") RETURNING " returning
+
+/* Each grant and release is written into the history together with what it does to the
+ * row. PostgreSQL does both in one statement, MariaDB in one packet; SQLite makes no trips,
+ * and there it is a transaction of two. */
+#define NOTE(is_release) "INSERT INTO rota_history (space, dc, shard, host, epoch, "          \
+    "is_release, at, shards) SELECT space, dc, shard, host, epoch, " is_release ", "          \
+    "last_ping, shards FROM "
+
+#define WITH_NOTE(change, is_release)                                                         \
+    "WITH changed AS (" change "), noted AS (" NOTE(is_release) "changed) "                   \
+    "SELECT shard, epoch, last_ping FROM changed"
+
+#define NOTED "space, dc, shard, host, epoch, last_ping, shards"
 
 /* MariaDB locks whatever a change reads, and all that a locking SELECT sorts. So a plain
  * SELECT sorts without locks; then it goes down that list by primary key, skips what
@@ -75,15 +88,94 @@ enum {
     "epoch = (@rota_epoch := $greatest(epoch + 1, :floor + 1, @rota_now $over 1000)), "       \
     "pings = pings + 1, ttl_ms = :ttl_ms "                                                    \
     "WHERE space = :space AND dc = :dc AND shard = @rota_shard; "                             \
+    NOTE("0") "rota_leases WHERE space = :space AND dc = :dc AND shard = @rota_shard; "       \
     "SELECT @rota_shard, @rota_epoch, @rota_now; COMMIT"
+
+#define OURS                                                                                  \
+    "WHERE space = :space AND dc = :dc AND shard = :shard AND instance = :instance AND "      \
+    "epoch = :epoch "
+
+#define RELEASE(now) "UPDATE rota_leases SET instance = 0, last_ping = " now ", "             \
+    "pings = pings + 1 " OURS
+
+#define RELEASE_MYSQL                                                                         \
+    "START TRANSACTION; SET @rota_now = NULL; " RELEASE("(@rota_now := $now)") "; "           \
+    NOTE("1") "rota_leases WHERE space = :space AND dc = :dc AND shard = :shard "             \
+    "AND @rota_now IS NOT NULL; "                                                             \
+    "SELECT :shard + 0, :epoch + 0, @rota_now; COMMIT"
 
 /* clang-format on */
 
 const char *const rota_store_claim_texts[] = {
-    [ROTA_SQL_SQLITE] = CLAIM(""),
+    [ROTA_SQL_SQLITE] = CLAIM("", "shard, epoch, last_ping"),
     [ROTA_SQL_MYSQL] = CLAIM_MYSQL,
-    [ROTA_SQL_POSTGRES] = CLAIM("FOR UPDATE OF t SKIP LOCKED"),
+    [ROTA_SQL_POSTGRES] = WITH_NOTE(CLAIM("FOR UPDATE OF t SKIP LOCKED", NOTED), "0"),
 };
+
+static const char *const release_texts[] = {
+    [ROTA_SQL_SQLITE] = RELEASE("$now") "RETURNING shard, epoch, last_ping",
+    [ROTA_SQL_MYSQL] = RELEASE_MYSQL,
+    [ROTA_SQL_POSTGRES] = WITH_NOTE(RELEASE("$now") "RETURNING " NOTED, "1"),
+};
+
+/* What a claim and a release answer with: shard, epoch and the moment of the change; no
+ * row, or one without the moment, when there was nothing to change. */
+static bool is_changed(const struct rota_sql_result *result)
+{
+    return result->n_rows == 1 && rota_sql_at(result, 0, 2).type == ROTA_SQL_INT;
+}
+
+static enum rota_code note_sqlite(struct rota_store_session *session,
+                                  const struct rota_store_request *request, bool is_release,
+                                  const struct rota_sql_result *result, struct rota_error *error)
+{
+    const struct rota_store_argument arguments[] = {
+        ROTA_STORE_STR("space", request->space),
+        ROTA_STORE_STR("dc", request->dc),
+        ROTA_STORE_INT("shard", rota_sql_int_at(result, 0, 0)),
+        ROTA_STORE_INT("is_release", is_release),
+    };
+    return rota_store_run(session,
+                          NOTE(":is_release") "rota_leases WHERE space = :space AND dc = :dc "
+                                              "AND shard = :shard",
+                          arguments, NULL, error);
+}
+
+static enum rota_code change_sqlite(struct rota_store_session *session,
+                                    const struct rota_store_request *request, const char *text,
+                                    const struct rota_store_argument *arguments, size_t n_arguments,
+                                    struct rota_sql_result *result, struct rota_error *error)
+{
+    bool is_release = request->verb == ROTA_STORE_RELEASE;
+    enum rota_code code = rota_sql_begin(session->sql, error);
+    if (code)
+        return code;
+    code = rota_store_run_n(session, text, arguments, n_arguments, result, error);
+    if (!code && is_changed(result))
+        code = note_sqlite(session, request, is_release, result, error);
+    if (!code)
+        code = rota_sql_commit(session->sql, error);
+    if (code)
+        rota_sql_rollback(session->sql);
+    return code;
+}
+
+/* Claim or release, with the entry in the history. */
+static enum rota_code change(struct rota_store_session *session,
+                             const struct rota_store_request *request, const char *text,
+                             const struct rota_store_argument *arguments, size_t n_arguments,
+                             struct rota_sql_result *result, struct rota_error *error)
+{
+    switch (session->kind) {
+    case ROTA_SQL_SQLITE:
+        return change_sqlite(session, request, text, arguments, n_arguments, result, error);
+    case ROTA_SQL_MYSQL:
+        return rota_store_script(session, text, arguments, n_arguments, result, error);
+    case ROTA_SQL_POSTGRES:
+        break;
+    }
+    return rota_store_run_n(session, text, arguments, n_arguments, result, error);
+}
 
 enum { CLAIM_ARGUMENTS = 8, DEAD_ARGUMENTS = 3 * ROTA_LEASE_DEAD_MAX };
 
@@ -129,10 +221,8 @@ enum rota_code rota_store_run_claim(struct rota_store_session *session,
     size_t n_arguments = sizeof arguments / sizeof *arguments;
     name_dead(claim, arguments + CLAIM_ARGUMENTS);
     enum rota_code code =
-        session->kind == ROTA_SQL_MYSQL
-            ? rota_store_script(session, text, arguments, n_arguments, &result, &answer->error)
-            : rota_store_run_n(session, text, arguments, n_arguments, &result, &answer->error);
-    *is_granted = !code && result.n_rows == 1 && rota_sql_at(&result, 0, 1).type == ROTA_SQL_INT;
+        change(session, request, text, arguments, n_arguments, &result, &answer->error);
+    *is_granted = !code && is_changed(&result);
     if (*is_granted) {
         answer->claimed = (struct rota_store_claimed){
             .result = ROTA_STORE_CLAIM_GRANTED,
@@ -185,10 +275,36 @@ static enum rota_code add_rows(struct rota_store_session *session,
     return rota_store_run(session, make_rows, with_from, NULL, error);
 }
 
+/* What a change of the number has met: the fields of struct rota_store_claimed. */
+struct reshard {
+    uint32_t shards_before, n_held;
+};
+
+static enum rota_code change_shards(struct rota_store_session *session,
+                                    const struct rota_store_argument arguments[3],
+                                    struct reshard *reshard, struct rota_error *error)
+{
+    struct rota_sql_result result = {0};
+    enum rota_code code =
+        rota_store_run_n(session,
+                         "SELECT COUNT(*) FROM rota_leases WHERE space = :space AND dc = :dc "
+                         "AND instance <> 0 AND last_ping + ttl_ms * 1000 >= $now",
+                         arguments, 3, &result, error);
+    if (!code && result.n_rows == 1)
+        reshard->n_held = (uint32_t)rota_sql_int_at(&result, 0, 0);
+    rota_sql_result_deinit(&result);
+    if (code)
+        return code;
+    return rota_store_run_n(session,
+                            "UPDATE rota_dcs SET shards = :shards WHERE space = :space AND "
+                            "dc = :dc",
+                            arguments, 3, NULL, error);
+}
+
 static enum rota_code set_shards(struct rota_store_session *session,
                                  const struct rota_store_request *request,
                                  const struct rota_store_argument arguments[3],
-                                 struct rota_error *error)
+                                 struct reshard *reshard, struct rota_error *error)
 {
     struct rota_sql_result result = {0};
     enum rota_code code = rota_store_run_n(session,
@@ -200,21 +316,21 @@ static enum rota_code set_shards(struct rota_store_session *session,
                                 "SELECT shards FROM rota_dcs WHERE space = :space AND dc = :dc "
                                 "$for_update",
                                 arguments, 3, &result, error);
-    bool is_other =
-        !code && result.n_rows == 1 && rota_sql_int_at(&result, 0, 0) != (int64_t)request->shards;
+    int64_t before = !code && result.n_rows == 1 ? rota_sql_int_at(&result, 0, 0) : request->shards;
+    bool is_other = before != (int64_t)request->shards;
     rota_sql_result_deinit(&result);
     if (is_other && !request->claim.is_reshard)
         return ROTA_OK; /* the claim will say so */
-    if (is_other)
-        code = rota_store_run_n(session,
-                                "UPDATE rota_dcs SET shards = :shards WHERE space = :space AND "
-                                "dc = :dc",
-                                arguments, 3, NULL, error);
+    if (is_other) {
+        reshard->shards_before = (uint32_t)before;
+        code = change_shards(session, arguments, reshard, error);
+    }
     return code ? code : add_rows(session, arguments, error);
 }
 
 static enum rota_code set_up_dc(struct rota_store_session *session,
-                                const struct rota_store_request *request, struct rota_error *error)
+                                const struct rota_store_request *request, struct reshard *reshard,
+                                struct rota_error *error)
 {
     const struct rota_store_argument arguments[] = {
         ROTA_STORE_STR("space", request->space),
@@ -226,11 +342,14 @@ static enum rota_code set_up_dc(struct rota_store_session *session,
         code = rota_sql_begin(session->sql, error);
         if (code)
             break;
-        code = set_shards(session, request, arguments, error);
+        struct reshard made = {0};
+        code = set_shards(session, request, arguments, &made, error);
         if (!code)
             code = rota_sql_commit(session->sql, error);
         else
             rota_sql_rollback(session->sql);
+        if (!code && made.shards_before)
+            *reshard = made;
         if (code != ROTA_ERR_UNAVAILABLE || !rota_sql_is_alive(session->sql))
             break;
     }
@@ -280,8 +399,8 @@ static enum rota_code refuse_shards(const struct rota_store_request *request, in
 {
     char space[ROTA_QUOTE_MAX], dc[ROTA_QUOTE_MAX];
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "the dc %s of the space %s has %lld shards in the store, not %u; to "
-                          "change it, ask for it (reshard)",
+                          "the dc %s of the space %s has %lld shards in the store, not %u; only "
+                          "--reshard (is_reshard of a program) changes that",
                           rota_quote(request->dc, dc), rota_quote(request->space, space),
                           (long long)shards, (unsigned)request->shards);
 }
@@ -319,30 +438,18 @@ static void trim(struct rota_store_session *session, struct rota_str space)
     rota_sql_result_deinit(&result);
 }
 
-/* It is for people: what can't be written is missing there, and nowhere else. */
-static void remember(struct rota_store_session *session, const struct rota_store_request *request,
-                     uint32_t shard, uint64_t epoch, bool is_release)
+/* One more was written. */
+static void count_event(struct rota_store_session *session, struct rota_str space)
 {
-    const struct rota_store_argument arguments[] = {
-        ROTA_STORE_STR("space", request->space),  ROTA_STORE_STR("dc", request->dc),
-        ROTA_STORE_INT("shard", shard),           ROTA_STORE_INT("epoch", epoch),
-        ROTA_STORE_INT("is_release", is_release),
-    };
-    rota_store_run(session,
-                   "INSERT INTO rota_history (space, dc, shard, host, epoch, is_release, at) "
-                   "SELECT space, dc, shard, host, epoch, :is_release + 0, last_ping "
-                   "FROM rota_leases WHERE space = :space AND dc = :dc AND shard = :shard AND "
-                   "epoch = :epoch",
-                   arguments, NULL, NULL);
     if (session->n_events++ % TRIM_EVERY == 0)
-        trim(session, request->space);
+        trim(session, space);
 }
 
 /* --- requests --- */
 
-enum rota_code rota_store_do_claim(struct rota_store_session *session,
-                                   const struct rota_store_request *request,
-                                   struct rota_store_answer *answer)
+static enum rota_code claim(struct rota_store_session *session,
+                            const struct rota_store_request *request, struct reshard *reshard,
+                            struct rota_store_answer *answer)
 {
     struct reason reason = {0};
     for (int i = 0; i < CLAIM_TRIES; i++) {
@@ -352,7 +459,7 @@ enum rota_code rota_store_do_claim(struct rota_store_session *session,
         if (code)
             return code;
         if (is_granted) {
-            remember(session, request, answer->claimed.shard, answer->claimed.epoch, false);
+            count_event(session, request->space);
             return ROTA_OK;
         }
         code = find_reason(session, request, &reason, &answer->error);
@@ -366,12 +473,23 @@ enum rota_code rota_store_do_claim(struct rota_store_session *session,
                 break;
             continue; /* others made the rows, or released one, just after we looked */
         }
-        code = set_up_dc(session, request, &answer->error);
+        code = set_up_dc(session, request, reshard, &answer->error);
         if (code)
             return code;
     }
     answer_none(&reason, answer);
     return ROTA_OK;
+}
+
+enum rota_code rota_store_do_claim(struct rota_store_session *session,
+                                   const struct rota_store_request *request,
+                                   struct rota_store_answer *answer)
+{
+    struct reshard reshard = {0};
+    enum rota_code code = claim(session, request, &reshard, answer);
+    answer->claimed.shards_before = reshard.shards_before;
+    answer->claimed.n_held = reshard.n_held;
+    return code;
 }
 
 /* The row as it is, when it is not ours. */
@@ -397,60 +515,75 @@ static enum rota_code read_holder(struct rota_store_session *session,
     return code;
 }
 
-/* Ping and release: a row that is ours is changed, and says when. */
-static enum rota_code touch(struct rota_store_session *session,
-                            const struct rota_store_request *request, const char *text,
-                            struct rota_store_answer *answer)
+/* A row that is ours was changed, and says when; or the one who has it is looked up. */
+static enum rota_code hear_touch(struct rota_store_session *session,
+                                 const struct rota_store_request *request,
+                                 const struct rota_store_argument *arguments, size_t n_arguments,
+                                 bool is_ours, int64_t at, struct rota_store_answer *answer)
 {
-    struct rota_sql_result result = {0};
-    const struct rota_store_argument arguments[] = {
-        ROTA_STORE_STR("space", request->space), ROTA_STORE_STR("dc", request->dc),
-        ROTA_STORE_INT("shard", request->shard), ROTA_STORE_INT("instance", request->instance),
-        ROTA_STORE_INT("epoch", request->epoch), ROTA_STORE_INT("ttl_ms", request->ttl / ROTA_MSEC),
-    };
-    enum rota_code code = rota_store_run(session, text, arguments, &result, &answer->error);
-    if (!code && (result.n_rows == 1 || result.n_affected == 1)) {
-        bool has_row = result.n_rows == 1;
+    if (is_ours) {
         answer->holder = (struct rota_store_holder){
             .is_ours = true, .instance = request->instance, .epoch = request->epoch};
-        answer->db_now = rota_store_time(has_row ? rota_sql_int_at(&result, 0, 0) : result.last_id);
-    } else if (!code) {
-        code = read_holder(session, arguments, sizeof arguments / sizeof *arguments, answer);
-        if (code == ROTA_ERR_UNKNOWN)
-            code = ROTA_ERR_UNAVAILABLE;
-        else if (!code && answer->holder.instance == request->instance &&
-                 answer->holder.epoch == request->epoch) /* it came back between the two */
-            code = rota_error_set(&answer->error, ROTA_ERR_UNAVAILABLE,
-                                  "the lease has changed while it was looked at");
+        answer->db_now = rota_store_time(at);
+        return ROTA_OK;
     }
-    rota_sql_result_deinit(&result);
+    enum rota_code code = read_holder(session, arguments, n_arguments, answer);
+    if (code == ROTA_ERR_UNKNOWN)
+        return ROTA_ERR_UNAVAILABLE;
+    if (!code && answer->holder.instance == request->instance &&
+        answer->holder.epoch == request->epoch) /* it came back between the two */
+        code = rota_error_set(&answer->error, ROTA_ERR_UNAVAILABLE,
+                              "the lease has changed while it was looked at");
     return code;
 }
 
-#define OURS                                                                                       \
-    "WHERE space = :space AND dc = :dc AND shard = :shard AND instance = :instance AND "           \
-    "epoch = :epoch $returning_ping"
+#define TOUCH_ARGUMENTS(request)                                                                   \
+    {                                                                                              \
+        ROTA_STORE_STR("space", (request)->space), ROTA_STORE_STR("dc", (request)->dc),            \
+            ROTA_STORE_INT("shard", (request)->shard),                                             \
+            ROTA_STORE_INT("instance", (request)->instance),                                       \
+            ROTA_STORE_INT("epoch", (request)->epoch),                                             \
+            ROTA_STORE_INT("ttl_ms", (request)->ttl / ROTA_MSEC),                                  \
+    }
+
+enum { TOUCH_ARGUMENTS = 6 };
 
 enum rota_code rota_store_do_ping(struct rota_store_session *session,
                                   const struct rota_store_request *request,
                                   struct rota_store_answer *answer)
 {
-    return touch(session, request,
-                 "UPDATE rota_leases SET last_ping = $mark_now, ttl_ms = :ttl_ms, "
-                 "pings = pings + 1 " OURS,
-                 answer);
+    struct rota_sql_result result = {0};
+    const struct rota_store_argument arguments[] = TOUCH_ARGUMENTS(request);
+    enum rota_code code =
+        rota_store_run(session,
+                       "UPDATE rota_leases SET last_ping = $mark_now, "
+                       "ttl_ms = :ttl_ms, pings = pings + 1 " OURS "$returning_ping",
+                       arguments, &result, &answer->error);
+    bool has_row = result.n_rows == 1;
+    int64_t at = has_row ? rota_sql_int_at(&result, 0, 0) : result.last_id;
+    if (!code)
+        code = hear_touch(session, request, arguments, TOUCH_ARGUMENTS,
+                          has_row || result.n_affected == 1, at, answer);
+    rota_sql_result_deinit(&result);
+    return code;
 }
 
 enum rota_code rota_store_do_release(struct rota_store_session *session,
                                      const struct rota_store_request *request,
                                      struct rota_store_answer *answer)
 {
-    enum rota_code code =
-        touch(session, request,
-              "UPDATE rota_leases SET instance = 0, last_ping = $mark_now, pings = pings + 1 " OURS,
-              answer);
+    struct rota_sql_result result = {0};
+    const struct rota_store_argument arguments[] = TOUCH_ARGUMENTS(request);
+    enum rota_code code = change(session, request, release_texts[session->kind], arguments,
+                                 TOUCH_ARGUMENTS, &result, &answer->error);
+    if (!code) {
+        bool is_ours = is_changed(&result);
+        code = hear_touch(session, request, arguments, TOUCH_ARGUMENTS, is_ours,
+                          is_ours ? rota_sql_int_at(&result, 0, 2) : 0, answer);
+    }
+    rota_sql_result_deinit(&result);
     if (!code && answer->holder.is_ours)
-        remember(session, request, request->shard, request->epoch, true);
+        count_event(session, request->space);
     return code;
 }
 

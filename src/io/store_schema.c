@@ -64,6 +64,7 @@ static const struct table tables[] = {
              {"epoch", "int", ""},
              {"is_release", "int", "1: given back; 0: granted"},
              {"at", "int", "when"},
+             {"shards", "int", "of how many it was one; 0: not known"},
          }},
     {.name = "rota_members",
      .what = "The nodes of the cluster",
@@ -92,23 +93,70 @@ static const struct table tables[] = {
          }},
 };
 
-/* Changes to tables that an older program made, in the order of their versions. There
- * are none yet: the last entry ends the list. */
-static const struct change {
-    int to_version;
-    const char *text;
-} changes[] = {{0, NULL}};
+/* --- the way from version to version --- */
+
+/* A step makes a table of the list above, adds a column to one that an earlier step has
+ * made, or is a statement. A new database takes all steps, an older one those behind its
+ * version. To change the tables, change the list above, put the step at the end here with
+ * the next version, and raise ROTA_STORE_SCHEMA_VERSION; steps that were released stay as
+ * they are. In MariaDB each has to be good for being taken twice. */
+static const struct step {
+    int version;
+    const char *table, *column;
+    const char *text; /* as in store_text.c; NULL: of the table or the column */
+} steps[] = {
+    {1, .table = "rota_leases"},
+    {1, .table = "rota_dcs"},
+    {1, .table = "rota_holds"},
+    {1, .table = "rota_history"},
+    {1, .table = "rota_members"},
+    {1, .table = "rota_spaces"},
+    {2, .table = "rota_history", .column = "shards"},
+};
+
+enum { N_STEPS = sizeof steps / sizeof *steps };
 
 #define SCHEMA_TABLE                                                                               \
     "CREATE TABLE IF NOT EXISTS rota_schema (id BIGINT NOT NULL PRIMARY KEY, "                     \
     "version BIGINT NOT NULL)"
 
-static void format_table(const struct table *table, struct rota_buffer *buffer)
+static const struct table *find_table(const char *name)
+{
+    size_t i = 0;
+    while (strcmp(tables[i].name, name) != 0)
+        i++; /* a step that names none is our mistake, and no test gets past it */
+    return &tables[i];
+}
+
+/* Whether the column came later than its table. */
+static bool is_added(const struct table *table, const struct column *column)
+{
+    for (size_t i = 0; i < N_STEPS; i++)
+        if (steps[i].column && strcmp(steps[i].table, table->name) == 0 &&
+            strcmp(steps[i].column, column->name) == 0)
+            return true;
+    return false;
+}
+
+/* One that comes later has a value in the rows that are there. */
+static void format_column(const struct table *table, const struct column *column,
+                          struct rota_buffer *buffer)
+{
+    rota_buffer_print(buffer, "%s $type_%s", column->name, column->type);
+    if (is_added(table, column))
+        rota_buffer_append_text(buffer,
+                                strcmp(column->type, "int") == 0 ? " DEFAULT 0" : " DEFAULT ''");
+}
+
+static void format_table(const struct table *table, bool is_whole, struct rota_buffer *buffer)
 {
     rota_buffer_print(buffer, "CREATE TABLE IF NOT EXISTS %s (\n", table->name);
-    for (const struct column *column = table->columns; column->name; column++)
-        rota_buffer_print(buffer, "%s    %s $type_%s", column > table->columns ? ",\n" : "",
-                          column->name, column->type);
+    for (const struct column *column = table->columns; column->name; column++) {
+        if (!is_whole && is_added(table, column))
+            continue;
+        rota_buffer_print(buffer, "%s    ", column > table->columns ? ",\n" : "");
+        format_column(table, column, buffer);
+    }
     if (table->key)
         rota_buffer_print(buffer, ",\n    PRIMARY KEY (%s)", table->key);
     rota_buffer_append_text(buffer, "\n)$engine");
@@ -120,23 +168,65 @@ static void format_index(const struct table *table, struct rota_buffer *buffer)
                       table->name, table->index);
 }
 
+static void format_addition(const struct step *step, struct rota_buffer *buffer)
+{
+    const struct table *table = find_table(step->table);
+    const struct column *column = table->columns;
+    while (strcmp(column->name, step->column) != 0)
+        column++;
+    rota_buffer_print(buffer, "ALTER TABLE %s $add_column ", table->name);
+    format_column(table, column, buffer);
+}
+
+/* With its index, each with a semicolon behind it. */
+static void append_table(const struct table *table, bool is_whole, struct rota_buffer *buffer)
+{
+    format_table(table, is_whole, buffer);
+    rota_buffer_append_text(buffer, ";\n");
+    if (!table->index)
+        return;
+    format_index(table, buffer);
+    rota_buffer_append_text(buffer, ";\n");
+}
+
+/* Takes `text`. */
+static void expand(enum rota_sql_kind kind, struct rota_buffer *text, struct rota_buffer *buffer)
+{
+    rota_store_text_expand(kind, text->data ? text->data : "", buffer);
+    buffer->failed |= text->failed;
+    rota_buffer_deinit(text);
+}
+
 void rota_store_schema_format(enum rota_sql_kind kind, struct rota_buffer *buffer)
 {
     struct rota_buffer text = {0};
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        format_table(&tables[i], &text);
-        rota_buffer_append_text(&text, ";\n");
-        if (tables[i].index) {
-            format_index(&tables[i], &text);
-            rota_buffer_append_text(&text, ";\n");
-        }
-    }
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        append_table(&tables[i], true, &text);
     rota_buffer_print(&text,
                       SCHEMA_TABLE ";\nINSERT INTO rota_schema (id, version) VALUES (1, %d);\n",
                       ROTA_STORE_SCHEMA_VERSION);
-    rota_store_text_expand(kind, text.data ? text.data : "", buffer);
-    buffer->failed |= text.failed;
-    rota_buffer_deinit(&text);
+    expand(kind, &text, buffer);
+}
+
+void rota_store_schema_format_upgrade(enum rota_sql_kind kind, int from, struct rota_buffer *buffer)
+{
+    struct rota_buffer text = {0};
+    for (size_t i = 0; i < N_STEPS; i++) {
+        const struct step *step = &steps[i];
+        if (step->version <= from)
+            continue;
+        if (step->text) {
+            rota_buffer_print(&text, "%s;\n", step->text);
+        } else if (step->column) {
+            format_addition(step, &text);
+            rota_buffer_append_text(&text, ";\n");
+        } else {
+            append_table(find_table(step->table), false, &text);
+        }
+    }
+    rota_buffer_print(&text, "UPDATE rota_schema SET version = %d WHERE id = 1;\n",
+                      ROTA_STORE_SCHEMA_VERSION);
+    expand(kind, &text, buffer);
 }
 
 void rota_store_schema_describe(struct rota_buffer *buffer)
@@ -162,19 +252,64 @@ static enum rota_code tell(struct rota_store_session *session, const char *text,
     return rota_store_run_n(session, text, NULL, 0, NULL, error);
 }
 
+/* Write a statement with `text` being what is written so far, and run it. */
+static enum rota_code tell_text(struct rota_store_session *session, struct rota_buffer *text,
+                                struct rota_error *error)
+{
+    enum rota_code code = text->failed
+                              ? rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a table")
+                              : tell(session, text->data, error);
+    rota_buffer_clear(text);
+    return code;
+}
+
 static enum rota_code make_table(struct rota_store_session *session, const struct table *table,
                                  struct rota_error *error)
 {
     struct rota_buffer text = {0};
-    format_table(table, &text);
-    enum rota_code code = text.failed
-                              ? rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a table")
-                              : tell(session, text.data, error);
+    format_table(table, false, &text);
+    enum rota_code code = tell_text(session, &text, error);
     if (!code && table->index) {
-        rota_buffer_clear(&text);
         format_index(table, &text);
-        code = text.failed ? ROTA_ERR_NO_MEMORY : tell(session, text.data, error);
+        code = tell_text(session, &text, error);
     }
+    rota_buffer_deinit(&text);
+    return code;
+}
+
+/* SQLite has no ADD COLUMN IF NOT EXISTS. */
+static enum rota_code has_column(struct rota_store_session *session, const struct step *step,
+                                 bool *is_there, struct rota_error *error)
+{
+    const struct rota_store_argument arguments[] = {
+        ROTA_STORE_STR("table", rota_str(step->table)),
+        ROTA_STORE_STR("column", rota_str(step->column)),
+    };
+    struct rota_sql_result result = {0};
+    if (session->kind != ROTA_SQL_SQLITE)
+        return ROTA_OK;
+    enum rota_code code = rota_store_run(
+        session, "SELECT COUNT(*) FROM pragma_table_info(:table) WHERE name = :column", arguments,
+        &result, error);
+    *is_there = !code && result.n_rows == 1 && rota_sql_int_at(&result, 0, 0) > 0;
+    rota_sql_result_deinit(&result);
+    return code;
+}
+
+static enum rota_code take_step(struct rota_store_session *session, const struct step *step,
+                                struct rota_error *error)
+{
+    struct rota_buffer text = {0};
+    bool is_there = false;
+    if (step->text)
+        return tell(session, step->text, error);
+    if (!step->column)
+        return make_table(session, find_table(step->table), error);
+    enum rota_code code = has_column(session, step, &is_there, error);
+    if (code || is_there)
+        return code;
+    format_addition(step, &text);
+    code = tell_text(session, &text, error);
     rota_buffer_deinit(&text);
     return code;
 }
@@ -197,45 +332,56 @@ static enum rota_code read_version(struct rota_store_session *session, int64_t *
     return code == ROTA_ERR_NOT_FOUND ? ROTA_OK : code;
 }
 
-static enum rota_code upgrade(struct rota_store_session *session, struct rota_error *error)
+static enum rota_code write_version(struct rota_store_session *session, bool is_new,
+                                    struct rota_error *error)
 {
     const struct rota_store_argument arguments[] = {
         ROTA_STORE_INT("version", ROTA_STORE_SCHEMA_VERSION)};
+    return rota_store_run(session,
+                          is_new ? "$insert_new rota_schema (id, version) VALUES (1, :version) "
+                                   "$or_nothing"
+                                 : "UPDATE rota_schema SET version = :version WHERE id = 1",
+                          arguments, NULL, error);
+}
+
+static enum rota_code upgrade(struct rota_store_session *session, struct rota_error *error)
+{
     int64_t version = 0;
     enum rota_code code = tell(session, SCHEMA_TABLE "$engine", error);
     if (!code)
         code = read_version(session, &version, error);
     if (code || version >= ROTA_STORE_SCHEMA_VERSION)
         return code; /* somebody was faster */
-    for (size_t i = 0; !code && i < sizeof tables / sizeof *tables; i++)
-        code = make_table(session, &tables[i], error);
-    for (const struct change *change = changes; !code && change->text; change++)
-        if (version > 0 && change->to_version > version)
-            code = tell(session, change->text, error);
-    if (code)
-        return code;
-    if (version == 0)
-        return rota_store_run(session,
-                              "$insert_new rota_schema (id, version) VALUES (1, :version) "
-                              "$or_nothing",
-                              arguments, NULL, error);
-    return rota_store_run(session, "UPDATE rota_schema SET version = :version WHERE id = 1",
-                          arguments, NULL, error);
+    for (size_t i = 0; !code && i < N_STEPS; i++)
+        if (steps[i].version > version)
+            code = take_step(session, &steps[i], error);
+    return code ? code : write_version(session, version == 0, error);
 }
 
-/* One at a time. In MariaDB a change of a table can't be taken back, so each step may
- * be done again; the others do all or nothing. */
+/* In MariaDB a change of a table can't be taken back, nor be part of a transaction: a lock
+ * by name keeps others out. */
+static enum rota_code upgrade_named(struct rota_store_session *session, struct rota_error *error)
+{
+    struct rota_sql_result result = {0};
+    enum rota_code code = rota_store_run_n(
+        session, "SELECT GET_LOCK(CONCAT('rota.', MD5(DATABASE())), 30)", NULL, 0, &result, error);
+    if (!code && (result.n_rows != 1 || rota_sql_int_at(&result, 0, 0) != 1))
+        code = rota_error_set(error, ROTA_ERR_UNAVAILABLE,
+                              "another program has been changing the store's tables for too long");
+    rota_sql_result_deinit(&result);
+    if (code)
+        return code;
+    code = upgrade(session, error);
+    tell(session, "DO RELEASE_LOCK(CONCAT('rota.', MD5(DATABASE())))", NULL);
+    return code;
+}
+
+/* One at a time, and all or nothing where the database can do that. */
 static enum rota_code upgrade_alone(struct rota_store_session *session, struct rota_error *error)
 {
-    enum rota_code code = ROTA_OK;
-    if (session->kind == ROTA_SQL_MYSQL) {
-        code = tell(session, "DO GET_LOCK(CONCAT('rota.', MD5(DATABASE())), 30)", error);
-        if (!code)
-            code = upgrade(session, error);
-        tell(session, "DO RELEASE_LOCK(CONCAT('rota.', MD5(DATABASE())))", NULL);
-        return code;
-    }
-    code = rota_sql_begin(session->sql, error);
+    if (session->kind == ROTA_SQL_MYSQL)
+        return upgrade_named(session, error);
+    enum rota_code code = rota_sql_begin(session->sql, error);
     if (!code && session->kind == ROTA_SQL_POSTGRES)
         code = tell(session, "SELECT pg_advisory_xact_lock(7310581)", error);
     if (!code)

@@ -48,6 +48,7 @@ static const struct token {
      {"INTEGER PRIMARY KEY AUTOINCREMENT", "BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY",
       "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"}},
     {"engine", {"", " ENGINE = InnoDB", ""}},
+    {"add_column", {"ADD COLUMN", "ADD COLUMN IF NOT EXISTS", "ADD COLUMN IF NOT EXISTS"}},
 };
 
 static bool is_letter(char c)

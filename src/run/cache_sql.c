@@ -92,7 +92,8 @@ static void on_down(void *data, const struct rota_error *error)
 {
     struct source *source = data;
     report(source, error);
-    if (source->base.is_ready || source->is_refused || error->code != ROTA_ERR_INVALID)
+    bool is_lasting = error->code == ROTA_ERR_INVALID || error->code == ROTA_ERR_NOT_FOUND;
+    if (source->base.is_ready || source->is_refused || !is_lasting)
         return;
     source->is_refused = true;
     source->options.events.on_refused(source->options.events.data, error);
@@ -213,7 +214,13 @@ enum rota_code rota_cache_sql_open(struct uv_loop_s *loop, const char *url, cons
     made->options = *options;
     made->text = text;
     struct rota_store_options with = {
-        .url = url, .log = options->log, .on_up = on_up, .on_down = on_down, .data = made};
+        .url = url,
+        .is_reader = true,
+        .log = options->log,
+        .on_up = on_up,
+        .on_down = on_down,
+        .data = made,
+    };
     enum rota_code code = split(made, error);
     if (!code)
         code = rota_store_open(loop, &with, &made->store, error);

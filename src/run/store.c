@@ -64,6 +64,7 @@ static void work_connect(struct rota_letter *letter)
     struct rota_sql_options options = {
         .connect_timeout = store->options.connect_timeout,
         .statement_timeout = store->options.statement_timeout,
+        .is_reader = store->options.is_reader,
     };
     rota_store_session_close(store->session);
     store->session = NULL;
@@ -150,6 +151,7 @@ static size_t size_of(const struct rota_store_request *request)
     struct rota_store_request copy = *request;
     struct rota_str *texts[N_TEXTS];
     size_t size = request->claim.n_dead * sizeof *request->claim.dead +
+                  request->n_pings * sizeof *request->pings +
                   request->n_keys * sizeof *request->keys;
     list_texts(&copy, texts);
     for (size_t i = 0; i < N_TEXTS; i++)
@@ -178,6 +180,11 @@ static void copy_request(struct ask *ask, const struct rota_store_request *reque
         memcpy(at, request->claim.dead, request->claim.n_dead * sizeof *request->claim.dead);
     copy->claim.dead = (const struct rota_lease_dead *)(void *)at;
     at += request->claim.n_dead * sizeof *request->claim.dead;
+
+    if (request->n_pings > 0)
+        memcpy(at, request->pings, request->n_pings * sizeof *request->pings);
+    copy->pings = (const struct rota_store_ping *)(void *)at;
+    at += request->n_pings * sizeof *request->pings;
 
     struct rota_str *keys = (struct rota_str *)(void *)at;
     if (request->n_keys > 0)

@@ -1,4 +1,6 @@
 /* The members table of a store as a source of members. */
+#include "run/store_members.h"
+
 #include "base/vector.h"
 
 #include <rota/store_members.h>
@@ -34,12 +36,21 @@ static bool has_role(struct rota_str roles, struct rota_str role)
     return false;
 }
 
-static bool is_listed(const struct source *source, const struct rota_store_member *member,
-                      rota_time db_now)
+bool rota_store_member_is_listed(const struct rota_store_member *member, struct rota_str role,
+                                 rota_time db_now)
 {
     return member->state != ROTA_STORE_MEMBER_EVICTED &&
-           rota_time_add(member->heartbeat, member->ttl) >= db_now &&
-           has_role(member->roles, rota_str(source->role));
+           rota_time_add(member->heartbeat, member->ttl) >= db_now && has_role(member->roles, role);
+}
+
+struct rota_host rota_store_member_host(const struct rota_store_member *member)
+{
+    return (struct rota_host){.address = member->address,
+                              .zone = member->zone,
+                              .weight = member->weight,
+                              .is_draining = member->state == ROTA_STORE_MEMBER_DRAINING,
+                              .start_at = member->start_at,
+                              .stop_at = member->stop_at};
 }
 
 static void on_answer(void *data, const struct rota_store_answer *answer);
@@ -70,14 +81,8 @@ static bool list_hosts(struct source *source, const struct rota_store_answer *an
         return false;
     for (size_t i = 0; i < answer->n_members; i++) {
         const struct rota_store_member *member = &answer->members[i];
-        if (is_listed(source, member, answer->db_now))
-            source->hosts.items[source->hosts.size++] =
-                (struct rota_host){.address = member->address,
-                                   .zone = member->zone,
-                                   .weight = member->weight,
-                                   .is_draining = member->state == ROTA_STORE_MEMBER_DRAINING,
-                                   .start_at = member->start_at,
-                                   .stop_at = member->stop_at};
+        if (rota_store_member_is_listed(member, rota_str(source->role), answer->db_now))
+            source->hosts.items[source->hosts.size++] = rota_store_member_host(member);
     }
     return true;
 }

@@ -13,6 +13,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[3])
 import databases  # noqa: E402
 from cli.cache_world import World  # noqa: E402
+from cli.support import ok  # noqa: E402
 
 KIND = sys.argv[4]
 TESTS = []
@@ -171,6 +172,20 @@ def values_of_more_than_an_answer_can_have_come_in_several(database):
         assert lines == [f"{name}\t".encode() + b"x" * (6 << 20) for name in names] + [b"key1\tvalue of key1", b""]
     for name in names:
         sql(database, f"DELETE FROM items WHERE {key_name()} = '{name}'")
+
+
+@test
+def who_has_no_table_takes_no_shard(database):
+    def content():
+        leases = ok("lease", "list", "--store", database.url, "--space", "trace", "--json").json()["leases"]
+        return leases, ok("lease", "history", "--store", database.url, "--space", "trace").out
+
+    with World(database.url) as world:
+        world.serve("east", 1, "sql:items", "--space", "trace").terminate()
+        before = content()
+        assert "nothing" in world.refused("east", 4, "sql:nothing", "--space", "trace", "--reshard")
+        assert "nix" in world.refused("east", 4, "sql:items:nix:value", "--space", "trace", "--reshard")
+        assert content() == before
 
 
 @test

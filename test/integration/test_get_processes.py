@@ -27,6 +27,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
 import databases  # noqa: E402
 import get_history  # noqa: E402
+import stop  # noqa: E402
 import watch  # noqa: E402
 
 KIND, ROTA, LOAD = sys.argv[1:4]
@@ -159,8 +160,7 @@ class Host:
 
     def stop(self):
         """Stopped, when this returns; gives the moment."""
-        self.process.send_signal(signal.SIGSTOP)
-        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+        stop.stop(self.process)
         self.is_stopped = True
         self.stopped_at = time.time_ns()
         return self.stopped_at

@@ -282,6 +282,52 @@ static void row_that_somebody_else_has_is_lost(void **state)
     close_lease(&one);
 }
 
+/* The file of SQLite and what belongs to it get another name, "" for none. */
+static void rename_file(const char *from_end, const char *to_end)
+{
+    static const char *const parts[] = {"", "-wal", "-shm"};
+    struct rota_sql_url url = database_url(false);
+    char from[ROTA_SQL_URL_PATH_MAX + 32], to[ROTA_SQL_URL_PATH_MAX + 32];
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(from, sizeof from, "%s%s%s", url.path, from_end, parts[i]);
+        snprintf(to, sizeof to, "%s%s%s", url.path, to_end, parts[i]);
+        if (rename(from, to) != 0)
+            assert_true(i > 0); /* those are not always there */
+    }
+}
+
+static void file_that_is_replaced_is_lost_memory(void **state)
+{
+    struct rota_sql_url url = database_url(false);
+    char text[ROTA_SQL_URL_PATH_MAX + 64];
+    (void)state;
+    struct rota_lease_options options = options_of(&one, "a");
+    options.shards = 1;
+    struct rota_sql *admin = store_admin();
+    snprintf(text, sizeof text, "VACUUM INTO '%s.copy'", url.path);
+    store_sql(admin, text);
+    rota_sql_close(admin);
+
+    open_lease(&one, &options);
+    await(&loop, &one.n_starts, 1);
+    uint64_t epoch = one.epoch;
+    rename_file("", ".old"); /* moved away: there is no file now, and a new one is made */
+    await(&loop, &one.n_lost, 1);
+    assert_int_equal(one.why, ROTA_LEASE_WHY_WENT_BACK);
+    assert_non_null(strstr(lines, "moved, removed or replaced"));
+    await(&loop, &one.n_starts, 2);
+    assert_true(one.epoch > epoch);
+
+    epoch = one.epoch;
+    rename_file("", ".older");
+    rename_file(".copy", ""); /* the copy of before is put in its place */
+    await(&loop, &one.n_lost, 2);
+    assert_int_equal(one.why, ROTA_LEASE_WHY_WENT_BACK);
+    await(&loop, &one.n_starts, 3);
+    assert_true(one.epoch > epoch);
+    close_lease(&one);
+}
+
 static void other_number_of_shards_is_refused_once(void **state)
 {
     (void)state;
@@ -314,6 +360,28 @@ static void two_leases_of_one_process_do_not_share(void **state)
     assert_int_equal(rota_claims_size(claims), 4);
     close_lease(&one);
     close_lease(&other);
+}
+
+/* All of them are asked for with one request; some are still ours, one is not. */
+static void one_of_many_is_lost_by_itself(void **state)
+{
+    (void)state;
+    struct rota_lease_options options = options_of(&one, "a");
+    options.wanted = SHARDS;
+    open_lease(&one, &options);
+    await(&loop, &one.n_starts, SHARDS);
+    struct rota_sql *admin = store_admin();
+    store_sql(admin, "UPDATE rota_leases SET instance = 1, epoch = epoch + 1 WHERE shard = 2");
+    await(&loop, &one.n_lost, 1);
+    assert_int_equal(one.why, ROTA_LEASE_WHY_TAKEN);
+    assert_int_equal(rota_lease_epoch(one.lease, 2), 0);
+    assert_int_equal(rota_lease_shards(one.lease, NULL, 0), SHARDS - 1);
+    int64_t before = store_sql(admin, "SELECT MIN(pings) FROM rota_leases WHERE shard <> 2");
+    while (store_sql(admin, "SELECT MIN(pings) FROM rota_leases WHERE shard <> 2") < before + 3)
+        uv_run(&loop, UV_RUN_ONCE);
+    assert_int_equal(one.n_lost, 1);
+    rota_sql_close(admin);
+    close_lease(&one);
 }
 
 static void bad_options_are_refused(void **state)
@@ -358,7 +426,10 @@ int main(void)
         TEST(row_that_somebody_else_has_is_lost),
         TEST(other_number_of_shards_is_refused_once),
         TEST(two_leases_of_one_process_do_not_share),
+        TEST(one_of_many_is_lost_by_itself),
         TEST(bad_options_are_refused),
+        TEST(file_that_is_replaced_is_lost_memory), /* last: there is one only of SQLite */
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    size_t n = sizeof tests / sizeof *tests - (database_url(false).kind != ROTA_SQL_SQLITE);
+    return _cmocka_run_group_tests("lease", tests, n, NULL, NULL);
 }

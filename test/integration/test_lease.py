@@ -22,6 +22,7 @@ import traceback
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
 import databases  # noqa: E402
+import stop  # noqa: E402
 
 KIND, ROTA, HOLDER = sys.argv[1:4]
 HANG_S = 120
@@ -83,8 +84,7 @@ class Holder:
 
     def stop(self):
         """Stopped, when this returns."""
-        self.send(signal.SIGSTOP)
-        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+        stop.stop(self.process)
 
     def end(self):
         """A clean end."""

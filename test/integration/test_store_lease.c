@@ -387,6 +387,88 @@ static void ping_is_for_this_instance_and_this_epoch(void **state)
     rota_store_answer_deinit(&answer);
 }
 
+static bool is_holder(const struct rota_store_holder *holder, bool is_ours, uint64_t instance,
+                      uint64_t epoch)
+{
+    return holder->is_ours == is_ours && holder->instance == instance && holder->epoch == epoch;
+}
+
+static void each_of_many_pings_is_answered_for_itself(void **state)
+{
+    struct rota_store_request a = store_claim_of("a", 1, 5), b = store_claim_of("b", 2, 5);
+    struct rota_store_request request = store_request(ROTA_STORE_PINGS);
+    struct rota_store_request list = store_request(ROTA_STORE_LEASES);
+    struct rota_store_answer answer = {0};
+    uint64_t epochs[5];
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        struct rota_store_claimed claimed = store_claim(session, i == 2 ? &b : &a);
+        assert_int_equal(claimed.shard, i);
+        epochs[i] = claimed.epoch;
+    }
+    const struct rota_store_ping pings[] = {
+        {0, epochs[0]}, {1, epochs[1] + 1}, {2, epochs[2]}, {4, epochs[4]}, {77, 5}};
+    request.instance = 1;
+    request.pings = pings;
+    request.n_pings = 5;
+    request.ttl = 3 * TTL;
+    store_must(session, &request, &answer);
+    assert_int_equal(answer.n_holders, 5);
+    assert_true(is_holder(&answer.holders[0], true, 1, epochs[0]));
+    assert_true(is_holder(&answer.holders[1], false, 1, epochs[1]));
+    assert_true(is_holder(&answer.holders[2], false, 2, epochs[2]));
+    assert_true(rota_str_is_equal(answer.holders[2].host, rota_str("b")));
+    assert_true(is_holder(&answer.holders[3], true, 1, epochs[4]));
+    assert_true(is_holder(&answer.holders[4], false, 0, 0)); /* there is no such row */
+
+    store_must(session, &list, &answer);
+    static const uint64_t expected[] = {2, 1, 1, 1, 2};
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(answer.leases[i].pings, expected[i]);
+        assert_int_equal(answer.leases[i].ttl, expected[i] == 2 ? 3 * TTL : TTL);
+    }
+    request.instance = 9; /* nobody */
+    store_must(session, &request, &answer);
+    for (int i = 0; i < 5; i++)
+        assert_false(answer.holders[i].is_ours);
+    rota_store_answer_deinit(&answer);
+}
+
+/* Of any number up to the most, and of none beyond. */
+static void as_many_are_pinged_at_once_as_are_allowed(void **state)
+{
+    struct rota_store_request a = store_claim_of("a", 1, ROTA_STORE_PINGS_MAX);
+    struct rota_store_request request = store_request(ROTA_STORE_PINGS);
+    struct rota_store_ping pings[ROTA_STORE_PINGS_MAX + 1];
+    struct rota_store_answer answer = {0};
+    (void)state;
+    store_claim(session, &a);
+    store_sql(session->sql, "UPDATE rota_leases SET instance = 1, epoch = 1000 + shard, pings = 0");
+    for (uint32_t i = 0; i <= ROTA_STORE_PINGS_MAX; i++)
+        pings[i] = (struct rota_store_ping){i, 1000 + i};
+    request.instance = 1;
+    request.pings = pings;
+    for (request.n_pings = 1; request.n_pings <= ROTA_STORE_PINGS_MAX; request.n_pings += 15) {
+        store_must(session, &request, &answer);
+        assert_int_equal(answer.n_holders, request.n_pings);
+        for (size_t i = 0; i < request.n_pings; i++)
+            assert_true(is_holder(&answer.holders[i], true, 1, 1000 + i));
+    }
+    rota_store_answer_deinit(&answer);
+    assert_int_equal(store_sql(session->sql, "SELECT MIN(pings) FROM rota_leases"), 1);
+    assert_int_equal(store_sql(session->sql, "SELECT MAX(pings) FROM rota_leases"), 18);
+
+    assert_int_equal(rota_store_request_check(&request, NULL), ROTA_ERR_INVALID); /* 271 */
+    request.n_pings = 0;
+    assert_int_equal(rota_store_request_check(&request, NULL), ROTA_ERR_INVALID);
+    request.n_pings = 2;
+    assert_int_equal(rota_store_request_check(&request, NULL), ROTA_OK);
+    pings[1].shard = 0; /* the same twice */
+    assert_int_equal(rota_store_request_check(&request, NULL), ROTA_ERR_INVALID);
+    pings[1] = (struct rota_store_ping){1, 0};
+    assert_int_equal(rota_store_request_check(&request, NULL), ROTA_ERR_INVALID);
+}
+
 static void released_lease_is_free_and_remembers_its_host(void **state)
 {
     struct rota_store_request a = store_claim_of("a", 1, 2),
@@ -482,6 +564,7 @@ static void another_number_of_shards_is_refused_until_asked_for(void **state)
     struct rota_store_answer answer = {0};
     (void)state;
     struct rota_store_claimed held = store_claim(session, &a);
+    assert_int_equal(held.shards_before, 0);
     a.shards = 8;
     a.instance = 2;
     assert_int_equal(store_do(session, &a, &answer), ROTA_ERR_INVALID);
@@ -490,6 +573,8 @@ static void another_number_of_shards_is_refused_until_asked_for(void **state)
     a.claim.is_reshard = true;
     struct rota_store_claimed later = store_claim(session, &a);
     assert_int_equal(later.shards, 8);
+    assert_int_equal(later.shards_before, 4);
+    assert_int_equal(later.n_held, 1);
     assert_true(store_ping(session, 1, held)); /* who holds one of four keeps it */
     store_must(session, &dcs, &answer);
     assert_int_equal(answer.n_dcs, 1);
@@ -584,6 +669,29 @@ static void history_has_grants_and_releases_and_a_bound(void **state)
     rota_store_answer_deinit(&answer);
 }
 
+/* Neither is there without the other. */
+static void grant_and_its_entry_in_the_history_are_one(void **state)
+{
+    struct rota_store_request a = store_claim_of("a", 1, 1);
+    struct rota_store_answer answer = {0};
+    (void)state;
+    struct rota_store_claimed held = store_claim(session, &a);
+    struct rota_store_request release = store_of_lease(ROTA_STORE_RELEASE, 1, held);
+    store_sql(session->sql, "ALTER TABLE rota_history RENAME TO rota_history_away");
+    assert_int_equal(store_do(session, &release, &answer), ROTA_ERR_NOT_FOUND);
+    assert_int_equal(store_sql(session->sql, "SELECT COUNT(*) FROM rota_leases WHERE instance = 1"),
+                     1);
+    store_sql(session->sql, "UPDATE rota_leases SET instance = 0");
+    assert_int_equal(store_do(session, &a, &answer), ROTA_ERR_NOT_FOUND);
+    assert_int_equal(store_sql(session->sql, "SELECT COUNT(*) FROM rota_leases WHERE instance = 0"),
+                     1);
+    store_sql(session->sql, "ALTER TABLE rota_history_away RENAME TO rota_history");
+    held = store_claim(session, &a);
+    assert_true(store_release(session, 1, held));
+    assert_int_equal(store_sql(session->sql, "SELECT COUNT(*) FROM rota_history"), 3);
+    rota_store_answer_deinit(&answer);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -603,12 +711,15 @@ int main(void)
         TEST(epoch_grows_also_when_the_database_went_back),
         TEST(epoch_of_a_row_is_exceeded_even_if_the_clock_is_behind_it),
         TEST(ping_is_for_this_instance_and_this_epoch),
+        TEST(each_of_many_pings_is_answered_for_itself),
+        TEST(as_many_are_pinged_at_once_as_are_allowed),
         TEST(released_lease_is_free_and_remembers_its_host),
         TEST(another_number_of_shards_is_refused_until_asked_for),
         TEST(dcs_and_spaces_are_apart),
         TEST(many_shards_have_a_row_each),
         TEST(nothing_is_claimed_during_a_hold),
         TEST(history_has_grants_and_releases_and_a_bound),
+        TEST(grant_and_its_entry_in_the_history_are_one),
         TEST(fenced_write_succeeds_only_while_the_epoch_is_current),
         /* Of servers only. */
         TEST(open_claim_blocks_neither_a_ping_nor_another_claim),

@@ -139,6 +139,45 @@ static void ping(void)
     rota_store_answer_deinit(&answer);
 }
 
+/* The statement reads the clock for each row: it counts what the row has, if that is about
+ * now. */
+static void adopt_ping(uint32_t shard, rota_time now)
+{
+    char text[128];
+    snprintf(text, sizeof text, "SELECT last_ping FROM rota_leases WHERE shard = %u", shard);
+    rota_time last_ping = store_sql(session->sql, text) * ROTA_USEC;
+    CHECK(last_ping > now - ROTA_SEC && last_ping < now + ROTA_SEC);
+    model.rows[shard].last_ping = last_ping;
+}
+
+/* All shards of one instance, some with another's epoch, and some that it does not hold. */
+static void ping_many(void)
+{
+    struct rota_store_request request = of_row(ROTA_STORE_PINGS);
+    struct rota_store_ping pings[SHARDS];
+    struct rota_store_answer answer = {0};
+    for (uint32_t shard = 0; shard < SHARDS; shard++) {
+        uint64_t epoch = model.rows[shard].epoch + (choose(6) == 0);
+        if (epoch > 0 && choose(4) != 0)
+            pings[request.n_pings++] = (struct rota_store_ping){shard, epoch};
+    }
+    if (request.n_pings == 0)
+        return;
+    request.pings = pings;
+    store_must(session, &request, &answer);
+    CHECK(answer.n_holders == request.n_pings);
+    for (size_t i = 0; i < request.n_pings; i++) {
+        uint32_t shard = pings[i].shard;
+        struct rota_store_answer one = {.holder = answer.holders[i]};
+        bool is_ours =
+            lease_table_ping(&model, answer.db_now, shard, request.instance, pings[i].epoch);
+        check_holder(&one, is_ours, shard);
+        if (is_ours)
+            adopt_ping(shard, answer.db_now);
+    }
+    rota_store_answer_deinit(&answer);
+}
+
 static void release(void)
 {
     struct rota_store_request request = of_row(ROTA_STORE_RELEASE);
@@ -202,8 +241,8 @@ static void step(void)
         void (*run)(void);
         uint32_t chance;
     } operations[] = {
-        {"claim", claim, 45}, {"ping", ping, 20}, {"release", release, 15},
-        {"age", age, 18},     {"hold", hold, 2},
+        {"claim", claim, 40},     {"ping", ping, 15}, {"ping_many", ping_many, 15},
+        {"release", release, 12}, {"age", age, 16},   {"hold", hold, 2},
     };
     uint32_t chance = choose(100);
     size_t i = 0;

@@ -359,7 +359,9 @@ static void newer_schema_is_refused(void **state)
     assert_int_equal(reopen(&url, &error), ROTA_ERR_INVALID);
     assert_non_null(strstr(error.text, "version 99"));
     assert_int_equal(store_sql(session->sql, "SELECT version FROM rota_schema"), 99);
-    store_sql(session->sql, "UPDATE rota_schema SET version = 1");
+    char text[64];
+    snprintf(text, sizeof text, "UPDATE rota_schema SET version = %d", ROTA_STORE_SCHEMA_VERSION);
+    store_sql(session->sql, text);
     assert_int_equal(reopen(&url, &error), ROTA_OK);
 }
 
@@ -419,6 +421,30 @@ static void database_that_is_none_is_refused(void **state)
     assert_int_equal(reopen(&url, &error), ROTA_ERR_INVALID);
     assert_non_null(strstr(error.text, "not a database"));
     unlink(url.path);
+}
+
+/* Nothing is sent to a file that has lost its name; whoever opens the name finds another. */
+static void file_that_was_moved_is_a_lost_connection(void **state)
+{
+    struct rota_sql_url url = database_url(false), moved = url;
+    struct rota_store_request claim = store_claim_of("a", 1, 1);
+    struct rota_error error;
+    struct rota_sql *sql = NULL;
+    (void)state;
+    struct rota_store_claimed held = store_claim(session, &claim);
+    strcat(moved.path, ".moved");
+    assert_int_equal(rename(url.path, moved.path), 0);
+    struct rota_store_request ping = store_of_lease(ROTA_STORE_PING, 1, held);
+    assert_int_equal(store_do(session, &ping, &answer), ROTA_ERR_UNAVAILABLE);
+    assert_non_null(strstr(answer.error.text, "moved, removed or replaced"));
+    assert_false(rota_store_session_is_alive(session));
+    assert_int_equal(access(url.path, F_OK), -1); /* nor was one made */
+    assert_int_equal(rename(moved.path, url.path), 0);
+
+    assert_int_equal(store_do(session, &ping, &answer), ROTA_ERR_UNAVAILABLE); /* for good */
+    assert_int_equal(rota_sql_open(&url, NULL, &sql, &error), ROTA_OK);
+    assert_int_equal(store_sql(sql, "SELECT pings FROM rota_leases"), 1);
+    rota_sql_close(sql);
 }
 
 /* A user who may read and write the tables, and one who may not. */
@@ -540,10 +566,16 @@ int main(void)
         TEST(tables_that_are_half_made_are_completed),
         TEST(schema_as_text_makes_the_tables),
         TEST(nonsense_is_refused_with_a_sentence),
-        /* The last is of servers in one case, of files in the other. */
-        database_url(false).kind == ROTA_SQL_SQLITE
-            ? (struct CMUnitTest)TEST(database_that_is_none_is_refused)
-            : (struct CMUnitTest)TEST(user_without_rights_gets_a_sentence),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest of_files[] = {
+        TEST(database_that_is_none_is_refused),
+        TEST(file_that_was_moved_is_a_lost_connection),
+    };
+    const struct CMUnitTest of_servers[] = {TEST(user_without_rights_gets_a_sentence)};
+    bool is_file = database_url(false).kind == ROTA_SQL_SQLITE;
+    size_t n = sizeof tests / sizeof *tests, n_more = is_file ? 2 : 1;
+    struct CMUnitTest all[sizeof tests / sizeof *tests + 2];
+    memcpy(all, tests, sizeof tests);
+    memcpy(all + n, is_file ? of_files : of_servers, n_more * sizeof *all);
+    return _cmocka_run_group_tests("store_tables", all, n + n_more, NULL, NULL);
 }

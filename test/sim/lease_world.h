@@ -34,6 +34,7 @@ enum plant {
     PLANT_LESS_EQUAL,
     PLANT_PING_NO_EPOCH,
     PLANT_PING_BY_HOST,
+    PLANT_PING_ALL,
     PLANT_UNKNOWN,
     PLANT_WALL,
     PLANT_NO_WATCH,
@@ -54,6 +55,7 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"less-equal", "the end of a grant is compared with <= instead of <"},
     {"ping-no-epoch", "a ping asks for the instance, but not for the epoch"},
     {"ping-by-host", "a ping asks for the host's name, not for instance and epoch"},
+    {"ping-all", "pings are never alone, and when one is confirmed all are taken to be"},
     {"unknown", "a ping with unknown outcome is taken as success"},
     {"wall-clock", "holders go by the wall clock"},
     {"no-watch", "a row is dead when the database's clock says so"},
@@ -70,6 +72,14 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
 
 enum request_type { REQUEST_CLAIM, REQUEST_LIST, REQUEST_PING, REQUEST_RELEASE };
 
+/* Those that go out together, and what became of each. */
+struct ping {
+    uint64_t ask;
+    uint32_t shard;
+    uint64_t epoch;
+    enum rota_lease_event_type outcome;
+};
+
 struct request {
     enum request_type type;
     uint64_t ask;
@@ -77,6 +87,8 @@ struct request {
     uint32_t shard;
     uint64_t epoch;
     struct lease_table_claim claim; /* host and instance are set for all */
+    size_t n_pings;
+    struct ping pings[SHARDS_MAX];
 };
 
 struct answer {
@@ -85,6 +97,8 @@ struct answer {
     uint32_t host_life;
     uint32_t shard;
     uint64_t epoch;
+    size_t n_pings;
+    struct ping pings[SHARDS_MAX];
     size_t n_rows;
     struct rota_lease_row rows[LEASE_TABLE_SHARDS_MAX];
 };
@@ -183,18 +197,30 @@ static void answer_claim(struct world *world, rota_time now, const struct reques
 }
 
 /* Whom the table confirms is whom it granted to, or there are two owners. */
-static void answer_ping(struct world *world, rota_time now, const struct request *request,
-                        uint64_t epoch, struct answer *answer)
+static void answer_ping(struct world *world, rota_time now, struct request request,
+                        struct ping *ping)
 {
-    answer->epoch = world->table.rows[request->shard].epoch;
-    answer->type = ROTA_LEASE_TAKEN;
-    if (!lease_table_ping(&world->table, now, request->shard, request->claim.instance,
-                          request->epoch))
+    uint64_t asked = request.epoch = ping->epoch;
+    request.shard = ping->shard;
+    sabotage(world, &request);
+    ping->epoch = world->table.rows[ping->shard].epoch;
+    ping->outcome = ROTA_LEASE_TAKEN;
+    if (!lease_table_ping(&world->table, now, ping->shard, request.claim.instance, request.epoch))
         return;
-    answer->type = ROTA_LEASE_PINGED;
-    if (answer->epoch != epoch)
+    ping->outcome = ROTA_LEASE_PINGED;
+    if (ping->epoch != asked)
         rota_sim_fail(world->sim, "O1: epoch %llu of shard %u is confirmed, but %llu is granted",
-                      (unsigned long long)epoch, request->shard, (unsigned long long)answer->epoch);
+                      (unsigned long long)asked, ping->shard, (unsigned long long)ping->epoch);
+}
+
+static void answer_pings(struct world *world, rota_time now, const struct request *request,
+                         struct answer *answer)
+{
+    answer->type = ROTA_LEASE_PINGED;
+    answer->n_pings = request->n_pings;
+    memcpy(answer->pings, request->pings, request->n_pings * sizeof *request->pings);
+    for (size_t i = 0; i < answer->n_pings; i++)
+        answer_ping(world, now, *request, &answer->pings[i]);
 }
 
 static void database_answer(struct world *world, uint32_t from, struct request request)
@@ -202,9 +228,9 @@ static void database_answer(struct world *world, uint32_t from, struct request r
     struct lease_table *table = &world->table;
     rota_time now = rota_sim_wall(world->sim, DATABASE);
     struct answer answer = {.ask = request.ask, .host_life = request.host_life};
-    uint64_t epoch = request.epoch;
 
-    sabotage(world, &request);
+    if (request.type != REQUEST_PING)
+        sabotage(world, &request);
     switch (request.type) {
     case REQUEST_CLAIM:
         answer_claim(world, now, &request, &answer);
@@ -214,7 +240,7 @@ static void database_answer(struct world *world, uint32_t from, struct request r
         answer.n_rows = lease_table_list(table, request.claim.host, answer.rows);
         break;
     case REQUEST_PING:
-        answer_ping(world, now, &request, epoch, &answer);
+        answer_pings(world, now, &request, &answer);
         break;
     case REQUEST_RELEASE:
         lease_table_release(table, now, request.shard, request.claim.instance, request.epoch);

@@ -59,33 +59,66 @@ static void forget_ask(struct host *host, uint64_t ask)
             host->open[i--] = host->open[--host->n_open];
 }
 
-static void send_request(struct world *world, uint32_t node, const struct rota_lease_action *action,
-                         enum request_type type)
+static struct request request_of(const struct world *world, uint32_t node, enum request_type type)
+{
+    const struct host *host = &world->hosts[node];
+    return (struct request){.type = type,
+                            .database_life = rota_sim_life(world->sim, DATABASE),
+                            .host_life = rota_sim_life(world->sim, node),
+                            .claim = {.host = host->name,
+                                      .instance = host->instance,
+                                      .ttl = TTL,
+                                      .is_alone = host->is_alone}};
+}
+
+static void note_ask(struct world *world, uint32_t node, uint64_t ask,
+                     enum rota_lease_action_type type)
 {
     struct host *host = &world->hosts[node];
-    struct request request = {.type = type,
-                              .ask = action->ask,
-                              .database_life = rota_sim_life(world->sim, DATABASE),
-                              .host_life = rota_sim_life(world->sim, node),
-                              .shard = action->shard,
-                              .epoch = action->epoch,
-                              .claim = {.host = host->name,
-                                        .instance = host->instance,
-                                        .ttl = TTL,
-                                        .is_alone = host->is_alone,
-                                        .floor = action->floor,
-                                        .n_dead = action->n_dead}};
-    if (action->n_dead > 0)
-        memcpy(request.claim.dead, action->dead, action->n_dead * sizeof *action->dead);
-    rota_sim_send(world->sim, node, DATABASE, rota_str_of(&request, sizeof request));
     if (host->n_open == OPEN_MAX) {
         rota_sim_fail(world->sim, "node %u has %d asks open", node, OPEN_MAX);
         return;
     }
-    host->open[host->n_open++] =
-        (struct open_ask){.ask = action->ask,
-                          .type = action->type,
-                          .give_up_at = clock_of(world, node) + world->give_up_after};
+    host->open[host->n_open++] = (struct open_ask){
+        .ask = ask, .type = type, .give_up_at = clock_of(world, node) + world->give_up_after};
+}
+
+static void send_request(struct world *world, uint32_t node, const struct rota_lease_action *action,
+                         enum request_type type)
+{
+    struct request request = request_of(world, node, type);
+    request.ask = action->ask;
+    request.shard = action->shard;
+    request.epoch = action->epoch;
+    request.claim.floor = action->floor;
+    request.claim.n_dead = action->n_dead;
+    if (action->n_dead > 0)
+        memcpy(request.claim.dead, action->dead, action->n_dead * sizeof *action->dead);
+    rota_sim_send(world->sim, node, DATABASE, rota_str_of(&request, sizeof request));
+    note_ask(world, node, action->ask, action->type);
+}
+
+/* Pings of a step go in one message, but for those that want to be alone. */
+static void send_pings(struct world *world, uint32_t node, const struct rota_lease_action *list,
+                       size_t n)
+{
+    struct request request = request_of(world, node, REQUEST_PING);
+    for (size_t i = 0; i < n; i++) {
+        if (list[i].type != ROTA_LEASE_PING)
+            continue;
+        struct ping ping = {.ask = list[i].ask, .shard = list[i].shard, .epoch = list[i].epoch};
+        note_ask(world, node, list[i].ask, list[i].type);
+        if (list[i].is_single) {
+            struct request single = request;
+            single.n_pings = 1;
+            single.pings[0] = ping;
+            rota_sim_send(world->sim, node, DATABASE, rota_str_of(&single, sizeof single));
+        } else {
+            request.pings[request.n_pings++] = ping;
+        }
+    }
+    if (request.n_pings > 0)
+        rota_sim_send(world->sim, node, DATABASE, rota_str_of(&request, sizeof request));
 }
 
 static void end_node(void *data, uint64_t node)
@@ -138,8 +171,7 @@ static void carry_out(struct world *world, uint32_t node, const struct rota_leas
     case ROTA_LEASE_LIST:
         send_request(world, node, action, REQUEST_LIST);
         break;
-    case ROTA_LEASE_PING:
-        send_request(world, node, action, REQUEST_PING);
+    case ROTA_LEASE_PING: /* with the others of the step */
         break;
     case ROTA_LEASE_RELEASE:
         send_request(world, node, action, REQUEST_RELEASE);
@@ -176,6 +208,8 @@ static void sabotage_host(struct world *world, uint32_t node, const struct rota_
         if (action->type == ROTA_LEASE_START || action->type == ROTA_LEASE_EXTEND)
             fsm->slots[fsm->slot_of[action->shard]].expires_at = now + TTL - fsm->guard;
     }
+    for (uint32_t i = 0; i < fsm->n_held && world->plant == PLANT_PING_ALL; i++)
+        fsm->slots[i].is_single = false;
     if (world->plant == PLANT_WATCH_FROM_ASK && event->type == ROTA_LEASE_LISTED) {
         for (uint32_t shard = 0; shard < world->n_shards; shard++)
             if (fsm->watch.sights[shard].since == now)
@@ -217,8 +251,44 @@ static void drive(struct world *world, uint32_t node, struct rota_lease_event ev
     sabotage_host(world, node, &event, listed_at);
     for (size_t i = 0; i < todo.n && !host->is_over; i++)
         carry_out(world, node, &todo.list[i]);
+    if (!host->is_over)
+        send_pings(world, node, todo.list, todo.n);
     set_timer(world, node, TIMER_DEADLINE, rota_lease_fsm_deadline(&host->fsm));
     arm_give_up(world, node);
+}
+
+/* Whether this very ping is waited for. */
+static bool is_open(const struct host *host, const struct ping *ping)
+{
+    size_t n;
+    const struct rota_lease_slot *held = rota_lease_fsm_held(&host->fsm, &n);
+    for (size_t i = 0; i < n; i++)
+        if (held[i].ask == ping->ask && held[i].shard == ping->shard)
+            return true;
+    return false;
+}
+
+/* One after the other; whatever the others say, what is taken is given up. */
+static void hear_pings(struct world *world, uint32_t node, const struct answer *answer)
+{
+    struct host *host = &world->hosts[node];
+    bool is_wrong = false;
+    for (size_t i = 0; i < answer->n_pings; i++) {
+        forget_ask(host, answer->pings[i].ask);
+        is_wrong |= world->plant == PLANT_PING_ALL && answer->pings[i].outcome == ROTA_LEASE_PINGED;
+    }
+    for (size_t i = 0; i < answer->n_pings && !host->is_over; i++) {
+        const struct ping *ping = &answer->pings[i];
+        bool is_refused = ping->outcome == ROTA_LEASE_TAKEN && is_open(host, ping);
+        drive(world, node,
+              (struct rota_lease_event){.type = is_wrong ? ROTA_LEASE_PINGED : ping->outcome,
+                                        .ask = ping->ask,
+                                        .epoch = ping->epoch});
+        if (is_refused && !host->is_over &&
+            rota_lease_fsm_epoch(&host->fsm, clock_of(world, node), ping->shard) != 0)
+            rota_sim_fail(world->sim, "O1: node %u believes in shard %u, which is refused", node,
+                          ping->shard);
+    }
 }
 
 static void host_hear(struct world *world, uint32_t node, struct rota_str message)
@@ -227,6 +297,10 @@ static void host_hear(struct world *world, uint32_t node, struct rota_str messag
     memcpy(&answer, message.data, message.size);
     if (answer.host_life != rota_sim_life(world->sim, node))
         return;
+    if (answer.n_pings > 0) {
+        hear_pings(world, node, &answer);
+        return;
+    }
     forget_ask(&world->hosts[node], answer.ask);
     if (world->plant == PLANT_NO_STRAYS && answer.type == ROTA_LEASE_LISTED)
         for (size_t i = 0; i < answer.n_rows; i++)
@@ -363,14 +437,31 @@ static void on_timer(void *data, uint32_t node, uint32_t timer)
         drive(world, node, (struct rota_lease_event){.type = ROTA_LEASE_TICK});
 }
 
+/* A host is told that one of its shards has a later epoch, and so has to take one anew:
+ * what it holds is not all of the same age. */
+static void unseat(struct world *world, uint32_t node)
+{
+    size_t n;
+    const struct rota_lease_slot *held = rota_lease_fsm_held(&world->hosts[node].fsm, &n);
+    if (n == 0)
+        return;
+    const struct rota_lease_slot slot = held[rota_random_below(rota_sim_random(world->sim), n)];
+    drive(world, node,
+          (struct rota_lease_event){
+              .type = ROTA_LEASE_SEEN, .shard = slot.shard, .epoch = slot.epoch + 1});
+}
+
 /* Somebody is shut down, as in a release of the software. */
 static void operate(void *data, uint64_t number)
 {
     struct world *world = data;
     struct rota_random *random = rota_sim_random(world->sim);
     uint32_t node = FIRST_HOST + (uint32_t)rota_random_below(random, world->n_hosts);
-    rota_time next = rota_sim_now(world->sim) + rota_sim_exponential(random, 8 * ROTA_SEC);
-    if (rota_sim_is_up(world->sim, node) && !rota_sim_is_paused(world->sim, node))
+    rota_time next = rota_sim_now(world->sim) + rota_sim_exponential(random, 4 * ROTA_SEC);
+    bool is_running = rota_sim_is_up(world->sim, node) && !rota_sim_is_paused(world->sim, node);
+    if (chance(world, 0.5) && is_running)
+        unseat(world, node);
+    else if (is_running)
         drive(world, node, (struct rota_lease_event){.type = ROTA_LEASE_SHUTDOWN});
     if (next < QUIET_AT)
         rota_sim_call(world->sim, next, operate, world, number + 1);

@@ -341,6 +341,88 @@ static void an_unknown_ping_is_asked_again_and_extends_nothing(void **state)
     assert_false(rota_lease_fsm_check(&fsm, end, 2, EPOCH));
 }
 
+/* Hold all shards. */
+static void hold_all(void)
+{
+    init(SHARDS, false);
+    tick();
+    for (uint32_t shard = 0; shard < SHARDS; shard++) {
+        uint64_t ask = action(todo.n - 1, ROTA_LEASE_CLAIM)->ask;
+        answer(ROTA_LEASE_CLAIMED, ask, shard, EPOCH + shard);
+    }
+}
+
+/* Let all be pinged; fills `asks`. */
+static void ping_all(uint64_t asks[SHARDS])
+{
+    wait_on();
+    assert_int_equal(todo.n, SHARDS);
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        asks[i] = action(i, ROTA_LEASE_PING)->ask;
+        assert_false(action(i, ROTA_LEASE_PING)->is_single);
+    }
+}
+
+static void pings_that_are_due_soon_go_together(void **state)
+{
+    uint64_t asks[SHARDS];
+    (void)state;
+    hold_all();
+    for (int round = 0; round < 100; round++) {
+        rota_time before = now;
+        ping_all(asks);
+        assert_true(round == 0 || now - before >= TTL / 4);
+        for (uint32_t i = 0; i < SHARDS; i++) {
+            answer(ROTA_LEASE_PINGED, asks[i], 0, 0);
+            assert_int_equal(todo.n, 1);
+            action(0, ROTA_LEASE_EXTEND);
+        }
+    }
+}
+
+static void each_of_many_pings_has_its_own_outcome(void **state)
+{
+    uint64_t asks[SHARDS];
+    (void)state;
+    hold_all();
+    ping_all(asks);
+    rota_time sent_at = now;
+    answer(ROTA_LEASE_PINGED, asks[0], 0, 0);
+    answer(ROTA_LEASE_TAKEN, asks[1], 0, EPOCH + 100);
+    assert_int_equal(action(0, ROTA_LEASE_STOP)->why, ROTA_LEASE_WHY_TAKEN);
+    assert_int_equal(action(0, ROTA_LEASE_STOP)->shard, 1);
+    answer(ROTA_LEASE_PINGED, asks[2], 0, 0);
+    now = sent_at + TTL - GUARD - 1;
+    assert_true(rota_lease_fsm_check(&fsm, now, 0, EPOCH));
+    assert_false(rota_lease_fsm_check(&fsm, now, 1, EPOCH + 1));
+    assert_true(rota_lease_fsm_check(&fsm, now, 2, EPOCH + 2));
+    assert_false(rota_lease_fsm_check(&fsm, now, 3, EPOCH + 3)); /* no answer, no more time */
+}
+
+static void a_ping_without_an_answer_is_repeated_by_itself(void **state)
+{
+    uint64_t asks[SHARDS];
+    (void)state;
+    hold_all();
+    ping_all(asks);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        answer(ROTA_LEASE_UNKNOWN, asks[i], 0, 0);
+    for (uint32_t n = 0; n < SHARDS;) {
+        wait_on();
+        for (size_t i = 0; i < todo.n; i++, n++)
+            assert_true(action(i, ROTA_LEASE_PING)->is_single);
+        struct rota_lease_actions sent = todo;
+        uint64_t again[SHARDS];
+        for (size_t i = 0; i < sent.n; i++)
+            again[i] = sent.list[i].ask;
+        for (size_t i = 0; i < sent.n; i++)
+            answer(ROTA_LEASE_PINGED, again[i], 0, 0);
+    }
+    wait_on(); /* and then with others again */
+    for (size_t i = 0; i < todo.n; i++)
+        assert_false(action(i, ROTA_LEASE_PING)->is_single);
+}
+
 static void late_and_repeated_answers_change_nothing(void **state)
 {
     (void)state;
@@ -679,6 +761,9 @@ int main(void)
         RULE(a_database_that_went_back_is_given_time_to_forget_others),
         RULE(a_spare_that_sees_the_database_go_back_waits_as_well),
         RULE(an_unknown_ping_is_asked_again_and_extends_nothing),
+        RULE(pings_that_are_due_soon_go_together),
+        RULE(each_of_many_pings_has_its_own_outcome),
+        RULE(a_ping_without_an_answer_is_repeated_by_itself),
         RULE(late_and_repeated_answers_change_nothing),
         RULE(an_answer_of_another_kind_counts_as_unknown),
         RULE(a_spare_looks_and_claims_what_is_free),

@@ -366,24 +366,40 @@ static void hear_slot(struct rota_lease_fsm *fsm, rota_time now, struct rota_lea
     } else if (!fsm->is_closing && event->type == ROTA_LEASE_PINGED) {
         slot->expires_at = end_of_grant(fsm, slot->sent_at);
         slot->ping_at = slot->sent_at + interval(fsm);
+        slot->is_single = false;
         serve(fsm, ROTA_LEASE_EXTEND, slot);
     } else if (!fsm->is_closing && event->type == ROTA_LEASE_TAKEN) {
         hear_taken(fsm, now, slot, event->epoch);
     } else {
         slot->ping_at = now + pause_of(fsm);
+        slot->is_single = true;
     }
+}
+
+/* Until when a ping is due if another one is now: by as much as two intervals differ, so
+ * that those that were pinged together are pinged together again. */
+static rota_time due_until(const struct rota_lease_fsm *fsm, rota_time now)
+{
+    for (uint32_t i = 0; i < fsm->n_held; i++) {
+        const struct rota_lease_slot *slot = &fsm->slots[i];
+        if (slot->ask == 0 && now >= slot->ping_at && !slot->is_single)
+            return now + fsm->options.ttl / 12;
+    }
+    return now;
 }
 
 /* Pings; or releases, in a shutdown. */
 static void ask_for_slots(struct rota_lease_fsm *fsm, rota_time now)
 {
+    rota_time until = due_until(fsm, now);
     for (uint32_t i = 0; i < fsm->n_held; i++) {
         struct rota_lease_slot *slot = &fsm->slots[i];
-        if (slot->ask != 0 || now < slot->ping_at)
+        if (slot->ask != 0 || slot->ping_at > (slot->is_single ? now : until))
             continue;
         slot->sent_at = now;
         slot->ask = ask(fsm, fsm->is_closing ? ROTA_LEASE_RELEASE : ROTA_LEASE_PING, slot->shard,
                         slot->epoch);
+        fsm->actions[fsm->n_actions - 1].is_single = slot->is_single;
     }
 }
 

@@ -29,6 +29,10 @@
  *  - Each of them adds one to `pings` of the row that it changes.
  *  - LIST: all rows. Rows that were never there are made by a claim, and stay.
  *
+ * Pings that are due soon go out with one that is due, so that a driver can ask for all
+ * of them at once. What had no answer is then asked for by itself: one row that is locked
+ * would hold up all others.
+ *
  * Every ask has a number and ends with one answer, at the latest when its
  * connection is given up: UNKNOWN is neither success nor failure. A ping is then
  * asked again; after a claim the table is looked at, and what it says to be ours
@@ -83,7 +87,7 @@ struct rota_lease_event {
 enum rota_lease_action_type {
     ROTA_LEASE_CLAIM,     /* ask, floor, dead */
     ROTA_LEASE_LIST,      /* ask */
-    ROTA_LEASE_PING,      /* ask, shard, epoch */
+    ROTA_LEASE_PING,      /* ask, shard, epoch, is_single */
     ROTA_LEASE_RELEASE,   /* ask, shard, epoch */
     ROTA_LEASE_START,     /* serve: shard, epoch, until */
     ROTA_LEASE_EXTEND,    /* serve on: shard, epoch, until */
@@ -100,6 +104,10 @@ struct rota_lease_action {
     uint64_t epoch;
     rota_time until; /* on the holder's clock: not served from then on without an EXTEND */
     enum rota_lease_why why;
+
+    /* Pings of one step may be asked in one question, with an answer for each; this one
+     * not, for the last with it in had none. */
+    bool is_single;
 
     uint64_t floor; /* the new epoch is to be above it */
     const struct rota_lease_dead *dead;
@@ -120,6 +128,7 @@ struct rota_lease_slot {
     rota_time ping_at; /* the next ping, or release in a shutdown, unless one is out */
     rota_time sent_at; /* of the one that is out */
     uint64_t ask;      /* its number; 0: none is out */
+    bool is_single;    /* the last ping had no answer: it may have been another's fault */
 };
 
 struct rota_lease_fsm {

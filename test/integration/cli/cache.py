@@ -69,10 +69,38 @@ def data_centres_are_re_sharded_one_by_one():
             for server in world.dcs[dc]:
                 server.terminate()
             said = world.refused(dc, 4, f"file:{world.source}")
-            assert "has 2 shards" in said, said
+            assert "has 2 shards" in said and "--reshard" in said, said
+            assert world.servers[-1].err().count("has 2 shards") == 1, world.servers[-1].err()
             world.dcs[dc] = world.data_centre(dc, 4, f"file:{world.source}", "--reshard")
             assert world.values(*KEYS) == VALUES
         assert sorted(server.shard() for server in world.dcs["east"]) == [0, 1, 2, 3]
+        # Who does it beside those who hold shards is told of them; a spare has none.
+        spare = world.serve("east", 8, f"file:{world.source}", "--reshard")
+        line = spare.logged("lease resharded")
+        assert "from=4" in line and "to=8" in line and "held=4" in line and "level=warn" in line, line
+        shards = {lease["shards"] for lease in ok("lease", "list", "--store", world.url, "--json").json()["leases"]}
+        assert shards == {4, 8}, shards
+
+
+@test
+def who_can_not_serve_leaves_no_trace_in_the_store():
+    with World() as world:
+        path = world.url.split(":", 1)[1]
+        bad = world.files.write("bad", "no tab\n")
+        for source in (f"file:{bad}", "file:/nowhere/pairs", "sql:nothing"):
+            world.refused("east", 2, source, "--reshard")
+            assert not os.path.exists(path), source
+        source = world.files.write("pairs", PAIRS)
+        world.serve("east", 1, f"file:{source}").terminate()
+
+        def content():
+            with contextlib.closing(sqlite3.connect(path)) as database:
+                return list(database.iterdump())
+
+        before = content()
+        for source in (f"file:{bad}", "file:/nowhere/pairs", "sql:nothing", "sql:rota_dcs:space:nix"):
+            world.refused("east", 2, source, "--reshard")
+            assert content() == before, source
 
 
 @test

@@ -11,6 +11,7 @@ import sys
 from cli.support import ROTA, Files, run
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "lib"))
+import stop  # noqa: E402
 from watch import Watch  # noqa: E402
 
 
@@ -62,7 +63,7 @@ class Server:
         assert self.process.wait(60) == code, (self.process.returncode, self.err())
 
     def freeze(self):
-        self.process.send_signal(signal.SIGSTOP)
+        stop.stop(self.process)
 
     def close(self):
         self.process.kill()  # a stopped one, too

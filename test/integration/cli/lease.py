@@ -33,6 +33,8 @@ def add_lease(database, dc, shard, host, instance, epoch, last_ping, space="cach
 def leases_are_listed_with_their_state():
     with store() as (url, database):
         far = 4000000000 * SECOND
+        with database:
+            database.execute("INSERT INTO rota_dcs VALUES ('cache', 'east', 8), ('queue', 'east', 3)")
         add_lease(database, "east", 0, "a:1", 5, 70, far)
         add_lease(database, "east", 1, "b:1", 5, 71, 1700000000 * SECOND)
         add_lease(database, "east", 2, "b:1", 0, 72, 1700000000 * SECOND)
@@ -46,7 +48,8 @@ def leases_are_listed_with_their_state():
             [b"east", b"2", b"free", b"b:1"],
             [b"east", b"3", b"new", b""],
         ], lines
-        assert lines[0][4:6] == [b"epoch=70", b"of=4"], lines
+        assert lines[0][4:7] == [b"shards=8", b"epoch=70", b"of=4"], lines
+        assert lines[4][4] == b"shards=0", lines  # nobody has said
         assert len(lines) == 5 and b"\x1b" not in lines[4][3], lines
         assert len(ok("lease", "list", "--store", url, "--dc", "west").lines()) == 1
         assert len(ok("lease", "list", "--dc", "west", env={"ROTA_STORE": url}).lines()) == 1
@@ -54,7 +57,7 @@ def leases_are_listed_with_their_state():
         assert [lease["host"] for lease in leases] == ["other"]
         lease = ok("lease", "list", "--store", url, "--dc", "east", "--json").json()["leases"][1]
         assert lease == {
-            "dc": "east", "shard": 1, "of": 4, "state": "expired", "host": "b:1", "epoch": 71, "pings": 7,
+            "dc": "east", "shard": 1, "of": 4, "shards": 8, "state": "expired", "host": "b:1", "epoch": 71, "pings": 7,
             "granted_at": "2023-11-14T22:13:20Z", "last_ping": "2023-11-14T22:13:20Z", "ttl": 10,
         }, lease
         refuse("lease", "list", "--store", url, "--space", "none", code=1, name="none")

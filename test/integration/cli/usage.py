@@ -82,7 +82,7 @@ def missing_options_are_named():
         hosts = files.hosts("hosts", as_hosts(3))
         refuse("route", "--queue", "q", name="--hosts")
         refuse("route", "--hosts", hosts, name="--queue")
-        refuse("plan", "--queue", "q", name="--hosts")
+        refuse("plan", "--queue", "q", "--add", "z:1", name="--hosts")
         full = ["--key", "k", "--start", "1", "--end", "2", "--now", "3"]
         for i in range(0, 8, 2):
             refuse("gradual", *full[:i], *full[i + 2:], name=full[i])

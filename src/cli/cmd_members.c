@@ -1,0 +1,250 @@
+/* rota members: the members of a store, for people and scripts. */
+#include "base/json.h"
+#include "cli/cli.h"
+#include "cli/store_options.h"
+#include "cli/terminal.h"
+#include "io/store.h"
+
+struct members {
+    const char *store, *roles, *zone;
+    rota_time ttl;
+    bool json;
+};
+
+/* --- list --- */
+
+static const struct rota_option LIST_OPTIONS[] = {
+    ROTA_STORE_OPTION(struct members, store),
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct members, json), .help = "answer in JSON"},
+};
+
+/* An operator's word counts for one that is dead, too: it may come back. */
+static const char *state_of(const struct rota_store_member *member, rota_time now)
+{
+    switch (member->state) {
+    case ROTA_STORE_MEMBER_EVICTED:
+        return "evicted";
+    case ROTA_STORE_MEMBER_DRAINING:
+    case ROTA_STORE_MEMBER_IN:
+        break;
+    }
+    if (rota_time_add(member->heartbeat, member->ttl) < now)
+        return "dead";
+    return member->state == ROTA_STORE_MEMBER_DRAINING ? "draining" : "in";
+}
+
+static void append_json(struct rota_buffer *buffer, const struct rota_store_answer *answer)
+{
+    struct rota_json json = {.buffer = buffer};
+    char text[ROTA_TIME_TEXT_MAX];
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "now");
+    rota_json_text(&json, rota_time_format(answer->db_now, text));
+    rota_json_key(&json, "members");
+    rota_json_begin_array(&json);
+    for (size_t i = 0; i < answer->n_members; i++) {
+        const struct rota_store_member *member = &answer->members[i];
+        rota_json_begin_object(&json);
+        rota_json_key(&json, "address");
+        rota_json_string(&json, member->address);
+        rota_json_key(&json, "state");
+        rota_json_text(&json, state_of(member, answer->db_now));
+        rota_json_key(&json, "roles");
+        rota_json_string(&json, member->roles);
+        rota_json_key(&json, "zone");
+        rota_json_string(&json, member->zone);
+        rota_json_key(&json, "weight");
+        rota_json_double(&json, (double)member->weight / ROTA_WEIGHT_ONE);
+        rota_json_key(&json, "heartbeat");
+        rota_json_text(&json, rota_time_format(member->heartbeat, text));
+        rota_json_key(&json, "ttl");
+        rota_json_double(&json, (double)member->ttl / ROTA_SEC);
+        rota_json_end_object(&json);
+    }
+    rota_json_end_array(&json);
+    rota_json_end_object(&json);
+    rota_buffer_append_char(buffer, '\n');
+}
+
+static void append_text(struct rota_buffer *buffer, const struct rota_store_answer *answer)
+{
+    char text[ROTA_TIME_TEXT_MAX];
+    for (size_t i = 0; i < answer->n_members; i++) {
+        const struct rota_store_member *member = &answer->members[i];
+        rota_terminal_append(buffer, member->address);
+        rota_buffer_print(buffer, "\t%s\tweight=%g", state_of(member, answer->db_now),
+                          (double)member->weight / ROTA_WEIGHT_ONE);
+        rota_buffer_append_text(buffer, "\tzone=");
+        rota_terminal_append(buffer, member->zone);
+        rota_buffer_append_text(buffer, "\troles=");
+        rota_terminal_append(buffer, member->roles);
+        rota_buffer_print(buffer, "\theartbeat=%s\n", rota_time_format(member->heartbeat, text));
+    }
+}
+
+static int run_list(int argc, char *const *argv)
+{
+    struct members options = {0};
+    const struct rota_store_request request = {.verb = ROTA_STORE_MEMBERS};
+    struct rota_store_answer answer = {0};
+    struct rota_buffer buffer = {0};
+    struct rota_error error;
+    int code;
+    if (!rota_cli_parse(&rota_cmd_members_list, argc, argv, &options, NULL, &code))
+        return code;
+    if (rota_store_options_ask(options.store, &request, 1, &answer, &error))
+        return rota_cli_fail_error(&error);
+    if (options.json)
+        append_json(&buffer, &answer);
+    else
+        append_text(&buffer, &answer);
+    rota_store_answer_deinit(&answer);
+    return rota_cli_print(&buffer);
+}
+
+const struct rota_cli_command rota_cmd_members_list = {
+    .command =
+        {
+            .name = "members list",
+            .summary = "Who is a member of a store",
+            .description =
+                "Prints a line for each member, with tabs between its parts: the address; `in`, "
+                "`draining` (it is placed no more), `evicted` (it is listed for nobody) or `dead` "
+                "(its last heartbeat is longer ago than its ttl); weight, zone, roles and the last "
+                "heartbeat by the database's clock. Members that are in or draining are the hosts "
+                "of commands with --store.\n\n"
+                "With --json: {\"now\", \"members\": [{\"address\", \"state\", \"roles\", "
+                "\"zone\", \"weight\", \"heartbeat\", \"ttl\": seconds}]}.",
+            .options = LIST_OPTIONS,
+            .n_options = sizeof LIST_OPTIONS / sizeof *LIST_OPTIONS,
+            .examples = "rota members list --store sqlite:/var/lib/rota/store.db\n",
+        },
+    .run = run_list,
+};
+
+/* --- what operators and members do --- */
+
+static const struct rota_option CHANGE_OPTIONS[] = {ROTA_STORE_OPTION(struct members, store)};
+
+/* One after the other, all that are there; exit code 1 when one is not. */
+static int change(const struct rota_cli_command *command, int argc, char *const *argv,
+                  enum rota_store_verb verb, enum rota_store_member_state state)
+{
+    struct members options = {0};
+    struct rota_option_list addresses;
+    struct rota_error error;
+    int code;
+    if (!rota_cli_parse(command, argc, argv, &options, &addresses, &code))
+        return code;
+    for (size_t i = 0; i < addresses.size; i++) {
+        const struct rota_store_request request = {
+            .verb = verb, .member = {.address = rota_str(addresses.items[i]), .state = state}};
+        struct rota_store_answer answer = {0};
+        if (rota_store_options_ask(options.store, &request, 1, &answer, &error))
+            return rota_cli_fail_error(&error);
+        if (!answer.is_done)
+            code = rota_cli_fail(ROTA_CLI_NO, "%s is no member of the store", addresses.items[i]);
+        rota_store_answer_deinit(&answer);
+    }
+    return code;
+}
+
+#define CHANGE(word, does, long_text, verb, state)                                                 \
+    static int run_##word(int argc, char *const *argv)                                             \
+    {                                                                                              \
+        return change(&rota_cmd_members_##word, argc, argv, (verb), (state));                      \
+    }                                                                                              \
+    const struct rota_cli_command rota_cmd_members_##word = {                                      \
+        .command =                                                                                 \
+            {                                                                                      \
+                .name = "members " #word,                                                          \
+                .summary = does,                                                                   \
+                .arguments = "ADDRESS...",                                                         \
+                .min_arguments = 1,                                                                \
+                .description = long_text " An address that is no member's is exit code 1.",        \
+                .options = CHANGE_OPTIONS,                                                         \
+                .n_options = sizeof CHANGE_OPTIONS / sizeof *CHANGE_OPTIONS,                       \
+                .examples = "rota members " #word " 10.0.0.7:7000 "                                \
+                            "--store sqlite:/var/lib/rota/store.db\n",                             \
+            },                                                                                     \
+        .run = run_##word,                                                                         \
+    }
+
+CHANGE(drain, "Place members no more",
+       "They are known, and own nothing from now on; `members restore` takes it back. Their own "
+       "heartbeats do not.",
+       ROTA_STORE_MEMBER_STATE, ROTA_STORE_MEMBER_DRAINING);
+CHANGE(evict, "List members for nobody any more",
+       "As if they were dead, whatever heartbeats say, until `members restore`.",
+       ROTA_STORE_MEMBER_STATE, ROTA_STORE_MEMBER_EVICTED);
+CHANGE(restore, "Take back a drain or an eviction", "They are in again, as long as they are alive.",
+       ROTA_STORE_MEMBER_STATE, ROTA_STORE_MEMBER_IN);
+CHANGE(remove, "Take members out of the list",
+       "For those that are gone for good: one that lives is there again with its next heartbeat.",
+       ROTA_STORE_MEMBER_REMOVE, ROTA_STORE_MEMBER_IN);
+
+/* --- beat --- */
+
+static const struct rota_option BEAT_OPTIONS[] = {
+    ROTA_STORE_OPTION(struct members, store),
+    {.name = "ttl",
+     ROTA_OPTION_INTO(SPAN, struct members, ttl),
+     .value_name = "SPAN",
+     .default_text = "10s",
+     .min = ROTA_MSEC,
+     .max = 365 * ROTA_DAY,
+     .help = "how long it is alive without another heartbeat"},
+    {.name = "roles",
+     ROTA_OPTION_INTO(TEXT, struct members, roles),
+     .value_name = "ROLES",
+     .default_text = "",
+     .max = ROTA_STORE_ROLES_MAX,
+     .help = "what it does, with commas between them"},
+    {.name = "zone",
+     ROTA_OPTION_INTO(TEXT, struct members, zone),
+     .value_name = "ZONE",
+     .default_text = "",
+     .max = ROTA_STORE_NAME_MAX,
+     .help = "which it fails together with"},
+};
+
+static int run_beat(int argc, char *const *argv)
+{
+    struct members options = {0};
+    struct rota_option_list arguments;
+    struct rota_store_answer answer = {0};
+    struct rota_error error;
+    int code;
+    if (!rota_cli_parse(&rota_cmd_members_beat, argc, argv, &options, &arguments, &code))
+        return code;
+    const struct rota_store_request request = {.verb = ROTA_STORE_BEAT,
+                                               .member = {.address = rota_str(arguments.items[0]),
+                                                          .roles = rota_str(options.roles),
+                                                          .zone = rota_str(options.zone),
+                                                          .ttl = options.ttl}};
+    if (rota_store_options_ask(options.store, &request, 1, &answer, &error))
+        return rota_cli_fail_error(&error);
+    rota_store_answer_deinit(&answer);
+    return ROTA_CLI_OK;
+}
+
+const struct rota_cli_command rota_cmd_members_beat = {
+    .command =
+        {
+            .name = "members beat",
+            .summary = "Make an address a member, or say that it is well",
+            .arguments = "ADDRESS",
+            .min_arguments = 1,
+            .max_arguments = 1,
+            .description =
+                "One heartbeat, for processes that do not use the library: it is alive for --ttl "
+                "from now on by the database's clock, so repeat it well before, say from a timer "
+                "that checks its health. Roles and zone become those that are given; what "
+                "operators have said (`members drain`) stays.",
+            .options = BEAT_OPTIONS,
+            .n_options = sizeof BEAT_OPTIONS / sizeof *BEAT_OPTIONS,
+            .examples = "rota members beat 10.0.0.7:7000 --roles broker --zone east --ttl 30s "
+                        "--store sqlite:/var/lib/rota/store.db\n",
+        },
+    .run = run_beat,
+};

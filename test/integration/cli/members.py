@@ -1,0 +1,97 @@
+"""rota members, and hosts that come from a store."""
+
+import contextlib
+import os
+
+from cli.support import Files, Watching, ok, refuse, run, test
+
+
+@contextlib.contextmanager
+def store():
+    """The URL of a store with three members, and files."""
+    with Files() as files:
+        url = f"sqlite:{files.path}/store.db"
+        ok("members", "beat", "a:1", "--zone", "east", "--roles", "broker,cache", "--ttl", "1h", "--store", url)
+        ok("members", "beat", "b:1", "--roles", "broker", "--ttl", "1h", "--store", url)
+        ok("members", "beat", "c:1", "--roles", "other", "--ttl", "1h", env={"ROTA_STORE": url})
+        yield url, files
+
+
+def states(url):
+    return {m["address"]: m["state"] for m in ok("members", "list", "--store", url, "--json").json()["members"]}
+
+
+@test
+def members_are_listed_and_operators_have_their_word():
+    with store() as (url, _):
+        lines = [line.split(b"\t") for line in ok("members", "list", "--store", url).lines()]
+        assert lines[0][:5] == [b"a:1", b"in", b"weight=1", b"zone=east", b"roles=broker,cache"], lines
+        ok("members", "beat", "d:1", "--ttl", "1ms", "--store", url)
+        ok("members", "drain", "a:1", "--store", url)
+        ok("members", "evict", "b:1", "c:1", "--store", url)
+        assert states(url) == {"a:1": "draining", "b:1": "evicted", "c:1": "evicted", "d:1": "dead"}
+        ok("members", "beat", "b:1", "--ttl", "1h", "--store", url)
+        assert states(url)["b:1"] == "evicted"
+        ok("members", "restore", "b:1", "--store", url)
+        ok("members", "remove", "c:1", "d:1", "--store", url)
+        assert states(url) == {"a:1": "draining", "b:1": "in"}
+        for word in ("drain", "evict", "restore", "remove"):
+            refuse("members", word, "z:1", "--store", url, code=1, name="z:1")
+
+
+@test
+def a_ring_of_the_members_is_that_of_a_file_with_them():
+    with store() as (url, files):
+        keys = b"".join(b"key%d\n" % i for i in range(50))
+        every = files.write("every", "a:1 zone=east\nb:1\nc:1\n")
+        brokers = files.write("brokers", "a:1 zone=east\nb:1\n")
+        for command in (["ring", "lookup"], ["route", "--queue", "q"], ["plan", "--queue", "q", "--add", "z:1"]):
+            of_file = ok(*command, "--hosts", every, stdin=keys).out
+            assert ok(*command, "--store", url, stdin=keys).out == of_file, command
+            assert ok(*command, stdin=keys, env={"ROTA_STORE": url}).out == of_file, command
+            of_file = ok(*command, "--hosts", brokers, stdin=keys).out
+            assert ok(*command, "--store", url, "--role", "broker", stdin=keys).out == of_file, command
+            # A file that is named goes before the environment.
+            assert ok(*command, "--hosts", brokers, stdin=keys, env={"ROTA_STORE": url}).out == of_file, command
+        ok("members", "drain", "c:1", "--store", url)
+        assert ok("ring", "lookup", "--store", url, stdin=keys).out == ok("ring", "lookup", "--hosts", brokers, stdin=keys).out
+        lines = ok("hosts", "check", "--store", url).lines()
+        assert lines == [b"a:1\ton ring\tweight=1\tzone=east", b"b:1\ton ring\tweight=1", b"c:1\tdraining\tweight=1"], lines
+
+
+@test
+def members_are_watched():
+    with store() as (url, _):
+        with Watching("hosts", "watch", "--store", url, "--role", "broker") as watch:
+            seen = {watch.line(), watch.line()}
+            assert seen == {"on ring\ta:1\tweight=1\tzone=east", "on ring\tb:1\tweight=1"}, seen
+            ok("members", "drain", "b:1", "--store", url)
+            assert watch.line() == "draining\tb:1\tweight=1"
+            ok("members", "evict", "b:1", "--store", url)
+            assert watch.line() == "gone\tb:1"
+            watch.interrupt()
+
+
+@test
+def places_for_hosts_that_are_none_are_refused():
+    with store() as (url, files):
+        hosts = files.write("hosts", "a:1\n")
+        missing = f"sqlite:{files.path}/missing.db"
+        commands = (["ring", "lookup"], ["route", "--queue", "q"], ["plan", "--queue", "q", "--add", "z:1"])
+        for command in commands:
+            refuse(*command, name=["--store", "ROTA_STORE"], env={"ROTA_STORE": ""})
+            refuse(*command, "--hosts", hosts, "--store", url, name="--store")
+            refuse(*command, "--hosts", hosts, "--role", "x", name="--role")
+            refuse(*command, "--store", missing, name="missing.db")
+            refuse(*command, "--store", "nonsense:x", name="sqlite:")
+            if "plan" not in command:  # which adds the first
+                refuse(*command, "--store", url, "--role", "nobody", code=1, name="store.db")
+        refuse("hosts", "check", hosts, "--store", url, name="--store")
+        refuse("hosts", "check", name="--store", env={"ROTA_STORE": ""})
+        refuse("hosts", "watch", "--store", missing, name="missing.db")
+        refuse("members", "list", "--store", missing, name="missing.db")
+        refuse("members", "beat", "bad address\n", "--store", url, name="address")
+        refuse("members", "beat", "", "--store", url, name="address")
+        assert not os.path.exists(missing.split(":", 1)[1])
+        secret = run("ring", "lookup", "--store", "postgres://u:s3cret@127.0.0.1:1/db")
+        assert secret.code == 1 and b"s3cret" not in secret.err, secret.err
