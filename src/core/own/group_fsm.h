@@ -31,6 +31,7 @@
 
 #include "core/own/group_fold.h"
 
+#include <rota/group.h>
 #include <rota/random.h>
 
 #define ROTA_GROUP_FENCE_AFTER    (4 * ROTA_SEC)
@@ -45,13 +46,6 @@ enum {
     ROTA_GROUP_TAIL = 64,             /* records at the log's end that are looked at first */
     ROTA_GROUP_COLLECT_MAX = 1000000, /* records between a snapshot and its last piece */
     ROTA_GROUP_CHILDREN_MAX = 65536,  /* reported and not in the log yet */
-};
-
-/* A partition to begin with. */
-struct rota_group_seed {
-    struct rota_str name;
-    int64_t mark;
-    struct rota_str position;
 };
 
 struct rota_group_fsm_options {
