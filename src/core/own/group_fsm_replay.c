@@ -252,6 +252,8 @@ static void apply(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
         fsm->is_out_of_memory = true;
         return;
     }
+    if (verdict == ROTA_GROUP_ACCEPTED)
+        rota_group_tell_own(fsm, offset, record);
     if (record && record->kind == ROTA_GROUP_EPOCH && verdict == ROTA_GROUP_ACCEPTED)
         hear_epoch(fsm, now, record);
     else if (fsm->me != ROTA_GROUP_NOBODY)
