@@ -457,12 +457,14 @@ static void file_path(char *path, size_t size, const char *end)
     snprintf(path, size, "%s%s", sync_checks.url + 7, end);
 }
 
-/* With a session of minutes, only the lock can tell. */
+/* With a session of minutes, and nobody who looks by itself, only the lock can tell, and
+ * what the kernel says of a file that is closed. */
 static void killed_member_is_found_without_its_session(void **state)
 {
     (void)state;
     if (!is_sqlite())
         skip();
+    sync_a.ok_every = sync_b.ok_every = ROTA_SYNC_SESSION_MAX / 2;
     sync_open(&sync_a);
     sync_open(&sync_b);
     peer_join(&sync_a, "1/a");
