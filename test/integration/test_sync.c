@@ -128,6 +128,7 @@ static void writer_on_event(struct peer *peer, const struct rota_sync_event *eve
 static int writer_main(char **argv)
 {
     static struct peer peer;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     uv_loop_init(&sync_loop);
     peer.on_event = writer_on_event;
     peer.is_deaf = true;
@@ -474,6 +475,7 @@ static void killed_member_is_found_without_its_session(void **state)
     peer_await_members(&sync_a, 3);
     peer_join(&sync_b, "4/b");
     peer_await_members(&sync_b, 4);
+    peer_await_members(&sync_a, 4);
     sync_member_end(&first);
     peer_await_members(&sync_a, 3);
     assert_false(peer_has_member(&sync_a, "2/x"));
