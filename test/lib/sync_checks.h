@@ -17,6 +17,7 @@
 
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 static struct {
@@ -103,6 +104,7 @@ static inline int sync_member_main(int argc, char **argv)
     static struct peer peer;
     if (argc != 6 || strcmp(argv[1], "member") != 0)
         return 2;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
     uv_loop_init(&sync_loop);
     peer.on_event = sync_member_on_event;
     peer_start(&peer, &sync_loop, argv[2], argv[3], atoll(argv[5]) * ROTA_MSEC, false);
