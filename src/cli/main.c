@@ -33,6 +33,8 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_members_evict,
     &rota_cmd_members_restore,
     &rota_cmd_members_remove,
+    &rota_cmd_group_join,
+    &rota_cmd_group_status,
     &rota_cmd_cache_serve,
     &rota_cmd_get,
     &rota_cmd_sim_balance,

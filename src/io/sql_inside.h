@@ -45,6 +45,11 @@ struct rota_sql_driver {
     enum rota_code (*tell)(void *self, const char *text, struct rota_error *error);
     bool (*is_alive)(void *self);
     bool (*is_moved)(void *self); /* what was opened has left its place; may be NULL: never */
+
+    /* News that nobody asked for; both may be NULL. */
+    int (*fd)(void *self);
+    enum rota_code (*hear)(void *self, size_t *n_notices, struct rota_error *error);
+
     const char *begin;
 };
 

@@ -1,0 +1,464 @@
+/* A group: the machine of core/own/group_fsm.h, fed by a log, an engine that says who
+ * is alive (io/sync.h) and a timer. */
+#include <rota/group.h>
+
+#include "io/clock.h"
+#include "run/group_inside.h"
+#include "wire/group_record.h"
+
+#include <stdio.h>
+
+#define STOP_WITHIN (1 * ROTA_SEC)
+
+void rota_group_reader_end(struct rota_group *group, struct rota_group_reader *reader)
+{
+    rota_map_remove(&group->readers, reader->def->name.text);
+    rota_group_def_unref(reader->def);
+    free(reader);
+    rota_gauge_set(group->series.running, (int64_t)group->readers.size);
+}
+
+struct rota_group_reader *rota_group_reader_find(const struct rota_group *group,
+                                                 struct rota_str partition, uint64_t token)
+{
+    struct rota_group_reader *reader = rota_map_get(&group->readers, partition);
+    return reader && reader->token == token ? reader : NULL;
+}
+
+/* --- the end by failure --- */
+
+static void reader_stop(struct rota_group *group, struct rota_group_reader *reader)
+{
+    struct rota_group_def *def = rota_group_def_ref(reader->def);
+    reader->is_stopping = true;
+    rota_group_tell_stop(group, def->name.text, reader->token);
+    rota_group_def_unref(def);
+}
+
+static struct rota_group_reader *find_running(const struct rota_group *group)
+{
+    const struct rota_map_entry *entry;
+    for (size_t place = 0; (entry = rota_map_next(&group->readers, &place));) {
+        struct rota_group_reader *reader = entry->value;
+        if (!reader->is_stopping)
+            return reader;
+    }
+    return NULL;
+}
+
+void rota_group_driver_fail(struct rota_group *group, const struct rota_error *error)
+{
+    struct rota_group_reader *reader;
+    if (group->is_failed)
+        return;
+    group->is_failed = true;
+    while ((reader = find_running(group)))
+        reader_stop(group, reader);
+    if (!group->is_closing)
+        rota_group_tell_failed(group, error);
+}
+
+void rota_group_driver_starve(struct rota_group *group)
+{
+    struct rota_error error;
+    rota_error_set(&error, ROTA_ERR_NO_MEMORY, "group %s: no memory", group->options.name);
+    rota_group_driver_fail(group, &error);
+}
+
+static void fail_for(struct rota_group *group, enum rota_group_failure failure)
+{
+    const char *name = group->options.name, *log = rota_sync_name(group->sync);
+    struct rota_error error;
+    switch (failure) {
+    case ROTA_GROUP_LOG_CUT:
+        rota_error_set(&error, ROTA_ERR_INVALID,
+                       "group %s: the log %s begins at offset %llu, after what tells who has what: "
+                       "its beginning was removed; bring it back, or begin a group of another name",
+                       name, log, (unsigned long long)group->fsm.first);
+        break;
+    case ROTA_GROUP_LOG_SHRANK:
+        rota_error_set(&error, ROTA_ERR_INVALID,
+                       "group %s: the log %s ends at offset %llu, but was read up to %llu: records "
+                       "are gone from its end, as after an older copy was put in its place",
+                       name, log, (unsigned long long)group->fsm.end,
+                       (unsigned long long)group->fsm.fold.next);
+        break;
+    case ROTA_GROUP_SNAPSHOT_BROKEN:
+        rota_error_set(&error, ROTA_ERR_INVALID,
+                       "group %s: the log %s begins at offset %llu and has no whole snapshot to "
+                       "begin with; bring its beginning back, or begin a group of another name",
+                       name, log, (unsigned long long)group->fsm.first);
+        break;
+    case ROTA_GROUP_NO_FAILURE:
+    case ROTA_GROUP_OUT_OF_MEMORY:
+        rota_group_driver_starve(group);
+        return;
+    }
+    rota_group_driver_fail(group, &error);
+}
+
+/* --- actions --- */
+
+static void append(struct rota_group *group, const struct rota_group_action *action)
+{
+    struct rota_error error;
+    action->record->timestamp = rota_clock_wall();
+    rota_buffer_clear(&group->buffer);
+    enum rota_code code = rota_group_record_format(action->record, &group->buffer, &error);
+    if (!code && group->buffer.failed)
+        code = ROTA_ERR_NO_MEMORY;
+    if (!code)
+        code =
+            rota_sync_append(group->sync, action->number, rota_buffer_str(&group->buffer), &error);
+    if (code) /* nothing was sent: it is tried again a little later */
+        rota_group_driver_step(group, &(struct rota_group_event){.type = ROTA_GROUP_NOT_APPENDED,
+                                                                 .number = action->number});
+}
+
+static void join(struct rota_group *group, uint64_t incarnation)
+{
+    char line[ROTA_GROUP_METADATA_MAX];
+    const struct rota_group_member self = {rota_str(group->options.task), incarnation};
+    group->incarnation = incarnation;
+    group->loss[0] = '\0';
+    rota_sync_join(group->sync, rota_str(rota_group_metadata_format(self, line)));
+}
+
+static void start(struct rota_group *group, const struct rota_group_action *action)
+{
+    struct rota_group_reader *reader = calloc(1, sizeof *reader);
+    if (!reader || !rota_map_put(&group->readers, action->def->name.text, reader)) {
+        free(reader);
+        rota_group_driver_starve(group);
+        return;
+    }
+    reader->def = rota_group_def_ref(action->def);
+    reader->token = action->token;
+    rota_gauge_set(group->series.running, (int64_t)group->readers.size);
+    rota_group_tell_start(group, action);
+}
+
+/* A reader that is at its end was not told to stop: it has. */
+static void stop(struct rota_group *group, const struct rota_group_action *action)
+{
+    struct rota_group_reader *reader =
+        rota_group_reader_find(group, action->def->name.text, action->token);
+    if (!reader)
+        rota_group_driver_step(group,
+                               &(struct rota_group_event){.type = ROTA_GROUP_STOPPED,
+                                                          .partition = action->def->name.text,
+                                                          .token = action->token});
+    else if (!reader->is_stopping)
+        reader_stop(group, reader);
+}
+
+static void counted(struct rota_group *group, const struct rota_group_action *action)
+{
+    uint64_t below = rota_group_fsm_trim_below(&group->fsm);
+    rota_group_tell_counted(group, action);
+    if (action->record->kind != ROTA_GROUP_SNAPSHOT || below <= group->trimmed)
+        return;
+    group->trimmed = below;
+    rota_sync_trim(group->sync, below);
+}
+
+static void carry_out(struct rota_group *group, const struct rota_group_action *action)
+{
+    switch (action->type) {
+    case ROTA_GROUP_DO_READ:
+        rota_sync_read(group->sync, action->offset);
+        break;
+    case ROTA_GROUP_DO_APPEND:
+        append(group, action);
+        break;
+    case ROTA_GROUP_DO_JOIN:
+        join(group, action->incarnation);
+        break;
+    case ROTA_GROUP_DO_LEAVE:
+        rota_sync_leave(group->sync);
+        break;
+    case ROTA_GROUP_DO_START:
+        start(group, action);
+        break;
+    case ROTA_GROUP_DO_STOP:
+        stop(group, action);
+        break;
+    case ROTA_GROUP_TELL_ROUND:
+        rota_group_tell_round(group);
+        break;
+    case ROTA_GROUP_TELL_EPOCH:
+        rota_group_tell_epoch(group);
+        break;
+    case ROTA_GROUP_TELL_COUNTED:
+        counted(group, action);
+        break;
+    case ROTA_GROUP_TELL_REFUSED:
+        rota_group_tell_refused(group, action);
+        break;
+    case ROTA_GROUP_TELL_LOST:
+        rota_group_tell_lost(group, action->loss);
+        break;
+    case ROTA_GROUP_FAIL:
+        fail_for(group, action->failure);
+        break;
+    }
+}
+
+/* Whoever has failed lets go, and does nothing else. */
+static bool is_allowed(const struct rota_group *group, enum rota_group_action_type type)
+{
+    return !group->is_failed || type == ROTA_GROUP_DO_STOP || type == ROTA_GROUP_DO_LEAVE;
+}
+
+/* --- the machine --- */
+
+static void take_actions(struct rota_group *group)
+{
+    size_t n;
+    const struct rota_group_action *actions = rota_group_fsm_actions(&group->fsm, &n);
+    if (!rota_vector_reserve(&group->todo, group->todo.size + n)) {
+        rota_group_driver_starve(group);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        rota_group_record_ref(actions[i].record);
+        rota_group_def_ref(actions[i].def);
+        rota_blob_ref(actions[i].position);
+        group->todo.items[group->todo.size++] = actions[i];
+    }
+}
+
+static void action_deinit(const struct rota_group_action *action)
+{
+    rota_group_record_unref(action->record);
+    rota_group_def_unref(action->def);
+    rota_blob_unref(action->position);
+}
+
+enum rota_code rota_group_driver_try(struct rota_group *group, const struct rota_group_event *event,
+                                     struct rota_error *error)
+{
+    enum rota_code code = rota_group_fsm_step(&group->fsm, rota_clock_boot(), event, error);
+    take_actions(group);
+    return code;
+}
+
+void rota_group_driver_step(struct rota_group *group, const struct rota_group_event *event)
+{
+    (void)rota_group_driver_try(group, event, NULL);
+}
+
+static void group_free(struct rota_group *group)
+{
+    const struct rota_map_entry *entry;
+    for (size_t place = 0; (entry = rota_map_next(&group->readers, &place));) {
+        struct rota_group_reader *reader = entry->value;
+        rota_group_def_unref(reader->def);
+        free(reader);
+    }
+    for (size_t i = group->n_done; i < group->todo.size; i++)
+        action_deinit(&group->todo.items[i]);
+    rota_map_deinit(&group->readers);
+    rota_vector_deinit(&group->todo);
+    rota_vector_deinit(&group->tasks);
+    rota_vector_deinit(&group->members);
+    rota_buffer_deinit(&group->buffer);
+    rota_group_fsm_deinit(&group->fsm);
+    rota_metrics_free(group->metrics);
+    free(group);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct rota_group *group = handle->data;
+    void (*on_closed)(void *data) = group->on_closed;
+    void *data = group->closed_data;
+    group_free(group);
+    if (on_closed)
+        on_closed(data);
+}
+
+static void on_sync_closed(void *data)
+{
+    struct rota_group *group = data;
+    uv_close((uv_handle_t *)&group->timer, on_timer_closed);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    rota_group_driver_drive(timer->data, &(struct rota_group_event){.type = ROTA_GROUP_TICK});
+}
+
+static void arm(struct rota_group *group)
+{
+    rota_time now = rota_clock_boot(), at = rota_group_fsm_deadline(&group->fsm);
+    if (at == ROTA_TIME_NEVER)
+        uv_timer_stop(&group->timer);
+    else
+        uv_timer_start(&group->timer, on_timer,
+                       at > now ? (uint64_t)((at - now) / ROTA_MSEC + 1) : 0, 0);
+}
+
+/* The group is left when the last reader has stopped, and not before. */
+static void end_if_over(struct rota_group *group)
+{
+    if (group->is_ended || !group->is_closing || group->fsm.state != ROTA_GROUP_AT_DONE ||
+        group->readers.size > 0)
+        return;
+    group->is_ended = true;
+    uv_timer_stop(&group->timer);
+    rota_sync_close(group->sync, on_sync_closed, group);
+}
+
+/* Carry out what there is to do. Callbacks may add to it, and even close the group:
+ * that too is a step, and its end comes here. */
+void rota_group_driver_work(struct rota_group *group)
+{
+    if (group->is_driving)
+        return;
+    group->is_driving = true;
+    while (group->n_done < group->todo.size) {
+        struct rota_group_action action = group->todo.items[group->n_done++];
+        if (is_allowed(group, action.type))
+            carry_out(group, &action);
+        action_deinit(&action);
+    }
+    group->todo.size = group->n_done = 0;
+    group->is_driving = false;
+    if (!group->is_ended)
+        arm(group);
+    end_if_over(group);
+}
+
+void rota_group_driver_drive(struct rota_group *group, const struct rota_group_event *event)
+{
+    rota_group_driver_step(group, event);
+    rota_group_driver_work(group);
+}
+
+/* --- the life of a group --- */
+
+static rota_time stop_within(const struct rota_group_options *options)
+{
+    if (options->stop_within > 0)
+        return options->stop_within;
+    return rota_time_min(STOP_WITHIN, options->session / 4);
+}
+
+static enum rota_code init_fsm(struct rota_group *group, struct rota_error *error)
+{
+    const struct rota_group_options *o = &group->options;
+    uint64_t chance = 0;
+    int failed = uv_random(NULL, NULL, &chance, sizeof chance, 0, NULL);
+    rota_time fence_after = rota_group_fence_after(o->session, stop_within(o));
+    char session[ROTA_TIME_TEXT_MAX], stop[ROTA_TIME_TEXT_MAX];
+    if (failed)
+        return rota_error_set(error, ROTA_ERR_IO, "group %s: no random number: %s", o->name,
+                              uv_strerror(failed));
+    if (fence_after == 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "group %s: readers that need %s to stop are too slow for a session "
+                              "of %s: at most half of it",
+                              o->name, rota_span_format(stop_within(o), stop),
+                              rota_span_format(o->session, session));
+    const struct rota_group_fsm_options options = {
+        .task = rota_str(o->task ? o->task : ""),
+        .is_observer = !o->task,
+        .fence_after = fence_after,
+        .progress_every = o->progress_every,
+        .withdraw_after = o->withdraw_after,
+        .move_every = o->move_every,
+        .moves_max = o->moves_max,
+        .seeds = o->seeds,
+        .n_seeds = o->n_seeds,
+        .seed = chance,
+    };
+    return rota_group_fsm_init(&group->fsm, &options, error);
+}
+
+static size_t size_of(const char *text)
+{
+    return text ? strlen(text) + 1 : 0;
+}
+
+/* Copy `text` to `*to`, which moves on. */
+static const char *keep(char **to, const char *text)
+{
+    if (!text)
+        return NULL;
+    size_t size = strlen(text) + 1;
+    char *copy = memcpy(*to, text, size);
+    *to += size;
+    return copy;
+}
+
+static struct rota_group *group_new(const struct rota_group_options *options)
+{
+    size_t size = size_of(options->name) + size_of(options->task);
+    struct rota_group *group = calloc(1, sizeof *group + size + 1);
+    if (!group)
+        return NULL;
+    char *to = group->texts;
+    group->options = *options;
+    group->options.log_url = NULL; /* it may hold a password */
+    group->options.name = keep(&to, options->name);
+    group->options.task = keep(&to, options->task);
+    if (group->options.session <= 0)
+        group->options.session = ROTA_SYNC_SESSION;
+    rota_map_init(&group->readers, 0);
+    return group;
+}
+
+static enum rota_code open_sync(struct rota_group *group, struct uv_loop_s *loop, const char *url,
+                                struct rota_error *error)
+{
+    const struct rota_group_options *o = &group->options;
+    const struct rota_sync_options options = {
+        .url = url,
+        .name = o->name,
+        .session = o->session,
+        .is_observer = !o->task,
+        .on_event = rota_group_driver_hear,
+        .log = o->log,
+        .data = group,
+    };
+    return rota_sync_open(loop, &options, &group->sync, error);
+}
+
+enum rota_code rota_group_open(struct uv_loop_s *loop, const struct rota_group_options *options,
+                               struct rota_group **result, struct rota_error *error)
+{
+    if (!options->log_url || !options->name)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "group: a log and the group's name have to be given");
+    if (options->task && (!options->on_start || !options->on_stop))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "group %s: a task needs on_start and on_stop", options->name);
+    struct rota_group *group = group_new(options);
+    if (!group)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "group %s: no memory", options->name);
+    enum rota_code code = init_fsm(group, error);
+    if (!code && !rota_group_make_series(group))
+        code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "group %s: no memory", options->name);
+    if (!code)
+        code = open_sync(group, loop, options->log_url, error);
+    if (code) {
+        group_free(group);
+        return code;
+    }
+    group->options.seeds = NULL; /* the machine has its own */
+    uv_timer_init(loop, &group->timer);
+    group->timer.data = group;
+    *result = group;
+    return ROTA_OK;
+}
+
+void rota_group_close(struct rota_group *group, void (*on_closed)(void *data), void *data)
+{
+    if (!group || group->is_closing)
+        return;
+    group->on_closed = on_closed;
+    group->closed_data = data;
+    group->is_closing = true;
+    rota_group_driver_drive(group, &(struct rota_group_event){.type = ROTA_GROUP_LEAVE});
+}
