@@ -4,6 +4,7 @@
 
 #include "io/clock.h"
 #include "run/group_inside.h"
+#include "run/texts.h"
 #include "wire/group_record.h"
 
 #include <stdio.h>
@@ -376,33 +377,17 @@ static enum rota_code init_fsm(struct rota_group *group, struct rota_error *erro
     return rota_group_fsm_init(&group->fsm, &options, error);
 }
 
-static size_t size_of(const char *text)
-{
-    return text ? strlen(text) + 1 : 0;
-}
-
-/* Copy `text` to `*to`, which moves on. */
-static const char *keep(char **to, const char *text)
-{
-    if (!text)
-        return NULL;
-    size_t size = strlen(text) + 1;
-    char *copy = memcpy(*to, text, size);
-    *to += size;
-    return copy;
-}
-
 static struct rota_group *group_new(const struct rota_group_options *options)
 {
-    size_t size = size_of(options->name) + size_of(options->task);
+    size_t size = rota_text_size(options->name) + rota_text_size(options->task);
     struct rota_group *group = calloc(1, sizeof *group + size + 1);
     if (!group)
         return NULL;
     char *to = group->texts;
     group->options = *options;
     group->options.log_url = NULL; /* it may hold a password */
-    group->options.name = keep(&to, options->name);
-    group->options.task = keep(&to, options->task);
+    group->options.name = rota_text_keep(&to, options->name);
+    group->options.task = rota_text_keep(&to, options->task);
     if (group->options.session <= 0)
         group->options.session = ROTA_SYNC_SESSION;
     rota_map_init(&group->readers, 0);

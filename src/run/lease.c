@@ -2,6 +2,7 @@
 #include "io/clock.h"
 #include "io/store.h"
 #include "run/lease_inside.h"
+#include "run/texts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -177,35 +178,19 @@ static enum rota_code check(const struct rota_lease *lease, struct rota_error *e
     return rota_store_request_check(&request, error);
 }
 
-/* Copy `text` to `*to`, which moves on. */
-static const char *keep(char **to, const char *text)
-{
-    if (!text)
-        return NULL;
-    size_t size = strlen(text) + 1;
-    char *copy = memcpy(*to, text, size);
-    *to += size;
-    return copy;
-}
-
-static size_t size_of(const char *text)
-{
-    return text ? strlen(text) + 1 : 0;
-}
-
 static struct rota_lease *lease_new(const struct rota_lease_options *options)
 {
-    size_t size = size_of(options->space) + size_of(options->dc) + size_of(options->host) +
-                  size_of(options->address);
+    size_t size = rota_text_size(options->space) + rota_text_size(options->dc) +
+                  rota_text_size(options->host) + rota_text_size(options->address);
     struct rota_lease *lease = calloc(1, sizeof *lease + size + 1);
     if (!lease)
         return NULL;
     char *to = lease->texts;
     lease->options = *options;
-    lease->options.space = keep(&to, options->space);
-    lease->options.dc = keep(&to, options->dc);
-    lease->options.host = keep(&to, options->host);
-    lease->options.address = keep(&to, options->address);
+    lease->options.space = rota_text_keep(&to, options->space);
+    lease->options.dc = rota_text_keep(&to, options->dc);
+    lease->options.host = rota_text_keep(&to, options->host);
+    lease->options.address = rota_text_keep(&to, options->address);
     return lease;
 }
 
