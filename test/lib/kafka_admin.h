@@ -20,6 +20,8 @@ static inline void kafka_admin_open(const char *url)
         RD_KAFKA_CONF_OK);
     assert_int_equal(rd_kafka_conf_set(conf, "message.max.bytes", "4000000", text, sizeof text),
                      RD_KAFKA_CONF_OK);
+    assert_int_equal(rd_kafka_conf_set(conf, "log_level", "0", text, sizeof text),
+                     RD_KAFKA_CONF_OK); /* brokers come and go */
     kafka_admin = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof text);
     assert_non_null(kafka_admin);
 }
