@@ -324,6 +324,7 @@ static void each_broker_may_die(void **state)
         while (sync_b.group_ok_sent_at < before)
             await(&sync_loop, &sync_b.n_group_ok, sync_b.n_group_ok + 1);
         database_do(start_words[i]);
+        kafka_admin_await_in_sync(3); /* two of three are needed for a record */
         peer_write(&sync_b, number, "all are there");
     }
     assert_int_equal(sync_a.n_lost + sync_b.n_lost, 0);

@@ -102,3 +102,23 @@ static inline void kafka_admin_write(const char *topic, int size)
     rd_kafka_topic_destroy(handle);
     free(bytes);
 }
+
+/* Wait until all replicas of all topics have all records; `n` brokers are there. */
+static inline void kafka_admin_await_in_sync(int n)
+{
+    bool is_in_sync = false;
+    for (int tries = 0; tries < 600 && !is_in_sync; tries++) {
+        const struct rd_kafka_metadata *metadata;
+        if (tries > 0)
+            usleep(50000); /* between two looks, not instead of one */
+        if (rd_kafka_metadata(kafka_admin, 1, NULL, &metadata, KAFKA_ADMIN_MS))
+            continue;
+        is_in_sync = metadata->broker_cnt == n;
+        for (int i = 0; i < metadata->topic_cnt; i++)
+            for (int k = 0; k < metadata->topics[i].partition_cnt; k++)
+                is_in_sync &= metadata->topics[i].partitions[k].isr_cnt ==
+                              metadata->topics[i].partitions[k].replica_cnt;
+        rd_kafka_metadata_destroy(metadata);
+    }
+    assert_true(is_in_sync);
+}
