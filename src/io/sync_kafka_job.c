@@ -55,8 +55,8 @@ static enum rota_code open_reader(struct rota_kafka *kafka, struct rota_error *e
 
 static enum rota_code open_producer(struct rota_kafka *kafka, struct rota_error *error)
 {
-    char timeout[24], bound[16];
-    snprintf(timeout, sizeof timeout, "%lld", (long long)(kafka->setup.session / ROTA_MSEC));
+    char timeout[16], bound[16];
+    snprintf(timeout, sizeof timeout, "%d", ROTA_KAFKA_APPEND_MS);
     snprintf(bound, sizeof bound, "%d", ROTA_KAFKA_MESSAGE_MAX);
     const struct rota_kafka_setting settings[] = {
         {"acks", "all"},
@@ -199,6 +199,10 @@ void rota_kafka_job_work(struct rota_letter *letter)
     case ROTA_KAFKA_TRIM:
         job->code =
             rota_kafka_topic_trim(kafka->reader, kafka->setup.sync_topic, job->offset, &job->error);
+        break;
+    case ROTA_KAFKA_RENEW:
+        close_producer(kafka);
+        job->code = open_producer(kafka, &job->error);
         break;
     case ROTA_KAFKA_END:
         close_clients(kafka);
