@@ -1,0 +1,485 @@
+/* The log of a group in Kafka: one partition, read without a group and written by an
+ * idempotent producer.
+ *
+ * What librdkafka has for us it queues, and the loop takes it out when it is woken; what
+ * blocks is a job of the thread, one at a time. A read has a queue of its own, so that
+ * nothing of an earlier one is ever seen.
+ *
+ * Where the log ends is asked for with the time of asking, and told as OK when all below
+ * it was told. librdkafka 2.0 does not show the id of a topic, so that one which was
+ * deleted and made anew can't be told from its former self when it has grown beyond it
+ * meanwhile. While we are heard a fetch fails before that; and when nothing was heard for
+ * a session, the log counts as lost and is read again as a new one would be. */
+#include "io/clock.h"
+#include "io/sync_kafka_inside.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of one wake-up, so that others get their turn. */
+enum { EVENTS_MAX = 256, BYTES_MAX = 4 << 20 };
+
+/* So long a topic that was there may be missing: brokers that start do not know of all. */
+#define MISSING_MAX (3 * ROTA_SEC)
+
+/* --- jobs --- */
+
+static void step(struct rota_kafka *kafka);
+
+static void answer(struct rota_kafka *kafka, struct rota_kafka_append *append, bool is_appended,
+                   uint64_t offset)
+{
+    struct rota_sync_event event = {
+        .type = is_appended ? ROTA_SYNC_APPENDED : ROTA_SYNC_NOT_APPENDED,
+        .number = append->number,
+        .offset = offset,
+    };
+    append->is_used = false;
+    rota_kafka_tell(kafka, &event);
+}
+
+static void refuse_all(struct rota_kafka *kafka)
+{
+    for (size_t i = 0; i < ROTA_SYNC_APPENDS_MAX; i++)
+        if (kafka->appends[i].is_used)
+            answer(kafka, &kafka->appends[i], false, 0);
+}
+
+/* What was told is vouched for no longer; begin anew. */
+static void lose(struct rota_kafka *kafka, const struct rota_error *error)
+{
+    if (kafka->phase == ROTA_KAFKA_LOOKING || kafka->phase == ROTA_KAFKA_OVER)
+        return;
+    rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_WARN, "log lost",
+             ROTA_LOG_FACT("log", kafka->sync.name), ROTA_LOG_FACT("reason", error->text));
+    kafka->phase = ROTA_KAFKA_LOOKING;
+    kafka->look_at = 0;
+    kafka->has_end = kafka->wants_read = false;
+    rota_kafka_tell(kafka, &(struct rota_sync_event){.type = ROTA_SYNC_LOST, .error = error});
+    refuse_all(kafka); /* whether they are there will be seen */
+}
+
+static void lose_because(struct rota_kafka *kafka, const char *why)
+{
+    struct rota_error error;
+    rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "Kafka's topic %s: %s", kafka->setup.sync_topic,
+                   why);
+    lose(kafka, &error);
+}
+
+/* Its end was asked for: is it told by now? */
+static void check_end(struct rota_kafka *kafka)
+{
+    if (!kafka->has_end || kafka->position < kafka->end || kafka->phase != ROTA_KAFKA_READING)
+        return;
+    kafka->has_end = false;
+    rota_kafka_tell(kafka, &(struct rota_sync_event){.type = ROTA_SYNC_OK,
+                                                     .end = kafka->end,
+                                                     .sent_at = kafka->end_sent_at});
+}
+
+static void on_opened(struct rota_kafka *kafka, const struct rota_kafka_job *job)
+{
+    kafka->has_opened = true;
+    kafka->missing_since = 0;
+    kafka->phase = ROTA_KAFKA_OPEN;
+    kafka->known = job->end;
+    rota_backoff_succeeded(&kafka->backoff);
+    rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_INFO, "log opened",
+             ROTA_LOG_FACT("log", kafka->sync.name),
+             ROTA_LOG_FACT("topic", kafka->setup.sync_topic), ROTA_LOG_FACT("first", job->first),
+             ROTA_LOG_FACT("end", job->end));
+    rota_kafka_tell(kafka, &(struct rota_sync_event){
+                               .type = ROTA_SYNC_OPENED, .first = job->first, .end = job->end});
+}
+
+/* A missing topic is made only by who never saw it: the log of a group that runs is not
+ * replaced by an empty one. */
+static bool is_missing_for_good(struct rota_kafka *kafka, rota_time now)
+{
+    if (kafka->setup.is_observer && !kafka->has_opened)
+        return true;
+    if (kafka->missing_since == 0)
+        kafka->missing_since = now;
+    return now - kafka->missing_since >= MISSING_MAX;
+}
+
+static void on_not_found(struct rota_kafka *kafka)
+{
+    struct rota_error error;
+    if (kafka->has_opened)
+        rota_error_set(&error, ROTA_ERR_NOT_FOUND,
+                       "Kafka's topic %s is gone, and with it the log of the group: who owns what "
+                       "is not known any more",
+                       kafka->setup.sync_topic);
+    else
+        rota_error_set(&error, ROTA_ERR_NOT_FOUND, "there is no such group: Kafka has no topic %s",
+                       kafka->setup.sync_topic);
+    rota_kafka_fail(kafka, &error);
+}
+
+static void on_looked(struct rota_kafka *kafka, const struct rota_kafka_job *job)
+{
+    rota_time now = rota_clock_boot();
+    kafka->has_clients = kafka->reader != NULL;
+    uv_async_send(&kafka->wake); /* for what was queued meanwhile */
+    if (!job->code) {
+        on_opened(kafka, job);
+    } else if (job->code == ROTA_ERR_INVALID) {
+        rota_kafka_fail(kafka, &job->error);
+    } else if (job->code == ROTA_ERR_NOT_FOUND && is_missing_for_good(kafka, now)) {
+        on_not_found(kafka);
+    } else {
+        kafka->look_at = now + rota_backoff_failed(&kafka->backoff, &kafka->random);
+        rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_DEBUG, "log not reached",
+                 ROTA_LOG_FACT("log", kafka->sync.name), ROTA_LOG_FACT("reason", job->error.text));
+    }
+}
+
+static void on_asked(struct rota_kafka *kafka, const struct rota_kafka_job *job)
+{
+    kafka->ask_at = rota_clock_boot() + kafka->setup.ok_every / 2;
+    if (kafka->phase != ROTA_KAFKA_READING)
+        return; /* the read is another one by now */
+    if (job->code == ROTA_ERR_NOT_FOUND) {
+        lose(kafka, &job->error);
+    } else if (!job->code && job->sent_at - kafka->asked_at > kafka->setup.session) {
+        lose_because(kafka, "nothing was heard of it for a session");
+    } else if (!job->code && job->end < kafka->known) {
+        lose_because(kafka, "it has become shorter");
+    } else if (!job->code) {
+        kafka->asked_at = job->sent_at;
+        kafka->has_end = true;
+        kafka->end = kafka->known = job->end;
+        kafka->end_sent_at = job->sent_at;
+        check_end(kafka);
+    }
+}
+
+static void on_started(struct rota_kafka *kafka, const struct rota_kafka_job *job)
+{
+    if (kafka->phase != ROTA_KAFKA_STARTING)
+        return;
+    if (job->code) {
+        lose(kafka, &job->error);
+        return;
+    }
+    if (kafka->wants_read)
+        return; /* from elsewhere */
+    kafka->phase = ROTA_KAFKA_READING;
+    kafka->position = job->offset;
+    kafka->ask_at = 0;
+    uv_async_send(&kafka->wake);
+}
+
+static void done(struct rota_letter *letter, bool is_cancelled)
+{
+    struct rota_kafka *kafka = rota_kafka_job_owner(letter);
+    struct rota_kafka_job job = kafka->job;
+    (void)is_cancelled;
+    kafka->has_job = false;
+    if (job.type == ROTA_KAFKA_END) {
+        rota_kafka_log_ended(kafka);
+        return;
+    }
+    switch (kafka->phase == ROTA_KAFKA_OVER ? ROTA_KAFKA_END : job.type) {
+    case ROTA_KAFKA_LOOK:
+        on_looked(kafka, &job);
+        break;
+    case ROTA_KAFKA_START:
+        on_started(kafka, &job);
+        break;
+    case ROTA_KAFKA_ASK:
+        on_asked(kafka, &job);
+        break;
+    case ROTA_KAFKA_TRIM:
+        if (job.code)
+            rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_WARN, "log not trimmed",
+                     ROTA_LOG_FACT("log", kafka->sync.name),
+                     ROTA_LOG_FACT("reason", job.error.text));
+        break;
+    case ROTA_KAFKA_RENEW:
+        if (job.code)
+            rota_kafka_fail(kafka, &job.error);
+        break;
+    case ROTA_KAFKA_END:
+        break;
+    }
+    step(kafka);
+}
+
+static void post(struct rota_kafka *kafka, enum rota_kafka_job_type type, uint64_t offset)
+{
+    kafka->job = (struct rota_kafka_job){
+        .letter = {.work = rota_kafka_job_work, .done = done}, .type = type, .offset = offset};
+    kafka->has_job = true;
+    enum rota_code code = rota_thread_post(kafka->thread, &kafka->job.letter);
+    assert(!code); /* one at a time, and it is not closed before the last */
+    (void)code;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    step(timer->data);
+}
+
+/* The next job, or when to look for one again. */
+static void step(struct rota_kafka *kafka)
+{
+    rota_time now = rota_clock_boot(), at = ROTA_TIME_NEVER;
+    if (kafka->has_job)
+        return;
+    if (kafka->is_closing) {
+        post(kafka, ROTA_KAFKA_END, 0);
+        return;
+    }
+    switch (kafka->phase) {
+    case ROTA_KAFKA_LOOKING:
+        at = kafka->look_at;
+        if (at <= now)
+            post(kafka, ROTA_KAFKA_LOOK, 0);
+        break;
+    case ROTA_KAFKA_STARTING:
+        kafka->wants_read = false;
+        post(kafka, ROTA_KAFKA_START, kafka->read_offset);
+        break;
+    case ROTA_KAFKA_READING:
+        at = kafka->ask_at;
+        if (kafka->wants_producer) {
+            kafka->wants_producer = false;
+            post(kafka, ROTA_KAFKA_RENEW, 0);
+            refuse_all(kafka);
+        } else if (at <= now)
+            post(kafka, ROTA_KAFKA_ASK, 0);
+        else if (kafka->wants_trim)
+            post(kafka, ROTA_KAFKA_TRIM, kafka->trim_offset);
+        kafka->wants_trim = kafka->wants_trim && kafka->job.type != ROTA_KAFKA_TRIM;
+        break;
+    case ROTA_KAFKA_OPEN:
+    case ROTA_KAFKA_OVER:
+        break;
+    }
+    if (!kafka->has_job && at != ROTA_TIME_NEVER)
+        uv_timer_start(&kafka->timer, on_timer, (uint64_t)((at - now) / ROTA_MSEC) + 1, 0);
+}
+
+/* The producer is the thread's. */
+static bool is_renewing(const struct rota_kafka *kafka)
+{
+    return kafka->has_job && kafka->job.type == ROTA_KAFKA_RENEW;
+}
+
+/* --- what librdkafka has queued --- */
+
+static void on_record(struct rota_kafka *kafka, const rd_kafka_message_t *message)
+{
+    bool is_small = message->len <= ROTA_SYNC_RECORD_MAX;
+    struct rota_sync_event event = {
+        .type = ROTA_SYNC_RECORD,
+        .offset = (uint64_t)message->offset,
+        .bytes = rota_str_of(message->payload ? message->payload : "", is_small ? message->len : 0),
+        .size = message->len,
+    };
+    if (event.offset < kafka->position)
+        return;
+    kafka->position = event.offset + 1;
+    if (kafka->known < kafka->position)
+        kafka->known = kafka->position;
+    rota_kafka_tell(kafka, &event);
+}
+
+/* What the read has to say that is no record. */
+static void on_read_error(struct rota_kafka *kafka, rd_kafka_event_t *event)
+{
+    struct rota_error error;
+    rd_kafka_resp_err_t code = rd_kafka_event_error(event);
+    rd_kafka_topic_partition_t *place = rd_kafka_event_topic_partition(event);
+    int64_t offset = place ? place->offset : -1;
+    if (place)
+        rd_kafka_topic_partition_destroy(place);
+    switch (code) {
+    case RD_KAFKA_RESP_ERR__PARTITION_EOF: /* it also skips what is no record */
+        if (offset >= 0 && (uint64_t)offset > kafka->position)
+            kafka->position = (uint64_t)offset;
+        break;
+    case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET:
+    case RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
+        lose_because(kafka, "what was to be read next is not in it");
+        break;
+    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
+        lose_because(kafka, "it is gone");
+        break;
+    default: /* librdkafka tries again by itself */
+        if (!rota_kafka_is_refusal(code))
+            break;
+        rota_error_set(&error, ROTA_ERR_INVALID, "read Kafka's topic %s: %s",
+                       kafka->setup.sync_topic, rd_kafka_err2str(code));
+        rota_kafka_fail(kafka, &error);
+        break;
+    }
+}
+
+static void on_delivery(struct rota_kafka *kafka, const rd_kafka_message_t *message)
+{
+    size_t slot = (size_t)(uintptr_t)message->_private;
+    if (slot >= ROTA_SYNC_APPENDS_MAX || !kafka->appends[slot].is_used)
+        return;
+    if (message->err)
+        rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_WARN, "record not appended",
+                 ROTA_LOG_FACT("log", kafka->sync.name),
+                 ROTA_LOG_FACT("reason", rd_kafka_err2str(message->err)));
+    /* After its broker has died an idempotent producer may wait for an answer for ever. */
+    if (message->err == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT)
+        kafka->wants_producer = true;
+    /* A record of which only a later try was answered is there, but nobody says where. */
+    bool is_appended = !message->err && message->offset >= 0;
+    answer(kafka, &kafka->appends[slot], is_appended, is_appended ? (uint64_t)message->offset : 0);
+}
+
+static void on_client_error(struct rota_kafka *kafka, rd_kafka_event_t *event, bool is_producer)
+{
+    struct rota_error error;
+    rd_kafka_resp_err_t code = rd_kafka_event_error(event);
+    rota_error_set(&error, ROTA_ERR_INVALID, "%s: %s: %s", kafka->sync.name, rd_kafka_err2str(code),
+                   rd_kafka_event_error_string(event));
+    if (rota_kafka_is_refusal(code)) {
+        rota_kafka_fail(kafka, &error);
+    } else if (is_producer && code == RD_KAFKA_RESP_ERR__FATAL) {
+        lose(kafka, &error); /* it does nothing from now on */
+    }
+}
+
+static void take_news(struct rota_kafka *kafka, rd_kafka_queue_t *queue, bool is_producer)
+{
+    rd_kafka_event_t *event;
+    while (queue && kafka->phase != ROTA_KAFKA_OVER &&
+           !(is_producer && kafka->phase == ROTA_KAFKA_LOOKING) &&
+           (event = rd_kafka_queue_poll(queue, 0))) {
+        const rd_kafka_message_t *message;
+        if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_DR)
+            while ((message = rd_kafka_event_message_next(event)))
+                on_delivery(kafka, message);
+        else if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR)
+            on_client_error(kafka, event, is_producer);
+        rd_kafka_event_destroy(event);
+    }
+}
+
+static void take_records(struct rota_kafka *kafka)
+{
+    size_t n = 0, bytes = 0;
+    rd_kafka_event_t *event;
+    while (kafka->phase == ROTA_KAFKA_READING) {
+        if (n >= EVENTS_MAX || bytes >= BYTES_MAX) {
+            uv_async_send(&kafka->wake); /* the rest after the others */
+            break;
+        }
+        if (!(event = rd_kafka_queue_poll(kafka->records, 0)))
+            break;
+        const rd_kafka_message_t *message;
+        while (rd_kafka_event_type(event) == RD_KAFKA_EVENT_FETCH &&
+               (message = rd_kafka_event_message_next(event))) {
+            n++;
+            bytes += message->len;
+            if (kafka->phase == ROTA_KAFKA_READING && !message->err)
+                on_record(kafka, message);
+        }
+        if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR)
+            on_read_error(kafka, event);
+        rd_kafka_event_destroy(event);
+    }
+    check_end(kafka);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    struct rota_kafka *kafka = wake->data;
+    for (size_t i = 0; i < kafka->refused.size; i++)
+        rota_kafka_tell(kafka, &(struct rota_sync_event){.type = ROTA_SYNC_NOT_APPENDED,
+                                                         .number = kafka->refused.items[i]});
+    kafka->refused.size = 0;
+    if (!kafka->has_clients || kafka->phase == ROTA_KAFKA_OVER)
+        return;
+    if (!(kafka->has_job && kafka->job.type == ROTA_KAFKA_LOOK) && !is_renewing(kafka)) {
+        take_news(kafka, kafka->producer_news, true);
+        take_news(kafka, kafka->reader_news, false);
+    }
+    take_records(kafka);
+    step(kafka);
+}
+
+/* --- wishes --- */
+
+enum rota_code rota_kafka_log_open(struct rota_kafka *kafka, struct rota_error *error)
+{
+    enum rota_code code = rota_thread_open(
+        kafka->loop, &(struct rota_thread_options){.name = "rota-kafka"}, &kafka->thread, error);
+    if (code)
+        return code;
+    uv_async_init(kafka->loop, &kafka->wake, on_wake);
+    uv_timer_init(kafka->loop, &kafka->timer);
+    kafka->wake.data = kafka->timer.data = kafka;
+    kafka->backoff = (struct rota_backoff){.first = 50 * ROTA_MSEC, .max = 2 * ROTA_SEC};
+    step(kafka);
+    return ROTA_OK;
+}
+
+void rota_kafka_log_end(struct rota_kafka *kafka)
+{
+    kafka->phase = ROTA_KAFKA_OVER;
+    step(kafka);
+}
+
+void rota_kafka_log_read(struct rota_kafka *kafka, uint64_t offset)
+{
+    if (kafka->phase == ROTA_KAFKA_LOOKING || kafka->phase == ROTA_KAFKA_OVER)
+        return; /* it is lost by now */
+    if (kafka->phase == ROTA_KAFKA_OPEN)
+        kafka->asked_at = rota_clock_boot();
+    kafka->phase = ROTA_KAFKA_STARTING;
+    kafka->wants_read = true;
+    kafka->read_offset = offset;
+    kafka->has_end = false;
+    step(kafka);
+}
+
+enum rota_code rota_kafka_log_append(struct rota_kafka *kafka, uint64_t number,
+                                     struct rota_str bytes, struct rota_error *error)
+{
+    size_t slot = 0;
+    if (kafka->is_failed || kafka->setup.is_observer)
+        return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%.200s: nothing is appended: %s",
+                              kafka->sync.name,
+                              kafka->is_failed ? "the log has failed" : "we only look");
+    while (slot < ROTA_SYNC_APPENDS_MAX && kafka->appends[slot].is_used)
+        slot++;
+    if (slot + kafka->refused.size >= ROTA_SYNC_APPENDS_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "%.200s: %d records are under way already",
+                              kafka->sync.name, ROTA_SYNC_APPENDS_MAX);
+    if (kafka->phase == ROTA_KAFKA_LOOKING || is_renewing(kafka)) {
+        if (!rota_vector_push(&kafka->refused, number))
+            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "an append");
+        uv_async_send(&kafka->wake);
+        return ROTA_OK;
+    }
+    if (rd_kafka_produce(kafka->producer_topic, 0, RD_KAFKA_MSG_F_COPY, (void *)bytes.data,
+                         bytes.size, NULL, 0, (void *)(uintptr_t)slot))
+        return rota_error_set(error, ROTA_ERR_LIMIT, "%.200s: a record of %zu bytes: %s",
+                              kafka->sync.name, bytes.size,
+                              rd_kafka_err2str(rd_kafka_last_error()));
+    kafka->appends[slot] = (struct rota_kafka_append){.is_used = true, .number = number};
+    return ROTA_OK;
+}
+
+void rota_kafka_log_trim(struct rota_kafka *kafka, uint64_t offset)
+{
+    if (kafka->setup.is_observer || offset <= kafka->trim_offset)
+        return;
+    kafka->trim_offset = offset;
+    kafka->wants_trim = true;
+    step(kafka);
+}

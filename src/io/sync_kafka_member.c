@@ -1,0 +1,635 @@
+/* A member of a group in Kafka: a consumer of the rebalance topic that reads nothing.
+ *
+ * It lives on a thread from join() to leave(). The round is the consumer group's
+ * generation, the leader is who holds partition 0, and the lines are the clients' ids,
+ * which the coordinator tells to whoever asks.
+ *
+ * A sign of life is an offset commit. Unlike a heartbeat of librdkafka's own, we know
+ * when it was sent and what the coordinator said of our generation; it counts as a
+ * heartbeat there. It proves something only if we were the same member of the same
+ * generation before and after, since a client that was thrown out commits as nobody,
+ * which an empty group allows.
+ *
+ * Hold. While a join is pending the coordinator hears nothing else from us, and it is
+ * pending for as long as somebody who was a member may still be alive. So that one that
+ * has died does not take the sign of life from all others for a whole session, we go
+ * into a new round only when all members of the last one have said, by what they commit,
+ * that they are alive and ready, or are gone; until then we stay in the last one, where
+ * our signs of life count. */
+#include "io/clock.h"
+#include "io/sync_kafka_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SLICE_MS = 100, HOLD_SLICE_MS = 20, EVENTS_MAX = 1000 };
+
+/* Another member of the round, and the partition on which it says that it is ready. */
+struct holder {
+    char id[ROTA_KAFKA_ID_MAX];
+    int32_t slot;
+    bool is_ready;
+};
+
+struct rota_kafka_member {
+    struct rota_letter letter;
+    struct rota_kafka_member_options options;
+    struct rota_thread *thread;
+    void (*on_closed)(void *data);
+    void *closed_data;
+    char client_id[3 * ROTA_SYNC_LINE_MAX + 1]; /* the line, escaped */
+
+    /* The thread's. */
+    rd_kafka_t *client;
+    rd_kafka_queue_t *news;
+    bool is_over;
+    bool is_assigned, is_leader, has_round, needs_topic;
+    bool is_holding; /* asked to go into a new round, and not yet willing */
+    bool is_marked;  /* and the others can see that we are ready */
+    int32_t slot;    /* a partition that we hold; -1: none */
+    struct rota_kafka_identity identity;
+    ROTA_VECTOR(struct holder) holders;
+    rota_time hold_until, round_at, prove_at;
+    uint64_t n_posted;
+    rota_time posted_at;
+};
+
+/* --- lines and ids --- */
+
+static void escape(struct rota_str line, char *text)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    for (size_t i = 0; i < line.size && i < ROTA_SYNC_LINE_MAX; i++) {
+        unsigned char c = (unsigned char)line.data[i];
+        if (c > ' ' && c < 0x7f && c != '%') {
+            *text++ = (char)c;
+        } else {
+            *text++ = '%';
+            *text++ = digits[c >> 4];
+            *text++ = digits[c & 15];
+        }
+    }
+    *text = '\0';
+}
+
+static int digit_of(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* Into `line`, which has room for it; what we have not written is taken as it is. */
+static size_t unescape(const char *text, char *line)
+{
+    size_t size = 0;
+    for (; *text; text++) {
+        int high = text[0] == '%' ? digit_of(text[1]) : -1;
+        int low = high >= 0 ? digit_of(text[2]) : -1;
+        line[size++] = (char)(low >= 0 ? high * 16 + low : *text);
+        text += low >= 0 ? 2 : 0;
+    }
+    return size;
+}
+
+/* Whether both are lives of one task: what stands behind the '/' is the same. */
+static bool is_same_task(const char *a, const char *b)
+{
+    const char *end_a = strchr(a, '/'), *end_b = strchr(b, '/');
+    return end_a && end_b && strcmp(end_a, end_b) == 0;
+}
+
+static bool is_same(const struct rota_kafka_identity *a, const struct rota_kafka_identity *b)
+{
+    return a->generation == b->generation && strcmp(a->id, b->id) == 0;
+}
+
+/* --- telling --- */
+
+static void on_note_done(struct rota_letter *letter, bool is_cancelled)
+{
+    struct rota_kafka_note *note = (struct rota_kafka_note *)letter;
+    if (!is_cancelled)
+        note->on_note(note->owner, note);
+    free(note);
+}
+
+/* The lines of `n` members and their bytes go behind the note. */
+static struct rota_kafka_note *new_note(struct rota_kafka_member *member,
+                                        enum rota_sync_event_type type, size_t n, size_t bytes)
+{
+    struct rota_kafka_note *note = calloc(1, sizeof *note + n * sizeof *note->members + bytes);
+    if (!note)
+        return NULL;
+    note->letter.done = on_note_done;
+    note->on_note = member->options.on_note;
+    note->owner = member->options.owner;
+    note->member = member->options.number;
+    note->type = type;
+    note->members = (struct rota_str *)(note + 1);
+    return note;
+}
+
+static bool is_ending(const struct rota_kafka_member *member)
+{
+    return member->is_over || rota_thread_is_closing(member->thread);
+}
+
+/* Takes `note`. A full mailbox is waited for: a round must not be lost. */
+static void post(struct rota_kafka_member *member, struct rota_kafka_note *note)
+{
+    const struct timespec moment = {.tv_nsec = 10000000};
+    note->number = ++member->n_posted;
+    member->posted_at = rota_clock_boot();
+    while (rota_mailbox_post(member->options.notes, &note->letter)) {
+        if (rota_thread_is_closing(member->thread)) {
+            free(note);
+            return;
+        }
+        nanosleep(&moment, NULL);
+    }
+}
+
+static void tell_ok(struct rota_kafka_member *member, rota_time sent_at)
+{
+    struct rota_kafka_note *note = new_note(member, ROTA_SYNC_GROUP_OK, 0, 0);
+    if (!note)
+        return;
+    note->sent_at = sent_at;
+    note->generation = (uint64_t)member->identity.generation;
+    post(member, note);
+}
+
+static void tell_end(struct rota_kafka_member *member, enum rota_sync_event_type type,
+                     const struct rota_error *error)
+{
+    struct rota_kafka_note *note = member->is_over ? NULL : new_note(member, type, 0, 0);
+    member->is_over = true;
+    if (!note)
+        return;
+    note->error = *error;
+    post(member, note);
+}
+
+static void lose(struct rota_kafka_member *member, const char *why)
+{
+    struct rota_error error;
+    rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "the group %s in Kafka: %s",
+                   member->options.setup->group, why);
+    tell_end(member, ROTA_SYNC_GROUP_LOST, &error);
+}
+
+/* --- what the coordinator says --- */
+
+enum proof {
+    PROOF_GIVEN,
+    PROOF_NONE,    /* nobody knows */
+    PROOF_AGAINST, /* we are no member */
+};
+
+/* Show the coordinator that we live, and what it says of us. */
+static enum proof prove(struct rota_kafka_member *member, const char *mark, rota_time *sent_at)
+{
+    struct rota_kafka_identity before, after;
+    if (!rota_kafka_identify(member->client, &before) || !is_same(&before, &member->identity))
+        return PROOF_NONE;
+    rota_time now = rota_clock_boot();
+    rd_kafka_resp_err_t result =
+        rota_kafka_commit(member->client, member->options.setup->rebalance_topic,
+                          member->slot >= 0 ? member->slot : 0, member->slot >= 0 ? mark : "");
+    if (!rota_kafka_identify(member->client, &after) || !is_same(&before, &after))
+        return PROOF_NONE;
+    if (result == RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID ||
+        result == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID)
+        return PROOF_AGAINST;
+    if (result)
+        return PROOF_NONE;
+    *sent_at = now;
+    return PROOF_GIVEN;
+}
+
+/* --- rounds --- */
+
+static int32_t slot_of(const struct rota_kafka_member *member,
+                       const rd_kafka_topic_partition_list_t *partitions)
+{
+    int32_t slot = -1;
+    for (int i = 0; partitions && i < partitions->cnt; i++)
+        if (strcmp(partitions->elems[i].topic, member->options.setup->rebalance_topic) == 0 &&
+            (slot < 0 || partitions->elems[i].partition < slot))
+            slot = partitions->elems[i].partition;
+    return slot;
+}
+
+static bool has_member(const struct rota_kafka_roster *roster, const char *id)
+{
+    for (size_t i = 0; i < roster->n_members; i++)
+        if (strcmp(roster->members[i].member_id, id) == 0)
+            return true;
+    return false;
+}
+
+/* Whom we wait for before we go into the next round. */
+static void remember_holders(struct rota_kafka_member *member,
+                             const struct rota_kafka_roster *roster)
+{
+    member->holders.size = 0;
+    for (size_t i = 0; i < roster->n_members; i++) {
+        const char *id = roster->members[i].member_id;
+        struct holder holder = {.slot = rota_kafka_slot_of(&roster->members[i],
+                                                           member->options.setup->rebalance_topic)};
+        if (strcmp(id, member->identity.id) == 0 || strlen(id) >= sizeof holder.id ||
+            holder.slot < 0)
+            continue;
+        strcpy(holder.id, id);
+        if (!rota_vector_push(&member->holders, holder))
+            return; /* then it is waited for less */
+    }
+}
+
+static void tell_round(struct rota_kafka_member *member, const struct rota_kafka_roster *roster,
+                       rota_time sent_at)
+{
+    size_t n = roster->n_members, bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += strlen(roster->members[i].client_id);
+    struct rota_kafka_note *note =
+        n > ROTA_SYNC_MEMBERS_MAX ? NULL : new_note(member, ROTA_SYNC_ROUND, n, bytes);
+    if (!note)
+        return;
+    char *text = (char *)(note->members + n);
+    note->n_members = n;
+    note->generation = (uint64_t)member->identity.generation;
+    note->is_leader = member->is_leader;
+    note->sent_at = sent_at;
+    for (size_t i = 0; i < n; i++) {
+        size_t size = unescape(roster->members[i].client_id, text);
+        note->members[i] = rota_str_of(text, size);
+        text += size;
+    }
+    remember_holders(member, roster);
+    member->has_round = true;
+    member->prove_at = sent_at + member->options.setup->ok_every / 2;
+    post(member, note);
+}
+
+/* Find out who is in the round, and that we are. */
+static void seek_round(struct rota_kafka_member *member)
+{
+    struct rota_kafka_identity after;
+    struct rota_kafka_roster roster;
+    rota_time sent_at = 0;
+    member->round_at = rota_clock_boot() + HOLD_SLICE_MS * ROTA_MSEC;
+    if (!rota_kafka_identify(member->client, &member->identity))
+        return;
+    enum proof proof = prove(member, "", &sent_at);
+    if (proof == PROOF_AGAINST)
+        lose(member, "the coordinator does not know us any more");
+    if (proof != PROOF_GIVEN ||
+        !rota_kafka_list_members(member->client, member->options.setup->group, &roster))
+        return;
+    if (roster.is_stable && has_member(&roster, member->identity.id) &&
+        rota_kafka_identify(member->client, &after) && is_same(&after, &member->identity))
+        tell_round(member, &roster, sent_at);
+    rota_kafka_roster_free(&roster);
+}
+
+/* A sign of life, if it is time for one. One whose loop takes nothing is not alive. */
+static void show_life(struct rota_kafka_member *member, const char *mark)
+{
+    rota_time now = rota_clock_boot(), sent_at = 0;
+    if (now < member->prove_at)
+        return;
+    member->prove_at = now + member->options.setup->ok_every / 2;
+    if (atomic_load(member->options.taken) != member->n_posted) {
+        if (now - member->posted_at > member->options.setup->session)
+            lose(member, "the loop of this process did not run for a session");
+        return;
+    }
+    switch (prove(member, mark, &sent_at)) {
+    case PROOF_GIVEN:
+        member->is_marked = mark[0] != '\0';
+        if (member->has_round)
+            tell_ok(member, sent_at);
+        break;
+    case PROOF_AGAINST:
+        lose(member, "the coordinator does not know us any more");
+        break;
+    case PROOF_NONE:
+        break;
+    }
+}
+
+/* --- hold --- */
+
+static void see_marks(struct rota_kafka_member *member, const char *mark)
+{
+    rd_kafka_topic_partition_list_t *list =
+        rd_kafka_topic_partition_list_new((int)member->holders.size);
+    for (size_t i = 0; i < member->holders.size; i++)
+        rd_kafka_topic_partition_list_add(list, member->options.setup->rebalance_topic,
+                                          member->holders.items[i].slot);
+    rd_kafka_resp_err_t result = rd_kafka_committed(member->client, list, ROTA_KAFKA_ASK_MS);
+    for (int i = 0; !result && i < list->cnt; i++)
+        for (size_t k = 0; k < member->holders.size; k++)
+            if (member->holders.items[k].slot == list->elems[i].partition &&
+                list->elems[i].metadata_size == strlen(mark) &&
+                memcmp(list->elems[i].metadata, mark, strlen(mark)) == 0)
+                member->holders.items[k].is_ready = true;
+    rd_kafka_topic_partition_list_destroy(list);
+}
+
+/* All members of the last round are ready or gone. */
+static bool is_everybody_ready(struct rota_kafka_member *member, const char *mark)
+{
+    struct rota_kafka_roster roster;
+    size_t n_missing = 0;
+    if (member->holders.size == 0)
+        return true;
+    see_marks(member, mark);
+    for (size_t i = 0; i < member->holders.size; i++)
+        n_missing += !member->holders.items[i].is_ready;
+    if (n_missing == 0)
+        return true;
+    if (!rota_kafka_list_members(member->client, member->options.setup->group, &roster))
+        return false;
+    for (size_t i = 0; i < member->holders.size; i++)
+        n_missing -=
+            !member->holders.items[i].is_ready && !has_member(&roster, member->holders.items[i].id);
+    rota_kafka_roster_free(&roster);
+    return n_missing == 0;
+}
+
+static void rejoin(struct rota_kafka_member *member)
+{
+    member->is_holding = member->is_assigned = member->has_round = false;
+    rd_kafka_assign(member->client, NULL);
+}
+
+static void hold(struct rota_kafka_member *member)
+{
+    char mark[32];
+    snprintf(mark, sizeof mark, "ready %d", (int)member->identity.generation);
+    if (rd_kafka_assignment_lost(member->client)) {
+        lose(member, "our session is over");
+        return;
+    }
+    show_life(member, mark);
+    if (!member->is_over &&
+        (rota_clock_boot() >= member->hold_until ||
+         (member->is_marked && (!member->has_round || is_everybody_ready(member, mark)))))
+        rejoin(member);
+}
+
+/* Who does not know the others yet does not wait for them, but they may wait for us. */
+static void begin_hold(struct rota_kafka_member *member)
+{
+    rota_time now = rota_clock_boot();
+    if (!member->has_round)
+        rota_kafka_identify(member->client, &member->identity);
+    member->is_holding = true;
+    member->is_marked = false;
+    member->hold_until = now + member->options.setup->session;
+    member->prove_at = now; /* with the mark */
+    for (size_t i = 0; i < member->holders.size; i++)
+        member->holders.items[i].is_ready = false;
+}
+
+/* --- what librdkafka says --- */
+
+static void on_rebalance(struct rota_kafka_member *member, rd_kafka_event_t *event)
+{
+    if (rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
+        rd_kafka_topic_partition_list_t *nothing = rd_kafka_topic_partition_list_new(0);
+        member->slot = slot_of(member, rd_kafka_event_topic_partition_list(event));
+        member->is_leader = member->slot == 0;
+        member->is_assigned = true;
+        member->has_round = member->is_holding = false;
+        member->round_at = 0;
+        rd_kafka_assign(member->client, nothing); /* we are in, and read none of them */
+        rd_kafka_topic_partition_list_destroy(nothing);
+    } else if (rd_kafka_assignment_lost(member->client)) {
+        rejoin(member);
+        lose(member, "our session is over");
+    } else {
+        begin_hold(member);
+    }
+}
+
+static void on_error(struct rota_kafka_member *member, rd_kafka_event_t *event)
+{
+    struct rota_error error;
+    const struct rota_kafka_setup *setup = member->options.setup;
+    rd_kafka_resp_err_t code = rd_kafka_event_error(event);
+    if (code == RD_KAFKA_RESP_ERR_INVALID_SESSION_TIMEOUT) {
+        rota_error_set(&error, ROTA_ERR_INVALID,
+                       "Kafka refuses a session of %lld ms for the group %s: choose one between "
+                       "its brokers' group.min.session.timeout.ms and "
+                       "group.max.session.timeout.ms, or change these",
+                       (long long)(setup->session / ROTA_MSEC), setup->group);
+        tell_end(member, ROTA_SYNC_FAILED, &error);
+    } else if (code == RD_KAFKA_RESP_ERR_INCONSISTENT_GROUP_PROTOCOL) {
+        rota_error_set(&error, ROTA_ERR_INVALID,
+                       "the group %s in Kafka has members that are not Rota's: give the group "
+                       "another name",
+                       setup->group);
+        tell_end(member, ROTA_SYNC_FAILED, &error);
+    } else if (rota_kafka_is_refusal(code)) {
+        rota_error_set(&error, ROTA_ERR_INVALID, "join the group %s in Kafka: %s: %s", setup->group,
+                       rd_kafka_err2str(code), rd_kafka_event_error_string(event));
+        tell_end(member, ROTA_SYNC_FAILED, &error);
+    } else if (code == RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED || code == RD_KAFKA_RESP_ERR__FATAL) {
+        lose(member, rd_kafka_event_error_string(event));
+    } else if (code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART) {
+        member->needs_topic = true;
+    }
+}
+
+static void on_event(struct rota_kafka_member *member, rd_kafka_event_t *event)
+{
+    switch (rd_kafka_event_type(event)) {
+    case RD_KAFKA_EVENT_REBALANCE:
+        on_rebalance(member, event);
+        break;
+    case RD_KAFKA_EVENT_ERROR:
+        on_error(member, event);
+        break;
+    default:
+        break;
+    }
+    rd_kafka_event_destroy(event);
+}
+
+/* --- its life --- */
+
+/* For news, at most so long; all that is there by then is taken. */
+static void wait(struct rota_kafka_member *member, int ms)
+{
+    rd_kafka_event_t *event = rd_kafka_queue_poll(member->news, ms);
+    for (int n = 0; event; n++) {
+        on_event(member, event);
+        event = n < EVENTS_MAX ? rd_kafka_queue_poll(member->news, 0) : NULL;
+    }
+}
+
+static enum rota_code open_client(struct rota_kafka_member *member, struct rota_error *error)
+{
+    const struct rota_kafka_setup *setup = member->options.setup;
+    rota_time session = setup->session / ROTA_MSEC, beat = session / 20 < 500 ? session / 20 : 500;
+    char session_ms[24], beat_ms[24], join_ms[24];
+    snprintf(session_ms, sizeof session_ms, "%lld", (long long)session);
+    snprintf(beat_ms, sizeof beat_ms, "%lld", (long long)beat);
+    /* So long the others wait for us when there is a new round: longer than we hold. */
+    snprintf(join_ms, sizeof join_ms, "%lld", (long long)(2 * session + 5000));
+    const struct rota_kafka_setting settings[] = {
+        {"client.id", member->client_id},   {"group.id", setup->group},
+        {"session.timeout.ms", session_ms}, {"heartbeat.interval.ms", beat_ms},
+        {"max.poll.interval.ms", join_ms},  {"partition.assignment.strategy", "range"},
+        {"enable.auto.commit", "false"},    {"enable.auto.offset.store", "false"},
+    };
+    enum rota_code code = rota_kafka_client_open(
+        setup, RD_KAFKA_CONSUMER, settings, sizeof settings / sizeof *settings,
+        RD_KAFKA_EVENT_REBALANCE | RD_KAFKA_EVENT_ERROR, &member->client, error);
+    if (code)
+        return code;
+    rd_kafka_poll_set_consumer(member->client);
+    member->news = rd_kafka_queue_get_consumer(member->client);
+    return ROTA_OK;
+}
+
+/* The topic by which the group is formed; what is in it does not matter. */
+static enum rota_code make_topic(struct rota_kafka_member *member, struct rota_error *error)
+{
+    int n_partitions = 0, n_replicas = 0, n_brokers = 1;
+    const char *topic = member->options.setup->rebalance_topic;
+    enum rota_code code =
+        rota_kafka_topic_find(member->client, topic, &n_partitions, &n_replicas, &n_brokers, error);
+    if (code != ROTA_ERR_NOT_FOUND)
+        return code;
+    code = rota_kafka_topic_make(member->client, topic, ROTA_KAFKA_REBALANCE_PARTITIONS,
+                                 n_brokers < 3 ? n_brokers : 3, NULL, 0, error);
+    return code ? code : ROTA_ERR_UNAVAILABLE; /* it is looked for again */
+}
+
+static void subscribe(struct rota_kafka_member *member)
+{
+    struct rota_error error;
+    enum rota_code code = ROTA_ERR_UNAVAILABLE;
+    while (!is_ending(member) && (code = make_topic(member, &error)) && code != ROTA_ERR_INVALID)
+        wait(member, SLICE_MS);
+    if (code == ROTA_ERR_INVALID)
+        tell_end(member, ROTA_SYNC_FAILED, &error);
+    if (is_ending(member))
+        return;
+    rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(topics, member->options.setup->rebalance_topic,
+                                      RD_KAFKA_PARTITION_UA);
+    rd_kafka_subscribe(member->client, topics);
+    rd_kafka_topic_partition_list_destroy(topics);
+    member->needs_topic = false;
+}
+
+/* A former life of the same task that Kafka still believes in would be waited for by all
+ * members if we came now; so we wait alone until it is gone. Two tasks that have one name
+ * at the same time are a mistake that others tell. */
+static void await_former_life(struct rota_kafka_member *member)
+{
+    rota_time give_up_at = rota_clock_boot() + 2 * member->options.setup->session;
+    bool is_there = true;
+    while (is_there && !is_ending(member) && rota_clock_boot() < give_up_at) {
+        struct rota_kafka_roster roster;
+        bool is_known =
+            rota_kafka_list_members(member->client, member->options.setup->group, &roster);
+        is_there = !is_known;
+        for (size_t i = 0; is_known && i < roster.n_members; i++)
+            is_there |= is_same_task(member->client_id, roster.members[i].client_id);
+        rota_kafka_roster_free(&roster);
+        if (is_there)
+            wait(member, SLICE_MS);
+    }
+}
+
+static void turn(struct rota_kafka_member *member)
+{
+    rota_time now = rota_clock_boot(), at = now + SLICE_MS * ROTA_MSEC;
+    if (member->is_holding)
+        at = now + HOLD_SLICE_MS * ROTA_MSEC;
+    else if (member->is_assigned && !member->has_round && member->round_at < at)
+        at = member->round_at;
+    else if (member->is_assigned && member->has_round && member->prove_at < at)
+        at = member->prove_at;
+    wait(member, at <= now ? 0 : (int)((at - now + ROTA_MSEC - 1) / ROTA_MSEC));
+
+    if (member->is_over)
+        return;
+    if (member->needs_topic)
+        subscribe(member);
+    else if (member->is_holding)
+        hold(member);
+    else if (member->is_assigned && member->has_round)
+        show_life(member, "");
+    else if (member->is_assigned && rota_clock_boot() >= member->round_at)
+        seek_round(member);
+}
+
+static void live(struct rota_letter *letter)
+{
+    struct rota_kafka_member *member = (struct rota_kafka_member *)letter;
+    struct rota_error error;
+    if (open_client(member, &error)) {
+        tell_end(member, ROTA_SYNC_FAILED, &error);
+        return;
+    }
+    await_former_life(member);
+    subscribe(member);
+    while (!is_ending(member))
+        turn(member);
+    rd_kafka_queue_destroy(member->news);
+    rd_kafka_consumer_close(member->client);
+    rd_kafka_destroy(member->client);
+}
+
+static void on_lived(struct rota_letter *letter, bool is_cancelled)
+{
+    (void)letter, (void)is_cancelled;
+}
+
+enum rota_code rota_kafka_member_open(const struct rota_kafka_member_options *options,
+                                      struct rota_kafka_member **member, struct rota_error *error)
+{
+    struct rota_kafka_member *made = calloc(1, sizeof *made);
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "a member of %s", options->setup->group);
+    made->options = *options;
+    made->letter = (struct rota_letter){.work = live, .done = on_lived};
+    made->slot = -1;
+    escape(options->line, made->client_id);
+    enum rota_code code = rota_thread_open(
+        options->loop, &(struct rota_thread_options){.name = "rota-member"}, &made->thread, error);
+    if (code) {
+        free(made);
+        return code;
+    }
+    code = rota_thread_post(made->thread, &made->letter);
+    (void)code; /* it has room for the first */
+    *member = made;
+    return ROTA_OK;
+}
+
+static void on_thread_closed(void *data)
+{
+    struct rota_kafka_member *member = data;
+    void (*on_closed)(void *data) = member->on_closed;
+    void *closed_data = member->closed_data;
+    rota_vector_deinit(&member->holders);
+    free(member);
+    on_closed(closed_data);
+}
+
+void rota_kafka_member_close(struct rota_kafka_member *member, void (*on_closed)(void *data),
+                             void *data)
+{
+    member->on_closed = on_closed;
+    member->closed_data = data;
+    rota_thread_close(member->thread, on_thread_closed, member);
+}
