@@ -53,6 +53,7 @@ struct rota_group_grant {
 
 /* What happened, for logs and people. */
 enum rota_group_news_type {
+    ROTA_GROUP_NEWS_READY,     /* the log was read up to `offset`, its end; then we join */
     ROTA_GROUP_NEWS_JOINED,    /* a round has us: `generation` */
     ROTA_GROUP_NEWS_EPOCH,     /* one that has us is in force: `epoch`, `tasks`, `is_leader` */
     ROTA_GROUP_NEWS_OWN,       /* what we said counted at `offset`: a new partition is ours */
@@ -63,7 +64,7 @@ enum rota_group_news_type {
     ROTA_GROUP_NEWS_REMOVE,    /* ... it is gone */
     ROTA_GROUP_NEWS_MOVE,      /* ... what we had is offered to `target` */
     ROTA_GROUP_NEWS_REFUSED,   /* what was reported of `partition` can't be: `reason` */
-    ROTA_GROUP_NEWS_WATERMARK, /* of the group is `mark` */
+    ROTA_GROUP_NEWS_WATERMARK, /* of the group has come to `mark` */
     ROTA_GROUP_NEWS_LOST,      /* the log or the group: `reason`; everything is being stopped */
     ROTA_GROUP_NEWS_SKIPPED,   /* the record at `offset` is not believed: `reason` */
 };
@@ -100,8 +101,8 @@ struct rota_group_options {
     rota_time session; /* a silent task is given up after; 0 means 6 s; the same in all tasks */
 
     /* How long a reader needs at most between on_stop and rota_group_stopped(); 0 means
-     * 1 s. Everything is stopped by ourselves early enough for that before the session
-     * of ours can be over. */
+     * 1 s, or a quarter of a shorter session; at most half of it. Everything is stopped by
+     * ourselves early enough for that before the session of ours can be over. */
     rota_time stop_within;
     rota_time progress_every; /* positions go to the log this often; 0 means 1 s */
 
@@ -147,7 +148,9 @@ void rota_group_stopped(struct rota_group *group, struct rota_str partition, uin
 
 /* The partition that we read has a child, or this is one of several parents of it.
  * `parents` are all of them, `partition` included. It is ignored when it is known
- * already. Refused with ROTA_ERR_INVALID or ROTA_ERR_LIMIT and nothing is changed. */
+ * already: of several parents any reports it, and all may. Refused with
+ * ROTA_ERR_INVALID or ROTA_ERR_LIMIT and nothing is changed. What is said under a token
+ * that is not in force is ignored, here and below. */
 struct rota_group_child {
     struct rota_str name;
     const struct rota_str *parents;
@@ -168,8 +171,9 @@ enum rota_code rota_group_progress(struct rota_group *group, struct rota_str par
                                    uint64_t token, int64_t mark, struct rota_str position,
                                    struct rota_error *error);
 
-/* All of it is read and done, and the reader is gone. Its children were reported, or
- * `is_end` says that there are none. */
+/* All of it is read and done, and the reader is gone, which answers an on_stop too. Its
+ * children were reported, or `is_end` says that there are none: else it is refused, and
+ * may be said again. */
 enum rota_code rota_group_finish(struct rota_group *group, struct rota_str partition,
                                  uint64_t token, bool is_end, struct rota_error *error);
 

@@ -35,8 +35,9 @@ struct bench_task {
     size_t n_stopping;
     struct bench_append appends[BENCH_APPENDS]; /* under way */
     size_t n_appends;
-    size_t n_joins, n_leaves, n_epochs, n_refused, n_starts, n_stops;
+    size_t n_joins, n_leaves, n_rounds, n_epochs, n_refused, n_starts, n_stops;
     enum rota_group_refusal refusal;
+    enum rota_group_loss loss; /* the last */
     enum rota_group_failure failure;
 };
 
@@ -141,8 +142,14 @@ static inline void bench_do(struct bench *bench, struct bench_task *task,
     case ROTA_GROUP_DO_STOP:
         bench_stop(task, action);
         break;
+    case ROTA_GROUP_TELL_ROUND:
+        task->n_rounds++;
+        break;
     case ROTA_GROUP_TELL_EPOCH:
         task->n_epochs++;
+        break;
+    case ROTA_GROUP_TELL_LOST:
+        task->loss = action->loss;
         break;
     case ROTA_GROUP_TELL_COUNTED:
         break;

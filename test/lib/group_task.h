@@ -162,6 +162,11 @@ static inline void act(struct world *world, uint32_t node, const struct rota_gro
         rota_sim_note(world->sim, node, "stops p%u", index);
         reader_stop(world, node, index);
         break;
+    case ROTA_GROUP_TELL_ROUND:
+        break;
+    case ROTA_GROUP_TELL_LOST:
+        rota_sim_note(world->sim, node, "is out: %s", rota_group_loss_name(action->loss));
+        break;
     case ROTA_GROUP_TELL_EPOCH:
         rota_sim_note(world->sim, node, "is in epoch %llu", (unsigned long long)action->number);
         break;

@@ -19,6 +19,7 @@ enum rota_group_verdict rota_fold_piece(struct rota_group_fold *fold, uint64_t o
         fold->coming.index != record->index || record->index >= record->count)
         return ROTA_GROUP_OUT_OF_ORDER;
     if (++fold->coming.index == record->count) {
+        fold->replay_before = fold->replay_from;
         fold->replay_from = record->next;
         fold->coming.count = 0;
         fold->n_records = fold->n_bytes = 0;

@@ -47,6 +47,12 @@ static enum rota_code copy_seeds(struct rota_group_fsm *fsm,
     return ROTA_OK;
 }
 
+rota_time rota_group_fence_after(rota_time session, rota_time stop_within)
+{
+    rota_time after = session - session / 8 - stop_within;
+    return after >= session / 3 ? after : 0;
+}
+
 enum rota_code rota_group_fsm_init(struct rota_group_fsm *fsm,
                                    const struct rota_group_fsm_options *options,
                                    struct rota_error *error)
@@ -69,7 +75,7 @@ enum rota_code rota_group_fsm_init(struct rota_group_fsm *fsm,
     rota_map_init(&fsm->runs, options->seed);
     rota_group_fold_init(&fsm->fold);
     enum rota_code code = ROTA_OK;
-    if (!rota_group_is_task_name(options->task))
+    if (!options->is_observer && !rota_group_is_task_name(options->task))
         code = rota_error_set(error, ROTA_ERR_INVALID,
                               "a task's name is of 1 to %d printable ASCII characters, without "
                               "blanks, quotes and backslashes",
@@ -170,10 +176,12 @@ static void leave_group(struct rota_group_fsm *fsm)
     clear_members(fsm);
 }
 
-void rota_group_drop(struct rota_group_fsm *fsm)
+void rota_group_drop(struct rota_group_fsm *fsm, enum rota_group_loss loss)
 {
     if (fsm->state == ROTA_GROUP_AT_DONE)
         return;
+    if (loss == ROTA_GROUP_LOGLESS || (loss && fsm->is_joined))
+        rota_group_do(fsm, ROTA_GROUP_TELL_LOST)->loss = loss;
     rota_group_stop_all(fsm, true);
     leave_group(fsm);
     rota_group_forget_sends(fsm);
@@ -189,7 +197,7 @@ void rota_group_drop(struct rota_group_fsm *fsm)
 
 void rota_group_fail(struct rota_group_fsm *fsm, enum rota_group_failure failure)
 {
-    rota_group_drop(fsm);
+    rota_group_drop(fsm, ROTA_GROUP_NO_LOSS);
     fsm->state = ROTA_GROUP_AT_DONE;
     fsm->failure = failure;
     rota_group_do(fsm, ROTA_GROUP_FAIL)->failure = failure;
@@ -211,7 +219,7 @@ static bool is_in_group(const struct rota_group_fsm *fsm)
 static void check_fence(struct rota_group_fsm *fsm, rota_time now)
 {
     if (is_in_group(fsm) && now >= rota_group_fsm_fence_at(fsm))
-        rota_group_drop(fsm);
+        rota_group_drop(fsm, ROTA_GROUP_FENCED);
 }
 
 /* --- the group --- */
@@ -221,7 +229,8 @@ static void try_join(struct rota_group_fsm *fsm, rota_time now)
     enum { INCARNATION_SPREAD = 1 << 24 }; /* two of a name that start at once differ */
     bool is_fresh = fsm->replay == ROTA_GROUP_REPLAY_FOLD &&
                     now < rota_time_add(fsm->log_ok_at, fsm->options.fence_after);
-    if (fsm->state != ROTA_GROUP_AT_READY || fsm->n_stopping > 0 || !is_fresh)
+    if (fsm->options.is_observer || fsm->state != ROTA_GROUP_AT_READY || fsm->n_stopping > 0 ||
+        !is_fresh)
         return;
     if (fsm->fold.incarnation_floor >= ROTA_GROUP_NUMBER_MAX - INCARNATION_SPREAD) {
         rota_group_fail(fsm, ROTA_GROUP_OUT_OF_MEMORY);
@@ -304,7 +313,7 @@ static void hear_round(struct rota_group_fsm *fsm, rota_time now,
     if (event->sent_at > fsm->group_ok_at)
         fsm->group_ok_at = event->sent_at;
     if (now >= rota_group_fsm_fence_at(fsm)) { /* it came so late that it is worth nothing */
-        rota_group_drop(fsm);
+        rota_group_drop(fsm, ROTA_GROUP_FENCED);
         return;
     }
     fsm->generation = event->generation;
@@ -312,6 +321,7 @@ static void hear_round(struct rota_group_fsm *fsm, rota_time now,
     fsm->waiting_since = now;
     fsm->state = ROTA_GROUP_AT_WAITING;
     fsm->has_news = true;
+    rota_group_do(fsm, ROTA_GROUP_TELL_ROUND)->number = fsm->generation;
     if (fsm->is_leader && !copy_members(fsm, event))
         fsm->is_out_of_memory = true;
     if (!fsm->is_leader)
@@ -333,7 +343,7 @@ static void check_wait(struct rota_group_fsm *fsm, rota_time now)
 {
     bool is_waiting = fsm->state == ROTA_GROUP_AT_JOINING || fsm->state == ROTA_GROUP_AT_WAITING;
     if (is_waiting && now >= rota_time_add(fsm->waiting_since, fsm->options.wait_max))
-        rota_group_drop(fsm);
+        rota_group_drop(fsm, ROTA_GROUP_WAITED);
 }
 
 /* --- leaving --- */
@@ -343,7 +353,7 @@ static void begin_leave(struct rota_group_fsm *fsm, rota_time now)
     if (fsm->state == ROTA_GROUP_AT_LEAVING)
         return;
     if (!rota_group_may_run(fsm)) {
-        rota_group_drop(fsm);
+        rota_group_drop(fsm, ROTA_GROUP_NO_LOSS);
         fsm->state = ROTA_GROUP_AT_DONE;
         return;
     }
@@ -362,7 +372,7 @@ static void check_leave(struct rota_group_fsm *fsm, rota_time now)
     bool is_said = fsm->n_stopping == 0 && fsm->dirty.size == 0 && fsm->progressed.size == 0 &&
                    !fsm->send.record;
     if (is_said || now >= rota_time_add(fsm->leaving_since, fsm->options.fence_after))
-        rota_group_drop(fsm);
+        rota_group_drop(fsm, ROTA_GROUP_NO_LOSS);
 }
 
 /* --- the step --- */
@@ -395,14 +405,14 @@ static enum rota_code hear(struct rota_group_fsm *fsm, rota_time now,
         break;
     case ROTA_GROUP_GROUP_LOST:
         if (fsm->is_joined)
-            rota_group_drop(fsm);
+            rota_group_drop(fsm, ROTA_GROUP_EXPELLED);
         break;
     case ROTA_GROUP_CHILD:
     case ROTA_GROUP_PROGRESS_MADE:
     case ROTA_GROUP_FINISHED_READING:
         return rota_group_hear_user(fsm, now, event, error);
     case ROTA_GROUP_STOPPED:
-        rota_group_hear_stopped(fsm, event->partition);
+        rota_group_hear_stopped(fsm, event);
         break;
     case ROTA_GROUP_LEAVE:
         begin_leave(fsm, now);
@@ -420,7 +430,7 @@ enum rota_code rota_group_fsm_step(struct rota_group_fsm *fsm, rota_time now,
     clear_actions(fsm);
     if (fsm->state == ROTA_GROUP_AT_DONE) {
         if (event->type == ROTA_GROUP_STOPPED)
-            rota_group_hear_stopped(fsm, event->partition);
+            rota_group_hear_stopped(fsm, event);
         say_farewell(fsm);
         return ROTA_OK;
     }
@@ -486,6 +496,13 @@ bool rota_group_fsm_is_current(const struct rota_group_fsm *fsm, rota_time now,
     const struct rota_group_run *run = rota_group_find_run(fsm, partition);
     return run && rota_group_may_run(fsm) && !run->is_stopping && !run->is_lost && !run->is_ended &&
            run->token == token && now < rota_group_fsm_fence_at(fsm);
+}
+
+uint64_t rota_group_fsm_trim_below(const struct rota_group_fsm *fsm)
+{
+    bool may_trim = fsm->state == ROTA_GROUP_AT_WORKING && fsm->me != ROTA_GROUP_NOBODY &&
+                    fsm->fold.leader == fsm->me;
+    return may_trim ? fsm->fold.replay_before : 0;
 }
 
 size_t rota_group_fsm_running(const struct rota_group_fsm *fsm)
@@ -570,6 +587,13 @@ const char *rota_group_state_name(enum rota_group_state state)
     static const char *const names[] = {"start",   "ready",   "joining", "waiting",
                                         "working", "leaving", "done"};
     return (unsigned)state < sizeof names / sizeof *names ? names[state] : "unknown";
+}
+
+const char *rota_group_loss_name(enum rota_group_loss loss)
+{
+    static const char *const names[] = {"none",     "fenced", "expelled",
+                                        "unlisted", "waited", "log_lost"};
+    return (unsigned)loss < sizeof names / sizeof *names ? names[loss] : "unknown";
 }
 
 const char *rota_group_failure_name(enum rota_group_failure failure)

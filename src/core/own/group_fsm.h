@@ -26,7 +26,8 @@
  * and may be read, and never before the STOPPED of an earlier reader of the same
  * partition. A position that is committed in the log never lies behind a child that
  * is not. Nothing is offered or taken between a round and its epoch. The group is
- * left only when the last reader has stopped. */
+ * left only when the last reader has stopped. An observer reads the log and stays
+ * READY: it neither joins nor writes. */
 #pragma once
 
 #include "core/own/group_fold.h"
@@ -50,6 +51,7 @@ enum {
 
 struct rota_group_fsm_options {
     struct rota_str task;  /* copied */
+    bool is_observer;      /* only look; `task` does not count */
     rota_time fence_after; /* below the session, by the time a reader needs to stop; 0: default */
     rota_time progress_every; /* positions go to the log this often; 0 means the default */
     rota_time wait_max;       /* for an epoch, then we join anew; 0 means the default */
@@ -81,7 +83,7 @@ enum rota_group_event_type {
     ROTA_GROUP_GROUP_OK,   /* a heartbeat sent at `sent_at` was answered well */
     ROTA_GROUP_GROUP_LOST,
 
-    /* The user; ignored for what is not running. */
+    /* The user; ignored for what is not running, or runs under another token. */
     ROTA_GROUP_CHILD, /* of `partition`: `child`; an empty `partition` adds a first one */
     ROTA_GROUP_PROGRESS_MADE,
     ROTA_GROUP_FINISHED_READING, /* all is committed; `is_end`: it has no children */
@@ -105,6 +107,7 @@ struct rota_group_event {
     bool is_leader;
 
     struct rota_str partition;
+    uint64_t token; /* which the partition was started under; 0: whichever it is */
     struct rota_group_def *child;
     int64_t mark;
     struct rota_str position;
@@ -118,11 +121,24 @@ enum rota_group_action_type {
     ROTA_GROUP_DO_LEAVE,     /* if joined */
     ROTA_GROUP_DO_START,     /* read `def` from `position` on, under `token` */
     ROTA_GROUP_DO_STOP,      /* and answer STOPPED */
+    ROTA_GROUP_TELL_ROUND,   /* one has us, `number` */
     ROTA_GROUP_TELL_EPOCH,   /* one is in force that has us, `number` */
     ROTA_GROUP_TELL_COUNTED, /* `record`, ours, counted at `offset` */
     ROTA_GROUP_TELL_REFUSED, /* what was reported of `def` can't be: `refusal` */
+    ROTA_GROUP_TELL_LOST,    /* the log or the group: all is stopped; see `loss` */
     ROTA_GROUP_FAIL,         /* the end: stop whatever runs; see `failure` */
 };
+
+enum rota_group_loss {
+    ROTA_GROUP_NO_LOSS,  /* we left, or failed */
+    ROTA_GROUP_FENCED,   /* too long without a word of the log or the group */
+    ROTA_GROUP_EXPELLED, /* the group says that we are no member */
+    ROTA_GROUP_UNLISTED, /* the epoch in force does not have us */
+    ROTA_GROUP_WAITED,   /* no round, or no epoch, came for too long */
+    ROTA_GROUP_LOGLESS,  /* the log is lost */
+};
+
+enum { ROTA_GROUP_LOSSES = ROTA_GROUP_LOGLESS + 1 };
 
 enum rota_group_failure {
     ROTA_GROUP_NO_FAILURE,
@@ -141,6 +157,7 @@ struct rota_group_action {
     struct rota_blob *position;
     int64_t mark;
     enum rota_group_refusal refusal;
+    enum rota_group_loss loss;
     enum rota_group_failure failure;
 };
 
@@ -251,6 +268,12 @@ struct rota_group_fsm {
     bool is_out_of_memory;
 };
 
+/* The `fence_after` for a group that gives up a silent member after `session`, and
+ * readers that need `stop_within` to stop: what is left of the session, less an
+ * eighth of it for clocks and timers that are not exact. 0 when that is less than a
+ * third of it, for a task has to be heard at least twice in that time. */
+rota_time rota_group_fence_after(rota_time session, rota_time stop_within);
+
 /* ROTA_ERR_INVALID for a name that is none, ROTA_ERR_LIMIT for too many seeds. */
 enum rota_code rota_group_fsm_init(struct rota_group_fsm *fsm,
                                    const struct rota_group_fsm_options *options,
@@ -276,6 +299,11 @@ bool rota_group_fsm_is_current(const struct rota_group_fsm *fsm, rota_time now,
 /* The last moment before which we may act; ROTA_TIME_MIN when not in the group. */
 rota_time rota_group_fsm_fence_at(const struct rota_group_fsm *fsm);
 
+/* Below which offset the log need not be kept, by our word: a leader's, whose snapshots
+ * counted; 0: keep all of it. It is where the last snapshot but one begins, so that who
+ * is just reading from there goes on, and one that can't be read has one before it. */
+uint64_t rota_group_fsm_trim_below(const struct rota_group_fsm *fsm);
+
 /* How many partitions run here, those that are stopping not counted. */
 size_t rota_group_fsm_running(const struct rota_group_fsm *fsm);
 
@@ -283,6 +311,7 @@ size_t rota_group_fsm_running(const struct rota_group_fsm *fsm);
 char *rota_group_fsm_explain(const struct rota_group_fsm *fsm, struct rota_str partition,
                              char *text, size_t size);
 
-/* "working", "log_cut". Any thread. */
+/* "working", "fenced", "log_cut". Any thread. */
 const char *rota_group_state_name(enum rota_group_state state);
+const char *rota_group_loss_name(enum rota_group_loss loss);
 const char *rota_group_failure_name(enum rota_group_failure failure);

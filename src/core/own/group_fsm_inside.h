@@ -10,7 +10,7 @@ struct rota_group_action *rota_group_do(struct rota_group_fsm *fsm,
                                         enum rota_group_action_type type);
 
 /* Nothing of what we had is ours any more: stop it, leave, begin anew. */
-void rota_group_drop(struct rota_group_fsm *fsm);
+void rota_group_drop(struct rota_group_fsm *fsm, enum rota_group_loss loss);
 void rota_group_fail(struct rota_group_fsm *fsm, enum rota_group_failure failure);
 
 /* In the epoch in force, and with the group's word for it. */
@@ -44,6 +44,14 @@ void rota_group_hear_end(struct rota_group_fsm *fsm, rota_time sent_at);
 
 struct rota_group_run *rota_group_find_run(const struct rota_group_fsm *fsm, struct rota_str name);
 
+/* The run that an event speaks of. */
+static inline struct rota_group_run *rota_group_run_of(const struct rota_group_fsm *fsm,
+                                                       const struct rota_group_event *event)
+{
+    struct rota_group_run *run = rota_group_find_run(fsm, event->partition);
+    return run && (event->token == 0 || event->token == run->token) ? run : NULL;
+}
+
 /* Make what runs here agree with the fold, for one partition, for those of the
  * last record, for all that is ours. */
 void rota_group_look(struct rota_group_fsm *fsm, uint32_t place);
@@ -55,7 +63,7 @@ void rota_group_stop_all(struct rota_group_fsm *fsm, bool is_lost);
 void rota_group_stop_run(struct rota_group_fsm *fsm, struct rota_group_run *run, bool is_lost);
 void rota_group_free_run(struct rota_group_fsm *fsm, struct rota_group_run *run);
 void rota_group_end_run(struct rota_group_fsm *fsm, struct rota_group_run *run);
-void rota_group_hear_stopped(struct rota_group_fsm *fsm, struct rota_str name);
+void rota_group_hear_stopped(struct rota_group_fsm *fsm, const struct rota_group_event *event);
 void rota_group_drop_children(struct rota_group_fsm *fsm, struct rota_group_run *run);
 void rota_group_mark_late(struct rota_group_fsm *fsm, rota_time now, struct rota_group_run *run);
 enum rota_code rota_group_hear_user(struct rota_group_fsm *fsm, rota_time now,

@@ -59,7 +59,7 @@ void rota_group_lose_log(struct rota_group_fsm *fsm)
 {
     clear_collected(fsm);
     fsm->replay = ROTA_GROUP_REPLAY_CLOSED;
-    rota_group_drop(fsm);
+    rota_group_drop(fsm, ROTA_GROUP_LOGLESS);
     if (fsm->state != ROTA_GROUP_AT_DONE)
         fsm->state = ROTA_GROUP_AT_START;
 }
@@ -195,7 +195,7 @@ static void hear_epoch(struct rota_group_fsm *fsm, rota_time now,
     look_at_lead(fsm, now, record);
     if (!task) {
         if (was_listed)
-            rota_group_drop(fsm);
+            rota_group_drop(fsm, ROTA_GROUP_UNLISTED);
         return;
     }
     fsm->has_news = true;

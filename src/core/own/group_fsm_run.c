@@ -150,9 +150,9 @@ void rota_group_look_at_all(struct rota_group_fsm *fsm)
 
 /* --- what the user says --- */
 
-void rota_group_hear_stopped(struct rota_group_fsm *fsm, struct rota_str name)
+void rota_group_hear_stopped(struct rota_group_fsm *fsm, const struct rota_group_event *event)
 {
-    struct rota_group_run *run = rota_group_find_run(fsm, name);
+    struct rota_group_run *run = rota_group_run_of(fsm, event);
     if (!run || !run->is_stopping)
         return;
     run->is_stopping = false;
@@ -203,7 +203,7 @@ static enum rota_code check_child(const struct rota_group_fsm *fsm,
 static enum rota_code hear_child(struct rota_group_fsm *fsm, const struct rota_group_event *event,
                                  struct rota_error *error)
 {
-    struct rota_group_run *run = rota_group_find_run(fsm, event->partition);
+    struct rota_group_run *run = rota_group_run_of(fsm, event);
     enum rota_code code = check_child(fsm, event, error);
     bool is_root = event->partition.size == 0;
     if (code)
@@ -268,7 +268,7 @@ enum rota_code rota_group_hear_user(struct rota_group_fsm *fsm, rota_time now,
 {
     if (event->type == ROTA_GROUP_CHILD)
         return hear_child(fsm, event, error);
-    struct rota_group_run *run = rota_group_find_run(fsm, event->partition);
+    struct rota_group_run *run = rota_group_run_of(fsm, event);
     if (!run || run->is_lost || run->is_ended || run->has_finish)
         return ROTA_OK;
     bool is_finish = event->type == ROTA_GROUP_FINISHED_READING;

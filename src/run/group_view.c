@@ -1,0 +1,112 @@
+/* What a group answers when it is asked. */
+#include "io/clock.h"
+#include "run/group_inside.h"
+
+#include <rota/group.h>
+
+bool rota_group_is_current(const struct rota_group *group, struct rota_str partition,
+                           uint64_t token)
+{
+    return !group->is_failed && token != 0 &&
+           rota_group_fsm_is_current(&group->fsm, rota_clock_boot(), partition, token);
+}
+
+static struct rota_str task_name(const struct rota_group_fold *fold, uint32_t place)
+{
+    return place == ROTA_GROUP_NOBODY ? rota_str("") : fold->tasks.items[place].member.task;
+}
+
+static bool is_there(const struct rota_group_partition *partition)
+{
+    enum rota_group_life life = ROTA_GROUP_REMOVED;
+    if (partition->def)
+        life = rota_group_fold_life(partition);
+    return life != ROTA_GROUP_NAMED && life != ROTA_GROUP_REMOVED;
+}
+
+void rota_group_status(const struct rota_group *group, struct rota_group_status *status)
+{
+    const struct rota_group_fold *fold = &group->fsm.fold;
+    *status = (struct rota_group_status){
+        .state = rota_group_state_name(group->fsm.state),
+        .incarnation = group->incarnation,
+        .epoch = fold->epoch,
+        .generation = fold->generation,
+        .sync_epoch = fold->sync_epoch,
+        .leader = fold->epoch ? task_name(fold, fold->leader) : rota_str(""),
+        .first = group->fsm.first,
+        .next = fold->next,
+        .end = group->end,
+        .n_tasks = fold->n_tasks,
+        .n_partitions = fold->n_partitions,
+        .n_unfinished = fold->n_unfinished,
+        .n_running = rota_group_fsm_running(&group->fsm),
+        .has_watermark = group->has_watermark,
+        .watermark = group->watermark,
+    };
+    for (size_t i = 0; i < fold->partitions.size; i++)
+        status->n_offers += is_there(&fold->partitions.items[i]) &&
+                            fold->partitions.items[i].target != ROTA_GROUP_NOBODY;
+    for (int why = ROTA_GROUP_FOREIGN; why <= ROTA_GROUP_OVERSIZED; why++)
+        status->n_skipped += fold->counts.verdicts[why];
+}
+
+void rota_group_each_task(const struct rota_group *group,
+                          bool (*each)(void *data, const struct rota_group_task_status *task),
+                          void *data)
+{
+    const struct rota_group_fold *fold = &group->fsm.fold;
+    for (uint32_t i = 0; i < fold->tasks.size; i++) {
+        const struct rota_group_task *task = &fold->tasks.items[i];
+        const struct rota_group_task_status status = {
+            .task = task->member.task,
+            .incarnation = task->member.incarnation,
+            .is_leader = fold->leader == i,
+            .next = task->next,
+            .load = task->load,
+            .owned = task->n_owned,
+        };
+        if (task->serial && !each(data, &status))
+            return;
+    }
+}
+
+/* Who made an offer that is not cleared, if that task is still there. */
+static struct rota_str sharer_name(const struct rota_group_fold *fold, uint32_t serial)
+{
+    for (size_t i = 0; serial && i < fold->tasks.size; i++)
+        if (fold->tasks.items[i].serial == serial)
+            return fold->tasks.items[i].member.task;
+    return rota_str("");
+}
+
+void rota_group_each_partition(const struct rota_group *group,
+                               bool (*each)(void *data,
+                                            const struct rota_group_partition_status *partition),
+                               void *data)
+{
+    const struct rota_group_fold *fold = &group->fsm.fold;
+    for (size_t i = 0; i < fold->partitions.size; i++) {
+        const struct rota_group_partition *partition = &fold->partitions.items[i];
+        if (!is_there(partition))
+            continue;
+        const struct rota_group_partition_status status = {
+            .partition = partition->def->name.text,
+            .life = rota_group_life_name(rota_group_fold_life(partition)),
+            .owner = task_name(fold, partition->owner),
+            .target = task_name(fold, partition->target),
+            .sharer = sharer_name(fold, partition->sharer),
+            .token = partition->token,
+            .mark = partition->mark,
+            .position = rota_blob_str(partition->position),
+        };
+        if (!each(data, &status))
+            return;
+    }
+}
+
+char *rota_group_explain(const struct rota_group *group, struct rota_str partition, char *text,
+                         size_t size)
+{
+    return rota_group_fsm_explain(&group->fsm, partition, text, size);
+}
