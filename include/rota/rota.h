@@ -10,6 +10,7 @@
 #include <rota/error.h>
 #include <rota/get.h>
 #include <rota/gradual.h>
+#include <rota/group.h>
 #include <rota/health.h>
 #include <rota/host.h>
 #include <rota/interval.h>

@@ -32,6 +32,8 @@ extern const struct rota_cli_command rota_cmd_directory_get;
 extern const struct rota_cli_command rota_cmd_directory_serve;
 extern const struct rota_cli_command rota_cmd_get;
 extern const struct rota_cli_command rota_cmd_gradual;
+extern const struct rota_cli_command rota_cmd_group_join;
+extern const struct rota_cli_command rota_cmd_group_status;
 extern const struct rota_cli_command rota_cmd_hosts_check;
 extern const struct rota_cli_command rota_cmd_hosts_watch;
 extern const struct rota_cli_command rota_cmd_lease_history;

@@ -27,6 +27,8 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_lease_list,
     &rota_cmd_lease_history,
     &rota_cmd_lease_hold,
+    &rota_cmd_group_join,
+    &rota_cmd_group_status,
     &rota_cmd_cache_serve,
     &rota_cmd_get,
     &rota_cmd_sim_balance,

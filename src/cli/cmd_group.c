@@ -1,0 +1,334 @@
+/* rota group: partitions that tasks own together. */
+#include "base/quote.h"
+#include "cli/cli.h"
+#include "cli/group_join.h"
+#include "cli/group_options.h"
+#include "cli/group_view.h"
+#include "cli/terminal.h"
+#include "cli/watch.h"
+#include "core/own/group.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* --- join --- */
+
+struct join {
+    struct rota_group_join_options of;
+    const char *splits;
+    int log_level;
+};
+
+static const struct rota_option JOIN_OPTIONS[] = {
+    ROTA_GROUP_LOG_OPTION(struct join, of.log),
+    ROTA_GROUP_NAME_OPTION(struct join, of.name),
+    {.name = "task",
+     ROTA_OPTION_INTO(TEXT, struct join, of.task),
+     .value_name = "NAME",
+     .is_required = true,
+     .min = 1,
+     .max = ROTA_GROUP_TASK_NAME_MAX,
+     .help = "the name of this task, the same after a restart"},
+    {.name = "partitions",
+     ROTA_OPTION_INTO(INT, struct join, of.partitions),
+     .value_name = "N",
+     .default_text = "4",
+     .min = 0,
+     .max = ROTA_GROUP_PARTITIONS_MAX,
+     .help = "partitions that a new group begins with, p0 and up; the same in all tasks"},
+    {.name = "rate",
+     ROTA_OPTION_INTO(INT, struct join, of.rate),
+     .value_name = "ROWS",
+     .default_text = "100",
+     .min = 0,
+     .max = 1000000,
+     .help = "rows that are read of each partition per second; 0: none"},
+    {.name = "simulate-splits",
+     ROTA_OPTION_INTO(TEXT, struct join, splits),
+     .value_name = "RATE",
+     .default_text = "0",
+     .help = "how often per second each partition splits or merges, 0 to 100"},
+    {.name = "session",
+     ROTA_OPTION_INTO(SPAN, struct join, of.session),
+     .value_name = "SPAN",
+     .default_text = "6s",
+     .min = ROTA_SYNC_SESSION_MIN,
+     .max = ROTA_SYNC_SESSION_MAX,
+     .help = "a silent task is given up after it; the same in all tasks"},
+    {.name = "stop-within",
+     ROTA_OPTION_INTO(SPAN, struct join, of.stop_within),
+     .value_name = "SPAN",
+     .min = ROTA_MSEC,
+     .max = ROTA_SYNC_SESSION_MAX,
+     .help = "how long readers may need to stop, at most half of the session; 1s, or a quarter of "
+             "a shorter session, if not given"},
+    {.name = "progress",
+     ROTA_OPTION_INTO(SPAN, struct join, of.progress),
+     .value_name = "SPAN",
+     .default_text = "1s",
+     .min = ROTA_MSEC,
+     .max = ROTA_HOUR,
+     .help = "positions go to the log this often"},
+    {.name = "withdraw",
+     ROTA_OPTION_INTO(SPAN, struct join, of.withdraw),
+     .value_name = "SPAN",
+     .min = ROTA_MSEC,
+     .max = ROTA_HOUR,
+     .help = "an offer that is not taken for so long goes to another; never if not given"},
+    {.name = "balance",
+     ROTA_OPTION_INTO(SPAN, struct join, of.balance),
+     .value_name = "SPAN",
+     .min = ROTA_MSEC,
+     .max = ROTA_HOUR,
+     .help = "hand one running partition this often to a task with at least two fewer; what runs "
+             "stays if not given"},
+    {.name = "log-level",
+     ROTA_OPTION_INTO(CHOICE, struct join, log_level),
+     .value_name = "LEVEL",
+     .default_text = "warn",
+     .choices = rota_log_level_names,
+     .help = "what is told on standard error"},
+};
+
+static bool parse_rate(const char *text, double *rate)
+{
+    char *end = NULL;
+    double value = strtod(text, &end);
+    if (end == text || *end || !isfinite(value) || value < 0 || value > 100)
+        return false;
+    *rate = value;
+    return true;
+}
+
+static int run_join(int argc, char *const *argv)
+{
+    struct join options = {0};
+    struct rota_error error;
+    char quoted[ROTA_QUOTE_MAX];
+    int code;
+    if (!rota_cli_parse(&rota_cmd_group_join, argc, argv, &options, NULL, &code))
+        return code;
+    if (!parse_rate(options.splits, &options.of.splits))
+        return rota_cli_fail(ROTA_CLI_BAD, "--simulate-splits %s is not a number from 0 to 100",
+                             rota_quote(rota_str(options.splits), quoted));
+    options.of.log_level = (enum rota_log_level)options.log_level;
+    if (rota_group_options_check(&options.of.log, false, &error))
+        return rota_cli_fail_error(&error);
+    return rota_group_join_run(&options.of);
+}
+
+const struct rota_cli_command rota_cmd_group_join = {
+    .command =
+        {
+            .name = "group join",
+            .summary = "Be a task of a group, with partitions that are only pretended",
+            .description =
+                "Reads the group's log, joins the group and reads the partitions that it is "
+                "given: each an endless run of rows, which with --simulate-splits now and then "
+                "splits in two or becomes one with its sibling. For trying out how a group behaves "
+                "when tasks come, go, hang and die. SIGTERM and SIGINT end it in good order: "
+                "readers stop, their positions go to the log, the group is left; a second signal "
+                "ends it at once, with exit code 1.\n\n"
+                "Prints a JSON object per line as things happen, each with \"event\", \"at\" "
+                "(nanoseconds of the machine's clock since it started, the same for all processes "
+                "on it), \"task\" and \"incarnation\". The events: ready {offset}; joined "
+                "{generation}; epoch {epoch, offset, is_leader, tasks}; start {partition, token, "
+                "mark, position, parents}; read {partition, token, from, to}; stop and stopped "
+                "{partition, token}; what counted in the log: own {partition, parents, offset}, "
+                "share {partition, parents, target, offset}, take {partition, offset}, progress "
+                "{partition, token, mark, offset}, finish {partition, token, offset}, remove "
+                "{partition, offset}, move {partition, target, offset}; refused {partition, "
+                "reason}; watermark {mark}; lost {reason}; skipped {offset, reason}; failed "
+                "{reason}; left.",
+            .options = JOIN_OPTIONS,
+            .n_options = sizeof JOIN_OPTIONS / sizeof *JOIN_OPTIONS,
+            .examples = "rota group join --log sqlite:/tmp/group.db --name demo --task a\n"
+                        "rota group join --log sqlite:/tmp/group.db --name demo --task b "
+                        "--simulate-splits 0.2\n",
+        },
+    .run = run_join,
+};
+
+/* --- status --- */
+
+struct status_options {
+    const char *log, *name, *explain;
+    rota_time timeout;
+    bool json, is_watch;
+};
+
+static const struct rota_option STATUS_OPTIONS[] = {
+    ROTA_GROUP_LOG_OPTION(struct status_options, log),
+    ROTA_GROUP_NAME_OPTION(struct status_options, name),
+    {.name = "explain",
+     ROTA_OPTION_INTO(TEXT, struct status_options, explain),
+     .value_name = "PARTITION",
+     .min = 1,
+     .max = ROTA_GROUP_NAME_MAX,
+     .help = "say why this partition is, or is not, where it is"},
+    {.name = "watch",
+     ROTA_OPTION_INTO(FLAG, struct status_options, is_watch),
+     .help = "tell it again whenever it changes, until interrupted"},
+    {.name = "timeout",
+     ROTA_OPTION_INTO(SPAN, struct status_options, timeout),
+     .value_name = "SPAN",
+     .default_text = "10s",
+     .min = ROTA_MSEC,
+     .max = ROTA_DAY,
+     .help = "how long the log may take to be read"},
+    {.name = "json",
+     ROTA_OPTION_INTO(FLAG, struct status_options, json),
+     .help = "answer in JSON, with --watch an object per line"},
+};
+
+#define LOOK_EVERY (500 * ROTA_MSEC)
+
+struct status {
+    struct rota_watch watch; /* first */
+    const struct status_options *options;
+    struct rota_group *group;
+    struct rota_terminal terminal;
+    uv_timer_t timer;
+    bool has_timer, is_ready, is_closed;
+    struct rota_buffer last;
+};
+
+static void show(struct status *status)
+{
+    struct rota_buffer *line = &status->watch.line;
+    const struct status_options *o = status->options;
+    bool is_drawn = o->is_watch && !o->json && status->terminal.is_redrawn;
+    if (o->json)
+        rota_group_view_json(line, status->group, o->name, o->explain);
+    else
+        rota_group_view_text(line, status->group, o->name, o->explain);
+    if (rota_str_is_equal(rota_buffer_str(line), rota_buffer_str(&status->last))) {
+        rota_buffer_clear(line);
+        return;
+    }
+    bool is_first = status->last.size == 0;
+    rota_buffer_clear(&status->last);
+    rota_buffer_append_str(&status->last, rota_buffer_str(line));
+    rota_buffer_clear(line);
+    if (is_drawn)
+        rota_buffer_append_text(line, "\033[H\033[2J");
+    else if (!o->json && !is_first)
+        rota_buffer_append_char(line, '\n');
+    rota_buffer_append_str(line, rota_buffer_str(&status->last));
+    rota_watch_print(&status->watch);
+}
+
+static void on_look(uv_timer_t *timer)
+{
+    struct status *status = timer->data;
+    if (status->is_ready)
+        show(status);
+}
+
+static void on_timeout(uv_timer_t *timer)
+{
+    struct status *status = timer->data;
+    char text[ROTA_TIME_TEXT_MAX];
+    rota_watch_stop(&status->watch,
+                    rota_cli_fail(ROTA_CLI_NO, "the log of group %s could not be read within %s",
+                                  status->options->name,
+                                  rota_span_format(status->options->timeout, text)));
+}
+
+static void on_news(void *data, const struct rota_group_news *news)
+{
+    struct status *status = data;
+    struct rota_group_status now;
+    if (news->type != ROTA_GROUP_NEWS_READY)
+        return;
+    status->is_ready = true;
+    rota_group_status(status->group, &now);
+    if (now.epoch == 0 && !status->options->is_watch) {
+        rota_watch_stop(&status->watch, rota_cli_fail(ROTA_CLI_NO,
+                                                      "there is no group %s in the log: nobody has "
+                                                      "begun it",
+                                                      status->options->name));
+        return;
+    }
+    show(status);
+    if (status->options->is_watch)
+        uv_timer_start(&status->timer, on_look, LOOK_EVERY / ROTA_MSEC, LOOK_EVERY / ROTA_MSEC);
+    else
+        rota_watch_stop(&status->watch, status->watch.exit_code);
+}
+
+static void on_failed(void *data, const struct rota_error *error)
+{
+    struct status *status = data;
+    rota_watch_stop(&status->watch, rota_cli_fail_error(error));
+}
+
+static enum rota_code open_status(struct rota_watch *watch, struct rota_error *error)
+{
+    struct status *status = (struct status *)watch;
+    const struct rota_group_options options = {
+        .log_url = status->options->log,
+        .name = status->options->name,
+        .on_news = on_news,
+        .on_failed = on_failed,
+        .data = status,
+    };
+    enum rota_code code = rota_group_open(watch->loop, &options, &status->group, error);
+    if (code)
+        return code;
+    uv_timer_init(watch->loop, &status->timer);
+    status->timer.data = status;
+    status->has_timer = true;
+    uv_timer_start(&status->timer, on_timeout, (uint64_t)(status->options->timeout / ROTA_MSEC), 0);
+    return ROTA_OK;
+}
+
+static void close_status(struct rota_watch *watch)
+{
+    struct status *status = (struct status *)watch;
+    if (status->has_timer)
+        uv_close((uv_handle_t *)&status->timer, NULL);
+    rota_group_close(status->group, NULL, NULL);
+    rota_buffer_deinit(&status->last);
+}
+
+static int run_status(int argc, char *const *argv)
+{
+    static struct status status; /* stays if the loop can't be ended in time */
+    struct status_options options = {0};
+    struct rota_error error;
+    int code;
+    if (!rota_cli_parse(&rota_cmd_group_status, argc, argv, &options, NULL, &code))
+        return code;
+    if (rota_group_options_check(&options.log, true, &error))
+        return rota_cli_fail_error(&error);
+    status.options = &options;
+    status.terminal = rota_terminal_look();
+    return rota_watch_command(&status.watch, options.json, open_status, close_status);
+}
+
+const struct rota_cli_command rota_cmd_group_status = {
+    .command =
+        {
+            .name = "group status",
+            .summary = "Who is in a group and has how many of its partitions",
+            .description =
+                "Reads the group's log as its tasks do, without joining, and prints how things "
+                "stand: the epoch, the partitions, the log, the watermark (the lowest mark of all "
+                "that is not finished), and a table of the tasks: PARTITIONS that a task has, with "
+                "finished ones; LOAD, its unfinished ones and those offered to it; LAG, how many "
+                "records it had not read when it wrote last. Partitions that are offered and not "
+                "taken yet follow. A group that nobody has begun is exit code 1.\n\n"
+                "With --json: {\"group\", \"epoch\", \"sync_epoch\", \"generation\", \"leader\", "
+                "\"partitions\", \"unfinished\", \"watermark\", \"log\": {\"first\", \"next\", "
+                "\"end\", \"skipped\"}, \"tasks\": [{\"task\", \"incarnation\", \"is_leader\", "
+                "\"partitions\", \"load\", \"lag\"}], \"offers\": [{\"partition\", \"target\", "
+                "\"sharer\"}]}, and with --explain \"partition\" and \"explanation\". What is not "
+                "known is null.",
+            .options = STATUS_OPTIONS,
+            .n_options = sizeof STATUS_OPTIONS / sizeof *STATUS_OPTIONS,
+            .examples = "rota group status --log sqlite:/tmp/group.db --name demo\n"
+                        "rota group status --log sqlite:/tmp/group.db --name demo --explain p3\n",
+        },
+    .run = run_status,
+};
