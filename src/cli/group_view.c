@@ -75,10 +75,12 @@ static void append_head(struct table *table, const char *name)
     rota_buffer_append_text(buffer, "group ");
     rota_terminal_append(buffer, rota_str(name));
     rota_buffer_print(buffer,
-                      ": epoch %llu, %zu tasks, %zu partitions (%zu unfinished, %zu "
+                      ": epoch %llu, %zu task%s, %zu partition%s (%zu unfinished, %zu "
                       "offered)\n",
-                      (unsigned long long)status->epoch, status->n_tasks, status->n_partitions,
-                      status->n_unfinished, status->n_offers);
+                      (unsigned long long)status->epoch, status->n_tasks,
+                      status->n_tasks == 1 ? "" : "s", status->n_partitions,
+                      status->n_partitions == 1 ? "" : "s", status->n_unfinished,
+                      status->n_offers);
     rota_buffer_print(buffer, "log: offsets %llu to %llu, %llu not read yet, %llu skipped\n",
                       (unsigned long long)status->first, (unsigned long long)status->end,
                       (unsigned long long)(status->end - status->next),

@@ -138,6 +138,14 @@ static enum rota_code failed(struct rota_sql *sql, enum rota_code code, struct r
     return tell_failure(sql->name, sql->password, code, inner, error);
 }
 
+static enum rota_code check_alive(struct rota_sql *sql, struct rota_error *error)
+{
+    if (!sql->is_lost)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%.200s: the connection was lost",
+                          sql->name);
+}
+
 /* --- connections --- */
 
 static const struct rota_sql_driver *driver_of(enum rota_sql_kind kind)
@@ -219,6 +227,29 @@ bool rota_sql_is_alive(const struct rota_sql *sql)
     return !sql->is_lost;
 }
 
+bool rota_sql_is_built(enum rota_sql_kind kind)
+{
+    return driver_of(kind)->run;
+}
+
+int rota_sql_fd(const struct rota_sql *sql)
+{
+    return sql->driver->fd && !sql->is_lost ? sql->driver->fd(sql->self) : -1;
+}
+
+enum rota_code rota_sql_hear(struct rota_sql *sql, size_t *n_notices, struct rota_error *error)
+{
+    struct rota_error inner = {0};
+    enum rota_code code = check_alive(sql, error);
+    if (code)
+        return code;
+    if (!sql->driver->hear)
+        return rota_error_set(error, ROTA_ERR_INVALID, "%.200s: it tells nothing by itself",
+                              sql->name);
+    code = sql->driver->hear(sql->self, n_notices, &inner);
+    return code ? failed(sql, code, &inner, error) : ROTA_OK;
+}
+
 /* --- statements --- */
 
 /* Make room for one more: the one that was used longest ago goes. */
@@ -262,14 +293,6 @@ static enum rota_code prepare(struct rota_sql *sql, const char *text,
     }
     *statement = made;
     return ROTA_OK;
-}
-
-static enum rota_code check_alive(struct rota_sql *sql, struct rota_error *error)
-{
-    if (!sql->is_lost)
-        return ROTA_OK;
-    return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%.200s: the connection was lost",
-                          sql->name);
 }
 
 enum rota_code rota_sql_run(struct rota_sql *sql, const char *text,

@@ -87,6 +87,17 @@ enum rota_sql_kind rota_sql_kind(const struct rota_sql *sql);
 /* False once the connection is lost. */
 bool rota_sql_is_alive(const struct rota_sql *sql);
 
+/* Whether the library of this kind of database was built in. */
+bool rota_sql_is_built(enum rota_sql_kind kind);
+
+/* After a LISTEN, which PostgreSQL alone has: the descriptor that is readable when
+ * something has come; elsewhere -1. */
+int rota_sql_fd(const struct rota_sql *sql);
+
+/* Take in what has come, without waiting; nothing else may be under way. `*n_notices` is
+ * how many NOTIFY were among it. */
+enum rota_code rota_sql_hear(struct rota_sql *sql, size_t *n_notices, struct rota_error *error);
+
 /* Run one statement. `result`, which may be NULL, is filled, and emptied first.
  * Larger ones than the bounds are ROTA_ERR_LIMIT, and what they did stays done.
  *

@@ -44,6 +44,11 @@ struct rota_sql_driver {
     /* A statement without arguments and rows that is not remembered. */
     enum rota_code (*tell)(void *self, const char *text, struct rota_error *error);
     bool (*is_alive)(void *self);
+
+    /* News that nobody asked for; both may be NULL. */
+    int (*fd)(void *self);
+    enum rota_code (*hear)(void *self, size_t *n_notices, struct rota_error *error);
+
     const char *begin;
 };
 

@@ -476,6 +476,27 @@ static bool pg_is_alive(void *data)
     return !self->is_lost;
 }
 
+static int pg_fd(void *data)
+{
+    struct pg *self = data;
+    return PQsocket(self->conn);
+}
+
+static enum rota_code pg_hear(void *data, size_t *n_notices, struct rota_error *error)
+{
+    struct pg *self = data;
+    PGnotify *notice;
+    size_t n = 0;
+    if (!PQconsumeInput(self->conn))
+        return lost(self, PQerrorMessage(self->conn), error);
+    while ((notice = PQnotifies(self->conn))) {
+        PQfreemem(notice);
+        n++;
+    }
+    *n_notices = n;
+    return ROTA_OK;
+}
+
 const struct rota_sql_driver rota_sql_pg = {
     .open = pg_open,
     .close = pg_close,
@@ -484,5 +505,7 @@ const struct rota_sql_driver rota_sql_pg = {
     .run = pg_run,
     .tell = pg_tell,
     .is_alive = pg_is_alive,
+    .fd = pg_fd,
+    .hear = pg_hear,
     .begin = "BEGIN",
 };

@@ -37,9 +37,11 @@ struct rota_sync;
 struct uv_loop_s;
 
 enum {
-    ROTA_SYNC_NAME_MAX = 128,   /* bytes of a group's name: letters, digits, '.', '_', '-' */
-    ROTA_SYNC_APPENDS_MAX = 16, /* under way at one time */
-    ROTA_SYNC_LINE_MAX = 256,   /* bytes of a member's line */
+    ROTA_SYNC_NAME_MAX = 128,       /* bytes of a group's name: letters, digits, '.', '_', '-' */
+    ROTA_SYNC_APPENDS_MAX = 16,     /* under way at one time */
+    ROTA_SYNC_LINE_MAX = 256,       /* bytes of a member's line */
+    ROTA_SYNC_RECORD_MAX = 1 << 20, /* bytes of a record; a larger one is not told, but its size */
+    ROTA_SYNC_MEMBERS_MAX = 2048,   /* of a round; whoever comes later waits for a place */
 };
 
 #define ROTA_SYNC_SESSION     (6 * ROTA_SEC)
@@ -114,13 +116,14 @@ void rota_sync_close(struct rota_sync *sync, void (*on_closed)(void *data), void
 void rota_sync_read(struct rota_sync *sync, uint64_t offset);
 
 /* Add a record; the answer has `number`. `bytes` is copied. An error here means that
- * nothing was sent and no answer comes: ROTA_ERR_LIMIT with too many under way,
- * ROTA_ERR_NO_MEMORY. */
+ * nothing was sent and no answer comes: ROTA_ERR_LIMIT with too many under way or too
+ * many bytes, ROTA_ERR_UNAVAILABLE after FAILED, ROTA_ERR_NO_MEMORY. */
 enum rota_code rota_sync_append(struct rota_sync *sync, uint64_t number, struct rota_str bytes,
                                 struct rota_error *error);
 
-/* Become a member with this line, which is copied; leave. Both are wishes: a later one
- * takes the place of an earlier. After leave() no ROUND and no GROUP_OK comes. */
+/* Become a member with this line, which is copied and cut to ROTA_SYNC_LINE_MAX; leave. Both are
+ * wishes: a later one takes the place of an earlier. After leave() no ROUND and no GROUP_OK comes.
+ */
 void rota_sync_join(struct rota_sync *sync, struct rota_str line);
 void rota_sync_leave(struct rota_sync *sync);
 

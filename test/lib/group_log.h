@@ -186,11 +186,12 @@ static inline void log_disturb(struct world *world)
         log_rubbish(world);
 }
 
-/* Cut the beginning off: all that a snapshot stands for of which others tell; or
- * more, blindly. */
+/* Cut the beginning off: all that a snapshot stands for, whether others tell of it yet
+ * or not; or more, blindly. */
 static inline void log_cut(struct world *world, bool is_blind)
 {
-    uint64_t first = is_blind ? log_end(world) : world->log.replay_from;
+    uint64_t told = world->log.replay_from, fresh = world->fold.replay_from;
+    uint64_t first = is_blind ? log_end(world) : chance(world, 0.5) ? told : fresh;
     if (first <= world->log.first)
         return;
     rota_sim_note(world->sim, LOG, "is cut off before %llu", (unsigned long long)first);
@@ -240,6 +241,12 @@ static inline void log_on_message(struct world *world, uint32_t from, const stru
         world->log.held[from] = (struct held){true, note};
         if (note.from < log_end(world) || note.from < world->log.first)
             log_answer(world, from);
+    } else if (ask->type == ASK_TRIM) {
+        if (note.from <= world->log.first)
+            return;
+        rota_sim_note(world->sim, LOG, "is trimmed before %llu", (unsigned long long)note.from);
+        world->log.first = note.from;
+        world->n_cuts++;
     } else if (ask->type == ASK_APPEND) {
         note.type = TELL_APPENDED;
         note.first = log_append(world, world->sent.items[note.slot]);

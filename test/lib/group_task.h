@@ -122,6 +122,18 @@ static inline void do_leave(struct world *world, uint32_t node)
     task->wants_join = task->is_answered = false;
 }
 
+/* What a snapshot of ours makes superfluous may go. */
+static inline void trim(struct world *world, uint32_t node, const struct rota_group_record *record)
+{
+    uint64_t below = rota_group_fsm_trim_below(&world->tasks[node].fsm);
+    if (record->kind != ROTA_GROUP_SNAPSHOT || !world->shape.is_trimmed)
+        return;
+    if (world->plant == PLANT_TRIMS_EARLY)
+        below = record->next;
+    if (below > 0)
+        ask(world, node, LOG, (struct note){.type = ASK_TRIM, .from = below});
+}
+
 static inline void do_fail(struct world *world, uint32_t node, enum rota_group_failure failure)
 {
     struct task *task = &world->tasks[node];
@@ -171,6 +183,7 @@ static inline void act(struct world *world, uint32_t node, const struct rota_gro
         rota_sim_note(world->sim, node, "is in epoch %llu", (unsigned long long)action->number);
         break;
     case ROTA_GROUP_TELL_COUNTED:
+        trim(world, node, action->record);
         for (size_t i = 0; world->plant == PLANT_REOWNED && i < action->record->n_changes; i++)
             if (action->record->changes[i].type == ROTA_GROUP_SHARE)
                 push(&task->shared, part_find(world, action->record->changes[i].def->name.text));

@@ -58,6 +58,7 @@ enum plant {
     PLANT_REPEATED,
     PLANT_STRANGER,
     PLANT_DEAF_GROUP,
+    PLANT_TRIMS_EARLY,
     N_PLANTS,
 };
 
@@ -80,8 +81,9 @@ struct shape {
     double loss, duplication;
     uint64_t snapshot_records;
     rota_time withdraw_after, move_every;
-    bool is_named;  /* a member whose process died is replaced at once by its next life */
-    bool has_twins; /* two tasks of one name */
+    bool is_named;   /* a member whose process died is replaced at once by its next life */
+    bool has_twins;  /* two tasks of one name */
+    bool is_trimmed; /* the leader says what need not be kept */
     bool is_cut_blindly;
     bool is_one_by_one; /* records are given one batch each */
 };
@@ -92,6 +94,7 @@ enum note_type {
     ASK_OPEN,
     ASK_READ,
     ASK_APPEND,
+    ASK_TRIM,
     ASK_JOIN,
     ASK_BEAT,
     ASK_LEAVE,

@@ -39,6 +39,7 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"repeated", "a record counts as often as it is in the log"},
     {"stranger", "a record counts though its author is no member"},
     {"deaf-group", "a task does not hear that it is out of the group"},
+    {"trims-early", "a leader trims what a snapshot stands for before it is whole"},
 };
 
 /* --- faults of the world itself --- */
@@ -265,6 +266,7 @@ static struct shape shape_small(struct rota_random *random)
         .snapshot_records = (uint64_t)rota_random_range(random, 20, 150),
         .withdraw_after = some(random, 0.3, ROTA_SEC),
         .move_every = some(random, 0.3, ROTA_SEC),
+        .is_trimmed = rota_random_chance(random, 0.5),
         .is_named = rota_random_chance(random, 0.5),
         .has_twins = rota_random_chance(random, 0.1),
         .is_one_by_one = rota_random_chance(random, 0.2),

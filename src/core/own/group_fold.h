@@ -143,7 +143,7 @@ struct rota_group_fold {
     uint32_t leader; /* the author of the epoch in force */
     uint64_t incarnation_floor;
     uint64_t replay_from;
-    uint64_t replay_before; /* what `replay_from` was before the last snapshot */
+    uint64_t replay_before; /* what `replay_from` was before the last snapshot; 0: not known */
     bool is_seeded;
     size_t n_partitions; /* known and not removed */
     size_t n_named;      /* known as parents only */

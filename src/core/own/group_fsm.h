@@ -46,6 +46,7 @@ enum {
     ROTA_GROUP_SNAPSHOT_BYTES = 4 << 20,
     ROTA_GROUP_TAIL = 64,             /* records at the log's end that are looked at first */
     ROTA_GROUP_COLLECT_MAX = 1000000, /* records between a snapshot and its last piece */
+    ROTA_GROUP_BEGINS_MAX = 8,        /* snapshots that a start tries, the latest first */
     ROTA_GROUP_CHILDREN_MAX = 65536,  /* reported and not in the log yet */
 };
 
@@ -227,8 +228,11 @@ struct rota_group_fsm {
 
     /* The log. */
     enum rota_group_replay replay;
-    uint64_t first, end, tail, begin_at;
+    uint64_t first, end, tail;
+    uint64_t begin_at;    /* the highest offset below `begin_below` that is told to begin with */
+    uint64_t begin_below; /* from here on it was tried in vain */
     bool has_begin;
+    uint32_t n_begins;                                 /* that were tried in vain */
     ROTA_VECTOR(struct rota_group_record *) collected; /* NULL: no record */
     ROTA_VECTOR(uint64_t) collected_offsets;
 

@@ -96,6 +96,10 @@ void rota_group_pump(struct rota_group_fsm *fsm, rota_time now);
 void rota_group_hear_append(struct rota_group_fsm *fsm, rota_time now,
                             const struct rota_group_event *event);
 
+/* A record at `offset` counted: if it is our own, that is told before what follows from it. */
+void rota_group_tell_own(struct rota_group_fsm *fsm, uint64_t offset,
+                         struct rota_group_record *record);
+
 /* A record at `offset` was taken in: our own perhaps, and with a verdict. */
 void rota_group_settle(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
                        struct rota_group_record *record, enum rota_group_verdict verdict);

@@ -25,7 +25,7 @@ static void begin_afresh(struct rota_group_fsm *fsm, uint64_t offset)
     read_from(fsm, offset);
 }
 
-/* Look at the last records for the one that says where to begin. */
+/* Look at the last records for those that say where to begin. */
 static void look_at_tail(struct rota_group_fsm *fsm)
 {
     fsm->replay = ROTA_GROUP_REPLAY_TAIL;
@@ -51,6 +51,8 @@ void rota_group_open_log(struct rota_group_fsm *fsm, uint64_t first, uint64_t en
         rota_group_fail(fsm, ROTA_GROUP_LOG_CUT);
     } else {
         fsm->tail = ROTA_GROUP_TAIL;
+        fsm->begin_below = UINT64_MAX;
+        fsm->n_begins = 0;
         look_at_tail(fsm);
     }
 }
@@ -66,19 +68,53 @@ void rota_group_lose_log(struct rota_group_fsm *fsm)
 
 /* --- the tail --- */
 
+/* One may begin at what others were told of as a snapshot, and at what the last piece
+ * of one stands for, of which nobody has had the time to tell. */
+static void hear_tail(struct rota_group_fsm *fsm, uint64_t offset,
+                      const struct rota_group_record *record)
+{
+    bool is_last = record->kind == ROTA_GROUP_SNAPSHOT && record->index + 1 == record->count;
+    const uint64_t begins[] = {record->replay_from, is_last ? record->next : 0};
+    for (int i = 0; i < 2; i++) {
+        if (begins[i] > offset || begins[i] >= fsm->begin_below)
+            continue;
+        fsm->has_begin = true;
+        if (begins[i] > fsm->begin_at)
+            fsm->begin_at = begins[i];
+    }
+}
+
 static void end_tail(struct rota_group_fsm *fsm)
 {
     bool is_whole = fsm->end - fsm->first <= fsm->tail;
-    if ((!fsm->has_begin || fsm->begin_at < fsm->first) && !is_whole) {
-        fsm->tail = fsm->tail > UINT64_MAX / 16 ? UINT64_MAX : fsm->tail * 16;
-        look_at_tail(fsm);
-    } else if (fsm->begin_at < fsm->first) {
-        rota_group_fail(fsm, ROTA_GROUP_LOG_CUT);
-    } else if (fsm->begin_at == 0) {
-        begin_afresh(fsm, 0);
-    } else {
+    bool is_found = fsm->has_begin && fsm->begin_at >= fsm->first;
+    if (is_found && fsm->begin_at > 0) {
         fsm->replay = ROTA_GROUP_REPLAY_COLLECT;
         read_from(fsm, fsm->begin_at);
+    } else if (!is_found && !is_whole) {
+        fsm->tail = fsm->tail > UINT64_MAX / 16 ? UINT64_MAX : fsm->tail * 16;
+        look_at_tail(fsm);
+    } else if (fsm->first == 0) {
+        begin_afresh(fsm, 0);
+    } else {
+        rota_group_fail(fsm, fsm->n_begins ? ROTA_GROUP_SNAPSHOT_BROKEN : ROTA_GROUP_LOG_CUT);
+    }
+}
+
+/* There is no whole snapshot where one should be: an earlier one may do, or the log's
+ * beginning. */
+static void end_in_vain(struct rota_group_fsm *fsm)
+{
+    clear_collected(fsm);
+    fsm->n_begins++;
+    fsm->begin_below = fsm->begin_at;
+    if (fsm->first == 0) {
+        begin_afresh(fsm, 0);
+    } else if (fsm->n_begins < ROTA_GROUP_BEGINS_MAX) {
+        fsm->tail = ROTA_GROUP_TAIL;
+        look_at_tail(fsm);
+    } else {
+        rota_group_fail(fsm, ROTA_GROUP_SNAPSHOT_BROKEN);
     }
 }
 
@@ -130,10 +166,10 @@ static void end_collect(struct rota_group_fsm *fsm, rota_time now,
     free(pieces);
     if (code == ROTA_ERR_NO_MEMORY) {
         fsm->is_out_of_memory = true;
-    } else if (code && fsm->first == 0) {
-        begin_afresh(fsm, 0);
     } else if (code) {
-        rota_group_fail(fsm, ROTA_GROUP_SNAPSHOT_BROKEN);
+        rota_group_fold_deinit(&fsm->fold);
+        rota_group_fold_init(&fsm->fold);
+        end_in_vain(fsm);
     } else {
         fsm->replay = ROTA_GROUP_REPLAY_FOLD;
         for (size_t i = 0; i < fsm->collected.size; i++)
@@ -151,7 +187,7 @@ static void collect(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
     if (offset < fsm->begin_at || (n > 0 && offset <= fsm->collected_offsets.items[n - 1]))
         return;
     if (n >= ROTA_GROUP_COLLECT_MAX) {
-        rota_group_fail(fsm, ROTA_GROUP_SNAPSHOT_BROKEN);
+        end_in_vain(fsm);
         return;
     }
     if (!rota_vector_push(&fsm->collected_offsets, offset) ||
@@ -216,6 +252,8 @@ static void apply(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
         fsm->is_out_of_memory = true;
         return;
     }
+    if (verdict == ROTA_GROUP_ACCEPTED)
+        rota_group_tell_own(fsm, offset, record);
     if (record && record->kind == ROTA_GROUP_EPOCH && verdict == ROTA_GROUP_ACCEPTED)
         hear_epoch(fsm, now, record);
     else if (fsm->me != ROTA_GROUP_NOBODY)
@@ -231,11 +269,8 @@ void rota_group_hear_record(struct rota_group_fsm *fsm, rota_time now,
     case ROTA_GROUP_REPLAY_CLOSED:
         break;
     case ROTA_GROUP_REPLAY_TAIL:
-        if (record && record->replay_from <= event->offset) {
-            fsm->has_begin = true;
-            if (record->replay_from > fsm->begin_at)
-                fsm->begin_at = record->replay_from;
-        }
+        if (record)
+            hear_tail(fsm, event->offset, record);
         break;
     case ROTA_GROUP_REPLAY_COLLECT:
         collect(fsm, now, event->offset, event->record);
@@ -255,10 +290,7 @@ void rota_group_hear_end(struct rota_group_fsm *fsm, rota_time sent_at)
         end_tail(fsm);
         break;
     case ROTA_GROUP_REPLAY_COLLECT:
-        if (fsm->first == 0)
-            begin_afresh(fsm, 0);
-        else
-            rota_group_fail(fsm, ROTA_GROUP_SNAPSHOT_BROKEN);
+        end_in_vain(fsm);
         break;
     case ROTA_GROUP_REPLAY_FOLD:
         if (sent_at > fsm->log_ok_at)

@@ -325,17 +325,27 @@ static void check_lost(struct rota_group_send *send, uint64_t offset)
         send->is_appended = false;
 }
 
+static bool is_own_record(const struct rota_group_fsm *fsm, const struct rota_group_record *record)
+{
+    return record && fsm->incarnation &&
+           rota_group_member_is_equal(record->author, rota_group_self(fsm));
+}
+
+void rota_group_tell_own(struct rota_group_fsm *fsm, uint64_t offset,
+                         struct rota_group_record *record)
+{
+    if (!is_own_record(fsm, record))
+        return;
+    struct rota_group_action *action = rota_group_do(fsm, ROTA_GROUP_TELL_COUNTED);
+    action->record = rota_group_record_ref(record);
+    action->offset = offset;
+}
+
 void rota_group_settle(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
                        struct rota_group_record *record, enum rota_group_verdict verdict)
 {
-    bool is_own = record && fsm->incarnation &&
-                  rota_group_member_is_equal(record->author, rota_group_self(fsm));
+    bool is_own = is_own_record(fsm, record);
     bool is_counted = verdict == ROTA_GROUP_ACCEPTED;
-    if (is_own && is_counted) {
-        struct rota_group_action *action = rota_group_do(fsm, ROTA_GROUP_TELL_COUNTED);
-        action->record = rota_group_record_ref(record);
-        action->offset = offset;
-    }
     if (is_own && record->kind == ROTA_GROUP_EPOCH) {
         if (fsm->epoch_send.record && fsm->epoch_send.record->sequence == record->sequence)
             clear_send(&fsm->epoch_send);
