@@ -1,0 +1,656 @@
+/* The log of a group in Kafka: one partition, read without a group and written by an
+ * idempotent producer.
+ *
+ * What librdkafka has for us it queues, and the loop takes it out when it is woken; what
+ * blocks is a job of the thread, one at a time. A read has a queue of its own, so that
+ * nothing of an earlier one is ever seen.
+ *
+ * Where the log ends is asked for with the time of asking, and told as OK when all below
+ * it was told. librdkafka 2.0 does not show the id of a topic, so that one which was
+ * deleted and made anew can't be told from its former self when it has grown beyond it
+ * meanwhile. While we are heard a fetch fails before that; and when nothing was heard for
+ * a session, the log counts as lost and is read again as a new one would be. */
+#include "io/clock.h"
+#include "io/sync_kafka_inside.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of one wake-up, so that others get their turn. */
+enum { EVENTS_MAX = 256, BYTES_MAX = 4 << 20 };
+
+/* So long a topic that was there may be missing: brokers that start do not know of all. */
+#define MISSING_MAX (3 * ROTA_SEC)
+
+static struct rota_kafka *owner_of(struct rota_letter *letter)
+{
+    return (struct rota_kafka *)(void *)((char *)letter - offsetof(struct rota_kafka, job.letter));
+}
+
+/* --- on the thread --- */
+
+/* From librdkafka's threads. */
+static void on_queue(rd_kafka_t *client, void *data)
+{
+    struct rota_kafka *kafka = data;
+    (void)client;
+    uv_async_send(&kafka->wake);
+}
+
+static rd_kafka_queue_t *watch(struct rota_kafka *kafka, rd_kafka_queue_t *queue)
+{
+    rd_kafka_queue_cb_event_enable(queue, on_queue, kafka);
+    return queue;
+}
+
+static void unwatch(rd_kafka_queue_t **queue)
+{
+    if (!*queue)
+        return;
+    rd_kafka_queue_cb_event_enable(*queue, NULL, NULL);
+    rd_kafka_queue_destroy(*queue);
+    *queue = NULL;
+}
+
+static enum rota_code open_reader(struct rota_kafka *kafka, struct rota_error *error)
+{
+    static const struct rota_kafka_setting settings[] = {
+        {"enable.partition.eof", "true"},
+        {"auto.offset.reset", "error"},
+        {"isolation.level", "read_uncommitted"},
+        {"check.crcs", "true"},
+        /* A question for the log's end waits behind a fetch. */
+        {"fetch.wait.max.ms", "50"},
+        {"fetch.error.backoff.ms", "50"},
+        {"queued.max.messages.kbytes", "16384"},
+    };
+    enum rota_code code = rota_kafka_client_open(&kafka->setup, RD_KAFKA_CONSUMER, settings,
+                                                 sizeof settings / sizeof *settings,
+                                                 RD_KAFKA_EVENT_ERROR, &kafka->reader, error);
+    if (code)
+        return code;
+    kafka->reader_news = watch(kafka, rd_kafka_queue_get_main(kafka->reader));
+    kafka->reader_topic = rd_kafka_topic_new(kafka->reader, kafka->setup.sync_topic, NULL);
+    return kafka->reader_topic
+               ? ROTA_OK
+               : rota_error_set(error, ROTA_ERR_INVALID, "Kafka's topic %s: %s",
+                                kafka->setup.sync_topic, rd_kafka_err2str(rd_kafka_last_error()));
+}
+
+static enum rota_code open_producer(struct rota_kafka *kafka, struct rota_error *error)
+{
+    char timeout[24], bound[16];
+    snprintf(timeout, sizeof timeout, "%lld", (long long)(kafka->setup.session / ROTA_MSEC));
+    snprintf(bound, sizeof bound, "%d", ROTA_KAFKA_MESSAGE_MAX);
+    const struct rota_kafka_setting settings[] = {
+        {"acks", "all"},
+        {"enable.idempotence", "true"},
+        {"message.timeout.ms", timeout},
+        {"message.max.bytes", bound},
+        {"linger.ms", "0"},
+    };
+    enum rota_code code = rota_kafka_client_open(
+        &kafka->setup, RD_KAFKA_PRODUCER, settings, sizeof settings / sizeof *settings,
+        RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_DR, &kafka->producer, error);
+    if (code)
+        return code;
+    kafka->producer_news = watch(kafka, rd_kafka_queue_get_main(kafka->producer));
+    kafka->producer_topic = rd_kafka_topic_new(kafka->producer, kafka->setup.sync_topic, NULL);
+    return kafka->producer_topic
+               ? ROTA_OK
+               : rota_error_set(error, ROTA_ERR_INVALID, "Kafka's topic %s: %s",
+                                kafka->setup.sync_topic, rd_kafka_err2str(rd_kafka_last_error()));
+}
+
+static void close_producer(struct rota_kafka *kafka)
+{
+    unwatch(&kafka->producer_news);
+    if (kafka->producer_topic)
+        rd_kafka_topic_destroy(kafka->producer_topic);
+    if (kafka->producer) {
+        rd_kafka_purge(kafka->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+        rd_kafka_destroy(kafka->producer);
+    }
+    kafka->producer_topic = NULL;
+    kafka->producer = NULL;
+}
+
+static void stop_read(struct rota_kafka *kafka)
+{
+    if (kafka->records)
+        rd_kafka_consume_stop(kafka->reader_topic, 0);
+    unwatch(&kafka->records);
+}
+
+static void close_clients(struct rota_kafka *kafka)
+{
+    stop_read(kafka);
+    unwatch(&kafka->reader_news);
+    if (kafka->reader_topic)
+        rd_kafka_topic_destroy(kafka->reader_topic);
+    if (kafka->reader)
+        rd_kafka_destroy(kafka->reader);
+    kafka->reader_topic = NULL;
+    kafka->reader = NULL;
+    close_producer(kafka);
+}
+
+static enum rota_code ask_ends(struct rota_kafka *kafka, struct rota_kafka_job *job)
+{
+    int64_t first = 0, end = 0;
+    job->sent_at = rota_clock_boot();
+    rd_kafka_resp_err_t result = rd_kafka_query_watermark_offsets(
+        kafka->reader, kafka->setup.sync_topic, 0, &first, &end, ROTA_KAFKA_ASK_MS);
+    if (result) {
+        bool is_gone = result == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
+                       result == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION ||
+                       result == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
+        return rota_error_set(&job->error, is_gone ? ROTA_ERR_NOT_FOUND : ROTA_ERR_UNAVAILABLE,
+                              "ask for the end of Kafka's topic %s: %s", kafka->setup.sync_topic,
+                              rd_kafka_err2str(result));
+    }
+    if (first < 0 || end < first)
+        return rota_error_set(&job->error, ROTA_ERR_UNAVAILABLE,
+                              "Kafka's topic %s is said to go from %lld to %lld",
+                              kafka->setup.sync_topic, (long long)first, (long long)end);
+    job->first = (uint64_t)first;
+    job->end = (uint64_t)end;
+    return ROTA_OK;
+}
+
+static enum rota_code look(struct rota_kafka *kafka, struct rota_kafka_job *job)
+{
+    enum rota_code code = ROTA_OK;
+    stop_read(kafka);
+    if (kafka->is_producer_broken)
+        close_producer(kafka);
+    if (!kafka->reader)
+        code = open_reader(kafka, &job->error);
+    if (!code && !kafka->producer && !kafka->setup.is_observer)
+        code = open_producer(kafka, &job->error);
+    if (!code)
+        code = rota_kafka_topic_open(kafka->reader, &kafka->setup,
+                                     !kafka->setup.is_observer && !kafka->has_opened, &job->error);
+    return code ? code : ask_ends(kafka, job);
+}
+
+static enum rota_code start(struct rota_kafka *kafka, struct rota_kafka_job *job)
+{
+    stop_read(kafka);
+    kafka->records = watch(kafka, rd_kafka_queue_new(kafka->reader));
+    if (rd_kafka_consume_start_queue(kafka->reader_topic, 0, (int64_t)job->offset,
+                                     kafka->records) == 0)
+        return ROTA_OK;
+    rd_kafka_resp_err_t result = rd_kafka_last_error();
+    unwatch(&kafka->records);
+    return rota_error_set(&job->error, ROTA_ERR_UNAVAILABLE, "read Kafka's topic %s: %s",
+                          kafka->setup.sync_topic, rd_kafka_err2str(result));
+}
+
+static void work(struct rota_letter *letter)
+{
+    struct rota_kafka *kafka = owner_of(letter);
+    struct rota_kafka_job *job = &kafka->job;
+    switch (job->type) {
+    case ROTA_KAFKA_LOOK:
+        job->code = look(kafka, job);
+        break;
+    case ROTA_KAFKA_START:
+        job->code = start(kafka, job);
+        break;
+    case ROTA_KAFKA_ASK:
+        job->code = ask_ends(kafka, job);
+        break;
+    case ROTA_KAFKA_TRIM:
+        job->code =
+            rota_kafka_topic_trim(kafka->reader, kafka->setup.sync_topic, job->offset, &job->error);
+        break;
+    case ROTA_KAFKA_END:
+        close_clients(kafka);
+        job->code = ROTA_OK;
+        break;
+    }
+}
+
+/* --- on the loop --- */
+
+static void step(struct rota_kafka *kafka);
+
+/* What was told is vouched for no longer; begin anew. */
+static void lose(struct rota_kafka *kafka, const struct rota_error *error)
+{
+    if (kafka->phase == ROTA_KAFKA_LOOKING || kafka->phase == ROTA_KAFKA_OVER)
+        return;
+    rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_WARN, "log lost",
+             ROTA_LOG_FACT("log", kafka->sync.name), ROTA_LOG_FACT("reason", error->text));
+    kafka->phase = ROTA_KAFKA_LOOKING;
+    kafka->look_at = 0;
+    kafka->has_end = kafka->wants_read = false;
+    rota_kafka_tell(kafka, &(struct rota_sync_event){.type = ROTA_SYNC_LOST, .error = error});
+}
+
+static void lose_because(struct rota_kafka *kafka, const char *why)
+{
+    struct rota_error error;
+    rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "Kafka's topic %s: %s", kafka->setup.sync_topic,
+                   why);
+    lose(kafka, &error);
+}
+
+static void answer(struct rota_kafka *kafka, struct rota_kafka_append *append, bool is_appended,
+                   uint64_t offset)
+{
+    struct rota_sync_event event = {
+        .type = is_appended ? ROTA_SYNC_APPENDED : ROTA_SYNC_NOT_APPENDED,
+        .number = append->number,
+        .offset = offset,
+    };
+    append->is_used = false;
+    rota_kafka_tell(kafka, &event);
+}
+
+static void refuse_all(struct rota_kafka *kafka)
+{
+    for (size_t i = 0; i < ROTA_SYNC_APPENDS_MAX; i++)
+        if (kafka->appends[i].is_used)
+            answer(kafka, &kafka->appends[i], false, 0);
+}
+
+/* Its end was asked for: is it told by now? */
+static void check_end(struct rota_kafka *kafka)
+{
+    if (!kafka->has_end || kafka->position < kafka->end || kafka->phase != ROTA_KAFKA_READING)
+        return;
+    kafka->has_end = false;
+    rota_kafka_tell(kafka, &(struct rota_sync_event){.type = ROTA_SYNC_OK,
+                                                     .end = kafka->end,
+                                                     .sent_at = kafka->end_sent_at});
+}
+
+static void on_opened(struct rota_kafka *kafka, const struct rota_kafka_job *job)
+{
+    kafka->has_clients = kafka->has_opened = true;
+    kafka->is_producer_broken = false;
+    kafka->missing_since = 0;
+    kafka->phase = ROTA_KAFKA_OPEN;
+    kafka->known = job->end;
+    rota_backoff_succeeded(&kafka->backoff);
+    rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_INFO, "log opened",
+             ROTA_LOG_FACT("log", kafka->sync.name),
+             ROTA_LOG_FACT("topic", kafka->setup.sync_topic), ROTA_LOG_FACT("first", job->first),
+             ROTA_LOG_FACT("end", job->end));
+    rota_kafka_tell(kafka, &(struct rota_sync_event){
+                               .type = ROTA_SYNC_OPENED, .first = job->first, .end = job->end});
+}
+
+/* A missing topic is made only by who never saw it: the log of a group that runs is not
+ * replaced by an empty one. */
+static bool is_missing_for_good(struct rota_kafka *kafka, rota_time now)
+{
+    if (kafka->setup.is_observer && !kafka->has_opened)
+        return true;
+    if (kafka->missing_since == 0)
+        kafka->missing_since = now;
+    return now - kafka->missing_since >= MISSING_MAX;
+}
+
+static void on_not_found(struct rota_kafka *kafka)
+{
+    struct rota_error error;
+    if (kafka->has_opened)
+        rota_error_set(&error, ROTA_ERR_NOT_FOUND,
+                       "Kafka's topic %s is gone, and with it the log of the group: who owns what "
+                       "is not known any more",
+                       kafka->setup.sync_topic);
+    else
+        rota_error_set(&error, ROTA_ERR_NOT_FOUND, "there is no such group: Kafka has no topic %s",
+                       kafka->setup.sync_topic);
+    rota_kafka_fail(kafka, &error);
+}
+
+static void on_looked(struct rota_kafka *kafka, const struct rota_kafka_job *job)
+{
+    rota_time now = rota_clock_boot();
+    kafka->has_clients = kafka->reader && (kafka->producer || kafka->setup.is_observer);
+    uv_async_send(&kafka->wake); /* for what was queued meanwhile */
+    if (!job->code) {
+        on_opened(kafka, job);
+    } else if (job->code == ROTA_ERR_INVALID) {
+        rota_kafka_fail(kafka, &job->error);
+    } else if (job->code == ROTA_ERR_NOT_FOUND && is_missing_for_good(kafka, now)) {
+        on_not_found(kafka);
+    } else {
+        kafka->look_at = now + rota_backoff_failed(&kafka->backoff, &kafka->random);
+        rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_DEBUG, "log not reached",
+                 ROTA_LOG_FACT("log", kafka->sync.name), ROTA_LOG_FACT("reason", job->error.text));
+    }
+}
+
+static void on_asked(struct rota_kafka *kafka, const struct rota_kafka_job *job)
+{
+    kafka->ask_at = rota_clock_boot() + kafka->setup.ok_every / 2;
+    if (kafka->phase != ROTA_KAFKA_READING)
+        return; /* the read is another one by now */
+    if (job->code == ROTA_ERR_NOT_FOUND) {
+        lose(kafka, &job->error);
+    } else if (!job->code && job->sent_at - kafka->asked_at > kafka->setup.session) {
+        lose_because(kafka, "nothing was heard of it for a session");
+    } else if (!job->code && job->end < kafka->known) {
+        lose_because(kafka, "it has become shorter");
+    } else if (!job->code) {
+        kafka->asked_at = job->sent_at;
+        kafka->has_end = true;
+        kafka->end = kafka->known = job->end;
+        kafka->end_sent_at = job->sent_at;
+        check_end(kafka);
+    }
+}
+
+static void on_started(struct rota_kafka *kafka, const struct rota_kafka_job *job)
+{
+    if (kafka->phase != ROTA_KAFKA_STARTING)
+        return;
+    if (job->code) {
+        lose(kafka, &job->error);
+        return;
+    }
+    if (kafka->wants_read)
+        return; /* from elsewhere */
+    kafka->phase = ROTA_KAFKA_READING;
+    kafka->position = job->offset;
+    kafka->ask_at = 0;
+    uv_async_send(&kafka->wake);
+}
+
+static void done(struct rota_letter *letter, bool is_cancelled)
+{
+    struct rota_kafka *kafka = owner_of(letter);
+    struct rota_kafka_job job = kafka->job;
+    (void)is_cancelled;
+    kafka->has_job = false;
+    if (job.type == ROTA_KAFKA_END) {
+        rota_kafka_log_ended(kafka);
+        return;
+    }
+    switch (kafka->phase == ROTA_KAFKA_OVER ? ROTA_KAFKA_END : job.type) {
+    case ROTA_KAFKA_LOOK:
+        on_looked(kafka, &job);
+        break;
+    case ROTA_KAFKA_START:
+        on_started(kafka, &job);
+        break;
+    case ROTA_KAFKA_ASK:
+        on_asked(kafka, &job);
+        break;
+    case ROTA_KAFKA_TRIM:
+        if (job.code)
+            rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_WARN, "log not trimmed",
+                     ROTA_LOG_FACT("log", kafka->sync.name),
+                     ROTA_LOG_FACT("reason", job.error.text));
+        break;
+    case ROTA_KAFKA_END:
+        break;
+    }
+    step(kafka);
+}
+
+static void post(struct rota_kafka *kafka, enum rota_kafka_job_type type, uint64_t offset)
+{
+    kafka->job = (struct rota_kafka_job){
+        .letter = {.work = work, .done = done}, .type = type, .offset = offset};
+    kafka->has_job = true;
+    enum rota_code code = rota_thread_post(kafka->thread, &kafka->job.letter);
+    assert(!code); /* one at a time, and it is not closed before the last */
+    (void)code;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    step(timer->data);
+}
+
+/* The next job, or when to look for one again. */
+static void step(struct rota_kafka *kafka)
+{
+    rota_time now = rota_clock_boot(), at = ROTA_TIME_NEVER;
+    if (kafka->has_job)
+        return;
+    if (kafka->is_closing) {
+        post(kafka, ROTA_KAFKA_END, 0);
+        return;
+    }
+    switch (kafka->phase) {
+    case ROTA_KAFKA_LOOKING:
+        at = kafka->look_at;
+        if (at <= now)
+            post(kafka, ROTA_KAFKA_LOOK, 0);
+        break;
+    case ROTA_KAFKA_STARTING:
+        kafka->wants_read = false;
+        post(kafka, ROTA_KAFKA_START, kafka->read_offset);
+        break;
+    case ROTA_KAFKA_READING:
+        at = kafka->ask_at;
+        if (at <= now)
+            post(kafka, ROTA_KAFKA_ASK, 0);
+        else if (kafka->wants_trim)
+            post(kafka, ROTA_KAFKA_TRIM, kafka->trim_offset);
+        kafka->wants_trim = kafka->wants_trim && kafka->job.type != ROTA_KAFKA_TRIM;
+        break;
+    case ROTA_KAFKA_OPEN:
+    case ROTA_KAFKA_OVER:
+        break;
+    }
+    if (!kafka->has_job && at != ROTA_TIME_NEVER)
+        uv_timer_start(&kafka->timer, on_timer, (uint64_t)((at - now) / ROTA_MSEC) + 1, 0);
+}
+
+/* --- what librdkafka has queued --- */
+
+static void on_record(struct rota_kafka *kafka, const rd_kafka_message_t *message)
+{
+    bool is_small = message->len <= ROTA_SYNC_RECORD_MAX;
+    struct rota_sync_event event = {
+        .type = ROTA_SYNC_RECORD,
+        .offset = (uint64_t)message->offset,
+        .bytes = rota_str_of(message->payload ? message->payload : "", is_small ? message->len : 0),
+        .size = message->len,
+    };
+    if (event.offset < kafka->position)
+        return;
+    kafka->position = event.offset + 1;
+    if (kafka->known < kafka->position)
+        kafka->known = kafka->position;
+    rota_kafka_tell(kafka, &event);
+}
+
+static void on_message(struct rota_kafka *kafka, const rd_kafka_message_t *message)
+{
+    struct rota_error error;
+    switch (message->err) {
+    case RD_KAFKA_RESP_ERR_NO_ERROR:
+        on_record(kafka, message);
+        break;
+    case RD_KAFKA_RESP_ERR__PARTITION_EOF: /* it also skips what is no record */
+        if (message->offset >= 0 && (uint64_t)message->offset > kafka->position)
+            kafka->position = (uint64_t)message->offset;
+        break;
+    case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET:
+    case RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
+        lose_because(kafka, "what was to be read next is not in it");
+        break;
+    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
+        lose_because(kafka, "it is gone");
+        break;
+    default: /* librdkafka tries again by itself */
+        if (!rota_kafka_is_refusal(message->err))
+            break;
+        rota_error_set(&error, ROTA_ERR_INVALID, "read Kafka's topic %s: %s",
+                       kafka->setup.sync_topic, rd_kafka_err2str(message->err));
+        rota_kafka_fail(kafka, &error);
+        break;
+    }
+}
+
+static void on_delivery(struct rota_kafka *kafka, const rd_kafka_message_t *message)
+{
+    size_t slot = (size_t)(uintptr_t)message->_private;
+    if (slot >= ROTA_SYNC_APPENDS_MAX || !kafka->appends[slot].is_used)
+        return;
+    if (message->err)
+        rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_WARN, "record not appended",
+                 ROTA_LOG_FACT("log", kafka->sync.name),
+                 ROTA_LOG_FACT("reason", rd_kafka_err2str(message->err)));
+    /* A record of which only a later try was answered is there, but nobody says where. */
+    bool is_appended = !message->err && message->offset >= 0;
+    answer(kafka, &kafka->appends[slot], is_appended, is_appended ? (uint64_t)message->offset : 0);
+}
+
+static void on_client_error(struct rota_kafka *kafka, rd_kafka_event_t *event, bool is_producer)
+{
+    struct rota_error error;
+    rd_kafka_resp_err_t code = rd_kafka_event_error(event);
+    rota_error_set(&error, ROTA_ERR_INVALID, "%s: %s: %s", kafka->sync.name, rd_kafka_err2str(code),
+                   rd_kafka_event_error_string(event));
+    if (rota_kafka_is_refusal(code)) {
+        rota_kafka_fail(kafka, &error);
+    } else if (is_producer && code == RD_KAFKA_RESP_ERR__FATAL) {
+        /* It does nothing from now on; whether its last records are there will be seen. */
+        kafka->is_producer_broken = true;
+        refuse_all(kafka);
+        lose(kafka, &error);
+        step(kafka);
+    }
+}
+
+static void take_news(struct rota_kafka *kafka, rd_kafka_queue_t *queue, bool is_producer)
+{
+    rd_kafka_event_t *event;
+    while (queue && kafka->phase != ROTA_KAFKA_OVER &&
+           !(is_producer && kafka->is_producer_broken) && (event = rd_kafka_queue_poll(queue, 0))) {
+        const rd_kafka_message_t *message;
+        if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_DR)
+            while ((message = rd_kafka_event_message_next(event)))
+                on_delivery(kafka, message);
+        else if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR)
+            on_client_error(kafka, event, is_producer);
+        rd_kafka_event_destroy(event);
+    }
+}
+
+static void take_records(struct rota_kafka *kafka)
+{
+    size_t n = 0, bytes = 0;
+    rd_kafka_event_t *event;
+    while (kafka->phase == ROTA_KAFKA_READING) {
+        if (n >= EVENTS_MAX || bytes >= BYTES_MAX) {
+            uv_async_send(&kafka->wake); /* the rest after the others */
+            break;
+        }
+        if (!(event = rd_kafka_queue_poll(kafka->records, 0)))
+            break;
+        const rd_kafka_message_t *message;
+        while (rd_kafka_event_type(event) == RD_KAFKA_EVENT_FETCH &&
+               (message = rd_kafka_event_message_next(event))) {
+            n++;
+            bytes += message->len;
+            if (kafka->phase == ROTA_KAFKA_READING)
+                on_message(kafka, message);
+        }
+        rd_kafka_event_destroy(event);
+    }
+    check_end(kafka);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    struct rota_kafka *kafka = wake->data;
+    for (size_t i = 0; i < kafka->refused.size; i++)
+        rota_kafka_tell(kafka, &(struct rota_sync_event){.type = ROTA_SYNC_NOT_APPENDED,
+                                                         .number = kafka->refused.items[i]});
+    kafka->refused.size = 0;
+    if (!kafka->has_clients || kafka->phase == ROTA_KAFKA_OVER)
+        return;
+    if (!(kafka->has_job && kafka->job.type == ROTA_KAFKA_LOOK)) {
+        take_news(kafka, kafka->producer_news, true);
+        take_news(kafka, kafka->reader_news, false);
+    }
+    take_records(kafka);
+    step(kafka);
+}
+
+/* --- wishes --- */
+
+enum rota_code rota_kafka_log_open(struct rota_kafka *kafka, struct rota_error *error)
+{
+    enum rota_code code = rota_thread_open(
+        kafka->loop, &(struct rota_thread_options){.name = "rota-kafka"}, &kafka->thread, error);
+    if (code)
+        return code;
+    uv_async_init(kafka->loop, &kafka->wake, on_wake);
+    uv_timer_init(kafka->loop, &kafka->timer);
+    kafka->wake.data = kafka->timer.data = kafka;
+    kafka->backoff = (struct rota_backoff){.first = 50 * ROTA_MSEC, .max = 2 * ROTA_SEC};
+    step(kafka);
+    return ROTA_OK;
+}
+
+void rota_kafka_log_end(struct rota_kafka *kafka)
+{
+    kafka->phase = ROTA_KAFKA_OVER;
+    step(kafka);
+}
+
+void rota_kafka_log_read(struct rota_kafka *kafka, uint64_t offset)
+{
+    if (kafka->phase == ROTA_KAFKA_LOOKING || kafka->phase == ROTA_KAFKA_OVER)
+        return; /* it is lost by now */
+    if (kafka->phase == ROTA_KAFKA_OPEN)
+        kafka->asked_at = rota_clock_boot();
+    kafka->phase = ROTA_KAFKA_STARTING;
+    kafka->wants_read = true;
+    kafka->read_offset = offset;
+    kafka->has_end = false;
+    step(kafka);
+}
+
+enum rota_code rota_kafka_log_append(struct rota_kafka *kafka, uint64_t number,
+                                     struct rota_str bytes, struct rota_error *error)
+{
+    size_t slot = 0;
+    if (kafka->is_failed || kafka->setup.is_observer)
+        return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%.200s: nothing is appended: %s",
+                              kafka->sync.name,
+                              kafka->is_failed ? "the log has failed" : "we only look");
+    while (slot < ROTA_SYNC_APPENDS_MAX && kafka->appends[slot].is_used)
+        slot++;
+    if (slot + kafka->refused.size >= ROTA_SYNC_APPENDS_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "%.200s: %d records are under way already",
+                              kafka->sync.name, ROTA_SYNC_APPENDS_MAX);
+    if (kafka->phase == ROTA_KAFKA_LOOKING || kafka->is_producer_broken) {
+        if (!rota_vector_push(&kafka->refused, number))
+            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "an append");
+        uv_async_send(&kafka->wake);
+        return ROTA_OK;
+    }
+    if (rd_kafka_produce(kafka->producer_topic, 0, RD_KAFKA_MSG_F_COPY, (void *)bytes.data,
+                         bytes.size, NULL, 0, (void *)(uintptr_t)slot))
+        return rota_error_set(error, ROTA_ERR_LIMIT, "%.200s: a record of %zu bytes: %s",
+                              kafka->sync.name, bytes.size,
+                              rd_kafka_err2str(rd_kafka_last_error()));
+    kafka->appends[slot] = (struct rota_kafka_append){.is_used = true, .number = number};
+    return ROTA_OK;
+}
+
+void rota_kafka_log_trim(struct rota_kafka *kafka, uint64_t offset)
+{
+    if (kafka->setup.is_observer || offset <= kafka->trim_offset)
+        return;
+    kafka->trim_offset = offset;
+    kafka->wants_trim = true;
+    step(kafka);
+}

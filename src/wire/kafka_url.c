@@ -1,0 +1,314 @@
+#include "wire/kafka_url.h"
+
+#include "base/buffer.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* No message shows a part of the text but the name of a property that is known to be
+ * one: whoever mistakes the form may have a password anywhere. */
+
+#define SCHEME       "kafka://"
+#define DEFAULT_PORT "9092"
+
+/* What the promises of a group rest on, so that nobody may say it otherwise; and what
+ * would load code. */
+static const char *const owned[] = {
+    "acks",
+    "auto.commit.enable",
+    "auto.offset.reset",
+    "bootstrap.servers",
+    "check.crcs",
+    "client.id",
+    "delivery.timeout.ms",
+    "enable.auto.commit",
+    "enable.auto.offset.store",
+    "enable.idempotence",
+    "enable.partition.eof",
+    "group.id",
+    "group.instance.id",
+    "group.protocol",
+    "heartbeat.interval.ms",
+    "isolation.level",
+    "log.queue",
+    "max.poll.interval.ms",
+    "message.max.bytes",
+    "message.timeout.ms",
+    "metadata.broker.list",
+    "partition.assignment.strategy",
+    "plugin.library.paths",
+    "request.required.acks",
+    "session.timeout.ms",
+    "transactional.id",
+};
+
+/* Cut `*rest` at the first `c`: what is before it, and the rest behind it. Without
+ * one all of it is before. */
+static struct rota_str cut(struct rota_str *rest, char c)
+{
+    const char *found = rest->size ? memchr(rest->data, c, rest->size) : NULL;
+    struct rota_str before = *rest;
+    if (!found) {
+        *rest = rota_str_of(rest->data + rest->size, 0);
+        return before;
+    }
+    before.size = (size_t)(found - rest->data);
+    *rest = rota_str_of(found + 1, rest->size - before.size - 1);
+    return before;
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/* --- hosts --- */
+
+static bool is_host(struct rota_str host, bool is_ip6)
+{
+    for (size_t i = 0; i < host.size; i++) {
+        char c = host.data[i];
+        if (!is_letter(c) && c != '.' && c != '-' && c != '_' && !(is_ip6 && c == ':'))
+            return false;
+    }
+    return host.size > 0;
+}
+
+static bool is_port(struct rota_str port)
+{
+    uint32_t number = 0;
+    for (size_t i = 0; i < port.size && number <= UINT16_MAX; i++) {
+        if (port.data[i] < '0' || port.data[i] > '9')
+            return false;
+        number = number * 10 + (uint32_t)(port.data[i] - '0');
+    }
+    return number > 0 && number <= UINT16_MAX;
+}
+
+/* HOST[:PORT], or [IPV6][:PORT] */
+static enum rota_code parse_host(struct rota_str text, struct rota_buffer *hosts,
+                                 struct rota_error *error)
+{
+    bool is_ip6 = text.size > 0 && text.data[0] == '[';
+    struct rota_str rest = text;
+    if (is_ip6)
+        cut(&rest, '[');
+    bool has_end = !is_ip6 || (rest.size > 0 && memchr(rest.data, ']', rest.size));
+    struct rota_str host = cut(&rest, is_ip6 ? ']' : ':');
+    bool has_port = is_ip6 ? rest.size > 0 : text.size > host.size;
+    if (is_ip6 && has_port && cut(&rest, ':').size > 0)
+        has_end = false;
+    if (!has_end || !is_host(host, is_ip6))
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "the log's URL has a host that is none: it reads "
+            "kafka://HOST:PORT[,HOST:PORT...][?PROPERTY=VALUE...], and who we are "
+            "is said by properties such as sasl.username");
+    if (has_port && !is_port(rest))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "a port of the log's URL is not a number from 1 to 65535");
+    if (hosts->size > 0)
+        rota_buffer_append_char(hosts, ',');
+    rota_buffer_append_text(hosts, is_ip6 ? "[" : "");
+    rota_buffer_append_str(hosts, host);
+    rota_buffer_append_text(hosts, is_ip6 ? "]:" : ":");
+    rota_buffer_append_str(hosts, has_port ? rest : rota_str(DEFAULT_PORT));
+    return ROTA_OK;
+}
+
+/* --- properties --- */
+
+static int digit_of(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    if (c >= 'A' && c <= 'F')
+        return c - 'A' + 10;
+    return -1;
+}
+
+/* Append with %XX undone, and a NUL; `name` is whose value it is. */
+static enum rota_code decode(struct rota_str text, const char *name, struct rota_buffer *value,
+                             struct rota_error *error)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        int c = (unsigned char)text.data[i];
+        if (c == '%') {
+            int high = i + 1 < text.size ? digit_of(text.data[i + 1]) : -1;
+            int low = i + 2 < text.size ? digit_of(text.data[i + 2]) : -1;
+            if (high < 0 || low < 0)
+                return rota_error_set(error, ROTA_ERR_INVALID,
+                                      "%s in the log's URL has a %% without two hex digits behind "
+                                      "it (%%25 is a %% itself)",
+                                      name);
+            c = high * 16 + low;
+            i += 2;
+        }
+        if (c == '\0')
+            return rota_error_set(error, ROTA_ERR_INVALID, "%s in the log's URL has a NUL byte",
+                                  name);
+        rota_buffer_append_char(value, (char)c);
+    }
+    rota_buffer_append_char(value, '\0');
+    return ROTA_OK;
+}
+
+static bool is_property_name(struct rota_str name)
+{
+    for (size_t i = 0; i < name.size; i++)
+        if (!is_letter(name.data[i]) && !strchr("._-", name.data[i]))
+            return false;
+    return name.size > 0 && name.size < ROTA_KAFKA_URL_NAME_MAX &&
+           !memchr(name.data, '\0', name.size);
+}
+
+static enum rota_code check_topic(const char *name, struct rota_error *error)
+{
+    size_t size = strlen(name);
+    bool is_good = size > 0 && size <= ROTA_KAFKA_TOPIC_MAX && strcmp(name, ".") != 0 &&
+                   strcmp(name, "..") != 0;
+    for (size_t i = 0; i < size; i++)
+        if (!is_letter(name[i]) && !strchr("._-", name[i]))
+            is_good = false;
+    if (is_good)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "rota.rebalance.topic in the log's URL is no name of a topic: up to %d "
+                          "letters, digits, '.', '_', '-'",
+                          ROTA_KAFKA_TOPIC_MAX);
+}
+
+static enum rota_code check_owner(const char *name, struct rota_error *error)
+{
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
+        if (strcmp(name, owned[i]) == 0)
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "the property %s can't be set in the log's URL: a group sets it "
+                                  "itself",
+                                  name);
+    if (strncmp(name, "rota.", 5) == 0 && strcmp(name, "rota.rebalance.topic") != 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "the log's URL has a property of Rota's own that is none: there is "
+                              "rota.rebalance.topic");
+    return ROTA_OK;
+}
+
+/* One PROPERTY=VALUE. Values are found by their place until the text moves no more. */
+static enum rota_code parse_property(struct rota_str text, struct rota_buffer *values,
+                                     struct rota_kafka_url *url, struct rota_error *error)
+{
+    struct rota_str value = text;
+    struct rota_str name = cut(&value, '=');
+    if (!is_property_name(name) || name.size == text.size)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "behind the ? of the log's URL is something else than "
+                              "PROPERTY=VALUE[&PROPERTY=VALUE...]");
+    if (url->n_properties == ROTA_KAFKA_URL_PROPERTY_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "the log's URL has more than %d properties",
+                              ROTA_KAFKA_URL_PROPERTY_MAX);
+
+    struct rota_kafka_property *property = &url->properties[url->n_properties];
+    *property = (struct rota_kafka_property){0};
+    memcpy(property->name, name.data, name.size);
+    enum rota_code code = check_owner(property->name, error);
+    size_t begin = values->size;
+    if (!code)
+        code = decode(value, property->name, values, error);
+    if (code || values->failed)
+        return code;
+    if (strncmp(property->name, "rota.", 5) != 0) {
+        url->n_properties++;
+        return ROTA_OK;
+    }
+    code = check_topic(values->data + begin, error);
+    if (!code)
+        memcpy(url->rebalance_topic, values->data + begin, values->size - begin);
+    values->size = begin;
+    return code;
+}
+
+static enum rota_code parse(struct rota_str rest, struct rota_buffer *text,
+                            struct rota_kafka_url *url, struct rota_error *error)
+{
+    struct rota_str properties = rest;
+    struct rota_str hosts = cut(&properties, '?');
+    enum rota_code code = ROTA_OK;
+
+    if (hosts.size > 0 && hosts.data[hosts.size - 1] == '/')
+        hosts.size--;
+    do {
+        struct rota_str host = cut(&hosts, ',');
+        code = parse_host(host, text, error);
+    } while (!code && hosts.size > 0);
+    rota_buffer_append_char(text, '\0');
+    while (!code && properties.size > 0) {
+        struct rota_str property = cut(&properties, '&');
+        code = parse_property(property, text, url, error);
+    }
+    return code;
+}
+
+enum rota_code rota_kafka_url_parse(struct rota_str text, struct rota_kafka_url *url,
+                                    struct rota_error *error)
+{
+    struct rota_str rest = text;
+    if (!rota_str_has_prefix(text, rota_str(SCHEME)))
+        return rota_error_set(error, ROTA_ERR_INVALID, "the URL of a log in Kafka begins with %s",
+                              SCHEME);
+    if (text.size > ROTA_KAFKA_URL_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "the log's URL has %zu bytes, at most %d are allowed", text.size,
+                              ROTA_KAFKA_URL_MAX);
+    for (size_t i = 0; i < text.size; i++)
+        if ((unsigned char)text.data[i] < ' ' || text.data[i] == 0x7f)
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "byte %zu of the log's URL is a control character", i + 1);
+    rest = rota_str_of(text.data + strlen(SCHEME), text.size - strlen(SCHEME));
+
+    struct rota_kafka_url parsed = {0};
+    struct rota_buffer buffer = {0};
+    parsed.properties = calloc(ROTA_KAFKA_URL_PROPERTY_MAX, sizeof *parsed.properties);
+    if (!parsed.properties)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "the log's URL");
+    enum rota_code code = parse(rest, &buffer, &parsed, error);
+    if (!code && buffer.failed)
+        code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "the log's URL");
+    if (code) {
+        rota_buffer_deinit(&buffer);
+        rota_kafka_url_deinit(&parsed);
+        return code;
+    }
+    parsed.text = buffer.data;
+    parsed.hosts = buffer.data;
+    const char *value = buffer.data;
+    for (size_t i = 0; i < parsed.n_properties; i++) {
+        value += strlen(value) + 1;
+        parsed.properties[i].value = value;
+    }
+    *url = parsed;
+    return ROTA_OK;
+}
+
+void rota_kafka_url_deinit(struct rota_kafka_url *url)
+{
+    free(url->text);
+    free(url->properties);
+    *url = (struct rota_kafka_url){0};
+}
+
+char *rota_kafka_url_format(const struct rota_kafka_url *url)
+{
+    struct rota_buffer text = {0};
+    rota_buffer_append_text(&text, SCHEME);
+    rota_buffer_append_text(&text, url->hosts);
+    if (url->rebalance_topic[0]) {
+        rota_buffer_append_text(&text, "?rota.rebalance.topic=");
+        rota_buffer_append_text(&text, url->rebalance_topic);
+    }
+    if (text.failed)
+        rota_buffer_deinit(&text);
+    return text.data;
+}
