@@ -168,11 +168,12 @@ static enum rota_code look(struct rota_kafka *kafka, struct rota_kafka_job *job)
         close_producer(kafka);
     if (!kafka->reader)
         code = open_reader(kafka, &job->error);
-    if (!code && !kafka->producer && !kafka->setup.is_observer)
-        code = open_producer(kafka, &job->error);
     if (!code)
         code = rota_kafka_topic_open(kafka->reader, &kafka->setup,
                                      !kafka->setup.is_observer && !kafka->has_opened, &job->error);
+    /* Not before: brokers make a topic that a producer asks for, with settings of their own. */
+    if (!code && !kafka->producer && !kafka->setup.is_observer)
+        code = open_producer(kafka, &job->error);
     return code ? code : ask_ends(kafka, job);
 }
 
