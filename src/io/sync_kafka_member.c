@@ -26,6 +26,10 @@
 
 enum { SLICE_MS = 100, HOLD_SLICE_MS = 20, ID_MAX = 1024 };
 
+/* We stop waiting for a description much earlier. librdkafka 2.0.2 must not: it aborts when
+ * an answer comes after it has given up. */
+enum { DESCRIBE_MS = 60000 };
+
 /* Who we are at the coordinator; "" and -1 when nobody. */
 struct identity {
     int32_t generation;
@@ -280,7 +284,7 @@ static const rd_kafka_ConsumerGroupDescription_t *describe(struct rota_kafka_mem
     const rd_kafka_ConsumerGroupDescription_t **groups = NULL;
     rd_kafka_AdminOptions_t *options =
         rd_kafka_AdminOptions_new(member->client, RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS);
-    rd_kafka_AdminOptions_set_request_timeout(options, ROTA_KAFKA_ASK_MS, text, sizeof text);
+    rd_kafka_AdminOptions_set_request_timeout(options, DESCRIBE_MS, text, sizeof text);
     rd_kafka_queue_t *queue = rd_kafka_queue_new(member->client);
     rd_kafka_DescribeConsumerGroups(member->client, &group, 1, options, queue);
     *event = rd_kafka_queue_poll(queue, 2 * ROTA_KAFKA_ASK_MS);
