@@ -47,10 +47,12 @@ static void pg_free(struct rota_sync_signal *base)
 static enum rota_code pg_open(struct rota_sync_signal *base, struct rota_error *error)
 {
     struct signal *signal = (struct signal *)base;
+    /* Who can't listen still reads now and then: better than to wait here. */
+    struct rota_sql_options options = {.connect_timeout = ROTA_SEC, .statement_timeout = ROTA_SEC};
     char text[64];
     rota_sql_close(signal->sql);
     signal->sql = NULL;
-    enum rota_code code = rota_sql_open(signal->url, NULL, &signal->sql, error);
+    enum rota_code code = rota_sql_open(signal->url, &options, &signal->sql, error);
     if (code)
         return code;
     snprintf(text, sizeof text, "LISTEN %s", signal->channel);

@@ -15,6 +15,9 @@
 static const rota_time look_delays[] = {20 * ROTA_MSEC, 100 * ROTA_MSEC, 400 * ROTA_MSEC};
 enum { N_LOOKS = sizeof look_delays / sizeof *look_delays };
 
+/* A statement that waits for a lock holds up all that could be read meanwhile. */
+#define TIMEOUT_MIN (500 * ROTA_MSEC)
+
 struct sql_sync {
     struct rota_sync base;
     uv_loop_t *loop;
@@ -38,6 +41,7 @@ struct sql_sync {
     bool is_deaf;       /* ... that nothing wakes us */
     rota_time retry_at; /* nothing is tried before */
     rota_time beat_at;  /* a look and a sign of life are due */
+    bool is_full;       /* there was no place to join; try again with the next beat */
     rota_time look_at;  /* a process may have ended */
     int n_looks;
     int n_parts; /* of what has to end before it is freed */
@@ -432,10 +436,10 @@ static void hear_success(struct sql_sync *sync)
     sync->is_up = true;
     sync->is_log_told = false;
     sync->retry_at = 0;
-    if (sync->turn.is_full) {
+    if (sync->turn.is_full && !sync->is_full)
         note(sync, ROTA_LOG_WARN, "group full", NULL);
-        sync->retry_at = rota_time_add(rota_clock_boot(), sync->options.ok_every);
-    }
+    if (sync->turn.join_id)
+        sync->is_full = sync->turn.is_full;
 }
 
 /* Forget what is written. */
@@ -467,8 +471,11 @@ static void hear_turn(struct sql_sync *sync)
         hear_success(sync);
     if (turn->signal_code && !sync->is_deaf)
         note(sync, ROTA_LOG_WARN, "group log not watched", &turn->signal_error);
-    sync->is_deaf = turn->signal_code;
+    if (turn->opens_signal)
+        sync->is_deaf = turn->signal_code;
     hear_written(sync);
+    if (is_appended && turn->append_end > sync->head.next)
+        sync->head.next = turn->append_end; /* it may never be shorter from now on */
     if (!answer_appends(sync, &turn->appends, is_appended, turn->append_at))
         return;
     if (is_final(sync, turn->code)) {
@@ -479,7 +486,7 @@ static void hear_turn(struct sql_sync *sync)
         lose_log(sync);
         return;
     }
-    if (turn->looks && turn->has_members && turn->has_written)
+    if (turn->beats && turn->has_members && turn->has_written)
         sync->beat_at = rota_time_add(turn->sent_at, sync->options.ok_every * 3 / 4);
     if (!hear_head(sync) || !hear_records(sync))
         return;
@@ -524,13 +531,15 @@ static void fill_group(struct sql_sync *sync, struct rota_sync_turn *turn)
     if (!sync->is_wished)
         return;
     if (sync->is_joined) {
-        turn->ping_id = turn->looks ? sync->id : 0;
+        turn->ping_id = turn->beats ? sync->id : 0;
         while ((row = rota_session_watch_next(&sync->sessions, sync->place, &at)))
             if (!rota_vector_push(&turn->removes,
                                   ((struct rota_sync_remove){row->place, row->pings})))
                 break;
         return;
     }
+    if (sync->is_full && !turn->beats)
+        return;
     if (sync->id == 0)
         sync->id = rota_sync_random();
     sync->is_tried = true;
@@ -545,12 +554,13 @@ static void start_turn(struct sql_sync *sync, rota_time now)
     struct rota_sync_turn *turn = &sync->turn;
     turn->known = sync->head;
     turn->known.generation = sync->is_joined ? sync->generation : sync->head.generation;
-    turn->looks = now >= sync->beat_at || now >= sync->look_at ||
+    turn->beats = now >= sync->beat_at;
+    turn->looks = turn->beats || now >= sync->look_at ||
                   now >= rota_session_watch_deadline(&sync->sessions, sync->place);
     if (now >= sync->look_at)
         sync->look_at = sync->n_looks < N_LOOKS ? rota_time_add(now, look_delays[sync->n_looks++])
                                                 : ROTA_TIME_NEVER;
-    turn->opens_signal = !sync->poll;
+    turn->opens_signal = !sync->poll && (turn->beats || !sync->is_deaf);
     turn->reads = sync->is_reading;
     turn->from = sync->next;
     turn->has_tail = sync->has_tail && sync->is_reading;
@@ -767,7 +777,9 @@ static enum rota_code fill(struct sql_sync *sync, const struct rota_sync_options
     sync->session.session = options->session;
     sync->session.is_observer = options->is_observer;
     sync->session.signal = sync->signal;
-    sync->session.timeout = rota_time_min(options->ok_every, ROTA_SQL_TIMEOUT);
+    sync->session.timeout = rota_time_min(options->session / 3, ROTA_SQL_TIMEOUT);
+    if (sync->session.timeout < TIMEOUT_MIN)
+        sync->session.timeout = TIMEOUT_MIN;
     return code;
 }
 

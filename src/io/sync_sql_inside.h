@@ -21,7 +21,7 @@ enum {
     ROTA_SYNC_CHUNK = 32,            /* records of one statement: 32 MB at most */
     ROTA_SYNC_CHUNKS_MAX = 32,       /* of a turn */
     ROTA_SYNC_BATCH_BYTES = 2 << 20, /* a turn that has read so much ends */
-    ROTA_SYNC_TRIM_MAX = 10000,      /* records that are cut at one time */
+    ROTA_SYNC_TRIM_MAX = 1000,       /* records that are cut at one time */
     ROTA_SYNC_OWED_MAX = 64,         /* ids that are still to be taken out of the table */
 };
 
@@ -99,8 +99,8 @@ struct rota_sync_turn {
     struct rota_letter letter;
 
     /* --- what to do --- */
-    struct rota_sync_head known; /* `id` 0: see what is there, and nothing else */
-    bool opens_signal, looks, is_last;
+    struct rota_sync_head known;              /* `id` 0: see what is there, and nothing else */
+    bool opens_signal, looks, beats, is_last; /* to beat is to look too */
     struct rota_sync_append *appends;
     uint64_t owed[ROTA_SYNC_OWED_MAX]; /* members that we were */
     size_t n_owed;
@@ -118,13 +118,13 @@ struct rota_sync_turn {
     rota_time sent_at, heard_at;
     enum rota_code code; /* of the first thing that failed */
     struct rota_error error;
-    bool is_new;         /* the connection was made in this turn */
-    bool is_connected;   /* it still stands */
-    bool is_other;       /* the log is not the one that was known: `error` says why */
-    bool has_written;    /* all that was to be written is */
-    bool is_full;        /* there was no place to join */
-    bool is_ping_missed; /* there is no such member */
-    uint64_t append_at;  /* offset of the first of `appends` */
+    bool is_new;                    /* the connection was made in this turn */
+    bool is_connected;              /* it still stands */
+    bool is_other;                  /* the log is not the one that was known: `error` says why */
+    bool has_written;               /* all that was to be written is */
+    bool is_full;                   /* there was no place to join */
+    bool is_ping_missed;            /* there is no such member */
+    uint64_t append_at, append_end; /* offsets of `appends`: the first, and behind the last */
     enum rota_code signal_code;
     struct rota_error signal_error;
     struct rota_sync_head head; /* `id` 0: it was not read */

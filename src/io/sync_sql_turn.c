@@ -171,6 +171,18 @@ static enum rota_code write_removes(struct rota_sync_session *session, struct ro
     return code;
 }
 
+static enum rota_code write_ping(struct rota_sync_session *session, struct rota_sync_turn *turn,
+                                 uint64_t id)
+{
+    const struct rota_sql_value values[] = {name_of(session), rota_sql_int((int64_t)id)};
+    uint64_t n = 0;
+    enum rota_code code =
+        change(session, "UPDATE rota_group_member SET pings = pings + 1 WHERE name = ? AND id = ?",
+               values, 2, &n, &turn->error);
+    turn->is_ping_missed = !code && n == 0;
+    return code;
+}
+
 /* Whether the member is there already, from a turn of which nobody knows how it ended;
  * and how many there are. */
 static enum rota_code count_members(struct rota_sync_session *session, struct rota_sync_turn *turn,
@@ -197,6 +209,8 @@ static enum rota_code write_join(struct rota_sync_session *session, struct rota_
     int64_t n_ours = 0, n = 0;
     uint64_t held = 0;
     enum rota_code code = count_members(session, turn, &n_ours, &n);
+    if (!code && n_ours > 0) /* a sign of life that counts is one that is written */
+        code = write_ping(session, turn, turn->join_id);
     if (code || n_ours > 0)
         return code;
     if (n >= ROTA_SYNC_MEMBERS_MAX) {
@@ -220,17 +234,6 @@ static enum rota_code write_join(struct rota_sync_session *session, struct rota_
     return run(session, insert_member[session->url.kind], values, 6, NULL, &turn->error);
 }
 
-static enum rota_code write_ping(struct rota_sync_session *session, struct rota_sync_turn *turn)
-{
-    const struct rota_sql_value values[] = {name_of(session), rota_sql_int((int64_t)turn->ping_id)};
-    uint64_t n = 0;
-    enum rota_code code =
-        change(session, "UPDATE rota_group_member SET pings = pings + 1 WHERE name = ? AND id = ?",
-               values, 2, &n, &turn->error);
-    turn->is_ping_missed = !code && n == 0;
-    return code;
-}
-
 static enum rota_code write_appends(struct rota_sync_session *session, struct rota_sync_turn *turn,
                                     struct writing *writing)
 {
@@ -243,6 +246,7 @@ static enum rota_code write_appends(struct rota_sync_session *session, struct ro
         code = run(session, insert_record[session->url.kind], values, 3, NULL, &turn->error);
         writing->is_changed = true;
     }
+    turn->append_end = writing->head.next;
     return code;
 }
 
@@ -312,7 +316,7 @@ static enum rota_code write_inside(struct rota_sync_session *session, struct rot
     if (!code && turn->join_id)
         code = write_join(session, turn, writing);
     if (!code && turn->ping_id)
-        code = write_ping(session, turn);
+        code = write_ping(session, turn, turn->ping_id);
     if (!code)
         code = write_removes(session, turn, writing);
     if (!code)
@@ -336,7 +340,7 @@ static enum rota_code write_all(struct rota_sync_session *session, struct rota_s
     enum rota_code code = ROTA_OK;
     if (!is_more) {
         if (turn->ping_id)
-            code = write_ping(session, turn);
+            code = write_ping(session, turn, turn->ping_id);
         turn->has_written = !code;
         return code;
     }
@@ -446,6 +450,8 @@ static enum rota_code read_records(struct rota_sync_session *session, struct rot
 
 /* --- the turn --- */
 
+static const char replaced[] = "another file is where the log of the group was, or none";
+
 static enum rota_code do_all(struct rota_sync_session *session, struct rota_sync_turn *turn)
 {
     const struct rota_sync_signal_kind *kind = session->signal->kind;
@@ -453,7 +459,7 @@ static enum rota_code do_all(struct rota_sync_session *session, struct rota_sync
     if (!session->sql)
         code = connect_now(session, turn);
     if (!code && kind->is_replaced && kind->is_replaced(session->signal))
-        code = other(turn, "another file is where the log of the group was");
+        code = other(turn, replaced);
     if (code)
         return code;
     if (turn->opens_signal)
@@ -489,6 +495,7 @@ static void do_last(struct rota_sync_session *session, struct rota_sync_turn *tu
 
 void rota_sync_turn_do(struct rota_sync_session *session, struct rota_sync_turn *turn)
 {
+    const struct rota_sync_signal_kind *kind = session->signal->kind;
     turn->sent_at = rota_clock_boot();
     if (turn->is_last) {
         do_last(session, turn);
@@ -496,6 +503,8 @@ void rota_sync_turn_do(struct rota_sync_session *session, struct rota_sync_turn 
     }
     turn->code = do_all(session, turn);
     turn->heard_at = rota_clock_boot();
+    if (turn->code && session->sql && kind->is_replaced && kind->is_replaced(session->signal))
+        turn->code = other(turn, replaced);
 
     /* What was locked or too slow will be so again on another connection; for the rest
      * a new one shows what can be had. */

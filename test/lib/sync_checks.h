@@ -17,6 +17,7 @@
 
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 static struct {
@@ -103,6 +104,7 @@ static inline int sync_member_main(int argc, char **argv)
     static struct peer peer;
     if (argc != 6 || strcmp(argv[1], "member") != 0)
         return 2;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
     uv_loop_init(&sync_loop);
     peer.on_event = sync_member_on_event;
     peer_start(&peer, &sync_loop, argv[2], argv[3], atoll(argv[5]) * ROTA_MSEC, false);
@@ -234,6 +236,26 @@ static inline void ok_has_what_was_there_when_it_was_asked_for(void **state)
     }
     size_t n = sync_b.n_ok; /* and it comes without any news too */
     await(&sync_loop, &sync_b.n_ok, n + 2);
+}
+
+/* Nobody looks by itself for minutes, so only a wake-up can tell. */
+static inline void news_is_heard_at_once(void **state)
+{
+    (void)state;
+    sync_a.ok_every = sync_b.ok_every = ROTA_SYNC_SESSION_MAX / 2;
+    sync_open(&sync_a);
+    sync_open(&sync_b);
+    await(&sync_loop, &sync_b.n_ok, 1);
+    for (uint64_t i = 0; i < 5; i++) {
+        peer_write(&sync_a, i, "x");
+        await(&sync_loop, &sync_b.n_records, i + 1);
+    }
+    peer_join(&sync_a, "1/a");
+    peer_await_members(&sync_a, 1);
+    peer_join(&sync_b, "2/b");
+    peer_await_members(&sync_a, 2);
+    peer_leave(&sync_b);
+    peer_await_members(&sync_a, 1);
 }
 
 static inline void any_bytes_are_kept(void **state)
@@ -483,6 +505,7 @@ static inline void it_may_be_closed_at_any_moment(void **state)
     SYNC_CHECK(all_readers_see_the_same),                                                          \
     SYNC_CHECK(reader_begins_in_the_middle),                                                       \
     SYNC_CHECK(ok_has_what_was_there_when_it_was_asked_for),                                       \
+    SYNC_CHECK(news_is_heard_at_once),                                                             \
     SYNC_CHECK(any_bytes_are_kept),                                                                \
     SYNC_CHECK(too_many_appends_are_refused),                                                      \
     SYNC_CHECK(what_is_not_needed_may_be_trimmed),                                                 \

@@ -17,8 +17,9 @@ struct peer_record {
 struct peer {
     uv_loop_t *loop;
     struct rota_sync *sync;
-    bool is_deaf;   /* after OPENED nothing is read by itself */
-    bool is_member; /* between join() and leave() */
+    rota_time ok_every; /* 0: a second at most, so that no test waits */
+    bool is_deaf;       /* after OPENED nothing is read by itself */
+    bool is_member;     /* between join() and leave() */
     size_t n_opened, n_lost, n_ok, n_appended, n_not_appended, n_answered;
     size_t n_rounds, n_group_ok, n_group_lost, n_failed, n_closed, n_records;
     size_t n_ok_since;       /* OK since the last append was answered */
@@ -168,11 +169,12 @@ static inline void peer_start(struct peer *peer, uv_loop_t *loop, const char *ur
                               rota_time session, bool is_observer)
 {
     struct rota_error error;
+    rota_time ok_every = session > 6 * ROTA_SEC ? ROTA_SEC : 0;
     struct rota_sync_options options = {
         .url = url,
         .name = name,
         .session = session,
-        .ok_every = session > 12 * ROTA_SEC ? ROTA_SEC : 0,
+        .ok_every = peer->ok_every ? peer->ok_every : ok_every,
         .is_observer = is_observer,
         .on_event = peer_on_event,
         .data = peer,
