@@ -260,7 +260,7 @@ static void on_news(void *data, const struct rota_group_news *news)
 static void on_failed(void *data, const struct rota_error *error)
 {
     struct status *status = data;
-    rota_watch_stop(&status->watch, rota_cli_fail_error(error));
+    rota_watch_stop(&status->watch, rota_cli_fail(ROTA_CLI_NO, "%s", error->text));
 }
 
 static enum rota_code open_status(struct rota_watch *watch, struct rota_error *error)

@@ -4,8 +4,8 @@
 #include "base/map.h"
 #include "base/vector.h"
 #include "cli/cli.h"
-#include "cli/group_reader.h"
 #include "io/clock.h"
+#include "sim/splits.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -179,8 +179,8 @@ static void on_stop(void *data, struct rota_str partition, uint64_t token)
 
 static void report_end(struct join *join, struct reader *reader)
 {
-    struct rota_group_reader_child children[2];
-    size_t n = rota_group_reader_children(rota_str(reader->name), children);
+    struct rota_splits_child children[2];
+    size_t n = rota_splits_children(rota_str(reader->name), children);
     char position[32];
     struct rota_error error;
     enum rota_code code = ROTA_OK;
@@ -210,7 +210,7 @@ static void read_rows(struct join *join, struct reader *reader, int64_t n_rows)
 {
     struct rota_str name = rota_str(reader->name);
     int64_t from = reader->row, to = from + n_rows;
-    int64_t end = rota_group_reader_end(name, from, to, join->rows_mean);
+    int64_t end = rota_splits_end(name, from, to, join->rows_mean);
     char position[32];
     struct rota_error error;
     if (end)
@@ -333,7 +333,7 @@ static void on_failed(void *data, const struct rota_error *error)
     begin_line(join, "failed", rota_clock_boot());
     add_str(join, "reason", rota_str(error->text));
     end_line(join);
-    join->exit_code = rota_cli_fail_error(error);
+    join->exit_code = rota_cli_fail(ROTA_CLI_NO, "%s", error->text);
     leave(join);
 }
 

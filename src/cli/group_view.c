@@ -79,8 +79,7 @@ static void append_head(struct table *table, const char *name)
                       "offered)\n",
                       (unsigned long long)status->epoch, status->n_tasks,
                       status->n_tasks == 1 ? "" : "s", status->n_partitions,
-                      status->n_partitions == 1 ? "" : "s", status->n_unfinished,
-                      status->n_offers);
+                      status->n_partitions == 1 ? "" : "s", status->n_unfinished, status->n_offers);
     rota_buffer_print(buffer, "log: offsets %llu to %llu, %llu not read yet, %llu skipped\n",
                       (unsigned long long)status->first, (unsigned long long)status->end,
                       (unsigned long long)(status->end - status->next),

@@ -237,7 +237,8 @@ static inline bool bench_read(struct bench *bench, int i)
                (struct rota_group_event){.type = ROTA_GROUP_RECORD,
                                          .offset = offset,
                                          .record = bench->log[offset],
-                                         .size = 200});
+                                         .size = 200,
+                                         .why = ROTA_GROUP_FOREIGN});
     return true;
 }
 

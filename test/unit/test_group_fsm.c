@@ -262,6 +262,203 @@ static void snapshot_is_written_and_a_newcomer_begins_from_it(void **state)
     bench_free(bench);
 }
 
+/* Two tasks with the six partitions, and as many snapshots as asked for. */
+static struct bench *bench_of_snapshots(int n_snapshots)
+{
+    struct bench *bench = bench_new();
+    for (int i = 0; i < 2; i++)
+        bench_open_with(
+            bench, i,
+            (struct rota_group_fsm_options){.seeds = six, .n_seeds = 6, .snapshot_records = 20});
+    bench_settle(bench);
+    bench_round(bench, "01");
+    for (int i = 0, n = 0; n < n_snapshots; i++) {
+        uint64_t from = bench->tasks[0].fsm.fold.replay_from;
+        bench_progress(bench, bench_runner(bench, "p1"), "p1", i);
+        bench_tick(bench, ROTA_GROUP_PROGRESS_EVERY);
+        bench_settle(bench);
+        n += bench->tasks[0].fsm.fold.replay_from > from;
+    }
+    return bench;
+}
+
+/* A newcomer starts, from what is left of the log. */
+static void assert_starts(struct bench *bench)
+{
+    bench_open(bench, 2, six, 6);
+    bench_settle(bench);
+    assert_false(bench->tasks[2].is_failed);
+    assert_true(bench->tasks[2].is_joined);
+    assert_agreed(bench, "012");
+}
+
+static void start_looks_behind_whatever_others_have_written(void **state)
+{
+    struct bench *bench = bench_of_snapshots(1);
+    (void)state;
+    bench->first = bench->tasks[0].fsm.fold.replay_from;
+    bench->n_log += 20 * ROTA_GROUP_TAIL; /* records that nobody can read */
+    bench_settle(bench);
+    assert_starts(bench);
+    bench_free(bench);
+}
+
+static void start_finds_a_snapshot_that_no_record_tells_of(void **state)
+{
+    struct bench *bench = bench_of_snapshots(2);
+    const struct rota_group_record *last = bench->log[bench->n_log - 1];
+    (void)state;
+    while (last->kind != ROTA_GROUP_SNAPSHOT || last->index + 1 < last->count) {
+        rota_group_record_unref(bench->log[--bench->n_log]);
+        last = bench->log[bench->n_log - 1];
+    }
+    assert_true(last->replay_from < last->next);
+    bench->first = last->next;
+    bench_open(bench, 2, six, 6);
+    for (int i = 0; i < 4; i++) { /* the tail, the pieces, the rest */
+        while (bench_read(bench, 2)) {
+        }
+        bench_ok(bench, 2);
+    }
+    assert_false(bench->tasks[2].is_failed);
+    assert_int_equal(bench->tasks[2].fsm.fold.next, bench->n_log);
+    assert_int_equal(bench->tasks[2].fsm.fold.n_partitions, 6);
+    bench_free(bench);
+}
+
+/* Piece 0 of the snapshot for `next` can't be read. */
+static void break_snapshot(struct bench *bench, uint64_t next)
+{
+    for (size_t i = 0; i < bench->n_log; i++) {
+        struct rota_group_record *record = bench->log[i];
+        if (!record || record->kind != ROTA_GROUP_SNAPSHOT || record->next != next ||
+            record->index > 0)
+            continue;
+        rota_group_record_unref(record);
+        bench->log[i] = NULL;
+    }
+}
+
+static void start_takes_an_earlier_snapshot_when_one_is_broken(void **state)
+{
+    for (int n_broken = 1; n_broken <= 2; n_broken++) {
+        struct bench *bench = bench_of_snapshots(2);
+        const struct rota_group_fold *fold = &bench->tasks[0].fsm.fold;
+        (void)state;
+        bench->first = fold->replay_before;
+        assert_true(bench->first > 0 && bench->first < fold->replay_from);
+        break_snapshot(bench, fold->replay_from);
+        if (n_broken == 2)
+            break_snapshot(bench, fold->replay_before);
+        bench_open(bench, 2, six, 6);
+        bench_settle(bench);
+        assert_int_equal(bench->tasks[2].is_failed, n_broken == 2);
+        assert_int_equal(bench->tasks[2].failure,
+                         n_broken == 2 ? ROTA_GROUP_SNAPSHOT_BROKEN : ROTA_GROUP_NO_FAILURE);
+        assert_int_equal(bench->tasks[2].n_joins, n_broken == 2 ? 0 : 1);
+        bench_free(bench);
+    }
+}
+
+static void leader_trims_what_the_last_snapshot_but_one_stands_for(void **state)
+{
+    struct bench *bench = bench_of_snapshots(1);
+    (void)state;
+    assert_true(bench->tasks[0].fsm.fold.replay_from > 0);
+    assert_int_equal(rota_group_fsm_trim_below(&bench->tasks[0].fsm), 0);
+    bench_free(bench);
+
+    bench = bench_of_snapshots(2);
+    uint64_t below = rota_group_fsm_trim_below(&bench->tasks[0].fsm);
+    assert_true(below > 0 && below < bench->tasks[0].fsm.fold.replay_from);
+    assert_int_equal(rota_group_fsm_trim_below(&bench->tasks[1].fsm), 0); /* it does not lead */
+    bench->first = below;
+    assert_starts(bench);
+    bench_round(bench, "201");
+    /* Who has begun from a snapshot knows as much. */
+    assert_int_equal(rota_group_fsm_trim_below(&bench->tasks[2].fsm), below);
+    bench_round_to(bench, "201", "2");
+    bench_step(bench, 2, (struct rota_group_event){.type = ROTA_GROUP_GROUP_LOST});
+    assert_int_equal(rota_group_fsm_trim_below(&bench->tasks[2].fsm), 0);
+    bench_free(bench);
+}
+
+static void observer_reads_and_never_joins(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 2, six, 6);
+    bench_open_with(bench, 2, (struct rota_group_fsm_options){.is_observer = true});
+    bench_settle(bench);
+    bench_tick(bench, 10 * ROTA_GROUP_WAIT_MAX);
+    bench_settle(bench);
+    assert_int_equal(bench->tasks[2].n_joins, 0);
+    assert_int_equal(bench->tasks[2].n_appends, 0);
+    assert_int_equal(bench->tasks[2].fsm.state, ROTA_GROUP_AT_READY);
+    assert_int_equal(bench->tasks[2].fsm.fold.n_partitions, 6);
+    bench_step(bench, 2, (struct rota_group_event){.type = ROTA_GROUP_LEAVE});
+    assert_int_equal(bench->tasks[2].fsm.state, ROTA_GROUP_AT_DONE);
+    assert_int_equal(bench->tasks[2].n_leaves, 0);
+    bench_free(bench);
+}
+
+static void loss_is_told_with_its_reason(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 2, six, 6);
+    assert_true(bench->tasks[0].n_rounds > 0);
+    assert_int_equal(bench->tasks[0].loss, ROTA_GROUP_NO_LOSS);
+    bench_step(bench, 0, (struct rota_group_event){.type = ROTA_GROUP_GROUP_LOST});
+    assert_int_equal(bench->tasks[0].loss, ROTA_GROUP_EXPELLED);
+    bench_round(bench, "1"); /* the others know it, too */
+    bench_settle(bench);
+    bench_tick(bench, ROTA_GROUP_FENCE_AFTER);
+    assert_int_equal(bench->tasks[1].loss, ROTA_GROUP_FENCED);
+    bench_settle(bench);
+    bench_round(bench, "01");
+    bench->may_overlap = true; /* no session was waited for */
+    bench_round_to(bench, "1", "1");
+    bench_settle(bench);
+    assert_int_equal(bench->tasks[0].loss, ROTA_GROUP_UNLISTED);
+    bench_step(bench, 1, (struct rota_group_event){.type = ROTA_GROUP_LOG_LOST});
+    assert_int_equal(bench->tasks[1].loss, ROTA_GROUP_LOGLESS);
+    bench_tick(bench, ROTA_GROUP_WAIT_MAX);
+    assert_int_equal(bench->tasks[0].loss, ROTA_GROUP_WAITED);
+    bench_free(bench);
+}
+
+static void report_under_another_token_is_ignored(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 1, one, 1);
+    uint64_t token = bench->tasks[0].runs[0].token;
+    struct rota_group_event event = {.type = ROTA_GROUP_FINISHED_READING,
+                                     .partition = rota_str("p"),
+                                     .token = token + 1,
+                                     .is_end = true};
+    bench_step(bench, 0, event);
+    bench_settle(bench);
+    assert_int_equal(bench_life(bench, 0, "p"), ROTA_GROUP_RUNNING);
+    event.token = token;
+    bench_step(bench, 0, event);
+    bench_settle(bench);
+    assert_int_equal(bench_life(bench, 0, "p"), ROTA_GROUP_REMOVED);
+    bench_free(bench);
+}
+
+static void fence_leaves_time_to_stop(void **state)
+{
+    (void)state;
+    assert_int_equal(rota_group_fence_after(8 * ROTA_SEC, 2 * ROTA_SEC), 5 * ROTA_SEC);
+    assert_int_equal(rota_group_fence_after(8 * ROTA_SEC, 5 * ROTA_SEC), 0);
+    assert_int_equal(rota_group_fence_after(8 * ROTA_SEC, 80 * ROTA_SEC), 0);
+    for (rota_time stop = 0; stop < 10 * ROTA_SEC; stop += ROTA_MSEC)
+        assert_true(rota_group_fence_after(6 * ROTA_SEC, stop) == 0 ||
+                    rota_group_fence_after(6 * ROTA_SEC, stop) + stop < 6 * ROTA_SEC);
+}
+
 static void hand_off_is_off_unless_asked_for_and_bounded_then(void **state)
 {
     for (int is_on = 0; is_on < 2; is_on++) {
@@ -354,6 +551,14 @@ int main(void)
         cmocka_unit_test(leaving_task_says_its_last_positions_first),
         cmocka_unit_test(epoch_that_does_not_come_leads_to_joining_anew),
         cmocka_unit_test(snapshot_is_written_and_a_newcomer_begins_from_it),
+        cmocka_unit_test(start_looks_behind_whatever_others_have_written),
+        cmocka_unit_test(start_finds_a_snapshot_that_no_record_tells_of),
+        cmocka_unit_test(start_takes_an_earlier_snapshot_when_one_is_broken),
+        cmocka_unit_test(leader_trims_what_the_last_snapshot_but_one_stands_for),
+        cmocka_unit_test(observer_reads_and_never_joins),
+        cmocka_unit_test(loss_is_told_with_its_reason),
+        cmocka_unit_test(report_under_another_token_is_ignored),
+        cmocka_unit_test(fence_leaves_time_to_stop),
         cmocka_unit_test(hand_off_is_off_unless_asked_for_and_bounded_then),
         cmocka_unit_test(user_reports_are_checked),
         cmocka_unit_test(explain_says_why),

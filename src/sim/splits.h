@@ -1,14 +1,15 @@
-/* group_reader: pretend partitions, for trying a group out.
+/* splits: pretend partitions, for trying a group out.
  *
  * A partition is an endless run of rows that now and then ends: then it has split in
  * two, or its sibling and it have become one. Where it ends and what comes then
  * follows from its name and the row alone, so that whoever reads a part again, after
  * another has died, meets the same end and reports the same children.
  *
- *     p0 --> p0.0@1, p0.1@1 --> p0.00@2, p0.01@2, p0.10@2, p0.11@2 --> p0.0@3, ...
+ *     p0 --> p0.0@1, p0.1@1 --> p0.00@2, p0.01@2, p0.10@2, p0.11@2 --> p0.0+3, ...
  *
- * A name has the partition's place, digit by digit, and how many ends came before it;
- * one to begin with may become at most 2^ROTA_GROUP_READER_DEPTH at one time. */
+ * A name has the partition's place, digit by digit, and how many ends came before it,
+ * behind a + if it was two; one to begin with becomes at most 2^ROTA_SPLITS_DEPTH at
+ * one time. */
 #pragma once
 
 #include <rota/str.h>
@@ -16,18 +17,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ROTA_GROUP_READER_DEPTH = 3, ROTA_GROUP_READER_NAME_MAX = 96 };
+enum { ROTA_SPLITS_DEPTH = 3, ROTA_SPLITS_NAME_MAX = 96 };
 
 /* The first row behind which the partition ends, above `from` and at most `to`; 0:
  * there is none. On average every `rows_mean`th is one; 0: never. */
-int64_t rota_group_reader_end(struct rota_str name, int64_t from, int64_t to, uint64_t rows_mean);
+int64_t rota_splits_end(struct rota_str name, int64_t from, int64_t to, uint64_t rows_mean);
 
-struct rota_group_reader_child {
-    char name[ROTA_GROUP_READER_NAME_MAX];
-    char parents[2][ROTA_GROUP_READER_NAME_MAX];
+struct rota_splits_child {
+    char name[ROTA_SPLITS_NAME_MAX];
+    char parents[2][ROTA_SPLITS_NAME_MAX];
     size_t n_parents;
 };
 
 /* What comes behind its end; returns how many. A name that is not of this kind is one
  * to begin with. */
-size_t rota_group_reader_children(struct rota_str name, struct rota_group_reader_child children[2]);
+size_t rota_splits_children(struct rota_str name, struct rota_splits_child children[2]);

@@ -1,0 +1,164 @@
+"""rota group: tasks that share partitions, and how their group stands."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+
+from cli.support import ROTA, Files, ok, on_terminal, refuse, test, without_colors
+
+
+class Task:
+    """A process of `rota group join`."""
+
+    def __init__(self, url, name, *args):
+        self.process = subprocess.Popen(
+            [ROTA, "group", "join", "--name", "demo", "--task", name, *args], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(os.environ, ROTA_LOG=url))
+        self.name, self.events = name, []
+
+    def until(self, event, **facts):
+        """Read on until this event; a wait for ever is ended by the test's own time limit."""
+        while True:
+            line = self.process.stdout.readline()
+            assert line.endswith(b"\n"), (self.name, event, self.events[-5:], self.process.stderr.read())
+            self.events.append(json.loads(line))
+            last = self.events[-1]
+            if last["event"] == event and all(last.get(k) == v for k, v in facts.items()):
+                return last
+
+    def end(self, number=signal.SIGTERM, code=0):
+        self.process.send_signal(number)
+        rest, err = self.process.communicate(timeout=60)
+        self.events += [json.loads(line) for line in rest.splitlines()]
+        assert self.process.returncode == code, (self.process.returncode, err)
+        return err
+
+    def of(self, event):
+        return [e for e in self.events if e["event"] == event]
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+
+@contextlib.contextmanager
+def group():
+    with Files() as files, contextlib.ExitStack() as stack:
+        url = f"sqlite:{files.path}/group.db"
+
+        def join(name, *args):
+            task = Task(url, name, *args)
+            stack.callback(task.close)
+            return task
+        yield url, join
+
+
+@test
+def task_of_a_group_tells_what_it_does_and_leaves_in_good_order():
+    with group() as (url, join):
+        task = join("a", "--partitions", "2")
+        for _ in range(4):
+            task.until("read")
+        task.until("progress")
+        task.end(signal.SIGINT)
+        kinds = [e["event"] for e in task.events]
+        assert kinds[:3] == ["ready", "joined", "epoch"] and kinds[-1] == "left", kinds
+        assert kinds.count("own") == kinds.count("start") == kinds.count("stop") == kinds.count("stopped") == 2, kinds
+        assert kinds.index("own") < kinds.index("start") < kinds.index("read"), kinds
+        times = [e["at"] for e in task.events]
+        assert times == sorted(times)
+        assert all(e["task"] == "a" and e["incarnation"] > 0 for e in task.events)
+        assert task.of("epoch")[0]["tasks"] == ["a"] and task.of("epoch")[0]["is_leader"]
+        start = task.of("start")[0]
+        assert (start["mark"], start["position"], start["parents"]) == (0, "0", []), start
+        for partition in ("p0", "p1"):  # rows without a gap, and the last position in the log
+            reads = [(e["from"], e["to"]) for e in task.of("read") if e["partition"] == partition]
+            assert [f for f, _ in reads] == [0] + [t for _, t in reads[:-1]], reads
+            marks = [e["mark"] for e in task.of("progress") if e["partition"] == partition]
+            assert marks[-1] == reads[-1][1], (marks, reads)
+        again = join("a", "--partitions", "2")
+        rows = {e["partition"]: e["to"] for e in task.of("read")}
+        for _ in range(2):
+            start = again.until("start")
+            assert start["mark"] == rows[start["partition"]], (start, rows)
+            assert start["token"] > task.of("start")[-1]["token"]
+        again.end()
+
+
+@test
+def partitions_split_and_merge_and_go_over_to_the_living():
+    with group() as (url, join):
+        a = join("a", "--partitions", "2", "--simulate-splits", "5")
+        a.until("epoch")
+        b = join("b", "--partitions", "2", "--simulate-splits", "5")
+        a.until("epoch", tasks=["a", "b"])
+        while not any(len(e["parents"]) == 2 for e in b.of("start")):
+            b.until("start")
+        b.process.kill()  # found dead at once, not after its session
+        b.process.wait()
+        a.until("epoch", tasks=["a"])
+        a.until("start")
+        a.end()
+        assert a.of("share") and a.of("finish") and a.of("remove") and not a.of("lost")
+        made = [e["partition"] for t in (a, b) for e in t.of("own") + t.of("share")]
+        assert len(made) == len(set(made)), made
+
+
+@test
+def status_of_a_group_is_told_to_people_and_programs():
+    with group() as (url, join):
+        task = join("a", "--partitions", "3", "--rate", "0")
+        for _ in range(3):
+            task.until("start")
+        text = ok("group", "status", "--log", url, "--name", "demo").out.decode()
+        assert "group demo: epoch 1, 1 task, 3 partitions (3 unfinished, 0 offered)" in text, text
+        assert "watermark: 0" in text and "leader" in text, text
+        shown = ok("group", "status", "--name", "demo", "--json", "--explain", "p1", env={"ROTA_LOG": url}).json()
+        assert shown["leader"] == "a" and shown["partitions"] == 3 and shown["log"]["skipped"] == 0, shown
+        (only,) = shown["tasks"]
+        assert only["task"] == "a" and only["partitions"] == only["load"] == 3 and only["is_leader"], shown
+        assert "a has it under token" in shown["explanation"], shown
+        line = ok("group", "status", "--log", url, "--name", "demo", "--explain", "nix").out
+        assert line == b"nix: nobody has reported it, or it is long removed\n", line
+        drawn = without_colors(on_terminal("group", "status", "--log", url, "--name", "demo"))
+        assert "PARTITIONS" in drawn, drawn
+        watch = subprocess.Popen([ROTA, "group", "status", "--log", url, "--name", "demo", "--watch", "--json"],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert json.loads(watch.stdout.readline())["partitions"] == 3
+        other = join("b", "--partitions", "3")
+        while len(json.loads(watch.stdout.readline())["tasks"]) != 2:
+            pass
+        watch.send_signal(signal.SIGINT)
+        watch.communicate(timeout=60)
+        assert watch.returncode == 0
+        other.end()
+        task.end()
+        refuse("group", "status", "--log", url, "--name", "none", code=1, name="none")
+
+
+@test
+def bad_groups_are_refused():
+    with Files() as files:
+        url = f"sqlite:{files.path}/group.db"
+        join = ["group", "join", "--log", url, "--name", "g", "--task", "t"]
+        refuse(*join[:2], *join[4:], name="--log", env={"ROTA_LOG": ""})
+        refuse(*join[:4], "--task", "t", name="--name")
+        refuse(*join[:6], name="--task")
+        refuse(*join[:6], "--task", "a b", name="task")
+        refuse("group", "join", "--log", url, "--name", "a/b", "--task", "t", name="name of a group")
+        for rate in ("x", "-1", "101", "nan", "1e999", ""):
+            refuse(*join, "--simulate-splits", rate, name="--simulate-splits")
+        refuse(*join, "--session", "10ms", name="--session")
+        refuse(*join, "--session", "2s", "--stop-within", "1900ms", name=["1.9s", "2s"])
+        refuse(*join, "--partitions", "300000", name="--partitions")
+        refuse("group", "join", "--log", "mysql://u:secret@h/d", "--name", "g", "--task", "t", name="MariaDB")
+        answer = refuse("group", "join", "--log", "http://u:secret@h/d", "--name", "g", "--task", "t", name="log")
+        assert b"secret" not in answer.err, answer.err
+        refuse("group", "join", "--log", "sqlite:/no/such/folder/g.db", "--name", "g", "--task", "t",
+               code=2, name="/no/such/folder")
+        refuse("group", "status", "--log", url, "--name", "g", code=2, name="group.db")
+        assert not list(files.path.iterdir())
