@@ -173,7 +173,7 @@ struct rota_kafka {
     enum rota_kafka_phase phase;
     struct rota_backoff backoff;
     rota_time look_at, missing_since; /* the topic is; 0: it is there */
-    bool wants_read, wants_trim, is_producer_broken;
+    bool wants_read, wants_trim;
     uint64_t read_offset, trim_offset;
     uint64_t position; /* all below was told */
     uint64_t known;    /* all below was there */

@@ -160,21 +160,23 @@ static enum rota_code ask_ends(struct rota_kafka *kafka, struct rota_kafka_job *
     return ROTA_OK;
 }
 
+/* The producer comes last and goes first: brokers make a topic that one asks for, with
+ * settings of their own. */
 static enum rota_code look(struct rota_kafka *kafka, struct rota_kafka_job *job)
 {
     enum rota_code code = ROTA_OK;
     stop_read(kafka);
-    if (kafka->is_producer_broken)
-        close_producer(kafka);
+    close_producer(kafka);
     if (!kafka->reader)
         code = open_reader(kafka, &job->error);
     if (!code)
         code = rota_kafka_topic_open(kafka->reader, &kafka->setup,
                                      !kafka->setup.is_observer && !kafka->has_opened, &job->error);
-    /* Not before: brokers make a topic that a producer asks for, with settings of their own. */
-    if (!code && !kafka->producer && !kafka->setup.is_observer)
+    if (!code)
+        code = ask_ends(kafka, job);
+    if (!code && !kafka->setup.is_observer)
         code = open_producer(kafka, &job->error);
-    return code ? code : ask_ends(kafka, job);
+    return code;
 }
 
 static enum rota_code start(struct rota_kafka *kafka, struct rota_kafka_job *job)
@@ -219,27 +221,6 @@ static void work(struct rota_letter *letter)
 
 static void step(struct rota_kafka *kafka);
 
-/* What was told is vouched for no longer; begin anew. */
-static void lose(struct rota_kafka *kafka, const struct rota_error *error)
-{
-    if (kafka->phase == ROTA_KAFKA_LOOKING || kafka->phase == ROTA_KAFKA_OVER)
-        return;
-    rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_WARN, "log lost",
-             ROTA_LOG_FACT("log", kafka->sync.name), ROTA_LOG_FACT("reason", error->text));
-    kafka->phase = ROTA_KAFKA_LOOKING;
-    kafka->look_at = 0;
-    kafka->has_end = kafka->wants_read = false;
-    rota_kafka_tell(kafka, &(struct rota_sync_event){.type = ROTA_SYNC_LOST, .error = error});
-}
-
-static void lose_because(struct rota_kafka *kafka, const char *why)
-{
-    struct rota_error error;
-    rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "Kafka's topic %s: %s", kafka->setup.sync_topic,
-                   why);
-    lose(kafka, &error);
-}
-
 static void answer(struct rota_kafka *kafka, struct rota_kafka_append *append, bool is_appended,
                    uint64_t offset)
 {
@@ -259,6 +240,28 @@ static void refuse_all(struct rota_kafka *kafka)
             answer(kafka, &kafka->appends[i], false, 0);
 }
 
+/* What was told is vouched for no longer; begin anew. */
+static void lose(struct rota_kafka *kafka, const struct rota_error *error)
+{
+    if (kafka->phase == ROTA_KAFKA_LOOKING || kafka->phase == ROTA_KAFKA_OVER)
+        return;
+    rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_WARN, "log lost",
+             ROTA_LOG_FACT("log", kafka->sync.name), ROTA_LOG_FACT("reason", error->text));
+    kafka->phase = ROTA_KAFKA_LOOKING;
+    kafka->look_at = 0;
+    kafka->has_end = kafka->wants_read = false;
+    rota_kafka_tell(kafka, &(struct rota_sync_event){.type = ROTA_SYNC_LOST, .error = error});
+    refuse_all(kafka); /* whether they are there will be seen */
+}
+
+static void lose_because(struct rota_kafka *kafka, const char *why)
+{
+    struct rota_error error;
+    rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "Kafka's topic %s: %s", kafka->setup.sync_topic,
+                   why);
+    lose(kafka, &error);
+}
+
 /* Its end was asked for: is it told by now? */
 static void check_end(struct rota_kafka *kafka)
 {
@@ -272,8 +275,7 @@ static void check_end(struct rota_kafka *kafka)
 
 static void on_opened(struct rota_kafka *kafka, const struct rota_kafka_job *job)
 {
-    kafka->has_clients = kafka->has_opened = true;
-    kafka->is_producer_broken = false;
+    kafka->has_opened = true;
     kafka->missing_since = 0;
     kafka->phase = ROTA_KAFKA_OPEN;
     kafka->known = job->end;
@@ -314,7 +316,7 @@ static void on_not_found(struct rota_kafka *kafka)
 static void on_looked(struct rota_kafka *kafka, const struct rota_kafka_job *job)
 {
     rota_time now = rota_clock_boot();
-    kafka->has_clients = kafka->reader && (kafka->producer || kafka->setup.is_observer);
+    kafka->has_clients = kafka->reader != NULL;
     uv_async_send(&kafka->wake); /* for what was queued meanwhile */
     if (!job->code) {
         on_opened(kafka, job);
@@ -520,11 +522,7 @@ static void on_client_error(struct rota_kafka *kafka, rd_kafka_event_t *event, b
     if (rota_kafka_is_refusal(code)) {
         rota_kafka_fail(kafka, &error);
     } else if (is_producer && code == RD_KAFKA_RESP_ERR__FATAL) {
-        /* It does nothing from now on; whether its last records are there will be seen. */
-        kafka->is_producer_broken = true;
-        refuse_all(kafka);
-        lose(kafka, &error);
-        step(kafka);
+        lose(kafka, &error); /* it does nothing from now on */
     }
 }
 
@@ -532,7 +530,8 @@ static void take_news(struct rota_kafka *kafka, rd_kafka_queue_t *queue, bool is
 {
     rd_kafka_event_t *event;
     while (queue && kafka->phase != ROTA_KAFKA_OVER &&
-           !(is_producer && kafka->is_producer_broken) && (event = rd_kafka_queue_poll(queue, 0))) {
+           !(is_producer && kafka->phase == ROTA_KAFKA_LOOKING) &&
+           (event = rd_kafka_queue_poll(queue, 0))) {
         const rd_kafka_message_t *message;
         if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_DR)
             while ((message = rd_kafka_event_message_next(event)))
@@ -632,7 +631,7 @@ enum rota_code rota_kafka_log_append(struct rota_kafka *kafka, uint64_t number,
     if (slot + kafka->refused.size >= ROTA_SYNC_APPENDS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "%.200s: %d records are under way already",
                               kafka->sync.name, ROTA_SYNC_APPENDS_MAX);
-    if (kafka->phase == ROTA_KAFKA_LOOKING || kafka->is_producer_broken) {
+    if (kafka->phase == ROTA_KAFKA_LOOKING) {
         if (!rota_vector_push(&kafka->refused, number))
             return rota_error_set(error, ROTA_ERR_NO_MEMORY, "an append");
         uv_async_send(&kafka->wake);

@@ -490,7 +490,8 @@ static void hold(struct rota_kafka_member *member)
         lose(member, "our session is over");
         return;
     }
-    show_life(member, mark);
+    if (member->has_round)
+        show_life(member, mark);
     if (!member->is_over &&
         (rota_clock_boot() >= member->hold_until || is_everybody_ready(member, mark)))
         rejoin(member);
@@ -583,7 +584,7 @@ static void wait(struct rota_kafka_member *member, int ms)
 static enum rota_code open_client(struct rota_kafka_member *member, struct rota_error *error)
 {
     const struct rota_kafka_setup *setup = member->options.setup;
-    rota_time session = setup->session / ROTA_MSEC, beat = session / 20 < 100 ? 100 : session / 20;
+    rota_time session = setup->session / ROTA_MSEC, beat = session / 20 < 500 ? session / 20 : 500;
     char session_ms[24], beat_ms[24], join_ms[24];
     snprintf(session_ms, sizeof session_ms, "%lld", (long long)session);
     snprintf(beat_ms, sizeof beat_ms, "%lld", (long long)beat);
