@@ -75,6 +75,38 @@ enum rota_code rota_kafka_topic_open(rd_kafka_t *client, const struct rota_kafka
 enum rota_code rota_kafka_topic_trim(rd_kafka_t *client, const char *name, uint64_t offset,
                                      struct rota_error *error);
 
+/* --- what the coordinator knows; any thread (sync_kafka_coordinator.c) --- */
+
+enum { ROTA_KAFKA_ID_MAX = 1024 };
+
+/* Who we are at the coordinator. */
+struct rota_kafka_identity {
+    int32_t generation;
+    char id[ROTA_KAFKA_ID_MAX];
+};
+
+/* False when we are nobody. */
+bool rota_kafka_identify(rd_kafka_t *client, struct rota_kafka_identity *identity);
+
+/* Commit an offset, with `mark` as its metadata, as the member that we are. */
+rd_kafka_resp_err_t rota_kafka_commit(rd_kafka_t *client, const char *topic, int32_t slot,
+                                      const char *mark);
+
+struct rota_kafka_roster {
+    const struct rd_kafka_group_list *list;
+    const struct rd_kafka_group_member_info *members; /* borrowed from it */
+    size_t n_members;
+    bool is_stable;
+};
+
+/* Give who is in the group; false when nobody knows. rota_kafka_roster_free() ends it. */
+bool rota_kafka_list_members(rd_kafka_t *client, const char *group,
+                             struct rota_kafka_roster *roster);
+void rota_kafka_roster_free(struct rota_kafka_roster *roster);
+
+/* The lowest partition of `topic` that a member of a stable group holds; -1: none. */
+int32_t rota_kafka_slot_of(const struct rd_kafka_group_member_info *member, const char *topic);
+
 /* --- the membership (sync_kafka_member.c) --- */
 
 struct rota_kafka_member;
@@ -134,7 +166,7 @@ enum rota_kafka_job_type {
     ROTA_KAFKA_END,
 };
 
-/* What the thread does, one at a time. */
+/* What the thread does (sync_kafka_job.c), one at a time. */
 struct rota_kafka_job {
     struct rota_letter letter;
     enum rota_kafka_job_type type;
@@ -196,6 +228,13 @@ struct rota_kafka {
     void (*on_closed)(void *data);
     void *closed_data;
 };
+
+void rota_kafka_job_work(struct rota_letter *letter);
+
+static inline struct rota_kafka *rota_kafka_job_owner(struct rota_letter *letter)
+{
+    return (struct rota_kafka *)(void *)((char *)letter - offsetof(struct rota_kafka, job.letter));
+}
 
 /* Tell, unless it is over. The object may be closing when this returns. */
 void rota_kafka_tell(struct rota_kafka *kafka, const struct rota_sync_event *event);

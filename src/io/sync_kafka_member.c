@@ -24,21 +24,11 @@
 #include <string.h>
 #include <time.h>
 
-enum { SLICE_MS = 100, HOLD_SLICE_MS = 20, ID_MAX = 1024 };
-
-/* We stop waiting for a description much earlier. librdkafka 2.0.2 must not: it aborts when
- * an answer comes after it has given up. */
-enum { DESCRIBE_MS = 60000 };
-
-/* Who we are at the coordinator; "" and -1 when nobody. */
-struct identity {
-    int32_t generation;
-    char id[ID_MAX];
-};
+enum { SLICE_MS = 100, HOLD_SLICE_MS = 20 };
 
 /* Another member of the round, and the partition on which it says that it is ready. */
 struct holder {
-    char id[ID_MAX];
+    char id[ROTA_KAFKA_ID_MAX];
     int32_t slot;
     bool is_ready;
 };
@@ -58,7 +48,7 @@ struct rota_kafka_member {
     bool is_assigned, is_leader, has_round, needs_topic;
     bool is_holding; /* asked to go into a new round, and not yet willing */
     int32_t slot;    /* a partition that we hold; -1: none */
-    struct identity identity;
+    struct rota_kafka_identity identity;
     ROTA_VECTOR(struct holder) holders;
     rota_time hold_until, round_at, prove_at;
     uint64_t n_posted;
@@ -108,37 +98,7 @@ static bool is_same_task(const char *a, const char *b)
     return end_a && end_b && strcmp(end_a, end_b) == 0;
 }
 
-/* librdkafka shows the generation only in what it writes of a consumer's metadata: seven
- * bytes that name the format, the generation, the group and the member. */
-static bool identify(struct rota_kafka_member *member, struct identity *identity)
-{
-    static const char magic[] = "CGMDv2:";
-    size_t size = 0, at = strlen(magic) + sizeof identity->generation;
-    void *bytes = NULL;
-    bool is_known = false;
-    rd_kafka_consumer_group_metadata_t *metadata = rd_kafka_consumer_group_metadata(member->client);
-    rd_kafka_error_t *failure =
-        metadata ? rd_kafka_consumer_group_metadata_write(metadata, &bytes, &size) : NULL;
-    if (metadata && !failure && size > at && memcmp(bytes, magic, strlen(magic)) == 0) {
-        const char *text = bytes;
-        const char *end = memchr(text + at, '\0', size - at);
-        const char *id = end ? end + 1 : text + size;
-        size_t id_size = strnlen(id, (size_t)(text + size - id));
-        is_known = id_size < ID_MAX;
-        *identity = (struct identity){0};
-        memcpy(&identity->generation, text + strlen(magic), sizeof identity->generation);
-        memcpy(identity->id, id, is_known ? id_size : 0);
-    }
-    if (failure)
-        rd_kafka_error_destroy(failure);
-    if (bytes)
-        rd_kafka_mem_free(NULL, bytes);
-    if (metadata)
-        rd_kafka_consumer_group_metadata_destroy(metadata);
-    return is_known && identity->generation >= 0 && identity->id[0];
-}
-
-static bool is_same(const struct identity *a, const struct identity *b)
+static bool is_same(const struct rota_kafka_identity *a, const struct rota_kafka_identity *b)
 {
     return a->generation == b->generation && strcmp(a->id, b->id) == 0;
 }
@@ -226,44 +186,17 @@ enum proof {
     PROOF_AGAINST, /* we are no member */
 };
 
-static rd_kafka_resp_err_t commit(struct rota_kafka_member *member, const char *mark)
-{
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_t *partition = rd_kafka_topic_partition_list_add(
-        list, member->options.setup->rebalance_topic, member->slot >= 0 ? member->slot : 0);
-    partition->offset = 0;
-    if (mark[0] && member->slot >= 0) {
-        partition->metadata = strdup(mark);
-        partition->metadata_size = partition->metadata ? strlen(mark) : 0;
-    }
-    rd_kafka_queue_t *queue = rd_kafka_queue_new(member->client);
-    rd_kafka_resp_err_t result = rd_kafka_commit_queue(member->client, list, queue, NULL, NULL);
-    rd_kafka_event_t *event = result ? NULL : rd_kafka_queue_poll(queue, ROTA_KAFKA_ASK_MS);
-    if (event) {
-        rd_kafka_topic_partition_list_t *answer = rd_kafka_event_topic_partition_list(event);
-        result = rd_kafka_event_error(event);
-        if (!result && (!answer || answer->cnt != 1))
-            result = RD_KAFKA_RESP_ERR__BAD_MSG;
-        if (!result)
-            result = answer->elems[0].err;
-        rd_kafka_event_destroy(event);
-    } else if (!result) {
-        result = RD_KAFKA_RESP_ERR__TIMED_OUT;
-    }
-    rd_kafka_queue_destroy(queue);
-    rd_kafka_topic_partition_list_destroy(list);
-    return result;
-}
-
 /* Show the coordinator that we live, and what it says of us. */
 static enum proof prove(struct rota_kafka_member *member, const char *mark, rota_time *sent_at)
 {
-    struct identity before, after;
-    if (!identify(member, &before) || !is_same(&before, &member->identity))
+    struct rota_kafka_identity before, after;
+    if (!rota_kafka_identify(member->client, &before) || !is_same(&before, &member->identity))
         return PROOF_NONE;
     rota_time now = rota_clock_boot();
-    rd_kafka_resp_err_t result = commit(member, mark);
-    if (!identify(member, &after) || !is_same(&before, &after))
+    rd_kafka_resp_err_t result =
+        rota_kafka_commit(member->client, member->options.setup->rebalance_topic,
+                          member->slot >= 0 ? member->slot : 0, member->slot >= 0 ? mark : "");
+    if (!rota_kafka_identify(member->client, &after) || !is_same(&before, &after))
         return PROOF_NONE;
     if (result == RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID ||
         result == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID)
@@ -272,46 +205,6 @@ static enum proof prove(struct rota_kafka_member *member, const char *mark, rota
         return PROOF_NONE;
     *sent_at = now;
     return PROOF_GIVEN;
-}
-
-/* Ask for the group; rd_kafka_event_destroy() ends what is given. */
-static const rd_kafka_ConsumerGroupDescription_t *describe(struct rota_kafka_member *member,
-                                                           rd_kafka_event_t **event)
-{
-    char text[128];
-    size_t n = 0;
-    const char *group = member->options.setup->group;
-    const rd_kafka_ConsumerGroupDescription_t **groups = NULL;
-    rd_kafka_AdminOptions_t *options =
-        rd_kafka_AdminOptions_new(member->client, RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS);
-    rd_kafka_AdminOptions_set_request_timeout(options, DESCRIBE_MS, text, sizeof text);
-    rd_kafka_queue_t *queue = rd_kafka_queue_new(member->client);
-    rd_kafka_DescribeConsumerGroups(member->client, &group, 1, options, queue);
-    *event = rd_kafka_queue_poll(queue, 2 * ROTA_KAFKA_ASK_MS);
-    rd_kafka_queue_destroy(queue);
-    rd_kafka_AdminOptions_destroy(options);
-    if (*event && !rd_kafka_event_error(*event))
-        groups = rd_kafka_DescribeConsumerGroups_result_groups(
-            rd_kafka_event_DescribeConsumerGroups_result(*event), &n);
-    if (n == 1 && !rd_kafka_ConsumerGroupDescription_error(groups[0]))
-        return groups[0];
-    if (*event)
-        rd_kafka_event_destroy(*event);
-    *event = NULL;
-    return NULL;
-}
-
-static const rd_kafka_MemberDescription_t *find_member(
-    const rd_kafka_ConsumerGroupDescription_t *group, const char *id)
-{
-    size_t n = rd_kafka_ConsumerGroupDescription_member_count(group);
-    for (size_t i = 0; i < n; i++) {
-        const rd_kafka_MemberDescription_t *found =
-            rd_kafka_ConsumerGroupDescription_member(group, i);
-        if (strcmp(rd_kafka_MemberDescription_consumer_id(found), id) == 0)
-            return found;
-    }
-    return NULL;
 }
 
 /* --- rounds --- */
@@ -327,16 +220,40 @@ static int32_t slot_of(const struct rota_kafka_member *member,
     return slot;
 }
 
-static void tell_round(struct rota_kafka_member *member,
-                       const rd_kafka_ConsumerGroupDescription_t *group, rota_time sent_at)
+static bool has_member(const struct rota_kafka_roster *roster, const char *id)
 {
-    size_t n = rd_kafka_ConsumerGroupDescription_member_count(group), bytes = 0;
-    if (n > ROTA_SYNC_MEMBERS_MAX)
-        return;
+    for (size_t i = 0; i < roster->n_members; i++)
+        if (strcmp(roster->members[i].member_id, id) == 0)
+            return true;
+    return false;
+}
+
+/* Whom we wait for before we go into the next round. */
+static void remember_holders(struct rota_kafka_member *member,
+                             const struct rota_kafka_roster *roster)
+{
+    member->holders.size = 0;
+    for (size_t i = 0; i < roster->n_members; i++) {
+        const char *id = roster->members[i].member_id;
+        struct holder holder = {.slot = rota_kafka_slot_of(&roster->members[i],
+                                                           member->options.setup->rebalance_topic)};
+        if (strcmp(id, member->identity.id) == 0 || strlen(id) >= sizeof holder.id ||
+            holder.slot < 0)
+            continue;
+        strcpy(holder.id, id);
+        if (!rota_vector_push(&member->holders, holder))
+            return; /* then it is waited for less */
+    }
+}
+
+static void tell_round(struct rota_kafka_member *member, const struct rota_kafka_roster *roster,
+                       rota_time sent_at)
+{
+    size_t n = roster->n_members, bytes = 0;
     for (size_t i = 0; i < n; i++)
-        bytes += strlen(rd_kafka_MemberDescription_client_id(
-            rd_kafka_ConsumerGroupDescription_member(group, i)));
-    struct rota_kafka_note *note = new_note(member, ROTA_SYNC_ROUND, n, bytes);
+        bytes += strlen(roster->members[i].client_id);
+    struct rota_kafka_note *note =
+        n > ROTA_SYNC_MEMBERS_MAX ? NULL : new_note(member, ROTA_SYNC_ROUND, n, bytes);
     if (!note)
         return;
     char *text = (char *)(note->members + n);
@@ -344,51 +261,36 @@ static void tell_round(struct rota_kafka_member *member,
     note->generation = (uint64_t)member->identity.generation;
     note->is_leader = member->is_leader;
     note->sent_at = sent_at;
-    member->holders.size = 0;
     for (size_t i = 0; i < n; i++) {
-        const rd_kafka_MemberDescription_t *found =
-            rd_kafka_ConsumerGroupDescription_member(group, i);
-        size_t size = unescape(rd_kafka_MemberDescription_client_id(found), text);
+        size_t size = unescape(roster->members[i].client_id, text);
         note->members[i] = rota_str_of(text, size);
         text += size;
-
-        struct holder holder = {
-            .slot = slot_of(member, rd_kafka_MemberAssignment_partitions(
-                                        rd_kafka_MemberDescription_assignment(found)))};
-        const char *id = rd_kafka_MemberDescription_consumer_id(found);
-        if (strcmp(id, member->identity.id) != 0 && strlen(id) < ID_MAX && holder.slot >= 0) {
-            strcpy(holder.id, id);
-            (void)rota_vector_push(&member->holders, holder); /* without it we hold for less */
-        }
     }
+    remember_holders(member, roster);
     member->has_round = true;
+    member->prove_at = sent_at + member->options.setup->ok_every / 2;
     post(member, note);
 }
 
 /* Find out who is in the round, and that we are. */
 static void seek_round(struct rota_kafka_member *member)
 {
-    struct identity after;
+    struct rota_kafka_identity after;
+    struct rota_kafka_roster roster;
     rota_time sent_at = 0;
-    rd_kafka_event_t *event = NULL;
     member->round_at = rota_clock_boot() + HOLD_SLICE_MS * ROTA_MSEC;
-    if (!identify(member, &member->identity))
+    if (!rota_kafka_identify(member->client, &member->identity))
         return;
     enum proof proof = prove(member, "", &sent_at);
     if (proof == PROOF_AGAINST)
         lose(member, "the coordinator does not know us any more");
-    if (proof != PROOF_GIVEN)
+    if (proof != PROOF_GIVEN ||
+        !rota_kafka_list_members(member->client, member->options.setup->group, &roster))
         return;
-    const rd_kafka_ConsumerGroupDescription_t *group = describe(member, &event);
-    if (!group)
-        return;
-    if (rd_kafka_ConsumerGroupDescription_state(group) == RD_KAFKA_CONSUMER_GROUP_STATE_STABLE &&
-        find_member(group, member->identity.id) && identify(member, &after) &&
-        is_same(&after, &member->identity)) {
-        tell_round(member, group, sent_at);
-        member->prove_at = sent_at + member->options.setup->ok_every / 2;
-    }
-    rd_kafka_event_destroy(event);
+    if (roster.is_stable && has_member(&roster, member->identity.id) &&
+        rota_kafka_identify(member->client, &after) && is_same(&after, &member->identity))
+        tell_round(member, &roster, sent_at);
+    rota_kafka_roster_free(&roster);
 }
 
 /* A sign of life, if it is time for one. One whose loop takes nothing is not alive. */
@@ -419,45 +321,25 @@ static void show_life(struct rota_kafka_member *member, const char *mark)
 
 static void see_marks(struct rota_kafka_member *member, const char *mark)
 {
-    char text[128];
-    size_t n = 0;
     rd_kafka_topic_partition_list_t *list =
         rd_kafka_topic_partition_list_new((int)member->holders.size);
     for (size_t i = 0; i < member->holders.size; i++)
         rd_kafka_topic_partition_list_add(list, member->options.setup->rebalance_topic,
                                           member->holders.items[i].slot);
-    rd_kafka_ListConsumerGroupOffsets_t *request =
-        rd_kafka_ListConsumerGroupOffsets_new(member->options.setup->group, list);
-    rd_kafka_AdminOptions_t *options =
-        rd_kafka_AdminOptions_new(member->client, RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS);
-    rd_kafka_AdminOptions_set_request_timeout(options, ROTA_KAFKA_ASK_MS, text, sizeof text);
-    rd_kafka_queue_t *queue = rd_kafka_queue_new(member->client);
-    rd_kafka_ListConsumerGroupOffsets(member->client, &request, 1, options, queue);
-    rd_kafka_event_t *event = rd_kafka_queue_poll(queue, 2 * ROTA_KAFKA_ASK_MS);
-    const rd_kafka_group_result_t **groups = NULL;
-    if (event && !rd_kafka_event_error(event))
-        groups = rd_kafka_ListConsumerGroupOffsets_result_groups(
-            rd_kafka_event_ListConsumerGroupOffsets_result(event), &n);
-    const rd_kafka_topic_partition_list_t *found =
-        n == 1 ? rd_kafka_group_result_partitions(groups[0]) : NULL;
-    for (int i = 0; found && i < found->cnt; i++)
+    rd_kafka_resp_err_t result = rd_kafka_committed(member->client, list, ROTA_KAFKA_ASK_MS);
+    for (int i = 0; !result && i < list->cnt; i++)
         for (size_t k = 0; k < member->holders.size; k++)
-            if (member->holders.items[k].slot == found->elems[i].partition &&
-                found->elems[i].metadata_size == strlen(mark) &&
-                memcmp(found->elems[i].metadata, mark, strlen(mark)) == 0)
+            if (member->holders.items[k].slot == list->elems[i].partition &&
+                list->elems[i].metadata_size == strlen(mark) &&
+                memcmp(list->elems[i].metadata, mark, strlen(mark)) == 0)
                 member->holders.items[k].is_ready = true;
-    if (event)
-        rd_kafka_event_destroy(event);
-    rd_kafka_queue_destroy(queue);
-    rd_kafka_AdminOptions_destroy(options);
-    rd_kafka_ListConsumerGroupOffsets_destroy(request);
     rd_kafka_topic_partition_list_destroy(list);
 }
 
 /* All members of the last round are ready or gone. */
 static bool is_everybody_ready(struct rota_kafka_member *member, const char *mark)
 {
-    rd_kafka_event_t *event = NULL;
+    struct rota_kafka_roster roster;
     size_t n_missing = 0;
     if (member->holders.size == 0)
         return true;
@@ -466,13 +348,12 @@ static bool is_everybody_ready(struct rota_kafka_member *member, const char *mar
         n_missing += !member->holders.items[i].is_ready;
     if (n_missing == 0)
         return true;
-    const rd_kafka_ConsumerGroupDescription_t *group = describe(member, &event);
-    if (!group)
+    if (!rota_kafka_list_members(member->client, member->options.setup->group, &roster))
         return false;
     for (size_t i = 0; i < member->holders.size; i++)
         n_missing -=
-            !member->holders.items[i].is_ready && !find_member(group, member->holders.items[i].id);
-    rd_kafka_event_destroy(event);
+            !member->holders.items[i].is_ready && !has_member(&roster, member->holders.items[i].id);
+    rota_kafka_roster_free(&roster);
     return n_missing == 0;
 }
 
@@ -646,16 +527,13 @@ static void await_former_life(struct rota_kafka_member *member)
     rota_time give_up_at = rota_clock_boot() + 2 * member->options.setup->session;
     bool is_there = true;
     while (is_there && !is_ending(member) && rota_clock_boot() < give_up_at) {
-        rd_kafka_event_t *event = NULL;
-        const rd_kafka_ConsumerGroupDescription_t *group = describe(member, &event);
-        size_t n = group ? rd_kafka_ConsumerGroupDescription_member_count(group) : 0;
-        is_there = !group;
-        for (size_t i = 0; i < n; i++)
-            is_there |= is_same_task(member->client_id,
-                                     rd_kafka_MemberDescription_client_id(
-                                         rd_kafka_ConsumerGroupDescription_member(group, i)));
-        if (event)
-            rd_kafka_event_destroy(event);
+        struct rota_kafka_roster roster;
+        bool is_known =
+            rota_kafka_list_members(member->client, member->options.setup->group, &roster);
+        is_there = !is_known;
+        for (size_t i = 0; is_known && i < roster.n_members; i++)
+            is_there |= is_same_task(member->client_id, roster.members[i].client_id);
+        rota_kafka_roster_free(&roster);
         if (is_there)
             wait(member, SLICE_MS);
     }

@@ -1,15 +1,342 @@
-/* The log and the members of a group in a real Kafka of one broker. */
+/* The log and the members of a group in a real Kafka, of one broker or of three. */
 #include "database.h"
+#include "kafka_admin.h"
 #include "sync_checks.h"
+
+static char topic[128];
+
+static const char *topic_name(void)
+{
+    snprintf(topic, sizeof topic, "%s_connector_sync", sync_group);
+    return topic;
+}
+
+static void start(struct peer *peer, rota_time session)
+{
+    peer_start(peer, &sync_loop, sync_checks.url, sync_group, session, false);
+}
+
+/* It fails with a sentence that has `words` in it. */
+static void await_failure(struct peer *peer, const char *words)
+{
+    await(&sync_loop, &peer->n_failed, 1);
+    if (!strstr(peer->error, words))
+        fail_msg("'%s' is not in: %s", words, peer->error);
+}
+
+/* --- topics --- */
+
+static void wrong_settings_are_refused_with_what_to_change(void **state)
+{
+    static const char *const settings[][3] = {
+        {"cleanup.policy", "compact", NULL},
+        {"retention.ms", "86400000", NULL},
+        {"retention.bytes", "1000000", NULL},
+        {"max.message.bytes", "1000000", NULL},
+        {"unclean.leader.election.enable", "true", NULL},
+        {"min.insync.replicas", "2", NULL},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        const char *good[] = {"retention.ms", "-1", "max.message.bytes", "2000000", settings[i][0],
+                              settings[i][1], NULL};
+        char words[128];
+        sync_new_group();
+        if (strncmp(settings[i][0], good[0], 12) == 0 || strcmp(settings[i][0], good[2]) == 0)
+            good[strcmp(settings[i][0], good[2]) == 0 ? 3 : 1] = settings[i][1];
+        kafka_admin_create(topic_name(), 1, good);
+        start(&sync_a, ROTA_SYNC_SESSION_MAX);
+        snprintf(words, sizeof words, "--add-config %s=", settings[i][0]);
+        await_failure(&sync_a, words);
+        assert_non_null(strstr(sync_a.error, topic));
+        assert_int_equal(sync_a.n_opened, 0);
+        peer_close(&sync_a);
+    }
+}
+
+static void log_of_two_partitions_is_refused(void **state)
+{
+    static const char *const settings[] = {"retention.ms", "-1", NULL};
+    (void)state;
+    kafka_admin_create(topic_name(), 2, settings);
+    start(&sync_a, ROTA_SYNC_SESSION_MAX);
+    await_failure(&sync_a, "has 2 partitions");
+}
+
+static void group_that_is_not_there_is_not_made_by_an_observer(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        peer_start(&sync_a, &sync_loop, sync_checks.url, sync_group, ROTA_SYNC_SESSION_MAX, true);
+        await_failure(&sync_a, "no such group");
+        peer_close(&sync_a);
+    }
+}
+
+static void deleted_topic_is_the_end(void **state)
+{
+    (void)state;
+    sync_open(&sync_a);
+    peer_write(&sync_a, 0, "x");
+    peer_await_end(&sync_a, 1);
+    kafka_admin_delete(topic_name());
+    await(&sync_loop, &sync_a.n_failed, 1); /* gone, or made by a broker in its own way */
+    assert_int_equal(sync_a.n_lost, 1);
+    assert_int_equal(sync_a.n_opened, 1);
+}
+
+static void topic_made_anew_is_lost(void **state)
+{
+    static const char *const settings[] = {"retention.ms", "-1", "max.message.bytes", "2000000",
+                                           NULL};
+    (void)state;
+    sync_open(&sync_a);
+    for (uint64_t i = 0; i < 3; i++)
+        peer_write(&sync_a, i, "x");
+    peer_await_end(&sync_a, 3);
+    database_do("pause"); /* nobody sees what happens now */
+    database_do("resume");
+    kafka_admin_delete(topic_name());
+    for (int tries = 0; tries < 50; tries++) { /* its name is free only when it is gone */
+        const struct rd_kafka_metadata *metadata;
+        if (rd_kafka_metadata(kafka_admin, 1, NULL, &metadata, KAFKA_ADMIN_MS))
+            continue;
+        bool is_there = false;
+        for (int i = 0; i < metadata->topic_cnt; i++)
+            is_there |= strcmp(metadata->topics[i].topic, topic) == 0;
+        rd_kafka_metadata_destroy(metadata);
+        if (!is_there)
+            break;
+    }
+    kafka_admin_create(topic, 1, settings);
+    kafka_admin_write(topic, 1);
+    await(&sync_loop, &sync_a.n_lost, 1);
+    while (sync_a.n_failed == 0 && sync_a.n_opened < 2)
+        uv_run(&sync_loop, UV_RUN_ONCE);
+    if (sync_a.n_failed == 0)
+        assert_true(sync_a.end < 3); /* whoever knew more sees that it is another */
+}
+
+/* --- records --- */
+
+static void log_that_was_cut_does_not_begin_at_0(void **state)
+{
+    (void)state;
+    sync_open(&sync_a);
+    for (uint64_t i = 0; i < 6; i++)
+        peer_write(&sync_a, i, "x");
+    peer_await_end(&sync_a, 6);
+    kafka_admin_cut(topic_name(), 4);
+    sync_open(&sync_b);
+    assert_int_equal(sync_b.first, 4);
+    assert_int_equal(sync_b.end, 6);
+    peer_await_end(&sync_b, 6);
+    assert_int_equal(sync_b.n_records, 2);
+
+    sync_b.is_deaf = true; /* what is not there is not silently passed over */
+    peer_read(&sync_b, 1);
+    await(&sync_loop, &sync_b.n_lost, 1);
+    assert_int_equal(sync_b.n_records, 0);
+    await(&sync_loop, &sync_b.n_opened, 2);
+    assert_int_equal(sync_b.first, 4);
+}
+
+static void what_others_write_is_told_as_it_is(void **state)
+{
+    static const char *const settings[] = {"retention.ms", "-1", "max.message.bytes", "4000000",
+                                           NULL};
+    (void)state;
+    kafka_admin_create(topic_name(), 1, settings);
+    kafka_admin_write(topic, 5);
+    kafka_admin_write(topic, 2 << 20);
+    kafka_admin_write(topic, -1);
+    kafka_admin_write(topic, 0);
+    sync_open(&sync_a);
+    peer_await_end(&sync_a, 4);
+    assert_int_equal(sync_a.n_records, 4);
+    sync_assert_text(&sync_a, 0, "fffff");
+    assert_int_equal(sync_a.records.items[1].size, 2 << 20);
+    assert_false(sync_a.records.items[1].is_whole);
+    assert_int_equal(sync_a.records.items[2].size, 0);
+    assert_int_equal(peer_write(&sync_a, 0, "ours"), 4);
+}
+
+static void restart_of_the_broker_loses_nothing(void **state)
+{
+    (void)state;
+    sync_open(&sync_a);
+    sync_open(&sync_b);
+    peer_join(&sync_a, "1/a");
+    peer_join(&sync_b, "2/b");
+    peer_await_members(&sync_a, 2);
+    peer_await_members(&sync_b, 2);
+    peer_write(&sync_a, 0, "before");
+    database_do("kill");
+    peer_append(&sync_a, 1, "meanwhile", 9);
+    database_do("start");
+    await(&sync_loop, &sync_a.n_answered, 2);
+    peer_write(&sync_b, 2, "after");
+    peer_await_end(&sync_a, sync_b.offsets[2] + 1);
+    sync_assert_text(&sync_a, sync_a.n_records - 1, "after");
+    rota_time before = rota_clock_boot();
+    while (sync_a.group_ok_sent_at < before)
+        await(&sync_loop, &sync_a.n_group_ok, sync_a.n_group_ok + 1);
+    assert_int_equal(sync_a.n_failed + sync_b.n_failed, 0);
+    assert_int_equal(sync_a.n_group_lost + sync_b.n_group_lost, 0);
+}
+
+/* --- members --- */
+
+static void session_that_brokers_refuse_is_told(void **state)
+{
+    (void)state;
+    start(&sync_a, ROTA_SEC);
+    peer_join(&sync_a, "1/a");
+    await_failure(&sync_a, "group.min.session.timeout.ms");
+}
+
+static struct {
+    rota_time last, longest;
+} silence;
+
+static void measure_silence(struct peer *peer, const struct rota_sync_event *event)
+{
+    (void)peer;
+    if (event->type != ROTA_SYNC_ROUND && event->type != ROTA_SYNC_GROUP_OK)
+        return;
+    if (silence.last && event->sent_at - silence.last > silence.longest)
+        silence.longest = event->sent_at - silence.last;
+    silence.last = event->sent_at;
+}
+
+/* While a new round waits for one that is dead, the living are heard. */
+static void dead_member_does_not_silence_the_others(void **state)
+{
+    const rota_time session = 8 * ROTA_SEC;
+    (void)state;
+    silence.last = silence.longest = 0;
+    sync_a.on_event = measure_silence;
+    start(&sync_a, session);
+    start(&sync_b, session);
+    peer_join(&sync_a, "1/a");
+    struct sync_member member = sync_member_start("2/b", session);
+    peer_await_members(&sync_a, 2);
+    sync_member_await(&member, 'K');
+    sync_member_end(&member);
+    peer_join(&sync_b, "3/c"); /* who wants a round at once */
+    while (!peer_has_member(&sync_a, "3/c") || sync_a.members.size != 2)
+        await(&sync_loop, &sync_a.n_rounds, sync_a.n_rounds + 1);
+    assert_int_equal(sync_a.n_group_lost, 0);
+    assert_true(silence.longest < session / 2);
+}
+
+static void next_life_waits_for_the_end_of_the_last(void **state)
+{
+    const rota_time session = 4 * ROTA_SEC;
+    (void)state;
+    silence.last = silence.longest = 0;
+    sync_a.on_event = measure_silence;
+    start(&sync_a, session);
+    peer_join(&sync_a, "1/a");
+    struct sync_member member = sync_member_start("2/b", session);
+    peer_await_members(&sync_a, 2);
+    sync_member_await(&member, 'K');
+    sync_member_end(&member);
+    member = sync_member_start("3/b", session);
+    while (!peer_has_member(&sync_a, "3/b"))
+        await(&sync_loop, &sync_a.n_rounds, sync_a.n_rounds + 1);
+    assert_false(peer_has_member(&sync_a, "2/b"));
+    assert_true(silence.longest < session / 2);
+    sync_member_end(&member);
+}
+
+static void properties_are_looked_at_when_it_is_opened(void **state)
+{
+    struct rota_sync_options options = {.name = "g", .on_event = peer_on_event, .data = &sync_a};
+    struct rota_error error;
+    (void)state;
+    sync_a.loop = &sync_loop;
+    options.url = "kafka://127.0.0.1:1?no.such=geheim";
+    assert_int_equal(rota_sync_open(&sync_loop, &options, &sync_a.sync, &error), ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "no.such"));
+    assert_null(strstr(error.text, "geheim"));
+    options.url = "kafka://127.0.0.1:1?security.protocol=geheim";
+    assert_int_equal(rota_sync_open(&sync_loop, &options, &sync_a.sync, &error), ROTA_ERR_INVALID);
+    assert_null(strstr(error.text, "geheim"));
+    options.url = "kafka://127.0.0.1:1?acks=0";
+    assert_int_equal(rota_sync_open(&sync_loop, &options, &sync_a.sync, &error), ROTA_ERR_INVALID);
+    options.url = "kafka://127.0.0.1:1?sasl.password=geheim"; /* nobody is there: no error */
+    assert_int_equal(rota_sync_open(&sync_loop, &options, &sync_a.sync, &error), ROTA_OK);
+    assert_null(strstr(rota_sync_name(sync_a.sync), "geheim"));
+    rota_sync_join(sync_a.sync, rota_str("1/a"));
+    for (int i = 0; i < 20; i++)
+        uv_run(&sync_loop, UV_RUN_NOWAIT);
+    assert_int_equal(sync_a.n_opened + sync_a.n_failed, 0);
+}
+
+/* --- three brokers --- */
+
+static void each_broker_may_die(void **state)
+{
+    static const char *const kill_words[] = {"kill 1", "kill 2", "kill 3"};
+    static const char *const start_words[] = {"start 1", "start 2", "start 3"};
+    (void)state;
+    sync_open(&sync_a);
+    sync_open(&sync_b);
+    peer_join(&sync_a, "1/a");
+    peer_join(&sync_b, "2/b");
+    peer_await_members(&sync_a, 2);
+    peer_await_members(&sync_b, 2);
+    uint64_t number = 0;
+    for (int i = 0; i < 3; i++) {
+        database_do(kill_words[i]);
+        /* The log goes on, after an election if it was its leader. */
+        uint64_t offset = peer_write(&sync_a, number++, "one is dead");
+        peer_await_end(&sync_b, offset + 1);
+        rota_time before = rota_clock_boot();
+        while (sync_a.group_ok_sent_at < before)
+            await(&sync_loop, &sync_a.n_group_ok, sync_a.n_group_ok + 1);
+        while (sync_b.group_ok_sent_at < before)
+            await(&sync_loop, &sync_b.n_group_ok, sync_b.n_group_ok + 1);
+        database_do(start_words[i]);
+        peer_write(&sync_b, number, "all are there");
+    }
+    assert_int_equal(sync_a.n_lost + sync_b.n_lost, 0);
+    assert_int_equal(sync_a.n_group_lost + sync_b.n_group_lost, 0);
+}
+
+/* clang-format off */
+#define KAFKA_CHECKS                                                                               \
+    SYNC_CHECK(wrong_settings_are_refused_with_what_to_change),                                    \
+    SYNC_CHECK(log_of_two_partitions_is_refused),                                                  \
+    SYNC_CHECK(group_that_is_not_there_is_not_made_by_an_observer),                                \
+    SYNC_CHECK(deleted_topic_is_the_end),                                                          \
+    SYNC_CHECK(topic_made_anew_is_lost),                                                           \
+    SYNC_CHECK(log_that_was_cut_does_not_begin_at_0),                                              \
+    SYNC_CHECK(what_others_write_is_told_as_it_is),                                                \
+    SYNC_CHECK(session_that_brokers_refuse_is_told),                                               \
+    SYNC_CHECK(dead_member_does_not_silence_the_others),                                           \
+    SYNC_CHECK(next_life_waits_for_the_end_of_the_last),                                           \
+    SYNC_CHECK(properties_are_looked_at_when_it_is_opened),                                        \
+    SYNC_CHECK(restart_of_the_broker_loses_nothing)
+/* clang-format on */
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        SYNC_CHECKS,
+    const struct CMUnitTest one_broker[] = {SYNC_CHECKS, KAFKA_CHECKS};
+    const struct CMUnitTest three_brokers[] = {
+        SYNC_CHECK(round_is_told_to_all_with_the_whole_list),
+        SYNC_CHECK(each_broker_may_die),
     };
     if (argc > 1)
         return sync_member_main(argc, argv);
+    if (getenv("KAFKA_TEST"))
+        cmocka_set_test_filter(getenv("KAFKA_TEST"));
     sync_checks.url = database_text("ROTA_TEST_URL");
     sync_checks.session = 2 * ROTA_SEC; /* as test/lib/kafka.py allows */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    kafka_admin_open(sync_checks.url);
+    int result = strchr(sync_checks.url, ',') ? cmocka_run_group_tests(three_brokers, NULL, NULL)
+                                              : cmocka_run_group_tests(one_broker, NULL, NULL);
+    kafka_admin_close();
+    return result;
 }
