@@ -30,9 +30,9 @@ class Task:
 
     def end(self, number=signal.SIGTERM, code=0):
         self.process.send_signal(number)
-        rest, err = self.process.communicate(timeout=60)
-        self.events += [json.loads(line) for line in rest.splitlines()]
-        assert self.process.returncode == code, (self.process.returncode, err)
+        self.events += [json.loads(line) for line in self.process.stdout.read().splitlines()]
+        err = self.process.stderr.read()
+        assert self.process.wait(60) == code, (self.process.returncode, err)
         return err
 
     def of(self, event):
