@@ -229,7 +229,8 @@ bool rota_sql_is_alive(const struct rota_sql *sql)
 
 bool rota_sql_is_built(enum rota_sql_kind kind)
 {
-    return driver_of(kind)->run;
+    const struct rota_sql_driver *driver = driver_of(kind);
+    return driver && driver->run;
 }
 
 int rota_sql_fd(const struct rota_sql *sql)

@@ -299,6 +299,29 @@ static void missing_record_is_a_loss(void **state)
     assert_non_null(strstr(sync_a.error, "missing"));
 }
 
+/* As nobody of us would write it: it is told as it stands, and goes as others do. */
+static void odd_row_among_the_members_harms_nobody(void **state)
+{
+    (void)state;
+    sync_open_short(&sync_a);
+    peer_join(&sync_a, "1/a");
+    peer_await_members(&sync_a, 1);
+    struct rota_sql *sql = open_admin();
+    run(sql, is_sqlite() ? "INSERT INTO rota_group_member (name, id, place, pings, session_ms, "
+                           "held, line) VALUES (?, -7, -9000000000000000000, -1, 0, -1, "
+                           "zeroblob(100000))"
+                         : "INSERT INTO rota_group_member (name, id, place, pings, session_ms, "
+                           "held, line) VALUES (?, -7, -9000000000000000000, -1, 0, -1, "
+                           "decode(repeat('00', 100000), 'hex'))");
+    run(sql, "UPDATE rota_group_head SET generation = generation + 1 WHERE name = ?");
+    rota_sql_close(sql);
+    peer_await_members(&sync_a, 2);
+    assert_false(sync_a.is_leader); /* it came first, by its own word */
+    peer_await_members(&sync_a, 1);
+    assert_true(sync_a.is_leader);
+    assert_int_equal(sync_a.n_group_lost, 0);
+}
+
 /* --- a database that is away, locked, or not for us --- */
 
 static void kill_connections(struct rota_sql *sql)
@@ -562,6 +585,7 @@ static void deleted_lock_file_kills_nobody(void **state)
     SYNC_CHECK(round_after_a_loss_waits_for_a_session),                                            \
     SYNC_CHECK(log_that_is_shorter_is_lost),                                                       \
     SYNC_CHECK(missing_record_is_a_loss),                                                          \
+    SYNC_CHECK(odd_row_among_the_members_harms_nobody),                                            \
     SYNC_CHECK(restart_of_the_server_is_passed_over_in_silence),                                   \
     SYNC_CHECK(append_that_is_locked_out_is_not_appended_and_reading_goes_on),                     \
     SYNC_CHECK(tables_of_a_newer_version_are_refused),                                             \

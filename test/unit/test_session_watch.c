@@ -160,6 +160,18 @@ static void who_comes_new_has_a_whole_session(void **state)
     assert_int_equal(watch.sights.items[3].silent, 0);
 }
 
+/* Somebody wrote odd numbers into the table: the others are counted all the same. */
+static void order_of_the_places_does_not_matter(void **state)
+{
+    (void)state;
+    for (rota_time now = 0; now <= SESSION; now += ROTA_SEC)
+        if (now % (2 * ROTA_SEC))
+            SEE(now, row(9, (uint64_t)now), row(1, (uint64_t)now), row(5, 0), row(2, 0));
+        else
+            SEE(now, row(2, 0), row(9, (uint64_t)now), row(1, (uint64_t)now), row(5, 0));
+    assert_int_equal(removed(9), 25);
+}
+
 static void after_a_break_all_begin_anew(void **state)
 {
     (void)state;
@@ -201,6 +213,7 @@ int main(void)
         TEST(several_go_together),
         TEST(nobody_judges_itself_and_no_stranger_judges),
         TEST(who_comes_new_has_a_whole_session),
+        TEST(order_of_the_places_does_not_matter),
         TEST(after_a_break_all_begin_anew),
         TEST(sessions_are_held_within_their_bounds),
     };

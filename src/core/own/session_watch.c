@@ -47,6 +47,22 @@ static struct rota_session_sight sight_of(const struct rota_session_watch *watch
     return sight;
 }
 
+/* What was seen of a place, if anything: most often right behind the last that was
+ * found, at `*at`. */
+static const struct rota_session_sight *find(const struct rota_session_watch *watch, uint64_t place,
+                                             size_t *at)
+{
+    size_t n = watch->sights.size;
+    for (size_t i = 0; i < n; i++) {
+        const struct rota_session_sight *sight = &watch->sights.items[(*at + i) % n];
+        if (sight->row.place == place) {
+            *at = (*at + i + 1) % n;
+            return sight;
+        }
+    }
+    return NULL;
+}
+
 bool rota_session_watch_see(struct rota_session_watch *watch, rota_time now,
                             const struct rota_session_row *rows, size_t n_rows)
 {
@@ -56,11 +72,7 @@ bool rota_session_watch_see(struct rota_session_watch *watch, rota_time now,
         return false;
     watch->fresh.size = 0;
     for (size_t i = 0; i < n_rows; i++) {
-        const struct rota_session_sight *before = NULL;
-        while (at < watch->sights.size && watch->sights.items[at].row.place < rows[i].place)
-            at++;
-        if (at < watch->sights.size && watch->sights.items[at].row.place == rows[i].place)
-            before = &watch->sights.items[at];
+        const struct rota_session_sight *before = find(watch, rows[i].place, &at);
         watch->fresh.items[watch->fresh.size++] = sight_of(watch, &rows[i], before, gap);
     }
     struct rota_session_sight *items = watch->sights.items;

@@ -44,7 +44,7 @@ struct rota_session_watch {
     rota_time gap_max, session_min, session_max;
     rota_time looked_at;
     bool has_looked;
-    ROTA_VECTOR(struct rota_session_sight) sights; /* by place */
+    ROTA_VECTOR(struct rota_session_sight) sights; /* as the list had them */
     ROTA_VECTOR(struct rota_session_sight) fresh;  /* room for the next look */
 };
 
@@ -53,7 +53,7 @@ void rota_session_watch_init(struct rota_session_watch *watch, rota_time gap_max
                              rota_time session_min, rota_time session_max);
 void rota_session_watch_deinit(struct rota_session_watch *watch);
 
-/* The whole list was heard at `now`, by place. False without memory: what was counted
+/* The whole list was heard at `now`, the first to act first. False without memory: what was counted
  * is as it was. */
 bool rota_session_watch_see(struct rota_session_watch *watch, rota_time now,
                             const struct rota_session_row *rows, size_t n_rows);
