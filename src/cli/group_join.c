@@ -422,6 +422,7 @@ static void open_handles(struct join *join)
     join->interrupt.data = join->terminate.data = join->tick.data = join;
     uv_signal_start(&join->interrupt, on_signal, SIGINT);
     uv_signal_start(&join->terminate, on_signal, SIGTERM);
+    signal(SIGPIPE, SIG_IGN); /* who is not listened to any more leaves in good order, too */
     if (join->options->rate > 0)
         uv_timer_start(&join->tick, on_tick, TICK / ROTA_MSEC, TICK / ROTA_MSEC);
 }

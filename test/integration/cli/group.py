@@ -90,6 +90,21 @@ def task_of_a_group_tells_what_it_does_and_leaves_in_good_order():
 
 
 @test
+def task_that_nobody_listens_to_leaves():
+    with group() as (url, join):
+        task = join("a", "--partitions", "2")
+        task.until("read")
+        other = join("b", "--partitions", "2")
+        other.until("epoch", tasks=["a", "b"])
+        task.process.stdout.close()
+        other.until("epoch", tasks=["b"])
+        other.until("start")
+        assert task.process.wait(60) == 1, task.process.returncode
+        assert task.process.stderr.read() == b""
+        other.end()
+
+
+@test
 def partitions_split_and_merge_and_go_over_to_the_living():
     with group() as (url, join):
         a = join("a", "--partitions", "2", "--simulate-splits", "5")
