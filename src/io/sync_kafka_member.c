@@ -24,7 +24,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SLICE_MS = 100, HOLD_SLICE_MS = 20 };
+enum { SLICE_MS = 100, HOLD_SLICE_MS = 20, EVENTS_MAX = 1000 };
 
 /* Another member of the round, and the partition on which it says that it is ready. */
 struct holder {
@@ -455,11 +455,14 @@ static void on_event(struct rota_kafka_member *member, rd_kafka_event_t *event)
 
 /* --- its life --- */
 
+/* For news, at most so long; all that is there by then is taken. */
 static void wait(struct rota_kafka_member *member, int ms)
 {
     rd_kafka_event_t *event = rd_kafka_queue_poll(member->news, ms);
-    if (event)
+    for (int n = 0; event; n++) {
         on_event(member, event);
+        event = n < EVENTS_MAX ? rd_kafka_queue_poll(member->news, 0) : NULL;
+    }
 }
 
 static enum rota_code open_client(struct rota_kafka_member *member, struct rota_error *error)

@@ -363,5 +363,6 @@ enum rota_code rota_kafka_topic_open(rd_kafka_t *client, const struct rota_kafka
             "--bootstrap-server HOST:PORT --delete --topic %s), or give the group "
             "another name",
             topic, n_partitions, topic);
-    return check_settings(client, topic, n_replicas, error);
+    code = check_settings(client, topic, n_replicas, error);
+    return code == ROTA_ERR_NOT_FOUND ? ROTA_ERR_UNAVAILABLE : code; /* just made */
 }

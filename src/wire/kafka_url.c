@@ -254,7 +254,6 @@ static enum rota_code parse(struct rota_str rest, struct rota_buffer *text,
 enum rota_code rota_kafka_url_parse(struct rota_str text, struct rota_kafka_url *url,
                                     struct rota_error *error)
 {
-    struct rota_str rest = text;
     if (!rota_str_has_prefix(text, rota_str(SCHEME)))
         return rota_error_set(error, ROTA_ERR_INVALID, "the URL of a log in Kafka begins with %s",
                               SCHEME);
@@ -266,7 +265,7 @@ enum rota_code rota_kafka_url_parse(struct rota_str text, struct rota_kafka_url 
         if ((unsigned char)text.data[i] < ' ' || text.data[i] == 0x7f)
             return rota_error_set(error, ROTA_ERR_INVALID,
                                   "byte %zu of the log's URL is a control character", i + 1);
-    rest = rota_str_of(text.data + strlen(SCHEME), text.size - strlen(SCHEME));
+    struct rota_str rest = rota_str_of(text.data + strlen(SCHEME), text.size - strlen(SCHEME));
 
     struct rota_kafka_url parsed = {0};
     struct rota_buffer buffer = {0};

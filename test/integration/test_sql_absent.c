@@ -1,6 +1,7 @@
 /* A Rota that was built without the libraries of the servers: the files that stand in for
  * theirs are linked before them. */
 #include "io/sql.h"
+#include "io/sync.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,10 +26,23 @@ static void database_that_was_not_built_in_is_told_so(void **state)
     }
 }
 
+static void log_that_was_not_built_in_is_told_so(void **state)
+{
+    struct rota_sync_options options = {.url = "kafka://h?sasl.password=pw-1234", .name = "g"};
+    struct rota_sync *sync = NULL;
+    struct rota_error error;
+    (void)state;
+    assert_int_equal(rota_sync_open(NULL, &options, &sync, &error), ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "was built without"));
+    assert_null(strstr(error.text, "pw-1234"));
+    assert_null(sync);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(database_that_was_not_built_in_is_told_so),
+        cmocka_unit_test(log_that_was_not_built_in_is_told_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

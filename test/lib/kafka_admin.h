@@ -20,6 +20,8 @@ static inline void kafka_admin_open(const char *url)
         RD_KAFKA_CONF_OK);
     assert_int_equal(rd_kafka_conf_set(conf, "message.max.bytes", "4000000", text, sizeof text),
                      RD_KAFKA_CONF_OK);
+    assert_int_equal(rd_kafka_conf_set(conf, "log_level", "0", text, sizeof text),
+                     RD_KAFKA_CONF_OK); /* brokers come and go */
     kafka_admin = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof text);
     assert_non_null(kafka_admin);
 }
@@ -99,4 +101,24 @@ static inline void kafka_admin_write(const char *topic, int size)
     assert_int_equal(rd_kafka_flush(kafka_admin, KAFKA_ADMIN_MS), 0);
     rd_kafka_topic_destroy(handle);
     free(bytes);
+}
+
+/* Wait until all replicas of all topics have all records; `n` brokers are there. */
+static inline void kafka_admin_await_in_sync(int n)
+{
+    bool is_in_sync = false;
+    for (int tries = 0; tries < 600 && !is_in_sync; tries++) {
+        const struct rd_kafka_metadata *metadata;
+        if (tries > 0)
+            usleep(50000); /* between two looks, not instead of one */
+        if (rd_kafka_metadata(kafka_admin, 1, NULL, &metadata, KAFKA_ADMIN_MS))
+            continue;
+        is_in_sync = metadata->broker_cnt == n;
+        for (int i = 0; i < metadata->topic_cnt; i++)
+            for (int k = 0; k < metadata->topics[i].partition_cnt; k++)
+                is_in_sync &= metadata->topics[i].partitions[k].isr_cnt ==
+                              metadata->topics[i].partitions[k].replica_cnt;
+        rd_kafka_metadata_destroy(metadata);
+    }
+    assert_true(is_in_sync);
 }
