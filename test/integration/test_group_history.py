@@ -239,6 +239,9 @@ def half_a_line_is_the_end_of_one_that_was_killed():
         life = group_history.Life("a", [show("a", "1 joined generation=1"), '{"event":"wat\n', end])
         life.close()
         assert [problem.kind for problem in life.problems] == found, (end, life.problems)
+    life = group_history.Life("a", [show("a", "8 killed"), '{"event":"wat'])  # noted before it was dead
+    life.close()
+    assert life.problems == []
     assert "broken" in added("b", "31 read partition=p1 token=77 from=0 to=1")
 
 

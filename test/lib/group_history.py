@@ -33,7 +33,6 @@ import json
 import sys
 
 Problem = collections.namedtuple("Problem", "kind text")
-NOTES = ("killed", "asked", "paused")
 
 
 class Reader:
@@ -78,7 +77,7 @@ class Life:
     def __init__(self, name, lines=()):
         self.name, self.events, self.readers, self.by_token = name, [], [], {}
         self.pauses, self.problems, self.is_broken = [], [], False
-        self.killed_at, self.asked_at, self.has_left = None, None, False
+        self.killed_at, self.asked_at = None, None
         self.feed(lines)
 
     def feed(self, lines):
@@ -91,7 +90,7 @@ class Life:
                 continue
             if kind == "killed":
                 self.killed_at = event["at"]
-                self.is_broken = False  # its last line may be half a line
+                self.is_broken = False
             elif kind == "asked":
                 self.asked_at = event["at"]
             elif kind == "paused":
@@ -112,7 +111,6 @@ class Life:
         elif kind in ("read", "stop", "stopped", "finish"):
             self.tell(kind, event, self.by_token.get(key))
         elif kind in ("lost", "failed", "left"):
-            self.has_left = self.has_left or kind != "lost"
             for reader in self.readers:
                 reader.lost_at = event["at"] if reader.lost_at is None else reader.lost_at
 
@@ -124,12 +122,9 @@ class Life:
         else:
             self.problems.append(Problem("broken", f"{self.name}: {event} of what was not started"))
 
-    def is_alive(self):
-        return self.killed_at is None and not self.has_left
-
     def close(self):
-        """All lines are there."""
-        if self.is_broken:
+        """All lines are there. The last one of a process that was killed may be half a line."""
+        if self.is_broken and self.killed_at is None:
             self.problems.append(Problem("broken", f"{self.name}: its last line is no event"))
 
 
