@@ -1,6 +1,6 @@
 /* sync_sql_inside: what the files of the log in a database share.
  *
- * The loop's side (sync_sql.c) decides what to do next and puts it into a turn; the
+ * The loop's side (sync_sql_state.h) decides what to do next and puts it into a turn; the
  * thread's side (sync_sql_turn.c) carries it out on one connection: all that is to be
  * written in one transaction, then all that is there to read. One turn is under way at
  * a time, and what comes up meanwhile goes into the next. What SQLite and PostgreSQL do

@@ -1,0 +1,366 @@
+#include "base/hash.h"
+#include "io/clock.h"
+#include "io/sync_sql_state.h"
+
+#include <stdlib.h>
+
+/* --- telling --- */
+
+/* False when it was closed by who was told. */
+static bool tell(struct rota_sync_sql *sync, const struct rota_sync_event *event)
+{
+    sync->options.on_event(sync->options.data, event);
+    return !sync->is_closed;
+}
+
+static void note(struct rota_sync_sql *sync, enum rota_log_level level, const char *phrase,
+                 const struct rota_error *error)
+{
+    rota_log(sync->options.log, rota_clock_wall(), level, phrase,
+             ROTA_LOG_FACT("group", sync->name), ROTA_LOG_FACT("log", sync->base.name),
+             ROTA_LOG_FACT("reason", error ? error->text : ""));
+}
+
+/* Answer the appends of a list, which is emptied; from `offset` on, or not at all. */
+static bool answer_appends(struct rota_sync_sql *sync, struct rota_sync_append **list, bool is_done,
+                           uint64_t offset)
+{
+    while (*list) {
+        struct rota_sync_append *append = *list;
+        struct rota_sync_event event = {
+            .type = is_done ? ROTA_SYNC_APPENDED : ROTA_SYNC_NOT_APPENDED,
+            .number = append->number,
+            .offset = is_done ? offset++ : 0,
+        };
+        *list = append->next;
+        free(append);
+        sync->n_appends--;
+        if (!tell(sync, &event))
+            return false;
+    }
+    return true;
+}
+
+/* Those that wait: they were meant for a log that is gone. */
+static bool refuse_waiting(struct rota_sync_sql *sync)
+{
+    struct rota_sync_append *waiting = sync->appends;
+    sync->appends = NULL;
+    sync->appends_end = &sync->appends;
+    while (waiting) {
+        struct rota_sync_append *append = waiting;
+        waiting = append->next;
+        append->next = NULL;
+        if (!answer_appends(sync, &append, false, 0))
+            break;
+    }
+    while (waiting) {
+        struct rota_sync_append *append = waiting;
+        waiting = append->next;
+        free(append);
+        sync->n_appends--;
+    }
+    return !sync->is_closed;
+}
+
+/* --- the group, as a turn has found it --- */
+
+void rota_sync_sql_leave(struct rota_sync_sql *sync)
+{
+    if (sync->id && sync->is_tried) {
+        /* Without a place for it: its session ends it. */
+        if (sync->owed.size < ROTA_SYNC_OWED_MAX)
+            (void)rota_vector_push(&sync->owed, sync->id);
+    }
+    sync->id = 0;
+    sync->is_tried = sync->is_joined = false;
+    sync->place = sync->generation = 0;
+}
+
+static bool lose_group(struct rota_sync_sql *sync, const char *why)
+{
+    struct rota_error error;
+    bool is_told = sync->is_wished && sync->is_joined;
+    rota_sync_sql_leave(sync);
+    sync->is_wished = false;
+    if (!is_told)
+        return true;
+    rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "%.200s: group %s: %s", sync->base.name,
+                   sync->name, why);
+    note(sync, ROTA_LOG_WARN, "group membership lost", &error);
+    return tell(sync, &(struct rota_sync_event){.type = ROTA_SYNC_GROUP_LOST, .error = &error});
+}
+
+/* Take the list in: who is silent or dead, and where we are; `*place` stays 0 if we are
+ * not in it. */
+static bool see_members(struct rota_sync_sql *sync, uint64_t *place)
+{
+    const struct rota_sync_turn *turn = &sync->turn;
+    const struct rota_sql_result *members = &turn->members;
+    ROTA_VECTOR(struct rota_session_row) rows = {0};
+    bool is_well = rota_vector_reserve(&rows, members->n_rows);
+    for (size_t i = 0; is_well && i < members->n_rows; i++) {
+        uint64_t id = (uint64_t)rota_sql_int_at(members, i, ROTA_SYNC_MEMBER_ID);
+        struct rota_session_row row = {
+            .place = (uint64_t)rota_sql_int_at(members, i, ROTA_SYNC_MEMBER_PLACE),
+            .pings = (uint64_t)rota_sql_int_at(members, i, ROTA_SYNC_MEMBER_PINGS),
+            .session = ROTA_SYNC_SESSION_MAX,
+            .is_dead = turn->dead.items[i],
+        };
+        int64_t ms = rota_sql_int_at(members, i, ROTA_SYNC_MEMBER_SESSION_MS);
+        if (ms >= 0 && ms < ROTA_SYNC_SESSION_MAX / ROTA_MSEC)
+            row.session = ms * ROTA_MSEC;
+        if (id == 0)
+            continue;
+        if (id == sync->id)
+            *place = row.place;
+        rows.items[rows.size++] = row;
+    }
+    if (is_well)
+        is_well = rota_session_watch_see(&sync->sessions, turn->heard_at, rows.items, rows.size);
+    rota_vector_deinit(&rows);
+    return is_well;
+}
+
+static bool tell_round(struct rota_sync_sql *sync)
+{
+    const struct rota_sync_turn *turn = &sync->turn;
+    const struct rota_sql_result *members = &turn->members;
+    struct rota_str *lines = calloc(members->n_rows, sizeof *lines);
+    if (!lines) {
+        sync->generation = 0; /* at the next look */
+        return true;
+    }
+    for (size_t i = 0; i < members->n_rows; i++)
+        lines[i] = rota_sql_bytes_at(members, i, ROTA_SYNC_MEMBER_LINE);
+    struct rota_sync_event event = {
+        .type = ROTA_SYNC_ROUND,
+        .generation = sync->generation,
+        .members = lines,
+        .n_members = members->n_rows,
+        .is_leader = (uint64_t)rota_sql_int_at(members, 0, ROTA_SYNC_MEMBER_ID) == sync->id,
+        .sent_at = sync->sign_at, /* not when it was read: that keeps nobody alive */
+    };
+    bool is_open = tell(sync, &event);
+    free(lines);
+    return is_open;
+}
+
+/* What the turn says of the group. */
+static bool hear_group(struct rota_sync_sql *sync)
+{
+    const struct rota_sync_turn *turn = &sync->turn;
+    uint64_t place = 0;
+    bool is_sign = false;
+    if (turn->has_written && turn->join_id && turn->join_id == sync->id && !turn->is_full) {
+        sync->is_joined = is_sign = true;
+        note(sync, ROTA_LOG_INFO, "group joined", NULL);
+    }
+    if (turn->has_written && turn->ping_id && turn->ping_id == sync->id) {
+        if (turn->is_ping_missed)
+            return lose_group(sync, "we were removed, after a session without a sign of life");
+        is_sign = true;
+    }
+    if (is_sign)
+        sync->sign_at = turn->sent_at;
+    if (turn->has_members && !see_members(sync, &place))
+        return true; /* without memory: at the next look */
+    if (turn->has_members && sync->is_joined && place == 0)
+        return lose_group(sync, "we were removed, after a session without a sign of life");
+    if (!sync->is_joined || !sync->is_wished)
+        return true;
+    if (turn->has_members && turn->head.generation != sync->generation &&
+        turn->heard_at >= sync->round_at) {
+        sync->place = place;
+        sync->generation = turn->head.generation;
+        if (!tell_round(sync))
+            return false;
+    }
+    if (!is_sign || !sync->is_joined || !sync->generation)
+        return true;
+    return tell(sync,
+                &(struct rota_sync_event){.type = ROTA_SYNC_GROUP_OK, .sent_at = turn->sent_at});
+}
+
+/* --- the log, as a turn has found it --- */
+
+/* What was known is another's. Whoever was a member is none any more, and those that have
+ * not heard of it yet have a session to stop. */
+static bool lose_log(struct rota_sync_sql *sync)
+{
+    struct rota_error error = {.code = ROTA_ERR_UNAVAILABLE};
+    bool was_told = sync->head.id != 0;
+    rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "%.200s: group %s: %.250s", sync->base.name,
+                   sync->name, sync->turn.error.text);
+    bool is_same_log =
+        sync->turn.head.id == sync->head.id && was_told && sync->turn.head.next >= sync->head.next;
+    sync->head = (struct rota_sync_head){0};
+    sync->is_reading = sync->has_tail = false;
+    sync->trim_below = 0;
+    sync->n_reads++;
+    rota_session_watch_forget(&sync->sessions);
+    if (!was_told)
+        return true;
+    note(sync, ROTA_LOG_WARN, "group log lost", &error);
+    if (!refuse_waiting(sync))
+        return false;
+    if (!tell(sync, &(struct rota_sync_event){.type = ROTA_SYNC_LOST, .error = &error}))
+        return false;
+    if (is_same_log)
+        return true;
+    sync->round_at = rota_time_add(rota_clock_boot(), sync->options.session);
+    return lose_group(sync, sync->turn.error.text);
+}
+
+static bool tell_record(struct rota_sync_sql *sync, const struct rota_sql_result *chunk, size_t row)
+{
+    struct rota_sync_event event = {
+        .type = ROTA_SYNC_RECORD,
+        .offset = (uint64_t)rota_sql_int_at(chunk, row, ROTA_SYNC_RECORD_OFFSET),
+        .size = (size_t)rota_sql_int_at(chunk, row, ROTA_SYNC_RECORD_SIZE),
+        .bytes = rota_sql_bytes_at(chunk, row, ROTA_SYNC_RECORD_BYTES),
+    };
+    sync->next = event.offset + 1;
+    sync->has_tail = event.bytes.size == event.size;
+    sync->tail_offset = event.offset;
+    sync->tail_hash = rota_hash_sip64(sync->hash_seed, event.bytes);
+    return tell(sync, &event);
+}
+
+/* Tell the records, as long as nobody wants others, and that it was all. */
+static bool hear_records(struct rota_sync_sql *sync)
+{
+    const struct rota_sync_turn *turn = &sync->turn;
+    uint64_t n_reads = sync->n_reads;
+    if (!turn->has_read || !sync->is_reading || turn->from != sync->next)
+        return true;
+    for (size_t c = 0; c < turn->n_chunks; c++)
+        for (size_t row = 0; row < turn->chunks[c].n_rows; row++) {
+            if (!tell_record(sync, &turn->chunks[c], row))
+                return false;
+            if (sync->n_reads != n_reads)
+                return true;
+        }
+    if (sync->next < turn->head.next) {
+        sync->is_wanted = true;
+        return true;
+    }
+    return tell(sync, &(struct rota_sync_event){
+                          .type = ROTA_SYNC_OK, .end = turn->head.next, .sent_at = turn->sent_at});
+}
+
+static bool hear_head(struct rota_sync_sql *sync)
+{
+    const struct rota_sync_turn *turn = &sync->turn;
+    bool is_first = sync->head.id == 0;
+    if (turn->head.id == 0)
+        return true;
+    sync->head = turn->head;
+    if (!is_first)
+        return true;
+    sync->is_wanted = true; /* to write what waits */
+    note(sync, ROTA_LOG_INFO, "group log open", NULL);
+    return tell(sync, &(struct rota_sync_event){.type = ROTA_SYNC_OPENED,
+                                                .first = turn->head.first,
+                                                .end = turn->head.next,
+                                                .sent_at = turn->sent_at});
+}
+
+/* --- all of it --- */
+
+static bool is_final(const struct rota_sync_sql *sync, enum rota_code code)
+{
+    return code == ROTA_ERR_INVALID || (code == ROTA_ERR_NOT_FOUND && sync->options.is_observer);
+}
+
+/* It will not get better by itself. */
+static void fail(struct rota_sync_sql *sync, const struct rota_error *error)
+{
+    struct rota_error copy = *error;
+    note(sync, ROTA_LOG_ERROR, "group log failed", &copy);
+    sync->is_failed = true;
+    if (!refuse_waiting(sync))
+        return;
+    tell(sync, &(struct rota_sync_event){.type = ROTA_SYNC_FAILED, .error = &copy});
+}
+
+/* What could not be done is tried again, later and later. */
+static void hear_failure(struct rota_sync_sql *sync)
+{
+    const struct rota_sync_turn *turn = &sync->turn;
+    rota_time wait = rota_backoff_failed(&sync->backoff, &sync->random);
+    sync->retry_at = rota_time_add(rota_clock_boot(), wait);
+    sync->is_wanted = true;
+    if (turn->is_connected) {
+        note(sync, ROTA_LOG_DEBUG, "group log refuses", &turn->error);
+        return;
+    }
+    if (sync->is_up || !sync->is_log_told)
+        note(sync, ROTA_LOG_WARN, "group log away", &turn->error);
+    sync->is_log_told = true;
+    sync->is_up = false;
+    rota_session_watch_forget(&sync->sessions); /* nobody could be heard of */
+}
+
+static void hear_success(struct rota_sync_sql *sync)
+{
+    rota_backoff_succeeded(&sync->backoff);
+    sync->is_up = true;
+    sync->is_log_told = false;
+    sync->retry_at = 0;
+    if (sync->turn.is_full && !sync->is_full)
+        note(sync, ROTA_LOG_WARN, "group full", NULL);
+    if (sync->turn.join_id)
+        sync->is_full = sync->turn.is_full;
+}
+
+/* Forget what is written. */
+static void hear_written(struct rota_sync_sql *sync)
+{
+    const struct rota_sync_turn *turn = &sync->turn;
+    if (!turn->has_written)
+        return;
+    size_t n = turn->n_owed < sync->owed.size ? turn->n_owed : sync->owed.size;
+    sync->owed.size -= n;
+    for (size_t i = 0; i < sync->owed.size; i++)
+        sync->owed.items[i] = sync->owed.items[i + n];
+    if (turn->trim_below == 0 || turn->trim_below != sync->trim_below)
+        return;
+    if (turn->head.first >= turn->trim_below || turn->head.first >= turn->head.next)
+        sync->trim_below = 0;
+    else
+        sync->is_wanted = true; /* that was a part */
+}
+
+/* In the order in which whoever listens needs it. Returns early when it was closed. */
+void rota_sync_sql_hear(struct rota_sync_sql *sync)
+{
+    struct rota_sync_turn *turn = &sync->turn;
+    bool is_appended = turn->has_written;
+    if (turn->code)
+        hear_failure(sync);
+    else
+        hear_success(sync);
+    if (turn->signal_code && !sync->is_deaf)
+        note(sync, ROTA_LOG_WARN, "group log not watched", &turn->signal_error);
+    if (turn->opens_signal)
+        sync->is_deaf = turn->signal_code;
+    hear_written(sync);
+    if (is_appended && turn->append_end > sync->head.next)
+        sync->head.next = turn->append_end; /* it may never be shorter from now on */
+    if (!answer_appends(sync, &turn->appends, is_appended, turn->append_at))
+        return;
+    if (is_final(sync, turn->code)) {
+        fail(sync, &turn->error);
+        return;
+    }
+    if (turn->is_other) {
+        lose_log(sync);
+        return;
+    }
+    if (turn->beats && turn->has_members && turn->has_written)
+        sync->beat_at = rota_time_add(turn->sent_at, sync->options.ok_every * 3 / 4);
+    if (!hear_head(sync) || !hear_records(sync))
+        return;
+    hear_group(sync);
+}
