@@ -10,14 +10,7 @@
 
 #define STOP_WITHIN (1 * ROTA_SEC)
 
-/* A partition that the user was told to read. */
-struct reader {
-    struct rota_group_def *def;
-    uint64_t token;
-    bool is_stopping;
-};
-
-static void reader_end(struct rota_group *group, struct reader *reader)
+void rota_group_reader_end(struct rota_group *group, struct rota_group_reader *reader)
 {
     rota_map_remove(&group->readers, reader->def->name.text);
     rota_group_def_unref(reader->def);
@@ -25,16 +18,16 @@ static void reader_end(struct rota_group *group, struct reader *reader)
     rota_gauge_set(group->series.running, (int64_t)group->readers.size);
 }
 
-static struct reader *reader_find(const struct rota_group *group, struct rota_str partition,
-                                  uint64_t token)
+struct rota_group_reader *rota_group_reader_find(const struct rota_group *group,
+                                                 struct rota_str partition, uint64_t token)
 {
-    struct reader *reader = rota_map_get(&group->readers, partition);
+    struct rota_group_reader *reader = rota_map_get(&group->readers, partition);
     return reader && reader->token == token ? reader : NULL;
 }
 
 /* --- the end by failure --- */
 
-static void reader_stop(struct rota_group *group, struct reader *reader)
+static void reader_stop(struct rota_group *group, struct rota_group_reader *reader)
 {
     struct rota_group_def *def = rota_group_def_ref(reader->def);
     reader->is_stopping = true;
@@ -42,21 +35,20 @@ static void reader_stop(struct rota_group *group, struct reader *reader)
     rota_group_def_unref(def);
 }
 
-static struct reader *find_running(const struct rota_group *group)
+static struct rota_group_reader *find_running(const struct rota_group *group)
 {
     const struct rota_map_entry *entry;
     for (size_t place = 0; (entry = rota_map_next(&group->readers, &place));) {
-        struct reader *reader = entry->value;
+        struct rota_group_reader *reader = entry->value;
         if (!reader->is_stopping)
             return reader;
     }
     return NULL;
 }
 
-/* Stop whatever runs, and say so once. */
-static void fail(struct rota_group *group, const struct rota_error *error)
+void rota_group_driver_fail(struct rota_group *group, const struct rota_error *error)
 {
-    struct reader *reader;
+    struct rota_group_reader *reader;
     if (group->is_failed)
         return;
     group->is_failed = true;
@@ -66,11 +58,11 @@ static void fail(struct rota_group *group, const struct rota_error *error)
         rota_group_tell_failed(group, error);
 }
 
-static void fail_without_memory(struct rota_group *group)
+void rota_group_driver_starve(struct rota_group *group)
 {
     struct rota_error error;
     rota_error_set(&error, ROTA_ERR_NO_MEMORY, "group %s: no memory", group->options.name);
-    fail(group, &error);
+    rota_group_driver_fail(group, &error);
 }
 
 static void fail_for(struct rota_group *group, enum rota_group_failure failure)
@@ -99,15 +91,13 @@ static void fail_for(struct rota_group *group, enum rota_group_failure failure)
         break;
     case ROTA_GROUP_NO_FAILURE:
     case ROTA_GROUP_OUT_OF_MEMORY:
-        fail_without_memory(group);
+        rota_group_driver_starve(group);
         return;
     }
-    fail(group, &error);
+    rota_group_driver_fail(group, &error);
 }
 
 /* --- actions --- */
-
-static void step(struct rota_group *group, const struct rota_group_event *event);
 
 static void append(struct rota_group *group, const struct rota_group_action *action)
 {
@@ -121,8 +111,8 @@ static void append(struct rota_group *group, const struct rota_group_action *act
         code =
             rota_sync_append(group->sync, action->number, rota_buffer_str(&group->buffer), &error);
     if (code) /* nothing was sent: it is tried again a little later */
-        step(group,
-             &(struct rota_group_event){.type = ROTA_GROUP_NOT_APPENDED, .number = action->number});
+        rota_group_driver_step(group, &(struct rota_group_event){.type = ROTA_GROUP_NOT_APPENDED,
+                                                                 .number = action->number});
 }
 
 static void join(struct rota_group *group, uint64_t incarnation)
@@ -136,10 +126,10 @@ static void join(struct rota_group *group, uint64_t incarnation)
 
 static void start(struct rota_group *group, const struct rota_group_action *action)
 {
-    struct reader *reader = calloc(1, sizeof *reader);
+    struct rota_group_reader *reader = calloc(1, sizeof *reader);
     if (!reader || !rota_map_put(&group->readers, action->def->name.text, reader)) {
         free(reader);
-        fail_without_memory(group);
+        rota_group_driver_starve(group);
         return;
     }
     reader->def = rota_group_def_ref(action->def);
@@ -151,11 +141,13 @@ static void start(struct rota_group *group, const struct rota_group_action *acti
 /* A reader that is at its end was not told to stop: it has. */
 static void stop(struct rota_group *group, const struct rota_group_action *action)
 {
-    struct reader *reader = reader_find(group, action->def->name.text, action->token);
+    struct rota_group_reader *reader =
+        rota_group_reader_find(group, action->def->name.text, action->token);
     if (!reader)
-        step(group, &(struct rota_group_event){.type = ROTA_GROUP_STOPPED,
-                                               .partition = action->def->name.text,
-                                               .token = action->token});
+        rota_group_driver_step(group,
+                               &(struct rota_group_event){.type = ROTA_GROUP_STOPPED,
+                                                          .partition = action->def->name.text,
+                                                          .token = action->token});
     else if (!reader->is_stopping)
         reader_stop(group, reader);
 }
@@ -225,7 +217,7 @@ static void take_actions(struct rota_group *group)
     size_t n;
     const struct rota_group_action *actions = rota_group_fsm_actions(&group->fsm, &n);
     if (!rota_vector_reserve(&group->todo, group->todo.size + n)) {
-        fail_without_memory(group);
+        rota_group_driver_starve(group);
         return;
     }
     for (size_t i = 0; i < n; i++) {
@@ -243,24 +235,24 @@ static void action_deinit(const struct rota_group_action *action)
     rota_blob_unref(action->position);
 }
 
-static enum rota_code try_step(struct rota_group *group, const struct rota_group_event *event,
-                               struct rota_error *error)
+enum rota_code rota_group_driver_try(struct rota_group *group, const struct rota_group_event *event,
+                                     struct rota_error *error)
 {
     enum rota_code code = rota_group_fsm_step(&group->fsm, rota_clock_boot(), event, error);
     take_actions(group);
     return code;
 }
 
-static void step(struct rota_group *group, const struct rota_group_event *event)
+void rota_group_driver_step(struct rota_group *group, const struct rota_group_event *event)
 {
-    (void)try_step(group, event, NULL);
+    (void)rota_group_driver_try(group, event, NULL);
 }
 
 static void group_free(struct rota_group *group)
 {
     const struct rota_map_entry *entry;
     for (size_t place = 0; (entry = rota_map_next(&group->readers, &place));) {
-        struct reader *reader = entry->value;
+        struct rota_group_reader *reader = entry->value;
         rota_group_def_unref(reader->def);
         free(reader);
     }
@@ -292,11 +284,9 @@ static void on_sync_closed(void *data)
     uv_close((uv_handle_t *)&group->timer, on_timer_closed);
 }
 
-static void drive(struct rota_group *group, const struct rota_group_event *event);
-
 static void on_timer(uv_timer_t *timer)
 {
-    drive(timer->data, &(struct rota_group_event){.type = ROTA_GROUP_TICK});
+    rota_group_driver_drive(timer->data, &(struct rota_group_event){.type = ROTA_GROUP_TICK});
 }
 
 static void arm(struct rota_group *group)
@@ -322,7 +312,7 @@ static void end_if_over(struct rota_group *group)
 
 /* Carry out what there is to do. Callbacks may add to it, and even close the group:
  * that too is a step, and its end comes here. */
-static void work(struct rota_group *group)
+void rota_group_driver_work(struct rota_group *group)
 {
     if (group->is_driving)
         return;
@@ -340,136 +330,10 @@ static void work(struct rota_group *group)
     end_if_over(group);
 }
 
-static void drive(struct rota_group *group, const struct rota_group_event *event)
+void rota_group_driver_drive(struct rota_group *group, const struct rota_group_event *event)
 {
-    step(group, event);
-    work(group);
-}
-
-/* --- what the log and the engine say --- */
-
-static void hear_record(struct rota_group *group, const struct rota_sync_event *event)
-{
-    struct rota_group_event heard = {.type = ROTA_GROUP_RECORD,
-                                     .offset = event->offset,
-                                     .size = event->size ? event->size : event->bytes.size,
-                                     .why = ROTA_GROUP_OVERSIZED};
-    struct rota_error error;
-    bool is_tail = group->fsm.replay == ROTA_GROUP_REPLAY_TAIL; /* will be read again */
-    rota_error_set(&error, ROTA_ERR_LIMIT, "a record of %zu bytes, at most %d are read", heard.size,
-                   ROTA_GROUP_RECORD_MAX);
-    if (event->offset >= group->end)
-        group->end = event->offset + 1;
-    if (event->bytes.data &&
-        rota_group_record_parse(event->bytes, &heard.record, &heard.why, &error)) {
-        fail_without_memory(group);
-        return;
-    }
-    if (!heard.record && !is_tail && event->offset >= group->skipped_next) {
-        group->skipped_next = event->offset + 1;
-        rota_group_tell_skipped(group, event->offset, heard.why, error.text);
-    }
-    drive(group, &heard);
-    rota_group_record_unref(heard.record);
-}
-
-static void hear_round(struct rota_group *group, const struct rota_sync_event *event)
-{
-    size_t n = 0;
-    if (!rota_vector_reserve(&group->members, event->n_members + 1)) {
-        fail_without_memory(group);
-        return;
-    }
-    for (size_t i = 0; i < event->n_members; i++)
-        if (!rota_group_metadata_parse(event->members[i], &group->members.items[n]))
-            n++; /* else it is somebody else's, who has no business here */
-    drive(group, &(struct rota_group_event){.type = ROTA_GROUP_REBALANCED,
-                                            .generation = event->generation,
-                                            .members = group->members.items,
-                                            .n_members = n,
-                                            .is_leader = event->is_leader,
-                                            .sent_at = event->sent_at});
-}
-
-static void hear_end(struct rota_group *group, const struct rota_sync_event *event)
-{
-    bool was_starting = group->fsm.state == ROTA_GROUP_AT_START;
-    if (event->end > group->end)
-        group->end = event->end;
-    drive(group, &(struct rota_group_event){
-                     .type = ROTA_GROUP_LOG_OK, .end = event->end, .sent_at = event->sent_at});
-    bool is_known = group->fsm.replay == ROTA_GROUP_REPLAY_FOLD && !group->is_ended;
-    if (is_known)
-        rota_group_tell_whole(group);
-    if (is_known && was_starting && group->fsm.state != ROTA_GROUP_AT_START && !group->is_closing)
-        rota_group_tell_ready(group);
-}
-
-static void hear_append(struct rota_group *group, const struct rota_sync_event *event)
-{
-    bool is_done = event->type == ROTA_SYNC_APPENDED;
-    rota_counter_add(is_done ? group->series.written : group->series.unwritten, 1);
-    drive(group, &(struct rota_group_event){.type = is_done ? ROTA_GROUP_APPENDED
-                                                            : ROTA_GROUP_NOT_APPENDED,
-                                            .number = event->number,
-                                            .offset = event->offset});
-}
-
-static void hear_loss(struct rota_group *group, const struct rota_sync_event *event,
-                      enum rota_group_event_type type)
-{
-    snprintf(group->loss, sizeof group->loss, "%s", event->error ? event->error->text : "");
-    drive(group, &(struct rota_group_event){.type = type});
-}
-
-static void hear_failure(struct rota_group *group, const struct rota_sync_event *event)
-{
-    struct rota_error error = {0};
-    if (event->error)
-        error = *event->error;
-    hear_loss(group, event, ROTA_GROUP_LOG_LOST);
-    fail(group, &error);
-    work(group);
-}
-
-static void on_event(void *data, const struct rota_sync_event *event)
-{
-    struct rota_group *group = data;
-    if (group->is_failed)
-        return;
-    switch (event->type) {
-    case ROTA_SYNC_OPENED:
-        group->end = event->end;
-        drive(group, &(struct rota_group_event){
-                         .type = ROTA_GROUP_OPENED, .first = event->first, .end = event->end});
-        break;
-    case ROTA_SYNC_RECORD:
-        hear_record(group, event);
-        break;
-    case ROTA_SYNC_OK:
-        hear_end(group, event);
-        break;
-    case ROTA_SYNC_LOST:
-        hear_loss(group, event, ROTA_GROUP_LOG_LOST);
-        break;
-    case ROTA_SYNC_APPENDED:
-    case ROTA_SYNC_NOT_APPENDED:
-        hear_append(group, event);
-        break;
-    case ROTA_SYNC_ROUND:
-        hear_round(group, event);
-        break;
-    case ROTA_SYNC_GROUP_OK:
-        drive(group,
-              &(struct rota_group_event){.type = ROTA_GROUP_GROUP_OK, .sent_at = event->sent_at});
-        break;
-    case ROTA_SYNC_GROUP_LOST:
-        hear_loss(group, event, ROTA_GROUP_GROUP_LOST);
-        break;
-    case ROTA_SYNC_FAILED:
-        hear_failure(group, event);
-        break;
-    }
+    rota_group_driver_step(group, event);
+    rota_group_driver_work(group);
 }
 
 /* --- the life of a group --- */
@@ -554,7 +418,7 @@ static enum rota_code open_sync(struct rota_group *group, struct uv_loop_s *loop
         .name = o->name,
         .session = o->session,
         .is_observer = !o->task,
-        .on_event = on_event,
+        .on_event = rota_group_driver_hear,
         .log = o->log,
         .data = group,
     };
@@ -596,110 +460,5 @@ void rota_group_close(struct rota_group *group, void (*on_closed)(void *data), v
     group->on_closed = on_closed;
     group->closed_data = data;
     group->is_closing = true;
-    drive(group, &(struct rota_group_event){.type = ROTA_GROUP_LEAVE});
-}
-
-/* --- what the user says --- */
-
-void rota_group_stopped(struct rota_group *group, struct rota_str partition, uint64_t token)
-{
-    struct reader *reader = reader_find(group, partition, token);
-    if (!reader || !reader->is_stopping)
-        return;
-    const struct rota_group_event event = {
-        .type = ROTA_GROUP_STOPPED, .partition = partition, .token = token};
-    reader_end(group, reader);
-    drive(group, &event);
-}
-
-static enum rota_code report(struct rota_group *group, const struct rota_group_event *event,
-                             struct rota_error *error)
-{
-    enum rota_code code = try_step(group, event, error);
-    work(group);
-    return code;
-}
-
-static enum rota_code report_child(struct rota_group *group, struct rota_str partition,
-                                   uint64_t token, const struct rota_group_child *child,
-                                   struct rota_error *error)
-{
-    if (child->n_parents > ROTA_GROUP_PARENTS_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a partition of %zu parents, at most %d are allowed",
-                              child->n_parents, ROTA_GROUP_PARENTS_MAX);
-    if (!rota_group_is_name(child->name))
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a partition's name is UTF-8 of 1 to %d bytes", ROTA_GROUP_NAME_MAX);
-    struct rota_group_def *def =
-        rota_group_def_new(child->name, child->parents, child->n_parents, rota_str(""));
-    if (!def)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "a new partition");
-    enum rota_code code = report(group,
-                                 &(struct rota_group_event){.type = ROTA_GROUP_CHILD,
-                                                            .partition = partition,
-                                                            .token = token,
-                                                            .child = def,
-                                                            .mark = child->mark,
-                                                            .position = child->position},
-                                 error);
-    rota_group_def_unref(def);
-    return code;
-}
-
-enum rota_code rota_group_child(struct rota_group *group, struct rota_str partition, uint64_t token,
-                                const struct rota_group_child *child, struct rota_error *error)
-{
-    if (partition.size == 0 || token == 0)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a child is reported by a partition under its token");
-    return report_child(group, partition, token, child, error);
-}
-
-enum rota_code rota_group_add(struct rota_group *group, const struct rota_group_seed *seed,
-                              struct rota_error *error)
-{
-    const struct rota_group_child root = {
-        .name = seed->name, .mark = seed->mark, .position = seed->position};
-    return report_child(group, rota_str(""), 0, &root, error);
-}
-
-/* Token 0 is nobody's; to the machine it would mean any. */
-enum rota_code rota_group_progress(struct rota_group *group, struct rota_str partition,
-                                   uint64_t token, int64_t mark, struct rota_str position,
-                                   struct rota_error *error)
-{
-    if (token == 0)
-        return ROTA_OK;
-    return report(group,
-                  &(struct rota_group_event){.type = ROTA_GROUP_PROGRESS_MADE,
-                                             .partition = partition,
-                                             .token = token,
-                                             .mark = mark,
-                                             .position = position},
-                  error);
-}
-
-enum rota_code rota_group_finish(struct rota_group *group, struct rota_str partition,
-                                 uint64_t token, bool is_end, struct rota_error *error)
-{
-    if (token == 0)
-        return ROTA_OK;
-    enum rota_code code = try_step(group,
-                                   &(struct rota_group_event){.type = ROTA_GROUP_FINISHED_READING,
-                                                              .partition = partition,
-                                                              .token = token,
-                                                              .mark = INT64_MIN,
-                                                              .is_end = is_end},
-                                   error);
-    struct reader *reader = reader_find(group, partition, token);
-    if (!code && reader) {
-        bool was_stopping = reader->is_stopping;
-        reader_end(group, reader);
-        if (was_stopping)
-            step(group, &(struct rota_group_event){
-                            .type = ROTA_GROUP_STOPPED, .partition = partition, .token = token});
-    }
-    work(group);
-    return code;
+    rota_group_driver_drive(group, &(struct rota_group_event){.type = ROTA_GROUP_LEAVE});
 }

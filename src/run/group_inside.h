@@ -17,6 +17,13 @@ struct rota_group_series {
     struct rota_counter *skipped[ROTA_GROUP_WHYS];
 };
 
+/* A partition that the user was told to read. */
+struct rota_group_reader {
+    struct rota_group_def *def;
+    uint64_t token;
+    bool is_stopping;
+};
+
 struct rota_group {
     struct rota_group_options options; /* its texts are in `texts` */
     struct rota_metrics *metrics;      /* our own, when none was given */
@@ -25,7 +32,7 @@ struct rota_group {
     struct rota_group_fsm fsm;
     uv_timer_t timer;
 
-    /* Who was told to start and has not ended: name -> struct reader. */
+    /* Who was told to start and has not ended: name -> struct rota_group_reader. */
     struct rota_map readers;
 
     /* Actions that are still to be carried out, from `n_done` on. A callback may make
@@ -49,6 +56,30 @@ struct rota_group {
     void *closed_data;
     char texts[];
 };
+
+/* --- group.c --- */
+
+/* One step of the machine; what it wants done waits for rota_group_driver_work(), which
+ * whoever carries something out just now will come back to. `drive` is both. */
+enum rota_code rota_group_driver_try(struct rota_group *group, const struct rota_group_event *event,
+                                     struct rota_error *error);
+void rota_group_driver_step(struct rota_group *group, const struct rota_group_event *event);
+void rota_group_driver_work(struct rota_group *group);
+void rota_group_driver_drive(struct rota_group *group, const struct rota_group_event *event);
+
+/* Stop whatever runs, and say so once; the second for want of memory. */
+void rota_group_driver_fail(struct rota_group *group, const struct rota_error *error);
+void rota_group_driver_starve(struct rota_group *group);
+
+/* NULL when no reader was told to start under this token, or it has ended. */
+struct rota_group_reader *rota_group_reader_find(const struct rota_group *group,
+                                                 struct rota_str partition, uint64_t token);
+void rota_group_reader_end(struct rota_group *group, struct rota_group_reader *reader);
+
+/* --- group_hear.c --- */
+
+/* The on_event of the log; `data` is the group. */
+void rota_group_driver_hear(void *data, const struct rota_sync_event *event);
 
 /* --- group_news.c --- */
 
