@@ -19,6 +19,7 @@
 
 enum {
     ROTA_KAFKA_ASK_MS = 2000, /* one request, at most; so long a close() may take */
+    ROTA_KAFKA_APPEND_MS = 5000,
 
     /* Of the largest message: a record and what Kafka puts around it. */
     ROTA_KAFKA_MESSAGE_MAX = ROTA_SYNC_RECORD_MAX + 4096,
@@ -163,6 +164,7 @@ enum rota_kafka_job_type {
     ROTA_KAFKA_START,
     ROTA_KAFKA_ASK,
     ROTA_KAFKA_TRIM,
+    ROTA_KAFKA_RENEW, /* the producer */
     ROTA_KAFKA_END,
 };
 
@@ -205,7 +207,7 @@ struct rota_kafka {
     enum rota_kafka_phase phase;
     struct rota_backoff backoff;
     rota_time look_at, missing_since; /* the topic is; 0: it is there */
-    bool wants_read, wants_trim;
+    bool wants_read, wants_trim, wants_producer;
     uint64_t read_offset, trim_offset;
     uint64_t position; /* all below was told */
     uint64_t known;    /* all below was there */

@@ -55,8 +55,8 @@ static enum rota_code open_reader(struct rota_kafka *kafka, struct rota_error *e
 
 static enum rota_code open_producer(struct rota_kafka *kafka, struct rota_error *error)
 {
-    char timeout[24], bound[16];
-    snprintf(timeout, sizeof timeout, "%lld", (long long)(kafka->setup.session / ROTA_MSEC));
+    char timeout[16], bound[16];
+    snprintf(timeout, sizeof timeout, "%d", ROTA_KAFKA_APPEND_MS);
     snprintf(bound, sizeof bound, "%d", ROTA_KAFKA_MESSAGE_MAX);
     const struct rota_kafka_setting settings[] = {
         {"acks", "all"},
@@ -111,27 +111,38 @@ static void close_clients(struct rota_kafka *kafka)
     close_producer(kafka);
 }
 
-static enum rota_code ask_ends(struct rota_kafka *kafka, struct rota_kafka_job *job)
+/* Where the log begins or ends, as `which` says. rd_kafka_query_watermark_offsets() would
+ * ask for both, but for as long as the broker is away, whatever its timeout says. */
+static enum rota_code ask_end(struct rota_kafka *kafka, int64_t which, uint64_t *offset,
+                              struct rota_error *error)
 {
-    int64_t first = 0, end = 0;
-    job->sent_at = rota_clock_boot();
-    rd_kafka_resp_err_t result = rd_kafka_query_watermark_offsets(
-        kafka->reader, kafka->setup.sync_topic, 0, &first, &end, ROTA_KAFKA_ASK_MS);
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_t *partition =
+        rd_kafka_topic_partition_list_add(list, kafka->setup.sync_topic, 0);
+    partition->offset = which;
+    rd_kafka_resp_err_t result = rd_kafka_offsets_for_times(kafka->reader, list, ROTA_KAFKA_ASK_MS);
+    if (!result)
+        result = list->elems[0].err;
+    int64_t found = list->elems[0].offset;
+    rd_kafka_topic_partition_list_destroy(list);
+    if (!result && found < 0)
+        result = RD_KAFKA_RESP_ERR__TIMED_OUT;
     if (result) {
         bool is_gone = result == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
                        result == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION ||
                        result == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
-        return rota_error_set(&job->error, is_gone ? ROTA_ERR_NOT_FOUND : ROTA_ERR_UNAVAILABLE,
-                              "ask for the end of Kafka's topic %s: %s", kafka->setup.sync_topic,
+        return rota_error_set(error, is_gone ? ROTA_ERR_NOT_FOUND : ROTA_ERR_UNAVAILABLE,
+                              "ask for the ends of Kafka's topic %s: %s", kafka->setup.sync_topic,
                               rd_kafka_err2str(result));
     }
-    if (first < 0 || end < first)
-        return rota_error_set(&job->error, ROTA_ERR_UNAVAILABLE,
-                              "Kafka's topic %s is said to go from %lld to %lld",
-                              kafka->setup.sync_topic, (long long)first, (long long)end);
-    job->first = (uint64_t)first;
-    job->end = (uint64_t)end;
+    *offset = (uint64_t)found;
     return ROTA_OK;
+}
+
+static enum rota_code ask(struct rota_kafka *kafka, struct rota_kafka_job *job)
+{
+    job->sent_at = rota_clock_boot();
+    return ask_end(kafka, RD_KAFKA_OFFSET_END, &job->end, &job->error);
 }
 
 /* The producer comes last and goes first: brokers make a topic that one asks for, with
@@ -147,7 +158,12 @@ static enum rota_code look(struct rota_kafka *kafka, struct rota_kafka_job *job)
         code = rota_kafka_topic_open(kafka->reader, &kafka->setup,
                                      !kafka->setup.is_observer && !kafka->has_opened, &job->error);
     if (!code)
-        code = ask_ends(kafka, job);
+        code = ask_end(kafka, RD_KAFKA_OFFSET_BEGINNING, &job->first, &job->error);
+    if (!code)
+        code = ask(kafka, job);
+    if (!code && job->end < job->first) /* it was cut between the two */
+        code = rota_error_set(&job->error, ROTA_ERR_UNAVAILABLE, "Kafka's topic %s changes",
+                              kafka->setup.sync_topic);
     if (!code && !kafka->setup.is_observer)
         code = open_producer(kafka, &job->error);
     return code;
@@ -178,11 +194,15 @@ void rota_kafka_job_work(struct rota_letter *letter)
         job->code = start(kafka, job);
         break;
     case ROTA_KAFKA_ASK:
-        job->code = ask_ends(kafka, job);
+        job->code = ask(kafka, job);
         break;
     case ROTA_KAFKA_TRIM:
         job->code =
             rota_kafka_topic_trim(kafka->reader, kafka->setup.sync_topic, job->offset, &job->error);
+        break;
+    case ROTA_KAFKA_RENEW:
+        close_producer(kafka);
+        job->code = open_producer(kafka, &job->error);
         break;
     case ROTA_KAFKA_END:
         close_clients(kafka);

@@ -200,6 +200,10 @@ static void done(struct rota_letter *letter, bool is_cancelled)
                      ROTA_LOG_FACT("log", kafka->sync.name),
                      ROTA_LOG_FACT("reason", job.error.text));
         break;
+    case ROTA_KAFKA_RENEW:
+        if (job.code)
+            rota_kafka_fail(kafka, &job.error);
+        break;
     case ROTA_KAFKA_END:
         break;
     }
@@ -243,7 +247,11 @@ static void step(struct rota_kafka *kafka)
         break;
     case ROTA_KAFKA_READING:
         at = kafka->ask_at;
-        if (at <= now)
+        if (kafka->wants_producer) {
+            kafka->wants_producer = false;
+            post(kafka, ROTA_KAFKA_RENEW, 0);
+            refuse_all(kafka);
+        } else if (at <= now)
             post(kafka, ROTA_KAFKA_ASK, 0);
         else if (kafka->wants_trim)
             post(kafka, ROTA_KAFKA_TRIM, kafka->trim_offset);
@@ -255,6 +263,12 @@ static void step(struct rota_kafka *kafka)
     }
     if (!kafka->has_job && at != ROTA_TIME_NEVER)
         uv_timer_start(&kafka->timer, on_timer, (uint64_t)((at - now) / ROTA_MSEC) + 1, 0);
+}
+
+/* The producer is the thread's. */
+static bool is_renewing(const struct rota_kafka *kafka)
+{
+    return kafka->has_job && kafka->job.type == ROTA_KAFKA_RENEW;
 }
 
 /* --- what librdkafka has queued --- */
@@ -318,6 +332,9 @@ static void on_delivery(struct rota_kafka *kafka, const rd_kafka_message_t *mess
         rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_WARN, "record not appended",
                  ROTA_LOG_FACT("log", kafka->sync.name),
                  ROTA_LOG_FACT("reason", rd_kafka_err2str(message->err)));
+    /* After its broker has died an idempotent producer may wait for an answer for ever. */
+    if (message->err == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT)
+        kafka->wants_producer = true;
     /* A record of which only a later try was answered is there, but nobody says where. */
     bool is_appended = !message->err && message->offset >= 0;
     answer(kafka, &kafka->appends[slot], is_appended, is_appended ? (uint64_t)message->offset : 0);
@@ -387,7 +404,7 @@ static void on_wake(uv_async_t *wake)
     kafka->refused.size = 0;
     if (!kafka->has_clients || kafka->phase == ROTA_KAFKA_OVER)
         return;
-    if (!(kafka->has_job && kafka->job.type == ROTA_KAFKA_LOOK)) {
+    if (!(kafka->has_job && kafka->job.type == ROTA_KAFKA_LOOK) && !is_renewing(kafka)) {
         take_news(kafka, kafka->producer_news, true);
         take_news(kafka, kafka->reader_news, false);
     }
@@ -443,7 +460,7 @@ enum rota_code rota_kafka_log_append(struct rota_kafka *kafka, uint64_t number,
     if (slot + kafka->refused.size >= ROTA_SYNC_APPENDS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "%.200s: %d records are under way already",
                               kafka->sync.name, ROTA_SYNC_APPENDS_MAX);
-    if (kafka->phase == ROTA_KAFKA_LOOKING) {
+    if (kafka->phase == ROTA_KAFKA_LOOKING || is_renewing(kafka)) {
         if (!rota_vector_push(&kafka->refused, number))
             return rota_error_set(error, ROTA_ERR_NO_MEMORY, "an append");
         uv_async_send(&kafka->wake);
