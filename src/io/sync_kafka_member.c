@@ -47,6 +47,7 @@ struct rota_kafka_member {
     bool is_over;
     bool is_assigned, is_leader, has_round, needs_topic;
     bool is_holding; /* asked to go into a new round, and not yet willing */
+    bool is_marked;  /* and the others can see that we are ready */
     int32_t slot;    /* a partition that we hold; -1: none */
     struct rota_kafka_identity identity;
     ROTA_VECTOR(struct holder) holders;
@@ -307,7 +308,9 @@ static void show_life(struct rota_kafka_member *member, const char *mark)
     }
     switch (prove(member, mark, &sent_at)) {
     case PROOF_GIVEN:
-        tell_ok(member, sent_at);
+        member->is_marked = mark[0] != '\0';
+        if (member->has_round)
+            tell_ok(member, sent_at);
         break;
     case PROOF_AGAINST:
         lose(member, "the coordinator does not know us any more");
@@ -371,18 +374,22 @@ static void hold(struct rota_kafka_member *member)
         lose(member, "our session is over");
         return;
     }
-    if (member->has_round)
-        show_life(member, mark);
+    show_life(member, mark);
     if (!member->is_over &&
-        (rota_clock_boot() >= member->hold_until || is_everybody_ready(member, mark)))
+        (rota_clock_boot() >= member->hold_until ||
+         (member->is_marked && (!member->has_round || is_everybody_ready(member, mark)))))
         rejoin(member);
 }
 
+/* Who does not know the others yet does not wait for them, but they may wait for us. */
 static void begin_hold(struct rota_kafka_member *member)
 {
     rota_time now = rota_clock_boot();
+    if (!member->has_round)
+        rota_kafka_identify(member->client, &member->identity);
     member->is_holding = true;
-    member->hold_until = member->has_round ? now + member->options.setup->session : now;
+    member->is_marked = false;
+    member->hold_until = now + member->options.setup->session;
     member->prove_at = now; /* with the mark */
     for (size_t i = 0; i < member->holders.size; i++)
         member->holders.items[i].is_ready = false;
