@@ -58,7 +58,7 @@ static void run_with_server(enum engine engine, bool is_quick)
     self[n > 0 ? n : 0] = '\0';
     const char *starter = engine == KAFKA ? "kafka.py" : "databases.py";
     snprintf(command, sizeof command, "exec python3 -B '%s/test/lib/%s' %s%s '%s' --engine %d%s",
-             BENCH_SOURCE, starter, engine == KAFKA ? "'" BENCH_KAFKA "' 1" : "",
+             BENCH_SOURCE, starter, engine == KAFKA ? "--large '" BENCH_KAFKA "' 1" : "",
              engine == KAFKA ? "" : engines[engine], self, engine, is_quick ? " --quick" : "");
     FILE *out = popen(command, "re");
     while (out && fgets(line, sizeof line, out))
