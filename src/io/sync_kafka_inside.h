@@ -26,7 +26,7 @@ enum {
 
     /* Each member should hold a partition of the rebalance topic: see `hold` in
      * sync_kafka_member.c. */
-    ROTA_KAFKA_REBALANCE_PARTITIONS = 32,
+    ROTA_KAFKA_REBALANCE_PARTITIONS = 128,
 };
 
 /* What all clients are made from. It does not change, and outlives them. */

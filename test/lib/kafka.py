@@ -1,6 +1,6 @@
 """A Kafka for a test: one broker or several, started for it alone, and gone with it.
 
-usage: kafka.py DIRECTORY BROKERS PROGRAM [ARGUMENT...]
+usage: kafka.py [--large] DIRECTORY BROKERS PROGRAM [ARGUMENT...]
 
 Has Maven fetch Kafka into DIRECTORY, once for all runs; starts BROKERS nodes (each broker
 and controller, on ports of the loopback interface), runs the program and ends with its
@@ -9,6 +9,7 @@ result. The program finds in its environment
   ROTA_TEST_CONTROL  two descriptors "READ,WRITE": it writes a line `restart`, `stop`,
                      `start`, `kill`, `pause` or `resume`, of all nodes or, as in `kill 2`,
                      of one, and reads `ok` when that is done
+With --large the brokers have memory and patience for tens of thousands of partitions.
 When Kafka can't be had here it prints `1..0 # SKIP reason`; where CI is set it fails.
 
 Other tests in Python import it: `with kafka.open_cluster(directory, brokers=3) as cluster:
@@ -95,6 +96,9 @@ num.replica.fetchers=1
 background.threads=2
 message.max.bytes=4194304
 """
+
+HEAP_MB = 256
+LARGE = {"heap": 1024, "settings": "broker.heartbeat.interval.ms=2000\nbroker.session.timeout.ms=30000\n"}
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -189,7 +193,7 @@ class Node:
     def begin(self):
         """Start it; await_ready() waits until it serves."""
         self.server = subprocess.Popen(
-            self.java("kafka.Kafka", self.folder / "settings", heap=256),
+            self.java("kafka.Kafka", self.folder / "settings", heap=self.cluster.heap),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             preexec_fn=die_with_parent)
         self.is_ready = threading.Event()
@@ -246,13 +250,13 @@ def free_ports(n):
 
 
 class Cluster:
-    """`settings` are lines for every broker's, after those that we have."""
+    """`settings` are lines for every broker's, after those that we have; `heap` is in MB."""
 
-    def __init__(self, directory, brokers=1, settings=""):
+    def __init__(self, directory, brokers=1, settings="", heap=HEAP_MB):
         self.directory = pathlib.Path(directory).resolve()
         self.java = need_program("java")
         self.jars = fetch(self.directory)
-        self.settings = settings
+        self.settings, self.heap = settings, heap
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rota-kafka-"))
         # It reads until we are gone, and then cleans up behind us.
         self.sweeper = subprocess.Popen(
@@ -319,10 +323,10 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def open_cluster(directory, brokers=1, settings=""):
+def open_cluster(directory, brokers=1, settings="", heap=HEAP_MB):
     """Running brokers; raises Absent when they can't be had here, unless CI is set."""
     try:
-        made = Cluster(directory, brokers, settings)
+        made = Cluster(directory, brokers, settings, heap)
     except Absent as reason:
         if os.environ.get("CI"):
             raise Failed(f"CI needs Kafka: {reason}") from reason
@@ -345,12 +349,14 @@ def serve_control(cluster, commands, answers):
 
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    is_large = sys.argv[1] == "--large"
+    directory, brokers, *command = sys.argv[1 + is_large:]
     try:
-        with open_cluster(sys.argv[1], int(sys.argv[2])) as cluster:
+        with open_cluster(directory, int(brokers), **(LARGE if is_large else {})) as cluster:
             read_word, write_word = os.pipe()
             read_ok, write_ok = os.pipe()
             program = subprocess.Popen(
-                sys.argv[3:], pass_fds=(read_ok, write_word),
+                command, pass_fds=(read_ok, write_word),
                 env=dict(os.environ, ROTA_TEST_URL=cluster.url,
                          ROTA_TEST_CONTROL=f"{read_ok},{write_word}"),
                 preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
