@@ -133,9 +133,9 @@ static void append_tries(const struct rota_get_result *result, struct rota_buffe
 {
     for (size_t i = 0; i < result->n_tries; i++) {
         const struct rota_get_try *try = &result->tries[i];
-        rota_buffer_print(buffer, "%.*s\t%.*s\t%zu keys\tat %.3fms\tfor %.3fms\t%s",
+        rota_buffer_print(buffer, "%.*s\t%.*s\t%zu key%s\tat %.3fms\tfor %.3fms\t%s",
                           ROTA_STR_ARGS(try->host), ROTA_STR_ARGS(try->dc), try->n_keys,
-                          as_ms(try->started), as_ms(try->elapsed),
+                          try->n_keys == 1 ? "" : "s", as_ms(try->started), as_ms(try->elapsed),
                           rota_get_outcome_name(try->outcome));
         if (try->text.size > 0)
             rota_buffer_append_text(buffer, ": ");

@@ -230,6 +230,8 @@ def explain_tells_who_answered_and_who_was_late():
         assert second[:4] == ["none", "", "absent", addresses["west"]], second
         rows = [line.split("\t") for line in tries.strip().split("\n")]
         assert any(row[0] == addresses["west"] and row[1] == "west" and row[-1] == "won" for row in rows), rows
+        assert {row[2] for row in rows} == {"2 keys"}, rows
+        assert b"\t1 key\t" in world.get("--explain", "key1").out
         *items, explained = world.get("--explain", "--json", "key1").json_lines()
         assert items[0]["host"] == addresses["west"] and explained["tries"], explained
 
