@@ -177,7 +177,7 @@ static int change(const struct rota_cli_command *command, int argc, char *const 
         .command =                                                                                 \
             {                                                                                      \
                 .name = "members " #word,                                                          \
-                .summary = does,                                                                   \
+                .summary = (does),                                                                 \
                 .arguments = "ADDRESS...",                                                         \
                 .min_arguments = 1,                                                                \
                 .description = long_text " An address that is no member's is exit code 1.",        \
