@@ -41,6 +41,8 @@ static void add_bytes(struct rota_json *json, const char *name, const char *base
         return;
     }
     rota_grpc_base64_encode(&base64, bytes);
+    while (base64.size % 4 != 0 && !base64.failed) /* which gRPC leaves out, and others expect */
+        rota_buffer_append_char(&base64, '=');
     rota_json_key(json, base64_name);
     rota_json_string(json, rota_buffer_str(&base64));
     if (base64.failed)
