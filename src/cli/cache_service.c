@@ -455,11 +455,24 @@ static void open_handles(struct service *service)
     uv_signal_start(&service->terminate, on_signal, SIGTERM);
 }
 
+/* What others are told has to lead here. */
+static enum rota_code check_advertise(const char *advertise, struct rota_error *error)
+{
+    struct rota_address address;
+    enum rota_code code = rota_address_parse(advertise, &address, error);
+    if (!code && (address.port == 0 || is_any(advertise)))
+        code = rota_error_set(error, ROTA_ERR_INVALID,
+                              "--advertise %s is no address that clients could use", advertise);
+    return code;
+}
+
 static enum rota_code check_options(const struct rota_cache_service_options *options,
                                     struct rota_error *error)
 {
     struct rota_address address;
     enum rota_code code = rota_address_parse(options->listen, &address, error);
+    if (!code && options->advertise)
+        code = check_advertise(options->advertise, error);
     if (code)
         return code;
     if (is_any(options->listen) && !options->advertise)
