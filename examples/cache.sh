@@ -5,7 +5,7 @@ set -eu
 rota=$(realpath "$1")
 work=$(mktemp -d)
 pids=
-trap 'kill $pids 2>/dev/null || true; rm -rf "$work"' EXIT
+trap 'kill $pids 2>/dev/null || true; wait; rm -rf "$work"' EXIT
 cd "$work"
 export ROTA_STORE=sqlite:$work/cache.db
 

@@ -31,7 +31,7 @@ enum {
     ROTA_STORE_ROLES_MAX = 1024,   /* bytes of a member's roles */
     ROTA_STORE_SHARDS_MAX = ROTA_LEASE_SHARDS_MAX,
     ROTA_STORE_PINGS_MAX = 256,       /* leases kept by one request */
-    ROTA_STORE_KEYS_MAX = 1000,       /* keys of one select */
+    ROTA_STORE_KEYS_MAX = 1023,       /* keys of one select; addresses beside the first */
     ROTA_STORE_KEY_MAX = 4096,        /* bytes of a key */
     ROTA_STORE_VALUE_MAX = 16 << 20,  /* bytes of a value */
     ROTA_STORE_ANSWER_MAX = 64 << 20, /* bytes of an answer */
@@ -71,14 +71,15 @@ enum rota_store_verb {
      * `hold_until`. */
     ROTA_STORE_HOLD,
 
-    /* Say that `member` is well. Its state is not touched. */
+    /* Say that `member` is well, and likewise at each address in `keys`. Its state is not
+     * touched. */
     ROTA_STORE_BEAT,
 
     /* All members, by address. Answer: `members`. */
     ROTA_STORE_MEMBERS,
 
-    /* Set the state of `member`, by its address, or take it out of the list. Answer:
-     * `is_done`, false when there is no such member. */
+    /* Set the state of `member`, by its address, or take it out of the list; likewise those
+     * with the addresses in `keys`. Answer: `is_done`, false when there is no such member. */
     ROTA_STORE_MEMBER_STATE,
     ROTA_STORE_MEMBER_REMOVE,
 
@@ -91,7 +92,8 @@ enum rota_store_verb {
     ROTA_STORE_SPACES,
 
     /* The rows of a foreign table with one of `keys`. Answer: `values`, in no order; a
-     * key that is not there has none. */
+     * key that is not there has none. For one that the column's type can't be, like "x"
+     * where numbers are, a server may refuse all of them: ask for each alone then. */
     ROTA_STORE_SELECT,
 };
 
@@ -188,7 +190,7 @@ struct rota_store_request {
     /* Of SELECT: a name of letters, digits and underscores, or two with a dot
      * between; the columns are "key" and "value" when they have no names. */
     struct rota_str table, key_column, value_column;
-    const struct rota_str *keys;
+    const struct rota_str *keys; /* or further addresses of a member, each once */
     size_t n_keys;
 };
 

@@ -27,12 +27,14 @@ enum rota_code rota_store_members_new(struct rota_store *store, const char *role
 struct rota_heartbeat;
 
 /* Be a member: write `member` into `store`, now and then every third of its ttl (0 means
- * 10 s) until it is closed. State and heartbeat are not looked at: the one is operators',
- * the other the database's. A store that is away is no error. `member` is copied; `loop`,
- * `store` and `log`, which may be NULL, are kept. Gives `*heartbeat`;
- * rota_heartbeat_close() ends it. */
+ * 10 s) until it is closed. A process that listens at several addresses is as many members,
+ * by one statement: `more` are those beside the member's own, each once. State and heartbeat
+ * are not looked at: the one is operators', the other the database's. A store that is away is
+ * no error. `member` and `more` are copied; `loop`, `store` and `log`, which may be NULL, are
+ * kept. Gives `*heartbeat`; rota_heartbeat_close() ends it. */
 enum rota_code rota_heartbeat_open(struct uv_loop_s *loop, struct rota_store *store,
                                    const struct rota_store_member *member,
+                                   const struct rota_str *more, size_t n_more,
                                    const struct rota_log *log, struct rota_heartbeat **heartbeat,
                                    struct rota_error *error);
 

@@ -24,6 +24,8 @@
 
 enum { MESSAGE_MAX = 64 << 20 }; /* bytes of an answer */
 
+_Static_assert(ROTA_LEASE_WANTED_MAX <= ROTA_STORE_KEYS_MAX + 1, "all slots are one beat");
+
 struct service;
 
 /* One gRPC server, and the shard it answers for. */
@@ -34,8 +36,7 @@ struct slot {
     struct rota_reflection *reflection;
     struct rota_get_server *gets;
     char address[ROTA_ADDRESS_TEXT_MAX]; /* what clients know it by */
-    struct rota_heartbeat *heartbeat;    /* NULL: no beat was heard yet */
-    bool is_announced, is_held, is_drained;
+    bool is_held, is_drained;
     uint32_t shard;
 };
 
@@ -51,8 +52,10 @@ struct service {
     struct rota_lease *lease;
     struct slot *slots;
     size_t n_slots;
+    struct rota_str more[ROTA_STORE_KEYS_MAX]; /* the addresses of all slots but the first */
     char role[ROTA_STORE_ROLES_MAX];
-    bool was_held, is_ready, is_leaving, is_forced, is_over;
+    struct rota_heartbeat *heartbeat; /* NULL: no beat was heard yet */
+    bool is_announced, was_held, is_ready, is_leaving, is_forced, is_over;
     int exit_code;
 };
 
@@ -88,13 +91,8 @@ static void tell(const struct service *service, const char *phrase)
 
 /* --- being ready --- */
 
-static void look_if_ready(struct service *service)
+static void be_ready(struct service *service)
 {
-    if (service->is_ready || service->is_leaving || service->is_over)
-        return;
-    for (size_t i = 0; i < service->n_slots; i++)
-        if (!service->slots[i].heartbeat)
-            return;
     service->is_ready = true;
     for (size_t i = 0; i < service->n_slots; i++)
         printf("%s%s", i ? "," : "ready grpc=", rota_server_address(service->slots[i].server, 0));
@@ -128,48 +126,49 @@ static void on_source_changed(void *data)
 
 /* --- members --- */
 
-static struct rota_store_member member_of(const struct slot *slot)
+/* All addresses are members, by one request. */
+static struct rota_store_request request_of(const struct service *service,
+                                            enum rota_store_verb verb)
 {
-    return (struct rota_store_member){.address = rota_str(slot->address),
-                                      .roles = rota_str(slot->service->role),
-                                      .zone = rota_str(slot->service->options->dc),
-                                      .ttl = MEMBER_TTL};
+    return (struct rota_store_request){.verb = verb,
+                                       .member = {.address = rota_str(service->slots[0].address),
+                                                  .roles = rota_str(service->role),
+                                                  .zone = rota_str(service->options->dc),
+                                                  .ttl = MEMBER_TTL},
+                                       .keys = service->more,
+                                       .n_keys = service->n_slots - 1};
 }
 
 /* The first beat, of which we hear: from now on clients find us. */
 static void on_announced(void *data, const struct rota_store_answer *answer)
 {
-    struct slot *slot = data;
-    struct service *service = slot->service;
-    struct rota_store_member member = member_of(slot);
+    struct service *service = data;
+    const struct rota_store_request beat = request_of(service, ROTA_STORE_BEAT);
     struct rota_error error = answer->error;
     enum rota_code code = answer->code;
-    if (slot->heartbeat || service->is_leaving || service->is_over)
+    if (service->heartbeat || service->is_leaving || service->is_over)
         return;
     if (!code)
-        code = rota_heartbeat_open(&service->loop, service->store, &member, &service->log,
-                                   &slot->heartbeat, &error);
+        code = rota_heartbeat_open(&service->loop, service->store, &beat.member, beat.keys,
+                                   beat.n_keys, &service->log, &service->heartbeat, &error);
     if (code == ROTA_ERR_UNAVAILABLE || code == ROTA_ERR_UNKNOWN)
         return; /* the store will be up again */
     if (code)
         fail(service, &error);
     else
-        look_if_ready(service);
+        be_ready(service);
 }
 
 static void on_store_up(void *data)
 {
     struct service *service = data;
+    const struct rota_store_request beat = request_of(service, ROTA_STORE_BEAT);
     struct rota_error error;
-    for (size_t i = 0; i < service->n_slots && !service->is_leaving && !service->is_over; i++) {
-        struct slot *slot = &service->slots[i];
-        struct rota_store_request request = {.verb = ROTA_STORE_BEAT, .member = member_of(slot)};
-        if (slot->heartbeat)
-            continue;
-        if (rota_store_ask(service->store, &request, on_announced, slot, &error))
-            fail(service, &error);
-        slot->is_announced = true;
-    }
+    if (service->heartbeat || service->is_leaving || service->is_over)
+        return;
+    if (rota_store_ask(service->store, &beat, on_announced, service, &error))
+        fail(service, &error);
+    service->is_announced = true;
 }
 
 static void on_removed(void *data, const struct rota_store_answer *answer)
@@ -181,16 +180,13 @@ static void on_removed(void *data, const struct rota_store_answer *answer)
 /* Those who leave take themselves off the list. */
 static void remove_members(struct service *service)
 {
-    for (size_t i = 0; i < service->n_slots; i++) {
-        struct slot *slot = &service->slots[i];
-        struct rota_store_request request = {.verb = ROTA_STORE_MEMBER_REMOVE,
-                                             .member = member_of(slot)};
-        rota_heartbeat_close(slot->heartbeat);
-        slot->heartbeat = NULL;
-        if (slot->is_announced)
-            rota_store_ask(service->store, &request, on_removed, service, NULL);
-        slot->is_announced = false;
+    rota_heartbeat_close(service->heartbeat);
+    service->heartbeat = NULL;
+    if (service->is_announced) {
+        const struct rota_store_request request = request_of(service, ROTA_STORE_MEMBER_REMOVE);
+        rota_store_ask(service->store, &request, on_removed, service, NULL);
     }
+    service->is_announced = false;
 }
 
 /* A database that is away is waited for; one that refuses us will go on to. */
@@ -392,6 +388,8 @@ static enum rota_code open_slots(struct service *service, struct rota_error *err
         service->n_slots++;
         service->slots[i].service = service;
         code = open_slot(&service->slots[i], i, error);
+        if (i > 0)
+            service->more[i - 1] = rota_str(service->slots[i].address);
     }
     return code;
 }
@@ -457,11 +455,24 @@ static void open_handles(struct service *service)
     uv_signal_start(&service->terminate, on_signal, SIGTERM);
 }
 
+/* What others are told has to lead here. */
+static enum rota_code check_advertise(const char *advertise, struct rota_error *error)
+{
+    struct rota_address address;
+    enum rota_code code = rota_address_parse(advertise, &address, error);
+    if (!code && (address.port == 0 || is_any(advertise)))
+        code = rota_error_set(error, ROTA_ERR_INVALID,
+                              "--advertise %s is no address that clients could use", advertise);
+    return code;
+}
+
 static enum rota_code check_options(const struct rota_cache_service_options *options,
                                     struct rota_error *error)
 {
     struct rota_address address;
     enum rota_code code = rota_address_parse(options->listen, &address, error);
+    if (!code && options->advertise)
+        code = check_advertise(options->advertise, error);
     if (code)
         return code;
     if (is_any(options->listen) && !options->advertise)

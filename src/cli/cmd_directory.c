@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "cli/cli.h"
 #include "cli/collection_options.h"
+#include "cli/host_options.h"
 #include "cli/watch.h"
 #include "run/directory.h"
 #include <rota/health.h>
@@ -10,13 +11,15 @@
 #include "directory.pb-c.h"
 
 #include <rota/channel.h>
+#include <rota/store_members.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 /* --- serve --- */
 
 struct serve {
-    const char *map, *hosts, *listen, *database, *collection;
+    struct rota_host_options from;
+    const char *map, *listen, *database, *collection;
     int64_t id, shards, replicas;
     bool insecure;
 };
@@ -26,45 +29,42 @@ static const struct rota_option SERVE_OPTIONS[] = {
      ROTA_OPTION_INTO(TEXT, struct serve, map),
      .value_name = "FILE",
      .help = "who serves which shard, one replica per line"},
-    {.name = "hosts",
-     ROTA_OPTION_INTO(TEXT, struct serve, hosts),
-     .value_name = "FILE",
-     .help = "instead: hosts that stand on a ring, which says who serves what"},
+    ROTA_HOST_OPTIONS(struct serve, from.file, from.store, from.role),
     {.name = "shards",
      ROTA_OPTION_INTO(INT, struct serve, shards),
      .value_name = "N",
      .default_text = "16",
      .min = 1,
      .max = ROTA_SHARD_CHANNELS_MAX,
-     .help = "shards of the collection, with --hosts"},
+     .help = "shards of the collection, without --map"},
     {.name = "replicas",
      ROTA_OPTION_INTO(INT, struct serve, replicas),
      .value_name = "N",
      .default_text = "2",
      .min = 1,
      .max = ROTA_SHARD_REPLICAS_MAX,
-     .help = "hosts that serve each shard, with --hosts"},
+     .help = "hosts that serve each shard, without --map"},
     {.name = "database",
      ROTA_OPTION_INTO(TEXT, struct serve, database),
      .value_name = "NAME",
      .default_text = ROTA_DIRECTORY_DEFAULT,
      .min = 1,
      .max = ROTA_SHARD_NAME_MAX,
-     .help = "the database of the collection, with --hosts"},
+     .help = "the database of the collection, without --map"},
     {.name = "collection",
      ROTA_OPTION_INTO(TEXT, struct serve, collection),
      .value_name = "NAME",
      .default_text = "shards",
      .min = 1,
      .max = ROTA_SHARD_NAME_MAX,
-     .help = "the name of the collection, with --hosts"},
+     .help = "the name of the collection, without --map"},
     {.name = "id",
      ROTA_OPTION_INTO(INT, struct serve, id),
      .value_name = "N",
      .default_text = "1",
      .min = 1,
      .max = INT64_MAX,
-     .help = "the id of the collection, with --hosts"},
+     .help = "the id of the collection, without --map"},
     {.name = "listen",
      ROTA_OPTION_INTO(TEXT, struct serve, listen),
      .value_name = "ADDRESS",
@@ -83,6 +83,8 @@ struct service {
     struct rota_health *health;
     struct rota_directory *directory;
     struct rota_directory_source *source;
+    struct rota_store *store; /* NULL: a file is watched */
+    bool is_ready;
 };
 
 static void on_error(void *data, const struct rota_error *error)
@@ -91,12 +93,49 @@ static void on_error(void *data, const struct rota_error *error)
     fprintf(stderr, "rota: %s; what was read before stays\n", error->text);
 }
 
+/* Nobody can ask before there is something to tell. */
+static enum rota_code look_if_ready(struct service *service, struct rota_error *error)
+{
+    if (service->is_ready || rota_directory_n_collections(service->directory) == 0)
+        return ROTA_OK;
+    enum rota_code code = rota_server_listen(service->server, service->options->listen, error);
+    if (code)
+        return code;
+    service->is_ready = true;
+    rota_buffer_print(&service->watch.line, "ready grpc=%s\n",
+                      rota_server_address(service->server, 0));
+    rota_watch_print(&service->watch);
+    return ROTA_OK;
+}
+
+static void on_change(void *data)
+{
+    struct service *service = data;
+    struct rota_error error;
+    if (look_if_ready(service, &error))
+        rota_watch_stop(&service->watch, rota_cli_fail_error(&error));
+}
+
+static enum rota_code open_hosts(struct service *service, struct rota_members_source **hosts,
+                                 struct rota_error *error)
+{
+    const struct rota_host_options *from = &service->options->from;
+    const struct rota_store_options options = {.url = from->store};
+    if (from->file)
+        return rota_hosts_watch_new(from->file, hosts, error);
+    enum rota_code code = rota_store_open(service->watch.loop, &options, &service->store, error);
+    return code ? code : rota_store_members_new(service->store, from->role, 0, hosts, error);
+}
+
 static enum rota_code open_source(struct service *service, struct rota_error *error)
 {
     const struct serve *options = service->options;
+    struct rota_members_source *hosts;
     struct rota_directory_source_options with = {
         .directory = service->directory,
         .on_error = on_error,
+        .on_change = on_change,
+        .data = service,
         .database = rota_str(options->database),
         .name = rota_str(options->collection),
         .id = options->id,
@@ -106,8 +145,10 @@ static enum rota_code open_source(struct service *service, struct rota_error *er
     if (options->map)
         return rota_directory_watch_file(service->watch.loop, options->map, &with, &service->source,
                                          error);
-    return rota_directory_watch_ring(service->watch.loop, options->hosts, &with, &service->source,
-                                     error);
+    enum rota_code code = open_hosts(service, &hosts, error);
+    return code ? code
+                : rota_directory_watch_ring(service->watch.loop, hosts, &with, &service->source,
+                                            error);
 }
 
 static enum rota_code open_service(struct rota_watch *watch, struct rota_error *error)
@@ -121,33 +162,43 @@ static enum rota_code open_service(struct rota_watch *watch, struct rota_error *
         code = rota_directory_open(service->server, &service->directory, error);
     if (code == ROTA_OK)
         code = open_source(service, error);
-    if (code == ROTA_OK)
-        code = rota_server_listen(service->server, service->options->listen, error);
-    if (code)
-        return code;
-    rota_buffer_print(&watch->line, "ready grpc=%s\n", rota_server_address(service->server, 0));
-    rota_watch_print(watch);
-    return ROTA_OK;
+    return code ? code : look_if_ready(service, error);
 }
 
 static void close_service(struct rota_watch *watch)
 {
     struct service *service = (struct service *)watch;
     rota_directory_source_close(service->source);
+    rota_store_close(service->store);
     rota_server_close(service->server);
     rota_directory_close(service->directory);
     rota_health_close(service->health);
 }
 
+static enum rota_code check_place(struct serve *options, struct rota_error *error)
+{
+    const struct rota_host_options *from = &options->from;
+    const char *store = from->store ? from->store : getenv("ROTA_STORE");
+    if (options->map && (from->file || from->store || from->role))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "who serves what comes from --map or from hosts, not both");
+    if (options->map)
+        return ROTA_OK;
+    if (!from->file && (!store || !store[0]))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "one of --map, --hosts and --store is needed, and none is there");
+    return rota_host_options_check(&options->from, error);
+}
+
 static int run_serve(int argc, char *const *argv)
 {
     struct serve options = {0};
+    struct rota_error error;
     int code;
     if (!rota_cli_parse(&rota_cmd_directory_serve, argc, argv, &options, NULL, &code))
         return code;
-    if (!options.map == !options.hosts)
-        return rota_cli_fail(ROTA_CLI_BAD, "one of --map and --hosts is needed, %s",
-                             options.map ? "not both" : "and none is there");
+    if (check_place(&options, &error))
+        return rota_cli_fail_error(&error);
     struct service service = {.options = &options};
     return rota_watch_command(&service.watch, false, open_service, close_service);
 }
@@ -159,17 +210,21 @@ const struct rota_cli_command rota_cmd_directory_serve = {
             .summary = "Tell clients over gRPC who serves which shard",
             .description =
                 "Serves rota.v1.Directory and the standard health service, until it is "
-                "interrupted. Prints `ready grpc=ADDRESS` when it does. Both files are watched: "
-                "clients hear of a change at once, and a file that has a mistake or goes missing "
-                "is told on standard error and changes nothing.\n\n"
+                "interrupted. Prints `ready grpc=ADDRESS` when it does. Files and members are "
+                "watched: clients hear of a change at once; a file that has a mistake or goes "
+                "missing, or a store that is away, is told on standard error and changes "
+                "nothing. Members of a store are waited for before it is ready.\n\n"
                 "A map has a line for each replica: DATABASE COLLECTION ID CHANNEL NODE ADDRESS, "
                 "then perhaps serviceable=false and epoch=N; # begins a comment. With --hosts "
-                "there is one collection, whose shards have the names COLLECTION-0, COLLECTION-1 "
+                "or --store there is one collection, whose shards have the names COLLECTION-0, "
+                "COLLECTION-1 "
                 "and so on, and whose replicas are the hosts that own such a key on the ring.",
             .options = SERVE_OPTIONS,
             .n_options = sizeof SERVE_OPTIONS / sizeof *SERVE_OPTIONS,
-            .examples = "rota directory serve --map shards --listen 127.0.0.1:7500\n"
-                        "rota directory serve --hosts hosts --shards 64 --replicas 3\n",
+            .examples =
+                "rota directory serve --map shards --listen 127.0.0.1:7500\n"
+                "rota directory serve --hosts hosts --shards 64 --replicas 3\n"
+                "rota directory serve --store sqlite:/var/lib/rota/store.db --role broker\n",
         },
     .run = run_serve,
 };

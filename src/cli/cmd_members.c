@@ -1,13 +1,16 @@
 /* rota members: the members of a store, for people and scripts. */
 #include "base/json.h"
+#include "base/quote.h"
 #include "cli/cli.h"
+#include "cli/host_options.h"
 #include "cli/store_options.h"
 #include "cli/terminal.h"
 #include "io/store.h"
 
 struct members {
     const char *store, *roles, *zone;
-    rota_time ttl;
+    const char *weight;
+    rota_time ttl, start_at, stop_at;
     bool json;
 };
 
@@ -31,6 +34,13 @@ static const char *state_of(const struct rota_store_member *member, rota_time no
     if (rota_time_add(member->heartbeat, member->ttl) < now)
         return "dead";
     return member->state == ROTA_STORE_MEMBER_DRAINING ? "draining" : "in";
+}
+
+static void add_time(struct rota_json *json, const char *name, rota_time time)
+{
+    char text[ROTA_TIME_TEXT_MAX];
+    rota_json_key(json, name);
+    rota_json_text(json, time ? rota_time_format(time, text) : NULL);
 }
 
 static void append_json(struct rota_buffer *buffer, const struct rota_store_answer *answer)
@@ -57,6 +67,8 @@ static void append_json(struct rota_buffer *buffer, const struct rota_store_answ
         rota_json_double(&json, (double)member->weight / ROTA_WEIGHT_ONE);
         rota_json_key(&json, "heartbeat");
         rota_json_text(&json, rota_time_format(member->heartbeat, text));
+        add_time(&json, "start_at", member->start_at);
+        add_time(&json, "stop_at", member->stop_at);
         rota_json_key(&json, "ttl");
         rota_json_double(&json, (double)member->ttl / ROTA_SEC);
         rota_json_end_object(&json);
@@ -78,7 +90,12 @@ static void append_text(struct rota_buffer *buffer, const struct rota_store_answ
         rota_terminal_append(buffer, member->zone);
         rota_buffer_append_text(buffer, "\troles=");
         rota_terminal_append(buffer, member->roles);
-        rota_buffer_print(buffer, "\theartbeat=%s\n", rota_time_format(member->heartbeat, text));
+        rota_buffer_print(buffer, "\theartbeat=%s", rota_time_format(member->heartbeat, text));
+        if (member->start_at)
+            rota_buffer_print(buffer, "\tstart_at=%s", rota_time_format(member->start_at, text));
+        if (member->stop_at)
+            rota_buffer_print(buffer, "\tstop_at=%s", rota_time_format(member->stop_at, text));
+        rota_buffer_append_char(buffer, '\n');
     }
 }
 
@@ -111,10 +128,12 @@ const struct rota_cli_command rota_cmd_members_list = {
                 "Prints a line for each member, with tabs between its parts: the address; `in`, "
                 "`draining` (it is placed no more), `evicted` (it is listed for nobody) or `dead` "
                 "(its last heartbeat is longer ago than its ttl); weight, zone, roles and the last "
-                "heartbeat by the database's clock. Members that are in or draining are the hosts "
+                "heartbeat by the database's clock; start_at and stop_at if it has them. Members "
+                "that are in or draining are the hosts "
                 "of commands with --store.\n\n"
                 "With --json: {\"now\", \"members\": [{\"address\", \"state\", \"roles\", "
-                "\"zone\", \"weight\", \"heartbeat\", \"ttl\": seconds}]}.",
+                "\"zone\", \"weight\", \"heartbeat\", \"start_at\", \"stop_at\", \"ttl\": "
+                "seconds}]}.",
             .options = LIST_OPTIONS,
             .n_options = sizeof LIST_OPTIONS / sizeof *LIST_OPTIONS,
             .examples = "rota members list --store sqlite:/var/lib/rota/store.db\n",
@@ -158,7 +177,7 @@ static int change(const struct rota_cli_command *command, int argc, char *const 
         .command =                                                                                 \
             {                                                                                      \
                 .name = "members " #word,                                                          \
-                .summary = does,                                                                   \
+                .summary = (does),                                                                 \
                 .arguments = "ADDRESS...",                                                         \
                 .min_arguments = 1,                                                                \
                 .description = long_text " An address that is no member's is exit code 1.",        \
@@ -206,6 +225,19 @@ static const struct rota_option BEAT_OPTIONS[] = {
      .default_text = "",
      .max = ROTA_STORE_NAME_MAX,
      .help = "which it fails together with"},
+    {.name = "weight",
+     ROTA_OPTION_INTO(TEXT, struct members, weight),
+     .value_name = "W",
+     .default_text = "1",
+     .help = "how much it takes, from 0.01 to 1000"},
+    {.name = "start-at",
+     ROTA_OPTION_INTO(TIME, struct members, start_at),
+     .value_name = "TIME",
+     .help = "the moment from which on it is placed; at once if not given"},
+    {.name = "stop-at",
+     ROTA_OPTION_INTO(TIME, struct members, stop_at),
+     .value_name = "TIME",
+     .help = "the moment from which on it is placed no more; never if not given"},
 };
 
 static int run_beat(int argc, char *const *argv)
@@ -214,14 +246,20 @@ static int run_beat(int argc, char *const *argv)
     struct rota_option_list arguments;
     struct rota_store_answer answer = {0};
     struct rota_error error;
+    char quoted[ROTA_QUOTE_MAX];
     int code;
     if (!rota_cli_parse(&rota_cmd_members_beat, argc, argv, &options, &arguments, &code))
         return code;
-    const struct rota_store_request request = {.verb = ROTA_STORE_BEAT,
-                                               .member = {.address = rota_str(arguments.items[0]),
-                                                          .roles = rota_str(options.roles),
-                                                          .zone = rota_str(options.zone),
-                                                          .ttl = options.ttl}};
+    struct rota_store_request request = {.verb = ROTA_STORE_BEAT,
+                                         .member = {.address = rota_str(arguments.items[0]),
+                                                    .roles = rota_str(options.roles),
+                                                    .zone = rota_str(options.zone),
+                                                    .start_at = options.start_at,
+                                                    .stop_at = options.stop_at,
+                                                    .ttl = options.ttl}};
+    if (!rota_host_options_weight(options.weight, &request.member.weight))
+        return rota_cli_fail(ROTA_CLI_BAD, "members beat: --weight: %s is not from 0.01 to 1000",
+                             rota_quote(rota_str(options.weight), quoted));
     if (rota_store_options_ask(options.store, &request, 1, &answer, &error))
         return rota_cli_fail_error(&error);
     rota_store_answer_deinit(&answer);
@@ -239,8 +277,9 @@ const struct rota_cli_command rota_cmd_members_beat = {
             .description =
                 "One heartbeat, for processes that do not use the library: it is alive for --ttl "
                 "from now on by the database's clock, so repeat it well before, say from a timer "
-                "that checks its health. Roles and zone become those that are given; what "
-                "operators have said (`members drain`) stays.",
+                "that checks its health. Roles, zone, weight and moments become those that are "
+                "given; "
+                "what operators have said (`members drain`) stays.",
             .options = BEAT_OPTIONS,
             .n_options = sizeof BEAT_OPTIONS / sizeof *BEAT_OPTIONS,
             .examples = "rota members beat 10.0.0.7:7000 --roles broker --zone east --ttl 30s "

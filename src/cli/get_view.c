@@ -41,6 +41,8 @@ static void add_bytes(struct rota_json *json, const char *name, const char *base
         return;
     }
     rota_grpc_base64_encode(&base64, bytes);
+    while (base64.size % 4 != 0 && !base64.failed) /* which gRPC leaves out, and others expect */
+        rota_buffer_append_char(&base64, '=');
     rota_json_key(json, base64_name);
     rota_json_string(json, rota_buffer_str(&base64));
     if (base64.failed)
@@ -133,9 +135,9 @@ static void append_tries(const struct rota_get_result *result, struct rota_buffe
 {
     for (size_t i = 0; i < result->n_tries; i++) {
         const struct rota_get_try *try = &result->tries[i];
-        rota_buffer_print(buffer, "%.*s\t%.*s\t%zu keys\tat %.3fms\tfor %.3fms\t%s",
+        rota_buffer_print(buffer, "%.*s\t%.*s\t%zu key%s\tat %.3fms\tfor %.3fms\t%s",
                           ROTA_STR_ARGS(try->host), ROTA_STR_ARGS(try->dc), try->n_keys,
-                          as_ms(try->started), as_ms(try->elapsed),
+                          try->n_keys == 1 ? "" : "s", as_ms(try->started), as_ms(try->elapsed),
                           rota_get_outcome_name(try->outcome));
         if (try->text.size > 0)
             rota_buffer_append_text(buffer, ": ");

@@ -135,7 +135,7 @@ static void append_commands(struct rota_buffer *buffer, const char *group)
 {
     for (int i = 0; i < N_COMMANDS; i++)
         if (!group || is_in_group(COMMANDS[i], group))
-            rota_buffer_print(buffer, "  %-14s %s\n", COMMANDS[i]->command.name,
+            rota_buffer_print(buffer, "  %-15s  %s\n", COMMANDS[i]->command.name,
                               COMMANDS[i]->command.summary);
 }
 
@@ -149,10 +149,10 @@ static int print_help(void)
     rota_terminal_wrap(&buffer, INTRODUCTION, 0, width);
     rota_buffer_append_text(&buffer, "\nCommands:\n");
     append_commands(&buffer, NULL);
-    rota_buffer_append_text(&buffer, "  help           Show the help of a command\n"
+    rota_buffer_append_text(&buffer, "  help             Show the help of a command\n"
                                      "\nOptions:\n"
-                                     "  -h, --help     show this help and exit\n"
-                                     "  --version      show the version and exit\n\n");
+                                     "  -h, --help       show this help and exit\n"
+                                     "  --version        show the version and exit\n\n");
     rota_terminal_wrap(&buffer, OUTPUT, 0, width);
     rota_buffer_print(&buffer, "\nExit codes:\n");
     for (int i = 0; i < N_EXIT_CODES; i++) {

@@ -3,6 +3,7 @@
 #include "base/quote.h"
 #include "base/vector.h"
 #include "cli/cli.h"
+#include "cli/host_options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,27 +136,12 @@ static enum rota_code remove_zone(struct host_list *list, const char *zone,
     return ROTA_OK;
 }
 
-/* A weight is read by the reader of hosts files, so that both agree. */
-static bool parse_weight(const char *text, uint32_t *weight)
-{
-    char line[64];
-    struct rota_hosts source;
-    if (text[strspn(text, "0123456789.")] != '\0' || strlen(text) > 20)
-        return false;
-    snprintf(line, sizeof line, "host weight=%s", text);
-    if (rota_hosts_parse(rota_str(line), "--weight", &source, NULL))
-        return false;
-    *weight = source.hosts[0].weight;
-    rota_hosts_deinit(&source);
-    return true;
-}
-
 static enum rota_code set_weight(struct host_list *list, const char *text, struct rota_error *error)
 {
     char quoted[ROTA_QUOTE_MAX];
     const char *equals = strrchr(text, '=');
     uint32_t weight;
-    if (!equals || !parse_weight(equals + 1, &weight))
+    if (!equals || !rota_host_options_weight(equals + 1, &weight))
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "plan: --weight: %s is not HOST=W with a weight from 0.01 to 1000",
                               rota_quote(rota_str(text), quoted));

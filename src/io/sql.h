@@ -27,7 +27,7 @@ struct rota_sql;
 enum {
     ROTA_SQL_STATEMENTS_MAX = 64,    /* prepared ones that a connection remembers */
     ROTA_SQL_TEXT_MAX = 1 << 20,     /* bytes of a statement */
-    ROTA_SQL_ARGUMENTS_MAX = 4096,   /* of a statement */
+    ROTA_SQL_ARGUMENTS_MAX = 8192,   /* of a statement */
     ROTA_SQL_COLUMNS_MAX = 64,       /* of a result */
     ROTA_SQL_ROWS_MAX = 1 << 20,     /* of a result */
     ROTA_SQL_RESULT_MAX = 128 << 20, /* bytes of all values of a result */

@@ -248,6 +248,12 @@ static enum rota_code do_members(struct rota_store_session *session,
     return code;
 }
 
+/* The member's address, and then the others that the request has. */
+static struct rota_str address_at(const struct rota_store_request *request, size_t index)
+{
+    return index == 0 ? request->member.address : request->keys[index - 1];
+}
+
 /* The clock is asked first, so that an answer that did not come leaves no doubt about
  * what was written. */
 static enum rota_code do_beat(struct rota_store_session *session,
@@ -255,7 +261,7 @@ static enum rota_code do_beat(struct rota_store_session *session,
                               struct rota_store_answer *answer)
 {
     const struct rota_store_member *member = &request->member;
-    const struct rota_store_argument arguments[] = {
+    struct rota_store_argument arguments[] = {
         ROTA_STORE_STR("address", member->address),
         ROTA_STORE_STR("roles", member->roles),
         ROTA_STORE_STR("zone", member->zone),
@@ -264,31 +270,51 @@ static enum rota_code do_beat(struct rota_store_session *session,
         ROTA_STORE_INT("stop_at", rota_store_us(member->stop_at)),
         ROTA_STORE_INT("ttl_ms", member->ttl / ROTA_MSEC),
     };
+    const size_t n = sizeof arguments / sizeof *arguments;
     enum rota_code code = rota_store_now(session, &answer->db_now, &answer->error);
     if (code)
         return code == ROTA_ERR_UNKNOWN ? ROTA_ERR_UNAVAILABLE : code;
-    return rota_store_run(
+    rota_store_text_begin(session);
+    bool is_written = rota_store_text_append(
         session,
         "INSERT INTO rota_members (address, roles, zone, weight, state, start_at, stop_at, "
-        "ttl_ms, heartbeat) VALUES (:address, :roles, :zone, :weight, 0, :start_at, :stop_at, "
-        ":ttl_ms, $now) $or_update_address roles = :roles, zone = :zone, weight = :weight, "
-        "start_at = :start_at, stop_at = :stop_at, ttl_ms = :ttl_ms, heartbeat = $now",
-        arguments, NULL, &answer->error);
+        "ttl_ms, heartbeat) VALUES ",
+        arguments, n);
+    for (size_t i = 0; is_written && i <= request->n_keys; i++) {
+        arguments[0].value = rota_sql_bytes(address_at(request, i));
+        rota_buffer_append_text(&session->text, i ? ", " : "");
+        is_written = rota_store_text_append(
+            session, "(:address, :roles, :zone, :weight, 0, :start_at, :stop_at, :ttl_ms, $now)",
+            arguments, n);
+    }
+    is_written = is_written &&
+                 rota_store_text_append(
+                     session,
+                     " $or_update_address roles = :roles, zone = :zone, weight = :weight, "
+                     "start_at = :start_at, stop_at = :stop_at, ttl_ms = :ttl_ms, heartbeat = $now",
+                     arguments, n);
+    return rota_store_text_run(session, is_written, NULL, &answer->error);
 }
 
-static enum rota_code change_member(struct rota_store_session *session,
-                                    const struct rota_store_request *request, const char *text,
-                                    struct rota_store_answer *answer)
+/* `text` ends with the list of addresses that it opens. */
+static enum rota_code change_members(struct rota_store_session *session,
+                                     const struct rota_store_request *request, const char *text,
+                                     struct rota_store_answer *answer)
 {
     struct rota_sql_result result = {0};
-    const struct rota_store_argument arguments[] = {
-        ROTA_STORE_STR("address", request->member.address),
-        ROTA_STORE_INT("state", request->member.state),
-    };
+    const struct rota_store_argument state = ROTA_STORE_INT("state", request->member.state);
     enum rota_code code = rota_store_now(session, &answer->db_now, &answer->error);
     if (code)
         return code == ROTA_ERR_UNKNOWN ? ROTA_ERR_UNAVAILABLE : code;
-    code = rota_store_run(session, text, arguments, &result, &answer->error);
+    rota_store_text_begin(session);
+    bool is_written = rota_store_text_append(session, text, &state, 1);
+    for (size_t i = 0; is_written && i <= request->n_keys; i++) {
+        const struct rota_store_argument address =
+            ROTA_STORE_STR("address", address_at(request, i));
+        is_written = rota_store_text_append(session, i ? ", :address" : ":address", &address, 1);
+    }
+    rota_buffer_append_char(&session->text, ')');
+    code = rota_store_text_run(session, is_written, &result, &answer->error);
     answer->is_done = !code && result.n_affected > 0;
     rota_sql_result_deinit(&result);
     return code;
@@ -376,12 +402,11 @@ static enum rota_code dispatch(struct rota_store_session *session,
     case ROTA_STORE_MEMBERS:
         return do_members(session, answer);
     case ROTA_STORE_MEMBER_STATE:
-        return change_member(session, request,
-                             "UPDATE rota_members SET state = :state WHERE address = :address",
-                             answer);
+        return change_members(session, request,
+                              "UPDATE rota_members SET state = :state WHERE address IN (", answer);
     case ROTA_STORE_MEMBER_REMOVE:
-        return change_member(session, request, "DELETE FROM rota_members WHERE address = :address",
-                             answer);
+        return change_members(session, request, "DELETE FROM rota_members WHERE address IN (",
+                              answer);
     case ROTA_STORE_SPACE_PUT:
         return do_space_put(session, request, answer);
     case ROTA_STORE_SPACES:

@@ -151,15 +151,42 @@ static enum rota_code check_lease(const struct rota_store_request *request,
     return code ? code : check_number("the epoch", request->epoch, 1, ROTA_LEASE_EPOCH_MAX, error);
 }
 
+static enum rota_code check_n_keys(const char *what, const struct rota_store_request *request,
+                                   struct rota_error *error)
+{
+    if (request->n_keys <= ROTA_STORE_KEYS_MAX)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_LIMIT, "%zu %s, at most %d are allowed", request->n_keys,
+                          what, ROTA_STORE_KEYS_MAX);
+}
+
+/* Of one that beats: what no file of hosts can have would not be told from two hosts. */
+static enum rota_code check_address(struct rota_str address, bool is_beat, struct rota_error *error)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    enum rota_code code = check_name("the address", address, error);
+    for (size_t i = 0; !code && is_beat && i < address.size; i++)
+        if (strchr(" ,#", address.data[i]))
+            code = rota_error_set(error, ROTA_ERR_INVALID,
+                                  "the address %s has a space, a comma or a #",
+                                  rota_quote(address, quoted));
+    return code;
+}
+
 static enum rota_code check_member(const struct rota_store_request *request,
                                    struct rota_error *error)
 {
     const struct rota_store_member *member = &request->member;
-    enum rota_code code = check_name("the address", member->address, error);
+    bool is_beat = request->verb == ROTA_STORE_BEAT;
+    enum rota_code code = check_n_keys("addresses", request, error);
+    if (!code)
+        code = check_address(member->address, is_beat, error);
+    for (size_t i = 0; !code && i < request->n_keys; i++)
+        code = check_address(request->keys[i], is_beat, error);
     if (!code && request->verb == ROTA_STORE_MEMBER_STATE)
         return check_number("the state", (uint64_t)member->state, 0, ROTA_STORE_MEMBER_EVICTED,
                             error);
-    if (code || request->verb != ROTA_STORE_BEAT)
+    if (code || !is_beat)
         return code;
     code = check_text("the roles", member->roles, ROTA_STORE_ROLES_MAX, true, error);
     if (!code && member->zone.size > 0)
@@ -186,9 +213,9 @@ static enum rota_code check_select(const struct rota_store_request *request,
             return rota_error_set(error, ROTA_ERR_INVALID,
                                   "the column %s is no name of letters, digits and underscores",
                                   rota_quote(columns[i], quoted));
-    if (request->n_keys > ROTA_STORE_KEYS_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "%zu keys, at most %d are allowed",
-                              request->n_keys, ROTA_STORE_KEYS_MAX);
+    enum rota_code code = check_n_keys("keys", request, error);
+    if (code)
+        return code;
     for (size_t i = 0; i < request->n_keys; i++)
         if (request->keys[i].size > ROTA_STORE_KEY_MAX)
             return rota_error_set(error, ROTA_ERR_LIMIT,

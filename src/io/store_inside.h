@@ -45,6 +45,15 @@ enum rota_code rota_store_script(struct rota_store_session *session, const char 
                                  const struct rota_store_argument *arguments, size_t n_arguments,
                                  struct rota_sql_result *result, struct rota_error *error);
 
+/* The same in parts, for statements whose length depends on the request: the text and the
+ * arguments of each part follow those before. False when there is no memory, which the run
+ * is told. */
+void rota_store_text_begin(struct rota_store_session *session);
+bool rota_store_text_append(struct rota_store_session *session, const char *text,
+                            const struct rota_store_argument *arguments, size_t n_arguments);
+enum rota_code rota_store_text_run(struct rota_store_session *session, bool is_written,
+                                   struct rota_sql_result *result, struct rota_error *error);
+
 /* Append `text` as the database of this kind reads it, without arguments. */
 void rota_store_text_expand(enum rota_sql_kind kind, const char *text, struct rota_buffer *buffer);
 

@@ -41,18 +41,8 @@ static bool append_epochs(struct rota_store_session *session,
 
 static void begin(struct rota_store_session *session, const char *text)
 {
-    rota_buffer_clear(&session->text);
-    session->values.size = 0;
+    rota_store_text_begin(session);
     rota_store_text_expand(session->kind, text, &session->text);
-}
-
-static enum rota_code run(struct rota_store_session *session, bool is_written,
-                          struct rota_sql_result *result, struct rota_error *error)
-{
-    if (!is_written || session->text.failed)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a statement");
-    return rota_sql_run(session->sql, session->text.data, session->values.items,
-                        session->values.size, result, error);
 }
 
 static enum rota_code ping_all(struct rota_store_session *session,
@@ -67,7 +57,7 @@ static enum rota_code ping_all(struct rota_store_session *session,
                       push(session, rota_sql_int((int64_t)request->instance)) &&
                       append_shards(session, request) && append_epochs(session, request);
     rota_store_text_expand(session->kind, "$returning_ping", &session->text);
-    return run(session, is_written, result, error);
+    return rota_store_text_run(session, is_written, result, error);
 }
 
 static enum rota_code read_all(struct rota_store_session *session,
@@ -79,7 +69,7 @@ static enum rota_code read_all(struct rota_store_session *session,
     bool is_written = push(session, rota_sql_bytes(request->space)) &&
                       push(session, rota_sql_bytes(request->dc)) && append_shards(session, request);
     rota_buffer_append_text(&session->text, " ORDER BY shard");
-    return run(session, is_written, result, error);
+    return rota_store_text_run(session, is_written, result, error);
 }
 
 static struct rota_store_holder holder_of(const struct rota_store_request *request,

@@ -146,26 +146,6 @@ static enum rota_code keep_rows(struct values *values, const struct rota_sql_res
     return ROTA_OK;
 }
 
-/* A key that is none for the column, as "x" for a number, makes a whole statement
- * fail: then each is asked for alone, and such a one is simply not there. */
-static enum rota_code select_one_by_one(struct rota_store_session *session,
-                                        const struct rota_store_request *request,
-                                        struct values *values, struct rota_error *error)
-{
-    size_t n_failed = 0;
-    for (size_t i = 0; i < request->n_keys; i++) {
-        struct rota_sql_result result = {0};
-        enum rota_code code = select_keys(session, request, &request->keys[i], 1, &result, error);
-        if (!code)
-            code = keep_rows(values, &result, error);
-        rota_sql_result_deinit(&result);
-        if (code && code != ROTA_ERR_INVALID)
-            return code;
-        n_failed += code == ROTA_ERR_INVALID;
-    }
-    return n_failed == request->n_keys ? ROTA_ERR_INVALID : ROTA_OK;
-}
-
 static enum rota_code give(const struct values *values, struct rota_store_answer *answer)
 {
     struct rota_sql_result none = {0};
@@ -202,8 +182,6 @@ enum rota_code rota_store_do_select(struct rota_store_session *session,
             select_keys(session, request, request->keys, request->n_keys, &result, &answer->error);
         if (!code)
             code = keep_rows(&values, &result, &answer->error);
-        else if (code == ROTA_ERR_INVALID && request->n_keys > 1)
-            code = select_one_by_one(session, request, &values, &answer->error);
     }
     if (!code)
         code = give(&values, answer);

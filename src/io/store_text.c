@@ -98,13 +98,15 @@ static bool push_argument(struct rota_store_session *session, struct rota_str na
     return false;
 }
 
-/* Write the statement into the session's text, and its arguments into `values` in the
- * order in which they stand in it. */
-static bool write_statement(struct rota_store_session *session, const char *text,
-                            const struct rota_store_argument *arguments, size_t n_arguments)
+void rota_store_text_begin(struct rota_store_session *session)
 {
     rota_buffer_clear(&session->text);
     session->values.size = 0;
+}
+
+bool rota_store_text_append(struct rota_store_session *session, const char *text,
+                            const struct rota_store_argument *arguments, size_t n_arguments)
+{
     while (*text) {
         bool is_special = *text == '$' || *text == ':';
         struct rota_str word = is_special ? word_at(text) : rota_str_of("", 0);
@@ -124,14 +126,28 @@ static bool write_statement(struct rota_store_session *session, const char *text
     return !session->text.failed;
 }
 
+static bool write_statement(struct rota_store_session *session, const char *text,
+                            const struct rota_store_argument *arguments, size_t n_arguments)
+{
+    rota_store_text_begin(session);
+    return rota_store_text_append(session, text, arguments, n_arguments);
+}
+
+enum rota_code rota_store_text_run(struct rota_store_session *session, bool is_written,
+                                   struct rota_sql_result *result, struct rota_error *error)
+{
+    if (!is_written || session->text.failed)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a statement");
+    return rota_sql_run(session->sql, session->text.data, session->values.items,
+                        session->values.size, result, error);
+}
+
 enum rota_code rota_store_run_n(struct rota_store_session *session, const char *text,
                                 const struct rota_store_argument *arguments, size_t n_arguments,
                                 struct rota_sql_result *result, struct rota_error *error)
 {
-    if (!write_statement(session, text, arguments, n_arguments))
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a statement");
-    return rota_sql_run(session->sql, session->text.data, session->values.items,
-                        session->values.size, result, error);
+    bool is_written = write_statement(session, text, arguments, n_arguments);
+    return rota_store_text_run(session, is_written, result, error);
 }
 
 enum rota_code rota_store_script(struct rota_store_session *session, const char *text,

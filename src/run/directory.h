@@ -47,6 +47,9 @@ struct rota_directory_source_options {
     /* Of what is read later: it can't be read or was refused, and the directory
      * stays what it was. */
     void (*on_error)(void *data, const struct rota_error *error);
+
+    /* Of a ring: the hosts have changed, and the directory with them. May be NULL. */
+    void (*on_change)(void *data);
     void *data; /* kept */
 
     /* Of a ring: one collection, whose shard `i` has the name "NAME-i" and is
@@ -56,14 +59,15 @@ struct rota_directory_source_options {
     uint32_t n_shards, n_replicas;
 };
 
-/* Read a file and watch it: one of shards (wire/shards_file.h), or one of hosts
- * (wire/hosts_file.h) that stand on a ring. One that can't be used now is an error.
+/* Read a file of shards (wire/shards_file.h) and watch it; one that can't be used now is
+ * an error. Or follow the hosts of a ring, whose source is taken, also by a failure; as long
+ * as it has not told any, as a store has not at first, the directory knows nothing.
  * Gives `*source`; rota_directory_source_close() ends it. */
 enum rota_code rota_directory_watch_file(struct uv_loop_s *loop, const char *path,
                                          const struct rota_directory_source_options *options,
                                          struct rota_directory_source **source,
                                          struct rota_error *error);
-enum rota_code rota_directory_watch_ring(struct uv_loop_s *loop, const char *path,
+enum rota_code rota_directory_watch_ring(struct uv_loop_s *loop, struct rota_members_source *hosts,
                                          const struct rota_directory_source_options *options,
                                          struct rota_directory_source **source,
                                          struct rota_error *error);

@@ -191,10 +191,20 @@ static enum rota_code place(struct rota_directory_source *source, struct rota_er
 
 static void on_change(void *data, const struct rota_members_change *change)
 {
+    const struct rota_directory_source *source = data;
     struct rota_error error;
     (void)change;
     if (place(data, &error))
         on_error(data, &error);
+    else if (source->options.on_change)
+        source->options.on_change(source->options.data);
+}
+
+static bool has_hosts(const struct rota_members *members)
+{
+    size_t n;
+    rota_members_list(members, &n);
+    return n > 0;
 }
 
 static enum rota_code check_ring(const struct rota_directory_source_options *options,
@@ -218,24 +228,26 @@ static enum rota_code check_ring(const struct rota_directory_source_options *opt
     return ROTA_OK;
 }
 
-enum rota_code rota_directory_watch_ring(struct uv_loop_s *loop, const char *path,
+enum rota_code rota_directory_watch_ring(struct uv_loop_s *loop, struct rota_members_source *hosts,
                                          const struct rota_directory_source_options *options,
                                          struct rota_directory_source **result,
                                          struct rota_error *error)
 {
     struct rota_directory_source *source = NULL;
-    struct rota_members_source *hosts = NULL;
     enum rota_code code = check_ring(options, error);
-    if (code || (code = source_new(path, options, &source, error)))
+    if (code || (code = source_new("", options, &source, error))) {
+        hosts->stop(hosts);
         return code;
+    }
     struct rota_members_options with = {.on_error = on_error, .data = source};
-    if ((code = rota_hosts_watch_new(path, &hosts, error)) ||
-        (code = rota_members_open(loop, hosts, &with, &source->members, error))) {
+    if ((code = rota_members_open(loop, hosts, &with, &source->members, error))) {
         source_free(source);
         return code;
     }
-    if ((code = rota_members_subscribe(source->members, "directory", on_change, source, error)) ||
-        (code = place(source, error))) {
+    code = rota_members_subscribe(source->members, "directory", on_change, source, error);
+    if (!code && has_hosts(source->members))
+        code = place(source, error);
+    if (code) {
         rota_directory_source_close(source);
         return code;
     }

@@ -10,10 +10,11 @@
 struct rota_heartbeat {
     struct rota_store *store;
     const struct rota_log *log;
-    struct rota_store_member member; /* its texts are in `texts` */
+    struct rota_store_member member; /* its texts are behind `more` */
     uv_timer_t timer;
     bool is_failing;
-    char texts[];
+    size_t n_more;
+    struct rota_str more[];
 };
 
 static void on_timer(uv_timer_t *timer);
@@ -37,7 +38,10 @@ static void on_answer(void *data, const struct rota_store_answer *answer)
 
 static struct rota_store_request request_of(const struct rota_heartbeat *heartbeat)
 {
-    return (struct rota_store_request){.verb = ROTA_STORE_BEAT, .member = heartbeat->member};
+    return (struct rota_store_request){.verb = ROTA_STORE_BEAT,
+                                       .member = heartbeat->member,
+                                       .keys = heartbeat->more,
+                                       .n_keys = heartbeat->n_more};
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -60,27 +64,45 @@ static struct rota_str keep(char **to, struct rota_str text)
     return rota_str_of(copy, text.size);
 }
 
+/* Room for it and all its texts. */
+static struct rota_heartbeat *make(const struct rota_store_member *member,
+                                   const struct rota_str *more, size_t n_more)
+{
+    struct rota_heartbeat *made;
+    size_t size = sizeof *made + n_more * sizeof *more + member->address.size + member->roles.size +
+                  member->zone.size + 1;
+    for (size_t i = 0; i < n_more; i++)
+        size += more[i].size;
+    made = calloc(1, size);
+    if (!made)
+        return NULL;
+    char *to = (char *)&made->more[n_more];
+    made->member = *member;
+    made->member.address = keep(&to, member->address);
+    made->member.roles = keep(&to, member->roles);
+    made->member.zone = keep(&to, member->zone);
+    made->n_more = n_more;
+    for (size_t i = 0; i < n_more; i++)
+        made->more[i] = keep(&to, more[i]);
+    return made;
+}
+
 enum rota_code rota_heartbeat_open(struct uv_loop_s *loop, struct rota_store *store,
                                    const struct rota_store_member *member,
+                                   const struct rota_str *more, size_t n_more,
                                    const struct rota_log *log, struct rota_heartbeat **result,
                                    struct rota_error *error)
 {
-    struct rota_heartbeat made = {.member = *member};
-    if (made.member.ttl == 0)
-        made.member.ttl = 10 * ROTA_SEC;
-    const struct rota_store_request request = request_of(&made);
+    struct rota_store_request request = {
+        .verb = ROTA_STORE_BEAT, .member = *member, .keys = more, .n_keys = n_more};
+    if (request.member.ttl == 0)
+        request.member.ttl = 10 * ROTA_SEC;
     enum rota_code code = rota_store_request_check(&request, error);
     if (code)
         return code;
-    struct rota_heartbeat *heartbeat = calloc(1, sizeof *heartbeat + member->address.size +
-                                                     member->roles.size + member->zone.size + 1);
+    struct rota_heartbeat *heartbeat = make(&request.member, more, n_more);
     if (!heartbeat)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "heartbeat: no memory");
-    char *to = heartbeat->texts;
-    heartbeat->member = made.member;
-    heartbeat->member.address = keep(&to, member->address);
-    heartbeat->member.roles = keep(&to, member->roles);
-    heartbeat->member.zone = keep(&to, member->zone);
     heartbeat->store = store;
     heartbeat->log = log;
     uv_timer_init(loop, &heartbeat->timer);

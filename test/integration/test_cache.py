@@ -144,6 +144,19 @@ def a_key_in_two_rows_is_refused_by_itself(database):
 
 
 @test
+def a_key_that_the_column_can_not_be_fails_by_itself(database):
+    grant = f"GRANT SELECT ON ordinals TO {databases.USER};" if KIND == "postgres" else ""
+    sql(database, f"CREATE TABLE ordinals (id INT PRIMARY KEY, name {BYTES});"
+                  f"INSERT INTO ordinals VALUES (1, 'one'), (2, 'two'); {grant}")
+    with World(database.url) as world:
+        world.serve("east", 1, "sql:ordinals:id:name", "--space", "ordinals").logged("lease gained")
+        said = b'invalid input syntax for type integer: "x"' if KIND == "postgres" else b'have no value: "x"'
+        for keys, values in (("1", "x", "2"), b"1\tone\n2\ttwo\n"), (("x",), b""):  # the same alone and with others
+            answer = world.get("--space", "ordinals", *keys)
+            assert answer.code == 1 and said in answer.err and answer.out == values, (answer.out, answer.err)
+
+
+@test
 def a_value_that_is_too_large_fails_by_itself(database):
     huge = {"sqlite": "zeroblob(17 * 1024 * 1024)", "mysql": "REPEAT('x', 17 * 1024 * 1024)",
             "postgres": "CAST(repeat('x', 17 * 1024 * 1024) AS BYTEA)"}[KIND]

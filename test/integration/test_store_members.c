@@ -45,7 +45,7 @@ static struct rota_heartbeat *beat(const char *address, const char *roles)
                                        .ttl = ROTA_SEC};
     struct rota_heartbeat *heartbeat;
     struct rota_error error;
-    if (rota_heartbeat_open(&loop, store, &member, NULL, &heartbeat, &error))
+    if (rota_heartbeat_open(&loop, store, &member, NULL, 0, NULL, &heartbeat, &error))
         fail_msg("%s", error.text);
     return heartbeat;
 }
@@ -173,10 +173,14 @@ static void bad_members_are_refused(void **state)
     struct rota_members_source *source;
     struct rota_error error;
     (void)state;
-    assert_int_equal(rota_heartbeat_open(&loop, store, &member, NULL, &heartbeat, &error),
+    assert_int_equal(rota_heartbeat_open(&loop, store, &member, NULL, 0, NULL, &heartbeat, &error),
                      ROTA_ERR_INVALID);
     member = (struct rota_store_member){.address = rota_str("a:1"), .ttl = -1};
-    assert_int_equal(rota_heartbeat_open(&loop, store, &member, NULL, &heartbeat, &error),
+    assert_int_equal(rota_heartbeat_open(&loop, store, &member, NULL, 0, NULL, &heartbeat, &error),
+                     ROTA_ERR_INVALID);
+    const struct rota_str more[] = {rota_str("a:2"), rota_str("")};
+    member.ttl = 0;
+    assert_int_equal(rota_heartbeat_open(&loop, store, &member, more, 2, NULL, &heartbeat, &error),
                      ROTA_ERR_INVALID);
     assert_int_equal(rota_store_members_new(store, "a,b", 0, &source, &error), ROTA_ERR_INVALID);
     assert_int_equal(rota_store_members_new(store, NULL, -1, &source, &error), ROTA_ERR_INVALID);

@@ -42,11 +42,40 @@ def directory_serves_a_map_and_answers_for_it():
 
 
 @test
+def directory_serves_the_ring_of_a_stores_members():
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:{folder}/store.db"
+        ok("members", "beat", "a:1", "--ttl", "1h", "--roles", "broker", "--store", url)
+        ok("members", "beat", "c:1", "--ttl", "1h", "--store", url)
+        server = subprocess.Popen([ROTA, "directory", "serve", "--store", url, "--role", "broker", "--shards", "4"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            line = server.stdout.readline().decode()
+            assert line.startswith("ready grpc=127.0.0.1:"), line
+            ask = ("directory", "get", "--node", line.strip().split("=")[1], "--collection", "shards", "--json")
+
+            def addresses():
+                return {node["address"] for shard in ok(*ask).json()["shards"] for node in shard["nodes"]}
+
+            assert addresses() == {"a:1"}
+            ok("members", "beat", "b:1", "--ttl", "1h", "--roles", "broker", "--store", url)
+            while addresses() != {"a:1", "b:1"}:
+                assert server.poll() is None
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(60) == 0
+        finally:
+            server.kill()
+            server.communicate()
+
+
+@test
 def directory_refuses_what_it_can_not_use():
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "map"
         refuse("directory", "serve", name="--map")
         refuse("directory", "serve", "--map", "a", "--hosts", "b", name="not both")
+        refuse("directory", "serve", "--map", "a", "--store", "sqlite:b", name="not both")
+        refuse("directory", "serve", "--store", f"sqlite:{folder}/none.db", name="none.db")
         refuse("directory", "serve", "--map", path, name="map")
         for text, name in [(b"", "no collection"), (b"a b c d e f\n", "map:1: id"),
                            (b"\xff\n", "0xff"), (b"a b 1 d 1 f x=1\n", "x=1")]:

@@ -60,6 +60,20 @@ def a_ring_of_the_members_is_that_of_a_file_with_them():
 
 
 @test
+def a_beat_tells_weight_and_moments():
+    with store() as (url, _):
+        ok("members", "beat", "b:1", "--ttl", "1h", "--weight", "2.5", "--start-at", "2030-01-01T00:00:00Z",
+           "--stop-at", "2040-01-01T00:00:00Z", "--store", url)
+        listed = {m["address"]: m for m in ok("members", "list", "--store", url, "--json").json()["members"]}
+        assert listed["b:1"]["weight"] == 2.5 and listed["b:1"]["start_at"] == "2030-01-01T00:00:00Z", listed
+        assert listed["b:1"]["stop_at"] == "2040-01-01T00:00:00Z" and listed["a:1"]["start_at"] is None, listed
+        assert b"\tstart_at=2030-01-01T00:00:00Z\tstop_at=2040" in ok("members", "list", "--store", url).out
+        for moment, state in ("2029-12-31T00:00:00Z", b"not yet"), ("2030-01-02T00:00:00Z", b"on ring"):
+            hosts = ok("hosts", "check", "--store", url, "--at", moment).lines()
+            assert hosts[1].split(b"\t")[:3] == [b"b:1", state, b"weight=2.5"], hosts
+
+
+@test
 def members_are_watched():
     with store() as (url, _):
         with Watching("hosts", "watch", "--store", url, "--role", "broker") as watch:
@@ -92,6 +106,10 @@ def places_for_hosts_that_are_none_are_refused():
         refuse("members", "list", "--store", missing, name="missing.db")
         refuse("members", "beat", "bad address\n", "--store", url, name="address")
         refuse("members", "beat", "", "--store", url, name="address")
+        for address in ("a b", "a,b", "#a"):
+            refuse("members", "beat", address, "--store", url, name=address)
+        for weight in ("0", "x", "1001", "1 zone=a"):
+            refuse("members", "beat", "a:1", "--weight", weight, "--store", url, name="0.01 to 1000")
         assert not os.path.exists(missing.split(":", 1)[1])
         secret = run("ring", "lookup", "--store", "postgres://u:s3cret@127.0.0.1:1/db")
         assert secret.code == 1 and b"s3cret" not in secret.err, secret.err
