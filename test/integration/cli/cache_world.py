@@ -89,8 +89,7 @@ class World:
         self.files.__exit__()
 
     def start(self, dc, shards, source, *more):
-        ttl = [] if "--ttl" in more else ["--ttl", "2s"]
-        server = Server(self, ["--dc", dc, "--shards", str(shards), "--source", source, *ttl, *more])
+        server = Server(self, ["--dc", dc, "--shards", str(shards), "--source", source, *more])
         self.servers.append(server)
         return server
 
