@@ -130,7 +130,8 @@ static void disconnect(struct rota_sync_session *session)
 static enum rota_code connect_now(struct rota_sync_session *session, struct rota_sync_turn *turn)
 {
     const struct rota_sync_signal_kind *kind = session->signal->kind;
-    struct rota_sql_options options = {.statement_timeout = session->timeout};
+    struct rota_sql_options options = {.statement_timeout = session->timeout,
+                                       .is_reader = session->is_observer};
     enum rota_code code = ROTA_OK;
     if (kind->check)
         code = kind->check(session->signal, &turn->error);

@@ -84,8 +84,12 @@ static enum rota_code sqlite_check(struct rota_sync_signal *base, struct rota_er
     struct signal *signal = (struct signal *)base;
     char folder[sizeof signal->database];
     struct stat status;
-    if (stat(signal->database, &status) == 0)
-        return ROTA_OK;
+    if (stat(signal->database, &status) == 0) {
+        if (S_ISREG(status.st_mode))
+            return ROTA_OK;
+        return rota_error_set(error, ROTA_ERR_INVALID, "sqlite:%.300s: this is no file",
+                              signal->database);
+    }
     if (errno == ENOENT && signal->is_observer)
         return rota_error_set(error, ROTA_ERR_NOT_FOUND, "sqlite:%.300s: there is no such file",
                               signal->database);
