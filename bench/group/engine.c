@@ -310,43 +310,43 @@ static bool make_topic(const char *url, const char *topic, int n_partitions)
     return is_right;
 }
 
-/* Rounds of one peer in one cell; prints a line for each. */
-static void run_rounds(const char *url, const struct cell *c, int cell, enum peer peer,
-                       int n_rounds, struct rota_random *random)
+/* One round of one peer in one cell, and its line. */
+static void run_one(const char *url, const struct cell *c, int cell, enum peer peer, int round,
+                    struct rota_random *random)
 {
-    char topic[64];
+    char topic[64], group[64];
+    struct result r = {0};
     snprintf(topic, sizeof topic, "topic%d", c->n_partitions);
+    snprintf(group, sizeof group, "g%d-%d-%d", cell, peer, round);
+    fprintf(stderr, "\r%-24s %d members, %d partitions, round %d ", peers[peer].name, c->n_members,
+            c->n_partitions, round + 1);
+    bool is_right = run_round(url, group, topic, peer, c, random, &r);
+    printf("result %d %d %d %f %f %f %f\n", cell, peer, is_right, r.ms, r.had, r.moved,
+           r.interrupted);
+    fflush(stdout);
+}
+
+/* Each round has all peers, in a new random order: what else the machine does, and what the
+ * broker has to bear, is the same for all. */
+static void run_cell(enum engine engine, const char *url, const struct cell *c, int cell,
+                     bool has_topic, int n_rounds, struct rota_random *random)
+{
     if (c->n_partitions > MANY && n_rounds > 2)
         n_rounds = 2; /* they take long */
     for (int round = 0; round < n_rounds; round++) {
-        char group[64];
-        struct result r = {0};
-        snprintf(group, sizeof group, "g%d-%d-%d", cell, peer, round);
-        fprintf(stderr, "\r%-24s %d members, %d partitions, round %d ", peers[peer].name,
-                c->n_members, c->n_partitions, round + 1);
-        bool is_right = run_round(url, group, topic, peer, c, random, &r);
-        printf("result %d %d %d %f %f %f %f\n", cell, peer, is_right, r.ms, r.had, r.moved,
-               r.interrupted);
-        fflush(stdout);
-    }
-}
-
-/* Topics for Kafka's own groups, which need real partitions. */
-static void run_peers(const char *url, const struct cell *cells, int n_cells, int n_rounds,
-                      struct rota_random *random)
-{
-    int made = 0;
-    bool has_topic = false;
-    for (int cell = 0; cell < n_cells; cell++) {
-        int n = cells[cell].n_partitions;
-        char topic[64];
-        snprintf(topic, sizeof topic, "topic%d", n);
-        if (n != made)
-            has_topic = make_topic(url, topic, n);
-        made = n;
-        for (int peer = 0; peer < N_PEERS && has_topic; peer++)
-            if (peers[peer].assignor)
-                run_rounds(url, &cells[cell], cell, peer, n_rounds, random);
+        enum peer order[N_PEERS];
+        int n = 0;
+        for (int peer = 0; peer < N_PEERS; peer++)
+            if (peers[peer].engine == engine && (!peers[peer].assignor || has_topic))
+                order[n++] = (enum peer)peer;
+        for (int i = n - 1; i > 0; i--) {
+            int j = (int)rota_random_below(random, (uint64_t)i + 1);
+            enum peer kept = order[i];
+            order[i] = order[j];
+            order[j] = kept;
+        }
+        for (int i = 0; i < n; i++)
+            run_one(url, c, cell, order[i], round, random);
     }
 }
 
@@ -355,18 +355,21 @@ int engine_run(enum engine engine, const char *url, const struct cell *cells, in
 {
     struct rota_random random;
     struct bytes found = {0};
-    char path[PROCESS_PATH_SIZE];
+    char path[PROCESS_PATH_SIZE], topic[64];
+    int made = 0;
+    bool has_topic = false;
     if (!url)
         return 2;
-    rota_random_init(&random, (uint64_t)time(NULL));
-    for (int cell = 0; cell < n_cells; cell++)
-        for (int peer = 0; peer < N_PEERS; peer++)
-            if (peers[peer].engine == engine && !peers[peer].assignor)
-                run_rounds(url, &cells[cell], cell, peer, n_rounds, &random);
     process_path("group", "group_kafka", path);
-    if (engine == KAFKA && access(path, X_OK) == 0)
-        run_peers(url, cells, n_cells, n_rounds,
-                  &random); /* a broker with that many has more to do */
+    rota_random_init(&random, (uint64_t)time(NULL));
+    for (int cell = 0; cell < n_cells; cell++) {
+        int n = cells[cell].n_partitions;
+        snprintf(topic, sizeof topic, "topic%d", n);
+        if (n != made) /* Kafka's own groups need real partitions */
+            has_topic = engine == KAFKA && access(path, X_OK) == 0 && make_topic(url, topic, n);
+        made = n;
+        run_cell(engine, url, &cells[cell], cell, has_topic, n_rounds, &random);
+    }
     if (engine == SQLITE && measure_bytes(url, &found))
         printf("bytes %f %f %f %f %f\n", found.changes, found.records, found.bytes,
                found.snapshot_bytes, found.largest);
