@@ -19,7 +19,7 @@ static enum rota_code check(const char **url, struct rota_sql_url *parsed, struc
 
 static enum rota_code refuse_file(const struct rota_sql_url *url, struct rota_error *error)
 {
-    return rota_error_set(error, ROTA_ERR_NOT_FOUND, "the store sqlite:%.200s: %s", url->path,
+    return rota_error_set(error, ROTA_ERR_NOT_FOUND, "sqlite:%.200s: %s", url->path,
                           strerror(errno));
 }
 

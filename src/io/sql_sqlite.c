@@ -37,6 +37,7 @@ static enum rota_code code_of(int result)
     case SQLITE_PERM:
     case SQLITE_AUTH:
     case SQLITE_NOTADB:
+    case SQLITE_CORRUPT:
         return ROTA_ERR_INVALID;
     case SQLITE_IOERR: /* the disk failed us, perhaps in the middle of a commit */
         return ROTA_ERR_UNKNOWN;

@@ -41,8 +41,10 @@ void rota_kafka_fail(struct rota_kafka *kafka, const struct rota_error *error)
     kafka->phase = ROTA_KAFKA_OVER;
     end_member(kafka);
     kafka->is_failed = true;
-    kafka->on_event(kafka->data,
-                    &(struct rota_sync_event){.type = ROTA_SYNC_FAILED, .error = error});
+    rota_kafka_log_refuse(kafka);
+    if (!kafka->is_closing)
+        kafka->on_event(kafka->data,
+                        &(struct rota_sync_event){.type = ROTA_SYNC_FAILED, .error = error});
 }
 
 static void on_note(void *owner, const struct rota_kafka_note *note)

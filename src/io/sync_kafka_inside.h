@@ -198,6 +198,7 @@ struct rota_kafka {
     struct rota_thread *thread;
     struct rota_kafka_job job;
     bool has_job, has_clients, has_opened;
+    bool is_taking; /* what librdkafka gave is in our hands: no job may begin that ends a client */
     rd_kafka_t *reader, *producer;
     rd_kafka_topic_t *reader_topic, *producer_topic;
     rd_kafka_queue_t *records; /* of the read that is under way */
@@ -251,3 +252,5 @@ void rota_kafka_log_read(struct rota_kafka *kafka, uint64_t offset);
 enum rota_code rota_kafka_log_append(struct rota_kafka *kafka, uint64_t number,
                                      struct rota_str bytes, struct rota_error *error);
 void rota_kafka_log_trim(struct rota_kafka *kafka, uint64_t offset);
+/* After a failure: answer whatever is under way. */
+void rota_kafka_log_refuse(struct rota_kafka *kafka);

@@ -64,6 +64,7 @@ static enum rota_code open_producer(struct rota_kafka *kafka, struct rota_error 
         {"message.timeout.ms", timeout},
         {"message.max.bytes", bound},
         {"linger.ms", "0"},
+        {"retry.backoff.ms", "50"},
     };
     enum rota_code code = rota_kafka_client_open(
         &kafka->setup, RD_KAFKA_PRODUCER, settings, sizeof settings / sizeof *settings,

@@ -120,6 +120,16 @@ static void on_not_found(struct rota_kafka *kafka)
     rota_kafka_fail(kafka, &error);
 }
 
+/* It will not do. One that did before was changed, or deleted, and a broker has made it
+ * anew for the next who asked for it. */
+static void on_refused(struct rota_kafka *kafka, const struct rota_error *error)
+{
+    struct rota_error longer;
+    rota_error_set(&longer, error->code,
+                   "the log of the group was changed, or deleted and made anew: %s", error->text);
+    rota_kafka_fail(kafka, kafka->has_opened ? &longer : error);
+}
+
 static void on_looked(struct rota_kafka *kafka, const struct rota_kafka_job *job)
 {
     rota_time now = rota_clock_boot();
@@ -128,7 +138,7 @@ static void on_looked(struct rota_kafka *kafka, const struct rota_kafka_job *job
     if (!job->code) {
         on_opened(kafka, job);
     } else if (job->code == ROTA_ERR_INVALID) {
-        rota_kafka_fail(kafka, &job->error);
+        on_refused(kafka, &job->error);
     } else if (job->code == ROTA_ERR_NOT_FOUND && is_missing_for_good(kafka, now)) {
         on_not_found(kafka);
     } else {
@@ -229,7 +239,7 @@ static void on_timer(uv_timer_t *timer)
 static void step(struct rota_kafka *kafka)
 {
     rota_time now = rota_clock_boot(), at = ROTA_TIME_NEVER;
-    if (kafka->has_job)
+    if (kafka->has_job || kafka->is_taking)
         return;
     if (kafka->is_closing) {
         post(kafka, ROTA_KAFKA_END, 0);
@@ -404,11 +414,13 @@ static void on_wake(uv_async_t *wake)
     kafka->refused.size = 0;
     if (!kafka->has_clients || kafka->phase == ROTA_KAFKA_OVER)
         return;
+    kafka->is_taking = true;
     if (!(kafka->has_job && kafka->job.type == ROTA_KAFKA_LOOK) && !is_renewing(kafka)) {
         take_news(kafka, kafka->producer_news, true);
         take_news(kafka, kafka->reader_news, false);
     }
     take_records(kafka);
+    kafka->is_taking = false;
     step(kafka);
 }
 
@@ -473,6 +485,22 @@ enum rota_code rota_kafka_log_append(struct rota_kafka *kafka, uint64_t number,
                               rd_kafka_err2str(rd_kafka_last_error()));
     kafka->appends[slot] = (struct rota_kafka_append){.is_used = true, .number = number};
     return ROTA_OK;
+}
+
+void rota_kafka_log_refuse(struct rota_kafka *kafka)
+{
+    struct rota_sync_event event = {.type = ROTA_SYNC_NOT_APPENDED};
+    for (size_t i = 0; i < ROTA_SYNC_APPENDS_MAX && !kafka->is_closing; i++)
+        if (kafka->appends[i].is_used) {
+            kafka->appends[i].is_used = false;
+            event.number = kafka->appends[i].number;
+            kafka->on_event(kafka->data, &event);
+        }
+    for (size_t i = 0; i < kafka->refused.size && !kafka->is_closing; i++) {
+        event.number = kafka->refused.items[i];
+        kafka->on_event(kafka->data, &event);
+    }
+    kafka->refused.size = 0;
 }
 
 void rota_kafka_log_trim(struct rota_kafka *kafka, uint64_t offset)

@@ -64,9 +64,11 @@ static enum rota_code set_all(rd_kafka_conf_t *conf, const struct rota_kafka_set
                               struct rota_error *error)
 {
     static const struct rota_kafka_setting common[] = {
-        {"socket.keepalive.enable", "true"}, {"socket.timeout.ms", "5000"},
-        {"reconnect.backoff.ms", "50"},      {"reconnect.backoff.max.ms", "1000"},
-        {"retry.backoff.ms", "50"},          {"topic.metadata.refresh.interval.ms", "10000"},
+        {"socket.keepalive.enable", "true"},
+        {"socket.timeout.ms", "5000"},
+        {"reconnect.backoff.ms", "50"},
+        {"reconnect.backoff.max.ms", "1000"},
+        {"topic.metadata.refresh.interval.ms", "10000"},
     };
     enum rota_code code = set(conf, "bootstrap.servers", setup->url.hosts, error);
     for (size_t i = 0; i < sizeof common / sizeof *common && !code; i++)

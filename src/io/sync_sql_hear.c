@@ -259,6 +259,8 @@ static bool hear_head(struct rota_sync_sql *sync)
     if (!is_first)
         return true;
     sync->is_wanted = true; /* to write what waits */
+    if (turn->is_forgotten) /* those who were members have a session to see it and stop */
+        sync->round_at = rota_time_add(rota_clock_boot(), sync->options.session);
     note(sync, ROTA_LOG_INFO, "group log open", NULL);
     return tell(sync, &(struct rota_sync_event){.type = ROTA_SYNC_OPENED,
                                                 .first = turn->head.first,

@@ -68,10 +68,8 @@ struct rota_sync_signal_kind {
     void (*drop)(struct rota_sync_signal *signal);
     bool (*is_dead)(struct rota_sync_signal *signal, uint64_t id, uint64_t where);
 
-    /* Whether what was opened stands no longer where the URL says. `opened`: remember
-     * what is there now. */
-    void (*opened)(struct rota_sync_signal *signal);
-    bool (*is_replaced)(struct rota_sync_signal *signal);
+    /* Whether anybody holds anything, in whatever group. */
+    bool (*is_held)(struct rota_sync_signal *signal);
 };
 
 extern const struct rota_sync_signal_kind rota_sync_sqlite, rota_sync_pg;
@@ -119,6 +117,7 @@ struct rota_sync_turn {
     enum rota_code code; /* of the first thing that failed */
     struct rota_error error;
     bool is_new;                    /* the connection was made in this turn */
+    bool is_forgotten;              /* the log was made anew; who was in it may not know yet */
     bool is_connected;              /* it still stands */
     bool is_other;                  /* the log is not the one that was known: `error` says why */
     bool has_written;               /* all that was to be written is */
@@ -168,8 +167,10 @@ void rota_sync_turn_do(struct rota_sync_session *session, struct rota_sync_turn 
 /* Give back what came of it, and begin the next with nothing to do. */
 void rota_sync_turn_clear(struct rota_sync_turn *turn);
 
-/* Thread. See to the tables, and to the head of the group. */
-enum rota_code rota_sync_schema_open(struct rota_sync_session *session, struct rota_error *error);
+/* Thread. See to the tables, and to the head of the group. `*is_forgotten` is set when the
+ * head was made, and there are signs that it was there before. */
+enum rota_code rota_sync_schema_open(struct rota_sync_session *session, bool *is_forgotten,
+                                     struct rota_error *error);
 
 /* Thread. A random number above 0 and below 2^62. */
 uint64_t rota_sync_random(void);

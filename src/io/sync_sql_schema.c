@@ -91,12 +91,14 @@ static enum rota_code make_tables(struct rota_sync_session *session, struct rota
     return code;
 }
 
-static enum rota_code open_tables(struct rota_sync_session *session, struct rota_error *error)
+static enum rota_code open_tables(struct rota_sync_session *session, bool *is_made,
+                                  struct rota_error *error)
 {
     int64_t version = 0;
     enum rota_code code = read_version(session, &version, error);
     if (!code && version == 0 && !session->is_observer) {
         code = make_tables(session, error);
+        *is_made = !code;
         if (!code)
             code = read_version(session, &version, error);
     }
@@ -108,8 +110,21 @@ static enum rota_code open_tables(struct rota_sync_session *session, struct rota
     return code;
 }
 
+/* Delete what a former log of the group has left behind. */
+static enum rota_code sweep(struct rota_sync_session *session, const char *text, bool *is_any,
+                            struct rota_error *error)
+{
+    const struct rota_sql_value name = rota_sql_bytes(rota_str(session->name));
+    struct rota_sql_result result = {0};
+    enum rota_code code = rota_sql_run(session->sql, text, &name, 1, &result, error);
+    *is_any |= !code && result.n_affected > 0;
+    rota_sql_result_deinit(&result);
+    return code;
+}
+
 /* Of a group that was never there, or that somebody has deleted: a new log. */
-static enum rota_code make_head(struct rota_sync_session *session, struct rota_error *error)
+static enum rota_code make_head(struct rota_sync_session *session, bool *is_left,
+                                struct rota_error *error)
 {
     const struct rota_sql_value values[] = {rota_sql_bytes(rota_str(session->name)),
                                             rota_sql_int((int64_t)rota_sync_random())};
@@ -123,22 +138,23 @@ static enum rota_code make_head(struct rota_sync_session *session, struct rota_e
     bool is_new = !code && result.n_affected > 0;
     rota_sql_result_deinit(&result);
     if (is_new)
-        code = rota_sql_run(session->sql, "DELETE FROM rota_group_record WHERE name = ?", values, 1,
-                            NULL, error);
+        code = sweep(session, "DELETE FROM rota_group_record WHERE name = ?", is_left, error);
     if (is_new && !code)
-        code = rota_sql_run(session->sql, "DELETE FROM rota_group_member WHERE name = ?", values, 1,
-                            NULL, error);
+        code = sweep(session, "DELETE FROM rota_group_member WHERE name = ?", is_left, error);
     if (!code)
         return rota_sql_commit(session->sql, error);
     rota_sql_rollback(session->sql);
     return code;
 }
 
-enum rota_code rota_sync_schema_open(struct rota_sync_session *session, struct rota_error *error)
+enum rota_code rota_sync_schema_open(struct rota_sync_session *session, bool *is_forgotten,
+                                     struct rota_error *error)
 {
+    const struct rota_sync_signal_kind *kind = session->signal->kind;
+    bool is_made = false, is_left = false;
     const struct rota_sql_value name = rota_sql_bytes(rota_str(session->name));
     struct rota_sql_result result = {0};
-    enum rota_code code = open_tables(session, error);
+    enum rota_code code = open_tables(session, &is_made, error);
     if (!code)
         code = rota_sql_run(session->sql, "SELECT 1 FROM rota_group_head WHERE name = ?", &name, 1,
                             &result, error);
@@ -149,5 +165,9 @@ enum rota_code rota_sync_schema_open(struct rota_sync_session *session, struct r
         return rota_error_set(error, ROTA_ERR_NOT_FOUND, "%.200s: there is no group '%s'",
                               rota_sql_url_format(&session->url, text), session->name);
     }
-    return code || is_there ? code : make_head(session, error);
+    if (code || is_there)
+        return code;
+    code = make_head(session, &is_left, error);
+    *is_forgotten = is_left || (is_made && kind->is_held && kind->is_held(session->signal));
+    return code;
 }

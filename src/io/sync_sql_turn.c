@@ -6,6 +6,14 @@
 
 #define HEAD_COLUMNS "log_id, first_offset, next_offset, generation"
 
+/* A row at the head's end or behind it is none of the log's, whoever put it there. */
+#define OVERWRITE "ON CONFLICT (name, place) DO UPDATE SET bytes = excluded.bytes"
+
+/* SQLite lets a value have any type, and counts the characters of a text, up to a NUL. */
+#define SELECT_RECORDS(size, value)                                                                \
+    "SELECT place, " size ", CASE WHEN " size " <= ? THEN " value " END FROM rota_group_record "   \
+    "WHERE name = ? AND place >= ? AND place < ? ORDER BY place LIMIT ?"
+
 /* The statements that the dialects write differently, by enum rota_sql_kind. */
 static const char *const select_to_write[] = {
     "SELECT " HEAD_COLUMNS ", joins FROM rota_group_head WHERE name = ?",
@@ -13,9 +21,16 @@ static const char *const select_to_write[] = {
     "SELECT " HEAD_COLUMNS ", joins FROM rota_group_head WHERE name = ? FOR UPDATE",
 };
 static const char *const insert_record[] = {
-    "INSERT INTO rota_group_record (name, place, bytes) VALUES (?, ?, CAST(? AS BLOB))",
+    "INSERT INTO rota_group_record (name, place, bytes) VALUES (?, ?, CAST(? AS BLOB)) " OVERWRITE,
     NULL,
-    "INSERT INTO rota_group_record (name, place, bytes) VALUES (?, ?, ?)",
+    "INSERT INTO rota_group_record (name, place, bytes) VALUES (?, ?, ?) " OVERWRITE,
+};
+static const char *const select_records[] = {
+    SELECT_RECORDS("CASE TYPEOF(bytes) WHEN 'blob' THEN LENGTH(bytes) "
+                   "ELSE LENGTH(CAST(bytes AS BLOB)) END",
+                   "CAST(bytes AS BLOB)"),
+    NULL,
+    SELECT_RECORDS("LENGTH(bytes)", "bytes"),
 };
 static const char *const insert_member[] = {
     "INSERT INTO rota_group_member (name, id, place, pings, session_ms, held, line) "
@@ -115,7 +130,8 @@ static void disconnect(struct rota_sync_session *session)
 static enum rota_code connect_now(struct rota_sync_session *session, struct rota_sync_turn *turn)
 {
     const struct rota_sync_signal_kind *kind = session->signal->kind;
-    struct rota_sql_options options = {.statement_timeout = session->timeout};
+    struct rota_sql_options options = {.statement_timeout = session->timeout,
+                                       .is_reader = session->is_observer};
     enum rota_code code = ROTA_OK;
     if (kind->check)
         code = kind->check(session->signal, &turn->error);
@@ -124,9 +140,7 @@ static enum rota_code connect_now(struct rota_sync_session *session, struct rota
     if (code)
         return code;
     turn->is_new = true;
-    code = rota_sync_schema_open(session, &turn->error);
-    if (!code && kind->opened)
-        kind->opened(session->signal);
+    code = rota_sync_schema_open(session, &turn->is_forgotten, &turn->error);
     if (!code && turn->known.id != 0 && turn->has_tail)
         code = compare_tail(session, turn);
     return code;
@@ -427,11 +441,7 @@ static enum rota_code read_records(struct rota_sync_session *session, struct rot
             rota_sql_int(ROTA_SYNC_RECORD_MAX), name_of(session), rota_sql_int((int64_t)at),
             rota_sql_int((int64_t)turn->head.next), rota_sql_int(ROTA_SYNC_CHUNK)};
         enum rota_code code =
-            run(session,
-                "SELECT place, LENGTH(bytes), CASE WHEN LENGTH(bytes) <= ? THEN bytes END "
-                "FROM rota_group_record WHERE name = ? AND place >= ? AND place < ? "
-                "ORDER BY place LIMIT ?",
-                values, 5, chunk, &turn->error);
+            run(session, select_records[session->url.kind], values, 5, chunk, &turn->error);
         if (code)
             return code;
         turn->n_chunks++;
@@ -450,7 +460,13 @@ static enum rota_code read_records(struct rota_sync_session *session, struct rot
 
 /* --- the turn --- */
 
-static const char replaced[] = "another file is where the log of the group was, or none";
+/* Whether the connection is to what the URL names. If not, others may know another log. */
+static enum rota_code look(struct rota_sync_session *session, struct rota_sync_turn *turn)
+{
+    if (!rota_sql_is_alive(session->sql) || !rota_sql_look(session->sql, NULL))
+        return ROTA_OK;
+    return other(turn, "another file is where the log of the group was, or none");
+}
 
 static enum rota_code do_all(struct rota_sync_session *session, struct rota_sync_turn *turn)
 {
@@ -458,8 +474,8 @@ static enum rota_code do_all(struct rota_sync_session *session, struct rota_sync
     enum rota_code code = ROTA_OK;
     if (!session->sql)
         code = connect_now(session, turn);
-    if (!code && kind->is_replaced && kind->is_replaced(session->signal))
-        code = other(turn, replaced);
+    if (!code)
+        code = look(session, turn);
     if (code)
         return code;
     if (turn->opens_signal)
@@ -485,8 +501,7 @@ static enum rota_code do_all(struct rota_sync_session *session, struct rota_sync
 static void do_last(struct rota_sync_session *session, struct rota_sync_turn *turn)
 {
     const struct rota_sync_signal_kind *kind = session->signal->kind;
-    if (session->sql && turn->known.id && turn->n_owed > 0 &&
-        !(kind->is_replaced && kind->is_replaced(session->signal)))
+    if (session->sql && turn->known.id && turn->n_owed > 0 && !look(session, turn))
         write_all(session, turn);
     disconnect(session);
     if (kind->drop)
@@ -495,7 +510,6 @@ static void do_last(struct rota_sync_session *session, struct rota_sync_turn *tu
 
 void rota_sync_turn_do(struct rota_sync_session *session, struct rota_sync_turn *turn)
 {
-    const struct rota_sync_signal_kind *kind = session->signal->kind;
     turn->sent_at = rota_clock_boot();
     if (turn->is_last) {
         do_last(session, turn);
@@ -503,8 +517,8 @@ void rota_sync_turn_do(struct rota_sync_session *session, struct rota_sync_turn 
     }
     turn->code = do_all(session, turn);
     turn->heard_at = rota_clock_boot();
-    if (turn->code && session->sql && kind->is_replaced && kind->is_replaced(session->signal))
-        turn->code = other(turn, replaced);
+    if (turn->code && !turn->is_other && session->sql && look(session, turn))
+        turn->code = ROTA_ERR_UNAVAILABLE;
 
     /* What was locked or too slow will be so again on another connection; for the rest
      * a new one shows what can be had. */

@@ -28,8 +28,6 @@ struct signal {
     bool is_observer;
     char database[ROTA_SQL_URL_PATH_MAX];
     char path[ROTA_SQL_URL_PATH_MAX + 8];
-    dev_t device; /* of the database that is open; before it is, of what is there */
-    ino_t inode;  /* 0: none */
 
     int file_fd, inotify_fd, hold_fd; /* -1: none */
     struct stat file;                 /* of file_fd */
@@ -86,11 +84,11 @@ static enum rota_code sqlite_check(struct rota_sync_signal *base, struct rota_er
     struct signal *signal = (struct signal *)base;
     char folder[sizeof signal->database];
     struct stat status;
-    signal->inode = 0;
     if (stat(signal->database, &status) == 0) {
-        signal->device = status.st_dev;
-        signal->inode = status.st_ino;
-        return ROTA_OK;
+        if (S_ISREG(status.st_mode))
+            return ROTA_OK;
+        return rota_error_set(error, ROTA_ERR_INVALID, "sqlite:%.300s: this is no file",
+                              signal->database);
     }
     if (errno == ENOENT && signal->is_observer)
         return rota_error_set(error, ROTA_ERR_NOT_FOUND, "sqlite:%.300s: there is no such file",
@@ -105,13 +103,15 @@ static enum rota_code sqlite_check(struct rota_sync_signal *base, struct rota_er
                           signal->database, slash ? folder : ".", strerror(errno));
 }
 
-static bool is_there(const char *path, dev_t device, ino_t inode)
+/* --- to listen --- */
+
+/* Whether the file that is open still has its name. */
+static bool is_there(const struct signal *signal)
 {
     struct stat status;
-    return stat(path, &status) == 0 && status.st_dev == device && status.st_ino == inode;
+    return stat(signal->path, &status) == 0 && status.st_dev == signal->file.st_dev &&
+           status.st_ino == signal->file.st_ino;
 }
-
-/* --- to listen --- */
 
 /* Whoever may use the database may use the file. */
 static int open_file(struct signal *signal)
@@ -177,8 +177,7 @@ static int sqlite_hear(struct rota_sync_signal *base)
                 heard |= ROTA_SYNC_HEARD_NEWS;
             if (event->mask & (IN_CLOSE_WRITE | IN_Q_OVERFLOW))
                 heard |= ROTA_SYNC_HEARD_DEATH;
-            if ((event->mask & IN_ATTRIB) &&
-                !is_there(signal->path, signal->file.st_dev, signal->file.st_ino))
+            if ((event->mask & IN_ATTRIB) && !is_there(signal))
                 heard |= ROTA_SYNC_HEARD_LOST;
             if (event->mask & (IN_IGNORED | IN_UNMOUNT))
                 heard |= ROTA_SYNC_HEARD_LOST;
@@ -247,24 +246,16 @@ static bool sqlite_is_dead(struct rota_sync_signal *base, uint64_t id, uint64_t 
     return fcntl(signal->file_fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
 }
 
-/* --- which file it is --- */
-
-/* One that was there before stays the one that is expected: if it was replaced while it
- * was being opened, that will be seen. */
-static void sqlite_opened(struct rota_sync_signal *base)
+/* Of a file that is not there nothing is held. */
+static bool sqlite_is_held(struct rota_sync_signal *base)
 {
     struct signal *signal = (struct signal *)base;
-    struct stat status;
-    if (signal->inode == 0 && stat(signal->database, &status) == 0) {
-        signal->device = status.st_dev;
-        signal->inode = status.st_ino;
-    }
-}
-
-static bool sqlite_is_replaced(struct rota_sync_signal *base)
-{
-    struct signal *signal = (struct signal *)base;
-    return !is_there(signal->database, signal->device, signal->inode);
+    struct flock lock = lock_of(0);
+    lock.l_len = 0; /* all of it */
+    int fd = open(signal->path, O_RDWR | O_CLOEXEC);
+    bool is_held = fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    close_fd(&fd);
+    return is_held;
 }
 
 const struct rota_sync_signal_kind rota_sync_sqlite = {
@@ -278,6 +269,5 @@ const struct rota_sync_signal_kind rota_sync_sqlite = {
     .hold = sqlite_hold,
     .drop = sqlite_drop,
     .is_dead = sqlite_is_dead,
-    .opened = sqlite_opened,
-    .is_replaced = sqlite_is_replaced,
+    .is_held = sqlite_is_held,
 };

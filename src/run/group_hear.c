@@ -16,8 +16,8 @@ static void hear_record(struct rota_group *group, const struct rota_sync_event *
                    ROTA_GROUP_RECORD_MAX);
     if (event->offset >= group->end)
         group->end = event->offset + 1;
-    bool is_given = event->bytes.data || heard.size == 0; /* an empty one may be nowhere */
-    struct rota_str bytes = event->bytes.data ? event->bytes : rota_str("");
+    bool is_given = event->bytes.size == heard.size; /* else it is above the bound */
+    struct rota_str bytes = event->bytes.size > 0 ? event->bytes : rota_str("");
     if (is_given && rota_group_record_parse(bytes, &heard.record, &heard.why, &error)) {
         rota_group_driver_starve(group);
         return;

@@ -3,6 +3,7 @@
 #include "await.h"
 #include "database.h"
 #include "io/clock.h"
+#include "io/sql.h"
 #include "io/sync.h"
 
 #include <rota/group.h>
@@ -483,6 +484,28 @@ static void close_stranger(void)
     await(&loop, &stranger.n_closed, 1);
 }
 
+/* What no log takes from us, somebody else can write. */
+static void write_oversized(void)
+{
+    static const char move[] =
+        "UPDATE rota_group_head SET next_offset = next_offset + 1 WHERE name = ?";
+    static const char insert[] =
+        "INSERT INTO rota_group_record (name, place, bytes) "
+        "SELECT name, next_offset - 1, ? FROM rota_group_head WHERE name = ?";
+    static char bytes[ROTA_SYNC_RECORD_MAX + 1];
+    struct rota_sql_url url = database_url(false);
+    const struct rota_sql_value values[] = {rota_sql_bytes(rota_str_of(bytes, sizeof bytes)),
+                                            rota_sql_bytes(rota_str(group_name))};
+    struct rota_sql_options options = {.statement_timeout = 20 * ROTA_SEC};
+    struct rota_sql *sql = NULL;
+    struct rota_error error;
+    if (rota_sql_open(&url, &options, &sql, &error) || rota_sql_begin(sql, &error) ||
+        rota_sql_run(sql, move, values + 1, 1, NULL, &error) ||
+        rota_sql_run(sql, insert, values, 2, NULL, &error) || rota_sql_commit(sql, &error))
+        fail_msg("%s", error.text);
+    rota_sql_close(sql);
+}
+
 static void foreign_record_is_skipped_counted_and_named(void **state)
 {
     struct rota_group_options options = options_of(&b, NULL, 0);
@@ -501,10 +524,13 @@ static void foreign_record_is_skipped_counted_and_named(void **state)
     assert_int_equal(rota_sync_append(stranger.sync, 3, rota_str(""), NULL), ROTA_OK);
     await_news(&a, ROTA_GROUP_NEWS_SKIPPED, 3);
     assert_string_equal(a.reason, "foreign");
-    assert_int_equal(status_of(&a).n_skipped, 3);
+    write_oversized();
+    await_news(&a, ROTA_GROUP_NEWS_SKIPPED, 4);
+    assert_string_equal(a.reason, "oversized");
+    assert_int_equal(status_of(&a).n_skipped, 4);
     open_with(&b, &options);
     await_news(&b, ROTA_GROUP_NEWS_READY, 1);
-    assert_int_equal(b.n_news[ROTA_GROUP_NEWS_SKIPPED], 3); /* each once, however it is read */
+    assert_int_equal(b.n_news[ROTA_GROUP_NEWS_SKIPPED], 4); /* each once, however it is read */
     assert_int_equal(a.n_stops, 0);
     close_stranger();
     close_task(&a);

@@ -205,6 +205,42 @@ static void record_above_the_bound_is_told_by_its_size(void **state)
     sync_assert_text(&sync_a, 2, "after");
 }
 
+/* Somebody else has put it where the next one goes, and has not moved the head. */
+static void row_behind_the_end_is_none_of_the_logs(void **state)
+{
+    (void)state;
+    sync_open(&sync_a);
+    peer_write(&sync_a, 0, "before");
+    run_once(is_sqlite() ? "INSERT INTO rota_group_record (name, place, bytes) VALUES (?, 1, 'x')"
+                         : "INSERT INTO rota_group_record (name, place, bytes) VALUES (?, 1, "
+                           "convert_to('x', 'UTF8'))");
+    assert_int_equal(peer_write(&sync_a, 1, "after"), 1);
+    peer_await_end(&sync_a, 2);
+    sync_assert_text(&sync_a, 1, "after");
+    assert_int_equal(sync_a.n_failed, 0);
+}
+
+/* SQLite takes anything for bytes, and counts a text up to its first NUL. */
+static void value_that_is_no_bytes_is_told_by_its_bytes(void **state)
+{
+    (void)state;
+    sync_open(&sync_a);
+    struct rota_sql *sql = open_admin();
+    run(sql, "INSERT INTO rota_group_record (name, place, bytes) VALUES (?, 0, 'text'), "
+             "('odd', 1, ''), ('odd', 2, '')");
+    run(sql,
+        "UPDATE rota_group_record SET name = ?, bytes = 12345 WHERE place = 1 AND name = 'odd'");
+    run(sql, "UPDATE rota_group_record SET name = ?, bytes = CAST(zeroblob(2000000) AS TEXT) "
+             "WHERE place = 2 AND name = 'odd'");
+    run(sql, "UPDATE rota_group_head SET next_offset = 3 WHERE name = ?");
+    rota_sql_close(sql);
+    peer_await_end(&sync_a, 3);
+    sync_assert_text(&sync_a, 0, "text");
+    sync_assert_text(&sync_a, 1, "12345");
+    assert_int_equal(sync_a.records.items[2].size, 2000000);
+    assert_false(sync_a.records.items[2].is_whole);
+}
+
 static void trimmed_records_are_gone(void **state)
 {
     (void)state;
@@ -269,6 +305,26 @@ static void round_after_a_loss_waits_for_a_session(void **state)
     assert_true(rota_clock_boot() - lost_at >= sync_session());
     assert_true(peer_has_member(&sync_a, "2/a"));
     await(&sync_loop, &sync_a.n_group_ok_since, 1);
+}
+
+/* The same, told to who has never known the former log: what is left of it shows that
+ * there was one. */
+static void newcomer_to_a_deleted_log_waits_for_a_session(void **state)
+{
+    (void)state;
+    sync_open_short(&sync_a);
+    peer_join(&sync_a, "1/a");
+    peer_await_members(&sync_a, 1);
+    peer_close(&sync_a);
+    sync_open_short(&sync_b);
+    peer_write(&sync_b, 0, "of the former");
+    peer_close(&sync_b);
+    run_once("DELETE FROM rota_group_head WHERE name = ?");
+    rota_time made_at = rota_clock_boot();
+    sync_open_short(&sync_c);
+    peer_join(&sync_c, "2/c");
+    await(&sync_loop, &sync_c.n_rounds, 1);
+    assert_true(rota_clock_boot() - made_at >= sync_session());
 }
 
 static void log_that_is_shorter_is_lost(void **state)
@@ -546,6 +602,56 @@ static void replaced_file_is_a_loss(void **state)
     sync_assert_text(&sync_b, 0, "new");
 }
 
+/* A process holds its lock and knows the former file; one that finds no file makes
+ * another, and leaves it a session. */
+static void newcomer_to_a_removed_file_waits_for_those_who_had_it(void **state)
+{
+    static const char *const ends[] = {"", "-wal", "-shm"};
+    char path[2048], aside[2056];
+    (void)state;
+    struct sync_member former = sync_member_start("1/a", sync_session());
+    sync_open(&sync_b);
+    peer_join(&sync_b, "2/b");
+    peer_await_members(&sync_b, 2);
+    assert_int_equal(kill(former.pid, SIGSTOP), 0);
+    peer_close(&sync_b);
+    for (size_t i = 0; i < 3; i++) {
+        file_path(path, sizeof path, ends[i]);
+        snprintf(aside, sizeof aside, "%s.former", path);
+        rename(path, aside);
+    }
+    rota_time made_at = rota_clock_boot();
+    sync_open_short(&sync_c);
+    peer_join(&sync_c, "3/c");
+    await(&sync_loop, &sync_c.n_rounds, 1);
+    assert_true(rota_clock_boot() - made_at >= sync_session());
+    assert_int_equal(sync_c.members.size, 1);
+    sync_member_end(&former);
+}
+
+/* It will not get better by itself. */
+static void file_that_is_broken_fails(void **state)
+{
+    char path[2048];
+    (void)state;
+    sync_open(&sync_a);
+    for (uint64_t i = 0; i < 200; i++)
+        peer_write(&sync_a, i, "a record that takes some place, so that there are some pages");
+    struct rota_sql *sql = open_admin();
+    run(sql, "PRAGMA wal_checkpoint(TRUNCATE)");
+    rota_sql_close(sql);
+    file_path(path, sizeof path, "");
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 4096, SEEK_SET), 0);
+    for (int i = 0; i < 64 * 1024; i++)
+        fputc(0x5a, file);
+    assert_int_equal(fclose(file), 0);
+    peer_start(&sync_b, &sync_loop, sync_checks.url, sync_group, ROTA_SYNC_SESSION_MAX, false);
+    await(&sync_loop, &sync_b.n_failed, 1);
+    assert_non_null(strstr(sync_b.error, "malformed"));
+}
+
 /* The file beside the database is deleted: nobody dies of it, and others are still
  * woken. */
 static void deleted_lock_file_kills_nobody(void **state)
@@ -580,9 +686,11 @@ static void deleted_lock_file_kills_nobody(void **state)
     SYNC_CHECK(offsets_of_many_writers_have_no_gaps),                                              \
     SYNC_CHECK(long_log_is_read_in_parts),                                                         \
     SYNC_CHECK(record_above_the_bound_is_told_by_its_size),                                        \
+    SYNC_CHECK(row_behind_the_end_is_none_of_the_logs),                                            \
     SYNC_CHECK(trimmed_records_are_gone),                                                          \
     SYNC_CHECK(log_that_was_deleted_is_lost),                                                      \
     SYNC_CHECK(round_after_a_loss_waits_for_a_session),                                            \
+    SYNC_CHECK(newcomer_to_a_deleted_log_waits_for_a_session),                                     \
     SYNC_CHECK(log_that_is_shorter_is_lost),                                                       \
     SYNC_CHECK(missing_record_is_a_loss),                                                          \
     SYNC_CHECK(odd_row_among_the_members_harms_nobody),                                            \
@@ -598,8 +706,11 @@ int main(int argc, char **argv)
     const struct CMUnitTest sqlite_tests[] = {
         SQL_CHECKS,
         SYNC_CHECK(killed_member_is_found_without_its_session),
+        SYNC_CHECK(value_that_is_no_bytes_is_told_by_its_bytes),
+        SYNC_CHECK(newcomer_to_a_removed_file_waits_for_those_who_had_it),
         SYNC_CHECK(replaced_file_is_a_loss),
         SYNC_CHECK(deleted_lock_file_kills_nobody),
+        SYNC_CHECK(file_that_is_broken_fails), /* the last: there is no file after it */
     };
     const struct CMUnitTest postgres_tests[] = {
         SQL_CHECKS,

@@ -303,6 +303,33 @@ static void start_looks_behind_whatever_others_have_written(void **state)
     bench_free(bench);
 }
 
+/* What can't be read between the records of a snapshot is not counted as something else. */
+static void what_was_skipped_before_a_snapshot_keeps_its_reason(void **state)
+{
+    struct bench *bench = bench_of_snapshots(1);
+    struct rota_group_fsm *fsm = &bench->tasks[2].fsm;
+    uint64_t from = bench->tasks[0].fsm.fold.replay_from;
+    (void)state;
+    bench_open(bench, 2, six, 6);
+    while (bench_read(bench, 2)) {
+    }
+    bench_ok(bench, 2);
+    assert_int_equal(fsm->replay, ROTA_GROUP_REPLAY_COLLECT);
+    bench_step(bench, 2,
+               (struct rota_group_event){.type = ROTA_GROUP_RECORD,
+                                         .offset = from,
+                                         .size = 2000000,
+                                         .why = ROTA_GROUP_OVERSIZED});
+    for (uint64_t i = from; i < bench->n_log; i++) /* each one further */
+        bench_step(bench, 2,
+                   (struct rota_group_event){
+                       .type = ROTA_GROUP_RECORD, .offset = i + 1, .record = bench->log[i]});
+    assert_int_equal(fsm->replay, ROTA_GROUP_REPLAY_FOLD);
+    assert_int_equal(fsm->fold.counts.verdicts[ROTA_GROUP_OVERSIZED], 1);
+    assert_int_equal(fsm->fold.counts.verdicts[ROTA_GROUP_FOREIGN], 0);
+    bench_free(bench);
+}
+
 static void start_finds_a_snapshot_that_no_record_tells_of(void **state)
 {
     struct bench *bench = bench_of_snapshots(2);
@@ -552,6 +579,7 @@ int main(void)
         cmocka_unit_test(epoch_that_does_not_come_leads_to_joining_anew),
         cmocka_unit_test(snapshot_is_written_and_a_newcomer_begins_from_it),
         cmocka_unit_test(start_looks_behind_whatever_others_have_written),
+        cmocka_unit_test(what_was_skipped_before_a_snapshot_keeps_its_reason),
         cmocka_unit_test(start_finds_a_snapshot_that_no_record_tells_of),
         cmocka_unit_test(start_takes_an_earlier_snapshot_when_one_is_broken),
         cmocka_unit_test(leader_trims_what_the_last_snapshot_but_one_stands_for),

@@ -124,10 +124,9 @@ void rota_group_fsm_deinit(struct rota_group_fsm *fsm)
     for (size_t i = 0; i < fsm->roots.size; i++)
         rota_group_pending_deinit(&fsm->roots.items[i]);
     for (size_t i = 0; i < fsm->collected.size; i++)
-        rota_group_record_unref(fsm->collected.items[i]);
+        rota_group_record_unref(fsm->collected.items[i].record);
     rota_vector_deinit(&fsm->roots);
     rota_vector_deinit(&fsm->collected);
-    rota_vector_deinit(&fsm->collected_offsets);
     rota_vector_deinit(&fsm->dirty);
     rota_vector_deinit(&fsm->held);
     rota_vector_deinit(&fsm->progressed);

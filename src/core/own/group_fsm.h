@@ -180,6 +180,14 @@ enum rota_group_replay {
     ROTA_GROUP_REPLAY_FOLD,    /* takes the log in */
 };
 
+/* What stood at an offset while a snapshot was awaited. */
+struct rota_group_collected {
+    struct rota_group_record *record; /* NULL: none, of `size` bytes, and `why` */
+    uint64_t offset;
+    size_t size;
+    enum rota_group_verdict why;
+};
+
 /* A child that was reported and is not in the log yet. */
 struct rota_group_pending {
     struct rota_group_def *def;
@@ -232,9 +240,8 @@ struct rota_group_fsm {
     uint64_t begin_at;    /* the highest offset below `begin_below` that is told to begin with */
     uint64_t begin_below; /* from here on it was tried in vain */
     bool has_begin;
-    uint32_t n_begins;                                 /* that were tried in vain */
-    ROTA_VECTOR(struct rota_group_record *) collected; /* NULL: no record */
-    ROTA_VECTOR(uint64_t) collected_offsets;
+    uint32_t n_begins; /* that were tried in vain */
+    ROTA_VECTOR(struct rota_group_collected) collected;
 
     /* The group. */
     bool is_joined, is_leader;

@@ -10,9 +10,8 @@ static void read_from(struct rota_group_fsm *fsm, uint64_t offset)
 static void clear_collected(struct rota_group_fsm *fsm)
 {
     for (size_t i = 0; i < fsm->collected.size; i++)
-        rota_group_record_unref(fsm->collected.items[i]);
+        rota_group_record_unref(fsm->collected.items[i].record);
     rota_vector_deinit(&fsm->collected);
-    rota_vector_deinit(&fsm->collected_offsets);
 }
 
 /* Take the log in from here on, as if nothing was known. */
@@ -133,7 +132,7 @@ static bool is_next_piece(const struct rota_group_record *first,
 static size_t gather_pieces(struct rota_group_fsm *fsm, struct rota_group_record ***pieces)
 {
     size_t n = fsm->collected.size, found;
-    const struct rota_group_record *last = fsm->collected.items[n - 1];
+    const struct rota_group_record *last = fsm->collected.items[n - 1].record;
     if (!last || last->kind != ROTA_GROUP_SNAPSHOT || last->next != fsm->begin_at ||
         last->index + 1 != last->count || last->count > n)
         return 0;
@@ -144,22 +143,20 @@ static size_t gather_pieces(struct rota_group_fsm *fsm, struct rota_group_record
         return 0;
     }
     for (size_t i = n; i-- > 0 && found > 0;)
-        if (is_next_piece(last, fsm->collected.items[i], found - 1))
-            (*pieces)[--found] = fsm->collected.items[i];
+        if (is_next_piece(last, fsm->collected.items[i].record, found - 1))
+            (*pieces)[--found] = fsm->collected.items[i].record;
     if (found == 0)
         return last->count;
     free(*pieces);
     return 0;
 }
 
-static void apply(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
-                  struct rota_group_record *record, const struct rota_group_event *event);
+static void apply(struct rota_group_fsm *fsm, rota_time now, const struct rota_group_collected *at);
 
 /* All pieces are here: load them, and take in what was collected meanwhile. */
 static void end_collect(struct rota_group_fsm *fsm, rota_time now,
                         struct rota_group_record **pieces, size_t n_pieces)
 {
-    static const struct rota_group_event unread = {.why = ROTA_GROUP_FOREIGN};
     rota_group_fold_deinit(&fsm->fold);
     rota_group_fold_init(&fsm->fold);
     enum rota_code code = rota_group_fold_load(&fsm->fold, pieces, n_pieces, NULL);
@@ -173,29 +170,28 @@ static void end_collect(struct rota_group_fsm *fsm, rota_time now,
     } else {
         fsm->replay = ROTA_GROUP_REPLAY_FOLD;
         for (size_t i = 0; i < fsm->collected.size; i++)
-            apply(fsm, now, fsm->collected_offsets.items[i], fsm->collected.items[i], &unread);
+            apply(fsm, now, &fsm->collected.items[i]);
         clear_collected(fsm);
     }
 }
 
-static void collect(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
-                    struct rota_group_record *record)
+static void collect(struct rota_group_fsm *fsm, rota_time now,
+                    const struct rota_group_collected *at)
 {
     struct rota_group_record **pieces = NULL;
     size_t n_pieces;
     size_t n = fsm->collected.size;
-    if (offset < fsm->begin_at || (n > 0 && offset <= fsm->collected_offsets.items[n - 1]))
+    if (at->offset < fsm->begin_at || (n > 0 && at->offset <= fsm->collected.items[n - 1].offset))
         return;
     if (n >= ROTA_GROUP_COLLECT_MAX) {
         end_in_vain(fsm);
         return;
     }
-    if (!rota_vector_push(&fsm->collected_offsets, offset) ||
-        !rota_vector_push(&fsm->collected, record)) {
+    if (!rota_vector_push(&fsm->collected, *at)) {
         fsm->is_out_of_memory = true;
         return;
     }
-    rota_group_record_ref(record);
+    rota_group_record_ref(at->record);
     n_pieces = gather_pieces(fsm, &pieces);
     if (n_pieces > 0)
         end_collect(fsm, now, pieces, n_pieces);
@@ -240,14 +236,15 @@ static void hear_epoch(struct rota_group_fsm *fsm, rota_time now,
     rota_group_look_at_touched(fsm);
 }
 
-static void apply(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
-                  struct rota_group_record *record, const struct rota_group_event *event)
+static void apply(struct rota_group_fsm *fsm, rota_time now, const struct rota_group_collected *at)
 {
+    struct rota_group_record *record = at->record;
+    uint64_t offset = at->offset;
     enum rota_group_verdict verdict = ROTA_GROUP_ACCEPTED;
     if (offset < fsm->fold.next)
         return;
     if (!record) {
-        rota_group_fold_skip(&fsm->fold, offset, event->size, event->why);
+        rota_group_fold_skip(&fsm->fold, offset, at->size, at->why);
     } else if (rota_group_fold_apply(&fsm->fold, offset, record, &verdict)) {
         fsm->is_out_of_memory = true;
         return;
@@ -264,19 +261,19 @@ static void apply(struct rota_group_fsm *fsm, rota_time now, uint64_t offset,
 void rota_group_hear_record(struct rota_group_fsm *fsm, rota_time now,
                             const struct rota_group_event *event)
 {
-    const struct rota_group_record *record = event->record;
+    const struct rota_group_collected at = {event->record, event->offset, event->size, event->why};
     switch (fsm->replay) {
     case ROTA_GROUP_REPLAY_CLOSED:
         break;
     case ROTA_GROUP_REPLAY_TAIL:
-        if (record)
-            hear_tail(fsm, event->offset, record);
+        if (at.record)
+            hear_tail(fsm, at.offset, at.record);
         break;
     case ROTA_GROUP_REPLAY_COLLECT:
-        collect(fsm, now, event->offset, event->record);
+        collect(fsm, now, &at);
         break;
     case ROTA_GROUP_REPLAY_FOLD:
-        apply(fsm, now, event->offset, event->record, event);
+        apply(fsm, now, &at);
         break;
     }
 }
