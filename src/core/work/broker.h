@@ -9,11 +9,12 @@
  *     RUNNING --given back--> WAITING          RUNNING, ... --out of attempts--> DEAD
  *     any of these --cancel--> CANCELLED       DEAD --revive--> WAITING
  *
- * **Choice.** Of the jobs whose capabilities a free worker has, in the queues that it
- * serves: the highest priority, then the lowest tag, then the oldest enqueue time, then
- * the lowest number. Tags are what makes keys share: each job's tag is where its key
- * has got to, in units of one over the key's weight, and never behind what was last
- * handed out; without keys tags only grow, so that the oldest goes first. A job that
+ * **Choice.** Of the jobs whose capabilities a free worker has: in each queue that it
+ * serves the highest priority, then the lowest tag, then the oldest enqueue time, then
+ * the lowest number; among those of several queues the same without the tags, for these
+ * count within a queue. Tags are what makes keys share a queue: each job's tag is where
+ * its key has got to, in units of one over the key's weight, and never behind what was
+ * last handed out; without keys tags only grow, so that the oldest goes first. A job that
  * comes back keeps its tag and its age. Jobs wait in *lanes*, one for each pair of a
  * queue and a set of capabilities; workers of like queues and capabilities are a
  * *class*, which knows its lanes. A choice looks at the tops of the lanes of a class, and
@@ -85,7 +86,7 @@ enum rota_work_effect_type {
     ROTA_WORK_TELL_LOST,   /* `session` is gone: not heard, or another took its place */
 };
 
-/* Borrowed until the next call. */
+/* What it points to is the broker's, and stays until rota_broker_clear(). */
 struct rota_work_effect {
     enum rota_work_effect_type type;
     uint64_t number; /* of the record that it waits for; 0: of none */
@@ -103,9 +104,9 @@ enum rota_code rota_broker_new(const struct rota_broker_options *options,
                                struct rota_broker **broker, struct rota_error *error);
 void rota_broker_free(struct rota_broker *broker);
 
-/* What to do, in this order; gone with the next call that takes `now`. The calls below
- * add to it, so that a driver may take many frames in before it looks:
- * rota_broker_clear() forgets what was done. */
+/* What to do, in this order. Every call adds to it, so that a driver may take many frames in
+ * before it looks; the list is borrowed until the next call, and rota_broker_clear() forgets
+ * what was done. */
 const struct rota_work_effect *rota_broker_effects(const struct rota_broker *broker, size_t *n);
 void rota_broker_clear(struct rota_broker *broker);
 
@@ -116,7 +117,9 @@ void rota_broker_clear(struct rota_broker *broker);
 enum rota_code rota_broker_replay(struct rota_broker *broker, const struct rota_work_record *record,
                                   struct rota_error *error);
 
-/* All was read. Begins another life; emits LIFE. */
+/* All was read. Begins another life; emits LIFE, and hands nothing out before that is on
+ * disk. Partitions that were ours are ours again: a driver closes those that it has lost
+ * meanwhile before it lets workers in. */
 void rota_broker_begin(struct rota_broker *broker, struct rota_work_now now);
 
 /* All records up to `number` are on disk. */
@@ -177,7 +180,8 @@ enum rota_code rota_broker_partition_close(struct rota_broker *broker, struct ro
                                            struct rota_error *error);
 
 /* The jobs of a partition that is closed, as JOB records, one after the other: start with
- * *place = 0; false ends it. rota_broker_forget() drops one that its new owner has. */
+ * *place = 0; false ends it. Their tags count from where the queue has got to here. Borrowed
+ * until the next call. rota_broker_forget() drops one that its new owner has. */
 bool rota_broker_partition_next(const struct rota_broker *broker, struct rota_str queue,
                                 uint32_t partition, size_t *place, struct rota_work_record *record);
 enum rota_code rota_broker_forget(struct rota_broker *broker, struct rota_work_now now,
@@ -208,7 +212,7 @@ struct rota_worker_spec {
     /* Span: attempts end unless extended within; 0: with the session only. */
     rota_time lease;
 
-    /* One request for up to `slots` jobs: the session goes when it has handed out any, or
+    /* Needs a lease. One request for up to `slots` jobs: the session goes when it has handed out any, or
      * is closed; its attempts live on by their lease. */
     bool is_poll;
 

@@ -133,6 +133,7 @@ struct rota_work_record {
     struct rota_job_id id;
     const struct rota_job_spec *spec; /* of ADD and JOB */
     rota_time at;                     /* wall clock; of JOB: when it was enqueued */
+    rota_time since;                  /* wall clock; of JOB: when it began to run, or ended */
     uint64_t attempt;                 /* see broker.h */
     uint32_t n_attempts;              /* that have counted so far */
     enum rota_job_state state;        /* of JOB and END */
