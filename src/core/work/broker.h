@@ -212,8 +212,8 @@ struct rota_worker_spec {
     /* Span: attempts end unless extended within; 0: with the session only. */
     rota_time lease;
 
-    /* Needs a lease. One request for up to `slots` jobs: the session goes when it has handed out any, or
-     * is closed; its attempts live on by their lease. */
+    /* Needs a lease. One request for up to `slots` jobs: the session goes when it has handed out
+     * any, or is closed; its attempts live on by their lease. */
     bool is_poll;
 
     const struct rota_worker_running *running; /* what it says it still runs */
