@@ -187,6 +187,7 @@ enum rota_code rota_broker_partition_close(struct rota_broker *broker, struct ro
         !rota_broker_ready(broker, NULL)) {
         own->is_open = true;
         enter_partition(broker, found, partition);
+        rota_broker_match(broker);
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory to close a partition");
     }
     write_own(broker, found, partition, 0);

@@ -87,7 +87,9 @@ void rota_broker_fill_spec(const struct rota_broker *broker, const struct rota_j
     if (extra->unique_size > 0)
         spec->unique = rota_str_of(extra->text + sizeof(uint32_t), extra->unique_size);
     if (extra->trace_size > 0)
-        spec->trace = rota_str_of(key_of(extra).data + extra->key_size, extra->trace_size);
+        spec->trace =
+            rota_str_of(extra->text + sizeof(uint32_t) + extra->unique_size + extra->key_size,
+                        extra->trace_size);
 }
 
 static bool wants_extra(const struct rota_job_spec *spec)
@@ -119,8 +121,10 @@ static bool fill_text(struct rota_broker *broker, struct rota_job_extra *extra, 
     if (size == sizeof queue)
         return true;
     char *end = extra->text = malloc(size);
-    if (!end)
+    if (!end) {
+        extra->unique_size = extra->key_size = extra->trace_size = 0;
         return false;
+    }
     broker->jobs.bytes += rota_job_block(size);
     append(&end, rota_str_of(&queue, sizeof queue));
     append(&end, spec->unique);

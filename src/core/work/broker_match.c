@@ -133,9 +133,8 @@ static bool match_one(struct rota_broker *broker, uint32_t lane)
         return false;
     if (worker->is_poll) {
         rota_broker_serve(broker, worker);
-    } else if (worker->is_free) {
-        rota_broker_take_free(broker, worker);
-        rota_broker_put_free(broker, worker);
+    } else {
+        rota_broker_turn(broker, worker);
     }
     return true;
 }

@@ -87,8 +87,11 @@ static enum rota_code take_state(struct rota_broker *broker, uint32_t number,
     extra->n_attempts = record->n_attempts;
     extra->ended_by = record->number;
     extra->ended_cause = (uint8_t)record->cause;
-    if (rota_job_state_is_ended(record->state))
+    if (rota_job_state_is_ended(record->state)) {
+        if (record->worker.size > 0)
+            extra->worker = rota_broker_hold_name(broker, record->worker);
         return end_job(broker, number, &then, error);
+    }
     if (record->cause != ROTA_JOB_CAUSE_NONE)
         rota_broker_job_back(broker, number, &then);
     else
@@ -385,6 +388,7 @@ void rota_broker_begin(struct rota_broker *broker, struct rota_work_now now)
         rota_broker_next_life(broker);
     else
         broker->life_number = UINT64_MAX; /* the first tick begins it */
+    rota_broker_match(broker);
 }
 
 /* --- writing anew --- */

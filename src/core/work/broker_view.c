@@ -73,7 +73,8 @@ static void fill_view(const struct rota_broker *broker, uint32_t number, struct 
     view->progress = rota_str_of(extra->progress, extra->progress_size);
     view->result = rota_str_of(extra->result, extra->result_size);
     view->reason = rota_str_of(extra->reason, extra->reason_size);
-    if (!rota_job_state_is_ended(job->state) && extra->story && extra->story->size > 0) {
+    bool is_back = job->state == ROTA_JOB_WAITING || job->state == ROTA_JOB_DELAYED;
+    if (is_back && extra->story && extra->story->size > 0) {
         const struct rota_job_moment *last = &extra->story->moments[extra->story->size - 1];
         view->reason = rota_str_of(last->reason, last->reason_size);
     }

@@ -151,8 +151,9 @@ void rota_job_table_remove(struct rota_job_table *table, uint32_t number)
     rota_job_table_drop_extra(table, number);
     job->state = ROTA_JOB_NO_JOB;
     rota_slab_give(&table->jobs, number);
-    if (2 * table->jobs.n_used < table->n_buckets + table->n_split)
-        shrink_index(table);
+    for (int i = 0; i < 2; i++) /* twice as fast as it drains, for it starts at the half */
+        if (2 * table->jobs.n_used < table->n_buckets + table->n_split)
+            shrink_index(table);
 }
 
 struct rota_job_extra *rota_job_table_need_extra(struct rota_job_table *table, uint32_t number)
