@@ -88,7 +88,7 @@ static void a_waiting_job_of_100_bytes_takes_at_most_220(void **state)
     add_many(N, NULL);
     assert_int_equal(rota_broker_n_jobs(bench.broker), N);
     size_t counted = rota_broker_memory(bench.broker), real = heap_in_use() - before;
-    print_message("bytes per waiting job: %.1f counted, %.1f on the heap\n", (double)counted / N,
+    print_message("# bytes per waiting job: %.1f counted, %.1f on the heap\n", (double)counted / N,
                   (double)real / N);
     assert_in_range(counted, 1, (size_t)BYTES * N);
     if (HAS_ALLOCATOR) {
