@@ -555,6 +555,40 @@ static void a_partition_is_handed_over_without_loss_or_double(void **state)
     }
 }
 
+static void keys_go_on_sharing_after_a_hand_over(void **state)
+{
+    (void)state;
+    struct rota_str q = rota_str("q");
+    struct rota_broker *taker;
+    struct rota_work_record record;
+    uint64_t number, session;
+    random_init(3);
+    bench.is_slow = false;
+    for (int i = 0; i < 20; i++)
+        bench_add_spec(&bench, (struct rota_job_spec){.key = rota_str("much")});
+    for (int i = 0; i < 3; i++)
+        bench_add_spec(&bench, (struct rota_job_spec){.key = rota_str("little")});
+    rota_broker_partition_close(bench.broker, bench.now, q, 0, NULL);
+    bench_settle(&bench);
+    assert_int_equal(rota_broker_new(&bench.options, &taker, NULL), ROTA_OK);
+    rota_broker_begin(taker, bench.now);
+    assert_int_equal(rota_broker_partition_open(taker, bench.now, q, 0, 9, NULL), ROTA_OK);
+    for (size_t place = 0; rota_broker_partition_next(bench.broker, q, 0, &place, &record);)
+        assert_int_equal(rota_broker_adopt(taker, bench.now, &record, &number, NULL), ROTA_OK);
+    rota_broker_durable(taker, bench.now, number);
+    rota_broker_clear(taker);
+    struct rota_worker_spec spec = {.name = rota_str("w"), .slots = 6, .queues = &q, .n_queues = 1};
+    assert_int_equal(rota_broker_worker_open(taker, bench.now, &spec, &session, NULL), ROTA_OK);
+    size_t n, n_little = 0;
+    const struct rota_work_effect *effects = rota_broker_effects(taker, &n);
+    for (size_t i = 0; i < n; i++)
+        n_little += effects[i].type == ROTA_WORK_DO_DISPATCH &&
+                    rota_str_is_equal(effects[i].spec->key, rota_str("little"));
+    assert_int_equal(n_little, 3);
+    rota_broker_free(taker);
+    bench_deinit(&bench);
+}
+
 static void what_is_ours_and_lives_can_not_be_forgotten(void **state)
 {
     (void)state;
@@ -638,6 +672,7 @@ int main(void)
         cmocka_unit_test(written_anew_the_old_records_are_not_needed),
         cmocka_unit_test(lives_are_not_lost_with_old_records),
         cmocka_unit_test(a_partition_is_handed_over_without_loss_or_double),
+        cmocka_unit_test(keys_go_on_sharing_after_a_hand_over),
         cmocka_unit_test(what_is_ours_and_lives_can_not_be_forgotten),
         cmocka_unit_test(records_that_contradict_are_passed_over),
     };
