@@ -168,7 +168,7 @@ enum rota_code rota_broker_cancel(struct rota_broker *broker, struct rota_work_n
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     if (rota_job_state_is_ended(job->state))
         return refuse_state(job, error);
-    const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    const struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     struct rota_work_worker *worker = rota_broker_worker(broker, extra->session);
     *number = rota_broker_finish(broker, job_number, ROTA_JOB_CANCELLED, ROTA_JOB_CAUSE_CANCELLED,
                                  rota_str_of("", 0), NULL, 0);

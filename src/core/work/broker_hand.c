@@ -160,7 +160,7 @@ static bool empty_partition(struct rota_broker *broker, const struct rota_work_q
         if (job->state != ROTA_JOB_RUNNING)
             continue;
         struct rota_work_worker *worker =
-            rota_broker_worker(broker, rota_job_extra_of(&broker->jobs, job)->session);
+            rota_broker_worker(broker, rota_job_extra_known(&broker->jobs, job)->session);
         rota_broker_attempt_over(broker, i, ROTA_JOB_CAUSE_HANDED_OVER,
                                  rota_str("its partition has another owner"), 0);
         if (worker)

@@ -373,7 +373,7 @@ void rota_broker_job_start(struct rota_broker *broker, uint32_t number, uint64_t
                            uint32_t n_attempts, struct rota_work_name *worker, rota_time at)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, number);
-    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     extra->attempt = attempt;
     extra->n_attempts = n_attempts;
     extra->worker = worker;
@@ -388,7 +388,7 @@ void rota_broker_job_back(struct rota_broker *broker, uint32_t job_number,
                           const struct rota_work_record *record)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
-    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     struct rota_str reason = record->reason;
     extra->ended = record->attempt;
     extra->ended_by = record->number;
@@ -414,7 +414,7 @@ void rota_broker_job_end(struct rota_broker *broker, uint32_t job_number,
                          const struct rota_work_record *record, char *result)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
-    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
     if (job->state == ROTA_JOB_RUNNING) {
         extra->ended = record->attempt;
@@ -451,7 +451,7 @@ enum rota_code rota_broker_job_revive(struct rota_broker *broker, uint32_t job_n
                                       struct rota_error *error)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
-    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
     struct rota_fair_key *key = NULL;
     if (extra->unique_size > 0 && rota_map_get(&broker->uniques, unique_of(extra)))
@@ -496,7 +496,7 @@ enum rota_code rota_broker_job_revive(struct rota_broker *broker, uint32_t job_n
 
 static struct rota_job_extra *extra_of(const struct rota_broker *broker, uint32_t number)
 {
-    return rota_job_extra_of(&broker->jobs, rota_job_at(&broker->jobs, number));
+    return rota_job_extra_known(&broker->jobs, rota_job_at(&broker->jobs, number));
 }
 
 static struct rota_ended_list *list_of(struct rota_broker *broker, uint32_t number)

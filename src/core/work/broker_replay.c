@@ -176,7 +176,7 @@ static enum rota_code read_end(struct rota_broker *broker, uint32_t number,
     if ((unsigned)record->state >= ROTA_JOB_STATES || !rota_job_state_is_ended(record->state) ||
         record->bytes.size > ROTA_JOB_PAYLOAD_MAX)
         return contradicts(record, "that is no end", error);
-    if (is_running ? record->attempt != extra->attempt : record->state == ROTA_JOB_DONE)
+    if (is_running ? !extra || record->attempt != extra->attempt : record->state == ROTA_JOB_DONE)
         return contradicts(record, "another attempt runs, or none", error);
     return end_job(broker, number, record, error);
 }
@@ -199,7 +199,7 @@ static enum rota_code read_change(struct rota_broker *broker, const struct rota_
             return contradicts(record, "the job can't begin", error);
         return start_job(broker, number, record, record->at, error);
     case ROTA_WORK_RETRY:
-        if (job->state != ROTA_JOB_RUNNING || extra->attempt != record->attempt)
+        if (job->state != ROTA_JOB_RUNNING || !extra || extra->attempt != record->attempt)
             return contradicts(record, "the attempt does not run", error);
         rota_broker_job_back(broker, number, record);
         return ROTA_OK;
