@@ -16,6 +16,7 @@ enum rota_code {
     ROTA_ERR_IO,          /* the outside failed: a file, a socket, a database */
     ROTA_ERR_NO_MEMORY,
     ROTA_ERR_UNKNOWN, /* the other side was lost on the way: it may be done or not */
+    ROTA_ERR_STALE,   /* it was ours, or has moved on: somebody else has it now */
 };
 
 enum { ROTA_ERROR_TEXT_MAX = 512 };

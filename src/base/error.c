@@ -48,6 +48,8 @@ const char *rota_code_name(enum rota_code code)
         return "no memory";
     case ROTA_ERR_UNKNOWN:
         return "unknown outcome";
+    case ROTA_ERR_STALE:
+        return "stale";
     }
     return "unknown";
 }

@@ -43,6 +43,7 @@ int rota_cli_fail_error(const struct rota_error *error)
     case ROTA_ERR_UNAVAILABLE:
     case ROTA_ERR_NO_MEMORY:
     case ROTA_ERR_UNKNOWN:
+    case ROTA_ERR_STALE:
         return rota_cli_fail(ROTA_CLI_NO, "%s", error->text);
     case ROTA_OK:
     case ROTA_ERR_INVALID:

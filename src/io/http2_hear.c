@@ -270,6 +270,7 @@ static bool read_fields(struct rota_http2 *session, struct rota_http2_call *call
     case ROTA_ERR_UNAVAILABLE:
     case ROTA_ERR_IO:
     case ROTA_ERR_UNKNOWN:
+    case ROTA_ERR_STALE:
         rota_http2_fail(session, ROTA_HTTP2_FAULT_PROTOCOL, ROTA_HTTP2_COMPRESSION_ERROR);
         return false;
     }

@@ -75,6 +75,7 @@ void rota_server_call_reply(struct rota_server_call *call, struct rota_str messa
     case ROTA_ERR_IO:
     case ROTA_ERR_NO_MEMORY:
     case ROTA_ERR_UNKNOWN:
+    case ROTA_ERR_STALE:
         rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED,
                                 "the client does not take its replies", NULL, 0);
         break;

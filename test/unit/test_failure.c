@@ -84,6 +84,7 @@ static void directory_that_is_away_is_no_missing_collection(void **state)
     (void)state;
     assert_int_equal(rota_failure_of_answer(ROTA_ERR_NOT_FOUND), ROTA_FAILURE_NOT_LOADED);
     assert_int_equal(rota_failure_of_answer(ROTA_ERR_UNAVAILABLE), ROTA_FAILURE_UNREACHABLE);
+    assert_int_equal(rota_failure_of_answer(ROTA_ERR_STALE), ROTA_FAILURE_STALE);
 }
 
 static void node_that_fails_is_not_heard_as_well(void **state)

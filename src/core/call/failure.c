@@ -142,6 +142,8 @@ enum rota_failure rota_failure_of_answer(enum rota_code code)
         return ROTA_FAILURE_INPUT;
     case ROTA_ERR_NOT_FOUND:
         return ROTA_FAILURE_NOT_LOADED;
+    case ROTA_ERR_STALE:
+        return ROTA_FAILURE_STALE;
     case ROTA_ERR_UNAVAILABLE:
     case ROTA_ERR_IO:
         return ROTA_FAILURE_UNREACHABLE;

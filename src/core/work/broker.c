@@ -1,0 +1,355 @@
+#include "core/work/broker_inside.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { EFFECTS_PER_CHANGE = 8, BLOCKS_PER_CHANGE = ROTA_JOB_STORY_MAX + 16 };
+
+#define BYTES_MAX  ((size_t)4 << 30)
+#define STARVED_AT (10 * ROTA_MSEC) /* when to try again what there was no memory for */
+
+/* --- its life --- */
+
+static void free_key(void *data, void *block)
+{
+    rota_broker_discard(data, block);
+}
+
+static size_t bound(size_t asked, size_t usual, size_t max)
+{
+    size_t wanted = asked ? asked : usual;
+    return wanted < max ? wanted : max;
+}
+
+static void set_options(struct rota_broker *broker, const struct rota_broker_options *options)
+{
+    struct rota_broker_options *own = &broker->options;
+    if (options)
+        *own = *options;
+    own->jobs_max = bound(own->jobs_max, ROTA_BROKER_JOBS_MAX, ROTA_BROKER_JOBS_MAX);
+    own->bytes_max = bound(own->bytes_max, BYTES_MAX, SIZE_MAX);
+    own->ended_max = bound(own->ended_max, 100000, ROTA_BROKER_JOBS_MAX);
+    own->keep = own->keep > 0 ? own->keep : ROTA_JOB_KEEP;
+    own->grace = own->grace > 0 ? own->grace : ROTA_BROKER_GRACE;
+}
+
+enum rota_code rota_broker_new(const struct rota_broker_options *options,
+                               struct rota_broker **broker, struct rota_error *error)
+{
+    struct rota_broker *made = calloc(1, sizeof *made);
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a broker");
+    set_options(made, options);
+    rota_random_init(&made->random, made->options.seed);
+    made->seed = rota_random_next(&made->random);
+    made->now.boot = ROTA_TIME_MIN;
+    made->fair =
+        (struct rota_fair){.keys_max = ROTA_BROKER_KEYS_MAX, .on_free = free_key, .data = made};
+    rota_job_table_init(&made->jobs, rota_random_next(&made->random));
+    rota_map_init(&made->queues_by_name, made->seed);
+    rota_map_init(&made->classes, made->seed);
+    rota_map_init(&made->workers_by_name, made->seed);
+    rota_map_init(&made->names, made->seed);
+    rota_map_init(&made->uniques, made->seed);
+    if (!rota_capabilities_init(&made->capabilities, ROTA_BROKER_SETS_MAX, made->seed)) {
+        rota_broker_free(made);
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a broker");
+    }
+    *broker = made;
+    return ROTA_OK;
+}
+
+void rota_broker_free(struct rota_broker *broker)
+{
+    if (!broker)
+        return;
+    rota_broker_clear(broker);
+    for (size_t i = 0; i < broker->workers.size; i++)
+        if (broker->workers.items[i])
+            rota_broker_free_worker(broker, broker->workers.items[i]);
+    for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));)
+        rota_broker_job_free(broker, i);
+    for (size_t i = 0; i < broker->lanes.size; i++)
+        if (broker->lanes.items[i]) {
+            rota_lane_deinit(broker->lanes.items[i]);
+            free(broker->lanes.items[i]);
+        }
+    for (size_t i = 0; i < broker->queues.size; i++)
+        if (broker->queues.items[i])
+            rota_broker_free_queue(broker, broker->queues.items[i]);
+    rota_capabilities_deinit(&broker->capabilities);
+    rota_job_table_deinit(&broker->jobs);
+    rota_map_deinit(&broker->queues_by_name);
+    rota_map_deinit(&broker->classes);
+    rota_map_deinit(&broker->workers_by_name);
+    rota_map_deinit(&broker->names);
+    rota_map_deinit(&broker->uniques);
+    rota_heap_deinit(&broker->alarms);
+    rota_vector_deinit(&broker->queues);
+    rota_vector_deinit(&broker->lanes);
+    rota_vector_deinit(&broker->dirty);
+    rota_vector_deinit(&broker->workers);
+    rota_vector_deinit(&broker->free_workers);
+    rota_vector_deinit(&broker->timers);
+    rota_vector_deinit(&broker->effects);
+    rota_vector_deinit(&broker->trash);
+    rota_arena_deinit(&broker->arena);
+    free(broker);
+}
+
+/* --- effects --- */
+
+const struct rota_work_effect *rota_broker_effects(const struct rota_broker *broker, size_t *n)
+{
+    *n = broker->effects.size;
+    return broker->effects.items;
+}
+
+void rota_broker_clear(struct rota_broker *broker)
+{
+    enum { KEPT = 4096 };
+    for (size_t i = 0; i < broker->trash.size; i++)
+        free(broker->trash.items[i]);
+    broker->trash.size = broker->effects.size = 0;
+    if (broker->effects.capacity > KEPT)
+        rota_vector_deinit(&broker->effects);
+    rota_arena_clear(&broker->arena);
+    broker->specs[0] = broker->specs[1] = NULL;
+}
+
+bool rota_broker_ready(struct rota_broker *broker, struct rota_lane *lane)
+{
+    bool is_ready =
+        rota_vector_reserve(&broker->effects, broker->effects.size + EFFECTS_PER_CHANGE) &&
+        rota_vector_reserve(&broker->trash, broker->trash.size + BLOCKS_PER_CHANGE) &&
+        (!lane || rota_lane_reserve(lane));
+    for (int i = 0; is_ready && i < 2; i++) {
+        if (!broker->specs[i])
+            broker->specs[i] = rota_arena_take(&broker->arena, sizeof *broker->specs[i]);
+        is_ready = broker->specs[i] != NULL;
+    }
+    broker->is_starved = broker->is_starved || !is_ready;
+    return is_ready;
+}
+
+struct rota_work_effect *rota_broker_emit(struct rota_broker *broker,
+                                          enum rota_work_effect_type type,
+                                          const struct rota_job *job)
+{
+    assert(broker->effects.size < broker->effects.capacity);
+    struct rota_work_effect *effect = &broker->effects.items[broker->effects.size++];
+    *effect = (struct rota_work_effect){.type = type};
+    if (!job)
+        return effect;
+    const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    effect->id = job->id;
+    if (extra) {
+        effect->attempt = extra->attempt;
+        effect->n_attempts = extra->n_attempts;
+    }
+    return effect;
+}
+
+struct rota_work_record *rota_broker_write(struct rota_broker *broker,
+                                           enum rota_work_record_type type,
+                                           const struct rota_job *job)
+{
+    struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_RECORD, job);
+    struct rota_work_record *record = &effect->record;
+    record->type = type;
+    record->number = ++broker->last_number;
+    record->at = broker->stamp;
+    if (job) {
+        record->id = job->id;
+        record->queue = rota_broker_queue_name(rota_broker_queue_of(broker, job));
+        record->partition = rota_job_id_partition(job->id);
+    }
+    return record;
+}
+
+void rota_broker_attach_spec(struct rota_broker *broker, const struct rota_job *job)
+{
+    struct rota_work_effect *effect = &broker->effects.items[broker->effects.size - 1];
+    int i = broker->specs[0] ? 0 : 1;
+    struct rota_job_spec *spec = broker->specs[i];
+    assert(spec);
+    broker->specs[i] = NULL;
+    rota_broker_fill_spec(broker, job, spec);
+    effect->spec = spec;
+    if (effect->type == ROTA_WORK_DO_RECORD)
+        effect->record.spec = spec;
+    else
+        spec->n_capabilities = 0;
+}
+
+void rota_broker_tell(struct rota_broker *broker, const struct rota_job *job, uint64_t number)
+{
+    struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_TELL_STATE, job);
+    const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    effect->number = number;
+    if (extra) {
+        effect->session = extra->session;
+        effect->cause = (enum rota_job_cause)extra->cause;
+    }
+}
+
+void rota_broker_discard(struct rota_broker *broker, void *block)
+{
+    if (!block)
+        return;
+    if (broker->effects.size == 0 || !rota_vector_push(&broker->trash, block))
+        free(block);
+}
+
+/* --- the clocks --- */
+
+void rota_broker_at(struct rota_broker *broker, struct rota_work_now now)
+{
+    if (now.boot > broker->now.boot)
+        broker->now.boot = now.boot;
+    broker->now.wall = now.wall;
+    if (now.wall > broker->stamp)
+        broker->stamp = now.wall;
+}
+
+rota_time rota_broker_boot_of(const struct rota_broker *broker, rota_time wall)
+{
+    rota_time span;
+    if (wall == 0)
+        return ROTA_TIME_NEVER;
+    if (__builtin_sub_overflow(wall, broker->now.wall, &span))
+        return wall > 0 ? ROTA_TIME_NEVER : ROTA_TIME_MIN;
+    return rota_time_add(broker->now.boot, span);
+}
+
+/* What was left undone for want of memory. */
+static void try_again(struct rota_broker *broker)
+{
+    broker->is_starved = false;
+    if (broker->life_number == UINT64_MAX && rota_broker_ready(broker, NULL))
+        rota_broker_next_life(broker);
+    for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));) {
+        const struct rota_job *job = rota_job_at(&broker->jobs, i);
+        if (job->state == ROTA_JOB_WAITING && !job->flags) {
+            if (!rota_broker_ready(broker, rota_broker_lane_of(broker, job)))
+                return;
+            rota_broker_job_enter(broker, i);
+        }
+    }
+    for (size_t i = 0; i < broker->lanes.size; i++)
+        if (broker->lanes.items[i] && broker->lanes.items[i]->size > 0)
+            rota_broker_mark_dirty(broker, broker->lanes.items[i]);
+    rota_broker_durable(broker, broker->now, broker->durable);
+}
+
+void rota_broker_tick(struct rota_broker *broker, struct rota_work_now now)
+{
+    rota_broker_at(broker, now);
+    if (!broker->is_begun)
+        return;
+    if (broker->is_starved)
+        try_again(broker);
+    for (uint32_t due; (due = rota_broker_due(broker));)
+        if (!rota_broker_on_time(broker, rota_job_extra_at(&broker->jobs, due)->job))
+            break;
+    rota_broker_lose_workers(broker);
+    rota_broker_forget_ended(broker, 0);
+    rota_broker_match(broker);
+}
+
+rota_time rota_broker_deadline(const struct rota_broker *broker)
+{
+    if (!broker->is_begun)
+        return ROTA_TIME_NEVER;
+    rota_time at = rota_broker_first_timer(broker);
+    const struct rota_heap_node *alarm = rota_heap_first(&broker->alarms);
+    if (alarm)
+        at = rota_time_min(at, alarm->at);
+    if (broker->ended.first) {
+        const struct rota_job *job = rota_job_at(&broker->jobs, broker->ended.first);
+        at = rota_time_min(at, rota_job_extra_known(&broker->jobs, job)->wait_until);
+    }
+    if (broker->is_starved)
+        at = rota_time_min(at, rota_time_add(broker->now.boot, STARVED_AT));
+    return at;
+}
+
+/* --- names of workers --- */
+
+struct rota_work_name *rota_broker_hold_name(struct rota_broker *broker, struct rota_str name)
+{
+    struct rota_work_name *known = rota_map_get(&broker->names, name);
+    if (!known) {
+        known = malloc(sizeof *known + name.size);
+        if (!known)
+            return NULL;
+        known->n_refs = 0;
+        known->size = (uint32_t)name.size;
+        if (name.size > 0)
+            memcpy(known->bytes, name.data, name.size);
+        if (!rota_map_put(&broker->names, rota_str_of(known->bytes, known->size), known)) {
+            free(known);
+            return NULL;
+        }
+    }
+    known->n_refs++;
+    return known;
+}
+
+void rota_broker_drop_name(struct rota_broker *broker, struct rota_work_name *name)
+{
+    if (!name || --name->n_refs > 0)
+        return;
+    rota_map_remove(&broker->names, rota_str_of(name->bytes, name->size));
+    rota_broker_discard(broker, name);
+}
+
+/* --- what is on disk --- */
+
+void rota_broker_durable(struct rota_broker *broker, struct rota_work_now now, uint64_t number)
+{
+    rota_broker_at(broker, now);
+    bool may_already = rota_broker_may_dispatch(broker);
+    if (number > broker->durable)
+        broker->durable = number < broker->last_number ? number : broker->last_number;
+    while (broker->first_unsafe) {
+        uint32_t safe = broker->first_unsafe;
+        struct rota_job *job = rota_job_at(&broker->jobs, safe);
+        if (job->record > broker->durable ||
+            !rota_broker_ready(broker, rota_broker_lane_of(broker, job)))
+            break;
+        broker->first_unsafe = job->newer;
+        job->flags &= (uint8_t)~ROTA_JOB_UNSAFE;
+        rota_broker_job_enter(broker, safe);
+    }
+    for (size_t i = 0; !may_already && i < broker->lanes.size; i++)
+        if (broker->lanes.items[i] && broker->lanes.items[i]->size > 0)
+            rota_broker_mark_dirty(broker, broker->lanes.items[i]);
+    rota_broker_match(broker);
+}
+
+void rota_broker_refuse_adds(struct rota_broker *broker, const char *why)
+{
+    snprintf(broker->refusal, sizeof broker->refusal, "%s", why ? why : "");
+}
+
+size_t rota_broker_memory(const struct rota_broker *broker)
+{
+    size_t bytes = rota_job_table_bytes(&broker->jobs) +
+                   broker->timers.capacity * sizeof *broker->timers.items +
+                   broker->uniques.capacity * sizeof *broker->uniques.entries;
+    for (size_t i = 0; i < broker->lanes.size; i++)
+        if (broker->lanes.items[i])
+            bytes += rota_lane_bytes(broker->lanes.items[i]);
+    return bytes;
+}
+
+size_t rota_broker_n_jobs(const struct rota_broker *broker)
+{
+    return broker->n_live;
+}
+
+uint64_t rota_broker_last_number(const struct rota_broker *broker)
+{
+    return broker->last_number;
+}

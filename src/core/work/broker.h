@@ -1,0 +1,331 @@
+/* broker: which job goes to which worker, and what becomes of both.
+ *
+ * One broker holds all partitions that a node owns, of all queues, and all workers
+ * that are connected to it. It decides; who drives it writes its records to a journal,
+ * carries frames, and says what time it is.
+ *
+ *     WAITING --dispatched--> RUNNING --complete--> DONE
+ *     RUNNING --failed, lost, timed out--> DELAYED --its time--> WAITING
+ *     RUNNING --given back--> WAITING          RUNNING, ... --out of attempts--> DEAD
+ *     any of these --cancel--> CANCELLED       DEAD --revive--> WAITING
+ *
+ * **Choice.** Of the jobs whose capabilities a free worker has: in each queue that it
+ * serves the highest priority, then the lowest tag, then the oldest enqueue time, then
+ * the lowest number; among those of several queues the same without the tags, for these
+ * count within a queue. Tags are what makes keys share a queue: each job's tag is where
+ * its key has got to, in units of one over the key's weight, and never behind what was
+ * last handed out; without keys tags only grow, so that the oldest goes first. A job that
+ * comes back keeps its tag and its age. Jobs wait in *lanes*, one for each pair of a
+ * queue and a set of capabilities; workers of like queues and capabilities are a
+ * *class*, which knows its lanes. A choice looks at the tops of the lanes of a class, and
+ * a change costs the logarithm of a lane: a million waiting jobs cost no more than ten.
+ *
+ * **Durability.** A record that the broker emits has a number. A job is handed out only
+ * when its ADD is on disk, an answer to a submitter or a worker waits for its record;
+ * the driver calls rota_broker_durable() as the disk gets on. START is written but not
+ * waited for.
+ *
+ * **Attempts** are fenced: the number of an attempt is 2^32 times the broker's life plus a
+ * count, so that none is ever used twice, also when the last records before a crash were
+ * lost. Whoever completes, fails or extends a job must name the attempt that is
+ * running; every other is refused with ROTA_ERR_STALE. After a restart a job that was
+ * running stays RUNNING for `grace`, in which its worker may come back and name it; then
+ * it is LOST like any other. A worker may also name an attempt whose START was lost; it
+ * is taken up if the job waits.
+ *
+ * **Workers.** A session is one life of a worker: opening one under a name that has a
+ * session ends the older at once, unless that has a higher epoch. A session that was
+ * not heard for its liveness is lost, and so are its attempts: their jobs wait again with
+ * their old age and are handed out in the same step if anybody can take them.
+ *
+ * Invariants: a job is in one state and, when running, with one attempt; a worker never
+ * has more attempts than slots, nor one that it lacks a capability for; no job waits
+ * while a free worker of this broker can take it, unless its queue is paused or its
+ * record is not on disk; everything that grows is bounded by the options. */
+#pragma once
+
+#include "core/work/job.h"
+
+#include <rota/random.h>
+
+struct rota_broker;
+
+enum {
+    ROTA_BROKER_JOBS_MAX = 50000000,
+    ROTA_BROKER_LANES_MAX = 4096, /* pairs of a queue and a set of capabilities */
+    ROTA_BROKER_SETS_MAX = 1024,  /* sets of capabilities that jobs need */
+    ROTA_BROKER_QUEUES_MAX = 1024,
+    ROTA_BROKER_WORKERS_MAX = 65536,
+    ROTA_BROKER_KEYS_MAX = 65536, /* fair keys with a job or a weight */
+};
+
+#define ROTA_BROKER_GRACE (5 * ROTA_SEC)
+
+/* Zero means the default. */
+struct rota_broker_options {
+    size_t jobs_max;  /* that have not ended */
+    size_t bytes_max; /* of payloads and results; 0: 4 GiB */
+    size_t ended_max; /* ended jobs that are remembered; 0: 100,000 */
+    rota_time keep;   /* ... and for how long; DEAD ones stay until `ended_max` */
+    rota_time grace;
+    uint64_t seed; /* of chance: ids, jitter, hashes */
+};
+
+/* Both clocks, read together. */
+struct rota_work_now {
+    rota_time boot; /* monotonic */
+    rota_time wall;
+};
+
+enum rota_work_effect_type {
+    ROTA_WORK_DO_RECORD,   /* append `record` to the journal; in the order of the numbers */
+    ROTA_WORK_DO_DISPATCH, /* send the job to `session` as `attempt` */
+    ROTA_WORK_DO_CANCEL,   /* tell `session` to stop `attempt` of `id`, for `cause` */
+    ROTA_WORK_TELL_ENDED,  /* `id` came to its end; true once `number` is on disk */
+    ROTA_WORK_TELL_STATE,  /* `id` is in another state, or has got on: for those who watch */
+    ROTA_WORK_TELL_LOST,   /* `session` is gone: not heard, or another took its place */
+};
+
+/* What it points to is the broker's, and stays until rota_broker_clear(). */
+struct rota_work_effect {
+    enum rota_work_effect_type type;
+    uint64_t number; /* of the record that it waits for; 0: of none */
+    struct rota_job_id id;
+    uint64_t attempt;
+    uint32_t n_attempts; /* this one included */
+    uint64_t session;
+    enum rota_job_cause cause;
+    struct rota_work_record record;   /* of RECORD; the bytes are the broker's */
+    const struct rota_job_spec *spec; /* of RECORD and DISPATCH; no capabilities in DISPATCH */
+    rota_time timeout;                /* of DISPATCH: of this attempt, the deadline included */
+};
+
+enum rota_code rota_broker_new(const struct rota_broker_options *options,
+                               struct rota_broker **broker, struct rota_error *error);
+void rota_broker_free(struct rota_broker *broker);
+
+/* What to do, in this order. Every call adds to it, so that a driver may take many frames in
+ * before it looks; the list is borrowed until the next call, and rota_broker_clear() forgets
+ * what was done. */
+const struct rota_work_effect *rota_broker_effects(const struct rota_broker *broker, size_t *n);
+void rota_broker_clear(struct rota_broker *broker);
+
+/* --- the journal --- */
+
+/* Take in a record of the journal, before rota_broker_begin(). ROTA_ERR_INVALID for one
+ * that contradicts what came before; it is passed over, and counted. */
+enum rota_code rota_broker_replay(struct rota_broker *broker, const struct rota_work_record *record,
+                                  struct rota_error *error);
+
+/* All was read. Begins another life; emits LIFE, and hands nothing out before that is on
+ * disk. Partitions that were ours are ours again: a driver closes those that it has lost
+ * meanwhile before it lets workers in. */
+void rota_broker_begin(struct rota_broker *broker, struct rota_work_now now);
+
+/* All records up to `number` are on disk. */
+void rota_broker_durable(struct rota_broker *broker, struct rota_work_now now, uint64_t number);
+
+/* While `why` is set, no job is taken in: the disk is full. Copied; NULL: all is well. */
+void rota_broker_refuse_adds(struct rota_broker *broker, const char *why);
+
+/* Write at most `n_max` jobs whose last whole record (ADD or JOB) is below `number` anew,
+ * as JOB records; returns how many are left, so that a journal can drop what is old. Queue
+ * settings and ownership are rewritten with the last of them. */
+size_t rota_broker_rewrite(struct rota_broker *broker, uint64_t number, size_t n_max);
+
+/* --- submitters --- */
+
+/* Take a job in. Gives its id and the number of the record to wait for; `is_new` is false
+ * when this id, or a job with this unique key, is there already: then `*id` is that job's
+ * and `*number` its record's. ROTA_ERR_INVALID for a spec that can't be, ROTA_ERR_STALE when
+ * the partition is not ours, ROTA_ERR_LIMIT when there is no room. */
+enum rota_code rota_broker_add(struct rota_broker *broker, struct rota_work_now now,
+                               const struct rota_job_spec *spec, struct rota_job_id *id,
+                               bool *is_new, uint64_t *number, struct rota_error *error);
+
+/* Cancel a job, whatever it does; ROTA_ERR_NOT_FOUND, or ROTA_ERR_INVALID when it has ended. */
+enum rota_code rota_broker_cancel(struct rota_broker *broker, struct rota_work_now now,
+                                  struct rota_str queue, struct rota_job_id id, uint64_t *number,
+                                  struct rota_error *error);
+
+/* A dead job, or a cancelled one, waits again. */
+enum rota_code rota_broker_revive(struct rota_broker *broker, struct rota_work_now now,
+                                  struct rota_str queue, struct rota_job_id id, uint64_t *number,
+                                  struct rota_error *error);
+enum rota_code rota_broker_set_priority(struct rota_broker *broker, struct rota_work_now now,
+                                        struct rota_str queue, struct rota_job_id id,
+                                        int16_t priority, uint64_t *number,
+                                        struct rota_error *error);
+
+/* --- queues --- */
+
+enum rota_code rota_broker_pause(struct rota_broker *broker, struct rota_work_now now,
+                                 struct rota_str queue, bool is_paused, uint64_t *number,
+                                 struct rota_error *error);
+/* `weight` in thousandths; 1000 is what every key has. */
+enum rota_code rota_broker_set_weight(struct rota_broker *broker, struct rota_work_now now,
+                                      struct rota_str queue, struct rota_str key, uint32_t weight,
+                                      uint64_t *number, struct rota_error *error);
+
+/* The partition is ours under `epoch`, which grows with each owner; what we may have of it
+ * is served from now on. ROTA_ERR_STALE when a higher epoch was seen. */
+enum rota_code rota_broker_partition_open(struct rota_broker *broker, struct rota_work_now now,
+                                          struct rota_str queue, uint32_t partition, uint64_t epoch,
+                                          struct rota_error *error);
+
+/* It is not ours any more: nothing of it is handed out or taken in; attempts that run are
+ * cancelled at their workers. What is left of it can be handed over: */
+enum rota_code rota_broker_partition_close(struct rota_broker *broker, struct rota_work_now now,
+                                           struct rota_str queue, uint32_t partition,
+                                           struct rota_error *error);
+
+/* The jobs of a partition that is closed, as JOB records, one after the other: start with
+ * *place = 0; false ends it. Their tags count from where the queue has got to here. Borrowed
+ * until the next call. rota_broker_forget() drops one that its new owner has. */
+bool rota_broker_partition_next(const struct rota_broker *broker, struct rota_str queue,
+                                uint32_t partition, size_t *place, struct rota_work_record *record);
+enum rota_code rota_broker_forget(struct rota_broker *broker, struct rota_work_now now,
+                                  struct rota_str queue, struct rota_job_id id, uint64_t *number,
+                                  struct rota_error *error);
+/* ... and is taken in by the new owner with its age, attempts and id; once, however often. */
+enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_now now,
+                                 const struct rota_work_record *job, uint64_t *number,
+                                 struct rota_error *error);
+
+/* --- workers --- */
+
+struct rota_worker_running {
+    struct rota_str queue;
+    struct rota_job_id id;
+    uint64_t attempt;
+};
+
+/* All is borrowed. */
+struct rota_worker_spec {
+    struct rota_str name;
+    uint64_t epoch; /* grows with each session of this name; 0: the name is not kept to one */
+    const struct rota_str *capabilities, *queues;
+    size_t n_capabilities, n_queues;
+    uint32_t slots;
+    rota_time liveness; /* span: lost when not heard for so long; 0: never */
+
+    /* Span: attempts end unless extended within; 0: with the session only. */
+    rota_time lease;
+
+    /* Needs a lease. One request for up to `slots` jobs: the session goes when it has handed out
+     * any, or is closed; its attempts live on by their lease. */
+    bool is_poll;
+
+    const struct rota_worker_running *running; /* what it says it still runs */
+    size_t n_running;
+};
+
+/* A worker is there. Gives `*session`, never 0; for each of `running` that is not its any
+ * more a CANCEL follows. ROTA_ERR_STALE when a session of this name has a higher epoch. */
+enum rota_code rota_broker_worker_open(struct rota_broker *broker, struct rota_work_now now,
+                                       const struct rota_worker_spec *spec, uint64_t *session,
+                                       struct rota_error *error);
+void rota_broker_worker_close(struct rota_broker *broker, struct rota_work_now now,
+                              uint64_t session);
+
+/* A sign of life. False when there is no such session: it must open another. */
+bool rota_broker_worker_heard(struct rota_broker *broker, struct rota_work_now now,
+                              uint64_t session);
+
+/* It takes no more than `slots` at a time from now on; 0 drains it. */
+bool rota_broker_worker_slots(struct rota_broker *broker, struct rota_work_now now,
+                              uint64_t session, uint32_t slots);
+
+/* How an attempt ended: DONE with `bytes`, FAILED, REFUSED or GIVEN_BACK with `reason`.
+ * `retry_after` (span) takes the place of the backoff; 0: none. ROTA_ERR_STALE for an attempt
+ * that is not the one running, ROTA_ERR_NOT_FOUND for no such job. Said once more of an
+ * attempt that has ended just so, it is no error, and `*number` is that record's. */
+struct rota_attempt_end {
+    struct rota_str queue;
+    struct rota_job_id id;
+    uint64_t attempt;
+    enum rota_job_cause cause;
+    struct rota_str bytes, reason;
+    rota_time retry_after;
+};
+enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now now,
+                               const struct rota_attempt_end *end, uint64_t *number,
+                               struct rota_error *error);
+
+/* The attempt goes on: its lease begins anew; `progress` (at most ROTA_JOB_REASON_MAX
+ * bytes, may be empty) is for people. */
+enum rota_code rota_broker_extend(struct rota_broker *broker, struct rota_work_now now,
+                                  struct rota_str queue, struct rota_job_id id, uint64_t attempt,
+                                  struct rota_str progress, struct rota_error *error);
+
+/* --- time --- */
+
+void rota_broker_tick(struct rota_broker *broker, struct rota_work_now now);
+
+/* When the next tick is needed, on the monotonic clock; ROTA_TIME_NEVER: after a call only. */
+rota_time rota_broker_deadline(const struct rota_broker *broker);
+
+/* --- questions; what is borrowed is valid until the next call --- */
+
+struct rota_job_event {
+    rota_time at; /* wall clock */
+    enum rota_job_state state;
+    enum rota_job_cause cause;
+    uint64_t attempt;
+    struct rota_str worker, reason;
+};
+
+struct rota_job_view {
+    struct rota_job_id id;
+    struct rota_job_spec spec;
+    enum rota_job_state state;
+    rota_time enqueued_at, ended_at, not_before; /* wall clock; 0: none */
+    uint64_t attempt;
+    uint32_t n_attempts;
+    struct rota_str worker, progress, reason, result;
+    const struct rota_job_event *events;
+    size_t n_events;
+};
+
+enum rota_code rota_broker_find(const struct rota_broker *broker, struct rota_str queue,
+                                struct rota_job_id id, struct rota_job_view *view,
+                                struct rota_error *error);
+
+/* Jobs of a queue in a state, in no useful order: start with *place = 0; false ends it. */
+bool rota_broker_next_job(const struct rota_broker *broker, struct rota_str queue,
+                          enum rota_job_state state, size_t *place, struct rota_job_view *view);
+
+/* Write why a job is, or is not, where it is: one sentence. Returns `text`. */
+char *rota_broker_explain(const struct rota_broker *broker, struct rota_work_now now,
+                          struct rota_str queue, struct rota_job_id id, char *text, size_t size);
+
+struct rota_queue_view {
+    struct rota_str name;
+    bool is_paused;
+    size_t n_partitions;                         /* that are open here */
+    size_t counts[ROTA_JOB_STATES];              /* jobs by state */
+    rota_time oldest_at;                         /* wall clock: the oldest that waits; 0: none */
+    uint64_t n_added, n_done, n_dead, n_retries; /* since the broker began */
+    size_t n_workers, n_slots, n_free;           /* that serve it */
+};
+
+struct rota_worker_view {
+    uint64_t session, epoch;
+    struct rota_str name;
+    uint32_t slots, n_running;
+    rota_time heard_at; /* monotonic */
+};
+
+/* Start with *place = 0; false ends it. */
+bool rota_broker_next_queue(const struct rota_broker *broker, size_t *place,
+                            struct rota_queue_view *view);
+bool rota_broker_next_worker(const struct rota_broker *broker, size_t *place,
+                             struct rota_worker_view *view);
+
+/* Bytes that all jobs take, indexes included; and how many have not ended. */
+size_t rota_broker_memory(const struct rota_broker *broker);
+size_t rota_broker_n_jobs(const struct rota_broker *broker);
+uint64_t rota_broker_last_number(const struct rota_broker *broker);
+
+/* Whether the invariants hold, at the cost of a look at everything; for tests. */
+bool rota_broker_is_sound(const struct rota_broker *broker);

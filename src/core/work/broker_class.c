@@ -1,0 +1,218 @@
+#include "core/work/broker_inside.h"
+
+#include "base/buffer.h"
+
+#include <string.h>
+
+/* --- lanes --- */
+
+bool rota_broker_class_fits(const struct rota_broker *broker, const struct rota_work_class *class,
+                            const struct rota_lane *lane)
+{
+    const struct rota_capability_set *set =
+        rota_capabilities_set_at(&broker->capabilities, lane->set);
+    for (size_t i = 0; i < class->n_queues; i++)
+        if (class->queues[i] == lane->queue)
+            return rota_capability_list_has(&class->capabilities, &set->list);
+    return false;
+}
+
+void rota_broker_class_add_lane(struct rota_work_class *class, struct rota_lane *lane,
+                                uint32_t number)
+{
+    size_t i = class->lanes.size++;
+    for (; i > 0 && class->lanes.items[i - 1]->queue > lane->queue; i--)
+        class->lanes.items[i] = class->lanes.items[i - 1];
+    class->lanes.items[i] = lane;
+    class->has_lane[number / 64] |= (uint64_t)1 << number % 64;
+}
+
+static bool add_lanes(const struct rota_broker *broker, struct rota_work_class *class)
+{
+    if (!rota_vector_reserve(&class->lanes, broker->n_lanes + 1))
+        return false;
+    for (uint32_t i = 0; i < broker->lanes.size; i++)
+        if (broker->lanes.items[i] && rota_broker_class_fits(broker, class, broker->lanes.items[i]))
+            rota_broker_class_add_lane(class, broker->lanes.items[i], i);
+    return true;
+}
+
+/* --- coming and going --- */
+
+static int compare_names(const void *a, const void *b)
+{
+    return rota_str_compare(*(const struct rota_str *)a, *(const struct rota_str *)b);
+}
+
+/* Each name once, in order, with a blank behind, which is in none of them. */
+static void append_names(struct rota_buffer *text, const struct rota_str *names, size_t n)
+{
+    struct rota_str sorted[ROTA_WORKER_CAPABILITIES_MAX];
+    assert(n <= ROTA_WORKER_CAPABILITIES_MAX);
+    if (n > 0)
+        memcpy(sorted, names, n * sizeof *names);
+    if (n > 1)
+        qsort(sorted, n, sizeof *sorted, compare_names);
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0 && rota_str_is_equal(sorted[i - 1], sorted[i]))
+            continue;
+        rota_buffer_append_str(text, sorted[i]);
+        rota_buffer_append_char(text, ' ');
+    }
+}
+
+static void free_class(struct rota_broker *broker, struct rota_work_class *class)
+{
+    for (size_t i = 0; i < class->n_queues; i++)
+        broker->queues.items[class->queues[i]]->n_classes--;
+    rota_capabilities_drop_list(&broker->capabilities, &class->capabilities);
+    rota_vector_deinit(&class->lanes);
+    free(class->text);
+    free(class);
+}
+
+/* Each queue is held at once: making the next one may sweep those that nobody holds. */
+static enum rota_code add_queues(struct rota_broker *broker, struct rota_work_class *class,
+                                 const struct rota_worker_spec *spec, struct rota_error *error)
+{
+    for (size_t i = 0; i < spec->n_queues; i++) {
+        struct rota_work_queue *queue;
+        enum rota_code code = rota_broker_need_queue(broker, spec->queues[i], &queue, error);
+        if (code)
+            return code;
+        bool is_known = false;
+        for (size_t k = 0; k < class->n_queues; k++)
+            is_known = is_known || class->queues[k] == queue->number;
+        if (is_known)
+            continue;
+        class->queues[class->n_queues++] = queue->number;
+        queue->n_classes++;
+    }
+    return ROTA_OK;
+}
+
+static enum rota_code make_class(struct rota_broker *broker, const struct rota_worker_spec *spec,
+                                 struct rota_buffer *text, struct rota_work_class **class,
+                                 struct rota_error *error)
+{
+    struct rota_work_class *made = calloc(1, sizeof *made);
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a worker");
+    enum rota_code code =
+        rota_capabilities_make_list(&broker->capabilities, spec->capabilities, spec->n_capabilities,
+                                    &made->capabilities, error);
+    if (!code)
+        code = add_queues(broker, made, spec, error);
+    if (!code &&
+        (!add_lanes(broker, made) || !rota_map_put(&broker->classes, rota_buffer_str(text), made)))
+        code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a worker");
+    if (code) {
+        free_class(broker, made);
+        return code;
+    }
+    made->text = text->data; /* taken */
+    made->text_size = text->size;
+    *text = (struct rota_buffer){0};
+    *class = made;
+    return ROTA_OK;
+}
+
+enum rota_code rota_broker_need_class(struct rota_broker *broker,
+                                      const struct rota_worker_spec *spec,
+                                      struct rota_work_class **class, struct rota_error *error)
+{
+    struct rota_buffer text = {0};
+    append_names(&text, spec->queues, spec->n_queues);
+    rota_buffer_append_char(&text, '|');
+    append_names(&text, spec->capabilities, spec->n_capabilities);
+    enum rota_code code = ROTA_OK;
+    if (text.failed)
+        code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a worker");
+    struct rota_work_class *known =
+        code ? NULL : rota_map_get(&broker->classes, rota_buffer_str(&text));
+    if (known)
+        *class = known;
+    else if (!code)
+        code = make_class(broker, spec, &text, class, error);
+    rota_buffer_deinit(&text);
+    return code;
+}
+
+void rota_broker_settle_class(struct rota_broker *broker, struct rota_work_class *class)
+{
+    if (class->n_workers > 0)
+        return;
+    rota_map_remove(&broker->classes, rota_str_of(class->text, class->text_size));
+    free_class(broker, class);
+}
+
+/* --- those that are free --- */
+
+static void link_class(struct rota_broker *broker, struct rota_work_class *class)
+{
+    class->next = NULL;
+    class->previous = broker->last_free;
+    if (broker->last_free)
+        broker->last_free->next = class;
+    else
+        broker->first_free = class;
+    broker->last_free = class;
+}
+
+static void unlink_class(struct rota_broker *broker, struct rota_work_class *class)
+{
+    if (class->previous)
+        class->previous->next = class->next;
+    else
+        broker->first_free = class->next;
+    if (class->next)
+        class->next->previous = class->previous;
+    else
+        broker->last_free = class->previous;
+}
+
+void rota_broker_put_free(struct rota_broker *broker, struct rota_work_worker *worker)
+{
+    struct rota_work_class *class = worker->class;
+    assert(!worker->is_free);
+    worker->is_free = true;
+    worker->next = NULL;
+    worker->previous = class->last_free;
+    if (class->last_free) {
+        class->last_free->next = worker;
+    } else {
+        class->first_free = worker;
+        link_class(broker, class);
+    }
+    class->last_free = worker;
+}
+
+void rota_broker_take_free(struct rota_broker *broker, struct rota_work_worker *worker)
+{
+    struct rota_work_class *class = worker->class;
+    assert(worker->is_free);
+    worker->is_free = false;
+    if (worker->previous)
+        worker->previous->next = worker->next;
+    else
+        class->first_free = worker->next;
+    if (worker->next)
+        worker->next->previous = worker->previous;
+    else
+        class->last_free = worker->previous;
+    if (!class->first_free)
+        unlink_class(broker, class);
+}
+
+void rota_broker_turn(struct rota_broker *broker, struct rota_work_worker *worker)
+{
+    struct rota_work_class *class = worker->class;
+    if (worker->is_free) {
+        rota_broker_take_free(broker, worker);
+        rota_broker_put_free(broker, worker);
+    }
+    if (class->first_free && class->next) {
+        unlink_class(broker, class);
+        link_class(broker, class);
+    }
+}

@@ -1,0 +1,277 @@
+#include "core/work/broker_inside.h"
+
+#include <stdio.h>
+
+/* Tell a worker that what it does is of no use any more. */
+static void cancel_at(struct rota_broker *broker, const struct rota_job *job, uint64_t session,
+                      enum rota_job_cause cause, uint64_t number)
+{
+    if (!session)
+        return; /* it asks for itself */
+    struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_CANCEL, job);
+    effect->session = session;
+    effect->cause = cause;
+    effect->number = number;
+}
+
+static bool is_said_by_worker(enum rota_job_cause cause)
+{
+    return cause == ROTA_JOB_CAUSE_DONE || cause == ROTA_JOB_CAUSE_FAILED ||
+           cause == ROTA_JOB_CAUSE_REFUSED || cause == ROTA_JOB_CAUSE_GIVEN_BACK;
+}
+
+/* The attempts that count are those in which somebody tried. */
+static bool is_counted(enum rota_job_cause cause)
+{
+    return cause != ROTA_JOB_CAUSE_GIVEN_BACK && cause != ROTA_JOB_CAUSE_HANDED_OVER;
+}
+
+uint64_t rota_broker_finish(struct rota_broker *broker, uint32_t job_number,
+                            enum rota_job_state state, enum rota_job_cause cause,
+                            struct rota_str reason, char *result, size_t result_size)
+{
+    struct rota_job *job = rota_job_at(&broker->jobs, job_number);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    uint64_t session = job->state == ROTA_JOB_RUNNING ? extra->session : 0;
+    rota_broker_job_leave(broker, job_number);
+    if (session)
+        rota_broker_worker_release(broker, job_number);
+
+    struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_END, job);
+    record->state = state;
+    record->cause = cause;
+    record->reason = reason;
+    record->attempt = extra->attempt;
+    record->n_attempts = extra->n_attempts;
+    record->bytes = rota_str_of(result, result_size);
+    rota_broker_job_end(broker, job_number, record, result);
+    record->reason = rota_str_of(extra->reason, extra->reason_size); /* ours now */
+    uint64_t number = record->number;
+
+    struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_TELL_ENDED, job);
+    effect->number = number;
+    effect->cause = cause;
+    if (!is_said_by_worker(cause) && cause != ROTA_JOB_CAUSE_LOST)
+        cancel_at(broker, job, session, cause, number);
+    return number;
+}
+
+/* Twice as long with each attempt, give or take a fifth. */
+static rota_time backoff_of(struct rota_broker *broker, const struct rota_job_extra *extra)
+{
+    rota_time wait = extra->backoff ? extra->backoff : ROTA_JOB_BACKOFF_FIRST;
+    rota_time max = extra->backoff_max ? extra->backoff_max : ROTA_JOB_BACKOFF_MAX;
+    for (uint32_t i = 1; i < extra->n_attempts && wait < max; i++)
+        wait = rota_time_add(wait, wait);
+    wait = rota_time_min(wait, max);
+    wait = wait / 5 * 4 + (rota_time)rota_random_below(&broker->random, (uint64_t)wait / 5 * 2 + 1);
+    return rota_time_min(wait, max);
+}
+
+static rota_time delay_of(struct rota_broker *broker, const struct rota_job_extra *extra,
+                          enum rota_job_cause cause, rota_time retry_after)
+{
+    if (retry_after > 0)
+        return retry_after;
+    if (cause == ROTA_JOB_CAUSE_FAILED || cause == ROTA_JOB_CAUSE_TIMED_OUT)
+        return backoff_of(broker, extra);
+    return 0; /* it is not the job's fault */
+}
+
+static bool is_out_of_attempts(const struct rota_job_extra *extra)
+{
+    uint32_t max = extra->max_attempts ? extra->max_attempts : ROTA_JOB_ATTEMPTS_DEFAULT;
+    return extra->n_attempts >= max;
+}
+
+/* The reason that a job's story has kept last. */
+static struct rota_str kept_reason(const struct rota_job_extra *extra, struct rota_str reason)
+{
+    const struct rota_job_story *story = extra->story;
+    const struct rota_job_moment *last =
+        story && story->size ? &story->moments[story->size - 1] : NULL;
+    if (!last || last->reason_size != reason.size)
+        return rota_str_of("", 0);
+    return rota_str_of(last->reason, last->reason_size);
+}
+
+uint64_t rota_broker_attempt_over(struct rota_broker *broker, uint32_t job_number,
+                                  enum rota_job_cause cause, struct rota_str reason,
+                                  rota_time retry_after)
+{
+    struct rota_job *job = rota_job_at(&broker->jobs, job_number);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    if (cause == ROTA_JOB_CAUSE_REFUSED || (is_counted(cause) && is_out_of_attempts(extra)))
+        return rota_broker_finish(broker, job_number, ROTA_JOB_DEAD, cause, reason, NULL, 0);
+    uint64_t session = extra->session;
+    rota_time delay = delay_of(broker, extra, cause, retry_after);
+    if (session)
+        rota_broker_worker_release(broker, job_number);
+
+    struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_RETRY, job);
+    record->attempt = extra->attempt;
+    record->n_attempts = extra->n_attempts - (is_counted(cause) ? 0 : 1);
+    record->cause = cause;
+    record->reason = reason;
+    record->not_before = delay > 0 ? rota_time_add(broker->now.wall, delay) : 0;
+    rota_broker_job_back(broker, job_number, record);
+    record->reason = kept_reason(extra, reason);
+    uint64_t number = record->number;
+
+    extra->wait_until = delay > 0 ? rota_time_add(broker->now.boot, delay) : ROTA_TIME_NEVER;
+    rota_broker_set_timer(broker, job);
+    rota_broker_job_enter(broker, job_number);
+    rota_broker_tell(broker, job, number);
+    if (cause == ROTA_JOB_CAUSE_TIMED_OUT || cause == ROTA_JOB_CAUSE_HANDED_OVER)
+        cancel_at(broker, job, session, cause, number);
+    return number;
+}
+
+/* --- what workers say --- */
+
+static enum rota_code check_end(const struct rota_attempt_end *end, struct rota_error *error)
+{
+    if (!is_said_by_worker(end->cause))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "an attempt does not end as \"%s\" by its worker's word",
+                              rota_job_cause_text(end->cause));
+    if (end->bytes.size > ROTA_JOB_PAYLOAD_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID, "the result has %zu bytes, more than %d",
+                              end->bytes.size, ROTA_JOB_PAYLOAD_MAX);
+    if (end->retry_after < 0)
+        return rota_error_set(error, ROTA_ERR_INVALID, "the time to retry after is negative");
+    return ROTA_OK;
+}
+
+static enum rota_code refuse_stale(const struct rota_job *job, uint64_t attempt,
+                                   struct rota_error *error)
+{
+    char text[ROTA_JOB_ID_TEXT];
+    return rota_error_set(error, ROTA_ERR_STALE,
+                          "attempt %llu of job %s is not the one that runs: the job is %s",
+                          (unsigned long long)attempt, rota_job_id_format(job->id, text),
+                          rota_job_state_name((enum rota_job_state)job->state));
+}
+
+static bool is_running(const struct rota_job *job, const struct rota_job_extra *extra,
+                       uint64_t attempt)
+{
+    return job->state == ROTA_JOB_RUNNING && extra && extra->attempt == attempt;
+}
+
+enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now now,
+                               const struct rota_attempt_end *end, uint64_t *number,
+                               struct rota_error *error)
+{
+    uint32_t job_number;
+    rota_broker_at(broker, now);
+    enum rota_code code = check_end(end, error);
+    if (!code)
+        code = rota_broker_want_job(broker, end->queue, end->id, &job_number, error);
+    if (code)
+        return code;
+    struct rota_job *job = rota_job_at(&broker->jobs, job_number);
+    const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    if (extra && end->attempt && extra->ended == end->attempt &&
+        extra->ended_cause == (uint8_t)end->cause) {
+        *number = extra->ended_by;
+        return ROTA_OK; /* said before */
+    }
+    if (!is_running(job, extra, end->attempt))
+        return refuse_stale(job, end->attempt, error);
+
+    char *result = NULL;
+    if (!rota_broker_ready(broker, rota_broker_lane_of(broker, job)) ||
+        (end->cause == ROTA_JOB_CAUSE_DONE && end->bytes.size > 0 &&
+         !(result = rota_broker_copy(broker, end->bytes))))
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory to end a job");
+    struct rota_work_worker *worker = rota_broker_worker(broker, extra->session);
+    struct rota_str reason = end->reason;
+    if (reason.size > ROTA_JOB_REASON_MAX)
+        reason.size = ROTA_JOB_REASON_MAX;
+    *number =
+        end->cause == ROTA_JOB_CAUSE_DONE
+            ? rota_broker_finish(broker, job_number, ROTA_JOB_DONE, end->cause, reason, result,
+                                 result ? end->bytes.size : 0)
+            : rota_broker_attempt_over(broker, job_number, end->cause, reason, end->retry_after);
+    rota_broker_forget_ended(broker, 0);
+    rota_broker_match(broker);
+    if (worker)
+        rota_broker_serve(broker, worker);
+    return ROTA_OK;
+}
+
+enum rota_code rota_broker_extend(struct rota_broker *broker, struct rota_work_now now,
+                                  struct rota_str queue, struct rota_job_id id, uint64_t attempt,
+                                  struct rota_str progress, struct rota_error *error)
+{
+    uint32_t job_number;
+    rota_broker_at(broker, now);
+    enum rota_code code = rota_broker_want_job(broker, queue, id, &job_number, error);
+    if (code)
+        return code;
+    struct rota_job *job = rota_job_at(&broker->jobs, job_number);
+    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    if (!is_running(job, extra, attempt))
+        return refuse_stale(job, attempt, error);
+    if (progress.size > ROTA_JOB_REASON_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID, "the progress has %zu bytes, more than %d",
+                              progress.size, ROTA_JOB_REASON_MAX);
+    char *copy = NULL;
+    if (!rota_broker_ready(broker, NULL) ||
+        (progress.size > 0 && !(copy = rota_broker_copy(broker, progress))))
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for the progress of a job");
+    if (copy) {
+        rota_broker_discard_copy(broker, extra->progress, extra->progress_size);
+        extra->progress = copy;
+        extra->progress_size = (uint16_t)progress.size;
+    }
+    rota_time lease = extra->lease || extra->session ? extra->lease : broker->options.grace;
+    extra->lease_until = lease ? rota_time_add(broker->now.boot, lease) : ROTA_TIME_NEVER;
+    rota_broker_set_timer(broker, job);
+    rota_broker_tell(broker, job, 0);
+    return ROTA_OK;
+}
+
+/* --- time --- */
+
+static void on_attempt_time(struct rota_broker *broker, uint32_t job_number,
+                            const struct rota_job_extra *extra)
+{
+    if (extra->attempt_until <= broker->now.boot) {
+        rota_broker_attempt_over(broker, job_number, ROTA_JOB_CAUSE_TIMED_OUT,
+                                 rota_str("the attempt took too long"), 0);
+        return;
+    }
+    bool is_lease = extra->lease > 0;
+    rota_broker_attempt_over(
+        broker, job_number, ROTA_JOB_CAUSE_LOST,
+        rota_str(is_lease ? "its lease was not extended" : "its worker did not come back"), 0);
+}
+
+bool rota_broker_on_time(struct rota_broker *broker, uint32_t job_number)
+{
+    struct rota_job *job = rota_job_at(&broker->jobs, job_number);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    if (!rota_broker_ready(broker, rota_broker_lane_of(broker, job)))
+        return false;
+    struct rota_work_worker *worker = rota_broker_worker(broker, extra->session);
+    bool is_running = job->state == ROTA_JOB_RUNNING;
+    if (extra->deadline_at <= broker->now.boot) {
+        rota_broker_finish(
+            broker, job_number, ROTA_JOB_DEAD, ROTA_JOB_CAUSE_DEADLINE,
+            rota_str(is_running ? "not done before its deadline" : "not begun before its deadline"),
+            NULL, 0);
+    } else if (is_running) {
+        on_attempt_time(broker, job_number, extra);
+    } else {
+        rota_broker_set_state(broker, job, ROTA_JOB_WAITING);
+        extra->wait_until = ROTA_TIME_NEVER;
+        rota_broker_set_timer(broker, job);
+        rota_broker_job_enter(broker, job_number);
+        rota_broker_tell(broker, job, 0);
+    }
+    if (is_running && worker)
+        rota_broker_offer(broker, worker);
+    return true;
+}

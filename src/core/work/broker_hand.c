@@ -1,0 +1,336 @@
+#include "core/work/broker_inside.h"
+
+#include "base/quote.h"
+
+/* --- settings --- */
+
+static enum rota_code begin_setting(struct rota_broker *broker, struct rota_work_now now,
+                                    struct rota_str name, struct rota_work_queue **queue,
+                                    struct rota_error *error)
+{
+    rota_broker_at(broker, now);
+    enum rota_code code = rota_broker_need_queue(broker, name, queue, error);
+    if (!code && !rota_broker_ready(broker, NULL))
+        code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory to change a queue");
+    return code;
+}
+
+static struct rota_work_record *write_setting(struct rota_broker *broker,
+                                              enum rota_work_record_type type,
+                                              const struct rota_work_queue *queue)
+{
+    struct rota_work_record *record = rota_broker_write(broker, type, NULL);
+    record->queue = rota_broker_queue_name(queue);
+    return record;
+}
+
+static void offer_queue(struct rota_broker *broker, const struct rota_work_queue *queue)
+{
+    for (size_t i = 0; i < queue->lanes.size; i++)
+        if (queue->lanes.items[i] != ROTA_BROKER_NONE &&
+            broker->lanes.items[queue->lanes.items[i]]->size > 0)
+            rota_broker_mark_dirty(broker, broker->lanes.items[queue->lanes.items[i]]);
+}
+
+enum rota_code rota_broker_pause(struct rota_broker *broker, struct rota_work_now now,
+                                 struct rota_str queue, bool is_paused, uint64_t *number,
+                                 struct rota_error *error)
+{
+    struct rota_work_queue *found;
+    enum rota_code code = begin_setting(broker, now, queue, &found, error);
+    if (code)
+        return code;
+    found->is_paused = is_paused;
+    struct rota_work_record *record = write_setting(broker, ROTA_WORK_PAUSE, found);
+    record->is_paused = is_paused;
+    *number = record->number;
+    if (!is_paused)
+        offer_queue(broker, found);
+    rota_broker_match(broker);
+    return ROTA_OK;
+}
+
+enum rota_code rota_broker_set_weight(struct rota_broker *broker, struct rota_work_now now,
+                                      struct rota_str queue, struct rota_str key, uint32_t weight,
+                                      uint64_t *number, struct rota_error *error)
+{
+    struct rota_work_queue *found;
+    struct rota_fair_key *own = NULL;
+    if (weight == 0 || weight > ROTA_FAIR_WEIGHT_MAX || key.size > ROTA_JOB_KEY_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "a key has at most %d bytes, and a weight of 1 to %d",
+                              ROTA_JOB_KEY_MAX, ROTA_FAIR_WEIGHT_MAX);
+    enum rota_code code = begin_setting(broker, now, queue, &found, error);
+    if (!code && key.size > 0)
+        code = rota_fair_key(&found->fair, key, &own, error);
+    if (code)
+        return code;
+    struct rota_work_record *record = write_setting(broker, ROTA_WORK_WEIGHT, found);
+    record->key = own ? rota_str_of(own->name, own->size) : rota_str_of("", 0);
+    record->weight = weight;
+    *number = record->number;
+    rota_fair_set_weight(&found->fair, own, weight);
+    return ROTA_OK;
+}
+
+/* --- partitions --- */
+
+static enum rota_code check_partition(uint32_t partition, struct rota_error *error)
+{
+    if (partition < ROTA_JOB_PARTITIONS_MAX)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID, "partition %u is above %d", partition,
+                          ROTA_JOB_PARTITIONS_MAX - 1);
+}
+
+static bool is_of(const struct rota_broker *broker, const struct rota_job *job,
+                  const struct rota_work_queue *queue, uint32_t partition)
+{
+    return rota_job_id_partition(job->id) == partition &&
+           rota_broker_queue_of(broker, job) == queue;
+}
+
+static uint64_t write_own(struct rota_broker *broker, const struct rota_work_queue *queue,
+                          uint32_t partition, uint64_t epoch)
+{
+    struct rota_work_record *record = write_setting(broker, ROTA_WORK_OWN, queue);
+    record->partition = partition;
+    record->epoch = epoch;
+    return record->number;
+}
+
+/* Let its jobs wait. Without memory the rest follows with a tick. */
+static void enter_partition(struct rota_broker *broker, const struct rota_work_queue *queue,
+                            uint32_t partition)
+{
+    for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));) {
+        const struct rota_job *job = rota_job_at(&broker->jobs, i);
+        if (!is_of(broker, job, queue, partition))
+            continue;
+        if (!rota_broker_ready(broker, rota_broker_lane_of(broker, job)))
+            return;
+        rota_broker_job_enter(broker, i);
+    }
+}
+
+enum rota_code rota_broker_partition_open(struct rota_broker *broker, struct rota_work_now now,
+                                          struct rota_str queue, uint32_t partition, uint64_t epoch,
+                                          struct rota_error *error)
+{
+    struct rota_work_queue *found;
+    struct rota_work_partition *own;
+    char quoted[ROTA_QUOTE_MAX];
+    enum rota_code code = check_partition(partition, error);
+    if (!code && epoch == 0)
+        code = rota_error_set(error, ROTA_ERR_INVALID, "epochs of a partition begin with 1");
+    if (!code)
+        code = begin_setting(broker, now, queue, &found, error);
+    if (!code)
+        code = rota_broker_need_partition(found, partition, &own, error);
+    if (code)
+        return code;
+    if (own->epoch > epoch)
+        return rota_error_set(error, ROTA_ERR_STALE,
+                              "partition %u of queue %s has had epoch %llu, above %llu", partition,
+                              rota_quote(queue, quoted), (unsigned long long)own->epoch,
+                              (unsigned long long)epoch);
+    if (own->is_open && own->epoch == epoch)
+        return ROTA_OK;
+    bool was_open = own->is_open;
+    own->is_open = true;
+    own->epoch = epoch;
+    write_own(broker, found, partition, epoch);
+    if (!was_open && own->n_jobs > 0)
+        enter_partition(broker, found, partition);
+    rota_broker_match(broker);
+    return ROTA_OK;
+}
+
+/* Its jobs run and wait no longer; false when there is no memory to say so. */
+static bool empty_partition(struct rota_broker *broker, const struct rota_work_queue *queue,
+                            uint32_t partition)
+{
+    for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));) {
+        const struct rota_job *job = rota_job_at(&broker->jobs, i);
+        if (!is_of(broker, job, queue, partition))
+            continue;
+        if (!rota_broker_ready(broker, rota_broker_lane_of(broker, job)))
+            return false;
+        rota_broker_job_leave(broker, i);
+        if (job->state != ROTA_JOB_RUNNING)
+            continue;
+        struct rota_work_worker *worker =
+            rota_broker_worker(broker, rota_job_extra_known(&broker->jobs, job)->session);
+        rota_broker_attempt_over(broker, i, ROTA_JOB_CAUSE_HANDED_OVER,
+                                 rota_str("its partition has another owner"), 0);
+        if (worker)
+            rota_broker_offer(broker, worker);
+    }
+    return true;
+}
+
+enum rota_code rota_broker_partition_close(struct rota_broker *broker, struct rota_work_now now,
+                                           struct rota_str queue, uint32_t partition,
+                                           struct rota_error *error)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    rota_broker_at(broker, now);
+    struct rota_work_queue *found = rota_broker_queue(broker, queue);
+    struct rota_work_partition *own = found ? rota_broker_partition(found, partition) : NULL;
+    if (!own || own->epoch == 0)
+        return rota_error_set(error, ROTA_ERR_NOT_FOUND, "partition %u of queue %s was never ours",
+                              partition, rota_quote(queue, quoted));
+    if (!own->is_open)
+        return ROTA_OK;
+    own->is_open = false; /* from here on nothing of it is handed out */
+    if ((own->n_jobs > 0 && !empty_partition(broker, found, partition)) ||
+        !rota_broker_ready(broker, NULL)) {
+        own->is_open = true;
+        enter_partition(broker, found, partition);
+        rota_broker_match(broker);
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory to close a partition");
+    }
+    write_own(broker, found, partition, 0);
+    rota_broker_match(broker);
+    return ROTA_OK;
+}
+
+bool rota_broker_rewrite_queue(struct rota_broker *broker, const struct rota_work_queue *queue)
+{
+    size_t place = 0;
+    if (!rota_broker_ready(broker, NULL))
+        return false;
+    if (queue->is_paused)
+        write_setting(broker, ROTA_WORK_PAUSE, queue)->is_paused = true;
+    if (queue->fair.weight != ROTA_FAIR_WEIGHT)
+        write_setting(broker, ROTA_WORK_WEIGHT, queue)->weight = queue->fair.weight;
+    for (const struct rota_map_entry *entry; (entry = rota_map_next(&queue->fair.keys, &place));) {
+        const struct rota_fair_key *key = entry->value;
+        if (key->weight == ROTA_FAIR_WEIGHT)
+            continue;
+        if (!rota_broker_ready(broker, NULL))
+            return false;
+        struct rota_work_record *record = write_setting(broker, ROTA_WORK_WEIGHT, queue);
+        record->key = rota_str_of(key->name, key->size);
+        record->weight = key->weight;
+    }
+    for (size_t i = 0; i < queue->partitions.size; i++) {
+        const struct rota_work_partition *own = &queue->partitions.items[i];
+        if (own->epoch == 0)
+            continue;
+        if (!rota_broker_ready(broker, NULL))
+            return false;
+        write_own(broker, queue, own->number, own->epoch);
+        if (!own->is_open)
+            write_own(broker, queue, own->number, 0);
+    }
+    return true;
+}
+
+/* --- handing over --- */
+
+bool rota_broker_partition_next(const struct rota_broker *broker, struct rota_str queue,
+                                uint32_t partition, size_t *place, struct rota_work_record *record)
+{
+    const struct rota_work_queue *found = rota_broker_queue(broker, queue);
+    const struct rota_work_partition *own = found ? rota_broker_partition(found, partition) : NULL;
+    if (!own || own->is_open || *place > UINT32_MAX)
+        return false;
+    uint32_t i = (uint32_t)*place;
+    while ((i = rota_job_table_next(&broker->jobs, i)))
+        if (is_of(broker, rota_job_at(&broker->jobs, i), found, partition))
+            break;
+    if (!i)
+        return false;
+    const struct rota_job *job = rota_job_at(&broker->jobs, i);
+    struct rota_job_spec *spec = (struct rota_job_spec *)&broker->spec; /* scratch */
+    rota_broker_fill_spec(broker, job, spec);
+    *record = (struct rota_work_record){.type = ROTA_WORK_JOB, .spec = spec};
+    rota_broker_fill_job(broker, job, record);
+    record->tag = job->tag > found->fair.present ? job->tag - found->fair.present : 0;
+    *place = i;
+    return true;
+}
+
+enum rota_code rota_broker_forget(struct rota_broker *broker, struct rota_work_now now,
+                                  struct rota_str queue, struct rota_job_id id, uint64_t *number,
+                                  struct rota_error *error)
+{
+    uint32_t job_number;
+    char text[ROTA_JOB_ID_TEXT];
+    rota_broker_at(broker, now);
+    enum rota_code code = rota_broker_want_job(broker, queue, id, &job_number, error);
+    if (code)
+        return code;
+    const struct rota_job *job = rota_job_at(&broker->jobs, job_number);
+    const struct rota_work_partition *own =
+        rota_broker_partition(rota_broker_queue_of(broker, job), rota_job_id_partition(id));
+    if (own->is_open && !rota_job_state_is_ended(job->state))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "job %s is %s in a partition that is ours: it can't be forgotten",
+                              rota_job_id_format(id, text),
+                              rota_job_state_name((enum rota_job_state)job->state));
+    if (!rota_broker_ready(broker, NULL))
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory to forget a job");
+    *number = rota_broker_write(broker, ROTA_WORK_FORGET, job)->number;
+    rota_broker_job_erase(broker, job_number);
+    return ROTA_OK;
+}
+
+static enum rota_code check_adopted(const struct rota_broker *broker,
+                                    const struct rota_work_record *job, struct rota_error *error)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    if (job->type != ROTA_WORK_JOB || !job->spec || rota_job_id_is_none(job->spec->id) ||
+        rota_job_id_partition(job->spec->id) != job->spec->partition)
+        return rota_error_set(error, ROTA_ERR_INVALID, "a job is adopted as a whole, with its id");
+    enum rota_code code = rota_job_spec_check(job->spec, error);
+    if (code)
+        return code;
+    const struct rota_work_queue *queue = rota_broker_queue(broker, job->spec->queue);
+    const struct rota_work_partition *own =
+        queue ? rota_broker_partition(queue, job->spec->partition) : NULL;
+    if (!own || !own->is_open)
+        return rota_error_set(error, ROTA_ERR_STALE, "partition %u of queue %s is not ours",
+                              job->spec->partition, rota_quote(job->spec->queue, quoted));
+    if (!rota_job_state_is_ended(job->state) && broker->n_live >= broker->options.jobs_max)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "there are %zu jobs already", broker->n_live);
+    return ROTA_OK;
+}
+
+enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_now now,
+                                 const struct rota_work_record *job, uint64_t *number,
+                                 struct rota_error *error)
+{
+    uint32_t made;
+    rota_broker_at(broker, now);
+    enum rota_code code = check_adopted(broker, job, error);
+    if (code)
+        return code;
+    uint32_t known = rota_broker_find_job(broker, job->spec->queue, job->spec->id);
+    if (known) {
+        *number = rota_job_at(&broker->jobs, known)->record;
+        return ROTA_OK;
+    }
+    struct rota_work_record here = *job;
+    here.number = broker->last_number + 1;
+    if (here.state == ROTA_JOB_RUNNING)
+        here.state = ROTA_JOB_WAITING; /* its attempt was cancelled */
+    here.tag = rota_broker_queue(broker, job->spec->queue)->fair.present;
+    if (__builtin_add_overflow(here.tag, job->tag, &here.tag))
+        here.tag = UINT64_MAX;
+    if (!rota_broker_ready(broker, NULL))
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job");
+    code = rota_broker_take_job(broker, &here, &made, error);
+    if (code)
+        return code;
+    struct rota_job *own = rota_job_at(&broker->jobs, made);
+    own->flags |= ROTA_JOB_UNSAFE;
+    struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_JOB, own);
+    rota_broker_attach_spec(broker, own);
+    rota_broker_fill_job(broker, own, record);
+    rota_broker_job_whole(broker, made, record->number);
+    rota_broker_start_clocks(broker, made);
+    *number = record->number;
+    return ROTA_OK;
+}

@@ -1,0 +1,387 @@
+/* What the files of the broker share; nobody else looks in here.
+ *
+ *   broker.c         its life, its effects, the clocks
+ *   broker_queue.c   queues, partitions, lanes
+ *   broker_job.c     what becomes of a job, without a word to anybody: also of one that is read
+ *   broker_timer.c   who has to be looked at when
+ *   broker_add.c     jobs come
+ *   broker_match.c   jobs are handed out
+ *   broker_class.c   who can do what
+ *   broker_worker.c  workers come and go
+ *   broker_end.c     attempts and jobs end
+ *   broker_replay.c  the journal is read, and written anew
+ *   broker_hand.c    partitions come and go
+ *   broker_view.c    questions
+ *   broker_sound.c   whether all of it fits together
+ *
+ * A change is made whole or not at all: rota_broker_ready() gets the memory for it before
+ * anything is touched. When there is none, whoever asked is told; what nobody asked for, as
+ * when a worker is lost, stays undone and is tried again with the next tick. */
+#pragma once
+
+#include "base/arena.h"
+#include "base/heap.h"
+#include "core/work/broker.h"
+#include "core/work/capability.h"
+#include "core/work/fair.h"
+#include "core/work/lane.h"
+
+enum { ROTA_BROKER_REFUSAL_MAX = 256 };
+
+#define ROTA_BROKER_NONE UINT32_MAX /* no lane */
+
+struct rota_work_partition {
+    uint32_t number;
+    bool is_open;
+    uint64_t epoch; /* the highest that was seen */
+    size_t n_jobs;  /* of whatever state */
+};
+
+struct rota_work_queue {
+    uint32_t number;
+    bool is_paused;
+    ROTA_VECTOR(struct rota_work_partition) partitions; /* by number */
+    ROTA_VECTOR(uint32_t) lanes;                        /* by set; ROTA_BROKER_NONE: none */
+    struct rota_fair_queue fair;
+    size_t counts[ROTA_JOB_STATES];
+    size_t n_lanes, n_classes;
+    uint64_t least_tag; /* while a broker begins */
+    uint64_t n_added, n_done, n_dead, n_retries;
+    uint16_t name_size;
+    char name[ROTA_JOB_QUEUE_NAME_MAX];
+};
+
+struct rota_work_class {
+    struct rota_capability_list capabilities;
+    uint32_t queues[ROTA_WORKER_QUEUES_MAX]; /* sorted */
+    size_t n_queues;
+    ROTA_VECTOR(struct rota_lane *) lanes; /* that its workers can serve; by queue */
+    uint64_t has_lane[ROTA_BROKER_LANES_MAX / 64];
+    size_t n_workers, n_slots, n_free;
+    struct rota_work_worker *first_free, *last_free;
+    struct rota_work_class *next, *previous; /* of those with a free worker */
+    char *text;                              /* what it is found by */
+    size_t text_size;
+};
+
+struct rota_work_worker {
+    struct rota_heap_node alarm; /* when to see whether it was heard */
+    uint64_t session, epoch;
+    struct rota_work_name *name;
+    struct rota_work_class *class;
+    struct rota_work_worker *next, *previous; /* of those that are free */
+    uint32_t slots, n_running, n_free;
+    uint32_t running; /* the first of its jobs; 0: none */
+    rota_time liveness, lease, heard_at;
+    bool is_poll, is_free;
+    bool is_gone; /* lost or closed, but not yet rid of its jobs */
+    bool is_told; /* ... and that will be told */
+};
+
+struct rota_ended_list {
+    uint32_t first, last;
+};
+
+struct rota_broker {
+    struct rota_broker_options options;
+    struct rota_random random;
+    uint64_t seed; /* of tables */
+    struct rota_job_table jobs;
+    struct rota_capabilities capabilities;
+    struct rota_fair fair;
+
+    ROTA_VECTOR(struct rota_work_queue *) queues; /* NULL: the number is free */
+    struct rota_map queues_by_name;
+    struct rota_work_queue *last_queue;    /* that was asked for */
+    ROTA_VECTOR(struct rota_lane *) lanes; /* NULL: the number is free */
+    ROTA_VECTOR(uint32_t) dirty;           /* lanes that jobs came to; never needs memory */
+    size_t n_lanes;
+
+    struct rota_map classes;
+    struct rota_work_class *first_free, *last_free;
+    ROTA_VECTOR(struct rota_work_worker *) workers; /* by the low bits of a session */
+    ROTA_VECTOR(uint32_t) free_workers;             /* numbers; never needs memory */
+    struct rota_map workers_by_name;                /* those with an epoch */
+    struct rota_heap alarms;
+    size_t n_gone;
+    uint32_t serial;
+
+    struct rota_map names;        /* of workers */
+    struct rota_map uniques;      /* jobs by queue and unique key */
+    ROTA_VECTOR(uint32_t) timers; /* extras, a heap; never needs memory */
+    struct rota_ended_list dead, ended;
+    size_t n_live, n_ended, bytes;
+    uint32_t first_unsafe; /* the first job, by record, whose record is not on disk */
+
+    ROTA_VECTOR(struct rota_work_effect) effects;
+    ROTA_VECTOR(void *) trash; /* what effects may point to */
+    struct rota_arena arena;
+    struct rota_job_spec *specs[2]; /* of the next effects */
+
+    struct rota_work_now now; /* of this call; `boot` never goes back */
+    rota_time stamp;          /* wall clock: never goes back */
+    uint64_t life, n_attempts;
+    uint64_t last_number, durable, life_number;
+    uint64_t rewrite_number, settings_number;
+    size_t rewrite_left;
+    size_t n_passed_over;
+    bool is_begun, is_starved;
+    char refusal[ROTA_BROKER_REFUSAL_MAX];
+
+    struct rota_job_event events[ROTA_JOB_STORY_MAX + 4]; /* of the last view */
+    struct rota_job_spec spec;                            /* of the last record shown */
+};
+
+/* --- broker.c --- */
+
+/* A call begins, at `now`. */
+void rota_broker_at(struct rota_broker *broker, struct rota_work_now now);
+
+/* The memory for one change of a job of `lane` (NULL: it will not wait). False when there is
+ * none: the change must not begin. */
+bool rota_broker_ready(struct rota_broker *broker, struct rota_lane *lane);
+
+/* One more effect, zeroed but for what it is and about. `job` may be NULL. */
+struct rota_work_effect *rota_broker_emit(struct rota_broker *broker,
+                                          enum rota_work_effect_type type,
+                                          const struct rota_job *job);
+
+/* One more record, with its number and `at`. `job` may be NULL. */
+struct rota_work_record *rota_broker_write(struct rota_broker *broker,
+                                           enum rota_work_record_type type,
+                                           const struct rota_job *job);
+
+/* The spec of a job for the effect that was emitted last, and its record. */
+void rota_broker_attach_spec(struct rota_broker *broker, const struct rota_job *job);
+
+/* Tell those who watch. */
+void rota_broker_tell(struct rota_broker *broker, const struct rota_job *job, uint64_t number);
+
+/* Free a block that effects may point to. Takes `block`, which may be NULL. */
+void rota_broker_discard(struct rota_broker *broker, void *block);
+
+/* A moment of the wall clock on the monotonic one; ROTA_TIME_NEVER for 0. */
+rota_time rota_broker_boot_of(const struct rota_broker *broker, rota_time wall);
+
+struct rota_work_name *rota_broker_hold_name(struct rota_broker *broker, struct rota_str name);
+void rota_broker_drop_name(struct rota_broker *broker, struct rota_work_name *name);
+
+/* --- broker_queue.c --- */
+
+/* NULL when there is none. */
+struct rota_work_queue *rota_broker_queue(const struct rota_broker *broker, struct rota_str name);
+
+/* ... and made if need be. */
+enum rota_code rota_broker_need_queue(struct rota_broker *broker, struct rota_str name,
+                                      struct rota_work_queue **queue, struct rota_error *error);
+void rota_broker_free_queue(struct rota_broker *broker, struct rota_work_queue *queue);
+
+/* The lane of a spec, made if need be. Lanes without jobs go when others need the room. */
+enum rota_code rota_broker_need_lane(struct rota_broker *broker, const struct rota_job_spec *spec,
+                                     struct rota_lane **lane, struct rota_error *error);
+
+/* NULL when nothing is known of it. */
+struct rota_work_partition *rota_broker_partition(const struct rota_work_queue *queue,
+                                                  uint32_t partition);
+enum rota_code rota_broker_need_partition(struct rota_work_queue *queue, uint32_t number,
+                                          struct rota_work_partition **partition,
+                                          struct rota_error *error);
+
+static inline struct rota_lane *rota_broker_lane_of(const struct rota_broker *broker,
+                                                    const struct rota_job *job)
+{
+    return broker->lanes.items[job->lane];
+}
+
+static inline struct rota_work_queue *rota_broker_queue_of(const struct rota_broker *broker,
+                                                           const struct rota_job *job)
+{
+    return broker->queues.items[rota_broker_lane_of(broker, job)->queue];
+}
+
+static inline struct rota_str rota_broker_queue_name(const struct rota_work_queue *queue)
+{
+    return rota_str_of(queue->name, queue->name_size);
+}
+
+/* The job under `id` in a queue; 0: none. */
+uint32_t rota_broker_find_job(const struct rota_broker *broker, struct rota_str queue,
+                              struct rota_job_id id);
+
+/* ... and the error when there is none. */
+enum rota_code rota_broker_want_job(const struct rota_broker *broker, struct rota_str queue,
+                                    struct rota_job_id id, uint32_t *number,
+                                    struct rota_error *error);
+
+/* --- broker_job.c --- */
+
+static inline bool rota_job_state_is_ended(int state)
+{
+    return state >= ROTA_JOB_DONE;
+}
+
+void rota_broker_set_state(struct rota_broker *broker, struct rota_job *job,
+                           enum rota_job_state state);
+
+/* A job as it was asked for, WAITING, in no lane or list. Its partition must be known. */
+enum rota_code rota_broker_job_new(struct rota_broker *broker, const struct rota_job_spec *spec,
+                                   struct rota_job_id id, rota_time at, uint64_t order,
+                                   uint32_t *number, struct rota_error *error);
+
+/* It is gone; false when there is no memory for what effects point to. To erase it is to know
+ * that none do, or that the memory is ready. */
+void rota_broker_job_erase(struct rota_broker *broker, uint32_t number);
+bool rota_broker_job_free(struct rota_broker *broker, uint32_t number);
+
+/* Its last whole record is `record`. */
+void rota_broker_job_whole(struct rota_broker *broker, uint32_t number, uint64_t record);
+
+/* It waits, and goes to its lane if it may be handed out. After rota_broker_ready(). */
+void rota_broker_job_enter(struct rota_broker *broker, uint32_t number);
+void rota_broker_job_leave(struct rota_broker *broker, uint32_t number);
+
+/* An attempt begins; the job has an extra. Takes one hold of `worker`, which may be NULL. */
+void rota_broker_job_start(struct rota_broker *broker, uint32_t number, uint64_t attempt,
+                           uint32_t n_attempts, struct rota_work_name *worker, rota_time at);
+
+/* The attempt that runs is over and the job comes back; `number` is that of the record that says
+ * so. Its state is WAITING or DELAYED, by `not_before`, but it is in no lane. */
+void rota_broker_job_back(struct rota_broker *broker, uint32_t job_number,
+                          const struct rota_work_record *record);
+
+/* It ends as `record` says; takes `result`, which may be NULL. The job has an extra. */
+void rota_broker_job_end(struct rota_broker *broker, uint32_t job_number,
+                         const struct rota_work_record *record, char *result);
+
+/* It waits again. Fails when its unique key is taken, or its fair key has no room. */
+enum rota_code rota_broker_job_revive(struct rota_broker *broker, uint32_t job_number, rota_time at,
+                                      struct rota_error *error);
+
+/* A copy on the heap, counted; NULL when there is no memory, or nothing to copy. */
+char *rota_broker_copy(struct rota_broker *broker, struct rota_str bytes);
+
+/* Free a copy of `size` bytes. */
+void rota_broker_discard_copy(struct rota_broker *broker, char *copy, size_t size);
+
+void rota_broker_fill_spec(const struct rota_broker *broker, const struct rota_job *job,
+                           struct rota_job_spec *spec);
+
+/* Ended jobs go until both bounds hold with `bytes` more; those that are too old, too. */
+void rota_broker_forget_ended(struct rota_broker *broker, size_t bytes);
+void rota_ended_list_push(struct rota_broker *broker, uint32_t number);
+void rota_ended_list_remove(struct rota_broker *broker, uint32_t number);
+
+/* --- broker_timer.c --- */
+
+/* Look at a job when its state wants it. */
+void rota_broker_set_timer(struct rota_broker *broker, const struct rota_job *job);
+
+/* The job's extra, with room for its timer; NULL when there is no memory. */
+struct rota_job_extra *rota_broker_need_extra(struct rota_broker *broker, uint32_t job_number);
+
+/* The first extra that is due; 0: none. */
+uint32_t rota_broker_due(const struct rota_broker *broker);
+rota_time rota_broker_first_timer(const struct rota_broker *broker);
+
+/* --- broker_match.c --- */
+
+void rota_broker_mark_dirty(struct rota_broker *broker, struct rota_lane *lane);
+
+/* Hand out what came to lanes, as far as there are free workers. */
+void rota_broker_match(struct rota_broker *broker);
+
+/* Hand out to one worker, as long as it is free. It may be gone after it. */
+void rota_broker_serve(struct rota_broker *broker, struct rota_work_worker *worker);
+
+/* The next rota_broker_match() sees what waits for such a worker, which has become free. */
+void rota_broker_offer(struct rota_broker *broker, const struct rota_work_worker *worker);
+
+/* Whether anything may be handed out at all. */
+static inline bool rota_broker_may_dispatch(const struct rota_broker *broker)
+{
+    return broker->is_begun && broker->durable >= broker->life_number;
+}
+
+/* --- broker_class.c --- */
+
+/* The class of a worker's queues and capabilities, made if need be; it goes when
+ * rota_broker_settle_class() finds no worker in it. */
+enum rota_code rota_broker_need_class(struct rota_broker *broker,
+                                      const struct rota_worker_spec *spec,
+                                      struct rota_work_class **class, struct rota_error *error);
+void rota_broker_settle_class(struct rota_broker *broker, struct rota_work_class *class);
+
+/* A lane that the class fits; there is room for it. */
+void rota_broker_class_add_lane(struct rota_work_class *class, struct rota_lane *lane,
+                                uint32_t number);
+
+/* Whether its workers serve the queue of a lane, and can do what its jobs need. */
+bool rota_broker_class_fits(const struct rota_broker *broker, const struct rota_work_class *class,
+                            const struct rota_lane *lane);
+
+static inline bool rota_broker_class_has(const struct rota_work_class *class, uint32_t lane)
+{
+    return class->has_lane[lane / 64] >> lane % 64 & 1;
+}
+
+/* A worker has free slots, or none any more. */
+void rota_broker_put_free(struct rota_broker *broker, struct rota_work_worker *worker);
+void rota_broker_take_free(struct rota_broker *broker, struct rota_work_worker *worker);
+
+/* It has got a job: the others, and other classes, are asked before it next time. */
+void rota_broker_turn(struct rota_broker *broker, struct rota_work_worker *worker);
+
+/* --- broker_worker.c --- */
+
+struct rota_work_worker *rota_broker_worker(const struct rota_broker *broker, uint64_t session);
+
+/* An attempt of a worker begins or ends. */
+void rota_broker_worker_take(struct rota_broker *broker, struct rota_work_worker *worker,
+                             uint32_t job_number);
+void rota_broker_worker_release(struct rota_broker *broker, uint32_t job_number);
+
+/* Put it among the free or take it from them, as its slots are. */
+void rota_broker_worker_settle(struct rota_broker *broker, struct rota_work_worker *worker);
+void rota_broker_worker_detach(struct rota_broker *broker, struct rota_work_worker *worker);
+
+/* Those that were not heard are lost; those that are gone lose their jobs. */
+void rota_broker_lose_workers(struct rota_broker *broker);
+void rota_broker_free_worker(struct rota_broker *broker, struct rota_work_worker *worker);
+
+/* --- broker_end.c --- */
+
+/* End the attempt that runs: back to the queue, or to its end when it is out of attempts.
+ * After rota_broker_ready() with its lane. Returns the number of the record. */
+uint64_t rota_broker_attempt_over(struct rota_broker *broker, uint32_t job_number,
+                                  enum rota_job_cause cause, struct rota_str reason,
+                                  rota_time retry_after);
+
+/* The job comes to its end. After rota_broker_ready(), and it has an extra. */
+uint64_t rota_broker_finish(struct rota_broker *broker, uint32_t job_number,
+                            enum rota_job_state state, enum rota_job_cause cause,
+                            struct rota_str reason, char *result, size_t result_size);
+
+/* Its time has come; false when there is no memory. */
+bool rota_broker_on_time(struct rota_broker *broker, uint32_t job_number);
+
+/* --- broker_hand.c --- */
+
+/* Write what was set for a queue anew; false when there is no memory for all of it. */
+bool rota_broker_rewrite_queue(struct rota_broker *broker, const struct rota_work_queue *queue);
+
+/* --- broker_replay.c --- */
+
+/* Another life begins; attempts of it are above all others. After rota_broker_ready(). */
+void rota_broker_next_life(struct rota_broker *broker);
+
+/* Fill a JOB record with a job as it is; `record->spec` is set before. */
+void rota_broker_fill_job(const struct rota_broker *broker, const struct rota_job *job,
+                          struct rota_work_record *record);
+
+/* A new job that is what a JOB record says. It is in no lane or list. */
+enum rota_code rota_broker_take_job(struct rota_broker *broker,
+                                    const struct rota_work_record *record, uint32_t *number,
+                                    struct rota_error *error);
+
+/* Count the times of a job that was read on the monotonic clock from now on. */
+void rota_broker_start_clocks(struct rota_broker *broker, uint32_t job_number);

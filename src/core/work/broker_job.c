@@ -1,0 +1,564 @@
+#include "core/work/broker_inside.h"
+
+#include <string.h>
+
+/* --- bytes --- */
+
+char *rota_broker_copy(struct rota_broker *broker, struct rota_str bytes)
+{
+    char *copy = bytes.size > 0 ? malloc(bytes.size) : NULL;
+    if (!copy)
+        return NULL;
+    memcpy(copy, bytes.data, bytes.size);
+    broker->jobs.bytes += rota_job_block(bytes.size);
+    return copy;
+}
+
+void rota_broker_discard_copy(struct rota_broker *broker, char *copy, size_t size)
+{
+    if (!copy)
+        return;
+    broker->jobs.bytes -= rota_job_block(size);
+    rota_broker_discard(broker, copy);
+}
+
+static void drop_payload(struct rota_broker *broker, struct rota_job *job)
+{
+    broker->bytes -= job->payload_size;
+    rota_broker_discard_copy(broker, job->payload, job->payload_size);
+    job->payload = NULL;
+    job->payload_size = 0;
+}
+
+static void drop_result(struct rota_broker *broker, struct rota_job_extra *extra)
+{
+    broker->bytes -= extra->result_size;
+    rota_broker_discard_copy(broker, extra->result, extra->result_size);
+    extra->result = NULL;
+    extra->result_size = 0;
+}
+
+static void drop_progress(struct rota_broker *broker, struct rota_job_extra *extra)
+{
+    rota_broker_discard_copy(broker, extra->progress, extra->progress_size);
+    extra->progress = NULL;
+    extra->progress_size = 0;
+}
+
+/* --- the spec --- */
+
+static struct rota_str unique_of(const struct rota_job_extra *extra)
+{
+    return rota_str_of(extra->text, sizeof(uint32_t) + extra->unique_size);
+}
+
+static struct rota_str key_of(const struct rota_job_extra *extra)
+{
+    if (extra->key_size == 0)
+        return rota_str_of("", 0);
+    return rota_str_of(extra->text + sizeof(uint32_t) + extra->unique_size, extra->key_size);
+}
+
+void rota_broker_fill_spec(const struct rota_broker *broker, const struct rota_job *job,
+                           struct rota_job_spec *spec)
+{
+    const struct rota_lane *lane = rota_broker_lane_of(broker, job);
+    const struct rota_capability_set *set =
+        rota_capabilities_set_at(&broker->capabilities, lane->set);
+    const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    *spec = (struct rota_job_spec){
+        .id = job->id,
+        .queue = rota_broker_queue_name(broker->queues.items[lane->queue]),
+        .partition = rota_job_id_partition(job->id),
+        .capabilities = set->names,
+        .n_capabilities = set->list.size,
+        .payload = rota_str_of(job->payload, job->payload_size),
+        .priority = job->priority,
+    };
+    if (!extra)
+        return;
+    spec->not_before = extra->not_before;
+    spec->deadline = extra->deadline;
+    spec->timeout = extra->timeout;
+    spec->max_attempts = extra->max_attempts;
+    spec->backoff = extra->backoff;
+    spec->backoff_max = extra->backoff_max;
+    spec->key = key_of(extra);
+    if (extra->unique_size > 0)
+        spec->unique = rota_str_of(extra->text + sizeof(uint32_t), extra->unique_size);
+    if (extra->trace_size > 0)
+        spec->trace =
+            rota_str_of(extra->text + sizeof(uint32_t) + extra->unique_size + extra->key_size,
+                        extra->trace_size);
+}
+
+static bool wants_extra(const struct rota_job_spec *spec)
+{
+    return spec->not_before || spec->deadline || spec->timeout || spec->max_attempts ||
+           spec->backoff || spec->backoff_max || spec->unique.size || spec->key.size ||
+           spec->trace.size;
+}
+
+static size_t text_size(const struct rota_job_extra *extra)
+{
+    return sizeof(uint32_t) + extra->unique_size + extra->key_size + extra->trace_size;
+}
+
+static void append(char **end, struct rota_str bytes)
+{
+    if (bytes.size > 0)
+        memcpy(*end, bytes.data, bytes.size);
+    *end += bytes.size;
+}
+
+static bool fill_text(struct rota_broker *broker, struct rota_job_extra *extra, uint32_t queue,
+                      const struct rota_job_spec *spec)
+{
+    extra->unique_size = (uint16_t)spec->unique.size;
+    extra->key_size = (uint16_t)spec->key.size;
+    extra->trace_size = (uint16_t)spec->trace.size;
+    size_t size = text_size(extra);
+    if (size == sizeof queue)
+        return true;
+    char *end = extra->text = malloc(size);
+    if (!end) {
+        extra->unique_size = extra->key_size = extra->trace_size = 0;
+        return false;
+    }
+    broker->jobs.bytes += rota_job_block(size);
+    append(&end, rota_str_of(&queue, sizeof queue));
+    append(&end, spec->unique);
+    append(&end, spec->key);
+    append(&end, spec->trace);
+    return true;
+}
+
+static bool fill_extra(struct rota_broker *broker, uint32_t number,
+                       const struct rota_job_spec *spec, uint32_t queue, struct rota_fair_key *key)
+{
+    struct rota_job_extra *extra = rota_broker_need_extra(broker, number);
+    if (!extra)
+        return false;
+    extra->not_before = spec->not_before;
+    extra->deadline = spec->deadline;
+    extra->timeout = spec->timeout;
+    extra->max_attempts = spec->max_attempts;
+    extra->backoff = spec->backoff;
+    extra->backoff_max = spec->backoff_max;
+    if (!fill_text(broker, extra, queue, spec))
+        return false;
+    if (extra->unique_size > 0 &&
+        !rota_map_put(&broker->uniques, unique_of(extra), rota_job_at(&broker->jobs, number)))
+        return false;
+    extra->key = key;
+    rota_fair_hold(key);
+    return true;
+}
+
+/* --- coming and going --- */
+
+void rota_broker_set_state(struct rota_broker *broker, struct rota_job *job,
+                           enum rota_job_state state)
+{
+    struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
+    bool was_ended = rota_job_state_is_ended(job->state), is_ended = rota_job_state_is_ended(state);
+    queue->counts[job->state]--;
+    queue->counts[state]++;
+    job->state = (uint8_t)state;
+    if (was_ended == is_ended)
+        return;
+    broker->n_live += is_ended ? -(size_t)1 : 1;
+    broker->n_ended += is_ended ? 1 : -(size_t)1;
+}
+
+static void free_story(struct rota_broker *broker, struct rota_job_extra *extra)
+{
+    struct rota_job_story *story = extra->story;
+    for (uint32_t i = 0; story && i < story->size; i++) {
+        rota_broker_discard_copy(broker, story->moments[i].reason, story->moments[i].reason_size);
+        rota_broker_drop_name(broker, story->moments[i].worker);
+    }
+    if (story)
+        broker->jobs.bytes -=
+            rota_job_block(sizeof *story + story->capacity * sizeof story->moments[0]);
+    free(story);
+    extra->story = NULL;
+}
+
+static void release_unique(struct rota_broker *broker, const struct rota_job *job,
+                           struct rota_job_extra *extra)
+{
+    if (extra->unique_size > 0 && rota_map_get(&broker->uniques, unique_of(extra)) == job)
+        rota_map_remove(&broker->uniques, unique_of(extra));
+}
+
+static void free_extra(struct rota_broker *broker, uint32_t number)
+{
+    struct rota_job *job = rota_job_at(&broker->jobs, number);
+    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    if (!extra)
+        return;
+    release_unique(broker, job, extra);
+    rota_fair_let_go(extra->key);
+    drop_progress(broker, extra);
+    drop_result(broker, extra);
+    rota_broker_discard_copy(broker, extra->reason, extra->reason_size);
+    rota_broker_discard_copy(broker, extra->text, text_size(extra));
+    rota_broker_drop_name(broker, extra->worker);
+    free_story(broker, extra);
+    rota_job_table_drop_extra(&broker->jobs, number);
+}
+
+void rota_broker_job_erase(struct rota_broker *broker, uint32_t number)
+{
+    struct rota_job *job = rota_job_at(&broker->jobs, number);
+    struct rota_lane *lane = rota_broker_lane_of(broker, job);
+    struct rota_work_queue *queue = broker->queues.items[lane->queue];
+    rota_broker_job_leave(broker, number);
+    if (rota_job_state_is_ended(job->state))
+        rota_ended_list_remove(broker, number);
+    else if (job->state == ROTA_JOB_RUNNING)
+        rota_broker_worker_release(broker, number);
+    if (!rota_job_state_is_ended(job->state))
+        rota_broker_set_state(broker, job, ROTA_JOB_DONE); /* no timer, no longer alive */
+    rota_broker_set_timer(broker, job);
+    queue->counts[job->state]--;
+    broker->n_ended--;
+    lane->n_jobs--;
+    rota_broker_partition(queue, rota_job_id_partition(job->id))->n_jobs--;
+    drop_payload(broker, job);
+    free_extra(broker, number);
+    if (broker->first_unsafe == number)
+        broker->first_unsafe = job->newer;
+    if (job->record < broker->rewrite_number && broker->rewrite_left > 0 && job->record > 0)
+        broker->rewrite_left--;
+    rota_job_table_remove(&broker->jobs, number);
+}
+
+enum rota_code rota_broker_job_new(struct rota_broker *broker, const struct rota_job_spec *spec,
+                                   struct rota_job_id id, rota_time at, uint64_t order,
+                                   uint32_t *number, struct rota_error *error)
+{
+    struct rota_lane *lane;
+    struct rota_work_partition *partition;
+    struct rota_fair_key *key = NULL;
+    enum rota_code code = rota_broker_need_lane(broker, spec, &lane, error);
+    if (code)
+        return code;
+    struct rota_work_queue *queue = broker->queues.items[lane->queue];
+    code = rota_broker_need_partition(queue, rota_job_id_partition(id), &partition, error);
+    if (!code && spec->key.size > 0)
+        code = rota_fair_key(&queue->fair, spec->key, &key, error);
+    if (code)
+        return code;
+
+    uint32_t made = rota_job_table_add(&broker->jobs, id);
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job");
+    struct rota_job *job = rota_job_at(&broker->jobs, made);
+    job->enqueued_at = at;
+    job->order = order;
+    job->priority = spec->priority;
+    job->lane = queue->lanes.items[lane->set];
+    job->payload_size = (uint32_t)spec->payload.size;
+    job->payload = rota_broker_copy(broker, spec->payload);
+    broker->bytes += spec->payload.size;
+    queue->counts[ROTA_JOB_WAITING]++;
+    lane->n_jobs++;
+    partition->n_jobs++;
+    broker->n_live++;
+    if ((spec->payload.size > 0 && !job->payload) ||
+        (wants_extra(spec) && !fill_extra(broker, made, spec, queue->number, key))) {
+        rota_broker_job_erase(broker, made);
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job");
+    }
+    *number = made;
+    return ROTA_OK;
+}
+
+bool rota_broker_job_free(struct rota_broker *broker, uint32_t number)
+{
+    if (broker->effects.size > 0 && !rota_broker_ready(broker, NULL))
+        return false;
+    rota_broker_job_erase(broker, number);
+    return true;
+}
+
+void rota_broker_job_whole(struct rota_broker *broker, uint32_t number, uint64_t record)
+{
+    struct rota_job *job = rota_job_at(&broker->jobs, number);
+    if (broker->first_unsafe == number)
+        broker->first_unsafe = job->newer;
+    rota_job_table_put_newest(&broker->jobs, number, record);
+    if (!broker->first_unsafe)
+        broker->first_unsafe = number;
+}
+
+/* --- lanes --- */
+
+void rota_broker_job_enter(struct rota_broker *broker, uint32_t number)
+{
+    struct rota_job *job = rota_job_at(&broker->jobs, number);
+    if (job->state != ROTA_JOB_WAITING || job->flags || !broker->is_begun)
+        return; /* it does not wait, is not on disk, or is inside */
+    struct rota_lane *lane = rota_broker_lane_of(broker, job);
+    const struct rota_work_partition *partition =
+        rota_broker_partition(broker->queues.items[lane->queue], rota_job_id_partition(job->id));
+    if (!partition->is_open)
+        return;
+    rota_lane_push(lane, &broker->jobs, number);
+    job->flags |= ROTA_JOB_IN_LANE;
+    rota_broker_mark_dirty(broker, lane);
+}
+
+void rota_broker_job_leave(struct rota_broker *broker, uint32_t number)
+{
+    struct rota_job *job = rota_job_at(&broker->jobs, number);
+    if (!(job->flags & ROTA_JOB_IN_LANE))
+        return;
+    rota_lane_remove(rota_broker_lane_of(broker, job), &broker->jobs, number);
+    job->flags &= (uint8_t)~ROTA_JOB_IN_LANE;
+}
+
+/* --- the story --- */
+
+/* Takes what `moment` holds. A story for which there is no memory is not told. */
+static void remember(struct rota_broker *broker, struct rota_job_extra *extra,
+                     struct rota_job_moment moment)
+{
+    struct rota_job_story *story = extra->story;
+    uint32_t capacity = story ? story->capacity : 0, size = story ? story->size : 0;
+    if (size == capacity && capacity < ROTA_JOB_STORY_MAX) {
+        uint32_t grown = capacity ? 2 * capacity : 2;
+        story = realloc(story, sizeof *story + grown * sizeof story->moments[0]);
+        if (story) {
+            if (capacity)
+                broker->jobs.bytes -=
+                    rota_job_block(sizeof *story + capacity * sizeof story->moments[0]);
+            broker->jobs.bytes += rota_job_block(sizeof *story + grown * sizeof story->moments[0]);
+            story->size = size;
+            story->capacity = grown;
+            extra->story = story;
+        }
+    } else if (size == ROTA_JOB_STORY_MAX) {
+        rota_broker_discard_copy(broker, story->moments[0].reason, story->moments[0].reason_size);
+        rota_broker_drop_name(broker, story->moments[0].worker);
+        memmove(story->moments, story->moments + 1, --story->size * sizeof story->moments[0]);
+    }
+    if (story) {
+        story->moments[story->size++] = moment;
+        return;
+    }
+    rota_broker_discard_copy(broker, moment.reason, moment.reason_size);
+    rota_broker_drop_name(broker, moment.worker);
+}
+
+static void remember_start(struct rota_broker *broker, struct rota_job_extra *extra)
+{
+    if (extra->started)
+        remember(broker, extra,
+                 (struct rota_job_moment){.at = extra->started,
+                                          .attempt = extra->attempt,
+                                          .worker = extra->worker,
+                                          .state = ROTA_JOB_RUNNING});
+    else
+        rota_broker_drop_name(broker, extra->worker);
+    extra->started = 0;
+    extra->worker = NULL;
+}
+
+/* --- attempts --- */
+
+void rota_broker_job_start(struct rota_broker *broker, uint32_t number, uint64_t attempt,
+                           uint32_t n_attempts, struct rota_work_name *worker, rota_time at)
+{
+    struct rota_job *job = rota_job_at(&broker->jobs, number);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    extra->attempt = attempt;
+    extra->n_attempts = n_attempts;
+    extra->worker = worker;
+    extra->started = at;
+    extra->cause = ROTA_JOB_CAUSE_NONE;
+    extra->attempt_until = extra->lease_until = ROTA_TIME_NEVER;
+    rota_broker_set_state(broker, job, ROTA_JOB_RUNNING);
+    rota_fair_hand_out(&rota_broker_queue_of(broker, job)->fair, job->tag);
+}
+
+void rota_broker_job_back(struct rota_broker *broker, uint32_t job_number,
+                          const struct rota_work_record *record)
+{
+    struct rota_job *job = rota_job_at(&broker->jobs, job_number);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    struct rota_str reason = record->reason;
+    extra->ended = record->attempt;
+    extra->ended_by = record->number;
+    extra->ended_cause = extra->cause = (uint8_t)record->cause;
+    extra->n_attempts = record->n_attempts;
+    extra->not_before = record->not_before;
+    rota_broker_set_state(broker, job, record->not_before ? ROTA_JOB_DELAYED : ROTA_JOB_WAITING);
+    remember_start(broker, extra);
+    drop_progress(broker, extra);
+    char *copy = rota_broker_copy(broker, reason);
+    remember(broker, extra,
+             (struct rota_job_moment){.at = record->at,
+                                      .attempt = record->attempt,
+                                      .reason = copy,
+                                      .reason_size = copy ? (uint16_t)reason.size : 0,
+                                      .state = job->state,
+                                      .cause = (uint8_t)record->cause});
+    if (broker->is_begun)
+        rota_broker_queue_of(broker, job)->n_retries++;
+}
+
+void rota_broker_job_end(struct rota_broker *broker, uint32_t job_number,
+                         const struct rota_work_record *record, char *result)
+{
+    struct rota_job *job = rota_job_at(&broker->jobs, job_number);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
+    if (job->state == ROTA_JOB_RUNNING) {
+        extra->ended = record->attempt;
+        extra->ended_by = record->number;
+        extra->ended_cause = (uint8_t)record->cause;
+    }
+    extra->cause = (uint8_t)record->cause;
+    extra->since = record->at;
+    extra->session = 0;
+    extra->reason = rota_broker_copy(broker, record->reason);
+    extra->reason_size = extra->reason ? (uint16_t)record->reason.size : 0;
+    extra->result = result;
+    extra->result_size = result ? (uint32_t)record->bytes.size : 0;
+    broker->bytes += extra->result_size;
+    drop_progress(broker, extra);
+    if (record->state == ROTA_JOB_DONE)
+        drop_payload(broker, job);
+    release_unique(broker, job, extra);
+    rota_fair_let_go(extra->key);
+    extra->key = NULL;
+    rota_broker_set_state(broker, job, record->state);
+    rota_broker_set_timer(broker, job);
+    extra->wait_until = record->state == ROTA_JOB_DEAD
+                            ? ROTA_TIME_NEVER
+                            : rota_time_add(broker->now.boot, broker->options.keep);
+    rota_ended_list_push(broker, job_number);
+    if (!broker->is_begun)
+        return;
+    queue->n_done += record->state == ROTA_JOB_DONE;
+    queue->n_dead += record->state == ROTA_JOB_DEAD;
+}
+
+enum rota_code rota_broker_job_revive(struct rota_broker *broker, uint32_t job_number, rota_time at,
+                                      struct rota_error *error)
+{
+    struct rota_job *job = rota_job_at(&broker->jobs, job_number);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
+    struct rota_fair_key *key = NULL;
+    if (extra->unique_size > 0 && rota_map_get(&broker->uniques, unique_of(extra)))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "another job with its unique key waits or runs");
+    if (extra->key_size > 0) {
+        enum rota_code code = rota_fair_key(&queue->fair, key_of(extra), &key, error);
+        if (code)
+            return code;
+    }
+    if (extra->unique_size > 0 && !rota_map_put(&broker->uniques, unique_of(extra), job))
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory to revive a job");
+    rota_fair_hold(key);
+    extra->key = key;
+    rota_ended_list_remove(broker, job_number);
+    remember_start(broker, extra);
+    remember(broker, extra,
+             (struct rota_job_moment){.at = extra->since,
+                                      .attempt = extra->ended,
+                                      .reason = extra->reason,
+                                      .reason_size = extra->reason_size,
+                                      .state = job->state,
+                                      .cause = extra->cause});
+    remember(broker, extra,
+             (struct rota_job_moment){
+                 .at = at, .state = ROTA_JOB_WAITING, .cause = ROTA_JOB_CAUSE_RETRIED});
+    extra->reason = NULL;
+    extra->reason_size = 0;
+    extra->since = extra->not_before = 0;
+    extra->cause = ROTA_JOB_CAUSE_RETRIED;
+    extra->n_attempts = 0;
+    extra->wait_until = ROTA_TIME_NEVER;
+    if (extra->deadline <= at) {
+        extra->deadline = 0;
+        extra->deadline_at = ROTA_TIME_NEVER;
+    }
+    rota_broker_set_state(broker, job, ROTA_JOB_WAITING);
+    return ROTA_OK;
+}
+
+/* --- those that have ended --- */
+
+static struct rota_job_extra *extra_of(const struct rota_broker *broker, uint32_t number)
+{
+    return rota_job_extra_known(&broker->jobs, rota_job_at(&broker->jobs, number));
+}
+
+static struct rota_ended_list *list_of(struct rota_broker *broker, uint32_t number)
+{
+    bool is_dead = rota_job_at(&broker->jobs, number)->state == ROTA_JOB_DEAD;
+    return is_dead ? &broker->dead : &broker->ended;
+}
+
+/* By when they ended: that is at the end, but for those that a journal tells of anew. */
+void rota_ended_list_push(struct rota_broker *broker, uint32_t number)
+{
+    struct rota_ended_list *list = list_of(broker, number);
+    struct rota_job_extra *extra = extra_of(broker, number);
+    uint32_t before = list->last;
+    while (before && extra_of(broker, before)->since > extra->since)
+        before = extra_of(broker, before)->previous;
+    extra->previous = before;
+    extra->next = before ? extra_of(broker, before)->next : list->first;
+    if (before)
+        extra_of(broker, before)->next = number;
+    else
+        list->first = number;
+    if (extra->next)
+        extra_of(broker, extra->next)->previous = number;
+    else
+        list->last = number;
+}
+
+void rota_ended_list_remove(struct rota_broker *broker, uint32_t number)
+{
+    struct rota_ended_list *list = list_of(broker, number);
+    struct rota_job_extra *extra = extra_of(broker, number);
+    if (extra->previous)
+        extra_of(broker, extra->previous)->next = extra->next;
+    else
+        list->first = extra->next;
+    if (extra->next)
+        extra_of(broker, extra->next)->previous = extra->previous;
+    else
+        list->last = extra->previous;
+    extra->next = extra->previous = 0;
+}
+
+static uint32_t oldest_ended(const struct rota_broker *broker)
+{
+    uint32_t ended = broker->ended.first, dead = broker->dead.first;
+    if (!ended || !dead)
+        return ended ? ended : dead;
+    return extra_of(broker, dead)->since < extra_of(broker, ended)->since ? dead : ended;
+}
+
+void rota_broker_forget_ended(struct rota_broker *broker, size_t bytes)
+{
+    while (broker->n_ended > broker->options.ended_max)
+        if (!rota_broker_job_free(broker, oldest_ended(broker)))
+            return;
+    while (broker->ended.first) {
+        bool is_too_old = broker->is_begun &&
+                          extra_of(broker, broker->ended.first)->wait_until <= broker->now.boot;
+        bool is_too_much =
+            bytes > broker->options.bytes_max || broker->bytes > broker->options.bytes_max - bytes;
+        if ((!is_too_old && !is_too_much) || !rota_broker_job_free(broker, broker->ended.first))
+            return;
+    }
+}

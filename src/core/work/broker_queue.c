@@ -1,0 +1,271 @@
+#include "core/work/broker_inside.h"
+
+#include "base/quote.h"
+
+#include <string.h>
+
+/* --- queues --- */
+
+struct rota_work_queue *rota_broker_queue(const struct rota_broker *broker, struct rota_str name)
+{
+    if (broker->last_queue && rota_str_is_equal(rota_broker_queue_name(broker->last_queue), name))
+        return broker->last_queue;
+    return rota_map_get(&broker->queues_by_name, name);
+}
+
+/* Nothing would be lost with it. */
+static bool is_idle(const struct rota_work_queue *queue)
+{
+    if (queue->n_lanes > 0 || queue->n_classes > 0 || queue->is_paused ||
+        queue->fair.weight != ROTA_FAIR_WEIGHT || queue->fair.keys.size > 0)
+        return false;
+    for (size_t i = 0; i < queue->partitions.size; i++)
+        if (queue->partitions.items[i].epoch > 0 || queue->partitions.items[i].n_jobs > 0)
+            return false;
+    return true;
+}
+
+void rota_broker_free_queue(struct rota_broker *broker, struct rota_work_queue *queue)
+{
+    if (broker->last_queue == queue)
+        broker->last_queue = NULL;
+    broker->queues.items[queue->number] = NULL;
+    rota_map_remove(&broker->queues_by_name, rota_broker_queue_name(queue));
+    rota_fair_queue_deinit(&queue->fair);
+    rota_vector_deinit(&queue->partitions);
+    rota_vector_deinit(&queue->lanes);
+    rota_broker_discard(broker, queue);
+}
+
+static void free_lane(struct rota_broker *broker, uint32_t number)
+{
+    struct rota_lane *lane = broker->lanes.items[number];
+    struct rota_work_queue *queue = broker->queues.items[lane->queue];
+    size_t place = 0;
+    for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));) {
+        struct rota_work_class *class = entry->value;
+        class->has_lane[number / 64] &= ~((uint64_t)1 << number % 64);
+        for (size_t i = 0; i < class->lanes.size; i++)
+            if (class->lanes.items[i] == lane) {
+                memmove(class->lanes.items + i, class->lanes.items + i + 1,
+                        (--class->lanes.size - i) * sizeof *class->lanes.items);
+                break;
+            }
+    }
+    rota_capabilities_set_at(&broker->capabilities, lane->set)->n_refs--;
+    queue->lanes.items[lane->set] = ROTA_BROKER_NONE;
+    queue->n_lanes--;
+    broker->lanes.items[number] = NULL;
+    broker->n_lanes--;
+    rota_lane_deinit(lane);
+    free(lane);
+}
+
+/* Lanes without jobs, the sets that only these needed, and then queues that are nothing. */
+static void sweep(struct rota_broker *broker)
+{
+    if (!rota_vector_reserve(&broker->trash, broker->trash.size + broker->queues.size))
+        return;
+    broker->dirty.size = 0; /* matched, or empty */
+    for (uint32_t i = 0; i < broker->lanes.size; i++)
+        if (broker->lanes.items[i]) {
+            broker->lanes.items[i]->is_dirty = false;
+            if (broker->lanes.items[i]->n_jobs == 0)
+                free_lane(broker, i);
+        }
+    rota_capabilities_sweep(&broker->capabilities);
+    for (size_t i = 0; i < broker->queues.size; i++)
+        if (broker->queues.items[i] && is_idle(broker->queues.items[i]))
+            rota_broker_free_queue(broker, broker->queues.items[i]);
+}
+
+/* The first number that is free in a table of pointers, with room for it. */
+#define FREE_NUMBER(vector, number)                                                                \
+    __extension__({                                                                                \
+        for (*(number) = 0; *(number) < (vector)->size; ++*(number))                               \
+            if (!(vector)->items[*(number)])                                                       \
+                break;                                                                             \
+        *(number) < (vector)->size || rota_vector_push((vector), NULL);                            \
+    })
+
+static enum rota_code make_queue(struct rota_broker *broker, struct rota_str name,
+                                 struct rota_work_queue **queue, struct rota_error *error)
+{
+    uint32_t number;
+    struct rota_work_queue *made = calloc(1, sizeof *made);
+    if (!made || !FREE_NUMBER(&broker->queues, &number))
+        goto no_memory;
+    made->number = number;
+    made->name_size = (uint16_t)name.size;
+    memcpy(made->name, name.data, name.size);
+    if (!rota_map_put(&broker->queues_by_name, rota_broker_queue_name(made), made))
+        goto no_memory;
+    rota_fair_queue_init(&made->fair, &broker->fair, broker->seed);
+    broker->queues.items[number] = made;
+    *queue = made;
+    return ROTA_OK;
+
+no_memory:
+    free(made);
+    return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a queue");
+}
+
+enum rota_code rota_broker_need_queue(struct rota_broker *broker, struct rota_str name,
+                                      struct rota_work_queue **queue, struct rota_error *error)
+{
+    struct rota_work_queue *known = rota_broker_queue(broker, name);
+    if (known) {
+        broker->last_queue = known;
+        *queue = known;
+        return ROTA_OK;
+    }
+    enum rota_code code = rota_job_queue_check(name, error);
+    if (code)
+        return code;
+    if (broker->queues_by_name.size >= ROTA_BROKER_QUEUES_MAX)
+        sweep(broker);
+    if (broker->queues_by_name.size >= ROTA_BROKER_QUEUES_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "there are %d queues already",
+                              ROTA_BROKER_QUEUES_MAX);
+    return make_queue(broker, name, queue, error);
+}
+
+/* --- lanes --- */
+
+/* Every class gets room first, so that all of them learn of the lane or none. */
+static bool reserve_in_classes(struct rota_broker *broker)
+{
+    size_t place = 0;
+    for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));) {
+        struct rota_work_class *class = entry->value;
+        if (!rota_vector_reserve(&class->lanes, class->lanes.size + 1))
+            return false;
+    }
+    return true;
+}
+
+static enum rota_code make_lane(struct rota_broker *broker, struct rota_work_queue *queue,
+                                struct rota_capability_set *set, struct rota_lane **lane,
+                                struct rota_error *error)
+{
+    uint32_t number;
+    struct rota_lane *made = calloc(1, sizeof *made);
+    if (!made || !FREE_NUMBER(&broker->lanes, &number) ||
+        !rota_vector_reserve(&broker->dirty, broker->lanes.size) ||
+        !rota_vector_reserve(&queue->lanes, set->number + 1) || !reserve_in_classes(broker)) {
+        free(made);
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a lane of jobs");
+    }
+    while (queue->lanes.size <= set->number)
+        queue->lanes.items[queue->lanes.size++] = ROTA_BROKER_NONE;
+    made->queue = queue->number;
+    made->set = set->number;
+    set->n_refs++;
+    queue->lanes.items[set->number] = number;
+    queue->n_lanes++;
+    broker->lanes.items[number] = made;
+    broker->n_lanes++;
+    size_t place = 0;
+    for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));)
+        if (rota_broker_class_fits(broker, entry->value, made))
+            rota_broker_class_add_lane(entry->value, made, number);
+    *lane = made;
+    return ROTA_OK;
+}
+
+enum rota_code rota_broker_need_lane(struct rota_broker *broker, const struct rota_job_spec *spec,
+                                     struct rota_lane **lane, struct rota_error *error)
+{
+    struct rota_work_queue *queue;
+    struct rota_capability_set *set;
+    if (broker->n_lanes >= ROTA_BROKER_LANES_MAX ||
+        broker->capabilities.n_sets >= ROTA_BROKER_SETS_MAX)
+        sweep(broker);
+    enum rota_code code = rota_broker_need_queue(broker, spec->queue, &queue, error);
+    if (!code)
+        code = rota_capabilities_set(&broker->capabilities, spec->capabilities,
+                                     spec->n_capabilities, &set, error);
+    if (code)
+        return code;
+    if (set->number < queue->lanes.size && queue->lanes.items[set->number] != ROTA_BROKER_NONE) {
+        *lane = broker->lanes.items[queue->lanes.items[set->number]];
+        return ROTA_OK;
+    }
+    if (broker->n_lanes >= ROTA_BROKER_LANES_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "jobs of %zu pairs of a queue and a set of capabilities are there "
+                              "already",
+                              broker->n_lanes);
+    return make_lane(broker, queue, set, lane, error);
+}
+
+/* --- partitions --- */
+
+/* Where it is, or would be. */
+static size_t find_partition(const struct rota_work_queue *queue, uint32_t partition)
+{
+    size_t low = 0, high = queue->partitions.size;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (queue->partitions.items[middle].number < partition)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct rota_work_partition *rota_broker_partition(const struct rota_work_queue *queue,
+                                                  uint32_t partition)
+{
+    size_t index = find_partition(queue, partition);
+    bool is_known =
+        index < queue->partitions.size && queue->partitions.items[index].number == partition;
+    return is_known ? &queue->partitions.items[index] : NULL;
+}
+
+enum rota_code rota_broker_need_partition(struct rota_work_queue *queue, uint32_t number,
+                                          struct rota_work_partition **partition,
+                                          struct rota_error *error)
+{
+    struct rota_work_partition *known = rota_broker_partition(queue, number);
+    if (!known) {
+        size_t index = find_partition(queue, number);
+        if (!rota_vector_reserve(&queue->partitions, queue->partitions.size + 1))
+            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a partition");
+        known = &queue->partitions.items[index];
+        memmove(known + 1, known, (queue->partitions.size++ - index) * sizeof *known);
+        *known = (struct rota_work_partition){.number = number};
+    }
+    *partition = known;
+    return ROTA_OK;
+}
+
+/* --- jobs by id --- */
+
+uint32_t rota_broker_find_job(const struct rota_broker *broker, struct rota_str queue,
+                              struct rota_job_id id)
+{
+    uint32_t number = rota_job_table_find(&broker->jobs, id);
+    while (number) {
+        const struct rota_work_queue *own =
+            rota_broker_queue_of(broker, rota_job_at(&broker->jobs, number));
+        if (rota_str_is_equal(rota_broker_queue_name(own), queue))
+            break;
+        number = rota_job_table_find_next(&broker->jobs, number);
+    }
+    return number;
+}
+
+enum rota_code rota_broker_want_job(const struct rota_broker *broker, struct rota_str queue,
+                                    struct rota_job_id id, uint32_t *number,
+                                    struct rota_error *error)
+{
+    char text[ROTA_JOB_ID_TEXT], quoted[ROTA_QUOTE_MAX];
+    uint32_t found = rota_broker_find_job(broker, queue, id);
+    if (!found)
+        return rota_error_set(error, ROTA_ERR_NOT_FOUND, "there is no job %s in queue %s",
+                              rota_job_id_format(id, text), rota_quote(queue, quoted));
+    *number = found;
+    return ROTA_OK;
+}

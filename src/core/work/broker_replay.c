@@ -1,0 +1,440 @@
+#include "core/work/broker_inside.h"
+
+/* --- a job as a whole --- */
+
+/* Why it is in its state, and since when: the end of its story. */
+static const struct rota_job_moment *last_moment(const struct rota_job_extra *extra)
+{
+    const struct rota_job_story *story = extra->story;
+    return story && story->size ? &story->moments[story->size - 1] : NULL;
+}
+
+void rota_broker_fill_job(const struct rota_broker *broker, const struct rota_job *job,
+                          struct rota_work_record *record)
+{
+    const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    record->id = job->id;
+    record->queue = rota_broker_queue_name(rota_broker_queue_of(broker, job));
+    record->partition = rota_job_id_partition(job->id);
+    record->at = job->enqueued_at;
+    record->state = (enum rota_job_state)job->state;
+    record->priority = job->priority;
+    record->tag = job->tag;
+    if (!extra)
+        return;
+    record->attempt = extra->attempt;
+    record->n_attempts = extra->n_attempts;
+    record->cause = (enum rota_job_cause)extra->cause;
+    record->not_before = job->state == ROTA_JOB_DELAYED ? extra->not_before : 0;
+    record->bytes = rota_str_of(extra->result, extra->result_size);
+    record->reason = rota_str_of(extra->reason, extra->reason_size);
+    if (extra->worker)
+        record->worker = rota_str_of(extra->worker->bytes, extra->worker->size);
+    const struct rota_job_moment *last = last_moment(extra);
+    if (rota_job_state_is_ended(job->state)) {
+        record->since = extra->since;
+    } else if (job->state == ROTA_JOB_RUNNING) {
+        record->since = extra->started;
+    } else if (last) {
+        record->since = last->at;
+        record->reason = rota_str_of(last->reason, last->reason_size);
+    }
+}
+
+static enum rota_code no_memory(struct rota_error *error)
+{
+    return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job of the journal");
+}
+
+static enum rota_code start_job(struct rota_broker *broker, uint32_t number,
+                                const struct rota_work_record *record, rota_time at,
+                                struct rota_error *error)
+{
+    struct rota_work_name *worker = NULL;
+    if (!rota_broker_need_extra(broker, number) ||
+        (record->worker.size > 0 && !(worker = rota_broker_hold_name(broker, record->worker))))
+        return no_memory(error);
+    rota_broker_job_start(broker, number, record->attempt, record->n_attempts, worker, at);
+    return ROTA_OK;
+}
+
+static enum rota_code end_job(struct rota_broker *broker, uint32_t number,
+                              const struct rota_work_record *record, struct rota_error *error)
+{
+    char *result = NULL;
+    if (!rota_broker_need_extra(broker, number) ||
+        (record->bytes.size > 0 && !(result = rota_broker_copy(broker, record->bytes))))
+        return no_memory(error);
+    rota_broker_job_end(broker, number, record, result);
+    return ROTA_OK;
+}
+
+static enum rota_code take_state(struct rota_broker *broker, uint32_t number,
+                                 const struct rota_work_record *record, struct rota_error *error)
+{
+    struct rota_work_record then = *record;
+    then.at = record->since;
+    if (record->state == ROTA_JOB_RUNNING)
+        return start_job(broker, number, record, record->since, error);
+    bool is_fresh = !record->attempt && !record->n_attempts && !record->not_before &&
+                    record->cause == ROTA_JOB_CAUSE_NONE;
+    if (!rota_job_state_is_ended(record->state) && is_fresh)
+        return ROTA_OK;
+    struct rota_job_extra *extra = rota_broker_need_extra(broker, number);
+    if (!extra)
+        return no_memory(error);
+    extra->attempt = extra->ended = record->attempt;
+    extra->n_attempts = record->n_attempts;
+    extra->ended_by = record->number;
+    extra->ended_cause = (uint8_t)record->cause;
+    if (rota_job_state_is_ended(record->state)) {
+        if (record->worker.size > 0)
+            extra->worker = rota_broker_hold_name(broker, record->worker);
+        return end_job(broker, number, &then, error);
+    }
+    if (record->cause != ROTA_JOB_CAUSE_NONE)
+        rota_broker_job_back(broker, number, &then);
+    else
+        extra->not_before = record->not_before;
+    return ROTA_OK;
+}
+
+enum rota_code rota_broker_take_job(struct rota_broker *broker,
+                                    const struct rota_work_record *record, uint32_t *number,
+                                    struct rota_error *error)
+{
+    uint32_t made;
+    enum rota_code code = rota_broker_job_new(broker, record->spec, record->spec->id, record->at,
+                                              record->number, &made, error);
+    if (code)
+        return code;
+    struct rota_job *job = rota_job_at(&broker->jobs, made);
+    const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    job->tag = record->tag;
+    rota_fair_seen(&rota_broker_queue_of(broker, job)->fair, extra ? extra->key : NULL, job->tag);
+    code = take_state(broker, made, record, error);
+    if (code) {
+        rota_broker_job_erase(broker, made);
+        return code;
+    }
+    *number = made;
+    return ROTA_OK;
+}
+
+/* --- reading --- */
+
+static enum rota_code contradicts(const struct rota_work_record *record, const char *why,
+                                  struct rota_error *error)
+{
+    return rota_error_set(error, ROTA_ERR_INVALID, "record %llu (%s) can't be: %s",
+                          (unsigned long long)record->number, rota_work_record_name(record->type),
+                          why);
+}
+
+static enum rota_code read_whole(struct rota_broker *broker, const struct rota_work_record *record,
+                                 struct rota_error *error)
+{
+    uint32_t number;
+    const struct rota_job_spec *spec = record->spec;
+    if (!spec || rota_job_id_is_none(spec->id) ||
+        rota_job_id_partition(spec->id) != spec->partition)
+        return contradicts(record, "it has no job, or one without an id", error);
+    enum rota_code code = rota_job_spec_check(spec, error);
+    if (code)
+        return code;
+    if ((unsigned)record->state >= ROTA_JOB_STATES || record->bytes.size > ROTA_JOB_PAYLOAD_MAX)
+        return contradicts(record, "there is no such state", error);
+    uint32_t known = rota_broker_find_job(broker, spec->queue, spec->id);
+    if (known && record->type == ROTA_WORK_ADD &&
+        !rota_job_state_is_ended(rota_job_at(&broker->jobs, known)->state))
+        return contradicts(record, "the job is there already", error);
+    if (known)
+        rota_broker_job_erase(broker, known);
+
+    struct rota_work_record job = *record;
+    if (record->type == ROTA_WORK_ADD) { /* nothing has become of it yet */
+        job.state = ROTA_JOB_WAITING;
+        job.attempt = job.n_attempts = 0;
+        job.cause = ROTA_JOB_CAUSE_NONE;
+        job.not_before = 0;
+    }
+    code = rota_broker_take_job(broker, &job, &number, error);
+    if (code)
+        return code;
+    rota_broker_job_whole(broker, number, record->number);
+    return ROTA_OK;
+}
+
+static enum rota_code read_end(struct rota_broker *broker, uint32_t number,
+                               const struct rota_work_record *record, struct rota_error *error)
+{
+    const struct rota_job *job = rota_job_at(&broker->jobs, number);
+    const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    bool is_running = job->state == ROTA_JOB_RUNNING;
+    if (rota_job_state_is_ended(job->state))
+        return contradicts(record, "the job has ended before", error);
+    if ((unsigned)record->state >= ROTA_JOB_STATES || !rota_job_state_is_ended(record->state) ||
+        record->bytes.size > ROTA_JOB_PAYLOAD_MAX)
+        return contradicts(record, "that is no end", error);
+    if (is_running ? !extra || record->attempt != extra->attempt : record->state == ROTA_JOB_DONE)
+        return contradicts(record, "another attempt runs, or none", error);
+    return end_job(broker, number, record, error);
+}
+
+/* What happened to a job. Nothing is known of one that has ended and was forgotten before the
+ * journal was cut: what is left of it tells nothing, and that is no contradiction. */
+static enum rota_code read_change(struct rota_broker *broker, const struct rota_work_record *record,
+                                  struct rota_error *error)
+{
+    uint32_t number = rota_broker_find_job(broker, record->queue, record->id);
+    if (!number)
+        return ROTA_OK;
+    struct rota_job *job = rota_job_at(&broker->jobs, number);
+    const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    bool is_ended = rota_job_state_is_ended(job->state);
+    switch (record->type) {
+    case ROTA_WORK_START:
+        if (is_ended || job->state == ROTA_JOB_RUNNING ||
+            record->attempt <= (extra ? extra->attempt : 0))
+            return contradicts(record, "the job can't begin", error);
+        return start_job(broker, number, record, record->at, error);
+    case ROTA_WORK_RETRY:
+        if (job->state != ROTA_JOB_RUNNING || !extra || extra->attempt != record->attempt)
+            return contradicts(record, "the attempt does not run", error);
+        rota_broker_job_back(broker, number, record);
+        return ROTA_OK;
+    case ROTA_WORK_END:
+        return read_end(broker, number, record, error);
+    case ROTA_WORK_REVIVE:
+        if (job->state != ROTA_JOB_DEAD && job->state != ROTA_JOB_CANCELLED)
+            return contradicts(record, "the job is not dead", error);
+        return rota_broker_job_revive(broker, number, record->at, error);
+    case ROTA_WORK_PRIORITY:
+        job->priority = record->priority;
+        return ROTA_OK;
+    case ROTA_WORK_FORGET:
+        rota_broker_job_erase(broker, number);
+        return ROTA_OK;
+    case ROTA_WORK_ADD:
+    case ROTA_WORK_JOB:
+    case ROTA_WORK_PAUSE:
+    case ROTA_WORK_WEIGHT:
+    case ROTA_WORK_LIFE:
+    case ROTA_WORK_OWN:
+        break;
+    }
+    return ROTA_OK;
+}
+
+static enum rota_code read_weight(struct rota_work_queue *queue,
+                                  const struct rota_work_record *record, struct rota_error *error)
+{
+    struct rota_fair_key *key = NULL;
+    if (record->weight == 0 || record->weight > ROTA_FAIR_WEIGHT_MAX ||
+        record->key.size > ROTA_JOB_KEY_MAX)
+        return contradicts(record, "no key can weigh that", error);
+    enum rota_code code =
+        record->key.size > 0 ? rota_fair_key(&queue->fair, record->key, &key, error) : ROTA_OK;
+    if (!code)
+        rota_fair_set_weight(&queue->fair, key, record->weight);
+    return code;
+}
+
+static enum rota_code read_setting(struct rota_broker *broker,
+                                   const struct rota_work_record *record, struct rota_error *error)
+{
+    struct rota_work_queue *queue;
+    struct rota_work_partition *own;
+    enum rota_code code = rota_broker_need_queue(broker, record->queue, &queue, error);
+    if (code)
+        return code;
+    if (record->type == ROTA_WORK_PAUSE) {
+        queue->is_paused = record->is_paused;
+        return ROTA_OK;
+    }
+    if (record->type == ROTA_WORK_WEIGHT)
+        return read_weight(queue, record, error);
+    if (record->partition >= ROTA_JOB_PARTITIONS_MAX)
+        return contradicts(record, "there is no such partition", error);
+    code = rota_broker_need_partition(queue, record->partition, &own, error);
+    if (code)
+        return code;
+    if (record->epoch > 0 && record->epoch < own->epoch)
+        return contradicts(record, "epochs do not go back", error);
+    own->is_open = record->epoch > 0;
+    if (record->epoch > 0)
+        own->epoch = record->epoch;
+    return ROTA_OK;
+}
+
+static enum rota_code read_record(struct rota_broker *broker, const struct rota_work_record *record,
+                                  struct rota_error *error)
+{
+    switch (record->type) {
+    case ROTA_WORK_ADD:
+    case ROTA_WORK_JOB:
+        return read_whole(broker, record, error);
+    case ROTA_WORK_START:
+    case ROTA_WORK_RETRY:
+    case ROTA_WORK_END:
+    case ROTA_WORK_REVIVE:
+    case ROTA_WORK_PRIORITY:
+    case ROTA_WORK_FORGET:
+        return read_change(broker, record, error);
+    case ROTA_WORK_PAUSE:
+    case ROTA_WORK_WEIGHT:
+    case ROTA_WORK_OWN:
+        return read_setting(broker, record, error);
+    case ROTA_WORK_LIFE:
+        if (record->attempt < broker->life || record->attempt > UINT32_MAX)
+            return contradicts(record, "lives do not go back", error);
+        broker->life = record->attempt;
+        return ROTA_OK;
+    }
+    return contradicts(record, "there is no such type", error);
+}
+
+enum rota_code rota_broker_replay(struct rota_broker *broker, const struct rota_work_record *record,
+                                  struct rota_error *error)
+{
+    assert(!broker->is_begun);
+    enum rota_code code = ROTA_OK;
+    if (record->number <= broker->last_number)
+        code = contradicts(record, "numbers do not go back", error);
+    else if ((unsigned)record->cause > ROTA_JOB_CAUSE_HANDED_OVER ||
+             record->reason.size > ROTA_JOB_REASON_MAX ||
+             record->worker.size > ROTA_WORKER_NAME_MAX)
+        code = contradicts(record, "there is no such cause, reason or worker", error);
+    else
+        code = read_record(broker, record, error);
+    if (code) {
+        broker->n_passed_over++;
+    } else {
+        rota_time at = record->at > record->since ? record->at : record->since;
+        broker->stamp = at > broker->stamp ? at : broker->stamp;
+        rota_broker_forget_ended(broker, 0);
+    }
+    if (record->number > broker->last_number)
+        broker->last_number = record->number;
+    return code;
+}
+
+/* --- the next life --- */
+
+void rota_broker_next_life(struct rota_broker *broker)
+{
+    broker->life++;
+    broker->n_attempts = 0;
+    struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_LIFE, NULL);
+    record->attempt = broker->life;
+    broker->life_number = record->number;
+}
+
+void rota_broker_start_clocks(struct rota_broker *broker, uint32_t job_number)
+{
+    struct rota_job *job = rota_job_at(&broker->jobs, job_number);
+    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    if (!extra)
+        return;
+    extra->deadline_at = rota_broker_boot_of(broker, extra->deadline);
+    extra->wait_until = ROTA_TIME_NEVER;
+    if (job->state == ROTA_JOB_RUNNING) {
+        extra->lease_until = rota_time_add(broker->now.boot, broker->options.grace);
+    } else if (!rota_job_state_is_ended(job->state)) {
+        bool is_early = extra->not_before > broker->now.wall;
+        if (is_early)
+            extra->wait_until = rota_broker_boot_of(broker, extra->not_before);
+        rota_broker_set_state(broker, job, is_early ? ROTA_JOB_DELAYED : ROTA_JOB_WAITING);
+    } else if (job->state != ROTA_JOB_DEAD) {
+        rota_time latest = rota_time_add(broker->now.boot, broker->options.keep);
+        rota_time since = rota_broker_boot_of(broker, extra->since);
+        extra->wait_until = rota_time_min(rota_time_add(since, broker->options.keep), latest);
+    }
+    rota_broker_set_timer(broker, job);
+}
+
+/* Time in a queue goes on where the first of its jobs is. */
+static void set_presents(struct rota_broker *broker)
+{
+    for (size_t i = 0; i < broker->queues.size; i++)
+        if (broker->queues.items[i])
+            broker->queues.items[i]->least_tag = UINT64_MAX;
+    for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));) {
+        const struct rota_job *job = rota_job_at(&broker->jobs, i);
+        struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
+        if (!rota_job_state_is_ended(job->state) && job->tag < queue->least_tag)
+            queue->least_tag = job->tag;
+    }
+    for (size_t i = 0; i < broker->queues.size; i++)
+        if (broker->queues.items[i] && broker->queues.items[i]->least_tag != UINT64_MAX)
+            rota_fair_hand_out(&broker->queues.items[i]->fair, broker->queues.items[i]->least_tag);
+}
+
+void rota_broker_begin(struct rota_broker *broker, struct rota_work_now now)
+{
+    assert(!broker->is_begun);
+    rota_broker_at(broker, now);
+    broker->is_begun = true;
+    broker->durable = broker->last_number;
+    broker->first_unsafe = 0;
+    set_presents(broker);
+    for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));) {
+        rota_broker_start_clocks(broker, i);
+        if (rota_broker_ready(broker, rota_broker_lane_of(broker, rota_job_at(&broker->jobs, i))))
+            rota_broker_job_enter(broker, i);
+    }
+    rota_broker_forget_ended(broker, 0);
+    if (rota_broker_ready(broker, NULL))
+        rota_broker_next_life(broker);
+    else
+        broker->life_number = UINT64_MAX; /* the first tick begins it */
+    rota_broker_match(broker);
+}
+
+/* --- writing anew --- */
+
+/* Life, pauses, weights and owners; false when there is no memory for all of them. */
+static bool rewrite_settings(struct rota_broker *broker)
+{
+    uint64_t number = broker->last_number + 1;
+    if (!rota_broker_ready(broker, NULL))
+        return false;
+    rota_broker_write(broker, ROTA_WORK_LIFE, NULL)->attempt = broker->life;
+    for (size_t i = 0; i < broker->queues.size; i++)
+        if (broker->queues.items[i] && !rota_broker_rewrite_queue(broker, broker->queues.items[i]))
+            return false;
+    broker->settings_number = number;
+    return true;
+}
+
+static bool rewrite_job(struct rota_broker *broker, uint32_t number)
+{
+    struct rota_job *job = rota_job_at(&broker->jobs, number);
+    if (!rota_broker_ready(broker, NULL))
+        return false;
+    struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_JOB, job);
+    rota_broker_attach_spec(broker, job);
+    rota_broker_fill_job(broker, job, record);
+    rota_broker_job_whole(broker, number, record->number);
+    return true;
+}
+
+size_t rota_broker_rewrite(struct rota_broker *broker, uint64_t number, size_t n_max)
+{
+    struct rota_job_table *jobs = &broker->jobs;
+    if (broker->rewrite_number != number) {
+        broker->rewrite_number = number;
+        broker->rewrite_left = 0;
+        for (uint32_t i = jobs->oldest; i && rota_job_at(jobs, i)->record < number;
+             i = rota_job_at(jobs, i)->newer)
+            broker->rewrite_left++;
+    }
+    for (; n_max > 0 && broker->rewrite_left > 0; n_max--) {
+        if (!rewrite_job(broker, jobs->oldest))
+            return broker->rewrite_left;
+        broker->rewrite_left--;
+    }
+    if (broker->rewrite_left == 0 && broker->settings_number < number && !rewrite_settings(broker))
+        return 1; /* not yet */
+    return broker->rewrite_left;
+}

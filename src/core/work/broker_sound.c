@@ -1,0 +1,129 @@
+#include "core/work/broker_inside.h"
+
+struct tally {
+    size_t n_live, n_ended, n_in_lanes, n_running, bytes;
+};
+
+/* A running job of a connected worker is one that this worker may have. */
+static bool is_run_well(const struct rota_broker *broker, const struct rota_job *job,
+                        const struct rota_job_extra *extra)
+{
+    if (!extra || !extra->attempt)
+        return false;
+    if (!extra->session)
+        return extra->lease_until != ROTA_TIME_NEVER; /* somebody looks after it */
+    const struct rota_work_worker *worker = rota_broker_worker(broker, extra->session);
+    const struct rota_capability_set *set =
+        rota_capabilities_set_at(&broker->capabilities, rota_broker_lane_of(broker, job)->set);
+    return worker && rota_capability_list_has(&worker->class->capabilities, &set->list);
+}
+
+static bool is_job_sound(const struct rota_broker *broker, uint32_t number, struct tally *tally)
+{
+    const struct rota_job *job = rota_job_at(&broker->jobs, number);
+    const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    const struct rota_work_partition *partition =
+        rota_broker_partition(rota_broker_queue_of(broker, job), rota_job_id_partition(job->id));
+    bool is_inside = job->flags & ROTA_JOB_IN_LANE, is_ended = rota_job_state_is_ended(job->state);
+    bool should_be =
+        job->state == ROTA_JOB_WAITING && !(job->flags & ROTA_JOB_UNSAFE) && partition->is_open;
+    tally->n_live += !is_ended;
+    tally->n_ended += is_ended;
+    tally->n_in_lanes += is_inside;
+    tally->bytes += job->payload_size + (extra ? extra->result_size : 0);
+    if (extra && extra->session && job->state != ROTA_JOB_RUNNING)
+        return false;
+    if (job->state == ROTA_JOB_RUNNING) {
+        tally->n_running += extra && extra->session;
+        if (!is_run_well(broker, job, extra))
+            return false;
+    }
+    if (job->state == ROTA_JOB_DELAYED && (!extra || !extra->timer_place))
+        return false;
+    return is_inside == should_be || (broker->is_starved && !is_inside);
+}
+
+static bool are_jobs_sound(const struct rota_broker *broker)
+{
+    struct tally tally = {0};
+    size_t n_in_lanes = 0;
+    for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));)
+        if (!is_job_sound(broker, i, &tally))
+            return false;
+    for (size_t i = 0; i < broker->lanes.size; i++) {
+        const struct rota_lane *lane = broker->lanes.items[i];
+        if (lane && (!rota_lane_is_sound(lane, &broker->jobs) || lane->is_dirty))
+            return false;
+        n_in_lanes += lane ? lane->size : 0;
+    }
+    size_t n_running = 0;
+    for (size_t i = 0; i < broker->workers.size; i++)
+        if (broker->workers.items[i])
+            n_running += broker->workers.items[i]->n_running;
+    return tally.n_live == broker->n_live && tally.n_ended == broker->n_ended &&
+           tally.n_in_lanes == n_in_lanes && tally.n_running == n_running &&
+           tally.bytes == broker->bytes;
+}
+
+/* Its jobs are as many as it says, and it is among the free when it has a slot. */
+static bool is_worker_sound(const struct rota_broker *broker, const struct rota_work_worker *worker)
+{
+    uint32_t n = 0;
+    for (uint32_t i = worker->running; i;) {
+        const struct rota_job *job = rota_job_at(&broker->jobs, i);
+        const struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+        if (job->state != ROTA_JOB_RUNNING || extra->session != worker->session)
+            return false;
+        n++;
+        i = extra->next;
+    }
+    bool should_be_free = !worker->is_gone && worker->n_running < worker->slots;
+    return n == worker->n_running && worker->is_free == should_be_free;
+}
+
+/* No job waits that a free worker could take. */
+static bool is_nobody_idle(const struct rota_broker *broker)
+{
+    if (!rota_broker_may_dispatch(broker) || broker->is_starved)
+        return true;
+    size_t place = 0;
+    for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));) {
+        const struct rota_work_class *class = entry->value;
+        for (uint32_t i = 0; i < broker->lanes.size; i++) {
+            const struct rota_lane *lane = broker->lanes.items[i];
+            if (!lane)
+                continue;
+            bool fits = rota_broker_class_fits(broker, class, lane);
+            if (fits != rota_broker_class_has(class, i))
+                return false;
+            if (fits && class->first_free && lane->size > 0 &&
+                !broker->queues.items[lane->queue]->is_paused)
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool are_timers_sound(const struct rota_broker *broker)
+{
+    for (size_t i = 0; i < broker->timers.size; i++) {
+        const struct rota_job_extra *extra =
+            rota_job_extra_at(&broker->jobs, broker->timers.items[i]);
+        const struct rota_job_extra *above =
+            rota_job_extra_at(&broker->jobs, broker->timers.items[i > 0 ? (i - 1) / 2 : 0]);
+        if (extra->timer_place != i + 1 || above->timer_at > extra->timer_at)
+            return false;
+    }
+    return true;
+}
+
+bool rota_broker_is_sound(const struct rota_broker *broker)
+{
+    if (!broker->is_begun)
+        return true;
+    for (size_t i = 0; i < broker->workers.size; i++)
+        if (broker->workers.items[i] && !is_worker_sound(broker, broker->workers.items[i]))
+            return false;
+    return are_jobs_sound(broker) && are_timers_sound(broker) && is_nobody_idle(broker) &&
+           broker->n_ended <= broker->options.ended_max + (broker->is_starved ? 1000000 : 0);
+}

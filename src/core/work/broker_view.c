@@ -1,0 +1,327 @@
+#include "core/work/broker_inside.h"
+
+#include "base/quote.h"
+
+#include <stdio.h>
+
+/* --- jobs --- */
+
+static struct rota_str name_of(const struct rota_work_name *name)
+{
+    return name ? rota_str_of(name->bytes, name->size) : rota_str_of("", 0);
+}
+
+static size_t add_moments(const struct rota_job_extra *extra, struct rota_job_event *events)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; extra->story && i < extra->story->size; i++) {
+        const struct rota_job_moment *moment = &extra->story->moments[i];
+        events[n++] = (struct rota_job_event){
+            .at = moment->at,
+            .state = (enum rota_job_state)moment->state,
+            .cause = (enum rota_job_cause)moment->cause,
+            .attempt = moment->attempt,
+            .worker = name_of(moment->worker),
+            .reason = rota_str_of(moment->reason, moment->reason_size),
+        };
+    }
+    return n;
+}
+
+/* How it came, what is kept of what followed, and what it does now: the newest are shown. */
+static void fill_events(struct rota_broker *broker, const struct rota_job *job,
+                        const struct rota_job_extra *extra, struct rota_job_view *view)
+{
+    struct rota_job_event *events = broker->events;
+    size_t n = 0;
+    events[n++] = (struct rota_job_event){.at = job->enqueued_at, .state = ROTA_JOB_WAITING};
+    if (extra)
+        n += add_moments(extra, events + n);
+    if (extra && extra->started)
+        events[n++] = (struct rota_job_event){.at = extra->started,
+                                              .state = ROTA_JOB_RUNNING,
+                                              .attempt = extra->attempt,
+                                              .worker = name_of(extra->worker)};
+    if (extra && rota_job_state_is_ended(job->state))
+        events[n++] = (struct rota_job_event){
+            .at = extra->since,
+            .state = (enum rota_job_state)job->state,
+            .cause = (enum rota_job_cause)extra->cause,
+            .attempt = extra->started ? extra->attempt : 0,
+            .worker = name_of(extra->worker),
+            .reason = rota_str_of(extra->reason, extra->reason_size),
+        };
+    view->n_events = n < ROTA_JOB_STORY_MAX ? n : ROTA_JOB_STORY_MAX;
+    view->events = events + (n - view->n_events);
+}
+
+static void fill_view(const struct rota_broker *broker, uint32_t number, struct rota_job_view *view)
+{
+    const struct rota_job *job = rota_job_at(&broker->jobs, number);
+    const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    *view = (struct rota_job_view){
+        .id = job->id, .state = (enum rota_job_state)job->state, .enqueued_at = job->enqueued_at};
+    rota_broker_fill_spec(broker, job, &view->spec);
+    fill_events((struct rota_broker *)broker, job, extra, view); /* into its scratch */
+    if (!extra)
+        return;
+    view->ended_at = rota_job_state_is_ended(job->state) ? extra->since : 0;
+    view->not_before = job->state == ROTA_JOB_DELAYED ? extra->not_before : 0;
+    view->attempt = extra->attempt;
+    view->n_attempts = extra->n_attempts;
+    view->worker = name_of(extra->worker);
+    view->progress = rota_str_of(extra->progress, extra->progress_size);
+    view->result = rota_str_of(extra->result, extra->result_size);
+    view->reason = rota_str_of(extra->reason, extra->reason_size);
+    bool is_back = job->state == ROTA_JOB_WAITING || job->state == ROTA_JOB_DELAYED;
+    if (is_back && extra->story && extra->story->size > 0) {
+        const struct rota_job_moment *last = &extra->story->moments[extra->story->size - 1];
+        view->reason = rota_str_of(last->reason, last->reason_size);
+    }
+}
+
+enum rota_code rota_broker_find(const struct rota_broker *broker, struct rota_str queue,
+                                struct rota_job_id id, struct rota_job_view *view,
+                                struct rota_error *error)
+{
+    uint32_t number;
+    enum rota_code code = rota_broker_want_job(broker, queue, id, &number, error);
+    if (!code)
+        fill_view(broker, number, view);
+    return code;
+}
+
+bool rota_broker_next_job(const struct rota_broker *broker, struct rota_str queue,
+                          enum rota_job_state state, size_t *place, struct rota_job_view *view)
+{
+    const struct rota_work_queue *found = rota_broker_queue(broker, queue);
+    if (!found || *place > UINT32_MAX)
+        return false;
+    uint32_t i = (uint32_t)*place;
+    while ((i = rota_job_table_next(&broker->jobs, i))) {
+        const struct rota_job *job = rota_job_at(&broker->jobs, i);
+        if (job->state == (uint8_t)state && rota_broker_queue_of(broker, job) == found)
+            break;
+    }
+    if (!i)
+        return false;
+    fill_view(broker, i, view);
+    *place = i;
+    return true;
+}
+
+/* --- why --- */
+
+struct capable {
+    size_t n_workers, n_slots, n_free;
+};
+
+static struct capable count_capable(const struct rota_broker *broker, uint32_t lane)
+{
+    struct capable found = {0};
+    size_t place = 0;
+    for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));) {
+        const struct rota_work_class *class = entry->value;
+        if (!rota_broker_class_has(class, lane))
+            continue;
+        found.n_workers += class->n_workers;
+        found.n_slots += class->n_slots;
+        found.n_free += class->n_free;
+    }
+    return found;
+}
+
+static void explain_incapable(const struct rota_broker *broker, const struct rota_job *job,
+                              char *text, size_t size)
+{
+    const struct rota_capability_set *set =
+        rota_capabilities_set_at(&broker->capabilities, rota_broker_lane_of(broker, job)->set);
+    const struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
+    if (queue->n_classes == 0 || set->list.size == 0) {
+        snprintf(text, size, "waiting: no worker serves queue %.*s",
+                 ROTA_STR_ARGS(rota_broker_queue_name(queue)));
+        return;
+    }
+    size_t used = (size_t)snprintf(text, size, "waiting: no worker of queue %.*s has",
+                                   ROTA_STR_ARGS(rota_broker_queue_name(queue)));
+    for (size_t i = 0; i < set->list.size && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s %.*s", i > 0 ? "," : "",
+                                 ROTA_STR_ARGS(set->names[i]));
+}
+
+static void explain_waiting(const struct rota_broker *broker, const struct rota_job *job,
+                            char *text, size_t size)
+{
+    const struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
+    const struct rota_work_partition *partition =
+        rota_broker_partition(queue, rota_job_id_partition(job->id));
+    struct capable found = count_capable(broker, job->lane);
+    if (!partition->is_open)
+        snprintf(text, size, "waiting: partition %u is not ours, or is being handed over",
+                 partition->number);
+    else if ((job->flags & ROTA_JOB_UNSAFE) || !rota_broker_may_dispatch(broker))
+        snprintf(text, size, "waiting: its record is not on disk yet");
+    else if (queue->is_paused)
+        snprintf(text, size, "waiting: queue %.*s is paused",
+                 ROTA_STR_ARGS(rota_broker_queue_name(queue)));
+    else if (found.n_workers == 0)
+        explain_incapable(broker, job, text, size);
+    else
+        snprintf(text, size,
+                 "waiting: none of the %zu worker%s that can take it is free (%zu slot%s)",
+                 found.n_workers, found.n_workers == 1 ? "" : "s", found.n_slots,
+                 found.n_slots == 1 ? "" : "s");
+}
+
+/* The span from now on, or 0 when it is over. */
+static char *format_left(const struct rota_broker *broker, struct rota_work_now now,
+                         rota_time until, char text[ROTA_TIME_TEXT_MAX])
+{
+    rota_time boot = now.boot > broker->now.boot ? now.boot : broker->now.boot;
+    rota_time left = until > boot ? until - boot : 0;
+    return rota_span_format((left + ROTA_MSEC - 1) / ROTA_MSEC * ROTA_MSEC, text);
+}
+
+static void explain_running(const struct rota_broker *broker, struct rota_work_now now,
+                            const struct rota_job_extra *extra, char *text, size_t size)
+{
+    char left[ROTA_TIME_TEXT_MAX], worker[ROTA_QUOTE_MAX];
+    uint32_t max = extra->max_attempts ? extra->max_attempts : ROTA_JOB_ATTEMPTS_DEFAULT;
+    rota_quote(name_of(extra->worker), worker);
+    if (!extra->session && extra->lease == 0)
+        snprintf(text, size,
+                 "running: worker %s had it when the broker stopped, and may come back for %s",
+                 worker, format_left(broker, now, extra->lease_until, left));
+    else
+        snprintf(text, size, "running: attempt %u of %u, on worker %s", extra->n_attempts, max,
+                 worker);
+}
+
+static void explain_ended(const struct rota_job *job, const struct rota_job_extra *extra,
+                          char *text, size_t size)
+{
+    char reason[ROTA_QUOTE_MAX];
+    const char *state = rota_job_state_name((enum rota_job_state)job->state);
+    const char *cause = rota_job_cause_text((enum rota_job_cause)extra->cause);
+    if (job->state == ROTA_JOB_DEAD)
+        snprintf(text, size, "%s: %s in attempt %u, for %s", state, cause, extra->n_attempts,
+                 rota_quote(rota_str_of(extra->reason, extra->reason_size), reason));
+    else
+        snprintf(text, size, "%s after %u attempt%s", state, extra->n_attempts,
+                 extra->n_attempts == 1 ? "" : "s");
+}
+
+char *rota_broker_explain(const struct rota_broker *broker, struct rota_work_now now,
+                          struct rota_str queue, struct rota_job_id id, char *text, size_t size)
+{
+    uint32_t number = rota_broker_find_job(broker, queue, id);
+    if (!number) {
+        snprintf(text, size, "there is no such job here");
+        return text;
+    }
+    char left[ROTA_TIME_TEXT_MAX];
+    const struct rota_job *job = rota_job_at(&broker->jobs, number);
+    const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    if (job->state == ROTA_JOB_WAITING || !extra) {
+        explain_waiting(broker, job, text, size);
+        return text;
+    }
+    switch ((enum rota_job_state)job->state) {
+    case ROTA_JOB_WAITING:
+        break;
+    case ROTA_JOB_DELAYED:
+        if (extra->cause == ROTA_JOB_CAUSE_NONE)
+            snprintf(text, size, "delayed: not before %s from now",
+                     format_left(broker, now, extra->wait_until, left));
+        else
+            snprintf(text, size, "delayed: attempt %u %s, the next begins in %s", extra->n_attempts,
+                     rota_job_cause_text((enum rota_job_cause)extra->cause),
+                     format_left(broker, now, extra->wait_until, left));
+        break;
+    case ROTA_JOB_RUNNING:
+        explain_running(broker, now, extra, text, size);
+        break;
+    case ROTA_JOB_DONE:
+    case ROTA_JOB_DEAD:
+    case ROTA_JOB_CANCELLED:
+        explain_ended(job, extra, text, size);
+        break;
+    }
+    return text;
+}
+
+/* --- queues and workers --- */
+
+static rota_time oldest_of(const struct rota_broker *broker, const struct rota_work_queue *queue)
+{
+    rota_time oldest = 0;
+    for (size_t i = 0; i < queue->lanes.size; i++) {
+        if (queue->lanes.items[i] == ROTA_BROKER_NONE)
+            continue;
+        rota_time here =
+            rota_lane_oldest(broker->lanes.items[queue->lanes.items[i]], &broker->jobs);
+        if (here && (!oldest || here < oldest))
+            oldest = here;
+    }
+    return oldest;
+}
+
+static void count_workers(const struct rota_broker *broker, uint32_t queue,
+                          struct rota_queue_view *view)
+{
+    size_t place = 0;
+    for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));) {
+        const struct rota_work_class *class = entry->value;
+        for (size_t i = 0; i < class->n_queues; i++)
+            if (class->queues[i] == queue) {
+                view->n_workers += class->n_workers;
+                view->n_slots += class->n_slots;
+                view->n_free += class->n_free;
+            }
+    }
+}
+
+bool rota_broker_next_queue(const struct rota_broker *broker, size_t *place,
+                            struct rota_queue_view *view)
+{
+    while (*place < broker->queues.size && !broker->queues.items[*place])
+        ++*place;
+    if (*place >= broker->queues.size)
+        return false;
+    const struct rota_work_queue *queue = broker->queues.items[(*place)++];
+    *view = (struct rota_queue_view){
+        .name = rota_broker_queue_name(queue),
+        .is_paused = queue->is_paused,
+        .oldest_at = oldest_of(broker, queue),
+        .n_added = queue->n_added,
+        .n_done = queue->n_done,
+        .n_dead = queue->n_dead,
+        .n_retries = queue->n_retries,
+    };
+    for (int i = 0; i < ROTA_JOB_STATES; i++)
+        view->counts[i] = queue->counts[i];
+    for (size_t i = 0; i < queue->partitions.size; i++)
+        view->n_partitions += queue->partitions.items[i].is_open;
+    count_workers(broker, queue->number, view);
+    return true;
+}
+
+bool rota_broker_next_worker(const struct rota_broker *broker, size_t *place,
+                             struct rota_worker_view *view)
+{
+    while (*place < broker->workers.size &&
+           (!broker->workers.items[*place] || broker->workers.items[*place]->is_gone))
+        ++*place;
+    if (*place >= broker->workers.size)
+        return false;
+    const struct rota_work_worker *worker = broker->workers.items[(*place)++];
+    *view = (struct rota_worker_view){
+        .session = worker->session,
+        .epoch = worker->epoch,
+        .name = name_of(worker->name),
+        .slots = worker->slots,
+        .n_running = worker->n_running,
+        .heard_at = worker->heard_at,
+    };
+    return true;
+}

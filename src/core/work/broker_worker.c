@@ -1,0 +1,449 @@
+#include "core/work/broker_inside.h"
+
+#include "base/quote.h"
+
+#include <string.h>
+
+/* --- sessions --- */
+
+/* 16 bits of the broker's life, 32 bits that count, 16 bits of a place. */
+static uint64_t make_session(struct rota_broker *broker, uint32_t place)
+{
+    if (++broker->serial == 0)
+        broker->serial = 1;
+    return (broker->life & 0xffff) << 48 | (uint64_t)broker->serial << 16 | place;
+}
+
+struct rota_work_worker *rota_broker_worker(const struct rota_broker *broker, uint64_t session)
+{
+    size_t place = session & 0xffff;
+    struct rota_work_worker *worker =
+        place < broker->workers.size ? broker->workers.items[place] : NULL;
+    return worker && worker->session == session ? worker : NULL;
+}
+
+static struct rota_work_worker *live_worker(const struct rota_broker *broker, uint64_t session)
+{
+    struct rota_work_worker *worker = rota_broker_worker(broker, session);
+    return worker && !worker->is_gone ? worker : NULL;
+}
+
+void rota_broker_worker_settle(struct rota_broker *broker, struct rota_work_worker *worker)
+{
+    uint32_t n_free = 0;
+    if (!worker->is_gone && worker->slots > worker->n_running)
+        n_free = worker->slots - worker->n_running;
+    worker->class->n_free += n_free - (size_t)worker->n_free;
+    worker->n_free = n_free;
+    if (n_free > 0 && !worker->is_free)
+        rota_broker_put_free(broker, worker);
+    else if (n_free == 0 && worker->is_free)
+        rota_broker_take_free(broker, worker);
+}
+
+static struct rota_job_extra *extra_of(const struct rota_broker *broker, uint32_t job_number)
+{
+    return rota_job_extra_known(&broker->jobs, rota_job_at(&broker->jobs, job_number));
+}
+
+void rota_broker_worker_take(struct rota_broker *broker, struct rota_work_worker *worker,
+                             uint32_t job_number)
+{
+    struct rota_job_extra *extra = extra_of(broker, job_number);
+    extra->session = worker->session;
+    extra->lease = worker->lease;
+    extra->lease_until =
+        worker->lease ? rota_time_add(broker->now.boot, worker->lease) : ROTA_TIME_NEVER;
+    extra->previous = 0;
+    extra->next = worker->running;
+    if (worker->running)
+        extra_of(broker, worker->running)->previous = job_number;
+    worker->running = job_number;
+    worker->n_running++;
+    rota_broker_set_timer(broker, rota_job_at(&broker->jobs, job_number));
+    rota_broker_worker_settle(broker, worker);
+}
+
+void rota_broker_worker_release(struct rota_broker *broker, uint32_t job_number)
+{
+    struct rota_job_extra *extra = extra_of(broker, job_number);
+    struct rota_work_worker *worker = rota_broker_worker(broker, extra->session);
+    extra->session = 0;
+    if (!worker)
+        return;
+    if (extra->previous)
+        extra_of(broker, extra->previous)->next = extra->next;
+    else
+        worker->running = extra->next;
+    if (extra->next)
+        extra_of(broker, extra->next)->previous = extra->previous;
+    extra->next = extra->previous = 0;
+    worker->n_running--;
+    rota_broker_worker_settle(broker, worker);
+}
+
+void rota_broker_free_worker(struct rota_broker *broker, struct rota_work_worker *worker)
+{
+    struct rota_work_class *class = worker->class;
+    uint32_t place = (uint32_t)(worker->session & 0xffff);
+    while (worker->running)
+        rota_broker_worker_release(broker, worker->running);
+    if (worker->epoch &&
+        rota_map_get(&broker->workers_by_name,
+                     rota_str_of(worker->name->bytes, worker->name->size)) == worker)
+        rota_map_remove(&broker->workers_by_name,
+                        rota_str_of(worker->name->bytes, worker->name->size));
+    rota_heap_remove(&broker->alarms, &worker->alarm);
+    broker->n_gone -= worker->is_gone;
+    worker->is_gone = true;
+    rota_broker_worker_settle(broker, worker);
+    class->n_workers--;
+    class->n_slots -= worker->slots;
+    rota_broker_drop_name(broker, worker->name);
+    broker->workers.items[place] = NULL;
+    broker->free_workers.items[broker->free_workers.size++] = place;
+    free(worker);
+    rota_broker_settle_class(broker, class);
+}
+
+/* Its attempts live on by their lease. */
+void rota_broker_worker_detach(struct rota_broker *broker, struct rota_work_worker *worker)
+{
+    rota_broker_free_worker(broker, worker);
+}
+
+/* --- opening --- */
+
+static enum rota_code check_name(struct rota_str name, struct rota_error *error)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    bool is_good = name.size > 0 && name.size <= ROTA_WORKER_NAME_MAX;
+    for (size_t i = 0; is_good && i < name.size; i++)
+        is_good = name.data[i] > ' ' && name.data[i] < 0x7f;
+    if (is_good)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "%s is not the name of a worker: 1 to %d printable characters without "
+                          "blanks",
+                          rota_quote(name, quoted), ROTA_WORKER_NAME_MAX);
+}
+
+static enum rota_code check_count(size_t n, size_t min, size_t max, const char *what,
+                                  struct rota_error *error)
+{
+    if (n >= min && n <= max)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID, "a worker has %zu to %zu %s, not %zu", min, max,
+                          what, n);
+}
+
+static enum rota_code check_spec(const struct rota_worker_spec *spec, struct rota_error *error)
+{
+    enum rota_code code = check_name(spec->name, error);
+    if (!code)
+        code = check_count(spec->n_queues, 1, ROTA_WORKER_QUEUES_MAX, "queues", error);
+    if (!code)
+        code = check_count(spec->n_capabilities, 0, ROTA_WORKER_CAPABILITIES_MAX, "capabilities",
+                           error);
+    if (!code)
+        code = check_count(spec->slots, 0, ROTA_WORKER_SLOTS_MAX, "slots", error);
+    if (!code)
+        code = check_count(spec->n_running, 0, ROTA_WORKER_SLOTS_MAX, "running attempts", error);
+    for (size_t i = 0; !code && i < spec->n_queues; i++)
+        code = rota_job_queue_check(spec->queues[i], error);
+    for (size_t i = 0; !code && i < spec->n_capabilities; i++)
+        code = rota_capability_check(spec->capabilities[i], error);
+    if (code)
+        return code;
+    if (spec->liveness < 0 || spec->lease < 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "a worker's liveness and lease are not "
+                              "negative");
+    if (spec->is_poll && spec->lease == 0)
+        return rota_error_set(error, ROTA_ERR_INVALID, "a poll needs a lease for what it is given");
+    return ROTA_OK;
+}
+
+/* A place for a worker, which is not used yet; its number can be given back without memory. */
+static bool find_place(struct rota_broker *broker, uint32_t *place)
+{
+    if (broker->free_workers.size > 0) {
+        *place = broker->free_workers.items[broker->free_workers.size - 1];
+        return true;
+    }
+    *place = (uint32_t)broker->workers.size;
+    return rota_vector_reserve(&broker->free_workers, broker->workers.size + 1) &&
+           rota_vector_reserve(&broker->workers, broker->workers.size + 1);
+}
+
+/* All that can fail comes first; the rest makes it a worker. */
+static enum rota_code make_worker(struct rota_broker *broker, const struct rota_worker_spec *spec,
+                                  struct rota_work_class *class, struct rota_work_worker **worker,
+                                  struct rota_error *error)
+{
+    uint32_t place;
+    struct rota_work_worker *made = calloc(1, sizeof *made);
+    if (made)
+        made->name = rota_broker_hold_name(broker, spec->name);
+    if (!made || !made->name || !find_place(broker, &place))
+        goto no_memory;
+    made->session = make_session(broker, place);
+    made->alarm.at = spec->liveness ? rota_time_add(broker->now.boot, spec->liveness) : 0;
+    made->alarm.order = made->session;
+    if (spec->liveness && !rota_heap_push(&broker->alarms, &made->alarm))
+        goto no_memory;
+    if (spec->epoch && !rota_map_put(&broker->workers_by_name,
+                                     rota_str_of(made->name->bytes, made->name->size), made)) {
+        rota_heap_remove(&broker->alarms, &made->alarm);
+        goto no_memory;
+    }
+    made->epoch = spec->epoch;
+    made->class = class;
+    made->slots = spec->slots;
+    made->liveness = spec->liveness;
+    made->lease = spec->lease;
+    made->heard_at = broker->now.boot;
+    made->is_poll = spec->is_poll;
+    class->n_workers++;
+    class->n_slots += spec->slots;
+    if (place < broker->workers.size)
+        broker->free_workers.size--;
+    else
+        broker->workers.size++;
+    broker->workers.items[place] = made;
+    *worker = made;
+    return ROTA_OK;
+
+no_memory:
+    if (made)
+        rota_broker_drop_name(broker, made->name);
+    free(made);
+    return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a worker");
+}
+
+/* --- what it says that it still runs --- */
+
+static bool may_hold(const struct rota_broker *broker, const struct rota_work_worker *worker,
+                     const struct rota_job *job)
+{
+    const struct rota_capability_set *set =
+        rota_capabilities_set_at(&broker->capabilities, rota_broker_lane_of(broker, job)->set);
+    const struct rota_work_partition *partition =
+        rota_broker_partition(rota_broker_queue_of(broker, job), rota_job_id_partition(job->id));
+    return worker->n_running < worker->slots && partition->is_open &&
+           rota_capability_list_has(&worker->class->capabilities, &set->list);
+}
+
+/* The attempt that runs: from the session before it, or from nobody. */
+static bool take_over(struct rota_broker *broker, struct rota_work_worker *worker,
+                      const struct rota_work_worker *older, uint32_t job_number)
+{
+    struct rota_job_extra *extra = extra_of(broker, job_number);
+    const struct rota_work_worker *holder = rota_broker_worker(broker, extra->session);
+    if (holder && holder != older)
+        return false;
+    if (holder)
+        rota_broker_worker_release(broker, job_number);
+    worker->name->n_refs++;
+    rota_broker_drop_name(broker, extra->worker);
+    extra->worker = worker->name;
+    rota_broker_worker_take(broker, worker, job_number);
+    return true;
+}
+
+/* An attempt of an earlier life whose START was lost with it. */
+static bool take_up(struct rota_broker *broker, struct rota_work_worker *worker,
+                    uint32_t job_number, uint64_t attempt)
+{
+    struct rota_job *job = rota_job_at(&broker->jobs, job_number);
+    const struct rota_job_extra *known = rota_job_extra_of(&broker->jobs, job);
+    uint64_t life = attempt >> 32;
+    if (!(job->flags & ROTA_JOB_IN_LANE) || life == 0 || life >= broker->life ||
+        (known && attempt <= known->attempt) || !rota_broker_may_dispatch(broker))
+        return false;
+    struct rota_job_extra *extra = rota_broker_need_extra(broker, job_number);
+    if (!extra)
+        return false;
+    rota_broker_job_leave(broker, job_number);
+    worker->name->n_refs++;
+    rota_broker_job_start(broker, job_number, attempt, extra->n_attempts + 1, worker->name,
+                          broker->stamp);
+    if (extra->timeout)
+        extra->attempt_until = rota_time_add(broker->now.boot, extra->timeout);
+    rota_broker_worker_take(broker, worker, job_number);
+    struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_START, job);
+    record->attempt = attempt;
+    record->n_attempts = extra->n_attempts;
+    record->worker = rota_str_of(worker->name->bytes, worker->name->size);
+    rota_broker_tell(broker, job, 0);
+    return true;
+}
+
+static void claim(struct rota_broker *broker, struct rota_work_worker *worker,
+                  const struct rota_work_worker *older, const struct rota_worker_running *running)
+{
+    uint32_t number = rota_broker_find_job(broker, running->queue, running->id);
+    const struct rota_job *job = number ? rota_job_at(&broker->jobs, number) : NULL;
+    const struct rota_job_extra *extra = job ? rota_job_extra_of(&broker->jobs, job) : NULL;
+    if (job && may_hold(broker, worker, job)) {
+        if (job->state == ROTA_JOB_RUNNING && extra->attempt == running->attempt) {
+            if (take_over(broker, worker, older, number))
+                return;
+        } else if (job->state == ROTA_JOB_WAITING &&
+                   take_up(broker, worker, number, running->attempt)) {
+            return;
+        }
+    }
+    struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_CANCEL, NULL);
+    effect->id = running->id;
+    effect->attempt = running->attempt;
+    effect->session = worker->session;
+    effect->cause = job && rota_job_state_is_ended(job->state) ? (enum rota_job_cause)extra->cause
+                                                               : ROTA_JOB_CAUSE_LOST;
+}
+
+/* --- losing --- */
+
+/* False when there is no memory for all of it: it stays, but gets nothing any more. */
+static bool shed(struct rota_broker *broker, struct rota_work_worker *worker)
+{
+    while (worker->running) {
+        uint32_t number = worker->running;
+        struct rota_lane *lane = rota_broker_lane_of(broker, rota_job_at(&broker->jobs, number));
+        if (!rota_broker_ready(broker, lane))
+            return false;
+        rota_broker_attempt_over(broker, number, ROTA_JOB_CAUSE_LOST,
+                                 rota_str("its worker was lost"), 0);
+    }
+    if (!rota_broker_ready(broker, NULL))
+        return false;
+    if (worker->is_told) {
+        struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_TELL_LOST, NULL);
+        effect->session = worker->session;
+        effect->cause = ROTA_JOB_CAUSE_LOST;
+    }
+    rota_broker_free_worker(broker, worker);
+    return true;
+}
+
+static void lose(struct rota_broker *broker, struct rota_work_worker *worker, bool is_told)
+{
+    worker->is_gone = true;
+    worker->is_told = is_told;
+    broker->n_gone++;
+    rota_heap_remove(&broker->alarms, &worker->alarm);
+    rota_broker_worker_settle(broker, worker);
+    shed(broker, worker);
+}
+
+void rota_broker_lose_workers(struct rota_broker *broker)
+{
+    for (struct rota_heap_node *first;
+         (first = rota_heap_first(&broker->alarms)) && first->at <= broker->now.boot;) {
+        struct rota_work_worker *worker = (struct rota_work_worker *)(void *)first;
+        rota_time until = rota_time_add(worker->heard_at, worker->liveness);
+        if (until <= broker->now.boot) {
+            lose(broker, worker, true);
+            continue;
+        }
+        rota_heap_remove(&broker->alarms, first);
+        first->at = until;
+        rota_heap_push(&broker->alarms, first); /* one has just left: there is room */
+    }
+    for (size_t i = 0; broker->n_gone > 0 && i < broker->workers.size; i++)
+        if (broker->workers.items[i] && broker->workers.items[i]->is_gone &&
+            !shed(broker, broker->workers.items[i]))
+            break;
+}
+
+/* --- doors --- */
+
+static enum rota_code reserve_open(struct rota_broker *broker, const struct rota_worker_spec *spec,
+                                   struct rota_error *error)
+{
+    if (broker->workers.size - broker->free_workers.size >= ROTA_BROKER_WORKERS_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "there are %d workers already",
+                              ROTA_BROKER_WORKERS_MAX);
+    if (!rota_broker_ready(broker, NULL) ||
+        !rota_vector_reserve(&broker->effects, broker->effects.size + 2 * spec->n_running) ||
+        !rota_vector_reserve(&broker->trash, broker->trash.size + spec->n_running + 1))
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a worker");
+    return ROTA_OK;
+}
+
+enum rota_code rota_broker_worker_open(struct rota_broker *broker, struct rota_work_now now,
+                                       const struct rota_worker_spec *spec, uint64_t *session,
+                                       struct rota_error *error)
+{
+    struct rota_work_class *class = NULL;
+    struct rota_work_worker *worker;
+    rota_broker_at(broker, now);
+    enum rota_code code = check_spec(spec, error);
+    if (code)
+        return code;
+    struct rota_work_worker *older =
+        spec->epoch ? rota_map_get(&broker->workers_by_name, spec->name) : NULL;
+    if (older && older->epoch > spec->epoch)
+        return rota_error_set(error, ROTA_ERR_STALE,
+                              "worker %.*s has a session with epoch %llu, above %llu",
+                              ROTA_STR_ARGS(spec->name), (unsigned long long)older->epoch,
+                              (unsigned long long)spec->epoch);
+    code = reserve_open(broker, spec, error);
+    if (!code)
+        code = rota_broker_need_class(broker, spec, &class, error);
+    if (!code)
+        code = make_worker(broker, spec, class, &worker, error);
+    if (code) {
+        if (class)
+            rota_broker_settle_class(broker, class);
+        return code;
+    }
+    *session = worker->session;
+    for (size_t i = 0; i < spec->n_running; i++)
+        claim(broker, worker, older, &spec->running[i]);
+    rota_broker_worker_settle(broker, worker);
+    if (older && !older->is_gone)
+        lose(broker, older, true);
+    rota_broker_match(broker);
+    worker = rota_broker_worker(broker, *session);
+    if (worker) /* a poll may have been served, and gone */
+        rota_broker_serve(broker, worker);
+    return ROTA_OK;
+}
+
+void rota_broker_worker_close(struct rota_broker *broker, struct rota_work_now now,
+                              uint64_t session)
+{
+    rota_broker_at(broker, now);
+    struct rota_work_worker *worker = live_worker(broker, session);
+    if (!worker)
+        return;
+    lose(broker, worker, false);
+    rota_broker_match(broker);
+}
+
+bool rota_broker_worker_heard(struct rota_broker *broker, struct rota_work_now now,
+                              uint64_t session)
+{
+    rota_broker_at(broker, now);
+    struct rota_work_worker *worker = live_worker(broker, session);
+    if (worker)
+        worker->heard_at = broker->now.boot;
+    return worker != NULL;
+}
+
+bool rota_broker_worker_slots(struct rota_broker *broker, struct rota_work_now now,
+                              uint64_t session, uint32_t slots)
+{
+    rota_broker_at(broker, now);
+    struct rota_work_worker *worker = live_worker(broker, session);
+    if (!worker)
+        return false;
+    if (slots > ROTA_WORKER_SLOTS_MAX)
+        slots = ROTA_WORKER_SLOTS_MAX;
+    worker->class->n_slots += slots - (size_t)worker->slots;
+    worker->slots = slots;
+    rota_broker_worker_settle(broker, worker);
+    rota_broker_serve(broker, worker);
+    return true;
+}

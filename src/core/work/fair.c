@@ -1,0 +1,164 @@
+#include "core/work/fair.h"
+
+#include <stdlib.h>
+
+#define STEP ((uint64_t)1 << 20) /* of a key with the usual weight */
+
+void rota_fair_queue_init(struct rota_fair_queue *queue, struct rota_fair *fair, uint64_t seed)
+{
+    *queue = (struct rota_fair_queue){.fair = fair, .weight = ROTA_FAIR_WEIGHT};
+    rota_map_init(&queue->keys, seed);
+}
+
+static void rest(struct rota_fair_key *key)
+{
+    struct rota_fair *fair = key->queue->fair;
+    key->is_resting = true;
+    key->next = NULL;
+    key->previous = fair->last;
+    if (fair->last)
+        fair->last->next = key;
+    else
+        fair->first = key;
+    fair->last = key;
+}
+
+static void wake(struct rota_fair_key *key)
+{
+    struct rota_fair *fair = key->queue->fair;
+    if (!key->is_resting)
+        return;
+    key->is_resting = false;
+    if (key->previous)
+        key->previous->next = key->next;
+    else
+        fair->first = key->next;
+    if (key->next)
+        key->next->previous = key->previous;
+    else
+        fair->last = key->previous;
+}
+
+static void forget(struct rota_fair_key *key)
+{
+    struct rota_fair *fair = key->queue->fair;
+    wake(key);
+    rota_map_remove(&key->queue->keys, rota_str_of(key->name, key->size));
+    fair->n_keys--;
+    fair->on_free(fair->data, key);
+}
+
+void rota_fair_queue_deinit(struct rota_fair_queue *queue)
+{
+    size_t place = 0;
+    for (const struct rota_map_entry *entry; (entry = rota_map_next(&queue->keys, &place));) {
+        wake(entry->value);
+        queue->fair->n_keys--;
+        queue->fair->on_free(queue->fair->data, entry->value);
+    }
+    rota_map_deinit(&queue->keys);
+}
+
+struct rota_fair_key *rota_fair_find(const struct rota_fair_queue *queue, struct rota_str name)
+{
+    return rota_map_get(&queue->keys, name);
+}
+
+/* The present has reached them; or there are too many. A few at a time, for one is added. */
+static void forget_resting(struct rota_fair *fair)
+{
+    for (int i = 0; i < 4 && fair->first; i++) {
+        const struct rota_fair_key *key = fair->first;
+        if (key->ahead > key->queue->present && fair->n_keys < fair->keys_max)
+            return;
+        forget(fair->first);
+    }
+}
+
+enum rota_code rota_fair_key(struct rota_fair_queue *queue, struct rota_str name,
+                             struct rota_fair_key **key, struct rota_error *error)
+{
+    struct rota_fair *fair = queue->fair;
+    struct rota_fair_key *known = rota_fair_find(queue, name);
+    if (known) {
+        *key = known;
+        return ROTA_OK;
+    }
+    forget_resting(fair);
+    if (fair->n_keys >= fair->keys_max)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "%zu keys share queues already", fair->n_keys);
+    struct rota_fair_key *made = malloc(sizeof *made + name.size);
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a key");
+    *made = (struct rota_fair_key){
+        .queue = queue, .weight = ROTA_FAIR_WEIGHT, .size = (uint16_t)name.size};
+    memcpy(made->name, name.data, name.size);
+    if (!rota_map_put(&queue->keys, rota_str_of(made->name, made->size), made)) {
+        free(made);
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a key");
+    }
+    fair->n_keys++;
+    rest(made);
+    *key = made;
+    return ROTA_OK;
+}
+
+void rota_fair_hold(struct rota_fair_key *key)
+{
+    if (!key)
+        return;
+    key->n_jobs++;
+    wake(key);
+}
+
+static void settle(struct rota_fair_key *key)
+{
+    if (key->n_jobs > 0 || key->weight != ROTA_FAIR_WEIGHT) {
+        wake(key);
+        return;
+    }
+    if (key->ahead <= key->queue->present)
+        forget(key);
+    else if (!key->is_resting)
+        rest(key);
+}
+
+void rota_fair_let_go(struct rota_fair_key *key)
+{
+    if (!key)
+        return;
+    key->n_jobs--;
+    settle(key);
+}
+
+static uint64_t add(uint64_t tag, uint32_t weight)
+{
+    uint64_t step = STEP * ROTA_FAIR_WEIGHT / weight, sum;
+    return __builtin_add_overflow(tag, step, &sum) ? UINT64_MAX : sum;
+}
+
+uint64_t rota_fair_tag(struct rota_fair_queue *queue, struct rota_fair_key *key)
+{
+    uint64_t *ahead = key ? &key->ahead : &queue->ahead;
+    uint64_t tag = *ahead > queue->present ? *ahead : queue->present;
+    *ahead = add(tag, key ? key->weight : queue->weight);
+    return tag;
+}
+
+void rota_fair_seen(struct rota_fair_queue *queue, struct rota_fair_key *key, uint64_t tag)
+{
+    uint64_t *ahead = key ? &key->ahead : &queue->ahead;
+    uint64_t end = add(tag, key ? key->weight : queue->weight);
+    if (end > *ahead)
+        *ahead = end;
+}
+
+void rota_fair_set_weight(struct rota_fair_queue *queue, struct rota_fair_key *key, uint32_t weight)
+{
+    if (!key) {
+        queue->weight = weight;
+        return;
+    }
+    key->weight = weight;
+    settle(key);
+}

@@ -1,0 +1,77 @@
+/* fair: tags, by which the keys of a queue share it (start-time fair queueing).
+ *
+ * Time in a queue is counted in work handed out, not in seconds: it is where the job with
+ * the highest tag that went out had got to. A key's next job begins where its last one ends
+ * or at the present, whichever is later, and takes one step, the shorter the more the key
+ * weighs. So a key that asks for much runs ahead into the future, and one that asks for
+ * little is always served near the present; who was away has saved nothing up.
+ *
+ * A key is known while it has jobs, a weight of its own, or is ahead of the present; when
+ * keys run out, those that are only ahead are forgotten first. Jobs without a key share
+ * one: the empty key. */
+#pragma once
+
+#include "base/map.h"
+#include "core/work/job.h"
+
+enum {
+    ROTA_FAIR_WEIGHT = 1000,        /* of a key that was given none */
+    ROTA_FAIR_WEIGHT_MAX = 1000000, /* a thousand times as much */
+};
+
+struct rota_fair_key {
+    struct rota_fair_queue *queue;
+    struct rota_fair_key *next, *previous; /* resting: without jobs and weight, but ahead */
+    uint64_t ahead;                        /* where its next job begins at the earliest */
+    size_t n_jobs;                         /* that have not ended */
+    uint32_t weight;
+    uint16_t size;
+    bool is_resting;
+    char name[];
+};
+
+struct rota_fair_queue {
+    struct rota_fair *fair;
+    struct rota_map keys;
+    uint64_t present; /* the highest tag that was handed out */
+    uint64_t ahead;   /* of the empty key */
+    uint32_t weight;
+};
+
+/* What all queues of a broker share. */
+struct rota_fair {
+    struct rota_fair_key *first, *last; /* those that rest, the oldest first */
+    size_t n_keys, keys_max;
+    void (*on_free)(void *data, void *block); /* ends the memory of a key, sooner or later */
+    void *data;
+};
+
+void rota_fair_queue_init(struct rota_fair_queue *queue, struct rota_fair *fair, uint64_t seed);
+void rota_fair_queue_deinit(struct rota_fair_queue *queue);
+
+/* The key of this name, which is not empty, made if need be; ROTA_ERR_LIMIT when there are
+ * too many. One that nobody holds is gone with the next call for a key. */
+enum rota_code rota_fair_key(struct rota_fair_queue *queue, struct rota_str name,
+                             struct rota_fair_key **key, struct rota_error *error);
+struct rota_fair_key *rota_fair_find(const struct rota_fair_queue *queue, struct rota_str name);
+
+/* A job of `key` (NULL: of none) comes, or has ended. */
+void rota_fair_hold(struct rota_fair_key *key);
+void rota_fair_let_go(struct rota_fair_key *key);
+
+/* The tag of a job that comes now. */
+uint64_t rota_fair_tag(struct rota_fair_queue *queue, struct rota_fair_key *key);
+
+/* A job with this tag, which it has from elsewhere, is there. */
+void rota_fair_seen(struct rota_fair_queue *queue, struct rota_fair_key *key, uint64_t tag);
+
+/* A job with this tag was handed out. */
+static inline void rota_fair_hand_out(struct rota_fair_queue *queue, uint64_t tag)
+{
+    if (tag > queue->present)
+        queue->present = tag;
+}
+
+/* What a key (NULL: the empty one) weighs. */
+void rota_fair_set_weight(struct rota_fair_queue *queue, struct rota_fair_key *key,
+                          uint32_t weight);

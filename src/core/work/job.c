@@ -1,0 +1,204 @@
+#include "core/work/job.h"
+
+#include "base/quote.h"
+
+#include <string.h>
+
+/* --- ids --- */
+
+struct rota_job_id rota_job_id_make(rota_time wall, uint32_t partition, uint64_t chance)
+{
+    uint64_t milliseconds = wall > 0 ? (uint64_t)(wall / ROTA_MSEC) : 0;
+    struct rota_job_id id = {milliseconds << 16 | (partition & 0xffff), chance};
+    if (rota_job_id_is_none(id))
+        id.low = 1;
+    return id;
+}
+
+char *rota_job_id_format(struct rota_job_id id, char text[ROTA_JOB_ID_TEXT])
+{
+    for (int i = 0; i < 32; i++) {
+        uint64_t half = i < 16 ? id.high : id.low;
+        text[i] = "0123456789abcdef"[half >> (60 - i % 16 * 4) & 15];
+    }
+    text[32] = '\0';
+    return text;
+}
+
+static int digit_of(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+enum rota_code rota_job_id_parse(struct rota_str text, struct rota_job_id *id,
+                                 struct rota_error *error)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    uint64_t halves[2] = {0};
+    bool is_good = text.size == ROTA_JOB_ID_TEXT - 1;
+    for (size_t i = 0; is_good && i < text.size; i++) {
+        int digit = digit_of(text.data[i]);
+        is_good = digit >= 0;
+        halves[i / 16] = halves[i / 16] << 4 | (uint64_t)(digit & 15);
+    }
+    if (!is_good || (halves[0] == 0 && halves[1] == 0))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "%s is not the id of a job: 32 hexadecimal digits, not all of them 0",
+                              rota_quote(text, quoted));
+    *id = (struct rota_job_id){halves[0], halves[1]};
+    return ROTA_OK;
+}
+
+/* --- names --- */
+
+const char *rota_job_state_name(enum rota_job_state state)
+{
+    switch (state) {
+    case ROTA_JOB_WAITING:
+        return "waiting";
+    case ROTA_JOB_DELAYED:
+        return "delayed";
+    case ROTA_JOB_RUNNING:
+        return "running";
+    case ROTA_JOB_DONE:
+        return "done";
+    case ROTA_JOB_DEAD:
+        return "dead";
+    case ROTA_JOB_CANCELLED:
+        return "cancelled";
+    }
+    return "unknown";
+}
+
+const char *rota_job_cause_text(enum rota_job_cause cause)
+{
+    switch (cause) {
+    case ROTA_JOB_CAUSE_NONE:
+        return "none";
+    case ROTA_JOB_CAUSE_DONE:
+        return "done";
+    case ROTA_JOB_CAUSE_FAILED:
+        return "failed";
+    case ROTA_JOB_CAUSE_REFUSED:
+        return "refused";
+    case ROTA_JOB_CAUSE_LOST:
+        return "lost";
+    case ROTA_JOB_CAUSE_TIMED_OUT:
+        return "timed out";
+    case ROTA_JOB_CAUSE_GIVEN_BACK:
+        return "given back";
+    case ROTA_JOB_CAUSE_DEADLINE:
+        return "deadline";
+    case ROTA_JOB_CAUSE_CANCELLED:
+        return "cancelled";
+    case ROTA_JOB_CAUSE_RETRIED:
+        return "retried";
+    case ROTA_JOB_CAUSE_HANDED_OVER:
+        return "handed over";
+    }
+    return "unknown";
+}
+
+const char *rota_work_record_name(enum rota_work_record_type type)
+{
+    static const char *const names[ROTA_WORK_RECORDS] = {
+        "add",      "job",   "start",  "retry",  "end",  "revive",
+        "priority", "pause", "weight", "forget", "life", "own",
+    };
+    return (unsigned)type < ROTA_WORK_RECORDS ? names[type] : "unknown";
+}
+
+/* --- checks --- */
+
+/* Letters and digits, and those of `others`. */
+static bool is_made_of(struct rota_str text, const char *others)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.data[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+              (c != '\0' && strchr(others, c))))
+            return false;
+    }
+    return true;
+}
+
+enum rota_code rota_capability_check(struct rota_str name, struct rota_error *error)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    if (name.size > 0 && name.size <= ROTA_CAPABILITY_NAME_MAX && is_made_of(name, "._-:/="))
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "%s is not a capability: 1 to %d letters, digits, '.', '_', '-', ':', "
+                          "'/' or '='",
+                          rota_quote(name, quoted), ROTA_CAPABILITY_NAME_MAX);
+}
+
+enum rota_code rota_job_queue_check(struct rota_str name, struct rota_error *error)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    if (name.size > 0 && name.size <= ROTA_JOB_QUEUE_NAME_MAX && is_made_of(name, "._-"))
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "%s is not the name of a queue: 1 to %d letters, digits, '.', '_' or '-'",
+                          rota_quote(name, quoted), ROTA_JOB_QUEUE_NAME_MAX);
+}
+
+static enum rota_code check_size(struct rota_str bytes, size_t max, const char *what,
+                                 struct rota_error *error)
+{
+    if (bytes.size <= max)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID, "the %s has %zu bytes, more than %zu", what,
+                          bytes.size, max);
+}
+
+static enum rota_code check_numbers(const struct rota_job_spec *spec, struct rota_error *error)
+{
+    if (spec->partition >= ROTA_JOB_PARTITIONS_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID, "partition %u is above %d", spec->partition,
+                              ROTA_JOB_PARTITIONS_MAX - 1);
+    if (spec->max_attempts > ROTA_JOB_ATTEMPTS_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID, "%u attempts are more than %d",
+                              spec->max_attempts, ROTA_JOB_ATTEMPTS_MAX);
+    const struct {
+        rota_time time;
+        const char *name;
+    } times[] = {
+        {spec->not_before, "not-before"},
+        {spec->deadline, "deadline"},
+        {spec->timeout, "timeout"},
+        {spec->backoff, "backoff"},
+        {spec->backoff_max, "bound of the backoff"},
+    };
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        if (times[i].time < 0)
+            return rota_error_set(error, ROTA_ERR_INVALID, "the %s is negative", times[i].name);
+    if (spec->deadline && spec->not_before >= spec->deadline)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "the deadline is not after the not-before time");
+    return ROTA_OK;
+}
+
+enum rota_code rota_job_spec_check(const struct rota_job_spec *spec, struct rota_error *error)
+{
+    enum rota_code code = rota_job_queue_check(spec->queue, error);
+    if (!code && spec->n_capabilities > ROTA_JOB_CAPABILITIES_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "the job needs %zu capabilities, more than %d", spec->n_capabilities,
+                              ROTA_JOB_CAPABILITIES_MAX);
+    for (size_t i = 0; !code && i < spec->n_capabilities; i++)
+        code = rota_capability_check(spec->capabilities[i], error);
+    if (!code)
+        code = check_size(spec->payload, ROTA_JOB_PAYLOAD_MAX, "payload", error);
+    if (!code)
+        code = check_size(spec->unique, ROTA_JOB_KEY_MAX, "unique key", error);
+    if (!code)
+        code = check_size(spec->key, ROTA_JOB_KEY_MAX, "fair key", error);
+    if (!code)
+        code = check_size(spec->trace, ROTA_JOB_KEY_MAX, "trace id", error);
+    return code ? code : check_numbers(spec, error);
+}

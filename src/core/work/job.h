@@ -1,0 +1,160 @@
+/* job: the words of the work plane: what a job is, what may happen to it, and the
+ * facts about it that a journal keeps.
+ *
+ * A job is asked for by a *spec*, lives in one partition of a queue, and is run in
+ * *attempts*, each by one worker that has all the capabilities the job needs. A
+ * *record* is a fact: the journal holds records, and the jobs of a broker are what
+ * its records amount to. Nothing that was not written as a record outlives the
+ * process; nothing is acknowledged before its record is on disk.
+ *
+ * Times in specs and records are the wall clock, for they outlive a process; a
+ * running broker counts on the monotonic clock. */
+#pragma once
+
+#include <rota/error.h>
+#include <rota/str.h>
+#include <rota/time.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    ROTA_JOB_PAYLOAD_MAX = 16 << 20,    /* bytes of a payload, of a result */
+    ROTA_JOB_CAPABILITIES_MAX = 16,     /* that one job needs */
+    ROTA_WORKER_CAPABILITIES_MAX = 256, /* that one worker has */
+    ROTA_WORKER_QUEUES_MAX = 64,        /* that one worker serves */
+    ROTA_WORKER_SLOTS_MAX = 4096,       /* attempts of one worker at a time */
+    ROTA_CAPABILITY_NAME_MAX = 64,      /* letters, digits, '.', '_', '-', ':', '/', '=' */
+    ROTA_JOB_KEY_MAX = 256,             /* bytes of a unique key, a fair key, a trace id */
+    ROTA_JOB_REASON_MAX = 1024,         /* bytes of why it failed */
+    ROTA_JOB_PARTITIONS_MAX = 65536,    /* of a queue of jobs */
+    ROTA_JOB_ATTEMPTS_MAX = 1000,       /* of one job */
+    ROTA_JOB_STORY_MAX = 32,            /* events that a job remembers; older ones go */
+    ROTA_JOB_QUEUE_NAME_MAX = 255,      /* letters, digits, '.', '_', '-' */
+    ROTA_WORKER_NAME_MAX = 128,         /* printable ASCII without blanks */
+    ROTA_JOB_ATTEMPTS_DEFAULT = 5,
+};
+
+#define ROTA_JOB_BACKOFF_FIRST (1 * ROTA_SEC) /* doubles with each attempt, with jitter */
+#define ROTA_JOB_BACKOFF_MAX   (10 * ROTA_MIN)
+#define ROTA_JOB_KEEP          (1 * ROTA_HOUR) /* how long an ended job is remembered */
+
+/* 48 bits of the millisecond it was made in, 16 bits of its partition, 64 bits of
+ * chance; as text 32 hexadecimal digits. 0, 0 is none. The submitter may choose it, so
+ * that an add whose outcome is not known can be made again. */
+struct rota_job_id {
+    uint64_t high, low;
+};
+
+enum { ROTA_JOB_ID_TEXT = 33 }; /* with its NUL */
+
+static inline uint32_t rota_job_id_partition(struct rota_job_id id)
+{
+    return (uint32_t)(id.high & 0xffff);
+}
+
+static inline bool rota_job_id_is_none(struct rota_job_id id)
+{
+    return id.high == 0 && id.low == 0;
+}
+
+struct rota_job_id rota_job_id_make(rota_time wall, uint32_t partition, uint64_t chance);
+char *rota_job_id_format(struct rota_job_id id, char text[ROTA_JOB_ID_TEXT]);
+enum rota_code rota_job_id_parse(struct rota_str text, struct rota_job_id *id,
+                                 struct rota_error *error);
+
+/* What a submitter asks for. All is borrowed; zero means the default, or none. */
+struct rota_job_spec {
+    struct rota_job_id id;
+    struct rota_str queue;
+    uint32_t partition;
+    const struct rota_str *capabilities; /* needed, in any order */
+    size_t n_capabilities;
+    struct rota_str payload;
+    int16_t priority;               /* the highest goes first */
+    rota_time not_before;           /* wall clock */
+    rota_time deadline;             /* wall clock: not begun any more after, and stopped */
+    rota_time timeout;              /* span: of one attempt */
+    uint32_t max_attempts;          /* 0: ROTA_JOB_ATTEMPTS_DEFAULT */
+    rota_time backoff, backoff_max; /* spans; 0: the defaults */
+    struct rota_str unique; /* no second job with this key in this queue while one waits or runs */
+    struct rota_str key;    /* whose job it is: keys share a queue fairly */
+    struct rota_str trace;  /* carried, never looked at */
+};
+
+enum rota_job_state {
+    ROTA_JOB_WAITING, /* for a worker */
+    ROTA_JOB_DELAYED, /* for its time: not before, or after a failure */
+    ROTA_JOB_RUNNING,
+    ROTA_JOB_DONE,
+    ROTA_JOB_DEAD, /* out of attempts or time, or refused; kept until it is asked for again */
+    ROTA_JOB_CANCELLED,
+};
+
+enum { ROTA_JOB_STATES = ROTA_JOB_CANCELLED + 1 };
+
+/* Why an attempt or a job came to its end. */
+enum rota_job_cause {
+    ROTA_JOB_CAUSE_NONE,
+    ROTA_JOB_CAUSE_DONE,
+    ROTA_JOB_CAUSE_FAILED,     /* the worker says so: try again */
+    ROTA_JOB_CAUSE_REFUSED,    /* the worker says so: it will never do */
+    ROTA_JOB_CAUSE_LOST,       /* its worker is gone */
+    ROTA_JOB_CAUSE_TIMED_OUT,  /* the attempt took too long */
+    ROTA_JOB_CAUSE_GIVEN_BACK, /* the worker stops; does not count as an attempt */
+    ROTA_JOB_CAUSE_DEADLINE,
+    ROTA_JOB_CAUSE_CANCELLED,
+    ROTA_JOB_CAUSE_RETRIED,     /* a dead one, by an operator */
+    ROTA_JOB_CAUSE_HANDED_OVER, /* to another broker */
+};
+
+/* Facts. */
+enum rota_work_record_type {
+    ROTA_WORK_ADD,      /* a job: its spec with the id set, `at` when it was enqueued */
+    ROTA_WORK_JOB,      /* a job as it is now, in place of its earlier records */
+    ROTA_WORK_START,    /* `attempt` by `worker` began. Written, but never waited for */
+    ROTA_WORK_RETRY,    /* back to the queue, not before `not_before`, for `cause` */
+    ROTA_WORK_END,      /* DONE with `bytes`, DEAD or CANCELLED for `cause`, `reason` */
+    ROTA_WORK_REVIVE,   /* a dead one waits again, with all its attempts */
+    ROTA_WORK_PRIORITY, /* of a waiting job is now `priority` */
+    ROTA_WORK_PAUSE,    /* `queue` is paused, or goes on */
+    ROTA_WORK_WEIGHT,   /* `key` in `queue` weighs `weight` */
+    ROTA_WORK_FORGET,   /* an ended job, or one that was handed over */
+    ROTA_WORK_LIFE,     /* a broker begins its life `attempt`: attempts of it are above */
+    ROTA_WORK_OWN,      /* `partition` of `queue` is ours under `epoch`; 0: no longer */
+};
+
+enum { ROTA_WORK_RECORDS = ROTA_WORK_OWN + 1 };
+
+/* One fact; which fields count depends on its type. All is borrowed. */
+struct rota_work_record {
+    enum rota_work_record_type type;
+    uint64_t number; /* grows by one with each record of a journal */
+    struct rota_job_id id;
+    const struct rota_job_spec *spec; /* of ADD and JOB */
+    rota_time at;                     /* wall clock; of JOB: when it was enqueued */
+    rota_time since;                  /* wall clock; of JOB: when it began to run, or ended */
+    uint64_t attempt;                 /* see broker.h */
+    uint32_t n_attempts;              /* that have counted so far */
+    enum rota_job_state state;        /* of JOB and END */
+    enum rota_job_cause cause;
+    rota_time not_before;
+    int16_t priority;
+    bool is_paused;
+    uint32_t weight, partition;
+    uint64_t epoch, tag;
+    struct rota_str queue, key, worker, reason;
+    struct rota_str bytes; /* a result */
+};
+
+/* "waiting", "timed out", "add". Any thread. */
+const char *rota_job_state_name(enum rota_job_state state);
+const char *rota_job_cause_text(enum rota_job_cause cause);
+const char *rota_work_record_name(enum rota_work_record_type type);
+
+/* Whether a text is one; with a sentence that says what it would have to be. */
+enum rota_code rota_capability_check(struct rota_str name, struct rota_error *error);
+enum rota_code rota_job_queue_check(struct rota_str name, struct rota_error *error);
+
+/* Whether a spec may be asked for: names, sizes, numbers. The id is not looked at. */
+enum rota_code rota_job_spec_check(const struct rota_job_spec *spec, struct rota_error *error);

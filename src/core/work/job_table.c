@@ -1,0 +1,234 @@
+#include "core/work/job_table.h"
+
+enum { PIECE = 4096, BUCKETS_MIN = 64 };
+
+_Static_assert(sizeof(struct rota_job) == 88, "a job is small");
+
+void rota_job_table_init(struct rota_job_table *table, uint64_t seed)
+{
+    *table = (struct rota_job_table){0};
+    for (int i = 0; i < 2; i++) {
+        seed += 0x9e3779b97f4a7c15u;
+        table->seeds[i] = (seed ^ seed >> 29) * 0xbf58476d1ce4e5b9u;
+    }
+    rota_slab_init(&table->jobs, sizeof(struct rota_job));
+    rota_slab_init(&table->extras, sizeof(struct rota_job_extra));
+}
+
+void rota_job_table_deinit(struct rota_job_table *table)
+{
+    rota_slab_deinit(&table->jobs);
+    rota_slab_deinit(&table->extras);
+    for (size_t i = 0; i < table->buckets.size; i++)
+        free(table->buckets.items[i]);
+    rota_vector_deinit(&table->buckets);
+}
+
+/* --- the index --- */
+
+/* Ids come from outside: without the seeds nobody can make them collide. */
+static uint64_t hash(const struct rota_job_table *table, struct rota_job_id id)
+{
+    __extension__ unsigned __int128 product =
+        (unsigned __int128)(id.low ^ table->seeds[0]) * ((id.high ^ table->seeds[1]) | 1);
+    uint64_t mixed = (uint64_t)product ^ (uint64_t)(product >> 64) ^ id.low;
+    mixed *= 0x94d049bb133111ebu;
+    return mixed ^ mixed >> 32;
+}
+
+static uint32_t *bucket_at(const struct rota_job_table *table, size_t index)
+{
+    return &table->buckets.items[index / PIECE][index % PIECE];
+}
+
+static size_t bucket_of(const struct rota_job_table *table, struct rota_job_id id)
+{
+    uint64_t hashed = hash(table, id);
+    size_t index = hashed & (table->n_buckets - 1);
+    return index < table->n_split ? hashed & (2 * table->n_buckets - 1) : index;
+}
+
+static bool begin_index(struct rota_job_table *table)
+{
+    if (table->n_buckets > 0)
+        return true;
+    uint32_t *piece = calloc(PIECE, sizeof *piece);
+    if (!piece || !rota_vector_push(&table->buckets, piece)) {
+        free(piece);
+        return false;
+    }
+    table->n_buckets = BUCKETS_MIN;
+    return true;
+}
+
+/* Move the jobs of bucket `from` that belong elsewhere by now. */
+static void move_chain(struct rota_job_table *table, size_t from)
+{
+    uint32_t number = *bucket_at(table, from);
+    *bucket_at(table, from) = 0;
+    while (number) {
+        struct rota_job *job = rota_job_at(table, number);
+        uint32_t next = job->id_next, *bucket = bucket_at(table, bucket_of(table, job->id));
+        job->id_next = *bucket;
+        *bucket = number;
+        number = next;
+    }
+}
+
+/* Without memory chains get longer, that is all. */
+static void grow_index(struct rota_job_table *table)
+{
+    size_t fresh = table->n_buckets + table->n_split;
+    if (fresh / PIECE == table->buckets.size) {
+        uint32_t *piece = calloc(PIECE, sizeof *piece);
+        if (!piece || !rota_vector_push(&table->buckets, piece)) {
+            free(piece);
+            return;
+        }
+    }
+    size_t from = table->n_split++;
+    move_chain(table, from);
+    if (table->n_split == table->n_buckets) {
+        table->n_buckets *= 2;
+        table->n_split = 0;
+    }
+}
+
+static void shrink_index(struct rota_job_table *table)
+{
+    if (table->n_split == 0) {
+        if (table->n_buckets == BUCKETS_MIN)
+            return;
+        table->n_buckets /= 2;
+        table->n_split = table->n_buckets;
+    }
+    table->n_split--;
+    size_t last = table->n_buckets + table->n_split;
+    move_chain(table, last);
+    if (last % PIECE == 0 && last > 0)
+        free(table->buckets.items[--table->buckets.size]);
+}
+
+uint32_t rota_job_table_add(struct rota_job_table *table, struct rota_job_id id)
+{
+    uint32_t number = begin_index(table) ? rota_slab_take(&table->jobs) : 0;
+    if (!number)
+        return 0;
+    struct rota_job *job = rota_job_at(table, number);
+    uint32_t *bucket = bucket_at(table, bucket_of(table, id));
+    job->id = id;
+    job->id_next = *bucket;
+    *bucket = number;
+    for (int i = 0; i < 2; i++) /* chains are short: a look at another job is a cache miss */
+        if (2 * table->jobs.n_used > table->n_buckets + table->n_split)
+            grow_index(table);
+    return number;
+}
+
+static void leave_list(struct rota_job_table *table, struct rota_job *job)
+{
+    if (!job->record)
+        return;
+    if (job->older)
+        rota_job_at(table, job->older)->newer = job->newer;
+    else
+        table->oldest = job->newer;
+    if (job->newer)
+        rota_job_at(table, job->newer)->older = job->older;
+    else
+        table->newest = job->older;
+    job->newer = job->older = 0;
+    job->record = 0;
+}
+
+void rota_job_table_remove(struct rota_job_table *table, uint32_t number)
+{
+    struct rota_job *job = rota_job_at(table, number);
+    uint32_t *link = bucket_at(table, bucket_of(table, job->id));
+    while (*link != number)
+        link = &rota_job_at(table, *link)->id_next;
+    *link = job->id_next;
+    leave_list(table, job);
+    rota_job_table_drop_extra(table, number);
+    job->state = ROTA_JOB_NO_JOB;
+    rota_slab_give(&table->jobs, number);
+    for (int i = 0; i < 4; i++) /* twice as fast as it grew, for it starts at the half */
+        if (4 * table->jobs.n_used < table->n_buckets + table->n_split)
+            shrink_index(table);
+}
+
+struct rota_job_extra *rota_job_table_need_extra(struct rota_job_table *table, uint32_t number)
+{
+    struct rota_job *job = rota_job_at(table, number);
+    if (job->extra)
+        return rota_job_extra_at(table, job->extra);
+    job->extra = rota_slab_take(&table->extras);
+    if (!job->extra)
+        return NULL;
+    struct rota_job_extra *extra = rota_job_extra_at(table, job->extra);
+    extra->job = number;
+    extra->wait_until = extra->deadline_at = ROTA_TIME_NEVER;
+    extra->attempt_until = extra->lease_until = ROTA_TIME_NEVER;
+    return extra;
+}
+
+void rota_job_table_drop_extra(struct rota_job_table *table, uint32_t number)
+{
+    struct rota_job *job = rota_job_at(table, number);
+    if (job->extra)
+        rota_slab_give(&table->extras, job->extra);
+    job->extra = 0;
+}
+
+static uint32_t find_from(const struct rota_job_table *table, uint32_t number,
+                          struct rota_job_id id)
+{
+    while (number) {
+        const struct rota_job *job = rota_job_at(table, number);
+        if (job->id.low == id.low && job->id.high == id.high)
+            break;
+        number = job->id_next;
+    }
+    return number;
+}
+
+uint32_t rota_job_table_find(const struct rota_job_table *table, struct rota_job_id id)
+{
+    if (table->n_buckets == 0)
+        return 0;
+    return find_from(table, *bucket_at(table, bucket_of(table, id)), id);
+}
+
+uint32_t rota_job_table_find_next(const struct rota_job_table *table, uint32_t number)
+{
+    const struct rota_job *job = rota_job_at(table, number);
+    return find_from(table, job->id_next, job->id);
+}
+
+uint32_t rota_job_table_next(const struct rota_job_table *table, uint32_t number)
+{
+    do
+        number = rota_slab_next(&table->jobs, number);
+    while (number && rota_job_at(table, number)->state == ROTA_JOB_NO_JOB);
+    return number;
+}
+
+void rota_job_table_put_newest(struct rota_job_table *table, uint32_t number, uint64_t record)
+{
+    struct rota_job *job = rota_job_at(table, number);
+    leave_list(table, job);
+    job->record = record;
+    job->older = table->newest;
+    if (table->newest)
+        rota_job_at(table, table->newest)->newer = number;
+    else
+        table->oldest = number;
+    table->newest = number;
+}
+
+size_t rota_job_table_bytes(const struct rota_job_table *table)
+{
+    return rota_slab_bytes(&table->jobs) + rota_slab_bytes(&table->extras) + table->bytes +
+           table->buckets.size * rota_job_block(PIECE * sizeof(uint32_t)) +
+           table->buckets.capacity * sizeof *table->buckets.items;
+}

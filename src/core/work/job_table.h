@@ -1,0 +1,165 @@
+/* job_table: the jobs of a broker, close together.
+ *
+ * A waiting job has to be cheap, for there may be millions: what every job has is in
+ * `struct rota_job`, what few of them have in a `struct rota_job_extra` beside it, such
+ * as times, keys, attempts and results. Both are in slabs and are named by numbers. The
+ * index by id grows and shrinks by one bucket at a time (linear hashing), so that no add
+ * pays for the others.
+ *
+ * Jobs also hang in a list by the number of their last whole record, ADD or JOB: its head is
+ * what holds the oldest piece of a journal in place, its tail is what is not on disk yet. */
+#pragma once
+
+#include "core/work/job.h"
+#include "core/work/slab.h"
+
+enum { ROTA_JOB_NO_JOB = 0xff }; /* the state of a number that no job has */
+
+enum rota_job_flag {
+    ROTA_JOB_IN_LANE = 1, /* it may be handed out */
+    ROTA_JOB_UNSAFE = 2,  /* its whole record is not on disk */
+};
+
+struct rota_job {
+    uint32_t id_next; /* in its bucket; first, see rota_slab_give() */
+    uint32_t payload_size;
+    struct rota_job_id id;
+    rota_time enqueued_at;
+    uint64_t tag;
+    uint64_t order;  /* the number of its first record here: the last word in a tie */
+    uint64_t record; /* the number of its last whole record */
+    char *payload;
+    uint32_t newer, older; /* by `record` */
+    uint32_t lane;         /* its queue and what it needs */
+    uint32_t extra;        /* 0: none */
+    int16_t priority;
+    uint8_t state;
+    uint8_t flags;
+};
+
+/* A name that several things hold on to. */
+struct rota_work_name {
+    uint32_t n_refs;
+    uint32_t size;
+    char bytes[];
+};
+
+struct rota_job_moment {
+    rota_time at; /* wall clock */
+    uint64_t attempt;
+    struct rota_work_name *worker; /* kept; NULL: none */
+    char *reason;                  /* owned */
+    uint16_t reason_size;
+    uint8_t state, cause;
+};
+
+struct rota_job_story {
+    uint32_t size, capacity;
+    struct rota_job_moment moments[];
+};
+
+struct rota_fair_key;
+
+struct rota_job_extra {
+    uint32_t job;
+    uint32_t timer_place; /* 1 + its place among the timers; 0: it has none */
+    rota_time timer_at;   /* monotonic */
+
+    /* Of the spec. */
+    rota_time not_before, deadline; /* wall clock */
+    rota_time timeout, backoff, backoff_max;
+    uint32_t max_attempts;
+    uint16_t unique_size, key_size, trace_size;
+    char *text; /* the number of the queue and the unique key, the fair key, the trace */
+    struct rota_fair_key *key; /* while it has not ended */
+
+    /* On the monotonic clock; ROTA_TIME_NEVER: not at all. An ended job waits to be forgotten. */
+    rota_time wait_until, deadline_at, attempt_until, lease_until;
+
+    rota_time lease;   /* span: of the attempt that runs */
+    rota_time started; /* wall clock: when it began to run; 0 when that is in the story */
+    rota_time since;   /* wall clock: when it ended */
+    uint64_t attempt;  /* the last that began; 0: none */
+    uint64_t session;  /* of the worker that runs it; 0: none is connected */
+    uint64_t ended;    /* the last attempt that ended ... */
+    uint64_t ended_by; /* ... by the record of this number */
+    struct rota_work_name *worker;
+    struct rota_job_story *story;
+    char *progress, *reason, *result;
+    uint32_t result_size;
+    uint16_t progress_size, reason_size;
+    uint32_t n_attempts;
+    uint32_t next, previous; /* jobs of its session, or that have ended */
+    uint8_t cause;           /* why it is in its state */
+    uint8_t ended_cause;
+};
+
+struct rota_job_table {
+    struct rota_slab jobs, extras;
+    uint64_t seeds[2];
+    ROTA_VECTOR(uint32_t *) buckets; /* in pieces */
+    size_t n_buckets, n_split;       /* a power of two, and how many of it are split */
+    uint32_t oldest, newest;         /* by record */
+    size_t bytes;                    /* of payloads, results and texts, with what malloc adds */
+};
+
+void rota_job_table_init(struct rota_job_table *table, uint64_t seed);
+void rota_job_table_deinit(struct rota_job_table *table);
+
+static inline struct rota_job *rota_job_at(const struct rota_job_table *table, uint32_t number)
+{
+    struct rota_job *jobs =
+        (struct rota_job *)(void *)table->jobs.chunks.items[number / ROTA_SLAB_CHUNK].items;
+    return &jobs[number % ROTA_SLAB_CHUNK];
+}
+
+static inline struct rota_job_extra *rota_job_extra_at(const struct rota_job_table *table,
+                                                       uint32_t number)
+{
+    return rota_slab_at(&table->extras, number);
+}
+
+/* NULL when it has none. */
+static inline struct rota_job_extra *rota_job_extra_of(const struct rota_job_table *table,
+                                                       const struct rota_job *job)
+{
+    return job->extra ? rota_job_extra_at(table, job->extra) : NULL;
+}
+
+/* ... of a job that is known to have one: all but those that wait for the first time do. */
+static inline struct rota_job_extra *rota_job_extra_known(const struct rota_job_table *table,
+                                                          const struct rota_job *job)
+{
+    assert(job->extra);
+    return rota_job_extra_at(table, job->extra);
+}
+
+/* A new job under `id`, else zeroed; 0 when there is no memory. It is in no list. */
+uint32_t rota_job_table_add(struct rota_job_table *table, struct rota_job_id id);
+
+/* The job leaves the index and the list, and its number is free. Its memory beside the table
+ * has gone before. */
+void rota_job_table_remove(struct rota_job_table *table, uint32_t number);
+
+/* The job's extra, which it gets when it has none; NULL when there is no memory. */
+struct rota_job_extra *rota_job_table_need_extra(struct rota_job_table *table, uint32_t number);
+void rota_job_table_drop_extra(struct rota_job_table *table, uint32_t number);
+
+/* The first job under `id`, and the next one with the same id behind `number`; 0: none. */
+uint32_t rota_job_table_find(const struct rota_job_table *table, struct rota_job_id id);
+uint32_t rota_job_table_find_next(const struct rota_job_table *table, uint32_t number);
+
+/* The next job behind `number` in no useful order; 0 ends it. Start with 0. */
+uint32_t rota_job_table_next(const struct rota_job_table *table, uint32_t number);
+
+/* Its whole record is `record`, the newest of all. */
+void rota_job_table_put_newest(struct rota_job_table *table, uint32_t number, uint64_t record);
+
+/* What the allocator takes for a block of `size`. */
+static inline size_t rota_job_block(size_t size)
+{
+    size_t block = (size + 8 + 15) / 16 * 16;
+    return block < 32 ? 32 : block;
+}
+
+size_t rota_job_table_bytes(const struct rota_job_table *table);
