@@ -255,7 +255,7 @@ static void take_head(struct rota_journal_reader *reader, const struct rota_jour
         rota_journal_seal_init(&reader->seal, head->id);
         reader->has_seal = true;
     }
-    reader->next = head->first;
+    reader->next = reader->first = head->first;
     reader->index = head->index + 1;
 }
 
@@ -422,6 +422,7 @@ bool rota_journal_reader_pass_over(struct rota_journal_reader *reader)
     if (pass_head(reader))
         return true;
     reader->index += reader->index > 0;
+    reader->first = reader->next;
     if (reader->has_seal)
         return pass_batch(reader);
     reader->n_lost_bytes += reader->bytes.size;

@@ -73,6 +73,7 @@ struct rota_journal_reader {
     size_t at;             /* the next frame begins here */
     uint64_t next;         /* the number of the next record; 0: not known */
     uint64_t index;        /* of the next segment; 0: not known */
+    uint64_t first;        /* the number of the first record of this segment */
     uint32_t version;      /* of the segment */
     size_t batch_at;       /* where the last batch begins; 0: none in this segment */
     const char *why;       /* of DAMAGED and TORN: constant */
