@@ -135,6 +135,12 @@ static void on_retry(uv_timer_t *timer)
         commit_waiting(journal);
 }
 
+static uint64_t retry_ms(const struct rota_journal *journal)
+{
+    rota_time retry = journal->options.retry;
+    return (uint64_t)((retry > 0 ? retry : ROTA_JOURNAL_RETRY) / ROTA_MSEC);
+}
+
 static void look_at_files(struct rota_journal *journal)
 {
     const struct rota_journal_files *files = journal->commit.files;
@@ -178,7 +184,7 @@ static void look_for_room(struct rota_journal *journal)
         why = "the disk does not keep up";
     bool is_disk = commit->code == ROTA_ERR_LIMIT || commit->files->is_full;
     if (is_disk && !uv_is_active((uv_handle_t *)&journal->retry))
-        uv_timer_start(&journal->retry, on_retry, ROTA_JOURNAL_RETRY_MS, ROTA_JOURNAL_RETRY_MS);
+        uv_timer_start(&journal->retry, on_retry, retry_ms(journal), retry_ms(journal));
     else if (!is_disk)
         uv_timer_stop(&journal->retry);
     tell_room(journal, why);
@@ -363,7 +369,7 @@ enum rota_code rota_journal_open(struct uv_loop_s *loop, const struct rota_journ
         return code;
     }
     if (files->is_full) /* the first turn tells */
-        uv_timer_start(&made->retry, on_retry, 0, ROTA_JOURNAL_RETRY_MS);
+        uv_timer_start(&made->retry, on_retry, 0, retry_ms(made));
     log_opened(made, began);
     *journal = made;
     return ROTA_OK;

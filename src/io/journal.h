@@ -30,12 +30,14 @@ struct uv_loop_s;
 enum {
     ROTA_JOURNAL_BEHIND = 64 << 20,       /* bytes that wait: time to take in less */
     ROTA_JOURNAL_PENDING_MAX = 512 << 20, /* bytes that may wait */
-    ROTA_JOURNAL_RETRY_MS = 250,          /* how often a full disk is tried again */
 };
+
+#define ROTA_JOURNAL_RETRY (250 * ROTA_MSEC)
 
 struct rota_journal_options {
     const char *directory;
     size_t segment_size, reserve_size;    /* 0: 64 MiB, 8 MiB */
+    rota_time retry;                      /* how often a full disk is tried again; 0: 250 ms */
     bool repair;                          /* pass over what is damaged, and count it */
     const struct rota_journal_disk *disk; /* kept; NULL: the real one */
     const struct rota_log *log;           /* kept; may be NULL */

@@ -158,6 +158,7 @@ static inline int book_set_up(void **state)
     assert_non_null(mkdtemp(book.directory));
     book.options.segment_size = 65536;
     book.options.reserve_size = 16384;
+    book.options.retry = ROTA_MSEC;
     return uv_loop_init(&loop);
 }
 
