@@ -4,21 +4,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, book_set_up, book_tear_down)
 
-/* --- a disk that fails on demand; the counters are set while the journal is idle --- */
+/* --- a disk that fails on demand; all but its room is set while the journal is idle --- */
 
 static struct {
-    size_t room;       /* bytes that may still be allocated or written */
-    bool is_bounded;   /* ... by that */
-    bool no_allocate;  /* the file system can't */
-    int fail_sync;     /* errno of the next syncs */
-    int fail_write;    /* errno of the next writes */
-    size_t write_most; /* bytes that one call writes; 0: all */
-    int n_interrupts;  /* calls that are interrupted */
+    atomic_size_t room; /* bytes that may still be allocated or written */
+    bool is_bounded;    /* ... by that */
+    bool no_allocate;   /* the file system can't */
+    int fail_sync;      /* errno of the next syncs */
+    int fail_write;     /* errno of the next writes */
+    size_t write_most;  /* bytes that one call writes; 0: all */
+    int n_interrupts;   /* calls that are interrupted */
     size_t n_syncs, n_writes;
-    size_t reserve; /* bytes of it that were taken */
 } disk;
 
 static bool is_interrupted(void)

@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-enum { SEGMENTS = 3, BATCHES = 4, PER_BATCH = 5, SLACK = 100 };
-enum { RECORDS = SEGMENTS * BATCHES * PER_BATCH };
+enum { SEGMENTS = 3, BATCHES = 2, PER_BATCH = 4, SLACK = 100 };
+enum { PER_SEGMENT = BATCHES * PER_BATCH, RECORDS = SEGMENTS * PER_SEGMENT };
 
 static struct work_room made;
 static struct rota_journal_writer writer;
@@ -27,9 +27,8 @@ static struct rota_work_record record_of(uint64_t number)
     rota_random_init(&made.random, number);
     struct rota_work_record record =
         work_record_make(&made, (enum rota_work_record_type)(number % ROTA_WORK_RECORDS), number);
-    if (record.spec && record.spec->payload.size > 200) { /* so that every bit can be tried */
-        made.spec.payload.size = 200;
-    }
+    if (record.spec && record.spec->payload.size > 100)
+        made.spec.payload.size = 100; /* so that every bit can be tried */
     return record;
 }
 
@@ -138,7 +137,7 @@ static void all_is_read_in_order(void **state)
 /* How many records end before this place of the last segment. */
 static uint64_t n_before(size_t at)
 {
-    uint64_t n = RECORDS - BATCHES * PER_BATCH;
+    uint64_t n = RECORDS - PER_SEGMENT;
     while (n < RECORDS && book.record_at[n + 1] <= at)
         n++;
     return n;
@@ -169,7 +168,7 @@ static void a_segment_that_was_being_made_holds_nothing(void **state)
         make_book();
         struct rota_buffer *last = &book.segments[SEGMENTS - 1];
         memset(last->data + cut, 0, last->size - cut);
-        uint64_t n = RECORDS - BATCHES * PER_BATCH;
+        uint64_t n = RECORDS - PER_SEGMENT;
         struct outcome outcome = read_book(false);
         if (outcome.found != ROTA_JOURNAL_END) /* the sum of a head may end in zeros */
             assert_int_equal(outcome.found, ROTA_JOURNAL_TORN);
@@ -182,13 +181,13 @@ static void a_segment_that_was_being_made_holds_nothing(void **state)
 static void elsewhere_an_early_end_is_damage(void **state)
 {
     (void)state;
-    book.segments[1].size = book.record_at[22];
-    assert_outcome(ROTA_JOURNAL_DAMAGED, 22);
+    book.segments[1].size = book.record_at[PER_SEGMENT + 2];
+    assert_outcome(ROTA_JOURNAL_DAMAGED, PER_SEGMENT + 2);
     assert_string_equal(reader.why, "records before this segment are missing");
-    book.segments[1].size = book.record_at[22] + 3;
-    assert_outcome(ROTA_JOURNAL_DAMAGED, 22);
+    book.segments[1].size = book.record_at[PER_SEGMENT + 2] + 3;
+    assert_outcome(ROTA_JOURNAL_DAMAGED, PER_SEGMENT + 2);
     book.segments[1].size = 0;
-    assert_outcome(ROTA_JOURNAL_DAMAGED, 20);
+    assert_outcome(ROTA_JOURNAL_DAMAGED, PER_SEGMENT);
 }
 
 /* Never is anything read that was not written, nor anything passed over in silence. */
@@ -224,13 +223,14 @@ static void repair_loses_what_is_damaged_and_no_more(void **state)
                 bool is_first_head = s == 0 && at < ROTA_JOURNAL_HEAD_SIZE;
                 assert_int_equal(outcome.found, ROTA_JOURNAL_END);
                 assert_int_equal(reader.next, RECORDS + 1);
-                assert_in_range(outcome.n, RECORDS - (is_first_head ? 20 : PER_BATCH), RECORDS);
+                assert_in_range(outcome.n, RECORDS - (is_first_head ? PER_SEGMENT : PER_BATCH),
+                                RECORDS);
                 assert_true(is_first_head || outcome.n + reader.n_lost == RECORDS);
                 assert_true(reader.n_lost_bytes > 0);
             }
             book.segments[s].data[at] ^= 0x10;
         }
-    book.segments[1].data[book.record_at[30] - 1] ^= 1;
+    book.segments[1].data[book.record_at[PER_SEGMENT + 2] - 1] ^= 1;
     assert_int_equal(read_book(true).n, RECORDS - 1);
     assert_int_equal(reader.n_lost, 1);
 }
@@ -246,7 +246,7 @@ static void frames_in_the_wrong_place_are_found(void **state)
     segment->size = ROTA_JOURNAL_HEAD_SIZE;
     struct rota_buffer batch = {0};
     for (uint64_t i = 0; i < 4; i++) {
-        record.number = RECORDS - BATCHES * PER_BATCH + 1 + i;
+        record.number = RECORDS - PER_SEGMENT + 1 + i;
         record.id = (struct rota_job_id){1, 77 + i};
         rota_journal_write(&writer, &record, &batch);
         ends[i] = segment->size + batch.size;
@@ -305,7 +305,7 @@ static void a_newer_version_is_not_read(void **state)
 {
     (void)state;
     book.segments[2].data[8] = 2;
-    assert_outcome(ROTA_JOURNAL_NEWER, RECORDS - BATCHES * PER_BATCH);
+    assert_outcome(ROTA_JOURNAL_NEWER, RECORDS - PER_SEGMENT);
     assert_int_equal(reader.version, 2);
     assert_int_equal(read_book(true).found, ROTA_JOURNAL_NEWER);
 }
@@ -315,12 +315,12 @@ static void segments_that_do_not_follow_are_damage(void **state)
     struct rota_buffer other = book.segments[1];
     (void)state;
     book.segments[1] = book.segments[2]; /* one is missing */
-    assert_outcome(ROTA_JOURNAL_DAMAGED, 20);
+    assert_outcome(ROTA_JOURNAL_DAMAGED, PER_SEGMENT);
     book.segments[1] = other;
 
-    struct rota_journal_head head = {.id = "another journal", .index = 6, .first = 21};
+    struct rota_journal_head head = {.id = "another journal", .index = 6, .first = PER_SEGMENT + 1};
     rota_journal_head_encode(&head, book.segments[1].data);
-    assert_outcome(ROTA_JOURNAL_DAMAGED, 20);
+    assert_outcome(ROTA_JOURNAL_DAMAGED, PER_SEGMENT);
     assert_string_equal(reader.why, "it belongs to another journal");
     struct outcome outcome = read_book(true);
     assert_int_equal(outcome.n, RECORDS); /* its records are ours all the same */
