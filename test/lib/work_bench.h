@@ -31,12 +31,13 @@ struct bench {
     bool is_new;
 };
 
-static struct rota_str bench_keep(struct bench *bench, struct rota_str bytes)
+static inline struct rota_str bench_keep(struct bench *bench, struct rota_str bytes)
 {
     return bytes.size ? rota_arena_copy(&bench->memory, bytes) : rota_str_of("", 0);
 }
 
-static struct rota_job_spec *bench_keep_spec(struct bench *bench, const struct rota_job_spec *spec)
+static inline struct rota_job_spec *bench_keep_spec(struct bench *bench,
+                                                    const struct rota_job_spec *spec)
 {
     struct rota_job_spec *copy = rota_arena_take(&bench->memory, sizeof *copy);
     struct rota_str *names =
@@ -53,8 +54,8 @@ static struct rota_job_spec *bench_keep_spec(struct bench *bench, const struct r
     return copy;
 }
 
-static struct rota_work_record bench_keep_record(struct bench *bench,
-                                                 const struct rota_work_record *record)
+static inline struct rota_work_record bench_keep_record(struct bench *bench,
+                                                        const struct rota_work_record *record)
 {
     struct rota_work_record copy = *record;
     copy.spec = record->spec ? bench_keep_spec(bench, record->spec) : NULL;
@@ -67,7 +68,7 @@ static struct rota_work_record bench_keep_record(struct bench *bench,
 }
 
 /* Write down what the broker did. Its bytes are read only now, as late as a driver may. */
-static void bench_take(struct bench *bench)
+static inline void bench_take(struct bench *bench)
 {
     size_t n;
     const struct rota_work_effect *effects = rota_broker_effects(bench->broker, &n);
@@ -88,7 +89,7 @@ static void bench_take(struct bench *bench)
     rota_broker_clear(bench->broker);
 }
 
-static void bench_sync(struct bench *bench)
+static inline void bench_sync(struct bench *bench)
 {
     bench_take(bench);
     rota_broker_durable(bench->broker, bench->now, rota_broker_last_number(bench->broker));
@@ -96,7 +97,7 @@ static void bench_sync(struct bench *bench)
 }
 
 /* After each call: effects are taken, the disk is quick unless it is slow. */
-static void bench_settle(struct bench *bench)
+static inline void bench_settle(struct bench *bench)
 {
     if (!bench->is_slow)
         bench_sync(bench);
@@ -105,12 +106,12 @@ static void bench_settle(struct bench *bench)
     assert_true(rota_broker_is_sound(bench->broker));
 }
 
-static void bench_new(struct bench *bench)
+static inline void bench_new(struct bench *bench)
 {
     assert_int_equal(rota_broker_new(&bench->options, &bench->broker, NULL), ROTA_OK);
 }
 
-static void bench_own(struct bench *bench, const char *queue)
+static inline void bench_own(struct bench *bench, const char *queue)
 {
     assert_int_equal(
         rota_broker_partition_open(bench->broker, bench->now, rota_str(queue), 0, 1, NULL),
@@ -119,7 +120,7 @@ static void bench_own(struct bench *bench, const char *queue)
 }
 
 /* A broker without a past that owns partition 0 of queue "q". */
-static void bench_init(struct bench *bench)
+static inline void bench_init(struct bench *bench)
 {
     struct rota_broker_options options = bench->options;
     *bench = (struct bench){.options = options, .now = {1000 * ROTA_SEC, BENCH_WALL}};
@@ -129,7 +130,7 @@ static void bench_init(struct bench *bench)
     bench_own(bench, "q");
 }
 
-static void bench_deinit(struct bench *bench)
+static inline void bench_deinit(struct bench *bench)
 {
     rota_broker_free(bench->broker);
     rota_vector_deinit(&bench->journal);
@@ -139,7 +140,7 @@ static void bench_deinit(struct bench *bench)
 }
 
 /* The process dies with all but the first `n_kept` records, and another one reads these. */
-static void bench_crash(struct bench *bench, size_t n_kept)
+static inline void bench_crash(struct bench *bench, size_t n_kept)
 {
     rota_broker_free(bench->broker);
     bench->journal.size = n_kept;
@@ -156,12 +157,12 @@ static void bench_crash(struct bench *bench, size_t n_kept)
     bench_settle(bench);
 }
 
-static void bench_restart(struct bench *bench)
+static inline void bench_restart(struct bench *bench)
 {
     bench_crash(bench, bench->journal.size);
 }
 
-static void bench_tick(struct bench *bench, rota_time span)
+static inline void bench_tick(struct bench *bench, rota_time span)
 {
     bench->now.boot += span;
     bench->now.wall += span;
@@ -169,8 +170,8 @@ static void bench_tick(struct bench *bench, rota_time span)
     bench_settle(bench);
 }
 
-static enum rota_code bench_try_add(struct bench *bench, const struct rota_job_spec *spec,
-                                    struct rota_job_id *id)
+static inline enum rota_code bench_try_add(struct bench *bench, const struct rota_job_spec *spec,
+                                           struct rota_job_id *id)
 {
     enum rota_code code = rota_broker_add(bench->broker, bench->now, spec, id, &bench->is_new,
                                           &bench->number, &bench->error);
@@ -178,7 +179,7 @@ static enum rota_code bench_try_add(struct bench *bench, const struct rota_job_s
     return code;
 }
 
-static struct rota_job_id bench_add_spec(struct bench *bench, struct rota_job_spec spec)
+static inline struct rota_job_id bench_add_spec(struct bench *bench, struct rota_job_spec spec)
 {
     struct rota_job_id id = {0};
     if (spec.queue.size == 0)
@@ -189,21 +190,21 @@ static struct rota_job_id bench_add_spec(struct bench *bench, struct rota_job_sp
 }
 
 /* A job of queue "q" that needs nothing. */
-static struct rota_job_id bench_add(struct bench *bench, const char *payload)
+static inline struct rota_job_id bench_add(struct bench *bench, const char *payload)
 {
     return bench_add_spec(bench, (struct rota_job_spec){.payload = rota_str(payload)});
 }
 
 /* ... that needs one capability. */
-static struct rota_job_id bench_add_for(struct bench *bench, const char *capability)
+static inline struct rota_job_id bench_add_for(struct bench *bench, const char *capability)
 {
     struct rota_str name = rota_str(capability);
     return bench_add_spec(bench,
                           (struct rota_job_spec){.capabilities = &name, .n_capabilities = 1});
 }
 
-static enum rota_code bench_try_open(struct bench *bench, const struct rota_worker_spec *spec,
-                                     uint64_t *session)
+static inline enum rota_code bench_try_open(struct bench *bench,
+                                            const struct rota_worker_spec *spec, uint64_t *session)
 {
     enum rota_code code =
         rota_broker_worker_open(bench->broker, bench->now, spec, session, &bench->error);
@@ -211,7 +212,7 @@ static enum rota_code bench_try_open(struct bench *bench, const struct rota_work
     return code;
 }
 
-static uint64_t bench_open_spec(struct bench *bench, struct rota_worker_spec spec)
+static inline uint64_t bench_open_spec(struct bench *bench, struct rota_worker_spec spec)
 {
     struct rota_str queue = rota_str("q");
     uint64_t session = 0;
@@ -226,14 +227,14 @@ static uint64_t bench_open_spec(struct bench *bench, struct rota_worker_spec spe
 }
 
 /* A worker of queue "q" with `slots`. */
-static uint64_t bench_open(struct bench *bench, const char *name, uint32_t slots)
+static inline uint64_t bench_open(struct bench *bench, const char *name, uint32_t slots)
 {
     return bench_open_spec(bench,
                            (struct rota_worker_spec){.name = rota_str(name), .slots = slots});
 }
 
-static uint64_t bench_open_for(struct bench *bench, const char *name, uint32_t slots,
-                               const char *capability)
+static inline uint64_t bench_open_for(struct bench *bench, const char *name, uint32_t slots,
+                                      const char *capability)
 {
     struct rota_str can = rota_str(capability);
     return bench_open_spec(bench, (struct rota_worker_spec){.name = rota_str(name),
@@ -242,20 +243,20 @@ static uint64_t bench_open_for(struct bench *bench, const char *name, uint32_t s
                                                             .n_capabilities = 1});
 }
 
-static struct rota_job_view bench_view(struct bench *bench, struct rota_job_id id)
+static inline struct rota_job_view bench_view(struct bench *bench, struct rota_job_id id)
 {
     struct rota_job_view view;
     assert_int_equal(rota_broker_find(bench->broker, rota_str("q"), id, &view, NULL), ROTA_OK);
     return view;
 }
 
-static enum rota_job_state bench_state(struct bench *bench, struct rota_job_id id)
+static inline enum rota_job_state bench_state(struct bench *bench, struct rota_job_id id)
 {
     return bench_view(bench, id).state;
 }
 
-static enum rota_code bench_end(struct bench *bench, struct rota_job_id id, uint64_t attempt,
-                                enum rota_job_cause cause, const char *text)
+static inline enum rota_code bench_end(struct bench *bench, struct rota_job_id id, uint64_t attempt,
+                                       enum rota_job_cause cause, const char *text)
 {
     struct rota_attempt_end end = {.queue = rota_str("q"),
                                    .id = id,
@@ -270,26 +271,26 @@ static enum rota_code bench_end(struct bench *bench, struct rota_job_id id, uint
 }
 
 /* The attempt that runs ends. */
-static void bench_end_now(struct bench *bench, struct rota_job_id id, enum rota_job_cause cause,
-                          const char *text)
+static inline void bench_end_now(struct bench *bench, struct rota_job_id id,
+                                 enum rota_job_cause cause, const char *text)
 {
     if (bench_end(bench, id, bench_view(bench, id).attempt, cause, text))
         fail_msg("%s", bench->error.text);
 }
 
-static void bench_done(struct bench *bench, struct rota_job_id id)
+static inline void bench_done(struct bench *bench, struct rota_job_id id)
 {
     bench_end_now(bench, id, ROTA_JOB_CAUSE_DONE, "");
 }
 
-static bool bench_id_is(struct rota_job_id a, struct rota_job_id b)
+static inline bool bench_id_is(struct rota_job_id a, struct rota_job_id b)
 {
     return a.high == b.high && a.low == b.low;
 }
 
 /* How often something was done since the last look; about `id` unless that is none. */
-static size_t bench_count(const struct bench *bench, enum rota_work_effect_type type,
-                          struct rota_job_id id)
+static inline size_t bench_count(const struct bench *bench, enum rota_work_effect_type type,
+                                 struct rota_job_id id)
 {
     size_t n = 0;
     for (size_t i = 0; i < bench->done.size; i++)
@@ -299,8 +300,8 @@ static size_t bench_count(const struct bench *bench, enum rota_work_effect_type 
 }
 
 /* The last of them. */
-static struct rota_work_effect bench_last(const struct bench *bench,
-                                          enum rota_work_effect_type type)
+static inline struct rota_work_effect bench_last(const struct bench *bench,
+                                                 enum rota_work_effect_type type)
 {
     for (size_t i = bench->done.size; i-- > 0;)
         if (bench->done.items[i].type == type)
@@ -309,13 +310,13 @@ static struct rota_work_effect bench_last(const struct bench *bench,
     return (struct rota_work_effect){0};
 }
 
-static void bench_look(struct bench *bench)
+static inline void bench_look(struct bench *bench)
 {
     bench->done.size = 0;
 }
 
 /* The session that a job was handed to last; 0: to nobody since the last look. */
-static uint64_t bench_session_of(const struct bench *bench, struct rota_job_id id)
+static inline uint64_t bench_session_of(const struct bench *bench, struct rota_job_id id)
 {
     for (size_t i = bench->done.size; i-- > 0;)
         if (bench->done.items[i].type == ROTA_WORK_DO_DISPATCH &&

@@ -267,7 +267,7 @@ rota_time rota_broker_deadline(const struct rota_broker *broker)
         at = rota_time_min(at, alarm->at);
     if (broker->ended.first) {
         const struct rota_job *job = rota_job_at(&broker->jobs, broker->ended.first);
-        at = rota_time_min(at, rota_job_extra_of(&broker->jobs, job)->wait_until);
+        at = rota_time_min(at, rota_job_extra_known(&broker->jobs, job)->wait_until);
     }
     if (broker->is_starved)
         at = rota_time_min(at, rota_time_add(broker->now.boot, STARVED_AT));

@@ -64,13 +64,12 @@ static enum rota_code check_room(struct rota_broker *broker, size_t bytes, struc
     return ROTA_OK;
 }
 
+/* 64 bits of chance within a millisecond: nobody has to look whether it is taken. */
 static struct rota_job_id choose_id(struct rota_broker *broker, const struct rota_job_spec *spec)
 {
-    struct rota_job_id id = spec->id;
-    while (rota_job_id_is_none(id) ||
-           (rota_job_id_is_none(spec->id) && rota_job_table_find(&broker->jobs, id)))
-        id = rota_job_id_make(broker->now.wall, spec->partition, rota_random_next(&broker->random));
-    return id;
+    if (!rota_job_id_is_none(spec->id))
+        return spec->id;
+    return rota_job_id_make(broker->now.wall, spec->partition, rota_random_next(&broker->random));
 }
 
 /* When it may begin and must be done, on our clock. */
@@ -169,7 +168,7 @@ enum rota_code rota_broker_cancel(struct rota_broker *broker, struct rota_work_n
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     if (rota_job_state_is_ended(job->state))
         return refuse_state(job, error);
-    const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    const struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     struct rota_work_worker *worker = rota_broker_worker(broker, extra->session);
     *number = rota_broker_finish(broker, job_number, ROTA_JOB_CANCELLED, ROTA_JOB_CAUSE_CANCELLED,
                                  rota_str_of("", 0), NULL, 0);

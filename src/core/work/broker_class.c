@@ -203,3 +203,16 @@ void rota_broker_take_free(struct rota_broker *broker, struct rota_work_worker *
     if (!class->first_free)
         unlink_class(broker, class);
 }
+
+void rota_broker_turn(struct rota_broker *broker, struct rota_work_worker *worker)
+{
+    struct rota_work_class *class = worker->class;
+    if (worker->is_free) {
+        rota_broker_take_free(broker, worker);
+        rota_broker_put_free(broker, worker);
+    }
+    if (class->first_free && class->next) {
+        unlink_class(broker, class);
+        link_class(broker, class);
+    }
+}

@@ -31,7 +31,7 @@ uint64_t rota_broker_finish(struct rota_broker *broker, uint32_t job_number,
                             struct rota_str reason, char *result, size_t result_size)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
-    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     uint64_t session = job->state == ROTA_JOB_RUNNING ? extra->session : 0;
     rota_broker_job_leave(broker, job_number);
     if (session)
@@ -100,7 +100,7 @@ uint64_t rota_broker_attempt_over(struct rota_broker *broker, uint32_t job_numbe
                                   rota_time retry_after)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
-    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     if (cause == ROTA_JOB_CAUSE_REFUSED || (is_counted(cause) && is_out_of_attempts(extra)))
         return rota_broker_finish(broker, job_number, ROTA_JOB_DEAD, cause, reason, NULL, 0);
     uint64_t session = extra->session;
@@ -156,7 +156,7 @@ static enum rota_code refuse_stale(const struct rota_job *job, uint64_t attempt,
 static bool is_running(const struct rota_job *job, const struct rota_job_extra *extra,
                        uint64_t attempt)
 {
-    return job->state == ROTA_JOB_RUNNING && extra->attempt == attempt;
+    return job->state == ROTA_JOB_RUNNING && extra && extra->attempt == attempt;
 }
 
 enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now now,
@@ -252,7 +252,7 @@ static void on_attempt_time(struct rota_broker *broker, uint32_t job_number,
 bool rota_broker_on_time(struct rota_broker *broker, uint32_t job_number)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
-    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     if (!rota_broker_ready(broker, rota_broker_lane_of(broker, job)))
         return false;
     struct rota_work_worker *worker = rota_broker_worker(broker, extra->session);

@@ -160,7 +160,7 @@ static bool empty_partition(struct rota_broker *broker, const struct rota_work_q
         if (job->state != ROTA_JOB_RUNNING)
             continue;
         struct rota_work_worker *worker =
-            rota_broker_worker(broker, rota_job_extra_of(&broker->jobs, job)->session);
+            rota_broker_worker(broker, rota_job_extra_known(&broker->jobs, job)->session);
         rota_broker_attempt_over(broker, i, ROTA_JOB_CAUSE_HANDED_OVER,
                                  rota_str("its partition has another owner"), 0);
         if (worker)
@@ -187,6 +187,7 @@ enum rota_code rota_broker_partition_close(struct rota_broker *broker, struct ro
         !rota_broker_ready(broker, NULL)) {
         own->is_open = true;
         enter_partition(broker, found, partition);
+        rota_broker_match(broker);
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory to close a partition");
     }
     write_own(broker, found, partition, 0);

@@ -328,6 +328,9 @@ static inline bool rota_broker_class_has(const struct rota_work_class *class, ui
 void rota_broker_put_free(struct rota_broker *broker, struct rota_work_worker *worker);
 void rota_broker_take_free(struct rota_broker *broker, struct rota_work_worker *worker);
 
+/* It has got a job: the others, and other classes, are asked before it next time. */
+void rota_broker_turn(struct rota_broker *broker, struct rota_work_worker *worker);
+
 /* --- broker_worker.c --- */
 
 struct rota_work_worker *rota_broker_worker(const struct rota_broker *broker, uint64_t session);

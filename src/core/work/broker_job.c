@@ -87,7 +87,9 @@ void rota_broker_fill_spec(const struct rota_broker *broker, const struct rota_j
     if (extra->unique_size > 0)
         spec->unique = rota_str_of(extra->text + sizeof(uint32_t), extra->unique_size);
     if (extra->trace_size > 0)
-        spec->trace = rota_str_of(key_of(extra).data + extra->key_size, extra->trace_size);
+        spec->trace =
+            rota_str_of(extra->text + sizeof(uint32_t) + extra->unique_size + extra->key_size,
+                        extra->trace_size);
 }
 
 static bool wants_extra(const struct rota_job_spec *spec)
@@ -119,8 +121,10 @@ static bool fill_text(struct rota_broker *broker, struct rota_job_extra *extra, 
     if (size == sizeof queue)
         return true;
     char *end = extra->text = malloc(size);
-    if (!end)
+    if (!end) {
+        extra->unique_size = extra->key_size = extra->trace_size = 0;
         return false;
+    }
     broker->jobs.bytes += rota_job_block(size);
     append(&end, rota_str_of(&queue, sizeof queue));
     append(&end, spec->unique);
@@ -369,7 +373,7 @@ void rota_broker_job_start(struct rota_broker *broker, uint32_t number, uint64_t
                            uint32_t n_attempts, struct rota_work_name *worker, rota_time at)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, number);
-    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     extra->attempt = attempt;
     extra->n_attempts = n_attempts;
     extra->worker = worker;
@@ -384,7 +388,7 @@ void rota_broker_job_back(struct rota_broker *broker, uint32_t job_number,
                           const struct rota_work_record *record)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
-    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     struct rota_str reason = record->reason;
     extra->ended = record->attempt;
     extra->ended_by = record->number;
@@ -410,7 +414,7 @@ void rota_broker_job_end(struct rota_broker *broker, uint32_t job_number,
                          const struct rota_work_record *record, char *result)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
-    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
     if (job->state == ROTA_JOB_RUNNING) {
         extra->ended = record->attempt;
@@ -447,7 +451,7 @@ enum rota_code rota_broker_job_revive(struct rota_broker *broker, uint32_t job_n
                                       struct rota_error *error)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
-    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
     struct rota_fair_key *key = NULL;
     if (extra->unique_size > 0 && rota_map_get(&broker->uniques, unique_of(extra)))
@@ -492,7 +496,7 @@ enum rota_code rota_broker_job_revive(struct rota_broker *broker, uint32_t job_n
 
 static struct rota_job_extra *extra_of(const struct rota_broker *broker, uint32_t number)
 {
-    return rota_job_extra_of(&broker->jobs, rota_job_at(&broker->jobs, number));
+    return rota_job_extra_known(&broker->jobs, rota_job_at(&broker->jobs, number));
 }
 
 static struct rota_ended_list *list_of(struct rota_broker *broker, uint32_t number)

@@ -54,7 +54,7 @@ static rota_time time_left(const struct rota_broker *broker, const struct rota_j
 static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker, uint32_t number)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, number);
-    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     uint64_t attempt = broker->life << 32 | ++broker->n_attempts;
     worker->name->n_refs++;
     rota_broker_job_start(broker, number, attempt, extra->n_attempts + 1, worker->name,
@@ -133,9 +133,8 @@ static bool match_one(struct rota_broker *broker, uint32_t lane)
         return false;
     if (worker->is_poll) {
         rota_broker_serve(broker, worker);
-    } else if (worker->is_free) {
-        rota_broker_take_free(broker, worker);
-        rota_broker_put_free(broker, worker);
+    } else {
+        rota_broker_turn(broker, worker);
     }
     return true;
 }

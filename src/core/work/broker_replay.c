@@ -87,8 +87,11 @@ static enum rota_code take_state(struct rota_broker *broker, uint32_t number,
     extra->n_attempts = record->n_attempts;
     extra->ended_by = record->number;
     extra->ended_cause = (uint8_t)record->cause;
-    if (rota_job_state_is_ended(record->state))
+    if (rota_job_state_is_ended(record->state)) {
+        if (record->worker.size > 0)
+            extra->worker = rota_broker_hold_name(broker, record->worker);
         return end_job(broker, number, &then, error);
+    }
     if (record->cause != ROTA_JOB_CAUSE_NONE)
         rota_broker_job_back(broker, number, &then);
     else
@@ -173,7 +176,7 @@ static enum rota_code read_end(struct rota_broker *broker, uint32_t number,
     if ((unsigned)record->state >= ROTA_JOB_STATES || !rota_job_state_is_ended(record->state) ||
         record->bytes.size > ROTA_JOB_PAYLOAD_MAX)
         return contradicts(record, "that is no end", error);
-    if (is_running ? record->attempt != extra->attempt : record->state == ROTA_JOB_DONE)
+    if (is_running ? !extra || record->attempt != extra->attempt : record->state == ROTA_JOB_DONE)
         return contradicts(record, "another attempt runs, or none", error);
     return end_job(broker, number, record, error);
 }
@@ -196,7 +199,7 @@ static enum rota_code read_change(struct rota_broker *broker, const struct rota_
             return contradicts(record, "the job can't begin", error);
         return start_job(broker, number, record, record->at, error);
     case ROTA_WORK_RETRY:
-        if (job->state != ROTA_JOB_RUNNING || extra->attempt != record->attempt)
+        if (job->state != ROTA_JOB_RUNNING || !extra || extra->attempt != record->attempt)
             return contradicts(record, "the attempt does not run", error);
         rota_broker_job_back(broker, number, record);
         return ROTA_OK;
@@ -385,6 +388,7 @@ void rota_broker_begin(struct rota_broker *broker, struct rota_work_now now)
         rota_broker_next_life(broker);
     else
         broker->life_number = UINT64_MAX; /* the first tick begins it */
+    rota_broker_match(broker);
 }
 
 /* --- writing anew --- */

@@ -71,7 +71,7 @@ static bool is_worker_sound(const struct rota_broker *broker, const struct rota_
     uint32_t n = 0;
     for (uint32_t i = worker->running; i;) {
         const struct rota_job *job = rota_job_at(&broker->jobs, i);
-        const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+        const struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
         if (job->state != ROTA_JOB_RUNNING || extra->session != worker->session)
             return false;
         n++;

@@ -42,7 +42,7 @@ static void fill_events(struct rota_broker *broker, const struct rota_job *job,
                                               .state = ROTA_JOB_RUNNING,
                                               .attempt = extra->attempt,
                                               .worker = name_of(extra->worker)};
-    if (rota_job_state_is_ended(job->state))
+    if (extra && rota_job_state_is_ended(job->state))
         events[n++] = (struct rota_job_event){
             .at = extra->since,
             .state = (enum rota_job_state)job->state,
@@ -73,7 +73,8 @@ static void fill_view(const struct rota_broker *broker, uint32_t number, struct 
     view->progress = rota_str_of(extra->progress, extra->progress_size);
     view->result = rota_str_of(extra->result, extra->result_size);
     view->reason = rota_str_of(extra->reason, extra->reason_size);
-    if (!rota_job_state_is_ended(job->state) && extra->story && extra->story->size > 0) {
+    bool is_back = job->state == ROTA_JOB_WAITING || job->state == ROTA_JOB_DELAYED;
+    if (is_back && extra->story && extra->story->size > 0) {
         const struct rota_job_moment *last = &extra->story->moments[extra->story->size - 1];
         view->reason = rota_str_of(last->reason, last->reason_size);
     }
@@ -221,9 +222,12 @@ char *rota_broker_explain(const struct rota_broker *broker, struct rota_work_now
     char left[ROTA_TIME_TEXT_MAX];
     const struct rota_job *job = rota_job_at(&broker->jobs, number);
     const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    if (job->state == ROTA_JOB_WAITING || !extra) {
+        explain_waiting(broker, job, text, size);
+        return text;
+    }
     switch ((enum rota_job_state)job->state) {
     case ROTA_JOB_WAITING:
-        explain_waiting(broker, job, text, size);
         break;
     case ROTA_JOB_DELAYED:
         if (extra->cause == ROTA_JOB_CAUSE_NONE)

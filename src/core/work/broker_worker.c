@@ -43,7 +43,7 @@ void rota_broker_worker_settle(struct rota_broker *broker, struct rota_work_work
 
 static struct rota_job_extra *extra_of(const struct rota_broker *broker, uint32_t job_number)
 {
-    return rota_job_extra_of(&broker->jobs, rota_job_at(&broker->jobs, job_number));
+    return rota_job_extra_known(&broker->jobs, rota_job_at(&broker->jobs, job_number));
 }
 
 void rota_broker_worker_take(struct rota_broker *broker, struct rota_work_worker *worker,

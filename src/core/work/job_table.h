@@ -126,6 +126,14 @@ static inline struct rota_job_extra *rota_job_extra_of(const struct rota_job_tab
     return job->extra ? rota_job_extra_at(table, job->extra) : NULL;
 }
 
+/* ... of a job that is known to have one: all but those that wait for the first time do. */
+static inline struct rota_job_extra *rota_job_extra_known(const struct rota_job_table *table,
+                                                          const struct rota_job *job)
+{
+    assert(job->extra);
+    return rota_job_extra_at(table, job->extra);
+}
+
 /* A new job under `id`, else zeroed; 0 when there is no memory. It is in no list. */
 uint32_t rota_job_table_add(struct rota_job_table *table, struct rota_job_id id);
 

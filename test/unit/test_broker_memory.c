@@ -1,0 +1,286 @@
+/* What jobs cost, and what happens when there is nothing left to pay with. */
+#include "work_bench.h"
+
+#include <malloc.h>
+#include <rota/random.h>
+
+static struct bench bench;
+
+/* --- an allocator that counts, and fails when told to --- */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define HAS_ALLOCATOR 0 /* the sanitizer has its own */
+#else
+#define HAS_ALLOCATOR 1
+#endif
+
+static long allocations_left = -1; /* below 0: any number */
+static size_t n_allocations;
+
+#if HAS_ALLOCATOR
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *block, size_t size);
+
+static bool may_allocate(void)
+{
+    n_allocations++;
+    if (allocations_left < 0)
+        return true;
+    if (allocations_left == 0)
+        return false;
+    allocations_left--;
+    return true;
+}
+
+void *malloc(size_t size)
+{
+    return may_allocate() ? __libc_malloc(size) : NULL;
+}
+
+void *calloc(size_t n, size_t size)
+{
+    return may_allocate() ? __libc_calloc(n, size) : NULL;
+}
+
+void *realloc(void *block, size_t size)
+{
+    return may_allocate() ? __libc_realloc(block, size) : NULL;
+}
+#endif
+
+static size_t heap_in_use(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+/* --- what they cost --- */
+
+static void add_many(size_t n, struct rota_job_id *ids)
+{
+    static char payload[100];
+    struct rota_job_spec spec = {.queue = rota_str("q"),
+                                 .payload = rota_str_of(payload, sizeof payload)};
+    for (size_t i = 0; i < n; i++) {
+        struct rota_job_id id;
+        bench.now.wall += ROTA_USEC;
+        if (rota_broker_add(bench.broker, bench.now, &spec, &id, &bench.is_new, &bench.number,
+                            &bench.error))
+            fail_msg("%s", bench.error.text);
+        if (ids)
+            ids[i] = id;
+        if (i % 256 == 0) {
+            rota_broker_durable(bench.broker, bench.now, bench.number);
+            rota_broker_clear(bench.broker);
+        }
+    }
+    rota_broker_durable(bench.broker, bench.now, bench.number);
+    rota_broker_clear(bench.broker);
+}
+
+static void a_waiting_job_of_100_bytes_takes_at_most_220(void **state)
+{
+    enum { N = 1000000, BYTES = 220 };
+    (void)state;
+    bench_init(&bench);
+    size_t before = heap_in_use();
+    add_many(N, NULL);
+    assert_int_equal(rota_broker_n_jobs(bench.broker), N);
+    size_t counted = rota_broker_memory(bench.broker), real = heap_in_use() - before;
+    print_message("# bytes per waiting job: %.1f counted, %.1f on the heap\n", (double)counted / N,
+                  (double)real / N);
+    assert_in_range(counted, 1, (size_t)BYTES * N);
+    if (HAS_ALLOCATOR) {
+        assert_in_range(real, 1, (size_t)BYTES * N);
+        assert_in_range(counted, real - real / 50, real + real / 50); /* it tells the truth */
+    }
+    bench_deinit(&bench);
+}
+
+static void a_queue_that_drains_gives_its_memory_back(void **state)
+{
+    enum { N = 100000 };
+    (void)state;
+    struct rota_job_id *ids = calloc(N, sizeof *ids);
+    bench.options.ended_max = 10;
+    bench_init(&bench);
+    add_many(N, ids);
+    size_t full = rota_broker_memory(bench.broker);
+    for (size_t i = 0; i < N; i++) {
+        assert_int_equal(
+            rota_broker_cancel(bench.broker, bench.now, rota_str("q"), ids[i], &bench.number, NULL),
+            ROTA_OK);
+        if (i % 256 == 0)
+            rota_broker_clear(bench.broker);
+    }
+    rota_broker_clear(bench.broker);
+    assert_int_equal(rota_broker_n_jobs(bench.broker), 0);
+    assert_in_range(rota_broker_memory(bench.broker), 0, full / 20);
+    assert_true(rota_broker_is_sound(bench.broker));
+    free(ids);
+    bench_deinit(&bench);
+    bench.options.ended_max = 0;
+}
+
+static void the_life_of_a_job_allocates_its_payload_and_its_result_alone(void **state)
+{
+    enum { N = 20000, WARM = 5000 };
+    (void)state;
+    if (!HAS_ALLOCATOR)
+        skip();
+    struct rota_str q = rota_str("q");
+    struct rota_worker_spec worker = {
+        .name = rota_str("w"), .slots = 1, .queues = &q, .n_queues = 1};
+    uint64_t session;
+    bench.options.ended_max = 100;
+    bench_init(&bench);
+    rota_broker_worker_open(bench.broker, bench.now, &worker, &session, NULL);
+    size_t before = 0;
+    for (int i = 0; i < N; i++) {
+        struct rota_job_spec spec = {.queue = q, .payload = rota_str("payload")};
+        struct rota_job_id id;
+        size_t n;
+        if (i == WARM)
+            before = n_allocations;
+        rota_broker_add(bench.broker, bench.now, &spec, &id, &bench.is_new, &bench.number, NULL);
+        rota_broker_durable(bench.broker, bench.now, bench.number);
+        const struct rota_work_effect *effects = rota_broker_effects(bench.broker, &n);
+        struct rota_attempt_end end = {
+            .queue = q, .id = id, .cause = ROTA_JOB_CAUSE_DONE, .bytes = rota_str("result")};
+        for (size_t k = 0; k < n; k++)
+            if (effects[k].type == ROTA_WORK_DO_DISPATCH)
+                end.attempt = effects[k].attempt;
+        assert_int_equal(rota_broker_end(bench.broker, bench.now, &end, &bench.number, NULL),
+                         ROTA_OK);
+        rota_broker_clear(bench.broker);
+    }
+    assert_in_range(n_allocations - before, 2 * (N - WARM), 2 * (N - WARM) + (N - WARM) / 100);
+    bench_deinit(&bench);
+    bench.options.ended_max = 0;
+}
+
+/* --- none left --- */
+
+/* One step that anybody could take; with little memory it may fail, and must say so. */
+static void step(struct rota_random *chance, struct rota_job_id *ids, size_t *n_ids,
+                 uint64_t sessions[4])
+{
+    static const char *const capabilities[] = {"a", "b", "c"};
+    struct rota_str q = rota_str("q"), can = rota_str(capabilities[rota_random_below(chance, 3)]);
+    struct rota_job_id id, any = ids[rota_random_below(chance, *n_ids + 1)];
+    struct rota_job_view view;
+    char text[16];
+    snprintf(text, sizeof text, "%d", (int)rota_random_below(chance, 1000));
+    switch (rota_random_below(chance, 9)) {
+    case 0:
+    case 1: {
+        struct rota_job_spec spec = {
+            .queue = q, .capabilities = &can, .n_capabilities = 1, .payload = rota_str(text)};
+        if (rota_random_chance(chance, 0.5))
+            spec.unique = spec.key = spec.trace = rota_str(text);
+        if (rota_broker_add(bench.broker, bench.now, &spec, &id, &bench.is_new, &bench.number,
+                            NULL) == ROTA_OK)
+            ids[(*n_ids)++] = id;
+        break;
+    }
+    case 2: {
+        struct rota_worker_spec spec = {.name = rota_str(text),
+                                        .epoch = 1,
+                                        .slots = 3,
+                                        .queues = &q,
+                                        .n_queues = 1,
+                                        .capabilities = &can,
+                                        .n_capabilities = 1,
+                                        .liveness = ROTA_SEC};
+        rota_broker_worker_open(bench.broker, bench.now, &spec,
+                                &sessions[rota_random_below(chance, 4)], NULL);
+        break;
+    }
+    case 3:
+        rota_broker_worker_close(bench.broker, bench.now, sessions[rota_random_below(chance, 4)]);
+        break;
+    case 4:
+        rota_broker_cancel(bench.broker, bench.now, q, any, &bench.number, NULL);
+        rota_broker_revive(bench.broker, bench.now, q, any, &bench.number, NULL);
+        break;
+    case 5:
+    case 6:
+        if (rota_broker_find(bench.broker, q, any, &view, NULL) == ROTA_OK) {
+            struct rota_attempt_end end = {.queue = q,
+                                           .id = any,
+                                           .attempt = view.attempt,
+                                           .cause = rota_random_chance(chance, 0.5)
+                                                        ? ROTA_JOB_CAUSE_DONE
+                                                        : ROTA_JOB_CAUSE_FAILED,
+                                           .bytes = rota_str("r"),
+                                           .reason = rota_str("why")};
+            rota_broker_end(bench.broker, bench.now, &end, &bench.number, NULL);
+        }
+        break;
+    case 7:
+        rota_broker_durable(bench.broker, bench.now, rota_broker_last_number(bench.broker));
+        rota_broker_rewrite(bench.broker, rota_broker_last_number(bench.broker), 3);
+        break;
+    case 8:
+        bench.now.boot += ROTA_SEC / 2;
+        rota_broker_tick(bench.broker, bench.now);
+        if (rota_random_chance(chance, 0.2)) {
+            rota_broker_partition_close(bench.broker, bench.now, q, 0, NULL);
+            rota_broker_partition_open(bench.broker, bench.now, q, 0, 1, NULL);
+        }
+        break;
+    }
+}
+
+static void without_memory_the_broker_stays_sound(void **state)
+{
+    enum { STEPS = 300 };
+    (void)state;
+    if (!HAS_ALLOCATOR)
+        skip();
+    size_t n_refused = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        static struct rota_job_id ids[STEPS + 1];
+        uint64_t sessions[4] = {0};
+        size_t n_ids = 0;
+        struct rota_random chance;
+        rota_random_init(&chance, seed);
+        bench.options = (struct rota_broker_options){.seed = seed, .ended_max = 20};
+        bench_init(&bench);
+        for (int i = 0; i < STEPS; i++) {
+            bool is_short = rota_random_chance(&chance, 0.5);
+            allocations_left = is_short ? (long)rota_random_below(&chance, 12) : -1;
+            step(&chance, ids, &n_ids, sessions);
+            n_refused += allocations_left == 0;
+            allocations_left = -1;
+            if (!rota_broker_is_sound(bench.broker))
+                fail_msg("seed %d, step %d", (int)seed, i);
+            if (rota_random_chance(&chance, 0.5))
+                bench_take(&bench); /* what effects point to is still there */
+        }
+        /* With memory all that was left undone is done by a tick. */
+        rota_broker_durable(bench.broker, bench.now, rota_broker_last_number(bench.broker));
+        assert_true(rota_broker_deadline(bench.broker) < bench.now.boot + ROTA_HOUR + ROTA_SEC);
+        rota_broker_tick(bench.broker, bench.now);
+        assert_true(rota_broker_is_sound(bench.broker));
+        bench_take(&bench);
+        size_t n_jobs = rota_broker_n_jobs(bench.broker);
+        bench_restart(&bench); /* and the journal tells no other story */
+        assert_int_equal(rota_broker_n_jobs(bench.broker), n_jobs);
+        bench_deinit(&bench);
+    }
+    assert_true(n_refused > 1000);
+    bench.options = (struct rota_broker_options){0};
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_waiting_job_of_100_bytes_takes_at_most_220),
+        cmocka_unit_test(a_queue_that_drains_gives_its_memory_back),
+        cmocka_unit_test(the_life_of_a_job_allocates_its_payload_and_its_result_alone),
+        cmocka_unit_test(without_memory_the_broker_stays_sound),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

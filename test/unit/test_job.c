@@ -1,0 +1,136 @@
+#include "core/work/job.h"
+#include "vectors.h"
+
+#include <stdio.h>
+
+static void ids_read_back_as_they_were_written(void **state)
+{
+    char text[ROTA_JOB_ID_TEXT];
+    struct rota_job_id id = rota_job_id_make(1700000000123 * ROTA_MSEC, 513, 0xfedcba9876543210u);
+    struct rota_job_id back;
+    (void)state;
+    assert_string_equal(rota_job_id_format(id, text), "018bcfe5687b0201fedcba9876543210");
+    assert_int_equal(rota_job_id_partition(id), 513);
+    assert_int_equal(rota_job_id_parse(rota_str(text), &back, NULL), ROTA_OK);
+    assert_true(back.high == id.high && back.low == id.low);
+    assert_int_equal(rota_job_id_parse(rota_str("018BCFE5687B0201FEDCBA9876543210"), &back, NULL),
+                     ROTA_OK);
+    assert_true(back.high == id.high && back.low == id.low);
+}
+
+static void an_id_is_never_none(void **state)
+{
+    (void)state;
+    assert_false(rota_job_id_is_none(rota_job_id_make(0, 0, 0)));
+    assert_false(rota_job_id_is_none(rota_job_id_make(-1, 65536, 0)));
+    assert_true(rota_job_id_is_none((struct rota_job_id){0}));
+}
+
+static void texts_that_are_no_ids_are_refused(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "1",
+                                      "00000000000000000000000000000000",
+                                      "g18bcfe5687b0201fedcba9876543210",
+                                      "018bcfe5687b0201fedcba98765432101",
+                                      " 18bcfe5687b0201fedcba987654321",
+                                      "\xff"};
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct rota_job_id id = {1, 2};
+        struct rota_error error;
+        assert_int_equal(rota_job_id_parse(rota_str(bad[i]), &id, &error), ROTA_ERR_INVALID);
+        assert_non_null(strstr(error.text, "hexadecimal"));
+        assert_true(id.high == 1 && id.low == 2);
+    }
+}
+
+static void every_word_has_a_name_of_its_own(void **state)
+{
+    (void)state;
+    for (int i = 0; i < ROTA_JOB_STATES; i++)
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(rota_job_state_name((enum rota_job_state)i),
+                                    rota_job_state_name((enum rota_job_state)k));
+    for (int i = 0; i <= ROTA_JOB_CAUSE_HANDED_OVER; i++)
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(rota_job_cause_text((enum rota_job_cause)i),
+                                    rota_job_cause_text((enum rota_job_cause)k));
+    for (int i = 0; i < ROTA_WORK_RECORDS; i++)
+        for (int k = 0; k < i; k++)
+            assert_string_not_equal(rota_work_record_name((enum rota_work_record_type)i),
+                                    rota_work_record_name((enum rota_work_record_type)k));
+    assert_string_equal(rota_job_state_name(ROTA_JOB_WAITING), "waiting");
+    assert_string_equal(rota_job_cause_text(ROTA_JOB_CAUSE_TIMED_OUT), "timed out");
+    assert_string_equal(rota_work_record_name(ROTA_WORK_OWN), "own");
+    assert_string_equal(rota_job_state_name((enum rota_job_state)99), "unknown");
+    assert_string_equal(rota_job_cause_text((enum rota_job_cause)99), "unknown");
+    assert_string_equal(rota_work_record_name((enum rota_work_record_type)99), "unknown");
+}
+
+static void names_have_few_letters_and_are_not_long(void **state)
+{
+    static char longest[300];
+    (void)state;
+    memset(longest, 'x', sizeof longest);
+    assert_int_equal(rota_capability_check(rota_str("os=linux/x86_64:v1.2-3"), NULL), ROTA_OK);
+    assert_int_equal(rota_job_queue_check(rota_str("a.b_c-D9"), NULL), ROTA_OK);
+    assert_int_equal(rota_capability_check(rota_str_of(longest, 64), NULL), ROTA_OK);
+    assert_int_equal(rota_job_queue_check(rota_str_of(longest, 255), NULL), ROTA_OK);
+    assert_int_equal(rota_capability_check(rota_str_of(longest, 65), NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_job_queue_check(rota_str_of(longest, 256), NULL), ROTA_ERR_INVALID);
+    for (int c = 0; c < 256; c++) { /* a blank, a NUL, what is no ASCII ... */
+        char name = (char)c;
+        bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        bool is_queue = is_letter || c == '.' || c == '_' || c == '-';
+        bool is_capability = is_queue || c == ':' || c == '/' || c == '=';
+        assert_int_equal(rota_job_queue_check(rota_str_of(&name, 1), NULL) == ROTA_OK, is_queue);
+        assert_int_equal(rota_capability_check(rota_str_of(&name, 1), NULL) == ROTA_OK,
+                         is_capability);
+    }
+    struct rota_error error;
+    assert_int_equal(rota_job_queue_check(rota_str("a b\n"), &error), ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "\"a b\\n\" is not the name of a queue"));
+}
+
+static void a_spec_within_all_bounds_is_good(void **state)
+{
+    static char bytes[ROTA_JOB_KEY_MAX];
+    struct rota_str names[ROTA_JOB_CAPABILITIES_MAX];
+    (void)state;
+    for (int i = 0; i < ROTA_JOB_CAPABILITIES_MAX; i++)
+        names[i] = rota_str("cap");
+    struct rota_job_spec spec = {
+        .queue = rota_str("q"),
+        .partition = ROTA_JOB_PARTITIONS_MAX - 1,
+        .capabilities = names,
+        .n_capabilities = ROTA_JOB_CAPABILITIES_MAX,
+        .payload = {NULL, ROTA_JOB_PAYLOAD_MAX},
+        .priority = INT16_MIN,
+        .not_before = 1,
+        .deadline = ROTA_TIME_NEVER,
+        .timeout = ROTA_TIME_NEVER,
+        .max_attempts = ROTA_JOB_ATTEMPTS_MAX,
+        .backoff = ROTA_TIME_NEVER,
+        .backoff_max = ROTA_TIME_NEVER,
+        .unique = rota_str_of(bytes, sizeof bytes),
+        .key = rota_str_of(bytes, sizeof bytes),
+        .trace = rota_str_of(bytes, sizeof bytes),
+    };
+    assert_int_equal(rota_job_spec_check(&spec, NULL), ROTA_OK);
+    spec.deadline = 1;
+    assert_int_equal(rota_job_spec_check(&spec, NULL), ROTA_ERR_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ids_read_back_as_they_were_written),
+        cmocka_unit_test(an_id_is_never_none),
+        cmocka_unit_test(texts_that_are_no_ids_are_refused),
+        cmocka_unit_test(every_word_has_a_name_of_its_own),
+        cmocka_unit_test(names_have_few_letters_and_are_not_long),
+        cmocka_unit_test(a_spec_within_all_bounds_is_good),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,130 @@
+#include "core/work/lane.h"
+#include "vectors.h"
+
+#include <rota/random.h>
+#include <stdio.h>
+
+enum { N = 3000 };
+
+static struct rota_job_table table;
+static struct rota_random chance;
+
+static uint32_t make_job(uint64_t order, int spread)
+{
+    uint32_t number = rota_job_table_add(&table, (struct rota_job_id){1, order});
+    struct rota_job *job = rota_job_at(&table, number);
+    job->order = order;
+    job->tag = rota_random_below(&chance, (uint64_t)spread);
+    job->enqueued_at = (rota_time)rota_random_below(&chance, (uint64_t)spread);
+    job->priority = (int16_t)rota_random_range(&chance, -1, 1);
+    return number;
+}
+
+static void jobs_come_out_in_order_whatever_goes_in(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        static bool is_inside[N + 1];
+        static uint32_t numbers[N];
+        struct rota_lane lane = {0};
+        size_t n_inside = 0;
+        rota_random_init(&chance, seed);
+        rota_job_table_init(&table, seed);
+        for (size_t i = 0; i < N; i++) {
+            numbers[i] = make_job(i + 1, seed % 2 ? 4 : 100000);
+            is_inside[i] = false;
+        }
+        for (int step = 0; step < 6 * N; step++) {
+            size_t i = rota_random_below(&chance, N);
+            double wanted = step < 3 * N ? 0.8 : 0.2; /* it fills, then it drains */
+            if (!is_inside[i] && rota_random_chance(&chance, wanted)) {
+                assert_true(rota_lane_reserve(&lane));
+                rota_lane_push(&lane, &table, numbers[i]);
+            } else if (is_inside[i] && !rota_random_chance(&chance, wanted)) {
+                rota_lane_remove(&lane, &table, numbers[i]);
+            } else {
+                continue;
+            }
+            is_inside[i] = !is_inside[i];
+            n_inside += is_inside[i] ? 1 : -(size_t)1;
+            assert_int_equal(lane.size, n_inside);
+            if (step % 100 == 0)
+                assert_true(rota_lane_is_sound(&lane, &table));
+        }
+        while (lane.size > 0) { /* the first is before all others */
+            uint32_t first = rota_lane_first(&lane);
+            rota_time oldest = ROTA_TIME_NEVER;
+            for (size_t i = 0; i < N; i++) {
+                if (!is_inside[i])
+                    continue;
+                assert_false(rota_job_is_before(rota_job_at(&table, numbers[i]),
+                                                rota_job_at(&table, first)));
+                oldest = rota_time_min(oldest, rota_job_at(&table, numbers[i])->enqueued_at);
+            }
+            assert_int_equal(rota_lane_oldest(&lane, &table), oldest);
+            rota_lane_remove(&lane, &table, first);
+            is_inside[rota_job_at(&table, first)->order - 1] = false;
+        }
+        assert_int_equal(rota_lane_first(&lane), 0);
+        assert_int_equal(rota_lane_oldest(&lane, &table), 0);
+        rota_lane_deinit(&lane);
+        rota_job_table_deinit(&table);
+    }
+}
+
+static void a_lane_filled_in_order_takes_little_more_than_four_bytes(void **state)
+{
+    struct rota_lane lane = {0};
+    (void)state;
+    rota_random_init(&chance, 1);
+    rota_job_table_init(&table, 1);
+    for (uint64_t i = 1; i <= 100000; i++) {
+        uint32_t number = make_job(i, 1);
+        rota_job_at(&table, number)->priority = 0;
+        assert_true(rota_lane_reserve(&lane));
+        rota_lane_push(&lane, &table, number);
+    }
+    assert_true(lane.is_by_age);
+    assert_in_range(rota_lane_bytes(&lane), 400000, 450000);
+    for (uint64_t i = 1; i <= 100000; i++) {
+        uint32_t first = rota_lane_first(&lane);
+        assert_int_equal(rota_job_at(&table, first)->order, i);
+        rota_lane_remove(&lane, &table, first);
+    }
+    assert_in_range(rota_lane_bytes(&lane), 0, 20000); /* leaves are given back */
+    rota_lane_deinit(&lane);
+    rota_job_table_deinit(&table);
+}
+
+static void leaves_of_few_jobs_are_merged(void **state)
+{
+    struct rota_lane lane = {0};
+    static uint32_t numbers[50000];
+    (void)state;
+    rota_random_init(&chance, 1);
+    rota_job_table_init(&table, 1);
+    for (uint64_t i = 0; i < 50000; i++) {
+        numbers[i] = make_job(i + 1, 1);
+        rota_job_at(&table, numbers[i])->priority = 0;
+        assert_true(rota_lane_reserve(&lane));
+        rota_lane_push(&lane, &table, numbers[i]);
+    }
+    for (int i = 49999; i >= 0; i--)
+        if (i % 100 != 0)
+            rota_lane_remove(&lane, &table, numbers[i]);
+    assert_int_equal(lane.size, 500);
+    assert_in_range(lane.to - lane.from, 1, 30);
+    assert_true(rota_lane_is_sound(&lane, &table));
+    rota_lane_deinit(&lane);
+    rota_job_table_deinit(&table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(jobs_come_out_in_order_whatever_goes_in),
+        cmocka_unit_test(a_lane_filled_in_order_takes_little_more_than_four_bytes),
+        cmocka_unit_test(leaves_of_few_jobs_are_merged),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
