@@ -99,7 +99,7 @@ static bool is_batch(const struct frame *frame)
 static bool read_batch(const struct rota_journal_reader *reader, const struct frame *frame,
                        struct rota_journal_batch *batch)
 {
-    uint64_t values[4];
+    uint64_t values[4] = {0};
     const char *at = frame->body.data + sizeof batch_magic;
     const char *end = frame->body.data + frame->body.size;
     if (!is_batch(frame))
@@ -386,7 +386,7 @@ static bool pass_record(struct rota_journal_reader *reader)
 /* All up to a batch that comes later than what was read. */
 static bool pass_batch(struct rota_journal_reader *reader)
 {
-    struct rota_journal_batch batch;
+    struct rota_journal_batch batch = {0};
     size_t from = reader->at, size = reader->bytes.size;
     size_t at = from > ROTA_JOURNAL_HEAD_SIZE ? from : ROTA_JOURNAL_HEAD_SIZE;
     while ((at = at < size ? find_batch(reader, at, &batch) : size) < size &&
