@@ -42,7 +42,8 @@ struct rota_journal_options {
     const struct rota_journal_disk *disk; /* kept; NULL: the real one */
     const struct rota_log *log;           /* kept; may be NULL */
 
-    /* Within rota_journal_open() only: what was written before. A code ends the opening. */
+    /* Within rota_journal_open() only: what was written before. A code ends the opening. When
+     * records were lost at the end, a FORGET of no job comes last, with the last number. */
     enum rota_code (*on_record)(void *data, const struct rota_work_record *record,
                                 struct rota_error *error);
 

@@ -253,6 +253,23 @@ static enum rota_code read_segment(struct reading *reading, size_t place)
     return is_last && reader->n_lost_bytes == 0 ? go_on(reading, path, found) : ROTA_OK;
 }
 
+/* The numbers of what was lost at the end are not used again: a FORGET of no job, which
+ * means nothing, says where they go on. */
+static enum rota_code tell_last(struct reading *reading)
+{
+    struct rota_journal_files *files = reading->files;
+    uint64_t next = reading->reader.next;
+    struct rota_str none = rota_str_of("", 0);
+    struct rota_work_record record = {.type = ROTA_WORK_FORGET, .number = next - 1};
+    if (next <= 1 || files->last == next - 1)
+        return ROTA_OK;
+    files->last = next - 1;
+    record.queue = record.key = record.worker = record.reason = record.bytes = none;
+    return reading->options->on_record
+               ? reading->options->on_record(reading->options->data, &record, reading->error)
+               : ROTA_OK;
+}
+
 enum rota_code rota_journal_files_read(struct rota_journal_files *files,
                                        const struct rota_journal_files_options *options,
                                        struct rota_error *error)
@@ -267,6 +284,8 @@ enum rota_code rota_journal_files_read(struct rota_journal_files *files,
     enum rota_code code = list(reading);
     for (size_t i = 0; !code && i < reading->indexes.size; i++)
         code = read_segment(reading, i);
+    if (!code)
+        code = tell_last(reading);
     if (!code && reading->indexes.size > 0 &&
         files->disk->sync_directory(files->disk->data, files->directory))
         code = rota_journal_files_refuse(files->directory, "can't be synced", error);
@@ -274,8 +293,6 @@ enum rota_code rota_journal_files_read(struct rota_journal_files *files,
     memcpy(files->id, reading->reader.id, sizeof files->id);
     files->n_lost = reading->reader.n_lost;
     files->n_lost_bytes = reading->reader.n_lost_bytes;
-    if (reading->reader.next > 0)
-        files->last = reading->reader.next - 1;
     rota_vector_deinit(&reading->indexes);
     free(reading->bytes);
     free(reading);

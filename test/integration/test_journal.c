@@ -342,6 +342,46 @@ static void damage_is_refused_and_repair_passes_over_it(void **state)
     book_close();
 }
 
+/* All records of the last batch are blank, and the mark behind them is not. */
+static void numbers_that_were_lost_are_not_used_again(void **state)
+{
+    static char bytes[65536], zeros[65536];
+    char path[512];
+    (void)state;
+    write_records(10);
+    path_of(1, path);
+    int fd = open(path, O_RDWR);
+    ssize_t before = pread(fd, bytes, sizeof bytes, 0);
+    while (before > 0 && bytes[before - 1] == 0)
+        before--;
+    book_open();
+    book_append(10);
+    book_close();
+    assert_int_equal(pread(fd, bytes, sizeof bytes, 0), sizeof bytes);
+    size_t begins = (size_t)before + 40, ends = sizeof bytes; /* in the batch; its mark */
+    while (memcmp(bytes + ends - 4,
+                  "\x7f"
+                  "BAT",
+                  4) != 0)
+        ends--;
+    assert_true(ends - 10 > begins);
+    assert_int_equal(pwrite(fd, zeros, ends - 10 - begins, (off_t)begins), ends - 10 - begins);
+    close(fd);
+    assert_refused(ROTA_ERR_INVALID, "damaged at byte");
+    book.options.repair = true;
+    book_open();
+    assert_int_equal(book.last_read, 10);
+    assert_int_equal(book.last_told, 20);
+    assert_int_equal(book.last, 20);
+    book_append(5);
+    book_await();
+    book_close();
+    book_open(); /* the new ones are found behind the damage */
+    assert_int_equal(book.last_read, 25);
+    assert_int_equal(book.n_read, 15);
+    book_close();
+}
+
 static void a_missing_segment_is_refused(void **state)
 {
     char path[512];
@@ -619,6 +659,7 @@ int main(void)
         TEST(a_second_one_is_told_who_has_it),
         TEST(a_torn_end_is_cut_and_written_over),
         TEST(damage_is_refused_and_repair_passes_over_it),
+        TEST(numbers_that_were_lost_are_not_used_again),
         TEST(a_missing_segment_is_refused),
         TEST(a_newer_version_is_refused),
         TEST(what_is_no_journal_is_refused),

@@ -19,6 +19,7 @@ struct book {
     struct rota_journal_options options;
     struct rota_journal *journal;
     uint64_t n_read, last_read; /* records that were read, as they had been written */
+    uint64_t last_told;         /* by a record that says where numbers go on; 0: none */
     uint64_t last;              /* appended */
     size_t n_durable, n_full, n_room, n_failed, n_closed;
     uint64_t durable;
@@ -41,6 +42,11 @@ static inline enum rota_code book_on_record(void *data, const struct rota_work_r
 {
     struct book *at = data;
     struct rota_work_record original = book_record(record->number);
+    if (record->type == ROTA_WORK_FORGET && rota_job_id_is_none(record->id) &&
+        record->queue.size == 0 && original.queue.size > 0) {
+        at->last_told = record->number;
+        return ROTA_OK;
+    }
     if (!work_record_is_equal(&original, record))
         return rota_error_set(error, ROTA_ERR_INVALID, "record %llu was never written",
                               (unsigned long long)record->number);
@@ -102,7 +108,7 @@ static inline enum rota_code book_try_open(void)
     options.on_room = book_on_room;
     options.on_failed = book_on_failed;
     options.data = &book;
-    book.n_read = book.last_read = book.last = book.durable = 0;
+    book.n_read = book.last_read = book.last_told = book.last = book.durable = 0;
     book.n_durable = book.n_full = book.n_room = book.n_failed = book.n_closed = 0;
     enum rota_code code = rota_journal_open(&loop, &options, &book.journal, &book.error);
     if (!code)
