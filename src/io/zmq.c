@@ -232,6 +232,12 @@ void rota_zmq_message_deinit(struct rota_zmq_message *message)
     zmq_msg_close(as_zmq(message));
 }
 
+void rota_zmq_message_move(struct rota_zmq_message *to, struct rota_zmq_message *from)
+{
+    zmq_msg_init(as_zmq(to));
+    zmq_msg_move(as_zmq(to), as_zmq(from));
+}
+
 void *rota_zmq_message_data(const struct rota_zmq_message *message)
 {
     return zmq_msg_data(as_zmq(message));
