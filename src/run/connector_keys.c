@@ -52,7 +52,7 @@ static enum rota_code read_address(struct rota_connector *connector, struct rota
 
 static enum rota_code read_pair(const char *path, struct rota_buffer *text,
                                 struct rota_key *public_key, struct rota_key *secret_key,
-                                char public_text[ROTA_CONNECTOR_KEY_SIZE], struct rota_error *error)
+                                struct rota_error *error)
 {
     struct rota_keys keys = {0};
     enum rota_code code = rota_file_read(path, KEY_FILE_MAX, text, error);
@@ -70,12 +70,6 @@ static enum rota_code read_pair(const char *path, struct rota_buffer *text,
     } else {
         *public_key = *found_public;
         *secret_key = *found_secret;
-        const char *at = strstr(text->data, PUBLIC_NAME);
-        while (at && *at != ' ' && *at != '\t')
-            at++;
-        while (at && (*at == ' ' || *at == '\t'))
-            at++;
-        snprintf(public_text, ROTA_CONNECTOR_KEY_SIZE, "%.40s", at ? at : "");
     }
     rota_keys_deinit(&keys);
     return code;
@@ -116,7 +110,6 @@ static enum rota_code read_keys(struct rota_connector *connector, bool is_broker
 {
     const struct rota_connector_options *options = &connector->options;
     struct rota_connector_keys *keys = &connector->keys;
-    char public_text[ROTA_CONNECTOR_KEY_SIZE];
     const char *other = is_broker ? options->workers_file : options->broker_key;
     if (!options->key_file && !other)
         return ROTA_OK;
@@ -125,8 +118,8 @@ static enum rota_code read_keys(struct rota_connector *connector, bool is_broker
                               "a %s with keys needs its own pair and the %s",
                               is_broker ? "broker" : "worker",
                               is_broker ? "list of its workers" : "public key of its broker");
-    enum rota_code code = read_pair(options->key_file, &keys->own_text, &keys->public_key,
-                                    &keys->secret_key, public_text, error);
+    enum rota_code code =
+        read_pair(options->key_file, &keys->own_text, &keys->public_key, &keys->secret_key, error);
     if (code)
         return code;
     if (is_broker)
@@ -231,7 +224,9 @@ enum rota_code rota_connector_key_read(const char *path, char public_key[ROTA_CO
 {
     struct rota_buffer text = {0};
     struct rota_key read_public, read_secret;
-    enum rota_code code = read_pair(path, &text, &read_public, &read_secret, public_key, error);
+    enum rota_code code = read_pair(path, &text, &read_public, &read_secret, error);
+    if (!code)
+        rota_key_format(&read_public, public_key);
     if (text.data)
         explicit_bzero(text.data, text.size);
     rota_buffer_deinit(&text);

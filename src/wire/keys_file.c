@@ -31,6 +31,18 @@ bool rota_key_parse(struct rota_str text, struct rota_key *key)
     return true;
 }
 
+char *rota_key_format(const struct rota_key *key, char text[ROTA_KEY_TEXT_SIZE + 1])
+{
+    for (size_t i = 0; i < ROTA_KEY_SIZE; i += 4) {
+        uint32_t value = (uint32_t)key->bytes[i] << 24 | (uint32_t)key->bytes[i + 1] << 16 |
+                         (uint32_t)key->bytes[i + 2] << 8 | key->bytes[i + 3];
+        for (size_t k = 5; k-- > 0; value /= 85)
+            text[i / 4 * 5 + k] = z85[value % 85];
+    }
+    text[ROTA_KEY_TEXT_SIZE] = '\0';
+    return text;
+}
+
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';

@@ -38,6 +38,9 @@ struct rota_keys {
 /* False when it is no key. */
 bool rota_key_parse(struct rota_str text, struct rota_key *key);
 
+/* Returns `text`. */
+char *rota_key_format(const struct rota_key *key, char text[ROTA_KEY_TEXT_SIZE + 1]);
+
 /* Read a list into `keys`, which is empty; the text is kept. `file` is for messages. */
 enum rota_code rota_keys_parse(struct rota_str text, const char *file, struct rota_keys *keys,
                                struct rota_error *error);
