@@ -16,7 +16,7 @@ enum { BEAT_MS = 50, MISSED_MAX = 100 };
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {
-    return "called_from_lib:libzmq.so\n";
+    return "called_from_lib:libzmq.so\ncalled_from_lib:libsodium.so\n";
 }
 
 /* One side and what it was told; all on the loop's thread. */
