@@ -31,7 +31,7 @@
 
 /* Messages that the library itself keeps for a peer, each way: few, for those in our own
  * queues are counted, and refused in time. */
-enum { ROTA_CONNECTOR_HIGH_WATER = 64 };
+enum { ROTA_CONNECTOR_HIGH_WATER = 256 };
 
 /* A thread with a loop that other threads post letters to. */
 struct rota_connector_thread {
@@ -171,8 +171,9 @@ struct rota_connector {
     uv_timer_t timer;
     struct rota_list_node blocked; /* peers whose queue waits for room */
     struct rota_letter stop, resume;
-    bool is_paused;  /* the consumer is behind */
-    bool is_touched; /* the socket, since it was asked for messages */
+    bool is_paused;                    /* the consumer is behind */
+    bool is_touched;                   /* the socket, since it was asked for messages */
+    bool are_events_due, is_judge_due; /* they have something to say */
     bool is_stopping;
     rota_time stop_at;
     bool has_event;

@@ -90,9 +90,13 @@ bool rota_connector_is_on_socket(const struct rota_connector *connector)
 
 /* --- watching --- */
 
+/* The turn comes before the next wait. */
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
-    (void)poll, (void)status, (void)events; /* the turn comes before the next wait */
+    struct rota_connector *connector = poll->data;
+    (void)status, (void)events;
+    connector->are_events_due |= poll == connector->polls[1];
+    connector->is_judge_due |= poll == connector->judge_poll;
 }
 
 static void on_poll_closed(uv_handle_t *handle)
@@ -130,7 +134,7 @@ enum rota_code rota_connector_watch(struct rota_connector *connector, struct rot
         if (!connector->polls[i])
             return rota_error_set(error, ROTA_ERR_IO, "the socket can't be watched");
     }
-    connector->is_touched = true;
+    connector->is_touched = connector->are_events_due = true;
     return ROTA_OK;
 }
 
@@ -376,11 +380,10 @@ static bool receive_all(struct rota_connector *connector)
 /* What was heard before a connection closed is taken in first. */
 static void look_at_events(struct rota_connector *connector)
 {
-    while (connector->socket && !connector->has_event) {
+    while (connector->socket && connector->are_events_due && !connector->has_event) {
         connector->event = rota_zmq_next_event(connector->socket, &connector->event_error);
-        if (connector->event == ROTA_ZMQ_NOTHING)
-            return;
-        connector->has_event = true;
+        connector->has_event = connector->event != ROTA_ZMQ_NOTHING;
+        connector->are_events_due = connector->has_event;
     }
 }
 
@@ -428,8 +431,11 @@ static void on_prepare(uv_prepare_t *prepare)
 {
     struct rota_connector *connector = prepare->data;
     connector_of_thread = connector;
-    rota_connector_judge(connector);
+    if (connector->is_judge_due)
+        rota_connector_judge(connector);
+    connector->is_judge_due = false;
     look_at_events(connector);
+    flush_all(connector);
     bool is_drained = connector->is_stopping || receive_all(connector);
     bool is_again = !is_drained && !connector->is_paused;
     if (is_drained && connector->has_event) {
@@ -497,6 +503,7 @@ enum rota_code rota_connector_socket_open(struct rota_connector *connector,
 {
     uv_loop_t *loop = &connector->thread.loop;
     rota_list_init(&connector->blocked);
+    connector->is_judge_due = true;
     connector->stop.done = done_stop;
     connector->resume.done = done_resume;
     enum rota_code code = rota_connector_thread_open(&connector->thread, "rota-socket", error);
