@@ -402,7 +402,9 @@ static void a_million_frames_do_no_harm(void **state)
     }
     await(&loop, &broker.n_messages, MILLION + 10);
     getrusage(RUSAGE_SELF, &after);
+#ifndef __SANITIZE_ADDRESS__ /* which keeps what was freed, for a while */
     assert_true(after.ru_maxrss - before.ru_maxrss < 64 << 10); /* KiB */
+#endif
     assert_int_equal(broker.n_disconnected + worker.n_disconnected, 0);
     raw_close(&raw);
     end_close(&worker, &loop);
@@ -563,7 +565,7 @@ static void a_worker_that_takes_another_for_its_broker_is_not_served(void **stat
     make_keys(keys);
     open_with_keys(keys, paths[1], keys[2], "alpha");
     await(&loop, &worker.n_retries, 1);
-    print_message("# %s\n", worker.why);
+    assert_non_null(strstr(worker.why, "do the keys fit?"));
     assert_int_equal(broker.n_connected, 0);
     end_close(&worker, &loop);
     end_close(&broker, &loop);
@@ -576,7 +578,7 @@ static void a_worker_without_keys_is_not_served_by_a_broker_with(void **state)
     make_keys(keys);
     open_with_keys(keys, NULL, NULL, "alpha");
     await(&loop, &worker.n_retries, 1);
-    print_message("# %s\n", worker.why);
+    assert_non_null(strstr(worker.why, "do the keys fit?"));
     assert_int_equal(broker.n_connected, 0);
     end_close(&worker, &loop);
     end_close(&broker, &loop);
