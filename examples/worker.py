@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""A worker in another language: what docs/worker-protocol.md says, and nothing else.
+
+    worker.py ADDRESS --queue QUEUE [--can CAPABILITY]... [--name NAME] [--slots N]
+
+It answers each job with its payload in capitals; a payload "fail" fails, "progress" says so
+first. It needs Python and a ZeroMQ binding (Debian: python3-zmq)."""
+import argparse
+import os
+import random
+import signal
+import sys
+import time
+
+import zmq
+
+DONE, FAILED, GIVEN_BACK = 1, 2, 6
+STOPPING = 0
+
+
+# --- Protocol Buffers, as far as they are needed here ---
+
+def varint(number):
+    out = bytearray()
+    while number >= 128:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def number(field, value):
+    return varint(field << 3) + varint(value) if value else b""
+
+
+def data(field, value):
+    return varint(field << 3 | 2) + varint(len(value)) + value
+
+
+def fields(message):
+    """Each field of a message: its number, and an int or bytes."""
+    at = 0
+
+    def next_varint():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(message):
+        tag = next_varint()
+        if tag & 7 == 0:
+            yield tag >> 3, next_varint()
+        elif tag & 7 == 2:
+            size = next_varint()
+            yield tag >> 3, bytes(message[at:at + size])
+            at += size
+        else:
+            at += 8 if tag & 7 == 1 else 4
+
+
+# --- the worker ---
+
+class Worker:
+    def __init__(self, options):
+        self.options = options
+        self.context = zmq.Context()
+        self.socket = None
+        self.epoch = 0
+        self.wait = 0.2
+        self.unacknowledged = {}  # ends the broker has not confirmed yet, by job and attempt
+        self.is_stopping = False
+
+    def send(self, kind, body=b""):
+        """Never wait here: a broker that takes nothing in is found out by its silence."""
+        try:
+            self.socket.send(bytes([len(kind)]) + kind.encode() + body, zmq.DONTWAIT)
+            self.sent_at = time.monotonic()
+        except zmq.Again:
+            pass
+
+    def connect(self):
+        """A new socket for each session, so that nothing of the last one arrives in it."""
+        self.socket = self.context.socket(zmq.DEALER)
+        self.socket.linger = 0
+        self.socket.immediate = 1
+        self.socket.reconnect_ivl = -1
+        self.socket.connect("tcp://" + self.options.address)
+        self.epoch = max(self.epoch + 1, time.time_ns() // 1000)
+        self.interval, self.missed_max, self.is_welcome = 1.0, 5, False
+        self.heard_at = self.sent_at = time.monotonic()
+        if self.socket.poll(5000, zmq.POLLOUT):
+            self.send("rota.hello", data(1, b"rota-worker") + number(2, 1)
+                      + data(3, self.options.name.encode()) + number(4, self.epoch))
+
+    def on_welcome(self, body):
+        known = dict(fields(body))
+        self.interval, self.missed_max = known[3] / 1000, known[4]
+        if self.is_welcome:
+            return
+        self.is_welcome, self.wait = True, 0.2
+        self.send("rota.ready",
+                  b"".join(data(1, name.encode()) for name in self.options.can)
+                  + b"".join(data(2, name.encode()) for name in self.options.queue)
+                  + number(3, self.options.slots))
+        self.send_ends(list(self.unacknowledged))
+
+    def send_ends(self, names):
+        if names:
+            self.send("rota.ends", b"".join(data(1, self.unacknowledged[name]) for name in names))
+
+    def on_jobs(self, body):
+        names = []
+        for _, entry in fields(body):
+            job = dict(fields(entry))
+            head = data(1, job[1]) + data(2, job[2]) + number(3, job[3])
+            payload = job.get(4, b"")
+            if payload == b"progress":
+                self.send("rota.progress", data(1, head + data(4, b"half of it")))
+            if payload == b"fail":
+                end = head + number(4, FAILED) + data(6, b"it was asked to fail")
+            else:
+                end = head + number(4, DONE) + data(5, payload.upper())
+            name = job[2], job[3]
+            self.unacknowledged[name] = end
+            names.append(name)
+        self.send_ends(names)  # all of them in one message
+
+    def on_ended(self, body):
+        for _, entry in fields(body):
+            verdict = dict(fields(entry))
+            self.unacknowledged.pop((verdict[2], verdict[3]), None)
+
+    def take(self, frame):
+        """False when the session is over."""
+        self.heard_at = time.monotonic()
+        size = frame[0]
+        kind, body = frame[1:1 + size].decode(), frame[1 + size:]
+        if kind == "rota.welcome":
+            self.on_welcome(body)
+        elif kind == "rota.jobs":
+            self.on_jobs(body)
+        elif kind == "rota.ended":
+            self.on_ended(body)
+        elif kind == "rota.bye":
+            why = dict(fields(body)).get(2, b"").decode(errors="replace")
+            print(f"the broker said goodbye: {why}", file=sys.stderr)
+            return False
+        return True  # a beat, a cancel (nothing takes long here), or something newer
+
+    def serve(self):
+        """One session, until it is over."""
+        self.connect()
+        while not self.is_stopping:
+            now = time.monotonic()
+            if now - self.heard_at >= self.interval * self.missed_max:
+                return
+            if self.is_welcome and now - self.sent_at >= self.interval:
+                self.send("rota.beat")
+            if self.socket.poll(int(self.interval * 500)) and not self.take(self.socket.recv()):
+                return
+        if self.is_welcome:
+            self.socket.linger = 1000
+            self.send("rota.bye", number(1, STOPPING))
+
+    def run(self):
+        while not self.is_stopping:
+            self.serve()
+            self.socket.close()
+            if not self.is_stopping:
+                time.sleep(self.wait * random.uniform(0.8, 1.2))
+                self.wait = min(self.wait * 2, 30)
+        self.context.term()
+
+    def stop(self, *_):
+        self.is_stopping = True
+
+
+def main():
+    parser = argparse.ArgumentParser(description="answers jobs with their payload in capitals")
+    parser.add_argument("address", help="HOST:PORT of the broker")
+    parser.add_argument("--queue", action="append", required=True)
+    parser.add_argument("--can", action="append", default=[])
+    parser.add_argument("--name", default=f"python-{os.getpid()}")
+    parser.add_argument("--slots", type=int, default=4)
+    worker = Worker(parser.parse_args())
+    signal.signal(signal.SIGTERM, worker.stop)
+    signal.signal(signal.SIGINT, worker.stop)
+    worker.run()
+
+
+if __name__ == "__main__":
+    main()

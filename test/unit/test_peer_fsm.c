@@ -1,0 +1,228 @@
+/* Who is alive, and when a worker comes and comes back. */
+#include "core/work/join_fsm.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static const struct rota_beat BEAT = {ROTA_SEC, 3};
+
+/* --- beats --- */
+
+static void any_message_is_a_sign_of_life(void **state)
+{
+    struct rota_peer_fsm fsm;
+    (void)state;
+    rota_peer_fsm_init(&fsm, BEAT, 0);
+    assert_false(rota_peer_fsm_is_silent(&fsm, 3 * ROTA_SEC - 1));
+    assert_true(rota_peer_fsm_is_silent(&fsm, 3 * ROTA_SEC));
+    rota_peer_fsm_heard(&fsm, 2 * ROTA_SEC);
+    assert_false(rota_peer_fsm_is_silent(&fsm, 5 * ROTA_SEC - 1));
+}
+
+static void a_beat_is_due_when_nothing_else_was_sent(void **state)
+{
+    struct rota_peer_fsm fsm;
+    (void)state;
+    rota_peer_fsm_init(&fsm, BEAT, 0);
+    assert_int_equal(rota_peer_fsm_deadline(&fsm), ROTA_SEC);
+    assert_true(rota_peer_fsm_must_beat(&fsm, ROTA_SEC));
+    rota_peer_fsm_sent(&fsm, ROTA_SEC - 1);
+    assert_false(rota_peer_fsm_must_beat(&fsm, ROTA_SEC));
+}
+
+static void beats_are_held_within_bounds(void **state)
+{
+    (void)state;
+    struct rota_beat beat = rota_beat_held((struct rota_beat){0, 0});
+    assert_int_equal(beat.interval, ROTA_PEER_INTERVAL);
+    assert_int_equal(beat.missed_max, ROTA_PEER_MISSED_MAX);
+    beat = rota_beat_held((struct rota_beat){1, UINT32_MAX});
+    assert_int_equal(beat.interval, ROTA_PEER_INTERVAL_MIN);
+    assert_int_equal(beat.missed_max, ROTA_PEER_MISSED_LIMIT);
+    beat = rota_beat_held((struct rota_beat){INT64_MAX, 1});
+    assert_int_equal(beat.interval, ROTA_PEER_INTERVAL_MAX);
+}
+
+static void who_was_away_himself_judges_nobody(void **state)
+{
+    struct rota_attention attention = {0};
+    (void)state;
+    assert_true(rota_attention_listened(&attention, 2 * ROTA_SEC, &BEAT));
+    assert_false(rota_attention_listened(&attention, 100 * ROTA_SEC, &BEAT));
+    assert_false(rota_attention_listened(&attention, 101 * ROTA_SEC - 1, &BEAT));
+    assert_true(rota_attention_listened(&attention, 101 * ROTA_SEC, &BEAT));
+}
+
+/* --- joining --- */
+
+static struct rota_join_actions step(struct rota_join_fsm *fsm, rota_time now,
+                                     enum rota_join_event_type type)
+{
+    struct rota_join_event event = {
+        .type = type, .is_drained = true, .beat = BEAT, .wall = 1000 * ROTA_SEC + now};
+    return rota_join_fsm_step(fsm, now, &event);
+}
+
+static void init(struct rota_join_fsm *fsm)
+{
+    struct rota_join_options options = {.seed = 1};
+    rota_join_fsm_init(fsm, &options, 0);
+}
+
+static void join(struct rota_join_fsm *fsm, rota_time now)
+{
+    assert_true(step(fsm, now, ROTA_JOIN_TICK).open);
+    assert_true(step(fsm, now, ROTA_JOIN_WELCOME).tell_up);
+}
+
+static void a_worker_tries_at_once_and_is_up_when_welcome(void **state)
+{
+    struct rota_join_fsm fsm;
+    (void)state;
+    init(&fsm);
+    assert_int_equal(rota_join_fsm_deadline(&fsm), 0);
+    join(&fsm, 0);
+    assert_int_equal(fsm.state, ROTA_JOIN_JOINED);
+    assert_true(step(&fsm, ROTA_SEC, ROTA_JOIN_TICK).beat);
+}
+
+static void a_welcome_said_again_only_sets_the_beat(void **state)
+{
+    struct rota_join_fsm fsm;
+    (void)state;
+    init(&fsm);
+    join(&fsm, 0);
+    struct rota_join_event event = {.type = ROTA_JOIN_WELCOME, .beat = {5 * ROTA_SEC, 2}};
+    assert_false(rota_join_fsm_step(&fsm, ROTA_SEC, &event).tell_up);
+    assert_int_equal(fsm.peer.beat.interval, 5 * ROTA_SEC);
+    assert_false(step(&fsm, 4 * ROTA_SEC, ROTA_JOIN_TICK).beat);
+}
+
+static void without_a_welcome_in_time_the_try_has_failed(void **state)
+{
+    struct rota_join_fsm fsm;
+    (void)state;
+    init(&fsm);
+    assert_true(step(&fsm, 0, ROTA_JOIN_TICK).open);
+    assert_int_equal(rota_join_fsm_deadline(&fsm), ROTA_JOIN_TIMEOUT);
+    struct rota_join_actions todo = step(&fsm, ROTA_JOIN_TIMEOUT, ROTA_JOIN_TICK);
+    assert_true(todo.tell_failed && todo.close && !todo.tell_down);
+    assert_true(todo.wait > 0);
+    assert_false(step(&fsm, ROTA_JOIN_TIMEOUT + todo.wait, ROTA_JOIN_WELCOME).tell_up ||
+                 fsm.state != ROTA_JOIN_WAITING);
+}
+
+static void the_wait_grows_and_is_bounded(void **state)
+{
+    struct rota_join_fsm fsm;
+    rota_time now = 0, last = 0;
+    (void)state;
+    init(&fsm);
+    for (int i = 0; i < 20; i++) {
+        assert_true(step(&fsm, now, ROTA_JOIN_TICK).open);
+        struct rota_join_actions todo = step(&fsm, now, ROTA_JOIN_LOST);
+        assert_true(todo.tell_failed);
+        assert_true(todo.wait <= ROTA_BACKOFF_MAX);
+        if (i < 5)
+            assert_true(todo.wait > last);
+        last = todo.wait;
+        assert_false(step(&fsm, now + todo.wait - 1, ROTA_JOIN_TICK).open);
+        now += todo.wait;
+    }
+    assert_true(last > ROTA_BACKOFF_MAX / 2);
+}
+
+static void a_session_that_lasted_starts_over_and_one_that_did_not_does_not(void **state)
+{
+    struct rota_join_fsm fsm;
+    rota_time now = 0;
+    (void)state;
+    init(&fsm);
+    for (int i = 0; i < 20; i++) { /* as two that fight over a name */
+        join(&fsm, now);
+        now += step(&fsm, now, ROTA_JOIN_LOST).wait;
+    }
+    assert_true(now > 20 * ROTA_SEC);
+    join(&fsm, now);
+    step(&fsm, now + ROTA_HOUR, ROTA_JOIN_HEARD);
+    assert_true(step(&fsm, now + ROTA_HOUR, ROTA_JOIN_LOST).wait < 2 * ROTA_BACKOFF_FIRST);
+}
+
+static void silence_ends_a_session_only_when_everything_was_heard(void **state)
+{
+    struct rota_join_fsm fsm;
+    (void)state;
+    init(&fsm);
+    join(&fsm, 0);
+    struct rota_join_event deaf = {.type = ROTA_JOIN_TICK};
+    step(&fsm, 2 * ROTA_SEC, ROTA_JOIN_TICK);
+    assert_false(rota_join_fsm_step(&fsm, 3 * ROTA_SEC, &deaf).tell_down);
+    struct rota_join_actions todo = step(&fsm, 3 * ROTA_SEC, ROTA_JOIN_TICK);
+    assert_true(todo.tell_down && todo.is_silent && todo.close);
+}
+
+static void one_that_was_stopped_gives_its_broker_another_interval(void **state)
+{
+    struct rota_join_fsm fsm;
+    (void)state;
+    init(&fsm);
+    join(&fsm, 0);
+    assert_false(step(&fsm, ROTA_HOUR, ROTA_JOIN_TICK).tell_down);
+    assert_true(rota_join_fsm_deadline(&fsm) <= ROTA_HOUR + ROTA_SEC);
+    assert_true(step(&fsm, ROTA_HOUR + ROTA_SEC, ROTA_JOIN_TICK).tell_down);
+}
+
+static void epochs_grow_also_when_the_clock_goes_back(void **state)
+{
+    struct rota_join_fsm fsm;
+    rota_time now = 0, walls[] = {1000 * ROTA_SEC, 10 * ROTA_SEC, -5, 2000 * ROTA_SEC};
+    uint64_t last = 0;
+    (void)state;
+    init(&fsm);
+    for (int i = 0; i < 4; i++) {
+        struct rota_join_event event = {.type = ROTA_JOIN_TICK, .wall = walls[i]};
+        assert_true(rota_join_fsm_step(&fsm, now, &event).open);
+        assert_true(fsm.epoch > last);
+        last = fsm.epoch;
+        now += step(&fsm, now, ROTA_JOIN_LOST).wait;
+    }
+    assert_int_equal(last, 2000 * 1000000);
+}
+
+static void what_has_stopped_does_nothing_more(void **state)
+{
+    struct rota_join_fsm fsm;
+    (void)state;
+    init(&fsm);
+    join(&fsm, 0);
+    struct rota_join_actions todo = step(&fsm, 1, ROTA_JOIN_STOP);
+    assert_true(todo.tell_down && todo.close);
+    assert_int_equal(rota_join_fsm_deadline(&fsm), ROTA_TIME_NEVER);
+    todo = step(&fsm, ROTA_HOUR, ROTA_JOIN_TICK);
+    assert_false(todo.open || todo.tell_down || todo.beat);
+    assert_false(step(&fsm, ROTA_HOUR, ROTA_JOIN_LOST).close);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_message_is_a_sign_of_life),
+        cmocka_unit_test(a_beat_is_due_when_nothing_else_was_sent),
+        cmocka_unit_test(beats_are_held_within_bounds),
+        cmocka_unit_test(who_was_away_himself_judges_nobody),
+        cmocka_unit_test(a_worker_tries_at_once_and_is_up_when_welcome),
+        cmocka_unit_test(a_welcome_said_again_only_sets_the_beat),
+        cmocka_unit_test(without_a_welcome_in_time_the_try_has_failed),
+        cmocka_unit_test(the_wait_grows_and_is_bounded),
+        cmocka_unit_test(a_session_that_lasted_starts_over_and_one_that_did_not_does_not),
+        cmocka_unit_test(silence_ends_a_session_only_when_everything_was_heard),
+        cmocka_unit_test(one_that_was_stopped_gives_its_broker_another_interval),
+        cmocka_unit_test(epochs_grow_also_when_the_clock_goes_back),
+        cmocka_unit_test(what_has_stopped_does_nothing_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
