@@ -91,9 +91,9 @@ static void script_cancel(struct world *world)
 static const char *check_cancel(struct world *world)
 {
     const struct job *job = &world->jobs[0];
-    if (job->done_run)
-        return NULL; /* it was quick */
-    return job->is_cancelled && job->n_runs == 1 ? NULL : "the job is not cancelled, or ran again";
+    if (job->n_runs != 1)
+        return "the job ran again";
+    return job->is_cancelled || job->done_run ? NULL : "the job is not cancelled"; /* or quick */
 }
 
 /* --- a worker is lost while another is idle --- */

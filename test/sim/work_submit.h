@@ -139,7 +139,7 @@ static void set_pause(struct world *world, uint32_t node, uint32_t queue, bool i
 static void set_weights(struct world *world, uint32_t node)
 {
     struct broker *broker = broker_at(world, node);
-    char key[8];
+    char key[16];
     uint64_t number;
     for (uint32_t i = 0; i < KEYS; i++) {
         snprintf(key, sizeof key, "key %u", i);

@@ -263,7 +263,7 @@ struct worker {
     uint64_t seen[SEEN_MAX]; /* attempts, mixed with their broker */
     size_t n_seen;
 
-    char name[16];
+    char name[24];
     uint32_t caps, queues; /* sets of bits */
     uint32_t slots;
     bool has_leases; /* its attempts end unless it extends them */
@@ -276,7 +276,7 @@ struct worker {
 struct job {
     struct rota_job_spec spec;
     struct rota_str capabilities[CAPS];
-    char payload[16], unique[8], key[8];
+    char payload[16], unique[16], key[16];
     uint32_t part, caps, n_key;
     rota_time add_at, next_at;  /* of the submitter: to be added, to be sent again */
     rota_time cancel_at;        /* true time; 0: not */
