@@ -216,6 +216,8 @@ static void broker_on_message(struct world *world, uint32_t node, uint32_t from,
         hear_hello(world, node, from, frame);
     else if (frame->type == BEAT)
         hear_beat(world, node, from, frame);
+    else if (frame->type == EXTEND)
+        hear_extend(world, node, from, frame);
     else if (frame->type == END)
         hear_end(world, node, from, frame);
 }
@@ -373,7 +375,8 @@ static void make_workers(struct world *world)
         worker->caps = (uint32_t)rota_random_below(random, 1U << CAPS);
         worker->queues = (uint32_t)rota_random_range(random, 1, (1 << QUEUES) - 1);
         worker->slots = (uint32_t)rota_random_range(random, 1, SLOTS_MAX);
-        worker->has_leases = rota_random_chance(random, 0.3);
+        worker->polls = rota_random_chance(random, 0.2);
+        worker->has_leases = worker->polls || rota_random_chance(random, 0.3);
     }
     world->workers[0].caps = (1U << CAPS) - 1; /* somebody can do it */
     world->workers[0].queues = (1U << QUEUES) - 1;
@@ -467,7 +470,7 @@ int main(int argc, char **argv)
                         .n_plants = N_PLANTS - 1,
                         .scenarios = names,
                         .n_scenarios = N_SCENARIOS,
-                        .n_scenario_seeds = 8,
+                        .n_scenario_seeds = 20,
                         .run = run,
                     });
 }

@@ -185,6 +185,11 @@ static void drive(struct world *world, uint32_t node)
     for (size_t i = 0; i < n; i++)
         carry_out(world, node, &effects[i]);
     rota_broker_clear(broker->machine);
+    for (size_t i = broker->sessions.size; i-- > 0;) {
+        const struct session *session = &broker->sessions.items[i];
+        if (session->n_sent > 0 && worker_at(world, session->node)->polls)
+            drop_session(broker, session->session); /* it was served */
+    }
     if (!rota_broker_is_sound(broker->machine))
         rota_sim_fail(world->sim, "the broker of node %u is not sound", node);
     release(world, node);
@@ -261,12 +266,16 @@ static void hear_cancel(struct world *world, uint32_t node, const struct frame *
 
 /* --- workers --- */
 
-static struct session *session_of(struct broker *broker, uint32_t node)
+/* The session that was asked for by this hello; or any of the node, if none was. */
+static struct session *session_of(struct broker *broker, uint32_t node, const struct frame *frame)
 {
-    for (size_t i = 0; i < broker->sessions.size; i++)
-        if (broker->sessions.items[i].node == node)
-            return &broker->sessions.items[i];
-    return NULL;
+    struct session *found = NULL;
+    for (size_t i = 0; i < broker->sessions.size; i++) {
+        struct session *session = &broker->sessions.items[i];
+        if (session->node == node && (!found || session->life == frame->life))
+            found = session;
+    }
+    return found;
 }
 
 static void welcome(struct world *world, uint32_t node, const struct session *session)
@@ -288,7 +297,8 @@ static enum rota_code open_session(struct world *world, uint32_t node, uint32_t 
                                     .epoch = frame->epoch,
                                     .capabilities = caps,
                                     .queues = queues,
-                                    .slots = worker->slots + (world->plant == PLANT_SLOTS),
+                                    .slots = frame->slots + (world->plant == PLANT_SLOTS),
+                                    .is_poll = worker->polls,
                                     .liveness = LIVENESS,
                                     .lease = worker->has_leases ? LEASE : 0,
                                     .running = running,
@@ -312,14 +322,14 @@ static enum rota_code open_session(struct world *world, uint32_t node, uint32_t 
 static void hear_hello(struct world *world, uint32_t node, uint32_t from, const struct frame *frame)
 {
     struct broker *broker = broker_at(world, node);
-    struct session *known = session_of(broker, from), made;
+    struct session *known = session_of(broker, from, frame), made;
     if (!broker->is_ready)
         return;
     if (known && world->plant == PLANT_IDENTITY) { /* "it is still there" */
         known->life = frame->life;
         known->epoch = frame->epoch;
     }
-    if (known && known->epoch == frame->epoch) {
+    if (known && known->epoch == frame->epoch && known->life == frame->life) {
         rota_broker_worker_heard(broker->machine, now_of(world, node), known->session);
         welcome(world, node, known); /* it was not heard, or comes twice */
         return;
@@ -338,13 +348,19 @@ static void hear_hello(struct world *world, uint32_t node, uint32_t from, const 
 }
 
 /* What it works on goes on. */
-static void extend(struct world *world, uint32_t node, const struct frame *frame)
+static void extend(struct world *world, uint32_t node, uint32_t from, const struct frame *frame)
 {
     for (uint32_t i = 0; i < frame->n; i++) {
-        const struct job *job = &world->jobs[frame->items[i].job];
-        rota_broker_extend(broker_at(world, node)->machine, now_of(world, node),
-                           queue_of(job->part), job->spec.id, frame->items[i].attempt,
-                           rota_str("half"), NULL);
+        const struct item_name *item = &frame->items[i];
+        const struct job *job = &world->jobs[item->job];
+        if (rota_broker_extend(broker_at(world, node)->machine, now_of(world, node),
+                               queue_of(job->part), job->spec.id, item->attempt, rota_str("half"),
+                               NULL))
+            post(world, node, from,
+                 &(struct frame){.type = CANCEL_WORK,
+                                 .life = frame->life,
+                                 .job = item->job,
+                                 .attempt = item->attempt});
     }
 }
 
@@ -390,8 +406,16 @@ static void hear_beat(struct world *world, uint32_t node, uint32_t from, const s
     if (session)
         send_again(world, node, session, frame);
     if (session && worker_at(world, from)->has_leases)
-        extend(world, node, frame);
+        extend(world, node, from, frame);
     post(world, node, from, &answer);
+    drive(world, node);
+}
+
+static void hear_extend(struct world *world, uint32_t node, uint32_t from,
+                        const struct frame *frame)
+{
+    if (broker_at(world, node)->is_ready)
+        extend(world, node, from, frame);
     drive(world, node);
 }
 

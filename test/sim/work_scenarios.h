@@ -31,6 +31,7 @@ static void plain_workers(struct world *world)
         world->workers[i].caps = (1U << CAPS) - 1;
         world->workers[i].queues = (1U << QUEUES) - 1;
         world->workers[i].slots = 1;
+        world->workers[i].polls = world->workers[i].has_leases = false;
     }
 }
 
@@ -238,7 +239,9 @@ static const char *check_wait(struct world *world)
 {
     if (world->n_done != world->n_jobs)
         return "not all jobs are done";
-    return nth_run(world, 7, 0)->at <= nth_run(world, 0, 0)->at ? NULL : "the order is wrong";
+    return run_at(world, world->jobs[7].done_run)->at < run_at(world, world->jobs[0].done_run)->at
+               ? NULL
+               : "the order is wrong";
 }
 
 /* --- times are told --- */

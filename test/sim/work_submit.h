@@ -180,6 +180,8 @@ static void set_slots(struct world *world, uint32_t node, bool is_whole)
     struct broker *broker = broker_at(world, node);
     for (size_t i = 0; i < broker->sessions.size; i++) {
         uint64_t session = broker->sessions.items[i].session;
+        if (worker_at(world, broker->sessions.items[i].node)->polls)
+            continue; /* it asks for as many as it wants */
         uint32_t slots = worker_at(world, broker->sessions.items[i].node)->slots;
         if (!is_whole)
             slots = (uint32_t)rota_random_below(world->random, slots + 1);

@@ -239,7 +239,8 @@ static void check_settings(struct world *world, uint32_t node)
 /* Where the last record that has all of a job is now. */
 static void find_whole(struct world *world, uint32_t node)
 {
-    const struct disk *disk = &broker_at(world, node)->disk;
+    const struct broker *broker = broker_at(world, node);
+    const struct disk *disk = &broker->disk;
     for (uint32_t i = 0; i < world->n_jobs; i++)
         if (world->jobs[i].whole_at == node)
             world->jobs[i].whole_at = NOBODY;
@@ -250,7 +251,9 @@ static void find_whole(struct world *world, uint32_t node)
             job->whole_at = NOBODY;
         if (record->type != ROTA_WORK_ADD && record->type != ROTA_WORK_JOB)
             continue;
-        if (job->whole_at != NOBODY && job->whole_at != node)
+        bool is_elsewhere = job->home != NOBODY && job->home != node;
+        if ((job->whole_at != NOBODY && job->whole_at != node) ||
+            (is_elsewhere && !broker->parts[job->part].is_open))
             continue; /* a copy of old */
         job->whole_at = node;
         job->whole_number = record->number;
@@ -458,7 +461,8 @@ static bool are_all_let_in(const struct world *world)
 {
     for (uint32_t node = FIRST_BROKER; is_broker(world, node); node++)
         for (uint32_t i = 0; i < world->shape.n_workers; i++)
-            if (world->workers[i].links[node - FIRST_BROKER].session == 0)
+            if (world->workers[i].links[node - FIRST_BROKER].session == 0 &&
+                !world->workers[i].polls)
                 return false;
     return true;
 }

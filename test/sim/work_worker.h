@@ -54,9 +54,10 @@ static void hear_dispatch(struct world *world, uint32_t node, uint32_t from,
     const struct job *job = &world->jobs[frame->job];
     bool hangs = job->spec.timeout > 0 && chance(world, world->shape.hangs);
     rota_time took = rota_sim_exponential(world->random, world->shape.work_for);
-    if (worker->links[from - FIRST_BROKER].session != frame->session ||
-        has_seen(worker, frame->run))
+    bool is_asked = worker->polls || worker->links[from - FIRST_BROKER].session == frame->session;
+    if (!is_asked || has_seen(worker, frame->run))
         return;
+    worker->links[from - FIRST_BROKER].is_served = true;
     if (worker->n_items == ITEMS_MAX)
         drop_item(worker, worker->items[0].name.attempt, worker->items[0].broker);
     worker->items[worker->n_items++] = (struct item){
@@ -98,7 +99,7 @@ static void work_on_timer(struct world *world, uint32_t node)
         if (item->due_at > now)
             continue;
         item->is_ended = true;
-        if (worker->links[item->broker - FIRST_BROKER].session == 0) {
+        if (worker->links[item->broker - FIRST_BROKER].session == 0 && !worker->polls) {
             item->due_at = now + 50 * ROTA_MSEC; /* first it is let in, and names what it has */
             continue;
         }
@@ -164,21 +165,48 @@ static void list_items(const struct worker *worker, uint32_t broker, struct fram
             frame->items[frame->n++] = worker->items[i].name;
 }
 
+static uint32_t n_busy(const struct worker *worker, uint32_t broker)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < worker->n_items; i++)
+        n += worker->items[i].broker == broker && !worker->items[i].is_ended;
+    return n;
+}
+
 /* Ask for a session, each time under a higher epoch, and never more often than it helps. */
 static void hello(struct world *world, uint32_t node, uint32_t broker)
 {
     struct worker *worker = worker_at(world, node);
     struct link *link = &worker->links[broker - FIRST_BROKER];
     rota_time now = rota_sim_mono(world->sim, node);
-    if (now < link->hello_at)
+    if (now < link->hello_at || (worker->polls && n_busy(worker, broker) >= worker->slots))
         return;
-    struct frame frame = {.type = HELLO, .life = rota_sim_life(world->sim, node)};
+    struct frame frame = {
+        .type = HELLO, .life = rota_sim_life(world->sim, node), .slots = worker->slots};
     link->session = 0;
-    link->epoch = frame.epoch = ++worker->epoch;
+    link->epoch = frame.epoch = worker->polls ? 0 : ++worker->epoch;
     link->hello_wait = rota_time_min(2 * link->hello_wait + 100 * ROTA_MSEC, 2 * ROTA_SEC);
     link->hello_at = now + link->hello_wait / 2 + span_upto(world, link->hello_wait / 2);
-    list_items(worker, broker, &frame);
+    if (worker->polls)
+        frame.slots = worker->slots - n_busy(worker, broker);
+    else
+        list_items(worker, broker, &frame);
     post(world, node, broker, &frame);
+}
+
+/* Keep what it has, and ask for more if there is room. True when it is to beat. */
+static bool poll(struct world *world, uint32_t node, uint32_t broker)
+{
+    struct worker *worker = worker_at(world, node);
+    struct link *link = &worker->links[broker - FIRST_BROKER];
+    struct frame frame = {.type = EXTEND, .life = rota_sim_life(world->sim, node)};
+    list_items(worker, broker, &frame);
+    if (frame.n > 0)
+        post(world, node, broker, &frame);
+    if (link->is_served)
+        link->session = 0;
+    link->is_served = false;
+    return link->session != 0 || n_busy(worker, broker) < worker->slots;
 }
 
 static void beat_on_timer(struct world *world, uint32_t node)
@@ -187,6 +215,8 @@ static void beat_on_timer(struct world *world, uint32_t node)
     rota_time now = rota_sim_mono(world->sim, node);
     for (uint32_t broker = FIRST_BROKER; is_broker(world, broker); broker++) {
         struct link *link = &worker->links[broker - FIRST_BROKER];
+        if (worker->polls && !poll(world, node, broker))
+            continue;
         if (link->session == 0 || now - link->heard_at > LIVENESS) {
             hello(world, node, broker);
             continue;

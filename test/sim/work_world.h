@@ -121,6 +121,7 @@ enum frame_type {
     NO_SESSION,  /* ... or this */
     DISPATCH,    /* broker to worker */
     CANCEL_WORK, /* broker to worker */
+    EXTEND,      /* worker that polls to broker: what it works on */
     END,         /* worker to broker */
     ENDED,       /* ... and back */
 };
@@ -251,6 +252,7 @@ struct echo {
 
 struct link {
     uint64_t session, epoch; /* session 0: none yet */
+    bool is_served;          /* a poll, which is over then */
     rota_time heard_at, hello_at;
     rota_time hello_wait;
 };
@@ -267,6 +269,7 @@ struct worker {
     uint32_t caps, queues; /* sets of bits */
     uint32_t slots;
     bool has_leases; /* its attempts end unless it extends them */
+    bool polls;      /* it asks for jobs, gets some, and asks again; has leases too */
     uint64_t epoch;  /* of its last session; outlives the process */
     rota_time crashed_at;
 };
