@@ -27,7 +27,8 @@
  *
  * **Attempts** are fenced: the number of an attempt is 2^32 times the broker's life plus a
  * count, so that none is ever used twice, also when the last records before a crash were
- * lost. Whoever completes, fails or extends a job must name the attempt that is
+ * lost; with a job that is adopted comes the life of its former owner, and ours is above it
+ * from then on. Whoever completes, fails or extends a job must name the attempt that is
  * running; every other is refused with ROTA_ERR_STALE. After a restart a job that was
  * running stays RUNNING for `grace`, in which its worker may come back and name it; then
  * it is LOST like any other. A worker may also name an attempt whose START was lost; it
@@ -173,8 +174,8 @@ enum rota_code rota_broker_partition_open(struct rota_broker *broker, struct rot
                                           struct rota_str queue, uint32_t partition, uint64_t epoch,
                                           struct rota_error *error);
 
-/* It is not ours any more: nothing of it is handed out or taken in; attempts that run are
- * cancelled at their workers. What is left of it can be handed over: */
+/* It is not ours any more: nothing of it is handed out or taken in, and no time of it comes;
+ * attempts that run are cancelled at their workers. What is left of it can be handed over: */
 enum rota_code rota_broker_partition_close(struct rota_broker *broker, struct rota_work_now now,
                                            struct rota_str queue, uint32_t partition,
                                            struct rota_error *error);

@@ -99,10 +99,13 @@ static uint64_t write_own(struct rota_broker *broker, const struct rota_work_que
     return record->number;
 }
 
-/* Let its jobs wait. Without memory the rest follows with a tick. */
+/* Let its jobs wait, and their times come. Without memory the rest follows with a tick. */
 static void enter_partition(struct rota_broker *broker, const struct rota_work_queue *queue,
                             uint32_t partition)
 {
+    for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));)
+        if (is_of(broker, rota_job_at(&broker->jobs, i), queue, partition))
+            rota_broker_set_timer(broker, rota_job_at(&broker->jobs, i));
     for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));) {
         const struct rota_job *job = rota_job_at(&broker->jobs, i);
         if (!is_of(broker, job, queue, partition))
@@ -248,6 +251,7 @@ bool rota_broker_partition_next(const struct rota_broker *broker, struct rota_st
     *record = (struct rota_work_record){.type = ROTA_WORK_JOB, .spec = spec};
     rota_broker_fill_job(broker, job, record);
     record->tag = job->tag > found->fair.present ? job->tag - found->fair.present : 0;
+    record->epoch = broker->life;
     *place = i;
     return true;
 }
@@ -277,6 +281,14 @@ enum rota_code rota_broker_forget(struct rota_broker *broker, struct rota_work_n
     return ROTA_OK;
 }
 
+/* The life up to which its former owners have had all their attempts, also those of which
+ * nothing is known any more. */
+static uint64_t life_of(const struct rota_work_record *job)
+{
+    uint64_t known = job->attempt >> 32;
+    return job->epoch > known ? job->epoch : known;
+}
+
 static enum rota_code check_adopted(const struct rota_broker *broker,
                                     const struct rota_work_record *job, struct rota_error *error)
 {
@@ -284,6 +296,8 @@ static enum rota_code check_adopted(const struct rota_broker *broker,
     if (job->type != ROTA_WORK_JOB || !job->spec || rota_job_id_is_none(job->spec->id) ||
         rota_job_id_partition(job->spec->id) != job->spec->partition)
         return rota_error_set(error, ROTA_ERR_INVALID, "a job is adopted as a whole, with its id");
+    if (life_of(job) >= UINT32_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID, "no attempt can follow those of the job");
     enum rota_code code = rota_job_spec_check(job->spec, error);
     if (code)
         return code;
@@ -311,6 +325,12 @@ enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_no
     if (known) {
         *number = rota_job_at(&broker->jobs, known)->record;
         return ROTA_OK;
+    }
+    if (!rota_broker_ready(broker, NULL))
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job");
+    if (life_of(job) >= broker->life) { /* our attempts are above all that there were */
+        broker->life = life_of(job);
+        rota_broker_next_life(broker);
     }
     struct rota_work_record here = *job;
     here.number = broker->last_number + 1;

@@ -276,6 +276,9 @@ void rota_ended_list_remove(struct rota_broker *broker, uint32_t number);
 /* Look at a job when its state wants it. */
 void rota_broker_set_timer(struct rota_broker *broker, const struct rota_job *job);
 
+/* Nobody looks at it until its timer is set again. */
+void rota_broker_drop_timer(struct rota_broker *broker, const struct rota_job *job);
+
 /* The job's extra, with room for its timer; NULL when there is no memory. */
 struct rota_job_extra *rota_broker_need_extra(struct rota_broker *broker, uint32_t job_number);
 

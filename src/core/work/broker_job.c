@@ -77,7 +77,10 @@ void rota_broker_fill_spec(const struct rota_broker *broker, const struct rota_j
     };
     if (!extra)
         return;
-    spec->not_before = extra->not_before;
+    /* A retry may be due after the deadline, which nobody may ask for: a spec is always one
+     * that can be read again, and the time of the retry is told elsewhere. */
+    if (!extra->deadline || extra->not_before < extra->deadline)
+        spec->not_before = extra->not_before;
     spec->deadline = extra->deadline;
     spec->timeout = extra->timeout;
     spec->max_attempts = extra->max_attempts;
@@ -147,7 +150,8 @@ static bool fill_extra(struct rota_broker *broker, uint32_t number,
     extra->backoff_max = spec->backoff_max;
     if (!fill_text(broker, extra, queue, spec))
         return false;
-    if (extra->unique_size > 0 &&
+    /* One that has ended, and is read or adopted now, takes the key from nobody. */
+    if (extra->unique_size > 0 && !rota_map_get(&broker->uniques, unique_of(extra)) &&
         !rota_map_put(&broker->uniques, unique_of(extra), rota_job_at(&broker->jobs, number)))
         return false;
     extra->key = key;

@@ -38,7 +38,7 @@ static bool is_job_sound(const struct rota_broker *broker, uint32_t number, stru
         if (!is_run_well(broker, job, extra))
             return false;
     }
-    if (job->state == ROTA_JOB_DELAYED && (!extra || !extra->timer_place))
+    if (job->state == ROTA_JOB_DELAYED && partition->is_open && (!extra || !extra->timer_place))
         return false;
     return is_inside == should_be || (broker->is_starved && !is_inside);
 }

@@ -88,6 +88,13 @@ void rota_broker_set_timer(struct rota_broker *broker, const struct rota_job *jo
     sift_up(broker, broker->timers.size++, job->extra);
 }
 
+void rota_broker_drop_timer(struct rota_broker *broker, const struct rota_job *job)
+{
+    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    if (extra && extra->timer_place)
+        take_out(broker, extra);
+}
+
 struct rota_job_extra *rota_broker_need_extra(struct rota_broker *broker, uint32_t job_number)
 {
     const struct rota_job *job = rota_job_at(&broker->jobs, job_number);

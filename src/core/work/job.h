@@ -142,7 +142,8 @@ struct rota_work_record {
     int16_t priority;
     bool is_paused;
     uint32_t weight, partition;
-    uint64_t epoch, tag;
+    uint64_t epoch; /* of OWN; of a JOB that is handed over: the life of who had it */
+    uint64_t tag;
     struct rota_str queue, key, worker, reason;
     struct rota_str bytes; /* a result */
 };

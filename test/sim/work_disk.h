@@ -1,0 +1,293 @@
+/* A broker's journal, modelled: what is written and not synced may be lost, torn or whole
+ * after a crash; a sync may be slow, or fail, and then nothing is known of what it was to
+ * sync; the disk may be full; a bit of what lies there may turn.
+ *
+ * A batch is what one sync made durable, and has one checksum: it is whole, or it is not.
+ * One that is not whole at the very end was never acknowledged, and is cut off. One that has
+ * others behind it was: that is damage, and a broker does not begin with less than all. */
+#pragma once
+
+#include "work_world.h"
+
+static void drive(struct world *world, uint32_t node);
+static void on_durable(struct world *world, uint32_t node);
+
+enum { TIMER_TICK, TIMER_DISK, TIMER_COMPACT, TIMER_ROWS, TIMER_HAND };
+
+/* --- records --- */
+
+static size_t bytes_of_spec(const struct rota_job_spec *spec)
+{
+    size_t size = spec->queue.size + spec->payload.size + spec->unique.size + spec->key.size +
+                  spec->trace.size;
+    for (size_t i = 0; i < spec->n_capabilities; i++)
+        size += spec->capabilities[i].size;
+    return size;
+}
+
+static struct rota_str keep_bytes(char **end, struct rota_str bytes)
+{
+    struct rota_str copy = rota_str_of(*end, bytes.size);
+    if (bytes.size > 0)
+        memcpy(*end, bytes.data, bytes.size);
+    *end += bytes.size;
+    return copy;
+}
+
+static struct kept *keep(const struct rota_work_record *record)
+{
+    size_t size = record->queue.size + record->key.size + record->worker.size +
+                  record->reason.size + record->bytes.size +
+                  (record->spec ? bytes_of_spec(record->spec) : 0);
+    struct kept *kept = calloc(1, sizeof *kept + size);
+    if (!kept)
+        die("no memory for a record");
+    char *end = kept->bytes;
+    kept->size = 30 + size;
+    kept->record = *record;
+    kept->record.queue = keep_bytes(&end, record->queue);
+    kept->record.key = keep_bytes(&end, record->key);
+    kept->record.worker = keep_bytes(&end, record->worker);
+    kept->record.reason = keep_bytes(&end, record->reason);
+    kept->record.bytes = keep_bytes(&end, record->bytes);
+    if (!record->spec)
+        return kept;
+    kept->spec = *record->spec;
+    kept->spec.queue = keep_bytes(&end, record->spec->queue);
+    kept->spec.payload = keep_bytes(&end, record->spec->payload);
+    kept->spec.unique = keep_bytes(&end, record->spec->unique);
+    kept->spec.key = keep_bytes(&end, record->spec->key);
+    kept->spec.trace = keep_bytes(&end, record->spec->trace);
+    for (size_t i = 0; i < record->spec->n_capabilities; i++)
+        kept->capabilities[i] = keep_bytes(&end, record->spec->capabilities[i]);
+    kept->spec.capabilities = kept->capabilities;
+    kept->record.spec = &kept->spec;
+    return kept;
+}
+
+/* --- writing --- */
+
+static void set_timer(struct world *world, uint32_t node, uint32_t timer, rota_time after)
+{
+    rota_sim_set_timer(world->sim, node, timer, ROTA_SIM_MONO,
+                       rota_time_add(rota_sim_mono(world->sim, node), after));
+}
+
+static void disk_append(struct broker *broker, const struct rota_work_record *record)
+{
+    if (!rota_vector_push(&broker->pending, keep(record)))
+        die("no memory for a journal");
+}
+
+static size_t pending_bytes(const struct broker *broker)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < broker->pending.size; i++)
+        bytes += broker->pending.items[i]->size;
+    return bytes;
+}
+
+/* No job is taken in, and what was kept free for that is used for the rest. */
+static void disk_is_full(struct world *world, uint32_t node)
+{
+    struct broker *broker = broker_at(world, node);
+    if (!broker->is_full) {
+        rota_sim_note(world->sim, node, "the disk is full");
+        world->n_fulls++;
+        rota_broker_refuse_adds(broker->machine, "the disk is full");
+        broker->disk.room += broker->disk.reserve;
+        broker->disk.reserve = 0;
+    }
+    broker->is_full = true;
+}
+
+static void disk_has_room(struct broker *broker)
+{
+    if (broker->is_full && broker->disk.room == NO_ROOM) {
+        broker->is_full = false;
+        rota_broker_refuse_adds(broker->machine, NULL);
+    }
+}
+
+/* Begin to write all that waits, unless the last batch is on its way yet. */
+static void disk_write(struct world *world, uint32_t node)
+{
+    struct broker *broker = broker_at(world, node);
+    struct disk *disk = &broker->disk;
+    size_t bytes = pending_bytes(broker);
+    if (broker->is_writing || broker->pending.size == 0)
+        return;
+    if (bytes > disk->room && world->plant != PLANT_FULL) {
+        disk_is_full(world, node);
+        if (bytes > disk->room) {
+            set_timer(world, node, TIMER_DISK, 50 * ROTA_MSEC);
+            return;
+        }
+    }
+    bool is_dropped = bytes > disk->room; /* by a driver that does not look */
+    disk->last_batch++;
+    broker->writing_number = broker->pending.items[broker->pending.size - 1]->record.number;
+    if (!rota_vector_reserve(&disk->kept, disk->kept.size + broker->pending.size))
+        die("no memory for a disk");
+    for (size_t i = 0; i < broker->pending.size; i++) {
+        struct kept *kept = broker->pending.items[i];
+        kept->batch = disk->last_batch;
+        if (is_dropped)
+            free(kept);
+        else
+            disk->kept.items[disk->kept.size++] = kept;
+    }
+    if (disk->room != NO_ROOM && !is_dropped)
+        disk->room -= bytes;
+    broker->pending.size = 0;
+    broker->is_writing = true;
+    rota_time took = ROTA_MSEC / 2 + rota_sim_exponential(world->random, 4 * ROTA_MSEC);
+    set_timer(world, node, TIMER_DISK, took + disk->slow_for);
+    disk->slow_for = 0;
+}
+
+/* What was written since the last sync is gone, whoever says otherwise. */
+static void disk_lose(struct disk *disk)
+{
+    while (disk->kept.size > disk->n_synced)
+        free(disk->kept.items[--disk->kept.size]);
+}
+
+/* What a compaction has written anew is on disk: what is older may go. */
+static void disk_drop(struct world *world, uint32_t node)
+{
+    struct broker *broker = broker_at(world, node);
+    struct disk *disk = &broker->disk;
+    size_t n = 0;
+    if (broker->compact_after == 0 ||
+        (broker->durable < broker->compact_after && world->plant != PLANT_CUT_EARLY))
+        return;
+    while (n < disk->n_synced && disk->kept.items[n]->record.number < broker->compact_below)
+        free(disk->kept.items[n++]);
+    memmove(disk->kept.items, disk->kept.items + n,
+            (disk->kept.size - n) * sizeof *disk->kept.items);
+    disk->kept.size -= n;
+    disk->n_synced -= n;
+    rota_sim_note(world->sim, node, "drops %zu records below %llu", n,
+                  (unsigned long long)broker->compact_below);
+    broker->compact_size = disk->kept.size;
+    broker->compact_below = broker->compact_after = 0;
+}
+
+/* Write what waits, and look now and then whether there is room again. */
+static void disk_go_on(struct world *world, uint32_t node)
+{
+    struct broker *broker = broker_at(world, node);
+    disk_has_room(broker);
+    disk_write(world, node);
+    if (broker->is_full && !broker->is_writing)
+        set_timer(world, node, TIMER_DISK, 50 * ROTA_MSEC);
+}
+
+static void disk_on_timer(struct world *world, uint32_t node)
+{
+    struct broker *broker = broker_at(world, node);
+    struct disk *disk = &broker->disk;
+    if (!broker->is_writing) {
+        disk_go_on(world, node);
+        return;
+    }
+    broker->is_writing = false;
+    if (disk->is_eio) {
+        disk->is_eio = false;
+        world->n_eios++;
+        rota_sim_note(world->sim, node, "a sync fails");
+        if (world->plant == PLANT_EIO) {
+            disk_lose(disk);
+        } else {
+            end_node(world, node, 200 * ROTA_MSEC + span_upto(world, ROTA_SEC));
+            broker->is_writing = true; /* for ever: nothing is acknowledged any more */
+            return;
+        }
+    }
+    disk->n_synced = disk->kept.size;
+    broker->durable = broker->writing_number;
+    disk_drop(world, node);
+    on_durable(world, node);
+    disk_go_on(world, node);
+}
+
+/* --- the end of a process, and of a power supply --- */
+
+static void disk_crash(struct world *world, struct broker *broker)
+{
+    struct disk *disk = &broker->disk;
+    for (size_t i = 0; i < broker->pending.size; i++)
+        free(broker->pending.items[i]);
+    broker->pending.size = 0;
+    if (disk->kept.size == disk->n_synced)
+        return;
+    switch (rota_random_below(world->random, 3)) {
+    case 0:
+        disk_lose(disk);
+        break;
+    case 1:
+        disk->is_torn = true;
+        break;
+    case 2:
+        disk->n_synced = disk->kept.size;
+        break;
+    }
+}
+
+/* Turn a bit somewhere; the end can't be told from a torn write, and is spared. */
+static void disk_flip(struct world *world, struct disk *disk)
+{
+    if (disk->flipped || disk->n_synced == 0)
+        return;
+    uint64_t batch = disk->kept.items[rota_random_below(world->random, disk->n_synced)]->batch;
+    if (batch != disk->kept.items[disk->n_synced - 1]->batch)
+        disk->flipped = batch;
+}
+
+/* Make ready to read: cut a torn end off. False for damage. */
+static bool disk_open(struct world *world, struct disk *disk)
+{
+    if (disk->is_torn)
+        disk_lose(disk);
+    disk->is_torn = false;
+    disk->n_synced = disk->kept.size;
+    for (size_t i = 0; i < disk->kept.size; i++) {
+        if (disk->kept.items[i]->batch != disk->flipped)
+            continue;
+        if (world->plant != PLANT_DAMAGE)
+            return false;
+        disk->n_synced = i;
+        disk_lose(disk);
+    }
+    disk->flipped = 0; /* it was dropped by a compaction meanwhile */
+    return true;
+}
+
+static void disk_deinit(struct broker *broker)
+{
+    broker->disk.n_synced = 0;
+    disk_lose(&broker->disk);
+    rota_vector_deinit(&broker->disk.kept);
+    rota_vector_deinit(&broker->pending);
+}
+
+/* --- compaction --- */
+
+static void compact_on_timer(struct world *world, uint32_t node)
+{
+    enum { AT_A_TIME = 8, WORTH = 40 };
+    struct broker *broker = broker_at(world, node);
+    rota_time every = world->shape.compact_every;
+    if (broker->compact_after == 0 && broker->compact_below == 0 && broker->disk.kept.size > WORTH)
+        broker->compact_below = rota_broker_last_number(broker->machine) + 1;
+    if (broker->compact_below > 0 && broker->compact_after == 0) {
+        if (rota_broker_rewrite(broker->machine, broker->compact_below, AT_A_TIME) == 0)
+            broker->compact_after = rota_broker_last_number(broker->machine);
+        drive(world, node);
+        every = 5 * ROTA_MSEC;
+        if (world->plant == PLANT_CUT_EARLY)
+            disk_drop(world, node);
+    }
+    set_timer(world, node, TIMER_COMPACT, every);
+}

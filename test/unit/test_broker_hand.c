@@ -1,0 +1,185 @@
+/* What a restart and a hand-over must not change: attempts stay fenced, times go on, keys stay
+ * unique. Each of these was wrong once, and found by sim_work. */
+#include "work_bench.h"
+
+static struct bench bench, taker;
+
+static const struct rota_str q = {"q", 1};
+
+/* All jobs of partition 0 go from `bench` to `taker`, which has owned it before or not. */
+static void hand_over(uint64_t epoch)
+{
+    struct rota_work_record record;
+    size_t place = 0;
+    uint64_t number;
+    assert_int_equal(rota_broker_partition_close(bench.broker, bench.now, q, 0, NULL), ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(rota_broker_partition_open(taker.broker, taker.now, q, 0, epoch, NULL),
+                     ROTA_OK);
+    while (rota_broker_partition_next(bench.broker, q, 0, &place, &record))
+        assert_int_equal(rota_broker_adopt(taker.broker, taker.now, &record, &number, NULL),
+                         ROTA_OK);
+    bench_settle(&taker);
+}
+
+static void deinit(void)
+{
+    bench_deinit(&bench);
+    if (taker.broker)
+        bench_deinit(&taker);
+}
+
+static void attempts_are_above_those_of_the_former_owner(void **state)
+{
+    (void)state;
+    bench_init(&bench);
+    bench_init(&taker);
+    struct rota_job_id id = bench_add(&bench, "x");
+    for (int i = 0; i < 3; i++)
+        bench_restart(&bench);
+    bench_open(&bench, "w", 1);
+    uint64_t former = bench_view(&bench, id).attempt;
+    hand_over(2);
+    bench_open(&taker, "v", 1);
+    assert_true(bench_view(&taker, id).attempt > former);
+    assert_int_equal(bench_end(&taker, id, former, ROTA_JOB_CAUSE_DONE, ""), ROTA_ERR_STALE);
+    bench_done(&taker, id);
+    bench_restart(&taker); /* no record contradicts another */
+    assert_int_equal(bench_state(&taker, id), ROTA_JOB_DONE);
+    deinit();
+}
+
+static void an_attempt_of_which_nothing_is_left_is_fenced_too(void **state)
+{
+    (void)state;
+    bench_init(&bench);
+    bench_init(&taker);
+    struct rota_job_id id = bench_add(&bench, "x");
+    size_t n_kept = bench.journal.size;
+    bench_open(&bench, "w", 1);
+    uint64_t former = bench_view(&bench, id).attempt;
+    bench_crash(&bench, n_kept); /* its START is lost */
+    hand_over(2);
+    bench_open(&taker, "v", 1);
+    assert_true(bench_view(&taker, id).attempt != former);
+    assert_int_equal(bench_end(&taker, id, former, ROTA_JOB_CAUSE_DONE, ""), ROTA_ERR_STALE);
+    deinit();
+}
+
+static void no_attempt_follows_the_last_life(void **state)
+{
+    (void)state;
+    bench_init(&bench);
+    struct rota_job_spec spec = {.queue = q, .id = rota_job_id_make(BENCH_WALL, 0, 7)};
+    struct rota_work_record record = {.type = ROTA_WORK_JOB, .spec = &spec, .epoch = UINT32_MAX};
+    uint64_t number;
+    assert_int_equal(rota_broker_adopt(bench.broker, bench.now, &record, &number, NULL),
+                     ROTA_ERR_INVALID);
+    record.epoch = UINT32_MAX - 1;
+    assert_int_equal(rota_broker_adopt(bench.broker, bench.now, &record, &number, NULL), ROTA_OK);
+    bench_settle(&bench);
+    bench_restart(&bench);
+    deinit();
+}
+
+static void an_attempt_that_is_taken_over_after_a_restart_has_a_timeout(void **state)
+{
+    (void)state;
+    bench_init(&bench);
+    struct rota_job_id id =
+        bench_add_spec(&bench, (struct rota_job_spec){.timeout = 10 * ROTA_SEC});
+    bench_open(&bench, "w", 1);
+    struct rota_worker_running running = {q, id, bench_view(&bench, id).attempt};
+    bench_restart(&bench);
+    bench_open_spec(&bench,
+                    (struct rota_worker_spec){
+                        .name = rota_str("w"), .slots = 1, .running = &running, .n_running = 1});
+    bench_tick(&bench, 9 * ROTA_SEC);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+    bench_tick(&bench, 2 * ROTA_SEC);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+    deinit();
+}
+
+static void a_retry_after_the_deadline_can_be_read_again(void **state)
+{
+    (void)state;
+    bench_init(&bench);
+    bench_init(&taker);
+    struct rota_job_id id =
+        bench_add_spec(&bench, (struct rota_job_spec){.deadline = BENCH_WALL + 10 * ROTA_SEC,
+                                                      .backoff = ROTA_MIN,
+                                                      .backoff_max = ROTA_MIN});
+    bench_open(&bench, "w", 1);
+    bench_end_now(&bench, id, ROTA_JOB_CAUSE_FAILED, "");
+    uint64_t from = rota_broker_last_number(bench.broker) + 1;
+    assert_int_equal(rota_broker_rewrite(bench.broker, from, 100), 0);
+    bench_settle(&bench);
+    bench_restart(&bench);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+    hand_over(2);
+    assert_int_equal(bench_state(&taker, id), ROTA_JOB_DELAYED);
+    bench_tick(&taker, 11 * ROTA_SEC);
+    assert_int_equal(bench_state(&taker, id), ROTA_JOB_DEAD);
+    deinit();
+}
+
+static void an_ended_job_takes_a_unique_key_from_nobody(void **state)
+{
+    (void)state;
+    struct rota_job_spec spec = {.unique = rota_str("u")};
+    bench_init(&bench);
+    uint64_t session = bench_open(&bench, "w", 1);
+    struct rota_job_id first = bench_add_spec(&bench, spec);
+    bench_done(&bench, first);
+    rota_broker_worker_close(bench.broker, bench.now, session);
+    bench_settle(&bench);
+    struct rota_job_id second = bench_add_spec(&bench, spec);
+    /* The one that has ended is written anew, and is read after the other. */
+    uint64_t from = rota_broker_last_number(bench.broker) + 1;
+    assert_int_equal(rota_broker_rewrite(bench.broker, from, 1), 1);
+    bench_settle(&bench);
+    bench_restart(&bench);
+    assert_true(bench_id_is(bench_add_spec(&bench, spec), second));
+    assert_false(bench.is_new);
+    deinit();
+}
+
+static void a_closed_partition_has_no_deadlines(void **state)
+{
+    (void)state;
+    bench_init(&bench);
+    struct rota_job_id late =
+        bench_add_spec(&bench, (struct rota_job_spec){.deadline = BENCH_WALL + 10 * ROTA_SEC});
+    struct rota_job_id early =
+        bench_add_spec(&bench, (struct rota_job_spec){.not_before = BENCH_WALL + 10 * ROTA_SEC});
+    assert_int_equal(rota_broker_partition_close(bench.broker, bench.now, q, 0, NULL), ROTA_OK);
+    bench_settle(&bench);
+    bench_look(&bench);
+    bench_tick(&bench, 11 * ROTA_SEC);
+    assert_int_equal(bench_count(&bench, ROTA_WORK_TELL_ENDED, BENCH_NONE), 0);
+    assert_int_equal(bench_state(&bench, late), ROTA_JOB_WAITING);
+    assert_int_equal(bench_state(&bench, early), ROTA_JOB_DELAYED);
+    assert_int_equal(rota_broker_deadline(bench.broker), ROTA_TIME_NEVER);
+
+    assert_int_equal(rota_broker_partition_open(bench.broker, bench.now, q, 0, 2, NULL), ROTA_OK);
+    bench_settle(&bench);
+    bench_tick(&bench, 0);
+    assert_int_equal(bench_state(&bench, late), ROTA_JOB_DEAD);
+    assert_int_equal(bench_state(&bench, early), ROTA_JOB_WAITING);
+    deinit();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attempts_are_above_those_of_the_former_owner),
+        cmocka_unit_test(an_attempt_of_which_nothing_is_left_is_fenced_too),
+        cmocka_unit_test(no_attempt_follows_the_last_life),
+        cmocka_unit_test(an_attempt_that_is_taken_over_after_a_restart_has_a_timeout),
+        cmocka_unit_test(a_retry_after_the_deadline_can_be_read_again),
+        cmocka_unit_test(an_ended_job_takes_a_unique_key_from_nobody),
+        cmocka_unit_test(a_closed_partition_has_no_deadlines),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
