@@ -24,6 +24,7 @@ struct rota_cli_command {
     int (*run)(int argc, char *const *argv); /* the words behind its name; an exit code */
 };
 
+extern const struct rota_cli_command rota_cmd_broker;
 extern const struct rota_cli_command rota_cmd_cache_serve;
 extern const struct rota_cli_command rota_cmd_config_check;
 extern const struct rota_cli_command rota_cmd_config_show;

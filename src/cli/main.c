@@ -29,6 +29,7 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_lease_hold,
     &rota_cmd_cache_serve,
     &rota_cmd_get,
+    &rota_cmd_broker,
     &rota_cmd_sim_balance,
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
