@@ -1,0 +1,422 @@
+#include "io/journal.h"
+
+#include "io/clock.h"
+#include "io/mailbox.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+enum { KEPT_MAX = 4 << 20 }; /* a buffer that grew larger is given back */
+
+/* What goes to the thread. While it is there, all of it and the files are the thread's. */
+struct commit {
+    struct rota_letter letter;
+    struct rota_buffer batch;
+    uint64_t first, last; /* numbers of its records; 0: none */
+    uint64_t drop_below;  /* 0: nothing is dropped */
+    bool is_final;        /* nothing comes after: leave a mark */
+    struct rota_journal_files *files;
+    struct rota_journal_writer *writer; /* of the final one, for its mark */
+
+    enum rota_code code, drop_code;
+    struct rota_error error, drop_error;
+};
+
+struct rota_journal {
+    struct rota_journal_options options;
+    struct rota_thread *thread;
+    uv_prepare_t turn; /* runs before the loop waits, when there is something to write */
+    uv_timer_t retry;
+    struct commit commit;
+    bool is_committing; /* it is at the thread, or waits for room */
+    bool is_at_thread;
+
+    struct rota_journal_writer writer;
+    struct rota_buffer waiting; /* the next batch */
+    uint64_t first;             /* its first number */
+    uint64_t drop_below;        /* asked for since the last commit */
+
+    struct rota_journal_view view; /* of the files as they were after the last commit */
+    bool is_full, is_failed, is_closing;
+    int n_open; /* handles that are not closed yet */
+    void (*on_closed)(void *data);
+    void *closed_data;
+};
+
+/* --- on the thread --- */
+
+static void leave_mark(struct commit *commit)
+{
+    struct rota_buffer mark = {0};
+    uint64_t number = (commit->last ? commit->last : commit->files->last) + 1;
+    const struct rota_journal_files *files = commit->files;
+    rota_journal_write_mark(commit->writer, number, &mark);
+    bool fits = files->fd >= 0 && files->parts.size > 0 &&
+                mark.size <= files->size - files->parts.items[files->parts.size - 1].used;
+    if (!mark.failed && fits)
+        (void)rota_journal_files_write(commit->files, rota_buffer_str(&mark), number, NULL);
+    rota_buffer_deinit(&mark);
+}
+
+static void work(struct rota_letter *letter)
+{
+    struct commit *commit = (struct commit *)letter;
+    struct rota_journal_files *files = commit->files;
+    commit->code = ROTA_OK;
+    commit->drop_code = ROTA_OK;
+    if (commit->batch.size > 0)
+        commit->code = rota_journal_files_write(files, rota_buffer_str(&commit->batch),
+                                                commit->first, &commit->error);
+    if (commit->code)
+        return;
+    if (commit->last)
+        files->last = commit->last;
+    if (commit->drop_below)
+        commit->drop_code = rota_journal_files_drop(files, commit->drop_below, &commit->drop_error);
+    if (commit->is_final)
+        leave_mark(commit);
+    else if (files->is_full)
+        rota_journal_files_find_room(files);
+}
+
+/* --- on the loop --- */
+
+static void post(struct rota_journal *journal)
+{
+    journal->is_committing = journal->is_at_thread = true;
+    enum rota_code code = rota_thread_post(journal->thread, &journal->commit.letter);
+    assert(code == ROTA_OK); /* it is the only one */
+    (void)code;
+}
+
+/* Send what waits to the thread, if that is free. */
+static void commit_waiting(struct rota_journal *journal)
+{
+    struct commit *commit = &journal->commit;
+    if (journal->is_committing || journal->is_failed)
+        return;
+    struct rota_buffer empty = commit->batch;
+    rota_buffer_clear(&empty);
+    commit->batch = journal->waiting;
+    journal->waiting = empty;
+    if (journal->waiting.capacity > KEPT_MAX)
+        rota_buffer_deinit(&journal->waiting);
+    commit->first = commit->batch.size > 0 ? journal->first : 0;
+    commit->last = commit->batch.size > 0 ? journal->view.last : 0;
+    commit->drop_below = journal->drop_below;
+    commit->is_final = journal->is_closing;
+    journal->drop_below = 0;
+    post(journal);
+}
+
+static void on_turn(uv_prepare_t *turn)
+{
+    struct rota_journal *journal = turn->data;
+    uv_prepare_stop(turn);
+    commit_waiting(journal);
+}
+
+static void wake(struct rota_journal *journal)
+{
+    if (!journal->is_committing && !journal->is_failed)
+        uv_prepare_start(&journal->turn, on_turn);
+}
+
+static void on_retry(uv_timer_t *timer)
+{
+    struct rota_journal *journal = timer->data;
+    if (journal->is_at_thread)
+        return;
+    if (journal->is_committing)
+        post(journal); /* the same once more */
+    else
+        commit_waiting(journal);
+}
+
+static uint64_t retry_ms(const struct rota_journal *journal)
+{
+    rota_time retry = journal->options.retry;
+    return (uint64_t)((retry > 0 ? retry : ROTA_JOURNAL_RETRY) / ROTA_MSEC);
+}
+
+static void look_at_files(struct rota_journal *journal)
+{
+    const struct rota_journal_files *files = journal->commit.files;
+    journal->view.bytes = rota_journal_files_bytes(files);
+    journal->view.edge = rota_journal_files_edge(files);
+    journal->view.n_segments = files->parts.size;
+}
+
+static void log_error(const struct rota_journal *journal, enum rota_log_level level,
+                      const char *phrase, const char *why)
+{
+    rota_log(journal->options.log, rota_clock_wall(), level, phrase,
+             ROTA_LOG_FACT("directory", journal->commit.files->directory),
+             ROTA_LOG_FACT("why", why));
+}
+
+/* Tell that there is no room, or that there is again; only what is new. */
+static void tell_room(struct rota_journal *journal, const char *why)
+{
+    bool is_full = why != NULL;
+    if (is_full == journal->is_full || journal->is_closing)
+        return;
+    journal->is_full = is_full;
+    log_error(journal, is_full ? ROTA_LOG_ERROR : ROTA_LOG_INFO,
+              is_full ? "journal full" : "journal has room", is_full ? why : "");
+    if (is_full && journal->options.on_full)
+        journal->options.on_full(journal->options.data, why);
+    else if (!is_full && journal->options.on_room)
+        journal->options.on_room(journal->options.data);
+}
+
+static void look_for_room(struct rota_journal *journal)
+{
+    const struct commit *commit = &journal->commit;
+    const char *why = NULL;
+    if (commit->code == ROTA_ERR_LIMIT)
+        why = commit->error.text;
+    else if (commit->files->is_full)
+        why = "the disk is full: the reserve is in use";
+    else if (journal->waiting.size > ROTA_JOURNAL_BEHIND)
+        why = "the disk does not keep up";
+    bool is_disk = commit->code == ROTA_ERR_LIMIT || commit->files->is_full;
+    if (is_disk && !uv_is_active((uv_handle_t *)&journal->retry))
+        uv_timer_start(&journal->retry, on_retry, retry_ms(journal), retry_ms(journal));
+    else if (!is_disk)
+        uv_timer_stop(&journal->retry);
+    tell_room(journal, why);
+}
+
+static void tell_failed(struct rota_journal *journal)
+{
+    struct rota_error error = journal->commit.error;
+    uv_timer_stop(&journal->retry);
+    log_error(journal, ROTA_LOG_ERROR, "journal failed", error.text);
+    if (journal->options.on_failed)
+        journal->options.on_failed(journal->options.data, &error);
+}
+
+/* --- closing --- */
+
+static void finish(struct rota_journal *journal)
+{
+    if (--journal->n_open > 0)
+        return;
+    rota_journal_files_close(journal->commit.files);
+    rota_buffer_deinit(&journal->waiting);
+    rota_buffer_deinit(&journal->commit.batch);
+    if (journal->on_closed)
+        journal->on_closed(journal->closed_data);
+    free(journal);
+}
+
+static void on_thread_closed(void *data)
+{
+    finish(data);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    finish(handle->data);
+}
+
+static void end(struct rota_journal *journal)
+{
+    uv_close((uv_handle_t *)&journal->turn, on_handle_closed);
+    uv_close((uv_handle_t *)&journal->retry, on_handle_closed);
+    if (journal->thread)
+        rota_thread_close(journal->thread, on_thread_closed, journal);
+    else
+        journal->n_open--;
+}
+
+/* The last commit, or the end when there can be none. */
+static void close_idle(struct rota_journal *journal)
+{
+    bool is_stuck = journal->is_committing; /* it waits for room that nobody waits for now */
+    if (journal->is_failed || is_stuck || journal->commit.is_final)
+        end(journal);
+    else
+        commit_waiting(journal);
+}
+
+void rota_journal_close(struct rota_journal *journal, void (*on_closed)(void *data), void *data)
+{
+    if (!journal)
+        return;
+    assert(!journal->is_closing);
+    journal->is_closing = true;
+    journal->on_closed = on_closed;
+    journal->closed_data = data;
+    uv_prepare_stop(&journal->turn);
+    uv_timer_stop(&journal->retry);
+    if (!journal->is_at_thread)
+        close_idle(journal);
+}
+
+/* What the thread has done. */
+static void take_back(struct rota_journal *journal)
+{
+    struct commit *commit = &journal->commit;
+    journal->is_at_thread = false;
+    journal->is_committing = commit->code == ROTA_ERR_LIMIT;
+    journal->is_failed = commit->code && commit->code != ROTA_ERR_LIMIT;
+    look_at_files(journal);
+    if (commit->drop_code)
+        log_error(journal, ROTA_LOG_WARN, "journal not shortened", commit->drop_error.text);
+    if (commit->code)
+        return;
+    if (commit->last)
+        journal->view.durable = commit->last;
+    journal->view.n_batches += commit->batch.size > 0;
+    rota_buffer_clear(&commit->batch);
+}
+
+/* The user's callbacks are last, for they may close us; that frees us only later. */
+static void done(struct rota_letter *letter, bool is_cancelled)
+{
+    struct rota_journal *journal =
+        (struct rota_journal *)((char *)letter - offsetof(struct rota_journal, commit.letter));
+    uint64_t before = journal->view.durable;
+    (void)is_cancelled; /* the thread is closed only when nothing is under way */
+    take_back(journal);
+    if (journal->is_closing) {
+        close_idle(journal);
+        return;
+    }
+    if (journal->is_failed) {
+        tell_failed(journal);
+        return;
+    }
+    if (journal->waiting.size > 0 || journal->drop_below)
+        wake(journal);
+    look_for_room(journal);
+    if (journal->view.durable > before && !journal->is_closing && journal->options.on_durable)
+        journal->options.on_durable(journal->options.data, journal->view.durable);
+}
+
+/* --- opening --- */
+
+static void log_opened(const struct rota_journal *journal, rota_time began)
+{
+    const struct rota_journal_files *files = journal->commit.files;
+    const struct rota_log *log = journal->options.log;
+    if (files->n_cut_bytes > 0)
+        rota_log(log, rota_clock_wall(), ROTA_LOG_WARN, "journal cut",
+                 ROTA_LOG_FACT("directory", files->directory),
+                 ROTA_LOG_FACT("file", files->cut_path), ROTA_LOG_FACT("at", files->cut_at),
+                 ROTA_LOG_FACT("bytes", files->n_cut_bytes), ROTA_LOG_FACT("last", files->last));
+    if (files->n_lost_bytes > 0)
+        rota_log(log, rota_clock_wall(), ROTA_LOG_ERROR, "journal repaired",
+                 ROTA_LOG_FACT("directory", files->directory),
+                 ROTA_LOG_FACT("records_lost", files->n_lost),
+                 ROTA_LOG_FACT("bytes_lost", files->n_lost_bytes));
+    rota_log(log, rota_clock_wall(), ROTA_LOG_INFO, "journal opened",
+             ROTA_LOG_FACT("directory", files->directory),
+             ROTA_LOG_FACT("segments", files->parts.size),
+             ROTA_LOG_FACT("records", files->n_records), ROTA_LOG_FACT("last", files->last),
+             ROTA_LOG_SPAN("took", rota_clock_mono() - began));
+}
+
+static enum rota_code start(struct uv_loop_s *loop, struct rota_journal *journal,
+                            struct rota_error *error)
+{
+    struct rota_thread_options options = {.name = "journal"};
+    uv_prepare_init(loop, &journal->turn);
+    uv_timer_init(loop, &journal->retry);
+    journal->turn.data = journal->retry.data = journal;
+    journal->n_open = 3;
+    return rota_thread_open(loop, &options, &journal->thread, error);
+}
+
+enum rota_code rota_journal_open(struct uv_loop_s *loop, const struct rota_journal_options *options,
+                                 struct rota_journal **journal, struct rota_error *error)
+{
+    struct rota_journal_files_options reading = {
+        .directory = options->directory,
+        .segment_size = options->segment_size,
+        .reserve_size = options->reserve_size,
+        .repair = options->repair,
+        .disk = options->disk,
+        .on_record = options->on_record,
+        .data = options->data,
+    };
+    rota_time began = rota_clock_mono();
+    struct rota_journal *made = calloc(1, sizeof *made);
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a journal");
+    made->options = *options;
+    made->options.directory = NULL; /* the files have it */
+    made->commit.letter = (struct rota_letter){.work = work, .done = done};
+    made->commit.writer = &made->writer;
+    enum rota_code code = rota_journal_files_open(&reading, &made->commit.files, error);
+    if (code) {
+        free(made);
+        return code;
+    }
+    const struct rota_journal_files *files = made->commit.files;
+    rota_journal_writer_init(&made->writer, files->id);
+    made->view.last = made->view.durable = files->last;
+    made->view.n_lost = files->n_lost;
+    made->view.segment_size = files->segment_size;
+    look_at_files(made);
+    code = start(loop, made, error);
+    if (code) {
+        end(made);
+        return code;
+    }
+    if (files->is_full) /* the first turn tells */
+        uv_timer_start(&made->retry, on_retry, 0, retry_ms(made));
+    log_opened(made, began);
+    *journal = made;
+    return ROTA_OK;
+}
+
+enum rota_code rota_journal_append(struct rota_journal *journal,
+                                   const struct rota_work_record *record, struct rota_error *error)
+{
+    assert(!journal->is_closing);
+    assert(record->number == journal->view.last + 1);
+    if (journal->is_failed)
+        return rota_error_set(error, ROTA_ERR_IO, "%s: the journal has failed",
+                              journal->commit.files->directory);
+    size_t bound = rota_journal_record_bound(record);
+    if (journal->waiting.size + bound > ROTA_JOURNAL_PENDING_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "%zu bytes wait for the disk already",
+                              journal->waiting.size);
+    size_t size = journal->waiting.size;
+    rota_journal_write(&journal->writer, record, &journal->waiting);
+    if (journal->waiting.failed) {
+        journal->waiting.size = size;
+        journal->waiting.failed = false;
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a record of %zu bytes",
+                              bound);
+    }
+    if (size == 0)
+        journal->first = record->number;
+    journal->view.last = record->number;
+    wake(journal);
+    if (size <= ROTA_JOURNAL_BEHIND && journal->waiting.size > ROTA_JOURNAL_BEHIND)
+        tell_room(journal, "the disk does not keep up");
+    return ROTA_OK;
+}
+
+void rota_journal_drop_below(struct rota_journal *journal, uint64_t number)
+{
+    if (number > journal->drop_below)
+        journal->drop_below = number;
+    wake(journal);
+}
+
+struct rota_journal_view rota_journal_look(const struct rota_journal *journal)
+{
+    struct rota_journal_view view = journal->view;
+    view.n_waiting_bytes =
+        journal->waiting.size + (journal->is_committing ? journal->commit.batch.size : 0);
+    view.is_full = journal->is_full;
+    view.is_failed = journal->is_failed;
+    return view;
+}

@@ -1,0 +1,387 @@
+#include "io/journal_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --- paths and sentences --- */
+
+char *rota_journal_files_path_of(const struct rota_journal_files *files, const char *name,
+                                 char path[ROTA_JOURNAL_PATH_MAX])
+{
+    snprintf(path, ROTA_JOURNAL_PATH_MAX, "%s/%s", files->directory, name);
+    return path;
+}
+
+char *rota_journal_files_path(const struct rota_journal_files *files, uint64_t index,
+                              char path[ROTA_JOURNAL_PATH_MAX])
+{
+    char name[64];
+    snprintf(name, sizeof name, "%08" PRIu64 ".journal", index);
+    return rota_journal_files_path_of(files, name, path);
+}
+
+enum rota_code rota_journal_files_refuse(const char *path, const char *what,
+                                         struct rota_error *error)
+{
+    int why = errno;
+    struct stat status;
+    bool is_owner = why == EACCES || why == EPERM;
+    if (is_owner && lstat(path, &status) == 0)
+        return rota_error_set(error, ROTA_ERR_IO,
+                              "%s: %s: %s: it belongs to user %u, and this is %u", path, what,
+                              strerror(why), (unsigned)status.st_uid, (unsigned)geteuid());
+    return rota_error_set(error, ROTA_ERR_IO, "%s: %s: %s", path, what, strerror(why));
+}
+
+static bool is_no_room(int why)
+{
+    return why == ENOSPC || why == EDQUOT;
+}
+
+/* --- writing --- */
+
+int rota_journal_files_put(struct rota_journal_files *files, int fd, struct rota_str bytes,
+                           size_t at)
+{
+    while (bytes.size > 0) {
+        ssize_t n = files->disk->pwrite(files->disk->data, fd, bytes.data, bytes.size, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n == 0)
+            errno = EIO; /* it takes nothing, and does not say why */
+        if (n <= 0)
+            return -1;
+        at += (size_t)n;
+        bytes = rota_str_of(bytes.data + n, bytes.size - (size_t)n);
+    }
+    return 0;
+}
+
+int rota_journal_files_sync(struct rota_journal_files *files, int fd)
+{
+    int failed;
+    do
+        failed = files->disk->sync(files->disk->data, fd);
+    while (failed && errno == EINTR);
+    return failed;
+}
+
+static int sync_directory(struct rota_journal_files *files)
+{
+    return files->disk->sync_directory(files->disk->data, files->directory);
+}
+
+int rota_journal_files_allocate(struct rota_journal_files *files, int fd, size_t size)
+{
+    int failed;
+    do
+        failed = files->disk->allocate(files->disk->data, fd, (off_t)size);
+    while (failed && errno == EINTR);
+    return failed && (errno == EOPNOTSUPP || errno == ENOSYS) ? 0 : failed;
+}
+
+/* A file with a head, of which nothing is left when it can't be had. */
+static int make_segment(struct rota_journal_files *files, const char *path, uint64_t first,
+                        size_t size)
+{
+    struct rota_journal_head head = {.index = files->index, .first = first};
+    char bytes[ROTA_JOURNAL_HEAD_SIZE];
+    int fd = files->disk->create(files->disk->data, path);
+    if (fd < 0)
+        return -1;
+    memcpy(head.id, files->id, sizeof head.id);
+    rota_journal_head_encode(&head, bytes);
+    if (rota_journal_files_allocate(files, fd, size) ||
+        rota_journal_files_put(files, fd, rota_str_of(bytes, sizeof bytes), 0) ||
+        rota_journal_files_sync(files, fd) || sync_directory(files)) {
+        int why = errno;
+        close(fd);
+        files->disk->unlink(files->disk->data, path);
+        errno = why;
+        return -1;
+    }
+    return fd;
+}
+
+static void give_up_reserve(struct rota_journal_files *files)
+{
+    char path[ROTA_JOURNAL_PATH_MAX];
+    files->is_full = true;
+    files->disk->unlink(files->disk->data, rota_journal_files_path_of(files, "reserve", path));
+    sync_directory(files);
+}
+
+enum rota_code rota_journal_files_begin(struct rota_journal_files *files, uint64_t first,
+                                        size_t need, struct rota_error *error)
+{
+    char path[ROTA_JOURNAL_PATH_MAX];
+    size_t least = ROTA_JOURNAL_HEAD_SIZE + need, half = files->reserve_size / 2;
+    /* As large as it should be; then what the reserve leaves; then what must be. */
+    size_t sizes[] = {files->segment_size, half, least};
+    struct rota_journal_part part = {files->index, first, ROTA_JOURNAL_HEAD_SIZE};
+    int fd = -1;
+    size_t size = 0;
+    if (files->parts.size >= ROTA_JOURNAL_SEGMENTS_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "%s: has %d segments already",
+                              files->directory, ROTA_JOURNAL_SEGMENTS_MAX);
+    if (!rota_vector_reserve(&files->parts, files->parts.size + 1))
+        return rota_error_set(error, ROTA_ERR_LIMIT, "%s: no memory for another segment",
+                              files->directory);
+    rota_journal_files_path(files, files->index, path);
+    for (size_t i = 0; fd < 0 && i < sizeof sizes / sizeof *sizes; i++) {
+        size = sizes[i] > least ? sizes[i] : least;
+        fd = make_segment(files, path, first, size);
+        if (fd < 0 && !is_no_room(errno))
+            return rota_journal_files_refuse(path, "can't be made", error);
+        if (fd < 0 && !files->is_full)
+            give_up_reserve(files);
+    }
+    if (fd < 0)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "%s: no space is left for %zu bytes",
+                              files->directory, need);
+    if (files->fd >= 0)
+        close(files->fd);
+    files->fd = fd;
+    files->size = size;
+    files->index++;
+    (void)rota_vector_push(&files->parts, part);
+    return ROTA_OK;
+}
+
+enum rota_code rota_journal_files_write(struct rota_journal_files *files, struct rota_str batch,
+                                        uint64_t first, struct rota_error *error)
+{
+    char path[ROTA_JOURNAL_PATH_MAX];
+    size_t n = files->parts.size;
+    if (files->fd < 0 || batch.size > files->size - files->parts.items[n - 1].used) {
+        enum rota_code code = rota_journal_files_begin(files, first, batch.size, error);
+        if (code)
+            return code;
+    }
+    struct rota_journal_part *part = &files->parts.items[files->parts.size - 1];
+    rota_journal_files_path(files, part->index, path);
+    int failed = rota_journal_files_put(files, files->fd, batch, part->used);
+    if (failed && is_no_room(errno) && !files->is_full) {
+        give_up_reserve(files);
+        failed = rota_journal_files_put(files, files->fd, batch, part->used);
+    }
+    if (failed && is_no_room(errno))
+        return rota_error_set(error, ROTA_ERR_LIMIT, "%s: no space is left for %zu bytes", path,
+                              batch.size);
+    if (failed)
+        return rota_journal_files_refuse(path, "can't be written", error);
+    /* After a sync that failed nobody knows what is on disk: the system may have dropped
+     * what it could not write, and a second sync would not tell. */
+    if (rota_journal_files_sync(files, files->fd))
+        return rota_journal_files_refuse(path, "can't be synced", error);
+    part->used += batch.size;
+    return ROTA_OK;
+}
+
+enum rota_code rota_journal_files_drop(struct rota_journal_files *files, uint64_t number,
+                                       struct rota_error *error)
+{
+    char path[ROTA_JOURNAL_PATH_MAX];
+    size_t n = 0;
+    enum rota_code code = ROTA_OK;
+    while (!code && n + 1 < files->parts.size && files->parts.items[n + 1].first <= number) {
+        rota_journal_files_path(files, files->parts.items[n].index, path);
+        if (files->disk->unlink(files->disk->data, path) && errno != ENOENT)
+            code = rota_journal_files_refuse(path, "can't be removed", error);
+        else if (sync_directory(files))
+            code = rota_journal_files_refuse(files->directory, "can't be synced", error);
+        else
+            n++;
+    }
+    if (n > 0) {
+        files->parts.size -= n;
+        memmove(files->parts.items, files->parts.items + n,
+                files->parts.size * sizeof *files->parts.items);
+    }
+    return code;
+}
+
+/* Where room can't be promised, zeros take it. */
+static int fill_reserve(struct rota_journal_files *files, int fd)
+{
+    static const char zeros[65536];
+    int failed;
+    do
+        failed = files->disk->allocate(files->disk->data, fd, (off_t)files->reserve_size);
+    while (failed && errno == EINTR);
+    if (!failed || (errno != EOPNOTSUPP && errno != ENOSYS))
+        return failed;
+    for (size_t at = 0; at < files->reserve_size;) {
+        size_t left = files->reserve_size - at, size = left < sizeof zeros ? left : sizeof zeros;
+        if (rota_journal_files_put(files, fd, rota_str_of(zeros, size), at))
+            return -1;
+        at += size;
+    }
+    return 0;
+}
+
+bool rota_journal_files_find_room(struct rota_journal_files *files)
+{
+    char path[ROTA_JOURNAL_PATH_MAX];
+    struct stat status;
+    rota_journal_files_path_of(files, "reserve", path);
+    if (!files->is_full && stat(path, &status) == 0 &&
+        (size_t)status.st_size >= files->reserve_size)
+        return true;
+    files->disk->unlink(files->disk->data, path);
+    int fd = files->disk->create(files->disk->data, path);
+    bool is_there = fd >= 0 && fill_reserve(files, fd) == 0;
+    if (fd >= 0)
+        close(fd);
+    if (fd >= 0 && !is_there)
+        files->disk->unlink(files->disk->data, path);
+    files->is_full = !is_there;
+    return is_there;
+}
+
+uint64_t rota_journal_files_bytes(const struct rota_journal_files *files)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < files->parts.size; i++)
+        bytes += files->parts.items[i].used;
+    return bytes;
+}
+
+uint64_t rota_journal_files_edge(const struct rota_journal_files *files)
+{
+    return files->parts.size ? files->parts.items[files->parts.size - 1].first : 0;
+}
+
+/* --- opening --- */
+
+/* Make the directory if it is not there, for good. */
+static enum rota_code make_directory(const struct rota_journal_files *files,
+                                     struct rota_error *error)
+{
+    char parent[ROTA_JOURNAL_PATH_MAX];
+    struct stat status;
+    if (mkdir(files->directory, 0700) == 0) {
+        snprintf(parent, sizeof parent, "%s/..", files->directory);
+        if (files->disk->sync_directory(files->disk->data, parent))
+            return rota_journal_files_refuse(parent, "can't be synced", error);
+    } else if (errno != EEXIST) {
+        return rota_journal_files_refuse(files->directory, "can't be made", error);
+    }
+    if (stat(files->directory, &status) != 0)
+        return rota_journal_files_refuse(files->directory, "can't be looked at", error);
+    if (!S_ISDIR(status.st_mode))
+        return rota_error_set(error, ROTA_ERR_INVALID, "%s: is not a directory", files->directory);
+    if (status.st_mode & S_IWOTH)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "%s: everybody may write to it: take that away with chmod o-w",
+                              files->directory);
+    return ROTA_OK;
+}
+
+static enum rota_code lock_directory(struct rota_journal_files *files, struct rota_error *error)
+{
+    char path[ROTA_JOURNAL_PATH_MAX], text[32] = "";
+    rota_journal_files_path_of(files, "lock", path);
+    files->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (files->lock_fd < 0)
+        return rota_journal_files_refuse(path, "can't be opened", error);
+    if (flock(files->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK)
+            return rota_journal_files_refuse(path, "can't be locked", error);
+        long pid = pread(files->lock_fd, text, sizeof text - 1, 0) > 0 ? strtol(text, NULL, 10) : 0;
+        if (pid > 0)
+            return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
+                                  "%s: process %ld has this journal, and only one may",
+                                  files->directory, pid);
+        return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
+                              "%s: another process has this journal, and only one may",
+                              files->directory);
+    }
+    int size = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    if (ftruncate(files->lock_fd, 0) != 0 ||
+        pwrite(files->lock_fd, text, (size_t)size, 0) != size) {
+        /* On a full disk the lock holds all the same; it only does not say whose it is. */
+    }
+    return ROTA_OK;
+}
+
+static enum rota_code check_options(const struct rota_journal_files_options *options,
+                                    struct rota_error *error)
+{
+    if (!options->directory || !options->directory[0] ||
+        strlen(options->directory) > ROTA_JOURNAL_PATH_MAX - 64)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "a journal needs a directory, whose path "
+                              "has at most %d bytes",
+                              ROTA_JOURNAL_PATH_MAX - 64);
+    size_t size = options->segment_size;
+    if (size && (size < ROTA_JOURNAL_SEGMENT_MIN || size > ROTA_JOURNAL_SEGMENT_MAX))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "a segment of %zu bytes: it must have between %d and %d", size,
+                              ROTA_JOURNAL_SEGMENT_MIN, ROTA_JOURNAL_SEGMENT_MAX);
+    return ROTA_OK;
+}
+
+/* The first segment of a new journal: so that it is known now whether it can be. One of
+ * which no head could be read is a new one too, behind what it was. */
+static enum rota_code begin_journal(struct rota_journal_files *files, struct rota_error *error)
+{
+    if (getrandom(files->id, sizeof files->id, 0) != (ssize_t)sizeof files->id)
+        return rota_error_set(error, ROTA_ERR_IO, "%s: no chance for an id: %s", files->directory,
+                              strerror(errno));
+    if (files->index == 0)
+        files->index = 1;
+    return rota_journal_files_begin(files, 1, 0, error);
+}
+
+enum rota_code rota_journal_files_open(const struct rota_journal_files_options *options,
+                                       struct rota_journal_files **files, struct rota_error *error)
+{
+    enum rota_code code = check_options(options, error);
+    if (code)
+        return code;
+    struct rota_journal_files *made = calloc(1, sizeof *made);
+    if (!made || !(made->directory = strdup(options->directory))) {
+        free(made);
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a journal");
+    }
+    made->lock_fd = made->fd = -1;
+    made->disk = options->disk ? options->disk : &rota_journal_disk_real;
+    made->segment_size = options->segment_size ? options->segment_size : ROTA_JOURNAL_SEGMENT;
+    made->reserve_size = options->reserve_size ? options->reserve_size : ROTA_JOURNAL_RESERVE;
+    code = make_directory(made, error);
+    if (!code)
+        code = lock_directory(made, error);
+    if (!code)
+        code = rota_journal_files_read(made, options, error);
+    if (!code && !made->has_id)
+        code = begin_journal(made, error);
+    if (code) {
+        rota_journal_files_close(made);
+        return code;
+    }
+    rota_journal_files_find_room(made);
+    *files = made;
+    return ROTA_OK;
+}
+
+void rota_journal_files_close(struct rota_journal_files *files)
+{
+    if (!files)
+        return;
+    if (files->fd >= 0)
+        close(files->fd);
+    if (files->lock_fd >= 0)
+        close(files->lock_fd);
+    rota_vector_deinit(&files->parts);
+    free(files->directory);
+    free(files);
+}

@@ -1,0 +1,123 @@
+/* journal_files: the directory of a journal: a lock, segments NNN.journal, and a reserve.
+ *
+ * All of it blocks, and belongs to one thread at a time: that of whoever opens it, and
+ * then the thread that writes. What it promises: when rota_journal_files_write() has
+ * returned ROTA_OK, what was written is read again by whoever opens the directory later,
+ * whatever happened in between but damage to the disk.
+ *
+ * - A new segment is allocated as a whole, and its head and its name are on disk before
+ *   anything else is written to it. So a sync has no sizes to write.
+ * - Segments go one after the other, the oldest first and each for good before the next.
+ *   So what is left is always without a gap.
+ * - When a directory is opened, what its last batch holds is written and synced once
+ *   more: the process that wrote it may have died, or been refused, before its sync, and
+ *   what stands in memory only must not be taken for durable.
+ * - The reserve is given up when the disk is full, so that what is under way can still
+ *   come to its end. */
+#pragma once
+
+#include "base/vector.h"
+#include "io/journal_disk.h"
+#include "wire/journal_segment.h"
+
+enum {
+    ROTA_JOURNAL_SEGMENT = 64 << 20,
+    ROTA_JOURNAL_SEGMENT_MIN = 4096,
+    ROTA_JOURNAL_SEGMENT_MAX = 1 << 30, /* also of a file that is read */
+    ROTA_JOURNAL_SEGMENTS_MAX = 1 << 16,
+    ROTA_JOURNAL_RESERVE = 8 << 20,
+};
+
+struct rota_journal_files_options {
+    const char *directory;                /* is made when it is not there */
+    size_t segment_size, reserve_size;    /* 0: the defaults */
+    bool repair;                          /* pass over what is damaged */
+    const struct rota_journal_disk *disk; /* kept; NULL: the real one */
+
+    /* A record, in the order of their numbers; borrowed. A code ends the opening. */
+    enum rota_code (*on_record)(void *data, const struct rota_work_record *record,
+                                struct rota_error *error);
+    void *data;
+};
+
+struct rota_journal_part {
+    uint64_t index, first; /* number of its first record */
+    size_t used;           /* bytes */
+};
+
+struct rota_journal_files {
+    char *directory;
+    size_t segment_size, reserve_size;
+    const struct rota_journal_disk *disk;
+    int lock_fd;
+    int fd;      /* of the last segment; -1: the next write makes one */
+    size_t size; /* that is allocated for it */
+    ROTA_VECTOR(struct rota_journal_part) parts;
+    bool has_id;
+    unsigned char id[ROTA_JOURNAL_ID_SIZE];
+    uint64_t index; /* of the next segment */
+    bool is_full;   /* the reserve was given up */
+
+    /* What was found when it was opened. */
+    uint64_t n_records, last; /* number of the last record; 0: none */
+    uint64_t n_lost;          /* records that were passed over */
+    size_t n_lost_bytes;      /* ... and bytes */
+    size_t n_cut_bytes;       /* that were written but never acknowledged */
+    char cut_path[64];        /* the file whose end was cut, without its directory */
+    size_t cut_at;
+};
+
+/* Lock `options->directory` and read what is there. Gives `*files`;
+ * rota_journal_files_close() ends it. ROTA_ERR_UNAVAILABLE when another process has it,
+ * ROTA_ERR_INVALID when it can't be read as it is: damaged, newer, or not a journal. */
+enum rota_code rota_journal_files_open(const struct rota_journal_files_options *options,
+                                       struct rota_journal_files **files, struct rota_error *error);
+void rota_journal_files_close(struct rota_journal_files *files); /* may be NULL */
+
+/* Make a batch durable whose first record is `first`. ROTA_ERR_LIMIT when there is no room:
+ * try again with the same bytes, or more of them. ROTA_ERR_IO: nothing may be written any
+ * more, for nobody knows what is on disk. */
+enum rota_code rota_journal_files_write(struct rota_journal_files *files, struct rota_str batch,
+                                        uint64_t first, struct rota_error *error);
+
+/* Remove segments that hold nothing but records below `number`; never the last one. */
+enum rota_code rota_journal_files_drop(struct rota_journal_files *files, uint64_t number,
+                                       struct rota_error *error);
+
+/* Whether there is a reserve, or room for it again. */
+bool rota_journal_files_find_room(struct rota_journal_files *files);
+
+/* Bytes of all records, and the number of the first one in the last segment. */
+uint64_t rota_journal_files_bytes(const struct rota_journal_files *files);
+uint64_t rota_journal_files_edge(const struct rota_journal_files *files);
+
+/* --- shared by its two sources --- */
+
+enum { ROTA_JOURNAL_PATH_MAX = 4096 };
+
+/* The path of a segment, or of `name`. Returns `path`. */
+char *rota_journal_files_path(const struct rota_journal_files *files, uint64_t index,
+                              char path[ROTA_JOURNAL_PATH_MAX]);
+char *rota_journal_files_path_of(const struct rota_journal_files *files, const char *name,
+                                 char path[ROTA_JOURNAL_PATH_MAX]);
+
+/* What can't be done with a path, from errno; says whose it is when that is why. */
+enum rota_code rota_journal_files_refuse(const char *path, const char *what,
+                                         struct rota_error *error);
+
+/* Write all of it, over interruptions and short writes; -1 with errno. */
+int rota_journal_files_put(struct rota_journal_files *files, int fd, struct rota_str bytes,
+                           size_t at);
+int rota_journal_files_sync(struct rota_journal_files *files, int fd);
+
+/* Take room for a file, where the file system can promise it. */
+int rota_journal_files_allocate(struct rota_journal_files *files, int fd, size_t size);
+
+/* Begin a segment for at least `need` bytes. ROTA_ERR_LIMIT when there is no room. */
+enum rota_code rota_journal_files_begin(struct rota_journal_files *files, uint64_t first,
+                                        size_t need, struct rota_error *error);
+
+/* Read all segments, and make the last one ready to be written to. */
+enum rota_code rota_journal_files_read(struct rota_journal_files *files,
+                                       const struct rota_journal_files_options *options,
+                                       struct rota_error *error);

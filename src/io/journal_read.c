@@ -1,0 +1,283 @@
+#include "io/journal_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct reading {
+    struct rota_journal_files *files;
+    const struct rota_journal_files_options *options;
+    struct rota_error *error;
+    ROTA_VECTOR(uint64_t) indexes; /* of the segments, in order */
+    char *bytes;                   /* of the segment that is read */
+    size_t size, capacity;
+    struct rota_journal_reader reader;
+};
+
+/* --- which segments there are --- */
+
+/* NNN.journal, at least eight digits and none in front that need not be. */
+static bool parse_name(const char *name, uint64_t *index)
+{
+    char again[64];
+    char *end;
+    if (name[0] < '0' || name[0] > '9')
+        return false;
+    errno = 0;
+    unsigned long long value = strtoull(name, &end, 10);
+    snprintf(again, sizeof again, "%08llu.journal", value);
+    if (errno || value == 0 || strcmp(name, again) != 0)
+        return false;
+    *index = value;
+    return true;
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+static enum rota_code list(struct reading *reading)
+{
+    const char *directory = reading->files->directory;
+    DIR *entries = opendir(directory);
+    enum rota_code code = ROTA_OK;
+    if (!entries)
+        return rota_journal_files_refuse(directory, "can't be listed", reading->error);
+    for (struct dirent *entry; !code && (entry = readdir(entries));) {
+        uint64_t index;
+        if (!parse_name(entry->d_name, &index))
+            continue;
+        if (reading->indexes.size == ROTA_JOURNAL_SEGMENTS_MAX)
+            code = rota_error_set(reading->error, ROTA_ERR_LIMIT, "%s: more than %d segments",
+                                  directory, ROTA_JOURNAL_SEGMENTS_MAX);
+        else if (!rota_vector_push(&reading->indexes, index))
+            code = rota_error_set(reading->error, ROTA_ERR_NO_MEMORY, "%s: no memory to list it",
+                                  directory);
+    }
+    closedir(entries);
+    if (!code && reading->indexes.size > 0)
+        qsort(reading->indexes.items, reading->indexes.size, sizeof *reading->indexes.items,
+              compare);
+    return code;
+}
+
+/* --- the bytes of one --- */
+
+static enum rota_code read_all(struct reading *reading, int fd, const char *path)
+{
+    size_t at = 0;
+    while (at < reading->size) {
+        ssize_t n = pread(fd, reading->bytes + at, reading->size - at, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return rota_journal_files_refuse(path, "can't be read", reading->error);
+        if (n == 0)
+            reading->size = at; /* it has become shorter */
+        at += (size_t)n;
+    }
+    return ROTA_OK;
+}
+
+static enum rota_code look_at(struct reading *reading, int fd, const char *path)
+{
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return rota_journal_files_refuse(path, "can't be looked at", reading->error);
+    if (!S_ISREG(status.st_mode))
+        return rota_error_set(reading->error, ROTA_ERR_INVALID, "%s: is not a file", path);
+    if (status.st_uid != geteuid() && geteuid() == 0)
+        return rota_error_set(reading->error, ROTA_ERR_INVALID,
+                              "%s: belongs to user %u: run as that user, who could not read what "
+                              "root writes here",
+                              path, (unsigned)status.st_uid);
+    if (status.st_size > ROTA_JOURNAL_SEGMENT_MAX)
+        return rota_error_set(reading->error, ROTA_ERR_LIMIT,
+                              "%s: has %lld bytes, more than the %d of a segment", path,
+                              (long long)status.st_size, ROTA_JOURNAL_SEGMENT_MAX);
+    reading->size = (size_t)status.st_size;
+    if (reading->size > reading->capacity) {
+        free(reading->bytes);
+        reading->bytes = malloc(reading->size);
+        reading->capacity = reading->bytes ? reading->size : 0;
+    }
+    if (reading->size > 0 && !reading->bytes)
+        return rota_error_set(reading->error, ROTA_ERR_NO_MEMORY, "%s: no memory for %zu bytes",
+                              path, reading->size);
+    return read_all(reading, fd, path);
+}
+
+static enum rota_code load(struct reading *reading, const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return rota_journal_files_refuse(path, "can't be opened", reading->error);
+    enum rota_code code = look_at(reading, fd, path);
+    close(fd);
+    return code;
+}
+
+/* --- what it holds --- */
+
+static enum rota_code refuse_damage(struct reading *reading, const char *path)
+{
+    const struct rota_journal_reader *reader = &reading->reader;
+    return rota_error_set(
+        reading->error, ROTA_ERR_INVALID,
+        "%s: damaged at byte %zu, behind record %" PRIu64
+        ": %s; restore the directory from a backup, or repair it, which loses what is damaged",
+        path, reader->at, reader->next ? reader->next - 1 : 0, reader->why);
+}
+
+static enum rota_code refuse_newer(struct reading *reading, const char *path)
+{
+    return rota_error_set(reading->error, ROTA_ERR_INVALID,
+                          "%s: is of version %" PRIu32 ", and this program knows version %d: it "
+                          "was written by a later one",
+                          path, reading->reader.version, ROTA_JOURNAL_VERSION);
+}
+
+/* Read the records of a segment; `*found` says how it ended. */
+static enum rota_code read_records(struct reading *reading, const char *path, bool is_last,
+                                   enum rota_journal_found *found)
+{
+    struct rota_journal_reader *reader = &reading->reader;
+    struct rota_work_record record;
+    *found = rota_journal_reader_open(reader, rota_str_of(reading->bytes, reading->size), is_last);
+    for (;;) {
+        if (*found == ROTA_JOURNAL_NEWER)
+            return refuse_newer(reading, path);
+        if (*found == ROTA_JOURNAL_END || *found == ROTA_JOURNAL_TORN)
+            return ROTA_OK;
+        if (*found == ROTA_JOURNAL_DAMAGED) {
+            if (!reading->options->repair)
+                return refuse_damage(reading, path);
+            if (!rota_journal_reader_pass_over(reader))
+                return ROTA_OK;
+        }
+        *found = rota_journal_reader_next(reader, &record);
+        if (*found != ROTA_JOURNAL_FINE)
+            continue;
+        reading->files->n_records++;
+        reading->files->last = record.number;
+        enum rota_code code =
+            reading->options->on_record
+                ? reading->options->on_record(reading->options->data, &record, reading->error)
+                : ROTA_OK;
+        if (code)
+            return code;
+    }
+}
+
+/* The end of the last segment was never acknowledged: it goes, for good. */
+static enum rota_code cut(struct reading *reading, const char *path, size_t used)
+{
+    struct rota_journal_files *files = reading->files;
+    files->n_cut_bytes = reading->size - used;
+    files->cut_at = used;
+    snprintf(files->cut_path, sizeof files->cut_path, "%s", strrchr(path, '/') + 1);
+    while (files->n_cut_bytes > 0 && reading->bytes[used + files->n_cut_bytes - 1] == 0)
+        files->n_cut_bytes--;
+    if (files->disk->truncate(files->disk->data, files->fd, (off_t)used))
+        return rota_journal_files_refuse(path, "can't be cut", reading->error);
+    files->size = used;
+    if (rota_journal_files_sync(files, files->fd))
+        return rota_journal_files_refuse(path, "can't be synced", reading->error);
+    return ROTA_OK;
+}
+
+/* Go on behind the last record of the last segment. */
+static enum rota_code go_on(struct reading *reading, const char *path,
+                            enum rota_journal_found found)
+{
+    struct rota_journal_files *files = reading->files;
+    const struct rota_journal_reader *reader = &reading->reader;
+    enum rota_code code = ROTA_OK;
+    size_t used = reader->at;
+    files->fd = files->disk->open(files->disk->data, path);
+    if (files->fd < 0)
+        return rota_journal_files_refuse(path, "can't be opened for writing", reading->error);
+    files->size = reading->size;
+    if (found == ROTA_JOURNAL_TORN)
+        code = cut(reading, path, used);
+    if (code)
+        return code;
+    size_t from = reader->batch_at ? reader->batch_at : 0;
+    struct rota_str again = {reading->bytes + from, used - from};
+    if (rota_journal_files_put(files, files->fd, again, from) ||
+        rota_journal_files_sync(files, files->fd))
+        return rota_journal_files_refuse(path, "can't be written", reading->error);
+    if (files->size < files->segment_size &&
+        rota_journal_files_allocate(files, files->fd, files->segment_size) == 0)
+        files->size = files->segment_size;
+    return ROTA_OK;
+}
+
+static enum rota_code read_segment(struct reading *reading, size_t place)
+{
+    struct rota_journal_files *files = reading->files;
+    struct rota_journal_reader *reader = &reading->reader;
+    char path[ROTA_JOURNAL_PATH_MAX];
+    enum rota_journal_found found;
+    uint64_t index = reading->indexes.items[place];
+    bool is_last = place + 1 == reading->indexes.size;
+    struct rota_journal_part part = {.index = index};
+    rota_journal_files_path(files, index, path);
+    if (reader->index == 0)
+        reader->index = index;
+    enum rota_code code = load(reading, path);
+    if (!code)
+        code = read_records(reading, path, is_last, &found);
+    if (code)
+        return code;
+    files->index = index + 1;
+    if (is_last && found == ROTA_JOURNAL_TORN && reader->at == 0) { /* its head: it holds nothing */
+        if (files->disk->unlink(files->disk->data, path))
+            return rota_journal_files_refuse(path, "can't be removed", reading->error);
+        files->index = index;
+        return ROTA_OK;
+    }
+    part.first = reader->first;
+    part.used = reader->at;
+    if (!rota_vector_push(&files->parts, part))
+        return rota_error_set(reading->error, ROTA_ERR_NO_MEMORY, "%s: no memory", path);
+    /* Nothing is written behind what is damaged. */
+    return is_last && reader->n_lost_bytes == 0 ? go_on(reading, path, found) : ROTA_OK;
+}
+
+enum rota_code rota_journal_files_read(struct rota_journal_files *files,
+                                       const struct rota_journal_files_options *options,
+                                       struct rota_error *error)
+{
+    struct reading *reading = calloc(1, sizeof *reading);
+    if (!reading)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory to read a journal");
+    reading->files = files;
+    reading->options = options;
+    reading->error = error;
+    rota_journal_reader_init(&reading->reader);
+    enum rota_code code = list(reading);
+    for (size_t i = 0; !code && i < reading->indexes.size; i++)
+        code = read_segment(reading, i);
+    if (!code && reading->indexes.size > 0 &&
+        files->disk->sync_directory(files->disk->data, files->directory))
+        code = rota_journal_files_refuse(files->directory, "can't be synced", error);
+    files->has_id = reading->reader.has_seal;
+    memcpy(files->id, reading->reader.id, sizeof files->id);
+    files->n_lost = reading->reader.n_lost;
+    files->n_lost_bytes = reading->reader.n_lost_bytes;
+    if (reading->reader.next > 0)
+        files->last = reading->reader.next - 1;
+    rota_vector_deinit(&reading->indexes);
+    free(reading->bytes);
+    free(reading);
+    return code;
+}

@@ -1,0 +1,72 @@
+/* A segment of a journal, and a record in it: the reader stops within its bounds whatever
+ * it is given, passes over damage without going back, and what it reads is the same when
+ * it is written and read again. */
+#include "wire/journal_segment.h"
+
+#include "../lib/work_records.h"
+
+#include <assert.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* As the only record of a new journal. */
+static void check_again(struct rota_work_record record)
+{
+    static const unsigned char id[ROTA_JOURNAL_ID_SIZE] = "an id by chance";
+    static struct rota_journal_writer writer;
+    static struct rota_journal_reader reader;
+    struct rota_journal_head head = {.index = 1, .first = 1};
+    struct rota_buffer batch = {0}, segment = {0};
+    struct rota_work_record again;
+    record.number = 1;
+    memcpy(head.id, id, sizeof id);
+    rota_journal_writer_init(&writer, id);
+    rota_journal_write(&writer, &record, &batch);
+    rota_journal_head_encode(&head, rota_buffer_extend(&segment, ROTA_JOURNAL_HEAD_SIZE));
+    rota_buffer_append_str(&segment, rota_buffer_str(&batch));
+    rota_journal_reader_init(&reader);
+    assert(rota_journal_reader_open(&reader, rota_buffer_str(&segment), true) == 0);
+    assert(rota_journal_reader_next(&reader, &again) == ROTA_JOURNAL_FINE);
+    assert(work_record_is_equal(&record, &again));
+    assert(rota_journal_reader_next(&reader, &again) == ROTA_JOURNAL_END);
+    rota_buffer_deinit(&batch);
+    rota_buffer_deinit(&segment);
+}
+
+static void read_segment(struct rota_str bytes, bool is_last)
+{
+    static struct rota_journal_reader reader;
+    struct rota_work_record record;
+    rota_journal_reader_init(&reader);
+    enum rota_journal_found found = rota_journal_reader_open(&reader, bytes, is_last);
+    while (found == ROTA_JOURNAL_FINE || found == ROTA_JOURNAL_DAMAGED) {
+        size_t at = reader.at;
+        if (found == ROTA_JOURNAL_DAMAGED) {
+            uint64_t number = reader.next;
+            assert(reader.why);
+            if (!rota_journal_reader_pass_over(&reader))
+                break;
+            assert(reader.next >= number);
+            /* Where a batch is behind a gap in the numbers, it stands where it stood. */
+            assert(reader.at > at || reader.next > number);
+        }
+        found = rota_journal_reader_next(&reader, &record);
+        assert(reader.at >= at && reader.at <= bytes.size);
+        if (found == ROTA_JOURNAL_FINE)
+            check_again(record);
+    }
+    assert(found != ROTA_JOURNAL_TORN || is_last);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct rota_journal_room room;
+    struct rota_str bytes = rota_str_of(data, size);
+    struct rota_journal_batch batch = {0};
+    struct rota_work_record record;
+    read_segment(bytes, true);
+    read_segment(bytes, false);
+    if (rota_journal_record_decode(&batch, bytes.data, bytes, &record, &room))
+        check_again(record);
+    return 0;
+}

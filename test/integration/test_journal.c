@@ -1,0 +1,637 @@
+/* A journal on a real directory: what was told as durable is read again, and every way in
+ * which a disk or a directory can be wrong has its answer. */
+#include "journal_book.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, book_set_up, book_tear_down)
+
+/* --- a disk that fails on demand; the counters are set while the journal is idle --- */
+
+static struct {
+    size_t room;       /* bytes that may still be allocated or written */
+    bool is_bounded;   /* ... by that */
+    bool no_allocate;  /* the file system can't */
+    int fail_sync;     /* errno of the next syncs */
+    int fail_write;    /* errno of the next writes */
+    size_t write_most; /* bytes that one call writes; 0: all */
+    int n_interrupts;  /* calls that are interrupted */
+    size_t n_syncs, n_writes;
+    size_t reserve; /* bytes of it that were taken */
+} disk;
+
+static bool is_interrupted(void)
+{
+    if (disk.n_interrupts == 0)
+        return false;
+    disk.n_interrupts--;
+    errno = EINTR;
+    return true;
+}
+
+static bool take_room(size_t size)
+{
+    if (disk.is_bounded && size > disk.room) {
+        errno = ENOSPC;
+        return false;
+    }
+    disk.room -= disk.is_bounded ? size : 0;
+    return true;
+}
+
+static int disk_create(void *data, const char *path)
+{
+    return rota_journal_disk_real.create(data, path);
+}
+
+static int disk_open(void *data, const char *path)
+{
+    return rota_journal_disk_real.open(data, path);
+}
+
+static int disk_allocate(void *data, int fd, off_t size)
+{
+    struct stat status;
+    if (is_interrupted())
+        return -1;
+    if (disk.no_allocate) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    assert_int_equal(fstat(fd, &status), 0);
+    if (!take_room((size_t)(size - status.st_size)))
+        return -1;
+    return rota_journal_disk_real.allocate(data, fd, size);
+}
+
+static int disk_truncate(void *data, int fd, off_t size)
+{
+    return rota_journal_disk_real.truncate(data, fd, size);
+}
+
+static ssize_t disk_pwrite(void *data, int fd, const void *bytes, size_t size, off_t at)
+{
+    struct stat status;
+    disk.n_writes++;
+    if (is_interrupted())
+        return -1;
+    if (disk.fail_write) {
+        errno = disk.fail_write;
+        return -1;
+    }
+    if (disk.write_most && size > disk.write_most)
+        size = disk.write_most;
+    assert_int_equal(fstat(fd, &status), 0);
+    off_t grows = at + (off_t)size - status.st_size;
+    if (grows > 0 && disk.is_bounded && (size_t)grows > disk.room &&
+        (size_t)grows < size + disk.room)
+        size -= (size_t)grows - disk.room; /* what there is room for */
+    grows = at + (off_t)size - status.st_size;
+    if (size == 0 || (grows > 0 && !take_room((size_t)grows))) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return rota_journal_disk_real.pwrite(data, fd, bytes, size, at);
+}
+
+static int disk_sync(void *data, int fd)
+{
+    disk.n_syncs++;
+    if (is_interrupted())
+        return -1;
+    if (disk.fail_sync) {
+        errno = disk.fail_sync;
+        return -1;
+    }
+    (void)data;
+    (void)fd;
+    return 0;
+}
+
+static int disk_sync_directory(void *data, const char *path)
+{
+    (void)data;
+    (void)path;
+    return 0;
+}
+
+static int disk_unlink(void *data, const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) == 0 && disk.is_bounded)
+        disk.room += (size_t)status.st_size;
+    return rota_journal_disk_real.unlink(data, path);
+}
+
+static const struct rota_journal_disk bad_disk = {
+    .create = disk_create,
+    .open = disk_open,
+    .allocate = disk_allocate,
+    .truncate = disk_truncate,
+    .pwrite = disk_pwrite,
+    .sync = disk_sync,
+    .sync_directory = disk_sync_directory,
+    .unlink = disk_unlink,
+};
+
+static void use_bad_disk(void)
+{
+    memset(&disk, 0, sizeof disk);
+    book.options.disk = &bad_disk;
+}
+
+/* --- helpers --- */
+
+static void path_of(uint64_t index, char path[512])
+{
+    snprintf(path, 512, "%s/%08llu.journal", book.directory, (unsigned long long)index);
+}
+
+static void change_byte(uint64_t index, off_t at, unsigned char flip)
+{
+    char path[512];
+    unsigned char byte;
+    path_of(index, path);
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= flip;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+/* Records 1 to n, in batches of 10, and closed. */
+static void write_records(size_t n)
+{
+    book_open();
+    for (size_t i = 0; i < n; i += 10) {
+        book_append(10);
+        book_await();
+    }
+    book_close();
+}
+
+static void assert_refused(enum rota_code code, const char *words)
+{
+    assert_int_equal(book_try_open(), code);
+    if (!strstr(book.error.text, words))
+        fail_msg("\"%s\" does not say \"%s\"", book.error.text, words);
+}
+
+/* --- what it is for --- */
+
+static void what_is_durable_is_read_again(void **state)
+{
+    (void)state;
+    book_open();
+    assert_int_equal(book.n_read, 0);
+    book_append(100);
+    book_await();
+    book_append(1);
+    book_await();
+    book_close();
+    book_open();
+    assert_int_equal(book.n_read, 101);
+    assert_int_equal(book.last, 101);
+    book_append(50);
+    book_await();
+    book_close();
+    book_open();
+    assert_int_equal(book.n_read, 151);
+    book_close();
+}
+
+static void what_one_turn_appends_is_one_batch(void **state)
+{
+    (void)state;
+    use_bad_disk();
+    book_open();
+    size_t n_syncs = disk.n_syncs;
+    book_append(20);
+    book_await();
+    assert_int_equal(disk.n_syncs, n_syncs + 1);
+    assert_int_equal(rota_journal_look(book.journal).n_batches, 1);
+    book_close();
+}
+
+static void closing_writes_what_waits(void **state)
+{
+    (void)state;
+    book_open();
+    book_append(33);
+    book_close();
+    book_open();
+    assert_int_equal(book.n_read, 33);
+    book_close();
+}
+
+static void segments_follow_each_other_and_old_ones_go(void **state)
+{
+    (void)state;
+    book_open();
+    while (rota_journal_look(book.journal).n_segments < 5) {
+        book_append(10);
+        book_await();
+    }
+    struct rota_journal_view view = rota_journal_look(book.journal);
+    assert_true(view.bytes > 4 * 30000 && view.edge > 1 && view.edge <= book.last);
+    book_close();
+    book_open();
+    assert_int_equal(book.n_read, book.last);
+    view = rota_journal_look(book.journal);
+    assert_int_equal(view.n_segments, 5);
+    rota_journal_drop_below(book.journal, view.edge - 1); /* one record is still needed */
+    book_append(1);
+    book_await();
+    assert_int_equal(rota_journal_look(book.journal).n_segments, 2);
+    rota_journal_drop_below(book.journal, view.edge);
+    book_close();
+    book_open();
+    assert_int_equal(rota_journal_look(book.journal).n_segments, 1);
+    assert_int_equal(book.n_read, book.last - view.edge + 1);
+    book_close();
+}
+
+static void a_large_record_has_a_segment_that_is_large_enough(void **state)
+{
+    static char payload[3 << 20];
+    struct rota_job_spec spec = {.id = {1, 1}, .queue = rota_str("q"), .partition = 1};
+    struct rota_work_record record = {.type = ROTA_WORK_ADD, .number = 1, .spec = &spec};
+    (void)state;
+    spec.payload = rota_str_of(payload, sizeof payload);
+    record.id = spec.id;
+    record.queue = spec.queue;
+    record.partition = 1;
+    book_open();
+    assert_int_equal(rota_journal_append(book.journal, &record, NULL), ROTA_OK);
+    book.last = 1;
+    book_await();
+    assert_int_equal(rota_journal_look(book.journal).n_segments, 2);
+    book_close();
+    assert_refused(ROTA_ERR_INVALID, "record 1 was never written"); /* it is read, as it is */
+}
+
+static void a_second_one_is_told_who_has_it(void **state)
+{
+    char words[64];
+    (void)state;
+    book_open();
+    struct book first = book;
+    snprintf(words, sizeof words, "process %ld has this journal", (long)getpid());
+    assert_refused(ROTA_ERR_UNAVAILABLE, words);
+    book = first;
+    book_append(3);
+    book_await();
+    book_close();
+    book_open(); /* the lock was given back */
+    assert_int_equal(book.n_read, 3);
+    book_close();
+}
+
+/* --- damage --- */
+
+static void a_torn_end_is_cut_and_written_over(void **state)
+{
+    char path[512];
+    struct stat status;
+    (void)state;
+    write_records(30);
+    path_of(1, path);
+    int fd = open(path, O_RDWR);
+    char bytes[65536];
+    ssize_t size = pread(fd, bytes, sizeof bytes, 0);
+    while (bytes[size - 1] == 0)
+        size--;
+    assert_int_equal(ftruncate(fd, size - 40), 0); /* the mark, and a part of a record */
+    close(fd);
+    book_open();
+    assert_int_equal(book.n_read, 29);
+    book_append(20);
+    book_await();
+    book_close();
+    book_open();
+    assert_int_equal(book.n_read, 49);
+    book_close();
+    assert_int_equal(stat(path, &status), 0);
+}
+
+static void damage_is_refused_and_repair_passes_over_it(void **state)
+{
+    char words[600];
+    (void)state;
+    write_records(60);
+    change_byte(1, 3000, 0x40);
+    snprintf(words, sizeof words, "%s/00000001.journal: damaged at byte ", book.directory);
+    assert_refused(ROTA_ERR_INVALID, words);
+    assert_refused(ROTA_ERR_INVALID, "restore the directory from a backup, or repair it");
+    book.options.repair = true;
+    book_open();
+    struct rota_journal_view view = rota_journal_look(book.journal);
+    assert_true(view.n_lost > 0 && view.n_lost <= 10);
+    assert_int_equal(book.n_read + view.n_lost, 60);
+    book_append(10);
+    book_await();
+    view = rota_journal_look(book.journal);
+    assert_int_equal(view.n_segments, 2); /* nothing is written behind damage */
+    rota_journal_drop_below(book.journal, view.edge);
+    book_close();
+    book.options.repair = false; /* it went with its segment */
+    book_open();
+    assert_int_equal(book.n_read, 10);
+    book_close();
+}
+
+static void a_missing_segment_is_refused(void **state)
+{
+    char path[512];
+    (void)state;
+    write_records(600);
+    path_of(2, path);
+    assert_int_equal(unlink(path), 0);
+    assert_refused(ROTA_ERR_INVALID, "00000003.journal: damaged at byte 0");
+    book.options.repair = true;
+    book_open();
+    assert_true(book.n_read > 0 && book.n_read < 600);
+    assert_int_equal(book.n_read + rota_journal_look(book.journal).n_lost, 600);
+    book_close();
+}
+
+static void a_newer_version_is_refused(void **state)
+{
+    (void)state;
+    write_records(10);
+    change_byte(1, 8, 3);
+    assert_refused(ROTA_ERR_INVALID, "is of version 2, and this program knows version 1");
+    book.options.repair = true;
+    assert_refused(ROTA_ERR_INVALID, "is of version 2");
+}
+
+static void what_is_no_journal_is_refused(void **state)
+{
+    char path[512];
+    (void)state;
+    path_of(1, path);
+    await_write(path, "this is a diary, and it is longer than the head of a journal is");
+    assert_refused(ROTA_ERR_INVALID, "it does not begin as a journal does");
+    unlink(path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_refused(ROTA_ERR_INVALID, "is not a file");
+    rmdir(path);
+    snprintf(path, sizeof path, "%s", book.directory);
+    snprintf(book.directory, sizeof book.directory, "%.200s/no/such/place", path);
+    assert_refused(ROTA_ERR_IO, "No such file or directory");
+    snprintf(book.directory, sizeof book.directory, "%s", "/dev/null");
+    assert_refused(ROTA_ERR_INVALID, "is not a directory");
+    snprintf(book.directory, sizeof book.directory, "%.200s", path);
+    assert_int_equal(chmod(path, 0777), 0);
+    assert_refused(ROTA_ERR_INVALID, "everybody may write to it");
+    assert_int_equal(chmod(path, 0700), 0);
+}
+
+static void files_of_another_user_are_refused(void **state)
+{
+    char path[512];
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    write_records(10);
+    path_of(1, path);
+    assert_int_equal(chown(path, 1234, 1234), 0);
+    assert_refused(ROTA_ERR_INVALID, "belongs to user 1234: run as that user");
+}
+
+/* --- faults --- */
+
+static void interrupts_and_short_writes_are_gone_over(void **state)
+{
+    (void)state;
+    use_bad_disk();
+    disk.n_interrupts = 5;
+    disk.write_most = 7;
+    book_open();
+    book_append(40);
+    book_await();
+    book_close();
+    book_open();
+    assert_int_equal(book.n_read, 40);
+    book_close();
+}
+
+static void a_sync_that_fails_ends_it(void **state)
+{
+    struct rota_work_record record;
+    (void)state;
+    use_bad_disk();
+    book_open();
+    book_append(10);
+    book_await();
+    disk.fail_sync = EIO;
+    book_append(10);
+    await(&loop, &book.n_failed, 1);
+    assert_non_null(strstr(book.error.text, "can't be synced: Input/output error"));
+    assert_int_equal(book.durable, 10);
+    disk.fail_sync = 0; /* that it is well again changes nothing */
+    record = book_record(book.last + 1);
+    assert_int_equal(rota_journal_append(book.journal, &record, &book.error), ROTA_ERR_IO);
+    size_t n_writes = disk.n_writes;
+    book_close();
+    assert_int_equal(disk.n_writes, n_writes);
+    book_open();
+    assert_true(book.n_read >= 10);
+    book_close();
+}
+
+static void a_write_that_fails_ends_it(void **state)
+{
+    (void)state;
+    use_bad_disk();
+    book_open();
+    disk.fail_write = EIO;
+    book_append(10);
+    await(&loop, &book.n_failed, 1);
+    assert_int_equal(book.durable, 0);
+    book_close();
+    disk.fail_write = 0;
+    book_open();
+    assert_int_equal(book.n_read, 0);
+    book_close();
+}
+
+static void on_enough(uv_timer_t *timer)
+{
+    ++*(size_t *)timer->data;
+}
+
+/* Run the loop for a few tries. */
+static void let_it_try(void)
+{
+    size_t n_turns = 0;
+    uv_timer_t *timer = malloc(sizeof *timer);
+    assert_non_null(timer);
+    uv_timer_init(&loop, timer);
+    timer->data = &n_turns;
+    uv_timer_start(timer, on_enough, 3, 3);
+    while (n_turns < 3 && book.durable < book.last)
+        uv_run(&loop, UV_RUN_ONCE);
+    uv_close((uv_handle_t *)timer, (uv_close_cb)free);
+}
+
+static void a_full_disk_loses_nothing_and_goes_on_when_there_is_room(void **state)
+{
+    (void)state;
+    use_bad_disk();
+    disk.is_bounded = true;
+    book.options.reserve_size = 131072;
+    disk.room = 65536 + 131072 + 1000; /* a segment and the reserve */
+    book_open();
+    while (book.n_full == 0) {
+        book_append(10);
+        book_await();
+    }
+    /* The reserve has taken the place of a segment: all was made durable so far. */
+    assert_int_equal(book.durable, book.last);
+    assert_non_null(strstr(book.why, "the reserve is in use"));
+    while (rota_journal_look(book.journal).n_waiting_bytes < 80000) {
+        book_append(10);
+        let_it_try();
+    }
+    uint64_t durable = book.durable;
+    assert_true(durable < book.last);
+    assert_int_equal(book.n_room, 0);
+    disk.room += 1 << 20; /* somebody has cleaned up */
+    book_await();
+    await(&loop, &book.n_room, 1);
+    book_append(10);
+    book_await();
+    book_close();
+    uint64_t last = book.last;
+    book_open();
+    assert_int_equal(book.n_read, last);
+    book_close();
+}
+
+static void a_full_disk_that_is_left_keeps_what_was_told(void **state)
+{
+    (void)state;
+    use_bad_disk();
+    disk.no_allocate = true; /* so that writes fail, and halfway */
+    disk.is_bounded = true;
+    disk.room = 16384 + 9000;
+    book_open();
+    while (book.n_full == 0 || book.durable == book.last) {
+        book_append(3);
+        let_it_try();
+    }
+    uint64_t durable = book.durable;
+    book_close();
+    disk.room = 1 << 20;
+    book_open();
+    assert_in_range(book.n_read, durable, book.last);
+    assert_int_equal(book.n_full, 0);
+    book_append(10);
+    book_await();
+    book_close();
+}
+
+static void a_new_journal_needs_room(void **state)
+{
+    (void)state;
+    use_bad_disk();
+    disk.is_bounded = true;
+    disk.room = 20;
+    assert_refused(ROTA_ERR_LIMIT, "no space is left");
+}
+
+static void without_allocation_it_does_as_well(void **state)
+{
+    (void)state;
+    use_bad_disk();
+    disk.no_allocate = true;
+    write_records(400);
+    book_open();
+    assert_int_equal(book.n_read, 400);
+    assert_true(rota_journal_look(book.journal).n_segments > 1);
+    book_close();
+}
+
+/* Closing is allowed from each of the callbacks. */
+static void on_failed_close(void *data, const struct rota_error *error)
+{
+    (void)error;
+    rota_journal_close(((struct book *)data)->journal, book_on_closed, data);
+}
+
+static void on_durable_close(void *data, uint64_t number)
+{
+    (void)number;
+    rota_journal_close(((struct book *)data)->journal, book_on_closed, data);
+}
+
+static void it_may_be_closed_from_its_callbacks(void **state)
+{
+    struct rota_journal_options options = {.directory = book.directory, .data = &book};
+    struct rota_work_record record = book_record(1);
+    (void)state;
+    use_bad_disk();
+    options.disk = &bad_disk;
+    options.segment_size = 65536;
+    options.on_failed = on_failed_close;
+    options.on_durable = on_durable_close;
+    assert_int_equal(rota_journal_open(&loop, &options, &book.journal, &book.error), ROTA_OK);
+    assert_int_equal(rota_journal_append(book.journal, &record, NULL), ROTA_OK);
+    await(&loop, &book.n_closed, 1);
+    assert_int_equal(rota_journal_open(&loop, &options, &book.journal, &book.error), ROTA_OK);
+    disk.fail_sync = EIO;
+    record = book_record(2);
+    assert_int_equal(rota_journal_append(book.journal, &record, NULL), ROTA_OK);
+    await(&loop, &book.n_closed, 2);
+}
+
+/* Many batches while the loop appends: for ThreadSanitizer. */
+static void batches_gather_while_others_are_written(void **state)
+{
+    (void)state;
+    book_open();
+    for (int i = 0; i < 2000; i++) {
+        book_append(1 + (size_t)i % 5);
+        if (i % 100 == 0)
+            rota_journal_drop_below(book.journal, rota_journal_look(book.journal).edge);
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    book_await();
+    assert_true(rota_journal_look(book.journal).n_batches > 1);
+    uint64_t last = book.last;
+    book_close();
+    book_open();
+    assert_int_equal(book.last_read, last);
+    book_close();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_is_durable_is_read_again),
+        TEST(what_one_turn_appends_is_one_batch),
+        TEST(closing_writes_what_waits),
+        TEST(segments_follow_each_other_and_old_ones_go),
+        TEST(a_large_record_has_a_segment_that_is_large_enough),
+        TEST(a_second_one_is_told_who_has_it),
+        TEST(a_torn_end_is_cut_and_written_over),
+        TEST(damage_is_refused_and_repair_passes_over_it),
+        TEST(a_missing_segment_is_refused),
+        TEST(a_newer_version_is_refused),
+        TEST(what_is_no_journal_is_refused),
+        TEST(files_of_another_user_are_refused),
+        TEST(interrupts_and_short_writes_are_gone_over),
+        TEST(a_sync_that_fails_ends_it),
+        TEST(a_write_that_fails_ends_it),
+        TEST(a_full_disk_loses_nothing_and_goes_on_when_there_is_room),
+        TEST(a_full_disk_that_is_left_keeps_what_was_told),
+        TEST(a_new_journal_needs_room),
+        TEST(without_allocation_it_does_as_well),
+        TEST(it_may_be_closed_from_its_callbacks),
+        TEST(batches_gather_while_others_are_written),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
