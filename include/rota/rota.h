@@ -7,6 +7,7 @@
 #include <rota/claims.h>
 #include <rota/config.h>
 #include <rota/config_watch.h>
+#include <rota/connector.h>
 #include <rota/counts.h>
 #include <rota/error.h>
 #include <rota/get.h>

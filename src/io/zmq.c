@@ -1,0 +1,459 @@
+#include "io/zmq.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+
+#define JUDGE_ENDPOINT "inproc://zeromq.zap.01"
+#define DOMAIN         "rota"
+
+/* ZMQ_ZAP_ENFORCE_DOMAIN, which the header names only for drafts; the library has it. */
+enum { ENFORCE_DOMAIN = 93 };
+
+struct rota_zmq {
+    void *context;
+    void *judge;      /* NULL: none */
+    char request[32]; /* the question that waits for its answer */
+    size_t request_size;
+};
+
+struct rota_zmq_socket {
+    void *socket;
+    void *monitor;
+    bool is_router;
+    char endpoint[256];
+};
+
+_Static_assert(sizeof(struct rota_zmq_message) == sizeof(zmq_msg_t), "room for a message");
+
+static zmq_msg_t *as_zmq(const struct rota_zmq_message *message)
+{
+    return (zmq_msg_t *)(void *)message->opaque;
+}
+
+/* --- contexts --- */
+
+enum rota_code rota_zmq_open(bool with_judge, struct rota_zmq **zmq, struct rota_error *error)
+{
+    struct rota_zmq *made = calloc(1, sizeof *made);
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for ZeroMQ");
+    made->context = zmq_ctx_new();
+    if (!made->context)
+        goto fail;
+    if (with_judge) {
+        made->judge = zmq_socket(made->context, ZMQ_REP);
+        if (!made->judge || zmq_bind(made->judge, JUDGE_ENDPOINT) != 0)
+            goto fail;
+    }
+    *zmq = made;
+    return ROTA_OK;
+
+fail:
+    rota_error_set(error, ROTA_ERR_IO, "ZeroMQ could not be started: %s", zmq_strerror(errno));
+    rota_zmq_close(made);
+    return ROTA_ERR_IO;
+}
+
+void rota_zmq_close(struct rota_zmq *zmq)
+{
+    if (!zmq)
+        return;
+    if (zmq->judge) {
+        int none = 0;
+        zmq_setsockopt(zmq->judge, ZMQ_LINGER, &none, sizeof none);
+        zmq_close(zmq->judge);
+    }
+    while (zmq->context && zmq_ctx_term(zmq->context) != 0 && errno == EINTR)
+        ;
+    free(zmq);
+}
+
+/* --- sockets --- */
+
+static bool set_int(struct rota_zmq_socket *socket, int option, int value)
+{
+    return zmq_setsockopt(socket->socket, option, &value, sizeof value) == 0;
+}
+
+static bool set_key(struct rota_zmq_socket *socket, int option, const struct rota_key *key)
+{
+    return zmq_setsockopt(socket->socket, option, key->bytes, sizeof key->bytes) == 0;
+}
+
+static int to_ms(rota_time span)
+{
+    rota_time ms = span / ROTA_MSEC;
+    return ms > INT32_MAX ? INT32_MAX : (int)ms;
+}
+
+static bool set_keys(struct rota_zmq_socket *socket, const struct rota_zmq_options *options)
+{
+    if (!options->public_key)
+        return true;
+    if (!set_key(socket, ZMQ_CURVE_PUBLICKEY, options->public_key) ||
+        !set_key(socket, ZMQ_CURVE_SECRETKEY, options->secret_key))
+        return false;
+    if (!socket->is_router)
+        return set_key(socket, ZMQ_CURVE_SERVERKEY, options->broker_key);
+    return set_int(socket, ZMQ_CURVE_SERVER, 1) &&
+           zmq_setsockopt(socket->socket, ZMQ_ZAP_DOMAIN, DOMAIN, strlen(DOMAIN)) == 0 &&
+           set_int(socket, ENFORCE_DOMAIN, 1);
+}
+
+static bool set_options(struct rota_zmq_socket *socket, const struct rota_zmq_options *options)
+{
+    int64_t message_max = (int64_t)options->message_max;
+    bool is_well =
+        zmq_setsockopt(socket->socket, ZMQ_MAXMSGSIZE, &message_max, sizeof message_max) == 0 &&
+        set_int(socket, ZMQ_SNDHWM, options->high_water) &&
+        set_int(socket, ZMQ_RCVHWM, options->high_water) && set_int(socket, ZMQ_LINGER, 0) &&
+        set_int(socket, ZMQ_IPV6, 1) && set_int(socket, ZMQ_IMMEDIATE, 1) &&
+        set_int(socket, ZMQ_HANDSHAKE_IVL, to_ms(options->handshake_timeout));
+    if (is_well && socket->is_router)
+        is_well = set_int(socket, ZMQ_ROUTER_MANDATORY, 1) &&
+                  set_int(socket, ZMQ_ROUTER_HANDOVER, 1) && set_int(socket, ZMQ_BACKLOG, 1024);
+    else if (is_well)
+        is_well = set_int(socket, ZMQ_RECONNECT_IVL, -1);
+    return is_well && set_keys(socket, options);
+}
+
+enum {
+    EVENTS = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+             ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+             ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED,
+};
+
+static bool open_monitor(struct rota_zmq *zmq, struct rota_zmq_socket *socket)
+{
+    char endpoint[64];
+    snprintf(endpoint, sizeof endpoint, "inproc://monitor-%p", (void *)socket);
+    if (zmq_socket_monitor(socket->socket, endpoint, EVENTS) != 0)
+        return false;
+    socket->monitor = zmq_socket(zmq->context, ZMQ_PAIR);
+    if (!socket->monitor)
+        return false;
+    int none = 0;
+    return zmq_setsockopt(socket->monitor, ZMQ_LINGER, &none, sizeof none) == 0 &&
+           zmq_connect(socket->monitor, endpoint) == 0;
+}
+
+static enum rota_code open_socket(struct rota_zmq *zmq, const struct rota_zmq_options *options,
+                                  bool is_router, struct rota_zmq_socket **socket,
+                                  struct rota_error *error)
+{
+    struct rota_zmq_socket *made = calloc(1, sizeof *made);
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a socket");
+    made->is_router = is_router;
+    made->socket = zmq_socket(zmq->context, is_router ? ZMQ_ROUTER : ZMQ_DEALER);
+    if (!made->socket || !set_options(made, options) || !open_monitor(zmq, made))
+        goto fail;
+    if ((is_router ? zmq_bind : zmq_connect)(made->socket, options->endpoint) != 0)
+        goto fail;
+    size_t size = sizeof made->endpoint;
+    if (zmq_getsockopt(made->socket, ZMQ_LAST_ENDPOINT, made->endpoint, &size) != 0)
+        goto fail;
+    *socket = made;
+    return ROTA_OK;
+
+fail:
+    rota_error_set(error, ROTA_ERR_IO, "can't %s %s: %s", is_router ? "listen on" : "connect to",
+                   options->endpoint, zmq_strerror(errno));
+    rota_zmq_socket_close(made, 0);
+    return ROTA_ERR_IO;
+}
+
+enum rota_code rota_zmq_listen(struct rota_zmq *zmq, const struct rota_zmq_options *options,
+                               struct rota_zmq_socket **socket, struct rota_error *error)
+{
+    return open_socket(zmq, options, true, socket, error);
+}
+
+enum rota_code rota_zmq_connect(struct rota_zmq *zmq, const struct rota_zmq_options *options,
+                                struct rota_zmq_socket **socket, struct rota_error *error)
+{
+    return open_socket(zmq, options, false, socket, error);
+}
+
+void rota_zmq_socket_close(struct rota_zmq_socket *socket, rota_time linger)
+{
+    if (!socket)
+        return;
+    if (socket->socket) {
+        set_int(socket, ZMQ_LINGER, to_ms(linger));
+        zmq_socket_monitor(socket->socket, NULL, 0);
+        zmq_close(socket->socket);
+    }
+    if (socket->monitor)
+        zmq_close(socket->monitor);
+    free(socket);
+}
+
+const char *rota_zmq_socket_endpoint(const struct rota_zmq_socket *socket)
+{
+    return socket->endpoint;
+}
+
+/* --- waiting --- */
+
+static int fd_of(void *socket)
+{
+    int fd = -1;
+    size_t size = sizeof fd;
+    zmq_getsockopt(socket, ZMQ_FD, &fd, &size);
+    return fd;
+}
+
+size_t rota_zmq_socket_fds(const struct rota_zmq_socket *socket, int fds[ROTA_ZMQ_FDS_MAX])
+{
+    fds[0] = fd_of(socket->socket);
+    fds[1] = fd_of(socket->monitor);
+    return 2;
+}
+
+int rota_zmq_judge_fd(const struct rota_zmq *zmq)
+{
+    return zmq->judge ? fd_of(zmq->judge) : -1;
+}
+
+/* --- messages --- */
+
+bool rota_zmq_message_init(struct rota_zmq_message *message, size_t size)
+{
+    return zmq_msg_init_size(as_zmq(message), size) == 0;
+}
+
+void rota_zmq_message_deinit(struct rota_zmq_message *message)
+{
+    zmq_msg_close(as_zmq(message));
+}
+
+void rota_zmq_message_move(struct rota_zmq_message *to, struct rota_zmq_message *from)
+{
+    zmq_msg_init(as_zmq(to));
+    zmq_msg_move(as_zmq(to), as_zmq(from));
+}
+
+void *rota_zmq_message_data(const struct rota_zmq_message *message)
+{
+    return zmq_msg_data(as_zmq(message));
+}
+
+size_t rota_zmq_message_size(const struct rota_zmq_message *message)
+{
+    return zmq_msg_size(as_zmq(message));
+}
+
+struct rota_str rota_zmq_message_str(const struct rota_zmq_message *message)
+{
+    return rota_str_of(rota_zmq_message_data(message), rota_zmq_message_size(message));
+}
+
+struct rota_str rota_zmq_message_user(const struct rota_zmq_message *message)
+{
+    const char *user = zmq_msg_gets(as_zmq(message), "User-Id");
+    return rota_str(user ? user : "");
+}
+
+/* Receive one part; false when there is none. */
+static bool receive_part(void *socket, zmq_msg_t *part)
+{
+    zmq_msg_init(part);
+    while (zmq_msg_recv(part, socket, ZMQ_DONTWAIT) < 0)
+        if (errno != EINTR) {
+            zmq_msg_close(part);
+            return false;
+        }
+    return true;
+}
+
+/* Pass over the parts behind `part`. */
+static void skip_rest(void *socket, zmq_msg_t *part)
+{
+    while (zmq_msg_more(part)) {
+        zmq_msg_close(part);
+        if (!receive_part(socket, part))
+            return; /* parts of a message come together */
+    }
+    zmq_msg_close(part);
+}
+
+enum rota_code rota_zmq_receive(struct rota_zmq_socket *socket, struct rota_zmq_route *route,
+                                struct rota_zmq_message *message)
+{
+    zmq_msg_t *part = as_zmq(message);
+    route->size = 0;
+    if (socket->is_router) {
+        zmq_msg_t from;
+        if (!receive_part(socket->socket, &from))
+            return ROTA_ERR_NOT_FOUND;
+        size_t size = zmq_msg_size(&from);
+        bool is_good = size <= ROTA_ZMQ_ROUTE_MAX && zmq_msg_more(&from);
+        if (!is_good) {
+            skip_rest(socket->socket, &from);
+            return ROTA_ERR_INVALID;
+        }
+        route->size = (uint8_t)size;
+        memcpy(route->bytes, zmq_msg_data(&from), size);
+        zmq_msg_close(&from);
+    }
+    if (!receive_part(socket->socket, part))
+        return ROTA_ERR_NOT_FOUND;
+    if (!zmq_msg_more(part))
+        return ROTA_OK;
+    skip_rest(socket->socket, part);
+    return ROTA_ERR_INVALID;
+}
+
+static enum rota_code code_of_errno(void)
+{
+    switch (errno) {
+    case EAGAIN:
+        return ROTA_ERR_LIMIT;
+    case EHOSTUNREACH:
+        return ROTA_ERR_NOT_FOUND;
+    default:
+        return ROTA_ERR_IO;
+    }
+}
+
+enum rota_code rota_zmq_send(struct rota_zmq_socket *socket, struct rota_str route,
+                             struct rota_zmq_message *message)
+{
+    if (socket->is_router)
+        while (zmq_send(socket->socket, route.data, route.size, ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0)
+            if (errno != EINTR)
+                return code_of_errno();
+    while (zmq_msg_send(as_zmq(message), socket->socket, ZMQ_DONTWAIT) < 0)
+        if (errno != EINTR)
+            return code_of_errno();
+    return ROTA_OK;
+}
+
+/* --- what becomes of connections --- */
+
+static enum rota_zmq_event tell(uint16_t event, uint32_t value, struct rota_error *why)
+{
+    switch (event) {
+    case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+        return ROTA_ZMQ_CONNECTED;
+    case ZMQ_EVENT_DISCONNECTED:
+        rota_error_set(why, ROTA_ERR_UNAVAILABLE, "the connection was closed");
+        return ROTA_ZMQ_DISCONNECTED;
+    case ZMQ_EVENT_CLOSED:
+        rota_error_set(why, ROTA_ERR_UNAVAILABLE, "no connection could be made");
+        return ROTA_ZMQ_FAILED;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
+        rota_error_set(why, ROTA_ERR_INVALID, "our key is not in the list of the other side");
+        return ROTA_ZMQ_FAILED;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+        rota_error_set(why, ROTA_ERR_INVALID,
+                       "the other side speaks something else: only one of us uses keys, or it is "
+                       "not ZeroMQ (0x%x)",
+                       value);
+        return ROTA_ZMQ_FAILED;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+        rota_error_set(why, ROTA_ERR_INVALID,
+                       "the other side ended the handshake: do the keys fit? (%s)",
+                       zmq_strerror((int)value));
+        return ROTA_ZMQ_FAILED;
+    default:
+        return ROTA_ZMQ_NOTHING;
+    }
+}
+
+enum rota_zmq_event rota_zmq_next_event(struct rota_zmq_socket *socket, struct rota_error *why)
+{
+    zmq_msg_t part;
+    while (receive_part(socket->monitor, &part)) {
+        uint16_t event = 0;
+        uint32_t value = 0;
+        if (zmq_msg_size(&part) >= sizeof event + sizeof value) {
+            memcpy(&event, zmq_msg_data(&part), sizeof event);
+            memcpy(&value, (char *)zmq_msg_data(&part) + sizeof event, sizeof value);
+        }
+        skip_rest(socket->monitor, &part);
+        enum rota_zmq_event told = tell(event, value, why);
+        if (told != ROTA_ZMQ_NOTHING)
+            return told;
+    }
+    return ROTA_ZMQ_NOTHING;
+}
+
+/* --- the judge of keys --- */
+
+/* Parts of a question: version, number, domain, address, identity, mechanism, and the
+ * key where the mechanism is CURVE. */
+enum { PART_NUMBER = 1, PART_ADDRESS = 3, PART_MECHANISM = 5, PART_KEY = 6 };
+
+static void take_part(struct rota_zmq *zmq, struct rota_zmq_question *question, int index,
+                      struct rota_str part, bool *is_curve)
+{
+    switch (index) {
+    case PART_NUMBER:
+        zmq->request_size = part.size < sizeof zmq->request ? part.size : sizeof zmq->request;
+        memcpy(zmq->request, part.data, zmq->request_size);
+        break;
+    case PART_ADDRESS:
+        snprintf(question->address, sizeof question->address, "%.*s", ROTA_STR_ARGS(part));
+        break;
+    case PART_MECHANISM:
+        *is_curve = rota_str_is_equal(part, rota_str("CURVE"));
+        break;
+    case PART_KEY:
+        question->has_key = *is_curve && part.size == sizeof question->key.bytes;
+        if (question->has_key)
+            memcpy(question->key.bytes, part.data, part.size);
+        break;
+    default:
+        break;
+    }
+}
+
+bool rota_zmq_next_question(struct rota_zmq *zmq, struct rota_zmq_question *question)
+{
+    zmq_msg_t part;
+    bool has_more = true, is_curve = false;
+    memset(question, 0, sizeof *question);
+    zmq->request_size = 0;
+    if (!zmq->judge)
+        return false;
+    for (int i = 0; has_more; i++) {
+        if (!receive_part(zmq->judge, &part))
+            return false;
+        has_more = zmq_msg_more(&part);
+        take_part(zmq, question, i, rota_str_of(zmq_msg_data(&part), zmq_msg_size(&part)),
+                  &is_curve);
+        zmq_msg_close(&part);
+    }
+    return true;
+}
+
+void rota_zmq_answer(struct rota_zmq *zmq, struct rota_str name)
+{
+    const struct rota_str parts[] = {
+        rota_str("1.0"),
+        rota_str_of(zmq->request, zmq->request_size),
+        rota_str(name.size ? "200" : "400"),
+        rota_str(name.size ? "OK" : "this key is not in the list"),
+        name,
+        rota_str(""),
+    };
+    enum { N_PARTS = sizeof parts / sizeof *parts };
+    for (int i = 0; i < N_PARTS; i++)
+        if (zmq_send(zmq->judge, parts[i].data, parts[i].size,
+                     ZMQ_DONTWAIT | (i + 1 < N_PARTS ? ZMQ_SNDMORE : 0)) < 0)
+            return; /* who asked is gone */
+}
+
+/* --- keys --- */
+
+bool rota_zmq_make_keys(char public_key[ROTA_KEY_TEXT_SIZE + 1],
+                        char secret_key[ROTA_KEY_TEXT_SIZE + 1])
+{
+    return zmq_curve_keypair(public_key, secret_key) == 0;
+}

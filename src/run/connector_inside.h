@@ -1,0 +1,275 @@
+/* connector_inside: what the files of a connector share.
+ *
+ *     connector.c         the public functions
+ *     connector_socket.c  the socket thread: its loop, queues, sending, stopping
+ *     connector_news.c    what crosses to the consumer
+ *     connector_broker.c  the side that listens    } both translate messages into events
+ *     connector_worker.c  the side that connects   } of their machine, and back
+ *     connector_keys.c    addresses and keys
+ *
+ * Both threads run a libuv loop with a mailbox. What is "socket's" is touched by the
+ * socket thread only, once it has started; "consumer's" likewise. */
+#pragma once
+
+#include "base/buffer.h"
+#include "base/map.h"
+#include "base/vector.h"
+#include "core/call/list.h"
+#include "core/work/join_fsm.h"
+#include "core/work/sessions.h"
+#include "io/mailbox.h"
+#include "io/zmq.h"
+#include "wire/keys_file.h"
+#include "wire/worker_frame.h"
+
+#include <rota/connector.h>
+#include <stdatomic.h>
+#include <uv.h>
+
+#define ROTA_CONTAINER(pointer, type, member)                                                      \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+/* Messages that the library itself keeps for a peer, each way: few, for those in our own
+ * queues are counted, and refused in time. */
+enum { ROTA_CONNECTOR_HIGH_WATER = 64 };
+
+/* A thread with a loop that other threads post letters to. */
+struct rota_connector_thread {
+    uv_loop_t loop;
+    struct rota_mailbox *mailbox;
+    uv_thread_t handle;
+    const char *name;
+    bool is_open;
+};
+
+enum rota_code rota_connector_thread_open(struct rota_connector_thread *thread, const char *name,
+                                          struct rota_error *error);
+enum rota_code rota_connector_thread_start(struct rota_connector_thread *thread,
+                                           struct rota_error *error);
+/* Wait for its end, which comes when all handles of its loop are closed. */
+void rota_connector_thread_join(struct rota_connector_thread *thread);
+/* End one that was opened and not started. */
+void rota_connector_thread_abandon(struct rota_connector_thread *thread);
+
+struct rota_connector_type {
+    char name[ROTA_CONNECTOR_TYPE_NAME_MAX + 1];
+    rota_connector_on_message *on_message; /* NULL: none */
+    void *data;
+    bool is_async;
+};
+
+/* What one side sends, from rota_connector_send() until the socket has taken it. */
+struct rota_connector_outgoing {
+    struct rota_letter letter;
+    struct rota_connector *connector;
+    struct rota_connector_peer *peer; /* a reference */
+    struct rota_connector_outgoing *next;
+    uint64_t stamp;
+    size_t size;
+    struct rota_zmq_message message;
+};
+
+/* What the consumer hears of one session: its begin and its end. Made with the session, so
+ * that the end can always be told. */
+struct rota_connector_news {
+    struct rota_letter up, down;
+    struct rota_connector *connector;
+    struct rota_connector_peer *peer; /* a reference */
+    uint64_t stamp, session, epoch;
+    struct rota_error why;
+};
+
+struct rota_connector_peer {
+    atomic_size_t n_refs;
+    struct rota_connector *connector;
+    char name[ROTA_WORKER_NAME_MAX + 1];
+
+    /* Which session a message belongs to: socket's, 0 when there is none; and what is put
+     * on those that are sent from elsewhere. */
+    uint64_t stamp;
+    atomic_uint_least64_t told_stamp;
+    atomic_uint_least64_t session, epoch; /* as the consumer was told */
+
+    /* From the send until the socket has taken it. */
+    atomic_size_t n_queued, bytes_queued;
+    atomic_bool was_refused;
+    struct rota_letter room;
+    atomic_bool is_room_told, is_dropping;
+
+    /* Socket's. */
+    struct rota_connector_outgoing *first, *last;
+    struct rota_list_node blocked;
+    struct rota_connector_news *news; /* of the session that is on */
+    struct rota_session in_table;     /* of a broker */
+    struct rota_zmq_route route;
+};
+
+/* The same names as in struct rota_connector_stats. */
+struct rota_connector_counters {
+    atomic_uint_least64_t n_sent, bytes_sent, n_received, bytes_received;
+    atomic_uint_least64_t n_refused, n_dropped, n_unhandled, n_malformed, n_strangers;
+    atomic_uint_least64_t n_sessions, n_lost, n_turned_away, n_keys_refused, n_retries, n_pauses;
+    atomic_size_t n_peers;
+};
+
+/* One side's part of the work: a broker's, or a worker's. All on the socket thread. */
+struct rota_connector_side {
+    /* A message came; it is taken. */
+    void (*take)(struct rota_connector *connector, const struct rota_zmq_route *route,
+                 struct rota_zmq_message *message);
+    /* One that could not be read. */
+    void (*take_malformed)(struct rota_connector *connector, const struct rota_zmq_route *route,
+                           const struct rota_error *why);
+    /* Something was sent to `peer`; or could not be, for its connection is gone. */
+    void (*on_sent)(struct rota_connector *connector, struct rota_connector_peer *peer);
+    void (*on_gone)(struct rota_connector *connector, struct rota_connector_peer *peer,
+                    const struct rota_error *why);
+    /* The connection itself: made, closed, failed. */
+    void (*on_event)(struct rota_connector *connector, enum rota_zmq_event event,
+                     const struct rota_error *why);
+    void (*tick)(struct rota_connector *connector, rota_time now, bool is_drained);
+    rota_time (*deadline)(const struct rota_connector *connector);
+    /* End the session of `peer` because this side wants to. */
+    void (*drop)(struct rota_connector *connector, struct rota_connector_peer *peer,
+                 enum rota_worker_bye_reason reason, const struct rota_error *why);
+    void (*say_goodbye)(struct rota_connector *connector); /* to all */
+    void (*end_all)(struct rota_connector *connector);
+};
+
+extern const struct rota_connector_side rota_connector_broker_side;
+extern const struct rota_connector_side rota_connector_worker_side;
+
+struct rota_connector_keys {
+    struct rota_buffer own_text, workers_text;
+    struct rota_key public_key, secret_key, broker_key;
+    struct rota_keys workers; /* a broker's */
+    long long stamp[3];       /* of the file that they were read from */
+    bool is_on;
+};
+
+struct rota_connector {
+    struct rota_connector_options options; /* texts are copies */
+    const struct rota_connector_side *side;
+    char address[300], endpoint[300];
+    struct rota_connector_counters counters;
+    bool is_started;
+    atomic_bool is_closed; /* consumer's word; sends are refused from then on */
+
+    /* Fixed once it has started. */
+    ROTA_VECTOR(struct rota_connector_type *) types;
+    struct rota_map types_by_name;
+
+    /* Socket's. */
+    struct rota_connector_thread thread;
+    struct rota_zmq *zmq;
+    struct rota_zmq_socket *socket; /* a worker has one while it is in a session, or tries */
+    struct rota_connector_keys keys;
+    uv_poll_t *polls[ROTA_ZMQ_FDS_MAX];
+    uv_poll_t *judge_poll;
+    uv_prepare_t prepare;
+    uv_idle_t idle;
+    uv_timer_t timer;
+    struct rota_list_node blocked; /* peers whose queue waits for room */
+    struct rota_letter stop, resume;
+    bool is_paused;  /* the consumer is behind */
+    bool is_touched; /* the socket, since it was asked for messages */
+    bool is_stopping;
+    rota_time stop_at;
+    bool has_event;
+    enum rota_zmq_event event;
+    struct rota_error event_error;
+    struct rota_random random;
+    struct rota_buffer scratch;
+    size_t places_max;
+
+    struct rota_sessions sessions;      /* a broker's */
+    struct rota_join_fsm join;          /* a worker's */
+    struct rota_connector_peer *broker; /* a worker's */
+    struct rota_error join_error;       /* why the try that is on came to nothing */
+    uint64_t session;                   /* of the last welcome */
+
+    /* The consumer. */
+    struct rota_connector_thread own; /* when there is no loop */
+    struct rota_mailbox *consumer;
+    struct rota_letter close, last;
+    struct rota_letter retry;
+    atomic_bool is_retry_told;
+    struct rota_error retry_error;
+    rota_time retry_wait;
+    void (*on_closed)(void *data);
+    void *closed_data;
+
+    /* Between the two. */
+    atomic_size_t n_inbox, inbox_bytes;
+    atomic_bool wants_resume;
+    atomic_size_t n_scheduled;
+    atomic_size_t n_places; /* sessions whose end the consumer has not heard yet */
+};
+
+static inline void rota_count(atomic_uint_least64_t *counter, uint64_t n)
+{
+    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+/* --- connector.c --- */
+
+struct rota_connector_peer *rota_connector_peer_new(struct rota_connector *connector,
+                                                    struct rota_str name);
+
+/* --- connector_socket.c --- */
+
+enum rota_code rota_connector_socket_open(struct rota_connector *connector,
+                                          struct rota_error *error);
+/* Watch what the socket says; and close it. */
+enum rota_code rota_connector_watch(struct rota_connector *connector, struct rota_error *error);
+void rota_connector_unwatch(struct rota_connector *connector, rota_time linger);
+
+/* True on the socket thread of this connector. */
+bool rota_connector_is_on_socket(const struct rota_connector *connector);
+
+/* A message of a type and a body. NULL when there is no memory. Any thread. */
+struct rota_connector_outgoing *rota_connector_outgoing_new(struct rota_connector *connector,
+                                                            struct rota_connector_peer *peer,
+                                                            struct rota_str type,
+                                                            struct rota_str body);
+/* The letter of one that was posted. */
+void rota_connector_done_outgoing(struct rota_letter *letter, bool is_cancelled);
+
+/* From the socket thread: behind what waits for the peer. */
+void rota_connector_say(struct rota_connector *connector, struct rota_connector_peer *peer,
+                        const char *type, struct rota_str body);
+/* At once, past what waits, to a connection that may have no session; it may get lost. */
+void rota_connector_say_aside(struct rota_connector *connector, struct rota_str route,
+                              const char *type, struct rota_str body);
+void rota_connector_say_bye(struct rota_connector *connector, struct rota_str route,
+                            enum rota_worker_bye_reason reason, const char *text);
+/* Forget what waits for a peer. */
+void rota_connector_drop_queue(struct rota_connector *connector, struct rota_connector_peer *peer);
+
+/* --- connector_news.c --- */
+
+/* A session begins: a place and what it takes to tell of it. NULL when there is none. */
+struct rota_connector_news *rota_connector_news_new(struct rota_connector *connector,
+                                                    struct rota_connector_peer *peer);
+void rota_connector_tell_up(struct rota_connector_news *news);
+void rota_connector_tell_down(struct rota_connector_news *news, const struct rota_error *why);
+void rota_connector_tell_retry(struct rota_connector *connector, const struct rota_error *why,
+                               rota_time wait);
+void rota_connector_tell_room(struct rota_connector_peer *peer);
+
+/* Give a message to its handler; takes it. False when there is no memory. */
+bool rota_connector_dispatch(struct rota_connector *connector, struct rota_connector_peer *peer,
+                             struct rota_str type, struct rota_str body,
+                             struct rota_zmq_message *message);
+
+/* Whether the consumer is behind; it posts `resume` when it has caught up. */
+bool rota_connector_is_behind(struct rota_connector *connector);
+
+/* --- connector_keys.c --- */
+
+/* Read the address and the keys, and refuse what is not safe. */
+enum rota_code rota_connector_keys_open(struct rota_connector *connector, bool is_broker,
+                                        struct rota_error *error);
+void rota_connector_keys_close(struct rota_connector_keys *keys);
+/* Socket's: answer those who want to come in. */
+void rota_connector_judge(struct rota_connector *connector);

@@ -1,0 +1,190 @@
+/* worker_frame: what a broker and its workers say, as bytes.
+ *
+ * Every message is one frame: the length of its type's name in one byte, the name, and
+ * the body. Names that begin with "rota." are Rota's own, and their bodies are the
+ * messages of proto/rota/v1/worker.proto; docs/worker-protocol.md has the rules.
+ *
+ * A batch is written entry by entry behind what a buffer holds, and read the same way:
+ *
+ *     struct rota_worker_batch batch = rota_worker_batch(body);
+ *     while (rota_worker_job_next(&batch, &job, &code, error))
+ *         ... job ...
+ *     if (code) ... what followed can't be read ...
+ *
+ * The readers are strict and bounded: what they give has names, ids, numbers and sizes
+ * that are allowed. Fields that they do not know are passed over, so that either side
+ * may be newer. What is read is borrowed from the frame. */
+#pragma once
+
+#include "base/buffer.h"
+#include "core/work/broker.h"
+#include "core/work/peer_fsm.h"
+#include "wire/lean.h"
+
+enum {
+    ROTA_WORKER_PROTOCOL_VERSION = 1,
+    ROTA_WORKER_TYPE_MAX = 64,    /* bytes of a type's name: letters, digits, '.', '_', '-' */
+    ROTA_WORKER_BATCH_MAX = 4096, /* entries of one message */
+    ROTA_WORKER_BYE_TEXT_MAX = 512,
+};
+
+#define ROTA_WORKER_PROTOCOL "rota-worker"
+
+#define ROTA_WORKER_HELLO    "rota.hello"
+#define ROTA_WORKER_WELCOME  "rota.welcome"
+#define ROTA_WORKER_BEAT     "rota.beat"
+#define ROTA_WORKER_BYE      "rota.bye"
+#define ROTA_WORKER_READY    "rota.ready"
+#define ROTA_WORKER_JOBS     "rota.jobs"
+#define ROTA_WORKER_CANCEL   "rota.cancel"
+#define ROTA_WORKER_ENDS     "rota.ends"
+#define ROTA_WORKER_ENDED    "rota.ended"
+#define ROTA_WORKER_PROGRESS "rota.progress"
+#define ROTA_WORKER_SLOTS    "rota.slots"
+
+/* --- the frame --- */
+
+bool rota_worker_type_is_valid(struct rota_str name);
+
+/* How many bytes stand before the body; and write them. Returns where the body goes. */
+static inline size_t rota_worker_head_size(struct rota_str type)
+{
+    return 1 + type.size;
+}
+uint8_t *rota_worker_head_write(uint8_t *to, struct rota_str type);
+
+/* ROTA_ERR_INVALID when it is no frame. */
+enum rota_code rota_worker_frame_parse(struct rota_str frame, struct rota_str *type,
+                                       struct rota_str *body, struct rota_error *error);
+
+/* --- the session --- */
+
+struct rota_worker_hello {
+    uint32_t version;
+    struct rota_str name;
+    uint64_t epoch;
+};
+
+struct rota_worker_welcome {
+    uint32_t version;
+    uint64_t session;
+    struct rota_beat beat;
+    uint64_t message_max;
+};
+
+enum rota_worker_bye_reason {
+    ROTA_BYE_STOPPING,
+    ROTA_BYE_NO_SESSION,
+    ROTA_BYE_REPLACED,
+    ROTA_BYE_STALE,
+    ROTA_BYE_MALFORMED,
+    ROTA_BYE_UNSUPPORTED,
+    ROTA_BYE_FULL,
+    ROTA_BYE_NOT_ALLOWED,
+    ROTA_BYE_REFUSED, /* also what a reason of a newer protocol is read as */
+    ROTA_BYE_SILENT,
+};
+
+struct rota_worker_bye {
+    enum rota_worker_bye_reason reason;
+    struct rota_str text;
+};
+
+/* Whether a text can be a worker's name. */
+enum rota_code rota_worker_name_check(struct rota_str name, struct rota_error *error);
+
+/* For people: "another session of this name came". */
+const char *rota_worker_bye_text(enum rota_worker_bye_reason reason);
+
+/* Each appends a body. */
+void rota_worker_hello_write(const struct rota_worker_hello *hello, struct rota_buffer *body);
+void rota_worker_welcome_write(const struct rota_worker_welcome *welcome, struct rota_buffer *body);
+void rota_worker_bye_write(const struct rota_worker_bye *bye, struct rota_buffer *body);
+
+/* ROTA_ERR_INVALID; a HELLO of another protocol or version is ROTA_ERR_UNAVAILABLE. */
+enum rota_code rota_worker_hello_read(struct rota_str body, struct rota_worker_hello *hello,
+                                      struct rota_error *error);
+enum rota_code rota_worker_welcome_read(struct rota_str body, struct rota_worker_welcome *welcome,
+                                        struct rota_error *error);
+enum rota_code rota_worker_bye_read(struct rota_str body, struct rota_worker_bye *bye,
+                                    struct rota_error *error);
+
+/* --- jobs --- */
+
+/* What a worker offers. The arrays are the reader's, of ROTA_WORKER_CAPABILITIES_MAX,
+ * ROTA_WORKER_QUEUES_MAX and ROTA_WORKER_SLOTS_MAX entries. */
+struct rota_worker_ready {
+    struct rota_str *capabilities, *queues;
+    struct rota_worker_running *running;
+    size_t n_capabilities, n_queues, n_running;
+    uint32_t slots;
+};
+
+void rota_worker_ready_write(const struct rota_worker_ready *ready, struct rota_buffer *body);
+enum rota_code rota_worker_ready_read(struct rota_str body, struct rota_worker_ready *ready,
+                                      struct rota_error *error);
+
+struct rota_worker_job {
+    struct rota_str queue;
+    struct rota_job_id id;
+    uint64_t attempt;
+    uint32_t n_attempts;
+    int16_t priority;
+    rota_time timeout; /* span; 0: none */
+    struct rota_str payload, key, trace;
+};
+
+struct rota_worker_cancel {
+    struct rota_str queue;
+    struct rota_job_id id;
+    uint64_t attempt;
+    enum rota_job_cause cause; /* NONE: one that this side does not know */
+};
+
+struct rota_worker_verdict {
+    struct rota_str queue;
+    struct rota_job_id id;
+    uint64_t attempt;
+    enum rota_code code;
+};
+
+struct rota_worker_step {
+    struct rota_str queue;
+    struct rota_job_id id;
+    uint64_t attempt;
+    struct rota_str text;
+};
+
+/* Each appends an entry of a batch. */
+void rota_worker_job_write(const struct rota_worker_job *job, struct rota_buffer *body);
+void rota_worker_cancel_write(const struct rota_worker_cancel *cancel, struct rota_buffer *body);
+void rota_worker_end_write(const struct rota_attempt_end *end, struct rota_buffer *body);
+void rota_worker_verdict_write(const struct rota_worker_verdict *verdict, struct rota_buffer *body);
+void rota_worker_step_write(const struct rota_worker_step *step, struct rota_buffer *body);
+
+struct rota_worker_batch {
+    struct rota_lean_reader reader;
+    size_t n; /* entries that were read */
+};
+
+static inline struct rota_worker_batch rota_worker_batch(struct rota_str body)
+{
+    return (struct rota_worker_batch){.reader = rota_lean_reader(body)};
+}
+
+/* The next entry. False ends it: `*code` is ROTA_OK, or ROTA_ERR_INVALID when what
+ * follows is no such entry; what came before is good. */
+bool rota_worker_job_next(struct rota_worker_batch *batch, struct rota_worker_job *job,
+                          enum rota_code *code, struct rota_error *error);
+bool rota_worker_cancel_next(struct rota_worker_batch *batch, struct rota_worker_cancel *cancel,
+                             enum rota_code *code, struct rota_error *error);
+bool rota_worker_end_next(struct rota_worker_batch *batch, struct rota_attempt_end *end,
+                          enum rota_code *code, struct rota_error *error);
+bool rota_worker_verdict_next(struct rota_worker_batch *batch, struct rota_worker_verdict *verdict,
+                              enum rota_code *code, struct rota_error *error);
+bool rota_worker_step_next(struct rota_worker_batch *batch, struct rota_worker_step *step,
+                           enum rota_code *code, struct rota_error *error);
+
+void rota_worker_slots_write(uint32_t slots, struct rota_buffer *body);
+enum rota_code rota_worker_slots_read(struct rota_str body, uint32_t *slots,
+                                      struct rota_error *error);

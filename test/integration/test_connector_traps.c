@@ -1,0 +1,645 @@
+/* What ZeroMQ does to those who trust it, one trap a test; and what peers without manners
+ * may do. */
+#include "connectors.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+static uv_loop_t loop;
+static struct end broker, worker, other;
+static char folder[] = "/tmp/rota-connector-XXXXXX";
+
+static int setup(void **state)
+{
+    (void)state;
+    return uv_loop_init(&loop);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    await_end(&loop);
+    return 0;
+}
+
+static const char *address(void)
+{
+    return rota_connector_address(broker.connector);
+}
+
+static void open_broker(uint32_t missed_max, size_t queue_max)
+{
+    struct rota_connector_options options = end_options(&broker, &loop);
+    options.missed_max = missed_max;
+    options.queue_max = queue_max;
+    end_open(&broker, &options);
+}
+
+/* --- the traps --- */
+
+/* A ROUTER drops what is beyond the high-water mark of a peer, and says nothing. */
+static void a_worker_that_does_not_read_is_refused_not_dropped(void **state)
+{
+    struct raw raw;
+    char type[65], frame[4096];
+    size_t n_taken = 0, n_heard = 0;
+    (void)state;
+    open_broker(100, 500);
+    raw_open(&raw, address(), NULL);
+    raw_hello(&raw, "sleeper", 1);
+    await(&loop, &broker.n_connected, 1);
+    char large[4000];
+    memset(large, 'x', sizeof large);
+    while (rota_connector_send(broker.connector, broker.peer, broker.text,
+                               rota_str_of(large, sizeof large), NULL) == ROTA_OK)
+        n_taken++;
+    assert_true(n_taken >= 500);
+    assert_true(end_stats(&broker).n_refused > 0);
+    raw_hear(&raw, &loop, type, frame);
+    assert_string_equal(type, ROTA_WORKER_WELCOME);
+    while (n_heard < n_taken) {
+        raw_hear(&raw, &loop, type, frame);
+        assert_string_equal(type, "text");
+        n_heard++;
+    }
+    assert_int_equal(end_stats(&broker).n_dropped, 0);
+    await(&loop, &broker.n_room, 1);
+    raw_close(&raw);
+    end_close(&broker, &loop);
+}
+
+/* A message to a peer that is not there is gone without a word. */
+static void a_worker_whose_connection_broke_is_gone_at_the_next_beat(void **state)
+{
+    struct raw raw;
+    (void)state;
+    open_broker(100, 0); /* it would be silent for 5 s */
+    raw_open(&raw, address(), NULL);
+    raw_hello(&raw, "short", 1);
+    await(&loop, &broker.n_connected, 1);
+    raw_close(&raw);
+    uint64_t before = uv_hrtime();
+    await(&loop, &broker.n_disconnected, 1);
+    assert_non_null(strstr(broker.why, "closed"));
+    assert_true(uv_hrtime() - before < (uint64_t)(4 * ROTA_SEC));
+    end_close(&broker, &loop);
+}
+
+/* Two peers with one routing id: the second connects and is never heard. */
+static void a_second_with_the_same_routing_id_takes_over(void **state)
+{
+    struct raw first, second;
+    char type[65], frame[4096];
+    (void)state;
+    open_broker(100, 0);
+    raw_open(&first, address(), "same");
+    raw_hello(&first, "alpha", 1);
+    await(&loop, &broker.n_connected, 1);
+    raw_open(&second, address(), "same");
+    raw_hello(&second, "alpha", 2);
+    await(&loop, &broker.n_connected, 2);
+    raw_hear(&second, &loop, type, frame);
+    assert_string_equal(type, ROTA_WORKER_WELCOME);
+    assert_int_equal(broker.n_disconnected, 1);
+    raw_close(&first);
+    raw_close(&second);
+    end_close(&broker, &loop);
+}
+
+/* A worker that was restarted is not noticed, and its job hangs for ever. */
+static void a_worker_that_was_restarted_ends_its_former_session(void **state)
+{
+    struct raw first, second;
+    char type[65], frame[4096];
+    (void)state;
+    open_broker(100, 0);
+    raw_open(&first, address(), NULL);
+    raw_hello(&first, "alpha", 7);
+    await(&loop, &broker.n_connected, 1);
+    raw_open(&second, address(), NULL);
+    raw_hello(&second, "alpha", 8);
+    await(&loop, &broker.n_connected, 2);
+    assert_int_equal(broker.n_disconnected, 1);
+    assert_int_equal(broker.code, ROTA_ERR_STALE);
+    assert_int_not_equal(broker.sessions[0], broker.sessions[1]);
+    raw_hear(&first, &loop, type, frame);
+    assert_int_equal(raw_hear_bye(&first, &loop), ROTA_BYE_REPLACED);
+    /* What its former life still says counts for nothing. */
+    raw_say(&first, "text", NULL);
+    assert_int_equal(raw_hear_bye(&first, &loop), ROTA_BYE_NO_SESSION);
+    assert_int_equal(broker.n_messages, 0);
+    raw_hello(&first, "alpha", 7);
+    assert_int_equal(raw_hear_bye(&first, &loop), ROTA_BYE_STALE);
+    assert_int_equal(broker.n_connected, 2);
+    raw_close(&first);
+    raw_close(&second);
+    end_close(&broker, &loop);
+}
+
+static void two_workers_of_one_name_do_not_both_serve(void **state)
+{
+    (void)state;
+    broker_open(&broker, &loop);
+    worker_open(&worker, &loop, address(), "twin");
+    await(&loop, &worker.n_connected, 1);
+    worker_open(&other, &loop, address(), "twin");
+    await(&loop, &other.n_connected, 1);
+    await(&loop, &worker.n_disconnected, 1);
+    assert_int_equal(worker.code, ROTA_ERR_STALE);
+    await(&loop, &other.n_disconnected, 1); /* the first came back, more slowly */
+    assert_true(end_stats(&broker).n_peers <= 1);
+    end_close(&worker, &loop);
+    end_close(&other, &loop);
+    end_close(&broker, &loop);
+}
+
+/* What a ROUTER says before the peer has spoken vanishes. */
+static void nobody_can_be_spoken_to_before_he_has_come_in(void **state)
+{
+    struct raw raw;
+    (void)state;
+    open_broker(100, 0);
+    raw_open(&raw, address(), NULL);
+    raw_say(&raw, "text", NULL);
+    assert_int_equal(raw_hear_bye(&raw, &loop), ROTA_BYE_NO_SESSION);
+    assert_int_equal(broker.n_connected + broker.n_messages, 0);
+    assert_int_equal(end_stats(&broker).n_strangers, 1);
+    raw_hello(&raw, "late", 1);
+    await(&loop, &broker.n_connected, 1);
+    assert_int_equal(end_say(&broker, broker.peer, "now"), ROTA_OK);
+    raw_close(&raw);
+    end_close(&broker, &loop);
+}
+
+/* A DEALER keeps what was said to a broker that is gone, and says it to the next. */
+static void nothing_of_an_older_session_arrives_in_a_later_one(void **state)
+{
+    char where[300];
+    (void)state;
+    broker_open(&broker, &loop);
+    snprintf(where, sizeof where, "%s", address());
+    worker_open(&worker, &loop, where, "alpha");
+    await(&loop, &worker.n_connected, 1);
+    struct rota_connector_peer *peer = worker.peer;
+    rota_connector_close(broker.connector, on_end_closed, &broker);
+    for (int i = 0; i < 1000; i++)
+        end_say(&worker, peer, "old");
+    await(&loop, &broker.n_closed, 1);
+    await(&loop, &worker.n_disconnected, 1);
+    assert_int_equal(end_say(&worker, peer, "older"), ROTA_ERR_UNAVAILABLE);
+    struct rota_connector_options options = end_options(&broker, &loop);
+    options.address = where;
+    end_open(&broker, &options);
+    await(&loop, &worker.n_connected, 2);
+    assert_int_equal(end_say(&worker, peer, "new"), ROTA_OK);
+    await(&loop, &broker.n_messages, 1);
+    assert_string_equal(broker.last, "new");
+    assert_int_equal(broker.n_messages, 1);
+    end_close(&worker, &loop);
+    end_close(&broker, &loop);
+}
+
+/* Closing waits for ever for a peer that does not read. */
+static void closing_ends_though_nobody_reads(void **state)
+{
+    struct raw raw;
+    char large[4000];
+    (void)state;
+    struct rota_connector_options options = end_options(&broker, &loop);
+    options.linger = 100 * ROTA_MSEC;
+    end_open(&broker, &options);
+    raw_open(&raw, address(), NULL);
+    raw_hello(&raw, "sleeper", 1);
+    await(&loop, &broker.n_connected, 1);
+    memset(large, 'x', sizeof large);
+    for (int i = 0; i < 9000; i++)
+        rota_connector_send(broker.connector, broker.peer, broker.text,
+                            rota_str_of(large, sizeof large), NULL);
+    end_close(&broker, &loop); /* await() would fail after 30 s */
+    worker_open(&worker, &loop, "127.0.0.1:1", "nobody-there");
+    end_close(&worker, &loop);
+    raw_close(&raw);
+}
+
+/* The library's own heartbeat proves that its thread lives, and nothing else. */
+static void a_worker_that_is_silent_is_lost(void **state)
+{
+    struct raw raw;
+    char type[65], frame[4096];
+    (void)state;
+    open_broker(3, 0);
+    raw_open(&raw, address(), NULL);
+    raw_hello(&raw, "silent", 1);
+    await(&loop, &broker.n_disconnected, 1);
+    assert_non_null(strstr(broker.why, "nothing was heard"));
+    assert_string_equal(broker.name, "silent");
+    raw_hear(&raw, &loop, type, frame);
+    assert_int_equal(raw_hear_bye(&raw, &loop), ROTA_BYE_SILENT);
+    raw_close(&raw);
+    end_close(&broker, &loop);
+}
+
+static void a_broker_that_is_silent_is_lost(void **state)
+{
+    void *context = zmq_ctx_new(), *router = zmq_socket(context, ZMQ_ROUTER);
+    struct rota_worker_welcome words = {1, 7, {20 * ROTA_MSEC, 3}, 0};
+    struct rota_buffer body = {0};
+    char endpoint[300], id[256], frame[4096];
+    size_t size = sizeof endpoint;
+    int id_size = -1, none = 0;
+    (void)state;
+    zmq_setsockopt(router, ZMQ_LINGER, &none, sizeof none);
+    assert_int_equal(zmq_bind(router, "tcp://127.0.0.1:*"), 0);
+    zmq_getsockopt(router, ZMQ_LAST_ENDPOINT, endpoint, &size);
+    worker_open(&worker, &loop, endpoint + strlen("tcp://"), "alpha");
+    while ((id_size = zmq_recv(router, id, sizeof id, ZMQ_DONTWAIT)) < 0)
+        uv_run(&loop, UV_RUN_NOWAIT);
+    assert_true(zmq_recv(router, frame, sizeof frame, 0) > 0);
+    memcpy(frame, "\x0crota.welcome", 13);
+    rota_worker_welcome_write(&words, &body);
+    memcpy(frame + 13, body.data, body.size);
+    zmq_send(router, id, (size_t)id_size, ZMQ_SNDMORE);
+    zmq_send(router, frame, 13 + body.size, 0);
+    await(&loop, &worker.n_connected, 1);
+    assert_int_equal(worker.sessions[0], 7);
+    await(&loop, &worker.n_disconnected, 1);
+    assert_non_null(strstr(worker.why, "nothing was heard"));
+    end_close(&worker, &loop);
+    rota_buffer_deinit(&body);
+    zmq_close(router);
+    zmq_ctx_term(context);
+}
+
+/* --- without manners --- */
+
+static void what_can_not_be_read_is_told_and_ends_the_session(void **state)
+{
+    static const struct {
+        const char *frame;
+        size_t size;
+    } wrong[] = {
+        {"", 0},
+        {"\x00", 1},
+        {"\x05text", 5},        /* shorter than it says */
+        {"\xff", 1},            /* much shorter */
+        {"\x04t\x00xt", 5},     /* no name */
+        {"{\"a\":1}", 7},       /* another protocol */
+        {"GET / HTTP/1.1", 14}, /* likewise */
+    };
+    struct raw raw;
+    char type[65], frame[4096];
+    (void)state;
+    open_broker(100, 0);
+    raw_open(&raw, address(), NULL);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        raw_send(&raw, wrong[i].frame, wrong[i].size);
+        assert_int_equal(raw_hear_bye(&raw, &loop), ROTA_BYE_MALFORMED);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        raw_hello(&raw, "rude", i + 1);
+        raw_hear(&raw, &loop, type, frame);
+        assert_string_equal(type, ROTA_WORKER_WELCOME);
+        raw_send(&raw, wrong[i].frame, wrong[i].size);
+        assert_int_equal(raw_hear_bye(&raw, &loop), ROTA_BYE_MALFORMED);
+        await(&loop, &broker.n_disconnected, i + 1);
+    }
+    assert_int_equal(end_stats(&broker).n_malformed, 2 * sizeof wrong / sizeof *wrong);
+    /* Several parts, as a REQ socket sends. */
+    zmq_send(raw.socket, "", 0, ZMQ_SNDMORE);
+    zmq_send(raw.socket, "x", 1, ZMQ_SNDMORE);
+    zmq_send(raw.socket, "y", 1, 0);
+    assert_int_equal(raw_hear_bye(&raw, &loop), ROTA_BYE_MALFORMED);
+    raw_close(&raw);
+    end_close(&broker, &loop);
+}
+
+static void a_hello_that_is_wrong_is_turned_away(void **state)
+{
+    struct raw raw;
+    struct rota_buffer body = {0};
+    struct rota_worker_hello hello = {2, rota_str("alpha"), 1};
+    (void)state;
+    open_broker(100, 0);
+    raw_open(&raw, address(), NULL);
+    rota_worker_hello_write(&hello, &body);
+    raw_say(&raw, ROTA_WORKER_HELLO, &body);
+    assert_int_equal(raw_hear_bye(&raw, &loop), ROTA_BYE_UNSUPPORTED);
+    raw_say(&raw, ROTA_WORKER_HELLO, NULL);
+    assert_int_equal(raw_hear_bye(&raw, &loop), ROTA_BYE_UNSUPPORTED);
+    raw_hello(&raw, "two words", 1);
+    assert_int_equal(raw_hear_bye(&raw, &loop), ROTA_BYE_MALFORMED);
+    raw_hello(&raw, "", 1);
+    assert_int_equal(raw_hear_bye(&raw, &loop), ROTA_BYE_MALFORMED);
+    assert_int_equal(end_stats(&broker).n_turned_away, 4);
+    assert_int_equal(broker.n_connected, 0);
+    rota_buffer_deinit(&body);
+    raw_close(&raw);
+    end_close(&broker, &loop);
+}
+
+static void more_workers_than_there_is_room_for_are_turned_away(void **state)
+{
+    struct raw first, second;
+    (void)state;
+    struct rota_connector_options options = end_options(&broker, &loop);
+    options.workers_max = 1;
+    end_open(&broker, &options);
+    raw_open(&first, address(), NULL);
+    raw_hello(&first, "first", 1);
+    await(&loop, &broker.n_connected, 1);
+    raw_open(&second, address(), NULL);
+    raw_hello(&second, "second", 1);
+    assert_int_equal(raw_hear_bye(&second, &loop), ROTA_BYE_FULL);
+    raw_close(&first);
+    raw_close(&second);
+    end_close(&broker, &loop);
+}
+
+/* A frame larger than the bound cuts its connection, before it is in memory. */
+static void a_huge_frame_is_not_taken_in(void **state)
+{
+    enum { HUGE_SIZE = 64 << 20 };
+    struct raw raw;
+    (void)state;
+    open_broker(100, 0);
+    raw_open(&raw, address(), NULL);
+    raw_hello(&raw, "huge", 1);
+    await(&loop, &broker.n_connected, 1);
+    char *huge = calloc(1, HUGE_SIZE);
+    memcpy(huge, "\x04text", 5);
+    raw_send(&raw, huge, HUGE_SIZE);
+    await(&loop, &broker.n_disconnected, 1);
+    assert_int_equal(broker.n_messages, 0);
+    assert_true(end_stats(&broker).bytes_received < 1000);
+    free(huge);
+    raw_close(&raw);
+    end_close(&broker, &loop);
+}
+
+/* A million frames as fast as they go, from one who has no session and one who has:
+ * memory stays as it is, and somebody else is served meanwhile. */
+static void a_million_frames_do_no_harm(void **state)
+{
+    enum { MILLION = 1000000 };
+    struct rusage before, after;
+    struct raw raw;
+    (void)state;
+    struct rota_connector_options options = end_options(&broker, &loop);
+    options.inbox_max = 1000;
+    end_open(&broker, &options);
+    worker_open(&worker, &loop, address(), "quiet");
+    await(&loop, &worker.n_connected, 1);
+    raw_open(&raw, address(), NULL);
+    raw_hello(&raw, "loud", 1);
+    await(&loop, &broker.n_connected, 2);
+    getrusage(RUSAGE_SELF, &before);
+    for (size_t i = 0; i < MILLION; i++) {
+        while (zmq_send(raw.socket, "\x04textx", 6, ZMQ_DONTWAIT) < 0)
+            uv_run(&loop, UV_RUN_NOWAIT);
+        if (i % 100000 == 0)
+            assert_int_equal(end_say(&worker, worker.peer, "me too"), ROTA_OK);
+    }
+    await(&loop, &broker.n_messages, MILLION + 10);
+    getrusage(RUSAGE_SELF, &after);
+    assert_true(after.ru_maxrss - before.ru_maxrss < 64 << 10); /* KiB */
+    assert_int_equal(broker.n_disconnected + worker.n_disconnected, 0);
+    raw_close(&raw);
+    end_close(&worker, &loop);
+    end_close(&broker, &loop);
+}
+
+/* --- processes --- */
+
+/* A process whose connectors are up: killed, stopped, and one that exits. */
+static pid_t start_worker(const char *where, const char *name)
+{
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    struct end child;
+    struct rota_connector_options options = end_options(&child, NULL);
+    options.address = where;
+    options.name = name;
+    options.on_connected = NULL;
+    options.on_disconnected = NULL;
+    options.on_retry = NULL;
+    options.on_unhandled = NULL;
+    options.on_room = NULL;
+    struct rota_error error;
+    if (rota_connector_open_worker(&options, &child.connector, &error) ||
+        rota_connector_start(child.connector, &error))
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static void stop_child(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static void a_worker_that_was_killed_is_gone_and_its_next_life_comes_in(void **state)
+{
+    (void)state;
+    open_broker(100, 0);
+    pid_t pid = start_worker(address(), "mortal");
+    await(&loop, &broker.n_connected, 1);
+    stop_child(pid);
+    pid = start_worker(address(), "mortal");
+    await(&loop, &broker.n_connected, 2);
+    await(&loop, &broker.n_disconnected, 1);
+    stop_child(pid);
+    end_close(&broker, &loop);
+}
+
+static void a_worker_that_was_stopped_is_lost_and_comes_back(void **state)
+{
+    (void)state;
+    open_broker(10, 0);
+    pid_t pid = start_worker(address(), "sleepy");
+    await(&loop, &broker.n_connected, 1);
+    kill(pid, SIGSTOP);
+    await(&loop, &broker.n_disconnected, 1);
+    assert_non_null(strstr(broker.why, "nothing was heard"));
+    kill(pid, SIGCONT);
+    await(&loop, &broker.n_connected, 2);
+    stop_child(pid);
+    end_close(&broker, &loop);
+}
+
+/* --- keys --- */
+
+static char paths[4][300];
+
+static void make_keys(char keys[3][ROTA_CONNECTOR_KEY_SIZE])
+{
+    static const char *const names[] = {"broker", "alpha", "beta", "workers"};
+    static int n_made;
+    struct rota_error error;
+    n_made++;
+    for (int i = 0; i < 4; i++)
+        snprintf(paths[i], sizeof paths[i], "%s/%s-%d", folder, names[i], n_made);
+    for (int i = 0; i < 3; i++)
+        if (rota_connector_key_make(paths[i], keys[i], &error))
+            fail_msg("%s", error.text);
+}
+
+static void open_with_keys(char keys[3][ROTA_CONNECTOR_KEY_SIZE], const char *key_file,
+                           const char *broker_key, const char *name)
+{
+    char list[200];
+    snprintf(list, sizeof list, "# all of them\nalpha %s\n", keys[1]);
+    await_write(paths[3], list);
+    struct rota_connector_options options = end_options(&broker, &loop);
+    options.address = "0.0.0.0:0"; /* which needs keys */
+    options.key_file = paths[0];
+    options.workers_file = paths[3];
+    end_open(&broker, &options);
+    const char *port = strrchr(rota_connector_address(broker.connector), ':');
+    char where[64];
+    snprintf(where, sizeof where, "127.0.0.1%s", port);
+    options = end_options(&worker, &loop);
+    options.address = where;
+    options.name = name;
+    options.key_file = key_file;
+    options.broker_key = broker_key;
+    options.join_timeout = 2 * ROTA_SEC;
+    end_open(&worker, &options);
+}
+
+static void with_its_key_a_worker_comes_in_under_its_name(void **state)
+{
+    char keys[3][ROTA_CONNECTOR_KEY_SIZE], again[ROTA_CONNECTOR_KEY_SIZE];
+    (void)state;
+    make_keys(keys);
+    assert_int_equal(rota_connector_key_read(paths[1], again, NULL), ROTA_OK);
+    assert_string_equal(again, keys[1]);
+    open_with_keys(keys, paths[1], keys[0], "alpha");
+    await(&loop, &worker.n_connected, 1);
+    assert_int_equal(end_say(&worker, worker.peer, "secret"), ROTA_OK);
+    await(&loop, &broker.n_messages, 1);
+    assert_string_equal(broker.name, "alpha");
+    end_close(&worker, &loop);
+    end_close(&broker, &loop);
+}
+
+static void under_another_name_it_does_not(void **state)
+{
+    char keys[3][ROTA_CONNECTOR_KEY_SIZE];
+    (void)state;
+    make_keys(keys);
+    open_with_keys(keys, paths[1], keys[0], "beta");
+    await(&loop, &worker.n_retries, 1);
+    assert_non_null(strstr(worker.why, "the key is not that of this name"));
+    assert_int_equal(broker.n_connected, 0);
+    end_close(&worker, &loop);
+    end_close(&broker, &loop);
+}
+
+/* Without a judge any key pair is let in: encryption without authentication. */
+static void a_key_that_is_not_in_the_list_is_refused_until_it_is(void **state)
+{
+    char keys[3][ROTA_CONNECTOR_KEY_SIZE], list[200];
+    (void)state;
+    make_keys(keys);
+    open_with_keys(keys, paths[2], keys[0], "beta");
+    await(&loop, &worker.n_retries, 1);
+    assert_non_null(strstr(worker.why, "our key is not in the list"));
+    assert_int_equal(broker.n_connected, 0);
+    assert_true(end_stats(&broker).n_keys_refused > 0);
+    snprintf(list, sizeof list, "alpha %s\nbeta %s\n", keys[1], keys[2]);
+    await_write(paths[3], list);
+    await(&loop, &worker.n_connected, 1);
+    end_close(&worker, &loop);
+    end_close(&broker, &loop);
+}
+
+static void a_worker_that_takes_another_for_its_broker_is_not_served(void **state)
+{
+    char keys[3][ROTA_CONNECTOR_KEY_SIZE];
+    (void)state;
+    make_keys(keys);
+    open_with_keys(keys, paths[1], keys[2], "alpha");
+    await(&loop, &worker.n_retries, 1);
+    print_message("# %s\n", worker.why);
+    assert_int_equal(broker.n_connected, 0);
+    end_close(&worker, &loop);
+    end_close(&broker, &loop);
+}
+
+static void a_worker_without_keys_is_not_served_by_a_broker_with(void **state)
+{
+    char keys[3][ROTA_CONNECTOR_KEY_SIZE];
+    (void)state;
+    make_keys(keys);
+    open_with_keys(keys, NULL, NULL, "alpha");
+    await(&loop, &worker.n_retries, 1);
+    print_message("# %s\n", worker.why);
+    assert_int_equal(broker.n_connected, 0);
+    end_close(&worker, &loop);
+    end_close(&broker, &loop);
+}
+
+static void key_files_that_are_wrong_are_told_of(void **state)
+{
+    struct rota_connector_options options = end_options(&broker, &loop);
+    struct rota_connector *connector;
+    char keys[3][ROTA_CONNECTOR_KEY_SIZE], key[ROTA_CONNECTOR_KEY_SIZE];
+    struct rota_error error;
+    (void)state;
+    make_keys(keys);
+    assert_int_equal(rota_connector_key_make(paths[0], key, &error), ROTA_ERR_IO);
+    assert_int_equal(rota_connector_key_read("/nowhere", key, &error), ROTA_ERR_NOT_FOUND);
+    options.key_file = paths[0];
+    assert_int_equal(rota_connector_open_broker(&options, &connector, &error), ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "list of its workers"));
+    options.workers_file = paths[3];
+    await_write(paths[3], "alpha no-key\n");
+    assert_int_equal(rota_connector_open_broker(&options, &connector, &error), ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, ":1: no key follows the name \"alpha\""));
+    await_write(paths[0], "public only\n");
+    assert_int_equal(rota_connector_open_broker(&options, &connector, &error), ROTA_ERR_INVALID);
+    options.name = "alpha";
+    options.key_file = paths[1];
+    options.workers_file = NULL;
+    options.broker_key = "short";
+    assert_int_equal(rota_connector_open_worker(&options, &connector, &error), ROTA_ERR_INVALID);
+}
+
+int main(void)
+{
+    if (!mkdtemp(folder))
+        return 1;
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+        TEST(a_worker_that_was_killed_is_gone_and_its_next_life_comes_in),
+        TEST(a_worker_that_was_stopped_is_lost_and_comes_back),
+        TEST(a_worker_that_does_not_read_is_refused_not_dropped),
+        TEST(a_worker_whose_connection_broke_is_gone_at_the_next_beat),
+        TEST(a_second_with_the_same_routing_id_takes_over),
+        TEST(a_worker_that_was_restarted_ends_its_former_session),
+        TEST(two_workers_of_one_name_do_not_both_serve),
+        TEST(nobody_can_be_spoken_to_before_he_has_come_in),
+        TEST(nothing_of_an_older_session_arrives_in_a_later_one),
+        TEST(closing_ends_though_nobody_reads),
+        TEST(a_worker_that_is_silent_is_lost),
+        TEST(a_broker_that_is_silent_is_lost),
+        TEST(what_can_not_be_read_is_told_and_ends_the_session),
+        TEST(a_hello_that_is_wrong_is_turned_away),
+        TEST(more_workers_than_there_is_room_for_are_turned_away),
+        TEST(a_huge_frame_is_not_taken_in),
+        TEST(a_million_frames_do_no_harm),
+        TEST(with_its_key_a_worker_comes_in_under_its_name),
+        TEST(under_another_name_it_does_not),
+        TEST(a_key_that_is_not_in_the_list_is_refused_until_it_is),
+        TEST(a_worker_that_takes_another_for_its_broker_is_not_served),
+        TEST(a_worker_without_keys_is_not_served_by_a_broker_with),
+        TEST(key_files_that_are_wrong_are_told_of),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command) == 0 ? failed : 1;
+}
