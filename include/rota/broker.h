@@ -34,8 +34,23 @@ enum {
 };
 
 struct rota_work_broker_options {
-    /* Jobs are in memory alone, and gone with the process. It has to be said. */
+    /* The directory of its journal, which is made if it is not there; or jobs are in memory
+     * alone, and gone with the process, which has to be said. */
+    const char *directory;
     bool is_memory;
+    bool repair;         /* pass over what is damaged in the journal, and count it */
+    size_t segment_size; /* of the journal; 0 means 64 MiB */
+
+    /* Where workers connect over ZeroMQ, "host:port", and the keys for it, as in
+     * <rota/connector.h>; NULL: nowhere. */
+    const char *workers_address, *workers_key_file, *workers_file;
+    bool is_insecure; /* without keys also beyond this machine */
+
+    /* The journal can't be written any more: nothing is acknowledged from now on, and who
+     * starts the broker anew finds all that was. From the loop; may be NULL. */
+    void (*on_failed)(void *data, const struct rota_error *error);
+    void *data; /* kept */
+
     uint32_t partitions;        /* of a queue, numbered from 0; 0 means 16 */
     size_t jobs_max;            /* that have not ended; 0 means 50,000,000 */
     size_t bytes_max;           /* of payloads and results; 0 means 4 GiB */
@@ -49,18 +64,22 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
                                      const struct rota_work_broker_options *options,
                                      struct rota_work_broker **broker, struct rota_error *error);
 
+/* Where workers connect; NULL: nowhere. */
+const char *rota_work_broker_workers_address(const struct rota_work_broker *broker);
+
 /* Take no more jobs in and hand none out: polls that wait are answered with none. What
  * runs may still be completed. */
 void rota_work_broker_drain(struct rota_work_broker *broker);
 
-/* Takes `broker`, which may be NULL; the loop has to run once more to free everything. */
+/* Takes `broker`, which may be NULL. What waits for the disk is written, if it can be; the
+ * loop has to run until that is done and everything freed. */
 void rota_work_broker_close(struct rota_work_broker *broker);
 
 struct rota_work_broker_counts {
     size_t jobs; /* that have not ended, now */
     size_t running, polls, watchers;
     size_t memory; /* bytes of all jobs */
-    uint64_t turns_total, records_total;
+    uint64_t turns_total, records_total, durable_total;
 };
 struct rota_work_broker_counts rota_work_broker_counts(const struct rota_work_broker *broker);
 

@@ -14,11 +14,11 @@
 #include <uv.h>
 
 struct options {
-    const char *data, *listen;
+    const char *data, *listen, *workers, *workers_key, *workers_list;
     int durability, log_level;
     int64_t partitions, jobs_max, bytes_max;
     rota_time drain;
-    bool insecure;
+    bool insecure, repair;
 };
 
 enum { DURABILITY_FSYNC, DURABILITY_MEMORY };
@@ -29,12 +29,25 @@ static const struct rota_option OPTIONS[] = {
      ROTA_OPTION_INTO(TEXT, struct options, data),
      .value_name = "DIR",
      .min = 1,
+     .max = 4000,
      .help = "where jobs are kept; made if it is not there"},
     {.name = "listen",
      ROTA_OPTION_INTO(TEXT, struct options, listen),
      .value_name = "ADDRESS",
      .default_text = "127.0.0.1:0",
      .help = "where to answer gRPC; port 0 means any that is free"},
+    {.name = "workers",
+     ROTA_OPTION_INTO(TEXT, struct options, workers),
+     .value_name = "ADDRESS",
+     .help = "where workers connect over ZeroMQ; nowhere if not given"},
+    {.name = "workers-key",
+     ROTA_OPTION_INTO(TEXT, struct options, workers_key),
+     .value_name = "FILE",
+     .help = "the broker's key pair, for workers beyond this machine"},
+    {.name = "workers-list",
+     ROTA_OPTION_INTO(TEXT, struct options, workers_list),
+     .value_name = "FILE",
+     .help = "the workers that may connect, a line each with a name and a public key"},
     {.name = "durability",
      ROTA_OPTION_INTO(CHOICE, struct options, durability),
      .value_name = "HOW",
@@ -69,6 +82,9 @@ static const struct rota_option OPTIONS[] = {
      .min = 0,
      .max = ROTA_HOUR,
      .help = "how long calls may take to end when it is told to stop"},
+    {.name = "repair",
+     ROTA_OPTION_INTO(FLAG, struct options, repair),
+     .help = "pass over what is damaged in the journal; what that was is lost"},
     {.name = "insecure",
      ROTA_OPTION_INTO(FLAG, struct options, insecure),
      .help = "answer in plain text at other addresses than this machine's own, too"},
@@ -90,6 +106,7 @@ struct service {
     struct rota_reflection *reflection;
     struct rota_work_broker *broker;
     bool has_signals, is_leaving;
+    int exit_code;
 };
 
 static void write_log(void *data, struct rota_str line)
@@ -107,6 +124,13 @@ static void on_drained(void *data, size_t n_cut)
 {
     struct service *service = data;
     (void)n_cut;
+    uv_stop(&service->loop);
+}
+
+static void on_failed(void *data, const struct rota_error *error)
+{
+    struct service *service = data;
+    service->exit_code = rota_cli_fail_error(error);
     uv_stop(&service->loop);
 }
 
@@ -142,7 +166,15 @@ static enum rota_code open_service(struct service *service, struct rota_error *e
                                        .message_max = ROTA_WORK_BROKER_MESSAGE_MAX,
                                        .calls_max = 65536};
     struct rota_work_broker_options broker = {
+        .directory = options->data,
         .is_memory = options->durability == DURABILITY_MEMORY,
+        .repair = options->repair,
+        .workers_address = options->workers,
+        .workers_key_file = options->workers_key,
+        .workers_file = options->workers_list,
+        .is_insecure = options->insecure,
+        .on_failed = on_failed,
+        .data = service,
         .partitions = (uint32_t)options->partitions,
         .jobs_max = (size_t)options->jobs_max,
         .bytes_max = (size_t)options->bytes_max,
@@ -163,7 +195,10 @@ static enum rota_code open_service(struct service *service, struct rota_error *e
         return code;
     open_signals(service);
     rota_health_set(service->health, "", true, NULL);
-    printf("ready grpc=%s\n", rota_server_address(service->server, 0));
+    printf("ready grpc=%s", rota_server_address(service->server, 0));
+    if (options->workers)
+        printf(" zmq=%s", rota_work_broker_workers_address(service->broker));
+    printf("\n");
     fflush(stdout);
     return ROTA_OK;
 }
@@ -200,13 +235,12 @@ static int run(int argc, char *const *argv)
         (struct rota_log){.level = (enum rota_log_level)options.log_level, .write = write_log};
     if (uv_loop_init(&service.loop))
         return rota_cli_fail(ROTA_CLI_NO, "no event loop");
-    code = ROTA_CLI_OK;
     if (open_service(&service, &error))
-        code = rota_cli_fail_error(&error);
+        service.exit_code = rota_cli_fail_error(&error);
     else
         uv_run(&service.loop, UV_RUN_DEFAULT);
     close_service(&service);
-    return code;
+    return service.exit_code;
 }
 
 const struct rota_cli_command rota_cmd_broker = {
@@ -216,12 +250,16 @@ const struct rota_cli_command rota_cmd_broker = {
             .summary = "Serve queues of jobs",
             .description =
                 "Serves rota.v1.Queue, the standard health service and reflection, until it is "
-                "interrupted. Prints `ready grpc=ADDRESS` when it does. Told to stop, it takes "
+                "interrupted. Prints `ready grpc=ADDRESS zmq=ADDRESS` when it does, the latter "
+                "with "
+                "--workers. What was acknowledged before a crash is read again from --data; a "
+                "directory belongs to one broker at a time. Told to stop, it takes "
                 "and hands out no more jobs, answers the polls that wait, and lets calls under "
                 "way finish for the time of --drain; told twice it stops at once.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
-            .examples = "rota broker --durability memory --listen 127.0.0.1:7700\n",
+            .examples = "rota broker --data jobs --listen 127.0.0.1:7700 --workers 127.0.0.1:7701\n"
+                        "rota broker --durability memory\n",
         },
     .run = run,
 };

@@ -30,6 +30,12 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_cache_serve,
     &rota_cmd_get,
     &rota_cmd_broker,
+    &rota_cmd_job_add,
+    &rota_cmd_job_list,
+    &rota_cmd_job_show,
+    &rota_cmd_job_explain,
+    &rota_cmd_job_cancel,
+    &rota_cmd_job_retry,
     &rota_cmd_sim_balance,
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };

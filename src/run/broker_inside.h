@@ -1,5 +1,6 @@
-/* The parts of a broker that serves: its driver (broker.c), its methods (broker_grpc.c),
- * those who wait (broker_poll.c) and those who watch (broker_watch.c). For these alone. */
+/* The parts of a broker that serves: its driver (broker.c), its journal (broker_journal.c),
+ * its methods (broker_grpc.c), those who wait (broker_poll.c), those who are connected
+ * (broker_workers.c) and those who watch (broker_watch.c). For these alone. */
 #pragma once
 
 #include "base/arena.h"
@@ -8,20 +9,25 @@
 #include "base/vector.h"
 #include "core/call/list.h"
 #include "core/work/broker.h"
+#include "core/work/compaction.h"
+#include "io/journal.h"
 #include "wire/queue_message.h"
+#include "wire/worker_frame.h"
 
 #include <rota/broker.h>
+#include <rota/connector.h>
 #include <rota/log.h>
 #include <rota/server.h>
 #include <uv.h>
 
-/* An answer that waits for its record. */
+/* An answer that waits for its record: to a call, or to a worker of `session`. */
 struct rota_broker_answer {
     uint64_t number;
     struct rota_server_call *call;
+    uint64_t session;
     char *large; /* the message when it is not `small`; freed */
     size_t size;
-    char small[24];
+    char small[64];
 };
 
 /* Whoever waits for jobs. */
@@ -52,7 +58,21 @@ struct rota_broker_watched {
     struct rota_list_node watchers;
 };
 
+/* A change of a queue, for those who watch it once `number` is on disk. */
+struct rota_broker_change {
+    uint64_t number;
+    struct rota_job_id id;
+    enum rota_job_state state;
+    enum rota_job_cause cause;
+    uint64_t attempt;
+    uint32_t n_attempts;
+    char queue[ROTA_JOB_QUEUE_NAME_MAX + 1];
+};
+
+enum { ROTA_BROKER_CHANGES_MAX = 100000 }; /* that wait; more are counted as missed */
+
 struct rota_broker_method;
+struct rota_broker_workers;
 
 /* What a method's handler is given back as its data. */
 struct rota_broker_service {
@@ -76,9 +96,15 @@ struct rota_work_broker {
     uv_idle_t idle;   /* sees that the loop does not sleep before it */
     uv_timer_t timer;
     unsigned n_handles; /* that are not closed */
-    bool is_dirty, is_draining, is_closing;
+    bool is_dirty, is_draining, is_closing, is_failed;
+    uint64_t seed;
 
-    uint64_t appended, durable;                     /* numbers of records */
+    struct rota_journal *journal; /* NULL: in memory */
+    struct rota_compaction compaction;
+    uint64_t drop_below;        /* the journal's, when this turn is written; 0: nothing */
+    uint64_t appended, durable; /* numbers of records */
+    uint64_t n_replayed;
+    size_t n_carried; /* effects that are carried out; the rest waits for the journal */
     ROTA_VECTOR(struct rota_broker_answer) answers; /* in the order of their numbers */
     size_t n_answered;                              /* of them, from the front */
 
@@ -88,6 +114,9 @@ struct rota_work_broker {
     uint64_t n_polls_total;
     ROTA_VECTOR(struct rota_broker_return) returns;
 
+    struct rota_broker_workers *workers; /* NULL: none connect */
+
+    ROTA_VECTOR(struct rota_broker_change) changes;
     struct rota_map watched; /* by id */
     struct rota_list_node queue_watchers, watchers_dirty;
     size_t n_watchers;
@@ -108,6 +137,44 @@ void rota_work_broker_touch(struct rota_work_broker *broker);
 /* Answer with `message` once record `number` is on disk. Takes `call`. */
 void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server_call *call,
                              uint64_t number, struct rota_str message);
+
+/* The same for a worker's end of an attempt; false when there is no memory. */
+bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t session,
+                                    uint64_t number, struct rota_str verdict);
+
+/* The journal is lost: nothing is acknowledged any more. */
+void rota_work_broker_fail(struct rota_work_broker *broker, const struct rota_error *error);
+
+/* One of its handles is closed; with the last one it is freed. */
+void rota_work_broker_let_go(struct rota_work_broker *broker);
+
+/* --- broker_journal.c --- */
+
+enum rota_code rota_work_broker_journal_open(struct rota_work_broker *broker, uv_loop_t *loop,
+                                             const char *directory, struct rota_error *error);
+
+/* False when it can't be taken now. */
+bool rota_work_broker_journal_append(struct rota_work_broker *broker,
+                                     const struct rota_work_record *record);
+void rota_work_broker_journal_compact(struct rota_work_broker *broker);
+void rota_work_broker_journal_drop(struct rota_work_broker *broker);
+
+/* --- broker_workers.c: all but `open` accept NULL --- */
+
+enum rota_code rota_work_broker_workers_open(struct rota_work_broker *broker, uv_loop_t *loop,
+                                             struct rota_error *error);
+void rota_work_broker_workers_close(struct rota_broker_workers *workers);
+
+/* False when it is no session of a worker's. */
+bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
+                                   const struct rota_work_effect *effect);
+void rota_work_broker_workers_cancel(struct rota_broker_workers *workers,
+                                     const struct rota_work_effect *effect);
+void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t session,
+                                      struct rota_str verdict);
+void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t session);
+void rota_work_broker_workers_flush(struct rota_broker_workers *workers);
+void rota_work_broker_workers_drain(struct rota_broker_workers *workers);
 
 /* --- broker_grpc.c --- */
 

@@ -160,22 +160,58 @@ static enum rota_job_state state_of(const struct rota_work_effect *effect)
     return effect->cause == ROTA_JOB_CAUSE_CANCELLED ? ROTA_JOB_CANCELLED : ROTA_JOB_DEAD;
 }
 
-static void tell_queues(struct rota_work_broker *broker, const struct rota_work_effect *effect)
+static void miss(struct rota_work_broker *broker)
+{
+    for (struct rota_list_node *at = broker->queue_watchers.next; at != &broker->queue_watchers;
+         at = at->next)
+        ROTA_LIST_ITEM(at, struct rota_broker_watcher, link)->n_missed++;
+}
+
+static void note_change(struct rota_work_broker *broker, const struct rota_work_effect *effect)
+{
+    struct rota_broker_change change = {
+        .number = effect->number,
+        .id = effect->id,
+        .state = state_of(effect),
+        .cause = effect->cause,
+        .attempt = effect->attempt,
+        .n_attempts = effect->n_attempts,
+    };
+    size_t size = effect->queue.size < sizeof change.queue ? effect->queue.size : 0;
+    memcpy(change.queue, effect->queue.data, size);
+    if (broker->changes.size >= ROTA_BROKER_CHANGES_MAX ||
+        !rota_vector_push(&broker->changes, change))
+        miss(broker);
+}
+
+static void tell_queues(struct rota_work_broker *broker, const struct rota_broker_change *change)
 {
     char id[ROTA_QUEUE_ID_SIZE];
-    struct rota_queue_job_spec spec = {.queue = effect->queue,
-                                       .id = rota_queue_id_write(effect->id, id)};
+    struct rota_queue_job_spec spec = {.queue = rota_str(change->queue),
+                                       .id = rota_queue_id_write(change->id, id)};
     struct rota_queue_job_info info = {.spec = &spec,
-                                       .state = state_of(effect),
-                                       .cause = effect->cause,
-                                       .attempt = effect->attempt,
-                                       .n_attempts = effect->n_attempts};
+                                       .state = change->state,
+                                       .cause = change->cause,
+                                       .attempt = change->attempt,
+                                       .n_attempts = change->n_attempts};
     for (struct rota_list_node *at = broker->queue_watchers.next; at != &broker->queue_watchers;
          at = at->next) {
         struct rota_broker_watcher *watcher = ROTA_LIST_ITEM(at, struct rota_broker_watcher, link);
-        if (rota_str_is_equal(watcher->queue, effect->queue))
+        if (rota_str_is_equal(watcher->queue, spec.queue))
             tell_queue(broker, watcher, &info);
     }
+}
+
+/* In their order: what is not on disk holds up what came after it. */
+static void flush_changes(struct rota_work_broker *broker)
+{
+    size_t n = 0;
+    while (n < broker->changes.size && broker->changes.items[n].number <= broker->durable)
+        tell_queues(broker, &broker->changes.items[n++]);
+    broker->changes.size -= n;
+    if (n > 0 && broker->changes.size > 0)
+        memmove(broker->changes.items, broker->changes.items + n,
+                broker->changes.size * sizeof *broker->changes.items);
 }
 
 void rota_work_broker_watch_tell(struct rota_work_broker *broker,
@@ -183,7 +219,8 @@ void rota_work_broker_watch_tell(struct rota_work_broker *broker,
 {
     if (broker->n_watchers == 0)
         return;
-    tell_queues(broker, effect);
+    if (!rota_list_is_empty(&broker->queue_watchers))
+        note_change(broker, effect);
     struct rota_broker_watched *watched = rota_map_get(&broker->watched, key_of(&effect->id));
     if (!watched)
         return;
@@ -222,6 +259,7 @@ static void tell_job(struct rota_work_broker *broker, struct rota_broker_watcher
 void rota_work_broker_watch_flush(struct rota_work_broker *broker)
 {
     struct rota_list_node *next;
+    flush_changes(broker);
     for (struct rota_list_node *at = broker->watchers_dirty.next; at != &broker->watchers_dirty;
          at = next) {
         next = at->next;
