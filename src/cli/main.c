@@ -36,6 +36,12 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_job_explain,
     &rota_cmd_job_cancel,
     &rota_cmd_job_retry,
+    &rota_cmd_queue_list,
+    &rota_cmd_queue_show,
+    &rota_cmd_queue_pause,
+    &rota_cmd_queue_resume,
+    &rota_cmd_queue_drain,
+    &rota_cmd_queue_dead,
     &rota_cmd_sim_balance,
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };

@@ -39,11 +39,8 @@ static enum rota_code refused(const struct rota_queue_client *client, struct rot
 {
     const struct rota_reply *reply = &client->reply;
     char quoted[ROTA_QUOTE_MAX];
-    enum rota_code code = ROTA_ERR_UNAVAILABLE;
-    if (reply->status == ROTA_STATUS_INVALID_ARGUMENT)
-        code = ROTA_ERR_INVALID;
-    else if (reply->status == ROTA_STATUS_NOT_FOUND)
-        code = ROTA_ERR_NOT_FOUND;
+    enum rota_code code =
+        reply->status == ROTA_STATUS_INVALID_ARGUMENT ? ROTA_ERR_INVALID : ROTA_ERR_UNAVAILABLE;
     return rota_error_set(error, code, "%s: %s: %s", rota_channel_target(client->channel),
                           rota_status_name(reply->status),
                           rota_quote(rota_str(reply->text), quoted));

@@ -49,7 +49,7 @@ enum rota_code rota_queue_client_open(const struct rota_queue_client_options *op
 void rota_queue_client_close(struct rota_queue_client *client);
 
 /* Ask, and read the answer into the struct `reply`; both types may be NULL. A refusal is an
- * error: ROTA_ERR_INVALID, ROTA_ERR_NOT_FOUND, or ROTA_ERR_UNAVAILABLE for all others. */
+ * error: ROTA_ERR_INVALID of a request that can't be, ROTA_ERR_UNAVAILABLE of all others. */
 enum rota_code rota_queue_client_ask(struct rota_queue_client *client, const char *method,
                                      const struct rota_message_type *request_type,
                                      const void *request,
