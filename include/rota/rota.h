@@ -2,6 +2,7 @@
 #pragma once
 
 #include <rota/balancer.h>
+#include <rota/broker.h>
 #include <rota/channel.h>
 #include <rota/claims.h>
 #include <rota/config.h>

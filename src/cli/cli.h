@@ -25,6 +25,7 @@ struct rota_cli_command {
     int (*run)(int argc, char *const *argv); /* the words behind its name; an exit code */
 };
 
+extern const struct rota_cli_command rota_cmd_broker;
 extern const struct rota_cli_command rota_cmd_cache_serve;
 extern const struct rota_cli_command rota_cmd_config_check;
 extern const struct rota_cli_command rota_cmd_config_show;
@@ -37,6 +38,12 @@ extern const struct rota_cli_command rota_cmd_group_join;
 extern const struct rota_cli_command rota_cmd_group_status;
 extern const struct rota_cli_command rota_cmd_hosts_check;
 extern const struct rota_cli_command rota_cmd_hosts_watch;
+extern const struct rota_cli_command rota_cmd_job_add;
+extern const struct rota_cli_command rota_cmd_job_cancel;
+extern const struct rota_cli_command rota_cmd_job_explain;
+extern const struct rota_cli_command rota_cmd_job_list;
+extern const struct rota_cli_command rota_cmd_job_retry;
+extern const struct rota_cli_command rota_cmd_job_show;
 extern const struct rota_cli_command rota_cmd_lease_history;
 extern const struct rota_cli_command rota_cmd_lease_hold;
 extern const struct rota_cli_command rota_cmd_lease_list;
@@ -47,6 +54,12 @@ extern const struct rota_cli_command rota_cmd_members_list;
 extern const struct rota_cli_command rota_cmd_members_remove;
 extern const struct rota_cli_command rota_cmd_members_restore;
 extern const struct rota_cli_command rota_cmd_plan;
+extern const struct rota_cli_command rota_cmd_queue_dead;
+extern const struct rota_cli_command rota_cmd_queue_drain;
+extern const struct rota_cli_command rota_cmd_queue_list;
+extern const struct rota_cli_command rota_cmd_queue_pause;
+extern const struct rota_cli_command rota_cmd_queue_resume;
+extern const struct rota_cli_command rota_cmd_queue_show;
 extern const struct rota_cli_command rota_cmd_ring_hash;
 extern const struct rota_cli_command rota_cmd_ring_lookup;
 extern const struct rota_cli_command rota_cmd_route;

@@ -143,6 +143,7 @@ struct rota_work_effect *rota_broker_emit(struct rota_broker *broker,
         return effect;
     const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     effect->id = job->id;
+    effect->queue = rota_broker_queue_name(rota_broker_queue_of(broker, job));
     if (extra) {
         effect->attempt = extra->attempt;
         effect->n_attempts = extra->n_attempts;
@@ -161,7 +162,7 @@ struct rota_work_record *rota_broker_write(struct rota_broker *broker,
     record->at = broker->stamp;
     if (job) {
         record->id = job->id;
-        record->queue = rota_broker_queue_name(rota_broker_queue_of(broker, job));
+        record->queue = effect->queue;
         record->partition = rota_job_id_partition(job->id);
     }
     return record;

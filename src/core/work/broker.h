@@ -92,6 +92,7 @@ struct rota_work_effect {
     enum rota_work_effect_type type;
     uint64_t number; /* of the record that it waits for; 0: of none */
     struct rota_job_id id;
+    struct rota_str queue; /* of the job; empty when it is about none */
     uint64_t attempt;
     uint32_t n_attempts; /* this one included */
     uint64_t session;

@@ -296,6 +296,9 @@ static void claim(struct rota_broker *broker, struct rota_work_worker *worker,
     }
     struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_CANCEL, NULL);
     effect->id = running->id;
+    effect->queue = rota_arena_copy(&broker->arena, running->queue);
+    if (!effect->queue.data)
+        effect->queue = rota_str_of("", 0);
     effect->attempt = running->attempt;
     effect->session = worker->session;
     effect->cause = job && rota_job_state_is_ended(job->state) ? (enum rota_job_cause)extra->cause

@@ -1,6 +1,7 @@
 """Has Rota's peer talk with one of another make, both ways, and prints TAP.
 
     run.py rota|node|cpp BUILD_DIRECTORY PEER [OTHER]
+    run.py queue BUILD_DIRECTORY ROTA
 
 PEER is Rota's program and OTHER that of gRPC in C++; both are called as peer.h
 says. What gRPC for Node needs is installed into the build directory at the
@@ -178,7 +179,20 @@ def cpp_peer(program):
     return Peer("grpc++", [program], has=["cancels"])
 
 
+def queue(build, rota):
+    """A broker, and gRPC for Node as submitter and worker."""
+    node = node_peer(build)
+    broker = Program([rota, "broker", "--durability", "memory", "--log", "error"])
+    address = broker.line().split("grpc=")[1]
+    relay(Program(["node", os.path.join(HERE, "queue.js"), address], env=node.env), "grpc-js to a broker")
+    status = broker.end(signal.SIGTERM)
+    check(status == 0, "grpc-js to a broker: it ends in good order", [f"exit status {status}"])
+
+
 def run(kind, build, peer, other):
+    if kind == "queue":
+        queue(build, peer)
+        return
     rota = Peer("Rota", [peer], has=["chat", "gzip", "health", "reflection"])
     certificates = os.path.join(build, "certificates-" + kind)
     if kind == "rota":

@@ -1,0 +1,88 @@
+/* A broker: queues of jobs, served over gRPC as rota.v1.Queue.
+ *
+ * Jobs come in by Add, wait for a worker that can do them, and are seen to their end:
+ * whoever is lost on the way, a job that was acknowledged is done, is dead with a reason,
+ * or still waits. proto/rota/v1/queue.proto has the service, docs/queues.md what it
+ * promises.
+ *
+ * Within a turn of the loop all that came in is taken first, then carried out at once: one
+ * append to the journal, one answer for each worker. An answer goes out when its record is
+ * on disk.
+ *
+ * All of it lives on the loop's thread. */
+#pragma once
+
+#include <rota/error.h>
+#include <rota/time.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct rota_log;
+struct rota_server;
+struct rota_work_broker;
+struct uv_loop_s; /* a uv_loop_t */
+
+enum {
+    ROTA_WORK_BROKER_POLLS_MAX = 60000,      /* that wait at one time */
+    ROTA_WORK_BROKER_WATCHERS_MAX = 10000,   /* of jobs and queues */
+    ROTA_WORK_BROKER_MESSAGE_MAX = 20 << 20, /* bytes of a request: give it to the server */
+};
+
+struct rota_work_broker_options {
+    /* The directory of its journal, which is made if it is not there; or jobs are in memory
+     * alone, and gone with the process, which has to be said. */
+    const char *directory;
+    bool is_memory;
+    bool repair;         /* pass over what is damaged in the journal, and count it */
+    size_t segment_size; /* of the journal; 0 means 64 MiB */
+
+    /* Where workers connect over ZeroMQ, "host:port", and the keys for it, as in
+     * <rota/connector.h>; NULL: nowhere. */
+    const char *workers_address, *workers_key_file, *workers_file;
+    bool is_insecure; /* without keys also beyond this machine */
+
+    /* The journal can't be written any more: nothing is acknowledged from now on, and who
+     * starts the broker anew finds all that was. From the loop; may be NULL. */
+    void (*on_failed)(void *data, const struct rota_error *error);
+    void *data; /* kept */
+
+    uint32_t partitions;        /* of a queue, numbered from 0; 0 means 16 */
+    size_t jobs_max;            /* that have not ended; 0 means 50,000,000 */
+    size_t bytes_max;           /* of payloads and results; 0 means 4 GiB */
+    const struct rota_log *log; /* kept; NULL: none */
+};
+
+/* Serve rota.v1.Queue on `server`, kept, whose message_max is at least
+ * ROTA_WORK_BROKER_MESSAGE_MAX. Gives `*broker`; rota_work_broker_close() ends it, after
+ * the server. */
+enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server *server,
+                                     const struct rota_work_broker_options *options,
+                                     struct rota_work_broker **broker, struct rota_error *error);
+
+/* Where workers connect; NULL: nowhere. */
+const char *rota_work_broker_workers_address(const struct rota_work_broker *broker);
+
+/* Take no more jobs in and hand none out: polls that wait are answered with none. What
+ * runs may still be completed. */
+void rota_work_broker_drain(struct rota_work_broker *broker);
+
+/* Takes `broker`, which may be NULL. What waits for the disk is written, if it can be; the
+ * loop has to run until that is done and everything freed. */
+void rota_work_broker_close(struct rota_work_broker *broker);
+
+struct rota_work_broker_counts {
+    size_t jobs; /* that have not ended, now */
+    size_t running, polls, watchers;
+    size_t memory; /* bytes of all jobs */
+    uint64_t turns_total, records_total, durable_total;
+};
+struct rota_work_broker_counts rota_work_broker_counts(const struct rota_work_broker *broker);
+
+#ifdef __cplusplus
+}
+#endif

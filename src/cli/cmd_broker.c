@@ -1,0 +1,265 @@
+/* rota broker: a broker of jobs, by itself. */
+#include "cli/cli.h"
+#include "io/clock.h"
+
+#include "descriptors.h"
+
+#include <rota/broker.h>
+#include <rota/health.h>
+#include <rota/log.h>
+#include <rota/reflection.h>
+#include <rota/server.h>
+#include <signal.h>
+#include <stdio.h>
+#include <uv.h>
+
+struct options {
+    const char *data, *listen, *workers, *workers_key, *workers_list;
+    int durability, log_level;
+    int64_t partitions, jobs_max, bytes_max;
+    rota_time drain;
+    bool insecure, repair;
+};
+
+enum { DURABILITY_FSYNC, DURABILITY_MEMORY };
+static const char *const DURABILITIES[] = {"fsync", "memory", NULL};
+
+static const struct rota_option OPTIONS[] = {
+    {.name = "data",
+     ROTA_OPTION_INTO(TEXT, struct options, data),
+     .value_name = "DIR",
+     .min = 1,
+     .max = 4000,
+     .help = "where jobs are kept; made if it is not there"},
+    {.name = "listen",
+     ROTA_OPTION_INTO(TEXT, struct options, listen),
+     .value_name = "ADDRESS",
+     .default_text = "127.0.0.1:0",
+     .help = "where to answer gRPC; port 0 means any that is free"},
+    {.name = "workers",
+     ROTA_OPTION_INTO(TEXT, struct options, workers),
+     .value_name = "ADDRESS",
+     .help = "where workers connect over ZeroMQ; nowhere if not given"},
+    {.name = "workers-key",
+     ROTA_OPTION_INTO(TEXT, struct options, workers_key),
+     .value_name = "FILE",
+     .help = "the broker's key pair, for workers beyond this machine"},
+    {.name = "workers-list",
+     ROTA_OPTION_INTO(TEXT, struct options, workers_list),
+     .value_name = "FILE",
+     .help = "the workers that may connect, a line each with a name and a public key"},
+    {.name = "durability",
+     ROTA_OPTION_INTO(CHOICE, struct options, durability),
+     .value_name = "HOW",
+     .default_text = "fsync",
+     .choices = DURABILITIES,
+     .help = "what is acknowledged is on disk, or in memory alone and gone with the process"},
+    {.name = "partitions",
+     ROTA_OPTION_INTO(INT, struct options, partitions),
+     .value_name = "N",
+     .default_text = "16",
+     .min = 1,
+     .max = 65536,
+     .help = "partitions of each queue"},
+    {.name = "jobs-max",
+     ROTA_OPTION_INTO(INT, struct options, jobs_max),
+     .value_name = "N",
+     .default_text = "50000000",
+     .min = 1,
+     .max = 50000000,
+     .help = "jobs that have not ended; one more is refused"},
+    {.name = "memory",
+     ROTA_OPTION_INTO(INT, struct options, bytes_max),
+     .value_name = "BYTES",
+     .default_text = "4294967296",
+     .min = 1 << 20,
+     .max = INT64_C(1) << 44,
+     .help = "what payloads and results may take; a job that does not fit is refused"},
+    {.name = "drain",
+     ROTA_OPTION_INTO(SPAN, struct options, drain),
+     .value_name = "SPAN",
+     .default_text = "10s",
+     .min = 0,
+     .max = ROTA_HOUR,
+     .help = "how long calls may take to end when it is told to stop"},
+    {.name = "repair",
+     ROTA_OPTION_INTO(FLAG, struct options, repair),
+     .help = "pass over what is damaged in the journal; what that was is lost"},
+    {.name = "insecure",
+     ROTA_OPTION_INTO(FLAG, struct options, insecure),
+     .help = "answer in plain text at other addresses than this machine's own, too"},
+    {.name = "log",
+     ROTA_OPTION_INTO(CHOICE, struct options, log_level),
+     .value_name = "LEVEL",
+     .default_text = "info",
+     .choices = rota_log_level_names,
+     .help = "what is told on standard error"},
+};
+
+struct service {
+    uv_loop_t loop;
+    uv_signal_t interrupt, terminate;
+    const struct options *options;
+    struct rota_log log;
+    struct rota_server *server;
+    struct rota_health *health;
+    struct rota_reflection *reflection;
+    struct rota_work_broker *broker;
+    bool has_signals, is_leaving;
+    int exit_code;
+};
+
+static void write_log(void *data, struct rota_str line)
+{
+    (void)data;
+    fwrite(line.data, 1, line.size, stderr);
+}
+
+static void tell(struct service *service, const char *phrase)
+{
+    rota_log(&service->log, rota_clock_wall(), ROTA_LOG_INFO, phrase, ROTA_LOG_NO_FACTS);
+}
+
+static void on_drained(void *data, size_t n_cut)
+{
+    struct service *service = data;
+    (void)n_cut;
+    uv_stop(&service->loop);
+}
+
+static void on_failed(void *data, const struct rota_error *error)
+{
+    struct service *service = data;
+    service->exit_code = rota_cli_fail_error(error);
+    uv_stop(&service->loop);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+    struct service *service = signal->data;
+    (void)number;
+    if (service->is_leaving) { /* told twice: at once */
+        uv_stop(&service->loop);
+        return;
+    }
+    service->is_leaving = true;
+    tell(service, "broker stopping");
+    rota_health_set(service->health, "", false, NULL);
+    rota_work_broker_drain(service->broker);
+    rota_server_drain(service->server, service->options->drain, on_drained, service);
+}
+
+static void open_signals(struct service *service)
+{
+    uv_signal_init(&service->loop, &service->interrupt);
+    uv_signal_init(&service->loop, &service->terminate);
+    service->interrupt.data = service->terminate.data = service;
+    service->has_signals = true;
+    uv_signal_start(&service->interrupt, on_signal, SIGINT);
+    uv_signal_start(&service->terminate, on_signal, SIGTERM);
+}
+
+static enum rota_code open_service(struct service *service, struct rota_error *error)
+{
+    const struct options *options = service->options;
+    struct rota_server_options with = {.insecure = options->insecure,
+                                       .message_max = ROTA_WORK_BROKER_MESSAGE_MAX,
+                                       .calls_max = 65536};
+    struct rota_work_broker_options broker = {
+        .directory = options->data,
+        .is_memory = options->durability == DURABILITY_MEMORY,
+        .repair = options->repair,
+        .workers_address = options->workers,
+        .workers_key_file = options->workers_key,
+        .workers_file = options->workers_list,
+        .is_insecure = options->insecure,
+        .on_failed = on_failed,
+        .data = service,
+        .partitions = (uint32_t)options->partitions,
+        .jobs_max = (size_t)options->jobs_max,
+        .bytes_max = (size_t)options->bytes_max,
+        .log = &service->log,
+    };
+    enum rota_code code = rota_server_open(&service->loop, &with, &service->server, error);
+    if (!code)
+        code = rota_health_open(service->server, &service->health, error);
+    if (!code)
+        code = rota_reflection_open(service->server, &rota_proto_descriptors, 1,
+                                    &service->reflection, error);
+    if (!code)
+        code = rota_work_broker_open(&service->loop, service->server, &broker, &service->broker,
+                                     error);
+    if (!code)
+        code = rota_server_listen(service->server, options->listen, error);
+    if (code)
+        return code;
+    open_signals(service);
+    rota_health_set(service->health, "", true, NULL);
+    printf("ready grpc=%s", rota_server_address(service->server, 0));
+    if (options->workers)
+        printf(" zmq=%s", rota_work_broker_workers_address(service->broker));
+    printf("\n");
+    fflush(stdout);
+    return ROTA_OK;
+}
+
+static void close_service(struct service *service)
+{
+    if (service->has_signals) {
+        uv_close((uv_handle_t *)&service->interrupt, NULL);
+        uv_close((uv_handle_t *)&service->terminate, NULL);
+    }
+    rota_server_close(service->server);
+    rota_work_broker_close(service->broker);
+    rota_health_close(service->health);
+    rota_reflection_close(service->reflection);
+    uv_run(&service->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&service->loop);
+}
+
+static int run(int argc, char *const *argv)
+{
+    struct options options = {0};
+    struct rota_error error;
+    int code;
+    if (!rota_cli_parse(&rota_cmd_broker, argc, argv, &options, NULL, &code))
+        return code;
+    if (options.durability == DURABILITY_MEMORY && options.data)
+        return rota_cli_fail(ROTA_CLI_BAD, "--data is of no use with --durability memory");
+    if (options.durability != DURABILITY_MEMORY && !options.data)
+        return rota_cli_fail(ROTA_CLI_BAD,
+                             "where are jobs to be kept? --data names a directory; --durability "
+                             "memory keeps them in memory alone");
+    struct service service = {.options = &options};
+    service.log =
+        (struct rota_log){.level = (enum rota_log_level)options.log_level, .write = write_log};
+    if (uv_loop_init(&service.loop))
+        return rota_cli_fail(ROTA_CLI_NO, "no event loop");
+    if (open_service(&service, &error))
+        service.exit_code = rota_cli_fail_error(&error);
+    else
+        uv_run(&service.loop, UV_RUN_DEFAULT);
+    close_service(&service);
+    return service.exit_code;
+}
+
+const struct rota_cli_command rota_cmd_broker = {
+    .command =
+        {
+            .name = "broker",
+            .summary = "Serve queues of jobs",
+            .description =
+                "Serves rota.v1.Queue, the standard health service and reflection, until it is "
+                "interrupted. Prints `ready grpc=ADDRESS zmq=ADDRESS` when it does, the latter "
+                "with "
+                "--workers. What was acknowledged before a crash is read again from --data; a "
+                "directory belongs to one broker at a time. Told to stop, it takes "
+                "and hands out no more jobs, answers the polls that wait, and lets calls under "
+                "way finish for the time of --drain; told twice it stops at once.",
+            .options = OPTIONS,
+            .n_options = sizeof OPTIONS / sizeof *OPTIONS,
+            .examples = "rota broker --data jobs --listen 127.0.0.1:7700 --workers 127.0.0.1:7701\n"
+                        "rota broker --durability memory\n",
+        },
+    .run = run,
+};

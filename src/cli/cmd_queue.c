@@ -1,0 +1,263 @@
+/* rota queue: queues of a broker, and what holds for all of their jobs. */
+#include "cli/cli.h"
+#include "cli/queue_client.h"
+#include "cli/terminal.h"
+
+#include <stdlib.h>
+
+struct queue {
+    struct rota_queue_client_options of;
+};
+
+static const struct rota_option OPTIONS[] = {ROTA_QUEUE_CLIENT_OPTIONS(struct queue)};
+
+/* What a command does with its queue, which is empty when none is named. */
+typedef enum rota_code queue_act(struct rota_queue_client *client, struct rota_str queue,
+                                 struct rota_buffer *buffer, struct rota_error *error);
+
+static int run_with(const struct rota_cli_command *command, int argc, char *const *argv,
+                    queue_act *act)
+{
+    struct queue options = {0};
+    static struct rota_option_list arguments;
+    struct rota_queue_client client;
+    struct rota_buffer buffer = {0};
+    struct rota_error error;
+    int exit_code;
+    if (!rota_cli_parse(command, argc, argv, &options, &arguments, &exit_code))
+        return exit_code;
+    struct rota_str queue = rota_str(arguments.size > 0 ? arguments.items[0] : "");
+    if (arguments.size > 0 && rota_job_queue_check(queue, &error))
+        return rota_cli_fail_error(&error);
+    if (rota_queue_client_open(&options.of, &client, &error))
+        return rota_cli_fail_error(&error);
+    enum rota_code code = act(&client, queue, &buffer, &error);
+    rota_queue_client_close(&client);
+    if (!code)
+        return rota_cli_print(&buffer);
+    rota_buffer_deinit(&buffer);
+    return rota_cli_fail_error(&error);
+}
+
+/* --- looking --- */
+
+static void append_json(struct rota_buffer *buffer, const struct rota_queue_info *info)
+{
+    struct rota_json json = {.buffer = buffer};
+    const struct {
+        const char *name;
+        uint64_t value;
+    } NUMBERS[] = {
+        {"partitions", info->n_partitions},
+        {"waiting", info->n_waiting},
+        {"delayed", info->n_delayed},
+        {"running", info->n_running},
+        {"done", info->n_done},
+        {"dead", info->n_dead},
+        {"cancelled", info->n_cancelled},
+        {"added_total", info->added_total},
+        {"done_total", info->done_total},
+        {"dead_total", info->dead_total},
+        {"retries_total", info->retries_total},
+        {"workers", info->n_workers},
+        {"slots", info->n_slots},
+        {"free", info->n_free},
+    };
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "queue");
+    rota_json_string(&json, info->name);
+    rota_json_key(&json, "is_paused");
+    rota_json_bool(&json, info->is_paused);
+    rota_queue_client_add_moment(&json, "oldest_at", info->oldest_ms);
+    for (size_t i = 0; i < sizeof NUMBERS / sizeof *NUMBERS; i++) {
+        rota_json_key(&json, NUMBERS[i].name);
+        rota_json_uint(&json, NUMBERS[i].value);
+    }
+    rota_json_end_object(&json);
+    rota_buffer_append_char(buffer, '\n');
+}
+
+static void append_text(struct rota_buffer *buffer, const struct rota_queue_info *info)
+{
+    char at[ROTA_TIME_TEXT_MAX];
+    rota_terminal_append(buffer, info->name);
+    rota_buffer_print(buffer,
+                      "\t%s\twaiting=%llu\tdelayed=%llu\trunning=%llu\tdead=%llu\tdone=%llu"
+                      "\tworkers=%llu\tfree=%llu",
+                      info->is_paused ? "paused" : "open", (unsigned long long)info->n_waiting,
+                      (unsigned long long)info->n_delayed, (unsigned long long)info->n_running,
+                      (unsigned long long)info->n_dead, (unsigned long long)info->done_total,
+                      (unsigned long long)info->n_workers, (unsigned long long)info->n_free);
+    if (info->oldest_ms)
+        rota_buffer_print(buffer, "\toldest=%s",
+                          rota_time_format(rota_queue_from_ms(info->oldest_ms), at));
+    rota_buffer_append_char(buffer, '\n');
+}
+
+static enum rota_code look(struct rota_queue_client *client, struct rota_str queue,
+                           struct rota_queue_list *reply, struct rota_error *error)
+{
+    struct rota_queue_setting request = {.queue = queue};
+    enum rota_code code = rota_queue_client_ask(client, "Queues", &ROTA_QUEUE_PAUSE, &request,
+                                                &ROTA_QUEUE_QUEUES_REPLY, reply, error);
+    if (!code && queue.size > 0 && reply->items.n == 0)
+        code = rota_error_set(error, ROTA_ERR_UNAVAILABLE, "there is no queue %.*s",
+                              ROTA_STR_ARGS(queue));
+    return code;
+}
+
+static enum rota_code list(struct rota_queue_client *client, struct rota_str queue,
+                           struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_queue_list reply;
+    enum rota_code code = look(client, queue, &reply, error);
+    const struct rota_queue_info *infos = code ? NULL : reply.items.items;
+    for (size_t i = 0; !code && i < reply.items.n; i++) {
+        if (client->options->json)
+            append_json(buffer, &infos[i]);
+        else
+            append_text(buffer, &infos[i]);
+    }
+    return code;
+}
+
+/* --- changing --- */
+
+static enum rota_code set_paused(struct rota_queue_client *client, struct rota_str queue,
+                                 bool is_paused, struct rota_buffer *buffer,
+                                 struct rota_error *error)
+{
+    struct rota_queue_setting setting = {.queue = queue, .is_paused = is_paused};
+    if (client->options->json)
+        rota_buffer_append_text(buffer, "{}\n");
+    return rota_queue_client_ask(client, "Pause", &ROTA_QUEUE_PAUSE, &setting, NULL, NULL, error);
+}
+
+static enum rota_code pause_queue(struct rota_queue_client *client, struct rota_str queue,
+                                  struct rota_buffer *buffer, struct rota_error *error)
+{
+    return set_paused(client, queue, true, buffer, error);
+}
+
+static enum rota_code resume(struct rota_queue_client *client, struct rota_str queue,
+                             struct rota_buffer *buffer, struct rota_error *error)
+{
+    return set_paused(client, queue, false, buffer, error);
+}
+
+static enum rota_code dead(struct rota_queue_client *client, struct rota_str queue,
+                           struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_queue_list_request request = {
+        .queue = queue, .state = ROTA_JOB_DEAD, .max_jobs = ROTA_QUEUE_LIST_MAX};
+    struct rota_queue_list_reply reply;
+    do {
+        enum rota_code code = rota_queue_client_ask(client, "List", &ROTA_QUEUE_LIST, &request,
+                                                    &ROTA_QUEUE_LIST_REPLY, &reply, error);
+        if (code)
+            return code;
+        const struct rota_queue_job_info *jobs = reply.jobs.items;
+        for (size_t i = 0; i < reply.jobs.n; i++) {
+            const struct rota_queue_job_spec *spec = jobs[i].spec;
+            if (client->options->json) {
+                struct rota_json json = {.buffer = buffer};
+                rota_queue_client_add_job(&json, &jobs[i]);
+            } else if (spec) {
+                rota_queue_client_append_name(buffer, spec->queue, spec->id);
+                rota_buffer_append_char(buffer, '\t');
+                rota_terminal_append(buffer, jobs[i].reason);
+            }
+            rota_buffer_append_char(buffer, '\n');
+        }
+        request.after = reply.next;
+    } while (reply.next);
+    return ROTA_OK;
+}
+
+/* --- drain --- */
+
+static void on_wake(uv_timer_t *timer)
+{
+    uv_stop(timer->loop);
+}
+
+static void pause_for(uv_loop_t *loop, uint64_t ms)
+{
+    uv_timer_t timer;
+    uv_timer_init(loop, &timer);
+    uv_timer_start(&timer, on_wake, ms, 0);
+    uv_run(loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&timer, NULL);
+    uv_run(loop, UV_RUN_NOWAIT);
+}
+
+static enum rota_code drain(struct rota_queue_client *client, struct rota_str queue,
+                            struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_progress progress = {.what = "draining"};
+    uint64_t most = 0, left;
+    do {
+        struct rota_queue_list reply;
+        enum rota_code code = look(client, queue, &reply, error);
+        if (code) {
+            rota_progress_end(&progress);
+            return code;
+        }
+        const struct rota_queue_info *info = reply.items.items;
+        left = info->n_waiting + info->n_delayed + info->n_running;
+        most = left > most ? left : most;
+        rota_progress_step(&progress, most - left, most);
+        if (left > 0)
+            pause_for(&client->loop, 200);
+    } while (left > 0);
+    rota_progress_end(&progress);
+    if (client->options->json)
+        rota_buffer_append_text(buffer, "{}\n");
+    return ROTA_OK;
+}
+
+/* --- the commands --- */
+
+#define COMMAND(noun, the_name, the_summary, the_argument, n, text, the_act)                       \
+    static int run_##noun(int argc, char *const *argv)                                             \
+    {                                                                                              \
+        return run_with(&rota_cmd_queue_##noun, argc, argv, the_act);                              \
+    }                                                                                              \
+    const struct rota_cli_command rota_cmd_queue_##noun = {                                        \
+        .command = {.name = (the_name),                                                            \
+                    .summary = (the_summary),                                                      \
+                    .arguments = (the_argument),                                                   \
+                    .min_arguments = (n),                                                          \
+                    .max_arguments = (n),                                                          \
+                    .description = (text),                                                         \
+                    .options = OPTIONS,                                                            \
+                    .n_options = sizeof OPTIONS / sizeof *OPTIONS},                                \
+        .run = run_##noun}
+
+COMMAND(list, "queue list", "List the queues of a broker", NULL, 0,
+        "Prints a line for each queue that has had a job, with tabs between its parts: its name, "
+        "`open` or `paused`, how many jobs wait, are delayed, run, are dead, and were done since "
+        "the broker began, the workers that serve it and their free slots, and since when the "
+        "oldest job waits.\n\n"
+        "With --json: one object per line, {\"queue\", \"is_paused\", \"oldest_at\", "
+        "\"partitions\", \"waiting\", \"delayed\", \"running\", \"done\", \"dead\", "
+        "\"cancelled\", \"added_total\", \"done_total\", \"dead_total\", \"retries_total\", "
+        "\"workers\", \"slots\", \"free\"}.",
+        list);
+COMMAND(show, "queue show", "Show one queue", "QUEUE", 1,
+        "The line of `queue list` for one queue. No such queue is exit code 1.", list);
+COMMAND(pause, "queue pause", "Hand out no more jobs of a queue", "QUEUE", 1,
+        "Jobs are still taken in, and those that run go on. It stays so when the broker is "
+        "restarted.\n\nWith --json: {}.",
+        pause_queue);
+COMMAND(resume, "queue resume", "Hand out jobs of a paused queue again", "QUEUE", 1,
+        "With --json: {}.", resume);
+COMMAND(drain, "queue drain", "Wait until a queue is empty", "QUEUE", 1,
+        "Waits until no job of the queue waits, is delayed or runs. Dead ones do not count.\n\n"
+        "With --json: {}.",
+        drain);
+COMMAND(dead, "queue dead", "List the dead jobs of a queue, and why they are", "QUEUE", 1,
+        "Prints a line for each job that is out of attempts or time, or was refused: its name and "
+        "the reason. `job retry` lets one wait again.\n\n"
+        "With --json: one object per line, as `job list` prints it.",
+        dead);

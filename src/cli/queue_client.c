@@ -1,0 +1,192 @@
+#include "cli/queue_client.h"
+
+#include "base/quote.h"
+#include "cli/cli.h"
+
+#include <rota/broker.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum rota_code rota_queue_client_open(const struct rota_queue_client_options *options,
+                                      struct rota_queue_client *client, struct rota_error *error)
+{
+    const char *node = options->node ? options->node : getenv("ROTA_NODE");
+    struct rota_channel_options with = {.insecure = options->insecure,
+                                        .connect_timeout = options->timeout,
+                                        .message_max = 32 << 20};
+    *client = (struct rota_queue_client){.options = options};
+    if (!node || !*node)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "whom to ask? --node and ROTA_NODE are not there");
+    if (uv_loop_init(&client->loop))
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no event loop");
+    enum rota_code code = rota_channel_open(&client->loop, node, &with, &client->channel, error);
+    if (code)
+        uv_loop_close(&client->loop);
+    return code;
+}
+
+void rota_queue_client_close(struct rota_queue_client *client)
+{
+    rota_reply_deinit(&client->reply);
+    rota_arena_deinit(&client->arena);
+    rota_channel_close(client->channel);
+    uv_run(&client->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&client->loop);
+}
+
+static enum rota_code refused(const struct rota_queue_client *client, struct rota_error *error)
+{
+    const struct rota_reply *reply = &client->reply;
+    char quoted[ROTA_QUOTE_MAX];
+    enum rota_code code =
+        reply->status == ROTA_STATUS_INVALID_ARGUMENT ? ROTA_ERR_INVALID : ROTA_ERR_UNAVAILABLE;
+    return rota_error_set(error, code, "%s: %s: %s", rota_channel_target(client->channel),
+                          rota_status_name(reply->status),
+                          rota_quote(rota_str(reply->text), quoted));
+}
+
+enum rota_code rota_queue_client_ask(struct rota_queue_client *client, const char *method,
+                                     const struct rota_message_type *request_type,
+                                     const void *request,
+                                     const struct rota_message_type *reply_type, void *reply,
+                                     struct rota_error *error)
+{
+    char path[64];
+    struct rota_buffer buffer = {0};
+    snprintf(path, sizeof path, "/rota.v1.Queue/%s", method);
+    if (request_type)
+        rota_message_encode(request_type, request, &buffer);
+    struct rota_call_options call = {.method = rota_str(path),
+                                     .request = rota_buffer_str(&buffer),
+                                     .timeout = client->options->timeout};
+    rota_reply_deinit(&client->reply);
+    rota_arena_clear(&client->arena);
+    client->reply = (struct rota_reply){0};
+    enum rota_code code =
+        buffer.failed ? rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for the request")
+                      : rota_channel_wait(client->channel, &call, &client->reply, error);
+    rota_buffer_deinit(&buffer);
+    if (code)
+        return code;
+    if (client->reply.status != ROTA_STATUS_OK)
+        return refused(client, error);
+    if (!reply_type)
+        return ROTA_OK;
+    return rota_message_decode(reply_type, rota_str_of(client->reply.message, client->reply.size),
+                               reply, &client->arena, error);
+}
+
+enum rota_code rota_queue_client_parse_name(const char *text, struct rota_queue_about *about,
+                                            char id[ROTA_QUEUE_ID_SIZE], struct rota_error *error)
+{
+    const char *slash = strchr(text, '/');
+    struct rota_job_id number;
+    char quoted[ROTA_QUOTE_MAX];
+    if (!slash)
+        return rota_error_set(error, ROTA_ERR_INVALID, "%s is no job: jobs are named QUEUE/ID",
+                              rota_quote(rota_str(text), quoted));
+    about->queue = rota_str_of(text, (size_t)(slash - text));
+    enum rota_code code = rota_job_queue_check(about->queue, error);
+    if (!code)
+        code = rota_job_id_parse(rota_str(slash + 1), &number, error);
+    if (!code)
+        about->id = rota_queue_id_write(number, id);
+    return code;
+}
+
+void rota_queue_client_append_name(struct rota_buffer *buffer, struct rota_str queue,
+                                   struct rota_str id)
+{
+    struct rota_job_id number = {0, 0};
+    char text[ROTA_JOB_ID_TEXT];
+    rota_queue_id_read(id, &number, NULL);
+    rota_buffer_append_str(buffer, queue);
+    rota_buffer_print(buffer, "/%s", rota_job_id_format(number, text));
+}
+
+void rota_queue_client_add_moment(struct rota_json *json, const char *key, uint64_t ms)
+{
+    char text[ROTA_TIME_TEXT_MAX];
+    rota_json_key(json, key);
+    rota_json_text(json, ms ? rota_time_format(rota_queue_from_ms(ms), text) : NULL);
+}
+
+static void add_str(struct rota_json *json, const char *key, struct rota_str value)
+{
+    rota_json_key(json, key);
+    rota_json_string(json, value);
+}
+
+static void add_uint(struct rota_json *json, const char *key, uint64_t value)
+{
+    rota_json_key(json, key);
+    rota_json_uint(json, value);
+}
+
+static const char *state_name(uint64_t state)
+{
+    return state < ROTA_JOB_STATES ? rota_job_state_name((enum rota_job_state)state) : "unknown";
+}
+
+static const char *cause_text(uint64_t cause)
+{
+    if (cause == ROTA_JOB_CAUSE_NONE)
+        return NULL;
+    return cause <= ROTA_JOB_CAUSE_HANDED_OVER ? rota_job_cause_text((enum rota_job_cause)cause)
+                                               : "unknown";
+}
+
+static void add_events(struct rota_json *json, const struct rota_queue_job_info *info)
+{
+    const struct rota_queue_event *events = info->events.items;
+    rota_json_key(json, "events");
+    rota_json_begin_array(json);
+    for (size_t i = 0; i < info->events.n; i++) {
+        rota_json_begin_object(json);
+        rota_queue_client_add_moment(json, "at", events[i].at_ms);
+        rota_json_key(json, "state");
+        rota_json_text(json, state_name(events[i].state));
+        rota_json_key(json, "cause");
+        rota_json_text(json, cause_text(events[i].cause));
+        add_uint(json, "attempt", events[i].attempt);
+        add_str(json, "worker", events[i].worker);
+        add_str(json, "reason", events[i].reason);
+        rota_json_end_object(json);
+    }
+    rota_json_end_array(json);
+}
+
+void rota_queue_client_add_job(struct rota_json *json, const struct rota_queue_job_info *info)
+{
+    static const struct rota_queue_job_spec NONE;
+    const struct rota_queue_job_spec *spec = info->spec ? info->spec : &NONE;
+    struct rota_buffer name = {0};
+    rota_queue_client_append_name(&name, spec->queue, spec->id);
+    rota_json_begin_object(json);
+    add_str(json, "job", rota_buffer_str(&name));
+    rota_buffer_deinit(&name);
+    rota_json_key(json, "state");
+    rota_json_text(json, state_name(info->state));
+    rota_json_key(json, "priority");
+    rota_json_int(json, spec->priority);
+    rota_json_key(json, "can");
+    rota_json_begin_array(json);
+    for (size_t i = 0; i < spec->can.n; i++)
+        rota_json_string(json, spec->can.items[i]);
+    rota_json_end_array(json);
+    rota_queue_client_add_moment(json, "enqueued_at", info->enqueued_ms);
+    rota_queue_client_add_moment(json, "not_before", info->not_before_ms);
+    rota_queue_client_add_moment(json, "deadline", spec->deadline_ms);
+    rota_queue_client_add_moment(json, "ended_at", info->ended_ms);
+    add_uint(json, "attempts", info->n_attempts);
+    add_str(json, "worker", info->worker);
+    add_str(json, "key", spec->key);
+    add_str(json, "unique", spec->unique);
+    add_str(json, "progress", info->progress);
+    add_str(json, "reason", info->reason);
+    add_str(json, "result", info->result);
+    if (info->events.n > 0)
+        add_events(json, info);
+    rota_json_end_object(json);
+}

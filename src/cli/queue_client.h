@@ -1,0 +1,69 @@
+/* queue_client: what commands that ask a broker share: the options that name it, calls, and
+ * the names of jobs. */
+#pragma once
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/option.h"
+#include "wire/queue_message.h"
+
+#include <rota/channel.h>
+#include <uv.h>
+
+struct rota_queue_client_options {
+    const char *node;
+    rota_time timeout;
+    bool insecure, json;
+};
+
+/* `result` has a struct rota_queue_client_options named `of`. */
+#define ROTA_QUEUE_CLIENT_OPTIONS(result)                                                          \
+    {.name = "node",                                                                               \
+     ROTA_OPTION_INTO(TEXT, result, of.node),                                                      \
+     .value_name = "ADDRESS",                                                                      \
+     .help = "the broker to ask; ROTA_NODE if not given"},                                         \
+        {.name = "timeout",                                                                        \
+         ROTA_OPTION_INTO(SPAN, result, of.timeout),                                               \
+         .value_name = "SPAN",                                                                     \
+         .default_text = "10s",                                                                    \
+         .min = ROTA_MSEC,                                                                         \
+         .max = ROTA_HOUR,                                                                         \
+         .help = "how long to wait for an answer"},                                                \
+        {.name = "json", ROTA_OPTION_INTO(FLAG, result, of.json), .help = "answer in JSON"},       \
+    {                                                                                              \
+        .name = "insecure", ROTA_OPTION_INTO(FLAG, result, of.insecure),                           \
+        .help = "ask other machines than this one in plain text, too"                              \
+    }
+
+struct rota_queue_client {
+    uv_loop_t loop;
+    struct rota_channel *channel;
+    const struct rota_queue_client_options *options;
+    struct rota_arena arena;
+    struct rota_reply reply; /* of the last call; what was read from it is borrowed */
+};
+
+/* Fills `*client`; rota_queue_client_close() ends it. */
+enum rota_code rota_queue_client_open(const struct rota_queue_client_options *options,
+                                      struct rota_queue_client *client, struct rota_error *error);
+void rota_queue_client_close(struct rota_queue_client *client);
+
+/* Ask, and read the answer into the struct `reply`; both types may be NULL. A refusal is an
+ * error: ROTA_ERR_INVALID of a request that can't be, ROTA_ERR_UNAVAILABLE of all others. */
+enum rota_code rota_queue_client_ask(struct rota_queue_client *client, const char *method,
+                                     const struct rota_message_type *request_type,
+                                     const void *request,
+                                     const struct rota_message_type *reply_type, void *reply,
+                                     struct rota_error *error);
+
+/* Read "QUEUE/ID" into the two fields; `id` is room. */
+enum rota_code rota_queue_client_parse_name(const char *text, struct rota_queue_about *about,
+                                            char id[ROTA_QUEUE_ID_SIZE], struct rota_error *error);
+
+/* Append "QUEUE/ID"; or a job as an object. */
+void rota_queue_client_append_name(struct rota_buffer *buffer, struct rota_str queue,
+                                   struct rota_str id);
+void rota_queue_client_add_job(struct rota_json *json, const struct rota_queue_job_info *info);
+
+/* Append a moment in milliseconds since 1970; null when it is none. */
+void rota_queue_client_add_moment(struct rota_json *json, const char *key, uint64_t ms);

@@ -1,0 +1,352 @@
+#include "run/broker_inside.h"
+
+#include "io/clock.h"
+
+#include <stdlib.h>
+
+#define STUCK_WAIT (20 * ROTA_MSEC) /* until a journal that can't take a record is asked again */
+
+static const char FAILED[] = "the journal of this broker can't be written any more";
+
+struct rota_work_now rota_work_broker_now(void)
+{
+    return (struct rota_work_now){.boot = rota_clock_boot(), .wall = rota_clock_wall()};
+}
+
+/* --- a turn --- */
+
+/* Carry out one effect; false when the journal can't take it now. */
+static bool carry_out(struct rota_work_broker *broker, const struct rota_work_effect *effect)
+{
+    switch (effect->type) {
+    case ROTA_WORK_DO_RECORD:
+        return rota_work_broker_journal_append(broker, &effect->record);
+    case ROTA_WORK_DO_DISPATCH:
+        if (!rota_work_broker_workers_hand(broker->workers, effect))
+            rota_work_broker_poll_hand(broker, effect);
+        return true;
+    case ROTA_WORK_DO_CANCEL: /* who polls hears of it when the attempt is extended or ends */
+        rota_work_broker_workers_cancel(broker->workers, effect);
+        return true;
+    case ROTA_WORK_TELL_ENDED:
+    case ROTA_WORK_TELL_STATE:
+        rota_work_broker_watch_tell(broker, effect);
+        return true;
+    case ROTA_WORK_TELL_LOST:
+        rota_work_broker_workers_lost(broker->workers, effect->session);
+        rota_work_broker_poll_lost(broker, effect->session);
+        return true;
+    }
+    return true;
+}
+
+/* All of them in their order. What the journal can't take stays, with all that follows. */
+static bool carry_out_all(struct rota_work_broker *broker)
+{
+    size_t n;
+    const struct rota_work_effect *effects = rota_broker_effects(broker->core, &n);
+    while (broker->n_carried < n && carry_out(broker, &effects[broker->n_carried]))
+        broker->n_carried++;
+    if (broker->n_carried < n)
+        return false;
+    rota_broker_clear(broker->core);
+    broker->n_carried = 0;
+    rota_work_broker_journal_drop(broker);
+    return true;
+}
+
+static void send_answers(struct rota_work_broker *broker)
+{
+    size_t i = broker->n_answered;
+    for (; i < broker->answers.size && broker->answers.items[i].number <= broker->durable; i++) {
+        struct rota_broker_answer *answer = &broker->answers.items[i];
+        struct rota_str message =
+            rota_str_of(answer->large ? answer->large : answer->small, answer->size);
+        if (answer->call)
+            rota_server_call_reply(answer->call, message);
+        else
+            rota_work_broker_workers_verdict(broker->workers, answer->session, message);
+        free(answer->large);
+    }
+    broker->n_answered = i;
+    if (i == broker->answers.size)
+        broker->answers.size = broker->n_answered = 0;
+}
+
+static void on_timer(uv_timer_t *timer);
+
+static void set_timer(struct rota_work_broker *broker, rota_time now, bool is_stuck)
+{
+    const struct rota_heap_node *poll = rota_heap_first(&broker->polls_until);
+    rota_time at = rota_broker_deadline(broker->core);
+    if (poll)
+        at = rota_time_min(at, poll->at);
+    if (is_stuck)
+        at = rota_time_min(at, now + STUCK_WAIT);
+    if (at == ROTA_TIME_NEVER) {
+        uv_timer_stop(&broker->timer);
+        return;
+    }
+    rota_time wait = at > now ? at - now : 0;
+    uv_update_time(broker->timer.loop);
+    uv_timer_start(&broker->timer, on_timer, rota_queue_to_ms(wait), 0);
+}
+
+/* All that came in is carried out, at once; what that brings about too. */
+static void run_turn(struct rota_work_broker *broker)
+{
+    struct rota_work_now now = rota_work_broker_now();
+    broker->is_dirty = false;
+    broker->n_turns++;
+    uv_check_stop(&broker->check);
+    uv_idle_stop(&broker->idle);
+    bool is_stuck = !carry_out_all(broker);
+    while (!is_stuck) {
+        bool has_more = rota_work_broker_poll_return(broker);
+        if (!broker->journal && broker->durable < broker->appended) {
+            broker->durable = broker->appended;
+            rota_broker_durable(broker->core, now, broker->durable);
+            has_more = true;
+        }
+        if (!has_more)
+            break;
+        is_stuck = !carry_out_all(broker);
+    }
+    if (broker->is_failed)
+        return;
+    if (!is_stuck)
+        rota_work_broker_journal_compact(broker);
+    send_answers(broker);
+    rota_work_broker_workers_flush(broker->workers);
+    rota_work_broker_poll_flush(broker, now.boot, broker->is_draining);
+    rota_work_broker_watch_flush(broker);
+    if (!broker->is_dirty)
+        set_timer(broker, now.boot, is_stuck);
+}
+
+static void on_check(uv_check_t *check)
+{
+    run_turn(check->data);
+}
+
+static void on_idle(uv_idle_t *idle)
+{
+    (void)idle;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct rota_work_broker *broker = timer->data;
+    rota_broker_tick(broker->core, rota_work_broker_now());
+    rota_work_broker_touch(broker);
+}
+
+void rota_work_broker_touch(struct rota_work_broker *broker)
+{
+    if (broker->is_dirty || broker->is_closing)
+        return;
+    broker->is_dirty = true;
+    uv_check_start(&broker->check, on_check);
+    uv_idle_start(&broker->idle, on_idle);
+}
+
+/* An older record than the last one that somebody waits for is waited for like that one: all
+ * of them are on disk a moment later. */
+static bool push_answer(struct rota_work_broker *broker, struct rota_broker_answer answer,
+                        struct rota_str message)
+{
+    size_t n = broker->answers.size;
+    if (n > broker->n_answered && answer.number < broker->answers.items[n - 1].number)
+        answer.number = broker->answers.items[n - 1].number;
+    answer.size = message.size;
+    if (message.size > sizeof answer.small) {
+        answer.large = malloc(message.size);
+        if (!answer.large)
+            return false;
+    }
+    if (message.size)
+        memcpy(answer.large ? answer.large : answer.small, message.data, message.size);
+    if (!rota_vector_push(&broker->answers, answer)) {
+        free(answer.large);
+        return false;
+    }
+    rota_work_broker_touch(broker);
+    return true;
+}
+
+void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server_call *call,
+                             uint64_t number, struct rota_str message)
+{
+    if (broker->is_failed && number > broker->durable)
+        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, FAILED, NULL, 0);
+    else if (!push_answer(broker, (struct rota_broker_answer){.number = number, .call = call},
+                          message))
+        rota_server_call_finish(call, ROTA_STATUS_UNKNOWN,
+                                "it is done, but there is no memory for the answer", NULL, 0);
+}
+
+bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t session,
+                                    uint64_t number, struct rota_str verdict)
+{
+    return push_answer(broker, (struct rota_broker_answer){.number = number, .session = session},
+                       verdict);
+}
+
+/* What waits for the disk did not get there: nobody is told that it did. */
+static void drop_answers(struct rota_work_broker *broker, const char *why)
+{
+    for (size_t i = broker->n_answered; i < broker->answers.size; i++) {
+        if (broker->answers.items[i].call)
+            rota_server_call_finish(broker->answers.items[i].call, ROTA_STATUS_UNAVAILABLE, why,
+                                    NULL, 0);
+        free(broker->answers.items[i].large);
+    }
+    broker->answers.size = broker->n_answered = 0;
+}
+
+void rota_work_broker_fail(struct rota_work_broker *broker, const struct rota_error *error)
+{
+    if (broker->is_failed)
+        return;
+    broker->is_failed = true;
+    rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_ERROR, "journal failed",
+             ROTA_LOG_FACT("why", error->text));
+    drop_answers(broker, FAILED);
+    if (broker->options.on_failed)
+        broker->options.on_failed(broker->options.data, error);
+}
+
+/* --- life --- */
+
+void rota_work_broker_let_go(struct rota_work_broker *broker)
+{
+    if (--broker->n_handles > 0)
+        return;
+    rota_broker_free(broker->core);
+    rota_map_deinit(&broker->polls);
+    rota_map_deinit(&broker->watched);
+    rota_heap_deinit(&broker->polls_until);
+    rota_vector_deinit(&broker->answers);
+    rota_vector_deinit(&broker->returns);
+    rota_vector_deinit(&broker->changes);
+    rota_arena_deinit(&broker->arena);
+    rota_buffer_deinit(&broker->buffer);
+    free(broker);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    rota_work_broker_let_go(handle->data);
+}
+
+static void on_journal_closed(void *data)
+{
+    rota_work_broker_let_go(data);
+}
+
+static void open_handles(struct rota_work_broker *broker, uv_loop_t *loop)
+{
+    uv_check_init(loop, &broker->check);
+    uv_idle_init(loop, &broker->idle);
+    uv_timer_init(loop, &broker->timer);
+    broker->check.data = broker->idle.data = broker->timer.data = broker;
+    broker->n_handles = 3;
+}
+
+static enum rota_code check_options(const struct rota_work_broker_options *options,
+                                    struct rota_error *error)
+{
+    if (!options->is_memory == !options->directory)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "jobs are kept either in a directory or in memory alone");
+    if (options->partitions > ROTA_JOB_PARTITIONS_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID, "a queue has at most %d partitions, not %u",
+                              ROTA_JOB_PARTITIONS_MAX, options->partitions);
+    return ROTA_OK;
+}
+
+enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server *server,
+                                     const struct rota_work_broker_options *options,
+                                     struct rota_work_broker **broker, struct rota_error *error)
+{
+    enum rota_code code = check_options(options, error);
+    if (code)
+        return code;
+    struct rota_work_broker *made = calloc(1, sizeof *made);
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a broker");
+    uint64_t seed = uv_hrtime() ^ (uint64_t)rota_clock_wall();
+    if (uv_random(NULL, NULL, &seed, sizeof seed, 0, NULL))
+        seed ^= (uint64_t)(uintptr_t)made;
+    made->options = *options;
+    made->seed = seed;
+    if (made->options.partitions == 0)
+        made->options.partitions = 16;
+    rota_map_init(&made->polls, seed);
+    rota_map_init(&made->watched, seed);
+    rota_list_init(&made->polls_ready);
+    rota_list_init(&made->queue_watchers);
+    rota_list_init(&made->watchers_dirty);
+    open_handles(made, loop);
+    struct rota_broker_options with = {
+        .jobs_max = options->jobs_max, .bytes_max = options->bytes_max, .seed = seed};
+    code = rota_broker_new(&with, &made->core, error);
+    if (!code && options->directory)
+        code = rota_work_broker_journal_open(made, loop, options->directory, error);
+    if (!code && options->workers_address)
+        code = rota_work_broker_workers_open(made, loop, error);
+    if (!code)
+        code = rota_work_broker_serve(made, server, error);
+    if (code) {
+        rota_work_broker_close(made);
+        return code;
+    }
+    rota_broker_begin(made->core, rota_work_broker_now());
+    rota_work_broker_touch(made);
+    *broker = made;
+    return ROTA_OK;
+}
+
+void rota_work_broker_drain(struct rota_work_broker *broker)
+{
+    broker->is_draining = true;
+    rota_work_broker_workers_drain(broker->workers);
+    rota_work_broker_touch(broker);
+}
+
+void rota_work_broker_close(struct rota_work_broker *broker)
+{
+    if (!broker)
+        return;
+    broker->is_closing = true;
+    drop_answers(broker, "this broker stops");
+    if (broker->core)
+        rota_work_broker_poll_flush(broker, rota_clock_boot(), true);
+    rota_work_broker_watch_end(broker);
+    rota_work_broker_workers_close(broker->workers);
+    broker->workers = NULL;
+    if (broker->journal) {
+        broker->n_handles++;
+        rota_journal_close(broker->journal, on_journal_closed, broker);
+    }
+    uv_close((uv_handle_t *)&broker->check, on_closed);
+    uv_close((uv_handle_t *)&broker->idle, on_closed);
+    uv_close((uv_handle_t *)&broker->timer, on_closed);
+}
+
+struct rota_work_broker_counts rota_work_broker_counts(const struct rota_work_broker *broker)
+{
+    struct rota_work_broker_counts counts = {
+        .jobs = rota_broker_n_jobs(broker->core),
+        .polls = broker->polls.size,
+        .watchers = broker->n_watchers,
+        .memory = rota_broker_memory(broker->core),
+        .turns_total = broker->n_turns,
+        .records_total = broker->appended,
+        .durable_total = broker->durable,
+    };
+    struct rota_queue_view view;
+    for (size_t place = 0; rota_broker_next_queue(broker->core, &place, &view);)
+        counts.running += view.counts[ROTA_JOB_RUNNING];
+    return counts;
+}

@@ -1,0 +1,529 @@
+/* The methods of rota.v1.Queue. */
+#include "run/broker_inside.h"
+
+#include "core/call/failure.h"
+#include "wire/call_notes.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+struct rota_broker_method {
+    const char *path;
+    const struct rota_message_type *type; /* NULL: the request is not looked at */
+    void (*handle)(struct rota_work_broker *broker, struct rota_server_call *call,
+                   const void *request);
+};
+
+/* --- refusals --- */
+
+static enum rota_status status_of(enum rota_code code)
+{
+    switch (code) {
+    case ROTA_OK:
+        return ROTA_STATUS_OK;
+    case ROTA_ERR_INVALID:
+        return ROTA_STATUS_INVALID_ARGUMENT;
+    case ROTA_ERR_NOT_FOUND:
+        return ROTA_STATUS_NOT_FOUND;
+    case ROTA_ERR_LIMIT:
+    case ROTA_ERR_NO_MEMORY:
+        return ROTA_STATUS_RESOURCE_EXHAUSTED;
+    case ROTA_ERR_UNAVAILABLE:
+    case ROTA_ERR_IO:
+        return ROTA_STATUS_UNAVAILABLE;
+    case ROTA_ERR_UNKNOWN:
+        return ROTA_STATUS_UNKNOWN;
+    case ROTA_ERR_STALE:
+        return ROTA_STATUS_ABORTED;
+    }
+    return ROTA_STATUS_INTERNAL;
+}
+
+void rota_work_broker_refuse(struct rota_server_call *call, const struct rota_error *error,
+                             bool is_partition)
+{
+    const struct rota_metadata note = {rota_str(ROTA_NOTE_FAILURE),
+                                       rota_str(rota_failure_name(ROTA_FAILURE_STALE))};
+    if (is_partition && error->code == ROTA_ERR_STALE)
+        rota_server_call_finish(call, rota_failure_status(ROTA_FAILURE_STALE), error->text, &note,
+                                1);
+    else
+        rota_server_call_finish(call, status_of(error->code), error->text, NULL, 0);
+}
+
+static void refuse_memory(struct rota_server_call *call)
+{
+    rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer", NULL,
+                            0);
+}
+
+/* Answer with a message once `number` is on disk. */
+static void answer(struct rota_work_broker *broker, struct rota_server_call *call, uint64_t number,
+                   const struct rota_message_type *type, const void *message)
+{
+    rota_buffer_clear(&broker->buffer);
+    if (type)
+        rota_message_encode(type, message, &broker->buffer);
+    if (broker->buffer.failed)
+        refuse_memory(call);
+    else
+        rota_work_broker_answer(broker, call, number, rota_buffer_str(&broker->buffer));
+}
+
+/* --- submitters --- */
+
+/* Alone, a broker has all partitions there are; each is opened with its first job. */
+static enum rota_code open_partition(struct rota_work_broker *broker,
+                                     const struct rota_job_spec *spec, struct rota_error *error)
+{
+    if (spec->partition >= broker->options.partitions)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "queues have %u partitions here, and none with the number %u",
+                              broker->options.partitions, spec->partition);
+    return rota_broker_partition_open(broker->core, rota_work_broker_now(), spec->queue,
+                                      spec->partition, 1, error);
+}
+
+static enum rota_code add(struct rota_work_broker *broker,
+                          const struct rota_queue_job_spec *message, struct rota_job_id *id,
+                          bool *is_new, uint64_t *number, struct rota_error *error)
+{
+    struct rota_work_now now = rota_work_broker_now();
+    struct rota_job_spec spec;
+    if (broker->is_draining)
+        return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "this broker is about to stop");
+    enum rota_code code = rota_queue_spec_read(message, now.wall, &spec, error);
+    if (code)
+        return code;
+    code = rota_broker_add(broker->core, now, &spec, id, is_new, number, error);
+    if (code != ROTA_ERR_STALE)
+        return code;
+    code = open_partition(broker, &spec, error);
+    return code ? code : rota_broker_add(broker->core, now, &spec, id, is_new, number, error);
+}
+
+static void handle_add(struct rota_work_broker *broker, struct rota_server_call *call,
+                       const void *request)
+{
+    const struct rota_queue_add *message = request;
+    struct rota_queue_added added = {0};
+    struct rota_job_id id;
+    struct rota_error error;
+    uint64_t number;
+    char bytes[ROTA_QUEUE_ID_SIZE];
+    enum rota_code code =
+        message->job ? add(broker, message->job, &id, &added.is_new, &number, &error)
+                     : rota_error_set(&error, ROTA_ERR_INVALID, "there is no job in the request");
+    rota_work_broker_touch(broker);
+    if (code) {
+        rota_work_broker_refuse(call, &error, true);
+        return;
+    }
+    added.id = rota_queue_id_write(id, bytes);
+    answer(broker, call, number, &ROTA_QUEUE_ADDED, &added);
+}
+
+static void handle_add_batch(struct rota_work_broker *broker, struct rota_server_call *call,
+                             const void *request)
+{
+    const struct rota_queue_list *list = request;
+    const struct rota_queue_job_spec *jobs = list->items.items;
+    uint64_t last = 0, number = 0;
+    rota_buffer_clear(&broker->buffer);
+    for (size_t i = 0; i < list->items.n; i++) {
+        struct rota_queue_added added = {0};
+        struct rota_job_id id;
+        struct rota_error error;
+        char bytes[ROTA_QUEUE_ID_SIZE];
+        enum rota_code code = add(broker, &jobs[i], &id, &added.is_new, &number, &error);
+        if (code) {
+            added =
+                (struct rota_queue_added){.status = status_of(code), .error = rota_str(error.text)};
+            if (code == ROTA_ERR_STALE)
+                added.status = rota_failure_status(ROTA_FAILURE_STALE);
+        } else {
+            added.id = rota_queue_id_write(id, bytes);
+            last = number > last ? number : last;
+        }
+        rota_message_encode_entry(&ROTA_QUEUE_ADDED, 1, &added, &broker->buffer);
+    }
+    rota_work_broker_touch(broker);
+    if (broker->buffer.failed)
+        refuse_memory(call);
+    else
+        rota_work_broker_answer(broker, call, last, rota_buffer_str(&broker->buffer));
+}
+
+/* Read which job is meant; false when the call is refused. */
+static bool read_job(struct rota_server_call *call, const struct rota_queue_about *about,
+                     struct rota_job_id *id)
+{
+    struct rota_error error;
+    enum rota_code code = rota_job_queue_check(about->queue, &error);
+    if (!code)
+        code = rota_queue_id_read(about->id, id, &error);
+    if (!code && rota_job_id_is_none(*id))
+        code = rota_error_set(&error, ROTA_ERR_INVALID, "which job? The request has no id");
+    if (code)
+        rota_work_broker_refuse(call, &error, false);
+    return !code;
+}
+
+/* A job that is named and may not be changed so any more is no mistake in the request. */
+static void refuse_change(struct rota_server_call *call, const struct rota_error *error)
+{
+    if (error->code == ROTA_ERR_INVALID)
+        rota_server_call_finish(call, ROTA_STATUS_FAILED_PRECONDITION, error->text, NULL, 0);
+    else
+        rota_work_broker_refuse(call, error, true);
+}
+
+static void change(struct rota_work_broker *broker, struct rota_server_call *call,
+                   const struct rota_queue_about *about,
+                   enum rota_code (*make)(struct rota_broker *core, struct rota_work_now now,
+                                          struct rota_str queue, struct rota_job_id id,
+                                          uint64_t *number, struct rota_error *error))
+{
+    struct rota_job_id id;
+    struct rota_error error;
+    uint64_t number;
+    if (!read_job(call, about, &id))
+        return;
+    enum rota_code code =
+        make(broker->core, rota_work_broker_now(), about->queue, id, &number, &error);
+    rota_work_broker_touch(broker);
+    if (code)
+        refuse_change(call, &error);
+    else
+        answer(broker, call, number, NULL, NULL);
+}
+
+static void handle_cancel(struct rota_work_broker *broker, struct rota_server_call *call,
+                          const void *request)
+{
+    change(broker, call, request, rota_broker_cancel);
+}
+
+static void handle_retry(struct rota_work_broker *broker, struct rota_server_call *call,
+                         const void *request)
+{
+    change(broker, call, request, rota_broker_revive);
+}
+
+static void handle_describe(struct rota_work_broker *broker, struct rota_server_call *call,
+                            const void *request)
+{
+    const struct rota_queue_about *about = request;
+    struct rota_job_id id;
+    struct rota_job_view view;
+    struct rota_error error;
+    char text[ROTA_ERROR_TEXT_MAX];
+    if (!read_job(call, about, &id))
+        return;
+    if (rota_broker_find(broker->core, about->queue, id, &view, &error)) {
+        rota_work_broker_refuse(call, &error, false);
+        return;
+    }
+    struct rota_queue_description reply = {
+        .job = rota_work_broker_info(
+            broker, &view, about->with_payload ? ROTA_BROKER_SHOW_PAYLOAD : ROTA_BROKER_SHOW_ALL)};
+    if (!reply.job) {
+        refuse_memory(call);
+        return;
+    }
+    reply.explain = rota_str(rota_broker_explain(broker->core, rota_work_broker_now(), about->queue,
+                                                 id, text, sizeof text));
+    /* That it has ended is true once that is on disk. */
+    uint64_t number = view.state >= ROTA_JOB_DONE ? rota_broker_last_number(broker->core) : 0;
+    answer(broker, call, number, &ROTA_QUEUE_DESCRIPTION, &reply);
+}
+
+static void handle_watch(struct rota_work_broker *broker, struct rota_server_call *call,
+                         const void *request)
+{
+    rota_work_broker_watch(broker, call, request);
+}
+
+/* --- workers --- */
+
+static void handle_poll(struct rota_work_broker *broker, struct rota_server_call *call,
+                        const void *request)
+{
+    rota_work_broker_poll(broker, call, request);
+}
+
+static void end_attempt(struct rota_work_broker *broker, struct rota_server_call *call,
+                        const struct rota_queue_about *about, enum rota_job_cause cause)
+{
+    struct rota_error error;
+    uint64_t number;
+    struct rota_attempt_end end = {
+        .queue = about->queue,
+        .attempt = about->attempt,
+        .cause = cause,
+        .retry_after = rota_queue_from_ms(about->retry_after_ms),
+    };
+    if (!read_job(call, about, &end.id))
+        return;
+    if (cause == ROTA_JOB_CAUSE_DONE)
+        end.bytes = about->bytes;
+    else
+        end.reason = about->bytes;
+    enum rota_code code =
+        rota_broker_end(broker->core, rota_work_broker_now(), &end, &number, &error);
+    rota_work_broker_touch(broker);
+    if (code)
+        rota_work_broker_refuse(call, &error, false);
+    else
+        answer(broker, call, number, NULL, NULL);
+}
+
+static void handle_complete(struct rota_work_broker *broker, struct rota_server_call *call,
+                            const void *request)
+{
+    end_attempt(broker, call, request, ROTA_JOB_CAUSE_DONE);
+}
+
+static void handle_fail(struct rota_work_broker *broker, struct rota_server_call *call,
+                        const void *request)
+{
+    const struct rota_queue_about *about = request;
+    if (about->is_final && about->is_given_back)
+        rota_server_call_finish(call, ROTA_STATUS_INVALID_ARGUMENT,
+                                "an attempt is either final or given back, not both", NULL, 0);
+    else if (about->is_given_back)
+        end_attempt(broker, call, about, ROTA_JOB_CAUSE_GIVEN_BACK);
+    else
+        end_attempt(broker, call, about,
+                    about->is_final ? ROTA_JOB_CAUSE_REFUSED : ROTA_JOB_CAUSE_FAILED);
+}
+
+static void handle_extend(struct rota_work_broker *broker, struct rota_server_call *call,
+                          const void *request)
+{
+    const struct rota_queue_about *about = request;
+    struct rota_job_id id;
+    struct rota_error error;
+    if (!read_job(call, about, &id))
+        return;
+    enum rota_code code = rota_broker_extend(broker->core, rota_work_broker_now(), about->queue, id,
+                                             about->attempt, about->bytes, &error);
+    rota_work_broker_touch(broker);
+    if (code)
+        rota_work_broker_refuse(call, &error, false);
+    else
+        answer(broker, call, 0, NULL, NULL);
+}
+
+/* --- operators --- */
+
+static void handle_list(struct rota_work_broker *broker, struct rota_server_call *call,
+                        const void *request)
+{
+    const struct rota_queue_list_request *list = request;
+    size_t max = list->max_jobs ? (size_t)list->max_jobs : 100, place = (size_t)list->after, n = 0;
+    struct rota_job_view view;
+    struct rota_error error;
+    if (rota_job_queue_check(list->queue, &error)) {
+        rota_work_broker_refuse(call, &error, false);
+        return;
+    }
+    rota_buffer_clear(&broker->buffer);
+    for (; n < max && rota_broker_next_job(broker->core, list->queue,
+                                           (enum rota_job_state)list->state, &place, &view);
+         n++) {
+        const struct rota_queue_job_info *info =
+            rota_work_broker_info(broker, &view, ROTA_BROKER_SHOW_LIST);
+        if (!info) {
+            refuse_memory(call);
+            return;
+        }
+        rota_message_encode_entry(&ROTA_QUEUE_JOB_INFO, 1, info, &broker->buffer);
+    }
+    struct rota_queue_list_reply rest = {.next = n == max ? place : 0};
+    rota_message_encode(&ROTA_QUEUE_LIST_REPLY, &rest, &broker->buffer);
+    if (broker->buffer.failed)
+        refuse_memory(call);
+    else
+        rota_work_broker_answer(broker, call, 0, rota_buffer_str(&broker->buffer));
+}
+
+static void finish_setting(struct rota_work_broker *broker, struct rota_server_call *call,
+                           enum rota_code code, uint64_t number, const struct rota_error *error)
+{
+    rota_work_broker_touch(broker);
+    if (code)
+        rota_work_broker_refuse(call, error, false);
+    else
+        answer(broker, call, number, NULL, NULL);
+}
+
+static void handle_pause(struct rota_work_broker *broker, struct rota_server_call *call,
+                         const void *request)
+{
+    const struct rota_queue_setting *setting = request;
+    struct rota_error error;
+    uint64_t number = 0;
+    enum rota_code code = rota_broker_pause(broker->core, rota_work_broker_now(), setting->queue,
+                                            setting->is_paused, &number, &error);
+    finish_setting(broker, call, code, number, &error);
+}
+
+static void handle_weight(struct rota_work_broker *broker, struct rota_server_call *call,
+                          const void *request)
+{
+    const struct rota_queue_setting *setting = request;
+    struct rota_error error;
+    uint64_t number = 0;
+    enum rota_code code =
+        rota_broker_set_weight(broker->core, rota_work_broker_now(), setting->queue, setting->key,
+                               (uint32_t)setting->weight, &number, &error);
+    finish_setting(broker, call, code, number, &error);
+}
+
+static void handle_queues(struct rota_work_broker *broker, struct rota_server_call *call,
+                          const void *request)
+{
+    const struct rota_queue_setting *asked = request;
+    struct rota_queue_view view;
+    rota_buffer_clear(&broker->buffer);
+    for (size_t place = 0; rota_broker_next_queue(broker->core, &place, &view);) {
+        struct rota_queue_info info = {
+            .name = view.name,
+            .is_paused = view.is_paused,
+            .n_partitions = view.n_partitions,
+            .n_waiting = view.counts[ROTA_JOB_WAITING],
+            .n_delayed = view.counts[ROTA_JOB_DELAYED],
+            .n_running = view.counts[ROTA_JOB_RUNNING],
+            .n_done = view.counts[ROTA_JOB_DONE],
+            .n_dead = view.counts[ROTA_JOB_DEAD],
+            .n_cancelled = view.counts[ROTA_JOB_CANCELLED],
+            .oldest_ms = rota_queue_to_ms(view.oldest_at),
+            .added_total = view.n_added,
+            .done_total = view.n_done,
+            .dead_total = view.n_dead,
+            .retries_total = view.n_retries,
+            .n_workers = view.n_workers,
+            .n_slots = view.n_slots,
+            .n_free = view.n_free,
+        };
+        if (asked->queue.size == 0 || rota_str_is_equal(asked->queue, view.name))
+            rota_message_encode_entry(&ROTA_QUEUE_INFO, 1, &info, &broker->buffer);
+    }
+    if (broker->buffer.failed)
+        refuse_memory(call);
+    else
+        rota_work_broker_answer(broker, call, 0, rota_buffer_str(&broker->buffer));
+}
+
+static void handle_workers(struct rota_work_broker *broker, struct rota_server_call *call,
+                           const void *request)
+{
+    struct rota_worker_view view;
+    rota_time now = rota_work_broker_now().boot;
+    (void)request;
+    rota_buffer_clear(&broker->buffer);
+    for (size_t place = 0; rota_broker_next_worker(broker->core, &place, &view);) {
+        struct rota_queue_worker_info info = {
+            .name = view.name,
+            .session = view.session,
+            .epoch = view.epoch,
+            .slots = view.slots,
+            .n_running = view.n_running,
+            .silent_ms = rota_queue_to_ms(now - view.heard_at),
+        };
+        rota_message_encode_entry(&ROTA_QUEUE_WORKER_INFO, 1, &info, &broker->buffer);
+    }
+    if (broker->buffer.failed)
+        refuse_memory(call);
+    else
+        rota_work_broker_answer(broker, call, 0, rota_buffer_str(&broker->buffer));
+}
+
+/* --- the service --- */
+
+#define SERVICE "/rota.v1.Queue/"
+
+static const struct rota_broker_method METHODS[] = {
+    {SERVICE "Add", &ROTA_QUEUE_ADD, handle_add},
+    {SERVICE "AddBatch", &ROTA_QUEUE_ADD_BATCH, handle_add_batch},
+    {SERVICE "Cancel", &ROTA_QUEUE_NAME, handle_cancel},
+    {SERVICE "Complete", &ROTA_QUEUE_COMPLETE, handle_complete},
+    {SERVICE "Describe", &ROTA_QUEUE_DESCRIBE, handle_describe},
+    {SERVICE "Extend", &ROTA_QUEUE_COMPLETE, handle_extend},
+    {SERVICE "Fail", &ROTA_QUEUE_FAIL, handle_fail},
+    {SERVICE "List", &ROTA_QUEUE_LIST, handle_list},
+    {SERVICE "Pause", &ROTA_QUEUE_PAUSE, handle_pause},
+    {SERVICE "Poll", &ROTA_QUEUE_POLL, handle_poll},
+    {SERVICE "Queues", &ROTA_QUEUE_PAUSE, handle_queues},
+    {SERVICE "Retry", &ROTA_QUEUE_NAME, handle_retry},
+    {SERVICE "SetWeight", &ROTA_QUEUE_WEIGHT, handle_weight},
+    {SERVICE "Watch", &ROTA_QUEUE_NAME, handle_watch},
+    {SERVICE "Workers", NULL, handle_workers},
+};
+_Static_assert(sizeof METHODS / sizeof *METHODS == ROTA_BROKER_METHODS, "one service for each");
+
+/* Room for any request of ours. */
+union request {
+    struct rota_queue_add add;
+    struct rota_queue_list list;
+    struct rota_queue_about about;
+    struct rota_queue_list_request jobs;
+    struct rota_queue_setting setting;
+    struct rota_queue_poll poll;
+};
+
+static void on_call(void *data, struct rota_server_call *call)
+{
+    const struct rota_broker_service *service = data;
+    struct rota_work_broker *broker = service->broker;
+    const struct rota_message_type *type = service->method->type;
+    union request request;
+    struct rota_error error;
+    rota_server_call_set_data(call, NULL);
+    rota_arena_clear(&broker->arena);
+    if (broker->is_closing) {
+        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, "this broker stops", NULL, 0);
+        return;
+    }
+    assert(!type || type->size <= sizeof request);
+    if (type &&
+        rota_message_decode(type, rota_server_call_request(call), &request, &broker->arena, &error))
+        rota_work_broker_refuse(call, &error, false);
+    else
+        service->method->handle(broker, call, &request);
+}
+
+static void on_poll_cancel(void *data, struct rota_server_call *call)
+{
+    rota_work_broker_poll_cancel(((struct rota_broker_service *)data)->broker, call);
+}
+
+static void on_watch_cancel(void *data, struct rota_server_call *call)
+{
+    rota_work_broker_watch_cancel(((struct rota_broker_service *)data)->broker, call);
+}
+
+static void on_watch_room(void *data, struct rota_server_call *call)
+{
+    rota_work_broker_watch_room(((struct rota_broker_service *)data)->broker, call);
+}
+
+enum rota_code rota_work_broker_serve(struct rota_work_broker *broker, struct rota_server *server,
+                                      struct rota_error *error)
+{
+    enum rota_code code = ROTA_OK;
+    for (size_t i = 0; !code && i < ROTA_BROKER_METHODS; i++) {
+        broker->services[i] = (struct rota_broker_service){broker, &METHODS[i]};
+        struct rota_server_method method = {
+            .path = METHODS[i].path, .on_call = on_call, .data = &broker->services[i]};
+        if (METHODS[i].handle == handle_poll)
+            method.on_cancel = on_poll_cancel;
+        if (METHODS[i].handle == handle_watch) {
+            method.on_cancel = on_watch_cancel;
+            method.on_room = on_watch_room;
+        }
+        code = rota_server_add(server, &method, error);
+    }
+    return code;
+}

@@ -1,0 +1,226 @@
+/* The parts of a broker that serves: its driver (broker.c), its journal (broker_journal.c),
+ * its methods (broker_grpc.c), those who wait (broker_poll.c), those who are connected
+ * (broker_workers.c) and those who watch (broker_watch.c). For these alone. */
+#pragma once
+
+#include "base/arena.h"
+#include "base/heap.h"
+#include "base/map.h"
+#include "base/vector.h"
+#include "core/call/list.h"
+#include "core/work/broker.h"
+#include "core/work/compaction.h"
+#include "io/journal.h"
+#include "wire/queue_message.h"
+#include "wire/worker_frame.h"
+
+#include <rota/broker.h>
+#include <rota/connector.h>
+#include <rota/log.h>
+#include <rota/server.h>
+#include <uv.h>
+
+/* An answer that waits for its record: to a call, or to a worker of `session`. */
+struct rota_broker_answer {
+    uint64_t number;
+    struct rota_server_call *call;
+    uint64_t session;
+    char *large; /* the message when it is not `small`; freed */
+    size_t size;
+    char small[64];
+};
+
+/* Whoever waits for jobs. */
+struct rota_broker_poll {
+    struct rota_server_call *call;
+    uint64_t session; /* the key in `polls` */
+    struct rota_heap_node until;
+    struct rota_list_node ready; /* in `polls_ready` when it has got something */
+    struct rota_buffer reply;
+    size_t n_jobs;
+};
+
+/* Whoever watches a job, or a queue when the id is none. */
+struct rota_broker_watcher {
+    struct rota_server_call *call;
+    struct rota_job_id id;
+    struct rota_str queue;       /* of its call's memory */
+    struct rota_list_node link;  /* beside others of the same job, or in `queue_watchers` */
+    struct rota_list_node dirty; /* in `watchers_dirty` when there is something to tell */
+    uint64_t number;             /* ... once this is on disk */
+    uint64_t n_missed;
+    bool is_full; /* the client is slow: wait for on_room */
+    char name[];
+};
+
+struct rota_broker_watched {
+    struct rota_job_id id; /* the key in `watched` */
+    struct rota_list_node watchers;
+};
+
+/* A change of a queue, for those who watch it once `number` is on disk. */
+struct rota_broker_change {
+    uint64_t number;
+    struct rota_job_id id;
+    enum rota_job_state state;
+    enum rota_job_cause cause;
+    uint64_t attempt;
+    uint32_t n_attempts;
+    char queue[ROTA_JOB_QUEUE_NAME_MAX + 1];
+};
+
+enum { ROTA_BROKER_CHANGES_MAX = 100000 }; /* that wait; more are counted as missed */
+
+struct rota_broker_method;
+struct rota_broker_workers;
+
+/* What a method's handler is given back as its data. */
+struct rota_broker_service {
+    struct rota_work_broker *broker;
+    const struct rota_broker_method *method;
+};
+
+enum { ROTA_BROKER_METHODS = 15 };
+
+/* An attempt that a worker was given and can't be sent. */
+struct rota_broker_return {
+    struct rota_job_id id;
+    uint64_t attempt;
+    char queue[ROTA_JOB_QUEUE_NAME_MAX + 1];
+};
+
+struct rota_work_broker {
+    struct rota_broker *core;
+    struct rota_work_broker_options options;
+    uv_check_t check; /* ends a turn */
+    uv_idle_t idle;   /* sees that the loop does not sleep before it */
+    uv_timer_t timer;
+    unsigned n_handles; /* that are not closed */
+    bool is_dirty, is_draining, is_closing, is_failed;
+    uint64_t seed;
+
+    struct rota_journal *journal; /* NULL: in memory */
+    struct rota_compaction compaction;
+    uint64_t drop_below;        /* the journal's, when this turn is written; 0: nothing */
+    uint64_t appended, durable; /* numbers of records */
+    uint64_t n_replayed;
+    size_t n_carried; /* effects that are carried out; the rest waits for the journal */
+    ROTA_VECTOR(struct rota_broker_answer) answers; /* in the order of their numbers */
+    size_t n_answered;                              /* of them, from the front */
+
+    struct rota_map polls; /* by session */
+    struct rota_heap polls_until;
+    struct rota_list_node polls_ready;
+    uint64_t n_polls_total;
+    ROTA_VECTOR(struct rota_broker_return) returns;
+
+    struct rota_broker_workers *workers; /* NULL: none connect */
+
+    ROTA_VECTOR(struct rota_broker_change) changes;
+    struct rota_map watched; /* by id */
+    struct rota_list_node queue_watchers, watchers_dirty;
+    size_t n_watchers;
+
+    struct rota_broker_service services[ROTA_BROKER_METHODS];
+    struct rota_arena arena;   /* of one request */
+    struct rota_buffer buffer; /* of one reply */
+    uint64_t n_turns;
+};
+
+/* --- broker.c --- */
+
+struct rota_work_now rota_work_broker_now(void);
+
+/* Something has changed: a turn follows. */
+void rota_work_broker_touch(struct rota_work_broker *broker);
+
+/* Answer with `message` once record `number` is on disk. Takes `call`. */
+void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server_call *call,
+                             uint64_t number, struct rota_str message);
+
+/* The same for a worker's end of an attempt; false when there is no memory. */
+bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t session,
+                                    uint64_t number, struct rota_str verdict);
+
+/* The journal is lost: nothing is acknowledged any more. */
+void rota_work_broker_fail(struct rota_work_broker *broker, const struct rota_error *error);
+
+/* One of its handles is closed; with the last one it is freed. */
+void rota_work_broker_let_go(struct rota_work_broker *broker);
+
+/* --- broker_journal.c --- */
+
+enum rota_code rota_work_broker_journal_open(struct rota_work_broker *broker, uv_loop_t *loop,
+                                             const char *directory, struct rota_error *error);
+
+/* False when it can't be taken now. */
+bool rota_work_broker_journal_append(struct rota_work_broker *broker,
+                                     const struct rota_work_record *record);
+void rota_work_broker_journal_compact(struct rota_work_broker *broker);
+void rota_work_broker_journal_drop(struct rota_work_broker *broker);
+
+/* --- broker_workers.c: all but `open` accept NULL --- */
+
+enum rota_code rota_work_broker_workers_open(struct rota_work_broker *broker, uv_loop_t *loop,
+                                             struct rota_error *error);
+void rota_work_broker_workers_close(struct rota_broker_workers *workers);
+
+/* False when it is no session of a worker's. */
+bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
+                                   const struct rota_work_effect *effect);
+void rota_work_broker_workers_cancel(struct rota_broker_workers *workers,
+                                     const struct rota_work_effect *effect);
+void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t session,
+                                      struct rota_str verdict);
+void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t session);
+void rota_work_broker_workers_flush(struct rota_broker_workers *workers);
+void rota_work_broker_workers_drain(struct rota_broker_workers *workers);
+
+/* --- broker_grpc.c --- */
+
+enum rota_code rota_work_broker_serve(struct rota_work_broker *broker, struct rota_server *server,
+                                      struct rota_error *error);
+
+/* Refuse a call; of a stale attempt or, when `is_partition`, a partition that is not ours. */
+void rota_work_broker_refuse(struct rota_server_call *call, const struct rota_error *error,
+                             bool is_partition);
+
+/* --- broker_view.c --- */
+
+enum rota_broker_shown {
+    ROTA_BROKER_SHOW_NAME,
+    ROTA_BROKER_SHOW_LIST, /* all but payload, result and events */
+    ROTA_BROKER_SHOW_ALL,  /* all but the payload */
+    ROTA_BROKER_SHOW_PAYLOAD,
+};
+
+/* A job for people. What it points to is in the arena or the broker's; NULL without memory. */
+const struct rota_queue_job_info *rota_work_broker_info(struct rota_work_broker *broker,
+                                                        const struct rota_job_view *view,
+                                                        enum rota_broker_shown shown);
+
+/* --- broker_poll.c --- */
+
+void rota_work_broker_poll(struct rota_work_broker *broker, struct rota_server_call *call,
+                           const struct rota_queue_poll *request);
+void rota_work_broker_poll_cancel(struct rota_work_broker *broker, struct rota_server_call *call);
+void rota_work_broker_poll_hand(struct rota_work_broker *broker,
+                                const struct rota_work_effect *effect);
+void rota_work_broker_poll_lost(struct rota_work_broker *broker, uint64_t session);
+
+/* Give back what could not be sent; true when that changed something. */
+bool rota_work_broker_poll_return(struct rota_work_broker *broker);
+
+/* Answer those who have got something, or waited long enough; all, when `is_over`. */
+void rota_work_broker_poll_flush(struct rota_work_broker *broker, rota_time now, bool is_over);
+
+/* --- broker_watch.c --- */
+
+void rota_work_broker_watch(struct rota_work_broker *broker, struct rota_server_call *call,
+                            const struct rota_queue_about *request);
+void rota_work_broker_watch_cancel(struct rota_work_broker *broker, struct rota_server_call *call);
+void rota_work_broker_watch_room(struct rota_work_broker *broker, struct rota_server_call *call);
+void rota_work_broker_watch_tell(struct rota_work_broker *broker,
+                                 const struct rota_work_effect *effect);
+void rota_work_broker_watch_flush(struct rota_work_broker *broker);
+void rota_work_broker_watch_end(struct rota_work_broker *broker);

@@ -1,0 +1,120 @@
+/* A broker's journal: what was written before, what is to be written, and how the disk
+ * is. Without one, what is appended is as good as on disk. */
+#include "run/broker_inside.h"
+
+#include "base/quote.h"
+
+static enum rota_code on_record(void *data, const struct rota_work_record *record,
+                                struct rota_error *error)
+{
+    struct rota_work_broker *broker = data;
+    enum rota_code code = rota_broker_replay(broker->core, record, error);
+    broker->appended = broker->durable = record->number;
+    broker->n_replayed++;
+    if (code != ROTA_ERR_INVALID)
+        return code;
+    rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
+             "journal record passed over", ROTA_LOG_FACT("number", record->number),
+             ROTA_LOG_FACT("why", error->text));
+    return ROTA_OK;
+}
+
+static void on_durable(void *data, uint64_t number)
+{
+    struct rota_work_broker *broker = data;
+    broker->durable = number;
+    rota_broker_durable(broker->core, rota_work_broker_now(), number);
+    rota_work_broker_touch(broker);
+}
+
+static void on_full(void *data, const char *why)
+{
+    struct rota_work_broker *broker = data;
+    rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_ERROR, "journal full",
+             ROTA_LOG_FACT("why", why));
+    rota_broker_refuse_adds(broker->core, why);
+    rota_work_broker_touch(broker);
+}
+
+static void on_room(void *data)
+{
+    struct rota_work_broker *broker = data;
+    rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO, "journal has room",
+             ROTA_LOG_NO_FACTS);
+    rota_broker_refuse_adds(broker->core, NULL);
+    rota_work_broker_touch(broker);
+}
+
+static void on_failed(void *data, const struct rota_error *error)
+{
+    rota_work_broker_fail(data, error);
+}
+
+enum rota_code rota_work_broker_journal_open(struct rota_work_broker *broker, uv_loop_t *loop,
+                                             const char *directory, struct rota_error *error)
+{
+    struct rota_journal_options options = {
+        .directory = directory,
+        .log = broker->options.log,
+        .repair = broker->options.repair,
+        .segment_size = broker->options.segment_size,
+        .on_record = on_record,
+        .on_durable = on_durable,
+        .on_full = on_full,
+        .on_room = on_room,
+        .on_failed = on_failed,
+        .data = broker,
+    };
+    rota_time before = rota_work_broker_now().boot;
+    enum rota_code code = rota_journal_open(loop, &options, &broker->journal, error);
+    if (code)
+        return code;
+    rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO, "journal read",
+             ROTA_LOG_FACT("directory", directory), ROTA_LOG_FACT("records", broker->n_replayed),
+             ROTA_LOG_FACT("jobs", rota_broker_n_jobs(broker->core)),
+             ROTA_LOG_SPAN("took", rota_work_broker_now().boot - before));
+    return ROTA_OK;
+}
+
+bool rota_work_broker_journal_append(struct rota_work_broker *broker,
+                                     const struct rota_work_record *record)
+{
+    struct rota_error error;
+    enum rota_code code =
+        broker->journal ? rota_journal_append(broker->journal, record, &error) : ROTA_OK;
+    if (!code)
+        broker->appended = record->number;
+    else if (code != ROTA_ERR_LIMIT && code != ROTA_ERR_NO_MEMORY)
+        rota_work_broker_fail(broker, &error);
+    return !code;
+}
+
+/* A few jobs at a time, between what else there is to do. */
+void rota_work_broker_journal_compact(struct rota_work_broker *broker)
+{
+    if (!broker->journal)
+        return;
+    struct rota_journal_view view = rota_journal_look(broker->journal);
+    struct rota_compaction_look look = {
+        .bytes = view.bytes,
+        .live = rota_broker_memory(broker->core),
+        .edge = view.edge,
+        .segment_size = view.segment_size,
+        .is_full = view.is_full,
+        .is_damaged = view.n_lost > 0,
+    };
+    uint64_t number = rota_compaction_step(&broker->compaction, &look);
+    if (!number || view.n_waiting_bytes > view.segment_size)
+        return;
+    size_t n_left = rota_broker_rewrite(broker->core, number, ROTA_COMPACTION_JOBS);
+    if (rota_compaction_done(&broker->compaction, n_left))
+        broker->drop_below = number; /* once what was written anew is appended */
+    rota_work_broker_touch(broker);
+}
+
+void rota_work_broker_journal_drop(struct rota_work_broker *broker)
+{
+    if (broker->drop_below && broker->journal)
+        rota_journal_drop_below(broker->journal, broker->drop_below);
+    broker->drop_below = 0;
+}

@@ -1,0 +1,205 @@
+/* Those who wait for jobs over gRPC. A poll is a session of the broker that ends with the
+ * first jobs it gets. */
+#include "run/broker_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    REPLY_MAX = 24 << 20, /* bytes of jobs in one answer; a first one always goes */
+    REPLY_JOBS = 1,       /* the field of PollReply */
+};
+
+#define LEASE_DEFAULT (30 * ROTA_SEC)
+#define LEASE_MAX     ROTA_DAY
+#define WAIT_MAX      (10 * ROTA_MIN)
+
+static struct rota_str key_of(const uint64_t *session)
+{
+    return rota_str_of(session, sizeof *session);
+}
+
+static struct rota_broker_poll *find(const struct rota_work_broker *broker, uint64_t session)
+{
+    return rota_map_get(&broker->polls, key_of(&session));
+}
+
+static void forget(struct rota_work_broker *broker, struct rota_broker_poll *poll)
+{
+    rota_map_remove(&broker->polls, key_of(&poll->session));
+    rota_heap_remove(&broker->polls_until, &poll->until);
+    rota_list_remove(&poll->ready);
+    rota_buffer_deinit(&poll->reply);
+    free(poll);
+}
+
+static bool keep(struct rota_work_broker *broker, struct rota_broker_poll *poll)
+{
+    if (!rota_map_put(&broker->polls, key_of(&poll->session), poll))
+        return false;
+    if (rota_heap_push(&broker->polls_until, &poll->until))
+        return true;
+    rota_map_remove(&broker->polls, key_of(&poll->session));
+    return false;
+}
+
+static enum rota_code open_poll(struct rota_work_broker *broker, struct rota_broker_poll *poll,
+                                const struct rota_queue_poll *request, struct rota_error *error)
+{
+    struct rota_work_now now = rota_work_broker_now();
+    rota_time lease = rota_queue_from_ms(request->lease_ms),
+              wait = rota_queue_from_ms(request->wait_ms);
+    struct rota_worker_spec spec = {
+        .name = request->worker.size ? request->worker : rota_str("poll"),
+        .capabilities = request->can.items,
+        .n_capabilities = request->can.n,
+        .queues = request->queues.items,
+        .n_queues = request->queues.n,
+        .slots = request->max_jobs ? (uint32_t)request->max_jobs : 1,
+        .lease = lease ? lease : LEASE_DEFAULT,
+        .is_poll = true,
+    };
+    if (lease > LEASE_MAX || wait > WAIT_MAX)
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "a poll waits for at most 10 minutes, and its lease is at most a day");
+    if (broker->polls.size >= ROTA_WORK_BROKER_POLLS_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "%d polls wait already",
+                              ROTA_WORK_BROKER_POLLS_MAX);
+    enum rota_code code = rota_broker_worker_open(broker->core, now, &spec, &poll->session, error);
+    if (code)
+        return code;
+    poll->until.at = rota_time_add(now.boot, wait);
+    poll->until.order = ++broker->n_polls_total;
+    if (keep(broker, poll))
+        return ROTA_OK;
+    rota_broker_worker_close(broker->core, now, poll->session);
+    return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a poll");
+}
+
+void rota_work_broker_poll(struct rota_work_broker *broker, struct rota_server_call *call,
+                           const struct rota_queue_poll *request)
+{
+    struct rota_error error;
+    if (broker->is_draining || broker->is_closing) {
+        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, "this broker is about to stop", NULL,
+                                0);
+        return;
+    }
+    struct rota_broker_poll *poll = calloc(1, sizeof *poll);
+    enum rota_code code = poll ? open_poll(broker, poll, request, &error)
+                               : rota_error_set(&error, ROTA_ERR_NO_MEMORY, "no memory for a poll");
+    rota_work_broker_touch(broker);
+    if (code) {
+        free(poll);
+        rota_work_broker_refuse(call, &error, false);
+        return;
+    }
+    poll->call = call;
+    rota_server_call_set_data(call, poll);
+}
+
+void rota_work_broker_poll_cancel(struct rota_work_broker *broker, struct rota_server_call *call)
+{
+    struct rota_broker_poll *poll = rota_server_call_data(call);
+    if (!poll)
+        return;
+    rota_broker_worker_close(broker->core, rota_work_broker_now(), poll->session);
+    forget(broker, poll);
+    rota_server_call_finish(call, ROTA_STATUS_CANCELLED, "nobody waits for it", NULL, 0);
+    rota_work_broker_touch(broker);
+}
+
+/* It can't be sent: it waits again at once, and not only when the lease is over. */
+static void give_back(struct rota_work_broker *broker, const struct rota_work_effect *effect)
+{
+    struct rota_broker_return back = {.id = effect->id, .attempt = effect->attempt};
+    snprintf(back.queue, sizeof back.queue, "%.*s", ROTA_STR_ARGS(effect->queue));
+    if (!rota_vector_push(&broker->returns, back))
+        rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
+                 "job waits for its lease", ROTA_LOG_FACT("queue", effect->queue));
+}
+
+void rota_work_broker_poll_hand(struct rota_work_broker *broker,
+                                const struct rota_work_effect *effect)
+{
+    struct rota_broker_poll *poll = find(broker, effect->session);
+    char id[ROTA_QUEUE_ID_SIZE];
+    if (!poll ||
+        (poll->n_jobs > 0 && poll->reply.size + effect->spec->payload.size > (size_t)REPLY_MAX)) {
+        give_back(broker, effect);
+        return;
+    }
+    struct rota_queue_handed handed = {
+        .queue = effect->queue,
+        .id = rota_queue_id_write(effect->id, id),
+        .attempt = effect->attempt,
+        .payload = effect->spec->payload,
+        .n_attempts = effect->n_attempts,
+        .timeout_ms = rota_queue_to_ms(effect->timeout),
+        .priority = effect->spec->priority,
+        .key = effect->spec->key,
+        .trace = effect->spec->trace,
+    };
+    size_t before = poll->reply.size;
+    rota_message_encode_entry(&ROTA_QUEUE_HANDED, REPLY_JOBS, &handed, &poll->reply);
+    if (poll->reply.failed) {
+        poll->reply.failed = false;
+        poll->reply.size = before;
+        give_back(broker, effect);
+        return;
+    }
+    poll->n_jobs++;
+    if (!poll->ready.next)
+        rota_list_push(&broker->polls_ready, &poll->ready);
+}
+
+void rota_work_broker_poll_lost(struct rota_work_broker *broker, uint64_t session)
+{
+    struct rota_broker_poll *poll = find(broker, session);
+    if (poll && !poll->ready.next)
+        rota_list_push(&broker->polls_ready, &poll->ready);
+}
+
+bool rota_work_broker_poll_return(struct rota_work_broker *broker)
+{
+    bool has_any = broker->returns.size > 0;
+    for (size_t i = 0; i < broker->returns.size; i++) {
+        const struct rota_broker_return *back = &broker->returns.items[i];
+        struct rota_attempt_end end = {
+            .queue = rota_str(back->queue),
+            .id = back->id,
+            .attempt = back->attempt,
+            .cause = ROTA_JOB_CAUSE_GIVEN_BACK,
+            .reason = rota_str("it could not be sent"),
+        };
+        uint64_t number;
+        rota_broker_end(broker->core, rota_work_broker_now(), &end, &number, NULL);
+    }
+    broker->returns.size = 0;
+    return has_any;
+}
+
+static void answer(struct rota_work_broker *broker, struct rota_broker_poll *poll)
+{
+    struct rota_server_call *call = poll->call;
+    rota_server_call_set_data(call, NULL);
+    rota_server_call_reply(call, rota_buffer_str(&poll->reply));
+    forget(broker, poll);
+}
+
+void rota_work_broker_poll_flush(struct rota_work_broker *broker, rota_time now, bool is_over)
+{
+    struct rota_list_node *ready;
+    struct rota_heap_node *first;
+    while ((ready = rota_list_first(&broker->polls_ready)))
+        answer(broker, ROTA_LIST_ITEM(ready, struct rota_broker_poll, ready));
+    while ((first = rota_heap_first(&broker->polls_until)) && (is_over || first->at <= now)) {
+        struct rota_broker_poll *poll =
+            (struct rota_broker_poll *)(void *)((char *)first -
+                                                offsetof(struct rota_broker_poll, until));
+        rota_broker_worker_close(broker->core, rota_work_broker_now(), poll->session);
+        answer(broker, poll);
+        rota_work_broker_touch(broker);
+    }
+}

@@ -1,0 +1,287 @@
+/* Those who watch a job or a queue. Of a job they are told what it is, not each step on the
+ * way; of a queue each change, as far as the client keeps up. */
+#include "run/broker_inside.h"
+
+#include <stdlib.h>
+
+static struct rota_str key_of(const struct rota_job_id *id)
+{
+    return rota_str_of(id, sizeof *id);
+}
+
+static bool is_of_queue(const struct rota_broker_watcher *watcher)
+{
+    return rota_job_id_is_none(watcher->id);
+}
+
+static bool join_job(struct rota_work_broker *broker, struct rota_broker_watcher *watcher)
+{
+    struct rota_broker_watched *watched = rota_map_get(&broker->watched, key_of(&watcher->id));
+    if (!watched) {
+        watched = calloc(1, sizeof *watched);
+        if (!watched)
+            return false;
+        watched->id = watcher->id;
+        rota_list_init(&watched->watchers);
+        if (!rota_map_put(&broker->watched, key_of(&watched->id), watched)) {
+            free(watched);
+            return false;
+        }
+    }
+    rota_list_push(&watched->watchers, &watcher->link);
+    return true;
+}
+
+static void forget(struct rota_work_broker *broker, struct rota_broker_watcher *watcher)
+{
+    rota_list_remove(&watcher->link);
+    rota_list_remove(&watcher->dirty);
+    struct rota_broker_watched *watched =
+        is_of_queue(watcher) ? NULL : rota_map_get(&broker->watched, key_of(&watcher->id));
+    if (watched && rota_list_is_empty(&watched->watchers)) {
+        rota_map_remove(&broker->watched, key_of(&watched->id));
+        free(watched);
+    }
+    broker->n_watchers--;
+    free(watcher);
+}
+
+static void end(struct rota_work_broker *broker, struct rota_broker_watcher *watcher,
+                enum rota_status status, const char *text)
+{
+    struct rota_server_call *call = watcher->call;
+    rota_server_call_set_data(call, NULL);
+    forget(broker, watcher);
+    rota_server_call_finish(call, status, text, NULL, 0);
+}
+
+static void mark(struct rota_work_broker *broker, struct rota_broker_watcher *watcher,
+                 uint64_t number)
+{
+    if (number > watcher->number)
+        watcher->number = number;
+    if (!watcher->dirty.next)
+        rota_list_push(&broker->watchers_dirty, &watcher->dirty);
+}
+
+static struct rota_broker_watcher *make(struct rota_work_broker *broker,
+                                        const struct rota_queue_about *request,
+                                        struct rota_job_id id, struct rota_error *error)
+{
+    if (broker->n_watchers >= ROTA_WORK_BROKER_WATCHERS_MAX) {
+        rota_error_set(error, ROTA_ERR_LIMIT, "%d watch already", ROTA_WORK_BROKER_WATCHERS_MAX);
+        return NULL;
+    }
+    struct rota_broker_watcher *watcher = calloc(1, sizeof *watcher + request->queue.size + 1);
+    if (watcher) {
+        memcpy(watcher->name, request->queue.data, request->queue.size);
+        watcher->queue = rota_str_of(watcher->name, request->queue.size);
+        watcher->id = id;
+        if (is_of_queue(watcher)) {
+            rota_list_push(&broker->queue_watchers, &watcher->link);
+            return watcher;
+        }
+        if (join_job(broker, watcher))
+            return watcher;
+    }
+    free(watcher);
+    rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a watcher");
+    return NULL;
+}
+
+void rota_work_broker_watch(struct rota_work_broker *broker, struct rota_server_call *call,
+                            const struct rota_queue_about *request)
+{
+    struct rota_job_id id;
+    struct rota_job_view view;
+    struct rota_error error;
+    struct rota_broker_watcher *watcher = NULL;
+    enum rota_code code = rota_job_queue_check(request->queue, &error);
+    if (!code)
+        code = rota_queue_id_read(request->id, &id, &error);
+    if (!code && !rota_job_id_is_none(id))
+        code = rota_broker_find(broker->core, request->queue, id, &view, &error);
+    if (!code)
+        watcher = make(broker, request, id, &error);
+    if (!watcher) {
+        rota_work_broker_refuse(call, &error, false);
+        return;
+    }
+    broker->n_watchers++;
+    watcher->call = call;
+    rota_server_call_set_data(call, watcher);
+    if (is_of_queue(watcher))
+        rota_server_call_head(call, NULL, 0, NULL); /* it is watched from now on */
+    else
+        mark(broker, watcher, rota_broker_last_number(broker->core));
+    rota_work_broker_touch(broker);
+}
+
+void rota_work_broker_watch_cancel(struct rota_work_broker *broker, struct rota_server_call *call)
+{
+    struct rota_broker_watcher *watcher = rota_server_call_data(call);
+    if (watcher)
+        end(broker, watcher, ROTA_STATUS_CANCELLED, "nobody watches");
+}
+
+void rota_work_broker_watch_room(struct rota_work_broker *broker, struct rota_server_call *call)
+{
+    struct rota_broker_watcher *watcher = rota_server_call_data(call);
+    if (!watcher || !watcher->is_full)
+        return;
+    watcher->is_full = false;
+    if (!is_of_queue(watcher))
+        mark(broker, watcher, watcher->number);
+    rota_work_broker_touch(broker);
+}
+
+/* --- telling --- */
+
+/* One change of a queue: the name of the job and what it is now. */
+static void tell_queue(struct rota_work_broker *broker, struct rota_broker_watcher *watcher,
+                       const struct rota_queue_job_info *info)
+{
+    struct rota_queue_news news = {.job = info, .n_missed = watcher->n_missed};
+    rota_buffer_clear(&broker->buffer);
+    rota_message_encode(&ROTA_QUEUE_NEWS, &news, &broker->buffer);
+    if (broker->buffer.failed ||
+        rota_server_call_send(watcher->call, rota_buffer_str(&broker->buffer)))
+        watcher->n_missed++;
+    else
+        watcher->n_missed = 0;
+}
+
+static enum rota_job_state state_of(const struct rota_work_effect *effect)
+{
+    if (effect->type != ROTA_WORK_TELL_ENDED)
+        return effect->session ? ROTA_JOB_RUNNING : ROTA_JOB_WAITING;
+    if (effect->cause == ROTA_JOB_CAUSE_DONE)
+        return ROTA_JOB_DONE;
+    return effect->cause == ROTA_JOB_CAUSE_CANCELLED ? ROTA_JOB_CANCELLED : ROTA_JOB_DEAD;
+}
+
+static void miss(struct rota_work_broker *broker)
+{
+    for (struct rota_list_node *at = broker->queue_watchers.next; at != &broker->queue_watchers;
+         at = at->next)
+        ROTA_LIST_ITEM(at, struct rota_broker_watcher, link)->n_missed++;
+}
+
+static void note_change(struct rota_work_broker *broker, const struct rota_work_effect *effect)
+{
+    struct rota_broker_change change = {
+        .number = effect->number,
+        .id = effect->id,
+        .state = state_of(effect),
+        .cause = effect->cause,
+        .attempt = effect->attempt,
+        .n_attempts = effect->n_attempts,
+    };
+    size_t size = effect->queue.size < sizeof change.queue ? effect->queue.size : 0;
+    memcpy(change.queue, effect->queue.data, size);
+    if (broker->changes.size >= ROTA_BROKER_CHANGES_MAX ||
+        !rota_vector_push(&broker->changes, change))
+        miss(broker);
+}
+
+static void tell_queues(struct rota_work_broker *broker, const struct rota_broker_change *change)
+{
+    char id[ROTA_QUEUE_ID_SIZE];
+    struct rota_queue_job_spec spec = {.queue = rota_str(change->queue),
+                                       .id = rota_queue_id_write(change->id, id)};
+    struct rota_queue_job_info info = {.spec = &spec,
+                                       .state = change->state,
+                                       .cause = change->cause,
+                                       .attempt = change->attempt,
+                                       .n_attempts = change->n_attempts};
+    for (struct rota_list_node *at = broker->queue_watchers.next; at != &broker->queue_watchers;
+         at = at->next) {
+        struct rota_broker_watcher *watcher = ROTA_LIST_ITEM(at, struct rota_broker_watcher, link);
+        if (rota_str_is_equal(watcher->queue, spec.queue))
+            tell_queue(broker, watcher, &info);
+    }
+}
+
+/* In their order: what is not on disk holds up what came after it. */
+static void flush_changes(struct rota_work_broker *broker)
+{
+    size_t n = 0;
+    while (n < broker->changes.size && broker->changes.items[n].number <= broker->durable)
+        tell_queues(broker, &broker->changes.items[n++]);
+    broker->changes.size -= n;
+    if (n > 0 && broker->changes.size > 0)
+        memmove(broker->changes.items, broker->changes.items + n,
+                broker->changes.size * sizeof *broker->changes.items);
+}
+
+void rota_work_broker_watch_tell(struct rota_work_broker *broker,
+                                 const struct rota_work_effect *effect)
+{
+    if (broker->n_watchers == 0)
+        return;
+    if (!rota_list_is_empty(&broker->queue_watchers))
+        note_change(broker, effect);
+    struct rota_broker_watched *watched = rota_map_get(&broker->watched, key_of(&effect->id));
+    if (!watched)
+        return;
+    for (struct rota_list_node *at = watched->watchers.next; at != &watched->watchers;
+         at = at->next)
+        mark(broker, ROTA_LIST_ITEM(at, struct rota_broker_watcher, link), effect->number);
+}
+
+/* What the job is now; false when the watcher is gone. */
+static void tell_job(struct rota_work_broker *broker, struct rota_broker_watcher *watcher)
+{
+    struct rota_job_view view;
+    struct rota_queue_news news = {0};
+    rota_list_remove(&watcher->dirty);
+    if (watcher->is_full)
+        return;
+    if (rota_broker_find(broker->core, watcher->queue, watcher->id, &view, NULL)) {
+        end(broker, watcher, ROTA_STATUS_NOT_FOUND, "the job is forgotten");
+        return;
+    }
+    rota_arena_clear(&broker->arena);
+    rota_buffer_clear(&broker->buffer);
+    news.job = rota_work_broker_info(broker, &view, ROTA_BROKER_SHOW_ALL);
+    if (news.job)
+        rota_message_encode(&ROTA_QUEUE_NEWS, &news, &broker->buffer);
+    if (!news.job || broker->buffer.failed) {
+        end(broker, watcher, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory");
+        return;
+    }
+    if (rota_server_call_send(watcher->call, rota_buffer_str(&broker->buffer)) == ROTA_ERR_LIMIT)
+        watcher->is_full = true;
+    else if (view.state >= ROTA_JOB_DONE)
+        end(broker, watcher, ROTA_STATUS_OK, "");
+}
+
+void rota_work_broker_watch_flush(struct rota_work_broker *broker)
+{
+    struct rota_list_node *next;
+    flush_changes(broker);
+    for (struct rota_list_node *at = broker->watchers_dirty.next; at != &broker->watchers_dirty;
+         at = next) {
+        next = at->next;
+        struct rota_broker_watcher *watcher = ROTA_LIST_ITEM(at, struct rota_broker_watcher, dirty);
+        if (watcher->number <= broker->durable)
+            tell_job(broker, watcher);
+    }
+}
+
+void rota_work_broker_watch_end(struct rota_work_broker *broker)
+{
+    struct rota_list_node *first;
+    size_t place = 0;
+    const struct rota_map_entry *entry;
+    while ((first = rota_list_first(&broker->queue_watchers)))
+        end(broker, ROTA_LIST_ITEM(first, struct rota_broker_watcher, link),
+            ROTA_STATUS_UNAVAILABLE, "this broker stops");
+    while ((entry = rota_map_next(&broker->watched, &place))) {
+        struct rota_broker_watched *watched = entry->value;
+        first = rota_list_first(&watched->watchers);
+        end(broker, ROTA_LIST_ITEM(first, struct rota_broker_watcher, link),
+            ROTA_STATUS_UNAVAILABLE, "this broker stops");
+        place = 0;
+    }
+}

@@ -1,0 +1,422 @@
+/* Workers that are connected over ZeroMQ: each session of theirs is one of the broker's.
+ * Per turn a worker gets one message with all its jobs, one with all that it has to stop,
+ * and one with what became of its ends. */
+#include "run/broker_inside.h"
+
+#include <stdlib.h>
+
+enum { BATCH_BYTES = 16 << 20 }; /* of jobs in one message; a first one always goes */
+
+struct worker {
+    struct rota_connector_peer *peer; /* a reference */
+    uint64_t connection;              /* the peer's session, the key in `by_peer` */
+    uint64_t session;                 /* the broker's, the key in `by_session`; 0: not ready */
+    struct rota_list_node dirty;
+    struct rota_buffer jobs, cancels, verdicts;
+    size_t n_jobs, n_cancels, n_verdicts;
+};
+
+struct rota_broker_workers {
+    struct rota_work_broker *broker;
+    struct rota_connector *connector;
+    struct rota_map by_peer, by_session;
+    struct rota_list_node dirty;
+    uint32_t jobs_type, cancel_type, ended_type;
+
+    /* Room for what one worker offers. */
+    struct rota_str capabilities[ROTA_WORKER_CAPABILITIES_MAX], queues[ROTA_WORKER_QUEUES_MAX];
+    struct rota_worker_running running[ROTA_WORKER_SLOTS_MAX];
+};
+
+static struct rota_str key_of(const uint64_t *number)
+{
+    return rota_str_of(number, sizeof *number);
+}
+
+static struct worker *of_peer(const struct rota_broker_workers *workers,
+                              const struct rota_connector_peer *peer)
+{
+    uint64_t connection = rota_connector_peer_session(peer);
+    return rota_map_get(&workers->by_peer, key_of(&connection));
+}
+
+static struct worker *of_session(const struct rota_broker_workers *workers, uint64_t session)
+{
+    return workers ? rota_map_get(&workers->by_session, key_of(&session)) : NULL;
+}
+
+static void mark(struct rota_broker_workers *workers, struct worker *worker)
+{
+    if (!worker->dirty.next)
+        rota_list_push(&workers->dirty, &worker->dirty);
+}
+
+static void drop(struct rota_broker_workers *workers, struct worker *worker, const char *why)
+{
+    rota_connector_drop(workers->connector, worker->peer, why);
+}
+
+/* --- sessions --- */
+
+static void leave(struct rota_broker_workers *workers, struct worker *worker)
+{
+    if (!worker->session)
+        return;
+    rota_map_remove(&workers->by_session, key_of(&worker->session));
+    rota_broker_worker_close(workers->broker->core, rota_work_broker_now(), worker->session);
+    worker->session = 0;
+    rota_work_broker_touch(workers->broker);
+}
+
+static void forget(struct rota_broker_workers *workers, struct worker *worker)
+{
+    leave(workers, worker);
+    rota_map_remove(&workers->by_peer, key_of(&worker->connection));
+    rota_list_remove(&worker->dirty);
+    rota_connector_peer_unref(worker->peer);
+    rota_buffer_deinit(&worker->jobs);
+    rota_buffer_deinit(&worker->cancels);
+    rota_buffer_deinit(&worker->verdicts);
+    free(worker);
+}
+
+static void on_connected(void *data, struct rota_connector_peer *peer)
+{
+    struct rota_broker_workers *workers = data;
+    struct worker *worker = calloc(1, sizeof *worker);
+    if (worker) {
+        worker->connection = rota_connector_peer_session(peer);
+        if (rota_map_put(&workers->by_peer, key_of(&worker->connection), worker)) {
+            worker->peer = rota_connector_peer_ref(peer);
+            return;
+        }
+    }
+    free(worker);
+    rota_connector_drop(workers->connector, peer, "the broker has no memory for a worker");
+}
+
+static void on_disconnected(void *data, struct rota_connector_peer *peer,
+                            const struct rota_error *why)
+{
+    struct rota_broker_workers *workers = data;
+    struct worker *worker = of_peer(workers, peer);
+    if (!worker)
+        return;
+    rota_log(workers->broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO,
+             "worker gone", ROTA_LOG_FACT("worker", rota_connector_peer_name(peer)),
+             ROTA_LOG_FACT("why", why->text));
+    forget(workers, worker);
+}
+
+/* What can't be read ends the session: what followed it would be missing. */
+static void refuse(struct rota_broker_workers *workers, struct worker *worker,
+                   const struct rota_error *error)
+{
+    rota_log(workers->broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
+             "worker refused", ROTA_LOG_FACT("worker", rota_connector_peer_name(worker->peer)),
+             ROTA_LOG_FACT("why", error->text));
+    drop(workers, worker, error->text);
+}
+
+static void on_ready(void *data, struct rota_connector_peer *from, struct rota_str message)
+{
+    struct rota_broker_workers *workers = data;
+    struct worker *worker = of_peer(workers, from);
+    struct rota_worker_ready ready = {.capabilities = workers->capabilities,
+                                      .queues = workers->queues,
+                                      .running = workers->running};
+    struct rota_error error;
+    uint64_t session = 0;
+    if (!worker)
+        return;
+    enum rota_code code = rota_worker_ready_read(message, &ready, &error);
+    struct rota_worker_spec spec = {
+        .name = rota_connector_peer_name(from),
+        .epoch = rota_connector_peer_epoch(from),
+        .capabilities = ready.capabilities,
+        .n_capabilities = ready.n_capabilities,
+        .queues = ready.queues,
+        .n_queues = ready.n_queues,
+        .slots = workers->broker->is_draining ? 0 : ready.slots,
+        .running = ready.running,
+        .n_running = ready.n_running,
+    };
+    if (!code && spec.epoch == 0)
+        leave(workers, worker); /* a name that is shared does not end its older session */
+    if (!code)
+        code = rota_broker_worker_open(workers->broker->core, rota_work_broker_now(), &spec,
+                                       &session, &error);
+    rota_work_broker_touch(workers->broker);
+    if (code) {
+        refuse(workers, worker, &error);
+        return;
+    }
+    if (worker->session)
+        rota_map_remove(&workers->by_session, key_of(&worker->session));
+    worker->session = session;
+    if (!rota_map_put(&workers->by_session, key_of(&worker->session), worker)) {
+        rota_broker_worker_close(workers->broker->core, rota_work_broker_now(), session);
+        worker->session = 0;
+        drop(workers, worker, "the broker has no memory for a worker");
+    }
+}
+
+/* --- what they say --- */
+
+static void add_verdict(struct rota_broker_workers *workers, struct worker *worker,
+                        const struct rota_attempt_end *end, enum rota_code code, uint64_t number)
+{
+    struct rota_buffer *buffer = &workers->broker->buffer;
+    struct rota_worker_verdict verdict = {
+        .queue = end->queue, .id = end->id, .attempt = end->attempt, .code = code};
+    rota_buffer_clear(buffer);
+    rota_worker_verdict_write(&verdict, buffer);
+    if (buffer->failed || !rota_work_broker_queue_verdict(workers->broker, worker->session, number,
+                                                          rota_buffer_str(buffer)))
+        drop(workers, worker, "the broker has no memory for an answer");
+}
+
+static void on_ends(void *data, struct rota_connector_peer *from, struct rota_str message)
+{
+    struct rota_broker_workers *workers = data;
+    struct worker *worker = of_peer(workers, from);
+    struct rota_worker_batch batch = rota_worker_batch(message);
+    struct rota_attempt_end end;
+    struct rota_error error;
+    enum rota_code code = ROTA_OK;
+    if (!worker || !worker->session)
+        return;
+    while (rota_worker_end_next(&batch, &end, &code, &error)) {
+        uint64_t number = 0;
+        enum rota_code how =
+            rota_broker_end(workers->broker->core, rota_work_broker_now(), &end, &number, NULL);
+        add_verdict(workers, worker, &end, how, how ? 0 : number);
+    }
+    rota_work_broker_touch(workers->broker);
+    if (code)
+        refuse(workers, worker, &error);
+}
+
+static void on_progress(void *data, struct rota_connector_peer *from, struct rota_str message)
+{
+    struct rota_broker_workers *workers = data;
+    struct worker *worker = of_peer(workers, from);
+    struct rota_worker_batch batch = rota_worker_batch(message);
+    struct rota_worker_step step;
+    struct rota_error error;
+    enum rota_code code = ROTA_OK;
+    if (!worker || !worker->session)
+        return;
+    while (rota_worker_step_next(&batch, &step, &code, &error)) /* an old attempt's is dropped */
+        rota_broker_extend(workers->broker->core, rota_work_broker_now(), step.queue, step.id,
+                           step.attempt, step.text, NULL);
+    rota_work_broker_touch(workers->broker);
+    if (code)
+        refuse(workers, worker, &error);
+}
+
+static void on_slots(void *data, struct rota_connector_peer *from, struct rota_str message)
+{
+    struct rota_broker_workers *workers = data;
+    struct worker *worker = of_peer(workers, from);
+    struct rota_error error;
+    uint32_t slots;
+    if (!worker || !worker->session || workers->broker->is_draining)
+        return;
+    if (rota_worker_slots_read(message, &slots, &error)) {
+        refuse(workers, worker, &error);
+        return;
+    }
+    rota_broker_worker_slots(workers->broker->core, rota_work_broker_now(), worker->session, slots);
+    rota_work_broker_touch(workers->broker);
+}
+
+/* --- what they are told --- */
+
+static void send_batch(struct rota_broker_workers *workers, struct worker *worker, uint32_t type,
+                       struct rota_buffer *batch, size_t *n)
+{
+    struct rota_error error;
+    if (*n == 0)
+        return;
+    if (batch->failed ||
+        rota_connector_send(workers->connector, worker->peer, type, rota_buffer_str(batch), &error))
+        drop(workers, worker, "the worker does not take what it is sent");
+    rota_buffer_clear(batch);
+    *n = 0;
+}
+
+bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
+                                   const struct rota_work_effect *effect)
+{
+    struct worker *worker = of_session(workers, effect->session);
+    if (!worker)
+        return false;
+    if (worker->n_jobs == ROTA_WORKER_BATCH_MAX ||
+        (worker->n_jobs > 0 && worker->jobs.size + effect->spec->payload.size > BATCH_BYTES))
+        send_batch(workers, worker, workers->jobs_type, &worker->jobs, &worker->n_jobs);
+    struct rota_worker_job job = {
+        .queue = effect->queue,
+        .id = effect->id,
+        .attempt = effect->attempt,
+        .n_attempts = effect->n_attempts,
+        .priority = effect->spec->priority,
+        .timeout = effect->timeout,
+        .payload = effect->spec->payload,
+        .key = effect->spec->key,
+        .trace = effect->spec->trace,
+    };
+    rota_worker_job_write(&job, &worker->jobs);
+    worker->n_jobs++;
+    mark(workers, worker);
+    return true;
+}
+
+void rota_work_broker_workers_cancel(struct rota_broker_workers *workers,
+                                     const struct rota_work_effect *effect)
+{
+    struct worker *worker = of_session(workers, effect->session);
+    if (!worker)
+        return;
+    struct rota_worker_cancel cancel = {.queue = effect->queue,
+                                        .id = effect->id,
+                                        .attempt = effect->attempt,
+                                        .cause = effect->cause};
+    /* A job goes before what ends it. */
+    send_batch(workers, worker, workers->jobs_type, &worker->jobs, &worker->n_jobs);
+    if (worker->n_cancels == ROTA_WORKER_BATCH_MAX)
+        send_batch(workers, worker, workers->cancel_type, &worker->cancels, &worker->n_cancels);
+    rota_worker_cancel_write(&cancel, &worker->cancels);
+    worker->n_cancels++;
+    mark(workers, worker);
+}
+
+void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t session,
+                                      struct rota_str verdict)
+{
+    struct worker *worker = of_session(workers, session);
+    if (!worker)
+        return;
+    if (worker->n_verdicts == ROTA_WORKER_BATCH_MAX)
+        send_batch(workers, worker, workers->ended_type, &worker->verdicts, &worker->n_verdicts);
+    rota_buffer_append_str(&worker->verdicts, verdict);
+    worker->n_verdicts++;
+    mark(workers, worker);
+}
+
+/* Another session took its place, or it was not heard. */
+void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t session)
+{
+    struct worker *worker = of_session(workers, session);
+    if (!worker)
+        return;
+    rota_map_remove(&workers->by_session, key_of(&worker->session));
+    worker->session = 0;
+    drop(workers, worker, "its session is over");
+}
+
+void rota_work_broker_workers_flush(struct rota_broker_workers *workers)
+{
+    struct rota_list_node *first;
+    while (workers && (first = rota_list_first(&workers->dirty))) {
+        struct worker *worker = ROTA_LIST_ITEM(first, struct worker, dirty);
+        rota_list_remove(&worker->dirty);
+        send_batch(workers, worker, workers->ended_type, &worker->verdicts, &worker->n_verdicts);
+        send_batch(workers, worker, workers->jobs_type, &worker->jobs, &worker->n_jobs);
+        send_batch(workers, worker, workers->cancel_type, &worker->cancels, &worker->n_cancels);
+    }
+}
+
+void rota_work_broker_workers_drain(struct rota_broker_workers *workers)
+{
+    const struct rota_map_entry *entry;
+    for (size_t place = 0; workers && (entry = rota_map_next(&workers->by_session, &place));)
+        rota_broker_worker_slots(workers->broker->core, rota_work_broker_now(),
+                                 ((struct worker *)entry->value)->session, 0);
+}
+
+/* --- life --- */
+
+static enum rota_code register_all(struct rota_broker_workers *workers, struct rota_error *error)
+{
+    static const struct {
+        const char *name;
+        rota_connector_on_message *on_message;
+    } HEARD[] = {{ROTA_WORKER_READY, on_ready},
+                 {ROTA_WORKER_ENDS, on_ends},
+                 {ROTA_WORKER_PROGRESS, on_progress},
+                 {ROTA_WORKER_SLOTS, on_slots}};
+    struct rota_connector *connector = workers->connector;
+    enum rota_code code =
+        rota_connector_register(connector, ROTA_WORKER_JOBS, &workers->jobs_type, error);
+    if (!code)
+        code = rota_connector_register(connector, ROTA_WORKER_CANCEL, &workers->cancel_type, error);
+    if (!code)
+        code = rota_connector_register(connector, ROTA_WORKER_ENDED, &workers->ended_type, error);
+    for (size_t i = 0; !code && i < sizeof HEARD / sizeof *HEARD; i++) {
+        uint32_t type;
+        code = rota_connector_register(connector, HEARD[i].name, &type, error);
+        if (!code)
+            code = rota_connector_register_handler_async(connector, type, HEARD[i].on_message,
+                                                         workers, error);
+    }
+    return code;
+}
+
+enum rota_code rota_work_broker_workers_open(struct rota_work_broker *broker, uv_loop_t *loop,
+                                             struct rota_error *error)
+{
+    const struct rota_work_broker_options *options = &broker->options;
+    struct rota_broker_workers *workers = calloc(1, sizeof *workers);
+    if (!workers)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for workers");
+    struct rota_connector_options with = {
+        .address = options->workers_address,
+        .key_file = options->workers_key_file,
+        .workers_file = options->workers_file,
+        .is_insecure = options->is_insecure,
+        .loop = loop,
+        .log = options->log,
+        .on_connected = on_connected,
+        .on_disconnected = on_disconnected,
+        .data = workers,
+    };
+    workers->broker = broker;
+    rota_list_init(&workers->dirty);
+    rota_map_init(&workers->by_peer, broker->seed);
+    rota_map_init(&workers->by_session, broker->seed);
+    broker->workers = workers;
+    broker->n_handles++;
+    enum rota_code code = rota_connector_open_broker(&with, &workers->connector, error);
+    if (!code)
+        code = register_all(workers, error);
+    return code ? code : rota_connector_start(workers->connector, error);
+}
+
+const char *rota_work_broker_workers_address(const struct rota_work_broker *broker)
+{
+    return broker->workers ? rota_connector_address(broker->workers->connector) : NULL;
+}
+
+static void on_closed(void *data)
+{
+    struct rota_broker_workers *workers = data;
+    struct rota_work_broker *broker = workers->broker;
+    rota_map_deinit(&workers->by_peer);
+    rota_map_deinit(&workers->by_session);
+    free(workers);
+    rota_work_broker_let_go(broker);
+}
+
+void rota_work_broker_workers_close(struct rota_broker_workers *workers)
+{
+    const struct rota_map_entry *entry;
+    if (!workers)
+        return;
+    for (size_t place = 0; (entry = rota_map_next(&workers->by_peer, &place)); place = 0)
+        forget(workers, entry->value);
+    if (workers->connector)
+        rota_connector_close(workers->connector, on_closed, workers);
+    else
+        on_closed(workers);
+}

@@ -1,0 +1,292 @@
+#include "wire/queue_message.h"
+
+#define TYPE(type_name, text, result, table)                                                       \
+    const struct rota_message_type type_name = {.name = (text),                                    \
+                                                .size = sizeof(result),                            \
+                                                .fields = (table),                                 \
+                                                .n_fields = sizeof(table) / sizeof *(table)}
+
+#define F(n, kind, member)                                                                         \
+    {                                                                                              \
+        .number = (n), ROTA_MESSAGE_INTO(kind, THIS, member)                                       \
+    }
+#define F_MAX(n, kind, member, m)                                                                  \
+    {                                                                                              \
+        .number = (n), ROTA_MESSAGE_INTO(kind, THIS, member), .max = (m)                           \
+    }
+#define F_OF(n, kind, member, t)                                                                   \
+    {                                                                                              \
+        .number = (n), ROTA_MESSAGE_INTO(kind, THIS, member), .type = &(t)                         \
+    }
+
+/* --- jobs --- */
+
+#define THIS struct rota_queue_job_spec
+static const struct rota_message_field JOB_SPEC[] = {
+    F(1, STR, queue),
+    F(2, STR, payload),
+    F(3, STR, id),
+    F_MAX(4, STRS, can, ROTA_JOB_CAPABILITIES_MAX),
+    F_MAX(5, UINT, partition, ROTA_JOB_PARTITIONS_MAX - 1),
+    F(6, SINT, priority),
+    F(7, UINT, delay_ms),
+    F(8, UINT, not_before_ms),
+    F(9, UINT, deadline_ms),
+    F(10, UINT, timeout_ms),
+    F_MAX(11, UINT, max_attempts, UINT32_MAX),
+    F(12, UINT, backoff_ms),
+    F(13, UINT, backoff_max_ms),
+    F(14, STR, unique),
+    F(15, STR, key),
+    F(16, STR, trace),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_JOB_SPEC, "job", struct rota_queue_job_spec, JOB_SPEC);
+
+#define THIS struct rota_queue_add
+static const struct rota_message_field ADD[] = {F_OF(1, INNER, job, ROTA_QUEUE_JOB_SPEC)};
+#undef THIS
+TYPE(ROTA_QUEUE_ADD, "request", struct rota_queue_add, ADD);
+
+#define THIS struct rota_queue_added
+static const struct rota_message_field ADDED[] = {
+    F(1, STR, id),
+    F(2, BOOL, is_new),
+    F(3, UINT, status),
+    F(4, STR, error),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_ADDED, "reply", struct rota_queue_added, ADDED);
+
+#define THIS struct rota_queue_event
+static const struct rota_message_field EVENT[] = {
+    F(1, UINT, at_ms),   F(2, UINT, state), F(3, UINT, cause),
+    F(4, UINT, attempt), F(5, STR, worker), F(6, STR, reason),
+};
+#undef THIS
+static TYPE(EVENT_TYPE, "event", struct rota_queue_event, EVENT);
+
+#define THIS struct rota_queue_job_info
+static const struct rota_message_field JOB_INFO[] = {
+    F_OF(1, INNER, spec, ROTA_QUEUE_JOB_SPEC),
+    F(2, UINT, state),
+    F(3, UINT, cause),
+    F(4, UINT, enqueued_ms),
+    F(5, UINT, ended_ms),
+    F(6, UINT, not_before_ms),
+    F(7, UINT, attempt),
+    F(8, UINT, n_attempts),
+    F(9, STR, worker),
+    F(10, STR, progress),
+    F(11, STR, reason),
+    F(12, STR, result),
+    F_OF(13, INNERS, events, EVENT_TYPE),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_JOB_INFO, "job", struct rota_queue_job_info, JOB_INFO);
+
+#define THIS struct rota_queue_description
+static const struct rota_message_field DESCRIPTION[] = {
+    F_OF(1, INNER, job, ROTA_QUEUE_JOB_INFO),
+    F(2, STR, explain),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_DESCRIPTION, "reply", struct rota_queue_description, DESCRIPTION);
+
+#define THIS struct rota_queue_news
+static const struct rota_message_field NEWS[] = {
+    F_OF(1, INNER, job, ROTA_QUEUE_JOB_INFO),
+    F(2, UINT, n_missed),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_NEWS, "reply", struct rota_queue_news, NEWS);
+
+/* --- lists --- */
+
+#define THIS struct rota_queue_handed
+static const struct rota_message_field HANDED[] = {
+    F(1, STR, queue),     F(2, STR, id),          F(3, UINT, attempt),
+    F(4, STR, payload),   F(5, UINT, n_attempts), F(6, UINT, timeout_ms),
+    F(7, SINT, priority), F(8, STR, key),         F(9, STR, trace),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_HANDED, "job", struct rota_queue_handed, HANDED);
+
+#define THIS struct rota_queue_info
+static const struct rota_message_field INFO[] = {
+    F(1, STR, name),         F(2, BOOL, is_paused),      F(3, UINT, n_partitions),
+    F(4, UINT, n_waiting),   F(5, UINT, n_delayed),      F(6, UINT, n_running),
+    F(7, UINT, n_done),      F(8, UINT, n_dead),         F(9, UINT, n_cancelled),
+    F(10, UINT, oldest_ms),  F(11, UINT, added_total),   F(12, UINT, done_total),
+    F(13, UINT, dead_total), F(14, UINT, retries_total), F(15, UINT, n_workers),
+    F(16, UINT, n_slots),    F(17, UINT, n_free),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_INFO, "queue", struct rota_queue_info, INFO);
+
+#define THIS struct rota_queue_worker_info
+static const struct rota_message_field WORKER_INFO[] = {
+    F(1, STR, name),   F(2, UINT, session),   F(3, UINT, epoch),
+    F(4, UINT, slots), F(5, UINT, n_running), F(6, UINT, silent_ms),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_WORKER_INFO, "worker", struct rota_queue_worker_info, WORKER_INFO);
+
+/* Whole lists are of one shape: a field 1 of many. */
+#define THIS struct rota_queue_list
+#define LIST_OF(type_name, text, entry, table, m)                                                  \
+    static const struct rota_message_field table[] = {                                             \
+        {.number = 1, ROTA_MESSAGE_INTO(INNERS, THIS, items), .type = &(entry), .max = (m)}};      \
+    TYPE(type_name, text, THIS, table)
+LIST_OF(ROTA_QUEUE_ADD_BATCH, "request", ROTA_QUEUE_JOB_SPEC, ADD_BATCH, ROTA_QUEUE_BATCH_MAX);
+LIST_OF(ROTA_QUEUE_ADD_BATCH_REPLY, "reply", ROTA_QUEUE_ADDED, ADD_BATCH_REPLY,
+        ROTA_QUEUE_BATCH_MAX);
+LIST_OF(ROTA_QUEUE_POLL_REPLY, "reply", ROTA_QUEUE_HANDED, POLL_REPLY, ROTA_QUEUE_POLL_MAX);
+LIST_OF(ROTA_QUEUE_QUEUES_REPLY, "reply", ROTA_QUEUE_INFO, QUEUES_REPLY, ROTA_BROKER_QUEUES_MAX);
+LIST_OF(ROTA_QUEUE_WORKERS_REPLY, "reply", ROTA_QUEUE_WORKER_INFO, WORKERS_REPLY,
+        ROTA_BROKER_WORKERS_MAX);
+#undef THIS
+
+#define THIS struct rota_queue_list_reply
+static const struct rota_message_field LIST_REPLY[] = {
+    F_OF(1, INNERS, jobs, ROTA_QUEUE_JOB_INFO),
+    F(2, UINT, next),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_LIST_REPLY, "reply", struct rota_queue_list_reply, LIST_REPLY);
+
+/* --- requests --- */
+
+#define THIS struct rota_queue_about
+static const struct rota_message_field NAME[] = {F(1, STR, queue), F(2, STR, id)};
+static const struct rota_message_field DESCRIBE[] = {F(1, STR, queue), F(2, STR, id),
+                                                     F(3, BOOL, with_payload)};
+static const struct rota_message_field COMPLETE[] = {F(1, STR, queue), F(2, STR, id),
+                                                     F(3, UINT, attempt), F(4, STR, bytes)};
+static const struct rota_message_field FAIL[] = {
+    F(1, STR, queue),           F(2, STR, id),        F(3, UINT, attempt),
+    F(4, STR, bytes),           F(5, BOOL, is_final), F(6, BOOL, is_given_back),
+    F(7, UINT, retry_after_ms),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_NAME, "request", struct rota_queue_about, NAME);
+TYPE(ROTA_QUEUE_DESCRIBE, "request", struct rota_queue_about, DESCRIBE);
+TYPE(ROTA_QUEUE_COMPLETE, "request", struct rota_queue_about, COMPLETE);
+TYPE(ROTA_QUEUE_FAIL, "request", struct rota_queue_about, FAIL);
+
+#define THIS struct rota_queue_poll
+static const struct rota_message_field POLL[] = {
+    F_MAX(1, STRS, queues, ROTA_WORKER_QUEUES_MAX),
+    F_MAX(2, STRS, can, ROTA_WORKER_CAPABILITIES_MAX),
+    F_MAX(3, UINT, max_jobs, ROTA_QUEUE_POLL_MAX),
+    F(4, UINT, lease_ms),
+    F(5, UINT, wait_ms),
+    F(6, STR, worker),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_POLL, "request", struct rota_queue_poll, POLL);
+
+#define THIS struct rota_queue_list_request
+static const struct rota_message_field LIST[] = {
+    F(1, STR, queue),
+    F_MAX(2, UINT, state, ROTA_JOB_STATES - 1),
+    F_MAX(3, UINT, max_jobs, ROTA_QUEUE_LIST_MAX),
+    F_MAX(4, UINT, after, UINT32_MAX),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_LIST, "request", struct rota_queue_list_request, LIST);
+
+#define THIS struct rota_queue_setting
+static const struct rota_message_field PAUSE[] = {F(1, STR, queue), F(2, BOOL, is_paused)};
+static const struct rota_message_field WEIGHT[] = {F(1, STR, queue), F(2, STR, key),
+                                                   F_MAX(3, UINT, weight, UINT32_MAX)};
+#undef THIS
+TYPE(ROTA_QUEUE_PAUSE, "request", struct rota_queue_setting, PAUSE);
+TYPE(ROTA_QUEUE_WEIGHT, "request", struct rota_queue_setting, WEIGHT);
+
+/* --- what is in them --- */
+
+enum rota_code rota_queue_id_read(struct rota_str bytes, struct rota_job_id *id,
+                                  struct rota_error *error)
+{
+    struct rota_job_id read = {0, 0};
+    if (bytes.size != 0 && bytes.size != ROTA_QUEUE_ID_SIZE)
+        return rota_error_set(error, ROTA_ERR_INVALID, "the id of a job has %d bytes, not %zu",
+                              ROTA_QUEUE_ID_SIZE, bytes.size);
+    for (size_t i = 0; i < bytes.size; i++) {
+        uint64_t *half = i < 8 ? &read.high : &read.low;
+        *half = *half << 8 | (uint8_t)bytes.data[i];
+    }
+    *id = read;
+    return ROTA_OK;
+}
+
+struct rota_str rota_queue_id_write(struct rota_job_id id, char bytes[ROTA_QUEUE_ID_SIZE])
+{
+    for (int i = 0; i < 8; i++) {
+        bytes[i] = (char)(id.high >> (56 - 8 * i));
+        bytes[8 + i] = (char)(id.low >> (56 - 8 * i));
+    }
+    return rota_str_of(bytes, ROTA_QUEUE_ID_SIZE);
+}
+
+enum rota_code rota_queue_spec_read(const struct rota_queue_job_spec *message, rota_time now,
+                                    struct rota_job_spec *spec, struct rota_error *error)
+{
+    struct rota_job_id id;
+    enum rota_code code = rota_queue_id_read(message->id, &id, error);
+    if (code)
+        return code;
+    if (message->priority < INT16_MIN || message->priority > INT16_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID, "a priority is from %d to %d, not %lld",
+                              INT16_MIN, INT16_MAX, (long long)message->priority);
+    if (message->delay_ms && message->not_before_ms)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "a job has a delay or a moment before which it waits, not both");
+    rota_time not_before = rota_queue_from_ms(message->not_before_ms);
+    if (message->delay_ms)
+        not_before = rota_time_add(now, rota_queue_from_ms(message->delay_ms));
+    *spec = (struct rota_job_spec){
+        .id = id,
+        .queue = message->queue,
+        .partition = message->partition || rota_job_id_is_none(id) ? (uint32_t)message->partition
+                                                                   : rota_job_id_partition(id),
+        .capabilities = message->can.items,
+        .n_capabilities = message->can.n,
+        .payload = message->payload,
+        .priority = (int16_t)message->priority,
+        .not_before = not_before,
+        .deadline = rota_queue_from_ms(message->deadline_ms),
+        .timeout = rota_queue_from_ms(message->timeout_ms),
+        .max_attempts = (uint32_t)message->max_attempts,
+        .backoff = rota_queue_from_ms(message->backoff_ms),
+        .backoff_max = rota_queue_from_ms(message->backoff_max_ms),
+        .unique = message->unique,
+        .key = message->key,
+        .trace = message->trace,
+    };
+    return ROTA_OK;
+}
+
+void rota_queue_spec_write(const struct rota_job_spec *spec, char id[ROTA_QUEUE_ID_SIZE],
+                           struct rota_queue_job_spec *message)
+{
+    *message = (struct rota_queue_job_spec){
+        .queue = spec->queue,
+        .payload = spec->payload,
+        .can = {spec->capabilities, spec->n_capabilities},
+        .partition = spec->partition,
+        .priority = spec->priority,
+        .not_before_ms = rota_queue_to_ms(spec->not_before),
+        .deadline_ms = rota_queue_to_ms(spec->deadline),
+        .timeout_ms = rota_queue_to_ms(spec->timeout),
+        .max_attempts = spec->max_attempts,
+        .backoff_ms = rota_queue_to_ms(spec->backoff),
+        .backoff_max_ms = rota_queue_to_ms(spec->backoff_max),
+        .unique = spec->unique,
+        .key = spec->key,
+        .trace = spec->trace,
+    };
+    if (!rota_job_id_is_none(spec->id))
+        message->id = rota_queue_id_write(spec->id, id);
+}

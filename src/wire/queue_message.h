@@ -1,0 +1,153 @@
+/* queue_message: the messages of rota.v1.Queue, proto/rota/v1/queue.proto, as structs.
+ *
+ * Each struct has a type, ROTA_QUEUE_..., for rota_message_encode() and
+ * rota_message_decode(). Ids are 16 bytes on the wire; rota_queue_id_read() and its
+ * counterpart know how. */
+#pragma once
+
+#include "core/work/broker.h"
+#include "wire/message.h"
+
+enum {
+    ROTA_QUEUE_ID_SIZE = 16,
+    ROTA_QUEUE_BATCH_MAX = 4096, /* jobs of one AddBatch */
+    ROTA_QUEUE_LIST_MAX = 1000,  /* jobs of one List */
+    ROTA_QUEUE_POLL_MAX = 1000,  /* jobs of one Poll */
+};
+
+struct rota_queue_job_spec {
+    struct rota_str queue, payload, id;
+    struct rota_message_strs can;
+    uint64_t partition;
+    int64_t priority;
+    uint64_t delay_ms, not_before_ms, deadline_ms, timeout_ms, max_attempts;
+    uint64_t backoff_ms, backoff_max_ms;
+    struct rota_str unique, key, trace;
+};
+
+struct rota_queue_add {
+    const void *job; /* a struct rota_queue_job_spec */
+};
+
+/* AddReply, and Added of a batch. */
+struct rota_queue_added {
+    struct rota_str id;
+    bool is_new;
+    uint64_t status;
+    struct rota_str error;
+};
+
+/* AddBatchRequest, of struct rota_queue_job_spec; AddBatchReply, of struct
+ * rota_queue_added; PollReply, of struct rota_queue_handed; QueuesReply, WorkersReply. */
+struct rota_queue_list {
+    struct rota_message_list items;
+};
+
+/* What is said of a job or an attempt: all requests that name one. */
+struct rota_queue_about {
+    struct rota_str queue, id;
+    uint64_t attempt;
+    struct rota_str bytes; /* a result, a reason, a progress */
+    bool is_final, is_given_back, with_payload;
+    uint64_t retry_after_ms;
+};
+
+struct rota_queue_event {
+    uint64_t at_ms, state, cause, attempt;
+    struct rota_str worker, reason;
+};
+
+struct rota_queue_job_info {
+    const void *spec; /* a struct rota_queue_job_spec */
+    uint64_t state, cause, enqueued_ms, ended_ms, not_before_ms, attempt, n_attempts;
+    struct rota_str worker, progress, reason, result;
+    struct rota_message_list events; /* of struct rota_queue_event */
+};
+
+struct rota_queue_description {
+    const void *job; /* a struct rota_queue_job_info */
+    struct rota_str explain;
+};
+
+struct rota_queue_news {
+    const void *job; /* a struct rota_queue_job_info */
+    uint64_t n_missed;
+};
+
+struct rota_queue_poll {
+    struct rota_message_strs queues, can;
+    uint64_t max_jobs, lease_ms, wait_ms;
+    struct rota_str worker;
+};
+
+struct rota_queue_handed {
+    struct rota_str queue, id;
+    uint64_t attempt;
+    struct rota_str payload;
+    uint64_t n_attempts, timeout_ms;
+    int64_t priority;
+    struct rota_str key, trace;
+};
+
+struct rota_queue_list_request {
+    struct rota_str queue;
+    uint64_t state, max_jobs, after;
+};
+
+struct rota_queue_list_reply {
+    struct rota_message_list jobs; /* of struct rota_queue_job_info */
+    uint64_t next;
+};
+
+/* PauseRequest, SetWeightRequest and QueuesRequest. */
+struct rota_queue_setting {
+    struct rota_str queue;
+    bool is_paused;
+    struct rota_str key;
+    uint64_t weight;
+};
+
+struct rota_queue_info {
+    struct rota_str name;
+    bool is_paused;
+    uint64_t n_partitions, n_waiting, n_delayed, n_running, n_done, n_dead, n_cancelled;
+    uint64_t oldest_ms, added_total, done_total, dead_total, retries_total;
+    uint64_t n_workers, n_slots, n_free;
+};
+
+struct rota_queue_worker_info {
+    struct rota_str name;
+    uint64_t session, epoch, slots, n_running, silent_ms;
+};
+
+extern const struct rota_message_type ROTA_QUEUE_ADD, ROTA_QUEUE_ADDED, ROTA_QUEUE_ADD_BATCH,
+    ROTA_QUEUE_ADD_BATCH_REPLY, ROTA_QUEUE_NAME, ROTA_QUEUE_DESCRIBE, ROTA_QUEUE_DESCRIPTION,
+    ROTA_QUEUE_NEWS, ROTA_QUEUE_POLL, ROTA_QUEUE_POLL_REPLY, ROTA_QUEUE_HANDED, ROTA_QUEUE_COMPLETE,
+    ROTA_QUEUE_FAIL, ROTA_QUEUE_JOB_INFO, ROTA_QUEUE_JOB_SPEC, ROTA_QUEUE_LIST,
+    ROTA_QUEUE_LIST_REPLY, ROTA_QUEUE_PAUSE, ROTA_QUEUE_WEIGHT, ROTA_QUEUE_INFO,
+    ROTA_QUEUE_QUEUES_REPLY, ROTA_QUEUE_WORKER_INFO, ROTA_QUEUE_WORKERS_REPLY;
+
+/* An empty one is none. ROTA_ERR_INVALID for any other size but 16 bytes. */
+enum rota_code rota_queue_id_read(struct rota_str bytes, struct rota_job_id *id,
+                                  struct rota_error *error);
+struct rota_str rota_queue_id_write(struct rota_job_id id, char bytes[ROTA_QUEUE_ID_SIZE]);
+
+/* What a submitter asks for; `now` is the wall clock, for a delay. All is borrowed from
+ * `message`, the names of capabilities too. */
+enum rota_code rota_queue_spec_read(const struct rota_queue_job_spec *message, rota_time now,
+                                    struct rota_job_spec *spec, struct rota_error *error);
+
+/* And back; `id` is room for the bytes of its id. */
+void rota_queue_spec_write(const struct rota_job_spec *spec, char id[ROTA_QUEUE_ID_SIZE],
+                           struct rota_queue_job_spec *message);
+
+/* Milliseconds and nanoseconds: rounded up, so that a short span does not become none. */
+static inline uint64_t rota_queue_to_ms(rota_time span)
+{
+    return span > 0 ? (uint64_t)(span / ROTA_MSEC) + (span % ROTA_MSEC != 0) : 0;
+}
+
+static inline rota_time rota_queue_from_ms(uint64_t ms)
+{
+    return ms > (uint64_t)(INT64_MAX / ROTA_MSEC) ? INT64_MAX : (rota_time)ms * ROTA_MSEC;
+}

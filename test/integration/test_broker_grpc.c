@@ -1,0 +1,444 @@
+/* A broker and those who use it, on one loop, over real gRPC. */
+#include "await.h"
+
+#include "base/arena.h"
+#include "wire/queue_message.h"
+
+#include <rota/broker.h>
+#include <rota/channel.h>
+#include <rota/server.h>
+
+struct world {
+    uv_loop_t loop;
+    struct rota_server *server;
+    struct rota_work_broker *broker;
+    struct rota_channel *channel;
+    struct rota_arena arena;
+};
+
+/* How a call went. */
+struct told {
+    size_t n_ends, n_messages;
+    enum rota_status status;
+    char text[256], failure[32];
+    char message[1 << 16];
+    size_t size;
+};
+
+static int set_up(void **state)
+{
+    struct world *world = calloc(1, sizeof *world);
+    struct rota_server_options with = {.message_max = ROTA_WORK_BROKER_MESSAGE_MAX};
+    struct rota_channel_options ask = {.message_max = 32 << 20};
+    struct rota_work_broker_options options = {.is_memory = true, .partitions = 4};
+    assert_int_equal(uv_loop_init(&world->loop), 0);
+    assert_int_equal(rota_server_open(&world->loop, &with, &world->server, NULL), ROTA_OK);
+    assert_int_equal(
+        rota_work_broker_open(&world->loop, world->server, &options, &world->broker, NULL),
+        ROTA_OK);
+    assert_int_equal(rota_server_listen(world->server, "127.0.0.1:0", NULL), ROTA_OK);
+    assert_int_equal(rota_channel_open(&world->loop, rota_server_address(world->server, 0), &ask,
+                                       &world->channel, NULL),
+                     ROTA_OK);
+    *state = world;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct world *world = *state;
+    rota_channel_close(world->channel);
+    rota_server_close(world->server);
+    rota_work_broker_close(world->broker);
+    rota_arena_deinit(&world->arena);
+    uv_run(&world->loop, UV_RUN_DEFAULT);
+    await_end(&world->loop);
+    free(world);
+    return 0;
+}
+
+/* --- calls --- */
+
+static void keep(struct told *told, struct rota_str message)
+{
+    assert_true(message.size <= sizeof told->message);
+    if (message.size)
+        memcpy(told->message, message.data, message.size);
+    told->size = message.size;
+}
+
+static void on_end(void *data, struct rota_call *call, const struct rota_call_result *result)
+{
+    struct told *told = data;
+    struct rota_str failure;
+    (void)call;
+    told->n_ends++;
+    told->status = result->status;
+    snprintf(told->text, sizeof told->text, "%.*s", ROTA_STR_ARGS(result->text));
+    if (rota_metadata_get(result->metadata, result->n_metadata, "rota-failure", &failure))
+        snprintf(told->failure, sizeof told->failure, "%.*s", ROTA_STR_ARGS(failure));
+    if (result->status == ROTA_STATUS_OK && result->message.data)
+        keep(told, result->message);
+}
+
+static void on_message(void *data, struct rota_call *call, struct rota_str message)
+{
+    struct told *told = data;
+    (void)call;
+    told->n_messages++;
+    keep(told, message);
+}
+
+static struct rota_call *start_raw(struct world *world, const char *method, struct rota_str request,
+                                   bool is_stream, struct told *told)
+{
+    char path[64];
+    struct rota_call *call;
+    snprintf(path, sizeof path, "/rota.v1.Queue/%s", method);
+    struct rota_call_options options = {.method = rota_str(path),
+                                        .request = request,
+                                        .on_message = is_stream ? on_message : NULL,
+                                        .on_end = on_end,
+                                        .data = told};
+    *told = (struct told){0};
+    assert_int_equal(rota_channel_call(world->channel, &options, &call, NULL), ROTA_OK);
+    return call;
+}
+
+static struct rota_call *start(struct world *world, const char *method,
+                               const struct rota_message_type *type, const void *message,
+                               struct told *told)
+{
+    struct rota_buffer buffer = {0};
+    rota_message_encode(type, message, &buffer);
+    struct rota_call *call =
+        start_raw(world, method, rota_buffer_str(&buffer), strcmp(method, "Watch") == 0, told);
+    rota_buffer_deinit(&buffer);
+    return call;
+}
+
+static enum rota_status ask(struct world *world, const char *method,
+                            const struct rota_message_type *type, const void *message,
+                            struct told *told)
+{
+    start(world, method, type, message, told);
+    await(&world->loop, &told->n_ends, 1);
+    return told->status;
+}
+
+static void read_reply(struct world *world, const struct rota_message_type *type,
+                       const struct told *told, void *message)
+{
+    struct rota_error error;
+    if (rota_message_decode(type, rota_str_of(told->message, told->size), message, &world->arena,
+                            &error))
+        fail_msg("%s", error.text);
+}
+
+/* --- what tests do --- */
+
+struct name {
+    char bytes[ROTA_QUEUE_ID_SIZE];
+};
+
+static struct rota_str id_of(const struct name *name)
+{
+    return rota_str_of(name->bytes, sizeof name->bytes);
+}
+
+static enum rota_status add(struct world *world, struct rota_queue_job_spec spec, struct name *name,
+                            bool *is_new, struct told *told)
+{
+    struct rota_queue_add request = {.job = &spec};
+    struct rota_queue_added added;
+    if (ask(world, "Add", &ROTA_QUEUE_ADD, &request, told))
+        return told->status;
+    read_reply(world, &ROTA_QUEUE_ADDED, told, &added);
+    assert_int_equal(added.id.size, sizeof name->bytes);
+    memcpy(name->bytes, added.id.data, sizeof name->bytes);
+    if (is_new)
+        *is_new = added.is_new;
+    return ROTA_STATUS_OK;
+}
+
+static struct name must_add(struct world *world, const char *queue, const char *payload)
+{
+    struct told told;
+    struct name name;
+    struct rota_queue_job_spec spec = {.queue = rota_str(queue), .payload = rota_str(payload)};
+    assert_int_equal(add(world, spec, &name, NULL, &told), ROTA_STATUS_OK);
+    return name;
+}
+
+static const struct rota_str JOBS = {"jobs", 4};
+
+static struct rota_queue_poll a_poll(uint64_t max_jobs, uint64_t wait_ms)
+{
+    return (struct rota_queue_poll){
+        .queues = {&JOBS, 1}, .max_jobs = max_jobs, .wait_ms = wait_ms, .worker = rota_str("w1")};
+}
+
+/* Poll; returns how many jobs came, the first of them in `*first`. */
+static size_t poll(struct world *world, uint64_t max_jobs, uint64_t wait_ms, struct told *told,
+                   struct rota_queue_handed *first)
+{
+    struct rota_queue_poll request = a_poll(max_jobs, wait_ms);
+    struct rota_queue_list reply;
+    assert_int_equal(ask(world, "Poll", &ROTA_QUEUE_POLL, &request, told), ROTA_STATUS_OK);
+    read_reply(world, &ROTA_QUEUE_POLL_REPLY, told, &reply);
+    if (reply.items.n > 0)
+        *first = *(const struct rota_queue_handed *)reply.items.items;
+    return reply.items.n;
+}
+
+static enum rota_status complete(struct world *world, const struct rota_queue_handed *job,
+                                 const char *result, struct told *told)
+{
+    struct rota_queue_about about = {
+        .queue = job->queue, .id = job->id, .attempt = job->attempt, .bytes = rota_str(result)};
+    return ask(world, "Complete", &ROTA_QUEUE_COMPLETE, &about, told);
+}
+
+static struct rota_queue_job_info describe(struct world *world, const struct name *name,
+                                           struct told *told)
+{
+    struct rota_queue_about about = {.queue = JOBS, .id = id_of(name)};
+    struct rota_queue_description reply;
+    assert_int_equal(ask(world, "Describe", &ROTA_QUEUE_DESCRIBE, &about, told), ROTA_STATUS_OK);
+    read_reply(world, &ROTA_QUEUE_DESCRIPTION, told, &reply);
+    return *(const struct rota_queue_job_info *)reply.job;
+}
+
+/* --- tests --- */
+
+static void a_job_is_added_polled_and_completed(void **state)
+{
+    struct world *world = *state;
+    struct told told, other;
+    struct rota_queue_handed job;
+    struct name name = must_add(world, "jobs", "what to do");
+    assert_int_equal(poll(world, 1, 1000, &told, &job), 1);
+    assert_memory_equal(job.id.data, name.bytes, sizeof name.bytes);
+    assert_true(rota_str_is_equal(job.payload, rota_str("what to do")));
+    assert_int_equal(job.n_attempts, 1);
+    assert_int_equal(complete(world, &job, "done so", &other), ROTA_STATUS_OK);
+    assert_int_equal(complete(world, &job, "done so", &other), ROTA_STATUS_OK); /* said twice */
+    struct rota_queue_job_info info = describe(world, &name, &other);
+    assert_int_equal(info.state, ROTA_JOB_DONE);
+    assert_true(rota_str_is_equal(info.result, rota_str("done so")));
+    assert_int_equal(rota_work_broker_counts(world->broker).jobs, 0);
+}
+
+static void a_poll_waits_for_a_job(void **state)
+{
+    struct world *world = *state;
+    static struct told waiting;
+    struct rota_queue_poll request = a_poll(10, 60000);
+    struct rota_queue_list reply;
+    start(world, "Poll", &ROTA_QUEUE_POLL, &request, &waiting);
+    must_add(world, "other", "not for it");
+    assert_int_equal(waiting.n_ends, 0);
+    must_add(world, "jobs", "for it");
+    await(&world->loop, &waiting.n_ends, 1);
+    read_reply(world, &ROTA_QUEUE_POLL_REPLY, &waiting, &reply);
+    assert_int_equal(reply.items.n, 1);
+    assert_int_equal(rota_work_broker_counts(world->broker).polls, 0);
+}
+
+static void a_poll_without_a_job_ends_with_none(void **state)
+{
+    struct world *world = *state;
+    static struct told told;
+    struct rota_queue_handed job;
+    assert_int_equal(poll(world, 1, 0, &told, &job), 0);
+    assert_int_equal(poll(world, 1, 20, &told, &job), 0);
+    assert_int_equal(rota_work_broker_counts(world->broker).polls, 0);
+}
+
+static void a_poll_that_is_dropped_takes_no_job(void **state)
+{
+    struct world *world = *state;
+    static struct told told, dropped;
+    struct rota_queue_handed job;
+    struct rota_queue_poll request = a_poll(1, 60000);
+    struct rota_call *call = start(world, "Poll", &ROTA_QUEUE_POLL, &request, &dropped);
+    must_add(world, "other", "so that the poll is there");
+    assert_int_equal(rota_work_broker_counts(world->broker).polls, 1);
+    rota_call_cancel(call);
+    must_add(world, "other", "so that it is gone");
+    assert_int_equal(rota_work_broker_counts(world->broker).polls, 0);
+    must_add(world, "jobs", "x");
+    assert_int_equal(poll(world, 1, 1000, &told, &job), 1);
+    assert_int_equal(job.n_attempts, 1);
+}
+
+static void an_add_made_again_is_one_job(void **state)
+{
+    struct world *world = *state;
+    static struct told told;
+    struct name name, again;
+    bool is_new;
+    char id[ROTA_QUEUE_ID_SIZE];
+    struct rota_queue_job_spec spec = {
+        .queue = JOBS,
+        .id = rota_queue_id_write(rota_job_id_make(ROTA_SEC, 3, 77), id),
+    };
+    assert_int_equal(add(world, spec, &name, &is_new, &told), ROTA_STATUS_OK);
+    assert_true(is_new);
+    assert_int_equal(add(world, spec, &again, &is_new, &told), ROTA_STATUS_OK);
+    assert_false(is_new);
+    assert_memory_equal(name.bytes, again.bytes, sizeof name.bytes);
+    assert_int_equal(rota_work_broker_counts(world->broker).jobs, 1);
+}
+
+static void a_stale_attempt_is_refused(void **state)
+{
+    struct world *world = *state;
+    static struct told told, other;
+    struct rota_queue_handed job;
+    must_add(world, "jobs", "x");
+    assert_int_equal(poll(world, 1, 1000, &told, &job), 1);
+    job.attempt++;
+    assert_int_equal(complete(world, &job, "", &other), ROTA_STATUS_ABORTED);
+    job.attempt--;
+    struct rota_queue_about about = {
+        .queue = job.queue, .id = job.id, .attempt = job.attempt, .bytes = rota_str("no luck")};
+    about.is_final = true;
+    assert_int_equal(ask(world, "Fail", &ROTA_QUEUE_FAIL, &about, &other), ROTA_STATUS_OK);
+    assert_int_equal(complete(world, &job, "", &other), ROTA_STATUS_ABORTED);
+    about.is_given_back = true;
+    assert_int_equal(ask(world, "Fail", &ROTA_QUEUE_FAIL, &about, &other),
+                     ROTA_STATUS_INVALID_ARGUMENT);
+}
+
+static void who_watches_a_job_hears_of_its_end(void **state)
+{
+    struct world *world = *state;
+    static struct told told, watching, other;
+    struct rota_queue_handed job;
+    struct rota_queue_news news;
+    struct name name = must_add(world, "jobs", "x");
+    struct rota_queue_about about = {.queue = JOBS, .id = id_of(&name)};
+    start(world, "Watch", &ROTA_QUEUE_NAME, &about, &watching);
+    await(&world->loop, &watching.n_messages, 1);
+    assert_int_equal(poll(world, 1, 1000, &told, &job), 1);
+    await(&world->loop, &watching.n_messages, 2);
+    assert_int_equal(complete(world, &job, "the result", &other), ROTA_STATUS_OK);
+    await(&world->loop, &watching.n_ends, 1);
+    assert_int_equal(watching.status, ROTA_STATUS_OK);
+    read_reply(world, &ROTA_QUEUE_NEWS, &watching, &news);
+    const struct rota_queue_job_info *info = news.job;
+    assert_int_equal(info->state, ROTA_JOB_DONE);
+    assert_true(rota_str_is_equal(info->result, rota_str("the result")));
+    assert_int_equal(rota_work_broker_counts(world->broker).watchers, 0);
+}
+
+static void a_batch_answers_for_each_job(void **state)
+{
+    struct world *world = *state;
+    static struct told told;
+    struct rota_queue_job_spec jobs[] = {
+        {.queue = JOBS}, {.queue = rota_str("not a queue!")}, {.queue = JOBS, .partition = 9}};
+    struct rota_queue_list request = {{jobs, 3}}, reply;
+    assert_int_equal(ask(world, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request, &told),
+                     ROTA_STATUS_OK);
+    read_reply(world, &ROTA_QUEUE_ADD_BATCH_REPLY, &told, &reply);
+    const struct rota_queue_added *added = reply.items.items;
+    assert_int_equal(reply.items.n, 3);
+    assert_int_equal(added[0].status, ROTA_STATUS_OK);
+    assert_true(added[0].is_new);
+    assert_int_equal(added[1].status, ROTA_STATUS_INVALID_ARGUMENT);
+    assert_true(added[1].error.size > 0);
+    assert_int_equal(added[2].status, ROTA_STATUS_INVALID_ARGUMENT);
+    assert_int_equal(rota_work_broker_counts(world->broker).jobs, 1);
+}
+
+static void hostile_requests_are_refused_with_a_sentence(void **state)
+{
+    struct world *world = *state;
+    static struct told told;
+    static const char *const METHODS[] = {"Add",  "AddBatch", "Cancel", "Complete", "Describe",
+                                          "Fail", "List",     "Pause",  "Poll",     "Watch"};
+    static const struct rota_str BYTES[] = {{"\xff\xff\xff", 3}, {"\x0a\x05x", 3}, {"\x08\x01", 2}};
+    for (size_t i = 0; i < sizeof METHODS / sizeof *METHODS; i++)
+        for (size_t j = 0; j < sizeof BYTES / sizeof *BYTES; j++) {
+            start_raw(world, METHODS[i], BYTES[j], strcmp(METHODS[i], "Watch") == 0, &told);
+            await(&world->loop, &told.n_ends, 1);
+            assert_int_equal(told.status, ROTA_STATUS_INVALID_ARGUMENT);
+            assert_true(told.text[0] != '\0');
+        }
+    struct rota_queue_poll request = a_poll(1, 1);
+    request.lease_ms = UINT64_MAX;
+    assert_int_equal(ask(world, "Poll", &ROTA_QUEUE_POLL, &request, &told),
+                     ROTA_STATUS_INVALID_ARGUMENT);
+    assert_int_equal(rota_work_broker_counts(world->broker).jobs, 0);
+}
+
+static void a_payload_over_the_limit_is_refused(void **state)
+{
+    struct world *world = *state;
+    static struct told told;
+    struct name name;
+    size_t size = ROTA_JOB_PAYLOAD_MAX;
+    char *payload = calloc(1, (size_t)64 << 20);
+    assert_non_null(payload);
+    struct rota_queue_job_spec spec = {.queue = JOBS, .payload = rota_str_of(payload, size + 1)};
+    assert_int_equal(add(world, spec, &name, NULL, &told), ROTA_STATUS_INVALID_ARGUMENT);
+    spec.payload.size = (size_t)64 << 20;
+    assert_int_equal(add(world, spec, &name, NULL, &told), ROTA_STATUS_RESOURCE_EXHAUSTED);
+    spec.payload.size = size;
+    assert_int_equal(add(world, spec, &name, NULL, &told), ROTA_STATUS_OK);
+    free(payload);
+}
+
+static void a_paused_queue_hands_nothing_out(void **state)
+{
+    struct world *world = *state;
+    static struct told told;
+    struct rota_queue_handed job;
+    struct rota_queue_setting pause = {.queue = JOBS, .is_paused = true};
+    must_add(world, "jobs", "x");
+    assert_int_equal(ask(world, "Pause", &ROTA_QUEUE_PAUSE, &pause, &told), ROTA_STATUS_OK);
+    assert_int_equal(poll(world, 1, 0, &told, &job), 0);
+    pause.is_paused = false;
+    assert_int_equal(ask(world, "Pause", &ROTA_QUEUE_PAUSE, &pause, &told), ROTA_STATUS_OK);
+    assert_int_equal(poll(world, 1, 0, &told, &job), 1);
+}
+
+static void who_drains_answers_polls_and_takes_no_jobs(void **state)
+{
+    struct world *world = *state;
+    static struct told told, waiting;
+    struct rota_queue_poll request = a_poll(1, 60000);
+    struct rota_queue_job_spec spec = {.queue = JOBS};
+    struct name name;
+    start(world, "Poll", &ROTA_QUEUE_POLL, &request, &waiting);
+    must_add(world, "other", "x");
+    rota_work_broker_drain(world->broker);
+    await(&world->loop, &waiting.n_ends, 1);
+    assert_int_equal(waiting.status, ROTA_STATUS_OK);
+    assert_int_equal(waiting.size, 0);
+    assert_int_equal(add(world, spec, &name, NULL, &told), ROTA_STATUS_UNAVAILABLE);
+    assert_int_equal(ask(world, "Poll", &ROTA_QUEUE_POLL, &request, &told),
+                     ROTA_STATUS_UNAVAILABLE);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_job_is_added_polled_and_completed),
+        TEST(a_poll_waits_for_a_job),
+        TEST(a_poll_without_a_job_ends_with_none),
+        TEST(a_poll_that_is_dropped_takes_no_job),
+        TEST(an_add_made_again_is_one_job),
+        TEST(a_stale_attempt_is_refused),
+        TEST(who_watches_a_job_hears_of_its_end),
+        TEST(a_batch_answers_for_each_job),
+        TEST(hostile_requests_are_refused_with_a_sentence),
+        TEST(a_payload_over_the_limit_is_refused),
+        TEST(a_paused_queue_hands_nothing_out),
+        TEST(who_drains_answers_polls_and_takes_no_jobs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

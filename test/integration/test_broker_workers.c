@@ -1,0 +1,300 @@
+/* A broker whose workers are connected over ZeroMQ, on one loop. */
+#include "await.h"
+
+#include "wire/queue_message.h"
+#include "wire/worker_frame.h"
+
+#include <rota/broker.h>
+#include <rota/channel.h>
+#include <rota/connector.h>
+#include <rota/server.h>
+
+struct world {
+    uv_loop_t loop;
+    struct rota_server *server;
+    struct rota_work_broker *broker;
+    struct rota_channel *channel;
+    char id[ROTA_QUEUE_ID_SIZE];
+};
+
+/* A worker, and what it was told. */
+struct worker {
+    struct rota_connector *connector;
+    uint32_t ready_type, ends_type, slots_type;
+    size_t n_connected, n_closed, n_jobs, n_messages, n_cancels, n_verdicts;
+    struct rota_worker_job jobs[64];
+    char queue[16], payload[64];
+    enum rota_code verdict;
+    enum rota_job_cause cause;
+};
+
+static int set_up(void **state)
+{
+    struct world *world = calloc(1, sizeof *world);
+    struct rota_error error;
+    struct rota_server_options with = {.message_max = ROTA_WORK_BROKER_MESSAGE_MAX};
+    struct rota_work_broker_options options = {.is_memory = true, .workers_address = "127.0.0.1:0"};
+    assert_int_equal(uv_loop_init(&world->loop), 0);
+    assert_int_equal(rota_server_open(&world->loop, &with, &world->server, NULL), ROTA_OK);
+    if (rota_work_broker_open(&world->loop, world->server, &options, &world->broker, &error))
+        fail_msg("%s", error.text);
+    assert_int_equal(rota_server_listen(world->server, "127.0.0.1:0", NULL), ROTA_OK);
+    assert_int_equal(rota_channel_open(&world->loop, rota_server_address(world->server, 0), NULL,
+                                       &world->channel, NULL),
+                     ROTA_OK);
+    *state = world;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct world *world = *state;
+    rota_channel_close(world->channel);
+    rota_server_close(world->server);
+    rota_work_broker_close(world->broker);
+    uv_run(&world->loop, UV_RUN_DEFAULT);
+    await_end(&world->loop);
+    free(world);
+    return 0;
+}
+
+static enum rota_status ask(struct world *world, const char *method,
+                            const struct rota_message_type *type, const void *message)
+{
+    struct rota_buffer buffer = {0};
+    struct rota_reply reply;
+    char path[64];
+    snprintf(path, sizeof path, "/rota.v1.Queue/%s", method);
+    rota_message_encode(type, message, &buffer);
+    struct rota_call_options call = {.method = rota_str(path), .request = rota_buffer_str(&buffer)};
+    assert_int_equal(rota_channel_wait(world->channel, &call, &reply, NULL), ROTA_OK);
+    enum rota_status status = reply.status;
+    if (status == ROTA_STATUS_OK && type == &ROTA_QUEUE_ADD)
+        memcpy(world->id, reply.message + 2, sizeof world->id);
+    rota_reply_deinit(&reply);
+    rota_buffer_deinit(&buffer);
+    return status;
+}
+
+static void add(struct world *world, const char *payload, uint64_t max_attempts)
+{
+    struct rota_queue_job_spec spec = {.queue = rota_str("jobs"),
+                                       .payload = rota_str(payload),
+                                       .max_attempts = max_attempts,
+                                       .backoff_ms = 1};
+    struct rota_queue_add request = {.job = &spec};
+    assert_int_equal(ask(world, "Add", &ROTA_QUEUE_ADD, &request), ROTA_STATUS_OK);
+}
+
+/* --- a worker --- */
+
+static void on_connected(void *data, struct rota_connector_peer *peer)
+{
+    (void)peer;
+    ((struct worker *)data)->n_connected++;
+}
+
+static void on_jobs(void *data, struct rota_connector_peer *from, struct rota_str message)
+{
+    struct worker *worker = data;
+    struct rota_worker_batch batch = rota_worker_batch(message);
+    struct rota_worker_job job;
+    enum rota_code code;
+    (void)from;
+    worker->n_messages++;
+    while (rota_worker_job_next(&batch, &job, &code, NULL)) {
+        snprintf(worker->payload, sizeof worker->payload, "%.*s", ROTA_STR_ARGS(job.payload));
+        worker->jobs[worker->n_jobs % 64] = job;
+        worker->n_jobs++;
+    }
+    assert_int_equal(code, ROTA_OK);
+}
+
+static void on_cancel(void *data, struct rota_connector_peer *from, struct rota_str message)
+{
+    struct worker *worker = data;
+    struct rota_worker_batch batch = rota_worker_batch(message);
+    struct rota_worker_cancel cancel;
+    enum rota_code code;
+    (void)from;
+    while (rota_worker_cancel_next(&batch, &cancel, &code, NULL)) {
+        assert_true(rota_str_is_equal(cancel.queue, rota_str("jobs")));
+        worker->cause = cancel.cause;
+        worker->n_cancels++;
+    }
+}
+
+static void on_ended(void *data, struct rota_connector_peer *from, struct rota_str message)
+{
+    struct worker *worker = data;
+    struct rota_worker_batch batch = rota_worker_batch(message);
+    struct rota_worker_verdict verdict;
+    enum rota_code code;
+    (void)from;
+    while (rota_worker_verdict_next(&batch, &verdict, &code, NULL)) {
+        worker->verdict = verdict.code;
+        worker->n_verdicts++;
+    }
+}
+
+static void on_closed(void *data)
+{
+    ((struct worker *)data)->n_closed++;
+}
+
+static void hear(struct worker *worker, const char *name, rota_connector_on_message *on_message)
+{
+    uint32_t type;
+    assert_int_equal(rota_connector_register(worker->connector, name, &type, NULL), ROTA_OK);
+    assert_int_equal(
+        rota_connector_register_handler_async(worker->connector, type, on_message, worker, NULL),
+        ROTA_OK);
+}
+
+static void worker_open(struct world *world, struct worker *worker, const char *name,
+                        uint32_t slots)
+{
+    struct rota_connector_options options = {
+        .address = rota_work_broker_workers_address(world->broker),
+        .name = name,
+        .loop = &world->loop,
+        .on_connected = on_connected,
+        .data = worker,
+    };
+    struct rota_str queue = rota_str("jobs");
+    struct rota_worker_ready ready = {.queues = &queue, .n_queues = 1, .slots = slots};
+    struct rota_buffer body = {0};
+    *worker = (struct worker){0};
+    assert_int_equal(rota_connector_open_worker(&options, &worker->connector, NULL), ROTA_OK);
+    hear(worker, ROTA_WORKER_JOBS, on_jobs);
+    hear(worker, ROTA_WORKER_CANCEL, on_cancel);
+    hear(worker, ROTA_WORKER_ENDED, on_ended);
+    rota_connector_register(worker->connector, ROTA_WORKER_READY, &worker->ready_type, NULL);
+    rota_connector_register(worker->connector, ROTA_WORKER_ENDS, &worker->ends_type, NULL);
+    rota_connector_register(worker->connector, ROTA_WORKER_SLOTS, &worker->slots_type, NULL);
+    assert_int_equal(rota_connector_start(worker->connector, NULL), ROTA_OK);
+    await(&world->loop, &worker->n_connected, 1);
+    rota_worker_ready_write(&ready, &body);
+    assert_int_equal(rota_connector_send(worker->connector,
+                                         rota_connector_broker(worker->connector),
+                                         worker->ready_type, rota_buffer_str(&body), NULL),
+                     ROTA_OK);
+    rota_buffer_deinit(&body);
+}
+
+static void worker_close(struct world *world, struct worker *worker)
+{
+    rota_connector_close(worker->connector, on_closed, worker);
+    await(&world->loop, &worker->n_closed, 1);
+}
+
+static void end_job(struct worker *worker, const struct rota_worker_job *job,
+                    enum rota_job_cause cause)
+{
+    struct rota_buffer body = {0};
+    struct rota_attempt_end end = {
+        .queue = rota_str("jobs"), .id = job->id, .attempt = job->attempt, .cause = cause};
+    if (cause == ROTA_JOB_CAUSE_DONE)
+        end.bytes = rota_str("result");
+    else
+        end.reason = rota_str("why not");
+    rota_worker_end_write(&end, &body);
+    assert_int_equal(rota_connector_send(worker->connector,
+                                         rota_connector_broker(worker->connector),
+                                         worker->ends_type, rota_buffer_str(&body), NULL),
+                     ROTA_OK);
+    rota_buffer_deinit(&body);
+}
+
+/* --- tests --- */
+
+static void a_connected_worker_gets_jobs_and_ends_them(void **state)
+{
+    struct world *world = *state;
+    struct worker worker;
+    worker_open(world, &worker, "w1", 2);
+    add(world, "first", 0);
+    await(&world->loop, &worker.n_jobs, 1);
+    assert_string_equal(worker.payload, "first");
+    end_job(&worker, &worker.jobs[0], ROTA_JOB_CAUSE_DONE);
+    await(&world->loop, &worker.n_verdicts, 1);
+    assert_int_equal(worker.verdict, ROTA_OK);
+    assert_int_equal(rota_work_broker_counts(world->broker).jobs, 0);
+    worker.jobs[0].attempt++;
+    end_job(&worker, &worker.jobs[0], ROTA_JOB_CAUSE_DONE);
+    await(&world->loop, &worker.n_verdicts, 2);
+    assert_int_equal(worker.verdict, ROTA_ERR_STALE);
+    worker_close(world, &worker);
+}
+
+static void jobs_of_one_turn_are_one_message(void **state)
+{
+    struct world *world = *state;
+    struct worker worker;
+    for (int i = 0; i < 20; i++)
+        add(world, "x", 0);
+    worker_open(world, &worker, "w1", 32);
+    await(&world->loop, &worker.n_jobs, 20);
+    assert_int_equal(worker.n_messages, 1);
+    worker_close(world, &worker);
+}
+
+static void a_lost_workers_job_goes_to_another(void **state)
+{
+    struct world *world = *state;
+    struct worker first, second;
+    worker_open(world, &first, "w1", 1);
+    add(world, "x", 0);
+    await(&world->loop, &first.n_jobs, 1);
+    worker_open(world, &second, "w2", 1);
+    worker_close(world, &first);
+    await(&world->loop, &second.n_jobs, 1);
+    assert_int_equal(second.jobs[0].n_attempts, 2);
+    assert_true(second.jobs[0].attempt > first.jobs[0].attempt);
+    worker_close(world, &second);
+}
+
+static void a_cancelled_job_is_stopped_at_its_worker(void **state)
+{
+    struct world *world = *state;
+    struct worker worker;
+    worker_open(world, &worker, "w1", 1);
+    add(world, "x", 0);
+    await(&world->loop, &worker.n_jobs, 1);
+    struct rota_queue_about about = {.queue = rota_str("jobs"),
+                                     .id = rota_str_of(world->id, sizeof world->id)};
+    assert_int_equal(ask(world, "Cancel", &ROTA_QUEUE_NAME, &about), ROTA_STATUS_OK);
+    await(&world->loop, &worker.n_cancels, 1);
+    assert_int_equal(worker.cause, ROTA_JOB_CAUSE_CANCELLED);
+    worker_close(world, &worker);
+}
+
+static void what_can_not_be_read_ends_the_session_and_not_the_broker(void **state)
+{
+    struct world *world = *state;
+    struct worker worker;
+    worker_open(world, &worker, "w1", 1);
+    add(world, "x", 0);
+    await(&world->loop, &worker.n_jobs, 1);
+    assert_int_equal(rota_connector_send(worker.connector, rota_connector_broker(worker.connector),
+                                         worker.ends_type, rota_str("\xff\xff\xff"), NULL),
+                     ROTA_OK);
+    await(&world->loop, &worker.n_connected, 2); /* it comes back in another session */
+    worker_close(world, &worker);
+    worker_open(world, &worker, "w2", 1);
+    await(&world->loop, &worker.n_jobs, 1);
+    worker_close(world, &worker);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_connected_worker_gets_jobs_and_ends_them),
+        TEST(jobs_of_one_turn_are_one_message),
+        TEST(a_lost_workers_job_goes_to_another),
+        TEST(a_cancelled_job_is_stopped_at_its_worker),
+        TEST(what_can_not_be_read_ends_the_session_and_not_the_broker),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

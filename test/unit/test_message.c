@@ -1,0 +1,152 @@
+/* Messages by tables of fields: what is written is read again, and what can't be is
+ * refused. */
+#include "wire/queue_message.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+static struct rota_buffer buffer;
+static struct rota_arena arena;
+
+static int tear_down(void **state)
+{
+    (void)state;
+    rota_buffer_deinit(&buffer);
+    rota_arena_deinit(&arena);
+    return 0;
+}
+
+static enum rota_code read_bytes(const struct rota_message_type *type, struct rota_str bytes,
+                                 void *message)
+{
+    return rota_message_decode(type, bytes, message, &arena, NULL);
+}
+
+static void what_is_written_is_read_again(void **state)
+{
+    struct rota_str names[] = {rota_str("a"), rota_str(""), rota_str("c")};
+    struct rota_queue_job_spec spec = {.queue = rota_str("q"),
+                                       .payload = rota_str_of("\0\xff", 2),
+                                       .can = {names, 3},
+                                       .priority = -300,
+                                       .deadline_ms = UINT64_MAX};
+    struct rota_queue_event events[] = {{.at_ms = 1}, {0}, {.reason = rota_str("why")}};
+    struct rota_queue_job_info info = {.spec = &spec, .state = 3, .events = {events, 3}};
+    struct rota_queue_description description = {.job = &info, .explain = rota_str("so")}, read;
+    (void)state;
+    rota_message_encode(&ROTA_QUEUE_DESCRIPTION, &description, &buffer);
+    assert_int_equal(read_bytes(&ROTA_QUEUE_DESCRIPTION, rota_buffer_str(&buffer), &read), ROTA_OK);
+    const struct rota_queue_job_info *info_read = read.job;
+    const struct rota_queue_job_spec *spec_read = info_read->spec;
+    const struct rota_queue_event *events_read = info_read->events.items;
+    assert_true(rota_str_is_equal(read.explain, description.explain));
+    assert_true(rota_str_is_equal(spec_read->payload, spec.payload));
+    assert_int_equal(spec_read->priority, -300);
+    assert_true(spec_read->deadline_ms == UINT64_MAX);
+    assert_int_equal(spec_read->can.n, 3);
+    assert_int_equal(spec_read->can.items[1].size, 0);
+    assert_int_equal(info_read->events.n, 3);
+    assert_int_equal(events_read[0].at_ms, 1);
+    assert_int_equal(events_read[1].at_ms, 0);
+    assert_true(rota_str_is_equal(events_read[2].reason, rota_str("why")));
+}
+
+static void every_prefix_and_every_changed_byte_is_read_or_refused(void **state)
+{
+    struct rota_str names[] = {rota_str("go"), rota_str("chess")};
+    struct rota_queue_job_spec jobs[] = {
+        {.queue = rota_str("q"), .payload = rota_str("payload"), .can = {names, 2}},
+        {.queue = rota_str("r"), .priority = 5}};
+    struct rota_queue_list list = {{jobs, 2}}, read;
+    (void)state;
+    rota_message_encode(&ROTA_QUEUE_ADD_BATCH, &list, &buffer);
+    for (size_t i = 0; i < buffer.size; i++) {
+        rota_arena_clear(&arena);
+        read_bytes(&ROTA_QUEUE_ADD_BATCH, rota_str_of(buffer.data, i), &read);
+        for (int bit = 0; bit < 8; bit++) {
+            rota_arena_clear(&arena);
+            buffer.data[i] = (char)(buffer.data[i] ^ (1 << bit));
+            if (read_bytes(&ROTA_QUEUE_ADD_BATCH, rota_buffer_str(&buffer), &read))
+                assert_null(read.items.items);
+            buffer.data[i] = (char)(buffer.data[i] ^ (1 << bit));
+        }
+    }
+    assert_int_equal(read_bytes(&ROTA_QUEUE_ADD_BATCH, rota_buffer_str(&buffer), &read), ROTA_OK);
+    assert_int_equal(read.items.n, 2);
+}
+
+static void what_is_too_much_or_of_another_type_is_refused(void **state)
+{
+    struct rota_queue_poll poll;
+    struct rota_queue_add add;
+    (void)state;
+    /* A number where a list of texts is, and a text where a number is. */
+    assert_int_equal(read_bytes(&ROTA_QUEUE_POLL, rota_str("\x08\x01"), &poll), ROTA_ERR_INVALID);
+    assert_int_equal(read_bytes(&ROTA_QUEUE_POLL, rota_str("\x1a\x01x"), &poll), ROTA_ERR_INVALID);
+    /* More jobs than a poll may ask for. */
+    assert_int_equal(read_bytes(&ROTA_QUEUE_POLL, rota_str("\x18\xe9\x07"), &poll),
+                     ROTA_ERR_INVALID);
+    assert_int_equal(read_bytes(&ROTA_QUEUE_POLL, rota_str("\x18\xe8\x07"), &poll), ROTA_OK);
+    /* A message that can be there once, twice. */
+    assert_int_equal(read_bytes(&ROTA_QUEUE_ADD, rota_str_of("\x0a\0\x0a\0", 4), &add),
+                     ROTA_ERR_INVALID);
+    for (int i = 0; i <= ROTA_WORKER_QUEUES_MAX; i++)
+        rota_buffer_append_text(&buffer, "\x0a\x01q");
+    assert_int_equal(read_bytes(&ROTA_QUEUE_POLL, rota_buffer_str(&buffer), &poll), ROTA_ERR_LIMIT);
+    buffer.size -= 3;
+    assert_int_equal(read_bytes(&ROTA_QUEUE_POLL, rota_buffer_str(&buffer), &poll), ROTA_OK);
+    assert_int_equal(poll.queues.n, ROTA_WORKER_QUEUES_MAX);
+}
+
+static void fields_that_are_not_known_are_passed_over(void **state)
+{
+    struct rota_queue_add add;
+    (void)state;
+    assert_int_equal(read_bytes(&ROTA_QUEUE_ADD, rota_str("\xf8\x07\x05\x7a\x01x"), &add), ROTA_OK);
+    assert_null(add.job);
+}
+
+static void ids_are_sixteen_bytes_or_none(void **state)
+{
+    struct rota_job_id id = {1, 2}, made = rota_job_id_make(ROTA_SEC, 3, 4);
+    char bytes[ROTA_QUEUE_ID_SIZE];
+    (void)state;
+    assert_int_equal(rota_queue_id_read(rota_str("short"), &id, NULL), ROTA_ERR_INVALID);
+    assert_true(id.high == 1 && id.low == 2);
+    assert_int_equal(rota_queue_id_read(rota_queue_id_write(made, bytes), &id, NULL), ROTA_OK);
+    assert_true(id.high == made.high && id.low == made.low);
+    assert_int_equal(rota_queue_id_read(rota_str(""), &id, NULL), ROTA_OK);
+    assert_true(rota_job_id_is_none(id));
+}
+
+static void a_job_that_can_not_be_is_refused(void **state)
+{
+    struct rota_queue_job_spec message = {.queue = rota_str("q"), .priority = INT16_MAX + 1};
+    struct rota_job_spec spec;
+    (void)state;
+    assert_int_equal(rota_queue_spec_read(&message, 0, &spec, NULL), ROTA_ERR_INVALID);
+    message.priority = INT16_MIN;
+    message.delay_ms = UINT64_MAX;
+    assert_int_equal(rota_queue_spec_read(&message, ROTA_SEC, &spec, NULL), ROTA_OK);
+    assert_true(spec.not_before == INT64_MAX && spec.priority == INT16_MIN);
+    message.not_before_ms = 1;
+    assert_int_equal(rota_queue_spec_read(&message, ROTA_SEC, &spec, NULL), ROTA_ERR_INVALID);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_teardown(name, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(what_is_written_is_read_again),
+        TEST(every_prefix_and_every_changed_byte_is_read_or_refused),
+        TEST(what_is_too_much_or_of_another_type_is_refused),
+        TEST(fields_that_are_not_known_are_passed_over),
+        TEST(ids_are_sixteen_bytes_or_none),
+        TEST(a_job_that_can_not_be_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
