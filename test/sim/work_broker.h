@@ -81,6 +81,16 @@ static void send_job(struct world *world, uint32_t node, const struct session *s
                          .attempt = sent->attempt});
 }
 
+/* Whether an attempt still runs, as far as the broker knows. */
+static bool is_sent_on(struct world *world, uint32_t node, const struct sent_job *sent)
+{
+    const struct job *job = &world->jobs[sent->job];
+    struct rota_job_view view;
+    return !rota_broker_find(broker_at(world, node)->machine, queue_of(job->part), job->spec.id,
+                             &view, NULL) &&
+           view.state == ROTA_JOB_RUNNING && view.attempt == sent->attempt;
+}
+
 static void do_dispatch(struct world *world, uint32_t node, const struct rota_work_effect *effect)
 {
     struct session *session = own_session(broker_at(world, node), effect->session);
@@ -99,8 +109,9 @@ static void do_dispatch(struct world *world, uint32_t node, const struct rota_wo
                             .run = truth_dispatch(world, node, session, number, effect->attempt)};
     rota_sim_note(world->sim, node, "job %u goes to node %u as run %u, attempt %llx", number,
                   session->node, sent.run, (unsigned long long)sent.attempt);
-    if (session->n_sent == ITEMS_MAX) /* the oldest has long come, or ended */
-        memmove(session->sent, session->sent + 1, --session->n_sent * sizeof *session->sent);
+    for (size_t i = session->n_sent; i-- > 0 && session->n_sent == ITEMS_MAX;)
+        if (!is_sent_on(world, node, &session->sent[i]))
+            session->sent[i] = session->sent[--session->n_sent];
     session->sent[session->n_sent++] = sent;
     send_job(world, node, session, &sent);
 }
@@ -368,19 +379,14 @@ static void extend(struct world *world, uint32_t node, uint32_t from, const stru
 static void send_again(struct world *world, uint32_t node, struct session *session,
                        const struct frame *frame)
 {
-    struct broker *broker = broker_at(world, node);
     rota_time now = rota_sim_mono(world->sim, node);
-    struct rota_job_view view;
     size_t n = 0;
     for (size_t i = 0; i < session->n_sent; i++) {
         struct sent_job sent = session->sent[i];
-        const struct job *job = &world->jobs[sent.job];
         bool is_known = false;
         for (uint32_t k = 0; k < frame->n; k++)
             is_known |= frame->items[k].attempt == sent.attempt;
-        if (is_known ||
-            rota_broker_find(broker->machine, queue_of(job->part), job->spec.id, &view, NULL) ||
-            view.state != ROTA_JOB_RUNNING || view.attempt != sent.attempt)
+        if (is_known || !is_sent_on(world, node, &sent))
             continue; /* it has it, or it is over */
         if (now - sent.sent_at > RESEND_AFTER) {
             sent.sent_at = now;

@@ -55,11 +55,9 @@ static void hear_dispatch(struct world *world, uint32_t node, uint32_t from,
     bool hangs = job->spec.timeout > 0 && chance(world, world->shape.hangs);
     rota_time took = rota_sim_exponential(world->random, world->shape.work_for);
     bool is_asked = worker->polls || worker->links[from - FIRST_BROKER].session == frame->session;
-    if (!is_asked || has_seen(worker, frame->run))
-        return;
+    if (!is_asked || worker->n_items == ITEMS_MAX || has_seen(worker, frame->run))
+        return; /* when there is no room, it comes again */
     worker->links[from - FIRST_BROKER].is_served = true;
-    if (worker->n_items == ITEMS_MAX)
-        drop_item(worker, worker->items[0].name.attempt, worker->items[0].broker);
     worker->items[worker->n_items++] = (struct item){
         .name = {.job = frame->job, .run = frame->run, .attempt = frame->attempt},
         .broker = from,
