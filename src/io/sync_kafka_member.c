@@ -24,7 +24,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SLICE_MS = 100, HOLD_SLICE_MS = 20, EVENTS_MAX = 1000 };
+enum { SLICE_MS = 100, HOLD_SLICE_MS = 20, LIST_EVERY_MS = 200, EVENTS_MAX = 1000 };
 
 /* Another member of the round, and the partition on which it says that it is ready. */
 struct holder {
@@ -51,7 +51,7 @@ struct rota_kafka_member {
     int32_t slot;    /* a partition that we hold; -1: none */
     struct rota_kafka_identity identity;
     ROTA_VECTOR(struct holder) holders;
-    rota_time hold_until, round_at, prove_at;
+    rota_time hold_until, list_at, round_at, prove_at;
     uint64_t n_posted;
     rota_time posted_at;
 };
@@ -327,8 +327,9 @@ static void see_marks(struct rota_kafka_member *member, const char *mark)
     rd_kafka_topic_partition_list_t *list =
         rd_kafka_topic_partition_list_new((int)member->holders.size);
     for (size_t i = 0; i < member->holders.size; i++)
-        rd_kafka_topic_partition_list_add(list, member->options.setup->rebalance_topic,
-                                          member->holders.items[i].slot);
+        if (!member->holders.items[i].is_ready)
+            rd_kafka_topic_partition_list_add(list, member->options.setup->rebalance_topic,
+                                              member->holders.items[i].slot);
     rd_kafka_resp_err_t result = rd_kafka_committed(member->client, list, ROTA_KAFKA_ASK_MS);
     for (int i = 0; !result && i < list->cnt; i++)
         for (size_t k = 0; k < member->holders.size; k++)
@@ -339,25 +340,37 @@ static void see_marks(struct rota_kafka_member *member, const char *mark)
     rd_kafka_topic_partition_list_destroy(list);
 }
 
-/* All members of the last round are ready or gone. */
-static bool is_everybody_ready(struct rota_kafka_member *member, const char *mark)
+/* Who is gone is not waited for. */
+static void see_who_is_gone(struct rota_kafka_member *member)
 {
     struct rota_kafka_roster roster;
-    size_t n_missing = 0;
-    if (member->holders.size == 0)
-        return true;
-    see_marks(member, mark);
-    for (size_t i = 0; i < member->holders.size; i++)
-        n_missing += !member->holders.items[i].is_ready;
-    if (n_missing == 0)
-        return true;
     if (!rota_kafka_list_members(member->client, member->options.setup->group, &roster))
-        return false;
+        return;
     for (size_t i = 0; i < member->holders.size; i++)
-        n_missing -=
-            !member->holders.items[i].is_ready && !has_member(&roster, member->holders.items[i].id);
+        member->holders.items[i].is_ready |= !has_member(&roster, member->holders.items[i].id);
     rota_kafka_roster_free(&roster);
-    return n_missing == 0;
+}
+
+static size_t count_missing(const struct rota_kafka_member *member)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < member->holders.size; i++)
+        n += !member->holders.items[i].is_ready;
+    return n;
+}
+
+/* All members of the last round are ready or gone. The list of a large group is long, so
+ * it is asked for once, and then only now and again. */
+static bool is_everybody_ready(struct rota_kafka_member *member, const char *mark)
+{
+    rota_time now = rota_clock_boot();
+    if (count_missing(member) > 0 && now >= member->list_at) {
+        member->list_at = now + LIST_EVERY_MS * ROTA_MSEC;
+        see_who_is_gone(member);
+    }
+    if (count_missing(member) > 0)
+        see_marks(member, mark);
+    return count_missing(member) == 0;
 }
 
 static void rejoin(struct rota_kafka_member *member)
@@ -391,6 +404,7 @@ static void begin_hold(struct rota_kafka_member *member)
     member->is_marked = false;
     member->hold_until = now + member->options.setup->session;
     member->prove_at = now; /* with the mark */
+    member->list_at = now;
     for (size_t i = 0; i < member->holders.size; i++)
         member->holders.items[i].is_ready = false;
 }
@@ -553,7 +567,7 @@ static void turn(struct rota_kafka_member *member)
 {
     rota_time now = rota_clock_boot(), at = now + SLICE_MS * ROTA_MSEC;
     if (member->is_holding)
-        at = now + HOLD_SLICE_MS * ROTA_MSEC;
+        at = now + (HOLD_SLICE_MS + (rota_time)member->holders.size) * ROTA_MSEC;
     else if (member->is_assigned && !member->has_round && member->round_at < at)
         at = member->round_at;
     else if (member->is_assigned && member->has_round && member->prove_at < at)

@@ -1,6 +1,7 @@
 #include "wire/kafka_url.h"
 
 #include "base/buffer.h"
+#include "base/hex.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -119,17 +120,6 @@ static enum rota_code parse_host(struct rota_str text, struct rota_buffer *hosts
 
 /* --- properties --- */
 
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* Append with %XX undone, and a NUL; `name` is whose value it is. */
 static enum rota_code decode(struct rota_str text, const char *name, struct rota_buffer *value,
                              struct rota_error *error)
@@ -137,8 +127,8 @@ static enum rota_code decode(struct rota_str text, const char *name, struct rota
     for (size_t i = 0; i < text.size; i++) {
         int c = (unsigned char)text.data[i];
         if (c == '%') {
-            int high = i + 1 < text.size ? digit_of(text.data[i + 1]) : -1;
-            int low = i + 2 < text.size ? digit_of(text.data[i + 2]) : -1;
+            int high = i + 1 < text.size ? rota_hex_digit(text.data[i + 1]) : -1;
+            int low = i + 2 < text.size ? rota_hex_digit(text.data[i + 2]) : -1;
             if (high < 0 || low < 0)
                 return rota_error_set(error, ROTA_ERR_INVALID,
                                       "%s in the log's URL has a %% without two hex digits behind "

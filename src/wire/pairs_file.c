@@ -2,21 +2,13 @@
 
 #include "base/error_at.h"
 #include "base/hash.h"
+#include "base/hex.h"
 #include "base/quote.h"
 #include "base/utf8.h"
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
 /* --- a line --- */
-
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
 
 /* The byte that an escape stands for, behind its backslash, and how many characters
  * it has; -1 when it is none. */
@@ -34,9 +26,9 @@ static int unescape_one(struct rota_str rest, size_t *size)
         return '\\';
     case 'x':
         *size = 3;
-        if (rest.size < 3 || digit_of(rest.data[1]) < 0 || digit_of(rest.data[2]) < 0)
+        if (rest.size < 3 || rota_hex_digit(rest.data[1]) < 0 || rota_hex_digit(rest.data[2]) < 0)
             return -1;
-        return digit_of(rest.data[1]) * 16 + digit_of(rest.data[2]);
+        return rota_hex_digit(rest.data[1]) * 16 + rota_hex_digit(rest.data[2]);
     }
     return -1;
 }

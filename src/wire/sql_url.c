@@ -1,5 +1,7 @@
 #include "wire/sql_url.h"
 
+#include "base/hex.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -25,17 +27,6 @@ static struct rota_str cut(struct rota_str *rest, char c)
     return before;
 }
 
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 /* Copy with %XX undone; `what` is its name in messages. */
 static enum rota_code decode(struct rota_str text, const char *what, char *part, size_t room,
                              struct rota_error *error)
@@ -44,8 +35,8 @@ static enum rota_code decode(struct rota_str text, const char *what, char *part,
     for (size_t i = 0; i < text.size; i++) {
         int c = (unsigned char)text.data[i];
         if (c == '%') {
-            int high = i + 1 < text.size ? digit_of(text.data[i + 1]) : -1;
-            int low = i + 2 < text.size ? digit_of(text.data[i + 2]) : -1;
+            int high = i + 1 < text.size ? rota_hex_digit(text.data[i + 1]) : -1;
+            int low = i + 2 < text.size ? rota_hex_digit(text.data[i + 2]) : -1;
             if (high < 0 || low < 0)
                 return rota_error_set(error, ROTA_ERR_INVALID,
                                       "%s of the store's URL has a %% without two hex digits "

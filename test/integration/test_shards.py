@@ -27,8 +27,9 @@ PER_SECOND = 200
 TIMEOUT_MS, TRY_TIMEOUT_MS = 2000, 250
 
 # Timers have milliseconds, and the machine that the tests run on has other things
-# to do: so much later than its deadline may a call end.
-TICK_MS = 50
+# to do: so much later than its deadline may a call end. That it ends with it is shown on
+# virtual time (unit/test_call_fsm, sim/sim_call); here it must not wait for what never comes.
+LATE_MS = 2000
 HANG_S = 120
 AT_ONCE = 2
 HOUR_NS = 3600 * 10**9
@@ -199,7 +200,7 @@ class World:
         check(len(self.ledger) == self.n_calls, "there are answers to no call")
         for call, (began, ended, status, node) in self.ledger.items():
             late = (ended - began) / 1000 - self.timeout_ms
-            check(late <= TICK_MS, f"call {call} ended {late:.0f} ms after its deadline")
+            check(late <= LATE_MS, f"call {call} ended {late:.0f} ms after its deadline")
         failed = {c: line for c, line in self.ledger.items() if line[2] != "OK"}
         check(
             may_fail or not failed,

@@ -371,10 +371,12 @@ int main(int argc, char **argv)
     if (getenv("ROTA_TEST_FILTER"))
         cmocka_set_test_filter(getenv("ROTA_TEST_FILTER"));
     sync_checks.url = database_text("ROTA_TEST_URL");
-    sync_checks.session = 2 * ROTA_SEC; /* as test/lib/kafka.py allows */
+    bool is_three = strchr(sync_checks.url, ',');
+    /* As short as test/lib/kafka.py allows; an election may take longer on a busy machine. */
+    sync_checks.session = (is_three ? 10 : 2) * ROTA_SEC;
     kafka_admin_open(sync_checks.url);
-    int result = strchr(sync_checks.url, ',') ? cmocka_run_group_tests(three_brokers, NULL, NULL)
-                                              : cmocka_run_group_tests(one_broker, NULL, NULL);
+    int result = is_three ? cmocka_run_group_tests(three_brokers, NULL, NULL)
+                          : cmocka_run_group_tests(one_broker, NULL, NULL);
     kafka_admin_close();
     return result;
 }

@@ -277,6 +277,8 @@ static void forget_oldest(struct rota_interval_map *map)
         if (shard->n_hosts == 0 && (!oldest || shard->taught_by < oldest->taught_by))
             oldest = shard;
     }
+    if (!oldest)
+        return;
     rota_map_remove(&map->shards, rota_str_of(oldest->key, oldest->key_size));
     free(oldest);
 }

@@ -1,0 +1,12 @@
+/* hex: one hexadecimal digit. */
+#pragma once
+
+/* What a digit of either case stands for; -1 when it is none. */
+static inline int rota_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
