@@ -24,6 +24,7 @@ enum {
     N_NAMES = 5,
     CALLS_MAX = 2048,
     SEEN_MAX = 4096,
+    TRIPS_MAX = 256,
 };
 
 #define QUIET_AT     (20 * ROTA_SEC)
@@ -57,13 +58,14 @@ struct message {
     enum rota_tree_kind kind;
     uint64_t stamp, visit, attempt;
     uint32_t queue, can, node, n, hops, job;
+    bool is_lost;
     rota_time age, until; /* `until`: true time, when the caller gives up */
     enum rota_code code;
 };
 
 struct call {
     uint64_t number; /* 0: free */
-    uint32_t to, worker;
+    uint32_t to, worker, trip;
     rota_time until; /* on the clock of the caller */
     struct message message;
 };
@@ -90,8 +92,16 @@ struct job {
     rota_time handed_at;   /* true time */
 };
 
+/* A visit that we are on. */
+struct trip {
+    bool is_used, is_lost;
+    uint32_t from, n, n_left;
+    uint64_t call, visit; /* of whoever has sent us; `visit` when that is ourselves */
+};
+
 struct node {
     struct rota_tree_fsm *fsm;
+    struct trip trips[TRIPS_MAX];
     struct rota_remote_fsm remote;
     struct call calls[CALLS_MAX];
     uint64_t n_calls;
@@ -190,6 +200,12 @@ static struct rota_str owner(void *data, struct rota_str queue, uint32_t partiti
     return rota_str(world->names[rota_random_mix(&mix) % world->n_nodes]);
 }
 
+static struct rota_str node_at(void *data, size_t index)
+{
+    const struct world *world = ((const struct viewer *)data)->world;
+    return rota_str(index < world->n_nodes ? world->names[index] : "");
+}
+
 /* --- calls --- */
 
 static void send(struct world *world, uint32_t from, uint32_t to, const struct message *message)
@@ -198,9 +214,10 @@ static void send(struct world *world, uint32_t from, uint32_t to, const struct m
 }
 
 static void call(struct world *world, uint32_t from, uint32_t to, struct message message,
-                 uint32_t worker)
+                 uint32_t worker, uint32_t trip)
 {
     struct node *node = &world->nodes[from];
+    rota_time timeout = message.type == VISIT ? 2 * CALL_TIMEOUT : CALL_TIMEOUT;
     for (size_t i = 0; i < CALLS_MAX; i++) {
         struct call *place = &node->calls[i];
         if (place->number)
@@ -208,8 +225,9 @@ static void call(struct world *world, uint32_t from, uint32_t to, struct message
         if (i >= node->calls_end)
             node->calls_end = i + 1;
         message.call = ++node->n_calls;
-        message.until = rota_sim_now(world->sim) + CALL_TIMEOUT;
-        *place = (struct call){message.call, to, worker, mono(world, from) + CALL_TIMEOUT, message};
+        message.until = rota_sim_now(world->sim) + timeout;
+        *place =
+            (struct call){message.call, to, worker, trip, mono(world, from) + timeout, message};
         send(world, from, to, &message);
         return;
     }
@@ -321,24 +339,47 @@ static void match_here(struct world *world, uint32_t node)
 
 /* --- visits --- */
 
-/* As many idle workers as can do it go; returns how many. */
-static uint32_t go(struct world *world, uint32_t node, const struct message *visit)
+/* All who went are back, or nobody went: whoever has sent them is told. */
+static void end_trip(struct world *world, uint32_t node, struct trip *trip)
 {
-    uint32_t n = 0;
-    for (uint32_t w = 0; w < world->n_workers && n < visit->n; w++) {
+    bool is_untold = trip->n == 0 && world->plant == PLANT_REFUSAL_UNTOLD;
+    if (trip->n_left > 0)
+        return;
+    trip->is_used = false;
+    if (trip->from != node)
+        send(world, node, trip->from,
+             &(struct message){
+                 .type = WENT, .call = trip->call, .n = trip->n, .is_lost = trip->is_lost});
+    else if (!is_untold)
+        rota_tree_fsm_answered(world->nodes[node].fsm, mono(world, node), trip->visit, trip->n,
+                               trip->is_lost);
+}
+
+/* As many idle workers as can do it go. */
+static void go(struct world *world, uint32_t node, uint32_t from, const struct message *visit)
+{
+    uint32_t place = 0;
+    while (place + 1 < TRIPS_MAX && world->nodes[node].trips[place].is_used)
+        place++;
+    struct trip *trip = &world->nodes[node].trips[place];
+    *trip =
+        (struct trip){.is_used = true, .from = from, .call = visit->call, .visit = visit->visit};
+    for (uint32_t w = 0; w < world->n_workers && trip->n < visit->n; w++) {
         struct worker *worker = &world->workers[w];
         if (worker->node != node || !worker->is_up || worker->slot != IDLE ||
             (worker->can & visit->can) != visit->can || !(worker->queues >> visit->queue & 1))
             continue;
         worker->slot = KEPT;
-        n++;
+        trip->n++;
+        trip->n_left++;
         call(world, node, visit->node,
-             (struct message){.type = POLL, .queue = visit->queue, .can = worker->can, .n = 1}, w);
+             (struct message){.type = POLL, .queue = visit->queue, .can = worker->can, .n = 1}, w,
+             place);
     }
     if (world->plant != PLANT_WANT_SAID_ONCE)
         rota_tree_fsm_sent(world->nodes[node].fsm, mono(world, node),
-                           rota_str(QUEUES[visit->queue]), n);
-    return n;
+                           rota_str(QUEUES[visit->queue]), trip->n);
+    end_trip(world, node, trip);
 }
 
 /* A repeated request is the network's doing: a call is answered once. */
@@ -424,12 +465,10 @@ static void do_tree(struct world *world, uint32_t node, const struct rota_tree_a
         .visit = action->visit,
     };
     if (to != node) {
-        call(world, node, to, message, NO_WORKER);
+        call(world, node, to, message, NO_WORKER, 0);
         return;
     }
-    uint32_t n = go(world, node, &message);
-    if (n > 0 || world->plant != PLANT_REFUSAL_UNTOLD)
-        rota_tree_fsm_answered(world->nodes[node].fsm, mono(world, node), action->visit, n);
+    go(world, node, node, &message);
 }
 
 static void do_remote(struct world *world, uint32_t node, const struct rota_remote_action *action)
@@ -445,15 +484,16 @@ static void do_remote(struct world *world, uint32_t node, const struct rota_remo
             rota_remote_fsm_answered(&world->nodes[node].remote, mono(world, node), action->end.id,
                                      action->end.attempt, ROTA_OK);
         else
-            call(world, node, world->jobs[job].node, message, NO_WORKER);
+            call(world, node, world->jobs[job].node, message, NO_WORKER, 0);
         break;
     case ROTA_REMOTE_DO_END:
-        call(world, node, world->jobs[job].node, message, NO_WORKER);
+        call(world, node, world->jobs[job].node, message, NO_WORKER, 0);
         break;
     case ROTA_REMOTE_DO_CANCEL:
-    case ROTA_REMOTE_DO_TELL:
         if (world->workers[w].slot == BUSY && world->workers[w].job == job)
             set_idle(world, &world->workers[w]);
+        break;
+    case ROTA_REMOTE_DO_TELL:
         break;
     }
 }
@@ -552,10 +592,14 @@ static void end_call(struct world *world, uint32_t number, struct call *place,
     switch (call.message.type) {
     case VISIT:
         if ((is_reply && reply->n > 0) || world->plant != PLANT_REFUSAL_UNTOLD)
-            rota_tree_fsm_answered(node->fsm, now, call.message.visit, is_reply ? reply->n : 0);
+            rota_tree_fsm_answered(node->fsm, now, call.message.visit, is_reply ? reply->n : 0,
+                                   is_reply && reply->is_lost);
         break;
     case POLL:
         on_handed(world, number, call.worker, is_reply ? reply : &(struct message){.n = 0});
+        node->trips[call.trip].n_left--;
+        node->trips[call.trip].is_lost |= !is_reply;
+        end_trip(world, number, &node->trips[call.trip]);
         break;
     case EXTEND:
     case END:
@@ -618,8 +662,7 @@ static void on_message(void *data, uint32_t node, uint32_t from, struct rota_str
         answer(world, node, from, &message, (struct message){.type = TOLD});
         break;
     case VISIT:
-        answer(world, node, from, &message,
-               (struct message){.type = WENT, .n = go(world, node, &message)});
+        go(world, node, from, &message);
         break;
     case POLL:
         on_poll(world, node, from, &message);
@@ -650,9 +693,8 @@ static void on_work_done(struct world *world, uint32_t w)
                                    .cause = ROTA_JOB_CAUSE_DONE};
     enum rota_code code;
     worker->done_at = 0;
-    if (rota_remote_fsm_end(&node->remote, mono(world, worker->node), &end, &code))
-        return;
-    finish(world, worker->job, worker->attempt, &code);
+    if (!rota_remote_fsm_end(&node->remote, mono(world, worker->node), &end, &code))
+        finish(world, worker->job, worker->attempt, &code);
     set_idle(world, worker);
 }
 
@@ -697,6 +739,7 @@ static void on_start(void *data, uint32_t number)
             .partitions = world->n_partitions,
             .degree = world->degree,
             .owner = owner,
+            .node = node_at,
             .data = &viewers[number],
         },
         now);
@@ -704,10 +747,12 @@ static void on_start(void *data, uint32_t number)
     node->view = world->n_views;
     node->troubled_at = rota_sim_now(world->sim);
     memset(node->calls, 0, sizeof node->calls);
+    memset(node->trips, 0, sizeof node->trips);
     for (uint32_t w = 0; w < world->n_workers; w++)
         if (world->workers[w].node == number) {
             world->workers[w].is_up = true;
             world->workers[w].slot = IDLE;
+            world->workers[w].attempt = 0;
             world->workers[w].idle_since = rota_sim_now(world->sim);
         }
     for (uint32_t j = 0; j < world->n_jobs; j++) /* its disk knows them; its clock is another */
@@ -850,10 +895,18 @@ static void check_end(struct world *world)
             if (can_do(&world->workers[w], &world->jobs[j]) && world->workers[w].slot == KEPT &&
                 rota_sim_now(world->sim) - world->workers[w].idle_since > bound_of(world))
                 rota_sim_fail(world->sim, "job %u is not done in the end", j);
-    for (uint32_t w = 0; w < world->n_workers && !rota_sim_violation(world->sim); w++)
-        if (world->workers[w].slot == BUSY &&
-            rota_sim_now(world->sim) - world->workers[w].busy_since > 15 * ROTA_SEC)
+    for (uint32_t w = 0; w < world->n_workers && !rota_sim_violation(world->sim); w++) {
+        const struct worker *worker = &world->workers[w];
+        uint64_t session;
+        if (worker->slot == BUSY && rota_sim_now(world->sim) - worker->busy_since > 15 * ROTA_SEC)
             rota_sim_fail(world->sim, "worker %u is busy for ever", w);
+        if (worker->slot == IDLE && worker->attempt && is_well(world, worker->node) &&
+            is_well(world, world->jobs[worker->job].node) &&
+            rota_sim_now(world->sim) - worker->idle_since > 5 * ROTA_SEC &&
+            rota_remote_fsm_has(&world->nodes[worker->node].remote, job_id(worker->job),
+                                worker->attempt, &session))
+            rota_sim_fail(world->sim, "the end of job %u is not carried back", worker->job);
+    }
     if (!rota_sim_violation(world->sim) && world->n_workers > 0 && world->n_done == 0)
         rota_sim_fail(world->sim, "nothing was done");
 }

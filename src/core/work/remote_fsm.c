@@ -158,8 +158,8 @@ bool rota_remote_fsm_end(struct rota_remote_fsm *fsm, rota_time now,
                          const struct rota_attempt_end *end, enum rota_code *code)
 {
     struct attempt *attempt = find(fsm, end->id, end->attempt);
-    *code = ROTA_OK;
-    if (!attempt || attempt->is_ending)
+    *code = attempt && attempt->is_ending ? ROTA_ERR_STALE : ROTA_OK;
+    if (!attempt || *code)
         return attempt != NULL;
     struct said *said = malloc(sizeof *said + end->bytes.size + end->reason.size);
     if (!said) {
@@ -226,17 +226,17 @@ static bool is_final(enum rota_code code)
            code == ROTA_ERR_INVALID;
 }
 
-uint64_t rota_remote_fsm_answered(struct rota_remote_fsm *fsm, rota_time now, struct rota_job_id id,
-                                  uint64_t number, enum rota_code code)
+void rota_remote_fsm_answered(struct rota_remote_fsm *fsm, rota_time now, struct rota_job_id id,
+                              uint64_t number, enum rota_code code)
 {
     struct attempt *attempt = find(fsm, id, number);
     if (!attempt || !attempt->is_calling)
-        return 0;
+        return;
     attempt->is_calling = false;
     if (!is_final(code)) {
         call_at(fsm, attempt, now + attempt->again);
         attempt->again = rota_time_min(2 * attempt->again, ROTA_REMOTE_AGAIN_MAX);
-        return 0;
+        return;
     }
     attempt->again = ROTA_REMOTE_AGAIN;
     if (!attempt->is_end_called && code == ROTA_OK) {
@@ -244,15 +244,13 @@ uint64_t rota_remote_fsm_answered(struct rota_remote_fsm *fsm, rota_time now, st
             call(fsm, now, attempt);
         else
             call_at(fsm, attempt, rota_time_add(now, attempt->lease / ROTA_REMOTE_EXTENDS));
-        return 0;
+        return;
     }
-    uint64_t session = attempt->session;
     fsm->n_done += code == ROTA_OK;
     fsm->n_refused += code != ROTA_OK;
-    if (session)
+    if (attempt->session)
         act(fsm, attempt->is_ending ? ROTA_REMOTE_DO_TELL : ROTA_REMOTE_DO_CANCEL, attempt, code);
     forget(fsm, attempt);
-    return session;
 }
 
 /* --- time --- */

@@ -1,8 +1,9 @@
 /* remote_fsm: attempts at jobs of other nodes, by workers that are connected here.
  *
  * The other node handed us the job under a lease. While its worker lives we *extend* the
- * lease, three times as often as needed; when the worker says how it went we carry the *end*
- * back, again and again until the other node has answered, and only then tell the worker. An
+ * lease, three times as often as needed; when the worker says how it went its slot is free,
+ * and we carry the *end* back, again and again until the other node has answered; only then the
+ * worker is told. An
  * attempt that the other node does not know any more, because its lease ran out, the job was
  * cancelled or has moved, is *cancelled* at the worker.
  *
@@ -71,8 +72,9 @@ enum rota_code rota_remote_fsm_take(struct rota_remote_fsm *fsm, rota_time now, 
 bool rota_remote_fsm_has(const struct rota_remote_fsm *fsm, struct rota_job_id id, uint64_t attempt,
                          uint64_t *session);
 
-/* The worker says how it went; copied. False when it is none of these. Said twice it counts
- * once. ROTA_ERR_NO_MEMORY leaves it as it was. */
+/* The worker says how it went; copied. False when it is none of these. `*code` is
+ * ROTA_ERR_STALE when that was said before: it counts once; ROTA_ERR_NO_MEMORY leaves it as it
+ * was. */
 bool rota_remote_fsm_end(struct rota_remote_fsm *fsm, rota_time now,
                          const struct rota_attempt_end *end, enum rota_code *code);
 
@@ -85,10 +87,9 @@ bool rota_remote_fsm_progress(struct rota_remote_fsm *fsm, rota_time now, struct
 size_t rota_remote_fsm_lost(struct rota_remote_fsm *fsm, rota_time now, uint64_t session);
 
 /* What the other node said to EXTEND or END: ROTA_OK, ROTA_ERR_STALE or _NOT_FOUND (it is
- * over), ROTA_ERR_INVALID (it will never take it); all else: make the call again. Returns the
- * session whose slot is free again; 0: none. */
-uint64_t rota_remote_fsm_answered(struct rota_remote_fsm *fsm, rota_time now, struct rota_job_id id,
-                                  uint64_t attempt, enum rota_code code);
+ * over), ROTA_ERR_INVALID (it will never take it); all else: make the call again. */
+void rota_remote_fsm_answered(struct rota_remote_fsm *fsm, rota_time now, struct rota_job_id id,
+                              uint64_t attempt, enum rota_code code);
 
 void rota_remote_fsm_tick(struct rota_remote_fsm *fsm, rota_time now);
 rota_time rota_remote_fsm_deadline(const struct rota_remote_fsm *fsm);

@@ -228,9 +228,8 @@ static bool is_down(const struct rota_tree_fsm *fsm, struct rota_str node)
     return rota_map_get(&fsm->down, node) != NULL;
 }
 
-static void add_parent(struct rota_tree_fsm *fsm, struct queue *queue, uint32_t partition)
+static void add_parent(struct rota_tree_fsm *fsm, struct queue *queue, struct rota_str owner)
 {
-    struct rota_str owner = fsm->options.owner(fsm->options.data, queue_name(queue), partition);
     if (owner.size == 0 || owner.size > ROTA_TREE_NODE_MAX ||
         rota_str_is_equal(owner, self_of(fsm)) || queue->parents.size >= ROTA_TREE_PARENTS_MAX)
         return;
@@ -244,6 +243,23 @@ static void add_parent(struct rota_tree_fsm *fsm, struct queue *queue, uint32_t 
     copy[owner.size] = '\0';
     if (!rota_vector_push(&queue->parents, copy))
         free(copy);
+}
+
+static void add_owner(struct rota_tree_fsm *fsm, struct queue *queue, uint32_t partition)
+{
+    add_parent(fsm, queue, fsm->options.owner(fsm->options.data, queue_name(queue), partition));
+}
+
+/* Those with a lower address. */
+static void add_nodes(struct rota_tree_fsm *fsm, struct queue *queue)
+{
+    struct rota_str node;
+    for (size_t i = 0; queue->parents.size < ROTA_TREE_PARENTS_MAX; i++) {
+        node = fsm->options.node(fsm->options.data, i);
+        if (node.size == 0 || rota_str_compare(node, self_of(fsm)) >= 0)
+            break;
+        add_parent(fsm, queue, node);
+    }
 }
 
 static uint32_t parent_of(const struct rota_tree_fsm *fsm, uint32_t partition)
@@ -269,14 +285,16 @@ static void find_parents(struct rota_tree_fsm *fsm, struct queue *queue)
         from = rota_hash_finish32(rota_hash_farm32(self_of(fsm)) ^
                                   rota_hash_farm32(queue_name(queue))) %
                n;
-        add_parent(fsm, queue, from);
+        add_owner(fsm, queue, from);
     }
     while (from > 0) {
         from = parent_of(fsm, from);
-        add_parent(fsm, queue, from);
+        add_owner(fsm, queue, from);
     }
     for (uint32_t p = 1; p < lowest && queue->parents.size < ROTA_TREE_PARENTS_MAX; p++)
-        add_parent(fsm, queue, p);
+        add_owner(fsm, queue, p);
+    if (lowest == n)
+        add_nodes(fsm, queue);
 }
 
 /* --- actions --- */
@@ -528,6 +546,22 @@ void rota_tree_fsm_hear(struct rota_tree_fsm *fsm, rota_time now, const struct r
         free_word(fsm, word);
 }
 
+/* Nobody is sent to a node that does not answer, nor from it. */
+static void forget_node(struct rota_tree_fsm *fsm, struct rota_str name)
+{
+    char copy[ROTA_TREE_NODE_MAX]; /* it may be the name of a word */
+    struct rota_str node = rota_str_of(copy, name.size);
+    const struct rota_map_entry *entry;
+    memcpy(copy, name.data, name.size);
+    for (size_t place = 0; (entry = rota_map_next(&fsm->words, &place));) {
+        struct word *word = entry->value;
+        if (!word->is_ours && rota_str_is_equal(word->node, node)) {
+            free_word(fsm, word);
+            place = 0;
+        }
+    }
+}
+
 /* What nobody went for is offered again, to twice as many: who does not go was wrong about
  * itself, and others may be as wrong. */
 static void offer_again(struct rota_tree_fsm *fsm, const struct visit *visit, uint32_t n)
@@ -543,29 +577,20 @@ static void offer_again(struct rota_tree_fsm *fsm, const struct visit *visit, ui
         pass_on(fsm, offer, rota_str(""), false);
 }
 
-void rota_tree_fsm_answered(struct rota_tree_fsm *fsm, rota_time now, uint64_t number, uint32_t n)
+void rota_tree_fsm_answered(struct rota_tree_fsm *fsm, rota_time now, uint64_t number, uint32_t n,
+                            bool is_lost)
 {
     fsm->now = now;
     struct visit *visit = rota_map_remove(&fsm->visits, rota_str_of(&number, sizeof number));
     if (!visit)
         return;
+    const struct word *offer = rota_map_get(&fsm->words, rota_str_of(visit->key, visit->key_size));
     fsm->counts.visits_vain_total += n == 0;
-    if (n < visit->n)
+    if (offer && is_lost)
+        forget_node(fsm, offer->node);
+    else if (offer && n < visit->n)
         offer_again(fsm, visit, n);
     free(visit);
-}
-
-/* Nobody is sent to a node that does not answer, nor from it. */
-static void forget_node(struct rota_tree_fsm *fsm, struct rota_str node)
-{
-    const struct rota_map_entry *entry;
-    for (size_t place = 0; (entry = rota_map_next(&fsm->words, &place));) {
-        struct word *word = entry->value;
-        if (!word->is_ours && rota_str_is_equal(word->node, node)) {
-            free_word(fsm, word);
-            place = 0;
-        }
-    }
 }
 
 void rota_tree_fsm_failed(struct rota_tree_fsm *fsm, rota_time now, struct rota_str node)

@@ -12,9 +12,9 @@
  * without any begins at a partition by chance. Each step leads to a lower partition, so
  * there are no circles while nodes agree on the route; while they do not, a word ends after
  * ROTA_TREE_HOPS. A parent that can't be reached is passed over: the next is the parent's
- * parent, and beyond the root partitions 1, 2, ... in turn, so that those who can reach each
- * other meet at one node also while the root is away. Who was passed over is told at every
- * refresh all the same, and is the parent again when it answers.
+ * parent, and beyond the root partitions 1, 2, ... in turn, and nodes by their address when all
+ * who have partitions are away; so that those who can reach each other meet at one node. Who was
+ * passed over is told at every refresh all the same, and is the parent again when it answers.
  *
  * **Belief.** What is said is believed until it is used up by a visit, denied, or 3 refreshes
  * old. A word is said when there is something to say that is not believed already; when the
@@ -106,6 +106,8 @@ struct rota_tree_options {
 
     /* Who has a partition; empty: nobody knows. Borrowed until the route changes. */
     struct rota_str (*owner)(void *data, struct rota_str queue, uint32_t partition);
+    /* All nodes in the order of their addresses, with or without us; empty ends it. */
+    struct rota_str (*node)(void *data, size_t index);
     void *data; /* kept */
 };
 
@@ -144,8 +146,10 @@ void rota_tree_fsm_routed(struct rota_tree_fsm *fsm, rota_time now);
 void rota_tree_fsm_hear(struct rota_tree_fsm *fsm, rota_time now,
                         const struct rota_tree_word *word);
 
-/* What became of a VISIT: `n` slots went. Said of every one, also of one whose call failed. */
-void rota_tree_fsm_answered(struct rota_tree_fsm *fsm, rota_time now, uint64_t visit, uint32_t n);
+/* What became of a VISIT, when it is over: `n` slots went; `is_lost` when they found nobody
+ * there. Said of every one, also of one whose call failed. */
+void rota_tree_fsm_answered(struct rota_tree_fsm *fsm, rota_time now, uint64_t visit, uint32_t n,
+                            bool is_lost);
 
 /* A call to a node failed, or went well. */
 void rota_tree_fsm_failed(struct rota_tree_fsm *fsm, rota_time now, struct rota_str node);
