@@ -11,6 +11,8 @@ struct worker {
     struct rota_connector_peer *peer; /* a reference */
     uint64_t connection;              /* the peer's session, the key in `by_peer` */
     uint64_t session;                 /* the broker's, the key in `by_session`; 0: not ready */
+    uint32_t slots;                   /* that it says it has */
+    uint32_t n_kept;                  /* ... for jobs of other nodes */
     struct rota_list_node dirty;
     struct rota_buffer jobs, cancels, verdicts;
     size_t n_jobs, n_cancels, n_verdicts;
@@ -63,6 +65,7 @@ static void leave(struct rota_broker_workers *workers, struct worker *worker)
     if (!worker->session)
         return;
     rota_map_remove(&workers->by_session, key_of(&worker->session));
+    rota_work_broker_remote_lost(workers->broker, worker->session);
     rota_broker_worker_close(workers->broker->core, rota_work_broker_now(), worker->session);
     worker->session = 0;
     rota_work_broker_touch(workers->broker);
@@ -153,7 +156,10 @@ static void on_ready(void *data, struct rota_connector_peer *from, struct rota_s
     }
     if (worker->session)
         rota_map_remove(&workers->by_session, key_of(&worker->session));
+    rota_work_broker_remote_lost(workers->broker, worker->session);
     worker->session = session;
+    worker->slots = spec.slots;
+    worker->n_kept = 0;
     if (!rota_map_put(&workers->by_session, key_of(&worker->session), worker)) {
         rota_broker_worker_close(workers->broker->core, rota_work_broker_now(), session);
         worker->session = 0;
@@ -188,6 +194,8 @@ static void on_ends(void *data, struct rota_connector_peer *from, struct rota_st
         return;
     while (rota_worker_end_next(&batch, &end, &code, &error)) {
         uint64_t number = 0;
+        if (rota_work_broker_remote_end(workers->broker, worker->session, &end))
+            continue; /* the verdict comes from its node */
         enum rota_code how =
             rota_broker_end(workers->broker->core, rota_work_broker_now(), &end, &number, NULL);
         add_verdict(workers, worker, &end, how, how ? 0 : number);
@@ -208,11 +216,21 @@ static void on_progress(void *data, struct rota_connector_peer *from, struct rot
     if (!worker || !worker->session)
         return;
     while (rota_worker_step_next(&batch, &step, &code, &error)) /* an old attempt's is dropped */
-        rota_broker_extend(workers->broker->core, rota_work_broker_now(), step.queue, step.id,
-                           step.attempt, step.text, NULL);
+        if (!rota_work_broker_remote_progress(workers->broker, &step))
+            rota_broker_extend(workers->broker->core, rota_work_broker_now(), step.queue, step.id,
+                               step.attempt, step.text, NULL);
     rota_work_broker_touch(workers->broker);
     if (code)
         refuse(workers, worker, &error);
+}
+
+/* What other nodes' jobs have is not there for ours. */
+static void set_slots(struct rota_broker_workers *workers, struct worker *worker)
+{
+    uint32_t n = worker->slots > worker->n_kept ? worker->slots - worker->n_kept : 0;
+    rota_broker_worker_slots(workers->broker->core, rota_work_broker_now(), worker->session,
+                             workers->broker->is_draining ? 0 : n);
+    rota_work_broker_touch(workers->broker);
 }
 
 static void on_slots(void *data, struct rota_connector_peer *from, struct rota_str message)
@@ -227,8 +245,8 @@ static void on_slots(void *data, struct rota_connector_peer *from, struct rota_s
         refuse(workers, worker, &error);
         return;
     }
-    rota_broker_worker_slots(workers->broker->core, rota_work_broker_now(), worker->session, slots);
-    rota_work_broker_touch(workers->broker);
+    worker->slots = slots;
+    set_slots(workers, worker);
 }
 
 /* --- what they are told --- */
@@ -304,6 +322,32 @@ void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint6
     mark(workers, worker);
 }
 
+bool rota_work_broker_workers_keep(struct rota_broker_workers *workers, uint64_t session,
+                                   uint32_t n)
+{
+    struct worker *worker = of_session(workers, session);
+    if (!worker)
+        return false;
+    worker->n_kept += n;
+    set_slots(workers, worker);
+    return true;
+}
+
+void rota_work_broker_workers_release(struct rota_broker_workers *workers, uint64_t session,
+                                      uint32_t n)
+{
+    struct worker *worker = of_session(workers, session);
+    if (!worker)
+        return;
+    worker->n_kept -= n < worker->n_kept ? n : worker->n_kept;
+    set_slots(workers, worker);
+}
+
+bool rota_work_broker_workers_has(const struct rota_broker_workers *workers, uint64_t session)
+{
+    return of_session(workers, session) != NULL;
+}
+
 /* Another session took its place, or it was not heard. */
 void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t session)
 {
@@ -311,6 +355,7 @@ void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t
     if (!worker)
         return;
     rota_map_remove(&workers->by_session, key_of(&worker->session));
+    rota_work_broker_remote_lost(workers->broker, session);
     worker->session = 0;
     drop(workers, worker, "its session is over");
 }

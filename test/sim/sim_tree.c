@@ -90,6 +90,11 @@ struct job {
     rota_time lease_until; /* on the clock of its node; NEVER: with a worker there */
     uint32_t holder;       /* the worker it was handed to, in truth */
     rota_time handed_at;   /* true time */
+
+    /* The last end that a worker of another node has said: where, of which attempt, when. */
+    uint32_t end_node;
+    uint64_t end_attempt;
+    rota_time end_at;
 };
 
 /* A visit that we are on. */
@@ -440,11 +445,11 @@ static void on_handed(struct world *world, uint32_t node, uint32_t w, const stru
         return;
     }
     begin(world, w, reply->job, reply->attempt);
-    rota_remote_fsm_take(&world->nodes[node].remote, mono(world, node), (uint64_t)w + 1,
-                         &(struct rota_worker_running){.queue = rota_str("q"),
-                                                       .id = job_id(reply->job),
-                                                       .attempt = reply->attempt},
-                         LEASE, NULL);
+    rota_remote_fsm_take(
+        &world->nodes[node].remote, mono(world, node), (uint64_t)w + 1, rota_str("node"),
+        &(struct rota_worker_running){
+            .queue = rota_str("q"), .id = job_id(reply->job), .attempt = reply->attempt},
+        LEASE, NULL);
 }
 
 /* --- driving --- */
@@ -693,8 +698,13 @@ static void on_work_done(struct world *world, uint32_t w)
                                    .cause = ROTA_JOB_CAUSE_DONE};
     enum rota_code code;
     worker->done_at = 0;
-    if (!rota_remote_fsm_end(&node->remote, mono(world, worker->node), &end, &code))
+    if (rota_remote_fsm_end(&node->remote, mono(world, worker->node), &end, &code)) {
+        world->jobs[worker->job].end_node = worker->node;
+        world->jobs[worker->job].end_attempt = worker->attempt;
+        world->jobs[worker->job].end_at = rota_sim_now(world->sim);
+    } else {
         finish(world, worker->job, worker->attempt, &code);
+    }
     set_idle(world, worker);
 }
 
@@ -895,17 +905,18 @@ static void check_end(struct world *world)
             if (can_do(&world->workers[w], &world->jobs[j]) && world->workers[w].slot == KEPT &&
                 rota_sim_now(world->sim) - world->workers[w].idle_since > bound_of(world))
                 rota_sim_fail(world->sim, "job %u is not done in the end", j);
-    for (uint32_t w = 0; w < world->n_workers && !rota_sim_violation(world->sim); w++) {
-        const struct worker *worker = &world->workers[w];
-        uint64_t session;
-        if (worker->slot == BUSY && rota_sim_now(world->sim) - worker->busy_since > 15 * ROTA_SEC)
+    for (uint32_t w = 0; w < world->n_workers && !rota_sim_violation(world->sim); w++)
+        if (world->workers[w].slot == BUSY &&
+            rota_sim_now(world->sim) - world->workers[w].busy_since > 15 * ROTA_SEC)
             rota_sim_fail(world->sim, "worker %u is busy for ever", w);
-        if (worker->slot == IDLE && worker->attempt && is_well(world, worker->node) &&
-            is_well(world, world->jobs[worker->job].node) &&
-            rota_sim_now(world->sim) - worker->idle_since > 5 * ROTA_SEC &&
-            rota_remote_fsm_has(&world->nodes[worker->node].remote, job_id(worker->job),
-                                worker->attempt, &session))
-            rota_sim_fail(world->sim, "the end of job %u is not carried back", worker->job);
+    for (uint32_t j = 0; j < world->n_jobs && !rota_sim_violation(world->sim); j++) {
+        const struct job *job = &world->jobs[j];
+        uint64_t session;
+        if (job->end_attempt && is_well(world, job->node) && is_well(world, job->end_node) &&
+            rota_sim_now(world->sim) - job->end_at > 10 * ROTA_SEC &&
+            rota_remote_fsm_has(&world->nodes[job->end_node].remote, job_id(j), job->end_attempt,
+                                &session))
+            rota_sim_fail(world->sim, "the end of job %u is not carried back", j);
     }
     if (!rota_sim_violation(world->sim) && world->n_workers > 0 && world->n_done == 0)
         rota_sim_fail(world->sim, "nothing was done");

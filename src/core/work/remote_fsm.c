@@ -29,8 +29,8 @@ struct attempt {
     struct rota_attempt_end end; /* what was said; its bytes are `said` */
     struct said *said;           /* of the end, or of the last progress */
     size_t progress_size;
-    size_t queue_size;
-    char queue[];
+    size_t queue_size, node_size;
+    char names[]; /* the queue, then the node */
 };
 
 static struct rota_str key_of(const struct key *key)
@@ -71,7 +71,8 @@ static bool act(struct rota_remote_fsm *fsm, enum rota_remote_action_type type,
 {
     struct rota_remote_action action = {
         .type = type, .session = attempt->session, .end = attempt->end, .code = code};
-    action.end.queue = rota_str_of(attempt->queue, attempt->queue_size);
+    action.node = rota_str_of(attempt->names + attempt->queue_size, attempt->node_size);
+    action.end.queue = rota_str_of(attempt->names, attempt->queue_size);
     action.end.id = attempt->key.id;
     action.end.attempt = attempt->key.attempt;
     if (type == ROTA_REMOTE_DO_EXTEND && attempt->said)
@@ -110,13 +111,13 @@ static void call(struct rota_remote_fsm *fsm, rota_time now, struct attempt *att
 /* --- what happens --- */
 
 enum rota_code rota_remote_fsm_take(struct rota_remote_fsm *fsm, rota_time now, uint64_t session,
-                                    const struct rota_worker_running *running, rota_time lease,
-                                    struct rota_error *error)
+                                    struct rota_str node, const struct rota_worker_running *running,
+                                    rota_time lease, struct rota_error *error)
 {
     if (fsm->attempts.size >= ROTA_REMOTE_ATTEMPTS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "%d jobs of other nodes run here already",
                               ROTA_REMOTE_ATTEMPTS_MAX);
-    struct attempt *attempt = calloc(1, sizeof *attempt + running->queue.size + 1);
+    struct attempt *attempt = calloc(1, sizeof *attempt + running->queue.size + node.size + 1);
     if (!attempt)
         goto no_memory;
     attempt->key = (struct key){running->id, running->attempt};
@@ -124,7 +125,9 @@ enum rota_code rota_remote_fsm_take(struct rota_remote_fsm *fsm, rota_time now, 
     attempt->lease = lease;
     attempt->again = ROTA_REMOTE_AGAIN;
     attempt->queue_size = running->queue.size;
-    memcpy(attempt->queue, running->queue.data, running->queue.size);
+    attempt->node_size = node.size;
+    memcpy(attempt->names, running->queue.data, running->queue.size);
+    memcpy(attempt->names + running->queue.size, node.data, node.size);
     attempt->due.at = rota_time_add(now, lease / ROTA_REMOTE_EXTENDS);
     attempt->due.order = ++fsm->n_taken;
     if (find(fsm, running->id, running->attempt) || !rota_heap_push(&fsm->due, &attempt->due))

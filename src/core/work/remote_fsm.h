@@ -41,6 +41,7 @@ enum rota_remote_action_type {
 struct rota_remote_action {
     enum rota_remote_action_type type;
     uint64_t session;            /* 0: it is gone */
+    struct rota_str node;        /* that has the job */
     struct rota_attempt_end end; /* of EXTEND queue, id and attempt, and progress as `reason` */
     enum rota_code code;
 };
@@ -63,10 +64,10 @@ const struct rota_remote_action *rota_remote_fsm_actions(const struct rota_remot
                                                          size_t *n);
 void rota_remote_fsm_clear(struct rota_remote_fsm *fsm);
 
-/* A worker's session has been given an attempt, under a lease that began at `now`. */
+/* A worker's session has been given an attempt of a node, under a lease that began at `now`. */
 enum rota_code rota_remote_fsm_take(struct rota_remote_fsm *fsm, rota_time now, uint64_t session,
-                                    const struct rota_worker_running *attempt, rota_time lease,
-                                    struct rota_error *error);
+                                    struct rota_str node, const struct rota_worker_running *attempt,
+                                    rota_time lease, struct rota_error *error);
 
 /* Whether an attempt is one of these, and whose. */
 bool rota_remote_fsm_has(const struct rota_remote_fsm *fsm, struct rota_job_id id, uint64_t attempt,
