@@ -155,7 +155,7 @@ def what_can_not_finish_is_handed_back_and_costs_no_attempt():
 def a_broker_that_is_restarted_does_no_harm():
     with folder() as place:
         begun, go = os.path.join(place, "begun"), os.path.join(place, "go")
-        script = f"echo $$ >>{begun}; while [ ! -e {go} ]; do sleep 0.05; done; echo -n once"
+        script = f"echo $$ >>{begun}; while [ ! -e {go} ]; do echo on >&2; sleep 0.1; done; echo -n once"
         words = ("--data", os.path.join(place, "data"), "--listen")
         with Broker(*words, "127.0.0.1:0") as broker:
             job = broker.add("x")
@@ -163,7 +163,7 @@ def a_broker_that_is_restarted_does_no_harm():
                 wait_until(lambda: read(begun))
                 broker.kill()
                 with Broker(*words, broker.node) as broker:
-                    wait_until(lambda: worker.logged("node back"))
+                    wait_until(lambda: broker.show(job)["progress"] == "on", "a word of the worker")
                     open(go, "w").close()
                     shown = broker.await_state(job, "done")
                     assert shown["result"] == "once", shown
