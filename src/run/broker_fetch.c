@@ -96,7 +96,7 @@ static bool hand(const struct rota_broker_sent *sent, const struct rota_queue_ha
         .timeout = rota_queue_from_ms(job->timeout_ms),
         .spec = &spec,
     };
-    rota_work_broker_workers_hand(broker->workers, &effect);
+    rota_work_broker_workers_hand_other(broker->workers, &effect);
     return true;
 }
 

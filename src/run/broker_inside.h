@@ -21,11 +21,11 @@
 #include <rota/server.h>
 #include <uv.h>
 
-/* An answer that waits for its record: to a call, or to a worker of `session`. */
+/* An answer that waits for its record: to a call, or to a worker by its `connection`. */
 struct rota_broker_answer {
     uint64_t number;
     struct rota_server_call *call;
-    uint64_t session;
+    uint64_t connection;
     char *large; /* the message when it is not `small`; freed */
     size_t size;
     char small[64];
@@ -149,7 +149,7 @@ void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server
                              uint64_t number, struct rota_str message);
 
 /* The same for a worker's end of an attempt; false when there is no memory. */
-bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t session,
+bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t connection,
                                     uint64_t number, struct rota_str verdict);
 
 /* The journal is lost: nothing is acknowledged any more. */
@@ -180,7 +180,7 @@ bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
                                    const struct rota_work_effect *effect);
 void rota_work_broker_workers_cancel(struct rota_broker_workers *workers,
                                      const struct rota_work_effect *effect);
-void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t session,
+void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t connection,
                                       struct rota_str verdict);
 void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t session);
 void rota_work_broker_workers_flush(struct rota_broker_workers *workers);
@@ -193,6 +193,12 @@ bool rota_work_broker_workers_keep(struct rota_broker_workers *workers, uint64_t
 void rota_work_broker_workers_release(struct rota_broker_workers *workers, uint64_t session,
                                       uint32_t n);
 bool rota_work_broker_workers_has(const struct rota_broker_workers *workers, uint64_t session);
+
+/* A job of another node for a session that is there, and what became of its end. */
+void rota_work_broker_workers_hand_other(struct rota_broker_workers *workers,
+                                         const struct rota_work_effect *effect);
+void rota_work_broker_workers_tell(struct rota_broker_workers *workers, uint64_t session,
+                                   struct rota_str verdict);
 
 /* --- broker_grpc.c --- */
 
@@ -260,6 +266,14 @@ bool rota_work_broker_remote_end(struct rota_work_broker *broker, uint64_t sessi
 bool rota_work_broker_remote_progress(struct rota_work_broker *broker,
                                       const struct rota_worker_step *step);
 void rota_work_broker_remote_lost(struct rota_work_broker *broker, uint64_t session);
+
+/* See remote_fsm.h. */
+uint64_t rota_work_broker_remote_n_taken(const struct rota_work_broker *broker);
+uint32_t rota_work_broker_remote_move(struct rota_work_broker *broker, uint64_t session,
+                                      uint64_t to);
+uint32_t rota_work_broker_remote_holds(struct rota_work_broker *broker, uint64_t session,
+                                       uint64_t n_taken, struct rota_worker_running *held,
+                                       size_t *n_held);
 
 /* --- broker_view.c --- */
 

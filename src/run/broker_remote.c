@@ -77,8 +77,8 @@ static void tell_verdict(struct rota_work_broker *broker, const struct rota_remo
     rota_buffer_clear(&broker->buffer);
     rota_worker_verdict_write(&verdict, &broker->buffer);
     if (!broker->buffer.failed)
-        rota_work_broker_workers_verdict(broker->workers, action->session,
-                                         rota_buffer_str(&broker->buffer));
+        rota_work_broker_workers_tell(broker->workers, action->session,
+                                      rota_buffer_str(&broker->buffer));
 }
 
 static void cancel(struct rota_work_broker *broker, const struct rota_remote_action *action)
@@ -148,4 +148,26 @@ void rota_work_broker_remote_lost(struct rota_work_broker *broker, uint64_t sess
 {
     if (broker->forward && session)
         rota_remote_fsm_lost(&broker->forward->remote, rota_work_broker_now().boot, session);
+}
+
+uint64_t rota_work_broker_remote_n_taken(const struct rota_work_broker *broker)
+{
+    return broker->forward ? broker->forward->remote.n_taken : 0;
+}
+
+uint32_t rota_work_broker_remote_move(struct rota_work_broker *broker, uint64_t session,
+                                      uint64_t to)
+{
+    return broker->forward && session ? rota_remote_fsm_move(&broker->forward->remote, session, to)
+                                      : 0;
+}
+
+uint32_t rota_work_broker_remote_holds(struct rota_work_broker *broker, uint64_t session,
+                                       uint64_t n_taken, struct rota_worker_running *held,
+                                       size_t *n_held)
+{
+    if (!broker->forward)
+        return 0;
+    return rota_remote_fsm_holds(&broker->forward->remote, rota_work_broker_now().boot, session,
+                                 n_taken, held, n_held);
 }

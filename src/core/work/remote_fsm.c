@@ -25,6 +25,7 @@ struct attempt {
     uint64_t session; /* 0: gone */
     rota_time lease, again;
     bool is_ending, is_calling;
+    bool is_held;                /* the worker has named it */
     bool is_end_called;          /* the call under way is that of the end */
     struct rota_attempt_end end; /* what was said; its bytes are `said` */
     struct said *said;           /* of the end, or of the last progress */
@@ -221,6 +222,59 @@ size_t rota_remote_fsm_lost(struct rota_remote_fsm *fsm, rota_time now, uint64_t
             call(fsm, now, attempt);
     }
     return n;
+}
+
+uint32_t rota_remote_fsm_move(struct rota_remote_fsm *fsm, uint64_t session, uint64_t to)
+{
+    uint32_t n = 0;
+    const struct rota_map_entry *entry;
+    for (size_t place = 0; (entry = rota_map_next(&fsm->attempts, &place));) {
+        struct attempt *attempt = entry->value;
+        if (attempt->session != session)
+            continue;
+        attempt->session = to;
+        n += !attempt->is_ending;
+    }
+    return n;
+}
+
+static void send_back(struct rota_remote_fsm *fsm, rota_time now, struct attempt *attempt)
+{
+    discard_said(fsm, attempt);
+    attempt->end = (struct rota_attempt_end){
+        .cause = ROTA_JOB_CAUSE_GIVEN_BACK,
+        .reason = rota_str("it did not come to its worker"),
+    };
+    attempt->session = 0;
+    attempt->is_ending = true;
+    if (!attempt->is_calling)
+        call(fsm, now, attempt);
+}
+
+uint32_t rota_remote_fsm_holds(struct rota_remote_fsm *fsm, rota_time now, uint64_t session,
+                               uint64_t n_taken, struct rota_worker_running *held, size_t *n_held)
+{
+    uint32_t n_lost = 0;
+    size_t n_left = 0;
+    const struct rota_map_entry *entry;
+    for (size_t i = 0; i < *n_held; i++) {
+        struct attempt *attempt = find(fsm, held[i].id, held[i].attempt);
+        if (attempt && session && attempt->session == session)
+            attempt->is_held = true;
+        else
+            held[n_left++] = held[i];
+    }
+    *n_held = n_left;
+    for (size_t place = 0; (entry = rota_map_next(&fsm->attempts, &place));) {
+        struct attempt *attempt = entry->value;
+        bool is_missed = attempt->session == session && !attempt->is_ending && !attempt->is_held &&
+                         attempt->due.order <= n_taken;
+        attempt->is_held = false;
+        n_lost += is_missed;
+        if (is_missed)
+            send_back(fsm, now, attempt);
+    }
+    return n_lost;
 }
 
 static bool is_final(enum rota_code code)

@@ -87,6 +87,16 @@ bool rota_remote_fsm_progress(struct rota_remote_fsm *fsm, rota_time now, struct
  * many those were. */
 size_t rota_remote_fsm_lost(struct rota_remote_fsm *fsm, rota_time now, uint64_t session);
 
+/* Another session of the same worker has taken the place of one; returns how many attempts run
+ * in it. */
+uint32_t rota_remote_fsm_move(struct rota_remote_fsm *fsm, uint64_t session, uint64_t to);
+
+/* A worker that was asked when `n_taken` attempts had been taken in all says what it has: what
+ * it does not name never came to it, and goes back. Returns how many those were. Of `held` those
+ * that it has of other nodes are taken out. */
+uint32_t rota_remote_fsm_holds(struct rota_remote_fsm *fsm, rota_time now, uint64_t session,
+                               uint64_t n_taken, struct rota_worker_running *held, size_t *n_held);
+
 /* What the other node said to EXTEND or END: ROTA_OK, ROTA_ERR_STALE or _NOT_FOUND (it is
  * over), ROTA_ERR_INVALID (it will never take it); all else: make the call again. */
 void rota_remote_fsm_answered(struct rota_remote_fsm *fsm, rota_time now, struct rota_job_id id,
