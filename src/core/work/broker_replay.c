@@ -221,6 +221,8 @@ static enum rota_code read_change(struct rota_broker *broker, const struct rota_
     case ROTA_WORK_WEIGHT:
     case ROTA_WORK_LIFE:
     case ROTA_WORK_OWN:
+    case ROTA_WORK_CHUNK:
+    case ROTA_WORK_TAKEN:
         break;
     }
     return ROTA_OK;
@@ -285,6 +287,10 @@ static enum rota_code read_record(struct rota_broker *broker, const struct rota_
     case ROTA_WORK_WEIGHT:
     case ROTA_WORK_OWN:
         return read_setting(broker, record, error);
+    case ROTA_WORK_CHUNK:
+        return rota_broker_read_chunk(broker, record, error);
+    case ROTA_WORK_TAKEN:
+        return rota_broker_read_taken(broker, record, error);
     case ROTA_WORK_LIFE:
         if (record->attempt < broker->life || record->attempt > UINT32_MAX)
             return contradicts(record, "lives do not go back", error);
@@ -405,6 +411,8 @@ static bool rewrite_settings(struct rota_broker *broker)
     for (size_t i = 0; i < broker->queues.size; i++)
         if (broker->queues.items[i] && !rota_broker_rewrite_queue(broker, broker->queues.items[i]))
             return false;
+    if (!rota_broker_rewrite_chunks(broker))
+        return false;
     broker->settings_number = number;
     return true;
 }
