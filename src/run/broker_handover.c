@@ -233,10 +233,18 @@ static enum rota_code adopt_all(struct rota_work_broker *broker, struct rota_wor
     enum rota_code code = check_jobs(request, &n_jobs, error);
     if (!code && rota_broker_n_jobs(broker->core) + n_jobs > jobs_max)
         code = rota_error_set(error, ROTA_ERR_LIMIT, "there is no room for %zu jobs", n_jobs);
+    if (!code)
+        code = rota_broker_adopting(broker->core, now, name, error);
+    if (code)
+        return code;
     for (size_t place = 0;
          !code && rota_queue_jobs_read(&batch, request->jobs, &place, &record, &room);)
         code = rota_broker_adopt(broker->core, now, &record, number, error);
-    return code ? code : rota_broker_adopted(broker->core, now, name, number, error);
+    if (!code)
+        code = rota_broker_adopted(broker->core, now, name, number, error);
+    if (code)
+        rota_broker_adopt_none(broker->core, now);
+    return code;
 }
 
 void rota_work_broker_adopt(struct rota_work_broker *broker, struct rota_server_call *call,

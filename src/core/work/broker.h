@@ -202,11 +202,11 @@ enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_no
  * go in chunks. Before a chunk is sent it is written down, with its name and to whom it
  * goes: from then on its jobs go there and nowhere else, the same ones under the same name,
  * as often as it takes; they are forgotten here when they are there on disk. Who takes a
- * chunk in writes its name down behind its jobs, and takes it in once: also when its jobs
- * have long ended there. When it was told that the chunk is forgotten here, it keeps the name
- * for a while, for a message that comes late.
+ * chunk in writes its name down before and behind its jobs, and takes it in once: also when
+ * its jobs have long ended there. When it was told that the chunk is forgotten here, it keeps the
+ * name for a while, for a message that comes late.
  *
- *     chunk_begin -> on disk -> sent -> adopt, adopted -> on disk -> answered
+ *     chunk_begin -> on disk -> sent -> adopting, adopt ..., adopted -> on disk -> answered
  *     chunk_taken (jobs are forgotten) -> on disk -> said -> adopted_over -> chunk_end
  *
  * A chunk that was never sent may end before. A partition is not opened while jobs of it are
@@ -254,10 +254,15 @@ bool rota_broker_next_chunk(const struct rota_broker *broker, size_t *place,
 bool rota_broker_has_adopted(const struct rota_broker *broker, struct rota_job_id name,
                              uint64_t *number);
 
-/* All jobs of a chunk were adopted. ROTA_ERR_INVALID for one of our own. */
+/* The jobs of a chunk are adopted, one after the other; then all of them are here. In between
+ * nothing else is asked of the broker. One that did not end, for an error or a crash, is as if it
+ * had never come. ROTA_ERR_INVALID for a chunk that is here, or our own. */
+enum rota_code rota_broker_adopting(struct rota_broker *broker, struct rota_work_now now,
+                                    struct rota_job_id name, struct rota_error *error);
 enum rota_code rota_broker_adopted(struct rota_broker *broker, struct rota_work_now now,
                                    struct rota_job_id name, uint64_t *number,
                                    struct rota_error *error);
+void rota_broker_adopt_none(struct rota_broker *broker, struct rota_work_now now);
 
 /* Who sent it knows; one that is not known is no error. */
 enum rota_code rota_broker_adopted_over(struct rota_broker *broker, struct rota_work_now now,

@@ -123,6 +123,7 @@ void rota_broker_free_chunks(struct rota_broker *broker)
         drop(broker, 0);
     rota_vector_deinit(&broker->chunks);
     rota_vector_deinit(&broker->taken);
+    rota_vector_deinit(&broker->coming.ids);
 }
 
 static struct rota_work_chunk *make_chunk(struct rota_broker *broker, struct rota_str to, size_t n)
@@ -306,7 +307,7 @@ bool rota_broker_next_chunk(const struct rota_broker *broker, size_t *place,
 /* --- taking in --- */
 
 /* How a chunk of another broker stands, in a record. */
-enum { TAKEN_HERE, TAKEN_OVER, TAKEN_GONE };
+enum { TAKEN_HERE, TAKEN_OVER, TAKEN_GONE, TAKEN_COMING };
 
 static size_t find_taken(const struct rota_broker *broker, struct rota_job_id name)
 {
@@ -351,25 +352,78 @@ bool rota_broker_has_adopted(const struct rota_broker *broker, struct rota_job_i
     return true;
 }
 
+enum rota_code rota_broker_adopting(struct rota_broker *broker, struct rota_work_now now,
+                                    struct rota_job_id name, struct rota_error *error)
+{
+    struct rota_work_taken taken = {.name = name};
+    rota_broker_at(broker, now);
+    if (rota_job_id_is_none(name) || chunk_of(broker, name) ||
+        find_taken(broker, name) < broker->taken.size)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "that chunk of jobs has no name, is here already, or is this "
+                              "broker's own");
+    drop_old(broker);
+    if (broker->taken.size >= ROTA_BROKER_TAKEN_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "%d chunks of jobs were taken in already",
+                              ROTA_BROKER_TAKEN_MAX);
+    if (!rota_broker_drop_coming(broker) || !rota_broker_ready(broker, NULL) ||
+        !rota_vector_reserve(&broker->taken, broker->taken.size + 1))
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a chunk of jobs");
+    write_taken(broker, &taken, TAKEN_COMING);
+    broker->coming.name = name;
+    return ROTA_OK;
+}
+
+bool rota_broker_note_coming(struct rota_broker *broker, const struct rota_job *job)
+{
+    if (rota_job_id_is_none(broker->coming.name))
+        return true;
+    broker->coming.queue = rota_broker_lane_of(broker, job)->queue;
+    return rota_vector_push(&broker->coming.ids, job->id);
+}
+
+bool rota_broker_drop_coming(struct rota_broker *broker)
+{
+    struct rota_work_coming *coming = &broker->coming;
+    struct rota_work_taken taken = {.name = coming->name};
+    if (rota_job_id_is_none(coming->name))
+        return true;
+    for (; coming->ids.size > 0; coming->ids.size--) {
+        uint32_t job = rota_broker_find_job(broker, queue_name(broker, coming->queue),
+                                            coming->ids.items[coming->ids.size - 1]);
+        if (!job)
+            continue;
+        if (!rota_broker_ready(broker, NULL))
+            return false;
+        rota_broker_write(broker, ROTA_WORK_FORGET, rota_job_at(&broker->jobs, job));
+        rota_broker_job_erase(broker, job);
+    }
+    if (!rota_broker_ready(broker, NULL))
+        return false;
+    write_taken(broker, &taken, TAKEN_GONE);
+    coming->name = (struct rota_job_id){0, 0};
+    return true;
+}
+
+void rota_broker_adopt_none(struct rota_broker *broker, struct rota_work_now now)
+{
+    rota_broker_at(broker, now);
+    rota_broker_drop_coming(broker); /* without memory the next chunk, or life, sees to it */
+}
+
 enum rota_code rota_broker_adopted(struct rota_broker *broker, struct rota_work_now now,
                                    struct rota_job_id name, uint64_t *number,
                                    struct rota_error *error)
 {
     struct rota_work_taken taken = {.name = name};
     rota_broker_at(broker, now);
-    if (rota_job_id_is_none(name) || chunk_of(broker, name))
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "that chunk of jobs has no name, or is "
-                              "this broker's own");
-    if (rota_broker_has_adopted(broker, name, number))
-        return ROTA_OK;
-    drop_old(broker);
-    if (broker->taken.size >= ROTA_BROKER_TAKEN_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "%d chunks of jobs were taken in already",
-                              ROTA_BROKER_TAKEN_MAX);
+    if (!is_same(broker->coming.name, name) || rota_job_id_is_none(name))
+        return rota_error_set(error, ROTA_ERR_INVALID, "that chunk of jobs did not begin to come");
     if (!rota_broker_ready(broker, NULL) || !rota_vector_push(&broker->taken, taken))
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a chunk of jobs");
     write_taken(broker, &broker->taken.items[broker->taken.size - 1], TAKEN_HERE);
+    broker->coming.name = (struct rota_job_id){0, 0};
+    broker->coming.ids.size = 0;
     *number = broker->last_number;
     return ROTA_OK;
 }
@@ -440,9 +494,15 @@ enum rota_code rota_broker_read_taken(struct rota_broker *broker,
 {
     size_t index = find_taken(broker, record->id);
     struct rota_work_taken taken = {.name = record->id, .number = record->number};
-    if (rota_job_id_is_none(record->id) || (unsigned)record->state > TAKEN_GONE ||
+    if (rota_job_id_is_none(record->id) || (unsigned)record->state > TAKEN_COMING ||
         broker->taken.size > ROTA_BROKER_TAKEN_MAX)
         return cant_be(record, error);
+    broker->coming.ids.size = 0;
+    broker->coming.name = (struct rota_job_id){0, 0};
+    if ((unsigned)record->state == TAKEN_COMING) {
+        broker->coming.name = record->id;
+        return ROTA_OK;
+    }
     if (index < broker->taken.size)
         broker->taken.items[index] = broker->taken.items[--broker->taken.size];
     if ((unsigned)record->state == TAKEN_OVER)

@@ -354,6 +354,10 @@ enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_no
     if (code)
         return code;
     struct rota_job *own = rota_job_at(&broker->jobs, made);
+    if (!rota_broker_note_coming(broker, own)) {
+        rota_broker_job_erase(broker, made);
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job");
+    }
     own->flags |= ROTA_JOB_UNSAFE;
     struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_JOB, own);
     rota_broker_attach_spec(broker, own);

@@ -48,6 +48,13 @@ struct rota_work_chunk {
     struct rota_job_id ids[]; /* sorted */
 };
 
+/* A chunk that is being taken in: what was made of it so far. */
+struct rota_work_coming {
+    struct rota_job_id name; /* none: there is none */
+    ROTA_VECTOR(struct rota_job_id) ids;
+    uint32_t queue; /* of them */
+};
+
 /* A chunk of another broker that is here. */
 struct rota_work_taken {
     struct rota_job_id name;
@@ -133,6 +140,7 @@ struct rota_broker {
 
     ROTA_VECTOR(struct rota_work_chunk *) chunks;
     ROTA_VECTOR(struct rota_work_taken) taken;
+    struct rota_work_coming coming;
 
     ROTA_VECTOR(struct rota_work_effect) effects;
     ROTA_VECTOR(void *) trash; /* what effects may point to */
@@ -401,6 +409,13 @@ enum rota_code rota_broker_read_chunk(struct rota_broker *broker,
 enum rota_code rota_broker_read_taken(struct rota_broker *broker,
                                       const struct rota_work_record *record,
                                       struct rota_error *error);
+
+/* A job of the chunk that is being taken in was made; false when there is no memory. */
+bool rota_broker_note_coming(struct rota_broker *broker, const struct rota_job *job);
+
+/* A chunk that did not come as a whole is as if it had never come: whoever sent it has it.
+ * False when there is no memory. */
+bool rota_broker_drop_coming(struct rota_broker *broker);
 
 /* Write all chunks anew; false when there is no memory for all of them. */
 bool rota_broker_rewrite_chunks(struct rota_broker *broker);

@@ -162,6 +162,9 @@ static enum rota_code read_whole(struct rota_broker *broker, const struct rota_w
     if (code)
         return code;
     rota_broker_job_whole(broker, number, record->number);
+    if (record->type == ROTA_WORK_JOB &&
+        !rota_broker_note_coming(broker, rota_job_at(&broker->jobs, number)))
+        return no_memory(error);
     return ROTA_OK;
 }
 
@@ -385,6 +388,7 @@ void rota_broker_begin(struct rota_broker *broker, struct rota_work_now now)
     broker->is_begun = true;
     broker->durable = broker->last_number;
     broker->first_unsafe = 0;
+    rota_broker_drop_coming(broker);
     set_presents(broker);
     for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));) {
         rota_broker_start_clocks(broker, i);
