@@ -31,7 +31,7 @@ struct uv_loop_s; /* a uv_loop_t */
 enum {
     ROTA_WORK_BROKER_POLLS_MAX = 60000,      /* that wait at one time */
     ROTA_WORK_BROKER_WATCHERS_MAX = 10000,   /* of jobs and queues */
-    ROTA_WORK_BROKER_MESSAGE_MAX = 20 << 20, /* bytes of a request: give it to the server */
+    ROTA_WORK_BROKER_MESSAGE_MAX = 40 << 20, /* bytes of a request: give it to the server */
 };
 
 struct rota_work_broker_options {

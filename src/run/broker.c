@@ -81,6 +81,7 @@ static void set_timer(struct rota_work_broker *broker, rota_time now, bool is_st
 {
     const struct rota_heap_node *poll = rota_heap_first(&broker->polls_until);
     rota_time at = rota_broker_deadline(broker->core);
+    at = rota_time_min(at, rota_work_broker_handover_deadline(broker->handover));
     if (poll)
         at = rota_time_min(at, poll->at);
     at = rota_time_min(at, rota_work_broker_forward_deadline(broker));
@@ -106,6 +107,7 @@ static void run_turn(struct rota_work_broker *broker)
     bool is_stuck = !carry_out_all(broker);
     while (!is_stuck) {
         bool has_more = rota_work_broker_poll_return(broker);
+        has_more |= rota_work_broker_handover_turn(broker->handover, now);
         if (!broker->journal && broker->durable < broker->appended) {
             broker->durable = broker->appended;
             rota_broker_durable(broker->core, now, broker->durable);
@@ -331,6 +333,10 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
         return code;
     }
     rota_broker_begin(made->core, rota_work_broker_now());
+    if (options->members && (code = rota_work_broker_handover_open(made, error))) {
+        rota_work_broker_close(made);
+        return code;
+    }
     rota_work_broker_touch(made);
     *broker = made;
     return ROTA_OK;
@@ -356,6 +362,8 @@ void rota_work_broker_close(struct rota_work_broker *broker)
     rota_work_broker_workers_close(broker->workers);
     broker->workers = NULL;
     rota_broker_errands_end(broker);
+    rota_work_broker_handover_close(broker->handover);
+    broker->handover = NULL;
     rota_broker_cluster_close(broker->cluster);
     broker->cluster = NULL;
     if (broker->journal) {

@@ -502,6 +502,19 @@ static void handle_visit(struct rota_work_broker *broker, struct rota_server_cal
     rota_work_broker_forward_visit(broker, call, request);
 }
 
+static void handle_adopt(struct rota_work_broker *broker, struct rota_server_call *call,
+                         const void *request)
+{
+    rota_work_broker_adopt(broker, call, request);
+}
+
+static void handle_nodes(struct rota_work_broker *broker, struct rota_server_call *call,
+                         const void *request)
+{
+    (void)request;
+    rota_work_broker_nodes(broker, call);
+}
+
 /* --- the service --- */
 
 #define SERVICE "/rota.v1.Queue/"
@@ -509,12 +522,14 @@ static void handle_visit(struct rota_work_broker *broker, struct rota_server_cal
 static const struct rota_broker_method METHODS[] = {
     {SERVICE "Add", BY_OWNER_OF_NEW, &ROTA_QUEUE_ADD, handle_add},
     {SERVICE "AddBatch", BY_OWNERS_OF_NEW, &ROTA_QUEUE_ADD_BATCH, handle_add_batch},
+    {SERVICE "Adopt", BY_THIS, &ROTA_QUEUE_ADOPT, handle_adopt},
     {SERVICE "Cancel", BY_OWNER, &ROTA_QUEUE_NAME, handle_cancel},
     {SERVICE "Complete", BY_OWNER, &ROTA_QUEUE_COMPLETE, handle_complete},
     {SERVICE "Describe", BY_OWNER, &ROTA_QUEUE_DESCRIBE, handle_describe},
     {SERVICE "Extend", BY_OWNER, &ROTA_QUEUE_COMPLETE, handle_extend},
     {SERVICE "Fail", BY_OWNER, &ROTA_QUEUE_FAIL, handle_fail},
     {SERVICE "List", BY_ALL_IN_TURN, &ROTA_QUEUE_LIST, handle_list},
+    {SERVICE "Nodes", BY_THIS, NULL, handle_nodes},
     {SERVICE "Pause", BY_ALL_ALIKE, &ROTA_QUEUE_PAUSE, handle_pause},
     {SERVICE "Poll", BY_THIS, &ROTA_QUEUE_POLL, handle_poll},
     {SERVICE "Queues", BY_ALL_QUEUES, &ROTA_QUEUE_PAUSE, handle_queues},
@@ -536,6 +551,7 @@ union request {
     struct rota_queue_setting setting;
     struct rota_queue_poll poll;
     struct rota_queue_word word;
+    struct rota_queue_adopt adopt;
 };
 
 static bool is_for_others(const struct rota_work_broker *broker, struct rota_server_call *call)

@@ -76,6 +76,7 @@ struct rota_broker_change {
 enum { ROTA_BROKER_CHANGES_MAX = 100000 }; /* that wait; more are counted as missed */
 
 struct rota_broker_forward;
+struct rota_broker_handover;
 struct rota_broker_method;
 struct rota_broker_workers;
 
@@ -85,7 +86,7 @@ struct rota_broker_service {
     const struct rota_broker_method *method;
 };
 
-enum { ROTA_BROKER_METHODS = 17 };
+enum { ROTA_BROKER_METHODS = 19 };
 
 /* An attempt that a worker was given and can't be sent. */
 struct rota_broker_return {
@@ -105,8 +106,9 @@ struct rota_work_broker {
     uint64_t seed;
 
     struct rota_broker_cluster *cluster;
-    struct rota_broker_forward *forward; /* NULL: alone */
-    struct rota_map errands;             /* by call: those that other nodes answer */
+    struct rota_broker_forward *forward;   /* NULL: alone */
+    struct rota_broker_handover *handover; /* NULL: nothing is handed over */
+    struct rota_map errands;               /* by call: those that other nodes answer */
     struct rota_random random;
 
     struct rota_journal *journal; /* NULL: in memory */
@@ -274,6 +276,23 @@ uint32_t rota_work_broker_remote_move(struct rota_work_broker *broker, uint64_t 
 uint32_t rota_work_broker_remote_holds(struct rota_work_broker *broker, uint64_t session,
                                        uint64_t n_taken, struct rota_worker_running *held,
                                        size_t *n_held);
+/* Which nodes there are, and what is at this one. */
+void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_call *call);
+
+/* --- broker_handover.c: all but `open` and `adopt` accept NULL --- */
+
+enum rota_code rota_work_broker_handover_open(struct rota_work_broker *broker,
+                                              struct rota_error *error);
+void rota_work_broker_handover_close(struct rota_broker_handover *handover);
+
+/* True when that changed something. */
+bool rota_work_broker_handover_turn(struct rota_broker_handover *handover,
+                                    struct rota_work_now now);
+rota_time rota_work_broker_handover_deadline(const struct rota_broker_handover *handover);
+
+/* Take jobs in, or hear that all of them are known to be here. */
+void rota_work_broker_adopt(struct rota_work_broker *broker, struct rota_server_call *call,
+                            const struct rota_queue_adopt *request);
 
 /* --- broker_view.c --- */
 

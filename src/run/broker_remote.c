@@ -50,6 +50,7 @@ static void call(struct rota_broker_forward *forward, const struct rota_remote_a
         .id = rota_queue_id_write(end->id, id),
         .attempt = end->attempt,
         .bytes = is_done ? end->bytes : end->reason,
+        .log = is_done ? end->reason : rota_str(""),
         .is_final = is_end && end->cause == ROTA_JOB_CAUSE_REFUSED,
         .is_given_back = is_end && end->cause == ROTA_JOB_CAUSE_GIVEN_BACK,
         .retry_after_ms = rota_queue_to_ms(end->retry_after),
