@@ -56,7 +56,7 @@ def await_all(node, jobs, state="done"):
 @test
 def a_worker_at_one_node_does_the_jobs_of_all():
     with nodes(3) as (a, b, c):
-        jobs = add_everywhere((a, b, c), 8)
+        jobs = add_everywhere((a, b, c), 12)
         assert all(node.nodes()["jobs"] > 0 for node in (a, b, c))
         for job in jobs:
             text = b.run("job", "explain", job)
