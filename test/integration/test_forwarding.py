@@ -82,7 +82,7 @@ def capabilities_lead_the_way():
             for job in green:
                 assert a.show(job)["state"] == "waiting"
                 text = a.run("job", "explain", job)
-                assert "green" in text and "other nodes" in text, text
+                assert "here; it is offered to the workers of other nodes" in text, text
             with worker(c, "--can", "green", queue="paint"):
                 await_all(b, green)
 
