@@ -294,6 +294,8 @@ COMMAND(list, "queue list", "List the queues of a broker", NULL, 0,
         "With --json: one object per line, {\"queue\", \"is_paused\", \"oldest_at\", "
         "\"partitions\", \"waiting\", \"delayed\", \"running\", \"done\", \"dead\", "
         "\"cancelled\", \"added_total\", \"done_total\", \"dead_total\", \"retries_total\", "
+        "\"fetched_total\" (jobs of other nodes that workers of the node were given), "
+        "\"lent_total\" (jobs that went to workers of other nodes), "
         "\"workers\", \"slots\", \"free\"}.",
         list);
 COMMAND(show, "queue show", "Show one queue", "QUEUE", 1,
