@@ -58,7 +58,7 @@ static void give_back(const struct rota_broker_sent *from, const struct rota_que
         .bytes = rota_str("who polled is gone"),
         .is_given_back = true,
     };
-    snprintf(sent.node, sizeof sent.node, "%s", from->node);
+    rota_broker_sent_name(sent.node, sizeof sent.node, rota_str(from->node));
     rota_buffer_clear(buffer);
     rota_message_encode(&ROTA_QUEUE_FAIL, &about, buffer);
     if (!buffer->failed)
@@ -189,8 +189,8 @@ static bool fetch(struct rota_broker_forward *forward, struct rota_broker_trip *
         .lease = idle->is_poll ? idle->lease : ROTA_REMOTE_LEASE,
         .trip = trip,
     };
-    snprintf(sent.node, sizeof sent.node, "%.*s", ROTA_STR_ARGS(offer->node));
-    snprintf(sent.queue, sizeof sent.queue, "%.*s", ROTA_STR_ARGS(offer->queue));
+    rota_broker_sent_name(sent.node, sizeof sent.node, offer->node);
+    rota_broker_sent_name(sent.queue, sizeof sent.queue, offer->queue);
     if (!write_poll(broker, idle, offer->queue, n, sent.lease, &broker->buffer) ||
         !keep(broker, idle, n))
         return false;

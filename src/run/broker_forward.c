@@ -125,7 +125,7 @@ static void tell(struct rota_broker_forward *forward)
         struct rota_broker_sent sent = {.on_end = on_told};
         if (listener->is_told || listener->n == 0)
             continue;
-        snprintf(sent.node, sizeof sent.node, "%s", listener->address);
+        rota_broker_sent_name(sent.node, sizeof sent.node, rota_str(listener->address));
         if (!listener->words.failed)
             listener->is_told = rota_broker_forward_send(forward, &sent, "/rota.v1.Queue/Tell",
                                                          rota_buffer_str(&listener->words),
@@ -196,7 +196,7 @@ static void cause_visit(struct rota_broker_forward *forward, const struct rota_t
     }
     rota_buffer_clear(buffer);
     rota_message_encode(&ROTA_QUEUE_VISIT, &request, buffer);
-    snprintf(sent.node, sizeof sent.node, "%.*s", ROTA_STR_ARGS(action->to));
+    rota_broker_sent_name(sent.node, sizeof sent.node, action->to);
     if (buffer->failed || !rota_broker_forward_is_peer(forward, action->to) ||
         !rota_broker_forward_send(forward, &sent, "/rota.v1.Queue/Visit", rota_buffer_str(buffer),
                                   ROTA_BROKER_VISIT_TIMEOUT))

@@ -46,6 +46,15 @@ struct rota_broker_sent {
     char queue[ROTA_JOB_QUEUE_NAME_MAX + 1];
 };
 
+/* A name that fits, with a NUL; one that does not is no name of anything. */
+static inline void rota_broker_sent_name(char *to, size_t size, struct rota_str name)
+{
+    size_t n = name.size < size ? name.size : 0;
+    if (n > 0)
+        memcpy(to, name.data, n);
+    to[n] = '\0';
+}
+
 /* What happened in a queue. */
 struct rota_broker_traffic {
     uint64_t n_fetched, n_lent;

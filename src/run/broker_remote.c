@@ -59,7 +59,7 @@ static void call(struct rota_broker_forward *forward, const struct rota_remote_a
     const char *method = is_done  ? "/rota.v1.Queue/Complete"
                          : is_end ? "/rota.v1.Queue/Fail"
                                   : "/rota.v1.Queue/Extend";
-    snprintf(sent.node, sizeof sent.node, "%.*s", ROTA_STR_ARGS(action->node));
+    rota_broker_sent_name(sent.node, sizeof sent.node, action->node);
     rota_buffer_clear(buffer);
     rota_message_encode(is_end && !is_done ? &ROTA_QUEUE_FAIL : &ROTA_QUEUE_COMPLETE, &about,
                         buffer);

@@ -52,16 +52,17 @@ enum plant {
 
 enum type { TELL, TOLD, VISIT, WENT, POLL, HANDED, EXTEND, END, ANSWER };
 
+/* Without holes, for its bytes are part of the trace. */
 struct message {
     enum type type;
-    uint64_t call; /* of the sender; answers carry it back */
     enum rota_tree_kind kind;
-    uint64_t stamp, visit, attempt;
-    uint32_t queue, can, node, n, hops, job;
-    bool is_lost;
-    rota_time age, until; /* `until`: true time, when the caller gives up */
     enum rota_code code;
+    uint32_t is_lost, queue, can, node, n, hops, job;
+    uint64_t call; /* of the sender; answers carry it back */
+    uint64_t stamp, visit, attempt;
+    rota_time age, until; /* `until`: true time, when the caller gives up */
 };
+_Static_assert(sizeof(struct message) == 10 * 4 + 6 * 8, "there are holes in a message");
 
 struct call {
     uint64_t number; /* 0: free */
