@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 
+#include <assert.h>
 #include <rota/partition.h>
 
 bool rota_tree_is_down(const struct rota_tree_fsm *fsm, struct rota_str node)
@@ -64,6 +65,7 @@ static uint32_t parent_of(const struct rota_tree_fsm *fsm, uint32_t partition)
 void rota_tree_find_parents(struct rota_tree_fsm *fsm, struct rota_tree_queue *queue)
 {
     uint32_t n = fsm->options.partitions, lowest = 0;
+    assert(n > 0);
     if (queue->has_parents)
         return;
     rota_tree_forget_parents(queue);
