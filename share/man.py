@@ -1,8 +1,9 @@
-"""Writes the man pages of a program, one for it and one for each of its commands.
+"""Writes the man pages of programs, one for each and one for each of their commands.
 
-usage: man.py TABLES.json DIRECTORY
+usage: man.py DIRECTORY TABLES.json...
 
-TABLES.json is what `rota help --json` prints."""
+TABLES.json is what `rota help --json` prints; the command of a program that has but one has
+no name."""
 import json
 import pathlib
 import re
@@ -95,17 +96,21 @@ def program_page(tables):
     ]) + "\n"
 
 
-def main():
-    tables = json.loads(pathlib.Path(sys.argv[1]).read_text())
-    directory = pathlib.Path(sys.argv[2])
+def pages_of(tables):
     pages = {page_name(command["program"], command["name"]): command_page(tables, command)
              for command in tables["commands"]}
-    if tables["program"] not in pages:
+    if tables["program"] not in pages:  # it has commands with names
         pages[tables["program"]] = program_page(tables)
+    return pages
+
+
+def main():
+    directory, *paths = map(pathlib.Path, sys.argv[1:])
     shutil.rmtree(directory, ignore_errors=True)  # also what commands had that are gone
     directory.mkdir(parents=True)
-    for name, page in pages.items():
-        (directory / f"{name}.1").write_text(page)
+    for path in paths:
+        for name, page in pages_of(json.loads(path.read_text())).items():
+            (directory / f"{name}.1").write_text(page)
 
 
 main()

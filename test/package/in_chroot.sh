@@ -26,7 +26,7 @@ list_files >before
 apt-get install -y --no-install-recommends ./*.deb
 
 # The program.
-rota --version
+[ "$(rota --version)" = "rota $(dpkg-query -W -f '${Version}' rota)" ]
 examples=/usr/share/doc/librota-dev/examples
 [ "$(printf 'a\nb\n' | rota ring lookup --hosts $examples/cluster.hosts | wc -l)" = 2 ]
 [ -f /usr/share/man/man1/rota-ring-lookup.1.gz ]

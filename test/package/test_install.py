@@ -202,6 +202,17 @@ def every_command_has_a_man_page():
 
 
 @test
+def a_program_without_commands_has_one_man_page():
+    tables = installed.tables()
+    only = {**tables["commands"][0], "program": "alone", "name": None}
+    path, directory = installed.work / "alone.json", installed.work / "alone"
+    path.write_text(json.dumps({**tables, "program": "alone", "commands": [only]}))
+    run(sys.executable, SOURCE / "share" / "man.py", directory, path)
+    assert [page.name for page in directory.iterdir()] == ["alone.1"]
+    assert "\\fBalone\\fR [OPTION...]" in (directory / "alone.1").read_text()
+
+
+@test
 def man_pages_are_well_formed():
     need("mandoc")
     done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", *installed.man.iterdir()],
