@@ -327,7 +327,8 @@ enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_no
     if (code)
         return code;
     uint32_t known = rota_broker_find_job(broker, job->spec->queue, job->spec->id);
-    if (known && !rota_broker_is_chunked(broker, rota_job_at(&broker->jobs, known))) {
+    bool is_chunked = rota_broker_is_chunked(broker, queue, job->spec->id);
+    if (known && !is_chunked) {
         *number = rota_job_at(&broker->jobs, known)->record;
         return ROTA_OK;
     }
@@ -367,7 +368,7 @@ enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_no
     *number = record->number;
     /* What is in the chunk is the same job as it was before it came back. When the journal
      * ends here the chunk still has it: so does who sent it now, for it was not answered. */
-    if (known && !rota_broker_unchunk(broker, own))
+    if (is_chunked && !rota_broker_unchunk(broker, queue, own->id))
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job");
     return ROTA_OK;
 }

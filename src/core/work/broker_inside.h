@@ -425,11 +425,13 @@ void rota_broker_free_chunks(struct rota_broker *broker);
 size_t rota_broker_n_chunked(const struct rota_broker *broker, const struct rota_work_queue *queue,
                              uint32_t partition);
 
-bool rota_broker_is_chunked(const struct rota_broker *broker, const struct rota_job *job);
+/* Whether a job is on its way, as far as is known; it may be forgotten here already. */
+bool rota_broker_is_chunked(const struct rota_broker *broker, const struct rota_work_queue *queue,
+                            struct rota_job_id id);
 
-/* A job that may be on its way has come back: it is not any more. False when there is no memory
- * to say so. */
-bool rota_broker_unchunk(struct rota_broker *broker, const struct rota_job *job);
+/* It has come back: it is not any more. False when there is no memory to say so. */
+bool rota_broker_unchunk(struct rota_broker *broker, const struct rota_work_queue *queue,
+                         struct rota_job_id id);
 
 /* --- broker_replay.c --- */
 
