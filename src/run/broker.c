@@ -67,7 +67,7 @@ static void send_answers(struct rota_work_broker *broker)
         if (answer->call)
             rota_server_call_reply(answer->call, message);
         else
-            rota_work_broker_workers_verdict(broker->workers, answer->session, message);
+            rota_work_broker_workers_verdict(broker->workers, answer->connection, message);
         free(answer->large);
     }
     broker->n_answered = i;
@@ -189,11 +189,11 @@ void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server
                                 "it is done, but there is no memory for the answer", NULL, 0);
 }
 
-bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t session,
+bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t connection,
                                     uint64_t number, struct rota_str verdict)
 {
-    return push_answer(broker, (struct rota_broker_answer){.number = number, .session = session},
-                       verdict);
+    return push_answer(
+        broker, (struct rota_broker_answer){.number = number, .connection = connection}, verdict);
 }
 
 /* What waits for the disk did not get there: nobody is told that it did. */

@@ -21,11 +21,11 @@
 #include <rota/server.h>
 #include <uv.h>
 
-/* An answer that waits for its record: to a call, or to a worker of `session`. */
+/* An answer that waits for its record: to a call, or to a worker by its `connection`. */
 struct rota_broker_answer {
     uint64_t number;
     struct rota_server_call *call;
-    uint64_t session;
+    uint64_t connection;
     char *large; /* the message when it is not `small`; freed */
     size_t size;
     char small[64];
@@ -146,7 +146,7 @@ void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server
                              uint64_t number, struct rota_str message);
 
 /* The same for a worker's end of an attempt; false when there is no memory. */
-bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t session,
+bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t connection,
                                     uint64_t number, struct rota_str verdict);
 
 /* The journal is lost: nothing is acknowledged any more. */
@@ -177,7 +177,7 @@ bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
                                    const struct rota_work_effect *effect);
 void rota_work_broker_workers_cancel(struct rota_broker_workers *workers,
                                      const struct rota_work_effect *effect);
-void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t session,
+void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t connection,
                                       struct rota_str verdict);
 void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t session);
 void rota_work_broker_workers_flush(struct rota_broker_workers *workers);

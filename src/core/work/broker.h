@@ -307,6 +307,9 @@ struct rota_worker_spec {
 
     const struct rota_worker_running *running; /* what it says it still runs */
     size_t n_running;
+
+    /* A session of its own that this one takes the place of, with all that it may run. 0: none. */
+    uint64_t older;
 };
 
 /* A worker is there. Gives `*session`, never 0; for each of `running` that is not its any
@@ -324,6 +327,15 @@ bool rota_broker_worker_heard(struct rota_broker *broker, struct rota_work_now n
 /* It takes no more than `slots` at a time from now on; 0 drains it. */
 bool rota_broker_worker_slots(struct rota_broker *broker, struct rota_work_now now,
                               uint64_t session, uint32_t slots);
+
+/* What a worker has, of the attempts up to number `up_to`, all of which it would have got by
+ * now: those of its session that it does not name never came to it and are LOST; for those that it
+ * names and that are not its any more a CANCEL follows, unless it knows already. ROTA_ERR_NOT_FOUND
+ * when there is no such session. */
+enum rota_code rota_broker_worker_holds(struct rota_broker *broker, struct rota_work_now now,
+                                        uint64_t session, uint64_t up_to,
+                                        const struct rota_worker_running *held, size_t n_held,
+                                        struct rota_error *error);
 
 /* How an attempt ended: DONE with `bytes`, FAILED, REFUSED or GIVEN_BACK with `reason`.
  * `retry_after` (span) takes the place of the backoff; 0: none. ROTA_ERR_STALE for an attempt
