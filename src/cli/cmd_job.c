@@ -100,14 +100,6 @@ static void fill_spec(const struct add *options, struct rota_str names[ROTA_OPTI
     };
 }
 
-/* An id of our own: an add whose outcome is not known can be made again. */
-static struct rota_str make_id(char id[ROTA_QUEUE_ID_SIZE])
-{
-    uint64_t chance = uv_hrtime();
-    uv_random(NULL, NULL, &chance, sizeof chance, 0, NULL);
-    return rota_queue_id_write(rota_job_id_make(rota_cli_now(ROTA_TIME_MIN), 0, chance), id);
-}
-
 /* Called again, with the same ids, when nobody knows what became of it. */
 static enum rota_code ask_again(struct rota_queue_client *client, const char *method,
                                 const struct rota_message_type *request_type, const void *request,
@@ -245,7 +237,7 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
     char id[ROTA_QUEUE_ID_SIZE], kept[ROTA_QUEUE_ID_SIZE];
     fill_spec(options, names, &spec);
     spec.payload = payload;
-    spec.id = make_id(id);
+    spec.id = rota_queue_client_make_id(client, spec.unique, id);
     if (ask_again(client, "Add", &ROTA_QUEUE_ADD, &request, &ROTA_QUEUE_ADDED, &added, &error))
         return rota_cli_fail_error(&error);
     if (added.id.size != sizeof kept)
@@ -307,7 +299,7 @@ static int add_lines(struct rota_queue_client *client, const struct add *options
         }
         fill_spec(options, names, &jobs[n]);
         jobs[n].payload = rota_str_of(line, size);
-        jobs[n].id = make_id(ids[n]);
+        jobs[n].id = rota_queue_client_make_id(client, jobs[n].unique, ids[n]);
         n++;
         n_lines++;
         bytes += size;
@@ -419,6 +411,24 @@ static void append_line(struct rota_buffer *buffer, const char *name, struct rot
     rota_buffer_append_char(buffer, '\n');
 }
 
+/* The same for a text of several lines. */
+static void append_lines(struct rota_buffer *buffer, const char *name, struct rota_str value)
+{
+    for (bool is_first = true; value.size > 0; is_first = false) {
+        const char *end = memchr(value.data, '\n', value.size);
+        size_t size = end ? (size_t)(end - value.data) : value.size;
+        append_line(buffer, is_first ? name : "", rota_str_of(value.data, size));
+        size += end != NULL;
+        value = rota_str_of(value.data + size, value.size - size);
+    }
+}
+
+static struct rota_str first_line(struct rota_str text)
+{
+    const char *end = memchr(text.data, '\n', text.size);
+    return rota_str_of(text.data, end ? (size_t)(end - text.data) : text.size);
+}
+
 static void append_story(struct rota_buffer *buffer, const struct rota_queue_job_info *info)
 {
     const struct rota_queue_event *events = info->events.items;
@@ -438,7 +448,7 @@ static void append_story(struct rota_buffer *buffer, const struct rota_queue_job
         }
         if (events[i].reason.size) {
             rota_buffer_append_text(buffer, ": ");
-            rota_terminal_append(buffer, events[i].reason);
+            rota_terminal_append(buffer, first_line(events[i].reason));
         }
         rota_buffer_append_char(buffer, '\n');
     }
@@ -472,7 +482,7 @@ static enum rota_code show(struct rota_queue_client *client, const struct rota_q
     append_line(buffer, "now", description.explain);
     append_line(buffer, "worker", info->worker);
     append_line(buffer, "progress", info->progress);
-    append_line(buffer, "reason", info->reason);
+    append_lines(buffer, info->state == ROTA_JOB_DONE ? "log" : "reason", info->reason);
     append_line(buffer, "result", info->result);
     append_story(buffer, info);
     return ROTA_OK;
@@ -552,8 +562,9 @@ static int run_retry(int argc, char *const *argv)
         .run = (the_run)}
 
 ABOUT_COMMAND(rota_cmd_job_show, "job show", "Show a job and its story",
-              "Prints what a job does now and all that is remembered of its life. No such job is "
-              "exit code 1.\n\n"
+              "Prints what a job does now and all that is remembered of its life: why it failed "
+              "last, or what its worker has logged, and its result. No such job is exit code "
+              "1.\n\n"
               "With --json: {\"job\", \"state\", \"priority\", \"can\", \"enqueued_at\", "
               "\"not_before\", \"deadline\", \"ended_at\", \"attempts\", \"worker\", \"key\", "
               "\"unique\", \"progress\", \"reason\", \"result\", \"events\": [{\"at\", "
@@ -619,7 +630,7 @@ static void append_job(struct rota_buffer *buffer, const struct rota_queue_job_i
                       (long long)spec->priority, (unsigned long long)info->n_attempts);
     if (info->reason.size) {
         rota_buffer_append_char(buffer, '\t');
-        rota_terminal_append(buffer, info->reason);
+        rota_terminal_append(buffer, first_line(info->reason));
     }
     rota_buffer_append_char(buffer, '\n');
 }
