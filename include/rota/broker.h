@@ -86,6 +86,12 @@ struct rota_work_broker_counts {
     size_t running, polls, watchers;
     size_t memory; /* bytes of all jobs */
     uint64_t turns_total, records_total, durable_total;
+
+    /* Among several nodes. */
+    size_t remote;         /* jobs of other nodes that run here, on workers that are connected */
+    size_t unreachable;    /* nodes */
+    uint64_t visits_total; /* of idle workers to waiting jobs, that this node caused */
+    uint64_t fetched_total, lent_total; /* jobs of others for workers here; ours for theirs */
 };
 struct rota_work_broker_counts rota_work_broker_counts(const struct rota_work_broker *broker);
 

@@ -84,6 +84,7 @@ static void set_timer(struct rota_work_broker *broker, rota_time now, bool is_st
     at = rota_time_min(at, rota_work_broker_handover_deadline(broker->handover));
     if (poll)
         at = rota_time_min(at, poll->at);
+    at = rota_time_min(at, rota_work_broker_forward_deadline(broker));
     if (is_stuck)
         at = rota_time_min(at, now + STUCK_WAIT);
     if (at == ROTA_TIME_NEVER) {
@@ -124,6 +125,7 @@ static void run_turn(struct rota_work_broker *broker)
     rota_work_broker_workers_flush(broker->workers);
     rota_work_broker_poll_flush(broker, now.boot, broker->is_draining);
     rota_work_broker_watch_flush(broker);
+    rota_work_broker_forward_turn(broker, now);
     if (!broker->is_dirty)
         set_timer(broker, now.boot, is_stuck);
 }
@@ -316,6 +318,8 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
     struct rota_broker_options with = {
         .jobs_max = options->jobs_max, .bytes_max = options->bytes_max, .seed = seed};
     code = join_cluster(made, loop, error);
+    if (!code && !rota_broker_cluster_is_alone(made->cluster))
+        code = rota_work_broker_forward_open(made, error);
     if (!code)
         code = rota_broker_new(&with, &made->core, error);
     if (!code && options->directory)
@@ -354,6 +358,7 @@ void rota_work_broker_close(struct rota_work_broker *broker)
     if (broker->core)
         rota_work_broker_poll_flush(broker, rota_clock_boot(), true);
     rota_work_broker_watch_end(broker);
+    rota_work_broker_forward_close(broker);
     rota_work_broker_workers_close(broker->workers);
     broker->workers = NULL;
     rota_broker_errands_end(broker);
@@ -384,5 +389,6 @@ struct rota_work_broker_counts rota_work_broker_counts(const struct rota_work_br
     struct rota_queue_view view;
     for (size_t place = 0; rota_broker_next_queue(broker->core, &place, &view);)
         counts.running += view.counts[ROTA_JOB_RUNNING];
+    rota_work_broker_forward_counts(broker, &counts);
     return counts;
 }

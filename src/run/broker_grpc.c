@@ -276,8 +276,11 @@ static void handle_describe(struct rota_work_broker *broker, struct rota_server_
         refuse_memory(call);
         return;
     }
-    reply.explain = rota_str(rota_broker_explain(broker->core, rota_work_broker_now(), about->queue,
-                                                 id, text, sizeof text));
+    rota_broker_explain(broker->core, rota_work_broker_now(), about->queue, id, text, sizeof text);
+    if (view.state == ROTA_JOB_WAITING &&
+        rota_broker_waits_for_worker(broker->core, about->queue, id))
+        rota_work_broker_forward_explain(broker, about->queue, text, sizeof text);
+    reply.explain = rota_str(text);
     /* That it has ended is true once that is on disk. */
     uint64_t number = view.state >= ROTA_JOB_DONE ? rota_broker_last_number(broker->core) : 0;
     answer(broker, call, number, &ROTA_QUEUE_DESCRIPTION, &reply);
@@ -451,6 +454,7 @@ static void handle_queues(struct rota_work_broker *broker, struct rota_server_ca
             .n_slots = view.n_slots,
             .n_free = view.n_free,
         };
+        rota_work_broker_forward_info(broker, &info);
         if (asked->queue.size == 0 || rota_str_is_equal(asked->queue, view.name))
             rota_message_encode_entry(&ROTA_QUEUE_INFO, 1, &info, &broker->buffer);
     }
@@ -482,6 +486,20 @@ static void handle_workers(struct rota_work_broker *broker, struct rota_server_c
         refuse_memory(call);
     else
         rota_work_broker_answer(broker, call, 0, rota_buffer_str(&broker->buffer));
+}
+
+/* --- nodes --- */
+
+static void handle_tell(struct rota_work_broker *broker, struct rota_server_call *call,
+                        const void *request)
+{
+    rota_work_broker_forward_tell(broker, call, request);
+}
+
+static void handle_visit(struct rota_work_broker *broker, struct rota_server_call *call,
+                         const void *request)
+{
+    rota_work_broker_forward_visit(broker, call, request);
 }
 
 static void handle_adopt(struct rota_work_broker *broker, struct rota_server_call *call,
@@ -517,6 +535,8 @@ static const struct rota_broker_method METHODS[] = {
     {SERVICE "Queues", BY_ALL_QUEUES, &ROTA_QUEUE_PAUSE, handle_queues},
     {SERVICE "Retry", BY_OWNER, &ROTA_QUEUE_NAME, handle_retry},
     {SERVICE "SetWeight", BY_ALL_ALIKE, &ROTA_QUEUE_WEIGHT, handle_weight},
+    {SERVICE "Tell", BY_THIS, &ROTA_QUEUE_TELL, handle_tell},
+    {SERVICE "Visit", BY_THIS, &ROTA_QUEUE_VISIT, handle_visit},
     {SERVICE "Watch", BY_OWNER_OR_ALL, &ROTA_QUEUE_NAME, handle_watch},
     {SERVICE "Workers", BY_ALL_WORKERS, NULL, handle_workers},
 };
@@ -530,6 +550,7 @@ union request {
     struct rota_queue_list_request jobs;
     struct rota_queue_setting setting;
     struct rota_queue_poll poll;
+    struct rota_queue_word word;
     struct rota_queue_adopt adopt;
 };
 

@@ -423,6 +423,42 @@ bool rota_broker_next_queue(const struct rota_broker *broker, size_t *place,
 bool rota_broker_next_worker(const struct rota_broker *broker, size_t *place,
                              struct rota_worker_view *view);
 
+/* What other nodes may be asked for or offered (tree_fsm.h). `can` is names in order, each
+ * with a blank behind. Start with *place = 0; false ends it. */
+
+/* Slots that are free, of all workers that serve the same and can do the same. */
+struct rota_idle_view {
+    struct rota_str can;
+    struct rota_str queues[ROTA_WORKER_QUEUES_MAX];
+    size_t n_queues, n_free;
+};
+bool rota_broker_next_idle(const struct rota_broker *broker, size_t *place,
+                           struct rota_idle_view *view);
+
+/* Jobs that could be handed out, and need the same: nobody here is free for them. */
+struct rota_waiting_view {
+    struct rota_str queue, can;
+    size_t n_jobs;
+    rota_time first_at; /* wall clock: of the one that goes first */
+};
+bool rota_broker_next_waiting(const struct rota_broker *broker, size_t *place,
+                              struct rota_waiting_view *view);
+
+/* A worker with a free slot that can take jobs of a queue that need this. */
+struct rota_idle_worker {
+    uint64_t session;
+    struct rota_str name, can;
+    uint32_t slots, n_free;
+    rota_time lease;
+    bool is_poll;
+};
+bool rota_broker_find_idle(const struct rota_broker *broker, struct rota_str queue,
+                           struct rota_str needed, struct rota_idle_worker *idle);
+
+/* Whether a job waits for a worker, and for nothing else. */
+bool rota_broker_waits_for_worker(const struct rota_broker *broker, struct rota_str queue,
+                                  struct rota_job_id id);
+
 /* Bytes that all jobs take, indexes included; and how many have not ended. */
 size_t rota_broker_memory(const struct rota_broker *broker);
 size_t rota_broker_n_jobs(const struct rota_broker *broker);

@@ -12,6 +12,7 @@
  *   broker_replay.c  the journal is read, and written anew
  *   broker_hand.c    partitions come and go
  *   broker_view.c    questions
+ *   broker_idle.c    ... of other nodes: who is free, what waits
  *   broker_sound.c   whether all of it fits together
  *
  * A change is made whole or not at all: rota_broker_ready() gets the memory for it before
