@@ -1,5 +1,6 @@
 /* rota job add: give a queue work. */
 #include "cli/cli.h"
+#include "cli/lines.h"
 #include "cli/queue_client.h"
 #include "cli/terminal.h"
 
@@ -105,22 +106,6 @@ static struct rota_str make_id(char id[ROTA_QUEUE_ID_SIZE])
     uint64_t chance = uv_hrtime();
     uv_random(NULL, NULL, &chance, sizeof chance, 0, NULL);
     return rota_queue_id_write(rota_job_id_make(rota_cli_now(ROTA_TIME_MIN), 0, chance), id);
-}
-
-/* Called again, with the same ids, when nobody knows what became of it. */
-static enum rota_code ask_again(struct rota_queue_client *client, const char *method,
-                                const struct rota_message_type *request_type, const void *request,
-                                const struct rota_message_type *reply_type, void *reply,
-                                struct rota_error *error)
-{
-    enum rota_code code = ROTA_ERR_UNAVAILABLE;
-    for (int i = 0; i < 3 && code == ROTA_ERR_UNAVAILABLE; i++) {
-        code =
-            rota_queue_client_ask(client, method, request_type, request, reply_type, reply, error);
-        if (client->reply.status != ROTA_STATUS_UNAVAILABLE)
-            break;
-    }
-    return code;
 }
 
 struct waiter {
@@ -245,7 +230,8 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
     fill_spec(options, names, &spec);
     spec.payload = payload;
     spec.id = make_id(id);
-    if (ask_again(client, "Add", &ROTA_QUEUE_ADD, &request, &ROTA_QUEUE_ADDED, &added, &error))
+    if (rota_queue_client_ask_again(client, "Add", &ROTA_QUEUE_ADD, &request, &ROTA_QUEUE_ADDED,
+                                    &added, &error))
         return rota_cli_fail_error(&error);
     if (added.id.size != sizeof kept)
         return rota_cli_fail(ROTA_CLI_NO, "what was answered is no job");
@@ -258,66 +244,88 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
     return wait_for(client, &about);
 }
 
-enum { LINES_MAX = 1000, LINES_BYTES = 4 << 20 }; /* of one batch */
+enum { BATCH_BYTES = 4 << 20 }; /* of payloads */
 
-/* Add what is gathered; false when the command is over. */
-static bool add_batch(struct rota_queue_client *client, const struct rota_queue_job_spec *jobs,
-                      size_t n, size_t first_line, int *exit_code)
+struct lines {
+    struct rota_queue_client *client;
+    const struct add *options;
+    struct rota_progress progress;
+    struct rota_queue_job_spec jobs[ROTA_LINES_GROUP_MAX];
+    char ids[ROTA_LINES_GROUP_MAX][ROTA_QUEUE_ID_SIZE];
+    size_t n_added;
+    int code; /* what ended it */
+};
+
+/* Add a few lines; false when the command is over. */
+static bool add_batch(struct lines *lines, size_t n)
 {
-    struct rota_queue_list request = {{jobs, n}}, reply;
+    struct rota_queue_list request = {{lines->jobs, n}}, reply;
     struct rota_error error;
-    if (n == 0)
-        return true;
-    if (ask_again(client, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request, &ROTA_QUEUE_ADD_BATCH_REPLY,
-                  &reply, &error)) {
-        *exit_code = rota_cli_fail_error(&error);
+    if (rota_queue_client_ask_again(lines->client, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request,
+                                    &ROTA_QUEUE_ADD_BATCH_REPLY, &reply, &error)) {
+        rota_progress_end(&lines->progress);
+        lines->code = rota_cli_fail(error.code == ROTA_ERR_INVALID ? ROTA_CLI_BAD : ROTA_CLI_NO,
+                                    "%s; %zu jobs were added, the next is that of line %zu",
+                                    error.text, lines->n_added, lines->n_added + 1);
         return false;
     }
     const struct rota_queue_added *added = reply.items.items;
-    for (size_t i = 0; i < reply.items.n; i++)
-        if (added[i].status) {
-            *exit_code = rota_cli_fail(ROTA_CLI_NO, "line %zu: %.*s", first_line + i,
-                                       ROTA_STR_ARGS(added[i].error));
-            return false;
+    for (size_t i = 0; i < n; i++) {
+        if (i < reply.items.n && !added[i].status) {
+            lines->n_added++;
+            continue;
         }
+        rota_progress_end(&lines->progress);
+        lines->code = i < reply.items.n
+                          ? rota_cli_fail(ROTA_CLI_NO, "line %zu: %.*s", lines->n_added + 1,
+                                          ROTA_STR_ARGS(added[i].error))
+                          : rota_cli_fail(ROTA_CLI_NO, "what was answered is for fewer jobs");
+        return false;
+    }
     return true;
+}
+
+static bool on_lines(void *data, const struct rota_str *texts, size_t n)
+{
+    struct lines *lines = data;
+    struct rota_str names[ROTA_OPTION_LIST_MAX];
+    size_t n_jobs = 0, bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (n_jobs > 0 && bytes + texts[i].size > BATCH_BYTES) {
+            if (!add_batch(lines, n_jobs))
+                return false;
+            n_jobs = bytes = 0;
+        }
+        fill_spec(lines->options, names, &lines->jobs[n_jobs]);
+        lines->jobs[n_jobs].payload = texts[i];
+        lines->jobs[n_jobs].id = make_id(lines->ids[n_jobs]);
+        n_jobs++;
+        bytes += texts[i].size;
+    }
+    return add_batch(lines, n_jobs);
+}
+
+static void on_read(void *data, uint64_t done, uint64_t total)
+{
+    struct lines *lines = data;
+    rota_progress_step(&lines->progress, done < total ? done : total, total);
 }
 
 static int add_lines(struct rota_queue_client *client, const struct add *options)
 {
-    struct rota_str names[ROTA_OPTION_LIST_MAX];
-    static struct rota_queue_job_spec jobs[LINES_MAX];
-    static char ids[LINES_MAX][ROTA_QUEUE_ID_SIZE];
-    struct rota_progress progress = {.what = "adding jobs"};
-    struct rota_buffer content = {0};
-    struct rota_error error;
-    size_t n = 0, bytes = 0, n_lines = 0;
-    int code = ROTA_CLI_OK;
-    if (rota_cli_read_file(options->lines, (size_t)1 << 30, &content, &error))
-        return rota_cli_fail_error(&error);
-    bool is_well = true;
-    for (size_t at = 0; is_well && at < content.size;) {
-        const char *line = content.data + at, *end = memchr(line, '\n', content.size - at);
-        size_t size = end ? (size_t)(end - line) : content.size - at;
-        if (n == LINES_MAX || (n > 0 && bytes + size > LINES_BYTES)) {
-            is_well = add_batch(client, jobs, n, n_lines - n + 1, &code);
-            n = bytes = 0;
-            rota_progress_step(&progress, at, content.size);
-        }
-        fill_spec(options, names, &jobs[n]);
-        jobs[n].payload = rota_str_of(line, size);
-        jobs[n].id = make_id(ids[n]);
-        n++;
-        n_lines++;
-        bytes += size;
-        at += size + 1;
-    }
-    is_well = is_well && add_batch(client, jobs, n, n_lines - n + 1, &code);
-    rota_progress_end(&progress);
-    rota_buffer_deinit(&content);
-    if (!is_well)
-        return code;
-    printf(options->of.json ? "{\"added\":%zu}\n" : "%zu jobs added\n", n_lines);
+    static struct lines lines;
+    lines = (struct lines){.client = client, .options = options};
+    lines.progress.what = "adding jobs";
+    struct rota_lines_file file = {.path = options->lines,
+                                   .size_max = ROTA_JOB_PAYLOAD_MAX,
+                                   .on_lines = on_lines,
+                                   .on_read = on_read,
+                                   .data = &lines};
+    int code = rota_lines_read_file(&file);
+    rota_progress_end(&lines.progress);
+    if (code || lines.code)
+        return code ? code : lines.code;
+    printf(options->of.json ? "{\"added\":%zu}\n" : "%zu jobs added\n", lines.n_added);
     return ROTA_CLI_OK;
 }
 

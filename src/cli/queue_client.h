@@ -41,6 +41,7 @@ struct rota_queue_client {
     const struct rota_queue_client_options *options;
     struct rota_arena arena;
     struct rota_reply reply; /* of the last call; what was read from it is borrowed */
+    bool is_patient;         /* it has answered: it is waited for when it is away */
 };
 
 /* Fills `*client`; rota_queue_client_close() ends it. */
@@ -55,6 +56,17 @@ enum rota_code rota_queue_client_ask(struct rota_queue_client *client, const cha
                                      const void *request,
                                      const struct rota_message_type *reply_type, void *reply,
                                      struct rota_error *error);
+
+/* The same for a request that may be made twice: it is made again, for three times the timeout,
+ * as long as nobody knows what became of it, or the broker is away and has answered before. */
+enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, const char *method,
+                                           const struct rota_message_type *request_type,
+                                           const void *request,
+                                           const struct rota_message_type *reply_type, void *reply,
+                                           struct rota_error *error);
+
+/* Let `ms` pass on the loop. */
+void rota_queue_client_pause(struct rota_queue_client *client, uint64_t ms);
 
 /* Read "QUEUE/ID" into the two fields; `id` is room. */
 enum rota_code rota_queue_client_parse_name(const char *text, struct rota_queue_about *about,
