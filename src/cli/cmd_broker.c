@@ -16,7 +16,7 @@
 struct options {
     const char *data, *listen, *workers, *workers_key, *workers_list;
     int durability, log_level;
-    int64_t partitions, jobs_max, bytes_max;
+    int64_t partitions, jobs_max, bytes_max, segment_size;
     rota_time drain;
     bool insecure, repair;
 };
@@ -75,6 +75,13 @@ static const struct rota_option OPTIONS[] = {
      .min = 1 << 20,
      .max = INT64_C(1) << 44,
      .help = "what payloads and results may take; a job that does not fit is refused"},
+    {.name = "segment",
+     ROTA_OPTION_INTO(INT, struct options, segment_size),
+     .value_name = "BYTES",
+     .default_text = "67108864",
+     .min = 1 << 16,
+     .max = 1 << 30,
+     .help = "size of the journal's files; a small disk wants small ones"},
     {.name = "drain",
      ROTA_OPTION_INTO(SPAN, struct options, drain),
      .value_name = "SPAN",
@@ -178,6 +185,7 @@ static enum rota_code open_service(struct service *service, struct rota_error *e
         .partitions = (uint32_t)options->partitions,
         .jobs_max = (size_t)options->jobs_max,
         .bytes_max = (size_t)options->bytes_max,
+        .segment_size = (size_t)options->segment_size,
         .log = &service->log,
     };
     enum rota_code code = rota_server_open(&service->loop, &with, &service->server, error);
