@@ -20,7 +20,11 @@ static bool carry_out(struct rota_work_broker *broker, const struct rota_work_ef
 {
     switch (effect->type) {
     case ROTA_WORK_DO_RECORD:
-        return rota_work_broker_journal_append(broker, &effect->record);
+        if (!rota_work_broker_journal_append(broker, &effect->record))
+            return false;
+        if (effect->record.type == ROTA_WORK_ADD)
+            rota_work_broker_watch_added(broker, &effect->record);
+        return true;
     case ROTA_WORK_DO_DISPATCH:
         if (!rota_work_broker_workers_hand(broker->workers, effect))
             rota_work_broker_poll_hand(broker, effect);
