@@ -137,7 +137,7 @@ static void on_drained(void *data, size_t n_cut)
 static void on_failed(void *data, const struct rota_error *error)
 {
     struct service *service = data;
-    service->exit_code = rota_cli_fail_error(error);
+    service->exit_code = rota_cli_fail(ROTA_CLI_NO, "%s", error->text);
     uv_stop(&service->loop);
 }
 
@@ -241,6 +241,7 @@ static int run(int argc, char *const *argv)
     struct service service = {.options = &options};
     service.log =
         (struct rota_log){.level = (enum rota_log_level)options.log_level, .write = write_log};
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond `ulimit -f` is told by an error */
     if (uv_loop_init(&service.loop))
         return rota_cli_fail(ROTA_CLI_NO, "no event loop");
     if (open_service(&service, &error))

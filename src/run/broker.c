@@ -181,7 +181,9 @@ static bool push_answer(struct rota_work_broker *broker, struct rota_broker_answ
 void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server_call *call,
                              uint64_t number, struct rota_str message)
 {
-    if (broker->is_failed && number > broker->durable)
+    if (number <= broker->durable) /* others may wait for a disk that is full */
+        rota_server_call_reply(call, message);
+    else if (broker->is_failed)
         rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, FAILED, NULL, 0);
     else if (!push_answer(broker, (struct rota_broker_answer){.number = number, .call = call},
                           message))
