@@ -100,14 +100,6 @@ static void fill_spec(const struct add *options, struct rota_str names[ROTA_OPTI
     };
 }
 
-/* An id of our own: an add whose outcome is not known can be made again. */
-static struct rota_str make_id(char id[ROTA_QUEUE_ID_SIZE])
-{
-    uint64_t chance = uv_hrtime();
-    uv_random(NULL, NULL, &chance, sizeof chance, 0, NULL);
-    return rota_queue_id_write(rota_job_id_make(rota_cli_now(ROTA_TIME_MIN), 0, chance), id);
-}
-
 struct waiter {
     struct rota_queue_client *client;
     struct rota_buffer last; /* what was heard last */
@@ -229,7 +221,7 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
     char id[ROTA_QUEUE_ID_SIZE], kept[ROTA_QUEUE_ID_SIZE];
     fill_spec(options, names, &spec);
     spec.payload = payload;
-    spec.id = make_id(id);
+    spec.id = rota_queue_client_make_id(client, spec.unique, id);
     if (rota_queue_client_ask_again(client, "Add", &ROTA_QUEUE_ADD, &request, &ROTA_QUEUE_ADDED,
                                     &added, &error))
         return rota_cli_fail_error(&error);
@@ -298,7 +290,8 @@ static bool on_lines(void *data, const struct rota_str *texts, size_t n)
         }
         fill_spec(lines->options, names, &lines->jobs[n_jobs]);
         lines->jobs[n_jobs].payload = texts[i];
-        lines->jobs[n_jobs].id = make_id(lines->ids[n_jobs]);
+        lines->jobs[n_jobs].id = rota_queue_client_make_id(
+            lines->client, lines->jobs[n_jobs].unique, lines->ids[n_jobs]);
         n_jobs++;
         bytes += texts[i].size;
     }

@@ -42,6 +42,8 @@ struct rota_queue_client {
     struct rota_arena arena;
     struct rota_reply reply; /* of the last call; what was read from it is borrowed */
     bool is_patient;         /* it has answered: it is waited for when it is away */
+
+    uint32_t partitions; /* of each queue; 0: not asked yet */
 };
 
 /* Fills `*client`; rota_queue_client_close() ends it. */
@@ -67,6 +69,11 @@ enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, con
 
 /* Let `ms` pass on the loop. */
 void rota_queue_client_pause(struct rota_queue_client *client, uint64_t ms);
+
+/* An id for a new job, so that an add whose outcome is not known can be made again; in any
+ * partition, or that of its unique key. */
+struct rota_str rota_queue_client_make_id(struct rota_queue_client *client, struct rota_str unique,
+                                          char id[ROTA_QUEUE_ID_SIZE]);
 
 /* Read "QUEUE/ID" into the two fields; `id` is room. */
 enum rota_code rota_queue_client_parse_name(const char *text, struct rota_queue_about *about,

@@ -1,7 +1,9 @@
 #include "run/broker_inside.h"
 
 #include "io/clock.h"
+#include "run/broker_errand.h"
 
+#include <rota/members.h>
 #include <stdlib.h>
 
 #define STUCK_WAIT (20 * ROTA_MSEC) /* until a journal that can't take a record is asked again */
@@ -69,7 +71,7 @@ static void send_answers(struct rota_work_broker *broker)
         if (answer->call)
             rota_server_call_reply(answer->call, message);
         else
-            rota_work_broker_workers_verdict(broker->workers, answer->session, message);
+            rota_work_broker_workers_verdict(broker->workers, answer->connection, message);
         free(answer->large);
     }
     broker->n_answered = i;
@@ -83,6 +85,7 @@ static void set_timer(struct rota_work_broker *broker, rota_time now, bool is_st
 {
     const struct rota_heap_node *poll = rota_heap_first(&broker->polls_until);
     rota_time at = rota_broker_deadline(broker->core);
+    at = rota_time_min(at, rota_work_broker_handover_deadline(broker->handover));
     if (poll)
         at = rota_time_min(at, poll->at);
     if (is_stuck)
@@ -107,6 +110,7 @@ static void run_turn(struct rota_work_broker *broker)
     bool is_stuck = !carry_out_all(broker);
     while (!is_stuck) {
         bool has_more = rota_work_broker_poll_return(broker);
+        has_more |= rota_work_broker_handover_turn(broker->handover, now);
         if (!broker->journal && broker->durable < broker->appended) {
             broker->durable = broker->appended;
             rota_broker_durable(broker->core, now, broker->durable);
@@ -191,11 +195,11 @@ void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server
                                 "it is done, but there is no memory for the answer", NULL, 0);
 }
 
-bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t session,
+bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t connection,
                                     uint64_t number, struct rota_str verdict)
 {
-    return push_answer(broker, (struct rota_broker_answer){.number = number, .session = session},
-                       verdict);
+    return push_answer(
+        broker, (struct rota_broker_answer){.number = number, .connection = connection}, verdict);
 }
 
 /* What waits for the disk did not get there: nobody is told that it did. */
@@ -231,6 +235,7 @@ void rota_work_broker_let_go(struct rota_work_broker *broker)
     rota_broker_free(broker->core);
     rota_map_deinit(&broker->polls);
     rota_map_deinit(&broker->watched);
+    rota_map_deinit(&broker->errands);
     rota_heap_deinit(&broker->polls_until);
     rota_vector_deinit(&broker->answers);
     rota_vector_deinit(&broker->returns);
@@ -268,19 +273,37 @@ static enum rota_code check_options(const struct rota_work_broker_options *optio
     if (options->partitions > ROTA_JOB_PARTITIONS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "a queue has at most %d partitions, not %u",
                               ROTA_JOB_PARTITIONS_MAX, options->partitions);
+    if (options->members && !options->advertise)
+        return rota_error_set(error, ROTA_ERR_INVALID, "which of the nodes is this one?");
     return ROTA_OK;
+}
+
+static enum rota_code join_cluster(struct rota_work_broker *broker, uv_loop_t *loop,
+                                   struct rota_error *error)
+{
+    const struct rota_broker_cluster_options with = {
+        .source = broker->options.members,
+        .self = broker->options.advertise,
+        .partitions = broker->options.partitions,
+        .insecure = broker->options.is_insecure,
+        .log = broker->options.log,
+    };
+    return rota_broker_cluster_open(loop, &with, &broker->cluster, error);
 }
 
 enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server *server,
                                      const struct rota_work_broker_options *options,
                                      struct rota_work_broker **broker, struct rota_error *error)
 {
+    struct rota_work_broker *made = NULL;
     enum rota_code code = check_options(options, error);
-    if (code)
+    if (!code && !(made = calloc(1, sizeof *made)))
+        code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a broker");
+    if (code) {
+        if (options->members)
+            options->members->stop(options->members);
         return code;
-    struct rota_work_broker *made = calloc(1, sizeof *made);
-    if (!made)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a broker");
+    }
     uint64_t seed = uv_hrtime() ^ (uint64_t)rota_clock_wall();
     if (uv_random(NULL, NULL, &seed, sizeof seed, 0, NULL))
         seed ^= (uint64_t)(uintptr_t)made;
@@ -290,13 +313,17 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
         made->options.partitions = 16;
     rota_map_init(&made->polls, seed);
     rota_map_init(&made->watched, seed);
+    rota_map_init(&made->errands, seed);
+    rota_random_init(&made->random, seed);
     rota_list_init(&made->polls_ready);
     rota_list_init(&made->queue_watchers);
     rota_list_init(&made->watchers_dirty);
     open_handles(made, loop);
     struct rota_broker_options with = {
         .jobs_max = options->jobs_max, .bytes_max = options->bytes_max, .seed = seed};
-    code = rota_broker_new(&with, &made->core, error);
+    code = join_cluster(made, loop, error);
+    if (!code)
+        code = rota_broker_new(&with, &made->core, error);
     if (!code && options->directory)
         code = rota_work_broker_journal_open(made, loop, options->directory, error);
     if (!code && options->workers_address)
@@ -308,6 +335,10 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
         return code;
     }
     rota_broker_begin(made->core, rota_work_broker_now());
+    if (options->members && (code = rota_work_broker_handover_open(made, error))) {
+        rota_work_broker_close(made);
+        return code;
+    }
     rota_work_broker_touch(made);
     *broker = made;
     return ROTA_OK;
@@ -331,6 +362,11 @@ void rota_work_broker_close(struct rota_work_broker *broker)
     rota_work_broker_watch_end(broker);
     rota_work_broker_workers_close(broker->workers);
     broker->workers = NULL;
+    rota_broker_errands_end(broker);
+    rota_work_broker_handover_close(broker->handover);
+    broker->handover = NULL;
+    rota_broker_cluster_close(broker->cluster);
+    broker->cluster = NULL;
     if (broker->journal) {
         broker->n_handles++;
         rota_journal_close(broker->journal, on_journal_closed, broker);

@@ -11,6 +11,7 @@
 #include "core/work/broker.h"
 #include "core/work/compaction.h"
 #include "io/journal.h"
+#include "run/broker_cluster.h"
 #include "wire/queue_message.h"
 #include "wire/worker_frame.h"
 
@@ -20,11 +21,11 @@
 #include <rota/server.h>
 #include <uv.h>
 
-/* An answer that waits for its record: to a call, or to a worker of `session`. */
+/* An answer that waits for its record: to a call, or to a worker by its `connection`. */
 struct rota_broker_answer {
     uint64_t number;
     struct rota_server_call *call;
-    uint64_t session;
+    uint64_t connection;
     char *large; /* the message when it is not `small`; freed */
     size_t size;
     char small[64];
@@ -71,6 +72,7 @@ struct rota_broker_change {
 
 enum { ROTA_BROKER_CHANGES_MAX = 100000 }; /* that wait; more are counted as missed */
 
+struct rota_broker_handover;
 struct rota_broker_method;
 struct rota_broker_workers;
 
@@ -80,7 +82,7 @@ struct rota_broker_service {
     const struct rota_broker_method *method;
 };
 
-enum { ROTA_BROKER_METHODS = 15 };
+enum { ROTA_BROKER_METHODS = 17 };
 
 /* An attempt that a worker was given and can't be sent. */
 struct rota_broker_return {
@@ -98,6 +100,11 @@ struct rota_work_broker {
     unsigned n_handles; /* that are not closed */
     bool is_dirty, is_draining, is_closing, is_failed;
     uint64_t seed;
+
+    struct rota_broker_cluster *cluster;
+    struct rota_broker_handover *handover; /* NULL: nothing is handed over */
+    struct rota_map errands;               /* by call: those that other nodes answer */
+    struct rota_random random;
 
     struct rota_journal *journal; /* NULL: in memory */
     struct rota_compaction compaction;
@@ -139,7 +146,7 @@ void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server
                              uint64_t number, struct rota_str message);
 
 /* The same for a worker's end of an attempt; false when there is no memory. */
-bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t session,
+bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t connection,
                                     uint64_t number, struct rota_str verdict);
 
 /* The journal is lost: nothing is acknowledged any more. */
@@ -170,7 +177,7 @@ bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
                                    const struct rota_work_effect *effect);
 void rota_work_broker_workers_cancel(struct rota_broker_workers *workers,
                                      const struct rota_work_effect *effect);
-void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t session,
+void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t connection,
                                       struct rota_str verdict);
 void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t session);
 void rota_work_broker_workers_flush(struct rota_broker_workers *workers);
@@ -184,6 +191,48 @@ enum rota_code rota_work_broker_serve(struct rota_work_broker *broker, struct ro
 /* Refuse a call; of a stale attempt or, when `is_partition`, a partition that is not ours. */
 void rota_work_broker_refuse(struct rota_server_call *call, const struct rota_error *error,
                              bool is_partition);
+
+/* --- broker_route.c: true when the call is seen to; else the request is for this node --- */
+
+bool rota_work_broker_route_job(struct rota_work_broker *broker, struct rota_server_call *call,
+                                const char *method, const struct rota_queue_about *about,
+                                bool is_stream);
+bool rota_work_broker_route_add(struct rota_work_broker *broker, struct rota_server_call *call,
+                                const char *method, struct rota_queue_add *add);
+bool rota_work_broker_route_batch(struct rota_work_broker *broker, struct rota_server_call *call,
+                                  const char *method, struct rota_queue_list *list);
+
+/* --- broker_gather.c: all nodes answer --- */
+
+void rota_work_broker_gather_set(struct rota_work_broker *broker, struct rota_server_call *call,
+                                 const char *method);
+void rota_work_broker_gather_watch(struct rota_work_broker *broker, struct rota_server_call *call,
+                                   const char *method);
+void rota_work_broker_gather_workers(struct rota_work_broker *broker, struct rota_server_call *call,
+                                     const char *method);
+void rota_work_broker_gather_queues(struct rota_work_broker *broker, struct rota_server_call *call,
+                                    const char *method);
+void rota_work_broker_gather_list(struct rota_work_broker *broker, struct rota_server_call *call,
+                                  const char *method,
+                                  const struct rota_queue_list_request *request);
+
+/* Which nodes there are, and what is at this one. */
+void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_call *call);
+
+/* --- broker_handover.c: all but `open` and `adopt` accept NULL --- */
+
+enum rota_code rota_work_broker_handover_open(struct rota_work_broker *broker,
+                                              struct rota_error *error);
+void rota_work_broker_handover_close(struct rota_broker_handover *handover);
+
+/* True when that changed something. */
+bool rota_work_broker_handover_turn(struct rota_broker_handover *handover,
+                                    struct rota_work_now now);
+rota_time rota_work_broker_handover_deadline(const struct rota_broker_handover *handover);
+
+/* Take jobs in, or hear that all of them are known to be here. */
+void rota_work_broker_adopt(struct rota_work_broker *broker, struct rota_server_call *call,
+                            const struct rota_queue_adopt *request);
 
 /* --- broker_view.c --- */
 

@@ -5,7 +5,11 @@
 
 #include <stdlib.h>
 
-enum { BATCH_BYTES = 16 << 20 }; /* of jobs in one message; a first one always goes */
+enum {
+    BATCH_BYTES = 16 << 20, /* of jobs in one message; a first one always goes */
+    CHECK_MS = 3000,        /* how often workers are asked what they have, if they were told any */
+    READY_CHECKS = 5, /* ... and after so many one that never said what it can do is sent away */
+};
 
 struct worker {
     struct rota_connector_peer *peer; /* a reference */
@@ -14,6 +18,12 @@ struct worker {
     struct rota_list_node dirty;
     struct rota_buffer jobs, cancels, verdicts;
     size_t n_jobs, n_cancels, n_verdicts;
+
+    /* Each message of jobs or cancels begins a round. What came to the worker of the rounds up
+     * to `sure` is known. */
+    uint64_t round, sure;
+    uint64_t attempt_max; /* that it was sent */
+    unsigned n_unready;   /* checks that found it not ready */
 };
 
 struct rota_broker_workers {
@@ -21,11 +31,12 @@ struct rota_broker_workers {
     struct rota_connector *connector;
     struct rota_map by_peer, by_session;
     struct rota_list_node dirty;
-    uint32_t jobs_type, cancel_type, ended_type;
+    uint32_t jobs_type, cancel_type, ended_type, check_type;
+    uv_timer_t timer; /* of checks */
 
     /* Room for what one worker offers. */
     struct rota_str capabilities[ROTA_WORKER_CAPABILITIES_MAX], queues[ROTA_WORKER_QUEUES_MAX];
-    struct rota_worker_running running[ROTA_WORKER_SLOTS_MAX];
+    struct rota_worker_running running[ROTA_WORKER_HELD_MAX];
 };
 
 static struct rota_str key_of(const uint64_t *number)
@@ -137,12 +148,11 @@ static void on_ready(void *data, struct rota_connector_peer *from, struct rota_s
         .n_capabilities = ready.n_capabilities,
         .queues = ready.queues,
         .n_queues = ready.n_queues,
-        .slots = workers->broker->is_draining ? 0 : ready.slots,
+        .slots = workers->broker->is_draining ? (uint32_t)ready.n_running : ready.slots,
         .running = ready.running,
         .n_running = ready.n_running,
+        .older = worker->session, /* what is on its way to the worker stays its */
     };
-    if (!code && spec.epoch == 0)
-        leave(workers, worker); /* a name that is shared does not end its older session */
     if (!code)
         code = rota_broker_worker_open(workers->broker->core, rota_work_broker_now(), &spec,
                                        &session, &error);
@@ -158,6 +168,8 @@ static void on_ready(void *data, struct rota_connector_peer *from, struct rota_s
         rota_broker_worker_close(workers->broker->core, rota_work_broker_now(), session);
         worker->session = 0;
         drop(workers, worker, "the broker has no memory for a worker");
+    } else if (workers->broker->is_draining) {
+        rota_broker_worker_slots(workers->broker->core, rota_work_broker_now(), session, 0);
     }
 }
 
@@ -171,8 +183,8 @@ static void add_verdict(struct rota_broker_workers *workers, struct worker *work
         .queue = end->queue, .id = end->id, .attempt = end->attempt, .code = code};
     rota_buffer_clear(buffer);
     rota_worker_verdict_write(&verdict, buffer);
-    if (buffer->failed || !rota_work_broker_queue_verdict(workers->broker, worker->session, number,
-                                                          rota_buffer_str(buffer)))
+    if (buffer->failed || !rota_work_broker_queue_verdict(workers->broker, worker->connection,
+                                                          number, rota_buffer_str(buffer)))
         drop(workers, worker, "the broker has no memory for an answer");
 }
 
@@ -185,7 +197,7 @@ static void on_ends(void *data, struct rota_connector_peer *from, struct rota_st
     struct rota_error error;
     enum rota_code code = ROTA_OK;
     if (!worker || !worker->session)
-        return;
+        return; /* it first says what it has, and says this again */
     while (rota_worker_end_next(&batch, &end, &code, &error)) {
         uint64_t number = 0;
         enum rota_code how =
@@ -231,6 +243,28 @@ static void on_slots(void *data, struct rota_connector_peer *from, struct rota_s
     rota_work_broker_touch(workers->broker);
 }
 
+/* What it has got, of all that it was sent before it was asked. */
+static void on_holds(void *data, struct rota_connector_peer *from, struct rota_str message)
+{
+    struct rota_broker_workers *workers = data;
+    struct worker *worker = of_peer(workers, from);
+    struct rota_worker_holds holds = {.held = workers->running};
+    struct rota_error error;
+    if (!worker || !worker->session)
+        return;
+    if (rota_worker_holds_read(message, &holds, &error)) {
+        refuse(workers, worker, &error);
+        return;
+    }
+    if (holds.up_to > worker->attempt_max || holds.round > worker->round)
+        return; /* to a question of another */
+    if (rota_broker_worker_holds(workers->broker->core, rota_work_broker_now(), worker->session,
+                                 holds.up_to, holds.held, holds.n_held, NULL) == ROTA_OK &&
+        holds.round > worker->sure)
+        worker->sure = holds.round;
+    rota_work_broker_touch(workers->broker);
+}
+
 /* --- what they are told --- */
 
 static void send_batch(struct rota_broker_workers *workers, struct worker *worker, uint32_t type,
@@ -242,8 +276,37 @@ static void send_batch(struct rota_broker_workers *workers, struct worker *worke
     if (batch->failed ||
         rota_connector_send(workers->connector, worker->peer, type, rota_buffer_str(batch), &error))
         drop(workers, worker, "the worker does not take what it is sent");
+    if (type != workers->ended_type)
+        worker->round++;
     rota_buffer_clear(batch);
     *n = 0;
+}
+
+/* Messages arrive in their order: who answers this has got all that was sent before it, or never
+ * will. */
+static void ask(struct rota_broker_workers *workers, struct worker *worker)
+{
+    struct rota_buffer *buffer = &workers->broker->buffer;
+    struct rota_worker_check check = {.up_to = worker->attempt_max, .round = worker->round};
+    rota_buffer_clear(buffer);
+    rota_worker_check_write(&check, buffer);
+    if (!buffer->failed) /* what does not fit waits for the next time */
+        rota_connector_send(workers->connector, worker->peer, workers->check_type,
+                            rota_buffer_str(buffer), NULL);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct rota_broker_workers *workers = timer->data;
+    const struct rota_map_entry *entry;
+    for (size_t place = 0; (entry = rota_map_next(&workers->by_peer, &place));) {
+        struct worker *worker = entry->value;
+        bool is_waiting = worker->dirty.next != NULL; /* something is about to leave */
+        if (!worker->session && ++worker->n_unready == READY_CHECKS)
+            drop(workers, worker, "it never said what it can do");
+        else if (worker->session && worker->round != worker->sure && !is_waiting)
+            ask(workers, worker);
+    }
 }
 
 bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
@@ -268,6 +331,8 @@ bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
     };
     rota_worker_job_write(&job, &worker->jobs);
     worker->n_jobs++;
+    if (effect->attempt > worker->attempt_max)
+        worker->attempt_max = effect->attempt;
     mark(workers, worker);
     return true;
 }
@@ -291,10 +356,10 @@ void rota_work_broker_workers_cancel(struct rota_broker_workers *workers,
     mark(workers, worker);
 }
 
-void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t session,
+void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t connection,
                                       struct rota_str verdict)
 {
-    struct worker *worker = of_session(workers, session);
+    struct worker *worker = workers ? rota_map_get(&workers->by_peer, key_of(&connection)) : NULL;
     if (!worker)
         return;
     if (worker->n_verdicts == ROTA_WORKER_BATCH_MAX)
@@ -344,6 +409,7 @@ static enum rota_code register_all(struct rota_broker_workers *workers, struct r
         rota_connector_on_message *on_message;
     } HEARD[] = {{ROTA_WORKER_READY, on_ready},
                  {ROTA_WORKER_ENDS, on_ends},
+                 {ROTA_WORKER_HOLDS, on_holds},
                  {ROTA_WORKER_PROGRESS, on_progress},
                  {ROTA_WORKER_SLOTS, on_slots}};
     struct rota_connector *connector = workers->connector;
@@ -353,6 +419,8 @@ static enum rota_code register_all(struct rota_broker_workers *workers, struct r
         code = rota_connector_register(connector, ROTA_WORKER_CANCEL, &workers->cancel_type, error);
     if (!code)
         code = rota_connector_register(connector, ROTA_WORKER_ENDED, &workers->ended_type, error);
+    if (!code)
+        code = rota_connector_register(connector, ROTA_WORKER_CHECK, &workers->check_type, error);
     for (size_t i = 0; !code && i < sizeof HEARD / sizeof *HEARD; i++) {
         uint32_t type;
         code = rota_connector_register(connector, HEARD[i].name, &type, error);
@@ -387,6 +455,9 @@ enum rota_code rota_work_broker_workers_open(struct rota_work_broker *broker, uv
     rota_map_init(&workers->by_session, broker->seed);
     broker->workers = workers;
     broker->n_handles++;
+    uv_timer_init(loop, &workers->timer);
+    workers->timer.data = workers;
+    uv_timer_start(&workers->timer, on_timer, CHECK_MS, CHECK_MS);
     enum rota_code code = rota_connector_open_broker(&with, &workers->connector, error);
     if (!code)
         code = register_all(workers, error);
@@ -398,14 +469,20 @@ const char *rota_work_broker_workers_address(const struct rota_work_broker *brok
     return broker->workers ? rota_connector_address(broker->workers->connector) : NULL;
 }
 
-static void on_closed(void *data)
+static void on_timer_closed(uv_handle_t *timer)
 {
-    struct rota_broker_workers *workers = data;
+    struct rota_broker_workers *workers = timer->data;
     struct rota_work_broker *broker = workers->broker;
     rota_map_deinit(&workers->by_peer);
     rota_map_deinit(&workers->by_session);
     free(workers);
     rota_work_broker_let_go(broker);
+}
+
+static void on_closed(void *data)
+{
+    struct rota_broker_workers *workers = data;
+    uv_close((uv_handle_t *)&workers->timer, on_timer_closed);
 }
 
 void rota_work_broker_workers_close(struct rota_broker_workers *workers)

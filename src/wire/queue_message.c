@@ -147,6 +147,11 @@ LIST_OF(ROTA_QUEUE_WORKERS_REPLY, "reply", ROTA_QUEUE_WORKER_INFO, WORKERS_REPLY
         ROTA_BROKER_WORKERS_MAX);
 #undef THIS
 
+#define THIS struct rota_queue_missing
+static const struct rota_message_field MISSING[] = {F(3, STRS, nodes)};
+#undef THIS
+TYPE(ROTA_QUEUE_MISSING, "reply", struct rota_queue_missing, MISSING);
+
 #define THIS struct rota_queue_list_reply
 static const struct rota_message_field LIST_REPLY[] = {
     F_OF(1, INNERS, jobs, ROTA_QUEUE_JOB_INFO),
@@ -161,8 +166,8 @@ TYPE(ROTA_QUEUE_LIST_REPLY, "reply", struct rota_queue_list_reply, LIST_REPLY);
 static const struct rota_message_field NAME[] = {F(1, STR, queue), F(2, STR, id)};
 static const struct rota_message_field DESCRIBE[] = {F(1, STR, queue), F(2, STR, id),
                                                      F(3, BOOL, with_payload)};
-static const struct rota_message_field COMPLETE[] = {F(1, STR, queue), F(2, STR, id),
-                                                     F(3, UINT, attempt), F(4, STR, bytes)};
+static const struct rota_message_field COMPLETE[] = {
+    F(1, STR, queue), F(2, STR, id), F(3, UINT, attempt), F(4, STR, bytes), F(5, STR, log)};
 static const struct rota_message_field FAIL[] = {
     F(1, STR, queue),           F(2, STR, id),        F(3, UINT, attempt),
     F(4, STR, bytes),           F(5, BOOL, is_final), F(6, BOOL, is_given_back),
@@ -191,7 +196,7 @@ static const struct rota_message_field LIST[] = {
     F(1, STR, queue),
     F_MAX(2, UINT, state, ROTA_JOB_STATES - 1),
     F_MAX(3, UINT, max_jobs, ROTA_QUEUE_LIST_MAX),
-    F_MAX(4, UINT, after, UINT32_MAX),
+    F(4, UINT, after),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_LIST, "request", struct rota_queue_list_request, LIST);
@@ -203,6 +208,25 @@ static const struct rota_message_field WEIGHT[] = {F(1, STR, queue), F(2, STR, k
 #undef THIS
 TYPE(ROTA_QUEUE_PAUSE, "request", struct rota_queue_setting, PAUSE);
 TYPE(ROTA_QUEUE_WEIGHT, "request", struct rota_queue_setting, WEIGHT);
+
+#define THIS struct rota_queue_adopt
+static const struct rota_message_field ADOPT[] = {
+    F(1, STR, name), F(2, STR, queue),    F_MAX(3, UINT, partition, ROTA_JOB_PARTITIONS_MAX - 1),
+    F(4, STR, jobs), F(5, BOOL, is_over),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_ADOPT, "request", struct rota_queue_adopt, ADOPT);
+
+#define THIS struct rota_queue_nodes
+static const struct rota_message_field NODES[] = {
+    F_MAX(1, UINT, partitions, ROTA_JOB_PARTITIONS_MAX),
+    F(2, STR, node),
+    F(3, STRS, nodes),
+    F(4, UINT, n_jobs),
+    F(5, UINT, n_leaving),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_NODES, "reply", struct rota_queue_nodes, NODES);
 
 /* --- what is in them --- */
 
@@ -289,4 +313,36 @@ void rota_queue_spec_write(const struct rota_job_spec *spec, char id[ROTA_QUEUE_
     };
     if (!rota_job_id_is_none(spec->id))
         message->id = rota_queue_id_write(spec->id, id);
+}
+
+enum { SIZE_BYTES = 4 }; /* before each job, the lowest first */
+
+void rota_queue_jobs_write(struct rota_journal_batch *batch, const struct rota_work_record *record,
+                           struct rota_buffer *bytes)
+{
+    size_t bound = rota_journal_record_bound(record), start = bytes->size;
+    char *room = rota_buffer_extend(bytes, SIZE_BYTES + bound);
+    if (!room)
+        return;
+    size_t size = rota_journal_record_encode(batch, record, bytes->data, room + SIZE_BYTES);
+    for (int i = 0; i < SIZE_BYTES; i++)
+        room[i] = (char)(size >> 8 * i);
+    bytes->size = start + SIZE_BYTES + size;
+}
+
+bool rota_queue_jobs_read(struct rota_journal_batch *batch, struct rota_str bytes, size_t *place,
+                          struct rota_work_record *record, struct rota_journal_room *room)
+{
+    size_t size = 0, left = bytes.size - *place;
+    const char *at = bytes.data + *place;
+    if (left < SIZE_BYTES)
+        return false;
+    for (int i = SIZE_BYTES; i-- > 0;)
+        size = size << 8 | (unsigned char)at[i];
+    if (size > left - SIZE_BYTES || size > ROTA_JOURNAL_BODY_MAX ||
+        !rota_journal_record_decode(batch, bytes.data, rota_str_of(at + SIZE_BYTES, size), record,
+                                    room))
+        return false;
+    *place += SIZE_BYTES + size;
+    return true;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "core/work/broker.h"
+#include "wire/journal_record.h"
 #include "wire/message.h"
 
 enum {
@@ -43,11 +44,18 @@ struct rota_queue_list {
     struct rota_message_list items;
 };
 
+/* The nodes that did not answer: a field of QueuesReply, WorkersReply and ListReply that is
+ * written and read by itself. */
+struct rota_queue_missing {
+    struct rota_message_strs nodes;
+};
+
 /* What is said of a job or an attempt: all requests that name one. */
 struct rota_queue_about {
     struct rota_str queue, id;
     uint64_t attempt;
     struct rota_str bytes; /* a result, a reason, a progress */
+    struct rota_str log;
     bool is_final, is_given_back, with_payload;
     uint64_t retry_after_ms;
 };
@@ -120,12 +128,28 @@ struct rota_queue_worker_info {
     uint64_t session, epoch, slots, n_running, silent_ms;
 };
 
+struct rota_queue_adopt {
+    struct rota_str name, queue;
+    uint64_t partition;
+    struct rota_str jobs; /* as rota_queue_jobs_write() writes them */
+    bool is_over;
+};
+
+/* NodesReply. */
+struct rota_queue_nodes {
+    uint64_t partitions;
+    struct rota_str node;
+    struct rota_message_strs nodes;
+    uint64_t n_jobs, n_leaving;
+};
+
 extern const struct rota_message_type ROTA_QUEUE_ADD, ROTA_QUEUE_ADDED, ROTA_QUEUE_ADD_BATCH,
     ROTA_QUEUE_ADD_BATCH_REPLY, ROTA_QUEUE_NAME, ROTA_QUEUE_DESCRIBE, ROTA_QUEUE_DESCRIPTION,
     ROTA_QUEUE_NEWS, ROTA_QUEUE_POLL, ROTA_QUEUE_POLL_REPLY, ROTA_QUEUE_HANDED, ROTA_QUEUE_COMPLETE,
     ROTA_QUEUE_FAIL, ROTA_QUEUE_JOB_INFO, ROTA_QUEUE_JOB_SPEC, ROTA_QUEUE_LIST,
     ROTA_QUEUE_LIST_REPLY, ROTA_QUEUE_PAUSE, ROTA_QUEUE_WEIGHT, ROTA_QUEUE_INFO,
-    ROTA_QUEUE_QUEUES_REPLY, ROTA_QUEUE_WORKER_INFO, ROTA_QUEUE_WORKERS_REPLY;
+    ROTA_QUEUE_QUEUES_REPLY, ROTA_QUEUE_WORKER_INFO, ROTA_QUEUE_WORKERS_REPLY, ROTA_QUEUE_MISSING,
+    ROTA_QUEUE_ADOPT, ROTA_QUEUE_NODES;
 
 /* An empty one is none. ROTA_ERR_INVALID for any other size but 16 bytes. */
 enum rota_code rota_queue_id_read(struct rota_str bytes, struct rota_job_id *id,
@@ -140,6 +164,16 @@ enum rota_code rota_queue_spec_read(const struct rota_queue_job_spec *message, r
 /* And back; `id` is room for the bytes of its id. */
 void rota_queue_spec_write(const struct rota_job_spec *spec, char id[ROTA_QUEUE_ID_SIZE],
                            struct rota_queue_job_spec *message);
+
+/* Jobs that go from node to node, one after the other in `bytes`: JOB records as the journal
+ * has them, behind their size. `batch` is zeroed before the first. */
+void rota_queue_jobs_write(struct rota_journal_batch *batch, const struct rota_work_record *record,
+                           struct rota_buffer *bytes);
+
+/* The next one, which points into `bytes` and `room`; `*place` is 0 at first. False at the end
+ * and, with *place below the size, at what is no job. */
+bool rota_queue_jobs_read(struct rota_journal_batch *batch, struct rota_str bytes, size_t *place,
+                          struct rota_work_record *record, struct rota_journal_room *room);
 
 /* Milliseconds and nanoseconds: rounded up, so that a short span does not become none. */
 static inline uint64_t rota_queue_to_ms(rota_time span)
