@@ -22,7 +22,11 @@ static bool carry_out(struct rota_work_broker *broker, const struct rota_work_ef
 {
     switch (effect->type) {
     case ROTA_WORK_DO_RECORD:
-        return rota_work_broker_journal_append(broker, &effect->record);
+        if (!rota_work_broker_journal_append(broker, &effect->record))
+            return false;
+        if (effect->record.type == ROTA_WORK_ADD)
+            rota_work_broker_watch_added(broker, &effect->record);
+        return true;
     case ROTA_WORK_DO_DISPATCH:
         if (!rota_work_broker_workers_hand(broker->workers, effect))
             rota_work_broker_poll_hand(broker, effect);
@@ -181,7 +185,9 @@ static bool push_answer(struct rota_work_broker *broker, struct rota_broker_answ
 void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server_call *call,
                              uint64_t number, struct rota_str message)
 {
-    if (broker->is_failed && number > broker->durable)
+    if (number <= broker->durable) /* others may wait for a disk that is full */
+        rota_server_call_reply(call, message);
+    else if (broker->is_failed)
         rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, FAILED, NULL, 0);
     else if (!push_answer(broker, (struct rota_broker_answer){.number = number, .call = call},
                           message))
