@@ -57,7 +57,8 @@ static const struct rota_option OPTIONS[] = {
     {.name = "workers-key",
      ROTA_OPTION_INTO(TEXT, struct options, workers_key),
      .value_name = "FILE",
-     .help = "the broker's key pair, for workers beyond this machine"},
+     .help = "the broker's key pair, which `rota worker-key` makes, for workers beyond this "
+             "machine"},
     {.name = "workers-list",
      ROTA_OPTION_INTO(TEXT, struct options, workers_list),
      .value_name = "FILE",
