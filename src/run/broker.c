@@ -2,6 +2,7 @@
 
 #include "io/clock.h"
 
+#include <rota/members.h>
 #include <stdlib.h>
 
 #define STUCK_WAIT (20 * ROTA_MSEC) /* until a journal that can't take a record is asked again */
@@ -262,19 +263,37 @@ static enum rota_code check_options(const struct rota_work_broker_options *optio
     if (options->partitions > ROTA_JOB_PARTITIONS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "a queue has at most %d partitions, not %u",
                               ROTA_JOB_PARTITIONS_MAX, options->partitions);
+    if (options->members && !options->advertise)
+        return rota_error_set(error, ROTA_ERR_INVALID, "which of the nodes is this one?");
     return ROTA_OK;
+}
+
+static enum rota_code join_cluster(struct rota_work_broker *broker, uv_loop_t *loop,
+                                   struct rota_error *error)
+{
+    const struct rota_broker_cluster_options with = {
+        .source = broker->options.members,
+        .self = broker->options.advertise,
+        .partitions = broker->options.partitions,
+        .insecure = broker->options.is_insecure,
+        .log = broker->options.log,
+    };
+    return rota_broker_cluster_open(loop, &with, &broker->cluster, error);
 }
 
 enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server *server,
                                      const struct rota_work_broker_options *options,
                                      struct rota_work_broker **broker, struct rota_error *error)
 {
+    struct rota_work_broker *made = NULL;
     enum rota_code code = check_options(options, error);
-    if (code)
+    if (!code && !(made = calloc(1, sizeof *made)))
+        code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a broker");
+    if (code) {
+        if (options->members)
+            options->members->stop(options->members);
         return code;
-    struct rota_work_broker *made = calloc(1, sizeof *made);
-    if (!made)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a broker");
+    }
     uint64_t seed = uv_hrtime() ^ (uint64_t)rota_clock_wall();
     if (uv_random(NULL, NULL, &seed, sizeof seed, 0, NULL))
         seed ^= (uint64_t)(uintptr_t)made;
@@ -290,7 +309,9 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
     open_handles(made, loop);
     struct rota_broker_options with = {
         .jobs_max = options->jobs_max, .bytes_max = options->bytes_max, .seed = seed};
-    code = rota_broker_new(&with, &made->core, error);
+    code = join_cluster(made, loop, error);
+    if (!code)
+        code = rota_broker_new(&with, &made->core, error);
     if (!code && options->directory)
         code = rota_work_broker_journal_open(made, loop, options->directory, error);
     if (!code && options->workers_address)
@@ -325,6 +346,8 @@ void rota_work_broker_close(struct rota_work_broker *broker)
     rota_work_broker_watch_end(broker);
     rota_work_broker_workers_close(broker->workers);
     broker->workers = NULL;
+    rota_broker_cluster_close(broker->cluster);
+    broker->cluster = NULL;
     if (broker->journal) {
         broker->n_handles++;
         rota_journal_close(broker->journal, on_journal_closed, broker);

@@ -11,6 +11,7 @@
 #include "core/work/broker.h"
 #include "core/work/compaction.h"
 #include "io/journal.h"
+#include "run/broker_cluster.h"
 #include "wire/queue_message.h"
 #include "wire/worker_frame.h"
 
@@ -98,6 +99,8 @@ struct rota_work_broker {
     unsigned n_handles; /* that are not closed */
     bool is_dirty, is_draining, is_closing, is_failed;
     uint64_t seed;
+
+    struct rota_broker_cluster *cluster;
 
     struct rota_journal *journal; /* NULL: in memory */
     struct rota_compaction compaction;
