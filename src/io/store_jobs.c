@@ -77,6 +77,8 @@ static const char *const COLUMNS[] = {"queue",    "part",        "id",     "stat
                                       "attempts", "enqueued_at", "worker", "record", "payload"};
 enum { N_COLUMNS = sizeof COLUMNS / sizeof *COLUMNS, N_KEYS = 3, ROWS_MAX = 256 };
 
+#define ROW "(?, ?, ?, ?, ?, ?, ?, ?, $bytes_from?$bytes_to, $bytes_from?$bytes_to)"
+
 struct rows {
     const struct rota_store_job *jobs[ROWS_MAX];
     char ids[ROWS_MAX][ROTA_JOB_ID_TEXT];
@@ -115,8 +117,7 @@ static enum rota_code put_rows(struct rota_store_session *session,
     begin(session, "INSERT INTO rota_jobs (queue, part, id, state, priority, attempts, "
                    "enqueued_at, worker, record, payload) VALUES ");
     for (size_t i = first; is_written && i < first + n; i++) {
-        rota_buffer_append_text(&session->text, i > first ? ", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-                                                          : "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+        rota_store_text_expand(session->kind, i > first ? ", " ROW : ROW, &session->text);
         is_written = push_row(session, turn, rows->jobs[i], rows->ids[i]);
     }
     rota_store_text_expand(session->kind, " $or_update_job ", &session->text);
@@ -221,7 +222,8 @@ static enum rota_code write_settings(struct rota_store_session *session,
         code = rota_store_run(session,
                               setting->weight
                                   ? "INSERT INTO rota_weights (queue, fair_key, weight) VALUES "
-                                    "(:queue, :fair_key, :weight) $or_update_weight "
+                                    "(:queue, $bytes_from:fair_key$bytes_to, :weight) "
+                                    "$or_update_weight "
                                     "weight = :weight"
                                   : "INSERT INTO rota_queues (queue, is_paused) VALUES "
                                     "(:queue, :is_paused) $or_update_queue is_paused = :is_paused",

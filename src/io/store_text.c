@@ -52,6 +52,10 @@ static const struct token {
      {"ON CONFLICT (id) DO UPDATE SET", "ON DUPLICATE KEY UPDATE",
       "ON CONFLICT (id) DO UPDATE SET"}},
 
+    /* A value that is bytes, and no text. */
+    {"bytes_from", {"CAST(", "", ""}},
+    {"bytes_to", {" AS BLOB)", "", ""}},
+
     /* Types. Names compare byte by byte. */
     {"type_name",
      {"TEXT NOT NULL", "VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL",

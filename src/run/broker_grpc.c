@@ -12,6 +12,7 @@ struct rota_broker_method {
     const struct rota_message_type *type; /* NULL: the request is not looked at */
     void (*handle)(struct rota_work_broker *broker, struct rota_server_call *call,
                    const void *request);
+    enum rota_broker_need need;
 };
 
 /* --- refusals --- */
@@ -96,7 +97,9 @@ static enum rota_code add(struct rota_work_broker *broker,
     if (code)
         return code;
     code = rota_broker_add(broker->core, now, &spec, id, is_new, number, error);
-    if (code != ROTA_ERR_STALE)
+    if (!code && *number < broker->call_first)
+        broker->call_first = *number; /* it is there, and may not be written yet */
+    if (code != ROTA_ERR_STALE || broker->store)
         return code;
     code = open_partition(broker, &spec, error);
     return code ? code : rota_broker_add(broker->core, now, &spec, id, is_new, number, error);
@@ -235,6 +238,7 @@ static void handle_describe(struct rota_work_broker *broker, struct rota_server_
                                                  id, text, sizeof text));
     /* That it has ended is true once that is on disk. */
     uint64_t number = view.state >= ROTA_JOB_DONE ? rota_broker_last_number(broker->core) : 0;
+    broker->call_first = broker->durable + 1;
     answer(broker, call, number, &ROTA_QUEUE_DESCRIPTION, &reply);
 }
 
@@ -445,21 +449,21 @@ static void handle_workers(struct rota_work_broker *broker, struct rota_server_c
 #define SERVICE "/rota.v1.Queue/"
 
 static const struct rota_broker_method METHODS[] = {
-    {SERVICE "Add", &ROTA_QUEUE_ADD, handle_add},
-    {SERVICE "AddBatch", &ROTA_QUEUE_ADD_BATCH, handle_add_batch},
-    {SERVICE "Cancel", &ROTA_QUEUE_NAME, handle_cancel},
-    {SERVICE "Complete", &ROTA_QUEUE_COMPLETE, handle_complete},
-    {SERVICE "Describe", &ROTA_QUEUE_DESCRIBE, handle_describe},
-    {SERVICE "Extend", &ROTA_QUEUE_COMPLETE, handle_extend},
-    {SERVICE "Fail", &ROTA_QUEUE_FAIL, handle_fail},
-    {SERVICE "List", &ROTA_QUEUE_LIST, handle_list},
-    {SERVICE "Pause", &ROTA_QUEUE_PAUSE, handle_pause},
-    {SERVICE "Poll", &ROTA_QUEUE_POLL, handle_poll},
-    {SERVICE "Queues", &ROTA_QUEUE_PAUSE, handle_queues},
-    {SERVICE "Retry", &ROTA_QUEUE_NAME, handle_retry},
-    {SERVICE "SetWeight", &ROTA_QUEUE_WEIGHT, handle_weight},
-    {SERVICE "Watch", &ROTA_QUEUE_NAME, handle_watch},
-    {SERVICE "Workers", NULL, handle_workers},
+    {SERVICE "Add", &ROTA_QUEUE_ADD, handle_add, ROTA_BROKER_NEEDS_ADD},
+    {SERVICE "AddBatch", &ROTA_QUEUE_ADD_BATCH, handle_add_batch, ROTA_BROKER_NEEDS_ADDS},
+    {SERVICE "Cancel", &ROTA_QUEUE_NAME, handle_cancel, ROTA_BROKER_NEEDS_JOB},
+    {SERVICE "Complete", &ROTA_QUEUE_COMPLETE, handle_complete, ROTA_BROKER_NEEDS_JOB},
+    {SERVICE "Describe", &ROTA_QUEUE_DESCRIBE, handle_describe, ROTA_BROKER_NEEDS_JOB},
+    {SERVICE "Extend", &ROTA_QUEUE_COMPLETE, handle_extend, ROTA_BROKER_NEEDS_JOB},
+    {SERVICE "Fail", &ROTA_QUEUE_FAIL, handle_fail, ROTA_BROKER_NEEDS_JOB},
+    {SERVICE "List", &ROTA_QUEUE_LIST, handle_list, ROTA_BROKER_NEEDS_NOTHING},
+    {SERVICE "Pause", &ROTA_QUEUE_PAUSE, handle_pause, ROTA_BROKER_NEEDS_NOTHING},
+    {SERVICE "Poll", &ROTA_QUEUE_POLL, handle_poll, ROTA_BROKER_NEEDS_NOTHING},
+    {SERVICE "Queues", &ROTA_QUEUE_PAUSE, handle_queues, ROTA_BROKER_NEEDS_NOTHING},
+    {SERVICE "Retry", &ROTA_QUEUE_NAME, handle_retry, ROTA_BROKER_NEEDS_JOB},
+    {SERVICE "SetWeight", &ROTA_QUEUE_WEIGHT, handle_weight, ROTA_BROKER_NEEDS_NOTHING},
+    {SERVICE "Watch", &ROTA_QUEUE_NAME, handle_watch, ROTA_BROKER_NEEDS_JOB},
+    {SERVICE "Workers", NULL, handle_workers, ROTA_BROKER_NEEDS_NOTHING},
 };
 _Static_assert(sizeof METHODS / sizeof *METHODS == ROTA_BROKER_METHODS, "one service for each");
 
@@ -473,9 +477,8 @@ union request {
     struct rota_queue_poll poll;
 };
 
-static void on_call(void *data, struct rota_server_call *call)
+void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call)
 {
-    const struct rota_broker_service *service = data;
     struct rota_work_broker *broker = service->broker;
     const struct rota_message_type *type = service->method->type;
     union request request;
@@ -490,8 +493,15 @@ static void on_call(void *data, struct rota_server_call *call)
     if (type &&
         rota_message_decode(type, rota_server_call_request(call), &request, &broker->arena, &error))
         rota_work_broker_refuse(call, &error, false);
-    else
+    else if (rota_work_broker_store_admit(service, call, service->method->need, &request)) {
+        broker->call_first = rota_broker_last_number(broker->core) + 1;
         service->method->handle(broker, call, &request);
+    }
+}
+
+static void on_call(void *data, struct rota_server_call *call)
+{
+    rota_work_broker_call(data, call);
 }
 
 static void on_poll_cancel(void *data, struct rota_server_call *call)
