@@ -1,6 +1,7 @@
 #include "run/broker_inside.h"
 
 #include "io/clock.h"
+#include "run/broker_errand.h"
 
 #include <rota/members.h>
 #include <stdlib.h>
@@ -249,6 +250,7 @@ void rota_work_broker_let_go(struct rota_work_broker *broker)
     rota_broker_free(broker->core);
     rota_map_deinit(&broker->polls);
     rota_map_deinit(&broker->watched);
+    rota_map_deinit(&broker->errands);
     rota_heap_deinit(&broker->polls_until);
     rota_vector_deinit(&broker->answers);
     rota_vector_deinit(&broker->returns);
@@ -326,6 +328,8 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
         made->options.partitions = 16;
     rota_map_init(&made->polls, seed);
     rota_map_init(&made->watched, seed);
+    rota_map_init(&made->errands, seed);
+    rota_random_init(&made->random, seed);
     rota_list_init(&made->polls_ready);
     rota_list_init(&made->queue_watchers);
     rota_list_init(&made->watchers_dirty);
@@ -376,6 +380,7 @@ void rota_work_broker_close(struct rota_work_broker *broker)
     rota_work_broker_watch_end(broker);
     rota_work_broker_workers_close(broker->workers);
     broker->workers = NULL;
+    rota_broker_errands_end(broker);
     rota_broker_cluster_close(broker->cluster);
     broker->cluster = NULL;
     rota_work_broker_member_close(broker->member);

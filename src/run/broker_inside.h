@@ -120,6 +120,8 @@ struct rota_work_broker {
     uint64_t seed;
 
     struct rota_broker_cluster *cluster;
+    struct rota_map errands; /* by call: those that other nodes answer */
+    struct rota_random random;
 
     const struct rota_broker_sink *sink; /* NULL: in memory */
     struct rota_journal *journal;        /* of its sink, like the store; NULL: another has them */
@@ -245,6 +247,30 @@ void rota_work_broker_call(struct rota_broker_service *service, struct rota_serv
 /* Refuse a call; of a stale attempt or, when `is_partition`, a partition that is not ours. */
 void rota_work_broker_refuse(struct rota_server_call *call, const struct rota_error *error,
                              bool is_partition);
+
+/* --- broker_route.c: true when the call is seen to; else the request is for this node --- */
+
+bool rota_work_broker_route_job(struct rota_work_broker *broker, struct rota_server_call *call,
+                                const char *method, const struct rota_queue_about *about,
+                                bool is_stream);
+bool rota_work_broker_route_add(struct rota_work_broker *broker, struct rota_server_call *call,
+                                const char *method, struct rota_queue_add *add);
+bool rota_work_broker_route_batch(struct rota_work_broker *broker, struct rota_server_call *call,
+                                  const char *method, struct rota_queue_list *list);
+
+/* --- broker_gather.c: all nodes answer --- */
+
+void rota_work_broker_gather_set(struct rota_work_broker *broker, struct rota_server_call *call,
+                                 const char *method);
+void rota_work_broker_gather_watch(struct rota_work_broker *broker, struct rota_server_call *call,
+                                   const char *method);
+void rota_work_broker_gather_workers(struct rota_work_broker *broker, struct rota_server_call *call,
+                                     const char *method);
+void rota_work_broker_gather_queues(struct rota_work_broker *broker, struct rota_server_call *call,
+                                    const char *method);
+void rota_work_broker_gather_list(struct rota_work_broker *broker, struct rota_server_call *call,
+                                  const char *method,
+                                  const struct rota_queue_list_request *request);
 
 /* --- broker_view.c --- */
 

@@ -34,17 +34,17 @@ enum {
 #define ROTA_BROKER_STORE_PATIENCE (5 * ROTA_SEC)
 #define ROTA_BROKER_STORE_LOOK     (1 * ROTA_SEC) /* how often all partitions are looked at */
 
-enum rota_broker_part_state {
-    ROTA_BROKER_PART_WANTED,
-    ROTA_BROKER_PART_TAKING,
-    ROTA_BROKER_PART_LOADING,
-    ROTA_BROKER_PART_OPEN,
-    ROTA_BROKER_PART_LEAVING, /* closed: what it has left is being written */
+enum rota_broker_held_state {
+    ROTA_BROKER_HELD_WANTED,
+    ROTA_BROKER_HELD_TAKING,
+    ROTA_BROKER_HELD_LOADING,
+    ROTA_BROKER_HELD_OPEN,
+    ROTA_BROKER_HELD_LEAVING, /* closed: what it has left is being written */
 };
 
 /* A partition that we have or want. */
-struct rota_broker_part {
-    enum rota_broker_part_state state;
+struct rota_broker_held {
+    enum rota_broker_held_state state;
     uint32_t number;
     uint64_t epoch;
     size_t n_dirty; /* jobs that are to be written */
@@ -60,7 +60,7 @@ struct rota_broker_part {
 /* A job that was changed since it was last written. */
 struct rota_broker_dirty {
     struct rota_list_node link;
-    struct rota_broker_part *part;
+    struct rota_broker_held *part;
     struct rota_job_id id; /* the key in `dirty_jobs`, with `part` */
     uint64_t number;       /* of the first record that is not written */
     bool is_new;
@@ -69,7 +69,7 @@ struct rota_broker_dirty {
 
 struct rota_broker_pending {
     uint64_t number;
-    const struct rota_broker_part *part;
+    const struct rota_broker_held *part;
 };
 
 struct rota_broker_parked {
@@ -109,7 +109,7 @@ struct rota_broker_store {
     size_t bytes_max;                     /* of a payload, of a result */
 
     struct rota_map parts;
-    size_t n_in[ROTA_BROKER_PART_LEAVING + 1]; /* parts by state */
+    size_t n_in[ROTA_BROKER_HELD_LEAVING + 1]; /* parts by state */
     uint64_t settings_hash;                    /* of those that were looked at last */
     struct rota_list_node dirty;               /* by number */
     struct rota_map dirty_jobs;
@@ -132,11 +132,11 @@ struct rota_broker_store {
     bool has_turn; /* made, and not known to be written */
     struct rota_store_jobs_list list;
     struct rota_store_partition taken[ROTA_BROKER_STORE_TAKE_MAX];
-    struct rota_broker_part *taken_parts[ROTA_BROKER_STORE_TAKE_MAX]; /* NULL: given up */
+    struct rota_broker_held *taken_parts[ROTA_BROKER_STORE_TAKE_MAX]; /* NULL: given up */
     char taken_queues[ROTA_BROKER_STORE_TAKE_MAX][ROTA_JOB_QUEUE_NAME_MAX];
     size_t n_taken;
     uint64_t taken_epoch;
-    struct rota_broker_part *loaded; /* NULL: none, or given up */
+    struct rota_broker_held *loaded; /* NULL: none, or given up */
     char load_queue[ROTA_JOB_QUEUE_NAME_MAX + 1], load_after[ROTA_JOB_ID_TEXT];
     uint32_t load_number;
     struct rota_sql_result rows;
@@ -175,23 +175,23 @@ void rota_broker_store_work_write(struct rota_letter *letter);
 void rota_broker_store_done_write(struct rota_letter *letter, bool is_cancelled);
 
 /* The partition is gone: its records are void. */
-void rota_broker_store_void(struct rota_broker_store *store, const struct rota_broker_part *part);
+void rota_broker_store_void(struct rota_broker_store *store, const struct rota_broker_held *part);
 void rota_broker_store_turn_deinit(struct rota_broker_store *store);
 
 /* --- broker_store_parts.c --- */
 
-struct rota_broker_part *rota_broker_store_part(const struct rota_broker_store *store,
+struct rota_broker_held *rota_broker_store_part(const struct rota_broker_store *store,
                                                 struct rota_str queue, uint32_t number);
 
 /* ... made if need be; NULL when it can't be. */
-struct rota_broker_part *rota_broker_store_want(struct rota_broker_store *store,
+struct rota_broker_held *rota_broker_store_want(struct rota_broker_store *store,
                                                 struct rota_str queue, uint32_t number);
 
 /* Take what is wanted, load what is taken, give up what is not ours any more. */
 void rota_broker_store_take(struct rota_broker_store *store);
 
 /* It is another's. Takes `part`. */
-void rota_broker_store_lose(struct rota_broker_store *store, struct rota_broker_part *part,
+void rota_broker_store_lose(struct rota_broker_store *store, struct rota_broker_held *part,
                             const char *why);
 void rota_broker_store_work_take(struct rota_letter *letter);
 void rota_broker_store_done_take(struct rota_letter *letter, bool is_cancelled);

@@ -6,6 +6,15 @@
 
 enum verdict { GO_ON, WAIT };
 
+/* Also while nobody is known, ourselves neither. */
+static bool is_ours(const struct rota_broker_store *store, struct rota_str queue, uint32_t number)
+{
+    struct rota_broker_cluster *cluster = store->broker->cluster;
+    number %= rota_broker_cluster_n_partitions(cluster);
+    return rota_broker_cluster_is_ours(cluster, queue, number) ||
+           rota_broker_cluster_owner(cluster, queue, number).size == 0;
+}
+
 /* About a partition that a job is to be added to: it is taken if it is ours. */
 static enum verdict admit_add(struct rota_broker_store *store, struct rota_str queue,
                               uint32_t number)
@@ -13,13 +22,13 @@ static enum verdict admit_add(struct rota_broker_store *store, struct rota_str q
     struct rota_work_broker *broker = store->broker;
     if (rota_job_queue_check(queue, NULL) || number >= broker->options.partitions)
         return GO_ON; /* and be refused */
-    struct rota_broker_part *part = rota_broker_store_part(store, queue, number);
-    if (part && part->state >= ROTA_BROKER_PART_OPEN)
+    struct rota_broker_held *part = rota_broker_store_part(store, queue, number);
+    if (part && part->state >= ROTA_BROKER_HELD_OPEN)
         return GO_ON;
-    if (!part && rota_broker_cluster_owner(broker->cluster, queue, number).size == 0)
-        return WAIT; /* nobody is known yet, ourselves neither */
-    if (!part && (!rota_broker_cluster_is_ours(broker->cluster, queue, number) ||
-                  !rota_broker_store_want(store, queue, number)))
+    if (!part && !is_ours(store, queue, number))
+        return GO_ON;
+    if (!part && rota_broker_cluster_is_ours(broker->cluster, queue, number) &&
+        !rota_broker_store_want(store, queue, number))
         return GO_ON;
     return WAIT;
 }
@@ -31,10 +40,12 @@ static enum verdict admit_job(struct rota_broker_store *store, const struct rota
     if (rota_job_queue_check(about->queue, NULL) || rota_queue_id_read(about->id, &id, NULL) ||
         rota_job_id_is_none(id))
         return GO_ON;
-    const struct rota_broker_part *part =
+    const struct rota_broker_held *part =
         rota_broker_store_part(store, about->queue, rota_job_id_partition(id));
-    bool is_coming = part ? part->state < ROTA_BROKER_PART_OPEN : !store->is_looked;
-    return is_coming ? WAIT : GO_ON;
+    if (part)
+        return part->state < ROTA_BROKER_HELD_OPEN ? WAIT : GO_ON;
+    return store->is_looked || !is_ours(store, about->queue, rota_job_id_partition(id)) ? GO_ON
+                                                                                        : WAIT;
 }
 
 static enum rota_code check_size(const struct rota_broker_store *store, struct rota_str bytes,

@@ -10,7 +10,7 @@
 #include <string.h>
 
 static void tell(struct rota_broker_store *store, enum rota_log_level level, const char *phrase,
-                 const struct rota_broker_part *part, const char *why)
+                 const struct rota_broker_held *part, const char *why)
 {
     rota_log(store->broker->options.log, rota_clock_wall(), level, phrase,
              ROTA_LOG_FACT("queue", part->queue),
@@ -30,25 +30,25 @@ static struct rota_str write_key(char key[KEY_MAX], struct rota_str queue, uint3
     return rota_str_of(key, sizeof number + size);
 }
 
-struct rota_broker_part *rota_broker_store_part(const struct rota_broker_store *store,
+struct rota_broker_held *rota_broker_store_part(const struct rota_broker_store *store,
                                                 struct rota_str queue, uint32_t number)
 {
     char key[KEY_MAX];
     return rota_map_get(&store->parts, write_key(key, queue, number));
 }
 
-static void set_state(struct rota_broker_store *store, struct rota_broker_part *part,
-                      enum rota_broker_part_state state)
+static void set_state(struct rota_broker_store *store, struct rota_broker_held *part,
+                      enum rota_broker_held_state state)
 {
     store->n_in[part->state]--;
     store->n_in[state]++;
     part->state = state;
 }
 
-struct rota_broker_part *rota_broker_store_want(struct rota_broker_store *store,
+struct rota_broker_held *rota_broker_store_want(struct rota_broker_store *store,
                                                 struct rota_str queue, uint32_t number)
 {
-    struct rota_broker_part *part = rota_broker_store_part(store, queue, number);
+    struct rota_broker_held *part = rota_broker_store_part(store, queue, number);
     if (part || rota_job_queue_check(queue, NULL))
         return part;
     part = calloc(1, sizeof *part + KEY_MAX);
@@ -66,7 +66,7 @@ struct rota_broker_part *rota_broker_store_want(struct rota_broker_store *store,
 }
 
 /* Nothing of it is left, here or on its way. Takes `part`. */
-static void remove_part(struct rota_broker_store *store, struct rota_broker_part *part)
+static void remove_part(struct rota_broker_store *store, struct rota_broker_held *part)
 {
     rota_broker_store_void(store, part);
     for (size_t i = 0; store->take.is_under_way && i < store->n_taken; i++)
@@ -79,7 +79,7 @@ static void remove_part(struct rota_broker_store *store, struct rota_broker_part
     free(part);
 }
 
-static void drop_part(struct rota_broker_store *store, struct rota_broker_part *part)
+static void drop_part(struct rota_broker_store *store, struct rota_broker_held *part)
 {
     struct rota_error error;
     if (rota_broker_partition_drop(store->broker->core, rota_work_broker_now(), part->queue,
@@ -88,7 +88,7 @@ static void drop_part(struct rota_broker_store *store, struct rota_broker_part *
     rota_work_broker_touch(store->broker);
 }
 
-void rota_broker_store_lose(struct rota_broker_store *store, struct rota_broker_part *part,
+void rota_broker_store_lose(struct rota_broker_store *store, struct rota_broker_held *part,
                             const char *why)
 {
     tell(store, ROTA_LOG_WARN, "partition lost", part, why);
@@ -113,10 +113,10 @@ static void take_wanted(struct rota_broker_store *store)
     store->n_taken = 0;
     for (const struct rota_map_entry *entry; store->n_taken < ROTA_BROKER_STORE_TAKE_MAX &&
                                              (entry = rota_map_next(&store->parts, &place));) {
-        struct rota_broker_part *part = entry->value;
-        if (part->state != ROTA_BROKER_PART_WANTED)
+        struct rota_broker_held *part = entry->value;
+        if (part->state != ROTA_BROKER_HELD_WANTED)
             continue;
-        set_state(store, part, ROTA_BROKER_PART_TAKING);
+        set_state(store, part, ROTA_BROKER_HELD_TAKING);
         store->taken_parts[store->n_taken] = part;
         memcpy(store->taken_queues[store->n_taken], part->queue.data, part->queue.size);
         store->taken[store->n_taken] = (struct rota_store_partition){
@@ -151,12 +151,12 @@ void rota_broker_store_done_take(struct rota_letter *letter, bool is_cancelled)
                     !rota_broker_raise_life(store->broker->core, rota_work_broker_now(),
                                             store->taken_epoch, &own->error);
     for (size_t i = 0; i < store->n_taken; i++) {
-        struct rota_broker_part *part = store->taken_parts[i];
+        struct rota_broker_held *part = store->taken_parts[i];
         if (!part)
             continue;
         if (is_taken)
             part->epoch = store->taken_epoch;
-        set_state(store, part, is_taken ? ROTA_BROKER_PART_LOADING : ROTA_BROKER_PART_WANTED);
+        set_state(store, part, is_taken ? ROTA_BROKER_HELD_LOADING : ROTA_BROKER_HELD_WANTED);
     }
     rota_work_broker_touch(store->broker);
     rota_broker_store_drive(store);
@@ -169,8 +169,8 @@ static void load_next(struct rota_broker_store *store)
     size_t place = 0;
     const struct rota_map_entry *entry;
     while (!store->loaded && (entry = rota_map_next(&store->parts, &place))) {
-        struct rota_broker_part *part = entry->value;
-        if (part->state != ROTA_BROKER_PART_LOADING)
+        struct rota_broker_held *part = entry->value;
+        if (part->state != ROTA_BROKER_HELD_LOADING)
             continue;
         store->loaded = part;
         memcpy(store->load_queue, part->queue.data, part->queue.size);
@@ -244,7 +244,7 @@ static enum rota_code load_rows(struct rota_broker_store *store, struct rota_err
     return ROTA_OK;
 }
 
-static void open_loaded(struct rota_broker_store *store, struct rota_broker_part *part)
+static void open_loaded(struct rota_broker_store *store, struct rota_broker_held *part)
 {
     struct rota_error error;
     enum rota_code code =
@@ -256,7 +256,7 @@ static void open_loaded(struct rota_broker_store *store, struct rota_broker_part
         rota_broker_store_unpark(store, error.text);
         return;
     }
-    set_state(store, part, ROTA_BROKER_PART_OPEN);
+    set_state(store, part, ROTA_BROKER_HELD_OPEN);
     tell(store, ROTA_LOG_INFO, "partition open", part, "it is ours");
     rota_broker_store_unpark(store, NULL);
 }
@@ -265,7 +265,7 @@ void rota_broker_store_done_load(struct rota_letter *letter, bool is_cancelled)
 {
     struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
     struct rota_broker_store *store = own->store;
-    struct rota_broker_part *part = store->loaded;
+    struct rota_broker_held *part = store->loaded;
     own->is_under_way = false;
     if (is_cancelled || store->is_closing) {
         rota_sql_result_deinit(&store->rows);
@@ -288,11 +288,11 @@ void rota_broker_store_done_load(struct rota_letter *letter, bool is_cancelled)
 
 /* --- giving up --- */
 
-static void leave(struct rota_broker_store *store, struct rota_broker_part *part)
+static void leave(struct rota_broker_store *store, struct rota_broker_held *part)
 {
     struct rota_error error;
-    if (part->state != ROTA_BROKER_PART_OPEN) {
-        if (part->state != ROTA_BROKER_PART_LEAVING) {
+    if (part->state != ROTA_BROKER_HELD_OPEN) {
+        if (part->state != ROTA_BROKER_HELD_LEAVING) {
             drop_part(store, part);
             remove_part(store, part);
         }
@@ -304,7 +304,7 @@ static void leave(struct rota_broker_store *store, struct rota_broker_part *part
         return; /* with the next look */
     }
     part->until = rota_broker_last_number(store->broker->core);
-    set_state(store, part, ROTA_BROKER_PART_LEAVING);
+    set_state(store, part, ROTA_BROKER_HELD_LEAVING);
     rota_work_broker_touch(store->broker);
 }
 
@@ -312,8 +312,8 @@ static void finish_leaving(struct rota_broker_store *store)
 {
     size_t place = 0;
     for (const struct rota_map_entry *entry; (entry = rota_map_next(&store->parts, &place));) {
-        struct rota_broker_part *part = entry->value;
-        if (part->state != ROTA_BROKER_PART_LEAVING || part->until > store->broker->durable)
+        struct rota_broker_held *part = entry->value;
+        if (part->state != ROTA_BROKER_HELD_LEAVING || part->until > store->broker->durable)
             continue;
         tell(store, ROTA_LOG_INFO, "partition left", part, "another node has it");
         rota_work_broker_watch_lost(store->broker, part->queue, part->number);
@@ -327,13 +327,13 @@ void rota_broker_store_take(struct rota_broker_store *store)
 {
     if (store->is_closing)
         return;
-    if (store->n_in[ROTA_BROKER_PART_LEAVING] > 0)
+    if (store->n_in[ROTA_BROKER_HELD_LEAVING] > 0)
         finish_leaving(store);
     if (!store->is_up)
         return;
-    if (store->n_in[ROTA_BROKER_PART_WANTED] > 0 && !store->take.is_under_way)
+    if (store->n_in[ROTA_BROKER_HELD_WANTED] > 0 && !store->take.is_under_way)
         take_wanted(store);
-    if (store->n_in[ROTA_BROKER_PART_LOADING] > 0 && !store->load.is_under_way)
+    if (store->n_in[ROTA_BROKER_HELD_LOADING] > 0 && !store->load.is_under_way)
         load_next(store);
 }
 
@@ -358,7 +358,7 @@ static void look_at_row(struct rota_broker_store *store, size_t row)
     int64_t number = rota_sql_int_at(rows, row, 1);
     if (number < 0 || number >= ROTA_JOB_PARTITIONS_MAX || rota_job_queue_check(queue, NULL))
         return;
-    struct rota_broker_part *part = rota_broker_store_part(store, queue, (uint32_t)number);
+    struct rota_broker_held *part = rota_broker_store_part(store, queue, (uint32_t)number);
     if (!part) {
         bool is_alone = rota_broker_cluster_is_alone(store->broker->cluster);
         if (is_ours(store, queue, (uint32_t)number) && (!is_alone || !store->was_looked))
@@ -366,7 +366,7 @@ static void look_at_row(struct rota_broker_store *store, size_t row)
         return;
     }
     part->is_seen = true;
-    if (part->state >= ROTA_BROKER_PART_LOADING &&
+    if (part->state >= ROTA_BROKER_HELD_LOADING &&
         ((uint64_t)rota_sql_int_at(rows, row, 2) != part->epoch ||
          (uint64_t)rota_sql_int_at(rows, row, 3) != store->instance))
         rota_broker_store_lose(store, part, "another node has taken it");
@@ -377,7 +377,7 @@ static void look_at_parts(struct rota_broker_store *store)
 {
     size_t place = 0, n = 0;
     const struct rota_map_entry *entry;
-    struct rota_broker_part **parts = malloc((store->parts.size + 1) * sizeof *parts);
+    struct rota_broker_held **parts = malloc((store->parts.size + 1) * sizeof *parts);
     if (!parts)
         return; /* with the next look */
     while ((entry = rota_map_next(&store->parts, &place)))
@@ -385,13 +385,13 @@ static void look_at_parts(struct rota_broker_store *store)
     for (size_t i = 0; i < n; i++) {
         bool is_seen = parts[i]->is_seen;
         parts[i]->is_seen = false;
-        if (!is_seen && parts[i]->state >= ROTA_BROKER_PART_LOADING && parts[i]->epoch > 0 &&
+        if (!is_seen && parts[i]->state >= ROTA_BROKER_HELD_LOADING && parts[i]->epoch > 0 &&
             parts[i]->is_old)
             rota_broker_store_lose(store, parts[i], "its row is gone");
         else if (!is_ours(store, parts[i]->queue, parts[i]->number))
             leave(store, parts[i]);
         else
-            parts[i]->is_old = parts[i]->state >= ROTA_BROKER_PART_LOADING;
+            parts[i]->is_old = parts[i]->state >= ROTA_BROKER_HELD_LOADING;
     }
     free((void *)parts);
 }
@@ -458,7 +458,7 @@ void rota_broker_store_parts_deinit(struct rota_broker_store *store)
     size_t place = 0;
     for (const struct rota_map_entry *entry; (entry = rota_map_next(&store->parts, &place));
          place = 0) {
-        struct rota_broker_part *part = entry->value;
+        struct rota_broker_held *part = entry->value;
         rota_broker_store_void(store, part);
         rota_map_remove(&store->parts, part->key);
         free(part);

@@ -14,7 +14,7 @@ static struct rota_str key_of(const struct rota_broker_dirty *dirty)
     return rota_str_of(dirty->key, sizeof dirty->key);
 }
 
-static void write_key(char *key, const struct rota_broker_part *part, struct rota_job_id id)
+static void write_key(char *key, const struct rota_broker_held *part, struct rota_job_id id)
 {
     memcpy(key, &part, sizeof part);
     memcpy(key + sizeof part, &id, sizeof id);
@@ -28,7 +28,7 @@ static void remove_dirty(struct rota_broker_store *store, struct rota_broker_dir
     free(dirty);
 }
 
-static bool gather(struct rota_broker_store *store, struct rota_broker_part *part,
+static bool gather(struct rota_broker_store *store, struct rota_broker_held *part,
                    const struct rota_work_record *record)
 {
     char key[sizeof((struct rota_broker_dirty *)NULL)->key];
@@ -57,8 +57,8 @@ static bool gather(struct rota_broker_store *store, struct rota_broker_part *par
 
 static bool append_job(struct rota_broker_store *store, const struct rota_work_record *record)
 {
-    struct rota_broker_part *part = rota_broker_store_part(store, record->queue, record->partition);
-    if (!part || part->state < ROTA_BROKER_PART_LOADING)
+    struct rota_broker_held *part = rota_broker_store_part(store, record->queue, record->partition);
+    if (!part || part->state < ROTA_BROKER_HELD_LOADING)
         return rota_vector_push(&store->voids, record->number);
     struct rota_broker_pending pending = {.number = record->number, .part = part};
     if (!rota_vector_reserve(&store->pending, store->pending.size + 1) ||
@@ -138,7 +138,7 @@ static int compare_numbers(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-void rota_broker_store_void(struct rota_broker_store *store, const struct rota_broker_part *part)
+void rota_broker_store_void(struct rota_broker_store *store, const struct rota_broker_held *part)
 {
     struct rota_list_node *next;
     size_t n = 0;
@@ -245,8 +245,8 @@ static bool take_job(struct rota_broker_store *store, const struct rota_broker_d
 
 static int compare_parts(const void *a, const void *b)
 {
-    const struct rota_broker_part *left = *(struct rota_broker_part *const *)a;
-    const struct rota_broker_part *right = *(struct rota_broker_part *const *)b;
+    const struct rota_broker_held *left = *(struct rota_broker_held *const *)a;
+    const struct rota_broker_held *right = *(struct rota_broker_held *const *)b;
     size_t size = left->queue.size < right->queue.size ? left->queue.size : right->queue.size;
     int order = memcmp(left->queue.data, right->queue.data, size);
     if (order)
@@ -259,15 +259,15 @@ static int compare_parts(const void *a, const void *b)
 /* The partitions of the first `n` dirty jobs, in order; `jobs` learn their index. */
 static bool list_parts(struct rota_broker_store *store, struct rota_store_job *jobs, size_t n)
 {
-    struct rota_broker_part **parts =
-        rota_arena_take(&store->turn_arena, (n + 1) * sizeof(struct rota_broker_part *));
+    struct rota_broker_held **parts =
+        rota_arena_take(&store->turn_arena, (n + 1) * sizeof(struct rota_broker_held *));
     struct rota_store_partition *made = rota_arena_take(&store->turn_arena, (n + 1) * sizeof *made);
     struct rota_list_node *at = store->dirty.next;
     size_t n_parts = 0;
     if (!parts || !made)
         return false;
     for (size_t i = 0; i < n; i++, at = at->next) {
-        struct rota_broker_part *part = ROTA_LIST_ITEM(at, struct rota_broker_dirty, link)->part;
+        struct rota_broker_held *part = ROTA_LIST_ITEM(at, struct rota_broker_dirty, link)->part;
         if (!part->in_turn) {
             part->in_turn = 1;
             parts[n_parts++] = part;
@@ -387,7 +387,7 @@ static void finish_turn(struct rota_broker_store *store)
     store->has_turn = false;
     for (size_t i = 0; i < store->turn.n_partitions; i++) {
         const struct rota_store_partition *partition = &store->turn.partitions[i];
-        struct rota_broker_part *part =
+        struct rota_broker_held *part =
             partition->is_stale ? rota_broker_store_part(store, partition->queue, partition->number)
                                 : NULL;
         if (part && part->epoch == partition->epoch)

@@ -147,6 +147,11 @@ LIST_OF(ROTA_QUEUE_WORKERS_REPLY, "reply", ROTA_QUEUE_WORKER_INFO, WORKERS_REPLY
         ROTA_BROKER_WORKERS_MAX);
 #undef THIS
 
+#define THIS struct rota_queue_missing
+static const struct rota_message_field MISSING[] = {F(3, STRS, nodes)};
+#undef THIS
+TYPE(ROTA_QUEUE_MISSING, "reply", struct rota_queue_missing, MISSING);
+
 #define THIS struct rota_queue_list_reply
 static const struct rota_message_field LIST_REPLY[] = {
     F_OF(1, INNERS, jobs, ROTA_QUEUE_JOB_INFO),
@@ -191,7 +196,7 @@ static const struct rota_message_field LIST[] = {
     F(1, STR, queue),
     F_MAX(2, UINT, state, ROTA_JOB_STATES - 1),
     F_MAX(3, UINT, max_jobs, ROTA_QUEUE_LIST_MAX),
-    F_MAX(4, UINT, after, UINT32_MAX),
+    F(4, UINT, after),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_LIST, "request", struct rota_queue_list_request, LIST);
