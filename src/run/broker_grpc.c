@@ -316,8 +316,7 @@ static void end_attempt(struct rota_work_broker *broker, struct rota_server_call
         return;
     if (cause == ROTA_JOB_CAUSE_DONE)
         end.bytes = about->bytes;
-    else
-        end.reason = about->bytes;
+    end.reason = cause == ROTA_JOB_CAUSE_DONE ? about->log : about->bytes;
     enum rota_code code =
         rota_broker_end(broker->core, rota_work_broker_now(), &end, &number, &error);
     rota_work_broker_touch(broker);

@@ -166,8 +166,8 @@ TYPE(ROTA_QUEUE_LIST_REPLY, "reply", struct rota_queue_list_reply, LIST_REPLY);
 static const struct rota_message_field NAME[] = {F(1, STR, queue), F(2, STR, id)};
 static const struct rota_message_field DESCRIBE[] = {F(1, STR, queue), F(2, STR, id),
                                                      F(3, BOOL, with_payload)};
-static const struct rota_message_field COMPLETE[] = {F(1, STR, queue), F(2, STR, id),
-                                                     F(3, UINT, attempt), F(4, STR, bytes)};
+static const struct rota_message_field COMPLETE[] = {
+    F(1, STR, queue), F(2, STR, id), F(3, UINT, attempt), F(4, STR, bytes), F(5, STR, log)};
 static const struct rota_message_field FAIL[] = {
     F(1, STR, queue),           F(2, STR, id),        F(3, UINT, attempt),
     F(4, STR, bytes),           F(5, BOOL, is_final), F(6, BOOL, is_given_back),

@@ -54,6 +54,7 @@ struct rota_queue_about {
     struct rota_str queue, id;
     uint64_t attempt;
     struct rota_str bytes; /* a result, a reason, a progress */
+    struct rota_str log;
     bool is_final, is_given_back, with_payload;
     uint64_t retry_after_ms;
 };
