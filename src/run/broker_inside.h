@@ -202,6 +202,7 @@ enum rota_broker_need {
     ROTA_BROKER_NEEDS_JOB,  /* struct rota_queue_about */
     ROTA_BROKER_NEEDS_ADD,  /* struct rota_queue_add */
     ROTA_BROKER_NEEDS_ADDS, /* struct rota_queue_list */
+    ROTA_BROKER_NEEDS_ALL,  /* whatever was there when the broker began */
 };
 
 /* True when the call may be handled. Otherwise it is taken: it waits for the partitions that

@@ -86,6 +86,9 @@ static enum rota_code admit(struct rota_broker_store *store, enum rota_broker_ne
     switch (need) {
     case ROTA_BROKER_NEEDS_NOTHING:
         break;
+    case ROTA_BROKER_NEEDS_ALL: /* people may look also while the store is away */
+        *verdict = store->is_settled || store->is_away ? GO_ON : WAIT;
+        break;
     case ROTA_BROKER_NEEDS_JOB:
         *verdict = admit_job(store, about);
         return check_size(store, about->bytes, "a result", error);
