@@ -1,7 +1,9 @@
 #include "run/broker_inside.h"
 
+#include "core/call/failure.h"
 #include "io/clock.h"
 #include "run/broker_errand.h"
+#include "wire/call_notes.h"
 
 #include <rota/members.h>
 #include <stdlib.h>
@@ -62,11 +64,12 @@ static void send_answer(struct rota_work_broker *broker, const struct rota_broke
     struct rota_str message =
         rota_str_of(answer->large ? answer->large : answer->small, answer->size);
     if (rota_work_broker_store_is_void(broker, answer->first, answer->last)) {
-        struct rota_error error;
-        rota_error_set(&error, ROTA_ERR_STALE,
-                       "the partition went to another node before this was written");
+        const struct rota_metadata note = {rota_str(ROTA_NOTE_FAILURE),
+                                           rota_str(rota_failure_name(ROTA_FAILURE_STALE))};
         if (answer->call)
-            rota_work_broker_refuse(answer->call, &error, true);
+            rota_server_call_finish(answer->call, ROTA_STATUS_UNAVAILABLE,
+                                    "the partition went to another node before this was written",
+                                    &note, 1);
     } else if (answer->call) {
         rota_server_call_reply(answer->call, message);
     } else {
@@ -337,6 +340,7 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
     struct rota_broker_options with = {.jobs_max = options->jobs_max,
                                        .bytes_max = options->bytes_max,
                                        .tells_forgotten = options->store != NULL,
+                                       .keep = options->keep,
                                        .seed = seed};
     if (options->store && !options->members && options->advertise)
         code = rota_work_broker_member_open(made, loop, options->store, error);

@@ -192,6 +192,15 @@ def another_node_takes_over_after_kill_9():
         assert any("partition open" in line for line in nodes[1].log + nodes[2].log)
 
 
+def n_sent_to(node):
+    """Connections to a node with bytes that it has not read."""
+    port = int(node.node.rsplit(":", 1)[1])
+    with open("/proc/net/tcp") as table:
+        lines = [line.split() for line in table][1:]
+    return sum(1 for line in lines if int(line[1].split(":")[1], 16) == port and line[3] == "01"
+               and int(line[4].split(":")[1], 16) > 0)
+
+
 @test
 def a_stopped_owner_is_fenced():
     with contextlib.ExitStack() as stack:
@@ -199,13 +208,15 @@ def a_stopped_owner_is_fenced():
         known = old.add_lines(200, "fence")
         assert len(known) == 200
         stop.stop(old.process)
-        # What is sent to it now it will find when it goes on, and believe that it may write.
-        late = [subprocess.Popen([ROTA, "job", "add", "--node", old.node, "--queue", "fence", "--", f"late {i}"],
-                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) for i in range(4)]
         new = stack.enter_context(Node())
         wait_until(lambda: len(new.jobs("waiting", "fence")) == 200, "that the other has the jobs")
         stack.enter_context(Worker(new, "--slots", "4", "--", "cat", queue="fence"))
         await_done(new, known, "fence")
+        # What is sent to it now it finds when it goes on, and believes that it may write.
+        late = [subprocess.Popen([ROTA, "job", "add", "--node", old.node, "--timeout", f"{TIMEOUT}s", "--queue",
+                                  "fence", "--", f"late {i}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                 text=True) for i in range(4)]
+        wait_until(lambda: n_sent_to(old) >= len(late), "that it has something to read")
         old.signal(signal.SIGCONT)
         for process in late:
             known |= set(process.communicate(timeout=TIMEOUT)[0].split())
