@@ -385,14 +385,14 @@ void rota_work_broker_close(struct rota_work_broker *broker)
     rota_work_broker_workers_close(broker->workers);
     broker->workers = NULL;
     rota_broker_errands_end(broker);
-    rota_broker_cluster_close(broker->cluster);
-    broker->cluster = NULL;
-    rota_work_broker_member_close(broker->member);
-    broker->member = NULL;
     if (broker->sink) {
         broker->n_handles++;
         broker->sink->close(broker, on_sink_closed, broker);
     }
+    rota_broker_cluster_close(broker->cluster);
+    broker->cluster = NULL;
+    rota_work_broker_member_close(broker->member);
+    broker->member = NULL;
     uv_close((uv_handle_t *)&broker->check, on_closed);
     uv_close((uv_handle_t *)&broker->idle, on_closed);
     uv_close((uv_handle_t *)&broker->timer, on_closed);
