@@ -57,6 +57,7 @@ extern const struct rota_cli_command rota_cmd_plan;
 extern const struct rota_cli_command rota_cmd_queue_dead;
 extern const struct rota_cli_command rota_cmd_queue_drain;
 extern const struct rota_cli_command rota_cmd_queue_list;
+extern const struct rota_cli_command rota_cmd_queue_nodes;
 extern const struct rota_cli_command rota_cmd_queue_pause;
 extern const struct rota_cli_command rota_cmd_queue_resume;
 extern const struct rota_cli_command rota_cmd_queue_show;

@@ -100,14 +100,6 @@ static void fill_spec(const struct add *options, struct rota_str names[ROTA_OPTI
     };
 }
 
-/* An id of our own: an add whose outcome is not known can be made again. */
-static struct rota_str make_id(char id[ROTA_QUEUE_ID_SIZE])
-{
-    uint64_t chance = uv_hrtime();
-    uv_random(NULL, NULL, &chance, sizeof chance, 0, NULL);
-    return rota_queue_id_write(rota_job_id_make(rota_cli_now(ROTA_TIME_MIN), 0, chance), id);
-}
-
 /* Called again, with the same ids, when nobody knows what became of it. */
 static enum rota_code ask_again(struct rota_queue_client *client, const char *method,
                                 const struct rota_message_type *request_type, const void *request,
@@ -245,7 +237,7 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
     char id[ROTA_QUEUE_ID_SIZE], kept[ROTA_QUEUE_ID_SIZE];
     fill_spec(options, names, &spec);
     spec.payload = payload;
-    spec.id = make_id(id);
+    spec.id = rota_queue_client_make_id(client, spec.unique, id);
     if (ask_again(client, "Add", &ROTA_QUEUE_ADD, &request, &ROTA_QUEUE_ADDED, &added, &error))
         return rota_cli_fail_error(&error);
     if (added.id.size != sizeof kept)
@@ -307,7 +299,7 @@ static int add_lines(struct rota_queue_client *client, const struct add *options
         }
         fill_spec(options, names, &jobs[n]);
         jobs[n].payload = rota_str_of(line, size);
-        jobs[n].id = make_id(ids[n]);
+        jobs[n].id = rota_queue_client_make_id(client, jobs[n].unique, ids[n]);
         n++;
         n_lines++;
         bytes += size;

@@ -216,6 +216,56 @@ static enum rota_code drain(struct rota_queue_client *client, struct rota_str qu
     return ROTA_OK;
 }
 
+/* --- nodes --- */
+
+static void append_node(struct rota_buffer *buffer, bool is_json,
+                        const struct rota_queue_nodes *nodes)
+{
+    if (!is_json) {
+        rota_terminal_append(buffer, nodes->node.size ? nodes->node : rota_str("alone"));
+        rota_buffer_print(buffer, "\tjobs=%llu\tleaving=%llu\n", (unsigned long long)nodes->n_jobs,
+                          (unsigned long long)nodes->n_leaving);
+        for (size_t i = 0; i < nodes->nodes.n; i++) {
+            rota_buffer_append_text(buffer, "listed\t");
+            rota_terminal_append(buffer, nodes->nodes.items[i]);
+            rota_buffer_append_char(buffer, '\n');
+        }
+        return;
+    }
+    struct rota_json json = {.buffer = buffer};
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "node");
+    if (nodes->node.size > 0)
+        rota_json_string(&json, nodes->node);
+    else
+        rota_json_text(&json, NULL);
+    rota_json_key(&json, "partitions");
+    rota_json_uint(&json, nodes->partitions);
+    rota_json_key(&json, "jobs");
+    rota_json_uint(&json, nodes->n_jobs);
+    rota_json_key(&json, "leaving");
+    rota_json_uint(&json, nodes->n_leaving);
+    rota_json_key(&json, "nodes");
+    rota_json_begin_array(&json);
+    for (size_t i = 0; i < nodes->nodes.n; i++)
+        rota_json_string(&json, nodes->nodes.items[i]);
+    rota_json_end_array(&json);
+    rota_json_end_object(&json);
+    rota_buffer_append_char(buffer, '\n');
+}
+
+static enum rota_code show_nodes(struct rota_queue_client *client, struct rota_str queue,
+                                 struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_queue_nodes nodes;
+    (void)queue;
+    enum rota_code code =
+        rota_queue_client_ask(client, "Nodes", NULL, NULL, &ROTA_QUEUE_NODES, &nodes, error);
+    if (!code)
+        append_node(buffer, client->options->json, &nodes);
+    return code;
+}
+
 /* --- the commands --- */
 
 #define COMMAND(noun, the_name, the_summary, the_argument, n, text, the_act)                       \
@@ -261,3 +311,11 @@ COMMAND(dead, "queue dead", "List the dead jobs of a queue, and why they are", "
         "the reason. `job retry` lets one wait again.\n\n"
         "With --json: one object per line, as `job list` prints it.",
         dead);
+COMMAND(
+    nodes, "queue nodes", "Show what is at a broker, and which brokers it knows", NULL, 0,
+    "Prints the address of the broker that is asked, or `alone`, how many jobs are there, those "
+    "that have ended included, and how many of them are about to go to other brokers; then a "
+    "line for each broker that is listed. A broker that was taken off the list can be stopped "
+    "for good when it has no jobs left.\n\n"
+    "With --json: {\"node\", \"partitions\", \"jobs\", \"leaving\", \"nodes\"}.",
+    show_nodes);

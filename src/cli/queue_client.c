@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 
 #include <rota/broker.h>
+#include <rota/ring.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -75,6 +76,30 @@ enum rota_code rota_queue_client_ask(struct rota_queue_client *client, const cha
         return ROTA_OK;
     return rota_message_decode(reply_type, rota_str_of(client->reply.message, client->reply.size),
                                reply, &client->arena, error);
+}
+
+/* A broker that does not say has one that every broker has. */
+static uint32_t n_partitions(struct rota_queue_client *client)
+{
+    struct rota_queue_nodes nodes = {0};
+    if (client->partitions == 0 &&
+        (rota_queue_client_ask(client, "Nodes", NULL, NULL, &ROTA_QUEUE_NODES, &nodes, NULL) ||
+         nodes.partitions == 0))
+        nodes.partitions = 1;
+    if (client->partitions == 0)
+        client->partitions = (uint32_t)nodes.partitions;
+    return client->partitions;
+}
+
+struct rota_str rota_queue_client_make_id(struct rota_queue_client *client, struct rota_str unique,
+                                          char id[ROTA_QUEUE_ID_SIZE])
+{
+    uint64_t chance[2] = {uv_hrtime(), uv_hrtime()};
+    uv_random(NULL, NULL, chance, sizeof chance, 0, NULL);
+    uint32_t partition =
+        (unique.size > 0 ? rota_ring_hash(unique) : (uint32_t)chance[1]) % n_partitions(client);
+    return rota_queue_id_write(rota_job_id_make(rota_cli_now(ROTA_TIME_MIN), partition, chance[0]),
+                               id);
 }
 
 enum rota_code rota_queue_client_parse_name(const char *text, struct rota_queue_about *about,

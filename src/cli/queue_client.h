@@ -41,6 +41,7 @@ struct rota_queue_client {
     const struct rota_queue_client_options *options;
     struct rota_arena arena;
     struct rota_reply reply; /* of the last call; what was read from it is borrowed */
+    uint32_t partitions;     /* of each queue; 0: not asked yet */
 };
 
 /* Fills `*client`; rota_queue_client_close() ends it. */
@@ -55,6 +56,11 @@ enum rota_code rota_queue_client_ask(struct rota_queue_client *client, const cha
                                      const void *request,
                                      const struct rota_message_type *reply_type, void *reply,
                                      struct rota_error *error);
+
+/* An id for a new job, so that an add whose outcome is not known can be made again; in any
+ * partition, or that of its unique key. */
+struct rota_str rota_queue_client_make_id(struct rota_queue_client *client, struct rota_str unique,
+                                          char id[ROTA_QUEUE_ID_SIZE]);
 
 /* Read "QUEUE/ID" into the two fields; `id` is room. */
 enum rota_code rota_queue_client_parse_name(const char *text, struct rota_queue_about *about,

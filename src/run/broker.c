@@ -73,7 +73,7 @@ static void send_answer(struct rota_work_broker *broker, const struct rota_broke
     } else if (answer->call) {
         rota_server_call_reply(answer->call, message);
     } else {
-        rota_work_broker_workers_verdict(broker->workers, answer->session, message);
+        rota_work_broker_workers_verdict(broker->workers, answer->connection, message);
     }
 }
 
@@ -96,8 +96,10 @@ static void set_timer(struct rota_work_broker *broker, rota_time now, bool is_st
 {
     const struct rota_heap_node *poll = rota_heap_first(&broker->polls_until);
     rota_time at = rota_broker_deadline(broker->core);
+    at = rota_time_min(at, rota_work_broker_handover_deadline(broker->handover));
     if (poll)
         at = rota_time_min(at, poll->at);
+    at = rota_time_min(at, rota_work_broker_forward_deadline(broker));
     if (is_stuck)
         at = rota_time_min(at, now + STUCK_WAIT);
     if (at == ROTA_TIME_NEVER) {
@@ -120,6 +122,7 @@ static void run_turn(struct rota_work_broker *broker)
     bool is_stuck = !carry_out_all(broker);
     while (!is_stuck) {
         bool has_more = rota_work_broker_poll_return(broker);
+        has_more |= rota_work_broker_handover_turn(broker->handover, now);
         if (!broker->sink && broker->durable < broker->appended) {
             broker->durable = broker->appended;
             rota_broker_durable(broker->core, now, broker->durable);
@@ -137,6 +140,7 @@ static void run_turn(struct rota_work_broker *broker)
     rota_work_broker_workers_flush(broker->workers);
     rota_work_broker_poll_flush(broker, now.boot, broker->is_draining);
     rota_work_broker_watch_flush(broker);
+    rota_work_broker_forward_turn(broker, now);
     if (!broker->is_dirty)
         set_timer(broker, now.boot, is_stuck);
 }
@@ -206,11 +210,12 @@ void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server
                                 "it is done, but there is no memory for the answer", NULL, 0);
 }
 
-bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t session,
+bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t connection,
                                     uint64_t number, struct rota_str verdict)
 {
     return push_answer(
-        broker, (struct rota_broker_answer){.number = number, .first = number, .session = session},
+        broker,
+        (struct rota_broker_answer){.number = number, .first = number, .connection = connection},
         verdict);
 }
 
@@ -346,6 +351,8 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
         code = rota_work_broker_member_open(made, loop, options->store, error);
     if (!code)
         code = join_cluster(made, loop, error);
+    if (!code && !rota_broker_cluster_is_alone(made->cluster))
+        code = rota_work_broker_forward_open(made, error);
     if (!code)
         code = rota_broker_new(&with, &made->core, error);
     if (!code && options->directory)
@@ -361,6 +368,11 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
         return code;
     }
     rota_broker_begin(made->core, rota_work_broker_now());
+    if (options->members && !options->store &&
+        (code = rota_work_broker_handover_open(made, error))) {
+        rota_work_broker_close(made);
+        return code;
+    }
     rota_work_broker_touch(made);
     *broker = made;
     return ROTA_OK;
@@ -382,9 +394,12 @@ void rota_work_broker_close(struct rota_work_broker *broker)
     if (broker->core)
         rota_work_broker_poll_flush(broker, rota_clock_boot(), true);
     rota_work_broker_watch_end(broker);
+    rota_work_broker_forward_close(broker);
     rota_work_broker_workers_close(broker->workers);
     broker->workers = NULL;
     rota_broker_errands_end(broker);
+    rota_work_broker_handover_close(broker->handover);
+    broker->handover = NULL;
     if (broker->sink) {
         broker->n_handles++;
         broker->sink->close(broker, on_sink_closed, broker);
@@ -412,5 +427,6 @@ struct rota_work_broker_counts rota_work_broker_counts(const struct rota_work_br
     struct rota_queue_view view;
     for (size_t place = 0; rota_broker_next_queue(broker->core, &place, &view);)
         counts.running += view.counts[ROTA_JOB_RUNNING];
+    rota_work_broker_forward_counts(broker, &counts);
     return counts;
 }

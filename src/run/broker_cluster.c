@@ -177,9 +177,12 @@ static void tell(struct rota_broker_cluster *cluster)
     }
 }
 
-static bool is_listed(const struct rota_broker_cluster *cluster, struct rota_str address)
+bool rota_broker_cluster_is_listed(const struct rota_broker_cluster *cluster,
+                                   struct rota_str address)
 {
     size_t n;
+    if (!cluster->members)
+        return false;
     const struct rota_member *members = rota_members_list(cluster->members, &n);
     for (size_t i = 0; i < n; i++)
         if (rota_str_is_equal(members[i].host.address, address))
@@ -218,7 +221,7 @@ static void take_ring(struct rota_broker_cluster *cluster)
     cluster->version++;
     for (size_t place = 0; (entry = rota_map_next(&cluster->peers, &place));) {
         struct peer *peer = entry->value;
-        peer->is_listed = is_listed(cluster, entry->key);
+        peer->is_listed = rota_broker_cluster_is_listed(cluster, entry->key);
     }
     drop_unlisted(cluster);
 }
@@ -280,7 +283,7 @@ static enum rota_code find_peer(struct rota_broker_cluster *cluster, struct rota
     if (!(peer = calloc(1, sizeof *peer + address.size + 1)))
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a peer");
     memcpy(peer->address, address.data, address.size);
-    peer->is_listed = cluster->members && is_listed(cluster, address);
+    peer->is_listed = rota_broker_cluster_is_listed(cluster, address);
     cluster->has_unlisted |= !peer->is_listed;
     enum rota_code code =
         rota_channel_open(cluster->loop, peer->address, &options, &peer->channel, error);

@@ -84,6 +84,10 @@ void rota_broker_cluster_unsubscribe(struct rota_broker_cluster_subscriber *subs
 struct rota_str rota_broker_cluster_peer(const struct rota_broker_cluster *cluster, size_t index);
 size_t rota_broker_cluster_n_peers(const struct rota_broker_cluster *cluster);
 
+/* Whether a node is listed, this one included. */
+bool rota_broker_cluster_is_listed(const struct rota_broker_cluster *cluster,
+                                   struct rota_str address);
+
 /* Call a method of the node at `address`, as rota_channel_call() does. The call says that it
  * comes from a node and is not to be carried on: see rota_broker_cluster_is_carried(). A
  * `timeout` of 0 is ROTA_BROKER_CLUSTER_TIMEOUT, ROTA_TIME_NEVER is none. A peer that is not

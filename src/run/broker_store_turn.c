@@ -116,6 +116,8 @@ static bool append(struct rota_broker_store *store, const struct rota_work_recor
         return is_quiet(store, record->number) || append_setting(store, record);
     case ROTA_WORK_LIFE: /* the store has given it */
     case ROTA_WORK_OWN:
+    case ROTA_WORK_CHUNK: /* nothing is handed over where all share the rows */
+    case ROTA_WORK_TAKEN:
         break;
     }
     return true;

@@ -239,7 +239,11 @@ static void tell_job(struct rota_work_broker *broker, struct rota_broker_watcher
     if (watcher->is_full)
         return;
     if (rota_broker_find(broker->core, watcher->queue, watcher->id, &view, NULL)) {
-        end(broker, watcher, ROTA_STATUS_NOT_FOUND, "the job is forgotten");
+        if (rota_broker_cluster_is_alone(broker->cluster))
+            end(broker, watcher, ROTA_STATUS_NOT_FOUND, "the job is forgotten");
+        else
+            end(broker, watcher, ROTA_STATUS_UNAVAILABLE,
+                "the job is forgotten, or at another node: watch it again");
         return;
     }
     rota_arena_clear(&broker->arena);

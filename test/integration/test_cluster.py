@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 
 ROTA = sys.argv[1]
@@ -78,6 +79,9 @@ class Node:
         lines = self.run("job", "list", "--queue", queue, "--state", state, "--limit", "1000000", "--json").splitlines()
         return [json.loads(line)["job"] for line in lines]
 
+    def nodes(self):
+        return json.loads(self.run("queue", "nodes", "--json"))
+
     def queue(self, name="work"):
         return json.loads(self.run("queue", "show", name, "--json"))
 
@@ -134,6 +138,51 @@ def any_node_can_be_asked():
         a.run("job", "retry", jobs[2])
         assert len(c.jobs()) == 10
         b.run("job", "show", "work/" + "1" * 32, code=1)
+
+
+def await_queue(node, is_so, name="work"):
+    """Ask until it is so; nothing tells of it."""
+    give_up_at = time.monotonic() + TIMEOUT
+    while not is_so(seen := node.queue(name)):
+        assert time.monotonic() < give_up_at, (seen, node.log[-20:])
+        time.sleep(0.05)
+    return seen
+
+
+def await_nodes(node, is_so):
+    """Ask until it is so; nothing tells of it."""
+    give_up_at = time.monotonic() + TIMEOUT
+    while not is_so(seen := node.nodes()):
+        assert time.monotonic() < give_up_at, (seen, node.log[-20:])
+        time.sleep(0.05)
+    return seen
+
+
+@test
+def jobs_follow_the_route():
+    with nodes(3, hosts=True) as ((a, b, c), hosts):
+        lines = "".join(f"line {i}\n" for i in range(3000)).encode()
+        for node in (a, b, c):
+            node.run("job", "add", "--queue", "work", "--lines", "-", data=lines)
+            assert node.nodes()["jobs"] > 0
+        jobs = [node.add(f"{i}", "--priority", str(i)) for i in range(8) for node in (a, b, c)]
+        a.run("job", "cancel", jobs[3])
+        before = {job: b.show(job) for job in jobs}
+        known = sorted(b.jobs())
+        write_hosts(hosts, [a.address, b.address])
+        await_nodes(c, lambda seen: seen["jobs"] == 0 and len(seen["nodes"]) == 2)
+        assert sorted(c.jobs()) == known  # it still knows whom to ask
+        assert c.terminate() == 0
+        assert sorted(a.jobs()) == known
+        for job in jobs:
+            assert b.show(job) == before[job], job
+        c.start()
+        write_hosts(hosts, [a.address, b.address, c.address])
+        await_nodes(c, lambda seen: seen["jobs"] > 1000 and seen["leaving"] == 0)
+        for node in (a, b):
+            await_nodes(node, lambda seen: seen["leaving"] == 0)
+        assert sorted(b.jobs()) == known
+        assert c.show(jobs[3])["state"] == "cancelled"
 
 
 def main():
