@@ -1,5 +1,6 @@
 /* rota broker: a broker of jobs, by itself. */
 #include "cli/cli.h"
+#include "cli/store_options.h"
 #include "io/clock.h"
 
 #include "descriptors.h"
@@ -16,9 +17,9 @@
 
 struct options {
     const char *data, *listen, *workers, *workers_key, *workers_list;
-    const char *nodes, *hosts, *advertise;
+    const char *store, *nodes, *hosts, *advertise;
     int durability, log_level;
-    int64_t partitions, jobs_max, bytes_max;
+    int64_t partitions, jobs_max, bytes_max, segment_size;
     rota_time drain;
     bool insecure, repair;
 };
@@ -33,6 +34,10 @@ static const struct rota_option OPTIONS[] = {
      .min = 1,
      .max = 4000,
      .help = "where jobs are kept; made if it is not there"},
+    {.name = "store",
+     ROTA_OPTION_INTO(TEXT, struct options, store),
+     .value_name = "URL",
+     .help = "where jobs are kept instead: a database that all brokers of the cluster share"},
     {.name = "listen",
      ROTA_OPTION_INTO(TEXT, struct options, listen),
      .value_name = "ADDRESS",
@@ -57,7 +62,8 @@ static const struct rota_option OPTIONS[] = {
     {.name = "workers-key",
      ROTA_OPTION_INTO(TEXT, struct options, workers_key),
      .value_name = "FILE",
-     .help = "the broker's key pair, for workers beyond this machine"},
+     .help = "the broker's key pair, which `rota worker-key` makes, for workers beyond this "
+             "machine"},
     {.name = "workers-list",
      ROTA_OPTION_INTO(TEXT, struct options, workers_list),
      .value_name = "FILE",
@@ -89,6 +95,13 @@ static const struct rota_option OPTIONS[] = {
      .min = 1 << 20,
      .max = INT64_C(1) << 44,
      .help = "what payloads and results may take; a job that does not fit is refused"},
+    {.name = "segment",
+     ROTA_OPTION_INTO(INT, struct options, segment_size),
+     .value_name = "BYTES",
+     .default_text = "67108864",
+     .min = 1 << 16,
+     .max = 1 << 30,
+     .help = "size of the journal's files; a small disk wants small ones"},
     {.name = "drain",
      ROTA_OPTION_INTO(SPAN, struct options, drain),
      .value_name = "SPAN",
@@ -144,7 +157,7 @@ static void on_drained(void *data, size_t n_cut)
 static void on_failed(void *data, const struct rota_error *error)
 {
     struct service *service = data;
-    service->exit_code = rota_cli_fail_error(error);
+    service->exit_code = rota_cli_fail(ROTA_CLI_NO, "%s", error->text);
     uv_stop(&service->loop);
 }
 
@@ -192,6 +205,7 @@ static enum rota_code open_service(struct service *service, struct rota_error *e
                                        .calls_max = 65536};
     struct rota_work_broker_options broker = {
         .directory = options->data,
+        .store = options->store,
         .is_memory = options->durability == DURABILITY_MEMORY,
         .repair = options->repair,
         .workers_address = options->workers,
@@ -203,6 +217,7 @@ static enum rota_code open_service(struct service *service, struct rota_error *e
         .partitions = (uint32_t)options->partitions,
         .jobs_max = (size_t)options->jobs_max,
         .bytes_max = (size_t)options->bytes_max,
+        .segment_size = (size_t)options->segment_size,
         .log = &service->log,
     };
     enum rota_code code = rota_server_open(&service->loop, &with, &service->server, error);
@@ -256,18 +271,25 @@ static int run(int argc, char *const *argv)
         return code;
     if (options.durability == DURABILITY_MEMORY && options.data)
         return rota_cli_fail(ROTA_CLI_BAD, "--data is of no use with --durability memory");
-    if (options.durability != DURABILITY_MEMORY && !options.data)
+    if (options.store && (options.data || options.durability == DURABILITY_MEMORY))
+        return rota_cli_fail(ROTA_CLI_BAD, "jobs are kept in --store, in --data or in memory: "
+                                           "choose one");
+    if (options.durability != DURABILITY_MEMORY && !options.data && !options.store)
         return rota_cli_fail(ROTA_CLI_BAD,
-                             "where are jobs to be kept? --data names a directory; --durability "
-                             "memory keeps them in memory alone");
+                             "where are jobs to be kept? --data names a directory, --store a "
+                             "database; --durability memory keeps them in memory alone");
+    if (options.store && rota_store_options_check(&options.store, &error))
+        return rota_cli_fail_error(&error);
     if (options.nodes && options.hosts)
         return rota_cli_fail(ROTA_CLI_BAD, "the brokers come from --nodes or from --hosts, not "
                                            "from both");
-    if (options.advertise && !options.nodes && !options.hosts)
-        return rota_cli_fail(ROTA_CLI_BAD, "--advertise is of use with --nodes or --hosts");
+    if (options.advertise && !options.nodes && !options.hosts && !options.store)
+        return rota_cli_fail(ROTA_CLI_BAD,
+                             "--advertise is of use with --nodes, --hosts or --store");
     struct service service = {.options = &options};
     service.log =
         (struct rota_log){.level = (enum rota_log_level)options.log_level, .write = write_log};
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond `ulimit -f` is told by an error */
     if (uv_loop_init(&service.loop))
         return rota_cli_fail(ROTA_CLI_NO, "no event loop");
     if (open_service(&service, &error))

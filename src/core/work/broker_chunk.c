@@ -59,12 +59,12 @@ size_t rota_broker_n_chunked(const struct rota_broker *broker, const struct rota
     return n;
 }
 
-bool rota_broker_is_chunked(const struct rota_broker *broker, const struct rota_job *job)
+bool rota_broker_is_chunked(const struct rota_broker *broker, const struct rota_work_queue *queue,
+                            struct rota_job_id id)
 {
-    const struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
     for (size_t i = 0; i < broker->chunks.size; i++)
-        if (is_of(broker->chunks.items[i], queue, rota_job_id_partition(job->id)) &&
-            find_id(broker->chunks.items[i], job->id))
+        if (is_of(broker->chunks.items[i], queue, rota_job_id_partition(id)) &&
+            find_id(broker->chunks.items[i], id))
             return true;
     return false;
 }
@@ -162,7 +162,8 @@ static size_t choose(const struct rota_broker *broker, const struct rota_work_qu
         while (n < ROTA_BROKER_CHUNK_JOBS_MAX && (i = rota_job_table_next(&broker->jobs, i))) {
             const struct rota_job *job = rota_job_at(&broker->jobs, i);
             if (rota_job_id_partition(job->id) != own->number ||
-                rota_broker_queue_of(broker, job) != queue || rota_broker_is_chunked(broker, job))
+                rota_broker_queue_of(broker, job) != queue ||
+                rota_broker_is_chunked(broker, queue, job->id))
                 continue;
             bytes += size_of(broker, job);
             if (n > 0 && bytes > ROTA_BROKER_CHUNK_BYTES_MAX)
@@ -266,14 +267,13 @@ enum rota_code rota_broker_chunk_end(struct rota_broker *broker, struct rota_wor
     return ROTA_OK;
 }
 
-bool rota_broker_unchunk(struct rota_broker *broker, const struct rota_job *job)
+bool rota_broker_unchunk(struct rota_broker *broker, const struct rota_work_queue *queue,
+                         struct rota_job_id job)
 {
     for (size_t i = 0; i < broker->chunks.size; i++) {
         struct rota_work_chunk *chunk = broker->chunks.items[i];
         struct rota_job_id *id =
-            is_of(chunk, rota_broker_queue_of(broker, job), rota_job_id_partition(job->id))
-                ? find_id(chunk, job->id)
-                : NULL;
+            is_of(chunk, queue, rota_job_id_partition(job)) ? find_id(chunk, job) : NULL;
         if (!id)
             continue;
         size_t index = (size_t)(id - chunk->ids);
@@ -281,7 +281,7 @@ bool rota_broker_unchunk(struct rota_broker *broker, const struct rota_job *job)
         if (write_chunk(broker, chunk, false))
             return true;
         memmove(id + 1, id, (chunk->n_ids++ - index) * sizeof *id);
-        *id = job->id;
+        *id = job;
         return false;
     }
     return true;

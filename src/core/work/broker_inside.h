@@ -11,6 +11,7 @@
  *   broker_end.c     attempts and jobs end
  *   broker_replay.c  the journal is read, and written anew
  *   broker_hand.c    partitions come and go
+ *   broker_load.c    ... and their jobs with them, where these are kept elsewhere
  *   broker_view.c    questions
  *   broker_idle.c    ... of other nodes: who is free, what waits
  *   broker_sound.c   whether all of it fits together
@@ -34,6 +35,7 @@ enum { ROTA_BROKER_REFUSAL_MAX = 256 };
 struct rota_work_partition {
     uint32_t number;
     bool is_open;
+    bool is_loaded; /* and was not opened since: times and tags are to be set */
     uint64_t epoch; /* the highest that was seen */
     size_t n_jobs;  /* of whatever state */
     uint32_t place; /* where the next chunk begins to look */
@@ -155,7 +157,7 @@ struct rota_broker {
     uint64_t rewrite_number, settings_number;
     size_t rewrite_left;
     size_t n_passed_over;
-    bool is_begun, is_starved;
+    bool is_begun, is_starved, is_on_hold;
     char refusal[ROTA_BROKER_REFUSAL_MAX];
 
     struct rota_job_event events[ROTA_JOB_STORY_MAX + 4]; /* of the last view */
@@ -332,7 +334,7 @@ void rota_broker_offer(struct rota_broker *broker, const struct rota_work_worker
 /* Whether anything may be handed out at all. */
 static inline bool rota_broker_may_dispatch(const struct rota_broker *broker)
 {
-    return broker->is_begun && broker->durable >= broker->life_number;
+    return broker->is_begun && broker->durable >= broker->life_number && !broker->is_on_hold;
 }
 
 /* --- broker_class.c --- */
@@ -402,6 +404,19 @@ bool rota_broker_on_time(struct rota_broker *broker, uint32_t job_number);
 /* Write what was set for a queue anew; false when there is no memory for all of it. */
 bool rota_broker_rewrite_queue(struct rota_broker *broker, const struct rota_work_queue *queue);
 
+static inline bool rota_broker_is_of(const struct rota_broker *broker, const struct rota_job *job,
+                                     const struct rota_work_queue *queue, uint32_t partition)
+{
+    return rota_job_id_partition(job->id) == partition &&
+           rota_broker_queue_of(broker, job) == queue;
+}
+
+/* --- broker_load.c --- */
+
+/* Jobs that were loaded begin to count. */
+void rota_broker_begin_loaded(struct rota_broker *broker, struct rota_work_queue *queue,
+                              struct rota_work_partition *partition);
+
 /* --- broker_chunk.c --- */
 
 enum rota_code rota_broker_read_chunk(struct rota_broker *broker,
@@ -426,11 +441,13 @@ void rota_broker_free_chunks(struct rota_broker *broker);
 size_t rota_broker_n_chunked(const struct rota_broker *broker, const struct rota_work_queue *queue,
                              uint32_t partition);
 
-bool rota_broker_is_chunked(const struct rota_broker *broker, const struct rota_job *job);
+/* Whether a job is on its way, as far as is known; it may be forgotten here already. */
+bool rota_broker_is_chunked(const struct rota_broker *broker, const struct rota_work_queue *queue,
+                            struct rota_job_id id);
 
-/* A job that may be on its way has come back: it is not any more. False when there is no memory
- * to say so. */
-bool rota_broker_unchunk(struct rota_broker *broker, const struct rota_job *job);
+/* It has come back: it is not any more. False when there is no memory to say so. */
+bool rota_broker_unchunk(struct rota_broker *broker, const struct rota_work_queue *queue,
+                         struct rota_job_id id);
 
 /* --- broker_replay.c --- */
 
