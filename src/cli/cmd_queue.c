@@ -59,6 +59,8 @@ static void append_json(struct rota_buffer *buffer, const struct rota_queue_info
         {"done_total", info->done_total},
         {"dead_total", info->dead_total},
         {"retries_total", info->retries_total},
+        {"fetched_total", info->fetched_total},
+        {"lent_total", info->lent_total},
         {"workers", info->n_workers},
         {"slots", info->n_slots},
         {"free", info->n_free},
@@ -98,8 +100,8 @@ static enum rota_code look(struct rota_queue_client *client, struct rota_str que
                            struct rota_queue_list *reply, struct rota_error *error)
 {
     struct rota_queue_setting request = {.queue = queue};
-    enum rota_code code = rota_queue_client_ask(client, "Queues", &ROTA_QUEUE_PAUSE, &request,
-                                                &ROTA_QUEUE_QUEUES_REPLY, reply, error);
+    enum rota_code code = rota_queue_client_ask_again(client, "Queues", &ROTA_QUEUE_PAUSE, &request,
+                                                      &ROTA_QUEUE_QUEUES_REPLY, reply, error);
     if (!code && queue.size > 0 && reply->items.n == 0)
         code = rota_error_set(error, ROTA_ERR_UNAVAILABLE, "there is no queue %.*s",
                               ROTA_STR_ARGS(queue));
@@ -176,21 +178,6 @@ static enum rota_code dead(struct rota_queue_client *client, struct rota_str que
 
 /* --- drain --- */
 
-static void on_wake(uv_timer_t *timer)
-{
-    uv_stop(timer->loop);
-}
-
-static void pause_for(uv_loop_t *loop, uint64_t ms)
-{
-    uv_timer_t timer;
-    uv_timer_init(loop, &timer);
-    uv_timer_start(&timer, on_wake, ms, 0);
-    uv_run(loop, UV_RUN_DEFAULT);
-    uv_close((uv_handle_t *)&timer, NULL);
-    uv_run(loop, UV_RUN_NOWAIT);
-}
-
 static enum rota_code drain(struct rota_queue_client *client, struct rota_str queue,
                             struct rota_buffer *buffer, struct rota_error *error)
 {
@@ -208,7 +195,7 @@ static enum rota_code drain(struct rota_queue_client *client, struct rota_str qu
         most = left > most ? left : most;
         rota_progress_step(&progress, most - left, most);
         if (left > 0)
-            pause_for(&client->loop, 200);
+            rota_queue_client_pause(client, 200);
     } while (left > 0);
     rota_progress_end(&progress);
     if (client->options->json)

@@ -40,6 +40,7 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_get,
     &rota_cmd_broker,
     &rota_cmd_work,
+    &rota_cmd_worker_key,
     &rota_cmd_job_add,
     &rota_cmd_job_list,
     &rota_cmd_job_show,

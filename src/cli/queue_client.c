@@ -2,6 +2,7 @@
 
 #include "base/quote.h"
 #include "cli/cli.h"
+#include "io/clock.h"
 
 #include <rota/broker.h>
 #include <rota/ring.h>
@@ -60,6 +61,7 @@ enum rota_code rota_queue_client_ask(struct rota_queue_client *client, const cha
         rota_message_encode(request_type, request, &buffer);
     struct rota_call_options call = {.method = rota_str(path),
                                      .request = rota_buffer_str(&buffer),
+                                     .wait_for_ready = client->is_patient,
                                      .timeout = client->options->timeout};
     rota_reply_deinit(&client->reply);
     rota_arena_clear(&client->arena);
@@ -72,10 +74,89 @@ enum rota_code rota_queue_client_ask(struct rota_queue_client *client, const cha
         return code;
     if (client->reply.status != ROTA_STATUS_OK)
         return refused(client, error);
+    client->is_patient = true;
     if (!reply_type)
         return ROTA_OK;
     return rota_message_decode(reply_type, rota_str_of(client->reply.message, client->reply.size),
                                reply, &client->arena, error);
+}
+
+/* --- again --- */
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    uv_stop(timer->loop);
+}
+
+void rota_queue_client_pause(struct rota_queue_client *client, uint64_t ms)
+{
+    uv_timer_t timer;
+    uv_timer_init(&client->loop, &timer);
+    uv_timer_start(&timer, on_pause_over, ms, 0);
+    uv_run(&client->loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&timer, NULL);
+    uv_run(&client->loop, UV_RUN_NOWAIT);
+}
+
+/* Whether a status may come from anywhere on the way, and not only from a broker that has
+ * looked at the request and done nothing. */
+static bool is_from_anywhere(enum rota_status status)
+{
+    switch (status) {
+    case ROTA_STATUS_CANCELLED:
+    case ROTA_STATUS_UNKNOWN:
+    case ROTA_STATUS_DEADLINE_EXCEEDED:
+    case ROTA_STATUS_INTERNAL:
+    case ROTA_STATUS_UNAVAILABLE:
+    case ROTA_STATUS_DATA_LOSS:
+        return true;
+    case ROTA_STATUS_OK:
+    case ROTA_STATUS_INVALID_ARGUMENT:
+    case ROTA_STATUS_NOT_FOUND:
+    case ROTA_STATUS_ALREADY_EXISTS:
+    case ROTA_STATUS_PERMISSION_DENIED:
+    case ROTA_STATUS_RESOURCE_EXHAUSTED:
+    case ROTA_STATUS_FAILED_PRECONDITION:
+    case ROTA_STATUS_ABORTED:
+    case ROTA_STATUS_OUT_OF_RANGE:
+    case ROTA_STATUS_UNIMPLEMENTED:
+    case ROTA_STATUS_UNAUTHENTICATED:
+        return false;
+    }
+    return true;
+}
+
+/* Whether asking again would bring nothing else. */
+static bool is_settled(const struct rota_queue_client *client, enum rota_code code)
+{
+    if (code == ROTA_OK || client->reply.message) /* an answer, and be it one that can't be read */
+        return true;
+    return client->reply.status != ROTA_STATUS_OK && !is_from_anywhere(client->reply.status);
+}
+
+enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, const char *method,
+                                           const struct rota_message_type *request_type,
+                                           const void *request,
+                                           const struct rota_message_type *reply_type, void *reply,
+                                           struct rota_error *error)
+{
+    rota_time give_up_at = rota_clock_mono() + 3 * client->options->timeout;
+    bool is_unknown = false;
+    struct rota_error last;
+    for (uint64_t pause_ms = 50;; pause_ms = pause_ms < 1600 ? 2 * pause_ms : pause_ms) {
+        enum rota_code code =
+            rota_queue_client_ask(client, method, request_type, request, reply_type, reply, &last);
+        if (code == ROTA_OK)
+            return ROTA_OK;
+        if (is_settled(client, code))
+            return rota_error_set(error, code, "%s", last.text);
+        if (client->reply.may_have_run)
+            is_unknown = client->is_patient = true;
+        if (!client->is_patient || rota_clock_mono() >= give_up_at)
+            return rota_error_set(error, code, "%s%s", last.text,
+                                  is_unknown ? "; nobody knows whether it was done" : "");
+        rota_queue_client_pause(client, pause_ms);
+    }
 }
 
 /* A broker that does not say has one that every broker has. */

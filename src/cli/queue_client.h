@@ -41,7 +41,9 @@ struct rota_queue_client {
     const struct rota_queue_client_options *options;
     struct rota_arena arena;
     struct rota_reply reply; /* of the last call; what was read from it is borrowed */
-    uint32_t partitions;     /* of each queue; 0: not asked yet */
+    bool is_patient;         /* it has answered: it is waited for when it is away */
+
+    uint32_t partitions; /* of each queue; 0: not asked yet */
 };
 
 /* Fills `*client`; rota_queue_client_close() ends it. */
@@ -56,6 +58,17 @@ enum rota_code rota_queue_client_ask(struct rota_queue_client *client, const cha
                                      const void *request,
                                      const struct rota_message_type *reply_type, void *reply,
                                      struct rota_error *error);
+
+/* The same for a request that may be made twice: it is made again, for three times the timeout,
+ * as long as nobody knows what became of it, or the broker is away and has answered before. */
+enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, const char *method,
+                                           const struct rota_message_type *request_type,
+                                           const void *request,
+                                           const struct rota_message_type *reply_type, void *reply,
+                                           struct rota_error *error);
+
+/* Let `ms` pass on the loop. */
+void rota_queue_client_pause(struct rota_queue_client *client, uint64_t ms);
 
 /* An id for a new job, so that an add whose outcome is not known can be made again; in any
  * partition, or that of its unique key. */

@@ -22,9 +22,12 @@ static bool carry_out(struct rota_work_broker *broker, const struct rota_work_ef
 {
     switch (effect->type) {
     case ROTA_WORK_DO_RECORD:
-        if (broker->sink)
-            return broker->sink->append(broker, &effect->record);
-        broker->appended = effect->record.number;
+        if (broker->sink && !broker->sink->append(broker, &effect->record))
+            return false;
+        if (!broker->sink)
+            broker->appended = effect->record.number;
+        if (effect->record.type == ROTA_WORK_ADD)
+            rota_work_broker_watch_added(broker, &effect->record);
         return true;
     case ROTA_WORK_DO_DISPATCH:
         if (!rota_work_broker_workers_hand(broker->workers, effect))
@@ -200,7 +203,9 @@ void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server
                              uint64_t number, struct rota_str message)
 {
     uint64_t first = broker->call_first < number ? broker->call_first : number;
-    if (broker->is_failed && number > broker->durable)
+    if (!broker->store && number <= broker->durable) /* others may wait for a disk that is full */
+        rota_server_call_reply(call, message);
+    else if (broker->is_failed && number > broker->durable)
         rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, broker->sink->failed, NULL, 0);
     else if (!push_answer(
                  broker,

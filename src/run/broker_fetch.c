@@ -219,7 +219,8 @@ void rota_broker_forward_visit(struct rota_broker_forward *forward, struct rota_
     trip->call = call;
     trip->visit = number;
     rota_list_push(&forward->trips, &trip->link);
-    while (trip->n < offer->n && !forward->broker->is_draining &&
+    trip->is_lost = !rota_broker_forward_is_peer(forward, offer->node);
+    while (trip->n < offer->n && !trip->is_lost && !forward->broker->is_draining &&
            rota_broker_find_idle(forward->broker->core, offer->queue, offer->can, &idle)) {
         uint32_t left = offer->n - trip->n, n = idle.n_free < left ? idle.n_free : left;
         if (!fetch(forward, trip, &idle, n, offer))

@@ -159,7 +159,7 @@ void rota_work_broker_forward_tell(struct rota_work_broker *broker, struct rota_
 
 /* --- visits --- */
 
-static bool is_peer(const struct rota_broker_forward *forward, struct rota_str address)
+bool rota_broker_forward_is_peer(const struct rota_broker_forward *forward, struct rota_str address)
 {
     const struct rota_broker_cluster *cluster = forward->broker->cluster;
     for (size_t i = 0; i < rota_broker_cluster_n_peers(cluster); i++)
@@ -197,7 +197,7 @@ static void cause_visit(struct rota_broker_forward *forward, const struct rota_t
     rota_buffer_clear(buffer);
     rota_message_encode(&ROTA_QUEUE_VISIT, &request, buffer);
     snprintf(sent.node, sizeof sent.node, "%.*s", ROTA_STR_ARGS(action->to));
-    if (buffer->failed || !is_peer(forward, action->to) ||
+    if (buffer->failed || !rota_broker_forward_is_peer(forward, action->to) ||
         !rota_broker_forward_send(forward, &sent, "/rota.v1.Queue/Visit", rota_buffer_str(buffer),
                                   ROTA_BROKER_VISIT_TIMEOUT))
         rota_tree_fsm_answered(forward->tree, rota_work_broker_now().boot, action->visit, 0, false);
@@ -213,7 +213,7 @@ void rota_work_broker_forward_visit(struct rota_work_broker *broker, struct rota
                                          .can = request->can,
                                          .n = (uint32_t)request->n};
     enum rota_code code = rota_job_queue_check(request->queue, &error);
-    if (!code && (!forward || !is_peer(forward, request->node)))
+    if (!code && (!forward || !rota_broker_forward_is_peer(forward, request->node)))
         code = rota_error_set(&error, ROTA_ERR_NOT_FOUND, "this node has no such peer");
     if (code)
         rota_work_broker_refuse(call, &error, false);

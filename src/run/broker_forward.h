@@ -72,6 +72,10 @@ bool rota_broker_forward_send(struct rota_broker_forward *forward,
                               const struct rota_broker_sent *sent, const char *method,
                               struct rota_str request, rota_time timeout);
 
+/* Whether a node is listed: nobody is sent to any other, whatever words say. */
+bool rota_broker_forward_is_peer(const struct rota_broker_forward *forward,
+                                 struct rota_str address);
+
 /* Whether a status says that the node was not reached. */
 bool rota_broker_forward_is_silent(enum rota_status status);
 

@@ -18,6 +18,12 @@ static int tear_down(void **state)
     return 0;
 }
 
+static void await_watchers(struct world *world, size_t n)
+{
+    while (rota_work_broker_counts(world->broker).watchers != n)
+        uv_run(&world->loop, UV_RUN_ONCE);
+}
+
 /* --- tests --- */
 
 static void a_job_is_added_polled_and_completed(void **state)
@@ -232,6 +238,123 @@ static void who_drains_answers_polls_and_takes_no_jobs(void **state)
                      ROTA_STATUS_UNAVAILABLE);
 }
 
+/* The same id in one batch, and later with another payload: the first one counts. */
+static void an_id_that_comes_twice_is_one_job(void **state)
+{
+    struct world *world = *state;
+    static struct told told, other;
+    char id[ROTA_QUEUE_ID_SIZE];
+    struct rota_queue_handed job;
+    struct rota_queue_job_spec jobs[] = {{.queue = JOBS, .payload = rota_str("first")},
+                                         {.queue = JOBS, .payload = rota_str("second")}};
+    jobs[0].id = jobs[1].id = rota_queue_id_write(rota_job_id_make(ROTA_SEC, 0, 5), id);
+    struct rota_queue_list request = {{jobs, 2}}, reply;
+    assert_int_equal(ask(world, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request, &told),
+                     ROTA_STATUS_OK);
+    read_reply(world, &ROTA_QUEUE_ADD_BATCH_REPLY, &told, &reply);
+    const struct rota_queue_added *added = reply.items.items;
+    assert_true(added[0].is_new && !added[1].is_new);
+    assert_true(!added[0].status && !added[1].status);
+    assert_int_equal(poll(world, 2, 0, &told, &job), 1);
+    assert_true(rota_str_is_equal(job.payload, rota_str("first")));
+    assert_int_equal(complete(world, &job, "", &other), ROTA_STATUS_OK);
+    assert_int_equal(ask(world, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request, &other),
+                     ROTA_STATUS_OK);
+    assert_int_equal(poll(world, 1, 0, &told, &job), 0); /* it is done, and stays so */
+}
+
+static void assert_news(struct world *world, const struct told *watching, const struct name *name,
+                        enum rota_job_state job_state)
+{
+    struct rota_queue_news news;
+    read_reply(world, &ROTA_QUEUE_NEWS, watching, &news);
+    const struct rota_queue_job_info *info = news.job;
+    const struct rota_queue_job_spec *spec = info->spec;
+    assert_memory_equal(spec->id.data, name->bytes, sizeof name->bytes);
+    assert_int_equal(info->state, job_state);
+    assert_int_equal(news.n_missed, 0);
+}
+
+static void who_watches_a_queue_hears_of_all_its_jobs(void **state)
+{
+    struct world *world = *state;
+    static struct told told, watching, other;
+    struct rota_queue_handed job;
+    struct rota_queue_about about = {.queue = JOBS};
+    struct rota_call *call = start(world, "Watch", &ROTA_QUEUE_NAME, &about, &watching);
+    await_watchers(world, 1);
+    must_add(world, "other", "of no interest");
+    struct name name = must_add(world, "jobs", "x");
+    await(&world->loop, &watching.n_messages, 1);
+    assert_news(world, &watching, &name, ROTA_JOB_WAITING);
+    assert_int_equal(poll(world, 1, 1000, &told, &job), 1);
+    await(&world->loop, &watching.n_messages, 2);
+    assert_news(world, &watching, &name, ROTA_JOB_RUNNING);
+    struct rota_queue_about about_job = {
+        .queue = job.queue, .id = job.id, .attempt = job.attempt, .retry_after_ms = 3600000};
+    assert_int_equal(ask(world, "Fail", &ROTA_QUEUE_FAIL, &about_job, &other), ROTA_STATUS_OK);
+    await(&world->loop, &watching.n_messages, 3);
+    assert_news(world, &watching, &name, ROTA_JOB_DELAYED);
+    assert_int_equal(ask(world, "Cancel", &ROTA_QUEUE_NAME, &about_job, &other), ROTA_STATUS_OK);
+    await(&world->loop, &watching.n_messages, 4);
+    assert_news(world, &watching, &name, ROTA_JOB_CANCELLED);
+    assert_int_equal(watching.n_ends, 0);
+    rota_call_cancel(call);
+    await_watchers(world, 0);
+}
+
+static void keys_share_a_queue_by_their_weights(void **state)
+{
+    struct world *world = *state;
+    static struct told told;
+    struct rota_queue_setting weight = {.queue = JOBS, .key = rota_str("heavy"), .weight = 3000};
+    struct rota_queue_poll request = a_poll(8, 0);
+    struct rota_queue_list reply;
+    struct name name;
+    size_t n_heavy = 0;
+    must_add(world, "jobs", "of no key");
+    assert_int_equal(ask(world, "SetWeight", &ROTA_QUEUE_WEIGHT, &weight, &told), ROTA_STATUS_OK);
+    for (int i = 0; i < 16; i++) {
+        struct rota_queue_job_spec spec = {.queue = JOBS,
+                                           .key = rota_str(i % 2 ? "heavy" : "light")};
+        assert_int_equal(add(world, spec, &name, NULL, &told), ROTA_STATUS_OK);
+    }
+    assert_int_equal(ask(world, "Poll", &ROTA_QUEUE_POLL, &request, &told), ROTA_STATUS_OK);
+    read_reply(world, &ROTA_QUEUE_POLL_REPLY, &told, &reply);
+    const struct rota_queue_handed *jobs = reply.items.items;
+    assert_int_equal(reply.items.n, 8);
+    for (size_t i = 0; i < reply.items.n; i++)
+        n_heavy += rota_str_is_equal(jobs[i].key, rota_str("heavy"));
+    assert_in_range(n_heavy, 5, 6); /* of 7 or 8 that have a key */
+    weight.weight = 0;
+    assert_int_equal(ask(world, "SetWeight", &ROTA_QUEUE_WEIGHT, &weight, &told),
+                     ROTA_STATUS_INVALID_ARGUMENT);
+    weight.weight = UINT32_MAX;
+    assert_int_equal(ask(world, "SetWeight", &ROTA_QUEUE_WEIGHT, &weight, &told),
+                     ROTA_STATUS_INVALID_ARGUMENT);
+}
+
+static void workers_are_listed_while_they_wait_and_work(void **state)
+{
+    struct world *world = *state;
+    static struct told told, waiting;
+    struct rota_queue_poll request = a_poll(7, 60000);
+    struct rota_queue_list reply;
+    struct rota_queue_setting nothing = {0};
+    start(world, "Poll", &ROTA_QUEUE_POLL, &request, &waiting);
+    while (rota_work_broker_counts(world->broker).polls == 0)
+        uv_run(&world->loop, UV_RUN_ONCE);
+    assert_int_equal(ask(world, "Workers", &ROTA_QUEUE_PAUSE, &nothing, &told), ROTA_STATUS_OK);
+    read_reply(world, &ROTA_QUEUE_WORKERS_REPLY, &told, &reply);
+    const struct rota_queue_worker_info *worker = reply.items.items;
+    assert_int_equal(reply.items.n, 1);
+    assert_true(rota_str_is_equal(worker->name, rota_str("w1")));
+    assert_int_equal(worker->slots, 7);
+    assert_int_equal(worker->n_running, 0);
+    must_add(world, "jobs", "x");
+    await(&world->loop, &waiting.n_ends, 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -248,6 +371,10 @@ int main(void)
         TEST(a_payload_over_the_limit_is_refused),
         TEST(a_paused_queue_hands_nothing_out),
         TEST(who_drains_answers_polls_and_takes_no_jobs),
+        TEST(an_id_that_comes_twice_is_one_job),
+        TEST(who_watches_a_queue_hears_of_all_its_jobs),
+        TEST(keys_share_a_queue_by_their_weights),
+        TEST(workers_are_listed_while_they_wait_and_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* A broker whose workers are connected over ZeroMQ, on one loop. */
 #include "await.h"
+#include "libzmq_races.h"
 
 #include "wire/queue_message.h"
 #include "wire/worker_frame.h"
