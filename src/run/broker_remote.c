@@ -1,7 +1,7 @@
 /* Attempts at jobs of other nodes, by workers that are connected here. */
 #include "run/broker_forward.h"
 
-#include <stdio.h>
+#include <string.h>
 
 static enum rota_code code_of(enum rota_status status)
 {
@@ -59,7 +59,8 @@ static void call(struct rota_broker_forward *forward, const struct rota_remote_a
     const char *method = is_done  ? "/rota.v1.Queue/Complete"
                          : is_end ? "/rota.v1.Queue/Fail"
                                   : "/rota.v1.Queue/Extend";
-    snprintf(sent.node, sizeof sent.node, "%.*s", ROTA_STR_ARGS(action->node));
+    size_t size = action->node.size < sizeof sent.node ? action->node.size : sizeof sent.node - 1;
+    memcpy(sent.node, action->node.data, size); /* with a NUL behind it: the rest is zeroed */
     rota_buffer_clear(buffer);
     rota_message_encode(is_end && !is_done ? &ROTA_QUEUE_FAIL : &ROTA_QUEUE_COMPLETE, &about,
                         buffer);
