@@ -1,7 +1,7 @@
 /* Attempts at jobs of other nodes, by workers that are connected here. */
 #include "run/broker_forward.h"
 
-#include <stdio.h>
+#include <string.h>
 
 static enum rota_code code_of(enum rota_status status)
 {

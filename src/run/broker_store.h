@@ -92,6 +92,7 @@ struct rota_broker_store {
     struct rota_sql_url url;
     char name[ROTA_SQL_URL_TEXT_MAX];
     uint64_t instance;
+    struct rota_error why;               /* it is down; the thread has errors of its own */
     char owner[ROTA_STORE_NAME_MAX + 1]; /* what we are called there; may be empty */
     struct rota_thread *thread;
     uv_timer_t timer;

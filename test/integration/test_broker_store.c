@@ -79,14 +79,14 @@ static void jobs_keep_their_order_over_a_restart(void **state)
     static struct told told;
     struct rota_queue_handed job;
     char payload[2] = "0";
-    for (char c = '0'; c <= '9'; c++) {
-        payload[0] = c;
+    for (int c = '0'; c <= '9'; c++) {
+        payload[0] = (char)c;
         must_add(world, "jobs", payload);
         if (c == '4')
             restart(world);
     }
     restart(world);
-    for (char c = '0'; c <= '9'; c++) {
+    for (int c = '0'; c <= '9'; c++) {
         assert_int_equal(poll(world, 1, 60000, &told, &job), 1);
         assert_int_equal(job.payload.data[0], c);
     }
