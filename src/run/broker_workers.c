@@ -8,7 +8,7 @@
 enum {
     BATCH_BYTES = 16 << 20, /* of jobs in one message; a first one always goes */
     CHECK_MS = 3000,        /* how often workers are asked what they have, if they were told any */
-    READY_CHECKS = 5, /* ... and after so many one that never said what it can do is sent away */
+    READY_CHECKS = 3, /* ... and after so many one that never said what it can do is sent away */
 };
 
 struct worker {
