@@ -2,6 +2,7 @@
 
 #include "base/quote.h"
 #include "cli/cli.h"
+#include "core/work/try_fsm.h"
 #include "io/clock.h"
 
 #include <rota/broker.h>
@@ -194,34 +195,6 @@ void rota_queue_client_pause(struct rota_queue_client *client, uint64_t ms)
     uv_run(&client->loop, UV_RUN_NOWAIT);
 }
 
-/* Whether a status may come from anywhere on the way, and not only from a broker that has
- * looked at the request and done nothing. */
-static bool is_from_anywhere(enum rota_status status)
-{
-    switch (status) {
-    case ROTA_STATUS_CANCELLED:
-    case ROTA_STATUS_UNKNOWN:
-    case ROTA_STATUS_DEADLINE_EXCEEDED:
-    case ROTA_STATUS_INTERNAL:
-    case ROTA_STATUS_UNAVAILABLE:
-    case ROTA_STATUS_DATA_LOSS:
-        return true;
-    case ROTA_STATUS_OK:
-    case ROTA_STATUS_INVALID_ARGUMENT:
-    case ROTA_STATUS_NOT_FOUND:
-    case ROTA_STATUS_ALREADY_EXISTS:
-    case ROTA_STATUS_PERMISSION_DENIED:
-    case ROTA_STATUS_RESOURCE_EXHAUSTED:
-    case ROTA_STATUS_FAILED_PRECONDITION:
-    case ROTA_STATUS_ABORTED:
-    case ROTA_STATUS_OUT_OF_RANGE:
-    case ROTA_STATUS_UNIMPLEMENTED:
-    case ROTA_STATUS_UNAUTHENTICATED:
-        return false;
-    }
-    return true;
-}
-
 /* Whether asking again would bring nothing else. */
 static bool is_settled(const struct rota_queue_client *client, enum rota_code code)
 {
@@ -229,7 +202,8 @@ static bool is_settled(const struct rota_queue_client *client, enum rota_code co
         return true;
     if (client->is_undone)
         return true;
-    return client->reply.status != ROTA_STATUS_OK && !is_from_anywhere(client->reply.status);
+    return client->reply.status != ROTA_STATUS_OK &&
+           !rota_try_is_from_anywhere(client->reply.status);
 }
 
 enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, const char *method,
