@@ -60,8 +60,7 @@ void rota_work_broker_refuse(struct rota_server_call *call, const struct rota_er
     const struct rota_metadata note = {rota_str(ROTA_NOTE_FAILURE),
                                        rota_str(rota_failure_name(ROTA_FAILURE_STALE))};
     if (is_partition && error->code == ROTA_ERR_STALE)
-        rota_server_call_finish(call, rota_failure_status(ROTA_FAILURE_STALE), error->text, &note,
-                                1);
+        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, error->text, &note, 1);
     else
         rota_server_call_finish(call, status_of(error->code), error->text, NULL, 0);
 }
@@ -185,7 +184,7 @@ static void handle_add_batch(struct rota_work_broker *broker, struct rota_server
             added =
                 (struct rota_queue_added){.status = status_of(code), .error = rota_str(error.text)};
             if (code == ROTA_ERR_STALE)
-                added.status = rota_failure_status(ROTA_FAILURE_STALE);
+                added.status = ROTA_STATUS_UNAVAILABLE;
         } else {
             added.id = rota_queue_id_write(id, bytes);
             last = number > last ? number : last;
