@@ -59,6 +59,8 @@ static void append_json(struct rota_buffer *buffer, const struct rota_queue_info
         {"done_total", info->done_total},
         {"dead_total", info->dead_total},
         {"retries_total", info->retries_total},
+        {"fetched_total", info->fetched_total},
+        {"lent_total", info->lent_total},
         {"workers", info->n_workers},
         {"slots", info->n_slots},
         {"free", info->n_free},
