@@ -69,8 +69,7 @@ void rota_work_broker_refuse(struct rota_server_call *call, const struct rota_er
         {rota_str(ROTA_NOTE_FAILURE), rota_str(rota_failure_name(ROTA_FAILURE_STALE))}};
     bool has_note = is_partition && may_go_elsewhere(error->code);
     if (is_partition && error->code == ROTA_ERR_STALE)
-        rota_server_call_finish(call, rota_failure_status(ROTA_FAILURE_STALE), error->text, notes,
-                                2);
+        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, error->text, notes, 2);
     else
         rota_server_call_finish(call, status_of(error->code), error->text, notes, has_note);
 }
@@ -197,7 +196,7 @@ static void handle_add_batch(struct rota_work_broker *broker, struct rota_server
                                               .error = rota_str(error.text),
                                               .may_go_elsewhere = may_go_elsewhere(code)};
             if (code == ROTA_ERR_STALE)
-                added.status = rota_failure_status(ROTA_FAILURE_STALE);
+                added.status = ROTA_STATUS_UNAVAILABLE;
         } else {
             added.id = rota_queue_id_write(id, bytes);
             last = number > last ? number : last;
