@@ -544,6 +544,29 @@ static void observer_of_nothing_is_told_and_makes_nothing(void **state)
     assert_int_not_equal(stat(url + 7, &status), 0);
 }
 
+/* Nothing is left of the former log but a process that has it open. */
+static void newcomer_to_dropped_tables_waits_for_those_who_had_them(void **state)
+{
+    (void)state;
+    struct sync_member former = sync_member_start("1/a", sync_session());
+    sync_open(&sync_b);
+    peer_join(&sync_b, "2/b");
+    peer_await_members(&sync_b, 2);
+    assert_int_equal(kill(former.pid, SIGSTOP), 0);
+    peer_close(&sync_b);
+    run_once("DROP TABLE rota_group_head, rota_group_record, rota_group_member, rota_group_schema");
+    rota_time made_at = rota_clock_boot();
+    peer_open(&sync_a, &sync_loop, sync_checks.url, "never-there", ROTA_SYNC_SESSION_MAX);
+    peer_join(&sync_a, "1/a");
+    peer_await_members(&sync_a, 1);
+    sync_open_short(&sync_c);
+    peer_join(&sync_c, "3/c");
+    await(&sync_loop, &sync_c.n_rounds, 1);
+    assert_true(rota_clock_boot() - made_at >= sync_session());
+    assert_int_equal(sync_c.members.size, 1);
+    sync_member_end(&former);
+}
+
 /* --- files --- */
 
 static void file_path(char *path, size_t size, const char *end)
@@ -717,6 +740,7 @@ int main(int argc, char **argv)
         SYNC_CHECK(server_that_is_away_is_waited_for),
         SYNC_CHECK(append_whose_connection_is_lost_is_not_appended_as_far_as_is_known),
         SYNC_CHECK(other_record_in_the_place_of_one_that_was_read_is_a_loss),
+        SYNC_CHECK(newcomer_to_dropped_tables_waits_for_those_who_had_them),
     };
     if (argc == 4 && strcmp(argv[1], "writer") == 0)
         return writer_main(argv);
