@@ -53,6 +53,12 @@ void rota_kafka_hold_remember(struct rota_kafka_hold *hold, const struct rota_ka
     }
 }
 
+/* With the checkers, who may be dead, or too new to know whom they would wait for. */
+static rota_time patience_of(const struct rota_kafka_setup *setup)
+{
+    return setup->session / 10 < ROTA_SEC ? setup->session / 10 : ROTA_SEC;
+}
+
 /* Between two looks. */
 static rota_time pause_of(const struct rota_kafka_hold *hold, bool is_checker)
 {
@@ -67,7 +73,7 @@ void rota_kafka_hold_begin(struct rota_kafka_hold *hold, const struct rota_kafka
     snprintf(hold->go, sizeof hold->go, "go %d", (int)generation);
     hold->may_go = false;
     hold->list_at = now;
-    hold->check_at = hold->is_checker ? now : now + setup->session / 10;
+    hold->check_at = hold->is_checker ? now : now + patience_of(setup);
     hold->look_at = hold->is_checker ? now : now + pause_of(hold, false);
     for (size_t i = 0; i < hold->holders.size; i++)
         hold->holders.items[i].is_ready = false;

@@ -36,8 +36,11 @@ struct rota_kafka_setup {
     rota_time session, ok_every;
     bool is_observer;
     struct rota_mailbox *lines; /* what librdkafka has to say */
+    char *words;                /* and what it said last of what is wrong; the loop's */
     const struct rota_log *log;
 };
+
+enum { ROTA_KAFKA_WORDS_MAX = 256 };
 
 /* --- clients and topics; any thread (sync_kafka_topic.c) --- */
 
@@ -153,8 +156,8 @@ struct rota_kafka_note {
     uint64_t generation;
     rota_time sent_at;
     bool is_leader;
-    struct rota_str *members; /* with their text behind them */
-    size_t n_members;
+    struct rota_str *members;  /* with their text behind them */
+    size_t n_members, n_slots; /* the latter hold partitions of the rebalance topic */
     struct rota_error error;
 };
 
@@ -238,6 +241,7 @@ struct rota_kafka {
     enum rota_kafka_phase phase;
     struct rota_backoff backoff;
     rota_time look_at, missing_since; /* the topic is; 0: it is there */
+    char words[ROTA_KAFKA_WORDS_MAX];
     bool wants_read, wants_trim, wants_producer;
     uint64_t read_offset, trim_offset;
     uint64_t position; /* all below was told */

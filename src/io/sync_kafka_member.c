@@ -165,16 +165,19 @@ enum proof {
     PROOF_AGAINST, /* we are no member */
 };
 
-/* Show the coordinator that we live, and what it says of us. */
+/* Show the coordinator that we live, and what it says of us. Who holds no partition, in a
+ * group larger than the topic, has no place for a mark: those of the topic are of others. */
 static enum proof prove(struct rota_kafka_member *member, const char *mark, rota_time *sent_at)
 {
     struct rota_kafka_identity before, after;
     if (!rota_kafka_identify(member->client, &before) || !is_same(&before, &member->identity))
         return PROOF_NONE;
     rota_time now = rota_clock_boot();
+    const struct rota_kafka_setup *setup = member->options.setup;
     rd_kafka_resp_err_t result =
-        rota_kafka_commit(member->client, member->options.setup->rebalance_topic,
-                          member->slot >= 0 ? member->slot : 0, member->slot >= 0 ? mark : "");
+        member->slot >= 0
+            ? rota_kafka_commit(member->client, setup->rebalance_topic, member->slot, mark)
+            : rota_kafka_commit(member->client, setup->sync_topic, 0, "");
     if (!rota_kafka_identify(member->client, &after) || !is_same(&before, &after))
         return PROOF_NONE;
     if (result == RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID ||
@@ -221,6 +224,8 @@ static void tell_round(struct rota_kafka_member *member, const struct rota_kafka
     note->is_leader = member->is_leader;
     note->sent_at = sent_at;
     for (size_t i = 0; i < n; i++) {
+        note->n_slots +=
+            rota_kafka_slot_of(&roster->members[i], member->options.setup->rebalance_topic) >= 0;
         size_t size = unescape(rota_str(roster->members[i].client_id), text);
         note->members[i] = rota_str_of(text, size);
         text += size;
