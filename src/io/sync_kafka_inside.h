@@ -1,5 +1,5 @@
 /* sync_kafka_inside: what the parts of the Kafka engine share. Only src/io/sync_kafka*.c
- * includes it.
+ * and a test include it.
  *
  * Two parts stand side by side, each with a thread for what blocks: the log
  * (sync_kafka_log.c), whose records and answers librdkafka queues and the loop takes
