@@ -251,7 +251,9 @@ static bool has_leader(const struct rota_kafka_member *member,
 static void pass_over_round(struct rota_kafka_member *member, rota_time sent_at)
 {
     member->round_at = sent_at + SLICE_MS * ROTA_MSEC;
-    if (sent_at < member->prove_at || atomic_load(member->options.taken) != member->n_posted)
+    bool is_first = member->n_posted == 0; /* then nobody has heard that we are a member */
+    if (is_first || sent_at < member->prove_at ||
+        atomic_load(member->options.taken) != member->n_posted)
         return;
     member->prove_at = sent_at + member->options.setup->ok_every / 2;
     tell_ok(member, sent_at);

@@ -389,12 +389,7 @@ static void kill_connections(struct rota_sql *sql)
 static void restart_of_the_server_is_passed_over_in_silence(void **state)
 {
     (void)state;
-    sync_open(&sync_a);
-    sync_open(&sync_b);
-    peer_join(&sync_a, "1/a");
-    peer_join(&sync_b, "2/b");
-    peer_await_members(&sync_a, 2);
-    peer_await_members(&sync_b, 2);
+    sync_open_two();
     peer_write(&sync_a, 0, "before");
     size_t n_rounds = sync_a.n_rounds;
     database_do("restart");
@@ -681,12 +676,7 @@ static void deleted_lock_file_kills_nobody(void **state)
 {
     char path[2048];
     (void)state;
-    sync_open(&sync_a);
-    sync_open(&sync_b);
-    peer_join(&sync_a, "1/a");
-    peer_join(&sync_b, "2/b");
-    peer_await_members(&sync_a, 2);
-    peer_await_members(&sync_b, 2);
+    sync_open_two();
     file_path(path, sizeof path, "-group");
     assert_int_equal(unlink(path), 0);
     sync_open(&sync_c); /* makes it anew */
