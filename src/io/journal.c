@@ -342,6 +342,7 @@ enum rota_code rota_journal_open(struct uv_loop_s *loop, const struct rota_journ
         .repair = options->repair,
         .disk = options->disk,
         .on_record = options->on_record,
+        .on_ahead = options->on_ahead,
         .data = options->data,
     };
     rota_time began = rota_clock_mono();

@@ -46,6 +46,8 @@ struct rota_journal_options {
      * records were lost at the end, a FORGET of no job comes last, with the last number. */
     enum rota_code (*on_record)(void *data, const struct rota_work_record *record,
                                 struct rota_error *error);
+    /* A record about this job comes soon, unless it is damaged: a hint. May be NULL. */
+    void (*on_ahead)(void *data, struct rota_job_id id);
 
     /* From the loop. */
     void (*on_durable)(void *data, uint64_t number); /* all records up to this one */

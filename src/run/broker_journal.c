@@ -19,6 +19,11 @@ static enum rota_code on_record(void *data, const struct rota_work_record *recor
     return ROTA_OK;
 }
 
+static void on_ahead(void *data, struct rota_job_id id)
+{
+    rota_broker_foresee(((struct rota_work_broker *)data)->core, id);
+}
+
 static void on_durable(void *data, uint64_t number)
 {
     struct rota_work_broker *broker = data;
@@ -59,6 +64,7 @@ enum rota_code rota_work_broker_journal_open(struct rota_work_broker *broker, uv
         .repair = broker->options.repair,
         .segment_size = broker->options.segment_size,
         .on_record = on_record,
+        .on_ahead = on_ahead,
         .on_durable = on_durable,
         .on_full = on_full,
         .on_room = on_room,
