@@ -82,12 +82,23 @@ enum rota_code rota_work_broker_journal_open(struct rota_work_broker *broker, uv
     return ROTA_OK;
 }
 
+/* Nobody waits for the start of an attempt: the job is on its way to the worker already, and a
+ * broker that finds no start after a crash hands the job out anew. */
+static enum rota_code append(struct rota_work_broker *broker, const struct rota_work_record *record,
+                             struct rota_error *error)
+{
+    if (!broker->journal)
+        return ROTA_OK;
+    return record->type == ROTA_WORK_START
+               ? rota_journal_append_later(broker->journal, record, error)
+               : rota_journal_append(broker->journal, record, error);
+}
+
 bool rota_work_broker_journal_append(struct rota_work_broker *broker,
                                      const struct rota_work_record *record)
 {
     struct rota_error error;
-    enum rota_code code =
-        broker->journal ? rota_journal_append(broker->journal, record, &error) : ROTA_OK;
+    enum rota_code code = append(broker, record, &error);
     if (!code)
         broker->appended = record->number;
     else if (code != ROTA_ERR_LIMIT && code != ROTA_ERR_NO_MEMORY)
