@@ -1,8 +1,8 @@
 /* Jobs with Rota: the submitter has a channel, and adds what a turn of the loop brings with
- * one AddBatch; the workers are connected over ZeroMQ, and end jobs with a result. A job's
- * end is on record when its worker has the broker's word.
+ * one AddBatch; the workers are connected over ZeroMQ, or poll over channels of their own, and
+ * end jobs with a result. A job's end is on record when its worker has the broker's word.
  *
- *     work_rota live GRPC-ADDRESS ZMQ-ADDRESS ... */
+ *     work_rota live GRPC-ADDRESS ZMQ-ADDRESS|polls ... */
 #include "load.h"
 #include "wire/queue_message.h"
 #include "wire/worker_frame.h"
@@ -215,6 +215,95 @@ static void open_worker(struct worker *worker, unsigned number)
         load_fail("%s", error.text);
 }
 
+/* --- workers that poll --- */
+
+struct poller {
+    struct rota_channel *channel;
+    struct rota_arena arena;
+    struct rota_buffer request;
+};
+
+static struct poller pollers[LOAD_WORKERS];
+static unsigned slot_numbers[LOAD_SLOTS_MAX];
+
+static void call(struct poller *poller, const char *method,
+                 void (*on_end)(void *data, struct rota_call *call,
+                                const struct rota_call_result *result),
+                 void *data)
+{
+    struct rota_error error;
+    struct rota_call_options options = {.method = rota_str(method),
+                                        .request = rota_buffer_str(&poller->request),
+                                        .on_end = on_end,
+                                        .data = data,
+                                        .wait_for_ready = true};
+    if (poller->request.failed || rota_channel_call(poller->channel, &options, NULL, &error))
+        load_fail("a worker can't call");
+}
+
+static void on_completed(void *data, struct rota_call *unused,
+                         const struct rota_call_result *result)
+{
+    (void)unused;
+    if (result->status)
+        load_fail("not completed: %.*s", (int)result->text.size, result->text.data);
+    load_ended(*(const unsigned *)data);
+}
+
+static void complete(struct poller *poller, const struct rota_queue_handed *job)
+{
+    struct rota_queue_about about = {.queue = job->queue,
+                                     .id = job->id,
+                                     .attempt = job->attempt,
+                                     .bytes = rota_str_of(job->payload.data, LOAD_RESULT_SIZE)};
+    rota_buffer_clear(&poller->request);
+    rota_message_encode(&ROTA_QUEUE_COMPLETE, &about, &poller->request);
+    call(poller, "/rota.v1.Queue/Complete", on_completed, &slot_numbers[load_take(job->payload)]);
+}
+
+static void poll(struct poller *poller);
+
+static void on_polled(void *data, struct rota_call *unused, const struct rota_call_result *result)
+{
+    struct poller *poller = data;
+    struct rota_queue_list reply;
+    struct rota_error error;
+    (void)unused;
+    rota_arena_clear(&poller->arena);
+    if (result->status || rota_message_decode(&ROTA_QUEUE_POLL_REPLY, result->message, &reply,
+                                              &poller->arena, &error))
+        load_fail("a poll failed");
+    const struct rota_queue_handed *jobs = reply.items.items;
+    for (size_t i = 0; i < reply.items.n; i++)
+        complete(poller, &jobs[i]);
+    poll(poller);
+}
+
+static void poll(struct poller *poller)
+{
+    struct rota_str queue = rota_str_of(QUEUE, sizeof QUEUE - 1);
+    struct rota_queue_poll wish = {.queues = {&queue, 1},
+                                   .max_jobs = LOAD_SLOTS_MAX,
+                                   .lease_ms = 120000,
+                                   .wait_ms = 120000,
+                                   .worker = rota_str("poller")};
+    rota_buffer_clear(&poller->request);
+    rota_message_encode(&ROTA_QUEUE_POLL, &wish, &poller->request);
+    call(poller, "/rota.v1.Queue/Poll", on_polled, poller);
+}
+
+static void open_pollers(void)
+{
+    struct rota_error error;
+    for (unsigned i = 0; i < LOAD_SLOTS_MAX; i++)
+        slot_numbers[i] = i;
+    for (unsigned i = 0; i < LOAD_WORKERS; i++) {
+        if (rota_channel_open(&loop, load.addresses[0], NULL, &pollers[i].channel, &error))
+            load_fail("%s", error.text);
+        poll(&pollers[i]);
+    }
+}
+
 /* --- a turn --- */
 
 static void on_turn(uv_check_t *check)
@@ -237,10 +326,13 @@ int main(int argc, char **argv)
     uv_idle_init(&loop, &idle);
     if (rota_channel_open(&loop, load.addresses[0], NULL, &channel, &error))
         load_fail("%s", error.text);
-    if (load.is_fill)
-        load_start(&load);
-    for (unsigned i = 0; i < LOAD_WORKERS && !load.is_fill; i++)
+    bool is_polling = strcmp(load.addresses[1], "polls") == 0;
+    if (is_polling && !load.is_fill)
+        open_pollers();
+    for (unsigned i = 0; i < LOAD_WORKERS && !load.is_fill && !is_polling; i++)
         open_worker(&workers[i], i);
+    if (load.is_fill || is_polling)
+        load_start(&load);
     uv_run(&loop, UV_RUN_DEFAULT);
     return 1;
 }

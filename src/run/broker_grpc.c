@@ -84,11 +84,10 @@ static enum rota_code open_partition(struct rota_work_broker *broker,
                                       spec->partition, 1, error);
 }
 
-static enum rota_code add(struct rota_work_broker *broker,
+static enum rota_code add(struct rota_work_broker *broker, struct rota_work_now now,
                           const struct rota_queue_job_spec *message, struct rota_job_id *id,
                           bool *is_new, uint64_t *number, struct rota_error *error)
 {
-    struct rota_work_now now = rota_work_broker_now();
     struct rota_job_spec spec;
     if (broker->is_draining)
         return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "this broker is about to stop");
@@ -112,8 +111,9 @@ static void handle_add(struct rota_work_broker *broker, struct rota_server_call 
     uint64_t number;
     char bytes[ROTA_QUEUE_ID_SIZE];
     enum rota_code code =
-        message->job ? add(broker, message->job, &id, &added.is_new, &number, &error)
-                     : rota_error_set(&error, ROTA_ERR_INVALID, "there is no job in the request");
+        message->job
+            ? add(broker, rota_work_broker_now(), message->job, &id, &added.is_new, &number, &error)
+            : rota_error_set(&error, ROTA_ERR_INVALID, "there is no job in the request");
     rota_work_broker_touch(broker);
     if (code) {
         rota_work_broker_refuse(call, &error, true);
@@ -128,6 +128,7 @@ static void handle_add_batch(struct rota_work_broker *broker, struct rota_server
 {
     const struct rota_queue_list *list = request;
     const struct rota_queue_job_spec *jobs = list->items.items;
+    struct rota_work_now now = rota_work_broker_now();
     uint64_t last = 0, number = 0;
     rota_buffer_clear(&broker->buffer);
     for (size_t i = 0; i < list->items.n; i++) {
@@ -135,7 +136,7 @@ static void handle_add_batch(struct rota_work_broker *broker, struct rota_server
         struct rota_job_id id;
         struct rota_error error;
         char bytes[ROTA_QUEUE_ID_SIZE];
-        enum rota_code code = add(broker, &jobs[i], &id, &added.is_new, &number, &error);
+        enum rota_code code = add(broker, now, &jobs[i], &id, &added.is_new, &number, &error);
         if (code) {
             added =
                 (struct rota_queue_added){.status = status_of(code), .error = rota_str(error.text)};
