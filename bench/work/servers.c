@@ -159,9 +159,12 @@ static bool hear_rota(struct servers_server *server)
 {
     char line[PROCESS_LINE_SIZE];
     server->n_addresses = 2;
-    return process_read_line(&server->process, START_SECONDS * 1000, line) &&
-           sscanf(line, "ready grpc=%63s zmq=%63s", server->addresses[0], server->addresses[1]) ==
-               2;
+    if (!process_read_line(&server->process, START_SECONDS * 1000, line) ||
+        sscanf(line, "ready grpc=%63s zmq=%63s", server->addresses[0], server->addresses[1]) != 2)
+        return false;
+    if (server->peer->is_polling)
+        snprintf(server->addresses[1], sizeof server->addresses[1], "polls");
+    return true;
 }
 
 static bool launch(struct servers_server *server)

@@ -16,6 +16,7 @@ struct servers_peer {
     enum servers_system system;
     enum servers_durability durability;
     const char *options; /* of its command line; of NATS, the stream's storage */
+    bool is_polling;     /* of Rota: workers poll over gRPC, and do not connect over ZeroMQ */
 };
 
 struct servers_server {
