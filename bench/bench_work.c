@@ -275,10 +275,11 @@ static void print_goals(void)
                                 median(cell, best, FIGURE(rate))),
                    rates[i].goal, true);
     }
+    if (n_filled < 1000000)
+        return;
     print_goal("bytes of a job that waits, in memory", filled[filled_of(MEMORY)].bytes, 220, false);
-    if (n_filled == 1000000)
-        print_goal("seconds until a million jobs are there again",
-                   filled[filled_of(FSYNC)].recovery, 1, false);
+    print_goal("seconds until a million jobs are there again", filled[filled_of(FSYNC)].recovery, 1,
+               false);
 }
 
 static void print_missing(FILE *to)
