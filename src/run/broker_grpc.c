@@ -127,11 +127,10 @@ static enum rota_code check_unique(const struct rota_work_broker *broker,
                           of_key, spec->partition);
 }
 
-static enum rota_code add(struct rota_work_broker *broker,
+static enum rota_code add(struct rota_work_broker *broker, struct rota_work_now now,
                           const struct rota_queue_job_spec *message, struct rota_job_id *id,
                           bool *is_new, uint64_t *number, struct rota_error *error)
 {
-    struct rota_work_now now = rota_work_broker_now();
     struct rota_job_spec spec;
     struct rota_job_view view;
     if (broker->is_draining)
@@ -167,8 +166,9 @@ static void handle_add(struct rota_work_broker *broker, struct rota_server_call 
     uint64_t number;
     char bytes[ROTA_QUEUE_ID_SIZE];
     enum rota_code code =
-        message->job ? add(broker, message->job, &id, &added.is_new, &number, &error)
-                     : rota_error_set(&error, ROTA_ERR_INVALID, "there is no job in the request");
+        message->job
+            ? add(broker, rota_work_broker_now(), message->job, &id, &added.is_new, &number, &error)
+            : rota_error_set(&error, ROTA_ERR_INVALID, "there is no job in the request");
     rota_work_broker_touch(broker);
     if (code) {
         rota_work_broker_refuse(call, &error, true);
@@ -183,6 +183,7 @@ static void handle_add_batch(struct rota_work_broker *broker, struct rota_server
 {
     const struct rota_queue_list *list = request;
     const struct rota_queue_job_spec *jobs = list->items.items;
+    struct rota_work_now now = rota_work_broker_now();
     uint64_t last = 0, number = 0;
     rota_buffer_clear(&broker->buffer);
     for (size_t i = 0; i < list->items.n; i++) {
@@ -190,7 +191,7 @@ static void handle_add_batch(struct rota_work_broker *broker, struct rota_server
         struct rota_job_id id;
         struct rota_error error;
         char bytes[ROTA_QUEUE_ID_SIZE];
-        enum rota_code code = add(broker, &jobs[i], &id, &added.is_new, &number, &error);
+        enum rota_code code = add(broker, now, &jobs[i], &id, &added.is_new, &number, &error);
         if (code) {
             added = (struct rota_queue_added){.status = status_of(code),
                                               .error = rota_str(error.text),

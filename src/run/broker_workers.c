@@ -216,12 +216,12 @@ static void on_ends(void *data, struct rota_connector_peer *from, struct rota_st
     enum rota_code code = ROTA_OK;
     if (!worker || !worker->session)
         return; /* it first says what it has, and says this again */
+    struct rota_work_now now = rota_work_broker_now();
     while (rota_worker_end_next(&batch, &end, &code, &error)) {
         uint64_t number = 0;
         if (rota_work_broker_remote_end(workers->broker, worker->session, &end))
             continue; /* the verdict comes from its node */
-        enum rota_code how =
-            rota_broker_end(workers->broker->core, rota_work_broker_now(), &end, &number, NULL);
+        enum rota_code how = rota_broker_end(workers->broker->core, now, &end, &number, NULL);
         add_verdict(workers, worker, &end, how, how ? 0 : number);
     }
     rota_work_broker_touch(workers->broker);

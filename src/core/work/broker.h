@@ -120,6 +120,9 @@ void rota_broker_clear(struct rota_broker *broker);
 enum rota_code rota_broker_replay(struct rota_broker *broker, const struct rota_work_record *record,
                                   struct rota_error *error);
 
+/* A record about `id` will be replayed soon: a hint, which makes the reading of many faster. */
+void rota_broker_foresee(struct rota_broker *broker, struct rota_job_id id);
+
 /* All was read. Begins another life; emits LIFE, and hands nothing out before that is on
  * disk. Partitions that were ours are ours again: a driver closes those that it has lost
  * meanwhile before it lets workers in. */
