@@ -22,7 +22,7 @@ export ROTA_NODE
 
 # A worker that plays: two matches at a time, none longer than a minute.
 worker() {
-    "$rota" work --queue nim --can referee --slots 2 --timeout 1m --lease 4s --kill-after 1s \
+    "$rota" work --queue nim --can referee --slots 2 --timeout 1m --lease 8s --kill-after 2s \
         --name "$1" --log debug -- python3 "$here/tournament.py" match 2>"$1.log" &
     pids="$pids $!"
 }
@@ -31,7 +31,7 @@ red=$!
 worker blue
 
 python3 "$here/tournament.py" matches "$matches" |
-    "$rota" job add --queue nim --can referee --lines - >/dev/null
+    "$rota" job add --queue nim --can referee --attempts 100 --lines - >/dev/null
 until grep -q 'job begins' red.log; do sleep 0.05; done
 kill -KILL $red # in the middle of a match, which blue plays again
 
