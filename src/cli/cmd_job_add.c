@@ -221,9 +221,15 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
     char id[ROTA_QUEUE_ID_SIZE], kept[ROTA_QUEUE_ID_SIZE];
     fill_spec(options, names, &spec);
     spec.payload = payload;
-    spec.id = rota_queue_client_make_id(client, spec.unique, id);
-    if (rota_queue_client_ask_again(client, "Add", &ROTA_QUEUE_ADD, &request, &ROTA_QUEUE_ADDED,
-                                    &added, &error))
+    unsigned n_moves = 0;
+    enum rota_code code;
+    do {
+        spec.id = rota_queue_client_make_id(client, spec.unique, id);
+        code = rota_queue_client_ask_again(client, "Add", &ROTA_QUEUE_ADD, &request,
+                                           &ROTA_QUEUE_ADDED, &added, &error);
+    } while (code && client->is_undone &&
+             rota_queue_client_may_move(client, spec.unique, &n_moves));
+    if (code)
         return rota_cli_fail_error(&error);
     if (added.id.size != sizeof kept)
         return rota_cli_fail(ROTA_CLI_NO, "what was answered is no job");
@@ -248,32 +254,59 @@ struct lines {
     int code; /* what ended it */
 };
 
-/* Add a few lines; false when the command is over. */
-static bool add_batch(struct lines *lines, size_t n)
+static bool fail_batch(struct lines *lines, const char *why)
 {
-    struct rota_queue_list request = {{lines->jobs, n}}, reply;
+    rota_progress_end(&lines->progress);
+    lines->code =
+        rota_cli_fail(ROTA_CLI_NO, "%s; %zu jobs were added, the next is that of line %zu", why,
+                      lines->n_added, lines->n_added + 1);
+    return false;
+}
+
+/* Add some jobs. Those that were not taken in and may go elsewhere are the first `*n` then, with
+ * other ids. False when the command is over. */
+static bool add_once(struct lines *lines, size_t *n, unsigned *n_moves)
+{
+    struct rota_queue_list request = {{lines->jobs, *n}}, reply;
     struct rota_error error;
+    char why[ROTA_ERROR_TEXT_MAX];
+    size_t n_left = 0;
     if (rota_queue_client_ask_again(lines->client, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request,
                                     &ROTA_QUEUE_ADD_BATCH_REPLY, &reply, &error)) {
-        rota_progress_end(&lines->progress);
-        lines->code = rota_cli_fail(error.code == ROTA_ERR_INVALID ? ROTA_CLI_BAD : ROTA_CLI_NO,
-                                    "%s; %zu jobs were added, the next is that of line %zu",
-                                    error.text, lines->n_added, lines->n_added + 1);
+        fail_batch(lines, error.text);
+        if (error.code == ROTA_ERR_INVALID)
+            lines->code = ROTA_CLI_BAD;
         return false;
     }
+    if (reply.items.n != *n)
+        return fail_batch(lines, "what was answered is for fewer jobs");
     const struct rota_queue_added *added = reply.items.items;
-    for (size_t i = 0; i < n; i++) {
-        if (i < reply.items.n && !added[i].status) {
+    for (size_t i = 0; i < *n; i++) {
+        if (!added[i].status) {
             lines->n_added++;
             continue;
         }
-        rota_progress_end(&lines->progress);
-        lines->code = i < reply.items.n
-                          ? rota_cli_fail(ROTA_CLI_NO, "line %zu: %.*s", lines->n_added + 1,
-                                          ROTA_STR_ARGS(added[i].error))
-                          : rota_cli_fail(ROTA_CLI_NO, "what was answered is for fewer jobs");
-        return false;
+        snprintf(why, sizeof why, "%.*s", ROTA_STR_ARGS(added[i].error));
+        if (!added[i].may_go_elsewhere)
+            return fail_batch(lines, why);
+        lines->jobs[n_left++] = lines->jobs[i];
     }
+    *n = n_left;
+    if (n_left > 0 && !rota_queue_client_may_move(lines->client, lines->jobs[0].unique, n_moves))
+        return fail_batch(lines, why);
+    for (size_t i = 0; i < n_left; i++)
+        lines->jobs[i].id =
+            rota_queue_client_make_id(lines->client, lines->jobs[i].unique, lines->ids[i]);
+    return true;
+}
+
+/* Add a few lines; false when the command is over. */
+static bool add_batch(struct lines *lines, size_t n)
+{
+    unsigned n_moves = 0;
+    while (n > 0)
+        if (!add_once(lines, &n, &n_moves))
+            return false;
     return true;
 }
 

@@ -33,7 +33,7 @@ struct rota_broker_cluster {
     struct rota_ring *ring;
     uint32_t self_host; /* in `ring` */
     uint32_t partitions;
-    bool insecure, has_unlisted;
+    bool insecure, is_client, has_unlisted;
     uint64_t version;
     struct rota_map routes; /* by queue */
     size_t n_routes;        /* owners in them */
@@ -319,6 +319,10 @@ enum rota_code rota_broker_cluster_call(struct rota_broker_cluster *cluster,
         notes[i + 1] = options->metadata[i];
     with.metadata = notes;
     with.n_metadata = options->n_metadata + 1;
+    if (cluster->is_client) {
+        with.metadata++;
+        with.n_metadata--;
+    }
     if (with.timeout == 0)
         with.timeout = ROTA_BROKER_CLUSTER_TIMEOUT;
     else if (with.timeout == ROTA_TIME_NEVER)
@@ -354,6 +358,7 @@ enum rota_code rota_broker_cluster_open(struct uv_loop_s *loop,
     made->loop = loop;
     made->partitions = options->partitions;
     made->insecure = options->insecure;
+    made->is_client = options->is_client;
     made->self_host = ROTA_RING_NONE;
     made->self_size = size;
     memcpy(made->self, self, size);

@@ -11,7 +11,7 @@ static const char NO_MEMORY[] = "no memory for the answer of all nodes";
 
 static void refuse_memory(struct rota_broker_errand *errand)
 {
-    rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, false);
+    rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, false, false);
 }
 
 /* --- nodes: those that are listed, and this one in any case, by address --- */

@@ -55,16 +55,24 @@ static enum rota_status status_of(enum rota_code code)
     return ROTA_STATUS_INTERNAL;
 }
 
+/* What is refused for where it went may go elsewhere. */
+static bool may_go_elsewhere(enum rota_code code)
+{
+    return code == ROTA_ERR_STALE || code == ROTA_ERR_UNAVAILABLE || code == ROTA_ERR_LIMIT;
+}
+
 void rota_work_broker_refuse(struct rota_server_call *call, const struct rota_error *error,
                              bool is_partition)
 {
-    const struct rota_metadata note = {rota_str(ROTA_NOTE_FAILURE),
-                                       rota_str(rota_failure_name(ROTA_FAILURE_STALE))};
+    const struct rota_metadata notes[] = {
+        {rota_str(ROTA_NOTE_ELSEWHERE), rota_str("1")},
+        {rota_str(ROTA_NOTE_FAILURE), rota_str(rota_failure_name(ROTA_FAILURE_STALE))}};
+    bool has_note = is_partition && may_go_elsewhere(error->code);
     if (is_partition && error->code == ROTA_ERR_STALE)
-        rota_server_call_finish(call, rota_failure_status(ROTA_FAILURE_STALE), error->text, &note,
-                                1);
+        rota_server_call_finish(call, rota_failure_status(ROTA_FAILURE_STALE), error->text, notes,
+                                2);
     else
-        rota_server_call_finish(call, status_of(error->code), error->text, NULL, 0);
+        rota_server_call_finish(call, status_of(error->code), error->text, notes, has_note);
 }
 
 static void refuse_memory(struct rota_server_call *call)
@@ -185,8 +193,9 @@ static void handle_add_batch(struct rota_work_broker *broker, struct rota_server
         char bytes[ROTA_QUEUE_ID_SIZE];
         enum rota_code code = add(broker, &jobs[i], &id, &added.is_new, &number, &error);
         if (code) {
-            added =
-                (struct rota_queue_added){.status = status_of(code), .error = rota_str(error.text)};
+            added = (struct rota_queue_added){.status = status_of(code),
+                                              .error = rota_str(error.text),
+                                              .may_go_elsewhere = may_go_elsewhere(code)};
             if (code == ROTA_ERR_STALE)
                 added.status = rota_failure_status(ROTA_FAILURE_STALE);
         } else {

@@ -50,10 +50,8 @@ TYPE(ROTA_QUEUE_ADD, "request", struct rota_queue_add, ADD);
 
 #define THIS struct rota_queue_added
 static const struct rota_message_field ADDED[] = {
-    F(1, STR, id),
-    F(2, BOOL, is_new),
-    F(3, UINT, status),
-    F(4, STR, error),
+    F(1, STR, id),    F(2, BOOL, is_new),           F(3, UINT, status),
+    F(4, STR, error), F(5, BOOL, may_go_elsewhere),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_ADDED, "reply", struct rota_queue_added, ADDED);

@@ -36,6 +36,7 @@ struct rota_queue_added {
     bool is_new;
     uint64_t status;
     struct rota_str error;
+    bool may_go_elsewhere; /* certainly not taken in; another partition may do */
 };
 
 /* AddBatchRequest, of struct rota_queue_job_spec; AddBatchReply, of struct

@@ -19,7 +19,7 @@ import traceback
 
 ROTA = sys.argv[1]
 TESTS = []
-TIMEOUT = 120
+TIMEOUT = 60
 
 
 def test(function):
@@ -189,7 +189,7 @@ def jobs_follow_the_route():
 @contextlib.contextmanager
 def worker(made, *words):
     process = subprocess.Popen([ROTA, "work", "--node", ",".join(node.address for node in made), "--queue", "work",
-                                "--slots", "4", "--lease", "2s", "--log", "error", *words],
+                                "--slots", "4", "--lease", "3s", "--kill-after", "500ms", "--log", "error", *words],
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield process
@@ -202,7 +202,7 @@ def add_some(node, n):
     """As many as the node acknowledges; what became of the others is not known."""
     added = []
     for i in range(n):
-        done = subprocess.run([ROTA, "job", "add", "--node", node.address, "--queue", "work", "--timeout", "5s",
+        done = subprocess.run([ROTA, "job", "add", "--node", node.address, "--queue", "work", "--timeout", "2s",
                                "--attempts", "1000", f"{i}"], capture_output=True, text=True, timeout=TIMEOUT)
         if done.returncode == 0:
             added.append(done.stdout.strip())
@@ -220,7 +220,8 @@ def no_job_is_lost_or_done_twice_whoever_is_killed():
             write_hosts(hosts, [node.address for node in listed])
             added += add_some(chance.choice(made), 15)
             victim.kill()
-            added += add_some(chance.choice([node for node in made if node is not victim]), 10)
+            if listed != [victim]:  # else nobody is there to take any
+                added += add_some(chance.choice([node for node in made if node is not victim]), 10)
             victim.start()
             added += add_some(victim, 5)
         write_hosts(hosts, [node.address for node in made])
@@ -248,6 +249,7 @@ def a_node_that_is_away_keeps_its_jobs():
         lost = [job for job in jobs if job not in a.jobs()]
         assert "UNAVAILABLE" in b.run("job", "show", lost[0], code=1)
         c.start()
+        await_queue(a, lambda queue: queue["waiting"] == len(jobs))
         assert sorted(a.jobs()) == sorted(jobs)
 
 
@@ -276,7 +278,7 @@ def what_can_not_be_is_said():
     assert "not from both" in refused("--nodes", "a:1", "--hosts", "x")
     assert "--advertise" in refused("--advertise", "a:1")
     assert "port" in refused("--nodes", "127.0.0.1:0")
-    assert "," in refused("--nodes", "a:1,,b:1") or True
+    assert "port" in refused("--nodes", "127.0.0.1:1,,127.0.0.1:2")
     assert "x-is-not-there" in refused("--hosts", "x-is-not-there")
     assert "a:1" in refused("--nodes", "a:1,a:1")
 
@@ -286,7 +288,9 @@ def main():
     failed = 0
     for number, function in enumerate(TESTS, 1):
         try:
+            began = time.monotonic()
             skipped = function()
+            print(f"# {time.monotonic() - began:.1f} s")
             print(f"ok {number} - {function.__name__}" + (f" # SKIP {skipped}" if skipped else ""), flush=True)
         except Exception:
             failed += 1
