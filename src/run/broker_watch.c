@@ -334,8 +334,11 @@ void rota_work_broker_watch_lost(struct rota_work_broker *broker, struct rota_st
     broker->changes.size = n;
     for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->watched, &place));) {
         struct rota_broker_watched *watched = entry->value;
+        struct rota_list_node *first = rota_list_first(&watched->watchers);
+        if (!first)
+            continue;
         struct rota_broker_watcher *watcher =
-            ROTA_LIST_ITEM(rota_list_first(&watched->watchers), struct rota_broker_watcher, link);
+            ROTA_LIST_ITEM(first, struct rota_broker_watcher, link);
         if (!is_lost(watched->id, watcher->queue, queue, partition))
             continue;
         end(broker, watcher, ROTA_STATUS_UNAVAILABLE, "the partition went to another node");
