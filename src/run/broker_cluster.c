@@ -361,7 +361,7 @@ enum rota_code rota_broker_cluster_open(struct uv_loop_s *loop,
     made->is_client = options->is_client;
     made->self_host = ROTA_RING_NONE;
     made->self_size = size;
-    memcpy(made->self, self, size);
+    memcpy(made->self, self, size + 1);
     rota_map_init(&made->routes, uv_hrtime());
     rota_map_init(&made->peers, uv_hrtime());
     rota_list_init(&made->subscribers);
