@@ -35,9 +35,10 @@ enum {
 };
 
 struct rota_work_broker_options {
-    /* The directory of its journal, which is made if it is not there; or jobs are in memory
-     * alone, and gone with the process, which has to be said. */
-    const char *directory;
+    /* The directory of its journal, which is made if it is not there; or the URL of a store
+     * (<rota/store.h>) that all nodes share, with jobs as rows, and `advertise` for what to call
+     * us there; or jobs are in memory alone, and gone with the process, which has to be said. */
+    const char *directory, *store;
     bool is_memory;
     bool repair;         /* pass over what is damaged in the journal, and count it */
     size_t segment_size; /* of the journal; 0 means 64 MiB */
@@ -60,6 +61,7 @@ struct rota_work_broker_options {
     uint32_t partitions;        /* of a queue, numbered from 0, alike at all nodes; 0 means 16 */
     size_t jobs_max;            /* that have not ended; 0 means 50,000,000 */
     size_t bytes_max;           /* of payloads and results; 0 means 4 GiB */
+    rota_time keep;             /* how long ended jobs are remembered; 0 means 1 h */
     const struct rota_log *log; /* kept; NULL: none */
 };
 
@@ -86,6 +88,12 @@ struct rota_work_broker_counts {
     size_t running, polls, watchers;
     size_t memory; /* bytes of all jobs */
     uint64_t turns_total, records_total, durable_total;
+
+    /* Among several nodes. */
+    size_t remote;         /* jobs of other nodes that run here, on workers that are connected */
+    size_t unreachable;    /* nodes */
+    uint64_t visits_total; /* of idle workers to waiting jobs, that this node caused */
+    uint64_t fetched_total, lent_total; /* jobs of others for workers here; ours for theirs */
 };
 struct rota_work_broker_counts rota_work_broker_counts(const struct rota_work_broker *broker);
 

@@ -1,5 +1,6 @@
 /* rota broker: a broker of jobs, by itself. */
 #include "cli/cli.h"
+#include "cli/store_options.h"
 #include "io/clock.h"
 
 #include "descriptors.h"
@@ -16,7 +17,7 @@
 
 struct options {
     const char *data, *listen, *workers, *workers_key, *workers_list;
-    const char *nodes, *hosts, *advertise;
+    const char *store, *nodes, *hosts, *advertise;
     int durability, log_level;
     int64_t partitions, jobs_max, bytes_max, segment_size;
     rota_time drain;
@@ -33,6 +34,10 @@ static const struct rota_option OPTIONS[] = {
      .min = 1,
      .max = 4000,
      .help = "where jobs are kept; made if it is not there"},
+    {.name = "store",
+     ROTA_OPTION_INTO(TEXT, struct options, store),
+     .value_name = "URL",
+     .help = "where jobs are kept instead: a database that all brokers of the cluster share"},
     {.name = "listen",
      ROTA_OPTION_INTO(TEXT, struct options, listen),
      .value_name = "ADDRESS",
@@ -57,7 +62,8 @@ static const struct rota_option OPTIONS[] = {
     {.name = "workers-key",
      ROTA_OPTION_INTO(TEXT, struct options, workers_key),
      .value_name = "FILE",
-     .help = "the broker's key pair, for workers beyond this machine"},
+     .help = "the broker's key pair, which `rota worker-key` makes, for workers beyond this "
+             "machine"},
     {.name = "workers-list",
      ROTA_OPTION_INTO(TEXT, struct options, workers_list),
      .value_name = "FILE",
@@ -199,6 +205,7 @@ static enum rota_code open_service(struct service *service, struct rota_error *e
                                        .calls_max = 65536};
     struct rota_work_broker_options broker = {
         .directory = options->data,
+        .store = options->store,
         .is_memory = options->durability == DURABILITY_MEMORY,
         .repair = options->repair,
         .workers_address = options->workers,
@@ -264,15 +271,21 @@ static int run(int argc, char *const *argv)
         return code;
     if (options.durability == DURABILITY_MEMORY && options.data)
         return rota_cli_fail(ROTA_CLI_BAD, "--data is of no use with --durability memory");
-    if (options.durability != DURABILITY_MEMORY && !options.data)
+    if (options.store && (options.data || options.durability == DURABILITY_MEMORY))
+        return rota_cli_fail(ROTA_CLI_BAD, "jobs are kept in --store, in --data or in memory: "
+                                           "choose one");
+    if (options.durability != DURABILITY_MEMORY && !options.data && !options.store)
         return rota_cli_fail(ROTA_CLI_BAD,
-                             "where are jobs to be kept? --data names a directory; --durability "
-                             "memory keeps them in memory alone");
+                             "where are jobs to be kept? --data names a directory, --store a "
+                             "database; --durability memory keeps them in memory alone");
+    if (options.store && rota_store_options_check(&options.store, &error))
+        return rota_cli_fail_error(&error);
     if (options.nodes && options.hosts)
         return rota_cli_fail(ROTA_CLI_BAD, "the brokers come from --nodes or from --hosts, not "
                                            "from both");
-    if (options.advertise && !options.nodes && !options.hosts)
-        return rota_cli_fail(ROTA_CLI_BAD, "--advertise is of use with --nodes or --hosts");
+    if (options.advertise && !options.nodes && !options.hosts && !options.store)
+        return rota_cli_fail(ROTA_CLI_BAD,
+                             "--advertise is of use with --nodes, --hosts or --store");
     struct service service = {.options = &options};
     service.log =
         (struct rota_log){.level = (enum rota_log_level)options.log_level, .write = write_log};

@@ -59,6 +59,8 @@ static void append_json(struct rota_buffer *buffer, const struct rota_queue_info
         {"done_total", info->done_total},
         {"dead_total", info->dead_total},
         {"retries_total", info->retries_total},
+        {"fetched_total", info->fetched_total},
+        {"lent_total", info->lent_total},
         {"workers", info->n_workers},
         {"slots", info->n_slots},
         {"free", info->n_free},
@@ -277,6 +279,8 @@ COMMAND(list, "queue list", "List the queues of a broker", NULL, 0,
         "With --json: one object per line, {\"queue\", \"is_paused\", \"oldest_at\", "
         "\"partitions\", \"waiting\", \"delayed\", \"running\", \"done\", \"dead\", "
         "\"cancelled\", \"added_total\", \"done_total\", \"dead_total\", \"retries_total\", "
+        "\"fetched_total\" (jobs of other nodes that workers of the node were given), "
+        "\"lent_total\" (jobs that went to workers of other nodes), "
         "\"workers\", \"slots\", \"free\"}.",
         list);
 COMMAND(show, "queue show", "Show one queue", "QUEUE", 1,

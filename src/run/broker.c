@@ -1,14 +1,14 @@
 #include "run/broker_inside.h"
 
+#include "core/call/failure.h"
 #include "io/clock.h"
 #include "run/broker_errand.h"
+#include "wire/call_notes.h"
 
 #include <rota/members.h>
 #include <stdlib.h>
 
 #define STUCK_WAIT (20 * ROTA_MSEC) /* until a journal that can't take a record is asked again */
-
-static const char FAILED[] = "the journal of this broker can't be written any more";
 
 struct rota_work_now rota_work_broker_now(void)
 {
@@ -22,8 +22,10 @@ static bool carry_out(struct rota_work_broker *broker, const struct rota_work_ef
 {
     switch (effect->type) {
     case ROTA_WORK_DO_RECORD:
-        if (!rota_work_broker_journal_append(broker, &effect->record))
+        if (broker->sink && !broker->sink->append(broker, &effect->record))
             return false;
+        if (!broker->sink)
+            broker->appended = effect->record.number;
         if (effect->record.type == ROTA_WORK_ADD)
             rota_work_broker_watch_added(broker, &effect->record);
         return true;
@@ -57,8 +59,25 @@ static bool carry_out_all(struct rota_work_broker *broker)
         return false;
     rota_broker_clear(broker->core);
     broker->n_carried = 0;
-    rota_work_broker_journal_drop(broker);
     return true;
+}
+
+static void send_answer(struct rota_work_broker *broker, const struct rota_broker_answer *answer)
+{
+    struct rota_str message =
+        rota_str_of(answer->large ? answer->large : answer->small, answer->size);
+    if (rota_work_broker_store_is_void(broker, answer->first, answer->last)) {
+        const struct rota_metadata note = {rota_str(ROTA_NOTE_FAILURE),
+                                           rota_str(rota_failure_name(ROTA_FAILURE_STALE))};
+        if (answer->call)
+            rota_server_call_finish(answer->call, ROTA_STATUS_UNAVAILABLE,
+                                    "the partition went to another node before this was written",
+                                    &note, 1);
+    } else if (answer->call) {
+        rota_server_call_reply(answer->call, message);
+    } else {
+        rota_work_broker_workers_verdict(broker->workers, answer->connection, message);
+    }
 }
 
 static void send_answers(struct rota_work_broker *broker)
@@ -66,12 +85,7 @@ static void send_answers(struct rota_work_broker *broker)
     size_t i = broker->n_answered;
     for (; i < broker->answers.size && broker->answers.items[i].number <= broker->durable; i++) {
         struct rota_broker_answer *answer = &broker->answers.items[i];
-        struct rota_str message =
-            rota_str_of(answer->large ? answer->large : answer->small, answer->size);
-        if (answer->call)
-            rota_server_call_reply(answer->call, message);
-        else
-            rota_work_broker_workers_verdict(broker->workers, answer->connection, message);
+        send_answer(broker, answer);
         free(answer->large);
     }
     broker->n_answered = i;
@@ -88,6 +102,7 @@ static void set_timer(struct rota_work_broker *broker, rota_time now, bool is_st
     at = rota_time_min(at, rota_work_broker_handover_deadline(broker->handover));
     if (poll)
         at = rota_time_min(at, poll->at);
+    at = rota_time_min(at, rota_work_broker_forward_deadline(broker));
     if (is_stuck)
         at = rota_time_min(at, now + STUCK_WAIT);
     if (at == ROTA_TIME_NEVER) {
@@ -111,7 +126,7 @@ static void run_turn(struct rota_work_broker *broker)
     while (!is_stuck) {
         bool has_more = rota_work_broker_poll_return(broker);
         has_more |= rota_work_broker_handover_turn(broker->handover, now);
-        if (!broker->journal && broker->durable < broker->appended) {
+        if (!broker->sink && broker->durable < broker->appended) {
             broker->durable = broker->appended;
             rota_broker_durable(broker->core, now, broker->durable);
             has_more = true;
@@ -122,12 +137,13 @@ static void run_turn(struct rota_work_broker *broker)
     }
     if (broker->is_failed)
         return;
-    if (!is_stuck)
-        rota_work_broker_journal_compact(broker);
+    if (!is_stuck && broker->sink)
+        broker->sink->turn(broker);
     send_answers(broker);
     rota_work_broker_workers_flush(broker->workers);
     rota_work_broker_poll_flush(broker, now.boot, broker->is_draining);
     rota_work_broker_watch_flush(broker);
+    rota_work_broker_forward_turn(broker, now);
     if (!broker->is_dirty)
         set_timer(broker, now.boot, is_stuck);
 }
@@ -164,6 +180,7 @@ static bool push_answer(struct rota_work_broker *broker, struct rota_broker_answ
                         struct rota_str message)
 {
     size_t n = broker->answers.size;
+    answer.last = answer.number;
     if (n > broker->n_answered && answer.number < broker->answers.items[n - 1].number)
         answer.number = broker->answers.items[n - 1].number;
     answer.size = message.size;
@@ -185,12 +202,15 @@ static bool push_answer(struct rota_work_broker *broker, struct rota_broker_answ
 void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server_call *call,
                              uint64_t number, struct rota_str message)
 {
-    if (number <= broker->durable) /* others may wait for a disk that is full */
+    uint64_t first = broker->call_first < number ? broker->call_first : number;
+    if (!broker->store && number <= broker->durable) /* others may wait for a disk that is full */
         rota_server_call_reply(call, message);
-    else if (broker->is_failed)
-        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, FAILED, NULL, 0);
-    else if (!push_answer(broker, (struct rota_broker_answer){.number = number, .call = call},
-                          message))
+    else if (broker->is_failed && number > broker->durable)
+        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, broker->sink->failed, NULL, 0);
+    else if (!push_answer(
+                 broker,
+                 (struct rota_broker_answer){.number = number, .first = first, .call = call},
+                 message))
         rota_server_call_finish(call, ROTA_STATUS_UNKNOWN,
                                 "it is done, but there is no memory for the answer", NULL, 0);
 }
@@ -199,11 +219,19 @@ bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t co
                                     uint64_t number, struct rota_str verdict)
 {
     return push_answer(
-        broker, (struct rota_broker_answer){.number = number, .connection = connection}, verdict);
+        broker,
+        (struct rota_broker_answer){.number = number, .first = number, .connection = connection},
+        verdict);
 }
 
-/* What waits for the disk did not get there: nobody is told that it did. */
-static void drop_answers(struct rota_work_broker *broker, const char *why)
+void rota_work_broker_durable(struct rota_work_broker *broker, uint64_t number)
+{
+    broker->durable = number;
+    rota_broker_durable(broker->core, rota_work_broker_now(), number);
+    rota_work_broker_touch(broker);
+}
+
+void rota_work_broker_drop_answers(struct rota_work_broker *broker, const char *why)
 {
     for (size_t i = broker->n_answered; i < broker->answers.size; i++) {
         if (broker->answers.items[i].call)
@@ -221,7 +249,7 @@ void rota_work_broker_fail(struct rota_work_broker *broker, const struct rota_er
     broker->is_failed = true;
     rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_ERROR, "journal failed",
              ROTA_LOG_FACT("why", error->text));
-    drop_answers(broker, FAILED);
+    rota_work_broker_drop_answers(broker, broker->sink->failed);
     if (broker->options.on_failed)
         broker->options.on_failed(broker->options.data, error);
 }
@@ -250,7 +278,7 @@ static void on_closed(uv_handle_t *handle)
     rota_work_broker_let_go(handle->data);
 }
 
-static void on_journal_closed(void *data)
+static void on_sink_closed(void *data)
 {
     rota_work_broker_let_go(data);
 }
@@ -267,9 +295,9 @@ static void open_handles(struct rota_work_broker *broker, uv_loop_t *loop)
 static enum rota_code check_options(const struct rota_work_broker_options *options,
                                     struct rota_error *error)
 {
-    if (!options->is_memory == !options->directory)
+    if (options->is_memory + (options->directory != NULL) + (options->store != NULL) != 1)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "jobs are kept either in a directory or in memory alone");
+                              "jobs are kept in a directory, in a store or in memory alone");
     if (options->partitions > ROTA_JOB_PARTITIONS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "a queue has at most %d partitions, not %u",
                               ROTA_JOB_PARTITIONS_MAX, options->partitions);
@@ -319,13 +347,23 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
     rota_list_init(&made->queue_watchers);
     rota_list_init(&made->watchers_dirty);
     open_handles(made, loop);
-    struct rota_broker_options with = {
-        .jobs_max = options->jobs_max, .bytes_max = options->bytes_max, .seed = seed};
-    code = join_cluster(made, loop, error);
+    struct rota_broker_options with = {.jobs_max = options->jobs_max,
+                                       .bytes_max = options->bytes_max,
+                                       .tells_forgotten = options->store != NULL,
+                                       .keep = options->keep,
+                                       .seed = seed};
+    if (options->store && !options->members && options->advertise)
+        code = rota_work_broker_member_open(made, loop, options->store, error);
+    if (!code)
+        code = join_cluster(made, loop, error);
+    if (!code && !rota_broker_cluster_is_alone(made->cluster))
+        code = rota_work_broker_forward_open(made, error);
     if (!code)
         code = rota_broker_new(&with, &made->core, error);
     if (!code && options->directory)
         code = rota_work_broker_journal_open(made, loop, options->directory, error);
+    if (!code && options->store)
+        code = rota_work_broker_store_open(made, loop, options->store, error);
     if (!code && options->workers_address)
         code = rota_work_broker_workers_open(made, loop, error);
     if (!code)
@@ -335,7 +373,8 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
         return code;
     }
     rota_broker_begin(made->core, rota_work_broker_now());
-    if (options->members && (code = rota_work_broker_handover_open(made, error))) {
+    if (options->members && !options->store &&
+        (code = rota_work_broker_handover_open(made, error))) {
         rota_work_broker_close(made);
         return code;
     }
@@ -356,21 +395,24 @@ void rota_work_broker_close(struct rota_work_broker *broker)
     if (!broker)
         return;
     broker->is_closing = true;
-    drop_answers(broker, "this broker stops");
+    rota_work_broker_drop_answers(broker, "this broker stops");
     if (broker->core)
         rota_work_broker_poll_flush(broker, rota_clock_boot(), true);
     rota_work_broker_watch_end(broker);
+    rota_work_broker_forward_close(broker);
     rota_work_broker_workers_close(broker->workers);
     broker->workers = NULL;
     rota_broker_errands_end(broker);
     rota_work_broker_handover_close(broker->handover);
     broker->handover = NULL;
+    if (broker->sink) {
+        broker->n_handles++;
+        broker->sink->close(broker, on_sink_closed, broker);
+    }
     rota_broker_cluster_close(broker->cluster);
     broker->cluster = NULL;
-    if (broker->journal) {
-        broker->n_handles++;
-        rota_journal_close(broker->journal, on_journal_closed, broker);
-    }
+    rota_work_broker_member_close(broker->member);
+    broker->member = NULL;
     uv_close((uv_handle_t *)&broker->check, on_closed);
     uv_close((uv_handle_t *)&broker->idle, on_closed);
     uv_close((uv_handle_t *)&broker->timer, on_closed);
@@ -390,5 +432,6 @@ struct rota_work_broker_counts rota_work_broker_counts(const struct rota_work_br
     struct rota_queue_view view;
     for (size_t place = 0; rota_broker_next_queue(broker->core, &place, &view);)
         counts.running += view.counts[ROTA_JOB_RUNNING];
+    rota_work_broker_forward_counts(broker, &counts);
     return counts;
 }

@@ -166,6 +166,8 @@ static void add_up(struct rota_queue_info *sum, const struct rota_queue_info *in
     sum->n_workers += info->n_workers;
     sum->n_slots += info->n_slots;
     sum->n_free += info->n_free;
+    sum->fetched_total += info->fetched_total;
+    sum->lent_total += info->lent_total;
 }
 
 struct sums {

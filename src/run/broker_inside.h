@@ -1,6 +1,6 @@
 /* The parts of a broker that serves: its driver (broker.c), its journal (broker_journal.c),
- * its methods (broker_grpc.c), those who wait (broker_poll.c), those who are connected
- * (broker_workers.c) and those who watch (broker_watch.c). For these alone. */
+ * its store (broker_store*.c), its methods (broker_grpc.c), those who wait (broker_poll.c), those
+ * who are connected (broker_workers.c) and those who watch (broker_watch.c). For these alone. */
 #pragma once
 
 #include "base/arena.h"
@@ -23,7 +23,8 @@
 
 /* An answer that waits for its record: to a call, or to a worker by its `connection`. */
 struct rota_broker_answer {
-    uint64_t number;
+    uint64_t number;      /* it waits for this one ... */
+    uint64_t first, last; /* ... because its own are among these; 0: it has none */
     struct rota_server_call *call;
     uint64_t connection;
     char *large; /* the message when it is not `small`; freed */
@@ -37,6 +38,9 @@ struct rota_broker_poll {
     uint64_t session; /* the key in `polls` */
     struct rota_heap_node until;
     struct rota_list_node ready; /* in `polls_ready` when it has got something */
+    rota_time until_at;          /* `until`, as long as no other node is asked for it */
+    uint32_t kept;               /* its slots, while another node is asked; 0: none is */
+    char *visited;               /* the queue, when another node polls for its workers; freed */
     struct rota_buffer reply;
     size_t n_jobs;
 };
@@ -72,9 +76,28 @@ struct rota_broker_change {
 
 enum { ROTA_BROKER_CHANGES_MAX = 100000 }; /* that wait; more are counted as missed */
 
+struct rota_broker_forward;
 struct rota_broker_handover;
+struct rota_broker_member;
 struct rota_broker_method;
+struct rota_broker_store;
 struct rota_broker_workers;
+
+/* Where records go: a journal or a store. Without one, in memory, what is appended is as good
+ * as on disk. It calls rota_work_broker_durable() as it gets on. */
+struct rota_broker_sink {
+    /* False when it can't be taken now: the same record comes again. */
+    bool (*append)(struct rota_work_broker *broker, const struct rota_work_record *record);
+
+    /* All records of a turn were appended. */
+    void (*turn)(struct rota_work_broker *broker);
+
+    /* Write what waits, if it can be, and let go of all. Nothing else is called after. */
+    void (*close)(struct rota_work_broker *broker, void (*on_closed)(void *data), void *data);
+
+    const char *failed; /* what is told when it can't be written any more */
+};
+extern const struct rota_broker_sink rota_work_broker_journal_sink, rota_work_broker_store_sink;
 
 /* What a method's handler is given back as its data. */
 struct rota_broker_service {
@@ -82,7 +105,7 @@ struct rota_broker_service {
     const struct rota_broker_method *method;
 };
 
-enum { ROTA_BROKER_METHODS = 17 };
+enum { ROTA_BROKER_METHODS = 19 };
 
 /* An attempt that a worker was given and can't be sent. */
 struct rota_broker_return {
@@ -102,11 +125,15 @@ struct rota_work_broker {
     uint64_t seed;
 
     struct rota_broker_cluster *cluster;
+    struct rota_broker_forward *forward;   /* NULL: alone */
     struct rota_broker_handover *handover; /* NULL: nothing is handed over */
     struct rota_map errands;               /* by call: those that other nodes answer */
     struct rota_random random;
 
-    struct rota_journal *journal; /* NULL: in memory */
+    const struct rota_broker_sink *sink; /* NULL: in memory */
+    struct rota_journal *journal;        /* of its sink, like the store; NULL: another has them */
+    struct rota_broker_store *store;
+    struct rota_broker_member *member; /* NULL: of no store */
     struct rota_compaction compaction;
     uint64_t drop_below;        /* the journal's, when this turn is written; 0: nothing */
     uint64_t appended, durable; /* numbers of records */
@@ -129,6 +156,7 @@ struct rota_work_broker {
     size_t n_watchers;
 
     struct rota_broker_service services[ROTA_BROKER_METHODS];
+    uint64_t call_first;       /* the first record that a call may have to wait for */
     struct rota_arena arena;   /* of one request */
     struct rota_buffer buffer; /* of one reply */
     uint64_t n_turns;
@@ -149,6 +177,12 @@ void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server
 bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t connection,
                                     uint64_t number, struct rota_str verdict);
 
+/* All records up to `number` are where they belong. */
+void rota_work_broker_durable(struct rota_work_broker *broker, uint64_t number);
+
+/* Whoever waits for a record is told that it is not known to be written. */
+void rota_work_broker_drop_answers(struct rota_work_broker *broker, const char *why);
+
 /* The journal is lost: nothing is acknowledged any more. */
 void rota_work_broker_fail(struct rota_work_broker *broker, const struct rota_error *error);
 
@@ -160,11 +194,38 @@ void rota_work_broker_let_go(struct rota_work_broker *broker);
 enum rota_code rota_work_broker_journal_open(struct rota_work_broker *broker, uv_loop_t *loop,
                                              const char *directory, struct rota_error *error);
 
-/* False when it can't be taken now. */
-bool rota_work_broker_journal_append(struct rota_work_broker *broker,
-                                     const struct rota_work_record *record);
-void rota_work_broker_journal_compact(struct rota_work_broker *broker);
-void rota_work_broker_journal_drop(struct rota_work_broker *broker);
+/* --- broker_store*.c: all but `open` are of no effect without a store --- */
+
+enum rota_code rota_work_broker_store_open(struct rota_work_broker *broker, uv_loop_t *loop,
+                                           const char *url, struct rota_error *error);
+
+/* Whether one of these records is of a partition that was lost: it was not written. */
+bool rota_work_broker_store_is_void(const struct rota_work_broker *broker, uint64_t first,
+                                    uint64_t last);
+
+/* What a call is about. */
+enum rota_broker_need {
+    ROTA_BROKER_NEEDS_NOTHING,
+    ROTA_BROKER_NEEDS_JOB,  /* struct rota_queue_about */
+    ROTA_BROKER_NEEDS_ADD,  /* struct rota_queue_add */
+    ROTA_BROKER_NEEDS_ADDS, /* struct rota_queue_list */
+    ROTA_BROKER_NEEDS_ALL,  /* whatever was there when the broker began */
+};
+
+/* True when the call may be handled. Otherwise it is taken: it waits for the partitions that
+ * it needs and is handled anew, or is refused. */
+bool rota_work_broker_store_admit(struct rota_broker_service *service,
+                                  struct rota_server_call *call, enum rota_broker_need need,
+                                  const void *request);
+
+/* --- broker_member.c --- */
+
+#define ROTA_BROKER_ROLE "broker" /* of members of a store */
+
+/* Be a member of the store, and take `options.members` from it. */
+enum rota_code rota_work_broker_member_open(struct rota_work_broker *broker, uv_loop_t *loop,
+                                            const char *url, struct rota_error *error);
+void rota_work_broker_member_close(struct rota_broker_member *member); /* accepts NULL */
 
 /* --- broker_workers.c: all but `open` accept NULL --- */
 
@@ -183,10 +244,27 @@ void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t
 void rota_work_broker_workers_flush(struct rota_broker_workers *workers);
 void rota_work_broker_workers_drain(struct rota_broker_workers *workers);
 
+/* Keep free slots of a session for jobs of another node, or give them back; what it is sent
+ * from there keeps its slot until it has ended. False when there is no such session. */
+bool rota_work_broker_workers_keep(struct rota_broker_workers *workers, uint64_t session,
+                                   uint32_t n);
+void rota_work_broker_workers_release(struct rota_broker_workers *workers, uint64_t session,
+                                      uint32_t n);
+bool rota_work_broker_workers_has(const struct rota_broker_workers *workers, uint64_t session);
+
+/* A job of another node for a session that is there, and what became of its end. */
+void rota_work_broker_workers_hand_other(struct rota_broker_workers *workers,
+                                         const struct rota_work_effect *effect);
+void rota_work_broker_workers_tell(struct rota_broker_workers *workers, uint64_t session,
+                                   struct rota_str verdict);
+
 /* --- broker_grpc.c --- */
 
 enum rota_code rota_work_broker_serve(struct rota_work_broker *broker, struct rota_server *server,
                                       struct rota_error *error);
+
+/* A call of `service`, from its beginning. */
+void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call);
 
 /* Refuse a call; of a stale attempt or, when `is_partition`, a partition that is not ours. */
 void rota_work_broker_refuse(struct rota_server_call *call, const struct rota_error *error,
@@ -216,6 +294,47 @@ void rota_work_broker_gather_list(struct rota_work_broker *broker, struct rota_s
                                   const char *method,
                                   const struct rota_queue_list_request *request);
 
+/* --- broker_forward.c --- */
+
+enum rota_code rota_work_broker_forward_open(struct rota_work_broker *broker,
+                                             struct rota_error *error);
+void rota_work_broker_forward_close(struct rota_work_broker *broker);
+void rota_work_broker_forward_turn(struct rota_work_broker *broker, struct rota_work_now now);
+rota_time rota_work_broker_forward_deadline(const struct rota_work_broker *broker);
+
+/* The methods of nodes. */
+void rota_work_broker_forward_tell(struct rota_work_broker *broker, struct rota_server_call *call,
+                                   const struct rota_queue_list *request);
+void rota_work_broker_forward_visit(struct rota_work_broker *broker, struct rota_server_call *call,
+                                    const struct rota_queue_word *request);
+
+/* Another node has polled us, and was given `n` jobs. */
+void rota_work_broker_forward_visited(struct rota_work_broker *broker, struct rota_str queue,
+                                      size_t n);
+
+/* What there is to add for people. */
+void rota_work_broker_forward_info(const struct rota_work_broker *broker,
+                                   struct rota_queue_info *info);
+void rota_work_broker_forward_counts(const struct rota_work_broker *broker,
+                                     struct rota_work_broker_counts *counts);
+void rota_work_broker_forward_explain(struct rota_work_broker *broker, struct rota_str queue,
+                                      char *text, size_t size);
+
+/* --- broker_remote.c: false when it is about no job of another node --- */
+
+bool rota_work_broker_remote_end(struct rota_work_broker *broker, uint64_t session,
+                                 const struct rota_attempt_end *end);
+bool rota_work_broker_remote_progress(struct rota_work_broker *broker,
+                                      const struct rota_worker_step *step);
+void rota_work_broker_remote_lost(struct rota_work_broker *broker, uint64_t session);
+
+/* See remote_fsm.h. */
+uint64_t rota_work_broker_remote_n_taken(const struct rota_work_broker *broker);
+uint32_t rota_work_broker_remote_move(struct rota_work_broker *broker, uint64_t session,
+                                      uint64_t to);
+uint32_t rota_work_broker_remote_holds(struct rota_work_broker *broker, uint64_t session,
+                                       uint64_t n_taken, struct rota_worker_running *held,
+                                       size_t *n_held);
 /* Which nodes there are, and what is at this one. */
 void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_call *call);
 
@@ -257,6 +376,15 @@ void rota_work_broker_poll_hand(struct rota_work_broker *broker,
                                 const struct rota_work_effect *effect);
 void rota_work_broker_poll_lost(struct rota_work_broker *broker, uint64_t session);
 
+/* Another node is asked for the poll, for at most so long: it gets nothing here meanwhile.
+ * False when there is no such poll. Then it is as before; or it is answered with what the
+ * other node said, `n` jobs, unless it is gone. */
+bool rota_work_broker_poll_keep(struct rota_work_broker *broker, uint64_t session, uint32_t slots,
+                                rota_time timeout);
+void rota_work_broker_poll_release(struct rota_work_broker *broker, uint64_t session);
+bool rota_work_broker_poll_fetched(struct rota_work_broker *broker, uint64_t session,
+                                   struct rota_str reply, size_t n);
+
 /* Give back what could not be sent; true when that changed something. */
 bool rota_work_broker_poll_return(struct rota_work_broker *broker);
 
@@ -274,4 +402,8 @@ void rota_work_broker_watch_tell(struct rota_work_broker *broker,
 void rota_work_broker_watch_added(struct rota_work_broker *broker,
                                   const struct rota_work_record *record);
 void rota_work_broker_watch_flush(struct rota_work_broker *broker);
+
+/* The partition is another's: what was to be told of it is not known any more. */
+void rota_work_broker_watch_lost(struct rota_work_broker *broker, struct rota_str queue,
+                                 uint32_t partition);
 void rota_work_broker_watch_end(struct rota_work_broker *broker);

@@ -8,13 +8,15 @@
 enum {
     BATCH_BYTES = 16 << 20, /* of jobs in one message; a first one always goes */
     CHECK_MS = 3000,        /* how often workers are asked what they have, if they were told any */
-    READY_CHECKS = 5, /* ... and after so many one that never said what it can do is sent away */
+    READY_CHECKS = 3, /* ... and after so many one that never said what it can do is sent away */
 };
 
 struct worker {
     struct rota_connector_peer *peer; /* a reference */
     uint64_t connection;              /* the peer's session, the key in `by_peer` */
     uint64_t session;                 /* the broker's, the key in `by_session`; 0: not ready */
+    uint32_t slots;                   /* that it says it has */
+    uint32_t n_kept;                  /* ... for jobs of other nodes */
     struct rota_list_node dirty;
     struct rota_buffer jobs, cancels, verdicts;
     size_t n_jobs, n_cancels, n_verdicts;
@@ -22,8 +24,9 @@ struct worker {
     /* Each message of jobs or cancels begins a round. What came to the worker of the rounds up
      * to `sure` is known. */
     uint64_t round, sure;
-    uint64_t attempt_max; /* that it was sent */
-    unsigned n_unready;   /* checks that found it not ready */
+    uint64_t attempt_max;              /* that it was sent */
+    unsigned n_unready;                /* checks that found it not ready */
+    uint64_t asked_round, asked_taken; /* of the last question; attempts of other nodes till then */
 };
 
 struct rota_broker_workers {
@@ -74,6 +77,7 @@ static void leave(struct rota_broker_workers *workers, struct worker *worker)
     if (!worker->session)
         return;
     rota_map_remove(&workers->by_session, key_of(&worker->session));
+    rota_work_broker_remote_lost(workers->broker, worker->session);
     rota_broker_worker_close(workers->broker->core, rota_work_broker_now(), worker->session);
     worker->session = 0;
     rota_work_broker_touch(workers->broker);
@@ -129,6 +133,15 @@ static void refuse(struct rota_broker_workers *workers, struct worker *worker,
     drop(workers, worker, error->text);
 }
 
+/* What other nodes' jobs have is not there for ours. */
+static void set_slots(struct rota_broker_workers *workers, struct worker *worker)
+{
+    uint32_t n = worker->slots > worker->n_kept ? worker->slots - worker->n_kept : 0;
+    rota_broker_worker_slots(workers->broker->core, rota_work_broker_now(), worker->session,
+                             workers->broker->is_draining ? 0 : n);
+    rota_work_broker_touch(workers->broker);
+}
+
 static void on_ready(void *data, struct rota_connector_peer *from, struct rota_str message)
 {
     struct rota_broker_workers *workers = data;
@@ -141,6 +154,9 @@ static void on_ready(void *data, struct rota_connector_peer *from, struct rota_s
     if (!worker)
         return;
     enum rota_code code = rota_worker_ready_read(message, &ready, &error);
+    if (!code)
+        rota_work_broker_remote_holds(workers->broker, worker->session, 0, workers->running,
+                                      &ready.n_running);
     struct rota_worker_spec spec = {
         .name = rota_connector_peer_name(from),
         .epoch = rota_connector_peer_epoch(from),
@@ -163,13 +179,15 @@ static void on_ready(void *data, struct rota_connector_peer *from, struct rota_s
     }
     if (worker->session)
         rota_map_remove(&workers->by_session, key_of(&worker->session));
+    worker->n_kept = rota_work_broker_remote_move(workers->broker, worker->session, session);
     worker->session = session;
+    worker->slots = ready.slots;
     if (!rota_map_put(&workers->by_session, key_of(&worker->session), worker)) {
         rota_broker_worker_close(workers->broker->core, rota_work_broker_now(), session);
         worker->session = 0;
         drop(workers, worker, "the broker has no memory for a worker");
-    } else if (workers->broker->is_draining) {
-        rota_broker_worker_slots(workers->broker->core, rota_work_broker_now(), session, 0);
+    } else if (workers->broker->is_draining || worker->n_kept > 0) {
+        set_slots(workers, worker);
     }
 }
 
@@ -198,10 +216,12 @@ static void on_ends(void *data, struct rota_connector_peer *from, struct rota_st
     enum rota_code code = ROTA_OK;
     if (!worker || !worker->session)
         return; /* it first says what it has, and says this again */
+    struct rota_work_now now = rota_work_broker_now();
     while (rota_worker_end_next(&batch, &end, &code, &error)) {
         uint64_t number = 0;
-        enum rota_code how =
-            rota_broker_end(workers->broker->core, rota_work_broker_now(), &end, &number, NULL);
+        if (rota_work_broker_remote_end(workers->broker, worker->session, &end))
+            continue; /* the verdict comes from its node */
+        enum rota_code how = rota_broker_end(workers->broker->core, now, &end, &number, NULL);
         add_verdict(workers, worker, &end, how, how ? 0 : number);
     }
     rota_work_broker_touch(workers->broker);
@@ -220,8 +240,9 @@ static void on_progress(void *data, struct rota_connector_peer *from, struct rot
     if (!worker || !worker->session)
         return;
     while (rota_worker_step_next(&batch, &step, &code, &error)) /* an old attempt's is dropped */
-        rota_broker_extend(workers->broker->core, rota_work_broker_now(), step.queue, step.id,
-                           step.attempt, step.text, NULL);
+        if (!rota_work_broker_remote_progress(workers->broker, &step))
+            rota_broker_extend(workers->broker->core, rota_work_broker_now(), step.queue, step.id,
+                               step.attempt, step.text, NULL);
     rota_work_broker_touch(workers->broker);
     if (code)
         refuse(workers, worker, &error);
@@ -239,8 +260,8 @@ static void on_slots(void *data, struct rota_connector_peer *from, struct rota_s
         refuse(workers, worker, &error);
         return;
     }
-    rota_broker_worker_slots(workers->broker->core, rota_work_broker_now(), worker->session, slots);
-    rota_work_broker_touch(workers->broker);
+    worker->slots = slots;
+    set_slots(workers, worker);
 }
 
 /* What it has got, of all that it was sent before it was asked. */
@@ -258,6 +279,14 @@ static void on_holds(void *data, struct rota_connector_peer *from, struct rota_s
     }
     if (holds.up_to > worker->attempt_max || holds.round > worker->round)
         return; /* to a question of another */
+    if (holds.round == worker->asked_round) {
+        uint32_t n = rota_work_broker_remote_holds(
+            workers->broker, worker->session, worker->asked_taken, workers->running, &holds.n_held);
+        rota_work_broker_workers_release(workers, worker->session, n);
+    } else {
+        rota_work_broker_remote_holds(workers->broker, worker->session, 0, workers->running,
+                                      &holds.n_held);
+    }
     if (rota_broker_worker_holds(workers->broker->core, rota_work_broker_now(), worker->session,
                                  holds.up_to, holds.held, holds.n_held, NULL) == ROTA_OK &&
         holds.round > worker->sure)
@@ -290,6 +319,8 @@ static void ask(struct rota_broker_workers *workers, struct worker *worker)
     struct rota_worker_check check = {.up_to = worker->attempt_max, .round = worker->round};
     rota_buffer_clear(buffer);
     rota_worker_check_write(&check, buffer);
+    worker->asked_round = worker->round;
+    worker->asked_taken = rota_work_broker_remote_n_taken(workers->broker);
     if (!buffer->failed) /* what does not fit waits for the next time */
         rota_connector_send(workers->connector, worker->peer, workers->check_type,
                             rota_buffer_str(buffer), NULL);
@@ -309,12 +340,9 @@ static void on_timer(uv_timer_t *timer)
     }
 }
 
-bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
-                                   const struct rota_work_effect *effect)
+static void add_job(struct rota_broker_workers *workers, struct worker *worker,
+                    const struct rota_work_effect *effect)
 {
-    struct worker *worker = of_session(workers, effect->session);
-    if (!worker)
-        return false;
     if (worker->n_jobs == ROTA_WORKER_BATCH_MAX ||
         (worker->n_jobs > 0 && worker->jobs.size + effect->spec->payload.size > BATCH_BYTES))
         send_batch(workers, worker, workers->jobs_type, &worker->jobs, &worker->n_jobs);
@@ -331,10 +359,28 @@ bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
     };
     rota_worker_job_write(&job, &worker->jobs);
     worker->n_jobs++;
+    mark(workers, worker);
+}
+
+bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
+                                   const struct rota_work_effect *effect)
+{
+    struct worker *worker = of_session(workers, effect->session);
+    if (!worker)
+        return false;
+    add_job(workers, worker, effect);
     if (effect->attempt > worker->attempt_max)
         worker->attempt_max = effect->attempt;
-    mark(workers, worker);
     return true;
+}
+
+/* Its number is not one of ours, so that nothing is to be concluded from it. */
+void rota_work_broker_workers_hand_other(struct rota_broker_workers *workers,
+                                         const struct rota_work_effect *effect)
+{
+    struct worker *worker = of_session(workers, effect->session);
+    if (worker)
+        add_job(workers, worker, effect);
 }
 
 void rota_work_broker_workers_cancel(struct rota_broker_workers *workers,
@@ -369,6 +415,40 @@ void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint6
     mark(workers, worker);
 }
 
+bool rota_work_broker_workers_keep(struct rota_broker_workers *workers, uint64_t session,
+                                   uint32_t n)
+{
+    struct worker *worker = of_session(workers, session);
+    if (!worker)
+        return false;
+    worker->n_kept += n;
+    set_slots(workers, worker);
+    return true;
+}
+
+void rota_work_broker_workers_release(struct rota_broker_workers *workers, uint64_t session,
+                                      uint32_t n)
+{
+    struct worker *worker = of_session(workers, session);
+    if (!worker)
+        return;
+    worker->n_kept -= n < worker->n_kept ? n : worker->n_kept;
+    set_slots(workers, worker);
+}
+
+bool rota_work_broker_workers_has(const struct rota_broker_workers *workers, uint64_t session)
+{
+    return of_session(workers, session) != NULL;
+}
+
+void rota_work_broker_workers_tell(struct rota_broker_workers *workers, uint64_t session,
+                                   struct rota_str verdict)
+{
+    const struct worker *worker = of_session(workers, session);
+    if (worker)
+        rota_work_broker_workers_verdict(workers, worker->connection, verdict);
+}
+
 /* Another session took its place, or it was not heard. */
 void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t session)
 {
@@ -376,6 +456,7 @@ void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t
     if (!worker)
         return;
     rota_map_remove(&workers->by_session, key_of(&worker->session));
+    rota_work_broker_remote_lost(workers->broker, session);
     worker->session = 0;
     drop(workers, worker, "its session is over");
 }

@@ -117,7 +117,8 @@ static const struct rota_message_field INFO[] = {
     F(7, UINT, n_done),      F(8, UINT, n_dead),         F(9, UINT, n_cancelled),
     F(10, UINT, oldest_ms),  F(11, UINT, added_total),   F(12, UINT, done_total),
     F(13, UINT, dead_total), F(14, UINT, retries_total), F(15, UINT, n_workers),
-    F(16, UINT, n_slots),    F(17, UINT, n_free),
+    F(16, UINT, n_slots),    F(17, UINT, n_free),        F(18, UINT, fetched_total),
+    F(19, UINT, lent_total),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_INFO, "queue", struct rota_queue_info, INFO);
@@ -130,6 +131,35 @@ static const struct rota_message_field WORKER_INFO[] = {
 #undef THIS
 TYPE(ROTA_QUEUE_WORKER_INFO, "worker", struct rota_queue_worker_info, WORKER_INFO);
 
+#define THIS struct rota_queue_word
+static const struct rota_message_field WORD[] = {
+    F(1, BOOL, is_offer),
+    F(2, STR, node),
+    F(3, STR, queue),
+    F(4, STR, can),
+    F(5, UINT, stamp),
+    F_MAX(6, UINT, n, UINT32_MAX),
+    F_MAX(7, UINT, hops, UINT32_MAX),
+    F(8, UINT, age_ms),
+};
+static const struct rota_message_field VISIT[] = {
+    F(1, STR, node),
+    F(2, STR, queue),
+    F(3, STR, can),
+    F_MAX(4, UINT, n, UINT32_MAX),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_WORD, "word", struct rota_queue_word, WORD);
+TYPE(ROTA_QUEUE_VISIT, "request", struct rota_queue_word, VISIT);
+
+#define THIS struct rota_queue_visited
+static const struct rota_message_field VISITED[] = {
+    F_MAX(1, UINT, n, UINT32_MAX),
+    F(2, BOOL, is_lost),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_VISITED, "reply", struct rota_queue_visited, VISITED);
+
 /* Whole lists are of one shape: a field 1 of many. */
 #define THIS struct rota_queue_list
 #define LIST_OF(type_name, text, entry, table, m)                                                  \
@@ -139,6 +169,7 @@ TYPE(ROTA_QUEUE_WORKER_INFO, "worker", struct rota_queue_worker_info, WORKER_INF
 LIST_OF(ROTA_QUEUE_ADD_BATCH, "request", ROTA_QUEUE_JOB_SPEC, ADD_BATCH, ROTA_QUEUE_BATCH_MAX);
 LIST_OF(ROTA_QUEUE_ADD_BATCH_REPLY, "reply", ROTA_QUEUE_ADDED, ADD_BATCH_REPLY,
         ROTA_QUEUE_BATCH_MAX);
+LIST_OF(ROTA_QUEUE_TELL, "request", ROTA_QUEUE_WORD, TELL, 0);
 LIST_OF(ROTA_QUEUE_POLL_REPLY, "reply", ROTA_QUEUE_HANDED, POLL_REPLY, ROTA_QUEUE_POLL_MAX);
 LIST_OF(ROTA_QUEUE_QUEUES_REPLY, "reply", ROTA_QUEUE_INFO, QUEUES_REPLY, ROTA_BROKER_QUEUES_MAX);
 LIST_OF(ROTA_QUEUE_WORKERS_REPLY, "reply", ROTA_QUEUE_WORKER_INFO, WORKERS_REPLY,

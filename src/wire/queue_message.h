@@ -122,11 +122,24 @@ struct rota_queue_info {
     uint64_t n_partitions, n_waiting, n_delayed, n_running, n_done, n_dead, n_cancelled;
     uint64_t oldest_ms, added_total, done_total, dead_total, retries_total;
     uint64_t n_workers, n_slots, n_free;
+    uint64_t fetched_total, lent_total;
 };
 
 struct rota_queue_worker_info {
     struct rota_str name;
     uint64_t session, epoch, slots, n_running, silent_ms;
+};
+
+/* TreeWord, and in a rota_queue_list TellRequest; VisitRequest has some of its fields. */
+struct rota_queue_word {
+    bool is_offer;
+    struct rota_str node, queue, can;
+    uint64_t stamp, n, hops, age_ms;
+};
+
+struct rota_queue_visited {
+    uint64_t n;
+    bool is_lost;
 };
 
 struct rota_queue_adopt {
@@ -150,7 +163,8 @@ extern const struct rota_message_type ROTA_QUEUE_ADD, ROTA_QUEUE_ADDED, ROTA_QUE
     ROTA_QUEUE_FAIL, ROTA_QUEUE_JOB_INFO, ROTA_QUEUE_JOB_SPEC, ROTA_QUEUE_LIST,
     ROTA_QUEUE_LIST_REPLY, ROTA_QUEUE_PAUSE, ROTA_QUEUE_WEIGHT, ROTA_QUEUE_INFO,
     ROTA_QUEUE_QUEUES_REPLY, ROTA_QUEUE_WORKER_INFO, ROTA_QUEUE_WORKERS_REPLY, ROTA_QUEUE_MISSING,
-    ROTA_QUEUE_ADOPT, ROTA_QUEUE_NODES;
+    ROTA_QUEUE_WORD, ROTA_QUEUE_TELL, ROTA_QUEUE_VISIT, ROTA_QUEUE_VISITED, ROTA_QUEUE_ADOPT,
+    ROTA_QUEUE_NODES;
 
 /* An empty one is none. ROTA_ERR_INVALID for any other size but 16 bytes. */
 enum rota_code rota_queue_id_read(struct rota_str bytes, struct rota_job_id *id,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Brokers whose disks are full, damaged, failing or somebody else's: test_queue_disks.py ROTA PROGRAMS.
 
-PROGRAMS is where libdisk_faults.so is. Prints TAP."""
+PROGRAMS is where work_load and libdisk_faults.so are. Prints TAP."""
 import errno
 import functools
 import os
@@ -15,6 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
 import brokers  # noqa: E402
 import own_mounts  # noqa: E402
+import work_history  # noqa: E402
 from brokers import TIMEOUT, folder, test  # noqa: E402
 
 HAS_MOUNTS = own_mounts.enter()
@@ -181,6 +182,33 @@ def files_that_may_not_grow_are_a_full_disk():
                                has_reserve=False)
             broker.kill()
         check_after(data, known)
+
+
+@test
+def a_journal_is_shortened_while_jobs_flow():
+    with folder() as data, tempfile.TemporaryDirectory(prefix="rota-queue-") as logs:
+        # Ended jobs are forgotten when memory is short; then their records are of no use.
+        options = ["--data", data, "--segment", "65536", "--memory", "4000000"]
+        paths = [os.path.join(logs, name) for name in ("submit", "work")]
+        with Broker(*options) as broker, open(paths[0], "wb") as submitted, open(paths[1], "wb") as worked:
+            worker = subprocess.Popen([PROGRAMS / "work_load", "work", broker.node, "work", "w", "1", "32", "2000", "go",
+                                       "chess", "draughts"], stdout=worked)
+            subprocess.run([PROGRAMS / "work_load", "submit", broker.node, "work", "3000", "100000", "2", "500", "20000"],
+                           stdout=submitted, timeout=TIMEOUT, check=True)
+            broker.run("queue", "drain", "work")
+            worker.terminate()
+            assert worker.wait(TIMEOUT) == 0
+            broker.kill()
+        history = work_history.History()
+        for path in paths:
+            history.read(path)
+        assert history.check() == [], history.check()
+        left = segments(data)
+        size = sum(path.stat().st_size for path in left)
+        assert int(left[0].stem) > 10 and size < 15000000, (left[0], size)  # of 30 MB
+        with Broker(*options) as broker:
+            counts = broker.queue()
+            assert counts["waiting"] == counts["running"] == counts["delayed"] == 0, counts
 
 
 def fill_journal(data, n=60):

@@ -1,6 +1,6 @@
 /* Submitters and workers over gRPC, for test_work_processes.py.
  *
- *     work_load submit NODE[,NODE...] QUEUE N PER_SECOND SEED LARGE_PER_MILLE LARGE_SIZE
+ *     work_load submit NODE[,NODE...] QUEUE N PER_SECOND SEED LARGE_PER_MILLE LARGE_SIZE [once]
  *     work_load work NODE[,NODE...] QUEUE NAME SEED SLOTS LEASE_MS CAPABILITY...
  *
  * Both write what they know to standard output, before and after each step that may be their
@@ -8,10 +8,11 @@
  *
  *     add ID CAPABILITY SIZE   it is about to ask for a job
  *     ack ID                   which was acknowledged
+ *     doubt ID                 or nobody knows, and it asks again unless told otherwise
  *     no ID STATUS             or refused for good, and it never was in doubt
  *
  * and ends when N jobs are acknowledged: an add whose outcome is not known is made again with
- * the same id, one that was refused with another. A worker:
+ * the same id, one that was refused with another; `once` makes neither again. A worker:
  *
  *     can CAPABILITY...        the first line
  *     got ID ATTEMPT WHAT      it was handed a job, whose payload is `good` or `bad`
@@ -177,7 +178,7 @@ static size_t n_wanted, n_made, n_acknowledged; /* those that were refused are m
 static uint64_t per_second;
 static rota_time began_at;
 static uint64_t large_per_mille, large_size;
-static bool is_over;
+static bool is_over, is_once;
 
 static void send_batch(struct batch *batch);
 
@@ -247,8 +248,14 @@ static bool settle(struct batch *batch, const struct rota_queue_added *added, si
             n_made--;
             n_refused++;
         } else {
-            keep_job(batch, &n_kept, i);
-            continue;
+            log_job("doubt", batch->numbers[i]);
+            rota_buffer_append_char(&lines, '\n');
+            if (!is_once) {
+                keep_job(batch, &n_kept, i);
+                continue;
+            }
+            n_made--;
+            n_refused++;
         }
         free((void *)(uintptr_t)batch->specs[i].payload.data);
     }
@@ -267,6 +274,8 @@ static void on_added(void *data, struct rota_call *call, const struct rota_call_
         if (!is_open(result->status))
             give_up("a batch was refused", rota_status_name(result->status));
         batch->is_doubtful = batch->is_doubtful || result->may_have_run;
+        if (result->may_have_run)
+            settle(batch, NULL, 0);
         batch->is_waiting = true;
         batch->node = (batch->node + 1) % n_nodes;
     } else if (rota_message_decode(&ROTA_QUEUE_ADD_BATCH_REPLY, result->message, &reply, &arena,
@@ -312,8 +321,9 @@ static void on_submit_time(uv_timer_t *handle)
 
 static int submit(int argc, char **argv)
 {
-    if (argc != 5)
-        give_up("submit", "N PER_SECOND SEED LARGE_PER_MILLE LARGE_SIZE");
+    if (argc != 5 && argc != 6)
+        give_up("submit", "N PER_SECOND SEED LARGE_PER_MILLE LARGE_SIZE [once]");
+    is_once = argc == 6;
     n_wanted = strtoull(argv[0], NULL, 10);
     per_second = strtoull(argv[1], NULL, 10);
     rota_random_init(&chance, strtoull(argv[2], NULL, 10));

@@ -14,7 +14,7 @@ between the two leaves its attempt in doubt. The rules, for each job:
 - what was acknowledged is completed: by an attempt that was accepted, or is in doubt and the
   last one that anybody was given."""
 
-ADDED, ACKNOWLEDGED, REFUSED = 1, 2, 4
+ADDED, ACKNOWLEDGED, REFUSED, DOUBTFUL = 1, 2, 4, 8
 # What is known of an attempt.
 GOT, DOUBT, ENDED, FAILING, FAILED, STALE, GONE = range(7)
 SHOWN_MAX = 20
@@ -53,7 +53,7 @@ class History:
                 words = line.split()
                 if words[0] == "can":
                     can = set(words[1:])
-                elif words[0] in ("add", "ack", "no"):
+                elif words[0] in ("add", "ack", "no", "doubt"):
                     self.read_submitter(words)
                 else:
                     self.read_worker(name, can, words)
@@ -73,9 +73,11 @@ class History:
             job.flags |= ADDED
             job.can = words[2]
         elif words[0] == "ack":
-            if job.flags != ADDED:
+            if job.flags & ~DOUBTFUL != ADDED:
                 self.complain(number, "acknowledged, but not asked for, or again")
             job.flags |= ACKNOWLEDGED
+        elif words[0] == "doubt":
+            job.flags |= DOUBTFUL
         else:
             job.flags |= REFUSED
 
@@ -111,7 +113,8 @@ class History:
         if attempts and job.flags & REFUSED:
             self.complain(number, "handed out, though its add was refused")
         if len(accepted) > 1:
-            self.complain(number, f"completed {len(accepted)} times: attempts {sorted(accepted)}")
+            self.complain(number, f"completed {len(accepted)} times: attempts {sorted(accepted)}" +
+                          (", its add was made again" if job.flags & DOUBTFUL else ""))
         if accepted and last > max(accepted):
             self.complain(number, f"attempt {last} was handed out after attempt {max(accepted)} had completed it")
         if not job.flags & ACKNOWLEDGED or accepted:

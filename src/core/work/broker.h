@@ -69,7 +69,8 @@ struct rota_broker_options {
     size_t ended_max; /* ended jobs that are remembered; 0: 100,000 */
     rota_time keep;   /* ... and for how long; DEAD ones stay until `ended_max` */
     rota_time grace;
-    uint64_t seed; /* of chance: ids, jitter, hashes */
+    bool tells_forgotten; /* write FORGET also for an ended job that is too old, or too many */
+    uint64_t seed;        /* of chance: ids, jitter, hashes */
 };
 
 /* Both clocks, read together. */
@@ -118,6 +119,9 @@ void rota_broker_clear(struct rota_broker *broker);
  * that contradicts what came before; it is passed over, and counted. */
 enum rota_code rota_broker_replay(struct rota_broker *broker, const struct rota_work_record *record,
                                   struct rota_error *error);
+
+/* A record about `id` will be replayed soon: a hint, which makes the reading of many faster. */
+void rota_broker_foresee(struct rota_broker *broker, struct rota_job_id id);
 
 /* All was read. Begins another life; emits LIFE, and hands nothing out before that is on
  * disk. Partitions that were ours are ours again: a driver closes those that it has lost
@@ -195,6 +199,36 @@ enum rota_code rota_broker_forget(struct rota_broker *broker, struct rota_work_n
 enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_now now,
                                  const struct rota_work_record *job, uint64_t *number,
                                  struct rota_error *error);
+
+/* --- jobs that are kept elsewhere ---
+ *
+ * Where jobs are rows that a partition's owner reads and writes, a partition comes like this:
+ * its life is raised to what nobody else has, its rows are loaded, it is opened. It goes with
+ * a drop: the rows are another's. */
+
+/* Take in a job of a partition that is not open, as its JOB record was kept. No record is
+ * written. One that runs has `grace` from when the partition is opened; tags count from where
+ * the queue has got to then. ROTA_ERR_STALE when the partition is open, ROTA_ERR_INVALID for a
+ * record that can't be. */
+enum rota_code rota_broker_load(struct rota_broker *broker, struct rota_work_now now,
+                                const struct rota_work_record *job, struct rota_error *error);
+
+/* Attempts are of life `life` from now on, if it is above ours. */
+enum rota_code rota_broker_raise_life(struct rota_broker *broker, struct rota_work_now now,
+                                      uint64_t life, struct rota_error *error);
+
+/* A job as it is now, as a JOB record, borrowed until the next call; false: there is none. */
+bool rota_broker_job_record(const struct rota_broker *broker, struct rota_str queue,
+                            struct rota_job_id id, struct rota_work_record *record);
+
+/* Close a partition if it is open, and forget all of its jobs without a record of each. What
+ * there is no memory for is left: ROTA_ERR_NO_MEMORY, and may be asked again. */
+enum rota_code rota_broker_partition_drop(struct rota_broker *broker, struct rota_work_now now,
+                                          struct rota_str queue, uint32_t partition,
+                                          struct rota_error *error);
+
+/* While it is on hold nothing is handed out; all else goes on. */
+void rota_broker_hold(struct rota_broker *broker, struct rota_work_now now, bool is_on_hold);
 
 /* --- chunks: how the jobs of a closed partition go to another broker ---
  *
@@ -422,6 +456,42 @@ bool rota_broker_next_queue(const struct rota_broker *broker, size_t *place,
                             struct rota_queue_view *view);
 bool rota_broker_next_worker(const struct rota_broker *broker, size_t *place,
                              struct rota_worker_view *view);
+
+/* What other nodes may be asked for or offered (tree_fsm.h). `can` is names in order, each
+ * with a blank behind. Start with *place = 0; false ends it. */
+
+/* Slots that are free, of all workers that serve the same and can do the same. */
+struct rota_idle_view {
+    struct rota_str can;
+    struct rota_str queues[ROTA_WORKER_QUEUES_MAX];
+    size_t n_queues, n_free;
+};
+bool rota_broker_next_idle(const struct rota_broker *broker, size_t *place,
+                           struct rota_idle_view *view);
+
+/* Jobs that could be handed out, and need the same: nobody here is free for them. */
+struct rota_waiting_view {
+    struct rota_str queue, can;
+    size_t n_jobs;
+    rota_time first_at; /* wall clock: of the one that goes first */
+};
+bool rota_broker_next_waiting(const struct rota_broker *broker, size_t *place,
+                              struct rota_waiting_view *view);
+
+/* A worker with a free slot that can take jobs of a queue that need this. */
+struct rota_idle_worker {
+    uint64_t session;
+    struct rota_str name, can;
+    uint32_t slots, n_free;
+    rota_time lease;
+    bool is_poll;
+};
+bool rota_broker_find_idle(const struct rota_broker *broker, struct rota_str queue,
+                           struct rota_str needed, struct rota_idle_worker *idle);
+
+/* Whether a job waits for a worker, and for nothing else. */
+bool rota_broker_waits_for_worker(const struct rota_broker *broker, struct rota_str queue,
+                                  struct rota_job_id id);
 
 /* Bytes that all jobs take, indexes included; and how many have not ended. */
 size_t rota_broker_memory(const struct rota_broker *broker);

@@ -328,6 +328,11 @@ enum rota_code rota_broker_replay(struct rota_broker *broker, const struct rota_
     return code;
 }
 
+void rota_broker_foresee(struct rota_broker *broker, struct rota_job_id id)
+{
+    rota_job_table_foresee(&broker->jobs, id);
+}
+
 /* --- the next life --- */
 
 void rota_broker_next_life(struct rota_broker *broker)

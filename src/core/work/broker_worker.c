@@ -292,8 +292,8 @@ static void disown(struct rota_broker *broker, const struct rota_work_worker *wo
         effect->queue = rota_str_of("", 0);
     effect->attempt = running->attempt;
     effect->session = worker->session;
-    effect->cause = job && rota_job_state_is_ended(job->state) ? (enum rota_job_cause)extra->cause
-                                                               : ROTA_JOB_CAUSE_LOST;
+    effect->cause = extra && rota_job_state_is_ended(job->state) ? (enum rota_job_cause)extra->cause
+                                                                 : ROTA_JOB_CAUSE_LOST;
 }
 
 static void claim(struct rota_broker *broker, struct rota_work_worker *worker,
