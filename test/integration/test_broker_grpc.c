@@ -206,6 +206,37 @@ static void a_payload_over_the_limit_is_refused(void **state)
     free(payload);
 }
 
+static void jobs_of_a_node_come_as_a_whole_or_not_at_all(void **state)
+{
+    struct world *world = *state;
+    static struct told told;
+    struct rota_buffer jobs = {0};
+    struct rota_journal_batch batch = {0};
+    struct rota_job_spec spec = {.queue = rota_str("q"), .id = {0x10000, 7}, .max_attempts = 5};
+    struct rota_work_record record = {
+        .type = ROTA_WORK_JOB, .id = spec.id, .queue = spec.queue, .spec = &spec, .at = ROTA_SEC};
+    rota_queue_jobs_write(&batch, &record, &jobs);
+    struct rota_queue_adopt adopt = {.queue = rota_str("q"), .jobs = rota_buffer_str(&jobs)};
+    assert_int_equal(ask(world, "Adopt", &ROTA_QUEUE_ADOPT, &adopt, &told),
+                     ROTA_STATUS_INVALID_ARGUMENT); /* without a name */
+    adopt.name = rota_str("0123456789abcdef");
+    for (size_t size = 1; size < jobs.size; size++) {
+        adopt.jobs.size = size;
+        assert_int_equal(ask(world, "Adopt", &ROTA_QUEUE_ADOPT, &adopt, &told),
+                         ROTA_STATUS_INVALID_ARGUMENT);
+    }
+    adopt.jobs.size = jobs.size;
+    adopt.partition = 1;
+    assert_int_equal(ask(world, "Adopt", &ROTA_QUEUE_ADOPT, &adopt, &told),
+                     ROTA_STATUS_INVALID_ARGUMENT); /* of another partition than it says */
+    assert_int_equal(rota_work_broker_counts(world->broker).jobs, 0);
+    adopt.partition = 0;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(ask(world, "Adopt", &ROTA_QUEUE_ADOPT, &adopt, &told), ROTA_STATUS_OK);
+    assert_int_equal(rota_work_broker_counts(world->broker).jobs, 1);
+    rota_buffer_deinit(&jobs);
+}
+
 static void a_paused_queue_hands_nothing_out(void **state)
 {
     struct world *world = *state;
@@ -369,6 +400,7 @@ int main(void)
         TEST(a_batch_answers_for_each_job),
         TEST(hostile_requests_are_refused_with_a_sentence),
         TEST(a_payload_over_the_limit_is_refused),
+        TEST(jobs_of_a_node_come_as_a_whole_or_not_at_all),
         TEST(a_paused_queue_hands_nothing_out),
         TEST(who_drains_answers_polls_and_takes_no_jobs),
         TEST(an_id_that_comes_twice_is_one_job),
