@@ -125,6 +125,7 @@ class Broker(Process):
             assert self.process.poll() is None, f"{self.name} does not start: {self.errors()}"
             assert time.monotonic() < give_up_at, f"{self.name} does not get ready"
             self.world.wait(0.05)
+            self.world.run_timers()  # others go on meanwhile
 
     def errors(self):
         return (self.world.folder / f"{self.name}.err").read_text()[-2000:]

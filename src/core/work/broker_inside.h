@@ -108,6 +108,7 @@ struct rota_work_worker {
 
 struct rota_ended_list {
     uint32_t first, last;
+    uint32_t hint; /* the last one that was not put last: the next such is often beside it */
 };
 
 struct rota_broker {

@@ -509,14 +509,32 @@ static struct rota_ended_list *list_of(struct rota_broker *broker, uint32_t numb
     return is_dead ? &broker->dead : &broker->ended;
 }
 
-/* By when they ended: that is at the end, but for those that a journal tells of anew. */
+/* The last one that ended no later; 0: none. */
+static uint32_t place_of(const struct rota_broker *broker, const struct rota_ended_list *list,
+                         rota_time since)
+{
+    uint32_t at = list->last, next;
+    if (!at || extra_of(broker, at)->since <= since)
+        return at;
+    if (list->hint)
+        at = list->hint;
+    while (at && extra_of(broker, at)->since > since)
+        at = extra_of(broker, at)->previous;
+    while (at && (next = extra_of(broker, at)->next) && extra_of(broker, next)->since <= since)
+        at = next;
+    return at;
+}
+
+/* By when they ended: that is at the end, but for those that a journal tells of anew, or that
+ * come from another broker. Such come many at a time, in the order of a table whose neighbours
+ * have ended at about the same time. */
 void rota_ended_list_push(struct rota_broker *broker, uint32_t number)
 {
     struct rota_ended_list *list = list_of(broker, number);
     struct rota_job_extra *extra = extra_of(broker, number);
-    uint32_t before = list->last;
-    while (before && extra_of(broker, before)->since > extra->since)
-        before = extra_of(broker, before)->previous;
+    uint32_t before = place_of(broker, list, extra->since);
+    if (before != list->last)
+        list->hint = number;
     extra->previous = before;
     extra->next = before ? extra_of(broker, before)->next : list->first;
     if (before)
@@ -533,6 +551,8 @@ void rota_ended_list_remove(struct rota_broker *broker, uint32_t number)
 {
     struct rota_ended_list *list = list_of(broker, number);
     struct rota_job_extra *extra = extra_of(broker, number);
+    if (list->hint == number)
+        list->hint = extra->previous;
     if (extra->previous)
         extra_of(broker, extra->previous)->next = extra->next;
     else
