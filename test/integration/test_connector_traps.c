@@ -511,6 +511,14 @@ static void open_with_keys(char keys[3][ROTA_CONNECTOR_KEY_SIZE], const char *ke
     end_open(&worker, &options);
 }
 
+/* On a busy machine it may have been too slow before. */
+static void await_why(const char *why)
+{
+    do
+        await(&loop, &worker.n_retries, worker.n_retries + 1);
+    while (!strstr(worker.why, why));
+}
+
 static void with_its_key_a_worker_comes_in_under_its_name(void **state)
 {
     char keys[3][ROTA_CONNECTOR_KEY_SIZE], again[ROTA_CONNECTOR_KEY_SIZE];
@@ -547,8 +555,7 @@ static void a_key_that_is_not_in_the_list_is_refused_until_it_is(void **state)
     (void)state;
     make_keys(keys);
     open_with_keys(keys, paths[2], keys[0], "beta");
-    await(&loop, &worker.n_retries, 1);
-    assert_non_null(strstr(worker.why, "our key is not in the list"));
+    await_why("our key is not in the list");
     assert_int_equal(broker.n_connected, 0);
     assert_true(end_stats(&broker).n_keys_refused > 0);
     snprintf(list, sizeof list, "alpha %s\nbeta %s\n", keys[1], keys[2]);
@@ -564,8 +571,7 @@ static void a_worker_that_takes_another_for_its_broker_is_not_served(void **stat
     (void)state;
     make_keys(keys);
     open_with_keys(keys, paths[1], keys[2], "alpha");
-    await(&loop, &worker.n_retries, 1);
-    assert_non_null(strstr(worker.why, "do the keys fit?"));
+    await_why("do the keys fit?");
     assert_int_equal(broker.n_connected, 0);
     end_close(&worker, &loop);
     end_close(&broker, &loop);
@@ -577,8 +583,7 @@ static void a_worker_without_keys_is_not_served_by_a_broker_with(void **state)
     (void)state;
     make_keys(keys);
     open_with_keys(keys, NULL, NULL, "alpha");
-    await(&loop, &worker.n_retries, 1);
-    assert_non_null(strstr(worker.why, "do the keys fit?"));
+    await_why("do the keys fit?");
     assert_int_equal(broker.n_connected, 0);
     end_close(&worker, &loop);
     end_close(&broker, &loop);

@@ -20,6 +20,7 @@ struct peer {
     rota_time ok_every; /* 0: a second at most, so that no test waits */
     bool is_deaf;       /* after OPENED nothing is read by itself */
     bool is_member;     /* between join() and leave() */
+    size_t n_events;    /* of all kinds */
     size_t n_opened, n_lost, n_ok, n_appended, n_not_appended, n_answered;
     size_t n_rounds, n_group_ok, n_group_lost, n_failed, n_closed, n_records;
     size_t n_ok_since;       /* OK since the last append was answered */
@@ -108,6 +109,7 @@ static inline void peer_on_event(void *data, const struct rota_sync_event *event
     assert_int_equal(peer->n_closed, 0);
     if (event->error)
         snprintf(peer->error, sizeof peer->error, "%s", event->error->text);
+    peer->n_events++;
     switch (event->type) {
     case ROTA_SYNC_OPENED:
         peer->first = event->first;
