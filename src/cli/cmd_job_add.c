@@ -78,7 +78,7 @@ static const struct rota_option ADD_OPTIONS[] = {
      .help = "a job for each line of a file, - for standard input"},
     {.name = "wait",
      ROTA_OPTION_INTO(FLAG, struct add, wait),
-     .help = "wait for its end and print the result"},
+     .help = "wait for its end, however long that takes, and print the result"},
 };
 
 static void fill_spec(const struct add *options, struct rota_str names[ROTA_OPTION_LIST_MAX],
@@ -368,6 +368,9 @@ static int run_add(int argc, char *const *argv)
     const char *payload = arguments.size > 0 ? arguments.items[0] : NULL;
     if (options.lines && (payload || options.wait))
         return rota_cli_fail(ROTA_CLI_BAD, "--lines goes with neither a payload nor --wait");
+    if (options.can.size > ROTA_JOB_CAPABILITIES_MAX)
+        return rota_cli_fail(ROTA_CLI_BAD, "--can: a job needs at most %d capabilities",
+                             ROTA_JOB_CAPABILITIES_MAX);
     if (payload && strcmp(payload, "-") == 0) {
         if (rota_cli_read_file("-", ROTA_JOB_PAYLOAD_MAX, &input, &error))
             return rota_cli_fail_error(&error);
