@@ -263,6 +263,20 @@ def lines_are_added_once_whatever_happens_to_the_broker():
 
 
 @test
+def lines_that_were_not_added_are_named():
+    with tempfile.TemporaryDirectory() as place, Broker("--durability", "memory", "--memory", str(1 << 20)) as broker:
+        broker.run("job", "add", "--queue", "work", "-", data=b"x" * ((1 << 20) - 1100))
+        file = pathlib.Path(place) / "lines"
+        file.write_text("\n".join(["x" * 1000, "x" * 1000, "c", "x" * 1000, "x" * 1000, "f"]) + "\n")
+        told = broker.run("job", "add", "--queue", "work", "--lines", str(file), code=1)
+        assert "3 jobs were added, those of lines 1-6 without 2, 4-5" in told, told
+        assert len(broker.jobs()) == 4
+        file.write_text("\n".join(["g", "x" * 1000, "x" * 1000]) + "\n")
+        told = broker.run("job", "add", "--queue", "work", "--lines", str(file), code=1)
+        assert "1 jobs were added, the next is that of line 2" in told, told
+
+
+@test
 def a_clock_that_jumps_loses_nothing():
     day = 86400 * 10 ** 9
     with folder() as data, tempfile.NamedTemporaryFile(prefix="rota-clock-") as clock:
