@@ -292,7 +292,8 @@ COMMAND(pause, "queue pause", "Hand out no more jobs of a queue", "QUEUE", 1,
 COMMAND(resume, "queue resume", "Hand out jobs of a paused queue again", "QUEUE", 1,
         "With --json: {}.", resume);
 COMMAND(drain, "queue drain", "Wait until a queue is empty", "QUEUE", 1,
-        "Waits until no job of the queue waits, is delayed or runs. Dead ones do not count.\n\n"
+        "Waits until no job of the queue waits, is delayed or runs, however long that takes: "
+        "--timeout is for each answer of the broker. Dead ones do not count.\n\n"
         "With --json: {}.",
         drain);
 COMMAND(dead, "queue dead", "List the dead jobs of a queue, and why they are", "QUEUE", 1,
