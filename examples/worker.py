@@ -197,6 +197,8 @@ class Worker:
             if stop_at and now >= stop_at:
                 break  # the broker gives it to others
             if now - self.heard_at >= self.interval * self.missed_max:
+                print(f"{self.options.address} is silent" + ("" if self.is_welcome else
+                      ": is a broker there, and does it know our key?"), file=sys.stderr)
                 return
             if self.is_welcome and now - self.said_at >= self.interval * 3:
                 self.say_again()

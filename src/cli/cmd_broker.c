@@ -286,6 +286,12 @@ static int run(int argc, char *const *argv)
     if (options.advertise && !options.nodes && !options.hosts && !options.store)
         return rota_cli_fail(ROTA_CLI_BAD,
                              "--advertise is of use with --nodes, --hosts or --store");
+    if ((options.workers_key || options.workers_list) && !options.workers)
+        return rota_cli_fail(ROTA_CLI_BAD, "--workers-key and --workers-list are of use with "
+                                           "--workers, which says where workers connect");
+    if (!options.workers_key != !options.workers_list)
+        return rota_cli_fail(ROTA_CLI_BAD, "--workers-key and --workers-list go together: the "
+                                           "broker's own keys, and those of its workers");
     struct service service = {.options = &options};
     service.log =
         (struct rota_log){.level = (enum rota_log_level)options.log_level, .write = write_log};

@@ -285,6 +285,7 @@ static enum rota_code list_all(struct rota_queue_client *client, const struct li
         if (code)
             return code;
         const struct rota_queue_job_info *jobs = reply.jobs.items;
+        rota_queue_client_tell_missing(client);
         for (size_t i = 0; i < reply.jobs.n; i++) {
             if (options->of.json) {
                 struct rota_json json = {.buffer = buffer};

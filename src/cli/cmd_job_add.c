@@ -78,7 +78,7 @@ static const struct rota_option ADD_OPTIONS[] = {
      .help = "a job for each line of a file, - for standard input"},
     {.name = "wait",
      ROTA_OPTION_INTO(FLAG, struct add, wait),
-     .help = "wait for its end and print the result"},
+     .help = "wait for its end, however long that takes, and print the result"},
 };
 
 static void fill_spec(const struct add *options, struct rota_str names[ROTA_OPTION_LIST_MAX],
@@ -250,16 +250,34 @@ struct lines {
     struct rota_progress progress;
     struct rota_queue_job_spec jobs[ROTA_LINES_GROUP_MAX];
     char ids[ROTA_LINES_GROUP_MAX][ROTA_QUEUE_ID_SIZE];
-    size_t n_added;
+    size_t numbers[ROTA_LINES_GROUP_MAX]; /* the lines of `jobs`, counted from 1 */
+    size_t n_lines, n_added;
     int code; /* what ended it */
 };
 
-static bool fail_batch(struct lines *lines, const char *why)
+/* The first `n` of the jobs are not added. Mostly they are the last ones; whoever goes on from a
+ * line has to know when others behind it were added. */
+static bool fail_batch(struct lines *lines, size_t n, const char *why)
 {
+    const size_t *numbers = lines->numbers;
     rota_progress_end(&lines->progress);
-    lines->code =
-        rota_cli_fail(ROTA_CLI_NO, "%s; %zu jobs were added, the next is that of line %zu", why,
-                      lines->n_added, lines->n_added + 1);
+    if (n == 0 || numbers[0] + n - 1 == lines->n_lines) {
+        lines->code =
+            rota_cli_fail(ROTA_CLI_NO, "%s; %zu jobs were added, the next is that of line %zu", why,
+                          lines->n_added, lines->n_added + 1);
+        return false;
+    }
+    lines->code = rota_cli_fail(ROTA_CLI_NO, "%s", why);
+    fprintf(stderr, "rota: %zu jobs were added, those of lines 1-%zu without ", lines->n_added,
+            lines->n_lines);
+    for (size_t i = 0, last; i < n; i = last + 1) {
+        for (last = i; last + 1 < n && numbers[last + 1] == numbers[last] + 1;)
+            last++;
+        fprintf(stderr, "%s%zu", i > 0 ? ", " : "", numbers[i]);
+        if (last > i)
+            fprintf(stderr, "-%zu", numbers[last]);
+    }
+    fputc('\n', stderr);
     return false;
 }
 
@@ -271,29 +289,32 @@ static bool add_once(struct lines *lines, size_t *n, unsigned *n_moves)
     struct rota_error error;
     char why[ROTA_ERROR_TEXT_MAX];
     size_t n_left = 0;
+    bool is_refused = false;
     if (rota_queue_client_ask_again(lines->client, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request,
                                     &ROTA_QUEUE_ADD_BATCH_REPLY, &reply, &error)) {
-        fail_batch(lines, error.text);
+        fail_batch(lines, *n, error.text);
         if (error.code == ROTA_ERR_INVALID)
             lines->code = ROTA_CLI_BAD;
         return false;
     }
     if (reply.items.n != *n)
-        return fail_batch(lines, "what was answered is for fewer jobs");
+        return fail_batch(lines, *n, "what was answered is for fewer jobs");
     const struct rota_queue_added *added = reply.items.items;
     for (size_t i = 0; i < *n; i++) {
         if (!added[i].status) {
             lines->n_added++;
             continue;
         }
-        snprintf(why, sizeof why, "%.*s", ROTA_STR_ARGS(added[i].error));
-        if (!added[i].may_go_elsewhere)
-            return fail_batch(lines, why);
+        if (!is_refused)
+            snprintf(why, sizeof why, "%.*s", ROTA_STR_ARGS(added[i].error));
+        is_refused = is_refused || !added[i].may_go_elsewhere;
+        lines->numbers[n_left] = lines->numbers[i];
         lines->jobs[n_left++] = lines->jobs[i];
     }
     *n = n_left;
-    if (n_left > 0 && !rota_queue_client_may_move(lines->client, lines->jobs[0].unique, n_moves))
-        return fail_batch(lines, why);
+    if (is_refused ||
+        (n_left > 0 && !rota_queue_client_may_move(lines->client, lines->jobs[0].unique, n_moves)))
+        return fail_batch(lines, n_left, why);
     for (size_t i = 0; i < n_left; i++)
         lines->jobs[i].id =
             rota_queue_client_make_id(lines->client, lines->jobs[i].unique, lines->ids[i]);
@@ -323,6 +344,7 @@ static bool on_lines(void *data, const struct rota_str *texts, size_t n)
         }
         fill_spec(lines->options, names, &lines->jobs[n_jobs]);
         lines->jobs[n_jobs].payload = texts[i];
+        lines->numbers[n_jobs] = ++lines->n_lines;
         lines->jobs[n_jobs].id = rota_queue_client_make_id(
             lines->client, lines->jobs[n_jobs].unique, lines->ids[n_jobs]);
         n_jobs++;
@@ -368,6 +390,9 @@ static int run_add(int argc, char *const *argv)
     const char *payload = arguments.size > 0 ? arguments.items[0] : NULL;
     if (options.lines && (payload || options.wait))
         return rota_cli_fail(ROTA_CLI_BAD, "--lines goes with neither a payload nor --wait");
+    if (options.can.size > ROTA_JOB_CAPABILITIES_MAX)
+        return rota_cli_fail(ROTA_CLI_BAD, "--can: a job needs at most %d capabilities",
+                             ROTA_JOB_CAPABILITIES_MAX);
     if (payload && strcmp(payload, "-") == 0) {
         if (rota_cli_read_file("-", ROTA_JOB_PAYLOAD_MAX, &input, &error))
             return rota_cli_fail_error(&error);

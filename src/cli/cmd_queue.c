@@ -114,6 +114,8 @@ static enum rota_code list(struct rota_queue_client *client, struct rota_str que
     struct rota_queue_list reply;
     enum rota_code code = look(client, queue, &reply, error);
     const struct rota_queue_info *infos = code ? NULL : reply.items.items;
+    if (!code)
+        rota_queue_client_tell_missing(client);
     for (size_t i = 0; !code && i < reply.items.n; i++) {
         if (client->options->json)
             append_json(buffer, &infos[i]);
@@ -183,6 +185,7 @@ static enum rota_code drain(struct rota_queue_client *client, struct rota_str qu
 {
     struct rota_progress progress = {.what = "draining"};
     uint64_t most = 0, left;
+    size_t n_missing;
     do {
         struct rota_queue_list reply;
         enum rota_code code = look(client, queue, &reply, error);
@@ -194,9 +197,10 @@ static enum rota_code drain(struct rota_queue_client *client, struct rota_str qu
         left = info->n_waiting + info->n_delayed + info->n_running;
         most = left > most ? left : most;
         rota_progress_step(&progress, most - left, most);
-        if (left > 0)
+        n_missing = rota_queue_client_tell_missing(client);
+        if (left > 0 || n_missing > 0)
             rota_queue_client_pause(client, 200);
-    } while (left > 0);
+    } while (left > 0 || n_missing > 0);
     rota_progress_end(&progress);
     if (client->options->json)
         rota_buffer_append_text(buffer, "{}\n");
@@ -292,7 +296,9 @@ COMMAND(pause, "queue pause", "Hand out no more jobs of a queue", "QUEUE", 1,
 COMMAND(resume, "queue resume", "Hand out jobs of a paused queue again", "QUEUE", 1,
         "With --json: {}.", resume);
 COMMAND(drain, "queue drain", "Wait until a queue is empty", "QUEUE", 1,
-        "Waits until no job of the queue waits, is delayed or runs. Dead ones do not count.\n\n"
+        "Waits until no job of the queue waits, is delayed or runs, however long that takes: "
+        "--timeout is for each answer of the broker. A broker that is away is waited for. Dead "
+        "jobs do not count.\n\n"
         "With --json: {}.",
         drain);
 COMMAND(dead, "queue dead", "List the dead jobs of a queue, and why they are", "QUEUE", 1,

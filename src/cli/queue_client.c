@@ -178,6 +178,20 @@ enum rota_code rota_queue_client_ask(struct rota_queue_client *client, const cha
                                reply, &client->arena, error);
 }
 
+size_t rota_queue_client_tell_missing(struct rota_queue_client *client)
+{
+    struct rota_queue_missing missing;
+    if (rota_message_decode(&ROTA_QUEUE_MISSING,
+                            rota_str_of(client->reply.message, client->reply.size), &missing,
+                            &client->arena, NULL))
+        return 0;
+    for (size_t i = 0; i < missing.nodes.n && !client->has_told_missing; i++)
+        rota_cli_fail(ROTA_CLI_NO, "%.*s did not answer: what it has is not counted",
+                      ROTA_STR_ARGS(missing.nodes.items[i]));
+    client->has_told_missing = client->has_told_missing || missing.nodes.n > 0;
+    return missing.nodes.n;
+}
+
 /* --- again --- */
 
 static void on_pause_over(uv_timer_t *timer)

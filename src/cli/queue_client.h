@@ -47,6 +47,7 @@ struct rota_queue_client {
     struct rota_reply reply; /* of the last call; what was read from it is borrowed */
     bool is_patient;         /* it has answered: it is waited for when it is away */
     bool is_undone;          /* the last call was refused, and another partition may do */
+    bool has_told_missing;
 
     uint32_t partitions; /* of each queue; 0: not asked yet */
 };
@@ -78,6 +79,9 @@ enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, con
  * as long as `*n_moves`, 0 at first, allows. */
 bool rota_queue_client_may_move(struct rota_queue_client *client, struct rota_str unique,
                                 unsigned *n_moves);
+
+/* How many nodes the last reply, a list or a sum, is without. Who they are is told once. */
+size_t rota_queue_client_tell_missing(struct rota_queue_client *client);
 
 /* Let `ms` pass on the loop. */
 void rota_queue_client_pause(struct rota_queue_client *client, uint64_t ms);

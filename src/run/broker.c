@@ -316,7 +316,14 @@ static enum rota_code join_cluster(struct rota_work_broker *broker, uv_loop_t *l
         .insecure = broker->options.is_insecure,
         .log = broker->options.log,
     };
-    return rota_broker_cluster_open(loop, &with, &broker->cluster, error);
+    enum rota_code code = rota_broker_cluster_open(loop, &with, &broker->cluster, error);
+    if (code || !with.source || broker->options.store) /* a store lists us when we beat */
+        return code;
+    struct rota_str self = rota_str(with.self);
+    if (!rota_broker_cluster_is_listed(broker->cluster, self))
+        rota_log(with.log, rota_work_broker_now().wall, ROTA_LOG_WARN, "not one of the nodes",
+                 ROTA_LOG_FACT("address", self));
+    return ROTA_OK;
 }
 
 enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server *server,

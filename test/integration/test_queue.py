@@ -85,6 +85,15 @@ def memory_has_to_be_asked_for():
 
 
 @test
+def keys_that_would_be_of_no_use_are_refused():
+    for words in (["--workers-key", "k"], ["--workers-list", "l"], ["--workers-key", "k", "--workers-list", "l"],
+                  ["--workers", "127.0.0.1:0", "--workers-key", "k"], ["--workers", "127.0.0.1:0", "--workers-list", "l"]):
+        refused = subprocess.run([ROTA, "broker", "--durability", "memory", *words], capture_output=True, text=True,
+                                 timeout=TIMEOUT)
+        assert refused.returncode == 2 and "--workers-list" in refused.stderr, refused
+
+
+@test
 def queues_are_shown_paused_and_drained():
     with folder() as data:
         with Broker("--data", data) as broker:
@@ -109,6 +118,7 @@ def hostile_words_are_refused():
         job = broker.add("x")
         for words in (["job", "show", "x"], ["job", "show", "work/zz"], ["job", "show", "/"], ["job", "show", "wo rk/" + "0" * 32],
                       ["job", "add", "--queue", "wo/rk", "x"], ["job", "add", "--queue", "work", "--can", "a b", "x"],
+                      ["job", "add", "--queue", "work", *["--can=c%d" % i for i in range(17)], "x"],
                       ["job", "add", "--queue", "work", "--priority", "40000", "x"]):
             assert "rota: " in broker.run(*words, code=2), words
         broker.run("job", "show", "work/" + "1" * 32, code=1)
@@ -250,6 +260,20 @@ def lines_are_added_once_whatever_happens_to_the_broker():
 
 
 # --- clocks ---
+
+
+@test
+def lines_that_were_not_added_are_named():
+    with tempfile.TemporaryDirectory() as place, Broker("--durability", "memory", "--memory", str(1 << 20)) as broker:
+        broker.run("job", "add", "--queue", "work", "-", data=b"x" * ((1 << 20) - 1100))
+        file = pathlib.Path(place) / "lines"
+        file.write_text("\n".join(["x" * 1000, "x" * 1000, "c", "x" * 1000, "x" * 1000, "f"]) + "\n")
+        told = broker.run("job", "add", "--queue", "work", "--lines", str(file), code=1)
+        assert "3 jobs were added, those of lines 1-6 without 2, 4-5" in told, told
+        assert len(broker.jobs()) == 4
+        file.write_text("\n".join(["g", "x" * 1000, "x" * 1000]) + "\n")
+        told = broker.run("job", "add", "--queue", "work", "--lines", str(file), code=1)
+        assert "1 jobs were added, the next is that of line 2" in told, told
 
 
 @test

@@ -1216,6 +1216,23 @@ static void it_says_why_a_job_waits(void **state)
     assert_string_equal(why(bench_add(&bench, "z")), "waiting: its record is not on disk yet");
 }
 
+static void a_job_waits_for_workers_that_poll_and_are_busy(void **state)
+{
+    (void)state;
+    struct rota_str q = rota_str("q");
+    bench_open_spec(&bench, (struct rota_worker_spec){.name = rota_str("p"),
+                                                      .queues = &q,
+                                                      .n_queues = 1,
+                                                      .slots = 1,
+                                                      .is_poll = true,
+                                                      .lease = 10 * ROTA_SEC});
+    struct rota_job_id first = bench_add(&bench, "x"), second = bench_add(&bench, "y");
+    assert_string_equal(why(second),
+                        "waiting: no worker that serves queue q is free (1 job of it runs)");
+    bench_done(&bench, first);
+    assert_string_equal(why(second), "waiting: no worker serves queue q");
+}
+
 static void a_job_tells_its_story(void **state)
 {
     (void)state;
@@ -1348,6 +1365,7 @@ int main(void)
         RULE(lanes_sets_and_queues_that_nobody_uses_make_room),
         RULE(sets_beyond_the_bound_are_refused),
         RULE(it_says_why_a_job_waits),
+        RULE(a_job_waits_for_workers_that_poll_and_are_busy),
         RULE(a_job_tells_its_story),
         RULE(a_story_is_bounded),
         RULE(queues_are_counted),

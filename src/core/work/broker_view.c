@@ -137,13 +137,20 @@ static void explain_incapable(const struct rota_broker *broker, const struct rot
     const struct rota_capability_set *set =
         rota_capabilities_set_at(&broker->capabilities, rota_broker_lane_of(broker, job)->set);
     const struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
-    if (queue->n_classes == 0 || set->list.size == 0) {
-        snprintf(text, size, "waiting: no worker serves queue %.*s",
-                 ROTA_STR_ARGS(rota_broker_queue_name(queue)));
+    struct rota_str name = rota_broker_queue_name(queue);
+    size_t n_running = queue->counts[ROTA_JOB_RUNNING];
+    if (queue->n_classes == 0 && n_running > 0) { /* who polls is unknown while it works */
+        snprintf(
+            text, size, "waiting: no worker that serves queue %.*s is free (%zu job%s of it run%s)",
+            ROTA_STR_ARGS(name), n_running, n_running == 1 ? "" : "s", n_running == 1 ? "s" : "");
         return;
     }
-    size_t used = (size_t)snprintf(text, size, "waiting: no worker of queue %.*s has",
-                                   ROTA_STR_ARGS(rota_broker_queue_name(queue)));
+    if (queue->n_classes == 0 || set->list.size == 0) {
+        snprintf(text, size, "waiting: no worker serves queue %.*s", ROTA_STR_ARGS(name));
+        return;
+    }
+    size_t used =
+        (size_t)snprintf(text, size, "waiting: no worker of queue %.*s has", ROTA_STR_ARGS(name));
     for (size_t i = 0; i < set->list.size && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%s %.*s", i > 0 ? "," : "",
                                  ROTA_STR_ARGS(set->names[i]));
