@@ -61,6 +61,8 @@ extern const struct rota_cli_command rota_cmd_queue_nodes;
 extern const struct rota_cli_command rota_cmd_queue_pause;
 extern const struct rota_cli_command rota_cmd_queue_resume;
 extern const struct rota_cli_command rota_cmd_queue_show;
+extern const struct rota_cli_command rota_cmd_queue_weight;
+extern const struct rota_cli_command rota_cmd_queue_workers;
 extern const struct rota_cli_command rota_cmd_ring_hash;
 extern const struct rota_cli_command rota_cmd_ring_lookup;
 extern const struct rota_cli_command rota_cmd_route;

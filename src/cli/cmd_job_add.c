@@ -13,7 +13,7 @@ struct add {
     const char *queue, *unique, *key, *trace, *lines;
     struct rota_option_list can;
     int64_t priority, attempts, partition;
-    rota_time delay, job_timeout, deadline;
+    rota_time delay, job_timeout, deadline, backoff;
     bool wait;
 };
 
@@ -57,6 +57,12 @@ static const struct rota_option ADD_OPTIONS[] = {
      .min = 1,
      .max = ROTA_JOB_ATTEMPTS_MAX,
      .help = "how often it is tried; 5 if not given"},
+    {.name = "backoff",
+     ROTA_OPTION_INTO(SPAN, struct add, backoff),
+     .value_name = "SPAN",
+     .min = ROTA_MSEC,
+     .max = ROTA_DAY,
+     .help = "the pause after a failure, which doubles with each; 1s if not given"},
     {.name = "unique",
      ROTA_OPTION_INTO(TEXT, struct add, unique),
      .value_name = "KEY",
@@ -91,6 +97,7 @@ static void fill_spec(const struct add *options, struct rota_str names[ROTA_OPTI
         .can = {names, options->can.size},
         .priority = options->priority,
         .delay_ms = rota_queue_to_ms(options->delay),
+        .backoff_ms = rota_queue_to_ms(options->backoff),
         .deadline_ms = rota_queue_to_ms(options->deadline),
         .timeout_ms = rota_queue_to_ms(options->job_timeout),
         .max_attempts = (uint64_t)options->attempts,

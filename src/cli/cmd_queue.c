@@ -7,12 +7,32 @@
 
 struct queue {
     struct rota_queue_client_options of;
+    struct rota_str name; /* empty when none is named */
+    const char *key;
+    int64_t weight;
 };
 
 static const struct rota_option OPTIONS[] = {ROTA_QUEUE_CLIENT_OPTIONS(struct queue)};
 
-/* What a command does with its queue, which is empty when none is named. */
-typedef enum rota_code queue_act(struct rota_queue_client *client, struct rota_str queue,
+static const struct rota_option WEIGHT_OPTIONS[] = {
+    ROTA_QUEUE_CLIENT_OPTIONS(struct queue),
+    {.name = "key",
+     ROTA_OPTION_INTO(TEXT, struct queue, key),
+     .value_name = "KEY",
+     .is_required = true,
+     .max = ROTA_JOB_KEY_MAX,
+     .help = "whose jobs they are, as `rota job add --key` has it"},
+    {.name = "weight",
+     ROTA_OPTION_INTO(INT, struct queue, weight),
+     .value_name = "PERCENT",
+     .is_required = true,
+     .min = 1,
+     .max = 1000000,
+     .help = "its share of the queue against the 100 that every other key has"},
+};
+
+/* What a command does. */
+typedef enum rota_code queue_act(struct rota_queue_client *client, const struct queue *options,
                                  struct rota_buffer *buffer, struct rota_error *error);
 
 static int run_with(const struct rota_cli_command *command, int argc, char *const *argv,
@@ -26,12 +46,12 @@ static int run_with(const struct rota_cli_command *command, int argc, char *cons
     int exit_code;
     if (!rota_cli_parse(command, argc, argv, &options, &arguments, &exit_code))
         return exit_code;
-    struct rota_str queue = rota_str(arguments.size > 0 ? arguments.items[0] : "");
-    if (arguments.size > 0 && rota_job_queue_check(queue, &error))
+    options.name = rota_str(arguments.size > 0 ? arguments.items[0] : "");
+    if (arguments.size > 0 && rota_job_queue_check(options.name, &error))
         return rota_cli_fail_error(&error);
     if (rota_queue_client_open(&options.of, &client, &error))
         return rota_cli_fail_error(&error);
-    enum rota_code code = act(&client, queue, &buffer, &error);
+    enum rota_code code = act(&client, &options, &buffer, &error);
     rota_queue_client_close(&client);
     if (!code)
         return rota_cli_print(&buffer);
@@ -108,11 +128,11 @@ static enum rota_code look(struct rota_queue_client *client, struct rota_str que
     return code;
 }
 
-static enum rota_code list(struct rota_queue_client *client, struct rota_str queue,
+static enum rota_code list(struct rota_queue_client *client, const struct queue *options,
                            struct rota_buffer *buffer, struct rota_error *error)
 {
     struct rota_queue_list reply;
-    enum rota_code code = look(client, queue, &reply, error);
+    enum rota_code code = look(client, options->name, &reply, error);
     const struct rota_queue_info *infos = code ? NULL : reply.items.items;
     if (!code)
         rota_queue_client_tell_missing(client);
@@ -137,29 +157,44 @@ static enum rota_code set_paused(struct rota_queue_client *client, struct rota_s
     return rota_queue_client_ask(client, "Pause", &ROTA_QUEUE_PAUSE, &setting, NULL, NULL, error);
 }
 
-static enum rota_code pause_queue(struct rota_queue_client *client, struct rota_str queue,
+static enum rota_code pause_queue(struct rota_queue_client *client, const struct queue *options,
                                   struct rota_buffer *buffer, struct rota_error *error)
 {
-    return set_paused(client, queue, true, buffer, error);
+    return set_paused(client, options->name, true, buffer, error);
 }
 
-static enum rota_code resume(struct rota_queue_client *client, struct rota_str queue,
+static enum rota_code resume(struct rota_queue_client *client, const struct queue *options,
                              struct rota_buffer *buffer, struct rota_error *error)
 {
-    return set_paused(client, queue, false, buffer, error);
+    return set_paused(client, options->name, false, buffer, error);
 }
 
-static enum rota_code dead(struct rota_queue_client *client, struct rota_str queue,
+static enum rota_code set_weight(struct rota_queue_client *client, const struct queue *options,
+                                 struct rota_buffer *buffer, struct rota_error *error)
+{
+    enum { PERCENT = 10 }; /* in thousandths */
+    struct rota_queue_setting setting = {.queue = options->name,
+                                         .key = rota_str(options->key),
+                                         .weight = (uint64_t)options->weight * PERCENT};
+    if (client->options->json)
+        rota_buffer_append_text(buffer, "{}\n");
+    return rota_queue_client_ask(client, "SetWeight", &ROTA_QUEUE_WEIGHT, &setting, NULL, NULL,
+                                 error);
+}
+
+static enum rota_code dead(struct rota_queue_client *client, const struct queue *options,
                            struct rota_buffer *buffer, struct rota_error *error)
 {
     struct rota_queue_list_request request = {
-        .queue = queue, .state = ROTA_JOB_DEAD, .max_jobs = ROTA_QUEUE_LIST_MAX};
+        .queue = options->name, .state = ROTA_JOB_DEAD, .max_jobs = ROTA_QUEUE_LIST_MAX};
     struct rota_queue_list_reply reply;
     do {
         enum rota_code code = rota_queue_client_ask(client, "List", &ROTA_QUEUE_LIST, &request,
                                                     &ROTA_QUEUE_LIST_REPLY, &reply, error);
         if (code)
             return code;
+        if (!reply.next)
+            rota_queue_client_tell_missing(client);
         const struct rota_queue_job_info *jobs = reply.jobs.items;
         for (size_t i = 0; i < reply.jobs.n; i++) {
             const struct rota_queue_job_spec *spec = jobs[i].spec;
@@ -180,7 +215,7 @@ static enum rota_code dead(struct rota_queue_client *client, struct rota_str que
 
 /* --- drain --- */
 
-static enum rota_code drain(struct rota_queue_client *client, struct rota_str queue,
+static enum rota_code drain(struct rota_queue_client *client, const struct queue *options,
                             struct rota_buffer *buffer, struct rota_error *error)
 {
     struct rota_progress progress = {.what = "draining"};
@@ -188,7 +223,7 @@ static enum rota_code drain(struct rota_queue_client *client, struct rota_str qu
     size_t n_missing;
     do {
         struct rota_queue_list reply;
-        enum rota_code code = look(client, queue, &reply, error);
+        enum rota_code code = look(client, options->name, &reply, error);
         if (code) {
             rota_progress_end(&progress);
             return code;
@@ -204,6 +239,51 @@ static enum rota_code drain(struct rota_queue_client *client, struct rota_str qu
     rota_progress_end(&progress);
     if (client->options->json)
         rota_buffer_append_text(buffer, "{}\n");
+    return ROTA_OK;
+}
+
+/* --- workers --- */
+
+static void append_worker(struct rota_buffer *buffer, bool is_json,
+                          const struct rota_queue_worker_info *worker)
+{
+    struct rota_json json = {.buffer = buffer};
+    char silent[ROTA_TIME_TEXT_MAX];
+    if (!is_json) {
+        rota_terminal_append(buffer, worker->name);
+        rota_buffer_print(buffer, "\trunning=%llu\tslots=%llu\theard=%s ago\n",
+                          (unsigned long long)worker->n_running, (unsigned long long)worker->slots,
+                          rota_span_format(rota_queue_from_ms(worker->silent_ms), silent));
+        return;
+    }
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "worker");
+    rota_json_string(&json, worker->name);
+    rota_json_key(&json, "running");
+    rota_json_uint(&json, worker->n_running);
+    rota_json_key(&json, "slots");
+    rota_json_uint(&json, worker->slots);
+    rota_json_key(&json, "epoch");
+    rota_json_uint(&json, worker->epoch);
+    rota_json_key(&json, "silent_ms");
+    rota_json_uint(&json, worker->silent_ms);
+    rota_json_end_object(&json);
+    rota_buffer_append_char(buffer, '\n');
+}
+
+static enum rota_code list_workers(struct rota_queue_client *client, const struct queue *options,
+                                   struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_queue_list reply;
+    (void)options;
+    enum rota_code code = rota_queue_client_ask(client, "Workers", NULL, NULL,
+                                                &ROTA_QUEUE_WORKERS_REPLY, &reply, error);
+    if (code)
+        return code;
+    rota_queue_client_tell_missing(client);
+    const struct rota_queue_worker_info *workers = reply.items.items;
+    for (size_t i = 0; i < reply.items.n; i++)
+        append_worker(buffer, client->options->json, &workers[i]);
     return ROTA_OK;
 }
 
@@ -245,11 +325,11 @@ static void append_node(struct rota_buffer *buffer, bool is_json,
     rota_buffer_append_char(buffer, '\n');
 }
 
-static enum rota_code show_nodes(struct rota_queue_client *client, struct rota_str queue,
+static enum rota_code show_nodes(struct rota_queue_client *client, const struct queue *options,
                                  struct rota_buffer *buffer, struct rota_error *error)
 {
     struct rota_queue_nodes nodes;
-    (void)queue;
+    (void)options;
     enum rota_code code =
         rota_queue_client_ask(client, "Nodes", NULL, NULL, &ROTA_QUEUE_NODES, &nodes, error);
     if (!code)
@@ -260,6 +340,8 @@ static enum rota_code show_nodes(struct rota_queue_client *client, struct rota_s
 /* --- the commands --- */
 
 #define COMMAND(noun, the_name, the_summary, the_argument, n, text, the_act)                       \
+    COMMAND_WITH(OPTIONS, noun, the_name, the_summary, the_argument, n, text, the_act)
+#define COMMAND_WITH(table, noun, the_name, the_summary, the_argument, n, text, the_act)           \
     static int run_##noun(int argc, char *const *argv)                                             \
     {                                                                                              \
         return run_with(&rota_cmd_queue_##noun, argc, argv, the_act);                              \
@@ -271,8 +353,8 @@ static enum rota_code show_nodes(struct rota_queue_client *client, struct rota_s
                     .min_arguments = (n),                                                          \
                     .max_arguments = (n),                                                          \
                     .description = (text),                                                         \
-                    .options = OPTIONS,                                                            \
-                    .n_options = sizeof OPTIONS / sizeof *OPTIONS},                                \
+                    .options = (table),                                                            \
+                    .n_options = sizeof(table) / sizeof *(table)},                                 \
         .run = run_##noun}
 
 COMMAND(list, "queue list", "List the queues of a broker", NULL, 0,
@@ -301,6 +383,19 @@ COMMAND(drain, "queue drain", "Wait until a queue is empty", "QUEUE", 1,
         "jobs do not count.\n\n"
         "With --json: {}.",
         drain);
+COMMAND_WITH(
+    WEIGHT_OPTIONS, weight, "queue weight", "Set the share of a key in a queue", "QUEUE", 1,
+    "Jobs of several keys (`rota job add --key`) share a queue: of two keys with jobs that "
+    "wait, one with a weight of 300 gets three times as many done as one with 100, which is "
+    "what every key has. It stays so when the broker is restarted.\n\nWith --json: {}.",
+    set_weight);
+COMMAND(
+    workers, "queue workers", "List the workers that are connected", NULL, 0,
+    "Prints a line for each worker that is connected over ZeroMQ, and for each poll that waits "
+    "over gRPC, with tabs between its parts: its name, the jobs that it runs, its slots, and how "
+    "long ago it was heard.\n\nWith --json: one object per line, {\"worker\", \"running\", "
+    "\"slots\", \"epoch\", \"silent_ms\"}.",
+    list_workers);
 COMMAND(dead, "queue dead", "List the dead jobs of a queue, and why they are", "QUEUE", 1,
         "Prints a line for each job that is out of attempts or time, or was refused: its name and "
         "the reason. `job retry` lets one wait again.\n\n"

@@ -53,6 +53,8 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_queue_resume,
     &rota_cmd_queue_drain,
     &rota_cmd_queue_dead,
+    &rota_cmd_queue_weight,
+    &rota_cmd_queue_workers,
     &rota_cmd_queue_nodes,
     &rota_cmd_sim_balance,
 };

@@ -94,6 +94,26 @@ def keys_that_would_be_of_no_use_are_refused():
 
 
 @test
+def shares_of_keys_and_workers_are_for_operators_too():
+    with folder() as data, Broker("--data", data) as broker:
+        for i in range(8):
+            broker.add(f"heavy {i}", "--key", "heavy")
+            broker.add(f"light {i}", "--key", "light", "--backoff", "5ms")
+        broker.run("queue", "weight", "work", "--key", "heavy", "--weight", "300")
+        refused = subprocess.run([ROTA, "queue", "weight", "work", "--node", broker.node, "--key", "heavy", "--weight",
+                                  "0"], capture_output=True, text=True, timeout=TIMEOUT)
+        assert refused.returncode == 2 and "weight" in refused.stderr, refused
+        with subprocess.Popen([ROTA, "work", "--node", broker.node, "--queue", "work", "--name", "someone", "--", "cat"],
+                              stderr=subprocess.DEVNULL) as worker:
+            broker.run("queue", "drain", "work")
+            names = set()
+            while not any("someone" in name for name in names):
+                lines = broker.run("queue", "workers", "--json").splitlines()
+                names = {json.loads(line)["worker"] for line in lines}
+            worker.terminate()
+
+
+@test
 def queues_are_shown_paused_and_drained():
     with folder() as data:
         with Broker("--data", data) as broker:
