@@ -232,6 +232,9 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
     enum rota_code code;
     do {
         spec.id = rota_queue_client_make_id(client, spec.unique, id);
+        spec.is_again = false;
+        client->adding = &spec;
+        client->n_adding = 1;
         code = rota_queue_client_ask_again(client, "Add", &ROTA_QUEUE_ADD, &request,
                                            &ROTA_QUEUE_ADDED, &added, &error);
     } while (code && client->is_undone &&
@@ -297,6 +300,10 @@ static bool add_once(struct lines *lines, size_t *n, unsigned *n_moves)
     char why[ROTA_ERROR_TEXT_MAX];
     size_t n_left = 0;
     bool is_refused = false;
+    for (size_t i = 0; i < *n; i++)
+        lines->jobs[i].is_again = false;
+    lines->client->adding = lines->jobs;
+    lines->client->n_adding = *n;
     if (rota_queue_client_ask_again(lines->client, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request,
                                     &ROTA_QUEUE_ADD_BATCH_REPLY, &reply, &error)) {
         fail_batch(lines, *n, error.text);

@@ -236,8 +236,11 @@ enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, con
             return ROTA_OK;
         if (is_settled(client, code))
             return rota_error_set(error, code, "%s", last.text);
-        if (client->reply.may_have_run)
+        if (client->reply.may_have_run) {
             is_unknown = client->is_patient = true;
+            for (size_t i = 0; i < client->n_adding; i++)
+                client->adding[i].is_again = true;
+        }
         if (!client->is_patient || rota_clock_mono() >= give_up_at)
             return rota_error_set(error, code, "%s%s", last.text,
                                   is_unknown ? "; nobody knows whether it was done" : "");

@@ -44,6 +44,8 @@ struct rota_queue_client {
     size_t n_channels, at;
     const struct rota_queue_client_options *options;
     struct rota_arena arena;
+    struct rota_queue_job_spec *adding; /* by the request that is made; told when made again */
+    size_t n_adding;
     struct rota_reply reply; /* of the last call; what was read from it is borrowed */
     bool is_patient;         /* it has answered: it is waited for when it is away */
     bool is_undone;          /* the last call was refused, and another partition may do */

@@ -1,7 +1,10 @@
 #include "run/broker_cluster.h"
 
 #include "base/map.h"
+#include "base/vector.h"
+#include "io/clock.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
@@ -10,6 +13,7 @@ enum {
     ROUTES_MAX = 1 << 20,   /* owners that are remembered; with more, all are forgotten */
     NOTES_MAX = 16,         /* metadata of a call to a peer, ours included */
     MESSAGE_MAX = 40 << 20, /* of a reply: a payload, a result and a story */
+    FORMER_MAX = 1024,      /* nodes that are remembered; the oldest goes */
 };
 
 static const char SUBSCRIPTION[] = "broker_cluster";
@@ -27,6 +31,13 @@ struct route {
     uint32_t hosts[];
 };
 
+/* A node that was listed. */
+struct former {
+    char address[ROTA_ADDRESS_MAX + 1];
+    bool is_listed;
+    rota_time seen_at; /* monotonic: when it was listed last */
+};
+
 struct rota_broker_cluster {
     uv_loop_t *loop;
     struct rota_members *members; /* NULL: alone */
@@ -35,9 +46,10 @@ struct rota_broker_cluster {
     uint32_t partitions;
     bool insecure, is_client, has_unlisted;
     uint64_t version;
-    struct rota_map routes; /* by queue */
-    size_t n_routes;        /* owners in them */
-    struct rota_map peers;  /* by address */
+    struct rota_map routes;           /* by queue */
+    size_t n_routes;                  /* owners in them */
+    struct rota_map peers;            /* by address */
+    ROTA_VECTOR(struct former) known; /* that are or were listed, ourselves not */
     struct rota_list_node subscribers;
     size_t self_size;
     char self[];
@@ -211,6 +223,36 @@ static void drop_unlisted(struct rota_broker_cluster *cluster)
     }
 }
 
+/* Without memory one is not remembered; then an add that is made again may be two. */
+static void note_listed(struct rota_broker_cluster *cluster)
+{
+    size_t n;
+    rota_time now = rota_clock_boot();
+    const struct rota_member *members = rota_members_list(cluster->members, &n);
+    for (size_t i = 0; i < cluster->known.size; i++)
+        cluster->known.items[i].is_listed = false;
+    for (size_t i = 0; i < n; i++) {
+        struct rota_str address = members[i].host.address;
+        size_t k = 0, oldest = 0;
+        if (rota_str_is_equal(address, rota_broker_cluster_self(cluster)))
+            continue;
+        for (; k < cluster->known.size; k++) {
+            if (rota_str_is_equal(address, rota_str(cluster->known.items[k].address)))
+                break;
+            if (cluster->known.items[k].seen_at < cluster->known.items[oldest].seen_at)
+                oldest = k;
+        }
+        struct former former = {.seen_at = now, .is_listed = true};
+        snprintf(former.address, sizeof former.address, "%.*s", ROTA_STR_ARGS(address));
+        if (k < cluster->known.size)
+            cluster->known.items[k] = former;
+        else if (k < FORMER_MAX)
+            rota_vector_push(&cluster->known, former);
+        else
+            cluster->known.items[oldest] = former;
+    }
+}
+
 static void take_ring(struct rota_broker_cluster *cluster)
 {
     const struct rota_map_entry *entry;
@@ -219,6 +261,7 @@ static void take_ring(struct rota_broker_cluster *cluster)
     cluster->ring = rota_members_ring(cluster->members);
     cluster->self_host = rota_ring_find(cluster->ring, rota_broker_cluster_self(cluster));
     cluster->version++;
+    note_listed(cluster);
     for (size_t place = 0; (entry = rota_map_next(&cluster->peers, &place));) {
         struct peer *peer = entry->value;
         peer->is_listed = rota_broker_cluster_is_listed(cluster, entry->key);
@@ -229,7 +272,11 @@ static void take_ring(struct rota_broker_cluster *cluster)
 static void on_change(void *data, const struct rota_members_change *change)
 {
     struct rota_broker_cluster *cluster = data;
+    rota_time now = rota_clock_boot();
     (void)change;
+    for (size_t i = 0; i < cluster->known.size; i++) /* until now, if it was listed */
+        if (cluster->known.items[i].is_listed)
+            cluster->known.items[i].seen_at = now;
     take_ring(cluster);
     tell(cluster);
 }
@@ -251,6 +298,18 @@ static size_t n_others(const struct rota_broker_cluster *cluster, size_t until,
             *address = members[i].host.address;
     }
     return n_seen;
+}
+
+struct rota_str rota_broker_cluster_former(struct rota_broker_cluster *cluster, size_t index)
+{
+    rota_time now = rota_clock_boot();
+    for (size_t i = 0; i < cluster->known.size; i++) {
+        const struct former *former = &cluster->known.items[i];
+        if (!former->is_listed && now - former->seen_at < ROTA_BROKER_CLUSTER_FORMER &&
+            index-- == 0)
+            return rota_str(former->address);
+    }
+    return rota_str("");
 }
 
 struct rota_str rota_broker_cluster_peer(const struct rota_broker_cluster *cluster, size_t index)
@@ -391,6 +450,7 @@ void rota_broker_cluster_close(struct rota_broker_cluster *cluster)
         free(peer);
     }
     rota_map_deinit(&cluster->peers);
+    rota_vector_deinit(&cluster->known);
     forget_routes(cluster);
     rota_map_deinit(&cluster->routes);
     rota_members_close(cluster->members);

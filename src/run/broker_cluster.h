@@ -25,6 +25,7 @@ struct rota_broker_cluster;
  * shows: each node gets its share of every queue, and little moves when nodes come and go. */
 enum { ROTA_BROKER_CLUSTER_BATCH = 16 };
 
+#define ROTA_BROKER_CLUSTER_FORMER  (1 * ROTA_HOUR)
 #define ROTA_BROKER_CLUSTER_TIMEOUT (10 * ROTA_SEC) /* of a call to a peer that says none */
 
 struct rota_broker_cluster_options {
@@ -88,6 +89,10 @@ size_t rota_broker_cluster_n_peers(const struct rota_broker_cluster *cluster);
 /* Whether a node is listed, this one included. */
 bool rota_broker_cluster_is_listed(const struct rota_broker_cluster *cluster,
                                    struct rota_str address);
+
+/* Nodes that are not listed any more, but were within ROTA_BROKER_CLUSTER_FORMER: jobs may still
+ * be there. By number from 0; empty for one that is too high. Borrowed until the next call. */
+struct rota_str rota_broker_cluster_former(struct rota_broker_cluster *cluster, size_t index);
 
 /* Call a method of the node at `address`, as rota_channel_call() does. The call says that it
  * comes from a node and is not to be carried on: see rota_broker_cluster_is_carried(). A

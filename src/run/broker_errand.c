@@ -33,8 +33,7 @@ struct rota_broker_errand *rota_broker_errand_new(
     return errand;
 }
 
-/* Takes it out of the world, but for the call. */
-static struct rota_server_call *take_apart(struct rota_broker_errand *errand)
+struct rota_server_call *rota_broker_errand_end(struct rota_broker_errand *errand)
 {
     struct rota_server_call *call = errand->call;
     rota_map_remove(&errand->broker->errands, key_of(&errand->call));
@@ -54,7 +53,7 @@ static struct rota_server_call *take_apart(struct rota_broker_errand *errand)
 void rota_broker_errand_reply(struct rota_broker_errand *errand, struct rota_str message)
 {
     rota_server_call_reply(errand->call, message);
-    take_apart(errand);
+    rota_broker_errand_end(errand);
 }
 
 static void finish(struct rota_server_call *call, enum rota_status status, const char *text,
@@ -75,7 +74,7 @@ void rota_broker_errand_refuse(struct rota_broker_errand *errand, enum rota_stat
 {
     char copy[ROTA_BROKER_ERRAND_TEXT_MAX];
     snprintf(copy, sizeof copy, "%s", text); /* it may be of a part */
-    finish(take_apart(errand), status, copy, is_stale, is_undone);
+    finish(rota_broker_errand_end(errand), status, copy, is_stale, is_undone);
 }
 
 void rota_broker_errand_pass(struct rota_broker_errand *errand, const struct rota_broker_part *part)
@@ -185,7 +184,8 @@ bool rota_broker_errand_cancel(struct rota_work_broker *broker, struct rota_serv
 {
     struct rota_broker_errand *errand = rota_map_get(&broker->errands, key_of(&call));
     if (errand)
-        finish(take_apart(errand), ROTA_STATUS_CANCELLED, "nobody waits for it", false, false);
+        finish(rota_broker_errand_end(errand), ROTA_STATUS_CANCELLED, "nobody waits for it", false,
+               false);
     return errand;
 }
 
@@ -208,6 +208,6 @@ void rota_broker_errands_end(struct rota_work_broker *broker)
 {
     const struct rota_map_entry *entry;
     for (size_t place = 0; (entry = rota_map_next(&broker->errands, &place)); place = 0)
-        finish(take_apart(entry->value), ROTA_STATUS_UNAVAILABLE, "this broker stops", false,
-               false);
+        finish(rota_broker_errand_end(entry->value), ROTA_STATUS_UNAVAILABLE, "this broker stops",
+               false, false);
 }

@@ -16,6 +16,7 @@
 enum { ROTA_BROKER_ERRAND_TEXT_MAX = ROTA_ERROR_TEXT_MAX };
 
 struct rota_broker_errand;
+struct rota_broker_service;
 struct rota_work_broker;
 
 struct rota_broker_part {
@@ -35,9 +36,11 @@ struct rota_broker_errand {
     struct rota_server_call *call; /* the key in `errands` */
     const char *method;            /* kept */
     void (*on_done)(struct rota_broker_errand *errand);
-    bool is_stream, ends_with_first; /* done when one part has ended */
-    uint32_t *parts_of;              /* of a batch: which part has which job; freed */
-    size_t n_jobs;                   /* ... and how many there are */
+    bool is_stream, ends_with_first;     /* done when one part has ended */
+    uint32_t *parts_of;                  /* of a batch: which part has which job; freed */
+    size_t n_jobs;                       /* ... and how many there are */
+    struct rota_broker_service *service; /* of an add that is looked for ... */
+    rota_time until;                     /* ... and not longer than this */
     uint64_t rank, max; /* of a list: the node that is asked, and the jobs that are still wanted */
     struct rota_buffer reply;
     size_t n_parts, n_left;
@@ -62,6 +65,9 @@ void rota_broker_errand_pass(struct rota_broker_errand *errand,
                              const struct rota_broker_part *part);
 void rota_broker_errand_refuse(struct rota_broker_errand *errand, enum rota_status status,
                                const char *text, bool is_stale, bool is_undone);
+
+/* It is over, and its call not answered: gives that. */
+struct rota_server_call *rota_broker_errand_end(struct rota_broker_errand *errand);
 
 /* Who asked is gone, or has room again; false when it is no errand. */
 bool rota_broker_errand_cancel(struct rota_work_broker *broker, struct rota_server_call *call);

@@ -136,6 +136,12 @@ static enum rota_code add(struct rota_work_broker *broker, struct rota_work_now 
     if (broker->is_draining)
         return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "this broker is about to stop");
     enum rota_code code = rota_queue_spec_read(message, now.wall, &spec, error);
+    if (!code && message->is_known) {
+        *id = spec.id;
+        *is_new = false;
+        *number = 0;
+        return ROTA_OK;
+    }
     if (!code)
         code = check_unique(broker, &spec, error);
     if (code)
@@ -525,6 +531,12 @@ static void handle_adopt(struct rota_work_broker *broker, struct rota_server_cal
         rota_work_broker_adopt(broker, call, request);
 }
 
+static void handle_find(struct rota_work_broker *broker, struct rota_server_call *call,
+                        const void *request)
+{
+    rota_work_broker_find_jobs(broker, call, request);
+}
+
 static void handle_nodes(struct rota_work_broker *broker, struct rota_server_call *call,
                          const void *request)
 {
@@ -546,6 +558,7 @@ static const struct rota_broker_method METHODS[] = {
     {SERVICE "Describe", BY_OWNER, &ROTA_QUEUE_DESCRIBE, handle_describe, ROTA_BROKER_NEEDS_JOB},
     {SERVICE "Extend", BY_OWNER, &ROTA_QUEUE_COMPLETE, handle_extend, ROTA_BROKER_NEEDS_JOB},
     {SERVICE "Fail", BY_OWNER, &ROTA_QUEUE_FAIL, handle_fail, ROTA_BROKER_NEEDS_JOB},
+    {SERVICE "Find", BY_THIS, &ROTA_QUEUE_FIND, handle_find, ROTA_BROKER_NEEDS_NOTHING},
     {SERVICE "List", BY_ALL_IN_TURN, &ROTA_QUEUE_LIST, handle_list, ROTA_BROKER_NEEDS_ALL},
     {SERVICE "Nodes", BY_THIS, NULL, handle_nodes, ROTA_BROKER_NEEDS_NOTHING},
     {SERVICE "Pause", BY_ALL_ALIKE, &ROTA_QUEUE_PAUSE, handle_pause, ROTA_BROKER_NEEDS_NOTHING},
@@ -573,13 +586,16 @@ union request {
     struct rota_queue_adopt adopt;
 };
 
-static bool is_for_others(const struct rota_work_broker *broker, struct rota_server_call *call)
+static bool is_carried(struct rota_server_call *call)
 {
     size_t n;
-    if (rota_broker_cluster_is_alone(broker->cluster))
-        return false;
     const struct rota_metadata *metadata = rota_server_call_metadata(call, &n);
-    return !rota_broker_cluster_is_carried(metadata, n);
+    return rota_broker_cluster_is_carried(metadata, n);
+}
+
+static bool is_for_others(const struct rota_work_broker *broker, struct rota_server_call *call)
+{
+    return !rota_broker_cluster_is_alone(broker->cluster) && !is_carried(call);
 }
 
 /* True when other nodes answer it; else `request` is to be handled here. */
@@ -616,6 +632,27 @@ static bool route(struct rota_work_broker *broker, struct rota_server_call *call
     return false;
 }
 
+/* The jobs of an add or a batch, which are the arena's. */
+static struct rota_queue_job_spec *new_jobs(const struct rota_broker_method *method,
+                                            const union request *request)
+{
+    const void *jobs =
+        method->by == BY_OWNERS_OF_NEW ? request->list.items.items : request->add.job;
+    return (struct rota_queue_job_spec *)(uintptr_t)jobs;
+}
+
+/* True when an add may have been made before, and all nodes are asked for its job. */
+static bool search(struct rota_broker_service *service, struct rota_server_call *call,
+                   const union request *request)
+{
+    if (service->method->by == BY_OWNERS_OF_NEW)
+        return rota_work_broker_search(service, call, &request->list, true);
+    if (service->method->by != BY_OWNER_OF_NEW || !request->add.job)
+        return false;
+    struct rota_queue_list one = {{request->add.job, 1}};
+    return rota_work_broker_search(service, call, &one, false);
+}
+
 /* A job is waited for here before it is looked for elsewhere; where a new one goes is known
  * when it has been routed. */
 static bool is_admitted(struct rota_broker_service *service, struct rota_server_call *call,
@@ -626,10 +663,32 @@ static bool is_admitted(struct rota_broker_service *service, struct rota_server_
     if (need == ROTA_BROKER_NEEDS_JOB &&
         !rota_work_broker_store_admit(service, call, need, request))
         return false;
-    if (is_for_others(broker, call) && route(broker, call, service->method, request))
+    if (is_for_others(broker, call) &&
+        (search(service, call, request) || route(broker, call, service->method, request)))
         return false;
     return need == ROTA_BROKER_NEEDS_JOB ||
            rota_work_broker_store_admit(service, call, need, request);
+}
+
+/* Only nodes know what is at others. */
+static void forget_known(const struct rota_broker_method *method, const union request *request)
+{
+    bool is_batch = method->by == BY_OWNERS_OF_NEW;
+    if (!is_batch && (method->by != BY_OWNER_OF_NEW || !request->add.job))
+        return;
+    struct rota_queue_job_spec *jobs = new_jobs(method, request);
+    for (size_t i = 0; i < (is_batch ? request->list.items.n : 1); i++)
+        jobs[i].is_known = false;
+}
+
+static void serve_request(struct rota_broker_service *service, struct rota_server_call *call,
+                          union request *request)
+{
+    struct rota_work_broker *broker = service->broker;
+    if (!is_admitted(service, call, request))
+        return;
+    broker->call_first = rota_broker_last_number(broker->core) + 1;
+    service->method->handle(broker, call, request);
 }
 
 void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call)
@@ -648,10 +707,31 @@ void rota_work_broker_call(struct rota_broker_service *service, struct rota_serv
     if (type &&
         rota_message_decode(type, rota_server_call_request(call), &request, &broker->arena, &error))
         rota_work_broker_refuse(call, &error, false);
-    else if (is_admitted(service, call, &request)) {
-        broker->call_first = rota_broker_last_number(broker->core) + 1;
-        service->method->handle(broker, call, &request);
+    else {
+        if (!is_carried(call))
+            forget_known(service->method, &request);
+        serve_request(service, call, &request);
     }
+}
+
+void rota_work_broker_call_known(struct rota_broker_service *service, struct rota_server_call *call,
+                                 const uint32_t *known, size_t n)
+{
+    struct rota_work_broker *broker = service->broker;
+    union request request;
+    struct rota_error error;
+    rota_arena_clear(&broker->arena);
+    if (rota_message_decode(service->method->type, rota_server_call_request(call), &request,
+                            &broker->arena, &error)) {
+        rota_work_broker_refuse(call, &error, false);
+        return;
+    }
+    struct rota_queue_job_spec *jobs = new_jobs(service->method, &request);
+    for (size_t i = 0; i < n; i++) {
+        jobs[i].is_again = false;
+        jobs[i].is_known = known[i];
+    }
+    serve_request(service, call, &request);
 }
 
 static void on_call(void *data, struct rota_server_call *call)

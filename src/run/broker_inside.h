@@ -105,7 +105,7 @@ struct rota_broker_service {
     const struct rota_broker_method *method;
 };
 
-enum { ROTA_BROKER_METHODS = 19 };
+enum { ROTA_BROKER_METHODS = 20 };
 
 /* An attempt that a worker was given and can't be sent. */
 struct rota_broker_return {
@@ -352,6 +352,22 @@ rota_time rota_work_broker_handover_deadline(const struct rota_broker_handover *
 /* Take jobs in, or hear that all of them are known to be here. */
 void rota_work_broker_adopt(struct rota_work_broker *broker, struct rota_server_call *call,
                             const struct rota_queue_adopt *request);
+
+/* Go on with an add or a batch whose jobs were looked for: those that are `known` are at some
+ * node. Takes `call`. */
+void rota_work_broker_call_known(struct rota_broker_service *service, struct rota_server_call *call,
+                                 const uint32_t *known, size_t n);
+
+/* --- broker_again.c --- */
+
+/* Answer which of the jobs are here. */
+void rota_work_broker_find_jobs(struct rota_work_broker *broker, struct rota_server_call *call,
+                                const struct rota_queue_list *request);
+
+/* True when some of the jobs may have been taken in before: then all nodes are asked, and
+ * rota_work_broker_call_known() follows. */
+bool rota_work_broker_search(struct rota_broker_service *service, struct rota_server_call *call,
+                             const struct rota_queue_list *jobs, bool is_batch);
 
 /* --- broker_view.c --- */
 

@@ -173,7 +173,7 @@ bool rota_work_broker_route_add(struct rota_work_broker *broker, struct rota_ser
         rota_work_broker_refuse(call, &error, false);
         return true;
     }
-    if (is_here(broker, spec, &owner))
+    if (spec->is_known || is_here(broker, spec, &owner))
         return false;
     rota_buffer_clear(&broker->buffer);
     rota_message_encode(&ROTA_QUEUE_ADD, add, &broker->buffer);
@@ -264,7 +264,7 @@ static size_t part_jobs(struct rota_work_broker *broker, struct rota_queue_job_s
         struct rota_str owner = rota_str("");
         bool is_bad =
             rota_job_queue_check(jobs[i].queue, NULL) || choose_partition(broker, &jobs[i], NULL);
-        if (is_bad || is_here(broker, &jobs[i], &owner))
+        if (is_bad || jobs[i].is_known || is_here(broker, &jobs[i], &owner))
             owner = rota_broker_cluster_self(broker->cluster);
         else
             is_all_here = false;

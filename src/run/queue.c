@@ -250,11 +250,22 @@ static void on_again(uv_timer_t *timer)
     begin_try(timer->data);
 }
 
+/* The request, which says when it may have been made before. */
+static void write_add(struct task *task)
+{
+    struct rota_queue_add add = {.job = &task->spec};
+    char id[ROTA_QUEUE_ID_SIZE];
+    task->spec.id = rota_queue_id_write(task->id, id);
+    task->spec.is_again = task->tries.is_unknown;
+    rota_buffer_clear(&task->request);
+    rota_message_encode(&ROTA_QUEUE_ADD, &add, &task->request);
+    task->spec.id = rota_str("");
+}
+
 /* Another partition and, with it, another id. */
 static void choose(struct task *task)
 {
     struct rota_queue *queue = task->queue;
-    char id[ROTA_QUEUE_ID_SIZE];
     int64_t any = 0;
     rota_picker_write(queue->picker, rota_str("default"), queue->partitions, &queue->random, &any,
                       NULL);
@@ -263,11 +274,7 @@ static void choose(struct task *task)
                           : (uint32_t)any;
     task->id =
         rota_job_id_make(rota_clock_wall(), task->partition, rota_random_next(&queue->random));
-    task->spec.id = rota_queue_id_write(task->id, id);
-    struct rota_queue_add add = {.job = &task->spec};
-    rota_buffer_clear(&task->request);
-    rota_message_encode(&ROTA_QUEUE_ADD, &add, &task->request);
-    task->spec.id = rota_str("");
+    write_add(task);
 }
 
 static void hear(struct task *task, enum rota_status status, bool is_undone, const char *text,
@@ -291,6 +298,8 @@ static void hear(struct task *task, enum rota_status status, bool is_undone, con
         choose(task);
         break;
     case ROTA_TRY_AGAIN:
+        if (task->is_add)
+            write_add(task);
         break;
     }
     uv_timer_start(&task->timer, on_again, rota_queue_to_ms(task->tries.again_at - now), 0);

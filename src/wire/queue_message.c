@@ -39,6 +39,8 @@ static const struct rota_message_field JOB_SPEC[] = {
     F(14, STR, unique),
     F(15, STR, key),
     F(16, STR, trace),
+    F(17, BOOL, is_again),
+    F(18, BOOL, is_known),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_JOB_SPEC, "job", struct rota_queue_job_spec, JOB_SPEC);
@@ -204,6 +206,9 @@ static const struct rota_message_field FAIL[] = {
 };
 #undef THIS
 TYPE(ROTA_QUEUE_NAME, "request", struct rota_queue_about, NAME);
+#define THIS struct rota_queue_list
+LIST_OF(ROTA_QUEUE_FIND, "request", ROTA_QUEUE_NAME, FIND, ROTA_QUEUE_BATCH_MAX);
+#undef THIS
 TYPE(ROTA_QUEUE_DESCRIBE, "request", struct rota_queue_about, DESCRIBE);
 TYPE(ROTA_QUEUE_COMPLETE, "request", struct rota_queue_about, COMPLETE);
 TYPE(ROTA_QUEUE_FAIL, "request", struct rota_queue_about, FAIL);

@@ -24,6 +24,7 @@ struct rota_queue_job_spec {
     uint64_t delay_ms, not_before_ms, deadline_ms, timeout_ms, max_attempts;
     uint64_t backoff_ms, backoff_max_ms;
     struct rota_str unique, key, trace;
+    bool is_again, is_known;
 };
 
 struct rota_queue_add {
@@ -39,7 +40,8 @@ struct rota_queue_added {
     bool may_go_elsewhere; /* certainly not taken in; another partition may do */
 };
 
-/* AddBatchRequest, of struct rota_queue_job_spec; AddBatchReply, of struct
+/* FindRequest and FindReply, of struct rota_queue_about;
+ * AddBatchRequest, of struct rota_queue_job_spec; AddBatchReply, of struct
  * rota_queue_added; PollReply, of struct rota_queue_handed; QueuesReply, WorkersReply. */
 struct rota_queue_list {
     struct rota_message_list items;
@@ -158,13 +160,13 @@ struct rota_queue_nodes {
 };
 
 extern const struct rota_message_type ROTA_QUEUE_ADD, ROTA_QUEUE_ADDED, ROTA_QUEUE_ADD_BATCH,
-    ROTA_QUEUE_ADD_BATCH_REPLY, ROTA_QUEUE_NAME, ROTA_QUEUE_DESCRIBE, ROTA_QUEUE_DESCRIPTION,
-    ROTA_QUEUE_NEWS, ROTA_QUEUE_POLL, ROTA_QUEUE_POLL_REPLY, ROTA_QUEUE_HANDED, ROTA_QUEUE_COMPLETE,
-    ROTA_QUEUE_FAIL, ROTA_QUEUE_JOB_INFO, ROTA_QUEUE_JOB_SPEC, ROTA_QUEUE_LIST,
-    ROTA_QUEUE_LIST_REPLY, ROTA_QUEUE_PAUSE, ROTA_QUEUE_WEIGHT, ROTA_QUEUE_INFO,
-    ROTA_QUEUE_QUEUES_REPLY, ROTA_QUEUE_WORKER_INFO, ROTA_QUEUE_WORKERS_REPLY, ROTA_QUEUE_MISSING,
-    ROTA_QUEUE_WORD, ROTA_QUEUE_TELL, ROTA_QUEUE_VISIT, ROTA_QUEUE_VISITED, ROTA_QUEUE_ADOPT,
-    ROTA_QUEUE_NODES;
+    ROTA_QUEUE_ADD_BATCH_REPLY, ROTA_QUEUE_FIND, ROTA_QUEUE_NAME, ROTA_QUEUE_DESCRIBE,
+    ROTA_QUEUE_DESCRIPTION, ROTA_QUEUE_NEWS, ROTA_QUEUE_POLL, ROTA_QUEUE_POLL_REPLY,
+    ROTA_QUEUE_HANDED, ROTA_QUEUE_COMPLETE, ROTA_QUEUE_FAIL, ROTA_QUEUE_JOB_INFO,
+    ROTA_QUEUE_JOB_SPEC, ROTA_QUEUE_LIST, ROTA_QUEUE_LIST_REPLY, ROTA_QUEUE_PAUSE,
+    ROTA_QUEUE_WEIGHT, ROTA_QUEUE_INFO, ROTA_QUEUE_QUEUES_REPLY, ROTA_QUEUE_WORKER_INFO,
+    ROTA_QUEUE_WORKERS_REPLY, ROTA_QUEUE_MISSING, ROTA_QUEUE_WORD, ROTA_QUEUE_TELL,
+    ROTA_QUEUE_VISIT, ROTA_QUEUE_VISITED, ROTA_QUEUE_ADOPT, ROTA_QUEUE_NODES;
 
 /* An empty one is none. ROTA_ERR_INVALID for any other size but 16 bytes. */
 enum rota_code rota_queue_id_read(struct rota_str bytes, struct rota_job_id *id,

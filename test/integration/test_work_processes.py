@@ -7,9 +7,7 @@
 Two submitters add jobs until N are acknowledged, workers do them. A fault follows each share of
 the jobs: kill -9 of a broker or a worker, SIGSTOP of either (of a worker for longer than its lease),
 SIGTERM of a broker, a disk that is full until somebody was refused. Whoever ended is started again.
-With --moving, of several brokers one now and then hands all it has to the others for a while; then
-an add whose outcome is not known is not made again, for whoever has the partition by now does not
-know of the first one (docs/queues.md).
+With --moving, of several brokers one now and then hands all it has to the others for a while.
 In the end the queue is drained, the brokers are restarted once more, and test/lib/work_history.py
 checks what everybody has logged: each acknowledged job was completed exactly once. Prints TAP."""
 import argparse
@@ -160,7 +158,7 @@ class Submitter(Process):
 
     def command(self):
         return [self.world.load, "submit", self.world.nodes(), QUEUE, str(self.n_jobs), str(self.world.rate // 2),
-                str(self.world.random.getrandbits(32)), "20", "20000", *(["once"] if self.world.is_moving else [])]
+                str(self.world.random.getrandbits(32)), "20", "20000"]
 
 
 class World:

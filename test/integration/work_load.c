@@ -1,6 +1,6 @@
 /* Submitters and workers over gRPC, for test_work_processes.py.
  *
- *     work_load submit NODE[,NODE...] QUEUE N PER_SECOND SEED LARGE_PER_MILLE LARGE_SIZE [once]
+ *     work_load submit NODE[,NODE...] QUEUE N PER_SECOND SEED LARGE_PER_MILLE LARGE_SIZE
  *     work_load work NODE[,NODE...] QUEUE NAME SEED SLOTS LEASE_MS CAPABILITY...
  *
  * Both write what they know to standard output, before and after each step that may be their
@@ -8,11 +8,11 @@
  *
  *     add ID CAPABILITY SIZE   it is about to ask for a job
  *     ack ID                   which was acknowledged
- *     doubt ID                 or nobody knows, and it asks again unless told otherwise
+ *     doubt ID                 or nobody knows, and it asks again
  *     no ID STATUS             or refused for good, and it never was in doubt
  *
  * and ends when N jobs are acknowledged: an add whose outcome is not known is made again with
- * the same id, one that was refused with another; `once` makes neither again. A worker:
+ * the same id, one that was refused with another. A worker:
  *
  *     can CAPABILITY...        the first line
  *     got ID ATTEMPT WHAT      it was handed a job, whose payload is `good` or `bad`
@@ -178,7 +178,7 @@ static size_t n_wanted, n_made, n_acknowledged; /* those that were refused are m
 static uint64_t per_second;
 static rota_time began_at;
 static uint64_t large_per_mille, large_size;
-static bool is_over, is_once;
+static bool is_over;
 
 static void send_batch(struct batch *batch);
 
@@ -250,12 +250,9 @@ static bool settle(struct batch *batch, const struct rota_queue_added *added, si
         } else {
             log_job("doubt", batch->numbers[i]);
             rota_buffer_append_char(&lines, '\n');
-            if (!is_once) {
-                keep_job(batch, &n_kept, i);
-                continue;
-            }
-            n_made--;
-            n_refused++;
+            batch->specs[i].is_again = true;
+            keep_job(batch, &n_kept, i);
+            continue;
         }
         free((void *)(uintptr_t)batch->specs[i].payload.data);
     }
@@ -321,9 +318,8 @@ static void on_submit_time(uv_timer_t *handle)
 
 static int submit(int argc, char **argv)
 {
-    if (argc != 5 && argc != 6)
-        give_up("submit", "N PER_SECOND SEED LARGE_PER_MILLE LARGE_SIZE [once]");
-    is_once = argc == 6;
+    if (argc != 5)
+        give_up("submit", "N PER_SECOND SEED LARGE_PER_MILLE LARGE_SIZE");
     n_wanted = strtoull(argv[0], NULL, 10);
     per_second = strtoull(argv[1], NULL, 10);
     rota_random_init(&chance, strtoull(argv[2], NULL, 10));
