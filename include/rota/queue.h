@@ -136,9 +136,11 @@ enum rota_code rota_queue_complete(struct rota_queue *queue, const char *job, ui
 enum rota_code rota_queue_fail(struct rota_queue *queue, const char *job, uint64_t attempt,
                                struct rota_str reason, bool is_final, rota_queue_on_result *on_done,
                                void *data, struct rota_error *error);
+/* `lease` is that of the poll, which a broker that was restarted does not know; 0: as it is. */
 enum rota_code rota_queue_extend(struct rota_queue *queue, const char *job, uint64_t attempt,
-                                 struct rota_str progress, rota_queue_on_result *on_done,
-                                 void *data, struct rota_error *error);
+                                 rota_time lease, struct rota_str progress,
+                                 rota_queue_on_result *on_done, void *data,
+                                 struct rota_error *error);
 
 #ifdef __cplusplus
 }

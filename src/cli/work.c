@@ -313,7 +313,8 @@ static void extend(struct rota_work *work, struct job *job)
     if (job->child)
         request.bytes = last_line(rota_child_log(job->child));
     job->extended_at = rota_clock_boot();
-    if (!call(job->node, "Extend", &ROTA_QUEUE_COMPLETE, &request, with, &job->extend, NULL))
+    request.lease_ms = rota_queue_to_ms(work->fsm.options.lease);
+    if (!call(job->node, "Extend", &ROTA_QUEUE_EXTEND, &request, with, &job->extend, NULL))
         rota_worker_fsm_extended(&work->fsm, rota_clock_boot(), job->number, job->extended_at,
                                  ROTA_WORKER_UNKNOWN);
 }

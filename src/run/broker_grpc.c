@@ -373,7 +373,8 @@ static void handle_extend(struct rota_work_broker *broker, struct rota_server_ca
     if (!read_job(call, about, &id))
         return;
     enum rota_code code = rota_broker_extend(broker->core, rota_work_broker_now(), about->queue, id,
-                                             about->attempt, about->bytes, &error);
+                                             about->attempt, rota_queue_from_ms(about->lease_ms),
+                                             about->bytes, &error);
     rota_work_broker_touch(broker);
     if (code)
         rota_work_broker_refuse(call, &error, false);
@@ -556,7 +557,7 @@ static const struct rota_broker_method METHODS[] = {
     {SERVICE "Cancel", BY_OWNER, &ROTA_QUEUE_NAME, handle_cancel, ROTA_BROKER_NEEDS_JOB},
     {SERVICE "Complete", BY_OWNER, &ROTA_QUEUE_COMPLETE, handle_complete, ROTA_BROKER_NEEDS_JOB},
     {SERVICE "Describe", BY_OWNER, &ROTA_QUEUE_DESCRIBE, handle_describe, ROTA_BROKER_NEEDS_JOB},
-    {SERVICE "Extend", BY_OWNER, &ROTA_QUEUE_COMPLETE, handle_extend, ROTA_BROKER_NEEDS_JOB},
+    {SERVICE "Extend", BY_OWNER, &ROTA_QUEUE_EXTEND, handle_extend, ROTA_BROKER_NEEDS_JOB},
     {SERVICE "Fail", BY_OWNER, &ROTA_QUEUE_FAIL, handle_fail, ROTA_BROKER_NEEDS_JOB},
     {SERVICE "Find", BY_THIS, &ROTA_QUEUE_FIND, handle_find, ROTA_BROKER_NEEDS_NOTHING},
     {SERVICE "List", BY_ALL_IN_TURN, &ROTA_QUEUE_LIST, handle_list, ROTA_BROKER_NEEDS_ALL},

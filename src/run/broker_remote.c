@@ -54,6 +54,7 @@ static void call(struct rota_broker_forward *forward, const struct rota_remote_a
         .is_final = is_end && end->cause == ROTA_JOB_CAUSE_REFUSED,
         .is_given_back = is_end && end->cause == ROTA_JOB_CAUSE_GIVEN_BACK,
         .retry_after_ms = rota_queue_to_ms(end->retry_after),
+        .lease_ms = rota_queue_to_ms(ROTA_REMOTE_LEASE),
     };
     struct rota_broker_sent sent = {.on_end = on_answered, .id = end->id, .attempt = end->attempt};
     const char *method = is_done  ? "/rota.v1.Queue/Complete"
@@ -61,8 +62,10 @@ static void call(struct rota_broker_forward *forward, const struct rota_remote_a
                                   : "/rota.v1.Queue/Extend";
     rota_broker_sent_name(sent.node, sizeof sent.node, action->node);
     rota_buffer_clear(buffer);
-    rota_message_encode(is_end && !is_done ? &ROTA_QUEUE_FAIL : &ROTA_QUEUE_COMPLETE, &about,
-                        buffer);
+    rota_message_encode(is_done  ? &ROTA_QUEUE_COMPLETE
+                        : is_end ? &ROTA_QUEUE_FAIL
+                                 : &ROTA_QUEUE_EXTEND,
+                        &about, buffer);
     if (buffer->failed || !rota_broker_forward_send(forward, &sent, method, rota_buffer_str(buffer),
                                                     ROTA_BROKER_FETCH_TIMEOUT))
         rota_remote_fsm_answered(&forward->remote, rota_work_broker_now().boot, end->id,

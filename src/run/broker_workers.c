@@ -242,7 +242,7 @@ static void on_progress(void *data, struct rota_connector_peer *from, struct rot
     while (rota_worker_step_next(&batch, &step, &code, &error)) /* an old attempt's is dropped */
         if (!rota_work_broker_remote_progress(workers->broker, &step))
             rota_broker_extend(workers->broker->core, rota_work_broker_now(), step.queue, step.id,
-                               step.attempt, step.text, NULL);
+                               step.attempt, 0, step.text, NULL);
     rota_work_broker_touch(workers->broker);
     if (code)
         refuse(workers, worker, &error);

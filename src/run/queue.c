@@ -549,12 +549,15 @@ enum rota_code rota_queue_fail(struct rota_queue *queue, const char *job, uint64
 }
 
 enum rota_code rota_queue_extend(struct rota_queue *queue, const char *job, uint64_t attempt,
-                                 struct rota_str progress, rota_queue_on_result *on_done,
-                                 void *data, struct rota_error *error)
+                                 rota_time lease, struct rota_str progress,
+                                 rota_queue_on_result *on_done, void *data,
+                                 struct rota_error *error)
 {
-    return ask_about(queue, "Extend", &ROTA_QUEUE_COMPLETE, job,
-                     (struct rota_queue_about){.attempt = attempt, .bytes = progress}, on_done,
-                     data, error);
+    return ask_about(queue, "Extend", &ROTA_QUEUE_EXTEND, job,
+                     (struct rota_queue_about){.attempt = attempt,
+                                               .bytes = progress,
+                                               .lease_ms = rota_queue_to_ms(lease)},
+                     on_done, data, error);
 }
 
 enum rota_code rota_queue_poll(struct rota_queue *queue, const struct rota_queue_wanted *wanted,

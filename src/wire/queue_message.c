@@ -199,6 +199,8 @@ static const struct rota_message_field DESCRIBE[] = {F(1, STR, queue), F(2, STR,
                                                      F(3, BOOL, with_payload)};
 static const struct rota_message_field COMPLETE[] = {
     F(1, STR, queue), F(2, STR, id), F(3, UINT, attempt), F(4, STR, bytes), F(5, STR, log)};
+static const struct rota_message_field EXTEND[] = {
+    F(1, STR, queue), F(2, STR, id), F(3, UINT, attempt), F(4, STR, bytes), F(5, UINT, lease_ms)};
 static const struct rota_message_field FAIL[] = {
     F(1, STR, queue),           F(2, STR, id),        F(3, UINT, attempt),
     F(4, STR, bytes),           F(5, BOOL, is_final), F(6, BOOL, is_given_back),
@@ -211,6 +213,7 @@ LIST_OF(ROTA_QUEUE_FIND, "request", ROTA_QUEUE_NAME, FIND, ROTA_QUEUE_BATCH_MAX)
 #undef THIS
 TYPE(ROTA_QUEUE_DESCRIBE, "request", struct rota_queue_about, DESCRIBE);
 TYPE(ROTA_QUEUE_COMPLETE, "request", struct rota_queue_about, COMPLETE);
+TYPE(ROTA_QUEUE_EXTEND, "request", struct rota_queue_about, EXTEND);
 TYPE(ROTA_QUEUE_FAIL, "request", struct rota_queue_about, FAIL);
 
 #define THIS struct rota_queue_poll

@@ -60,7 +60,7 @@ struct rota_queue_about {
     struct rota_str bytes; /* a result, a reason, a progress */
     struct rota_str log;
     bool is_final, is_given_back, with_payload;
-    uint64_t retry_after_ms;
+    uint64_t retry_after_ms, lease_ms;
 };
 
 struct rota_queue_event {
@@ -162,7 +162,7 @@ struct rota_queue_nodes {
 extern const struct rota_message_type ROTA_QUEUE_ADD, ROTA_QUEUE_ADDED, ROTA_QUEUE_ADD_BATCH,
     ROTA_QUEUE_ADD_BATCH_REPLY, ROTA_QUEUE_FIND, ROTA_QUEUE_NAME, ROTA_QUEUE_DESCRIBE,
     ROTA_QUEUE_DESCRIPTION, ROTA_QUEUE_NEWS, ROTA_QUEUE_POLL, ROTA_QUEUE_POLL_REPLY,
-    ROTA_QUEUE_HANDED, ROTA_QUEUE_COMPLETE, ROTA_QUEUE_FAIL, ROTA_QUEUE_JOB_INFO,
+    ROTA_QUEUE_HANDED, ROTA_QUEUE_COMPLETE, ROTA_QUEUE_EXTEND, ROTA_QUEUE_FAIL, ROTA_QUEUE_JOB_INFO,
     ROTA_QUEUE_JOB_SPEC, ROTA_QUEUE_LIST, ROTA_QUEUE_LIST_REPLY, ROTA_QUEUE_PAUSE,
     ROTA_QUEUE_WEIGHT, ROTA_QUEUE_INFO, ROTA_QUEUE_QUEUES_REPLY, ROTA_QUEUE_WORKER_INFO,
     ROTA_QUEUE_WORKERS_REPLY, ROTA_QUEUE_MISSING, ROTA_QUEUE_WORD, ROTA_QUEUE_TELL,

@@ -135,7 +135,7 @@ static void a_job_is_added_worked_on_and_waited_for(void **state)
     assert_string_equal(work.job, added.job);
     assert_string_equal(work.bytes, "hello");
     done = (struct told){0};
-    assert_int_equal(rota_queue_extend(world->queue, work.job, work.attempt, rota_str("half"),
+    assert_int_equal(rota_queue_extend(world->queue, work.job, work.attempt, 0, rota_str("half"),
                                        on_result, &done, NULL),
                      ROTA_OK);
     await(&world->loop, &done.n, 1);

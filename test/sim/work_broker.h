@@ -365,8 +365,8 @@ static void extend(struct world *world, uint32_t node, uint32_t from, const stru
         const struct item_name *item = &frame->items[i];
         const struct job *job = &world->jobs[item->job];
         if (rota_broker_extend(broker_at(world, node)->machine, now_of(world, node),
-                               queue_of(job->part), job->spec.id, item->attempt, rota_str("half"),
-                               NULL))
+                               queue_of(job->part), job->spec.id, item->attempt, 0,
+                               rota_str("half"), NULL))
             post(world, node, from,
                  &(struct frame){.type = CANCEL_WORK,
                                  .life = frame->life,

@@ -327,12 +327,12 @@ static void only_the_attempt_that_runs_may_end_or_extend_a_job(void **state)
     assert_int_equal(bench_end(&bench, id, attempt + 1, ROTA_JOB_CAUSE_DONE, ""), ROTA_ERR_STALE);
     assert_int_equal(bench_end(&bench, id, 0, ROTA_JOB_CAUSE_FAILED, ""), ROTA_ERR_STALE);
     assert_int_equal(
-        rota_broker_extend(bench.broker, bench.now, q, id, attempt - 1, none, &bench.error),
+        rota_broker_extend(bench.broker, bench.now, q, id, attempt - 1, 0, none, &bench.error),
         ROTA_ERR_STALE);
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
     bench_done(&bench, id);
     assert_int_equal(
-        rota_broker_extend(bench.broker, bench.now, q, id, attempt, none, &bench.error),
+        rota_broker_extend(bench.broker, bench.now, q, id, attempt, 0, none, &bench.error),
         ROTA_ERR_STALE);
     assert_int_equal(
         bench_end(&bench, (struct rota_job_id){1 << 16, 1}, attempt, ROTA_JOB_CAUSE_DONE, ""),
@@ -403,6 +403,32 @@ static void after_a_restart_a_worker_may_come_back_and_name_its_attempt(void **s
     bench_tick(&bench, ROTA_MIN);
     assert_int_equal(bench_view(&bench, id).attempt, attempt);
     assert_int_equal(bench_end(&bench, id, attempt, ROTA_JOB_CAUSE_DONE, ""), ROTA_OK);
+}
+
+static void who_extends_after_a_restart_says_for_how_long(void **state)
+{
+    (void)state;
+    struct rota_str q = rota_str("q"), none = rota_str("");
+    struct rota_worker_spec poll = {.name = rota_str("p"),
+                                    .queues = &q,
+                                    .n_queues = 1,
+                                    .slots = 2,
+                                    .is_poll = true,
+                                    .lease = 60 * ROTA_SEC};
+    struct rota_job_id told = bench_add(&bench, "a"), not_told = bench_add(&bench, "b");
+    bench_open_spec(&bench, poll);
+    bench_restart(&bench);
+    struct rota_job_id ids[] = {told, not_told};
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(rota_broker_extend(bench.broker, bench.now, q, ids[i],
+                                            bench_view(&bench, ids[i]).attempt, i ? 0 : poll.lease,
+                                            none, NULL),
+                         ROTA_OK);
+    bench_tick(&bench, 2 * ROTA_BROKER_GRACE);
+    assert_int_equal(bench_state(&bench, told), ROTA_JOB_RUNNING);
+    assert_int_not_equal(bench_state(&bench, not_told), ROTA_JOB_RUNNING);
+    bench_tick(&bench, poll.lease);
+    assert_int_not_equal(bench_state(&bench, told), ROTA_JOB_RUNNING);
 }
 
 static void after_the_grace_it_is_lost_like_any_other(void **state)
@@ -816,7 +842,7 @@ static void a_poll_is_one_request_and_its_attempts_live_by_their_lease(void **st
 
     bench_tick(&bench, 9 * ROTA_SEC);
     assert_int_equal(rota_broker_extend(bench.broker, bench.now, q, a,
-                                        bench_view(&bench, a).attempt, rota_str("half"), NULL),
+                                        bench_view(&bench, a).attempt, 0, rota_str("half"), NULL),
                      ROTA_OK);
     bench_settle(&bench);
     assert_true(rota_str_is_equal(bench_view(&bench, a).progress, rota_str("half")));
@@ -1327,6 +1353,7 @@ int main(void)
         RULE(what_is_said_twice_is_no_error),
         RULE(attempts_are_never_used_twice),
         RULE(after_a_restart_a_worker_may_come_back_and_name_its_attempt),
+        RULE(who_extends_after_a_restart_says_for_how_long),
         RULE(after_the_grace_it_is_lost_like_any_other),
         RULE(an_attempt_whose_start_was_lost_is_taken_up),
         RULE(an_attempt_that_never_was_is_not_taken_up),

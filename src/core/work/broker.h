@@ -387,11 +387,13 @@ enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now 
                                const struct rota_attempt_end *end, uint64_t *number,
                                struct rota_error *error);
 
-/* The attempt goes on: its lease begins anew; `progress` (at most ROTA_JOB_REASON_MAX
- * bytes, may be empty) is for people. */
+/* The attempt goes on: its lease begins anew, with another length when `lease` (span) is not 0 and
+ * it is no session's; a broker that was restarted knows of none. `progress` (at most
+ * ROTA_JOB_REASON_MAX bytes, may be empty) is for people. */
 enum rota_code rota_broker_extend(struct rota_broker *broker, struct rota_work_now now,
                                   struct rota_str queue, struct rota_job_id id, uint64_t attempt,
-                                  struct rota_str progress, struct rota_error *error);
+                                  rota_time lease, struct rota_str progress,
+                                  struct rota_error *error);
 
 /* --- time --- */
 

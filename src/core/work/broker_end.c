@@ -203,7 +203,8 @@ enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now 
 
 enum rota_code rota_broker_extend(struct rota_broker *broker, struct rota_work_now now,
                                   struct rota_str queue, struct rota_job_id id, uint64_t attempt,
-                                  struct rota_str progress, struct rota_error *error)
+                                  rota_time lease, struct rota_str progress,
+                                  struct rota_error *error)
 {
     uint32_t job_number;
     rota_broker_at(broker, now);
@@ -226,7 +227,9 @@ enum rota_code rota_broker_extend(struct rota_broker *broker, struct rota_work_n
         extra->progress = copy;
         extra->progress_size = (uint16_t)progress.size;
     }
-    rota_time lease = extra->lease || extra->session ? extra->lease : broker->options.grace;
+    if (lease > 0 && !extra->session)
+        extra->lease = lease;
+    lease = extra->lease || extra->session ? extra->lease : broker->options.grace;
     extra->lease_until = lease ? rota_time_add(broker->now.boot, lease) : ROTA_TIME_NEVER;
     rota_broker_set_timer(broker, job);
     rota_broker_tell(broker, job, 0);
