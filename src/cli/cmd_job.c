@@ -65,6 +65,13 @@ static struct rota_str first_line(struct rota_str text)
     return rota_str_of(text.data, end ? (size_t)(end - text.data) : text.size);
 }
 
+/* "done (done)" says nothing. */
+static bool is_told_by_state(const struct rota_queue_event *event)
+{
+    return (event->state == ROTA_JOB_DONE && event->cause == ROTA_JOB_CAUSE_DONE) ||
+           (event->state == ROTA_JOB_CANCELLED && event->cause == ROTA_JOB_CAUSE_CANCELLED);
+}
+
 static void append_story(struct rota_buffer *buffer, const struct rota_queue_job_info *info)
 {
     const struct rota_queue_event *events = info->events.items;
@@ -75,7 +82,8 @@ static void append_story(struct rota_buffer *buffer, const struct rota_queue_job
                           events[i].state < ROTA_JOB_STATES
                               ? rota_job_state_name((enum rota_job_state)events[i].state)
                               : "unknown");
-        if (events[i].cause && events[i].cause <= ROTA_JOB_CAUSE_HANDED_OVER)
+        if (events[i].cause && events[i].cause <= ROTA_JOB_CAUSE_HANDED_OVER &&
+            !is_told_by_state(&events[i]))
             rota_buffer_print(buffer, " (%s)",
                               rota_job_cause_text((enum rota_job_cause)events[i].cause));
         if (events[i].worker.size) {
@@ -88,6 +96,31 @@ static void append_story(struct rota_buffer *buffer, const struct rota_queue_job
         }
         rota_buffer_append_char(buffer, '\n');
     }
+}
+
+/* What was asked for, as far as it is not the usual. */
+static void append_spec(struct rota_buffer *buffer, const struct rota_queue_job_spec *spec)
+{
+    enum { PAYLOAD_SHOWN = 200 };
+    struct rota_buffer can = {0};
+    if (!spec)
+        return;
+    for (size_t i = 0; i < spec->can.n; i++) {
+        rota_buffer_append_text(&can, i ? ", " : "");
+        rota_buffer_append_str(&can, spec->can.items[i]);
+    }
+    append_line(buffer, "can", rota_buffer_str(&can));
+    append_line(buffer, "key", spec->key);
+    append_line(buffer, "unique", spec->unique);
+    if (spec->priority != 0)
+        rota_buffer_print(buffer, "%-10s %lld\n", "priority", (long long)spec->priority);
+    struct rota_str payload = first_line(spec->payload);
+    if (payload.size > PAYLOAD_SHOWN)
+        payload.size = PAYLOAD_SHOWN;
+    append_line(buffer, "payload", payload);
+    if (payload.size < spec->payload.size)
+        rota_buffer_print(buffer, "%-10s ... %zu bytes in all\n", "", spec->payload.size);
+    rota_buffer_deinit(&can);
 }
 
 static enum rota_code describe(struct rota_queue_client *client,
@@ -105,7 +138,9 @@ static enum rota_code show(struct rota_queue_client *client, const struct rota_q
                            struct rota_buffer *buffer, struct rota_error *error)
 {
     struct rota_queue_description description;
-    enum rota_code code = describe(client, about, &description, error);
+    struct rota_queue_about with = *about;
+    with.with_payload = true;
+    enum rota_code code = describe(client, &with, &description, error);
     if (code)
         return code;
     const struct rota_queue_job_info *info = description.job;
@@ -116,6 +151,7 @@ static enum rota_code show(struct rota_queue_client *client, const struct rota_q
         return ROTA_OK;
     }
     append_line(buffer, "now", description.explain);
+    append_spec(buffer, info->spec);
     append_line(buffer, "worker", info->worker);
     append_line(buffer, "progress", info->progress);
     append_lines(buffer, info->state == ROTA_JOB_DONE ? "log" : "reason", info->reason);

@@ -387,7 +387,10 @@ static int add_lines(struct rota_queue_client *client, const struct add *options
     rota_progress_end(&lines.progress);
     if (code || lines.code)
         return code ? code : lines.code;
-    printf(options->of.json ? "{\"added\":%zu}\n" : "%zu jobs added\n", lines.n_added);
+    if (options->of.json)
+        printf("{\"added\":%zu}\n", lines.n_added);
+    else
+        printf("%zu job%s added\n", lines.n_added, lines.n_added == 1 ? "" : "s");
     return ROTA_CLI_OK;
 }
 
