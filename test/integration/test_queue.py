@@ -20,7 +20,7 @@ import brokers  # noqa: E402
 import work_history  # noqa: E402
 from brokers import TIMEOUT, folder, free_port, test  # noqa: E402
 
-ROTA, PROGRAMS = sys.argv[1], pathlib.Path(sys.argv[2])
+ROTA, PROGRAMS = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2])
 Broker = functools.partial(brokers.Broker, ROTA)
 
 
