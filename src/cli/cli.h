@@ -32,6 +32,7 @@ extern const struct rota_cli_command rota_cmd_config_show;
 extern const struct rota_cli_command rota_cmd_config_watch;
 extern const struct rota_cli_command rota_cmd_directory_get;
 extern const struct rota_cli_command rota_cmd_directory_serve;
+extern const struct rota_cli_command rota_cmd_doctor;
 extern const struct rota_cli_command rota_cmd_get;
 extern const struct rota_cli_command rota_cmd_gradual;
 extern const struct rota_cli_command rota_cmd_group_join;

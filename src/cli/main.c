@@ -50,6 +50,7 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_queue_resume,
     &rota_cmd_queue_drain,
     &rota_cmd_queue_dead,
+    &rota_cmd_doctor,
     &rota_cmd_sim_balance,
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
