@@ -1,5 +1,7 @@
 #include "wire/call_notes.h"
 
+#include "base/percent.h"
+
 #include <stdio.h>
 
 /* --- the shard --- */
@@ -11,17 +13,11 @@ static bool is_plain(char c)
 
 static char *escape(char *to, struct rota_str name)
 {
-    static const char digits[] = "0123456789ABCDEF";
-    for (size_t i = 0; i < name.size; i++) {
-        unsigned char c = (unsigned char)name.data[i];
-        if (is_plain(name.data[i])) {
+    for (size_t i = 0; i < name.size; i++)
+        if (is_plain(name.data[i]))
             *to++ = name.data[i];
-            continue;
-        }
-        *to++ = '%';
-        *to++ = digits[c >> 4];
-        *to++ = digits[c & 15];
-    }
+        else
+            to = rota_percent_encode(to, (unsigned char)name.data[i]);
     return to;
 }
 
@@ -41,34 +37,18 @@ struct rota_str rota_note_format_shard(struct rota_str space, struct rota_str sh
     return rota_str_of(text, (size_t)(end - text));
 }
 
-static int digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Read one name; `room` has ROTA_SHARD_NAME_MAX bytes for it. */
 static bool unescape(struct rota_str text, char *room, struct rota_str *name)
 {
     size_t n = 0;
     bool is_escaped = false;
     for (size_t i = 0; i < text.size; i++) {
-        char c = text.data[i];
-        if (n == ROTA_SHARD_NAME_MAX)
+        bool is_one = text.data[i] == '%';
+        int c = rota_percent_decode(text, &i);
+        if (n == ROTA_SHARD_NAME_MAX || c < 0 || (!is_one && !is_plain((char)c)))
             return false;
-        if (c == '%') {
-            if (text.size - i < 3 || digit(text.data[i + 1]) < 0 || digit(text.data[i + 2]) < 0)
-                return false;
-            c = (char)(digit(text.data[i + 1]) << 4 | digit(text.data[i + 2]));
-            is_escaped = true;
-            i += 2;
-        } else if (!is_plain(c)) {
-            return false;
-        }
-        room[n++] = c;
+        is_escaped |= is_one;
+        room[n++] = (char)c;
     }
     *name = is_escaped ? rota_str_of(room, n) : text;
     return n > 0;

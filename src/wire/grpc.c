@@ -1,5 +1,7 @@
 #include "wire/grpc.h"
 
+#include "base/percent.h"
+
 /* --- messages --- */
 
 void rota_grpc_prefix_encode(uint8_t prefix[ROTA_GRPC_PREFIX_SIZE], uint32_t size)
@@ -156,38 +158,22 @@ static size_t cut(struct rota_str text, size_t size)
 
 void rota_grpc_percent_encode(struct rota_buffer *buffer, struct rota_str text)
 {
-    static const char hex[] = "0123456789ABCDEF";
+    char escape[3];
     size_t size = cut(text, ROTA_GRPC_TEXT_MAX);
     for (size_t i = 0; i < size; i++) {
         unsigned char c = (unsigned char)text.data[i];
         if (is_printable(text.data[i]) && c != '%')
             rota_buffer_append_char(buffer, text.data[i]);
         else
-            rota_buffer_append(buffer, (const char[]){'%', hex[c >> 4], hex[c & 15]}, 3);
+            rota_buffer_append(buffer, escape, (size_t)(rota_percent_encode(escape, c) - escape));
     }
-}
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 void rota_grpc_percent_decode(struct rota_buffer *buffer, struct rota_str text)
 {
     for (size_t i = 0; i < text.size; i++) {
-        bool has_room = text.data[i] == '%' && text.size - i > 2;
-        int high = has_room ? hex_value(text.data[i + 1]) : -1;
-        int low = has_room ? hex_value(text.data[i + 2]) : -1;
-        if (high >= 0 && low >= 0) {
-            rota_buffer_append_char(buffer, (char)(high << 4 | low));
-            i += 2;
-        } else {
-            rota_buffer_append_char(buffer, text.data[i]);
-        }
+        int c = rota_percent_decode(text, &i);
+        rota_buffer_append_char(buffer, c >= 0 ? (char)c : '%');
     }
 }
 

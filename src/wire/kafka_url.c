@@ -1,7 +1,7 @@
 #include "wire/kafka_url.h"
 
 #include "base/buffer.h"
-#include "base/hex.h"
+#include "base/percent.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -125,18 +125,12 @@ static enum rota_code decode(struct rota_str text, const char *name, struct rota
                              struct rota_error *error)
 {
     for (size_t i = 0; i < text.size; i++) {
-        int c = (unsigned char)text.data[i];
-        if (c == '%') {
-            int high = i + 1 < text.size ? rota_hex_digit(text.data[i + 1]) : -1;
-            int low = i + 2 < text.size ? rota_hex_digit(text.data[i + 2]) : -1;
-            if (high < 0 || low < 0)
-                return rota_error_set(error, ROTA_ERR_INVALID,
-                                      "%s in the log's URL has a %% without two hex digits behind "
-                                      "it (%%25 is a %% itself)",
-                                      name);
-            c = high * 16 + low;
-            i += 2;
-        }
+        int c = rota_percent_decode(text, &i);
+        if (c < 0)
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "%s in the log's URL has a %% without two hex digits behind "
+                                  "it (%%25 is a %% itself)",
+                                  name);
         if (c == '\0')
             return rota_error_set(error, ROTA_ERR_INVALID, "%s in the log's URL has a NUL byte",
                                   name);

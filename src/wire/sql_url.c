@@ -1,6 +1,6 @@
 #include "wire/sql_url.h"
 
-#include "base/hex.h"
+#include "base/percent.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -33,18 +33,12 @@ static enum rota_code decode(struct rota_str text, const char *what, char *part,
 {
     size_t size = 0;
     for (size_t i = 0; i < text.size; i++) {
-        int c = (unsigned char)text.data[i];
-        if (c == '%') {
-            int high = i + 1 < text.size ? rota_hex_digit(text.data[i + 1]) : -1;
-            int low = i + 2 < text.size ? rota_hex_digit(text.data[i + 2]) : -1;
-            if (high < 0 || low < 0)
-                return rota_error_set(error, ROTA_ERR_INVALID,
-                                      "%s of the store's URL has a %% without two hex digits "
-                                      "behind it (%%25 is a %% itself)",
-                                      what);
-            c = high * 16 + low;
-            i += 2;
-        }
+        int c = rota_percent_decode(text, &i);
+        if (c < 0)
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "%s of the store's URL has a %% without two hex digits "
+                                  "behind it (%%25 is a %% itself)",
+                                  what);
         if (c == '\0')
             return rota_error_set(error, ROTA_ERR_INVALID, "%s of the store's URL has a NUL byte",
                                   what);
@@ -265,16 +259,15 @@ static void write_text(struct writer *writer, const char *text)
 /* `plain` are characters that need no escape there. */
 static void write_encoded(struct writer *writer, const char *part, const char *plain)
 {
-    static const char digits[] = "0123456789ABCDEF";
+    char escape[4] = "";
     for (; *part; part++) {
         unsigned char c = (unsigned char)*part;
         if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
             strchr(plain, c)) {
             write_char(writer, (char)c);
         } else {
-            write_char(writer, '%');
-            write_char(writer, digits[c >> 4]);
-            write_char(writer, digits[c & 15]);
+            rota_percent_encode(escape, c);
+            write_text(writer, escape);
         }
     }
 }
