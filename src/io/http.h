@@ -9,6 +9,8 @@
  * it lives on the loop's thread. */
 #pragma once
 
+#include "wire/http_target.h"
+
 #include <rota/error.h>
 #include <rota/str.h>
 #include <rota/time.h>
@@ -22,11 +24,11 @@ struct rota_http_stream;
 struct uv_loop_s;
 
 enum {
-    ROTA_HTTP_TARGET_MAX = 8192,      /* bytes of a path with its query */
-    ROTA_HTTP_BODY_MAX = 1 << 20,     /* the default; see the options */
-    ROTA_HTTP_CONNECTIONS_MAX = 1024, /* the default; see the options */
-    ROTA_HTTP_MEMORY = 32 << 10,      /* of one connection: its header fields must fit */
-    ROTA_HTTP_STREAM_MAX = 4 << 20,   /* bytes that wait for a slow client; then it is cut off */
+    ROTA_HTTP_TARGET_MAX = ROTA_HTTP_TARGET_SIZE_MAX, /* bytes of a path with its query */
+    ROTA_HTTP_BODY_MAX = 1 << 20,                     /* the default; see the options */
+    ROTA_HTTP_CONNECTIONS_MAX = 1024,                 /* the default; see the options */
+    ROTA_HTTP_MEMORY = 32 << 10,    /* of one connection: its header fields must fit */
+    ROTA_HTTP_STREAM_MAX = 4 << 20, /* bytes that wait for a slow client; then it is cut off */
 };
 
 #define ROTA_HTTP_IDLE (60 * ROTA_SEC) /* a connection without a request is closed after */
