@@ -23,6 +23,7 @@ extern "C" {
 #endif
 
 struct rota_log;
+struct rota_members_source;
 struct rota_server;
 struct rota_work_broker;
 struct uv_loop_s; /* a uv_loop_t */
@@ -34,9 +35,10 @@ enum {
 };
 
 struct rota_work_broker_options {
-    /* The directory of its journal, which is made if it is not there; or jobs are in memory
-     * alone, and gone with the process, which has to be said. */
-    const char *directory;
+    /* The directory of its journal, which is made if it is not there; or the URL of a store
+     * (<rota/store.h>) that all nodes share, with jobs as rows, and `advertise` for what to call
+     * us there; or jobs are in memory alone, and gone with the process, which has to be said. */
+    const char *directory, *store;
     bool is_memory;
     bool repair;         /* pass over what is damaged in the journal, and count it */
     size_t segment_size; /* of the journal; 0 means 64 MiB */
@@ -51,7 +53,12 @@ struct rota_work_broker_options {
     void (*on_failed)(void *data, const struct rota_error *error);
     void *data; /* kept */
 
-    uint32_t partitions;        /* of a queue, numbered from 0; 0 means 16 */
+    /* The nodes that hold the queues together, as in <rota/members.h>; taken, also on failure.
+     * NULL: this broker is alone. And by which address this one is listed among them. */
+    struct rota_members_source *members;
+    const char *advertise;
+
+    uint32_t partitions;        /* of a queue, numbered from 0, alike at all nodes; 0 means 16 */
     size_t jobs_max;            /* that have not ended; 0 means 50,000,000 */
     size_t bytes_max;           /* of payloads and results; 0 means 4 GiB */
     const struct rota_log *log; /* kept; NULL: none */

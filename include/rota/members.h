@@ -73,6 +73,11 @@ struct rota_members_source {
 enum rota_code rota_hosts_watch_new(const char *path, struct rota_members_source **source,
                                     struct rota_error *error);
 
+/* A source of hosts that are always the same: addresses "host:port" with commas between
+ * them. Gives `*source`, which rota_members_open() takes. */
+enum rota_code rota_hosts_list_new(const char *text, struct rota_members_source **source,
+                                   struct rota_error *error);
+
 /* --- the membership of a running program --- */
 
 struct rota_members;

@@ -1,5 +1,6 @@
 /* rota broker: a broker of jobs, by itself. */
 #include "cli/cli.h"
+#include "cli/store_options.h"
 #include "io/clock.h"
 
 #include "descriptors.h"
@@ -7,6 +8,7 @@
 #include <rota/broker.h>
 #include <rota/health.h>
 #include <rota/log.h>
+#include <rota/members.h>
 #include <rota/reflection.h>
 #include <rota/server.h>
 #include <signal.h>
@@ -15,6 +17,7 @@
 
 struct options {
     const char *data, *listen, *workers, *workers_key, *workers_list;
+    const char *store, *nodes, *hosts, *advertise;
     int durability, log_level;
     int64_t partitions, jobs_max, bytes_max;
     rota_time drain;
@@ -31,11 +34,27 @@ static const struct rota_option OPTIONS[] = {
      .min = 1,
      .max = 4000,
      .help = "where jobs are kept; made if it is not there"},
+    {.name = "store",
+     ROTA_OPTION_INTO(TEXT, struct options, store),
+     .value_name = "URL",
+     .help = "where jobs are kept instead: a database that all brokers of the cluster share"},
     {.name = "listen",
      ROTA_OPTION_INTO(TEXT, struct options, listen),
      .value_name = "ADDRESS",
      .default_text = "127.0.0.1:0",
      .help = "where to answer gRPC; port 0 means any that is free"},
+    {.name = "nodes",
+     ROTA_OPTION_INTO(TEXT, struct options, nodes),
+     .value_name = "ADDRESS,...",
+     .help = "the brokers that hold the queues together, this one among them"},
+    {.name = "hosts",
+     ROTA_OPTION_INTO(TEXT, struct options, hosts),
+     .value_name = "FILE",
+     .help = "the same from a file, one per line, which is watched"},
+    {.name = "advertise",
+     ROTA_OPTION_INTO(TEXT, struct options, advertise),
+     .value_name = "ADDRESS",
+     .help = "which of them this one is; the address it listens at if not given"},
     {.name = "workers",
      ROTA_OPTION_INTO(TEXT, struct options, workers),
      .value_name = "ADDRESS",
@@ -159,6 +178,17 @@ static void open_signals(struct service *service)
     uv_signal_start(&service->terminate, on_signal, SIGTERM);
 }
 
+/* Where the other brokers are; none if it is not said. */
+static enum rota_code open_source(const struct options *options,
+                                  struct rota_members_source **source, struct rota_error *error)
+{
+    if (options->nodes)
+        return rota_hosts_list_new(options->nodes, source, error);
+    if (options->hosts)
+        return rota_hosts_watch_new(options->hosts, source, error);
+    return ROTA_OK;
+}
+
 static enum rota_code open_service(struct service *service, struct rota_error *error)
 {
     const struct options *options = service->options;
@@ -167,6 +197,7 @@ static enum rota_code open_service(struct service *service, struct rota_error *e
                                        .calls_max = 65536};
     struct rota_work_broker_options broker = {
         .directory = options->data,
+        .store = options->store,
         .is_memory = options->durability == DURABILITY_MEMORY,
         .repair = options->repair,
         .workers_address = options->workers,
@@ -187,10 +218,15 @@ static enum rota_code open_service(struct service *service, struct rota_error *e
         code = rota_reflection_open(service->server, &rota_proto_descriptors, 1,
                                     &service->reflection, error);
     if (!code)
+        code = rota_server_listen(service->server, options->listen, error);
+    if (!code)
+        code = open_source(options, &broker.members, error);
+    if (!code) {
+        broker.advertise =
+            options->advertise ? options->advertise : rota_server_address(service->server, 0);
         code = rota_work_broker_open(&service->loop, service->server, &broker, &service->broker,
                                      error);
-    if (!code)
-        code = rota_server_listen(service->server, options->listen, error);
+    }
     if (code)
         return code;
     open_signals(service);
@@ -226,10 +262,21 @@ static int run(int argc, char *const *argv)
         return code;
     if (options.durability == DURABILITY_MEMORY && options.data)
         return rota_cli_fail(ROTA_CLI_BAD, "--data is of no use with --durability memory");
-    if (options.durability != DURABILITY_MEMORY && !options.data)
+    if (options.store && (options.data || options.durability == DURABILITY_MEMORY))
+        return rota_cli_fail(ROTA_CLI_BAD, "jobs are kept in --store, in --data or in memory: "
+                                           "choose one");
+    if (options.durability != DURABILITY_MEMORY && !options.data && !options.store)
         return rota_cli_fail(ROTA_CLI_BAD,
-                             "where are jobs to be kept? --data names a directory; --durability "
-                             "memory keeps them in memory alone");
+                             "where are jobs to be kept? --data names a directory, --store a "
+                             "database; --durability memory keeps them in memory alone");
+    if (options.store && rota_store_options_check(&options.store, &error))
+        return rota_cli_fail_error(&error);
+    if (options.nodes && options.hosts)
+        return rota_cli_fail(ROTA_CLI_BAD, "the brokers come from --nodes or from --hosts, not "
+                                           "from both");
+    if (options.advertise && !options.nodes && !options.hosts && !options.store)
+        return rota_cli_fail(ROTA_CLI_BAD,
+                             "--advertise is of use with --nodes, --hosts or --store");
     struct service service = {.options = &options};
     service.log =
         (struct rota_log){.level = (enum rota_log_level)options.log_level, .write = write_log};

@@ -419,6 +419,24 @@ static void append_line(struct rota_buffer *buffer, const char *name, struct rot
     rota_buffer_append_char(buffer, '\n');
 }
 
+/* The same for a text of several lines. */
+static void append_lines(struct rota_buffer *buffer, const char *name, struct rota_str value)
+{
+    for (bool is_first = true; value.size > 0; is_first = false) {
+        const char *end = memchr(value.data, '\n', value.size);
+        size_t size = end ? (size_t)(end - value.data) : value.size;
+        append_line(buffer, is_first ? name : "", rota_str_of(value.data, size));
+        size += end != NULL;
+        value = rota_str_of(value.data + size, value.size - size);
+    }
+}
+
+static struct rota_str first_line(struct rota_str text)
+{
+    const char *end = memchr(text.data, '\n', text.size);
+    return rota_str_of(text.data, end ? (size_t)(end - text.data) : text.size);
+}
+
 static void append_story(struct rota_buffer *buffer, const struct rota_queue_job_info *info)
 {
     const struct rota_queue_event *events = info->events.items;
@@ -438,7 +456,7 @@ static void append_story(struct rota_buffer *buffer, const struct rota_queue_job
         }
         if (events[i].reason.size) {
             rota_buffer_append_text(buffer, ": ");
-            rota_terminal_append(buffer, events[i].reason);
+            rota_terminal_append(buffer, first_line(events[i].reason));
         }
         rota_buffer_append_char(buffer, '\n');
     }
@@ -472,7 +490,7 @@ static enum rota_code show(struct rota_queue_client *client, const struct rota_q
     append_line(buffer, "now", description.explain);
     append_line(buffer, "worker", info->worker);
     append_line(buffer, "progress", info->progress);
-    append_line(buffer, "reason", info->reason);
+    append_lines(buffer, info->state == ROTA_JOB_DONE ? "log" : "reason", info->reason);
     append_line(buffer, "result", info->result);
     append_story(buffer, info);
     return ROTA_OK;
@@ -552,8 +570,9 @@ static int run_retry(int argc, char *const *argv)
         .run = (the_run)}
 
 ABOUT_COMMAND(rota_cmd_job_show, "job show", "Show a job and its story",
-              "Prints what a job does now and all that is remembered of its life. No such job is "
-              "exit code 1.\n\n"
+              "Prints what a job does now and all that is remembered of its life: why it failed "
+              "last, or what its worker has logged, and its result. No such job is exit code "
+              "1.\n\n"
               "With --json: {\"job\", \"state\", \"priority\", \"can\", \"enqueued_at\", "
               "\"not_before\", \"deadline\", \"ended_at\", \"attempts\", \"worker\", \"key\", "
               "\"unique\", \"progress\", \"reason\", \"result\", \"events\": [{\"at\", "
@@ -619,7 +638,7 @@ static void append_job(struct rota_buffer *buffer, const struct rota_queue_job_i
                       (long long)spec->priority, (unsigned long long)info->n_attempts);
     if (info->reason.size) {
         rota_buffer_append_char(buffer, '\t');
-        rota_terminal_append(buffer, info->reason);
+        rota_terminal_append(buffer, first_line(info->reason));
     }
     rota_buffer_append_char(buffer, '\n');
 }

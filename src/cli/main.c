@@ -38,6 +38,7 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_cache_serve,
     &rota_cmd_get,
     &rota_cmd_broker,
+    &rota_cmd_work,
     &rota_cmd_job_add,
     &rota_cmd_job_list,
     &rota_cmd_job_show,

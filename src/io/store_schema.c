@@ -91,6 +91,59 @@ static const struct table tables[] = {
              {"config", "text", "what the engine reads"},
              {"version", "int", "grows with every change"},
          }},
+    {.name = "rota_jobs",
+     .what = "The jobs of queues, written by who owns their partition",
+     .key = "queue, part, id",
+     .columns =
+         {
+             {"queue", "name", "the queue"},
+             {"part", "int", "the partition, from 0"},
+             {"id", "name", "32 hexadecimal digits"},
+             {"state", "name", "waiting, delayed, running, done, dead or cancelled"},
+             {"priority", "int", "the highest goes first"},
+             {"attempts", "int", "that have counted so far"},
+             {"enqueued_at", "int", "when it was taken in, by the clock of its owner"},
+             {"worker", "name", "that runs it, or was the last to"},
+             {"record", "bytes", "the job without its payload, as docs/journal.md has a JOB"},
+             {"payload", "payload", "what the worker gets; NULL: lost, and the job is passed over"},
+         }},
+    {.name = "rota_partitions",
+     .what = "Who owns which partition of a queue; it writes while its epoch stands",
+     .key = "queue, part",
+     .columns =
+         {
+             {"queue", "name", "the queue"},
+             {"part", "int", "the partition, from 0"},
+             {"epoch", "int", "grows with every owner, and is never another's"},
+             {"instance", "int", "random number of the owner's process"},
+             {"owner", "name", "its address"},
+             {"owned_at", "int", "since when"},
+         }},
+    {.name = "rota_queues",
+     .what = "What was set for a queue; one without a row has never been paused",
+     .key = "queue",
+     .columns =
+         {
+             {"queue", "name", "the queue"},
+             {"is_paused", "int", "1: nothing of it is handed out"},
+         }},
+    {.name = "rota_weights",
+     .what = "Keys that do not weigh what all others do",
+     .key = "queue, fair_key",
+     .columns =
+         {
+             {"queue", "name", "the queue"},
+             {"fair_key", "key", "the key; empty: jobs without one"},
+             {"weight", "int", "in thousandths"},
+         }},
+    {.name = "rota_lives",
+     .what = "The last epoch that was given to an owner of partitions",
+     .key = "id",
+     .columns =
+         {
+             {"id", "int", "1: there is one row"},
+             {"life", "int", "the epoch; attempts carry it, so that none is used twice"},
+         }},
 };
 
 /* --- the way from version to version --- */
@@ -112,6 +165,11 @@ static const struct step {
     {1, .table = "rota_members"},
     {1, .table = "rota_spaces"},
     {2, .table = "rota_history", .column = "shards"},
+    {3, .table = "rota_jobs"},
+    {3, .table = "rota_partitions"},
+    {3, .table = "rota_queues"},
+    {3, .table = "rota_weights"},
+    {3, .table = "rota_lives"},
 };
 
 enum { N_STEPS = sizeof steps / sizeof *steps };

@@ -36,6 +36,26 @@ static const struct token {
      {"ON CONFLICT (space) DO UPDATE SET", "ON DUPLICATE KEY UPDATE",
       "ON CONFLICT (space) DO UPDATE SET"}},
 
+    {"or_update_job",
+     {"ON CONFLICT (queue, part, id) DO UPDATE SET", "ON DUPLICATE KEY UPDATE",
+      "ON CONFLICT (queue, part, id) DO UPDATE SET"}},
+    {"or_update_part",
+     {"ON CONFLICT (queue, part) DO UPDATE SET", "ON DUPLICATE KEY UPDATE",
+      "ON CONFLICT (queue, part) DO UPDATE SET"}},
+    {"or_update_queue",
+     {"ON CONFLICT (queue) DO UPDATE SET", "ON DUPLICATE KEY UPDATE",
+      "ON CONFLICT (queue) DO UPDATE SET"}},
+    {"or_update_weight",
+     {"ON CONFLICT (queue, fair_key) DO UPDATE SET", "ON DUPLICATE KEY UPDATE",
+      "ON CONFLICT (queue, fair_key) DO UPDATE SET"}},
+    {"or_update_id",
+     {"ON CONFLICT (id) DO UPDATE SET", "ON DUPLICATE KEY UPDATE",
+      "ON CONFLICT (id) DO UPDATE SET"}},
+
+    /* A value that is bytes, and no text. */
+    {"bytes_from", {"CAST(", "", ""}},
+    {"bytes_to", {" AS BLOB)", "", ""}},
+
     /* Types. Names compare byte by byte. */
     {"type_name",
      {"TEXT NOT NULL", "VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL",
@@ -43,6 +63,9 @@ static const struct token {
     {"type_text",
      {"TEXT NOT NULL", "MEDIUMTEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL",
       "TEXT NOT NULL"}},
+    {"type_bytes", {"BLOB NOT NULL", "LONGBLOB NOT NULL", "BYTEA NOT NULL"}},
+    {"type_payload", {"BLOB", "LONGBLOB", "BYTEA"}},
+    {"type_key", {"BLOB NOT NULL", "VARBINARY(256) NOT NULL", "BYTEA NOT NULL"}},
     {"type_int", {"BIGINT NOT NULL", "BIGINT NOT NULL", "BIGINT NOT NULL"}},
     {"type_id",
      {"INTEGER PRIMARY KEY AUTOINCREMENT", "BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY",

@@ -1,12 +1,12 @@
 #include "run/broker_inside.h"
 
 #include "io/clock.h"
+#include "run/broker_errand.h"
 
+#include <rota/members.h>
 #include <stdlib.h>
 
 #define STUCK_WAIT (20 * ROTA_MSEC) /* until a journal that can't take a record is asked again */
-
-static const char FAILED[] = "the journal of this broker can't be written any more";
 
 struct rota_work_now rota_work_broker_now(void)
 {
@@ -20,7 +20,10 @@ static bool carry_out(struct rota_work_broker *broker, const struct rota_work_ef
 {
     switch (effect->type) {
     case ROTA_WORK_DO_RECORD:
-        return rota_work_broker_journal_append(broker, &effect->record);
+        if (broker->sink)
+            return broker->sink->append(broker, &effect->record);
+        broker->appended = effect->record.number;
+        return true;
     case ROTA_WORK_DO_DISPATCH:
         if (!rota_work_broker_workers_hand(broker->workers, effect))
             rota_work_broker_poll_hand(broker, effect);
@@ -51,8 +54,24 @@ static bool carry_out_all(struct rota_work_broker *broker)
         return false;
     rota_broker_clear(broker->core);
     broker->n_carried = 0;
-    rota_work_broker_journal_drop(broker);
     return true;
+}
+
+static void send_answer(struct rota_work_broker *broker, const struct rota_broker_answer *answer)
+{
+    struct rota_str message =
+        rota_str_of(answer->large ? answer->large : answer->small, answer->size);
+    if (rota_work_broker_store_is_void(broker, answer->first, answer->last)) {
+        struct rota_error error;
+        rota_error_set(&error, ROTA_ERR_STALE,
+                       "the partition went to another node before this was written");
+        if (answer->call)
+            rota_work_broker_refuse(answer->call, &error, true);
+    } else if (answer->call) {
+        rota_server_call_reply(answer->call, message);
+    } else {
+        rota_work_broker_workers_verdict(broker->workers, answer->session, message);
+    }
 }
 
 static void send_answers(struct rota_work_broker *broker)
@@ -60,12 +79,7 @@ static void send_answers(struct rota_work_broker *broker)
     size_t i = broker->n_answered;
     for (; i < broker->answers.size && broker->answers.items[i].number <= broker->durable; i++) {
         struct rota_broker_answer *answer = &broker->answers.items[i];
-        struct rota_str message =
-            rota_str_of(answer->large ? answer->large : answer->small, answer->size);
-        if (answer->call)
-            rota_server_call_reply(answer->call, message);
-        else
-            rota_work_broker_workers_verdict(broker->workers, answer->session, message);
+        send_answer(broker, answer);
         free(answer->large);
     }
     broker->n_answered = i;
@@ -103,7 +117,7 @@ static void run_turn(struct rota_work_broker *broker)
     bool is_stuck = !carry_out_all(broker);
     while (!is_stuck) {
         bool has_more = rota_work_broker_poll_return(broker);
-        if (!broker->journal && broker->durable < broker->appended) {
+        if (!broker->sink && broker->durable < broker->appended) {
             broker->durable = broker->appended;
             rota_broker_durable(broker->core, now, broker->durable);
             has_more = true;
@@ -114,8 +128,8 @@ static void run_turn(struct rota_work_broker *broker)
     }
     if (broker->is_failed)
         return;
-    if (!is_stuck)
-        rota_work_broker_journal_compact(broker);
+    if (!is_stuck && broker->sink)
+        broker->sink->turn(broker);
     send_answers(broker);
     rota_work_broker_workers_flush(broker->workers);
     rota_work_broker_poll_flush(broker, now.boot, broker->is_draining);
@@ -156,6 +170,7 @@ static bool push_answer(struct rota_work_broker *broker, struct rota_broker_answ
                         struct rota_str message)
 {
     size_t n = broker->answers.size;
+    answer.last = answer.number;
     if (n > broker->n_answered && answer.number < broker->answers.items[n - 1].number)
         answer.number = broker->answers.items[n - 1].number;
     answer.size = message.size;
@@ -177,10 +192,13 @@ static bool push_answer(struct rota_work_broker *broker, struct rota_broker_answ
 void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server_call *call,
                              uint64_t number, struct rota_str message)
 {
+    uint64_t first = broker->call_first < number ? broker->call_first : number;
     if (broker->is_failed && number > broker->durable)
-        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, FAILED, NULL, 0);
-    else if (!push_answer(broker, (struct rota_broker_answer){.number = number, .call = call},
-                          message))
+        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, broker->sink->failed, NULL, 0);
+    else if (!push_answer(
+                 broker,
+                 (struct rota_broker_answer){.number = number, .first = first, .call = call},
+                 message))
         rota_server_call_finish(call, ROTA_STATUS_UNKNOWN,
                                 "it is done, but there is no memory for the answer", NULL, 0);
 }
@@ -188,12 +206,19 @@ void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server
 bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t session,
                                     uint64_t number, struct rota_str verdict)
 {
-    return push_answer(broker, (struct rota_broker_answer){.number = number, .session = session},
-                       verdict);
+    return push_answer(
+        broker, (struct rota_broker_answer){.number = number, .first = number, .session = session},
+        verdict);
 }
 
-/* What waits for the disk did not get there: nobody is told that it did. */
-static void drop_answers(struct rota_work_broker *broker, const char *why)
+void rota_work_broker_durable(struct rota_work_broker *broker, uint64_t number)
+{
+    broker->durable = number;
+    rota_broker_durable(broker->core, rota_work_broker_now(), number);
+    rota_work_broker_touch(broker);
+}
+
+void rota_work_broker_drop_answers(struct rota_work_broker *broker, const char *why)
 {
     for (size_t i = broker->n_answered; i < broker->answers.size; i++) {
         if (broker->answers.items[i].call)
@@ -211,7 +236,7 @@ void rota_work_broker_fail(struct rota_work_broker *broker, const struct rota_er
     broker->is_failed = true;
     rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_ERROR, "journal failed",
              ROTA_LOG_FACT("why", error->text));
-    drop_answers(broker, FAILED);
+    rota_work_broker_drop_answers(broker, broker->sink->failed);
     if (broker->options.on_failed)
         broker->options.on_failed(broker->options.data, error);
 }
@@ -225,6 +250,7 @@ void rota_work_broker_let_go(struct rota_work_broker *broker)
     rota_broker_free(broker->core);
     rota_map_deinit(&broker->polls);
     rota_map_deinit(&broker->watched);
+    rota_map_deinit(&broker->errands);
     rota_heap_deinit(&broker->polls_until);
     rota_vector_deinit(&broker->answers);
     rota_vector_deinit(&broker->returns);
@@ -239,7 +265,7 @@ static void on_closed(uv_handle_t *handle)
     rota_work_broker_let_go(handle->data);
 }
 
-static void on_journal_closed(void *data)
+static void on_sink_closed(void *data)
 {
     rota_work_broker_let_go(data);
 }
@@ -256,25 +282,43 @@ static void open_handles(struct rota_work_broker *broker, uv_loop_t *loop)
 static enum rota_code check_options(const struct rota_work_broker_options *options,
                                     struct rota_error *error)
 {
-    if (!options->is_memory == !options->directory)
+    if (options->is_memory + (options->directory != NULL) + (options->store != NULL) != 1)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "jobs are kept either in a directory or in memory alone");
+                              "jobs are kept in a directory, in a store or in memory alone");
     if (options->partitions > ROTA_JOB_PARTITIONS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "a queue has at most %d partitions, not %u",
                               ROTA_JOB_PARTITIONS_MAX, options->partitions);
+    if (options->members && !options->advertise)
+        return rota_error_set(error, ROTA_ERR_INVALID, "which of the nodes is this one?");
     return ROTA_OK;
+}
+
+static enum rota_code join_cluster(struct rota_work_broker *broker, uv_loop_t *loop,
+                                   struct rota_error *error)
+{
+    const struct rota_broker_cluster_options with = {
+        .source = broker->options.members,
+        .self = broker->options.advertise,
+        .partitions = broker->options.partitions,
+        .insecure = broker->options.is_insecure,
+        .log = broker->options.log,
+    };
+    return rota_broker_cluster_open(loop, &with, &broker->cluster, error);
 }
 
 enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server *server,
                                      const struct rota_work_broker_options *options,
                                      struct rota_work_broker **broker, struct rota_error *error)
 {
+    struct rota_work_broker *made = NULL;
     enum rota_code code = check_options(options, error);
-    if (code)
+    if (!code && !(made = calloc(1, sizeof *made)))
+        code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a broker");
+    if (code) {
+        if (options->members)
+            options->members->stop(options->members);
         return code;
-    struct rota_work_broker *made = calloc(1, sizeof *made);
-    if (!made)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a broker");
+    }
     uint64_t seed = uv_hrtime() ^ (uint64_t)rota_clock_wall();
     if (uv_random(NULL, NULL, &seed, sizeof seed, 0, NULL))
         seed ^= (uint64_t)(uintptr_t)made;
@@ -284,15 +328,26 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
         made->options.partitions = 16;
     rota_map_init(&made->polls, seed);
     rota_map_init(&made->watched, seed);
+    rota_map_init(&made->errands, seed);
+    rota_random_init(&made->random, seed);
     rota_list_init(&made->polls_ready);
     rota_list_init(&made->queue_watchers);
     rota_list_init(&made->watchers_dirty);
     open_handles(made, loop);
-    struct rota_broker_options with = {
-        .jobs_max = options->jobs_max, .bytes_max = options->bytes_max, .seed = seed};
-    code = rota_broker_new(&with, &made->core, error);
+    struct rota_broker_options with = {.jobs_max = options->jobs_max,
+                                       .bytes_max = options->bytes_max,
+                                       .tells_forgotten = options->store != NULL,
+                                       .seed = seed};
+    if (options->store && !options->members && options->advertise)
+        code = rota_work_broker_member_open(made, loop, options->store, error);
+    if (!code)
+        code = join_cluster(made, loop, error);
+    if (!code)
+        code = rota_broker_new(&with, &made->core, error);
     if (!code && options->directory)
         code = rota_work_broker_journal_open(made, loop, options->directory, error);
+    if (!code && options->store)
+        code = rota_work_broker_store_open(made, loop, options->store, error);
     if (!code && options->workers_address)
         code = rota_work_broker_workers_open(made, loop, error);
     if (!code)
@@ -319,15 +374,20 @@ void rota_work_broker_close(struct rota_work_broker *broker)
     if (!broker)
         return;
     broker->is_closing = true;
-    drop_answers(broker, "this broker stops");
+    rota_work_broker_drop_answers(broker, "this broker stops");
     if (broker->core)
         rota_work_broker_poll_flush(broker, rota_clock_boot(), true);
     rota_work_broker_watch_end(broker);
     rota_work_broker_workers_close(broker->workers);
     broker->workers = NULL;
-    if (broker->journal) {
+    rota_broker_errands_end(broker);
+    rota_broker_cluster_close(broker->cluster);
+    broker->cluster = NULL;
+    rota_work_broker_member_close(broker->member);
+    broker->member = NULL;
+    if (broker->sink) {
         broker->n_handles++;
-        rota_journal_close(broker->journal, on_journal_closed, broker);
+        broker->sink->close(broker, on_sink_closed, broker);
     }
     uv_close((uv_handle_t *)&broker->check, on_closed);
     uv_close((uv_handle_t *)&broker->idle, on_closed);

@@ -2,16 +2,32 @@
 #include "run/broker_inside.h"
 
 #include "core/call/failure.h"
+#include "run/broker_errand.h"
 #include "wire/call_notes.h"
 
 #include <assert.h>
 #include <stdio.h>
 
+/* Who answers a method where there are several nodes. */
+enum answered_by {
+    BY_THIS, /* node, the one that is asked */
+    BY_OWNER_OF_NEW,
+    BY_OWNERS_OF_NEW,
+    BY_OWNER,
+    BY_OWNER_OR_ALL, /* a stream */
+    BY_ALL_IN_TURN,
+    BY_ALL_QUEUES,
+    BY_ALL_WORKERS,
+    BY_ALL_ALIKE,
+};
+
 struct rota_broker_method {
     const char *path;
+    enum answered_by by;
     const struct rota_message_type *type; /* NULL: the request is not looked at */
     void (*handle)(struct rota_work_broker *broker, struct rota_server_call *call,
                    const void *request);
+    enum rota_broker_need need;
 };
 
 /* --- refusals --- */
@@ -72,16 +88,36 @@ static void answer(struct rota_work_broker *broker, struct rota_server_call *cal
 
 /* --- submitters --- */
 
-/* Alone, a broker has all partitions there are; each is opened with its first job. */
+/* A partition that is ours is opened with its first job. */
 static enum rota_code open_partition(struct rota_work_broker *broker,
                                      const struct rota_job_spec *spec, struct rota_error *error)
 {
+    struct rota_broker_cluster *cluster = broker->cluster;
     if (spec->partition >= broker->options.partitions)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "queues have %u partitions here, and none with the number %u",
                               broker->options.partitions, spec->partition);
+    if (!rota_broker_cluster_is_ours(cluster, spec->queue, spec->partition)) {
+        struct rota_str owner = rota_broker_cluster_owner(cluster, spec->queue, spec->partition);
+        return rota_error_set(error, ROTA_ERR_STALE, "partition %u of this queue belongs to %.*s",
+                              spec->partition, (int)owner.size,
+                              owner.size ? owner.data : "no node");
+    }
     return rota_broker_partition_open(broker->core, rota_work_broker_now(), spec->queue,
                                       spec->partition, 1, error);
+}
+
+/* Jobs with one key meet in one partition, or a second one would not be found. */
+static enum rota_code check_unique(const struct rota_work_broker *broker,
+                                   const struct rota_job_spec *spec, struct rota_error *error)
+{
+    uint32_t of_key = rota_broker_cluster_partition_of(broker->cluster, spec->unique);
+    if (spec->unique.size == 0 || spec->partition == of_key ||
+        rota_broker_cluster_is_alone(broker->cluster))
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "the unique key of this job belongs to partition %u, and the job to %u",
+                          of_key, spec->partition);
 }
 
 static enum rota_code add(struct rota_work_broker *broker,
@@ -90,14 +126,26 @@ static enum rota_code add(struct rota_work_broker *broker,
 {
     struct rota_work_now now = rota_work_broker_now();
     struct rota_job_spec spec;
+    struct rota_job_view view;
     if (broker->is_draining)
         return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "this broker is about to stop");
     enum rota_code code = rota_queue_spec_read(message, now.wall, &spec, error);
+    if (!code)
+        code = check_unique(broker, &spec, error);
     if (code)
         return code;
     code = rota_broker_add(broker->core, now, &spec, id, is_new, number, error);
-    if (code != ROTA_ERR_STALE)
+    if (!code && *number < broker->call_first)
+        broker->call_first = *number; /* it is there, and may not be written yet */
+    if (code != ROTA_ERR_STALE || broker->store)
         return code;
+    if (!rota_job_id_is_none(spec.id) &&
+        !rota_broker_find(broker->core, spec.queue, spec.id, &view, NULL)) {
+        *id = spec.id; /* it was taken in before, and is about to be handed over */
+        *is_new = false;
+        *number = rota_broker_last_number(broker->core);
+        return ROTA_OK;
+    }
     code = open_partition(broker, &spec, error);
     return code ? code : rota_broker_add(broker->core, now, &spec, id, is_new, number, error);
 }
@@ -235,6 +283,7 @@ static void handle_describe(struct rota_work_broker *broker, struct rota_server_
                                                  id, text, sizeof text));
     /* That it has ended is true once that is on disk. */
     uint64_t number = view.state >= ROTA_JOB_DONE ? rota_broker_last_number(broker->core) : 0;
+    broker->call_first = broker->durable + 1;
     answer(broker, call, number, &ROTA_QUEUE_DESCRIPTION, &reply);
 }
 
@@ -267,8 +316,7 @@ static void end_attempt(struct rota_work_broker *broker, struct rota_server_call
         return;
     if (cause == ROTA_JOB_CAUSE_DONE)
         end.bytes = about->bytes;
-    else
-        end.reason = about->bytes;
+    end.reason = cause == ROTA_JOB_CAUSE_DONE ? about->log : about->bytes;
     enum rota_code code =
         rota_broker_end(broker->core, rota_work_broker_now(), &end, &number, &error);
     rota_work_broker_touch(broker);
@@ -445,21 +493,23 @@ static void handle_workers(struct rota_work_broker *broker, struct rota_server_c
 #define SERVICE "/rota.v1.Queue/"
 
 static const struct rota_broker_method METHODS[] = {
-    {SERVICE "Add", &ROTA_QUEUE_ADD, handle_add},
-    {SERVICE "AddBatch", &ROTA_QUEUE_ADD_BATCH, handle_add_batch},
-    {SERVICE "Cancel", &ROTA_QUEUE_NAME, handle_cancel},
-    {SERVICE "Complete", &ROTA_QUEUE_COMPLETE, handle_complete},
-    {SERVICE "Describe", &ROTA_QUEUE_DESCRIBE, handle_describe},
-    {SERVICE "Extend", &ROTA_QUEUE_COMPLETE, handle_extend},
-    {SERVICE "Fail", &ROTA_QUEUE_FAIL, handle_fail},
-    {SERVICE "List", &ROTA_QUEUE_LIST, handle_list},
-    {SERVICE "Pause", &ROTA_QUEUE_PAUSE, handle_pause},
-    {SERVICE "Poll", &ROTA_QUEUE_POLL, handle_poll},
-    {SERVICE "Queues", &ROTA_QUEUE_PAUSE, handle_queues},
-    {SERVICE "Retry", &ROTA_QUEUE_NAME, handle_retry},
-    {SERVICE "SetWeight", &ROTA_QUEUE_WEIGHT, handle_weight},
-    {SERVICE "Watch", &ROTA_QUEUE_NAME, handle_watch},
-    {SERVICE "Workers", NULL, handle_workers},
+    {SERVICE "Add", BY_OWNER_OF_NEW, &ROTA_QUEUE_ADD, handle_add, ROTA_BROKER_NEEDS_ADD},
+    {SERVICE "AddBatch", BY_OWNERS_OF_NEW, &ROTA_QUEUE_ADD_BATCH, handle_add_batch,
+     ROTA_BROKER_NEEDS_ADDS},
+    {SERVICE "Cancel", BY_OWNER, &ROTA_QUEUE_NAME, handle_cancel, ROTA_BROKER_NEEDS_JOB},
+    {SERVICE "Complete", BY_OWNER, &ROTA_QUEUE_COMPLETE, handle_complete, ROTA_BROKER_NEEDS_JOB},
+    {SERVICE "Describe", BY_OWNER, &ROTA_QUEUE_DESCRIBE, handle_describe, ROTA_BROKER_NEEDS_JOB},
+    {SERVICE "Extend", BY_OWNER, &ROTA_QUEUE_COMPLETE, handle_extend, ROTA_BROKER_NEEDS_JOB},
+    {SERVICE "Fail", BY_OWNER, &ROTA_QUEUE_FAIL, handle_fail, ROTA_BROKER_NEEDS_JOB},
+    {SERVICE "List", BY_ALL_IN_TURN, &ROTA_QUEUE_LIST, handle_list, ROTA_BROKER_NEEDS_NOTHING},
+    {SERVICE "Pause", BY_ALL_ALIKE, &ROTA_QUEUE_PAUSE, handle_pause, ROTA_BROKER_NEEDS_NOTHING},
+    {SERVICE "Poll", BY_THIS, &ROTA_QUEUE_POLL, handle_poll, ROTA_BROKER_NEEDS_NOTHING},
+    {SERVICE "Queues", BY_ALL_QUEUES, &ROTA_QUEUE_PAUSE, handle_queues, ROTA_BROKER_NEEDS_NOTHING},
+    {SERVICE "Retry", BY_OWNER, &ROTA_QUEUE_NAME, handle_retry, ROTA_BROKER_NEEDS_JOB},
+    {SERVICE "SetWeight", BY_ALL_ALIKE, &ROTA_QUEUE_WEIGHT, handle_weight,
+     ROTA_BROKER_NEEDS_NOTHING},
+    {SERVICE "Watch", BY_OWNER_OR_ALL, &ROTA_QUEUE_NAME, handle_watch, ROTA_BROKER_NEEDS_JOB},
+    {SERVICE "Workers", BY_ALL_WORKERS, NULL, handle_workers, ROTA_BROKER_NEEDS_NOTHING},
 };
 _Static_assert(sizeof METHODS / sizeof *METHODS == ROTA_BROKER_METHODS, "one service for each");
 
@@ -473,9 +523,67 @@ union request {
     struct rota_queue_poll poll;
 };
 
-static void on_call(void *data, struct rota_server_call *call)
+static bool is_for_others(const struct rota_work_broker *broker, struct rota_server_call *call)
 {
-    const struct rota_broker_service *service = data;
+    size_t n;
+    if (rota_broker_cluster_is_alone(broker->cluster))
+        return false;
+    const struct rota_metadata *metadata = rota_server_call_metadata(call, &n);
+    return !rota_broker_cluster_is_carried(metadata, n);
+}
+
+/* True when other nodes answer it; else `request` is to be handled here. */
+static bool route(struct rota_work_broker *broker, struct rota_server_call *call,
+                  const struct rota_broker_method *method, union request *request)
+{
+    switch (method->by) {
+    case BY_THIS:
+        return false;
+    case BY_OWNER_OF_NEW:
+        return rota_work_broker_route_add(broker, call, method->path, &request->add);
+    case BY_OWNERS_OF_NEW:
+        return rota_work_broker_route_batch(broker, call, method->path, &request->list);
+    case BY_OWNER:
+        return rota_work_broker_route_job(broker, call, method->path, &request->about, false);
+    case BY_OWNER_OR_ALL:
+        if (request->about.id.size > 0)
+            return rota_work_broker_route_job(broker, call, method->path, &request->about, true);
+        rota_work_broker_gather_watch(broker, call, method->path);
+        return true;
+    case BY_ALL_IN_TURN:
+        rota_work_broker_gather_list(broker, call, method->path, &request->jobs);
+        return true;
+    case BY_ALL_QUEUES:
+        rota_work_broker_gather_queues(broker, call, method->path);
+        return true;
+    case BY_ALL_WORKERS:
+        rota_work_broker_gather_workers(broker, call, method->path);
+        return true;
+    case BY_ALL_ALIKE:
+        rota_work_broker_gather_set(broker, call, method->path);
+        return true;
+    }
+    return false;
+}
+
+/* A job is waited for here before it is looked for elsewhere; where a new one goes is known
+ * when it has been routed. */
+static bool is_admitted(struct rota_broker_service *service, struct rota_server_call *call,
+                        union request *request)
+{
+    struct rota_work_broker *broker = service->broker;
+    enum rota_broker_need need = service->method->need;
+    if (need == ROTA_BROKER_NEEDS_JOB &&
+        !rota_work_broker_store_admit(service, call, need, request))
+        return false;
+    if (is_for_others(broker, call) && route(broker, call, service->method, request))
+        return false;
+    return need == ROTA_BROKER_NEEDS_JOB ||
+           rota_work_broker_store_admit(service, call, need, request);
+}
+
+void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call)
+{
     struct rota_work_broker *broker = service->broker;
     const struct rota_message_type *type = service->method->type;
     union request request;
@@ -490,23 +598,33 @@ static void on_call(void *data, struct rota_server_call *call)
     if (type &&
         rota_message_decode(type, rota_server_call_request(call), &request, &broker->arena, &error))
         rota_work_broker_refuse(call, &error, false);
-    else
+    else if (is_admitted(service, call, &request)) {
+        broker->call_first = rota_broker_last_number(broker->core) + 1;
         service->method->handle(broker, call, &request);
+    }
 }
 
-static void on_poll_cancel(void *data, struct rota_server_call *call)
+static void on_call(void *data, struct rota_server_call *call)
 {
-    rota_work_broker_poll_cancel(((struct rota_broker_service *)data)->broker, call);
+    rota_work_broker_call(data, call);
 }
 
-static void on_watch_cancel(void *data, struct rota_server_call *call)
+static void on_cancel(void *data, struct rota_server_call *call)
 {
-    rota_work_broker_watch_cancel(((struct rota_broker_service *)data)->broker, call);
+    const struct rota_broker_service *service = data;
+    if (rota_broker_errand_cancel(service->broker, call))
+        return;
+    if (service->method->handle == handle_poll)
+        rota_work_broker_poll_cancel(service->broker, call);
+    else if (service->method->handle == handle_watch)
+        rota_work_broker_watch_cancel(service->broker, call);
 }
 
-static void on_watch_room(void *data, struct rota_server_call *call)
+static void on_room(void *data, struct rota_server_call *call)
 {
-    rota_work_broker_watch_room(((struct rota_broker_service *)data)->broker, call);
+    const struct rota_broker_service *service = data;
+    if (!rota_broker_errand_room(service->broker, call) && service->method->handle == handle_watch)
+        rota_work_broker_watch_room(service->broker, call);
 }
 
 enum rota_code rota_work_broker_serve(struct rota_work_broker *broker, struct rota_server *server,
@@ -515,14 +633,11 @@ enum rota_code rota_work_broker_serve(struct rota_work_broker *broker, struct ro
     enum rota_code code = ROTA_OK;
     for (size_t i = 0; !code && i < ROTA_BROKER_METHODS; i++) {
         broker->services[i] = (struct rota_broker_service){broker, &METHODS[i]};
-        struct rota_server_method method = {
-            .path = METHODS[i].path, .on_call = on_call, .data = &broker->services[i]};
-        if (METHODS[i].handle == handle_poll)
-            method.on_cancel = on_poll_cancel;
-        if (METHODS[i].handle == handle_watch) {
-            method.on_cancel = on_watch_cancel;
-            method.on_room = on_watch_room;
-        }
+        struct rota_server_method method = {.path = METHODS[i].path,
+                                            .on_call = on_call,
+                                            .on_cancel = on_cancel,
+                                            .on_room = on_room,
+                                            .data = &broker->services[i]};
         code = rota_server_add(server, &method, error);
     }
     return code;

@@ -1,6 +1,6 @@
 /* The parts of a broker that serves: its driver (broker.c), its journal (broker_journal.c),
- * its methods (broker_grpc.c), those who wait (broker_poll.c), those who are connected
- * (broker_workers.c) and those who watch (broker_watch.c). For these alone. */
+ * its store (broker_store*.c), its methods (broker_grpc.c), those who wait (broker_poll.c), those
+ * who are connected (broker_workers.c) and those who watch (broker_watch.c). For these alone. */
 #pragma once
 
 #include "base/arena.h"
@@ -11,6 +11,7 @@
 #include "core/work/broker.h"
 #include "core/work/compaction.h"
 #include "io/journal.h"
+#include "run/broker_cluster.h"
 #include "wire/queue_message.h"
 #include "wire/worker_frame.h"
 
@@ -22,7 +23,8 @@
 
 /* An answer that waits for its record: to a call, or to a worker of `session`. */
 struct rota_broker_answer {
-    uint64_t number;
+    uint64_t number;      /* it waits for this one ... */
+    uint64_t first, last; /* ... because its own are among these; 0: it has none */
     struct rota_server_call *call;
     uint64_t session;
     char *large; /* the message when it is not `small`; freed */
@@ -71,8 +73,26 @@ struct rota_broker_change {
 
 enum { ROTA_BROKER_CHANGES_MAX = 100000 }; /* that wait; more are counted as missed */
 
+struct rota_broker_member;
 struct rota_broker_method;
+struct rota_broker_store;
 struct rota_broker_workers;
+
+/* Where records go: a journal or a store. Without one, in memory, what is appended is as good
+ * as on disk. It calls rota_work_broker_durable() as it gets on. */
+struct rota_broker_sink {
+    /* False when it can't be taken now: the same record comes again. */
+    bool (*append)(struct rota_work_broker *broker, const struct rota_work_record *record);
+
+    /* All records of a turn were appended. */
+    void (*turn)(struct rota_work_broker *broker);
+
+    /* Write what waits, if it can be, and let go of all. Nothing else is called after. */
+    void (*close)(struct rota_work_broker *broker, void (*on_closed)(void *data), void *data);
+
+    const char *failed; /* what is told when it can't be written any more */
+};
+extern const struct rota_broker_sink rota_work_broker_journal_sink, rota_work_broker_store_sink;
 
 /* What a method's handler is given back as its data. */
 struct rota_broker_service {
@@ -99,7 +119,14 @@ struct rota_work_broker {
     bool is_dirty, is_draining, is_closing, is_failed;
     uint64_t seed;
 
-    struct rota_journal *journal; /* NULL: in memory */
+    struct rota_broker_cluster *cluster;
+    struct rota_map errands; /* by call: those that other nodes answer */
+    struct rota_random random;
+
+    const struct rota_broker_sink *sink; /* NULL: in memory */
+    struct rota_journal *journal;        /* of its sink, like the store; NULL: another has them */
+    struct rota_broker_store *store;
+    struct rota_broker_member *member; /* NULL: of no store */
     struct rota_compaction compaction;
     uint64_t drop_below;        /* the journal's, when this turn is written; 0: nothing */
     uint64_t appended, durable; /* numbers of records */
@@ -122,6 +149,7 @@ struct rota_work_broker {
     size_t n_watchers;
 
     struct rota_broker_service services[ROTA_BROKER_METHODS];
+    uint64_t call_first;       /* the first record that a call may have to wait for */
     struct rota_arena arena;   /* of one request */
     struct rota_buffer buffer; /* of one reply */
     uint64_t n_turns;
@@ -142,6 +170,12 @@ void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server
 bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t session,
                                     uint64_t number, struct rota_str verdict);
 
+/* All records up to `number` are where they belong. */
+void rota_work_broker_durable(struct rota_work_broker *broker, uint64_t number);
+
+/* Whoever waits for a record is told that it is not known to be written. */
+void rota_work_broker_drop_answers(struct rota_work_broker *broker, const char *why);
+
 /* The journal is lost: nothing is acknowledged any more. */
 void rota_work_broker_fail(struct rota_work_broker *broker, const struct rota_error *error);
 
@@ -153,11 +187,37 @@ void rota_work_broker_let_go(struct rota_work_broker *broker);
 enum rota_code rota_work_broker_journal_open(struct rota_work_broker *broker, uv_loop_t *loop,
                                              const char *directory, struct rota_error *error);
 
-/* False when it can't be taken now. */
-bool rota_work_broker_journal_append(struct rota_work_broker *broker,
-                                     const struct rota_work_record *record);
-void rota_work_broker_journal_compact(struct rota_work_broker *broker);
-void rota_work_broker_journal_drop(struct rota_work_broker *broker);
+/* --- broker_store*.c: all but `open` are of no effect without a store --- */
+
+enum rota_code rota_work_broker_store_open(struct rota_work_broker *broker, uv_loop_t *loop,
+                                           const char *url, struct rota_error *error);
+
+/* Whether one of these records is of a partition that was lost: it was not written. */
+bool rota_work_broker_store_is_void(const struct rota_work_broker *broker, uint64_t first,
+                                    uint64_t last);
+
+/* What a call is about. */
+enum rota_broker_need {
+    ROTA_BROKER_NEEDS_NOTHING,
+    ROTA_BROKER_NEEDS_JOB,  /* struct rota_queue_about */
+    ROTA_BROKER_NEEDS_ADD,  /* struct rota_queue_add */
+    ROTA_BROKER_NEEDS_ADDS, /* struct rota_queue_list */
+};
+
+/* True when the call may be handled. Otherwise it is taken: it waits for the partitions that
+ * it needs and is handled anew, or is refused. */
+bool rota_work_broker_store_admit(struct rota_broker_service *service,
+                                  struct rota_server_call *call, enum rota_broker_need need,
+                                  const void *request);
+
+/* --- broker_member.c --- */
+
+#define ROTA_BROKER_ROLE "broker" /* of members of a store */
+
+/* Be a member of the store, and take `options.members` from it. */
+enum rota_code rota_work_broker_member_open(struct rota_work_broker *broker, uv_loop_t *loop,
+                                            const char *url, struct rota_error *error);
+void rota_work_broker_member_close(struct rota_broker_member *member); /* accepts NULL */
 
 /* --- broker_workers.c: all but `open` accept NULL --- */
 
@@ -181,9 +241,36 @@ void rota_work_broker_workers_drain(struct rota_broker_workers *workers);
 enum rota_code rota_work_broker_serve(struct rota_work_broker *broker, struct rota_server *server,
                                       struct rota_error *error);
 
+/* A call of `service`, from its beginning. */
+void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call);
+
 /* Refuse a call; of a stale attempt or, when `is_partition`, a partition that is not ours. */
 void rota_work_broker_refuse(struct rota_server_call *call, const struct rota_error *error,
                              bool is_partition);
+
+/* --- broker_route.c: true when the call is seen to; else the request is for this node --- */
+
+bool rota_work_broker_route_job(struct rota_work_broker *broker, struct rota_server_call *call,
+                                const char *method, const struct rota_queue_about *about,
+                                bool is_stream);
+bool rota_work_broker_route_add(struct rota_work_broker *broker, struct rota_server_call *call,
+                                const char *method, struct rota_queue_add *add);
+bool rota_work_broker_route_batch(struct rota_work_broker *broker, struct rota_server_call *call,
+                                  const char *method, struct rota_queue_list *list);
+
+/* --- broker_gather.c: all nodes answer --- */
+
+void rota_work_broker_gather_set(struct rota_work_broker *broker, struct rota_server_call *call,
+                                 const char *method);
+void rota_work_broker_gather_watch(struct rota_work_broker *broker, struct rota_server_call *call,
+                                   const char *method);
+void rota_work_broker_gather_workers(struct rota_work_broker *broker, struct rota_server_call *call,
+                                     const char *method);
+void rota_work_broker_gather_queues(struct rota_work_broker *broker, struct rota_server_call *call,
+                                    const char *method);
+void rota_work_broker_gather_list(struct rota_work_broker *broker, struct rota_server_call *call,
+                                  const char *method,
+                                  const struct rota_queue_list_request *request);
 
 /* --- broker_view.c --- */
 
@@ -223,4 +310,8 @@ void rota_work_broker_watch_room(struct rota_work_broker *broker, struct rota_se
 void rota_work_broker_watch_tell(struct rota_work_broker *broker,
                                  const struct rota_work_effect *effect);
 void rota_work_broker_watch_flush(struct rota_work_broker *broker);
+
+/* The partition is another's: what was to be told of it is not known any more. */
+void rota_work_broker_watch_lost(struct rota_work_broker *broker, struct rota_str queue,
+                                 uint32_t partition);
 void rota_work_broker_watch_end(struct rota_work_broker *broker);

@@ -1,5 +1,5 @@
 /* A broker's journal: what was written before, what is to be written, and how the disk
- * is. Without one, what is appended is as good as on disk. */
+ * is. */
 #include "run/broker_inside.h"
 
 #include "base/quote.h"
@@ -21,10 +21,7 @@ static enum rota_code on_record(void *data, const struct rota_work_record *recor
 
 static void on_durable(void *data, uint64_t number)
 {
-    struct rota_work_broker *broker = data;
-    broker->durable = number;
-    rota_broker_durable(broker->core, rota_work_broker_now(), number);
-    rota_work_broker_touch(broker);
+    rota_work_broker_durable(data, number);
 }
 
 static void on_full(void *data, const char *why)
@@ -69,6 +66,7 @@ enum rota_code rota_work_broker_journal_open(struct rota_work_broker *broker, uv
     enum rota_code code = rota_journal_open(loop, &options, &broker->journal, error);
     if (code)
         return code;
+    broker->sink = &rota_work_broker_journal_sink;
     rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO, "journal read",
              ROTA_LOG_FACT("directory", directory), ROTA_LOG_FACT("records", broker->n_replayed),
              ROTA_LOG_FACT("jobs", rota_broker_n_jobs(broker->core)),
@@ -76,12 +74,10 @@ enum rota_code rota_work_broker_journal_open(struct rota_work_broker *broker, uv
     return ROTA_OK;
 }
 
-bool rota_work_broker_journal_append(struct rota_work_broker *broker,
-                                     const struct rota_work_record *record)
+static bool append(struct rota_work_broker *broker, const struct rota_work_record *record)
 {
     struct rota_error error;
-    enum rota_code code =
-        broker->journal ? rota_journal_append(broker->journal, record, &error) : ROTA_OK;
+    enum rota_code code = rota_journal_append(broker->journal, record, &error);
     if (!code)
         broker->appended = record->number;
     else if (code != ROTA_ERR_LIMIT && code != ROTA_ERR_NO_MEMORY)
@@ -90,10 +86,8 @@ bool rota_work_broker_journal_append(struct rota_work_broker *broker,
 }
 
 /* A few jobs at a time, between what else there is to do. */
-void rota_work_broker_journal_compact(struct rota_work_broker *broker)
+static void compact(struct rota_work_broker *broker)
 {
-    if (!broker->journal)
-        return;
     struct rota_journal_view view = rota_journal_look(broker->journal);
     struct rota_compaction_look look = {
         .bytes = view.bytes,
@@ -112,9 +106,23 @@ void rota_work_broker_journal_compact(struct rota_work_broker *broker)
     rota_work_broker_touch(broker);
 }
 
-void rota_work_broker_journal_drop(struct rota_work_broker *broker)
+static void turn(struct rota_work_broker *broker)
 {
-    if (broker->drop_below && broker->journal)
+    if (broker->drop_below)
         rota_journal_drop_below(broker->journal, broker->drop_below);
     broker->drop_below = 0;
+    compact(broker);
 }
+
+static void close_journal(struct rota_work_broker *broker, void (*on_closed)(void *data),
+                          void *data)
+{
+    rota_journal_close(broker->journal, on_closed, data);
+}
+
+const struct rota_broker_sink rota_work_broker_journal_sink = {
+    .append = append,
+    .turn = turn,
+    .close = close_journal,
+    .failed = "the journal of this broker can't be written any more",
+};

@@ -217,7 +217,8 @@ static void flush_changes(struct rota_work_broker *broker)
 void rota_work_broker_watch_tell(struct rota_work_broker *broker,
                                  const struct rota_work_effect *effect)
 {
-    if (broker->n_watchers == 0)
+    if (broker->n_watchers == 0 ||
+        rota_work_broker_store_is_void(broker, effect->number, effect->number))
         return;
     if (!rota_list_is_empty(&broker->queue_watchers))
         note_change(broker, effect);
@@ -283,5 +284,31 @@ void rota_work_broker_watch_end(struct rota_work_broker *broker)
         end(broker, ROTA_LIST_ITEM(first, struct rota_broker_watcher, link),
             ROTA_STATUS_UNAVAILABLE, "this broker stops");
         place = 0;
+    }
+}
+
+static bool is_lost(struct rota_job_id id, struct rota_str of, struct rota_str queue,
+                    uint32_t partition)
+{
+    return rota_job_id_partition(id) == partition && rota_str_is_equal(of, queue);
+}
+
+void rota_work_broker_watch_lost(struct rota_work_broker *broker, struct rota_str queue,
+                                 uint32_t partition)
+{
+    size_t n = 0, place = 0;
+    for (size_t i = 0; i < broker->changes.size; i++)
+        if (!is_lost(broker->changes.items[i].id, rota_str(broker->changes.items[i].queue), queue,
+                     partition))
+            broker->changes.items[n++] = broker->changes.items[i];
+    broker->changes.size = n;
+    for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->watched, &place));) {
+        struct rota_broker_watched *watched = entry->value;
+        struct rota_broker_watcher *watcher =
+            ROTA_LIST_ITEM(rota_list_first(&watched->watchers), struct rota_broker_watcher, link);
+        if (!is_lost(watched->id, watcher->queue, queue, partition))
+            continue;
+        end(broker, watcher, ROTA_STATUS_UNAVAILABLE, "the partition went to another node");
+        place = 0; /* the map may have changed */
     }
 }

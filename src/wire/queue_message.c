@@ -147,6 +147,11 @@ LIST_OF(ROTA_QUEUE_WORKERS_REPLY, "reply", ROTA_QUEUE_WORKER_INFO, WORKERS_REPLY
         ROTA_BROKER_WORKERS_MAX);
 #undef THIS
 
+#define THIS struct rota_queue_missing
+static const struct rota_message_field MISSING[] = {F(3, STRS, nodes)};
+#undef THIS
+TYPE(ROTA_QUEUE_MISSING, "reply", struct rota_queue_missing, MISSING);
+
 #define THIS struct rota_queue_list_reply
 static const struct rota_message_field LIST_REPLY[] = {
     F_OF(1, INNERS, jobs, ROTA_QUEUE_JOB_INFO),
@@ -161,8 +166,8 @@ TYPE(ROTA_QUEUE_LIST_REPLY, "reply", struct rota_queue_list_reply, LIST_REPLY);
 static const struct rota_message_field NAME[] = {F(1, STR, queue), F(2, STR, id)};
 static const struct rota_message_field DESCRIBE[] = {F(1, STR, queue), F(2, STR, id),
                                                      F(3, BOOL, with_payload)};
-static const struct rota_message_field COMPLETE[] = {F(1, STR, queue), F(2, STR, id),
-                                                     F(3, UINT, attempt), F(4, STR, bytes)};
+static const struct rota_message_field COMPLETE[] = {
+    F(1, STR, queue), F(2, STR, id), F(3, UINT, attempt), F(4, STR, bytes), F(5, STR, log)};
 static const struct rota_message_field FAIL[] = {
     F(1, STR, queue),           F(2, STR, id),        F(3, UINT, attempt),
     F(4, STR, bytes),           F(5, BOOL, is_final), F(6, BOOL, is_given_back),
@@ -191,7 +196,7 @@ static const struct rota_message_field LIST[] = {
     F(1, STR, queue),
     F_MAX(2, UINT, state, ROTA_JOB_STATES - 1),
     F_MAX(3, UINT, max_jobs, ROTA_QUEUE_LIST_MAX),
-    F_MAX(4, UINT, after, UINT32_MAX),
+    F(4, UINT, after),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_LIST, "request", struct rota_queue_list_request, LIST);

@@ -43,11 +43,18 @@ struct rota_queue_list {
     struct rota_message_list items;
 };
 
+/* The nodes that did not answer: a field of QueuesReply, WorkersReply and ListReply that is
+ * written and read by itself. */
+struct rota_queue_missing {
+    struct rota_message_strs nodes;
+};
+
 /* What is said of a job or an attempt: all requests that name one. */
 struct rota_queue_about {
     struct rota_str queue, id;
     uint64_t attempt;
     struct rota_str bytes; /* a result, a reason, a progress */
+    struct rota_str log;
     bool is_final, is_given_back, with_payload;
     uint64_t retry_after_ms;
 };
@@ -125,7 +132,7 @@ extern const struct rota_message_type ROTA_QUEUE_ADD, ROTA_QUEUE_ADDED, ROTA_QUE
     ROTA_QUEUE_NEWS, ROTA_QUEUE_POLL, ROTA_QUEUE_POLL_REPLY, ROTA_QUEUE_HANDED, ROTA_QUEUE_COMPLETE,
     ROTA_QUEUE_FAIL, ROTA_QUEUE_JOB_INFO, ROTA_QUEUE_JOB_SPEC, ROTA_QUEUE_LIST,
     ROTA_QUEUE_LIST_REPLY, ROTA_QUEUE_PAUSE, ROTA_QUEUE_WEIGHT, ROTA_QUEUE_INFO,
-    ROTA_QUEUE_QUEUES_REPLY, ROTA_QUEUE_WORKER_INFO, ROTA_QUEUE_WORKERS_REPLY;
+    ROTA_QUEUE_QUEUES_REPLY, ROTA_QUEUE_WORKER_INFO, ROTA_QUEUE_WORKERS_REPLY, ROTA_QUEUE_MISSING;
 
 /* An empty one is none. ROTA_ERR_INVALID for any other size but 16 bytes. */
 enum rota_code rota_queue_id_read(struct rota_str bytes, struct rota_job_id *id,

@@ -69,7 +69,8 @@ struct rota_broker_options {
     size_t ended_max; /* ended jobs that are remembered; 0: 100,000 */
     rota_time keep;   /* ... and for how long; DEAD ones stay until `ended_max` */
     rota_time grace;
-    uint64_t seed; /* of chance: ids, jitter, hashes */
+    bool tells_forgotten; /* write FORGET also for an ended job that is too old, or too many */
+    uint64_t seed;        /* of chance: ids, jitter, hashes */
 };
 
 /* Both clocks, read together. */
@@ -193,6 +194,36 @@ enum rota_code rota_broker_forget(struct rota_broker *broker, struct rota_work_n
 enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_now now,
                                  const struct rota_work_record *job, uint64_t *number,
                                  struct rota_error *error);
+
+/* --- jobs that are kept elsewhere ---
+ *
+ * Where jobs are rows that a partition's owner reads and writes, a partition comes like this:
+ * its life is raised to what nobody else has, its rows are loaded, it is opened. It goes with
+ * a drop: the rows are another's. */
+
+/* Take in a job of a partition that is not open, as its JOB record was kept. No record is
+ * written. One that runs has `grace` from when the partition is opened; tags count from where
+ * the queue has got to then. ROTA_ERR_STALE when the partition is open, ROTA_ERR_INVALID for a
+ * record that can't be. */
+enum rota_code rota_broker_load(struct rota_broker *broker, struct rota_work_now now,
+                                const struct rota_work_record *job, struct rota_error *error);
+
+/* Attempts are of life `life` from now on, if it is above ours. */
+enum rota_code rota_broker_raise_life(struct rota_broker *broker, struct rota_work_now now,
+                                      uint64_t life, struct rota_error *error);
+
+/* A job as it is now, as a JOB record, borrowed until the next call; false: there is none. */
+bool rota_broker_job_record(const struct rota_broker *broker, struct rota_str queue,
+                            struct rota_job_id id, struct rota_work_record *record);
+
+/* Close a partition if it is open, and forget all of its jobs without a record of each. What
+ * there is no memory for is left: ROTA_ERR_NO_MEMORY, and may be asked again. */
+enum rota_code rota_broker_partition_drop(struct rota_broker *broker, struct rota_work_now now,
+                                          struct rota_str queue, uint32_t partition,
+                                          struct rota_error *error);
+
+/* While it is on hold nothing is handed out; all else goes on. */
+void rota_broker_hold(struct rota_broker *broker, struct rota_work_now now, bool is_on_hold);
 
 /* --- workers --- */
 

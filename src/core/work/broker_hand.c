@@ -83,13 +83,6 @@ static enum rota_code check_partition(uint32_t partition, struct rota_error *err
                           ROTA_JOB_PARTITIONS_MAX - 1);
 }
 
-static bool is_of(const struct rota_broker *broker, const struct rota_job *job,
-                  const struct rota_work_queue *queue, uint32_t partition)
-{
-    return rota_job_id_partition(job->id) == partition &&
-           rota_broker_queue_of(broker, job) == queue;
-}
-
 static uint64_t write_own(struct rota_broker *broker, const struct rota_work_queue *queue,
                           uint32_t partition, uint64_t epoch)
 {
@@ -104,11 +97,11 @@ static void enter_partition(struct rota_broker *broker, const struct rota_work_q
                             uint32_t partition)
 {
     for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));)
-        if (is_of(broker, rota_job_at(&broker->jobs, i), queue, partition))
+        if (rota_broker_is_of(broker, rota_job_at(&broker->jobs, i), queue, partition))
             rota_broker_set_timer(broker, rota_job_at(&broker->jobs, i));
     for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));) {
         const struct rota_job *job = rota_job_at(&broker->jobs, i);
-        if (!is_of(broker, job, queue, partition))
+        if (!rota_broker_is_of(broker, job, queue, partition))
             continue;
         if (!rota_broker_ready(broker, rota_broker_lane_of(broker, job)))
             return;
@@ -143,6 +136,8 @@ enum rota_code rota_broker_partition_open(struct rota_broker *broker, struct rot
     own->is_open = true;
     own->epoch = epoch;
     write_own(broker, found, partition, epoch);
+    if (own->is_loaded)
+        rota_broker_begin_loaded(broker, found, own);
     if (!was_open && own->n_jobs > 0)
         enter_partition(broker, found, partition);
     rota_broker_match(broker);
@@ -155,7 +150,7 @@ static bool empty_partition(struct rota_broker *broker, const struct rota_work_q
 {
     for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));) {
         const struct rota_job *job = rota_job_at(&broker->jobs, i);
-        if (!is_of(broker, job, queue, partition))
+        if (!rota_broker_is_of(broker, job, queue, partition))
             continue;
         if (!rota_broker_ready(broker, rota_broker_lane_of(broker, job)))
             return false;
@@ -241,7 +236,7 @@ bool rota_broker_partition_next(const struct rota_broker *broker, struct rota_st
         return false;
     uint32_t i = (uint32_t)*place;
     while ((i = rota_job_table_next(&broker->jobs, i)))
-        if (is_of(broker, rota_job_at(&broker->jobs, i), found, partition))
+        if (rota_broker_is_of(broker, rota_job_at(&broker->jobs, i), found, partition))
             break;
     if (!i)
         return false;

@@ -11,6 +11,7 @@
  *   broker_end.c     attempts and jobs end
  *   broker_replay.c  the journal is read, and written anew
  *   broker_hand.c    partitions come and go
+ *   broker_load.c    ... and their jobs with them, where these are kept elsewhere
  *   broker_view.c    questions
  *   broker_sound.c   whether all of it fits together
  *
@@ -33,6 +34,7 @@ enum { ROTA_BROKER_REFUSAL_MAX = 256 };
 struct rota_work_partition {
     uint32_t number;
     bool is_open;
+    bool is_loaded; /* and was not opened since: times and tags are to be set */
     uint64_t epoch; /* the highest that was seen */
     size_t n_jobs;  /* of whatever state */
 };
@@ -125,7 +127,7 @@ struct rota_broker {
     uint64_t rewrite_number, settings_number;
     size_t rewrite_left;
     size_t n_passed_over;
-    bool is_begun, is_starved;
+    bool is_begun, is_starved, is_on_hold;
     char refusal[ROTA_BROKER_REFUSAL_MAX];
 
     struct rota_job_event events[ROTA_JOB_STORY_MAX + 4]; /* of the last view */
@@ -302,7 +304,7 @@ void rota_broker_offer(struct rota_broker *broker, const struct rota_work_worker
 /* Whether anything may be handed out at all. */
 static inline bool rota_broker_may_dispatch(const struct rota_broker *broker)
 {
-    return broker->is_begun && broker->durable >= broker->life_number;
+    return broker->is_begun && broker->durable >= broker->life_number && !broker->is_on_hold;
 }
 
 /* --- broker_class.c --- */
@@ -371,6 +373,19 @@ bool rota_broker_on_time(struct rota_broker *broker, uint32_t job_number);
 
 /* Write what was set for a queue anew; false when there is no memory for all of it. */
 bool rota_broker_rewrite_queue(struct rota_broker *broker, const struct rota_work_queue *queue);
+
+static inline bool rota_broker_is_of(const struct rota_broker *broker, const struct rota_job *job,
+                                     const struct rota_work_queue *queue, uint32_t partition)
+{
+    return rota_job_id_partition(job->id) == partition &&
+           rota_broker_queue_of(broker, job) == queue;
+}
+
+/* --- broker_load.c --- */
+
+/* Jobs that were loaded begin to count. */
+void rota_broker_begin_loaded(struct rota_broker *broker, struct rota_work_queue *queue,
+                              struct rota_work_partition *partition);
 
 /* --- broker_replay.c --- */
 

@@ -552,17 +552,28 @@ static uint32_t oldest_ended(const struct rota_broker *broker)
     return extra_of(broker, dead)->since < extra_of(broker, ended)->since ? dead : ended;
 }
 
+/* False when there is no memory for it. */
+static bool forget(struct rota_broker *broker, uint32_t number)
+{
+    if (broker->options.tells_forgotten && broker->is_begun) {
+        if (!rota_broker_ready(broker, NULL))
+            return false;
+        rota_broker_write(broker, ROTA_WORK_FORGET, rota_job_at(&broker->jobs, number));
+    }
+    return rota_broker_job_free(broker, number);
+}
+
 void rota_broker_forget_ended(struct rota_broker *broker, size_t bytes)
 {
     while (broker->n_ended > broker->options.ended_max)
-        if (!rota_broker_job_free(broker, oldest_ended(broker)))
+        if (!forget(broker, oldest_ended(broker)))
             return;
     while (broker->ended.first) {
         bool is_too_old = broker->is_begun &&
                           extra_of(broker, broker->ended.first)->wait_until <= broker->now.boot;
         bool is_too_much =
             bytes > broker->options.bytes_max || broker->bytes > broker->options.bytes_max - bytes;
-        if ((!is_too_old && !is_too_much) || !rota_broker_job_free(broker, broker->ended.first))
+        if ((!is_too_old && !is_too_much) || !forget(broker, broker->ended.first))
             return;
     }
 }

@@ -1,0 +1,310 @@
+/* rota work: a worker that runs a command for each job. */
+#include "base/quote.h"
+#include "cli/cli.h"
+#include "cli/work.h"
+#include "io/clock.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct options {
+    const char *node, *name;
+    struct rota_option_list queues, can;
+    int64_t slots;
+    rota_time timeout, lease, kill_after, drain, retry_after;
+    int log_level;
+    bool insecure;
+};
+
+static const struct rota_option OPTIONS[] = {
+    {.name = "node",
+     ROTA_OPTION_INTO(TEXT, struct options, node),
+     .value_name = "ADDRESS,...",
+     .help = "the brokers to work for; ROTA_NODE if not given"},
+    {.name = "queue",
+     ROTA_OPTION_INTO(LIST, struct options, queues),
+     .value_name = "NAME",
+     .is_required = true,
+     .help = "whose jobs; may be repeated"},
+    {.name = "can",
+     ROTA_OPTION_INTO(LIST, struct options, can),
+     .value_name = "CAPABILITY",
+     .help = "what the command can do; may be repeated"},
+    {.name = "slots",
+     ROTA_OPTION_INTO(INT, struct options, slots),
+     .value_name = "N",
+     .default_text = "1",
+     .min = 1,
+     .max = ROTA_WORKER_FSM_SLOTS_MAX,
+     .help = "jobs at one time"},
+    {.name = "timeout",
+     ROTA_OPTION_INTO(SPAN, struct options, timeout),
+     .value_name = "SPAN",
+     .default_text = "0s",
+     .min = 0,
+     .max = 365 * ROTA_DAY,
+     .help = "how long a command may take; 0: as long as the job says"},
+    {.name = "kill-after",
+     ROTA_OPTION_INTO(SPAN, struct options, kill_after),
+     .value_name = "SPAN",
+     .default_text = "5s",
+     .min = ROTA_MSEC,
+     .max = ROTA_HOUR,
+     .help = "from SIGTERM to SIGKILL of a command that is to end"},
+    {.name = "drain",
+     ROTA_OPTION_INTO(SPAN, struct options, drain),
+     .value_name = "SPAN",
+     .default_text = "30s",
+     .min = 0,
+     .max = ROTA_DAY,
+     .help = "how long commands may go on when the worker is told to stop"},
+    {.name = "lease",
+     ROTA_OPTION_INTO(SPAN, struct options, lease),
+     .value_name = "SPAN",
+     .default_text = "1m",
+     .min = ROTA_SEC,
+     .max = ROTA_DAY,
+     .help = "after this time without a word of the worker its jobs go to others"},
+    {.name = "retry-after",
+     ROTA_OPTION_INTO(SPAN, struct options, retry_after),
+     .value_name = "SPAN",
+     .default_text = "10s",
+     .min = ROTA_MSEC,
+     .max = ROTA_DAY,
+     .help = "how long a job waits after exit code 75"},
+    {.name = "name",
+     ROTA_OPTION_INTO(TEXT, struct options, name),
+     .value_name = "NAME",
+     .min = 1,
+     .max = ROTA_WORKER_NAME_MAX,
+     .help = "of the worker, for people; host and process if not given"},
+    {.name = "insecure",
+     ROTA_OPTION_INTO(FLAG, struct options, insecure),
+     .help = "ask other machines than this one in plain text, too"},
+    {.name = "log",
+     ROTA_OPTION_INTO(CHOICE, struct options, log_level),
+     .value_name = "LEVEL",
+     .default_text = "info",
+     .choices = rota_log_level_names,
+     .help = "what is told on standard error"},
+};
+
+struct service {
+    uv_loop_t loop;
+    uv_signal_t interrupt, terminate;
+    struct rota_work *work;
+    struct rota_log log;
+};
+
+static void write_log(void *data, struct rota_str line)
+{
+    (void)data;
+    fwrite(line.data, 1, line.size, stderr);
+}
+
+static void on_over(void *data)
+{
+    uv_stop(&((struct service *)data)->loop);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+    struct service *service = signal->data;
+    (void)number;
+    rota_log(&service->log, rota_clock_wall(), ROTA_LOG_INFO, "worker stopping", ROTA_LOG_NO_FACTS);
+    rota_work_stop(service->work);
+}
+
+/* --- words --- */
+
+/* Cut "a,b" into the texts; `room` is for them. False when there is an empty one, or too many. */
+static bool split(char *room, const char *nodes[ROTA_WORKER_FSM_NODES_MAX], uint32_t *n)
+{
+    for (char *text = room; text;) {
+        char *comma = strchr(text, ',');
+        if (comma)
+            *comma = '\0';
+        if (*text == '\0' || *n == ROTA_WORKER_FSM_NODES_MAX)
+            return false;
+        nodes[(*n)++] = text;
+        text = comma ? comma + 1 : NULL;
+    }
+    return *n > 0;
+}
+
+static enum rota_code check(const struct rota_option_list *list, size_t max, const char *option,
+                            enum rota_code (*judge)(struct rota_str, struct rota_error *),
+                            struct rota_str *names, struct rota_error *error)
+{
+    enum rota_code code = ROTA_OK;
+    if (list->size > max)
+        return rota_error_set(error, ROTA_ERR_INVALID, "--%s: at most %zu of them, not %zu", option,
+                              max, list->size);
+    for (size_t i = 0; i < list->size && !code; i++) {
+        names[i] = rota_str(list->items[i]);
+        code = judge(names[i], error);
+    }
+    return code;
+}
+
+static enum rota_code check_name(const char *name, struct rota_error *error)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    for (const char *c = name; *c; c++)
+        if (*c <= ' ' || *c >= 0x7f)
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "%s is not the name of a worker: printable characters without "
+                                  "blanks",
+                                  rota_quote(rota_str(name), quoted));
+    return ROTA_OK;
+}
+
+static const char *make_name(char name[ROTA_WORKER_NAME_MAX + 1])
+{
+    char host[65] = "";
+    gethostname(host, sizeof host - 1);
+    for (char *c = host; *c; c++)
+        if (*c <= ' ' || *c >= 0x7f)
+            *c = '-';
+    snprintf(name, ROTA_WORKER_NAME_MAX + 1, "%s-%ld", host[0] ? host : "work", (long)getpid());
+    return name;
+}
+
+/* --- life --- */
+
+static void open_signals(struct service *service)
+{
+    uv_signal_init(&service->loop, &service->interrupt);
+    uv_signal_init(&service->loop, &service->terminate);
+    service->interrupt.data = service->terminate.data = service;
+    uv_signal_start(&service->interrupt, on_signal, SIGINT);
+    uv_signal_start(&service->terminate, on_signal, SIGTERM);
+}
+
+static int serve(const struct rota_work_options *options, int log_level)
+{
+    struct service service = {.log = {.level = (enum rota_log_level)log_level, .write = write_log}};
+    struct rota_work_options with = *options;
+    struct rota_guard guard;
+    struct rota_error error;
+    int exit_code = ROTA_CLI_OK;
+    if (rota_guard_open(&guard, &error))
+        return rota_cli_fail_error(&error);
+    if (uv_loop_init(&service.loop)) {
+        rota_guard_close(&guard);
+        return rota_cli_fail(ROTA_CLI_NO, "no event loop");
+    }
+    signal(SIGPIPE, SIG_IGN);
+    with.guard = &guard;
+    with.log = &service.log;
+    with.on_over = on_over;
+    with.data = &service;
+    if (uv_random(NULL, NULL, &with.worker.seed, sizeof with.worker.seed, 0, NULL))
+        with.worker.seed = (uint64_t)rota_clock_wall() ^ (uint64_t)getpid();
+    if (rota_work_open(&service.loop, &with, &service.work, &error)) {
+        exit_code = rota_cli_fail_error(&error);
+    } else {
+        open_signals(&service);
+        uv_run(&service.loop, UV_RUN_DEFAULT);
+        rota_work_close(service.work);
+        uv_close((uv_handle_t *)&service.interrupt, NULL);
+        uv_close((uv_handle_t *)&service.terminate, NULL);
+    }
+    uv_run(&service.loop, UV_RUN_DEFAULT);
+    uv_loop_close(&service.loop);
+    rota_guard_close(&guard);
+    return exit_code;
+}
+
+static int run(int argc, char *const *argv)
+{
+    static struct options options;
+    static struct rota_option_list words;
+    struct rota_str queues[ROTA_WORKER_QUEUES_MAX], can[ROTA_WORKER_CAPABILITIES_MAX];
+    const char *nodes[ROTA_WORKER_FSM_NODES_MAX];
+    char *command[ROTA_OPTION_LIST_MAX + 1] = {0};
+    char name[ROTA_WORKER_NAME_MAX + 1];
+    struct rota_error error;
+    int exit_code;
+    if (!rota_cli_parse(&rota_cmd_work, argc, argv, &options, &words, &exit_code))
+        return exit_code;
+    if (!options.node)
+        options.node = getenv("ROTA_NODE");
+    if (!options.node || !*options.node)
+        return rota_cli_fail(ROTA_CLI_BAD, "whom to work for? --node and ROTA_NODE are not there");
+    if (options.lease < 4 * options.kill_after)
+        return rota_cli_fail(ROTA_CLI_BAD, "--lease is at least four times as long as "
+                                           "--kill-after, so that a command has ended before "
+                                           "another begins");
+    if (check(&options.queues, ROTA_WORKER_QUEUES_MAX, "queue", rota_job_queue_check, queues,
+              &error) ||
+        check(&options.can, ROTA_WORKER_CAPABILITIES_MAX, "can", rota_capability_check, can,
+              &error) ||
+        (options.name && check_name(options.name, &error)))
+        return rota_cli_fail_error(&error);
+    struct rota_work_options with = {
+        .worker = {.slots = (uint32_t)options.slots,
+                   .lease = options.lease,
+                   .timeout = options.timeout,
+                   .kill_after = options.kill_after,
+                   .drain = options.drain,
+                   .retry_after = options.retry_after},
+        .queues = queues,
+        .n_queues = options.queues.size,
+        .can = can,
+        .n_can = options.can.size,
+        .nodes = nodes,
+        .name = options.name ? options.name : make_name(name),
+        .argv = command,
+        .is_insecure = options.insecure,
+    };
+    for (size_t i = 0; i < words.size; i++)
+        command[i] = (char *)(uintptr_t)words.items[i]; /* only read */
+    char *room = strdup(options.node);
+    if (!room)
+        return rota_cli_fail(ROTA_CLI_NO, "no memory");
+    exit_code = split(room, nodes, &with.worker.n_nodes)
+                    ? serve(&with, options.log_level)
+                    : rota_cli_fail(ROTA_CLI_BAD, "--node: 1 to %d addresses with commas between",
+                                    ROTA_WORKER_FSM_NODES_MAX);
+    free(room);
+    return exit_code;
+}
+
+const struct rota_cli_command rota_cmd_work = {
+    .command =
+        {
+            .name = "work",
+            .summary = "Run a command for each job of a queue",
+            .arguments = "COMMAND...",
+            .min_arguments = 1,
+            .description =
+                "Takes jobs and runs COMMAND for each, as many at a time as there are slots, until "
+                "it is interrupted. The payload is the command's standard input, its standard "
+                "output is the result (at most 16 MiB), the last 1024 bytes of its standard error "
+                "are kept as its log, which `rota job show` prints; the last line of that is the "
+                "job's progress while it runs. ROTA_JOB_ID, ROTA_JOB_ATTEMPT (1 for the first), "
+                "ROTA_QUEUE and ROTA_TRACE are in its environment.\n\n"
+                "Exit code 0 means done; 75 that the job is to be tried again after --retry-after, "
+                "which does not count as an attempt; 65 that no attempt will ever succeed: the job "
+                "is dead. All others, and a signal, mean that the attempt has failed, and the job "
+                "is tried again after its backoff, as often as it may.\n\n"
+                "A command runs in a process group of its own. The group is ended, by SIGTERM and "
+                "after --kill-after by SIGKILL, when the job is cancelled, after --timeout or the "
+                "job's own, and when no broker could be reached for nearly the time of --lease; by "
+                "SIGKILL when the command itself has ended, or the worker has, by whatever cause. "
+                "SIGTERM or SIGINT: the worker takes no more jobs, lets commands go on for "
+                "--drain, ends the rest and gives their jobs back. A second one: all are killed "
+                "and given back at once.\n\n"
+                "With several nodes it asks all of them at the same time, and gives back at once "
+                "what it has no slot for. A node that is away is asked again until it is back.",
+            .options = OPTIONS,
+            .n_options = sizeof OPTIONS / sizeof *OPTIONS,
+            .examples = "rota work --node 127.0.0.1:7700 --queue mail --can smtp --slots 4 -- "
+                        "./send-mail\n"
+                        "rota work --queue sums -- sh -c 'expr $(cat)'\n",
+        },
+    .run = run,
+};

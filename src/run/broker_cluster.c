@@ -1,0 +1,391 @@
+#include "run/broker_cluster.h"
+
+#include "base/map.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+enum {
+    ROUTES_MAX = 1 << 20,   /* owners that are remembered; with more, all are forgotten */
+    NOTES_MAX = 16,         /* metadata of a call to a peer, ours included */
+    MESSAGE_MAX = 40 << 20, /* of a reply: a payload, a result and a story */
+};
+
+static const char SUBSCRIPTION[] = "broker_cluster";
+
+struct peer {
+    struct rota_channel *channel;
+    bool is_listed;
+    char address[]; /* the key in `peers` */
+};
+
+/* The owners of a queue's partitions, as host numbers of `ring`. */
+struct route {
+    size_t name_size;
+    char *name; /* the key in `routes`; behind the hosts */
+    uint32_t hosts[];
+};
+
+struct rota_broker_cluster {
+    uv_loop_t *loop;
+    struct rota_members *members; /* NULL: alone */
+    struct rota_ring *ring;
+    uint32_t self_host; /* in `ring` */
+    uint32_t partitions;
+    bool insecure, has_unlisted;
+    uint64_t version;
+    struct rota_map routes; /* by queue */
+    size_t n_routes;        /* owners in them */
+    struct rota_map peers;  /* by address */
+    struct rota_list_node subscribers;
+    size_t self_size;
+    char self[];
+};
+
+/* --- the route --- */
+
+static void forget_routes(struct rota_broker_cluster *cluster)
+{
+    const struct rota_map_entry *entry;
+    for (size_t place = 0; (entry = rota_map_next(&cluster->routes, &place));)
+        free(entry->value);
+    uint64_t seed = cluster->routes.seed;
+    rota_map_deinit(&cluster->routes);
+    rota_map_init(&cluster->routes, seed);
+    cluster->n_routes = 0;
+}
+
+static struct rota_partition partition_of(struct rota_str queue, uint32_t partition)
+{
+    return (struct rota_partition){.namespace_id = rota_str("default"),
+                                   .queue = queue,
+                                   .type = ROTA_TASK_WORKFLOW,
+                                   .id = partition};
+}
+
+static const struct rota_spread SPREAD = {.mode = ROTA_SPREAD_SLOTS,
+                                          .batch = ROTA_BROKER_CLUSTER_BATCH};
+
+/* The route of a queue, worked out once; NULL when there is no memory to remember it. */
+static const struct route *route_of(struct rota_broker_cluster *cluster, struct rota_str queue)
+{
+    size_t n = cluster->partitions;
+    struct route *route = rota_map_get(&cluster->routes, queue);
+    if (route)
+        return route;
+    if (cluster->n_routes + n > ROUTES_MAX)
+        forget_routes(cluster);
+    route = malloc(sizeof *route + n * sizeof *route->hosts + queue.size + 1);
+    if (!route)
+        return NULL;
+    struct rota_partition root = partition_of(queue, 0);
+    rota_route_all(cluster->ring, &root, SPREAD, n, route->hosts);
+    route->name = (char *)(route->hosts + n);
+    route->name_size = queue.size;
+    memcpy(route->name, queue.data, queue.size);
+    if (!rota_map_put(&cluster->routes, rota_str_of(route->name, queue.size), route)) {
+        free(route);
+        return NULL;
+    }
+    cluster->n_routes += n;
+    return route;
+}
+
+static uint32_t host_of(struct rota_broker_cluster *cluster, struct rota_str queue,
+                        uint32_t partition)
+{
+    const struct route *route = route_of(cluster, queue);
+    if (route)
+        return route->hosts[partition];
+    struct rota_partition of = partition_of(queue, partition);
+    return rota_route(cluster->ring, &of, SPREAD);
+}
+
+struct rota_str rota_broker_cluster_owner(struct rota_broker_cluster *cluster,
+                                          struct rota_str queue, uint32_t partition)
+{
+    if (!cluster->members)
+        return rota_broker_cluster_self(cluster);
+    uint32_t host = host_of(cluster, queue, partition);
+    return host == ROTA_RING_NONE ? rota_str("") : rota_ring_host(cluster->ring, host).address;
+}
+
+bool rota_broker_cluster_is_ours(struct rota_broker_cluster *cluster, struct rota_str queue,
+                                 uint32_t partition)
+{
+    if (!cluster->members)
+        return true;
+    return cluster->self_host != ROTA_RING_NONE &&
+           host_of(cluster, queue, partition) == cluster->self_host;
+}
+
+bool rota_broker_cluster_is_alone(const struct rota_broker_cluster *cluster)
+{
+    return !cluster->members;
+}
+
+struct rota_str rota_broker_cluster_self(const struct rota_broker_cluster *cluster)
+{
+    return rota_str_of(cluster->self, cluster->self_size);
+}
+
+uint32_t rota_broker_cluster_n_partitions(const struct rota_broker_cluster *cluster)
+{
+    return cluster->partitions;
+}
+
+uint64_t rota_broker_cluster_version(const struct rota_broker_cluster *cluster)
+{
+    return cluster->version;
+}
+
+uint32_t rota_broker_cluster_partition_of(const struct rota_broker_cluster *cluster,
+                                          struct rota_str unique)
+{
+    return rota_ring_hash(unique) % cluster->partitions;
+}
+
+/* --- changes --- */
+
+void rota_broker_cluster_subscribe(struct rota_broker_cluster *cluster,
+                                   struct rota_broker_cluster_subscriber *subscriber)
+{
+    rota_list_push(&cluster->subscribers, &subscriber->link);
+}
+
+void rota_broker_cluster_unsubscribe(struct rota_broker_cluster_subscriber *subscriber)
+{
+    rota_list_remove(&subscriber->link);
+}
+
+/* Who is told goes back to the row before it is told, so that it may leave it. */
+static void tell(struct rota_broker_cluster *cluster)
+{
+    struct rota_list_node row, *link;
+    rota_list_init(&row);
+    while ((link = rota_list_first(&cluster->subscribers))) {
+        rota_list_remove(link);
+        rota_list_push(&row, link);
+    }
+    while ((link = rota_list_first(&row))) {
+        struct rota_broker_cluster_subscriber *subscriber =
+            ROTA_LIST_ITEM(link, struct rota_broker_cluster_subscriber, link);
+        rota_list_remove(link);
+        rota_list_push(&cluster->subscribers, link);
+        subscriber->on_route(subscriber->data);
+    }
+}
+
+static bool is_listed(const struct rota_broker_cluster *cluster, struct rota_str address)
+{
+    size_t n;
+    const struct rota_member *members = rota_members_list(cluster->members, &n);
+    for (size_t i = 0; i < n; i++)
+        if (rota_str_is_equal(members[i].host.address, address))
+            return true;
+    return false;
+}
+
+/* A peer that is not listed goes when nothing is asked of it any more. */
+static void drop_unlisted(struct rota_broker_cluster *cluster)
+{
+    const struct rota_map_entry *entry;
+    size_t place = 0;
+    cluster->has_unlisted = false;
+    while ((entry = rota_map_next(&cluster->peers, &place))) {
+        struct peer *peer = entry->value;
+        if (peer->is_listed)
+            continue;
+        if (rota_channel_n_calls(peer->channel) > 0) {
+            cluster->has_unlisted = true;
+            continue;
+        }
+        rota_map_remove(&cluster->peers, entry->key);
+        rota_channel_close(peer->channel);
+        free(peer);
+        place = 0;
+    }
+}
+
+static void take_ring(struct rota_broker_cluster *cluster)
+{
+    const struct rota_map_entry *entry;
+    forget_routes(cluster);
+    rota_ring_unref(cluster->ring);
+    cluster->ring = rota_members_ring(cluster->members);
+    cluster->self_host = rota_ring_find(cluster->ring, rota_broker_cluster_self(cluster));
+    cluster->version++;
+    for (size_t place = 0; (entry = rota_map_next(&cluster->peers, &place));) {
+        struct peer *peer = entry->value;
+        peer->is_listed = is_listed(cluster, entry->key);
+    }
+    drop_unlisted(cluster);
+}
+
+static void on_change(void *data, const struct rota_members_change *change)
+{
+    struct rota_broker_cluster *cluster = data;
+    (void)change;
+    take_ring(cluster);
+    tell(cluster);
+}
+
+/* --- peers --- */
+
+/* We may stand anywhere among the members, or not at all. */
+static size_t n_others(const struct rota_broker_cluster *cluster, size_t until,
+                       struct rota_str *address)
+{
+    size_t n, n_seen = 0;
+    if (!cluster->members)
+        return 0;
+    const struct rota_member *members = rota_members_list(cluster->members, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (rota_str_is_equal(members[i].host.address, rota_broker_cluster_self(cluster)))
+            continue;
+        if (n_seen++ == until)
+            *address = members[i].host.address;
+    }
+    return n_seen;
+}
+
+struct rota_str rota_broker_cluster_peer(const struct rota_broker_cluster *cluster, size_t index)
+{
+    struct rota_str address = rota_str("");
+    n_others(cluster, index, &address);
+    return address;
+}
+
+size_t rota_broker_cluster_n_peers(const struct rota_broker_cluster *cluster)
+{
+    struct rota_str address;
+    return n_others(cluster, SIZE_MAX, &address);
+}
+
+static enum rota_code find_peer(struct rota_broker_cluster *cluster, struct rota_str address,
+                                struct peer **found, struct rota_error *error)
+{
+    struct peer *peer = rota_map_get(&cluster->peers, address);
+    struct rota_channel_options options = {.insecure = cluster->insecure,
+                                           .message_max = MESSAGE_MAX,
+                                           .connect_timeout = 3 * ROTA_SEC,
+                                           .backoff_max = 2 * ROTA_SEC,
+                                           .keepalive_interval = 10 * ROTA_SEC,
+                                           .keepalive_timeout = 10 * ROTA_SEC};
+    if (peer) {
+        *found = peer;
+        return ROTA_OK;
+    }
+    if (!(peer = calloc(1, sizeof *peer + address.size + 1)))
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a peer");
+    memcpy(peer->address, address.data, address.size);
+    peer->is_listed = cluster->members && is_listed(cluster, address);
+    cluster->has_unlisted |= !peer->is_listed;
+    enum rota_code code =
+        rota_channel_open(cluster->loop, peer->address, &options, &peer->channel, error);
+    if (!code && !rota_map_put(&cluster->peers, rota_str_of(peer->address, address.size), peer)) {
+        rota_channel_close(peer->channel);
+        code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a peer");
+    }
+    if (code)
+        free(peer);
+    else
+        *found = peer;
+    return code;
+}
+
+enum rota_code rota_broker_cluster_call(struct rota_broker_cluster *cluster,
+                                        struct rota_str address,
+                                        const struct rota_call_options *options,
+                                        struct rota_call **call, struct rota_error *error)
+{
+    struct rota_metadata notes[NOTES_MAX] = {{rota_str(ROTA_NOTE_HOPS), rota_str("1")}};
+    struct rota_call_options with = *options;
+    struct rota_error why;
+    struct peer *peer;
+    if (options->n_metadata >= NOTES_MAX)
+        return rota_error_set(error, ROTA_ERR_LIMIT, "a call to a peer has at most %d notes",
+                              NOTES_MAX - 1);
+    if (cluster->has_unlisted)
+        drop_unlisted(cluster);
+    enum rota_code code = find_peer(cluster, address, &peer, error);
+    if (code)
+        return code;
+    for (size_t i = 0; i < options->n_metadata; i++)
+        notes[i + 1] = options->metadata[i];
+    with.metadata = notes;
+    with.n_metadata = options->n_metadata + 1;
+    if (with.timeout == 0)
+        with.timeout = ROTA_BROKER_CLUSTER_TIMEOUT;
+    else if (with.timeout == ROTA_TIME_NEVER)
+        with.timeout = 0;
+    code = rota_channel_call(peer->channel, &with, call, &why);
+    if (code)
+        rota_error_set(error, code, "node %s: %s", peer->address, why.text);
+    return code;
+}
+
+bool rota_broker_cluster_is_carried(const struct rota_metadata *metadata, size_t n)
+{
+    struct rota_str value;
+    return rota_metadata_get(metadata, n, ROTA_NOTE_HOPS, &value);
+}
+
+/* --- life --- */
+
+enum rota_code rota_broker_cluster_open(struct uv_loop_s *loop,
+                                        const struct rota_broker_cluster_options *options,
+                                        struct rota_broker_cluster **cluster,
+                                        struct rota_error *error)
+{
+    const char *self = options->self ? options->self : "";
+    size_t size = strlen(self);
+    struct rota_members_options with = {.log = options->log};
+    struct rota_broker_cluster *made = calloc(1, sizeof *made + size + 1);
+    if (!made) {
+        if (options->source)
+            options->source->stop(options->source);
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for the list of nodes");
+    }
+    made->loop = loop;
+    made->partitions = options->partitions;
+    made->insecure = options->insecure;
+    made->self_host = ROTA_RING_NONE;
+    made->self_size = size;
+    memcpy(made->self, self, size);
+    rota_map_init(&made->routes, uv_hrtime());
+    rota_map_init(&made->peers, uv_hrtime());
+    rota_list_init(&made->subscribers);
+    enum rota_code code = ROTA_OK;
+    if (options->source)
+        code = rota_members_open(loop, options->source, &with, &made->members, error);
+    if (!code && made->members)
+        code = rota_members_subscribe(made->members, SUBSCRIPTION, on_change, made, error);
+    if (code) {
+        rota_broker_cluster_close(made);
+        return code;
+    }
+    if (made->members)
+        take_ring(made);
+    *cluster = made;
+    return ROTA_OK;
+}
+
+void rota_broker_cluster_close(struct rota_broker_cluster *cluster)
+{
+    const struct rota_map_entry *entry;
+    if (!cluster)
+        return;
+    for (size_t place = 0; (entry = rota_map_next(&cluster->peers, &place));) {
+        struct peer *peer = entry->value;
+        rota_channel_close(peer->channel);
+        free(peer);
+    }
+    rota_map_deinit(&cluster->peers);
+    forget_routes(cluster);
+    rota_map_deinit(&cluster->routes);
+    rota_members_close(cluster->members);
+    rota_ring_unref(cluster->ring);
+    free(cluster);
+}

@@ -1,0 +1,70 @@
+/* broker_errand: a call that is answered with what other nodes say.
+ *
+ * An errand has a part for each node that is asked. When all parts have ended, on_done makes
+ * one answer of them. Who asked may be gone before: then the parts are dropped.
+ *
+ * An errand for a stream hands on what comes, whichever part it comes from. */
+#pragma once
+
+#include "base/buffer.h"
+#include "core/call/list.h"
+
+#include <rota/channel.h>
+#include <rota/ring.h>
+#include <rota/server.h>
+
+enum { ROTA_BROKER_ERRAND_TEXT_MAX = ROTA_ERROR_TEXT_MAX };
+
+struct rota_broker_errand;
+struct rota_work_broker;
+
+struct rota_broker_part {
+    struct rota_broker_errand *errand;
+    struct rota_call *call; /* NULL: not asked, or it has ended */
+    enum rota_status status;
+    bool is_stale;              /* the node says that it does not have the partition */
+    bool has_sent;              /* something of a stream */
+    struct rota_buffer message; /* the reply; of a stream: what there was no room for */
+    char text[ROTA_BROKER_ERRAND_TEXT_MAX];
+    char address[ROTA_ADDRESS_MAX + 1];
+};
+
+struct rota_broker_errand {
+    struct rota_work_broker *broker;
+    struct rota_server_call *call; /* the key in `errands` */
+    const char *method;            /* kept */
+    void (*on_done)(struct rota_broker_errand *errand);
+    bool is_stream, ends_with_first; /* done when one part has ended */
+    uint32_t *parts_of;              /* of a batch: which part has which job; freed */
+    size_t n_jobs;                   /* ... and how many there are */
+    uint64_t rank, max; /* of a list: the node that is asked, and the jobs that are still wanted */
+    struct rota_buffer reply;
+    size_t n_parts, n_left;
+    struct rota_broker_part parts[];
+};
+
+/* Takes `call`, unless it returns NULL for lack of memory. It has `n_parts`, none asked. */
+struct rota_broker_errand *rota_broker_errand_new(
+    struct rota_work_broker *broker, struct rota_server_call *call, const char *method,
+    size_t n_parts, void (*on_done)(struct rota_broker_errand *errand));
+
+/* Ask a node. What can't even be sent has ended with UNAVAILABLE. */
+void rota_broker_errand_ask(struct rota_broker_errand *errand, size_t index,
+                            struct rota_str address, struct rota_str request);
+
+/* All are asked. on_done may come from inside. */
+void rota_broker_errand_begin(struct rota_broker_errand *errand);
+
+/* Answer, and be gone: with a reply, with what one part has got, or with a refusal. */
+void rota_broker_errand_reply(struct rota_broker_errand *errand, struct rota_str message);
+void rota_broker_errand_pass(struct rota_broker_errand *errand,
+                             const struct rota_broker_part *part);
+void rota_broker_errand_refuse(struct rota_broker_errand *errand, enum rota_status status,
+                               const char *text, bool is_stale);
+
+/* Who asked is gone, or has room again; false when it is no errand. */
+bool rota_broker_errand_cancel(struct rota_work_broker *broker, struct rota_server_call *call);
+bool rota_broker_errand_room(struct rota_work_broker *broker, struct rota_server_call *call);
+
+/* The broker stops: all are refused. */
+void rota_broker_errands_end(struct rota_work_broker *broker);

@@ -1,0 +1,309 @@
+/* Calls that all nodes answer together: lists, sums, settings, and news of a queue.
+ *
+ * This node is asked like any other, so that there is one way to ask. A node that does not
+ * answer is named in the answer; what it has is missing. */
+#include "run/broker_errand.h"
+#include "run/broker_inside.h"
+
+#include <stdio.h>
+
+static const char NO_MEMORY[] = "no memory for the answer of all nodes";
+
+static void refuse_memory(struct rota_broker_errand *errand)
+{
+    rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, false);
+}
+
+/* --- nodes: those that are listed, and this one in any case, by address --- */
+
+static size_t n_nodes(const struct rota_work_broker *broker)
+{
+    return rota_broker_cluster_n_peers(broker->cluster) + 1;
+}
+
+static struct rota_str node_at(const struct rota_work_broker *broker, size_t rank)
+{
+    struct rota_str self = rota_broker_cluster_self(broker->cluster);
+    size_t n = rota_broker_cluster_n_peers(broker->cluster), n_before = 0;
+    while (n_before < n &&
+           rota_str_compare(rota_broker_cluster_peer(broker->cluster, n_before), self) < 0)
+        n_before++;
+    if (rank == n_before)
+        return self;
+    return rota_broker_cluster_peer(broker->cluster, rank < n_before ? rank : rank - 1);
+}
+
+static void ask_all(struct rota_work_broker *broker, struct rota_server_call *call,
+                    const char *method, bool is_stream,
+                    void (*on_done)(struct rota_broker_errand *errand))
+{
+    size_t n = n_nodes(broker);
+    struct rota_broker_errand *errand = rota_broker_errand_new(broker, call, method, n, on_done);
+    if (!errand) {
+        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, NULL, 0);
+        return;
+    }
+    errand->is_stream = errand->ends_with_first = is_stream;
+    for (size_t i = 0; i < n; i++)
+        rota_broker_errand_ask(errand, i, node_at(broker, i), rota_server_call_request(call));
+    rota_broker_errand_begin(errand);
+}
+
+/* The first part that did not go well, NULL if there is none. */
+static const struct rota_broker_part *find_failed(const struct rota_broker_errand *errand)
+{
+    for (size_t i = 0; i < errand->n_parts; i++)
+        if (errand->parts[i].status != ROTA_STATUS_OK)
+            return &errand->parts[i];
+    return NULL;
+}
+
+static bool is_silent(const struct rota_broker_part *part)
+{
+    return part->status == ROTA_STATUS_UNAVAILABLE || part->status == ROTA_STATUS_DEADLINE_EXCEEDED;
+}
+
+/* A refusal that does not come from silence is the answer: the request is wrong everywhere. */
+static bool pass_refusal(struct rota_broker_errand *errand)
+{
+    for (size_t i = 0; i < errand->n_parts; i++)
+        if (errand->parts[i].status != ROTA_STATUS_OK && !is_silent(&errand->parts[i])) {
+            rota_broker_errand_pass(errand, &errand->parts[i]);
+            return true;
+        }
+    return false;
+}
+
+/* Append field `number`: the nodes that did not answer. */
+static void append_missing(const struct rota_broker_errand *errand, struct rota_buffer *buffer)
+{
+    for (size_t i = 0; i < errand->n_parts; i++) {
+        struct rota_str address = rota_str(errand->parts[i].address);
+        struct rota_queue_missing missing = {{&address, 1}};
+        if (errand->parts[i].status != ROTA_STATUS_OK)
+            rota_message_encode(&ROTA_QUEUE_MISSING, &missing, buffer);
+    }
+}
+
+static void reply(struct rota_broker_errand *errand, struct rota_buffer *buffer)
+{
+    if (buffer->failed)
+        refuse_memory(errand);
+    else
+        rota_broker_errand_reply(errand, rota_buffer_str(buffer));
+}
+
+/* --- settings: all nodes have them, or it is said which may not --- */
+
+static void on_set(struct rota_broker_errand *errand)
+{
+    const struct rota_broker_part *failed = find_failed(errand);
+    if (failed)
+        rota_broker_errand_pass(errand, failed);
+    else
+        rota_broker_errand_reply(errand, rota_str(""));
+}
+
+void rota_work_broker_gather_set(struct rota_work_broker *broker, struct rota_server_call *call,
+                                 const char *method)
+{
+    ask_all(broker, call, method, false, on_set);
+}
+
+/* --- news of a queue: until one of the nodes has no more --- */
+
+static void on_watched(struct rota_broker_errand *errand)
+{
+    const struct rota_broker_part *failed = find_failed(errand);
+    rota_broker_errand_pass(errand, failed ? failed : &errand->parts[0]);
+}
+
+void rota_work_broker_gather_watch(struct rota_work_broker *broker, struct rota_server_call *call,
+                                   const char *method)
+{
+    rota_server_call_head(call, NULL, 0, NULL);
+    ask_all(broker, call, method, true, on_watched);
+}
+
+/* --- workers --- */
+
+static void on_workers(struct rota_broker_errand *errand)
+{
+    struct rota_buffer *buffer = &errand->broker->buffer;
+    if (pass_refusal(errand))
+        return;
+    rota_buffer_clear(buffer);
+    for (size_t i = 0; i < errand->n_parts; i++)
+        rota_buffer_append_str(buffer, rota_buffer_str(&errand->parts[i].message));
+    append_missing(errand, buffer);
+    reply(errand, buffer);
+}
+
+void rota_work_broker_gather_workers(struct rota_work_broker *broker, struct rota_server_call *call,
+                                     const char *method)
+{
+    ask_all(broker, call, method, false, on_workers);
+}
+
+/* --- queues --- */
+
+static void add_up(struct rota_queue_info *sum, const struct rota_queue_info *info)
+{
+    sum->is_paused |= info->is_paused;
+    sum->n_partitions += info->n_partitions;
+    sum->n_waiting += info->n_waiting;
+    sum->n_delayed += info->n_delayed;
+    sum->n_running += info->n_running;
+    sum->n_done += info->n_done;
+    sum->n_dead += info->n_dead;
+    sum->n_cancelled += info->n_cancelled;
+    if (info->oldest_ms && (!sum->oldest_ms || info->oldest_ms < sum->oldest_ms))
+        sum->oldest_ms = info->oldest_ms;
+    sum->added_total += info->added_total;
+    sum->done_total += info->done_total;
+    sum->dead_total += info->dead_total;
+    sum->retries_total += info->retries_total;
+    sum->n_workers += info->n_workers;
+    sum->n_slots += info->n_slots;
+    sum->n_free += info->n_free;
+}
+
+struct sums {
+    struct rota_map by_name; /* of what is in `arena` */
+    struct rota_arena arena;
+    ROTA_VECTOR(struct rota_queue_info *) rows;
+};
+
+static bool add_queue(struct sums *sums, const struct rota_queue_info *info)
+{
+    struct rota_queue_info *sum = rota_map_get(&sums->by_name, info->name);
+    if (sum) {
+        add_up(sum, info);
+        return true;
+    }
+    if (!(sum = rota_arena_take(&sums->arena, sizeof *sum)))
+        return false;
+    *sum = *info;
+    return rota_map_put(&sums->by_name, sum->name, sum) && rota_vector_push(&sums->rows, sum);
+}
+
+static bool add_part(struct sums *sums, const struct rota_broker_part *part)
+{
+    struct rota_queue_list list;
+    if (part->status != ROTA_STATUS_OK)
+        return true;
+    if (rota_message_decode(&ROTA_QUEUE_QUEUES_REPLY, rota_buffer_str(&part->message), &list,
+                            &sums->arena, NULL))
+        return false;
+    const struct rota_queue_info *infos = list.items.items;
+    for (size_t i = 0; i < list.items.n; i++)
+        if (!add_queue(sums, &infos[i]))
+            return false;
+    return true;
+}
+
+static void on_queues(struct rota_broker_errand *errand)
+{
+    struct rota_buffer *buffer = &errand->broker->buffer;
+    struct sums sums = {0};
+    bool is_fine = true;
+    if (pass_refusal(errand))
+        return;
+    rota_map_init(&sums.by_name, errand->broker->seed);
+    for (size_t i = 0; is_fine && i < errand->n_parts; i++)
+        is_fine = add_part(&sums, &errand->parts[i]);
+    rota_buffer_clear(buffer);
+    for (size_t i = 0; i < sums.rows.size; i++)
+        rota_message_encode_entry(&ROTA_QUEUE_INFO, 1, sums.rows.items[i], buffer);
+    append_missing(errand, buffer);
+    rota_vector_deinit(&sums.rows);
+    rota_map_deinit(&sums.by_name);
+    rota_arena_deinit(&sums.arena);
+    if (is_fine)
+        reply(errand, buffer);
+    else
+        refuse_memory(errand);
+}
+
+void rota_work_broker_gather_queues(struct rota_work_broker *broker, struct rota_server_call *call,
+                                    const char *method)
+{
+    ask_all(broker, call, method, false, on_queues);
+}
+
+/* --- lists: one node after the other, until there are enough --- */
+
+enum { RANK_SHIFT = 40 }; /* of `after`: the node's place above, the place at that node below */
+
+static void ask_next(struct rota_broker_errand *errand, uint64_t place)
+{
+    struct rota_work_broker *broker = errand->broker;
+    struct rota_queue_list_request request;
+    rota_arena_clear(&broker->arena);
+    rota_buffer_clear(&broker->buffer);
+    if (rota_message_decode(&ROTA_QUEUE_LIST, rota_server_call_request(errand->call), &request,
+                            &broker->arena, NULL)) {
+        refuse_memory(errand);
+        return;
+    }
+    request.after = place;
+    request.max_jobs = errand->max;
+    rota_message_encode(&ROTA_QUEUE_LIST, &request, &broker->buffer);
+    if (broker->buffer.failed) {
+        refuse_memory(errand);
+        return;
+    }
+    rota_broker_errand_ask(errand, 0, node_at(broker, errand->rank),
+                           rota_buffer_str(&broker->buffer));
+    rota_broker_errand_begin(errand);
+}
+
+static void end_list(struct rota_broker_errand *errand, uint64_t next)
+{
+    struct rota_queue_list_reply rest = {.next = next};
+    rota_message_encode(&ROTA_QUEUE_LIST_REPLY, &rest, &errand->reply);
+    reply(errand, &errand->reply);
+}
+
+static void on_list(struct rota_broker_errand *errand)
+{
+    struct rota_work_broker *broker = errand->broker;
+    struct rota_queue_list_reply part = {0};
+    if (pass_refusal(errand))
+        return;
+    append_missing(errand, &errand->reply);
+    rota_arena_clear(&broker->arena);
+    if (errand->parts[0].status == ROTA_STATUS_OK &&
+        rota_message_decode(&ROTA_QUEUE_LIST_REPLY, rota_buffer_str(&errand->parts[0].message),
+                            &part, &broker->arena, NULL)) {
+        refuse_memory(errand);
+        return;
+    }
+    const struct rota_queue_job_info *jobs = part.jobs.items;
+    for (size_t i = 0; i < part.jobs.n; i++)
+        rota_message_encode_entry(&ROTA_QUEUE_JOB_INFO, 1, &jobs[i], &errand->reply);
+    errand->max -= part.jobs.n < errand->max ? part.jobs.n : errand->max;
+    if (part.next == 0)
+        errand->rank++;
+    bool is_last = errand->rank >= n_nodes(broker);
+    if (is_last || errand->max == 0)
+        end_list(errand, is_last ? 0 : errand->rank << RANK_SHIFT | part.next);
+    else
+        ask_next(errand, part.next);
+}
+
+void rota_work_broker_gather_list(struct rota_work_broker *broker, struct rota_server_call *call,
+                                  const char *method, const struct rota_queue_list_request *request)
+{
+    struct rota_broker_errand *errand = rota_broker_errand_new(broker, call, method, 1, on_list);
+    if (!errand) {
+        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, NULL, 0);
+        return;
+    }
+    errand->rank = request->after >> RANK_SHIFT;
+    errand->max = request->max_jobs ? request->max_jobs : 100;
+    if (errand->rank >= n_nodes(broker))
+        end_list(errand, 0);
+    else
+        ask_next(errand, request->after & (((uint64_t)1 << RANK_SHIFT) - 1));
+}

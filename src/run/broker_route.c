@@ -1,0 +1,317 @@
+/* Which node answers a call: this one, the one that has the job, or all of them together.
+ *
+ * A job is at one node, and which one that is follows from its partition, but for a job that
+ * is being handed over or lies at a node that holds another list. So a job is looked for
+ * here, then at the owner of its partition, then everywhere; only when every node has
+ * said that it does not have it, there is none. */
+#include "run/broker_errand.h"
+#include "run/broker_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char NO_MEMORY[] = "no memory to ask other nodes";
+
+static void refuse_memory(struct rota_server_call *call)
+{
+    rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, NULL, 0);
+}
+
+/* --- one node --- */
+
+static void pass(struct rota_broker_errand *errand)
+{
+    rota_broker_errand_pass(errand, &errand->parts[0]);
+}
+
+/* One that has the job has said something else than that it does not. */
+static void on_searched(struct rota_broker_errand *errand)
+{
+    const struct rota_broker_part *silent = NULL, *other = NULL;
+    for (size_t i = 0; i < errand->n_parts; i++) {
+        const struct rota_broker_part *part = &errand->parts[i];
+        if (part->status == ROTA_STATUS_OK) {
+            rota_broker_errand_pass(errand, part);
+            return;
+        }
+        if (part->status == ROTA_STATUS_UNAVAILABLE ||
+            part->status == ROTA_STATUS_DEADLINE_EXCEEDED)
+            silent = part;
+        else if (part->status != ROTA_STATUS_NOT_FOUND)
+            other = part;
+    }
+    rota_broker_errand_pass(errand, other ? other : silent ? silent : &errand->parts[0]);
+}
+
+/* The owner does not have it: ask all others but this node, which was asked first. */
+static void on_owner(struct rota_broker_errand *errand)
+{
+    struct rota_broker_cluster *cluster = errand->broker->cluster;
+    const struct rota_broker_part *owner = &errand->parts[0];
+    size_t n = rota_broker_cluster_n_peers(cluster);
+    if (owner->status != ROTA_STATUS_NOT_FOUND || owner->has_sent) {
+        rota_broker_errand_pass(errand, owner);
+        return;
+    }
+    errand->on_done = on_searched;
+    for (size_t i = 0; i < n && i + 1 < errand->n_parts; i++) {
+        struct rota_str address = rota_broker_cluster_peer(cluster, i);
+        errand->parts[i + 1].status = ROTA_STATUS_NOT_FOUND;
+        if (!rota_str_is_equal(address, rota_str(owner->address)))
+            rota_broker_errand_ask(errand, i + 1, address, rota_server_call_request(errand->call));
+    }
+    rota_broker_errand_begin(errand);
+}
+
+/* Which node would have a job of this partition; empty: this one, as far as anybody knows. */
+static struct rota_str owner_of(struct rota_work_broker *broker, struct rota_str queue,
+                                uint32_t partition)
+{
+    if (partition >= rota_broker_cluster_n_partitions(broker->cluster) ||
+        rota_broker_cluster_is_ours(broker->cluster, queue, partition))
+        return rota_str("");
+    return rota_broker_cluster_owner(broker->cluster, queue, partition);
+}
+
+bool rota_work_broker_route_job(struct rota_work_broker *broker, struct rota_server_call *call,
+                                const char *method, const struct rota_queue_about *about,
+                                bool is_stream)
+{
+    struct rota_job_id id;
+    struct rota_job_view view;
+    if (rota_job_queue_check(about->queue, NULL) || rota_queue_id_read(about->id, &id, NULL) ||
+        rota_job_id_is_none(id) || !rota_broker_find(broker->core, about->queue, id, &view, NULL))
+        return false; /* it is here, or can't be anywhere */
+    size_t n = rota_broker_cluster_n_peers(broker->cluster);
+    struct rota_str owner = owner_of(broker, about->queue, rota_job_id_partition(id));
+    if (n == 0)
+        return false;
+    struct rota_broker_errand *errand =
+        rota_broker_errand_new(broker, call, method, n + 1, on_owner);
+    if (!errand) {
+        refuse_memory(call);
+        return true;
+    }
+    errand->is_stream = is_stream;
+    for (size_t i = 0; i <= n; i++)
+        errand->parts[i].status = ROTA_STATUS_NOT_FOUND;
+    snprintf(errand->parts[0].text, sizeof errand->parts[0].text,
+             "there is no such job in the queue");
+    if (owner.size > 0)
+        rota_broker_errand_ask(errand, 0, owner, rota_server_call_request(call));
+    rota_broker_errand_begin(errand);
+    return true;
+}
+
+/* --- adds --- */
+
+/* Where a job goes: where its id says or, with a unique key, where all jobs with this key
+ * go; else wherever it says. One that says nothing stays here, if anything is ours. */
+static enum rota_code choose_partition(struct rota_work_broker *broker,
+                                       struct rota_queue_job_spec *spec, struct rota_error *error)
+{
+    struct rota_broker_cluster *cluster = broker->cluster;
+    uint32_t n = rota_broker_cluster_n_partitions(cluster);
+    struct rota_job_id id;
+    enum rota_code code = rota_queue_id_read(spec->id, &id, error);
+    if (code)
+        return code;
+    if (!rota_job_id_is_none(id) && spec->partition == 0)
+        spec->partition = rota_job_id_partition(id);
+    uint32_t of_key = rota_broker_cluster_partition_of(cluster, spec->unique);
+    if (spec->unique.size > 0 && rota_job_id_is_none(id))
+        spec->partition = of_key;
+    if (spec->unique.size > 0 && spec->partition != of_key)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "the unique key of this job belongs to partition %u, its id to %u",
+                              of_key, (unsigned)spec->partition);
+    if (spec->partition >= n)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "queues have %u partitions here, and none with the number %u", n,
+                              (unsigned)spec->partition);
+    if (spec->partition > 0 || spec->unique.size > 0 || !rota_job_id_is_none(id))
+        return ROTA_OK;
+    uint32_t any = (uint32_t)(rota_random_next(&broker->random) % n);
+    spec->partition = any;
+    for (uint32_t i = 0; i < n; i++)
+        if (rota_broker_cluster_is_ours(cluster, spec->queue, (any + i) % n)) {
+            spec->partition = (any + i) % n;
+            break;
+        }
+    return ROTA_OK;
+}
+
+/* Whether this node has to answer: the partition is its own, or the very job is here. */
+static bool is_here(struct rota_work_broker *broker, const struct rota_queue_job_spec *spec,
+                    struct rota_str *owner)
+{
+    struct rota_job_id id;
+    struct rota_job_view view;
+    *owner = owner_of(broker, spec->queue, (uint32_t)spec->partition);
+    if (owner->size == 0)
+        return true;
+    return !rota_queue_id_read(spec->id, &id, NULL) && !rota_job_id_is_none(id) &&
+           !rota_broker_find(broker->core, spec->queue, id, &view, NULL);
+}
+
+bool rota_work_broker_route_add(struct rota_work_broker *broker, struct rota_server_call *call,
+                                const char *method, struct rota_queue_add *add)
+{
+    struct rota_queue_job_spec *spec;
+    struct rota_str owner;
+    struct rota_error error;
+    if (!add->job ||
+        rota_job_queue_check(((const struct rota_queue_job_spec *)add->job)->queue, NULL))
+        return false;
+    if (!(spec = rota_arena_take(&broker->arena, sizeof *spec))) {
+        refuse_memory(call);
+        return true;
+    }
+    *spec = *(const struct rota_queue_job_spec *)add->job;
+    add->job = spec;
+    if (choose_partition(broker, spec, &error)) {
+        rota_work_broker_refuse(call, &error, false);
+        return true;
+    }
+    if (is_here(broker, spec, &owner))
+        return false;
+    rota_buffer_clear(&broker->buffer);
+    rota_message_encode(&ROTA_QUEUE_ADD, add, &broker->buffer);
+    struct rota_broker_errand *errand =
+        broker->buffer.failed ? NULL : rota_broker_errand_new(broker, call, method, 1, pass);
+    if (!errand) {
+        refuse_memory(call);
+        return true;
+    }
+    rota_broker_errand_ask(errand, 0, owner, rota_buffer_str(&broker->buffer));
+    rota_broker_errand_begin(errand);
+    return true;
+}
+
+/* --- batches --- */
+
+/* What a part that failed says of each of its jobs. */
+static struct rota_queue_added failed_part(const struct rota_broker_part *part)
+{
+    return (struct rota_queue_added){
+        .status = part->status == ROTA_STATUS_OK ? ROTA_STATUS_INTERNAL : part->status,
+        .error = rota_str(part->status == ROTA_STATUS_OK ? "its node has answered of other jobs"
+                                                         : part->text)};
+}
+
+/* The answers of all parts, each job in its place. */
+static void on_batch(struct rota_broker_errand *errand)
+{
+    struct rota_work_broker *broker = errand->broker;
+    size_t n_of = errand->n_parts;
+    rota_arena_clear(&broker->arena);
+    rota_buffer_clear(&broker->buffer);
+    struct rota_queue_list *lists = rota_arena_take(&broker->arena, n_of * sizeof *lists);
+    size_t *at = rota_arena_take(&broker->arena, n_of * sizeof *at);
+    if (!lists || !at) {
+        rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED,
+                                  "no memory for the answer", false);
+        return;
+    }
+    for (size_t i = 0; i < n_of; i++) {
+        at[i] = 0;
+        lists[i] = (struct rota_queue_list){0};
+        if (errand->parts[i].status == ROTA_STATUS_OK &&
+            rota_message_decode(&ROTA_QUEUE_ADD_BATCH_REPLY,
+                                rota_buffer_str(&errand->parts[i].message), &lists[i],
+                                &broker->arena, NULL))
+            lists[i].items.n = 0;
+    }
+    for (size_t i = 0; i < errand->n_jobs; i++) {
+        uint32_t of = errand->parts_of[i];
+        const struct rota_queue_added *items = lists[of].items.items;
+        struct rota_queue_added added =
+            at[of] < lists[of].items.n ? items[at[of]++] : failed_part(&errand->parts[of]);
+        rota_message_encode_entry(&ROTA_QUEUE_ADDED, 1, &added, &broker->buffer);
+    }
+    if (broker->buffer.failed)
+        rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED,
+                                  "no memory for the answer", false);
+    else
+        rota_broker_errand_reply(errand, rota_buffer_str(&broker->buffer));
+}
+
+/* The jobs of part `index`, as a request of their own. */
+static bool ask_batch(struct rota_broker_errand *errand, size_t index, struct rota_str owner,
+                      const struct rota_queue_job_spec *jobs)
+{
+    struct rota_buffer *buffer = &errand->broker->buffer;
+    rota_buffer_clear(buffer);
+    for (size_t i = 0; i < errand->n_jobs; i++)
+        if (errand->parts_of[i] == index)
+            rota_message_encode_entry(&ROTA_QUEUE_JOB_SPEC, 1, &jobs[i], buffer);
+    if (buffer->failed)
+        return false;
+    rota_broker_errand_ask(errand, index, owner, rota_buffer_str(buffer));
+    return true;
+}
+
+/* Which node each job goes to, by the number of its part; `owners` has their addresses.
+ * Returns how many there are; 0: all jobs are for this node. One that can't be is for this
+ * node, which says so. */
+static size_t part_jobs(struct rota_work_broker *broker, struct rota_queue_job_spec *jobs,
+                        size_t n_jobs, uint32_t *parts_of, struct rota_str *owners)
+{
+    size_t n_owners = 0;
+    bool is_all_here = true;
+    for (size_t i = 0; i < n_jobs; i++) {
+        struct rota_str owner = rota_str("");
+        bool is_bad =
+            rota_job_queue_check(jobs[i].queue, NULL) || choose_partition(broker, &jobs[i], NULL);
+        if (is_bad || is_here(broker, &jobs[i], &owner))
+            owner = rota_broker_cluster_self(broker->cluster);
+        else
+            is_all_here = false;
+        size_t of = 0;
+        while (of < n_owners && !rota_str_is_equal(owners[of], owner))
+            of++;
+        if (of == n_owners)
+            owners[n_owners++] = owner;
+        parts_of[i] = (uint32_t)of;
+    }
+    return is_all_here ? 0 : n_owners;
+}
+
+bool rota_work_broker_route_batch(struct rota_work_broker *broker, struct rota_server_call *call,
+                                  const char *method, struct rota_queue_list *list)
+{
+    size_t n_jobs = list->items.n;
+    size_t n_owners_max = rota_broker_cluster_n_peers(broker->cluster) + 2;
+    struct rota_broker_errand *errand = NULL;
+    struct rota_queue_job_spec *jobs = rota_arena_take(&broker->arena, (n_jobs + 1) * sizeof *jobs);
+    struct rota_str *owners = rota_arena_take(&broker->arena, n_owners_max * sizeof *owners);
+    uint32_t *parts_of = malloc((n_jobs + 1) * sizeof *parts_of);
+    if (n_jobs == 0 || !jobs || !owners || !parts_of) {
+        free(parts_of);
+        if (n_jobs > 0)
+            refuse_memory(call);
+        return n_jobs > 0;
+    }
+    memcpy(jobs, list->items.items, n_jobs * sizeof *jobs);
+    size_t n_parts = part_jobs(broker, jobs, n_jobs, parts_of, owners);
+    list->items.items = jobs;
+    if (n_parts == 0) {
+        free(parts_of);
+        return false;
+    }
+    errand = rota_broker_errand_new(broker, call, method, n_parts, on_batch);
+    if (!errand) {
+        free(parts_of);
+        refuse_memory(call);
+        return true;
+    }
+    errand->parts_of = parts_of;
+    errand->n_jobs = n_jobs;
+    for (size_t i = 0; i < n_parts; i++)
+        if (!ask_batch(errand, i, owners[i], jobs)) {
+            errand->parts[i].status = ROTA_STATUS_RESOURCE_EXHAUSTED;
+            snprintf(errand->parts[i].text, sizeof errand->parts[i].text, "%s", NO_MEMORY);
+        }
+    rota_broker_errand_begin(errand);
+    return true;
+}
