@@ -165,6 +165,7 @@ enum rota_code rota_node_open(uv_loop_t *loop, const struct rota_node_options *o
     made->settings = options->settings->values;
     made->log = options->log;
     made->lock_fd = -1;
+    rota_list_init(&made->calls);
     made->started_at = rota_clock_wall();
     rota_node_fsm_init(&made->fsm, made->settings->drain_limit);
     enum rota_code code = rota_node_open_parts(made, error);

@@ -1,7 +1,9 @@
 /* The parts of a node: its life (node.c), what it is made of (node_open.c) and what it shows
- * over HTTP (node_http.c). For these and its roles alone. */
+ * over HTTP (api.h). For these and its roles alone. */
 #pragma once
 
+#include "core/call/list.h"
+#include "io/clock.h"
 #include "io/http.h"
 #include "node/node.h"
 #include "node/role.h"
@@ -36,14 +38,16 @@ struct rota_node {
     struct rota_str names[ROTA_NODE_NAMES_MAX];
 
     struct rota_metrics *metrics;
-    struct rota_tls *tls;
+    struct rota_tls *tls, *self_tls;
     struct rota_store *store;
     struct rota_members *members;
     struct rota_heartbeat *heartbeat;
     struct rota_server *server;
     struct rota_health *health;
     struct rota_reflection *reflection;
+    struct rota_channel *self; /* to our own gRPC, for the API */
     struct rota_http *http;
+    struct rota_list_node calls; /* requests over HTTP that are not answered */
     struct rota_node_role roles[ROTA_NODE_ROLES_MAX];
     size_t n_roles;
 };
@@ -66,6 +70,7 @@ void rota_node_close_parts(struct rota_node *node);
 /* Be a member from now on; or, when `is_leaving`, until now. */
 enum rota_code rota_node_beat(struct rota_node *node, bool is_leaving, struct rota_error *error);
 
-/* --- node_http.c --- */
+/* --- api.c --- */
 
 void rota_node_on_request(void *data, struct rota_http_request *request);
+void rota_node_end_requests(struct rota_node *node);

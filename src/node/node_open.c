@@ -248,6 +248,25 @@ static enum rota_code open_roles(struct rota_node *node, struct rota_error *erro
     return ROTA_OK;
 }
 
+/* Plain text, or as a client that trusts our own certificate's authority. */
+static enum rota_code open_self(struct rota_node *node, struct rota_error *error)
+{
+    const struct rota_node_settings *settings = node->settings;
+    enum rota_code code = ROTA_OK;
+    if (settings->certificate)
+        code = rota_tls_client_new(
+            &(struct rota_tls_options){.certificate_file = settings->certificate,
+                                       .key_file = settings->key,
+                                       .ca_file =
+                                           settings->ca ? settings->ca : settings->certificate},
+            &node->self_tls, error);
+    struct rota_channel_options options = {
+        .tls = node->self_tls, .insecure = settings->insecure, .message_max = 64 << 20};
+    return code ? code
+                : rota_channel_open(node->loop, rota_server_address(node->server, 0), &options,
+                                    &node->self, error);
+}
+
 static enum rota_code open_http(struct rota_node *node, struct rota_error *error)
 {
     struct rota_http_handler handler = {rota_node_on_request, node};
@@ -263,7 +282,8 @@ static enum rota_code open_http(struct rota_node *node, struct rota_error *error
 enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *error)
 {
     static enum rota_code (*const PARTS[])(struct rota_node * node, struct rota_error * error) = {
-        lock_directory, read_token, open_store, open_server, open_members, open_roles, open_http};
+        lock_directory, read_token, open_store, open_server,
+        open_members,   open_roles, open_self,  open_http};
     check_limits(node);
     node->metrics = rota_metrics_new((uint64_t)rota_clock_wall());
     if (!node->metrics)
@@ -278,6 +298,8 @@ enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *e
 
 void rota_node_close_parts(struct rota_node *node)
 {
+    rota_channel_close(node->self);
+    rota_node_end_requests(node);
     rota_http_close(node->http);
     rota_heartbeat_close(node->heartbeat);
     rota_server_close(node->server);
@@ -288,6 +310,7 @@ void rota_node_close_parts(struct rota_node *node)
     rota_members_close(node->members);
     rota_store_close(node->store);
     rota_tls_free(node->tls);
+    rota_tls_free(node->self_tls);
     rota_metrics_free(node->metrics);
     if (node->lock_fd >= 0)
         close(node->lock_fd);
