@@ -1,5 +1,6 @@
 #include "node/api.h"
 
+#include "node/stream.h"
 #include "wire/message_json.h"
 
 #include <stdio.h>
@@ -15,6 +16,7 @@ const struct rota_api_route rota_api_routes[] = {
     {ROTA_HTTP_GET, "/api/v1/node", rota_api_node, "this node"},
     {ROTA_HTTP_GET, "/api/v1/cluster", rota_api_cluster, "all nodes, and the ring"},
     {ROTA_HTTP_GET, "/api/v1/events", rota_api_events, "what has happened"},
+    {ROTA_HTTP_GET, "/api/v1/stream", rota_api_stream, "all of it, as it changes"},
     {ROTA_HTTP_GET, "/api/v1/queues", rota_api_queues, "all queues"},
     {ROTA_HTTP_GET, "/api/v1/queues/*", rota_api_queue, "one queue"},
     {ROTA_HTTP_POST, "/api/v1/queues/*/pause", rota_api_queue_pause, "hand out no more jobs"},
@@ -31,7 +33,7 @@ const size_t rota_api_n_routes = sizeof rota_api_routes / sizeof rota_api_routes
 
 /* --- answers --- */
 
-static void end(struct rota_api_call *call)
+void rota_api_let_go(struct rota_api_call *call)
 {
     rota_list_remove(&call->link);
     rota_arena_deinit(&call->arena);
@@ -48,7 +50,7 @@ void rota_api_answer(struct rota_api_call *call, unsigned status, const char *ty
         {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
     };
     rota_http_answer(call->request, status, fields, sizeof fields / sizeof fields[0], body);
-    end(call);
+    rota_api_let_go(call);
 }
 
 void rota_api_answer_json(struct rota_api_call *call, unsigned status, struct rota_buffer *buffer)

@@ -42,6 +42,9 @@ void rota_api_answer(struct rota_api_call *call, unsigned status, const char *ty
 void rota_api_answer_json(struct rota_api_call *call, unsigned status, struct rota_buffer *buffer);
 void rota_api_refuse(struct rota_api_call *call, unsigned status, const char *why);
 
+/* End the call without an answer: somebody else has its request. */
+void rota_api_let_go(struct rota_api_call *call);
+
 /* Call "/rota.v1.Queue/METHOD" of this node and answer with what it says: the reply as JSON
  * when there is a type for it, an empty object otherwise. */
 void rota_api_ask(struct rota_api_call *call, const char *method,
@@ -74,3 +77,7 @@ void rota_api_metrics(struct rota_api_call *call);
 void rota_api_node(struct rota_api_call *call);
 void rota_api_cluster(struct rota_api_call *call);
 void rota_api_events(struct rota_api_call *call);
+
+/* The documents by themselves. */
+void rota_api_write_cluster(struct rota_node *node, struct rota_json *json);
+void rota_api_write_event(const struct rota_event *event, struct rota_json *json);

@@ -95,28 +95,32 @@ static void add_member(const struct rota_member *member, struct rota_json *json)
     rota_json_end_object(json);
 }
 
+void rota_api_write_cluster(struct rota_node *node, struct rota_json *json)
+{
+    size_t n;
+    const struct rota_member *members = rota_members_list(node->members, &n);
+    rota_json_begin_object(json);
+    rota_json_key(json, "node");
+    add_self(node, json);
+    rota_json_key(json, "nodes");
+    rota_json_begin_array(json);
+    for (size_t i = 0; i < n; i++)
+        add_member(&members[i], json);
+    rota_json_end_array(json);
+    rota_json_end_object(json);
+}
+
 void rota_api_cluster(struct rota_api_call *call)
 {
     struct rota_buffer buffer = {0};
     struct rota_json json = {.buffer = &buffer};
-    size_t n;
-    const struct rota_member *members = rota_members_list(call->node->members, &n);
-    rota_json_begin_object(&json);
-    add_ms(&json, "now_ms", rota_clock_wall());
-    rota_json_key(&json, "node");
-    add_self(call->node, &json);
-    rota_json_key(&json, "nodes");
-    rota_json_begin_array(&json);
-    for (size_t i = 0; i < n; i++)
-        add_member(&members[i], &json);
-    rota_json_end_array(&json);
-    rota_json_end_object(&json);
+    rota_api_write_cluster(call->node, &json);
     rota_api_answer_json(call, 200, &buffer);
 }
 
 /* --- events --- */
 
-static void add_event(const struct rota_event *event, struct rota_json *json)
+void rota_api_write_event(const struct rota_event *event, struct rota_json *json)
 {
     rota_json_begin_object(json);
     rota_json_key(json, "number");
@@ -145,7 +149,7 @@ void rota_api_events(struct rota_api_call *call)
     rota_json_begin_array(&json);
     const struct rota_event *event;
     for (size_t i = 0; i < AT_ONCE && (event = rota_events_next(events, after)); i++) {
-        add_event(event, &json);
+        rota_api_write_event(event, &json);
         after = event->number;
     }
     rota_json_end_array(&json);

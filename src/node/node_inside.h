@@ -15,6 +15,8 @@
 
 enum { ROTA_NODE_ROLES_MAX = 8, ROTA_NODE_NAMES_MAX = 16 };
 
+struct rota_streams;
+
 struct rota_node_role {
     const struct rota_role *role;
     void *data;
@@ -47,6 +49,7 @@ struct rota_node {
     struct rota_reflection *reflection;
     struct rota_channel *self; /* to our own gRPC, for the API */
     struct rota_http *http;
+    struct rota_streams *streams;
     struct rota_list_node calls; /* requests over HTTP that are not answered */
     struct rota_node_role roles[ROTA_NODE_ROLES_MAX];
     size_t n_roles;

@@ -3,6 +3,7 @@
 
 #include "io/clock.h"
 #include "io/file.h"
+#include "node/stream.h"
 #include "wire/hosts_file.h"
 
 #include "descriptors.h"
@@ -274,9 +275,10 @@ static enum rota_code open_http(struct rota_node *node, struct rota_error *error
         rota_http_open(node->loop, node->settings->http,
                        &(struct rota_http_options){.insecure = node->settings->insecure}, &handler,
                        &node->http, error);
-    if (!code)
-        note_names(node);
-    return code;
+    if (code)
+        return code;
+    note_names(node);
+    return rota_streams_open(node, &node->streams, error);
 }
 
 enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *error)
@@ -300,6 +302,7 @@ void rota_node_close_parts(struct rota_node *node)
 {
     rota_channel_close(node->self);
     rota_node_end_requests(node);
+    rota_streams_close(node->streams);
     rota_http_close(node->http);
     rota_heartbeat_close(node->heartbeat);
     rota_server_close(node->server);
