@@ -1,5 +1,6 @@
 #include "node/api.h"
 
+#include "node/pages.h"
 #include "node/stream.h"
 #include "wire/message_json.h"
 
@@ -242,6 +243,36 @@ static const struct rota_api_route *find_route(struct rota_api_call *call, unsig
     return NULL;
 }
 
+/* A file of the dashboard; false when it is none. It loads nothing from elsewhere, and is shown
+ * in no frame. */
+static bool show_page(struct rota_api_call *call)
+{
+    struct rota_str target = rota_http_target(call->request);
+    const struct rota_page *page = NULL;
+    for (size_t i = 0; i < rota_n_pages; i++)
+        if (rota_str_is_equal(target, rota_str(rota_pages[i].path)))
+            page = &rota_pages[i];
+    if (!page || rota_http_method(call->request) != ROTA_HTTP_GET)
+        return false;
+    const struct rota_http_field fields[] = {
+        {"Content-Type", page->type},
+        {"ETag", page->tag},
+        {"Cache-Control", "no-cache"},
+        {"X-Content-Type-Options", "nosniff"},
+        {"Referrer-Policy", "no-referrer"},
+        {"Content-Security-Policy", "default-src 'self'; style-src 'self' 'unsafe-inline'; "
+                                    "base-uri 'none'; form-action 'none'; "
+                                    "frame-ancestors 'none'"},
+    };
+    bool is_known =
+        rota_str_is_equal(rota_http_field(call->request, "If-None-Match"), rota_str(page->tag));
+    rota_http_answer_static(call->request, is_known ? 304 : 200, fields,
+                            sizeof fields / sizeof fields[0],
+                            rota_str_of(page->bytes, is_known ? 0 : page->size));
+    rota_api_let_go(call);
+    return true;
+}
+
 static enum rota_guard_verdict judge(const struct rota_node *node,
                                      const struct rota_http_request *request)
 {
@@ -284,6 +315,8 @@ void rota_node_on_request(void *data, struct rota_http_request *request)
         rota_api_refuse(call, 400, error.text);
         return;
     }
+    if (show_page(call))
+        return;
     const struct rota_api_route *route = find_route(call, &status);
     if (route)
         route->handle(call);
