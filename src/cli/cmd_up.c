@@ -159,7 +159,8 @@ static void append_commands(struct up *up, struct rota_buffer *line)
     if (up->options.no_load) {
         rota_buffer_print(line, "  %s job add --queue mail hello\n", rota);
         rota_buffer_print(line, "  %s queue list\n", rota);
-        rota_buffer_print(line, "  %s work --queue mail -- tr a-z A-Z\n", rota);
+        rota_buffer_print(line, "  %s work --node %s --queue mail -- tr a-z A-Z\n", rota,
+                          up->nodes);
     } else {
         rota_buffer_print(line, "  %s queue show %s\n", rota, rota_up_queue);
         rota_buffer_print(line, "  %s job add --queue %s --can upper --wait hello\n", rota,
@@ -422,16 +423,20 @@ static bool start(struct up *up, struct rota_up_process *process)
     return false;
 }
 
+static void list_nodes(struct up *up)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < up->n_nodes; i++)
+        size += (size_t)snprintf(up->nodes + size, sizeof up->nodes - size, "%s%s", i ? "," : "",
+                                 up->processes[i].grpc);
+}
+
 static bool start_load(struct up *up)
 {
     const char *nodes[ROTA_UP_NODES_MAX];
     struct rota_error error;
-    size_t size = 0;
-    for (size_t i = 0; i < up->n_nodes; i++) {
+    for (size_t i = 0; i < up->n_nodes; i++)
         nodes[i] = up->processes[i].grpc;
-        size += (size_t)snprintf(up->nodes + size, sizeof up->nodes - size, "%s%s", i ? "," : "",
-                                 nodes[i]);
-    }
     for (size_t i = 0; i < N_WORKERS; i++) {
         struct rota_up_process *worker = add_process(up, NULL, up->rota);
         snprintf(worker->name, sizeof worker->name, "%s", WORKERS[i].name);
@@ -450,6 +455,7 @@ static void begin(struct up *up)
 {
     uint64_t seed = uv_hrtime();
     up->phase = RUNNING;
+    list_nodes(up);
     if (!up->options.no_load && !start_load(up))
         return;
     if (up->options.json)
