@@ -6,9 +6,12 @@
 
 #include <rota/time.h>
 
-/* Send assignments, "READY=1", with newlines between them. Whether anybody hears is not our
- * matter. */
+/* Send assignments, "READY=1", with newlines between them. Waits a second at most for a manager
+ * that is behind with reading; whether it hears is not our matter. */
 void rota_notify(const char *text);
+
+/* WATCHDOG=1, without waiting: there will be another. */
+void rota_notify_alive(void);
 
 /* In what span WATCHDOG=1 has to come again and again (WATCHDOG_USEC); 0: nobody waits for it. */
 rota_time rota_notify_watchdog(void);

@@ -213,7 +213,7 @@ static void on_reload(uv_signal_t *signal, int number)
 static void on_watchdog(uv_timer_t *timer)
 {
     (void)timer;
-    rota_notify("WATCHDOG=1");
+    rota_notify_alive();
 }
 
 /* A loop that stands still says nothing, and is ended by who watches. */
@@ -247,10 +247,12 @@ static int run(struct process *process)
                                      .on_ready = on_ready,
                                      .on_ended = on_ended,
                                      .data = process};
-    if (rota_node_open(&process->loop, &node, &process->node, &error))
-        return fail(EXIT_NO, error.text);
-    open_signals(process);
-    uv_run(&process->loop, UV_RUN_DEFAULT);
+    if (rota_node_open(&process->loop, &node, &process->node, &error)) {
+        process->exit_code = fail(EXIT_NO, error.text);
+    } else {
+        open_signals(process);
+        uv_run(&process->loop, UV_RUN_DEFAULT);
+    }
     uv_loop_close(&process->loop);
     return process->exit_code;
 }

@@ -192,10 +192,13 @@ def commands_that_are_shown_work():
                 done = subprocess.Popen(command if command.startswith("kill") else shlex.split(command),
                                         shell=command.startswith("kill"), text=True, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, env={**ENVIRONMENT, "ROTA_NODE": node})
-                if forever:
-                    run("queue", "drain", "mail", "--timeout", "60s", node=node)
-                    done.terminate()
-                out, error = done.communicate(timeout=TIMEOUT)
+                try:
+                    if forever:
+                        run("queue", "drain", "mail", "--timeout", "60s", node=node)
+                        done.terminate()
+                    out, error = done.communicate(timeout=TIMEOUT)
+                finally:
+                    done.kill()
                 assert done.returncode == 0, (command, out, error)
                 if "--wait" in command:
                     assert out == "HELLO", out
