@@ -559,7 +559,7 @@ static void run_cluster(struct up *up)
 {
     open_handles(up);
     start_nodes(up);
-    if (up->phase != STOPPING || is_running(up))
+    while (is_running(up)) /* also when nothing can be printed any more, which stops the loop */
         uv_run(&up->loop, UV_RUN_DEFAULT);
     close_handles(up);
     uv_run(&up->loop, UV_RUN_DEFAULT);

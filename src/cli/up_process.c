@@ -128,7 +128,7 @@ static void on_output(void *data)
 {
     struct rota_up_process *process = data;
     struct rota_str output = rota_child_output(process->child);
-    char line[OUTPUT_MAX + 1], zmq[ROTA_CHANNEL_TARGET_MAX] = "";
+    char line[OUTPUT_MAX + 1];
     if (process->is_ready || !process->zone || !memchr(output.data, '\n', output.size))
         return;
     snprintf(line, sizeof line, "%.*s", ROTA_STR_ARGS(output));
@@ -136,9 +136,7 @@ static void on_output(void *data)
         return;
     read_address(line, " grpc=", process->grpc);
     read_address(line, " http=", process->http);
-    read_address(line, " zmq=", zmq);
-    const char *port = strrchr(zmq, ':');
-    snprintf(process->zmq, sizeof process->zmq, "127.0.0.1%s", port ? port : ":0");
+    read_address(line, " zmq=", process->zmq);
     process->is_ready = true;
     process->on_ready(process->callback_data, process);
 }

@@ -102,6 +102,7 @@ def without_a_file_everything_is_in_rota_data():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
         with node(*ANY_PORTS, folder=folder) as one:
             assert one.ready.startswith("ready grpc=127.0.0.1:"), (one.ready, one.seen)
+            assert all(one.reach[name].startswith("127.0.0.1:") for name in ("grpc", "zmq", "http")), one.ready
             data = os.path.join(folder, "rota-data")
             assert {"jobs", "rotad.lock", "store.db", "token"} <= set(os.listdir(data))
             token = os.stat(os.path.join(data, "token"))

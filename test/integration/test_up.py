@@ -159,6 +159,17 @@ def nothing_outlives_a_kill():
 
 
 @test
+def end_of_who_reads_ends_it():
+    with Up("--nodes", "2") as up:
+        nodes = up.event("ready")["nodes"]
+        below = descendants(up.process.pid)
+        up.process.stdout.close()
+        os.kill(nodes[0]["pid"], signal.SIGKILL)  # there is something to tell
+        assert up.process.wait(TIMEOUT) == 1
+        await_gone(below)
+
+
+@test
 def killed_node_is_shown_and_comes_back():
     with Up("--no-load", "--nodes", "2") as up:
         nodes = up.event("ready")["nodes"]
