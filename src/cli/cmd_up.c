@@ -4,13 +4,9 @@
 #include "cli/up.h"
 #include "io/clock.h"
 
-#include <errno.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define KILL_AFTER (2 * ROTA_SEC) /* of those that were told to stop */
 
@@ -76,7 +72,6 @@ struct up {
     enum phase phase;
     int exit_code;
     char data[PATH_MAX], rota[PATH_MAX], rotad[PATH_MAX];
-    bool is_temporary;
     char nodes[ROTA_UP_NODES_MAX * ROTA_CHANNEL_TARGET_MAX];                   /* with commas */
     struct rota_up_process processes[ROTA_UP_NODES_MAX + ROTA_UP_WORKERS_MAX]; /* nodes first */
     size_t n_nodes, n_processes;
@@ -486,50 +481,6 @@ static void start_nodes(struct up *up)
 
 /* --- the frame --- */
 
-/* The program beside this one, or on PATH, or where ROTA_ROTAD says. */
-static void find_programs(struct up *up)
-{
-    const char *told = getenv("ROTA_ROTAD");
-    ssize_t size = readlink("/proc/self/exe", up->rota, sizeof up->rota - 1);
-    snprintf(up->rota + (size > 0 ? size : 0), sizeof up->rota - (size > 0 ? (size_t)size : 0),
-             "%s", size > 0 ? "" : "rota");
-    const char *slash = strrchr(up->rota, '/');
-    snprintf(up->rotad, sizeof up->rotad, "%.*srotad", slash ? (int)(slash + 1 - up->rota) : 0,
-             up->rota);
-    if (told && *told)
-        snprintf(up->rotad, sizeof up->rotad, "%s", told);
-    else if (access(up->rotad, X_OK))
-        snprintf(up->rotad, sizeof up->rotad, "rotad");
-}
-
-static enum rota_code make_directory(struct up *up, struct rota_error *error)
-{
-    const char *parent = getenv("TMPDIR");
-    char path[PATH_MAX];
-    up->is_temporary = !up->options.data;
-    if (up->is_temporary) {
-        snprintf(path, sizeof path, "%.2000s/rota-up-XXXXXX", parent && *parent ? parent : "/tmp");
-        if (!mkdtemp(path))
-            return rota_error_set(error, ROTA_ERR_IO, "making %.1000s: %s", path, strerror(errno));
-    } else {
-        snprintf(path, sizeof path, "%s", up->options.data);
-        if (mkdir(path, 0700) && errno != EEXIST)
-            return rota_error_set(error, ROTA_ERR_IO, "making %.1000s: %s", path, strerror(errno));
-    }
-    if (!realpath(path, up->data))
-        return rota_error_set(error, ROTA_ERR_IO, "finding %.1000s: %s", path, strerror(errno));
-    return ROTA_OK;
-}
-
-static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *where)
-{
-    (void)info;
-    (void)type;
-    (void)where;
-    remove(path);
-    return 0;
-}
-
 static void open_handles(struct up *up)
 {
     static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
@@ -574,7 +525,8 @@ static int run(int argc, char *const *argv)
     int exit_code;
     if (!rota_cli_parse(&rota_cmd_up, argc, argv, &up.options, NULL, &exit_code))
         return exit_code;
-    if (make_directory(&up, &error) || rota_guard_open(&up.guard, &error))
+    if (rota_up_directory_make(up.options.data, up.data, &error) ||
+        rota_guard_open(&up.guard, &error))
         return rota_cli_fail_error(&error);
     if (uv_loop_init(&up.loop)) {
         up.exit_code = rota_cli_fail(ROTA_CLI_NO, "no event loop");
@@ -582,12 +534,12 @@ static int run(int argc, char *const *argv)
         signal(SIGPIPE, SIG_IGN);
         up.watch.loop = &up.loop;
         up.watch.is_json = up.options.json;
-        find_programs(&up);
+        rota_up_find_programs(up.rota, up.rotad);
         run_cluster(&up);
     }
     rota_guard_close(&up.guard);
-    if (up.is_temporary)
-        nftw(up.data, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    if (!up.options.data)
+        rota_up_directory_remove(up.data);
     return up.exit_code;
 }
 

@@ -1,7 +1,8 @@
 /* up: a cluster on this machine, for people to try and for scripts to use.
  *
- * The parts of `rota up`: the processes (up_process.c), a sample load on them that keeps a ledger
- * of every job that was acknowledged (up_load.c), and the whole (cmd_up.c). For these alone. */
+ * The parts of `rota up`: where its files and programs are (up_place.c), the processes
+ * (up_process.c), a sample load on them that keeps a ledger of every job that was acknowledged
+ * (up_load.c), and the whole (cmd_up.c). For these alone. */
 #pragma once
 
 #include "cli/watch.h"
@@ -23,6 +24,17 @@ enum {
 };
 
 extern const char rota_up_queue[]; /* of the load */
+
+/* --- places: up_place.c --- */
+
+/* This program; and `rotad`: where ROTA_ROTAD says, beside this one, or on PATH. */
+void rota_up_find_programs(char rota[PATH_MAX], char rotad[PATH_MAX]);
+
+/* Make `wanted` if it is not there, or, when that is NULL, a temporary directory; `path` is where
+ * it is. And remove one with all that is in it. */
+enum rota_code rota_up_directory_make(const char *wanted, char path[PATH_MAX],
+                                      struct rota_error *error);
+void rota_up_directory_remove(const char *path);
 
 /* --- a process: up_process.c --- */
 

@@ -188,7 +188,7 @@ enum rota_code rota_node_reload(struct rota_node *node, const struct rota_settin
     code = adopt(node, fresh, &is_told, error);
     node->fsm.drain_limit = node->settings->drain_limit;
     rota_node_note_names(node);
-    if (!code && is_told && node->fsm.state == ROTA_NODE_SERVING)
+    if (!code && is_told && node->heartbeat)
         code = rota_node_beat(node, false, error);
     rota_node_note(node, ROTA_EVENT_OPERATOR, rota_str(node->advertise), "has read its settings");
     return code;
