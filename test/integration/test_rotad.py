@@ -17,7 +17,7 @@ import tempfile
 import threading
 import traceback
 
-ROTAD, ROTA = sys.argv[1:3]
+ROTAD, ROTA = (os.path.abspath(path) for path in sys.argv[1:3])
 TESTS = []
 TIMEOUT = 120
 ANY_PORTS = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--workers", "127.0.0.1:0"]
