@@ -67,6 +67,7 @@ extern const struct rota_cli_command rota_cmd_route;
 extern const struct rota_cli_command rota_cmd_shards_show;
 extern const struct rota_cli_command rota_cmd_shards_watch;
 extern const struct rota_cli_command rota_cmd_sim_balance;
+extern const struct rota_cli_command rota_cmd_up;
 extern const struct rota_cli_command rota_cmd_work;
 
 /* Print "rota: " and the sentence on one line of standard error; returns

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 static const struct rota_cli_command *const COMMANDS[] = {
+    &rota_cmd_up,
     &rota_cmd_ring_lookup,
     &rota_cmd_ring_hash,
     &rota_cmd_route,

@@ -141,6 +141,18 @@ static bool open_monitor(struct rota_zmq *zmq, struct rota_zmq_socket *socket)
            zmq_connect(socket->monitor, endpoint) == 0;
 }
 
+/* A socket that takes IPv6, too, tells of an IPv4 address in the form of IPv6. */
+static void write_plainly(char *endpoint)
+{
+    static const char MAPPED[] = "[::ffff:";
+    char *begin = strstr(endpoint, MAPPED);
+    char *end = begin ? strchr(begin, ']') : NULL;
+    if (!end)
+        return;
+    memmove(end, end + 1, strlen(end));
+    memmove(begin, begin + sizeof MAPPED - 1, strlen(begin + sizeof MAPPED - 1) + 1);
+}
+
 static enum rota_code open_socket(struct rota_zmq *zmq, const struct rota_zmq_options *options,
                                   bool is_router, struct rota_zmq_socket **socket,
                                   struct rota_error *error)
@@ -157,6 +169,7 @@ static enum rota_code open_socket(struct rota_zmq *zmq, const struct rota_zmq_op
     size_t size = sizeof made->endpoint;
     if (zmq_getsockopt(made->socket, ZMQ_LAST_ENDPOINT, made->endpoint, &size) != 0)
         goto fail;
+    write_plainly(made->endpoint);
     *socket = made;
     return ROTA_OK;
 

@@ -149,6 +149,51 @@ void rota_node_stop(struct rota_node *node)
     rota_node_step(node, ROTA_NODE_STOP);
 }
 
+/* --- other settings --- */
+
+/* `*is_told` becomes true when what other nodes know of this one is different. */
+static enum rota_code adopt(struct rota_node *node, const struct rota_settings *fresh,
+                            bool *is_told, struct rota_error *error)
+{
+    struct rota_settings *own = node->options.settings;
+    for (size_t i = 0; i < rota_node_n_options; i++) {
+        const char *name = rota_node_options[i].name;
+        if (rota_settings_is_same(own, fresh, i))
+            continue;
+        if (!rota_node_settings_is_live(i)) {
+            rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "setting needs a restart",
+                     ROTA_LOG_FACT("setting", name));
+            continue;
+        }
+        enum rota_code code = rota_settings_adopt(own, fresh, i, error);
+        if (code)
+            return code;
+        *is_told |= strcmp(name, "zone") == 0 || strcmp(name, "weight") == 0;
+        rota_log(node->log, rota_clock_wall(), ROTA_LOG_INFO, "setting changed",
+                 ROTA_LOG_FACT("setting", name));
+    }
+    if (!rota_settings_has_same_sections(own, fresh))
+        rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "setting needs a restart",
+                 ROTA_LOG_FACT("setting", "[[space]]"));
+    return ROTA_OK;
+}
+
+enum rota_code rota_node_reload(struct rota_node *node, const struct rota_settings *fresh,
+                                struct rota_error *error)
+{
+    bool is_told = false;
+    enum rota_code code = node->tls ? rota_tls_reload(node->tls, error) : ROTA_OK;
+    if (code)
+        return code;
+    code = adopt(node, fresh, &is_told, error);
+    node->fsm.drain_limit = node->settings->drain_limit;
+    rota_node_note_names(node);
+    if (!code && is_told && node->heartbeat)
+        code = rota_node_beat(node, false, error);
+    rota_node_note(node, ROTA_EVENT_OPERATOR, rota_str(node->advertise), "has read its settings");
+    return code;
+}
+
 enum rota_node_state rota_node_state(const struct rota_node *node)
 {
     return node->fsm.state;

@@ -22,8 +22,8 @@ struct rota_node;
 struct rota_role;
 
 struct rota_node_options {
-    const struct rota_settings *settings; /* kept; checked by rota_node_settings_check() */
-    const struct rota_log *log;           /* kept */
+    struct rota_settings *settings; /* kept; checked by rota_node_settings_check() */
+    const struct rota_log *log;     /* kept */
 
     /* It serves: `line` is what a server program prints, "ready grpc=...". */
     void (*on_ready)(void *data, const char *line);
@@ -39,5 +39,11 @@ enum rota_code rota_node_open(uv_loop_t *loop, const struct rota_node_options *o
 
 /* Stop it in order; the second time at once. */
 void rota_node_stop(struct rota_node *node);
+
+/* Take over what can change while it runs from `fresh` settings, which were checked, into its
+ * own, and read the certificates again. Whatever else is different is logged: it needs a restart.
+ * Certificates that can't be read change nothing. */
+enum rota_code rota_node_reload(struct rota_node *node, const struct rota_settings *fresh,
+                                struct rota_error *error);
 
 enum rota_node_state rota_node_state(const struct rota_node *node);

@@ -73,6 +73,9 @@ void rota_node_close_parts(struct rota_node *node);
 /* Be a member from now on; or, when `is_leaving`, until now. */
 enum rota_code rota_node_beat(struct rota_node *node, bool is_leaving, struct rota_error *error);
 
+/* By which names HTTP may be asked: its own address, and what it was told. */
+void rota_node_note_names(struct rota_node *node);
+
 /* --- api.c --- */
 
 void rota_node_on_request(void *data, struct rota_http_request *request);

@@ -97,8 +97,7 @@ static enum rota_code read_token(struct rota_node *node, struct rota_error *erro
     return code;
 }
 
-/* Its own address, and what it was told. */
-static void note_names(struct rota_node *node)
+void rota_node_note_names(struct rota_node *node)
 {
     size_t n = 0;
     node->names[n++] = rota_str(rota_http_address(node->http));
@@ -159,7 +158,7 @@ enum rota_code rota_node_beat(struct rota_node *node, bool is_leaving, struct ro
         .roles = rota_str(settings->roles),
         .zone = rota_str(settings->zone),
         .ttl = settings->ttl,
-        .start_at = settings->align && !is_leaving ? at : 0,
+        .start_at = settings->align && node->fsm.state == ROTA_NODE_JOINING ? at : 0,
         .stop_at = is_leaving ? at : 0,
     };
     rota_hosts_parse_weight(settings->weight, &member.weight);
@@ -277,7 +276,7 @@ static enum rota_code open_http(struct rota_node *node, struct rota_error *error
                        &node->http, error);
     if (code)
         return code;
-    note_names(node);
+    rota_node_note_names(node);
     return rota_streams_open(node, &node->streams, error);
 }
 

@@ -237,3 +237,12 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
                               "durability = \"store\" needs a store that all nodes share");
     return ROTA_OK;
 }
+
+bool rota_node_settings_is_live(size_t i)
+{
+    static const char *const LIVE[] = {"http-names", "zone", "weight", "drain-limit", "log-level"};
+    for (size_t k = 0; k < sizeof LIVE / sizeof LIVE[0]; k++)
+        if (strcmp(rota_node_options[i].name, LIVE[k]) == 0)
+            return true;
+    return false;
+}

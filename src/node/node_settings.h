@@ -35,5 +35,8 @@ extern const size_t rota_node_n_kinds;
 enum rota_code rota_node_settings_check(const struct rota_settings *settings,
                                         struct rota_error *error);
 
+/* Whether option number `i` can change while the node runs. */
+bool rota_node_settings_is_live(size_t i);
+
 /* Whether `role` is among the roles of the settings. */
 bool rota_node_settings_has_role(const struct rota_node_settings *settings, const char *role);

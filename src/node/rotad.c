@@ -1,6 +1,8 @@
 /* rotad: one node of a cluster. */
 #include "base/command.h"
+#include "io/clock.h"
 #include "io/file.h"
+#include "io/notify.h"
 #include "node/node.h"
 #include "wire/config_text.h"
 
@@ -130,7 +132,10 @@ static enum rota_code take_all(struct rota_settings *settings, const struct word
 struct process {
     uv_loop_t loop;
     uv_signal_t signals[3];
-    const char *config;
+    uv_timer_t watchdog;
+    const struct words *words;
+    int argc;
+    char *const *argv;
     struct rota_settings settings;
     struct rota_log log;
     struct rota_node *node;
@@ -148,6 +153,7 @@ static void on_ready(void *data, const char *line)
     (void)data;
     puts(line);
     fflush(stdout);
+    rota_notify("READY=1");
 }
 
 static void on_ended(void *data, bool has_failed)
@@ -156,18 +162,80 @@ static void on_ended(void *data, bool has_failed)
     process->exit_code = has_failed ? EXIT_NO : 0;
     for (size_t i = 0; i < 3; i++)
         uv_close((uv_handle_t *)&process->signals[i], NULL);
+    uv_close((uv_handle_t *)&process->watchdog, NULL);
 }
 
-static void on_signal(uv_signal_t *signal, int number)
+/* --- signals --- */
+
+static void on_stop(uv_signal_t *signal, int number)
 {
     struct process *process = signal->data;
     (void)number;
+    rota_notify("STOPPING=1");
     rota_node_stop(process->node);
+}
+
+static enum rota_code read_again(struct process *process, struct rota_error *error)
+{
+    struct rota_node_settings values;
+    struct rota_settings fresh;
+    rota_settings_init(&fresh, rota_node_options, rota_node_n_options, rota_node_kinds,
+                       rota_node_n_kinds, &values);
+    enum rota_code code = take_all(&fresh, process->words, process->argc, process->argv, error);
+    if (!code)
+        code = rota_node_reload(process->node, &fresh, error);
+    rota_settings_deinit(&fresh);
+    return code;
+}
+
+static void on_reload(uv_signal_t *signal, int number)
+{
+    struct process *process = signal->data;
+    const struct rota_node_settings *settings = process->settings.values;
+    struct rota_error error;
+    char text[64];
+    (void)number;
+    if (rota_node_state(process->node) >= ROTA_NODE_STOPPING)
+        return;
+    snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%llu",
+             (unsigned long long)(uv_hrtime() / 1000));
+    rota_notify(text);
+    if (read_again(process, &error))
+        rota_log(&process->log, rota_clock_wall(), ROTA_LOG_ERROR, "settings not read",
+                 ROTA_LOG_FACT("error", error.text));
+    else
+        rota_log(&process->log, rota_clock_wall(), ROTA_LOG_INFO, "settings read",
+                 ROTA_LOG_NO_FACTS);
+    process->log.level = (enum rota_log_level)settings->log_level;
+    rota_notify("READY=1");
+}
+
+static void on_watchdog(uv_timer_t *timer)
+{
+    (void)timer;
+    rota_notify_alive();
+}
+
+/* A loop that stands still says nothing, and is ended by who watches. */
+static void open_signals(struct process *process)
+{
+    static const struct {
+        int number;
+        uv_signal_cb on_signal;
+    } SIGNALS[] = {{SIGTERM, on_stop}, {SIGINT, on_stop}, {SIGHUP, on_reload}};
+    rota_time every = rota_notify_watchdog() / 2;
+    for (size_t i = 0; i < 3; i++) {
+        uv_signal_init(&process->loop, &process->signals[i]);
+        process->signals[i].data = process;
+        uv_signal_start(&process->signals[i], SIGNALS[i].on_signal, SIGNALS[i].number);
+    }
+    uv_timer_init(&process->loop, &process->watchdog);
+    if (every > 0)
+        uv_timer_start(&process->watchdog, on_watchdog, 0, (uint64_t)(every / ROTA_MSEC) + 1);
 }
 
 static int run(struct process *process)
 {
-    static const int NUMBERS[] = {SIGTERM, SIGINT};
     struct rota_error error;
     const struct rota_node_settings *settings = process->settings.values;
     process->log =
@@ -179,15 +247,12 @@ static int run(struct process *process)
                                      .on_ready = on_ready,
                                      .on_ended = on_ended,
                                      .data = process};
-    if (rota_node_open(&process->loop, &node, &process->node, &error))
-        return fail(EXIT_NO, error.text);
-    for (size_t i = 0; i < 3; i++) {
-        uv_signal_init(&process->loop, &process->signals[i]);
-        process->signals[i].data = process;
-        if (i < 2)
-            uv_signal_start(&process->signals[i], on_signal, NUMBERS[i]);
+    if (rota_node_open(&process->loop, &node, &process->node, &error)) {
+        process->exit_code = fail(EXIT_NO, error.text);
+    } else {
+        open_signals(process);
+        uv_run(&process->loop, UV_RUN_DEFAULT);
     }
-    uv_run(&process->loop, UV_RUN_DEFAULT);
     uv_loop_close(&process->loop);
     return process->exit_code;
 }
@@ -195,7 +260,8 @@ static int run(struct process *process)
 static int print(const struct process *process)
 {
     struct rota_buffer buffer = {0};
-    rota_settings_print(&process->settings, process->config ? process->config : "", &buffer);
+    rota_settings_print(&process->settings, process->words->config ? process->words->config : "",
+                        &buffer);
     fwrite(buffer.data, 1, buffer.size, stdout);
     rota_buffer_deinit(&buffer);
     return fflush(stdout) ? fail(EXIT_NO, "standard output can't be written") : 0;
@@ -217,7 +283,7 @@ int main(int argc, char **argv)
     struct rota_option_list none;
     struct rota_error error;
     struct rota_node_settings values;
-    struct process process = {.config = NULL};
+    struct process process = {.words = &words, .argc = argc, .argv = argv};
     switch (rota_command_parse(command(), argc - 1, argv + 1, &words, &none, &error)) {
     case ROTA_COMMAND_RUN:
         break;
@@ -230,7 +296,6 @@ int main(int argc, char **argv)
         puts("rotad " ROTA_VERSION);
         return 0;
     }
-    process.config = words.config;
     rota_settings_init(&process.settings, rota_node_options, rota_node_n_options, rota_node_kinds,
                        rota_node_n_kinds, &values);
     int code = EXIT_BAD;

@@ -99,6 +99,61 @@ enum rota_code rota_settings_set(struct rota_settings *settings, const char *nam
     return ROTA_OK;
 }
 
+static bool is_same_value(const struct rota_option *option, const void *a, const void *b)
+{
+    const char *const *texts[] = {a, b};
+    if (option->type != ROTA_OPTION_TEXT)
+        return memcmp(a, b, field_size(option->type)) == 0;
+    if (!*texts[0] || !*texts[1])
+        return *texts[0] == *texts[1];
+    return strcmp(*texts[0], *texts[1]) == 0;
+}
+
+bool rota_settings_is_same(const struct rota_settings *a, const struct rota_settings *b, size_t i)
+{
+    return is_same_value(&a->options[i], field_of(a->values, &a->options[i]),
+                         field_of(b->values, &b->options[i]));
+}
+
+static bool is_same_section(const struct rota_settings_section *a,
+                            const struct rota_settings_section *b)
+{
+    for (size_t i = 0; a->kind == b->kind && i < a->kind->n_options; i++)
+        if (!is_same_value(&a->kind->options[i], field_of(a->values, &a->kind->options[i]),
+                           field_of(b->values, &b->kind->options[i])))
+            return false;
+    return a->kind == b->kind;
+}
+
+bool rota_settings_has_same_sections(const struct rota_settings *a, const struct rota_settings *b)
+{
+    bool is_same = a->n_sections == b->n_sections;
+    for (size_t i = 0; is_same && i < a->n_sections; i++)
+        is_same = is_same_section(&a->sections[i], &b->sections[i]);
+    return is_same;
+}
+
+enum rota_code rota_settings_adopt(struct rota_settings *settings, const struct rota_settings *from,
+                                   size_t i, struct rota_error *error)
+{
+    const struct rota_option *option = &settings->options[i];
+    const void *field = field_of(from->values, option);
+    const char *const *text = option->type == ROTA_OPTION_TEXT ? field : NULL;
+    const char *copy = NULL;
+    if (text && *text) {
+        copy = rota_arena_copy(&settings->arena, rota_str(*text)).data;
+        if (!copy)
+            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for the setting %s",
+                                  option->name);
+    }
+    if (text)
+        *(const char **)field_of(settings->values, option) = copy;
+    else
+        memcpy(field_of(settings->values, option), field, field_size(option->type));
+    settings->origins[i] = from->origins[i];
+    return ROTA_OK;
+}
+
 char *rota_settings_variable(const struct rota_option *option,
                              char text[ROTA_SETTINGS_VARIABLE_MAX])
 {

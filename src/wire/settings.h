@@ -73,6 +73,15 @@ enum rota_code rota_settings_read(struct rota_settings *settings, struct rota_st
 enum rota_code rota_settings_set(struct rota_settings *settings, const char *name, const char *text,
                                  enum rota_settings_place place, struct rota_error *error);
 
+/* Whether option number `i` has the same value in both; the tables of both are the same. And
+ * whether their sections are alike, in order. */
+bool rota_settings_is_same(const struct rota_settings *a, const struct rota_settings *b, size_t i);
+bool rota_settings_has_same_sections(const struct rota_settings *a, const struct rota_settings *b);
+
+/* Take option number `i` as `from` has it, with where it came from; its text is copied. */
+enum rota_code rota_settings_adopt(struct rota_settings *settings, const struct rota_settings *from,
+                                   size_t i, struct rota_error *error);
+
 /* The name of an option's variable: "ROTA_DRAIN_LIMIT". Returns `text`. */
 enum { ROTA_SETTINGS_VARIABLE_MAX = 64 };
 char *rota_settings_variable(const struct rota_option *option,

@@ -206,6 +206,42 @@ static void what_is_in_force_is_shown_with_its_origin(void **state)
     rota_buffer_deinit(&first);
 }
 
+static void fresh_settings_are_compared_and_adopted_one_by_one(void **state)
+{
+    (void)state;
+    struct values other_values;
+    struct rota_settings other;
+    rota_settings_init(&other, OPTIONS, sizeof OPTIONS / sizeof OPTIONS[0], KINDS, 1,
+                       &other_values);
+    assert_int_equal(read_text("listen = \"a\"\npartitions = 3\n[[space]]\nname = \"c\"\n"),
+                     ROTA_OK);
+    assert_int_equal(rota_settings_read(&other,
+                                        rota_str("listen = \"a\"\npartitions = 4\nstore = "
+                                                 "\"s\"\n[[space]]\nname = \"c\"\n"),
+                                        "new.toml", &error),
+                     ROTA_OK);
+    static const bool SAME[] = {true, false, false, true, true, true};
+    for (size_t i = 0; i < sizeof SAME / sizeof SAME[0]; i++)
+        assert_int_equal(rota_settings_is_same(&settings, &other, i), SAME[i]);
+    assert_true(rota_settings_has_same_sections(&settings, &other));
+
+    assert_int_equal(rota_settings_adopt(&settings, &other, 1, &error), ROTA_OK);
+    assert_int_equal(rota_settings_set(&other, "listen", "b", ROTA_SETTINGS_COMMAND_LINE, &error),
+                     ROTA_OK);
+    ((struct space *)other.sections[0].values)->shards = 5;
+    assert_false(rota_settings_is_same(&settings, &other, 0));
+    assert_false(rota_settings_has_same_sections(&settings, &other));
+    other.n_sections = 0;
+    assert_false(rota_settings_has_same_sections(&settings, &other));
+    assert_int_equal(rota_settings_adopt(&settings, &other, 0, &error), ROTA_OK);
+    rota_settings_deinit(&other);
+
+    assert_string_equal(values.store, "s");
+    assert_string_equal(values.listen, "b");
+    assert_int_equal(settings.origins[0].place, ROTA_SETTINGS_COMMAND_LINE);
+    assert_int_equal(values.partitions, 3);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -217,6 +253,7 @@ int main(void)
         TEST(mistake_is_told_by_its_line_and_changes_nothing),
         TEST(wrong_word_names_where_it_stands),
         TEST(what_is_in_force_is_shown_with_its_origin),
+        TEST(fresh_settings_are_compared_and_adopted_one_by_one),
     };
     return cmocka_run_group_tests_name("settings", tests, NULL, NULL);
 }
