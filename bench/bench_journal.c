@@ -85,6 +85,13 @@ static enum rota_code on_record(void *data, const struct rota_work_record *recor
     return broker ? rota_broker_replay(broker, record, error) : ROTA_OK;
 }
 
+static void on_ahead(void *data, struct rota_job_id id)
+{
+    (void)data;
+    if (broker)
+        rota_broker_foresee(broker, id);
+}
+
 static void on_durable(void *data, uint64_t number)
 {
     (void)data;
@@ -102,8 +109,10 @@ static void on_closed(void *data)
 static void open_journal(void)
 {
     struct rota_error error;
-    struct rota_journal_options options = {
-        .directory = directory, .on_record = on_record, .on_durable = on_durable};
+    struct rota_journal_options options = {.directory = directory,
+                                           .on_record = on_record,
+                                           .on_ahead = on_ahead,
+                                           .on_durable = on_durable};
     must(rota_journal_open(&loop, &options, &journal, &error), &error);
     n_sent = n_durable = rota_journal_look(journal).last;
 }

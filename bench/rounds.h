@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { ROUNDS_MAX = 9, ROUNDS_CELLS_MAX = 16, ROUNDS_PEERS_MAX = 8 };
+enum { ROUNDS_MAX = 9, ROUNDS_CELLS_MAX = 16, ROUNDS_PEERS_MAX = 13 };
 
 struct rounds_options {
     bool json, quick;

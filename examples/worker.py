@@ -2,9 +2,11 @@
 """A worker in another language: what docs/worker-protocol.md says, and nothing else.
 
     worker.py ADDRESS --queue QUEUE [--can CAPABILITY]... [--name NAME] [--slots N]
+              [--key FILE --broker-key KEY]
 
 It answers each job with its payload in capitals; a payload "fail" fails, "progress" says so
-first. It needs Python and a ZeroMQ binding (Debian: python3-zmq)."""
+first, "hold" waits until it is cancelled. Keys are made with `rota worker-key`. It needs Python
+and a ZeroMQ binding (Debian: python3-zmq)."""
 import argparse
 import os
 import random
@@ -73,7 +75,8 @@ class Worker:
         self.socket = None
         self.epoch = 0
         self.wait = 0.2
-        self.unacknowledged = {}  # ends the broker has not confirmed yet, by job and attempt
+        self.held = {}  # what we work at, by job and attempt: its first three fields
+        self.ends = {}  # and how it ended, until the broker has confirmed that
         self.is_stopping = False
 
     def send(self, kind, body=b""):
@@ -90,10 +93,16 @@ class Worker:
         self.socket.linger = 0
         self.socket.immediate = 1
         self.socket.reconnect_ivl = -1
+        if self.options.key:
+            with open(self.options.key) as file:
+                keys = dict(line.split() for line in file if line.strip() and line[0] != "#")
+            self.socket.curve_publickey = keys["public"].encode()
+            self.socket.curve_secretkey = keys["secret"].encode()
+            self.socket.curve_serverkey = self.options.broker_key.encode()
         self.socket.connect("tcp://" + self.options.address)
         self.epoch = max(self.epoch + 1, time.time_ns() // 1000)
         self.interval, self.missed_max, self.is_welcome = 1.0, 5, False
-        self.heard_at = self.sent_at = time.monotonic()
+        self.heard_at = self.sent_at = self.said_at = time.monotonic()
         if self.socket.poll(5000, zmq.POLLOUT):
             self.send("rota.hello", data(1, b"rota-worker") + number(2, 1)
                       + data(3, self.options.name.encode()) + number(4, self.epoch))
@@ -107,34 +116,55 @@ class Worker:
         self.send("rota.ready",
                   b"".join(data(1, name.encode()) for name in self.options.can)
                   + b"".join(data(2, name.encode()) for name in self.options.queue)
-                  + number(3, self.options.slots))
-        self.send_ends(list(self.unacknowledged))
+                  + number(3, max(self.options.slots, len(self.held)))
+                  + b"".join(data(4, head) for head in self.held.values()))
+        self.say_again()
 
     def send_ends(self, names):
         if names:
-            self.send("rota.ends", b"".join(data(1, self.unacknowledged[name]) for name in names))
+            self.send("rota.ends", b"".join(data(1, self.ends[name]) for name in names))
+
+    def say_again(self):
+        """All that was not confirmed, until it is."""
+        self.said_at = time.monotonic()
+        self.send_ends(list(self.ends))
 
     def on_jobs(self, body):
         names = []
         for _, entry in fields(body):
             job = dict(fields(entry))
-            head = data(1, job[1]) + data(2, job[2]) + number(3, job[3])
-            payload = job.get(4, b"")
+            name, payload = (job[2], job[3]), job.get(4, b"")
+            head = self.held[name] = data(1, job[1]) + data(2, job[2]) + number(3, job[3])
+            if payload == b"hold":
+                continue
             if payload == b"progress":
                 self.send("rota.progress", data(1, head + data(4, b"half of it")))
             if payload == b"fail":
-                end = head + number(4, FAILED) + data(6, b"it was asked to fail")
+                self.ends[name] = head + number(4, FAILED) + data(6, b"it was asked to fail")
             else:
-                end = head + number(4, DONE) + data(5, payload.upper())
-            name = job[2], job[3]
-            self.unacknowledged[name] = end
+                self.ends[name] = head + number(4, DONE) + data(5, payload.upper())
             names.append(name)
         self.send_ends(names)  # all of them in one message
 
-    def on_ended(self, body):
+    def forget(self, body):
+        """These are confirmed, or cancelled."""
         for _, entry in fields(body):
-            verdict = dict(fields(entry))
-            self.unacknowledged.pop((verdict[2], verdict[3]), None)
+            name = dict(fields(entry))
+            self.held.pop((name[2], name[3]), None)
+            self.ends.pop((name[2], name[3]), None)
+
+    def on_check(self, body):
+        """What came to us of all that was sent: the numbers of the question go back as they are."""
+        asked = dict(fields(body))
+        self.send("rota.holds", b"".join(data(1, head) for head in self.held.values())
+                  + number(2, asked.get(2, 0)) + number(3, asked.get(3, 0)))
+
+    def give_back(self):
+        """What can't be finished costs no attempt."""
+        for name, head in self.held.items():
+            self.ends.setdefault(name, head + number(4, GIVEN_BACK))
+        self.send("rota.slots")  # no more jobs
+        self.say_again()
 
     def take(self, frame):
         """False when the session is over."""
@@ -145,21 +175,31 @@ class Worker:
             self.on_welcome(body)
         elif kind == "rota.jobs":
             self.on_jobs(body)
-        elif kind == "rota.ended":
-            self.on_ended(body)
+        elif kind in ("rota.ended", "rota.cancel"):
+            self.forget(body)
+        elif kind == "rota.check":
+            self.on_check(body)
         elif kind == "rota.bye":
             why = dict(fields(body)).get(2, b"").decode(errors="replace")
             print(f"the broker said goodbye: {why}", file=sys.stderr)
             return False
-        return True  # a beat, a cancel (nothing takes long here), or something newer
+        return True  # a beat, or something newer
 
     def serve(self):
         """One session, until it is over."""
         self.connect()
-        while not self.is_stopping:
+        stop_at = None
+        while not self.is_stopping or (self.is_welcome and self.held):
             now = time.monotonic()
+            if self.is_stopping and not stop_at:
+                stop_at = now + 5
+                self.give_back()
+            if stop_at and now >= stop_at:
+                break  # the broker gives it to others
             if now - self.heard_at >= self.interval * self.missed_max:
                 return
+            if self.is_welcome and now - self.said_at >= self.interval * 3:
+                self.say_again()
             if self.is_welcome and now - self.sent_at >= self.interval:
                 self.send("rota.beat")
             if self.socket.poll(int(self.interval * 500)) and not self.take(self.socket.recv()):
@@ -172,9 +212,10 @@ class Worker:
         while not self.is_stopping:
             self.serve()
             self.socket.close()
-            if not self.is_stopping:
-                time.sleep(self.wait * random.uniform(0.8, 1.2))
-                self.wait = min(self.wait * 2, 30)
+            again_at = time.monotonic() + self.wait * random.uniform(0.8, 1.2)
+            while not self.is_stopping and time.monotonic() < again_at:
+                time.sleep(0.1)
+            self.wait = min(self.wait * 2, 30)
         self.context.term()
 
     def stop(self, *_):
@@ -188,6 +229,8 @@ def main():
     parser.add_argument("--can", action="append", default=[])
     parser.add_argument("--name", default=f"python-{os.getpid()}")
     parser.add_argument("--slots", type=int, default=4)
+    parser.add_argument("--key", help="a file with our key pair")
+    parser.add_argument("--broker-key", help="the broker's public key")
     worker = Worker(parser.parse_args())
     signal.signal(signal.SIGTERM, worker.stop)
     signal.signal(signal.SIGINT, worker.stop)

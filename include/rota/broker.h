@@ -31,7 +31,7 @@ struct uv_loop_s; /* a uv_loop_t */
 enum {
     ROTA_WORK_BROKER_POLLS_MAX = 60000,      /* that wait at one time */
     ROTA_WORK_BROKER_WATCHERS_MAX = 10000,   /* of jobs and queues */
-    ROTA_WORK_BROKER_MESSAGE_MAX = 20 << 20, /* bytes of a request: give it to the server */
+    ROTA_WORK_BROKER_MESSAGE_MAX = 40 << 20, /* bytes of a request: give it to the server */
 };
 
 struct rota_work_broker_options {
@@ -61,6 +61,7 @@ struct rota_work_broker_options {
     uint32_t partitions;        /* of a queue, numbered from 0, alike at all nodes; 0 means 16 */
     size_t jobs_max;            /* that have not ended; 0 means 50,000,000 */
     size_t bytes_max;           /* of payloads and results; 0 means 4 GiB */
+    rota_time keep;             /* how long ended jobs are remembered; 0 means 1 h */
     const struct rota_log *log; /* kept; NULL: none */
 };
 
@@ -87,6 +88,12 @@ struct rota_work_broker_counts {
     size_t running, polls, watchers;
     size_t memory; /* bytes of all jobs */
     uint64_t turns_total, records_total, durable_total;
+
+    /* Among several nodes. */
+    size_t remote;         /* jobs of other nodes that run here, on workers that are connected */
+    size_t unreachable;    /* nodes */
+    uint64_t visits_total; /* of idle workers to waiting jobs, that this node caused */
+    uint64_t fetched_total, lent_total; /* jobs of others for workers here; ours for theirs */
 };
 struct rota_work_broker_counts rota_work_broker_counts(const struct rota_work_broker *broker);
 

@@ -192,7 +192,8 @@ struct rota_group_status {
     size_t n_tasks, n_partitions, n_unfinished, n_offers, n_running; /* the last: here */
     bool has_watermark;
     int64_t watermark;
-    uint64_t n_skipped; /* records that are not believed: foreign, future, malformed, oversized */
+    uint64_t n_skipped;  /* records that are not believed: foreign, future, malformed, oversized */
+    const char *trouble; /* why the log could not be reached at the last try; NULL: it was */
 };
 
 void rota_group_status(const struct rota_group *group, struct rota_group_status *status);

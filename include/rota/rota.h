@@ -23,6 +23,7 @@
 #include <rota/partition.h>
 #include <rota/picker.h>
 #include <rota/plan.h>
+#include <rota/queue.h>
 #include <rota/queue_watch.h>
 #include <rota/random.h>
 #include <rota/reflection.h>

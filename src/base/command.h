@@ -14,6 +14,8 @@
 
 enum { ROTA_COMMAND_OPTIONS_MAX = 64 };
 
+struct rota_json;
+
 struct rota_command {
     const char *program;     /* NULL: rota */
     const char *name;        /* "ring lookup"; NULL: the program has no commands */
@@ -50,3 +52,7 @@ void rota_command_format_help(const struct rota_command *command, unsigned width
 
 /* Append the command's section of a page in Markdown. */
 void rota_command_format_markdown(const struct rota_command *command, struct rota_buffer *buffer);
+
+/* Write the command as a JSON object, of which programs make other pages and the completions
+ * of shells: all that the table says. */
+void rota_command_format_json(const struct rota_command *command, struct rota_json *json);

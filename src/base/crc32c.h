@@ -1,15 +1,18 @@
-/* CRC-32C (Castagnoli), eight bytes at a time by tables: the checksum of what is kept on
- * disk. It finds every flip of up to three bits in the sizes that we write, and all but one
- * in four billion of other damage; it does not guard against people.
+/* CRC-32C (Castagnoli), eight bytes at a time, by the processor's own instruction where it
+ * has one and else by tables: the checksum of what is kept on disk. It finds every flip of up to
+ * three bits in the sizes that we write, and all but one in four billion of other damage; it does
+ * not guard against people.
  *
  * The tables are made when they are needed and belong to whoever checks: 8 KiB that
  * nobody shares. The values are those of every other CRC-32C. */
 #pragma once
 
 #include <rota/str.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct rota_crc32c {
+    bool has_instruction;
     uint32_t tables[8][256];
 };
 

@@ -58,6 +58,7 @@ extern const struct rota_cli_command rota_cmd_plan;
 extern const struct rota_cli_command rota_cmd_queue_dead;
 extern const struct rota_cli_command rota_cmd_queue_drain;
 extern const struct rota_cli_command rota_cmd_queue_list;
+extern const struct rota_cli_command rota_cmd_queue_nodes;
 extern const struct rota_cli_command rota_cmd_queue_pause;
 extern const struct rota_cli_command rota_cmd_queue_resume;
 extern const struct rota_cli_command rota_cmd_queue_show;
@@ -69,6 +70,7 @@ extern const struct rota_cli_command rota_cmd_shards_watch;
 extern const struct rota_cli_command rota_cmd_sim_balance;
 extern const struct rota_cli_command rota_cmd_up;
 extern const struct rota_cli_command rota_cmd_work;
+extern const struct rota_cli_command rota_cmd_worker_key;
 
 /* Print "rota: " and the sentence on one line of standard error; returns
  * `exit_code`. */

@@ -19,7 +19,7 @@ struct options {
     const char *data, *listen, *workers, *workers_key, *workers_list;
     const char *store, *nodes, *hosts, *advertise;
     int durability, log_level;
-    int64_t partitions, jobs_max, bytes_max;
+    int64_t partitions, jobs_max, bytes_max, segment_size;
     rota_time drain;
     bool insecure, repair;
 };
@@ -62,7 +62,8 @@ static const struct rota_option OPTIONS[] = {
     {.name = "workers-key",
      ROTA_OPTION_INTO(TEXT, struct options, workers_key),
      .value_name = "FILE",
-     .help = "the broker's key pair, for workers beyond this machine"},
+     .help = "the broker's key pair, which `rota worker-key` makes, for workers beyond this "
+             "machine"},
     {.name = "workers-list",
      ROTA_OPTION_INTO(TEXT, struct options, workers_list),
      .value_name = "FILE",
@@ -94,6 +95,13 @@ static const struct rota_option OPTIONS[] = {
      .min = 1 << 20,
      .max = INT64_C(1) << 44,
      .help = "what payloads and results may take; a job that does not fit is refused"},
+    {.name = "segment",
+     ROTA_OPTION_INTO(INT, struct options, segment_size),
+     .value_name = "BYTES",
+     .default_text = "67108864",
+     .min = 1 << 16,
+     .max = 1 << 30,
+     .help = "size of the journal's files; a small disk wants small ones"},
     {.name = "drain",
      ROTA_OPTION_INTO(SPAN, struct options, drain),
      .value_name = "SPAN",
@@ -149,7 +157,7 @@ static void on_drained(void *data, size_t n_cut)
 static void on_failed(void *data, const struct rota_error *error)
 {
     struct service *service = data;
-    service->exit_code = rota_cli_fail_error(error);
+    service->exit_code = rota_cli_fail(ROTA_CLI_NO, "%s", error->text);
     uv_stop(&service->loop);
 }
 
@@ -209,6 +217,7 @@ static enum rota_code open_service(struct service *service, struct rota_error *e
         .partitions = (uint32_t)options->partitions,
         .jobs_max = (size_t)options->jobs_max,
         .bytes_max = (size_t)options->bytes_max,
+        .segment_size = (size_t)options->segment_size,
         .log = &service->log,
     };
     enum rota_code code = rota_server_open(&service->loop, &with, &service->server, error);
@@ -280,6 +289,7 @@ static int run(int argc, char *const *argv)
     struct service service = {.options = &options};
     service.log =
         (struct rota_log){.level = (enum rota_log_level)options.log_level, .write = write_log};
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond `ulimit -f` is told by an error */
     if (uv_loop_init(&service.loop))
         return rota_cli_fail(ROTA_CLI_NO, "no event loop");
     if (open_service(&service, &error))

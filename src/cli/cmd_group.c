@@ -228,11 +228,14 @@ static void on_look(uv_timer_t *timer)
 static void on_timeout(uv_timer_t *timer)
 {
     struct status *status = timer->data;
+    struct rota_group_status now;
     char text[ROTA_TIME_TEXT_MAX];
-    rota_watch_stop(&status->watch,
-                    rota_cli_fail(ROTA_CLI_NO, "the log of group %s could not be read within %s",
-                                  status->options->name,
-                                  rota_span_format(status->options->timeout, text)));
+    rota_group_status(status->group, &now);
+    rota_watch_stop(
+        &status->watch,
+        rota_cli_fail(ROTA_CLI_NO, "the log of group %s could not be read within %s%s%s",
+                      status->options->name, rota_span_format(status->options->timeout, text),
+                      now.trouble ? ": " : "", now.trouble ? now.trouble : ""));
 }
 
 static void on_news(void *data, const struct rota_group_news *news)

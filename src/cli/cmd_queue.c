@@ -59,6 +59,8 @@ static void append_json(struct rota_buffer *buffer, const struct rota_queue_info
         {"done_total", info->done_total},
         {"dead_total", info->dead_total},
         {"retries_total", info->retries_total},
+        {"fetched_total", info->fetched_total},
+        {"lent_total", info->lent_total},
         {"workers", info->n_workers},
         {"slots", info->n_slots},
         {"free", info->n_free},
@@ -98,8 +100,8 @@ static enum rota_code look(struct rota_queue_client *client, struct rota_str que
                            struct rota_queue_list *reply, struct rota_error *error)
 {
     struct rota_queue_setting request = {.queue = queue};
-    enum rota_code code = rota_queue_client_ask(client, "Queues", &ROTA_QUEUE_PAUSE, &request,
-                                                &ROTA_QUEUE_QUEUES_REPLY, reply, error);
+    enum rota_code code = rota_queue_client_ask_again(client, "Queues", &ROTA_QUEUE_PAUSE, &request,
+                                                      &ROTA_QUEUE_QUEUES_REPLY, reply, error);
     if (!code && queue.size > 0 && reply->items.n == 0)
         code = rota_error_set(error, ROTA_ERR_UNAVAILABLE, "there is no queue %.*s",
                               ROTA_STR_ARGS(queue));
@@ -176,21 +178,6 @@ static enum rota_code dead(struct rota_queue_client *client, struct rota_str que
 
 /* --- drain --- */
 
-static void on_wake(uv_timer_t *timer)
-{
-    uv_stop(timer->loop);
-}
-
-static void pause_for(uv_loop_t *loop, uint64_t ms)
-{
-    uv_timer_t timer;
-    uv_timer_init(loop, &timer);
-    uv_timer_start(&timer, on_wake, ms, 0);
-    uv_run(loop, UV_RUN_DEFAULT);
-    uv_close((uv_handle_t *)&timer, NULL);
-    uv_run(loop, UV_RUN_NOWAIT);
-}
-
 static enum rota_code drain(struct rota_queue_client *client, struct rota_str queue,
                             struct rota_buffer *buffer, struct rota_error *error)
 {
@@ -208,12 +195,62 @@ static enum rota_code drain(struct rota_queue_client *client, struct rota_str qu
         most = left > most ? left : most;
         rota_progress_step(&progress, most - left, most);
         if (left > 0)
-            pause_for(&client->loop, 200);
+            rota_queue_client_pause(client, 200);
     } while (left > 0);
     rota_progress_end(&progress);
     if (client->options->json)
         rota_buffer_append_text(buffer, "{}\n");
     return ROTA_OK;
+}
+
+/* --- nodes --- */
+
+static void append_node(struct rota_buffer *buffer, bool is_json,
+                        const struct rota_queue_nodes *nodes)
+{
+    if (!is_json) {
+        rota_terminal_append(buffer, nodes->node.size ? nodes->node : rota_str("alone"));
+        rota_buffer_print(buffer, "\tjobs=%llu\tleaving=%llu\n", (unsigned long long)nodes->n_jobs,
+                          (unsigned long long)nodes->n_leaving);
+        for (size_t i = 0; i < nodes->nodes.n; i++) {
+            rota_buffer_append_text(buffer, "listed\t");
+            rota_terminal_append(buffer, nodes->nodes.items[i]);
+            rota_buffer_append_char(buffer, '\n');
+        }
+        return;
+    }
+    struct rota_json json = {.buffer = buffer};
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "node");
+    if (nodes->node.size > 0)
+        rota_json_string(&json, nodes->node);
+    else
+        rota_json_text(&json, NULL);
+    rota_json_key(&json, "partitions");
+    rota_json_uint(&json, nodes->partitions);
+    rota_json_key(&json, "jobs");
+    rota_json_uint(&json, nodes->n_jobs);
+    rota_json_key(&json, "leaving");
+    rota_json_uint(&json, nodes->n_leaving);
+    rota_json_key(&json, "nodes");
+    rota_json_begin_array(&json);
+    for (size_t i = 0; i < nodes->nodes.n; i++)
+        rota_json_string(&json, nodes->nodes.items[i]);
+    rota_json_end_array(&json);
+    rota_json_end_object(&json);
+    rota_buffer_append_char(buffer, '\n');
+}
+
+static enum rota_code show_nodes(struct rota_queue_client *client, struct rota_str queue,
+                                 struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_queue_nodes nodes;
+    (void)queue;
+    enum rota_code code =
+        rota_queue_client_ask(client, "Nodes", NULL, NULL, &ROTA_QUEUE_NODES, &nodes, error);
+    if (!code)
+        append_node(buffer, client->options->json, &nodes);
+    return code;
 }
 
 /* --- the commands --- */
@@ -242,6 +279,8 @@ COMMAND(list, "queue list", "List the queues of a broker", NULL, 0,
         "With --json: one object per line, {\"queue\", \"is_paused\", \"oldest_at\", "
         "\"partitions\", \"waiting\", \"delayed\", \"running\", \"done\", \"dead\", "
         "\"cancelled\", \"added_total\", \"done_total\", \"dead_total\", \"retries_total\", "
+        "\"fetched_total\" (jobs of other nodes that workers of the node were given), "
+        "\"lent_total\" (jobs that went to workers of other nodes), "
         "\"workers\", \"slots\", \"free\"}.",
         list);
 COMMAND(show, "queue show", "Show one queue", "QUEUE", 1,
@@ -261,3 +300,11 @@ COMMAND(dead, "queue dead", "List the dead jobs of a queue, and why they are", "
         "the reason. `job retry` lets one wait again.\n\n"
         "With --json: one object per line, as `job list` prints it.",
         dead);
+COMMAND(
+    nodes, "queue nodes", "Show what is at a broker, and which brokers it knows", NULL, 0,
+    "Prints the address of the broker that is asked, or `alone`, how many jobs are there, those "
+    "that have ended included, and how many of them are about to go to other brokers; then a "
+    "line for each broker that is listed. A broker that was taken off the list can be stopped "
+    "for good when it has no jobs left.\n\n"
+    "With --json: {\"node\", \"partitions\", \"jobs\", \"leaving\", \"nodes\"}.",
+    show_nodes);

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +11,11 @@
 #include <unistd.h>
 
 struct reader {
-    char *bytes; /* ROTA_LINES_SIZE_MAX + 1: a whole line and its newline */
+    const struct rota_lines_file *file;
+    int fd;
+    char *bytes; /* size_max + 1: a whole line and its newline */
     size_t size;
     unsigned long long n_lines; /* handed over */
-    bool (*on_lines)(void *data, const struct rota_str *lines, size_t n);
-    void *data;
 };
 
 /* Hand over the whole lines of the buffer and keep the rest; at the end of the
@@ -34,13 +35,13 @@ static bool hand_over(struct reader *reader, bool is_end)
         from += size + (newline ? 1 : 0);
         if (n == ROTA_LINES_GROUP_MAX) {
             reader->n_lines += n;
-            if (!reader->on_lines(reader->data, lines, n))
+            if (!reader->file->on_lines(reader->file->data, lines, n))
                 return false;
             n = 0;
         }
     }
     reader->n_lines += n;
-    if (n > 0 && !reader->on_lines(reader->data, lines, n))
+    if (n > 0 && !reader->file->on_lines(reader->file->data, lines, n))
         return false;
     reader->size -= from;
     memmove(reader->bytes, reader->bytes + from, reader->size);
@@ -49,38 +50,57 @@ static bool hand_over(struct reader *reader, bool is_end)
 
 static int read_all(struct reader *reader)
 {
+    const struct rota_lines_file *file = reader->file;
+    const char *name = rota_cli_file_name(file->path);
     struct stat status;
-    bool may_wait = fstat(STDIN_FILENO, &status) != 0 || !S_ISREG(status.st_mode);
+    bool is_file = fstat(reader->fd, &status) == 0 && S_ISREG(status.st_mode);
+    uint64_t total = is_file ? (uint64_t)status.st_size : 0, done = 0;
 
     for (;;) {
-        if (may_wait) {
+        if (!is_file) { /* it may wait */
             fflush(stdout);
             if (!rota_cli_can_print())
                 return ROTA_CLI_OK;
         }
-        ssize_t got = read(STDIN_FILENO, reader->bytes + reader->size,
-                           ROTA_LINES_SIZE_MAX + 1 - reader->size);
+        ssize_t got =
+            read(reader->fd, reader->bytes + reader->size, file->size_max + 1 - reader->size);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return rota_cli_fail(ROTA_CLI_BAD, "standard input can't be read: %s", strerror(errno));
+            return rota_cli_fail(ROTA_CLI_BAD, "%s can't be read: %s", name, strerror(errno));
         reader->size += (size_t)got;
+        done += (uint64_t)got;
         if (!hand_over(reader, got == 0) || got == 0)
             return ROTA_CLI_OK;
-        if (reader->size > ROTA_LINES_SIZE_MAX)
-            return rota_cli_fail(ROTA_CLI_BAD, "standard input: line %llu is longer than %d bytes",
-                                 reader->n_lines + 1, ROTA_LINES_SIZE_MAX);
+        if (file->on_read)
+            file->on_read(file->data, done, total);
+        if (reader->size > file->size_max)
+            return rota_cli_fail(ROTA_CLI_BAD, "%s: line %llu is longer than %zu bytes", name,
+                                 reader->n_lines + 1, file->size_max);
     }
+}
+
+int rota_lines_read_file(const struct rota_lines_file *file)
+{
+    struct reader reader = {.file = file, .fd = STDIN_FILENO};
+    bool is_input = strcmp(file->path, "-") == 0;
+    reader.bytes = malloc(file->size_max + 1);
+    if (!reader.bytes)
+        return rota_cli_fail(ROTA_CLI_NO, "no memory to read %s", rota_cli_file_name(file->path));
+    if (!is_input)
+        reader.fd = open(file->path, O_RDONLY | O_CLOEXEC);
+    int code = reader.fd < 0 ? rota_cli_fail(ROTA_CLI_BAD, "%s: %s", file->path, strerror(errno))
+                             : read_all(&reader);
+    if (!is_input && reader.fd >= 0)
+        close(reader.fd);
+    free(reader.bytes);
+    return code;
 }
 
 int rota_lines_read(bool (*on_lines)(void *data, const struct rota_str *lines, size_t n),
                     void *data)
 {
-    struct reader reader = {.on_lines = on_lines, .data = data};
-    reader.bytes = malloc(ROTA_LINES_SIZE_MAX + 1);
-    if (!reader.bytes)
-        return rota_cli_fail(ROTA_CLI_NO, "no memory to read standard input");
-    int code = read_all(&reader);
-    free(reader.bytes);
-    return code;
+    struct rota_lines_file file = {
+        .path = "-", .size_max = ROTA_LINES_SIZE_MAX, .on_lines = on_lines, .data = data};
+    return rota_lines_read_file(&file);
 }

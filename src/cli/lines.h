@@ -1,4 +1,4 @@
-/* lines: standard input, line by line, in bounded memory.
+/* lines: a file or standard input, line by line, in bounded memory.
  *
  * Lines are any bytes up to a newline, the last one also without. They are
  * handed over as many at a time as one read brought, so that callers can work
@@ -8,6 +8,7 @@
 #include <rota/str.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
     ROTA_LINES_SIZE_MAX = 1 << 20, /* bytes of one line */
@@ -19,3 +20,16 @@ enum {
  * beyond the bound ends it with a message, when all before it were handed over. */
 int rota_lines_read(bool (*on_lines)(void *data, const struct rota_str *lines, size_t n),
                     void *data);
+
+struct rota_lines_file {
+    const char *path; /* `-` is standard input */
+    size_t size_max;  /* bytes of one line */
+    bool (*on_lines)(void *data, const struct rota_str *lines, size_t n);
+
+    /* If given: how many bytes were read, of how many; 0 when nobody knows. */
+    void (*on_read)(void *data, uint64_t done, uint64_t total);
+    void *data;
+};
+
+/* The same for any file; a group of lines has at most `size_max` bytes and one line more. */
+int rota_lines_read_file(const struct rota_lines_file *file);

@@ -1,4 +1,5 @@
 /* rota: the command line. Finds the command in a table and runs it. */
+#include "base/json.h"
 #include "base/quote.h"
 #include "base/spell.h"
 #include "cli/cli.h"
@@ -40,6 +41,7 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_get,
     &rota_cmd_broker,
     &rota_cmd_work,
+    &rota_cmd_worker_key,
     &rota_cmd_job_add,
     &rota_cmd_job_list,
     &rota_cmd_job_show,
@@ -52,6 +54,7 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_queue_resume,
     &rota_cmd_queue_drain,
     &rota_cmd_queue_dead,
+    &rota_cmd_queue_nodes,
     &rota_cmd_doctor,
     &rota_cmd_sim_balance,
 };
@@ -204,6 +207,35 @@ static int print_markdown(void)
     return rota_cli_print(&buffer);
 }
 
+/* All that the tables say, for share/. */
+static int print_json(void)
+{
+    struct rota_buffer buffer = {0};
+    struct rota_json json = {.buffer = &buffer};
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "program");
+    rota_json_text(&json, "rota");
+    rota_json_key(&json, "version");
+    rota_json_text(&json, ROTA_VERSION);
+    rota_json_key(&json, "introduction");
+    rota_json_text(&json, INTRODUCTION);
+    rota_json_key(&json, "output");
+    rota_json_text(&json, OUTPUT);
+    rota_json_key(&json, "exit_codes");
+    rota_json_begin_array(&json);
+    for (int i = 0; i < N_EXIT_CODES; i++)
+        rota_json_text(&json, EXIT_CODES[i]);
+    rota_json_end_array(&json);
+    rota_json_key(&json, "commands");
+    rota_json_begin_array(&json);
+    for (int i = 0; i < N_COMMANDS; i++)
+        rota_command_format_json(&COMMANDS[i]->command, &json);
+    rota_json_end_array(&json);
+    rota_json_end_object(&json);
+    rota_buffer_append_char(&buffer, '\n');
+    return rota_cli_print(&buffer);
+}
+
 /* --- the words --- */
 
 static bool is_help(const char *word)
@@ -225,6 +257,8 @@ static int run_command(int n_words, char *const *words)
             return print_help();
         if (n_words == 2 && strcmp(words[1], "--markdown") == 0)
             return print_markdown();
+        if (n_words == 2 && strcmp(words[1], "--json") == 0)
+            return print_json();
         command = find(n_words - 1, words + 1, &n_used);
         if (command)
             return command->run(1, help_words);

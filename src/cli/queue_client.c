@@ -2,27 +2,54 @@
 
 #include "base/quote.h"
 #include "cli/cli.h"
+#include "core/work/try_fsm.h"
+#include "io/clock.h"
 
 #include <rota/broker.h>
+#include <rota/ring.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+static enum rota_code open_channels(struct rota_queue_client *client, const char *nodes,
+                                    struct rota_error *error)
+{
+    struct rota_channel_options with = {.insecure = client->options->insecure,
+                                        .connect_timeout = client->options->timeout,
+                                        .message_max = 40 << 20};
+    char node[ROTA_CHANNEL_TARGET_MAX + 2];
+    for (const char *at = nodes; at;) {
+        const char *comma = strchr(at, ',');
+        size_t size = comma ? (size_t)(comma - at) : strlen(at);
+        if (size >= sizeof node || client->n_channels == ROTA_QUEUE_CLIENT_NODES_MAX)
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "--node names at most %d brokers, each with at most %d bytes",
+                                  ROTA_QUEUE_CLIENT_NODES_MAX, ROTA_CHANNEL_TARGET_MAX);
+        memcpy(node, at, size);
+        node[size] = '\0';
+        enum rota_code code = rota_channel_open(&client->loop, node, &with,
+                                                &client->channels[client->n_channels], error);
+        if (code)
+            return code;
+        client->n_channels++;
+        at = comma ? comma + 1 : NULL;
+    }
+    client->channel = client->channels[0];
+    return ROTA_OK;
+}
 
 enum rota_code rota_queue_client_open(const struct rota_queue_client_options *options,
                                       struct rota_queue_client *client, struct rota_error *error)
 {
     const char *node = options->node ? options->node : getenv("ROTA_NODE");
-    struct rota_channel_options with = {.insecure = options->insecure,
-                                        .connect_timeout = options->timeout,
-                                        .message_max = 32 << 20};
     *client = (struct rota_queue_client){.options = options};
     if (!node || !*node)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "whom to ask? --node and ROTA_NODE are not there");
     if (uv_loop_init(&client->loop))
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no event loop");
-    enum rota_code code = rota_channel_open(&client->loop, node, &with, &client->channel, error);
+    enum rota_code code = open_channels(client, node, error);
     if (code)
-        uv_loop_close(&client->loop);
+        rota_queue_client_close(client);
     return code;
 }
 
@@ -30,7 +57,8 @@ void rota_queue_client_close(struct rota_queue_client *client)
 {
     rota_reply_deinit(&client->reply);
     rota_arena_deinit(&client->arena);
-    rota_channel_close(client->channel);
+    for (size_t i = 0; i < client->n_channels; i++)
+        rota_channel_close(client->channels[i]);
     uv_run(&client->loop, UV_RUN_DEFAULT);
     uv_loop_close(&client->loop);
 }
@@ -46,6 +74,83 @@ static enum rota_code refused(const struct rota_queue_client *client, struct rot
                           rota_quote(rota_str(reply->text), quoted));
 }
 
+/* --- one call --- */
+
+struct answer {
+    struct rota_queue_client *client;
+    bool is_over, is_short; /* of memory */
+};
+
+static char *copy(struct rota_str bytes)
+{
+    char *made = malloc(bytes.size + 1);
+    if (made && bytes.size > 0)
+        memcpy(made, bytes.data, bytes.size);
+    if (made)
+        made[bytes.size] = '\0';
+    return made;
+}
+
+static void on_end(void *data, struct rota_call *call, const struct rota_call_result *result)
+{
+    struct answer *answer = data;
+    struct rota_reply *reply = &answer->client->reply;
+    struct rota_str value;
+    (void)call;
+    *reply = (struct rota_reply){
+        .status = result->status, .may_have_run = result->may_have_run, .text = copy(result->text)};
+    if (result->status == ROTA_STATUS_OK) {
+        reply->message = copy(result->message);
+        reply->size = result->message.size;
+    }
+    answer->client->is_undone =
+        rota_metadata_get(result->metadata, result->n_metadata, "rota-elsewhere", &value);
+    answer->is_short = !reply->text || (result->status == ROTA_STATUS_OK && !reply->message);
+    answer->is_over = true;
+}
+
+static enum rota_code call_once(struct rota_queue_client *client, struct rota_str method,
+                                struct rota_str request, struct rota_error *error)
+{
+    struct answer answer = {.client = client};
+    struct rota_call_options call = {.method = method,
+                                     .request = request,
+                                     .wait_for_ready =
+                                         client->is_patient && client->n_channels == 1,
+                                     .timeout = client->options->timeout,
+                                     .on_end = on_end,
+                                     .data = &answer};
+    rota_reply_deinit(&client->reply);
+    client->reply = (struct rota_reply){0};
+    client->is_undone = false;
+    enum rota_code code = rota_channel_call(client->channel, &call, NULL, error);
+    while (!code && !answer.is_over)
+        uv_run(&client->loop, UV_RUN_ONCE);
+    if (answer.is_short)
+        code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for the answer");
+    return code;
+}
+
+/* Nobody is there, and has seen nothing: another one may. */
+static bool is_away(const struct rota_queue_client *client, enum rota_code code)
+{
+    return code == ROTA_ERR_UNAVAILABLE ||
+           (!code && client->reply.status == ROTA_STATUS_UNAVAILABLE &&
+            !client->reply.may_have_run);
+}
+
+static enum rota_code call_any(struct rota_queue_client *client, struct rota_str method,
+                               struct rota_str request, struct rota_error *error)
+{
+    enum rota_code code = call_once(client, method, request, error);
+    for (size_t i = 1; i < client->n_channels && is_away(client, code); i++) {
+        client->at = (client->at + 1) % client->n_channels;
+        client->channel = client->channels[client->at];
+        code = call_once(client, method, request, error);
+    }
+    return code;
+}
+
 enum rota_code rota_queue_client_ask(struct rota_queue_client *client, const char *method,
                                      const struct rota_message_type *request_type,
                                      const void *request,
@@ -57,24 +162,108 @@ enum rota_code rota_queue_client_ask(struct rota_queue_client *client, const cha
     snprintf(path, sizeof path, "/rota.v1.Queue/%s", method);
     if (request_type)
         rota_message_encode(request_type, request, &buffer);
-    struct rota_call_options call = {.method = rota_str(path),
-                                     .request = rota_buffer_str(&buffer),
-                                     .timeout = client->options->timeout};
-    rota_reply_deinit(&client->reply);
     rota_arena_clear(&client->arena);
-    client->reply = (struct rota_reply){0};
     enum rota_code code =
         buffer.failed ? rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for the request")
-                      : rota_channel_wait(client->channel, &call, &client->reply, error);
+                      : call_any(client, rota_str(path), rota_buffer_str(&buffer), error);
     rota_buffer_deinit(&buffer);
     if (code)
         return code;
     if (client->reply.status != ROTA_STATUS_OK)
         return refused(client, error);
+    client->is_patient = true;
     if (!reply_type)
         return ROTA_OK;
     return rota_message_decode(reply_type, rota_str_of(client->reply.message, client->reply.size),
                                reply, &client->arena, error);
+}
+
+/* --- again --- */
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    uv_stop(timer->loop);
+}
+
+void rota_queue_client_pause(struct rota_queue_client *client, uint64_t ms)
+{
+    uv_timer_t timer;
+    uv_timer_init(&client->loop, &timer);
+    uv_timer_start(&timer, on_pause_over, ms, 0);
+    uv_run(&client->loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&timer, NULL);
+    uv_run(&client->loop, UV_RUN_NOWAIT);
+}
+
+/* Whether asking again would bring nothing else. */
+static bool is_settled(const struct rota_queue_client *client, enum rota_code code)
+{
+    if (code == ROTA_OK || client->reply.message) /* an answer, and be it one that can't be read */
+        return true;
+    if (client->is_undone)
+        return true;
+    return client->reply.status != ROTA_STATUS_OK &&
+           !rota_try_is_from_anywhere(client->reply.status);
+}
+
+enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, const char *method,
+                                           const struct rota_message_type *request_type,
+                                           const void *request,
+                                           const struct rota_message_type *reply_type, void *reply,
+                                           struct rota_error *error)
+{
+    rota_time give_up_at = rota_clock_mono() + 3 * client->options->timeout;
+    bool is_unknown = false;
+    struct rota_error last;
+    for (uint64_t pause_ms = 50;; pause_ms = pause_ms < 1600 ? 2 * pause_ms : pause_ms) {
+        enum rota_code code =
+            rota_queue_client_ask(client, method, request_type, request, reply_type, reply, &last);
+        if (code == ROTA_OK)
+            return ROTA_OK;
+        if (is_settled(client, code))
+            return rota_error_set(error, code, "%s", last.text);
+        if (client->reply.may_have_run)
+            is_unknown = client->is_patient = true;
+        if (!client->is_patient || rota_clock_mono() >= give_up_at)
+            return rota_error_set(error, code, "%s%s", last.text,
+                                  is_unknown ? "; nobody knows whether it was done" : "");
+        rota_queue_client_pause(client, pause_ms);
+    }
+}
+
+bool rota_queue_client_may_move(struct rota_queue_client *client, struct rota_str unique,
+                                unsigned *n_moves)
+{
+    enum { MOVES_MAX = 12, PAUSE_MS = 20 };
+    if (unique.size > 0 || *n_moves >= MOVES_MAX)
+        return false;
+    rota_queue_client_pause(client, PAUSE_MS << (*n_moves < 6 ? *n_moves : 6));
+    ++*n_moves;
+    return true;
+}
+
+/* A broker that does not say has one that every broker has. */
+static uint32_t n_partitions(struct rota_queue_client *client)
+{
+    struct rota_queue_nodes nodes = {0};
+    if (client->partitions == 0 &&
+        (rota_queue_client_ask(client, "Nodes", NULL, NULL, &ROTA_QUEUE_NODES, &nodes, NULL) ||
+         nodes.partitions == 0))
+        nodes.partitions = 1;
+    if (client->partitions == 0)
+        client->partitions = (uint32_t)nodes.partitions;
+    return client->partitions;
+}
+
+struct rota_str rota_queue_client_make_id(struct rota_queue_client *client, struct rota_str unique,
+                                          char id[ROTA_QUEUE_ID_SIZE])
+{
+    uint64_t chance[2] = {uv_hrtime(), uv_hrtime()};
+    uv_random(NULL, NULL, chance, sizeof chance, 0, NULL);
+    uint32_t partition =
+        (unique.size > 0 ? rota_ring_hash(unique) : (uint32_t)chance[1]) % n_partitions(client);
+    return rota_queue_id_write(rota_job_id_make(rota_cli_now(ROTA_TIME_MIN), partition, chance[0]),
+                               id);
 }
 
 enum rota_code rota_queue_client_parse_name(const char *text, struct rota_queue_about *about,

@@ -20,8 +20,8 @@ struct rota_queue_client_options {
 #define ROTA_QUEUE_CLIENT_OPTIONS(result)                                                          \
     {.name = "node",                                                                               \
      ROTA_OPTION_INTO(TEXT, result, of.node),                                                      \
-     .value_name = "ADDRESS",                                                                      \
-     .help = "the broker to ask; ROTA_NODE if not given"},                                         \
+     .value_name = "ADDRESS,...",                                                                  \
+     .help = "the broker to ask, or several, of which one is; ROTA_NODE if not given"},            \
         {.name = "timeout",                                                                        \
          ROTA_OPTION_INTO(SPAN, result, of.timeout),                                               \
          .value_name = "SPAN",                                                                     \
@@ -35,12 +35,20 @@ struct rota_queue_client_options {
         .help = "ask other machines than this one in plain text, too"                              \
     }
 
+enum { ROTA_QUEUE_CLIENT_NODES_MAX = 64 };
+
 struct rota_queue_client {
     uv_loop_t loop;
-    struct rota_channel *channel;
+    struct rota_channel *channel; /* the one that is asked now */
+    struct rota_channel *channels[ROTA_QUEUE_CLIENT_NODES_MAX];
+    size_t n_channels, at;
     const struct rota_queue_client_options *options;
     struct rota_arena arena;
     struct rota_reply reply; /* of the last call; what was read from it is borrowed */
+    bool is_patient;         /* it has answered: it is waited for when it is away */
+    bool is_undone;          /* the last call was refused, and another partition may do */
+
+    uint32_t partitions; /* of each queue; 0: not asked yet */
 };
 
 /* Fills `*client`; rota_queue_client_close() ends it. */
@@ -49,12 +57,35 @@ enum rota_code rota_queue_client_open(const struct rota_queue_client_options *op
 void rota_queue_client_close(struct rota_queue_client *client);
 
 /* Ask, and read the answer into the struct `reply`; both types may be NULL. A refusal is an
- * error: ROTA_ERR_INVALID of a request that can't be, ROTA_ERR_UNAVAILABLE of all others. */
+ * error: ROTA_ERR_INVALID of a request that can't be, ROTA_ERR_UNAVAILABLE of all others. Where
+ * there are several brokers, one that can't be reached is passed over. */
 enum rota_code rota_queue_client_ask(struct rota_queue_client *client, const char *method,
                                      const struct rota_message_type *request_type,
                                      const void *request,
                                      const struct rota_message_type *reply_type, void *reply,
                                      struct rota_error *error);
+
+/* The same for a request that may be made twice: it is made again, for three times the timeout,
+ * as long as nobody knows what became of it, or the broker is away and has answered before. It is
+ * not when it was certainly not done and another partition may do. */
+enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, const char *method,
+                                           const struct rota_message_type *request_type,
+                                           const void *request,
+                                           const struct rota_message_type *reply_type, void *reply,
+                                           struct rota_error *error);
+
+/* Whether a job that was not added may be tried with another id, which it is time for now: for
+ * as long as `*n_moves`, 0 at first, allows. */
+bool rota_queue_client_may_move(struct rota_queue_client *client, struct rota_str unique,
+                                unsigned *n_moves);
+
+/* Let `ms` pass on the loop. */
+void rota_queue_client_pause(struct rota_queue_client *client, uint64_t ms);
+
+/* An id for a new job, so that an add whose outcome is not known can be made again; in any
+ * partition, or that of its unique key. */
+struct rota_str rota_queue_client_make_id(struct rota_queue_client *client, struct rota_str unique,
+                                          char id[ROTA_QUEUE_ID_SIZE]);
 
 /* Read "QUEUE/ID" into the two fields; `id` is room. */
 enum rota_code rota_queue_client_parse_name(const char *text, struct rota_queue_about *about,

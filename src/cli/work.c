@@ -94,18 +94,18 @@ static enum rota_worker_answer judge(enum rota_status status)
 
 /* False when it was not even begun. */
 static bool call(struct node *node, const char *method, const struct rota_message_type *type,
-                 const void *message, struct rota_call_options *options, struct rota_call **made,
+                 const void *message, struct rota_call_options options, struct rota_call **made,
                  struct rota_error *error)
 {
     struct rota_buffer buffer = {0};
     char path[64];
     snprintf(path, sizeof path, "/rota.v1.Queue/%s", method);
     rota_message_encode(type, message, &buffer);
-    options->method = rota_str(path);
-    options->request = rota_buffer_str(&buffer);
+    options.method = rota_str(path);
+    options.request = rota_buffer_str(&buffer);
     enum rota_code code = buffer.failed
                               ? rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a request")
-                              : rota_channel_call(node->channel, options, made, error);
+                              : rota_channel_call(node->channel, &options, made, error);
     rota_buffer_deinit(&buffer);
     return code == ROTA_OK;
 }
@@ -270,7 +270,7 @@ static void poll_node(struct rota_work *work, struct node *node, uint32_t n_jobs
     struct rota_call_options with = {
         .timeout = POLL_WAIT + POLL_SPARE, .on_end = on_polled, .data = node};
     struct rota_error error;
-    if (call(node, "Poll", &ROTA_QUEUE_POLL, &request, &with, &node->poll, &error))
+    if (call(node, "Poll", &ROTA_QUEUE_POLL, &request, with, &node->poll, &error))
         return;
     note_node(node, true, error.text);
     rota_worker_fsm_polled(&work->fsm, rota_clock_boot(), node->number, ROTA_WORKER_UNKNOWN, 0);
@@ -313,7 +313,7 @@ static void extend(struct rota_work *work, struct job *job)
     if (job->child)
         request.bytes = last_line(rota_child_log(job->child));
     job->extended_at = rota_clock_boot();
-    if (!call(job->node, "Extend", &ROTA_QUEUE_COMPLETE, &request, &with, &job->extend, NULL))
+    if (!call(job->node, "Extend", &ROTA_QUEUE_COMPLETE, &request, with, &job->extend, NULL))
         rota_worker_fsm_extended(&work->fsm, rota_clock_boot(), job->number, job->extended_at,
                                  ROTA_WORKER_UNKNOWN);
 }
@@ -371,7 +371,7 @@ static void say(struct rota_work *work, struct job *job, const struct rota_worke
     request.retry_after_ms = rota_queue_to_ms(action->retry_after);
     tell(work, ROTA_LOG_DEBUG, "job ends", job, rota_job_cause_text(action->cause));
     if (!call(job->node, is_done ? "Complete" : "Fail",
-              is_done ? &ROTA_QUEUE_COMPLETE : &ROTA_QUEUE_FAIL, &request, &with, &job->say, NULL))
+              is_done ? &ROTA_QUEUE_COMPLETE : &ROTA_QUEUE_FAIL, &request, with, &job->say, NULL))
         rota_worker_fsm_said(&work->fsm, rota_clock_boot(), job->number, ROTA_WORKER_UNKNOWN);
 }
 

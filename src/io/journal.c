@@ -28,13 +28,14 @@ struct rota_journal {
     struct rota_journal_options options;
     struct rota_thread *thread;
     uv_prepare_t turn; /* runs before the loop waits, when there is something to write */
-    uv_timer_t retry;
+    uv_timer_t retry, later;
     struct commit commit;
     bool is_committing; /* it is at the thread, or waits for room */
     bool is_at_thread;
 
     struct rota_journal_writer writer;
     struct rota_buffer waiting; /* the next batch */
+    bool is_waited_for;         /* somebody waits for a record of it */
     uint64_t first;             /* its first number */
     uint64_t drop_below;        /* asked for since the last commit */
 
@@ -101,6 +102,8 @@ static void commit_waiting(struct rota_journal *journal)
     rota_buffer_clear(&empty);
     commit->batch = journal->waiting;
     journal->waiting = empty;
+    journal->is_waited_for = false;
+    uv_timer_stop(&journal->later);
     if (journal->waiting.capacity > KEPT_MAX)
         rota_buffer_deinit(&journal->waiting);
     commit->first = commit->batch.size > 0 ? journal->first : 0;
@@ -122,6 +125,26 @@ static void wake(struct rota_journal *journal)
 {
     if (!journal->is_committing && !journal->is_failed)
         uv_prepare_start(&journal->turn, on_turn);
+}
+
+static void on_later(uv_timer_t *timer)
+{
+    wake(timer->data);
+}
+
+static uint64_t later_ms(const struct rota_journal *journal)
+{
+    rota_time later = journal->options.later;
+    return (uint64_t)((later > 0 ? later : ROTA_JOURNAL_LATER) / ROTA_MSEC);
+}
+
+/* See that what waits gets to the disk, soon or in time. */
+static void wake_for_records(struct rota_journal *journal)
+{
+    if (journal->is_waited_for)
+        wake(journal);
+    else if (!uv_is_active((uv_handle_t *)&journal->later))
+        uv_timer_start(&journal->later, on_later, later_ms(journal), 0);
 }
 
 static void on_retry(uv_timer_t *timer)
@@ -227,6 +250,7 @@ static void end(struct rota_journal *journal)
 {
     uv_close((uv_handle_t *)&journal->turn, on_handle_closed);
     uv_close((uv_handle_t *)&journal->retry, on_handle_closed);
+    uv_close((uv_handle_t *)&journal->later, on_handle_closed);
     if (journal->thread)
         rota_thread_close(journal->thread, on_thread_closed, journal);
     else
@@ -253,6 +277,7 @@ void rota_journal_close(struct rota_journal *journal, void (*on_closed)(void *da
     journal->closed_data = data;
     uv_prepare_stop(&journal->turn);
     uv_timer_stop(&journal->retry);
+    uv_timer_stop(&journal->later);
     if (!journal->is_at_thread)
         close_idle(journal);
 }
@@ -291,8 +316,10 @@ static void done(struct rota_letter *letter, bool is_cancelled)
         tell_failed(journal);
         return;
     }
-    if (journal->waiting.size > 0 || journal->drop_below)
+    if (journal->drop_below)
         wake(journal);
+    else if (journal->waiting.size > 0)
+        wake_for_records(journal);
     look_for_room(journal);
     if (journal->view.durable > before && !journal->is_closing && journal->options.on_durable)
         journal->options.on_durable(journal->options.data, journal->view.durable);
@@ -327,8 +354,9 @@ static enum rota_code start(struct uv_loop_s *loop, struct rota_journal *journal
     struct rota_thread_options options = {.name = "journal"};
     uv_prepare_init(loop, &journal->turn);
     uv_timer_init(loop, &journal->retry);
-    journal->turn.data = journal->retry.data = journal;
-    journal->n_open = 3;
+    uv_timer_init(loop, &journal->later);
+    journal->turn.data = journal->retry.data = journal->later.data = journal;
+    journal->n_open = 4;
     return rota_thread_open(loop, &options, &journal->thread, error);
 }
 
@@ -342,6 +370,7 @@ enum rota_code rota_journal_open(struct uv_loop_s *loop, const struct rota_journ
         .repair = options->repair,
         .disk = options->disk,
         .on_record = options->on_record,
+        .on_ahead = options->on_ahead,
         .data = options->data,
     };
     rota_time began = rota_clock_mono();
@@ -375,8 +404,8 @@ enum rota_code rota_journal_open(struct uv_loop_s *loop, const struct rota_journ
     return ROTA_OK;
 }
 
-enum rota_code rota_journal_append(struct rota_journal *journal,
-                                   const struct rota_work_record *record, struct rota_error *error)
+static enum rota_code append(struct rota_journal *journal, const struct rota_work_record *record,
+                             bool is_waited_for, struct rota_error *error)
 {
     assert(!journal->is_closing);
     assert(record->number == journal->view.last + 1);
@@ -398,10 +427,24 @@ enum rota_code rota_journal_append(struct rota_journal *journal,
     if (size == 0)
         journal->first = record->number;
     journal->view.last = record->number;
-    wake(journal);
+    journal->is_waited_for = journal->is_waited_for || is_waited_for;
+    wake_for_records(journal);
     if (size <= ROTA_JOURNAL_BEHIND && journal->waiting.size > ROTA_JOURNAL_BEHIND)
         tell_room(journal, "the disk does not keep up");
     return ROTA_OK;
+}
+
+enum rota_code rota_journal_append(struct rota_journal *journal,
+                                   const struct rota_work_record *record, struct rota_error *error)
+{
+    return append(journal, record, true, error);
+}
+
+enum rota_code rota_journal_append_later(struct rota_journal *journal,
+                                         const struct rota_work_record *record,
+                                         struct rota_error *error)
+{
+    return append(journal, record, false, error);
 }
 
 void rota_journal_drop_below(struct rota_journal *journal, uint64_t number)

@@ -33,11 +33,13 @@ enum {
 };
 
 #define ROTA_JOURNAL_RETRY (250 * ROTA_MSEC)
+#define ROTA_JOURNAL_LATER (5 * ROTA_MSEC)
 
 struct rota_journal_options {
     const char *directory;
     size_t segment_size, reserve_size;    /* 0: 64 MiB, 8 MiB */
     rota_time retry;                      /* how often a full disk is tried again; 0: 250 ms */
+    rota_time later;                      /* how long what nobody waits for may wait; 0: 5 ms */
     bool repair;                          /* pass over what is damaged, and count it */
     const struct rota_journal_disk *disk; /* kept; NULL: the real one */
     const struct rota_log *log;           /* kept; may be NULL */
@@ -46,6 +48,8 @@ struct rota_journal_options {
      * records were lost at the end, a FORGET of no job comes last, with the last number. */
     enum rota_code (*on_record)(void *data, const struct rota_work_record *record,
                                 struct rota_error *error);
+    /* A record about this job comes soon, unless it is damaged: a hint. May be NULL. */
+    void (*on_ahead)(void *data, struct rota_job_id id);
 
     /* From the loop. */
     void (*on_durable)(void *data, uint64_t number); /* all records up to this one */
@@ -81,6 +85,12 @@ void rota_journal_close(struct rota_journal *journal, void (*on_closed)(void *da
  * record may be appended later. ROTA_ERR_IO once it has failed. */
 enum rota_code rota_journal_append(struct rota_journal *journal,
                                    const struct rota_work_record *record, struct rota_error *error);
+
+/* The same for one that nobody waits for: it is written with the next one that is waited for,
+ * or after `later`, so that it costs no sync of its own. */
+enum rota_code rota_journal_append_later(struct rota_journal *journal,
+                                         const struct rota_work_record *record,
+                                         struct rota_error *error);
 
 /* Records below `number` are not needed any more once all that was appended until now is
  * on disk: then segments that hold only such are removed. */

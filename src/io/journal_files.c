@@ -41,9 +41,10 @@ enum rota_code rota_journal_files_refuse(const char *path, const char *what,
     return rota_error_set(error, ROTA_ERR_IO, "%s: %s: %s", path, what, strerror(why));
 }
 
+/* EFBIG: a limit of this process (ulimit -f), or of the file system. */
 static bool is_no_room(int why)
 {
-    return why == ENOSPC || why == EDQUOT;
+    return why == ENOSPC || why == EDQUOT || why == EFBIG;
 }
 
 /* --- writing --- */

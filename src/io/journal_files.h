@@ -37,6 +37,8 @@ struct rota_journal_files_options {
     /* A record, in the order of their numbers; borrowed. A code ends the opening. */
     enum rota_code (*on_record)(void *data, const struct rota_work_record *record,
                                 struct rota_error *error);
+    /* A record about this job comes soon, unless it is damaged: a hint. May be NULL. */
+    void (*on_ahead)(void *data, struct rota_job_id id);
     void *data;
 };
 

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { AHEAD = 16 }; /* records */
+
 struct reading {
     struct rota_journal_files *files;
     const struct rota_journal_files_options *options;
@@ -145,6 +147,15 @@ static enum rota_code refuse_newer(struct reading *reading, const char *path)
                           path, reading->reader.version, ROTA_JOURNAL_VERSION);
 }
 
+/* Tell which jobs come, some records ahead. */
+static void look_ahead(struct reading *reading)
+{
+    struct rota_job_id id;
+    int n = reading->reader.ahead <= reading->reader.at ? AHEAD : 1;
+    while (n-- > 0 && rota_journal_reader_foresee(&reading->reader, &id))
+        reading->options->on_ahead(reading->options->data, id);
+}
+
 /* Read the records of a segment; `*found` says how it ended. */
 static enum rota_code read_records(struct reading *reading, const char *path, bool is_last,
                                    enum rota_journal_found *found)
@@ -163,6 +174,8 @@ static enum rota_code read_records(struct reading *reading, const char *path, bo
             if (!rota_journal_reader_pass_over(reader))
                 return ROTA_OK;
         }
+        if (reading->options->on_ahead)
+            look_ahead(reading);
         *found = rota_journal_reader_next(reader, &record);
         if (*found != ROTA_JOURNAL_FINE)
             continue;

@@ -126,3 +126,8 @@ const char *rota_sync_name(const struct rota_sync *sync)
 {
     return sync->name;
 }
+
+const char *rota_sync_trouble(const struct rota_sync *sync)
+{
+    return sync->trouble.text[0] ? sync->trouble.text : NULL;
+}

@@ -132,3 +132,7 @@ void rota_sync_trim(struct rota_sync *sync, uint64_t offset);
 
 /* The URL without its password, borrowed until the log is closed. */
 const char *rota_sync_name(const struct rota_sync *sync);
+
+/* Why the server could not be reached when it was tried last; NULL when it was. Borrowed
+ * until the loop goes on. */
+const char *rota_sync_trouble(const struct rota_sync *sync);

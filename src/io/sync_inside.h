@@ -20,7 +20,8 @@ struct rota_sync_engine {
 /* What every engine's object begins with. */
 struct rota_sync {
     const struct rota_sync_engine *engine;
-    char *name; /* the URL without its password; the engine's */
+    char *name;                /* the URL without its password; the engine's */
+    struct rota_error trouble; /* why it could not be reached at the last try; empty: it was */
 };
 
 extern const struct rota_sync_engine rota_sync_sql;   /* sqlite:, postgres: */

@@ -62,6 +62,12 @@ static void on_note(void *owner, const struct rota_kafka_note *note)
                  ROTA_LOG_FACT("log", kafka->sync.name), ROTA_LOG_FACT("reason", note->error.text));
         end_member(kafka);
     }
+    if (note->n_slots < note->n_members)
+        rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_WARN,
+                 "rebalance topic too small: a death among the rest may stop all for a session",
+                 ROTA_LOG_FACT("topic", kafka->setup.rebalance_topic),
+                 ROTA_LOG_FACT("partitions", note->n_slots),
+                 ROTA_LOG_FACT("members", note->n_members));
     rota_kafka_tell(kafka, &(struct rota_sync_event){
                                .type = note->type,
                                .generation = note->generation,
@@ -189,6 +195,7 @@ static enum rota_code set_up(struct rota_kafka *kafka, const struct rota_sync_op
     setup->ok_every = options->ok_every;
     setup->is_observer = options->is_observer;
     setup->log = options->log;
+    setup->words = kafka->words;
     setup->group = join_texts(options->name, "");
     setup->sync_topic = join_texts(options->name, "_connector_sync");
     setup->rebalance_topic = setup->url.rebalance_topic[0]

@@ -102,6 +102,14 @@ void rota_kafka_roster_free(struct rota_kafka_roster *roster)
     *roster = (struct rota_kafka_roster){0};
 }
 
+bool rota_kafka_roster_has(const struct rota_kafka_roster *roster, const char *id)
+{
+    for (size_t i = 0; i < roster->n_members; i++)
+        if (strcmp(roster->members[i].member_id, id) == 0)
+            return true;
+    return false;
+}
+
 /* --- the assignment, as consumers tell it to each other --- */
 
 struct reader {

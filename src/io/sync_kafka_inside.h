@@ -1,5 +1,5 @@
 /* sync_kafka_inside: what the parts of the Kafka engine share. Only src/io/sync_kafka*.c
- * includes it.
+ * and a test include it.
  *
  * Two parts stand side by side, each with a thread for what blocks: the log
  * (sync_kafka_log.c), whose records and answers librdkafka queues and the loop takes
@@ -24,8 +24,8 @@ enum {
     /* Of the largest message: a record and what Kafka puts around it. */
     ROTA_KAFKA_MESSAGE_MAX = ROTA_SYNC_RECORD_MAX + 4096,
 
-    /* Each member should hold a partition of the rebalance topic: see `hold` in
-     * sync_kafka_member.c. */
+    /* Each member should hold a partition of the rebalance topic: see
+     * sync_kafka_hold.c. */
     ROTA_KAFKA_REBALANCE_PARTITIONS = 128,
 };
 
@@ -36,8 +36,11 @@ struct rota_kafka_setup {
     rota_time session, ok_every;
     bool is_observer;
     struct rota_mailbox *lines; /* what librdkafka has to say */
+    char *words;                /* and what it said last of what is wrong; the loop's */
     const struct rota_log *log;
 };
+
+enum { ROTA_KAFKA_WORDS_MAX = 256 };
 
 /* --- clients and topics; any thread (sync_kafka_topic.c) --- */
 
@@ -104,9 +107,39 @@ struct rota_kafka_roster {
 bool rota_kafka_list_members(rd_kafka_t *client, const char *group,
                              struct rota_kafka_roster *roster);
 void rota_kafka_roster_free(struct rota_kafka_roster *roster);
+bool rota_kafka_roster_has(const struct rota_kafka_roster *roster, const char *id);
 
 /* The lowest partition of `topic` that a member of a stable group holds; -1: none. */
 int32_t rota_kafka_slot_of(const struct rd_kafka_group_member_info *member, const char *topic);
+
+/* --- from one round into the next; the member's thread (sync_kafka_hold.c) --- */
+
+/* Another member of the round, and the partition on which it says that it is ready. */
+struct rota_kafka_holder {
+    char id[ROTA_KAFKA_ID_MAX];
+    int32_t slot;
+    bool is_checker; /* it tells when all are ready */
+    bool is_ready;   /* or gone */
+};
+
+struct rota_kafka_hold {
+    ROTA_VECTOR(struct rota_kafka_holder) holders;
+    bool is_checker;
+    char ready[32], go[32]; /* marks of this hold: I am ready; all are */
+    bool may_go;
+    rota_time look_at, list_at, check_at;
+};
+
+/* Who is in the round, and so will be waited for; `id` and `slot` are ours. */
+void rota_kafka_hold_remember(struct rota_kafka_hold *hold, const struct rota_kafka_setup *setup,
+                              const struct rota_kafka_roster *roster, const char *id, int32_t slot);
+/* The round is over. */
+void rota_kafka_hold_begin(struct rota_kafka_hold *hold, const struct rota_kafka_setup *setup,
+                           int32_t generation);
+/* Whether we may go; asks the coordinator, not before `look_at`. When it says so without
+ * `may_go`, nobody has told the others yet. */
+bool rota_kafka_hold_look(struct rota_kafka_hold *hold, rd_kafka_t *client,
+                          const struct rota_kafka_setup *setup);
 
 /* --- the membership (sync_kafka_member.c) --- */
 
@@ -123,8 +156,8 @@ struct rota_kafka_note {
     uint64_t generation;
     rota_time sent_at;
     bool is_leader;
-    struct rota_str *members; /* with their text behind them */
-    size_t n_members;
+    struct rota_str *members;  /* with their text behind them */
+    size_t n_members, n_slots; /* the latter hold partitions of the rebalance topic */
     struct rota_error error;
 };
 
@@ -208,6 +241,7 @@ struct rota_kafka {
     enum rota_kafka_phase phase;
     struct rota_backoff backoff;
     rota_time look_at, missing_since; /* the topic is; 0: it is there */
+    char words[ROTA_KAFKA_WORDS_MAX];
     bool wants_read, wants_trim, wants_producer;
     uint64_t read_offset, trim_offset;
     uint64_t position; /* all below was told */

@@ -86,6 +86,8 @@ static void on_opened(struct rota_kafka *kafka, const struct rota_kafka_job *job
     kafka->missing_since = 0;
     kafka->phase = ROTA_KAFKA_OPEN;
     kafka->known = job->end;
+    kafka->sync.trouble = (struct rota_error){0};
+    kafka->words[0] = '\0';
     rota_backoff_succeeded(&kafka->backoff);
     rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_INFO, "log opened",
              ROTA_LOG_FACT("log", kafka->sync.name),
@@ -142,6 +144,8 @@ static void on_looked(struct rota_kafka *kafka, const struct rota_kafka_job *job
     } else if (job->code == ROTA_ERR_NOT_FOUND && is_missing_for_good(kafka, now)) {
         on_not_found(kafka);
     } else {
+        rota_error_set(&kafka->sync.trouble, job->code, "%s%s%s", job->error.text,
+                       kafka->words[0] ? "; librdkafka says: " : "", kafka->words);
         kafka->look_at = now + rota_backoff_failed(&kafka->backoff, &kafka->random);
         rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_DEBUG, "log not reached",
                  ROTA_LOG_FACT("log", kafka->sync.name), ROTA_LOG_FACT("reason", job->error.text));

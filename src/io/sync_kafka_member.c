@@ -8,14 +8,9 @@
  * when it was sent and what the coordinator said of our generation; it counts as a
  * heartbeat there. It proves something only if we were the same member of the same
  * generation before and after, since a client that was thrown out commits as nobody,
- * which an empty group allows.
- *
- * Hold. While a join is pending the coordinator hears nothing else from us, and it is
- * pending for as long as somebody who was a member may still be alive. So that one that
- * has died does not take the sign of life from all others for a whole session, we go
- * into a new round only when all members of the last one have said, by what they commit,
- * that they are alive and ready, or are gone; until then we stay in the last one, where
- * our signs of life count. */
+ * which an empty group allows. When we may go from one round into the next is for
+ * sync_kafka_hold.c to say. */
+#include "base/percent.h"
 #include "io/clock.h"
 #include "io/sync_kafka_inside.h"
 
@@ -24,14 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SLICE_MS = 100, HOLD_SLICE_MS = 20, LIST_EVERY_MS = 200, EVENTS_MAX = 1000 };
-
-/* Another member of the round, and the partition on which it says that it is ready. */
-struct holder {
-    char id[ROTA_KAFKA_ID_MAX];
-    int32_t slot;
-    bool is_ready;
-};
+enum { SLICE_MS = 100, SEEK_MS = 20, PLACE_MS = 10, EVENTS_MAX = 1000 };
 
 struct rota_kafka_member {
     struct rota_letter letter;
@@ -48,10 +36,11 @@ struct rota_kafka_member {
     bool is_assigned, is_leader, has_round, needs_topic;
     bool is_holding; /* asked to go into a new round, and not yet willing */
     bool is_marked;  /* and the others can see that we are ready */
-    int32_t slot;    /* a partition that we hold; -1: none */
+    int32_t slot;    /* the first of the partitions that we hold; -1: none */
+    int32_t place;   /* how many members hold those before it, about */
     struct rota_kafka_identity identity;
-    ROTA_VECTOR(struct holder) holders;
-    rota_time hold_until, list_at, round_at, prove_at;
+    struct rota_kafka_hold hold;
+    rota_time hold_until, round_at, prove_at, beat_at;
     uint64_t n_posted;
     rota_time posted_at;
 };
@@ -60,34 +49,23 @@ struct rota_kafka_member {
 
 static void escape(struct rota_str line, char *text)
 {
-    static const char digits[] = "0123456789ABCDEF";
     for (size_t i = 0; i < line.size && i < ROTA_SYNC_LINE_MAX; i++) {
         unsigned char c = (unsigned char)line.data[i];
-        if (c > ' ' && c < 0x7f && c != '%') {
+        if (c > ' ' && c < 0x7f && c != '%')
             *text++ = (char)c;
-        } else {
-            *text++ = '%';
-            *text++ = digits[c >> 4];
-            *text++ = digits[c & 15];
-        }
+        else
+            text = rota_percent_encode(text, c);
     }
     *text = '\0';
 }
 
-static int digit_of(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* Into `line`, which has room for it; what we have not written is taken as it is. */
-static size_t unescape(const char *text, char *line)
+static size_t unescape(struct rota_str text, char *line)
 {
     size_t size = 0;
-    for (; *text; text++) {
-        int high = text[0] == '%' ? digit_of(text[1]) : -1;
-        int low = high >= 0 ? digit_of(text[2]) : -1;
-        line[size++] = (char)(low >= 0 ? high * 16 + low : *text);
-        text += low >= 0 ? 2 : 0;
+    for (size_t i = 0; i < text.size; i++) {
+        int c = rota_percent_decode(text, &i);
+        line[size++] = (char)(c >= 0 ? c : '%');
     }
     return size;
 }
@@ -187,16 +165,19 @@ enum proof {
     PROOF_AGAINST, /* we are no member */
 };
 
-/* Show the coordinator that we live, and what it says of us. */
+/* Show the coordinator that we live, and what it says of us. Who holds no partition, in a
+ * group larger than the topic, has no place for a mark: those of the topic are of others. */
 static enum proof prove(struct rota_kafka_member *member, const char *mark, rota_time *sent_at)
 {
     struct rota_kafka_identity before, after;
     if (!rota_kafka_identify(member->client, &before) || !is_same(&before, &member->identity))
         return PROOF_NONE;
     rota_time now = rota_clock_boot();
+    const struct rota_kafka_setup *setup = member->options.setup;
     rd_kafka_resp_err_t result =
-        rota_kafka_commit(member->client, member->options.setup->rebalance_topic,
-                          member->slot >= 0 ? member->slot : 0, member->slot >= 0 ? mark : "");
+        member->slot >= 0
+            ? rota_kafka_commit(member->client, setup->rebalance_topic, member->slot, mark)
+            : rota_kafka_commit(member->client, setup->sync_topic, 0, "");
     if (!rota_kafka_identify(member->client, &after) || !is_same(&before, &after))
         return PROOF_NONE;
     if (result == RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID ||
@@ -210,41 +191,21 @@ static enum proof prove(struct rota_kafka_member *member, const char *mark, rota
 
 /* --- rounds --- */
 
-static int32_t slot_of(const struct rota_kafka_member *member,
-                       const rd_kafka_topic_partition_list_t *partitions)
+/* Our partitions of the rebalance topic stand side by side, and others have as many. */
+static void take_slot(struct rota_kafka_member *member,
+                      const rd_kafka_topic_partition_list_t *partitions)
 {
-    int32_t slot = -1;
-    for (int i = 0; partitions && i < partitions->cnt; i++)
-        if (strcmp(partitions->elems[i].topic, member->options.setup->rebalance_topic) == 0 &&
-            (slot < 0 || partitions->elems[i].partition < slot))
-            slot = partitions->elems[i].partition;
-    return slot;
-}
-
-static bool has_member(const struct rota_kafka_roster *roster, const char *id)
-{
-    for (size_t i = 0; i < roster->n_members; i++)
-        if (strcmp(roster->members[i].member_id, id) == 0)
-            return true;
-    return false;
-}
-
-/* Whom we wait for before we go into the next round. */
-static void remember_holders(struct rota_kafka_member *member,
-                             const struct rota_kafka_roster *roster)
-{
-    member->holders.size = 0;
-    for (size_t i = 0; i < roster->n_members; i++) {
-        const char *id = roster->members[i].member_id;
-        struct holder holder = {.slot = rota_kafka_slot_of(&roster->members[i],
-                                                           member->options.setup->rebalance_topic)};
-        if (strcmp(id, member->identity.id) == 0 || strlen(id) >= sizeof holder.id ||
-            holder.slot < 0)
+    int32_t slot = -1, n = 0;
+    for (int i = 0; partitions && i < partitions->cnt; i++) {
+        if (strcmp(partitions->elems[i].topic, member->options.setup->rebalance_topic) != 0)
             continue;
-        strcpy(holder.id, id);
-        if (!rota_vector_push(&member->holders, holder))
-            return; /* then it is waited for less */
+        n++;
+        if (slot < 0 || partitions->elems[i].partition < slot)
+            slot = partitions->elems[i].partition;
     }
+    member->slot = slot;
+    member->place = n > 0 ? slot / n : 0;
+    member->is_leader = slot == 0;
 }
 
 static void tell_round(struct rota_kafka_member *member, const struct rota_kafka_roster *roster,
@@ -263,14 +224,39 @@ static void tell_round(struct rota_kafka_member *member, const struct rota_kafka
     note->is_leader = member->is_leader;
     note->sent_at = sent_at;
     for (size_t i = 0; i < n; i++) {
-        size_t size = unescape(roster->members[i].client_id, text);
+        note->n_slots +=
+            rota_kafka_slot_of(&roster->members[i], member->options.setup->rebalance_topic) >= 0;
+        size_t size = unescape(rota_str(roster->members[i].client_id), text);
         note->members[i] = rota_str_of(text, size);
         text += size;
     }
-    remember_holders(member, roster);
+    rota_kafka_hold_remember(&member->hold, member->options.setup, roster, member->identity.id,
+                             member->slot);
     member->has_round = true;
     member->prove_at = sent_at + member->options.setup->ok_every / 2;
     post(member, note);
+}
+
+static bool has_leader(const struct rota_kafka_member *member,
+                       const struct rota_kafka_roster *roster)
+{
+    for (size_t i = 0; i < roster->n_members; i++)
+        if (rota_kafka_slot_of(&roster->members[i], member->options.setup->rebalance_topic) == 0)
+            return true;
+    return false;
+}
+
+/* Whoever shared the partitions out had not heard of the topic yet, which was just made.
+ * It will, and then there is another round; until then we are alive. */
+static void pass_over_round(struct rota_kafka_member *member, rota_time sent_at)
+{
+    member->round_at = sent_at + SLICE_MS * ROTA_MSEC;
+    bool is_first = member->n_posted == 0; /* then nobody has heard that we are a member */
+    if (is_first || sent_at < member->prove_at ||
+        atomic_load(member->options.taken) != member->n_posted)
+        return;
+    member->prove_at = sent_at + member->options.setup->ok_every / 2;
+    tell_ok(member, sent_at);
 }
 
 /* Find out who is in the round, and that we are. */
@@ -279,7 +265,7 @@ static void seek_round(struct rota_kafka_member *member)
     struct rota_kafka_identity after;
     struct rota_kafka_roster roster;
     rota_time sent_at = 0;
-    member->round_at = rota_clock_boot() + HOLD_SLICE_MS * ROTA_MSEC;
+    member->round_at = rota_clock_boot() + SEEK_MS * ROTA_MSEC;
     if (!rota_kafka_identify(member->client, &member->identity))
         return;
     enum proof proof = prove(member, "", &sent_at);
@@ -288,9 +274,13 @@ static void seek_round(struct rota_kafka_member *member)
     if (proof != PROOF_GIVEN ||
         !rota_kafka_list_members(member->client, member->options.setup->group, &roster))
         return;
-    if (roster.is_stable && has_member(&roster, member->identity.id) &&
-        rota_kafka_identify(member->client, &after) && is_same(&after, &member->identity))
-        tell_round(member, &roster, sent_at);
+    if (roster.is_stable && rota_kafka_roster_has(&roster, member->identity.id) &&
+        rota_kafka_identify(member->client, &after) && is_same(&after, &member->identity)) {
+        if (has_leader(member, &roster))
+            tell_round(member, &roster, sent_at);
+        else
+            pass_over_round(member, sent_at);
+    }
     rota_kafka_roster_free(&roster);
 }
 
@@ -304,6 +294,7 @@ static void show_life(struct rota_kafka_member *member, const char *mark)
     if (atomic_load(member->options.taken) != member->n_posted) {
         if (now - member->posted_at > member->options.setup->session)
             lose(member, "the loop of this process did not run for a session");
+        member->prove_at = now + SEEK_MS * ROTA_MSEC;
         return;
     }
     switch (prove(member, mark, &sent_at)) {
@@ -322,75 +313,36 @@ static void show_life(struct rota_kafka_member *member, const char *mark)
 
 /* --- hold --- */
 
-static void see_marks(struct rota_kafka_member *member, const char *mark)
-{
-    rd_kafka_topic_partition_list_t *list =
-        rd_kafka_topic_partition_list_new((int)member->holders.size);
-    for (size_t i = 0; i < member->holders.size; i++)
-        if (!member->holders.items[i].is_ready)
-            rd_kafka_topic_partition_list_add(list, member->options.setup->rebalance_topic,
-                                              member->holders.items[i].slot);
-    rd_kafka_resp_err_t result = rd_kafka_committed(member->client, list, ROTA_KAFKA_ASK_MS);
-    for (int i = 0; !result && i < list->cnt; i++)
-        for (size_t k = 0; k < member->holders.size; k++)
-            if (member->holders.items[k].slot == list->elems[i].partition &&
-                list->elems[i].metadata_size == strlen(mark) &&
-                memcmp(list->elems[i].metadata, mark, strlen(mark)) == 0)
-                member->holders.items[k].is_ready = true;
-    rd_kafka_topic_partition_list_destroy(list);
-}
-
-/* Who is gone is not waited for. */
-static void see_who_is_gone(struct rota_kafka_member *member)
-{
-    struct rota_kafka_roster roster;
-    if (!rota_kafka_list_members(member->client, member->options.setup->group, &roster))
-        return;
-    for (size_t i = 0; i < member->holders.size; i++)
-        member->holders.items[i].is_ready |= !has_member(&roster, member->holders.items[i].id);
-    rota_kafka_roster_free(&roster);
-}
-
-static size_t count_missing(const struct rota_kafka_member *member)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < member->holders.size; i++)
-        n += !member->holders.items[i].is_ready;
-    return n;
-}
-
-/* All members of the last round are ready or gone. The list of a large group is long, so
- * it is asked for once, and then only now and again. */
-static bool is_everybody_ready(struct rota_kafka_member *member, const char *mark)
-{
-    rota_time now = rota_clock_boot();
-    if (count_missing(member) > 0 && now >= member->list_at) {
-        member->list_at = now + LIST_EVERY_MS * ROTA_MSEC;
-        see_who_is_gone(member);
-    }
-    if (count_missing(member) > 0)
-        see_marks(member, mark);
-    return count_missing(member) == 0;
-}
-
 static void rejoin(struct rota_kafka_member *member)
 {
     member->is_holding = member->is_assigned = member->has_round = false;
     rd_kafka_assign(member->client, NULL);
 }
 
+/* Those who look at all tell the others, who would learn it later if this were lost. */
+static void tell_go(struct rota_kafka_member *member)
+{
+    rota_time sent_at = 0;
+    if (!member->hold.may_go)
+        prove(member, member->hold.go, &sent_at);
+}
+
 static void hold(struct rota_kafka_member *member)
 {
-    char mark[32];
-    snprintf(mark, sizeof mark, "ready %d", (int)member->identity.generation);
     if (rd_kafka_assignment_lost(member->client)) {
         lose(member, "our session is over");
         return;
     }
-    show_life(member, mark);
-    if (!member->is_over &&
-        (rota_clock_boot() >= member->hold_until ||
-         (member->is_marked && (!member->has_round || is_everybody_ready(member, mark)))))
+    show_life(member, member->hold.ready);
+    if (member->is_over)
+        return;
+    bool is_over = rota_clock_boot() >= member->hold_until;
+    if (!is_over && member->is_marked && member->has_round) {
+        is_over = rota_kafka_hold_look(&member->hold, member->client, member->options.setup);
+        if (is_over)
+            tell_go(member);
+    }
+    if (is_over || (member->is_marked && !member->has_round))
         rejoin(member);
 }
 
@@ -404,22 +356,27 @@ static void begin_hold(struct rota_kafka_member *member)
     member->is_marked = false;
     member->hold_until = now + member->options.setup->session;
     member->prove_at = now; /* with the mark */
-    member->list_at = now;
-    for (size_t i = 0; i < member->holders.size; i++)
-        member->holders.items[i].is_ready = false;
+    rota_kafka_hold_begin(&member->hold, member->options.setup, member->identity.generation);
 }
 
 /* --- what librdkafka says --- */
+
+/* How long we wait before we ask who is in the round. The leader is first, for the others
+ * wait for its epoch; if all asked at once it would be late. */
+static rota_time delay_of(const struct rota_kafka_member *member)
+{
+    rota_time delay = member->place * PLACE_MS * ROTA_MSEC, most = member->options.setup->ok_every;
+    return delay < most ? delay : most;
+}
 
 static void on_rebalance(struct rota_kafka_member *member, rd_kafka_event_t *event)
 {
     if (rd_kafka_event_error(event) == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
         rd_kafka_topic_partition_list_t *nothing = rd_kafka_topic_partition_list_new(0);
-        member->slot = slot_of(member, rd_kafka_event_topic_partition_list(event));
-        member->is_leader = member->slot == 0;
+        take_slot(member, rd_kafka_event_topic_partition_list(event));
         member->is_assigned = true;
         member->has_round = member->is_holding = false;
-        member->round_at = 0;
+        member->round_at = rota_clock_boot() + delay_of(member);
         rd_kafka_assign(member->client, nothing); /* we are in, and read none of them */
         rd_kafka_topic_partition_list_destroy(nothing);
     } else if (rd_kafka_assignment_lost(member->client)) {
@@ -486,13 +443,20 @@ static void wait(struct rota_kafka_member *member, int ms)
     }
 }
 
+/* How often we hear, at best, whether there is a new round. */
+static rota_time beat_of(const struct rota_kafka_setup *setup)
+{
+    rota_time beat = setup->session / 60, least = 50 * ROTA_MSEC, most = 500 * ROTA_MSEC;
+    return beat < least ? least : beat > most ? most : beat;
+}
+
 static enum rota_code open_client(struct rota_kafka_member *member, struct rota_error *error)
 {
     const struct rota_kafka_setup *setup = member->options.setup;
-    rota_time session = setup->session / ROTA_MSEC, beat = session / 20 < 500 ? session / 20 : 500;
+    rota_time session = setup->session / ROTA_MSEC;
     char session_ms[24], beat_ms[24], join_ms[24];
     snprintf(session_ms, sizeof session_ms, "%lld", (long long)session);
-    snprintf(beat_ms, sizeof beat_ms, "%lld", (long long)beat);
+    snprintf(beat_ms, sizeof beat_ms, "%lld", (long long)(beat_of(setup) / ROTA_MSEC));
     /* So long the others wait for us when there is a new round: longer than we hold. */
     snprintf(join_ms, sizeof join_ms, "%lld", (long long)(2 * session + 5000));
     const struct rota_kafka_setting settings[] = {
@@ -563,15 +527,40 @@ static void await_former_life(struct rota_kafka_member *member)
     }
 }
 
+/* librdkafka looks whether a heartbeat is due twice a second, and whenever its thread has
+ * something to do. So that a new round is heard of sooner we give it something; members of
+ * a large group less often, for all of them do. */
+static void hasten_beat(struct rota_kafka_member *member)
+{
+    struct rota_kafka_identity identity;
+    rota_time now = rota_clock_boot(), beat = beat_of(member->options.setup);
+    rota_time share = (rota_time)member->hold.holders.size * 2 * ROTA_MSEC;
+    if (now < member->beat_at)
+        return;
+    member->beat_at = now + (beat > share ? beat : share);
+    rota_kafka_identify(member->client, &identity);
+}
+
+static void stay(struct rota_kafka_member *member)
+{
+    show_life(member, "");
+    hasten_beat(member);
+}
+
+static rota_time earlier(rota_time a, rota_time b)
+{
+    return a < b ? a : b;
+}
+
 static void turn(struct rota_kafka_member *member)
 {
     rota_time now = rota_clock_boot(), at = now + SLICE_MS * ROTA_MSEC;
     if (member->is_holding)
-        at = now + (HOLD_SLICE_MS + (rota_time)member->holders.size) * ROTA_MSEC;
-    else if (member->is_assigned && !member->has_round && member->round_at < at)
-        at = member->round_at;
-    else if (member->is_assigned && member->has_round && member->prove_at < at)
-        at = member->prove_at;
+        at = earlier(at, member->is_marked ? member->hold.look_at : member->prove_at);
+    else if (member->is_assigned && !member->has_round)
+        at = earlier(at, member->round_at);
+    else if (member->is_assigned)
+        at = earlier(at, earlier(member->prove_at, member->beat_at));
     wait(member, at <= now ? 0 : (int)((at - now + ROTA_MSEC - 1) / ROTA_MSEC));
 
     if (member->is_over)
@@ -581,7 +570,7 @@ static void turn(struct rota_kafka_member *member)
     else if (member->is_holding)
         hold(member);
     else if (member->is_assigned && member->has_round)
-        show_life(member, "");
+        stay(member);
     else if (member->is_assigned && rota_clock_boot() >= member->round_at)
         seek_round(member);
 }
@@ -635,7 +624,7 @@ static void on_thread_closed(void *data)
     struct rota_kafka_member *member = data;
     void (*on_closed)(void *data) = member->on_closed;
     void *closed_data = member->closed_data;
-    rota_vector_deinit(&member->holders);
+    rota_vector_deinit(&member->hold.holders);
     free(member);
     on_closed(closed_data);
 }

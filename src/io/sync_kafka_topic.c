@@ -11,7 +11,7 @@
 
 struct line {
     struct rota_letter letter;
-    const struct rota_log *log;
+    const struct rota_kafka_setup *setup;
     enum rota_log_level level;
     char text[ROTA_LOG_VALUE_MAX];
 };
@@ -19,9 +19,13 @@ struct line {
 static void on_line(struct rota_letter *letter, bool is_cancelled)
 {
     struct line *line = (struct line *)letter;
-    if (!is_cancelled)
-        rota_log(line->log, rota_clock_wall(), line->level, "kafka says",
+    if (!is_cancelled) {
+        rota_log(line->setup->log, rota_clock_wall(), line->level, "kafka says",
                  ROTA_LOG_FACT("text", line->text));
+        if (line->level == ROTA_LOG_WARN)
+            snprintf(line->setup->words, ROTA_KAFKA_WORDS_MAX, "%.*s", ROTA_KAFKA_WORDS_MAX - 1,
+                     line->text);
+    }
     free(line);
 }
 
@@ -31,10 +35,11 @@ static void on_client_log(const rd_kafka_t *client, int level, const char *facil
 {
     const struct rota_kafka_setup *setup = client ? rd_kafka_opaque(client) : NULL;
     enum rota_log_level ours = level <= 4 ? ROTA_LOG_WARN : ROTA_LOG_DEBUG;
-    struct line *line = setup && rota_log_is_on(setup->log, ours) ? malloc(sizeof *line) : NULL;
+    bool is_heard = setup && (ours == ROTA_LOG_WARN || rota_log_is_on(setup->log, ours));
+    struct line *line = is_heard ? malloc(sizeof *line) : NULL;
     if (!line)
         return;
-    *line = (struct line){.letter.done = on_line, .log = setup->log, .level = ours};
+    *line = (struct line){.letter.done = on_line, .setup = setup, .level = ours};
     snprintf(line->text, sizeof line->text, "%s: %s", facility, text);
     if (rota_mailbox_post(setup->lines, &line->letter))
         free(line);

@@ -5,16 +5,21 @@
  * Nothing here shows that a process is dead. A connection that has ended, and a lock of
  * the server that has gone with it, may as well mean that the network or the server
  * failed, and the process goes on for as long as its session lets it. So members go by
- * their session alone. */
+ * their session alone. But a lock that is there shows that somebody has the log open, which
+ * outlives the tables: who finds none can tell a new group from one that was dropped. */
 #include "base/hash.h"
 #include "io/sync_sql_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { LOCK_CLASS = 7310583 }; /* of the advisory locks, by which nobody waits for anybody */
+
 struct signal {
     struct rota_sync_signal base;
     const struct rota_sql_url *url;
+    bool is_observer;
+    uint32_t hash; /* of the group */
     char channel[32];
     struct rota_sql *sql; /* NULL: not open */
 };
@@ -31,8 +36,9 @@ static enum rota_code pg_new(const struct rota_sql_url *url,
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for the log of a group");
     made->base.kind = &rota_sync_pg;
     made->url = url;
-    snprintf(made->channel, sizeof made->channel, "rota_group_%08x",
-             (unsigned)rota_hash_farm32(rota_str(options->name)));
+    made->is_observer = options->is_observer;
+    made->hash = rota_hash_farm32(rota_str(options->name));
+    snprintf(made->channel, sizeof made->channel, "rota_group_%08x", (unsigned)made->hash);
     *signal = &made->base;
     return ROTA_OK;
 }
@@ -57,6 +63,10 @@ static enum rota_code pg_open(struct rota_sync_signal *base, struct rota_error *
         return code;
     snprintf(text, sizeof text, "LISTEN %s", signal->channel);
     code = rota_sql_run(signal->sql, text, NULL, 0, NULL, error);
+    snprintf(text, sizeof text, "SELECT pg_advisory_lock_shared(%d, %ld)", LOCK_CLASS,
+             (long)(int32_t)signal->hash);
+    if (!code && !signal->is_observer)
+        code = rota_sql_run(signal->sql, text, NULL, 0, NULL, error);
     if (code) {
         rota_sql_close(signal->sql);
         signal->sql = NULL;
@@ -92,6 +102,24 @@ static enum rota_code pg_tell(struct rota_sync_signal *base, struct rota_sql *sq
     return rota_sql_run(sql, "SELECT pg_notify(?, ?)", values, 2, NULL, error);
 }
 
+/* Who does not know is not told that there was none. */
+static bool pg_is_known(struct rota_sync_signal *base, struct rota_sql *sql, bool is_made)
+{
+    struct signal *signal = (struct signal *)base;
+    const struct rota_sql_value values[] = {rota_sql_int(LOCK_CLASS), rota_sql_int(signal->hash)};
+    struct rota_sql_result result = {0};
+    (void)is_made;
+    enum rota_code code = rota_sql_run(
+        sql,
+        "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 "
+        "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+        "AND CAST(classid AS BIGINT) = ? AND CAST(objid AS BIGINT) = ? LIMIT 1",
+        values, 2, &result, NULL);
+    bool is_known = code || result.n_rows > 0;
+    rota_sql_result_deinit(&result);
+    return is_known;
+}
+
 const struct rota_sync_signal_kind rota_sync_pg = {
     .new = pg_new,
     .free = pg_free,
@@ -99,4 +127,5 @@ const struct rota_sync_signal_kind rota_sync_pg = {
     .fd = pg_fd,
     .hear = pg_hear,
     .tell = pg_tell,
+    .is_known = pg_is_known,
 };

@@ -299,6 +299,7 @@ static void hear_failure(struct rota_sync_sql *sync)
     }
     if (sync->is_up || !sync->is_log_told)
         note(sync, ROTA_LOG_WARN, "group log away", &turn->error);
+    sync->base.trouble = turn->error;
     sync->is_log_told = true;
     sync->is_up = false;
     rota_session_watch_forget(&sync->sessions); /* nobody could be heard of */
@@ -307,6 +308,7 @@ static void hear_failure(struct rota_sync_sql *sync)
 static void hear_success(struct rota_sync_sql *sync)
 {
     rota_backoff_succeeded(&sync->backoff);
+    sync->base.trouble = (struct rota_error){0};
     sync->is_up = true;
     sync->is_log_told = false;
     sync->retry_at = 0;

@@ -68,8 +68,9 @@ struct rota_sync_signal_kind {
     void (*drop)(struct rota_sync_signal *signal);
     bool (*is_dead)(struct rota_sync_signal *signal, uint64_t id, uint64_t where);
 
-    /* Whether anybody holds anything, in whatever group. */
-    bool (*is_held)(struct rota_sync_signal *signal);
+    /* Of a group without a head: whether somebody has its log open, who therefore knows a
+     * former one. `is_made`: the tables were not there either. */
+    bool (*is_known)(struct rota_sync_signal *signal, struct rota_sql *sql, bool is_made);
 };
 
 extern const struct rota_sync_signal_kind rota_sync_sqlite, rota_sync_pg;

@@ -167,7 +167,8 @@ enum rota_code rota_sync_schema_open(struct rota_sync_session *session, bool *is
     }
     if (code || is_there)
         return code;
+    bool is_known = kind->is_known(session->signal, session->sql, is_made);
     code = make_head(session, &is_left, error);
-    *is_forgotten = is_left || (is_made && kind->is_held && kind->is_held(session->signal));
+    *is_forgotten = is_left || is_known;
     return code;
 }

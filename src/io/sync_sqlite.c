@@ -246,10 +246,14 @@ static bool sqlite_is_dead(struct rota_sync_signal *base, uint64_t id, uint64_t 
     return fcntl(signal->file_fd, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
 }
 
-/* Of a file that is not there nothing is held. */
-static bool sqlite_is_held(struct rota_sync_signal *base)
+/* A lock does not tell of which group it is, so it says something only of a file that is
+ * new. Of a file that is not there nothing is held. */
+static bool sqlite_is_known(struct rota_sync_signal *base, struct rota_sql *sql, bool is_made)
 {
     struct signal *signal = (struct signal *)base;
+    (void)sql;
+    if (!is_made)
+        return false;
     struct flock lock = lock_of(0);
     lock.l_len = 0; /* all of it */
     int fd = open(signal->path, O_RDWR | O_CLOEXEC);
@@ -269,5 +273,5 @@ const struct rota_sync_signal_kind rota_sync_sqlite = {
     .hold = sqlite_hold,
     .drop = sqlite_drop,
     .is_dead = sqlite_is_dead,
-    .is_held = sqlite_is_held,
+    .is_known = sqlite_is_known,
 };

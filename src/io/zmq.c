@@ -141,16 +141,18 @@ static bool open_monitor(struct rota_zmq *zmq, struct rota_zmq_socket *socket)
            zmq_connect(socket->monitor, endpoint) == 0;
 }
 
-/* A socket that takes IPv6, too, tells of an IPv4 address in the form of IPv6. */
-static void write_plainly(char *endpoint)
+/* A socket that speaks both calls "127.0.0.1:1" "[::ffff:127.0.0.1]:1": the same, but nothing
+ * that people write. */
+static void unmap_ipv4(char *endpoint)
 {
     static const char MAPPED[] = "[::ffff:";
-    char *begin = strstr(endpoint, MAPPED);
-    char *end = begin ? strchr(begin, ']') : NULL;
-    if (!end)
+    char *begin = strstr(endpoint, MAPPED), *end = begin ? strchr(begin, ']') : NULL;
+    if (!end || !memchr(begin, '.', (size_t)(end - begin)))
         return;
-    memmove(end, end + 1, strlen(end));
-    memmove(begin, begin + sizeof MAPPED - 1, strlen(begin + sizeof MAPPED - 1) + 1);
+    char *host = begin + sizeof MAPPED - 1;
+    size_t size = (size_t)(end - host);
+    memmove(begin, host, size);
+    memmove(begin + size, end + 1, strlen(end + 1) + 1);
 }
 
 static enum rota_code open_socket(struct rota_zmq *zmq, const struct rota_zmq_options *options,
@@ -169,7 +171,7 @@ static enum rota_code open_socket(struct rota_zmq *zmq, const struct rota_zmq_op
     size_t size = sizeof made->endpoint;
     if (zmq_getsockopt(made->socket, ZMQ_LAST_ENDPOINT, made->endpoint, &size) != 0)
         goto fail;
-    write_plainly(made->endpoint);
+    unmap_ipv4(made->endpoint);
     *socket = made;
     return ROTA_OK;
 

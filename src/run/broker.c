@@ -1,7 +1,9 @@
 #include "run/broker_inside.h"
 
+#include "core/call/failure.h"
 #include "io/clock.h"
 #include "run/broker_errand.h"
+#include "wire/call_notes.h"
 
 #include <rota/members.h>
 #include <stdlib.h>
@@ -20,9 +22,12 @@ static bool carry_out(struct rota_work_broker *broker, const struct rota_work_ef
 {
     switch (effect->type) {
     case ROTA_WORK_DO_RECORD:
-        if (broker->sink)
-            return broker->sink->append(broker, &effect->record);
-        broker->appended = effect->record.number;
+        if (broker->sink && !broker->sink->append(broker, &effect->record))
+            return false;
+        if (!broker->sink)
+            broker->appended = effect->record.number;
+        if (effect->record.type == ROTA_WORK_ADD)
+            rota_work_broker_watch_added(broker, &effect->record);
         return true;
     case ROTA_WORK_DO_DISPATCH:
         if (!rota_work_broker_workers_hand(broker->workers, effect))
@@ -62,15 +67,16 @@ static void send_answer(struct rota_work_broker *broker, const struct rota_broke
     struct rota_str message =
         rota_str_of(answer->large ? answer->large : answer->small, answer->size);
     if (rota_work_broker_store_is_void(broker, answer->first, answer->last)) {
-        struct rota_error error;
-        rota_error_set(&error, ROTA_ERR_STALE,
-                       "the partition went to another node before this was written");
+        const struct rota_metadata note = {rota_str(ROTA_NOTE_FAILURE),
+                                           rota_str(rota_failure_name(ROTA_FAILURE_STALE))};
         if (answer->call)
-            rota_work_broker_refuse(answer->call, &error, true);
+            rota_server_call_finish(answer->call, ROTA_STATUS_UNAVAILABLE,
+                                    "the partition went to another node before this was written",
+                                    &note, 1);
     } else if (answer->call) {
         rota_server_call_reply(answer->call, message);
     } else {
-        rota_work_broker_workers_verdict(broker->workers, answer->session, message);
+        rota_work_broker_workers_verdict(broker->workers, answer->connection, message);
     }
 }
 
@@ -93,8 +99,10 @@ static void set_timer(struct rota_work_broker *broker, rota_time now, bool is_st
 {
     const struct rota_heap_node *poll = rota_heap_first(&broker->polls_until);
     rota_time at = rota_broker_deadline(broker->core);
+    at = rota_time_min(at, rota_work_broker_handover_deadline(broker->handover));
     if (poll)
         at = rota_time_min(at, poll->at);
+    at = rota_time_min(at, rota_work_broker_forward_deadline(broker));
     if (is_stuck)
         at = rota_time_min(at, now + STUCK_WAIT);
     if (at == ROTA_TIME_NEVER) {
@@ -117,6 +125,7 @@ static void run_turn(struct rota_work_broker *broker)
     bool is_stuck = !carry_out_all(broker);
     while (!is_stuck) {
         bool has_more = rota_work_broker_poll_return(broker);
+        has_more |= rota_work_broker_handover_turn(broker->handover, now);
         if (!broker->sink && broker->durable < broker->appended) {
             broker->durable = broker->appended;
             rota_broker_durable(broker->core, now, broker->durable);
@@ -134,6 +143,7 @@ static void run_turn(struct rota_work_broker *broker)
     rota_work_broker_workers_flush(broker->workers);
     rota_work_broker_poll_flush(broker, now.boot, broker->is_draining);
     rota_work_broker_watch_flush(broker);
+    rota_work_broker_forward_turn(broker, now);
     if (!broker->is_dirty)
         set_timer(broker, now.boot, is_stuck);
 }
@@ -193,7 +203,9 @@ void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server
                              uint64_t number, struct rota_str message)
 {
     uint64_t first = broker->call_first < number ? broker->call_first : number;
-    if (broker->is_failed && number > broker->durable)
+    if (!broker->store && number <= broker->durable) /* others may wait for a disk that is full */
+        rota_server_call_reply(call, message);
+    else if (broker->is_failed && number > broker->durable)
         rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, broker->sink->failed, NULL, 0);
     else if (!push_answer(
                  broker,
@@ -203,11 +215,12 @@ void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server
                                 "it is done, but there is no memory for the answer", NULL, 0);
 }
 
-bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t session,
+bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t connection,
                                     uint64_t number, struct rota_str verdict)
 {
     return push_answer(
-        broker, (struct rota_broker_answer){.number = number, .first = number, .session = session},
+        broker,
+        (struct rota_broker_answer){.number = number, .first = number, .connection = connection},
         verdict);
 }
 
@@ -337,11 +350,14 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
     struct rota_broker_options with = {.jobs_max = options->jobs_max,
                                        .bytes_max = options->bytes_max,
                                        .tells_forgotten = options->store != NULL,
+                                       .keep = options->keep,
                                        .seed = seed};
     if (options->store && !options->members && options->advertise)
         code = rota_work_broker_member_open(made, loop, options->store, error);
     if (!code)
         code = join_cluster(made, loop, error);
+    if (!code && !rota_broker_cluster_is_alone(made->cluster))
+        code = rota_work_broker_forward_open(made, error);
     if (!code)
         code = rota_broker_new(&with, &made->core, error);
     if (!code && options->directory)
@@ -357,6 +373,11 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
         return code;
     }
     rota_broker_begin(made->core, rota_work_broker_now());
+    if (options->members && !options->store &&
+        (code = rota_work_broker_handover_open(made, error))) {
+        rota_work_broker_close(made);
+        return code;
+    }
     rota_work_broker_touch(made);
     *broker = made;
     return ROTA_OK;
@@ -378,17 +399,20 @@ void rota_work_broker_close(struct rota_work_broker *broker)
     if (broker->core)
         rota_work_broker_poll_flush(broker, rota_clock_boot(), true);
     rota_work_broker_watch_end(broker);
+    rota_work_broker_forward_close(broker);
     rota_work_broker_workers_close(broker->workers);
     broker->workers = NULL;
     rota_broker_errands_end(broker);
-    rota_broker_cluster_close(broker->cluster);
-    broker->cluster = NULL;
-    rota_work_broker_member_close(broker->member);
-    broker->member = NULL;
+    rota_work_broker_handover_close(broker->handover);
+    broker->handover = NULL;
     if (broker->sink) {
         broker->n_handles++;
         broker->sink->close(broker, on_sink_closed, broker);
     }
+    rota_broker_cluster_close(broker->cluster);
+    broker->cluster = NULL;
+    rota_work_broker_member_close(broker->member);
+    broker->member = NULL;
     uv_close((uv_handle_t *)&broker->check, on_closed);
     uv_close((uv_handle_t *)&broker->idle, on_closed);
     uv_close((uv_handle_t *)&broker->timer, on_closed);
@@ -408,5 +432,6 @@ struct rota_work_broker_counts rota_work_broker_counts(const struct rota_work_br
     struct rota_queue_view view;
     for (size_t place = 0; rota_broker_next_queue(broker->core, &place, &view);)
         counts.running += view.counts[ROTA_JOB_RUNNING];
+    rota_work_broker_forward_counts(broker, &counts);
     return counts;
 }

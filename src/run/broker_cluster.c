@@ -33,7 +33,7 @@ struct rota_broker_cluster {
     struct rota_ring *ring;
     uint32_t self_host; /* in `ring` */
     uint32_t partitions;
-    bool insecure, has_unlisted;
+    bool insecure, is_client, has_unlisted;
     uint64_t version;
     struct rota_map routes; /* by queue */
     size_t n_routes;        /* owners in them */
@@ -177,9 +177,12 @@ static void tell(struct rota_broker_cluster *cluster)
     }
 }
 
-static bool is_listed(const struct rota_broker_cluster *cluster, struct rota_str address)
+bool rota_broker_cluster_is_listed(const struct rota_broker_cluster *cluster,
+                                   struct rota_str address)
 {
     size_t n;
+    if (!cluster->members)
+        return false;
     const struct rota_member *members = rota_members_list(cluster->members, &n);
     for (size_t i = 0; i < n; i++)
         if (rota_str_is_equal(members[i].host.address, address))
@@ -218,7 +221,7 @@ static void take_ring(struct rota_broker_cluster *cluster)
     cluster->version++;
     for (size_t place = 0; (entry = rota_map_next(&cluster->peers, &place));) {
         struct peer *peer = entry->value;
-        peer->is_listed = is_listed(cluster, entry->key);
+        peer->is_listed = rota_broker_cluster_is_listed(cluster, entry->key);
     }
     drop_unlisted(cluster);
 }
@@ -280,7 +283,7 @@ static enum rota_code find_peer(struct rota_broker_cluster *cluster, struct rota
     if (!(peer = calloc(1, sizeof *peer + address.size + 1)))
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a peer");
     memcpy(peer->address, address.data, address.size);
-    peer->is_listed = cluster->members && is_listed(cluster, address);
+    peer->is_listed = rota_broker_cluster_is_listed(cluster, address);
     cluster->has_unlisted |= !peer->is_listed;
     enum rota_code code =
         rota_channel_open(cluster->loop, peer->address, &options, &peer->channel, error);
@@ -316,6 +319,10 @@ enum rota_code rota_broker_cluster_call(struct rota_broker_cluster *cluster,
         notes[i + 1] = options->metadata[i];
     with.metadata = notes;
     with.n_metadata = options->n_metadata + 1;
+    if (cluster->is_client) {
+        with.metadata++;
+        with.n_metadata--;
+    }
     if (with.timeout == 0)
         with.timeout = ROTA_BROKER_CLUSTER_TIMEOUT;
     else if (with.timeout == ROTA_TIME_NEVER)
@@ -351,9 +358,10 @@ enum rota_code rota_broker_cluster_open(struct uv_loop_s *loop,
     made->loop = loop;
     made->partitions = options->partitions;
     made->insecure = options->insecure;
+    made->is_client = options->is_client;
     made->self_host = ROTA_RING_NONE;
     made->self_size = size;
-    memcpy(made->self, self, size);
+    memcpy(made->self, self, size + 1);
     rota_map_init(&made->routes, uv_hrtime());
     rota_map_init(&made->peers, uv_hrtime());
     rota_list_init(&made->subscribers);

@@ -32,6 +32,7 @@ struct rota_broker_cluster_options {
     const char *self;                   /* our address as it is listed; may be NULL when alone */
     uint32_t partitions;                /* of each queue */
     bool insecure;                      /* plain text to peers on other machines */
+    bool is_client;                     /* no node itself: its calls may be carried on */
     const struct rota_log *log;         /* kept; NULL: none */
 };
 
@@ -84,6 +85,10 @@ void rota_broker_cluster_unsubscribe(struct rota_broker_cluster_subscriber *subs
 struct rota_str rota_broker_cluster_peer(const struct rota_broker_cluster *cluster, size_t index);
 size_t rota_broker_cluster_n_peers(const struct rota_broker_cluster *cluster);
 
+/* Whether a node is listed, this one included. */
+bool rota_broker_cluster_is_listed(const struct rota_broker_cluster *cluster,
+                                   struct rota_str address);
+
 /* Call a method of the node at `address`, as rota_channel_call() does. The call says that it
  * comes from a node and is not to be carried on: see rota_broker_cluster_is_carried(). A
  * `timeout` of 0 is ROTA_BROKER_CLUSTER_TIMEOUT, ROTA_TIME_NEVER is none. A peer that is not
@@ -96,4 +101,7 @@ enum rota_code rota_broker_cluster_call(struct rota_broker_cluster *cluster,
 /* Whether the metadata of a call says that it comes from a node: it is answered here, or
  * refused. */
 #define ROTA_NOTE_HOPS "rota-hops"
+
+/* In a refusal: nothing was done, and another partition may do. */
+#define ROTA_NOTE_ELSEWHERE "rota-elsewhere"
 bool rota_broker_cluster_is_carried(const struct rota_metadata *metadata, size_t n);

@@ -58,19 +58,24 @@ void rota_broker_errand_reply(struct rota_broker_errand *errand, struct rota_str
 }
 
 static void finish(struct rota_server_call *call, enum rota_status status, const char *text,
-                   bool is_stale)
+                   bool is_stale, bool is_undone)
 {
-    const struct rota_metadata note = {rota_str(ROTA_NOTE_FAILURE),
-                                       rota_str(rota_failure_name(ROTA_FAILURE_STALE))};
-    rota_server_call_finish(call, status, text, &note, is_stale ? 1 : 0);
+    struct rota_metadata notes[2];
+    size_t n = 0;
+    if (is_stale)
+        notes[n++] = (struct rota_metadata){rota_str(ROTA_NOTE_FAILURE),
+                                            rota_str(rota_failure_name(ROTA_FAILURE_STALE))};
+    if (is_undone)
+        notes[n++] = (struct rota_metadata){rota_str(ROTA_NOTE_ELSEWHERE), rota_str("1")};
+    rota_server_call_finish(call, status, text, notes, n);
 }
 
 void rota_broker_errand_refuse(struct rota_broker_errand *errand, enum rota_status status,
-                               const char *text, bool is_stale)
+                               const char *text, bool is_stale, bool is_undone)
 {
     char copy[ROTA_BROKER_ERRAND_TEXT_MAX];
     snprintf(copy, sizeof copy, "%s", text); /* it may be of a part */
-    finish(take_apart(errand), status, copy, is_stale);
+    finish(take_apart(errand), status, copy, is_stale, is_undone);
 }
 
 void rota_broker_errand_pass(struct rota_broker_errand *errand, const struct rota_broker_part *part)
@@ -78,7 +83,8 @@ void rota_broker_errand_pass(struct rota_broker_errand *errand, const struct rot
     if (part->status == ROTA_STATUS_OK && !errand->is_stream)
         rota_broker_errand_reply(errand, rota_buffer_str(&part->message));
     else
-        rota_broker_errand_refuse(errand, part->status, part->text, part->is_stale);
+        rota_broker_errand_refuse(errand, part->status, part->text, part->is_stale,
+                                  part->is_undone);
 }
 
 /* --- asking --- */
@@ -109,6 +115,9 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
     part->is_stale =
         rota_metadata_get(result->metadata, result->n_metadata, ROTA_NOTE_FAILURE, &value) &&
         rota_str_is_equal(value, rota_str(rota_failure_name(ROTA_FAILURE_STALE)));
+    part->is_undone =
+        !result->may_have_run ||
+        rota_metadata_get(result->metadata, result->n_metadata, ROTA_NOTE_ELSEWHERE, &value);
     if (result->status == ROTA_STATUS_OK && !part->errand->is_stream) {
         rota_buffer_append_str(&part->message, result->message);
         if (part->message.failed)
@@ -151,12 +160,13 @@ void rota_broker_errand_ask(struct rota_broker_errand *errand, size_t index,
         .data = part,
     };
     snprintf(part->address, sizeof part->address, "%.*s", (int)address.size, address.data);
-    part->has_sent = part->is_stale = false;
+    part->has_sent = part->is_stale = part->is_undone = false;
     rota_buffer_clear(&part->message);
     if (rota_broker_cluster_call(errand->broker->cluster, rota_str(part->address), &options,
                                  &part->call, &error)) {
         part->call = NULL;
         part->status = ROTA_STATUS_UNAVAILABLE;
+        part->is_undone = true;
         snprintf(part->text, sizeof part->text, "%s", error.text);
     } else {
         errand->n_left++;
@@ -175,7 +185,7 @@ bool rota_broker_errand_cancel(struct rota_work_broker *broker, struct rota_serv
 {
     struct rota_broker_errand *errand = rota_map_get(&broker->errands, key_of(&call));
     if (errand)
-        finish(take_apart(errand), ROTA_STATUS_CANCELLED, "nobody waits for it", false);
+        finish(take_apart(errand), ROTA_STATUS_CANCELLED, "nobody waits for it", false, false);
     return errand;
 }
 
@@ -198,5 +208,6 @@ void rota_broker_errands_end(struct rota_work_broker *broker)
 {
     const struct rota_map_entry *entry;
     for (size_t place = 0; (entry = rota_map_next(&broker->errands, &place)); place = 0)
-        finish(take_apart(entry->value), ROTA_STATUS_UNAVAILABLE, "this broker stops", false);
+        finish(take_apart(entry->value), ROTA_STATUS_UNAVAILABLE, "this broker stops", false,
+               false);
 }

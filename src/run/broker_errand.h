@@ -23,6 +23,7 @@ struct rota_broker_part {
     struct rota_call *call; /* NULL: not asked, or it has ended */
     enum rota_status status;
     bool is_stale;              /* the node says that it does not have the partition */
+    bool is_undone;             /* certainly nothing has happened there */
     bool has_sent;              /* something of a stream */
     struct rota_buffer message; /* the reply; of a stream: what there was no room for */
     char text[ROTA_BROKER_ERRAND_TEXT_MAX];
@@ -60,7 +61,7 @@ void rota_broker_errand_reply(struct rota_broker_errand *errand, struct rota_str
 void rota_broker_errand_pass(struct rota_broker_errand *errand,
                              const struct rota_broker_part *part);
 void rota_broker_errand_refuse(struct rota_broker_errand *errand, enum rota_status status,
-                               const char *text, bool is_stale);
+                               const char *text, bool is_stale, bool is_undone);
 
 /* Who asked is gone, or has room again; false when it is no errand. */
 bool rota_broker_errand_cancel(struct rota_work_broker *broker, struct rota_server_call *call);

@@ -11,7 +11,7 @@ static const char NO_MEMORY[] = "no memory for the answer of all nodes";
 
 static void refuse_memory(struct rota_broker_errand *errand)
 {
-    rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, false);
+    rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, false, false);
 }
 
 /* --- nodes: those that are listed, and this one in any case, by address --- */
@@ -166,6 +166,8 @@ static void add_up(struct rota_queue_info *sum, const struct rota_queue_info *in
     sum->n_workers += info->n_workers;
     sum->n_slots += info->n_slots;
     sum->n_free += info->n_free;
+    sum->fetched_total += info->fetched_total;
+    sum->lent_total += info->lent_total;
 }
 
 struct sums {
@@ -306,4 +308,41 @@ void rota_work_broker_gather_list(struct rota_work_broker *broker, struct rota_s
         end_list(errand, 0);
     else
         ask_next(errand, request->after & (((uint64_t)1 << RANK_SHIFT) - 1));
+}
+
+/* --- nodes --- */
+
+static void count_jobs(struct rota_work_broker *broker, struct rota_queue_nodes *nodes)
+{
+    struct rota_broker_cluster *cluster = broker->cluster;
+    struct rota_partition_view view;
+    for (size_t place = 0; rota_broker_next_partition(broker->core, &place, &view);) {
+        nodes->n_jobs += view.n_jobs;
+        if (view.partition < nodes->partitions &&
+            !rota_broker_cluster_is_ours(cluster, view.queue, view.partition))
+            nodes->n_leaving += view.n_jobs;
+    }
+}
+
+void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_call *call)
+{
+    size_t n = rota_broker_cluster_n_peers(broker->cluster), n_listed = 0;
+    struct rota_queue_nodes nodes = {.partitions = broker->options.partitions};
+    struct rota_str *listed = rota_arena_take(&broker->arena, (n + 1) * sizeof *listed);
+    rota_buffer_clear(&broker->buffer);
+    if (listed && !rota_broker_cluster_is_alone(broker->cluster)) {
+        nodes.node = rota_broker_cluster_self(broker->cluster);
+        for (size_t i = 0; i <= n; i++) {
+            listed[n_listed] = node_at(broker, i);
+            if (rota_broker_cluster_is_listed(broker->cluster, listed[n_listed]))
+                n_listed++;
+        }
+        nodes.nodes = (struct rota_message_strs){listed, n_listed};
+    }
+    count_jobs(broker, &nodes);
+    rota_message_encode(&ROTA_QUEUE_NODES, &nodes, &broker->buffer);
+    if (!listed || broker->buffer.failed)
+        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, NULL, 0);
+    else
+        rota_work_broker_answer(broker, call, 0, rota_buffer_str(&broker->buffer));
 }

@@ -55,16 +55,23 @@ static enum rota_status status_of(enum rota_code code)
     return ROTA_STATUS_INTERNAL;
 }
 
+/* What is refused for where it went may go elsewhere. */
+static bool may_go_elsewhere(enum rota_code code)
+{
+    return code == ROTA_ERR_STALE || code == ROTA_ERR_UNAVAILABLE || code == ROTA_ERR_LIMIT;
+}
+
 void rota_work_broker_refuse(struct rota_server_call *call, const struct rota_error *error,
                              bool is_partition)
 {
-    const struct rota_metadata note = {rota_str(ROTA_NOTE_FAILURE),
-                                       rota_str(rota_failure_name(ROTA_FAILURE_STALE))};
+    const struct rota_metadata notes[] = {
+        {rota_str(ROTA_NOTE_ELSEWHERE), rota_str("1")},
+        {rota_str(ROTA_NOTE_FAILURE), rota_str(rota_failure_name(ROTA_FAILURE_STALE))}};
+    bool has_note = is_partition && may_go_elsewhere(error->code);
     if (is_partition && error->code == ROTA_ERR_STALE)
-        rota_server_call_finish(call, rota_failure_status(ROTA_FAILURE_STALE), error->text, &note,
-                                1);
+        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, error->text, notes, 2);
     else
-        rota_server_call_finish(call, status_of(error->code), error->text, NULL, 0);
+        rota_server_call_finish(call, status_of(error->code), error->text, notes, has_note);
 }
 
 static void refuse_memory(struct rota_server_call *call)
@@ -120,11 +127,10 @@ static enum rota_code check_unique(const struct rota_work_broker *broker,
                           of_key, spec->partition);
 }
 
-static enum rota_code add(struct rota_work_broker *broker,
+static enum rota_code add(struct rota_work_broker *broker, struct rota_work_now now,
                           const struct rota_queue_job_spec *message, struct rota_job_id *id,
                           bool *is_new, uint64_t *number, struct rota_error *error)
 {
-    struct rota_work_now now = rota_work_broker_now();
     struct rota_job_spec spec;
     struct rota_job_view view;
     if (broker->is_draining)
@@ -160,8 +166,9 @@ static void handle_add(struct rota_work_broker *broker, struct rota_server_call 
     uint64_t number;
     char bytes[ROTA_QUEUE_ID_SIZE];
     enum rota_code code =
-        message->job ? add(broker, message->job, &id, &added.is_new, &number, &error)
-                     : rota_error_set(&error, ROTA_ERR_INVALID, "there is no job in the request");
+        message->job
+            ? add(broker, rota_work_broker_now(), message->job, &id, &added.is_new, &number, &error)
+            : rota_error_set(&error, ROTA_ERR_INVALID, "there is no job in the request");
     rota_work_broker_touch(broker);
     if (code) {
         rota_work_broker_refuse(call, &error, true);
@@ -176,6 +183,7 @@ static void handle_add_batch(struct rota_work_broker *broker, struct rota_server
 {
     const struct rota_queue_list *list = request;
     const struct rota_queue_job_spec *jobs = list->items.items;
+    struct rota_work_now now = rota_work_broker_now();
     uint64_t last = 0, number = 0;
     rota_buffer_clear(&broker->buffer);
     for (size_t i = 0; i < list->items.n; i++) {
@@ -183,12 +191,13 @@ static void handle_add_batch(struct rota_work_broker *broker, struct rota_server
         struct rota_job_id id;
         struct rota_error error;
         char bytes[ROTA_QUEUE_ID_SIZE];
-        enum rota_code code = add(broker, &jobs[i], &id, &added.is_new, &number, &error);
+        enum rota_code code = add(broker, now, &jobs[i], &id, &added.is_new, &number, &error);
         if (code) {
-            added =
-                (struct rota_queue_added){.status = status_of(code), .error = rota_str(error.text)};
+            added = (struct rota_queue_added){.status = status_of(code),
+                                              .error = rota_str(error.text),
+                                              .may_go_elsewhere = may_go_elsewhere(code)};
             if (code == ROTA_ERR_STALE)
-                added.status = rota_failure_status(ROTA_FAILURE_STALE);
+                added.status = ROTA_STATUS_UNAVAILABLE;
         } else {
             added.id = rota_queue_id_write(id, bytes);
             last = number > last ? number : last;
@@ -279,8 +288,11 @@ static void handle_describe(struct rota_work_broker *broker, struct rota_server_
         refuse_memory(call);
         return;
     }
-    reply.explain = rota_str(rota_broker_explain(broker->core, rota_work_broker_now(), about->queue,
-                                                 id, text, sizeof text));
+    rota_broker_explain(broker->core, rota_work_broker_now(), about->queue, id, text, sizeof text);
+    if (view.state == ROTA_JOB_WAITING &&
+        rota_broker_waits_for_worker(broker->core, about->queue, id))
+        rota_work_broker_forward_explain(broker, about->queue, text, sizeof text);
+    reply.explain = rota_str(text);
     /* That it has ended is true once that is on disk. */
     uint64_t number = view.state >= ROTA_JOB_DONE ? rota_broker_last_number(broker->core) : 0;
     broker->call_first = broker->durable + 1;
@@ -455,6 +467,7 @@ static void handle_queues(struct rota_work_broker *broker, struct rota_server_ca
             .n_slots = view.n_slots,
             .n_free = view.n_free,
         };
+        rota_work_broker_forward_info(broker, &info);
         if (asked->queue.size == 0 || rota_str_is_equal(asked->queue, view.name))
             rota_message_encode_entry(&ROTA_QUEUE_INFO, 1, &info, &broker->buffer);
     }
@@ -488,6 +501,37 @@ static void handle_workers(struct rota_work_broker *broker, struct rota_server_c
         rota_work_broker_answer(broker, call, 0, rota_buffer_str(&broker->buffer));
 }
 
+/* --- nodes --- */
+
+static void handle_tell(struct rota_work_broker *broker, struct rota_server_call *call,
+                        const void *request)
+{
+    rota_work_broker_forward_tell(broker, call, request);
+}
+
+static void handle_visit(struct rota_work_broker *broker, struct rota_server_call *call,
+                         const void *request)
+{
+    rota_work_broker_forward_visit(broker, call, request);
+}
+
+static void handle_adopt(struct rota_work_broker *broker, struct rota_server_call *call,
+                         const void *request)
+{
+    if (broker->store) /* it would be in no row */
+        rota_server_call_finish(call, ROTA_STATUS_FAILED_PRECONDITION,
+                                "this node keeps its jobs in a store and takes none over", NULL, 0);
+    else
+        rota_work_broker_adopt(broker, call, request);
+}
+
+static void handle_nodes(struct rota_work_broker *broker, struct rota_server_call *call,
+                         const void *request)
+{
+    (void)request;
+    rota_work_broker_nodes(broker, call);
+}
+
 /* --- the service --- */
 
 #define SERVICE "/rota.v1.Queue/"
@@ -496,18 +540,22 @@ static const struct rota_broker_method METHODS[] = {
     {SERVICE "Add", BY_OWNER_OF_NEW, &ROTA_QUEUE_ADD, handle_add, ROTA_BROKER_NEEDS_ADD},
     {SERVICE "AddBatch", BY_OWNERS_OF_NEW, &ROTA_QUEUE_ADD_BATCH, handle_add_batch,
      ROTA_BROKER_NEEDS_ADDS},
+    {SERVICE "Adopt", BY_THIS, &ROTA_QUEUE_ADOPT, handle_adopt, ROTA_BROKER_NEEDS_NOTHING},
     {SERVICE "Cancel", BY_OWNER, &ROTA_QUEUE_NAME, handle_cancel, ROTA_BROKER_NEEDS_JOB},
     {SERVICE "Complete", BY_OWNER, &ROTA_QUEUE_COMPLETE, handle_complete, ROTA_BROKER_NEEDS_JOB},
     {SERVICE "Describe", BY_OWNER, &ROTA_QUEUE_DESCRIBE, handle_describe, ROTA_BROKER_NEEDS_JOB},
     {SERVICE "Extend", BY_OWNER, &ROTA_QUEUE_COMPLETE, handle_extend, ROTA_BROKER_NEEDS_JOB},
     {SERVICE "Fail", BY_OWNER, &ROTA_QUEUE_FAIL, handle_fail, ROTA_BROKER_NEEDS_JOB},
-    {SERVICE "List", BY_ALL_IN_TURN, &ROTA_QUEUE_LIST, handle_list, ROTA_BROKER_NEEDS_NOTHING},
+    {SERVICE "List", BY_ALL_IN_TURN, &ROTA_QUEUE_LIST, handle_list, ROTA_BROKER_NEEDS_ALL},
+    {SERVICE "Nodes", BY_THIS, NULL, handle_nodes, ROTA_BROKER_NEEDS_NOTHING},
     {SERVICE "Pause", BY_ALL_ALIKE, &ROTA_QUEUE_PAUSE, handle_pause, ROTA_BROKER_NEEDS_NOTHING},
     {SERVICE "Poll", BY_THIS, &ROTA_QUEUE_POLL, handle_poll, ROTA_BROKER_NEEDS_NOTHING},
-    {SERVICE "Queues", BY_ALL_QUEUES, &ROTA_QUEUE_PAUSE, handle_queues, ROTA_BROKER_NEEDS_NOTHING},
+    {SERVICE "Queues", BY_ALL_QUEUES, &ROTA_QUEUE_PAUSE, handle_queues, ROTA_BROKER_NEEDS_ALL},
     {SERVICE "Retry", BY_OWNER, &ROTA_QUEUE_NAME, handle_retry, ROTA_BROKER_NEEDS_JOB},
     {SERVICE "SetWeight", BY_ALL_ALIKE, &ROTA_QUEUE_WEIGHT, handle_weight,
      ROTA_BROKER_NEEDS_NOTHING},
+    {SERVICE "Tell", BY_THIS, &ROTA_QUEUE_TELL, handle_tell, ROTA_BROKER_NEEDS_NOTHING},
+    {SERVICE "Visit", BY_THIS, &ROTA_QUEUE_VISIT, handle_visit, ROTA_BROKER_NEEDS_NOTHING},
     {SERVICE "Watch", BY_OWNER_OR_ALL, &ROTA_QUEUE_NAME, handle_watch, ROTA_BROKER_NEEDS_JOB},
     {SERVICE "Workers", BY_ALL_WORKERS, NULL, handle_workers, ROTA_BROKER_NEEDS_NOTHING},
 };
@@ -521,6 +569,8 @@ union request {
     struct rota_queue_list_request jobs;
     struct rota_queue_setting setting;
     struct rota_queue_poll poll;
+    struct rota_queue_word word;
+    struct rota_queue_adopt adopt;
 };
 
 static bool is_for_others(const struct rota_work_broker *broker, struct rota_server_call *call)

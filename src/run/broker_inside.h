@@ -21,12 +21,12 @@
 #include <rota/server.h>
 #include <uv.h>
 
-/* An answer that waits for its record: to a call, or to a worker of `session`. */
+/* An answer that waits for its record: to a call, or to a worker by its `connection`. */
 struct rota_broker_answer {
     uint64_t number;      /* it waits for this one ... */
     uint64_t first, last; /* ... because its own are among these; 0: it has none */
     struct rota_server_call *call;
-    uint64_t session;
+    uint64_t connection;
     char *large; /* the message when it is not `small`; freed */
     size_t size;
     char small[64];
@@ -38,6 +38,9 @@ struct rota_broker_poll {
     uint64_t session; /* the key in `polls` */
     struct rota_heap_node until;
     struct rota_list_node ready; /* in `polls_ready` when it has got something */
+    rota_time until_at;          /* `until`, as long as no other node is asked for it */
+    uint32_t kept;               /* its slots, while another node is asked; 0: none is */
+    char *visited;               /* the queue, when another node polls for its workers; freed */
     struct rota_buffer reply;
     size_t n_jobs;
 };
@@ -73,6 +76,8 @@ struct rota_broker_change {
 
 enum { ROTA_BROKER_CHANGES_MAX = 100000 }; /* that wait; more are counted as missed */
 
+struct rota_broker_forward;
+struct rota_broker_handover;
 struct rota_broker_member;
 struct rota_broker_method;
 struct rota_broker_store;
@@ -100,7 +105,7 @@ struct rota_broker_service {
     const struct rota_broker_method *method;
 };
 
-enum { ROTA_BROKER_METHODS = 15 };
+enum { ROTA_BROKER_METHODS = 19 };
 
 /* An attempt that a worker was given and can't be sent. */
 struct rota_broker_return {
@@ -120,7 +125,9 @@ struct rota_work_broker {
     uint64_t seed;
 
     struct rota_broker_cluster *cluster;
-    struct rota_map errands; /* by call: those that other nodes answer */
+    struct rota_broker_forward *forward;   /* NULL: alone */
+    struct rota_broker_handover *handover; /* NULL: nothing is handed over */
+    struct rota_map errands;               /* by call: those that other nodes answer */
     struct rota_random random;
 
     const struct rota_broker_sink *sink; /* NULL: in memory */
@@ -167,7 +174,7 @@ void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server
                              uint64_t number, struct rota_str message);
 
 /* The same for a worker's end of an attempt; false when there is no memory. */
-bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t session,
+bool rota_work_broker_queue_verdict(struct rota_work_broker *broker, uint64_t connection,
                                     uint64_t number, struct rota_str verdict);
 
 /* All records up to `number` are where they belong. */
@@ -202,6 +209,7 @@ enum rota_broker_need {
     ROTA_BROKER_NEEDS_JOB,  /* struct rota_queue_about */
     ROTA_BROKER_NEEDS_ADD,  /* struct rota_queue_add */
     ROTA_BROKER_NEEDS_ADDS, /* struct rota_queue_list */
+    ROTA_BROKER_NEEDS_ALL,  /* whatever was there when the broker began */
 };
 
 /* True when the call may be handled. Otherwise it is taken: it waits for the partitions that
@@ -230,11 +238,25 @@ bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
                                    const struct rota_work_effect *effect);
 void rota_work_broker_workers_cancel(struct rota_broker_workers *workers,
                                      const struct rota_work_effect *effect);
-void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t session,
+void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t connection,
                                       struct rota_str verdict);
 void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t session);
 void rota_work_broker_workers_flush(struct rota_broker_workers *workers);
 void rota_work_broker_workers_drain(struct rota_broker_workers *workers);
+
+/* Keep free slots of a session for jobs of another node, or give them back; what it is sent
+ * from there keeps its slot until it has ended. False when there is no such session. */
+bool rota_work_broker_workers_keep(struct rota_broker_workers *workers, uint64_t session,
+                                   uint32_t n);
+void rota_work_broker_workers_release(struct rota_broker_workers *workers, uint64_t session,
+                                      uint32_t n);
+bool rota_work_broker_workers_has(const struct rota_broker_workers *workers, uint64_t session);
+
+/* A job of another node for a session that is there, and what became of its end. */
+void rota_work_broker_workers_hand_other(struct rota_broker_workers *workers,
+                                         const struct rota_work_effect *effect);
+void rota_work_broker_workers_tell(struct rota_broker_workers *workers, uint64_t session,
+                                   struct rota_str verdict);
 
 /* --- broker_grpc.c --- */
 
@@ -272,6 +294,65 @@ void rota_work_broker_gather_list(struct rota_work_broker *broker, struct rota_s
                                   const char *method,
                                   const struct rota_queue_list_request *request);
 
+/* --- broker_forward.c --- */
+
+enum rota_code rota_work_broker_forward_open(struct rota_work_broker *broker,
+                                             struct rota_error *error);
+void rota_work_broker_forward_close(struct rota_work_broker *broker);
+void rota_work_broker_forward_turn(struct rota_work_broker *broker, struct rota_work_now now);
+rota_time rota_work_broker_forward_deadline(const struct rota_work_broker *broker);
+
+/* The methods of nodes. */
+void rota_work_broker_forward_tell(struct rota_work_broker *broker, struct rota_server_call *call,
+                                   const struct rota_queue_list *request);
+void rota_work_broker_forward_visit(struct rota_work_broker *broker, struct rota_server_call *call,
+                                    const struct rota_queue_word *request);
+
+/* Another node has polled us, and was given `n` jobs. */
+void rota_work_broker_forward_visited(struct rota_work_broker *broker, struct rota_str queue,
+                                      size_t n);
+
+/* What there is to add for people. */
+void rota_work_broker_forward_info(const struct rota_work_broker *broker,
+                                   struct rota_queue_info *info);
+void rota_work_broker_forward_counts(const struct rota_work_broker *broker,
+                                     struct rota_work_broker_counts *counts);
+void rota_work_broker_forward_explain(struct rota_work_broker *broker, struct rota_str queue,
+                                      char *text, size_t size);
+
+/* --- broker_remote.c: false when it is about no job of another node --- */
+
+bool rota_work_broker_remote_end(struct rota_work_broker *broker, uint64_t session,
+                                 const struct rota_attempt_end *end);
+bool rota_work_broker_remote_progress(struct rota_work_broker *broker,
+                                      const struct rota_worker_step *step);
+void rota_work_broker_remote_lost(struct rota_work_broker *broker, uint64_t session);
+
+/* See remote_fsm.h. */
+uint64_t rota_work_broker_remote_n_taken(const struct rota_work_broker *broker);
+uint32_t rota_work_broker_remote_move(struct rota_work_broker *broker, uint64_t session,
+                                      uint64_t to);
+uint32_t rota_work_broker_remote_holds(struct rota_work_broker *broker, uint64_t session,
+                                       uint64_t n_taken, struct rota_worker_running *held,
+                                       size_t *n_held);
+/* Which nodes there are, and what is at this one. */
+void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_call *call);
+
+/* --- broker_handover.c: all but `open` and `adopt` accept NULL --- */
+
+enum rota_code rota_work_broker_handover_open(struct rota_work_broker *broker,
+                                              struct rota_error *error);
+void rota_work_broker_handover_close(struct rota_broker_handover *handover);
+
+/* True when that changed something. */
+bool rota_work_broker_handover_turn(struct rota_broker_handover *handover,
+                                    struct rota_work_now now);
+rota_time rota_work_broker_handover_deadline(const struct rota_broker_handover *handover);
+
+/* Take jobs in, or hear that all of them are known to be here. */
+void rota_work_broker_adopt(struct rota_work_broker *broker, struct rota_server_call *call,
+                            const struct rota_queue_adopt *request);
+
 /* --- broker_view.c --- */
 
 enum rota_broker_shown {
@@ -295,6 +376,15 @@ void rota_work_broker_poll_hand(struct rota_work_broker *broker,
                                 const struct rota_work_effect *effect);
 void rota_work_broker_poll_lost(struct rota_work_broker *broker, uint64_t session);
 
+/* Another node is asked for the poll, for at most so long: it gets nothing here meanwhile.
+ * False when there is no such poll. Then it is as before; or it is answered with what the
+ * other node said, `n` jobs, unless it is gone. */
+bool rota_work_broker_poll_keep(struct rota_work_broker *broker, uint64_t session, uint32_t slots,
+                                rota_time timeout);
+void rota_work_broker_poll_release(struct rota_work_broker *broker, uint64_t session);
+bool rota_work_broker_poll_fetched(struct rota_work_broker *broker, uint64_t session,
+                                   struct rota_str reply, size_t n);
+
 /* Give back what could not be sent; true when that changed something. */
 bool rota_work_broker_poll_return(struct rota_work_broker *broker);
 
@@ -309,6 +399,8 @@ void rota_work_broker_watch_cancel(struct rota_work_broker *broker, struct rota_
 void rota_work_broker_watch_room(struct rota_work_broker *broker, struct rota_server_call *call);
 void rota_work_broker_watch_tell(struct rota_work_broker *broker,
                                  const struct rota_work_effect *effect);
+void rota_work_broker_watch_added(struct rota_work_broker *broker,
+                                  const struct rota_work_record *record);
 void rota_work_broker_watch_flush(struct rota_work_broker *broker);
 
 /* The partition is another's: what was to be told of it is not known any more. */

@@ -19,6 +19,11 @@ static enum rota_code on_record(void *data, const struct rota_work_record *recor
     return ROTA_OK;
 }
 
+static void on_ahead(void *data, struct rota_job_id id)
+{
+    rota_broker_foresee(((struct rota_work_broker *)data)->core, id);
+}
+
 static void on_durable(void *data, uint64_t number)
 {
     rota_work_broker_durable(data, number);
@@ -56,6 +61,7 @@ enum rota_code rota_work_broker_journal_open(struct rota_work_broker *broker, uv
         .repair = broker->options.repair,
         .segment_size = broker->options.segment_size,
         .on_record = on_record,
+        .on_ahead = on_ahead,
         .on_durable = on_durable,
         .on_full = on_full,
         .on_room = on_room,
@@ -74,10 +80,14 @@ enum rota_code rota_work_broker_journal_open(struct rota_work_broker *broker, uv
     return ROTA_OK;
 }
 
+/* Nobody waits for the start of an attempt: the job is on its way to the worker already, and a
+ * broker that finds no start after a crash hands the job out anew. */
 static bool append(struct rota_work_broker *broker, const struct rota_work_record *record)
 {
     struct rota_error error;
-    enum rota_code code = rota_journal_append(broker->journal, record, &error);
+    enum rota_code code = record->type == ROTA_WORK_START
+                              ? rota_journal_append_later(broker->journal, record, &error)
+                              : rota_journal_append(broker->journal, record, &error);
     if (!code)
         broker->appended = record->number;
     else if (code != ROTA_ERR_LIMIT && code != ROTA_ERR_NO_MEMORY)

@@ -27,8 +27,8 @@ enum rota_code rota_work_broker_member_open(struct rota_work_broker *broker, uv_
         code = rota_heartbeat_open(loop, member->store, &self, NULL, 0, broker->options.log,
                                    &member->heartbeat, error);
     if (!code)
-        code = rota_store_members_new(member->store, ROTA_BROKER_ROLE, 0,
-                                      &broker->options.members, error);
+        code = rota_store_members_new(member->store, ROTA_BROKER_ROLE, 0, &broker->options.members,
+                                      error);
     return code;
 }
 

@@ -30,6 +30,7 @@ static void forget(struct rota_work_broker *broker, struct rota_broker_poll *pol
     rota_heap_remove(&broker->polls_until, &poll->until);
     rota_list_remove(&poll->ready);
     rota_buffer_deinit(&poll->reply);
+    free(poll->visited);
     free(poll);
 }
 
@@ -69,12 +70,27 @@ static enum rota_code open_poll(struct rota_work_broker *broker, struct rota_bro
     enum rota_code code = rota_broker_worker_open(broker->core, now, &spec, &poll->session, error);
     if (code)
         return code;
-    poll->until.at = rota_time_add(now.boot, wait);
+    poll->until.at = poll->until_at = rota_time_add(now.boot, wait);
     poll->until.order = ++broker->n_polls_total;
     if (keep(broker, poll))
         return ROTA_OK;
     rota_broker_worker_close(broker->core, now, poll->session);
     return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a poll");
+}
+
+/* A poll of another node, for its workers: how it ends is of use to forwarding. */
+static char *visited_queue(const struct rota_work_broker *broker, struct rota_server_call *call,
+                           const struct rota_queue_poll *request)
+{
+    size_t n;
+    const struct rota_metadata *metadata = rota_server_call_metadata(call, &n);
+    if (!broker->forward || !rota_broker_cluster_is_carried(metadata, n) || request->queues.n != 1)
+        return NULL;
+    char *queue = malloc(request->queues.items[0].size + 1);
+    if (queue)
+        snprintf(queue, request->queues.items[0].size + 1, "%.*s",
+                 ROTA_STR_ARGS(request->queues.items[0]));
+    return queue;
 }
 
 void rota_work_broker_poll(struct rota_work_broker *broker, struct rota_server_call *call,
@@ -96,6 +112,7 @@ void rota_work_broker_poll(struct rota_work_broker *broker, struct rota_server_c
         return;
     }
     poll->call = call;
+    poll->visited = visited_queue(broker, call, request);
     rota_server_call_set_data(call, poll);
 }
 
@@ -161,6 +178,61 @@ void rota_work_broker_poll_lost(struct rota_work_broker *broker, uint64_t sessio
         rota_list_push(&broker->polls_ready, &poll->ready);
 }
 
+/* --- while another node is asked --- */
+
+/* Its place in the heap is not lost, for there is room for it. */
+static void set_until(struct rota_work_broker *broker, struct rota_broker_poll *poll, rota_time at)
+{
+    rota_heap_remove(&broker->polls_until, &poll->until);
+    poll->until.at = at;
+    rota_heap_push(&broker->polls_until, &poll->until);
+}
+
+bool rota_work_broker_poll_keep(struct rota_work_broker *broker, uint64_t session, uint32_t slots,
+                                rota_time timeout)
+{
+    struct rota_broker_poll *poll = find(broker, session);
+    struct rota_work_now now = rota_work_broker_now();
+    if (!poll || poll->kept || slots == 0)
+        return false;
+    poll->kept = slots;
+    if (poll->until.at < now.boot + 2 * timeout)
+        set_until(broker, poll, now.boot + 2 * timeout);
+    rota_broker_worker_slots(broker->core, now, session, 0);
+    return true;
+}
+
+void rota_work_broker_poll_release(struct rota_work_broker *broker, uint64_t session)
+{
+    struct rota_broker_poll *poll = find(broker, session);
+    if (!poll || !poll->kept)
+        return;
+    set_until(broker, poll, poll->until_at);
+    rota_broker_worker_slots(broker->core, rota_work_broker_now(), session, poll->kept);
+    poll->kept = 0;
+    rota_work_broker_touch(broker);
+}
+
+bool rota_work_broker_poll_fetched(struct rota_work_broker *broker, uint64_t session,
+                                   struct rota_str reply, size_t n)
+{
+    struct rota_broker_poll *poll = find(broker, session);
+    if (!poll || !poll->kept || poll->n_jobs > 0)
+        return false;
+    rota_buffer_append_str(&poll->reply, reply);
+    if (poll->reply.failed) {
+        rota_buffer_clear(&poll->reply);
+        return false;
+    }
+    poll->n_jobs = n;
+    poll->kept = 0;
+    rota_broker_worker_close(broker->core, rota_work_broker_now(), session);
+    if (!poll->ready.next)
+        rota_list_push(&broker->polls_ready, &poll->ready);
+    rota_work_broker_touch(broker);
+    return true;
+}
+
 bool rota_work_broker_poll_return(struct rota_work_broker *broker)
 {
     bool has_any = broker->returns.size > 0;
@@ -183,6 +255,8 @@ bool rota_work_broker_poll_return(struct rota_work_broker *broker)
 static void answer(struct rota_work_broker *broker, struct rota_broker_poll *poll)
 {
     struct rota_server_call *call = poll->call;
+    if (poll->visited)
+        rota_work_broker_forward_visited(broker, rota_str(poll->visited), poll->n_jobs);
     rota_server_call_set_data(call, NULL);
     rota_server_call_reply(call, rota_buffer_str(&poll->reply));
     forget(broker, poll);

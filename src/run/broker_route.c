@@ -196,7 +196,8 @@ static struct rota_queue_added failed_part(const struct rota_broker_part *part)
     return (struct rota_queue_added){
         .status = part->status == ROTA_STATUS_OK ? ROTA_STATUS_INTERNAL : part->status,
         .error = rota_str(part->status == ROTA_STATUS_OK ? "its node has answered of other jobs"
-                                                         : part->text)};
+                                                         : part->text),
+        .may_go_elsewhere = part->is_undone};
 }
 
 /* The answers of all parts, each job in its place. */
@@ -210,7 +211,7 @@ static void on_batch(struct rota_broker_errand *errand)
     size_t *at = rota_arena_take(&broker->arena, n_of * sizeof *at);
     if (!lists || !at) {
         rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED,
-                                  "no memory for the answer", false);
+                                  "no memory for the answer", false, false);
         return;
     }
     for (size_t i = 0; i < n_of; i++) {
@@ -231,7 +232,7 @@ static void on_batch(struct rota_broker_errand *errand)
     }
     if (broker->buffer.failed)
         rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED,
-                                  "no memory for the answer", false);
+                                  "no memory for the answer", false, false);
     else
         rota_broker_errand_reply(errand, rota_buffer_str(&broker->buffer));
 }

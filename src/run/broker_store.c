@@ -35,6 +35,7 @@ static void go_down(struct rota_broker_store *store, const struct rota_error *er
     rota_time now = rota_clock_boot();
     if (store->is_up)
         store->down_at = now;
+    store->why = *error;
     store->is_up = store->is_looked = false;
     store->retry_at = rota_time_add(now, rota_backoff_failed(&store->backoff, &store->random));
     tell(store, ROTA_LOG_WARN, "store down", error->text);
@@ -90,8 +91,7 @@ static void done_connect(struct rota_letter *letter, bool is_cancelled)
 
 static void go_away(struct rota_broker_store *store)
 {
-    const char *why =
-        store->connect.error.text[0] ? store->connect.error.text : store->write.error.text;
+    const char *why = store->why.text;
     char text[ROTA_ERROR_TEXT_MAX];
     snprintf(text, sizeof text,
              "the store is away, and it is not known whether this was written: %.300s", why);

@@ -92,6 +92,7 @@ struct rota_broker_store {
     struct rota_sql_url url;
     char name[ROTA_SQL_URL_TEXT_MAX];
     uint64_t instance;
+    struct rota_error why;               /* it is down; the thread has errors of its own */
     char owner[ROTA_STORE_NAME_MAX + 1]; /* what we are called there; may be empty */
     struct rota_thread *thread;
     uv_timer_t timer;
@@ -105,6 +106,7 @@ struct rota_broker_store {
     bool is_away;    /* for too long */
     bool is_looked;  /* all partitions were looked at since the route changed */
     bool was_looked; /* ... ever */
+    bool is_settled; /* all that was found first is open */
     rota_time down_at, retry_at, look_at; /* boot; ROTA_TIME_NEVER: not at all */
     size_t bytes_max;                     /* of a payload, of a result */
 

@@ -81,10 +81,12 @@ static enum rota_code admit(struct rota_broker_store *store, enum rota_broker_ne
     *verdict = GO_ON;
     if (is_add && store->is_away)
         return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
-                              "no job is taken in, the store is away: %.300s",
-                              store->connect.error.text);
+                              "no job is taken in, the store is away: %.300s", store->why.text);
     switch (need) {
     case ROTA_BROKER_NEEDS_NOTHING:
+        break;
+    case ROTA_BROKER_NEEDS_ALL: /* people may look also while the store is away */
+        *verdict = store->is_settled || store->is_away ? GO_ON : WAIT;
         break;
     case ROTA_BROKER_NEEDS_JOB:
         *verdict = admit_job(store, about);
@@ -105,7 +107,7 @@ static enum rota_code park(struct rota_broker_store *store, struct rota_broker_s
 {
     if (store->is_away)
         return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "the store is away: %.300s",
-                              store->connect.error.text);
+                              store->why.text);
     struct rota_broker_parked *parked =
         store->n_parked < ROTA_BROKER_STORE_PARKED_MAX ? calloc(1, sizeof *parked) : NULL;
     if (!parked)

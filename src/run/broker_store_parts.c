@@ -335,6 +335,13 @@ void rota_broker_store_take(struct rota_broker_store *store)
         take_wanted(store);
     if (store->n_in[ROTA_BROKER_HELD_LOADING] > 0 && !store->load.is_under_way)
         load_next(store);
+    bool is_coming = store->n_in[ROTA_BROKER_HELD_WANTED] + store->n_in[ROTA_BROKER_HELD_TAKING] +
+                         store->n_in[ROTA_BROKER_HELD_LOADING] >
+                     0;
+    if (!store->is_settled && store->is_looked && !is_coming) {
+        store->is_settled = true;
+        rota_broker_store_unpark(store, NULL);
+    }
 }
 
 /* --- looking --- */
@@ -434,6 +441,14 @@ static void look_at_settings(struct rota_broker_store *store)
     rota_work_broker_touch(broker);
 }
 
+/* Before any node is known, what is ours is not either. */
+static bool is_route_known(const struct rota_broker_store *store)
+{
+    struct rota_broker_cluster *cluster = store->broker->cluster;
+    return rota_broker_cluster_is_alone(cluster) ||
+           rota_broker_cluster_owner(cluster, rota_str("any"), 0).size > 0;
+}
+
 void rota_broker_store_done_look(struct rota_letter *letter, bool is_cancelled)
 {
     struct rota_broker_letter *own = ROTA_LIST_ITEM(letter, struct rota_broker_letter, letter);
@@ -444,7 +459,8 @@ void rota_broker_store_done_look(struct rota_letter *letter, bool is_cancelled)
             look_at_row(store, i);
         look_at_parts(store);
         look_at_settings(store);
-        store->is_looked = store->was_looked = true;
+        store->is_looked = is_route_known(store);
+        store->was_looked = true;
         store->look_at = rota_time_add(rota_clock_boot(), ROTA_BROKER_STORE_LOOK);
         rota_broker_store_there(store);
         rota_broker_store_unpark(store, NULL);

@@ -116,6 +116,8 @@ static bool append(struct rota_broker_store *store, const struct rota_work_recor
         return is_quiet(store, record->number) || append_setting(store, record);
     case ROTA_WORK_LIFE: /* the store has given it */
     case ROTA_WORK_OWN:
+    case ROTA_WORK_CHUNK: /* nothing is handed over where all share the rows */
+    case ROTA_WORK_TAKEN:
         break;
     }
     return true;
@@ -347,9 +349,9 @@ static bool make_turn(struct rota_broker_store *store)
     if (!list_jobs(store) || !list_settings(store))
         return false;
     drop_settings(store);
-    for (size_t i = 0; i < store->turn.n_jobs; i++)
-        remove_dirty(
-            store, ROTA_LIST_ITEM(rota_list_first(&store->dirty), struct rota_broker_dirty, link));
+    struct rota_list_node *first;
+    for (size_t i = 0; i < store->turn.n_jobs && (first = rota_list_first(&store->dirty)); i++)
+        remove_dirty(store, ROTA_LIST_ITEM(first, struct rota_broker_dirty, link));
     const struct rota_list_node *rest = rota_list_first(&store->dirty);
     store->turn_number = rest ? ROTA_LIST_ITEM(rest, struct rota_broker_dirty, link)->number - 1
                               : store->broker->appended;

@@ -151,10 +151,16 @@ static void tell_queue(struct rota_work_broker *broker, struct rota_broker_watch
         watcher->n_missed = 0;
 }
 
-static enum rota_job_state state_of(const struct rota_work_effect *effect)
+static enum rota_job_state state_of(const struct rota_work_broker *broker,
+                                    const struct rota_work_effect *effect)
 {
-    if (effect->type != ROTA_WORK_TELL_ENDED)
-        return effect->session ? ROTA_JOB_RUNNING : ROTA_JOB_WAITING;
+    struct rota_job_view view;
+    if (effect->type != ROTA_WORK_TELL_ENDED) {
+        if (effect->session)
+            return ROTA_JOB_RUNNING;
+        bool is_known = !rota_broker_find(broker->core, effect->queue, effect->id, &view, NULL);
+        return is_known && view.state == ROTA_JOB_DELAYED ? ROTA_JOB_DELAYED : ROTA_JOB_WAITING;
+    }
     if (effect->cause == ROTA_JOB_CAUSE_DONE)
         return ROTA_JOB_DONE;
     return effect->cause == ROTA_JOB_CAUSE_CANCELLED ? ROTA_JOB_CANCELLED : ROTA_JOB_DEAD;
@@ -167,21 +173,27 @@ static void miss(struct rota_work_broker *broker)
         ROTA_LIST_ITEM(at, struct rota_broker_watcher, link)->n_missed++;
 }
 
+static void keep_change(struct rota_work_broker *broker, struct rota_broker_change change,
+                        struct rota_str queue)
+{
+    size_t size = queue.size < sizeof change.queue ? queue.size : 0;
+    memcpy(change.queue, queue.data, size);
+    if (broker->changes.size >= ROTA_BROKER_CHANGES_MAX ||
+        !rota_vector_push(&broker->changes, change))
+        miss(broker);
+}
+
 static void note_change(struct rota_work_broker *broker, const struct rota_work_effect *effect)
 {
     struct rota_broker_change change = {
         .number = effect->number,
         .id = effect->id,
-        .state = state_of(effect),
+        .state = state_of(broker, effect),
         .cause = effect->cause,
         .attempt = effect->attempt,
         .n_attempts = effect->n_attempts,
     };
-    size_t size = effect->queue.size < sizeof change.queue ? effect->queue.size : 0;
-    memcpy(change.queue, effect->queue.data, size);
-    if (broker->changes.size >= ROTA_BROKER_CHANGES_MAX ||
-        !rota_vector_push(&broker->changes, change))
-        miss(broker);
+    keep_change(broker, change, effect->queue);
 }
 
 static void tell_queues(struct rota_work_broker *broker, const struct rota_broker_change *change)
@@ -230,6 +242,20 @@ void rota_work_broker_watch_tell(struct rota_work_broker *broker,
         mark(broker, ROTA_LIST_ITEM(at, struct rota_broker_watcher, link), effect->number);
 }
 
+void rota_work_broker_watch_added(struct rota_work_broker *broker,
+                                  const struct rota_work_record *record)
+{
+    if (rota_list_is_empty(&broker->queue_watchers))
+        return;
+    bool is_delayed = record->spec->not_before > record->at;
+    struct rota_broker_change change = {
+        .number = record->number,
+        .id = record->id,
+        .state = is_delayed ? ROTA_JOB_DELAYED : ROTA_JOB_WAITING,
+    };
+    keep_change(broker, change, record->queue.size ? record->queue : record->spec->queue);
+}
+
 /* What the job is now; false when the watcher is gone. */
 static void tell_job(struct rota_work_broker *broker, struct rota_broker_watcher *watcher)
 {
@@ -239,7 +265,11 @@ static void tell_job(struct rota_work_broker *broker, struct rota_broker_watcher
     if (watcher->is_full)
         return;
     if (rota_broker_find(broker->core, watcher->queue, watcher->id, &view, NULL)) {
-        end(broker, watcher, ROTA_STATUS_NOT_FOUND, "the job is forgotten");
+        if (rota_broker_cluster_is_alone(broker->cluster))
+            end(broker, watcher, ROTA_STATUS_NOT_FOUND, "the job is forgotten");
+        else
+            end(broker, watcher, ROTA_STATUS_UNAVAILABLE,
+                "the job is forgotten, or at another node: watch it again");
         return;
     }
     rota_arena_clear(&broker->arena);
@@ -304,8 +334,11 @@ void rota_work_broker_watch_lost(struct rota_work_broker *broker, struct rota_st
     broker->changes.size = n;
     for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->watched, &place));) {
         struct rota_broker_watched *watched = entry->value;
+        struct rota_list_node *first = rota_list_first(&watched->watchers);
+        if (!first)
+            continue;
         struct rota_broker_watcher *watcher =
-            ROTA_LIST_ITEM(rota_list_first(&watched->watchers), struct rota_broker_watcher, link);
+            ROTA_LIST_ITEM(first, struct rota_broker_watcher, link);
         if (!is_lost(watched->id, watcher->queue, queue, partition))
             continue;
         end(broker, watcher, ROTA_STATUS_UNAVAILABLE, "the partition went to another node");

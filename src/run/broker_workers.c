@@ -5,15 +5,28 @@
 
 #include <stdlib.h>
 
-enum { BATCH_BYTES = 16 << 20 }; /* of jobs in one message; a first one always goes */
+enum {
+    BATCH_BYTES = 16 << 20, /* of jobs in one message; a first one always goes */
+    CHECK_MS = 3000,        /* how often workers are asked what they have, if they were told any */
+    READY_CHECKS = 3, /* ... and after so many one that never said what it can do is sent away */
+};
 
 struct worker {
     struct rota_connector_peer *peer; /* a reference */
     uint64_t connection;              /* the peer's session, the key in `by_peer` */
     uint64_t session;                 /* the broker's, the key in `by_session`; 0: not ready */
+    uint32_t slots;                   /* that it says it has */
+    uint32_t n_kept;                  /* ... for jobs of other nodes */
     struct rota_list_node dirty;
     struct rota_buffer jobs, cancels, verdicts;
     size_t n_jobs, n_cancels, n_verdicts;
+
+    /* Each message of jobs or cancels begins a round. What came to the worker of the rounds up
+     * to `sure` is known. */
+    uint64_t round, sure;
+    uint64_t attempt_max;              /* that it was sent */
+    unsigned n_unready;                /* checks that found it not ready */
+    uint64_t asked_round, asked_taken; /* of the last question; attempts of other nodes till then */
 };
 
 struct rota_broker_workers {
@@ -21,11 +34,12 @@ struct rota_broker_workers {
     struct rota_connector *connector;
     struct rota_map by_peer, by_session;
     struct rota_list_node dirty;
-    uint32_t jobs_type, cancel_type, ended_type;
+    uint32_t jobs_type, cancel_type, ended_type, check_type;
+    uv_timer_t timer; /* of checks */
 
     /* Room for what one worker offers. */
     struct rota_str capabilities[ROTA_WORKER_CAPABILITIES_MAX], queues[ROTA_WORKER_QUEUES_MAX];
-    struct rota_worker_running running[ROTA_WORKER_SLOTS_MAX];
+    struct rota_worker_running running[ROTA_WORKER_HELD_MAX];
 };
 
 static struct rota_str key_of(const uint64_t *number)
@@ -63,6 +77,7 @@ static void leave(struct rota_broker_workers *workers, struct worker *worker)
     if (!worker->session)
         return;
     rota_map_remove(&workers->by_session, key_of(&worker->session));
+    rota_work_broker_remote_lost(workers->broker, worker->session);
     rota_broker_worker_close(workers->broker->core, rota_work_broker_now(), worker->session);
     worker->session = 0;
     rota_work_broker_touch(workers->broker);
@@ -118,6 +133,15 @@ static void refuse(struct rota_broker_workers *workers, struct worker *worker,
     drop(workers, worker, error->text);
 }
 
+/* What other nodes' jobs have is not there for ours. */
+static void set_slots(struct rota_broker_workers *workers, struct worker *worker)
+{
+    uint32_t n = worker->slots > worker->n_kept ? worker->slots - worker->n_kept : 0;
+    rota_broker_worker_slots(workers->broker->core, rota_work_broker_now(), worker->session,
+                             workers->broker->is_draining ? 0 : n);
+    rota_work_broker_touch(workers->broker);
+}
+
 static void on_ready(void *data, struct rota_connector_peer *from, struct rota_str message)
 {
     struct rota_broker_workers *workers = data;
@@ -130,6 +154,9 @@ static void on_ready(void *data, struct rota_connector_peer *from, struct rota_s
     if (!worker)
         return;
     enum rota_code code = rota_worker_ready_read(message, &ready, &error);
+    if (!code)
+        rota_work_broker_remote_holds(workers->broker, worker->session, 0, workers->running,
+                                      &ready.n_running);
     struct rota_worker_spec spec = {
         .name = rota_connector_peer_name(from),
         .epoch = rota_connector_peer_epoch(from),
@@ -137,12 +164,11 @@ static void on_ready(void *data, struct rota_connector_peer *from, struct rota_s
         .n_capabilities = ready.n_capabilities,
         .queues = ready.queues,
         .n_queues = ready.n_queues,
-        .slots = workers->broker->is_draining ? 0 : ready.slots,
+        .slots = workers->broker->is_draining ? (uint32_t)ready.n_running : ready.slots,
         .running = ready.running,
         .n_running = ready.n_running,
+        .older = worker->session, /* what is on its way to the worker stays its */
     };
-    if (!code && spec.epoch == 0)
-        leave(workers, worker); /* a name that is shared does not end its older session */
     if (!code)
         code = rota_broker_worker_open(workers->broker->core, rota_work_broker_now(), &spec,
                                        &session, &error);
@@ -153,11 +179,15 @@ static void on_ready(void *data, struct rota_connector_peer *from, struct rota_s
     }
     if (worker->session)
         rota_map_remove(&workers->by_session, key_of(&worker->session));
+    worker->n_kept = rota_work_broker_remote_move(workers->broker, worker->session, session);
     worker->session = session;
+    worker->slots = ready.slots;
     if (!rota_map_put(&workers->by_session, key_of(&worker->session), worker)) {
         rota_broker_worker_close(workers->broker->core, rota_work_broker_now(), session);
         worker->session = 0;
         drop(workers, worker, "the broker has no memory for a worker");
+    } else if (workers->broker->is_draining || worker->n_kept > 0) {
+        set_slots(workers, worker);
     }
 }
 
@@ -171,8 +201,8 @@ static void add_verdict(struct rota_broker_workers *workers, struct worker *work
         .queue = end->queue, .id = end->id, .attempt = end->attempt, .code = code};
     rota_buffer_clear(buffer);
     rota_worker_verdict_write(&verdict, buffer);
-    if (buffer->failed || !rota_work_broker_queue_verdict(workers->broker, worker->session, number,
-                                                          rota_buffer_str(buffer)))
+    if (buffer->failed || !rota_work_broker_queue_verdict(workers->broker, worker->connection,
+                                                          number, rota_buffer_str(buffer)))
         drop(workers, worker, "the broker has no memory for an answer");
 }
 
@@ -185,11 +215,13 @@ static void on_ends(void *data, struct rota_connector_peer *from, struct rota_st
     struct rota_error error;
     enum rota_code code = ROTA_OK;
     if (!worker || !worker->session)
-        return;
+        return; /* it first says what it has, and says this again */
+    struct rota_work_now now = rota_work_broker_now();
     while (rota_worker_end_next(&batch, &end, &code, &error)) {
         uint64_t number = 0;
-        enum rota_code how =
-            rota_broker_end(workers->broker->core, rota_work_broker_now(), &end, &number, NULL);
+        if (rota_work_broker_remote_end(workers->broker, worker->session, &end))
+            continue; /* the verdict comes from its node */
+        enum rota_code how = rota_broker_end(workers->broker->core, now, &end, &number, NULL);
         add_verdict(workers, worker, &end, how, how ? 0 : number);
     }
     rota_work_broker_touch(workers->broker);
@@ -208,8 +240,9 @@ static void on_progress(void *data, struct rota_connector_peer *from, struct rot
     if (!worker || !worker->session)
         return;
     while (rota_worker_step_next(&batch, &step, &code, &error)) /* an old attempt's is dropped */
-        rota_broker_extend(workers->broker->core, rota_work_broker_now(), step.queue, step.id,
-                           step.attempt, step.text, NULL);
+        if (!rota_work_broker_remote_progress(workers->broker, &step))
+            rota_broker_extend(workers->broker->core, rota_work_broker_now(), step.queue, step.id,
+                               step.attempt, step.text, NULL);
     rota_work_broker_touch(workers->broker);
     if (code)
         refuse(workers, worker, &error);
@@ -227,7 +260,37 @@ static void on_slots(void *data, struct rota_connector_peer *from, struct rota_s
         refuse(workers, worker, &error);
         return;
     }
-    rota_broker_worker_slots(workers->broker->core, rota_work_broker_now(), worker->session, slots);
+    worker->slots = slots;
+    set_slots(workers, worker);
+}
+
+/* What it has got, of all that it was sent before it was asked. */
+static void on_holds(void *data, struct rota_connector_peer *from, struct rota_str message)
+{
+    struct rota_broker_workers *workers = data;
+    struct worker *worker = of_peer(workers, from);
+    struct rota_worker_holds holds = {.held = workers->running};
+    struct rota_error error;
+    if (!worker || !worker->session)
+        return;
+    if (rota_worker_holds_read(message, &holds, &error)) {
+        refuse(workers, worker, &error);
+        return;
+    }
+    if (holds.up_to > worker->attempt_max || holds.round > worker->round)
+        return; /* to a question of another */
+    if (holds.round == worker->asked_round) {
+        uint32_t n = rota_work_broker_remote_holds(
+            workers->broker, worker->session, worker->asked_taken, workers->running, &holds.n_held);
+        rota_work_broker_workers_release(workers, worker->session, n);
+    } else {
+        rota_work_broker_remote_holds(workers->broker, worker->session, 0, workers->running,
+                                      &holds.n_held);
+    }
+    if (rota_broker_worker_holds(workers->broker->core, rota_work_broker_now(), worker->session,
+                                 holds.up_to, holds.held, holds.n_held, NULL) == ROTA_OK &&
+        holds.round > worker->sure)
+        worker->sure = holds.round;
     rota_work_broker_touch(workers->broker);
 }
 
@@ -242,16 +305,44 @@ static void send_batch(struct rota_broker_workers *workers, struct worker *worke
     if (batch->failed ||
         rota_connector_send(workers->connector, worker->peer, type, rota_buffer_str(batch), &error))
         drop(workers, worker, "the worker does not take what it is sent");
+    if (type != workers->ended_type)
+        worker->round++;
     rota_buffer_clear(batch);
     *n = 0;
 }
 
-bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
-                                   const struct rota_work_effect *effect)
+/* Messages arrive in their order: who answers this has got all that was sent before it, or never
+ * will. */
+static void ask(struct rota_broker_workers *workers, struct worker *worker)
 {
-    struct worker *worker = of_session(workers, effect->session);
-    if (!worker)
-        return false;
+    struct rota_buffer *buffer = &workers->broker->buffer;
+    struct rota_worker_check check = {.up_to = worker->attempt_max, .round = worker->round};
+    rota_buffer_clear(buffer);
+    rota_worker_check_write(&check, buffer);
+    worker->asked_round = worker->round;
+    worker->asked_taken = rota_work_broker_remote_n_taken(workers->broker);
+    if (!buffer->failed) /* what does not fit waits for the next time */
+        rota_connector_send(workers->connector, worker->peer, workers->check_type,
+                            rota_buffer_str(buffer), NULL);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct rota_broker_workers *workers = timer->data;
+    const struct rota_map_entry *entry;
+    for (size_t place = 0; (entry = rota_map_next(&workers->by_peer, &place));) {
+        struct worker *worker = entry->value;
+        bool is_waiting = worker->dirty.next != NULL; /* something is about to leave */
+        if (!worker->session && ++worker->n_unready == READY_CHECKS)
+            drop(workers, worker, "it never said what it can do");
+        else if (worker->session && worker->round != worker->sure && !is_waiting)
+            ask(workers, worker);
+    }
+}
+
+static void add_job(struct rota_broker_workers *workers, struct worker *worker,
+                    const struct rota_work_effect *effect)
+{
     if (worker->n_jobs == ROTA_WORKER_BATCH_MAX ||
         (worker->n_jobs > 0 && worker->jobs.size + effect->spec->payload.size > BATCH_BYTES))
         send_batch(workers, worker, workers->jobs_type, &worker->jobs, &worker->n_jobs);
@@ -269,7 +360,27 @@ bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
     rota_worker_job_write(&job, &worker->jobs);
     worker->n_jobs++;
     mark(workers, worker);
+}
+
+bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
+                                   const struct rota_work_effect *effect)
+{
+    struct worker *worker = of_session(workers, effect->session);
+    if (!worker)
+        return false;
+    add_job(workers, worker, effect);
+    if (effect->attempt > worker->attempt_max)
+        worker->attempt_max = effect->attempt;
     return true;
+}
+
+/* Its number is not one of ours, so that nothing is to be concluded from it. */
+void rota_work_broker_workers_hand_other(struct rota_broker_workers *workers,
+                                         const struct rota_work_effect *effect)
+{
+    struct worker *worker = of_session(workers, effect->session);
+    if (worker)
+        add_job(workers, worker, effect);
 }
 
 void rota_work_broker_workers_cancel(struct rota_broker_workers *workers,
@@ -291,10 +402,10 @@ void rota_work_broker_workers_cancel(struct rota_broker_workers *workers,
     mark(workers, worker);
 }
 
-void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t session,
+void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint64_t connection,
                                       struct rota_str verdict)
 {
-    struct worker *worker = of_session(workers, session);
+    struct worker *worker = workers ? rota_map_get(&workers->by_peer, key_of(&connection)) : NULL;
     if (!worker)
         return;
     if (worker->n_verdicts == ROTA_WORKER_BATCH_MAX)
@@ -304,6 +415,40 @@ void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint6
     mark(workers, worker);
 }
 
+bool rota_work_broker_workers_keep(struct rota_broker_workers *workers, uint64_t session,
+                                   uint32_t n)
+{
+    struct worker *worker = of_session(workers, session);
+    if (!worker)
+        return false;
+    worker->n_kept += n;
+    set_slots(workers, worker);
+    return true;
+}
+
+void rota_work_broker_workers_release(struct rota_broker_workers *workers, uint64_t session,
+                                      uint32_t n)
+{
+    struct worker *worker = of_session(workers, session);
+    if (!worker)
+        return;
+    worker->n_kept -= n < worker->n_kept ? n : worker->n_kept;
+    set_slots(workers, worker);
+}
+
+bool rota_work_broker_workers_has(const struct rota_broker_workers *workers, uint64_t session)
+{
+    return of_session(workers, session) != NULL;
+}
+
+void rota_work_broker_workers_tell(struct rota_broker_workers *workers, uint64_t session,
+                                   struct rota_str verdict)
+{
+    const struct worker *worker = of_session(workers, session);
+    if (worker)
+        rota_work_broker_workers_verdict(workers, worker->connection, verdict);
+}
+
 /* Another session took its place, or it was not heard. */
 void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t session)
 {
@@ -311,6 +456,7 @@ void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t
     if (!worker)
         return;
     rota_map_remove(&workers->by_session, key_of(&worker->session));
+    rota_work_broker_remote_lost(workers->broker, session);
     worker->session = 0;
     drop(workers, worker, "its session is over");
 }
@@ -344,6 +490,7 @@ static enum rota_code register_all(struct rota_broker_workers *workers, struct r
         rota_connector_on_message *on_message;
     } HEARD[] = {{ROTA_WORKER_READY, on_ready},
                  {ROTA_WORKER_ENDS, on_ends},
+                 {ROTA_WORKER_HOLDS, on_holds},
                  {ROTA_WORKER_PROGRESS, on_progress},
                  {ROTA_WORKER_SLOTS, on_slots}};
     struct rota_connector *connector = workers->connector;
@@ -353,6 +500,8 @@ static enum rota_code register_all(struct rota_broker_workers *workers, struct r
         code = rota_connector_register(connector, ROTA_WORKER_CANCEL, &workers->cancel_type, error);
     if (!code)
         code = rota_connector_register(connector, ROTA_WORKER_ENDED, &workers->ended_type, error);
+    if (!code)
+        code = rota_connector_register(connector, ROTA_WORKER_CHECK, &workers->check_type, error);
     for (size_t i = 0; !code && i < sizeof HEARD / sizeof *HEARD; i++) {
         uint32_t type;
         code = rota_connector_register(connector, HEARD[i].name, &type, error);
@@ -387,6 +536,9 @@ enum rota_code rota_work_broker_workers_open(struct rota_work_broker *broker, uv
     rota_map_init(&workers->by_session, broker->seed);
     broker->workers = workers;
     broker->n_handles++;
+    uv_timer_init(loop, &workers->timer);
+    workers->timer.data = workers;
+    uv_timer_start(&workers->timer, on_timer, CHECK_MS, CHECK_MS);
     enum rota_code code = rota_connector_open_broker(&with, &workers->connector, error);
     if (!code)
         code = register_all(workers, error);
@@ -398,14 +550,20 @@ const char *rota_work_broker_workers_address(const struct rota_work_broker *brok
     return broker->workers ? rota_connector_address(broker->workers->connector) : NULL;
 }
 
-static void on_closed(void *data)
+static void on_timer_closed(uv_handle_t *timer)
 {
-    struct rota_broker_workers *workers = data;
+    struct rota_broker_workers *workers = timer->data;
     struct rota_work_broker *broker = workers->broker;
     rota_map_deinit(&workers->by_peer);
     rota_map_deinit(&workers->by_session);
     free(workers);
     rota_work_broker_let_go(broker);
+}
+
+static void on_closed(void *data)
+{
+    struct rota_broker_workers *workers = data;
+    uv_close((uv_handle_t *)&workers->timer, on_timer_closed);
 }
 
 void rota_work_broker_workers_close(struct rota_broker_workers *workers)

@@ -36,10 +36,11 @@ static void reader_stop(struct rota_group *group, struct rota_group_reader *read
     rota_group_def_unref(def);
 }
 
-static struct rota_group_reader *find_running(const struct rota_group *group)
+/* From `*place` on, which is moved behind it. */
+static struct rota_group_reader *find_running(const struct rota_group *group, size_t *place)
 {
     const struct rota_map_entry *entry;
-    for (size_t place = 0; (entry = rota_map_next(&group->readers, &place));) {
+    while ((entry = rota_map_next(&group->readers, place))) {
         struct rota_group_reader *reader = entry->value;
         if (!reader->is_stopping)
             return reader;
@@ -47,14 +48,22 @@ static struct rota_group_reader *find_running(const struct rota_group *group)
     return NULL;
 }
 
-void rota_group_driver_fail(struct rota_group *group, const struct rota_error *error)
+/* What is told may take readers out, and others then take their places: so it is gone
+ * through again until none is left, which the second time is the rule. */
+static void stop_readers(struct rota_group *group)
 {
     struct rota_group_reader *reader;
+    for (size_t place = 0, n = 1; n > 0; place = 0)
+        for (n = 0; (reader = find_running(group, &place)); n++)
+            reader_stop(group, reader);
+}
+
+void rota_group_driver_fail(struct rota_group *group, const struct rota_error *error)
+{
     if (group->is_failed)
         return;
     group->is_failed = true;
-    while ((reader = find_running(group)))
-        reader_stop(group, reader);
+    stop_readers(group);
     if (!group->is_closing)
         rota_group_tell_failed(group, error);
 }

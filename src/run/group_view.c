@@ -43,6 +43,7 @@ void rota_group_status(const struct rota_group *group, struct rota_group_status 
         .n_running = rota_group_fsm_running(&group->fsm),
         .has_watermark = group->has_watermark,
         .watermark = group->watermark,
+        .trouble = rota_sync_trouble(group->sync),
     };
     for (size_t i = 0; i < fold->partitions.size; i++)
         status->n_offers += is_there(&fold->partitions.items[i]) &&

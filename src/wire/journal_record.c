@@ -77,7 +77,8 @@ static void put_time(struct pen *pen, rota_time time)
 static void put_raw(struct pen *pen, uint64_t value)
 {
     for (int i = 0; i < 8; i++)
-        *pen->at++ = (char)(unsigned char)(value >> 8 * i);
+        pen->at[i] = (char)(unsigned char)(value >> 8 * i);
+    pen->at += 8;
 }
 
 static void put_bytes(struct pen *pen, struct rota_str bytes)
@@ -293,7 +294,8 @@ static uint64_t get_raw(struct eye *eye)
         return 0;
     }
     for (int i = 0; i < 8; i++)
-        value |= (uint64_t)(unsigned char)*eye->at++ << 8 * i;
+        value |= (uint64_t)(unsigned char)eye->at[i] << 8 * i;
+    eye->at += 8;
     return value;
 }
 
@@ -439,5 +441,18 @@ bool rota_journal_record_decode(struct rota_journal_batch *batch, const char *ba
     if (eye.failed || eye.at != eye.end)
         return false;
     *record = read;
+    return true;
+}
+
+bool rota_journal_record_peek(struct rota_str body, struct rota_job_id *id)
+{
+    struct eye eye = {.at = body.data, .end = body.data + body.size};
+    get(&eye, ROTA_WORK_RECORDS - 1);
+    uint64_t mask = get(&eye, FIELDS);
+    struct rota_job_id found = {.high = get_raw(&eye)};
+    found.low = get_raw(&eye);
+    if (eye.failed || !(mask & HAS_ID))
+        return false;
+    *id = found;
     return true;
 }

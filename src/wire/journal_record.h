@@ -53,6 +53,9 @@ bool rota_journal_record_decode(struct rota_journal_batch *batch, const char *ba
                                 struct rota_str body, struct rota_work_record *record,
                                 struct rota_journal_room *room);
 
+/* Which job it is about, without a look at the rest; false when it is about none. */
+bool rota_journal_record_peek(struct rota_str body, struct rota_job_id *id);
+
 /* --- varints: seven bits a byte, the lowest first; as short as can be --- */
 
 enum { ROTA_JOURNAL_VARINT_MAX = 10 };

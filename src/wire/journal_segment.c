@@ -277,6 +277,7 @@ enum rota_journal_found rota_journal_reader_open(struct rota_journal_reader *rea
     reader->bytes = bytes;
     reader->is_last = is_last;
     reader->at = 0;
+    reader->ahead = 0;
     reader->batch_at = 0;
     reader->why = NULL;
     memset(&reader->batch, 0, sizeof reader->batch); /* it lies in the bytes of a segment */
@@ -331,6 +332,19 @@ static bool is_end(const struct rota_journal_reader *reader)
     struct rota_str rest = rest_from(reader, reader->at);
     return rest.size == 0 ||
            (rest.data[0] == 0 && (rest.size == 1 || rest.data[1] == 0) && is_zero(rest));
+}
+
+bool rota_journal_reader_foresee(struct rota_journal_reader *reader, struct rota_job_id *id)
+{
+    struct frame frame;
+    if (reader->ahead < reader->at)
+        reader->ahead = reader->at;
+    while (find_frame(reader->bytes, reader->ahead, &frame)) {
+        reader->ahead += frame.size;
+        if (rota_journal_record_peek(frame.body, id))
+            return true;
+    }
+    return false;
 }
 
 enum rota_journal_found rota_journal_reader_next(struct rota_journal_reader *reader,

@@ -71,6 +71,7 @@ struct rota_journal_reader {
     struct rota_str bytes; /* of the segment */
     bool is_last;          /* no segment follows */
     size_t at;             /* the next frame begins here */
+    size_t ahead;          /* how far rota_journal_reader_foresee() has looked */
     uint64_t next;         /* the number of the next record; 0: not known */
     uint64_t index;        /* of the next segment; 0: not known */
     uint64_t first;        /* the number of the first record of this segment */
@@ -95,6 +96,10 @@ void rota_journal_reader_init(struct rota_journal_reader *reader);
  * follow what was read before. */
 enum rota_journal_found rota_journal_reader_open(struct rota_journal_reader *reader,
                                                  struct rota_str bytes, bool is_last);
+
+/* Which job a record is about that comes some time after `at`, as far as can be told without a
+ * check: a hint and nothing more. Each call tells of the next one; false when there is none. */
+bool rota_journal_reader_foresee(struct rota_journal_reader *reader, struct rota_job_id *id);
 
 /* Read on. The record is borrowed until the next call. */
 enum rota_journal_found rota_journal_reader_next(struct rota_journal_reader *reader,

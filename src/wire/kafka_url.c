@@ -41,6 +41,7 @@ static const char *const owned[] = {
     "plugin.library.paths",
     "request.required.acks",
     "session.timeout.ms",
+    "test.mock.num.brokers",
     "transactional.id",
 };
 

@@ -75,10 +75,8 @@ TYPE(ROTA_QUEUE_ADD, "request", struct rota_queue_add, ADD);
 
 #define THIS struct rota_queue_added
 static const struct rota_message_field ADDED[] = {
-    F_ID(1, id),
-    F(2, BOOL, is_new),
-    F(3, UINT, status),
-    F(4, STR, error),
+    F_ID(1, id),      F(2, BOOL, is_new),           F(3, UINT, status),
+    F(4, STR, error), F(5, BOOL, may_go_elsewhere),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_ADDED, "reply", struct rota_queue_added, ADDED);
@@ -150,7 +148,8 @@ static const struct rota_message_field INFO[] = {
     F(7, UINT, n_done),      F(8, UINT, n_dead),         F(9, UINT, n_cancelled),
     F(10, UINT, oldest_ms),  F(11, UINT, added_total),   F(12, UINT, done_total),
     F(13, UINT, dead_total), F(14, UINT, retries_total), F(15, UINT, n_workers),
-    F(16, UINT, n_slots),    F(17, UINT, n_free),
+    F(16, UINT, n_slots),    F(17, UINT, n_free),        F(18, UINT, fetched_total),
+    F(19, UINT, lent_total),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_INFO, "queue", struct rota_queue_info, INFO);
@@ -162,6 +161,35 @@ static const struct rota_message_field WORKER_INFO[] = {
 };
 #undef THIS
 TYPE(ROTA_QUEUE_WORKER_INFO, "worker", struct rota_queue_worker_info, WORKER_INFO);
+
+#define THIS struct rota_queue_word
+static const struct rota_message_field WORD[] = {
+    F(1, BOOL, is_offer),
+    F(2, STR, node),
+    F(3, STR, queue),
+    F(4, STR, can),
+    F(5, UINT, stamp),
+    F_MAX(6, UINT, n, UINT32_MAX),
+    F_MAX(7, UINT, hops, UINT32_MAX),
+    F(8, UINT, age_ms),
+};
+static const struct rota_message_field VISIT[] = {
+    F(1, STR, node),
+    F(2, STR, queue),
+    F(3, STR, can),
+    F_MAX(4, UINT, n, UINT32_MAX),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_WORD, "word", struct rota_queue_word, WORD);
+TYPE(ROTA_QUEUE_VISIT, "request", struct rota_queue_word, VISIT);
+
+#define THIS struct rota_queue_visited
+static const struct rota_message_field VISITED[] = {
+    F_MAX(1, UINT, n, UINT32_MAX),
+    F(2, BOOL, is_lost),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_VISITED, "reply", struct rota_queue_visited, VISITED);
 
 /* Whole lists are of one shape: a field 1 of many. */
 #define THIS struct rota_queue_list
@@ -175,6 +203,7 @@ TYPE(ROTA_QUEUE_WORKER_INFO, "worker", struct rota_queue_worker_info, WORKER_INF
 LIST_OF(ROTA_QUEUE_ADD_BATCH, "request", ROTA_QUEUE_JOB_SPEC, ADD_BATCH, ROTA_QUEUE_BATCH_MAX);
 LIST_OF(ROTA_QUEUE_ADD_BATCH_REPLY, "reply", ROTA_QUEUE_ADDED, ADD_BATCH_REPLY,
         ROTA_QUEUE_BATCH_MAX);
+LIST_OF(ROTA_QUEUE_TELL, "request", ROTA_QUEUE_WORD, TELL, 0);
 LIST_OF(ROTA_QUEUE_POLL_REPLY, "reply", ROTA_QUEUE_HANDED, POLL_REPLY, ROTA_QUEUE_POLL_MAX);
 LIST_OF(ROTA_QUEUE_QUEUES_REPLY, "reply", ROTA_QUEUE_INFO, QUEUES_REPLY, ROTA_BROKER_QUEUES_MAX);
 LIST_OF(ROTA_QUEUE_WORKERS_REPLY, "reply", ROTA_QUEUE_WORKER_INFO, WORKERS_REPLY,
@@ -242,6 +271,25 @@ static const struct rota_message_field WEIGHT[] = {F(1, STR, queue), F_BYTES(2, 
 #undef THIS
 TYPE(ROTA_QUEUE_PAUSE, "request", struct rota_queue_setting, PAUSE);
 TYPE(ROTA_QUEUE_WEIGHT, "request", struct rota_queue_setting, WEIGHT);
+
+#define THIS struct rota_queue_adopt
+static const struct rota_message_field ADOPT[] = {
+    F(1, STR, name), F(2, STR, queue),    F_MAX(3, UINT, partition, ROTA_JOB_PARTITIONS_MAX - 1),
+    F(4, STR, jobs), F(5, BOOL, is_over),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_ADOPT, "request", struct rota_queue_adopt, ADOPT);
+
+#define THIS struct rota_queue_nodes
+static const struct rota_message_field NODES[] = {
+    F_MAX(1, UINT, partitions, ROTA_JOB_PARTITIONS_MAX),
+    F(2, STR, node),
+    F(3, STRS, nodes),
+    F(4, UINT, n_jobs),
+    F(5, UINT, n_leaving),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_NODES, "reply", struct rota_queue_nodes, NODES);
 
 /* --- what is in them --- */
 
@@ -328,4 +376,36 @@ void rota_queue_spec_write(const struct rota_job_spec *spec, char id[ROTA_QUEUE_
     };
     if (!rota_job_id_is_none(spec->id))
         message->id = rota_queue_id_write(spec->id, id);
+}
+
+enum { SIZE_BYTES = 4 }; /* before each job, the lowest first */
+
+void rota_queue_jobs_write(struct rota_journal_batch *batch, const struct rota_work_record *record,
+                           struct rota_buffer *bytes)
+{
+    size_t bound = rota_journal_record_bound(record), start = bytes->size;
+    char *room = rota_buffer_extend(bytes, SIZE_BYTES + bound);
+    if (!room)
+        return;
+    size_t size = rota_journal_record_encode(batch, record, bytes->data, room + SIZE_BYTES);
+    for (int i = 0; i < SIZE_BYTES; i++)
+        room[i] = (char)(size >> 8 * i);
+    bytes->size = start + SIZE_BYTES + size;
+}
+
+bool rota_queue_jobs_read(struct rota_journal_batch *batch, struct rota_str bytes, size_t *place,
+                          struct rota_work_record *record, struct rota_journal_room *room)
+{
+    size_t size = 0, left = bytes.size - *place;
+    const char *at = bytes.data + *place;
+    if (left < SIZE_BYTES)
+        return false;
+    for (int i = SIZE_BYTES; i-- > 0;)
+        size = size << 8 | (unsigned char)at[i];
+    if (size > left - SIZE_BYTES || size > ROTA_JOURNAL_BODY_MAX ||
+        !rota_journal_record_decode(batch, bytes.data, rota_str_of(at + SIZE_BYTES, size), record,
+                                    room))
+        return false;
+    *place += SIZE_BYTES + size;
+    return true;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "core/work/broker.h"
+#include "wire/journal_record.h"
 #include "wire/message.h"
 
 enum {
@@ -35,6 +36,7 @@ struct rota_queue_added {
     bool is_new;
     uint64_t status;
     struct rota_str error;
+    bool may_go_elsewhere; /* certainly not taken in; another partition may do */
 };
 
 /* AddBatchRequest, of struct rota_queue_job_spec; AddBatchReply, of struct
@@ -120,6 +122,7 @@ struct rota_queue_info {
     uint64_t n_partitions, n_waiting, n_delayed, n_running, n_done, n_dead, n_cancelled;
     uint64_t oldest_ms, added_total, done_total, dead_total, retries_total;
     uint64_t n_workers, n_slots, n_free;
+    uint64_t fetched_total, lent_total;
 };
 
 struct rota_queue_worker_info {
@@ -127,12 +130,41 @@ struct rota_queue_worker_info {
     uint64_t session, epoch, slots, n_running, silent_ms;
 };
 
+/* TreeWord, and in a rota_queue_list TellRequest; VisitRequest has some of its fields. */
+struct rota_queue_word {
+    bool is_offer;
+    struct rota_str node, queue, can;
+    uint64_t stamp, n, hops, age_ms;
+};
+
+struct rota_queue_visited {
+    uint64_t n;
+    bool is_lost;
+};
+
+struct rota_queue_adopt {
+    struct rota_str name, queue;
+    uint64_t partition;
+    struct rota_str jobs; /* as rota_queue_jobs_write() writes them */
+    bool is_over;
+};
+
+/* NodesReply. */
+struct rota_queue_nodes {
+    uint64_t partitions;
+    struct rota_str node;
+    struct rota_message_strs nodes;
+    uint64_t n_jobs, n_leaving;
+};
+
 extern const struct rota_message_type ROTA_QUEUE_ADD, ROTA_QUEUE_ADDED, ROTA_QUEUE_ADD_BATCH,
     ROTA_QUEUE_ADD_BATCH_REPLY, ROTA_QUEUE_NAME, ROTA_QUEUE_DESCRIBE, ROTA_QUEUE_DESCRIPTION,
     ROTA_QUEUE_NEWS, ROTA_QUEUE_POLL, ROTA_QUEUE_POLL_REPLY, ROTA_QUEUE_HANDED, ROTA_QUEUE_COMPLETE,
     ROTA_QUEUE_FAIL, ROTA_QUEUE_JOB_INFO, ROTA_QUEUE_JOB_SPEC, ROTA_QUEUE_LIST,
     ROTA_QUEUE_LIST_REPLY, ROTA_QUEUE_PAUSE, ROTA_QUEUE_WEIGHT, ROTA_QUEUE_INFO,
-    ROTA_QUEUE_QUEUES_REPLY, ROTA_QUEUE_WORKER_INFO, ROTA_QUEUE_WORKERS_REPLY, ROTA_QUEUE_MISSING;
+    ROTA_QUEUE_QUEUES_REPLY, ROTA_QUEUE_WORKER_INFO, ROTA_QUEUE_WORKERS_REPLY, ROTA_QUEUE_MISSING,
+    ROTA_QUEUE_WORD, ROTA_QUEUE_TELL, ROTA_QUEUE_VISIT, ROTA_QUEUE_VISITED, ROTA_QUEUE_ADOPT,
+    ROTA_QUEUE_NODES;
 
 /* An empty one is none. ROTA_ERR_INVALID for any other size but 16 bytes. */
 enum rota_code rota_queue_id_read(struct rota_str bytes, struct rota_job_id *id,
@@ -147,6 +179,16 @@ enum rota_code rota_queue_spec_read(const struct rota_queue_job_spec *message, r
 /* And back; `id` is room for the bytes of its id. */
 void rota_queue_spec_write(const struct rota_job_spec *spec, char id[ROTA_QUEUE_ID_SIZE],
                            struct rota_queue_job_spec *message);
+
+/* Jobs that go from node to node, one after the other in `bytes`: JOB records as the journal
+ * has them, behind their size. `batch` is zeroed before the first. */
+void rota_queue_jobs_write(struct rota_journal_batch *batch, const struct rota_work_record *record,
+                           struct rota_buffer *bytes);
+
+/* The next one, which points into `bytes` and `room`; `*place` is 0 at first. False at the end
+ * and, with *place below the size, at what is no job. */
+bool rota_queue_jobs_read(struct rota_journal_batch *batch, struct rota_str bytes, size_t *place,
+                          struct rota_work_record *record, struct rota_journal_room *room);
 
 /* Milliseconds and nanoseconds: rounded up, so that a short span does not become none. */
 static inline uint64_t rota_queue_to_ms(rota_time span)

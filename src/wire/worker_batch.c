@@ -411,3 +411,61 @@ enum rota_code rota_worker_ready_read(struct rota_str body, struct rota_worker_r
         return rota_error_set(error, ROTA_ERR_INVALID, "the worker serves no queue");
     return ROTA_OK;
 }
+
+/* --- what it has --- */
+
+void rota_worker_check_write(const struct rota_worker_check *check, struct rota_buffer *body)
+{
+    const struct rota_worker_field fields[] = {
+        {.number = 2, .value = check->up_to},
+        {.number = 3, .value = check->round},
+    };
+    rota_worker_fields_write(body, fields, ROTA_WORKER_N(fields));
+}
+
+enum rota_code rota_worker_check_read(struct rota_str body, struct rota_worker_check *check,
+                                      struct rota_error *error)
+{
+    struct rota_worker_fields fields;
+    if (!rota_worker_fields_read(body, 0, ROTA_WORKER_BIT(2) | ROTA_WORKER_BIT(3), &fields))
+        return rota_error_set(error, ROTA_ERR_INVALID, "what the broker asks can't be read");
+    *check = (struct rota_worker_check){.up_to = fields.values[2], .round = fields.values[3]};
+    return ROTA_OK;
+}
+
+void rota_worker_holds_write(const struct rota_worker_holds *holds, struct rota_buffer *body)
+{
+    const struct rota_worker_check check = {holds->up_to, holds->round};
+    for (size_t i = 0; i < holds->n_held; i++) {
+        uint8_t room[16];
+        const struct rota_worker_field fields[] = {HEAD(&holds->held[i], room)};
+        rota_worker_entry_write(body, 1, fields, ROTA_WORKER_N(fields));
+    }
+    rota_worker_check_write(&check, body);
+}
+
+enum rota_code rota_worker_holds_read(struct rota_str body, struct rota_worker_holds *holds,
+                                      struct rota_error *error)
+{
+    struct rota_lean_reader reader = rota_lean_reader(body);
+    struct rota_lean_field field = {0};
+    struct rota_worker_check check = {0, 0};
+    struct entry entry;
+    enum rota_code code = rota_worker_check_read(body, &check, error);
+    holds->n_held = 0;
+    while (!code && rota_lean_next(&reader, &field) == ROTA_LEAN_FIELD) {
+        if (field.number != 1)
+            continue;
+        if (holds->n_held == ROTA_WORKER_HELD_MAX)
+            return too_many("attempts", ROTA_WORKER_HELD_MAX, error);
+        if (field.type != ROTA_LEAN_BYTES)
+            return rota_error_set(error, ROTA_ERR_INVALID, "what the worker has can't be read");
+        code = read_entry(field.bytes, "an attempt that is held", 0, 0, &entry, error);
+        if (!code)
+            holds->held[holds->n_held++] =
+                (struct rota_worker_running){entry.head.queue, entry.head.id, entry.head.attempt};
+    }
+    holds->up_to = code ? 0 : check.up_to;
+    holds->round = code ? 0 : check.round;
+    return code;
+}

@@ -25,6 +25,7 @@ enum {
     ROTA_WORKER_PROTOCOL_VERSION = 1,
     ROTA_WORKER_TYPE_MAX = 64,    /* bytes of a type's name: letters, digits, '.', '_', '-' */
     ROTA_WORKER_BATCH_MAX = 4096, /* entries of one message */
+    ROTA_WORKER_HELD_MAX = 8192,  /* attempts that a worker names as held */
     ROTA_WORKER_BYE_TEXT_MAX = 512,
 };
 
@@ -41,6 +42,8 @@ enum {
 #define ROTA_WORKER_ENDED    "rota.ended"
 #define ROTA_WORKER_PROGRESS "rota.progress"
 #define ROTA_WORKER_SLOTS    "rota.slots"
+#define ROTA_WORKER_CHECK    "rota.check"
+#define ROTA_WORKER_HOLDS    "rota.holds"
 
 /* --- the frame --- */
 
@@ -187,4 +190,24 @@ bool rota_worker_step_next(struct rota_worker_batch *batch, struct rota_worker_s
 
 void rota_worker_slots_write(uint32_t slots, struct rota_buffer *body);
 enum rota_code rota_worker_slots_read(struct rota_str body, uint32_t *slots,
+                                      struct rota_error *error);
+
+/* What a broker asks: which of the attempts up to `up_to` do you have? `round` comes back. */
+struct rota_worker_check {
+    uint64_t up_to, round;
+};
+
+/* The answer, with both numbers of the question. The array is the reader's, of
+ * ROTA_WORKER_HELD_MAX entries. */
+struct rota_worker_holds {
+    struct rota_worker_running *held;
+    size_t n_held;
+    uint64_t up_to, round;
+};
+
+void rota_worker_check_write(const struct rota_worker_check *check, struct rota_buffer *body);
+void rota_worker_holds_write(const struct rota_worker_holds *holds, struct rota_buffer *body);
+enum rota_code rota_worker_check_read(struct rota_str body, struct rota_worker_check *check,
+                                      struct rota_error *error);
+enum rota_code rota_worker_holds_read(struct rota_str body, struct rota_worker_holds *holds,
                                       struct rota_error *error);

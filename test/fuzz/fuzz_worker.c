@@ -117,6 +117,22 @@ static void check_ready(struct rota_str body, struct rota_buffer *buffer)
     assert(ready.n_running == same.n_running && ready.slots == same.slots);
 }
 
+static void check_holds(struct rota_str body, struct rota_buffer *buffer)
+{
+    static struct rota_worker_running held[2][ROTA_WORKER_HELD_MAX];
+    struct rota_worker_holds holds = {.held = held[0]}, same = {.held = held[1]};
+    struct rota_worker_check check;
+    struct rota_error error;
+    if (rota_worker_holds_read(body, &holds, &error))
+        return;
+    assert(holds.n_held <= ROTA_WORKER_HELD_MAX);
+    assert(!rota_worker_check_read(body, &check, NULL) && check.up_to == holds.up_to);
+    rota_buffer_clear(buffer);
+    rota_worker_holds_write(&holds, buffer);
+    assert(!rota_worker_holds_read(written(buffer), &same, &error));
+    assert(holds.n_held == same.n_held && holds.up_to == same.up_to && holds.round == same.round);
+}
+
 static void check_keys(struct rota_str text)
 {
     struct rota_keys keys = {0};
@@ -145,6 +161,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_jobs(body, &buffer);
     check_ends(body, &buffer);
     check_ready(body, &buffer);
+    check_holds(body, &buffer);
     check_others(body);
     check_keys(frame);
     rota_buffer_deinit(&buffer);

@@ -1,212 +1,27 @@
 /* A broker and those who use it, on one loop, over real gRPC. */
-#include "await.h"
-
-#include "base/arena.h"
-#include "wire/queue_message.h"
-
-#include <rota/broker.h>
-#include <rota/channel.h>
-#include <rota/server.h>
-
-struct world {
-    uv_loop_t loop;
-    struct rota_server *server;
-    struct rota_work_broker *broker;
-    struct rota_channel *channel;
-    struct rota_arena arena;
-};
-
-/* How a call went. */
-struct told {
-    size_t n_ends, n_messages;
-    enum rota_status status;
-    char text[256], failure[32];
-    char message[1 << 16];
-    size_t size;
-};
+#include "queue_world.h"
 
 static int set_up(void **state)
 {
     struct world *world = calloc(1, sizeof *world);
-    struct rota_server_options with = {.message_max = ROTA_WORK_BROKER_MESSAGE_MAX};
-    struct rota_channel_options ask = {.message_max = 32 << 20};
     struct rota_work_broker_options options = {.is_memory = true, .partitions = 4};
-    assert_int_equal(uv_loop_init(&world->loop), 0);
-    assert_int_equal(rota_server_open(&world->loop, &with, &world->server, NULL), ROTA_OK);
-    assert_int_equal(
-        rota_work_broker_open(&world->loop, world->server, &options, &world->broker, NULL),
-        ROTA_OK);
-    assert_int_equal(rota_server_listen(world->server, "127.0.0.1:0", NULL), ROTA_OK);
-    assert_int_equal(rota_channel_open(&world->loop, rota_server_address(world->server, 0), &ask,
-                                       &world->channel, NULL),
-                     ROTA_OK);
+    assert_non_null(world);
+    world_open(world, &options);
     *state = world;
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct world *world = *state;
-    rota_channel_close(world->channel);
-    rota_server_close(world->server);
-    rota_work_broker_close(world->broker);
-    rota_arena_deinit(&world->arena);
-    uv_run(&world->loop, UV_RUN_DEFAULT);
-    await_end(&world->loop);
-    free(world);
+    world_close(*state);
+    free(*state);
     return 0;
 }
 
-/* --- calls --- */
-
-static void keep(struct told *told, struct rota_str message)
+static void await_watchers(struct world *world, size_t n)
 {
-    assert_true(message.size <= sizeof told->message);
-    if (message.size)
-        memcpy(told->message, message.data, message.size);
-    told->size = message.size;
-}
-
-static void on_end(void *data, struct rota_call *call, const struct rota_call_result *result)
-{
-    struct told *told = data;
-    struct rota_str failure;
-    (void)call;
-    told->n_ends++;
-    told->status = result->status;
-    snprintf(told->text, sizeof told->text, "%.*s", ROTA_STR_ARGS(result->text));
-    if (rota_metadata_get(result->metadata, result->n_metadata, "rota-failure", &failure))
-        snprintf(told->failure, sizeof told->failure, "%.*s", ROTA_STR_ARGS(failure));
-    if (result->status == ROTA_STATUS_OK && result->message.data)
-        keep(told, result->message);
-}
-
-static void on_message(void *data, struct rota_call *call, struct rota_str message)
-{
-    struct told *told = data;
-    (void)call;
-    told->n_messages++;
-    keep(told, message);
-}
-
-static struct rota_call *start_raw(struct world *world, const char *method, struct rota_str request,
-                                   bool is_stream, struct told *told)
-{
-    char path[64];
-    struct rota_call *call;
-    snprintf(path, sizeof path, "/rota.v1.Queue/%s", method);
-    struct rota_call_options options = {.method = rota_str(path),
-                                        .request = request,
-                                        .on_message = is_stream ? on_message : NULL,
-                                        .on_end = on_end,
-                                        .data = told};
-    *told = (struct told){0};
-    assert_int_equal(rota_channel_call(world->channel, &options, &call, NULL), ROTA_OK);
-    return call;
-}
-
-static struct rota_call *start(struct world *world, const char *method,
-                               const struct rota_message_type *type, const void *message,
-                               struct told *told)
-{
-    struct rota_buffer buffer = {0};
-    rota_message_encode(type, message, &buffer);
-    struct rota_call *call =
-        start_raw(world, method, rota_buffer_str(&buffer), strcmp(method, "Watch") == 0, told);
-    rota_buffer_deinit(&buffer);
-    return call;
-}
-
-static enum rota_status ask(struct world *world, const char *method,
-                            const struct rota_message_type *type, const void *message,
-                            struct told *told)
-{
-    start(world, method, type, message, told);
-    await(&world->loop, &told->n_ends, 1);
-    return told->status;
-}
-
-static void read_reply(struct world *world, const struct rota_message_type *type,
-                       const struct told *told, void *message)
-{
-    struct rota_error error;
-    if (rota_message_decode(type, rota_str_of(told->message, told->size), message, &world->arena,
-                            &error))
-        fail_msg("%s", error.text);
-}
-
-/* --- what tests do --- */
-
-struct name {
-    char bytes[ROTA_QUEUE_ID_SIZE];
-};
-
-static struct rota_str id_of(const struct name *name)
-{
-    return rota_str_of(name->bytes, sizeof name->bytes);
-}
-
-static enum rota_status add(struct world *world, struct rota_queue_job_spec spec, struct name *name,
-                            bool *is_new, struct told *told)
-{
-    struct rota_queue_add request = {.job = &spec};
-    struct rota_queue_added added;
-    if (ask(world, "Add", &ROTA_QUEUE_ADD, &request, told))
-        return told->status;
-    read_reply(world, &ROTA_QUEUE_ADDED, told, &added);
-    assert_int_equal(added.id.size, sizeof name->bytes);
-    memcpy(name->bytes, added.id.data, sizeof name->bytes);
-    if (is_new)
-        *is_new = added.is_new;
-    return ROTA_STATUS_OK;
-}
-
-static struct name must_add(struct world *world, const char *queue, const char *payload)
-{
-    struct told told;
-    struct name name;
-    struct rota_queue_job_spec spec = {.queue = rota_str(queue), .payload = rota_str(payload)};
-    assert_int_equal(add(world, spec, &name, NULL, &told), ROTA_STATUS_OK);
-    return name;
-}
-
-static const struct rota_str JOBS = {"jobs", 4};
-
-static struct rota_queue_poll a_poll(uint64_t max_jobs, uint64_t wait_ms)
-{
-    return (struct rota_queue_poll){
-        .queues = {&JOBS, 1}, .max_jobs = max_jobs, .wait_ms = wait_ms, .worker = rota_str("w1")};
-}
-
-/* Poll; returns how many jobs came, the first of them in `*first`. */
-static size_t poll(struct world *world, uint64_t max_jobs, uint64_t wait_ms, struct told *told,
-                   struct rota_queue_handed *first)
-{
-    struct rota_queue_poll request = a_poll(max_jobs, wait_ms);
-    struct rota_queue_list reply;
-    assert_int_equal(ask(world, "Poll", &ROTA_QUEUE_POLL, &request, told), ROTA_STATUS_OK);
-    read_reply(world, &ROTA_QUEUE_POLL_REPLY, told, &reply);
-    if (reply.items.n > 0)
-        *first = *(const struct rota_queue_handed *)reply.items.items;
-    return reply.items.n;
-}
-
-static enum rota_status complete(struct world *world, const struct rota_queue_handed *job,
-                                 const char *result, struct told *told)
-{
-    struct rota_queue_about about = {
-        .queue = job->queue, .id = job->id, .attempt = job->attempt, .bytes = rota_str(result)};
-    return ask(world, "Complete", &ROTA_QUEUE_COMPLETE, &about, told);
-}
-
-static struct rota_queue_job_info describe(struct world *world, const struct name *name,
-                                           struct told *told)
-{
-    struct rota_queue_about about = {.queue = JOBS, .id = id_of(name)};
-    struct rota_queue_description reply;
-    assert_int_equal(ask(world, "Describe", &ROTA_QUEUE_DESCRIBE, &about, told), ROTA_STATUS_OK);
-    read_reply(world, &ROTA_QUEUE_DESCRIPTION, told, &reply);
-    return *(const struct rota_queue_job_info *)reply.job;
+    while (rota_work_broker_counts(world->broker).watchers != n)
+        uv_run(&world->loop, UV_RUN_ONCE);
 }
 
 /* --- tests --- */
@@ -423,6 +238,123 @@ static void who_drains_answers_polls_and_takes_no_jobs(void **state)
                      ROTA_STATUS_UNAVAILABLE);
 }
 
+/* The same id in one batch, and later with another payload: the first one counts. */
+static void an_id_that_comes_twice_is_one_job(void **state)
+{
+    struct world *world = *state;
+    static struct told told, other;
+    char id[ROTA_QUEUE_ID_SIZE];
+    struct rota_queue_handed job;
+    struct rota_queue_job_spec jobs[] = {{.queue = JOBS, .payload = rota_str("first")},
+                                         {.queue = JOBS, .payload = rota_str("second")}};
+    jobs[0].id = jobs[1].id = rota_queue_id_write(rota_job_id_make(ROTA_SEC, 0, 5), id);
+    struct rota_queue_list request = {{jobs, 2}}, reply;
+    assert_int_equal(ask(world, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request, &told),
+                     ROTA_STATUS_OK);
+    read_reply(world, &ROTA_QUEUE_ADD_BATCH_REPLY, &told, &reply);
+    const struct rota_queue_added *added = reply.items.items;
+    assert_true(added[0].is_new && !added[1].is_new);
+    assert_true(!added[0].status && !added[1].status);
+    assert_int_equal(poll(world, 2, 0, &told, &job), 1);
+    assert_true(rota_str_is_equal(job.payload, rota_str("first")));
+    assert_int_equal(complete(world, &job, "", &other), ROTA_STATUS_OK);
+    assert_int_equal(ask(world, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request, &other),
+                     ROTA_STATUS_OK);
+    assert_int_equal(poll(world, 1, 0, &told, &job), 0); /* it is done, and stays so */
+}
+
+static void assert_news(struct world *world, const struct told *watching, const struct name *name,
+                        enum rota_job_state job_state)
+{
+    struct rota_queue_news news;
+    read_reply(world, &ROTA_QUEUE_NEWS, watching, &news);
+    const struct rota_queue_job_info *info = news.job;
+    const struct rota_queue_job_spec *spec = info->spec;
+    assert_memory_equal(spec->id.data, name->bytes, sizeof name->bytes);
+    assert_int_equal(info->state, job_state);
+    assert_int_equal(news.n_missed, 0);
+}
+
+static void who_watches_a_queue_hears_of_all_its_jobs(void **state)
+{
+    struct world *world = *state;
+    static struct told told, watching, other;
+    struct rota_queue_handed job;
+    struct rota_queue_about about = {.queue = JOBS};
+    struct rota_call *call = start(world, "Watch", &ROTA_QUEUE_NAME, &about, &watching);
+    await_watchers(world, 1);
+    must_add(world, "other", "of no interest");
+    struct name name = must_add(world, "jobs", "x");
+    await(&world->loop, &watching.n_messages, 1);
+    assert_news(world, &watching, &name, ROTA_JOB_WAITING);
+    assert_int_equal(poll(world, 1, 1000, &told, &job), 1);
+    await(&world->loop, &watching.n_messages, 2);
+    assert_news(world, &watching, &name, ROTA_JOB_RUNNING);
+    struct rota_queue_about about_job = {
+        .queue = job.queue, .id = job.id, .attempt = job.attempt, .retry_after_ms = 3600000};
+    assert_int_equal(ask(world, "Fail", &ROTA_QUEUE_FAIL, &about_job, &other), ROTA_STATUS_OK);
+    await(&world->loop, &watching.n_messages, 3);
+    assert_news(world, &watching, &name, ROTA_JOB_DELAYED);
+    assert_int_equal(ask(world, "Cancel", &ROTA_QUEUE_NAME, &about_job, &other), ROTA_STATUS_OK);
+    await(&world->loop, &watching.n_messages, 4);
+    assert_news(world, &watching, &name, ROTA_JOB_CANCELLED);
+    assert_int_equal(watching.n_ends, 0);
+    rota_call_cancel(call);
+    await_watchers(world, 0);
+}
+
+static void keys_share_a_queue_by_their_weights(void **state)
+{
+    struct world *world = *state;
+    static struct told told;
+    struct rota_queue_setting weight = {.queue = JOBS, .key = rota_str("heavy"), .weight = 3000};
+    struct rota_queue_poll request = a_poll(8, 0);
+    struct rota_queue_list reply;
+    struct name name;
+    size_t n_heavy = 0;
+    must_add(world, "jobs", "of no key");
+    assert_int_equal(ask(world, "SetWeight", &ROTA_QUEUE_WEIGHT, &weight, &told), ROTA_STATUS_OK);
+    for (int i = 0; i < 16; i++) {
+        struct rota_queue_job_spec spec = {.queue = JOBS,
+                                           .key = rota_str(i % 2 ? "heavy" : "light")};
+        assert_int_equal(add(world, spec, &name, NULL, &told), ROTA_STATUS_OK);
+    }
+    assert_int_equal(ask(world, "Poll", &ROTA_QUEUE_POLL, &request, &told), ROTA_STATUS_OK);
+    read_reply(world, &ROTA_QUEUE_POLL_REPLY, &told, &reply);
+    const struct rota_queue_handed *jobs = reply.items.items;
+    assert_int_equal(reply.items.n, 8);
+    for (size_t i = 0; i < reply.items.n; i++)
+        n_heavy += rota_str_is_equal(jobs[i].key, rota_str("heavy"));
+    assert_in_range(n_heavy, 5, 6); /* of 7 or 8 that have a key */
+    weight.weight = 0;
+    assert_int_equal(ask(world, "SetWeight", &ROTA_QUEUE_WEIGHT, &weight, &told),
+                     ROTA_STATUS_INVALID_ARGUMENT);
+    weight.weight = UINT32_MAX;
+    assert_int_equal(ask(world, "SetWeight", &ROTA_QUEUE_WEIGHT, &weight, &told),
+                     ROTA_STATUS_INVALID_ARGUMENT);
+}
+
+static void workers_are_listed_while_they_wait_and_work(void **state)
+{
+    struct world *world = *state;
+    static struct told told, waiting;
+    struct rota_queue_poll request = a_poll(7, 60000);
+    struct rota_queue_list reply;
+    struct rota_queue_setting nothing = {0};
+    start(world, "Poll", &ROTA_QUEUE_POLL, &request, &waiting);
+    while (rota_work_broker_counts(world->broker).polls == 0)
+        uv_run(&world->loop, UV_RUN_ONCE);
+    assert_int_equal(ask(world, "Workers", &ROTA_QUEUE_PAUSE, &nothing, &told), ROTA_STATUS_OK);
+    read_reply(world, &ROTA_QUEUE_WORKERS_REPLY, &told, &reply);
+    const struct rota_queue_worker_info *worker = reply.items.items;
+    assert_int_equal(reply.items.n, 1);
+    assert_true(rota_str_is_equal(worker->name, rota_str("w1")));
+    assert_int_equal(worker->slots, 7);
+    assert_int_equal(worker->n_running, 0);
+    must_add(world, "jobs", "x");
+    await(&world->loop, &waiting.n_ends, 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -439,6 +371,10 @@ int main(void)
         TEST(a_payload_over_the_limit_is_refused),
         TEST(a_paused_queue_hands_nothing_out),
         TEST(who_drains_answers_polls_and_takes_no_jobs),
+        TEST(an_id_that_comes_twice_is_one_job),
+        TEST(who_watches_a_queue_hears_of_all_its_jobs),
+        TEST(keys_share_a_queue_by_their_weights),
+        TEST(workers_are_listed_while_they_wait_and_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* A broker whose workers are connected over ZeroMQ, on one loop. */
 #include "await.h"
+#include "libzmq_races.h"
 
 #include "wire/queue_message.h"
 #include "wire/worker_frame.h"
@@ -20,7 +21,9 @@ struct world {
 /* A worker, and what it was told. */
 struct worker {
     struct rota_connector *connector;
-    uint32_t ready_type, ends_type, slots_type;
+    uint32_t ready_type, ends_type, slots_type, holds_type;
+    size_t n_to_drop; /* messages with jobs that do not come to it */
+    size_t n_checks;
     size_t n_connected, n_closed, n_jobs, n_messages, n_cancels, n_verdicts;
     struct rota_worker_job jobs[64];
     char queue[16], payload[64];
@@ -101,6 +104,10 @@ static void on_jobs(void *data, struct rota_connector_peer *from, struct rota_st
     struct rota_worker_job job;
     enum rota_code code;
     (void)from;
+    if (worker->n_to_drop > 0) {
+        worker->n_to_drop--;
+        return;
+    }
     worker->n_messages++;
     while (rota_worker_job_next(&batch, &job, &code, NULL)) {
         snprintf(worker->payload, sizeof worker->payload, "%.*s", ROTA_STR_ARGS(job.payload));
@@ -137,6 +144,26 @@ static void on_ended(void *data, struct rota_connector_peer *from, struct rota_s
     }
 }
 
+/* It has all that came to it, and more: jobs that ended are confirmed, and do no harm. */
+static void on_check(void *data, struct rota_connector_peer *from, struct rota_str message)
+{
+    struct worker *worker = data;
+    struct rota_worker_running held[64];
+    struct rota_worker_holds holds = {.held = held};
+    struct rota_worker_check check;
+    struct rota_buffer body = {0};
+    assert_int_equal(rota_worker_check_read(message, &check, NULL), ROTA_OK);
+    holds.up_to = check.up_to;
+    holds.round = check.round;
+    for (; holds.n_held < worker->n_jobs; holds.n_held++)
+        held[holds.n_held] = (struct rota_worker_running){
+            rota_str("jobs"), worker->jobs[holds.n_held].id, worker->jobs[holds.n_held].attempt};
+    rota_worker_holds_write(&holds, &body);
+    rota_connector_send(worker->connector, from, worker->holds_type, rota_buffer_str(&body), NULL);
+    rota_buffer_deinit(&body);
+    worker->n_checks++;
+}
+
 static void on_closed(void *data)
 {
     ((struct worker *)data)->n_closed++;
@@ -151,6 +178,19 @@ static void hear(struct worker *worker, const char *name, rota_connector_on_mess
         ROTA_OK);
 }
 
+static void say_ready(struct worker *worker, uint32_t slots)
+{
+    struct rota_str queue = rota_str("jobs");
+    struct rota_worker_ready ready = {.queues = &queue, .n_queues = 1, .slots = slots};
+    struct rota_buffer body = {0};
+    rota_worker_ready_write(&ready, &body);
+    assert_int_equal(rota_connector_send(worker->connector,
+                                         rota_connector_broker(worker->connector),
+                                         worker->ready_type, rota_buffer_str(&body), NULL),
+                     ROTA_OK);
+    rota_buffer_deinit(&body);
+}
+
 static void worker_open(struct world *world, struct worker *worker, const char *name,
                         uint32_t slots)
 {
@@ -161,25 +201,19 @@ static void worker_open(struct world *world, struct worker *worker, const char *
         .on_connected = on_connected,
         .data = worker,
     };
-    struct rota_str queue = rota_str("jobs");
-    struct rota_worker_ready ready = {.queues = &queue, .n_queues = 1, .slots = slots};
-    struct rota_buffer body = {0};
     *worker = (struct worker){0};
     assert_int_equal(rota_connector_open_worker(&options, &worker->connector, NULL), ROTA_OK);
     hear(worker, ROTA_WORKER_JOBS, on_jobs);
     hear(worker, ROTA_WORKER_CANCEL, on_cancel);
     hear(worker, ROTA_WORKER_ENDED, on_ended);
+    hear(worker, ROTA_WORKER_CHECK, on_check);
+    rota_connector_register(worker->connector, ROTA_WORKER_HOLDS, &worker->holds_type, NULL);
     rota_connector_register(worker->connector, ROTA_WORKER_READY, &worker->ready_type, NULL);
     rota_connector_register(worker->connector, ROTA_WORKER_ENDS, &worker->ends_type, NULL);
     rota_connector_register(worker->connector, ROTA_WORKER_SLOTS, &worker->slots_type, NULL);
     assert_int_equal(rota_connector_start(worker->connector, NULL), ROTA_OK);
     await(&world->loop, &worker->n_connected, 1);
-    rota_worker_ready_write(&ready, &body);
-    assert_int_equal(rota_connector_send(worker->connector,
-                                         rota_connector_broker(worker->connector),
-                                         worker->ready_type, rota_buffer_str(&body), NULL),
-                     ROTA_OK);
-    rota_buffer_deinit(&body);
+    say_ready(worker, slots);
 }
 
 static void worker_close(struct world *world, struct worker *worker)
@@ -286,6 +320,47 @@ static void what_can_not_be_read_ends_the_session_and_not_the_broker(void **stat
     worker_close(world, &worker);
 }
 
+static void jobs_that_did_not_arrive_are_handed_out_again(void **state)
+{
+    struct world *world = *state;
+    struct worker worker;
+    worker_open(world, &worker, "w1", 4);
+    add(world, "first", 0);
+    await(&world->loop, &worker.n_jobs, 1);
+    worker.n_to_drop = 1;
+    add(world, "lost", 0);
+    await(&world->loop, &worker.n_jobs, 2);
+    assert_string_equal(worker.payload, "lost");
+    assert_int_equal(worker.jobs[1].n_attempts, 2);
+    for (int i = 0; i < 2; i++)
+        end_job(&worker, &worker.jobs[i], ROTA_JOB_CAUSE_DONE);
+    await(&world->loop, &worker.n_verdicts, 2);
+    assert_int_equal(worker.verdict, ROTA_OK);
+    worker_close(world, &worker);
+}
+
+static void a_worker_that_is_ready_anew_loses_neither_jobs_nor_answers(void **state)
+{
+    struct world *world = *state;
+    struct worker worker;
+    worker_open(world, &worker, "w1", 4);
+    add(world, "first", 0);
+    await(&world->loop, &worker.n_jobs, 1);
+    end_job(&worker, &worker.jobs[0], ROTA_JOB_CAUSE_DONE);
+    say_ready(&worker, 4); /* before the answer can be there */
+    await(&world->loop, &worker.n_verdicts, 1);
+    assert_int_equal(worker.verdict, ROTA_OK);
+    add(world, "second", 0);
+    await(&world->loop, &worker.n_jobs, 2);
+    say_ready(&worker, 4); /* as it would before the job came */
+    await(&world->loop, &worker.n_checks, 1);
+    end_job(&worker, &worker.jobs[1], ROTA_JOB_CAUSE_DONE);
+    await(&world->loop, &worker.n_verdicts, 2);
+    assert_int_equal(worker.verdict, ROTA_OK);
+    assert_int_equal(worker.n_jobs, 2);
+    worker_close(world, &worker);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -295,6 +370,8 @@ int main(void)
         TEST(a_lost_workers_job_goes_to_another),
         TEST(a_cancelled_job_is_stopped_at_its_worker),
         TEST(what_can_not_be_read_ends_the_session_and_not_the_broker),
+        TEST(jobs_that_did_not_arrive_are_handed_out_again),
+        TEST(a_worker_that_is_ready_anew_loses_neither_jobs_nor_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,17 +7,19 @@ middle. Prints TAP."""
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 
 ROTA = sys.argv[1]
 TESTS = []
-TIMEOUT = 120
+TIMEOUT = 60
 
 
 def test(function):
@@ -78,6 +80,9 @@ class Node:
         lines = self.run("job", "list", "--queue", queue, "--state", state, "--limit", "1000000", "--json").splitlines()
         return [json.loads(line)["job"] for line in lines]
 
+    def nodes(self):
+        return json.loads(self.run("queue", "nodes", "--json"))
+
     def queue(self, name="work"):
         return json.loads(self.run("queue", "show", name, "--json"))
 
@@ -136,12 +141,156 @@ def any_node_can_be_asked():
         b.run("job", "show", "work/" + "1" * 32, code=1)
 
 
+def await_queue(node, is_so, name="work"):
+    """Ask until it is so; nothing tells of it."""
+    give_up_at = time.monotonic() + TIMEOUT
+    while not is_so(seen := node.queue(name)):
+        assert time.monotonic() < give_up_at, (seen, node.log[-20:])
+        time.sleep(0.05)
+    return seen
+
+
+def await_nodes(node, is_so):
+    """Ask until it is so; nothing tells of it."""
+    give_up_at = time.monotonic() + TIMEOUT
+    while not is_so(seen := node.nodes()):
+        assert time.monotonic() < give_up_at, (seen, node.log[-20:])
+        time.sleep(0.05)
+    return seen
+
+
+@test
+def jobs_follow_the_route():
+    with nodes(3, hosts=True) as ((a, b, c), hosts):
+        lines = "".join(f"line {i}\n" for i in range(3000)).encode()
+        for node in (a, b, c):
+            node.run("job", "add", "--queue", "work", "--lines", "-", data=lines)
+            assert node.nodes()["jobs"] > 0
+        jobs = [node.add(f"{i}", "--priority", str(i)) for i in range(8) for node in (a, b, c)]
+        a.run("job", "cancel", jobs[3])
+        before = {job: b.show(job) for job in jobs}
+        known = sorted(b.jobs())
+        write_hosts(hosts, [a.address, b.address])
+        await_nodes(c, lambda seen: seen["jobs"] == 0 and len(seen["nodes"]) == 2)
+        assert sorted(c.jobs()) == known  # it still knows whom to ask
+        assert c.terminate() == 0
+        assert sorted(a.jobs()) == known
+        for job in jobs:
+            assert b.show(job) == before[job], job
+        c.start()
+        write_hosts(hosts, [a.address, b.address, c.address])
+        await_nodes(c, lambda seen: seen["jobs"] > 1000 and seen["leaving"] == 0)
+        for node in (a, b):
+            await_nodes(node, lambda seen: seen["leaving"] == 0)
+        assert sorted(b.jobs()) == known
+        assert c.show(jobs[3])["state"] == "cancelled"
+
+
+@contextlib.contextmanager
+def worker(made, *words):
+    process = subprocess.Popen([ROTA, "work", "--node", ",".join(node.address for node in made), "--queue", "work",
+                                "--slots", "4", "--lease", "3s", "--kill-after", "500ms", "--log", "error", *words],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(TIMEOUT)
+
+
+def add_some(node, n):
+    """As many as the node acknowledges; what became of the others is not known."""
+    added = []
+    for i in range(n):
+        done = subprocess.run([ROTA, "job", "add", "--node", node.address, "--queue", "work", "--timeout", "2s",
+                               "--attempts", "1000", f"{i}"], capture_output=True, text=True, timeout=TIMEOUT)
+        if done.returncode == 0:
+            added.append(done.stdout.strip())
+    return added
+
+
+@test
+def no_job_is_lost_or_done_twice_whoever_is_killed():
+    chance = random.Random(5)
+    with nodes(3, hosts=True) as (made, hosts), worker(made, "--", "cat"):
+        added = []
+        for turn in range(8):
+            listed = chance.sample(made, chance.choice([1, 2, 3]))
+            victim = chance.choice(made)
+            write_hosts(hosts, [node.address for node in listed])
+            added += add_some(chance.choice(made), 15)
+            victim.kill()
+            if listed != [victim]:  # else nobody is there to take any
+                added += add_some(chance.choice([node for node in made if node is not victim]), 10)
+            victim.start()
+            added += add_some(victim, 5)
+        write_hosts(hosts, [node.address for node in made])
+        for node in made:
+            await_nodes(node, lambda seen: seen["leaving"] == 0 and len(seen["nodes"]) == 3)
+        await_queue(made[0], lambda queue: queue["waiting"] + queue["delayed"] + queue["running"] == 0)
+        done = made[1].jobs("done")
+        assert len(added) > 100, len(added)
+        assert len(set(done)) == len(done), "a job is at two nodes"
+        assert set(added) <= set(done), set(added) - set(done)
+
+
+@test
+def a_node_that_is_away_keeps_its_jobs():
+    with nodes(3) as (a, b, c):
+        jobs = [node.add(f"{i}") for i in range(10) for node in (a, b, c)]
+        here = {node: node.nodes()["jobs"] for node in (a, b, c)}
+        assert sum(here.values()) == 30 and min(here.values()) > 0, here
+        c.kill()
+        assert len(a.jobs()) == 30 - here[c]
+        assert a.queue()["waiting"] == 30 - here[c]
+        for node in (a, b):  # there are always partitions that are not away
+            for i in range(10):
+                jobs.append(node.add("more"))
+        lost = [job for job in jobs if job not in a.jobs()]
+        assert "UNAVAILABLE" in b.run("job", "show", lost[0], code=1)
+        c.start()
+        await_queue(a, lambda queue: queue["waiting"] == len(jobs))
+        assert sorted(a.jobs()) == sorted(jobs)
+
+
+@test
+def settings_and_unique_keys_are_of_all_nodes():
+    with nodes(3) as (a, b, c):
+        first = a.add("x", "--unique", "once")
+        for node in (a, b, c):
+            assert node.add("y", "--unique", "once") == first
+        b.run("queue", "pause", "work")
+        assert c.queue()["is_paused"]
+        with worker((a, b, c), "--", "cat") as process:
+            c.run("queue", "resume", "work")
+            assert a.run("job", "add", "--queue", "work", "--wait", "hello") == "hello"
+            assert process.poll() is None
+        assert c.show(first)["state"] == "done"
+
+
+@test
+def what_can_not_be_is_said():
+    def refused(*words):
+        done = subprocess.run([ROTA, "broker", "--durability", "memory", *words], capture_output=True, text=True,
+                              timeout=TIMEOUT)
+        assert done.returncode != 0, done
+        return done.stderr
+    assert "not from both" in refused("--nodes", "a:1", "--hosts", "x")
+    assert "--advertise" in refused("--advertise", "a:1")
+    assert "port" in refused("--nodes", "127.0.0.1:0")
+    assert "port" in refused("--nodes", "127.0.0.1:1,,127.0.0.1:2")
+    assert "x-is-not-there" in refused("--hosts", "x-is-not-there")
+    assert "a:1" in refused("--nodes", "a:1,a:1")
+
+
 def main():
     print(f"1..{len(TESTS)}")
     failed = 0
     for number, function in enumerate(TESTS, 1):
         try:
+            began = time.monotonic()
             skipped = function()
+            print(f"# {time.monotonic() - began:.1f} s")
             print(f"ok {number} - {function.__name__}" + (f" # SKIP {skipped}" if skipped else ""), flush=True)
         except Exception:
             failed += 1

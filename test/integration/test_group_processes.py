@@ -27,6 +27,7 @@ import databases  # noqa: E402
 import group_history  # noqa: E402
 import kafka  # noqa: E402
 import stop  # noqa: E402
+import watch  # noqa: E402
 
 KIND, ROTA, *KAFKA = sys.argv[1:]
 HANG_S = 100
@@ -36,6 +37,10 @@ NAMES = ["ann", "bob", "cid", "dee"]
 
 
 class Failed(Exception):
+    pass
+
+
+class Late(Failed):
     pass
 
 
@@ -104,8 +109,8 @@ class Task:
 
 
 class World:
-    def __init__(self, server, url, folder):
-        self.server, self.url, self.folder = server, url, folder
+    def __init__(self, server, url, folder, lines):
+        self.server, self.url, self.folder, self.lines = server, url, folder, lines
         self.tasks, self.living = [], {}
 
     def read(self):
@@ -115,14 +120,18 @@ class World:
             check(task.process.poll() is None, f"{task.name} has ended with {task.process.poll()}")
 
     def wait(self, what, is_done):
-        """Look until it is so; returns what it is then."""
-        give_up_at = time.monotonic() + HANG_S
-        while True:
+        """Look whenever a task has printed something, until it is so; returns what it is then."""
+        def look():
             self.read()
-            if result := is_done():
-                return result
-            check(time.monotonic() < give_up_at, f"no {what} within {HANG_S} s")
-            time.sleep(0.1)  # between two looks
+            return is_done()
+
+        result = self.lines.wait(look, HANG_S, *(task.process for task in self.living.values()))
+        if not result:
+            raise Late(f"no {what} within {HANG_S} s")
+        return result
+
+    def pass_time(self, until):
+        time.sleep(max(0, until - now()) / 10**9)
 
     def start(self, *names):
         for name in names:
@@ -168,7 +177,16 @@ class World:
         check(task.last("left"), f"{task.name} does not say that it has left")
 
     def check_history(self):
-        problems = group_history.check([task.life for task in self.tasks], SESSION_S * 10**9, is_over=False)
+        """A task may have read the others' records before they print that they were accepted; what is
+        wrong stays wrong, whatever they print later."""
+        problems = []
+
+        def is_right():
+            problems[:] = group_history.check([task.life for task in self.tasks], SESSION_S * 10**9, is_over=False)
+            return not problems
+
+        with contextlib.suppress(Late):
+            self.wait("history that is right", is_right)
         check(not problems, "\n".join(f"{problem.kind}: {problem.text}" for problem in problems[:20]))
 
     def close(self):
@@ -222,7 +240,7 @@ def a_task_is_stopped_for_longer_than_its_session(world):
         return all(history.is_finished(name) or history.readers[name][-1].token > token for name, token in had.items())
 
     world.wait("readers for all that it had", are_others_reading)
-    world.wait("end of its session", lambda: now() > victim.stopped_at + (SESSION_S + 1) * 10**9)
+    world.pass_time(victim.stopped_at + (SESSION_S + 1) * 10**9)  # its session ends
     since = now()
     victim.go_on()
     world.wait("loss", lambda: victim.last("lost", since))
@@ -248,8 +266,7 @@ def file_locked(world):
     with contextlib.closing(sqlite3.connect(world.url.split(":", 1)[1], timeout=HANG_S)) as database:
         database.isolation_level = None
         database.execute("BEGIN EXCLUSIVE")
-        until = now() + 10**9
-        world.wait("end of a second", lambda: now() > until)
+        world.pass_time(now() + 10**9)
         yield
         database.execute("ROLLBACK")
 
@@ -331,8 +348,8 @@ def open_server():
 
 def main():
     try:
-        with open_server() as server, tempfile.TemporaryDirectory() as folder:
-            world = World(server, server.url, pathlib.Path(folder))
+        with open_server() as server, tempfile.TemporaryDirectory() as folder, watch.Watch(folder) as lines:
+            world = World(server, server.url, pathlib.Path(folder), lines)
             print(f"1..{len(SCENARIOS)}")
             is_well = True
             try:

@@ -1,79 +1,27 @@
 #!/usr/bin/env python3
-"""Brokers as a user runs them: test_queue.py ROTA.
+"""Brokers as a user runs them: test_queue.py ROTA PROGRAMS.
 
-Starts them, adds jobs, kills and restarts them, fills their disks. Prints TAP."""
+Starts them, adds jobs, kills and restarts them, puts their clocks. PROGRAMS is where work_load
+and libwall_clock.so are. Prints TAP."""
 
-import contextlib
+import functools
 import json
 import os
-import signal
+import pathlib
+import pty
 import subprocess
 import sys
 import tempfile
 import threading
-import traceback
 
-ROTA = sys.argv[1]
-TESTS = []
-TIMEOUT = 60
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+sys.dont_write_bytecode = True
+import brokers  # noqa: E402
+import work_history  # noqa: E402
+from brokers import TIMEOUT, folder, free_port, test  # noqa: E402
 
-
-def test(function):
-    TESTS.append(function)
-    return function
-
-
-class Broker:
-    def __init__(self, *arguments, prefix=()):
-        self.process = subprocess.Popen([*prefix, ROTA, "broker", *arguments], stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
-        assert line.startswith("ready grpc="), (line, self.process.stderr.read())
-        self.facts = dict(fact.split("=", 1) for fact in line.split()[1:])
-        self.node = self.facts["grpc"]
-        self.log = []
-        threading.Thread(target=self.drain, args=[self.process.stderr], daemon=True).start()
-
-    def drain(self, stream):
-        for line in stream:
-            self.log.append(line)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait(TIMEOUT)
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait(TIMEOUT)
-
-    def terminate(self):
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(TIMEOUT)
-
-    def run(self, *words, data=None, code=0):
-        done = subprocess.run([ROTA, *words, "--node", self.node], input=data, capture_output=True, timeout=TIMEOUT)
-        assert done.returncode == code, (words, done)
-        return (done.stdout if code == 0 else done.stderr).decode()
-
-    def add(self, payload, *words):
-        return self.run("job", "add", "--queue", "work", *words, payload).strip()
-
-    def show(self, job):
-        return json.loads(self.run("job", "show", job, "--json"))
-
-    def jobs(self, state="waiting", queue="work"):
-        lines = self.run("job", "list", "--queue", queue, "--state", state, "--limit", "1000000", "--json").splitlines()
-        return [json.loads(line)["job"] for line in lines]
-
-
-@contextlib.contextmanager
-def folder():
-    with tempfile.TemporaryDirectory(prefix="rota-queue-") as path:
-        yield os.path.join(path, "data")
+ROTA, PROGRAMS = sys.argv[1], pathlib.Path(sys.argv[2])
+Broker = functools.partial(brokers.Broker, ROTA)
 
 
 @test
@@ -137,36 +85,6 @@ def memory_has_to_be_asked_for():
 
 
 @test
-def a_full_disk_refuses_jobs_and_keeps_what_it_has():
-    with tempfile.TemporaryDirectory(prefix="rota-queue-") as place:
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", place], capture_output=True)
-        if mounted.returncode != 0:
-            return "no tmpfs can be mounted here"
-        try:
-            data = os.path.join(place, "data")
-            payload = os.urandom(4 << 20)
-            with Broker("--data", data) as broker:
-                known = []
-                for _ in range(100):
-                    done = subprocess.run([ROTA, "job", "add", "--node", broker.node, "--queue", "work", "--timeout",
-                                           "3s", "-"], input=payload, capture_output=True, text=False, timeout=TIMEOUT)
-                    if done.returncode != 0:
-                        break
-                    known.append(done.stdout.decode().strip())
-                assert done.returncode == 1, "the disk was never full"
-                refused = broker.run("job", "add", "--queue", "work", "x", code=1)
-                assert "RESOURCE_EXHAUSTED" in refused, refused
-                assert set(known) <= set(broker.jobs())
-                broker.run("job", "cancel", known[0])  # what ends work still goes
-                broker.kill()
-            with Broker("--data", data) as broker:
-                assert set(known[1:]) <= set(broker.jobs())
-                assert broker.show(known[0])["state"] == "cancelled"
-        finally:
-            subprocess.run(["umount", "-l", place], check=True)
-
-
-@test
 def queues_are_shown_paused_and_drained():
     with folder() as data:
         with Broker("--data", data) as broker:
@@ -198,18 +116,190 @@ def hostile_words_are_refused():
         assert broker.jobs() == [job]
 
 
-def main():
-    print(f"1..{len(TESTS)}")
-    failed = 0
-    for number, function in enumerate(TESTS, 1):
+@test
+def a_payload_of_64_megabytes_is_refused():
+    with Broker("--durability", "memory") as broker:
+        refused = broker.run("job", "add", "--queue", "work", "-", data=bytes(64 << 20), code=2)
+        assert "16777216" in refused, refused
+        refused = broker.run("job", "add", "--queue", "work", "--lines", "-", data=b"first\n" + b"x" * (64 << 20),
+                             code=2)
+        assert "line 2 is longer than 16777216 bytes" in refused, refused
+        assert len(broker.jobs()) == 1  # the first line
+        broker.run("job", "add", "--queue", "work", "-", data=bytes(16 << 20))
+
+
+@test
+def the_ready_line_has_addresses_as_people_write_them():
+    with Broker("--durability", "memory", "--workers", "127.0.0.1:0") as broker:
+        assert broker.facts["zmq"].startswith("127.0.0.1:") and int(broker.facts["zmq"].split(":")[1]) > 0, broker.facts
+        assert broker.facts["grpc"].startswith("127.0.0.1:"), broker.facts
+
+
+# --- results ---
+
+
+class Worker:
+    """Does all jobs of a queue; the results are its name."""
+
+    def __init__(self, broker, name, seed=7):
+        self.path = tempfile.NamedTemporaryFile(prefix="rota-queue-", suffix=".log", delete=False).name
+        with open(self.path, "wb") as log:
+            self.process = subprocess.Popen([PROGRAMS / "work_load", "work", broker.node, "work", name, str(seed), "8",
+                                             "2000", "go", "chess", "draughts"], stdout=log)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait(TIMEOUT)
+        os.unlink(self.path)
+
+
+def start_waiter(broker):
+    """One who waits for a job, and the job's name."""
+    waiter = broker.start("job", "add", "--queue", "work", "--wait", "--timeout", "30s", "x", stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True)
+    while not (jobs := broker.jobs()):
+        assert waiter.poll() is None, waiter.communicate()
+    return waiter, jobs[0]
+
+
+@test
+def who_waits_gets_the_result():
+    with Broker("--durability", "memory") as broker:
+        with Worker(broker, "somebody"):
+            assert broker.run("job", "add", "--queue", "work", "--wait", "--can", "go", "x") == "somebody"
+            shown = json.loads(broker.run("job", "add", "--queue", "work", "--wait", "--json", "x"))
+            assert shown["state"] == "done" and shown["result"] == "somebody", shown
+        waiter, job = start_waiter(broker)
+        broker.run("job", "cancel", job)
+        out, errors = waiter.communicate(timeout=TIMEOUT)
+        assert waiter.returncode == 1 and out == "" and "the job is cancelled" in errors, (out, errors)
+
+
+@test
+def who_waits_bears_a_broker_that_is_killed():
+    with folder() as data:
+        where = f"127.0.0.1:{free_port()}"
+        with Broker("--data", data, "--listen", where) as broker:
+            waiter, _ = start_waiter(broker)
+            broker.kill()
+        with Broker("--data", data, "--listen", where) as broker, Worker(broker, "another"):
+            out, errors = waiter.communicate(timeout=TIMEOUT)
+            assert (waiter.returncode, out) == (0, "another"), (waiter.returncode, out, errors)
+
+
+# --- many lines ---
+
+
+@test
+def a_large_file_of_lines_is_streamed():
+    n_lines, size = 200000, 300
+    with tempfile.NamedTemporaryFile(prefix="rota-lines-") as file, Broker("--durability", "memory") as broker:
+        for i in range(n_lines):
+            file.write(b"%0*d\n" % (size - 1, i))
+        file.flush()
+        ours, theirs = pty.openpty()  # a terminal, on which progress is drawn
+        is_checked = any(word in ROTA for word in ("sanitize", "asan", "thread"))
+        limit = [] if is_checked else ["prlimit", f"--data={n_lines * size * 3 // 4}"]
+        adder = subprocess.Popen([*limit, ROTA, "job", "add", "--node", broker.node, "--queue", "work", "--lines",
+                                  file.name], stdout=subprocess.PIPE, stderr=theirs)
+        os.close(theirs)
+        drawn = b""
         try:
-            skipped = function()
-            print(f"ok {number} - {function.__name__}" + (f" # SKIP {skipped}" if skipped else ""), flush=True)
-        except Exception:
-            failed += 1
-            print(f"not ok {number} - {function.__name__}", flush=True)
-            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), flush=True)
-    return 1 if failed else 0
+            while piece := os.read(ours, 65536):
+                drawn += piece
+        except OSError:
+            pass  # all who had the terminal have ended
+        os.close(ours)
+        out, _ = adder.communicate(timeout=TIMEOUT)
+        assert adder.returncode == 0 and out == f"{n_lines} jobs added\n".encode(), (adder.returncode, out, drawn)
+        assert broker.queue()["waiting"] == n_lines
+        if len(drawn) > 0:  # it took half a second
+            assert b"adding jobs [" in drawn and drawn.endswith(b"\r\x1b[K"), drawn
 
 
-sys.exit(main())
+@test
+def lines_are_added_once_whatever_happens_to_the_broker():
+    n_lines = 100000
+    lines = b"".join(b"line %d\n" % i for i in range(n_lines))
+    with folder() as data:
+        where = f"127.0.0.1:{free_port()}"
+        broker = Broker("--data", data, "--listen", where)
+        adder = broker.start("job", "add", "--queue", "work", "--lines", "-", "--timeout", "20s", stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        told = {}
+        thread = threading.Thread(target=lambda: told.update(out=adder.communicate(lines)))
+        thread.start()
+        n_before = 0
+        for life in range(4):
+            with broker:
+                while n_before == (n := broker.queue()["waiting"] if life or broker.run("queue", "list") else 0):
+                    assert thread.is_alive(), told
+                if life % 2:
+                    assert broker.terminate() == 0
+                else:
+                    broker.kill()
+            n_before = n
+            broker = Broker("--data", data, "--listen", where)
+        with broker:
+            thread.join(TIMEOUT)
+            assert adder.returncode == 0 and told["out"][0] == b"%d jobs added\n" % n_lines, (adder.returncode, told)
+            assert broker.queue()["waiting"] == n_lines, broker.queue()
+
+
+# --- clocks ---
+
+
+@test
+def a_clock_that_jumps_loses_nothing():
+    day = 86400 * 10 ** 9
+    with folder() as data, tempfile.NamedTemporaryFile(prefix="rota-clock-") as clock:
+        def put(shift):
+            with open(clock.name, "r+b", buffering=0) as file:
+                file.write(shift.to_bytes(8, "little", signed=True))
+
+        clock.write(bytes(8))
+        clock.flush()
+        env = {"LD_PRELOAD": str(PROGRAMS / "libwall_clock.so"), "ROTA_TEST_CLOCK": clock.name,
+               "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
+        where = f"127.0.0.1:{free_port()}"
+        with Broker("--data", data, "--listen", where, env=env) as broker:
+            delayed = broker.add("later", "--delay", "1h")
+            oldest = broker.add("oldest", "--can", "nobody")
+            submitter = subprocess.Popen([PROGRAMS / "work_load", "submit", where, "work", "4000", "2000", "5", "0", "1"],
+                                         stdout=subprocess.PIPE)
+            with Worker(broker, "w") as worker:
+                known = b""
+                for shift in (day, -day, 3650 * day, -365 * day, 0):
+                    put(shift)
+                    known += b"".join(submitter.stdout.readline() for _ in range(800))
+                known += submitter.stdout.read()
+                assert submitter.wait(TIMEOUT) == 0
+                while (counts := broker.queue())["waiting"] > 1 or counts["running"] or counts["delayed"] > 1:
+                    assert worker.process.poll() is None
+                put(-30 * day)
+                assert broker.show(delayed)["state"] == "delayed"
+                assert broker.show(oldest)["state"] == "waiting"
+                worker.process.terminate()
+                assert worker.process.wait(TIMEOUT) == 0
+                broker.kill()
+                with tempfile.NamedTemporaryFile("wb") as log:
+                    log.write(known)
+                    log.flush()
+                    history = work_history.History()
+                    history.read(log.name)
+                    history.read(worker.path)
+                assert history.check() == [] and history.count()["acknowledged"] == 4000, (history.check(), history.count())
+        with Broker("--data", data, "--listen", where, env=env) as broker:  # in the past of what it has written
+            assert broker.jobs("delayed") == [delayed] and broker.jobs() == [oldest]
+            another = broker.add("another")
+            assert set(broker.jobs()) == {oldest, another}
+            put(10 * day)
+            assert broker.terminate() == 0
+        with Broker("--data", data, "--listen", where, env=env) as broker:  # its hour has come
+            assert set(broker.jobs()) == {oldest, another, delayed}
+
+
+sys.exit(brokers.run_tests(sys.argv[3:]))

@@ -389,12 +389,7 @@ static void kill_connections(struct rota_sql *sql)
 static void restart_of_the_server_is_passed_over_in_silence(void **state)
 {
     (void)state;
-    sync_open(&sync_a);
-    sync_open(&sync_b);
-    peer_join(&sync_a, "1/a");
-    peer_join(&sync_b, "2/b");
-    peer_await_members(&sync_a, 2);
-    peer_await_members(&sync_b, 2);
+    sync_open_two();
     peer_write(&sync_a, 0, "before");
     size_t n_rounds = sync_a.n_rounds;
     database_do("restart");
@@ -544,6 +539,29 @@ static void observer_of_nothing_is_told_and_makes_nothing(void **state)
     assert_int_not_equal(stat(url + 7, &status), 0);
 }
 
+/* Nothing is left of the former log but a process that has it open. */
+static void newcomer_to_dropped_tables_waits_for_those_who_had_them(void **state)
+{
+    (void)state;
+    struct sync_member former = sync_member_start("1/a", sync_session());
+    sync_open(&sync_b);
+    peer_join(&sync_b, "2/b");
+    peer_await_members(&sync_b, 2);
+    assert_int_equal(kill(former.pid, SIGSTOP), 0);
+    peer_close(&sync_b);
+    run_once("DROP TABLE rota_group_head, rota_group_record, rota_group_member, rota_group_schema");
+    rota_time made_at = rota_clock_boot();
+    peer_open(&sync_a, &sync_loop, sync_checks.url, "never-there", ROTA_SYNC_SESSION_MAX);
+    peer_join(&sync_a, "1/a");
+    peer_await_members(&sync_a, 1);
+    sync_open_short(&sync_c);
+    peer_join(&sync_c, "3/c");
+    await(&sync_loop, &sync_c.n_rounds, 1);
+    assert_true(rota_clock_boot() - made_at >= sync_session());
+    assert_int_equal(sync_c.members.size, 1);
+    sync_member_end(&former);
+}
+
 /* --- files --- */
 
 static void file_path(char *path, size_t size, const char *end)
@@ -658,12 +676,7 @@ static void deleted_lock_file_kills_nobody(void **state)
 {
     char path[2048];
     (void)state;
-    sync_open(&sync_a);
-    sync_open(&sync_b);
-    peer_join(&sync_a, "1/a");
-    peer_join(&sync_b, "2/b");
-    peer_await_members(&sync_a, 2);
-    peer_await_members(&sync_b, 2);
+    sync_open_two();
     file_path(path, sizeof path, "-group");
     assert_int_equal(unlink(path), 0);
     sync_open(&sync_c); /* makes it anew */
@@ -717,6 +730,7 @@ int main(int argc, char **argv)
         SYNC_CHECK(server_that_is_away_is_waited_for),
         SYNC_CHECK(append_whose_connection_is_lost_is_not_appended_as_far_as_is_known),
         SYNC_CHECK(other_record_in_the_place_of_one_that_was_read_is_a_loss),
+        SYNC_CHECK(newcomer_to_dropped_tables_waits_for_those_who_had_them),
     };
     if (argc == 4 && strcmp(argv[1], "writer") == 0)
         return writer_main(argv);

@@ -119,15 +119,19 @@ static void topic_made_anew_is_lost(void **state)
 
 /* --- records --- */
 
-/* Append until it is known to be there: while a leader is elected it may not be. Returns
- * its offset. */
+/* Append until it is known to be there: while a leader is elected it may not be, and is
+ * tried again when the log was heard of. Returns its offset. */
 static uint64_t write_at_last(struct peer *peer, uint64_t *number, const char *text)
 {
-    do {
+    while (true) {
         peer_append(peer, ++*number, text, strlen(text));
         await(&sync_loop, &peer->n_answered, peer->n_answered + 1);
-    } while (peer->offsets[*number] == UINT64_MAX);
-    return peer->offsets[*number];
+        if (peer->offsets[*number] != UINT64_MAX)
+            return peer->offsets[*number];
+        rota_time refused_at = rota_clock_boot();
+        while (peer->ok_sent_at < refused_at)
+            uv_run(&sync_loop, UV_RUN_ONCE);
+    }
 }
 
 static void log_that_was_cut_does_not_begin_at_0(void **state)
@@ -175,12 +179,7 @@ static void what_others_write_is_told_as_it_is(void **state)
 static void restart_of_the_broker_loses_nothing(void **state)
 {
     (void)state;
-    sync_open(&sync_a);
-    sync_open(&sync_b);
-    peer_join(&sync_a, "1/a");
-    peer_join(&sync_b, "2/b");
-    peer_await_members(&sync_a, 2);
-    peer_await_members(&sync_b, 2);
+    sync_open_two();
     peer_write(&sync_a, 0, "before");
     database_do("kill");
     peer_append(&sync_a, 1, "meanwhile", 9);
@@ -286,6 +285,45 @@ static void next_life_waits_for_the_end_of_the_last(void **state)
     sync_member_end(&member);
 }
 
+/* They are alive by a commit that is not taken for the mark of another: nobody waits for
+ * its session, which is of minutes. */
+static void members_without_a_partition_do_not_hold_others_up(void **state)
+{
+    static const char *const settings[] = {NULL};
+    char name[128];
+    (void)state;
+    snprintf(name, sizeof name, "%s_rebalance", sync_group);
+    kafka_admin_create(name, 1, settings);
+    sync_open(&sync_a);
+    sync_open(&sync_b);
+    sync_open(&sync_c);
+    peer_join(&sync_a, "1/a");
+    peer_join(&sync_b, "2/b");
+    for (int i = 0; i < 5; i++) { /* who hears first of a round is a matter of chance */
+        peer_join(&sync_c, "3/c");
+        peer_await_members(&sync_a, 3);
+        peer_await_members(&sync_b, 3);
+        peer_leave(&sync_c);
+        peer_await_members(&sync_a, 2);
+        peer_await_members(&sync_b, 2);
+    }
+    assert_int_equal(sync_a.n_group_lost + sync_b.n_group_lost, 0);
+}
+
+static void why_brokers_are_not_reached_is_known(void **state)
+{
+    (void)state;
+    peer_start(&sync_a, &sync_loop, "kafka://127.0.0.1:1", sync_group, 0, false);
+    assert_null(rota_sync_trouble(sync_a.sync));
+    while (!rota_sync_trouble(sync_a.sync))
+        uv_run(&sync_loop, UV_RUN_ONCE);
+    assert_non_null(strstr(rota_sync_trouble(sync_a.sync), topic_name()));
+    assert_non_null(strstr(rota_sync_trouble(sync_a.sync), "Connection refused"));
+    peer_close(&sync_a);
+    sync_open(&sync_a);
+    assert_null(rota_sync_trouble(sync_a.sync));
+}
+
 static void properties_are_looked_at_when_it_is_opened(void **state)
 {
     struct rota_sync_options options = {.name = "g", .on_event = peer_on_event, .data = &sync_a};
@@ -317,12 +355,7 @@ static void each_broker_may_die(void **state)
     static const char *const kill_words[] = {"kill 1", "kill 2", "kill 3"};
     static const char *const start_words[] = {"start 1", "start 2", "start 3"};
     (void)state;
-    sync_open(&sync_a);
-    sync_open(&sync_b);
-    peer_join(&sync_a, "1/a");
-    peer_join(&sync_b, "2/b");
-    peer_await_members(&sync_a, 2);
-    peer_await_members(&sync_b, 2);
+    sync_open_two();
     uint64_t number = 0;
     for (int i = 0; i < 3; i++) {
         database_do(kill_words[i]);
@@ -355,6 +388,8 @@ static void each_broker_may_die(void **state)
     SYNC_CHECK(stopped_member_is_told_nothing_but_its_loss),                                       \
     SYNC_CHECK(dead_member_does_not_silence_the_others),                                           \
     SYNC_CHECK(next_life_waits_for_the_end_of_the_last),                                           \
+    SYNC_CHECK(members_without_a_partition_do_not_hold_others_up),                                 \
+    SYNC_CHECK(why_brokers_are_not_reached_is_known),                                              \
     SYNC_CHECK(properties_are_looked_at_when_it_is_opened),                                        \
     SYNC_CHECK(restart_of_the_broker_loses_nothing)
 /* clang-format on */

@@ -92,7 +92,7 @@ def a_cancelled_job_ends_with_its_whole_group():
 def a_command_that_takes_too_long_is_killed_whatever_it_does():
     with folder() as place, Broker() as broker:
         begun = os.path.join(place, "begun")
-        with Worker(broker, "--timeout", "500ms", "--kill-after", "100ms", "--", "sh", "-c",
+        with Worker(broker, "--timeout", "5s", "--kill-after", "100ms", "--", "sh", "-c",
                     "trap '' TERM; echo hm >&2; " + HANG.format(begun) + "; while :; do wait; done"):
             shown = broker.await_state(broker.add("x", "--attempts", "1"), "dead")
             assert shown["reason"] == "it took too long\nhm", shown
@@ -111,7 +111,7 @@ def commands_die_with_their_worker_and_jobs_do_not():
             wait_until(lambda: not any(map(is_alive, pids)), "the end of the commands")
         with Worker(broker, *words, "echo", "-n", "by another"):
             shown = broker.await_state(job, "done")
-            assert shown["result"] == "by another" and shown["attempts"] == 2, shown
+            assert shown["result"] == "by another" and shown["attempts"] >= 2, shown
 
 
 @test

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "await.h"
+#include "libzmq_races.h"
 #include "wire/worker_frame.h"
 
 #include <rota/connector.h>
@@ -10,14 +11,6 @@
 
 /* On a busy machine a healthy side may be late: 5 s of silence, where nothing else is said. */
 enum { BEAT_MS = 50, MISSED_MAX = 100 };
-
-/* ThreadSanitizer does not see how libzmq keeps its own threads apart, so what that does
- * in there is left out; our own threads share nothing through it but messages. */
-const char *__tsan_default_suppressions(void);
-const char *__tsan_default_suppressions(void)
-{
-    return "called_from_lib:libzmq.so\ncalled_from_lib:libsodium.so\n";
-}
 
 /* One side and what it was told; all on the loop's thread. */
 struct end {

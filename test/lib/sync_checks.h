@@ -75,6 +75,17 @@ static inline void sync_open_short(struct peer *peer)
     peer_open(peer, &sync_loop, sync_checks.url, sync_group, sync_session());
 }
 
+/* Two members that know of each other. */
+static inline void sync_open_two(void)
+{
+    sync_open(&sync_a);
+    sync_open(&sync_b);
+    peer_join(&sync_a, "1/a");
+    peer_join(&sync_b, "2/b");
+    peer_await_members(&sync_a, 2);
+    peer_await_members(&sync_b, 2);
+}
+
 static inline void sync_assert_text(const struct peer *peer, size_t i, const char *text)
 {
     assert_true(i < peer->records.size);
@@ -381,12 +392,7 @@ static inline void round_is_told_to_all_with_the_whole_list(void **state)
 static inline void who_leaves_is_gone_at_once(void **state)
 {
     (void)state;
-    sync_open(&sync_a);
-    sync_open(&sync_b);
-    peer_join(&sync_a, "1/a");
-    peer_join(&sync_b, "2/b");
-    peer_await_members(&sync_a, 2);
-    peer_await_members(&sync_b, 2);
+    sync_open_two();
     peer_leave(&sync_a); /* the session is of minutes */
     peer_await_members(&sync_b, 1);
     assert_true(sync_b.is_leader);

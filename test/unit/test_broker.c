@@ -729,6 +729,75 @@ static void nobody_can_name_what_another_runs(void **state)
     assert_int_equal(bench_session_of(&bench, id), thief);
 }
 
+static void what_did_not_come_to_a_worker_is_handed_out_again(void **state)
+{
+    (void)state;
+    struct rota_job_id came = bench_add(&bench, "x"), lost = bench_add(&bench, "y");
+    uint64_t session = bench_open(&bench, "w", 2);
+    uint64_t up_to = bench_view(&bench, lost).attempt;
+    struct rota_worker_running held = {rota_str("q"), came, bench_view(&bench, came).attempt};
+    assert_int_equal(
+        rota_broker_worker_holds(bench.broker, bench.now, session, up_to - 1, &held, 1, NULL),
+        ROTA_OK); /* what was sent after the question is not judged */
+    assert_int_equal(bench_view(&bench, lost).attempt, up_to);
+    assert_int_equal(
+        rota_broker_worker_holds(bench.broker, bench.now, session, up_to, &held, 1, NULL), ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(bench_view(&bench, came).attempt, held.attempt);
+    assert_int_equal(bench_state(&bench, lost), ROTA_JOB_RUNNING);
+    assert_true(bench_view(&bench, lost).attempt > up_to);
+    assert_int_equal(bench_count(&bench, ROTA_WORK_DO_CANCEL, BENCH_NONE), 0);
+    assert_int_equal(
+        rota_broker_worker_holds(bench.broker, bench.now, session + 1, up_to, NULL, 0, NULL),
+        ROTA_ERR_NOT_FOUND);
+}
+
+static void what_a_worker_should_not_have_is_cancelled_again(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x"), done = bench_add(&bench, "y");
+    uint64_t session = bench_open(&bench, "w", 2), number;
+    struct rota_worker_running held[] = {
+        {rota_str("q"), id, bench_view(&bench, id).attempt},
+        {rota_str("q"), done, bench_view(&bench, done).attempt},
+        {rota_str("nowhere"), id, 7},
+    };
+    assert_int_equal(rota_broker_cancel(bench.broker, bench.now, rota_str("q"), id, &number, NULL),
+                     ROTA_OK);
+    bench_done(&bench, done); /* of which it will hear */
+    assert_int_equal(
+        rota_broker_worker_holds(bench.broker, bench.now, session, UINT64_MAX, held, 3, NULL),
+        ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(bench_count(&bench, ROTA_WORK_DO_CANCEL, BENCH_NONE), 2);
+}
+
+static void a_worker_that_says_anew_what_it_can_do_keeps_what_is_on_its_way(void **state)
+{
+    (void)state;
+    for (uint64_t epoch = 0; epoch < 2; epoch++) {
+        struct rota_job_id id = bench_add(&bench, "x"), gpu = bench_add_for(&bench, "gpu");
+        struct rota_str can = rota_str("gpu");
+        struct rota_worker_spec spec = {.name = rota_str("w"),
+                                        .slots = 2,
+                                        .epoch = epoch,
+                                        .capabilities = &can,
+                                        .n_capabilities = 1};
+        uint64_t older = bench_open_spec(&bench, spec);
+        uint64_t attempt = bench_view(&bench, id).attempt;
+        spec.n_capabilities = 0;
+        spec.older = older;
+        uint64_t newer = bench_open_spec(&bench, spec);
+        assert_int_equal(bench_view(&bench, id).attempt, attempt);
+        assert_int_equal(bench_state(&bench, gpu), ROTA_JOB_WAITING);
+        assert_int_equal(bench_last(&bench, ROTA_WORK_DO_CANCEL).session, newer);
+        assert_false(rota_broker_worker_heard(bench.broker, bench.now, older));
+        bench_done(&bench, id);
+        rota_broker_worker_close(bench.broker, bench.now, newer);
+        bench_settle(&bench);
+    }
+}
+
 static void a_poll_is_one_request_and_its_attempts_live_by_their_lease(void **state)
 {
     (void)state;
@@ -1260,6 +1329,9 @@ int main(void)
         RULE(names_without_an_epoch_are_not_kept_to_one),
         RULE(a_new_session_may_go_on_with_what_the_older_one_ran),
         RULE(nobody_can_name_what_another_runs),
+        RULE(what_did_not_come_to_a_worker_is_handed_out_again),
+        RULE(what_a_worker_should_not_have_is_cancelled_again),
+        RULE(a_worker_that_says_anew_what_it_can_do_keeps_what_is_on_its_way),
         RULE(a_poll_is_one_request_and_its_attempts_live_by_their_lease),
         RULE(workers_that_can_not_be_are_refused),
         RULE(an_add_is_made_once_however_often_it_is_said),

@@ -1,5 +1,6 @@
 #include "base/command.h"
 
+#include "base/json.h"
 #include "vectors.h"
 
 #include <stdlib.h>
@@ -287,6 +288,45 @@ static void page_comes_from_the_same_table(void **state)
     rota_buffer_deinit(&buffer);
 }
 
+static const char *text_of(const json_t *object, const char *key)
+{
+    return json_string_value(json_object_get(object, key));
+}
+
+static void programs_get_all_that_the_table_says(void **state)
+{
+    struct rota_buffer buffer = {0};
+    struct rota_json writer = {.buffer = &buffer};
+    (void)state;
+    rota_command_format_json(&command, &writer);
+    json_t *json = json_loads(buffer.data, 0, NULL);
+    assert_non_null(json);
+    assert_string_equal(text_of(json, "program"), "rota");
+    assert_string_equal(text_of(json, "name"), "ring lookup");
+    assert_string_equal(text_of(json, "summary"), command.summary);
+    assert_string_equal(text_of(json, "arguments"), "KEY...");
+    assert_string_equal(text_of(json, "description"), command.description);
+    assert_string_equal(text_of(json, "examples"), command.examples);
+
+    json_t *all = json_object_get(json, "options");
+    assert_int_equal(json_array_size(all), command.n_options + 1);
+    json_t *mode = json_array_get(all, 4), *host = json_array_get(all, 5);
+    assert_string_equal(text_of(mode, "name"), "mode");
+    assert_string_equal(text_of(mode, "letter"), "m");
+    assert_string_equal(text_of(mode, "value"), "MODE");
+    assert_string_equal(text_of(mode, "help"), "a|b");
+    assert_string_equal(text_of(mode, "notes"), "one of lookup, slots; default slots");
+    assert_int_equal(json_array_size(json_object_get(mode, "choices")), 2);
+    assert_false(json_is_true(json_object_get(mode, "is_repeated")));
+    assert_string_equal(text_of(host, "letter"), "");
+    assert_int_equal(json_array_size(json_object_get(host, "choices")), 0);
+    assert_true(json_is_true(json_object_get(host, "is_repeated")));
+    assert_null(text_of(json_array_get(all, 6), "value"));
+    assert_string_equal(text_of(json_array_get(all, 7), "name"), "help");
+    json_decref(json);
+    rota_buffer_deinit(&buffer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +339,7 @@ int main(void)
         cmocka_unit_test(arguments_have_a_bound),
         cmocka_unit_test(help_is_wrapped_and_complete),
         cmocka_unit_test(page_comes_from_the_same_table),
+        cmocka_unit_test(programs_get_all_that_the_table_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

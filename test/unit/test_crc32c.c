@@ -33,6 +33,20 @@ static void pieces_have_the_sum_of_the_whole(void **state)
     }
 }
 
+static void tables_and_instruction_agree(void **state)
+{
+    struct rota_crc32c tables = crc;
+    char bytes[61];
+    (void)state;
+    tables.has_instruction = false;
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (char)(unsigned char)(i * 91 + 7);
+        uint32_t sum = rota_crc32c_add(&tables, (uint32_t)i * 77u, rota_str_of(bytes, i));
+        assert_int_equal(rota_crc32c_add(&crc, (uint32_t)i * 77u, rota_str_of(bytes, i)), sum);
+    }
+    assert_int_equal(rota_crc32c_add(&tables, 0, rota_str("123456789")), 0xe3069283);
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -44,6 +58,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_sums),
+        cmocka_unit_test(tables_and_instruction_agree),
         cmocka_unit_test(pieces_have_the_sum_of_the_whole),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

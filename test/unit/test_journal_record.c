@@ -82,7 +82,7 @@ static void what_can_not_be_is_refused(void **state)
 {
     (void)state;
     assert_true(DECODE("\x0a\x00"));                      /* life, without anything */
-    assert_false(DECODE("\x0c\x00"));                     /* no such type */
+    assert_false(DECODE("\x0e\x00"));                     /* no such type */
     assert_false(DECODE("\x0a\x80\x80\x20"));             /* a field of another version */
     assert_false(DECODE("\x0a\x80\x00"));                 /* a number longer than needed */
     assert_true(DECODE("\x04\x80\x01\x05"));              /* end, cancelled */

@@ -143,6 +143,27 @@ static uint64_t n_before(size_t at)
     return n;
 }
 
+static void the_jobs_that_come_are_foreseen(void **state)
+{
+    struct rota_job_id ahead;
+    (void)state;
+    make_book();
+    rota_journal_reader_init(&reader);
+    assert_int_equal(rota_journal_reader_open(&reader, rota_buffer_str(&book.segments[0]), false),
+                     ROTA_JOURNAL_FINE);
+    for (uint64_t number = 1; number <= PER_SEGMENT; number++) {
+        struct rota_work_record record = record_of(number);
+        if (rota_job_id_is_none(record.id))
+            continue;
+        assert_true(rota_journal_reader_foresee(&reader, &ahead));
+        assert_memory_equal(&ahead, &record.id, sizeof ahead);
+    }
+    assert_false(rota_journal_reader_foresee(&reader, &ahead));
+    struct rota_work_record record;
+    for (uint64_t number = 1; number <= PER_SEGMENT; number++) /* and nothing has changed */
+        assert_int_equal(rota_journal_reader_next(&reader, &record), ROTA_JOURNAL_FINE);
+}
+
 static void wherever_the_last_segment_ends_whole_records_stay(void **state)
 {
     (void)state;
@@ -336,6 +357,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(all_is_read_in_order),
+        TEST(the_jobs_that_come_are_foreseen),
         TEST(wherever_the_last_segment_ends_whole_records_stay),
         TEST(a_segment_that_was_being_made_holds_nothing),
         TEST(elsewhere_an_early_end_is_damage),

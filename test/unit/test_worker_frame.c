@@ -333,6 +333,46 @@ static void an_offer_that_can_not_be_is_refused(void **state)
     assert_non_null(strstr(error.text, "slots"));
 }
 
+/* --- what it has --- */
+
+static void what_a_worker_has_reads_back_as_it_was_written(void **state)
+{
+    static struct rota_worker_running room[ROTA_WORKER_HELD_MAX];
+    struct rota_worker_running held[] = {{STR("q"), {1, 2}, 3}, {STR("p"), {4, 5}, UINT64_MAX}};
+    struct rota_worker_holds holds = {held, 2, 7, 8}, read = {.held = room};
+    struct rota_worker_check check = {UINT64_MAX, 1}, same;
+    (void)state;
+    rota_buffer_clear(&body);
+    rota_worker_holds_write(&holds, &body);
+    assert_int_equal(rota_worker_holds_read(written(), &read, NULL), ROTA_OK);
+    assert_int_equal(read.n_held, 2);
+    assert_int_equal(read.up_to, 7);
+    assert_int_equal(read.round, 8);
+    assert_int_equal(room[1].attempt, UINT64_MAX);
+    assert_int_equal(room[1].id.low, 5);
+    rota_buffer_clear(&body);
+    rota_worker_check_write(&check, &body);
+    assert_int_equal(rota_worker_check_read(written(), &same, NULL), ROTA_OK);
+    assert_true(same.up_to == check.up_to && same.round == 1);
+    assert_int_equal(rota_worker_holds_read(written(), &read, NULL), ROTA_OK);
+    assert_int_equal(read.n_held, 0);
+}
+
+static void what_a_worker_has_is_bounded(void **state)
+{
+    static struct rota_worker_running held[ROTA_WORKER_HELD_MAX + 1];
+    struct rota_worker_holds holds = {held, ROTA_WORKER_HELD_MAX + 1, 7, 8}, read = {.held = held};
+    struct rota_error error;
+    (void)state;
+    for (size_t i = 0; i <= ROTA_WORKER_HELD_MAX; i++)
+        held[i] = (struct rota_worker_running){STR("q"), {1, i + 1}, 1};
+    rota_buffer_clear(&body);
+    rota_worker_holds_write(&holds, &body);
+    assert_int_equal(rota_worker_holds_read(written(), &read, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_worker_holds_read(STR("\x0a\x01"), &read, &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_worker_holds_read(STR("\x08\x01"), &read, &error), ROTA_ERR_INVALID);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +390,8 @@ int main(void)
         TEST(fields_of_the_future_are_passed_over),
         TEST(what_a_worker_offers_reads_back),
         TEST(an_offer_that_can_not_be_is_refused),
+        cmocka_unit_test(what_a_worker_has_reads_back_as_it_was_written),
+        cmocka_unit_test(what_a_worker_has_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

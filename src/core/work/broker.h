@@ -120,6 +120,9 @@ void rota_broker_clear(struct rota_broker *broker);
 enum rota_code rota_broker_replay(struct rota_broker *broker, const struct rota_work_record *record,
                                   struct rota_error *error);
 
+/* A record about `id` will be replayed soon: a hint, which makes the reading of many faster. */
+void rota_broker_foresee(struct rota_broker *broker, struct rota_job_id id);
+
 /* All was read. Begins another life; emits LIFE, and hands nothing out before that is on
  * disk. Partitions that were ours are ours again: a driver closes those that it has lost
  * meanwhile before it lets workers in. */
@@ -171,7 +174,8 @@ enum rota_code rota_broker_set_weight(struct rota_broker *broker, struct rota_wo
                                       uint64_t *number, struct rota_error *error);
 
 /* The partition is ours under `epoch`, which grows with each owner; what we may have of it
- * is served from now on. ROTA_ERR_STALE when a higher epoch was seen. */
+ * is served from now on. ROTA_ERR_STALE when a higher epoch was seen, ROTA_ERR_UNAVAILABLE
+ * while jobs of it are on their way to another broker. */
 enum rota_code rota_broker_partition_open(struct rota_broker *broker, struct rota_work_now now,
                                           struct rota_str queue, uint32_t partition, uint64_t epoch,
                                           struct rota_error *error);
@@ -190,7 +194,8 @@ bool rota_broker_partition_next(const struct rota_broker *broker, struct rota_st
 enum rota_code rota_broker_forget(struct rota_broker *broker, struct rota_work_now now,
                                   struct rota_str queue, struct rota_job_id id, uint64_t *number,
                                   struct rota_error *error);
-/* ... and is taken in by the new owner with its age, attempts and id; once, however often. */
+/* ... and is taken in by another broker with its age, attempts and id; once, however often. It
+ * waits for its partition to be opened there, if it is not. */
 enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_now now,
                                  const struct rota_work_record *job, uint64_t *number,
                                  struct rota_error *error);
@@ -225,6 +230,91 @@ enum rota_code rota_broker_partition_drop(struct rota_broker *broker, struct rot
 /* While it is on hold nothing is handed out; all else goes on. */
 void rota_broker_hold(struct rota_broker *broker, struct rota_work_now now, bool is_on_hold);
 
+/* --- chunks: how the jobs of a closed partition go to another broker ---
+ *
+ * A job is at one broker at any time, whoever crashes and whatever is lost on the way. Jobs
+ * go in chunks. Before a chunk is sent it is written down, with its name and to whom it
+ * goes: from then on its jobs go there and nowhere else, the same ones under the same name,
+ * as often as it takes; they are forgotten here when they are there on disk. Who takes a
+ * chunk in writes its name down before and behind its jobs, and takes it in once: also when
+ * its jobs have long ended there. When it was told that the chunk is forgotten here, it keeps the
+ * name for a while, for a message that comes late.
+ *
+ *     chunk_begin -> on disk -> sent -> adopting, adopt ..., adopted -> on disk -> answered
+ *     chunk_taken (jobs are forgotten) -> on disk -> said -> adopted_over -> chunk_end
+ *
+ * A chunk that was never sent may end before. A partition is not opened while jobs of it are
+ * on their way. A job that comes back while it is in a chunk has been there: it is not in the
+ * chunk any more, and what we knew of it is old. */
+
+enum {
+    ROTA_BROKER_CHUNK_JOBS_MAX = 256,      /* jobs of one chunk */
+    ROTA_BROKER_CHUNK_BYTES_MAX = 4 << 20, /* of their payloads and results, but for the first */
+    ROTA_BROKER_CHUNKS_MAX = 4096,         /* that are on their way */
+    ROTA_BROKER_TAKEN_MAX = 65536,         /* names of chunks that were taken in */
+};
+
+#define ROTA_BROKER_TAKEN_KEEP (1 * ROTA_HOUR) /* how long the name of one that is over stays */
+
+struct rota_chunk_view {
+    struct rota_job_id name;
+    struct rota_str queue, to;
+    uint32_t partition;
+    bool is_taken;   /* it is there; who has it is to be told that we know */
+    uint64_t number; /* of the record that says so */
+};
+
+/* Choose some jobs of a closed partition for `to`, the address of another broker. Gives the
+ * name of the chunk; ROTA_ERR_NOT_FOUND when there are no more jobs, ROTA_ERR_LIMIT when too
+ * much is on its way. */
+enum rota_code rota_broker_chunk_begin(struct rota_broker *broker, struct rota_work_now now,
+                                       struct rota_str queue, uint32_t partition,
+                                       struct rota_str to, struct rota_job_id *name,
+                                       struct rota_error *error);
+
+/* Its jobs as JOB records, like rota_broker_partition_next(). */
+bool rota_broker_chunk_next(const struct rota_broker *broker, struct rota_job_id name,
+                            size_t *place, struct rota_work_record *record);
+enum rota_code rota_broker_chunk_taken(struct rota_broker *broker, struct rota_work_now now,
+                                       struct rota_job_id name, struct rota_error *error);
+enum rota_code rota_broker_chunk_end(struct rota_broker *broker, struct rota_work_now now,
+                                     struct rota_job_id name, struct rota_error *error);
+
+/* Start with *place = 0; false ends it. Borrowed until the next call. */
+bool rota_broker_next_chunk(const struct rota_broker *broker, size_t *place,
+                            struct rota_chunk_view *view);
+
+/* Whether a chunk was taken in, and the record that says so. */
+bool rota_broker_has_adopted(const struct rota_broker *broker, struct rota_job_id name,
+                             uint64_t *number);
+
+/* The jobs of a chunk are adopted, one after the other; then all of them are here. In between
+ * nothing else is asked of the broker. One that did not end, for an error or a crash, is as if it
+ * had never come. ROTA_ERR_INVALID for a chunk that is here, or our own. */
+enum rota_code rota_broker_adopting(struct rota_broker *broker, struct rota_work_now now,
+                                    struct rota_job_id name, struct rota_error *error);
+enum rota_code rota_broker_adopted(struct rota_broker *broker, struct rota_work_now now,
+                                   struct rota_job_id name, uint64_t *number,
+                                   struct rota_error *error);
+void rota_broker_adopt_none(struct rota_broker *broker, struct rota_work_now now);
+
+/* Who sent it knows; one that is not known is no error. */
+enum rota_code rota_broker_adopted_over(struct rota_broker *broker, struct rota_work_now now,
+                                        struct rota_job_id name, uint64_t *number,
+                                        struct rota_error *error);
+
+/* Partitions that are or were ours, or that jobs are here of. Start with *place = 0. */
+struct rota_partition_view {
+    struct rota_str queue;
+    uint32_t partition;
+    uint64_t epoch; /* the highest that was seen; 0: none */
+    bool is_open;
+    size_t n_jobs;    /* of whatever state */
+    size_t n_chunked; /* of those: on their way */
+};
+bool rota_broker_next_partition(const struct rota_broker *broker, size_t *place,
+                                struct rota_partition_view *view);
+
 /* --- workers --- */
 
 struct rota_worker_running {
@@ -251,6 +341,9 @@ struct rota_worker_spec {
 
     const struct rota_worker_running *running; /* what it says it still runs */
     size_t n_running;
+
+    /* A session of its own that this one takes the place of, with all that it may run. 0: none. */
+    uint64_t older;
 };
 
 /* A worker is there. Gives `*session`, never 0; for each of `running` that is not its any
@@ -268,6 +361,15 @@ bool rota_broker_worker_heard(struct rota_broker *broker, struct rota_work_now n
 /* It takes no more than `slots` at a time from now on; 0 drains it. */
 bool rota_broker_worker_slots(struct rota_broker *broker, struct rota_work_now now,
                               uint64_t session, uint32_t slots);
+
+/* What a worker has, of the attempts up to number `up_to`, all of which it would have got by
+ * now: those of its session that it does not name never came to it and are LOST; for those that it
+ * names and that are not its any more a CANCEL follows, unless it knows already. ROTA_ERR_NOT_FOUND
+ * when there is no such session. */
+enum rota_code rota_broker_worker_holds(struct rota_broker *broker, struct rota_work_now now,
+                                        uint64_t session, uint64_t up_to,
+                                        const struct rota_worker_running *held, size_t n_held,
+                                        struct rota_error *error);
 
 /* How an attempt ended: DONE with `bytes`, FAILED, REFUSED or GIVEN_BACK with `reason`.
  * `retry_after` (span) takes the place of the backoff; 0: none. ROTA_ERR_STALE for an attempt
@@ -354,6 +456,42 @@ bool rota_broker_next_queue(const struct rota_broker *broker, size_t *place,
                             struct rota_queue_view *view);
 bool rota_broker_next_worker(const struct rota_broker *broker, size_t *place,
                              struct rota_worker_view *view);
+
+/* What other nodes may be asked for or offered (tree_fsm.h). `can` is names in order, each
+ * with a blank behind. Start with *place = 0; false ends it. */
+
+/* Slots that are free, of all workers that serve the same and can do the same. */
+struct rota_idle_view {
+    struct rota_str can;
+    struct rota_str queues[ROTA_WORKER_QUEUES_MAX];
+    size_t n_queues, n_free;
+};
+bool rota_broker_next_idle(const struct rota_broker *broker, size_t *place,
+                           struct rota_idle_view *view);
+
+/* Jobs that could be handed out, and need the same: nobody here is free for them. */
+struct rota_waiting_view {
+    struct rota_str queue, can;
+    size_t n_jobs;
+    rota_time first_at; /* wall clock: of the one that goes first */
+};
+bool rota_broker_next_waiting(const struct rota_broker *broker, size_t *place,
+                              struct rota_waiting_view *view);
+
+/* A worker with a free slot that can take jobs of a queue that need this. */
+struct rota_idle_worker {
+    uint64_t session;
+    struct rota_str name, can;
+    uint32_t slots, n_free;
+    rota_time lease;
+    bool is_poll;
+};
+bool rota_broker_find_idle(const struct rota_broker *broker, struct rota_str queue,
+                           struct rota_str needed, struct rota_idle_worker *idle);
+
+/* Whether a job waits for a worker, and for nothing else. */
+bool rota_broker_waits_for_worker(const struct rota_broker *broker, struct rota_str queue,
+                                  struct rota_job_id id);
 
 /* Bytes that all jobs take, indexes included; and how many have not ended. */
 size_t rota_broker_memory(const struct rota_broker *broker);

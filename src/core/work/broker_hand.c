@@ -132,6 +132,10 @@ enum rota_code rota_broker_partition_open(struct rota_broker *broker, struct rot
                               (unsigned long long)epoch);
     if (own->is_open && own->epoch == epoch)
         return ROTA_OK;
+    if (!own->is_open && rota_broker_n_chunked(broker, found, partition) > 0)
+        return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
+                              "jobs of partition %u of queue %s are on their way to another broker",
+                              partition, rota_quote(queue, quoted));
     bool was_open = own->is_open;
     own->is_open = true;
     own->epoch = epoch;
@@ -287,7 +291,6 @@ static uint64_t life_of(const struct rota_work_record *job)
 static enum rota_code check_adopted(const struct rota_broker *broker,
                                     const struct rota_work_record *job, struct rota_error *error)
 {
-    char quoted[ROTA_QUOTE_MAX];
     if (job->type != ROTA_WORK_JOB || !job->spec || rota_job_id_is_none(job->spec->id) ||
         rota_job_id_partition(job->spec->id) != job->spec->partition)
         return rota_error_set(error, ROTA_ERR_INVALID, "a job is adopted as a whole, with its id");
@@ -296,12 +299,8 @@ static enum rota_code check_adopted(const struct rota_broker *broker,
     enum rota_code code = rota_job_spec_check(job->spec, error);
     if (code)
         return code;
-    const struct rota_work_queue *queue = rota_broker_queue(broker, job->spec->queue);
-    const struct rota_work_partition *own =
-        queue ? rota_broker_partition(queue, job->spec->partition) : NULL;
-    if (!own || !own->is_open)
-        return rota_error_set(error, ROTA_ERR_STALE, "partition %u of queue %s is not ours",
-                              job->spec->partition, rota_quote(job->spec->queue, quoted));
+    if (broker->refusal[0])
+        return rota_error_set(error, ROTA_ERR_LIMIT, "no job is taken in: %s", broker->refusal);
     if (!rota_job_state_is_ended(job->state) && broker->n_live >= broker->options.jobs_max)
         return rota_error_set(error, ROTA_ERR_LIMIT, "there are %zu jobs already", broker->n_live);
     return ROTA_OK;
@@ -312,12 +311,19 @@ enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_no
                                  struct rota_error *error)
 {
     uint32_t made;
+    struct rota_work_queue *queue;
+    struct rota_work_partition *partition;
     rota_broker_at(broker, now);
     enum rota_code code = check_adopted(broker, job, error);
+    if (!code)
+        code = rota_broker_need_queue(broker, job->spec->queue, &queue, error);
+    if (!code)
+        code = rota_broker_need_partition(queue, job->spec->partition, &partition, error);
     if (code)
         return code;
     uint32_t known = rota_broker_find_job(broker, job->spec->queue, job->spec->id);
-    if (known) {
+    bool is_chunked = rota_broker_is_chunked(broker, queue, job->spec->id);
+    if (known && !is_chunked) {
         *number = rota_job_at(&broker->jobs, known)->record;
         return ROTA_OK;
     }
@@ -331,15 +337,23 @@ enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_no
     here.number = broker->last_number + 1;
     if (here.state == ROTA_JOB_RUNNING)
         here.state = ROTA_JOB_WAITING; /* its attempt was cancelled */
-    here.tag = rota_broker_queue(broker, job->spec->queue)->fair.present;
+    here.tag = queue->fair.present;
     if (__builtin_add_overflow(here.tag, job->tag, &here.tag))
         here.tag = UINT64_MAX;
+    if (!rota_broker_ready(broker, NULL))
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job");
+    if (known)
+        rota_broker_job_erase(broker, known);
     if (!rota_broker_ready(broker, NULL))
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job");
     code = rota_broker_take_job(broker, &here, &made, error);
     if (code)
         return code;
     struct rota_job *own = rota_job_at(&broker->jobs, made);
+    if (!rota_broker_note_coming(broker, own)) {
+        rota_broker_job_erase(broker, made);
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job");
+    }
     own->flags |= ROTA_JOB_UNSAFE;
     struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_JOB, own);
     rota_broker_attach_spec(broker, own);
@@ -347,5 +361,9 @@ enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_no
     rota_broker_job_whole(broker, made, record->number);
     rota_broker_start_clocks(broker, made);
     *number = record->number;
+    /* What is in the chunk is the same job as it was before it came back. When the journal
+     * ends here the chunk still has it: so does who sent it now, for it was not answered. */
+    if (is_chunked && !rota_broker_unchunk(broker, queue, own->id))
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job");
     return ROTA_OK;
 }

@@ -13,6 +13,7 @@
  *   broker_hand.c    partitions come and go
  *   broker_load.c    ... and their jobs with them, where these are kept elsewhere
  *   broker_view.c    questions
+ *   broker_idle.c    ... of other nodes: who is free, what waits
  *   broker_sound.c   whether all of it fits together
  *
  * A change is made whole or not at all: rota_broker_ready() gets the memory for it before
@@ -37,6 +38,31 @@ struct rota_work_partition {
     bool is_loaded; /* and was not opened since: times and tags are to be set */
     uint64_t epoch; /* the highest that was seen */
     size_t n_jobs;  /* of whatever state */
+    uint32_t place; /* where the next chunk begins to look */
+};
+
+/* Some jobs of a partition that go to another broker. */
+struct rota_work_chunk {
+    struct rota_job_id name;
+    uint32_t queue, partition;
+    uint64_t number; /* of its last record */
+    size_t n_ids;    /* 0: it is there */
+    char *to;
+    struct rota_job_id ids[]; /* sorted */
+};
+
+/* A chunk that is being taken in: what was made of it so far. */
+struct rota_work_coming {
+    struct rota_job_id name; /* none: there is none */
+    ROTA_VECTOR(struct rota_job_id) ids;
+    uint32_t queue; /* of them */
+};
+
+/* A chunk of another broker that is here. */
+struct rota_work_taken {
+    struct rota_job_id name;
+    uint64_t number;
+    rota_time over_at; /* wall clock: since when its sender knows; 0: it may ask again */
 };
 
 struct rota_work_queue {
@@ -114,6 +140,10 @@ struct rota_broker {
     struct rota_ended_list dead, ended;
     size_t n_live, n_ended, bytes;
     uint32_t first_unsafe; /* the first job, by record, whose record is not on disk */
+
+    ROTA_VECTOR(struct rota_work_chunk *) chunks;
+    ROTA_VECTOR(struct rota_work_taken) taken;
+    struct rota_work_coming coming;
 
     ROTA_VECTOR(struct rota_work_effect) effects;
     ROTA_VECTOR(void *) trash; /* what effects may point to */
@@ -386,6 +416,38 @@ static inline bool rota_broker_is_of(const struct rota_broker *broker, const str
 /* Jobs that were loaded begin to count. */
 void rota_broker_begin_loaded(struct rota_broker *broker, struct rota_work_queue *queue,
                               struct rota_work_partition *partition);
+
+/* --- broker_chunk.c --- */
+
+enum rota_code rota_broker_read_chunk(struct rota_broker *broker,
+                                      const struct rota_work_record *record,
+                                      struct rota_error *error);
+enum rota_code rota_broker_read_taken(struct rota_broker *broker,
+                                      const struct rota_work_record *record,
+                                      struct rota_error *error);
+
+/* A job of the chunk that is being taken in was made; false when there is no memory. */
+bool rota_broker_note_coming(struct rota_broker *broker, const struct rota_job *job);
+
+/* A chunk that did not come as a whole is as if it had never come: whoever sent it has it.
+ * False when there is no memory. */
+bool rota_broker_drop_coming(struct rota_broker *broker);
+
+/* Write all chunks anew; false when there is no memory for all of them. */
+bool rota_broker_rewrite_chunks(struct rota_broker *broker);
+void rota_broker_free_chunks(struct rota_broker *broker);
+
+/* How many jobs of the partition are on their way. */
+size_t rota_broker_n_chunked(const struct rota_broker *broker, const struct rota_work_queue *queue,
+                             uint32_t partition);
+
+/* Whether a job is on its way, as far as is known; it may be forgotten here already. */
+bool rota_broker_is_chunked(const struct rota_broker *broker, const struct rota_work_queue *queue,
+                            struct rota_job_id id);
+
+/* It has come back: it is not any more. False when there is no memory to say so. */
+bool rota_broker_unchunk(struct rota_broker *broker, const struct rota_work_queue *queue,
+                         struct rota_job_id id);
 
 /* --- broker_replay.c --- */
 

@@ -14,13 +14,16 @@ struct rota_work_queue *rota_broker_queue(const struct rota_broker *broker, stru
 }
 
 /* Nothing would be lost with it. */
-static bool is_idle(const struct rota_work_queue *queue)
+static bool is_idle(const struct rota_broker *broker, const struct rota_work_queue *queue)
 {
     if (queue->n_lanes > 0 || queue->n_classes > 0 || queue->is_paused ||
         queue->fair.weight != ROTA_FAIR_WEIGHT || queue->fair.keys.size > 0)
         return false;
     for (size_t i = 0; i < queue->partitions.size; i++)
         if (queue->partitions.items[i].epoch > 0 || queue->partitions.items[i].n_jobs > 0)
+            return false;
+    for (size_t i = 0; i < broker->chunks.size; i++)
+        if (broker->chunks.items[i]->queue == queue->number)
             return false;
     return true;
 }
@@ -75,7 +78,7 @@ static void sweep(struct rota_broker *broker)
         }
     rota_capabilities_sweep(&broker->capabilities);
     for (size_t i = 0; i < broker->queues.size; i++)
-        if (broker->queues.items[i] && is_idle(broker->queues.items[i]))
+        if (broker->queues.items[i] && is_idle(broker, broker->queues.items[i]))
             rota_broker_free_queue(broker, broker->queues.items[i]);
 }
 

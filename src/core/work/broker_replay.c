@@ -162,6 +162,9 @@ static enum rota_code read_whole(struct rota_broker *broker, const struct rota_w
     if (code)
         return code;
     rota_broker_job_whole(broker, number, record->number);
+    if (record->type == ROTA_WORK_JOB &&
+        !rota_broker_note_coming(broker, rota_job_at(&broker->jobs, number)))
+        return no_memory(error);
     return ROTA_OK;
 }
 
@@ -221,6 +224,8 @@ static enum rota_code read_change(struct rota_broker *broker, const struct rota_
     case ROTA_WORK_WEIGHT:
     case ROTA_WORK_LIFE:
     case ROTA_WORK_OWN:
+    case ROTA_WORK_CHUNK:
+    case ROTA_WORK_TAKEN:
         break;
     }
     return ROTA_OK;
@@ -285,6 +290,10 @@ static enum rota_code read_record(struct rota_broker *broker, const struct rota_
     case ROTA_WORK_WEIGHT:
     case ROTA_WORK_OWN:
         return read_setting(broker, record, error);
+    case ROTA_WORK_CHUNK:
+        return rota_broker_read_chunk(broker, record, error);
+    case ROTA_WORK_TAKEN:
+        return rota_broker_read_taken(broker, record, error);
     case ROTA_WORK_LIFE:
         if (record->attempt < broker->life || record->attempt > UINT32_MAX)
             return contradicts(record, "lives do not go back", error);
@@ -317,6 +326,11 @@ enum rota_code rota_broker_replay(struct rota_broker *broker, const struct rota_
     if (record->number > broker->last_number)
         broker->last_number = record->number;
     return code;
+}
+
+void rota_broker_foresee(struct rota_broker *broker, struct rota_job_id id)
+{
+    rota_job_table_foresee(&broker->jobs, id);
 }
 
 /* --- the next life --- */
@@ -379,6 +393,7 @@ void rota_broker_begin(struct rota_broker *broker, struct rota_work_now now)
     broker->is_begun = true;
     broker->durable = broker->last_number;
     broker->first_unsafe = 0;
+    rota_broker_drop_coming(broker);
     set_presents(broker);
     for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));) {
         rota_broker_start_clocks(broker, i);
@@ -405,6 +420,8 @@ static bool rewrite_settings(struct rota_broker *broker)
     for (size_t i = 0; i < broker->queues.size; i++)
         if (broker->queues.items[i] && !rota_broker_rewrite_queue(broker, broker->queues.items[i]))
             return false;
+    if (!rota_broker_rewrite_chunks(broker))
+        return false;
     broker->settings_number = number;
     return true;
 }

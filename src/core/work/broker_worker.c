@@ -230,8 +230,7 @@ static bool may_hold(const struct rota_broker *broker, const struct rota_work_wo
         rota_capabilities_set_at(&broker->capabilities, rota_broker_lane_of(broker, job)->set);
     const struct rota_work_partition *partition =
         rota_broker_partition(rota_broker_queue_of(broker, job), rota_job_id_partition(job->id));
-    return worker->n_running < worker->slots && partition->is_open &&
-           rota_capability_list_has(&worker->class->capabilities, &set->list);
+    return partition->is_open && rota_capability_list_has(&worker->class->capabilities, &set->list);
 }
 
 /* The attempt that runs: from the session before it, or from nobody. */
@@ -279,13 +278,31 @@ static bool take_up(struct rota_broker *broker, struct rota_work_worker *worker,
     return true;
 }
 
+/* Tell a worker that what it says it has is not its. */
+static void disown(struct rota_broker *broker, const struct rota_work_worker *worker,
+                   const struct rota_worker_running *running)
+{
+    uint32_t number = rota_broker_find_job(broker, running->queue, running->id);
+    const struct rota_job *job = number ? rota_job_at(&broker->jobs, number) : NULL;
+    const struct rota_job_extra *extra = job ? rota_job_extra_of(&broker->jobs, job) : NULL;
+    struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_CANCEL, NULL);
+    effect->id = running->id;
+    effect->queue = rota_arena_copy(&broker->arena, running->queue);
+    if (!effect->queue.data)
+        effect->queue = rota_str_of("", 0);
+    effect->attempt = running->attempt;
+    effect->session = worker->session;
+    effect->cause = extra && rota_job_state_is_ended(job->state) ? (enum rota_job_cause)extra->cause
+                                                                 : ROTA_JOB_CAUSE_LOST;
+}
+
 static void claim(struct rota_broker *broker, struct rota_work_worker *worker,
                   const struct rota_work_worker *older, const struct rota_worker_running *running)
 {
     uint32_t number = rota_broker_find_job(broker, running->queue, running->id);
     const struct rota_job *job = number ? rota_job_at(&broker->jobs, number) : NULL;
     const struct rota_job_extra *extra = job ? rota_job_extra_of(&broker->jobs, job) : NULL;
-    if (job && may_hold(broker, worker, job)) {
+    if (job && worker->n_running < worker->slots && may_hold(broker, worker, job)) {
         if (job->state == ROTA_JOB_RUNNING && extra->attempt == running->attempt) {
             if (take_over(broker, worker, older, number))
                 return;
@@ -294,15 +311,26 @@ static void claim(struct rota_broker *broker, struct rota_work_worker *worker,
             return;
         }
     }
-    struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_CANCEL, NULL);
-    effect->id = running->id;
-    effect->queue = rota_arena_copy(&broker->arena, running->queue);
-    if (!effect->queue.data)
-        effect->queue = rota_str_of("", 0);
-    effect->attempt = running->attempt;
-    effect->session = worker->session;
-    effect->cause = job && rota_job_state_is_ended(job->state) ? (enum rota_job_cause)extra->cause
-                                                               : ROTA_JOB_CAUSE_LOST;
+    disown(broker, worker, running);
+}
+
+/* What a session of the same worker ran, and it has not named: that may be on its way to it. */
+static void carry_over(struct rota_broker *broker, struct rota_work_worker *worker,
+                       const struct rota_work_worker *older)
+{
+    for (uint32_t number = older->running, next; number; number = next) {
+        const struct rota_job *job = rota_job_at(&broker->jobs, number);
+        struct rota_job_extra *extra = extra_of(broker, number);
+        struct rota_worker_running running = {
+            .queue = rota_broker_queue_name(rota_broker_queue_of(broker, job)),
+            .id = job->id,
+            .attempt = extra->attempt};
+        next = extra->next;
+        if (may_hold(broker, worker, job))
+            take_over(broker, worker, older, number);
+        else
+            disown(broker, worker, &running);
+    }
 }
 
 /* --- losing --- */
@@ -362,14 +390,15 @@ void rota_broker_lose_workers(struct rota_broker *broker)
 /* --- doors --- */
 
 static enum rota_code reserve_open(struct rota_broker *broker, const struct rota_worker_spec *spec,
-                                   struct rota_error *error)
+                                   size_t n_carried, struct rota_error *error)
 {
+    size_t n = spec->n_running + n_carried;
     if (broker->workers.size - broker->free_workers.size >= ROTA_BROKER_WORKERS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "there are %d workers already",
                               ROTA_BROKER_WORKERS_MAX);
     if (!rota_broker_ready(broker, NULL) ||
-        !rota_vector_reserve(&broker->effects, broker->effects.size + 2 * spec->n_running) ||
-        !rota_vector_reserve(&broker->trash, broker->trash.size + spec->n_running + 1))
+        !rota_vector_reserve(&broker->effects, broker->effects.size + 2 * n) ||
+        !rota_vector_reserve(&broker->trash, broker->trash.size + n + 1))
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a worker");
     return ROTA_OK;
 }
@@ -386,12 +415,15 @@ enum rota_code rota_broker_worker_open(struct rota_broker *broker, struct rota_w
         return code;
     struct rota_work_worker *older =
         spec->epoch ? rota_map_get(&broker->workers_by_name, spec->name) : NULL;
+    struct rota_work_worker *same = spec->older ? live_worker(broker, spec->older) : NULL;
+    if (same)
+        older = same;
     if (older && older->epoch > spec->epoch)
         return rota_error_set(error, ROTA_ERR_STALE,
                               "worker %.*s has a session with epoch %llu, above %llu",
                               ROTA_STR_ARGS(spec->name), (unsigned long long)older->epoch,
                               (unsigned long long)spec->epoch);
-    code = reserve_open(broker, spec, error);
+    code = reserve_open(broker, spec, same ? same->n_running : 0, error);
     if (!code)
         code = rota_broker_need_class(broker, spec, &class, error);
     if (!code)
@@ -404,6 +436,8 @@ enum rota_code rota_broker_worker_open(struct rota_broker *broker, struct rota_w
     *session = worker->session;
     for (size_t i = 0; i < spec->n_running; i++)
         claim(broker, worker, older, &spec->running[i]);
+    if (same)
+        carry_over(broker, worker, same);
     rota_broker_worker_settle(broker, worker);
     if (older && !older->is_gone)
         lose(broker, older, true);
@@ -449,4 +483,75 @@ bool rota_broker_worker_slots(struct rota_broker *broker, struct rota_work_now n
     rota_broker_worker_settle(broker, worker);
     rota_broker_serve(broker, worker);
     return true;
+}
+
+/* --- what it has --- */
+
+static int compare_numbers(const void *a, const void *b)
+{
+    uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
+    return (first > second) - (first < second);
+}
+
+/* False when there is no memory to go on. */
+static bool miss(struct rota_broker *broker, const struct rota_work_worker *worker, uint64_t up_to,
+                 const uint64_t *named, size_t n_named)
+{
+    for (uint32_t number = worker->running, next; number; number = next) {
+        const struct rota_job_extra *extra = extra_of(broker, number);
+        next = extra->next;
+        if (extra->attempt > up_to ||
+            (n_named && bsearch(&extra->attempt, named, n_named, sizeof *named, compare_numbers)))
+            continue;
+        if (!rota_broker_ready(broker,
+                               rota_broker_lane_of(broker, rota_job_at(&broker->jobs, number))))
+            return false;
+        rota_broker_attempt_over(broker, number, ROTA_JOB_CAUSE_LOST,
+                                 rota_str("it did not come to its worker"), 0);
+    }
+    return true;
+}
+
+/* Whether the worker need not be told anything of an attempt that it names: it runs here, or it
+ * has ended, and the answer is on its way. */
+static bool is_settled(const struct rota_broker *broker, const struct rota_work_worker *worker,
+                       const struct rota_worker_running *held)
+{
+    uint32_t number = rota_broker_find_job(broker, held->queue, held->id);
+    const struct rota_job *job = number ? rota_job_at(&broker->jobs, number) : NULL;
+    const struct rota_job_extra *extra = job ? rota_job_extra_of(&broker->jobs, job) : NULL;
+    if (!extra)
+        return false;
+    return extra->ended == held->attempt ||
+           (job->state == ROTA_JOB_RUNNING && extra->attempt == held->attempt &&
+            extra->session == worker->session);
+}
+
+enum rota_code rota_broker_worker_holds(struct rota_broker *broker, struct rota_work_now now,
+                                        uint64_t session, uint64_t up_to,
+                                        const struct rota_worker_running *held, size_t n_held,
+                                        struct rota_error *error)
+{
+    rota_broker_at(broker, now);
+    struct rota_work_worker *worker = live_worker(broker, session);
+    if (!worker)
+        return rota_error_set(error, ROTA_ERR_NOT_FOUND, "there is no such session");
+    uint64_t *named = n_held ? malloc(n_held * sizeof *named) : NULL;
+    bool is_well = n_held == 0 || named;
+    for (size_t i = 0; is_well && i < n_held; i++)
+        named[i] = held[i].attempt;
+    if (is_well && n_held)
+        qsort(named, n_held, sizeof *named, compare_numbers);
+    is_well = is_well && miss(broker, worker, up_to, named, n_held);
+    for (size_t i = 0; is_well && i < n_held; i++)
+        if (!is_settled(broker, worker, &held[i]) && (is_well = rota_broker_ready(broker, NULL)))
+            disown(broker, worker, &held[i]);
+    free(named);
+    rota_broker_match(broker);
+    worker = live_worker(broker, session);
+    if (worker)
+        rota_broker_serve(broker, worker);
+    if (is_well)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for what a worker has");
 }

@@ -122,9 +122,12 @@ enum rota_work_record_type {
     ROTA_WORK_FORGET,   /* an ended job, or one that was handed over */
     ROTA_WORK_LIFE,     /* a broker begins its life `attempt`: attempts of it are above */
     ROTA_WORK_OWN,      /* `partition` of `queue` is ours under `epoch`; 0: no longer */
+    ROTA_WORK_CHUNK,    /* `id`: the jobs `bytes` of `partition` of `queue` go to `key` and nowhere
+                         * else; without bytes: they are there; without a key: all is said */
+    ROTA_WORK_TAKEN,    /* chunk `id` of another broker is here; `state` says how it stands */
 };
 
-enum { ROTA_WORK_RECORDS = ROTA_WORK_OWN + 1 };
+enum { ROTA_WORK_RECORDS = ROTA_WORK_TAKEN + 1 };
 
 /* One fact; which fields count depends on its type. All is borrowed. */
 struct rota_work_record {
@@ -145,7 +148,7 @@ struct rota_work_record {
     uint64_t epoch; /* of OWN; of a JOB that is handed over: the life of who had it */
     uint64_t tag;
     struct rota_str queue, key, worker, reason;
-    struct rota_str bytes; /* a result */
+    struct rota_str bytes; /* a result; of CHUNK: ids, 16 bytes each */
 };
 
 /* "waiting", "timed out", "add". Any thread. */

@@ -75,6 +75,32 @@ static void move_chain(struct rota_job_table *table, size_t from)
     }
 }
 
+/* The job that is the `nth` in a bucket, from 0, is wanted soon; those before it are there.
+ * Inline, for a compiler may leave out the call of a function that does nothing but fetch. */
+__attribute__((always_inline)) static inline void fetch(const struct rota_job_table *table,
+                                                        size_t bucket, int nth)
+{
+    uint32_t number = *bucket_at(table, bucket);
+    for (; number && nth > 0; nth--)
+        number = rota_job_at(table, number)->id_next;
+    if (!number)
+        return;
+    const struct rota_job *job = rota_job_at(table, number);
+    __builtin_prefetch(&job->id_next, 1);
+    __builtin_prefetch((const char *)(&job->id + 1) - 1, 1); /* perhaps in the next line */
+}
+
+/* Buckets are split one after the other: have at hand what comes next. */
+__attribute__((always_inline)) static inline void fetch_splits(const struct rota_job_table *table,
+                                                               size_t from)
+{
+    for (int nth = 0; nth < 3; nth++) {
+        size_t bucket = from + (size_t)(3 - nth) * ROTA_JOB_FORESEEN;
+        if (bucket < table->n_buckets)
+            fetch(table, bucket, nth);
+    }
+}
+
 /* Without memory chains get longer, that is all. */
 static void grow_index(struct rota_job_table *table)
 {
@@ -87,6 +113,7 @@ static void grow_index(struct rota_job_table *table)
         }
     }
     size_t from = table->n_split++;
+    fetch_splits(table, from);
     move_chain(table, from);
     if (table->n_split == table->n_buckets) {
         table->n_buckets *= 2;
@@ -203,6 +230,16 @@ uint32_t rota_job_table_find_next(const struct rota_job_table *table, uint32_t n
 {
     const struct rota_job *job = rota_job_at(table, number);
     return find_from(table, job->id_next, job->id);
+}
+
+void rota_job_table_foresee(struct rota_job_table *table, struct rota_job_id id)
+{
+    if (table->n_buckets == 0)
+        return;
+    __builtin_prefetch(bucket_at(table, bucket_of(table, id)), 1);
+    struct rota_job_id *before = &table->foreseen[table->n_foreseen++ % ROTA_JOB_FORESEEN];
+    fetch(table, bucket_of(table, *before), 0); /* its bucket has come by now */
+    *before = id;
 }
 
 uint32_t rota_job_table_next(const struct rota_job_table *table, uint32_t number)

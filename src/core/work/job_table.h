@@ -94,8 +94,12 @@ struct rota_job_extra {
     uint8_t ended_cause;
 };
 
+enum { ROTA_JOB_FORESEEN = 8 };
+
 struct rota_job_table {
     struct rota_slab jobs, extras;
+    struct rota_job_id foreseen[ROTA_JOB_FORESEEN]; /* the last ones, round and round */
+    unsigned n_foreseen;
     uint64_t seeds[2];
     ROTA_VECTOR(uint32_t *) buckets; /* in pieces */
     size_t n_buckets, n_split;       /* a power of two, and how many of it are split */
@@ -148,6 +152,10 @@ void rota_job_table_drop_extra(struct rota_job_table *table, uint32_t number);
 /* The first job under `id`, and the next one with the same id behind `number`; 0: none. */
 uint32_t rota_job_table_find(const struct rota_job_table *table, struct rota_job_id id);
 uint32_t rota_job_table_find_next(const struct rota_job_table *table, uint32_t number);
+
+/* What is under `id` will be asked for, or added, when some ROTA_JOB_FORESEEN others were told:
+ * it is fetched into the processor's cache meanwhile. Nothing depends on it. */
+void rota_job_table_foresee(struct rota_job_table *table, struct rota_job_id id);
 
 /* The next job behind `number` in no useful order; 0 ends it. Start with 0. */
 uint32_t rota_job_table_next(const struct rota_job_table *table, uint32_t number);

@@ -177,3 +177,11 @@ def bad_groups_are_refused():
                code=2, name="/no/such/folder")
         refuse("group", "status", "--log", url, "--name", "g", code=2, name="group.db")
         assert not list(files.path.iterdir())
+
+
+@test
+def log_that_is_away_is_told_with_the_reason():
+    for url in ("postgres://rota:s3cret@127.0.0.1:1/none", "kafka://127.0.0.1:1?sasl.password=s3cret"):
+        err = refuse("group", "status", "--log", url, "--name", "demo", "--timeout", "5s", code=1,
+                     name="could not be read within 5s: ").err
+        assert b"Connection refused" in err and b"s3cret" not in err, err

@@ -159,7 +159,7 @@ def full_disk_is_told():
     with Files() as files, open("/dev/full", "wb") as full:
         hosts = files.hosts("hosts", as_hosts(3))
         for command in (*every_command(files), *watching_commands(files), ["--help"], ["--version"],
-                        ["plan", "--help"], ["help", "--markdown"], ["gradual", "--help"],
+                        ["plan", "--help"], ["help", "--markdown"], ["help", "--json"], ["gradual", "--help"],
                         ["hosts", "watch", hosts, "--json"],
                         ["route", "--hosts", hosts, "--queue", "q", "--partitions", "100000"],
                         ["plan", "--hosts", hosts, "--add", "z:1", "--partitions", "100000", "--moves"]):

@@ -8,6 +8,7 @@ says. What gRPC for Node needs is installed into the build directory at the
 first run. Where a tool or a network is missing the tests are skipped; with
 CI=true in the environment that is a failure instead, so that they can't get
 lost unnoticed."""
+import fcntl
 import os
 import shutil
 import signal
@@ -146,6 +147,17 @@ def make_certificates(directory):
         subprocess.run(["openssl", *args], cwd=directory, check=True, stderr=subprocess.DEVNULL)
 
 
+def install_node(directory):
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(os.path.join(HERE, name), directory)
+    npm = subprocess.run(
+        ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1",
+         "--fetch-timeout=30000"], cwd=directory, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if npm.returncode != 0:
+        raise Missing("npm could not install gRPC for Node: " + " ".join(npm.stdout.split())[:300])
+
+
 def node_peer(build):
     """gRPC for Node, installed as the lock file says when that has changed."""
     directory = os.path.join(build, "node")
@@ -154,18 +166,13 @@ def node_peer(build):
     for tool in ("node", "npm"):
         if not shutil.which(tool):
             raise Missing(f"there is no {tool}")
-    if not os.path.exists(stamp) or open(stamp, encoding="utf-8").read() != wanted:
-        os.makedirs(directory, exist_ok=True)
-        for name in ("package.json", "package-lock.json"):
-            shutil.copy(os.path.join(HERE, name), directory)
-        npm = subprocess.run(
-            ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1",
-             "--fetch-timeout=30000"], cwd=directory, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        if npm.returncode != 0:
-            raise Missing("npm could not install gRPC for Node: " + " ".join(npm.stdout.split())[:300])
-        with open(stamp, "w", encoding="utf-8") as file:
-            file.write(wanted)
+    os.makedirs(directory, exist_ok=True)
+    with open(os.path.join(build, "node.lock"), "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # other tests that need it run beside this one
+        if not os.path.exists(stamp) or open(stamp, encoding="utf-8").read() != wanted:
+            install_node(directory)
+            with open(stamp, "w", encoding="utf-8") as file:
+                file.write(wanted)
     env = {"NODE_PATH": os.path.join(directory, "node_modules"), "NODE_NO_WARNINGS": "1"}
     version = subprocess.run(["node", "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
     has = ["drops"] if int(version.lstrip("v").split(".")[0]) < 20 else []

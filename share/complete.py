@@ -1,0 +1,282 @@
+"""Writes what a shell needs to complete the program's commands, options and values.
+
+usage: complete.py bash|zsh|fish TABLES.json >SCRIPT
+
+TABLES.json is what `rota help --json` prints. A value that is called FILE or DIR, or an
+argument that is, is completed with those there are, a choice with its choices, and
+others not at all."""
+import json
+import pathlib
+import re
+import sys
+
+FILES, DIRECTORIES, NOTHING = "files", "directories", "nothing"
+
+
+def kind_of(name):
+    """What is completed for a value or an argument: "[FILE]" is one of the files."""
+    words = re.findall(r"[A-Z]+", name or "")
+    return FILES if "FILE" in words else DIRECTORIES if "DIR" in words else NOTHING
+
+
+def quote(text):
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+class Tables:
+    def __init__(self, data):
+        self.program = data["program"]
+        self.commands = data["commands"]
+        self.groups = {}  # first word: the commands that begin with it and have another
+        self.firsts = {}  # first word: what it is about
+        for command in self.commands:
+            first, *rest = command["name"].split()
+            if rest:
+                self.groups.setdefault(first, []).append(command)
+            else:
+                self.firsts[first] = command["summary"]
+        for first, commands in self.groups.items():
+            seconds = [second(command) for command in commands]
+            self.firsts.setdefault(first, ", ".join(seconds))
+        self.firsts["help"] = "Show the help of a command"
+
+
+def second(command):
+    return command["name"].split(maxsplit=1)[1]
+
+
+def names_of(option):
+    return [f"-{option['letter']}"] * bool(option["letter"]) + [f"--{option['name']}"]
+
+
+# --- bash ---
+
+BASH = r"""# What bash completes behind `@`; made from its tables of options.
+
+_@_words() {
+    mapfile -t COMPREPLY < <(compgen -W "$1" -- "$word")
+}
+
+_@_paths() {
+    compopt -o filenames
+    mapfile -t COMPREPLY < <(compgen "$1" -- "$word")
+}
+
+_@() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+    local at=1 command options= paths=
+    COMPREPLY=()
+    # --name=value is three words here.
+    if [[ $word == = ]]; then
+        word=
+    elif [[ $before == = ]]; then
+        before=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    [[ ${COMP_WORDS[1]} == help ]] && ((COMP_CWORD > 1)) && at=2
+    if ((COMP_CWORD == at)); then
+        _@_words "%(firsts)s --help --version"
+        return
+    fi
+    command=${COMP_WORDS[at]}
+    case $command in
+%(groups)s
+    esac
+    ((at == 2)) && return
+    case "$command $before" in
+%(values)s
+    esac
+    case $command in
+%(commands)s
+    esac
+    if [[ $word == -* ]]; then
+        _@_words "$options"
+    elif [[ $paths ]]; then
+        _@_paths "$paths"
+    fi
+}
+
+complete -F _@ @
+"""
+
+COMPGEN = {FILES: "-f", DIRECTORIES: "-d"}
+
+
+def bash(tables):
+    groups = "".join(
+        f"    {group})\n"
+        "        if ((COMP_CWORD == at + 1)); then\n"
+        f'            _@_words "{" ".join(map(second, commands))}"\n'
+        "            return\n"
+        "        fi\n"
+        "        command+=\" ${COMP_WORDS[at + 1]}\"\n"
+        "        ;;\n"
+        for group, commands in tables.groups.items()
+    )
+    actions = {}  # what is done: behind which words
+    commands = ""
+    for command in tables.commands:
+        for option in filter(lambda option: option["value"], command["options"]):
+            kind = kind_of(option["value"])
+            if option["choices"]:
+                action = f'_@_words "{" ".join(option["choices"])}"; return'
+            else:
+                action = "return" if kind == NOTHING else f"_@_paths {COMPGEN[kind]}; return"
+            actions.setdefault(action, []).extend(
+                f"'{command['name']} {name}'" for name in names_of(option))
+        paths = COMPGEN.get(kind_of(command["arguments"]))
+        options = " ".join(name for option in command["options"] for name in names_of(option))
+        commands += f"    {quote(command['name'])}) options='{options}'"
+        commands += f" paths={paths} ;;\n" if paths else " ;;\n"
+    values = "".join(f"    {' | '.join(words)}) {action} ;;\n" for action, words in actions.items())
+    return BASH % {
+        "firsts": " ".join(tables.firsts),
+        "groups": groups.rstrip("\n"),
+        "values": values.rstrip("\n"),
+        "commands": commands.rstrip("\n"),
+    }
+
+
+# --- zsh ---
+
+ZSH = r"""#compdef @
+# What zsh completes behind `@`; made from its tables of options.
+
+_@() {
+    local command is_help
+    local -a commands
+    if [[ $words[2] == help ]] && ((CURRENT > 2)); then
+        is_help=1
+        shift words
+        ((CURRENT--))
+    fi
+    if ((CURRENT == 2)); then
+        if [[ $PREFIX == -* ]]; then
+            _arguments '--help[show the commands and exit]' '--version[show the version and exit]'
+            return
+        fi
+        commands=(%(firsts)s)
+        _describe command commands
+        return
+    fi
+    command=$words[2]
+    case $command in
+%(groups)s
+    esac
+    [[ -n $is_help ]] && return
+    shift words
+    ((CURRENT--))
+    case $command in
+%(commands)s
+    esac
+}
+
+_@ "$@"
+"""
+
+ZSH_ACTIONS = {FILES: "_files", DIRECTORIES: "_files -/", NOTHING: " "}
+
+
+def zsh_option(option):
+    names = names_of(option)
+    text = option["help"]
+    for char in "\\[]":
+        text = text.replace(char, "\\" + char)
+    value = ""
+    if option["value"]:
+        name = option["value"].replace(":", "\\:")
+        action = f"({' '.join(option['choices'])})" if option["choices"] else ZSH_ACTIONS[kind_of(option["value"])]
+        value = f":{name}:{action}"
+        names = [name + ("=" if name.startswith("--") else "+") for name in names]
+    repeated = "*" if option["is_repeated"] else f"({' '.join(names_of(option))})"
+    return [quote(f"{repeated}{name}[{text}]{value}") for name in names]
+
+
+def zsh_described(pairs):
+    return " ".join(quote(f"{word}:{text}") for word, text in pairs)
+
+
+def zsh(tables):
+    groups = "".join(
+        f"    {group})\n"
+        "        if ((CURRENT == 3)); then\n"
+        f"            commands=({zsh_described((second(command), command['summary']) for command in commands)})\n"
+        f"            _describe command commands\n"
+        "            return\n"
+        "        fi\n"
+        '        command+=" $words[3]"\n'
+        "        shift words\n"
+        "        ((CURRENT--))\n"
+        "        ;;\n"
+        for group, commands in tables.groups.items()
+    )
+    commands = ""
+    for command in tables.commands:
+        specs = [spec for option in command["options"] for spec in zsh_option(option)]
+        if command["arguments"]:
+            specs.append(quote(f"*:{command['arguments']}:{ZSH_ACTIONS[kind_of(command['arguments'])]}"))
+        specs = " \\\n            ".join(specs)
+        commands += f"    {quote(command['name'])})\n        _arguments -s \\\n            {specs}\n        ;;\n"
+    return ZSH % {
+        "firsts": zsh_described(tables.firsts.items()),
+        "groups": groups.rstrip("\n"),
+        "commands": commands.rstrip("\n"),
+    }
+
+
+# --- fish ---
+
+FISH = r"""# What fish completes behind `@`; made from its tables of options.
+
+function __@_next --description 'Whether the words so far are these, perhaps behind help'
+    set -l words (commandline -opc)[2..]
+    test "$words[1]" = help; and set -e words[1]
+    test "$words" = "$argv[1]"
+end
+
+function __@_in --description 'Whether the words so far begin with these'
+    set -l words (commandline -opc)[2..]
+    string match -q -- "$argv[1] *" "$words "
+end
+
+complete -c @ -f
+complete -c @ -n '__@_next ""' -s h -l help -d 'show the commands and exit'
+complete -c @ -n '__@_next ""' -l version -d 'show the version and exit'
+"""
+
+FISH_ACTIONS = {FILES: "-rF", DIRECTORIES: "-xa '(__fish_complete_directories)'", NOTHING: "-x"}
+
+
+def fish_quote(text):
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def fish(tables):
+    lines = [f"complete -c @ -n '__@_next \"\"' -a {first} -d {fish_quote(text)}"
+             for first, text in tables.firsts.items()]
+    for group, commands in tables.groups.items():
+        lines += [f"complete -c @ -n '__@_next \"{group}\"' -a {second(command)} -d {fish_quote(command['summary'])}"
+                  for command in commands]
+    for command in tables.commands:
+        start = f"complete -c @ -n '__@_in \"{command['name']}\"'"
+        for option in command["options"]:
+            letter = f" -s {option['letter']}" if option["letter"] else ""
+            value = ""
+            if option["choices"]:
+                value = f" -xa '{' '.join(option['choices'])}'"
+            elif option["value"]:
+                value = " " + FISH_ACTIONS[kind_of(option["value"])]
+            lines.append(f"{start}{letter} -l {option['name']}{value} -d {fish_quote(option['help'])}")
+        kind = kind_of(command["arguments"])
+        if kind != NOTHING:
+            lines.append(f"{start} {'-F' if kind == FILES else FISH_ACTIONS[kind]}")
+    return FISH + "\n".join(lines) + "\n"
+
+
+def main():
+    shell, path = sys.argv[1:]
+    tables = Tables(json.loads(pathlib.Path(path).read_text()))
+    script = {"bash": bash, "zsh": zsh, "fish": fish}[shell](tables)
+    print(script.replace("@", tables.program), end="")
+
+
+main()

@@ -1,0 +1,116 @@
+"""Writes the man pages of programs, one for each and one for each of their commands.
+
+usage: man.py DIRECTORY TABLES.json...
+
+TABLES.json is what `rota help --json` prints; the command of a program that has but one has
+no name."""
+import json
+import pathlib
+import re
+import shutil
+import sys
+
+ESCAPES = {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^": "\\(ha", "~": "\\(ti"}
+
+
+def roff(text):
+    """Text as it is, whatever roff would make of it."""
+    text = "".join(ESCAPES.get(char, char) for char in text)
+    return re.sub(r"^\.", r"\\&.", text, flags=re.MULTILINE)
+
+
+def bold(text):
+    return f"\\fB{roff(text)}\\fR"
+
+
+def paragraphs(text):
+    """Lines, with `.PP` between the paragraphs."""
+    return "\n.PP\n".join(roff(part.replace("\n", " ")) for part in re.split(r"\n\n+", text.strip()))
+
+
+def page_name(program, command):
+    return "-".join([program, *(command or "").split()])
+
+
+def title(program, name, version):
+    # Without a date, for a page is made with every build.
+    return f'.TH {roff(name.upper())} 1 "" "{roff(program)} {roff(version)}" "Rota"'
+
+
+def option(entry):
+    names = bold(f"-{entry['letter']}") + ", " if entry["letter"] else ""
+    names += bold("--" + entry["name"])
+    if entry["value"]:
+        names += f" \\fI{roff(entry['value'])}\\fR"
+    notes = f" ({entry['notes']})" if entry["notes"] else ""
+    return f".TP\n{names}\n{roff(entry['help'] + notes)}."
+
+
+def exit_status(codes):
+    return ".SH EXIT STATUS\n" + "\n".join(
+        f".TP\n{number}\n{roff(code)}" for number, code in enumerate(codes)
+    )
+
+
+def see_also(names):
+    return ".SH SEE ALSO\n" + ",\n".join(f".BR {roff(name)} (1)" for name in names)
+
+
+def command_page(tables, command):
+    program, name = command["program"], page_name(command["program"], command["name"])
+    words = " ".join(filter(None, [program, command["name"]]))
+    arguments = f" {roff(command['arguments'])}" if command["arguments"] else ""
+    summary = command["summary"][0].lower() + command["summary"][1:]
+    parts = [
+        title(program, name, tables["version"]),
+        f".SH NAME\n{roff(name)} \\- {roff(summary)}",
+        f".SH SYNOPSIS\n{bold(words)} [OPTION...]{arguments}",
+        ".SH DESCRIPTION\n" + paragraphs(command["description"] or command["summary"] + "."),
+        ".SH OPTIONS\n" + "\n".join(map(option, command["options"])),
+    ]
+    if command["examples"]:
+        parts.append(f".SH EXAMPLES\n.nf\n{roff(command['examples'].rstrip())}\n.fi")
+    parts.append(exit_status(tables["exit_codes"]))
+    if name != program:
+        others = [other["name"] for other in tables["commands"] if other is not command
+                  and other["name"].split()[0] == command["name"].split()[0]]
+        parts.append(see_also([program, *(page_name(program, other) for other in others)]))
+    return "\n".join(parts) + "\n"
+
+
+def program_page(tables):
+    program, commands = tables["program"], tables["commands"]
+    listed = "\n".join(
+        f".TP\n.BR {roff(page_name(program, command['name']))} (1)\n{roff(command['summary'])}."
+        for command in commands
+    )
+    return "\n".join([
+        title(program, program, tables["version"]),
+        f".SH NAME\n{program} \\- the sharding layer for services",
+        f".SH SYNOPSIS\n{bold(program)} COMMAND [OPTION...]\n.br\n{bold(program)} help COMMAND",
+        ".SH DESCRIPTION\n" + paragraphs(tables["introduction"]) + "\n.PP\n" + paragraphs(tables["output"]),
+        ".SH COMMANDS\n" + listed,
+        f".SH OPTIONS\n.TP\n{bold('-h')}, {bold('--help')}\nshow the commands and exit.",
+        f".TP\n{bold('--version')}\nshow the version and exit.",
+        exit_status(tables["exit_codes"]),
+    ]) + "\n"
+
+
+def pages_of(tables):
+    pages = {page_name(command["program"], command["name"]): command_page(tables, command)
+             for command in tables["commands"]}
+    if tables["program"] not in pages:  # it has commands with names
+        pages[tables["program"]] = program_page(tables)
+    return pages
+
+
+def main():
+    directory, *paths = map(pathlib.Path, sys.argv[1:])
+    shutil.rmtree(directory, ignore_errors=True)  # also what commands had that are gone
+    directory.mkdir(parents=True)
+    for path in paths:
+        for name, page in pages_of(json.loads(path.read_text())).items():
+            (directory / f"{name}.1").write_text(page)
+
+
+main()

@@ -1,0 +1,105 @@
+/* broker_forward: workers of this node do jobs of others, and the other way round.
+ *
+ * tree_fsm says whom to tell what, and who goes where; broker_forward.c tells it how it is here
+ * and carries out what it says. A visit keeps slots of idle workers (broker_fetch.c), polls the
+ * other node for them, and gives a poll that waits here the answer as it is, or jobs to a
+ * worker that is connected; attempts of these are in remote_fsm (broker_remote.c), which holds
+ * their leases and carries their ends back. Whoever polls sees to that itself: its calls are
+ * carried to the node that has the job. */
+#pragma once
+
+#include "core/call/list.h"
+#include "core/work/remote_fsm.h"
+#include "core/work/tree_fsm.h"
+#include "run/broker_inside.h"
+
+enum { ROTA_BROKER_WORDS_BYTES = 1 << 20 }; /* that wait for one node; more are said later */
+
+#define ROTA_BROKER_TELL_TIMEOUT  (2 * ROTA_SEC)
+#define ROTA_BROKER_FETCH_TIMEOUT (5 * ROTA_SEC)
+#define ROTA_BROKER_VISIT_TIMEOUT (7 * ROTA_SEC)
+
+/* A visit that workers of ours are on. */
+struct rota_broker_trip {
+    struct rota_list_node link;
+    struct rota_server_call *call; /* of whoever has sent them; NULL: ourselves */
+    uint64_t visit;                /* then: its number */
+    uint32_t n, n_left;
+    bool is_lost;
+};
+
+/* A call to another node. */
+struct rota_broker_sent {
+    struct rota_list_node link;
+    struct rota_broker_forward *forward;
+    struct rota_call *call;
+    void (*on_end)(struct rota_broker_sent *sent, const struct rota_call_result *result);
+
+    uint64_t number; /* of a visit that we have caused; of a session, for a fetch */
+    uint32_t n;      /* slots of a fetch */
+    bool is_poll;
+    rota_time lease;
+    struct rota_broker_trip *trip;
+    struct rota_job_id id; /* of an attempt */
+    uint64_t attempt;
+    char node[ROTA_ADDRESS_MAX + 1];
+    char queue[ROTA_JOB_QUEUE_NAME_MAX + 1];
+};
+
+/* A name that fits, with a NUL; one that does not is no name of anything. */
+static inline void rota_broker_sent_name(char *to, size_t size, struct rota_str name)
+{
+    size_t n = name.size < size ? name.size : 0;
+    if (n > 0)
+        memcpy(to, name.data, n);
+    to[n] = '\0';
+}
+
+/* What happened in a queue. */
+struct rota_broker_traffic {
+    uint64_t n_fetched, n_lent;
+    size_t name_size;
+    char name[];
+};
+
+struct rota_broker_forward {
+    struct rota_work_broker *broker;
+    struct rota_tree_fsm *tree;
+    struct rota_remote_fsm remote;
+    struct rota_broker_cluster_subscriber subscriber;
+    struct rota_map listeners; /* by address: what is to be told to whom */
+    struct rota_map traffic;   /* by queue */
+    struct rota_list_node sent, trips;
+    uint64_t n_fetched, n_lent, n_given_back;
+};
+
+/* --- broker_forward.c --- */
+
+/* Call another node; `sent` is copied, but for its link and call. False when it can't be: then
+ * on_end does not come. */
+bool rota_broker_forward_send(struct rota_broker_forward *forward,
+                              const struct rota_broker_sent *sent, const char *method,
+                              struct rota_str request, rota_time timeout);
+
+/* Whether a node is listed: nobody is sent to any other, whatever words say. */
+bool rota_broker_forward_is_peer(const struct rota_broker_forward *forward,
+                                 struct rota_str address);
+
+/* Whether a status says that the node was not reached. */
+bool rota_broker_forward_is_silent(enum rota_status status);
+
+/* Count a job of a queue. */
+void rota_broker_forward_count(struct rota_broker_forward *forward, struct rota_str queue,
+                               uint32_t n_fetched, uint32_t n_lent);
+
+/* --- broker_fetch.c --- */
+
+/* Workers that are idle go for jobs of `queue` that need `can`, at most `n`; who has sent them
+ * is told when they are back. Takes `call`. */
+void rota_broker_forward_visit(struct rota_broker_forward *forward, struct rota_server_call *call,
+                               uint64_t number, const struct rota_tree_word *offer);
+
+/* --- broker_remote.c --- */
+
+/* Carry out what remote_fsm says; true when that was something. */
+bool rota_broker_forward_remote(struct rota_broker_forward *forward);

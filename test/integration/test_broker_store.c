@@ -1,0 +1,211 @@
+/* A broker whose jobs are rows of a real database, and somebody who takes them from it. */
+#include "queue_world.h"
+
+#include "io/store_jobs.h"
+#include "store.h"
+
+static struct rota_store_session *theirs;
+
+static void open_broker(struct world *world)
+{
+    struct rota_work_broker_options options = {.store = database_text("ROTA_TEST_URL"),
+                                               .partitions = 4};
+    *world = (struct world){0};
+    world_open(world, &options);
+}
+
+static int set_up(void **state)
+{
+    struct world *world = calloc(1, sizeof *world);
+    assert_non_null(world);
+    store_clear();
+    theirs = store_open();
+    open_broker(world);
+    *state = world;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    world_close(*state);
+    rota_store_session_close(theirs);
+    free(*state);
+    return 0;
+}
+
+static void restart(struct world *world)
+{
+    world_close(world);
+    open_broker(world);
+}
+
+/* Another node takes the partition, and does nothing with it. */
+static void steal(void)
+{
+    const struct rota_store_partition partition = {.queue = JOBS};
+    struct rota_error error;
+    uint64_t epoch;
+    if (rota_store_jobs_take(theirs, 77, rota_str("thief"), &partition, 1, &epoch, &error))
+        fail_msg("%s", error.text);
+}
+
+static int64_t count(const char *condition)
+{
+    char text[256];
+    snprintf(text, sizeof text, "SELECT COUNT(*) FROM rota_jobs WHERE %s", condition);
+    return store_sql(theirs->sql, text);
+}
+
+static void a_job_lives_and_its_row_tells(void **state)
+{
+    struct world *world = *state;
+    static struct told told, other;
+    struct rota_queue_handed job;
+    struct name name = must_add(world, "jobs", "what to do");
+    assert_int_equal(count("state = 'waiting' AND attempts = 0"), 1);
+    assert_int_equal(poll(world, 1, 60000, &told, &job), 1);
+    assert_true(rota_str_is_equal(job.payload, rota_str("what to do")));
+    assert_int_equal(complete(world, &job, "done so", &other), ROTA_STATUS_OK);
+    assert_int_equal(count("state = 'done' AND attempts = 1 AND worker = 'w1'"), 1);
+    restart(world);
+    struct rota_queue_job_info info = describe(world, &name, &other);
+    assert_int_equal(info.state, ROTA_JOB_DONE);
+    assert_true(rota_str_is_equal(info.result, rota_str("done so")));
+}
+
+static void jobs_keep_their_order_over_a_restart(void **state)
+{
+    struct world *world = *state;
+    static struct told told;
+    struct rota_queue_handed job;
+    char payload[2] = "0";
+    for (int c = '0'; c <= '9'; c++) {
+        payload[0] = (char)c;
+        must_add(world, "jobs", payload);
+        if (c == '4')
+            restart(world);
+    }
+    restart(world);
+    for (int c = '0'; c <= '9'; c++) {
+        assert_int_equal(poll(world, 1, 60000, &told, &job), 1);
+        assert_int_equal(job.payload.data[0], c);
+    }
+}
+
+static void an_attempt_is_ended_after_a_restart_and_numbers_are_not_used_twice(void **state)
+{
+    struct world *world = *state;
+    static struct told told, other;
+    struct rota_queue_handed first, second;
+    must_add(world, "jobs", "x");
+    assert_int_equal(poll(world, 1, 60000, &told, &first), 1);
+    must_add(world, "jobs", "so that what came before is written");
+    first.queue = JOBS;
+    restart(world);
+    static struct told again;
+    assert_int_equal(poll(world, 1, 60000, &again, &second), 1);
+    assert_true(second.attempt >> 32 > first.attempt >> 32);
+    /* The bytes of the first one were of the world before. */
+    struct rota_queue_list reply;
+    read_reply(world, &ROTA_QUEUE_POLL_REPLY, &told, &reply);
+    first = *(const struct rota_queue_handed *)reply.items.items;
+    assert_int_equal(complete(world, &first, "in time", &other), ROTA_STATUS_OK);
+    assert_int_equal(count("state = 'done'"), 1);
+}
+
+/* It may find out before the add comes, and takes the partition back then. */
+static void what_a_lost_partition_was_given_is_not_acknowledged(void **state)
+{
+    struct world *world = *state;
+    static struct told told;
+    struct name name;
+    size_t n_known = 1, n_refused = 0;
+    must_add(world, "jobs", "first");
+    for (int i = 0; i < 100 && n_refused < 3; i++) {
+        struct rota_queue_job_spec spec = {.queue = JOBS, .payload = rota_str("x")};
+        steal();
+        if (add(world, spec, &name, NULL, &told) == ROTA_STATUS_OK) {
+            n_known++;
+        } else {
+            assert_int_equal(told.status, ROTA_STATUS_UNAVAILABLE);
+            assert_string_equal(told.failure, "stale");
+            n_refused++;
+        }
+        assert_int_equal(count("state = 'waiting'"), n_known);
+    }
+    assert_true(n_refused > 0);
+    must_add(world, "jobs", "last"); /* it is taken back */
+    assert_int_equal(count("state = 'waiting'"), n_known + 1);
+}
+
+static void an_end_that_was_not_written_is_told_to_nobody(void **state)
+{
+    struct world *world = *state;
+    static struct told told, other, watching;
+    struct rota_queue_handed job;
+    size_t n_refused = 0;
+    for (int i = 0; i < 100 && n_refused < 2; i++) {
+        struct name name = must_add(world, "jobs", "x");
+        struct rota_queue_about about = {.queue = JOBS, .id = id_of(&name)};
+        assert_int_equal(poll(world, 1, 60000, &told, &job), 1);
+        start(world, "Watch", &ROTA_QUEUE_NAME, &about, &watching);
+        await(&world->loop, &watching.n_messages, 1);
+        steal();
+        enum rota_status status = complete(world, &job, "", &other);
+        if (status == ROTA_STATUS_UNAVAILABLE)
+            n_refused++;
+        else
+            assert_int_equal(status, ROTA_STATUS_NOT_FOUND); /* it knew already */
+        await(&world->loop, &watching.n_ends, 1);
+        assert_int_equal(watching.status, ROTA_STATUS_UNAVAILABLE);
+        assert_int_equal(count("state = 'done'"), 0);
+    }
+    assert_true(n_refused > 0);
+}
+
+static void others_go_on_when_one_is_lost(void **state)
+{
+    struct world *world = *state;
+    static struct told told;
+    struct name name;
+    struct rota_queue_job_spec spec = {.queue = JOBS, .partition = 1, .payload = rota_str("x")};
+    must_add(world, "jobs", "x");
+    assert_int_equal(add(world, spec, &name, NULL, &told), ROTA_STATUS_OK);
+    steal();
+    assert_int_equal(add(world, spec, &name, NULL, &told), ROTA_STATUS_OK);
+    assert_int_equal(count("part = 1"), 2);
+}
+
+static void what_is_forgotten_has_no_row(void **state)
+{
+    struct world *world = *state;
+    static struct told told, other;
+    struct rota_queue_handed job;
+    must_add(world, "jobs", "x");
+    assert_int_equal(poll(world, 1, 60000, &told, &job), 1);
+    assert_int_equal(complete(world, &job, "", &other), ROTA_STATUS_OK);
+    world_close(world);
+    /* As if it had ended long ago. */
+    struct rota_work_broker_options options = {
+        .store = database_text("ROTA_TEST_URL"), .partitions = 4, .keep = 1};
+    *world = (struct world){0};
+    world_open(world, &options);
+    for (int i = 0; i < 1000 && count("state = 'done'") > 0; i++)
+        must_add(world, "jobs", "to have something written");
+    assert_int_equal(count("state = 'done'"), 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(a_job_lives_and_its_row_tells),
+        TEST(jobs_keep_their_order_over_a_restart),
+        TEST(an_attempt_is_ended_after_a_restart_and_numbers_are_not_used_twice),
+        TEST(what_a_lost_partition_was_given_is_not_acknowledged),
+        TEST(an_end_that_was_not_written_is_told_to_nobody),
+        TEST(others_go_on_when_one_is_lost),
+        TEST(what_is_forgotten_has_no_row),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

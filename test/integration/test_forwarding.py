@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Jobs at all nodes, workers at some: test_forwarding.py ROTA.
+
+Prints TAP."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+
+import test_cluster
+from test_cluster import ROTA, TIMEOUT, nodes
+
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+@contextlib.contextmanager
+def worker(node, *words, command=("cat",), queue="work", name="elsewhere"):
+    process = subprocess.Popen([ROTA, "work", "--node", node.address, "--queue", queue, "--name", name, *words,
+                                "--", *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(TIMEOUT)
+
+
+def add_everywhere(all_nodes, n, *words, queue="work"):
+    return [node.add(f"{i}", *words, queue=queue) for node in all_nodes for i in range(n)]
+
+
+def add_some(node, n):
+    """Jobs where a node is away: those of its partitions are refused."""
+    jobs = []
+    while len(jobs) < n:
+        with contextlib.suppress(AssertionError):
+            jobs.append(node.add("x"))
+    return jobs
+
+
+def await_all(node, jobs, state="done"):
+    """Wait for each; nothing but time can make it fail."""
+    for job in jobs:
+        give_up_at = time.monotonic() + TIMEOUT
+        while (shown := node.show(job))["state"] != state:
+            assert time.monotonic() < give_up_at, (shown, node.run("job", "explain", job), node.log[-20:])
+            time.sleep(0.1)
+
+
+@test
+def a_worker_at_one_node_does_the_jobs_of_all():
+    with nodes(3) as (a, b, c):
+        jobs = add_everywhere((a, b, c), 12)
+        assert all(node.nodes()["jobs"] > 0 for node in (a, b, c))
+        for job in jobs:
+            text = b.run("job", "explain", job)
+            assert "no worker serves queue work here; it is offered to the workers of other nodes" in text, text
+        with worker(b, "--slots", "2"):
+            await_all(a, jobs)
+        shown = [c.show(job) for job in jobs]
+        assert all(s["attempts"] == 1 for s in shown), shown
+        queue = a.queue()
+        assert queue["done"] == len(jobs), queue
+        fetched = len(jobs) - b.nodes()["jobs"]
+        assert queue["fetched_total"] == queue["lent_total"] == fetched, (queue, fetched)
+
+
+@test
+def capabilities_lead_the_way():
+    with nodes(3) as (a, b, c):
+        red = add_everywhere((a, b, c), 3, "--can", "red", queue="paint")
+        blue = [c.add(f"{i}", "--can", "blue", queue="paint") for i in range(4)]
+        green = [b.add(f"{i}", "--can", "green", queue="paint") for i in range(2)]
+        with worker(a, "--can", "red", queue="paint"), worker(b, "--can", "blue", "--can", "red", queue="paint"):
+            await_all(a, red + blue)
+            for job in green:
+                assert a.show(job)["state"] == "waiting"
+                text = a.run("job", "explain", job)
+                assert "here; it is offered to the workers of other nodes" in text, text
+            with worker(c, "--can", "green", queue="paint"):
+                await_all(b, green)
+
+
+@test
+def jobs_that_come_while_the_worker_is_idle_are_fetched():
+    with nodes(3) as (a, b, c):
+        with worker(c, "--slots", "4"):
+            for _ in range(3):
+                jobs = add_everywhere((a, b, c), 3)
+                await_all(a, jobs)
+
+
+@test
+def the_jobs_of_a_worker_that_is_killed_go_to_another():
+    with nodes(3) as (a, b, c):
+        jobs = [node.add("x") for node in (b, c)]
+        with worker(a, "--slots", "2", "--lease", "4s", "--kill-after", "500ms", command=("sleep", "1000")) as gone:
+            await_all(b, jobs, "running")
+            gone.send_signal(signal.SIGKILL)
+            gone.wait(TIMEOUT)
+        with worker(a):
+            await_all(c, jobs)
+        assert all(b.show(job)["attempts"] == 2 for job in jobs)
+
+
+@test
+def the_root_may_be_away():
+    with nodes(3) as all_nodes:
+        for gone in all_nodes:
+            left = [node for node in all_nodes if node is not gone]
+            gone.kill()
+            jobs = add_some(left[0], 6)
+            with worker(left[1]):
+                await_all(left[1], jobs)
+            gone.start()
+
+
+@test
+def an_owner_that_is_restarted_takes_the_result():
+    with nodes(3) as (a, b, c):
+        job = c.add("x")
+        with worker(a, "--lease", "20s", command=("sh", "-c", "sleep 3; cat")):
+            await_all(c, [job], "running")
+            c.kill()
+            c.start()
+            await_all(a, [job])
+        assert a.show(job)["attempts"] == 1, a.show(job)
+
+
+if __name__ == "__main__":
+    test_cluster.TESTS[:] = TESTS
+    sys.exit(test_cluster.main())

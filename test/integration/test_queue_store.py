@@ -1,0 +1,348 @@
+#!/usr/bin/env python3
+"""Brokers that keep their jobs in a store: test_queue_store.py KIND ROTA [TEST...].
+
+Restarts them, kills and stops them, takes their database away and puts it back; one
+database of KIND for all. Prints TAP."""
+
+import contextlib
+import functools
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+sys.dont_write_bytecode = True
+import databases  # noqa: E402
+import stop  # noqa: E402
+from work_processes import TIMEOUT, Broker, Worker, folder, run_tests, wait_until  # noqa: E402
+
+KIND, ROTA = sys.argv[1:3]
+WANTED = sys.argv[3:]  # tests by name; none: all
+TESTS = []
+LOGS = []
+DATABASE = None
+
+
+def test(function):
+    """A scenario; those who were killed in the one before it are not waited for."""
+
+    @functools.wraps(function)
+    def run():
+        if LOGS:  # there are tables
+            bury()
+        return function()
+
+    TESTS.append(run)
+    return run
+
+
+def bury():
+    """Nobody waits until those who were killed are found dead."""
+    sql("DELETE FROM rota_members;")
+
+
+def with_server(function):
+    """Of a database that is a process and can be away."""
+    return test(function) if KIND != "sqlite" else function
+
+
+def sql(text):
+    if KIND == "mysql":
+        DATABASE.must(DATABASE.client, "--no-defaults", f"--socket={DATABASE.socket}", "-uroot", databases.DATABASE,
+                      input=text.encode())
+    elif KIND == "postgres":
+        DATABASE.must(DATABASE.psql, *DATABASE.local()[:-1], databases.DATABASE, "--quiet", "--set=ON_ERROR_STOP=1",
+                      input=text.encode())
+    else:
+        import sqlite3
+        with contextlib.closing(sqlite3.connect(DATABASE.url.removeprefix("sqlite:"), timeout=TIMEOUT)) as file:
+            file.executescript(text)
+
+
+class Node(Broker):
+    def __init__(self, *words):
+        super().__init__(ROTA, "--store", DATABASE.url, *words)
+        LOGS.append(self.log)
+        self.queue = "work"
+
+    def jobs(self, state, queue="work"):
+        lines = self.run("job", "list", "--queue", queue, "--state", state, "--limit", "1000000", "--json").splitlines()
+        return [json.loads(line)["job"] for line in lines]
+
+    def add_lines(self, n, queue="work"):
+        text = "".join(f"{i}\n" for i in range(n))
+        self.run("job", "add", "--queue", queue, "--lines", "-", data=text.encode())
+        return set(self.jobs("waiting", queue))
+
+
+class Adder:
+    """Adds jobs one by one until it is told to stop; `known` are those that were acknowledged."""
+
+    def __init__(self, nodes, queue):
+        self.nodes, self.queue, self.known = nodes, queue, []
+        self.is_over = False
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        i = 0
+        while not self.is_over:
+            i += 1
+            node = self.nodes[i % len(self.nodes)]
+            done = subprocess.run([ROTA, "job", "add", "--node", node.node, "--queue", self.queue, "--", f"job {i}"],
+                                  capture_output=True, timeout=TIMEOUT, text=True)
+            if done.returncode == 0:
+                self.known += done.stdout.split()
+
+    def await_more(self, n):
+        goal = len(self.known) + n
+        wait_until(lambda: len(self.known) >= goal, f"{n} more jobs")
+
+    def end(self):
+        self.is_over = True
+        self.thread.join(TIMEOUT)
+        return set(self.known)
+
+
+def await_done(node, known, queue):
+    left = set(known)
+
+    def is_over():
+        left.difference_update(node.jobs("done", queue))
+        return not left
+
+    try:
+        wait_until(is_over, "that all are done")
+    except AssertionError:
+        raise AssertionError([node.show(job) for job in sorted(left)[:3]]) from None
+
+
+@test
+def jobs_outlive_a_restart():
+    with Node() as node:
+        first = node.add("one", "--priority", "7", "--can", "go", "--key", "someone", queue="rest")
+        node.add_lines(300, "rest")
+        gone = node.add("gone", queue="rest")
+        node.run("job", "cancel", gone)
+        node.run("queue", "pause", "rest")
+        before = node.show(first)
+        assert node.terminate() == 0
+    with Node() as node:
+        assert node.show(first) == before
+        assert len(node.jobs("waiting", "rest")) == 301
+        assert node.jobs("cancelled", "rest") == [gone]
+        node.run("job", "retry", gone)
+        assert len(node.jobs("waiting", "rest")) == 302
+        assert "paused" in node.run("queue", "show", "rest")
+        with Worker(node, "--can", "go", "--", "cat", queue="rest"):
+            node.run("queue", "resume", "rest")
+            shown = node.await_state(first, "done")
+            assert shown["result"] == "one", shown
+
+
+@test
+def what_was_acknowledged_is_there_after_kill_9():
+    known = set()
+    for life in range(3):
+        with Node() as node:
+            assert known <= set(node.jobs("waiting", "kill")), life
+            adder = Adder([node], "kill")
+            adder.await_more(10)
+            node.kill()
+            known |= adder.end()
+        bury()
+    with Node() as node:
+        assert known <= set(node.jobs("waiting", "kill"))
+
+
+@test
+def an_attempt_goes_on_over_a_restart():
+    with folder() as path, contextlib.ExitStack() as stack:
+        gate, begun = f"{path}/gate", f"{path}/begun"
+        node = stack.enter_context(Node("--listen", "127.0.0.1:0"))
+        job = node.add("once", queue="over")
+        script = f"echo x >> {begun}; while ! test -e {gate}; do sleep 0.05; done; cat"
+        stack.enter_context(Worker(node, "--", "sh", "-c", script, queue="over"))
+        wait_until(lambda: pathlib.Path(begun).exists(), "that the job begins")
+        node.await_state(job, "running")
+        node.kill()
+        again = stack.enter_context(Node("--listen", node.node))
+        assert again.show(job)["state"] == "running"
+        pathlib.Path(gate).touch()
+        shown = again.await_state(job, "done")
+        assert shown["result"] == "once" and shown["attempts"] >= 1, shown
+
+
+@test
+def another_node_takes_over_after_kill_9():
+    with folder() as path, contextlib.ExitStack() as stack:
+        nodes = [stack.enter_context(Node()) for _ in range(3)]
+        script = f"echo $ROTA_JOB_ID >> {path}/begun; cat"
+        for node in nodes:
+            stack.enter_context(Worker(node, "--slots", "2", "--lease", "4s", "--kill-after", "500ms", "--", "sh", "-c", script, queue="take"))
+        adder = Adder(nodes[1:], "take")
+        adder.await_more(20)
+        nodes[0].kill()
+        adder.await_more(20)
+        known = adder.end()
+        await_done(nodes[1], known, "take")
+        assert any("partition open" in line for line in nodes[1].log + nodes[2].log)
+
+
+def n_sent_to(node):
+    """Connections to a node with bytes that it has not read."""
+    port = int(node.node.rsplit(":", 1)[1])
+    with open("/proc/net/tcp") as table:
+        lines = [line.split() for line in table][1:]
+    return sum(1 for line in lines if int(line[1].split(":")[1], 16) == port and line[3] == "01"
+               and int(line[4].split(":")[1], 16) > 0)
+
+
+@test
+def a_stopped_owner_is_fenced():
+    with contextlib.ExitStack() as stack:
+        old = stack.enter_context(Node())
+        known = old.add_lines(200, "fence")
+        assert len(known) == 200
+        stop.stop(old.process)
+        new = stack.enter_context(Node())
+        wait_until(lambda: len(new.jobs("waiting", "fence")) == 200, "that the other has the jobs")
+        stack.enter_context(Worker(new, "--slots", "4", "--", "cat", queue="fence"))
+        await_done(new, known, "fence")
+        # What is sent to it now it finds when it goes on, and believes that it may write.
+        late = [subprocess.Popen([ROTA, "job", "add", "--node", old.node, "--timeout", f"{TIMEOUT}s", "--queue",
+                                  "fence", "--", f"late {i}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                 text=True) for i in range(4)]
+        wait_until(lambda: n_sent_to(old) >= len(late), "that it has something to read")
+        old.signal(signal.SIGCONT)
+        for process in late:
+            known |= set(process.communicate(timeout=TIMEOUT)[0].split())
+        wait_until(lambda: old.logged("partition lost"), "that the old owner finds out")
+        stack.enter_context(Worker(old, "--slots", "4", "--", "cat", queue="fence"))
+        await_done(new, known, "fence")
+        await_done(old, known, "fence")
+
+
+@test
+def nodes_come_and_go_while_jobs_run():
+    with contextlib.ExitStack() as stack:
+        first = stack.enter_context(Node())
+        stack.enter_context(Worker(first, "--slots", "2", "--", "cat", queue="move"))
+        adder = Adder([first], "move")
+        adder.await_more(10)
+        second = stack.enter_context(Node())
+        stack.enter_context(Worker(second, "--slots", "2", "--", "cat", queue="move"))
+        wait_until(lambda: second.logged("partition open"), "that the second has something")
+        adder.await_more(10)
+        assert second.terminate() == 0
+        adder.await_more(10)
+        known = adder.end()
+        await_done(first, known, "move")
+
+
+@with_server
+def the_database_is_restarted_in_the_middle():
+    with contextlib.ExitStack() as stack:
+        node = stack.enter_context(Node())
+        stack.enter_context(Worker(node, "--slots", "2", "--", "cat", queue="again"))
+        adder = Adder([node], "again")
+        for _ in range(2):
+            adder.await_more(10)
+            DATABASE.restart()
+        adder.await_more(10)
+        await_done(node, adder.end(), "again")
+
+
+@with_server
+def a_database_that_is_away_refuses_jobs_until_it_is_back():
+    with contextlib.ExitStack() as stack:
+        node = stack.enter_context(Node())
+        first = node.add("first", queue="away")
+        DATABASE.stop()
+        try:
+            wait_until(lambda: node.logged("store away"), "that it is given up")
+            done = subprocess.run([ROTA, "job", "add", "--node", node.node, "--queue", "away", "--timeout", "5s",
+                                   "--", "x"], capture_output=True, timeout=TIMEOUT, text=True)
+            assert done.returncode != 0 and "the store is away" in done.stderr, done
+            stack.enter_context(Worker(node, "--", "cat", queue="away"))
+        finally:
+            DATABASE.start()
+        assert node.await_state(first, "done")["result"] == "first"
+        assert node.await_state(node.add("second", queue="away"), "done")
+
+
+@test
+def newer_tables_are_refused():
+    sql("UPDATE rota_schema SET version = 99 WHERE id = 1;")
+    try:
+        done = subprocess.run([ROTA, "broker", "--store", DATABASE.url], capture_output=True, timeout=TIMEOUT, text=True)
+        assert done.returncode != 0 and "version 99" in done.stderr, done
+        LOGS.append([done.stderr])
+    finally:
+        sql("UPDATE rota_schema SET version = 3 WHERE id = 1;")
+
+
+@test
+def what_can_not_be_is_told_at_once():
+    for words, text in ((["--store", "nonsense"], "begins with sqlite:"),
+                        (["--store", DATABASE.url, "--data", "x"], "choose one"),
+                        (["--store", "sqlite:/no/such/folder/x.db"], "/no/such/folder")):
+        done = subprocess.run([ROTA, "broker", *words], capture_output=True, timeout=TIMEOUT, text=True)
+        assert done.returncode != 0 and text in done.stderr, (words, done)
+    if KIND != "sqlite":
+        wrong = DATABASE.url.replace(databases.USER + ":", databases.USER + ":not", 1)
+        done = subprocess.run([ROTA, "broker", "--store", wrong], capture_output=True, timeout=TIMEOUT, text=True)
+        assert done.returncode != 0 and databases.PASSWORD not in done.stderr, done
+
+
+@test
+def a_row_that_is_no_job_is_passed_over():
+    with Node() as node:
+        job = node.add("fine", queue="rows")
+        assert node.terminate() == 0
+    sql("UPDATE rota_partitions SET epoch = epoch WHERE queue = 'rows';"
+        "INSERT INTO rota_jobs (queue, part, id, state, priority, attempts, enqueued_at, worker, record, payload) "
+        "SELECT queue, part, '00000000000000000000000000000001', 'waiting', 0, 0, 0, '', record, NULL "
+        "FROM rota_jobs WHERE queue = 'rows';")
+    with Node() as node:
+        assert node.jobs("waiting", "rows") == [job]
+        assert node.logged("row passed over")
+
+
+@test
+def large_payloads_come_back():
+    large = "x" * (5 << 20)
+    with Node() as node:
+        job = node.run("job", "add", "--queue", "large", "-", data=large.encode()).strip()
+        node.kill()
+    bury()
+    with Node() as node, Worker(node, "--", "wc", "-c", queue="large"):
+        assert node.await_state(job, "done")["result"].strip() == str(len(large))
+        if KIND == "mysql":
+            more = "x" * (15 << 20)
+            assert "max_allowed_packet" in node.run("job", "add", "--queue", "large", "-", data=more.encode(), code=2)
+
+
+@test
+def the_password_is_never_shown():
+    if KIND == "sqlite":
+        return "SQLite has none"
+    text = "".join(line for log in LOGS for line in log)
+    assert text and databases.PASSWORD not in text
+    return None
+
+
+def main():
+    global DATABASE
+    try:
+        with databases.open_database(KIND) as DATABASE:
+            return run_tests([function for function in TESTS if not WANTED or function.__name__ in WANTED])
+    except databases.Absent as reason:
+        print(f"1..0 # SKIP {reason}")
+        return 0
+
+
+sys.exit(main())

@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""A worker in Python and a broker, with keys, and with frames that get lost between them:
+test_worker_frames.py ROTA LIB WORKER.
+
+Prints TAP."""
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+ROTA, LIB, WORKER = sys.argv[1:4]
+sys.path.insert(0, LIB)
+import work_processes as lib  # noqa: E402
+from work_processes import folder, wait_until  # noqa: E402
+
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+def can_zmq(python):
+    return subprocess.run([python, "-c", "import zmq"], capture_output=True).returncode == 0
+
+
+PYTHON = next((python for python in ("/usr/bin/python3", sys.executable) if can_zmq(python)), None)
+
+
+def Broker(*words):
+    return lib.Broker(ROTA, "--workers", "127.0.0.1:0", *(words or ("--durability", "memory")))
+
+
+class Worker(lib.Process):
+    def __init__(self, address, *words):
+        super().__init__(PYTHON, WORKER, address, "--queue", "work", *words)
+
+
+# --- a wire that loses frames ---
+
+def read(stream, size):
+    data = b""
+    while len(data) < size:
+        more = stream.recv(size - len(data))
+        if not more:
+            raise ConnectionError
+        data += more
+    return data
+
+
+def read_frame(stream):
+    """A frame of ZMTP: all of its bytes, and its body; None of a command."""
+    flags = read(stream, 1)
+    size = read(stream, 8 if flags[0] & 2 else 1)
+    body = read(stream, int.from_bytes(size, "big"))
+    return flags + size + body, None if flags[0] & 4 else body
+
+
+class Wire:
+    """Between a worker and a broker. Of each type of message in `losses` so many are lost."""
+
+    def __init__(self, address, losses):
+        self.losses = dict(losses)
+        self.lost = []
+        host, port = address.rsplit(":", 1)
+        self.to = (host.strip("[]"), int(port))
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.streams = []
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                near, _ = self.listener.accept()
+            except OSError:
+                return
+            try:
+                far = socket.create_connection(self.to)
+            except OSError:  # the broker is away
+                near.close()
+                continue
+            self.streams += [near, far]
+            for source, sink in ((near, far), (far, near)):
+                threading.Thread(target=self.carry, args=[source, sink], daemon=True).start()
+
+    def carry(self, source, sink):
+        try:
+            for _ in range(64):  # the greeting, in which each side waits for the other
+                sink.sendall(read(source, 1))
+            while True:
+                frame, body = read_frame(source)
+                kind = body[1:1 + body[0]].decode() if body else ""
+                if self.losses.get(kind, 0) > 0:
+                    self.losses[kind] -= 1
+                    self.lost.append(kind)
+                else:
+                    sink.sendall(frame)
+        except (OSError, ConnectionError):
+            for stream in (source, sink):
+                stream.close()
+
+    def cut(self):
+        for stream in self.streams:
+            try:
+                stream.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+        self.cut()
+
+
+def with_losses(losses, payloads=("one", "two", "three")):
+    with Broker() as broker, Wire(broker.facts["zmq"], losses) as wire:
+        with Worker(wire.address) as worker:
+            jobs = {broker.add(payload): payload for payload in payloads}
+            shown = {job: broker.await_state(job, "done", "dead") for job in jobs}
+            for job, payload in jobs.items():
+                assert shown[job]["result"] == payload.upper(), shown[job]
+            wait_until(lambda: not any(wire.losses.values()), f"the loss of {wire.losses}")
+            is_calm = not broker.logged("worker gone")  # a busy machine may miss beats
+            assert worker.terminate() == 0, worker.log
+        return shown, is_calm
+
+
+@test
+def nothing_gets_lost_on_a_wire_that_loses_nothing():
+    shown, is_calm = with_losses({})
+    assert not is_calm or all(job["attempts"] == 1 for job in shown.values()), shown
+
+
+@test
+def jobs_that_get_lost_are_sent_again():
+    shown, _ = with_losses({"rota.jobs": 2})
+    assert any(job["attempts"] > 1 for job in shown.values()), shown
+
+
+@test
+def questions_and_answers_that_get_lost_are_asked_again():
+    with_losses({"rota.jobs": 1, "rota.check": 1, "rota.holds": 1})
+
+
+@test
+def ends_are_said_until_they_are_answered():
+    shown, is_calm = with_losses({"rota.ends": 2, "rota.ended": 2})
+    assert not is_calm or all(job["attempts"] == 1 for job in shown.values()), shown
+
+
+@test
+def a_welcome_and_an_offer_that_get_lost_end_in_another_session():
+    with_losses({"rota.welcome": 1})
+    with_losses({"rota.ready": 1})
+
+
+@test
+def a_cancel_that_gets_lost_is_said_again():
+    with Broker() as broker, Wire(broker.facts["zmq"], {"rota.cancel": 1}) as wire:
+        with Worker(wire.address, "--slots", "1") as worker:
+            job = broker.add("hold")
+            broker.await_state(job, "running")
+            broker.run("job", "cancel", job)
+            wait_until(lambda: wire.lost, "the loss of the cancel")
+            assert broker.await_state(broker.add("next"), "done")["result"] == "NEXT"
+            held = broker.add("hold")  # and this is given back: the worker stops at once
+            broker.await_state(held, "running")
+            is_calm = not broker.logged("worker gone")
+            assert worker.terminate() == 0
+            shown = broker.await_state(held, "waiting")
+            assert not is_calm or shown["attempts"] == 0, shown
+
+
+@test
+def ends_outlive_a_connection_and_a_broker():
+    with folder() as place:
+        words = ("--data", os.path.join(place, "data"))
+        with Broker(*words) as broker:
+            with Wire(broker.facts["zmq"], {"rota.ended": 1000}) as wire, Worker(wire.address) as worker:
+                job = broker.add("one")
+                broker.await_state(job, "done")
+                wait_until(lambda: wire.lost, "the loss of an answer")
+                wire.cut()
+                wire.losses.clear()
+                assert broker.await_state(broker.add("two"), "done")["result"] == "TWO"
+                # The broker forgets that there was an answer; the end is said to its next life.
+                wire.losses["rota.ends"] = 1000
+                late = broker.add("late")
+                wait_until(lambda: "rota.ends" in wire.lost)
+                broker.kill()
+                with lib.Broker(ROTA, "--workers", broker.facts["zmq"], *words) as broker:
+                    wire.losses.clear()
+                    shown = broker.await_state(late, "done")
+                    assert shown["result"] == "LATE", shown
+                assert worker.process.poll() is None
+
+
+# --- keys ---
+
+def key(*words):
+    done = subprocess.run([ROTA, "worker-key", *words], capture_output=True, text=True, timeout=lib.TIMEOUT)
+    assert done.returncode == 0, done
+    return done.stdout.strip()
+
+
+@test
+def a_worker_comes_in_with_its_own_key_only():
+    with folder() as place:
+        def path(name):
+            return os.path.join(place, name)
+        public = key(path("broker.key"))
+        assert key(path("broker.key")) == public and len(public) == 40
+        assert os.stat(path("broker.key")).st_mode & 0o077 == 0
+        with open(path("list"), "w") as file:
+            file.write(key("--name", "snake", path("snake.key")) + "\n")
+            file.write(key("--name", "other", path("other.key")) + "\n")
+        stranger = key(path("stranger.key"))
+        wrong = key(path("wrong.key"))
+        assert len({public, stranger, wrong}) == 3
+        with Broker("--durability", "memory", "--workers-key", path("broker.key"), "--workers-list",
+                    path("list")) as broker:
+            address, job = broker.facts["zmq"], broker.add("one")
+
+            def worker(name, file, server=public):
+                return Worker(address, "--name", name, "--key", path(file), "--broker-key", server)
+            with worker("stranger", "stranger.key"), worker("snake", "snake.key", wrong), Worker(address):
+                with worker("snake", "other.key") as thief:  # a key that is known, under another's name
+                    wait_until(lambda: thief.logged("goodbye"), "the goodbye")
+                    wait_until(lambda: broker.logged("connection refused") or broker.logged("worker turned away"))
+                assert broker.show(job)["state"] == "waiting"
+                with worker("snake", "snake.key"):
+                    shown = broker.await_state(job, "done")
+                    assert shown["result"] == "ONE" and shown["worker"] == "snake", shown
+
+
+@test
+def a_file_with_a_key_is_never_changed():
+    with folder() as place:
+        path = os.path.join(place, "some.key")
+        with open(path, "w") as file:
+            file.write("not a key\n")
+        done = subprocess.run([ROTA, "worker-key", path], capture_output=True, text=True, timeout=lib.TIMEOUT)
+        assert done.returncode != 0 and done.stderr.startswith("rota: "), done
+        with open(path) as file:
+            assert file.read() == "not a key\n"
+        done = subprocess.run([ROTA, "worker-key", "--name", "a b", path], capture_output=True, text=True,
+                              timeout=lib.TIMEOUT)
+        assert done.returncode == 2, done
+
+
+if PYTHON:
+    lib.run_tests(TESTS)
+print("1..0 # SKIP no python3 with a ZeroMQ binding")

@@ -1,0 +1,56 @@
+#!/bin/sh
+# Builds the Debian packages of the working tree, looks at them with lintian, and tries them
+# out on a fresh Debian: package.sh DIRECTORY [--chroot]. ./dev package runs it.
+set -eu
+top=$(cd "$(dirname "$0")/../.." && pwd)
+directory=$1
+with_chroot=${2:-}
+say() { printf '%s\n' "package: $*" >&2; }
+
+rm -rf "$directory"
+mkdir -p "$directory"
+directory=$(cd "$directory" && pwd)
+
+# --- build ---
+
+say "building into $directory/"
+mkdir "$directory/rota"
+(cd "$top" && git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$directory/rota")
+(cd "$directory/rota" && dpkg-buildpackage -b -us -uc) >"$directory/build.log" 2>&1 || {
+    tail -n 60 "$directory/build.log" >&2
+    say "the build failed, see $directory/build.log"
+    exit 1
+}
+rm -rf "$directory/rota"
+# It has no source package, and nobody has asked for it.
+lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs \
+    "$directory"/*.changes
+mkdir "$directory/debug"
+mv "$directory"/*-dbgsym_*.deb "$directory/debug/"
+ls "$directory"/*.deb
+[ "$with_chroot" = --chroot ] || exit 0
+
+# --- a fresh Debian ---
+
+root=$directory/root
+mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Identifier: Packages' | head -n 1)
+say "making a Debian ${mirror#* } in $root/"
+debootstrap --variant=minbase "${mirror#* }" "$root" "${mirror% *}" >"$directory/debootstrap.log" 2>&1 || {
+    tail -n 20 "$directory/debootstrap.log" >&2
+    exit 1
+}
+rm -rf "$root/etc/apt"
+cp -a /etc/apt "$root/etc/apt"
+cp /etc/resolv.conf /etc/hosts "$root/etc/"
+mkdir "$root/tmp/rota"
+cp "$directory"/*.deb "$top/test/package/CMakeLists.txt" "$top/test/package/in_chroot.sh" "$root/tmp/rota/"
+
+say "installing, using and purging the packages there"
+if ! chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+    sh /tmp/rota/in_chroot.sh >"$directory/chroot.log" 2>&1; then
+    tail -n 40 "$directory/chroot.log" >&2
+    say "that failed, see $directory/chroot.log"
+    exit 1
+fi
+rm -rf "$root"
+say "all of it works, and nothing was left"

@@ -1,0 +1,370 @@
+"""What is installed, as those who install it find it: test_install.py BUILD_DIRECTORY VERSION.
+
+Everything is installed below a temporary directory and used from there. Prints TAP."""
+import contextlib
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+BUILD, VERSION = pathlib.Path(sys.argv[1]), sys.argv[2]
+SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
+WAIT = 120  # seconds, for a busy machine
+TESTS = []
+
+
+class Skip(Exception):
+    pass
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+def need(program):
+    if not shutil.which(program):
+        raise Skip(f"{program} is not installed")
+
+
+def run(*command, **options):
+    """What a program prints; it must succeed."""
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL, **options)
+    assert done.returncode == 0, (command, done.returncode, done.stdout, done.stderr)
+    return done.stdout
+
+
+class Installed:
+    """The files below `root`, wherever the prefix and the directories are."""
+
+    def __init__(self, root, work):
+        self.root, self.work = root, work
+        run("meson", "install", "-C", BUILD, "--no-rebuild", "--quiet", "--destdir", root)
+        self.pc = self.only("rota.pc")
+        self.lib = self.pc.parent.parent
+        self.include = self.only("rota.h").parent.parent
+        self.share = self.only("bash-completion").parent
+        self.man = self.only("man1")
+
+    def only(self, name):
+        (found,) = self.root.rglob(name)
+        return found
+
+    def flags(self, *options):
+        """What pkg-config answers."""
+        need("pkg-config")
+        return run("pkg-config", *options, "rota", env={
+            **os.environ, "PKG_CONFIG_PATH": str(self.pc.parent), "PKG_CONFIG_SYSROOT_DIR": str(self.root),
+        }).split()
+
+    def run_program(self, program):
+        return run(program, env={**os.environ, "LD_LIBRARY_PATH": str(self.lib)})
+
+    def tables(self):
+        return json.loads(run(self.only("bin") / "rota", "help", "--json"))
+
+
+installed = None
+
+
+# --- the library ---
+
+def says_what_moves(output):
+    return output.count("\n") == 8 and "\tmoves\n" in output
+
+
+@test
+def a_c_program_is_built_with_pkg_config():
+    program = installed.work / "where"
+    run("cc", "-Wall", "-Wextra", "-Werror", installed.only("where.c"), "-o", program,
+        *installed.flags("--cflags", "--libs"))
+    assert "librota.so.1" in run("readelf", "-d", program)
+    assert says_what_moves(installed.run_program(program))
+
+
+@test
+def a_c_program_is_linked_with_the_static_library():
+    program = installed.work / "where_static"
+    others = run("pkg-config", "--libs", *installed.flags("--print-requires-private")).split()
+    run("cc", *installed.flags("--cflags"), installed.only("where.c"), "-o", program,
+        installed.lib / "librota.a", *others, "-lm")
+    assert "librota" not in run("readelf", "-d", program)
+    assert says_what_moves(run(program))
+
+
+@test
+def a_cpp_program_is_built_with_pkg_config():
+    need("c++")
+    program = installed.work / "headers"
+    run("c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", SOURCE / "test" / "headers" / "headers.cpp",
+        "-o", program, *installed.flags("--cflags", "--libs"))
+    installed.run_program(program)
+
+
+@test
+def a_c_program_is_built_with_cmake():
+    need("cmake")
+    directory = installed.work / "cmake"
+    run("cmake", "-S", SOURCE / "test" / "package", "-B", directory, f"-DCMAKE_PREFIX_PATH={installed.pc.parents[3]}",
+        f"-Drota_DIR={installed.lib / 'cmake' / 'rota'}", f"-DWHERE_C={installed.only('where.c')}")
+    run("cmake", "--build", directory)
+    assert says_what_moves(run(directory / "where"))
+
+
+@test
+def a_version_to_come_is_not_found_by_cmake():
+    need("cmake")
+    script = installed.work / "version.cmake"
+    script.write_text(f'set(PACKAGE_FIND_VERSION "$' '{WANTED}")\n'
+                      f'include("{installed.lib}/cmake/rota/rota-config-version.cmake")\n'
+                      'message("is $' '{PACKAGE_VERSION_COMPATIBLE}")\n')
+    for wanted, answer in (("0.0.9", "is TRUE"), (VERSION, "is TRUE"), ("99.0", "is FALSE")):
+        done = subprocess.run(["cmake", f"-DWANTED={wanted}", "-P", script], capture_output=True, text=True)
+        assert answer in done.stderr, (wanted, done.stderr)
+
+
+@test
+def every_public_header_is_installed_and_stands_alone():
+    names = {path.name for path in (installed.include / "rota").iterdir()}
+    assert names == {path.name for path in (SOURCE / "include" / "rota").glob("*.h")}, names
+    for name in names:
+        (installed.work / f"alone_{name}.c").write_text(f"#include <rota/{name}>\n")
+    run("cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{installed.include}",
+        *installed.work.glob("alone_*.c"))
+
+
+def declared():
+    """What the compiler finds declared in the public headers, by name."""
+    source, prototypes = installed.work / "all.c", installed.work / "all.txt"
+    source.write_text("#include <rota/rota.h>\n")
+    done = subprocess.run(["gcc", "-fsyntax-only", f"-I{installed.include}", "-aux-info", prototypes, source])
+    if done.returncode != 0:
+        raise Skip("gcc does not tell what is declared")
+    lines = [line for line in prototypes.read_text().splitlines() if f"{installed.include}/rota/" in line]
+    names = {re.search(r"\b(\w+) \(", line.split("*/", 1)[1])[1] for line in lines if "*/ extern" in line}
+    # Variables, which it does not tell.
+    for path in (installed.include / "rota").iterdir():
+        names |= set(re.findall(r"^extern [^(\n]*?\b(rota_\w+)(?:\[\])?;", path.read_text(), re.MULTILINE))
+    return names
+
+
+@test
+def the_library_shows_what_the_headers_declare_and_nothing_else():
+    need("gcc")
+    library = installed.lib / "librota.so.1"
+    lines = [line.split() for line in run("nm", "-D", "--defined-only", library).splitlines()]
+    shown = {words[-1] for words in lines if words[1] != "A"}
+    assert {name.partition("@@")[2] for name in shown} == {"ROTA_1"}, shown
+    names, expected = {name.partition("@@")[0] for name in shown}, declared()
+    assert len(expected) > 100, expected
+    assert not names - expected, f"shown, but declared in no public header: {sorted(names - expected)}"
+    assert not expected - names, f"declared, but not in the library: {sorted(expected - names)}"
+
+
+@test
+def programs_and_library_find_their_libraries_without_help():
+    """No path of the build directory is left in them."""
+    for path in (installed.lib / "librota.so.1", installed.only("bin") / "rota"):
+        dynamic = run("readelf", "-d", path)
+        assert "RPATH" not in dynamic and "RUNPATH" not in dynamic, dynamic
+    assert "[librota.so.1]" in run("readelf", "-d", installed.lib / "librota.so"), "soname"
+
+
+@test
+def the_program_tells_the_version_of_the_package():
+    assert run(installed.only("bin") / "rota", "--version") == f"rota {VERSION}\n"
+    assert installed.flags("--modversion") == [VERSION]
+
+
+# --- man pages ---
+
+@test
+def every_command_has_a_man_page():
+    tables = installed.tables()
+    pages = {path.name for path in installed.man.iterdir()}
+    names = {"rota"} | {"rota-" + command["name"].replace(" ", "-") for command in tables["commands"]}
+    assert pages == {f"{name}.1" for name in names}, pages ^ {f"{name}.1" for name in names}
+    for command in tables["commands"]:
+        page = (installed.man / f"rota-{command['name'].replace(' ', '-')}.1").read_text()
+        for option in command["options"]:
+            name = option["name"].replace("-", "\\-")
+            assert f"\\fB\\-\\-{name}\\fR" in page, (command["name"], option["name"])
+
+
+@test
+def a_program_without_commands_has_one_man_page():
+    tables = installed.tables()
+    only = {**tables["commands"][0], "program": "alone", "name": None}
+    path, directory = installed.work / "alone.json", installed.work / "alone"
+    path.write_text(json.dumps({**tables, "program": "alone", "commands": [only]}))
+    run(sys.executable, SOURCE / "share" / "man.py", directory, path)
+    assert [page.name for page in directory.iterdir()] == ["alone.1"]
+    assert "\\fBalone\\fR [OPTION...]" in (directory / "alone.1").read_text()
+
+
+@test
+def man_pages_are_well_formed():
+    need("mandoc")
+    done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", *installed.man.iterdir()],
+                          capture_output=True, text=True)
+    # They have no date, on purpose.
+    problems = [line for line in done.stdout.splitlines() if "missing date" not in line]
+    assert not problems and not done.stderr, (problems, done.stderr)
+
+
+@test
+def man_shows_its_pages_without_a_warning():
+    need("man")
+    for page in installed.man.iterdir():
+        done = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", page],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        assert done.returncode == 0 and not done.stderr, (page, done.stderr)
+
+
+# --- completions ---
+
+class Terminal:
+    """A shell that somebody types into."""
+
+    def __init__(self, *command):
+        self.seen = b""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.update(TERM="dumb", HOME=str(installed.work), HISTFILE="/dev/null")
+            os.chdir(installed.work)
+            os.execvp(command[0], command)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+    def type(self, text, until):
+        """Type and wait until the terminal shows something."""
+        self.seen = b""
+        os.write(self.fd, text.encode())
+        give_up_at = time.monotonic() + WAIT
+        while until.encode() not in self.seen:
+            ready, _, _ = select.select([self.fd], [], [], max(0, give_up_at - time.monotonic()))
+            assert ready, f"typed {text!r}, no {until!r} in {self.seen!r}"
+            self.seen += os.read(self.fd, 65536).replace(b"\a", b"")
+
+
+CASES = [  # what is typed before the tab key, and what it becomes
+    ("rota jo", "rota job "),
+    ("rota job ad", "rota job add "),
+    ("rota help job ca", "rota help job cancel "),
+    ("rota route --part", "rota route --partition"),  # there are two
+    ("rota route --names", "rota route --namespace"),
+    ("rota route --mode sl", "rota route --mode slots "),
+    ("rota route --mode=sl", "rota route --mode=slots "),
+    ("rota config check some_f", "rota config check some_file "),
+    ("rota plan --then-hosts some_f", "rota plan --then-hosts some_file "),
+    ("rota broker --data some_d", "rota broker --data some_directory/"),
+]
+
+
+def complete_in(command, setup):
+    """Each case in a terminal of its own, for what one has typed stays."""
+    (installed.work / "some_file").touch()
+    (installed.work / "some_directory").mkdir(exist_ok=True)
+    for typed, expected in CASES:
+        with Terminal(*command) as terminal:
+            terminal.type(f"{setup}; echo rea''dy\n", "ready")
+            terminal.type(f"{typed}\t", expected)
+
+
+@test
+def bash_completes_behind_the_tab_key():
+    need("bash")
+    script = installed.share / "bash-completion" / "completions" / "rota"
+    run("bash", "-n", script)
+    complete_in(["bash", "--norc", "--noprofile", "-i"], f"source {script}")
+
+
+@test
+def zsh_completes_behind_the_tab_key():
+    need("zsh")
+    directory = installed.share / "zsh" / "site-functions"
+    run("zsh", "-n", directory / "_rota")
+    complete_in(["zsh", "-f", "-i"], f"fpath=({directory} $fpath); autoload -U compinit; compinit -u -D")
+
+
+@test
+def fish_knows_the_completions():
+    need("fish")
+    script = installed.share / "fish" / "vendor_completions.d" / "rota.fish"
+    run("fish", "--no-execute", script)
+    (installed.work / "some_file").touch()
+    (installed.work / "some_directory").mkdir(exist_ok=True)
+    for typed, expected in CASES:
+        lines = run("fish", "--no-config", "-c", f"source {script}; complete -C '{typed}'", cwd=installed.work,
+                    env={**os.environ, "HOME": str(installed.work)}).splitlines()
+        word = expected.strip().split(" ")[-1]
+        assert any(line.startswith(word) for line in lines), (typed, lines)
+
+
+@test
+def every_option_is_completed_in_every_shell():
+    share = installed.share
+    bash = (share / "bash-completion" / "completions" / "rota").read_text()
+    zsh = (share / "zsh" / "site-functions" / "_rota").read_text()
+    fish = (share / "fish" / "vendor_completions.d" / "rota.fish").read_text()
+    for command in installed.tables()["commands"]:
+        name = command["name"]
+        in_bash = re.search(rf"^    '{name}'\) options='(.*?)'", bash, re.MULTILINE)[1].split()
+        in_zsh = re.search(rf"^    '{name}'\)\n(.*?);;", zsh, re.MULTILINE | re.DOTALL)[1]
+        for option in command["options"]:
+            assert f"--{option['name']}" in in_bash, (name, option)
+            assert re.search(rf"--{option['name']}=?\[", in_zsh), (name, option)
+            assert re.search(rf"_in \"{name}\"'.* -l {option['name']} ", fish), (name, option)
+
+
+# --- all of it ---
+
+@contextlib.contextmanager
+def directories():
+    with tempfile.TemporaryDirectory(prefix="rota_install_") as top:
+        root, work = pathlib.Path(top, "root"), pathlib.Path(top, "work")
+        root.mkdir()
+        work.mkdir()
+        yield root, work
+
+
+def main():
+    global installed
+    failed = 0
+    os.environ.pop("LD_LIBRARY_PATH", None)  # the build directory's
+    print(f"1..{len(TESTS)}", flush=True)
+    with directories() as (root, work):
+        installed = Installed(root, work)
+        for number, function in enumerate(TESTS, 1):
+            result, note = "ok", ""
+            try:
+                function()
+            except Skip as reason:
+                note = f" # SKIP {reason}"
+            except Exception:
+                failed += 1
+                result = "not ok"
+                for line in traceback.format_exc().splitlines():
+                    print("#", line)
+            print(f"{result} {number} {function.__name__}{note}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,195 @@
+/* Partitions whose jobs are kept elsewhere: they come with their jobs, and go with them. */
+#include "work_bench.h"
+
+static struct bench bench, taker;
+
+static const struct rota_str q = {"q", 1};
+
+/* The taker has had partition 0 and given it up, and nothing else. */
+static void set_up_both(void)
+{
+    bench_init(&bench);
+    bench_init(&taker);
+    assert_int_equal(rota_broker_partition_drop(taker.broker, taker.now, q, 0, NULL), ROTA_OK);
+    bench_settle(&taker);
+}
+
+static void deinit(void)
+{
+    bench_deinit(&bench);
+    bench_deinit(&taker);
+}
+
+static void load_one(struct rota_job_id id)
+{
+    struct rota_work_record record;
+    assert_true(rota_broker_job_record(bench.broker, q, id, &record));
+    assert_int_equal(rota_broker_load(taker.broker, taker.now, &record, NULL), ROTA_OK);
+}
+
+static void open_loaded(uint64_t epoch)
+{
+    assert_int_equal(rota_broker_raise_life(taker.broker, taker.now, epoch, NULL), ROTA_OK);
+    assert_int_equal(rota_broker_partition_open(taker.broker, taker.now, q, 0, epoch, NULL),
+                     ROTA_OK);
+    bench_settle(&taker);
+    assert_true(rota_broker_is_sound(taker.broker));
+}
+
+static void a_partition_comes_with_its_jobs_and_their_order(void **state)
+{
+    (void)state;
+    struct rota_job_id ids[3];
+    set_up_both();
+    for (int i = 0; i < 3; i++)
+        ids[i] = bench_add(&bench, "x");
+    for (int i = 2; i >= 0; i--) /* rows come in an order of their own */
+        load_one(ids[i]);
+    size_t n_before = taker.journal.size;
+    bench_open(&taker, "w", 1);
+    assert_int_equal(bench_state(&taker, ids[0]), ROTA_JOB_WAITING); /* it is not open yet */
+    open_loaded(9);
+    assert_int_equal(bench_state(&taker, ids[0]), ROTA_JOB_RUNNING);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(bench_state(&taker, ids[i]), ROTA_JOB_RUNNING);
+        assert_int_equal(bench_view(&taker, ids[i]).attempt >> 32, 9);
+        bench_done(&taker, ids[i]);
+    }
+    for (size_t i = n_before; i < taker.journal.size; i++)
+        assert_int_not_equal(taker.journal.items[i].type, ROTA_WORK_JOB);
+    deinit();
+}
+
+static void tags_count_from_where_the_queue_is(void **state)
+{
+    (void)state;
+    set_up_both();
+    bench_own(&taker, "q");
+    struct rota_job_id here[20], there[5];
+    bench_open(&taker, "w", 1);
+    for (int i = 0; i < 20; i++) { /* time goes on here */
+        here[i] = bench_add(&taker, "x");
+        bench_done(&taker, here[i]);
+    }
+    for (int i = 0; i < 5; i++)
+        there[i] = bench_add(&bench, "x");
+    assert_int_equal(rota_broker_partition_drop(taker.broker, taker.now, q, 0, NULL), ROTA_OK);
+    for (int i = 0; i < 5; i++)
+        load_one(there[i]);
+    open_loaded(9);
+    struct rota_job_id late = bench_add(&taker, "late");
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(bench_state(&taker, late), ROTA_JOB_WAITING);
+        bench_done(&taker, there[i]);
+    }
+    assert_int_equal(bench_state(&taker, late), ROTA_JOB_RUNNING);
+    deinit();
+}
+
+static void what_ran_has_its_grace_and_may_be_ended(void **state)
+{
+    (void)state;
+    set_up_both();
+    struct rota_job_id ended = bench_add(&bench, "x"), lost = bench_add(&bench, "y");
+    bench_open(&bench, "w", 2);
+    uint64_t attempt = bench_view(&bench, ended).attempt;
+    load_one(ended);
+    load_one(lost);
+    taker.now.boot += ROTA_HOUR; /* that it took long to load is not its fault */
+    open_loaded(9);
+    assert_int_equal(bench_state(&taker, ended), ROTA_JOB_RUNNING);
+    assert_int_equal(bench_end(&taker, ended, attempt, ROTA_JOB_CAUSE_DONE, ""), ROTA_OK);
+    bench_tick(&taker, ROTA_BROKER_GRACE);
+    assert_int_not_equal(bench_state(&taker, lost), ROTA_JOB_RUNNING);
+    deinit();
+}
+
+static void ended_jobs_are_remembered(void **state)
+{
+    (void)state;
+    set_up_both();
+    struct rota_job_id id = bench_add(&bench, "x");
+    bench_open(&bench, "w", 1);
+    uint64_t attempt = bench_view(&bench, id).attempt;
+    bench_done(&bench, id);
+    load_one(id);
+    bench_tick(&taker, ROTA_SEC); /* also while they are loaded */
+    open_loaded(9);
+    assert_int_equal(bench_state(&taker, id), ROTA_JOB_DONE);
+    assert_int_equal(bench_end(&taker, id, attempt, ROTA_JOB_CAUSE_DONE, ""), ROTA_OK);
+    deinit();
+}
+
+static void a_drop_forgets_all_and_cancels_what_runs(void **state)
+{
+    (void)state;
+    bench_init(&bench);
+    struct rota_job_id running = bench_add(&bench, "x");
+    uint64_t session = bench_open(&bench, "w", 1);
+    struct rota_job_id waiting = bench_add(&bench, "y");
+    struct rota_job_view view;
+    size_t n_forgotten = 0;
+    assert_int_equal(bench_state(&bench, running), ROTA_JOB_RUNNING);
+    assert_int_equal(rota_broker_partition_drop(bench.broker, bench.now, q, 0, NULL), ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(bench_count(&bench, ROTA_WORK_DO_CANCEL, running), 1);
+    assert_true(session > 0);
+    assert_int_equal(rota_broker_find(bench.broker, q, running, &view, NULL), ROTA_ERR_NOT_FOUND);
+    assert_int_equal(rota_broker_find(bench.broker, q, waiting, &view, NULL), ROTA_ERR_NOT_FOUND);
+    assert_int_equal(rota_broker_n_jobs(bench.broker), 0);
+    assert_true(rota_broker_is_sound(bench.broker));
+    for (size_t i = 0; i < bench.journal.size; i++)
+        n_forgotten += bench.journal.items[i].type == ROTA_WORK_FORGET;
+    assert_int_equal(n_forgotten, 0);
+    bench_deinit(&bench);
+}
+
+static void on_hold_nothing_is_handed_out(void **state)
+{
+    (void)state;
+    bench_init(&bench);
+    rota_broker_hold(bench.broker, bench.now, true);
+    struct rota_job_id id = bench_add(&bench, "x");
+    bench_open(&bench, "w", 1);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_WAITING);
+    rota_broker_hold(bench.broker, bench.now, false);
+    bench_settle(&bench);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+    bench_deinit(&bench);
+}
+
+static void what_can_not_be_is_not_loaded(void **state)
+{
+    (void)state;
+    bench_init(&bench);
+    struct rota_job_spec spec = {.queue = q, .id = rota_job_id_make(BENCH_WALL, 3, 7)};
+    struct rota_work_record record = {.type = ROTA_WORK_JOB, .spec = &spec};
+    assert_int_equal(rota_broker_load(bench.broker, bench.now, &record, NULL), ROTA_ERR_INVALID);
+    spec.partition = 3;
+    record.state = (enum rota_job_state)77;
+    assert_int_equal(rota_broker_load(bench.broker, bench.now, &record, NULL), ROTA_ERR_INVALID);
+    record.state = ROTA_JOB_WAITING;
+    assert_int_equal(rota_broker_load(bench.broker, bench.now, &record, NULL), ROTA_OK);
+    assert_int_equal(rota_broker_load(bench.broker, bench.now, &record, NULL), ROTA_OK); /* again */
+    assert_int_equal(rota_broker_n_jobs(bench.broker), 1);
+    spec = (struct rota_job_spec){.queue = q, .id = rota_job_id_make(BENCH_WALL, 0, 7)};
+    assert_int_equal(rota_broker_load(bench.broker, bench.now, &record, NULL), ROTA_ERR_STALE);
+    assert_int_equal(
+        rota_broker_raise_life(bench.broker, bench.now, (uint64_t)UINT32_MAX + 1, NULL),
+        ROTA_ERR_LIMIT);
+    bench_deinit(&bench);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_partition_comes_with_its_jobs_and_their_order),
+        cmocka_unit_test(tags_count_from_where_the_queue_is),
+        cmocka_unit_test(what_ran_has_its_grace_and_may_be_ended),
+        cmocka_unit_test(ended_jobs_are_remembered),
+        cmocka_unit_test(a_drop_forgets_all_and_cancels_what_runs),
+        cmocka_unit_test(on_hold_nothing_is_handed_out),
+        cmocka_unit_test(what_can_not_be_is_not_loaded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,195 @@
+/* Attempts at jobs of other nodes. */
+#include "core/work/remote_fsm.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define LEASE (9 * ROTA_SEC)
+
+static struct rota_job_id id_of(uint64_t number)
+{
+    return (struct rota_job_id){1, number};
+}
+
+static void take(struct rota_remote_fsm *fsm, rota_time now, uint64_t session, uint64_t number)
+{
+    struct rota_worker_running running = {rota_str("mail"), id_of(number), 10 * number};
+    assert_int_equal(
+        rota_remote_fsm_take(fsm, now, session, rota_str("there"), &running, LEASE, NULL), ROTA_OK);
+}
+
+static enum rota_code end(struct rota_remote_fsm *fsm, rota_time now, uint64_t number)
+{
+    enum rota_code code;
+    struct rota_attempt_end said = {.queue = rota_str("mail"),
+                                    .id = id_of(number),
+                                    .attempt = 10 * number,
+                                    .cause = ROTA_JOB_CAUSE_DONE,
+                                    .bytes = rota_str("result")};
+    return rota_remote_fsm_end(fsm, now, &said, &code) ? code : ROTA_ERR_NOT_FOUND;
+}
+
+static void answered(struct rota_remote_fsm *fsm, rota_time now, uint64_t number,
+                     enum rota_code code)
+{
+    rota_remote_fsm_answered(fsm, now, id_of(number), 10 * number, code);
+}
+
+/* The one action there is. */
+static struct rota_remote_action only(const struct rota_remote_fsm *fsm)
+{
+    size_t n;
+    const struct rota_remote_action *actions = rota_remote_fsm_actions(fsm, &n);
+    assert_int_equal(n, 1);
+    return actions[0];
+}
+
+static bool is_quiet(const struct rota_remote_fsm *fsm)
+{
+    size_t n;
+    rota_remote_fsm_actions(fsm, &n);
+    return n == 0;
+}
+
+static int set_up(void **state)
+{
+    *state = malloc(sizeof(struct rota_remote_fsm));
+    rota_remote_fsm_init(*state, 1);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    rota_remote_fsm_deinit(*state);
+    free(*state);
+    return 0;
+}
+
+static void a_lease_is_extended_three_times(void **state)
+{
+    struct rota_remote_fsm *fsm = *state;
+    take(fsm, 0, 7, 1);
+    for (int i = 1; i < 5; i++) {
+        assert_int_equal(rota_remote_fsm_deadline(fsm), i * LEASE / 3);
+        rota_remote_fsm_tick(fsm, i * LEASE / 3);
+        assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_EXTEND);
+        assert_true(rota_str_is_equal(only(fsm).node, rota_str("there")));
+        assert_true(rota_str_is_equal(only(fsm).end.queue, rota_str("mail")));
+        rota_remote_fsm_clear(fsm);
+        rota_remote_fsm_tick(fsm, i * LEASE / 3); /* one call at a time */
+        assert_true(is_quiet(fsm));
+        answered(fsm, i * LEASE / 3, 1, ROTA_OK);
+    }
+}
+
+static void an_end_is_said_until_it_is_answered(void **state)
+{
+    struct rota_remote_fsm *fsm = *state;
+    take(fsm, 0, 7, 1);
+    assert_int_equal(end(fsm, 1, 1), ROTA_OK);
+    assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_END);
+    assert_true(rota_str_is_equal(only(fsm).end.bytes, rota_str("result")));
+    rota_remote_fsm_clear(fsm);
+    assert_int_equal(end(fsm, 2, 1), ROTA_ERR_STALE); /* said before */
+    answered(fsm, 3, 1, ROTA_ERR_UNAVAILABLE);
+    assert_true(is_quiet(fsm));
+    rota_remote_fsm_tick(fsm, rota_remote_fsm_deadline(fsm));
+    assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_END);
+    assert_true(rota_str_is_equal(only(fsm).end.bytes, rota_str("result")));
+    rota_remote_fsm_clear(fsm);
+    answered(fsm, ROTA_SEC, 1, ROTA_OK);
+    assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_TELL);
+    assert_int_equal(only(fsm).session, 7);
+    assert_int_equal(only(fsm).code, ROTA_OK);
+    rota_remote_fsm_clear(fsm);
+    assert_int_equal(end(fsm, ROTA_SEC, 1), ROTA_ERR_NOT_FOUND);
+    assert_int_equal(rota_remote_fsm_deadline(fsm), ROTA_TIME_NEVER);
+}
+
+static void an_end_waits_for_an_extension_under_way(void **state)
+{
+    struct rota_remote_fsm *fsm = *state;
+    take(fsm, 0, 7, 1);
+    rota_remote_fsm_tick(fsm, LEASE / 3);
+    rota_remote_fsm_clear(fsm);
+    assert_int_equal(end(fsm, LEASE / 3 + 1, 1), ROTA_OK);
+    assert_true(is_quiet(fsm));
+    answered(fsm, LEASE / 3 + 2, 1, ROTA_OK);
+    assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_END);
+}
+
+static void what_is_over_there_is_cancelled_here(void **state)
+{
+    struct rota_remote_fsm *fsm = *state;
+    take(fsm, 0, 7, 1);
+    rota_remote_fsm_tick(fsm, LEASE / 3);
+    rota_remote_fsm_clear(fsm);
+    answered(fsm, LEASE / 3, 1, ROTA_ERR_STALE);
+    assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_CANCEL);
+    rota_remote_fsm_clear(fsm);
+    answered(fsm, LEASE / 3, 1, ROTA_ERR_STALE);
+    assert_true(is_quiet(fsm));
+    assert_int_equal(fsm->n_refused, 1);
+}
+
+static void the_jobs_of_a_lost_worker_fail_at_once(void **state)
+{
+    struct rota_remote_fsm *fsm = *state;
+    take(fsm, 0, 7, 1);
+    take(fsm, 0, 8, 2);
+    assert_int_equal(rota_remote_fsm_lost(fsm, 1, 7), 1);
+    assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_END);
+    assert_int_equal(only(fsm).end.cause, ROTA_JOB_CAUSE_FAILED);
+    assert_true(only(fsm).end.retry_after > 0);
+    rota_remote_fsm_clear(fsm);
+    answered(fsm, 2, 1, ROTA_OK);
+    assert_true(is_quiet(fsm)); /* nobody is there to be told */
+}
+
+static void what_a_worker_does_not_have_goes_back(void **state)
+{
+    struct rota_remote_fsm *fsm = *state;
+    struct rota_worker_running held[] = {{rota_str("mail"), id_of(1), 10},
+                                         {rota_str("mail"), id_of(9), 90}};
+    size_t n_held = 2;
+    take(fsm, 0, 7, 1);
+    take(fsm, 0, 7, 2);
+    uint64_t n_taken = fsm->n_taken;
+    take(fsm, 0, 7, 3); /* on its way when it was asked */
+    assert_int_equal(rota_remote_fsm_holds(fsm, 1, 7, n_taken, held, &n_held), 1);
+    assert_int_equal(n_held, 1); /* one that is no job of another node */
+    assert_int_equal(held[0].attempt, 90);
+    assert_int_equal(only(fsm).end.cause, ROTA_JOB_CAUSE_GIVEN_BACK);
+    assert_int_equal(only(fsm).end.attempt, 20);
+    assert_int_equal(rota_remote_fsm_move(fsm, 7, 8), 2);
+    uint64_t session = 0;
+    assert_true(rota_remote_fsm_has(fsm, id_of(3), 30, &session));
+    assert_int_equal(session, 8);
+}
+
+static void progress_is_carried_with_an_extension(void **state)
+{
+    struct rota_remote_fsm *fsm = *state;
+    take(fsm, 0, 7, 1);
+    assert_true(rota_remote_fsm_progress(fsm, 1, id_of(1), 10, rota_str("half")));
+    assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_EXTEND);
+    assert_true(rota_str_is_equal(only(fsm).end.reason, rota_str("half")));
+    assert_false(rota_remote_fsm_progress(fsm, 1, id_of(1), 11, rota_str("half")));
+}
+
+#define RULE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RULE(a_lease_is_extended_three_times),         RULE(an_end_is_said_until_it_is_answered),
+        RULE(an_end_waits_for_an_extension_under_way), RULE(what_is_over_there_is_cancelled_here),
+        RULE(the_jobs_of_a_lost_worker_fail_at_once),  RULE(what_a_worker_does_not_have_goes_back),
+        RULE(progress_is_carried_with_an_extension),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,408 @@
+/* How idle workers of one node find the jobs of another. */
+#include "core/work/tree_fsm.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define QUEUE rota_str("mail")
+
+/* Partition p belongs to the node of this letter. */
+struct route {
+    const char *owners;
+};
+
+static char letters[256][2];
+
+static struct rota_str owner(void *data, struct rota_str queue, uint32_t partition)
+{
+    char letter = ((const struct route *)data)->owners[partition];
+    (void)queue;
+    letters[(unsigned char)letter][0] = letter;
+    return rota_str(letters[(unsigned char)letter]);
+}
+
+static struct rota_str node(void *data, size_t index)
+{
+    static const char *const nodes[] = {"a", "b", "c", "d", "e"};
+    (void)data;
+    return rota_str(index < 5 ? nodes[index] : "");
+}
+
+static struct rota_tree_fsm *make(const char *self, struct route *route, uint32_t degree)
+{
+    return rota_tree_fsm_new(
+        &(struct rota_tree_options){.self = rota_str(self),
+                                    .stamp = 1000,
+                                    .partitions = (uint32_t)strlen(route->owners),
+                                    .degree = degree,
+                                    .owner = owner,
+                                    .node = node,
+                                    .data = route},
+        0);
+}
+
+static void have(struct rota_tree_fsm *fsm, rota_time now, uint32_t n_idle, const char *idle,
+                 uint32_t n_waiting, const char *waiting)
+{
+    rota_tree_fsm_begin(fsm, now);
+    rota_tree_fsm_have(fsm, ROTA_TREE_WANT, QUEUE, rota_str(idle), n_idle, now);
+    rota_tree_fsm_have(fsm, ROTA_TREE_OFFER, QUEUE, rota_str(waiting), n_waiting, now);
+    rota_tree_fsm_end(fsm);
+}
+
+static void hear(struct rota_tree_fsm *fsm, rota_time now, enum rota_tree_kind kind,
+                 const char *from, const char *can, uint32_t n, uint64_t stamp)
+{
+    rota_tree_fsm_hear(fsm, now,
+                       &(struct rota_tree_word){.kind = kind,
+                                                .node = rota_str(from),
+                                                .queue = QUEUE,
+                                                .can = rota_str(can),
+                                                .stamp = stamp,
+                                                .n = n,
+                                                .hops = 1});
+}
+
+/* "tell b want a 2, visit b c 1": what there is to do, in short. */
+static const char *todo(struct rota_tree_fsm *fsm)
+{
+    static char text[512];
+    size_t n, used = 0;
+    const struct rota_tree_action *actions = rota_tree_fsm_actions(fsm, &n);
+    text[0] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        const struct rota_tree_action *action = &actions[i];
+        const char *what = action->type == ROTA_TREE_DO_VISIT    ? "visit"
+                           : action->word.kind == ROTA_TREE_WANT ? "want"
+                                                                 : "offer";
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%.*s: %s %.*s %u",
+                                 i ? ", " : "", ROTA_STR_ARGS(action->to), what,
+                                 ROTA_STR_ARGS(action->word.node), action->word.n);
+    }
+    rota_tree_fsm_clear(fsm);
+    return text;
+}
+
+/* The number of the only visit. */
+static uint64_t visit_of(struct rota_tree_fsm *fsm)
+{
+    size_t n;
+    const struct rota_tree_action *actions = rota_tree_fsm_actions(fsm, &n);
+    for (size_t i = 0; i < n; i++)
+        if (actions[i].type == ROTA_TREE_DO_VISIT)
+            return actions[i].visit;
+    return 0;
+}
+
+static void what_is_needed_must_all_be_there(void **state)
+{
+    (void)state;
+    assert_true(rota_tree_can(rota_str("a b c "), rota_str("a c ")));
+    assert_true(rota_tree_can(rota_str("a "), rota_str("")));
+    assert_true(rota_tree_can(rota_str(""), rota_str("")));
+    assert_false(rota_tree_can(rota_str("a c "), rota_str("b ")));
+    assert_false(rota_tree_can(rota_str("ab "), rota_str("a ")));
+    assert_false(rota_tree_can(rota_str(""), rota_str("a ")));
+    assert_false(rota_tree_can(rota_str("a b "), rota_str("b a "))); /* not in order: refused */
+}
+
+static void words_go_to_who_has_the_parent_partition(void **state)
+{
+    struct route route = {"abcab"};
+    struct rota_tree_fsm *fsm = make("c", &route, 2); /* 2 has parent 0 */
+    (void)state;
+    have(fsm, 0, 2, "x ", 1, "y ");
+    assert_string_equal(todo(fsm), "a: want c 2, a: offer c 1");
+    rota_tree_fsm_free(fsm);
+
+    struct route deep = {"abbdc"};
+    fsm = make("c", &deep, 2); /* 4 has parent 1 */
+    have(fsm, 0, 1, "x ", 0, "");
+    assert_string_equal(todo(fsm), "b: want c 1");
+    rota_tree_fsm_free(fsm);
+}
+
+static void a_word_is_said_once_until_it_is_used_up(void **state)
+{
+    struct route route = {"ab"};
+    struct rota_tree_fsm *fsm = make("b", &route, 20);
+    (void)state;
+    have(fsm, 0, 1, "x ", 0, "");
+    assert_string_equal(todo(fsm), "a: want b 1");
+    have(fsm, 1, 0, "x ", 0, ""); /* busy, and idle again: still believed */
+    have(fsm, 2, 3, "x ", 0, "");
+    assert_string_equal(todo(fsm), "");
+    rota_tree_fsm_sent(fsm, 3, QUEUE, 1);
+    have(fsm, 3, 2, "x ", 0, "");
+    assert_string_equal(todo(fsm), "a: want b 2");
+    rota_tree_fsm_free(fsm);
+}
+
+static void a_visit_in_vain_is_followed_by_a_pause(void **state)
+{
+    struct route route = {"ab"};
+    struct rota_tree_fsm *fsm = make("b", &route, 20);
+    (void)state;
+    have(fsm, 0, 0, "", 1, "x ");
+    todo(fsm);
+    have(fsm, 1, 0, "", 0, "x ");
+    rota_tree_fsm_visited(fsm, 2, QUEUE, 0);
+    assert_string_equal(todo(fsm), "a: offer b 0"); /* it is taken back */
+    have(fsm, 3, 0, "", 1, "x ");
+    assert_string_equal(todo(fsm), "");
+    assert_int_equal(rota_tree_fsm_deadline(fsm), 2 + ROTA_TREE_PAUSE);
+    rota_tree_fsm_tick(fsm, 2 + ROTA_TREE_PAUSE);
+    assert_string_equal(todo(fsm), "a: offer b 1");
+    rota_tree_fsm_free(fsm);
+}
+
+static void where_a_want_and_an_offer_meet_there_is_a_visit(void **state)
+{
+    struct route route = {"abc"};
+    struct rota_tree_fsm *fsm = make("a", &route, 20);
+    (void)state;
+    hear(fsm, 0, ROTA_TREE_WANT, "b", "x y ", 2, 1);
+    hear(fsm, 1, ROTA_TREE_OFFER, "c", "z ", 1, 1); /* nobody can */
+    assert_string_equal(todo(fsm), "");
+    hear(fsm, 2, ROTA_TREE_OFFER, "c", "y ", 3, 2);
+    assert_string_equal(todo(fsm), "b: visit c 2");
+    hear(fsm, 3, ROTA_TREE_WANT, "b", "x y ", 2, 2); /* idle again; one job is left */
+    assert_string_equal(todo(fsm), "b: visit c 1");
+    hear(fsm, 4, ROTA_TREE_OFFER, "b", "x ", 1, 3); /* never to itself */
+    assert_string_equal(todo(fsm), "");
+    rota_tree_fsm_free(fsm);
+}
+
+static void our_own_slots_go_first(void **state)
+{
+    struct route route = {"abc"};
+    struct rota_tree_fsm *fsm = make("a", &route, 20);
+    (void)state;
+    hear(fsm, 0, ROTA_TREE_WANT, "b", "x ", 1, 1);
+    have(fsm, 1, 1, "x ", 0, "");
+    hear(fsm, 2, ROTA_TREE_OFFER, "c", "x ", 2, 1);
+    assert_string_equal(todo(fsm), "a: visit c 1, b: visit c 1");
+    rota_tree_fsm_free(fsm);
+}
+
+static void the_oldest_job_goes_first(void **state)
+{
+    struct route route = {"abc"};
+    struct rota_tree_fsm *fsm = make("a", &route, 20);
+    (void)state;
+    struct rota_tree_word old = {.kind = ROTA_TREE_OFFER, .queue = QUEUE, .n = 1, .stamp = 1};
+    old.node = rota_str("b");
+    old.age = ROTA_SEC;
+    rota_tree_fsm_hear(fsm, ROTA_MIN, &old);
+    old.node = rota_str("c");
+    old.age = 2 * ROTA_SEC;
+    rota_tree_fsm_hear(fsm, ROTA_MIN, &old);
+    hear(fsm, ROTA_MIN, ROTA_TREE_WANT, "d", "", 1, 1);
+    assert_string_equal(todo(fsm), "d: visit c 1");
+    rota_tree_fsm_free(fsm);
+}
+
+static void what_nobody_goes_for_is_offered_to_others(void **state)
+{
+    struct route route = {"abcd"};
+    struct rota_tree_fsm *fsm = make("a", &route, 20);
+    (void)state;
+    hear(fsm, 0, ROTA_TREE_WANT, "b", "", 1, 1);
+    hear(fsm, 1, ROTA_TREE_OFFER, "c", "", 1, 1);
+    uint64_t visit = visit_of(fsm);
+    assert_string_equal(todo(fsm), "b: visit c 1");
+    hear(fsm, 2, ROTA_TREE_WANT, "d", "", 1, 1);
+    hear(fsm, 2, ROTA_TREE_WANT, "e", "", 1, 1);
+    assert_string_equal(todo(fsm), "");
+    rota_tree_fsm_answered(fsm, 3, visit, 0, false); /* twice as many are asked */
+    assert_string_equal(todo(fsm), "d: visit c 1, e: visit c 1");
+    rota_tree_fsm_answered(fsm, 4, visit, 0, false); /* again: nothing */
+    assert_string_equal(todo(fsm), "");
+    rota_tree_fsm_free(fsm);
+}
+
+static void nobody_is_sent_where_nobody_was_found(void **state)
+{
+    struct route route = {"abcd"};
+    struct rota_tree_fsm *fsm = make("a", &route, 20);
+    (void)state;
+    hear(fsm, 0, ROTA_TREE_OFFER, "c", "", 5, 1);
+    hear(fsm, 0, ROTA_TREE_OFFER, "c", "x ", 5, 2);
+    hear(fsm, 1, ROTA_TREE_WANT, "b", "x ", 1, 1);
+    uint64_t visit = visit_of(fsm);
+    todo(fsm);
+    rota_tree_fsm_answered(fsm, 2, visit, 1, true);
+    hear(fsm, 3, ROTA_TREE_WANT, "b", "x ", 1, 2);
+    assert_string_equal(todo(fsm), "");
+    rota_tree_fsm_free(fsm);
+}
+
+static void late_and_repeated_words_change_nothing(void **state)
+{
+    struct route route = {"abc"};
+    struct rota_tree_fsm *fsm = make("a", &route, 20);
+    (void)state;
+    hear(fsm, 0, ROTA_TREE_OFFER, "c", "", 0, 9); /* nothing to take back */
+    hear(fsm, 0, ROTA_TREE_OFFER, "c", "", 1, 5);
+    hear(fsm, 0, ROTA_TREE_OFFER, "c", "", 1, 5);
+    hear(fsm, 1, ROTA_TREE_OFFER, "c", "", 7, 4); /* older */
+    hear(fsm, 2, ROTA_TREE_WANT, "b", "", 9, 1);
+    assert_string_equal(todo(fsm), "b: visit c 1");
+    rota_tree_fsm_free(fsm);
+}
+
+static void a_word_is_passed_on_as_far_as_it_is_not_used(void **state)
+{
+    struct route route = {"abcc"};
+    struct rota_tree_fsm *fsm = make("b", &route, 2); /* 1 has parent 0, 3 has parent 1 */
+    (void)state;
+    hear(fsm, 0, ROTA_TREE_OFFER, "c", "", 3, 1);
+    assert_string_equal(todo(fsm), "a: offer c 3");
+    hear(fsm, 1, ROTA_TREE_WANT, "d", "", 5, 1);
+    assert_string_equal(todo(fsm), "d: visit c 3, a: want d 2");
+    hear(fsm, 2, ROTA_TREE_WANT, "d", "", 0, 2);
+    assert_string_equal(todo(fsm), "a: want d 0");
+    rota_tree_fsm_hear(fsm, 3,
+                       &(struct rota_tree_word){.kind = ROTA_TREE_OFFER,
+                                                .node = rota_str("e"),
+                                                .queue = QUEUE,
+                                                .n = 1,
+                                                .hops = ROTA_TREE_HOPS});
+    assert_string_equal(todo(fsm), ""); /* it has come far enough */
+    rota_tree_fsm_free(fsm);
+}
+
+static void a_parent_that_is_away_is_passed_over_and_told_again(void **state)
+{
+    struct route route = {"abcd"};
+    struct rota_tree_fsm *fsm = make("d", &route, 20);
+    (void)state;
+    have(fsm, 0, 1, "", 0, "");
+    assert_string_equal(todo(fsm), "a: want d 1");
+    rota_tree_fsm_failed(fsm, 1, rota_str("a"));
+    assert_string_equal(todo(fsm), "b: want d 1");
+    assert_true(rota_str_is_equal(rota_tree_fsm_parent(fsm, QUEUE), rota_str("b")));
+    rota_tree_fsm_tick(fsm, ROTA_TREE_REFRESH);
+    assert_string_equal(todo(fsm), "a: want d 1, b: want d 1");
+    rota_tree_fsm_reached(fsm, ROTA_TREE_REFRESH, rota_str("a"));
+    rota_tree_fsm_tick(fsm, 2 * ROTA_TREE_REFRESH);
+    assert_string_equal(todo(fsm), "a: want d 1");
+    rota_tree_fsm_free(fsm);
+}
+
+static void without_partitions_nodes_meet_by_address(void **state)
+{
+    struct route route = {"ee"};
+    struct rota_tree_fsm *fsm = make("c", &route, 20);
+    (void)state;
+    have(fsm, 0, 1, "", 0, "");
+    assert_string_equal(todo(fsm), "e: want c 1");
+    rota_tree_fsm_failed(fsm, 1, rota_str("e"));
+    assert_string_equal(todo(fsm), "a: want c 1");
+    rota_tree_fsm_failed(fsm, 2, rota_str("a"));
+    rota_tree_fsm_clear(fsm);
+    rota_tree_fsm_failed(fsm, 3, rota_str("b"));
+    assert_string_equal(todo(fsm), ""); /* it is the first of those that are there */
+    assert_int_equal(rota_tree_fsm_parent(fsm, QUEUE).size, 0);
+    rota_tree_fsm_free(fsm);
+}
+
+static void another_route_is_said_to_another_parent(void **state)
+{
+    struct route route = {"abcd"};
+    struct rota_tree_fsm *fsm = make("d", &route, 20);
+    (void)state;
+    have(fsm, 0, 0, "", 4, "x ");
+    assert_string_equal(todo(fsm), "a: offer d 4");
+    route.owners = "cbad";
+    rota_tree_fsm_routed(fsm, 1);
+    assert_string_equal(todo(fsm), "c: offer d 4");
+    rota_tree_fsm_free(fsm);
+}
+
+static void all_is_said_anew_and_forgotten_in_time(void **state)
+{
+    struct route route = {"ab"};
+    struct rota_tree_fsm *a = make("a", &route, 20), *b = make("b", &route, 20);
+    (void)state;
+    have(b, 0, 0, "", 1, "x ");
+    todo(b);
+    rota_tree_fsm_tick(b, ROTA_TREE_REFRESH);
+    assert_string_equal(todo(b), "a: offer b 1");
+    have(b, ROTA_TREE_REFRESH, 0, "", 0, "x ");
+    rota_tree_fsm_tick(b, 2 * ROTA_TREE_REFRESH);
+    assert_string_equal(todo(b), "a: offer b 0");
+    rota_tree_fsm_tick(b, 3 * ROTA_TREE_REFRESH);
+    assert_string_equal(todo(b), "");
+    assert_int_equal(rota_tree_fsm_counts(b).words, 0);
+
+    hear(a, 0, ROTA_TREE_OFFER, "b", "x ", 1, 1);
+    rota_tree_fsm_tick(a, 4 * ROTA_TREE_REFRESH);
+    assert_int_equal(rota_tree_fsm_counts(a).words, 0);
+    rota_tree_fsm_free(a);
+    rota_tree_fsm_free(b);
+}
+
+static void words_are_bounded_but_for_our_own(void **state)
+{
+    struct route route = {"a"};
+    struct rota_tree_fsm *fsm = make("a", &route, 20);
+    (void)state;
+    for (unsigned i = 0; i < ROTA_TREE_WORDS_MAX + 10; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "n%u", i);
+        hear(fsm, 0, ROTA_TREE_OFFER, name, "x ", 1, 1);
+    }
+    assert_int_equal(rota_tree_fsm_counts(fsm).words, ROTA_TREE_WORDS_MAX);
+    assert_int_equal(rota_tree_fsm_counts(fsm).dropped_total, 10);
+    have(fsm, 1, 1, "x ", 0, "");
+    assert_true(visit_of(fsm) > 0);
+    rota_tree_fsm_free(fsm);
+}
+
+static void what_can_not_be_is_dropped(void **state)
+{
+    struct route route = {"a"};
+    struct rota_tree_fsm *fsm = make("a", &route, 20);
+    static char large[ROTA_TREE_CAN_MAX + 2];
+    (void)state;
+    memset(large, 'x', sizeof large - 1);
+    hear(fsm, 0, ROTA_TREE_OFFER, "", "", 1, 1);
+    hear(fsm, 0, ROTA_TREE_OFFER, "a", "", 1, 1); /* our own word, come back */
+    hear(fsm, 0, ROTA_TREE_OFFER, "b\nc", "", 1, 1);
+    hear(fsm, 0, ROTA_TREE_OFFER, "b", large, 1, 1);
+    rota_tree_fsm_hear(fsm, 0, &(struct rota_tree_word){.node = rota_str("b"), .n = 1});
+    rota_tree_fsm_hear(
+        fsm, 0, &(struct rota_tree_word){.node = rota_str("b"), .queue = QUEUE, .n = 1, .age = -1});
+    assert_int_equal(rota_tree_fsm_counts(fsm).words, 0);
+    assert_int_equal(rota_tree_fsm_counts(fsm).dropped_total, 6);
+    rota_tree_fsm_free(fsm);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_needed_must_all_be_there),
+        cmocka_unit_test(words_go_to_who_has_the_parent_partition),
+        cmocka_unit_test(a_word_is_said_once_until_it_is_used_up),
+        cmocka_unit_test(a_visit_in_vain_is_followed_by_a_pause),
+        cmocka_unit_test(where_a_want_and_an_offer_meet_there_is_a_visit),
+        cmocka_unit_test(our_own_slots_go_first),
+        cmocka_unit_test(the_oldest_job_goes_first),
+        cmocka_unit_test(what_nobody_goes_for_is_offered_to_others),
+        cmocka_unit_test(nobody_is_sent_where_nobody_was_found),
+        cmocka_unit_test(late_and_repeated_words_change_nothing),
+        cmocka_unit_test(a_word_is_passed_on_as_far_as_it_is_not_used),
+        cmocka_unit_test(a_parent_that_is_away_is_passed_over_and_told_again),
+        cmocka_unit_test(without_partitions_nodes_meet_by_address),
+        cmocka_unit_test(another_route_is_said_to_another_parent),
+        cmocka_unit_test(all_is_said_anew_and_forgotten_in_time),
+        cmocka_unit_test(words_are_bounded_but_for_our_own),
+        cmocka_unit_test(what_can_not_be_is_dropped),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,74 @@
+#include "core/work/try_fsm.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static void what_went_well_is_done(void **state)
+{
+    struct rota_try_fsm fsm;
+    (void)state;
+    rota_try_fsm_init(&fsm, 0, ROTA_SEC, true);
+    assert_int_equal(rota_try_fsm_step(&fsm, 0, ROTA_STATUS_OK, false), ROTA_TRY_DONE);
+}
+
+static void what_can_not_be_is_refused_at_once(void **state)
+{
+    struct rota_try_fsm fsm;
+    (void)state;
+    rota_try_fsm_init(&fsm, 0, ROTA_SEC, true);
+    assert_int_equal(rota_try_fsm_step(&fsm, 0, ROTA_STATUS_INVALID_ARGUMENT, false),
+                     ROTA_TRY_REFUSED);
+    rota_try_fsm_init(&fsm, 0, ROTA_SEC, false);
+    assert_int_equal(rota_try_fsm_step(&fsm, 0, ROTA_STATUS_RESOURCE_EXHAUSTED, true),
+                     ROTA_TRY_REFUSED);
+}
+
+static void an_add_moves_only_while_it_is_certainly_nowhere(void **state)
+{
+    struct rota_try_fsm fsm;
+    (void)state;
+    rota_try_fsm_init(&fsm, 0, ROTA_MIN, true);
+    assert_int_equal(rota_try_fsm_step(&fsm, 0, ROTA_STATUS_UNAVAILABLE, true), ROTA_TRY_MOVE);
+    assert_int_equal(rota_try_fsm_step(&fsm, 0, ROTA_STATUS_RESOURCE_EXHAUSTED, true),
+                     ROTA_TRY_MOVE);
+    assert_int_equal(rota_try_fsm_step(&fsm, 0, ROTA_STATUS_DEADLINE_EXCEEDED, false),
+                     ROTA_TRY_AGAIN);
+    assert_int_equal(rota_try_fsm_step(&fsm, 0, ROTA_STATUS_UNAVAILABLE, true), ROTA_TRY_AGAIN);
+}
+
+static void pauses_grow_until_patience_is_over(void **state)
+{
+    struct rota_try_fsm fsm;
+    rota_time now = 0, last = 0;
+    (void)state;
+    rota_try_fsm_init(&fsm, now, 5 * ROTA_SEC, false);
+    for (;;) {
+        enum rota_try_action action =
+            rota_try_fsm_step(&fsm, now, ROTA_STATUS_UNAVAILABLE, fsm.n_tries != 2);
+        if (action != ROTA_TRY_AGAIN) {
+            assert_int_equal(action,
+                             ROTA_TRY_UNKNOWN); /* for the third may have been carried out */
+            break;
+        }
+        assert_true(fsm.again_at - now >= last && fsm.again_at - now <= 2 * ROTA_SEC);
+        last = fsm.again_at - now;
+        now = fsm.again_at;
+    }
+    assert_true(now <= 5 * ROTA_SEC && fsm.n_tries > 5);
+    rota_try_fsm_init(&fsm, now, 0, true);
+    assert_int_equal(rota_try_fsm_step(&fsm, now, ROTA_STATUS_UNAVAILABLE, true), ROTA_TRY_FAILED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_went_well_is_done),
+        cmocka_unit_test(what_can_not_be_is_refused_at_once),
+        cmocka_unit_test(an_add_moves_only_while_it_is_certainly_nowhere),
+        cmocka_unit_test(pauses_grow_until_patience_is_over),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
