@@ -13,6 +13,7 @@ import sys
 PARTS = [
     # file, name of the part, program in the build directory and its arguments
     ("cli.md", "commands", ["src/cli/rota", "help", "--markdown"]),
+    ("node.md", "settings", ["docs/table_node"]),
     ("placement.md", "movement", ["bench/table_movement"]),
     ("store.md", "tables", ["docs/table_store", "tables"]),
     ("store.md", "mysql", ["docs/table_store", "mysql"]),

@@ -32,6 +32,7 @@ extern const struct rota_cli_command rota_cmd_config_show;
 extern const struct rota_cli_command rota_cmd_config_watch;
 extern const struct rota_cli_command rota_cmd_directory_get;
 extern const struct rota_cli_command rota_cmd_directory_serve;
+extern const struct rota_cli_command rota_cmd_doctor;
 extern const struct rota_cli_command rota_cmd_get;
 extern const struct rota_cli_command rota_cmd_gradual;
 extern const struct rota_cli_command rota_cmd_group_join;
@@ -69,6 +70,7 @@ extern const struct rota_cli_command rota_cmd_route;
 extern const struct rota_cli_command rota_cmd_shards_show;
 extern const struct rota_cli_command rota_cmd_shards_watch;
 extern const struct rota_cli_command rota_cmd_sim_balance;
+extern const struct rota_cli_command rota_cmd_up;
 extern const struct rota_cli_command rota_cmd_work;
 extern const struct rota_cli_command rota_cmd_worker_key;
 

@@ -257,7 +257,7 @@ static int run_beat(int argc, char *const *argv)
                                                     .start_at = options.start_at,
                                                     .stop_at = options.stop_at,
                                                     .ttl = options.ttl}};
-    if (!rota_host_options_weight(options.weight, &request.member.weight))
+    if (!rota_hosts_parse_weight(options.weight, &request.member.weight))
         return rota_cli_fail(ROTA_CLI_BAD, "members beat: --weight: %s is not from 0.01 to 1000",
                              rota_quote(rota_str(options.weight), quoted));
     if (rota_store_options_ask(options.store, &request, 1, &answer, &error))

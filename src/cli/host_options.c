@@ -89,17 +89,3 @@ enum rota_code rota_host_options_read(const struct rota_host_options *options,
     rota_store_answer_deinit(&answer);
     return code;
 }
-
-bool rota_host_options_weight(const char *text, uint32_t *weight)
-{
-    char line[64];
-    struct rota_hosts source;
-    if (text[strspn(text, "0123456789.")] != '\0' || strlen(text) > 20)
-        return false;
-    snprintf(line, sizeof line, "host weight=%s", text);
-    if (rota_hosts_parse(rota_str(line), "--weight", &source, NULL))
-        return false;
-    *weight = source.hosts[0].weight;
-    rota_hosts_deinit(&source);
-    return true;
-}

@@ -46,6 +46,3 @@ const char *rota_host_options_name(const struct rota_host_options *options,
  * evicted. Fills `*hosts`; rota_hosts_deinit() ends it. */
 enum rota_code rota_host_options_read(const struct rota_host_options *options,
                                       struct rota_hosts *hosts, struct rota_error *error);
-
-/* A weight, read by the reader of hosts files so that all agree. */
-bool rota_host_options_weight(const char *text, uint32_t *weight);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 static const struct rota_cli_command *const COMMANDS[] = {
+    &rota_cmd_up,
     &rota_cmd_ring_lookup,
     &rota_cmd_ring_hash,
     &rota_cmd_route,
@@ -56,6 +57,7 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_queue_weight,
     &rota_cmd_queue_workers,
     &rota_cmd_queue_nodes,
+    &rota_cmd_doctor,
     &rota_cmd_sim_balance,
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };

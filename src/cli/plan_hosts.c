@@ -141,7 +141,7 @@ static enum rota_code set_weight(struct host_list *list, const char *text, struc
     char quoted[ROTA_QUOTE_MAX];
     const char *equals = strrchr(text, '=');
     uint32_t weight;
-    if (!equals || !rota_host_options_weight(equals + 1, &weight))
+    if (!equals || !rota_hosts_parse_weight(equals + 1, &weight))
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "plan: --weight: %s is not HOST=W with a weight from 0.01 to 1000",
                               rota_quote(rota_str(text), quoted));

@@ -212,9 +212,20 @@ static enum rota_code bind_any(const char *text, const struct addrinfo *found,
     return code;
 }
 
-static enum rota_code bind_address(uv_loop_t *loop, const char *text,
-                                   const struct rota_listener_options *options, int *fd,
-                                   struct rota_error *error)
+static void note_address(int fd, char text[ROTA_ADDRESS_TEXT_MAX])
+{
+    union {
+        struct sockaddr_storage room;
+        struct sockaddr any;
+    } bound = {.room = {0}};
+    socklen_t size = sizeof bound;
+    getsockname(fd, &bound.any, &size);
+    rota_address_format(&bound.any, text);
+}
+
+enum rota_code rota_listener_bind(struct uv_loop_s *loop, const char *text,
+                                  const struct rota_listener_options *options, int *fd,
+                                  char bound[ROTA_ADDRESS_TEXT_MAX], struct rota_error *error)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct rota_address address;
@@ -228,18 +239,9 @@ static enum rota_code bind_address(uv_loop_t *loop, const char *text,
                               uv_strerror(status));
     code = bind_any(text, request.addrinfo, options, fd, error);
     uv_freeaddrinfo(request.addrinfo);
+    if (!code)
+        note_address(*fd, bound);
     return code;
-}
-
-static void note_address(struct rota_listener *listener)
-{
-    union {
-        struct sockaddr_storage room;
-        struct sockaddr any;
-    } bound = {.room = {0}};
-    socklen_t size = sizeof bound;
-    getsockname(listener->fd, &bound.any, &size);
-    rota_address_format(&bound.any, listener->address);
 }
 
 enum rota_code rota_listener_open(struct uv_loop_s *loop, const char *address,
@@ -258,7 +260,8 @@ enum rota_code rota_listener_open(struct uv_loop_s *loop, const char *address,
         made->options.connections_max = ROTA_LISTENER_CONNECTIONS_MAX;
     made->handler = *handler;
 
-    enum rota_code code = bind_address(loop, address, &made->options, &made->fd, error);
+    enum rota_code code =
+        rota_listener_bind(loop, address, &made->options, &made->fd, made->address, error);
     if (code) {
         free(made);
         return code;
@@ -274,7 +277,6 @@ enum rota_code rota_listener_open(struct uv_loop_s *loop, const char *address,
     uv_timer_init(loop, &made->pause);
     made->poll.data = made->pause.data = made;
     made->n_holds = 2;
-    note_address(made);
     resume(made);
     *listener = made;
     return ROTA_OK;

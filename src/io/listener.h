@@ -7,6 +7,7 @@
  * pauses for ROTA_LISTENER_PAUSE. Both end by themselves. */
 #pragma once
 
+#include "io/address.h"
 #include "io/stream.h"
 
 #include <stdint.h>
@@ -53,6 +54,12 @@ enum rota_code rota_listener_open(struct uv_loop_s *loop, const char *address,
                                   const struct rota_listener_options *options,
                                   const struct rota_listener_handler *handler,
                                   struct rota_listener **listener, struct rota_error *error);
+
+/* Only a socket that listens at `address`, for whoever accepts by himself. Gives `*fd`, and
+ * where it is bound. */
+enum rota_code rota_listener_bind(struct uv_loop_s *loop, const char *address,
+                                  const struct rota_listener_options *options, int *fd,
+                                  char bound[ROTA_ADDRESS_TEXT_MAX], struct rota_error *error);
 
 /* Stop listening. Takes `listener`, which may be NULL; no callback of it comes
  * after. Streams that were handed out live on, those in the handshake do not. */

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ struct rota_child {
     bool is_full, is_freed;
     struct rota_buffer input, output, log;
     void (*on_overflow)(void *data);
+    void (*on_output)(void *data);
     void (*on_end)(void *data, int exit_code, int signal);
     void *data;
     char room[READ_SIZE];
@@ -52,6 +54,7 @@ static void become(const struct plan *plan)
             signal(number, SIG_DFL);
     signal(SIGPIPE, SIG_IGN); /* a guard that is gone is an error */
     setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* should the guard be killed, too */
     if (rota_guard_add(plan->guard, getpid()) == 0) {
         signal(SIGPIPE, SIG_DFL);
         for (int fd = 0; fd < 3; fd++)
@@ -121,7 +124,8 @@ static pid_t run(const struct rota_child_options *options, const struct rota_gua
 {
     struct plan plan = {.argv = options->argv,
                         .environment = join_environment(options->environment),
-                        .streams = {ends->its[0], ends->its[1], ends->its[2]},
+                        .streams = {ends->its[0], ends->its[1],
+                                    options->log_fd > 0 ? options->log_fd : ends->its[2]},
                         .report = ends->its[3],
                         .guard = guard};
     sigset_t all, before;
@@ -189,10 +193,13 @@ static void on_alloc(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
 static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buffer)
 {
     struct rota_child *child = stream->data;
-    if (size > 0)
-        add(child, stream_of(child, stream), rota_str_of(buffer->base, (size_t)size));
-    else if (size < 0)
+    if (size < 0)
         uv_read_stop(stream);
+    if (size <= 0)
+        return;
+    add(child, stream_of(child, stream), rota_str_of(buffer->base, (size_t)size));
+    if (child->on_output && stream_of(child, stream) == STDOUT_FILENO)
+        child->on_output(child->data);
 }
 
 /* What is in the pipe when all who should write to it are dead. */
@@ -290,6 +297,7 @@ static struct rota_child *make(uv_loop_t *loop, const struct rota_guard *guard,
     child->guard = guard;
     child->output_max = options->output_max;
     child->on_overflow = options->on_overflow;
+    child->on_output = options->on_output;
     child->on_end = options->on_end;
     child->data = options->data;
     rota_buffer_append_str(&child->input, options->input);
@@ -359,6 +367,11 @@ fail:
     rota_child_free(made);
     return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%s can't be run: %s", options->argv[0],
                           strerror(reason));
+}
+
+pid_t rota_child_pid(const struct rota_child *child)
+{
+    return child->pid;
 }
 
 void rota_child_signal(struct rota_child *child, int signal)

@@ -21,6 +21,10 @@ struct rota_child_options {
     const char *const *environment; /* "NAME=value" beside ours, ends with NULL */
     struct rota_str input;          /* copied */
     size_t output_max;
+    int log_fd; /* takes its log instead of us; 0: none */
+
+    /* It has printed something; may be NULL. */
+    void (*on_output)(void *data);
 
     /* It has printed more than `output_max`; the rest is passed over. */
     void (*on_overflow)(void *data);
@@ -35,6 +39,9 @@ struct rota_child_options {
 enum rota_code rota_child_start(uv_loop_t *loop, const struct rota_guard *guard,
                                 const struct rota_child_options *options, struct rota_child **child,
                                 struct rota_error *error);
+
+/* 0 when it has ended. */
+pid_t rota_child_pid(const struct rota_child *child);
 
 /* Send a signal to all of its group; no-op when it has ended. */
 void rota_child_signal(struct rota_child *child, int signal);

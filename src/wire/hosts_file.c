@@ -397,3 +397,18 @@ void rota_hosts_deinit(struct rota_hosts *hosts)
     free(hosts->text);
     *hosts = (struct rota_hosts){0};
 }
+
+/* Read as a line of a file, so that all agree. */
+bool rota_hosts_parse_weight(const char *text, uint32_t *weight)
+{
+    char line[64];
+    struct rota_hosts source;
+    if (text[strspn(text, "0123456789.")] != '\0' || strlen(text) > 20)
+        return false;
+    snprintf(line, sizeof line, "host weight=%s", text);
+    if (rota_hosts_parse(rota_str(line), "weight", &source, NULL))
+        return false;
+    *weight = source.hosts[0].weight;
+    rota_hosts_deinit(&source);
+    return true;
+}

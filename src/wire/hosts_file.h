@@ -36,3 +36,6 @@ enum rota_code rota_hosts_parse(struct rota_str text, const char *file, struct r
                                 struct rota_error *error);
 
 void rota_hosts_deinit(struct rota_hosts *hosts);
+
+/* A weight by itself, as the file has it; false when it is none. Any thread. */
+bool rota_hosts_parse_weight(const char *text, uint32_t *weight);

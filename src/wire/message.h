@@ -44,10 +44,20 @@ struct rota_message_list {
 
 struct rota_message_type;
 
+/* How a value is shown in JSON, see message_json.h. */
+enum rota_message_form {
+    ROTA_MESSAGE_PLAIN, /* a number; a text */
+    ROTA_MESSAGE_BYTES, /* a STR that may be any bytes */
+    ROTA_MESSAGE_HEX,   /* a STR of few bytes */
+};
+
 struct rota_message_field {
+    const char *name; /* as the .proto has it */
     uint8_t number;
     enum rota_message_kind kind;
     size_t offset;
+    enum rota_message_form form;
+    const char *(*name_of)(uint64_t value); /* of a UINT with named values; NULL for others */
     uint64_t max; /* of a number, or entries of a list; 0: any number, 4096 entries */
     const struct rota_message_type *type; /* of INNER and INNERS */
 };

@@ -8,24 +8,49 @@
 
 #define F(n, kind, member)                                                                         \
     {                                                                                              \
-        .number = (n), ROTA_MESSAGE_INTO(kind, THIS, member)                                       \
+        .name = #member, .number = (n), ROTA_MESSAGE_INTO(kind, THIS, member)                      \
+    }
+#define F_BYTES(n, member)                                                                         \
+    {                                                                                              \
+        .name = #member, .number = (n), ROTA_MESSAGE_INTO(STR, THIS, member),                      \
+        .form = ROTA_MESSAGE_BYTES                                                                 \
+    }
+#define F_ID(n, member)                                                                            \
+    {                                                                                              \
+        .name = #member, .number = (n), ROTA_MESSAGE_INTO(STR, THIS, member),                      \
+        .form = ROTA_MESSAGE_HEX                                                                   \
+    }
+#define F_NAMED(n, member, names)                                                                  \
+    {                                                                                              \
+        .name = #member, .number = (n), ROTA_MESSAGE_INTO(UINT, THIS, member), .name_of = (names)  \
     }
 #define F_MAX(n, kind, member, m)                                                                  \
     {                                                                                              \
-        .number = (n), ROTA_MESSAGE_INTO(kind, THIS, member), .max = (m)                           \
+        .name = #member, .number = (n), ROTA_MESSAGE_INTO(kind, THIS, member), .max = (m)          \
     }
 #define F_OF(n, kind, member, t)                                                                   \
     {                                                                                              \
-        .number = (n), ROTA_MESSAGE_INTO(kind, THIS, member), .type = &(t)                         \
+        .name = #member, .number = (n), ROTA_MESSAGE_INTO(kind, THIS, member), .type = &(t)        \
     }
+
+static const char *state_name(uint64_t value)
+{
+    return value < ROTA_JOB_STATES ? rota_job_state_name((enum rota_job_state)value) : NULL;
+}
+
+static const char *cause_name(uint64_t value)
+{
+    return value <= ROTA_JOB_CAUSE_HANDED_OVER ? rota_job_cause_text((enum rota_job_cause)value)
+                                               : NULL;
+}
 
 /* --- jobs --- */
 
 #define THIS struct rota_queue_job_spec
 static const struct rota_message_field JOB_SPEC[] = {
     F(1, STR, queue),
-    F(2, STR, payload),
-    F(3, STR, id),
+    F_BYTES(2, payload),
+    F_ID(3, id),
     F_MAX(4, STRS, can, ROTA_JOB_CAPABILITIES_MAX),
     F_MAX(5, UINT, partition, ROTA_JOB_PARTITIONS_MAX - 1),
     F(6, SINT, priority),
@@ -36,9 +61,9 @@ static const struct rota_message_field JOB_SPEC[] = {
     F_MAX(11, UINT, max_attempts, UINT32_MAX),
     F(12, UINT, backoff_ms),
     F(13, UINT, backoff_max_ms),
-    F(14, STR, unique),
-    F(15, STR, key),
-    F(16, STR, trace),
+    F_BYTES(14, unique),
+    F_BYTES(15, key),
+    F_BYTES(16, trace),
     F(17, BOOL, is_again),
     F(18, BOOL, is_known),
 };
@@ -52,7 +77,7 @@ TYPE(ROTA_QUEUE_ADD, "request", struct rota_queue_add, ADD);
 
 #define THIS struct rota_queue_added
 static const struct rota_message_field ADDED[] = {
-    F(1, STR, id),    F(2, BOOL, is_new),           F(3, UINT, status),
+    F_ID(1, id),      F(2, BOOL, is_new),           F(3, UINT, status),
     F(4, STR, error), F(5, BOOL, may_go_elsewhere),
 };
 #undef THIS
@@ -60,8 +85,12 @@ TYPE(ROTA_QUEUE_ADDED, "reply", struct rota_queue_added, ADDED);
 
 #define THIS struct rota_queue_event
 static const struct rota_message_field EVENT[] = {
-    F(1, UINT, at_ms),   F(2, UINT, state), F(3, UINT, cause),
-    F(4, UINT, attempt), F(5, STR, worker), F(6, STR, reason),
+    F(1, UINT, at_ms),
+    F_NAMED(2, state, state_name),
+    F_NAMED(3, cause, cause_name),
+    F(4, UINT, attempt),
+    F(5, STR, worker),
+    F_BYTES(6, reason),
 };
 #undef THIS
 static TYPE(EVENT_TYPE, "event", struct rota_queue_event, EVENT);
@@ -69,17 +98,17 @@ static TYPE(EVENT_TYPE, "event", struct rota_queue_event, EVENT);
 #define THIS struct rota_queue_job_info
 static const struct rota_message_field JOB_INFO[] = {
     F_OF(1, INNER, spec, ROTA_QUEUE_JOB_SPEC),
-    F(2, UINT, state),
-    F(3, UINT, cause),
+    F_NAMED(2, state, state_name),
+    F_NAMED(3, cause, cause_name),
     F(4, UINT, enqueued_ms),
     F(5, UINT, ended_ms),
     F(6, UINT, not_before_ms),
     F(7, UINT, attempt),
     F(8, UINT, n_attempts),
     F(9, STR, worker),
-    F(10, STR, progress),
-    F(11, STR, reason),
-    F(12, STR, result),
+    F_BYTES(10, progress),
+    F_BYTES(11, reason),
+    F_BYTES(12, result),
     F_OF(13, INNERS, events, EVENT_TYPE),
 };
 #undef THIS
@@ -105,9 +134,11 @@ TYPE(ROTA_QUEUE_NEWS, "reply", struct rota_queue_news, NEWS);
 
 #define THIS struct rota_queue_handed
 static const struct rota_message_field HANDED[] = {
-    F(1, STR, queue),     F(2, STR, id),          F(3, UINT, attempt),
-    F(4, STR, payload),   F(5, UINT, n_attempts), F(6, UINT, timeout_ms),
-    F(7, SINT, priority), F(8, STR, key),         F(9, STR, trace),
+    F(1, STR, queue),       F_ID(2, id),
+    F(3, UINT, attempt),    F_BYTES(4, payload),
+    F(5, UINT, n_attempts), F(6, UINT, timeout_ms),
+    F(7, SINT, priority),   F_BYTES(8, key),
+    F_BYTES(9, trace),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_HANDED, "job", struct rota_queue_handed, HANDED);
@@ -165,8 +196,11 @@ TYPE(ROTA_QUEUE_VISITED, "reply", struct rota_queue_visited, VISITED);
 /* Whole lists are of one shape: a field 1 of many. */
 #define THIS struct rota_queue_list
 #define LIST_OF(type_name, text, entry, table, m)                                                  \
-    static const struct rota_message_field table[] = {                                             \
-        {.number = 1, ROTA_MESSAGE_INTO(INNERS, THIS, items), .type = &(entry), .max = (m)}};      \
+    static const struct rota_message_field table[] = {{.name = "items",                            \
+                                                       .number = 1,                                \
+                                                       ROTA_MESSAGE_INTO(INNERS, THIS, items),     \
+                                                       .type = &(entry),                           \
+                                                       .max = (m)}};                               \
     TYPE(type_name, text, THIS, table)
 LIST_OF(ROTA_QUEUE_ADD_BATCH, "request", ROTA_QUEUE_JOB_SPEC, ADD_BATCH, ROTA_QUEUE_BATCH_MAX);
 LIST_OF(ROTA_QUEUE_ADD_BATCH_REPLY, "reply", ROTA_QUEUE_ADDED, ADD_BATCH_REPLY,
@@ -194,16 +228,16 @@ TYPE(ROTA_QUEUE_LIST_REPLY, "reply", struct rota_queue_list_reply, LIST_REPLY);
 /* --- requests --- */
 
 #define THIS struct rota_queue_about
-static const struct rota_message_field NAME[] = {F(1, STR, queue), F(2, STR, id)};
-static const struct rota_message_field DESCRIBE[] = {F(1, STR, queue), F(2, STR, id),
+static const struct rota_message_field NAME[] = {F(1, STR, queue), F_ID(2, id)};
+static const struct rota_message_field DESCRIBE[] = {F(1, STR, queue), F_ID(2, id),
                                                      F(3, BOOL, with_payload)};
 static const struct rota_message_field COMPLETE[] = {
-    F(1, STR, queue), F(2, STR, id), F(3, UINT, attempt), F(4, STR, bytes), F(5, STR, log)};
+    F(1, STR, queue), F_ID(2, id), F(3, UINT, attempt), F_BYTES(4, bytes), F_BYTES(5, log)};
 static const struct rota_message_field EXTEND[] = {
-    F(1, STR, queue), F(2, STR, id), F(3, UINT, attempt), F(4, STR, bytes), F(5, UINT, lease_ms)};
+    F(1, STR, queue), F_ID(2, id), F(3, UINT, attempt), F_BYTES(4, bytes), F(5, UINT, lease_ms)};
 static const struct rota_message_field FAIL[] = {
-    F(1, STR, queue),           F(2, STR, id),        F(3, UINT, attempt),
-    F(4, STR, bytes),           F(5, BOOL, is_final), F(6, BOOL, is_given_back),
+    F(1, STR, queue),           F_ID(2, id),          F(3, UINT, attempt),
+    F_BYTES(4, bytes),          F(5, BOOL, is_final), F(6, BOOL, is_given_back),
     F(7, UINT, retry_after_ms),
 };
 #undef THIS
@@ -240,7 +274,7 @@ TYPE(ROTA_QUEUE_LIST, "request", struct rota_queue_list_request, LIST);
 
 #define THIS struct rota_queue_setting
 static const struct rota_message_field PAUSE[] = {F(1, STR, queue), F(2, BOOL, is_paused)};
-static const struct rota_message_field WEIGHT[] = {F(1, STR, queue), F(2, STR, key),
+static const struct rota_message_field WEIGHT[] = {F(1, STR, queue), F_BYTES(2, key),
                                                    F_MAX(3, UINT, weight, UINT32_MAX)};
 #undef THIS
 TYPE(ROTA_QUEUE_PAUSE, "request", struct rota_queue_setting, PAUSE);

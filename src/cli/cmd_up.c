@@ -1,0 +1,581 @@
+/* rota up: a cluster on this machine. */
+#include "cli/cli.h"
+#include "cli/terminal.h"
+#include "cli/up.h"
+#include "io/clock.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define KILL_AFTER (2 * ROTA_SEC) /* of those that were told to stop */
+
+struct options {
+    int64_t nodes;
+    const char *data;
+    rota_time span;
+    bool no_load, chaos, json;
+};
+
+static const struct rota_option OPTIONS[] = {
+    {.name = "nodes",
+     ROTA_OPTION_INTO(INT, struct options, nodes),
+     .value_name = "N",
+     .default_text = "3",
+     .min = 1,
+     .max = ROTA_UP_NODES_MAX,
+     .help = "how many nodes"},
+    {.name = "data",
+     ROTA_OPTION_INTO(TEXT, struct options, data),
+     .value_name = "DIR",
+     .min = 1,
+     .max = 2000,
+     .help = "where everything is kept, made if it is not there; a temporary directory that is "
+             "removed in the end if not given"},
+    {.name = "no-load",
+     ROTA_OPTION_INTO(FLAG, struct options, no_load),
+     .help = "the nodes alone: no workers, no jobs"},
+    {.name = "chaos",
+     ROTA_OPTION_INTO(FLAG, struct options, chaos),
+     .help = "kill and stop nodes at random, one at a time, and check in the end that nothing was "
+             "lost"},
+    {.name = "for",
+     ROTA_OPTION_INTO(SPAN, struct options, span),
+     .value_name = "SPAN",
+     .min = ROTA_MSEC,
+     .max = 365 * ROTA_DAY,
+     .help = "how long; until it is interrupted if not given"},
+    {.name = "json", ROTA_OPTION_INTO(FLAG, struct options, json), .help = "answer in JSON"},
+};
+
+/* What works on the sample's jobs: a capability, and a command for the shell. Samples of roles
+ * to come have their processes here, too. */
+static const struct {
+    const char *role, *name, *words;
+} WORKERS[] = {
+    {"queue", "worker-upper", "upper sleep 0.2; tr a-z A-Z"},
+    {"queue", "worker-count", "count sleep 0.3; wc -c"},
+};
+enum { N_WORKERS = sizeof WORKERS / sizeof WORKERS[0] };
+
+static const char *const ZONES[] = {"a", "b"};
+
+enum phase { STARTING, RUNNING, CHECKING, STOPPING };
+
+struct up {
+    struct rota_watch watch; /* prints */
+    struct options options;
+    struct rota_guard guard;
+    uv_loop_t loop;
+    uv_signal_t signals[3];
+    uv_timer_t kill_timer, chaos_timer, span_timer;
+    enum phase phase;
+    int exit_code;
+    char data[PATH_MAX], rota[PATH_MAX], rotad[PATH_MAX];
+    char nodes[ROTA_UP_NODES_MAX * ROTA_CHANNEL_TARGET_MAX];                   /* with commas */
+    struct rota_up_process processes[ROTA_UP_NODES_MAX + ROTA_UP_WORKERS_MAX]; /* nodes first */
+    size_t n_nodes, n_processes;
+    struct rota_up_load *load;
+    struct rota_node_chaos chaos;
+};
+
+/* --- what is told --- */
+
+static void add_text(struct up *up, const char *key, const char *text)
+{
+    if (up->watch.is_json) {
+        rota_json_key(&up->watch.json, key);
+        rota_json_text(&up->watch.json, text);
+    } else {
+        rota_buffer_append_char(&up->watch.line, '\t');
+        rota_terminal_append(&up->watch.line, rota_str(text));
+    }
+}
+
+static void add_number(struct up *up, const char *key, int64_t number)
+{
+    if (up->watch.is_json) {
+        rota_json_key(&up->watch.json, key);
+        rota_json_int(&up->watch.json, number);
+    } else {
+        rota_buffer_print(&up->watch.line, "\t%s=%lld", key, (long long)number);
+    }
+}
+
+static void stop(struct up *up);
+
+static void end_line(struct up *up)
+{
+    rota_watch_end(&up->watch);
+    if (up->watch.is_failed)
+        stop(up);
+}
+
+static void tell(struct up *up, const char *event, const struct rota_up_process *process)
+{
+    rota_watch_begin(&up->watch, event);
+    add_text(up, "name", process->name);
+    if (process->child)
+        add_number(up, "pid", process->pid);
+    end_line(up);
+}
+
+static void print_json(struct up *up)
+{
+    struct rota_json *json = &up->watch.json;
+    char text[PATH_MAX + 32];
+    rota_watch_begin(&up->watch, "ready");
+    snprintf(text, sizeof text, "http://%s/", up->processes[0].http);
+    add_text(up, "dashboard", text);
+    add_text(up, "data", up->data);
+    snprintf(text, sizeof text, "sqlite:%s/store.db", up->data);
+    add_text(up, "store", text);
+    rota_json_key(json, "nodes");
+    rota_json_begin_array(json);
+    for (size_t i = 0; i < up->n_nodes; i++) {
+        struct rota_up_process *node = &up->processes[i];
+        rota_json_begin_object(json);
+        add_text(up, "name", node->name);
+        add_text(up, "zone", node->zone);
+        add_text(up, "grpc", node->grpc);
+        add_text(up, "zmq", node->zmq);
+        add_text(up, "http", node->http);
+        add_number(up, "pid", node->pid);
+        rota_json_end_object(json);
+    }
+    rota_json_end_array(json);
+    end_line(up);
+}
+
+static void append_commands(struct up *up, struct rota_buffer *line)
+{
+    const char *rota = up->rota;
+    rota_buffer_print(line, "  export ROTA_NODE=%s\n", up->processes[0].grpc);
+    if (up->options.no_load) {
+        rota_buffer_print(line, "  %s job add --queue mail hello\n", rota);
+        rota_buffer_print(line, "  %s queue list\n", rota);
+        rota_buffer_print(line, "  %s work --node %s --queue mail -- tr a-z A-Z\n", rota,
+                          up->nodes);
+    } else {
+        rota_buffer_print(line, "  %s queue show %s\n", rota, rota_up_queue);
+        rota_buffer_print(line, "  %s job add --queue %s --can upper --wait hello\n", rota,
+                          rota_up_queue);
+        rota_buffer_print(line, "  %s job list --queue %s --state done --limit 5\n", rota,
+                          rota_up_queue);
+    }
+    rota_buffer_print(line, "  %s members list --store sqlite:%s/store.db\n", rota, up->data);
+    rota_buffer_print(line, "  kill -9 %ld\n", up->processes[up->n_nodes - 1].pid);
+}
+
+static void print_text(struct up *up)
+{
+    struct rota_buffer *line = &up->watch.line;
+    rota_buffer_print(line, "%zu node%s, all of it in %s:\n", up->n_nodes,
+                      up->n_nodes == 1 ? "" : "s", up->data);
+    for (size_t i = 0; i < up->n_nodes; i++) {
+        const struct rota_up_process *node = &up->processes[i];
+        rota_buffer_print(line, "  %s  zone=%s  grpc=%s  zmq=%s  http=%s  pid=%ld\n", node->name,
+                          node->zone, node->grpc, node->zmq, node->http, node->pid);
+    }
+    rota_buffer_print(line, "\nDashboard: http://%s/\n\nTry, in another terminal:\n",
+                      up->processes[0].http);
+    append_commands(up, line);
+    rota_buffer_append_text(line, "\nCtrl-C ends it.\n\n");
+    rota_watch_print(&up->watch);
+    if (up->watch.is_failed)
+        stop(up);
+}
+
+/* --- the end --- */
+
+static void on_kill(uv_timer_t *timer)
+{
+    struct up *up = timer->data;
+    for (size_t i = 0; i < up->n_processes; i++)
+        if (up->processes[i].child)
+            rota_child_signal(up->processes[i].child, SIGKILL);
+}
+
+static bool is_running(const struct up *up)
+{
+    for (size_t i = 0; i < up->n_processes; i++)
+        if (up->processes[i].child)
+            return true;
+    return false;
+}
+
+/* When all processes have ended there is nothing more to wait for. */
+static void leave_if_over(struct up *up)
+{
+    if (!is_running(up))
+        uv_stop(&up->loop);
+}
+
+static void stop(struct up *up)
+{
+    if (up->phase == STOPPING)
+        return;
+    up->phase = STOPPING;
+    uv_timer_stop(&up->chaos_timer);
+    uv_timer_stop(&up->span_timer);
+    rota_up_load_close(up->load);
+    up->load = NULL;
+    for (size_t i = 0; i < up->n_processes; i++) {
+        struct rota_up_process *process = &up->processes[i];
+        process->is_held = true;
+        uv_timer_stop(&process->timer);
+        rota_up_process_thaw(process);
+        if (process->child)
+            rota_child_signal(process->child, SIGTERM);
+    }
+    uv_timer_start(&up->kill_timer, on_kill, (uint64_t)(KILL_AFTER / ROTA_MSEC), 0);
+    leave_if_over(up);
+}
+
+static void fail(struct up *up, int exit_code)
+{
+    up->exit_code = exit_code;
+    stop(up);
+}
+
+/* --- what was acknowledged is done, once --- */
+
+static void on_checked(void *data)
+{
+    struct up *up = data;
+    const struct rota_up_ledger *ledger = rota_up_load_ledger(up->load);
+    bool is_well = ledger->n_pending == 0 && ledger->n_dead == 0 && ledger->n_twice == 0;
+    rota_watch_begin(&up->watch, is_well ? "nothing lost" : "violated");
+    add_number(up, "acknowledged", (int64_t)ledger->n_acknowledged);
+    add_number(up, "done", (int64_t)ledger->n_done);
+    add_number(up, "twice", (int64_t)ledger->n_twice);
+    add_number(up, "dead", (int64_t)ledger->n_dead);
+    add_number(up, "cancelled", (int64_t)ledger->n_cancelled);
+    add_number(up, "unfinished", (int64_t)ledger->n_pending);
+    end_line(up);
+    for (size_t i = 0; i < ledger->n_told; i++)
+        rota_cli_fail(ROTA_CLI_NO, "%s", ledger->told[i]);
+    fail(up, is_well ? up->exit_code : ROTA_CLI_NO);
+}
+
+static void step_chaos(struct up *up);
+
+/* It is time to end: at once, or when what was acknowledged is done. */
+static void end(struct up *up)
+{
+    if (up->phase != RUNNING || !up->options.chaos || !up->load) {
+        if (up->phase == CHECKING)
+            rota_cli_fail(up->exit_code = ROTA_CLI_NO, "interrupted: jobs were not checked");
+        stop(up);
+        return;
+    }
+    up->phase = CHECKING;
+    rota_watch_begin(&up->watch, "checking");
+    add_number(up, "unfinished", (int64_t)rota_up_load_ledger(up->load)->n_pending);
+    end_line(up);
+    if (up->phase != CHECKING)
+        return;
+    rota_node_chaos_end(&up->chaos);
+    step_chaos(up);
+    rota_up_load_finish(up->load, on_checked, up);
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+    struct up *up = signal->data;
+    (void)number;
+    if (up->phase == STOPPING)
+        on_kill(&up->kill_timer);
+    else
+        end(up);
+}
+
+static void on_span(uv_timer_t *timer)
+{
+    end(timer->data);
+}
+
+/* --- chaos --- */
+
+static uint32_t count_well(const struct up *up)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < up->n_nodes; i++)
+        n += up->processes[i].is_ready && !up->processes[i].is_stopped;
+    return n;
+}
+
+static void act(struct up *up, enum rota_node_chaos_act todo, struct rota_up_process *process)
+{
+    switch (todo) {
+    case ROTA_NODE_CHAOS_NOTHING:
+        break;
+    case ROTA_NODE_CHAOS_KILL:
+        process->is_held = true;
+        tell(up, "killed", process);
+        if (process->child)
+            rota_child_signal(process->child, SIGKILL);
+        break;
+    case ROTA_NODE_CHAOS_START:
+        process->is_held = false;
+        rota_up_process_restart(process);
+        break;
+    case ROTA_NODE_CHAOS_STOP:
+        rota_up_process_freeze(process);
+        tell(up, "stopped", process);
+        break;
+    case ROTA_NODE_CHAOS_CONTINUE:
+        rota_up_process_thaw(process);
+        tell(up, "continued", process);
+        break;
+    }
+}
+
+static void on_chaos(uv_timer_t *timer)
+{
+    step_chaos(timer->data);
+}
+
+static void step_chaos(struct up *up)
+{
+    struct rota_node_chaos_todo todo;
+    do {
+        todo = rota_node_chaos_step(&up->chaos, rota_clock_boot(), count_well(up));
+        act(up, todo.act, &up->processes[todo.node]);
+    } while (todo.act != ROTA_NODE_CHAOS_NOTHING && up->phase != STOPPING);
+    rota_time now = rota_clock_boot(), at = rota_node_chaos_deadline(&up->chaos);
+    if (at == ROTA_TIME_NEVER || up->phase == STOPPING)
+        uv_timer_stop(&up->chaos_timer);
+    else
+        uv_timer_start(&up->chaos_timer, on_chaos,
+                       at > now ? (uint64_t)((at - now) / ROTA_MSEC) + 1 : 0, 0);
+}
+
+/* --- processes --- */
+
+static void on_ended(void *data, struct rota_up_process *process, int exit_code, int signal,
+                     rota_time pause)
+{
+    struct up *up = data;
+    char line[ROTA_UP_LINE_MAX];
+    if (up->phase == STOPPING) {
+        leave_if_over(up);
+        return;
+    }
+    if (up->phase == STARTING) {
+        rota_cli_fail(ROTA_CLI_NO, "%s did not start: %s", process->name,
+                      rota_up_process_last_line(process, line));
+        process->is_held = true;
+        fail(up, ROTA_CLI_NO);
+        return;
+    }
+    if (process->is_held)
+        return; /* chaos has told, and will start it */
+    rota_watch_begin(&up->watch, "died");
+    add_text(up, "name", process->name);
+    add_number(up, signal ? "signal" : "exit_code", signal ? signal : exit_code);
+    add_number(up, "restart_ms", pause / ROTA_MSEC);
+    end_line(up);
+}
+
+static void begin(struct up *up);
+
+static void on_ready(void *data, struct rota_up_process *process)
+{
+    struct up *up = data;
+    if (up->phase == STARTING && count_well(up) == up->n_nodes)
+        begin(up);
+    else if (up->phase == RUNNING || up->phase == CHECKING)
+        tell(up, "serving", process);
+    if (up->options.chaos && (up->phase == RUNNING || up->phase == CHECKING))
+        step_chaos(up);
+}
+
+static struct rota_up_process *add_process(struct up *up, const char *zone, const char *program)
+{
+    struct rota_up_process *process = &up->processes[up->n_processes++];
+    *process = (struct rota_up_process){.zone = zone,
+                                        .program = program,
+                                        .guard = &up->guard,
+                                        .loop = &up->loop,
+                                        .data = up->data,
+                                        .nodes = up->nodes,
+                                        .on_ready = on_ready,
+                                        .on_ended = on_ended,
+                                        .callback_data = up};
+    rota_random_init(&process->random, uv_hrtime());
+    uv_timer_init(&up->loop, &process->timer);
+    process->timer.data = process;
+    return process;
+}
+
+static bool start(struct up *up, struct rota_up_process *process)
+{
+    struct rota_error error;
+    if (!rota_up_process_start(process, &error))
+        return true;
+    fail(up, rota_cli_fail_error(&error));
+    return false;
+}
+
+static void list_nodes(struct up *up)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < up->n_nodes; i++)
+        size += (size_t)snprintf(up->nodes + size, sizeof up->nodes - size, "%s%s", i ? "," : "",
+                                 up->processes[i].grpc);
+}
+
+static bool start_load(struct up *up)
+{
+    const char *nodes[ROTA_UP_NODES_MAX];
+    struct rota_error error;
+    for (size_t i = 0; i < up->n_nodes; i++)
+        nodes[i] = up->processes[i].grpc;
+    for (size_t i = 0; i < N_WORKERS; i++) {
+        struct rota_up_process *worker = add_process(up, NULL, up->rota);
+        snprintf(worker->name, sizeof worker->name, "%s", WORKERS[i].name);
+        worker->words = WORKERS[i].words;
+        if (!start(up, worker))
+            return false;
+    }
+    if (!rota_up_load_open(&up->loop, nodes, up->n_nodes, &up->load, &error))
+        return true;
+    fail(up, rota_cli_fail_error(&error));
+    return false;
+}
+
+/* All nodes serve for the first time. */
+static void begin(struct up *up)
+{
+    uint64_t seed = uv_hrtime();
+    up->phase = RUNNING;
+    list_nodes(up);
+    if (!up->options.no_load && !start_load(up))
+        return;
+    if (up->options.json)
+        print_json(up);
+    else
+        print_text(up);
+    if (up->phase == STOPPING)
+        return;
+    uv_random(NULL, NULL, &seed, sizeof seed, 0, NULL);
+    rota_node_chaos_init(&up->chaos, (uint32_t)up->n_nodes, seed, rota_clock_boot());
+    if (up->options.chaos)
+        step_chaos(up);
+    if (up->options.span)
+        uv_timer_start(&up->span_timer, on_span, (uint64_t)(up->options.span / ROTA_MSEC), 0);
+}
+
+static void start_nodes(struct up *up)
+{
+    for (size_t i = 0; i < (size_t)up->options.nodes; i++) {
+        struct rota_up_process *node = add_process(up, ZONES[i % 2], up->rotad);
+        snprintf(node->name, sizeof node->name, "node-%zu", i + 1);
+    }
+    up->n_nodes = up->n_processes;
+    for (size_t i = 0; i < up->n_nodes; i++)
+        if (!start(up, &up->processes[i]))
+            return;
+}
+
+/* --- the frame --- */
+
+static void open_handles(struct up *up)
+{
+    static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
+    uv_timer_t *const timers[] = {&up->kill_timer, &up->chaos_timer, &up->span_timer};
+    for (size_t i = 0; i < 3; i++) {
+        uv_signal_init(&up->loop, &up->signals[i]);
+        up->signals[i].data = up;
+        uv_signal_start(&up->signals[i], on_signal, SIGNALS[i]);
+        uv_timer_init(&up->loop, timers[i]);
+        timers[i]->data = up;
+    }
+}
+
+static void close_handles(struct up *up)
+{
+    for (size_t i = 0; i < 3; i++)
+        uv_close((uv_handle_t *)&up->signals[i], NULL);
+    uv_close((uv_handle_t *)&up->kill_timer, NULL);
+    uv_close((uv_handle_t *)&up->chaos_timer, NULL);
+    uv_close((uv_handle_t *)&up->span_timer, NULL);
+    for (size_t i = 0; i < up->n_processes; i++)
+        uv_close((uv_handle_t *)&up->processes[i].timer, NULL);
+    uv_run(&up->loop, UV_RUN_NOWAIT); /* a stop that came before ends this early */
+}
+
+static void run_cluster(struct up *up)
+{
+    open_handles(up);
+    start_nodes(up);
+    while (is_running(up)) /* also when nothing can be printed any more, which stops the loop */
+        uv_run(&up->loop, UV_RUN_DEFAULT);
+    close_handles(up);
+    uv_run(&up->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&up->loop);
+    rota_buffer_deinit(&up->watch.line);
+}
+
+static int run(int argc, char *const *argv)
+{
+    static struct up up;
+    struct rota_error error;
+    int exit_code;
+    if (!rota_cli_parse(&rota_cmd_up, argc, argv, &up.options, NULL, &exit_code))
+        return exit_code;
+    if (rota_up_directory_make(up.options.data, up.data, &error) ||
+        rota_guard_open(&up.guard, &error))
+        return rota_cli_fail_error(&error);
+    if (uv_loop_init(&up.loop)) {
+        up.exit_code = rota_cli_fail(ROTA_CLI_NO, "no event loop");
+    } else {
+        signal(SIGPIPE, SIG_IGN);
+        up.watch.loop = &up.loop;
+        up.watch.is_json = up.options.json;
+        rota_up_find_programs(up.rota, up.rotad);
+        run_cluster(&up);
+    }
+    rota_guard_close(&up.guard);
+    if (!up.options.data)
+        rota_up_directory_remove(up.data);
+    return up.exit_code;
+}
+
+const struct rota_cli_command rota_cmd_up = {
+    .command =
+        {
+            .name = "up",
+            .summary = "Run a cluster on this machine, to try it",
+            .description =
+                "Starts nodes (`rotad`, beside this program, on PATH, or where ROTA_ROTAD says) in "
+                "two zones, at free ports and with one SQLite store, two kinds of workers, and a "
+                "gentle load of jobs for them on the queue `sample`. Prints where the nodes are, "
+                "the address of the dashboard and commands to try. A node or worker that ends is "
+                "started again, after a pause that grows while it does not stay. When this program "
+                "ends, by whatever cause, nothing is left running; an interrupt ends all within 3 "
+                "seconds. The logs are files in the data directory.\n\n"
+                "With --chaos nodes are killed (SIGKILL) and started again, or stopped (SIGSTOP) "
+                "and let go on, at random and never two at a time. In the end, by an interrupt or "
+                "--for, that is over; all jobs of the load that were acknowledged are seen to "
+                "their "
+                "end, and each must be done, at one node, once: else the exit code is 1. A second "
+                "interrupt does not wait for that.\n\n"
+                "Each thing that happens is a line with tabs: the moment, `died`, `serving`, "
+                "`killed`, `stopped`, `continued`, `checking`, `nothing lost` or `violated`, which "
+                "process or numbers.\n\n"
+                "With --json: one object per line; the first is {\"time\", \"event\": \"ready\", "
+                "\"dashboard\", \"data\", \"store\", \"nodes\": [{\"name\", \"zone\", \"grpc\", "
+                "\"zmq\", \"http\", \"pid\"}]}, the others have \"time\", \"event\", and \"name\" "
+                "with \"pid\", or \"signal\" or \"exit_code\" with \"restart_ms\"; and "
+                "\"unfinished\"; or \"acknowledged\", \"done\", \"twice\", \"dead\", \"cancelled\" "
+                "and \"unfinished\".",
+            .options = OPTIONS,
+            .n_options = sizeof OPTIONS / sizeof *OPTIONS,
+            .examples = "rota up\n"
+                        "rota up --chaos --for 10m\n"
+                        "rota up --nodes 5 --data ./cluster --no-load --json\n",
+        },
+    .run = run,
+};

@@ -1,0 +1,195 @@
+/* What the machine gives: its clock, its limits, its disk. */
+#include "cli/doctor.h"
+
+#include "io/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statfs.h>
+#include <sys/timex.h>
+#include <unistd.h>
+
+/* --- clock and limits --- */
+
+void rota_doctor_clock(struct rota_doctor *doctor)
+{
+    static const char *const FIX =
+        "Run chrony or systemd-timesyncd. Leases do not need it, but deadlines, delays and changes "
+        "at a moment do.";
+    enum { ERROR_MAX_US = 500000 };
+    struct timex look = {0};
+    int state = adjtimex(&look);
+    if (state < 0)
+        rota_doctor_find(doctor, "clock", ROTA_VERDICT_WARN, FIX,
+                         "whether the clock is kept right can't be seen: %s", strerror(errno));
+    else if (state == TIME_ERROR || look.status & STA_UNSYNC)
+        rota_doctor_find(doctor, "clock", ROTA_VERDICT_WARN, FIX,
+                         "nothing keeps the clock of this machine right");
+    else if (look.esterror > ERROR_MAX_US)
+        rota_doctor_find(doctor, "clock", ROTA_VERDICT_WARN, FIX,
+                         "the clock may be %ld ms wrong, by its own estimate",
+                         look.esterror / 1000);
+    else
+        rota_doctor_find(doctor, "clock", ROTA_VERDICT_OK, NULL,
+                         "the clock is kept right, to %ld us by its own estimate", look.esterror);
+}
+
+static void look_at_descriptors(struct rota_doctor *doctor)
+{
+    enum { WANTED = 16384 };
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    rota_doctor_find(
+        doctor, "file descriptors", limit.rlim_cur < WANTED ? ROTA_VERDICT_WARN : ROTA_VERDICT_OK,
+        limit.rlim_cur < WANTED
+            ? "Raise it with `ulimit -n 65536`, or LimitNOFILE=65536 in the unit: every "
+              "connection needs one."
+            : NULL,
+        "%llu may be open at a time", (unsigned long long)limit.rlim_cur);
+}
+
+/* What a control group allows, in bytes; -1 when it does not say. */
+static long long read_group_limit(void)
+{
+    long long bytes = -1;
+    FILE *file = fopen("/sys/fs/cgroup/memory.max", "re");
+    if (!file)
+        return -1;
+    if (fscanf(file, "%lld", &bytes) != 1)
+        bytes = -1; /* "max" */
+    fclose(file);
+    return bytes;
+}
+
+static void look_at_memory(struct rota_doctor *doctor)
+{
+    enum { MIB_WANTED = 256 };
+    struct rlimit limit;
+    long long bytes = (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    long long group = read_group_limit();
+    if (group >= 0 && group < bytes)
+        bytes = group;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+        (long long)limit.rlim_cur < bytes)
+        bytes = (long long)limit.rlim_cur;
+    bool is_small = bytes >> 20 < MIB_WANTED;
+    rota_doctor_find(doctor, "memory", is_small ? ROTA_VERDICT_WARN : ROTA_VERDICT_OK,
+                     is_small ? "A million waiting jobs take about 220 MB; raise the limit of the "
+                                "control group or `ulimit -v`, or keep fewer."
+                              : NULL,
+                     "%lld MiB may be used", bytes >> 20);
+}
+
+void rota_doctor_limits(struct rota_doctor *doctor)
+{
+    look_at_descriptors(doctor);
+    look_at_memory(doctor);
+}
+
+/* --- disk --- */
+
+static int compare_times(const void *a, const void *b)
+{
+    rota_time x = *(const rota_time *)a, y = *(const rota_time *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of a few appends with fdatasync(), as a journal does it; -1 with errno. */
+static rota_time measure_sync(int fd)
+{
+    enum { TIMES = 33 };
+    static char block[4096];
+    rota_time took[TIMES];
+    memset(block, 'r', sizeof block);
+    for (int i = 0; i < TIMES; i++) {
+        rota_time before = rota_clock_boot();
+        ssize_t n = write(fd, block, sizeof block);
+        if (n != (ssize_t)sizeof block) {
+            if (n >= 0)
+                errno = ENOSPC;
+            return -1;
+        }
+        if (fdatasync(fd))
+            return -1;
+        took[i] = rota_clock_boot() - before;
+    }
+    qsort(took, TIMES, sizeof took[0], compare_times);
+    return took[TIMES / 2];
+}
+
+static void judge_sync(struct rota_doctor *doctor, const char *directory, rota_time took,
+                       bool is_memory)
+{
+    char text[ROTA_TIME_TEXT_MAX];
+    const char *fix = NULL;
+    if (took > 20 * ROTA_MSEC)
+        fix = "Jobs are acknowledged after a sync: put the data on an SSD or NVMe disk of its own.";
+    else if (took < 20 * ROTA_USEC && !is_memory)
+        fix = "No disk is so fast: a cache says that it has written what it has not. See that the "
+              "volume honours flushes.";
+    rota_doctor_find(doctor, "disk sync", fix ? ROTA_VERDICT_WARN : ROTA_VERDICT_OK, fix,
+                     "a write and its sync in %.200s take %s (median)", directory,
+                     rota_doctor_span(took, text));
+}
+
+static void look_at_room(struct rota_doctor *doctor, const char *directory,
+                         const struct statfs *look)
+{
+    enum { MIB_LOW = 1024, MIB_NONE = 64 };
+    unsigned long long mib =
+        (unsigned long long)look->f_bavail * (unsigned long)look->f_bsize >> 20;
+    enum rota_verdict verdict = mib < MIB_NONE  ? ROTA_VERDICT_FAIL
+                                : mib < MIB_LOW ? ROTA_VERDICT_WARN
+                                                : ROTA_VERDICT_OK;
+    rota_doctor_find(doctor, "disk space", verdict,
+                     verdict ? "Make room: a broker on a full disk refuses new jobs." : NULL,
+                     "%llu MiB are free in %.200s", mib, directory);
+}
+
+static void look_at_kind(struct rota_doctor *doctor, const char *directory,
+                         const struct statfs *look)
+{
+    if (look->f_type == TMPFS_MAGIC)
+        rota_doctor_find(doctor, "disk", ROTA_VERDICT_WARN,
+                         "Name a directory on a disk, unless nothing has to outlive the machine.",
+                         "%.200s is in memory (tmpfs)", directory);
+    else if (look->f_type == NFS_SUPER_MAGIC || look->f_type == SMB2_SUPER_MAGIC)
+        rota_doctor_find(doctor, "disk", ROTA_VERDICT_WARN,
+                         "Use a local disk: locks and syncs over a network file system are not "
+                         "what they are on a disk.",
+                         "%.200s is on a network file system", directory);
+    else
+        rota_doctor_find(doctor, "disk", ROTA_VERDICT_OK, NULL, "%.200s can be written", directory);
+}
+
+void rota_doctor_disk(struct rota_doctor *doctor, const char *directory)
+{
+    char path[4096];
+    struct statfs look;
+    snprintf(path, sizeof path, "%s/.rota-doctor-XXXXXX", directory);
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd < 0) {
+        rota_doctor_find(doctor, "disk", ROTA_VERDICT_FAIL,
+                         "Make the directory, and let the user that Rota runs as write to it.",
+                         "%.200s can't be written: %s", directory, strerror(errno));
+        return;
+    }
+    unlink(path);
+    if (fstatfs(fd, &look) == 0) {
+        look_at_kind(doctor, directory, &look);
+        look_at_room(doctor, directory, &look);
+    }
+    rota_time took = measure_sync(fd);
+    if (took < 0)
+        rota_doctor_find(doctor, "disk sync", ROTA_VERDICT_FAIL,
+                         "Make room, or see what is wrong with the disk (dmesg).",
+                         "writing in %.200s failed: %s", directory, strerror(errno));
+    else
+        judge_sync(doctor, directory, took, look.f_type == TMPFS_MAGIC);
+    close(fd);
+}

@@ -1,0 +1,69 @@
+#include "core/node/events.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const NAMES[ROTA_EVENT_KINDS] = {
+    [ROTA_EVENT_NODE] = "node",         [ROTA_EVENT_SHARD] = "shard", [ROTA_EVENT_QUEUE] = "queue",
+    [ROTA_EVENT_JOB] = "job",           [ROTA_EVENT_CALL] = "call",   [ROTA_EVENT_GROUP] = "group",
+    [ROTA_EVENT_OPERATOR] = "operator",
+};
+
+const char *rota_event_kind_name(enum rota_event_kind kind)
+{
+    return NAMES[kind];
+}
+
+bool rota_event_kind_parse(struct rota_str text, enum rota_event_kind *kind)
+{
+    for (int i = 0; i < ROTA_EVENT_KINDS; i++)
+        if (rota_str_is_equal(text, rota_str(NAMES[i]))) {
+            *kind = (enum rota_event_kind)i;
+            return true;
+        }
+    return false;
+}
+
+/* How much of `text` fits in `size` bytes with a NUL, without half a character. */
+static size_t fitting(struct rota_str text, size_t size)
+{
+    if (text.size < size)
+        return text.size;
+    size_t n = size - 1;
+    while (n > 0 && ((unsigned char)text.data[n] & 0xc0) == 0x80)
+        n--;
+    return n;
+}
+
+static void copy(char *to, size_t size, struct rota_str text)
+{
+    size_t n = fitting(text, size);
+    memcpy(to, text.data, n);
+    to[n] = '\0';
+}
+
+void rota_events_add(struct rota_events *events, rota_time at, enum rota_event_kind kind,
+                     struct rota_str subject, const char *format, ...)
+{
+    char text[2 * ROTA_EVENT_TEXT_MAX];
+    va_list arguments;
+    struct rota_event *event = &events->kept[events->n % ROTA_EVENTS_KEPT];
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    event->number = ++events->n;
+    event->at = at;
+    event->kind = kind;
+    copy(event->subject, sizeof event->subject, subject);
+    copy(event->text, sizeof event->text, rota_str(text));
+}
+
+const struct rota_event *rota_events_next(const struct rota_events *events, uint64_t after)
+{
+    uint64_t first = events->n > ROTA_EVENTS_KEPT ? events->n - ROTA_EVENTS_KEPT + 1 : 1;
+    uint64_t number = after + 1 < first ? first : after + 1;
+    if (after >= events->n)
+        return NULL;
+    return &events->kept[(number - 1) % ROTA_EVENTS_KEPT];
+}

@@ -1,0 +1,55 @@
+/* events: what has happened in a node, for people: the newest few thousand, numbered.
+ *
+ * An event is a moment, a kind, what it is about and a sentence. Numbers grow by one and are
+ * never used twice in a life; whoever follows asks for what is after the last number it has
+ * seen, and sees by a gap when it was too slow. */
+#pragma once
+
+#include <rota/str.h>
+#include <rota/time.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    ROTA_EVENTS_KEPT = 4096,
+    ROTA_EVENT_SUBJECT_MAX = 128, /* bytes with the NUL; longer ones are cut */
+    ROTA_EVENT_TEXT_MAX = 256,
+};
+
+enum rota_event_kind {
+    ROTA_EVENT_NODE,     /* a node joined, drains, is gone */
+    ROTA_EVENT_SHARD,    /* a shard has another owner */
+    ROTA_EVENT_QUEUE,    /* paused, full, handed over */
+    ROTA_EVENT_JOB,      /* died, was retried by an operator */
+    ROTA_EVENT_CALL,     /* a circuit opened or closed */
+    ROTA_EVENT_GROUP,    /* an epoch, a task */
+    ROTA_EVENT_OPERATOR, /* somebody changed something */
+};
+
+enum { ROTA_EVENT_KINDS = ROTA_EVENT_OPERATOR + 1 };
+
+struct rota_event {
+    uint64_t number; /* from 1 */
+    rota_time at;    /* wall clock */
+    enum rota_event_kind kind;
+    char subject[ROTA_EVENT_SUBJECT_MAX], text[ROTA_EVENT_TEXT_MAX]; /* valid UTF-8 if they were */
+};
+
+struct rota_events {
+    uint64_t n; /* of all that ever were; the last one's number */
+    struct rota_event kept[ROTA_EVENTS_KEPT];
+};
+
+/* "node", "shard", ... Any thread. */
+const char *rota_event_kind_name(enum rota_event_kind kind);
+bool rota_event_kind_parse(struct rota_str text, enum rota_event_kind *kind);
+
+/* Note an event; the oldest gives way. Both texts are cut between characters. */
+void rota_events_add(struct rota_events *events, rota_time at, enum rota_event_kind kind,
+                     struct rota_str subject, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* The first event after number `after` that is still there; NULL when there is none. Borrowed
+ * until the next is added. */
+const struct rota_event *rota_events_next(const struct rota_events *events, uint64_t after);

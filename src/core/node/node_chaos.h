@@ -1,0 +1,55 @@
+/* node_chaos: whom to strike next, to show that nothing is lost.
+ *
+ *     CALM --pause over, all are well--> DOWN --its time is over--> BACK --all are well--> CALM
+ *
+ * A node is killed and started again, or stopped and let go on; the pauses are chance, and long
+ * enough now and then for the others to hold it for dead.
+ *
+ * Invariants: a node is struck only while all are well, so that never two are down by us; whoever
+ * was struck comes back; once it is over nobody is struck. */
+#pragma once
+
+#include <rota/random.h>
+#include <rota/time.h>
+
+enum rota_node_chaos_act {
+    ROTA_NODE_CHAOS_NOTHING,
+    ROTA_NODE_CHAOS_KILL,
+    ROTA_NODE_CHAOS_START, /* one that was killed */
+    ROTA_NODE_CHAOS_STOP,
+    ROTA_NODE_CHAOS_CONTINUE, /* one that was stopped */
+};
+
+struct rota_node_chaos_todo {
+    enum rota_node_chaos_act act;
+    uint32_t node;
+};
+
+enum rota_node_chaos_state { ROTA_NODE_CHAOS_CALM, ROTA_NODE_CHAOS_DOWN, ROTA_NODE_CHAOS_BACK };
+
+struct rota_node_chaos {
+    enum rota_node_chaos_state state;
+    struct rota_random random;
+    uint32_t n_nodes, node; /* the one that was struck last */
+    rota_time at;           /* the end of CALM's pause, or of DOWN */
+    bool is_stopped, is_over;
+};
+
+#define ROTA_NODE_CHAOS_CALM_MIN (1 * ROTA_SEC)
+#define ROTA_NODE_CHAOS_CALM_MAX (6 * ROTA_SEC)
+#define ROTA_NODE_CHAOS_DOWN_MIN (200 * ROTA_MSEC)
+#define ROTA_NODE_CHAOS_DOWN_MAX (14 * ROTA_SEC)
+
+void rota_node_chaos_init(struct rota_node_chaos *chaos, uint32_t n_nodes, uint64_t seed,
+                          rota_time now);
+
+/* What to do now; `n_well` nodes serve. To be asked at the deadline, and whenever one more node
+ * is well. */
+struct rota_node_chaos_todo rota_node_chaos_step(struct rota_node_chaos *chaos, rota_time now,
+                                                 uint32_t n_well);
+
+/* Strike nobody any more; the next step brings back who is down. */
+void rota_node_chaos_end(struct rota_node_chaos *chaos);
+
+/* When to ask again; ROTA_TIME_NEVER: when a node is well. */
+rota_time rota_node_chaos_deadline(const struct rota_node_chaos *chaos);

@@ -1,0 +1,484 @@
+#include "io/http.h"
+
+#include "base/buffer.h"
+#include "core/call/list.h"
+#include "io/listener.h"
+
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+struct rota_http {
+    struct MHD_Daemon *daemon;
+    struct rota_http_handler handler;
+    size_t body_max;
+    uv_poll_t poll; /* of the library's own epoll */
+    uv_timer_t timer;
+    unsigned n_handles; /* that are not closed */
+    struct rota_list_node streams;
+    char address[ROTA_ADDRESS_TEXT_MAX];
+};
+
+struct rota_http_request {
+    struct rota_http *http;
+    struct MHD_Connection *connection; /* NULL when it is gone */
+    enum rota_http_method method;
+    struct rota_buffer body;
+    struct MHD_Response *response; /* the answer, until it is sent */
+    unsigned status;
+    bool has_head;     /* its header fields were looked at */
+    bool is_too_large; /* the rest of its body is passed over */
+    bool is_handed;    /* to the handler */
+    bool is_suspended; /* until it is answered */
+    bool is_answered;
+    size_t target_size;
+    char target[];
+};
+
+struct rota_http_stream {
+    struct rota_http *http;
+    struct MHD_Connection *connection;
+    struct rota_list_node link; /* in the server's `streams` */
+    struct rota_buffer bytes;
+    size_t n_taken; /* of them, from the front */
+    void (*on_gone)(void *data);
+    void *data;
+    bool is_suspended;
+    bool is_closed; /* by its owner, who is told nothing any more */
+    bool is_cut;    /* the client is too slow */
+};
+
+static void on_timer(uv_timer_t *timer);
+
+/* The library has to be run to find out. */
+static void resume(struct rota_http *http, struct MHD_Connection *connection)
+{
+    MHD_resume_connection(connection);
+    uv_timer_start(&http->timer, on_timer, 0, 0);
+}
+
+/* --- requests --- */
+
+static void free_request(struct rota_http_request *request)
+{
+    if (request->response)
+        MHD_destroy_response(request->response);
+    rota_buffer_deinit(&request->body);
+    free(request);
+}
+
+/* The first thing the library says of a request; what it is given here, it gives back. */
+static void *on_target(void *data, const char *target, struct MHD_Connection *connection)
+{
+    size_t size = strlen(target);
+    if (size > ROTA_HTTP_TARGET_MAX)
+        return NULL;
+    struct rota_http_request *request = calloc(1, sizeof *request + size + 1);
+    if (!request)
+        return NULL;
+    request->http = data;
+    request->connection = connection;
+    request->target_size = size;
+    memcpy(request->target, target, size + 1);
+    return request;
+}
+
+/* A path stays as it came. */
+static size_t on_unescape(void *data, struct MHD_Connection *connection, char *text)
+{
+    (void)data, (void)connection;
+    return strlen(text);
+}
+
+static bool find_method(const char *name, enum rota_http_method *method)
+{
+    static const struct {
+        const char *name;
+        enum rota_http_method method;
+    } methods[] = {
+        {"GET", ROTA_HTTP_GET}, {"HEAD", ROTA_HTTP_GET},      {"POST", ROTA_HTTP_POST},
+        {"PUT", ROTA_HTTP_PUT}, {"DELETE", ROTA_HTTP_DELETE},
+    };
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
+        if (strcmp(name, methods[i].name) == 0) {
+            *method = methods[i].method;
+            return true;
+        }
+    return false;
+}
+
+/* Refuse a request that the handler does not see. */
+static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status, char *why)
+{
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer(strlen(why), why, MHD_RESPMEM_PERSISTENT);
+    if (!response)
+        return MHD_NO;
+    enum MHD_Result result = MHD_add_response_header(response, "Content-Type", "text/plain");
+    if (result && status == MHD_HTTP_METHOD_NOT_ALLOWED)
+        result = MHD_add_response_header(response, "Allow", "GET, HEAD, POST, PUT, DELETE");
+    if (result)
+        result = MHD_queue_response(connection, status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static enum MHD_Result look_at_head(struct rota_http_request *request, const char *method)
+{
+    static char no_method[] = "this method is not for here\n";
+    request->has_head = true;
+    if (!find_method(method, &request->method))
+        return refuse(request->connection, MHD_HTTP_METHOD_NOT_ALLOWED, no_method);
+    return MHD_YES;
+}
+
+static void take_body(struct rota_http_request *request, const char *bytes, size_t size)
+{
+    if (request->is_too_large)
+        return;
+    request->is_too_large = size > request->http->body_max - request->body.size;
+    if (!request->is_too_large)
+        rota_buffer_append(&request->body, bytes, size);
+    request->is_too_large |= request->body.failed;
+}
+
+static enum MHD_Result send_answer(struct rota_http_request *request)
+{
+    enum MHD_Result result =
+        MHD_queue_response(request->connection, request->status, request->response);
+    MHD_destroy_response(request->response);
+    request->response = NULL;
+    return result;
+}
+
+static enum MHD_Result on_access(void *data, struct MHD_Connection *connection, const char *url,
+                                 const char *method, const char *version, const char *bytes,
+                                 size_t *n_bytes, void **given)
+{
+    static char too_long[] = "the path is too long\n";
+    static char too_large[] = "the body is too large\n";
+    (void)data, (void)url, (void)version;
+    struct rota_http_request *request = *given;
+    if (!request)
+        return refuse(connection, MHD_HTTP_URI_TOO_LONG, too_long);
+    if (!request->has_head)
+        return look_at_head(request, method);
+    if (*n_bytes > 0) {
+        take_body(request, bytes, *n_bytes);
+        *n_bytes = 0;
+        return MHD_YES;
+    }
+    if (request->is_too_large)
+        return refuse(connection, MHD_HTTP_CONTENT_TOO_LARGE, too_large);
+    if (!request->is_handed) {
+        request->is_handed = true;
+        request->http->handler.on_request(request->http->handler.data, request);
+    }
+    if (request->is_answered)
+        return request->response ? send_answer(request) : MHD_NO;
+    MHD_suspend_connection(connection);
+    request->is_suspended = true;
+    return MHD_YES;
+}
+
+/* The library is done with it: it was answered, or its client is gone. */
+static void on_completed(void *data, struct MHD_Connection *connection, void **given,
+                         enum MHD_RequestTerminationCode code)
+{
+    (void)data, (void)connection, (void)code;
+    struct rota_http_request *request = *given;
+    if (!request)
+        return;
+    *given = NULL;
+    request->connection = NULL;
+    if (request->is_answered || !request->is_handed)
+        free_request(request);
+}
+
+enum rota_http_method rota_http_method(const struct rota_http_request *request)
+{
+    return request->method;
+}
+
+struct rota_str rota_http_target(const struct rota_http_request *request)
+{
+    return rota_str_of(request->target, request->target_size);
+}
+
+struct rota_str rota_http_body(const struct rota_http_request *request)
+{
+    return rota_buffer_str(&request->body);
+}
+
+struct rota_str rota_http_field(const struct rota_http_request *request, const char *name)
+{
+    const char *value = request->connection ? MHD_lookup_connection_value(request->connection,
+                                                                          MHD_HEADER_KIND, name)
+                                            : NULL;
+    return rota_str_of(value, value ? strlen(value) : 0);
+}
+
+/* --- answers --- */
+
+/* `response` NULL: there was no memory for it, and the connection is closed. */
+static void answer(struct rota_http_request *request, unsigned status,
+                   const struct rota_http_field *fields, size_t n_fields,
+                   struct MHD_Response *response)
+{
+    for (size_t i = 0; response && i < n_fields; i++)
+        if (!MHD_add_response_header(response, fields[i].name, fields[i].value)) {
+            MHD_destroy_response(response);
+            response = NULL;
+        }
+    request->is_answered = true;
+    request->status = status;
+    request->response = response;
+    if (!request->connection)
+        free_request(request);
+    else if (request->is_suspended)
+        resume(request->http, request->connection);
+}
+
+void rota_http_answer(struct rota_http_request *request, unsigned status,
+                      const struct rota_http_field *fields, size_t n_fields, struct rota_str body)
+{
+    answer(request, status, fields, n_fields,
+           MHD_create_response_from_buffer(body.size, (void *)(uintptr_t)body.data,
+                                           MHD_RESPMEM_MUST_COPY));
+}
+
+void rota_http_answer_static(struct rota_http_request *request, unsigned status,
+                             const struct rota_http_field *fields, size_t n_fields,
+                             struct rota_str body)
+{
+    answer(request, status, fields, n_fields,
+           MHD_create_response_from_buffer(body.size, (void *)(uintptr_t)body.data,
+                                           MHD_RESPMEM_PERSISTENT));
+}
+
+/* --- streams --- */
+
+static ssize_t on_wanted(void *data, uint64_t position, char *bytes, size_t size)
+{
+    (void)position;
+    struct rota_http_stream *stream = data;
+    size_t n = stream->bytes.size - stream->n_taken;
+    if (stream->is_cut)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    if (n > 0) {
+        if (n > size)
+            n = size;
+        memcpy(bytes, stream->bytes.data + stream->n_taken, n);
+        stream->n_taken += n;
+        if (stream->n_taken == stream->bytes.size)
+            stream->bytes.size = stream->n_taken = 0;
+        return (ssize_t)n;
+    }
+    if (stream->is_closed)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    MHD_suspend_connection(stream->connection);
+    stream->is_suspended = true;
+    return 0;
+}
+
+static void on_ended(void *data)
+{
+    struct rota_http_stream *stream = data;
+    rota_list_remove(&stream->link);
+    if (!stream->is_closed)
+        stream->on_gone(stream->data);
+    rota_buffer_deinit(&stream->bytes);
+    free(stream);
+}
+
+static void wake(struct rota_http_stream *stream)
+{
+    if (!stream->is_suspended)
+        return;
+    stream->is_suspended = false;
+    resume(stream->http, stream->connection);
+}
+
+struct rota_http_stream *rota_http_answer_stream(struct rota_http_request *request, unsigned status,
+                                                 const struct rota_http_field *fields,
+                                                 size_t n_fields, void (*on_gone)(void *data),
+                                                 void *data)
+{
+    enum { CHUNK = 16 << 10 };
+    struct rota_http_stream *stream = request->connection ? calloc(1, sizeof *stream) : NULL;
+    struct MHD_Response *response =
+        stream ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, CHUNK, on_wanted, stream,
+                                                   on_ended)
+               : NULL;
+    if (!response) {
+        free(stream);
+        answer(request, status, NULL, 0, NULL);
+        return NULL;
+    }
+    *stream = (struct rota_http_stream){
+        .http = request->http,
+        .connection = request->connection,
+        .on_gone = on_gone,
+        .data = data,
+    };
+    rota_list_push(&request->http->streams, &stream->link);
+    /* Until the library has taken it, it ends with nobody to tell. */
+    stream->is_closed = true;
+    answer(request, status, fields, n_fields, response);
+    if (!request->response)
+        return NULL; /* and it is gone with the response */
+    stream->is_closed = false;
+    return stream;
+}
+
+/* What was taken makes room once it is the larger part. */
+static bool append(struct rota_http_stream *stream, struct rota_str bytes)
+{
+    size_t n_left = stream->bytes.size - stream->n_taken;
+    if (stream->n_taken > n_left) {
+        memmove(stream->bytes.data, stream->bytes.data + stream->n_taken, n_left);
+        stream->bytes.size = n_left;
+        stream->n_taken = 0;
+    }
+    if (bytes.size > ROTA_HTTP_STREAM_MAX - n_left)
+        return false;
+    rota_buffer_append_str(&stream->bytes, bytes);
+    return !stream->bytes.failed;
+}
+
+/* The library waits for a client that does not read; it finds out by the socket. */
+static void cut(struct rota_http_stream *stream)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(stream->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    stream->is_cut = true;
+    if (info)
+        shutdown(info->connect_fd, SHUT_RDWR);
+}
+
+void rota_http_stream_send(struct rota_http_stream *stream, struct rota_str bytes)
+{
+    if (!stream->is_cut && !append(stream, bytes))
+        cut(stream);
+    wake(stream);
+}
+
+void rota_http_stream_close(struct rota_http_stream *stream)
+{
+    stream->is_closed = true;
+    wake(stream);
+}
+
+/* --- the server --- */
+
+static void run(struct rota_http *http)
+{
+    MHD_UNSIGNED_LONG_LONG wait;
+    MHD_run(http->daemon);
+    uv_update_time(http->timer.loop);
+    if (MHD_get_timeout(http->daemon, &wait))
+        uv_timer_start(&http->timer, on_timer, wait, 0);
+    else
+        uv_timer_stop(&http->timer);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    run(timer->data);
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    (void)status, (void)events;
+    run(poll->data);
+}
+
+/* The socket is the library's when this succeeds. */
+static struct MHD_Daemon *start(struct rota_http *http, int fd,
+                                const struct rota_http_options *options)
+{
+    unsigned n_max =
+        options->connections_max ? options->connections_max : ROTA_HTTP_CONNECTIONS_MAX;
+    return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_access,
+                            http, MHD_OPTION_LISTEN_SOCKET, fd,                           /* */
+                            MHD_OPTION_URI_LOG_CALLBACK, on_target, http,                 /* */
+                            MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL,              /* */
+                            MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,              /* */
+                            MHD_OPTION_CONNECTION_LIMIT, n_max,                           /* */
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)ROTA_HTTP_MEMORY, /* */
+                            MHD_OPTION_CONNECTION_TIMEOUT,
+                            (unsigned)(ROTA_HTTP_IDLE / ROTA_SEC), /* */
+                            MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct rota_http *http = handle->data;
+    if (--http->n_handles == 0)
+        free(http);
+}
+
+enum rota_code rota_http_open(struct uv_loop_s *loop, const char *address,
+                              const struct rota_http_options *options,
+                              const struct rota_http_handler *handler, struct rota_http **http,
+                              struct rota_error *error)
+{
+    static const struct rota_http_options defaults;
+    int fd;
+    if (!options)
+        options = &defaults;
+    struct rota_http *made = calloc(1, sizeof *made);
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "serving HTTP on %s", address);
+    made->handler = *handler;
+    made->body_max = options->body_max ? options->body_max : ROTA_HTTP_BODY_MAX;
+    rota_list_init(&made->streams);
+    enum rota_code code = rota_listener_bind(
+        loop, address, &(struct rota_listener_options){.insecure = options->insecure}, &fd,
+        made->address, error);
+    if (code) {
+        free(made);
+        return code;
+    }
+    made->daemon = start(made, fd, options);
+    if (!made->daemon) {
+        close(fd);
+        free(made);
+        return rota_error_set(error, ROTA_ERR_IO, "serving HTTP on %s: libmicrohttpd refused",
+                              address);
+    }
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(made->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    int status = uv_poll_init(loop, &made->poll, info->epoll_fd);
+    if (status) {
+        MHD_stop_daemon(made->daemon);
+        free(made);
+        return rota_error_set(error, ROTA_ERR_IO, "serving HTTP on %s: %s", address,
+                              uv_strerror(status));
+    }
+    uv_timer_init(loop, &made->timer);
+    made->poll.data = made->timer.data = made;
+    made->n_handles = 2;
+    uv_poll_start(&made->poll, UV_READABLE, on_poll);
+    *http = made;
+    return ROTA_OK;
+}
+
+void rota_http_close(struct rota_http *http)
+{
+    if (!http)
+        return;
+    for (struct rota_list_node *link = http->streams.next; link != &http->streams;
+         link = link->next)
+        wake(ROTA_LIST_ITEM(link, struct rota_http_stream, link));
+    uv_close((uv_handle_t *)&http->poll, on_closed);
+    uv_close((uv_handle_t *)&http->timer, on_closed);
+    MHD_stop_daemon(http->daemon);
+}
+
+const char *rota_http_address(const struct rota_http *http)
+{
+    return http->address;
+}

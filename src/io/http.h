@@ -1,0 +1,109 @@
+/* http: a server for browsers and scripts: HTTP/1.1, by libmicrohttpd, on the loop.
+ *
+ * The handler gets each request whole, and answers it with bytes, now or later, or with a
+ * stream that goes on: every request is answered exactly once, also one whose client has gone
+ * away meanwhile. A stream ends when its owner closes it, or when the client goes or reads too
+ * slowly; the owner is told.
+ *
+ * Nothing is decided here: paths, tokens and what may be shown belong to the handler. All of
+ * it lives on the loop's thread. */
+#pragma once
+
+#include "wire/http_target.h"
+
+#include <rota/error.h>
+#include <rota/str.h>
+#include <rota/time.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rota_http;
+struct rota_http_request;
+struct rota_http_stream;
+struct uv_loop_s;
+
+enum {
+    ROTA_HTTP_TARGET_MAX = ROTA_HTTP_TARGET_SIZE_MAX, /* bytes of a path with its query */
+    ROTA_HTTP_BODY_MAX = 1 << 20,                     /* the default; see the options */
+    ROTA_HTTP_CONNECTIONS_MAX = 1024,                 /* the default; see the options */
+    ROTA_HTTP_MEMORY = 32 << 10,    /* of one connection: its header fields must fit */
+    ROTA_HTTP_STREAM_MAX = 4 << 20, /* bytes that wait for a slow client; then it is cut off */
+};
+
+#define ROTA_HTTP_IDLE (60 * ROTA_SEC) /* a connection without a request is closed after */
+
+enum rota_http_method {
+    ROTA_HTTP_GET, /* HEAD too: the answer's bytes are left out by the server */
+    ROTA_HTTP_POST,
+    ROTA_HTTP_PUT,
+    ROTA_HTTP_DELETE,
+};
+
+struct rota_http_options {
+    size_t body_max;          /* bytes of a request; 0 means ROTA_HTTP_BODY_MAX */
+    uint32_t connections_max; /* at one time; 0 means ROTA_HTTP_CONNECTIONS_MAX */
+    bool insecure;            /* on other addresses than loopback too: it is plain text */
+};
+
+struct rota_http_handler {
+    /* Gives `request`: answer it once. */
+    void (*on_request)(void *data, struct rota_http_request *request);
+    void *data; /* kept */
+};
+
+/* Listen at `address`, "host:port"; port 0 lets the kernel choose. Gives `*http`;
+ * rota_http_close() ends it. `options` may be NULL; `handler` is copied. */
+enum rota_code rota_http_open(struct uv_loop_s *loop, const char *address,
+                              const struct rota_http_options *options,
+                              const struct rota_http_handler *handler, struct rota_http **http,
+                              struct rota_error *error);
+
+/* Takes `http`, which may be NULL, after all its requests were answered. Streams are ended,
+ * their owners told. The loop has to run once more to free it. */
+void rota_http_close(struct rota_http *http);
+
+/* Where it listens, with the port that was chosen: "127.0.0.1:40123". */
+const char *rota_http_address(const struct rota_http *http);
+
+/* --- a request; what is borrowed is valid until it is answered --- */
+
+enum rota_http_method rota_http_method(const struct rota_http_request *request);
+
+/* The path and the query as they came, nothing decoded: "/api/v1/jobs?queue=mail". */
+struct rota_str rota_http_target(const struct rota_http_request *request);
+struct rota_str rota_http_body(const struct rota_http_request *request);
+
+/* The first field of this name, in any case; empty when there is none. */
+struct rota_str rota_http_field(const struct rota_http_request *request, const char *name);
+
+/* A field of an answer; all is copied. */
+struct rota_http_field {
+    const char *name, *value;
+};
+
+/* Answer with `status` and `body`, copied. Takes `request`. */
+void rota_http_answer(struct rota_http_request *request, unsigned status,
+                      const struct rota_http_field *fields, size_t n_fields, struct rota_str body);
+
+/* The same with bytes that stay where they are for good, such as a page of the program's. */
+void rota_http_answer_static(struct rota_http_request *request, unsigned status,
+                             const struct rota_http_field *fields, size_t n_fields,
+                             struct rota_str body);
+
+/* --- a stream --- */
+
+/* Answer with a stream. Takes `request`; gives the stream, which rota_http_stream_close()
+ * ends, or `on_gone` when the client is gone or too slow. NULL without memory: the request was
+ * answered so. */
+struct rota_http_stream *rota_http_answer_stream(struct rota_http_request *request, unsigned status,
+                                                 const struct rota_http_field *fields,
+                                                 size_t n_fields, void (*on_gone)(void *data),
+                                                 void *data);
+
+/* Send `bytes`, copied. A client that has gone is found out by this alone, so say something
+ * now and then. `on_gone` never comes from within. */
+void rota_http_stream_send(struct rota_http_stream *stream, struct rota_str bytes);
+
+/* What was sent still goes out. Takes `stream`; no `on_gone` comes after. */
+void rota_http_stream_close(struct rota_http_stream *stream);

@@ -1,0 +1,333 @@
+#include "node/api.h"
+
+#include "node/pages.h"
+#include "node/stream.h"
+#include "wire/message_json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ASK_TIMEOUT (10 * ROTA_SEC)
+
+const struct rota_api_route rota_api_routes[] = {
+    {ROTA_HTTP_GET, "/healthz", rota_api_health, "whether the process runs"},
+    {ROTA_HTTP_GET, "/readyz", rota_api_ready, "whether the node serves"},
+    {ROTA_HTTP_GET, "/metrics", rota_api_metrics, "metrics in Prometheus' text format"},
+    {ROTA_HTTP_GET, "/api/v1/node", rota_api_node, "this node"},
+    {ROTA_HTTP_GET, "/api/v1/cluster", rota_api_cluster, "all nodes, and the ring"},
+    {ROTA_HTTP_GET, "/api/v1/events", rota_api_events, "what has happened"},
+    {ROTA_HTTP_GET, "/api/v1/stream", rota_api_stream, "all of it, as it changes"},
+    {ROTA_HTTP_GET, "/api/v1/queues", rota_api_queues, "all queues"},
+    {ROTA_HTTP_GET, "/api/v1/queues/*", rota_api_queue, "one queue"},
+    {ROTA_HTTP_POST, "/api/v1/queues/*/pause", rota_api_queue_pause, "hand out no more jobs"},
+    {ROTA_HTTP_POST, "/api/v1/queues/*/resume", rota_api_queue_resume, "go on"},
+    {ROTA_HTTP_GET, "/api/v1/queues/*/jobs", rota_api_jobs, "jobs of a queue in a state"},
+    {ROTA_HTTP_POST, "/api/v1/queues/*/jobs", rota_api_job_add, "add a job"},
+    {ROTA_HTTP_GET, "/api/v1/queues/*/jobs/*", rota_api_job, "all about a job"},
+    {ROTA_HTTP_POST, "/api/v1/queues/*/jobs/*/cancel", rota_api_job_cancel, "cancel a job"},
+    {ROTA_HTTP_POST, "/api/v1/queues/*/jobs/*/retry", rota_api_job_retry,
+     "let a dead or cancelled job wait again"},
+    {ROTA_HTTP_GET, "/api/v1/workers", rota_api_workers, "the workers that are connected"},
+};
+const size_t rota_api_n_routes = sizeof rota_api_routes / sizeof rota_api_routes[0];
+
+/* --- answers --- */
+
+void rota_api_let_go(struct rota_api_call *call)
+{
+    rota_list_remove(&call->link);
+    rota_arena_deinit(&call->arena);
+    free(call);
+}
+
+void rota_api_answer(struct rota_api_call *call, unsigned status, const char *type,
+                     struct rota_str body)
+{
+    const struct rota_http_field fields[] = {
+        {"Content-Type", type},
+        {"Cache-Control", "no-store"},
+        {"X-Content-Type-Options", "nosniff"},
+        {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
+    };
+    rota_http_answer(call->request, status, fields, sizeof fields / sizeof fields[0], body);
+    rota_api_let_go(call);
+}
+
+void rota_api_answer_json(struct rota_api_call *call, unsigned status, struct rota_buffer *buffer)
+{
+    rota_buffer_append_char(buffer, '\n');
+    if (buffer->failed)
+        rota_api_answer(call, 503, "application/json",
+                        rota_str("{\"error\":\"there is no memory for the answer\"}\n"));
+    else
+        rota_api_answer(call, status, "application/json", rota_buffer_str(buffer));
+    rota_buffer_deinit(buffer);
+}
+
+void rota_api_refuse(struct rota_api_call *call, unsigned status, const char *why)
+{
+    struct rota_buffer buffer = {0};
+    struct rota_json json = {.buffer = &buffer};
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "error");
+    rota_json_text(&json, why);
+    rota_json_end_object(&json);
+    rota_api_answer_json(call, status, &buffer);
+}
+
+bool rota_api_number(struct rota_api_call *call, const char *name, uint64_t max, uint64_t otherwise,
+                     uint64_t *number)
+{
+    struct rota_str text;
+    char why[128];
+    uint64_t read = 0;
+    *number = otherwise;
+    if (!rota_http_target_find(call->target, name, &text))
+        return true;
+    bool is_number = text.size > 0;
+    for (size_t i = 0; is_number && i < text.size; i++)
+        is_number = text.data[i] >= '0' && text.data[i] <= '9' &&
+                    !__builtin_mul_overflow(read, 10, &read) &&
+                    !__builtin_add_overflow(read, (uint64_t)(text.data[i] - '0'), &read);
+    *number = read;
+    if (is_number && read <= max)
+        return true;
+    snprintf(why, sizeof why, "%s is a whole number up to %llu", name, (unsigned long long)max);
+    rota_api_refuse(call, 400, why);
+    return false;
+}
+
+/* --- through gRPC --- */
+
+struct question {
+    struct rota_api_call *call;
+    const struct rota_message_type *reply_type;
+};
+
+static unsigned http_status(enum rota_status status)
+{
+    switch (status) {
+    case ROTA_STATUS_OK:
+        return 200;
+    case ROTA_STATUS_INVALID_ARGUMENT:
+    case ROTA_STATUS_OUT_OF_RANGE:
+        return 400;
+    case ROTA_STATUS_UNAUTHENTICATED:
+        return 401;
+    case ROTA_STATUS_PERMISSION_DENIED:
+        return 403;
+    case ROTA_STATUS_NOT_FOUND:
+        return 404;
+    case ROTA_STATUS_ALREADY_EXISTS:
+    case ROTA_STATUS_FAILED_PRECONDITION:
+    case ROTA_STATUS_ABORTED:
+        return 409;
+    case ROTA_STATUS_RESOURCE_EXHAUSTED:
+        return 429;
+    case ROTA_STATUS_UNIMPLEMENTED:
+        return 501;
+    case ROTA_STATUS_UNAVAILABLE:
+        return 503;
+    case ROTA_STATUS_DEADLINE_EXCEEDED:
+    case ROTA_STATUS_CANCELLED:
+        return 504;
+    case ROTA_STATUS_UNKNOWN:
+    case ROTA_STATUS_INTERNAL:
+    case ROTA_STATUS_DATA_LOSS:
+        return 500;
+    }
+    return 500;
+}
+
+static void answer_reply(struct rota_api_call *call, const struct rota_message_type *type,
+                         struct rota_str message)
+{
+    struct rota_buffer buffer = {0};
+    struct rota_json json = {.buffer = &buffer};
+    struct rota_error error;
+    if (type) {
+        void *reply = rota_arena_take(&call->arena, type->size);
+        if (!reply) {
+            rota_api_refuse(call, 503, "there is no memory for the answer");
+            return;
+        }
+        if (rota_message_decode(type, message, reply, &call->arena, &error)) {
+            rota_api_refuse(call, 500, error.text);
+            return;
+        }
+        rota_message_write_json(type, reply, &json);
+    } else {
+        rota_json_begin_object(&json);
+        rota_json_end_object(&json);
+    }
+    rota_api_answer_json(call, 200, &buffer);
+}
+
+static void on_end(void *data, struct rota_call *made, const struct rota_call_result *result)
+{
+    struct question *question = data;
+    struct rota_api_call *call = question->call;
+    const struct rota_message_type *type = question->reply_type;
+    char why[512];
+    (void)made;
+    if (result->status == ROTA_STATUS_OK) {
+        answer_reply(call, type, result->message);
+        return;
+    }
+    snprintf(why, sizeof why, "%.*s", ROTA_STR_ARGS(result->text));
+    rota_api_refuse(call, http_status(result->status),
+                    why[0] ? why : rota_status_name(result->status));
+}
+
+void rota_api_ask(struct rota_api_call *call, const char *method,
+                  const struct rota_message_type *type, const void *request,
+                  const struct rota_message_type *reply_type)
+{
+    struct rota_buffer message = {0};
+    struct rota_error error = {0};
+    char path[64];
+    struct question *question = rota_arena_take(&call->arena, sizeof *question);
+    if (type)
+        rota_message_encode(type, request, &message);
+    if (!question || message.failed) {
+        rota_buffer_deinit(&message);
+        rota_api_refuse(call, 503, "there is no memory for the request");
+        return;
+    }
+    *question = (struct question){call, reply_type};
+    snprintf(path, sizeof path, "/rota.v1.Queue/%s", method);
+    struct rota_call_options options = {
+        .method = rota_str(path),
+        .request = rota_buffer_str(&message),
+        .timeout = ASK_TIMEOUT,
+        .on_end = on_end,
+        .data = question,
+    };
+    if (rota_channel_call(call->node->self, &options, NULL, &error))
+        rota_api_refuse(call, 503, error.text);
+    rota_buffer_deinit(&message);
+}
+
+/* --- routes --- */
+
+/* Whether the path fits, star by star; what they stand for goes to `names`. */
+static bool fits(const char *path, const struct rota_http_target *target,
+                 struct rota_str names[ROTA_API_NAMES_MAX])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < target->n_parts; i++) {
+        if (*path++ != '/')
+            return false;
+        size_t size = strcspn(path, "/");
+        if (size == 1 && *path == '*')
+            names[n++] = target->parts[i];
+        else if (!rota_str_is_equal(target->parts[i], rota_str_of(path, size)))
+            return false;
+        path += size;
+    }
+    return *path == '\0';
+}
+
+/* The route, or NULL: `*status` says whether it is there for another method. */
+static const struct rota_api_route *find_route(struct rota_api_call *call, unsigned *status)
+{
+    *status = 404;
+    for (size_t i = 0; i < rota_api_n_routes; i++) {
+        if (!fits(rota_api_routes[i].path, call->target, call->names))
+            continue;
+        if (rota_api_routes[i].method == rota_http_method(call->request))
+            return &rota_api_routes[i];
+        *status = 405;
+    }
+    return NULL;
+}
+
+/* A file of the dashboard; false when it is none. It loads nothing from elsewhere, and is shown
+ * in no frame. */
+static bool show_page(struct rota_api_call *call)
+{
+    struct rota_str target = rota_http_target(call->request);
+    const struct rota_page *page = NULL;
+    for (size_t i = 0; i < rota_n_pages; i++)
+        if (rota_str_is_equal(target, rota_str(rota_pages[i].path)))
+            page = &rota_pages[i];
+    if (!page || rota_http_method(call->request) != ROTA_HTTP_GET)
+        return false;
+    const struct rota_http_field fields[] = {
+        {"Content-Type", page->type},
+        {"ETag", page->tag},
+        {"Cache-Control", "no-cache"},
+        {"X-Content-Type-Options", "nosniff"},
+        {"Referrer-Policy", "no-referrer"},
+        {"Content-Security-Policy", "default-src 'self'; style-src 'self' 'unsafe-inline'; "
+                                    "base-uri 'none'; form-action 'none'; "
+                                    "frame-ancestors 'none'"},
+    };
+    bool is_known =
+        rota_str_is_equal(rota_http_field(call->request, "If-None-Match"), rota_str(page->tag));
+    rota_http_answer_static(call->request, is_known ? 304 : 200, fields,
+                            sizeof fields / sizeof fields[0],
+                            rota_str_of(page->bytes, is_known ? 0 : page->size));
+    rota_api_let_go(call);
+    return true;
+}
+
+static enum rota_guard_verdict judge(const struct rota_node *node,
+                                     const struct rota_http_request *request)
+{
+    struct rota_guard_request question = {
+        .is_change = rota_http_method(request) != ROTA_HTTP_GET,
+        .has_body = rota_http_body(request).size > 0,
+        .host = rota_http_field(request, "Host"),
+        .origin = rota_http_field(request, "Origin"),
+        .authorization = rota_http_field(request, "Authorization"),
+        .content_type = rota_http_field(request, "Content-Type"),
+    };
+    return rota_guard_judge(&node->guard, &question);
+}
+
+/* The names of a call point into its target, so that lives as long. */
+struct whole_call {
+    struct rota_api_call call;
+    struct rota_http_target target;
+};
+
+void rota_node_on_request(void *data, struct rota_http_request *request)
+{
+    struct rota_node *node = data;
+    struct rota_error error;
+    unsigned status;
+    struct whole_call *whole = calloc(1, sizeof *whole);
+    if (!whole) {
+        rota_http_answer(request, 503, NULL, 0, rota_str(""));
+        return;
+    }
+    struct rota_api_call *call = &whole->call;
+    *call = (struct rota_api_call){.node = node, .request = request, .target = &whole->target};
+    rota_list_push(&node->calls, &call->link);
+    enum rota_guard_verdict verdict = judge(node, request);
+    if (verdict) {
+        rota_api_refuse(call, rota_guard_status(verdict), rota_guard_text(verdict));
+        return;
+    }
+    if (rota_http_target_parse(rota_http_target(request), &whole->target, &error)) {
+        rota_api_refuse(call, 400, error.text);
+        return;
+    }
+    if (show_page(call))
+        return;
+    const struct rota_api_route *route = find_route(call, &status);
+    if (route)
+        route->handle(call);
+    else
+        rota_api_refuse(call, status,
+                        status == 405 ? "this can't be done with it" : "there is nothing here");
+}
+
+void rota_node_end_requests(struct rota_node *node)
+{
+    struct rota_list_node *link;
+    while ((link = rota_list_first(&node->calls)))
+        rota_api_refuse(ROTA_LIST_ITEM(link, struct rota_api_call, link), 503, "this node stops");
+}

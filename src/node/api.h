@@ -1,0 +1,83 @@
+/* api: what a node tells and takes over HTTP, as JSON.
+ *
+ * A route is a method, a path with stars for its names, and who handles it. Most of the routes
+ * are a method of a gRPC service of this very node, which any node carries to whom it concerns:
+ * the request is made of the path, the query and the body, the reply is written as JSON by the
+ * table of its message. So the page, the command line and programs see the same cluster through
+ * any node. `web/openapi.json` describes the routes; a test compares both. */
+#pragma once
+
+#include "node/node_inside.h"
+
+#include "base/json.h"
+#include "core/call/list.h"
+#include "wire/http_target.h"
+#include "wire/message.h"
+
+enum { ROTA_API_NAMES_MAX = 4 };
+
+/* One request, until it is answered. */
+struct rota_api_call {
+    struct rota_node *node;
+    struct rota_http_request *request;
+    const struct rota_http_target *target;     /* while the route's handler runs */
+    struct rota_str names[ROTA_API_NAMES_MAX]; /* what the stars of the path stand for */
+    struct rota_arena arena;
+    struct rota_list_node link; /* in the node's `calls` */
+};
+
+struct rota_api_route {
+    enum rota_http_method method;
+    const char *path; /* "/api/v1/queues/STAR", where STAR is an asterisk */
+    void (*handle)(struct rota_api_call *call);
+    const char *summary;
+};
+
+extern const struct rota_api_route rota_api_routes[];
+extern const size_t rota_api_n_routes;
+
+/* Answer, and end the call. */
+void rota_api_answer(struct rota_api_call *call, unsigned status, const char *type,
+                     struct rota_str body);
+void rota_api_answer_json(struct rota_api_call *call, unsigned status, struct rota_buffer *buffer);
+void rota_api_refuse(struct rota_api_call *call, unsigned status, const char *why);
+
+/* End the call without an answer: somebody else has its request. */
+void rota_api_let_go(struct rota_api_call *call);
+
+/* Call "/rota.v1.Queue/METHOD" of this node and answer with what it says: the reply as JSON
+ * when there is a type for it, an empty object otherwise. */
+void rota_api_ask(struct rota_api_call *call, const char *method,
+                  const struct rota_message_type *type, const void *request,
+                  const struct rota_message_type *reply_type);
+
+/* A number of the query; `otherwise` when it is not there. False: it is none, and the call was
+ * refused. */
+bool rota_api_number(struct rota_api_call *call, const char *name, uint64_t max, uint64_t otherwise,
+                     uint64_t *number);
+
+/* --- api_queue.c --- */
+
+void rota_api_queues(struct rota_api_call *call);
+void rota_api_queue(struct rota_api_call *call);
+void rota_api_queue_pause(struct rota_api_call *call);
+void rota_api_queue_resume(struct rota_api_call *call);
+void rota_api_jobs(struct rota_api_call *call);
+void rota_api_job_add(struct rota_api_call *call);
+void rota_api_job(struct rota_api_call *call);
+void rota_api_job_cancel(struct rota_api_call *call);
+void rota_api_job_retry(struct rota_api_call *call);
+void rota_api_workers(struct rota_api_call *call);
+
+/* --- api_cluster.c --- */
+
+void rota_api_health(struct rota_api_call *call);
+void rota_api_ready(struct rota_api_call *call);
+void rota_api_metrics(struct rota_api_call *call);
+void rota_api_node(struct rota_api_call *call);
+void rota_api_cluster(struct rota_api_call *call);
+void rota_api_events(struct rota_api_call *call);
+
+/* The documents by themselves. */
+void rota_api_write_cluster(struct rota_node *node, struct rota_json *json);
+void rota_api_write_event(const struct rota_event *event, struct rota_json *json);

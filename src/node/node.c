@@ -1,0 +1,229 @@
+#include "node/node_inside.h"
+
+#include "io/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LOOK_EVERY (50 * ROTA_MSEC) /* at roles that drain */
+
+/* --- what the machine asks for --- */
+
+static void tell(struct rota_node *node, const char *phrase)
+{
+    rota_log(node->log, rota_clock_wall(), ROTA_LOG_INFO, phrase,
+             ROTA_LOG_FACT("address", node->advertise));
+}
+
+static void join(struct rota_node *node)
+{
+    struct rota_error error;
+    tell(node, "node joining");
+    if (rota_node_beat(node, false, &error)) {
+        rota_log(node->log, rota_clock_wall(), ROTA_LOG_ERROR, "node can't join",
+                 ROTA_LOG_FACT("error", error.text));
+        rota_node_step(node, ROTA_NODE_FAILED);
+    }
+}
+
+static void serve(struct rota_node *node)
+{
+    char line[1024];
+    int n = snprintf(line, sizeof line, "ready grpc=%s", rota_server_address(node->server, 0));
+    for (size_t i = 0; i < node->n_roles; i++) {
+        const char *where = node->roles[i].role->reach(node->roles[i].data);
+        if (where)
+            n += snprintf(line + n, sizeof line - (size_t)n, " %s", where);
+    }
+    snprintf(line + n, sizeof line - (size_t)n, " http=%s", rota_http_address(node->http));
+    rota_health_set(node->health, "", true, NULL);
+    tell(node, "node serving");
+    rota_node_note(node, ROTA_EVENT_NODE, rota_str(node->advertise), "serves");
+    node->options.on_ready(node->options.data, line);
+}
+
+static void drain(struct rota_node *node)
+{
+    struct rota_error error;
+    tell(node, "node draining");
+    rota_node_note(node, ROTA_EVENT_NODE, rota_str(node->advertise), "drains");
+    rota_health_set(node->health, "", false, NULL);
+    if (!node->is_drained_by_operator && rota_node_beat(node, true, &error))
+        rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "node can't say that it leaves",
+                 ROTA_LOG_FACT("error", error.text));
+    for (size_t i = 0; i < node->n_roles; i++)
+        node->roles[i].role->drain(node->roles[i].data);
+}
+
+static void on_left(void *data, const struct rota_store_answer *answer)
+{
+    (void)answer; /* whatever it was: without heartbeats it is gone in a while anyway */
+    rota_node_step(data, ROTA_NODE_LEFT);
+}
+
+/* One that an operator has drained stays listed, so that it is drained when it comes back. */
+static void leave(struct rota_node *node)
+{
+    struct rota_store_request request = {.verb = ROTA_STORE_MEMBER_REMOVE,
+                                         .member = {.address = rota_str(node->advertise)}};
+    tell(node, "node leaving");
+    rota_heartbeat_close(node->heartbeat);
+    node->heartbeat = NULL;
+    if (node->is_drained_by_operator || rota_store_ask(node->store, &request, on_left, node, NULL))
+        rota_node_step(node, ROTA_NODE_LEFT);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct rota_node *node = handle->data;
+    struct rota_node_options options = node->options;
+    bool has_failed = node->fsm.has_failed;
+    tell(node, "node ended");
+    free(node->advertise);
+    free(node);
+    options.on_ended(options.data, has_failed);
+}
+
+static void end(struct rota_node *node)
+{
+    uv_close((uv_handle_t *)&node->timer, on_timer_closed);
+}
+
+static void close_all(struct rota_node *node)
+{
+    rota_node_close_parts(node);
+    rota_node_step(node, ROTA_NODE_CLOSED);
+}
+
+/* --- time --- */
+
+static bool is_idle(const struct rota_node *node)
+{
+    for (size_t i = 0; i < node->n_roles; i++)
+        if (!node->roles[i].role->is_idle(node->roles[i].data))
+            return false;
+    return rota_server_counts(node->server).calls == 0;
+}
+
+static bool is_draining(const struct rota_node *node)
+{
+    return node->fsm.state == ROTA_NODE_DRAINING || node->fsm.state == ROTA_NODE_STOPPING;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct rota_node *node = timer->data;
+    if (is_draining(node) && is_idle(node))
+        rota_node_step(node, ROTA_NODE_IDLE);
+    else
+        rota_node_step(node, ROTA_NODE_TICK);
+}
+
+static void set_timer(struct rota_node *node)
+{
+    rota_time now = rota_clock_boot();
+    rota_time at = rota_node_fsm_deadline(&node->fsm);
+    if (is_draining(node))
+        at = rota_time_min(at, now + LOOK_EVERY);
+    if (at == ROTA_TIME_NEVER)
+        uv_timer_stop(&node->timer);
+    else
+        uv_timer_start(&node->timer, on_timer,
+                       at > now ? (uint64_t)((at - now) / ROTA_MSEC + 1) : 0, 0);
+}
+
+void rota_node_step(struct rota_node *node, enum rota_node_event event)
+{
+    static void (*const ACTIONS[])(struct rota_node * node) = {join,  serve,     drain,
+                                                               leave, close_all, end};
+    unsigned actions = rota_node_fsm_step(&node->fsm, rota_clock_boot(), event);
+    if (node->fsm.state < ROTA_NODE_CLOSING)
+        set_timer(node);
+    for (size_t i = 0; i < sizeof ACTIONS / sizeof ACTIONS[0]; i++)
+        if (actions & 1u << i)
+            ACTIONS[i](node);
+}
+
+void rota_node_stop(struct rota_node *node)
+{
+    rota_node_step(node, ROTA_NODE_STOP);
+}
+
+/* --- other settings --- */
+
+/* `*is_told` becomes true when what other nodes know of this one is different. */
+static enum rota_code adopt(struct rota_node *node, const struct rota_settings *fresh,
+                            bool *is_told, struct rota_error *error)
+{
+    struct rota_settings *own = node->options.settings;
+    for (size_t i = 0; i < rota_node_n_options; i++) {
+        const char *name = rota_node_options[i].name;
+        if (rota_settings_is_same(own, fresh, i))
+            continue;
+        if (!rota_node_settings_is_live(i)) {
+            rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "setting needs a restart",
+                     ROTA_LOG_FACT("setting", name));
+            continue;
+        }
+        enum rota_code code = rota_settings_adopt(own, fresh, i, error);
+        if (code)
+            return code;
+        *is_told |= strcmp(name, "zone") == 0 || strcmp(name, "weight") == 0;
+        rota_log(node->log, rota_clock_wall(), ROTA_LOG_INFO, "setting changed",
+                 ROTA_LOG_FACT("setting", name));
+    }
+    if (!rota_settings_has_same_sections(own, fresh))
+        rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "setting needs a restart",
+                 ROTA_LOG_FACT("setting", "[[space]]"));
+    return ROTA_OK;
+}
+
+enum rota_code rota_node_reload(struct rota_node *node, const struct rota_settings *fresh,
+                                struct rota_error *error)
+{
+    bool is_told = false;
+    enum rota_code code = node->tls ? rota_tls_reload(node->tls, error) : ROTA_OK;
+    if (code)
+        return code;
+    code = adopt(node, fresh, &is_told, error);
+    node->fsm.drain_limit = node->settings->drain_limit;
+    rota_node_note_names(node);
+    if (!code && is_told && node->heartbeat)
+        code = rota_node_beat(node, false, error);
+    rota_node_note(node, ROTA_EVENT_OPERATOR, rota_str(node->advertise), "has read its settings");
+    return code;
+}
+
+enum rota_node_state rota_node_state(const struct rota_node *node)
+{
+    return node->fsm.state;
+}
+
+enum rota_code rota_node_open(uv_loop_t *loop, const struct rota_node_options *options,
+                              struct rota_node **node, struct rota_error *error)
+{
+    struct rota_node *made = calloc(1, sizeof *made);
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a node");
+    made->loop = loop;
+    made->options = *options;
+    made->settings = options->settings->values;
+    made->log = options->log;
+    made->lock_fd = -1;
+    rota_list_init(&made->calls);
+    made->started_at = rota_clock_wall();
+    rota_node_fsm_init(&made->fsm, made->settings->drain_limit);
+    enum rota_code code = rota_node_open_parts(made, error);
+    if (code) {
+        rota_node_close_parts(made);
+        uv_run(loop, UV_RUN_DEFAULT);
+        free(made->advertise);
+        free(made);
+        return code;
+    }
+    uv_timer_init(loop, &made->timer);
+    made->timer.data = made;
+    *node = made;
+    rota_node_step(made, ROTA_NODE_OPENED);
+    return ROTA_OK;
+}

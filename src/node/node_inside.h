@@ -1,0 +1,82 @@
+/* The parts of a node: its life (node.c), what it is made of (node_open.c) and what it shows
+ * over HTTP (api.h). For these and its roles alone. */
+#pragma once
+
+#include "core/call/list.h"
+#include "io/clock.h"
+#include "io/http.h"
+#include "node/node.h"
+#include "node/role.h"
+
+#include <rota/channel.h>
+#include <rota/health.h>
+#include <rota/reflection.h>
+#include <rota/tls.h>
+
+enum { ROTA_NODE_ROLES_MAX = 8, ROTA_NODE_NAMES_MAX = 16 };
+
+struct rota_streams;
+
+struct rota_node_role {
+    const struct rota_role *role;
+    void *data;
+};
+
+struct rota_node {
+    uv_loop_t *loop;
+    struct rota_node_options options;
+    const struct rota_node_settings *settings;
+    const struct rota_log *log;
+    struct rota_node_fsm fsm;
+    struct rota_events events;
+    uv_timer_t timer; /* the machine's, and a look at whether the roles are idle */
+    bool has_timer, is_drained_by_operator;
+    rota_time started_at; /* wall clock */
+
+    int lock_fd; /* of the data directory; -1: none */
+    char token[ROTA_GUARD_TOKEN_SIZE + 1];
+    char *advertise;
+    struct rota_guard guard;
+    struct rota_str names[ROTA_NODE_NAMES_MAX];
+
+    struct rota_metrics *metrics;
+    struct rota_tls *tls, *self_tls;
+    struct rota_store *store;
+    struct rota_members *members;
+    struct rota_heartbeat *heartbeat;
+    struct rota_server *server;
+    struct rota_health *health;
+    struct rota_reflection *reflection;
+    struct rota_channel *self; /* to our own gRPC, for the API */
+    struct rota_http *http;
+    struct rota_streams *streams;
+    struct rota_list_node calls; /* requests over HTTP that are not answered */
+    struct rota_node_role roles[ROTA_NODE_ROLES_MAX];
+    size_t n_roles;
+};
+
+/* --- node.c --- */
+
+void rota_node_step(struct rota_node *node, enum rota_node_event event);
+
+/* Note an event, for people. */
+#define rota_node_note(node, kind, subject, ...)                                                   \
+    rota_events_add(&(node)->events, rota_clock_wall(), (kind), (subject), __VA_ARGS__)
+
+/* --- node_open.c --- */
+
+/* All parts, in their order; what was opened before a failure is closed by
+ * rota_node_close_parts(). */
+enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *error);
+void rota_node_close_parts(struct rota_node *node);
+
+/* Be a member from now on; or, when `is_leaving`, until now. */
+enum rota_code rota_node_beat(struct rota_node *node, bool is_leaving, struct rota_error *error);
+
+/* By which names HTTP may be asked: its own address, and what it was told. */
+void rota_node_note_names(struct rota_node *node);
+
+/* --- api.c --- */
+
+void rota_node_on_request(void *data, struct rota_http_request *request);
+void rota_node_end_requests(struct rota_node *node);

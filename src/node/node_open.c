@@ -1,0 +1,319 @@
+/* What a node is made of, opened in order and closed in reverse. */
+#include "node/node_inside.h"
+
+#include "io/clock.h"
+#include "io/file.h"
+#include "node/stream.h"
+#include "wire/hosts_file.h"
+
+#include "descriptors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const struct rota_role *const ROLES[] = {&rota_role_queue};
+
+/* --- the data directory --- */
+
+static enum rota_code refuse_path(const char *what, const char *path, struct rota_error *error)
+{
+    return rota_error_set(error, ROTA_ERR_IO, "%s %.1000s: %s", what, path, strerror(errno));
+}
+
+/* The number that is in the lock file, for whoever finds it taken. */
+static long read_pid(int fd)
+{
+    char text[32] = "";
+    return pread(fd, text, sizeof text - 1, 0) > 0 ? strtol(text, NULL, 10) : 0;
+}
+
+static enum rota_code lock_directory(struct rota_node *node, struct rota_error *error)
+{
+    const char *data = node->settings->data;
+    char path[4200], pid[32];
+    if (mkdir(data, 0700) && errno != EEXIST)
+        return refuse_path("making the data directory", data, error);
+    snprintf(path, sizeof path, "%s/rotad.lock", data);
+    node->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (node->lock_fd < 0)
+        return refuse_path("opening", path, error);
+    if (flock(node->lock_fd, LOCK_EX | LOCK_NB))
+        return rota_error_set(error, ROTA_ERR_IO,
+                              "another rotad (process %ld) has the data directory %.1000s",
+                              read_pid(node->lock_fd), data);
+    int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+    if (ftruncate(node->lock_fd, 0) || pwrite(node->lock_fd, pid, (size_t)n, 0) != n)
+        return refuse_path("writing", path, error);
+    return ROTA_OK;
+}
+
+/* --- the token --- */
+
+static enum rota_code make_token(struct rota_node *node, const char *path, struct rota_error *error)
+{
+    unsigned char chance[32];
+    if (uv_random(NULL, NULL, chance, sizeof chance, 0, NULL))
+        return rota_error_set(error, ROTA_ERR_IO, "the system has no random bytes for a token");
+    rota_guard_token(chance, node->token);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return refuse_path("making", path, error);
+    bool is_written = write(fd, node->token, ROTA_GUARD_TOKEN_SIZE) == ROTA_GUARD_TOKEN_SIZE &&
+                      write(fd, "\n", 1) == 1;
+    if (close(fd) || !is_written) {
+        unlink(path);
+        return refuse_path("writing", path, error);
+    }
+    return ROTA_OK;
+}
+
+/* What changes over HTTP need; made on the first start. */
+static enum rota_code read_token(struct rota_node *node, struct rota_error *error)
+{
+    struct rota_buffer content = {0};
+    char path[4200];
+    snprintf(path, sizeof path, "%s/token", node->settings->data);
+    enum rota_code code = rota_file_read(path, 1024, &content, error);
+    if (code == ROTA_ERR_NOT_FOUND) {
+        code = make_token(node, path, error);
+    } else if (!code) {
+        struct rota_str text = rota_buffer_str(&content);
+        while (text.size > 0 && strchr(" \r\n", text.data[text.size - 1]))
+            text.size--;
+        if (text.size != ROTA_GUARD_TOKEN_SIZE)
+            code = rota_error_set(error, ROTA_ERR_INVALID,
+                                  "%.1000s holds no token: remove it, and another is made", path);
+        else
+            memcpy(node->token, text.data, text.size);
+    }
+    rota_buffer_deinit(&content);
+    node->guard.token = rota_str(node->token);
+    return code;
+}
+
+void rota_node_note_names(struct rota_node *node)
+{
+    size_t n = 0;
+    node->names[n++] = rota_str(rota_http_address(node->http));
+    const char *rest = node->settings->http_names;
+    while (rest && *rest && n < ROTA_NODE_NAMES_MAX) {
+        size_t size = strcspn(rest, ",");
+        if (size > 0)
+            node->names[n++] = rota_str_of(rest, size);
+        rest += size + (rest[size] == ',');
+    }
+    node->guard.names = node->names;
+    node->guard.n_names = n;
+}
+
+/* --- membership --- */
+
+static const struct rota_member *find_self(const struct rota_node *node)
+{
+    size_t n;
+    const struct rota_member *list = rota_members_list(node->members, &n);
+    for (size_t i = 0; i < n; i++)
+        if (rota_str_is_equal(list[i].host.address, rota_str(node->advertise)))
+            return &list[i];
+    return NULL;
+}
+
+static void note_change(struct rota_node *node, const struct rota_members_change *change)
+{
+    for (size_t i = 0; i < change->n_added; i++)
+        rota_node_note(node, ROTA_EVENT_NODE, change->added[i], "is on the ring");
+    for (size_t i = 0; i < change->n_removed; i++)
+        rota_node_note(node, ROTA_EVENT_NODE, change->removed[i], "is off the ring");
+}
+
+/* What an operator wants of us is in the list, too. */
+static void on_members(void *data, const struct rota_members_change *change)
+{
+    struct rota_node *node = data;
+    const struct rota_member *self = find_self(node);
+    note_change(node, change);
+    if (!self || node->fsm.state >= ROTA_NODE_STOPPING)
+        return;
+    node->is_drained_by_operator = self->host.is_draining;
+    if (self->host.is_draining)
+        rota_node_step(node, ROTA_NODE_DRAIN);
+    else if (node->fsm.state == ROTA_NODE_DRAINING || node->fsm.state == ROTA_NODE_DRAINED)
+        rota_node_step(node, ROTA_NODE_RESTORE);
+    if (self->is_placed)
+        rota_node_step(node, ROTA_NODE_JOINED);
+}
+
+enum rota_code rota_node_beat(struct rota_node *node, bool is_leaving, struct rota_error *error)
+{
+    const struct rota_node_settings *settings = node->settings;
+    rota_time at = rota_members_align(rota_clock_wall(), settings->align, ROTA_MEMBERS_PROPAGATION);
+    struct rota_store_member member = {
+        .address = rota_str(node->advertise),
+        .roles = rota_str(settings->roles),
+        .zone = rota_str(settings->zone),
+        .ttl = settings->ttl,
+        .start_at = settings->align && node->fsm.state == ROTA_NODE_JOINING ? at : 0,
+        .stop_at = is_leaving ? at : 0,
+    };
+    rota_hosts_parse_weight(settings->weight, &member.weight);
+    rota_heartbeat_close(node->heartbeat);
+    node->heartbeat = NULL;
+    return rota_heartbeat_open(node->loop, node->store, &member, NULL, 0, node->log,
+                               &node->heartbeat, error);
+}
+
+static enum rota_code open_members(struct rota_node *node, struct rota_error *error)
+{
+    struct rota_members_source *source;
+    enum rota_code code =
+        rota_store_members_new(node->store, NULL, node->settings->ttl / 10, &source, error);
+    if (!code)
+        code =
+            rota_members_open(node->loop, source, &(struct rota_members_options){.log = node->log},
+                              &node->members, error);
+    return code ? code : rota_members_subscribe(node->members, "node", on_members, node, error);
+}
+
+/* --- parts --- */
+
+/* A limit that is too low shows itself at the worst moment. */
+static void check_limits(const struct rota_node *node)
+{
+    enum { WANTED = 4096 };
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < WANTED)
+        rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "few file descriptors",
+                 ROTA_LOG_FACT("limit", (uint64_t)limit.rlim_cur),
+                 ROTA_LOG_FACT("fix", "LimitNOFILE=65536, or ulimit -n 65536"));
+}
+
+static enum rota_code open_store(struct rota_node *node, struct rota_error *error)
+{
+    char url[4200];
+    snprintf(url, sizeof url, "sqlite:%s/store.db", node->settings->data);
+    struct rota_store_options options = {.url = node->settings->store ? node->settings->store : url,
+                                         .log = node->log};
+    return rota_store_open(node->loop, &options, &node->store, error);
+}
+
+static enum rota_code open_server(struct rota_node *node, struct rota_error *error)
+{
+    const struct rota_node_settings *settings = node->settings;
+    struct rota_tls_options tls = {.certificate_file = settings->certificate,
+                                   .key_file = settings->key,
+                                   .ca_file = settings->ca};
+    enum rota_code code = ROTA_OK;
+    if (settings->certificate)
+        code = rota_tls_server_new(&tls, &node->tls, error);
+    struct rota_server_options options = {.tls = node->tls,
+                                          .insecure = settings->insecure,
+                                          .message_max = 20 << 20,
+                                          .calls_max = 65536,
+                                          .metrics = node->metrics};
+    if (!code)
+        code = rota_server_open(node->loop, &options, &node->server, error);
+    if (!code)
+        code = rota_health_open(node->server, &node->health, error);
+    if (!code)
+        code = rota_reflection_open(node->server, &rota_proto_descriptors, 1, &node->reflection,
+                                    error);
+    if (!code)
+        code = rota_server_listen(node->server, settings->listen, error);
+    if (code)
+        return code;
+    node->advertise =
+        strdup(settings->advertise ? settings->advertise : rota_server_address(node->server, 0));
+    return node->advertise ? ROTA_OK
+                           : rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a node");
+}
+
+static enum rota_code open_roles(struct rota_node *node, struct rota_error *error)
+{
+    for (size_t i = 0; i < sizeof ROLES / sizeof ROLES[0]; i++) {
+        if (!rota_node_settings_has_role(node->settings, ROLES[i]->name))
+            continue;
+        struct rota_node_role *role = &node->roles[node->n_roles];
+        enum rota_code code = ROLES[i]->open(node, &role->data, error);
+        if (code)
+            return code;
+        role->role = ROLES[i];
+        node->n_roles++;
+    }
+    return ROTA_OK;
+}
+
+/* Plain text, or as a client that trusts our own certificate's authority. */
+static enum rota_code open_self(struct rota_node *node, struct rota_error *error)
+{
+    const struct rota_node_settings *settings = node->settings;
+    enum rota_code code = ROTA_OK;
+    if (settings->certificate)
+        code = rota_tls_client_new(
+            &(struct rota_tls_options){.certificate_file = settings->certificate,
+                                       .key_file = settings->key,
+                                       .ca_file =
+                                           settings->ca ? settings->ca : settings->certificate},
+            &node->self_tls, error);
+    struct rota_channel_options options = {
+        .tls = node->self_tls, .insecure = settings->insecure, .message_max = 64 << 20};
+    return code ? code
+                : rota_channel_open(node->loop, rota_server_address(node->server, 0), &options,
+                                    &node->self, error);
+}
+
+static enum rota_code open_http(struct rota_node *node, struct rota_error *error)
+{
+    struct rota_http_handler handler = {rota_node_on_request, node};
+    enum rota_code code =
+        rota_http_open(node->loop, node->settings->http,
+                       &(struct rota_http_options){.insecure = node->settings->insecure}, &handler,
+                       &node->http, error);
+    if (code)
+        return code;
+    rota_node_note_names(node);
+    return rota_streams_open(node, &node->streams, error);
+}
+
+enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *error)
+{
+    static enum rota_code (*const PARTS[])(struct rota_node * node, struct rota_error * error) = {
+        lock_directory, read_token, open_store, open_server,
+        open_members,   open_roles, open_self,  open_http};
+    check_limits(node);
+    node->metrics = rota_metrics_new((uint64_t)rota_clock_wall());
+    if (!node->metrics)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a node");
+    for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++) {
+        enum rota_code code = PARTS[i](node, error);
+        if (code)
+            return code;
+    }
+    return ROTA_OK;
+}
+
+void rota_node_close_parts(struct rota_node *node)
+{
+    rota_channel_close(node->self);
+    rota_node_end_requests(node);
+    rota_streams_close(node->streams);
+    rota_http_close(node->http);
+    rota_heartbeat_close(node->heartbeat);
+    rota_server_close(node->server);
+    for (size_t i = node->n_roles; i-- > 0;)
+        node->roles[i].role->close(node->roles[i].data);
+    rota_health_close(node->health);
+    rota_reflection_close(node->reflection);
+    rota_members_close(node->members);
+    rota_store_close(node->store);
+    rota_tls_free(node->tls);
+    rota_tls_free(node->self_tls);
+    rota_metrics_free(node->metrics);
+    if (node->lock_fd >= 0)
+        close(node->lock_fd);
+}

@@ -1,0 +1,248 @@
+#include "node/node_settings.h"
+
+#include "base/quote.h"
+#include "base/spell.h"
+#include "wire/hosts_file.h"
+
+#include <rota/host.h>
+#include <rota/log.h>
+#include <rota/store.h>
+#include <stdio.h>
+#include <string.h>
+
+#define INTO(kind, field) ROTA_OPTION_INTO(kind, struct rota_node_settings, field)
+
+static const char *const DURABILITIES[] = {"journal", "store", "memory", NULL};
+static const char *const ENGINES[] = {"ring", "lease", NULL};
+
+static const char *const ROLES[] = {"queue"};
+
+const struct rota_option rota_node_options[] = {
+    {.name = "data",
+     INTO(TEXT, data),
+     .value_name = "DIR",
+     .default_text = "rota-data",
+     .min = 1,
+     .max = 4000,
+     .help = "the node's own directory, made if it is not there"},
+    {.name = "listen",
+     INTO(TEXT, listen),
+     .value_name = "ADDRESS",
+     .default_text = "127.0.0.1:7700",
+     .help = "where to answer gRPC; port 0 means any that is free"},
+    {.name = "http",
+     INTO(TEXT, http),
+     .value_name = "ADDRESS",
+     .default_text = "127.0.0.1:7780",
+     .help = "where to answer HTTP: the dashboard, the API, metrics"},
+    {.name = "http-names",
+     INTO(TEXT, http_names),
+     .value_name = "NAME,...",
+     .help = "names by which browsers may ask for this node, beside localhost and its address"},
+    {.name = "workers",
+     INTO(TEXT, workers),
+     .value_name = "ADDRESS",
+     .default_text = "127.0.0.1:7701",
+     .help = "where workers connect over ZeroMQ"},
+    {.name = "workers-key",
+     INTO(TEXT, workers_key),
+     .value_name = "FILE",
+     .help = "the key pair for workers beyond this machine"},
+    {.name = "workers-list",
+     INTO(TEXT, workers_list),
+     .value_name = "FILE",
+     .help = "the workers that may connect, a line each with a name and a public key"},
+    {.name = "advertise",
+     INTO(TEXT, advertise),
+     .value_name = "ADDRESS",
+     .min = 1,
+     .max = ROTA_STORE_NAME_MAX,
+     .help = "how other nodes reach this one; where it listens if not given"},
+    {.name = "store",
+     INTO(TEXT, store),
+     .value_name = "URL",
+     .help = "the database that all nodes share: sqlite:PATH, mysql://... or postgres://...; "
+             "store.db in the data directory if not given"},
+    {.name = "zone",
+     INTO(TEXT, zone),
+     .value_name = "NAME",
+     .default_text = "",
+     .max = ROTA_STORE_NAME_MAX,
+     .help = "what fails together with this node"},
+    {.name = "weight",
+     INTO(TEXT, weight),
+     .value_name = "N",
+     .default_text = "1",
+     .help = "its share of the ring, compared with others"},
+    {.name = "roles",
+     INTO(TEXT, roles),
+     .value_name = "ROLE,...",
+     .default_text = "queue",
+     .help = "what this node does: queue"},
+    {.name = "durability",
+     INTO(CHOICE, durability),
+     .value_name = "HOW",
+     .default_text = "journal",
+     .choices = DURABILITIES,
+     .help = "where jobs are kept: in the node's journal, as rows of the store, or in memory "
+             "alone and gone with the process"},
+    {.name = "partitions",
+     INTO(INT, partitions),
+     .value_name = "N",
+     .default_text = "16",
+     .min = 1,
+     .max = 65536,
+     .help = "partitions of each queue, alike at all nodes"},
+    {.name = "memory",
+     INTO(INT, memory),
+     .value_name = "BYTES",
+     .default_text = "4294967296",
+     .min = 1 << 20,
+     .max = INT64_C(1) << 44,
+     .help = "what payloads and results of jobs may take"},
+    {.name = "ttl",
+     INTO(SPAN, ttl),
+     .value_name = "SPAN",
+     .default_text = "10s",
+     .min = ROTA_SEC,
+     .max = ROTA_HOUR,
+     .help = "a node that has not been heard of for so long is gone"},
+    {.name = "align",
+     INTO(SPAN, align),
+     .value_name = "SPAN",
+     .default_text = "0s",
+     .min = 0,
+     .max = ROTA_HOUR,
+     .help = "nodes join and leave at multiples of this span, so that all see it at once"},
+    {.name = "drain-limit",
+     INTO(SPAN, drain_limit),
+     .value_name = "SPAN",
+     .default_text = "30s",
+     .min = 0,
+     .max = ROTA_DAY,
+     .help = "how long work may take to end or to be handed over when the node is told to stop"},
+    {.name = "cert",
+     INTO(TEXT, certificate),
+     .value_name = "FILE",
+     .help = "the certificate for gRPC; plain text without"},
+    {.name = "key", INTO(TEXT, key), .value_name = "FILE", .help = "its key"},
+    {.name = "ca",
+     INTO(TEXT, ca),
+     .value_name = "FILE",
+     .help = "the authorities whose certificates clients must have"},
+    {.name = "insecure",
+     INTO(FLAG, insecure),
+     .help = "plain text at other addresses than this machine's own, too"},
+    {.name = "log-level",
+     INTO(CHOICE, log_level),
+     .value_name = "LEVEL",
+     .default_text = "info",
+     .choices = rota_log_level_names,
+     .help = "what is told on standard error"},
+};
+const size_t rota_node_n_options = sizeof rota_node_options / sizeof rota_node_options[0];
+
+static const struct rota_option SPACE_OPTIONS[] = {
+    {.name = "name",
+     ROTA_OPTION_INTO(TEXT, struct rota_node_space, name),
+     .min = 1,
+     .max = ROTA_STORE_NAME_MAX,
+     .is_required = true,
+     .help = "what it is called"},
+    {.name = "engine",
+     ROTA_OPTION_INTO(CHOICE, struct rota_node_space, engine),
+     .default_text = "ring",
+     .choices = ENGINES,
+     .help = "who decides who owns what"},
+    {.name = "shards",
+     ROTA_OPTION_INTO(INT, struct rota_node_space, shards),
+     .default_text = "64",
+     .min = 1,
+     .max = ROTA_STORE_SHARDS_MAX,
+     .help = "how many there are"},
+};
+
+const struct rota_settings_kind rota_node_kinds[] = {
+    {.name = "space",
+     .options = SPACE_OPTIONS,
+     .n_options = sizeof SPACE_OPTIONS / sizeof SPACE_OPTIONS[0],
+     .size = sizeof(struct rota_node_space)},
+};
+const size_t rota_node_n_kinds = 1;
+
+/* --- what goes together --- */
+
+/* The next name of a list with commas; false at its end. */
+static bool next_name(struct rota_str *rest, struct rota_str *name)
+{
+    if (rest->size == 0)
+        return false;
+    const char *comma = memchr(rest->data, ',', rest->size);
+    size_t n = comma ? (size_t)(comma - rest->data) : rest->size;
+    *name = rota_str_of(rest->data, n);
+    n += comma != NULL;
+    *rest = rota_str_of(rest->data + n, rest->size - n);
+    return true;
+}
+
+static enum rota_code check_roles(const char *roles, struct rota_error *error)
+{
+    struct rota_str name, rest = rota_str(roles);
+    while (next_name(&rest, &name)) {
+        struct rota_spell spell = {.word = name};
+        char quoted[ROTA_QUOTE_MAX];
+        size_t i = 0;
+        for (; i < sizeof ROLES / sizeof ROLES[0]; i++) {
+            rota_spell_offer(&spell, ROLES[i]);
+            if (rota_str_is_equal(name, rota_str(ROLES[i])))
+                break;
+        }
+        if (i == sizeof ROLES / sizeof ROLES[0])
+            return rota_error_set(error, ROTA_ERR_INVALID, "roles: %s is no role%s%s",
+                                  rota_quote(name, quoted), spell.best ? "; did you mean " : "",
+                                  spell.best ? spell.best : "");
+    }
+    return ROTA_OK;
+}
+
+bool rota_node_settings_has_role(const struct rota_node_settings *settings, const char *role)
+{
+    struct rota_str name, rest = rota_str(settings->roles);
+    while (next_name(&rest, &name))
+        if (rota_str_is_equal(name, rota_str(role)))
+            return true;
+    return false;
+}
+
+enum rota_code rota_node_settings_check(const struct rota_settings *settings,
+                                        struct rota_error *error)
+{
+    const struct rota_node_settings *values = settings->values;
+    uint32_t weight;
+    enum rota_code code = check_roles(values->roles, error);
+    if (code)
+        return code;
+    if (!rota_hosts_parse_weight(values->weight, &weight))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "weight: a weight is a number such as 1, 2.5 or 0.5");
+    if (!values->certificate != !values->key)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "a certificate needs its key, and a key its certificate: cert and "
+                              "key are given together");
+    if (!values->workers_key != !values->workers_list)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "workers-key and workers-list are given together");
+    if (values->durability == ROTA_NODE_DURABILITY_STORE && !values->store)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "durability = \"store\" needs a store that all nodes share");
+    return ROTA_OK;
+}
+
+bool rota_node_settings_is_live(size_t i)
+{
+    static const char *const LIVE[] = {"http-names", "zone", "weight", "drain-limit", "log-level"};
+    for (size_t k = 0; k < sizeof LIVE / sizeof LIVE[0]; k++)
+        if (strcmp(rota_node_options[i].name, LIVE[k]) == 0)
+            return true;
+    return false;
+}

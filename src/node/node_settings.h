@@ -1,0 +1,42 @@
+/* node_settings: what a node can be told. One table for the file, the environment and the
+ * command line; docs/node.md is made from it. */
+#pragma once
+
+#include "base/option.h"
+#include "wire/settings.h"
+
+struct rota_node_settings {
+    const char *data, *listen, *http, *http_names, *workers, *workers_key, *workers_list;
+    const char *advertise, *store, *zone, *weight, *roles, *certificate, *key, *ca;
+    int durability, log_level;
+    int64_t partitions, memory;
+    rota_time ttl, align, drain_limit;
+    bool insecure;
+};
+
+enum { ROTA_NODE_DURABILITY_JOURNAL, ROTA_NODE_DURABILITY_STORE, ROTA_NODE_DURABILITY_MEMORY };
+
+/* A space of shards that the cluster owns together. */
+struct rota_node_space {
+    const char *name;
+    int engine;
+    int64_t shards;
+};
+
+enum { ROTA_NODE_ENGINE_RING, ROTA_NODE_ENGINE_LEASE };
+
+extern const struct rota_option rota_node_options[];
+extern const size_t rota_node_n_options;
+extern const struct rota_settings_kind rota_node_kinds[];
+extern const size_t rota_node_n_kinds;
+
+/* Whether the settings go together: roles that there are, a weight that is one, keys and
+ * certificates in pairs. */
+enum rota_code rota_node_settings_check(const struct rota_settings *settings,
+                                        struct rota_error *error);
+
+/* Whether option number `i` can change while the node runs. */
+bool rota_node_settings_is_live(size_t i);
+
+/* Whether `role` is among the roles of the settings. */
+bool rota_node_settings_has_role(const struct rota_node_settings *settings, const char *role);

@@ -1,0 +1,31 @@
+/* role: what a node does for others, behind a few doors. */
+#pragma once
+
+#include <rota/error.h>
+#include <stdbool.h>
+
+struct rota_node;
+struct rota_json;
+
+struct rota_role {
+    const char *name; /* as the settings have it */
+
+    /* Open it on the node's loop and server. `*role_data` is the role's own from then on. */
+    enum rota_code (*open)(struct rota_node *node, void **role_data, struct rota_error *error);
+
+    /* Take nothing new, and hand over what there is; then is_idle is asked now and then. */
+    void (*drain)(void *role_data);
+    bool (*is_idle)(const void *role_data);
+
+    /* Takes `role_data`; the loop runs until all is freed. */
+    void (*close)(void *role_data);
+
+    /* Append what people want to know, as members of an object that is open. */
+    void (*show)(const void *role_data, struct rota_json *json);
+
+    /* Where others reach it beside gRPC, "zmq=ADDRESS" for the ready line; NULL: nowhere.
+     * Borrowed. */
+    const char *(*reach)(const void *role_data);
+};
+
+extern const struct rota_role rota_role_queue;

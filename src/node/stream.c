@@ -1,0 +1,260 @@
+#include "node/stream.h"
+
+#include "base/hash.h"
+#include "node/api.h"
+#include "wire/message_json.h"
+#include "wire/queue_message.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* --- topics --- */
+
+/* Those that another part of the node answers for; the answer may come later. */
+struct topic {
+    const char *name;
+    const char *method; /* of rota.v1.Queue; NULL: `write` has it at hand */
+    const struct rota_message_type *reply_type;
+    void (*write)(struct rota_node *node, struct rota_json *json);
+};
+
+static const struct topic TOPICS[] = {
+    {.name = "cluster", .write = rota_api_write_cluster},
+    {.name = "queues", .method = "Queues", .reply_type = &ROTA_QUEUE_QUEUES_REPLY},
+    {.name = "workers", .method = "Workers", .reply_type = &ROTA_QUEUE_WORKERS_REPLY},
+};
+
+enum { N_TOPICS = sizeof TOPICS / sizeof TOPICS[0] };
+
+/* A topic as it was last looked at. */
+struct sight {
+    struct rota_streams *streams;
+    const struct topic *topic;
+    struct rota_buffer text; /* its JSON; empty: not seen yet */
+    uint64_t hash;
+    struct rota_call *call; /* that is under way */
+};
+
+struct client {
+    struct rota_streams *streams;
+    struct rota_http_stream *stream;
+    struct rota_list_node link;
+    uint64_t sent[N_TOPICS]; /* hash of what it has got; 0: nothing */
+    uint64_t after;          /* number of the last event */
+    rota_time sent_at;
+};
+
+struct rota_streams {
+    struct rota_node *node;
+    uv_timer_t timer;
+    struct rota_list_node clients;
+    size_t n_clients;
+    struct sight sights[N_TOPICS];
+    struct rota_buffer line; /* that is being made */
+};
+
+/* --- sending --- */
+
+static void send_line(struct client *client, rota_time now)
+{
+    client->sent_at = now;
+    rota_http_stream_send(client->stream, rota_buffer_str(&client->streams->line));
+}
+
+static void send_document(struct client *client, size_t i, rota_time now)
+{
+    struct rota_buffer *line = &client->streams->line;
+    const struct sight *sight = &client->streams->sights[i];
+    if (sight->text.size == 0 || client->sent[i] == sight->hash)
+        return;
+    rota_buffer_clear(line);
+    rota_buffer_print(line, "event: %s\ndata: ", sight->topic->name);
+    rota_buffer_append_str(line, rota_buffer_str(&sight->text));
+    rota_buffer_append_text(line, "\n\n");
+    client->sent[i] = sight->hash;
+    send_line(client, now);
+}
+
+static void send_events(struct client *client, rota_time now)
+{
+    struct rota_buffer *line = &client->streams->line;
+    const struct rota_event *event;
+    while ((event = rota_events_next(&client->streams->node->events, client->after))) {
+        struct rota_json json = {.buffer = line};
+        rota_buffer_clear(line);
+        rota_buffer_print(line,
+                          "event: event\nid: %llu\ndata: ", (unsigned long long)event->number);
+        rota_api_write_event(event, &json);
+        rota_buffer_append_text(line, "\n\n");
+        client->after = event->number;
+        send_line(client, now);
+    }
+}
+
+static void send_all(struct client *client, rota_time now)
+{
+    for (size_t i = 0; i < N_TOPICS; i++)
+        send_document(client, i, now);
+    send_events(client, now);
+    if (now - client->sent_at >= ROTA_STREAM_SIGN) {
+        rota_buffer_clear(&client->streams->line);
+        rota_buffer_append_text(&client->streams->line, ": still here\n\n");
+        send_line(client, now);
+    }
+}
+
+/* --- looking --- */
+
+static void see(struct sight *sight)
+{
+    uint64_t hash = rota_hash_sip64(1, rota_buffer_str(&sight->text));
+    sight->hash = hash ? hash : 1;
+}
+
+static void on_reply(void *data, struct rota_call *call, const struct rota_call_result *result)
+{
+    struct sight *sight = data;
+    struct rota_arena arena = {0};
+    (void)call;
+    sight->call = NULL;
+    if (result->status != ROTA_STATUS_OK)
+        return;
+    void *reply = rota_arena_take(&arena, sight->topic->reply_type->size);
+    if (reply &&
+        !rota_message_decode(sight->topic->reply_type, result->message, reply, &arena, NULL)) {
+        struct rota_json json = {.buffer = &sight->text};
+        rota_buffer_clear(&sight->text);
+        rota_message_write_json(sight->topic->reply_type, reply, &json);
+        see(sight);
+    }
+    rota_arena_deinit(&arena);
+}
+
+static void look(struct sight *sight)
+{
+    struct rota_node *node = sight->streams->node;
+    if (sight->topic->write) {
+        struct rota_json json = {.buffer = &sight->text};
+        rota_buffer_clear(&sight->text);
+        sight->topic->write(node, &json);
+        see(sight);
+    } else if (!sight->call) {
+        char path[64];
+        snprintf(path, sizeof path, "/rota.v1.Queue/%s", sight->topic->method);
+        struct rota_call_options options = {
+            .method = rota_str(path), .timeout = 5 * ROTA_SEC, .on_end = on_reply, .data = sight};
+        rota_channel_call(node->self, &options, &sight->call, NULL);
+    }
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct rota_streams *streams = timer->data;
+    rota_time now = rota_clock_boot();
+    struct rota_list_node *next;
+    for (size_t i = 0; i < N_TOPICS; i++)
+        look(&streams->sights[i]);
+    for (struct rota_list_node *link = streams->clients.next; link != &streams->clients;
+         link = next) {
+        next = link->next;
+        send_all(ROTA_LIST_ITEM(link, struct client, link), now);
+    }
+}
+
+/* --- clients --- */
+
+static void on_gone(void *data)
+{
+    struct client *client = data;
+    struct rota_streams *streams = client->streams;
+    rota_list_remove(&client->link);
+    free(client);
+    if (--streams->n_clients == 0)
+        uv_timer_stop(&streams->timer);
+}
+
+/* What a browser that comes back has seen last. */
+static uint64_t last_seen(const struct rota_api_call *call)
+{
+    struct rota_str text = rota_http_field(call->request, "Last-Event-ID");
+    char copy[24];
+    snprintf(copy, sizeof copy, "%.*s", (int)(text.size < 20 ? text.size : 20), text.data);
+    return strtoull(copy, NULL, 10);
+}
+
+void rota_api_stream(struct rota_api_call *call)
+{
+    static const struct rota_http_field FIELDS[] = {
+        {"Content-Type", "text/event-stream"},
+        {"Cache-Control", "no-store"},
+        {"X-Accel-Buffering", "no"},
+        {"X-Content-Type-Options", "nosniff"},
+    };
+    struct rota_streams *streams = call->node->streams;
+    struct client *client =
+        streams->n_clients < ROTA_STREAMS_MAX ? calloc(1, sizeof *client) : NULL;
+    if (!client) {
+        rota_api_refuse(call, 503, "too many listen already");
+        return;
+    }
+    client->streams = streams;
+    client->after = last_seen(call);
+    client->sent_at = rota_clock_boot();
+    struct rota_http_request *request = call->request;
+    rota_api_let_go(call);
+    client->stream = rota_http_answer_stream(request, 200, FIELDS, sizeof FIELDS / sizeof FIELDS[0],
+                                             on_gone, client);
+    if (!client->stream) {
+        free(client);
+        return;
+    }
+    rota_list_push(&streams->clients, &client->link);
+    rota_http_stream_send(client->stream, rota_str("retry: 1000\n\n"));
+    if (streams->n_clients++ == 0)
+        uv_timer_start(&streams->timer, on_timer, 0, ROTA_STREAM_EVERY / ROTA_MSEC);
+}
+
+/* --- life --- */
+
+enum rota_code rota_streams_open(struct rota_node *node, struct rota_streams **streams,
+                                 struct rota_error *error)
+{
+    struct rota_streams *made = calloc(1, sizeof *made);
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for streams");
+    made->node = node;
+    rota_list_init(&made->clients);
+    uv_timer_init(node->loop, &made->timer);
+    made->timer.data = made;
+    for (size_t i = 0; i < N_TOPICS; i++)
+        made->sights[i] = (struct sight){.streams = made, .topic = &TOPICS[i]};
+    *streams = made;
+    return ROTA_OK;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct rota_streams *streams = handle->data;
+    for (size_t i = 0; i < N_TOPICS; i++)
+        rota_buffer_deinit(&streams->sights[i].text);
+    rota_buffer_deinit(&streams->line);
+    free(streams);
+}
+
+void rota_streams_close(struct rota_streams *streams)
+{
+    struct rota_list_node *link;
+    if (!streams)
+        return;
+    while ((link = rota_list_first(&streams->clients))) {
+        struct client *client = ROTA_LIST_ITEM(link, struct client, link);
+        rota_http_stream_close(client->stream);
+        on_gone(client);
+    }
+    uv_close((uv_handle_t *)&streams->timer, on_closed);
+}
+
+size_t rota_streams_n_clients(const struct rota_streams *streams)
+{
+    return streams->n_clients;
+}

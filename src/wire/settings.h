@@ -1,0 +1,93 @@
+/* settings: what a program was told, and where each word of it came from.
+ *
+ * One table of options (base/option.h) is filled from four places, of which the later wins:
+ * its defaults, a file, the environment and the command line. An option has one name in all of
+ * them: `drain-limit` is `drain-limit = "30s"` in the file, ROTA_DRAIN_LIMIT in the environment
+ * and --drain-limit on the command line. What there can be several of stands in sections,
+ * `[[space]]`, each with a table of its own, in the file alone.
+ * There are no lists: what could be one is a text with commas.
+ *
+ * A file with a mistake is refused as a whole, by its line; what was read before stays. The
+ * file's format is that of config_text.h. */
+#pragma once
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "base/option.h"
+
+enum {
+    ROTA_SETTINGS_OPTIONS_MAX = 64,
+    ROTA_SETTINGS_SECTIONS_MAX = 1024, /* of all kinds, in one file */
+};
+
+enum rota_settings_place {
+    ROTA_SETTINGS_DEFAULT,
+    ROTA_SETTINGS_FILE,
+    ROTA_SETTINGS_ENVIRONMENT,
+    ROTA_SETTINGS_COMMAND_LINE,
+};
+
+struct rota_settings_origin {
+    enum rota_settings_place place;
+    uint32_t line; /* of the file */
+};
+
+/* A kind of section: `[[name]]` with `options` that describe a struct of `size` bytes. */
+struct rota_settings_kind {
+    const char *name;
+    const struct rota_option *options;
+    size_t n_options;
+    size_t size;
+};
+
+struct rota_settings_section {
+    const struct rota_settings_kind *kind;
+    uint32_t line;
+    void *values; /* the kind's struct; of the arena */
+};
+
+struct rota_settings {
+    const struct rota_option *options; /* kept, like the kinds */
+    size_t n_options;
+    const struct rota_settings_kind *kinds;
+    size_t n_kinds;
+    void *values; /* the caller's struct; what its texts point to is the arena's */
+    struct rota_settings_origin origins[ROTA_SETTINGS_OPTIONS_MAX];
+    struct rota_settings_section *sections; /* in the order of the file; of the arena */
+    size_t n_sections;
+    struct rota_arena arena;
+};
+
+/* Fill `values` with the defaults. The tables are kept; rota_settings_deinit() ends it. */
+void rota_settings_init(struct rota_settings *settings, const struct rota_option *options,
+                        size_t n_options, const struct rota_settings_kind *kinds, size_t n_kinds,
+                        void *values);
+void rota_settings_deinit(struct rota_settings *settings);
+
+/* Take a file's text in; `file` is its name in messages, which begin with "FILE:LINE: ".
+ * On failure `settings` are as they were. */
+enum rota_code rota_settings_read(struct rota_settings *settings, struct rota_str text,
+                                  const char *file, struct rota_error *error);
+
+/* Set one option, as the command line or the environment has it. */
+enum rota_code rota_settings_set(struct rota_settings *settings, const char *name, const char *text,
+                                 enum rota_settings_place place, struct rota_error *error);
+
+/* Whether option number `i` has the same value in both; the tables of both are the same. And
+ * whether their sections are alike, in order. */
+bool rota_settings_is_same(const struct rota_settings *a, const struct rota_settings *b, size_t i);
+bool rota_settings_has_same_sections(const struct rota_settings *a, const struct rota_settings *b);
+
+/* Take option number `i` as `from` has it, with where it came from; its text is copied. */
+enum rota_code rota_settings_adopt(struct rota_settings *settings, const struct rota_settings *from,
+                                   size_t i, struct rota_error *error);
+
+/* The name of an option's variable: "ROTA_DRAIN_LIMIT". Returns `text`. */
+enum { ROTA_SETTINGS_VARIABLE_MAX = 64 };
+char *rota_settings_variable(const struct rota_option *option,
+                             char text[ROTA_SETTINGS_VARIABLE_MAX]);
+
+/* Append all that is in force as a file that says the same, each line with where it came
+ * from; `file` is the name of the one that was read. A URL is shown without its password. */
+void rota_settings_print(const struct rota_settings *settings, const char *file,
+                         struct rota_buffer *buffer);

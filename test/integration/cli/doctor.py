@@ -1,0 +1,103 @@
+"""rota doctor: what it finds, and that it says how to mend it."""
+
+import resource
+import shutil
+import socket
+import subprocess
+
+from cli.support import Files, refuse, run, test
+
+
+def findings(*args, code=0, **how):
+    """What it says of each thing, by name."""
+    answer = run("doctor", "--json", *args, **how)
+    assert answer.code == code and not answer.err, (answer.code, answer.err, answer.out)
+    found = answer.json()["findings"]
+    for finding in found:
+        assert (finding["verdict"] == "ok") == (finding["fix"] is None), finding
+    return {finding["what"]: finding for finding in found}
+
+
+def certificate(path, days):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-keyout", path / f"{days}.key", "-out", path / f"{days}.pem", "-days", str(days), "-subj",
+                    "/CN=rota"], check=True, capture_output=True)
+    return str(path / f"{days}.pem"), str(path / f"{days}.key")
+
+
+@test
+def doctor_looks_at_the_machine():
+    with Files() as files:
+        found = findings("--data", str(files.path))
+        assert {"clock", "file descriptors", "memory", "disk", "disk space", "disk sync"} == set(found), found
+        assert str(files.path) in found["disk sync"]["found"]
+        assert not list(files.path.iterdir())
+        text = run("doctor", "--data", str(files.path))
+        assert text.code == 0 and b"ok    disk: " in text.out, text.out
+
+
+@test
+def doctor_finds_few_descriptors():
+    with Files() as files:
+        found = findings("--data", str(files.path),
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)))
+        assert found["file descriptors"]["verdict"] == "warn" and "100 may" in found["file descriptors"]["found"]
+
+
+@test
+def doctor_finds_a_directory_that_can_not_be_written():
+    with Files() as files:
+        found = findings("--data", str(files.path / "none"), code=1)
+        assert found["disk"]["verdict"] == "fail" and "No such file" in found["disk"]["found"], found
+        assert b"\nfail  disk: " in run("doctor", "--data", str(files.path / "none")).out
+
+
+@test
+def doctor_finds_a_taken_port():
+    with socket.socket() as taken, Files() as files:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = "127.0.0.1:%d" % taken.getsockname()[1]
+        found = findings("--data", str(files.path), "--listen", address, code=1)
+        assert address in found["port"]["found"] and "ss -ltnp" in found["port"]["fix"], found
+        assert findings("--data", str(files.path), "--listen", "127.0.0.1:0")["port"]["verdict"] == "ok"
+
+
+@test
+def doctor_finds_certificates_that_run_out_or_do_not_fit():
+    if not shutil.which("openssl"):
+        return
+    with Files() as files:
+        def look(cert, key, code=0):
+            return findings("--data", str(files.path), "--cert", cert, "--key", key, code=code)["certificate"]
+
+        good, good_key = certificate(files.path, 365)
+        soon, soon_key = certificate(files.path, 3)
+        assert look(good, good_key)["verdict"] == "ok"
+        assert look(soon, soon_key)["verdict"] == "warn"
+        assert look(good, soon_key, code=1)["verdict"] == "fail"
+        assert look(str(files.path / "none"), good_key, code=1)["verdict"] == "fail"
+
+
+@test
+def doctor_looks_at_stores_logs_and_nodes():
+    with Files() as files:
+        data = ("--data", str(files.path), "--timeout", "1s")
+        url = f"sqlite:{files.path}/store.db"
+        assert "first used" in findings(*data, "--store", url)["store"]["found"]
+        assert not (files.path / "store.db").exists()
+        assert run("members", "beat", "a:1", "--store", url).code == 0
+        found = findings(*data, env={"ROTA_STORE": url})
+        assert found["store version"]["verdict"] == found["store durability"]["verdict"] == "ok", found
+        (files.path / "bad.db").write_text("no database at all, but long enough to be looked at" * 20)
+        assert findings(*data, "--store", f"sqlite:{files.path}/bad.db", code=1)["store"]["verdict"] == "fail"
+        secret = findings(*data, "--store", "postgres://me:s3cret@127.0.0.1:1/x", code=1)["store"]
+        assert secret["verdict"] == "fail" and "s3cret" not in str(secret), secret
+        assert findings(*data, "--log", "what:ever", code=1)["log"]["verdict"] == "fail"
+        assert findings(*data, "--node", "127.0.0.1:1", code=1)["node"]["verdict"] == "fail"
+
+
+@test
+def doctor_refuses_what_it_does_not_know():
+    refuse("doctor", "--dta", "x", name="--dta")
+    refuse("doctor", "here", name="here")

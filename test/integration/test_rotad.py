@@ -1,0 +1,315 @@
+#!/usr/bin/env python3
+"""A node as a user runs it: test_rotad.py ROTAD ROTA [NAME...].
+
+Starts it with and without settings, asks it over HTTP, sends it signals. Prints TAP."""
+
+import contextlib
+import http.client
+import json
+import os
+import queue
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+
+ROTAD, ROTA = (os.path.abspath(path) for path in sys.argv[1:3])
+TESTS = []
+TIMEOUT = 120
+ANY_PORTS = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--workers", "127.0.0.1:0"]
+
+
+def test(function):
+    if not sys.argv[3:] or function.__name__ in sys.argv[3:]:
+        TESTS.append(function)
+    return function
+
+
+class Node:
+    """A rotad in a directory of its own. Its log is a queue of lines."""
+
+    def __init__(self, folder, *words, env=None):
+        self.process = subprocess.Popen([ROTAD, *words], cwd=folder, text=True, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, env={**os.environ, **(env or {})})
+        self.lines = queue.Queue()
+        self.seen = []
+        threading.Thread(target=self.read, daemon=True).start()
+        self.ready = self.process.stdout.readline()
+        self.reach = dict(word.split("=", 1) for word in self.ready.split()[1:])
+
+    def read(self):
+        for line in self.process.stderr:
+            self.lines.put(line)
+
+    def await_line(self, *texts):
+        """The next line of the log with these in it."""
+        while True:
+            try:
+                self.seen.append(self.lines.get(timeout=TIMEOUT))
+            except queue.Empty:
+                raise AssertionError(f"{texts} not in {self.seen}") from None
+            if all(text in self.seen[-1] for text in texts):
+                return self.seen[-1]
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def wait(self):
+        return self.process.wait(TIMEOUT)
+
+    def get(self, path, method="GET", **fields):
+        headers = {name.replace("_", "-"): value for name, value in fields.items()}
+        connection = http.client.HTTPConnection(self.reach["http"], timeout=TIMEOUT)
+        try:
+            connection.request(method, path, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+
+@contextlib.contextmanager
+def node(*words, folder=None, env=None):
+    with tempfile.TemporaryDirectory(prefix="rota-node-") as own:
+        made = Node(folder or own, *words, env=env)
+        try:
+            yield made
+        finally:
+            if made.process.poll() is None:
+                made.process.kill()
+            made.process.wait(TIMEOUT)
+
+
+def run(*words, folder=None, env=None):
+    return subprocess.run([ROTAD, *words], cwd=folder, capture_output=True, text=True, timeout=TIMEOUT,
+                          env={**os.environ, **(env or {})})
+
+
+def write(folder, text):
+    path = os.path.join(folder, "rotad.toml")
+    with open(path + ".new", "w") as file:
+        file.write(text)
+    os.rename(path + ".new", path)
+    return path
+
+
+@test
+def without_a_file_everything_is_in_rota_data():
+    with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
+        with node(*ANY_PORTS, folder=folder) as one:
+            assert one.ready.startswith("ready grpc=127.0.0.1:"), (one.ready, one.seen)
+            assert all(one.reach[name].startswith("127.0.0.1:") for name in ("grpc", "zmq", "http")), one.ready
+            data = os.path.join(folder, "rota-data")
+            assert {"jobs", "rotad.lock", "store.db", "token"} <= set(os.listdir(data))
+            token = os.stat(os.path.join(data, "token"))
+            assert stat.S_IMODE(token.st_mode) == 0o600 and token.st_size == 44
+            with open(os.path.join(data, "rotad.lock")) as lock:
+                assert int(lock.read()) == one.process.pid
+            one.signal(signal.SIGTERM)
+            assert one.wait() == 0
+
+
+@test
+def token_stays_the_same():
+    with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
+        tokens = []
+        for _ in range(2):
+            with node(*ANY_PORTS, folder=folder) as one:
+                assert one.ready
+                with open(os.path.join(folder, "rota-data", "token")) as file:
+                    tokens.append(file.read())
+                one.signal(signal.SIGTERM)
+                one.wait()
+        assert tokens[0] == tokens[1]
+        with open(os.path.join(folder, "rota-data", "token"), "w") as file:
+            file.write("short\n")
+        done = run(*ANY_PORTS, folder=folder)
+        assert done.returncode == 1 and "holds no token" in done.stderr, done
+
+
+@test
+def bad_settings_are_refused_by_their_place():
+    with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
+        for text, said in (("listn = \"x\"\n", "rotad.toml:1"), ("\nttl = \"10 parsecs\"\n", "rotad.toml:2"),
+                           ("roles = \"queue,cash\"\n", "cash"), ("cert = \"a.pem\"\n", "key"),
+                           ("data = \"a\"\ndata = \"b\"\n", "rotad.toml:2"), ("data = \"\0\"\n", "rotad.toml")):
+            path = write(folder, text)
+            for words in (["--check-config"], []):
+                done = run("--config", path, *words, folder=folder)
+                assert done.returncode == 2 and said in done.stderr, (text, done)
+                assert done.stdout == "" and done.stderr.count("\n") == 1, done
+        assert os.listdir(folder) == ["rotad.toml"]
+        for words, env, said in ((["--nonsense"], {}, "nonsense"), (["--weight", "-1"], {}, "weight"),
+                                 ([], {"ROTA_TTL": "soon"}, "ROTA_TTL"), (["--config", "absent"], {}, "absent")):
+            done = run(*words, folder=folder, env=env)
+            assert done.returncode == 2 and said in done.stderr, done
+
+
+@test
+def settings_tell_where_they_come_from():
+    with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
+        path = write(folder, "zone = \"a\"\nttl = \"20s\"\nweight = \"2\"\n")
+        done = run("--config", path, "--print-config", "--weight", "3", folder=folder, env={"ROTA_TTL": "30s"})
+        assert done.returncode == 0, done
+        for said in ('zone = "a"', "rotad.toml:1", 'ttl = "30s"', "ROTA_TTL", 'weight = "3"'):
+            assert said in done.stdout, (said, done.stdout)
+
+
+@test
+def directory_has_one_node_at_a_time():
+    with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
+        with node(*ANY_PORTS, folder=folder) as one:
+            done = run(*ANY_PORTS, folder=folder)
+            assert done.returncode == 1 and f"process {one.process.pid}" in done.stderr, done
+            assert "Sanitizer" not in done.stderr, done
+            one.process.kill()
+            one.wait()
+        with node(*ANY_PORTS, folder=folder) as other:
+            assert other.ready.startswith("ready "), other.seen
+
+
+@test
+def http_is_for_its_own_names():
+    with node(*ANY_PORTS, "--http-names", "rota.example") as one:
+        assert one.get("/healthz")[0] == 200
+        assert one.get("/readyz") == (200, "serving\n")
+        assert one.get("/metrics")[0] == 200
+        for host in ("evil.example", "127.0.0.1.evil.example", "rota.example.evil"):
+            status, body = one.get("/readyz", Host=host)
+            assert status in (400, 403, 421) and "error" in json.loads(body), (host, status, body)
+        for host in ("rota.example", "localhost", one.reach["http"]):
+            assert one.get("/readyz", Host=host)[0] == 200, host
+        cluster = json.loads(one.get("/api/v1/cluster")[1])
+        assert [member["name"] for member in cluster["nodes"]] == [one.reach["grpc"]]
+        assert one.get("/nothing")[0] == 404
+        assert one.get("/api/v1/node", "POST")[0] in (401, 403)
+
+
+def add_and_take(one, folder):
+    """A job that runs at a worker until the file `go` is there."""
+    address = one.reach["grpc"]
+    worker = subprocess.Popen([ROTA, "work", "--node", address, "--queue", "q", "--drain", "60s", "--", "sh", "-c",
+                               f"echo begun > {folder}/begun; read line < {folder}/go"], stderr=subprocess.DEVNULL)
+    subprocess.run([ROTA, "job", "add", "--node", address, "--queue", "q", "x"], check=True, timeout=TIMEOUT,
+                   stdout=subprocess.DEVNULL)
+    with open(f"{folder}/begun") as pipe:
+        assert pipe.read() == "begun\n"
+    return worker
+
+
+@contextlib.contextmanager
+def busy(*words):
+    """A node with a job that runs, and the pipe that ends it."""
+    with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
+        os.mkfifo(f"{folder}/begun")
+        os.mkfifo(f"{folder}/go")
+        with node(*ANY_PORTS, *words, folder=folder) as one:
+            worker = add_and_take(one, folder)
+            try:
+                yield one, f"{folder}/go"
+            finally:
+                worker.kill()
+                worker.wait(TIMEOUT)
+
+
+@test
+def sigterm_waits_for_what_runs():
+    with busy("--drain-limit", "1h") as (one, go):
+        one.signal(signal.SIGTERM)
+        one.await_line("node draining")
+        status, body = one.get("/readyz")
+        assert (status, body) == (503, "stopping\n"), (status, body)
+        assert one.process.poll() is None
+        with open(go, "w") as pipe:
+            pipe.write("go\n")
+        assert one.wait() == 0
+        one.await_line("node ended")
+
+
+@test
+def second_sigterm_is_immediate():
+    with busy("--drain-limit", "1h") as (one, _):
+        one.signal(signal.SIGTERM)
+        one.await_line("node draining")
+        one.signal(signal.SIGTERM)
+        assert one.wait() == 0
+
+
+@test
+def drain_has_a_limit():
+    with busy("--drain-limit", "100ms") as (one, _):
+        one.signal(signal.SIGTERM)
+        assert one.wait() == 0
+
+
+@test
+def sighup_takes_what_can_change():
+    with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
+        path = write(folder, "zone = \"a\"\n")
+        with node("--config", path, *ANY_PORTS, folder=folder) as one:
+            assert one.get("/readyz", Host="rota.example")[0] != 200
+            write(folder, "zone = \"b\"\nhttp-names = \"rota.example\"\npartitions = 32\nlog-level = \"debug\"\n")
+            one.signal(signal.SIGHUP)
+            one.await_line("setting changed", "http-names")
+            one.await_line("setting changed", "zone")
+            one.await_line("setting needs a restart", "partitions")
+            one.await_line("settings read")
+            assert one.get("/readyz", Host="rota.example")[0] == 200
+            assert json.loads(one.get("/api/v1/node")[1])["zone"] == "b"
+            one.await_line("members changed", "changed=1")  # the others hear of the zone
+
+            write(folder, "zone = \"c\"\nnonsense = 1\n")
+            one.signal(signal.SIGHUP)
+            said = one.await_line("settings not read")
+            assert "rotad.toml:2" in said and "level=error" in said, said
+            assert json.loads(one.get("/api/v1/node")[1])["zone"] == "b"
+            assert one.get("/readyz") == (200, "serving\n")
+
+
+@test
+def service_manager_is_told():
+    with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
+        path = os.path.join(folder, "notify")
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        listener.settimeout(TIMEOUT)
+        listener.bind(path)
+
+        def await_word(word, passed):
+            while (said := listener.recv(4096).decode()).split("\n")[0] != word:
+                assert said in passed, said
+
+        env = {"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "200000"}
+        with node(*ANY_PORTS, folder=folder, env=env) as one:
+            assert one.ready
+            await_word("READY=1", ["WATCHDOG=1"])
+            for _ in range(3):
+                await_word("WATCHDOG=1", [])
+            one.signal(signal.SIGHUP)
+            await_word("RELOADING=1", ["WATCHDOG=1"])
+            await_word("READY=1", ["WATCHDOG=1"])
+            one.signal(signal.SIGTERM)
+            await_word("STOPPING=1", ["WATCHDOG=1"])
+            assert one.wait() == 0
+        listener.close()
+
+
+def main():
+    print(f"1..{len(TESTS)}")
+    failed = 0
+    for number, function in enumerate(TESTS, 1):
+        try:
+            function()
+            print(f"ok {number} - {function.__name__}", flush=True)
+        except Exception:
+            failed += 1
+            print(f"not ok {number} - {function.__name__}", flush=True)
+            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

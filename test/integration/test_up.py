@@ -1,0 +1,319 @@
+#!/usr/bin/env python3
+"""A cluster on this machine as a user runs it: test_up.py ROTA ROTAD [NAME...].
+
+Starts it, kills its nodes, interrupts it, and looks what it leaves behind. Prints TAP."""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+ROTA, ROTAD = (os.path.abspath(path) for path in sys.argv[1:3])
+TESTS = []
+TIMEOUT = 120
+ENVIRONMENT = {**os.environ, "ROTA_ROTAD": ROTAD}
+ENVIRONMENT.pop("ROTA_NODE", None)
+
+
+def test(function):
+    if not sys.argv[3:] or function.__name__ in sys.argv[3:]:
+        TESTS.append(function)
+    return function
+
+
+class Up:
+    """A cluster whose events are read one by one."""
+
+    def __init__(self, *words, json_lines=True, environment=None):
+        self.folder = tempfile.TemporaryDirectory(prefix="rota-test-up-")
+        self.json_lines = json_lines
+        self.process = subprocess.Popen(
+            [ROTA, "up", *words, *(["--json"] if json_lines else [])], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, env={**ENVIRONMENT, "TMPDIR": self.folder.name, **(environment or {})})
+        self.seen = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(TIMEOUT)
+        self.process.stdout.close()
+        self.process.stderr.close()
+        self.folder.cleanup()
+
+    def line(self):
+        line = self.process.stdout.readline()
+        self.seen.append(line)
+        return line
+
+    def event(self, *names):
+        """The next event with one of these names."""
+        while line := self.line():
+            event = json.loads(line)
+            if event["event"] in names:
+                return event
+        raise AssertionError((names, self.seen[-20:], self.process.stderr.read()))
+
+    def interrupt(self, number=signal.SIGINT):
+        self.process.send_signal(number)
+
+    def wait(self):
+        code = self.process.wait(TIMEOUT)
+        self.seen += self.process.stdout.readlines()
+        return code
+
+
+def descendants(root):
+    """All processes below this one."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        with contextlib.suppress(OSError, ValueError):
+            with open(f"/proc/{int(name)}/stat") as file:
+                parents[int(name)] = int(file.read().rsplit(")", 1)[1].split()[1])
+    found = {root}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {root}
+
+
+def await_gone(pids):
+    """Until each has ended; they are others' children, so there is no waiting for them."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            fd = os.pidfd_open(pid)
+            try:
+                assert select.select([fd], [], [], TIMEOUT)[0], f"{pid} is still there"
+            finally:
+                os.close(fd)
+
+
+def get(address, path):
+    connection = http.client.HTTPConnection(address, timeout=TIMEOUT)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def run(*words, node=None, code=0):
+    done = subprocess.run([ROTA, *words], capture_output=True, text=True, timeout=TIMEOUT,
+                          env={**ENVIRONMENT, **({"ROTA_NODE": node} if node else {})})
+    assert done.returncode == code, (words, done)
+    return done.stdout
+
+
+@test
+def json_line_tells_every_node():
+    with Up("--no-load") as up:
+        ready = up.event("ready")
+        nodes = ready["nodes"]
+        assert [node["name"] for node in nodes] == ["node-1", "node-2", "node-3"]
+        assert [node["zone"] for node in nodes] == ["a", "b", "a"]
+        assert ready["dashboard"] == f"http://{nodes[0]['http']}/"
+        assert len({node[key] for node in nodes for key in ("grpc", "zmq", "http")}) == 9
+        for node in nodes:
+            os.kill(node["pid"], 0)
+            assert get(node["http"], "/readyz") == (200, "serving\n")
+            assert os.readlink(f"/proc/{node['pid']}/exe") == ROTAD
+        members = json.loads(run("members", "list", "--store", ready["store"], "--json"))["members"]
+        assert {(m["address"], m["zone"]) for m in members} == {(node["grpc"], node["zone"]) for node in nodes}
+        assert not os.path.exists(os.path.join(ready["data"], "worker-upper.log"))
+
+
+@test
+def interrupt_leaves_nothing():
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with Up() as up:
+            ready = up.event("ready")
+            run("job", "add", "--queue", "sample", "--can", "upper", "--wait", "--timeout", "60s", "hello",
+                node=ready["nodes"][0]["grpc"])
+            below = descendants(up.process.pid)
+            assert {node["pid"] for node in ready["nodes"]} < below and len(below) >= 6, below
+            up.interrupt(number)
+            assert up.wait() == 0, up.seen
+            await_gone(below)
+            assert os.listdir(up.folder.name) == []
+
+
+@test
+def nothing_outlives_a_kill():
+    with Up() as up:
+        up.event("ready")
+        below = descendants(up.process.pid)
+        up.process.kill()
+        up.process.wait(TIMEOUT)
+        await_gone(below)
+
+
+@test
+def end_of_who_reads_ends_it():
+    with Up("--nodes", "2") as up:
+        nodes = up.event("ready")["nodes"]
+        below = descendants(up.process.pid)
+        up.process.stdout.close()
+        os.kill(nodes[0]["pid"], signal.SIGKILL)  # there is something to tell
+        assert up.process.wait(TIMEOUT) == 1
+        await_gone(below)
+
+
+@test
+def killed_node_is_shown_and_comes_back():
+    with Up("--no-load", "--nodes", "2") as up:
+        nodes = up.event("ready")["nodes"]
+        victim = nodes[1]
+        os.kill(victim["pid"], signal.SIGKILL)
+        died = up.event("died")
+        assert (died["name"], died["signal"]) == ("node-2", 9) and died["restart_ms"] > 0, died
+        back = up.event("serving")
+        assert back["name"] == "node-2" and back["pid"] != victim["pid"], back
+        assert get(victim["http"], "/readyz") == (200, "serving\n")  # where it was before
+        os.kill(back["pid"], signal.SIGKILL)
+        assert up.event("died")["restart_ms"] > died["restart_ms"]
+        up.event("serving")
+        up.interrupt()
+        assert up.wait() == 0
+
+
+@test
+def commands_that_are_shown_work():
+    for words in ([], ["--no-load"]):
+        with Up(*words, json_lines=False) as up:
+            while "Ctrl-C" not in up.line():
+                assert up.seen[-1], (up.seen, up.process.stderr.read())
+            text = "".join(up.seen)
+            commands = [line.strip() for line in text.split("Try, in another terminal:\n")[1].splitlines()
+                        if line.startswith("  ")]
+            assert len(commands) == 6, commands
+            node = commands.pop(0).removeprefix("export ROTA_NODE=")
+            for command in commands:
+                forever = " work " in command
+                done = subprocess.Popen(command if command.startswith("kill") else shlex.split(command),
+                                        shell=command.startswith("kill"), text=True, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, env={**ENVIRONMENT, "ROTA_NODE": node})
+                try:
+                    if forever:
+                        run("queue", "drain", "mail", "--timeout", "60s", node=node)
+                        done.terminate()
+                    out, error = done.communicate(timeout=TIMEOUT)
+                finally:
+                    done.kill()
+                assert done.returncode == 0, (command, out, error)
+                if "--wait" in command:
+                    assert out == "HELLO", out
+                assert out or forever or command.startswith("kill"), command
+            while "\tdied\t" not in up.line():
+                assert up.seen[-1]
+            assert re.search(r"\tdied\tnode-3\tsignal=9", up.seen[-1]), up.seen[-1]
+
+
+@test
+def data_is_kept_where_it_is_told():
+    with tempfile.TemporaryDirectory(prefix="rota-test-up-") as folder:
+        data = os.path.join(folder, "cluster")
+        with Up("--no-load", "--nodes", "2", "--data", data) as up:
+            node = up.event("ready")["nodes"][0]["grpc"]
+            job = run("job", "add", "--queue", "mail", "hello", node=node).strip()
+            with Up("--no-load", "--nodes", "2", "--data", data) as second:
+                assert second.wait() == 1
+                said = second.process.stderr.read()
+                assert "another rotad" in said and "did not start" in said, said
+            up.interrupt()
+            assert up.wait() == 0
+        with Up("--no-load", "--nodes", "2", "--data", data) as up:
+            node = up.event("ready")["nodes"][1]["grpc"]
+            assert json.loads(run("job", "show", "--json", job, node=node))["state"] == "waiting"
+
+
+@test
+def what_can_not_be_is_refused():
+    with Up(environment={"ROTA_ROTAD": "/nowhere/rotad"}) as up:
+        assert up.wait() == 1 and "/nowhere/rotad" in up.process.stderr.read()
+        assert os.listdir(up.folder.name) == []
+    with Up(environment={"ROTA_ROTAD": "/bin/false"}) as up:
+        assert up.wait() == 1 and "did not start" in up.process.stderr.read()
+    for words in (["--nodes", "0"], ["--nodes", "17"], ["--for", "0s"], ["--data", "/proc/none"]):
+        with Up(*words) as up:
+            assert up.wait() in (1, 2) and up.process.stderr.read().count("\n") == 1
+
+
+@test
+def chaos_loses_nothing():
+    with Up("--chaos") as up:
+        up.event("ready")
+        struck = set()
+        end = time.monotonic() + 2 * TIMEOUT
+        while not {"killed", "stopped"} <= struck and time.monotonic() < end:
+            struck.add(up.event("killed", "stopped")["event"])
+            back = up.event("serving", "continued", "killed", "stopped")
+            assert back["event"] in ("serving", "continued"), up.seen  # never two at a time
+        up.interrupt()
+        up.event("checking")
+        verdict = up.event("nothing lost", "violated")
+        assert up.wait() == 0, (verdict, up.process.stderr.read())
+        assert verdict["event"] == "nothing lost" and verdict["acknowledged"] == verdict["done"] > 0, verdict
+
+
+@test
+def chaos_tells_what_was_not_done():
+    with Up("--chaos", "--nodes", "1") as up:
+        ready = up.event("ready")
+        # A worker by whose word no attempt will ever succeed.
+        worker = subprocess.Popen([ROTA, "work", "--node", ready["nodes"][0]["grpc"], "--queue", "sample", "--can",
+                                   "upper", "--can", "count", "--slots", "8", "--", "sh", "-c", "exit 65"],
+                                  stderr=subprocess.DEVNULL)
+        try:
+            end = time.monotonic() + TIMEOUT
+            while time.monotonic() < end:
+                dead = subprocess.run([ROTA, "queue", "dead", "sample"], capture_output=True, text=True,
+                                      env={**ENVIRONMENT, "ROTA_NODE": ready["nodes"][0]["grpc"]}, timeout=TIMEOUT)
+                if dead.returncode == 0 and dead.stdout:
+                    break
+                time.sleep(0.1)
+        finally:
+            worker.kill()
+            worker.wait(TIMEOUT)
+        up.interrupt()
+        verdict = up.event("nothing lost", "violated")
+        assert verdict["event"] == "violated" and verdict["dead"] > 0, verdict
+        assert up.wait() == 1 and "is dead" in up.process.stderr.read()
+
+
+@test
+def second_interrupt_of_chaos_does_not_wait():
+    with Up("--chaos", "--for", "1s") as up:
+        nodes = up.event("ready")["nodes"]
+        run("queue", "pause", "sample", "--timeout", "60s", node=nodes[0]["grpc"])
+        up.event("checking")
+        up.interrupt()
+        assert up.wait() == 1 and "not checked" in up.process.stderr.read()
+
+
+def main():
+    print(f"1..{len(TESTS)}")
+    failed = 0
+    for number, function in enumerate(TESTS, 1):
+        try:
+            function()
+            print(f"ok {number} - {function.__name__}", flush=True)
+        except Exception:
+            failed += 1
+            print(f"not ok {number} - {function.__name__}", flush=True)
+            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+/* What has happened, numbered. */
+#include "core/node/events.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct rota_events *events;
+
+static int set_up(void **state)
+{
+    (void)state;
+    events = calloc(1, sizeof *events);
+    return events == NULL;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    free(events);
+    return 0;
+}
+
+static void add(int n)
+{
+    for (int i = 0; i < n; i++)
+        rota_events_add(events, 7, ROTA_EVENT_SHARD, rota_str("s"), "%d", i);
+}
+
+static void events_come_in_order_and_once(void **state)
+{
+    (void)state;
+    assert_null(rota_events_next(events, 0));
+    rota_events_add(events, 3 * ROTA_SEC, ROTA_EVENT_NODE, rota_str("a:1"), "joined zone %s", "b");
+    add(2);
+    const struct rota_event *event = rota_events_next(events, 0);
+    assert_int_equal(event->number, 1);
+    assert_int_equal(event->at, 3 * ROTA_SEC);
+    assert_string_equal(event->subject, "a:1");
+    assert_string_equal(event->text, "joined zone b");
+    assert_int_equal(rota_events_next(events, 1)->number, 2);
+    assert_int_equal(rota_events_next(events, 2)->number, 3);
+    assert_null(rota_events_next(events, 3));
+    assert_null(rota_events_next(events, UINT64_MAX)); /* of a life that is over, perhaps */
+}
+
+static void oldest_give_way_and_leave_a_gap(void **state)
+{
+    (void)state;
+    add(ROTA_EVENTS_KEPT);
+    assert_int_equal(rota_events_next(events, 0)->number, 1);
+    add(10);
+    assert_int_equal(rota_events_next(events, 0)->number, 11);
+    assert_int_equal(rota_events_next(events, 5)->number, 11);
+    assert_int_equal(rota_events_next(events, 11)->number, 12);
+    uint64_t seen = 0;
+    size_t n = 0;
+    for (const struct rota_event *event; (event = rota_events_next(events, seen)); n++)
+        seen = event->number;
+    assert_int_equal(n, ROTA_EVENTS_KEPT);
+    assert_int_equal(seen, ROTA_EVENTS_KEPT + 10);
+}
+
+static void long_texts_are_cut_between_characters(void **state)
+{
+    char text[600] = "";
+    (void)state;
+    for (int i = 0; i < 200; i++)
+        strcat(text, "\xc3\xa4");
+    rota_events_add(events, 1, ROTA_EVENT_JOB, rota_str(text), "x%s", text);
+    const struct rota_event *event = rota_events_next(events, 0);
+    assert_int_equal(strlen(event->subject), ROTA_EVENT_SUBJECT_MAX - 2);
+    assert_int_equal(strlen(event->text), ROTA_EVENT_TEXT_MAX - 1);
+}
+
+static void kinds_have_names(void **state)
+{
+    enum rota_event_kind kind;
+    (void)state;
+    for (int i = 0; i < ROTA_EVENT_KINDS; i++) {
+        assert_true(
+            rota_event_kind_parse(rota_str(rota_event_kind_name((enum rota_event_kind)i)), &kind));
+        assert_int_equal(kind, i);
+    }
+    assert_false(rota_event_kind_parse(rota_str("nodes"), &kind));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(events_come_in_order_and_once),
+        TEST(oldest_give_way_and_leave_a_gap),
+        TEST(long_texts_are_cut_between_characters),
+        TEST(kinds_have_names),
+    };
+    return cmocka_run_group_tests_name("events", tests, NULL, NULL);
+}

@@ -1,0 +1,259 @@
+/* Settings from a file, the environment and the command line. */
+#include "wire/settings.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+struct values {
+    const char *listen, *store;
+    int64_t partitions;
+    rota_time drain;
+    bool insecure;
+    int level;
+};
+
+struct space {
+    const char *name;
+    int engine;
+    int64_t shards;
+};
+
+static const char *const LEVELS[] = {"info", "warn", NULL};
+static const char *const ENGINES[] = {"ring", "lease", NULL};
+
+static const struct rota_option OPTIONS[] = {
+    {.name = "listen",
+     ROTA_OPTION_INTO(TEXT, struct values, listen),
+     .default_text = "127.0.0.1:0",
+     .min = 1,
+     .max = 100},
+    {.name = "store", ROTA_OPTION_INTO(TEXT, struct values, store)},
+    {.name = "partitions",
+     ROTA_OPTION_INTO(INT, struct values, partitions),
+     .default_text = "16",
+     .min = 1,
+     .max = 100},
+    {.name = "drain-limit", ROTA_OPTION_INTO(SPAN, struct values, drain), .default_text = "30s"},
+    {.name = "insecure", ROTA_OPTION_INTO(FLAG, struct values, insecure)},
+    {.name = "log-level",
+     ROTA_OPTION_INTO(CHOICE, struct values, level),
+     .default_text = "info",
+     .choices = LEVELS},
+};
+
+static const struct rota_option SPACE_OPTIONS[] = {
+    {.name = "name", ROTA_OPTION_INTO(TEXT, struct space, name), .is_required = true},
+    {.name = "engine",
+     ROTA_OPTION_INTO(CHOICE, struct space, engine),
+     .default_text = "ring",
+     .choices = ENGINES},
+    {.name = "shards", ROTA_OPTION_INTO(INT, struct space, shards), .default_text = "64"},
+};
+
+static const struct rota_settings_kind KINDS[] = {
+    {.name = "space", .options = SPACE_OPTIONS, .n_options = 3, .size = sizeof(struct space)},
+};
+
+static struct values values;
+static struct rota_settings settings;
+static struct rota_error error;
+
+static int set_up(void **state)
+{
+    (void)state;
+    rota_settings_init(&settings, OPTIONS, sizeof OPTIONS / sizeof OPTIONS[0], KINDS, 1, &values);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    rota_settings_deinit(&settings);
+    return 0;
+}
+
+static enum rota_code read_text(const char *text)
+{
+    return rota_settings_read(&settings, rota_str(text), "rota.toml", &error);
+}
+
+static void check_refused(const char *text, const char *why)
+{
+    assert_int_equal(read_text(text), ROTA_ERR_INVALID);
+    if (!strstr(error.text, why))
+        fail_msg("\"%s\", not \"%s\"", error.text, why);
+}
+
+static void defaults_hold_without_a_word(void **state)
+{
+    (void)state;
+    assert_int_equal(read_text(""), ROTA_OK);
+    assert_string_equal(values.listen, "127.0.0.1:0");
+    assert_null(values.store);
+    assert_int_equal(values.partitions, 16);
+    assert_int_equal(values.drain, 30 * ROTA_SEC);
+    assert_false(values.insecure);
+    assert_int_equal(settings.n_sections, 0);
+}
+
+static void later_place_wins_whatever_comes_first(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        rota_settings_set(&settings, "partitions", "3", ROTA_SETTINGS_COMMAND_LINE, &error),
+        ROTA_OK);
+    assert_int_equal(
+        rota_settings_set(&settings, "listen", "here:1", ROTA_SETTINGS_ENVIRONMENT, &error),
+        ROTA_OK);
+    assert_int_equal(read_text("partitions = 5\nlisten = \"there:2\"\ninsecure = true\n"), ROTA_OK);
+    assert_int_equal(values.partitions, 3);
+    assert_string_equal(values.listen, "here:1");
+    assert_true(values.insecure);
+    /* A file that says less than the one before: what it no longer says is the default's. */
+    assert_int_equal(read_text("log-level = 'warn'"), ROTA_OK);
+    assert_false(values.insecure);
+    assert_int_equal(values.level, 1);
+    assert_int_equal(values.partitions, 3);
+    assert_string_equal(values.listen, "here:1");
+}
+
+static void sections_are_read_in_order(void **state)
+{
+    (void)state;
+    assert_int_equal(read_text("partitions = 2\n[[space]]\nname = \"a\"\nengine = \"lease\"\n"
+                               "[[space]]\nname = \"b\"\nshards = 7\n"),
+                     ROTA_OK);
+    assert_int_equal(settings.n_sections, 2);
+    const struct space *a = settings.sections[0].values, *b = settings.sections[1].values;
+    assert_string_equal(a->name, "a");
+    assert_int_equal(a->engine, 1);
+    assert_int_equal(a->shards, 64);
+    assert_string_equal(b->name, "b");
+    assert_int_equal(b->engine, 0);
+    assert_int_equal(b->shards, 7);
+    assert_int_equal(settings.sections[1].line, 5);
+}
+
+static void mistake_is_told_by_its_line_and_changes_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(read_text("partitions = 7\n[[space]]\nname = \"a\"\n"), ROTA_OK);
+    check_refused("\npartition = 8\n", "rota.toml:2: partition is no setting; did you mean part");
+    check_refused("partitions = \"8\"", "rota.toml:1: partitions takes an integer, not a string");
+    check_refused("partitions = 101", "rota.toml:1: partitions: 101 is out of bounds (1 to 100)");
+    check_refused("insecure = 1", "insecure takes true or false, not an integer");
+    check_refused("drain-limit = 30", "drain-limit takes a string, not an integer");
+    check_refused("drain-limit = \"soon\"", "is not a span");
+    check_refused("log-level = \"loud\"", "\"loud\" is none of info, warn");
+    check_refused("[[spice]]\nname = \"a\"", "rota.toml:1: there are no sections spice; did you");
+    check_refused("[space]\nname = \"a\"", "rota.toml:1: a section begins with [[space]]");
+    check_refused("partitions = 9\n[[space]]\nshards = 1", "rota.toml:2: [[space]] needs name");
+    check_refused("a = {}", "a is no setting");
+    assert_int_equal(values.partitions, 7);
+    assert_int_equal(settings.n_sections, 1);
+    assert_string_equal(((struct space *)settings.sections[0].values)->name, "a");
+}
+
+static void wrong_word_names_where_it_stands(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        rota_settings_set(&settings, "drain-limit", "x", ROTA_SETTINGS_ENVIRONMENT, &error),
+        ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "ROTA_DRAIN_LIMIT: \"x\""));
+    assert_int_equal(
+        rota_settings_set(&settings, "drain-limit", "x", ROTA_SETTINGS_COMMAND_LINE, &error),
+        ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "--drain-limit: \"x\""));
+    assert_int_equal(
+        rota_settings_set(&settings, "drain", "1s", ROTA_SETTINGS_COMMAND_LINE, &error),
+        ROTA_ERR_NOT_FOUND);
+    assert_int_equal(values.drain, 30 * ROTA_SEC);
+}
+
+/* What is printed, read again, is the same. */
+static void what_is_in_force_is_shown_with_its_origin(void **state)
+{
+    struct rota_buffer first = {0};
+    (void)state;
+    rota_settings_set(&settings, "store", "mysql://me:secret@db:1/x", ROTA_SETTINGS_ENVIRONMENT,
+                      &error);
+    rota_settings_set(&settings, "partitions", "3", ROTA_SETTINGS_COMMAND_LINE, &error);
+    assert_int_equal(read_text("\nlisten = \"a \\\" b\"\n[[space]]\nname = 'c'\n"), ROTA_OK);
+    rota_settings_print(&settings, "rota.toml", &first);
+    static const char *const LINES[] = {
+        "listen = \"a \\\" b\" # rota.toml:2\n",
+        "store = \"mysql://me:***@db:1/x\" # ROTA_STORE\n",
+        "partitions = 3 # --partitions\n",
+        "drain-limit = \"30s\" # the default\n",
+        "\n[[space]] # rota.toml:3\nname = \"c\"\nengine = \"ring\"\nshards = 64\n",
+    };
+    for (size_t i = 0; i < sizeof LINES / sizeof LINES[0]; i++)
+        if (!strstr(first.data, LINES[i]))
+            fail_msg("no %s in %s", LINES[i], first.data);
+    assert_null(strstr(first.data, "secret"));
+
+    rota_settings_deinit(&settings);
+    set_up(NULL);
+    assert_int_equal(read_text(first.data), ROTA_OK);
+    assert_string_equal(values.listen, "a \" b");
+    assert_int_equal(values.partitions, 3);
+    assert_int_equal(settings.n_sections, 1);
+    rota_buffer_deinit(&first);
+}
+
+static void fresh_settings_are_compared_and_adopted_one_by_one(void **state)
+{
+    (void)state;
+    struct values other_values;
+    struct rota_settings other;
+    rota_settings_init(&other, OPTIONS, sizeof OPTIONS / sizeof OPTIONS[0], KINDS, 1,
+                       &other_values);
+    assert_int_equal(read_text("listen = \"a\"\npartitions = 3\n[[space]]\nname = \"c\"\n"),
+                     ROTA_OK);
+    assert_int_equal(rota_settings_read(&other,
+                                        rota_str("listen = \"a\"\npartitions = 4\nstore = "
+                                                 "\"s\"\n[[space]]\nname = \"c\"\n"),
+                                        "new.toml", &error),
+                     ROTA_OK);
+    static const bool SAME[] = {true, false, false, true, true, true};
+    for (size_t i = 0; i < sizeof SAME / sizeof SAME[0]; i++)
+        assert_int_equal(rota_settings_is_same(&settings, &other, i), SAME[i]);
+    assert_true(rota_settings_has_same_sections(&settings, &other));
+
+    assert_int_equal(rota_settings_adopt(&settings, &other, 1, &error), ROTA_OK);
+    assert_int_equal(rota_settings_set(&other, "listen", "b", ROTA_SETTINGS_COMMAND_LINE, &error),
+                     ROTA_OK);
+    ((struct space *)other.sections[0].values)->shards = 5;
+    assert_false(rota_settings_is_same(&settings, &other, 0));
+    assert_false(rota_settings_has_same_sections(&settings, &other));
+    other.n_sections = 0;
+    assert_false(rota_settings_has_same_sections(&settings, &other));
+    assert_int_equal(rota_settings_adopt(&settings, &other, 0, &error), ROTA_OK);
+    rota_settings_deinit(&other);
+
+    assert_string_equal(values.store, "s");
+    assert_string_equal(values.listen, "b");
+    assert_int_equal(settings.origins[0].place, ROTA_SETTINGS_COMMAND_LINE);
+    assert_int_equal(values.partitions, 3);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(defaults_hold_without_a_word),
+        TEST(later_place_wins_whatever_comes_first),
+        TEST(sections_are_read_in_order),
+        TEST(mistake_is_told_by_its_line_and_changes_nothing),
+        TEST(wrong_word_names_where_it_stands),
+        TEST(what_is_in_force_is_shown_with_its_origin),
+        TEST(fresh_settings_are_compared_and_adopted_one_by_one),
+    };
+    return cmocka_run_group_tests_name("settings", tests, NULL, NULL);
+}
