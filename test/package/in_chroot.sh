@@ -11,11 +11,12 @@ list_files() {
         -o -path /var/log -o -path /var/lib/apt -o -path /var/lib/dpkg \) -prune -o -print | sort
     find /var/lib/dpkg/info -name '*rota*'
     dpkg-query -W -f '${Package} ${Status}\n'
+    cat /etc/passwd /etc/group
 }
 
 # What the packages stand on, and what a developer has.
 apt-get update
-apt-get install -y --no-install-recommends gcc libc6-dev cmake make pkg-config
+apt-get install -y --no-install-recommends gcc libc6-dev cmake make pkg-config curl mandoc
 for package in *.deb; do
     dpkg-deb -f "$package" Depends | tr ',' '\n' | grep -v '^ *librota1\>' | paste -sd,
 done | while read -r needs; do
@@ -31,6 +32,47 @@ examples=/usr/share/doc/librota-dev/examples
 [ "$(printf 'a\nb\n' | rota ring lookup --hosts $examples/cluster.hosts | wc -l)" = 2 ]
 [ -f /usr/share/man/man1/rota-ring-lookup.1.gz ]
 [ -f /usr/share/bash-completion/completions/rota ]
+
+
+# The node, as its unit starts it: as its user, with the settings and the directory that the
+# package made. It takes a job, and keeps it over a restart.
+start_node() {
+    setpriv --reuid rota --regid rota --clear-groups rotad --config /etc/rota/rotad.toml \
+        --data /var/lib/rota >ready 2>node.log &
+    node=$!
+    while ! grep '^ready ' ready; do
+        kill -0 $node
+        sleep 0.2
+    done
+}
+rotad --version
+mandoc /usr/share/man/man1/rotad.1.gz >/dev/null
+[ "$(stat -c '%U %G %a' /var/lib/rota)" = "rota rota 700" ]
+[ "$(stat -c '%U %G %a' /etc/rota)" = "root rota 750" ]
+setpriv --reuid rota --regid rota --clear-groups rotad --config /etc/rota/rotad.toml --check-config
+start_node
+[ "$(cat ready)" = "ready grpc=127.0.0.1:7700 zmq=127.0.0.1:7701 http=127.0.0.1:7780" ]
+curl -fsS http://127.0.0.1:7780/healthz
+curl -fsS http://127.0.0.1:7780/readyz
+curl -fsS http://127.0.0.1:7780/ | grep -i '<!doctype html>'
+export ROTA_NODE=127.0.0.1:7700
+id=$(rota job add --queue letters hello)
+kill $node
+wait $node
+start_node
+rota job show "$id" | grep waiting
+rota work --queue letters -- tr a-z A-Z &
+worker=$!
+[ "$(rota job add --queue letters --wait bye)" = BYE ]
+rota job show "$id" | grep HELLO
+rota doctor --data /var/lib/rota
+kill $worker
+wait $worker
+kill $node
+wait $node
+
+# A cluster to try.
+rota up --nodes 2 --for 5s --json
 
 # The library, by pkg-config and by CMake.
 # shellcheck disable=SC2046 # the flags are words
