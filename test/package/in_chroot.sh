@@ -35,12 +35,15 @@ examples=/usr/share/doc/librota-dev/examples
 
 
 # The node, as its unit starts it: as its user, with the settings and the directory that the
-# package made. It takes a job, and keeps it over a restart.
+# package made. It takes a job, and keeps it over a restart. The network is shared with a
+# machine that may have a node of its own, so the ports are others.
+export ROTA_LISTEN=127.0.0.1:17700 ROTA_WORKERS=127.0.0.1:17701 ROTA_HTTP=127.0.0.1:17780
 start_node() {
+    rm -f ready
     setpriv --reuid rota --regid rota --clear-groups rotad --config /etc/rota/rotad.toml \
         --data /var/lib/rota >ready 2>node.log &
     node=$!
-    while ! grep '^ready ' ready; do
+    while ! grep -s '^ready ' ready; do
         kill -0 $node
         sleep 0.2
     done
@@ -51,11 +54,11 @@ mandoc /usr/share/man/man1/rotad.1.gz >/dev/null
 [ "$(stat -c '%U %G %a' /etc/rota)" = "root rota 750" ]
 setpriv --reuid rota --regid rota --clear-groups rotad --config /etc/rota/rotad.toml --check-config
 start_node
-[ "$(cat ready)" = "ready grpc=127.0.0.1:7700 zmq=127.0.0.1:7701 http=127.0.0.1:7780" ]
-curl -fsS http://127.0.0.1:7780/healthz
-curl -fsS http://127.0.0.1:7780/readyz
-curl -fsS http://127.0.0.1:7780/ | grep -i '<!doctype html>'
-export ROTA_NODE=127.0.0.1:7700
+[ "$(cat ready)" = "ready grpc=127.0.0.1:17700 zmq=127.0.0.1:17701 http=127.0.0.1:17780" ]
+curl -fsS http://127.0.0.1:17780/healthz
+curl -fsS http://127.0.0.1:17780/readyz
+curl -fsS http://127.0.0.1:17780/ | grep -i '<!doctype html>'
+export ROTA_NODE=127.0.0.1:17700
 id=$(rota job add --queue letters hello)
 kill $node
 wait $node
@@ -72,6 +75,7 @@ kill $node
 wait $node
 
 # A cluster to try.
+unset ROTA_LISTEN ROTA_WORKERS ROTA_HTTP
 rota up --nodes 2 --for 5s --json
 
 # The library, by pkg-config and by CMake.

@@ -116,7 +116,8 @@ def a_cpp_program_is_built_with_pkg_config():
 def a_c_program_is_built_with_cmake():
     need("cmake")
     directory = installed.work / "cmake"
-    run("cmake", "-S", SOURCE / "test" / "package", "-B", directory, f"-DCMAKE_PREFIX_PATH={installed.pc.parents[3]}",
+    run("cmake", "-G", "Ninja", "-S", SOURCE / "test" / "package", "-B", directory,
+        f"-DCMAKE_PREFIX_PATH={installed.pc.parents[3]}",
         f"-Drota_DIR={installed.lib / 'cmake' / 'rota'}", f"-DWHERE_C={installed.only('where.c')}")
     run("cmake", "--build", directory)
     assert says_what_moves(run(directory / "where"))
