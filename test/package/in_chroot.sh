@@ -7,7 +7,7 @@ export DEBIAN_FRONTEND=noninteractive
 
 # Every file but those that apt and dpkg keep for themselves.
 list_files() {
-    find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /var/cache \
+    find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /var/cache \
         -o -path /var/log -o -path /var/lib/apt -o -path /var/lib/dpkg \) -prune -o -print | sort
     find /var/lib/dpkg/info -name '*rota*'
     dpkg-query -W -f '${Package} ${Status}\n'
