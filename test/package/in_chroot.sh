@@ -5,10 +5,11 @@ set -eux
 cd /tmp/rota
 export DEBIAN_FRONTEND=noninteractive
 
-# Every file but those that apt and dpkg keep for themselves.
+# Every file but those that apt, dpkg and adduser keep for themselves, and the users.
 list_files() {
     find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /run -o -path /tmp -o -path /var/cache \
-        -o -path /var/log -o -path /var/lib/apt -o -path /var/lib/dpkg \) -prune -o -print | sort
+        -o -path /var/log -o -path /var/lib/apt -o -path /var/lib/dpkg \) -prune -o -print |
+        grep -v '^/etc/g\?\(passwd\|shadow\|roup\)-$' | sort
     find /var/lib/dpkg/info -name '*rota*'
     dpkg-query -W -f '${Package} ${Status}\n'
     cat /etc/passwd /etc/group
