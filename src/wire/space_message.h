@@ -1,0 +1,85 @@
+/* space_message: the messages of rota.v1.Space, proto/rota/v1/space.proto, as structs.
+ *
+ * Each struct has a type, ROTA_SPACE_..., for rota_message_encode() and
+ * rota_message_decode(). As JSON they are the documents of the HTTP API, but for
+ * ROTA_SPACE_SHOW_REPLY, whose shards are written as short arrays there. */
+#pragma once
+
+#include "wire/message.h"
+
+enum {
+    ROTA_SPACE_LIST_MAX = 1024,     /* spaces of one answer */
+    ROTA_SPACE_CLAIMS_MAX = 1 << 20 /* shards of one answer */
+};
+
+enum rota_space_shard_state {
+    ROTA_SPACE_SHARD_OWNED,
+    ROTA_SPACE_SHARD_MOVING,
+    ROTA_SPACE_SHARD_UNOWNED,
+    ROTA_SPACE_SHARD_STATES
+};
+
+/* "moving"; NULL for what is no state. */
+const char *rota_space_shard_state_name(uint64_t state);
+
+struct rota_space_migration_info {
+    struct rota_str to, phase;
+    uint64_t differences;
+};
+
+struct rota_space_info {
+    struct rota_str name, engine;
+    uint64_t n_shards, version, n_owned, n_moving;
+    const void *migration; /* a struct rota_space_migration_info; NULL: none is under way */
+};
+
+struct rota_space_list {
+    struct rota_message_list spaces; /* of struct rota_space_info */
+};
+
+struct rota_space_claim_info {
+    uint64_t owner; /* its place in `nodes`, counted from 1; 0: nobody */
+    uint64_t epoch, state;
+};
+
+struct rota_space_show {
+    const void *space; /* a struct rota_space_info */
+    struct rota_message_strs nodes;
+    struct rota_message_list shards; /* of struct rota_space_claim_info */
+};
+
+struct rota_space_change {
+    uint64_t at_ms;
+    struct rota_str owner;
+    uint64_t epoch;
+    struct rota_str what;
+};
+
+struct rota_space_explanation {
+    uint64_t shard;
+    struct rota_str owner;
+    uint64_t epoch, state;
+    struct rota_str why;
+    struct rota_message_list history; /* of struct rota_space_change */
+    struct rota_str pinned;
+};
+
+/* All requests. */
+struct rota_space_request {
+    struct rota_str space;
+    uint64_t shard;
+    struct rota_str node, engine;
+    bool is_dry_run;
+};
+
+struct rota_space_plan {
+    struct rota_message_strs plan;
+    bool is_done;
+};
+
+extern const struct rota_message_type ROTA_SPACE_INFO, ROTA_SPACE_LIST_REPLY, ROTA_SPACE_SHOW,
+    ROTA_SPACE_SHOW_REPLY, ROTA_SPACE_EXPLAIN, ROTA_SPACE_EXPLAIN_REPLY, ROTA_SPACE_PIN,
+    ROTA_SPACE_MIGRATE, ROTA_SPACE_PLAN_REPLY;
+
+/* What POST .../pin and .../migrate have as their bodies. */
+extern const struct rota_message_type ROTA_SPACE_PIN_BODY, ROTA_SPACE_MIGRATE_BODY;
