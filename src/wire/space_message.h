@@ -7,20 +7,12 @@
 
 #include "wire/message.h"
 
-enum {
-    ROTA_SPACE_LIST_MAX = 1024,     /* spaces of one answer */
-    ROTA_SPACE_CLAIMS_MAX = 1 << 20 /* shards of one answer */
-};
+#include <rota/space.h>
 
-enum rota_space_shard_state {
-    ROTA_SPACE_SHARD_OWNED,
-    ROTA_SPACE_SHARD_MOVING,
-    ROTA_SPACE_SHARD_UNOWNED,
-    ROTA_SPACE_SHARD_STATES
-};
+enum { ROTA_SPACE_LIST_MAX = 1024 }; /* spaces of one answer */
 
-/* "moving"; NULL for what is no state. */
-const char *rota_space_shard_state_name(uint64_t state);
+/* "moving" for ROTA_SPACE_MOVING; NULL for what is no state. */
+const char *rota_space_state_name(uint64_t state);
 
 struct rota_space_migration_info {
     struct rota_str to, phase;
@@ -31,6 +23,7 @@ struct rota_space_info {
     struct rota_str name, engine;
     uint64_t n_shards, version, n_owned, n_moving;
     const void *migration; /* a struct rota_space_migration_info; NULL: none is under way */
+    struct rota_str trouble;
 };
 
 struct rota_space_list {
@@ -40,6 +33,7 @@ struct rota_space_list {
 struct rota_space_claim_info {
     uint64_t owner; /* its place in `nodes`, counted from 1; 0: nobody */
     uint64_t epoch, state;
+    bool is_pinned;
 };
 
 struct rota_space_show {
@@ -61,7 +55,7 @@ struct rota_space_explanation {
     uint64_t epoch, state;
     struct rota_str why;
     struct rota_message_list history; /* of struct rota_space_change */
-    struct rota_str pinned;
+    bool is_pinned;
 };
 
 /* All requests. */
@@ -69,6 +63,7 @@ struct rota_space_request {
     struct rota_str space;
     uint64_t shard;
     struct rota_str node, engine;
+    uint64_t shadow_ms;
     bool is_dry_run;
 };
 
