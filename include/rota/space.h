@@ -44,6 +44,7 @@ extern "C" {
 
 enum {
     ROTA_SPACE_SHARDS_MAX = 131072, /* of a space; engines may take fewer, and say so */
+    ROTA_SPACE_NODES_MAX = 65536,   /* addresses that are met while it is open */
     ROTA_SPACE_HISTORY_MAX = 4096,  /* changes that are remembered of a space */
     ROTA_SPACE_TEXT_MAX = 512,      /* bytes of a sentence */
 };
@@ -94,10 +95,9 @@ struct rota_space_options {
     void (*on_change)(void *data);
 
     /* Kept up to date with the owners of all shards, those held here and the others: of
-     * `name`, the shard's name is its number in decimal, and `node` is the number of this
-     * node. Other nodes have numbers made of their addresses. Kept; NULL: none. */
+     * `name`, the shard's name is its number in decimal, the node's number is
+     * rota_space_node(). Kept; NULL: none. */
     struct rota_claims *claims;
-    int64_t node;
 
     const struct rota_log *log;   /* kept; NULL: none */
     struct rota_metrics *metrics; /* kept; NULL: nothing is counted for others */
@@ -134,6 +134,9 @@ bool rota_space_is_current(const struct rota_space *space, uint32_t shard, uint6
 /* The epoch under which the shard is ours now; 0: it is not. */
 uint64_t rota_space_epoch(const struct rota_space *space, uint32_t shard);
 
+/* The number that a node has in claims and maps, made of its address. Any thread. */
+int64_t rota_space_node(struct rota_str address);
+
 /* The clock of `until`: goes on while the machine is suspended. Any thread. */
 rota_time rota_space_now(void);
 
@@ -169,7 +172,7 @@ const char *rota_space_phase_name(enum rota_space_phase phase);
 struct rota_space_map {
     struct rota_str name, engine; /* empty engine: the space is not known yet */
     uint64_t version;             /* grows with every change of what follows, here */
-    const struct rota_str *nodes; /* by address; one that has gone may stay listed */
+    const struct rota_str *nodes; /* one that has gone stays listed */
     size_t n_nodes;
     const struct rota_space_shard *shards;
     uint32_t n_shards, n_owned, n_moving, n_held; /* the last: owned here */
