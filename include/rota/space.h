@@ -5,7 +5,8 @@
  * and that is in the store (<rota/store.h>), not in the program: a space can be moved to
  * another engine while it is used.
  *
- *     static  a list in the store says it; one whose node is away is nobody's
+ *     static  a list of seats, each a node's address: shard N is at seat N modulo their
+ *             number, and nobody's while that node is away
  *     ring    consistent hashing of the nodes that are alive
  *     lease   whoever comes first, a row of a table for each shard (<rota/lease.h>)
  *     group   shared out evenly, agreed on in an ordered log (<rota/group.h>)
@@ -68,8 +69,12 @@ struct rota_space_options {
     const char *engine;
     uint32_t n_shards; /* 1 .. ROTA_SPACE_SHARDS_MAX */
 
-    /* Who may own, in which zone and with which weight: those of `members` that are placed
-     * and have opened the space. Kept; NULL: all that have opened it, alike. */
+    /* The seats of a static space that is made, with commas between them. NULL: this node
+     * alone. */
+    const char *seats;
+
+    /* What is said there of this node, by its address, counts: its weight, and that it is
+     * drained while it is not placed. Kept; NULL: a weight of one. */
     struct rota_members *members;
 
     rota_time ttl; /* a silent node is given up after; 0 means 10 s; as <rota/lease.h> bounds it */
@@ -227,10 +232,17 @@ enum rota_code rota_space_pin(struct rota_space *space, uint32_t shard, struct r
                               bool is_dry_run, rota_space_on_outcome *on_outcome, void *data,
                               struct rota_error *error);
 
+/* Other seats for a static space, or one that is to become static; the same way. */
+enum rota_code rota_space_reseat(struct rota_space *space, const char *seats, bool is_dry_run,
+                                 rota_space_on_outcome *on_outcome, void *data,
+                                 struct rota_error *error);
+
 /* Move the space to another engine, all nodes together. First the new one only computes,
  * for `shadow` (0 means one ttl), and the differences are in the map; then all stop, and
- * start under epochs above every one before. Asking for the engine that is in force ends a
- * shadow. Is done when it is in the store: the map's phase follows. */
+ * start under epochs above every one before; between static and ring only what moves is
+ * stopped. Asking for the engine that is in force ends a shadow. A space without seats that
+ * becomes static gets its present nodes. Is done when the shadow is in the store: this
+ * process goes on from there, and if it ends before, whoever asks again does. */
 enum rota_code rota_space_migrate(struct rota_space *space, struct rota_str engine,
                                   rota_time shadow, bool is_dry_run,
                                   rota_space_on_outcome *on_outcome, void *data,
