@@ -27,8 +27,8 @@
 
 /* What an operator wants. */
 enum rota_migrate_wish {
-    ROTA_MIGRATE_BEGIN, /* a shadow of `to` */
-    ROTA_MIGRATE_COMMIT,
+    ROTA_MIGRATE_BEGIN,  /* a shadow of `to` */
+    ROTA_MIGRATE_COMMIT, /* it becomes the engine */
     ROTA_MIGRATE_CANCEL,
 };
 

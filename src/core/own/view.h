@@ -45,7 +45,8 @@ enum {
     ROTA_VIEW_PINS_MAX = 8192,      /* in a view, with those of before */
     ROTA_VIEW_SEATS_MAX = 1024,     /* of a static space */
     ROTA_VIEW_STATES_MAX = 64,      /* views that can be made again; then half are dropped */
-    ROTA_VIEW_NAME_MAX = 255,       /* bytes of a node's or space's name; no control characters */
+    ROTA_VIEW_WEIGHT_MAX = 100 * ROTA_WEIGHT_ONE, /* more counts as this */
+    ROTA_VIEW_NAME_MAX = 255, /* bytes of a node's or space's name; no control characters */
 };
 
 /* Numbers have to fit a signed column, with room above. */
@@ -77,7 +78,7 @@ struct rota_view_member {
     struct rota_view_span span;
     struct rota_str name;
     uint64_t instance; /* not 0 */
-    uint32_t weight;   /* in thousandths: ROTA_WEIGHT_MIN .. ROTA_WEIGHT_MAX */
+    uint32_t weight;   /* in thousandths: ROTA_WEIGHT_MIN .. ROTA_VIEW_WEIGHT_MAX */
 };
 
 struct rota_view_pin {
@@ -121,9 +122,14 @@ static inline bool rota_view_span_has(struct rota_view_span span, uint64_t numbe
 /* The member of this name as of the view itself, or ROTA_VIEW_NOBODY. */
 uint32_t rota_view_find(const struct rota_view *view, struct rota_str name);
 
-/* The numbers from `base` on, `base` included, at which something changed, in order. */
-size_t rota_view_states(const struct rota_view *view,
-                        uint64_t numbers[2 * (ROTA_VIEW_STATES_MAX + 1)]);
+/* The numbers of views that can be made again: `base`, and those above it at which
+ * something changed, in order. Returns how many; one more than there is room for means
+ * that there are too many. */
+size_t rota_view_states(const struct rota_view *view, uint64_t numbers[ROTA_VIEW_STATES_MAX + 1]);
+
+/* Let `base`, which is not below the present one, be the base: what ended by then is
+ * forgotten. */
+void rota_view_rebase(struct rota_view *view, uint64_t base);
 
 /* The hash of "SPACE/SHARD", by which the ring looks it up. */
 uint32_t rota_view_hash(struct rota_str space, uint32_t shard);

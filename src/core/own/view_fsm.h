@@ -22,8 +22,8 @@
  * each ask, each a transaction:
  *
  *  - JOIN: our row becomes {name, instance, pings 1, and the ask's other values}, if
- *    there is none of our name, or it has `instance` or `former`, or `is_alone`. Then
- *    JOINED; else TAKEN.
+ *    there is none of our name, or it has the instance `former`. Then JOINED; else
+ *    TAKEN.
  *  - BEAT: if the row of our name has our instance: pings + 1, and acked, highest,
  *    weight, is_draining, ttl become the ask's. Then BEATEN; else GONE.
  *  - LEAVE: the row of our name is removed if it has our instance. LEFT, either way.
@@ -39,8 +39,9 @@
  *    row's number is `known` (0: if there is none). PROPOSED; or REFUSED, another was
  *    faster.
  *
- * Every ask has a number and ends with one answer, at the latest when its connection is
- * given up: UNKNOWN is neither success nor failure. A text that can't be read is UNKNOWN
+ * Every ask has a number and is done at most once: no driver repeats one by itself. It
+ * ends with one answer, at the latest when its connection is given up: UNKNOWN is
+ * neither success nor failure, and it may yet be done later. A text that can't be read is UNKNOWN
  * too, and a line in the log: we go on with what we have, and nobody takes it from us.
  *
  * Spaces with another engine (lease, group) are run by the same rows and views: the
@@ -68,6 +69,7 @@
 enum {
     ROTA_VIEW_WISHES_MAX = 64, /* that wait; one more is refused at once */
     ROTA_VIEW_ASKS_MAX = 16,   /* of one step */
+    ROTA_VIEW_ROWS_MAX = 4096, /* of a read; more are not understood */
 };
 
 #define ROTA_VIEW_TTL_MIN (100 * ROTA_MSEC)
@@ -123,8 +125,9 @@ enum rota_view_wish_type {
     ROTA_VIEW_PIN,     /* shard, name */
     ROTA_VIEW_UNPIN,   /* shard */
     ROTA_VIEW_RESEAT,  /* seats: those of a static space become these */
-    ROTA_VIEW_MIGRATE, /* to: begin a shadow of another engine */
-    ROTA_VIEW_COMMIT,  /* the shadow becomes the engine */
+    ROTA_VIEW_MIGRATE, /* to: begin a shadow of another engine; seats, of a static one: those of
+                        * before, or else the members by name, when there are none */
+    ROTA_VIEW_COMMIT,  /* to: the shadow becomes the engine */
     ROTA_VIEW_CANCEL,  /* there is no shadow any more */
 };
 
@@ -152,7 +155,7 @@ struct rota_view_event {
 };
 
 enum rota_view_ask_type {
-    ROTA_VIEW_JOIN,    /* row, former, is_alone */
+    ROTA_VIEW_JOIN,    /* row, former */
     ROTA_VIEW_BEAT,    /* row */
     ROTA_VIEW_LEAVE,   /* row */
     ROTA_VIEW_EVICT,   /* row: name, instance, pings */
@@ -164,9 +167,8 @@ struct rota_view_ask {
     enum rota_view_ask_type type;
     uint64_t number;
     struct rota_view_row row; /* ours, but in EVICT; `pings` counts there alone */
-    uint64_t former;          /* our own instance of before, which may be replaced; 0: none */
-    bool is_alone;
-    uint64_t known;               /* the number of the view that we know; 0: none */
+    uint64_t former; /* the instance of our own life before, which may be replaced; 0: none */
+    uint64_t known;  /* the number of the view that we know; 0: none */
     const struct rota_view *view; /* to be written */
 };
 
@@ -242,6 +244,12 @@ enum rota_view_standing {
     ROTA_VIEW_OVER,
 };
 
+/* A wish that waits for a view that has it. */
+struct rota_view_waiting {
+    struct rota_view_wish wish; /* strings in the machine's arena */
+    bool is_proposed;           /* the proposal has it */
+};
+
 struct rota_view_fsm {
     struct rota_view_fsm_options options; /* defaults filled in; strings in `texts` */
     struct rota_arena texts;
@@ -252,48 +260,56 @@ struct rota_view_fsm {
 
     /* The view that is known, and what follows from it. */
     struct rota_view view;
-    uint32_t *owners;     /* by shard: into `lives`, or ROTA_VIEW_NOBODY */
-    uint64_t *epochs;     /* by shard */
-    uint32_t *scratch;    /* by shard */
-    uint64_t known_since; /* of all views from here on the moves are known */
+    uint32_t *owners;  /* by shard: into `lives`, or ROTA_VIEW_NOBODY */
+    uint64_t *epochs;  /* by shard */
+    uint32_t *scratch; /* by shard */
+    bool *is_taken;    /* by shard: a former owner may still hold it */
     ROTA_VECTOR(struct rota_view_life) lives;
-    struct rota_arena names;
+    struct rota_arena names;                  /* of the lives */
+    uint32_t me;                              /* into `lives`, or ROTA_VIEW_NOBODY */
     ROTA_VECTOR(struct rota_view_move) moves; /* whose former owners are not known to be done */
+    uint64_t known_since;                     /* the moves of all views from here on are known */
+    bool is_barred;                           /* somebody may be at a view from before that */
     uint64_t floor;                           /* the highest number known, of any view */
-    rota_time hold_until;                     /* nothing is started before: the store went back */
+    bool is_on_hold;                          /* until `hold_until`: the store went back */
+    rota_time hold_until;
 
-    /* The rows, as of a read that came with the view or after it. */
-    uint64_t rows_number; /* the number of the view that was read before them; 0: none were */
+    /* The rows by name, as of a read that came with the view or after it. */
+    bool has_rows;
     ROTA_VECTOR(struct rota_view_row) rows;
     struct rota_arena row_names;
     uint64_t unix_ms, store_highest;
 
     /* Ourselves. */
     enum rota_view_standing standing;
-    uint64_t instance, former;
+    uint64_t instance;    /* of our row, or of the try to have one */
+    bool may_join;        /* our name is free, or held by `join_former` */
+    uint64_t join_former; /* 0: nobody */
     bool is_draining;
     uint64_t highest;
     rota_time until; /* what is held is held until then */
     uint64_t *held;  /* by shard: the epoch under which it is; 0: it is not */
-    uint32_t n_held;
+    uint32_t n_held, n_ours;
     bool is_running; /* an engine other than views, on our word */
     uint64_t acked;  /* the view that our row says we have acked */
 
-    /* Asks: of each kind at most one is out, but evictions, which nobody waits for. */
+    /* Asks: one about our row, and one read or proposal, are out at a time; evictions
+     * besides, whose answers nobody waits for. */
     uint64_t n_asked;
-    uint64_t own_ask;   /* JOIN, BEAT or LEAVE; 0: none is out */
+    uint64_t own_ask; /* 0: none is out */
+    enum rota_view_ask_type own_type;
     uint64_t own_acked; /* what it says */
+    bool is_row_old;    /* our row does not say what it should */
     rota_time own_sent_at, own_at;
-    uint64_t read_ask;
+    uint64_t seek_ask;
+    enum rota_view_ask_type seek_type;
     rota_time read_at;
-    uint64_t propose_ask;
-    rota_time propose_at; /* ROTA_TIME_NEVER: all is as it should be */
+    rota_time propose_at;      /* ROTA_TIME_NEVER: all is as it should be */
+    struct rota_view proposal; /* to follow on the view that is known */
     rota_time give_up_at;
-    struct rota_view proposal;
 
-    ROTA_VECTOR(struct rota_view_wish) wishes;
+    ROTA_VECTOR(struct rota_view_waiting) wishes;
     struct rota_arena wish_texts;
-    size_t n_proposed_wishes; /* the first ones, which the proposal has */
 
     /* Of one step. */
     struct rota_view_shard *stops, *starts; /* room for all shards */
