@@ -77,7 +77,11 @@ struct rota_space_options {
      * drained while it is not placed. Kept; NULL: a weight of one. */
     struct rota_members *members;
 
-    rota_time ttl; /* a silent node is given up after; 0 means 10 s; as <rota/lease.h> bounds it */
+    /* No other process can have our address now, because we hold its port or a lock: then
+     * what a former life of it had need not be waited for. */
+    bool is_alone;
+
+    rota_time ttl; /* a silent node is given up after; 0 means 10 s; from 200 ms to an hour */
 
     /* How long it takes at most from on_stop to rota_space_stopped(); 0 means 1 s, or a
      * quarter of a shorter ttl; at most half of it. Everything is stopped by ourselves

@@ -92,7 +92,7 @@ enum rota_store_verb {
     ROTA_STORE_SPACES,
 
     /* Take part in `space` as `node`: its row is written if there is none of its name, or
-     * it is of this instance or of `former`, or `is_alone` in `claim`. Answer: `is_done`. */
+     * it is of the instance `former`. Answer: `is_done`. */
     ROTA_STORE_SPACE_JOIN,
 
     /* Say that `node` is well, with all that it says of itself; or take its row away. Only

@@ -22,7 +22,6 @@ static enum rota_code change(struct rota_store_session *session,
         ROTA_STORE_STR("name", node->name),
         ROTA_STORE_INT("instance", node->instance),
         ROTA_STORE_INT("former", request->former),
-        ROTA_STORE_INT("alone", request->claim.is_alone),
         ROTA_STORE_INT("pings", node->pings),
         ROTA_STORE_INT("ttl_ms", node->ttl / ROTA_MSEC),
         ROTA_STORE_INT("acked", node->acked),
@@ -42,10 +41,9 @@ static enum rota_code join(struct rota_store_session *session,
                            const struct rota_store_request *request,
                            struct rota_store_answer *answer)
 {
-    enum rota_code code = change(session, request,
-                                 "UPDATE rota_space_nodes SET instance = :instance, " SET NODE
-                                 "(instance = :instance OR instance = :former OR :alone = 1)",
-                                 answer);
+    enum rota_code code = change(
+        session, request,
+        "UPDATE rota_space_nodes SET instance = :instance, " SET NODE "instance = :former", answer);
     if (code || answer->is_done)
         return code;
     return change(session, request,
