@@ -32,6 +32,13 @@ const struct rota_api_route rota_api_routes[] = {
     {ROTA_HTTP_POST, "/api/v1/queues/*/jobs/*/cancel", rota_api_job_cancel, "cancel a job"},
     {ROTA_HTTP_POST, "/api/v1/queues/*/jobs/*/retry", rota_api_job_retry,
      "let a dead or cancelled job wait again"},
+    {ROTA_HTTP_GET, "/api/v1/spaces", rota_api_spaces, "all spaces"},
+    {ROTA_HTTP_GET, "/api/v1/spaces/*", rota_api_space, "who owns the shards of a space"},
+    {ROTA_HTTP_POST, "/api/v1/spaces/*/migrate", rota_api_space_migrate,
+     "have another engine decide who owns what"},
+    {ROTA_HTTP_GET, "/api/v1/spaces/*/shards/*", rota_api_shard, "why a shard is where it is"},
+    {ROTA_HTTP_POST, "/api/v1/spaces/*/shards/*/pin", rota_api_shard_pin,
+     "keep a shard at a node, or no longer"},
     {ROTA_HTTP_GET, "/api/v1/workers", rota_api_workers, "the workers that are connected"},
 };
 const size_t rota_api_n_routes = sizeof rota_api_routes / sizeof rota_api_routes[0];

@@ -17,6 +17,8 @@ enum { ROTA_NODE_ROLES_MAX = 8, ROTA_NODE_NAMES_MAX = 16 };
 
 struct rota_node_service;
 struct rota_peers;
+struct rota_node_spaces;
+struct rota_space_service;
 struct rota_streams;
 
 struct rota_node_role {
@@ -54,6 +56,8 @@ struct rota_node {
     struct rota_streams *streams;
     struct rota_peers *peers;
     struct rota_node_service *service;
+    struct rota_space_service *space_service;
+    struct rota_node_spaces *spaces;
     size_t n_shards;               /* of all spaces, that this node has now */
     struct rota_list_node changes; /* that operators have asked for, until they are made */
     struct rota_list_node asks;    /* documents that have not come */

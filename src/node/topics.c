@@ -18,6 +18,7 @@ const struct rota_topic rota_topics[] = {
                             .key = "nodes",
                             .write_whole = rota_api_write_cluster},
     {.name = "queues", .method = "Queues", .reply_type = &ROTA_QUEUE_QUEUES_REPLY},
+    {.name = "spaces", .write = rota_api_write_spaces},
     {.name = "workers", .method = "Workers", .reply_type = &ROTA_QUEUE_WORKERS_REPLY},
 };
 const size_t rota_n_topics = sizeof rota_topics / sizeof rota_topics[0];
