@@ -11,7 +11,7 @@ static const struct kind kinds[] = {
 /* In one life of the nodes, for opening them costs more than the checks. */
 static void engine_owns_and_tells_why(void **state)
 {
-    world_open(*state, 20 * ROTA_SEC);
+    world_open(*state, 5 * ROTA_SEC);
     check_one_owner_each();
     check_explain();
     check_stale_epoch_is_refused();
@@ -24,7 +24,7 @@ static void engine_owns_and_tells_why(void **state)
 
 static void engine_stops_in_time(void **state)
 {
-    world_open(*state, 2 * ROTA_SEC);
+    world_open(*state, 1 * ROTA_SEC);
     check_one_owner_each();
     check_loss_of_the_store_stops_everything();
     check_dead_node_is_replaced_and_refused();
@@ -36,7 +36,7 @@ static void space_moves_from_engine_to_engine(void **state)
     static const char *const path[] = {"lease", "group", "static", "ring"};
     struct rota_error error;
     (void)state;
-    world_open(&kinds[1], 5 * ROTA_SEC);
+    world_open(&kinds[1], 3 * ROTA_SEC);
     check_one_owner_each();
     for (size_t i = 0; i < sizeof path / sizeof *path; i++) {
         struct node *node = &nodes[i % NODES];
