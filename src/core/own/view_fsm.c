@@ -237,6 +237,8 @@ static void look_at(struct rota_view_fsm *fsm, rota_time at)
 static void confirm(struct rota_view_fsm *fsm, rota_time now)
 {
     rota_time until = fsm->own_sent_at + fsm->options.ttl - fsm->guard;
+    if (!fsm->has_rows)
+        look_at(fsm, now);
     if (until > fsm->until)
         fsm->until = until;
     fsm->acked = fsm->own_acked;
@@ -375,7 +377,8 @@ static bool see_view(struct rota_view_fsm *fsm, rota_time now, const struct rota
         return true;
     if (view->number > 0 && view->n_shards != fsm->options.n_shards)
         return false;
-    if (view->number < fsm->view.number)
+    if (view->number < fsm->view.number ||
+        (view->base <= fsm->view.number && !rota_view_is_before(&fsm->view, view)))
         go_back(fsm, now);
     if (view->number == 0)
         return true;
@@ -530,6 +533,7 @@ static void expire(struct rota_view_fsm *fsm, rota_time now)
         return;
     rota_view_fsm_stop_all(fsm, ROTA_VIEW_WHY_EXPIRED);
     fsm->propose_at = ROTA_TIME_NEVER;
+    fsm->has_rows = false; /* a look at the store comes before the next start */
 }
 
 /* --- the machine --- */
