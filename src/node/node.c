@@ -235,6 +235,7 @@ enum rota_code rota_node_open(uv_loop_t *loop, const struct rota_node_options *o
     made->log = options->log;
     made->lock_fd = -1;
     rota_list_init(&made->changes);
+    rota_list_init(&made->plans);
     rota_list_init(&made->asks);
     rota_list_init(&made->calls);
     made->started_at = rota_clock_wall();
