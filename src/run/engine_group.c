@@ -88,7 +88,7 @@ static void on_timer(uv_timer_t *timer)
         return;
     rota_group_status(group, &status);
     if (engine->group)
-        rota_space_trouble(engine->space, status.trouble);
+        rota_space_engine_trouble(engine->space, status.trouble);
     if (status.next == engine->seen_next)
         return;
     engine->seen_next = status.next;
@@ -194,7 +194,7 @@ static rota_time engine_until(const void *state)
 
 static void on_failed(void *data, const struct rota_error *error)
 {
-    rota_space_trouble(((struct engine *)data)->space, error->text);
+    rota_space_engine_trouble(((struct engine *)data)->space, error->text);
 }
 
 /* The names of all shards, one after the other. */
@@ -268,7 +268,7 @@ static void on_group_closed(void *data)
     engine->group = NULL;
     engine->n_parts--; /* the timer is still there */
     if (!engine->space->is_closing && open_group(engine, false, &engine->observer, &error))
-        rota_space_trouble(engine->space, error.text);
+        rota_space_engine_trouble(engine->space, error.text);
     rota_space_engine_halted(engine->space);
 }
 
