@@ -62,14 +62,18 @@ static bool see_partition(void *data, const struct rota_group_partition_status *
     struct engine *engine = data;
     struct rota_space *space = engine->space;
     uint32_t shard;
-    if (!read_shard(engine, partition->partition, &shard) || partition->token == 0 ||
-        space->mine[shard].state == ROTA_SPACE_STARTED)
+    if (!read_shard(engine, partition->partition, &shard) || partition->token == 0)
+        return true;
+    /* Also those of others, who may be gone before they could tell theirs. */
+    uint64_t epoch = (uint64_t)partition->mark + partition->token;
+    rota_view_fsm_note_epoch(&space->view.fsm, epoch);
+    if (space->mine[shard].state == ROTA_SPACE_STARTED)
         return true;
     bool is_offered = partition->owner.size == 0 && partition->target.size > 0;
     struct rota_str owner = is_offered ? partition->target : partition->owner;
     rota_space_engine_see(space, shard,
                           (struct rota_space_shard){
-                              .epoch = (uint64_t)partition->mark + partition->token,
+                              .epoch = epoch,
                               .owner = rota_space_node_index(space, owner),
                               .state = owner.size == 0 ? ROTA_SPACE_UNOWNED
                                        : is_offered    ? ROTA_SPACE_MOVING
