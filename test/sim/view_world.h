@@ -89,6 +89,7 @@ struct host {
 
     uint64_t serving[SHARDS_MAX]; /* the epoch; 0: not */
     uint64_t late[SHARDS_MAX];    /* a plant: what should have been stopped */
+    uint64_t former[SHARDS_MAX];  /* a plant: the first epoch of this life */
     rota_time until;
     uint64_t run; /* of the other engine: its number, 0: it does not run */
     uint64_t n_runs, run_floor;
@@ -126,6 +127,7 @@ struct world {
     uint32_t n_failovers;
     rota_time away_until; /* true time: the database answers nothing before */
     uint64_t number_max;  /* of all views that there were */
+    uint64_t lost_max;    /* the same at the last fall back */
     uint64_t n_wishes, n_outcomes;
 
     struct claim claims[CLAIMS_MAX]; /* all that were ever started */
@@ -140,6 +142,7 @@ struct world {
     void (*on_answer)(struct world *world, uint32_t node, struct answer *answer);
     void (*on_event)(struct world *world, uint32_t node, struct rota_view_event *event);
     void (*on_made)(struct world *world, uint32_t node);
+    void (*on_step)(struct world *world, uint32_t node, const struct rota_view_actions *todo);
     bool keeps_stops, stops_late, has_no_end, skips_fence; /* plants of the driver */
 };
 
@@ -401,9 +404,9 @@ static inline void note_start(struct world *world, uint32_t node, uint32_t shard
             rota_sim_fail(world->sim, "O1: nodes %u and %u both start shard %u with epoch %llu",
                           other->node, node, shard, (unsigned long long)epoch);
     }
-    /* After a fall back the views that were lost are not known to all at once. */
-    if (epoch < world->started[shard] &&
-        (world->n_failovers == 0 || host->fsm.view.number >= world->number_max))
+    /* After a fall back the views that were lost are not known to all. */
+    bool is_told = host->fsm.lost >= world->lost_max || host->fsm.view.base > world->lost_max;
+    if (epoch < world->started[shard] && is_told)
         rota_sim_fail(world->sim, "O2: shard %u starts with epoch %llu after %llu", shard,
                       (unsigned long long)epoch, (unsigned long long)world->started[shard]);
     if (epoch > world->started[shard])
@@ -589,6 +592,8 @@ static void drive(struct world *world, uint32_t node, struct rota_view_event eve
     if (world->on_event)
         world->on_event(world, node, &event);
     struct rota_view_actions todo = rota_view_fsm_step(&host->fsm, clock_of(world, node), &event);
+    if (world->on_step)
+        world->on_step(world, node, &todo);
     carry_out(world, node, &todo);
     arm_give_up(world, node);
     rota_sim_set_timer(world->sim, node, TIMER_DEADLINE, ROTA_SIM_MONO,
@@ -734,6 +739,7 @@ static inline void database_start(struct world *world)
         return;
     world->is_failing_over = false;
     world->table = world->replica;
+    world->lost_max = world->number_max;
     world->n_failovers++;
     world->away_until = rota_sim_now(world->sim) + HOLD;
     rota_sim_note(world->sim, DATABASE, "is the replica now");

@@ -344,7 +344,7 @@ void rota_view_fsm_draft(struct rota_view_fsm *fsm)
         make_room(next, present);
     add_members(&draft, end_members(&draft));
     go_on(&draft);
-    if (present < fsm->floor) /* there was a later one, which the store has forgotten */
+    if (next->base <= fsm->lost) /* there were later epochs, which the store has forgotten */
         draft.is_changed = draft.is_break = true;
     if (draft.is_break && present > 0)
         rota_view_rebase(next, next->number);
