@@ -237,6 +237,8 @@ static void look_at(struct rota_view_fsm *fsm, rota_time at)
 static void confirm(struct rota_view_fsm *fsm, rota_time now)
 {
     rota_time until = fsm->own_sent_at + fsm->options.ttl - fsm->guard;
+    if (!fsm->has_rows)
+        look_at(fsm, now);
     if (until > fsm->until)
         fsm->until = until;
     fsm->acked = fsm->own_acked;
@@ -362,6 +364,7 @@ static void go_back(struct rota_view_fsm *fsm, rota_time now)
     rota_view_fsm_stop_all(fsm, ROTA_VIEW_WHY_WENT_BACK);
     rota_view_fsm_forget(fsm);
     rota_session_watch_forget(&fsm->watch);
+    fsm->lost = fsm->floor;
     fsm->is_on_hold = true;
     fsm->hold_until = rota_time_add(now, ttl);
     fsm->actions.went_back = fsm->actions.is_changed = true;
@@ -375,7 +378,8 @@ static bool see_view(struct rota_view_fsm *fsm, rota_time now, const struct rota
         return true;
     if (view->number > 0 && view->n_shards != fsm->options.n_shards)
         return false;
-    if (view->number < fsm->view.number)
+    if (view->number < fsm->floor ||
+        (view->base <= fsm->view.number && !rota_view_is_before(&fsm->view, view)))
         go_back(fsm, now);
     if (view->number == 0)
         return true;
@@ -496,7 +500,7 @@ static void look(struct rota_view_fsm *fsm, rota_time now)
 static bool may_start(const struct rota_view_fsm *fsm, rota_time now)
 {
     return fsm->standing == ROTA_VIEW_IN && now < fsm->until && fsm->has_rows && !fsm->is_on_hold &&
-           fsm->me != ROTA_VIEW_NOBODY && fsm->view.number >= fsm->floor && !fsm->is_barred;
+           fsm->me != ROTA_VIEW_NOBODY && fsm->view.base > fsm->lost && !fsm->is_barred;
 }
 
 static void start_ours(struct rota_view_fsm *fsm, rota_time now)
@@ -530,6 +534,7 @@ static void expire(struct rota_view_fsm *fsm, rota_time now)
         return;
     rota_view_fsm_stop_all(fsm, ROTA_VIEW_WHY_EXPIRED);
     fsm->propose_at = ROTA_TIME_NEVER;
+    fsm->has_rows = false; /* a look at the store comes before the next start */
 }
 
 /* --- the machine --- */
