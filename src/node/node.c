@@ -148,7 +148,10 @@ void rota_node_step(struct rota_node *node, enum rota_node_event event)
 {
     static void (*const ACTIONS[])(struct rota_node * node) = {join,  serve,     drain,
                                                                leave, close_all, end};
+    enum rota_node_state before = node->fsm.state;
     unsigned actions = rota_node_fsm_step(&node->fsm, rota_clock_boot(), event);
+    if (node->fsm.state == ROTA_NODE_DRAINED && before != ROTA_NODE_DRAINED)
+        rota_node_note(node, ROTA_EVENT_NODE, rota_str(node->advertise), "is drained");
     if (node->fsm.state < ROTA_NODE_CLOSING)
         set_timer(node);
     for (size_t i = 0; i < sizeof ACTIONS / sizeof ACTIONS[0]; i++)
@@ -183,6 +186,7 @@ static enum rota_code adopt(struct rota_node *node, const struct rota_settings *
         *is_told |= strcmp(name, "zone") == 0 || strcmp(name, "weight") == 0;
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_INFO, "setting changed",
                  ROTA_LOG_FACT("setting", name));
+        rota_node_note(node, ROTA_EVENT_SETTING, rota_str(name), "has another value");
     }
     if (!rota_settings_has_same_sections(own, fresh))
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "setting needs a restart",
@@ -202,7 +206,7 @@ enum rota_code rota_node_reload(struct rota_node *node, const struct rota_settin
     rota_node_note_names(node);
     if (!code && is_told && node->heartbeat)
         code = rota_node_beat(node, false, error);
-    rota_node_note(node, ROTA_EVENT_OPERATOR, rota_str(node->advertise), "has read its settings");
+    rota_node_note(node, ROTA_EVENT_SETTING, rota_str(node->advertise), "has read its settings");
     return code;
 }
 
@@ -222,6 +226,7 @@ enum rota_code rota_node_open(uv_loop_t *loop, const struct rota_node_options *o
     made->settings = options->settings->values;
     made->log = options->log;
     made->lock_fd = -1;
+    rota_list_init(&made->gone);
     rota_list_init(&made->changes);
     rota_list_init(&made->asks);
     rota_list_init(&made->calls);

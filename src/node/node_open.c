@@ -127,20 +127,12 @@ static const struct rota_member *find_self(const struct rota_node *node)
     return NULL;
 }
 
-static void note_change(struct rota_node *node, const struct rota_members_change *change)
-{
-    for (size_t i = 0; i < change->n_added; i++)
-        rota_node_note(node, ROTA_EVENT_NODE, change->added[i], "is on the ring");
-    for (size_t i = 0; i < change->n_removed; i++)
-        rota_node_note(node, ROTA_EVENT_NODE, change->removed[i], "is off the ring");
-}
-
 /* What an operator wants of us is in the list, too. */
 static void on_members(void *data, const struct rota_members_change *change)
 {
     struct rota_node *node = data;
     const struct rota_member *self = find_self(node);
-    note_change(node, change);
+    rota_node_note_members(node, change);
     if (!self || node->fsm.state >= ROTA_NODE_STOPPING)
         return;
     node->is_drained_by_operator = self->host.is_draining;
@@ -321,6 +313,7 @@ void rota_node_close_parts(struct rota_node *node)
 {
     rota_topics_end(node);
     rota_node_changes_end(node);
+    rota_node_news_end(node);
     rota_channel_close(node->self);
     rota_peers_close(node->peers);
     rota_node_end_requests(node);

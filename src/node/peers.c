@@ -379,6 +379,11 @@ void rota_peers_look(struct rota_peers *peers, struct rota_peers_wait *wait)
         begin_round(peers);
 }
 
+void rota_peers_renew(struct rota_peers *peers)
+{
+    memset(peers->seen_at, 0, sizeof peers->seen_at);
+}
+
 void rota_peers_want_events(struct rota_peers *peers)
 {
     peers->events_until = rota_clock_boot() + ROTA_PEERS_WANTED;

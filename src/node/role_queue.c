@@ -8,8 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { NEWS_PER_SECOND = 20 }; /* of jobs; more are counted */
+
 struct queue_role {
     struct rota_node *node;
+    rota_time news_second; /* the one that news are counted in */
+    size_t n_news;
     struct rota_work_broker *broker;
     char directory[4200];
     char reach[300];
@@ -21,6 +25,26 @@ static void on_failed(void *data, const struct rota_error *error)
     rota_log(role->node->log, rota_clock_wall(), ROTA_LOG_ERROR, "queues can't go on",
              ROTA_LOG_FACT("error", error->text));
     rota_node_step(role->node, ROTA_NODE_FAILED);
+}
+
+/* Many jobs may die at once, and what happened before should stay known. */
+static void on_news(void *data, bool is_job, const char *about, const char *what)
+{
+    struct queue_role *role = data;
+    rota_time second = rota_clock_wall() / ROTA_SEC;
+    if (!is_job) {
+        rota_node_note(role->node, ROTA_EVENT_QUEUE, rota_str(about), "%s", what);
+        return;
+    }
+    if (second != role->news_second) {
+        if (role->n_news > NEWS_PER_SECOND)
+            rota_node_note(role->node, ROTA_EVENT_JOB, rota_str(role->node->advertise),
+                           "has news of %zu more jobs", role->n_news - NEWS_PER_SECOND);
+        role->news_second = second;
+        role->n_news = 0;
+    }
+    if (++role->n_news <= NEWS_PER_SECOND)
+        rota_node_note(role->node, ROTA_EVENT_JOB, rota_str(about), "%s", what);
 }
 
 static enum rota_code open_role(struct rota_node *node, void **role_data, struct rota_error *error)
@@ -51,6 +75,7 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
         .partitions = (uint32_t)settings->partitions,
         .bytes_max = (size_t)settings->memory,
         .on_failed = on_failed,
+        .on_news = on_news,
         .data = role,
         .log = node->log,
     };
