@@ -73,11 +73,14 @@ void rota_api_job_cancel(struct rota_api_call *call);
 void rota_api_job_retry(struct rota_api_call *call);
 void rota_api_workers(struct rota_api_call *call);
 
+/* --- node_metrics.c --- */
+
+void rota_api_metrics(struct rota_api_call *call);
+
 /* --- api_cluster.c --- */
 
 void rota_api_health(struct rota_api_call *call);
 void rota_api_ready(struct rota_api_call *call);
-void rota_api_metrics(struct rota_api_call *call);
 void rota_api_node(struct rota_api_call *call);
 void rota_api_cluster(struct rota_api_call *call);
 void rota_api_node_drain(struct rota_api_call *call);

@@ -13,7 +13,12 @@
 #include <rota/reflection.h>
 #include <rota/tls.h>
 
-enum { ROTA_NODE_ROLES_MAX = 8, ROTA_NODE_NAMES_MAX = 16 };
+enum {
+    ROTA_NODE_ROLES_MAX = 8,
+    ROTA_NODE_NAMES_MAX = 16,
+    ROTA_NODE_MEASURED_MAX = 200, /* queues that have series; of more only the sums are shown */
+    ROTA_NODE_MEASURED_NAME = 256,
+};
 
 struct rota_node_service;
 struct rota_peers;
@@ -54,6 +59,8 @@ struct rota_node {
     struct rota_streams *streams;
     struct rota_peers *peers;
     struct rota_node_service *service;
+    char measured[ROTA_NODE_MEASURED_MAX][ROTA_NODE_MEASURED_NAME]; /* queues */
+    size_t n_measured;
     size_t n_shards;               /* of all spaces, that this node has now */
     struct rota_list_node gone;    /* nodes whose fate is asked for, see node_news.c */
     struct rota_list_node changes; /* that operators have asked for, until they are made */

@@ -2,6 +2,7 @@
 #include "node/node_inside.h"
 
 #include "base/json.h"
+#include "base/metrics.h"
 #include "io/clock.h"
 
 #include <rota/broker.h>
@@ -127,6 +128,42 @@ static void show(const void *data, struct rota_json *json)
     rota_json_uint(json, counts.memory);
 }
 
+struct series {
+    const char *name, *help;
+    uint64_t value;
+};
+
+static void measure(const void *data, struct rota_metrics *metrics)
+{
+    struct rota_work_broker_counts counts =
+        rota_work_broker_counts(((const struct queue_role *)data)->broker);
+    const struct series GAUGES[] = {
+        {"rota_broker_jobs", "Jobs that have not ended.", counts.jobs},
+        {"rota_broker_running", "Jobs that run.", counts.running},
+        {"rota_broker_polls", "Workers that wait for jobs over gRPC.", counts.polls},
+        {"rota_broker_watchers", "Calls that watch a job or a queue.", counts.watchers},
+        {"rota_broker_memory_bytes", "What payloads and results of jobs take.", counts.memory},
+        {"rota_broker_remote", "Jobs of other nodes that run here.", counts.remote},
+        {"rota_broker_unreachable", "Nodes that can't be reached.", counts.unreachable},
+    };
+    const struct series COUNTERS[] = {
+        {"rota_broker_records_total", "Facts written about jobs.", counts.records_total},
+        {"rota_broker_durable_total", "Facts that are kept for good.", counts.durable_total},
+        {"rota_broker_visits_total", "Visits of idle workers to jobs elsewhere.",
+         counts.visits_total},
+        {"rota_broker_fetched_total", "Jobs of other nodes done here.", counts.fetched_total},
+        {"rota_broker_lent_total", "Jobs of this node done elsewhere.", counts.lent_total},
+    };
+    for (size_t i = 0; i < sizeof GAUGES / sizeof GAUGES[0]; i++)
+        rota_gauge_set(rota_metrics_gauge(metrics, GAUGES[i].name, GAUGES[i].help, NULL, 0),
+                       (int64_t)GAUGES[i].value);
+    for (size_t i = 0; i < sizeof COUNTERS / sizeof COUNTERS[0]; i++) {
+        struct rota_counter *counter =
+            rota_metrics_counter(metrics, COUNTERS[i].name, COUNTERS[i].help, NULL, 0);
+        rota_counter_add(counter, COUNTERS[i].value - rota_counter_get(counter));
+    }
+}
+
 static const char *reach(const void *data)
 {
     return ((const struct queue_role *)data)->reach;
@@ -140,5 +177,6 @@ const struct rota_role rota_role_queue = {
     .restore = restore,
     .close = close_role,
     .show = show,
+    .measure = measure,
     .reach = reach,
 };
