@@ -18,6 +18,7 @@
  * only what is for them. */
 #pragma once
 
+#include <rota/balancer.h>
 #include <rota/error.h>
 #include <rota/interval.h>
 #include <rota/rpc.h>
@@ -269,6 +270,9 @@ struct rota_get_view {
     struct rota_interval shard;
     uint64_t epoch;
     bool is_connected;
+    bool was_called; /* and `calls` tells how that went */
+    struct rota_balancer_view calls;
+    uint64_t n_hedges, n_hedges_won; /* asked because another was slow; and were first */
 };
 
 /* The hosts, in no useful order: start with *place = 0; false ends it. They must not
@@ -349,7 +353,12 @@ void rota_get_batch_allow_problems(struct rota_get_batch *batch);
 struct rota_str rota_get_batch_copy(struct rota_get_batch *batch, struct rota_str bytes);
 
 size_t rota_get_batch_n_keys(const struct rota_get_batch *batch);
+/* One after the other, like those of a Get. */
 const void *rota_get_batch_key(const struct rota_get_batch *batch, size_t index);
+
+/* What the client has sent along under this name; false: nothing. */
+bool rota_get_batch_metadata(const struct rota_get_batch *batch, const char *name,
+                             struct rota_str *value);
 
 /* The value of a key, kept until the batch is finished. A key without one is absent.
  * A later value of the same key counts. */

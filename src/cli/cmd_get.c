@@ -1,11 +1,11 @@
 /* rota get: the values of keys, from the servers of a cache. */
 #include "base/vector.h"
-#include "cli/cache_service.h"
 #include "cli/cli.h"
 #include "cli/get_view.h"
 #include "cli/lines.h"
 #include "cli/store_options.h"
 #include "io/address.h"
+#include "run/cache_service.h"
 
 #include <rota/store_members.h>
 #include <stdio.h>
@@ -153,7 +153,7 @@ static enum rota_code open_by_store(struct client *client, struct rota_error *er
                                       .on_down = on_down,
                                       .data = client};
     if (!code)
-        code = rota_cache_service_role(client->options->space, role, sizeof role, error);
+        code = rota_cache_service_role(client->options->space, role, error);
     if (!code)
         code = rota_store_open(&client->loop, &with, &client->store, error);
     if (!code)

@@ -368,6 +368,9 @@ bool rota_get_next_host(const struct rota_get *get, size_t *place, struct rota_g
         .shard = host->shard,
         .epoch = host->epoch,
         .is_connected = peer && rota_channel_state(peer->channel) == ROTA_CHANNEL_READY,
+        .n_hedges = peer ? peer->n_hedges : 0,
+        .n_hedges_won = peer ? peer->n_hedges_won : 0,
     };
+    view->was_called = rota_balancer_look(get->balancer, rota_clock_mono(), host->id, &view->calls);
     return true;
 }

@@ -36,6 +36,7 @@ struct rota_get_peer {
     struct rota_call *ping; /* NULL: none is out */
     uint64_t ping_number;
     struct rota_list_node calls;
+    uint64_t n_hedges, n_hedges_won;
     bool is_listed, is_asked;           /* asked: what it holds, at least once */
     char problem[ROTA_GET_PROBLEM_MAX]; /* why the last ping failed; "": it did not */
 };

@@ -256,6 +256,7 @@ static void send_try(struct rota_get_run *run, const struct rota_get_fsm_action 
         rota_time left = action->deadline - rota_clock_mono();
         options.timeout = left > 1 ? left : 1;
     }
+    peer->n_hedges += action->is_hedge;
     call->run = run;
     call->peer = peer;
     call->number = action->number;
@@ -297,6 +298,15 @@ static void finish(struct rota_get_run *run, rota_time now)
     rota_list_push(&run->get->told, &run->told);
 }
 
+/* A hedge whose values were the first. */
+static void note_win(struct rota_get_run *run, size_t try)
+{
+    const struct rota_get_fsm_try *won = rota_get_fsm_try(&run->fsm, try);
+    struct rota_get_peer *peer = rota_get_find_peer(run->get, won->host);
+    if (peer && won->is_hedge)
+        peer->n_hedges_won++;
+}
+
 static void perform(struct rota_get_run *run, const struct rota_get_fsm_action *action,
                     rota_time now)
 {
@@ -306,6 +316,7 @@ static void perform(struct rota_get_run *run, const struct rota_get_fsm_action *
         send_try(run, action);
         break;
     case ROTA_GET_KEEP:
+        note_win(run, action->try);
         keep_answer(run, action->try);
         break;
     case ROTA_GET_CANCEL_TRY:
