@@ -270,9 +270,15 @@ struct rota_get_view {
     struct rota_interval shard;
     uint64_t epoch;
     bool is_connected;
-    bool was_called; /* and `calls` tells how that went */
-    struct rota_balancer_view calls;
-    uint64_t n_hedges, n_hedges_won; /* asked because another was slow; and were first */
+
+    /* Our requests to it, pings apart. Those that were cancelled have neither failed nor a
+     * latency; hedges were sent because another host was slow, and have won when theirs was
+     * the first answer. */
+    uint64_t n_calls, n_failed, n_cancelled, n_hedges, n_hedges_won;
+    size_t n_running;
+    uint64_t latencies[ROTA_BALANCER_LATENCIES]; /* of answers; buckets as of <rota/balancer.h> */
+    int64_t score;                               /* what the balancer sees; 0: nothing yet */
+    enum rota_circuit circuit;
 };
 
 /* The hosts, in no useful order: start with *place = 0; false ends it. They must not

@@ -78,6 +78,14 @@ void rota_api_node(struct rota_api_call *call);
 void rota_api_cluster(struct rota_api_call *call);
 void rota_api_events(struct rota_api_call *call);
 
+/* --- api_calls.c, api_group.c --- */
+
+void rota_api_calls(struct rota_api_call *call);
+void rota_api_groups(struct rota_api_call *call);
+void rota_api_group(struct rota_api_call *call);
+
 /* The documents by themselves. */
+void rota_api_write_calls(struct rota_node *node, struct rota_json *json);
+void rota_api_write_groups(struct rota_node *node, struct rota_json *json);
 void rota_api_write_cluster(struct rota_node *node, struct rota_json *json);
 void rota_api_write_event(const struct rota_event *event, struct rota_json *json);

@@ -15,6 +15,9 @@
 
 enum { ROTA_NODE_ROLES_MAX = 8, ROTA_NODE_NAMES_MAX = 16 };
 
+/* The role that every node has among the members of the store, where others are listed, too. */
+#define ROTA_NODE_ROLE "node"
+
 struct rota_streams;
 
 struct rota_node_role {

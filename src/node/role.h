@@ -13,6 +13,9 @@ struct rota_role {
     /* Open it on the node's loop and server. `*role_data` is the role's own from then on. */
     enum rota_code (*open)(struct rota_node *node, void **role_data, struct rota_error *error);
 
+    /* The node serves, for the first time or after a drain. NULL: nothing follows from it. */
+    void (*serve)(void *role_data);
+
     /* Take nothing new, and hand over what there is; then is_idle is asked now and then. */
     void (*drain)(void *role_data);
     bool (*is_idle)(const void *role_data);
@@ -28,4 +31,7 @@ struct rota_role {
     const char *(*reach)(const void *role_data);
 };
 
+extern const struct rota_role rota_role_cache;
+extern const struct rota_role rota_role_directory;
+extern const struct rota_role rota_role_group;
 extern const struct rota_role rota_role_queue;

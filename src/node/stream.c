@@ -20,6 +20,8 @@ struct topic {
 
 static const struct topic TOPICS[] = {
     {.name = "cluster", .write = rota_api_write_cluster},
+    {.name = "calls", .write = rota_api_write_calls},
+    {.name = "groups", .write = rota_api_write_groups},
     {.name = "queues", .method = "Queues", .reply_type = &ROTA_QUEUE_QUEUES_REPLY},
     {.name = "workers", .method = "Workers", .reply_type = &ROTA_QUEUE_WORKERS_REPLY},
 };

@@ -483,7 +483,7 @@ static enum rota_code check_options(const struct rota_cache_service_options *opt
                               "--listen %s is no address that clients could use: --advertise has "
                               "to name one",
                               options->listen);
-    if (options->is_alone && address.port == 0)
+    if (options->is_alone && !options->host && address.port == 0)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "--alone needs a port of its own in --listen, not 0");
     return ROTA_OK;
