@@ -117,8 +117,5 @@ void rota_api_write_calls(struct rota_node *node, struct rota_json *json)
 
 void rota_api_calls(struct rota_api_call *call)
 {
-    struct rota_buffer buffer = {0};
-    struct rota_json json = {.buffer = &buffer};
-    rota_api_write_calls(call->node, &json);
-    rota_api_answer_json(call, 200, &buffer);
+    rota_api_document(call, "calls");
 }

@@ -64,10 +64,7 @@ void rota_api_write_groups(struct rota_node *node, struct rota_json *json)
 
 void rota_api_groups(struct rota_api_call *call)
 {
-    struct rota_buffer buffer = {0};
-    struct rota_json json = {.buffer = &buffer};
-    rota_api_write_groups(call->node, &json);
-    rota_api_answer_json(call, 200, &buffer);
+    rota_api_document(call, "groups");
 }
 
 /* --- one group --- */

@@ -13,12 +13,12 @@ struct rota_role {
     /* Open it on the node's loop and server. `*role_data` is the role's own from then on. */
     enum rota_code (*open)(struct rota_node *node, void **role_data, struct rota_error *error);
 
-    /* The node serves, for the first time or after a drain. NULL: nothing follows from it. */
-    void (*serve)(void *role_data);
-
     /* Take nothing new, and hand over what there is; then is_idle is asked now and then. */
     void (*drain)(void *role_data);
     bool (*is_idle)(const void *role_data);
+
+    /* Go on as before a drain. NULL: it does so by itself. */
+    void (*restore)(void *role_data);
 
     /* Takes `role_data`; the loop runs until all is freed. */
     void (*close)(void *role_data);

@@ -349,7 +349,7 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
 }
 
 /* After a drain the shards are sought anew. */
-static void serve(void *data)
+static void restore(void *data)
 {
     struct cache_role *role = data;
     struct rota_error error;
@@ -423,9 +423,9 @@ const struct rota_node_cache *rota_role_cache_at(const struct rota_node *node, s
 const struct rota_role rota_role_cache = {
     .name = "cache",
     .open = open_role,
-    .serve = serve,
     .drain = drain,
     .is_idle = is_idle,
+    .restore = restore,
     .close = close_role,
     .show = show,
 };
