@@ -138,6 +138,9 @@ void rota_get_read_problem(struct rota_get_reader *reader, const struct rota_get
 
 /* --- the client --- */
 
+/* The metadata by which a call names its collection, where a server has several. */
+#define ROTA_GET_COLLECTION "rota-collection"
+
 /* How many replicas of a shard are asked. */
 enum rota_get_mode {
     ROTA_GET_MODE_ADAPTIVE,  /* all where that is quicker and there is room, else as hedge */
@@ -169,6 +172,7 @@ struct rota_get_options {
     void (*ask_hosts)(void *data, struct rota_get *get);
     void *data; /* kept */
 
+    const char *collection; /* kept; said with each call; NULL: servers have one, or know which */
     enum rota_get_mode mode;
     rota_time timeout;      /* of a Get that does not say; 5 s */
     rota_time host_timeout; /* of one try; 1 s */

@@ -15,7 +15,7 @@
 enum { MESSAGE_MAX = 64 << 20 }; /* bytes of an answer */
 
 struct options {
-    const char *store, *space, *hosts, *node;
+    const char *store, *space, *hosts, *node, *collection;
     rota_time timeout;
     int mode;
     bool json, raw, explain, insecure;
@@ -35,6 +35,12 @@ static const struct rota_option OPTIONS[] = {
      .value_name = "ADDRESS",
      .help = "instead of a store: a server, several with commas between them; ROTA_NODE if there "
              "is nothing else"},
+    {.name = "collection",
+     ROTA_OPTION_INTO(TEXT, struct options, collection),
+     .value_name = "NAME",
+     .min = 1,
+     .max = ROTA_STORE_NAME_MAX,
+     .help = "which of its collections a node is asked for; its first if not given"},
     {.name = "timeout",
      ROTA_OPTION_INTO(SPAN, struct options, timeout),
      .value_name = "SPAN",
@@ -88,6 +94,7 @@ static enum rota_code open_get(struct client *client, struct rota_get_options wi
         5 * ROTA_SEC) /* who waits longer lets a server take longer, for large values */
         with.host_timeout = with.timeout / 5;
     with.message_max = MESSAGE_MAX;
+    with.collection = client->options->collection;
     with.insecure = client->options->insecure;
     return rota_get_open(&client->loop, &with, &client->get, error);
 }

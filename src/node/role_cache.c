@@ -43,15 +43,11 @@ struct cache_role {
     struct rota_get_server *door;
     struct rota_list_node visits;
     char store[4200], listen[ROTA_ADDRESS_TEXT_MAX];
+    char dc[ROTA_STORE_NAME_MAX + 1]; /* the zone, as it was: shards do not move with a setting */
     uint64_t n_gets, n_failed;
     size_t n_visits, n_collections;
     struct collection collections[];
 };
-
-static const char *dc_of(const struct rota_node *node)
-{
-    return node->settings->zone[0] ? node->settings->zone : "default";
-}
 
 /* --- the front door --- */
 
@@ -90,7 +86,7 @@ static void on_done(void *data, const struct rota_get_result *result)
 static struct collection *find_collection(struct cache_role *role, struct rota_get_batch *batch)
 {
     struct rota_str name;
-    if (!rota_get_batch_metadata(batch, ROTA_CACHE_COLLECTION, &name))
+    if (!rota_get_batch_metadata(batch, ROTA_GET_COLLECTION, &name))
         return &role->collections[0];
     for (size_t i = 0; i < role->n_collections; i++)
         if (rota_str_is_equal(name, rota_str(role->collections[i].settings->name)))
@@ -164,7 +160,7 @@ static uint32_t share_of(const struct collection *collection)
     uint32_t n_shards = (uint32_t)collection->settings->shards;
     const struct rota_member *members = rota_members_list(collection->processes, &n_members);
     for (size_t i = 0; i < n_members; i++)
-        n += rota_str_is_equal(members[i].host.zone, rota_str(dc_of(collection->role->node)));
+        n += rota_str_is_equal(members[i].host.zone, rota_str(collection->role->dc));
     return n == 0 ? 1 : (n_shards + (uint32_t)n - 1) / (uint32_t)n;
 }
 
@@ -209,7 +205,7 @@ static enum rota_code open_service(struct collection *collection, struct rota_er
     struct rota_cache_service_options options = {
         .store = collection->role->store,
         .space = settings->name,
-        .dc = dc_of(node),
+        .dc = collection->role->dc,
         .source = settings->source,
         .host = node->advertise, /* whose lock of the data directory we have */
         .listen = collection->role->listen,
@@ -331,6 +327,8 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for caches");
     role->node = node;
     rota_list_init(&role->visits);
+    snprintf(role->dc, sizeof role->dc, "%s",
+             node->settings->zone[0] ? node->settings->zone : "default");
     snprintf(role->store, sizeof role->store, "%s%s%s",
              node->settings->store ? node->settings->store : "sqlite:",
              node->settings->store ? "" : node->settings->data,

@@ -4,15 +4,13 @@
  * its zone, by lease, as `rota cache serve` does, and answers for them at addresses of their
  * own. Beside this it is a *front door*: it answers rota.v1.Cache/Get for every key at its own
  * address, through the client of <rota/get.h>, so that a plain client needs one address and no
- * map. A call names its collection by the metadata ROTA_CACHE_COLLECTION; without, the first is
+ * map. A call names its collection by the metadata ROTA_GET_COLLECTION; without, the first is
  * meant. */
 #pragma once
 
 #include "node/node_settings.h"
 
 #include <rota/get.h>
-
-#define ROTA_CACHE_COLLECTION "rota-collection"
 
 struct rota_node;
 

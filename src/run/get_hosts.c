@@ -154,6 +154,8 @@ static void ping(struct rota_get_peer *peer)
         .on_end = on_ping,
         .data = peer,
     };
+    struct rota_metadata pair;
+    rota_get_name_collection(get, &pair, &options);
     peer->is_asked = true;
     if (peer->ping)
         return; /* it is slow, and will be heard of */

@@ -137,6 +137,10 @@ struct rota_get {
 
 /* --- get.c --- */
 
+/* Name the collection of a call. `pair` lives as long as `options`. */
+void rota_get_name_collection(const struct rota_get *get, struct rota_metadata *pair,
+                              struct rota_call_options *options);
+
 /* Tell runs of a map that has changed, the program of runs that are done (when the
  * loop is the caller), and set the timer. */
 void rota_get_settle(struct rota_get *get, bool is_from_loop);

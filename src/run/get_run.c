@@ -266,6 +266,8 @@ static void send_try(struct rota_get_run *run, const struct rota_get_fsm_action 
         .on_end = on_answer,
         .data = call,
     };
+    struct rota_metadata pair;
+    rota_get_name_collection(get, &pair, &options);
     if (action->deadline != ROTA_TIME_NEVER && action->deadline != 0) {
         rota_time left = action->deadline - rota_clock_mono();
         options.timeout = left > 1 ? left : 1;
