@@ -33,6 +33,9 @@ const struct rota_api_route rota_api_routes[] = {
     {ROTA_HTTP_POST, "/api/v1/queues/*/jobs/*/cancel", rota_api_job_cancel, "cancel a job"},
     {ROTA_HTTP_POST, "/api/v1/queues/*/jobs/*/retry", rota_api_job_retry,
      "let a dead or cancelled job wait again"},
+    {ROTA_HTTP_GET, "/api/v1/calls", rota_api_calls, "how calls to each replica go"},
+    {ROTA_HTTP_GET, "/api/v1/groups", rota_api_groups, "the groups that are watched"},
+    {ROTA_HTTP_GET, "/api/v1/groups/*", rota_api_group, "one group, and its partitions over time"},
     {ROTA_HTTP_GET, "/api/v1/workers", rota_api_workers, "the workers that are connected"},
 };
 const size_t rota_api_n_routes = sizeof rota_api_routes / sizeof rota_api_routes[0];

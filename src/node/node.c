@@ -40,7 +40,8 @@ static void serve(struct rota_node *node)
     char line[1024];
     int n = snprintf(line, sizeof line, "ready grpc=%s", rota_server_address(node->server, 0));
     for (size_t i = 0; i < node->n_roles; i++) {
-        const char *where = node->roles[i].role->reach(node->roles[i].data);
+        const struct rota_role *role = node->roles[i].role;
+        const char *where = role->reach ? role->reach(node->roles[i].data) : NULL;
         if (where)
             n += snprintf(line + n, sizeof line - (size_t)n, " %s", where);
     }
@@ -190,7 +191,7 @@ static enum rota_code adopt(struct rota_node *node, const struct rota_settings *
     }
     if (!rota_settings_has_same_sections(own, fresh))
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "setting needs a restart",
-                 ROTA_LOG_FACT("setting", "[[space]]"));
+                 ROTA_LOG_FACT("setting", "sections"));
     return ROTA_OK;
 }
 

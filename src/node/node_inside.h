@@ -20,6 +20,9 @@ enum {
     ROTA_NODE_MEASURED_NAME = 256,
 };
 
+/* The role that every node has among the members of the store, where others are listed, too. */
+#define ROTA_NODE_ROLE "node"
+
 struct rota_node_service;
 struct rota_peers;
 struct rota_streams;

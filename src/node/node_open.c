@@ -20,7 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const struct rota_role *const ROLES[] = {&rota_role_queue};
+static const struct rota_role *const ROLES[] = {&rota_role_queue, &rota_role_cache,
+                                                &rota_role_directory, &rota_role_group};
 
 /* --- the data directory --- */
 
@@ -148,9 +149,11 @@ enum rota_code rota_node_beat(struct rota_node *node, bool is_leaving, struct ro
 {
     const struct rota_node_settings *settings = node->settings;
     rota_time at = rota_members_align(rota_clock_wall(), settings->align, ROTA_MEMBERS_PROPAGATION);
+    char roles[ROTA_STORE_ROLES_MAX];
+    snprintf(roles, sizeof roles, ROTA_NODE_ROLE ",%s", settings->roles);
     struct rota_store_member member = {
         .address = rota_str(node->advertise),
-        .roles = rota_str(settings->roles),
+        .roles = rota_str(roles),
         .zone = rota_str(settings->zone),
         .ttl = settings->ttl,
         .start_at = settings->align && node->fsm.state == ROTA_NODE_JOINING ? at : 0,
@@ -166,8 +169,8 @@ enum rota_code rota_node_beat(struct rota_node *node, bool is_leaving, struct ro
 static enum rota_code open_members(struct rota_node *node, struct rota_error *error)
 {
     struct rota_members_source *source;
-    enum rota_code code =
-        rota_store_members_new(node->store, NULL, node->settings->ttl / 10, &source, error);
+    enum rota_code code = rota_store_members_new(node->store, ROTA_NODE_ROLE,
+                                                 node->settings->ttl / 10, &source, error);
     if (!code)
         code =
             rota_members_open(node->loop, source, &(struct rota_members_options){.log = node->log},

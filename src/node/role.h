@@ -35,4 +35,7 @@ struct rota_role {
     const char *(*reach)(const void *role_data);
 };
 
+extern const struct rota_role rota_role_cache;
+extern const struct rota_role rota_role_directory;
+extern const struct rota_role rota_role_group;
 extern const struct rota_role rota_role_queue;
