@@ -36,6 +36,13 @@ const struct rota_api_route rota_api_routes[] = {
     {ROTA_HTTP_GET, "/api/v1/calls", rota_api_calls, "how calls to each replica go"},
     {ROTA_HTTP_GET, "/api/v1/groups", rota_api_groups, "the groups that are watched"},
     {ROTA_HTTP_GET, "/api/v1/groups/*", rota_api_group, "one group, and its partitions over time"},
+    {ROTA_HTTP_GET, "/api/v1/spaces", rota_api_spaces, "all spaces"},
+    {ROTA_HTTP_GET, "/api/v1/spaces/*", rota_api_space, "who owns the shards of a space"},
+    {ROTA_HTTP_POST, "/api/v1/spaces/*/migrate", rota_api_space_migrate,
+     "have another engine decide who owns what"},
+    {ROTA_HTTP_GET, "/api/v1/spaces/*/shards/*", rota_api_shard, "why a shard is where it is"},
+    {ROTA_HTTP_POST, "/api/v1/spaces/*/shards/*/pin", rota_api_shard_pin,
+     "keep a shard at a node, or no longer"},
     {ROTA_HTTP_GET, "/api/v1/workers", rota_api_workers, "the workers that are connected"},
 };
 const size_t rota_api_n_routes = sizeof rota_api_routes / sizeof rota_api_routes[0];

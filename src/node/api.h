@@ -77,6 +77,15 @@ void rota_api_workers(struct rota_api_call *call);
 
 void rota_api_metrics(struct rota_api_call *call);
 
+/* --- api_space.c --- */
+
+void rota_api_spaces(struct rota_api_call *call);
+void rota_api_space(struct rota_api_call *call);
+void rota_api_space_migrate(struct rota_api_call *call);
+void rota_api_shard(struct rota_api_call *call);
+void rota_api_shard_pin(struct rota_api_call *call);
+void rota_api_write_spaces(struct rota_node *node, struct rota_json *json);
+
 /* --- api_cluster.c --- */
 
 void rota_api_health(struct rota_api_call *call);

@@ -2,6 +2,7 @@
 
 #include "io/clock.h"
 #include "node/node_service.h"
+#include "node/node_spaces.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ static void join(struct rota_node *node)
     for (size_t i = 0; i < node->n_roles && node->has_drained; i++)
         if (node->roles[i].role->restore)
             node->roles[i].role->restore(node->roles[i].data);
+    rota_node_spaces_undrain(node->spaces);
     if (rota_node_beat(node, false, &error)) {
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_ERROR, "node can't join",
                  ROTA_LOG_FACT("error", error.text));
@@ -66,6 +68,7 @@ static void drain(struct rota_node *node)
     node->has_drained = true;
     for (size_t i = 0; i < node->n_roles; i++)
         node->roles[i].role->drain(node->roles[i].data);
+    rota_node_spaces_drain(node->spaces);
 }
 
 static void on_left(void *data, const struct rota_store_answer *answer)
@@ -102,10 +105,18 @@ static void end(struct rota_node *node)
     uv_close((uv_handle_t *)&node->timer, on_timer_closed);
 }
 
-static void close_all(struct rota_node *node)
+static void on_spaces_closed(void *data)
 {
+    struct rota_node *node = data;
     rota_node_close_parts(node);
     rota_node_step(node, ROTA_NODE_CLOSED);
+}
+
+static void close_all(struct rota_node *node)
+{
+    struct rota_node_spaces *spaces = node->spaces;
+    node->spaces = NULL;
+    rota_node_spaces_close(spaces, on_spaces_closed, node);
 }
 
 /* --- time --- */
@@ -115,7 +126,8 @@ static bool is_idle(const struct rota_node *node)
     for (size_t i = 0; i < node->n_roles; i++)
         if (!node->roles[i].role->is_idle(node->roles[i].data))
             return false;
-    return rota_server_counts(node->server).calls <= rota_node_service_n_calls(node->service);
+    return rota_node_spaces_is_idle(node->spaces) &&
+           rota_server_counts(node->server).calls <= rota_node_service_n_calls(node->service);
 }
 
 static bool is_draining(const struct rota_node *node)

@@ -25,6 +25,8 @@ enum {
 
 struct rota_node_service;
 struct rota_peers;
+struct rota_node_spaces;
+struct rota_space_service;
 struct rota_streams;
 
 struct rota_node_role {
@@ -64,6 +66,8 @@ struct rota_node {
     struct rota_node_service *service;
     char measured[ROTA_NODE_MEASURED_MAX][ROTA_NODE_MEASURED_NAME]; /* queues */
     size_t n_measured;
+    struct rota_space_service *space_service;
+    struct rota_node_spaces *spaces;
     size_t n_shards;               /* of all spaces, that this node has now */
     struct rota_list_node gone;    /* nodes whose fate is asked for, see node_news.c */
     struct rota_list_node changes; /* that operators have asked for, until they are made */
