@@ -277,7 +277,7 @@ def pin_moves_one_shard_only(cluster):
     two.rota("shard", "move", "orders", str(shard), two.grpc)
     while shards[shard][0] != two.grpc or shards[shard][2] != 0:
         shards, news = next(follow)
-        assert {entry[0] for entry in news["changed"]} == {shard}, news
+        assert {entry[0] for entry in news["changed"]} <= {shard}, news
     assert shards[shard][1] > before[shard][1], shards[shard]
     assert "pin" in one.rota("shard", "explain", "orders", str(shard))
     explained = one.ask(f"/api/v1/spaces/orders/shards/{shard}")[1]
@@ -287,7 +287,7 @@ def pin_moves_one_shard_only(cluster):
     assert status == 200 and plan["is_done"] and plan["plan"], plan
     while shards[shard][0] != one.grpc or shards[shard][2] != 0:
         shards, news = next(follow)
-        assert {entry[0] for entry in news["changed"]} == {shard}, news
+        assert {entry[0] for entry in news["changed"]} <= {shard}, news
     follow.close()
 
 
