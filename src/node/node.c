@@ -42,7 +42,8 @@ static void serve(struct rota_node *node)
     char line[1024];
     int n = snprintf(line, sizeof line, "ready grpc=%s", rota_server_address(node->server, 0));
     for (size_t i = 0; i < node->n_roles; i++) {
-        const char *where = node->roles[i].role->reach(node->roles[i].data);
+        const struct rota_role *role = node->roles[i].role;
+        const char *where = role->reach ? role->reach(node->roles[i].data) : NULL;
         if (where)
             n += snprintf(line + n, sizeof line - (size_t)n, " %s", where);
     }
@@ -160,7 +161,10 @@ void rota_node_step(struct rota_node *node, enum rota_node_event event)
 {
     static void (*const ACTIONS[])(struct rota_node * node) = {join,  serve,     drain,
                                                                leave, close_all, end};
+    enum rota_node_state before = node->fsm.state;
     unsigned actions = rota_node_fsm_step(&node->fsm, rota_clock_boot(), event);
+    if (node->fsm.state == ROTA_NODE_DRAINED && before != ROTA_NODE_DRAINED)
+        rota_node_note(node, ROTA_EVENT_NODE, rota_str(node->advertise), "is drained");
     if (node->fsm.state < ROTA_NODE_CLOSING)
         set_timer(node);
     for (size_t i = 0; i < sizeof ACTIONS / sizeof ACTIONS[0]; i++)
@@ -195,10 +199,11 @@ static enum rota_code adopt(struct rota_node *node, const struct rota_settings *
         *is_told |= strcmp(name, "zone") == 0 || strcmp(name, "weight") == 0;
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_INFO, "setting changed",
                  ROTA_LOG_FACT("setting", name));
+        rota_node_note(node, ROTA_EVENT_SETTING, rota_str(name), "has another value");
     }
     if (!rota_settings_has_same_sections(own, fresh))
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "setting needs a restart",
-                 ROTA_LOG_FACT("setting", "[[space]]"));
+                 ROTA_LOG_FACT("setting", "sections"));
     return ROTA_OK;
 }
 
@@ -214,7 +219,7 @@ enum rota_code rota_node_reload(struct rota_node *node, const struct rota_settin
     rota_node_note_names(node);
     if (!code && is_told && node->heartbeat)
         code = rota_node_beat(node, false, error);
-    rota_node_note(node, ROTA_EVENT_OPERATOR, rota_str(node->advertise), "has read its settings");
+    rota_node_note(node, ROTA_EVENT_SETTING, rota_str(node->advertise), "has read its settings");
     return code;
 }
 
@@ -234,6 +239,7 @@ enum rota_code rota_node_open(uv_loop_t *loop, const struct rota_node_options *o
     made->settings = options->settings->values;
     made->log = options->log;
     made->lock_fd = -1;
+    rota_list_init(&made->gone);
     rota_list_init(&made->changes);
     rota_list_init(&made->plans);
     rota_list_init(&made->asks);

@@ -22,7 +22,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const struct rota_role *const ROLES[] = {&rota_role_queue};
+static const struct rota_role *const ROLES[] = {&rota_role_queue, &rota_role_cache,
+                                                &rota_role_directory, &rota_role_group};
 
 /* --- the data directory --- */
 
@@ -129,20 +130,12 @@ static const struct rota_member *find_self(const struct rota_node *node)
     return NULL;
 }
 
-static void note_change(struct rota_node *node, const struct rota_members_change *change)
-{
-    for (size_t i = 0; i < change->n_added; i++)
-        rota_node_note(node, ROTA_EVENT_NODE, change->added[i], "is on the ring");
-    for (size_t i = 0; i < change->n_removed; i++)
-        rota_node_note(node, ROTA_EVENT_NODE, change->removed[i], "is off the ring");
-}
-
 /* What an operator wants of us is in the list, too. */
 static void on_members(void *data, const struct rota_members_change *change)
 {
     struct rota_node *node = data;
     const struct rota_member *self = find_self(node);
-    note_change(node, change);
+    rota_node_note_members(node, change);
     if (!self || node->fsm.state >= ROTA_NODE_STOPPING)
         return;
     node->is_drained_by_operator = self->host.is_draining;
@@ -158,9 +151,11 @@ enum rota_code rota_node_beat(struct rota_node *node, bool is_leaving, struct ro
 {
     const struct rota_node_settings *settings = node->settings;
     rota_time at = rota_members_align(rota_clock_wall(), settings->align, ROTA_MEMBERS_PROPAGATION);
+    char roles[ROTA_STORE_ROLES_MAX];
+    snprintf(roles, sizeof roles, ROTA_NODE_ROLE ",%s", settings->roles);
     struct rota_store_member member = {
         .address = rota_str(node->advertise),
-        .roles = rota_str(settings->roles),
+        .roles = rota_str(roles),
         .zone = rota_str(settings->zone),
         .ttl = settings->ttl,
         .start_at = settings->align && node->fsm.state == ROTA_NODE_JOINING ? at : 0,
@@ -176,8 +171,8 @@ enum rota_code rota_node_beat(struct rota_node *node, bool is_leaving, struct ro
 static enum rota_code open_members(struct rota_node *node, struct rota_error *error)
 {
     struct rota_members_source *source;
-    enum rota_code code =
-        rota_store_members_new(node->store, NULL, node->settings->ttl / 10, &source, error);
+    enum rota_code code = rota_store_members_new(node->store, ROTA_NODE_ROLE,
+                                                 node->settings->ttl / 10, &source, error);
     if (!code)
         code =
             rota_members_open(node->loop, source, &(struct rota_members_options){.log = node->log},
@@ -335,6 +330,7 @@ void rota_node_close_parts(struct rota_node *node)
     rota_topics_end(node);
     rota_node_plans_end(node);
     rota_node_changes_end(node);
+    rota_node_news_end(node);
     rota_channel_close(node->self);
     rota_peers_close(node->peers);
     rota_node_end_requests(node);

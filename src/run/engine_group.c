@@ -62,14 +62,18 @@ static bool see_partition(void *data, const struct rota_group_partition_status *
     struct engine *engine = data;
     struct rota_space *space = engine->space;
     uint32_t shard;
-    if (!read_shard(engine, partition->partition, &shard) || partition->token == 0 ||
-        space->mine[shard].state == ROTA_SPACE_STARTED)
+    if (!read_shard(engine, partition->partition, &shard) || partition->token == 0)
+        return true;
+    /* Also those of others, who may be gone before they could tell theirs. */
+    uint64_t epoch = (uint64_t)partition->mark + partition->token;
+    rota_view_fsm_note_epoch(&space->view.fsm, epoch);
+    if (space->mine[shard].state == ROTA_SPACE_STARTED)
         return true;
     bool is_offered = partition->owner.size == 0 && partition->target.size > 0;
     struct rota_str owner = is_offered ? partition->target : partition->owner;
     rota_space_engine_see(space, shard,
                           (struct rota_space_shard){
-                              .epoch = (uint64_t)partition->mark + partition->token,
+                              .epoch = epoch,
                               .owner = rota_space_node_index(space, owner),
                               .state = owner.size == 0 ? ROTA_SPACE_UNOWNED
                                        : is_offered    ? ROTA_SPACE_MOVING
@@ -88,7 +92,7 @@ static void on_timer(uv_timer_t *timer)
         return;
     rota_group_status(group, &status);
     if (engine->group)
-        rota_space_trouble(engine->space, status.trouble);
+        rota_space_engine_trouble(engine->space, status.trouble);
     if (status.next == engine->seen_next)
         return;
     engine->seen_next = status.next;
@@ -194,7 +198,7 @@ static rota_time engine_until(const void *state)
 
 static void on_failed(void *data, const struct rota_error *error)
 {
-    rota_space_trouble(((struct engine *)data)->space, error->text);
+    rota_space_engine_trouble(((struct engine *)data)->space, error->text);
 }
 
 /* The names of all shards, one after the other. */
@@ -268,7 +272,7 @@ static void on_group_closed(void *data)
     engine->group = NULL;
     engine->n_parts--; /* the timer is still there */
     if (!engine->space->is_closing && open_group(engine, false, &engine->observer, &error))
-        rota_space_trouble(engine->space, error.text);
+        rota_space_engine_trouble(engine->space, error.text);
     rota_space_engine_halted(engine->space);
 }
 

@@ -105,7 +105,7 @@ static void on_stop(void *data, uint32_t shard, uint64_t epoch, enum rota_lease_
 
 static void on_refused(void *data, const struct rota_error *error)
 {
-    rota_space_trouble(((struct engine *)data)->space, error->text);
+    rota_space_engine_trouble(((struct engine *)data)->space, error->text);
 }
 
 static enum rota_code check_wanted(const struct rota_space *space, uint32_t wanted,

@@ -1,4 +1,5 @@
 /* What people want changed of a space: told to the machine of views as wishes. */
+#include "io/clock.h"
 #include "run/space_inside.h"
 
 #include "base/quote.h"
@@ -56,6 +57,10 @@ static void on_shadow_timer(uv_timer_t *timer)
 void rota_space_change_hear(struct rota_space *space, const struct rota_view_outcome *outcome)
 {
     struct rota_space_change *change = &space->change;
+    if (outcome->id != CHANGE_ID && outcome->code)
+        rota_log(space->options.log, rota_clock_wall(), ROTA_LOG_WARN, "shadow not ended",
+                 ROTA_LOG_FACT("space", space->options.name),
+                 ROTA_LOG_FACT("engine", rota_view_engine_name(change->to)));
     if (outcome->id != CHANGE_ID || !change->is_sent)
         return;
     if (outcome->code) {

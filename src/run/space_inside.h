@@ -152,7 +152,7 @@ struct rota_space {
     ROTA_VECTOR(struct rota_str) nodes; /* texts of their own */
     struct rota_space_note *notes;
     size_t n_notes; /* ever made */
-    char trouble[ROTA_ERROR_TEXT_MAX];
+    char trouble[ROTA_ERROR_TEXT_MAX], engine_trouble[ROTA_ERROR_TEXT_MAX];
     uv_timer_t change_timer;
 
     struct rota_space_change change;
@@ -180,8 +180,9 @@ void rota_space_engine_stop(struct rota_space *space, uint32_t shard, uint64_t e
 void rota_space_engine_stop_all(struct rota_space *space, rota_time until);
 void rota_space_engine_halted(struct rota_space *space);
 
-/* Why nothing can be owned now; NULL: nothing is in the way. */
+/* Why nothing can be owned now, by the store or the engine; NULL: nothing is in the way. */
 void rota_space_trouble(struct rota_space *space, const char *text);
+void rota_space_engine_trouble(struct rota_space *space, const char *text);
 
 /* The machine says: own, own nothing, this engine is the one. */
 void rota_space_run(struct rota_space *space, uint64_t floor);

@@ -16,7 +16,7 @@
  *  - R1: owners and epochs are the same for all who know a view, however they came to it.
  *
  * After a fall back the database is away until the rows of before are over. O2 is then
- * checked of those who know the latest view. */
+ * checked of those who know of what was lost, or whose view comes after it. */
 #include "view_world.h"
 
 enum kind {
@@ -30,6 +30,7 @@ enum plant {
     PLANT_EARLY_START,
     PLANT_ACK_FIRST,
     PLANT_NO_HISTORY,
+    PLANT_OLD_EPOCH,
     PLANT_NO_GUARD,
     PLANT_WALL,
     PLANT_BLIND_EVICT,
@@ -50,6 +51,7 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"early-start", "a shard is started before its former owners have acked"},
     {"ack-first", "a view is acked before what was lost is stopped"},
     {"no-history", "who was a member before is forgotten, and so when an owner changed"},
+    {"old-epoch", "who gets a shard back goes on with the epoch that it had"},
     {"no-guard", "clocks are taken to run evenly"},
     {"wall-clock", "a row is removed when the database's clock says that it is old"},
     {"blind-evict", "a row is removed although it has changed"},
@@ -123,6 +125,17 @@ static void sabotage_event(struct world *world, uint32_t node, struct rota_view_
         sabotage_view(world, node, (struct rota_view *)event->view);
 }
 
+static void sabotage_step(struct world *world, uint32_t node, const struct rota_view_actions *todo)
+{
+    struct host *host = &world->hosts[node];
+    for (size_t i = 0; i < todo->n_starts && world->plant == PLANT_OLD_EPOCH; i++) {
+        struct rota_view_shard *start = &host->fsm.starts[i];
+        if (host->former[start->shard] == 0)
+            host->former[start->shard] = start->epoch;
+        start->epoch = host->fsm.held[start->shard] = host->former[start->shard];
+    }
+}
+
 static void sabotage_host(struct world *world, uint32_t node)
 {
     struct rota_view_fsm *fsm = &world->hosts[node].fsm;
@@ -138,6 +151,7 @@ static void plant(struct world *world)
     world->on_answer = sabotage_answer;
     world->on_event = sabotage_event;
     world->on_made = sabotage_host;
+    world->on_step = sabotage_step;
     world->stops_late = world->plant == PLANT_ACK_FIRST;
     world->keeps_stops = world->plant == PLANT_KEEPS_DRAINED;
     world->has_no_end = world->plant == PLANT_TIMERS;

@@ -46,7 +46,7 @@ struct request {
     uint64_t former, known, number;
     uint32_t shard;
     uint64_t epoch; /* of a claim: the floor */
-    uint64_t run;
+    uint64_t run, ask_of_life;
     size_t text_size;
     char text[VIEW_TABLE_TEXT_MAX];
 };
@@ -89,9 +89,10 @@ struct host {
 
     uint64_t serving[SHARDS_MAX]; /* the epoch; 0: not */
     uint64_t late[SHARDS_MAX];    /* a plant: what should have been stopped */
+    uint64_t former[SHARDS_MAX];  /* a plant: the first epoch of this life */
     rota_time until;
     uint64_t run; /* of the other engine: its number, 0: it does not run */
-    uint64_t n_runs, run_floor;
+    uint64_t n_runs, run_floor, n_claims;
     rota_time claim_at;
 };
 
@@ -122,10 +123,12 @@ struct world {
 
     struct view_table table, replica, earlier;
     struct slot slots[SHARDS_MAX];
+    uint64_t last_claim[NODES_MAX];
     bool is_failing_over;
     uint32_t n_failovers;
     rota_time away_until; /* true time: the database answers nothing before */
     uint64_t number_max;  /* of all views that there were */
+    uint64_t lost_max;    /* the same at the last fall back */
     uint64_t n_wishes, n_outcomes;
 
     struct claim claims[CLAIMS_MAX]; /* all that were ever started */
@@ -140,7 +143,8 @@ struct world {
     void (*on_answer)(struct world *world, uint32_t node, struct answer *answer);
     void (*on_event)(struct world *world, uint32_t node, struct rota_view_event *event);
     void (*on_made)(struct world *world, uint32_t node);
-    bool keeps_stops, stops_late, has_no_end, skips_fence; /* plants of the driver */
+    void (*on_step)(struct world *world, uint32_t node, const struct rota_view_actions *todo);
+    bool keeps_stops, stops_late, has_no_end, skips_fence, has_no_clock; /* plants */
 };
 
 static inline bool chance(struct world *world, double probability)
@@ -210,13 +214,20 @@ static inline bool slot_is_free(struct world *world, const struct slot *slot)
     return slot->node == 0 || !row || row->instance != slot->instance;
 }
 
-/* The first free slot from a place that differs by node. */
+/* What the node holds without serving it, for an answer was lost, is free. Then the first
+ * free slot, from a place that differs by node. */
 static inline void answer_claim(struct world *world, uint32_t from, const struct request *request,
                                 struct answer *answer)
 {
-    uint64_t ms = database_ms(world);
+    uint64_t ms = world->has_no_clock ? 0 : database_ms(world);
     answer->shard = SHARDS_MAX;
     answer->run = request->run;
+    if (request->ask_of_life <= world->last_claim[from])
+        return; /* overtaken by a later one */
+    world->last_claim[from] = request->ask_of_life;
+    for (uint32_t shard = 0; shard < world->n_shards; shard++)
+        if (world->slots[shard].node == from && (request->known >> shard & 1) == 0)
+            world->slots[shard].node = 0;
     for (uint32_t i = 0; i < world->n_shards; i++) {
         uint32_t shard = (from * 7 + i) % world->n_shards;
         struct slot *slot = &world->slots[shard];
@@ -401,9 +412,9 @@ static inline void note_start(struct world *world, uint32_t node, uint32_t shard
             rota_sim_fail(world->sim, "O1: nodes %u and %u both start shard %u with epoch %llu",
                           other->node, node, shard, (unsigned long long)epoch);
     }
-    /* After a fall back the views that were lost are not known to all at once. */
-    if (epoch < world->started[shard] &&
-        (world->n_failovers == 0 || host->fsm.view.number >= world->number_max))
+    /* After a fall back the views that were lost are not known to all. */
+    bool is_told = host->fsm.lost >= world->lost_max || host->fsm.view.base > world->lost_max;
+    if (epoch < world->started[shard] && is_told)
         rota_sim_fail(world->sim, "O2: shard %u starts with epoch %llu after %llu", shard,
                       (unsigned long long)epoch, (unsigned long long)world->started[shard]);
     if (epoch > world->started[shard])
@@ -443,6 +454,10 @@ static inline void claim_slot(struct world *world, uint32_t node)
     request.row.instance = host->fsm.instance;
     request.epoch = host->run_floor;
     request.run = host->run;
+    request.ask = ++host->n_claims;
+    request.ask_of_life = (uint64_t)rota_sim_life(world->sim, node) << 32 | request.ask;
+    for (uint32_t shard = 0; shard < world->n_shards; shard++)
+        request.known |= (uint64_t)(host->serving[shard] != 0) << shard;
     send_request(world, node, &request);
     host->claim_at = clock_of(world, node) + TTL / 8;
 }
@@ -472,8 +487,9 @@ static inline void halt_engine(struct world *world, uint32_t node, const char *w
 static inline void hear_claimed(struct world *world, uint32_t node, const struct answer *answer)
 {
     struct host *host = &world->hosts[node];
-    if (answer->shard >= world->n_shards)
-        return;
+    if (answer->shard >= world->n_shards || answer->ask != host->n_claims)
+        return; /* nothing, or an answer to a claim that was given up */
+    host->n_claims++;
     if (host->run == 0 || host->run != answer->run ||
         !rota_view_fsm_is_running(&host->fsm, clock_of(world, node))) {
         release_slot(world, node, answer->shard, answer->epoch);
@@ -589,6 +605,8 @@ static void drive(struct world *world, uint32_t node, struct rota_view_event eve
     if (world->on_event)
         world->on_event(world, node, &event);
     struct rota_view_actions todo = rota_view_fsm_step(&host->fsm, clock_of(world, node), &event);
+    if (world->on_step)
+        world->on_step(world, node, &todo);
     carry_out(world, node, &todo);
     arm_give_up(world, node);
     rota_sim_set_timer(world->sim, node, TIMER_DEADLINE, ROTA_SIM_MONO,
@@ -734,6 +752,7 @@ static inline void database_start(struct world *world)
         return;
     world->is_failing_over = false;
     world->table = world->replica;
+    world->lost_max = world->number_max;
     world->n_failovers++;
     world->away_until = rota_sim_now(world->sim) + HOLD;
     rota_sim_note(world->sim, DATABASE, "is the replica now");

@@ -364,6 +364,7 @@ static void go_back(struct rota_view_fsm *fsm, rota_time now)
     rota_view_fsm_stop_all(fsm, ROTA_VIEW_WHY_WENT_BACK);
     rota_view_fsm_forget(fsm);
     rota_session_watch_forget(&fsm->watch);
+    fsm->lost = fsm->floor;
     fsm->is_on_hold = true;
     fsm->hold_until = rota_time_add(now, ttl);
     fsm->actions.went_back = fsm->actions.is_changed = true;
@@ -377,7 +378,7 @@ static bool see_view(struct rota_view_fsm *fsm, rota_time now, const struct rota
         return true;
     if (view->number > 0 && view->n_shards != fsm->options.n_shards)
         return false;
-    if (view->number < fsm->view.number ||
+    if (view->number < fsm->floor ||
         (view->base <= fsm->view.number && !rota_view_is_before(&fsm->view, view)))
         go_back(fsm, now);
     if (view->number == 0)
@@ -499,7 +500,7 @@ static void look(struct rota_view_fsm *fsm, rota_time now)
 static bool may_start(const struct rota_view_fsm *fsm, rota_time now)
 {
     return fsm->standing == ROTA_VIEW_IN && now < fsm->until && fsm->has_rows && !fsm->is_on_hold &&
-           fsm->me != ROTA_VIEW_NOBODY && fsm->view.number >= fsm->floor && !fsm->is_barred;
+           fsm->me != ROTA_VIEW_NOBODY && fsm->view.base > fsm->lost && !fsm->is_barred;
 }
 
 static void start_ours(struct rota_view_fsm *fsm, rota_time now)

@@ -51,8 +51,9 @@
  * (rota_view_fsm_note_epoch), so that the next engine begins above it.
  *
  * If the store falls back to an earlier state, those who know a later view stop all,
- * wait until every other can have noticed, and propose one above it. Numbers are at
- * least the store's wall clock, so that those who know of nothing do not use one again.
+ * wait until every other can have noticed, and start nothing before there is a view whose
+ * base is above it. Numbers are at least the store's wall clock, so that those who know
+ * of nothing do not use one again.
  *
  * Invariants: STOPs and HALT come before the ask that tells of them. After each step all
  * that is held has time left. A shard is held only under the epoch that the view known
@@ -271,6 +272,7 @@ struct rota_view_fsm {
     uint64_t known_since;                     /* the moves of all views from here on are known */
     bool is_barred;                           /* somebody may be at a view from before that */
     uint64_t floor;                           /* the highest number known, of any view */
+    uint64_t lost;                            /* the same when the store last went back; 0: never */
     bool is_on_hold;                          /* until `hold_until`: the store went back */
     rota_time hold_until;
 
