@@ -297,9 +297,15 @@ static enum rota_code open_http(struct rota_node *node, struct rota_error *error
     return rota_streams_open(node, &node->streams, error);
 }
 
+static void on_space_done(void *data, struct rota_str space, const char *text)
+{
+    struct rota_node *node = data;
+    rota_node_note(node, ROTA_EVENT_OPERATOR, space, "%s", text);
+}
+
 static enum rota_code open_space_service(struct rota_node *node, struct rota_error *error)
 {
-    return rota_space_service_open(node->server, &node->space_service, error);
+    return rota_space_service_open(node->server, on_space_done, node, &node->space_service, error);
 }
 
 /* The last part: what is open of it needs all others until it is closed. */

@@ -348,10 +348,12 @@ static enum rota_code check_space(const struct rota_settings_section *section,
                               "[[space]] in line %u: the name %s has other characters than "
                               "letters, digits, '.', '_' and '-'",
                               section->line, rota_quote(rota_str(space->name), quoted));
-    if (space->engine == ROTA_NODE_ENGINE_LEASE && space->shards > ROTA_LEASE_SHARDS_MAX)
+    bool is_small =
+        space->engine == ROTA_NODE_ENGINE_LEASE || space->engine == ROTA_NODE_ENGINE_GROUP;
+    if (is_small && space->shards > ROTA_LEASE_SHARDS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "[[space]] in line %u: the engine lease has at most %d shards",
-                              section->line, ROTA_LEASE_SHARDS_MAX);
+                              "[[space]] in line %u: the engine %s has at most %d shards",
+                              section->line, ENGINES[space->engine], ROTA_LEASE_SHARDS_MAX);
     if (space->engine == ROTA_NODE_ENGINE_GROUP && !space->log)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "[[space]] in line %u: the engine group needs a log", section->line);
