@@ -333,9 +333,13 @@ static void shard_that_comes_back_has_a_later_epoch(void **state)
     wish(0, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = shard, .name = rota_str("b")});
     pass(TTL / 2);
     uint64_t second = nodes[1].serving[shard];
+    struct rota_view_owner owner;
+    assert_true(rota_view_fsm_owner(&nodes[0].fsm, shard, &owner) && owner.is_pinned);
+    assert_true(rota_str_is_equal(owner.name, rota_str("b")));
     wish(0, (struct rota_view_wish){.type = ROTA_VIEW_UNPIN, .shard = shard});
     pass(TTL / 2);
     assert_true(first < second && second < nodes[0].serving[shard]);
+    assert_true(rota_view_fsm_owner(&nodes[0].fsm, shard, &owner) && !owner.is_pinned);
 }
 
 /* --- aliveness --- */
