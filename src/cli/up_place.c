@@ -76,7 +76,10 @@ enum rota_code rota_up_sample_write(const char *data, struct rota_error *error)
                       "name = \"%s\"\nshards = 2\nsource = \"file:",
                       rota_up_queue);
     append_quoted(&settings, path);
-    rota_buffer_print(&settings, "\"\n\n[[group]]\nname = \"%s\"\n", rota_up_queue);
+    rota_buffer_print(&settings,
+                      "\"\n\n[[group]]\nname = \"%s\"\n\n[[space]]\nname = \"%s-shards\"\n"
+                      "engine = \"ring\"\nshards = 256\n",
+                      rota_up_queue, rota_up_queue);
     snprintf(path, sizeof path, "%.4000s/rotad.toml", data);
     if (!code)
         code = write_file(path, &settings, error);
