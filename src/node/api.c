@@ -1,5 +1,6 @@
 #include "node/api.h"
 
+#include "base/metrics.h"
 #include "node/pages.h"
 #include "node/stream.h"
 #include "node/topics.h"
@@ -15,6 +16,8 @@ const struct rota_api_route rota_api_routes[] = {
     {ROTA_HTTP_GET, "/healthz", rota_api_health, "whether the process runs"},
     {ROTA_HTTP_GET, "/readyz", rota_api_ready, "whether the node serves"},
     {ROTA_HTTP_GET, "/metrics", rota_api_metrics, "metrics in Prometheus' text format"},
+    {ROTA_HTTP_GET, "/api/v1", rota_api_index, "what can be asked"},
+    {ROTA_HTTP_GET, "/api/v1/openapi.json", rota_api_openapi, "all of it, described by OpenAPI"},
     {ROTA_HTTP_GET, "/api/v1/node", rota_api_node, "this node"},
     {ROTA_HTTP_GET, "/api/v1/cluster", rota_api_cluster, "all nodes, and the ring"},
     {ROTA_HTTP_POST, "/api/v1/nodes/*/drain", rota_api_node_drain, "give a node nothing more"},
@@ -35,6 +38,13 @@ const struct rota_api_route rota_api_routes[] = {
     {ROTA_HTTP_GET, "/api/v1/calls", rota_api_calls, "how calls to each replica go"},
     {ROTA_HTTP_GET, "/api/v1/groups", rota_api_groups, "the groups that are watched"},
     {ROTA_HTTP_GET, "/api/v1/groups/*", rota_api_group, "one group, and its partitions over time"},
+    {ROTA_HTTP_GET, "/api/v1/spaces", rota_api_spaces, "all spaces"},
+    {ROTA_HTTP_GET, "/api/v1/spaces/*", rota_api_space, "who owns the shards of a space"},
+    {ROTA_HTTP_POST, "/api/v1/spaces/*/migrate", rota_api_space_migrate,
+     "have another engine decide who owns what"},
+    {ROTA_HTTP_GET, "/api/v1/spaces/*/shards/*", rota_api_shard, "why a shard is where it is"},
+    {ROTA_HTTP_POST, "/api/v1/spaces/*/shards/*/pin", rota_api_shard_pin,
+     "keep a shard at a node, or no longer"},
     {ROTA_HTTP_GET, "/api/v1/workers", rota_api_workers, "the workers that are connected"},
 };
 const size_t rota_api_n_routes = sizeof rota_api_routes / sizeof rota_api_routes[0];
@@ -48,6 +58,17 @@ void rota_api_let_go(struct rota_api_call *call)
     free(call);
 }
 
+/* One more answer with this status. */
+static void count_answer(const struct rota_api_call *call, unsigned status)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", status);
+    struct rota_label label = {"status", rota_str(text)};
+    rota_counter_add(rota_metrics_counter(call->node->metrics, "rota_http_answers_total",
+                                          "Answers over HTTP, by their status.", &label, 1),
+                     1);
+}
+
 void rota_api_answer(struct rota_api_call *call, unsigned status, const char *type,
                      struct rota_str body)
 {
@@ -57,6 +78,7 @@ void rota_api_answer(struct rota_api_call *call, unsigned status, const char *ty
         {"X-Content-Type-Options", "nosniff"},
         {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
     };
+    count_answer(call, status);
     rota_http_answer(call->request, status, fields, sizeof fields / sizeof fields[0], body);
     rota_api_let_go(call);
 }
@@ -269,15 +291,51 @@ static const struct rota_api_route *find_route(struct rota_api_call *call, unsig
     return NULL;
 }
 
+void rota_api_index(struct rota_api_call *call)
+{
+    static const char *const METHODS[] = {"GET", "POST", "PUT", "DELETE"};
+    struct rota_buffer buffer = {0};
+    struct rota_json json = {.buffer = &buffer};
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "routes");
+    rota_json_begin_array(&json);
+    for (size_t i = 0; i < rota_api_n_routes; i++) {
+        rota_json_begin_object(&json);
+        rota_json_key(&json, "method");
+        rota_json_text(&json, METHODS[rota_api_routes[i].method]);
+        rota_json_key(&json, "path");
+        rota_json_text(&json, rota_api_routes[i].path);
+        rota_json_key(&json, "summary");
+        rota_json_text(&json, rota_api_routes[i].summary);
+        rota_json_end_object(&json);
+    }
+    rota_json_end_array(&json);
+    rota_json_end_object(&json);
+    rota_api_answer_json(call, 200, &buffer);
+}
+
+static const struct rota_page *find_page(struct rota_str path)
+{
+    for (size_t i = 0; i < rota_n_pages; i++)
+        if (rota_str_is_equal(path, rota_str(rota_pages[i].path)))
+            return &rota_pages[i];
+    return NULL;
+}
+
+void rota_api_openapi(struct rota_api_call *call)
+{
+    const struct rota_page *page = find_page(rota_str("/openapi.json"));
+    if (page)
+        rota_api_answer(call, 200, page->type, rota_str_of(page->bytes, page->size));
+    else
+        rota_api_refuse(call, 404, "it is not part of this program");
+}
+
 /* A file of the dashboard; false when it is none. It loads nothing from elsewhere, and is shown
  * in no frame. */
 static bool show_page(struct rota_api_call *call)
 {
-    struct rota_str target = rota_http_target(call->request);
-    const struct rota_page *page = NULL;
-    for (size_t i = 0; i < rota_n_pages; i++)
-        if (rota_str_is_equal(target, rota_str(rota_pages[i].path)))
-            page = &rota_pages[i];
+    const struct rota_page *page = find_page(rota_http_target(call->request));
     if (!page || rota_http_method(call->request) != ROTA_HTTP_GET)
         return false;
     const struct rota_http_field fields[] = {
@@ -292,6 +350,7 @@ static bool show_page(struct rota_api_call *call)
     };
     bool is_known =
         rota_str_is_equal(rota_http_field(call->request, "If-None-Match"), rota_str(page->tag));
+    count_answer(call, is_known ? 304 : 200);
     rota_http_answer_static(call->request, is_known ? 304 : 200, fields,
                             sizeof fields / sizeof fields[0],
                             rota_str_of(page->bytes, is_known ? 0 : page->size));

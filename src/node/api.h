@@ -60,6 +60,9 @@ void rota_api_ask(struct rota_api_call *call, const char *method,
 bool rota_api_number(struct rota_api_call *call, const char *name, uint64_t max, uint64_t otherwise,
                      uint64_t *number);
 
+void rota_api_index(struct rota_api_call *call);
+void rota_api_openapi(struct rota_api_call *call);
+
 /* --- api_queue.c --- */
 
 void rota_api_queues(struct rota_api_call *call);
@@ -73,11 +76,23 @@ void rota_api_job_cancel(struct rota_api_call *call);
 void rota_api_job_retry(struct rota_api_call *call);
 void rota_api_workers(struct rota_api_call *call);
 
+/* --- node_metrics.c --- */
+
+void rota_api_metrics(struct rota_api_call *call);
+
+/* --- api_space.c --- */
+
+void rota_api_spaces(struct rota_api_call *call);
+void rota_api_space(struct rota_api_call *call);
+void rota_api_space_migrate(struct rota_api_call *call);
+void rota_api_shard(struct rota_api_call *call);
+void rota_api_shard_pin(struct rota_api_call *call);
+void rota_api_write_spaces(struct rota_node *node, struct rota_json *json);
+
 /* --- api_cluster.c --- */
 
 void rota_api_health(struct rota_api_call *call);
 void rota_api_ready(struct rota_api_call *call);
-void rota_api_metrics(struct rota_api_call *call);
 void rota_api_node(struct rota_api_call *call);
 void rota_api_cluster(struct rota_api_call *call);
 void rota_api_node_drain(struct rota_api_call *call);

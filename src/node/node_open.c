@@ -5,6 +5,7 @@
 #include "io/file.h"
 #include "node/node_change.h"
 #include "node/node_service.h"
+#include "node/node_spaces.h"
 #include "node/peers.h"
 #include "node/stream.h"
 #include "wire/hosts_file.h"
@@ -128,20 +129,12 @@ static const struct rota_member *find_self(const struct rota_node *node)
     return NULL;
 }
 
-static void note_change(struct rota_node *node, const struct rota_members_change *change)
-{
-    for (size_t i = 0; i < change->n_added; i++)
-        rota_node_note(node, ROTA_EVENT_NODE, change->added[i], "is on the ring");
-    for (size_t i = 0; i < change->n_removed; i++)
-        rota_node_note(node, ROTA_EVENT_NODE, change->removed[i], "is off the ring");
-}
-
 /* What an operator wants of us is in the list, too. */
 static void on_members(void *data, const struct rota_members_change *change)
 {
     struct rota_node *node = data;
     const struct rota_member *self = find_self(node);
-    note_change(node, change);
+    rota_node_note_members(node, change);
     if (!self || node->fsm.state >= ROTA_NODE_STOPPING)
         return;
     node->is_drained_by_operator = self->host.is_draining;
@@ -303,11 +296,22 @@ static enum rota_code open_http(struct rota_node *node, struct rota_error *error
     return rota_streams_open(node, &node->streams, error);
 }
 
+static enum rota_code open_space_service(struct rota_node *node, struct rota_error *error)
+{
+    return rota_space_service_open(node->server, &node->space_service, error);
+}
+
+/* The last part: what is open of it needs all others until it is closed. */
+static enum rota_code open_spaces(struct rota_node *node, struct rota_error *error)
+{
+    return rota_node_spaces_open(node, &node->spaces, error);
+}
+
 enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *error)
 {
     static enum rota_code (*const PARTS[])(struct rota_node * node, struct rota_error * error) = {
-        lock_directory, read_token,   open_store, open_server, open_members,
-        open_peers,     open_service, open_roles, open_self,   open_http};
+        lock_directory,     read_token,   open_store, open_server, open_members, open_peers,
+        open_space_service, open_service, open_roles, open_self,   open_http,    open_spaces};
     check_limits(node);
     node->metrics = rota_metrics_new((uint64_t)rota_clock_wall());
     if (!node->metrics)
@@ -324,6 +328,7 @@ void rota_node_close_parts(struct rota_node *node)
 {
     rota_topics_end(node);
     rota_node_changes_end(node);
+    rota_node_news_end(node);
     rota_channel_close(node->self);
     rota_peers_close(node->peers);
     rota_node_end_requests(node);
@@ -334,6 +339,7 @@ void rota_node_close_parts(struct rota_node *node)
     for (size_t i = node->n_roles; i-- > 0;)
         node->roles[i].role->close(node->roles[i].data);
     rota_node_service_close(node->service);
+    rota_space_service_close(node->space_service);
     rota_health_close(node->health);
     rota_reflection_close(node->reflection);
     rota_members_close(node->members);

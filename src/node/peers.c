@@ -98,7 +98,7 @@ static void copy_text(char *to, size_t size, struct rota_str text)
 }
 
 /* Others are members, too: servers of shards. */
-static bool is_node(const struct rota_store_member *row)
+bool rota_peers_is_node(const struct rota_store_member *row)
 {
     return rota_str_has_prefix(row->roles, rota_str(ROTA_NODE_ROLE ","));
 }
@@ -147,7 +147,7 @@ static void take_rows(struct rota_peers *peers, const struct rota_store_answer *
         peers->list.items[i]->is_listed = false;
     for (size_t i = 0; i < answer->n_members; i++) {
         const struct rota_store_member *row = &answer->members[i];
-        if (!is_node(row) || answer->db_now - row->heartbeat > ROTA_PEERS_DEAD)
+        if (!rota_peers_is_node(row) || answer->db_now - row->heartbeat > ROTA_PEERS_DEAD)
             continue;
         /* New ones go behind the known ones, which stay in order meanwhile. */
         size_t size = peers->list.size;
@@ -385,6 +385,11 @@ void rota_peers_look(struct rota_peers *peers, struct rota_peers_wait *wait)
     rota_list_push(&peers->waits, &wait->link);
     if (!peers->is_round)
         begin_round(peers);
+}
+
+void rota_peers_renew(struct rota_peers *peers)
+{
+    memset(peers->seen_at, 0, sizeof peers->seen_at);
 }
 
 void rota_peers_want_events(struct rota_peers *peers)

@@ -6,6 +6,7 @@
 
 struct rota_node;
 struct rota_json;
+struct rota_metrics;
 
 struct rota_role {
     const char *name; /* as the settings have it */
@@ -25,6 +26,9 @@ struct rota_role {
 
     /* Append what people want to know, as members of an object that is open. */
     void (*show)(const void *role_data, struct rota_json *json);
+
+    /* Set series that are not counted as things happen; before they are shown. NULL: none. */
+    void (*measure)(const void *role_data, struct rota_metrics *metrics);
 
     /* Where others reach it beside gRPC, "zmq=ADDRESS" for the ready line; NULL: nowhere.
      * Borrowed. */
