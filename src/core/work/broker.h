@@ -58,6 +58,7 @@ enum {
     ROTA_BROKER_QUEUES_MAX = 1024,
     ROTA_BROKER_WORKERS_MAX = 65536,
     ROTA_BROKER_KEYS_MAX = 65536, /* fair keys with a job or a weight */
+    ROTA_BROKER_AWAY_MAX = 1024, /* kinds of workers that are remembered while none of them polls */
 };
 
 #define ROTA_BROKER_GRACE (5 * ROTA_SEC)
@@ -443,9 +444,10 @@ struct rota_queue_view {
     size_t counts[ROTA_JOB_STATES];              /* jobs by state */
     rota_time oldest_at;                         /* wall clock: the oldest that waits; 0: none */
     uint64_t n_added, n_done, n_dead, n_retries; /* since the broker began */
-    size_t n_workers, n_slots, n_free;           /* that serve it */
+    size_t n_workers, n_slots, n_free;           /* that serve it, or have a lease on jobs */
 };
 
+/* A session; or, without one, what a worker that polls has got by its leases. */
 struct rota_worker_view {
     uint64_t session, epoch;
     struct rota_str name;
