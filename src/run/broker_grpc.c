@@ -372,9 +372,9 @@ static void handle_extend(struct rota_work_broker *broker, struct rota_server_ca
     struct rota_error error;
     if (!read_job(call, about, &id))
         return;
-    enum rota_code code = rota_broker_extend(broker->core, rota_work_broker_now(), about->queue, id,
-                                             about->attempt, rota_queue_from_ms(about->lease_ms),
-                                             about->bytes, &error);
+    enum rota_code code =
+        rota_broker_extend(broker->core, rota_work_broker_now(), about->queue, id, about->attempt,
+                           rota_queue_from_ms(about->lease_ms), about->bytes, &error);
     rota_work_broker_touch(broker);
     if (code)
         rota_work_broker_refuse(call, &error, false);
@@ -545,6 +545,13 @@ static void handle_nodes(struct rota_work_broker *broker, struct rota_server_cal
     rota_work_broker_nodes(broker, call);
 }
 
+static void handle_settings(struct rota_work_broker *broker, struct rota_server_call *call,
+                            const void *request)
+{
+    (void)request;
+    rota_work_broker_settings_tell(broker, call);
+}
+
 /* --- the service --- */
 
 #define SERVICE "/rota.v1.Queue/"
@@ -568,6 +575,7 @@ static const struct rota_broker_method METHODS[] = {
     {SERVICE "Retry", BY_OWNER, &ROTA_QUEUE_NAME, handle_retry, ROTA_BROKER_NEEDS_JOB},
     {SERVICE "SetWeight", BY_ALL_ALIKE, &ROTA_QUEUE_WEIGHT, handle_weight,
      ROTA_BROKER_NEEDS_NOTHING},
+    {SERVICE "Settings", BY_THIS, NULL, handle_settings, ROTA_BROKER_NEEDS_NOTHING},
     {SERVICE "Tell", BY_THIS, &ROTA_QUEUE_TELL, handle_tell, ROTA_BROKER_NEEDS_NOTHING},
     {SERVICE "Visit", BY_THIS, &ROTA_QUEUE_VISIT, handle_visit, ROTA_BROKER_NEEDS_NOTHING},
     {SERVICE "Watch", BY_OWNER_OR_ALL, &ROTA_QUEUE_NAME, handle_watch, ROTA_BROKER_NEEDS_JOB},

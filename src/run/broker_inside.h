@@ -79,6 +79,7 @@ enum { ROTA_BROKER_CHANGES_MAX = 100000 }; /* that wait; more are counted as mis
 struct rota_broker_forward;
 struct rota_broker_handover;
 struct rota_broker_member;
+struct rota_broker_settings;
 struct rota_broker_method;
 struct rota_broker_store;
 struct rota_broker_workers;
@@ -105,7 +106,7 @@ struct rota_broker_service {
     const struct rota_broker_method *method;
 };
 
-enum { ROTA_BROKER_METHODS = 20 };
+enum { ROTA_BROKER_METHODS = 21 };
 
 /* An attempt that a worker was given and can't be sent. */
 struct rota_broker_return {
@@ -127,6 +128,7 @@ struct rota_work_broker {
     struct rota_broker_cluster *cluster;
     struct rota_broker_forward *forward;   /* NULL: alone */
     struct rota_broker_handover *handover; /* NULL: nothing is handed over */
+    struct rota_broker_settings *settings; /* NULL: alone, or they are in a store */
     struct rota_map errands;               /* by call: those that other nodes answer */
     struct rota_random random;
 
@@ -352,6 +354,15 @@ rota_time rota_work_broker_handover_deadline(const struct rota_broker_handover *
 /* Take jobs in, or hear that all of them are known to be here. */
 void rota_work_broker_adopt(struct rota_work_broker *broker, struct rota_server_call *call,
                             const struct rota_queue_adopt *request);
+
+/* --- broker_settings.c: all but `open` and `tell` accept NULL --- */
+
+enum rota_code rota_work_broker_settings_open(struct rota_work_broker *broker,
+                                              struct rota_error *error);
+void rota_work_broker_settings_close(struct rota_broker_settings *settings);
+bool rota_work_broker_settings_turn(struct rota_broker_settings *settings, rota_time now);
+rota_time rota_work_broker_settings_deadline(const struct rota_broker_settings *settings);
+void rota_work_broker_settings_tell(struct rota_work_broker *broker, struct rota_server_call *call);
 
 /* Go on with an add or a batch whose jobs were looked for: those that are `known` are at some
  * node. Takes `call`. */

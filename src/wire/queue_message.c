@@ -288,6 +288,11 @@ static const struct rota_message_field ADOPT[] = {
 #undef THIS
 TYPE(ROTA_QUEUE_ADOPT, "request", struct rota_queue_adopt, ADOPT);
 
+#define THIS struct rota_queue_settings
+static const struct rota_message_field SETTINGS[] = {F_BYTES(1, records)};
+#undef THIS
+TYPE(ROTA_QUEUE_SETTINGS, "reply", struct rota_queue_settings, SETTINGS);
+
 #define THIS struct rota_queue_nodes
 static const struct rota_message_field NODES[] = {
     F_MAX(1, UINT, partitions, ROTA_JOB_PARTITIONS_MAX),

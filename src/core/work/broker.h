@@ -174,6 +174,19 @@ enum rota_code rota_broker_set_weight(struct rota_broker *broker, struct rota_wo
                                       struct rota_str queue, struct rota_str key, uint32_t weight,
                                       uint64_t *number, struct rota_error *error);
 
+/* Settings that were ever made, as PAUSE and WEIGHT records with their time; start with a place
+ * that is zeroed, false ends it. */
+struct rota_setting_place {
+    size_t queue, inner;
+};
+bool rota_broker_next_setting(const struct rota_broker *broker, struct rota_setting_place *place,
+                              struct rota_work_record *record);
+
+/* A setting as another broker has it; the later one counts. */
+enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_work_now now,
+                                        const struct rota_work_record *setting,
+                                        struct rota_error *error);
+
 /* The partition is ours under `epoch`, which grows with each owner; what we may have of it
  * is served from now on. ROTA_ERR_STALE when a higher epoch was seen, ROTA_ERR_UNAVAILABLE
  * while jobs of it are on their way to another broker. */

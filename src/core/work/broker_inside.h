@@ -11,6 +11,7 @@
  *   broker_poller.c  ... those that poll, and work while nobody hears of them
  *   broker_end.c     attempts and jobs end
  *   broker_replay.c  the journal is read, and written anew
+ *   broker_setting.c pauses and weights
  *   broker_hand.c    partitions come and go
  *   broker_load.c    ... and their jobs with them, where these are kept elsewhere
  *   broker_view.c    questions
@@ -69,6 +70,7 @@ struct rota_work_taken {
 struct rota_work_queue {
     uint32_t number;
     bool is_paused;
+    rota_time paused_at; /* wall clock: since when it is so; 0: it never was */
     ROTA_VECTOR(struct rota_work_partition) partitions; /* by number */
     ROTA_VECTOR(uint32_t) lanes;                        /* by set; ROTA_BROKER_NONE: none */
     struct rota_fair_queue fair;
@@ -427,6 +429,21 @@ uint64_t rota_broker_finish(struct rota_broker *broker, uint32_t job_number,
 
 /* Its time has come; false when there is no memory. */
 bool rota_broker_on_time(struct rota_broker *broker, uint32_t job_number);
+
+/* --- broker_setting.c --- */
+
+/* A change of a queue, which is made if need be, has memory. */
+enum rota_code rota_broker_begin_setting(struct rota_broker *broker, struct rota_work_now now,
+                                         struct rota_str name, struct rota_work_queue **queue,
+                                         struct rota_error *error);
+
+/* ... and its record. */
+struct rota_work_record *rota_broker_write_setting(struct rota_broker *broker,
+                                                   enum rota_work_record_type type,
+                                                   const struct rota_work_queue *queue);
+
+/* All of them anew; false when there is no memory. */
+bool rota_broker_rewrite_settings(struct rota_broker *broker, const struct rota_work_queue *queue);
 
 /* --- broker_hand.c --- */
 
