@@ -57,6 +57,7 @@ extern const struct rota_cli_command rota_cmd_members_restore;
 extern const struct rota_cli_command rota_cmd_plan;
 extern const struct rota_cli_command rota_cmd_queue_dead;
 extern const struct rota_cli_command rota_cmd_queue_drain;
+extern const struct rota_cli_command rota_cmd_queue_forget;
 extern const struct rota_cli_command rota_cmd_queue_list;
 extern const struct rota_cli_command rota_cmd_queue_nodes;
 extern const struct rota_cli_command rota_cmd_queue_pause;

@@ -19,6 +19,7 @@ enum answered_by {
     BY_ALL_QUEUES,
     BY_ALL_WORKERS,
     BY_ALL_ALIKE,
+    BY_ALL_FORGETTING,
 };
 
 struct rota_broker_method {
@@ -545,6 +546,12 @@ static void handle_nodes(struct rota_work_broker *broker, struct rota_server_cal
     rota_work_broker_nodes(broker, call);
 }
 
+static void handle_forget(struct rota_work_broker *broker, struct rota_server_call *call,
+                          const void *request)
+{
+    rota_work_broker_forget_node(broker, call, request);
+}
+
 static void handle_settings(struct rota_work_broker *broker, struct rota_server_call *call,
                             const void *request)
 {
@@ -567,6 +574,8 @@ static const struct rota_broker_method METHODS[] = {
     {SERVICE "Extend", BY_OWNER, &ROTA_QUEUE_EXTEND, handle_extend, ROTA_BROKER_NEEDS_JOB},
     {SERVICE "Fail", BY_OWNER, &ROTA_QUEUE_FAIL, handle_fail, ROTA_BROKER_NEEDS_JOB},
     {SERVICE "Find", BY_THIS, &ROTA_QUEUE_FIND, handle_find, ROTA_BROKER_NEEDS_NOTHING},
+    {SERVICE "Forget", BY_ALL_FORGETTING, &ROTA_QUEUE_FORGET, handle_forget,
+     ROTA_BROKER_NEEDS_NOTHING},
     {SERVICE "List", BY_ALL_IN_TURN, &ROTA_QUEUE_LIST, handle_list, ROTA_BROKER_NEEDS_ALL},
     {SERVICE "Nodes", BY_THIS, NULL, handle_nodes, ROTA_BROKER_NEEDS_NOTHING},
     {SERVICE "Pause", BY_ALL_ALIKE, &ROTA_QUEUE_PAUSE, handle_pause, ROTA_BROKER_NEEDS_NOTHING},
@@ -593,6 +602,7 @@ union request {
     struct rota_queue_poll poll;
     struct rota_queue_word word;
     struct rota_queue_adopt adopt;
+    struct rota_queue_forget forget;
 };
 
 static bool is_carried(struct rota_server_call *call)
@@ -636,6 +646,9 @@ static bool route(struct rota_work_broker *broker, struct rota_server_call *call
         return true;
     case BY_ALL_ALIKE:
         rota_work_broker_gather_set(broker, call, method->path);
+        return true;
+    case BY_ALL_FORGETTING:
+        rota_work_broker_gather_forget(broker, call, method->path);
         return true;
     }
     return false;

@@ -106,7 +106,7 @@ struct rota_broker_service {
     const struct rota_broker_method *method;
 };
 
-enum { ROTA_BROKER_METHODS = 21 };
+enum { ROTA_BROKER_METHODS = 22 };
 
 /* An attempt that a worker was given and can't be sent. */
 struct rota_broker_return {
@@ -290,6 +290,8 @@ void rota_work_broker_gather_watch(struct rota_work_broker *broker, struct rota_
                                    const char *method);
 void rota_work_broker_gather_workers(struct rota_work_broker *broker, struct rota_server_call *call,
                                      const char *method);
+void rota_work_broker_gather_forget(struct rota_work_broker *broker, struct rota_server_call *call,
+                                    const char *method);
 void rota_work_broker_gather_queues(struct rota_work_broker *broker, struct rota_server_call *call,
                                     const char *method);
 void rota_work_broker_gather_list(struct rota_work_broker *broker, struct rota_server_call *call,
@@ -340,7 +342,7 @@ uint32_t rota_work_broker_remote_holds(struct rota_work_broker *broker, uint64_t
 /* Which nodes there are, and what is at this one. */
 void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_call *call);
 
-/* --- broker_handover.c: all but `open` and `adopt` accept NULL --- */
+/* --- broker_handover.c: all with a handover accept NULL --- */
 
 enum rota_code rota_work_broker_handover_open(struct rota_work_broker *broker,
                                               struct rota_error *error);
@@ -354,6 +356,10 @@ rota_time rota_work_broker_handover_deadline(const struct rota_broker_handover *
 /* Take jobs in, or hear that all of them are known to be here. */
 void rota_work_broker_adopt(struct rota_work_broker *broker, struct rota_server_call *call,
                             const struct rota_queue_adopt *request);
+
+/* A node is lost for good. */
+void rota_work_broker_forget_node(struct rota_work_broker *broker, struct rota_server_call *call,
+                                  const struct rota_queue_forget *request);
 
 /* --- broker_settings.c: all but `open` and `tell` accept NULL --- */
 

@@ -46,30 +46,6 @@ static void add(struct world *world, size_t node)
     assert_in_range(rota_work_broker_counts(world->nodes[node].broker).jobs, 1, N_PARTITIONS);
 }
 
-/* How many jobs a poll gets that waits for so long. */
-static size_t poll(struct world *world, size_t node, uint64_t wait_ms)
-{
-    struct rota_arena arena = {0};
-    struct rota_reply reply;
-    struct rota_queue_list handed;
-    struct rota_str queue = rota_str("jobs");
-    struct rota_queue_poll request = {.queues = {&queue, 1},
-                                      .max_jobs = 1,
-                                      .lease_ms = 60000,
-                                      .wait_ms = wait_ms,
-                                      .worker = rota_str("w")};
-    assert_int_equal(ask_alone(world, node, "Poll", &ROTA_QUEUE_POLL, &request, &reply),
-                     ROTA_STATUS_OK);
-    assert_int_equal(rota_message_decode(&ROTA_QUEUE_POLL_REPLY,
-                                         rota_str_of(reply.message, reply.size), &handed, &arena,
-                                         NULL),
-                     ROTA_OK);
-    size_t n = handed.items.n;
-    rota_reply_deinit(&reply);
-    rota_arena_deinit(&arena);
-    return n;
-}
-
 /* What a node says of its settings; each has to be in it once the other one was asked. */
 static bool knows(struct world *world, size_t node, const char *text)
 {
@@ -102,14 +78,14 @@ static void node_that_comes_later_hands_out_nothing_of_a_paused_queue(void **sta
         (struct rota_queue_setting){.key = rota_str("heavy"), .weight = 3000});
     open_second(world);
     add(world, SECOND);
-    assert_int_equal(poll(world, SECOND, 0), 0); /* it may not even have asked yet */
+    assert_int_equal(poll_jobs(world, SECOND, 0), 0); /* it may not even have asked yet */
     while (!knows(world, SECOND, "heavy"))
         ;
-    assert_int_equal(poll(world, SECOND, 1), 0);
+    assert_int_equal(poll_jobs(world, SECOND, 1), 0);
     unlist_first(world);
     set_paused(world, FIRST, false);
     write_hosts(world, true); /* it asks when the list changes */
-    assert_int_equal(poll(world, SECOND, AWAIT_MAX_MS), 1);
+    assert_int_equal(poll_jobs(world, SECOND, AWAIT_MAX_MS), 1);
 }
 
 static void node_that_begins_does_not_wait_for_one_that_is_away(void **state)
@@ -118,7 +94,7 @@ static void node_that_begins_does_not_wait_for_one_that_is_away(void **state)
     close_node(&world->nodes[FIRST]);
     open_second(world);
     add(world, SECOND);
-    assert_int_equal(poll(world, SECOND, AWAIT_MAX_MS), 1);
+    assert_int_equal(poll_jobs(world, SECOND, AWAIT_MAX_MS), 1);
 }
 
 int main(void)

@@ -134,3 +134,27 @@ static inline enum rota_status ask_alone(struct world *world, size_t node, const
     const struct rota_metadata hops = {rota_str("rota-hops"), rota_str("1")};
     return ask_with(world, node, method, type, message, &hops, 1, reply);
 }
+
+/* How many jobs a poll gets, here, that waits for so long. */
+static inline size_t poll_jobs(struct world *world, size_t node, uint64_t wait_ms)
+{
+    struct rota_arena arena = {0};
+    struct rota_reply reply;
+    struct rota_queue_list handed;
+    struct rota_str queue = rota_str("jobs");
+    struct rota_queue_poll request = {.queues = {&queue, 1},
+                                      .max_jobs = 1,
+                                      .lease_ms = 60000,
+                                      .wait_ms = wait_ms,
+                                      .worker = rota_str("w")};
+    assert_int_equal(ask_alone(world, node, "Poll", &ROTA_QUEUE_POLL, &request, &reply),
+                     ROTA_STATUS_OK);
+    assert_int_equal(rota_message_decode(&ROTA_QUEUE_POLL_REPLY,
+                                         rota_str_of(reply.message, reply.size), &handed, &arena,
+                                         NULL),
+                     ROTA_OK);
+    size_t n = handed.items.n;
+    rota_reply_deinit(&reply);
+    rota_arena_deinit(&arena);
+    return n;
+}

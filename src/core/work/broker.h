@@ -274,6 +274,7 @@ struct rota_chunk_view {
     struct rota_job_id name;
     struct rota_str queue, to;
     uint32_t partition;
+    size_t n_jobs;   /* 0 when it is taken */
     bool is_taken;   /* it is there; who has it is to be told that we know */
     uint64_t number; /* of the record that says so */
 };
@@ -293,6 +294,12 @@ enum rota_code rota_broker_chunk_taken(struct rota_broker *broker, struct rota_w
                                        struct rota_job_id name, struct rota_error *error);
 enum rota_code rota_broker_chunk_end(struct rota_broker *broker, struct rota_work_now now,
                                      struct rota_job_id name, struct rota_error *error);
+
+/* End all chunks to a broker that will never come back, whose jobs are here again; or count them
+ * only. Jobs that it has after all are there twice. */
+enum rota_code rota_broker_chunks_forget(struct rota_broker *broker, struct rota_work_now now,
+                                         struct rota_str to, bool is_dry_run, size_t *n_chunks,
+                                         size_t *n_jobs, struct rota_error *error);
 
 /* Start with *place = 0; false ends it. Borrowed until the next call. */
 bool rota_broker_next_chunk(const struct rota_broker *broker, size_t *place,
