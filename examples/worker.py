@@ -157,7 +157,8 @@ class Worker:
         """What came to us of all that was sent: the numbers of the question go back as they are."""
         asked = dict(fields(body))
         self.send("rota.holds", b"".join(data(1, head) for head in self.held.values())
-                  + number(2, asked.get(2, 0)) + number(3, asked.get(3, 0)))
+                  + number(2, asked.get(2, 0)) + number(3, asked.get(3, 0))
+                  + number(4, 1 + (0 if self.is_stopping else max(self.options.slots, len(self.held)))))
 
     def give_back(self):
         """What can't be finished costs no attempt."""
