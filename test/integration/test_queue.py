@@ -213,7 +213,7 @@ def who_waits_gets_the_result():
 @test
 def a_result_that_is_no_text_is_told_in_base64():
     with Broker("--durability", "memory") as broker:
-        done = broker.start("work", "--queue", "work", "--", "cat", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        done = subprocess.Popen([ROTA, "work", "--node", broker.node, "--queue", "work", "--", "cat"])
         try:
             for data, name, told in ((b"a\xffb", "result_base64", "Yf9i"), (b"text", "result", "text")):
                 shown = json.loads(broker.run("job", "add", "--queue", "work", "--wait", "--json", "-", data=data))
