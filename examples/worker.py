@@ -103,7 +103,8 @@ class Worker:
         self.epoch = max(self.epoch + 1, time.time_ns() // 1000)
         self.interval, self.missed_max, self.is_welcome = 1.0, 5, False
         self.heard_at = self.sent_at = self.said_at = time.monotonic()
-        if self.socket.poll(5000, zmq.POLLOUT):
+        if self.socket.poll(10000 if self.options.key else 5000, zmq.POLLOUT):  # keys take round trips
+            self.heard_at = time.monotonic()  # its silence counts from here on
             self.send("rota.hello", data(1, b"rota-worker") + number(2, 1)
                       + data(3, self.options.name.encode()) + number(4, self.epoch))
 

@@ -462,10 +462,11 @@ void rota_zmq_answer(struct rota_zmq *zmq, struct rota_str name)
         rota_str(""),
     };
     enum { N_PARTS = sizeof parts / sizeof *parts };
-    for (int i = 0; i < N_PARTS; i++)
-        if (zmq_send(zmq->judge, parts[i].data, parts[i].size,
-                     ZMQ_DONTWAIT | (i + 1 < N_PARTS ? ZMQ_SNDMORE : 0)) < 0)
-            return; /* who asked is gone */
+    for (int i = 0; i < N_PARTS; i++) /* who asks next waits until all of them are sent */
+        while (zmq_send(zmq->judge, parts[i].data, parts[i].size,
+                        ZMQ_DONTWAIT | (i + 1 < N_PARTS ? ZMQ_SNDMORE : 0)) < 0)
+            if (errno != EINTR)
+                return; /* who asked is gone */
 }
 
 /* --- keys --- */

@@ -269,7 +269,8 @@ def a_worker_comes_in_with_its_own_key_only():
             with worker("stranger", "stranger.key"), worker("snake", "snake.key", wrong), Worker(address):
                 with worker("snake", "other.key") as thief:  # a key that is known, under another's name
                     wait_until(lambda: thief.logged("goodbye"), "the goodbye")
-                    wait_until(lambda: broker.logged("connection refused") or broker.logged("worker turned away"))
+                    wait_until(lambda: broker.logged("worker turned away"))
+                wait_until(lambda: broker.logged("the key of the other side is not in our list"), "the stranger")
                 assert broker.show(job)["state"] == "waiting"
                 with worker("snake", "snake.key"):
                     shown = broker.await_state(job, "done")
