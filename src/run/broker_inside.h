@@ -1,6 +1,7 @@
 /* The parts of a broker that serves: its driver (broker.c), its journal (broker_journal.c),
- * its store (broker_store*.c), its methods (broker_grpc.c), those who wait (broker_poll.c), those
- * who are connected (broker_workers.c) and those who watch (broker_watch.c). For these alone. */
+ * its store (broker_store*.c), its service (broker_service.c) and the methods of that
+ * (broker_grpc.c), those who wait (broker_poll.c), those who are connected (broker_workers.c) and
+ * those who watch (broker_watch.c). For these alone. */
 #pragma once
 
 #include "base/arena.h"
@@ -260,13 +261,20 @@ void rota_work_broker_workers_hand_other(struct rota_broker_workers *workers,
 void rota_work_broker_workers_tell(struct rota_broker_workers *workers, uint64_t session,
                                    struct rota_str verdict);
 
-/* --- broker_grpc.c --- */
+/* --- broker_service.c --- */
 
 enum rota_code rota_work_broker_serve(struct rota_work_broker *broker, struct rota_server *server,
                                       struct rota_error *error);
 
 /* A call of `service`, from its beginning. */
 void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call);
+
+/* Go on with an add or a batch whose jobs were looked for: those that are `known` are at some
+ * node. Takes `call`. */
+void rota_work_broker_call_known(struct rota_broker_service *service, struct rota_server_call *call,
+                                 const uint32_t *known, size_t n);
+
+/* --- broker_grpc.c --- */
 
 /* Refuse a call; of a stale attempt or, when `is_partition`, a partition that is not ours. */
 void rota_work_broker_refuse(struct rota_server_call *call, const struct rota_error *error,
@@ -369,11 +377,6 @@ void rota_work_broker_settings_close(struct rota_broker_settings *settings);
 bool rota_work_broker_settings_turn(struct rota_broker_settings *settings, rota_time now);
 rota_time rota_work_broker_settings_deadline(const struct rota_broker_settings *settings);
 void rota_work_broker_settings_tell(struct rota_work_broker *broker, struct rota_server_call *call);
-
-/* Go on with an add or a batch whose jobs were looked for: those that are `known` are at some
- * node. Takes `call`. */
-void rota_work_broker_call_known(struct rota_broker_service *service, struct rota_server_call *call,
-                                 const uint32_t *known, size_t n);
 
 /* --- broker_again.c --- */
 
