@@ -1,7 +1,9 @@
 #include "node/api.h"
 
+#include "base/metrics.h"
 #include "node/pages.h"
 #include "node/stream.h"
+#include "node/topics.h"
 #include "wire/message_json.h"
 
 #include <stdio.h>
@@ -16,8 +18,14 @@ const struct rota_api_route rota_api_routes[] = {
     {ROTA_HTTP_GET, "/metrics", rota_api_metrics, "metrics in Prometheus' text format"},
     {ROTA_HTTP_GET, "/api/v1/node", rota_api_node, "this node"},
     {ROTA_HTTP_GET, "/api/v1/cluster", rota_api_cluster, "all nodes, and the ring"},
+    {ROTA_HTTP_POST, "/api/v1/nodes/*/drain", rota_api_node_drain, "give a node nothing more"},
+    {ROTA_HTTP_POST, "/api/v1/nodes/*/undrain", rota_api_node_undrain, "give it work again"},
+    {ROTA_HTTP_POST, "/api/v1/nodes/*/evict", rota_api_node_evict, "hold a node for dead"},
     {ROTA_HTTP_GET, "/api/v1/events", rota_api_events, "what has happened"},
     {ROTA_HTTP_GET, "/api/v1/stream", rota_api_stream, "all of it, as it changes"},
+    {ROTA_HTTP_POST, "/api/v1/plan", rota_api_plan, "what a change of nodes would move"},
+    {ROTA_HTTP_POST, "/api/v1/plan/apply", rota_api_plan_apply, "do it"},
+    {ROTA_HTTP_GET, "/api/v1/plans/*", rota_api_plan_outcome, "what has come of it"},
     {ROTA_HTTP_GET, "/api/v1/queues", rota_api_queues, "all queues"},
     {ROTA_HTTP_GET, "/api/v1/queues/*", rota_api_queue, "one queue"},
     {ROTA_HTTP_POST, "/api/v1/queues/*/pause", rota_api_queue_pause, "hand out no more jobs"},
@@ -28,6 +36,16 @@ const struct rota_api_route rota_api_routes[] = {
     {ROTA_HTTP_POST, "/api/v1/queues/*/jobs/*/cancel", rota_api_job_cancel, "cancel a job"},
     {ROTA_HTTP_POST, "/api/v1/queues/*/jobs/*/retry", rota_api_job_retry,
      "let a dead or cancelled job wait again"},
+    {ROTA_HTTP_GET, "/api/v1/calls", rota_api_calls, "how calls to each replica go"},
+    {ROTA_HTTP_GET, "/api/v1/groups", rota_api_groups, "the groups that are watched"},
+    {ROTA_HTTP_GET, "/api/v1/groups/*", rota_api_group, "one group, and its partitions over time"},
+    {ROTA_HTTP_GET, "/api/v1/spaces", rota_api_spaces, "all spaces"},
+    {ROTA_HTTP_GET, "/api/v1/spaces/*", rota_api_space, "who owns the shards of a space"},
+    {ROTA_HTTP_POST, "/api/v1/spaces/*/migrate", rota_api_space_migrate,
+     "have another engine decide who owns what"},
+    {ROTA_HTTP_GET, "/api/v1/spaces/*/shards/*", rota_api_shard, "why a shard is where it is"},
+    {ROTA_HTTP_POST, "/api/v1/spaces/*/shards/*/pin", rota_api_shard_pin,
+     "keep a shard at a node, or no longer"},
     {ROTA_HTTP_GET, "/api/v1/workers", rota_api_workers, "the workers that are connected"},
 };
 const size_t rota_api_n_routes = sizeof rota_api_routes / sizeof rota_api_routes[0];
@@ -41,6 +59,17 @@ void rota_api_let_go(struct rota_api_call *call)
     free(call);
 }
 
+/* One more answer with this status. */
+static void count_answer(const struct rota_api_call *call, unsigned status)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", status);
+    struct rota_label label = {"status", rota_str(text)};
+    rota_counter_add(rota_metrics_counter(call->node->metrics, "rota_http_answers_total",
+                                          "Answers over HTTP, by their status.", &label, 1),
+                     1);
+}
+
 void rota_api_answer(struct rota_api_call *call, unsigned status, const char *type,
                      struct rota_str body)
 {
@@ -50,6 +79,7 @@ void rota_api_answer(struct rota_api_call *call, unsigned status, const char *ty
         {"X-Content-Type-Options", "nosniff"},
         {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
     };
+    count_answer(call, status);
     rota_http_answer(call->request, status, fields, sizeof fields / sizeof fields[0], body);
     rota_api_let_go(call);
 }
@@ -196,7 +226,7 @@ void rota_api_ask(struct rota_api_call *call, const char *method,
         return;
     }
     *question = (struct question){call, reply_type};
-    snprintf(path, sizeof path, "/rota.v1.Queue/%s", method);
+    snprintf(path, sizeof path, "%s%s", method[0] == '/' ? "" : "/rota.v1.Queue/", method);
     struct rota_call_options options = {
         .method = rota_str(path),
         .request = rota_buffer_str(&message),
@@ -207,6 +237,25 @@ void rota_api_ask(struct rota_api_call *call, const char *method,
     if (rota_channel_call(call->node->self, &options, NULL, &error))
         rota_api_refuse(call, 503, error.text);
     rota_buffer_deinit(&message);
+}
+
+/* --- documents --- */
+
+static void on_document(void *data, const struct rota_error *error, struct rota_str json)
+{
+    struct rota_api_call *call = data;
+    struct rota_buffer buffer = {0};
+    if (error) {
+        rota_api_refuse(call, 503, error->text);
+        return;
+    }
+    rota_buffer_append_str(&buffer, json);
+    rota_api_answer_json(call, 200, &buffer);
+}
+
+void rota_api_document(struct rota_api_call *call, const char *topic)
+{
+    rota_topic_ask(call->node, rota_topic_find(rota_str(topic)), on_document, call);
 }
 
 /* --- routes --- */
@@ -266,6 +315,7 @@ static bool show_page(struct rota_api_call *call)
     };
     bool is_known =
         rota_str_is_equal(rota_http_field(call->request, "If-None-Match"), rota_str(page->tag));
+    count_answer(call, is_known ? 304 : 200);
     rota_http_answer_static(call->request, is_known ? 304 : 200, fields,
                             sizeof fields / sizeof fields[0],
                             rota_str_of(page->bytes, is_known ? 0 : page->size));

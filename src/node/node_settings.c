@@ -2,10 +2,14 @@
 
 #include "base/quote.h"
 #include "base/spell.h"
+#include "core/call/lru.h"
+#include "io/sync.h"
 #include "wire/hosts_file.h"
 
 #include <rota/host.h>
 #include <rota/log.h>
+#include <rota/shards.h>
+#include <rota/space.h>
 #include <rota/store.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,9 +17,9 @@
 #define INTO(kind, field) ROTA_OPTION_INTO(kind, struct rota_node_settings, field)
 
 static const char *const DURABILITIES[] = {"journal", "store", "memory", NULL};
-static const char *const ENGINES[] = {"ring", "lease", NULL};
+static const char *const ENGINES[] = {"static", "ring", "lease", "group", NULL};
 
-static const char *const ROLES[] = {"queue"};
+static const char *const ROLES[] = {"cache", "directory", "group", "queue"};
 
 const struct rota_option rota_node_options[] = {
     {.name = "data",
@@ -77,8 +81,8 @@ const struct rota_option rota_node_options[] = {
     {.name = "roles",
      INTO(TEXT, roles),
      .value_name = "ROLE,...",
-     .default_text = "queue",
-     .help = "what this node does: queue"},
+     .default_text = "queue,cache,directory,group",
+     .help = "what this node does: queue, cache, directory, group"},
     {.name = "durability",
      INTO(CHOICE, durability),
      .value_name = "HOW",
@@ -145,30 +149,123 @@ const size_t rota_node_n_options = sizeof rota_node_options / sizeof rota_node_o
 static const struct rota_option SPACE_OPTIONS[] = {
     {.name = "name",
      ROTA_OPTION_INTO(TEXT, struct rota_node_space, name),
+     .value_name = "NAME",
+     .min = 1,
+     .max = ROTA_NODE_SPACE_NAME_MAX,
+     .is_required = true,
+     .help = "what it is called, in letters, digits, '.', '_' and '-'"},
+    {.name = "engine",
+     ROTA_OPTION_INTO(CHOICE, struct rota_node_space, engine),
+     .value_name = "ENGINE",
+     .default_text = "ring",
+     .choices = ENGINES,
+     .help = "what decides who owns which shard when the space is made; later the store says it"},
+    {.name = "shards",
+     ROTA_OPTION_INTO(INT, struct rota_node_space, shards),
+     .value_name = "N",
+     .default_text = "64",
+     .min = 1,
+     .max = ROTA_SPACE_SHARDS_MAX,
+     .help = "how many there are, when the space is made"},
+    {.name = "log",
+     ROTA_OPTION_INTO(TEXT, struct rota_node_space, log),
+     .value_name = "URL",
+     .help = "the ordered log that the engine group agrees on, the same at all nodes"},
+};
+
+static const struct rota_option CACHE_OPTIONS[] = {
+    {.name = "name",
+     ROTA_OPTION_INTO(TEXT, struct rota_node_cache, name),
      .min = 1,
      .max = ROTA_STORE_NAME_MAX,
      .is_required = true,
-     .help = "what it is called"},
-    {.name = "engine",
-     ROTA_OPTION_INTO(CHOICE, struct rota_node_space, engine),
-     .default_text = "ring",
-     .choices = ENGINES,
-     .help = "who decides who owns what"},
+     .help = "what the collection is called"},
+    {.name = "source",
+     ROTA_OPTION_INTO(TEXT, struct rota_node_cache, source),
+     .min = 1,
+     .max = 4000,
+     .is_required = true,
+     .help = "where values come from: file:FILE, or sql:TABLE of the store's database"},
     {.name = "shards",
-     ROTA_OPTION_INTO(INT, struct rota_node_space, shards),
-     .default_text = "64",
+     ROTA_OPTION_INTO(INT, struct rota_node_cache, shards),
+     .default_text = "4",
      .min = 1,
      .max = ROTA_STORE_SHARDS_MAX,
-     .help = "how many there are"},
+     .help = "how many there are in each zone"},
+    {.name = "memory",
+     ROTA_OPTION_INTO(INT, struct rota_node_cache, memory),
+     .default_text = "268435456",
+     .min = ROTA_LRU_BYTES_MIN,
+     .max = INT64_C(1) << 44,
+     .help = "bytes that the values in memory may take"},
+    {.name = "keep",
+     ROTA_OPTION_INTO(SPAN, struct rota_node_cache, keep),
+     .default_text = "10s",
+     .min = 0,
+     .max = 365 * ROTA_DAY,
+     .help = "how long a value of a table is answered from memory"},
+};
+
+static const struct rota_option DIRECTORY_OPTIONS[] = {
+    {.name = "name",
+     ROTA_OPTION_INTO(TEXT, struct rota_node_directory, name),
+     .min = 1,
+     .max = ROTA_SHARD_NAME_MAX,
+     .is_required = true,
+     .help = "what the collection is called"},
+    {.name = "id",
+     ROTA_OPTION_INTO(INT, struct rota_node_directory, id),
+     .default_text = "1",
+     .min = 1,
+     .max = UINT32_MAX,
+     .help = "the collection's number"},
+    {.name = "shards",
+     ROTA_OPTION_INTO(INT, struct rota_node_directory, shards),
+     .default_text = "64",
+     .min = 1,
+     .max = ROTA_SHARD_CHANNELS_MAX,
+     .help = "how many there are on the ring"},
+    {.name = "replicas",
+     ROTA_OPTION_INTO(INT, struct rota_node_directory, replicas),
+     .default_text = "1",
+     .min = 1,
+     .max = ROTA_SHARD_REPLICAS_MAX,
+     .help = "how many nodes serve each"},
+};
+
+static const struct rota_option GROUP_OPTIONS[] = {
+    {.name = "name",
+     ROTA_OPTION_INTO(TEXT, struct rota_node_group, name),
+     .min = 1,
+     .max = ROTA_SYNC_NAME_MAX,
+     .is_required = true,
+     .help = "the group's name"},
+    {.name = "log",
+     ROTA_OPTION_INTO(TEXT, struct rota_node_group, log),
+     .min = 1,
+     .max = 4000,
+     .help = "the log that its tasks share; groups.db in the data directory if not given"},
 };
 
 const struct rota_settings_kind rota_node_kinds[] = {
+    {.name = "cache",
+     .options = CACHE_OPTIONS,
+     .n_options = sizeof CACHE_OPTIONS / sizeof CACHE_OPTIONS[0],
+     .size = sizeof(struct rota_node_cache)},
+    {.name = "directory",
+     .options = DIRECTORY_OPTIONS,
+     .n_options = sizeof DIRECTORY_OPTIONS / sizeof DIRECTORY_OPTIONS[0],
+     .size = sizeof(struct rota_node_directory)},
+    {.name = "group",
+     .options = GROUP_OPTIONS,
+     .n_options = sizeof GROUP_OPTIONS / sizeof GROUP_OPTIONS[0],
+     .size = sizeof(struct rota_node_group)},
     {.name = "space",
      .options = SPACE_OPTIONS,
      .n_options = sizeof SPACE_OPTIONS / sizeof SPACE_OPTIONS[0],
      .size = sizeof(struct rota_node_space)},
 };
-const size_t rota_node_n_kinds = 1;
+const size_t rota_node_n_kinds = sizeof rota_node_kinds / sizeof rota_node_kinds[0];
 
 /* --- what goes together --- */
 
@@ -214,12 +311,91 @@ bool rota_node_settings_has_role(const struct rota_node_settings *settings, cons
     return false;
 }
 
+/* Two sections of a kind have two names; each kind's struct begins with it. */
+static enum rota_code check_names(const struct rota_settings *settings, struct rota_error *error)
+{
+    for (size_t i = 0; i < settings->n_sections; i++)
+        for (size_t k = 0; k < i; k++) {
+            const struct rota_settings_section *one = &settings->sections[k];
+            const struct rota_settings_section *other = &settings->sections[i];
+            if (one->kind == other->kind &&
+                strcmp(*(char *const *)one->values, *(char *const *)other->values) == 0)
+                return rota_error_set(
+                    error, ROTA_ERR_INVALID, "lines %u and %u: two sections [[%s]] are called %s",
+                    one->line, other->line, one->kind->name, *(char *const *)one->values);
+        }
+    return ROTA_OK;
+}
+
+/* --- spaces --- */
+
+static bool is_space_name(const char *name)
+{
+    for (; *name; name++)
+        if (!(*name >= 'a' && *name <= 'z') && !(*name >= 'A' && *name <= 'Z') &&
+            !(*name >= '0' && *name <= '9') && !strchr("._-", *name))
+            return false;
+    return true;
+}
+
+static enum rota_code check_space(const struct rota_settings_section *section,
+                                  struct rota_error *error)
+{
+    const struct rota_node_space *space = section->values;
+    char quoted[ROTA_QUOTE_MAX];
+    if (!is_space_name(space->name))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "[[space]] in line %u: the name %s has other characters than "
+                              "letters, digits, '.', '_' and '-'",
+                              section->line, rota_quote(rota_str(space->name), quoted));
+    if (space->engine == ROTA_NODE_ENGINE_LEASE && space->shards > ROTA_LEASE_SHARDS_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "[[space]] in line %u: the engine lease has at most %d shards",
+                              section->line, ROTA_LEASE_SHARDS_MAX);
+    if (space->engine == ROTA_NODE_ENGINE_GROUP && !space->log)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "[[space]] in line %u: the engine group needs a log", section->line);
+    return ROTA_OK;
+}
+
+static enum rota_code check_spaces(const struct rota_settings *settings, struct rota_error *error)
+{
+    size_t n = 0;
+    for (size_t i = 0; rota_node_settings_space(settings, &i); i++) {
+        const struct rota_settings_section *section = &settings->sections[i];
+        enum rota_code code = check_space(section, error);
+        if (code)
+            return code;
+        if (++n > ROTA_NODE_SPACES_MAX)
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "[[space]] in line %u: a node has at most %d spaces",
+                                  section->line, ROTA_NODE_SPACES_MAX);
+    }
+    return ROTA_OK;
+}
+
+const struct rota_node_space *rota_node_settings_space(const struct rota_settings *settings,
+                                                       size_t *place)
+{
+    for (; *place < settings->n_sections; ++*place)
+        if (strcmp(settings->sections[*place].kind->name, "space") == 0)
+            return settings->sections[*place].values;
+    return NULL;
+}
+
+const char *rota_node_engine_name(int engine)
+{
+    return ENGINES[engine];
+}
+
 enum rota_code rota_node_settings_check(const struct rota_settings *settings,
                                         struct rota_error *error)
 {
     const struct rota_node_settings *values = settings->values;
     uint32_t weight;
     enum rota_code code = check_roles(values->roles, error);
+    if (!code)
+        code = check_names(settings, error);
     if (code)
         return code;
     if (!rota_hosts_parse_weight(values->weight, &weight))
@@ -235,7 +411,7 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
     if (values->durability == ROTA_NODE_DURABILITY_STORE && !values->store)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "durability = \"store\" needs a store that all nodes share");
-    return ROTA_OK;
+    return check_spaces(settings, error);
 }
 
 bool rota_node_settings_is_live(size_t i)

@@ -28,6 +28,7 @@ static bool carry_out(struct rota_work_broker *broker, const struct rota_work_ef
             broker->appended = effect->record.number;
         if (effect->record.type == ROTA_WORK_ADD)
             rota_work_broker_watch_added(broker, &effect->record);
+        rota_work_broker_news(broker, effect);
         return true;
     case ROTA_WORK_DO_DISPATCH:
         if (!rota_work_broker_workers_hand(broker->workers, effect))
@@ -399,6 +400,13 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
 void rota_work_broker_drain(struct rota_work_broker *broker)
 {
     broker->is_draining = true;
+    rota_work_broker_workers_drain(broker->workers);
+    rota_work_broker_touch(broker);
+}
+
+void rota_work_broker_restore(struct rota_work_broker *broker)
+{
+    broker->is_draining = false;
     rota_work_broker_workers_drain(broker->workers);
     rota_work_broker_touch(broker);
 }

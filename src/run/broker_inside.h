@@ -107,7 +107,7 @@ struct rota_broker_service {
     const struct rota_broker_method *method;
 };
 
-enum { ROTA_BROKER_METHODS = 22 };
+enum { ROTA_BROKER_METHODS = 23 };
 
 /* An attempt that a worker was given and can't be sent. */
 struct rota_broker_return {
@@ -245,7 +245,7 @@ void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint6
                                       struct rota_str verdict);
 void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t session);
 void rota_work_broker_workers_flush(struct rota_broker_workers *workers);
-void rota_work_broker_workers_drain(struct rota_broker_workers *workers);
+void rota_work_broker_workers_drain(struct rota_broker_workers *workers); /* or no longer */
 
 /* Keep free slots of a session for jobs of another node, or give them back; what it is sent
  * from there keeps its slot until it has ended. False when there is no such session. */
@@ -435,6 +435,7 @@ void rota_work_broker_watch_cancel(struct rota_work_broker *broker, struct rota_
 void rota_work_broker_watch_room(struct rota_work_broker *broker, struct rota_server_call *call);
 void rota_work_broker_watch_tell(struct rota_work_broker *broker,
                                  const struct rota_work_effect *effect);
+void rota_work_broker_news(struct rota_work_broker *broker, const struct rota_work_effect *effect);
 void rota_work_broker_watch_added(struct rota_work_broker *broker,
                                   const struct rota_work_record *record);
 void rota_work_broker_watch_flush(struct rota_work_broker *broker);
