@@ -1,6 +1,7 @@
 /* What a node is made of, opened in order and closed in reverse. */
 #include "node/node_inside.h"
 
+#include "io/address.h"
 #include "io/clock.h"
 #include "io/file.h"
 #include "node/node_change.h"
@@ -201,6 +202,30 @@ static enum rota_code open_store(struct rota_node *node, struct rota_error *erro
     return rota_store_open(node->loop, &options, &node->store, error);
 }
 
+/* As a client of our own server we trust its very certificate; of other nodes, whom the settings
+ * say, or else the system. A certificate that is not for the address by which others reach us
+ * would be found out by them, one call after the other: it is refused here. */
+static enum rota_code open_clients(struct rota_node *node, struct rota_error *error)
+{
+    const struct rota_node_settings *settings = node->settings;
+    struct rota_tls_options own = {.certificate_file = settings->certificate,
+                                   .key_file = settings->key,
+                                   .ca_file = settings->certificate};
+    struct rota_tls_options others = {.certificate_file = settings->certificate,
+                                      .key_file = settings->key,
+                                      .ca_file = settings->ca};
+    struct rota_address advertised;
+    enum rota_code code = rota_address_parse(node->advertise, &advertised, error);
+    if (!code && !rota_tls_is_for(node->tls, advertised.host))
+        code = rota_error_set(error, ROTA_ERR_INVALID,
+                              "the certificate %.1000s is not for %s, where other nodes reach this "
+                              "one: set advertise to a name that it has",
+                              settings->certificate, advertised.host);
+    if (!code)
+        code = rota_tls_client_new(&own, &node->self_tls, error);
+    return code ? code : rota_tls_client_new(&others, &node->peers_tls, error);
+}
+
 static enum rota_code open_server(struct rota_node *node, struct rota_error *error)
 {
     const struct rota_node_settings *settings = node->settings;
@@ -228,8 +253,9 @@ static enum rota_code open_server(struct rota_node *node, struct rota_error *err
         return code;
     node->advertise =
         strdup(settings->advertise ? settings->advertise : rota_server_address(node->server, 0));
-    return node->advertise ? ROTA_OK
-                           : rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a node");
+    if (!node->advertise)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a node");
+    return node->tls ? open_clients(node, error) : ROTA_OK;
 }
 
 static enum rota_code open_roles(struct rota_node *node, struct rota_error *error)
@@ -247,21 +273,35 @@ static enum rota_code open_roles(struct rota_node *node, struct rota_error *erro
     return ROTA_OK;
 }
 
-/* Plain text, or as a client that trusts our own certificate's authority. */
+/* Where our own server is reached: one that listens everywhere is here, too. */
+static void own_address(const struct rota_node *node, char address[ROTA_ADDRESS_TEXT_MAX])
+{
+    static const struct {
+        const char *any, *here;
+    } PLACES[] = {{"0.0.0.0:", "127.0.0.1:"}, {"[::]:", "[::1]:"}};
+    const char *listens = rota_server_address(node->server, 0);
+    snprintf(address, ROTA_ADDRESS_TEXT_MAX, "%s", listens);
+    for (size_t i = 0; i < sizeof PLACES / sizeof PLACES[0]; i++) {
+        size_t size = strlen(PLACES[i].any);
+        if (strncmp(listens, PLACES[i].any, size) == 0)
+            snprintf(address, ROTA_ADDRESS_TEXT_MAX, "%s%s", PLACES[i].here, listens + size);
+    }
+}
+
 static enum rota_code open_self(struct rota_node *node, struct rota_error *error)
 {
-    const struct rota_node_settings *settings = node->settings;
-    enum rota_code code = ROTA_OK;
-    if (settings->certificate)
-        code = rota_tls_client_new(
-            &(struct rota_tls_options){.certificate_file = settings->certificate,
-                                       .key_file = settings->key,
-                                       .ca_file =
-                                           settings->ca ? settings->ca : settings->certificate},
-            &node->self_tls, error);
-    return code ? code
-                : rota_node_open_channel(node, rota_server_address(node->server, 0), 64 << 20,
-                                         &node->self, error);
+    char address[ROTA_ADDRESS_TEXT_MAX];
+    struct rota_address advertised;
+    own_address(node, address);
+    enum rota_code code = rota_address_parse(node->advertise, &advertised, error);
+    if (code)
+        return code;
+    snprintf(node->self_name, sizeof node->self_name, "%s", advertised.host);
+    struct rota_channel_options options = {.tls = node->self_tls,
+                                           .tls_name = node->self_tls ? node->self_name : NULL,
+                                           .insecure = node->settings->insecure,
+                                           .message_max = 64 << 20};
+    return rota_channel_open(node->loop, address, &options, &node->self, error);
 }
 
 enum rota_code rota_node_open_channel(struct rota_node *node, const char *address,
@@ -269,7 +309,7 @@ enum rota_code rota_node_open_channel(struct rota_node *node, const char *addres
                                       struct rota_error *error)
 {
     struct rota_channel_options options = {
-        .tls = node->self_tls, .insecure = node->settings->insecure, .message_max = message_max};
+        .tls = node->peers_tls, .insecure = node->settings->insecure, .message_max = message_max};
     return rota_channel_open(node->loop, address, &options, channel, error);
 }
 
@@ -352,6 +392,7 @@ void rota_node_close_parts(struct rota_node *node)
     rota_store_close(node->store);
     rota_tls_free(node->tls);
     rota_tls_free(node->self_tls);
+    rota_tls_free(node->peers_tls);
     rota_metrics_free(node->metrics);
     if (node->lock_fd >= 0)
         close(node->lock_fd);
