@@ -31,6 +31,9 @@ struct rota_engine {
     uint32_t n_shards_max;
     bool keeps_claims; /* of what is held: it sets and drops them itself */
 
+    /* Whether this node could own by it: a sentence if not. May be NULL. */
+    enum rota_code (*check)(const struct rota_space *space, struct rota_error *error);
+
     /* Begin to look at who owns what, and tell it. Gives `*state`. */
     enum rota_code (*open)(struct rota_space *space, void **state, struct rota_error *error);
 
