@@ -111,6 +111,7 @@ struct rota_space_view {
     rota_time until;          /* of all that is held */
     bool is_driving, is_over, is_leaving;
     bool is_row_there; /* perhaps */
+    bool is_row_bad;   /* the space's can't be read */
 };
 
 /* What a person wants: a wish to the machine, at most one at a time. */

@@ -295,6 +295,7 @@ static void row_that_can_not_be_read_is_not_believed(void **state)
     struct seen seen = {0};
     struct rota_space_options options = options_of(&seen, "ring", 4);
     (void)state;
+    options.ttl = 3 * ROTA_SEC;
     run_sql("INSERT INTO rota_spaces (name, engine, config, version) "
             "VALUES ('tests', 'ring', 'rota-view 1', 7)");
     open_space(&seen, &options);
@@ -302,6 +303,15 @@ static void row_that_can_not_be_read_is_not_believed(void **state)
         await(&loop, &seen.n_changes, seen.n_changes + 1);
     assert_non_null(strstr(rota_space_map(seen.space)->trouble, "can't be read"));
     assert_int_equal(seen.n_starts, 0);
+    run_sql("DELETE FROM rota_spaces");
+    await_owned(&seen, 4);
+    assert_null(rota_space_map(seen.space)->trouble);
+
+    /* Later too: what is held stays, for nobody else can read it either. */
+    run_sql("UPDATE rota_spaces SET config = 'rota-view 2', version = version + 1");
+    while (!rota_space_map(seen.space)->trouble)
+        await(&loop, &seen.n_changes, seen.n_changes + 1);
+    assert_int_equal(seen.n_stops, 0);
     close_space(&seen);
 }
 
