@@ -217,16 +217,24 @@ static void handle_add_batch(struct rota_work_broker *broker, struct rota_server
         rota_work_broker_answer(broker, call, last, rota_buffer_str(&broker->buffer));
 }
 
-/* Read which job is meant; false when the call is refused. */
+/* Which job is meant. */
+static enum rota_code read_id(const struct rota_queue_about *about, struct rota_job_id *id,
+                              struct rota_error *error)
+{
+    enum rota_code code = rota_job_queue_check(about->queue, error);
+    if (!code)
+        code = rota_queue_id_read(about->id, id, error);
+    if (!code && rota_job_id_is_none(*id))
+        code = rota_error_set(error, ROTA_ERR_INVALID, "which job? The request has no id");
+    return code;
+}
+
+/* ... and false when the call is refused. */
 static bool read_job(struct rota_server_call *call, const struct rota_queue_about *about,
                      struct rota_job_id *id)
 {
     struct rota_error error;
-    enum rota_code code = rota_job_queue_check(about->queue, &error);
-    if (!code)
-        code = rota_queue_id_read(about->id, id, &error);
-    if (!code && rota_job_id_is_none(*id))
-        code = rota_error_set(&error, ROTA_ERR_INVALID, "which job? The request has no id");
+    enum rota_code code = read_id(about, id, &error);
     if (code)
         rota_work_broker_refuse(call, &error, false);
     return !code;
@@ -319,24 +327,29 @@ static void handle_poll(struct rota_work_broker *broker, struct rota_server_call
     rota_work_broker_poll(broker, call, request);
 }
 
+static enum rota_code end_one(struct rota_work_broker *broker, struct rota_work_now now,
+                              const struct rota_queue_about *about, enum rota_job_cause cause,
+                              uint64_t *number, struct rota_error *error)
+{
+    bool is_done = cause == ROTA_JOB_CAUSE_DONE;
+    struct rota_attempt_end end = {
+        .queue = about->queue,
+        .attempt = about->attempt,
+        .cause = cause,
+        .bytes = is_done ? about->bytes : rota_str_of(NULL, 0),
+        .reason = is_done ? about->log : about->bytes,
+        .retry_after = rota_queue_from_ms(about->retry_after_ms),
+    };
+    enum rota_code code = read_id(about, &end.id, error);
+    return code ? code : rota_broker_end(broker->core, now, &end, number, error);
+}
+
 static void end_attempt(struct rota_work_broker *broker, struct rota_server_call *call,
                         const struct rota_queue_about *about, enum rota_job_cause cause)
 {
     struct rota_error error;
     uint64_t number;
-    struct rota_attempt_end end = {
-        .queue = about->queue,
-        .attempt = about->attempt,
-        .cause = cause,
-        .retry_after = rota_queue_from_ms(about->retry_after_ms),
-    };
-    if (!read_job(call, about, &end.id))
-        return;
-    if (cause == ROTA_JOB_CAUSE_DONE)
-        end.bytes = about->bytes;
-    end.reason = cause == ROTA_JOB_CAUSE_DONE ? about->log : about->bytes;
-    enum rota_code code =
-        rota_broker_end(broker->core, rota_work_broker_now(), &end, &number, &error);
+    enum rota_code code = end_one(broker, rota_work_broker_now(), about, cause, &number, &error);
     rota_work_broker_touch(broker);
     if (code)
         rota_work_broker_refuse(call, &error, false);
@@ -348,6 +361,37 @@ static void handle_complete(struct rota_work_broker *broker, struct rota_server_
                             const void *request)
 {
     end_attempt(broker, call, request, ROTA_JOB_CAUSE_DONE);
+}
+
+/* A job that is not here may be at another node, or in a row that is not loaded. */
+static void handle_complete_batch(struct rota_work_broker *broker, struct rota_server_call *call,
+                                  const void *request)
+{
+    const struct rota_queue_list *list = request;
+    const struct rota_queue_about *abouts = list->items.items;
+    struct rota_work_now now = rota_work_broker_now();
+    bool has_others = broker->store || !rota_broker_cluster_is_alone(broker->cluster);
+    uint64_t last = 0, number = 0;
+    rota_buffer_clear(&broker->buffer);
+    for (size_t i = 0; i < list->items.n; i++) {
+        struct rota_queue_added ended = {0};
+        struct rota_error error;
+        enum rota_code code =
+            end_one(broker, now, &abouts[i], ROTA_JOB_CAUSE_DONE, &number, &error);
+        if (code)
+            ended = (struct rota_queue_added){.status = status_of(code),
+                                              .error = rota_str(error.text),
+                                              .may_go_elsewhere =
+                                                  has_others && code == ROTA_ERR_NOT_FOUND};
+        else
+            last = number > last ? number : last;
+        rota_message_encode_entry(&ROTA_QUEUE_COMPLETED, 1, &ended, &broker->buffer);
+    }
+    rota_work_broker_touch(broker);
+    if (broker->buffer.failed)
+        refuse_memory(call);
+    else
+        rota_work_broker_answer(broker, call, last, rota_buffer_str(&broker->buffer));
 }
 
 static void handle_fail(struct rota_work_broker *broker, struct rota_server_call *call,
@@ -372,9 +416,9 @@ static void handle_extend(struct rota_work_broker *broker, struct rota_server_ca
     struct rota_error error;
     if (!read_job(call, about, &id))
         return;
-    enum rota_code code = rota_broker_extend(broker->core, rota_work_broker_now(), about->queue, id,
-                                             about->attempt, rota_queue_from_ms(about->lease_ms),
-                                             about->bytes, &error);
+    enum rota_code code =
+        rota_broker_extend(broker->core, rota_work_broker_now(), about->queue, id, about->attempt,
+                           rota_queue_from_ms(about->lease_ms), about->bytes, &error);
     rota_work_broker_touch(broker);
     if (code)
         rota_work_broker_refuse(call, &error, false);
@@ -556,6 +600,8 @@ static const struct rota_broker_method METHODS[] = {
     {SERVICE "Adopt", BY_THIS, &ROTA_QUEUE_ADOPT, handle_adopt, ROTA_BROKER_NEEDS_NOTHING},
     {SERVICE "Cancel", BY_OWNER, &ROTA_QUEUE_NAME, handle_cancel, ROTA_BROKER_NEEDS_JOB},
     {SERVICE "Complete", BY_OWNER, &ROTA_QUEUE_COMPLETE, handle_complete, ROTA_BROKER_NEEDS_JOB},
+    {SERVICE "CompleteBatch", BY_THIS, &ROTA_QUEUE_COMPLETE_BATCH, handle_complete_batch,
+     ROTA_BROKER_NEEDS_NOTHING},
     {SERVICE "Describe", BY_OWNER, &ROTA_QUEUE_DESCRIBE, handle_describe, ROTA_BROKER_NEEDS_JOB},
     {SERVICE "Extend", BY_OWNER, &ROTA_QUEUE_EXTEND, handle_extend, ROTA_BROKER_NEEDS_JOB},
     {SERVICE "Fail", BY_OWNER, &ROTA_QUEUE_FAIL, handle_fail, ROTA_BROKER_NEEDS_JOB},

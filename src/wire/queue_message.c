@@ -247,6 +247,19 @@ LIST_OF(ROTA_QUEUE_FIND, "request", ROTA_QUEUE_NAME, FIND, ROTA_QUEUE_BATCH_MAX)
 #undef THIS
 TYPE(ROTA_QUEUE_DESCRIBE, "request", struct rota_queue_about, DESCRIBE);
 TYPE(ROTA_QUEUE_COMPLETE, "request", struct rota_queue_about, COMPLETE);
+#define THIS struct rota_queue_list
+LIST_OF(ROTA_QUEUE_COMPLETE_BATCH, "request", ROTA_QUEUE_COMPLETE, COMPLETE_BATCH,
+        ROTA_QUEUE_BATCH_MAX);
+#undef THIS
+#define THIS struct rota_queue_added
+static const struct rota_message_field COMPLETED[] = {F(1, UINT, status), F(2, STR, error),
+                                                      F(3, BOOL, may_go_elsewhere)};
+#undef THIS
+TYPE(ROTA_QUEUE_COMPLETED, "reply", struct rota_queue_added, COMPLETED);
+#define THIS struct rota_queue_list
+LIST_OF(ROTA_QUEUE_COMPLETE_BATCH_REPLY, "reply", ROTA_QUEUE_COMPLETED, COMPLETE_BATCH_REPLY,
+        ROTA_QUEUE_BATCH_MAX);
+#undef THIS
 TYPE(ROTA_QUEUE_EXTEND, "request", struct rota_queue_about, EXTEND);
 TYPE(ROTA_QUEUE_FAIL, "request", struct rota_queue_about, FAIL);
 
