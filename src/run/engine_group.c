@@ -209,6 +209,15 @@ static void on_failed(void *data, const struct rota_error *error)
     rota_space_engine_trouble(((struct engine *)data)->space, error->text);
 }
 
+static enum rota_code check(const struct rota_space *space, struct rota_error *error)
+{
+    if (space->options.log_url)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "space %s: engine group needs a log, and none is named here",
+                          space->options.name);
+}
+
 /* The names of all shards, one after the other. */
 static struct rota_group_seed *make_seeds(uint32_t n)
 {
@@ -226,10 +235,9 @@ static enum rota_code open_group(struct engine *engine, bool is_owner, struct ro
     rota_time ttl = rota_space_ttl(space);
     char name[NAME_MAX_SIZE];
     snprintf(name, sizeof name, "space-%s", space->options.name);
-    if (!space->options.log_url)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "space %s: engine group needs a log, and none is named here",
-                              space->options.name);
+    enum rota_code code = check(space, error);
+    if (code)
+        return code;
     struct rota_group_seed *seeds = make_seeds(space->map.n_shards);
     if (!seeds)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "space %s: no memory",
@@ -254,7 +262,7 @@ static enum rota_code open_group(struct engine *engine, bool is_owner, struct ro
         .metrics = space->options.metrics,
         .data = engine,
     };
-    enum rota_code code = rota_group_open(space->loop, &options, group, error);
+    code = rota_group_open(space->loop, &options, group, error);
     engine->n_parts += !code;
     free(seeds);
     return code;
@@ -368,6 +376,7 @@ const struct rota_engine rota_engine_group = {
     .name = "group",
     .kind = ROTA_VIEW_GROUP,
     .n_shards_max = SHARDS_MAX,
+    .check = check,
     .open = engine_open,
     .close = engine_close,
     .run = engine_run,
