@@ -6,7 +6,7 @@ import sys
 PURE = set("""
     malloc calloc realloc free qsort bsearch abort __assert_fail
     memcpy memmove memset memcmp memchr memrchr memmem
-    strlen strcmp strncmp strchr strrchr strnlen strcspn strspn strcpy
+    strlen strcmp strncmp strchr strrchr strstr strnlen strcspn strspn strcpy
     snprintf vsnprintf strtod
     sqrt log log2 exp pow floor ceil round trunc fabs ldexp frexp llround lround
     __divti3 __divmodti4 __stack_chk_fail _GLOBAL_OFFSET_TABLE_

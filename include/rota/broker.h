@@ -79,6 +79,9 @@ const char *rota_work_broker_workers_address(const struct rota_work_broker *brok
  * runs may still be completed. */
 void rota_work_broker_drain(struct rota_work_broker *broker);
 
+/* Take that back. */
+void rota_work_broker_restore(struct rota_work_broker *broker);
+
 /* Takes `broker`, which may be NULL. What waits for the disk is written, if it can be; the
  * loop has to run until that is done and everything freed. */
 void rota_work_broker_close(struct rota_work_broker *broker);

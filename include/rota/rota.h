@@ -33,6 +33,7 @@
 #include <rota/server.h>
 #include <rota/shard.h>
 #include <rota/shards.h>
+#include <rota/space.h>
 #include <rota/store.h>
 #include <rota/store_members.h>
 #include <rota/str.h>

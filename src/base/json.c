@@ -159,3 +159,9 @@ void rota_json_double(struct rota_json *json, double value)
     begin_value(json);
     rota_buffer_append_text(json->buffer, rota_decimal_format(value, text));
 }
+
+void rota_json_raw(struct rota_json *json, struct rota_str value)
+{
+    begin_value(json);
+    rota_buffer_append_str(json->buffer, value);
+}

@@ -41,6 +41,9 @@ void rota_json_uint(struct rota_json *json, uint64_t value);
 void rota_json_bool(struct rota_json *json, bool value);
 void rota_json_null(struct rota_json *json);
 
+/* A value that is JSON already: as it is. */
+void rota_json_raw(struct rota_json *json, struct rota_str value);
+
 /* In the fewest digits that read back as the same number; what is not finite
  * becomes null. */
 void rota_json_double(struct rota_json *json, double value);

@@ -2,6 +2,7 @@
 
 #include "node/pages.h"
 #include "node/stream.h"
+#include "node/topics.h"
 #include "wire/message_json.h"
 
 #include <stdio.h>
@@ -16,6 +17,9 @@ const struct rota_api_route rota_api_routes[] = {
     {ROTA_HTTP_GET, "/metrics", rota_api_metrics, "metrics in Prometheus' text format"},
     {ROTA_HTTP_GET, "/api/v1/node", rota_api_node, "this node"},
     {ROTA_HTTP_GET, "/api/v1/cluster", rota_api_cluster, "all nodes, and the ring"},
+    {ROTA_HTTP_POST, "/api/v1/nodes/*/drain", rota_api_node_drain, "give a node nothing more"},
+    {ROTA_HTTP_POST, "/api/v1/nodes/*/undrain", rota_api_node_undrain, "give it work again"},
+    {ROTA_HTTP_POST, "/api/v1/nodes/*/evict", rota_api_node_evict, "hold a node for dead"},
     {ROTA_HTTP_GET, "/api/v1/events", rota_api_events, "what has happened"},
     {ROTA_HTTP_GET, "/api/v1/stream", rota_api_stream, "all of it, as it changes"},
     {ROTA_HTTP_GET, "/api/v1/queues", rota_api_queues, "all queues"},
@@ -196,7 +200,7 @@ void rota_api_ask(struct rota_api_call *call, const char *method,
         return;
     }
     *question = (struct question){call, reply_type};
-    snprintf(path, sizeof path, "/rota.v1.Queue/%s", method);
+    snprintf(path, sizeof path, "%s%s", method[0] == '/' ? "" : "/rota.v1.Queue/", method);
     struct rota_call_options options = {
         .method = rota_str(path),
         .request = rota_buffer_str(&message),
@@ -207,6 +211,25 @@ void rota_api_ask(struct rota_api_call *call, const char *method,
     if (rota_channel_call(call->node->self, &options, NULL, &error))
         rota_api_refuse(call, 503, error.text);
     rota_buffer_deinit(&message);
+}
+
+/* --- documents --- */
+
+static void on_document(void *data, const struct rota_error *error, struct rota_str json)
+{
+    struct rota_api_call *call = data;
+    struct rota_buffer buffer = {0};
+    if (error) {
+        rota_api_refuse(call, 503, error->text);
+        return;
+    }
+    rota_buffer_append_str(&buffer, json);
+    rota_api_answer_json(call, 200, &buffer);
+}
+
+void rota_api_document(struct rota_api_call *call, const char *topic)
+{
+    rota_topic_ask(call->node, rota_topic_find(rota_str(topic)), on_document, call);
 }
 
 /* --- routes --- */

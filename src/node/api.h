@@ -45,8 +45,12 @@ void rota_api_refuse(struct rota_api_call *call, unsigned status, const char *wh
 /* End the call without an answer: somebody else has its request. */
 void rota_api_let_go(struct rota_api_call *call);
 
-/* Call "/rota.v1.Queue/METHOD" of this node and answer with what it says: the reply as JSON
- * when there is a type for it, an empty object otherwise. */
+/* Answer with the whole document of a topic of this name. */
+void rota_api_document(struct rota_api_call *call, const char *topic);
+
+/* Call "/rota.v1.Queue/METHOD" of this node, or of another service when `method` is a whole path,
+ * and answer with what it says: the reply as JSON when there is a type for it, an empty object
+ * otherwise. */
 void rota_api_ask(struct rota_api_call *call, const char *method,
                   const struct rota_message_type *type, const void *request,
                   const struct rota_message_type *reply_type);
@@ -76,8 +80,13 @@ void rota_api_ready(struct rota_api_call *call);
 void rota_api_metrics(struct rota_api_call *call);
 void rota_api_node(struct rota_api_call *call);
 void rota_api_cluster(struct rota_api_call *call);
+void rota_api_node_drain(struct rota_api_call *call);
+void rota_api_node_undrain(struct rota_api_call *call);
+void rota_api_node_evict(struct rota_api_call *call);
 void rota_api_events(struct rota_api_call *call);
 
-/* The documents by themselves. */
+/* The documents by themselves: of all nodes, and this one's part of it. */
 void rota_api_write_cluster(struct rota_node *node, struct rota_json *json);
-void rota_api_write_event(const struct rota_event *event, struct rota_json *json);
+void rota_api_write_node_part(struct rota_node *node, struct rota_json *json);
+void rota_api_write_event(const struct rota_node *node, const struct rota_event *event,
+                          struct rota_json *json);

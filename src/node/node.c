@@ -1,9 +1,14 @@
 #include "node/node_inside.h"
 
 #include "io/clock.h"
+#include "node/node_service.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+enum {
+    EVENTS_PER_MS = 1000
+}; /* so that numbers of events grow from life to life, and fit in 2^53 */
 
 #define LOOK_EVERY (50 * ROTA_MSEC) /* at roles that drain */
 
@@ -15,10 +20,14 @@ static void tell(struct rota_node *node, const char *phrase)
              ROTA_LOG_FACT("address", node->advertise));
 }
 
+/* The first time, or again after it was drained. */
 static void join(struct rota_node *node)
 {
     struct rota_error error;
     tell(node, "node joining");
+    for (size_t i = 0; i < node->n_roles && node->has_drained; i++)
+        if (node->roles[i].role->restore)
+            node->roles[i].role->restore(node->roles[i].data);
     if (rota_node_beat(node, false, &error)) {
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_ERROR, "node can't join",
                  ROTA_LOG_FACT("error", error.text));
@@ -39,7 +48,9 @@ static void serve(struct rota_node *node)
     rota_health_set(node->health, "", true, NULL);
     tell(node, "node serving");
     rota_node_note(node, ROTA_EVENT_NODE, rota_str(node->advertise), "serves");
-    node->options.on_ready(node->options.data, line);
+    if (!node->has_served)
+        node->options.on_ready(node->options.data, line);
+    node->has_served = true;
 }
 
 static void drain(struct rota_node *node)
@@ -51,6 +62,7 @@ static void drain(struct rota_node *node)
     if (!node->is_drained_by_operator && rota_node_beat(node, true, &error))
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "node can't say that it leaves",
                  ROTA_LOG_FACT("error", error.text));
+    node->has_drained = true;
     for (size_t i = 0; i < node->n_roles; i++)
         node->roles[i].role->drain(node->roles[i].data);
 }
@@ -102,7 +114,7 @@ static bool is_idle(const struct rota_node *node)
     for (size_t i = 0; i < node->n_roles; i++)
         if (!node->roles[i].role->is_idle(node->roles[i].data))
             return false;
-    return rota_server_counts(node->server).calls == 0;
+    return rota_server_counts(node->server).calls <= rota_node_service_n_calls(node->service);
 }
 
 static bool is_draining(const struct rota_node *node)
@@ -210,8 +222,11 @@ enum rota_code rota_node_open(uv_loop_t *loop, const struct rota_node_options *o
     made->settings = options->settings->values;
     made->log = options->log;
     made->lock_fd = -1;
+    rota_list_init(&made->changes);
+    rota_list_init(&made->asks);
     rota_list_init(&made->calls);
     made->started_at = rota_clock_wall();
+    made->events.base = (uint64_t)(made->started_at / ROTA_MSEC) * EVENTS_PER_MS;
     rota_node_fsm_init(&made->fsm, made->settings->drain_limit);
     enum rota_code code = rota_node_open_parts(made, error);
     if (code) {

@@ -15,6 +15,8 @@
 
 enum { ROTA_NODE_ROLES_MAX = 8, ROTA_NODE_NAMES_MAX = 16 };
 
+struct rota_node_service;
+struct rota_peers;
 struct rota_streams;
 
 struct rota_node_role {
@@ -30,7 +32,7 @@ struct rota_node {
     struct rota_node_fsm fsm;
     struct rota_events events;
     uv_timer_t timer; /* the machine's, and a look at whether the roles are idle */
-    bool has_timer, is_drained_by_operator;
+    bool is_drained_by_operator, has_served, has_drained;
     rota_time started_at; /* wall clock */
 
     int lock_fd; /* of the data directory; -1: none */
@@ -50,7 +52,12 @@ struct rota_node {
     struct rota_channel *self; /* to our own gRPC, for the API */
     struct rota_http *http;
     struct rota_streams *streams;
-    struct rota_list_node calls; /* requests over HTTP that are not answered */
+    struct rota_peers *peers;
+    struct rota_node_service *service;
+    size_t n_shards;               /* of all spaces, that this node has now */
+    struct rota_list_node changes; /* that operators have asked for, until they are made */
+    struct rota_list_node asks;    /* documents that have not come */
+    struct rota_list_node calls;   /* requests over HTTP that are not answered */
     struct rota_node_role roles[ROTA_NODE_ROLES_MAX];
     size_t n_roles;
 };
@@ -72,6 +79,11 @@ void rota_node_close_parts(struct rota_node *node);
 
 /* Be a member from now on; or, when `is_leaving`, until now. */
 enum rota_code rota_node_beat(struct rota_node *node, bool is_leaving, struct rota_error *error);
+
+/* A channel to another node, or to ourselves: in plain text, or by our certificates. */
+enum rota_code rota_node_open_channel(struct rota_node *node, const char *address,
+                                      size_t message_max, struct rota_channel **channel,
+                                      struct rota_error *error);
 
 /* By which names HTTP may be asked: its own address, and what it was told. */
 void rota_node_note_names(struct rota_node *node);

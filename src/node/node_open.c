@@ -3,6 +3,9 @@
 
 #include "io/clock.h"
 #include "io/file.h"
+#include "node/node_change.h"
+#include "node/node_service.h"
+#include "node/peers.h"
 #include "node/stream.h"
 #include "wire/hosts_file.h"
 
@@ -260,11 +263,28 @@ static enum rota_code open_self(struct rota_node *node, struct rota_error *error
                                        .ca_file =
                                            settings->ca ? settings->ca : settings->certificate},
             &node->self_tls, error);
-    struct rota_channel_options options = {
-        .tls = node->self_tls, .insecure = settings->insecure, .message_max = 64 << 20};
     return code ? code
-                : rota_channel_open(node->loop, rota_server_address(node->server, 0), &options,
-                                    &node->self, error);
+                : rota_node_open_channel(node, rota_server_address(node->server, 0), 64 << 20,
+                                         &node->self, error);
+}
+
+enum rota_code rota_node_open_channel(struct rota_node *node, const char *address,
+                                      size_t message_max, struct rota_channel **channel,
+                                      struct rota_error *error)
+{
+    struct rota_channel_options options = {
+        .tls = node->self_tls, .insecure = node->settings->insecure, .message_max = message_max};
+    return rota_channel_open(node->loop, address, &options, channel, error);
+}
+
+static enum rota_code open_peers(struct rota_node *node, struct rota_error *error)
+{
+    return rota_peers_open(node, &node->peers, error);
+}
+
+static enum rota_code open_service(struct rota_node *node, struct rota_error *error)
+{
+    return rota_node_service_open(node, &node->service, error);
 }
 
 static enum rota_code open_http(struct rota_node *node, struct rota_error *error)
@@ -283,8 +303,8 @@ static enum rota_code open_http(struct rota_node *node, struct rota_error *error
 enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *error)
 {
     static enum rota_code (*const PARTS[])(struct rota_node * node, struct rota_error * error) = {
-        lock_directory, read_token, open_store, open_server,
-        open_members,   open_roles, open_self,  open_http};
+        lock_directory, read_token,   open_store, open_server, open_members,
+        open_peers,     open_service, open_roles, open_self,   open_http};
     check_limits(node);
     node->metrics = rota_metrics_new((uint64_t)rota_clock_wall());
     if (!node->metrics)
@@ -299,7 +319,10 @@ enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *e
 
 void rota_node_close_parts(struct rota_node *node)
 {
+    rota_topics_end(node);
+    rota_node_changes_end(node);
     rota_channel_close(node->self);
+    rota_peers_close(node->peers);
     rota_node_end_requests(node);
     rota_streams_close(node->streams);
     rota_http_close(node->http);
@@ -307,6 +330,7 @@ void rota_node_close_parts(struct rota_node *node)
     rota_server_close(node->server);
     for (size_t i = node->n_roles; i-- > 0;)
         node->roles[i].role->close(node->roles[i].data);
+    rota_node_service_close(node->service);
     rota_health_close(node->health);
     rota_reflection_close(node->reflection);
     rota_members_close(node->members);

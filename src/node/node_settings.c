@@ -6,6 +6,7 @@
 
 #include <rota/host.h>
 #include <rota/log.h>
+#include <rota/space.h>
 #include <rota/store.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #define INTO(kind, field) ROTA_OPTION_INTO(kind, struct rota_node_settings, field)
 
 static const char *const DURABILITIES[] = {"journal", "store", "memory", NULL};
-static const char *const ENGINES[] = {"ring", "lease", NULL};
+static const char *const ENGINES[] = {"static", "ring", "lease", "group", NULL};
 
 static const char *const ROLES[] = {"queue"};
 
@@ -145,21 +146,28 @@ const size_t rota_node_n_options = sizeof rota_node_options / sizeof rota_node_o
 static const struct rota_option SPACE_OPTIONS[] = {
     {.name = "name",
      ROTA_OPTION_INTO(TEXT, struct rota_node_space, name),
+     .value_name = "NAME",
      .min = 1,
-     .max = ROTA_STORE_NAME_MAX,
+     .max = ROTA_NODE_SPACE_NAME_MAX,
      .is_required = true,
-     .help = "what it is called"},
+     .help = "what it is called, in letters, digits, '.', '_' and '-'"},
     {.name = "engine",
      ROTA_OPTION_INTO(CHOICE, struct rota_node_space, engine),
+     .value_name = "ENGINE",
      .default_text = "ring",
      .choices = ENGINES,
-     .help = "who decides who owns what"},
+     .help = "what decides who owns which shard when the space is made; later the store says it"},
     {.name = "shards",
      ROTA_OPTION_INTO(INT, struct rota_node_space, shards),
+     .value_name = "N",
      .default_text = "64",
      .min = 1,
-     .max = ROTA_STORE_SHARDS_MAX,
-     .help = "how many there are"},
+     .max = ROTA_SPACE_SHARDS_MAX,
+     .help = "how many there are, when the space is made"},
+    {.name = "log",
+     ROTA_OPTION_INTO(TEXT, struct rota_node_space, log),
+     .value_name = "URL",
+     .help = "the ordered log that the engine group agrees on, the same at all nodes"},
 };
 
 const struct rota_settings_kind rota_node_kinds[] = {
@@ -214,6 +222,74 @@ bool rota_node_settings_has_role(const struct rota_node_settings *settings, cons
     return false;
 }
 
+/* --- spaces --- */
+
+static bool is_space_name(const char *name)
+{
+    for (; *name; name++)
+        if (!(*name >= 'a' && *name <= 'z') && !(*name >= 'A' && *name <= 'Z') &&
+            !(*name >= '0' && *name <= '9') && !strchr("._-", *name))
+            return false;
+    return true;
+}
+
+static enum rota_code check_space(const struct rota_settings_section *section,
+                                  struct rota_error *error)
+{
+    const struct rota_node_space *space = section->values;
+    char quoted[ROTA_QUOTE_MAX];
+    if (!is_space_name(space->name))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "[[space]] in line %u: the name %s has other characters than "
+                              "letters, digits, '.', '_' and '-'",
+                              section->line, rota_quote(rota_str(space->name), quoted));
+    if (space->engine == ROTA_NODE_ENGINE_LEASE && space->shards > ROTA_LEASE_SHARDS_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "[[space]] in line %u: the engine lease has at most %d shards",
+                              section->line, ROTA_LEASE_SHARDS_MAX);
+    if (space->engine == ROTA_NODE_ENGINE_GROUP && !space->log)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "[[space]] in line %u: the engine group needs a log", section->line);
+    return ROTA_OK;
+}
+
+static enum rota_code check_spaces(const struct rota_settings *settings, struct rota_error *error)
+{
+    const struct rota_node_space *space, *other;
+    size_t n = 0;
+    for (size_t i = 0; (space = rota_node_settings_space(settings, &i)); i++) {
+        const struct rota_settings_section *section = &settings->sections[i];
+        enum rota_code code = check_space(section, error);
+        if (code)
+            return code;
+        if (++n > ROTA_NODE_SPACES_MAX)
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "[[space]] in line %u: a node has at most %d spaces",
+                                  section->line, ROTA_NODE_SPACES_MAX);
+        for (size_t k = 0; (other = rota_node_settings_space(settings, &k)) && k < i; k++)
+            if (strcmp(other->name, space->name) == 0)
+                return rota_error_set(error, ROTA_ERR_INVALID,
+                                      "[[space]] in line %u: there is one with the name %s "
+                                      "already, in line %u",
+                                      section->line, space->name, settings->sections[k].line);
+    }
+    return ROTA_OK;
+}
+
+const struct rota_node_space *rota_node_settings_space(const struct rota_settings *settings,
+                                                       size_t *place)
+{
+    for (; *place < settings->n_sections; ++*place)
+        if (strcmp(settings->sections[*place].kind->name, "space") == 0)
+            return settings->sections[*place].values;
+    return NULL;
+}
+
+const char *rota_node_engine_name(int engine)
+{
+    return ENGINES[engine];
+}
+
 enum rota_code rota_node_settings_check(const struct rota_settings *settings,
                                         struct rota_error *error)
 {
@@ -235,7 +311,7 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
     if (values->durability == ROTA_NODE_DURABILITY_STORE && !values->store)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "durability = \"store\" needs a store that all nodes share");
-    return ROTA_OK;
+    return check_spaces(settings, error);
 }
 
 bool rota_node_settings_is_live(size_t i)

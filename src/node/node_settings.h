@@ -16,14 +16,24 @@ struct rota_node_settings {
 
 enum { ROTA_NODE_DURABILITY_JOURNAL, ROTA_NODE_DURABILITY_STORE, ROTA_NODE_DURABILITY_MEMORY };
 
+enum {
+    ROTA_NODE_SPACES_MAX = 64,      /* of a node */
+    ROTA_NODE_SPACE_NAME_MAX = 200, /* bytes */
+};
+
 /* A space of shards that the cluster owns together. */
 struct rota_node_space {
-    const char *name;
+    const char *name, *log;
     int engine;
     int64_t shards;
 };
 
-enum { ROTA_NODE_ENGINE_RING, ROTA_NODE_ENGINE_LEASE };
+enum {
+    ROTA_NODE_ENGINE_STATIC,
+    ROTA_NODE_ENGINE_RING,
+    ROTA_NODE_ENGINE_LEASE,
+    ROTA_NODE_ENGINE_GROUP
+};
 
 extern const struct rota_option rota_node_options[];
 extern const size_t rota_node_n_options;
@@ -31,7 +41,7 @@ extern const struct rota_settings_kind rota_node_kinds[];
 extern const size_t rota_node_n_kinds;
 
 /* Whether the settings go together: roles that there are, a weight that is one, keys and
- * certificates in pairs. */
+ * certificates in pairs, spaces with names of their own. */
 enum rota_code rota_node_settings_check(const struct rota_settings *settings,
                                         struct rota_error *error);
 
@@ -40,3 +50,11 @@ bool rota_node_settings_is_live(size_t i);
 
 /* Whether `role` is among the roles of the settings. */
 bool rota_node_settings_has_role(const struct rota_node_settings *settings, const char *role);
+
+/* The first space among the sections from number `*place` on, which becomes its own; NULL when
+ * there is none. */
+const struct rota_node_space *rota_node_settings_space(const struct rota_settings *settings,
+                                                       size_t *place);
+
+/* "ring" for ROTA_NODE_ENGINE_RING. */
+const char *rota_node_engine_name(int engine);

@@ -17,6 +17,9 @@ struct rota_role {
     void (*drain)(void *role_data);
     bool (*is_idle)(const void *role_data);
 
+    /* Go on as before a drain. NULL: it does so by itself. */
+    void (*restore)(void *role_data);
+
     /* Takes `role_data`; the loop runs until all is freed. */
     void (*close)(void *role_data);
 

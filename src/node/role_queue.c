@@ -70,6 +70,11 @@ static void drain(void *data)
     rota_work_broker_drain(((struct queue_role *)data)->broker);
 }
 
+static void restore(void *data)
+{
+    rota_work_broker_restore(((struct queue_role *)data)->broker);
+}
+
 /* What waits is on disk, or has been handed over; what runs has to end. */
 static bool is_idle(const void *data)
 {
@@ -107,6 +112,7 @@ const struct rota_role rota_role_queue = {
     .open = open_role,
     .drain = drain,
     .is_idle = is_idle,
+    .restore = restore,
     .close = close_role,
     .show = show,
     .reach = reach,

@@ -2,45 +2,26 @@
 
 #include "base/hash.h"
 #include "node/api.h"
-#include "wire/message_json.h"
-#include "wire/queue_message.h"
+#include "node/topics.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* --- topics --- */
-
-/* Those that another part of the node answers for; the answer may come later. */
-struct topic {
-    const char *name;
-    const char *method; /* of rota.v1.Queue; NULL: `write` has it at hand */
-    const struct rota_message_type *reply_type;
-    void (*write)(struct rota_node *node, struct rota_json *json);
-};
-
-static const struct topic TOPICS[] = {
-    {.name = "cluster", .write = rota_api_write_cluster},
-    {.name = "queues", .method = "Queues", .reply_type = &ROTA_QUEUE_QUEUES_REPLY},
-    {.name = "workers", .method = "Workers", .reply_type = &ROTA_QUEUE_WORKERS_REPLY},
-};
-
-enum { N_TOPICS = sizeof TOPICS / sizeof TOPICS[0] };
-
 /* A topic as it was last looked at. */
 struct sight {
     struct rota_streams *streams;
-    const struct topic *topic;
+    const struct rota_topic *topic;
     struct rota_buffer text; /* its JSON; empty: not seen yet */
     uint64_t hash;
-    struct rota_call *call; /* that is under way */
+    bool is_asked; /* it has not come yet */
 };
 
 struct client {
     struct rota_streams *streams;
     struct rota_http_stream *stream;
     struct rota_list_node link;
-    uint64_t sent[N_TOPICS]; /* hash of what it has got; 0: nothing */
-    uint64_t after;          /* number of the last event */
+    uint64_t sent[ROTA_TOPICS_MAX]; /* hash of what it has got; 0: nothing */
+    uint64_t after;                 /* number of the last event */
     rota_time sent_at;
 };
 
@@ -49,7 +30,7 @@ struct rota_streams {
     uv_timer_t timer;
     struct rota_list_node clients;
     size_t n_clients;
-    struct sight sights[N_TOPICS];
+    struct sight sights[ROTA_TOPICS_MAX];
     struct rota_buffer line; /* that is being made */
 };
 
@@ -84,7 +65,7 @@ static void send_events(struct client *client, rota_time now)
         rota_buffer_clear(line);
         rota_buffer_print(line,
                           "event: event\nid: %llu\ndata: ", (unsigned long long)event->number);
-        rota_api_write_event(event, &json);
+        rota_api_write_event(client->streams->node, event, &json);
         rota_buffer_append_text(line, "\n\n");
         client->after = event->number;
         send_line(client, now);
@@ -93,7 +74,7 @@ static void send_events(struct client *client, rota_time now)
 
 static void send_all(struct client *client, rota_time now)
 {
-    for (size_t i = 0; i < N_TOPICS; i++)
+    for (size_t i = 0; i < rota_n_topics; i++)
         send_document(client, i, now);
     send_events(client, now);
     if (now - client->sent_at >= ROTA_STREAM_SIGN) {
@@ -105,46 +86,30 @@ static void send_all(struct client *client, rota_time now)
 
 /* --- looking --- */
 
-static void see(struct sight *sight)
-{
-    uint64_t hash = rota_hash_sip64(1, rota_buffer_str(&sight->text));
-    sight->hash = hash ? hash : 1;
-}
-
-static void on_reply(void *data, struct rota_call *call, const struct rota_call_result *result)
+static void on_document(void *data, const struct rota_error *error, struct rota_str json)
 {
     struct sight *sight = data;
-    struct rota_arena arena = {0};
-    (void)call;
-    sight->call = NULL;
-    if (result->status != ROTA_STATUS_OK)
+    struct rota_streams *streams = sight->streams;
+    rota_time now = rota_clock_boot();
+    sight->is_asked = false;
+    if (error)
         return;
-    void *reply = rota_arena_take(&arena, sight->topic->reply_type->size);
-    if (reply &&
-        !rota_message_decode(sight->topic->reply_type, result->message, reply, &arena, NULL)) {
-        struct rota_json json = {.buffer = &sight->text};
-        rota_buffer_clear(&sight->text);
-        rota_message_write_json(sight->topic->reply_type, reply, &json);
-        see(sight);
-    }
-    rota_arena_deinit(&arena);
+    rota_buffer_clear(&sight->text);
+    rota_buffer_append_str(&sight->text, json);
+    uint64_t hash = rota_hash_sip64(1, json);
+    sight->hash = hash ? hash : 1;
+    for (struct rota_list_node *link = streams->clients.next; link != &streams->clients;
+         link = link->next)
+        send_document(ROTA_LIST_ITEM(link, struct client, link), (size_t)(sight - streams->sights),
+                      now);
 }
 
 static void look(struct sight *sight)
 {
-    struct rota_node *node = sight->streams->node;
-    if (sight->topic->write) {
-        struct rota_json json = {.buffer = &sight->text};
-        rota_buffer_clear(&sight->text);
-        sight->topic->write(node, &json);
-        see(sight);
-    } else if (!sight->call) {
-        char path[64];
-        snprintf(path, sizeof path, "/rota.v1.Queue/%s", sight->topic->method);
-        struct rota_call_options options = {
-            .method = rota_str(path), .timeout = 5 * ROTA_SEC, .on_end = on_reply, .data = sight};
-        rota_channel_call(node->self, &options, &sight->call, NULL);
-    }
+    if (sight->is_asked)
+        return;
+    sight->is_asked = true;
+    rota_topic_ask(sight->streams->node, sight->topic, on_document, sight);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -152,7 +117,7 @@ static void on_timer(uv_timer_t *timer)
     struct rota_streams *streams = timer->data;
     rota_time now = rota_clock_boot();
     struct rota_list_node *next;
-    for (size_t i = 0; i < N_TOPICS; i++)
+    for (size_t i = 0; i < rota_n_topics; i++)
         look(&streams->sights[i]);
     for (struct rota_list_node *link = streams->clients.next; link != &streams->clients;
          link = next) {
@@ -226,8 +191,8 @@ enum rota_code rota_streams_open(struct rota_node *node, struct rota_streams **s
     rota_list_init(&made->clients);
     uv_timer_init(node->loop, &made->timer);
     made->timer.data = made;
-    for (size_t i = 0; i < N_TOPICS; i++)
-        made->sights[i] = (struct sight){.streams = made, .topic = &TOPICS[i]};
+    for (size_t i = 0; i < rota_n_topics; i++)
+        made->sights[i] = (struct sight){.streams = made, .topic = &rota_topics[i]};
     *streams = made;
     return ROTA_OK;
 }
@@ -235,7 +200,7 @@ enum rota_code rota_streams_open(struct rota_node *node, struct rota_streams **s
 static void on_closed(uv_handle_t *handle)
 {
     struct rota_streams *streams = handle->data;
-    for (size_t i = 0; i < N_TOPICS; i++)
+    for (size_t i = 0; i < rota_n_topics; i++)
         rota_buffer_deinit(&streams->sights[i].text);
     rota_buffer_deinit(&streams->line);
     free(streams);

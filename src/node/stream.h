@@ -1,9 +1,9 @@
 /* stream: server-sent events, for pages that live.
  *
- * A *topic* is a document, such as all queues; while anybody listens each topic is looked at
- * twice a second and sent to those who have not got it as it is now. What has happened comes
- * as it happens, by its number; a browser that reconnects says the last number it has seen and
- * gets what it missed. A client that does not read is cut off, and comes back. */
+ * A *topic* is a document, such as all queues (topics.h); while anybody listens each topic is
+ * looked at once per second and sent to those who have not got it as it is now. What has happened
+ * comes as it happens, by its number; a browser that reconnects says the last number it has seen
+ * and gets what it missed. A client that does not read is cut off, and comes back. */
 #pragma once
 
 #include "base/buffer.h"
@@ -15,7 +15,7 @@ struct rota_api_call;
 struct rota_node;
 struct rota_streams;
 
-#define ROTA_STREAM_EVERY (500 * ROTA_MSEC)
+#define ROTA_STREAM_EVERY ROTA_SEC
 #define ROTA_STREAM_SIGN  (10 * ROTA_SEC) /* of life, when there is nothing else */
 
 enum { ROTA_STREAMS_MAX = 256 }; /* clients at one time */

@@ -397,6 +397,13 @@ void rota_work_broker_drain(struct rota_work_broker *broker)
     rota_work_broker_touch(broker);
 }
 
+void rota_work_broker_restore(struct rota_work_broker *broker)
+{
+    broker->is_draining = false;
+    rota_work_broker_workers_drain(broker->workers);
+    rota_work_broker_touch(broker);
+}
+
 void rota_work_broker_close(struct rota_work_broker *broker)
 {
     if (!broker)

@@ -79,6 +79,13 @@ static struct rota_partition partition_of(struct rota_str queue, uint32_t partit
 static const struct rota_spread SPREAD = {.mode = ROTA_SPREAD_SLOTS,
                                           .batch = ROTA_BROKER_CLUSTER_BATCH};
 
+void rota_broker_cluster_route(const struct rota_ring *ring, struct rota_str queue, uint32_t n,
+                               uint32_t *hosts)
+{
+    struct rota_partition root = partition_of(queue, 0);
+    rota_route_all(ring, &root, SPREAD, n, hosts);
+}
+
 /* The route of a queue, worked out once; NULL when there is no memory to remember it. */
 static const struct route *route_of(struct rota_broker_cluster *cluster, struct rota_str queue)
 {
@@ -91,8 +98,7 @@ static const struct route *route_of(struct rota_broker_cluster *cluster, struct 
     route = malloc(sizeof *route + n * sizeof *route->hosts + queue.size + 1);
     if (!route)
         return NULL;
-    struct rota_partition root = partition_of(queue, 0);
-    rota_route_all(cluster->ring, &root, SPREAD, n, route->hosts);
+    rota_broker_cluster_route(cluster->ring, queue, cluster->partitions, route->hosts);
     route->name = (char *)(route->hosts + n);
     route->name_size = queue.size;
     memcpy(route->name, queue.data, queue.size);

@@ -61,6 +61,10 @@ struct rota_str rota_broker_cluster_owner(struct rota_broker_cluster *cluster,
 bool rota_broker_cluster_is_ours(struct rota_broker_cluster *cluster, struct rota_str queue,
                                  uint32_t partition);
 
+/* The owners of all `n` partitions of a queue on any ring, as numbers of its hosts. */
+void rota_broker_cluster_route(const struct rota_ring *ring, struct rota_str queue, uint32_t n,
+                               uint32_t *hosts);
+
 /* Grows with every change of the route. */
 uint64_t rota_broker_cluster_version(const struct rota_broker_cluster *cluster);
 

@@ -242,7 +242,7 @@ void rota_work_broker_workers_verdict(struct rota_broker_workers *workers, uint6
                                       struct rota_str verdict);
 void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t session);
 void rota_work_broker_workers_flush(struct rota_broker_workers *workers);
-void rota_work_broker_workers_drain(struct rota_broker_workers *workers);
+void rota_work_broker_workers_drain(struct rota_broker_workers *workers); /* or no longer */
 
 /* Keep free slots of a session for jobs of another node, or give them back; what it is sent
  * from there keeps its slot until it has ended. False when there is no such session. */

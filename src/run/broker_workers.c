@@ -254,7 +254,7 @@ static void on_slots(void *data, struct rota_connector_peer *from, struct rota_s
     struct worker *worker = of_peer(workers, from);
     struct rota_error error;
     uint32_t slots;
-    if (!worker || !worker->session || workers->broker->is_draining)
+    if (!worker || !worker->session)
         return;
     if (rota_worker_slots_read(message, &slots, &error)) {
         refuse(workers, worker, &error);
@@ -477,8 +477,7 @@ void rota_work_broker_workers_drain(struct rota_broker_workers *workers)
 {
     const struct rota_map_entry *entry;
     for (size_t place = 0; workers && (entry = rota_map_next(&workers->by_session, &place));)
-        rota_broker_worker_slots(workers->broker->core, rota_work_broker_now(),
-                                 ((struct worker *)entry->value)->session, 0);
+        set_slots(workers, entry->value);
 }
 
 /* --- life --- */

@@ -264,6 +264,16 @@ static enum rota_code read_field(struct reader *reader, const struct rota_messag
     return ROTA_OK;
 }
 
+/* A null, which stands for what is not given. */
+static bool skip_null(struct rota_scan *scan)
+{
+    struct rota_scan ahead = *scan;
+    if (!rota_str_is_equal(rota_scan_skip(&ahead), rota_str("null")))
+        return false;
+    *scan = ahead;
+    return true;
+}
+
 static enum rota_code read_member(struct reader *reader, struct rota_str key, void *message)
 {
     struct rota_spell spell = {.word = key};
@@ -273,6 +283,8 @@ static enum rota_code read_member(struct reader *reader, struct rota_str key, vo
         rota_spell_offer(&spell, field->name);
         if (!rota_str_is_equal(key, rota_str(field->name)))
             continue;
+        if (skip_null(&reader->scan))
+            return ROTA_OK;
         enum rota_code code = read_field(reader, field, (char *)message + field->offset);
         if (!code && reader->scan.failed)
             return refuse(reader, field->name, "has a value of another kind, or too large a one");

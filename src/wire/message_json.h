@@ -2,8 +2,8 @@
  *
  * A message is an object whose members have the names of its fields. Numbers are numbers,
  * named values their names, ids hexadecimal. Bytes that are text are a string, all others
- * {"base64": "..."}. All members are written; of those that are read any may be missing, but
- * none may be unknown. */
+ * {"base64": "..."}. All members are written; of those that are read any may be missing, or
+ * null, but none may be unknown. */
 #pragma once
 
 #include "base/json.h"

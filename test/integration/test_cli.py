@@ -9,7 +9,7 @@ import sys
 import traceback
 
 sys.dont_write_bytecode = True
-from cli import cache, config, directory, doctor, group, hosts, lease, members, plan, ring, route, shards, sim, support, usage  # noqa: E402, F401 (they register their tests)
+from cli import cache, config, directory, doctor, group, hosts, lease, members, plan, ring, route, shards, sim, space, support, usage  # noqa: E402, F401 (they register their tests)
 
 
 def main():

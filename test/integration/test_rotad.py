@@ -136,7 +136,14 @@ def bad_settings_are_refused_by_their_place():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
         for text, said in (("listn = \"x\"\n", "rotad.toml:1"), ("\nttl = \"10 parsecs\"\n", "rotad.toml:2"),
                            ("roles = \"queue,cash\"\n", "cash"), ("cert = \"a.pem\"\n", "key"),
-                           ("data = \"a\"\ndata = \"b\"\n", "rotad.toml:2"), ("data = \"\0\"\n", "rotad.toml")):
+                           ("data = \"a\"\ndata = \"b\"\n", "rotad.toml:2"), ("data = \"\0\"\n", "rotad.toml"),
+                           ("[[space]]\nshards = 5\n", "name"), ("[[space]]\nname = \"a b\"\n", "a b"),
+                           ("[[space]]\nname = \"a\"\nengine = \"rign\"\n", "rotad.toml:3"),
+                           ("[[space]]\nname = \"a\"\nshards = 0\n", "rotad.toml:3"),
+                           ("[[space]]\nname = \"a\"\nengine = \"group\"\n", "log"),
+                           ("[[space]]\nname = \"a\"\nengine = \"lease\"\nshards = 131072\n", "65536"),
+                           ("[[space]]\nname = \"a\"\n\n[[space]]\nname = \"a\"\n", "line 4"),
+                           ("".join(f"[[space]]\nname = \"s{i}\"\n" for i in range(65)), "64")):
             path = write(folder, text)
             for words in (["--check-config"], []):
                 done = run("--config", path, *words, folder=folder)
@@ -152,10 +159,11 @@ def bad_settings_are_refused_by_their_place():
 @test
 def settings_tell_where_they_come_from():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
-        path = write(folder, "zone = \"a\"\nttl = \"20s\"\nweight = \"2\"\n")
+        path = write(folder, "zone = \"a\"\nttl = \"20s\"\nweight = \"2\"\n\n[[space]]\nname = \"orders\"\nshards = 7\n")
         done = run("--config", path, "--print-config", "--weight", "3", folder=folder, env={"ROTA_TTL": "30s"})
         assert done.returncode == 0, done
-        for said in ('zone = "a"', "rotad.toml:1", 'ttl = "30s"', "ROTA_TTL", 'weight = "3"'):
+        for said in ('zone = "a"', "rotad.toml:1", 'ttl = "30s"', "ROTA_TTL", 'weight = "3"',
+                     "[[space]] # ", "rotad.toml:5", 'name = "orders"\nengine = "ring"\nshards = 7\n'):
             assert said in done.stdout, (said, done.stdout)
 
 

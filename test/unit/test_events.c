@@ -76,6 +76,35 @@ static void long_texts_are_cut_between_characters(void **state)
     assert_int_equal(strlen(event->text), ROTA_EVENT_TEXT_MAX - 1);
 }
 
+static void numbers_of_an_earlier_life_are_before_all(void **state)
+{
+    (void)state;
+    events->base = 5000;
+    assert_int_equal(rota_events_last(events), 5000);
+    add(2);
+    assert_int_equal(rota_events_next(events, 0)->number, 5001);
+    assert_int_equal(rota_events_next(events, 4999)->number, 5001);
+    assert_int_equal(rota_events_next(events, 5001)->number, 5002);
+    assert_null(rota_events_next(events, 5002));
+    assert_int_equal(rota_events_last(events), 5002);
+    add(ROTA_EVENTS_KEPT);
+    assert_int_equal(rota_events_next(events, 0)->number, 5003);
+}
+
+static void those_of_others_have_their_node_and_our_number(void **state)
+{
+    (void)state;
+    add(1);
+    rota_events_adopt(events, 3, ROTA_EVENT_NODE, rota_str("a:1"), rota_str("is %s dead"),
+                      rota_str("b:1"));
+    assert_string_equal(rota_events_next(events, 0)->node, "");
+    const struct rota_event *event = rota_events_next(events, 1);
+    assert_int_equal(event->number, 2);
+    assert_int_equal(event->at, 3);
+    assert_string_equal(event->node, "b:1");
+    assert_string_equal(event->text, "is %s dead");
+}
+
 static void kinds_have_names(void **state)
 {
     enum rota_event_kind kind;
@@ -86,6 +115,9 @@ static void kinds_have_names(void **state)
         assert_int_equal(kind, i);
     }
     assert_false(rota_event_kind_parse(rota_str("nodes"), &kind));
+    for (int i = 0; i < ROTA_EVENT_KINDS; i++)
+        assert_non_null(
+            strstr(ROTA_EVENT_KIND_NAMES, rota_event_kind_name((enum rota_event_kind)i)));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -96,6 +128,8 @@ int main(void)
         TEST(events_come_in_order_and_once),
         TEST(oldest_give_way_and_leave_a_gap),
         TEST(long_texts_are_cut_between_characters),
+        TEST(numbers_of_an_earlier_life_are_before_all),
+        TEST(those_of_others_have_their_node_and_our_number),
         TEST(kinds_have_names),
     };
     return cmocka_run_group_tests_name("events", tests, NULL, NULL);

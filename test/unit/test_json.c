@@ -134,6 +134,25 @@ static void any_bytes_may_be_written(void **state)
     }
 }
 
+static void what_is_json_already_goes_in_as_it_is(void **state)
+{
+    struct rota_buffer buffer = {0};
+    struct rota_json json = {.buffer = &buffer};
+    (void)state;
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "a");
+    rota_json_begin_array(&json);
+    rota_json_raw(&json, rota_str("{\"b\":1}"));
+    rota_json_raw(&json, rota_str("[]"));
+    rota_json_end_array(&json);
+    rota_json_key(&json, "c");
+    rota_json_raw(&json, rota_str("2"));
+    rota_json_end_object(&json);
+    assert_true(
+        rota_str_is_equal(rota_buffer_str(&buffer), rota_str("{\"a\":[{\"b\":1},[]],\"c\":2}")));
+    rota_buffer_deinit(&buffer);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -141,6 +160,7 @@ int main(void)
         cmocka_unit_test(finite_numbers_read_back_and_others_are_null),
         cmocka_unit_test(deep_nesting_keeps_its_commas),
         cmocka_unit_test(any_bytes_may_be_written),
+        cmocka_unit_test(what_is_json_already_goes_in_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,9 +5,10 @@
 #include <string.h>
 
 static const char *const NAMES[ROTA_EVENT_KINDS] = {
-    [ROTA_EVENT_NODE] = "node",         [ROTA_EVENT_SHARD] = "shard", [ROTA_EVENT_QUEUE] = "queue",
-    [ROTA_EVENT_JOB] = "job",           [ROTA_EVENT_CALL] = "call",   [ROTA_EVENT_GROUP] = "group",
-    [ROTA_EVENT_OPERATOR] = "operator",
+    [ROTA_EVENT_NODE] = "node",         [ROTA_EVENT_SHARD] = "shard",
+    [ROTA_EVENT_QUEUE] = "queue",       [ROTA_EVENT_JOB] = "job",
+    [ROTA_EVENT_CALL] = "call",         [ROTA_EVENT_GROUP] = "group",
+    [ROTA_EVENT_OPERATOR] = "operator", [ROTA_EVENT_SETTING] = "setting",
 };
 
 const char *rota_event_kind_name(enum rota_event_kind kind)
@@ -43,27 +44,40 @@ static void copy(char *to, size_t size, struct rota_str text)
     to[n] = '\0';
 }
 
+void rota_events_adopt(struct rota_events *events, rota_time at, enum rota_event_kind kind,
+                       struct rota_str subject, struct rota_str text, struct rota_str node)
+{
+    struct rota_event *event = &events->kept[events->n % ROTA_EVENTS_KEPT];
+    event->number = events->base + ++events->n;
+    event->at = at;
+    event->kind = kind;
+    copy(event->subject, sizeof event->subject, subject);
+    copy(event->text, sizeof event->text, text);
+    copy(event->node, sizeof event->node, node);
+}
+
 void rota_events_add(struct rota_events *events, rota_time at, enum rota_event_kind kind,
                      struct rota_str subject, const char *format, ...)
 {
     char text[2 * ROTA_EVENT_TEXT_MAX];
     va_list arguments;
-    struct rota_event *event = &events->kept[events->n % ROTA_EVENTS_KEPT];
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    event->number = ++events->n;
-    event->at = at;
-    event->kind = kind;
-    copy(event->subject, sizeof event->subject, subject);
-    copy(event->text, sizeof event->text, rota_str(text));
+    rota_events_adopt(events, at, kind, subject, rota_str(text), rota_str(""));
 }
 
+uint64_t rota_events_last(const struct rota_events *events)
+{
+    return events->base + events->n;
+}
+
+/* Numbers of an earlier life are before all of ours. */
 const struct rota_event *rota_events_next(const struct rota_events *events, uint64_t after)
 {
-    uint64_t first = events->n > ROTA_EVENTS_KEPT ? events->n - ROTA_EVENTS_KEPT + 1 : 1;
-    uint64_t number = after + 1 < first ? first : after + 1;
-    if (after >= events->n)
+    uint64_t seen = after > events->base ? after - events->base : 0;
+    uint64_t gone = events->n > ROTA_EVENTS_KEPT ? events->n - ROTA_EVENTS_KEPT : 0;
+    if (seen >= events->n)
         return NULL;
-    return &events->kept[(number - 1) % ROTA_EVENTS_KEPT];
+    return &events->kept[(seen < gone ? gone : seen) % ROTA_EVENTS_KEPT];
 }

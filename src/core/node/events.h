@@ -1,8 +1,9 @@
-/* events: what has happened in a node, for people: the newest few thousand, numbered.
+/* events: what has happened in a cluster, for people: the newest few thousand, numbered.
  *
- * An event is a moment, a kind, what it is about and a sentence. Numbers grow by one and are
- * never used twice in a life; whoever follows asks for what is after the last number it has
- * seen, and sees by a gap when it was too slow. */
+ * An event is a moment, a kind, what it is about and a sentence. A node notes its own, and takes
+ * in those of others while somebody looks. Numbers are this log's: they grow by one, in the
+ * order in which events became known here; whoever follows asks for what is after the last
+ * number it has seen, and sees by a gap when it was too slow. */
 #pragma once
 
 #include <rota/str.h>
@@ -25,21 +26,29 @@ enum rota_event_kind {
     ROTA_EVENT_CALL,     /* a circuit opened or closed */
     ROTA_EVENT_GROUP,    /* an epoch, a task */
     ROTA_EVENT_OPERATOR, /* somebody changed something */
+    ROTA_EVENT_SETTING,  /* has another value */
 };
 
-enum { ROTA_EVENT_KINDS = ROTA_EVENT_OPERATOR + 1 };
+enum { ROTA_EVENT_KINDS = ROTA_EVENT_SETTING + 1 };
 
 struct rota_event {
-    uint64_t number; /* from 1 */
-    rota_time at;    /* wall clock */
+    uint64_t number;
+    rota_time at; /* wall clock */
     enum rota_event_kind kind;
     char subject[ROTA_EVENT_SUBJECT_MAX], text[ROTA_EVENT_TEXT_MAX]; /* valid UTF-8 if they were */
+    char node[ROTA_EVENT_SUBJECT_MAX]; /* who has noted it; empty: this node */
 };
 
+/* All zero is one without events. Set `base` before the first so that numbers of a node's
+ * earlier life are not used again. */
 struct rota_events {
-    uint64_t n; /* of all that ever were; the last one's number */
+    uint64_t base; /* the first one's number, less one */
+    uint64_t n;    /* of all that ever were */
     struct rota_event kept[ROTA_EVENTS_KEPT];
 };
+
+/* For people who have to choose. */
+#define ROTA_EVENT_KIND_NAMES "node, shard, queue, job, call, group, operator, setting"
 
 /* "node", "shard", ... Any thread. */
 const char *rota_event_kind_name(enum rota_event_kind kind);
@@ -49,6 +58,13 @@ bool rota_event_kind_parse(struct rota_str text, enum rota_event_kind *kind);
 void rota_events_add(struct rota_events *events, rota_time at, enum rota_event_kind kind,
                      struct rota_str subject, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+
+/* Note what another node has noted; its number becomes one of ours. */
+void rota_events_adopt(struct rota_events *events, rota_time at, enum rota_event_kind kind,
+                       struct rota_str subject, struct rota_str text, struct rota_str node);
+
+/* The last one's number, or `base`. */
+uint64_t rota_events_last(const struct rota_events *events);
 
 /* The first event after number `after` that is still there; NULL when there is none. Borrowed
  * until the next is added. */

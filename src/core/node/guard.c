@@ -1,13 +1,29 @@
 #include "core/node/guard.h"
 
 #include <string.h>
-#include <strings.h>
 
 /* --- names --- */
 
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* Whatever the locale: these are names of hosts and of HTTP. */
 static bool is_same_name(struct rota_str a, struct rota_str b)
 {
-    return a.size == b.size && strncasecmp(a.data, b.data, a.size) == 0;
+    if (a.size != b.size)
+        return false;
+    for (size_t i = 0; i < a.size; i++)
+        if (lower(a.data[i]) != lower(b.data[i]))
+            return false;
+    return true;
+}
+
+static bool has_name(struct rota_str text, const char *prefix)
+{
+    size_t size = strlen(prefix);
+    return text.size >= size && is_same_name(rota_str_of(text.data, size), rota_str(prefix));
 }
 
 /* "host" of "host:port" and "[::1]:port". */
@@ -65,7 +81,7 @@ static enum rota_guard_verdict judge_token(const struct rota_guard *guard,
 {
     static const char SCHEME[] = "Bearer ";
     size_t size = sizeof SCHEME - 1;
-    if (authorization.size <= size || strncasecmp(authorization.data, SCHEME, size) != 0)
+    if (authorization.size == size || !has_name(authorization, SCHEME))
         return ROTA_GUARD_NO_TOKEN;
     struct rota_str token = rota_str_of(authorization.data + size, authorization.size - size);
     return guard->token.size > 0 && is_same_secret(token, guard->token) ? ROTA_GUARD_ALLOWED
@@ -76,7 +92,7 @@ static bool is_json(struct rota_str type)
 {
     static const char JSON[] = "application/json";
     size_t size = sizeof JSON - 1;
-    return type.size >= size && strncasecmp(type.data, JSON, size) == 0 &&
+    return has_name(type, JSON) &&
            (type.size == size || type.data[size] == ';' || type.data[size] == ' ');
 }
 

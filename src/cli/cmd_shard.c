@@ -1,0 +1,285 @@
+/* rota shard: the shards of a space, one by one. */
+#include "cli/space_client.h"
+#include "cli/terminal.h"
+#include "wire/message_json.h"
+
+static const char *const STATES[] = {"any", "owned", "moving", "unowned", NULL};
+
+static const struct rota_option OPTIONS[] = {ROTA_SPACE_OPTIONS};
+
+static const struct rota_option LIST_OPTIONS[] = {
+    ROTA_SPACE_OPTIONS,
+    {.name = "owner",
+     ROTA_OPTION_INTO(TEXT, struct rota_space_words, owner),
+     .value_name = "NODE",
+     .help = "only those of this node, or on their way to it"},
+    {.name = "state",
+     ROTA_OPTION_INTO(CHOICE, struct rota_space_words, state),
+     .value_name = "STATE",
+     .choices = STATES,
+     .default_text = "any",
+     .help = "only those in this state"},
+};
+
+static const struct rota_option PIN_OPTIONS[] = {
+    ROTA_SPACE_OPTIONS,
+    ROTA_SPACE_DRY_RUN,
+    {.name = "off",
+     ROTA_OPTION_INTO(FLAG, struct rota_space_words, off),
+     .help = "pin it no longer: no NODE is given"},
+};
+
+static const struct rota_option MOVE_OPTIONS[] = {
+    ROTA_SPACE_OPTIONS,
+    ROTA_SPACE_DRY_RUN,
+    {.name = "once",
+     ROTA_OPTION_INTO(FLAG, struct rota_space_words, once),
+     .help = "pin it no longer when it is there"},
+};
+
+/* --- list --- */
+
+static struct rota_str owner_of(const struct rota_space_show *show, size_t shard)
+{
+    const struct rota_space_claim_info *claim =
+        (const struct rota_space_claim_info *)show->shards.items + shard;
+    return claim->owner > 0 ? show->nodes.items[claim->owner - 1] : rota_str("");
+}
+
+static bool is_wanted(const struct rota_space_show *show, const struct rota_space_words *words,
+                      size_t shard)
+{
+    const struct rota_space_claim_info *claim =
+        (const struct rota_space_claim_info *)show->shards.items + shard;
+    return (!words->owner || rota_str_is_equal(owner_of(show, shard), rota_str(words->owner))) &&
+           (words->state == 0 || claim->state + 1 == (uint64_t)words->state);
+}
+
+static void append_line(struct rota_buffer *buffer, uint64_t shard, uint64_t state,
+                        struct rota_str owner, uint64_t epoch, bool is_pinned)
+{
+    rota_buffer_print(buffer, "%llu\t%s\t", (unsigned long long)shard,
+                      rota_space_state_name(state));
+    rota_terminal_append(buffer, owner.size > 0 ? owner : rota_str("nobody"));
+    rota_buffer_print(buffer, "\tepoch=%llu%s\n", (unsigned long long)epoch,
+                      is_pinned ? "\tpinned" : "");
+}
+
+static void add_claim(struct rota_json *json, const struct rota_space_show *show, size_t shard)
+{
+    const struct rota_space_claim_info *claim =
+        (const struct rota_space_claim_info *)show->shards.items + shard;
+    rota_json_begin_object(json);
+    rota_json_key(json, "shard");
+    rota_json_uint(json, shard);
+    rota_json_key(json, "owner");
+    rota_json_string(json, owner_of(show, shard));
+    rota_json_key(json, "epoch");
+    rota_json_uint(json, claim->epoch);
+    rota_json_key(json, "state");
+    rota_json_text(json, rota_space_state_name(claim->state));
+    rota_json_key(json, "is_pinned");
+    rota_json_bool(json, claim->is_pinned);
+    rota_json_end_object(json);
+}
+
+static enum rota_code list(struct rota_queue_client *client, const struct rota_space_words *words,
+                           struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_space_show reply;
+    struct rota_json json = {.buffer = buffer};
+    enum rota_code code = rota_space_client_show(client, words, &reply, error);
+    if (code)
+        return code;
+    const struct rota_space_claim_info *claims = reply.shards.items;
+    if (client->options->json) {
+        rota_json_begin_object(&json);
+        rota_json_key(&json, "shards");
+        rota_json_begin_array(&json);
+    }
+    for (size_t i = 0; i < reply.shards.n; i++) {
+        if (!is_wanted(&reply, words, i))
+            continue;
+        if (client->options->json)
+            add_claim(&json, &reply, i);
+        else
+            append_line(buffer, i, claims[i].state, owner_of(&reply, i), claims[i].epoch,
+                        claims[i].is_pinned);
+    }
+    if (client->options->json) {
+        rota_json_end_array(&json);
+        rota_json_end_object(&json);
+        rota_buffer_append_char(buffer, '\n');
+    }
+    return ROTA_OK;
+}
+
+/* --- show and explain --- */
+
+static enum rota_code look(struct rota_queue_client *client, const struct rota_space_words *words,
+                           struct rota_space_explanation *reply, struct rota_error *error)
+{
+    struct rota_space_request request = {.space = words->space, .shard = words->shard};
+    return rota_queue_client_ask_again(client, "/rota.v1.Space/Explain", &ROTA_SPACE_EXPLAIN,
+                                       &request, &ROTA_SPACE_EXPLAIN_REPLY, reply, error);
+}
+
+static void append_explanation(struct rota_buffer *buffer,
+                               const struct rota_space_explanation *reply)
+{
+    const struct rota_space_change *changes = reply->history.items;
+    char at[ROTA_TIME_TEXT_MAX];
+    rota_terminal_append(buffer, reply->why);
+    rota_buffer_append_char(buffer, '\n');
+    for (size_t i = 0; i < reply->history.n; i++) {
+        rota_buffer_print(buffer, "%s\t",
+                          rota_time_format(rota_queue_from_ms(changes[i].at_ms), at));
+        rota_terminal_append(buffer, changes[i].what);
+        rota_buffer_append_char(buffer, '\t');
+        rota_terminal_append(buffer,
+                             changes[i].owner.size > 0 ? changes[i].owner : rota_str("nobody"));
+        rota_buffer_print(buffer, "\tepoch=%llu\n", (unsigned long long)changes[i].epoch);
+    }
+}
+
+static enum rota_code tell(struct rota_queue_client *client, const struct rota_space_words *words,
+                           bool with_reasons, struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_space_explanation reply;
+    enum rota_code code = look(client, words, &reply, error);
+    if (code)
+        return code;
+    if (client->options->json) {
+        struct rota_json json = {.buffer = buffer};
+        rota_message_write_json(&ROTA_SPACE_EXPLAIN_REPLY, &reply, &json);
+        rota_buffer_append_char(buffer, '\n');
+        return ROTA_OK;
+    }
+    append_line(buffer, reply.shard, reply.state, reply.owner, reply.epoch, reply.is_pinned);
+    if (with_reasons)
+        append_explanation(buffer, &reply);
+    return ROTA_OK;
+}
+
+static enum rota_code show(struct rota_queue_client *client, const struct rota_space_words *words,
+                           struct rota_buffer *buffer, struct rota_error *error)
+{
+    return tell(client, words, false, buffer, error);
+}
+
+static enum rota_code explain(struct rota_queue_client *client,
+                              const struct rota_space_words *words, struct rota_buffer *buffer,
+                              struct rota_error *error)
+{
+    return tell(client, words, true, buffer, error);
+}
+
+/* --- pin and move --- */
+
+static enum rota_code ask_pin(struct rota_queue_client *client,
+                              const struct rota_space_words *words, const char *node,
+                              struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_space_request request = {.space = words->space,
+                                         .shard = words->shard,
+                                         .node = rota_str(node),
+                                         .is_dry_run = words->dry_run};
+    return rota_space_client_change(client, "/rota.v1.Space/Pin", &ROTA_SPACE_PIN, &request, NULL,
+                                    buffer, error);
+}
+
+static enum rota_code pin(struct rota_queue_client *client, const struct rota_space_words *words,
+                          struct rota_buffer *buffer, struct rota_error *error)
+{
+    if (words->off == (words->node != NULL) || (words->node && !*words->node))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "shard pin: give a node to pin the shard to, or --off");
+    return ask_pin(client, words, words->off ? "" : words->node, buffer, error);
+}
+
+static enum rota_code await_owner(struct rota_queue_client *client,
+                                  const struct rota_space_words *words, struct rota_error *error)
+{
+    for (;;) {
+        struct rota_space_explanation reply;
+        enum rota_code code = look(client, words, &reply, error);
+        if (code || (reply.state == ROTA_SPACE_OWNED &&
+                     rota_str_is_equal(reply.owner, rota_str(words->node))))
+            return code;
+        rota_queue_client_pause(client, 100);
+    }
+}
+
+static enum rota_code move(struct rota_queue_client *client, const struct rota_space_words *words,
+                           struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_buffer second = {0};
+    if (!*words->node)
+        return rota_error_set(error, ROTA_ERR_INVALID, "shard move: the name of the node is empty");
+    enum rota_code code = ask_pin(client, words, words->node, buffer, error);
+    if (!code && !words->dry_run)
+        code = await_owner(client, words, error);
+    if (!code && !words->dry_run && words->once) {
+        code = ask_pin(client, words, "", &second, error);
+        if (!client->options->json)
+            rota_buffer_append_str(buffer, rota_buffer_str(&second));
+        rota_buffer_deinit(&second);
+    }
+    return code;
+}
+
+/* --- the commands --- */
+
+#define COMMAND(noun, table, the_arguments, n_min, n_max, text, the_summary, the_examples)         \
+    static int run_##noun(int argc, char *const *argv)                                             \
+    {                                                                                              \
+        return rota_space_client_run(&rota_cmd_shard_##noun, argc, argv, (n_max) > 1, noun);       \
+    }                                                                                              \
+    const struct rota_cli_command rota_cmd_shard_##noun = {                                        \
+        .command = {.name = "shard " #noun,                                                        \
+                    .summary = (the_summary),                                                      \
+                    .arguments = (the_arguments),                                                  \
+                    .min_arguments = (n_min),                                                      \
+                    .max_arguments = (n_max),                                                      \
+                    .description = (text),                                                         \
+                    .options = (table),                                                            \
+                    .n_options = sizeof(table) / sizeof *(table),                                  \
+                    .examples = (the_examples)},                                                   \
+        .run = run_##noun,                                                                         \
+    }
+
+COMMAND(list, LIST_OPTIONS, "SPACE", 1, 1,
+        "Prints a line for each shard, with tabs between its parts: its number, its state (owned, "
+        "moving, unowned), its owner or `nobody`, its epoch, and `pinned` when it is. One that is "
+        "moving names who is to have it.\n\n"
+        "With --json: {\"shards\": [{\"shard\", \"owner\", \"epoch\", \"state\", "
+        "\"is_pinned\"}]}.",
+        "List the shards of a space, with their owners",
+        "rota shard list orders --owner 127.0.0.1:7700\n"
+        "rota shard list orders --state unowned\n");
+COMMAND(show, OPTIONS, "SPACE SHARD", 2, 2,
+        "The line of `shard list` for one shard.\n\n"
+        "With --json: {\"shard\", \"owner\", \"epoch\", \"state\", \"why\", \"history\": "
+        "[{\"at_ms\", \"owner\", \"epoch\", \"what\"}], \"is_pinned\"}.",
+        "Show who owns a shard", "rota shard show orders 17\n");
+COMMAND(explain, OPTIONS, "SPACE SHARD", 2, 2,
+        "Prints the line of `shard list`, a sentence that says why the shard is where it is, and "
+        "what became of it before, the newest first, as the node that was asked has seen it.\n\n"
+        "With --json: as `shard show`.",
+        "Say why a shard is where it is", "rota shard explain orders 17\n");
+COMMAND(pin, PIN_OPTIONS, "SPACE SHARD [NODE]", 2, 3,
+        "The shard is the node's from now on, whatever the engine would say, until --off. Nothing "
+        "else moves. The former owner stops first. Engines that can't (lease, group) say so.\n\n"
+        "The command comes back when the pin is in the store; `shard move` waits for the "
+        "shard.\n\n"
+        "With --json: {\"plan\": [sentence...], \"is_done\"}.",
+        "Keep a shard at a node",
+        "rota shard pin orders 17 127.0.0.1:7710\n"
+        "rota shard pin orders 17 --off --dry-run\n");
+COMMAND(move, MOVE_OPTIONS, "SPACE SHARD NODE", 3, 3,
+        "Pins the shard as `shard pin` does, and waits until the node has it. It stays pinned: "
+        "otherwise the engine would take it back. With --once it is pinned no longer then, and "
+        "goes where the engine wants it.\n\n"
+        "With --json: {\"plan\": [sentence...], \"is_done\"}.",
+        "Move a shard to a node, and wait until it is there",
+        "rota shard move orders 17 127.0.0.1:7710\n");

@@ -1,0 +1,245 @@
+/* rota space: the spaces of a cluster, and which engine decides who owns their shards. */
+#include "cli/space_client.h"
+#include "cli/terminal.h"
+#include "wire/message_json.h"
+
+#include <stdlib.h>
+
+static const struct rota_option OPTIONS[] = {ROTA_SPACE_OPTIONS};
+
+static const struct rota_option MIGRATE_OPTIONS[] = {
+    ROTA_SPACE_OPTIONS,
+    ROTA_SPACE_DRY_RUN,
+    {.name = "shadow",
+     ROTA_OPTION_INTO(SPAN, struct rota_space_words, shadow),
+     .value_name = "SPAN",
+     .default_text = "0s",
+     .min = 0,
+     .max = ROTA_DAY,
+     .help = "how long the new engine only computes; 0: as long as a silent node is waited for"},
+    {.name = "wait",
+     ROTA_OPTION_INTO(FLAG, struct rota_space_words, wait),
+     .help = "come back when the new engine is in force"},
+};
+
+/* --- list --- */
+
+static void append_info(struct rota_buffer *buffer, const struct rota_space_info *info)
+{
+    const struct rota_space_migration_info *migration = info->migration;
+    rota_terminal_append(buffer, info->name);
+    rota_buffer_append_char(buffer, '\t');
+    rota_terminal_append(buffer, info->engine.size > 0 ? info->engine : rota_str("unknown"));
+    rota_buffer_print(buffer, "\tshards=%llu\towned=%llu\tmoving=%llu\tversion=%llu",
+                      (unsigned long long)info->n_shards, (unsigned long long)info->n_owned,
+                      (unsigned long long)info->n_moving, (unsigned long long)info->version);
+    if (migration) {
+        rota_buffer_append_text(buffer, "\tto=");
+        rota_terminal_append(buffer, migration->to);
+        rota_buffer_append_text(buffer, "\tphase=");
+        rota_terminal_append(buffer, migration->phase);
+        rota_buffer_print(buffer, "\tdifferences=%llu", (unsigned long long)migration->differences);
+    }
+    if (info->trouble.size > 0) {
+        rota_buffer_append_text(buffer, "\ttrouble=");
+        rota_terminal_append(buffer, info->trouble);
+    }
+    rota_buffer_append_char(buffer, '\n');
+}
+
+static enum rota_code list(struct rota_queue_client *client, const struct rota_space_words *words,
+                           struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_space_list reply;
+    (void)words;
+    enum rota_code code = rota_queue_client_ask_again(client, "/rota.v1.Space/List", NULL, NULL,
+                                                      &ROTA_SPACE_LIST_REPLY, &reply, error);
+    if (code)
+        return code;
+    if (client->options->json) {
+        struct rota_json json = {.buffer = buffer};
+        rota_message_write_json(&ROTA_SPACE_LIST_REPLY, &reply, &json);
+        rota_buffer_append_char(buffer, '\n');
+        return ROTA_OK;
+    }
+    const struct rota_space_info *spaces = reply.spaces.items;
+    for (size_t i = 0; i < reply.spaces.n; i++)
+        append_info(buffer, &spaces[i]);
+    return ROTA_OK;
+}
+
+/* --- show --- */
+
+/* What a node has; the last one is nobody. */
+struct share {
+    uint64_t n_owned, n_moving;
+};
+
+static void count(const struct rota_space_show *show, struct share *shares)
+{
+    const struct rota_space_claim_info *shards = show->shards.items;
+    for (size_t i = 0; i < show->shards.n; i++) {
+        struct share *share = &shares[shards[i].owner > 0 ? shards[i].owner - 1 : show->nodes.n];
+        if (shards[i].state == ROTA_SPACE_MOVING)
+            share->n_moving++;
+        else
+            share->n_owned++;
+    }
+}
+
+static void append_show_json(struct rota_buffer *buffer, const struct rota_space_show *show,
+                             const struct share *shares)
+{
+    struct rota_json json = {.buffer = buffer};
+    rota_json_begin_object(&json);
+    rota_message_write_members(&ROTA_SPACE_INFO, show->space, &json);
+    rota_json_key(&json, "nodes");
+    rota_json_begin_array(&json);
+    for (size_t i = 0; i < show->nodes.n; i++) {
+        rota_json_begin_object(&json);
+        rota_json_key(&json, "node");
+        rota_json_string(&json, show->nodes.items[i]);
+        rota_json_key(&json, "n_owned");
+        rota_json_uint(&json, shares[i].n_owned);
+        rota_json_key(&json, "n_moving");
+        rota_json_uint(&json, shares[i].n_moving);
+        rota_json_end_object(&json);
+    }
+    rota_json_end_array(&json);
+    rota_json_key(&json, "n_unowned");
+    rota_json_uint(&json, shares[show->nodes.n].n_owned + shares[show->nodes.n].n_moving);
+    rota_json_end_object(&json);
+    rota_buffer_append_char(buffer, '\n');
+}
+
+static void append_show_text(struct rota_buffer *buffer, const struct rota_space_show *show,
+                             const struct share *shares)
+{
+    const struct share *nobody = &shares[show->nodes.n];
+    append_info(buffer, show->space);
+    for (size_t i = 0; i < show->nodes.n; i++) {
+        rota_terminal_append(buffer, show->nodes.items[i]);
+        rota_buffer_print(buffer, "\towned=%llu\tmoving=%llu\n",
+                          (unsigned long long)shares[i].n_owned,
+                          (unsigned long long)shares[i].n_moving);
+    }
+    if (nobody->n_owned + nobody->n_moving > 0)
+        rota_buffer_print(buffer, "nobody\tunowned=%llu\n",
+                          (unsigned long long)(nobody->n_owned + nobody->n_moving));
+}
+
+static enum rota_code show(struct rota_queue_client *client, const struct rota_space_words *words,
+                           struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_space_show reply;
+    enum rota_code code = rota_space_client_show(client, words, &reply, error);
+    if (code)
+        return code;
+    struct share *shares = calloc(reply.nodes.n + 1, sizeof *shares);
+    if (!shares)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for the answer");
+    count(&reply, shares);
+    if (client->options->json)
+        append_show_json(buffer, &reply, shares);
+    else
+        append_show_text(buffer, &reply, shares);
+    free(shares);
+    return ROTA_OK;
+}
+
+/* --- migrate --- */
+
+/* Until the engine is in force and every shard owned; or the shadow was ended by somebody. */
+static enum rota_code await_engine(struct rota_queue_client *client,
+                                   const struct rota_space_words *words, struct rota_error *error)
+{
+    struct rota_progress progress = {.what = "migrating"};
+    bool was_seen = false;
+    for (;;) {
+        struct rota_space_show reply;
+        enum rota_code code = rota_space_client_show(client, words, &reply, error);
+        if (code) {
+            rota_progress_end(&progress);
+            return code;
+        }
+        const struct rota_space_info *info = reply.space;
+        bool is_there = rota_str_is_equal(info->engine, rota_str(words->engine));
+        if (!info->migration && is_there && info->n_owned == info->n_shards)
+            break;
+        if (was_seen && !info->migration && !is_there) {
+            rota_progress_end(&progress);
+            return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
+                                  "the migration was ended: the engine is still %.*s",
+                                  ROTA_STR_ARGS(info->engine));
+        }
+        was_seen |= info->migration != NULL;
+        rota_progress_step(&progress, is_there ? info->n_owned : 0, info->n_shards);
+        rota_queue_client_pause(client, 200);
+    }
+    rota_progress_end(&progress);
+    return ROTA_OK;
+}
+
+static enum rota_code migrate(struct rota_queue_client *client,
+                              const struct rota_space_words *words, struct rota_buffer *buffer,
+                              struct rota_error *error)
+{
+    struct rota_space_request request = {.space = words->space,
+                                         .engine = rota_str(words->engine),
+                                         .shadow_ms = rota_queue_to_ms(words->shadow),
+                                         .is_dry_run = words->dry_run};
+    bool is_done = false;
+    enum rota_code code = rota_space_client_change(
+        client, "/rota.v1.Space/Migrate", &ROTA_SPACE_MIGRATE, &request, &is_done, buffer, error);
+    if (!code && is_done && words->wait)
+        code = await_engine(client, words, error);
+    return code;
+}
+
+/* --- the commands --- */
+
+#define COMMAND(noun, table, the_arguments, n, text, the_summary, the_examples)                    \
+    static int run_##noun(int argc, char *const *argv)                                             \
+    {                                                                                              \
+        return rota_space_client_run(&rota_cmd_space_##noun, argc, argv, false, noun);             \
+    }                                                                                              \
+    const struct rota_cli_command rota_cmd_space_##noun = {                                        \
+        .command = {.name = "space " #noun,                                                        \
+                    .summary = (the_summary),                                                      \
+                    .arguments = (the_arguments),                                                  \
+                    .min_arguments = (n),                                                          \
+                    .max_arguments = (n),                                                          \
+                    .description = (text),                                                         \
+                    .options = (table),                                                            \
+                    .n_options = sizeof(table) / sizeof *(table),                                  \
+                    .examples = (the_examples)},                                                   \
+        .run = run_##noun,                                                                         \
+    }
+
+COMMAND(list, OPTIONS, NULL, 0,
+        "Prints a line for each space, with tabs between its parts: its name, its engine, how "
+        "many shards it has, how many are owned and how many are moving, and, of a migration, "
+        "where to, its phase and how many shards would change their owner. `trouble` says why "
+        "the node that was asked can own nothing now.\n\n"
+        "With --json: {\"spaces\": [{\"name\", \"engine\", \"n_shards\", \"version\", \"n_owned\", "
+        "\"n_moving\", \"migration\" (null, or {\"to\", \"phase\", \"differences\"}), "
+        "\"trouble\"}]}.",
+        "List the spaces of a cluster", "rota space list --node 127.0.0.1:7700\n");
+COMMAND(show, OPTIONS, "SPACE", 1,
+        "Prints the line of `space list`, and then one for each node with how many shards it owns "
+        "and how many are on their way to it. No such space is exit code 1.\n\n"
+        "With --json: what `space list` has of it, with \"nodes\": [{\"node\", \"n_owned\", "
+        "\"n_moving\"}] and \"n_unowned\".",
+        "Show how a space is shared out", "rota space show orders\n");
+COMMAND(migrate, MIGRATE_OPTIONS, "SPACE ENGINE", 2,
+        "Engines are static, ring, lease and group. First the new one only computes beside the "
+        "old one, for --shadow, and `space list` has how many shards would change their owner; "
+        "asking for the engine that is in force ends it there. Then every owner stops, and only "
+        "when all have, or are known to be dead, the new engine gives shards out, under epochs "
+        "above all that were. At no moment a shard has two owners.\n\n"
+        "The command comes back when the change is in the store, with --wait when the new engine "
+        "is in force and every shard owned.\n\n"
+        "With --json: {\"plan\": [sentence...], \"is_done\"}.",
+        "Have another engine decide who owns what",
+        "rota space migrate orders lease --dry-run\n"
+        "rota space migrate orders lease --shadow 10m --wait\n");

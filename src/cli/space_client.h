@@ -1,0 +1,65 @@
+/* space_client: what `rota space` and `rota shard` share: the options that name a node, its
+ * answers, and how a change is made and told. */
+#pragma once
+
+#include "cli/cli.h"
+#include "cli/queue_client.h"
+#include "wire/space_message.h"
+
+struct rota_space_words {
+    struct rota_queue_client_options of;
+    bool dry_run, off, once, wait;
+    rota_time shadow;
+    const char *owner;
+    int state;
+    struct rota_str space;     /* the first argument; empty: none */
+    uint32_t shard;            /* the second, of `rota shard` */
+    const char *node, *engine; /* the last; NULL: none */
+};
+
+#define ROTA_SPACE_OPTIONS                                                                         \
+    {.name = "node",                                                                               \
+     ROTA_OPTION_INTO(TEXT, struct rota_space_words, of.node),                                     \
+     .value_name = "ADDRESS,...",                                                                  \
+     .help = "the node to ask, or several, of which one is; ROTA_NODE if not given"},              \
+        {.name = "timeout",                                                                        \
+         ROTA_OPTION_INTO(SPAN, struct rota_space_words, of.timeout),                              \
+         .value_name = "SPAN",                                                                     \
+         .default_text = "10s",                                                                    \
+         .min = ROTA_MSEC,                                                                         \
+         .max = ROTA_HOUR,                                                                         \
+         .help = "how long to wait for an answer"},                                                \
+        {.name = "json",                                                                           \
+         ROTA_OPTION_INTO(FLAG, struct rota_space_words, of.json),                                 \
+         .help = "answer in JSON"},                                                                \
+    {                                                                                              \
+        .name = "insecure", ROTA_OPTION_INTO(FLAG, struct rota_space_words, of.insecure),          \
+        .help = "ask other machines than this one in plain text, too"                              \
+    }
+
+#define ROTA_SPACE_DRY_RUN                                                                         \
+    {                                                                                              \
+        .name = "dry-run", ROTA_OPTION_INTO(FLAG, struct rota_space_words, dry_run),               \
+        .help = "change nothing, only print what would happen"                                     \
+    }
+
+/* What a command does with its words. */
+typedef enum rota_code rota_space_act(struct rota_queue_client *client,
+                                      const struct rota_space_words *words,
+                                      struct rota_buffer *buffer, struct rota_error *error);
+
+/* Read the words, do it, print the answer; returns an exit code. The arguments are a space,
+ * a shard when `has_shard`, and one more. */
+int rota_space_client_run(const struct rota_cli_command *command, int argc, char *const *argv,
+                          bool has_shard, rota_space_act *act);
+
+/* The space that the words name. What is read is the client's until it asks again. */
+enum rota_code rota_space_client_show(struct rota_queue_client *client,
+                                      const struct rota_space_words *words,
+                                      struct rota_space_show *show, struct rota_error *error);
+
+/* Ask for a change, and append its plan. `*is_done`, which may be NULL: something was changed. */
+enum rota_code rota_space_client_change(struct rota_queue_client *client, const char *method,
+                                        const struct rota_message_type *type,
+                                        const struct rota_space_request *request, bool *is_done,
+                                        struct rota_buffer *buffer, struct rota_error *error);

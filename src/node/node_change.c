@@ -1,0 +1,131 @@
+#include "node/node_change.h"
+
+#include "node/node_inside.h"
+#include "node/node_moves.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct change {
+    struct rota_node *node;
+    enum rota_store_member_state state;
+    bool is_dry_run;
+    rota_node_on_changed *on_changed;
+    void *data;
+    struct rota_server_call *call;
+    struct rota_list_node link; /* in the node's `changes`, while the store is asked */
+
+    struct rota_arena arena;
+    struct rota_str plan[ROTA_NODES_PLAN_MAX];
+    size_t n_plan;
+    char address[ROTA_STORE_NAME_MAX + 1];
+};
+
+static void finish(struct change *change, const struct rota_error *error, bool is_done)
+{
+    const struct rota_nodes_changed changed = {.plan = {change->plan, change->n_plan},
+                                               .is_done = is_done};
+    rota_list_remove(&change->link);
+    change->on_changed(change->data, change->call, error, &changed);
+    rota_arena_deinit(&change->arena);
+    free(change);
+}
+
+static void fail(struct change *change, enum rota_code code, const char *why)
+{
+    struct rota_error error;
+    rota_error_set(&error, code, "%s: %s", change->address, why);
+    finish(change, &error, false);
+}
+
+static void on_set(void *data, const struct rota_store_answer *answer)
+{
+    static const char *const WORDS[] = {"is to serve again", "is to be drained", "is evicted"};
+    struct change *change = data;
+    if (answer->code) {
+        fail(change, answer->code, answer->error.text);
+    } else if (!answer->is_done) {
+        fail(change, ROTA_ERR_NOT_FOUND, "there is no such node");
+    } else {
+        rota_node_note(change->node, ROTA_EVENT_OPERATOR, rota_str(change->address), "%s",
+                       WORDS[change->state]);
+        finish(change, NULL, true);
+    }
+}
+
+static void set(struct change *change)
+{
+    const struct rota_store_request request = {
+        .verb = ROTA_STORE_MEMBER_STATE,
+        .member = {.address = rota_str(change->address), .state = change->state}};
+    struct rota_error error;
+    rota_list_push(&change->node->changes, &change->link);
+    enum rota_code code = rota_store_ask(change->node->store, &request, on_set, change, &error);
+    if (code)
+        fail(change, code, error.text);
+}
+
+static void on_queues(void *data, const struct rota_error *error, struct rota_str json)
+{
+    struct change *change = data;
+    struct rota_node_moves moves = {
+        .peers = change->node->peers,
+        .peer = rota_peers_find(change->node->peers, rota_str(change->address)),
+        .state = change->state,
+        .queues = error ? rota_str("") : json,
+        .partitions = (uint32_t)change->node->settings->partitions,
+        .arena = &change->arena,
+        .plan = change->plan};
+    if (!moves.peer) {
+        fail(change, ROTA_ERR_NOT_FOUND, "there is no such node");
+        return;
+    }
+    rota_node_moves_tell(&moves);
+    change->n_plan = moves.n;
+    if (change->is_dry_run)
+        finish(change, NULL, false);
+    else
+        set(change);
+}
+
+static void on_cluster(void *data, const struct rota_error *error, struct rota_str json)
+{
+    struct change *change = data;
+    (void)json;
+    if (error)
+        fail(change, error->code, error->text);
+    else
+        rota_topic_ask(change->node, rota_topic_find(rota_str("queues")), on_queues, change);
+}
+
+void rota_node_change(struct rota_node *node, struct rota_str address,
+                      enum rota_store_member_state state, bool is_dry_run,
+                      rota_node_on_changed *on_changed, void *data, struct rota_server_call *call)
+{
+    struct rota_error error;
+    struct change *change = address.size <= ROTA_STORE_NAME_MAX ? calloc(1, sizeof *change) : NULL;
+    if (!change) {
+        rota_error_set(&error, ROTA_ERR_NOT_FOUND, "there is no such node");
+        on_changed(data, call, &error, NULL);
+        return;
+    }
+    change->node = node;
+    change->state = state;
+    change->is_dry_run = is_dry_run;
+    change->on_changed = on_changed;
+    change->data = data;
+    change->call = call;
+    if (address.size > 0)
+        memcpy(change->address, address.data, address.size);
+    rota_topic_ask(node, &rota_topics[ROTA_TOPIC_CLUSTER], on_cluster, change);
+}
+
+void rota_node_changes_end(struct rota_node *node)
+{
+    struct rota_list_node *link;
+    while ((link = rota_list_first(&node->changes))) {
+        struct change *change = ROTA_LIST_ITEM(link, struct change, link);
+        rota_store_forget(node->store, change);
+        fail(change, ROTA_ERR_UNKNOWN, "this node stops, and nobody knows whether it was done");
+    }
+}

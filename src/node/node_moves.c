@@ -1,0 +1,284 @@
+#include "node/node_moves.h"
+
+#include "run/broker_cluster.h"
+#include "wire/json_scan.h"
+#include "wire/nodes_message.h"
+
+#include <rota/ring.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PARTITIONS_MAX = 65536, NAMED_MAX = 8, SAMPLES = 1 << 16 };
+
+/* --- sentences --- */
+
+static void tell(struct rota_node_moves *moves, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void tell(struct rota_node_moves *moves, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    struct rota_str kept = rota_arena_copy(moves->arena, rota_str(text));
+    if (kept.size > 0 && moves->n < ROTA_NODES_PLAN_MAX)
+        moves->plan[moves->n++] = kept;
+}
+
+/* "3 to a:1, 2 to b:1"; more than a few are counted. */
+static void name_targets(const struct rota_ring *ring, const uint32_t *counts, uint32_t total,
+                         bool is_share, char *text, size_t size)
+{
+    size_t at = 0, n_named = 0, n_more = 0;
+    for (uint32_t i = 0; i < rota_ring_size(ring); i++) {
+        if (counts[i] == 0)
+            continue;
+        if (n_named == NAMED_MAX) {
+            n_more++;
+            continue;
+        }
+        struct rota_str address = rota_ring_host(ring, i).address;
+        const char *comma = n_named++ > 0 ? ", " : "";
+        int n = is_share ? snprintf(text + at, size - at, "%s%.1f %% to %.*s", comma,
+                                    100.0 * counts[i] / total, ROTA_STR_ARGS(address))
+                         : snprintf(text + at, size - at, "%s%u to %.*s", comma, counts[i],
+                                    ROTA_STR_ARGS(address));
+        if (n < 0 || (at += (size_t)n) >= size)
+            return;
+    }
+    if (n_more > 0)
+        snprintf(text + at, size - at, ", and some to %zu more", n_more);
+}
+
+/* --- before and after --- */
+
+static bool has_role(const char *roles, const char *role)
+{
+    size_t size = strlen(role);
+    for (const char *at = roles; *at;) {
+        size_t n = strcspn(at, ",");
+        if (n == size && memcmp(at, role, n) == 0)
+            return true;
+        at += n + (at[n] == ',');
+    }
+    return false;
+}
+
+/* The ring of the nodes with this role that are given work. NULL: there is no memory. */
+static struct rota_ring *ring_of(const struct rota_node_moves *moves, bool is_after,
+                                 const char *role)
+{
+    size_t n_peers = rota_peers_n(moves->peers), n = 0;
+    struct rota_ring *ring = NULL;
+    struct rota_ring_host *hosts = calloc(n_peers + 1, sizeof *hosts);
+    for (size_t i = 0; hosts && i < n_peers; i++) {
+        const struct rota_peer *peer = rota_peers_at(moves->peers, i);
+        enum rota_store_member_state state =
+            is_after && peer == moves->peer ? moves->state : peer->state;
+        if (state == ROTA_STORE_MEMBER_IN && rota_peer_is_alive(peer) &&
+            (!role || has_role(peer->roles, role)))
+            hosts[n++] = (struct rota_ring_host){.address = rota_str(peer->address),
+                                                 .zone = rota_str(peer->zone),
+                                                 .weight = peer->weight};
+    }
+    if (hosts)
+        rota_ring_new(hosts, n, 0, &ring, NULL);
+    free(hosts);
+    return ring;
+}
+
+/* Count who gets what is not where it was; returns how much that is. */
+static uint32_t compare(const struct rota_ring *before, const struct rota_ring *after,
+                        const uint32_t *from, const uint32_t *to, uint32_t n, uint32_t *counts)
+{
+    uint32_t n_moved = 0;
+    memset(counts, 0, rota_ring_size(after) * sizeof *counts);
+    for (uint32_t i = 0; i < n; i++) {
+        if (to[i] == ROTA_RING_NONE)
+            continue;
+        bool is_same =
+            from[i] != ROTA_RING_NONE && rota_str_is_equal(rota_ring_host(before, from[i]).address,
+                                                           rota_ring_host(after, to[i]).address);
+        if (!is_same) {
+            counts[to[i]]++;
+            n_moved++;
+        }
+    }
+    return n_moved;
+}
+
+struct rings {
+    struct rota_ring *before, *after;
+    uint32_t *counts, *from, *to;
+};
+
+static void tell_ring(struct rota_node_moves *moves, struct rings *rings)
+{
+    char targets[700] = "";
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        uint32_t hash = (uint32_t)(((uint64_t)i << 32) / SAMPLES);
+        rings->from[i] = rota_ring_lookup_hash(rings->before, hash);
+        rings->to[i] = rota_ring_lookup_hash(rings->after, hash);
+    }
+    uint32_t n =
+        compare(rings->before, rings->after, rings->from, rings->to, SAMPLES, rings->counts);
+    if (n == 0)
+        return;
+    name_targets(rings->after, rings->counts, SAMPLES, true, targets, sizeof targets);
+    tell(moves, "about %.1f %% of the ring moves: %s", 100.0 * n / SAMPLES, targets);
+}
+
+static void tell_queue(struct rota_node_moves *moves, struct rings *rings, struct rota_str queue)
+{
+    uint32_t partitions = moves->partitions;
+    char targets[700] = "";
+    for (uint32_t i = 0; i < partitions; i++)
+        rings->from[i] = rings->to[i] = ROTA_RING_NONE;
+    if (rota_ring_size(rings->before) > 0)
+        rota_broker_cluster_route(rings->before, queue, partitions, rings->from);
+    if (rota_ring_size(rings->after) > 0)
+        rota_broker_cluster_route(rings->after, queue, partitions, rings->to);
+    uint32_t n =
+        compare(rings->before, rings->after, rings->from, rings->to, partitions, rings->counts);
+    if (n == 0)
+        return;
+    name_targets(rings->after, rings->counts, partitions, false, targets, sizeof targets);
+    tell(moves, "queue %.*s: %u of its %u partitions move: %s", ROTA_STR_ARGS(queue), n, partitions,
+         targets);
+}
+
+/* {"items": [{"name", ...}]} */
+static void tell_queues(struct rota_node_moves *moves, struct rings *rings)
+{
+    char *room = malloc(moves->queues.size + 1);
+    struct rota_scan scan;
+    struct rota_str key;
+    if (!room)
+        return;
+    rota_scan_init(&scan, moves->queues, room);
+    rota_scan_object(&scan);
+    while (rota_scan_key(&scan, &key)) {
+        if (!rota_str_is_equal(key, rota_str("items"))) {
+            rota_scan_skip(&scan);
+            continue;
+        }
+        rota_scan_array(&scan);
+        while (rota_scan_item(&scan)) {
+            struct rota_str name = rota_str("");
+            rota_scan_object(&scan);
+            while (rota_scan_key(&scan, &key)) {
+                if (rota_str_is_equal(key, rota_str("name")))
+                    name = rota_scan_string(&scan);
+                else
+                    rota_scan_skip(&scan);
+            }
+            if (!scan.failed)
+                tell_queue(moves, rings, name);
+        }
+    }
+    free(room);
+}
+
+static void tell_moves(struct rota_node_moves *moves, const char *role)
+{
+    struct rings rings = {.before = ring_of(moves, false, role),
+                          .after = ring_of(moves, true, role),
+                          .from = calloc(PARTITIONS_MAX, sizeof(uint32_t)),
+                          .to = calloc(PARTITIONS_MAX, sizeof(uint32_t))};
+    if (rings.after)
+        rings.counts = calloc(rota_ring_size(rings.after) + 1, sizeof(uint32_t));
+    if (rings.before && rings.counts && rings.from && rings.to) {
+        if (role)
+            tell_queues(moves, &rings);
+        else if (rota_ring_size(rings.after) == 0)
+            tell(moves, "no other node is there to take what it has: nothing is served");
+        else
+            tell_ring(moves, &rings);
+    }
+    rota_ring_unref(rings.before);
+    rota_ring_unref(rings.after);
+    free(rings.counts);
+    free(rings.from);
+    free(rings.to);
+}
+
+/* --- the node itself --- */
+
+/* A number that it has shown of itself; 0: none. */
+static uint64_t own_number(const struct rota_peer *peer, const char *name)
+{
+    const struct rota_buffer *part = &peer->parts[ROTA_TOPIC_CLUSTER];
+    char *room = malloc(part->size + 1);
+    struct rota_scan scan;
+    struct rota_str key;
+    uint64_t found = 0;
+    if (!room)
+        return 0;
+    rota_scan_init(&scan, rota_buffer_str(part), room);
+    rota_scan_object(&scan);
+    rota_scan_key(&scan, &key);
+    rota_scan_array(&scan);
+    if (rota_scan_item(&scan))
+        rota_scan_object(&scan);
+    while (rota_scan_key(&scan, &key)) {
+        if (rota_str_is_equal(key, rota_str(name)))
+            found = rota_scan_uint(&scan, UINT64_MAX);
+        else
+            rota_scan_skip(&scan);
+    }
+    free(room);
+    return scan.failed ? 0 : found;
+}
+
+static void tell_held(struct rota_node_moves *moves)
+{
+    unsigned long long jobs = own_number(moves->peer, "jobs");
+    unsigned long long running = own_number(moves->peer, "running");
+    unsigned long long shards = own_number(moves->peer, "shards");
+    bool is_drain = moves->state == ROTA_STORE_MEMBER_DRAINING;
+    if (jobs > 0)
+        tell(moves, "it has %llu jobs, %llu of them run: %s", jobs, running,
+             is_drain ? "those end there, the others go with their partitions"
+                      : "they stay on its disk and wait until it is let in again");
+    if (shards > 0)
+        tell(moves, "it has %llu shards: other nodes get them%s", shards,
+             is_drain ? "" : " when its leases are over");
+}
+
+void rota_node_moves_tell(struct rota_node_moves *moves)
+{
+    const struct rota_peer *peer = moves->peer;
+    bool is_alive = rota_peer_is_alive(peer);
+    if (peer->state == moves->state) {
+        static const char *const ALREADY[] = {"is given work already", "is drained already",
+                                              "is evicted already"};
+        tell(moves, "%s %s: nothing changes", peer->address, ALREADY[moves->state]);
+        return;
+    }
+    switch (moves->state) {
+    case ROTA_STORE_MEMBER_IN:
+        tell(moves, "%s is given work again%s", peer->address,
+             is_alive ? "" : " when it is back: it is dead now");
+        break;
+    case ROTA_STORE_MEMBER_DRAINING:
+        tell(moves,
+             is_alive ? "%s is given nothing more and hands over what it has"
+                      : "%s is dead now; it is given nothing when it comes back",
+             peer->address);
+        break;
+    case ROTA_STORE_MEMBER_EVICTED:
+        tell(moves, "%s is held for dead, whatever its heartbeats say, until it is undrained",
+             peer->address);
+        break;
+    }
+    if (!is_alive)
+        return;
+    if (moves->state != ROTA_STORE_MEMBER_IN)
+        tell_held(moves);
+    tell_moves(moves, NULL);
+    tell_moves(moves, "queue");
+}

@@ -1,0 +1,21 @@
+/* node_moves: what moves when an operator changes a node, as sentences. */
+#pragma once
+
+#include "base/arena.h"
+#include "node/peers.h"
+#include "wire/message.h"
+
+/* Append to `plan` what setting the state of `peer` would do, given the document of all queues.
+ * What it points to is in the arena. */
+struct rota_node_moves {
+    const struct rota_peers *peers;
+    const struct rota_peer *peer;
+    enum rota_store_member_state state;
+    struct rota_str queues; /* the document; empty: not known */
+    uint32_t partitions;    /* of each */
+
+    struct rota_arena *arena;
+    struct rota_str *plan; /* room for ROTA_NODES_PLAN_MAX */
+    size_t n;
+};
+void rota_node_moves_tell(struct rota_node_moves *moves);

@@ -1,0 +1,511 @@
+#include "node/node_service.h"
+
+#include "node/api.h"
+#include "node/node_change.h"
+#include "node/peers.h"
+#include "wire/json_scan.h"
+#include "wire/nodes_message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EVENTS_EVERY (200 * ROTA_MSEC) /* a look at the log for those who follow it */
+
+struct rota_node_service {
+    struct rota_node *node;
+    uv_timer_t timer;
+    struct rota_list_node followers;
+    size_t n_calls; /* followers, and whoever waits for a whole document */
+};
+
+/* --- answers --- */
+
+static void reply(struct rota_server_call *call, const struct rota_message_type *type,
+                  const void *message)
+{
+    struct rota_buffer buffer = {0};
+    rota_message_encode(type, message, &buffer);
+    if (buffer.failed)
+        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer",
+                                NULL, 0);
+    else
+        rota_server_call_reply(call, rota_buffer_str(&buffer));
+    rota_buffer_deinit(&buffer);
+}
+
+static void refuse(struct rota_server_call *call, enum rota_status status, const char *why)
+{
+    rota_server_call_finish(call, status, why, NULL, 0);
+}
+
+/* False: it can't be read, and was refused. */
+static bool read_request(struct rota_server_call *call, const struct rota_message_type *type,
+                         void *request, struct rota_arena *arena)
+{
+    struct rota_error error;
+    if (!rota_message_decode(type, rota_server_call_request(call), request, arena, &error))
+        return true;
+    refuse(call, ROTA_STATUS_INVALID_ARGUMENT, error.text);
+    return false;
+}
+
+static struct rota_nodes_event message_of(const struct rota_node *node,
+                                          const struct rota_event *event)
+{
+    return (struct rota_nodes_event){
+        .number = event->number,
+        .at_ms = (uint64_t)(event->at / ROTA_MSEC),
+        .kind = rota_str(rota_event_kind_name(event->kind)),
+        .subject = rota_str(event->subject),
+        .text = rota_str(event->text),
+        .node = rota_str(event->node[0] ? event->node : node->advertise),
+    };
+}
+
+/* --- documents --- */
+
+/* Whole documents, which come one by one. */
+struct gathering {
+    struct rota_node_service *service;
+    struct rota_server_call *call;
+    size_t n_open;
+    struct rota_buffer reply;
+    struct part {
+        struct gathering *gathering;
+        const struct rota_topic *topic;
+    } parts[ROTA_NODES_TOPICS_MAX];
+};
+
+static void append_document(struct rota_buffer *buffer, const char *topic, struct rota_str json)
+{
+    struct rota_nodes_document document = {rota_str(topic), json};
+    struct rota_nodes_documents_reply one = {.documents = {&document, 1}};
+    rota_message_encode(&ROTA_NODES_DOCUMENTS_REPLY, &one, buffer); /* messages are joined so */
+}
+
+static void finish_gathering(struct gathering *gathering)
+{
+    if (--gathering->n_open > 0)
+        return;
+    gathering->service->n_calls--;
+    if (gathering->reply.failed)
+        refuse(gathering->call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer");
+    else
+        rota_server_call_reply(gathering->call, rota_buffer_str(&gathering->reply));
+    rota_buffer_deinit(&gathering->reply);
+    free(gathering);
+}
+
+/* One that can't be had is left out. */
+static void on_document(void *data, const struct rota_error *error, struct rota_str json)
+{
+    struct part *part = data;
+    if (!error)
+        append_document(&part->gathering->reply, part->topic->name, json);
+    finish_gathering(part->gathering);
+}
+
+static void gather(struct rota_node_service *service, struct rota_server_call *call,
+                   const struct rota_nodes_documents *request)
+{
+    struct gathering *gathering = calloc(1, sizeof *gathering);
+    size_t n = 0;
+    if (!gathering) {
+        refuse(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer");
+        return;
+    }
+    service->n_calls++;
+    *gathering = (struct gathering){.service = service, .call = call, .n_open = 1};
+    for (size_t i = 0; i < request->topics.n; i++) {
+        const struct rota_topic *topic = rota_topic_find(request->topics.items[i]);
+        if (topic)
+            gathering->parts[n++] = (struct part){gathering, topic};
+    }
+    gathering->n_open += n;
+    for (size_t i = 0; i < n; i++)
+        rota_topic_ask(service->node, gathering->parts[i].topic, on_document, &gathering->parts[i]);
+    finish_gathering(gathering);
+}
+
+/* Our own events after those that are known: of an earlier life, all. */
+static void append_events(struct rota_node *node, const struct rota_nodes_documents *request,
+                          struct rota_buffer *buffer)
+{
+    uint64_t life = (uint64_t)(node->started_at / ROTA_MSEC);
+    uint64_t after = request->life == life ? request->events_after : 0;
+    struct rota_nodes_documents_reply one = {.life = life};
+    const struct rota_event *event;
+    size_t n = 0;
+    rota_message_encode(&ROTA_NODES_DOCUMENTS_REPLY, &one, buffer);
+    while (n < ROTA_NODES_EVENTS_MAX && (event = rota_events_next(&node->events, after))) {
+        after = event->number;
+        if (event->node[0])
+            continue;
+        struct rota_nodes_event message = message_of(node, event);
+        rota_message_encode_entry(&ROTA_NODES_EVENT, 3, &message, buffer);
+        n++;
+    }
+}
+
+static void show_own(struct rota_node *node, struct rota_server_call *call,
+                     const struct rota_nodes_documents *request)
+{
+    struct rota_buffer buffer = {0}, text = {0};
+    for (size_t i = 0; i < request->topics.n; i++) {
+        const struct rota_topic *topic = rota_topic_find(request->topics.items[i]);
+        struct rota_json json = {.buffer = &text};
+        if (!topic || !topic->write)
+            continue;
+        rota_buffer_clear(&text);
+        topic->write(node, &json);
+        append_document(&buffer, topic->name, rota_buffer_str(&text));
+    }
+    if (request->with_events)
+        append_events(node, request, &buffer);
+    if (buffer.failed || text.failed)
+        refuse(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer");
+    else
+        rota_server_call_reply(call, rota_buffer_str(&buffer));
+    rota_buffer_deinit(&text);
+    rota_buffer_deinit(&buffer);
+}
+
+static void on_documents(void *data, struct rota_server_call *call)
+{
+    struct rota_node_service *service = data;
+    struct rota_arena arena = {0};
+    struct rota_nodes_documents request;
+    if (read_request(call, &ROTA_NODES_DOCUMENTS, &request, &arena)) {
+        if (request.is_whole)
+            gather(service, call, &request);
+        else
+            show_own(service->node, call, &request);
+    }
+    rota_arena_deinit(&arena);
+}
+
+/* --- one node --- */
+
+struct showing {
+    struct rota_node_service *service;
+    struct rota_server_call *call;
+    char name[ROTA_STORE_NAME_MAX + 1];
+};
+
+static bool is_named(struct rota_str object, const char *name)
+{
+    char *room = malloc(object.size + 1);
+    struct rota_scan scan;
+    struct rota_str key;
+    bool is_it = false;
+    if (!room)
+        return false;
+    rota_scan_init(&scan, object, room);
+    rota_scan_object(&scan);
+    while (rota_scan_key(&scan, &key) && !is_it) {
+        if (rota_str_is_equal(key, rota_str("name")))
+            is_it = rota_str_is_equal(rota_scan_string(&scan), rota_str(name));
+        else
+            rota_scan_skip(&scan);
+    }
+    free(room);
+    return is_it;
+}
+
+/* The entry of the list of nodes; empty: there is none. */
+static struct rota_str find_entry(struct rota_str document, const char *name)
+{
+    struct rota_str key, entry, found = rota_str("");
+    struct rota_scan scan;
+    char *room = malloc(document.size + 1);
+    if (!room)
+        return found;
+    rota_scan_init(&scan, document, room);
+    rota_scan_object(&scan);
+    while (found.size == 0 && rota_scan_key(&scan, &key)) {
+        if (!rota_str_is_equal(key, rota_str("nodes"))) {
+            rota_scan_skip(&scan);
+            continue;
+        }
+        rota_scan_array(&scan);
+        while (found.size == 0 && rota_scan_item(&scan))
+            if ((entry = rota_scan_skip(&scan)).size > 0 && is_named(entry, name))
+                found = entry;
+    }
+    free(room);
+    return found;
+}
+
+static void on_shown(void *data, const struct rota_error *error, struct rota_str json)
+{
+    struct showing *showing = data;
+    struct rota_str entry = error ? rota_str("") : find_entry(json, showing->name);
+    showing->service->n_calls--;
+    if (error)
+        refuse(showing->call, ROTA_STATUS_UNAVAILABLE, error->text);
+    else if (entry.size == 0)
+        refuse(showing->call, ROTA_STATUS_NOT_FOUND, "there is no such node");
+    else
+        reply(showing->call, &ROTA_NODES_SHOWN, &(struct rota_nodes_shown){.json = entry});
+    free(showing);
+}
+
+static void on_show(void *data, struct rota_server_call *call)
+{
+    struct rota_node_service *service = data;
+    struct rota_arena arena = {0};
+    struct rota_nodes_change request;
+    struct showing *showing;
+    if (!read_request(call, &ROTA_NODES_SHOW, &request, &arena)) {
+        rota_arena_deinit(&arena);
+        return;
+    }
+    if (request.node.size == 0)
+        request.node = rota_str(service->node->advertise);
+    if (request.node.size > ROTA_STORE_NAME_MAX) {
+        refuse(call, ROTA_STATUS_INVALID_ARGUMENT, "the name of a node is shorter");
+    } else if (!(showing = calloc(1, sizeof *showing))) {
+        refuse(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer");
+    } else {
+        showing->service = service;
+        showing->call = call;
+        memcpy(showing->name, request.node.data, request.node.size);
+        service->n_calls++;
+        rota_topic_ask(service->node, &rota_topics[ROTA_TOPIC_CLUSTER], on_shown, showing);
+    }
+    rota_arena_deinit(&arena);
+}
+
+/* --- events --- */
+
+struct follower {
+    struct rota_node_service *service;
+    struct rota_server_call *call;
+    struct rota_list_node link;
+    uint64_t after;
+    bool kinds[ROTA_EVENT_KINDS];
+    bool is_followed; /* go on; otherwise what there is is all */
+    bool is_cancelled;
+};
+
+static void end_follower(struct follower *follower, enum rota_status status)
+{
+    struct rota_node_service *service = follower->service;
+    rota_list_remove(&follower->link);
+    service->n_calls--;
+    rota_server_call_finish(follower->call, status, NULL, NULL, 0);
+    free(follower);
+    if (rota_list_is_empty(&service->followers))
+        uv_timer_stop(&service->timer);
+}
+
+/* Until there is no room; then it goes on when there is some. */
+static void send_events(struct follower *follower)
+{
+    const struct rota_node *node = follower->service->node;
+    const struct rota_event *event;
+    struct rota_buffer buffer = {0};
+    bool has_room = true;
+    while (has_room && (event = rota_events_next(&node->events, follower->after))) {
+        if (follower->kinds[event->kind]) {
+            struct rota_nodes_event message = message_of(node, event);
+            rota_buffer_clear(&buffer);
+            rota_message_encode(&ROTA_NODES_EVENT, &message, &buffer);
+            has_room =
+                !buffer.failed && !rota_server_call_send(follower->call, rota_buffer_str(&buffer));
+        }
+        if (has_room)
+            follower->after = event->number;
+    }
+    rota_buffer_deinit(&buffer);
+    if (has_room && !follower->is_followed)
+        end_follower(follower, ROTA_STATUS_OK);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct rota_node_service *service = timer->data;
+    struct rota_list_node *next;
+    rota_peers_want_events(service->node->peers);
+    for (struct rota_list_node *link = service->followers.next; link != &service->followers;
+         link = next) {
+        next = link->next;
+        struct follower *follower = ROTA_LIST_ITEM(link, struct follower, link);
+        if (follower->is_followed)
+            send_events(follower);
+    }
+}
+
+static void on_events_seen(void *data, const struct rota_error *error, struct rota_str json)
+{
+    struct follower *follower = data;
+    struct rota_node_service *service = follower->service;
+    bool is_followed = follower->is_followed;
+    (void)json;
+    if (error) {
+        end_follower(follower, ROTA_STATUS_UNAVAILABLE);
+        return;
+    }
+    if (follower->is_cancelled) {
+        end_follower(follower, ROTA_STATUS_CANCELLED);
+        return;
+    }
+    rota_list_push(&service->followers, &follower->link);
+    send_events(follower);
+    if (is_followed)
+        uv_timer_start(&service->timer, on_timer, EVENTS_EVERY / ROTA_MSEC,
+                       EVENTS_EVERY / ROTA_MSEC);
+}
+
+static bool read_kinds(const struct rota_message_strs *names, bool kinds[ROTA_EVENT_KINDS])
+{
+    enum rota_event_kind kind;
+    for (int i = 0; i < ROTA_EVENT_KINDS; i++)
+        kinds[i] = names->n == 0;
+    for (size_t i = 0; i < names->n; i++) {
+        if (!rota_event_kind_parse(names->items[i], &kind))
+            return false;
+        kinds[kind] = true;
+    }
+    return true;
+}
+
+static void on_events(void *data, struct rota_server_call *call)
+{
+    struct rota_node_service *service = data;
+    struct rota_arena arena = {0};
+    struct rota_nodes_events request;
+    struct follower *follower = calloc(1, sizeof *follower);
+    bool is_read = read_request(call, &ROTA_NODES_EVENTS, &request, &arena);
+    if (is_read && follower && read_kinds(&request.kinds, follower->kinds)) {
+        follower->service = service;
+        follower->call = call;
+        follower->after = request.after;
+        follower->is_followed = request.is_followed;
+        service->n_calls++;
+        rota_server_call_set_data(call, follower);
+        rota_topic_ask(service->node, &rota_topics[ROTA_TOPIC_CLUSTER], on_events_seen, follower);
+    } else {
+        if (is_read)
+            refuse(call, follower ? ROTA_STATUS_INVALID_ARGUMENT : ROTA_STATUS_RESOURCE_EXHAUSTED,
+                   follower ? "a kind is one of " ROTA_EVENT_KIND_NAMES
+                            : "no memory for the answer");
+        free(follower);
+    }
+    rota_arena_deinit(&arena);
+}
+
+/* One that still waits for the other nodes is ended when they were heard. */
+static void on_events_cancel(void *data, struct rota_server_call *call)
+{
+    struct follower *follower = rota_server_call_data(call);
+    (void)data;
+    follower->is_cancelled = true;
+    if (follower->link.next)
+        end_follower(follower, ROTA_STATUS_CANCELLED);
+}
+
+static void on_events_room(void *data, struct rota_server_call *call)
+{
+    struct follower *follower = rota_server_call_data(call);
+    (void)data;
+    if (follower->link.next)
+        send_events(follower);
+}
+
+/* --- what operators want --- */
+
+static void on_changed(void *data, struct rota_server_call *call, const struct rota_error *error,
+                       const struct rota_nodes_changed *changed)
+{
+    struct rota_node_service *service = data;
+    service->n_calls--;
+    if (error)
+        refuse(call,
+               error->code == ROTA_ERR_NOT_FOUND ? ROTA_STATUS_NOT_FOUND : ROTA_STATUS_UNAVAILABLE,
+               error->text);
+    else
+        reply(call, &ROTA_NODES_CHANGED, changed);
+}
+
+static void change(struct rota_node_service *service, struct rota_server_call *call,
+                   enum rota_store_member_state state)
+{
+    struct rota_arena arena = {0};
+    struct rota_nodes_change request;
+    if (read_request(call, &ROTA_NODES_CHANGE, &request, &arena)) {
+        service->n_calls++;
+        rota_node_change(service->node, request.node, state, request.is_dry_run, on_changed,
+                         service, call);
+    }
+    rota_arena_deinit(&arena);
+}
+
+static void on_drain(void *data, struct rota_server_call *call)
+{
+    change(data, call, ROTA_STORE_MEMBER_DRAINING);
+}
+
+static void on_undrain(void *data, struct rota_server_call *call)
+{
+    change(data, call, ROTA_STORE_MEMBER_IN);
+}
+
+static void on_evict(void *data, struct rota_server_call *call)
+{
+    change(data, call, ROTA_STORE_MEMBER_EVICTED);
+}
+
+/* --- life --- */
+
+static const struct rota_server_method METHODS[] = {
+    {.path = "/rota.v1.Nodes/Show", .on_call = on_show},
+    {.path = "/rota.v1.Nodes/Documents", .on_call = on_documents},
+    {.path = "/rota.v1.Nodes/Events",
+     .on_call = on_events,
+     .on_cancel = on_events_cancel,
+     .on_room = on_events_room},
+    {.path = "/rota.v1.Nodes/Drain", .on_call = on_drain},
+    {.path = "/rota.v1.Nodes/Undrain", .on_call = on_undrain},
+    {.path = "/rota.v1.Nodes/Evict", .on_call = on_evict},
+};
+
+enum rota_code rota_node_service_open(struct rota_node *node, struct rota_node_service **service,
+                                      struct rota_error *error)
+{
+    struct rota_node_service *made = calloc(1, sizeof *made);
+    enum rota_code code = ROTA_OK;
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a service");
+    made->node = node;
+    rota_list_init(&made->followers);
+    uv_timer_init(node->loop, &made->timer);
+    made->timer.data = made;
+    *service = made;
+    for (size_t i = 0; !code && i < sizeof METHODS / sizeof METHODS[0]; i++) {
+        struct rota_server_method method = METHODS[i];
+        method.data = made;
+        code = rota_server_add(node->server, &method, error);
+    }
+    return code;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void rota_node_service_close(struct rota_node_service *service)
+{
+    struct rota_list_node *link;
+    if (!service)
+        return;
+    while ((link = rota_list_first(&service->followers)))
+        end_follower(ROTA_LIST_ITEM(link, struct follower, link), ROTA_STATUS_UNAVAILABLE);
+    uv_close((uv_handle_t *)&service->timer, on_closed);
+}
+
+size_t rota_node_service_n_calls(const struct rota_node_service *service)
+{
+    return service->n_calls;
+}

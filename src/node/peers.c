@@ -1,0 +1,424 @@
+#include "node/peers.h"
+
+#include "base/vector.h"
+#include "node/node_inside.h"
+#include "wire/json_scan.h"
+#include "wire/nodes_message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { DOCUMENTS_MAX = 32 << 20 }; /* bytes of one answer */
+
+#define TALKS (3 * ROTA_SEC) /* so long after an answer a node is alive whatever the store says */
+
+struct rota_peers {
+    struct rota_node *node;
+    uv_timer_t timer;
+    bool is_ticking;
+    ROTA_VECTOR(struct rota_peer *) list; /* by address */
+
+    /* By topic: looked at until then; in the round under way; when the last round that is over
+     * and had it began. */
+    rota_time wanted_until[ROTA_TOPICS_MAX];
+    bool is_asked[ROTA_TOPICS_MAX];
+    rota_time seen_at[ROTA_TOPICS_MAX];
+    rota_time events_until;
+
+    bool is_round; /* under way */
+    rota_time round_at;
+    size_t n_awaited; /* answers, before it is over */
+    struct rota_list_node waits;
+};
+
+/* --- who there is --- */
+
+size_t rota_peers_n(const struct rota_peers *peers)
+{
+    return peers->list.size;
+}
+
+const struct rota_peer *rota_peers_at(const struct rota_peers *peers, size_t i)
+{
+    return peers->list.items[i];
+}
+
+size_t rota_peers_place(const struct rota_peers *peers, struct rota_str address)
+{
+    size_t from = 0, to = peers->list.size;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        int order = rota_str_compare(rota_str(peers->list.items[middle]->address), address);
+        if (order == 0)
+            return middle;
+        if (order < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return SIZE_MAX;
+}
+
+const struct rota_peer *rota_peers_find(const struct rota_peers *peers, struct rota_str address)
+{
+    size_t place = rota_peers_place(peers, address);
+    return place == SIZE_MAX ? NULL : peers->list.items[place];
+}
+
+bool rota_peer_is_alive(const struct rota_peer *peer)
+{
+    rota_time now = rota_clock_boot();
+    return peer->is_self || now - peer->beat_at <= peer->ttl ||
+           (peer->answered_at > 0 && now - peer->answered_at <= TALKS);
+}
+
+static void hang_up(struct rota_peer *peer)
+{
+    rota_channel_close(peer->channel); /* its call is dropped */
+    peer->channel = NULL;
+    peer->call = NULL;
+    if (peer->is_awaited)
+        peer->peers->n_awaited--;
+    peer->is_awaited = false;
+}
+
+static void free_peer(struct rota_peer *peer)
+{
+    hang_up(peer);
+    for (size_t i = 0; i < ROTA_TOPICS_MAX; i++)
+        rota_buffer_deinit(&peer->parts[i]);
+    free(peer);
+}
+
+static void copy_text(char *to, size_t size, struct rota_str text)
+{
+    size_t n = text.size < size ? text.size : size - 1;
+    memcpy(to, text.data, n);
+    to[n] = '\0';
+}
+
+static void take_row(struct rota_peer *peer, const struct rota_store_member *row,
+                     const struct rota_store_answer *answer)
+{
+    copy_text(peer->zone, sizeof peer->zone, row->zone);
+    copy_text(peer->roles, sizeof peer->roles, row->roles);
+    peer->weight = row->weight;
+    peer->state = row->state;
+    peer->ttl = row->ttl;
+    peer->beat_at = answer->heard_at - (answer->db_now - row->heartbeat);
+    peer->is_listed = true;
+}
+
+static struct rota_peer *add_peer(struct rota_peers *peers, struct rota_str address)
+{
+    struct rota_peer *peer = peers->list.size < ROTA_PEERS_MAX ? calloc(1, sizeof *peer) : NULL;
+    if (peer && !rota_vector_push(&peers->list, peer)) {
+        free(peer);
+        peer = NULL;
+    }
+    if (!peer)
+        return NULL;
+    peer->peers = peers;
+    peer->is_new = true;
+    copy_text(peer->address, sizeof peer->address, address);
+    peer->is_self = rota_str_is_equal(address, rota_str(peers->node->advertise));
+    return peer;
+}
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp((*(struct rota_peer *const *)a)->address,
+                  (*(struct rota_peer *const *)b)->address);
+}
+
+/* Those that left are forgotten; those that are silent stay for a while. */
+static void take_rows(struct rota_peers *peers, const struct rota_store_answer *answer)
+{
+    size_t n_known = peers->list.size, n = 0;
+    for (size_t i = 0; i < n_known; i++)
+        peers->list.items[i]->is_listed = false;
+    for (size_t i = 0; i < answer->n_members; i++) {
+        const struct rota_store_member *row = &answer->members[i];
+        if (answer->db_now - row->heartbeat > ROTA_PEERS_DEAD)
+            continue;
+        /* New ones go behind the known ones, which stay in order meanwhile. */
+        size_t size = peers->list.size;
+        peers->list.size = n_known;
+        size_t place = rota_peers_place(peers, row->address);
+        peers->list.size = size;
+        struct rota_peer *peer =
+            place == SIZE_MAX ? add_peer(peers, row->address) : peers->list.items[place];
+        if (peer)
+            take_row(peer, row, answer);
+    }
+    for (size_t i = 0; i < peers->list.size; i++) {
+        struct rota_peer *peer = peers->list.items[i];
+        if (peer->is_listed)
+            peers->list.items[n++] = peer;
+        else
+            free_peer(peer);
+    }
+    peers->list.size = n;
+    qsort(peers->list.items, n, sizeof(struct rota_peer *), compare);
+}
+
+/* --- what they say --- */
+
+static bool is_document(struct rota_str json)
+{
+    struct rota_scan scan;
+    rota_scan_init(&scan, json, NULL);
+    rota_scan_skip(&scan);
+    rota_scan_end(&scan);
+    return !scan.failed && json.size > 0 && json.data[0] == '{';
+}
+
+static void take_documents(struct rota_peer *peer, const struct rota_nodes_documents_reply *reply)
+{
+    const struct rota_nodes_document *documents = reply->documents.items;
+    for (size_t i = 0; i < reply->documents.n; i++) {
+        const struct rota_topic *topic = rota_topic_find(documents[i].topic);
+        if (!topic || !is_document(documents[i].json))
+            continue;
+        struct rota_buffer *part = &peer->parts[topic - rota_topics];
+        rota_buffer_clear(part);
+        rota_buffer_append_str(part, documents[i].json);
+    }
+}
+
+static void take_events(struct rota_peer *peer, const struct rota_nodes_documents_reply *reply)
+{
+    struct rota_events *events = &peer->peers->node->events;
+    const struct rota_nodes_event *heard = reply->events.items;
+    peer->life = reply->life;
+    for (size_t i = 0; i < reply->events.n; i++) {
+        enum rota_event_kind kind;
+        if (rota_event_kind_parse(heard[i].kind, &kind) && heard[i].at_ms <= INT64_MAX / ROTA_MSEC)
+            rota_events_adopt(events, (rota_time)heard[i].at_ms * ROTA_MSEC, kind, heard[i].subject,
+                              heard[i].text, rota_str(peer->address));
+        peer->after = heard[i].number;
+    }
+}
+
+/* --- rounds --- */
+
+static void begin_round(struct rota_peers *peers);
+
+static void end_round(struct rota_peers *peers)
+{
+    struct rota_list_node served, *next;
+    rota_list_init(&served);
+    peers->is_round = false;
+    for (size_t i = 0; i < rota_n_topics; i++)
+        if (peers->is_asked[i])
+            peers->seen_at[i] = peers->round_at;
+    for (struct rota_list_node *link = peers->waits.next; link != &peers->waits; link = next) {
+        struct rota_peers_wait *wait = ROTA_LIST_ITEM(link, struct rota_peers_wait, link);
+        next = link->next;
+        if (peers->seen_at[wait->topic] + ROTA_PEERS_EVERY >= wait->since) {
+            rota_list_remove(link);
+            rota_list_push(&served, link);
+        }
+    }
+    if (!rota_list_is_empty(&peers->waits))
+        begin_round(peers);
+    while ((next = rota_list_first(&served))) {
+        struct rota_peers_wait *wait = ROTA_LIST_ITEM(next, struct rota_peers_wait, link);
+        rota_list_remove(next);
+        wait->on_seen(wait->data);
+    }
+}
+
+static void on_reply(void *data, struct rota_call *call, const struct rota_call_result *result)
+{
+    struct rota_peer *peer = data;
+    struct rota_peers *peers = peer->peers;
+    struct rota_arena arena = {0};
+    struct rota_nodes_documents_reply reply;
+    (void)call;
+    peer->call = NULL;
+    peer->has_answered = result->status == ROTA_STATUS_UNIMPLEMENTED; /* a member, but no node */
+    if (result->status == ROTA_STATUS_OK &&
+        !rota_message_decode(&ROTA_NODES_DOCUMENTS_REPLY, result->message, &reply, &arena, NULL)) {
+        peer->has_answered = true;
+        take_documents(peer, &reply);
+        take_events(peer, &reply);
+    }
+    if (peer->has_answered)
+        peer->answered_at = rota_clock_boot();
+    rota_arena_deinit(&arena);
+    if (!peer->is_awaited)
+        return;
+    peer->is_awaited = false;
+    if (--peers->n_awaited == 0)
+        end_round(peers);
+}
+
+static bool open_channel(struct rota_peer *peer)
+{
+    if (!peer->channel)
+        rota_node_open_channel(peer->peers->node, peer->address, DOCUMENTS_MAX, &peer->channel,
+                               NULL);
+    return peer->channel != NULL;
+}
+
+static void call_peer(struct rota_peer *peer, const struct rota_nodes_documents *wanted)
+{
+    struct rota_buffer message = {0};
+    struct rota_nodes_documents request = *wanted;
+    request.events_after = peer->after;
+    request.life = peer->life;
+    rota_message_encode(&ROTA_NODES_DOCUMENTS, &request, &message);
+    struct rota_call_options options = {.method = rota_str("/rota.v1.Nodes/Documents"),
+                                        .request = rota_buffer_str(&message),
+                                        .timeout = ROTA_PEERS_TIMEOUT,
+                                        .on_end = on_reply,
+                                        .data = peer};
+    if (message.failed || !open_channel(peer) ||
+        rota_channel_call(peer->channel, &options, &peer->call, NULL)) {
+        peer->has_answered = false;
+    } else if (peer->has_answered || peer->is_new) {
+        peer->is_awaited = true;
+        peer->peers->n_awaited++;
+    }
+    peer->is_new = false;
+    rota_buffer_deinit(&message);
+}
+
+static void call_all(struct rota_peers *peers)
+{
+    struct rota_str topics[ROTA_TOPICS_MAX];
+    struct rota_nodes_documents request = {.topics = {topics, 0}, .with_events = true};
+    for (size_t i = 0; i < rota_n_topics; i++)
+        if (peers->is_asked[i])
+            topics[request.topics.n++] = rota_str(rota_topics[i].name);
+    for (size_t i = 0; i < peers->list.size; i++) {
+        struct rota_peer *peer = peers->list.items[i];
+        if (!peer->is_self && !peer->call && rota_peer_is_alive(peer))
+            call_peer(peer, &request);
+        else if (!peer->is_self && !rota_peer_is_alive(peer))
+            peer->has_answered = false;
+    }
+    if (peers->n_awaited == 0)
+        end_round(peers);
+}
+
+static void on_rows(void *data, const struct rota_store_answer *answer)
+{
+    struct rota_peers *peers = data;
+    if (!answer->code)
+        take_rows(peers, answer);
+    call_all(peers);
+}
+
+/* Without the store those that were known are asked. */
+static void begin_round(struct rota_peers *peers)
+{
+    const struct rota_store_request request = {.verb = ROTA_STORE_MEMBERS};
+    rota_time now = rota_clock_boot();
+    peers->is_round = true;
+    peers->round_at = now;
+    for (struct rota_list_node *link = peers->waits.next; link != &peers->waits; link = link->next)
+        peers->wanted_until[ROTA_LIST_ITEM(link, struct rota_peers_wait, link)->topic] =
+            now + ROTA_PEERS_WANTED;
+    for (size_t i = 0; i < rota_n_topics; i++)
+        peers->is_asked[i] = peers->wanted_until[i] >= now;
+    if (!rota_store_is_up(peers->node->store) ||
+        rota_store_ask(peers->node->store, &request, on_rows, peers, NULL))
+        call_all(peers);
+}
+
+/* --- time --- */
+
+static bool is_wanted(const struct rota_peers *peers, rota_time now)
+{
+    for (size_t i = 0; i < rota_n_topics; i++)
+        if (peers->wanted_until[i] >= now)
+            return true;
+    return peers->events_until >= now;
+}
+
+/* When nobody looks any more, no connection is kept either. */
+static void on_timer(uv_timer_t *timer)
+{
+    struct rota_peers *peers = timer->data;
+    if (peers->is_round)
+        return;
+    if (is_wanted(peers, rota_clock_boot())) {
+        begin_round(peers);
+        return;
+    }
+    uv_timer_stop(timer);
+    peers->is_ticking = false;
+    for (size_t i = 0; i < peers->list.size; i++) {
+        hang_up(peers->list.items[i]);
+        peers->list.items[i]->is_new = true;
+    }
+}
+
+static void tick(struct rota_peers *peers)
+{
+    if (!peers->is_ticking)
+        uv_timer_start(&peers->timer, on_timer, ROTA_PEERS_EVERY / ROTA_MSEC,
+                       ROTA_PEERS_EVERY / ROTA_MSEC);
+    peers->is_ticking = true;
+}
+
+void rota_peers_look(struct rota_peers *peers, struct rota_peers_wait *wait)
+{
+    rota_time now = rota_clock_boot();
+    wait->since = now;
+    peers->wanted_until[wait->topic] = now + ROTA_PEERS_WANTED;
+    tick(peers);
+    if (peers->seen_at[wait->topic] + ROTA_PEERS_EVERY > now && peers->seen_at[wait->topic] > 0) {
+        wait->on_seen(wait->data);
+        return;
+    }
+    rota_list_push(&peers->waits, &wait->link);
+    if (!peers->is_round)
+        begin_round(peers);
+}
+
+void rota_peers_want_events(struct rota_peers *peers)
+{
+    peers->events_until = rota_clock_boot() + ROTA_PEERS_WANTED;
+    tick(peers);
+}
+
+/* --- life --- */
+
+enum rota_code rota_peers_open(struct rota_node *node, struct rota_peers **peers,
+                               struct rota_error *error)
+{
+    struct rota_peers *made = calloc(1, sizeof *made);
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for peers");
+    made->node = node;
+    rota_list_init(&made->waits);
+    uv_timer_init(node->loop, &made->timer);
+    made->timer.data = made;
+    *peers = made;
+    return ROTA_OK;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void rota_peers_close(struct rota_peers *peers)
+{
+    struct rota_list_node *link;
+    if (!peers)
+        return;
+    rota_store_forget(peers->node->store, peers);
+    while ((link = rota_list_first(&peers->waits))) {
+        struct rota_peers_wait *wait = ROTA_LIST_ITEM(link, struct rota_peers_wait, link);
+        rota_list_remove(link);
+        wait->on_seen(wait->data);
+    }
+    for (size_t i = 0; i < peers->list.size; i++)
+        free_peer(peers->list.items[i]);
+    rota_vector_deinit(&peers->list);
+    uv_close((uv_handle_t *)&peers->timer, on_closed);
+}

@@ -1,0 +1,60 @@
+"""rota space and rota shard: what is wrong is said before anybody is asked."""
+
+from cli.support import ok, refuse, test
+
+NOBODY = ["--node", "127.0.0.1:1", "--timeout", "1s"]
+
+
+def calls():
+    """A call of every command that is right if there is such a node and space."""
+    yield ["space", "list"]
+    yield ["space", "show", "orders"]
+    yield ["space", "migrate", "orders", "lease"]
+    yield ["shard", "list", "orders"]
+    yield ["shard", "show", "orders", "7"]
+    yield ["shard", "explain", "orders", "7"]
+    yield ["shard", "pin", "orders", "7", "a:1"]
+    yield ["shard", "pin", "orders", "7", "--off"]
+    yield ["shard", "move", "orders", "7", "a:1"]
+
+
+@test
+def somebody_has_to_be_asked():
+    for call in calls():
+        refuse(*call, name="--node", env={"ROTA_NODE": ""})
+        refuse(*call, *NOBODY, code=1, name="127.0.0.1:1")
+        refuse(*call, env={"ROTA_NODE": "127.0.0.1:1"}, code=1, name="127.0.0.1:1")
+        refuse(*call, "one", "too", "many", *NOBODY)
+        refuse(*call, "--nonsense", *NOBODY, name="nonsense")
+
+
+@test
+def all_that_changes_has_a_dry_run():
+    for call in calls():
+        text = ok(*call[:2], "--help").out
+        assert (b"--dry-run" in text) == (call[1] in ("migrate", "pin", "move")), (call, text)
+        assert b"--json" in text and b"--node" in text and b"Examples:" in text, text
+
+
+@test
+def shards_are_numbers():
+    for shard in ("-1", "x", "1x", "", " 1", "131072", "4294967296", "99999999999999999999999", "\x1b[31m", "1.0"):
+        for call in (["shard", "show"], ["shard", "explain"]):
+            refuse(*call, *NOBODY, "--", "orders", shard, name="no shard")
+        refuse("shard", "move", *NOBODY, "--", "orders", shard, "a:1", name="no shard")
+
+
+@test
+def pin_is_for_a_node_or_off():
+    refuse("shard", "pin", "orders", "7", *NOBODY, name="--off")
+    refuse("shard", "pin", "orders", "7", "a:1", "--off", *NOBODY, name="--off")
+    refuse("shard", "pin", "orders", "7", "", *NOBODY, name="--off")
+    refuse("shard", "move", "orders", "7", "", *NOBODY, name="empty")
+    refuse("space", "show", "", *NOBODY, name="empty")
+
+
+@test
+def filters_are_checked():
+    refuse("shard", "list", "orders", "--state", "lost", *NOBODY, name="lost")
+    refuse("space", "migrate", "orders", "lease", "--shadow", "2d", *NOBODY, name="2d")
+    refuse("space", "migrate", "orders", *NOBODY, name="ENGINE")

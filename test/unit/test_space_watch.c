@@ -1,0 +1,124 @@
+/* Who follows a space gets what changed since it last looked, and no more. */
+#include "core/node/space_watch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum { N = 3 };
+
+static struct rota_space_shard shards[N];
+static struct rota_str nodes[3];
+static struct rota_space_map map;
+static struct rota_space_watch watch;
+static struct rota_buffer buffer;
+
+static int set_up(void **state)
+{
+    (void)state;
+    nodes[0] = rota_str("a:1");
+    nodes[1] = rota_str("b:1");
+    nodes[2] = rota_str("c:1");
+    for (uint32_t i = 0; i < N; i++)
+        shards[i] = (struct rota_space_shard){.epoch = 5, .owner = 0};
+    map = (struct rota_space_map){.name = rota_str("s"),
+                                  .version = 1,
+                                  .nodes = nodes,
+                                  .n_nodes = 2,
+                                  .shards = shards,
+                                  .n_shards = N};
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    rota_space_watch_deinit(&watch);
+    rota_buffer_deinit(&buffer);
+    buffer = (struct rota_buffer){0};
+    return 0;
+}
+
+static uint64_t look(void)
+{
+    map.version++;
+    assert_true(rota_space_watch_look(&watch, &map));
+    return watch.stamp;
+}
+
+static void check_changes(uint64_t after, const char *text)
+{
+    struct rota_json json = {.buffer = &buffer};
+    rota_buffer_clear(&buffer);
+    rota_space_watch_write(&watch, &map, after, &json);
+    const char *changed = strstr(buffer.data, "\"changed\":");
+    assert_non_null(changed);
+    assert_string_equal(changed + sizeof "\"changed\":" - 1, text);
+}
+
+static void who_has_seen_nothing_gets_all(void **state)
+{
+    (void)state;
+    shards[2].owner = ROTA_SPACE_NOBODY;
+    shards[2].state = ROTA_SPACE_UNOWNED;
+    look();
+    check_changes(0, "[[0,0,5,0],[1,0,5,0],[2,-1,5,2]]}");
+}
+
+static void only_what_changed_comes_later(void **state)
+{
+    (void)state;
+    uint64_t first = look();
+    assert_true(look() == first); /* a version with the same shards */
+    shards[1] = (struct rota_space_shard){.epoch = 6, .owner = 1, .state = ROTA_SPACE_MOVING};
+    uint64_t second = look();
+    assert_true(second > first);
+    shards[0].epoch = 7;
+    uint64_t third = look();
+    check_changes(second, "[[0,0,7,0]]}");
+    check_changes(first, "[[0,0,7,0],[1,1,6,1]]}");
+    check_changes(third, "[]}");
+}
+
+static void other_nodes_are_numbered_anew(void **state)
+{
+    (void)state;
+    uint64_t first = look();
+    map.n_nodes = 3;
+    uint64_t second = look();
+    assert_true(second > first);
+    check_changes(first, "[[0,0,5,0],[1,0,5,0],[2,0,5,0]]}");
+    nodes[1] = rota_str("bb:1");
+    assert_true(look() > second);
+    check_changes(second, "[[0,0,5,0],[1,0,5,0],[2,0,5,0]]}");
+}
+
+static void space_may_have_other_shards(void **state)
+{
+    (void)state;
+    map.n_shards = 0; /* not known yet */
+    uint64_t first = look();
+    check_changes(0, "[]}");
+    map.n_shards = N;
+    assert_true(look() > first);
+    check_changes(first, "[[0,0,5,0],[1,0,5,0],[2,0,5,0]]}");
+    map.n_shards = 1;
+    uint64_t last = watch.stamp;
+    look();
+    check_changes(last, "[[0,0,5,0]]}");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(who_has_seen_nothing_gets_all),
+        TEST(only_what_changed_comes_later),
+        TEST(other_nodes_are_numbered_anew),
+        TEST(space_may_have_other_shards),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
