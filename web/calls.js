@@ -6,7 +6,7 @@ export const title = "Calls";
 export const icon = "M4 8h13l-4-4M20 16H7l4 4";
 
 const ROWS_MAX = 300;
-const CIRCUITS = { closed: "good", "half-open": "warn", open: "bad" };
+const CIRCUITS = { closed: "good", "half-open": "warn", "half open": "warn", half_open: "warn", open: "bad" };
 let filter = "";
 
 // --- calls per second, kept in the page ---
@@ -44,7 +44,7 @@ function showRow(call, edges) {
     [el("span", { class: "mono" }, call.replica), call.node ? el("span", { class: "quiet under" }, `from ${call.node}`) : null],
     call.shard == null ? "" : number(call.shard),
     times?.buckets?.length ? histogram(times.buckets, edges, [[times.p50_ms, "is-p50"], [times.p99_ms, "is-p99"]], text) : el("span", { class: "quiet" }, "no call yet"),
-    latency(times?.p50_ms), latency(times?.p90_ms), latency(times?.p99_ms),
+    ...["p50_ms", "p90_ms", "p99_ms"].map((key) => (times?.buckets?.length ? latency(times[key]) : "")),
     [spark(values, "one", `${short(rate)} calls per second`, 60), el("span", { class: "tiny" }, ` ${short(rate)}/s`)],
     failed ? el("span", { class: failed > 1 ? "bad" : "warn" }, `${failed < 0.01 ? "< 0.01" : failed < 1 ? failed.toFixed(2) : failed < 10 ? failed.toFixed(1) : Math.round(failed)} %`) : "0 %",
     call.n_hedged ? [bar([{ value: call.n_hedges_won, kind: "is-won" }, { value: call.n_hedged - call.n_hedges_won, kind: "is-rest" }], call.n_hedged,
@@ -53,8 +53,19 @@ function showRow(call, edges) {
     badge(call.circuit, CIRCUITS[call.circuit] ?? "soft")] };
 }
 
+// The upper ends of all buckets. Empty ones are not told: where the ends double, they are put in.
+function edgesOf(calls) {
+  const told = [...new Set(calls.flatMap((call) => (call.latency?.buckets ?? []).map(([upper]) => upper)))].sort((a, b) => a - b);
+  const edges = [];
+  for (const edge of told) {
+    while (edges.length && edges.length < 64 && edge / edges[edges.length - 1] >= 3.99) edges.push(edges[edges.length - 1] * 2);
+    edges.push(edge);
+  }
+  return edges;
+}
+
 function showCollection(name, calls) {
-  const edges = [...new Set(calls.flatMap((call) => (call.latency?.buckets ?? []).map(([upper]) => upper)))].sort((a, b) => a - b);
+  const edges = edgesOf(calls);
   return el("section", { "data-key": name },
     el("h3", {}, name), el("p", { class: "quiet" }, edges.length ? `Latency from ${latency(edges[0])} to ${latency(edges[edges.length - 1])}, alike for all; lines at p50 and p99.` : "No call was made yet."),
     table(`Replicas of ${name}`, [{ text: "Replica" }, { text: "Shard", n: true }, { text: "Latency" }, { text: "p50", n: true }, { text: "p90", n: true }, { text: "p99", n: true },

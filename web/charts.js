@@ -16,14 +16,14 @@ export function roof(value) {
 
 // Values over time, the newest last, one each `step` ms: `series` of { name, kind, values }, as
 // lines, or one upon the other when they are parts of a whole.
-export function timeline(key, title, series, { step = 1000, total = 300, isStacked = false, format = short, unit = "" } = {}) {
+export function timeline(key, title, series, { step = 1000, total = 300, isStacked = false, least = 1, format = short, unit = "" } = {}) {
   const n = Math.max(...series.map((each) => each.values.length), 0);
   total = Math.min(total, Math.max(60, n)); // it begins with a minute
   const tail = series.map((each) => ({ ...each, values: each.values.slice(-total) }));
   const count = Math.min(n, total);
   const sums = isStacked ? tail.map((_, i) => tail[0].values.map((_, j) =>
     tail.slice(0, i + 1).reduce((sum, each) => sum + (each.values[j] ?? 0), 0))) : tail.map((each) => each.values);
-  const top = roof(Math.max(1, ...sums.flat()));
+  const top = roof(Math.max(least, ...sums.flat().map((value) => value * 1.05)));
   const from = 100 - (Math.max(0, count - 1) / (total - 1)) * 100;
   const shapes = sums.map((values, i) => {
     const line = points(values, top, from, 100);

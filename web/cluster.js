@@ -53,7 +53,7 @@ export function nameOfState(node) {
   if (node.is_alive === false && !["dead", "evicted", "drained"].includes(node.state)) return ["dead", "bad"];
   const name = node.state ?? (node.is_draining ? "draining" : node.is_placed ? "on the ring" : "off the ring");
   const kind = { serving: "good", "on the ring": "good", draining: "warn", drained: "warn", stopping: "warn", leaving: "warn",
-    joining: "warn", starting: "warn", dead: "bad", evicted: "bad", "off the ring": "bad" }[name] ?? "soft";
+    joining: "warn", silent: "warn", starting: "warn", dead: "bad", evicted: "bad", "off the ring": "bad" }[name] ?? "soft";
   return [name, kind];
 }
 export const isDead = (node) => nameOfState(node)[1] === "bad";
@@ -116,7 +116,7 @@ function takeAll(news) {
   const before = space?.name === news.name && space.n === n ? space : null;
   const made = { name: news.name, engine: news.engine, version: news.version, nodes: news.nodes, n, owner: new Int32Array(n),
     epoch: new Float64Array(n), state: new Uint8Array(n), movedAt: before?.movedAt ?? new Float64Array(n).fill(-1e9),
-    moves: before?.moves ?? [], nMoves: before?.nMoves ?? 0, lastMove: before?.lastMove ?? -1e9, changes: (before?.changes ?? 0) + 1 };
+    moves: before?.moves ?? [], nMoves: before?.nMoves ?? 0, recent: before?.recent ?? [], changes: (before?.changes ?? 0) + 1 };
   const changed = [];
   news.shards.forEach(([owner, epoch, each], shard) => {
     if (before && (before.nodes[before.owner[shard]] !== news.nodes[owner] || before.epoch[shard] !== epoch || before.state[shard] !== each))
@@ -137,7 +137,7 @@ function noteMoves(on, changed, formerOf) {
     const from = formerOf(shard), to = on.nodes[owner];
     if (from === to) continue;
     on.movedAt[shard] = now;
-    on.lastMove = now;
+    on.recent.push(shard);
     if (from && to) sums.set(`${from}\n${to}`, (sums.get(`${from}\n${to}`) ?? 0) + 1);
   }
   for (const [pair, n] of sums) {
@@ -192,14 +192,14 @@ async function follow(name) {
 const STATES = ["owned", "moving", "owned by nobody"];
 
 function count() {
-  const counts = new Map(space.nodes.map((name) => [name, 0]));
+  const sums = new Uint32Array(space.nodes.length);
   let nMoving = 0, nLost = 0;
   for (let shard = 0; shard < space.n; shard++) {
     if (space.owner[shard] < 0) nLost++;
-    else counts.set(space.nodes[space.owner[shard]], counts.get(space.nodes[space.owner[shard]]) + 1);
+    else sums[space.owner[shard]]++;
     if (space.state[shard] === 1) nMoving++;
   }
-  return { counts, nMoving, nLost };
+  return { counts: new Map(space.nodes.map((name, i) => [name, sums[i]])), nMoving, nLost };
 }
 
 let counted = { for: "" };

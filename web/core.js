@@ -52,7 +52,9 @@ function adjust(old, wanted) {
   for (const { name } of [...old.attributes])
     if (!wanted.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS")) old.removeAttribute(name);
   for (const { name, value } of wanted.attributes)
-    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+    if (old.getAttribute(name) === value) continue;
+    else if (name === "style") old.style.cssText = wanted.style.cssText; // as the policy wants it
+    else old.setAttribute(name, value);
   for (const name of HANDLERS) if (old[name] !== wanted[name]) old[name] = wanted[name];
   patch(old, [...wanted.childNodes]);
 }
@@ -60,7 +62,10 @@ function adjust(old, wanted) {
 // Make the children of `parent` like those, by changing what is there: what has the focus, is
 // scrolled or typed into stays as it is. Children with a `data-key` are known by it.
 export function patch(parent, wanted) {
-  const keys = new Set(wanted.map(keyOf).filter((key) => key !== undefined));
+  const keys = new Set();
+  for (const node of wanted)
+    if (keys.has(keyOf(node))) delete node.dataset.key; // the second of a name is as good as one without
+    else if (keyOf(node) !== undefined) keys.add(keyOf(node));
   const known = new Map();
   for (const child of [...parent.childNodes])
     if (keyOf(child) === undefined) continue;
@@ -88,7 +93,8 @@ export function patch(parent, wanted) {
 
 // --- numbers and moments ---
 
-export const number = (n) => (n == null ? "" : n.toLocaleString("en", { maximumFractionDigits: n < 10 ? 2 : n < 100 ? 1 : 0 }));
+const FORMATS = [2, 1, 0].map((digits) => new Intl.NumberFormat("en", { maximumFractionDigits: digits }));
+export const number = (n) => (n == null ? "" : FORMATS[n < 10 ? 0 : n < 100 ? 1 : 2].format(n));
 export function short(n) {
   for (const [unit, size] of [["G", 1e9], ["M", 1e6], ["k", 1e3]])
     if (Math.abs(n) >= size) return `${(n / size).toFixed(n / size < 10 ? 1 : 0)}${unit}`;
@@ -102,7 +108,7 @@ export function span(ms) {
   if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
   return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
 }
-export const latency = (ms) => (ms == null ? "" : ms < 10 ? `${ms.toFixed(1)} ms` : span(ms));
+export const latency = (ms) => (ms == null ? "" : ms < 0.95 ? `${Math.round(ms * 1000)} µs` : ms < 10 ? `${ms.toFixed(1)} ms` : span(ms));
 export const bytes = (n) => (n == null ? "" : n < 1 << 20 ? `${Math.round(n / 1024)} KiB` : `${Math.round(n / (1 << 20))} MiB`);
 const two = (n) => String(n).padStart(2, "0");
 export function clock(ms) {

@@ -10,8 +10,15 @@ const KINDS = { waiting: "soft", running: "info", finished: "good", removed: "so
 // A watermark is a moment, or the position in a log.
 const mark = (value) => (value == null || value === "" ? "none yet" : typeof value === "number" && value > 1e12 ? moment(value) : typeof value === "number" ? number(value) : String(value));
 
+// Several nodes may watch the same group: those that see it go before those that don't.
+function unique(groups) {
+  const byName = new Map();
+  for (const group of groups) if (!byName.has(group.name) || byName.get(group.name).why_away) byName.set(group.name, group);
+  return [...byName.values()].sort((a, b) => a.name.localeCompare(b.name));
+}
+
 function showAll(entry) {
-  const groups = entry.value?.groups;
+  const groups = entry.value?.groups && unique(entry.value.groups);
   const head = el("h2", {}, "Groups");
   if (!groups) return [head, absent(entry, "groups", nothing("This node does not tell groups", "Groups are shown by nodes with the role group."))];
   return [head, table("Groups", [{ text: "Group" }, { text: "Log" }, { text: "Epoch", n: true }, { text: "Tasks", n: true }, { text: "Partitions", n: true }, { text: "Watermark" }, { text: "" }],
@@ -106,6 +113,7 @@ function showGroup(name, selected) {
       el("span", { class: "meter" }, svg("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { x: 0, y: 0, width: (task.n_partitions / most) * 100, height: 10 }))),
       el("span", { class: "quiet" }, `${number(task.n_partitions)} running`)))) : nothing("No task is here", "Partitions wait until one joins."),
     el("h3", {}, "Partitions over time"),
+    group.n_left_out ? el("p", { class: "quiet" }, `Without ${number(group.n_left_out)} that ended long ago.`) : null,
     partitions.length > ROWS_MAX ? el("p", { class: "quiet" }, `The newest ${ROWS_MAX} of ${number(partitions.length)}.`) : null,
     partitions.length ? el("div", { class: selected === undefined ? "split is-whole" : "split", "data-key": "partitions" }, drawTree(group, selected), selected !== undefined ? showPartition(group, selected) : null) : nothing("There are no partitions", "They appear when the first task has read the log."),
   ];

@@ -44,8 +44,8 @@ export function showJob(name, id) {
   const { job, explain } = entry.value;
   const canRetry = ["dead", "cancelled"].includes(job.state), canCancel = ["waiting", "delayed", "running"].includes(job.state);
   const result = shown(job.result), reason = shown(job.reason), payload = shown(job.spec.payload);
-  const text = (title, body) => el("section", {}, el("div", { class: "head" }, el("h3", {}, title), body ? copies(body) : null),
-    body ? el("pre", { class: "card", tabindex: "0", "aria-label": title }, body) : el("p", { class: "quiet" }, "None."));
+  const text = (title, body, none = "None.") => el("section", {}, el("div", { class: "head" }, el("h3", {}, title), body ? copies(body) : null),
+    body ? el("pre", { class: "card", tabindex: "0", "aria-label": title }, body) : el("p", { class: "quiet" }, none));
   return [
     crumbs,
     el("div", { class: "head" }, el("h2", {}, el("span", { class: "mono" }, id), " ", badge(job.state, STATE_KINDS[job.state] ?? "soft")),
@@ -62,7 +62,7 @@ export function showJob(name, id) {
       el("time", { datetime: new Date(event.at_ms).toISOString() }, moment(event.at_ms)), " ", badge(event.state, STATE_KINDS[event.state] ?? "soft"), " ",
       CAUSES[event.cause] ?? event.cause ?? "", event.worker ? [" at ", el("span", { class: "mono" }, event.worker)] : null,
       shown(event.reason) ? el("span", { class: "why" }, shown(event.reason)) : null))),
-    el("div", { class: "pair" }, text("Payload", payload), text(result || !reason ? "Result" : "Why", result || reason)),
+    el("div", { class: "pair" }, text("Payload", payload, job.ended_ms && !canRetry ? "Not kept after the end." : "Empty."), text(result || !reason ? "Result" : "Why", result || reason)),
     shown(job.progress) ? text("Progress", shown(job.progress)) : null,
   ];
 }

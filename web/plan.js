@@ -144,7 +144,7 @@ function showResult() {
     result.per_space?.length ? table("Moves per space", [{ text: "Space" }, { text: "Moves", n: true }, { text: "Least", n: true }], result.per_space.map((each) => ({ key: each.name, cells: [each.name, number(each.moves), number(each.minimum)] })), null) : null,
     result.steps?.length ? [el("h3", {}, "Steps"), el("ol", { class: "steps" }, result.steps.map((step) => el("li", {}, step)))] : null,
     el("div", { class: "row apply" }, el("label", { class: "slide grow" }, "It comes ", el("output", {}, form.gradual ? `gradually, within ${form.gradual} min` : "at once"),
-      el("input", { type: "range", min: "0", max: "60", value: "0", oninput: (event) => { form.gradual = Number(event.currentTarget.value); schedule(); } })),
+      el("input", { "aria-label": "Minutes within which it comes",  type: "range", min: "0", max: "60", value: "0", oninput: (event) => { form.gradual = Number(event.currentTarget.value); schedule(); } })),
     button("Apply", apply, { class: "main", disabled: isStale || isUnderWay })));
 }
 

@@ -69,13 +69,26 @@ function listQueues(queues) {
   }), nothing("There are no queues yet", "A queue begins with its first job. Add one below, or from a terminal:", "rota job add --queue mail hello"));
 }
 
+// A worker that serves several nodes is connected to each, and told by each: its slots are the same
+// slots, and what runs in them is told by the node that gave it.
+function gather(items) {
+  const byName = new Map();
+  for (const item of items) {
+    const known = byName.get(item.name);
+    if (!known) byName.set(item.name, { ...item, nLinks: 1 });
+    else Object.assign(known, { nLinks: known.nLinks + 1, slots: Math.max(known.slots, item.slots), n_running: known.n_running + item.n_running,
+      silent_ms: Math.min(known.silent_ms, item.silent_ms), can: known.can ?? item.can });
+  }
+  return [...byName.values()].sort((a, b) => a.name.localeCompare(b.name));
+}
+
 function listWorkers(entry) {
-  const workers = entry.value?.items;
+  const workers = entry.value?.items && gather(entry.value.items);
   if (!workers) return absent(entry, "workers", nothing("This node does not tell its workers", "It may not have the role queue."));
-  return table("Workers", [{ text: "Worker" }, { text: "Can do" }, { text: "Slots" }, { text: "Heard", n: true }],
-    workers.map((worker) => ({ key: `${worker.name}/${worker.session}`, cells: [el("span", { class: "mono" }, worker.name),
+  return table("Workers", [{ text: "Worker" }, { text: "Can do" }, { text: "Slots" }, { text: "Connections", n: true }, { text: "Heard", n: true }],
+    workers.map((worker) => ({ key: worker.name, cells: [el("span", { class: "mono" }, worker.name),
       worker.can?.length ? worker.can.map((each) => [badge(each, "soft"), " "]) : el("span", { class: "quiet" }, worker.can ? "anything that needs nothing" : "not told"),
-      slots(worker), `${span(worker.silent_ms)} ago`] })),
+      slots(worker), number(worker.nLinks), `${span(worker.silent_ms)} ago`] })),
     nothing("No worker is connected", "Jobs wait until one comes. Start one:", "rota work --queue mail -- cat"));
 }
 
@@ -84,7 +97,7 @@ function slots(worker) {
   const text = `${number(worker.n_running)} of ${number(worker.slots)} running`;
   if (worker.slots > 24) return text;
   return el("span", { class: "slots", role: "img", "aria-label": text, title: text },
-    Array.from({ length: worker.slots }, (_, i) => el("i", { class: i < worker.n_running ? "is-full" : null })));
+    Array.from({ length: Math.max(worker.slots, worker.n_running) }, (_, i) => el("i", { class: i < worker.n_running ? "is-full" : null })));
 }
 
 function showAll() {
@@ -183,12 +196,12 @@ function showQueue(name, query) {
       }) : null),
     without(entry),
     queue ? [el("div", { class: "facts" }, fact(number(queue.n_waiting), "waiting"), fact(number(queue.n_running), "running"), fact(`${short(last(history.done))}/s`, "done"),
-      fact(oldest(queue) || "-", "oldest waits"), fact(`${number(queue.n_slots - queue.n_free)} of ${number(queue.n_slots)}`, "slots busy"), fact(number(queue.retries_total), "retries")),
+      fact(oldest(queue) || "-", "oldest waits"), fact(number(queue.n_free), "slots free"), fact(number(queue.retries_total), "retries")),
     queue.n_waiting && !queue.n_workers ? el("p", { class: "note warn" }, "Jobs wait, and no worker serves this queue.") : null,
     el("div", { class: "plots" },
-      timeline("depth", "Depth", lines("running", "waiting", "delayed"), { isStacked: true, total: 300 }),
-      timeline("rate", "Rate per second", lines("added", "done", "dead"), { total: 300 }),
-      timeline("age", "Age of the oldest", [{ name: "waits", kind: "is-waiting", values: history.age }], { total: 300, format: (ms) => (ms < 10000 ? `${(ms / 1000).toFixed(1)} s` : span(ms)) }))]
+      timeline("depth", "Depth", lines("running", "waiting", "delayed"), { isStacked: true }),
+      timeline("rate", "Rate per second", lines("added", "done", "dead")),
+      timeline("age", "Age of the oldest", [{ name: "waits", kind: "is-waiting", values: history.age }], { least: 1000, format: (ms) => (ms < 10000 ? `${(ms / 1000).toFixed(1)} s` : span(ms)) }))]
       : entry.value ? nothing(`There is no queue ${name}`, "It begins with its first job.") : loading("the queue"),
     el("h3", {}, "Jobs"), el("div", { "data-key": "jobs" }, listJobs(name, query)),
     el("h3", {}, "Add a job"), addForm(name),

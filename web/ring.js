@@ -7,6 +7,7 @@ import { el, number, short } from "./core.js";
 
 const PALETTE = ["#4f7fdc", "#dd7f3b", "#2f9f86", "#b264c6", "#c39c22", "#d4597a", "#5b9f45", "#2f9dc0", "#8a70dd", "#a17a58"];
 const FLASH = 1600; // ms that a shard glows after it moved
+const GLOW = [255, 214, 77];
 const FLIGHT = 1500;
 const FLIGHTS_MAX = 160;
 const TURN = 2 * Math.PI;
@@ -75,28 +76,33 @@ function layout(n, inner, outer) {
   return found;
 }
 
-// Of each pixel of the band its shard; -1: none.
+// The pixels of each shard: those of shard i are `pixels` from `first[i]` to `first[i + 1]`.
 function mapCells(size, n, inner, outer) {
-  const map = new Int32Array(size * size).fill(-1);
   const { rows, columns } = layout(n, inner, outer);
   const middle = size / 2;
   const thick = (outer - inner) / rows;
   const gap = Math.min(thick, (TURN * inner) / columns) > 7 ? 1.2 : 0; // between cells that are large enough
-  for (let y = 0; y < size; y++)
-    for (let x = 0; x < size; x++) {
-      const dx = x + 0.5 - middle, dy = y + 0.5 - middle;
-      const radius = Math.sqrt(dx * dx + dy * dy);
-      if (radius < inner || radius >= outer) continue;
-      const row = (radius - inner) / thick;
-      const column = (((Math.atan2(dx, -dy) + TURN) % TURN) / TURN) * columns;
-      if (gap) {
-        const width = (TURN * radius) / columns;
-        if ((row % 1) * thick < gap || (column % 1) * width < gap) continue;
-      }
-      const shard = Math.floor(column) * rows + (rows - 1 - Math.floor(row));
-      if (shard < n) map[y * size + x] = shard;
+  const shardAt = (x, y) => {
+    const dx = x + 0.5 - middle, dy = y + 0.5 - middle;
+    const radius = Math.sqrt(dx * dx + dy * dy);
+    if (radius < inner || radius >= outer) return -1;
+    const row = (radius - inner) / thick;
+    const column = (((Math.atan2(dx, -dy) + TURN) % TURN) / TURN) * columns;
+    if (gap && ((row % 1) * thick < gap || ((column % 1) * TURN * radius) / columns < gap)) return -1;
+    const shard = Math.floor(column) * rows + (rows - 1 - Math.floor(row));
+    return shard < n ? shard : -1;
+  };
+  const of = new Int32Array(size * size);
+  const first = new Uint32Array(n + 2);
+  for (let y = 0, i = 0; y < size; y++)
+    for (let x = 0; x < size; x++, i++) {
+      of[i] = shardAt(x, y);
+      if (of[i] >= 0) first[of[i] + 2]++;
     }
-  return map;
+  for (let shard = 0; shard < n; shard++) first[shard + 2] += first[shard + 1];
+  const pixels = new Uint32Array(first[n + 1]);
+  for (let i = 0; i < of.length; i++) if (of[i] >= 0) pixels[first[of[i] + 1]++] = i;
+  return { first, pixels };
 }
 
 // `tell(model)` draws: nodes [{ name, zone, weight, isDead }], points [[position, index of node]],
@@ -108,7 +114,7 @@ export function makeRing(box) {
   const band = document.createElement("canvas"); // shards
   const context = canvas.getContext("2d");
   let model = null, theme = readTheme(), size = 0, scale = 1, map = null, mapFor = "", backFor = "";
-  let pixels = null, colors = new Uint32Array(0), flights = [], isDrawing = false, seenMoves = 0, bandFor = "";
+  let image = null, out = null, tones = null, flights = [], isDrawing = false, seenMoves = 0, bandFor = "";
   box.classList.add("ring");
   box.prepend(canvas);
 
@@ -211,43 +217,41 @@ export function makeRing(box) {
     on.globalAlpha = 1;
   }
 
-  // The colours of shards at this moment; true while some still glow.
-  function paint(now) {
-    const { nodes, n, owner, state, movedAt } = model.space;
-    const plain = [mix(theme.bad, theme.card, 0.15), ...nodes.map(rgbOf)]; // of nobody first
-    const tones = plain.map((rgb, i) => [0, 0.5, 0].map((share) => // by state: owned, moving, unowned
+  // By owner, nobody first, and by state: owned, moving, unowned.
+  function makeTones() {
+    const { nodes } = model.space;
+    return [mix(theme.bad, theme.card, 0.15), ...nodes.map(rgbOf)].map((rgb, i) => [0, 0.5, 0].map((share) =>
       mix(mix(rgb, theme.card, share), theme.card, i > 0 && model.lit && model.lit !== nodes[i - 1] ? 0.86 : 0)));
-    const packed = tones.map((each) => each.map((rgb) => pack(rgb)));
-    let isGlowing = false;
-    for (let shard = 0; shard < n; shard++) {
-      const since = now - movedAt[shard];
-      if (since < FLASH && !still.matches) {
-        isGlowing = true;
-        colors[shard] = pack(mix(theme.ink, tones[owner[shard] + 1][state[shard]], since / FLASH));
-      } else colors[shard] = packed[owner[shard] + 1][state[shard]];
-    }
-    return isGlowing;
   }
 
-  function drawBand(now) {
-    const n = model.space.n;
+  // Draw the shards again: all of them, or those alone that glow. True while some still do.
+  function drawBand(now, isWhole) {
+    const { n, owner, state, movedAt, recent } = model.space;
     const r = radii();
-    const side = Math.round(size * Math.min(2, Math.max(scale, 1.5)));
-    const key = `${side}/${n}`;
-    if (mapFor !== key) {
+    const side = n > 20000 ? canvas.width : Math.round(size * Math.min(2, Math.max(scale, 1.5)));
+    if (mapFor !== `${side}/${n}`) {
       const zoom = side / size;
       map = mapCells(side, n, r.inner * zoom, r.shards * zoom);
       band.width = band.height = side;
-      pixels = band.getContext("2d").createImageData(side, side);
-      colors = new Uint32Array(n);
-      mapFor = key;
-      bandFor = "";
+      image = band.getContext("2d").createImageData(side, side);
+      out = new Uint32Array(image.data.buffer);
+      mapFor = `${side}/${n}`;
+      isWhole = true;
     }
-    const isGlowing = paint(now);
-    const out = new Uint32Array(pixels.data.buffer);
-    for (let i = 0; i < map.length; i++) out[i] = map[i] < 0 ? 0 : colors[map[i]];
-    band.getContext("2d").putImageData(pixels, 0, 0);
-    return isGlowing;
+    const { first, pixels } = map;
+    const fill = (shard, color) => { for (let i = first[shard]; i < first[shard + 1]; i++) out[pixels[i]] = color; };
+    if (isWhole) {
+      tones = makeTones();
+      const packed = tones.map((each) => each.map((rgb) => pack(rgb)));
+      for (let shard = 0; shard < n; shard++) fill(shard, packed[owner[shard] + 1][state[shard]]);
+    }
+    for (const shard of recent) {
+      const share = still.matches ? 1 : Math.min(1, (now - movedAt[shard]) / FLASH);
+      fill(shard, pack(mix(GLOW, tones[owner[shard] + 1][state[shard]], share)));
+    }
+    model.space.recent = recent.filter((shard) => now - movedAt[shard] < FLASH && !still.matches);
+    band.getContext("2d").putImageData(image, 0, 0);
+    return model.space.recent.length > 0;
   }
 
   function drawFlights(now) {
@@ -302,7 +306,7 @@ export function makeRing(box) {
     context.drawImage(back, 0, 0);
     if (model.space) {
       const key = `${model.space.name}/${model.space.changes}/${model.lit}/${theme.ink}/${size}`;
-      if (key !== bandFor || now - model.space.lastMove < FLASH + 100) isMoving = drawBand(now);
+      if (key !== bandFor || model.space.recent.length) isMoving = drawBand(now, key !== bandFor);
       bandFor = key;
       context.drawImage(band, 0, 0, canvas.width, canvas.height);
     }

@@ -69,7 +69,7 @@ function makeCalls(nodes) {
     const middle = 2 + Math.floor(random() * 3), isSlow = to === nodes[2];
     const buckets = edges.map((edge, j) => [edge, Math.max(0, Math.round(900 / (1 + (j - middle - (isSlow ? 3 : 0)) ** 2 * 2) - 18))]);
     return { collection: "sessions", node: from.name, replica: to.name, shard: i, n_calls: 12000 + Math.round(random() * 5000), n_failed: isSlow ? 420 : 3, n_hedged: isSlow ? 310 : 20, n_hedges_won: isSlow ? 250 : 3,
-      in_flight: Math.round(random() * 6), score: isSlow ? 41.5 : 3.2 + random(), circuit: isSlow ? (i ? "open" : "half-open") : "closed",
+      in_flight: Math.round(random() * 6), score: isSlow ? 41.5 : 3.2 + random(), circuit: isSlow ? (from === nodes[0] ? "open" : "half-open") : "closed",
       latency: { p50_ms: isSlow ? 38 : 3.1, p90_ms: isSlow ? 92 : 6.4, p99_ms: isSlow ? 180 : 14, buckets } };
   })) };
 }
