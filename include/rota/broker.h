@@ -51,6 +51,10 @@ struct rota_work_broker_options {
     /* The journal can't be written any more: nothing is acknowledged from now on, and who
      * starts the broker anew finds all that was. From the loop; may be NULL. */
     void (*on_failed)(void *data, const struct rota_error *error);
+
+    /* Something that people want to know: a job "QUEUE/ID" died or is tried again, a queue is
+     * paused, jobs of it move; as the end of a sentence. From the loop; may be NULL. */
+    void (*on_news)(void *data, bool is_job, const char *about, const char *what);
     void *data; /* kept */
 
     /* The nodes that hold the queues together, as in <rota/members.h>; taken, also on failure.

@@ -31,7 +31,7 @@
 extern "C" {
 #endif
 
-enum { ROTA_CLAIMS_MAX = 65536 }; /* one more is refused with ROTA_ERR_LIMIT */
+enum { ROTA_CLAIMS_MAX = 262144 }; /* one more is refused with ROTA_ERR_LIMIT */
 
 struct rota_claims;
 
@@ -65,6 +65,11 @@ enum rota_code rota_claims_set(struct rota_claims *claims, const struct rota_cla
  * none. */
 bool rota_claims_drop(struct rota_claims *claims, struct rota_str space, struct rota_str shard,
                       uint64_t epoch);
+
+/* No claim of `space` is held beyond `until`, on the boot clock, whatever it says itself:
+ * one word renews them all, where one lease stands for many shards. 0 ends that. */
+enum rota_code rota_claims_limit(struct rota_claims *claims, struct rota_str space, rota_time until,
+                                 struct rota_error *error);
 
 /* What is known of a shard; false when nothing is. Borrowed until the next
  * change. */

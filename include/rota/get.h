@@ -18,6 +18,7 @@
  * only what is for them. */
 #pragma once
 
+#include <rota/balancer.h>
 #include <rota/error.h>
 #include <rota/interval.h>
 #include <rota/rpc.h>
@@ -137,6 +138,9 @@ void rota_get_read_problem(struct rota_get_reader *reader, const struct rota_get
 
 /* --- the client --- */
 
+/* The metadata by which a call names its collection, where a server has several. */
+#define ROTA_GET_COLLECTION "rota-collection"
+
 /* How many replicas of a shard are asked. */
 enum rota_get_mode {
     ROTA_GET_MODE_ADAPTIVE,  /* all where that is quicker and there is room, else as hedge */
@@ -168,6 +172,7 @@ struct rota_get_options {
     void (*ask_hosts)(void *data, struct rota_get *get);
     void *data; /* kept */
 
+    const char *collection; /* kept; said with each call; NULL: servers have one, or know which */
     enum rota_get_mode mode;
     rota_time timeout;      /* of a Get that does not say; 5 s */
     rota_time host_timeout; /* of one try; 1 s */
@@ -269,6 +274,15 @@ struct rota_get_view {
     struct rota_interval shard;
     uint64_t epoch;
     bool is_connected;
+
+    /* Our requests to it, pings apart. Those that were cancelled have neither failed nor a
+     * latency; hedges were sent because another host was slow, and have won when theirs was
+     * the first answer. */
+    uint64_t n_calls, n_failed, n_cancelled, n_hedges, n_hedges_won;
+    size_t n_running;
+    uint64_t latencies[ROTA_BALANCER_LATENCIES]; /* of answers; buckets as of <rota/balancer.h> */
+    int64_t score;                               /* what the balancer sees; 0: nothing yet */
+    enum rota_circuit circuit;
 };
 
 /* The hosts, in no useful order: start with *place = 0; false ends it. They must not
@@ -349,7 +363,12 @@ void rota_get_batch_allow_problems(struct rota_get_batch *batch);
 struct rota_str rota_get_batch_copy(struct rota_get_batch *batch, struct rota_str bytes);
 
 size_t rota_get_batch_n_keys(const struct rota_get_batch *batch);
+/* One after the other, like those of a Get. */
 const void *rota_get_batch_key(const struct rota_get_batch *batch, size_t index);
+
+/* What the client has sent along under this name; false: nothing. */
+bool rota_get_batch_metadata(const struct rota_get_batch *batch, const char *name,
+                             struct rota_str *value);
 
 /* The value of a key, kept until the batch is finished. A key without one is absent.
  * A later value of the same key counts. */

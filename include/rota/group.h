@@ -28,6 +28,7 @@
 #include <stdint.h>
 
 struct rota_group;
+struct rota_group_partition_status;
 struct uv_loop_s;
 
 #ifdef __cplusplus
@@ -123,6 +124,12 @@ struct rota_group_options {
 
     void (*on_news)(void *data, const struct rota_group_news *news); /* may be NULL */
 
+    /* Somebody's partition is no longer as it was, by a record that was made at `at` (wall
+     * clock). Told of all records from the first READY on, to those who only look, too; a
+     * partition that is gone is told once more, as "removed". May be NULL. */
+    void (*on_partition)(void *data, const struct rota_group_partition_status *partition,
+                         rota_time at);
+
     /* The end: the log was cut beyond its snapshot or has become shorter, the engine
      * refuses. Everything was told to stop. Only rota_group_close() makes sense now. */
     void (*on_failed)(void *data, const struct rota_error *error);
@@ -193,6 +200,7 @@ struct rota_group_status {
     bool has_watermark;
     int64_t watermark;
     uint64_t n_skipped;  /* records that are not believed: foreign, future, malformed, oversized */
+    const char *log;     /* its URL without the password */
     const char *trouble; /* why the log could not be reached at the last try; NULL: it was */
 };
 
@@ -209,11 +217,13 @@ struct rota_group_task_status {
 
 struct rota_group_partition_status {
     struct rota_str partition;
-    const char *life;                      /* "created", "ready", "running", "finished" */
+    const char *life; /* "created", "ready", "running", "finished"; and "removed" */
     struct rota_str owner, target, sharer; /* empty: none */
     uint64_t token;
     int64_t mark;
     struct rota_str position;
+    const struct rota_str *parents;
+    size_t n_parents;
 };
 
 /* Members of the epoch in force; partitions that are not removed. Return false to end. */

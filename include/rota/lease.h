@@ -77,7 +77,7 @@ struct rota_lease_options {
     const char *host;  /* this process' name, the same after a restart: what the host of this
                         * name held last is its first choice */
     uint32_t shards;   /* of the dc: 1 .. ROTA_LEASE_SHARDS_MAX */
-    uint32_t wanted;   /* to hold at a time; 0 means 1; held within `shards` */
+    uint32_t wanted;   /* to hold at a time, at most; 0 means 1; held within `shards` */
     rota_time ttl;     /* how long one grant lasts; 0 means 10 s */
 
     /* No other process can have our host's name now, because we hold its port or a
@@ -129,6 +129,11 @@ enum rota_code rota_lease_open(struct uv_loop_s *loop, struct rota_store *store,
  * released, which takes at most one ttl, and `on_closed`, which may be NULL, is called
  * from the loop. Until then the store has to stay open. */
 void rota_lease_close(struct rota_lease *lease, void (*on_closed)(void *data), void *data);
+
+/* Hold up to `wanted` shards from now on, 1 at least and never more than the options said.
+ * Those above it are stopped and given back at once; `on_stop` says shutdown. So processes
+ * that know of each other can divide the shards among themselves. */
+void rota_lease_set_wanted(struct rota_lease *lease, uint32_t wanted);
 
 /* Whether the shard is ours under this epoch, now: reads the clock at each call. Ask it
  * right before each effect. */

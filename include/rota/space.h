@@ -5,7 +5,8 @@
  * and that is in the store (<rota/store.h>), not in the program: a space can be moved to
  * another engine while it is used.
  *
- *     static  a list in the store says it; one whose node is away is nobody's
+ *     static  a list of seats, each a node's address: shard N is at seat N modulo their
+ *             number, and nobody's while that node is away
  *     ring    consistent hashing of the nodes that are alive
  *     lease   whoever comes first, a row of a table for each shard (<rota/lease.h>)
  *     group   shared out evenly, agreed on in an ordered log (<rota/group.h>)
@@ -44,6 +45,7 @@ extern "C" {
 
 enum {
     ROTA_SPACE_SHARDS_MAX = 131072, /* of a space; engines may take fewer, and say so */
+    ROTA_SPACE_NODES_MAX = 65536,   /* addresses that are met while it is open */
     ROTA_SPACE_HISTORY_MAX = 4096,  /* changes that are remembered of a space */
     ROTA_SPACE_TEXT_MAX = 512,      /* bytes of a sentence */
 };
@@ -67,11 +69,19 @@ struct rota_space_options {
     const char *engine;
     uint32_t n_shards; /* 1 .. ROTA_SPACE_SHARDS_MAX */
 
-    /* Who may own, in which zone and with which weight: those of `members` that are placed
-     * and have opened the space. Kept; NULL: all that have opened it, alike. */
+    /* The seats of a static space that is made, with commas between them. NULL: this node
+     * alone. */
+    const char *seats;
+
+    /* What is said there of this node, by its address, counts: its weight, and that it is
+     * drained while it is not placed. Kept; NULL: a weight of one. */
     struct rota_members *members;
 
-    rota_time ttl; /* a silent node is given up after; 0 means 10 s; as <rota/lease.h> bounds it */
+    /* No other process can have our address now, because we hold its port or a lock: then
+     * what a former life of it had need not be waited for. */
+    bool is_alone;
+
+    rota_time ttl; /* a silent node is given up after; 0 means 10 s; from 200 ms to an hour */
 
     /* How long it takes at most from on_stop to rota_space_stopped(); 0 means 1 s, or a
      * quarter of a shorter ttl; at most half of it. Everything is stopped by ourselves
@@ -94,10 +104,9 @@ struct rota_space_options {
     void (*on_change)(void *data);
 
     /* Kept up to date with the owners of all shards, those held here and the others: of
-     * `name`, the shard's name is its number in decimal, and `node` is the number of this
-     * node. Other nodes have numbers made of their addresses. Kept; NULL: none. */
+     * `name`, the shard's name is its number in decimal, the node's number is
+     * rota_space_node(). Kept; NULL: none. */
     struct rota_claims *claims;
-    int64_t node;
 
     const struct rota_log *log;   /* kept; NULL: none */
     struct rota_metrics *metrics; /* kept; NULL: nothing is counted for others */
@@ -134,6 +143,9 @@ bool rota_space_is_current(const struct rota_space *space, uint32_t shard, uint6
 /* The epoch under which the shard is ours now; 0: it is not. */
 uint64_t rota_space_epoch(const struct rota_space *space, uint32_t shard);
 
+/* The number that a node has in claims and maps, made of its address. Any thread. */
+int64_t rota_space_node(struct rota_str address);
+
 /* The clock of `until`: goes on while the machine is suspended. Any thread. */
 rota_time rota_space_now(void);
 
@@ -169,7 +181,7 @@ const char *rota_space_phase_name(enum rota_space_phase phase);
 struct rota_space_map {
     struct rota_str name, engine; /* empty engine: the space is not known yet */
     uint64_t version;             /* grows with every change of what follows, here */
-    const struct rota_str *nodes; /* by address; one that has gone may stay listed */
+    const struct rota_str *nodes; /* one that has gone stays listed */
     size_t n_nodes;
     const struct rota_space_shard *shards;
     uint32_t n_shards, n_owned, n_moving, n_held; /* the last: owned here */
@@ -224,10 +236,17 @@ enum rota_code rota_space_pin(struct rota_space *space, uint32_t shard, struct r
                               bool is_dry_run, rota_space_on_outcome *on_outcome, void *data,
                               struct rota_error *error);
 
+/* Other seats for a static space, or one that is to become static; the same way. */
+enum rota_code rota_space_reseat(struct rota_space *space, const char *seats, bool is_dry_run,
+                                 rota_space_on_outcome *on_outcome, void *data,
+                                 struct rota_error *error);
+
 /* Move the space to another engine, all nodes together. First the new one only computes,
  * for `shadow` (0 means one ttl), and the differences are in the map; then all stop, and
- * start under epochs above every one before. Asking for the engine that is in force ends a
- * shadow. Is done when it is in the store: the map's phase follows. */
+ * start under epochs above every one before; between static and ring only what moves is
+ * stopped. Asking for the engine that is in force ends a shadow. A space without seats that
+ * becomes static gets its present nodes. Is done when the shadow is in the store: this
+ * process goes on from there, and if it ends before, whoever asks again does. */
 enum rota_code rota_space_migrate(struct rota_space *space, struct rota_str engine,
                                   rota_time shadow, bool is_dry_run,
                                   rota_space_on_outcome *on_outcome, void *data,

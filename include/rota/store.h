@@ -27,7 +27,7 @@ extern "C" {
 
 enum {
     ROTA_STORE_NAME_MAX = 255,     /* bytes of a space, dc, host, address, zone, engine */
-    ROTA_STORE_TEXT_MAX = 1 << 20, /* bytes of a space's configuration; roles have 1,024 */
+    ROTA_STORE_TEXT_MAX = 4 << 20, /* bytes of a space's configuration; roles have 1,024 */
     ROTA_STORE_ROLES_MAX = 1024,   /* bytes of a member's roles */
     ROTA_STORE_SHARDS_MAX = ROTA_LEASE_SHARDS_MAX,
     ROTA_STORE_PINGS_MAX = 256,       /* leases kept by one request */
@@ -91,6 +91,28 @@ enum rota_store_verb {
      * name; none is no error. */
     ROTA_STORE_SPACES,
 
+    /* Take part in `space` as `node`: its row is written if there is none of its name, or
+     * it is of the instance `former`. Answer: `is_done`. */
+    ROTA_STORE_SPACE_JOIN,
+
+    /* Say that `node` is well, with all that it says of itself; or take its row away. Only
+     * if the row has its instance. Answer: `is_done`. */
+    ROTA_STORE_SPACE_BEAT,
+    ROTA_STORE_SPACE_LEAVE,
+
+    /* Take the row of `node` away if it has just these instance and pings: nobody keeps it
+     * up. Answer: `is_done`. */
+    ROTA_STORE_SPACE_EVICT,
+
+    /* At one moment: `space` in `spaces`, without its text when its version is `known`;
+     * all that take part in it, in `nodes`, by name; and the highest epoch of its leases in
+     * `highest`. */
+    ROTA_STORE_SPACE_READ,
+
+    /* Write `config` with its very version, in place of the one with version `known`, or
+     * where there is none if that is 0. Answer: `is_done`. */
+    ROTA_STORE_SPACE_PROPOSE,
+
     /* The rows of a foreign table with one of `keys`. Answer: `values`, in no order; a
      * key that is not there has none. For one that the column's type can't be, like "x"
      * where numbers are, a server may refuse all of them: ask for each alone then. */
@@ -142,6 +164,17 @@ struct rota_store_space {
     uint64_t version;
 };
 
+/* One that takes part in a space. */
+struct rota_store_node {
+    struct rota_str name;
+    uint64_t instance; /* of this life of it; not 0 */
+    uint64_t pings;    /* grows with each sign of life; of an answer, and of an eviction */
+    rota_time ttl;     /* span */
+    uint64_t acked, highest;
+    uint32_t weight; /* in thousandths; 0 means ROTA_WEIGHT_ONE */
+    bool is_draining;
+};
+
 struct rota_store_value {
     struct rota_str key, value;
     bool is_too_large; /* it has more than ROTA_STORE_VALUE_MAX bytes, and is left out */
@@ -186,6 +219,8 @@ struct rota_store_request {
     size_t n_pings;                      /* from 1 to ROTA_STORE_PINGS_MAX */
     struct rota_store_member member;
     struct rota_store_space config;
+    struct rota_store_node node;
+    uint64_t former, known;
 
     /* Of SELECT: a name of letters, digits and underscores, or two with a dot
      * between; the columns are "key" and "value" when they have no names. */
@@ -242,8 +277,10 @@ struct rota_store_answer {
     const struct rota_store_dc *dcs;
     const struct rota_store_member *members;
     const struct rota_store_space *spaces;
+    const struct rota_store_node *nodes;
     const struct rota_store_value *values;
-    size_t n_holders, n_leases, n_history, n_dcs, n_members, n_spaces, n_values;
+    size_t n_holders, n_leases, n_history, n_dcs, n_members, n_spaces, n_nodes, n_values;
+    uint64_t highest;
 
     void *memory; /* the store's own: what the pointers above lead into */
 };

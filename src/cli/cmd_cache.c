@@ -1,10 +1,17 @@
 /* rota cache: a server of a sharded cache. */
-#include "cli/cache_service.h"
 #include "cli/cli.h"
 #include "cli/store_options.h"
 #include "core/call/lru.h"
+#include "io/clock.h"
+#include "run/cache_service.h"
 
 #include <rota/store.h>
+#include <signal.h>
+#include <stdio.h>
+#include <uv.h>
+
+/* How long what was closed may take to end. */
+#define GRACE ROTA_SEC
 
 struct serve {
     struct rota_cache_service_options of;
@@ -104,6 +111,136 @@ static const struct rota_option SERVE_OPTIONS[] = {
      .help = "what is told on standard error"},
 };
 
+/* --- the process --- */
+
+struct process {
+    uv_loop_t loop;
+    uv_signal_t signals[2];
+    struct rota_log log;
+    struct rota_cache_service *service;
+    bool is_leaving, is_over, is_forced, is_closed;
+    int exit_code;
+};
+
+static void stop(struct process *process, int exit_code)
+{
+    process->is_over = true;
+    process->exit_code = exit_code;
+    uv_stop(&process->loop);
+}
+
+static void write_log(void *data, struct rota_str line)
+{
+    (void)data;
+    fwrite(line.data, 1, line.size, stderr);
+}
+
+static void on_ready(void *data)
+{
+    struct process *process = data;
+    for (size_t i = 0; i < rota_cache_service_n_servers(process->service); i++)
+        printf("%s%s", i ? "," : "ready grpc=", rota_cache_service_address(process->service, i));
+    printf("\n");
+    fflush(stdout);
+    if (!rota_cli_can_print())
+        stop(process, ROTA_CLI_NO);
+}
+
+static void on_refused(void *data, const struct rota_error *error)
+{
+    struct process *process = data;
+    if (!process->is_over)
+        stop(process, rota_cli_fail_error(error));
+}
+
+static void on_left(void *data)
+{
+    stop(data, ROTA_CLI_OK);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct process *process = handle->data;
+    if (process->is_leaving) {
+        rota_log(&process->log, rota_clock_wall(), ROTA_LOG_WARN, "cache ended at once",
+                 ROTA_LOG_FACT("signal", number));
+        process->is_forced = true;
+        stop(process, ROTA_CLI_NO);
+        return;
+    }
+    process->is_leaving = true;
+    rota_cache_service_leave(process->service);
+}
+
+static void on_closed(void *data)
+{
+    ((struct process *)data)->is_closed = true;
+}
+
+static void on_grace_over(uv_timer_t *timer)
+{
+    uv_stop(timer->loop);
+}
+
+static void run_for_a_while(struct process *process)
+{
+    static uv_timer_t grace;
+    uv_timer_init(&process->loop, &grace);
+    uv_timer_start(&grace, on_grace_over, GRACE / ROTA_MSEC, 0);
+    uv_unref((uv_handle_t *)&grace);
+    uv_run(&process->loop, UV_RUN_DEFAULT);
+    uv_close((uv_handle_t *)&grace, NULL);
+    uv_run(&process->loop, UV_RUN_NOWAIT);
+}
+
+static void open_signals(struct process *process)
+{
+    static const int NUMBERS[] = {SIGINT, SIGTERM};
+    for (size_t i = 0; i < 2; i++) {
+        uv_signal_init(&process->loop, &process->signals[i]);
+        process->signals[i].data = process;
+        uv_signal_start(&process->signals[i], on_signal, NUMBERS[i]);
+    }
+}
+
+static void end(struct process *process)
+{
+    for (size_t i = 0; i < 2; i++)
+        uv_close((uv_handle_t *)&process->signals[i], NULL);
+    rota_cache_service_close(process->service, on_closed, process);
+    run_for_a_while(process);
+    if (process->is_closed)
+        run_for_a_while(process);
+    uv_loop_close(&process->loop);
+}
+
+static int serve(struct rota_cache_service_options *options, enum rota_log_level level)
+{
+    /* Stays where it is if the loop can't be ended in time. */
+    static struct process process;
+    struct rota_error error;
+    process.log = (struct rota_log){.level = level, .write = write_log};
+    options->log = &process.log;
+    options->on_ready = on_ready;
+    options->on_refused = on_refused;
+    options->on_left = on_left;
+    options->data = &process;
+    if (uv_loop_init(&process.loop))
+        return rota_cli_fail(ROTA_CLI_NO, "no event loop");
+    if (rota_cache_service_open(&process.loop, options, &process.service, &error)) {
+        process.exit_code = rota_cli_fail_error(&error);
+        run_for_a_while(&process);
+        uv_loop_close(&process.loop);
+        return process.exit_code;
+    }
+    open_signals(&process);
+    if (!process.is_over)
+        uv_run(&process.loop, UV_RUN_DEFAULT);
+    if (!process.is_forced)
+        end(&process);
+    return process.exit_code;
+}
+
 static int run_serve(int argc, char *const *argv)
 {
     struct serve options = {0};
@@ -112,13 +249,12 @@ static int run_serve(int argc, char *const *argv)
     if (!rota_cli_parse(&rota_cmd_cache_serve, argc, argv, &options, NULL, &code))
         return code;
     options.of.loss = (enum rota_lease_loss)options.loss;
-    options.of.log_level = (enum rota_log_level)options.log_level;
     if (rota_store_options_check(&options.of.store, &error))
         return rota_cli_fail_error(&error);
     if (options.of.wanted > options.of.shards)
         return rota_cli_fail(ROTA_CLI_BAD, "--wanted %lld is more than --shards %lld",
                              (long long)options.of.wanted, (long long)options.of.shards);
-    return rota_cache_service_run(&options.of);
+    return serve(&options.of, (enum rota_log_level)options.log_level);
 }
 
 const struct rota_cli_command rota_cmd_cache_serve = {

@@ -1,11 +1,11 @@
 /* rota get: the values of keys, from the servers of a cache. */
 #include "base/vector.h"
-#include "cli/cache_service.h"
 #include "cli/cli.h"
 #include "cli/get_view.h"
 #include "cli/lines.h"
 #include "cli/store_options.h"
 #include "io/address.h"
+#include "run/cache_service.h"
 
 #include <rota/store_members.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 enum { MESSAGE_MAX = 64 << 20 }; /* bytes of an answer */
 
 struct options {
-    const char *store, *space, *hosts, *node;
+    const char *store, *space, *hosts, *node, *collection;
     rota_time timeout;
     int mode;
     bool json, raw, explain, insecure;
@@ -35,6 +35,12 @@ static const struct rota_option OPTIONS[] = {
      .value_name = "ADDRESS",
      .help = "instead of a store: a server, several with commas between them; ROTA_NODE if there "
              "is nothing else"},
+    {.name = "collection",
+     ROTA_OPTION_INTO(TEXT, struct options, collection),
+     .value_name = "NAME",
+     .min = 1,
+     .max = ROTA_STORE_NAME_MAX,
+     .help = "which of its collections a node is asked for; its first if not given"},
     {.name = "timeout",
      ROTA_OPTION_INTO(SPAN, struct options, timeout),
      .value_name = "SPAN",
@@ -88,6 +94,7 @@ static enum rota_code open_get(struct client *client, struct rota_get_options wi
         5 * ROTA_SEC) /* who waits longer lets a server take longer, for large values */
         with.host_timeout = with.timeout / 5;
     with.message_max = MESSAGE_MAX;
+    with.collection = client->options->collection;
     with.insecure = client->options->insecure;
     return rota_get_open(&client->loop, &with, &client->get, error);
 }
@@ -153,7 +160,7 @@ static enum rota_code open_by_store(struct client *client, struct rota_error *er
                                       .on_down = on_down,
                                       .data = client};
     if (!code)
-        code = rota_cache_service_role(client->options->space, role, sizeof role, error);
+        code = rota_cache_service_role(client->options->space, role, error);
     if (!code)
         code = rota_store_open(&client->loop, &with, &client->store, error);
     if (!code)

@@ -234,7 +234,8 @@ COMMAND(show, OPTIONS, "SPACE", 1,
 COMMAND(migrate, MIGRATE_OPTIONS, "SPACE ENGINE", 2,
         "Engines are static, ring, lease and group. First the new one only computes beside the "
         "old one, for --shadow, and `space list` has how many shards would change their owner; "
-        "asking for the engine that is in force ends it there. Then every owner stops, and only "
+        "asking for the engine that is in force ends it there. Between ring and static only shards "
+        "that get another owner stop then. To and from lease and group every owner stops, and only "
         "when all have, or are known to be dead, the new engine gives shards out, under epochs "
         "above all that were. At no moment a shard has two owners.\n\n"
         "The command comes back when the change is in the store, with --wait when the new engine "

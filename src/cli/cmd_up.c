@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define KILL_AFTER (2 * ROTA_SEC) /* of those that were told to stop */
+#define KILL_AFTER  (2 * ROTA_SEC) /* of those that were told to stop */
+#define LOGS_EVERY  (10 * ROTA_SEC)
+#define STUCK_AFTER (120 * ROTA_SEC) /* without a row that the group has read */
 
 struct options {
     int64_t nodes;
@@ -34,7 +36,7 @@ static const struct rota_option OPTIONS[] = {
              "removed in the end if not given"},
     {.name = "no-load",
      ROTA_OPTION_INTO(FLAG, struct options, no_load),
-     .help = "the nodes alone: no workers, no jobs"},
+     .help = "the nodes alone: no workers and jobs, no Gets, no tasks"},
     {.name = "chaos",
      ROTA_OPTION_INTO(FLAG, struct options, chaos),
      .help = "kill and stop nodes at random, one at a time, and check in the end that nothing was "
@@ -48,15 +50,14 @@ static const struct rota_option OPTIONS[] = {
     {.name = "json", ROTA_OPTION_INTO(FLAG, struct options, json), .help = "answer in JSON"},
 };
 
-/* What works on the sample's jobs: a capability, and a command for the shell. Samples of roles
- * to come have their processes here, too. */
+/* What works on the sample's jobs: a capability, and a command for the shell. */
 static const struct {
-    const char *role, *name, *words;
+    const char *name, *words;
 } WORKERS[] = {
-    {"queue", "worker-upper", "upper sleep 0.2; tr a-z A-Z"},
-    {"queue", "worker-count", "count sleep 0.3; wc -c"},
+    {"worker-upper", "upper sleep 0.2; tr a-z A-Z"},
+    {"worker-count", "count sleep 0.3; wc -c"},
 };
-enum { N_WORKERS = sizeof WORKERS / sizeof WORKERS[0] };
+enum { N_WORKERS = sizeof WORKERS / sizeof WORKERS[0], N_TASKS = 3 };
 
 static const char *const ZONES[] = {"a", "b"};
 
@@ -68,7 +69,7 @@ struct up {
     struct rota_guard guard;
     uv_loop_t loop;
     uv_signal_t signals[3];
-    uv_timer_t kill_timer, chaos_timer, span_timer;
+    uv_timer_t kill_timer, chaos_timer, span_timer, logs_timer;
     enum phase phase;
     int exit_code;
     char data[PATH_MAX], rota[PATH_MAX], rotad[PATH_MAX];
@@ -76,6 +77,11 @@ struct up {
     struct rota_up_process processes[ROTA_UP_NODES_MAX + ROTA_UP_WORKERS_MAX]; /* nodes first */
     size_t n_nodes, n_processes;
     struct rota_up_load *load;
+    struct rota_up_gets *gets;
+    struct rota_up_group group; /* what its tasks do */
+    uint64_t n_reads_before;    /* the check */
+    rota_time checking_since;
+    struct rota_random random;
     struct rota_node_chaos chaos;
 };
 
@@ -160,10 +166,10 @@ static void append_commands(struct up *up, struct rota_buffer *line)
         rota_buffer_print(line, "  %s queue show %s\n", rota, rota_up_queue);
         rota_buffer_print(line, "  %s job add --queue %s --can upper --wait hello\n", rota,
                           rota_up_queue);
-        rota_buffer_print(line, "  %s job list --queue %s --state done --limit 5\n", rota,
-                          rota_up_queue);
+        rota_buffer_print(line, "  %s group status --log sqlite:%s/groups.db --name %s\n", rota,
+                          up->data, rota_up_queue);
     }
-    rota_buffer_print(line, "  %s members list --store sqlite:%s/store.db\n", rota, up->data);
+    rota_buffer_print(line, "  %s get sample-1 sample-2 sample-3\n", rota);
     rota_buffer_print(line, "  kill -9 %ld\n", up->processes[up->n_nodes - 1].pid);
 }
 
@@ -218,8 +224,11 @@ static void stop(struct up *up)
     up->phase = STOPPING;
     uv_timer_stop(&up->chaos_timer);
     uv_timer_stop(&up->span_timer);
+    uv_timer_stop(&up->logs_timer);
     rota_up_load_close(up->load);
+    rota_up_gets_close(up->gets);
     up->load = NULL;
+    up->gets = NULL;
     for (size_t i = 0; i < up->n_processes; i++) {
         struct rota_up_process *process = &up->processes[i];
         process->is_held = true;
@@ -238,13 +247,35 @@ static void fail(struct up *up, int exit_code)
     stop(up);
 }
 
-/* --- what was acknowledged is done, once --- */
+/* --- the verdict: jobs are done, once; values are right; no row is passed over --- */
 
-static void on_checked(void *data)
+static bool is_well_read(const struct up *up)
 {
-    struct up *up = data;
+    return up->group.n_lost == 0 && up->group.n_overlaps == 0 &&
+           up->group.n_reads > up->n_reads_before;
+}
+
+static void tell_wrongs(const struct up *up)
+{
     const struct rota_up_ledger *ledger = rota_up_load_ledger(up->load);
-    bool is_well = ledger->n_pending == 0 && ledger->n_dead == 0 && ledger->n_twice == 0;
+    const struct rota_up_gets_ledger *gets = rota_up_gets_ledger(up->gets);
+    for (size_t i = 0; i < ledger->n_told; i++)
+        rota_cli_fail(ROTA_CLI_NO, "%s", ledger->told[i]);
+    for (size_t i = 0; i < gets->n_told; i++)
+        rota_cli_fail(ROTA_CLI_NO, "%s", gets->told[i]);
+    for (size_t i = 0; i < up->group.n_told; i++)
+        rota_cli_fail(ROTA_CLI_NO, "%s", up->group.told[i]);
+    if (up->group.n_reads == up->n_reads_before)
+        rota_cli_fail(ROTA_CLI_NO, "the group does not read on");
+}
+
+static void give_verdict(struct up *up)
+{
+    const struct rota_up_ledger *ledger = rota_up_load_ledger(up->load);
+    const struct rota_up_gets_ledger *gets = rota_up_gets_ledger(up->gets);
+    rota_up_group_judge(&up->group);
+    bool is_well = ledger->n_pending == 0 && ledger->n_dead == 0 && ledger->n_twice == 0 &&
+                   gets->n_wrong == 0 && gets->n_unanswered == 0 && is_well_read(up);
     rota_watch_begin(&up->watch, is_well ? "nothing lost" : "violated");
     add_number(up, "acknowledged", (int64_t)ledger->n_acknowledged);
     add_number(up, "done", (int64_t)ledger->n_done);
@@ -252,10 +283,33 @@ static void on_checked(void *data)
     add_number(up, "dead", (int64_t)ledger->n_dead);
     add_number(up, "cancelled", (int64_t)ledger->n_cancelled);
     add_number(up, "unfinished", (int64_t)ledger->n_pending);
+    add_number(up, "gets", (int64_t)gets->n_gets);
+    add_number(up, "wrong", (int64_t)gets->n_wrong);
+    add_number(up, "unanswered", (int64_t)gets->n_unanswered);
+    add_number(up, "rows_lost", (int64_t)up->group.n_lost);
+    add_number(up, "overlaps", (int64_t)up->group.n_overlaps);
     end_line(up);
-    for (size_t i = 0; i < ledger->n_told; i++)
-        rota_cli_fail(ROTA_CLI_NO, "%s", ledger->told[i]);
+    tell_wrongs(up);
     fail(up, is_well ? up->exit_code : ROTA_CLI_NO);
+}
+
+/* The group has to read on, too, or is waited for. */
+static void on_gets_checked(void *data)
+{
+    struct up *up = data;
+    if (up->phase != CHECKING)
+        return;
+    if (up->group.n_reads > up->n_reads_before ||
+        rota_clock_boot() - up->checking_since > STUCK_AFTER)
+        give_verdict(up);
+    else
+        rota_up_gets_finish(up->gets, on_gets_checked, up);
+}
+
+static void on_jobs_checked(void *data)
+{
+    struct up *up = data;
+    rota_up_gets_finish(up->gets, on_gets_checked, up);
 }
 
 static void step_chaos(struct up *up);
@@ -265,7 +319,7 @@ static void end(struct up *up)
 {
     if (up->phase != RUNNING || !up->options.chaos || !up->load) {
         if (up->phase == CHECKING)
-            rota_cli_fail(up->exit_code = ROTA_CLI_NO, "interrupted: jobs were not checked");
+            rota_cli_fail(up->exit_code = ROTA_CLI_NO, "interrupted: what was done is not checked");
         stop(up);
         return;
     }
@@ -277,7 +331,9 @@ static void end(struct up *up)
         return;
     rota_node_chaos_end(&up->chaos);
     step_chaos(up);
-    rota_up_load_finish(up->load, on_checked, up);
+    up->n_reads_before = up->group.n_reads;
+    up->checking_since = rota_clock_boot();
+    rota_up_load_finish(up->load, on_jobs_checked, up);
 }
 
 static void on_signal(uv_signal_t *signal, int number)
@@ -305,6 +361,19 @@ static uint32_t count_well(const struct up *up)
     return n;
 }
 
+/* Now and then a task of the group goes with a node. */
+static void kill_task(struct up *up)
+{
+    size_t n = up->n_processes - up->n_nodes - N_WORKERS;
+    if (up->options.no_load || rota_random_below(&up->random, 2) == 0)
+        return;
+    struct rota_up_process *task =
+        &up->processes[up->n_nodes + N_WORKERS + rota_random_below(&up->random, n)];
+    tell(up, "killed", task);
+    if (task->child)
+        rota_child_signal(task->child, SIGKILL);
+}
+
 static void act(struct up *up, enum rota_node_chaos_act todo, struct rota_up_process *process)
 {
     switch (todo) {
@@ -315,6 +384,7 @@ static void act(struct up *up, enum rota_node_chaos_act todo, struct rota_up_pro
         tell(up, "killed", process);
         if (process->child)
             rota_child_signal(process->child, SIGKILL);
+        kill_task(up);
         break;
     case ROTA_NODE_CHAOS_START:
         process->is_held = false;
@@ -426,12 +496,14 @@ static void list_nodes(struct up *up)
                                  up->processes[i].grpc);
 }
 
-static bool start_load(struct up *up)
+static void on_line(void *data, struct rota_up_process *process, const char *line)
 {
-    const char *nodes[ROTA_UP_NODES_MAX];
-    struct rota_error error;
-    for (size_t i = 0; i < up->n_nodes; i++)
-        nodes[i] = up->processes[i].grpc;
+    (void)process;
+    rota_up_group_hear(&((struct up *)data)->group, line);
+}
+
+static bool start_workers(struct up *up)
+{
     for (size_t i = 0; i < N_WORKERS; i++) {
         struct rota_up_process *worker = add_process(up, NULL, up->rota);
         snprintf(worker->name, sizeof worker->name, "%s", WORKERS[i].name);
@@ -439,10 +511,30 @@ static bool start_load(struct up *up)
         if (!start(up, worker))
             return false;
     }
-    if (!rota_up_load_open(&up->loop, nodes, up->n_nodes, &up->load, &error))
-        return true;
-    fail(up, rota_cli_fail_error(&error));
-    return false;
+    for (size_t i = 0; i < N_TASKS; i++) {
+        struct rota_up_process *task = add_process(up, NULL, up->rota);
+        snprintf(task->name, sizeof task->name, "task-%zu", i + 1);
+        task->on_line = on_line;
+        if (!start(up, task))
+            return false;
+    }
+    return true;
+}
+
+static bool start_load(struct up *up)
+{
+    const char *nodes[ROTA_UP_NODES_MAX];
+    struct rota_error error;
+    for (size_t i = 0; i < up->n_nodes; i++)
+        nodes[i] = up->processes[i].grpc;
+    if (!start_workers(up))
+        return false;
+    enum rota_code code = rota_up_load_open(&up->loop, nodes, up->n_nodes, &up->load, &error);
+    if (!code)
+        code = rota_up_gets_open(&up->loop, nodes, up->n_nodes, &up->gets, &error);
+    if (code)
+        fail(up, rota_cli_fail_error(&error));
+    return code == ROTA_OK;
 }
 
 /* All nodes serve for the first time. */
@@ -460,6 +552,7 @@ static void begin(struct up *up)
     if (up->phase == STOPPING)
         return;
     uv_random(NULL, NULL, &seed, sizeof seed, 0, NULL);
+    rota_random_init(&up->random, seed);
     rota_node_chaos_init(&up->chaos, (uint32_t)up->n_nodes, seed, rota_clock_boot());
     if (up->options.chaos)
         step_chaos(up);
@@ -481,17 +574,28 @@ static void start_nodes(struct up *up)
 
 /* --- the frame --- */
 
+static void on_logs(uv_timer_t *timer)
+{
+    const struct up *up = timer->data;
+    for (size_t i = 0; i < up->n_processes; i++)
+        rota_up_process_trim_log(&up->processes[i]);
+}
+
 static void open_handles(struct up *up)
 {
     static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
-    uv_timer_t *const timers[] = {&up->kill_timer, &up->chaos_timer, &up->span_timer};
+    uv_timer_t *const timers[] = {&up->kill_timer, &up->chaos_timer, &up->span_timer,
+                                  &up->logs_timer};
     for (size_t i = 0; i < 3; i++) {
         uv_signal_init(&up->loop, &up->signals[i]);
         up->signals[i].data = up;
         uv_signal_start(&up->signals[i], on_signal, SIGNALS[i]);
+    }
+    for (size_t i = 0; i < 4; i++) {
         uv_timer_init(&up->loop, timers[i]);
         timers[i]->data = up;
     }
+    uv_timer_start(&up->logs_timer, on_logs, LOGS_EVERY / ROTA_MSEC, LOGS_EVERY / ROTA_MSEC);
 }
 
 static void close_handles(struct up *up)
@@ -501,6 +605,7 @@ static void close_handles(struct up *up)
     uv_close((uv_handle_t *)&up->kill_timer, NULL);
     uv_close((uv_handle_t *)&up->chaos_timer, NULL);
     uv_close((uv_handle_t *)&up->span_timer, NULL);
+    uv_close((uv_handle_t *)&up->logs_timer, NULL);
     for (size_t i = 0; i < up->n_processes; i++)
         uv_close((uv_handle_t *)&up->processes[i].timer, NULL);
     uv_run(&up->loop, UV_RUN_NOWAIT); /* a stop that came before ends this early */
@@ -526,8 +631,9 @@ static int run(int argc, char *const *argv)
     if (!rota_cli_parse(&rota_cmd_up, argc, argv, &up.options, NULL, &exit_code))
         return exit_code;
     if (rota_up_directory_make(up.options.data, up.data, &error) ||
-        rota_guard_open(&up.guard, &error))
+        rota_up_sample_write(up.data, &error) || rota_guard_open(&up.guard, &error))
         return rota_cli_fail_error(&error);
+    rota_up_group_init(&up.group);
     if (uv_loop_init(&up.loop)) {
         up.exit_code = rota_cli_fail(ROTA_CLI_NO, "no event loop");
     } else {
@@ -537,6 +643,7 @@ static int run(int argc, char *const *argv)
         rota_up_find_programs(up.rota, up.rotad);
         run_cluster(&up);
     }
+    rota_up_group_deinit(&up.group);
     rota_guard_close(&up.guard);
     if (!up.options.data)
         rota_up_directory_remove(up.data);
@@ -550,18 +657,23 @@ const struct rota_cli_command rota_cmd_up = {
             .summary = "Run a cluster on this machine, to try it",
             .description =
                 "Starts nodes (`rotad`, beside this program, on PATH, or where ROTA_ROTAD says) in "
-                "two zones, at free ports and with one SQLite store, two kinds of workers, and a "
-                "gentle load of jobs for them on the queue `sample`. Prints where the nodes are, "
-                "the address of the dashboard and commands to try. A node or worker that ends is "
+                "two zones, at free ports and with one SQLite store, and a gentle load on them: "
+                "two kinds of workers and jobs for them on the queue `sample`, Gets of the keys "
+                "sample-0 to sample-999 of a cache with 2 shards in each zone, and a group of "
+                "three tasks whose partitions split and merge. Prints where the nodes are, "
+                "the address of the dashboard and commands to try. A process that ends is "
                 "started again, after a pause that grows while it does not stay. When this program "
                 "ends, by whatever cause, nothing is left running; an interrupt ends all within 3 "
-                "seconds. The logs are files in the data directory.\n\n"
+                "seconds. The logs are files in the data directory, each up to 4 MiB and as much "
+                "before "
+                "it.\n\n"
                 "With --chaos nodes are killed (SIGKILL) and started again, or stopped (SIGSTOP) "
-                "and let go on, at random and never two at a time. In the end, by an interrupt or "
-                "--for, that is over; all jobs of the load that were acknowledged are seen to "
-                "their "
-                "end, and each must be done, at one node, once: else the exit code is 1. A second "
-                "interrupt does not wait for that.\n\n"
+                "and let go on, at random and never two at a time; now and then a task is killed "
+                "with a node. In the end, by an interrupt or --for, that is over; all jobs of the "
+                "load that were acknowledged are seen to their end, and each must be done, at one "
+                "node, once; each Get must have been answered, with the values that there are; "
+                "and each row of a partition read, by no earlier owner after a later one has "
+                "begun: else the exit code is 1. A second interrupt does not wait for that.\n\n"
                 "Each thing that happens is a line with tabs: the moment, `died`, `serving`, "
                 "`killed`, `stopped`, `continued`, `checking`, `nothing lost` or `violated`, which "
                 "process or numbers.\n\n"
@@ -570,7 +682,9 @@ const struct rota_cli_command rota_cmd_up = {
                 "\"zmq\", \"http\", \"pid\"}]}, the others have \"time\", \"event\", and \"name\" "
                 "with \"pid\", or \"signal\" or \"exit_code\" with \"restart_ms\"; and "
                 "\"unfinished\"; or \"acknowledged\", \"done\", \"twice\", \"dead\", \"cancelled\" "
-                "and \"unfinished\".",
+                "and \"unfinished\" of the jobs, \"gets\", and of their keys \"wrong\" and "
+                "\"unanswered\", and of the group's partitions \"rows_lost\" and "
+                "\"overlaps\".",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota up\n"

@@ -12,6 +12,13 @@
 
 static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_up,
+    &rota_cmd_top,
+    &rota_cmd_events,
+    &rota_cmd_node_list,
+    &rota_cmd_node_show,
+    &rota_cmd_node_drain,
+    &rota_cmd_node_undrain,
+    &rota_cmd_node_evict,
     &rota_cmd_ring_lookup,
     &rota_cmd_ring_hash,
     &rota_cmd_route,

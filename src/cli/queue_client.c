@@ -159,7 +159,7 @@ enum rota_code rota_queue_client_ask(struct rota_queue_client *client, const cha
 {
     char path[64];
     struct rota_buffer buffer = {0};
-    snprintf(path, sizeof path, "%s%s", *method == '/' ? "" : "/rota.v1.Queue/", method);
+    snprintf(path, sizeof path, "%s%s", method[0] == '/' ? "" : "/rota.v1.Queue/", method);
     if (request_type)
         rota_message_encode(request_type, request, &buffer);
     rota_arena_clear(&client->arena);

@@ -59,8 +59,8 @@ enum rota_code rota_queue_client_open(const struct rota_queue_client_options *op
                                       struct rota_queue_client *client, struct rota_error *error);
 void rota_queue_client_close(struct rota_queue_client *client);
 
-/* Ask a method of rota.v1.Queue, or of another service by its whole path, and read the answer
- * into the struct `reply`; both types may be NULL. A refusal is an
+/* Ask a method of rota.v1.Queue, or any when it is a whole path, and read the answer into the
+ * struct `reply`; both types may be NULL. A refusal is an
  * error: ROTA_ERR_INVALID of a request that can't be, ROTA_ERR_UNAVAILABLE of all others. Where
  * there are several brokers, one that can't be reached is passed over. */
 enum rota_code rota_queue_client_ask(struct rota_queue_client *client, const char *method,

@@ -2,9 +2,13 @@
  *
  * The parts of `rota up`: where its files and programs are (up_place.c), the processes
  * (up_process.c), a sample load on them that keeps a ledger of every job that was acknowledged
- * (up_load.c), and the whole (cmd_up.c). For these alone. */
+ * (up_load.c), Gets whose values are known (up_gets.c), tasks of a group whose every row is
+ * looked at (up_group.c), and the whole (cmd_up.c). For these alone. */
 #pragma once
 
+#include "base/buffer.h"
+#include "base/map.h"
+#include "base/vector.h"
 #include "cli/watch.h"
 #include "core/call/backoff.h"
 #include "core/node/node_chaos.h"
@@ -21,9 +25,15 @@ enum {
     ROTA_UP_LISTED_MAX = 500000, /* jobs that are looked at in the end */
     ROTA_UP_TOLD_MAX = 10,       /* jobs that are named when something is wrong with them */
     ROTA_UP_WORDS_MAX = 32,      /* of a command line */
+    ROTA_UP_KEYS = 1000,         /* of the sample cache, each with a value */
+    ROTA_UP_VALUE_MAX = 80,
+    ROTA_UP_GETS_MAX = 256,          /* under way; no more are begun then */
+    ROTA_UP_PARTITIONS_MAX = 100000, /* of the group that are looked at */
+    ROTA_UP_GAPS_MAX = 8,            /* in what was read of a partition, at one time */
+    ROTA_UP_LOG_MAX = 4 << 20,       /* bytes of a log; then it becomes NAME.log.old */
 };
 
-extern const char rota_up_queue[]; /* of the load */
+extern const char rota_up_queue[]; /* of the load; the cache and the group are called so, too */
 
 /* --- places: up_place.c --- */
 
@@ -36,13 +46,18 @@ enum rota_code rota_up_directory_make(const char *wanted, char path[PATH_MAX],
                                       struct rota_error *error);
 void rota_up_directory_remove(const char *path);
 
+/* The value of key number `key`, "sample-KEY"; returns `text`. And write the files of the sample:
+ * sample.tsv, which the nodes serve, and rotad.toml, their settings. */
+char *rota_up_value(unsigned key, char text[ROTA_UP_VALUE_MAX]);
+enum rota_code rota_up_sample_write(const char *data, struct rota_error *error);
+
 /* --- a process: up_process.c --- */
 
 /* A program that runs beside us and is started again when it ends. */
 struct rota_up_process {
     char name[32];     /* "node-1" */
-    const char *zone;  /* of a node; NULL: it is a worker */
-    const char *words; /* a worker's: see up_process.c */
+    const char *zone;  /* of a node; NULL: it is a worker or a task */
+    const char *words; /* a worker's: see up_process.c; NULL: it is a task */
     const struct rota_guard *guard;
     uv_loop_t *loop;
     const char *data, *program; /* the directory of all; what is run */
@@ -64,8 +79,13 @@ struct rota_up_process {
      * held. */
     void (*on_ended)(void *data, struct rota_up_process *process, int exit_code, int signal,
                      rota_time pause);
+    /* A task has printed a line. */
+    void (*on_line)(void *data, struct rota_up_process *process, const char *line);
     void *callback_data;
 };
+
+/* Begin its log anew if that has become large; the one before is kept beside it. */
+void rota_up_process_trim_log(const struct rota_up_process *process);
 
 enum rota_code rota_up_process_start(struct rota_up_process *process, struct rota_error *error);
 
@@ -108,3 +128,54 @@ const struct rota_up_ledger *rota_up_load_ledger(struct rota_up_load *load);
 
 /* Takes `load`, which may be NULL. The loop has to run once more. */
 void rota_up_load_close(struct rota_up_load *load);
+
+/* --- Gets: up_gets.c --- */
+
+struct rota_up_gets_ledger {
+    uint64_t n_gets;
+    uint64_t n_wrong, n_unanswered; /* keys */
+    size_t n_pending;               /* Gets */
+    char told[ROTA_UP_TOLD_MAX][160];
+    size_t n_told;
+};
+
+struct rota_up_gets;
+
+/* Ask for a few keys of the sample cache now and then, at all nodes. As of the load. */
+enum rota_code rota_up_gets_open(uv_loop_t *loop, const char *const *nodes, size_t n,
+                                 struct rota_up_gets **gets, struct rota_error *error);
+
+/* Ask no more but once for everything; `on_checked` comes when all is answered, or late. */
+void rota_up_gets_finish(struct rota_up_gets *gets, void (*on_checked)(void *data), void *data);
+const struct rota_up_gets_ledger *rota_up_gets_ledger(const struct rota_up_gets *gets);
+void rota_up_gets_close(struct rota_up_gets *gets); /* accepts NULL */
+
+/* --- the group: up_group.c --- */
+
+/* Rows that were read, of one partition. */
+struct rota_up_rows {
+    char *name;
+    struct {
+        int64_t from, to;
+    } parts[ROTA_UP_GAPS_MAX]; /* in order, apart from each other */
+    size_t n_parts;
+    uint64_t token;  /* the highest that has read, */
+    rota_time since; /* and when it did so first */
+    bool is_lost;    /* more gaps than can be noted */
+};
+
+/* What the tasks say that they do, and what is wrong with it: a row that was passed over, a
+ * reader that goes on after a later one has begun. */
+struct rota_up_group {
+    struct rota_map by_name;
+    ROTA_VECTOR(struct rota_up_rows *) partitions;
+    uint64_t n_reads, n_overlaps;
+    size_t n_lost; /* partitions with rows that nobody has read; by rota_up_group_judge() */
+    char told[ROTA_UP_TOLD_MAX][ROTA_UP_LINE_MAX];
+    size_t n_told;
+};
+
+void rota_up_group_init(struct rota_up_group *group);
+void rota_up_group_deinit(struct rota_up_group *group);
+void rota_up_group_hear(struct rota_up_group *group, const char *line);
+void rota_up_group_judge(struct rota_up_group *group);

@@ -1,5 +1,7 @@
 #include "cli/up.h"
 
+#include "base/buffer.h"
+
 #include <errno.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -18,10 +20,69 @@ void rota_up_find_programs(char rota[PATH_MAX], char rotad[PATH_MAX])
         snprintf(rota, PATH_MAX, "rota");
     const char *slash = strrchr(rota, '/');
     snprintf(rotad, PATH_MAX, "%.*srotad", slash ? (int)(slash + 1 - rota) : 0, rota);
-    if (told && *told)
+    if (told && *told) {
         snprintf(rotad, PATH_MAX, "%s", told);
-    else if (access(rotad, X_OK))
+        return;
+    }
+    if (access(rotad, X_OK)) /* where it is built */
+        snprintf(rotad, PATH_MAX, "%.*s../node/rotad", slash ? (int)(slash + 1 - rota) : 0, rota);
+    if (access(rotad, X_OK))
         snprintf(rotad, PATH_MAX, "rotad");
+}
+
+/* --- the sample --- */
+
+char *rota_up_value(unsigned key, char text[ROTA_UP_VALUE_MAX])
+{
+    snprintf(text, ROTA_UP_VALUE_MAX, "value of sample-%u, which is %u squared: %u", key, key,
+             key * key);
+    return text;
+}
+
+/* Written beside, and moved into its place: nodes may be reading the one of before. */
+static enum rota_code write_file(const char *path, const struct rota_buffer *content,
+                                 struct rota_error *error)
+{
+    char fresh[PATH_MAX + 8];
+    snprintf(fresh, sizeof fresh, "%s.new", path);
+    FILE *file = content->failed ? NULL : fopen(fresh, "we");
+    bool is_written = file && fwrite(content->data, 1, content->size, file) == content->size;
+    if (file && fclose(file))
+        is_written = false;
+    if (!is_written || rename(fresh, path))
+        return rota_error_set(error, ROTA_ERR_IO, "writing %.1000s: %s", path, strerror(errno));
+    return ROTA_OK;
+}
+
+static void append_quoted(struct rota_buffer *buffer, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            rota_buffer_append_char(buffer, '\\');
+        rota_buffer_append_char(buffer, *text);
+    }
+}
+
+enum rota_code rota_up_sample_write(const char *data, struct rota_error *error)
+{
+    struct rota_buffer values = {0}, settings = {0};
+    char path[PATH_MAX], value[ROTA_UP_VALUE_MAX];
+    for (unsigned i = 0; i < ROTA_UP_KEYS; i++)
+        rota_buffer_print(&values, "sample-%u\t%s\n", i, rota_up_value(i, value));
+    snprintf(path, sizeof path, "%.4000s/sample.tsv", data);
+    enum rota_code code = write_file(path, &values, error);
+    rota_buffer_print(&settings,
+                      "# The settings of all nodes of `rota up`.\n[[cache]]\n"
+                      "name = \"%s\"\nshards = 2\nsource = \"file:",
+                      rota_up_queue);
+    append_quoted(&settings, path);
+    rota_buffer_print(&settings, "\"\n\n[[group]]\nname = \"%s\"\n", rota_up_queue);
+    snprintf(path, sizeof path, "%.4000s/rotad.toml", data);
+    if (!code)
+        code = write_file(path, &settings, error);
+    rota_buffer_deinit(&values);
+    rota_buffer_deinit(&settings);
+    return code;
 }
 
 enum rota_code rota_up_directory_make(const char *wanted, char path[PATH_MAX],

@@ -14,7 +14,7 @@
 
 #define WELL_AFTER (20 * ROTA_SEC) /* one that has run so long gets the short pause again */
 
-enum { OUTPUT_MAX = 4096, FREEZES_MAX = 1000 };
+enum { OUTPUT_MAX = 64 << 10, READY_MAX = 4096, FREEZES_MAX = 1000 };
 
 /* --- the command line --- */
 
@@ -65,6 +65,25 @@ static void write_node(const struct rota_up_process *process, struct line *line)
     add_address(line, "--http", process->http);
     add_option(line, "--zone", process->zone);
     add_option(line, "--drain-limit", "1s");
+    add_word(line, "--config");
+    add_word(line, "%s/rotad.toml", process->data);
+}
+
+/* A few rows per second of each partition, which ends after 20 seconds or so. */
+static void write_task(const struct rota_up_process *process, struct line *line)
+{
+    add_word(line, "%s", process->program);
+    add_word(line, "group");
+    add_word(line, "join");
+    add_word(line, "--log");
+    add_word(line, "sqlite:%s/groups.db", process->data);
+    add_option(line, "--name", rota_up_queue);
+    add_option(line, "--task", process->name);
+    add_option(line, "--partitions", "3");
+    add_option(line, "--rate", "2");
+    add_option(line, "--simulate-splits", "0.05");
+    add_option(line, "--progress", "2s");
+    add_option(line, "--balance", "10s");
 }
 
 /* `words` are "CAPABILITY COMMAND", the latter for the shell. */
@@ -87,7 +106,7 @@ static void write_worker(const struct rota_up_process *process, struct line *lin
     add_option(line, "-c", process->words + size + 1);
 }
 
-/* --- its life --- */
+/* --- its log --- */
 
 static void log_path(const struct rota_up_process *process, char path[PATH_MAX])
 {
@@ -114,6 +133,34 @@ char *rota_up_process_last_line(const struct rota_up_process *process, char line
     return line;
 }
 
+/* Who writes appends, so it goes on at the new beginning; a line that is written meanwhile may be
+ * lost. */
+void rota_up_process_trim_log(const struct rota_up_process *process)
+{
+    char path[PATH_MAX], old[PATH_MAX + 8], block[16384];
+    ssize_t size;
+    log_path(process, path);
+    snprintf(old, sizeof old, "%s.old", path);
+    int from = open(path, O_RDWR | O_CLOEXEC);
+    if (from < 0)
+        return;
+    int to = lseek(from, 0, SEEK_END) > ROTA_UP_LOG_MAX
+                 ? open(old, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)
+                 : -1;
+    lseek(from, 0, SEEK_SET);
+    while (to >= 0 && (size = read(from, block, sizeof block)) > 0)
+        if (write(to, block, (size_t)size) != size)
+            break; /* a full disk: rather none of it than no end */
+    if (to >= 0) {
+        if (ftruncate(from, 0))
+            unlink(path);
+        close(to);
+    }
+    close(from);
+}
+
+/* --- its life --- */
+
 /* The value of "NAME=" in the ready line. */
 static void read_address(const char *ready, const char *name, char address[ROTA_CHANNEL_TARGET_MAX])
 {
@@ -124,11 +171,33 @@ static void read_address(const char *ready, const char *name, char address[ROTA_
     snprintf(address, ROTA_CHANNEL_TARGET_MAX, "%.*s", (int)strcspn(value, " \n"), value);
 }
 
+/* All whole lines; one that can't be whole is passed over. */
+static void hear_lines(struct rota_up_process *process)
+{
+    struct rota_str output = rota_child_output(process->child);
+    size_t done = 0;
+    const char *end;
+    while ((end = memchr(output.data + done, '\n', output.size - done))) {
+        char line[ROTA_UP_LINE_MAX];
+        snprintf(line, sizeof line, "%.*s", (int)(end - output.data - (ptrdiff_t)done),
+                 output.data + done);
+        done = (size_t)(end - output.data) + 1;
+        process->on_line(process->callback_data, process, line);
+    }
+    rota_child_drop_output(process->child, done                        ? done
+                                           : output.size == OUTPUT_MAX ? output.size
+                                                                       : 0);
+}
+
 static void on_output(void *data)
 {
     struct rota_up_process *process = data;
     struct rota_str output = rota_child_output(process->child);
-    char line[OUTPUT_MAX + 1];
+    char line[READY_MAX + 1];
+    if (process->on_line) {
+        hear_lines(process);
+        return;
+    }
     if (process->is_ready || !process->zone || !memchr(output.data, '\n', output.size))
         return;
     snprintf(line, sizeof line, "%.*s", ROTA_STR_ARGS(output));
@@ -151,6 +220,8 @@ static void on_restart(uv_timer_t *timer);
 static void on_ended(void *data, int exit_code, int signal)
 {
     struct rota_up_process *process = data;
+    if (process->on_line && process->child)
+        hear_lines(process); /* what it said last */
     if (rota_clock_boot() - process->started_at > WELL_AFTER)
         rota_backoff_succeeded(&process->backoff);
     rota_child_free(process->child);
@@ -179,8 +250,10 @@ enum rota_code rota_up_process_start(struct rota_up_process *process, struct rot
         return rota_error_set(error, ROTA_ERR_IO, "opening %.1000s: %s", path, strerror(errno));
     if (process->zone)
         write_node(process, &line);
-    else
+    else if (process->words)
         write_worker(process, &line);
+    else
+        write_task(process, &line);
     struct rota_child_options options = {
         .argv = line.words,
         .environment = NONE,

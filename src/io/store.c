@@ -411,6 +411,13 @@ static enum rota_code dispatch(struct rota_store_session *session,
         return do_space_put(session, request, answer);
     case ROTA_STORE_SPACES:
         return list_spaces(session, request->space, answer);
+    case ROTA_STORE_SPACE_JOIN:
+    case ROTA_STORE_SPACE_BEAT:
+    case ROTA_STORE_SPACE_LEAVE:
+    case ROTA_STORE_SPACE_EVICT:
+    case ROTA_STORE_SPACE_READ:
+    case ROTA_STORE_SPACE_PROPOSE:
+        return rota_store_do_space(session, request, answer);
     case ROTA_STORE_SELECT:
         return rota_store_do_select(session, request, answer);
     }

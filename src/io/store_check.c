@@ -224,6 +224,30 @@ static enum rota_code check_select(const struct rota_store_request *request,
     return ROTA_OK;
 }
 
+static enum rota_code check_node(const struct rota_store_request *request, struct rota_error *error)
+{
+    const struct rota_store_node *node = &request->node;
+    bool is_written =
+        request->verb == ROTA_STORE_SPACE_JOIN || request->verb == ROTA_STORE_SPACE_BEAT;
+    enum rota_code code = check_name("the space", request->space, error);
+    if (!code)
+        code = check_name("the node", node->name, error);
+    if (!code && node->instance == 0)
+        code = rota_error_set(error, ROTA_ERR_INVALID, "an instance is never 0");
+    if (!code)
+        code = check_number("the number of pings", node->pings, 0, INT64_MAX, error);
+    if (code || !is_written)
+        return code;
+    code = check_lease_ttl(node->ttl, error);
+    if (!code)
+        code = check_number("the view", node->acked, 0, INT64_MAX, error);
+    if (!code)
+        code = check_number("the epoch", node->highest, 0, INT64_MAX, error);
+    if (!code && node->weight)
+        code = check_number("the weight", node->weight, ROTA_WEIGHT_MIN, ROTA_WEIGHT_MAX, error);
+    return code;
+}
+
 static enum rota_code check_config(const struct rota_store_space *config, struct rota_error *error)
 {
     enum rota_code code = check_name("the space", config->name, error);
@@ -266,6 +290,18 @@ enum rota_code rota_store_request_check(const struct rota_store_request *request
         return ROTA_OK;
     case ROTA_STORE_SPACE_PUT:
         return check_config(&request->config, error);
+    case ROTA_STORE_SPACE_JOIN:
+    case ROTA_STORE_SPACE_BEAT:
+    case ROTA_STORE_SPACE_LEAVE:
+    case ROTA_STORE_SPACE_EVICT:
+        return check_node(request, error);
+    case ROTA_STORE_SPACE_READ:
+        code = check_number("the version", request->known, 0, INT64_MAX, error);
+        return code ? code : check_name("the space", request->space, error);
+    case ROTA_STORE_SPACE_PROPOSE:
+        code = check_number("the version", request->config.version, request->known + 1,
+                            INT64_MAX - 1, error);
+        return code ? code : check_config(&request->config, error);
     case ROTA_STORE_SELECT:
         return check_select(request, error);
     }

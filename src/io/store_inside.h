@@ -88,6 +88,9 @@ enum rota_code rota_store_do_release(struct rota_store_session *session,
 enum rota_code rota_store_do_hold(struct rota_store_session *session,
                                   const struct rota_store_request *request,
                                   struct rota_store_answer *answer);
+enum rota_code rota_store_do_space(struct rota_store_session *session,
+                                   const struct rota_store_request *request,
+                                   struct rota_store_answer *answer);
 enum rota_code rota_store_do_select(struct rota_store_session *session,
                                     const struct rota_store_request *request,
                                     struct rota_store_answer *answer);

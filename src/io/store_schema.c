@@ -91,6 +91,21 @@ static const struct table tables[] = {
              {"config", "text", "what the engine reads"},
              {"version", "int", "grows with every change"},
          }},
+    {.name = "rota_space_nodes",
+     .what = "Who takes part in which space",
+     .key = "space, name",
+     .columns =
+         {
+             {"space", "name", "the space"},
+             {"name", "name", "the node, by its address"},
+             {"instance", "int", "random number of this life of it"},
+             {"pings", "int", "grows with every sign of life"},
+             {"ttl_ms", "int", "how long without one it is given up, in milliseconds"},
+             {"acked", "int", "by this version of the space it owns nothing that is not its own"},
+             {"highest", "int", "the highest epoch that it has had by a lease or a group"},
+             {"weight", "int", "in thousandths"},
+             {"is_draining", "int", "1: it wants to own nothing"},
+         }},
     {.name = "rota_jobs",
      .what = "The jobs of queues, written by who owns their partition",
      .key = "queue, part, id",
@@ -170,6 +185,7 @@ static const struct step {
     {3, .table = "rota_queues"},
     {3, .table = "rota_weights"},
     {3, .table = "rota_lives"},
+    {4, .table = "rota_space_nodes"},
 };
 
 enum { N_STEPS = sizeof steps / sizeof *steps };

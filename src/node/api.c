@@ -1,5 +1,6 @@
 #include "node/api.h"
 
+#include "base/metrics.h"
 #include "node/pages.h"
 #include "node/stream.h"
 #include "node/topics.h"
@@ -32,6 +33,16 @@ const struct rota_api_route rota_api_routes[] = {
     {ROTA_HTTP_POST, "/api/v1/queues/*/jobs/*/cancel", rota_api_job_cancel, "cancel a job"},
     {ROTA_HTTP_POST, "/api/v1/queues/*/jobs/*/retry", rota_api_job_retry,
      "let a dead or cancelled job wait again"},
+    {ROTA_HTTP_GET, "/api/v1/calls", rota_api_calls, "how calls to each replica go"},
+    {ROTA_HTTP_GET, "/api/v1/groups", rota_api_groups, "the groups that are watched"},
+    {ROTA_HTTP_GET, "/api/v1/groups/*", rota_api_group, "one group, and its partitions over time"},
+    {ROTA_HTTP_GET, "/api/v1/spaces", rota_api_spaces, "all spaces"},
+    {ROTA_HTTP_GET, "/api/v1/spaces/*", rota_api_space, "who owns the shards of a space"},
+    {ROTA_HTTP_POST, "/api/v1/spaces/*/migrate", rota_api_space_migrate,
+     "have another engine decide who owns what"},
+    {ROTA_HTTP_GET, "/api/v1/spaces/*/shards/*", rota_api_shard, "why a shard is where it is"},
+    {ROTA_HTTP_POST, "/api/v1/spaces/*/shards/*/pin", rota_api_shard_pin,
+     "keep a shard at a node, or no longer"},
     {ROTA_HTTP_GET, "/api/v1/workers", rota_api_workers, "the workers that are connected"},
 };
 const size_t rota_api_n_routes = sizeof rota_api_routes / sizeof rota_api_routes[0];
@@ -45,6 +56,17 @@ void rota_api_let_go(struct rota_api_call *call)
     free(call);
 }
 
+/* One more answer with this status. */
+static void count_answer(const struct rota_api_call *call, unsigned status)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", status);
+    struct rota_label label = {"status", rota_str(text)};
+    rota_counter_add(rota_metrics_counter(call->node->metrics, "rota_http_answers_total",
+                                          "Answers over HTTP, by their status.", &label, 1),
+                     1);
+}
+
 void rota_api_answer(struct rota_api_call *call, unsigned status, const char *type,
                      struct rota_str body)
 {
@@ -54,6 +76,7 @@ void rota_api_answer(struct rota_api_call *call, unsigned status, const char *ty
         {"X-Content-Type-Options", "nosniff"},
         {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
     };
+    count_answer(call, status);
     rota_http_answer(call->request, status, fields, sizeof fields / sizeof fields[0], body);
     rota_api_let_go(call);
 }
@@ -288,6 +311,7 @@ static bool show_page(struct rota_api_call *call)
     };
     bool is_known =
         rota_str_is_equal(rota_http_field(call->request, "If-None-Match"), rota_str(page->tag));
+    count_answer(call, is_known ? 304 : 200);
     rota_http_answer_static(call->request, is_known ? 304 : 200, fields,
                             sizeof fields / sizeof fields[0],
                             rota_str_of(page->bytes, is_known ? 0 : page->size));

@@ -73,11 +73,23 @@ void rota_api_job_cancel(struct rota_api_call *call);
 void rota_api_job_retry(struct rota_api_call *call);
 void rota_api_workers(struct rota_api_call *call);
 
+/* --- node_metrics.c --- */
+
+void rota_api_metrics(struct rota_api_call *call);
+
+/* --- api_space.c --- */
+
+void rota_api_spaces(struct rota_api_call *call);
+void rota_api_space(struct rota_api_call *call);
+void rota_api_space_migrate(struct rota_api_call *call);
+void rota_api_shard(struct rota_api_call *call);
+void rota_api_shard_pin(struct rota_api_call *call);
+void rota_api_write_spaces(struct rota_node *node, struct rota_json *json);
+
 /* --- api_cluster.c --- */
 
 void rota_api_health(struct rota_api_call *call);
 void rota_api_ready(struct rota_api_call *call);
-void rota_api_metrics(struct rota_api_call *call);
 void rota_api_node(struct rota_api_call *call);
 void rota_api_cluster(struct rota_api_call *call);
 void rota_api_node_drain(struct rota_api_call *call);
@@ -85,7 +97,15 @@ void rota_api_node_undrain(struct rota_api_call *call);
 void rota_api_node_evict(struct rota_api_call *call);
 void rota_api_events(struct rota_api_call *call);
 
+/* --- api_calls.c, api_group.c --- */
+
+void rota_api_calls(struct rota_api_call *call);
+void rota_api_groups(struct rota_api_call *call);
+void rota_api_group(struct rota_api_call *call);
+
 /* The documents by themselves: of all nodes, and this one's part of it. */
+void rota_api_write_calls(struct rota_node *node, struct rota_json *json);
+void rota_api_write_groups(struct rota_node *node, struct rota_json *json);
 void rota_api_write_cluster(struct rota_node *node, struct rota_json *json);
 void rota_api_write_node_part(struct rota_node *node, struct rota_json *json);
 void rota_api_write_event(const struct rota_node *node, const struct rota_event *event,

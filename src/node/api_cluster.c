@@ -27,18 +27,6 @@ void rota_api_ready(struct rota_api_call *call)
     rota_api_answer(call, state == ROTA_NODE_SERVING ? 200 : 503, "text/plain", rota_str(text));
 }
 
-void rota_api_metrics(struct rota_api_call *call)
-{
-    size_t size;
-    char *text = rota_metrics_text(call->node->metrics, &size);
-    if (text)
-        rota_api_answer(call, 200, "text/plain; version=0.0.4; charset=utf-8",
-                        rota_str_of(text, size));
-    else
-        rota_api_refuse(call, 503, "there is no memory for the metrics");
-    free(text);
-}
-
 /* --- nodes --- */
 
 static void add_str(struct rota_json *json, const char *key, struct rota_str value)

@@ -38,8 +38,6 @@ void rota_api_queue(struct rota_api_call *call)
 static void set_paused(struct rota_api_call *call, bool is_paused)
 {
     struct rota_queue_setting setting = {.queue = call->names[0], .is_paused = is_paused};
-    rota_node_note(call->node, ROTA_EVENT_OPERATOR, call->names[0],
-                   is_paused ? "is paused" : "goes on");
     rota_api_ask(call, "Pause", &ROTA_QUEUE_PAUSE, &setting, NULL);
 }
 
@@ -120,8 +118,6 @@ void rota_api_job_retry(struct rota_api_call *call)
     struct rota_queue_about about;
     if (!read_job(call, &about))
         return;
-    rota_node_note(call->node, ROTA_EVENT_OPERATOR, call->names[1], "of %.*s is to be tried again",
-                   ROTA_STR_ARGS(call->names[0]));
     rota_api_ask(call, "Retry", &ROTA_QUEUE_NAME, &about, NULL);
 }
 

@@ -2,6 +2,7 @@
 
 #include "io/clock.h"
 #include "node/node_service.h"
+#include "node/node_spaces.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ static void join(struct rota_node *node)
     for (size_t i = 0; i < node->n_roles && node->has_drained; i++)
         if (node->roles[i].role->restore)
             node->roles[i].role->restore(node->roles[i].data);
+    rota_node_spaces_undrain(node->spaces);
     if (rota_node_beat(node, false, &error)) {
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_ERROR, "node can't join",
                  ROTA_LOG_FACT("error", error.text));
@@ -40,7 +42,8 @@ static void serve(struct rota_node *node)
     char line[1024];
     int n = snprintf(line, sizeof line, "ready grpc=%s", rota_server_address(node->server, 0));
     for (size_t i = 0; i < node->n_roles; i++) {
-        const char *where = node->roles[i].role->reach(node->roles[i].data);
+        const struct rota_role *role = node->roles[i].role;
+        const char *where = role->reach ? role->reach(node->roles[i].data) : NULL;
         if (where)
             n += snprintf(line + n, sizeof line - (size_t)n, " %s", where);
     }
@@ -65,6 +68,7 @@ static void drain(struct rota_node *node)
     node->has_drained = true;
     for (size_t i = 0; i < node->n_roles; i++)
         node->roles[i].role->drain(node->roles[i].data);
+    rota_node_spaces_drain(node->spaces);
 }
 
 static void on_left(void *data, const struct rota_store_answer *answer)
@@ -101,10 +105,18 @@ static void end(struct rota_node *node)
     uv_close((uv_handle_t *)&node->timer, on_timer_closed);
 }
 
-static void close_all(struct rota_node *node)
+static void on_spaces_closed(void *data)
 {
+    struct rota_node *node = data;
     rota_node_close_parts(node);
     rota_node_step(node, ROTA_NODE_CLOSED);
+}
+
+static void close_all(struct rota_node *node)
+{
+    struct rota_node_spaces *spaces = node->spaces;
+    node->spaces = NULL;
+    rota_node_spaces_close(spaces, on_spaces_closed, node);
 }
 
 /* --- time --- */
@@ -114,7 +126,8 @@ static bool is_idle(const struct rota_node *node)
     for (size_t i = 0; i < node->n_roles; i++)
         if (!node->roles[i].role->is_idle(node->roles[i].data))
             return false;
-    return rota_server_counts(node->server).calls <= rota_node_service_n_calls(node->service);
+    return rota_node_spaces_is_idle(node->spaces) &&
+           rota_server_counts(node->server).calls <= rota_node_service_n_calls(node->service);
 }
 
 static bool is_draining(const struct rota_node *node)
@@ -148,7 +161,10 @@ void rota_node_step(struct rota_node *node, enum rota_node_event event)
 {
     static void (*const ACTIONS[])(struct rota_node * node) = {join,  serve,     drain,
                                                                leave, close_all, end};
+    enum rota_node_state before = node->fsm.state;
     unsigned actions = rota_node_fsm_step(&node->fsm, rota_clock_boot(), event);
+    if (node->fsm.state == ROTA_NODE_DRAINED && before != ROTA_NODE_DRAINED)
+        rota_node_note(node, ROTA_EVENT_NODE, rota_str(node->advertise), "is drained");
     if (node->fsm.state < ROTA_NODE_CLOSING)
         set_timer(node);
     for (size_t i = 0; i < sizeof ACTIONS / sizeof ACTIONS[0]; i++)
@@ -183,10 +199,11 @@ static enum rota_code adopt(struct rota_node *node, const struct rota_settings *
         *is_told |= strcmp(name, "zone") == 0 || strcmp(name, "weight") == 0;
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_INFO, "setting changed",
                  ROTA_LOG_FACT("setting", name));
+        rota_node_note(node, ROTA_EVENT_SETTING, rota_str(name), "has another value");
     }
     if (!rota_settings_has_same_sections(own, fresh))
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "setting needs a restart",
-                 ROTA_LOG_FACT("setting", "[[space]]"));
+                 ROTA_LOG_FACT("setting", "sections"));
     return ROTA_OK;
 }
 
@@ -202,7 +219,7 @@ enum rota_code rota_node_reload(struct rota_node *node, const struct rota_settin
     rota_node_note_names(node);
     if (!code && is_told && node->heartbeat)
         code = rota_node_beat(node, false, error);
-    rota_node_note(node, ROTA_EVENT_OPERATOR, rota_str(node->advertise), "has read its settings");
+    rota_node_note(node, ROTA_EVENT_SETTING, rota_str(node->advertise), "has read its settings");
     return code;
 }
 
@@ -222,6 +239,7 @@ enum rota_code rota_node_open(uv_loop_t *loop, const struct rota_node_options *o
     made->settings = options->settings->values;
     made->log = options->log;
     made->lock_fd = -1;
+    rota_list_init(&made->gone);
     rota_list_init(&made->changes);
     rota_list_init(&made->asks);
     rota_list_init(&made->calls);

@@ -47,6 +47,7 @@ static void on_set(void *data, const struct rota_store_answer *answer)
     } else if (!answer->is_done) {
         fail(change, ROTA_ERR_NOT_FOUND, "there is no such node");
     } else {
+        rota_peers_renew(change->node->peers);
         rota_node_note(change->node, ROTA_EVENT_OPERATOR, rota_str(change->address), "%s",
                        WORDS[change->state]);
         finish(change, NULL, true);

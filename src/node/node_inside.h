@@ -13,10 +13,20 @@
 #include <rota/reflection.h>
 #include <rota/tls.h>
 
-enum { ROTA_NODE_ROLES_MAX = 8, ROTA_NODE_NAMES_MAX = 16 };
+enum {
+    ROTA_NODE_ROLES_MAX = 8,
+    ROTA_NODE_NAMES_MAX = 16,
+    ROTA_NODE_MEASURED_MAX = 200, /* queues that have series; of more only the sums are shown */
+    ROTA_NODE_MEASURED_NAME = 256,
+};
+
+/* The role that every node has among the members of the store, where others are listed, too. */
+#define ROTA_NODE_ROLE "node"
 
 struct rota_node_service;
 struct rota_peers;
+struct rota_node_spaces;
+struct rota_space_service;
 struct rota_streams;
 
 struct rota_node_role {
@@ -32,7 +42,7 @@ struct rota_node {
     struct rota_node_fsm fsm;
     struct rota_events events;
     uv_timer_t timer; /* the machine's, and a look at whether the roles are idle */
-    bool is_drained_by_operator, has_served, has_drained;
+    bool is_drained_by_operator, has_served, has_drained, has_seen_members;
     rota_time started_at; /* wall clock */
 
     int lock_fd; /* of the data directory; -1: none */
@@ -54,7 +64,12 @@ struct rota_node {
     struct rota_streams *streams;
     struct rota_peers *peers;
     struct rota_node_service *service;
+    char measured[ROTA_NODE_MEASURED_MAX][ROTA_NODE_MEASURED_NAME]; /* queues */
+    size_t n_measured;
+    struct rota_space_service *space_service;
+    struct rota_node_spaces *spaces;
     size_t n_shards;               /* of all spaces, that this node has now */
+    struct rota_list_node gone;    /* nodes whose fate is asked for, see node_news.c */
     struct rota_list_node changes; /* that operators have asked for, until they are made */
     struct rota_list_node asks;    /* documents that have not come */
     struct rota_list_node calls;   /* requests over HTTP that are not answered */
@@ -87,6 +102,12 @@ enum rota_code rota_node_open_channel(struct rota_node *node, const char *addres
 
 /* By which names HTTP may be asked: its own address, and what it was told. */
 void rota_node_note_names(struct rota_node *node);
+
+/* --- node_news.c --- */
+
+/* Note what has become of other nodes: of all that see it, one does. */
+void rota_node_note_members(struct rota_node *node, const struct rota_members_change *change);
+void rota_node_news_end(struct rota_node *node);
 
 /* --- api.c --- */
 

@@ -5,6 +5,7 @@
 #include "io/file.h"
 #include "node/node_change.h"
 #include "node/node_service.h"
+#include "node/node_spaces.h"
 #include "node/peers.h"
 #include "node/stream.h"
 #include "wire/hosts_file.h"
@@ -20,7 +21,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const struct rota_role *const ROLES[] = {&rota_role_queue};
+static const struct rota_role *const ROLES[] = {&rota_role_queue, &rota_role_cache,
+                                                &rota_role_directory, &rota_role_group};
 
 /* --- the data directory --- */
 
@@ -127,20 +129,12 @@ static const struct rota_member *find_self(const struct rota_node *node)
     return NULL;
 }
 
-static void note_change(struct rota_node *node, const struct rota_members_change *change)
-{
-    for (size_t i = 0; i < change->n_added; i++)
-        rota_node_note(node, ROTA_EVENT_NODE, change->added[i], "is on the ring");
-    for (size_t i = 0; i < change->n_removed; i++)
-        rota_node_note(node, ROTA_EVENT_NODE, change->removed[i], "is off the ring");
-}
-
 /* What an operator wants of us is in the list, too. */
 static void on_members(void *data, const struct rota_members_change *change)
 {
     struct rota_node *node = data;
     const struct rota_member *self = find_self(node);
-    note_change(node, change);
+    rota_node_note_members(node, change);
     if (!self || node->fsm.state >= ROTA_NODE_STOPPING)
         return;
     node->is_drained_by_operator = self->host.is_draining;
@@ -156,9 +150,11 @@ enum rota_code rota_node_beat(struct rota_node *node, bool is_leaving, struct ro
 {
     const struct rota_node_settings *settings = node->settings;
     rota_time at = rota_members_align(rota_clock_wall(), settings->align, ROTA_MEMBERS_PROPAGATION);
+    char roles[ROTA_STORE_ROLES_MAX];
+    snprintf(roles, sizeof roles, ROTA_NODE_ROLE ",%s", settings->roles);
     struct rota_store_member member = {
         .address = rota_str(node->advertise),
-        .roles = rota_str(settings->roles),
+        .roles = rota_str(roles),
         .zone = rota_str(settings->zone),
         .ttl = settings->ttl,
         .start_at = settings->align && node->fsm.state == ROTA_NODE_JOINING ? at : 0,
@@ -174,8 +170,8 @@ enum rota_code rota_node_beat(struct rota_node *node, bool is_leaving, struct ro
 static enum rota_code open_members(struct rota_node *node, struct rota_error *error)
 {
     struct rota_members_source *source;
-    enum rota_code code =
-        rota_store_members_new(node->store, NULL, node->settings->ttl / 10, &source, error);
+    enum rota_code code = rota_store_members_new(node->store, ROTA_NODE_ROLE,
+                                                 node->settings->ttl / 10, &source, error);
     if (!code)
         code =
             rota_members_open(node->loop, source, &(struct rota_members_options){.log = node->log},
@@ -300,11 +296,22 @@ static enum rota_code open_http(struct rota_node *node, struct rota_error *error
     return rota_streams_open(node, &node->streams, error);
 }
 
+static enum rota_code open_space_service(struct rota_node *node, struct rota_error *error)
+{
+    return rota_space_service_open(node->server, &node->space_service, error);
+}
+
+/* The last part: what is open of it needs all others until it is closed. */
+static enum rota_code open_spaces(struct rota_node *node, struct rota_error *error)
+{
+    return rota_node_spaces_open(node, &node->spaces, error);
+}
+
 enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *error)
 {
     static enum rota_code (*const PARTS[])(struct rota_node * node, struct rota_error * error) = {
-        lock_directory, read_token,   open_store, open_server, open_members,
-        open_peers,     open_service, open_roles, open_self,   open_http};
+        lock_directory,     read_token,   open_store, open_server, open_members, open_peers,
+        open_space_service, open_service, open_roles, open_self,   open_http,    open_spaces};
     check_limits(node);
     node->metrics = rota_metrics_new((uint64_t)rota_clock_wall());
     if (!node->metrics)
@@ -321,6 +328,7 @@ void rota_node_close_parts(struct rota_node *node)
 {
     rota_topics_end(node);
     rota_node_changes_end(node);
+    rota_node_news_end(node);
     rota_channel_close(node->self);
     rota_peers_close(node->peers);
     rota_node_end_requests(node);
@@ -331,6 +339,7 @@ void rota_node_close_parts(struct rota_node *node)
     for (size_t i = node->n_roles; i-- > 0;)
         node->roles[i].role->close(node->roles[i].data);
     rota_node_service_close(node->service);
+    rota_space_service_close(node->space_service);
     rota_health_close(node->health);
     rota_reflection_close(node->reflection);
     rota_members_close(node->members);

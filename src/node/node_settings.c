@@ -2,10 +2,13 @@
 
 #include "base/quote.h"
 #include "base/spell.h"
+#include "core/call/lru.h"
+#include "io/sync.h"
 #include "wire/hosts_file.h"
 
 #include <rota/host.h>
 #include <rota/log.h>
+#include <rota/shards.h>
 #include <rota/space.h>
 #include <rota/store.h>
 #include <stdio.h>
@@ -16,7 +19,7 @@
 static const char *const DURABILITIES[] = {"journal", "store", "memory", NULL};
 static const char *const ENGINES[] = {"static", "ring", "lease", "group", NULL};
 
-static const char *const ROLES[] = {"queue"};
+static const char *const ROLES[] = {"cache", "directory", "group", "queue"};
 
 const struct rota_option rota_node_options[] = {
     {.name = "data",
@@ -78,8 +81,8 @@ const struct rota_option rota_node_options[] = {
     {.name = "roles",
      INTO(TEXT, roles),
      .value_name = "ROLE,...",
-     .default_text = "queue",
-     .help = "what this node does: queue"},
+     .default_text = "queue,cache,directory,group",
+     .help = "what this node does: queue, cache, directory, group"},
     {.name = "durability",
      INTO(CHOICE, durability),
      .value_name = "HOW",
@@ -170,13 +173,99 @@ static const struct rota_option SPACE_OPTIONS[] = {
      .help = "the ordered log that the engine group agrees on, the same at all nodes"},
 };
 
+static const struct rota_option CACHE_OPTIONS[] = {
+    {.name = "name",
+     ROTA_OPTION_INTO(TEXT, struct rota_node_cache, name),
+     .min = 1,
+     .max = ROTA_STORE_NAME_MAX,
+     .is_required = true,
+     .help = "what the collection is called"},
+    {.name = "source",
+     ROTA_OPTION_INTO(TEXT, struct rota_node_cache, source),
+     .min = 1,
+     .max = 4000,
+     .is_required = true,
+     .help = "where values come from: file:FILE, or sql:TABLE of the store's database"},
+    {.name = "shards",
+     ROTA_OPTION_INTO(INT, struct rota_node_cache, shards),
+     .default_text = "4",
+     .min = 1,
+     .max = ROTA_STORE_SHARDS_MAX,
+     .help = "how many there are in each zone"},
+    {.name = "memory",
+     ROTA_OPTION_INTO(INT, struct rota_node_cache, memory),
+     .default_text = "268435456",
+     .min = ROTA_LRU_BYTES_MIN,
+     .max = INT64_C(1) << 44,
+     .help = "bytes that the values in memory may take"},
+    {.name = "keep",
+     ROTA_OPTION_INTO(SPAN, struct rota_node_cache, keep),
+     .default_text = "10s",
+     .min = 0,
+     .max = 365 * ROTA_DAY,
+     .help = "how long a value of a table is answered from memory"},
+};
+
+static const struct rota_option DIRECTORY_OPTIONS[] = {
+    {.name = "name",
+     ROTA_OPTION_INTO(TEXT, struct rota_node_directory, name),
+     .min = 1,
+     .max = ROTA_SHARD_NAME_MAX,
+     .is_required = true,
+     .help = "what the collection is called"},
+    {.name = "id",
+     ROTA_OPTION_INTO(INT, struct rota_node_directory, id),
+     .default_text = "1",
+     .min = 1,
+     .max = UINT32_MAX,
+     .help = "the collection's number"},
+    {.name = "shards",
+     ROTA_OPTION_INTO(INT, struct rota_node_directory, shards),
+     .default_text = "64",
+     .min = 1,
+     .max = ROTA_SHARD_CHANNELS_MAX,
+     .help = "how many there are on the ring"},
+    {.name = "replicas",
+     ROTA_OPTION_INTO(INT, struct rota_node_directory, replicas),
+     .default_text = "1",
+     .min = 1,
+     .max = ROTA_SHARD_REPLICAS_MAX,
+     .help = "how many nodes serve each"},
+};
+
+static const struct rota_option GROUP_OPTIONS[] = {
+    {.name = "name",
+     ROTA_OPTION_INTO(TEXT, struct rota_node_group, name),
+     .min = 1,
+     .max = ROTA_SYNC_NAME_MAX,
+     .is_required = true,
+     .help = "the group's name"},
+    {.name = "log",
+     ROTA_OPTION_INTO(TEXT, struct rota_node_group, log),
+     .min = 1,
+     .max = 4000,
+     .help = "the log that its tasks share; groups.db in the data directory if not given"},
+};
+
 const struct rota_settings_kind rota_node_kinds[] = {
+    {.name = "cache",
+     .options = CACHE_OPTIONS,
+     .n_options = sizeof CACHE_OPTIONS / sizeof CACHE_OPTIONS[0],
+     .size = sizeof(struct rota_node_cache)},
+    {.name = "directory",
+     .options = DIRECTORY_OPTIONS,
+     .n_options = sizeof DIRECTORY_OPTIONS / sizeof DIRECTORY_OPTIONS[0],
+     .size = sizeof(struct rota_node_directory)},
+    {.name = "group",
+     .options = GROUP_OPTIONS,
+     .n_options = sizeof GROUP_OPTIONS / sizeof GROUP_OPTIONS[0],
+     .size = sizeof(struct rota_node_group)},
     {.name = "space",
      .options = SPACE_OPTIONS,
      .n_options = sizeof SPACE_OPTIONS / sizeof SPACE_OPTIONS[0],
      .size = sizeof(struct rota_node_space)},
 };
-const size_t rota_node_n_kinds = 1;
+const size_t rota_node_n_kinds = sizeof rota_node_kinds / sizeof rota_node_kinds[0];
 
 /* --- what goes together --- */
 
@@ -222,6 +311,22 @@ bool rota_node_settings_has_role(const struct rota_node_settings *settings, cons
     return false;
 }
 
+/* Two sections of a kind have two names; each kind's struct begins with it. */
+static enum rota_code check_names(const struct rota_settings *settings, struct rota_error *error)
+{
+    for (size_t i = 0; i < settings->n_sections; i++)
+        for (size_t k = 0; k < i; k++) {
+            const struct rota_settings_section *one = &settings->sections[k];
+            const struct rota_settings_section *other = &settings->sections[i];
+            if (one->kind == other->kind &&
+                strcmp(*(char *const *)one->values, *(char *const *)other->values) == 0)
+                return rota_error_set(
+                    error, ROTA_ERR_INVALID, "lines %u and %u: two sections [[%s]] are called %s",
+                    one->line, other->line, one->kind->name, *(char *const *)one->values);
+        }
+    return ROTA_OK;
+}
+
 /* --- spaces --- */
 
 static bool is_space_name(const char *name)
@@ -255,9 +360,8 @@ static enum rota_code check_space(const struct rota_settings_section *section,
 
 static enum rota_code check_spaces(const struct rota_settings *settings, struct rota_error *error)
 {
-    const struct rota_node_space *space, *other;
     size_t n = 0;
-    for (size_t i = 0; (space = rota_node_settings_space(settings, &i)); i++) {
+    for (size_t i = 0; rota_node_settings_space(settings, &i); i++) {
         const struct rota_settings_section *section = &settings->sections[i];
         enum rota_code code = check_space(section, error);
         if (code)
@@ -266,12 +370,6 @@ static enum rota_code check_spaces(const struct rota_settings *settings, struct 
             return rota_error_set(error, ROTA_ERR_INVALID,
                                   "[[space]] in line %u: a node has at most %d spaces",
                                   section->line, ROTA_NODE_SPACES_MAX);
-        for (size_t k = 0; (other = rota_node_settings_space(settings, &k)) && k < i; k++)
-            if (strcmp(other->name, space->name) == 0)
-                return rota_error_set(error, ROTA_ERR_INVALID,
-                                      "[[space]] in line %u: there is one with the name %s "
-                                      "already, in line %u",
-                                      section->line, space->name, settings->sections[k].line);
     }
     return ROTA_OK;
 }
@@ -296,6 +394,8 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
     const struct rota_node_settings *values = settings->values;
     uint32_t weight;
     enum rota_code code = check_roles(values->roles, error);
+    if (!code)
+        code = check_names(settings, error);
     if (code)
         return code;
     if (!rota_hosts_parse_weight(values->weight, &weight))

@@ -35,6 +35,24 @@ enum {
     ROTA_NODE_ENGINE_GROUP
 };
 
+/* A collection of values that the cluster serves in shards. */
+struct rota_node_cache {
+    const char *name, *source;
+    int64_t shards, memory;
+    rota_time keep;
+};
+
+/* A collection whose shards stand on the ring of nodes. */
+struct rota_node_directory {
+    const char *name;
+    int64_t id, shards, replicas;
+};
+
+/* A group of tasks that is watched. */
+struct rota_node_group {
+    const char *name, *log;
+};
+
 extern const struct rota_option rota_node_options[];
 extern const size_t rota_node_n_options;
 extern const struct rota_settings_kind rota_node_kinds[];

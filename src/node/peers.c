@@ -97,11 +97,19 @@ static void copy_text(char *to, size_t size, struct rota_str text)
     to[n] = '\0';
 }
 
+/* Others are members, too: servers of shards. */
+static bool is_node(const struct rota_store_member *row)
+{
+    return rota_str_has_prefix(row->roles, rota_str(ROTA_NODE_ROLE ","));
+}
+
 static void take_row(struct rota_peer *peer, const struct rota_store_member *row,
                      const struct rota_store_answer *answer)
 {
     copy_text(peer->zone, sizeof peer->zone, row->zone);
-    copy_text(peer->roles, sizeof peer->roles, row->roles);
+    size_t before = sizeof ROTA_NODE_ROLE; /* with its comma */
+    copy_text(peer->roles, sizeof peer->roles,
+              rota_str_of(row->roles.data + before, row->roles.size - before));
     peer->weight = row->weight;
     peer->state = row->state;
     peer->ttl = row->ttl;
@@ -139,7 +147,7 @@ static void take_rows(struct rota_peers *peers, const struct rota_store_answer *
         peers->list.items[i]->is_listed = false;
     for (size_t i = 0; i < answer->n_members; i++) {
         const struct rota_store_member *row = &answer->members[i];
-        if (answer->db_now - row->heartbeat > ROTA_PEERS_DEAD)
+        if (!is_node(row) || answer->db_now - row->heartbeat > ROTA_PEERS_DEAD)
             continue;
         /* New ones go behind the known ones, which stay in order meanwhile. */
         size_t size = peers->list.size;
@@ -377,6 +385,11 @@ void rota_peers_look(struct rota_peers *peers, struct rota_peers_wait *wait)
     rota_list_push(&peers->waits, &wait->link);
     if (!peers->is_round)
         begin_round(peers);
+}
+
+void rota_peers_renew(struct rota_peers *peers)
+{
+    memset(peers->seen_at, 0, sizeof peers->seen_at);
 }
 
 void rota_peers_want_events(struct rota_peers *peers)

@@ -61,6 +61,9 @@ struct rota_peers_wait {
 };
 void rota_peers_look(struct rota_peers *peers, struct rota_peers_wait *wait);
 
+/* Something was changed: what was seen before is not fresh any more. */
+void rota_peers_renew(struct rota_peers *peers);
+
 /* Somebody follows the events. */
 void rota_peers_want_events(struct rota_peers *peers);
 

@@ -6,6 +6,7 @@
 
 struct rota_node;
 struct rota_json;
+struct rota_metrics;
 
 struct rota_role {
     const char *name; /* as the settings have it */
@@ -26,9 +27,15 @@ struct rota_role {
     /* Append what people want to know, as members of an object that is open. */
     void (*show)(const void *role_data, struct rota_json *json);
 
+    /* Set series that are not counted as things happen; before they are shown. NULL: none. */
+    void (*measure)(const void *role_data, struct rota_metrics *metrics);
+
     /* Where others reach it beside gRPC, "zmq=ADDRESS" for the ready line; NULL: nowhere.
      * Borrowed. */
     const char *(*reach)(const void *role_data);
 };
 
+extern const struct rota_role rota_role_cache;
+extern const struct rota_role rota_role_directory;
+extern const struct rota_role rota_role_group;
 extern const struct rota_role rota_role_queue;

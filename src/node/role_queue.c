@@ -2,14 +2,19 @@
 #include "node/node_inside.h"
 
 #include "base/json.h"
+#include "base/metrics.h"
 #include "io/clock.h"
 
 #include <rota/broker.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { NEWS_PER_SECOND = 20 }; /* of jobs; more are counted */
+
 struct queue_role {
     struct rota_node *node;
+    rota_time news_second; /* the one that news are counted in */
+    size_t n_news;
     struct rota_work_broker *broker;
     char directory[4200];
     char reach[300];
@@ -21,6 +26,26 @@ static void on_failed(void *data, const struct rota_error *error)
     rota_log(role->node->log, rota_clock_wall(), ROTA_LOG_ERROR, "queues can't go on",
              ROTA_LOG_FACT("error", error->text));
     rota_node_step(role->node, ROTA_NODE_FAILED);
+}
+
+/* Many jobs may die at once, and what happened before should stay known. */
+static void on_news(void *data, bool is_job, const char *about, const char *what)
+{
+    struct queue_role *role = data;
+    rota_time second = rota_clock_wall() / ROTA_SEC;
+    if (!is_job) {
+        rota_node_note(role->node, ROTA_EVENT_QUEUE, rota_str(about), "%s", what);
+        return;
+    }
+    if (second != role->news_second) {
+        if (role->n_news > NEWS_PER_SECOND)
+            rota_node_note(role->node, ROTA_EVENT_JOB, rota_str(role->node->advertise),
+                           "has news of %zu more jobs", role->n_news - NEWS_PER_SECOND);
+        role->news_second = second;
+        role->n_news = 0;
+    }
+    if (++role->n_news <= NEWS_PER_SECOND)
+        rota_node_note(role->node, ROTA_EVENT_JOB, rota_str(about), "%s", what);
 }
 
 static enum rota_code open_role(struct rota_node *node, void **role_data, struct rota_error *error)
@@ -51,6 +76,7 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
         .partitions = (uint32_t)settings->partitions,
         .bytes_max = (size_t)settings->memory,
         .on_failed = on_failed,
+        .on_news = on_news,
         .data = role,
         .log = node->log,
     };
@@ -102,6 +128,42 @@ static void show(const void *data, struct rota_json *json)
     rota_json_uint(json, counts.memory);
 }
 
+struct series {
+    const char *name, *help;
+    uint64_t value;
+};
+
+static void measure(const void *data, struct rota_metrics *metrics)
+{
+    struct rota_work_broker_counts counts =
+        rota_work_broker_counts(((const struct queue_role *)data)->broker);
+    const struct series GAUGES[] = {
+        {"rota_broker_jobs", "Jobs that have not ended.", counts.jobs},
+        {"rota_broker_running", "Jobs that run.", counts.running},
+        {"rota_broker_polls", "Workers that wait for jobs over gRPC.", counts.polls},
+        {"rota_broker_watchers", "Calls that watch a job or a queue.", counts.watchers},
+        {"rota_broker_memory_bytes", "What payloads and results of jobs take.", counts.memory},
+        {"rota_broker_remote", "Jobs of other nodes that run here.", counts.remote},
+        {"rota_broker_unreachable", "Nodes that can't be reached.", counts.unreachable},
+    };
+    const struct series COUNTERS[] = {
+        {"rota_broker_records_total", "Facts written about jobs.", counts.records_total},
+        {"rota_broker_durable_total", "Facts that are kept for good.", counts.durable_total},
+        {"rota_broker_visits_total", "Visits of idle workers to jobs elsewhere.",
+         counts.visits_total},
+        {"rota_broker_fetched_total", "Jobs of other nodes done here.", counts.fetched_total},
+        {"rota_broker_lent_total", "Jobs of this node done elsewhere.", counts.lent_total},
+    };
+    for (size_t i = 0; i < sizeof GAUGES / sizeof GAUGES[0]; i++)
+        rota_gauge_set(rota_metrics_gauge(metrics, GAUGES[i].name, GAUGES[i].help, NULL, 0),
+                       (int64_t)GAUGES[i].value);
+    for (size_t i = 0; i < sizeof COUNTERS / sizeof COUNTERS[0]; i++) {
+        struct rota_counter *counter =
+            rota_metrics_counter(metrics, COUNTERS[i].name, COUNTERS[i].help, NULL, 0);
+        rota_counter_add(counter, COUNTERS[i].value - rota_counter_get(counter));
+    }
+}
+
 static const char *reach(const void *data)
 {
     return ((const struct queue_role *)data)->reach;
@@ -115,5 +177,6 @@ const struct rota_role rota_role_queue = {
     .restore = restore,
     .close = close_role,
     .show = show,
+    .measure = measure,
     .reach = reach,
 };

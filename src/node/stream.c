@@ -2,10 +2,12 @@
 
 #include "base/hash.h"
 #include "node/api.h"
+#include "node/node_spaces.h"
 #include "node/topics.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A topic as it was last looked at. */
 struct sight {
@@ -23,6 +25,8 @@ struct client {
     uint64_t sent[ROTA_TOPICS_MAX]; /* hash of what it has got; 0: nothing */
     uint64_t after;                 /* number of the last event */
     rota_time sent_at;
+    struct rota_str space; /* that it follows shard by shard; empty: none */
+    struct rota_space_seen space_seen;
 };
 
 struct rota_streams {
@@ -72,6 +76,21 @@ static void send_events(struct client *client, rota_time now)
     }
 }
 
+/* The shards that have changed; all of them at first. */
+static void send_space(struct client *client, rota_time now)
+{
+    struct rota_buffer *line = &client->streams->line;
+    struct rota_node_spaces *spaces = client->streams->node->spaces;
+    struct rota_json json = {.buffer = line};
+    rota_buffer_clear(line);
+    rota_buffer_append_text(line, "event: space\ndata: ");
+    if (client->space.size == 0 || !spaces ||
+        !rota_node_spaces_write_changes(spaces, client->space, &client->space_seen, &json))
+        return;
+    rota_buffer_append_text(line, "\n\n");
+    send_line(client, now);
+}
+
 static void send_all(struct client *client, rota_time now)
 {
     for (size_t i = 0; i < rota_n_topics; i++)
@@ -117,6 +136,10 @@ static void on_timer(uv_timer_t *timer)
     struct rota_streams *streams = timer->data;
     rota_time now = rota_clock_boot();
     struct rota_list_node *next;
+    /* Shards go before the list of spaces: who follows both need not wonder at a version. */
+    for (struct rota_list_node *link = streams->clients.next; link != &streams->clients;
+         link = link->next)
+        send_space(ROTA_LIST_ITEM(link, struct client, link), now);
     for (size_t i = 0; i < rota_n_topics; i++)
         look(&streams->sights[i]);
     for (struct rota_list_node *link = streams->clients.next; link != &streams->clients;
@@ -133,6 +156,7 @@ static void on_gone(void *data)
     struct client *client = data;
     struct rota_streams *streams = client->streams;
     rota_list_remove(&client->link);
+    free((void *)client->space.data);
     free(client);
     if (--streams->n_clients == 0)
         uv_timer_stop(&streams->timer);
@@ -145,6 +169,16 @@ static uint64_t last_seen(const struct rota_api_call *call)
     char copy[24];
     snprintf(copy, sizeof copy, "%.*s", (int)(text.size < 20 ? text.size : 20), text.data);
     return strtoull(copy, NULL, 10);
+}
+
+/* A copy of the name in `?space=NAME`; empty when there is none. */
+static struct rota_str followed_space(const struct rota_api_call *call)
+{
+    struct rota_str name;
+    char *copy = NULL;
+    if (rota_http_target_find(call->target, "space", &name) && (copy = malloc(name.size + 1)))
+        memcpy(copy, name.data, name.size);
+    return rota_str_of(copy, copy ? name.size : 0);
 }
 
 void rota_api_stream(struct rota_api_call *call)
@@ -164,12 +198,14 @@ void rota_api_stream(struct rota_api_call *call)
     }
     client->streams = streams;
     client->after = last_seen(call);
+    client->space = followed_space(call);
     client->sent_at = rota_clock_boot();
     struct rota_http_request *request = call->request;
     rota_api_let_go(call);
     client->stream = rota_http_answer_stream(request, 200, FIELDS, sizeof FIELDS / sizeof FIELDS[0],
                                              on_gone, client);
     if (!client->stream) {
+        free((void *)client->space.data);
         free(client);
         return;
     }

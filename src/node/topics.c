@@ -17,7 +17,10 @@ const struct rota_topic rota_topics[] = {
                             .write = rota_api_write_node_part,
                             .key = "nodes",
                             .write_whole = rota_api_write_cluster},
+    {.name = "calls", .write = rota_api_write_calls, .key = "calls"},
+    {.name = "groups", .write = rota_api_write_groups},
     {.name = "queues", .method = "Queues", .reply_type = &ROTA_QUEUE_QUEUES_REPLY},
+    {.name = "spaces", .write = rota_api_write_spaces},
     {.name = "workers", .method = "Workers", .reply_type = &ROTA_QUEUE_WORKERS_REPLY},
 };
 const size_t rota_n_topics = sizeof rota_topics / sizeof rota_topics[0];

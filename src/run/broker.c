@@ -28,6 +28,7 @@ static bool carry_out(struct rota_work_broker *broker, const struct rota_work_ef
             broker->appended = effect->record.number;
         if (effect->record.type == ROTA_WORK_ADD)
             rota_work_broker_watch_added(broker, &effect->record);
+        rota_work_broker_news(broker, effect);
         return true;
     case ROTA_WORK_DO_DISPATCH:
         if (!rota_work_broker_workers_hand(broker->workers, effect))

@@ -415,6 +415,7 @@ void rota_work_broker_watch_cancel(struct rota_work_broker *broker, struct rota_
 void rota_work_broker_watch_room(struct rota_work_broker *broker, struct rota_server_call *call);
 void rota_work_broker_watch_tell(struct rota_work_broker *broker,
                                  const struct rota_work_effect *effect);
+void rota_work_broker_news(struct rota_work_broker *broker, const struct rota_work_effect *effect);
 void rota_work_broker_watch_added(struct rota_work_broker *broker,
                                   const struct rota_work_record *record);
 void rota_work_broker_watch_flush(struct rota_work_broker *broker);

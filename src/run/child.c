@@ -1,5 +1,6 @@
 #include "run/child.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -378,6 +379,14 @@ void rota_child_signal(struct rota_child *child, int signal)
 {
     if (child->pid > 0)
         kill(-child->pid, signal);
+}
+
+void rota_child_drop_output(struct rota_child *child, size_t size)
+{
+    struct rota_buffer *output = &child->output;
+    assert(size <= output->size);
+    memmove(output->data, output->data + size, output->size - size);
+    output->size -= size;
 }
 
 struct rota_str rota_child_output(const struct rota_child *child)

@@ -50,6 +50,9 @@ void rota_child_signal(struct rota_child *child, int signal);
 struct rota_str rota_child_output(const struct rota_child *child);
 struct rota_str rota_child_log(const struct rota_child *child);
 
+/* The first `size` bytes of its output were seen, and make room for others. */
+void rota_child_drop_output(struct rota_child *child, size_t size);
+
 /* Takes `child`, which may be NULL; no callback comes after. A command that runs is killed. The
  * loop has to run once more to free everything. */
 void rota_child_free(struct rota_child *child);

@@ -39,6 +39,9 @@ enum rota_code rota_directory_set(struct rota_directory *directory,
 size_t rota_directory_n_collections(const struct rota_directory *directory);
 size_t rota_directory_n_watchers(const struct rota_directory *directory);
 
+/* The number of a host by its address, the same wherever it is met. */
+int64_t rota_directory_node_of(struct rota_str address);
+
 /* --- where it knows it from --- */
 
 struct rota_directory_source_options {

@@ -115,8 +115,8 @@ enum rota_code rota_directory_watch_file(struct uv_loop_s *loop, const char *pat
 
 /* --- a ring --- */
 
-/* A host has the same number wherever it is met: two hashes of its address. */
-static int64_t node_of(struct rota_str address)
+/* Two hashes of its address. */
+int64_t rota_directory_node_of(struct rota_str address)
 {
     char twice[2 * ROTA_ADDRESS_MAX];
     memcpy(twice, address.data, address.size);
@@ -167,7 +167,7 @@ static void place_shard(const struct rota_directory_source *source, const struct
     size_t n = rota_ring_lookup_n(ring, name, source->options.n_replicas, placement->hosts);
     for (size_t j = 0; j < n; j++) {
         struct rota_str address = rota_ring_host(ring, placement->hosts[j]).address;
-        replicas[j] = (struct rota_replica){node_of(address), address, 1, true};
+        replicas[j] = (struct rota_replica){rota_directory_node_of(address), address, 1, true};
     }
     placement->channels[i] = (struct rota_shard_channel){name, replicas, n};
 }

@@ -38,6 +38,17 @@ enum rota_code rota_get_mode_parse(struct rota_str name, enum rota_get_mode *mod
                           rota_quote(name, quoted));
 }
 
+void rota_get_name_collection(const struct rota_get *get, struct rota_metadata *pair,
+                              struct rota_call_options *options)
+{
+    if (!get->options.collection)
+        return;
+    *pair =
+        (struct rota_metadata){rota_str(ROTA_GET_COLLECTION), rota_str(get->options.collection)};
+    options->metadata = pair;
+    options->n_metadata = 1;
+}
+
 /* --- time --- */
 
 static void on_timer(uv_timer_t *timer);

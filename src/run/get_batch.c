@@ -101,6 +101,14 @@ const void *rota_get_batch_key(const struct rota_get_batch *batch, size_t index)
     return batch->keys.data + index * batch->server->service.key_size;
 }
 
+bool rota_get_batch_metadata(const struct rota_get_batch *batch, const char *name,
+                             struct rota_str *value)
+{
+    size_t n;
+    const struct rota_metadata *pairs = rota_server_call_metadata(batch->call, &n);
+    return rota_metadata_get(pairs, n, name, value);
+}
+
 void rota_get_batch_put(struct rota_get_batch *batch, size_t index, struct rota_str value)
 {
     assert(index < batch->n_keys);

@@ -154,6 +154,8 @@ static void ping(struct rota_get_peer *peer)
         .on_end = on_ping,
         .data = peer,
     };
+    struct rota_metadata pair;
+    rota_get_name_collection(get, &pair, &options);
     peer->is_asked = true;
     if (peer->ping)
         return; /* it is slow, and will be heard of */
@@ -355,6 +357,17 @@ void rota_get_free_hosts(struct rota_get *get)
     rota_map_deinit(&get->peers);
 }
 
+static void show_calls(const struct rota_get_peer *peer, struct rota_get_view *view)
+{
+    view->n_calls = peer->n_calls;
+    view->n_failed = peer->n_failed;
+    view->n_cancelled = peer->n_cancelled;
+    view->n_hedges = peer->n_hedges;
+    view->n_hedges_won = peer->n_hedges_won;
+    view->n_running = peer->n_running;
+    memcpy(view->latencies, peer->latencies, sizeof view->latencies);
+}
+
 bool rota_get_next_host(const struct rota_get *get, size_t *place, struct rota_get_view *view)
 {
     if (*place >= rota_interval_map_n_hosts(get->map))
@@ -369,5 +382,12 @@ bool rota_get_next_host(const struct rota_get *get, size_t *place, struct rota_g
         .epoch = host->epoch,
         .is_connected = peer && rota_channel_state(peer->channel) == ROTA_CHANNEL_READY,
     };
+    struct rota_balancer_view calls;
+    if (rota_balancer_look(get->balancer, rota_clock_mono(), host->id, &calls)) {
+        view->score = calls.score;
+        view->circuit = calls.circuit;
+    }
+    if (peer)
+        show_calls(peer, view);
     return true;
 }

@@ -36,6 +36,9 @@ struct rota_get_peer {
     struct rota_call *ping; /* NULL: none is out */
     uint64_t ping_number;
     struct rota_list_node calls;
+    uint64_t n_calls, n_failed, n_cancelled, n_hedges, n_hedges_won;
+    size_t n_running;
+    uint64_t latencies[ROTA_BALANCER_LATENCIES];
     bool is_listed, is_asked;           /* asked: what it holds, at least once */
     char problem[ROTA_GET_PROBLEM_MAX]; /* why the last ping failed; "": it did not */
 };
@@ -49,6 +52,7 @@ struct rota_get_call {
     struct rota_call *rpc;
     uint64_t number;
     size_t try;
+    rota_time started_at;
 };
 
 /* What is kept of a try, by the machine's index of it. */
@@ -132,6 +136,10 @@ struct rota_get {
 };
 
 /* --- get.c --- */
+
+/* Name the collection of a call. `pair` lives as long as `options`. */
+void rota_get_name_collection(const struct rota_get *get, struct rota_metadata *pair,
+                              struct rota_call_options *options);
 
 /* Tell runs of a map that has changed, the program of runs that are done (when the
  * loop is the caller), and set the timer. */

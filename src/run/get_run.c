@@ -18,9 +18,19 @@ static struct rota_get_call *take_call(struct rota_get *get)
     return call;
 }
 
+static void note_latency(struct rota_get_peer *peer, rota_time latency)
+{
+    uint64_t us = latency > 0 ? (uint64_t)(latency / ROTA_USEC) : 0;
+    size_t bucket = 0;
+    while (us >= UINT64_C(2) << bucket && bucket < ROTA_BALANCER_LATENCIES - 1)
+        bucket++;
+    peer->latencies[bucket]++;
+}
+
 /* It is over, or nobody waits for it any more. */
 static void leave(struct rota_get *get, struct rota_get_call *call)
 {
+    call->peer->n_running--;
     rota_list_remove(&call->of_run);
     rota_list_remove(&call->of_peer);
     if (get->n_calls_at_rest >= ROTA_GET_AT_REST_MAX) {
@@ -165,6 +175,10 @@ static void on_answer(void *data, struct rota_call *rpc, const struct rota_call_
         keep_text(run, call->try, result->text.size > 0 ? result->text : rota_str(name));
     }
     event.type = event.failure ? ROTA_GET_FAILED : ROTA_GET_ANSWER;
+    if (event.failure)
+        call->peer->n_failed++;
+    else
+        note_latency(call->peer, rota_clock_mono() - call->started_at);
     leave(get, call);
     rota_get_run_step(run, &event);
     rota_get_reader_clear(&get->reader);
@@ -252,10 +266,16 @@ static void send_try(struct rota_get_run *run, const struct rota_get_fsm_action 
         .on_end = on_answer,
         .data = call,
     };
+    struct rota_metadata pair;
+    rota_get_name_collection(get, &pair, &options);
     if (action->deadline != ROTA_TIME_NEVER && action->deadline != 0) {
         rota_time left = action->deadline - rota_clock_mono();
         options.timeout = left > 1 ? left : 1;
     }
+    peer->n_calls++;
+    peer->n_running++;
+    peer->n_hedges += action->is_hedge;
+    call->started_at = rota_clock_mono();
     call->run = run;
     call->peer = peer;
     call->number = action->number;
@@ -264,6 +284,7 @@ static void send_try(struct rota_get_run *run, const struct rota_get_fsm_action 
     rota_list_push(&peer->calls, &call->of_peer);
     code = rota_channel_call(peer->channel, &options, &call->rpc, &error);
     if (code) {
+        peer->n_failed++;
         leave(get, call);
         refuse(run, action,
                code == ROTA_ERR_UNAVAILABLE ? ROTA_FAILURE_UNREACHABLE
@@ -297,6 +318,15 @@ static void finish(struct rota_get_run *run, rota_time now)
     rota_list_push(&run->get->told, &run->told);
 }
 
+/* A hedge whose values were the first. */
+static void note_win(struct rota_get_run *run, size_t try)
+{
+    const struct rota_get_fsm_try *won = rota_get_fsm_try(&run->fsm, try);
+    struct rota_get_peer *peer = rota_get_find_peer(run->get, won->host);
+    if (peer && won->is_hedge)
+        peer->n_hedges_won++;
+}
+
 static void perform(struct rota_get_run *run, const struct rota_get_fsm_action *action,
                     rota_time now)
 {
@@ -306,11 +336,13 @@ static void perform(struct rota_get_run *run, const struct rota_get_fsm_action *
         send_try(run, action);
         break;
     case ROTA_GET_KEEP:
+        note_win(run, action->try);
         keep_answer(run, action->try);
         break;
     case ROTA_GET_CANCEL_TRY:
         call = find_call(run, action->number);
         if (call) {
+            call->peer->n_cancelled++;
             rota_call_cancel(call->rpc);
             leave(run->get, call);
         }

@@ -26,7 +26,12 @@ static void hear_record(struct rota_group *group, const struct rota_sync_event *
         group->skipped_next = event->offset + 1;
         rota_group_tell_skipped(group, event->offset, heard.why, error.text);
     }
+    bool is_folded = group->fsm.replay == ROTA_GROUP_REPLAY_FOLD &&
+                     group->fsm.fold.next <= event->offset; /* else it was before */
     rota_group_driver_drive(group, &heard);
+    if (group->options.on_partition && heard.record && is_folded && !group->is_failed &&
+        group->fsm.fold.next == event->offset + 1)
+        rota_group_tell_touched(group, heard.record->timestamp);
     rota_group_record_unref(heard.record);
 }
 

@@ -81,6 +81,11 @@ void rota_group_reader_end(struct rota_group *group, struct rota_group_reader *r
 /* The on_event of the log; `data` is the group. */
 void rota_group_driver_hear(void *data, const struct rota_sync_event *event);
 
+/* --- group_view.c --- */
+
+/* What the last record has changed. */
+void rota_group_tell_touched(struct rota_group *group, rota_time at);
+
 /* --- group_news.c --- */
 
 bool rota_group_make_series(struct rota_group *group);

@@ -43,6 +43,7 @@ void rota_group_status(const struct rota_group *group, struct rota_group_status 
         .n_running = rota_group_fsm_running(&group->fsm),
         .has_watermark = group->has_watermark,
         .watermark = group->watermark,
+        .log = rota_sync_name(group->sync),
         .trouble = rota_sync_trouble(group->sync),
     };
     for (size_t i = 0; i < fold->partitions.size; i++)
@@ -81,28 +82,55 @@ static struct rota_str sharer_name(const struct rota_group_fold *fold, uint32_t 
     return rota_str("");
 }
 
+static struct rota_group_partition_status status_of(const struct rota_group_fold *fold,
+                                                    const struct rota_group_partition *partition,
+                                                    struct rota_str parents[ROTA_GROUP_PARENTS_MAX])
+{
+    const struct rota_group_def *def = partition->def;
+    for (uint32_t i = 0; i < def->n_parents; i++)
+        parents[i] = def->parents[i].text;
+    return (struct rota_group_partition_status){
+        .partition = def->name.text,
+        .life = rota_group_life_name(rota_group_fold_life(partition)),
+        .owner = task_name(fold, partition->owner),
+        .target = task_name(fold, partition->target),
+        .sharer = sharer_name(fold, partition->sharer),
+        .token = partition->token,
+        .mark = partition->mark,
+        .position = rota_blob_str(partition->position),
+        .parents = parents,
+        .n_parents = def->n_parents,
+    };
+}
+
 void rota_group_each_partition(const struct rota_group *group,
                                bool (*each)(void *data,
                                             const struct rota_group_partition_status *partition),
                                void *data)
 {
     const struct rota_group_fold *fold = &group->fsm.fold;
+    struct rota_str parents[ROTA_GROUP_PARENTS_MAX];
     for (size_t i = 0; i < fold->partitions.size; i++) {
         const struct rota_group_partition *partition = &fold->partitions.items[i];
         if (!is_there(partition))
             continue;
-        const struct rota_group_partition_status status = {
-            .partition = partition->def->name.text,
-            .life = rota_group_life_name(rota_group_fold_life(partition)),
-            .owner = task_name(fold, partition->owner),
-            .target = task_name(fold, partition->target),
-            .sharer = sharer_name(fold, partition->sharer),
-            .token = partition->token,
-            .mark = partition->mark,
-            .position = rota_blob_str(partition->position),
-        };
+        const struct rota_group_partition_status status = status_of(fold, partition, parents);
         if (!each(data, &status))
             return;
+    }
+}
+
+void rota_group_tell_touched(struct rota_group *group, rota_time at)
+{
+    const struct rota_group_fold *fold = &group->fsm.fold;
+    struct rota_str parents[ROTA_GROUP_PARENTS_MAX];
+    for (size_t i = 0; i < fold->touched.size && !group->is_closing; i++) {
+        const struct rota_group_partition *partition =
+            &fold->partitions.items[fold->touched.items[i]];
+        if (!partition->def || rota_group_fold_life(partition) == ROTA_GROUP_NAMED)
+            continue;
+        const struct rota_group_partition_status status = status_of(fold, partition, parents);
+        group->options.on_partition(group->options.data, &status, at);
     }
 }
 

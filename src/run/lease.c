@@ -52,6 +52,9 @@ static bool next_event(struct rota_lease *lease, struct rota_lease_event *event)
     if (lease->is_close_wanted) {
         lease->is_close_wanted = false;
         *event = (struct rota_lease_event){.type = ROTA_LEASE_SHUTDOWN};
+    } else if (lease->share > 0) {
+        *event = (struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = lease->share};
+        lease->share = 0;
     } else if (lease->seen.size > 0) {
         *event = lease->seen.items[--lease->seen.size];
     } else if (lease->failed.size > 0) {
@@ -231,6 +234,15 @@ void rota_lease_close(struct rota_lease *lease, void (*on_closed)(void *data), v
         lease->is_close_wanted = true;
     else
         drive(lease, (struct rota_lease_event){.type = ROTA_LEASE_SHUTDOWN});
+}
+
+void rota_lease_set_wanted(struct rota_lease *lease, uint32_t wanted)
+{
+    const struct rota_lease_event event = {.type = ROTA_LEASE_SHARE, .n_share = wanted};
+    if (lease->is_driving)
+        lease->share = wanted;
+    else
+        drive(lease, event);
 }
 
 /* --- questions --- */

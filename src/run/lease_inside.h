@@ -33,6 +33,7 @@ struct rota_lease {
     ROTA_VECTOR(uint64_t) failed;
     ROTA_VECTOR(struct rota_lease_event) seen;
     bool is_close_wanted;
+    uint32_t share; /* to hold from now on; 0: as before */
     bool is_driving;
 
     ROTA_VECTOR(struct rota_lease_action) pings; /* of this step, not asked yet */

@@ -132,7 +132,7 @@ static void connect_now(struct rota_store *store)
 /* --- requests --- */
 
 /* The texts of a request, to be copied behind it. */
-#define N_TEXTS 12
+#define N_TEXTS 13
 static void list_texts(struct rota_store_request *request, struct rota_str *texts[N_TEXTS])
 {
     struct rota_str *all[N_TEXTS] = {
@@ -142,6 +142,7 @@ static void list_texts(struct rota_store_request *request, struct rota_str *text
         &request->config.name,  &request->config.engine,
         &request->config.text,  &request->table,
         &request->key_column,   &request->value_column,
+        &request->node.name,
     };
     memcpy(texts, all, sizeof all);
 }

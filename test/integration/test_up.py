@@ -129,6 +129,7 @@ def json_line_tells_every_node():
             assert get(node["http"], "/readyz") == (200, "serving\n")
             assert os.readlink(f"/proc/{node['pid']}/exe") == ROTAD
         members = json.loads(run("members", "list", "--store", ready["store"], "--json"))["members"]
+        members = [m for m in members if m["roles"].startswith("node,")]  # others serve shards
         assert {(m["address"], m["zone"]) for m in members} == {(node["grpc"], node["zone"]) for node in nodes}
         assert not os.path.exists(os.path.join(ready["data"], "worker-upper.log"))
 
@@ -213,6 +214,8 @@ def commands_that_are_shown_work():
                 assert done.returncode == 0, (command, out, error)
                 if "--wait" in command:
                     assert out == "HELLO", out
+                if " get " in command:
+                    assert out.splitlines()[1] == "sample-2\tvalue of sample-2, which is 2 squared: 4", out
                 assert out or forever or command.startswith("kill"), command
             while "\tdied\t" not in up.line():
                 assert up.seen[-1]
@@ -235,6 +238,50 @@ def data_is_kept_where_it_is_told():
         with Up("--no-load", "--nodes", "2", "--data", data) as up:
             node = up.event("ready")["nodes"][1]["grpc"]
             assert json.loads(run("job", "show", "--json", job, node=node))["state"] == "waiting"
+
+
+@test
+def sample_is_served_and_shown():
+    with Up() as up:
+        nodes = up.event("ready")["nodes"]
+
+        def shards():
+            calls = json.loads(get(nodes[0]["http"], "/api/v1/calls")[1])["calls"]
+            return {(call["zone"], call["shard"]) for call in calls if call["latency"]["buckets"]}
+
+        def group():
+            return json.loads(get(nodes[2]["http"], "/api/v1/groups/sample")[1])
+
+        end = time.monotonic() + TIMEOUT
+        while time.monotonic() < end:
+            shown = group()
+            if shards() == {("a", 0), ("a", 1), ("b", 0), ("b", 1)} and len(shown["tasks"]) == 3 and \
+                    any(part["parents"] and part["state"] == "running" for part in shown["partitions"]):
+                break
+            time.sleep(0.1)
+        assert shards() == {("a", 0), ("a", 1), ("b", 0), ("b", 1)}, shards()
+        ended = {part["name"]: part for part in shown["partitions"] if part["ended_ms"]}
+        children = [part for part in shown["partitions"] if part["parents"] and part["started_ms"]]
+        assert children, shown
+        for child in children:
+            for parent in child["parents"]:
+                assert ended[parent]["started_ms"] <= ended[parent]["ended_ms"] <= child["started_ms"], (child, ended)
+        listed = json.loads(get(nodes[1]["http"], "/api/v1/groups")[1])["groups"]
+        assert [entry["name"] for entry in listed] == ["sample"] and listed[0]["why_away"] is None, listed
+
+
+@test
+def program_is_found_where_it_was_built():
+    environment = {key: value for key, value in ENVIRONMENT.items() if key != "ROTA_ROTAD"}
+    up = subprocess.Popen([ROTA, "up", "--no-load", "--nodes", "1", "--json"], stdout=subprocess.PIPE, text=True,
+                          env=environment)
+    try:
+        ready = json.loads(up.stdout.readline())
+        assert os.path.realpath(f"/proc/{ready['nodes'][0]['pid']}/exe") == os.path.realpath(ROTAD)
+    finally:
+        up.terminate()
+        assert up.wait(TIMEOUT) == 0
+        up.stdout.close()
 
 
 @test
@@ -264,6 +311,8 @@ def chaos_loses_nothing():
         verdict = up.event("nothing lost", "violated")
         assert up.wait() == 0, (verdict, up.process.stderr.read())
         assert verdict["event"] == "nothing lost" and verdict["acknowledged"] == verdict["done"] > 0, verdict
+        assert verdict["gets"] > 1 and verdict["wrong"] == verdict["unanswered"] == 0, verdict
+        assert verdict["rows_lost"] == verdict["overlaps"] == 0, verdict
 
 
 @test

@@ -451,6 +451,13 @@ static void unseat(struct world *world, uint32_t node)
               .type = ROTA_LEASE_SEEN, .shard = slot.shard, .epoch = slot.epoch + 1});
 }
 
+/* A host is to hold less, and then as much as before: it has given back some by then. */
+static void share(struct world *world, uint32_t node)
+{
+    drive(world, node, (struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = 1});
+    drive(world, node, (struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = UINT32_MAX});
+}
+
 /* Somebody is shut down, as in a release of the software. */
 static void operate(void *data, uint64_t number)
 {
@@ -461,6 +468,8 @@ static void operate(void *data, uint64_t number)
     bool is_running = rota_sim_is_up(world->sim, node) && !rota_sim_is_paused(world->sim, node);
     if (chance(world, 0.5) && is_running)
         unseat(world, node);
+    else if (chance(world, 0.3) && is_running)
+        share(world, node);
     else if (is_running)
         drive(world, node, (struct rota_lease_event){.type = ROTA_LEASE_SHUTDOWN});
     if (next < QUIET_AT)

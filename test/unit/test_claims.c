@@ -184,6 +184,31 @@ static void all_are_listed_and_they_are_bounded(void **state)
     rota_claims_free(claims);
 }
 
+static void limit_of_a_space_ends_all_that_is_held_in_it(void **state)
+{
+    struct rota_claims *claims = open_claims();
+    struct rota_claim one = claim_of("1", 1, 5, true), other = claim_of("2", 1, 5, true), seen;
+    (void)state;
+    other.until = 100;
+    assert_int_equal(set(claims, one), ROTA_OK);
+    assert_int_equal(set(claims, other), ROTA_OK);
+    assert_int_equal(rota_claims_limit(claims, one.space, 200, NULL), ROTA_OK);
+    assert_int_equal(rota_claims_check(claims, 199, one.space, one.shard, 5), ROTA_CLAIMS_HELD);
+    assert_int_equal(rota_claims_check(claims, 200, one.space, one.shard, 5), ROTA_CLAIMS_NOT_HELD);
+    assert_int_equal(rota_claims_check(claims, 199, one.space, other.shard, 5),
+                     ROTA_CLAIMS_NOT_HELD); /* its own end comes first */
+    assert_int_equal(rota_claims_limit(claims, one.space, 300, NULL), ROTA_OK);
+    assert_int_equal(rota_claims_check(claims, 299, one.space, one.shard, 5), ROTA_CLAIMS_HELD);
+    assert_true(rota_claims_find(claims, one.space, one.shard, &seen));
+    assert_int_equal(seen.until, 300);
+    assert_int_equal(rota_claims_limit(claims, one.space, 0, NULL), ROTA_OK);
+    assert_int_equal(rota_claims_check(claims, 1000, one.space, one.shard, 5), ROTA_CLAIMS_HELD);
+    assert_int_equal(rota_claims_limit(claims, rota_str("elsewhere"), 7, NULL), ROTA_OK);
+    assert_int_equal(rota_claims_check(claims, 1000, one.space, one.shard, 5), ROTA_CLAIMS_HELD);
+    assert_int_equal(rota_claims_limit(claims, rota_str(""), 7, NULL), ROTA_ERR_INVALID);
+    rota_claims_free(claims);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +221,7 @@ int main(void)
         cmocka_unit_test(names_that_look_alike_are_told_apart),
         cmocka_unit_test(what_is_no_claim_is_refused),
         cmocka_unit_test(all_are_listed_and_they_are_bounded),
+        cmocka_unit_test(limit_of_a_space_ends_all_that_is_held_in_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -580,6 +580,34 @@ static void as_many_are_sought_as_are_wanted(void **state)
         assert_int_equal(rota_lease_fsm_check(&fsm, now, i, EPOCH + i), i != shard);
 }
 
+static void what_is_above_the_share_is_given_back(void **state)
+{
+    size_t n;
+    (void)state;
+    init(3, false);
+    tick();
+    for (uint32_t shard = 0; shard < 2; shard++)
+        answer(ROTA_LEASE_CLAIMED, action(shard > 0, ROTA_LEASE_CLAIM)->ask, shard, EPOCH + shard);
+    uint64_t late = action(1, ROTA_LEASE_CLAIM)->ask;
+    step((struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = 1});
+    assert_int_equal(action(0, ROTA_LEASE_STOP)->why, ROTA_LEASE_WHY_SHUTDOWN);
+    assert_int_equal(action(1, ROTA_LEASE_RELEASE)->shard, 1);
+    assert_int_equal(todo.n, 2);
+    assert_true(rota_lease_fsm_check(&fsm, now, 0, EPOCH));
+    assert_false(rota_lease_fsm_check(&fsm, now, 1, EPOCH + 1));
+
+    /* What a claim of before still brings is not wanted any more. */
+    answer(ROTA_LEASE_CLAIMED, late, 2, EPOCH + 2);
+    assert_int_equal(action(0, ROTA_LEASE_RELEASE)->shard, 2);
+    assert_int_equal(todo.n, 1);
+    rota_lease_fsm_held(&fsm, &n);
+    assert_int_equal(n, 1);
+
+    /* And more is sought at once when there may be more. */
+    step((struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = 9});
+    action(0, ROTA_LEASE_CLAIM);
+}
+
 static void more_than_there_are_is_not_sought(void **state)
 {
     (void)state;
@@ -773,6 +801,7 @@ int main(void)
         RULE(what_a_lost_answer_granted_is_released),
         RULE(as_many_are_sought_as_are_wanted),
         RULE(more_than_there_are_is_not_sought),
+        RULE(what_is_above_the_share_is_given_back),
         RULE(who_is_behind_stops),
         RULE(a_table_that_grants_a_shard_twice_ends_the_first_grant),
         RULE(a_shutdown_stops_then_gives_back),

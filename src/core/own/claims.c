@@ -12,8 +12,15 @@ struct record {
     struct rota_str key;
 };
 
+/* Until when the claims of a space may be held. */
+struct limit {
+    rota_time until;
+    struct rota_str space; /* its text is behind */
+};
+
 struct rota_claims {
     struct rota_map records;
+    struct rota_map limits; /* by space */
 };
 
 enum rota_code rota_claims_new(uint64_t seed, struct rota_claims **result, struct rota_error *error)
@@ -22,6 +29,7 @@ enum rota_code rota_claims_new(uint64_t seed, struct rota_claims **result, struc
     if (!claims)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "claims");
     rota_map_init(&claims->records, seed);
+    rota_map_init(&claims->limits, seed);
     *result = claims;
     return ROTA_OK;
 }
@@ -34,7 +42,10 @@ void rota_claims_free(struct rota_claims *claims)
         return;
     while ((entry = rota_map_next(&claims->records, &place)))
         free(entry->value);
+    for (place = 0; (entry = rota_map_next(&claims->limits, &place));)
+        free(entry->value);
     rota_map_deinit(&claims->records);
+    rota_map_deinit(&claims->limits);
     free(claims);
 }
 
@@ -148,13 +159,55 @@ bool rota_claims_drop(struct rota_claims *claims, struct rota_str space, struct 
     return true;
 }
 
+/* No more of them than there are claims, for spaces are named by others. */
+enum rota_code rota_claims_limit(struct rota_claims *claims, struct rota_str space, rota_time until,
+                                 struct rota_error *error)
+{
+    struct limit *limit = rota_map_get(&claims->limits, space);
+    if (space.size == 0 || space.size > ROTA_SHARD_NAME_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID, "claims: a space is of 1 to %d bytes",
+                              ROTA_SHARD_NAME_MAX);
+    if (limit && until == 0) {
+        rota_map_remove(&claims->limits, space);
+        free(limit);
+    } else if (limit) {
+        limit->until = until;
+    } else if (until != 0) {
+        if (claims->limits.size >= ROTA_CLAIMS_MAX)
+            return rota_error_set(error, ROTA_ERR_LIMIT, "claims: more than %d", ROTA_CLAIMS_MAX);
+        limit = malloc(sizeof *limit + space.size);
+        if (!limit)
+            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "claims");
+        memcpy(limit + 1, space.data, space.size);
+        *limit = (struct limit){until, rota_str_of((char *)(limit + 1), space.size)};
+        if (!rota_map_put(&claims->limits, limit->space, limit)) {
+            free(limit);
+            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "claims");
+        }
+    }
+    return ROTA_OK;
+}
+
+/* When the claim ends by itself, with the limit of its space; 0: it does not. */
+static rota_time until_of(const struct rota_claims *claims, const struct rota_claim *claim)
+{
+    const struct limit *limit =
+        claims->limits.size > 0 ? rota_map_get(&claims->limits, claim->space) : NULL;
+    if (!limit || (claim->until != 0 && claim->until < limit->until))
+        return claim->until;
+    return limit->until;
+}
+
 bool rota_claims_find(const struct rota_claims *claims, struct rota_str space,
                       struct rota_str shard, struct rota_claim *claim)
 {
     const struct record *record = find(claims, space, shard);
-    if (record)
-        *claim = record->claim;
-    return record != NULL;
+    if (!record)
+        return false;
+    *claim = record->claim;
+    if (claim->is_held)
+        claim->until = until_of(claims, &record->claim);
+    return true;
 }
 
 bool rota_claims_next(const struct rota_claims *claims, size_t *place, struct rota_claim *claim)
@@ -179,8 +232,10 @@ enum rota_claims_answer rota_claims_check(const struct rota_claims *claims, rota
         return ROTA_CLAIMS_NOT_HELD;
     if (epoch != record->claim.epoch)
         return epoch < record->claim.epoch ? ROTA_CLAIMS_STALE : ROTA_CLAIMS_AHEAD;
-    bool is_over = record->claim.until != 0 && now >= record->claim.until;
-    return record->claim.is_held && !is_over ? ROTA_CLAIMS_HELD : ROTA_CLAIMS_NOT_HELD;
+    if (!record->claim.is_held)
+        return ROTA_CLAIMS_NOT_HELD;
+    rota_time until = until_of(claims, &record->claim);
+    return until == 0 || now < until ? ROTA_CLAIMS_HELD : ROTA_CLAIMS_NOT_HELD;
 }
 
 const char *rota_claims_answer_name(enum rota_claims_answer answer)

@@ -51,6 +51,7 @@ enum rota_code rota_lease_fsm_init(struct rota_lease_fsm *fsm, rota_time now,
         return code;
     if (o->n_wanted > o->n_shards)
         o->n_wanted = o->n_shards;
+    fsm->n_share = o->n_wanted;
 
     code = rota_lease_watch_init(&fsm->watch, o->n_shards, error);
     if (code)
@@ -216,7 +217,7 @@ static void start(struct rota_lease_fsm *fsm, uint32_t shard, uint64_t epoch, ro
     slot->ping_at = fsm->seek_sent_at + interval(fsm);
     serve(fsm, ROTA_LEASE_START, slot);
     fsm->has_hope = true;
-    if (fsm->n_held < fsm->options.n_wanted)
+    if (fsm->n_held < fsm->n_share)
         return;
     /* We do not look on: what is seen now would be old when it is needed. */
     rota_lease_watch_forget(&fsm->watch);
@@ -239,7 +240,7 @@ static void hear_claimed(struct rota_lease_fsm *fsm, rota_time now,
         lose(fsm, slot, ROTA_LEASE_WHY_TAKEN, false);
 
     rota_lease_watch_learn(&fsm->watch, event->shard, event->epoch);
-    if (is_new && now < until && !fsm->is_closing) {
+    if (is_new && now < until && !fsm->is_closing && fsm->n_held < fsm->n_share) {
         start(fsm, event->shard, event->epoch, until);
     } else if (is_new && fsm->is_closing) {
         slot_add(fsm, event->shard, event->epoch)->ping_at = now;
@@ -330,7 +331,7 @@ static void claim(struct rota_lease_fsm *fsm, rota_time now)
 
 static void seek(struct rota_lease_fsm *fsm, rota_time now)
 {
-    if (fsm->seek_ask != 0 || fsm->n_held >= fsm->options.n_wanted)
+    if (fsm->seek_ask != 0 || fsm->n_held >= fsm->n_share)
         return;
     if (now >= fsm->claim_after && (fsm->has_hope || now >= fsm->dead_at)) {
         claim(fsm, now);
@@ -413,6 +414,20 @@ static void hear_seen(struct rota_lease_fsm *fsm, const struct rota_lease_event 
         lose(fsm, slot, ROTA_LEASE_WHY_BEHIND, true);
 }
 
+/* Who may hold more looks at once: what is free is free since before. */
+static void hear_share(struct rota_lease_fsm *fsm, rota_time now, uint32_t n_share)
+{
+    if (fsm->is_closing || n_share == fsm->n_share)
+        return;
+    fsm->n_share = n_share < 1 ? 1 : n_share;
+    if (fsm->n_share > fsm->options.n_wanted)
+        fsm->n_share = fsm->options.n_wanted;
+    while (fsm->n_held > fsm->n_share)
+        lose(fsm, &fsm->slots[fsm->n_held - 1], ROTA_LEASE_WHY_SHUTDOWN, true);
+    fsm->has_hope = true;
+    look_again_at(fsm, now);
+}
+
 static void shut_down(struct rota_lease_fsm *fsm, rota_time now)
 {
     if (fsm->is_closing)
@@ -435,6 +450,9 @@ static void hear(struct rota_lease_fsm *fsm, rota_time now, const struct rota_le
         return;
     case ROTA_LEASE_SEEN:
         hear_seen(fsm, event);
+        return;
+    case ROTA_LEASE_SHARE:
+        hear_share(fsm, now, event->n_share);
         return;
     case ROTA_LEASE_SHUTDOWN:
         shut_down(fsm, now);
@@ -476,7 +494,7 @@ struct rota_lease_actions rota_lease_fsm_step(struct rota_lease_fsm *fsm, rota_t
 
 static rota_time seek_deadline(const struct rota_lease_fsm *fsm)
 {
-    if (fsm->seek_ask != 0 || fsm->n_held >= fsm->options.n_wanted)
+    if (fsm->seek_ask != 0 || fsm->n_held >= fsm->n_share)
         return ROTA_TIME_NEVER;
     rota_time claim_at = fsm->has_hope ? fsm->claim_after : fsm->dead_at;
     if (claim_at < fsm->claim_after)

@@ -55,7 +55,7 @@
 
 struct rota_lease_fsm_options {
     uint32_t n_shards; /* of the data centre: 1 .. ROTA_LEASE_SHARDS_MAX */
-    uint32_t n_wanted; /* to hold at a time; 0 means 1; held within n_shards */
+    uint32_t n_wanted; /* to hold at a time, at most; 0 means 1; held within n_shards */
     rota_time ttl;     /* how long a grant lasts; 0 means 10 s */
     bool is_alone;     /* no other process can have our host's name now */
     uint64_t instance; /* of this life of the process, by chance; not 0 */
@@ -72,6 +72,7 @@ enum rota_lease_event_type {
     ROTA_LEASE_RELEASED, /* answers RELEASE, also when there was nothing to release */
     ROTA_LEASE_UNKNOWN,  /* answers any: it may have been done or not, or yet be done */
     ROTA_LEASE_SEEN,     /* somebody whom we trust knows this epoch of the shard */
+    ROTA_LEASE_SHARE,    /* hold up to `n_share` from now on, and give back what is above it */
     ROTA_LEASE_SHUTDOWN, /* stop and give back everything */
 };
 
@@ -80,6 +81,7 @@ struct rota_lease_event {
     uint64_t ask; /* of an answer: the number that the action had */
     uint32_t shard;
     uint64_t epoch;
+    uint32_t n_share;                  /* at least 1; held within n_wanted */
     const struct rota_lease_row *rows; /* borrowed */
     size_t n_rows;
 };
@@ -138,7 +140,7 @@ struct rota_lease_fsm {
     struct rota_lease_watch watch;
 
     struct rota_lease_slot *slots; /* n_held of them are in use, the first ones */
-    uint32_t n_held;
+    uint32_t n_held, n_share;
     uint32_t *slot_of; /* by shard; ROTA_LEASE_SHARDS_MAX: none */
     uint64_t n_asks;
 

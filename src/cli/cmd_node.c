@@ -1,0 +1,342 @@
+/* rota node: the nodes of a cluster, and what operators want of them. */
+#include "cli/cli.h"
+#include "cli/documents.h"
+#include "cli/terminal.h"
+#include "wire/json_scan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct node {
+    struct rota_queue_client_options of;
+    bool is_dry_run, is_waited;
+};
+
+static const struct rota_option OPTIONS[] = {ROTA_QUEUE_CLIENT_OPTIONS(struct node)};
+
+/* --- looking --- */
+
+enum { NAME, STATE, ZONE, WEIGHT, ROLES, JOBS, RUNNING, SHARDS, CALLS, MEMORY, HTTP, HEARD };
+
+static const char *const FIELDS[] = {"name",    "state",  "zone",  "weight", "roles", "jobs",
+                                     "running", "shards", "calls", "memory", "http",  "heard_ms"};
+enum { N_FIELDS = sizeof FIELDS / sizeof FIELDS[0] };
+
+static enum rota_code ask_cluster(struct rota_queue_client *client, struct rota_str *document,
+                                  struct rota_error *error)
+{
+    const struct rota_str topic = rota_str("cluster");
+    struct rota_nodes_documents_reply reply;
+    enum rota_code code = rota_documents_ask(client, &topic, 1, &reply, error);
+    if (code)
+        return code;
+    *document = rota_documents_find(&reply, "cluster");
+    return document->size > 0
+               ? ROTA_OK
+               : rota_error_set(error, ROTA_ERR_UNAVAILABLE, "the node can't say who there is");
+}
+
+static enum rota_code read_nodes(struct rota_queue_client *client, struct rota_rows *rows,
+                                 struct rota_error *error)
+{
+    struct rota_str document;
+    enum rota_code code = ask_cluster(client, &document, error);
+    return code ? code : rota_rows_read(document, "nodes", FIELDS, N_FIELDS, rows, error);
+}
+
+static void append_node(struct rota_buffer *buffer, const struct rota_rows *rows, size_t row)
+{
+    static const struct {
+        int field;
+        const char *name;
+    } REST[] = {{ZONE, "zone"},       {WEIGHT, "weight"}, {ROLES, "roles"}, {JOBS, "jobs"},
+                {RUNNING, "running"}, {SHARDS, "shards"}, {CALLS, "calls"}, {HTTP, "http"}};
+    rota_terminal_append(buffer, rota_rows_cell(rows, row, NAME));
+    rota_buffer_append_char(buffer, '\t');
+    rota_terminal_append(buffer, rota_rows_cell(rows, row, STATE));
+    for (size_t i = 0; i < sizeof REST / sizeof REST[0]; i++) {
+        struct rota_str cell = rota_rows_cell(rows, row, (size_t)REST[i].field);
+        rota_buffer_print(buffer, "\t%s=", REST[i].name);
+        rota_terminal_append(buffer, cell);
+    }
+    rota_buffer_append_char(buffer, '\n');
+}
+
+static enum rota_code list(struct rota_queue_client *client, const struct node *options,
+                           struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_rows rows;
+    enum rota_code code = read_nodes(client, &rows, error);
+    if (code)
+        return code;
+    if (options->of.json)
+        rota_buffer_append_text(buffer, "{\"nodes\":[");
+    for (size_t i = 0; i < rows.n_rows; i++) {
+        if (options->of.json) {
+            rota_buffer_append_text(buffer, i > 0 ? "," : "");
+            rota_buffer_append_str(buffer, rows.objects[i]);
+        } else {
+            append_node(buffer, &rows, i);
+        }
+    }
+    if (options->of.json)
+        rota_buffer_append_text(buffer, "]}\n");
+    rota_rows_deinit(&rows);
+    return ROTA_OK;
+}
+
+/* All that the node is known for, a line each. */
+static void append_members(struct rota_buffer *buffer, struct rota_str object)
+{
+    struct rota_scan scan;
+    struct rota_str key;
+    char *room = malloc(object.size + 1);
+    if (!room)
+        return;
+    rota_scan_init(&scan, object, room);
+    rota_scan_object(&scan);
+    while (rota_scan_key(&scan, &key)) {
+        rota_terminal_append(buffer, key);
+        rota_buffer_append_char(buffer, '\t');
+        rota_terminal_append(buffer, rota_scan_skip(&scan));
+        rota_buffer_append_char(buffer, '\n');
+    }
+    free(room);
+}
+
+static enum rota_code show(struct rota_queue_client *client, const struct node *options,
+                           const char *name, struct rota_buffer *buffer, struct rota_error *error)
+{
+    const struct rota_nodes_change request = {.node = rota_str(name)};
+    struct rota_nodes_shown reply;
+    enum rota_code code = rota_queue_client_ask(client, "/rota.v1.Nodes/Show", &ROTA_NODES_SHOW,
+                                                &request, &ROTA_NODES_SHOWN, &reply, error);
+    if (code)
+        return code;
+    if (options->of.json) {
+        rota_buffer_append_str(buffer, reply.json);
+        rota_buffer_append_char(buffer, '\n');
+    } else {
+        append_members(buffer, reply.json);
+    }
+    return ROTA_OK;
+}
+
+/* --- changing --- */
+
+/* What the node still has; `*is_over`: it has nothing, or is no member any more. */
+static enum rota_code look_at(struct rota_queue_client *client, const char *name, bool *is_over,
+                              char *left, size_t size, struct rota_error *error)
+{
+    struct rota_rows rows;
+    enum rota_code code = read_nodes(client, &rows, error);
+    if (code)
+        return code;
+    *is_over = true;
+    for (size_t i = 0; i < rows.n_rows; i++) {
+        if (!rota_str_is_equal(rota_rows_cell(&rows, i, NAME), rota_str(name)))
+            continue;
+        unsigned long long jobs = rota_documents_number(rota_rows_cell(&rows, i, JOBS));
+        unsigned long long shards = rota_documents_number(rota_rows_cell(&rows, i, SHARDS));
+        struct rota_str state = rota_rows_cell(&rows, i, STATE);
+        *is_over = rota_str_is_equal(state, rota_str("drained")) && jobs == 0 && shards == 0;
+        snprintf(left, size, "%s: %.*s, %llu jobs and %llu shards left", name, ROTA_STR_ARGS(state),
+                 jobs, shards);
+        if (rota_str_is_equal(state, rota_str("dead")))
+            code = rota_error_set(error, ROTA_ERR_UNAVAILABLE,
+                                  "%s is dead, with what it had: %llu jobs", name, jobs);
+    }
+    rota_rows_deinit(&rows);
+    return code;
+}
+
+static enum rota_code await_drained(struct rota_queue_client *client, const char *name,
+                                    struct rota_error *error)
+{
+    enum { EVERY_MS = 500 };
+    bool is_over = false, is_shown = isatty(STDERR_FILENO);
+    char left[512] = "";
+    enum rota_code code = ROTA_OK;
+    while (!code && !is_over) {
+        rota_queue_client_pause(client, EVERY_MS);
+        code = look_at(client, name, &is_over, left, sizeof left, error);
+        if (is_shown)
+            fprintf(stderr, "\r%s\033[K", left);
+    }
+    if (is_shown)
+        fputs("\r\033[K", stderr);
+    return code;
+}
+
+static void append_plan(struct rota_buffer *buffer, const struct node *options, const char *name,
+                        const struct rota_nodes_changed *changed)
+{
+    struct rota_json json = {.buffer = buffer};
+    if (!options->of.json) {
+        for (size_t i = 0; i < changed->plan.n; i++) {
+            rota_terminal_append(buffer, changed->plan.items[i]);
+            rota_buffer_append_char(buffer, '\n');
+        }
+        return;
+    }
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "node");
+    rota_json_text(&json, name);
+    rota_json_key(&json, "plan");
+    rota_json_begin_array(&json);
+    for (size_t i = 0; i < changed->plan.n; i++)
+        rota_json_string(&json, changed->plan.items[i]);
+    rota_json_end_array(&json);
+    rota_json_key(&json, "is_done");
+    rota_json_bool(&json, changed->is_done);
+    rota_json_end_object(&json);
+    rota_buffer_append_char(buffer, '\n');
+}
+
+static enum rota_code change(struct rota_queue_client *client, const struct node *options,
+                             const char *method, const char *name, struct rota_buffer *buffer,
+                             struct rota_error *error)
+{
+    const struct rota_nodes_change request = {.node = rota_str(name),
+                                              .is_dry_run = options->is_dry_run};
+    struct rota_nodes_changed changed;
+    enum rota_code code = rota_queue_client_ask(client, method, &ROTA_NODES_CHANGE, &request,
+                                                &ROTA_NODES_CHANGED, &changed, error);
+    if (code)
+        return code;
+    append_plan(buffer, options, name, &changed);
+    if (!options->is_waited || options->is_dry_run)
+        return ROTA_OK;
+    fwrite(buffer->data, 1, buffer->size, stdout); /* before the time it takes */
+    fflush(stdout);
+    rota_buffer_clear(buffer);
+    return await_drained(client, name, error);
+}
+
+/* --- commands --- */
+
+/* `method` is NULL of those that look. */
+static int run_with(const struct rota_cli_command *command, const char *method, int argc,
+                    char *const *argv)
+{
+    struct node options = {0};
+    static struct rota_option_list arguments;
+    struct rota_queue_client client;
+    struct rota_buffer buffer = {0};
+    struct rota_error error;
+    int exit_code;
+    if (!rota_cli_parse(command, argc, argv, &options, &arguments, &exit_code))
+        return exit_code;
+    if (rota_queue_client_open(&options.of, &client, &error))
+        return rota_cli_fail_error(&error);
+    const char *name = arguments.size > 0 ? arguments.items[0] : "";
+    enum rota_code code = method ? change(&client, &options, method, name, &buffer, &error)
+                          : command == &rota_cmd_node_list
+                              ? list(&client, &options, &buffer, &error)
+                              : show(&client, &options, name, &buffer, &error);
+    rota_queue_client_close(&client);
+    if (!code)
+        return rota_cli_print(&buffer);
+    rota_buffer_deinit(&buffer);
+    return rota_cli_fail_error(&error);
+}
+
+static int run_list(int argc, char *const *argv)
+{
+    return run_with(&rota_cmd_node_list, NULL, argc, argv);
+}
+
+const struct rota_cli_command rota_cmd_node_list = {
+    .command =
+        {
+            .name = "node list",
+            .summary = "The nodes of a cluster",
+            .description =
+                "Any node knows all of them. Prints a line for each, with tabs between its parts: "
+                "its address, its state, then zone, weight, roles, jobs, jobs that run, shards, "
+                "calls under way and where its dashboard is. States are those that nodes have "
+                "(`joining`, `serving`, `draining`, `drained`, `stopping`), and `silent` (it does "
+                "not answer), `dead` (nor did the store hear of it for its ttl; shown for an "
+                "hour) and `evicted`.\n\n"
+                "With --json: {\"nodes\": [...]}, as GET /api/v1/cluster has them.",
+            .options = OPTIONS,
+            .n_options = sizeof OPTIONS / sizeof *OPTIONS,
+            .examples = "rota node list --node 127.0.0.1:7700\n",
+        },
+    .run = run_list,
+};
+
+static int run_show(int argc, char *const *argv)
+{
+    return run_with(&rota_cmd_node_show, NULL, argc, argv);
+}
+
+const struct rota_cli_command rota_cmd_node_show = {
+    .command =
+        {
+            .name = "node show",
+            .summary = "All about a node",
+            .arguments = "[NAME]",
+            .max_arguments = 1,
+            .description = "Prints a line for each thing that is known of the node with this "
+                           "address, or of the one that is asked: its name, a tab, and the value "
+                           "in JSON. With --json it is one object.",
+            .options = OPTIONS,
+            .n_options = sizeof OPTIONS / sizeof *OPTIONS,
+            .examples = "rota node show 10.0.0.7:7700 --node 10.0.0.8:7700\n",
+        },
+    .run = run_show,
+};
+
+#define DRY_RUN                                                                                    \
+    {                                                                                              \
+        .name = "dry-run", ROTA_OPTION_INTO(FLAG, struct node, is_dry_run),                        \
+        .help = "only print the plan"                                                              \
+    }
+
+static const struct rota_option CHANGE_OPTIONS[] = {ROTA_QUEUE_CLIENT_OPTIONS(struct node),
+                                                    DRY_RUN};
+static const struct rota_option DRAIN_OPTIONS[] = {
+    ROTA_QUEUE_CLIENT_OPTIONS(struct node),
+    DRY_RUN,
+    {.name = "wait",
+     ROTA_OPTION_INTO(FLAG, struct node, is_waited),
+     .help = "come back when it has nothing any more, however long that takes"},
+};
+
+#define CHANGE(word, method, does, long_text, table)                                               \
+    static int run_##word(int argc, char *const *argv)                                             \
+    {                                                                                              \
+        return run_with(&rota_cmd_node_##word, "/rota.v1.Nodes/" method, argc, argv);              \
+    }                                                                                              \
+    const struct rota_cli_command rota_cmd_node_##word = {                                         \
+        .command =                                                                                 \
+            {                                                                                      \
+                .name = "node " #word,                                                             \
+                .summary = (does),                                                                 \
+                .arguments = "NAME",                                                               \
+                .min_arguments = 1,                                                                \
+                .max_arguments = 1,                                                                \
+                .description = long_text                                                           \
+                "\n\nPrints the plan, a sentence on each line: what the node has, and who gets "   \
+                "what. With --json: {\"node\", \"plan\": [...], \"is_done\"}. A node that is not " \
+                "there is exit code 1.",                                                           \
+                .options = (table),                                                                \
+                .n_options = sizeof(table) / sizeof *(table),                                      \
+                .examples = "rota node " #word " 10.0.0.7:7700 --dry-run --node 10.0.0.8:7700\n",  \
+            },                                                                                     \
+        .run = run_##word,                                                                         \
+    }
+
+CHANGE(drain, "Drain", "Give a node nothing more",
+       "It hands over what it has, lets what runs end, and stays there with nothing, also after a "
+       "restart, until `node undrain`.",
+       DRAIN_OPTIONS);
+CHANGE(undrain, "Undrain", "Give a node work again", "Takes back a drain or an eviction.",
+       CHANGE_OPTIONS);
+CHANGE(evict, "Evict", "Hold a node for dead",
+       "Whatever its heartbeats say, it is given nothing and listed for nobody until `node "
+       "undrain`; what it had is taken by others as if it were gone. Jobs in its own journal wait "
+       "there.",
+       CHANGE_OPTIONS);

@@ -1,0 +1,155 @@
+/* view: who owns which shard of a space, agreed upon by number.
+ *
+ * A view is one row of the store: a number, the members that share the shards, the
+ * shards that are pinned to one of them, and the engine by which the rest is placed.
+ * Everything else follows from it by a function, the same on every node: the owner of
+ * a shard, and its epoch, which is the number of the view in which its owner last
+ * changed. So 100,000 shards need no row each.
+ *
+ * A view keeps what it replaced: each member and each pin has the number of the first
+ * view that it is in (`from`) and of the first that it is no longer in (`to`). That
+ * goes back to `base`, so that from one view alone all views from `base` on can be
+ * made again. Whoever missed some, or is new, finds the same epochs as those who
+ * followed one by one.
+ *
+ * When that becomes too much, a later base is chosen, and every epoch below it counts
+ * as `base`. So it does when the engine changes: then the base is the view's own
+ * number, and all shards have a new epoch.
+ *
+ * A member is one life of one node: its name, and an instance that no other life has.
+ *
+ * Placement: a pin goes before all, if it names a member. Then, `ring`: the lookup of
+ * "SPACE/SHARD" among the members, by their weights. `static`: seat SHARD modulo the
+ * number of seats, which is a node's name; nobody if it is no member. `lease` and
+ * `group`: nobody as far as views go; these engines have their own ways.
+ *
+ * Invariants: an epoch is the number of a view, and names one owner, the one of that
+ * view. The epoch of a shard never becomes less with a later view. */
+#pragma once
+
+#include "base/arena.h"
+#include "base/vector.h"
+
+#include <rota/error.h>
+#include <rota/ring.h>
+#include <rota/str.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    ROTA_VIEW_SHARDS_MAX = 1 << 17, /* of a space */
+    ROTA_VIEW_NODES_MAX = 1024,     /* members at a time; others have to wait */
+    ROTA_VIEW_MEMBERS_MAX = 4096,   /* in a view, with those of before */
+    ROTA_VIEW_PINS_NOW_MAX = 4096,  /* at a time */
+    ROTA_VIEW_PINS_MAX = 8192,      /* in a view, with those of before */
+    ROTA_VIEW_SEATS_MAX = 1024,     /* of a static space */
+    ROTA_VIEW_STATES_MAX = 64,      /* views that can be made again; then half are dropped */
+    ROTA_VIEW_WEIGHT_MAX = 100 * ROTA_WEIGHT_ONE, /* more counts as this */
+    ROTA_VIEW_NAME_MAX = 255, /* bytes of a node's or space's name; no control characters */
+};
+
+/* Numbers have to fit a signed column, with room above. */
+#define ROTA_VIEW_NUMBER_MAX ((uint64_t)INT64_MAX / 2)
+
+#define ROTA_VIEW_NOBODY UINT32_MAX
+
+enum rota_view_engine {
+    ROTA_VIEW_RING,
+    ROTA_VIEW_STATIC,
+    ROTA_VIEW_LEASE,
+    ROTA_VIEW_GROUP,
+};
+
+/* How far a move to another engine is: core/own/migrate_fsm.h. */
+enum rota_view_phase {
+    ROTA_VIEW_STABLE,
+    ROTA_VIEW_SHADOW,   /* `engine` owns; who would own by `to` is computed beside */
+    ROTA_VIEW_STOPPING, /* nobody owns: all of `engine` stop; `to` comes next */
+    ROTA_VIEW_STARTING, /* `engine` is the new one and owns; `to` is the same */
+};
+
+/* Which views something is in: from <= number, and number < to unless `to` is 0. */
+struct rota_view_span {
+    uint64_t from, to;
+};
+
+struct rota_view_member {
+    struct rota_view_span span;
+    struct rota_str name;
+    uint64_t instance; /* not 0 */
+    uint32_t weight;   /* in thousandths: ROTA_WEIGHT_MIN .. ROTA_VIEW_WEIGHT_MAX */
+};
+
+struct rota_view_pin {
+    struct rota_view_span span;
+    uint32_t shard;
+    struct rota_str name;
+};
+
+/* The strings are in the arena. */
+struct rota_view {
+    uint64_t number; /* 0: there is no view yet; all else is then empty */
+    uint64_t base;   /* 1 .. number */
+    enum rota_view_engine engine, to;
+    enum rota_view_phase phase;
+    uint32_t n_shards;
+    ROTA_VECTOR(struct rota_str) seats;
+    ROTA_VECTOR(struct rota_view_member) members;
+    ROTA_VECTOR(struct rota_view_pin) pins;
+    struct rota_arena arena;
+};
+
+/* Starts empty, as zeroes do. */
+void rota_view_deinit(struct rota_view *view);
+
+/* `copy`, which is empty, becomes the same; without memory it stays empty. */
+enum rota_code rota_view_copy(const struct rota_view *view, struct rota_view *copy,
+                              struct rota_error *error);
+
+/* Whether a view is one: bounds, spans within base and number, a name at most once at a
+ * time, a shard pinned at most once at a time. What is read from a store is checked by
+ * this (wire/view_text.h does). */
+enum rota_code rota_view_check(const struct rota_view *view, struct rota_error *error);
+
+bool rota_view_name_is_valid(struct rota_str name);
+
+static inline bool rota_view_span_has(struct rota_view_span span, uint64_t number)
+{
+    return span.from <= number && (span.to == 0 || number < span.to);
+}
+
+/* The member of this name as of the view itself, or ROTA_VIEW_NOBODY. */
+uint32_t rota_view_find(const struct rota_view *view, struct rota_str name);
+
+/* The numbers of views that can be made again: `base`, and those above it at which
+ * something changed, in order. Returns how many; one more than there is room for means
+ * that there are too many. */
+size_t rota_view_states(const struct rota_view *view, uint64_t numbers[ROTA_VIEW_STATES_MAX + 1]);
+
+/* Whether `later`, which has a later number, tells the same of all views up to the number
+ * of `view` as that does, from its own base on. If not, they come from different pasts:
+ * the store fell back to an earlier state in between. */
+bool rota_view_is_before(const struct rota_view *view, const struct rota_view *later);
+
+/* Let `base`, which is not below the present one, be the base: what ended by then is
+ * forgotten. */
+void rota_view_rebase(struct rota_view *view, uint64_t base);
+
+/* The hash of "SPACE/SHARD", by which the ring looks it up. */
+uint32_t rota_view_hash(struct rota_str space, uint32_t shard);
+
+/* Who owns each shard, as of number `number` of the view, which is not below its base:
+ * `owners[shard]` becomes an index into `view->members` or ROTA_VIEW_NOBODY. As
+ * `engine` places them, which need not be the view's own: a shadow asks for another's.
+ * `hashes` are of rota_view_hash(), one per shard. */
+enum rota_code rota_view_place(const struct rota_view *view, uint64_t number,
+                               enum rota_view_engine engine, const uint32_t *hashes,
+                               uint32_t *owners, struct rota_error *error);
+
+/* "ring", "static", "lease", "group"; "stable", "shadow", "stopping", "starting". Any
+ * thread. */
+const char *rota_view_engine_name(enum rota_view_engine engine);
+const char *rota_view_phase_name(enum rota_view_phase phase);
+bool rota_view_engine_parse(struct rota_str name, enum rota_view_engine *engine);
+bool rota_view_phase_parse(struct rota_str name, enum rota_view_phase *phase);

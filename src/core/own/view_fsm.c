@@ -1,0 +1,672 @@
+#include "core/own/view_fsm_inside.h"
+
+#include <assert.h>
+
+/* --- making one --- */
+
+static enum rota_code check_options(const struct rota_view_fsm_options *options,
+                                    struct rota_error *error)
+{
+    if (!rota_view_name_is_valid(options->space) || !rota_view_name_is_valid(options->name))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "view: a space and a node have names of 1 to %d bytes without "
+                              "control characters",
+                              ROTA_VIEW_NAME_MAX);
+    if (options->n_shards < 1 || options->n_shards > ROTA_VIEW_SHARDS_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "view: %u shards, but there must be 1 to %d of them",
+                              options->n_shards, ROTA_VIEW_SHARDS_MAX);
+    if (options->ttl < ROTA_VIEW_TTL_MIN || options->ttl > ROTA_VIEW_TTL_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "view: a ttl of %lld ms is not within 100ms to 1h",
+                              (long long)(options->ttl / ROTA_MSEC));
+    if (options->weight < ROTA_WEIGHT_MIN || options->weight > ROTA_WEIGHT_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "view: weight %u/1000 is outside %d/1000 .. %d", options->weight,
+                              ROTA_WEIGHT_MIN, ROTA_WEIGHT_MAX / ROTA_WEIGHT_ONE);
+    if (options->n_seats > ROTA_VIEW_SEATS_MAX ||
+        (options->engine == ROTA_VIEW_STATIC && options->n_seats == 0))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "view: %zu seats, but a static space has 1 to %d", options->n_seats,
+                              ROTA_VIEW_SEATS_MAX);
+    for (size_t i = 0; i < options->n_seats; i++)
+        if (!rota_view_name_is_valid(options->seats[i]))
+            return rota_error_set(error, ROTA_ERR_INVALID, "view: the name of seat %zu is none", i);
+    return ROTA_OK;
+}
+
+static bool copy_options(struct rota_view_fsm *fsm)
+{
+    struct rota_view_fsm_options *o = &fsm->options;
+    struct rota_str *seats = rota_arena_take(&fsm->texts, (o->n_seats + 1) * sizeof *seats);
+    o->space = rota_arena_copy(&fsm->texts, o->space);
+    o->name = rota_arena_copy(&fsm->texts, o->name);
+    bool is_fine = seats && o->space.data && o->name.data;
+    for (size_t i = 0; is_fine && i < o->n_seats; i++) {
+        seats[i] = rota_arena_copy(&fsm->texts, o->seats[i]);
+        is_fine = seats[i].data;
+    }
+    o->seats = seats;
+    return is_fine;
+}
+
+static bool make_tables(struct rota_view_fsm *fsm)
+{
+    uint32_t n = fsm->options.n_shards;
+    fsm->hashes = calloc(n, sizeof *fsm->hashes);
+    fsm->owners = calloc(n, sizeof *fsm->owners);
+    fsm->epochs = calloc(n, sizeof *fsm->epochs);
+    fsm->scratch = calloc(n, sizeof *fsm->scratch);
+    fsm->is_taken = calloc(n, sizeof *fsm->is_taken);
+    fsm->held = calloc(n, sizeof *fsm->held);
+    fsm->stops = calloc(n, sizeof *fsm->stops);
+    fsm->starts = calloc(n, sizeof *fsm->starts);
+    return fsm->hashes && fsm->owners && fsm->epochs && fsm->scratch && fsm->is_taken &&
+           fsm->held && fsm->stops && fsm->starts;
+}
+
+enum rota_code rota_view_fsm_init(struct rota_view_fsm *fsm, rota_time now,
+                                  const struct rota_view_fsm_options *options,
+                                  struct rota_error *error)
+{
+    *fsm = (struct rota_view_fsm){.options = *options};
+    struct rota_view_fsm_options *o = &fsm->options;
+    if (o->ttl == 0)
+        o->ttl = 10 * ROTA_SEC;
+    if (o->weight == 0)
+        o->weight = ROTA_WEIGHT_ONE;
+    enum rota_code code = check_options(o, error);
+    if (code)
+        return code;
+    rota_session_watch_init(&fsm->watch, o->ttl / 2, ROTA_VIEW_TTL_MIN, ROTA_VIEW_TTL_MAX);
+    if (!copy_options(fsm) || !make_tables(fsm)) {
+        rota_view_fsm_deinit(fsm);
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "view: no memory for %u shards",
+                              options->n_shards);
+    }
+    for (uint32_t shard = 0; shard < o->n_shards; shard++)
+        fsm->hashes[shard] = rota_view_hash(o->space, shard);
+    rota_random_init(&fsm->random, o->seed);
+    rota_view_fsm_forget(fsm);
+    fsm->guard = o->ttl / 8;
+    fsm->until = fsm->read_at = fsm->own_at = now;
+    fsm->propose_at = fsm->give_up_at = ROTA_TIME_NEVER;
+    return ROTA_OK;
+}
+
+void rota_view_fsm_deinit(struct rota_view_fsm *fsm)
+{
+    rota_session_watch_deinit(&fsm->watch);
+    rota_view_deinit(&fsm->view);
+    rota_view_deinit(&fsm->proposal);
+    rota_vector_deinit(&fsm->lives);
+    rota_vector_deinit(&fsm->moves);
+    rota_vector_deinit(&fsm->rows);
+    rota_vector_deinit(&fsm->wishes);
+    rota_arena_deinit(&fsm->texts);
+    rota_arena_deinit(&fsm->names);
+    rota_arena_deinit(&fsm->row_names);
+    rota_arena_deinit(&fsm->wish_texts);
+    free(fsm->hashes);
+    free(fsm->owners);
+    free(fsm->epochs);
+    free(fsm->scratch);
+    free(fsm->is_taken);
+    free(fsm->held);
+    free(fsm->stops);
+    free(fsm->starts);
+    *fsm = (struct rota_view_fsm){0};
+}
+
+/* --- spans: never exact, so that nodes started together do not ask together --- */
+
+static rota_time some_of(struct rota_view_fsm *fsm, rota_time most)
+{
+    return rota_random_range(&fsm->random, most - most / 4, most);
+}
+
+static rota_time beat_interval(struct rota_view_fsm *fsm)
+{
+    return some_of(fsm, fsm->options.ttl / 3);
+}
+
+/* After an unknown outcome, or while something is on its way. */
+static rota_time pause_of(struct rota_view_fsm *fsm)
+{
+    return some_of(fsm, fsm->options.ttl / 24);
+}
+
+/* --- what is to be done --- */
+
+void rota_view_fsm_stop(struct rota_view_fsm *fsm, uint32_t shard, enum rota_view_why why)
+{
+    assert(fsm->actions.n_stops < fsm->options.n_shards);
+    fsm->stops[fsm->actions.n_stops++] =
+        (struct rota_view_shard){.shard = shard, .epoch = fsm->held[shard]};
+    fsm->held[shard] = 0;
+    fsm->n_held--;
+    fsm->actions.why = why;
+}
+
+void rota_view_fsm_stop_all(struct rota_view_fsm *fsm, enum rota_view_why why)
+{
+    for (uint32_t shard = 0; fsm->n_held > 0; shard++)
+        if (fsm->held[shard] != 0)
+            rota_view_fsm_stop(fsm, shard, why);
+    if (!fsm->is_running)
+        return;
+    fsm->is_running = false;
+    fsm->actions.has_halt = true;
+    fsm->actions.why = why;
+}
+
+void rota_view_fsm_start(struct rota_view_fsm *fsm, uint32_t shard)
+{
+    assert(fsm->actions.n_starts < fsm->options.n_shards);
+    fsm->held[shard] = fsm->epochs[shard];
+    fsm->n_held++;
+    fsm->starts[fsm->actions.n_starts++] =
+        (struct rota_view_shard){.shard = shard, .epoch = fsm->held[shard]};
+}
+
+void rota_view_fsm_tell_outcome(struct rota_view_fsm *fsm, uint64_t id, enum rota_code code,
+                                uint64_t number)
+{
+    assert(fsm->actions.n_outcomes <= ROTA_VIEW_WISHES_MAX);
+    fsm->outcomes[fsm->actions.n_outcomes++] =
+        (struct rota_view_outcome){.id = id, .code = code, .number = number};
+}
+
+static uint64_t ask(struct rota_view_fsm *fsm, struct rota_view_ask made)
+{
+    assert(fsm->actions.n_asks < ROTA_VIEW_ASKS_MAX);
+    made.number = ++fsm->n_asked;
+    fsm->asks[fsm->actions.n_asks++] = made;
+    return made.number;
+}
+
+/* --- our row --- */
+
+static void ask_own(struct rota_view_fsm *fsm, rota_time now, enum rota_view_ask_type type)
+{
+    struct rota_view_row row = {.name = fsm->options.name,
+                                .instance = fsm->instance,
+                                .ttl = fsm->options.ttl,
+                                .acked = fsm->view.number,
+                                .highest = fsm->highest,
+                                .weight = fsm->options.weight,
+                                .is_draining = fsm->is_draining};
+    fsm->own_type = type;
+    fsm->own_acked = row.acked;
+    fsm->own_sent_at = now;
+    fsm->is_row_old = false;
+    fsm->own_ask =
+        ask(fsm, (struct rota_view_ask){.type = type,
+                                        .row = row,
+                                        .former = type == ROTA_VIEW_JOIN ? fsm->join_former : 0});
+}
+
+static void tend_row(struct rota_view_fsm *fsm, rota_time now)
+{
+    if (fsm->own_ask != 0 || now < fsm->own_at)
+        return;
+    if (fsm->standing == ROTA_VIEW_CLOSING) {
+        ask_own(fsm, now, ROTA_VIEW_LEAVE);
+    } else if (fsm->standing == ROTA_VIEW_IN) {
+        ask_own(fsm, now, ROTA_VIEW_BEAT);
+    } else if (fsm->may_join) {
+        /* A new life each time: nobody can mistake it for one that was given up. */
+        fsm->instance = rota_random_next(&fsm->random) | 1;
+        fsm->may_join = false;
+        ask_own(fsm, now, ROTA_VIEW_JOIN);
+    }
+}
+
+/* Our row should say something else. */
+static void renew_row(struct rota_view_fsm *fsm, rota_time now)
+{
+    fsm->is_row_old = true;
+    fsm->own_at = rota_time_min(fsm->own_at, now);
+}
+
+static void look_at(struct rota_view_fsm *fsm, rota_time at)
+{
+    fsm->read_at = rota_time_min(fsm->read_at, at);
+}
+
+static void confirm(struct rota_view_fsm *fsm, rota_time now)
+{
+    rota_time until = fsm->own_sent_at + fsm->options.ttl - fsm->guard;
+    if (!fsm->has_rows)
+        look_at(fsm, now);
+    if (until > fsm->until)
+        fsm->until = until;
+    fsm->acked = fsm->own_acked;
+    fsm->own_at = fsm->is_row_old ? now : fsm->own_sent_at + beat_interval(fsm);
+}
+
+static void fall_out(struct rota_view_fsm *fsm, rota_time now)
+{
+    fsm->standing = ROTA_VIEW_OUT;
+    fsm->may_join = false;
+    fsm->acked = 0;
+    fsm->propose_at = ROTA_TIME_NEVER;
+    fsm->own_at = now;
+    rota_view_fsm_find_me(fsm);
+    look_at(fsm, now + pause_of(fsm));
+}
+
+/* The answer to the ask about our row. */
+static void hear_own(struct rota_view_fsm *fsm, rota_time now, enum rota_view_event_type type)
+{
+    fsm->own_ask = 0;
+    if (fsm->standing == ROTA_VIEW_CLOSING) {
+        fsm->own_at = now + pause_of(fsm);
+        if (type == ROTA_VIEW_LEFT)
+            fsm->give_up_at = now;
+    } else if (type == ROTA_VIEW_JOINED && fsm->own_type == ROTA_VIEW_JOIN) {
+        fsm->standing = ROTA_VIEW_IN;
+        confirm(fsm, now);
+        rota_view_fsm_find_me(fsm);
+        look_at(fsm, now);
+    } else if (type == ROTA_VIEW_BEATEN && fsm->own_type == ROTA_VIEW_BEAT) {
+        confirm(fsm, now);
+    } else if (type == ROTA_VIEW_GONE && fsm->own_type == ROTA_VIEW_BEAT) {
+        rota_view_fsm_stop_all(fsm, ROTA_VIEW_WHY_GONE);
+        fall_out(fsm, now);
+    } else if (fsm->own_type == ROTA_VIEW_JOIN) {
+        fall_out(fsm, now);
+    } else {
+        fsm->is_row_old = true;
+        fsm->own_at = now + pause_of(fsm);
+    }
+}
+
+/* --- looking --- */
+
+static int compare_rows(const void *a, const void *b)
+{
+    const struct rota_view_row *x = a, *y = b;
+    int order = rota_str_compare(x->name, y->name);
+    return order ? order : (x->instance > y->instance) - (x->instance < y->instance);
+}
+
+static bool copy_rows(struct rota_view_fsm *fsm, const struct rota_view_event *event)
+{
+    fsm->rows.size = 0;
+    rota_arena_clear(&fsm->row_names);
+    if (!rota_vector_reserve(&fsm->rows, event->n_rows + 1))
+        return false;
+    for (size_t i = 0; i < event->n_rows; i++) {
+        struct rota_view_row row = event->rows[i];
+        row.name = rota_arena_copy(&fsm->row_names, row.name);
+        if (!row.name.data)
+            return false;
+        if (row.acked > ROTA_VIEW_NUMBER_MAX)
+            row.acked = 0;
+        fsm->rows.items[fsm->rows.size++] = row;
+    }
+    if (fsm->rows.size > 1)
+        qsort(fsm->rows.items, fsm->rows.size, sizeof *fsm->rows.items, compare_rows);
+    return true;
+}
+
+/* Rows that stand still. One who has no row itself, for its name is taken, stands last. */
+static void watch_rows(struct rota_view_fsm *fsm, rota_time now)
+{
+    struct rota_session_row *rows = malloc((fsm->rows.size + 1) * sizeof *rows);
+    const struct rota_session_row *dead;
+    uint64_t ours = fsm->standing == ROTA_VIEW_IN ? fsm->instance : 0;
+    size_t n = 0, place = 0;
+    bool is_there = false;
+    if (!rows)
+        return;
+    for (; n < fsm->rows.size; n++) {
+        const struct rota_view_row *row = &fsm->rows.items[n];
+        is_there |= row->instance == ours;
+        rows[n] = (struct rota_session_row){
+            .place = row->instance, .pings = row->pings, .session = row->ttl};
+    }
+    if (!is_there)
+        rows[n++] = (struct rota_session_row){
+            .place = ours, .pings = fsm->n_asked, .session = fsm->options.ttl};
+    bool is_seen = rota_session_watch_see(&fsm->watch, now, rows, n);
+    free(rows);
+    while (is_seen && fsm->actions.n_asks < ROTA_VIEW_ASKS_MAX - 4 &&
+           (dead = rota_session_watch_next(&fsm->watch, ours, &place))) {
+        struct rota_view_row row = {.instance = dead->place, .pings = dead->pings};
+        for (size_t i = 0; i < fsm->rows.size; i++)
+            if (fsm->rows.items[i].instance == dead->place)
+                row.name = fsm->rows.items[i].name;
+        ask(fsm, (struct rota_view_ask){.type = ROTA_VIEW_EVICT, .row = row});
+        look_at(fsm, now + pause_of(fsm));
+    }
+}
+
+/* Our name is free, or was that of our own life before. */
+static void see_whether_to_join(struct rota_view_fsm *fsm)
+{
+    const struct rota_view_row *row = rota_view_fsm_row(fsm, fsm->options.name);
+    if (fsm->standing != ROTA_VIEW_OUT || fsm->own_ask != 0)
+        return;
+    fsm->may_join = !row || row->instance == fsm->instance || fsm->options.is_alone;
+    fsm->join_former = row ? row->instance : 0;
+}
+
+/* The store is in a state from before: there may be owners that it knows nothing of. They
+ * believe for no longer than a beat lasts. */
+static void go_back(struct rota_view_fsm *fsm, rota_time now)
+{
+    rota_time ttl = fsm->options.ttl;
+    for (size_t i = 0; i < fsm->rows.size; i++)
+        if (fsm->rows.items[i].ttl > ttl && fsm->rows.items[i].ttl <= ROTA_VIEW_TTL_MAX)
+            ttl = fsm->rows.items[i].ttl;
+    rota_view_fsm_stop_all(fsm, ROTA_VIEW_WHY_WENT_BACK);
+    rota_view_fsm_forget(fsm);
+    rota_session_watch_forget(&fsm->watch);
+    fsm->lost = fsm->floor;
+    fsm->is_on_hold = true;
+    fsm->hold_until = rota_time_add(now, ttl);
+    fsm->actions.went_back = fsm->actions.is_changed = true;
+}
+
+/* Take over the view that was read; false when we can't. */
+static bool see_view(struct rota_view_fsm *fsm, rota_time now, const struct rota_view *view)
+{
+    struct rota_view copy;
+    if (!view || view->number == fsm->view.number)
+        return true;
+    if (view->number > 0 && view->n_shards != fsm->options.n_shards)
+        return false;
+    if (view->number < fsm->floor ||
+        (view->base <= fsm->view.number && !rota_view_is_before(&fsm->view, view)))
+        go_back(fsm, now);
+    if (view->number == 0)
+        return true;
+    if (rota_view_copy(view, &copy, NULL))
+        return false;
+    rota_view_fsm_apply(fsm, &copy);
+    renew_row(fsm, now);
+    return fsm->view.number > 0;
+}
+
+static bool is_settled(const struct rota_view_fsm *fsm)
+{
+    return fsm->standing == ROTA_VIEW_IN && fsm->has_rows && fsm->n_held >= fsm->n_ours &&
+           fsm->moves.size == 0 && !fsm->is_barred && fsm->proposal.number == 0 &&
+           fsm->view.phase != ROTA_VIEW_STOPPING;
+}
+
+/* Those before us in the list go first, and save us the trouble. Wishes can't wait. */
+static rota_time turn_of(struct rota_view_fsm *fsm)
+{
+    enum { TURNS_MAX = 8 };
+    rota_time turn = 0;
+    if (fsm->wishes.size > 0)
+        return 0;
+    for (size_t i = 0; i < fsm->rows.size && i < TURNS_MAX; i++) {
+        if (fsm->rows.items[i].instance == fsm->instance)
+            break;
+        turn += fsm->options.ttl / 64;
+    }
+    return turn;
+}
+
+static void see_what_to_propose(struct rota_view_fsm *fsm, rota_time now)
+{
+    const struct rota_view_row *row = rota_view_fsm_row(fsm, fsm->options.name);
+    bool is_in =
+        fsm->standing == ROTA_VIEW_IN && now < fsm->until && row && row->instance == fsm->instance;
+    if (is_in)
+        rota_view_fsm_draft(fsm);
+    else
+        rota_view_deinit(&fsm->proposal);
+    if (fsm->proposal.number == 0)
+        fsm->propose_at = ROTA_TIME_NEVER;
+    else
+        fsm->propose_at = rota_time_min(fsm->propose_at, now + turn_of(fsm));
+}
+
+static void hear_sight(struct rota_view_fsm *fsm, rota_time now,
+                       const struct rota_view_event *event)
+{
+    bool is_fine = event->n_rows <= ROTA_VIEW_ROWS_MAX && see_view(fsm, now, event->view);
+    if (!is_fine || !copy_rows(fsm, event)) {
+        fsm->has_rows = false;
+        rota_view_deinit(&fsm->proposal);
+        fsm->propose_at = ROTA_TIME_NEVER;
+        fsm->read_at = now + pause_of(fsm);
+        return;
+    }
+    fsm->has_rows = true;
+    fsm->unix_ms = event->unix_ms;
+    fsm->store_highest = event->highest;
+    rota_view_fsm_resolve(fsm);
+    see_whether_to_join(fsm);
+    see_what_to_propose(fsm, now);
+    fsm->read_at = now + (is_settled(fsm) ? some_of(fsm, fsm->options.ttl / 6) : pause_of(fsm));
+    watch_rows(fsm, now);
+}
+
+static void hear_proposed(struct rota_view_fsm *fsm, rota_time now)
+{
+    size_t n = 0;
+    uint64_t number = fsm->proposal.number;
+    for (size_t i = 0; i < fsm->wishes.size; i++)
+        if (fsm->wishes.items[i].is_proposed)
+            rota_view_fsm_tell_outcome(fsm, fsm->wishes.items[i].wish.id, ROTA_OK, number);
+        else
+            fsm->wishes.items[n++] = fsm->wishes.items[i];
+    fsm->wishes.size = n;
+    rota_view_fsm_apply(fsm, &fsm->proposal);
+    renew_row(fsm, now);
+}
+
+/* The answer to the read or proposal that is out. */
+static void hear_seek(struct rota_view_fsm *fsm, rota_time now, const struct rota_view_event *event)
+{
+    bool is_read = fsm->seek_type == ROTA_VIEW_READ;
+    fsm->seek_ask = 0;
+    if (is_read && event->type == ROTA_VIEW_SIGHT) {
+        hear_sight(fsm, now, event);
+        return;
+    }
+    if (!is_read && event->type == ROTA_VIEW_PROPOSED)
+        hear_proposed(fsm, now);
+    rota_view_deinit(&fsm->proposal);
+    fsm->propose_at = ROTA_TIME_NEVER;
+    fsm->read_at = event->type == ROTA_VIEW_UNKNOWN ? now + pause_of(fsm) : now;
+}
+
+static void look(struct rota_view_fsm *fsm, rota_time now)
+{
+    struct rota_view_ask made = {.type = ROTA_VIEW_READ, .known = fsm->view.number};
+    if (fsm->seek_ask != 0 || fsm->standing == ROTA_VIEW_CLOSING)
+        return;
+    if (now >= fsm->propose_at && fsm->proposal.number > 0 && fsm->has_rows) {
+        made.type = ROTA_VIEW_PROPOSE;
+        made.view = &fsm->proposal;
+        fsm->propose_at = ROTA_TIME_NEVER;
+    } else if (now < fsm->read_at) {
+        return;
+    }
+    fsm->seek_type = made.type;
+    fsm->seek_ask = ask(fsm, made);
+}
+
+/* --- owning --- */
+
+/* Whether what is ours by the view may be begun with, as far as all shards go. */
+static bool may_start(const struct rota_view_fsm *fsm, rota_time now)
+{
+    return fsm->standing == ROTA_VIEW_IN && now < fsm->until && fsm->has_rows && !fsm->is_on_hold &&
+           fsm->me != ROTA_VIEW_NOBODY && fsm->view.base > fsm->lost && !fsm->is_barred;
+}
+
+static void start_ours(struct rota_view_fsm *fsm, rota_time now)
+{
+    if (fsm->n_held >= fsm->n_ours || !may_start(fsm, now))
+        return;
+    for (uint32_t shard = 0; shard < fsm->options.n_shards; shard++)
+        if (fsm->owners[shard] == fsm->me && fsm->held[shard] == 0 && !fsm->is_taken[shard])
+            rota_view_fsm_start(fsm, shard);
+}
+
+/* Another engine runs when everybody has acked the view since which it is the one. */
+static void run_engine(struct rota_view_fsm *fsm, rota_time now)
+{
+    struct rota_migrate migrate = rota_view_fsm_migrate(&fsm->view);
+    if (fsm->is_running || rota_migrate_is_by_view(fsm->view.engine) || !may_start(fsm, now) ||
+        !rota_migrate_owns(&migrate, fsm->view.engine) ||
+        !rota_view_fsm_is_acked(fsm, fsm->view.base))
+        return;
+    fsm->is_running = true;
+    fsm->actions.has_run = true;
+    fsm->actions.engine = fsm->view.engine;
+    fsm->actions.floor = fsm->view.base;
+}
+
+static void expire(struct rota_view_fsm *fsm, rota_time now)
+{
+    if (fsm->is_on_hold && now >= fsm->hold_until)
+        fsm->is_on_hold = false;
+    if (now < fsm->until)
+        return;
+    rota_view_fsm_stop_all(fsm, ROTA_VIEW_WHY_EXPIRED);
+    fsm->propose_at = ROTA_TIME_NEVER;
+    fsm->has_rows = false; /* a look at the store comes before the next start */
+}
+
+/* --- the machine --- */
+
+static bool copy_wish(struct rota_view_fsm *fsm, struct rota_view_wish *wish)
+{
+    struct rota_str *seats = rota_arena_take(&fsm->wish_texts, (wish->n_seats + 1) * sizeof *seats);
+    wish->name = rota_arena_copy(&fsm->wish_texts, wish->name);
+    bool is_fine = seats && wish->name.data;
+    for (size_t i = 0; is_fine && i < wish->n_seats; i++) {
+        seats[i] = rota_arena_copy(&fsm->wish_texts, wish->seats[i]);
+        is_fine = seats[i].data;
+    }
+    wish->seats = seats;
+    return is_fine;
+}
+
+static void hear_wish(struct rota_view_fsm *fsm, rota_time now, const struct rota_view_wish *wish)
+{
+    struct rota_view_waiting waiting = {.wish = *wish};
+    if (fsm->standing == ROTA_VIEW_CLOSING)
+        rota_view_fsm_tell_outcome(fsm, wish->id, ROTA_ERR_UNAVAILABLE, 0);
+    else if (fsm->wishes.size == ROTA_VIEW_WISHES_MAX || wish->n_seats > ROTA_VIEW_SEATS_MAX)
+        rota_view_fsm_tell_outcome(fsm, wish->id, ROTA_ERR_LIMIT, 0);
+    else if (wish->name.size > ROTA_VIEW_NAME_MAX)
+        rota_view_fsm_tell_outcome(fsm, wish->id, ROTA_ERR_INVALID, 0);
+    else if (!copy_wish(fsm, &waiting.wish) || !rota_vector_push(&fsm->wishes, waiting))
+        rota_view_fsm_tell_outcome(fsm, wish->id, ROTA_ERR_NO_MEMORY, 0);
+    else
+        look_at(fsm, now);
+}
+
+static void shut_down(struct rota_view_fsm *fsm, rota_time now)
+{
+    if (fsm->standing == ROTA_VIEW_CLOSING)
+        return;
+    rota_view_fsm_stop_all(fsm, ROTA_VIEW_WHY_SHUTDOWN);
+    for (size_t i = 0; i < fsm->wishes.size; i++)
+        rota_view_fsm_tell_outcome(fsm, fsm->wishes.items[i].wish.id, ROTA_ERR_UNAVAILABLE, 0);
+    fsm->wishes.size = 0;
+    fsm->standing = ROTA_VIEW_CLOSING;
+    rota_view_fsm_find_me(fsm);
+    fsm->own_ask = fsm->seek_ask = 0; /* their answers do not matter any more */
+    fsm->own_at = now;
+    fsm->give_up_at = fsm->instance != 0 ? rota_time_add(now, fsm->options.ttl) : now;
+}
+
+static void hear(struct rota_view_fsm *fsm, rota_time now, const struct rota_view_event *event)
+{
+    switch (event->type) {
+    case ROTA_VIEW_TICK:
+        return;
+    case ROTA_VIEW_HINT:
+        look_at(fsm, now);
+        return;
+    case ROTA_VIEW_DRAIN:
+    case ROTA_VIEW_UNDRAIN:
+        fsm->is_draining = event->type == ROTA_VIEW_DRAIN;
+        renew_row(fsm, now);
+        return;
+    case ROTA_VIEW_WEIGH:
+        if (event->weight >= ROTA_WEIGHT_MIN && event->weight <= ROTA_WEIGHT_MAX)
+            fsm->options.weight = event->weight;
+        renew_row(fsm, now);
+        return;
+    case ROTA_VIEW_WISH:
+        hear_wish(fsm, now, &event->wish);
+        return;
+    case ROTA_VIEW_SHUTDOWN:
+        shut_down(fsm, now);
+        return;
+    case ROTA_VIEW_JOINED:
+    case ROTA_VIEW_TAKEN:
+    case ROTA_VIEW_BEATEN:
+    case ROTA_VIEW_GONE:
+    case ROTA_VIEW_LEFT:
+    case ROTA_VIEW_EVICTED:
+    case ROTA_VIEW_SIGHT:
+    case ROTA_VIEW_PROPOSED:
+    case ROTA_VIEW_REFUSED:
+    case ROTA_VIEW_UNKNOWN:
+        break;
+    }
+    if (event->ask != 0 && event->ask == fsm->own_ask)
+        hear_own(fsm, now, event->type);
+    else if (event->ask != 0 && event->ask == fsm->seek_ask)
+        hear_seek(fsm, now, event);
+}
+
+static struct rota_view_actions finish_step(struct rota_view_fsm *fsm)
+{
+    struct rota_view_actions *actions = &fsm->actions;
+    actions->stops = fsm->stops;
+    actions->starts = fsm->starts;
+    actions->asks = fsm->asks;
+    actions->outcomes = fsm->outcomes;
+    actions->until = fsm->n_held > 0 || fsm->is_running ? fsm->until : 0;
+    return *actions;
+}
+
+struct rota_view_actions rota_view_fsm_step(struct rota_view_fsm *fsm, rota_time now,
+                                            const struct rota_view_event *event)
+{
+    fsm->actions = (struct rota_view_actions){0};
+    if (fsm->standing == ROTA_VIEW_OVER)
+        return fsm->actions;
+    expire(fsm, now);
+    hear(fsm, now, event);
+    start_ours(fsm, now);
+    run_engine(fsm, now);
+    if (fsm->standing == ROTA_VIEW_CLOSING && now >= fsm->give_up_at) {
+        fsm->standing = ROTA_VIEW_OVER;
+        fsm->actions.is_done = true;
+        return finish_step(fsm);
+    }
+    tend_row(fsm, now);
+    look(fsm, now);
+    return finish_step(fsm);
+}
+
+rota_time rota_view_fsm_deadline(const struct rota_view_fsm *fsm)
+{
+    rota_time at = fsm->standing == ROTA_VIEW_CLOSING ? fsm->give_up_at : ROTA_TIME_NEVER;
+    if (fsm->standing == ROTA_VIEW_OVER)
+        return ROTA_TIME_NEVER;
+    if (fsm->n_held > 0 || fsm->is_running)
+        at = rota_time_min(at, fsm->until);
+    if (fsm->is_on_hold)
+        at = rota_time_min(at, fsm->hold_until);
+    if (fsm->own_ask == 0 && (fsm->standing != ROTA_VIEW_OUT || fsm->may_join))
+        at = rota_time_min(at, fsm->own_at);
+    if (fsm->seek_ask == 0 && fsm->standing != ROTA_VIEW_CLOSING)
+        at = rota_time_min(at, rota_time_min(fsm->read_at, fsm->propose_at));
+    return at;
+}

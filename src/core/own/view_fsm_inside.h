@@ -1,0 +1,47 @@
+/* What the files of view_fsm have in common, and nobody else's business. */
+#pragma once
+
+#include "core/own/migrate_fsm.h"
+#include "core/own/view_fsm.h"
+
+/* --- view_fsm.c: what is to be done --- */
+
+/* Hold the shard no more. The reason of one step is one. */
+void rota_view_fsm_stop(struct rota_view_fsm *fsm, uint32_t shard, enum rota_view_why why);
+void rota_view_fsm_stop_all(struct rota_view_fsm *fsm, enum rota_view_why why);
+void rota_view_fsm_start(struct rota_view_fsm *fsm, uint32_t shard);
+void rota_view_fsm_tell_outcome(struct rota_view_fsm *fsm, uint64_t id, enum rota_code code,
+                                uint64_t number);
+
+static inline struct rota_migrate rota_view_fsm_migrate(const struct rota_view *view)
+{
+    return (struct rota_migrate){.engine = view->engine, .to = view->to, .phase = view->phase};
+}
+
+/* --- view_fsm_apply.c: a view that is heard of --- */
+
+/* Follow a later view, or an earlier one after rota_view_fsm_forget(); takes what it
+ * holds. What we have lost is stopped. Without memory everything is, and no view known. */
+void rota_view_fsm_apply(struct rota_view_fsm *fsm, struct rota_view *view);
+
+/* No view is known; what it gave us must have been stopped. */
+void rota_view_fsm_forget(struct rota_view_fsm *fsm);
+
+/* We have joined, or are out: which of the view's members are we? */
+void rota_view_fsm_find_me(struct rota_view_fsm *fsm);
+
+/* The rows are new: who is done with what it had? */
+void rota_view_fsm_resolve(struct rota_view_fsm *fsm);
+
+/* --- view_fsm_draft.c: the view that should follow --- */
+
+/* Make `fsm->proposal` from the view, the rows and the wishes; its number is 0 when
+ * nothing has to change. Wishes that need no view are told of. */
+void rota_view_fsm_draft(struct rota_view_fsm *fsm);
+
+/* Whether every row has acked the view with this number. */
+bool rota_view_fsm_is_acked(const struct rota_view_fsm *fsm, uint64_t number);
+
+/* The row of this name, or NULL. */
+const struct rota_view_row *rota_view_fsm_row(const struct rota_view_fsm *fsm,
+                                              struct rota_str name);

@@ -1,0 +1,100 @@
+#include "core/own/view_fsm_inside.h"
+
+uint64_t rota_view_fsm_epoch(const struct rota_view_fsm *fsm, rota_time now, uint32_t shard)
+{
+    return shard < fsm->options.n_shards && now < fsm->until ? fsm->held[shard] : 0;
+}
+
+bool rota_view_fsm_is_running(const struct rota_view_fsm *fsm, rota_time now)
+{
+    return fsm->is_running && now < fsm->until;
+}
+
+void rota_view_fsm_note_epoch(struct rota_view_fsm *fsm, uint64_t epoch)
+{
+    if (epoch > fsm->highest && epoch < ROTA_VIEW_NUMBER_MAX)
+        fsm->highest = epoch;
+}
+
+const struct rota_view *rota_view_fsm_view(const struct rota_view_fsm *fsm)
+{
+    return &fsm->view;
+}
+
+static bool is_pinned(const struct rota_view *view, uint32_t shard, struct rota_str name)
+{
+    for (size_t i = 0; i < view->pins.size; i++)
+        if (view->pins.items[i].shard == shard && view->pins.items[i].span.to == 0)
+            return rota_str_is_equal(view->pins.items[i].name, name);
+    return false;
+}
+
+bool rota_view_fsm_owner(const struct rota_view_fsm *fsm, uint32_t shard,
+                         struct rota_view_owner *owner)
+{
+    if (shard >= fsm->options.n_shards || fsm->owners[shard] == ROTA_VIEW_NOBODY)
+        return false;
+    const struct rota_view_life *life = &fsm->lives.items[fsm->owners[shard]];
+    *owner = (struct rota_view_owner){.name = life->name,
+                                      .instance = life->instance,
+                                      .epoch = fsm->epochs[shard],
+                                      .is_moving = fsm->is_taken[shard] || fsm->is_barred,
+                                      .is_pinned = is_pinned(&fsm->view, shard, life->name)};
+    return true;
+}
+
+void rota_view_fsm_count(const struct rota_view_fsm *fsm, uint32_t *n_owned, uint32_t *n_moving)
+{
+    *n_owned = *n_moving = 0;
+    for (uint32_t shard = 0; shard < fsm->options.n_shards; shard++) {
+        bool is_owned = fsm->owners[shard] != ROTA_VIEW_NOBODY;
+        *n_owned += is_owned;
+        *n_moving += is_owned && (fsm->is_taken[shard] || fsm->is_barred);
+    }
+}
+
+enum rota_code rota_view_fsm_differences(const struct rota_view_fsm *fsm, uint32_t *n,
+                                         struct rota_error *error)
+{
+    const struct rota_view *view = &fsm->view;
+    uint32_t n_found = 0;
+    if (view->phase != ROTA_VIEW_SHADOW || !rota_migrate_is_by_view(view->to) ||
+        !rota_migrate_is_by_view(view->engine))
+        return rota_error_set(error, ROTA_ERR_NOT_FOUND,
+                              "view: there is no shadow whose owners follow from the view");
+    enum rota_code code =
+        rota_view_place(view, view->number, view->to, fsm->hashes, fsm->scratch, error);
+    for (uint32_t shard = 0; !code && shard < view->n_shards; shard++) {
+        uint32_t member = fsm->scratch[shard], owner = fsm->owners[shard];
+        if (member == ROTA_VIEW_NOBODY || owner == ROTA_VIEW_NOBODY)
+            n_found += (member == ROTA_VIEW_NOBODY) != (owner == ROTA_VIEW_NOBODY);
+        else
+            n_found += view->members.items[member].instance != fsm->lives.items[owner].instance;
+    }
+    if (!code)
+        *n = n_found;
+    return code;
+}
+
+bool rota_view_fsm_is_drained(const struct rota_view_fsm *fsm)
+{
+    return fsm->is_draining && fsm->me == ROTA_VIEW_NOBODY && fsm->n_held == 0 &&
+           !fsm->is_running && fsm->view.number > 0 && fsm->acked == fsm->view.number;
+}
+
+const char *rota_view_why_text(enum rota_view_why why)
+{
+    switch (why) {
+    case ROTA_VIEW_WHY_MOVED:
+        return "moved";
+    case ROTA_VIEW_WHY_EXPIRED:
+        return "expired";
+    case ROTA_VIEW_WHY_GONE:
+        return "gone";
+    case ROTA_VIEW_WHY_WENT_BACK:
+        return "went back";
+    case ROTA_VIEW_WHY_SHUTDOWN:
+        return "shutdown";
+    }
+    return "?";
+}

@@ -1,0 +1,315 @@
+#include "node/node_spaces.h"
+
+#include "core/node/space_watch.h"
+#include "node/node_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct entry {
+    struct rota_node_spaces *spaces;
+    struct rota_space *space;
+    struct rota_space_watch watch;
+    bool is_member;  /* it is in the settings; else it is only looked at */
+    bool is_drained; /* owns nothing, and others know it */
+
+    /* What people were told last. */
+    char engine[32], to[32];
+    enum rota_space_phase phase;
+    bool has_trouble;
+    uint32_t n_held;
+};
+
+struct rota_node_spaces {
+    struct rota_node *node;
+    struct entry *entries[ROTA_NODE_SPACES_MAX];
+    size_t n_entries;
+    size_t n_open; /* that are not closed yet */
+    uv_timer_t timer;
+    bool is_draining, is_closing;
+    void (*on_closed)(void *data);
+    void *data;
+};
+
+/* --- news --- */
+
+static bool is_other(const char *known, struct rota_str text)
+{
+    return !rota_str_is_equal(rota_str(known), text);
+}
+
+static void keep(char known[32], struct rota_str text)
+{
+    snprintf(known, 32, "%.*s", ROTA_STR_ARGS(text));
+}
+
+static void note_engine(struct entry *entry, const struct rota_space_map *map)
+{
+    struct rota_node *node = entry->spaces->node;
+    if (map->engine.size > 0 && is_other(entry->engine, map->engine))
+        rota_node_note(node, ROTA_EVENT_SHARD, map->name, "has the engine %.*s now",
+                       ROTA_STR_ARGS(map->engine));
+    if (map->phase != entry->phase || is_other(entry->to, map->to)) {
+        if (map->phase != ROTA_SPACE_STABLE)
+            rota_node_note(node, ROTA_EVENT_SHARD, map->name, "moves to the engine %.*s: %s",
+                           ROTA_STR_ARGS(map->to), rota_space_phase_name(map->phase));
+    }
+    keep(entry->engine, map->engine);
+    keep(entry->to, map->to);
+    entry->phase = map->phase;
+}
+
+/* What it has is told when it has settled; shards that come one by one are no news. */
+static void note_held(struct entry *entry, const struct rota_space_map *map)
+{
+    struct rota_node *node = entry->spaces->node;
+    bool is_settled = map->n_moving == 0 && map->n_owned == map->n_shards;
+    if (!entry->is_member || map->n_held == entry->n_held || !(is_settled || map->n_held == 0))
+        return;
+    entry->n_held = map->n_held;
+    rota_node_note(node, ROTA_EVENT_SHARD, map->name, "has %u of its %u shards at %s", map->n_held,
+                   map->n_shards, node->advertise);
+    rota_log(node->log, rota_clock_wall(), ROTA_LOG_INFO, "space held",
+             ROTA_LOG_FACT("space", map->name), ROTA_LOG_FACT("shards", (uint64_t)map->n_held),
+             ROTA_LOG_FACT("of", (uint64_t)map->n_shards));
+}
+
+static void note_trouble(struct entry *entry, const struct rota_space_map *map)
+{
+    if (map->trouble && !entry->has_trouble)
+        rota_node_note(entry->spaces->node, ROTA_EVENT_SHARD, map->name, "%s", map->trouble);
+    entry->has_trouble = map->trouble != NULL;
+}
+
+static void count_held(struct rota_node_spaces *spaces)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < spaces->n_entries; i++)
+        n += rota_space_map(spaces->entries[i]->space)->n_held;
+    spaces->node->n_shards = n;
+}
+
+static void on_change(void *data)
+{
+    struct entry *entry = data;
+    if (!entry->space || entry->spaces->is_closing) /* it is being opened, or closed */
+        return;
+    const struct rota_space_map *map = rota_space_map(entry->space);
+    note_engine(entry, map);
+    note_held(entry, map);
+    note_trouble(entry, map);
+    count_held(entry->spaces);
+}
+
+/* --- opening --- */
+
+static enum rota_code open_entry(struct rota_node_spaces *spaces,
+                                 const struct rota_space_options *options, struct rota_error *error)
+{
+    struct rota_node *node = spaces->node;
+    struct entry *entry = calloc(1, sizeof *entry);
+    struct rota_space_options full = *options;
+    if (!entry)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for space %s", options->name);
+    *entry = (struct entry){.spaces = spaces, .is_member = options->member != NULL};
+    full.members = node->members;
+    full.is_alone = !node->settings->advertise; /* then it is the port that we hold */
+    full.ttl = node->settings->ttl;
+    full.on_change = on_change;
+    full.log = node->log;
+    full.metrics = node->metrics;
+    full.data = entry;
+    enum rota_code code = rota_space_open(node->loop, node->store, &full, &entry->space, error);
+    if (code) {
+        free(entry);
+        return code;
+    }
+    spaces->entries[spaces->n_entries++] = entry;
+    spaces->n_open++;
+    if (spaces->is_draining && entry->is_member)
+        rota_space_drain(entry->space, NULL, NULL);
+    return rota_space_service_add(spaces->node->space_service, entry->space, error);
+}
+
+static enum rota_code open_own(struct rota_node_spaces *spaces, struct rota_error *error)
+{
+    struct rota_node *node = spaces->node;
+    const struct rota_node_space *space;
+    enum rota_code code = ROTA_OK;
+    for (size_t i = 0; !code && (space = rota_node_settings_space(node->options.settings, &i));
+         i++) {
+        struct rota_space_options options = {
+            .name = space->name,
+            .member = node->advertise,
+            .engine = rota_node_engine_name(space->engine),
+            .n_shards = (uint32_t)space->shards,
+            .log_url = space->log,
+        };
+        code = open_entry(spaces, &options, error);
+    }
+    return code;
+}
+
+/* --- those of the store --- */
+
+static void observe(struct rota_node_spaces *spaces, struct rota_str name)
+{
+    struct rota_error error;
+    char text[ROTA_NODE_SPACE_NAME_MAX + 1];
+    if (rota_space_service_find(spaces->node->space_service, name) || name.size >= sizeof text ||
+        spaces->n_entries == ROTA_NODE_SPACES_MAX)
+        return;
+    snprintf(text, sizeof text, "%.*s", ROTA_STR_ARGS(name));
+    if (open_entry(spaces, &(struct rota_space_options){.name = text}, &error))
+        rota_log(spaces->node->log, rota_clock_wall(), ROTA_LOG_WARN, "space can't be looked at",
+                 ROTA_LOG_FACT("space", name), ROTA_LOG_FACT("error", error.text));
+}
+
+static void on_spaces(void *data, const struct rota_store_answer *answer)
+{
+    struct rota_node_spaces *spaces = data;
+    for (size_t i = 0; !answer->code && !spaces->is_closing && i < answer->n_spaces; i++)
+        if (rota_space_has_engine(answer->spaces[i].engine))
+            observe(spaces, answer->spaces[i].name);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct rota_node_spaces *spaces = timer->data;
+    struct rota_store_request request = {.verb = ROTA_STORE_SPACES};
+    rota_store_ask(spaces->node->store, &request, on_spaces, spaces, NULL);
+}
+
+/* --- draining --- */
+
+static void on_drained(void *data)
+{
+    struct entry *entry = data;
+    entry->is_drained = true;
+}
+
+void rota_node_spaces_drain(struct rota_node_spaces *spaces)
+{
+    spaces->is_draining = true;
+    for (size_t i = 0; i < spaces->n_entries; i++)
+        if (spaces->entries[i]->is_member)
+            rota_space_drain(spaces->entries[i]->space, on_drained, spaces->entries[i]);
+}
+
+void rota_node_spaces_undrain(struct rota_node_spaces *spaces)
+{
+    if (!spaces->is_draining)
+        return;
+    spaces->is_draining = false;
+    for (size_t i = 0; i < spaces->n_entries; i++) {
+        spaces->entries[i]->is_drained = false;
+        rota_space_undrain(spaces->entries[i]->space);
+    }
+}
+
+bool rota_node_spaces_is_idle(const struct rota_node_spaces *spaces)
+{
+    for (size_t i = 0; i < spaces->n_entries; i++)
+        if (spaces->entries[i]->is_member && !spaces->entries[i]->is_drained)
+            return false;
+    return true;
+}
+
+/* --- closing --- */
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    struct rota_node_spaces *spaces = handle->data;
+    void (*on_closed)(void *data) = spaces->on_closed;
+    void *data = spaces->data;
+    free(spaces);
+    on_closed(data);
+}
+
+static void end_when_closed(struct rota_node_spaces *spaces)
+{
+    if (spaces->n_open == 0)
+        uv_close((uv_handle_t *)&spaces->timer, on_timer_closed);
+}
+
+static void on_space_closed(void *data)
+{
+    struct entry *entry = data;
+    struct rota_node_spaces *spaces = entry->spaces;
+    rota_space_watch_deinit(&entry->watch);
+    free(entry);
+    spaces->n_open--;
+    end_when_closed(spaces);
+}
+
+void rota_node_spaces_close(struct rota_node_spaces *spaces, void (*on_closed)(void *data),
+                            void *data)
+{
+    if (!spaces) {
+        on_closed(data);
+        return;
+    }
+    struct rota_node *node = spaces->node;
+    spaces->is_closing = true;
+    spaces->on_closed = on_closed;
+    spaces->data = data;
+    uv_timer_stop(&spaces->timer);
+    rota_store_forget(node->store, spaces);
+    rota_space_service_end(node->space_service);
+    size_t n = spaces->n_entries;
+    spaces->n_entries = 0;
+    spaces->n_open++; /* until all were told */
+    for (size_t i = 0; i < n; i++)
+        rota_space_close(spaces->entries[i]->space, on_space_closed, spaces->entries[i]);
+    spaces->n_open--;
+    end_when_closed(spaces);
+}
+
+/* --- life --- */
+
+static void on_given_up(void *data)
+{
+    *(bool *)data = true;
+}
+
+enum rota_code rota_node_spaces_open(struct rota_node *node, struct rota_node_spaces **spaces,
+                                     struct rota_error *error)
+{
+    struct rota_node_spaces *made = calloc(1, sizeof *made);
+    bool is_given_up = false;
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for spaces");
+    made->node = node;
+    uv_timer_init(node->loop, &made->timer);
+    made->timer.data = made;
+    enum rota_code code = open_own(made, error);
+    if (!code) {
+        uv_timer_start(&made->timer, on_timer, 0, ROTA_NODE_SPACES_EVERY / ROTA_MSEC);
+        *spaces = made;
+        return ROTA_OK;
+    }
+    rota_node_spaces_close(made, on_given_up, &is_given_up);
+    while (!is_given_up)
+        uv_run(node->loop, UV_RUN_ONCE);
+    return code;
+}
+
+/* --- for those who follow --- */
+
+bool rota_node_spaces_write_changes(struct rota_node_spaces *spaces, struct rota_str name,
+                                    struct rota_space_seen *seen, struct rota_json *json)
+{
+    for (size_t i = 0; i < spaces->n_entries; i++) {
+        struct entry *entry = spaces->entries[i];
+        const struct rota_space_map *map = rota_space_map(entry->space);
+        if (!rota_str_is_equal(map->name, name))
+            continue;
+        if (map->engine.size == 0 || map->version == seen->version ||
+            !rota_space_watch_look(&entry->watch, map))
+            return false;
+        rota_space_watch_write(&entry->watch, map, seen->stamp, json);
+        *seen = (struct rota_space_seen){entry->watch.stamp, map->version};
+        return true;
+    }
+    return false;
+}

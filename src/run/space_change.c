@@ -1,0 +1,313 @@
+/* What people want changed of a space: told to the machine of views as wishes. */
+#include "io/clock.h"
+#include "run/space_inside.h"
+
+#include "base/quote.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CHANGE_ID 1 /* of the wishes of a person; the end of a shadow has none */
+
+/* --- the outcome --- */
+
+static void tell(struct rota_space *space, enum rota_code code, const struct rota_error *error)
+{
+    struct rota_space_change *change = &space->change;
+    rota_space_on_outcome *on_outcome = change->on_outcome;
+    struct rota_space_outcome outcome = {.code = code, .text = change->text};
+    if (code)
+        outcome.error = *error;
+    change->on_outcome = NULL;
+    change->is_new = change->is_sent = change->is_dry = false;
+    if (on_outcome && !space->is_closing)
+        on_outcome(change->data, &outcome);
+}
+
+static void fail(struct rota_space *space, enum rota_code code)
+{
+    const char *name = space->options.name;
+    struct rota_error error;
+    if (code == ROTA_ERR_LIMIT)
+        rota_error_set(&error, code,
+                       "space %s: there is no room for that: too many shards are pinned", name);
+    else if (code == ROTA_ERR_INVALID)
+        rota_error_set(&error, code,
+                       "space %s: that can't be done as things are now: the space was changed "
+                       "meanwhile, or is being moved to another engine",
+                       name);
+    else
+        rota_error_set(&error, code, "space %s: that was not done: %.300s", name,
+                       space->map.trouble ? space->map.trouble : "the space is being closed");
+    tell(space, code, &error);
+}
+
+static void on_dry_timer(uv_timer_t *timer)
+{
+    tell(timer->data, ROTA_OK, NULL);
+}
+
+static void on_shadow_timer(uv_timer_t *timer)
+{
+    struct rota_space *space = timer->data;
+    space->change.is_commit_wanted = true;
+    rota_space_view_wish(space);
+}
+
+void rota_space_change_hear(struct rota_space *space, const struct rota_view_outcome *outcome)
+{
+    struct rota_space_change *change = &space->change;
+    if (outcome->id != CHANGE_ID && outcome->code)
+        rota_log(space->options.log, rota_clock_wall(), ROTA_LOG_WARN, "shadow not ended",
+                 ROTA_LOG_FACT("space", space->options.name),
+                 ROTA_LOG_FACT("engine", rota_view_engine_name(change->to)));
+    if (outcome->id != CHANGE_ID || !change->is_sent)
+        return;
+    if (outcome->code) {
+        fail(space, outcome->code);
+        return;
+    }
+    if (change->wish.type == ROTA_VIEW_MIGRATE)
+        uv_timer_start(&change->shadow_timer, on_shadow_timer,
+                       (uint64_t)(change->shadow / ROTA_MSEC), 0);
+    else if (change->wish.type == ROTA_VIEW_CANCEL)
+        uv_timer_stop(&change->shadow_timer);
+    tell(space, ROTA_OK, NULL);
+}
+
+bool rota_space_change_next(struct rota_space *space, struct rota_view_wish *wish)
+{
+    struct rota_space_change *change = &space->change;
+    if (change->is_new) {
+        change->is_new = false;
+        change->is_sent = true;
+        *wish = change->wish;
+        return true;
+    }
+    if (!change->is_commit_wanted)
+        return false;
+    change->is_commit_wanted = false;
+    *wish = (struct rota_view_wish){.type = ROTA_VIEW_COMMIT, .to = change->to};
+    return true;
+}
+
+/* --- one change at a time --- */
+
+static enum rota_code begin(struct rota_space *space, rota_space_on_outcome *on_outcome, void *data,
+                            struct rota_error *error)
+{
+    struct rota_space_change *change = &space->change;
+    if (!space->engine || space->is_closing)
+        return rota_error_set(
+            error, ROTA_ERR_UNAVAILABLE, "space %s is not known yet: %s", space->options.name,
+            space->map.trouble ? space->map.trouble : "no node has taken part in it");
+    if (!space->options.member)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "space %s is only looked at from here: a node that takes part in it "
+                              "has to be asked",
+                              space->options.name);
+    if (change->is_new || change->is_sent || change->is_dry)
+        return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
+                              "space %s: another change is under way from here",
+                              space->options.name);
+    rota_buffer_clear(&change->names);
+    change->seats.size = 0;
+    change->on_outcome = on_outcome;
+    change->data = data;
+    return ROTA_OK;
+}
+
+static void wish_for(struct rota_space *space, const struct rota_view_wish *wish, bool is_dry_run)
+{
+    struct rota_space_change *change = &space->change;
+    if (is_dry_run) { /* its outcome does not come from inside of the call that wants it */
+        change->is_dry = true;
+        uv_timer_start(&change->dry_timer, on_dry_timer, 0, 0);
+        return;
+    }
+    change->wish = *wish;
+    change->wish.id = CHANGE_ID;
+    change->is_new = true;
+    rota_space_view_wish(space);
+}
+
+/* --- pins --- */
+
+static enum rota_code check_pin(struct rota_space *space, uint32_t shard, struct rota_str node,
+                                struct rota_error *error)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    const struct rota_view *view = &space->view.fsm.view;
+    if (shard >= space->map.n_shards)
+        return rota_error_set(error, ROTA_ERR_INVALID, "space %s has %u shards: there is no %u",
+                              space->options.name, (unsigned)space->map.n_shards, (unsigned)shard);
+    if (space->engine->open)
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "space %s has engine %s, which can't keep a shard at a node; ring and "
+            "static can",
+            space->options.name, space->engine->name);
+    if (node.size > 0 && rota_view_find(view, node) == ROTA_VIEW_NOBODY)
+        return rota_error_set(error, ROTA_ERR_INVALID, "space %s: no node %s takes part in it now",
+                              space->options.name, rota_quote(node, quoted));
+    return ROTA_OK;
+}
+
+static void describe_pin(struct rota_space *space, uint32_t shard, struct rota_str node)
+{
+    char *text = space->change.text;
+    const struct rota_space_shard *known = &space->shards[shard];
+    struct rota_str owner =
+        known->owner == ROTA_SPACE_NOBODY ? rota_str("nobody") : space->nodes.items[known->owner];
+    if (node.size == 0)
+        snprintf(text, ROTA_SPACE_TEXT_MAX,
+                 "shard %u of space %s goes where engine %s places it; "
+                 "it is at %.*s",
+                 (unsigned)shard, space->options.name, space->engine->name, (int)owner.size,
+                 owner.data);
+    else if (rota_str_is_equal(owner, node))
+        snprintf(text, ROTA_SPACE_TEXT_MAX, "shard %u of space %s stays at %.*s, and nothing moves",
+                 (unsigned)shard, space->options.name, (int)node.size, node.data);
+    else
+        snprintf(text, ROTA_SPACE_TEXT_MAX,
+                 "shard %u of space %s moves from %.*s to %.*s, and "
+                 "nothing else does",
+                 (unsigned)shard, space->options.name, (int)owner.size, owner.data, (int)node.size,
+                 node.data);
+}
+
+enum rota_code rota_space_pin(struct rota_space *space, uint32_t shard, struct rota_str node,
+                              bool is_dry_run, rota_space_on_outcome *on_outcome, void *data,
+                              struct rota_error *error)
+{
+    enum rota_code code = begin(space, on_outcome, data, error);
+    if (!code)
+        code = check_pin(space, shard, node, error);
+    if (code)
+        return code;
+    describe_pin(space, shard, node);
+    rota_buffer_append(&space->change.names, node.data, node.size);
+    if (space->change.names.failed)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "space %s: no memory",
+                              space->options.name);
+    const struct rota_view_wish wish = {
+        .type = node.size ? ROTA_VIEW_PIN : ROTA_VIEW_UNPIN,
+        .shard = shard,
+        .name = rota_buffer_str(&space->change.names),
+    };
+    wish_for(space, &wish, is_dry_run);
+    return ROTA_OK;
+}
+
+/* --- seats --- */
+
+static enum rota_code split(struct rota_space *space, const char *seats, struct rota_error *error)
+{
+    struct rota_space_change *change = &space->change;
+    rota_buffer_append_text(&change->names, seats);
+    if (change->names.failed)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "space %s: no memory",
+                              space->options.name);
+    for (const char *at = rota_buffer_str(&change->names).data;;) {
+        struct rota_str seat = rota_str_of(at, strcspn(at, ","));
+        if (!rota_view_name_is_valid(seat))
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "space %s: seats are addresses with commas between them",
+                                  space->options.name);
+        if (change->seats.size >= ROTA_VIEW_SEATS_MAX)
+            return rota_error_set(error, ROTA_ERR_LIMIT, "space %s: more than %d seats",
+                                  space->options.name, ROTA_VIEW_SEATS_MAX);
+        if (!rota_vector_push(&change->seats, seat))
+            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "space %s: no memory",
+                                  space->options.name);
+        if (!at[seat.size])
+            return ROTA_OK;
+        at += seat.size + 1;
+    }
+}
+
+enum rota_code rota_space_reseat(struct rota_space *space, const char *seats, bool is_dry_run,
+                                 rota_space_on_outcome *on_outcome, void *data,
+                                 struct rota_error *error)
+{
+    struct rota_space_change *change = &space->change;
+    enum rota_code code = begin(space, on_outcome, data, error);
+    if (!code)
+        code = split(space, seats, error);
+    if (code)
+        return code;
+    snprintf(change->text, sizeof change->text, "the shards of space %s are at %zu seats in turn%s",
+             space->options.name, change->seats.size,
+             space->engine == &rota_engine_static ? "" : " once it is static");
+    const struct rota_view_wish wish = {
+        .type = ROTA_VIEW_RESEAT, .seats = change->seats.items, .n_seats = change->seats.size};
+    wish_for(space, &wish, is_dry_run);
+    return ROTA_OK;
+}
+
+/* --- engines --- */
+
+static enum rota_code check_engine(struct rota_space *space, struct rota_str name,
+                                   const struct rota_engine **engine, struct rota_error *error)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    const char *space_name = space->options.name;
+    *engine = rota_engine_find(name);
+    if (!*engine)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "space %s: there is no engine %s, only static, ring, lease and group",
+                              space_name, rota_quote(name, quoted));
+    if (space->map.n_shards > (*engine)->n_shards_max)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "space %s has %u shards, and engine %s takes %u at most", space_name,
+                              (unsigned)space->map.n_shards, (*engine)->name,
+                              (unsigned)(*engine)->n_shards_max);
+    if (space->map.phase == ROTA_SPACE_STOPPING || space->map.phase == ROTA_SPACE_STARTING)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "space %s is being moved to %.*s: that has to end first", space_name,
+                              (int)space->map.to.size, space->map.to.data);
+    if (*engine == space->engine && space->map.phase == ROTA_SPACE_STABLE)
+        return rota_error_set(error, ROTA_ERR_INVALID, "space %s has engine %s already", space_name,
+                              (*engine)->name);
+    return ROTA_OK;
+}
+
+static void describe_engine(struct rota_space *space, const struct rota_engine *engine)
+{
+    char *text = space->change.text;
+    const char *name = space->options.name;
+    if (engine == space->engine)
+        snprintf(text, ROTA_SPACE_TEXT_MAX,
+                 "space %s stays with engine %s: the shadow of %.*s ends", name, engine->name,
+                 (int)space->map.to.size, space->map.to.data);
+    else if (!engine->open && !space->engine->open)
+        snprintf(text, ROTA_SPACE_TEXT_MAX,
+                 "space %s moves from %s to %s: only shards that get another owner stop", name,
+                 space->engine->name, engine->name);
+    else
+        snprintf(text, ROTA_SPACE_TEXT_MAX,
+                 "space %s moves from %s to %s: all %u shards stop, and start with later epochs",
+                 name, space->engine->name, engine->name, (unsigned)space->map.n_shards);
+}
+
+enum rota_code rota_space_migrate(struct rota_space *space, struct rota_str name, rota_time shadow,
+                                  bool is_dry_run, rota_space_on_outcome *on_outcome, void *data,
+                                  struct rota_error *error)
+{
+    const struct rota_engine *engine = NULL;
+    enum rota_code code = begin(space, on_outcome, data, error);
+    if (!code)
+        code = check_engine(space, name, &engine, error);
+    if (code)
+        return code;
+    bool is_back = engine == space->engine;
+    describe_engine(space, engine);
+    if (!is_dry_run) {
+        space->change.to = engine->kind;
+        space->change.shadow = shadow > 0 ? shadow : rota_space_ttl(space);
+    }
+    const struct rota_view_wish wish = {.type = is_back ? ROTA_VIEW_CANCEL : ROTA_VIEW_MIGRATE,
+                                        .to = engine->kind};
+    wish_for(space, &wish, is_dry_run);
+    return ROTA_OK;
+}

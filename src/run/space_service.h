@@ -1,0 +1,55 @@
+/* space_service: rota.v1.Space at a server, over the spaces that this process has open.
+ *
+ * What it answers is the map that each space keeps (<rota/space.h>), so asking costs no
+ * request to the store; pins and migrations are written there and told when they are. The
+ * functions that fill messages are for those, too, who show the same in another form. */
+#pragma once
+
+#include "wire/space_message.h"
+
+#include <rota/server.h>
+#include <rota/space.h>
+
+struct rota_space_service;
+
+enum { ROTA_SPACE_SERVICE_HISTORY = 64 }; /* changes that an explanation has */
+
+/* Serve; `server` is kept. Gives `*service`; rota_space_service_close() ends it. */
+enum rota_code rota_space_service_open(struct rota_server *server,
+                                       struct rota_space_service **service,
+                                       struct rota_error *error);
+
+/* Takes `service`, which may be NULL, after the server was closed. */
+void rota_space_service_close(struct rota_space_service *service);
+
+/* A space, kept until the service is ended. ROTA_ERR_LIMIT from ROTA_SPACE_LIST_MAX on. */
+enum rota_code rota_space_service_add(struct rota_space_service *service, struct rota_space *space,
+                                      struct rota_error *error);
+
+/* Let go of all spaces, which is before they are closed. Calls that wait, and those to come, are
+ * refused. */
+void rota_space_service_end(struct rota_space_service *service);
+
+/* The space of this name; NULL when there is none. */
+struct rota_space *rota_space_service_find(const struct rota_space_service *service,
+                                           struct rota_str name);
+
+/* --- as messages; texts are borrowed from the space, the rest is of the arena --- */
+
+/* False: there is no memory. */
+bool rota_space_service_info(const struct rota_space *space, struct rota_arena *arena,
+                             struct rota_space_info *info);
+bool rota_space_service_list(const struct rota_space_service *service, struct rota_arena *arena,
+                             struct rota_space_list *list);
+bool rota_space_service_show(const struct rota_space *space, struct rota_arena *arena,
+                             struct rota_space_show *show);
+bool rota_space_service_explain(const struct rota_space *space, uint32_t shard,
+                                struct rota_arena *arena,
+                                struct rota_space_explanation *explanation);
+
+/* The space of this name that has a shard `shard`. Any other status but ROTA_STATUS_OK says why
+ * nothing can be told of it, and `text` has the sentence. */
+enum rota_status rota_space_service_look_up(const struct rota_space_service *service,
+                                            struct rota_str name, uint64_t shard,
+                                            struct rota_space **space,
+                                            char text[ROTA_SPACE_TEXT_MAX]);

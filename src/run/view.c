@@ -1,0 +1,645 @@
+/* The views of a space: the machine of core/own/view_fsm.h, fed by a store and a timer. */
+#include "io/clock.h"
+#include "run/space_inside.h"
+#include "wire/view_text.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOOK_AGAIN (1 * ROTA_SEC)
+
+/* A question that the store has not answered yet. */
+struct rota_space_ask {
+    struct rota_space *space;
+    struct rota_space_ask *next, *previous;
+    enum rota_view_ask_type type;
+    uint64_t number; /* 0: the machine does not know of it */
+    uint64_t known;
+    uint64_t acked; /* what it tells the others */
+};
+
+static void drive(struct rota_space *space, const struct rota_view_event *event);
+
+static void unlink_ask(struct rota_space_ask *ask)
+{
+    if (ask->next)
+        ask->next->previous = ask->previous;
+    *(ask->previous ? &ask->previous->next : &ask->space->view.asks) = ask->next;
+}
+
+static void forget_asks(struct rota_space *space)
+{
+    while (space->view.asks) {
+        struct rota_space_ask *ask = space->view.asks;
+        rota_store_forget(space->store, ask);
+        unlink_ask(ask);
+        free(ask);
+    }
+}
+
+/* --- answers --- */
+
+/* A row by which nobody can go. False: it is one. */
+static bool refuse_row(struct rota_space *space, struct rota_error *error)
+{
+    char text[ROTA_ERROR_TEXT_MAX];
+    snprintf(text, sizeof text, "the store's row of space %s can't be read: %.300s",
+             space->options.name, error->text);
+    rota_space_trouble(space, text);
+    return false;
+}
+
+static bool read_view(struct rota_space *space, const struct rota_store_space *row,
+                      struct rota_view *view)
+{
+    struct rota_error error;
+    if (rota_view_parse(row->text, view, &error))
+        return refuse_row(space, &error);
+    if (view->number == row->version)
+        return true;
+    rota_error_set(&error, ROTA_ERR_INVALID, "its version is %llu, and its text says %llu",
+                   (unsigned long long)row->version, (unsigned long long)view->number);
+    rota_view_deinit(view);
+    return refuse_row(space, &error);
+}
+
+static bool read_rows(struct rota_space *space, const struct rota_store_answer *answer)
+{
+    space->view.rows.size = 0;
+    if (!rota_vector_reserve(&space->view.rows, answer->n_nodes))
+        return false;
+    for (size_t i = 0; i < answer->n_nodes; i++) {
+        const struct rota_store_node *node = &answer->nodes[i];
+        space->view.rows.items[space->view.rows.size++] = (struct rota_view_row){
+            .name = node->name,
+            .instance = node->instance,
+            .pings = node->pings,
+            .ttl = node->ttl,
+            .acked = node->acked,
+            .highest = node->highest,
+            .weight = node->weight,
+            .is_draining = node->is_draining,
+        };
+    }
+    return true;
+}
+
+static void hear_sight(struct rota_space *space, const struct rota_space_ask *ask,
+                       const struct rota_store_answer *answer)
+{
+    struct rota_view view = {0};
+    const struct rota_store_space *row = answer->n_spaces ? answer->spaces : NULL;
+    bool is_known = row && ask->known && row->version == ask->known;
+    struct rota_view_event event = {.type = ROTA_VIEW_UNKNOWN, .ask = ask->number};
+    if (read_rows(space, answer) && (!row || is_known || read_view(space, row, &view))) {
+        event.type = ROTA_VIEW_SIGHT;
+        event.view = is_known ? NULL : &view;
+        event.rows = space->view.rows.items;
+        event.n_rows = space->view.rows.size;
+        event.unix_ms = (uint64_t)(answer->db_now / ROTA_MSEC);
+        event.highest = answer->highest;
+    }
+    drive(space, &event);
+    rota_view_deinit(&view);
+}
+
+static void hear_taken(struct rota_space *space)
+{
+    char text[ROTA_ERROR_TEXT_MAX];
+    snprintf(text, sizeof text,
+             "another life of %s still has its place in space %s: it is waited for until that is "
+             "given up",
+             space->options.member, space->options.name);
+    rota_space_trouble(space, text);
+}
+
+static enum rota_view_event_type event_of(const struct rota_space_ask *ask,
+                                          const struct rota_store_answer *answer)
+{
+    switch (ask->type) {
+    case ROTA_VIEW_JOIN:
+        return answer->is_done ? ROTA_VIEW_JOINED : ROTA_VIEW_TAKEN;
+    case ROTA_VIEW_BEAT:
+        return answer->is_done ? ROTA_VIEW_BEATEN : ROTA_VIEW_GONE;
+    case ROTA_VIEW_LEAVE:
+        return ROTA_VIEW_LEFT;
+    case ROTA_VIEW_EVICT:
+        return ROTA_VIEW_EVICTED;
+    case ROTA_VIEW_READ:
+        return ROTA_VIEW_SIGHT;
+    case ROTA_VIEW_PROPOSE:
+        return answer->is_done ? ROTA_VIEW_PROPOSED : ROTA_VIEW_REFUSED;
+    }
+    return ROTA_VIEW_UNKNOWN;
+}
+
+/* What an answer says beside what the machine makes of it. */
+static void note_answer(struct rota_space *space, const struct rota_space_ask *ask,
+                        const struct rota_store_answer *answer)
+{
+    bool is_own = ask->type == ROTA_VIEW_JOIN || ask->type == ROTA_VIEW_BEAT;
+    if (answer->code)
+        rota_space_trouble(space, answer->error.text);
+    else if (ask->type == ROTA_VIEW_JOIN && !answer->is_done)
+        hear_taken(space);
+    else if (is_own && answer->is_done)
+        rota_space_trouble(space, NULL);
+    if (is_own && !answer->code && answer->is_done && ask->acked > space->view.told)
+        space->view.told = ask->acked;
+    else if (is_own && answer->code)
+        space->view.sent = space->view.told;
+}
+
+/* Without a machine there never was a row. */
+static bool is_drained(const struct rota_space *space)
+{
+    if (rota_space_is_stopping(space) || space->n_mine > 0)
+        return false;
+    return !space->options.member || !space->view.has_fsm ||
+           (rota_view_fsm_is_drained(&space->view.fsm) &&
+            space->view.told >= space->view.row.acked);
+}
+
+void rota_space_view_check_drained(struct rota_space *space)
+{
+    void (*on_drained)(void *data) = space->on_drained;
+    if (!space->is_draining || space->is_drained || space->is_closing || !is_drained(space))
+        return;
+    space->is_drained = true;
+    space->on_drained = NULL;
+    rota_space_changed(space);
+    if (on_drained)
+        on_drained(space->drained_data);
+}
+
+static void on_answer(void *data, const struct rota_store_answer *answer)
+{
+    struct rota_space_ask *ask = data;
+    struct rota_space *space = ask->space;
+    unlink_ask(ask);
+    note_answer(space, ask, answer);
+    if (ask->number == 0) {
+        if (ask->type == ROTA_VIEW_LEAVE)
+            rota_space_finish(space);
+        else
+            rota_space_view_check_drained(space);
+    } else if (!answer->code && ask->type == ROTA_VIEW_READ) {
+        hear_sight(space, ask, answer);
+    } else {
+        const struct rota_view_event event = {
+            .type = answer->code ? ROTA_VIEW_UNKNOWN : event_of(ask, answer), .ask = ask->number};
+        drive(space, &event);
+    }
+    free(ask);
+}
+
+/* --- questions --- */
+
+static enum rota_store_verb verb_of(enum rota_view_ask_type type)
+{
+    switch (type) {
+    case ROTA_VIEW_JOIN:
+        return ROTA_STORE_SPACE_JOIN;
+    case ROTA_VIEW_BEAT:
+        return ROTA_STORE_SPACE_BEAT;
+    case ROTA_VIEW_LEAVE:
+        return ROTA_STORE_SPACE_LEAVE;
+    case ROTA_VIEW_EVICT:
+        return ROTA_STORE_SPACE_EVICT;
+    case ROTA_VIEW_READ:
+        return ROTA_STORE_SPACE_READ;
+    case ROTA_VIEW_PROPOSE:
+        return ROTA_STORE_SPACE_PROPOSE;
+    }
+    return ROTA_STORE_SPACE_READ;
+}
+
+/* Others wait for a row longer than the machine believes in it, by as much as the user may
+ * need to stop. */
+static struct rota_store_node node_of(const struct rota_space *space,
+                                      const struct rota_view_row *row, uint64_t acked)
+{
+    return (struct rota_store_node){
+        .name = row->name,
+        .instance = row->instance,
+        .pings = row->pings,
+        .ttl = rota_space_ttl(space),
+        .acked = acked,
+        .highest = row->highest,
+        .weight = row->weight,
+        .is_draining = row->is_draining,
+    };
+}
+
+static struct rota_store_request request_of(struct rota_space *space,
+                                            const struct rota_view_ask *ask, uint64_t acked)
+{
+    struct rota_store_request request = {
+        .verb = verb_of(ask->type),
+        .space = rota_str(space->options.name),
+        .former = ask->former,
+        .known = ask->known,
+    };
+    if (ask->type == ROTA_VIEW_PROPOSE) {
+        rota_buffer_clear(&space->view.text);
+        rota_view_format(ask->view, &space->view.text);
+        request.config = (struct rota_store_space){
+            .name = request.space,
+            .engine = rota_str(rota_view_engine_name(ask->view->engine)),
+            .text = rota_buffer_str(&space->view.text),
+            .version = ask->view->number,
+        };
+    } else if (ask->type != ROTA_VIEW_READ) {
+        request.node = node_of(space, &ask->row, acked);
+    }
+    return request;
+}
+
+/* Told to the machine when it is done with what it does. Without memory even for that it
+ * waits until it runs out of time. */
+static void tell_later(struct rota_space *space, enum rota_view_event_type type, uint64_t ask)
+{
+    const struct rota_space_late late = {.type = type, .ask = ask};
+    (void)rota_vector_push(&space->view.late, late);
+}
+
+static void fail_ask(struct rota_space *space, uint64_t number)
+{
+    if (number)
+        tell_later(space, ROTA_VIEW_UNKNOWN, number);
+    else if (space->view.is_leaving)
+        rota_space_finish(space);
+}
+
+static void ask_store(struct rota_space *space, const struct rota_view_ask *wanted, uint64_t acked)
+{
+    const struct rota_store_request request = request_of(space, wanted, acked);
+    struct rota_space_ask *ask = space->view.text.failed ? NULL : calloc(1, sizeof *ask);
+    if (!ask) {
+        fail_ask(space, wanted->number);
+        return;
+    }
+    *ask = (struct rota_space_ask){.space = space,
+                                   .next = space->view.asks,
+                                   .type = wanted->type,
+                                   .number = wanted->number,
+                                   .known = wanted->known,
+                                   .acked = acked};
+    if (space->view.asks)
+        space->view.asks->previous = ask;
+    space->view.asks = ask;
+    struct rota_error error;
+    if (!rota_store_ask(space->store, &request, on_answer, ask, &error))
+        return;
+    rota_space_trouble(space, error.text);
+    unlink_ask(ask);
+    free(ask);
+    fail_ask(space, wanted->number);
+}
+
+/* Our own row: who only looks has none; and while a stop has no answer, others must not
+ * hear that it is done. The row's name is the machine's, and lasts as long. */
+static void ask_own(struct rota_space *space, const struct rota_view_ask *ask)
+{
+    bool is_stopping = rota_space_is_stopping(space);
+    if (!space->options.member) {
+        tell_later(space, ask->type == ROTA_VIEW_LEAVE ? ROTA_VIEW_LEFT : ROTA_VIEW_TAKEN,
+                   ask->number);
+        return;
+    }
+    if (is_stopping && ask->type != ROTA_VIEW_BEAT) {
+        tell_later(space, ROTA_VIEW_UNKNOWN, ask->number);
+        return;
+    }
+    space->view.row = ask->row;
+    space->view.is_row_there = ask->type != ROTA_VIEW_LEAVE;
+    if (ask->type == ROTA_VIEW_JOIN)
+        space->view.told = 0;
+    space->view.sent = is_stopping ? space->view.told : ask->row.acked;
+    ask_store(space, ask, space->view.sent);
+}
+
+static void carry_out_ask(struct rota_space *space, const struct rota_view_ask *ask)
+{
+    if (ask->type == ROTA_VIEW_JOIN || ask->type == ROTA_VIEW_BEAT || ask->type == ROTA_VIEW_LEAVE)
+        ask_own(space, ask);
+    else
+        ask_store(space, ask, 0);
+}
+
+/* --- the machine --- */
+
+/* Until when a user may end what it does for shards that it loses. While our row is
+ * there nobody takes them; a row that was removed, or a store that forgets, is another
+ * matter. */
+static rota_time grace(const struct rota_space *space, enum rota_view_why why)
+{
+    switch (why) {
+    case ROTA_VIEW_WHY_MOVED:
+    case ROTA_VIEW_WHY_EXPIRED:
+    case ROTA_VIEW_WHY_SHUTDOWN:
+        return space->view.until ? space->view.until + rota_space_stop_within(space) : 0;
+    case ROTA_VIEW_WHY_GONE:
+    case ROTA_VIEW_WHY_WENT_BACK:
+        return 0;
+    }
+    return 0;
+}
+
+static void stop(struct rota_space *space, const struct rota_view_actions *todo)
+{
+    rota_time until = grace(space, todo->why);
+    if (todo->n_stops > 0 || todo->has_halt)
+        rota_log(space->options.log, rota_clock_wall(),
+                 todo->why == ROTA_VIEW_WHY_MOVED || todo->why == ROTA_VIEW_WHY_SHUTDOWN
+                     ? ROTA_LOG_INFO
+                     : ROTA_LOG_ERROR,
+                 "space stops shards", ROTA_LOG_FACT("space", space->options.name),
+                 ROTA_LOG_FACT("shards", todo->has_halt ? space->map.n_held : todo->n_stops),
+                 ROTA_LOG_FACT("why", rota_view_why_text(todo->why)));
+    for (size_t i = 0; i < todo->n_stops; i++)
+        rota_space_engine_stop(space, todo->stops[i].shard, todo->stops[i].epoch, until);
+    if (todo->has_halt)
+        rota_space_halt(space, until);
+}
+
+void rota_space_view_limit(struct rota_space *space)
+{
+    rota_time until = space->view.until;
+    if (space->state && space->engine->until)
+        until = rota_time_min(until, space->engine->until(space->state));
+    if (space->options.claims && until > 0)
+        rota_claims_limit(space->options.claims, rota_str(space->options.name), until, NULL);
+}
+
+static void extend(struct rota_space *space, rota_time until)
+{
+    if (until == space->view.until)
+        return;
+    space->view.until = until;
+    rota_space_view_limit(space);
+}
+
+static void step(struct rota_space *space, const struct rota_view_event *event)
+{
+    bool is_sight = event->type == ROTA_VIEW_SIGHT;
+    struct rota_view_actions todo = rota_view_fsm_step(&space->view.fsm, rota_clock_boot(), event);
+    stop(space, &todo);
+    for (size_t i = 0; i < todo.n_asks; i++)
+        carry_out_ask(space, &todo.asks[i]);
+    extend(space, todo.until);
+    if (todo.is_changed)
+        rota_space_set_engine(space);
+    if (todo.is_changed || todo.n_stops > 0 || (is_sight && space->map.n_moving > 0))
+        rota_space_map_view(space);
+    for (size_t i = 0; i < todo.n_starts; i++)
+        rota_space_engine_start(space, todo.starts[i].shard, todo.starts[i].epoch);
+    if (todo.has_run)
+        rota_space_run(space, todo.floor);
+    if (todo.went_back)
+        rota_space_trouble(space, "the store shows an earlier state than it did: all is stopped, "
+                                  "and goes on when every node can have noticed");
+    for (size_t i = 0; i < todo.n_outcomes; i++)
+        rota_space_change_hear(space, &todo.outcomes[i]);
+    space->view.is_over |= todo.is_done;
+}
+
+static bool next_event(struct rota_space *space, struct rota_view_event *event)
+{
+    if (space->view.late.size > 0) {
+        struct rota_space_late late = space->view.late.items[0];
+        memmove(space->view.late.items, space->view.late.items + 1,
+                --space->view.late.size * sizeof late);
+        *event =
+            (struct rota_view_event){.type = late.type, .ask = late.ask, .weight = space->weight};
+        return true;
+    }
+    *event = (struct rota_view_event){.type = ROTA_VIEW_WISH};
+    return !space->is_closing && rota_space_change_next(space, &event->wish);
+}
+
+static void on_timer(uv_timer_t *timer);
+
+static void arm(struct rota_space *space)
+{
+    rota_time now = rota_clock_boot(), at = rota_view_fsm_deadline(&space->view.fsm);
+    if (at == ROTA_TIME_NEVER)
+        uv_timer_stop(&space->view.timer);
+    else
+        uv_timer_start(&space->view.timer, on_timer,
+                       at > now ? (uint64_t)((at - now) / ROTA_MSEC + 1) : 0, 0);
+}
+
+/* The machine has given up, or is done. Our row stays until all stops are answered. */
+static void end_if_over(struct rota_space *space)
+{
+    struct rota_space_view *view = &space->view;
+    if (!view->is_over || view->is_leaving || rota_space_is_stopping(space))
+        return;
+    view->is_leaving = true;
+    uv_timer_stop(&view->timer);
+    forget_asks(space);
+    if (view->is_row_there)
+        ask_store(space, &(struct rota_view_ask){.type = ROTA_VIEW_LEAVE, .row = view->row}, 0);
+    else
+        rota_space_finish(space);
+}
+
+/* The machine thinks that others know; all stops are answered now, so they may. */
+static void tell_held_back(struct rota_space *space)
+{
+    struct rota_space_view *view = &space->view;
+    if (rota_space_is_stopping(space) || view->is_over || !view->is_row_there ||
+        view->sent >= view->row.acked)
+        return;
+    view->sent = view->row.acked;
+    ask_store(space, &(struct rota_view_ask){.type = ROTA_VIEW_BEAT, .row = view->row},
+              view->row.acked);
+}
+
+/* The one caller of the machine. What callbacks and failed asks bring is put in after
+ * what brought it. */
+static void drive(struct rota_space *space, const struct rota_view_event *event)
+{
+    struct rota_view_event next = *event;
+    space->view.is_driving = true;
+    do
+        step(space, &next);
+    while (!space->view.is_over && next_event(space, &next));
+    space->view.is_driving = false;
+    if (!space->view.is_over)
+        arm(space);
+    tell_held_back(space);
+    rota_space_view_check_drained(space);
+    end_if_over(space);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    drive(timer->data, &(struct rota_view_event){.type = ROTA_VIEW_TICK});
+}
+
+void rota_space_view_tell(struct rota_space *space, enum rota_view_event_type type)
+{
+    if (!space->view.has_fsm || space->view.is_over)
+        return;
+    if (space->view.is_driving)
+        tell_later(space, type, 0);
+    else
+        drive(space, &(struct rota_view_event){.type = type, .weight = space->weight});
+}
+
+void rota_space_view_wish(struct rota_space *space)
+{
+    struct rota_view_event event = {.type = ROTA_VIEW_WISH};
+    if (space->view.has_fsm && !space->view.is_over && !space->view.is_driving &&
+        rota_space_change_next(space, &event.wish))
+        drive(space, &event);
+}
+
+void rota_space_view_stopped(struct rota_space *space)
+{
+    if (space->view.is_driving)
+        return; /* it is looked at when that is done */
+    tell_held_back(space);
+    end_if_over(space);
+}
+
+/* --- the beginning --- */
+
+static void look(struct rota_space *space);
+
+static void on_look_timer(uv_timer_t *timer)
+{
+    look(timer->data);
+}
+
+static void look_again(struct rota_space *space, const char *trouble)
+{
+    if (trouble)
+        rota_space_trouble(space, trouble);
+    uv_timer_start(&space->view.timer, on_look_timer, LOOK_AGAIN / ROTA_MSEC, 0);
+}
+
+/* The parts of `text` between commas. */
+static bool split(const char *text, struct rota_str *parts, size_t *n)
+{
+    for (*n = 0; *n < ROTA_VIEW_SEATS_MAX;) {
+        size_t size = strcspn(text, ",");
+        parts[(*n)++] = rota_str_of(text, size);
+        if (!text[size])
+            return true;
+        text += size + 1;
+    }
+    return false;
+}
+
+static enum rota_code init_fsm(struct rota_space *space, const struct rota_view *view,
+                               struct rota_error *error)
+{
+    const struct rota_space_options *o = &space->options;
+    const char *member = o->member ? o->member : "nobody";
+    struct rota_str seats[ROTA_VIEW_SEATS_MAX];
+    size_t n_seats = 0;
+    uint64_t seed = 0;
+    int failed = uv_random(NULL, NULL, &seed, sizeof seed, 0, NULL);
+    const struct rota_engine *engine = o->engine ? rota_engine_find(rota_str(o->engine)) : NULL;
+    if (failed)
+        return rota_error_set(error, ROTA_ERR_IO, "space %s: no random number: %s", o->name,
+                              uv_strerror(failed));
+    if (engine == &rota_engine_static && !split(o->seats ? o->seats : member, seats, &n_seats))
+        return rota_error_set(error, ROTA_ERR_LIMIT, "space %s: more than %d seats", o->name,
+                              ROTA_VIEW_SEATS_MAX);
+    const struct rota_view_fsm_options options = {
+        .space = rota_str(o->name),
+        .name = rota_str(member),
+        .n_shards = view->number ? view->n_shards : o->n_shards,
+        .engine = engine ? engine->kind : view->engine,
+        .seats = seats,
+        .n_seats = n_seats,
+        .weight = space->weight,
+        .ttl = o->member ? rota_space_ttl(space) - rota_space_stop_within(space)
+                         : rota_time_min(4 * rota_space_ttl(space), ROTA_VIEW_TTL_MAX),
+        .is_alone = o->is_alone,
+        .seed = seed,
+    };
+    return rota_view_fsm_init(&space->view.fsm, rota_clock_boot(), &options, error);
+}
+
+static void begin(struct rota_space *space, const struct rota_view *view)
+{
+    struct rota_error error;
+    enum rota_code code = init_fsm(space, view, &error);
+    if (!code) {
+        space->view.has_fsm = true;
+        code = rota_space_map_init(space, space->view.fsm.options.n_shards, &error);
+    }
+    if (code) {
+        if (space->view.has_fsm)
+            rota_view_fsm_deinit(&space->view.fsm);
+        space->view.has_fsm = false;
+        look_again(space, error.text);
+        return;
+    }
+    rota_space_trouble(space, NULL);
+    if (space->is_draining || space->is_displaced)
+        tell_later(space, ROTA_VIEW_DRAIN, 0);
+    drive(space, &(struct rota_view_event){.type = ROTA_VIEW_TICK});
+}
+
+static void on_look(void *data, const struct rota_store_answer *answer)
+{
+    struct rota_space *space = data;
+    struct rota_view view = {0};
+    char text[ROTA_ERROR_TEXT_MAX];
+    if (answer->code) {
+        look_again(space, answer->error.text);
+    } else if (answer->n_spaces == 0 && !space->options.engine) {
+        snprintf(text, sizeof text, "the store has no space %s", space->options.name);
+        look_again(space, text);
+    } else if (answer->n_spaces == 0 || read_view(space, answer->spaces, &view)) {
+        begin(space, &view);
+        rota_view_deinit(&view);
+    } else {
+        look_again(space, NULL);
+    }
+}
+
+static void look(struct rota_space *space)
+{
+    struct rota_error error;
+    const struct rota_store_request request = {.verb = ROTA_STORE_SPACE_READ,
+                                               .space = rota_str(space->options.name)};
+    if (rota_store_ask(space->store, &request, on_look, space, &error))
+        look_again(space, error.text);
+}
+
+void rota_space_view_open(struct rota_space *space)
+{
+    look(space);
+}
+
+/* --- the end --- */
+
+void rota_space_view_close(struct rota_space *space)
+{
+    if (!space->view.has_fsm) {
+        rota_store_forget(space->store, space);
+        uv_timer_stop(&space->view.timer);
+        rota_space_finish(space);
+    } else {
+        rota_space_view_tell(space, ROTA_VIEW_SHUTDOWN);
+    }
+}
+
+void rota_space_view_deinit(struct rota_space *space)
+{
+    struct rota_space_view *view = &space->view;
+    if (view->has_fsm)
+        rota_view_fsm_deinit(&view->fsm);
+    rota_vector_deinit(&view->late);
+    rota_vector_deinit(&view->rows);
+    rota_buffer_deinit(&view->text);
+}

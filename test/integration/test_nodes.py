@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Several nodes as operators see them: test_nodes.py ROTAD ROTA [NAME...].
+
+What each of them shows of all, what happens when one is killed, drained or evicted, events, and the
+commands. Prints TAP."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from rotad import TIMEOUT, await_true, cluster, run_tests  # noqa: E402
+
+ROTAD, ROTA = (os.path.abspath(path) for path in sys.argv[1:3])
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+def rota(*words, code=0, node=None):
+    done = subprocess.run([ROTA, *words], capture_output=True, text=True, timeout=TIMEOUT,
+                          env={**os.environ, **({"ROTA_NODE": node.name} if node else {})})
+    assert done.returncode == code, (words, done)
+    return done.stderr if code else done.stdout
+
+
+def states(node):
+    return {entry["name"]: entry["state"] for entry in node.get("/api/v1/cluster")["nodes"]}
+
+
+def add_jobs(node, queue, n):
+    for _ in range(n):
+        rota("job", "add", "--queue", queue, "x", node=node)
+
+
+@test
+def every_node_shows_all():
+    with cluster(ROTAD, 3) as nodes:
+        for node in nodes:
+            shown = node.get("/api/v1/cluster")
+            assert shown["node"]["name"] == node.name
+            assert [entry["name"] for entry in shown["nodes"]] == sorted(one.name for one in nodes)
+            for entry in shown["nodes"]:
+                own = next(one for one in nodes if one.name == entry["name"])
+                assert entry["http"] == own.reach["http"] and entry["state"] == "serving", entry
+                assert entry["is_alive"] and entry["is_placed"] and not entry["is_draining"], entry
+                assert entry["memory"] > 1 << 20 and entry["cpu_ms"] > 0 and entry["weight"] == 1, entry
+                assert abs(shown["now_ms"] - entry["heard_ms"]) < 1000 * TIMEOUT, entry
+            points = shown["ring"]["points"]
+            assert len(points) == 300 and points == sorted(points), points[:5]
+            assert {place for _, place in points} == {0, 1, 2}
+        assert len({json.dumps(node.get("/api/v1/cluster")["ring"]) for node in nodes}) == 1
+
+
+@test
+def killed_node_is_dead_and_one_that_left_is_gone():
+    with cluster(ROTAD, 3, "--ttl", "2s") as (one, two, three):
+        two.process.kill()
+        await_true(lambda: states(one)[two.name] == "dead")
+        dead = next(entry for entry in one.get("/api/v1/cluster")["nodes"] if entry["name"] == two.name)
+        assert not dead["is_alive"] and not dead["is_placed"] and dead["http"] == two.reach["http"], dead
+        three.process.send_signal(signal.SIGTERM)
+        three.process.wait(TIMEOUT)
+        await_true(lambda: set(states(one)) == {one.name, two.name})
+
+        def told(name, text):
+            return [event for event in one.get("/api/v1/events?kind=node")["events"]
+                    if event["subject"] == name and text in event["text"]]
+        await_true(lambda: told(three.name, "has left"))
+        assert len(told(two.name, "is dead")) == 1 and not told(two.name, "has left"), one.get("/api/v1/events")
+        assert not told(one.name, "is dead") and not told(three.name, "is dead")
+
+
+@test
+def stopped_node_is_silent_before_it_is_dead():
+    with cluster(ROTAD, 2, "--ttl", "5s") as (one, two):
+        two.process.send_signal(signal.SIGSTOP)
+        seen = []
+        try:
+            def is_dead():
+                state = states(one)[two.name]
+                seen.append(state)
+                return state == "dead"
+            await_true(is_dead)
+        finally:
+            two.process.send_signal(signal.SIGCONT)
+        assert "silent" in seen, seen
+        await_true(lambda: states(one)[two.name] == "serving")
+
+
+@test
+def drain_tells_its_plan_moves_all_and_is_taken_back():
+    with cluster(ROTAD, 3) as (one, two, three):
+        add_jobs(one, "q", 12)
+        jobs = {entry["name"]: entry["jobs"] for entry in one.get("/api/v1/cluster")["nodes"]}
+        busy = max((two, three), key=lambda node: jobs[node.name])
+        path = f"/api/v1/nodes/{busy.name}/"
+        plan = one.post(path + "drain", {"is_dry_run": True})
+        assert not plan["is_done"] and plan["plan"][0].startswith(busy.name), plan
+        assert any("queue q: " in said and "of its 16 partitions" in said for said in plan["plan"]), plan
+        assert states(one)[busy.name] == "serving"
+
+        said = rota("node", "drain", busy.name, "--wait", node=one)
+        assert said.splitlines() == plan["plan"], (said, plan)
+        shown = json.loads(rota("node", "show", busy.name, "--json", node=one))
+        assert shown["state"] == "drained" and shown["jobs"] == 0 and not shown["is_placed"], shown
+        assert sum(entry["jobs"] for entry in one.get("/api/v1/cluster")["nodes"]) == 12
+        assert busy.ask("/readyz")[0] == 503
+
+        assert "is drained already" in rota("node", "drain", busy.name, "--dry-run", node=busy)
+        rota("node", "undrain", busy.name, node=busy)
+        await_true(lambda: states(one)[busy.name] == "serving")
+        await_true(lambda: next(entry["jobs"] for entry in one.get("/api/v1/cluster")["nodes"]
+                                if entry["name"] == busy.name) > 0, "jobs that come back")
+        assert busy.ready.count("\n") == 1  # it says that it is ready once
+        worker = subprocess.Popen([ROTA, "work", "--node", busy.name, "--queue", "q", "--", "true"],
+                                  stderr=subprocess.DEVNULL)
+        try:
+            await_true(lambda: sum(entry["jobs"] for entry in one.get("/api/v1/cluster")["nodes"]) == 0)
+        finally:
+            worker.kill()
+            worker.wait(TIMEOUT)
+
+
+@test
+def evicted_node_is_for_nobody_until_it_is_let_in():
+    with cluster(ROTAD, 2) as (one, two):
+        said = json.loads(rota("node", "evict", two.name, "--json", node=one))
+        assert said["is_done"] and said["node"] == two.name and "held for dead" in said["plan"][0], said
+        assert states(one)[two.name] == "evicted"
+        await_true(lambda: not next(entry["is_placed"] for entry in one.get("/api/v1/cluster")["nodes"]
+                                    if entry["name"] == two.name))
+        rota("node", "undrain", two.name, node=one)
+        await_true(lambda: states(one)[two.name] == "serving")
+        assert "no such node" in rota("node", "evict", "10.9.9.9:1", node=one, code=1)
+        assert one.ask("/api/v1/nodes/10.9.9.9:1/drain", "POST", {})[0] == 404
+        assert one.ask(f"/api/v1/nodes/{two.name}/drain", "POST", {}, token="x" * 43)[0] in (401, 403)
+        assert one.ask(f"/api/v1/nodes/{two.name}/drain", "POST", {"is_dry_rum": True})[0] == 400
+        assert states(one)[two.name] == "serving"
+
+
+@test
+def events_of_all_nodes_are_told_by_each():
+    with cluster(ROTAD, 2) as (one, two):
+        process = subprocess.Popen([ROTA, "events", "--follow", "--json", "--node", two.name],
+                                   stdout=subprocess.PIPE, text=True)
+        try:
+            rota("job", "add", "--queue", "mail", "x", node=one)
+            one.post("/api/v1/queues/mail/pause")
+            for line in process.stdout:
+                event = json.loads(line)
+                if event["subject"] == "mail":
+                    break
+            assert event["kind"] == "queue" and event["text"] == "is paused", event
+            process.send_signal(signal.SIGINT)
+            assert process.wait(TIMEOUT) == 0
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+        rota("job", "add", "--queue", "mail", "--attempts", "1", "y", node=one)
+        one.post("/api/v1/queues/mail/resume")
+        worker = subprocess.Popen([ROTA, "work", "--node", one.name, "--queue", "mail", "--", "false"],
+                                  stderr=subprocess.DEVNULL)
+        try:
+            dead = await_true(lambda: [event for event in two.get("/api/v1/events?kind=job")["events"]
+                                       if "is dead after 1 attempts" in event["text"]])
+        finally:
+            worker.kill()
+            worker.wait(TIMEOUT)
+        assert dead[0]["subject"].startswith("mail/") and dead[0]["node"] in (one.name, two.name), dead
+        for node in (one, two):
+            page = node.get("/api/v1/events")
+            assert {event["node"] for event in page["events"]} == {one.name, two.name}, page
+            assert [event["at_ms"] for event in page["events"]] == sorted(event["at_ms"] for event in page["events"])
+            assert node.get(f"/api/v1/events?after={page['after']}")["events"] == []
+            kinds = {event["kind"] for event in node.get("/api/v1/events?kind=node")["events"]}
+            assert kinds == {"node"}, kinds
+            assert node.ask("/api/v1/events?kind=nonsense")[0] == 400
+        said = rota("events", "--kind", "node", node=one).splitlines()
+        assert said and all(line.split("\t")[1] == "node" for line in said), said
+        assert "a kind is one of" in rota("events", "--kind", "nodes", node=one, code=2)
+
+
+@test
+def list_is_for_people_and_scripts():
+    with cluster(ROTAD, 2) as (one, two):
+        lines = rota("node", "list", node=one).splitlines()
+        assert [line.split("\t")[:2] for line in lines] == sorted([node.name, "serving"] for node in (one, two)), lines
+        assert "zone=a" in "".join(lines) and "zone=b" in "".join(lines)
+        listed = json.loads(rota("node", "list", "--json", "--node", f"127.0.0.1:1,{two.name}"))
+        assert [entry["name"] for entry in listed["nodes"]] == sorted([one.name, two.name])
+        assert rota("node", "show", node=one).splitlines()[0] == f'name\t"{one.name}"'
+        assert "no such node" in rota("node", "show", "x:1", node=one, code=1)
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests(TESTS, sys.argv[3:]))

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""What nodes do beside queues, as a user sees it: test_roles.py ROTAD ROTA [NAME...].
+
+Caches in shards that nodes divide, the front door for all keys, the directory, groups that are
+watched. Prints TAP."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import test_rotad
+from test_rotad import ANY_PORTS, ROTA, TIMEOUT, Node, node, run, write
+
+test_rotad.TESTS.clear()
+test = test_rotad.test
+
+CACHE = '[[cache]]\nname = "{0}"\nsource = "file:{1}/{0}"\nshards = {2}\n'
+
+
+def rota(*words, code=0):
+    done = subprocess.run([ROTA, *words], capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == code, (words, done)
+    return done.stdout
+
+
+def await_true(question):
+    end = time.monotonic() + TIMEOUT
+    while not question():
+        assert time.monotonic() < end, question
+        time.sleep(0.05)
+
+
+def values(folder, name, n=50):
+    with open(os.path.join(folder, name), "w") as file:
+        file.writelines(f"{name}-{i}\t{i * i}\n" for i in range(n))
+
+
+@contextlib.contextmanager
+def nodes(folder, settings, n, *words):
+    path = write(folder, settings)
+    with contextlib.ExitStack() as stack:
+        made = [stack.enter_context(node("--config", path, "--store", f"sqlite:{folder}/store.db", "--data",
+                                         f"{folder}/data-{i}", *ANY_PORTS, *words, folder=folder)) for i in range(n)]
+        assert all(one.ready for one in made), [one.seen for one in made]
+        yield made
+
+
+def holders(folder, space):
+    """Who holds which shard, by the table of leases."""
+    done = subprocess.run([ROTA, "lease", "list", "--store", f"sqlite:{folder}/store.db", "--space", space, "--json"],
+                          capture_output=True, text=True, timeout=TIMEOUT)
+    rows = json.loads(done.stdout)["leases"] if done.returncode == 0 else []
+    return {row["shard"]: row["host"] for row in rows if row["state"] == "held"}
+
+
+@test
+def any_node_answers_for_every_key():
+    with tempfile.TemporaryDirectory(prefix="rota-roles-") as folder:
+        values(folder, "fruit")
+        values(folder, "trees")
+        with nodes(folder, CACHE.format("fruit", folder, 3) + CACHE.format("trees", folder, 2), 2) as (one, two):
+            for at in (one, two):
+                asked = ["get", "--node", at.reach["grpc"], "--timeout", "60s"]
+                assert rota(*asked, *(f"fruit-{i}" for i in range(50))) == \
+                    "".join(f"fruit-{i}\t{i * i}\n" for i in range(50))
+                assert rota(*asked, "--collection", "trees", "trees-7") == "trees-7\t49\n"
+                assert rota(*asked, "trees-7", code=1) == ""  # the first one has no such key
+                rota("get", "--node", at.reach["grpc"], "--timeout", "1s", "--collection", "none", "trees-7", code=1)
+
+            def calls():
+                return json.loads(one.get("/api/v1/calls")[1])["calls"]
+
+            def held():
+                return {(call["node"], call["collection"], call["shard"]) for call in calls()}
+
+            def told():
+                found = rota("directory", "get", "--node", two.reach["grpc"], "--collection", "fruit", "--json")
+                return {at["address"] for shard in json.loads(found)["shards"] for at in shard["nodes"]}
+
+            await_true(lambda: held() - {(at.reach["grpc"], name, None) for at in (one, two) for name in ("fruit", "trees")}
+                       == {(at.reach["grpc"], name, shard) for at in (one, two)
+                           for name, shards in (("fruit", 3), ("trees", 2)) for shard in range(shards)})
+            await_true(lambda: told() == {call["replica"] for call in calls()
+                                          if call["collection"] == "fruit" and call["shard"] is not None})
+            for call in calls():
+                buckets = call["latency"]["buckets"]
+                assert call["circuit"] == "closed" and call["n_failed"] == 0, call
+                assert sum(n for _, n in buckets) + call["n_cancelled"] + call["in_flight"] == call["n_calls"], call
+            shown = json.loads(one.get("/api/v1/cluster")[1])
+            assert {entry["name"] for entry in shown["nodes"]} == {one.reach["grpc"], two.reach["grpc"]}, shown
+
+
+@test
+def nodes_of_a_zone_divide_the_shards():
+    with tempfile.TemporaryDirectory(prefix="rota-roles-") as folder:
+        values(folder, "fruit")
+        with nodes(folder, CACHE.format("fruit", folder, 4), 2) as (one, two):
+            names = [one.reach["grpc"], two.reach["grpc"]]
+            await_true(lambda: sorted(holders(folder, "fruit").values()) == sorted(2 * names))
+            two.signal(signal.SIGTERM)
+            assert two.wait() == 0
+            await_true(lambda: list(holders(folder, "fruit").values()) == 4 * names[:1])
+
+
+@test
+def drained_node_has_no_shards_until_it_is_restored():
+    with tempfile.TemporaryDirectory(prefix="rota-roles-") as folder:
+        values(folder, "fruit")
+        with nodes(folder, CACHE.format("fruit", folder, 2), 2) as (one, two):
+            names = [one.reach["grpc"], two.reach["grpc"]]
+            store = ["--store", f"sqlite:{folder}/store.db"]
+            await_true(lambda: set(holders(folder, "fruit").values()) == set(names))
+            rota("members", "drain", *store, names[0])
+            await_true(lambda: list(holders(folder, "fruit").values()) == 2 * names[1:])
+            assert rota("get", "--node", names[0], "--timeout", "60s", "fruit-3") == "fruit-3\t9\n"
+            rota("members", "restore", *store, names[0])
+            await_true(lambda: set(holders(folder, "fruit").values()) == set(names))
+
+
+@test
+def group_is_watched_from_when_it_is_there():
+    with tempfile.TemporaryDirectory(prefix="rota-roles-") as folder:
+        with nodes(folder, '[[group]]\nname = "flow"\n', 1) as (one,):
+            def shown():
+                return json.loads(one.get("/api/v1/groups")[1])["groups"][0]
+
+            await_true(lambda: "there is no such file" in (shown()["why_away"] or ""))
+            task = subprocess.Popen([ROTA, "group", "join", "--log", f"sqlite:{folder}/groups.db", "--name", "flow",
+                                     "--task", "ann", "--partitions", "2", "--rate", "50", "--simulate-splits", "2"],
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                await_true(lambda: shown()["why_away"] is None and shown()["n_tasks"] == 1)
+
+                def story():
+                    return {part["name"]: part for part in
+                            json.loads(one.get("/api/v1/groups/flow")[1])["partitions"]}
+
+                await_true(lambda: any(part["state"] == "removed" for part in story().values()) and
+                           any(part["parents"] and part["ended_ms"] for part in story().values()))
+                parts = story()
+                assert parts["p0"]["parents"] == [] and parts["p0"]["owner"] == "ann", parts["p0"]
+                for part in parts.values():
+                    assert part["state"] in ("waiting", "running", "finished", "removed"), part
+                    assert (part["ended_ms"] is not None) == (part["state"] in ("finished", "removed")), part
+                    for parent in part["parents"] if part["started_ms"] else []:
+                        assert parts[parent]["ended_ms"] <= part["started_ms"], (part, parts[parent])
+                assert one.get("/api/v1/groups/none")[0] == 404
+            finally:
+                task.terminate()
+                task.wait(TIMEOUT)
+
+
+@test
+def sections_that_can_not_be_are_refused():
+    with tempfile.TemporaryDirectory(prefix="rota-roles-") as folder:
+        values(folder, "fruit")
+        for text, said in ((2 * CACHE.format("fruit", folder, 2), "two sections [[cache]] are called fruit"),
+                           ('[[cache]]\nname = "fruit"\n', "source"),
+                           (CACHE.format("none", folder, 2), f"{folder}/none"),
+                           ('[[cache]]\nname = "a,b"\nsource = "file:x"\n', "comma"),
+                           ('[[cache]]\nname = "a"\nsource = "x"\n', "neither file:FILE nor sql:TABLE"),
+                           ('[[group]]\nname = "g"\nlog = "ftp://x"\n', None)):
+            done = run("--config", write(folder, text), *ANY_PORTS, "--check-config", folder=folder)
+            if done.returncode == 0 and said:
+                done = run("--config", write(folder, text), *ANY_PORTS, folder=folder)
+            if said:
+                last = done.stderr.splitlines()[-1]
+                assert done.returncode in (1, 2) and last.startswith("rotad: ") and said in last, (text, done)
+        with nodes(folder, '[[cache]]\nname = "t"\nsource = "sql:none"\n', 1) as (one,):
+            one.await_line("cache refused", "none")
+            assert one.get("/readyz") == (200, "serving\n")  # what else it does goes on
+
+
+if __name__ == "__main__":
+    sys.exit(test_rotad.main())

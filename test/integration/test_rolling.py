@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""A cluster whose nodes are restarted in turn: test_rolling.py ROTA ROTAD.
+
+Three nodes in two zones serve jobs and a cache. While jobs are added and keys are asked for, each
+node is stopped with SIGTERM and started again, as an operator would. No call may fail, every job
+is done once. Prints TAP."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+ROTA, ROTAD = (os.path.abspath(path) for path in sys.argv[1:3])
+TIMEOUT = 120
+KEYS = 200
+
+
+def free_ports(n):
+    sockets = [socket.socket() for _ in range(n)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+class Cluster:
+    def __init__(self, folder, n):
+        self.folder = folder
+        with open(f"{folder}/values", "w") as file:
+            file.writelines(f"key-{i}\tvalue-{i}\n" for i in range(KEYS))
+        with open(f"{folder}/rotad.toml", "w") as file:
+            file.write(f'[[cache]]\nname = "values"\nsource = "file:{folder}/values"\nshards = 2\n')
+        self.ports = [free_ports(3) for _ in range(n)]
+        self.nodes = [None] * n
+        self.addresses = ",".join(f"127.0.0.1:{ports[0]}" for ports in self.ports)
+
+    def start(self, i):
+        grpc, http, workers = self.ports[i]
+        with open(f"{self.folder}/node-{i}.log", "a") as log:
+            self.nodes[i] = subprocess.Popen(
+                [ROTAD, "--config", f"{self.folder}/rotad.toml", "--data", f"{self.folder}/node-{i}", "--store",
+                 f"sqlite:{self.folder}/store.db", "--listen", f"127.0.0.1:{grpc}", "--http", f"127.0.0.1:{http}",
+                 "--workers", f"127.0.0.1:{workers}", "--zone", "ab"[i % 2]],
+                stdout=subprocess.PIPE, stderr=log, text=True)
+
+    def await_ready(self, i):
+        ready = self.nodes[i].stdout.readline()
+        assert ready.startswith("ready "), (ready, self.log(i))
+
+    def log(self, i):
+        with open(f"{self.folder}/node-{i}.log") as file:
+            return file.read()[-3000:]
+
+    def restart(self, i):
+        self.nodes[i].send_signal(signal.SIGTERM)
+        assert self.nodes[i].wait(TIMEOUT) == 0, self.log(i)
+        self.nodes[i].stdout.close()
+        self.start(i)
+        self.await_ready(i)
+
+    def stop(self):
+        for node in self.nodes:
+            if node and node.poll() is None:
+                node.kill()
+                node.wait(TIMEOUT)
+
+
+class Load(threading.Thread):
+    """Makes one call after another until it is told to stop; the first that fails ends it."""
+
+    def __init__(self, call):
+        super().__init__(daemon=True)
+        self.call, self.n, self.error, self.is_over = call, 0, None, False
+
+    def run(self):
+        while not self.is_over and not self.error:
+            try:
+                self.call(self.n)
+                self.n += 1
+            except Exception as error:
+                self.error = error
+
+    def await_calls(self, n):
+        """Until so many more have ended."""
+        end = time.monotonic() + TIMEOUT
+        n += self.n
+        while self.n < n and not self.error:
+            assert time.monotonic() < end, "no call ends any more"
+            time.sleep(0.01)
+        self.check()
+
+    def finish(self):
+        self.is_over = True
+        self.join(TIMEOUT)
+        self.check()
+
+    def check(self):
+        if self.error:
+            raise self.error
+
+
+def run(*words):
+    done = subprocess.run([ROTA, *words], capture_output=True, text=True, timeout=TIMEOUT)
+    assert done.returncode == 0, (words, done)
+    return done.stdout
+
+
+def restarts_in_turn_lose_nothing(folder):
+    cluster = Cluster(folder, 3)
+    nodes = ["--node", cluster.addresses]
+
+    def add(n):
+        run("job", "add", *nodes, "--timeout", "60s", "--queue", "work", f"job-{n}\n")
+
+    def get(n):
+        keys = [(7 * n + i) % KEYS for i in range(5)]
+        found = run("get", *nodes, "--timeout", "60s", *(f"key-{key}" for key in keys))
+        assert found == "".join(f"key-{key}\tvalue-{key}\n" for key in keys), found
+
+    worker = None
+    try:
+        for i in range(3):
+            cluster.start(i)
+        for i in range(3):
+            cluster.await_ready(i)
+        with open(f"{folder}/work.log", "w") as log:
+            worker = subprocess.Popen([ROTA, "work", *nodes, "--queue", "work", "--slots", "4", "--", "sh", "-c",
+                                       f"cat >> {folder}/done"], stderr=log)
+        loads = [Load(add), Load(get)]
+        for load in loads:
+            load.start()
+        for i in range(3):
+            for load in loads:
+                load.await_calls(5)
+            cluster.restart(i)
+        for load in loads:
+            load.await_calls(5)
+            load.finish()
+        run("queue", "drain", *nodes, "work", "--timeout", "100s")
+        with open(f"{folder}/done") as file:
+            done = sorted(file.read().split())
+        assert done == sorted(f"job-{n}" for n in range(loads[0].n)), (loads[0].n, done)
+        print(f"# {loads[0].n} jobs, {loads[1].n} Gets")
+    finally:
+        if worker:
+            worker.kill()
+            worker.wait(TIMEOUT)
+        cluster.stop()
+
+
+def main():
+    print("1..1")
+    with tempfile.TemporaryDirectory(prefix="rota-rolling-") as folder:
+        try:
+            restarts_in_turn_lose_nothing(folder)
+            print("ok 1 - restarts_in_turn_lose_nothing")
+            return 0
+        except Exception:
+            print("not ok 1 - restarts_in_turn_lose_nothing")
+            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()))
+            return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
