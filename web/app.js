@@ -43,9 +43,9 @@ function showLink() {
   const away = byId("away");
   away.hidden = !isAway;
   if (!isAway) return;
-  const others = (state.cluster?.nodes ?? []).filter((node) => node.http && node.http !== location.host && node.is_alive !== false);
+  const others = (state.cluster?.nodes ?? []).filter((node) => node.http && node.http !== location.host && node.name !== state.cluster.node?.name && node.is_alive !== false);
   patch(away, [
-    el("b", {}, `The node does not answer for ${span(Date.now() - state.linkAt)}. `),
+    el("b", {}, `The node does not answer for ${span(Math.max(1000, Date.now() - state.linkAt))}. `),
     state.heardAt ? `What is shown is from ${clock(state.heardAt)}. ` : "", "It is tried again all the time.",
     others.length ? [" Other nodes show the same: ", others.slice(0, 5).map((node) =>
       [el("a", { href: `${location.protocol}//${node.http}/${location.hash}` }, node.name), " "])] : null,

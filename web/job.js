@@ -2,7 +2,7 @@
 import { el, svg, link, badge, button, nothing, absent, ask, change, copies, number, span, moment, clock, shown, toast, fact } from "./core.js";
 
 export const STATE_KINDS = { waiting: "soft", delayed: "soft", running: "info", done: "good", dead: "bad", cancelled: "warn" };
-const CAUSES = { none: "", done: "done", failed: "it failed", refused: "it was refused for good", lost: "its worker was lost", "timed out": "it took too long", timed_out: "it took too long",
+const CAUSES = { none: "", done: "", failed: "it failed", refused: "it was refused for good", lost: "its worker was lost", "timed out": "it took too long", timed_out: "it took too long",
   "given back": "given back untried", given_back: "given back untried", deadline: "its deadline passed", cancelled: "cancelled by somebody", retried: "tried again by somebody",
   "handed over": "handed over to another node", handed_over: "handed over to another node" };
 
@@ -59,7 +59,7 @@ export function showJob(name, id) {
       job.worker ? fact(job.worker, "worker") : null),
     drawStory(job),
     el("ol", { class: "story is-long" }, job.events.map((event, i) => el("li", { "data-key": String(i) },
-      el("time", { datetime: new Date(event.at_ms).toISOString() }, moment(event.at_ms)), " ", badge(event.state, STATE_KINDS[event.state] ?? "soft"), " ",
+      el("time", { datetime: new Date(event.at_ms).toISOString() }, moment(event.at_ms)), el("span", { class: "tiny" }, ` +${span(event.at_ms - job.enqueued_ms)}`), " ", badge(event.state, STATE_KINDS[event.state] ?? "soft"), " ",
       CAUSES[event.cause] ?? event.cause ?? "", event.worker ? [" at ", el("span", { class: "mono" }, event.worker)] : null,
       shown(event.reason) ? el("span", { class: "why" }, shown(event.reason)) : null))),
     el("div", { class: "pair" }, text("Payload", payload, job.ended_ms && !canRetry ? "Not kept after the end." : "Empty."), text(result || !reason ? "Result" : "Why", result || reason)),
