@@ -347,8 +347,7 @@ static bool show_page(struct rota_api_call *call)
         {"Cache-Control", "no-cache"},
         {"X-Content-Type-Options", "nosniff"},
         {"Referrer-Policy", "no-referrer"},
-        {"Content-Security-Policy", "default-src 'self'; style-src 'self' 'unsafe-inline'; "
-                                    "base-uri 'none'; form-action 'none'; "
+        {"Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'none'; "
                                     "frame-ancestors 'none'"},
     };
     bool is_known =
