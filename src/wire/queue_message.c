@@ -301,6 +301,21 @@ static const struct rota_message_field ADOPT[] = {
 #undef THIS
 TYPE(ROTA_QUEUE_ADOPT, "request", struct rota_queue_adopt, ADOPT);
 
+#define THIS struct rota_queue_settings
+static const struct rota_message_field SETTINGS[] = {F_BYTES(1, records)};
+#undef THIS
+TYPE(ROTA_QUEUE_SETTINGS, "reply", struct rota_queue_settings, SETTINGS);
+
+#define THIS struct rota_queue_forget
+static const struct rota_message_field FORGET[] = {F(1, STR, node), F(2, BOOL, is_dry_run)};
+#undef THIS
+TYPE(ROTA_QUEUE_FORGET, "request", struct rota_queue_forget, FORGET);
+
+#define THIS struct rota_queue_forgotten
+static const struct rota_message_field FORGOTTEN[] = {F(1, UINT, n_chunks), F(2, UINT, n_jobs)};
+#undef THIS
+TYPE(ROTA_QUEUE_FORGOTTEN, "reply", struct rota_queue_forgotten, FORGOTTEN);
+
 #define THIS struct rota_queue_nodes
 static const struct rota_message_field NODES[] = {
     F_MAX(1, UINT, partitions, ROTA_JOB_PARTITIONS_MAX),
