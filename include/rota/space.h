@@ -243,9 +243,9 @@ enum rota_code rota_space_reseat(struct rota_space *space, const char *seats, bo
 
 /* Move the space to another engine, all nodes together. First the new one only computes,
  * for `shadow` (0 means one ttl), and the differences are in the map; then all stop, and
- * start under epochs above every one before; between static and ring only what moves is
- * stopped. Asking for the engine that is in force ends a shadow. A space without seats that
- * becomes static gets its present nodes. Is done when the shadow is in the store: this
+ * start under epochs above every one before; between static and ring what stays at its node
+ * is started again at once. Asking for the engine that is in force ends a shadow. A space without
+ * seats that becomes static gets its present nodes. Is done when the shadow is in the store: this
  * process goes on from there, and if it ends before, whoever asks again does. */
 enum rota_code rota_space_migrate(struct rota_space *space, struct rota_str engine,
                                   rota_time shadow, bool is_dry_run,

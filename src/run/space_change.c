@@ -310,8 +310,8 @@ static void describe_engine(struct rota_space *space, const struct rota_engine *
                  space->engine->name);
     else if (!engine->open && !space->engine->open)
         snprintf(text, ROTA_SPACE_TEXT_MAX,
-                 "space %s moves from %s to %s: %u of %u shards get another owner, and only these "
-                 "stop",
+                 "space %s moves from %s to %s: %u of %u shards get another owner, the rest only "
+                 "a later epoch",
                  name, space->engine->name, engine->name, (unsigned)count_moves(space, engine),
                  (unsigned)space->map.n_shards);
     else

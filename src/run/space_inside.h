@@ -2,12 +2,12 @@
  *
  * space.c has the life of a space and what its user is told, space_map.c what is known of
  * all shards, space_change.c what people want changed. view.c feeds the machine of views
- * (core/own/view_fsm.h), by which all nodes of a space agree on its members, its pins and
- * its engine. For `ring` and `static` that is all there is. The other engines, in
- * engine_*.c, find owners by their own means, while the machine lets them.
+ * (core/own/view_fsm.h), and view_ask.c asks the store for it; by these views all nodes of a space
+ * agree on its members, its pins and its engine. For `ring` and `static` that is all there is. The
+ * other engines, in engine_*.c, find owners by their own means, while the machine lets them.
  *
  * A user may take its time to stop, and the machine does not know of that: until all is
- * answered, view.c does not tell the others that we have stopped, nor leaves or joins.
+ * answered, view_ask.c does not tell the others that we have stopped, nor leaves or joins.
  *
  * Invariants: a shard is started once and stopped once per epoch, whatever an engine says
  * twice, and not started before its last stop was answered; what an engine says of others
@@ -232,7 +232,29 @@ void rota_space_unclaim(struct rota_space *space, uint32_t shard, uint64_t epoch
 bool rota_space_change_next(struct rota_space *space, struct rota_view_wish *wish);
 void rota_space_change_hear(struct rota_space *space, const struct rota_view_outcome *outcome);
 
+/* --- view_ask.c --- */
+
+/* Carry out an ask of the machine; or one with this `acked`, which the machine does not
+ * know of if its number is 0. */
+void rota_space_ask(struct rota_space *space, const struct rota_view_ask *ask);
+void rota_space_ask_store(struct rota_space *space, const struct rota_view_ask *wanted,
+                          uint64_t acked);
+
+/* No answer comes any more. */
+void rota_space_ask_forget(struct rota_space *space);
+
+/* The view of a row, into an empty one; false, and told as trouble, when it is none. */
+bool rota_space_ask_parse(struct rota_space *space, const struct rota_store_space *row,
+                          struct rota_view *view);
+
 /* --- view.c --- */
+
+/* The one caller of the machine. */
+void rota_space_view_drive(struct rota_space *space, const struct rota_view_event *event);
+
+/* Told to the machine when it is done with what it does. Without memory even for that it
+ * waits until it runs out of time. */
+void rota_space_view_later(struct rota_space *space, enum rota_view_event_type type, uint64_t ask);
 
 void rota_space_view_open(struct rota_space *space);
 void rota_space_view_deinit(struct rota_space *space);

@@ -1,161 +1,13 @@
 /* The views of a space: the machine of core/own/view_fsm.h, fed by a store and a timer. */
 #include "io/clock.h"
 #include "run/space_inside.h"
-#include "wire/view_text.h"
 
-#include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define LOOK_AGAIN (1 * ROTA_SEC)
 
-/* A question that the store has not answered yet. */
-struct rota_space_ask {
-    struct rota_space *space;
-    struct rota_space_ask *next, *previous;
-    enum rota_view_ask_type type;
-    uint64_t number; /* 0: the machine does not know of it */
-    uint64_t known;
-    uint64_t acked; /* what it tells the others */
-};
-
-static void drive(struct rota_space *space, const struct rota_view_event *event);
-
-static void unlink_ask(struct rota_space_ask *ask)
-{
-    if (ask->next)
-        ask->next->previous = ask->previous;
-    *(ask->previous ? &ask->previous->next : &ask->space->view.asks) = ask->next;
-}
-
-static void forget_asks(struct rota_space *space)
-{
-    while (space->view.asks) {
-        struct rota_space_ask *ask = space->view.asks;
-        rota_store_forget(space->store, ask);
-        unlink_ask(ask);
-        free(ask);
-    }
-}
-
-/* --- answers --- */
-
-/* A row by which nobody can go. False: it is one. */
-static bool refuse_row(struct rota_space *space, struct rota_error *error)
-{
-    char text[ROTA_ERROR_TEXT_MAX];
-    snprintf(text, sizeof text, "the store's row of space %s can't be read: %.300s",
-             space->options.name, error->text);
-    rota_space_trouble(space, text);
-    space->view.is_row_bad = true;
-    return false;
-}
-
-static bool read_view(struct rota_space *space, const struct rota_store_space *row,
-                      struct rota_view *view)
-{
-    struct rota_error error;
-    if (rota_view_parse(row->text, view, &error))
-        return refuse_row(space, &error);
-    if (view->number == row->version)
-        return true;
-    rota_error_set(&error, ROTA_ERR_INVALID, "its version is %llu, and its text says %llu",
-                   (unsigned long long)row->version, (unsigned long long)view->number);
-    rota_view_deinit(view);
-    return refuse_row(space, &error);
-}
-
-static bool read_rows(struct rota_space *space, const struct rota_store_answer *answer)
-{
-    space->view.rows.size = 0;
-    if (!rota_vector_reserve(&space->view.rows, answer->n_nodes))
-        return false;
-    for (size_t i = 0; i < answer->n_nodes; i++) {
-        const struct rota_store_node *node = &answer->nodes[i];
-        space->view.rows.items[space->view.rows.size++] = (struct rota_view_row){
-            .name = node->name,
-            .instance = node->instance,
-            .pings = node->pings,
-            .ttl = node->ttl,
-            .acked = node->acked,
-            .highest = node->highest,
-            .weight = node->weight,
-            .is_draining = node->is_draining,
-        };
-    }
-    return true;
-}
-
-static void hear_sight(struct rota_space *space, const struct rota_space_ask *ask,
-                       const struct rota_store_answer *answer)
-{
-    struct rota_view view = {0};
-    const struct rota_store_space *row = answer->n_spaces ? answer->spaces : NULL;
-    bool is_known = row && ask->known && row->version == ask->known;
-    struct rota_view_event event = {.type = ROTA_VIEW_UNKNOWN, .ask = ask->number};
-    if (read_rows(space, answer) && (!row || is_known || read_view(space, row, &view))) {
-        /* A node with a row of its own is well when its beats are. */
-        if (space->view.is_row_bad || !space->options.member)
-            rota_space_trouble(space, NULL);
-        space->view.is_row_bad = false;
-        event.type = ROTA_VIEW_SIGHT;
-        event.view = is_known ? NULL : &view;
-        event.rows = space->view.rows.items;
-        event.n_rows = space->view.rows.size;
-        event.unix_ms = (uint64_t)(answer->db_now / ROTA_MSEC);
-        event.highest = answer->highest;
-    }
-    drive(space, &event);
-    rota_view_deinit(&view);
-}
-
-static void hear_taken(struct rota_space *space)
-{
-    char text[ROTA_ERROR_TEXT_MAX];
-    snprintf(text, sizeof text,
-             "another life of %s still has its place in space %s: it is waited for until that is "
-             "given up",
-             space->options.member, space->options.name);
-    rota_space_trouble(space, text);
-}
-
-static enum rota_view_event_type event_of(const struct rota_space_ask *ask,
-                                          const struct rota_store_answer *answer)
-{
-    switch (ask->type) {
-    case ROTA_VIEW_JOIN:
-        return answer->is_done ? ROTA_VIEW_JOINED : ROTA_VIEW_TAKEN;
-    case ROTA_VIEW_BEAT:
-        return answer->is_done ? ROTA_VIEW_BEATEN : ROTA_VIEW_GONE;
-    case ROTA_VIEW_LEAVE:
-        return ROTA_VIEW_LEFT;
-    case ROTA_VIEW_EVICT:
-        return ROTA_VIEW_EVICTED;
-    case ROTA_VIEW_READ:
-        return ROTA_VIEW_SIGHT;
-    case ROTA_VIEW_PROPOSE:
-        return answer->is_done ? ROTA_VIEW_PROPOSED : ROTA_VIEW_REFUSED;
-    }
-    return ROTA_VIEW_UNKNOWN;
-}
-
-/* What an answer says beside what the machine makes of it. */
-static void note_answer(struct rota_space *space, const struct rota_space_ask *ask,
-                        const struct rota_store_answer *answer)
-{
-    bool is_own = ask->type == ROTA_VIEW_JOIN || ask->type == ROTA_VIEW_BEAT;
-    if (answer->code)
-        rota_space_trouble(space, answer->error.text);
-    else if (ask->type == ROTA_VIEW_JOIN && !answer->is_done)
-        hear_taken(space);
-    else if (is_own && answer->is_done && !space->view.is_row_bad)
-        rota_space_trouble(space, NULL);
-    if (is_own && !answer->code && answer->is_done && ask->acked > space->view.told)
-        space->view.told = ask->acked;
-    else if (is_own && answer->code)
-        space->view.sent = space->view.told;
-}
+/* --- the end of a drain --- */
 
 /* Without a machine there never was a row. */
 static bool is_drained(const struct rota_space *space)
@@ -179,162 +31,13 @@ void rota_space_view_check_drained(struct rota_space *space)
         on_drained(space->drained_data);
 }
 
-static void on_answer(void *data, const struct rota_store_answer *answer)
-{
-    struct rota_space_ask *ask = data;
-    struct rota_space *space = ask->space;
-    unlink_ask(ask);
-    note_answer(space, ask, answer);
-    if (ask->number == 0) {
-        if (ask->type == ROTA_VIEW_LEAVE)
-            rota_space_finish(space);
-        else
-            rota_space_view_check_drained(space);
-    } else if (!answer->code && ask->type == ROTA_VIEW_READ) {
-        hear_sight(space, ask, answer);
-    } else {
-        const struct rota_view_event event = {
-            .type = answer->code ? ROTA_VIEW_UNKNOWN : event_of(ask, answer), .ask = ask->number};
-        drive(space, &event);
-    }
-    free(ask);
-}
+/* --- the machine --- */
 
-/* --- questions --- */
-
-static enum rota_store_verb verb_of(enum rota_view_ask_type type)
-{
-    switch (type) {
-    case ROTA_VIEW_JOIN:
-        return ROTA_STORE_SPACE_JOIN;
-    case ROTA_VIEW_BEAT:
-        return ROTA_STORE_SPACE_BEAT;
-    case ROTA_VIEW_LEAVE:
-        return ROTA_STORE_SPACE_LEAVE;
-    case ROTA_VIEW_EVICT:
-        return ROTA_STORE_SPACE_EVICT;
-    case ROTA_VIEW_READ:
-        return ROTA_STORE_SPACE_READ;
-    case ROTA_VIEW_PROPOSE:
-        return ROTA_STORE_SPACE_PROPOSE;
-    }
-    return ROTA_STORE_SPACE_READ;
-}
-
-/* Others wait for a row longer than the machine believes in it, by as much as the user may
- * need to stop. */
-static struct rota_store_node node_of(const struct rota_space *space,
-                                      const struct rota_view_row *row, uint64_t acked)
-{
-    return (struct rota_store_node){
-        .name = row->name,
-        .instance = row->instance,
-        .pings = row->pings,
-        .ttl = rota_space_ttl(space),
-        .acked = acked,
-        .highest = row->highest,
-        .weight = row->weight,
-        .is_draining = row->is_draining,
-    };
-}
-
-static struct rota_store_request request_of(struct rota_space *space,
-                                            const struct rota_view_ask *ask, uint64_t acked)
-{
-    struct rota_store_request request = {
-        .verb = verb_of(ask->type),
-        .space = rota_str(space->options.name),
-        .former = ask->former,
-        .known = ask->known,
-    };
-    if (ask->type == ROTA_VIEW_PROPOSE) {
-        rota_buffer_clear(&space->view.text);
-        rota_view_format(ask->view, &space->view.text);
-        request.config = (struct rota_store_space){
-            .name = request.space,
-            .engine = rota_str(rota_view_engine_name(ask->view->engine)),
-            .text = rota_buffer_str(&space->view.text),
-            .version = ask->view->number,
-        };
-    } else if (ask->type != ROTA_VIEW_READ) {
-        request.node = node_of(space, &ask->row, acked);
-    }
-    return request;
-}
-
-/* Told to the machine when it is done with what it does. Without memory even for that it
- * waits until it runs out of time. */
-static void tell_later(struct rota_space *space, enum rota_view_event_type type, uint64_t ask)
+void rota_space_view_later(struct rota_space *space, enum rota_view_event_type type, uint64_t ask)
 {
     const struct rota_space_late late = {.type = type, .ask = ask};
     (void)rota_vector_push(&space->view.late, late);
 }
-
-static void fail_ask(struct rota_space *space, uint64_t number)
-{
-    if (number)
-        tell_later(space, ROTA_VIEW_UNKNOWN, number);
-    else if (space->view.is_leaving)
-        rota_space_finish(space);
-}
-
-static void ask_store(struct rota_space *space, const struct rota_view_ask *wanted, uint64_t acked)
-{
-    const struct rota_store_request request = request_of(space, wanted, acked);
-    struct rota_space_ask *ask = space->view.text.failed ? NULL : calloc(1, sizeof *ask);
-    if (!ask) {
-        fail_ask(space, wanted->number);
-        return;
-    }
-    *ask = (struct rota_space_ask){.space = space,
-                                   .next = space->view.asks,
-                                   .type = wanted->type,
-                                   .number = wanted->number,
-                                   .known = wanted->known,
-                                   .acked = acked};
-    if (space->view.asks)
-        space->view.asks->previous = ask;
-    space->view.asks = ask;
-    struct rota_error error;
-    if (!rota_store_ask(space->store, &request, on_answer, ask, &error))
-        return;
-    rota_space_trouble(space, error.text);
-    unlink_ask(ask);
-    free(ask);
-    fail_ask(space, wanted->number);
-}
-
-/* Our own row: who only looks has none; and while a stop has no answer, others must not
- * hear that it is done. The row's name is the machine's, and lasts as long. */
-static void ask_own(struct rota_space *space, const struct rota_view_ask *ask)
-{
-    bool is_stopping = rota_space_is_stopping(space);
-    if (!space->options.member) {
-        tell_later(space, ask->type == ROTA_VIEW_LEAVE ? ROTA_VIEW_LEFT : ROTA_VIEW_TAKEN,
-                   ask->number);
-        return;
-    }
-    if (is_stopping && ask->type != ROTA_VIEW_BEAT) {
-        tell_later(space, ROTA_VIEW_UNKNOWN, ask->number);
-        return;
-    }
-    space->view.row = ask->row;
-    space->view.is_row_there = ask->type != ROTA_VIEW_LEAVE;
-    if (ask->type == ROTA_VIEW_JOIN)
-        space->view.told = 0;
-    space->view.sent = is_stopping ? space->view.told : ask->row.acked;
-    ask_store(space, ask, space->view.sent);
-}
-
-static void carry_out_ask(struct rota_space *space, const struct rota_view_ask *ask)
-{
-    if (ask->type == ROTA_VIEW_JOIN || ask->type == ROTA_VIEW_BEAT || ask->type == ROTA_VIEW_LEAVE)
-        ask_own(space, ask);
-    else
-        ask_store(space, ask, 0);
-}
-
-/* --- the machine --- */
 
 /* Until when a user may end what it does for shards that it loses. While our row is
  * there nobody takes them; a row that was removed, or a store that forgets, is another
@@ -393,7 +96,7 @@ static void step(struct rota_space *space, const struct rota_view_event *event)
     struct rota_view_actions todo = rota_view_fsm_step(&space->view.fsm, rota_clock_boot(), event);
     stop(space, &todo);
     for (size_t i = 0; i < todo.n_asks; i++)
-        carry_out_ask(space, &todo.asks[i]);
+        rota_space_ask(space, &todo.asks[i]);
     extend(space, todo.until);
     if (todo.is_changed)
         rota_space_set_engine(space);
@@ -445,9 +148,10 @@ static void end_if_over(struct rota_space *space)
         return;
     view->is_leaving = true;
     uv_timer_stop(&view->timer);
-    forget_asks(space);
+    rota_space_ask_forget(space);
     if (view->is_row_there)
-        ask_store(space, &(struct rota_view_ask){.type = ROTA_VIEW_LEAVE, .row = view->row}, 0);
+        rota_space_ask_store(space,
+                             &(struct rota_view_ask){.type = ROTA_VIEW_LEAVE, .row = view->row}, 0);
     else
         rota_space_finish(space);
 }
@@ -460,13 +164,13 @@ static void tell_held_back(struct rota_space *space)
         view->sent >= view->row.acked)
         return;
     view->sent = view->row.acked;
-    ask_store(space, &(struct rota_view_ask){.type = ROTA_VIEW_BEAT, .row = view->row},
-              view->row.acked);
+    rota_space_ask_store(space, &(struct rota_view_ask){.type = ROTA_VIEW_BEAT, .row = view->row},
+                         view->row.acked);
 }
 
 /* The one caller of the machine. What callbacks and failed asks bring is put in after
  * what brought it. */
-static void drive(struct rota_space *space, const struct rota_view_event *event)
+void rota_space_view_drive(struct rota_space *space, const struct rota_view_event *event)
 {
     struct rota_view_event next = *event;
     space->view.is_driving = true;
@@ -483,7 +187,7 @@ static void drive(struct rota_space *space, const struct rota_view_event *event)
 
 static void on_timer(uv_timer_t *timer)
 {
-    drive(timer->data, &(struct rota_view_event){.type = ROTA_VIEW_TICK});
+    rota_space_view_drive(timer->data, &(struct rota_view_event){.type = ROTA_VIEW_TICK});
 }
 
 void rota_space_view_tell(struct rota_space *space, enum rota_view_event_type type)
@@ -491,9 +195,10 @@ void rota_space_view_tell(struct rota_space *space, enum rota_view_event_type ty
     if (!space->view.has_fsm || space->view.is_over)
         return;
     if (space->view.is_driving)
-        tell_later(space, type, 0);
+        rota_space_view_later(space, type, 0);
     else
-        drive(space, &(struct rota_view_event){.type = type, .weight = space->weight});
+        rota_space_view_drive(space,
+                              &(struct rota_view_event){.type = type, .weight = space->weight});
 }
 
 void rota_space_view_wish(struct rota_space *space)
@@ -501,7 +206,7 @@ void rota_space_view_wish(struct rota_space *space)
     struct rota_view_event event = {.type = ROTA_VIEW_WISH};
     if (space->view.has_fsm && !space->view.is_over && !space->view.is_driving &&
         rota_space_change_next(space, &event.wish))
-        drive(space, &event);
+        rota_space_view_drive(space, &event);
 }
 
 void rota_space_view_stopped(struct rota_space *space)
@@ -590,8 +295,8 @@ static void begin(struct rota_space *space, const struct rota_view *view)
     }
     rota_space_trouble(space, NULL);
     if (space->is_draining || space->is_displaced)
-        tell_later(space, ROTA_VIEW_DRAIN, 0);
-    drive(space, &(struct rota_view_event){.type = ROTA_VIEW_TICK});
+        rota_space_view_later(space, ROTA_VIEW_DRAIN, 0);
+    rota_space_view_drive(space, &(struct rota_view_event){.type = ROTA_VIEW_TICK});
 }
 
 static void on_look(void *data, const struct rota_store_answer *answer)
@@ -604,7 +309,7 @@ static void on_look(void *data, const struct rota_store_answer *answer)
     } else if (answer->n_spaces == 0 && !space->options.engine) {
         snprintf(text, sizeof text, "the store has no space %s", space->options.name);
         look_again(space, text);
-    } else if (answer->n_spaces == 0 || read_view(space, answer->spaces, &view)) {
+    } else if (answer->n_spaces == 0 || rota_space_ask_parse(space, answer->spaces, &view)) {
         begin(space, &view);
         rota_view_deinit(&view);
     } else {

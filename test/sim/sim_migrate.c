@@ -8,7 +8,7 @@
  *  - the phases of the space follow each other as core/own/migrate_fsm.h has it;
  *  - nobody serves anything at the moment at which the new engine may begin;
  *  - some time after the last fault no move is under way, and every shard is served. */
-#include "view_world.h"
+#include "view_node.h"
 
 enum plant {
     PLANT_NONE,

@@ -17,7 +17,7 @@
  *
  * After a fall back the database is away until the rows of before are over. O2 is then
  * checked of those who know of what was lost, or whose view comes after it. */
-#include "view_world.h"
+#include "view_node.h"
 
 enum kind {
     KIND_STORM, /* all but a fall back */

@@ -120,20 +120,20 @@ void rota_view_fsm_deinit(struct rota_view_fsm *fsm)
 
 /* --- spans: never exact, so that nodes started together do not ask together --- */
 
-static rota_time some_of(struct rota_view_fsm *fsm, rota_time most)
+rota_time rota_view_fsm_some_of(struct rota_view_fsm *fsm, rota_time most)
 {
     return rota_random_range(&fsm->random, most - most / 4, most);
 }
 
 static rota_time beat_interval(struct rota_view_fsm *fsm)
 {
-    return some_of(fsm, fsm->options.ttl / 3);
+    return rota_view_fsm_some_of(fsm, fsm->options.ttl / 3);
 }
 
 /* After an unknown outcome, or while something is on its way. */
-static rota_time pause_of(struct rota_view_fsm *fsm)
+rota_time rota_view_fsm_pause(struct rota_view_fsm *fsm)
 {
-    return some_of(fsm, fsm->options.ttl / 24);
+    return rota_view_fsm_some_of(fsm, fsm->options.ttl / 24);
 }
 
 /* --- what is to be done --- */
@@ -177,7 +177,7 @@ void rota_view_fsm_tell_outcome(struct rota_view_fsm *fsm, uint64_t id, enum rot
         (struct rota_view_outcome){.id = id, .code = code, .number = number};
 }
 
-static uint64_t ask(struct rota_view_fsm *fsm, struct rota_view_ask made)
+uint64_t rota_view_fsm_ask(struct rota_view_fsm *fsm, struct rota_view_ask made)
 {
     assert(fsm->actions.n_asks < ROTA_VIEW_ASKS_MAX);
     made.number = ++fsm->n_asked;
@@ -207,10 +207,10 @@ static void ask_own(struct rota_view_fsm *fsm, rota_time now, enum rota_view_ask
     fsm->own_acked = row.acked;
     fsm->own_sent_at = now;
     fsm->is_row_old = false;
-    fsm->own_ask =
-        ask(fsm, (struct rota_view_ask){.type = type,
-                                        .row = row,
-                                        .former = type == ROTA_VIEW_JOIN ? fsm->join_former : 0});
+    fsm->own_ask = rota_view_fsm_ask(
+        fsm, (struct rota_view_ask){.type = type,
+                                    .row = row,
+                                    .former = type == ROTA_VIEW_JOIN ? fsm->join_former : 0});
 }
 
 static void tend_row(struct rota_view_fsm *fsm, rota_time now)
@@ -230,13 +230,13 @@ static void tend_row(struct rota_view_fsm *fsm, rota_time now)
 }
 
 /* Our row should say something else. */
-static void renew_row(struct rota_view_fsm *fsm, rota_time now)
+void rota_view_fsm_renew_row(struct rota_view_fsm *fsm, rota_time now)
 {
     fsm->is_row_old = true;
     fsm->own_at = rota_time_min(fsm->own_at, now);
 }
 
-static void look_at(struct rota_view_fsm *fsm, rota_time at)
+void rota_view_fsm_look_at(struct rota_view_fsm *fsm, rota_time at)
 {
     fsm->read_at = rota_time_min(fsm->read_at, at);
 }
@@ -245,7 +245,7 @@ static void confirm(struct rota_view_fsm *fsm, rota_time now)
 {
     rota_time until = fsm->own_sent_at + fsm->options.ttl - fsm->guard;
     if (!fsm->has_rows)
-        look_at(fsm, now);
+        rota_view_fsm_look_at(fsm, now);
     if (until > fsm->until)
         fsm->until = until;
     fsm->acked = fsm->own_acked;
@@ -260,7 +260,7 @@ static void fall_out(struct rota_view_fsm *fsm, rota_time now)
     fsm->propose_at = ROTA_TIME_NEVER;
     fsm->own_at = now;
     rota_view_fsm_find_me(fsm);
-    look_at(fsm, now + pause_of(fsm));
+    rota_view_fsm_look_at(fsm, now + rota_view_fsm_pause(fsm));
 }
 
 /* The answer to the ask about our row. */
@@ -268,14 +268,14 @@ static void hear_own(struct rota_view_fsm *fsm, rota_time now, enum rota_view_ev
 {
     fsm->own_ask = 0;
     if (fsm->standing == ROTA_VIEW_CLOSING) {
-        fsm->own_at = now + pause_of(fsm);
+        fsm->own_at = now + rota_view_fsm_pause(fsm);
         if (type == ROTA_VIEW_LEFT)
             fsm->give_up_at = now;
     } else if (type == ROTA_VIEW_JOINED && fsm->own_type == ROTA_VIEW_JOIN) {
         fsm->standing = ROTA_VIEW_IN;
         confirm(fsm, now);
         rota_view_fsm_find_me(fsm);
-        look_at(fsm, now);
+        rota_view_fsm_look_at(fsm, now);
     } else if (type == ROTA_VIEW_BEATEN && fsm->own_type == ROTA_VIEW_BEAT) {
         confirm(fsm, now);
     } else if (type == ROTA_VIEW_GONE && fsm->own_type == ROTA_VIEW_BEAT) {
@@ -285,175 +285,11 @@ static void hear_own(struct rota_view_fsm *fsm, rota_time now, enum rota_view_ev
         fall_out(fsm, now);
     } else {
         fsm->is_row_old = true;
-        fsm->own_at = now + pause_of(fsm);
+        fsm->own_at = now + rota_view_fsm_pause(fsm);
     }
 }
 
 /* --- looking --- */
-
-static int compare_rows(const void *a, const void *b)
-{
-    const struct rota_view_row *x = a, *y = b;
-    int order = rota_str_compare(x->name, y->name);
-    return order ? order : (x->instance > y->instance) - (x->instance < y->instance);
-}
-
-static bool copy_rows(struct rota_view_fsm *fsm, const struct rota_view_event *event)
-{
-    fsm->rows.size = 0;
-    rota_arena_clear(&fsm->row_names);
-    if (!rota_vector_reserve(&fsm->rows, event->n_rows + 1))
-        return false;
-    for (size_t i = 0; i < event->n_rows; i++) {
-        struct rota_view_row row = event->rows[i];
-        row.name = rota_arena_copy(&fsm->row_names, row.name);
-        if (!row.name.data)
-            return false;
-        if (row.acked > ROTA_VIEW_NUMBER_MAX)
-            row.acked = 0;
-        fsm->rows.items[fsm->rows.size++] = row;
-    }
-    if (fsm->rows.size > 1)
-        qsort(fsm->rows.items, fsm->rows.size, sizeof *fsm->rows.items, compare_rows);
-    return true;
-}
-
-/* Rows that stand still. One who has no row itself, for its name is taken, stands last. */
-static void watch_rows(struct rota_view_fsm *fsm, rota_time now)
-{
-    struct rota_session_row *rows = malloc((fsm->rows.size + 1) * sizeof *rows);
-    const struct rota_session_row *dead;
-    uint64_t ours = fsm->standing == ROTA_VIEW_IN ? fsm->instance : 0;
-    size_t n = 0, place = 0;
-    bool is_there = false;
-    if (!rows)
-        return;
-    for (; n < fsm->rows.size; n++) {
-        const struct rota_view_row *row = &fsm->rows.items[n];
-        is_there |= row->instance == ours;
-        rows[n] = (struct rota_session_row){
-            .place = row->instance, .pings = row->pings, .session = row->ttl};
-    }
-    if (!is_there)
-        rows[n++] = (struct rota_session_row){
-            .place = ours, .pings = fsm->n_asked, .session = fsm->options.ttl};
-    bool is_seen = rota_session_watch_see(&fsm->watch, now, rows, n);
-    free(rows);
-    while (is_seen && fsm->actions.n_asks < ROTA_VIEW_ASKS_MAX - 4 &&
-           (dead = rota_session_watch_next(&fsm->watch, ours, &place))) {
-        struct rota_view_row row = {.instance = dead->place, .pings = dead->pings};
-        for (size_t i = 0; i < fsm->rows.size; i++)
-            if (fsm->rows.items[i].instance == dead->place)
-                row.name = fsm->rows.items[i].name;
-        ask(fsm, (struct rota_view_ask){.type = ROTA_VIEW_EVICT, .row = row});
-        look_at(fsm, now + pause_of(fsm));
-    }
-}
-
-/* Our name is free, or was that of our own life before. */
-static void see_whether_to_join(struct rota_view_fsm *fsm)
-{
-    const struct rota_view_row *row = rota_view_fsm_row(fsm, fsm->options.name);
-    if (fsm->standing != ROTA_VIEW_OUT || fsm->own_ask != 0)
-        return;
-    fsm->may_join = !row || row->instance == fsm->instance || fsm->options.is_alone;
-    fsm->join_former = row ? row->instance : 0;
-}
-
-/* The store is in a state from before: there may be owners that it knows nothing of. They
- * believe for no longer than a beat lasts. */
-static void go_back(struct rota_view_fsm *fsm, rota_time now)
-{
-    rota_time ttl = fsm->options.ttl;
-    for (size_t i = 0; i < fsm->rows.size; i++)
-        if (fsm->rows.items[i].ttl > ttl && fsm->rows.items[i].ttl <= ROTA_VIEW_TTL_MAX)
-            ttl = fsm->rows.items[i].ttl;
-    rota_view_fsm_stop_all(fsm, ROTA_VIEW_WHY_WENT_BACK);
-    rota_view_fsm_forget(fsm);
-    rota_session_watch_forget(&fsm->watch);
-    fsm->lost = fsm->floor;
-    fsm->is_on_hold = true;
-    fsm->hold_until = rota_time_add(now, ttl);
-    fsm->actions.went_back = fsm->actions.is_changed = true;
-}
-
-/* Take over the view that was read; false when we can't. */
-static bool see_view(struct rota_view_fsm *fsm, rota_time now, const struct rota_view *view)
-{
-    struct rota_view copy;
-    if (!view || view->number == fsm->view.number)
-        return true;
-    if (view->number > 0 && view->n_shards != fsm->options.n_shards)
-        return false;
-    if (view->number < fsm->floor ||
-        (view->base <= fsm->view.number && !rota_view_is_before(&fsm->view, view)))
-        go_back(fsm, now);
-    if (view->number == 0)
-        return true;
-    if (rota_view_copy(view, &copy, NULL))
-        return false;
-    rota_view_fsm_apply(fsm, &copy);
-    renew_row(fsm, now);
-    return fsm->view.number > 0;
-}
-
-static bool is_settled(const struct rota_view_fsm *fsm)
-{
-    return fsm->standing == ROTA_VIEW_IN && fsm->has_rows && fsm->n_held >= fsm->n_ours &&
-           fsm->moves.size == 0 && !fsm->is_barred && fsm->proposal.number == 0 &&
-           fsm->view.phase != ROTA_VIEW_STOPPING;
-}
-
-/* Those before us in the list go first, and save us the trouble. Wishes can't wait. */
-static rota_time turn_of(struct rota_view_fsm *fsm)
-{
-    enum { TURNS_MAX = 8 };
-    rota_time turn = 0;
-    if (fsm->wishes.size > 0)
-        return 0;
-    for (size_t i = 0; i < fsm->rows.size && i < TURNS_MAX; i++) {
-        if (fsm->rows.items[i].instance == fsm->instance)
-            break;
-        turn += fsm->options.ttl / 64;
-    }
-    return turn;
-}
-
-static void see_what_to_propose(struct rota_view_fsm *fsm, rota_time now)
-{
-    const struct rota_view_row *row = rota_view_fsm_row(fsm, fsm->options.name);
-    bool is_in =
-        fsm->standing == ROTA_VIEW_IN && now < fsm->until && row && row->instance == fsm->instance;
-    if (is_in)
-        rota_view_fsm_draft(fsm);
-    else
-        rota_view_deinit(&fsm->proposal);
-    if (fsm->proposal.number == 0)
-        fsm->propose_at = ROTA_TIME_NEVER;
-    else
-        fsm->propose_at = rota_time_min(fsm->propose_at, now + turn_of(fsm));
-}
-
-static void hear_sight(struct rota_view_fsm *fsm, rota_time now,
-                       const struct rota_view_event *event)
-{
-    bool is_fine = event->n_rows <= ROTA_VIEW_ROWS_MAX && see_view(fsm, now, event->view);
-    if (!is_fine || !copy_rows(fsm, event)) {
-        fsm->has_rows = false;
-        rota_view_deinit(&fsm->proposal);
-        fsm->propose_at = ROTA_TIME_NEVER;
-        fsm->read_at = now + pause_of(fsm);
-        return;
-    }
-    fsm->has_rows = true;
-    fsm->unix_ms = event->unix_ms;
-    fsm->store_highest = event->highest;
-    rota_view_fsm_resolve(fsm);
-    see_whether_to_join(fsm);
-    see_what_to_propose(fsm, now);
-    fsm->read_at = now + (is_settled(fsm) ? some_of(fsm, fsm->options.ttl / 6) : pause_of(fsm));
-    watch_rows(fsm, now);
-}
 
 static void hear_proposed(struct rota_view_fsm *fsm, rota_time now)
 {
@@ -466,7 +302,7 @@ static void hear_proposed(struct rota_view_fsm *fsm, rota_time now)
             fsm->wishes.items[n++] = fsm->wishes.items[i];
     fsm->wishes.size = n;
     rota_view_fsm_apply(fsm, &fsm->proposal);
-    renew_row(fsm, now);
+    rota_view_fsm_renew_row(fsm, now);
 }
 
 /* The answer to the read or proposal that is out. */
@@ -475,14 +311,14 @@ static void hear_seek(struct rota_view_fsm *fsm, rota_time now, const struct rot
     bool is_read = fsm->seek_type == ROTA_VIEW_READ;
     fsm->seek_ask = 0;
     if (is_read && event->type == ROTA_VIEW_SIGHT) {
-        hear_sight(fsm, now, event);
+        rota_view_fsm_hear_sight(fsm, now, event);
         return;
     }
     if (!is_read && event->type == ROTA_VIEW_PROPOSED)
         hear_proposed(fsm, now);
     rota_view_deinit(&fsm->proposal);
     fsm->propose_at = ROTA_TIME_NEVER;
-    fsm->read_at = event->type == ROTA_VIEW_UNKNOWN ? now + pause_of(fsm) : now;
+    fsm->read_at = event->type == ROTA_VIEW_UNKNOWN ? now + rota_view_fsm_pause(fsm) : now;
 }
 
 static void look(struct rota_view_fsm *fsm, rota_time now)
@@ -498,7 +334,7 @@ static void look(struct rota_view_fsm *fsm, rota_time now)
         return;
     }
     fsm->seek_type = made.type;
-    fsm->seek_ask = ask(fsm, made);
+    fsm->seek_ask = rota_view_fsm_ask(fsm, made);
 }
 
 /* --- owning --- */
@@ -571,7 +407,7 @@ static void hear_wish(struct rota_view_fsm *fsm, rota_time now, const struct rot
     else if (!copy_wish(fsm, &waiting.wish) || !rota_vector_push(&fsm->wishes, waiting))
         rota_view_fsm_tell_outcome(fsm, wish->id, ROTA_ERR_NO_MEMORY, 0);
     else
-        look_at(fsm, now);
+        rota_view_fsm_look_at(fsm, now);
 }
 
 static void shut_down(struct rota_view_fsm *fsm, rota_time now)
@@ -595,17 +431,17 @@ static void hear(struct rota_view_fsm *fsm, rota_time now, const struct rota_vie
     case ROTA_VIEW_TICK:
         return;
     case ROTA_VIEW_HINT:
-        look_at(fsm, now);
+        rota_view_fsm_look_at(fsm, now);
         return;
     case ROTA_VIEW_DRAIN:
     case ROTA_VIEW_UNDRAIN:
         fsm->is_draining = event->type == ROTA_VIEW_DRAIN;
-        renew_row(fsm, now);
+        rota_view_fsm_renew_row(fsm, now);
         return;
     case ROTA_VIEW_WEIGH:
         if (event->weight >= ROTA_WEIGHT_MIN && event->weight <= ROTA_WEIGHT_MAX)
             fsm->options.weight = event->weight;
-        renew_row(fsm, now);
+        rota_view_fsm_renew_row(fsm, now);
         return;
     case ROTA_VIEW_WISH:
         hear_wish(fsm, now, &event->wish);

@@ -13,6 +13,21 @@ void rota_view_fsm_start(struct rota_view_fsm *fsm, uint32_t shard);
 void rota_view_fsm_tell_outcome(struct rota_view_fsm *fsm, uint64_t id, enum rota_code code,
                                 uint64_t number);
 
+/* Returns the number of the ask. */
+uint64_t rota_view_fsm_ask(struct rota_view_fsm *fsm, struct rota_view_ask made);
+
+/* Our row should say something else. */
+void rota_view_fsm_renew_row(struct rota_view_fsm *fsm, rota_time now);
+
+/* Read the store by then. */
+void rota_view_fsm_look_at(struct rota_view_fsm *fsm, rota_time at);
+
+/* Spans are never exact, so that nodes started together do not ask together: three
+ * quarters of `most` or more; and how long to wait after an unknown outcome, or while
+ * something is on its way. */
+rota_time rota_view_fsm_some_of(struct rota_view_fsm *fsm, rota_time most);
+rota_time rota_view_fsm_pause(struct rota_view_fsm *fsm);
+
 static inline struct rota_migrate rota_view_fsm_migrate(const struct rota_view *view)
 {
     return (struct rota_migrate){.engine = view->engine, .to = view->to, .phase = view->phase};
@@ -32,6 +47,11 @@ void rota_view_fsm_find_me(struct rota_view_fsm *fsm);
 
 /* The rows are new: who is done with what it had? */
 void rota_view_fsm_resolve(struct rota_view_fsm *fsm);
+
+/* --- view_fsm_sight.c: what a read shows --- */
+
+void rota_view_fsm_hear_sight(struct rota_view_fsm *fsm, rota_time now,
+                              const struct rota_view_event *event);
 
 /* --- view_fsm_draft.c: the view that should follow --- */
 
