@@ -130,7 +130,7 @@ void rota_work_broker_call(struct rota_broker_service *service, struct rota_serv
 {
     struct rota_work_broker *broker = service->broker;
     const struct rota_message_type *type = service->method->type;
-    union request request;
+    union request request = {0};
     struct rota_error error;
     rota_server_call_set_data(call, NULL);
     rota_arena_clear(&broker->arena);
@@ -153,7 +153,7 @@ void rota_work_broker_call_known(struct rota_broker_service *service, struct rot
                                  const uint32_t *known, size_t n)
 {
     struct rota_work_broker *broker = service->broker;
-    union request request;
+    union request request = {0};
     struct rota_error error;
     rota_arena_clear(&broker->arena);
     if (rota_message_decode(service->method->type, rota_server_call_request(call), &request,
