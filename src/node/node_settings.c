@@ -360,7 +360,7 @@ static enum rota_code check_space(const struct rota_settings_section *section,
 
 static enum rota_code check_spaces(const struct rota_settings *settings, struct rota_error *error)
 {
-    const struct rota_node_space *space, *other;
+    const struct rota_node_space *space;
     size_t n = 0;
     for (size_t i = 0; (space = rota_node_settings_space(settings, &i)); i++) {
         const struct rota_settings_section *section = &settings->sections[i];
@@ -371,12 +371,6 @@ static enum rota_code check_spaces(const struct rota_settings *settings, struct 
             return rota_error_set(error, ROTA_ERR_INVALID,
                                   "[[space]] in line %u: a node has at most %d spaces",
                                   section->line, ROTA_NODE_SPACES_MAX);
-        for (size_t k = 0; (other = rota_node_settings_space(settings, &k)) && k < i; k++)
-            if (strcmp(other->name, space->name) == 0)
-                return rota_error_set(error, ROTA_ERR_INVALID,
-                                      "[[space]] in line %u: there is one with the name %s "
-                                      "already, in line %u",
-                                      section->line, space->name, settings->sections[k].line);
     }
     return ROTA_OK;
 }

@@ -143,7 +143,7 @@ def bad_settings_are_refused_by_their_place():
                            ("[[space]]\nname = \"a\"\nshards = 0\n", "rotad.toml:3"),
                            ("[[space]]\nname = \"a\"\nengine = \"group\"\n", "log"),
                            ("[[space]]\nname = \"a\"\nengine = \"lease\"\nshards = 131072\n", "65536"),
-                           ("[[space]]\nname = \"a\"\n\n[[space]]\nname = \"a\"\n", "line 4"),
+                           ("[[space]]\nname = \"a\"\n\n[[space]]\nname = \"a\"\n", "lines 1 and 4"),
                            ("".join(f"[[space]]\nname = \"s{i}\"\n" for i in range(65)), "64")):
             path = write(folder, text)
             for words in (["--check-config"], []):
