@@ -84,12 +84,12 @@ void rota_queue_client_close(struct rota_queue_client *client)
 static enum rota_code refused(const struct rota_queue_client *client, struct rota_error *error)
 {
     const struct rota_reply *reply = &client->reply;
-    char quoted[ROTA_QUOTE_MAX];
+    char quoted[ROTA_ERROR_TEXT_MAX];
     enum rota_code code =
         reply->status == ROTA_STATUS_INVALID_ARGUMENT ? ROTA_ERR_INVALID : ROTA_ERR_UNAVAILABLE;
     return rota_error_set(error, code, "%s: %s: %s", rota_channel_target(client->channel),
                           rota_status_name(reply->status),
-                          rota_quote(rota_str(reply->text), quoted));
+                          rota_quote_long(rota_str(reply->text), quoted, sizeof quoted));
 }
 
 /* --- one call --- */
@@ -409,7 +409,7 @@ void rota_queue_client_add_job(struct rota_json *json, const struct rota_queue_j
     add_str(json, "unique", spec->unique);
     add_str(json, "progress", info->progress);
     add_str(json, "reason", info->reason);
-    add_str(json, "result", info->result);
+    rota_cli_add_bytes(json, "result", "result_base64", info->result);
     if (info->events.n > 0)
         add_events(json, info);
     rota_json_end_object(json);

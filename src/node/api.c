@@ -25,6 +25,9 @@ const struct rota_api_route rota_api_routes[] = {
     {ROTA_HTTP_POST, "/api/v1/nodes/*/evict", rota_api_node_evict, "hold a node for dead"},
     {ROTA_HTTP_GET, "/api/v1/events", rota_api_events, "what has happened"},
     {ROTA_HTTP_GET, "/api/v1/stream", rota_api_stream, "all of it, as it changes"},
+    {ROTA_HTTP_POST, "/api/v1/plan", rota_api_plan, "what a change of nodes would move"},
+    {ROTA_HTTP_POST, "/api/v1/plan/apply", rota_api_plan_apply, "do it"},
+    {ROTA_HTTP_GET, "/api/v1/plans/*", rota_api_plan_outcome, "what has come of it"},
     {ROTA_HTTP_GET, "/api/v1/queues", rota_api_queues, "all queues"},
     {ROTA_HTTP_GET, "/api/v1/queues/*", rota_api_queue, "one queue"},
     {ROTA_HTTP_POST, "/api/v1/queues/*/pause", rota_api_queue_pause, "hand out no more jobs"},
@@ -344,8 +347,7 @@ static bool show_page(struct rota_api_call *call)
         {"Cache-Control", "no-cache"},
         {"X-Content-Type-Options", "nosniff"},
         {"Referrer-Policy", "no-referrer"},
-        {"Content-Security-Policy", "default-src 'self'; style-src 'self' 'unsafe-inline'; "
-                                    "base-uri 'none'; form-action 'none'; "
+        {"Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'none'; "
                                     "frame-ancestors 'none'"},
     };
     bool is_known =

@@ -89,6 +89,12 @@ void rota_api_shard(struct rota_api_call *call);
 void rota_api_shard_pin(struct rota_api_call *call);
 void rota_api_write_spaces(struct rota_node *node, struct rota_json *json);
 
+/* --- api_plan.c --- */
+
+void rota_api_plan(struct rota_api_call *call);
+void rota_api_plan_apply(struct rota_api_call *call);
+void rota_api_plan_outcome(struct rota_api_call *call);
+
 /* --- api_cluster.c --- */
 
 void rota_api_health(struct rota_api_call *call);

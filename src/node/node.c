@@ -244,6 +244,7 @@ enum rota_code rota_node_open(uv_loop_t *loop, const struct rota_node_options *o
     made->lock_fd = -1;
     rota_list_init(&made->gone);
     rota_list_init(&made->changes);
+    rota_list_init(&made->plans);
     rota_list_init(&made->asks);
     rota_list_init(&made->calls);
     made->started_at = rota_clock_wall();

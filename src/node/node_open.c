@@ -5,6 +5,7 @@
 #include "io/clock.h"
 #include "io/file.h"
 #include "node/node_change.h"
+#include "node/node_plan.h"
 #include "node/node_service.h"
 #include "node/node_spaces.h"
 #include "node/peers.h"
@@ -336,9 +337,15 @@ static enum rota_code open_http(struct rota_node *node, struct rota_error *error
     return rota_streams_open(node, &node->streams, error);
 }
 
+static void on_space_done(void *data, struct rota_str space, const char *text)
+{
+    struct rota_node *node = data;
+    rota_node_note(node, ROTA_EVENT_OPERATOR, space, "%s", text);
+}
+
 static enum rota_code open_space_service(struct rota_node *node, struct rota_error *error)
 {
-    return rota_space_service_open(node->server, &node->space_service, error);
+    return rota_space_service_open(node->server, on_space_done, node, &node->space_service, error);
 }
 
 /* The last part: what is open of it needs all others until it is closed. */
@@ -367,6 +374,7 @@ enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *e
 void rota_node_close_parts(struct rota_node *node)
 {
     rota_topics_end(node);
+    rota_node_plans_end(node);
     rota_node_changes_end(node);
     rota_node_news_end(node);
     rota_channel_close(node->self);

@@ -366,10 +366,12 @@ static enum rota_code check_space(const struct rota_settings_section *section,
                               "[[space]] in line %u: the name %s has other characters than "
                               "letters, digits, '.', '_' and '-'",
                               section->line, rota_quote(rota_str(space->name), quoted));
-    if (space->engine == ROTA_NODE_ENGINE_LEASE && space->shards > ROTA_LEASE_SHARDS_MAX)
+    bool is_small =
+        space->engine == ROTA_NODE_ENGINE_LEASE || space->engine == ROTA_NODE_ENGINE_GROUP;
+    if (is_small && space->shards > ROTA_LEASE_SHARDS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "[[space]] in line %u: the engine lease has at most %d shards",
-                              section->line, ROTA_LEASE_SHARDS_MAX);
+                              "[[space]] in line %u: the engine %s has at most %d shards",
+                              section->line, ENGINES[space->engine], ROTA_LEASE_SHARDS_MAX);
     if (space->engine == ROTA_NODE_ENGINE_GROUP && !space->log)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "[[space]] in line %u: the engine group needs a log", section->line);
@@ -378,9 +380,8 @@ static enum rota_code check_space(const struct rota_settings_section *section,
 
 static enum rota_code check_spaces(const struct rota_settings *settings, struct rota_error *error)
 {
-    const struct rota_node_space *space;
     size_t n = 0;
-    for (size_t i = 0; (space = rota_node_settings_space(settings, &i)); i++) {
+    for (size_t i = 0; rota_node_settings_space(settings, &i); i++) {
         const struct rota_settings_section *section = &settings->sections[i];
         enum rota_code code = check_space(section, error);
         if (code)

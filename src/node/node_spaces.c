@@ -297,18 +297,18 @@ enum rota_code rota_node_spaces_open(struct rota_node *node, struct rota_node_sp
 /* --- for those who follow --- */
 
 bool rota_node_spaces_write_changes(struct rota_node_spaces *spaces, struct rota_str name,
-                                    uint64_t *stamp, struct rota_json *json)
+                                    struct rota_space_seen *seen, struct rota_json *json)
 {
     for (size_t i = 0; i < spaces->n_entries; i++) {
         struct entry *entry = spaces->entries[i];
         const struct rota_space_map *map = rota_space_map(entry->space);
         if (!rota_str_is_equal(map->name, name))
             continue;
-        if (map->engine.size == 0 || !rota_space_watch_look(&entry->watch, map) ||
-            entry->watch.stamp == *stamp)
+        if (map->engine.size == 0 || map->version == seen->version ||
+            !rota_space_watch_look(&entry->watch, map))
             return false;
-        rota_space_watch_write(&entry->watch, map, *stamp, json);
-        *stamp = entry->watch.stamp;
+        rota_space_watch_write(&entry->watch, map, seen->stamp, json);
+        *seen = (struct rota_space_seen){entry->watch.stamp, map->version};
         return true;
     }
     return false;

@@ -30,7 +30,13 @@ bool rota_node_spaces_is_idle(const struct rota_node_spaces *spaces);
 void rota_node_spaces_close(struct rota_node_spaces *spaces, void (*on_closed)(void *data),
                             void *data);
 
-/* Write the changes of a space after `*stamp`, which becomes the newest, as space_watch.h has
- * them. False: there are none, or no such space. */
+/* What somebody has seen of a space; zero: nothing. */
+struct rota_space_seen {
+    uint64_t stamp, version;
+};
+
+/* Write the changes of a space since `seen`, which becomes the present, as space_watch.h has
+ * them; none of a shard when only its version is another. False: it is as it was, or there is
+ * no such space. */
 bool rota_node_spaces_write_changes(struct rota_node_spaces *spaces, struct rota_str name,
-                                    uint64_t *stamp, struct rota_json *json);
+                                    struct rota_space_seen *seen, struct rota_json *json);

@@ -26,7 +26,7 @@ struct client {
     uint64_t after;                 /* number of the last event */
     rota_time sent_at;
     struct rota_str space; /* that it follows shard by shard; empty: none */
-    uint64_t space_stamp;  /* of what it has got of that */
+    struct rota_space_seen space_seen;
 };
 
 struct rota_streams {
@@ -85,7 +85,7 @@ static void send_space(struct client *client, rota_time now)
     rota_buffer_clear(line);
     rota_buffer_append_text(line, "event: space\ndata: ");
     if (client->space.size == 0 || !spaces ||
-        !rota_node_spaces_write_changes(spaces, client->space, &client->space_stamp, &json))
+        !rota_node_spaces_write_changes(spaces, client->space, &client->space_seen, &json))
         return;
     rota_buffer_append_text(line, "\n\n");
     send_line(client, now);
@@ -95,7 +95,6 @@ static void send_all(struct client *client, rota_time now)
 {
     for (size_t i = 0; i < rota_n_topics; i++)
         send_document(client, i, now);
-    send_space(client, now);
     send_events(client, now);
     if (now - client->sent_at >= ROTA_STREAM_SIGN) {
         rota_buffer_clear(&client->streams->line);
@@ -137,6 +136,10 @@ static void on_timer(uv_timer_t *timer)
     struct rota_streams *streams = timer->data;
     rota_time now = rota_clock_boot();
     struct rota_list_node *next;
+    /* Shards go before the list of spaces: who follows both need not wonder at a version. */
+    for (struct rota_list_node *link = streams->clients.next; link != &streams->clients;
+         link = link->next)
+        send_space(ROTA_LIST_ITEM(link, struct client, link), now);
     for (size_t i = 0; i < rota_n_topics; i++)
         look(&streams->sights[i]);
     for (struct rota_list_node *link = streams->clients.next; link != &streams->clients;

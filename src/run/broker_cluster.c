@@ -319,6 +319,16 @@ struct rota_str rota_broker_cluster_former(struct rota_broker_cluster *cluster, 
     return rota_str("");
 }
 
+void rota_broker_cluster_forget(struct rota_broker_cluster *cluster, struct rota_str address)
+{
+    for (size_t i = 0; i < cluster->known.size;)
+        if (!cluster->known.items[i].is_listed &&
+            rota_str_is_equal(rota_str(cluster->known.items[i].address), address))
+            cluster->known.items[i] = cluster->known.items[--cluster->known.size];
+        else
+            i++;
+}
+
 struct rota_str rota_broker_cluster_peer(const struct rota_broker_cluster *cluster, size_t index)
 {
     struct rota_str address = rota_str("");

@@ -99,6 +99,9 @@ bool rota_broker_cluster_is_listed(const struct rota_broker_cluster *cluster,
  * be there. By number from 0; empty for one that is too high. Borrowed until the next call. */
 struct rota_str rota_broker_cluster_former(struct rota_broker_cluster *cluster, size_t index);
 
+/* One that is not listed will never come back: it is not named any more. */
+void rota_broker_cluster_forget(struct rota_broker_cluster *cluster, struct rota_str address);
+
 /* Call a method of the node at `address`, as rota_channel_call() does. The call says that it
  * comes from a node and is not to be carried on: see rota_broker_cluster_is_carried(). A
  * `timeout` of 0 is ROTA_BROKER_CLUSTER_TIMEOUT, ROTA_TIME_NEVER is none. A peer that is not

@@ -211,16 +211,29 @@ uint64_t rota_space_epoch(const struct rota_space *space, uint32_t shard)
 
 /* --- why --- */
 
-void rota_space_trouble(struct rota_space *space, const char *text)
+static void set_trouble(struct rota_space *space, char trouble[ROTA_ERROR_TEXT_MAX],
+                        const char *text)
 {
-    if (strcmp(text ? text : "", space->trouble) == 0)
+    if (strcmp(text ? text : "", trouble) == 0)
         return;
-    snprintf(space->trouble, sizeof space->trouble, "%s", text ? text : "");
-    space->map.trouble = space->trouble[0] ? space->trouble : NULL;
+    snprintf(trouble, ROTA_ERROR_TEXT_MAX, "%s", text ? text : "");
+    space->map.trouble = space->trouble[0]          ? space->trouble
+                         : space->engine_trouble[0] ? space->engine_trouble
+                                                    : NULL;
     rota_space_changed(space);
     if (text)
         rota_log(space->options.log, rota_clock_wall(), ROTA_LOG_WARN, "space in trouble",
                  ROTA_LOG_FACT("space", space->options.name), ROTA_LOG_FACT("error", text));
+}
+
+void rota_space_trouble(struct rota_space *space, const char *text)
+{
+    set_trouble(space, space->trouble, text);
+}
+
+void rota_space_engine_trouble(struct rota_space *space, const char *text)
+{
+    set_trouble(space, space->engine_trouble, text);
 }
 
 char *rota_space_explain(const struct rota_space *space, uint32_t shard, char *text, size_t size)
@@ -241,8 +254,13 @@ char *rota_space_explain(const struct rota_space *space, uint32_t shard, char *t
                  "stopped nobody owns shard %u",
                  name, space->engine->name, (int)space->map.to.size, space->map.to.data,
                  (unsigned)shard);
+    else if (!space->engine->open)
+        space->engine->explain(space, shard, text, size);
+    else if (space->state)
+        space->engine->explain(space->state, shard, text, size);
     else
-        space->engine->explain(space->state ? space->state : space, shard, text, size);
+        snprintf(text, size, "engine %s can't be looked at from here: %s", space->engine->name,
+                 space->engine_trouble);
     return text;
 }
 
@@ -268,10 +286,8 @@ static void run_now(struct rota_space *space)
 {
     struct rota_error error;
     space->is_run_wanted = false;
-    if (space->engine->run(space->state, space->floor, &error))
-        rota_space_trouble(space, error.text);
-    else
-        space->is_running = true;
+    space->is_running = !space->engine->run(space->state, space->floor, &error);
+    rota_space_engine_trouble(space, space->is_running ? NULL : error.text);
 }
 
 /* It may have to wait: for its own halt, or for the end of the engine before. */
@@ -296,8 +312,8 @@ void rota_space_set_engine(struct rota_space *space)
     space->engine = engine;
     rota_log(space->options.log, rota_clock_wall(), ROTA_LOG_INFO, "space has engine",
              ROTA_LOG_FACT("space", space->options.name), ROTA_LOG_FACT("engine", engine->name));
-    if (engine->open && engine->open(space, &space->state, &error))
-        rota_space_trouble(space, error.text);
+    bool is_failed = engine->open && engine->open(space, &space->state, &error);
+    rota_space_engine_trouble(space, is_failed ? error.text : NULL);
 }
 
 void rota_space_engine_halted(struct rota_space *space)

@@ -31,6 +31,9 @@ struct rota_engine {
     uint32_t n_shards_max;
     bool keeps_claims; /* of what is held: it sets and drops them itself */
 
+    /* Whether this node could own by it: a sentence if not. May be NULL. */
+    enum rota_code (*check)(const struct rota_space *space, struct rota_error *error);
+
     /* Begin to look at who owns what, and tell it. Gives `*state`. */
     enum rota_code (*open)(struct rota_space *space, void **state, struct rota_error *error);
 
@@ -108,6 +111,7 @@ struct rota_space_view {
     rota_time until;          /* of all that is held */
     bool is_driving, is_over, is_leaving;
     bool is_row_there; /* perhaps */
+    bool is_row_bad;   /* the space's can't be read */
 };
 
 /* What a person wants: a wish to the machine, at most one at a time. */
@@ -152,7 +156,7 @@ struct rota_space {
     ROTA_VECTOR(struct rota_str) nodes; /* texts of their own */
     struct rota_space_note *notes;
     size_t n_notes; /* ever made */
-    char trouble[ROTA_ERROR_TEXT_MAX];
+    char trouble[ROTA_ERROR_TEXT_MAX], engine_trouble[ROTA_ERROR_TEXT_MAX];
     uv_timer_t change_timer;
 
     struct rota_space_change change;
@@ -180,8 +184,9 @@ void rota_space_engine_stop(struct rota_space *space, uint32_t shard, uint64_t e
 void rota_space_engine_stop_all(struct rota_space *space, rota_time until);
 void rota_space_engine_halted(struct rota_space *space);
 
-/* Why nothing can be owned now; NULL: nothing is in the way. */
+/* Why nothing can be owned now, by the store or the engine; NULL: nothing is in the way. */
 void rota_space_trouble(struct rota_space *space, const char *text);
+void rota_space_engine_trouble(struct rota_space *space, const char *text);
 
 /* The machine says: own, own nothing, this engine is the one. */
 void rota_space_run(struct rota_space *space, uint64_t floor);

@@ -239,12 +239,26 @@ static void see_phase(struct rota_space *space)
         rota_space_changed(space);
 }
 
+/* Of an engine that looks for itself it is known that nobody owns while all have to stop. */
+static void see_nobody(struct rota_space *space)
+{
+    for (uint32_t i = 0; i < space->map.n_shards; i++)
+        if (space->mine[i].state != ROTA_SPACE_STARTED)
+            rota_space_engine_see(space, i,
+                                  (struct rota_space_shard){.epoch = space->shards[i].epoch,
+                                                            .owner = ROTA_SPACE_NOBODY,
+                                                            .state = ROTA_SPACE_UNOWNED});
+}
+
 void rota_space_map_view(struct rota_space *space)
 {
     see_phase(space);
-    if (!space->engine || space->engine->open)
-        return; /* the engine tells it */
-    see_shards(space);
+    if (!space->engine)
+        return;
+    if (!space->engine->open)
+        see_shards(space);
+    else if (space->map.phase == ROTA_SPACE_STOPPING)
+        see_nobody(space);
 }
 
 /* --- the beginning and the end --- */

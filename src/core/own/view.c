@@ -254,6 +254,73 @@ size_t rota_view_states(const struct rota_view *view, uint64_t numbers[ROTA_VIEW
     return n;
 }
 
+/* A span as it was at `number`, from `base` on; false: it was not. */
+static bool span_as_of(struct rota_view_span *span, uint64_t base, uint64_t number)
+{
+    if (span->from > number || (span->to != 0 && span->to <= base))
+        return false;
+    if (span->from < base)
+        span->from = base;
+    if (span->to > number)
+        span->to = 0;
+    return true;
+}
+
+static bool next_member(const struct rota_view *view, size_t *at, uint64_t base, uint64_t number,
+                        struct rota_view_member *member)
+{
+    while (*at < view->members.size) {
+        *member = view->members.items[(*at)++];
+        if (span_as_of(&member->span, base, number))
+            return true;
+    }
+    return false;
+}
+
+static bool next_pin(const struct rota_view *view, size_t *at, uint64_t base, uint64_t number,
+                     struct rota_view_pin *pin)
+{
+    while (*at < view->pins.size) {
+        *pin = view->pins.items[(*at)++];
+        if (span_as_of(&pin->span, base, number))
+            return true;
+    }
+    return false;
+}
+
+static bool spans_are_equal(struct rota_view_span a, struct rota_view_span b)
+{
+    return a.from == b.from && a.to == b.to;
+}
+
+bool rota_view_is_before(const struct rota_view *view, const struct rota_view *later)
+{
+    struct rota_view_member a, b;
+    struct rota_view_pin x, y;
+    size_t i = 0, j = 0;
+    uint64_t base = later->base, number = view->number;
+    for (;;) {
+        bool has_a = next_member(view, &i, base, number, &a);
+        if (has_a != next_member(later, &j, base, number, &b))
+            return false;
+        if (!has_a)
+            break;
+        if (a.instance != b.instance || a.weight != b.weight ||
+            !rota_str_is_equal(a.name, b.name) || !spans_are_equal(a.span, b.span))
+            return false;
+    }
+    for (i = j = 0;;) {
+        bool has_x = next_pin(view, &i, base, number, &x);
+        if (has_x != next_pin(later, &j, base, number, &y))
+            return false;
+        if (!has_x)
+            return true;
+        if (x.shard != y.shard || !rota_str_is_equal(x.name, y.name) ||
+            !spans_are_equal(x.span, y.span))
+            return false;
+    }
+}
+
 static bool rebase_span(struct rota_view_span *span, uint64_t base)
 {
     if (span->to != 0 && span->to <= base)

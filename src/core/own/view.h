@@ -127,6 +127,11 @@ uint32_t rota_view_find(const struct rota_view *view, struct rota_str name);
  * that there are too many. */
 size_t rota_view_states(const struct rota_view *view, uint64_t numbers[ROTA_VIEW_STATES_MAX + 1]);
 
+/* Whether `later`, which has a later number, tells the same of all views up to the number
+ * of `view` as that does, from its own base on. If not, they come from different pasts:
+ * the store fell back to an earlier state in between. */
+bool rota_view_is_before(const struct rota_view *view, const struct rota_view *later);
+
 /* Let `base`, which is not below the present one, be the base: what ended by then is
  * forgotten. */
 void rota_view_rebase(struct rota_view *view, uint64_t base);

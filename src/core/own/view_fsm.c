@@ -187,10 +187,17 @@ static uint64_t ask(struct rota_view_fsm *fsm, struct rota_view_ask made)
 
 /* --- our row --- */
 
+/* One that nobody has had; not 0, and fit for a signed column. */
+static uint64_t some_number(struct rota_view_fsm *fsm)
+{
+    return (rota_random_next(&fsm->random) & INT64_MAX) | 1;
+}
+
 static void ask_own(struct rota_view_fsm *fsm, rota_time now, enum rota_view_ask_type type)
 {
     struct rota_view_row row = {.name = fsm->options.name,
                                 .instance = fsm->instance,
+                                .pings = some_number(fsm),
                                 .ttl = fsm->options.ttl,
                                 .acked = fsm->view.number,
                                 .highest = fsm->highest,
@@ -216,7 +223,7 @@ static void tend_row(struct rota_view_fsm *fsm, rota_time now)
         ask_own(fsm, now, ROTA_VIEW_BEAT);
     } else if (fsm->may_join) {
         /* A new life each time: nobody can mistake it for one that was given up. */
-        fsm->instance = rota_random_next(&fsm->random) | 1;
+        fsm->instance = some_number(fsm);
         fsm->may_join = false;
         ask_own(fsm, now, ROTA_VIEW_JOIN);
     }
@@ -237,6 +244,8 @@ static void look_at(struct rota_view_fsm *fsm, rota_time at)
 static void confirm(struct rota_view_fsm *fsm, rota_time now)
 {
     rota_time until = fsm->own_sent_at + fsm->options.ttl - fsm->guard;
+    if (!fsm->has_rows)
+        look_at(fsm, now);
     if (until > fsm->until)
         fsm->until = until;
     fsm->acked = fsm->own_acked;
@@ -362,6 +371,7 @@ static void go_back(struct rota_view_fsm *fsm, rota_time now)
     rota_view_fsm_stop_all(fsm, ROTA_VIEW_WHY_WENT_BACK);
     rota_view_fsm_forget(fsm);
     rota_session_watch_forget(&fsm->watch);
+    fsm->lost = fsm->floor;
     fsm->is_on_hold = true;
     fsm->hold_until = rota_time_add(now, ttl);
     fsm->actions.went_back = fsm->actions.is_changed = true;
@@ -375,7 +385,8 @@ static bool see_view(struct rota_view_fsm *fsm, rota_time now, const struct rota
         return true;
     if (view->number > 0 && view->n_shards != fsm->options.n_shards)
         return false;
-    if (view->number < fsm->view.number)
+    if (view->number < fsm->floor ||
+        (view->base <= fsm->view.number && !rota_view_is_before(&fsm->view, view)))
         go_back(fsm, now);
     if (view->number == 0)
         return true;
@@ -496,7 +507,7 @@ static void look(struct rota_view_fsm *fsm, rota_time now)
 static bool may_start(const struct rota_view_fsm *fsm, rota_time now)
 {
     return fsm->standing == ROTA_VIEW_IN && now < fsm->until && fsm->has_rows && !fsm->is_on_hold &&
-           fsm->me != ROTA_VIEW_NOBODY && fsm->view.number >= fsm->floor && !fsm->is_barred;
+           fsm->me != ROTA_VIEW_NOBODY && fsm->view.base > fsm->lost && !fsm->is_barred;
 }
 
 static void start_ours(struct rota_view_fsm *fsm, rota_time now)
@@ -530,6 +541,7 @@ static void expire(struct rota_view_fsm *fsm, rota_time now)
         return;
     rota_view_fsm_stop_all(fsm, ROTA_VIEW_WHY_EXPIRED);
     fsm->propose_at = ROTA_TIME_NEVER;
+    fsm->has_rows = false; /* a look at the store comes before the next start */
 }
 
 /* --- the machine --- */

@@ -42,7 +42,8 @@ struct draft {
     struct rota_view_fsm *fsm;
     struct rota_view *next;
     bool is_changed;
-    bool is_break; /* all shards get a new epoch */
+    bool is_break;     /* all shards get a new epoch */
+    bool has_migrated; /* one step at a time */
     bool has_failed;
 };
 
@@ -224,6 +225,8 @@ static enum rota_code wish_migrate(struct draft *draft, enum rota_migrate_wish t
                                    const struct rota_view_wish *wish)
 {
     struct rota_migrate before = rota_view_fsm_migrate(draft->next), after = before;
+    if (draft->has_migrated)
+        return ROTA_ERR_UNAVAILABLE;
     enum rota_code code = rota_migrate_wish(&after, type, wish->to, NULL);
     if (code)
         return code;
@@ -238,6 +241,7 @@ static enum rota_code wish_migrate(struct draft *draft, enum rota_migrate_wish t
             return code;
     }
     put_migrate(draft, &after);
+    draft->has_migrated = true;
     return ROTA_OK;
 }
 
@@ -271,7 +275,8 @@ static void grant_wishes(struct draft *draft)
         enum rota_code code = grant(draft, &waiting.wish);
         waiting.is_proposed = code == ROTA_OK;
         draft->is_changed |= waiting.is_proposed;
-        if (code == ROTA_OK || (code == ROTA_ERR_STALE && draft->is_changed))
+        if (code == ROTA_OK || code == ROTA_ERR_UNAVAILABLE ||
+            (code == ROTA_ERR_STALE && draft->is_changed))
             fsm->wishes.items[n++] = waiting;
         else
             rota_view_fsm_tell_outcome(fsm, waiting.wish.id,
@@ -344,7 +349,7 @@ void rota_view_fsm_draft(struct rota_view_fsm *fsm)
         make_room(next, present);
     add_members(&draft, end_members(&draft));
     go_on(&draft);
-    if (present < fsm->floor) /* there was a later one, which the store has forgotten */
+    if (next->base <= fsm->lost) /* there were later epochs, which the store has forgotten */
         draft.is_changed = draft.is_break = true;
     if (draft.is_break && present > 0)
         rota_view_rebase(next, next->number);

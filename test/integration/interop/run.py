@@ -8,7 +8,6 @@ says. What gRPC for Node needs is installed into the build directory at the
 first run. Where a tool or a network is missing the tests are skipped; with
 CI=true in the environment that is a failure instead, so that they can't get
 lost unnoticed."""
-import fcntl
 import os
 import shutil
 import signal
@@ -17,6 +16,10 @@ import sys
 import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "lib"))
+import npm  # noqa: E402
+from npm import Missing  # noqa: E402
+
 TIMEOUT = 120  # seconds for one program; each needs a few
 n_checks = n_failed = 0
 
@@ -28,10 +31,6 @@ def check(is_right, name, notes=()):
     for note in notes:
         print("#", note)
     print("ok" if is_right else "not ok", n_checks, "-", name, flush=True)
-
-
-class Missing(Exception):
-    """A tool that is needed is not there."""
 
 
 class Program:
@@ -147,33 +146,9 @@ def make_certificates(directory):
         subprocess.run(["openssl", *args], cwd=directory, check=True, stderr=subprocess.DEVNULL)
 
 
-def install_node(directory):
-    for name in ("package.json", "package-lock.json"):
-        shutil.copy(os.path.join(HERE, name), directory)
-    npm = subprocess.run(
-        ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1",
-         "--fetch-timeout=30000"], cwd=directory, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if npm.returncode != 0:
-        raise Missing("npm could not install gRPC for Node: " + " ".join(npm.stdout.split())[:300])
-
-
 def node_peer(build):
-    """gRPC for Node, installed as the lock file says when that has changed."""
-    directory = os.path.join(build, "node")
-    wanted = open(os.path.join(HERE, "package-lock.json"), encoding="utf-8").read()
-    stamp = os.path.join(directory, "installed")
-    for tool in ("node", "npm"):
-        if not shutil.which(tool):
-            raise Missing(f"there is no {tool}")
-    os.makedirs(directory, exist_ok=True)
-    with open(os.path.join(build, "node.lock"), "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # other tests that need it run beside this one
-        if not os.path.exists(stamp) or open(stamp, encoding="utf-8").read() != wanted:
-            install_node(directory)
-            with open(stamp, "w", encoding="utf-8") as file:
-                file.write(wanted)
-    env = {"NODE_PATH": os.path.join(directory, "node_modules"), "NODE_NO_WARNINGS": "1"}
+    """gRPC for Node."""
+    env = npm.install(HERE, build)
     version = subprocess.run(["node", "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
     has = ["drops"] if int(version.lstrip("v").split(".")[0]) < 20 else []
     return Peer("grpc-js", ["node", os.path.join(HERE, "peer.js")], has=has, env=env)

@@ -1,0 +1,428 @@
+/* A space as a program meets it, on SQLite: what it refuses, what it may do from inside of
+ * callbacks, and how it looks to those who only look. What engines promise is in
+ * test_engines.c. */
+#include "await.h"
+#include "database.h"
+#include "io/clock.h"
+#include "io/sql.h"
+
+#include <rota/space.h>
+#include <rota/store.h>
+
+enum { MANY = 100000 };
+
+static uv_loop_t loop;
+static struct rota_store *store;
+static struct rota_claims *claims;
+
+struct seen {
+    struct rota_space *space;
+    size_t n_starts, n_stops, n_changes, n_closed, n_drained, n_outcomes;
+    enum rota_code code;
+    char text[ROTA_SPACE_TEXT_MAX];
+    bool closes, drains; /* in on_start */
+};
+
+static void on_closed(void *data)
+{
+    ((struct seen *)data)->n_closed++;
+}
+
+static void on_drained(void *data)
+{
+    ((struct seen *)data)->n_drained++;
+}
+
+static void on_start(void *data, uint32_t shard, uint64_t epoch)
+{
+    struct seen *seen = data;
+    seen->n_starts++;
+    assert_true(rota_space_is_current(seen->space, shard, epoch));
+    if (seen->closes)
+        rota_space_close(seen->space, on_closed, seen);
+    if (seen->drains)
+        rota_space_drain(seen->space, on_drained, seen);
+    seen->closes = seen->drains = false;
+}
+
+static void on_stop(void *data, uint32_t shard, uint64_t epoch, rota_time until)
+{
+    struct seen *seen = data;
+    (void)until;
+    seen->n_stops++;
+    rota_space_stopped(seen->space, shard, epoch);
+    rota_space_stopped(seen->space, shard, epoch); /* once more is ignored */
+}
+
+static void on_change(void *data)
+{
+    ((struct seen *)data)->n_changes++;
+}
+
+static void on_outcome(void *data, const struct rota_space_outcome *outcome)
+{
+    struct seen *seen = data;
+    seen->code = outcome->code;
+    snprintf(seen->text, sizeof seen->text, "%s", outcome->text);
+    seen->n_outcomes++;
+}
+
+static struct rota_space_options options_of(struct seen *seen, const char *engine,
+                                            uint32_t n_shards)
+{
+    return (struct rota_space_options){
+        .name = "tests",
+        .member = "127.0.0.1:7001",
+        .engine = engine,
+        .n_shards = n_shards,
+        .is_alone = true,
+        .ttl = 30 * ROTA_SEC,
+        .on_start = on_start,
+        .on_stop = on_stop,
+        .on_change = on_change,
+        .data = seen,
+    };
+}
+
+static void open_space(struct seen *seen, const struct rota_space_options *options)
+{
+    struct rota_error error;
+    if (rota_space_open(&loop, store, options, &seen->space, &error))
+        fail_msg("%s", error.text);
+}
+
+static void close_space(struct seen *seen)
+{
+    rota_space_close(seen->space, on_closed, seen);
+    await(&loop, &seen->n_closed, 1);
+}
+
+/* Until the map is like that. */
+static void await_owned(struct seen *seen, uint32_t n_owned)
+{
+    while (rota_space_map(seen->space)->n_owned != n_owned)
+        await(&loop, &seen->n_changes, seen->n_changes + 1);
+}
+
+static void run_sql(const char *text)
+{
+    struct rota_sql_url url = database_url(true);
+    struct rota_sql *sql = NULL;
+    struct rota_error error;
+    if (rota_sql_open(&url, NULL, &sql, &error) || rota_sql_run(sql, text, NULL, 0, NULL, &error))
+        fail_msg("%s: %s", text, error.text);
+    rota_sql_close(sql);
+}
+
+static void on_up(void *data)
+{
+    ++*(size_t *)data;
+}
+
+static int setup(void **state)
+{
+    static size_t n_ups;
+    const struct rota_store_options options = {.url = database_text("ROTA_TEST_URL"),
+                                               .statement_timeout = 60 * ROTA_SEC,
+                                               .on_up = on_up,
+                                               .data = &n_ups};
+    struct rota_error error;
+    (void)state;
+    n_ups = 0;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    if (rota_store_open(&loop, &options, &store, &error) || rota_claims_new(1, &claims, &error))
+        fail_msg("%s", error.text);
+    await(&loop, &n_ups, 1);
+    run_sql("DELETE FROM rota_spaces");
+    run_sql("DELETE FROM rota_space_nodes");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    rota_store_close(store);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+    rota_claims_free(claims);
+    return 0;
+}
+
+static void what_can_not_be_is_refused_with_a_sentence(void **state)
+{
+    struct seen seen = {0};
+    struct rota_error error;
+    struct rota_space_options good = options_of(&seen, "ring", 4), bad;
+    (void)state;
+#define REFUSED(...)                                                                               \
+    (bad = good, __VA_ARGS__,                                                                      \
+     rota_space_open(&loop, store, &bad, &seen.space, &error) == ROTA_ERR_INVALID &&               \
+         strlen(error.text) > 20)
+    assert_true(REFUSED(bad.name = NULL));
+    assert_true(REFUSED(bad.name = ""));
+    assert_true(REFUSED(bad.name = "a/b"));
+    assert_true(REFUSED(bad.name = "a\nb"));
+    assert_true(REFUSED(bad.engine = "magic"));
+    assert_true(REFUSED(bad.n_shards = 0));
+    assert_true(REFUSED(bad.n_shards = ROTA_SPACE_SHARDS_MAX + 1));
+    assert_true(REFUSED(bad.engine = "lease", bad.n_shards = ROTA_SPACE_SHARDS_MAX));
+    assert_true(REFUSED(bad.member = ""));
+    assert_true(REFUSED(bad.member = "\x01"));
+    assert_true(REFUSED(bad.ttl = ROTA_MSEC));
+    assert_true(REFUSED(bad.ttl = -1));
+    assert_true(REFUSED(bad.stop_within = 16 * ROTA_SEC));
+#undef REFUSED
+}
+
+static void engines_have_names(void **state)
+{
+    size_t n = 0;
+    (void)state;
+    while (rota_space_engine_name(n))
+        assert_true(rota_space_has_engine(rota_str(rota_space_engine_name(n++))));
+    assert_int_equal(n, 4);
+    assert_false(rota_space_has_engine(rota_str("rings")));
+    assert_string_equal(rota_space_phase_name(ROTA_SPACE_SHADOW), "shadow");
+    assert_true(rota_space_node(rota_str("a:1")) != rota_space_node(rota_str("a:2")));
+    assert_true(rota_space_node(rota_str("a:1")) >= 0);
+}
+
+static void space_is_closed_and_drained_from_inside(void **state)
+{
+    struct seen seen = {.closes = true};
+    struct rota_space_options options = options_of(&seen, "ring", 8);
+    (void)state;
+    open_space(&seen, &options);
+    await(&loop, &seen.n_closed, 1);
+    assert_int_equal(seen.n_starts, seen.n_stops);
+
+    seen = (struct seen){.drains = true};
+    open_space(&seen, &options);
+    await(&loop, &seen.n_drained, 1);
+    assert_int_equal(seen.n_starts, seen.n_stops);
+    assert_int_equal(rota_space_map(seen.space)->n_held, 0);
+    rota_space_undrain(seen.space);
+    await(&loop, &seen.n_starts, seen.n_starts + 8);
+    close_space(&seen);
+    assert_int_equal(seen.n_starts, seen.n_stops);
+}
+
+static void space_that_is_not_known_yet_can_be_drained_and_closed(void **state)
+{
+    struct seen seen = {0};
+    struct rota_space_options options = options_of(&seen, NULL, 0);
+    char text[ROTA_SPACE_TEXT_MAX];
+    struct rota_error error;
+    (void)state;
+    open_space(&seen, &options);
+    while (!rota_space_map(seen.space)->trouble)
+        await(&loop, &seen.n_changes, seen.n_changes + 1);
+    assert_non_null(strstr(rota_space_map(seen.space)->trouble, "no space tests"));
+    assert_non_null(strstr(rota_space_explain(seen.space, 0, text, sizeof text), "no space tests"));
+    assert_int_equal(rota_space_pin(seen.space, 0, rota_str("a:1"), false, NULL, NULL, &error),
+                     ROTA_ERR_UNAVAILABLE);
+    assert_false(rota_space_is_current(seen.space, 0, 0));
+    rota_space_stopped(seen.space, 3, 4);
+    rota_space_drain(seen.space, on_drained, &seen);
+    await(&loop, &seen.n_drained, 1);
+    close_space(&seen);
+}
+
+/* Also of 100,000 shards: what one node owns, another that only looks sees at once. */
+static void who_only_looks_sees_all_and_changes_nothing(void **state)
+{
+    struct seen owner = {0}, other = {0};
+    struct rota_space_options options = options_of(&owner, "ring", MANY);
+    struct rota_error error;
+    struct rota_claim claim;
+    (void)state;
+    options.ttl = 6 * ROTA_SEC;
+    options.claims = claims;
+    open_space(&owner, &options);
+    await_owned(&owner, MANY);
+    assert_int_equal(owner.n_starts, MANY);
+    assert_int_equal(rota_claims_size(claims), MANY);
+    assert_true(rota_claims_find(claims, rota_str("tests"), rota_str("99999"), &claim));
+    assert_true(claim.is_held && claim.until > rota_clock_boot());
+
+    options = options_of(&other, NULL, 0);
+    options.ttl = 6 * ROTA_SEC;
+    options.member = NULL;
+    open_space(&other, &options);
+    await_owned(&other, MANY);
+    const struct rota_space_map *map = rota_space_map(other.space);
+    assert_int_equal(map->n_shards, MANY);
+    assert_int_equal(map->n_held, 0);
+    assert_true(rota_str_is_equal(map->engine, rota_str("ring")));
+    assert_true(
+        rota_str_is_equal(map->nodes[map->shards[MANY - 1].owner], rota_str("127.0.0.1:7001")));
+    assert_int_equal(
+        rota_space_pin(other.space, 0, rota_str("127.0.0.1:7001"), false, NULL, NULL, &error),
+        ROTA_ERR_INVALID);
+    close_space(&other);
+    close_space(&owner);
+    assert_int_equal(owner.n_stops, MANY);
+    assert_int_equal(rota_claims_size(claims), 0);
+}
+
+static void seats_say_who_owns(void **state)
+{
+    struct seen seen = {0};
+    struct rota_space_options options = options_of(&seen, "static", 4);
+    struct rota_error error;
+    char text[ROTA_SPACE_TEXT_MAX];
+    (void)state;
+    options.seats = "127.0.0.1:7001,127.0.0.1:7009";
+    options.ttl = 3 * ROTA_SEC;
+    open_space(&seen, &options);
+    await_owned(&seen, 2);
+    assert_non_null(strstr(rota_space_explain(seen.space, 1, text, sizeof text), "127.0.0.1:7009"));
+    assert_int_equal(rota_space_reseat(seen.space, "a:1,,b:1", false, on_outcome, &seen, &error),
+                     ROTA_ERR_INVALID);
+    assert_int_equal(
+        rota_space_reseat(seen.space, "127.0.0.1:7001", false, on_outcome, &seen, &error), ROTA_OK);
+    assert_int_equal(
+        rota_space_reseat(seen.space, "127.0.0.1:7001", false, on_outcome, &seen, &error),
+        ROTA_ERR_UNAVAILABLE); /* one at a time */
+    await(&loop, &seen.n_outcomes, 1);
+    assert_int_equal(seen.code, ROTA_OK);
+    await_owned(&seen, 4);
+    close_space(&seen);
+}
+
+static void row_that_can_not_be_read_is_not_believed(void **state)
+{
+    struct seen seen = {0};
+    struct rota_space_options options = options_of(&seen, "ring", 4);
+    (void)state;
+    options.ttl = 3 * ROTA_SEC;
+    run_sql("INSERT INTO rota_spaces (name, engine, config, version) "
+            "VALUES ('tests', 'ring', 'rota-view 1', 7)");
+    open_space(&seen, &options);
+    while (!rota_space_map(seen.space)->trouble)
+        await(&loop, &seen.n_changes, seen.n_changes + 1);
+    assert_non_null(strstr(rota_space_map(seen.space)->trouble, "can't be read"));
+    assert_int_equal(seen.n_starts, 0);
+    run_sql("DELETE FROM rota_spaces");
+    await_owned(&seen, 4);
+    assert_null(rota_space_map(seen.space)->trouble);
+
+    /* Later too: what is held stays, for nobody else can read it either. */
+    run_sql("UPDATE rota_spaces SET config = 'rota-view 2', version = version + 1");
+    while (!rota_space_map(seen.space)->trouble)
+        await(&loop, &seen.n_changes, seen.n_changes + 1);
+    assert_int_equal(seen.n_stops, 0);
+    close_space(&seen);
+}
+
+static void lease_that_wants_too_many_says_so(void **state)
+{
+    struct seen seen = {0};
+    struct rota_space_options options = options_of(&seen, "lease", 2000);
+    (void)state;
+    open_space(&seen, &options);
+    while (!rota_space_map(seen.space)->trouble)
+        await(&loop, &seen.n_changes, seen.n_changes + 1);
+    assert_non_null(strstr(rota_space_map(seen.space)->trouble, "1024 shards at most"));
+    close_space(&seen);
+}
+
+static void group_without_a_log_says_so(void **state)
+{
+    struct seen seen = {0};
+    struct rota_space_options options = options_of(&seen, "group", 4);
+    (void)state;
+    open_space(&seen, &options);
+    while (!rota_space_map(seen.space)->trouble)
+        await(&loop, &seen.n_changes, seen.n_changes + 1);
+    assert_non_null(strstr(rota_space_map(seen.space)->trouble, "needs a log"));
+    char text[ROTA_SPACE_TEXT_MAX];
+    assert_non_null(strstr(rota_space_explain(seen.space, 1, text, sizeof text), "needs a log"));
+    close_space(&seen);
+}
+
+static void what_members_say_of_this_node_counts(void **state)
+{
+    struct seen seen = {0};
+    struct rota_space_options options = options_of(&seen, "ring", 4);
+    struct rota_members_source *source = NULL;
+    struct rota_error error;
+    const struct rota_str address = rota_str("127.0.0.1:7001");
+    (void)state;
+    if (rota_hosts_list_new("127.0.0.1:7001,127.0.0.1:7002", &source, &error) ||
+        rota_members_open(&loop, source, NULL, &options.members, &error))
+        fail_msg("%s", error.text);
+    options.ttl = 3 * ROTA_SEC;
+    open_space(&seen, &options);
+    await(&loop, &seen.n_starts, 4);
+    assert_int_equal(rota_members_drain(options.members, address, &error), ROTA_OK);
+    assert_true(rota_space_map(seen.space)->is_draining);
+    await(&loop, &seen.n_stops, 4);
+    assert_int_equal(rota_members_undrain(options.members, address, &error), ROTA_OK);
+    await(&loop, &seen.n_starts, 8);
+    close_space(&seen);
+    rota_members_close(options.members);
+}
+
+static void migration_is_looked_at_before_it_is_made(void **state)
+{
+    struct seen seen = {0};
+    struct rota_space_options options = options_of(&seen, "ring", 2000);
+    struct rota_error error;
+    (void)state;
+    options.ttl = 3 * ROTA_SEC;
+    open_space(&seen, &options);
+    await_owned(&seen, 2000);
+    assert_int_equal(
+        rota_space_migrate(seen.space, rota_str("group"), 0, true, on_outcome, &seen, &error),
+        ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "needs a log"));
+    assert_int_equal(
+        rota_space_migrate(seen.space, rota_str("lease"), 0, true, on_outcome, &seen, &error),
+        ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "1024 shards at most"));
+    assert_int_equal(
+        rota_space_reseat(seen.space, "127.0.0.1:7001,a:1", false, on_outcome, &seen, &error),
+        ROTA_OK);
+    await(&loop, &seen.n_outcomes, 1);
+    assert_int_equal(
+        rota_space_migrate(seen.space, rota_str("static"), 0, true, on_outcome, &seen, &error),
+        ROTA_OK);
+    await(&loop, &seen.n_outcomes, 2);
+    assert_non_null(strstr(seen.text, "1000 of 2000 shards get another owner"));
+
+    /* A shadow shows it, and is taken back. */
+    assert_int_equal(rota_space_migrate(seen.space, rota_str("static"), ROTA_HOUR, false,
+                                        on_outcome, &seen, &error),
+                     ROTA_OK);
+    while (rota_space_map(seen.space)->phase != ROTA_SPACE_SHADOW)
+        await(&loop, &seen.n_changes, seen.n_changes + 1);
+    assert_int_equal(rota_space_map(seen.space)->n_differences, 1000);
+    assert_int_equal(
+        rota_space_migrate(seen.space, rota_str("ring"), 0, false, on_outcome, &seen, &error),
+        ROTA_OK);
+    while (rota_space_map(seen.space)->phase != ROTA_SPACE_STABLE)
+        await(&loop, &seen.n_changes, seen.n_changes + 1);
+    assert_int_equal(seen.n_stops, 0);
+    close_space(&seen);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_can_not_be_is_refused_with_a_sentence),
+        cmocka_unit_test(engines_have_names),
+        cmocka_unit_test_setup_teardown(space_is_closed_and_drained_from_inside, setup, teardown),
+        cmocka_unit_test_setup_teardown(space_that_is_not_known_yet_can_be_drained_and_closed,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(who_only_looks_sees_all_and_changes_nothing, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(seats_say_who_owns, setup, teardown),
+        cmocka_unit_test_setup_teardown(row_that_can_not_be_read_is_not_believed, setup, teardown),
+        cmocka_unit_test_setup_teardown(lease_that_wants_too_many_says_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(group_without_a_log_says_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_members_say_of_this_node_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(migration_is_looked_at_before_it_is_made, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

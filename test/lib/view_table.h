@@ -1,0 +1,90 @@
+/* The tables of views and members as core/own/view_fsm.h has them, for one space and
+ * without a database: what a simulation goes by, and what a real one is compared with. */
+#pragma once
+
+#include "core/own/view_fsm.h"
+
+enum { VIEW_TABLE_ROWS_MAX = 16, VIEW_TABLE_NAME_MAX = 16, VIEW_TABLE_TEXT_MAX = 1 << 16 };
+
+struct view_table_row {
+    char name[VIEW_TABLE_NAME_MAX];
+    uint64_t instance, pings;
+    rota_time ttl;
+    uint64_t acked, highest;
+    uint32_t weight;
+    bool is_draining;
+    rota_time last_ping; /* by the database's clock; nobody reads it */
+};
+
+struct view_table {
+    uint64_t number; /* 0: there is no view */
+    size_t text_size;
+    char text[VIEW_TABLE_TEXT_MAX];
+    size_t n_rows;
+    struct view_table_row rows[VIEW_TABLE_ROWS_MAX];
+};
+
+static inline struct view_table_row *view_table_find(struct view_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->n_rows; i++)
+        if (strcmp(table->rows[i].name, name) == 0)
+            return &table->rows[i];
+    return NULL;
+}
+
+static inline void view_table_remove(struct view_table *table, struct view_table_row *row)
+{
+    *row = table->rows[--table->n_rows];
+}
+
+/* False: the name is taken. */
+static inline bool view_table_join(struct view_table *table, const struct view_table_row *made,
+                                   uint64_t former)
+{
+    struct view_table_row *row = view_table_find(table, made->name);
+    if (row ? row->instance != former : table->n_rows == VIEW_TABLE_ROWS_MAX)
+        return false;
+    if (!row)
+        row = &table->rows[table->n_rows++];
+    *row = *made;
+    return true;
+}
+
+/* False: gone. */
+static inline bool view_table_beat(struct view_table *table, const struct view_table_row *made)
+{
+    struct view_table_row *row = view_table_find(table, made->name);
+    if (!row || row->instance != made->instance)
+        return false;
+    *row = *made;
+    return true;
+}
+
+static inline void view_table_leave(struct view_table *table, const char *name, uint64_t instance)
+{
+    struct view_table_row *row = view_table_find(table, name);
+    if (row && row->instance == instance)
+        view_table_remove(table, row);
+}
+
+static inline bool view_table_evict(struct view_table *table, const char *name, uint64_t instance,
+                                    uint64_t pings)
+{
+    struct view_table_row *row = view_table_find(table, name);
+    if (!row || row->instance != instance || row->pings != pings)
+        return false;
+    view_table_remove(table, row);
+    return true;
+}
+
+/* False: another number is there. */
+static inline bool view_table_propose(struct view_table *table, uint64_t known, uint64_t number,
+                                      struct rota_str text)
+{
+    if (table->number != known || text.size > sizeof table->text)
+        return false;
+    table->number = number;
+    table->text_size = text.size;
+    memcpy(table->text, text.data, text.size);
+    return true;
+}

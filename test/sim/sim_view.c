@@ -1,0 +1,400 @@
+/* Nodes own the shards of a ring or static space by views in one database, while
+ * everything fails: nodes crash, pause for longer than their rows last, are cut off, shut
+ * down, drain, and come back under the same name, or two of one name at once; statements
+ * are lost, late, or done without an answer; clocks drift, and wall clocks jump by hours,
+ * the database's too; the database restarts, and falls back to a state of before. Pins,
+ * weights, seats and the engine change while earlier changes are not yet known to all.
+ *
+ * Checked after every event:
+ *  - O1: no two nodes start, or act for, a shard with the same epoch;
+ *  - O2: a shard never starts with an epoch below one that it had;
+ *  - O3: the resource applies no effect of an epoch after one of a later epoch;
+ *  - O4: no two nodes serve a shard, be they running or paused;
+ *  - O5: some time after the last fault every shard is served by whom the view names,
+ *    all that are willing are in the view, and it stays so;
+ *  - O7: a node that says it is drained serves nothing;
+ *  - R1: owners and epochs are the same for all who know a view, however they came to it.
+ *
+ * After a fall back the database is away until the rows of before are over. O2 is then
+ * checked of those who know of what was lost, or whose view comes after it. */
+#include "view_world.h"
+
+enum kind {
+    KIND_STORM, /* all but a fall back */
+    KIND_STALE, /* the database falls back to a state of before */
+    N_KINDS,
+};
+
+enum plant {
+    PLANT_NONE,
+    PLANT_EARLY_START,
+    PLANT_ACK_FIRST,
+    PLANT_NO_HISTORY,
+    PLANT_OLD_EPOCH,
+    PLANT_NO_GUARD,
+    PLANT_WALL,
+    PLANT_BLIND_EVICT,
+    PLANT_NO_CAS,
+    PLANT_NO_PINS,
+    PLANT_KEEPS_DRAINED,
+    PLANT_ROWS_FIRST,
+    PLANT_ARRIVAL,
+    PLANT_UNKNOWN,
+    PLANT_SAME_INSTANCE,
+    PLANT_TIMERS,
+    PLANT_BLIND_JOIN,
+    PLANT_NO_FENCE,
+    N_PLANTS,
+};
+
+static const struct sim_plant plants[N_PLANTS - 1] = {
+    {"early-start", "a shard is started before its former owners have acked"},
+    {"ack-first", "a view is acked before what was lost is stopped"},
+    {"no-history", "who was a member before is forgotten, and so when an owner changed"},
+    {"old-epoch", "who gets a shard back goes on with the epoch that it had"},
+    {"no-guard", "clocks are taken to run evenly"},
+    {"wall-clock", "a row is removed when the database's clock says that it is old"},
+    {"blind-evict", "a row is removed although it has changed"},
+    {"no-cas", "a view replaces whichever is there"},
+    {"no-pins", "one node does not look at pins"},
+    {"keeps-drained", "a node that drains goes on with what it has"},
+    {"rows-first", "the rows that come with a view are older than it"},
+    {"arrival", "a beat is counted from when its answer came"},
+    {"unknown", "a beat with unknown outcome is taken as success"},
+    {"same-instance", "a node has the same instance after a restart"},
+    {"timers", "a shard is served until a timer says otherwise"},
+    {"blind-join", "a node takes the row of its name from whoever has it"},
+    {"no-fence", "the resource does not look at epochs"},
+};
+
+/* --- bugs --- */
+
+static void sabotage_request(struct world *world, uint32_t node, struct request *request)
+{
+    struct view_table *table = &world->table;
+    struct view_table_row *row = view_table_find(table, request->row.name);
+    rota_time now = rota_sim_wall(world->sim, DATABASE);
+    (void)node;
+    if (world->plant == PLANT_BLIND_EVICT && request->type == REQUEST_EVICT && row)
+        request->row.pings = row->pings;
+    if (world->plant == PLANT_BLIND_JOIN && request->type == REQUEST_JOIN && row)
+        request->former = row->instance;
+    if (world->plant == PLANT_NO_CAS && request->type == REQUEST_PROPOSE)
+        request->known = table->number;
+    if (world->plant == PLANT_WALL && request->type == REQUEST_READ)
+        for (size_t i = 0; i < table->n_rows; i++)
+            if (table->rows[i].last_ping + TTL < now)
+                view_table_remove(table, &table->rows[i--]);
+}
+
+static void sabotage_answer(struct world *world, uint32_t node, struct answer *answer)
+{
+    if (answer->to != REQUEST_READ)
+        return;
+    for (size_t i = 0; i < answer->n_rows && world->plant == PLANT_EARLY_START; i++)
+        answer->rows[i].acked = answer->number;
+    bool is_early = world->plant == PLANT_ROWS_FIRST && node % 2 == 0; /* the others are right */
+    if (is_early && rota_sim_now(world->sim) < QUIET_AT) {
+        answer->n_rows = world->replica.n_rows;
+        memcpy(answer->rows, world->replica.rows, sizeof answer->rows);
+    }
+}
+
+static void sabotage_view(const struct world *world, uint32_t node, struct rota_view *view)
+{
+    size_t n = 0;
+    if (world->plant == PLANT_NO_PINS && node == FIRST_HOST)
+        view->pins.size = 0;
+    for (size_t i = 0; i < view->members.size && world->plant == PLANT_NO_HISTORY; i++)
+        if (view->members.items[i].span.to == 0)
+            view->members.items[n++] = view->members.items[i];
+    if (world->plant == PLANT_NO_HISTORY)
+        view->members.size = n;
+}
+
+static void sabotage_event(struct world *world, uint32_t node, struct rota_view_event *event)
+{
+    struct rota_view_fsm *fsm = &world->hosts[node].fsm;
+    bool is_own = event->ask != 0 && event->ask == fsm->own_ask;
+    if (world->plant == PLANT_ARRIVAL && is_own)
+        fsm->own_sent_at = clock_of(world, node);
+    if (world->plant == PLANT_UNKNOWN && is_own && event->type == ROTA_VIEW_UNKNOWN &&
+        fsm->own_type == ROTA_VIEW_BEAT)
+        event->type = ROTA_VIEW_BEATEN;
+    if (event->view)
+        sabotage_view(world, node, (struct rota_view *)event->view);
+}
+
+/* Half of the past is forgotten when it becomes too much, which takes longer than these
+ * worlds last. So some is forgotten at any time. */
+static void forget_some(struct world *world, uint32_t node, const struct rota_view_actions *todo)
+{
+    uint64_t numbers[ROTA_VIEW_STATES_MAX + 1];
+    struct rota_view *next = &world->hosts[node].fsm.proposal;
+    for (size_t i = 0; i < todo->n_asks; i++)
+        if (todo->asks[i].type == ROTA_VIEW_PROPOSE && chance(world, 0.2)) {
+            size_t n = rota_view_states(next, numbers);
+            rota_view_rebase(next, numbers[rota_random_below(rota_sim_random(world->sim), n)]);
+        }
+}
+
+static void sabotage_step(struct world *world, uint32_t node, const struct rota_view_actions *todo)
+{
+    struct host *host = &world->hosts[node];
+    forget_some(world, node, todo);
+    for (size_t i = 0; i < todo->n_starts && world->plant == PLANT_OLD_EPOCH; i++) {
+        struct rota_view_shard *start = &host->fsm.starts[i];
+        if (host->former[start->shard] == 0)
+            host->former[start->shard] = start->epoch;
+        start->epoch = host->fsm.held[start->shard] = host->former[start->shard];
+    }
+}
+
+static void sabotage_host(struct world *world, uint32_t node)
+{
+    struct rota_view_fsm *fsm = &world->hosts[node].fsm;
+    if (world->plant == PLANT_NO_GUARD)
+        fsm->guard = 0;
+    if (world->plant == PLANT_SAME_INSTANCE)
+        rota_random_init(&fsm->random, node);
+}
+
+static void plant(struct world *world)
+{
+    world->on_request = sabotage_request;
+    world->on_answer = sabotage_answer;
+    world->on_event = sabotage_event;
+    world->on_made = sabotage_host;
+    world->on_step = sabotage_step;
+    world->stops_late = world->plant == PLANT_ACK_FIRST;
+    world->keeps_stops = world->plant == PLANT_KEEPS_DRAINED;
+    world->has_no_end = world->plant == PLANT_TIMERS;
+    world->skips_fence = world->plant == PLANT_NO_FENCE;
+}
+
+/* --- operators --- */
+
+static void wish(struct world *world, uint32_t node, struct rota_view_wish made)
+{
+    made.id = ++world->n_wishes;
+    drive(world, node, (struct rota_view_event){.type = ROTA_VIEW_WISH, .wish = made});
+}
+
+static void wish_seats(struct world *world, uint32_t node, struct rota_random *random)
+{
+    char names[HOSTS_MAX][VIEW_TABLE_NAME_MAX];
+    struct rota_str seats[HOSTS_MAX];
+    size_t n = 1 + rota_random_below(random, HOSTS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t who = FIRST_HOST + (uint32_t)rota_random_below(random, world->n_hosts);
+        name_of(world, who, names[i]);
+        seats[i] = rota_str(names[i]);
+    }
+    wish(world, node,
+         (struct rota_view_wish){.type = ROTA_VIEW_RESEAT, .seats = seats, .n_seats = n});
+}
+
+static void drain(struct world *world, uint32_t node, bool is_draining)
+{
+    world->hosts[node].is_draining = is_draining;
+    drive(world, node,
+          (struct rota_view_event){.type = is_draining ? ROTA_VIEW_DRAIN : ROTA_VIEW_UNDRAIN});
+}
+
+static void disturb(struct world *world, uint32_t node, struct rota_random *random)
+{
+    char name[VIEW_TABLE_NAME_MAX];
+    uint32_t shard = (uint32_t)rota_random_below(random, world->n_shards);
+    enum rota_view_engine to = chance(world, 0.5) ? ROTA_VIEW_RING : ROTA_VIEW_STATIC;
+    uint32_t weight = 500 * (uint32_t)rota_random_range(random, 1, 4);
+    name_of(world, FIRST_HOST + (uint32_t)rota_random_below(random, world->n_hosts), name);
+    switch (rota_random_below(random, 10)) {
+    case 0:
+        drive(world, node, (struct rota_view_event){.type = ROTA_VIEW_SHUTDOWN});
+        break;
+    case 1:
+    case 2:
+        if (!world->are_twins)
+            drain(world, node, !world->hosts[node].is_draining);
+        break;
+    case 3:
+        drive(world, node, (struct rota_view_event){.type = ROTA_VIEW_WEIGH, .weight = weight});
+        break;
+    case 4:
+        wish(world, node, (struct rota_view_wish){.type = ROTA_VIEW_UNPIN, .shard = shard});
+        break;
+    case 5:
+        wish_seats(world, node, random);
+        break;
+    case 6:
+        wish(world, node, (struct rota_view_wish){.type = ROTA_VIEW_MIGRATE, .to = to});
+        break;
+    case 7:
+        wish(world, node, (struct rota_view_wish){.type = ROTA_VIEW_COMMIT, .to = to});
+        break;
+    default:
+        wish(
+            world, node,
+            (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = shard, .name = rota_str(name)});
+        break;
+    }
+}
+
+static void operate(void *data, uint64_t number)
+{
+    struct world *world = data;
+    struct rota_random *random = rota_sim_random(world->sim);
+    uint32_t node = FIRST_HOST + (uint32_t)rota_random_below(random, world->n_hosts);
+    rota_time next = rota_sim_now(world->sim) + rota_sim_exponential(random, 2 * ROTA_SEC);
+    if (rota_sim_is_up(world->sim, node) && !rota_sim_is_paused(world->sim, node))
+        disturb(world, node, random);
+    if (next < QUIET_AT)
+        rota_sim_call(world->sim, next, operate, world, number + 1);
+}
+
+/* Somebody has to own what there is. */
+static void leave_one(void *data, uint64_t number)
+{
+    struct world *world = data;
+    (void)number;
+    drain(world, FIRST_HOST, false);
+}
+
+/* --- a database that falls back --- */
+
+static void replicate(void *data, uint64_t number)
+{
+    struct world *world = data;
+    rota_time mean = world->plant == PLANT_ROWS_FIRST ? 4 * TTL : TTL;
+    rota_time gap = rota_sim_exponential(rota_sim_random(world->sim), mean);
+    world->replica = world->table;
+    rota_sim_call(world->sim, rota_sim_now(world->sim) + gap, replicate, world, number);
+}
+
+static void fail_over(void *data, uint64_t number)
+{
+    struct world *world = data;
+    struct rota_random *random = rota_sim_random(world->sim);
+    rota_time back_at =
+        rota_sim_now(world->sim) + ROTA_SEC + rota_sim_exponential(random, ROTA_SEC);
+    rota_time next = back_at + HOLD + rota_sim_exponential(random, 12 * ROTA_SEC);
+    if (back_at + HOLD >= QUIET_AT)
+        return;
+    world->is_failing_over = true;
+    rota_sim_crash(world->sim, DATABASE);
+    rota_sim_call(world->sim, back_at, start_node, world, DATABASE);
+    rota_sim_call(world->sim, next, fail_over, world, number + 1);
+}
+
+/* --- what must hold in the end --- */
+
+static bool is_willing(const struct world *world, uint32_t node)
+{
+    const struct host *host = &world->hosts[node];
+    return host->is_ready && !host->is_over && !host->is_draining &&
+           host->fsm.standing == ROTA_VIEW_IN;
+}
+
+/* The node with this name and instance. */
+static uint32_t find_node(const struct world *world, uint64_t instance)
+{
+    for (uint32_t node = FIRST_HOST; node < FIRST_HOST + world->n_hosts; node++)
+        if (world->hosts[node].is_ready && world->hosts[node].fsm.instance == instance)
+            return node;
+    return 0;
+}
+
+static const char *check_shards(const struct world *world, const struct rota_view_fsm *fsm)
+{
+    for (uint32_t shard = 0; shard < world->n_shards; shard++) {
+        struct rota_view_owner owner = {0};
+        bool is_owned = rota_view_fsm_owner(fsm, shard, &owner);
+        uint32_t node = find_node(world, owner.instance);
+        if (!is_owned && fsm->view.engine == ROTA_VIEW_RING)
+            return "O5: a shard has no owner, long after the last fault";
+        if (is_owned && (node == 0 || !is_served(world, node, shard)))
+            return "O5: an owner does not serve, long after the last fault";
+    }
+    for (size_t i = 0; i < fsm->view.pins.size; i++) {
+        const struct rota_view_pin *pin = &fsm->view.pins.items[i];
+        struct rota_view_owner owner = {0};
+        if (pin->span.to == 0 && rota_view_find(&fsm->view, pin->name) != ROTA_VIEW_NOBODY &&
+            (!rota_view_fsm_owner(fsm, pin->shard, &owner) ||
+             !rota_str_is_equal(owner.name, pin->name)))
+            return "O5: a pinned shard is not where it is pinned to";
+    }
+    return NULL;
+}
+
+static const char *all_is_owned(void *data)
+{
+    struct world *world = data;
+    uint32_t n_willing = 0;
+    if (rota_sim_now(world->sim) < OWNED_AT)
+        return NULL;
+    for (uint32_t node = FIRST_HOST; node < FIRST_HOST + world->n_hosts; node++) {
+        const struct rota_view_fsm *fsm = &world->hosts[node].fsm;
+        if (world->hosts[node].is_ready && fsm->view.number != world->table.number)
+            return "O5: a node does not know the latest view";
+        if (world->hosts[node].is_draining && !rota_view_fsm_is_drained(fsm))
+            return "O7: a node that drains is not drained, long after the last fault";
+        if (!is_willing(world, node))
+            continue;
+        n_willing++;
+        if (fsm->me == ROTA_VIEW_NOBODY)
+            return "O5: a node that is willing is not in the view";
+        const char *sentence = check_shards(world, fsm);
+        if (sentence)
+            return sentence;
+    }
+    return n_willing == 0 ? "O5: nobody is in, long after the last fault" : NULL;
+}
+
+/* --- worlds --- */
+
+/* Where a guard is missing it shows when clocks differ much and all else is quick. */
+static void hurry(struct world *world)
+{
+    calm(world, 0);
+    for (uint32_t node = FIRST_HOST; node < FIRST_HOST + world->n_hosts; node++)
+        rota_sim_set_drift(world->sim, node, node % 2 ? 60000 : -60000);
+}
+
+static void run(struct sim_case *run)
+{
+    static struct world world;
+    struct rota_random shape;
+    rota_random_init(&shape, run->seed);
+    memset(&world, 0, sizeof world);
+    world.plant = run->plant;
+    enum kind kind = rota_random_chance(&shape, 0.25) ? KIND_STALE : KIND_STORM;
+    world.engine = rota_random_chance(&shape, 0.7) ? ROTA_VIEW_RING : ROTA_VIEW_STATIC;
+    make_world(&world, run, &shape);
+    plant(&world);
+    if (world.plant == PLANT_NO_GUARD)
+        hurry(&world);
+    rota_sim_add_check(world.sim, all_is_owned, &world);
+    start_faults(&world);
+    rota_sim_call(world.sim, ROTA_MSEC, replicate, &world, 0);
+    if (kind == KIND_STALE)
+        rota_sim_call(world.sim, rota_random_range(&shape, 5, 20) * ROTA_SEC, fail_over, &world, 0);
+    else
+        start_database_faults(&world);
+    rota_sim_call(world.sim, ROTA_SEC, operate, &world, 0);
+    rota_sim_call(world.sim, QUIET_AT + ROTA_MSEC, leave_one, &world, 0);
+    rota_sim_run(world.sim, END_AT);
+    end_world(&world, run);
+}
+
+int main(int argc, char **argv)
+{
+    return sim_main(argc, argv,
+                    &(struct sim_suite){
+                        .name = "sim_view",
+                        .n_seeds = 1000,
+                        .n_plant_seeds = 2000,
+                        .plants = plants,
+                        .n_plants = N_PLANTS - 1,
+                        .run = run,
+                    });
+}

@@ -1,0 +1,342 @@
+// The pages over recorded documents: test_pages.js SCREENSHOTS [NAME...]. Prints TAP.
+"use strict";
+const { assert, test, runAll, until, go, shoot, overflow, faint } = require("./browser.js");
+const { serve, TOKEN, SCRIPT, ID } = require("./recorded.js");
+
+const [screenshots, ...names] = process.argv.slice(2);
+const PAGES = { cluster: "#/cluster", shard: "#/cluster/sessions/17", queues: "#/queues", queue: "#/queues/mail?state=dead", job: `#/queues/mail/${ID}`, calls: "#/calls", groups: "#/groups",
+  group: "#/groups/orders/p0-0", plan: "#/plan", outcome: "#/plan/1", events: "#/events" };
+// What each shows that only its documents can tell it.
+const TRUTHS = { cluster: ["512", "shards of sessions", "10.0.0.2:7700"], shard: ["Shard 17", "the next point after its place"], queues: ["mail", "mailer-1", "smtp"], queue: [ID, "Rate per second"], job: ["3 attempts failed", "451 greylisted"],
+  calls: ["sessions", "half-open", "180 ms"], groups: ["orders", "sqlite:orders.db"], group: ["p0-0-1", "leader"], plan: ["Partitions of queues"], outcome: ["It came as predicted."], events: ["joined zone b", "epoch 12 begins"] };
+
+async function withServer(options, run) {
+  const server = await serve(options);
+  try {
+    await run(server);
+  } finally {
+    await server.close();
+  }
+}
+const recorded = (name, run, { context, ...options } = {}) => test(name, (page, world) => withServer(options, (server) => run(page, server, world)), { context });
+
+const show = async (page, server, name) => {
+  await go(page, server.address, PAGES[name]);
+  for (const text of TRUTHS[name]) await page.locator("main").getByText(text).first().waitFor();
+};
+const giveToken = (page, token = TOKEN) => page.evaluate((text) => sessionStorage.setItem("token", text), token);
+const ring = (page) => page.getByRole("slider", { name: "Shards on the ring" });
+const row = (page, name) => page.getByRole("row").filter({ hasText: name });
+
+// --- what is shown ---
+
+for (const scheme of ["light", "dark"])
+  recorded(`each page shows its documents, ${scheme}, with enough contrast`, async (page, server) => {
+    for (const name of Object.keys(PAGES)) {
+      await show(page, server, name);
+      if (name === "plan") {
+        await giveToken(page);
+        await page.getByRole("button", { name: "Add a host" }).click();
+        await page.getByText("What would happen").waitFor();
+      }
+      const { found, n } = await faint(page);
+      assert.deepEqual(found, [], name);
+      assert.ok(n > 30, `${name} has only ${n} elements`);
+      await shoot(page, screenshots, `${name}-${scheme}`);
+    }
+  }, { context: { colorScheme: scheme } });
+
+recorded("on a phone no page is wider than the screen", async (page, server) => {
+  server.documents.queues.items[0].name = "mail";
+  server.documents.queues.items[1].name = `thumbnails-${"x".repeat(120)}`;
+  for (const name of Object.keys(PAGES)) {
+    await show(page, server, name);
+    assert.ok((await overflow(page)) <= 0, `${name} is ${await overflow(page)} px too wide`);
+    await shoot(page, screenshots, `${name}-phone`);
+  }
+}, { context: { viewport: { width: 360, height: 740 }, hasTouch: true } });
+
+recorded("the switch of colours goes round and is remembered", async (page, server) => {
+  await show(page, server, "cluster");
+  const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const system = await ground();
+  await page.keyboard.press("t");
+  await page.getByRole("button", { name: "Colours: light" }).waitFor();
+  assert.equal(await ground(), system);
+  await page.getByRole("button", { name: "Colours: light" }).click();
+  await page.getByRole("button", { name: "Colours: dark" }).waitFor();
+  const dark = await ground();
+  assert.notEqual(dark, system);
+  await page.reload();
+  await page.getByRole("button", { name: "Colours: dark" }).waitFor();
+  assert.equal(await ground(), dark);
+});
+
+recorded("text that looks like markup is text", async (page, server) => {
+  for (const name of ["job", "queue", "events"]) {
+    await show(page, server, name);
+    await page.locator("main").getByText(SCRIPT).first().waitFor();
+    assert.equal(await page.locator("main script, main img").count(), 0);
+  }
+  assert.equal(await page.evaluate(() => window.isBroken), undefined);
+});
+
+// --- the ring ---
+
+recorded("the ring tells of each shard who owns it under which epoch", async (page, server) => {
+  await show(page, server, "cluster");
+  await ring(page).focus();
+  for (const [key, shard] of [["Home", 0], ["ArrowDown", 1], ["End", 511], ["ArrowUp", 510]]) {
+    await page.keyboard.press(key);
+    const [owner, epoch] = server.space.shards[shard];
+    await until(`shard ${shard} is told`, async () => (await ring(page).getAttribute("aria-valuetext")) === `shard ${shard} of sessions: ${server.space.nodes[owner]}, epoch ${epoch}, owned`);
+  }
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "Shard 510" }).waitFor();
+  assert.equal(new URL(page.url()).hash, "#/cluster/sessions/510");
+});
+
+recorded("the pointer finds the shard whose cell it is on", async (page, server) => {
+  await show(page, server, "cluster");
+  const box = await ring(page).boundingBox();
+  await page.mouse.move(box.x + box.width / 2 + 2, box.y + box.height * (0.5 - 0.35)); // the first column, near the rim
+  await until("it is told", async () => /^shard \d of sessions: /.test(await ring(page).getAttribute("aria-valuetext")));
+  await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+  await until("nothing is pointed at", async () => (await ring(page).getAttribute("aria-valuetext")) === "512 shards of sessions");
+});
+
+recorded("moves are seen as they happen", async (page, server) => {
+  await show(page, server, "shard");
+  const [owner] = server.space.shards[17];
+  const next = (owner + 1) % 3;
+  server.move([[17, next], [18, next]]);
+  await page.getByText(`${server.space.nodes[next]}, epoch 8`).waitFor({ state: "attached" }).catch(() => {});
+  await until("the owner is another", async () => (await ring(page).getAttribute("aria-valuetext")) === `shard 17 of sessions: ${server.space.nodes[next]}, epoch 8, owned`);
+  await page.locator("section").filter({ hasText: "Moves" }).getByText(/\d shards?/).first().waitFor();
+});
+
+recorded("a node that is dead is shown dead, and its shards elsewhere", async (page, server) => {
+  await show(page, server, "cluster");
+  const shards = () => page.locator("tr", { hasText: "10.0.0.3:7700" }).locator("td").nth(4).innerText();
+  assert.notEqual(await shards(), "0");
+  server.kill(2);
+  await row(page, "10.0.0.3:7700").getByText("dead", { exact: true }).waitFor();
+  await until("it has no shards", async () => (await shards()) === "0");
+  await page.getByText("dead or off the ring").waitFor();
+  await shoot(page, screenshots, "dead-light");
+});
+
+recorded("a hundred nodes and a hundred thousand shards are drawn, and move", async (page, server) => {
+  await go(page, server.address, "#/cluster");
+  await page.getByText("100,000").first().waitFor();
+  assert.equal(await page.locator("tbody tr").count(), 100);
+  await page.evaluate(() => {
+    window.frames_ = [];
+    const note = (at) => { window.frames_.push(at); requestAnimationFrame(note); };
+    requestAnimationFrame(note);
+  });
+  for (let i = 0; i < 4; i++) {
+    server.move(Array.from({ length: 1000 }, (_, j) => [(i * 1000 + j) * 20, (i + j) % 100]));
+    server.beat();
+    await page.waitForTimeout(500);
+  }
+  await shoot(page, screenshots, "large-light");
+  const gaps = await page.evaluate(() => window.frames_.slice(1).map((at, i) => at - window.frames_[i]).sort((a, b) => a - b));
+  console.log(`# while 4 x 1000 of 100,000 shards move: ${gaps.length + 1} frames in 2 s, in the middle ${gaps[gaps.length >> 1].toFixed(1)} ms, the longest ${gaps[gaps.length - 1].toFixed(1)} ms`);
+  await ring(page).focus();
+  await page.keyboard.press("End");
+  const [owner, epoch] = server.space.shards[99999];
+  await until("the last shard is told", async () => (await ring(page).getAttribute("aria-valuetext")) === `shard 99999 of sessions: ${server.space.nodes[owner]}, epoch ${epoch}, owned`);
+}, { nodes: 100, shards: 100000 });
+
+// --- changing ---
+
+recorded("a node is drained after its plan was shown, and not before", async (page, server) => {
+  await show(page, server, "cluster");
+  await giveToken(page);
+  const drain = page.getByRole("button", { name: "Drain 10.0.0.2:7700" });
+  await drain.click();
+  await page.getByText("171 shards move to others.").waitFor();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  assert.deepEqual(server.changes, []);
+  await drain.click();
+  await page.getByRole("dialog").getByRole("button", { name: "Drain" }).click();
+  await row(page, "10.0.0.2:7700").getByText("draining").waitFor();
+  assert.deepEqual(server.changes, [["nodes/10.0.0.2%3A7700/drain", { is_dry_run: false }]]);
+});
+
+recorded("a wrong token changes nothing, and is asked for again", async (page, server) => {
+  await show(page, server, "queue");
+  await page.getByRole("button", { name: "Pause" }).click();
+  await page.getByLabel(/It is in the file/).fill("wrong");
+  await page.getByRole("button", { name: "Use it" }).click();
+  await page.getByRole("alert").filter({ hasText: "Nothing was changed" }).waitFor();
+  assert.deepEqual(server.changes, []);
+  await page.getByRole("button", { name: "Pause" }).click();
+  await page.getByLabel(/It is in the file/).fill(TOKEN);
+  await page.keyboard.press("Enter");
+  await until("it was changed", () => server.changes.length === 1);
+  assert.deepEqual(server.changes, [["queues/mail/pause", {}]]);
+});
+
+recorded("cancelling the question for a token changes nothing", async (page, server) => {
+  await show(page, server, "queue");
+  for (const leave of [() => page.getByRole("button", { name: "Cancel" }).click(), () => page.keyboard.press("Escape")]) {
+    await page.getByRole("button", { name: "Pause" }).click();
+    await page.getByLabel(/It is in the file/).fill(TOKEN);
+    await leave();
+    await page.getByRole("dialog").waitFor({ state: "hidden" });
+  }
+  assert.equal(await page.evaluate(() => sessionStorage.getItem("token")), null);
+  assert.deepEqual(server.changes, []);
+});
+
+recorded("a plan is shown before it is applied, and its outcome after", async (page, server) => {
+  await show(page, server, "plan");
+  await giveToken(page);
+  await page.getByRole("button", { name: "Add a host" }).click();
+  await page.getByLabel("lose 10.0.0.1:7700").check();
+  await page.getByLabel("Weight of 10.0.0.2:7700").fill("2");
+  await page.getByText("138", { exact: true }).first().waitFor();
+  await page.getByText("new-1:7700 joins zone a").waitFor();
+  assert.deepEqual(server.changes, []);
+  await until("the plan is the one of the form", async () => !(await page.getByRole("button", { name: "Apply" }).isDisabled()));
+  await page.getByLabel("Minutes within which it comes").fill("5");
+  await page.getByRole("button", { name: "Apply" }).click();
+  await page.getByRole("dialog").getByText("It comes gradually, within 5 min.").waitFor();
+  await page.getByRole("dialog").getByRole("button", { name: "Apply" }).click();
+  await page.getByText("It came as predicted.").waitFor();
+  assert.deepEqual(server.changes, [["plan/apply", { add: [{ name: "new-1:7700", zone: "a", weight: 1 }], remove: ["10.0.0.1:7700"], weights: { "10.0.0.2:7700": 2 }, gradual_ms: 300000 }]]);
+});
+
+// --- keys ---
+
+recorded("all pages are reached with the keyboard alone", async (page, server) => {
+  await show(page, server, "cluster");
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "skip");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+  for (const title of ["Queues", "Calls", "Groups", "Plan", "Events", "Cluster"]) {
+    await page.evaluate(() => document.getElementById("skip").focus());
+    await until(`${title} has the focus`, async () => {
+      await page.keyboard.press("Tab");
+      return page.evaluate((name) => document.activeElement.closest("nav") && document.activeElement.textContent === name, title);
+    });
+    const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
+    assert.equal(outline, "solid");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: title, level: 2 }).waitFor();
+    assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+  }
+});
+
+recorded("keys of one letter are listed, work, and can be turned off", async (page, server) => {
+  await show(page, server, "cluster");
+  for (const [i, title] of ["Cluster", "Queues", "Calls", "Groups", "Plan", "Events"].entries()) {
+    await page.keyboard.press(String(i + 1));
+    await page.getByRole("heading", { name: title, level: 2 }).waitFor();
+  }
+  await page.keyboard.press("/");
+  assert.equal(await page.evaluate(() => document.activeElement.type), "search");
+  await page.keyboard.type("2"); // into the field, and no key for a page
+  await page.getByRole("heading", { name: "Events", level: 2 }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Keys" }).waitFor();
+  await page.getByLabel("Keys of one letter are on").uncheck();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("2");
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Keys" }).waitFor();
+  await page.getByRole("heading", { name: "Events", level: 2 }).waitFor();
+});
+
+recorded("news leave alone what has the focus and what is typed", async (page, server) => {
+  await show(page, server, "queue");
+  const field = page.getByLabel("Payload");
+  await field.fill("half a thou");
+  for (let i = 0; i < 5; i++) {
+    server.documents.queues.items[0].n_waiting = 700 + i;
+    server.beat();
+    server.documents.queues.items[0].n_waiting = 700 + i;
+    server.tell("queues");
+    await page.getByText(String(700 + i)).first().waitFor();
+  }
+  await page.keyboard.type("ght");
+  assert.equal(await field.inputValue(), "half a thought");
+  assert.equal(await page.evaluate(() => document.activeElement.name), "payload");
+});
+
+recorded("events are found by kind and by word, and the finding has an address", async (page, server) => {
+  await show(page, server, "events");
+  const rows = page.locator("tbody tr");
+  assert.equal(await rows.count(), 7);
+  await page.getByRole("group", { name: "Kinds of events" }).getByText("node").click();
+  await until("two are left", async () => (await rows.count()) === 2);
+  await page.getByPlaceholder("Search events").fill("joined");
+  await until("one is left", async () => (await rows.count()) === 1);
+  const address = page.url();
+  await page.goto("about:blank");
+  await page.goto(address);
+  await page.getByText("joined zone b").waitFor();
+  assert.equal(await rows.count(), 1);
+});
+
+// --- what is not there ---
+
+recorded("pages without anything say so, and what to do", async (page, server) => {
+  for (const [fragment, text] of [["#/cluster", "No space has shards yet"], ["#/queues", "There are no queues yet"], ["#/queues", "No worker is connected"], ["#/queues/none", "There is no queue none"],
+    ["#/queues/mail/00", "There is no such job"], ["#/calls", "No calls yet"], ["#/groups", "There are no groups"], ["#/groups/none", "There is no group none"], ["#/plan/9", "There is no such plan"], ["#/events", "Nothing has happened yet"]]) {
+    await go(page, server.address, fragment);
+    await page.getByText(text).waitFor();
+  }
+}, { isEmpty: true });
+
+recorded("a node that lacks a document says what is missing", async (page, server) => {
+  for (const [fragment, text] of [["#/cluster", "This node does not tell spaces"], ["#/queues", "This node has no queues"], ["#/calls", "This node does not tell its calls"], ["#/groups", "This node does not tell groups"],
+    ["#/plan", "This node can't plan yet"], ["#/cluster/sessions", "sessions can't be shown"]]) {
+    await go(page, server.address, fragment);
+    await page.getByText(text).waitFor();
+  }
+  await shoot(page, screenshots, "missing-light");
+}, { without: ["spaces", "queues", "calls", "groups", "plan"] });
+
+recorded("a node that goes away is told, and so is its return", async (page, server) => {
+  await show(page, server, "queues");
+  await page.getByText("live", { exact: true }).waitFor();
+  await page.route("**/api/v1/stream*", (route) => route.abort());
+  server.disconnect();
+  await page.getByText(/The node does not answer for/).waitFor();
+  await page.getByText(/What is shown is from/).waitFor();
+  assert.equal(await page.getByRole("link", { name: "10.0.0.2:7700" }).first().getAttribute("href"), "http://10.0.0.2:7780/#/queues");
+  assert.ok(await page.getByText("mailer-1").isVisible());
+  const { found } = await faint(page);
+  assert.deepEqual(found, []);
+  await shoot(page, screenshots, "away-light");
+  await page.unroute("**/api/v1/stream*");
+  await page.getByText("live", { exact: true }).waitFor();
+  await page.getByText(/The node does not answer for/).waitFor({ state: "hidden" });
+});
+
+recorded("before the first news each page says what it waits for", async (page, server) => {
+  await page.route("**/api/v1/**", () => {});
+  for (const [fragment, text] of [["#/cluster", "the first news of the cluster"], ["#/queues", "queues"], ["#/calls", "calls"], ["#/groups", "groups"], ["#/events", "events"]]) {
+    await go(page, server.address, fragment);
+    await page.getByText(`Waiting for ${text}.`).first().waitFor();
+  }
+});
+
+recorded("who wants less motion sees none", async (page, server) => {
+  await show(page, server, "cluster");
+  assert.equal(await page.evaluate(() => document.getAnimations().length), 0);
+  const picture = () => page.evaluate(() => document.querySelector("canvas").toDataURL());
+  const before = await picture();
+  const [owner] = server.space.shards[0];
+  server.move([[0, (owner + 1) % 3]]);
+  const after = await until("the move is drawn", async () => (await picture()) !== before && picture());
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  assert.equal(await picture(), after); // at once as it stays: no flight, no glow
+}, { context: { reducedMotion: "reduce" } });
+
+runAll(names).then((nFailed) => process.exit(nFailed ? 1 : 0));

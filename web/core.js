@@ -1,0 +1,364 @@
+// What all pages share: elements, numbers as people read them, what the node has told so far, and
+// how to ask it and to change something.
+
+// --- elements ---
+
+// All text goes in as text: nothing that comes from a job or a node is ever markup. Attributes that
+// are functions are handlers, `style` is an object, and what is false or null is left out.
+function fill(made, attributes, children) {
+  for (const [key, value] of Object.entries(attributes))
+    if (value === false || value == null) continue;
+    else if (typeof value === "function") made[key] = value;
+    else if (key === "style") for (const [name, each] of Object.entries(value)) made.style.setProperty(name, each);
+    else made.setAttribute(key, value === true ? "" : value);
+  made.append(...children.flat(Infinity).filter((child) => child != null && child !== false));
+  return made;
+}
+
+export const el = (name, attributes = {}, ...children) => fill(document.createElement(name), attributes, children);
+export const svg = (name, attributes = {}, ...children) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+
+// A part that draws itself: `make(box)` runs once, when it is on the page, and gives what to call
+// with news. It keeps its state while the page around it is written anew.
+export function live(key, make, ...news) {
+  const box = el("div", { "data-key": key, "data-live": "" });
+  box.make = make;
+  box.news = news;
+  return box;
+}
+
+function begin(node) {
+  const boxes = node.querySelectorAll ? [...node.querySelectorAll("[data-live]")] : [];
+  if (node.dataset?.live !== undefined) boxes.push(node);
+  for (const box of boxes) {
+    box.tell = box.make(box);
+    box.tell(...box.news);
+  }
+}
+
+const HANDLERS = ["onclick", "oninput", "onchange", "onsubmit", "onkeydown", "onpointermove", "onpointerleave", "onpointerenter", "onfocus", "onblur"];
+const keyOf = (node) => node.dataset?.key;
+
+function adjust(old, wanted) {
+  if (old.nodeType === Node.TEXT_NODE) {
+    if (old.data !== wanted.data) old.data = wanted.data;
+    return;
+  }
+  if (old.tell) {
+    old.tell(...wanted.news);
+    return;
+  }
+  for (const { name } of [...old.attributes])
+    if (!wanted.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS")) old.removeAttribute(name);
+  for (const { name, value } of wanted.attributes)
+    if (old.getAttribute(name) === value) continue;
+    else if (name === "style") old.style.cssText = wanted.style.cssText; // as the policy wants it
+    else old.setAttribute(name, value);
+  for (const name of HANDLERS) if (old[name] !== wanted[name]) old[name] = wanted[name];
+  patch(old, [...wanted.childNodes]);
+}
+
+// Make the children of `parent` like those, by changing what is there: what has the focus, is
+// scrolled or typed into stays as it is. Children with a `data-key` are known by it.
+export function patch(parent, wanted) {
+  const keys = new Set();
+  for (const node of wanted)
+    if (keys.has(keyOf(node))) delete node.dataset.key; // the second of a name is as good as one without
+    else if (keyOf(node) !== undefined) keys.add(keyOf(node));
+  const known = new Map();
+  for (const child of [...parent.childNodes])
+    if (keyOf(child) === undefined) continue;
+    else if (keys.has(keyOf(child))) known.set(keyOf(child), child);
+    else child.remove();
+  let at = parent.firstChild;
+  for (const node of wanted) {
+    const key = keyOf(node);
+    const old = key === undefined ? at : known.get(key);
+    if (!old || old.nodeName !== node.nodeName || keyOf(old) !== key) {
+      parent.insertBefore(node, at);
+      begin(node);
+      continue;
+    }
+    if (old === at) at = at.nextSibling;
+    else parent.insertBefore(old, at);
+    adjust(old, node);
+  }
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
+}
+
+// --- numbers and moments ---
+
+const FORMATS = [2, 1, 0].map((digits) => new Intl.NumberFormat("en", { maximumFractionDigits: digits }));
+export const number = (n) => (n == null ? "" : FORMATS[n < 10 ? 0 : n < 100 ? 1 : 2].format(n));
+export function short(n) {
+  for (const [unit, size] of [["G", 1e9], ["M", 1e6], ["k", 1e3]])
+    if (Math.abs(n) >= size) return `${(n / size).toFixed(n / size < 10 ? 1 : 0)}${unit}`;
+  return n > 0 && n < 10 && !Number.isInteger(n) ? n.toFixed(1) : String(Math.round(n));
+}
+export function span(ms) {
+  if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
+  const s = Math.round(ms / 1000);
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
+  return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
+}
+export const latency = (ms) => (ms == null ? "" : ms < 0.95 ? `${Math.round(ms * 1000)} µs` : ms < 10 ? `${ms.toFixed(1)} ms` : span(ms));
+export const bytes = (n) => (n == null ? "" : n < 1 << 20 ? `${Math.round(n / 1024)} KiB` : `${Math.round(n / (1 << 20))} MiB`);
+const two = (n) => String(n).padStart(2, "0");
+export function clock(ms) {
+  const at = new Date(ms);
+  return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+}
+export function moment(ms) {
+  const at = new Date(ms);
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(ms)}`;
+}
+export const when = (ms) => el("time", { datetime: new Date(ms).toISOString(), title: moment(ms) },
+  Date.now() - ms < 86400000 ? clock(ms) : moment(ms));
+export const plural = (n, word, words = `${word}s`) => `${number(n)} ${n === 1 ? word : words}`;
+// Bytes come as text when they are text, and as {base64} else.
+export const shown = (value) => (typeof value === "string" ? value : value?.base64 ? `base64: ${value.base64}` : "");
+
+// --- what the node has told ---
+
+const EVENTS_MAX = 5000;
+const TOPICS = ["cluster", "spaces", "queues", "workers", "calls", "groups"];
+export const state = { cluster: null, spaces: null, queues: null, workers: null, calls: null, groups: null,
+  events: [], link: "connecting", linkAt: Date.now(), heardAt: 0 };
+const listeners = new Set();
+let isScheduled = false;
+
+export const onNews = (listener) => listeners.add(listener);
+
+// What changed is shown with the next frame, once.
+export function schedule() {
+  if (isScheduled) return;
+  isScheduled = true;
+  const show = () => {
+    isScheduled = false;
+    for (const listener of listeners) listener();
+  };
+  if (document.hidden) setTimeout(show, 1000);
+  else requestAnimationFrame(show);
+}
+
+const watchers = { space: new Set(), queues: new Set() };
+export const onTopic = (topic, watcher) => watchers[topic].add(watcher);
+
+let source = null, wantedSpace = null;
+const seen = new Set();
+
+function setLink(link) {
+  if (state.link !== link) state.linkAt = Date.now();
+  state.link = link;
+  schedule();
+}
+
+function addEvent(event) {
+  const name = `${event.node ?? ""}/${event.number}/${event.at_ms}`;
+  if (seen.has(name)) return;
+  seen.add(name);
+  event.name = name;
+  const events = state.events;
+  events.push(event);
+  if (events.length > 1 && events[events.length - 2].at_ms > event.at_ms) events.sort((a, b) => a.at_ms - b.at_ms);
+  if (events.length > EVENTS_MAX) seen.delete(events.shift().name);
+  schedule();
+}
+
+export function listen() {
+  source?.close();
+  source = new EventSource(`/api/v1/stream${wantedSpace ? `?space=${encodeURIComponent(wantedSpace)}` : ""}`);
+  const mine = source;
+  mine.onopen = () => {
+    setLink("live");
+    forget();
+  };
+  mine.onerror = () => {
+    setLink("away");
+    // The browser gives up on some answers; a node that comes back should be found all the same.
+    if (mine.readyState === EventSource.CLOSED) setTimeout(() => source === mine && listen(), 2000);
+  };
+  const hear = (topic, take) => mine.addEventListener(topic, (message) => {
+    state.heardAt = Date.now();
+    take(JSON.parse(message.data));
+    schedule();
+  });
+  for (const topic of TOPICS)
+    hear(topic, (news) => {
+      state[topic] = news;
+      watchers[topic]?.forEach((watcher) => watcher(news));
+    });
+  hear("space", (news) => watchers.space.forEach((watcher) => watcher(news)));
+  hear("event", addEvent);
+}
+
+// The moves of one space come only to those who ask for them.
+export function listenTo(space) {
+  if (space === wantedSpace) return;
+  wantedSpace = space;
+  listen();
+}
+
+// --- asking ---
+
+const asked = new Map(); // path -> { value, error, status, at, isUnderWay }
+
+async function fetchJson(path, options) {
+  const answer = await fetch(path, options);
+  const result = await answer.json().catch(() => ({ error: `the node answered ${answer.status} ${answer.statusText}` }));
+  if (!answer.ok) throw Object.assign(new Error(result.error ?? `the node answered ${answer.status}`), { status: answer.status });
+  return result;
+}
+export const look = (path) => fetchJson(path);
+
+async function renew(path, entry) {
+  entry.isUnderWay = true;
+  try {
+    entry.value = await look(path);
+    entry.error = entry.status = null;
+  } catch (error) {
+    entry.error = error.message;
+    entry.status = error.status ?? 0;
+  }
+  entry.isUnderWay = false;
+  entry.at = Date.now();
+  schedule();
+}
+
+// A document that is not on the stream: what is known of it now, asked for again when it is older
+// than `every` ms while somebody looks at it.
+export function ask(path, every = 2000) {
+  let entry = asked.get(path);
+  if (!entry) asked.set(path, (entry = { value: null, error: null, status: null, at: 0, isUnderWay: false }));
+  const pause = entry.status === 404 ? Math.max(every, 15000) : every;
+  if (!entry.isUnderWay && Date.now() - entry.at >= pause) renew(path, entry);
+  if (asked.size > 200) for (const [key, each] of asked) if (Date.now() - each.at > 60000 && !each.isUnderWay) asked.delete(key);
+  return entry;
+}
+export const forget = (prefix = "") => asked.forEach((entry, path) => { if (path.startsWith(prefix)) entry.at = 0; });
+
+// A document that the stream has if the node has it.
+export function topic(name) {
+  return state[name] ? { value: state[name], error: null, status: null } : ask(`/api/v1/${name}`, 3000);
+}
+
+// --- changing ---
+
+export function toast(text, isGood = false) {
+  const box = document.getElementById("toast");
+  box.textContent = text;
+  box.classList.toggle("is-good", isGood);
+  box.hidden = false;
+  clearTimeout(toast.timer);
+  toast.timer = setTimeout(() => { box.hidden = true; }, 8000);
+}
+
+export const hasToken = () => Boolean(sessionStorage.getItem("token"));
+
+export function askToken() {
+  const dialog = document.getElementById("ask");
+  const field = document.getElementById("secret");
+  field.value = sessionStorage.getItem("token") ?? "";
+  dialog.returnValue = "cancel";
+  dialog.showModal();
+  return new Promise((done) => dialog.addEventListener("close", () => {
+    const isGiven = dialog.returnValue === "ok" && field.value.trim() !== "";
+    if (dialog.returnValue === "ok") sessionStorage.setItem("token", field.value.trim());
+    if (!isGiven) sessionStorage.removeItem("token");
+    field.value = "";
+    schedule();
+    done(isGiven);
+  }, { once: true }));
+}
+
+// What the node says to it; null when it is not done, and why was told.
+export async function change(path, body, isQuiet = false) {
+  if (!hasToken() && !(await askToken())) return null;
+  try {
+    const result = await fetchJson(path, {
+      method: "POST",
+      headers: { Authorization: `Bearer ${sessionStorage.getItem("token")}`, "Content-Type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    forget();
+    return result;
+  } catch (error) {
+    if (error.status === 401) {
+      sessionStorage.removeItem("token");
+      toast(`Nothing was changed: ${error.message}.`);
+    } else if (!isQuiet) toast(error.status ? `Nothing was changed: ${error.message}` : "The node can't be reached: it is not known whether this was done.");
+    if (isQuiet) throw error;
+    return null;
+  } finally {
+    schedule();
+  }
+}
+
+// What a change would do, in sentences, and whether to do it.
+export function confirm(title, sentences, verb, isGrave = false) {
+  const dialog = document.getElementById("confirm");
+  patch(dialog, [el("form", { method: "dialog" },
+    el("h2", { id: "confirm-title" }, title),
+    el("ul", { class: "steps" }, sentences.map((sentence) => el("li", {}, sentence))),
+    el("menu", {}, el("button", { value: "cancel" }, "Cancel"),
+      el("button", { value: "ok", class: isGrave ? "main grave" : "main" }, verb)))]);
+  dialog.returnValue = "cancel";
+  dialog.showModal();
+  return new Promise((done) => dialog.addEventListener("close", () => done(dialog.returnValue === "ok"), { once: true }));
+}
+
+// --- parts of pages ---
+
+export const link = (text, ...path) => el("a", { href: to(...path) }, text);
+export const to = (...path) => `#/${path.map(encodeURIComponent).join("/")}`;
+
+export function table(caption, heads, rows, empty) {
+  if (rows.length === 0) return empty;
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, el("table", {},
+    el("caption", { class: "hidden" }, caption),
+    el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col", class: head.n ? "n" : head.class }, head.text)))),
+    el("tbody", {}, rows.map(({ key, cells, ...rest }) => el("tr", { "data-key": key, ...rest },
+      cells.map((cell, i) => el("td", { class: heads[i].n ? "n" : heads[i].class, "data-head": heads[i].text }, cell ?? "")))))));
+}
+
+export const card = (title, attributes, ...children) => el("section", { class: "card", ...attributes },
+  title && el("h3", {}, title), ...children);
+export const fact = (value, text, kind) => el("div", { class: "fact" }, el("b", { class: kind }, value), el("span", {}, text));
+export const badge = (text, kind) => el("span", { class: `badge ${kind}` }, text);
+
+export const button = (text, onclick, attributes = {}) => el("button", { type: "button", onclick, ...attributes }, text);
+
+const ART = "M12 60a34 34 0 1 1 68 0M22 60a24 24 0 1 1 48 0M46 60v-9";
+// A page or a part with nothing on it says why, and what to do about it.
+export function nothing(title, text, command) {
+  return el("div", { class: "nothing" },
+    svg("svg", { viewBox: "0 0 92 66", "aria-hidden": "true" }, svg("path", { d: ART })),
+    el("h3", {}, title), el("p", {}, text), command && el("pre", {}, el("code", {}, command)));
+}
+
+export function loading(what) {
+  return el("div", { class: "nothing is-loading", role: "status" },
+    svg("svg", { viewBox: "0 0 92 66", "aria-hidden": "true" }, svg("path", { d: ART })),
+    el("p", {}, state.link === "away" ? `${what} will be here when the node answers again.` : `Waiting for ${what}.`));
+}
+
+// What stands in for a document that is not there: yet, at this node, or at all.
+export function absent(entry, what, missing) {
+  if (entry.value) return null;
+  if (entry.status === 404 || entry.status === 405 || entry.status === 501) return missing;
+  if (entry.error && entry.status) return nothing(`The node can't show ${what}`, entry.error);
+  return loading(what);
+}
+
+export const copies = (text) => button("Copy", async (event) => {
+  const it = event.currentTarget;
+  try { await navigator.clipboard.writeText(text); it.textContent = "Copied"; } catch { it.textContent = "Select and copy by hand"; }
+  setTimeout(() => { it.textContent = "Copy"; }, 1500);
+}, { class: "small" });

@@ -1,0 +1,174 @@
+// Plan: what a change of hosts, weights or routing would move, before it is done; then doing it, and
+// whether it came as predicted.
+import { state, el, link, table, fact, badge, button, nothing, absent, ask, change, confirm, hasToken, schedule, number, plural, to } from "./core.js";
+import { bar } from "./charts.js";
+import { chip } from "./ring.js";
+
+export const title = "Plan";
+export const icon = "M4 18l5-6 4 3 7-9M4 21h16";
+
+const form = { add: [], remove: new Set(), zone: "", weights: new Map(), batch: null, mode: "", counts: new Map(), gradual: 0 };
+let result = null, why = null, isStale = false, isUnderWay = false, timer = null, nAdded = 0;
+
+function request() {
+  const body = {};
+  if (form.add.length) body.add = form.add.map(({ name, zone, weight }) => ({ name, zone, weight: Number(weight) }));
+  if (form.remove.size) body.remove = [...form.remove];
+  if (form.zone) body.remove_zone = form.zone;
+  if (form.weights.size) body.weights = Object.fromEntries(form.weights);
+  if (form.batch != null) body.batch = form.batch;
+  if (form.mode) body.mode = form.mode;
+  if (form.counts.size) body.counts = Object.fromEntries(form.counts);
+  return body;
+}
+const isEmpty = () => Object.keys(request()).length === 0;
+
+async function preview() {
+  isUnderWay = true;
+  schedule();
+  try {
+    result = (await change("/api/v1/plan", request(), true)) ?? result;
+    why = null;
+    isStale = false;
+  } catch (error) {
+    result = null;
+    why = error.message;
+  }
+  isUnderWay = false;
+  schedule();
+}
+
+// Whoever has given the token sees what a change would do while still choosing it.
+function touch() {
+  isStale = true;
+  clearTimeout(timer);
+  if (hasToken() && !isEmpty()) timer = setTimeout(preview, 350);
+  schedule();
+}
+
+async function apply() {
+  const body = { ...request(), gradual_ms: form.gradual * 60000 };
+  const steps = [...(result.steps ?? []), form.gradual ? `It comes gradually, within ${form.gradual} min.` : "It comes at once."];
+  if (!(await confirm(`Move ${plural(result.moves, "shard")}?`, steps, "Apply"))) return;
+  const made = await change("/api/v1/plan/apply", body);
+  if (made) location.hash = to("plan", String(made.id));
+}
+
+function clear() {
+  Object.assign(form, { add: [], remove: new Set(), zone: "", weights: new Map(), batch: null, mode: "", counts: new Map(), gradual: 0 });
+  result = why = null;
+  for (const each of document.querySelectorAll("#plan-form")) each.reset();
+  schedule();
+}
+
+// --- the form ---
+
+function hostRow(node) {
+  const weight = form.weights.get(node.name) ?? node.weight;
+  const isLost = form.remove.has(node.name) || (form.zone !== "" && node.zone === form.zone);
+  return el("li", { "data-key": node.name, class: isLost ? "is-lost" : null },
+    el("span", { class: "name" }, chip(node.name), " ", el("span", { class: "mono" }, node.name), node.zone ? el("span", { class: "quiet" }, ` ${node.zone}`) : null),
+    el("label", { class: "slide" }, el("span", { class: "hidden" }, `Weight of ${node.name}`),
+      el("input", { type: "range", min: "0", max: String(Math.max(4, node.weight * 2)), step: "0.25", value: String(node.weight), disabled: isLost, oninput: (event) => {
+        const chosen = Number(event.currentTarget.value);
+        if (chosen === node.weight) form.weights.delete(node.name);
+        else form.weights.set(node.name, chosen);
+        touch();
+      } }), el("output", { class: weight === node.weight ? "quiet" : "changed" }, isLost ? "lost" : `× ${weight}`)),
+    el("label", { class: "check" }, el("input", { type: "checkbox", onchange: (event) => {
+      if (event.currentTarget.checked) form.remove.add(node.name);
+      else form.remove.delete(node.name);
+      touch();
+    } }), " lose", el("span", { class: "hidden" }, ` ${node.name}`)));
+}
+
+function addedRow(host) {
+  const field = (key, label, attributes) => el("label", {}, label, el("input", { value: String(host[key]), ...attributes, oninput: (event) => { host[key] = event.currentTarget.value; touch(); } }));
+  return el("li", { "data-key": `added-${host.number}`, class: "is-new" }, field("name", "Name", { required: true, autocomplete: "off" }), field("zone", "Zone", { autocomplete: "off" }),
+    field("weight", "Weight", { type: "number", min: "0", step: "0.25" }), button("Take out", () => { form.add = form.add.filter((each) => each !== host); touch(); }, { class: "small" }));
+}
+
+function showForm(nodes) {
+  const zones = [...new Set(nodes.map((node) => node.zone).filter(Boolean))].sort();
+  const queues = state.queues?.items ?? [];
+  return el("form", { id: "plan-form", "data-key": "form", class: "plan", onsubmit: (event) => { event.preventDefault(); preview(); } },
+    el("fieldset", {}, el("legend", {}, "Hosts"), el("ul", { class: "hosts" }, nodes.map(hostRow), form.add.map(addedRow)),
+      button("Add a host", () => { form.add.push({ number: ++nAdded, name: `new-${nAdded}:7700`, zone: zones[0] ?? "", weight: 1 }); touch(); })),
+    el("fieldset", {}, el("legend", {}, "Zone and routing"), el("div", { class: "fields" },
+      zones.length ? el("label", {}, "Lose a zone", el("select", { onchange: (event) => { form.zone = event.currentTarget.value; touch(); } },
+        el("option", { value: "" }, "none"), zones.map((zone) => el("option", { value: zone }, zone)))) : null,
+      el("label", {}, "Mode", el("select", { onchange: (event) => { form.mode = event.currentTarget.value; touch(); } },
+        el("option", { value: "" }, "as it is"), ["lookup", "slots"].map((mode) => el("option", { value: mode }, mode)))),
+      el("label", { class: "slide" }, "Batch ", el("output", { class: form.batch == null ? "quiet" : "changed" }, form.batch == null ? "as it is" : String(form.batch)),
+        el("input", { type: "range", min: "-1", max: "64", value: "-1", oninput: (event) => { const chosen = Number(event.currentTarget.value); form.batch = chosen < 0 ? null : chosen; touch(); } })))),
+    queues.length ? el("fieldset", {}, el("legend", {}, "Partitions of queues"), el("div", { class: "fields" }, queues.slice(0, 50).map((queue) => el("label", { "data-key": queue.name }, queue.name,
+      el("input", { type: "number", min: "1", max: "65536", placeholder: queue.n_partitions ? String(queue.n_partitions) : "as it is", oninput: (event) => {
+        if (event.currentTarget.value === "") form.counts.delete(queue.name);
+        else form.counts.set(queue.name, Number(event.currentTarget.value));
+        touch();
+      } }))))) : null,
+    el("p", { class: "row" }, el("button", { class: "main", disabled: isEmpty() || isUnderWay }, isUnderWay ? "Counting" : "Show what would move"), button("Start over", clear),
+      isEmpty() ? el("span", { class: "quiet" }, "Change something above: nothing is done before you apply it.") : null));
+}
+
+// --- what it would do ---
+
+function showSpread(before, after) {
+  const was = new Map(before), will = new Map(after);
+  const names = [...new Set([...was.keys(), ...will.keys()])];
+  const top = Math.max(1, ...was.values(), ...will.values());
+  return el("ul", { class: "spread", "aria-label": "Shards per node, before and after" }, names.map((name) => {
+    const a = was.get(name) ?? 0, b = will.get(name) ?? 0;
+    return el("li", { "data-key": name }, el("span", { class: "name" }, chip(name), " ", el("span", { class: "mono" }, name)),
+      el("span", { class: "two" }, bar([{ value: a, kind: "is-before" }], top, `${number(a)} before`), bar([{ value: b, kind: "is-after" }], top, `${number(b)} after`)),
+      el("span", { class: "n" }, number(a), " → ", el("b", {}, number(b))));
+  }));
+}
+
+function spreadOf(list) {
+  const values = list.map(([, n]) => n).filter((n) => n > 0);
+  if (values.length === 0) return "-";
+  return `${(Math.max(...values) / (values.reduce((sum, n) => sum + n, 0) / values.length)).toFixed(2)} × mean`;
+}
+
+function showResult() {
+  if (why) return el("section", { class: "card", "data-key": "result" }, nothing("That can't be planned", why));
+  if (!result) return el("section", { class: "card", "data-key": "result" }, nothing("Nothing is planned", "Choose what should change. The moves and the spread of shards are shown here before anything is done."));
+  const share = result.n_shards ? (result.moves / result.n_shards) * 100 : 0;
+  return el("section", { class: isStale ? "card is-stale" : "card", "data-key": "result", "aria-live": "polite" },
+    el("h3", {}, "What would happen"),
+    el("div", { class: "facts" }, fact(number(result.moves), `of ${plural(result.n_shards, "shard")} move (${share.toFixed(1)} %)`), fact(number(result.minimum), "is the least there could be"),
+      fact(spreadOf(result.spread_after ?? []), `fullest node, was ${spreadOf(result.spread_before ?? [])}`)),
+    bar([{ value: result.minimum, kind: "is-after" }, { value: Math.max(0, result.moves - result.minimum), kind: "is-more" }], Math.max(result.n_shards, 1), `${number(result.moves)} moves, ${number(result.minimum)} at least`),
+    el("h3", {}, "Shards per node"), showSpread(result.spread_before ?? [], result.spread_after ?? []),
+    result.per_space?.length ? table("Moves per space", [{ text: "Space" }, { text: "Moves", n: true }, { text: "Least", n: true }], result.per_space.map((each) => ({ key: each.name, cells: [each.name, number(each.moves), number(each.minimum)] })), null) : null,
+    result.steps?.length ? [el("h3", {}, "Steps"), el("ol", { class: "steps" }, result.steps.map((step) => el("li", {}, step)))] : null,
+    el("div", { class: "row apply" }, el("label", { class: "slide grow" }, "It comes ", el("output", {}, form.gradual ? `gradually, within ${form.gradual} min` : "at once"),
+      el("input", { "aria-label": "Minutes within which it comes",  type: "range", min: "0", max: "60", value: "0", oninput: (event) => { form.gradual = Number(event.currentTarget.value); schedule(); } })),
+    button("Apply", apply, { class: "main", disabled: isStale || isUnderWay })));
+}
+
+function showOutcome(id) {
+  const entry = ask(`/api/v1/plans/${encodeURIComponent(id)}`, 1000);
+  const crumbs = el("nav", { class: "crumbs", "aria-label": "Where" }, link("Plan", "plan"), " / ");
+  const plan = entry.value;
+  if (!plan) return [crumbs, el("h2", {}, `Plan ${id}`), absent(entry, "the plan", nothing("There is no such plan", "Plans are remembered by the node that applied them."))];
+  const { predicted, outcome } = plan;
+  const top = Math.max(1, predicted?.moves ?? 0, outcome?.moves ?? 0);
+  const isOver = !["running", "waiting", "applying"].includes(plan.state);
+  return [crumbs, el("h2", {}, `Plan ${id} `, badge(plan.state, plan.state === "done" ? "good" : plan.state === "failed" ? "bad" : "info")),
+    el("section", { class: "card" }, el("h3", {}, "Prediction and outcome"),
+      el("ul", { class: "spread" }, [["predicted", predicted, "is-before"], [isOver ? "came" : "so far", outcome, "is-after"]].map(([text, each, kind]) => el("li", {},
+        el("span", { class: "name" }, text), el("span", { class: "two" }, bar([{ value: each?.moves ?? 0, kind }], top, `${number(each?.moves ?? 0)} moves`)), el("span", { class: "n" }, plural(each?.moves ?? 0, "move"))))),
+      isOver && predicted && outcome ? el("p", {}, predicted.moves === outcome.moves ? "It came as predicted." : `It came otherwise: ${plural(Math.abs(outcome.moves - predicted.moves), "move")} ${outcome.moves > predicted.moves ? "more" : "fewer"}.`) : null,
+      outcome?.spread_after && predicted?.spread_after ? [el("h3", {}, "Shards per node, as predicted and as they are"), showSpread(predicted.spread_after, outcome.spread_after)] : null)];
+}
+
+export function show([id]) {
+  if (id) return showOutcome(id);
+  const entry = ask("/api/v1/plan", 60000); // whether it is there: it is only for posting to
+  const head = el("h2", {}, "Plan");
+  if (entry.status === 404) return [head, nothing("This node can't plan yet", "A node that can shows here what a change of hosts, weights or routing would move. From a terminal, for a list of hosts:", "rota plan --help")];
+  if (!state.cluster) return [head, absent({ value: null }, "the nodes", null)];
+  return [head, el("div", { class: "split is-plan", "data-key": "split" }, showForm(state.cluster.nodes ?? []), showResult())];
+}

@@ -1,0 +1,214 @@
+// Queues: how much waits, how fast it goes, who works on it, and the jobs themselves.
+import { state, el, link, table, fact, badge, button, nothing, loading, absent, ask, topic, change, onTopic, toast,
+  number, short, plural, span, when, shown, to } from "./core.js";
+import { timeline, spark } from "./charts.js";
+import { showJob } from "./job.js";
+
+export const title = "Queues";
+export const icon = "M4 6h16M4 12h16M4 18h10";
+
+const STATES = ["waiting", "delayed", "running", "dead", "done", "cancelled"];
+const PAGE = 100;
+
+// --- what was, for the plots: kept here, a value for each second ---
+
+const SECONDS = 600, SMOOTH = 5;
+const histories = new Map(); // name of a queue -> { at, totals: [...], waiting: [...], ... }
+const KEPT = ["waiting", "delayed", "running", "added", "done", "dead", "age"];
+
+function sample() {
+  const now = Date.now();
+  for (const queue of state.queues?.items ?? []) {
+    let history = histories.get(queue.name);
+    if (!history) {
+      history = { at: now - 1000, totals: [], ...Object.fromEntries(KEPT.map((key) => [key, []])) };
+      histories.set(queue.name, history);
+    }
+    const steps = Math.min(SECONDS, Math.round((now - history.at) / 1000));
+    for (let i = 0; i < steps; i++) push(history, queue, now);
+    if (steps > 0) history.at = now;
+  }
+}
+
+function push(history, queue, now) {
+  const totals = [queue.added_total, queue.done_total, queue.dead_total];
+  const before = history.totals[Math.max(0, history.totals.length - SMOOTH)] ?? totals;
+  const seconds = Math.max(1, Math.min(SMOOTH, history.totals.length));
+  const [added, done, dead] = totals.map((total, i) => Math.max(0, total - before[i]) / seconds);
+  history.totals.push(totals);
+  const values = { waiting: queue.n_waiting, delayed: queue.n_delayed, running: queue.n_running, added, done, dead,
+    age: queue.n_waiting && queue.oldest_ms ? Math.max(0, now - queue.oldest_ms) : 0 };
+  for (const key of KEPT) history[key].push(values[key]);
+  for (const key of ["totals", ...KEPT]) if (history[key].length > SECONDS) history[key].shift();
+}
+setInterval(sample, 1000);
+onTopic("queues", () => { if (histories.size === 0) sample(); });
+
+const historyOf = (name) => histories.get(name) ?? Object.fromEntries(KEPT.map((key) => [key, []]));
+const last = (values) => values[values.length - 1] ?? 0;
+const depthOf = (history) => history.waiting.map((n, i) => n + history.delayed[i] + history.running[i]);
+const oldest = (queue) => (queue.n_waiting && queue.oldest_ms ? span(Date.now() - queue.oldest_ms) : "");
+
+// --- all queues ---
+
+const without = (entry) => (entry.value?.missing?.length
+  ? el("p", { class: "note warn" }, `Not counted: ${entry.value.missing.join(", ")}, which did not answer.`) : null);
+
+function listQueues(queues) {
+  return table("Queues", [{ text: "Queue" }, { text: "Depth, 2 min" }, { text: "Waiting", n: true }, { text: "Delayed", n: true }, { text: "Running", n: true },
+    { text: "Dead", n: true }, { text: "Done per s" }, { text: "Oldest waits", n: true }, { text: "Workers", n: true }, { text: "Free slots", n: true }],
+  queues.map((queue) => {
+    const history = historyOf(queue.name);
+    return { key: queue.name, cells: [
+      [link(queue.name, "queues", queue.name), queue.is_paused ? [" ", badge("paused", "warn")] : null],
+      spark(depthOf(history), "one", `depth ${number(queue.n_waiting + queue.n_delayed + queue.n_running)}`),
+      number(queue.n_waiting), number(queue.n_delayed), number(queue.n_running),
+      queue.n_dead ? el("a", { class: "bad", href: `${to("queues", queue.name)}?state=dead` }, number(queue.n_dead)) : "0",
+      [spark(history.done, "two", `${short(last(history.done))} per second`), el("span", { class: "tiny" }, ` ${short(last(history.done))}/s`)],
+      oldest(queue), queue.n_workers ? number(queue.n_workers) : el("span", { class: queue.n_waiting ? "bad" : null }, "none"), number(queue.n_free)] };
+  }), nothing("There are no queues yet", "A queue begins with its first job. Add one below, or from a terminal:", "rota job add --queue mail hello"));
+}
+
+// A worker that serves several nodes is connected to each, and told by each: its slots are the same
+// slots, and what runs in them is told by the node that gave it.
+function gather(items) {
+  const byName = new Map();
+  for (const item of items) {
+    const known = byName.get(item.name);
+    if (!known) byName.set(item.name, { ...item, nLinks: 1 });
+    else Object.assign(known, { nLinks: known.nLinks + 1, slots: Math.max(known.slots, item.slots), n_running: known.n_running + item.n_running,
+      silent_ms: Math.min(known.silent_ms, item.silent_ms), can: known.can ?? item.can });
+  }
+  return [...byName.values()].sort((a, b) => a.name.localeCompare(b.name));
+}
+
+function listWorkers(entry) {
+  const workers = entry.value?.items && gather(entry.value.items);
+  if (!workers) return absent(entry, "workers", nothing("This node does not tell its workers", "It may not have the role queue."));
+  return table("Workers", [{ text: "Worker" }, { text: "Can do" }, { text: "Slots" }, { text: "Connections", n: true }, { text: "Heard", n: true }],
+    workers.map((worker) => ({ key: worker.name, cells: [el("span", { class: "mono" }, worker.name),
+      worker.can?.length ? worker.can.map((each) => [badge(each, "soft"), " "]) : el("span", { class: "quiet" }, worker.can ? "anything that needs nothing" : "not told"),
+      slots(worker), number(worker.nLinks), `${span(worker.silent_ms)} ago`] })),
+    nothing("No worker is connected", "Jobs wait until one comes. Start one:", "rota work --queue mail -- cat"));
+}
+
+// Each slot a square, full or empty; many as a number.
+function slots(worker) {
+  const text = `${number(worker.n_running)} of ${number(worker.slots)} running`;
+  if (worker.slots > 24) return text;
+  return el("span", { class: "slots", role: "img", "aria-label": text, title: text },
+    Array.from({ length: Math.max(worker.slots, worker.n_running) }, (_, i) => el("i", { class: i < worker.n_running ? "is-full" : null })));
+}
+
+function showAll() {
+  const entry = topic("queues");
+  const queues = entry.value?.items;
+  if (!queues) return [el("h2", {}, "Queues"), absent(entry, "queues", nothing("This node has no queues", "It runs without the role queue. Another node may have them: see its roles on the page Cluster."))];
+  const sum = (key) => queues.reduce((total, queue) => total + (queue[key] ?? 0), 0);
+  const rate = queues.reduce((total, queue) => total + last(historyOf(queue.name).done), 0);
+  return [
+    el("h2", {}, "Queues"), without(entry),
+    queues.length ? el("div", { class: "facts" }, fact(number(sum("n_waiting")), "waiting"), fact(number(sum("n_running")), "running"),
+      fact(`${short(rate)}/s`, "done"), fact(number(sum("n_dead")), "dead", sum("n_dead") ? "bad" : null)) : null,
+    el("div", { "data-key": "queues" }, listQueues(queues)),
+    el("h2", {}, "Workers"), el("div", { "data-key": "workers" }, listWorkers(topic("workers"))),
+    el("h2", {}, "Add a job"), addForm(null),
+  ];
+}
+
+// --- adding ---
+
+const words = (text) => text.split(/[\s,]+/).filter(Boolean);
+
+async function add(form, queue) {
+  const field = (name) => form.elements[name].value;
+  const name = queue ?? field("queue").trim();
+  const job = { payload: field("payload") };
+  if (words(field("can")).length) job.can = words(field("can"));
+  for (const [key, factor] of [["priority", 1], ["delay_ms", 1000], ["max_attempts", 1]])
+    if (field(key) !== "") job[key] = Math.round(Number(field(key)) * factor);
+  const added = await change(`/api/v1/queues/${encodeURIComponent(name)}/jobs`, job);
+  if (!added) return;
+  toast(added.is_new === false ? "It was there already." : "Added.", true);
+  form.elements.payload.value = "";
+  location.hash = to("queues", name, added.id);
+}
+
+function addForm(queue) {
+  const input = (name, text, attributes) => el("label", {}, text, el("input", { name, ...attributes }));
+  return el("form", { class: "card", "data-key": "add", onsubmit: (event) => { event.preventDefault(); add(event.currentTarget, queue); } },
+    el("div", { class: "fields" },
+      queue ? null : input("queue", "Queue", { required: true, maxlength: "255", autocomplete: "off", placeholder: "mail" }),
+      input("can", "Needs a worker that can", { placeholder: "nothing special", autocomplete: "off" }),
+      input("priority", "Priority", { type: "number", min: "-32768", max: "32767", placeholder: "0" }),
+      input("delay_ms", "Not before, seconds from now", { type: "number", min: "0", step: "any", placeholder: "0" }),
+      input("max_attempts", "Attempts", { type: "number", min: "1", placeholder: "5" })),
+    el("label", {}, "Payload", el("textarea", { name: "payload", rows: "3", spellcheck: "false" })),
+    el("p", {}, el("button", { class: "main" }, "Add")));
+}
+
+// --- one queue ---
+
+async function retryAll(base, jobs) {
+  let n = 0;
+  for (const job of jobs) {
+    if (!(await change(`${base}/jobs/${job.spec.id}/retry`))) break;
+    n++;
+  }
+  if (n) toast(`${plural(n, "job")} will be tried again.`, true);
+}
+
+function listJobs(name, query) {
+  const wanted = STATES.includes(query.get("state")) ? query.get("state") : "waiting";
+  const base = `/api/v1/queues/${encodeURIComponent(name)}`;
+  const after = /^\d+$/.test(query.get("after") ?? "") ? query.get("after") : "0";
+  const entry = ask(`${base}/jobs?state=${wanted}&max=${PAGE}${after === "0" ? "" : `&after=${after}`}`, 1500);
+  const queue = state.queues?.items.find((each) => each.name === name);
+  const jobs = entry.value?.jobs;
+  const tabs = el("div", { class: "row", role: "group", "aria-label": "Jobs by state" }, STATES.map((each) =>
+    el("a", { class: "tab", href: `${to("queues", name)}?state=${each}`, "aria-current": each === wanted && "true" }, each,
+      queue ? el("span", { class: "count" }, number(queue[`n_${each}`] ?? 0)) : null)));
+  if (!jobs) return [tabs, absent(entry, "jobs", nothing("There is no such queue", "It begins with its first job."))];
+  return [
+    tabs, without(entry),
+    wanted === "dead" && jobs.length ? el("p", { class: "row" }, button(jobs.length === 1 ? "Retry it" : `Retry all ${jobs.length} shown`, () => retryAll(base, jobs), { class: "main" })) : null,
+    table(`Jobs that are ${wanted}`, [{ text: "Job" }, { text: "Since" }, { text: "Attempts", n: true }, { text: "Worker" }, { text: "Why" }, { text: "" }],
+      jobs.map((job) => ({ key: job.spec.id, cells: [el("a", { class: "mono", href: to("queues", name, job.spec.id) }, job.spec.id),
+        when(job.ended_ms || job.enqueued_ms), number(job.n_attempts), el("span", { class: "mono" }, job.worker), el("span", { class: "clip", title: shown(job.reason) }, shown(job.reason)),
+        ["dead", "cancelled"].includes(wanted) ? button("Retry", () => change(`${base}/jobs/${job.spec.id}/retry`), { class: "small", "aria-label": `Retry ${job.spec.id}` }) : null] })),
+      nothing(wanted === "dead" ? "No job is dead" : `No job is ${wanted}`, wanted === "dead" ? "Those that fail for good are kept here, to be looked at and tried again." : "Other states are above.")),
+    el("p", { class: "row" }, after === "0" ? null : el("a", { href: `${to("queues", name)}?state=${wanted}` }, "From the beginning"),
+      entry.value.next && Number(entry.value.next) ? el("a", { href: `${to("queues", name)}?state=${wanted}&after=${entry.value.next}` }, "More") : null),
+  ];
+}
+
+function showQueue(name, query) {
+  const entry = topic("queues");
+  const queue = entry.value?.items.find((each) => each.name === name);
+  const base = `/api/v1/queues/${encodeURIComponent(name)}`;
+  const history = historyOf(name);
+  const lines = (...keys) => keys.map((key) => ({ name: key, kind: `is-${key}`, values: history[key] }));
+  return [
+    el("nav", { class: "crumbs", "aria-label": "Where" }, link("Queues", "queues"), " / "),
+    el("div", { class: "head" }, el("h2", {}, name, queue?.is_paused ? [" ", badge("paused", "warn")] : null),
+      queue ? button(queue.is_paused ? "Resume" : "Pause", async () => {
+        if (await change(`${base}/${queue.is_paused ? "resume" : "pause"}`)) toast(queue.is_paused ? `${name} goes on.` : `${name} hands out no more jobs.`, true);
+      }) : null),
+    without(entry),
+    queue ? [el("div", { class: "facts" }, fact(number(queue.n_waiting), "waiting"), fact(number(queue.n_running), "running"), fact(`${short(last(history.done))}/s`, "done"),
+      fact(oldest(queue) || "-", "oldest waits"), fact(number(queue.n_free), "slots free"), fact(number(queue.retries_total), "retries")),
+    queue.n_waiting && !queue.n_workers ? el("p", { class: "note warn" }, "Jobs wait, and no worker serves this queue.") : null,
+    el("div", { class: "plots" },
+      timeline("depth", "Depth", lines("running", "waiting", "delayed"), { isStacked: true }),
+      timeline("rate", "Rate per second", lines("added", "done", "dead")),
+      timeline("age", "Age of the oldest", [{ name: "waits", kind: "is-waiting", values: history.age }], { least: 1000, format: (ms) => (ms < 10000 ? `${(ms / 1000).toFixed(1)} s` : span(ms)) }))]
+      : entry.value ? nothing(`There is no queue ${name}`, "It begins with its first job.") : loading("the queue"),
+    el("h3", {}, "Jobs"), el("div", { "data-key": "jobs" }, listJobs(name, query)),
+    el("h3", {}, "Add a job"), addForm(name),
+  ];
+}
+
+export function show([name, id], query) {
+  if (name && id) return showJob(name, id);
+  return name ? showQueue(name, query) : showAll();
+}
