@@ -35,9 +35,9 @@ static const char *fate_of(const char *name, const struct rota_store_answer *ans
             return "is evicted";
         if (rota_time_add(row->heartbeat, row->ttl) < answer->db_now)
             return "is dead: nothing was heard of it for its ttl";
-        return row->state == ROTA_STORE_MEMBER_DRAINING || row->stop_at > 0
-                   ? "is off the ring: others get what it had"
-                   : "is off the ring";
+        if (row->state == ROTA_STORE_MEMBER_DRAINING)
+            return "is off the ring: others get what it had";
+        return row->stop_at > 0 ? "is about to leave" : "is off the ring";
     }
     return "has left";
 }
@@ -52,6 +52,24 @@ static void on_rows(void *data, const struct rota_store_answer *answer)
     free(gone);
 }
 
+static bool is_listed(const struct rota_node *node, struct rota_str name)
+{
+    size_t n;
+    const struct rota_member *list = rota_members_list(node->members, &n);
+    for (size_t i = 0; i < n; i++)
+        if (rota_str_is_equal(list[i].host.address, name))
+            return true;
+    return false;
+}
+
+static void add_name(struct gone *gone, struct rota_str name)
+{
+    if (gone->n < GONE_MAX && name.size <= ROTA_STORE_NAME_MAX &&
+        !rota_str_is_equal(name, rota_str(gone->node->advertise)))
+        memcpy(gone->names[gone->n++], name.data, name.size);
+}
+
+/* Those that are off the ring now; and those that were before, and are not even listed. */
 static void ask_fates(struct rota_node *node, const struct rota_members_change *change)
 {
     const struct rota_store_request request = {.verb = ROTA_STORE_MEMBERS};
@@ -59,11 +77,11 @@ static void ask_fates(struct rota_node *node, const struct rota_members_change *
     if (!gone)
         return;
     gone->node = node;
-    for (size_t i = 0; i < change->n_removed && gone->n < GONE_MAX; i++) {
-        struct rota_str name = change->removed[i];
-        if (name.size <= ROTA_STORE_NAME_MAX && !rota_str_is_equal(name, rota_str(node->advertise)))
-            memcpy(gone->names[gone->n++], name.data, name.size);
-    }
+    for (size_t i = 0; i < change->n_removed; i++)
+        add_name(gone, change->removed[i]);
+    for (size_t i = 0; i < change->n_changed; i++)
+        if (!is_listed(node, change->changed[i]))
+            add_name(gone, change->changed[i]);
     if (gone->n == 0 || rota_store_ask(node->store, &request, on_rows, gone, NULL))
         free(gone);
     else
@@ -79,7 +97,7 @@ void rota_node_note_members(struct rota_node *node, const struct rota_members_ch
     for (size_t i = 0; i < change->n_added; i++)
         if (!rota_str_is_equal(change->added[i], rota_str(node->advertise)))
             rota_node_note(node, ROTA_EVENT_NODE, change->added[i], "has joined the ring");
-    if (change->n_removed > 0)
+    if (change->n_removed + change->n_changed > 0)
         ask_fates(node, change);
 }
 

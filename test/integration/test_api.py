@@ -167,6 +167,7 @@ def answers_are_as_described():
         described = node.get("/api/v1/openapi.json")
         checker = Checker(described)
         names = {"queue": "mail", "id": job, "space": "orders", "shard": "3", "group": "readers", "node": node.name}
+        names["plan"] = node.post("/api/v1/plan/apply", {"add": [{"name": "10.0.0.9:7700", "zone": "b"}]})["id"]
         wrong = []
         for path, methods in described["paths"].items():
             operation = methods.get("get")
@@ -181,6 +182,7 @@ def answers_are_as_described():
                            (f"/api/v1/nodes/{node.name}/drain", {"is_dry_run": True}),
                            ("/api/v1/spaces/orders/shards/3/pin", {"node": node.name, "is_dry_run": True}),
                            ("/api/v1/spaces/orders/migrate", {"engine": "static", "is_dry_run": True}),
+                           ("/api/v1/plan", {"add": [{"name": "10.0.0.9:7700", "zone": "b"}], "mode": "slots"}),
                            ("/api/v1/queues/mail/pause", {}), (f"/api/v1/queues/mail/jobs/{job}/retry", {})):
             answer = node.get(path) if body is None else node.post(path, body)
             template = re.sub(r"\?.*", "", path)

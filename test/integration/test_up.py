@@ -65,6 +65,12 @@ class Up:
                 return event
         raise AssertionError((names, self.seen[-20:], self.process.stderr.read()))
 
+    def node_event(self, *names):
+        """The next one that is about a node."""
+        while not (event := self.event(*names))["name"].startswith("node-"):
+            pass
+        return event
+
     def interrupt(self, number=signal.SIGINT):
         self.process.send_signal(number)
 
@@ -303,8 +309,8 @@ def chaos_loses_nothing():
         struck = set()
         end = time.monotonic() + 2 * TIMEOUT
         while not {"killed", "stopped"} <= struck and time.monotonic() < end:
-            struck.add(up.event("killed", "stopped")["event"])
-            back = up.event("serving", "continued", "killed", "stopped")
+            struck.add(up.node_event("killed", "stopped")["event"])
+            back = up.node_event("serving", "continued", "killed", "stopped")
             assert back["event"] in ("serving", "continued"), up.seen  # never two at a time
         up.interrupt()
         up.event("checking")
