@@ -1,4 +1,5 @@
-"""Sees that the tests exist that the docs name, and that no row is without a test.
+"""Sees that the tests exist that the docs name, that no row is without a test, and that links
+between pages lead somewhere.
 
 usage: check_tests.py
 
@@ -9,7 +10,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "ARCHITECTURE.md", ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 # The rows of the systems that Rota is compatible with, as docs/calls.md tells: a letter,
 # and how many there are. L14 is bench_balance.
@@ -35,6 +36,13 @@ def check_page(page):
                 yield f"{name} has no test {test}"
 
 
+def check_links(page):
+    text = re.sub(r"```.*?```|<!--.*?-->", "", page.read_text(), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+        if "://" not in link and not (page.parent / link).exists():
+            yield f"there is no {link}"
+
+
 def check_rows():
     names = []
     for path in ROOT.glob("test/*/*.c"):
@@ -46,13 +54,16 @@ def check_rows():
 
 
 def main():
-    checks = [(page.name, check_page(page)) for page in PAGES] + [("rows", check_rows())]
+    api = sorted((ROOT / "docs" / "api").glob("*.md"))
+    checks = [(f"{page.name}: tests exist", check_page(page)) for page in PAGES]
+    checks += [("rows have tests", check_rows())]
+    checks += [(f"{page.relative_to(ROOT)}: links lead somewhere", check_links(page)) for page in PAGES + api]
     failed = 0
     print(f"1..{len(checks)}")
     for number, (name, problems) in enumerate(checks, 1):
         problems = list(problems)
         failed += bool(problems)
-        print("not ok" if problems else "ok", number, "-", f"{name}: tests exist")
+        print("not ok" if problems else "ok", number, "-", name)
         for problem in problems:
             print(f"# {problem}")
     return 1 if failed else 0

@@ -1,5 +1,6 @@
 """Writes the generated parts of docs/: what stands between the lines
-`<!-- begin NAME -->` and `<!-- end NAME -->` is the output of a program.
+`<!-- begin NAME -->` and `<!-- end NAME -->` is the output of a program, and the pages of
+docs/api/ come from the public headers (api.py).
 
 usage: generate.py BUILD_DIRECTORY [--check]
 
@@ -10,6 +11,10 @@ import re
 import subprocess
 import sys
 
+sys.dont_write_bytecode = True  # beside the sources
+import api
+
+DOCS = pathlib.Path(__file__).resolve().parent
 PARTS = [
     # file, name of the part, program in the build directory and its arguments
     ("cli.md", "commands", ["src/cli/rota", "help", "--markdown"]),
@@ -22,12 +27,10 @@ PARTS = [
 ]
 
 
-def main():
-    build, check = pathlib.Path(sys.argv[1]), "--check" in sys.argv[2:]
-    docs = pathlib.Path(__file__).resolve().parent
-    stale = 0
-    for number, (file, name, (program, *arguments)) in enumerate(PARTS, 1):
-        path = docs / file
+def program_parts(build):
+    """What each file with generated parts is called and has, and should have."""
+    for file, name, (program, *arguments) in PARTS:
+        path = DOCS / file
         text = path.read_text()
         output = subprocess.run(
             [build / program, *arguments], check=True, capture_output=True, text=True
@@ -38,15 +41,40 @@ def main():
         fresh, n_parts = pattern.subn(lambda m: m[1] + output + m[2], text)
         if n_parts != 1:
             sys.exit(f"generate.py: {file} has {n_parts} parts called {name}")
-        is_stale = fresh != text
-        stale += is_stale
-        if check:
-            print(f"{'not ok' if is_stale else 'ok'} {number} - docs/{file}: {name} is up to date")
-        elif is_stale:
-            path.write_text(fresh)
-            print(f"docs/{file}: {name} written anew")
+        yield path, f"docs/{file}: {name}", text, fresh
+
+
+def api_pages():
+    """The same for pages as a whole. One that should not be there has nothing to have."""
+    fresh = api.pages(sorted((DOCS.parent / "include" / "rota").glob("*.h")))
+    there = {path.name for path in (DOCS / "api").glob("*.md")}
+    for name in sorted(fresh.keys() | there):
+        path = DOCS / "api" / name
+        yield path, f"docs/api/{name}", path.read_text() if name in there else None, fresh.get(name)
+
+
+def write(path, text):
+    path.parent.mkdir(exist_ok=True)
+    if text is None:
+        path.unlink()
+    else:
+        path.write_text(text)
+
+
+def main():
+    build, check = pathlib.Path(sys.argv[1]), "--check" in sys.argv[2:]
+    stale = number = 0
+    for parts in (program_parts(build), api_pages()):
+        for path, name, text, fresh in parts:
+            number += 1
+            stale += fresh != text
+            if check:
+                print(f"{'ok' if fresh == text else 'not ok'} {number} - {name} is up to date")
+            elif fresh != text:
+                write(path, fresh)
+                print(f"{name} written anew")
     if check:
-        print(f"1..{len(PARTS)}")
+        print(f"1..{number}")
     return 1 if check and stale else 0
 
 

@@ -103,7 +103,8 @@ class Worker:
         self.epoch = max(self.epoch + 1, time.time_ns() // 1000)
         self.interval, self.missed_max, self.is_welcome = 1.0, 5, False
         self.heard_at = self.sent_at = self.said_at = time.monotonic()
-        if self.socket.poll(5000, zmq.POLLOUT):
+        if self.socket.poll(10000 if self.options.key else 5000, zmq.POLLOUT):  # keys take round trips
+            self.heard_at = time.monotonic()  # its silence counts from here on
             self.send("rota.hello", data(1, b"rota-worker") + number(2, 1)
                       + data(3, self.options.name.encode()) + number(4, self.epoch))
 
@@ -157,7 +158,8 @@ class Worker:
         """What came to us of all that was sent: the numbers of the question go back as they are."""
         asked = dict(fields(body))
         self.send("rota.holds", b"".join(data(1, head) for head in self.held.values())
-                  + number(2, asked.get(2, 0)) + number(3, asked.get(3, 0)))
+                  + number(2, asked.get(2, 0)) + number(3, asked.get(3, 0))
+                  + number(4, 1 + (0 if self.is_stopping else max(self.options.slots, len(self.held)))))
 
     def give_back(self):
         """What can't be finished costs no attempt."""

@@ -2,9 +2,9 @@
 
 usage: complete.py bash|zsh|fish TABLES.json >SCRIPT
 
-TABLES.json is what `rota help --json` prints. A value that is called FILE or DIR, or an
-argument that is, is completed with those there are, a choice with its choices, and
-others not at all."""
+TABLES.json is what `rota help --json` prints, or `rotad help --json`, whose one command has no
+name. A value that is called FILE or DIR, or an argument that is, is completed with those there
+are, a choice with its choices, and others not at all."""
 import json
 import pathlib
 import re
@@ -29,7 +29,8 @@ class Tables:
         self.commands = data["commands"]
         self.groups = {}  # first word: the commands that begin with it and have another
         self.firsts = {}  # first word: what it is about
-        for command in self.commands:
+        self.only = self.commands[0] if self.commands[0]["name"] is None else None
+        for command in [] if self.only else self.commands:
             first, *rest = command["name"].split()
             if rest:
                 self.groups.setdefault(first, []).append(command)
@@ -38,7 +39,8 @@ class Tables:
         for first, commands in self.groups.items():
             seconds = [second(command) for command in commands]
             self.firsts.setdefault(first, ", ".join(seconds))
-        self.firsts["help"] = "Show the help of a command"
+        if not self.only:
+            self.firsts["help"] = "Show the help of a command"
 
 
 def second(command):
@@ -64,7 +66,7 @@ _@_paths() {
 
 _@() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
-    local at=1 command options= paths=
+    local at=1 command= options= paths=
     COMPREPLY=()
     # --name=value is three words here.
     if [[ $word == = ]]; then
@@ -72,17 +74,7 @@ _@() {
     elif [[ $before == = ]]; then
         before=${COMP_WORDS[COMP_CWORD - 2]}
     fi
-    [[ ${COMP_WORDS[1]} == help ]] && ((COMP_CWORD > 1)) && at=2
-    if ((COMP_CWORD == at)); then
-        _@_words "%(firsts)s --help --version"
-        return
-    fi
-    command=${COMP_WORDS[at]}
-    case $command in
-%(groups)s
-    esac
-    ((at == 2)) && return
-    case "$command $before" in
+%(find)s    case "$command $before" in
 %(values)s
     esac
     case $command in
@@ -96,6 +88,18 @@ _@() {
 }
 
 complete -F _@ @
+"""
+
+BASH_FIND = r"""    [[ ${COMP_WORDS[1]} == help ]] && ((COMP_CWORD > 1)) && at=2
+    if ((COMP_CWORD == at)); then
+        _@_words "%(firsts)s --help --version"
+        return
+    fi
+    command=${COMP_WORDS[at]}
+    case $command in
+%(groups)s
+    esac
+    ((at == 2)) && return
 """
 
 COMPGEN = {FILES: "-f", DIRECTORIES: "-d"}
@@ -115,6 +119,7 @@ def bash(tables):
     actions = {}  # what is done: behind which words
     commands = ""
     for command in tables.commands:
+        words = command["name"] or ""
         for option in filter(lambda option: option["value"], command["options"]):
             kind = kind_of(option["value"])
             if option["choices"]:
@@ -122,15 +127,15 @@ def bash(tables):
             else:
                 action = "return" if kind == NOTHING else f"_@_paths {COMPGEN[kind]}; return"
             actions.setdefault(action, []).extend(
-                f"'{command['name']} {name}'" for name in names_of(option))
+                f"'{words} {name}'" for name in names_of(option))
         paths = COMPGEN.get(kind_of(command["arguments"]))
         options = " ".join(name for option in command["options"] for name in names_of(option))
-        commands += f"    {quote(command['name'])}) options='{options}'"
+        commands += f"    {quote(words)}) options='{options}'"
         commands += f" paths={paths} ;;\n" if paths else " ;;\n"
     values = "".join(f"    {' | '.join(words)}) {action} ;;\n" for action, words in actions.items())
+    find = BASH_FIND % {"firsts": " ".join(tables.firsts), "groups": groups.rstrip("\n")}
     return BASH % {
-        "firsts": " ".join(tables.firsts),
-        "groups": groups.rstrip("\n"),
+        "find": "" if tables.only else find,
         "values": values.rstrip("\n"),
         "commands": commands.rstrip("\n"),
     }
@@ -173,6 +178,13 @@ _@() {
 _@ "$@"
 """
 
+ZSH_ONLY = r"""#compdef @
+# What zsh completes behind `@`; made from its table of options.
+
+_arguments -s \
+    %s
+"""
+
 ZSH_ACTIONS = {FILES: "_files", DIRECTORIES: "_files -/", NOTHING: " "}
 
 
@@ -195,7 +207,16 @@ def zsh_described(pairs):
     return " ".join(quote(f"{word}:{text}") for word, text in pairs)
 
 
+def zsh_specs(command):
+    specs = [spec for option in command["options"] for spec in zsh_option(option)]
+    if command["arguments"]:
+        specs.append(quote(f"*:{command['arguments']}:{ZSH_ACTIONS[kind_of(command['arguments'])]}"))
+    return specs
+
+
 def zsh(tables):
+    if tables.only:
+        return ZSH_ONLY % " \\\n    ".join(zsh_specs(tables.only))
     groups = "".join(
         f"    {group})\n"
         "        if ((CURRENT == 3)); then\n"
@@ -211,10 +232,7 @@ def zsh(tables):
     )
     commands = ""
     for command in tables.commands:
-        specs = [spec for option in command["options"] for spec in zsh_option(option)]
-        if command["arguments"]:
-            specs.append(quote(f"*:{command['arguments']}:{ZSH_ACTIONS[kind_of(command['arguments'])]}"))
-        specs = " \\\n            ".join(specs)
+        specs = " \\\n            ".join(zsh_specs(command))
         commands += f"    {quote(command['name'])})\n        _arguments -s \\\n            {specs}\n        ;;\n"
     return ZSH % {
         "firsts": zsh_described(tables.firsts.items()),
@@ -225,9 +243,7 @@ def zsh(tables):
 
 # --- fish ---
 
-FISH = r"""# What fish completes behind `@`; made from its tables of options.
-
-function __@_next --description 'Whether the words so far are these, perhaps behind help'
+FISH = r"""function __@_next --description 'Whether the words so far are these, perhaps behind help'
     set -l words (commandline -opc)[2..]
     test "$words[1]" = help; and set -e words[1]
     test "$words" = "$argv[1]"
@@ -238,9 +254,13 @@ function __@_in --description 'Whether the words so far begin with these'
     string match -q -- "$argv[1] *" "$words "
 end
 
-complete -c @ -f
 complete -c @ -n '__@_next ""' -s h -l help -d 'show the commands and exit'
 complete -c @ -n '__@_next ""' -l version -d 'show the version and exit'
+"""
+
+FISH_START = """# What fish completes behind `@`; made from its tables of options.
+
+complete -c @ -f
 """
 
 FISH_ACTIONS = {FILES: "-rF", DIRECTORIES: "-xa '(__fish_complete_directories)'", NOTHING: "-x"}
@@ -257,7 +277,7 @@ def fish(tables):
         lines += [f"complete -c @ -n '__@_next \"{group}\"' -a {second(command)} -d {fish_quote(command['summary'])}"
                   for command in commands]
     for command in tables.commands:
-        start = f"complete -c @ -n '__@_in \"{command['name']}\"'"
+        start = "complete -c @" if tables.only else f"complete -c @ -n '__@_in \"{command['name']}\"'"
         for option in command["options"]:
             letter = f" -s {option['letter']}" if option["letter"] else ""
             value = ""
@@ -269,7 +289,7 @@ def fish(tables):
         kind = kind_of(command["arguments"])
         if kind != NOTHING:
             lines.append(f"{start} {'-F' if kind == FILES else FISH_ACTIONS[kind]}")
-    return FISH + "\n".join(lines) + "\n"
+    return FISH_START + ("" if tables.only else FISH) + "\n".join(lines) + "\n"
 
 
 def main():

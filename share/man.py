@@ -56,7 +56,7 @@ def see_also(names):
     return ".SH SEE ALSO\n" + ",\n".join(f".BR {roff(name)} (1)" for name in names)
 
 
-def command_page(tables, command):
+def command_page(tables, command, programs):
     program, name = command["program"], page_name(command["program"], command["name"])
     words = " ".join(filter(None, [program, command["name"]]))
     arguments = f" {roff(command['arguments'])}" if command["arguments"] else ""
@@ -71,14 +71,16 @@ def command_page(tables, command):
     if command["examples"]:
         parts.append(f".SH EXAMPLES\n.nf\n{roff(command['examples'].rstrip())}\n.fi")
     parts.append(exit_status(tables["exit_codes"]))
-    if name != program:
+    if name == program:
+        parts.append(see_also(other for other in programs if other != program))
+    else:
         others = [other["name"] for other in tables["commands"] if other is not command
                   and other["name"].split()[0] == command["name"].split()[0]]
         parts.append(see_also([program, *(page_name(program, other) for other in others)]))
     return "\n".join(parts) + "\n"
 
 
-def program_page(tables):
+def program_page(tables, programs):
     program, commands = tables["program"], tables["commands"]
     listed = "\n".join(
         f".TP\n.BR {roff(page_name(program, command['name']))} (1)\n{roff(command['summary'])}."
@@ -93,14 +95,15 @@ def program_page(tables):
         f".SH OPTIONS\n.TP\n{bold('-h')}, {bold('--help')}\nshow the commands and exit.",
         f".TP\n{bold('--version')}\nshow the version and exit.",
         exit_status(tables["exit_codes"]),
+        see_also(other for other in programs if other != program),
     ]) + "\n"
 
 
-def pages_of(tables):
-    pages = {page_name(command["program"], command["name"]): command_page(tables, command)
+def pages_of(tables, programs):
+    pages = {page_name(command["program"], command["name"]): command_page(tables, command, programs)
              for command in tables["commands"]}
     if tables["program"] not in pages:  # it has commands with names
-        pages[tables["program"]] = program_page(tables)
+        pages[tables["program"]] = program_page(tables, programs)
     return pages
 
 
@@ -108,8 +111,10 @@ def main():
     directory, *paths = map(pathlib.Path, sys.argv[1:])
     shutil.rmtree(directory, ignore_errors=True)  # also what commands had that are gone
     directory.mkdir(parents=True)
-    for path in paths:
-        for name, page in pages_of(json.loads(path.read_text())).items():
+    all_tables = [json.loads(path.read_text()) for path in paths]
+    programs = [tables["program"] for tables in all_tables]
+    for tables in all_tables:
+        for name, page in pages_of(tables, programs).items():
             (directory / f"{name}.1").write_text(page)
 
 

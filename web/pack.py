@@ -11,14 +11,14 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".json": "application/json",
 }
-SIZE_MAX = 300_000  # of all pages together
+SIZE_MAX = 300_000  # of all pages together; the description of the API is none
 
 
 def main():
     out, *names = sys.argv[1:]
     files = sorted(pathlib.Path(name) for name in names)
     contents = [file.read_bytes() for file in files]
-    total = sum(map(len, contents))
+    total = sum(len(content) for file, content in zip(files, contents) if file.name != "openapi.json")
     if total > SIZE_MAX:
         sys.exit(f"the pages have {total} bytes, more than {SIZE_MAX}")
     lines = ["/* Made by web/pack.py. */", '#include "node/pages.h"', ""]

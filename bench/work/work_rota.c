@@ -1,6 +1,7 @@
 /* Jobs with Rota: the submitter has a channel, and adds what a turn of the loop brings with
  * one AddBatch; the workers are connected over ZeroMQ, or poll over channels of their own, and
- * end jobs with a result. A job's end is on record when its worker has the broker's word.
+ * end jobs with a result, those of a poll with one CompleteBatch. A job's end is on record when its
+ * worker has the broker's word.
  *
  *     work_rota live GRPC-ADDRESS ZMQ-ADDRESS|polls ... */
 #include "load.h"
@@ -35,16 +36,37 @@ static void touch(void)
     uv_idle_start(&idle, on_idle);
 }
 
-/* --- the submitter --- */
+/* --- batches --- */
 
-/* The slots of one AddBatch. */
+/* The slots of one request. */
 struct batch {
     struct batch *next; /* of those at rest */
     unsigned n, slots[LOAD_SLOTS_MAX];
 };
 
+static struct batch *at_rest;
+
+static struct batch *take_batch(void)
+{
+    struct batch *batch = at_rest ? at_rest : malloc(sizeof *batch);
+    if (!batch)
+        load_fail("no memory");
+    if (batch == at_rest)
+        at_rest = batch->next;
+    batch->n = 0;
+    return batch;
+}
+
+static void put_batch(struct batch *batch)
+{
+    batch->next = at_rest;
+    at_rest = batch;
+}
+
+/* --- the submitter --- */
+
 static struct rota_channel *channel;
-static struct batch *gathering, *at_rest;
+static struct batch *gathering;
 static struct rota_buffer request;
 static struct rota_arena arena;
 
@@ -52,14 +74,8 @@ static void add(unsigned slot, const char payload[LOAD_PAYLOAD_SIZE])
 {
     struct rota_queue_job_spec spec = {.queue = rota_str_of(QUEUE, sizeof QUEUE - 1),
                                        .payload = rota_str_of(payload, LOAD_PAYLOAD_SIZE)};
-    if (!gathering) {
-        gathering = at_rest ? at_rest : malloc(sizeof *gathering);
-        if (!gathering)
-            load_fail("no memory");
-        if (gathering == at_rest)
-            at_rest = at_rest->next;
-        gathering->n = 0;
-    }
+    if (!gathering)
+        gathering = take_batch();
     gathering->slots[gathering->n++] = slot;
     touch();
     rota_message_encode_entry(&ROTA_QUEUE_JOB_SPEC, 1, &spec, &request);
@@ -84,8 +100,7 @@ static void on_added(void *data, struct rota_call *call, const struct rota_call_
             load_fail("not added: %.*s", (int)added[i].error.size, added[i].error.data);
         load_added(batch->slots[i]);
     }
-    batch->next = at_rest;
-    at_rest = batch;
+    put_batch(batch);
 }
 
 static void submit(void)
@@ -224,7 +239,6 @@ struct poller {
 };
 
 static struct poller pollers[LOAD_WORKERS];
-static unsigned slot_numbers[LOAD_SLOTS_MAX];
 
 static void call(struct poller *poller, const char *method,
                  void (*on_end)(void *data, struct rota_call *call,
@@ -244,21 +258,39 @@ static void call(struct poller *poller, const char *method,
 static void on_completed(void *data, struct rota_call *unused,
                          const struct rota_call_result *result)
 {
+    struct batch *batch = data;
+    struct rota_queue_list reply;
+    struct rota_error error;
     (void)unused;
-    if (result->status)
+    rota_arena_clear(&arena);
+    if (result->status || rota_message_decode(&ROTA_QUEUE_COMPLETE_BATCH_REPLY, result->message,
+                                              &reply, &arena, &error))
         load_fail("not completed: %.*s", (int)result->text.size, result->text.data);
-    load_ended(*(const unsigned *)data);
+    const struct rota_queue_added *ended = reply.items.items;
+    if (reply.items.n != batch->n)
+        load_fail("an answer is missing");
+    for (unsigned i = 0; i < batch->n; i++) {
+        if (ended[i].status)
+            load_fail("not completed: %.*s", (int)ended[i].error.size, ended[i].error.data);
+        load_ended(batch->slots[i]);
+    }
+    put_batch(batch);
 }
 
-static void complete(struct poller *poller, const struct rota_queue_handed *job)
+static void complete(struct poller *poller, const struct rota_queue_handed *jobs, size_t n)
 {
-    struct rota_queue_about about = {.queue = job->queue,
-                                     .id = job->id,
-                                     .attempt = job->attempt,
-                                     .bytes = rota_str_of(job->payload.data, LOAD_RESULT_SIZE)};
+    struct batch *batch = take_batch();
     rota_buffer_clear(&poller->request);
-    rota_message_encode(&ROTA_QUEUE_COMPLETE, &about, &poller->request);
-    call(poller, "/rota.v1.Queue/Complete", on_completed, &slot_numbers[load_take(job->payload)]);
+    for (size_t i = 0; i < n; i++) {
+        struct rota_queue_about about = {.queue = jobs[i].queue,
+                                         .id = jobs[i].id,
+                                         .attempt = jobs[i].attempt,
+                                         .bytes =
+                                             rota_str_of(jobs[i].payload.data, LOAD_RESULT_SIZE)};
+        rota_message_encode_entry(&ROTA_QUEUE_COMPLETE, 1, &about, &poller->request);
+        batch->slots[batch->n++] = load_take(jobs[i].payload);
+    }
+    call(poller, "/rota.v1.Queue/CompleteBatch", on_completed, batch);
 }
 
 static void poll(struct poller *poller);
@@ -273,9 +305,8 @@ static void on_polled(void *data, struct rota_call *unused, const struct rota_ca
     if (result->status || rota_message_decode(&ROTA_QUEUE_POLL_REPLY, result->message, &reply,
                                               &poller->arena, &error))
         load_fail("a poll failed");
-    const struct rota_queue_handed *jobs = reply.items.items;
-    for (size_t i = 0; i < reply.items.n; i++)
-        complete(poller, &jobs[i]);
+    if (reply.items.n > 0)
+        complete(poller, reply.items.items, reply.items.n);
     poll(poller);
 }
 
@@ -295,8 +326,6 @@ static void poll(struct poller *poller)
 static void open_pollers(void)
 {
     struct rota_error error;
-    for (unsigned i = 0; i < LOAD_SLOTS_MAX; i++)
-        slot_numbers[i] = i;
     for (unsigned i = 0; i < LOAD_WORKERS; i++) {
         if (rota_channel_open(&loop, load.addresses[0], NULL, &pollers[i].channel, &error))
             load_fail("%s", error.text);

@@ -168,7 +168,7 @@ struct rota_store_space {
 struct rota_store_node {
     struct rota_str name;
     uint64_t instance; /* of this life of it; not 0 */
-    uint64_t pings;    /* grows with each sign of life; of an answer, and of an eviction */
+    uint64_t pings;    /* another with each sign of life, by chance */
     rota_time ttl;     /* span */
     uint64_t acked, highest;
     uint32_t weight; /* in thousandths; 0 means ROTA_WEIGHT_ONE */

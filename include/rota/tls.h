@@ -32,7 +32,8 @@ struct rota_tls_options {
 
     /* Whom we believe. A client without it trusts what the system trusts. A
      * server with it demands a certificate from every client (mutual TLS), a
-     * server without it asks for none. */
+     * server without it asks for none. A client believes each certificate in it by
+     * itself, be it an authority's or a server's own. */
     const char *ca_file;
 };
 
@@ -54,6 +55,9 @@ enum rota_code rota_tls_reload(struct rota_tls *tls, struct rota_error *error);
 /* When the first certificate of our chain runs out, on the wall clock;
  * ROTA_TIME_NEVER for a client without one. */
 rota_time rota_tls_expires_at(const struct rota_tls *tls);
+
+/* Is our certificate for this name, or for this IP address in text? */
+bool rota_tls_is_for(const struct rota_tls *tls, const char *host);
 
 /* Is our certificate expired, not valid yet, or about to expire at the moment
  * `now` of the wall clock? Then `warning` says so; it may be NULL. */

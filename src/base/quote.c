@@ -32,6 +32,11 @@ size_t rota_quote_next(struct rota_str *rest, char piece[ROTA_QUOTE_PIECE_MAX])
 
 char *rota_quote(struct rota_str str, char text[ROTA_QUOTE_MAX])
 {
+    return rota_quote_long(str, text, ROTA_QUOTE_MAX);
+}
+
+char *rota_quote_long(struct rota_str str, char *text, size_t room)
+{
     static const char end[] = "\"", cut[] = "\"...";
     size_t size = 0;
 
@@ -39,7 +44,7 @@ char *rota_quote(struct rota_str str, char text[ROTA_QUOTE_MAX])
     while (str.size > 0) {
         char piece[ROTA_QUOTE_PIECE_MAX];
         size_t piece_size = rota_quote_next(&str, piece);
-        if (size + piece_size + sizeof cut > ROTA_QUOTE_MAX) {
+        if (size + piece_size + sizeof cut > room) {
             memcpy(text + size, cut, sizeof cut);
             return text;
         }

@@ -1,9 +1,11 @@
 #include "cli/cli.h"
 
 #include "base/quote.h"
+#include "base/utf8.h"
 #include "cli/terminal.h"
 #include "io/clock.h"
 #include "io/file.h"
+#include "wire/grpc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -90,6 +92,33 @@ bool rota_cli_can_print(void)
     if (output_errno == 0)
         output_errno = errno;
     return false;
+}
+
+static bool is_utf8(struct rota_str text)
+{
+    for (size_t size; text.size > 0; text = rota_str_of(text.data + size, text.size - size))
+        if (rota_utf8_decode(text, &size) == ROTA_UTF8_NONE)
+            return false;
+    return true;
+}
+
+void rota_cli_add_bytes(struct rota_json *json, const char *name, const char *base64_name,
+                        struct rota_str bytes)
+{
+    struct rota_buffer base64 = {0};
+    if (is_utf8(bytes)) {
+        rota_json_key(json, name);
+        rota_json_string(json, bytes);
+        return;
+    }
+    rota_grpc_base64_encode(&base64, bytes);
+    while (base64.size % 4 != 0 && !base64.failed) /* which gRPC leaves out, and others expect */
+        rota_buffer_append_char(&base64, '=');
+    rota_json_key(json, base64_name);
+    rota_json_string(json, rota_buffer_str(&base64));
+    if (base64.failed)
+        json->buffer->failed = true;
+    rota_buffer_deinit(&base64);
 }
 
 int rota_cli_print(struct rota_buffer *buffer)

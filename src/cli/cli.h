@@ -8,6 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/command.h"
+#include "base/json.h"
 #include "cli/host_options.h"
 #include "wire/hosts_file.h"
 
@@ -63,6 +64,7 @@ extern const struct rota_cli_command rota_cmd_node_undrain;
 extern const struct rota_cli_command rota_cmd_plan;
 extern const struct rota_cli_command rota_cmd_queue_dead;
 extern const struct rota_cli_command rota_cmd_queue_drain;
+extern const struct rota_cli_command rota_cmd_queue_forget;
 extern const struct rota_cli_command rota_cmd_queue_list;
 extern const struct rota_cli_command rota_cmd_queue_nodes;
 extern const struct rota_cli_command rota_cmd_queue_pause;
@@ -105,6 +107,10 @@ bool rota_cli_parse(const struct rota_cli_command *command, int argc, char *cons
 /* Whether standard output still takes what is printed; asked after writing, for
  * it also notes why not. */
 bool rota_cli_can_print(void);
+
+/* Add a member of an object: bytes that are no UTF-8 get another name and another form. */
+void rota_cli_add_bytes(struct rota_json *json, const char *name, const char *base64_name,
+                        struct rota_str bytes);
 
 /* Print a buffer and free it; returns an exit code. */
 int rota_cli_print(struct rota_buffer *buffer);

@@ -233,15 +233,17 @@ static int run_retry(int argc, char *const *argv)
                     .n_options = sizeof ABOUT_OPTIONS / sizeof *ABOUT_OPTIONS},                    \
         .run = (the_run)}
 
-ABOUT_COMMAND(rota_cmd_job_show, "job show", "Show a job and its story",
-              "Prints what a job does now and all that is remembered of its life: why it failed "
-              "last, or what its worker has logged, and its result. No such job is exit code "
-              "1.\n\n"
-              "With --json: {\"job\", \"state\", \"priority\", \"can\", \"enqueued_at\", "
-              "\"not_before\", \"deadline\", \"ended_at\", \"attempts\", \"worker\", \"key\", "
-              "\"unique\", \"progress\", \"reason\", \"result\", \"events\": [{\"at\", "
-              "\"state\", \"cause\", \"attempt\", \"worker\", \"reason\"}]}.",
-              run_show);
+ABOUT_COMMAND(
+    rota_cmd_job_show, "job show", "Show a job and its story",
+    "Prints what a job does now and all that is remembered of its life: why it failed "
+    "last, or what its worker has logged, and its result. No such job is exit code "
+    "1.\n\n"
+    "With --json: {\"job\", \"state\", \"priority\", \"can\", \"enqueued_at\", "
+    "\"not_before\", \"deadline\", \"ended_at\", \"attempts\", \"worker\", \"key\", "
+    "\"unique\", \"progress\", \"reason\", \"result\", \"events\": [{\"at\", "
+    "\"state\", \"cause\", \"attempt\", \"worker\", \"reason\"}]}. A result that is no UTF-8 is "
+    "\"result_base64\" in place of \"result\".",
+    run_show);
 ABOUT_COMMAND(rota_cmd_job_explain, "job explain", "Tell why a job is where it is",
               "Prints one sentence: what the job waits for, who runs it, or how it ended.\n\n"
               "With --json: {\"explain\"}.",

@@ -10,9 +10,17 @@ struct queue {
     struct rota_str name; /* empty when none is named */
     const char *key;
     int64_t weight;
+    bool dry_run;
 };
 
 static const struct rota_option OPTIONS[] = {ROTA_QUEUE_CLIENT_OPTIONS(struct queue)};
+
+static const struct rota_option FORGET_OPTIONS[] = {
+    ROTA_QUEUE_CLIENT_OPTIONS(struct queue),
+    {.name = "dry-run",
+     ROTA_OPTION_INTO(FLAG, struct queue, dry_run),
+     .help = "only tell how many jobs would be taken back"},
+};
 
 static const struct rota_option WEIGHT_OPTIONS[] = {
     ROTA_QUEUE_CLIENT_OPTIONS(struct queue),
@@ -35,6 +43,8 @@ static const struct rota_option WEIGHT_OPTIONS[] = {
 typedef enum rota_code queue_act(struct rota_queue_client *client, const struct queue *options,
                                  struct rota_buffer *buffer, struct rota_error *error);
 
+static queue_act forget_node; /* its argument is no queue */
+
 static int run_with(const struct rota_cli_command *command, int argc, char *const *argv,
                     queue_act *act)
 {
@@ -47,7 +57,7 @@ static int run_with(const struct rota_cli_command *command, int argc, char *cons
     if (!rota_cli_parse(command, argc, argv, &options, &arguments, &exit_code))
         return exit_code;
     options.name = rota_str(arguments.size > 0 ? arguments.items[0] : "");
-    if (arguments.size > 0 && rota_job_queue_check(options.name, &error))
+    if (arguments.size > 0 && act != forget_node && rota_job_queue_check(options.name, &error))
         return rota_cli_fail_error(&error);
     if (rota_queue_client_open(&options.of, &client, &error))
         return rota_cli_fail_error(&error);
@@ -337,6 +347,25 @@ static enum rota_code show_nodes(struct rota_queue_client *client, const struct 
     return code;
 }
 
+static enum rota_code forget_node(struct rota_queue_client *client, const struct queue *options,
+                                  struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_queue_forget request = {.node = options->name, .is_dry_run = options->dry_run};
+    struct rota_queue_forgotten reply;
+    enum rota_code code = rota_queue_client_ask(client, "Forget", &ROTA_QUEUE_FORGET, &request,
+                                                &ROTA_QUEUE_FORGOTTEN, &reply, error);
+    if (code)
+        return code;
+    rota_queue_client_tell_missing(client);
+    if (client->options->json)
+        rota_buffer_print(buffer, "{\"chunks\":%llu,\"jobs\":%llu}\n",
+                          (unsigned long long)reply.n_chunks, (unsigned long long)reply.n_jobs);
+    else
+        rota_buffer_print(buffer, "chunks=%llu\tjobs=%llu\n", (unsigned long long)reply.n_chunks,
+                          (unsigned long long)reply.n_jobs);
+    return ROTA_OK;
+}
+
 /* --- the commands --- */
 
 #define COMMAND(noun, the_name, the_summary, the_argument, n, text, the_act)                       \
@@ -391,9 +420,11 @@ COMMAND_WITH(
     set_weight);
 COMMAND(
     workers, "queue workers", "List the workers that are connected", NULL, 0,
-    "Prints a line for each worker that is connected over ZeroMQ, and for each poll that waits "
-    "over gRPC, with tabs between its parts: its name, the jobs that it runs, its slots, and how "
-    "long ago it was heard.\n\nWith --json: one object per line, {\"worker\", \"running\", "
+    "Prints a line for each worker that is connected over ZeroMQ, for each poll that waits over "
+    "gRPC, and for each worker that has jobs from polls, with tabs between its parts: its name, "
+    "the "
+    "jobs that it runs, its slots, and how long ago it was heard.\n\nWith --json: one object per "
+    "line, {\"worker\", \"running\", "
     "\"slots\", \"epoch\", \"silent_ms\"}.",
     list_workers);
 COMMAND(dead, "queue dead", "List the dead jobs of a queue, and why they are", "QUEUE", 1,
@@ -409,3 +440,19 @@ COMMAND(
     "for good when it has no jobs left.\n\n"
     "With --json: {\"node\", \"partitions\", \"jobs\", \"leaving\", \"nodes\"}.",
     show_nodes);
+COMMAND_WITH(
+    FORGET_OPTIONS, forget, "queue forget", "Take back what was on its way to a lost broker",
+    "NODE", 1,
+    "For a broker that was taken off the list and is lost with its disk. Jobs that were about to "
+    "be "
+    "handed over to it, and may have got there, wait for it for ever; all brokers take them back, "
+    "and adds are not held up by it any more. What was on its disk alone is lost.\n\n"
+    "It must never come back with its data: jobs that it has after all would be done twice. When "
+    "it "
+    "may come back, wait for it instead; when its disk can be saved, start it there once more and "
+    "let it be emptied.\n\n"
+    "Prints how many parts were on their way, and how many jobs were in them. A broker that did "
+    "not "
+    "answer is named on standard error: do it again when that is back.\n\n"
+    "With --json: {\"chunks\", \"jobs\"}.",
+    forget_node);

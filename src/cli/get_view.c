@@ -2,8 +2,7 @@
 
 #include "base/json.h"
 #include "base/quote.h"
-#include "base/utf8.h"
-#include "wire/grpc.h"
+#include "cli/cli.h"
 #include "wire/pairs_file.h"
 
 #include <stdio.h>
@@ -22,44 +21,16 @@ static double as_ms(rota_time span)
 
 /* --- JSON --- */
 
-static bool is_utf8(struct rota_str text)
-{
-    for (size_t size; text.size > 0; text = rota_str_of(text.data + size, text.size - size))
-        if (rota_utf8_decode(text, &size) == ROTA_UTF8_NONE)
-            return false;
-    return true;
-}
-
-/* Bytes that are no text get another name and another form. */
-static void add_bytes(struct rota_json *json, const char *name, const char *base64_name,
-                      struct rota_str bytes)
-{
-    struct rota_buffer base64 = {0};
-    if (is_utf8(bytes)) {
-        rota_json_key(json, name);
-        rota_json_string(json, bytes);
-        return;
-    }
-    rota_grpc_base64_encode(&base64, bytes);
-    while (base64.size % 4 != 0 && !base64.failed) /* which gRPC leaves out, and others expect */
-        rota_buffer_append_char(&base64, '=');
-    rota_json_key(json, base64_name);
-    rota_json_string(json, rota_buffer_str(&base64));
-    if (base64.failed)
-        json->buffer->failed = true;
-    rota_buffer_deinit(&base64);
-}
-
 static void append_item_json(struct rota_str key, const struct rota_get_item *item,
                              struct rota_buffer *buffer)
 {
     struct rota_json json = {.buffer = buffer};
     rota_json_begin_object(&json);
-    add_bytes(&json, "key", "key_base64", key);
+    rota_cli_add_bytes(&json, "key", "key_base64", key);
     rota_json_key(&json, "state");
     rota_json_text(&json, STATES[item->state]);
     if (item->state == ROTA_GET_KEY_FOUND)
-        add_bytes(&json, "value", "value_base64", item->value);
+        rota_cli_add_bytes(&json, "value", "value_base64", item->value);
     if (item->state == ROTA_GET_KEY_MISSING) {
         rota_json_key(&json, "reason");
         rota_json_text(&json, item->reason);

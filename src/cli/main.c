@@ -72,6 +72,7 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_queue_weight,
     &rota_cmd_queue_workers,
     &rota_cmd_queue_nodes,
+    &rota_cmd_queue_forget,
     &rota_cmd_doctor,
     &rota_cmd_sim_balance,
 };

@@ -7,13 +7,15 @@
 
 #include <rota/broker.h>
 #include <rota/ring.h>
+#include <rota/tls.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static enum rota_code open_channels(struct rota_queue_client *client, const char *nodes,
                                     struct rota_error *error)
 {
-    struct rota_channel_options with = {.insecure = client->options->insecure,
+    struct rota_channel_options with = {.tls = client->tls,
+                                        .insecure = client->options->insecure,
                                         .connect_timeout = client->options->timeout,
                                         .message_max = 40 << 20};
     char node[ROTA_CHANNEL_TARGET_MAX + 2];
@@ -37,6 +39,19 @@ static enum rota_code open_channels(struct rota_queue_client *client, const char
     return ROTA_OK;
 }
 
+static enum rota_code open_tls(struct rota_queue_client *client, struct rota_error *error)
+{
+    const struct rota_queue_client_options *of = client->options;
+    struct rota_tls_options with = {
+        .ca_file = of->ca, .certificate_file = of->certificate, .key_file = of->key};
+    if (!of->certificate != !of->key)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "--tls-cert and --tls-key are given together");
+    if (!of->ca && !of->certificate)
+        return ROTA_OK;
+    return rota_tls_client_new(&with, &client->tls, error);
+}
+
 enum rota_code rota_queue_client_open(const struct rota_queue_client_options *options,
                                       struct rota_queue_client *client, struct rota_error *error)
 {
@@ -47,7 +62,9 @@ enum rota_code rota_queue_client_open(const struct rota_queue_client_options *op
                               "whom to ask? --node and ROTA_NODE are not there");
     if (uv_loop_init(&client->loop))
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no event loop");
-    enum rota_code code = open_channels(client, node, error);
+    enum rota_code code = open_tls(client, error);
+    if (!code)
+        code = open_channels(client, node, error);
     if (code)
         rota_queue_client_close(client);
     return code;
@@ -61,17 +78,18 @@ void rota_queue_client_close(struct rota_queue_client *client)
         rota_channel_close(client->channels[i]);
     uv_run(&client->loop, UV_RUN_DEFAULT);
     uv_loop_close(&client->loop);
+    rota_tls_free(client->tls);
 }
 
 static enum rota_code refused(const struct rota_queue_client *client, struct rota_error *error)
 {
     const struct rota_reply *reply = &client->reply;
-    char quoted[ROTA_QUOTE_MAX];
+    char quoted[ROTA_ERROR_TEXT_MAX];
     enum rota_code code =
         reply->status == ROTA_STATUS_INVALID_ARGUMENT ? ROTA_ERR_INVALID : ROTA_ERR_UNAVAILABLE;
     return rota_error_set(error, code, "%s: %s: %s", rota_channel_target(client->channel),
                           rota_status_name(reply->status),
-                          rota_quote(rota_str(reply->text), quoted));
+                          rota_quote_long(rota_str(reply->text), quoted, sizeof quoted));
 }
 
 /* --- one call --- */
@@ -391,7 +409,7 @@ void rota_queue_client_add_job(struct rota_json *json, const struct rota_queue_j
     add_str(json, "unique", spec->unique);
     add_str(json, "progress", info->progress);
     add_str(json, "reason", info->reason);
-    add_str(json, "result", info->result);
+    rota_cli_add_bytes(json, "result", "result_base64", info->result);
     if (info->events.n > 0)
         add_events(json, info);
     rota_json_end_object(json);

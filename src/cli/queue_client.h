@@ -12,6 +12,7 @@
 
 struct rota_queue_client_options {
     const char *node;
+    const char *ca, *certificate, *key;
     rota_time timeout;
     bool insecure, json;
 };
@@ -30,6 +31,18 @@ struct rota_queue_client_options {
          .max = ROTA_HOUR,                                                                         \
          .help = "how long to wait for an answer"},                                                \
         {.name = "json", ROTA_OPTION_INTO(FLAG, result, of.json), .help = "answer in JSON"},       \
+        {.name = "tls-ca",                                                                         \
+         ROTA_OPTION_INTO(TEXT, result, of.ca),                                                    \
+         .value_name = "FILE",                                                                     \
+         .help = "ask by TLS, and believe these authorities or certificates"},                     \
+        {.name = "tls-cert",                                                                       \
+         ROTA_OPTION_INTO(TEXT, result, of.certificate),                                           \
+         .value_name = "FILE",                                                                     \
+         .help = "show this certificate to the node"},                                             \
+        {.name = "tls-key",                                                                        \
+         ROTA_OPTION_INTO(TEXT, result, of.key),                                                   \
+         .value_name = "FILE",                                                                     \
+         .help = "the certificate's key"},                                                         \
     {                                                                                              \
         .name = "insecure", ROTA_OPTION_INTO(FLAG, result, of.insecure),                           \
         .help = "ask other machines than this one in plain text, too"                              \
@@ -39,6 +52,7 @@ enum { ROTA_QUEUE_CLIENT_NODES_MAX = 64 };
 
 struct rota_queue_client {
     uv_loop_t loop;
+    struct rota_tls *tls;         /* NULL: plain text */
     struct rota_channel *channel; /* the one that is asked now */
     struct rota_channel *channels[ROTA_QUEUE_CLIENT_NODES_MAX];
     size_t n_channels, at;

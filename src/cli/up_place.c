@@ -12,22 +12,28 @@
 
 void rota_up_find_programs(char rota[PATH_MAX], char rotad[PATH_MAX])
 {
+    static const char *const BESIDE[] = {"rotad", "../node/rotad"}; /* installed; built */
     const char *told = getenv("ROTA_ROTAD");
+    char path[PATH_MAX];
     ssize_t size = readlink("/proc/self/exe", rota, PATH_MAX - 1);
     if (size > 0)
         rota[size] = '\0';
     else
         snprintf(rota, PATH_MAX, "rota");
     const char *slash = strrchr(rota, '/');
-    snprintf(rotad, PATH_MAX, "%.*srotad", slash ? (int)(slash + 1 - rota) : 0, rota);
+    int n = slash ? (int)(slash + 1 - rota) : 0;
     if (told && *told) {
         snprintf(rotad, PATH_MAX, "%s", told);
         return;
     }
-    if (access(rotad, X_OK)) /* where it is built */
-        snprintf(rotad, PATH_MAX, "%.*s../node/rotad", slash ? (int)(slash + 1 - rota) : 0, rota);
-    if (access(rotad, X_OK))
-        snprintf(rotad, PATH_MAX, "rotad");
+    for (size_t i = 0; i < sizeof BESIDE / sizeof BESIDE[0]; i++) {
+        snprintf(path, sizeof path, "%.*s%s", n, rota, BESIDE[i]);
+        if (access(path, X_OK) == 0) {
+            memcpy(rotad, path, sizeof path);
+            return;
+        }
+    }
+    snprintf(rotad, PATH_MAX, "rotad");
 }
 
 /* --- the sample --- */
@@ -76,7 +82,10 @@ enum rota_code rota_up_sample_write(const char *data, struct rota_error *error)
                       "name = \"%s\"\nshards = 2\nsource = \"file:",
                       rota_up_queue);
     append_quoted(&settings, path);
-    rota_buffer_print(&settings, "\"\n\n[[group]]\nname = \"%s\"\n", rota_up_queue);
+    rota_buffer_print(&settings,
+                      "\"\n\n[[group]]\nname = \"%s\"\n\n[[space]]\nname = \"%s-shards\"\n"
+                      "engine = \"ring\"\nshards = 256\n",
+                      rota_up_queue, rota_up_queue);
     snprintf(path, sizeof path, "%.4000s/rotad.toml", data);
     if (!code)
         code = write_file(path, &settings, error);

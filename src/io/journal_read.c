@@ -234,6 +234,14 @@ static enum rota_code go_on(struct reading *reading, const char *path,
     return ROTA_OK;
 }
 
+/* There is a segment, and in none of them anything of a journal: whatever was damaged may be
+ * somebody else's. */
+static bool is_foreign(const struct reading *reading)
+{
+    return reading->reader.n_lost_bytes > 0 ||
+           !rota_journal_may_begin(rota_str_of(reading->bytes, reading->size));
+}
+
 static enum rota_code read_segment(struct reading *reading, size_t place)
 {
     struct rota_journal_files *files = reading->files;
@@ -252,6 +260,10 @@ static enum rota_code read_segment(struct reading *reading, size_t place)
     if (code)
         return code;
     files->index = index + 1;
+    if (is_last && !reader->has_seal && is_foreign(reading))
+        return rota_error_set(reading->error, ROTA_ERR_INVALID,
+                              "%s: is no journal, and there is no other: nothing was changed",
+                              path);
     if (is_last && found == ROTA_JOURNAL_TORN && reader->at == 0) { /* its head: it holds nothing */
         if (files->disk->unlink(files->disk->data, path))
             return rota_journal_files_refuse(path, "can't be removed", reading->error);

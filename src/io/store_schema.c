@@ -99,7 +99,7 @@ static const struct table tables[] = {
              {"space", "name", "the space"},
              {"name", "name", "the node, by its address"},
              {"instance", "int", "random number of this life of it"},
-             {"pings", "int", "grows with every sign of life"},
+             {"pings", "int", "another with every sign of life, by chance"},
              {"ttl_ms", "int", "how long without one it is given up, in milliseconds"},
              {"acked", "int", "by this version of the space it owns nothing that is not its own"},
              {"highest", "int", "the highest epoch that it has had by a lease or a group"},

@@ -6,7 +6,7 @@
 /* --- the node's own row --- */
 
 #define SET                                                                                        \
-    "pings = pings + 1, ttl_ms = :ttl_ms, acked = :acked, highest = :highest, weight = :weight, "  \
+    "pings = :pings, ttl_ms = :ttl_ms, acked = :acked, highest = :highest, weight = :weight, "     \
     "is_draining = :is_draining "
 #define NODE "WHERE space = :space AND name = :name AND "
 
@@ -46,11 +46,12 @@ static enum rota_code join(struct rota_store_session *session,
         "UPDATE rota_space_nodes SET instance = :instance, " SET NODE "instance = :former", answer);
     if (code || answer->is_done)
         return code;
-    return change(session, request,
-                  "$insert_new rota_space_nodes (space, name, instance, pings, ttl_ms, acked, "
-                  "highest, weight, is_draining) VALUES (:space, :name, :instance, 1, :ttl_ms, "
-                  ":acked, :highest, :weight, :is_draining) $or_nothing",
-                  answer);
+    return change(
+        session, request,
+        "$insert_new rota_space_nodes (space, name, instance, pings, ttl_ms, acked, "
+        "highest, weight, is_draining) VALUES (:space, :name, :instance, :pings, :ttl_ms, "
+        ":acked, :highest, :weight, :is_draining) $or_nothing",
+        answer);
 }
 
 /* --- the space --- */

@@ -4,6 +4,7 @@
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -181,6 +182,8 @@ static enum rota_code load_trusted(const struct rota_tls *tls, SSL_CTX *context,
         return ROTA_OK;
     }
     enum rota_code code = read_certificates(tls->ca_file, &list, error);
+    if (!tls->is_server)
+        X509_STORE_set_flags(SSL_CTX_get_cert_store(context), X509_V_FLAG_PARTIAL_CHAIN);
     for (int i = 0; i < sk_X509_num(list) && !code; i++)
         if (!X509_STORE_add_cert(SSL_CTX_get_cert_store(context), sk_X509_value(list, i)) ||
             (tls->is_server && !SSL_CTX_add_client_CA(context, sk_X509_value(list, i))))
@@ -332,6 +335,13 @@ enum rota_code rota_tls_reload(struct rota_tls *tls, struct rota_error *error)
 rota_time rota_tls_expires_at(const struct rota_tls *tls)
 {
     return tls->material.expires_at;
+}
+
+bool rota_tls_is_for(const struct rota_tls *tls, const char *host)
+{
+    X509 *own = SSL_CTX_get0_certificate(tls->material.context);
+    return own && (X509_check_ip_asc(own, host, 0) == 1 ||
+                   X509_check_host(own, host, 0, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS, NULL) == 1);
 }
 
 bool rota_tls_has_warning(const struct rota_tls *tls, rota_time now, struct rota_error *warning)

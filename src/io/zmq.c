@@ -351,7 +351,8 @@ enum rota_code rota_zmq_send(struct rota_zmq_socket *socket, struct rota_str rou
 
 /* --- what becomes of connections --- */
 
-static enum rota_zmq_event tell(uint16_t event, uint32_t value, struct rota_error *why)
+static enum rota_zmq_event tell(uint16_t event, uint32_t value, bool is_router,
+                                struct rota_error *why)
 {
     switch (event) {
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
@@ -363,7 +364,9 @@ static enum rota_zmq_event tell(uint16_t event, uint32_t value, struct rota_erro
         rota_error_set(why, ROTA_ERR_UNAVAILABLE, "no connection could be made");
         return ROTA_ZMQ_FAILED;
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
-        rota_error_set(why, ROTA_ERR_INVALID, "our key is not in the list of the other side");
+        rota_error_set(why, ROTA_ERR_INVALID,
+                       is_router ? "the key of the other side is not in our list"
+                                 : "our key is not in the list of the other side");
         return ROTA_ZMQ_FAILED;
     case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
         rota_error_set(why, ROTA_ERR_INVALID,
@@ -392,7 +395,7 @@ enum rota_zmq_event rota_zmq_next_event(struct rota_zmq_socket *socket, struct r
             memcpy(&value, (char *)zmq_msg_data(&part) + sizeof event, sizeof value);
         }
         skip_rest(socket->monitor, &part);
-        enum rota_zmq_event told = tell(event, value, why);
+        enum rota_zmq_event told = tell(event, value, socket->is_router, why);
         if (told != ROTA_ZMQ_NOTHING)
             return told;
     }
@@ -459,10 +462,11 @@ void rota_zmq_answer(struct rota_zmq *zmq, struct rota_str name)
         rota_str(""),
     };
     enum { N_PARTS = sizeof parts / sizeof *parts };
-    for (int i = 0; i < N_PARTS; i++)
-        if (zmq_send(zmq->judge, parts[i].data, parts[i].size,
-                     ZMQ_DONTWAIT | (i + 1 < N_PARTS ? ZMQ_SNDMORE : 0)) < 0)
-            return; /* who asked is gone */
+    for (int i = 0; i < N_PARTS; i++) /* who asks next waits until all of them are sent */
+        while (zmq_send(zmq->judge, parts[i].data, parts[i].size,
+                        ZMQ_DONTWAIT | (i + 1 < N_PARTS ? ZMQ_SNDMORE : 0)) < 0)
+            if (errno != EINTR)
+                return; /* who asked is gone */
 }
 
 /* --- keys --- */

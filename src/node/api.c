@@ -16,6 +16,8 @@ const struct rota_api_route rota_api_routes[] = {
     {ROTA_HTTP_GET, "/healthz", rota_api_health, "whether the process runs"},
     {ROTA_HTTP_GET, "/readyz", rota_api_ready, "whether the node serves"},
     {ROTA_HTTP_GET, "/metrics", rota_api_metrics, "metrics in Prometheus' text format"},
+    {ROTA_HTTP_GET, "/api/v1", rota_api_index, "what can be asked"},
+    {ROTA_HTTP_GET, "/api/v1/openapi.json", rota_api_openapi, "all of it, described by OpenAPI"},
     {ROTA_HTTP_GET, "/api/v1/node", rota_api_node, "this node"},
     {ROTA_HTTP_GET, "/api/v1/cluster", rota_api_cluster, "all nodes, and the ring"},
     {ROTA_HTTP_POST, "/api/v1/nodes/*/drain", rota_api_node_drain, "give a node nothing more"},
@@ -23,6 +25,9 @@ const struct rota_api_route rota_api_routes[] = {
     {ROTA_HTTP_POST, "/api/v1/nodes/*/evict", rota_api_node_evict, "hold a node for dead"},
     {ROTA_HTTP_GET, "/api/v1/events", rota_api_events, "what has happened"},
     {ROTA_HTTP_GET, "/api/v1/stream", rota_api_stream, "all of it, as it changes"},
+    {ROTA_HTTP_POST, "/api/v1/plan", rota_api_plan, "what a change of nodes would move"},
+    {ROTA_HTTP_POST, "/api/v1/plan/apply", rota_api_plan_apply, "do it"},
+    {ROTA_HTTP_GET, "/api/v1/plans/*", rota_api_plan_outcome, "what has come of it"},
     {ROTA_HTTP_GET, "/api/v1/queues", rota_api_queues, "all queues"},
     {ROTA_HTTP_GET, "/api/v1/queues/*", rota_api_queue, "one queue"},
     {ROTA_HTTP_POST, "/api/v1/queues/*/pause", rota_api_queue_pause, "hand out no more jobs"},
@@ -289,15 +294,51 @@ static const struct rota_api_route *find_route(struct rota_api_call *call, unsig
     return NULL;
 }
 
+void rota_api_index(struct rota_api_call *call)
+{
+    static const char *const METHODS[] = {"GET", "POST", "PUT", "DELETE"};
+    struct rota_buffer buffer = {0};
+    struct rota_json json = {.buffer = &buffer};
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "routes");
+    rota_json_begin_array(&json);
+    for (size_t i = 0; i < rota_api_n_routes; i++) {
+        rota_json_begin_object(&json);
+        rota_json_key(&json, "method");
+        rota_json_text(&json, METHODS[rota_api_routes[i].method]);
+        rota_json_key(&json, "path");
+        rota_json_text(&json, rota_api_routes[i].path);
+        rota_json_key(&json, "summary");
+        rota_json_text(&json, rota_api_routes[i].summary);
+        rota_json_end_object(&json);
+    }
+    rota_json_end_array(&json);
+    rota_json_end_object(&json);
+    rota_api_answer_json(call, 200, &buffer);
+}
+
+static const struct rota_page *find_page(struct rota_str path)
+{
+    for (size_t i = 0; i < rota_n_pages; i++)
+        if (rota_str_is_equal(path, rota_str(rota_pages[i].path)))
+            return &rota_pages[i];
+    return NULL;
+}
+
+void rota_api_openapi(struct rota_api_call *call)
+{
+    const struct rota_page *page = find_page(rota_str("/openapi.json"));
+    if (page)
+        rota_api_answer(call, 200, page->type, rota_str_of(page->bytes, page->size));
+    else
+        rota_api_refuse(call, 404, "it is not part of this program");
+}
+
 /* A file of the dashboard; false when it is none. It loads nothing from elsewhere, and is shown
  * in no frame. */
 static bool show_page(struct rota_api_call *call)
 {
-    struct rota_str target = rota_http_target(call->request);
-    const struct rota_page *page = NULL;
-    for (size_t i = 0; i < rota_n_pages; i++)
-        if (rota_str_is_equal(target, rota_str(rota_pages[i].path)))
-            page = &rota_pages[i];
+    const struct rota_page *page = find_page(rota_http_target(call->request));
     if (!page || rota_http_method(call->request) != ROTA_HTTP_GET)
         return false;
     const struct rota_http_field fields[] = {

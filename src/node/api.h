@@ -60,6 +60,9 @@ void rota_api_ask(struct rota_api_call *call, const char *method,
 bool rota_api_number(struct rota_api_call *call, const char *name, uint64_t max, uint64_t otherwise,
                      uint64_t *number);
 
+void rota_api_index(struct rota_api_call *call);
+void rota_api_openapi(struct rota_api_call *call);
+
 /* --- api_queue.c --- */
 
 void rota_api_queues(struct rota_api_call *call);
@@ -85,6 +88,12 @@ void rota_api_space_migrate(struct rota_api_call *call);
 void rota_api_shard(struct rota_api_call *call);
 void rota_api_shard_pin(struct rota_api_call *call);
 void rota_api_write_spaces(struct rota_node *node, struct rota_json *json);
+
+/* --- api_plan.c --- */
+
+void rota_api_plan(struct rota_api_call *call);
+void rota_api_plan_apply(struct rota_api_call *call);
+void rota_api_plan_outcome(struct rota_api_call *call);
 
 /* --- api_cluster.c --- */
 

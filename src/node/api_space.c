@@ -131,9 +131,6 @@ void rota_api_space_migrate(struct rota_api_call *call)
     struct rota_space_request request;
     if (!read_body(call, &ROTA_SPACE_MIGRATE_BODY, &request))
         return;
-    if (!request.is_dry_run)
-        rota_node_note(call->node, ROTA_EVENT_OPERATOR, request.space, "is to have the engine %.*s",
-                       ROTA_STR_ARGS(request.engine));
     rota_api_ask(call, "/rota.v1.Space/Migrate", &ROTA_SPACE_MIGRATE, &request,
                  &ROTA_SPACE_PLAN_REPLY);
 }
@@ -145,12 +142,5 @@ void rota_api_shard_pin(struct rota_api_call *call)
     if (!read_shard(call, &shard) || !read_body(call, &ROTA_SPACE_PIN_BODY, &request))
         return;
     request.shard = shard;
-    if (!request.is_dry_run && request.node.size > 0)
-        rota_node_note(call->node, ROTA_EVENT_OPERATOR, request.space,
-                       "is to have its shard %llu at %.*s", (unsigned long long)shard,
-                       ROTA_STR_ARGS(request.node));
-    else if (!request.is_dry_run)
-        rota_node_note(call->node, ROTA_EVENT_OPERATOR, request.space,
-                       "has its shard %llu pinned no longer", (unsigned long long)shard);
     rota_api_ask(call, "/rota.v1.Space/Pin", &ROTA_SPACE_PIN, &request, &ROTA_SPACE_PLAN_REPLY);
 }

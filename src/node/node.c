@@ -211,7 +211,10 @@ enum rota_code rota_node_reload(struct rota_node *node, const struct rota_settin
                                 struct rota_error *error)
 {
     bool is_told = false;
-    enum rota_code code = node->tls ? rota_tls_reload(node->tls, error) : ROTA_OK;
+    struct rota_tls *const certificates[] = {node->tls, node->self_tls, node->peers_tls};
+    enum rota_code code = ROTA_OK;
+    for (size_t i = 0; i < 3 && !code; i++)
+        code = certificates[i] ? rota_tls_reload(certificates[i], error) : ROTA_OK;
     if (code)
         return code;
     code = adopt(node, fresh, &is_told, error);
@@ -241,6 +244,7 @@ enum rota_code rota_node_open(uv_loop_t *loop, const struct rota_node_options *o
     made->lock_fd = -1;
     rota_list_init(&made->gone);
     rota_list_init(&made->changes);
+    rota_list_init(&made->plans);
     rota_list_init(&made->asks);
     rota_list_init(&made->calls);
     made->started_at = rota_clock_wall();

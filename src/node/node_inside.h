@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/call/list.h"
+#include "io/address.h"
 #include "io/clock.h"
 #include "io/http.h"
 #include "node/node.h"
@@ -48,11 +49,12 @@ struct rota_node {
     int lock_fd; /* of the data directory; -1: none */
     char token[ROTA_GUARD_TOKEN_SIZE + 1];
     char *advertise;
+    char self_name[ROTA_ADDRESS_HOST_MAX + 1]; /* the host in it: as our certificate has it */
     struct rota_guard guard;
     struct rota_str names[ROTA_NODE_NAMES_MAX];
 
     struct rota_metrics *metrics;
-    struct rota_tls *tls, *self_tls;
+    struct rota_tls *tls, *self_tls, *peers_tls; /* NULL: plain text */
     struct rota_store *store;
     struct rota_members *members;
     struct rota_heartbeat *heartbeat;
@@ -71,6 +73,8 @@ struct rota_node {
     size_t n_shards;               /* of all spaces, that this node has now */
     struct rota_list_node gone;    /* nodes whose fate is asked for, see node_news.c */
     struct rota_list_node changes; /* that operators have asked for, until they are made */
+    struct rota_list_node plans;   /* that were applied */
+    uint64_t n_plans;
     struct rota_list_node asks;    /* documents that have not come */
     struct rota_list_node calls;   /* requests over HTTP that are not answered */
     struct rota_node_role roles[ROTA_NODE_ROLES_MAX];

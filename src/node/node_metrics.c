@@ -6,6 +6,7 @@
 #include "node/api.h"
 
 #include "base/metrics.h"
+#include "node/peers.h"
 #include "node/stream.h"
 #include "node/topics.h"
 #include "run/broker_cluster.h"
@@ -126,7 +127,8 @@ static void measure_members(const struct rota_node *node, const struct rota_stor
     static const char *const NAMES[FATES] = {"in", "draining", "evicted", "dead"};
     int64_t counts[FATES] = {0};
     for (size_t i = 0; i < answer->n_members; i++)
-        if (answer->db_now - answer->members[i].heartbeat <= ROTA_HOUR)
+        if (answer->db_now - answer->members[i].heartbeat <= ROTA_PEERS_DEAD &&
+            rota_peers_is_node(&answer->members[i]))
             counts[fate_of(&answer->members[i], answer->db_now)]++;
     for (int i = 0; i < FATES; i++) {
         struct rota_label label = {"state", rota_str(NAMES[i])};

@@ -1,9 +1,11 @@
 /* What a node is made of, opened in order and closed in reverse. */
 #include "node/node_inside.h"
 
+#include "io/address.h"
 #include "io/clock.h"
 #include "io/file.h"
 #include "node/node_change.h"
+#include "node/node_plan.h"
 #include "node/node_service.h"
 #include "node/node_spaces.h"
 #include "node/peers.h"
@@ -201,6 +203,30 @@ static enum rota_code open_store(struct rota_node *node, struct rota_error *erro
     return rota_store_open(node->loop, &options, &node->store, error);
 }
 
+/* As a client of our own server we trust its very certificate; of other nodes, whom the settings
+ * say, or else the system. A certificate that is not for the address by which others reach us
+ * would be found out by them, one call after the other: it is refused here. */
+static enum rota_code open_clients(struct rota_node *node, struct rota_error *error)
+{
+    const struct rota_node_settings *settings = node->settings;
+    struct rota_tls_options own = {.certificate_file = settings->certificate,
+                                   .key_file = settings->key,
+                                   .ca_file = settings->certificate};
+    struct rota_tls_options others = {.certificate_file = settings->certificate,
+                                      .key_file = settings->key,
+                                      .ca_file = settings->ca};
+    struct rota_address advertised;
+    enum rota_code code = rota_address_parse(node->advertise, &advertised, error);
+    if (!code && !rota_tls_is_for(node->tls, advertised.host))
+        code = rota_error_set(error, ROTA_ERR_INVALID,
+                              "the certificate %.1000s is not for %s, where other nodes reach this "
+                              "one: set advertise to a name that it has",
+                              settings->certificate, advertised.host);
+    if (!code)
+        code = rota_tls_client_new(&own, &node->self_tls, error);
+    return code ? code : rota_tls_client_new(&others, &node->peers_tls, error);
+}
+
 static enum rota_code open_server(struct rota_node *node, struct rota_error *error)
 {
     const struct rota_node_settings *settings = node->settings;
@@ -228,8 +254,9 @@ static enum rota_code open_server(struct rota_node *node, struct rota_error *err
         return code;
     node->advertise =
         strdup(settings->advertise ? settings->advertise : rota_server_address(node->server, 0));
-    return node->advertise ? ROTA_OK
-                           : rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a node");
+    if (!node->advertise)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a node");
+    return node->tls ? open_clients(node, error) : ROTA_OK;
 }
 
 static enum rota_code open_roles(struct rota_node *node, struct rota_error *error)
@@ -247,21 +274,35 @@ static enum rota_code open_roles(struct rota_node *node, struct rota_error *erro
     return ROTA_OK;
 }
 
-/* Plain text, or as a client that trusts our own certificate's authority. */
+/* Where our own server is reached: one that listens everywhere is here, too. */
+static void own_address(const struct rota_node *node, char address[ROTA_ADDRESS_TEXT_MAX])
+{
+    static const struct {
+        const char *any, *here;
+    } PLACES[] = {{"0.0.0.0:", "127.0.0.1:"}, {"[::]:", "[::1]:"}};
+    const char *listens = rota_server_address(node->server, 0);
+    snprintf(address, ROTA_ADDRESS_TEXT_MAX, "%s", listens);
+    for (size_t i = 0; i < sizeof PLACES / sizeof PLACES[0]; i++) {
+        size_t size = strlen(PLACES[i].any);
+        if (strncmp(listens, PLACES[i].any, size) == 0)
+            snprintf(address, ROTA_ADDRESS_TEXT_MAX, "%s%s", PLACES[i].here, listens + size);
+    }
+}
+
 static enum rota_code open_self(struct rota_node *node, struct rota_error *error)
 {
-    const struct rota_node_settings *settings = node->settings;
-    enum rota_code code = ROTA_OK;
-    if (settings->certificate)
-        code = rota_tls_client_new(
-            &(struct rota_tls_options){.certificate_file = settings->certificate,
-                                       .key_file = settings->key,
-                                       .ca_file =
-                                           settings->ca ? settings->ca : settings->certificate},
-            &node->self_tls, error);
-    return code ? code
-                : rota_node_open_channel(node, rota_server_address(node->server, 0), 64 << 20,
-                                         &node->self, error);
+    char address[ROTA_ADDRESS_TEXT_MAX];
+    struct rota_address advertised;
+    own_address(node, address);
+    enum rota_code code = rota_address_parse(node->advertise, &advertised, error);
+    if (code)
+        return code;
+    snprintf(node->self_name, sizeof node->self_name, "%s", advertised.host);
+    struct rota_channel_options options = {.tls = node->self_tls,
+                                           .tls_name = node->self_tls ? node->self_name : NULL,
+                                           .insecure = node->settings->insecure,
+                                           .message_max = 64 << 20};
+    return rota_channel_open(node->loop, address, &options, &node->self, error);
 }
 
 enum rota_code rota_node_open_channel(struct rota_node *node, const char *address,
@@ -269,7 +310,7 @@ enum rota_code rota_node_open_channel(struct rota_node *node, const char *addres
                                       struct rota_error *error)
 {
     struct rota_channel_options options = {
-        .tls = node->self_tls, .insecure = node->settings->insecure, .message_max = message_max};
+        .tls = node->peers_tls, .insecure = node->settings->insecure, .message_max = message_max};
     return rota_channel_open(node->loop, address, &options, channel, error);
 }
 
@@ -296,9 +337,15 @@ static enum rota_code open_http(struct rota_node *node, struct rota_error *error
     return rota_streams_open(node, &node->streams, error);
 }
 
+static void on_space_done(void *data, struct rota_str space, const char *text)
+{
+    struct rota_node *node = data;
+    rota_node_note(node, ROTA_EVENT_OPERATOR, space, "%s", text);
+}
+
 static enum rota_code open_space_service(struct rota_node *node, struct rota_error *error)
 {
-    return rota_space_service_open(node->server, &node->space_service, error);
+    return rota_space_service_open(node->server, on_space_done, node, &node->space_service, error);
 }
 
 /* The last part: what is open of it needs all others until it is closed. */
@@ -327,6 +374,7 @@ enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *e
 void rota_node_close_parts(struct rota_node *node)
 {
     rota_topics_end(node);
+    rota_node_plans_end(node);
     rota_node_changes_end(node);
     rota_node_news_end(node);
     rota_channel_close(node->self);
@@ -346,6 +394,7 @@ void rota_node_close_parts(struct rota_node *node)
     rota_store_close(node->store);
     rota_tls_free(node->tls);
     rota_tls_free(node->self_tls);
+    rota_tls_free(node->peers_tls);
     rota_metrics_free(node->metrics);
     if (node->lock_fd >= 0)
         close(node->lock_fd);

@@ -176,30 +176,35 @@ static const struct rota_option SPACE_OPTIONS[] = {
 static const struct rota_option CACHE_OPTIONS[] = {
     {.name = "name",
      ROTA_OPTION_INTO(TEXT, struct rota_node_cache, name),
+     .value_name = "NAME",
      .min = 1,
      .max = ROTA_STORE_NAME_MAX,
      .is_required = true,
      .help = "what the collection is called"},
     {.name = "source",
      ROTA_OPTION_INTO(TEXT, struct rota_node_cache, source),
+     .value_name = "SOURCE",
      .min = 1,
      .max = 4000,
      .is_required = true,
      .help = "where values come from: file:FILE, or sql:TABLE of the store's database"},
     {.name = "shards",
      ROTA_OPTION_INTO(INT, struct rota_node_cache, shards),
+     .value_name = "N",
      .default_text = "4",
      .min = 1,
      .max = ROTA_STORE_SHARDS_MAX,
      .help = "how many there are in each zone"},
     {.name = "memory",
      ROTA_OPTION_INTO(INT, struct rota_node_cache, memory),
+     .value_name = "BYTES",
      .default_text = "268435456",
      .min = ROTA_LRU_BYTES_MIN,
      .max = INT64_C(1) << 44,
      .help = "bytes that the values in memory may take"},
     {.name = "keep",
      ROTA_OPTION_INTO(SPAN, struct rota_node_cache, keep),
+     .value_name = "SPAN",
      .default_text = "10s",
      .min = 0,
      .max = 365 * ROTA_DAY,
@@ -209,24 +214,28 @@ static const struct rota_option CACHE_OPTIONS[] = {
 static const struct rota_option DIRECTORY_OPTIONS[] = {
     {.name = "name",
      ROTA_OPTION_INTO(TEXT, struct rota_node_directory, name),
+     .value_name = "NAME",
      .min = 1,
      .max = ROTA_SHARD_NAME_MAX,
      .is_required = true,
      .help = "what the collection is called"},
     {.name = "id",
      ROTA_OPTION_INTO(INT, struct rota_node_directory, id),
+     .value_name = "N",
      .default_text = "1",
      .min = 1,
      .max = UINT32_MAX,
      .help = "the collection's number"},
     {.name = "shards",
      ROTA_OPTION_INTO(INT, struct rota_node_directory, shards),
+     .value_name = "N",
      .default_text = "64",
      .min = 1,
      .max = ROTA_SHARD_CHANNELS_MAX,
      .help = "how many there are on the ring"},
     {.name = "replicas",
      ROTA_OPTION_INTO(INT, struct rota_node_directory, replicas),
+     .value_name = "N",
      .default_text = "1",
      .min = 1,
      .max = ROTA_SHARD_REPLICAS_MAX,
@@ -236,12 +245,14 @@ static const struct rota_option DIRECTORY_OPTIONS[] = {
 static const struct rota_option GROUP_OPTIONS[] = {
     {.name = "name",
      ROTA_OPTION_INTO(TEXT, struct rota_node_group, name),
+     .value_name = "NAME",
      .min = 1,
      .max = ROTA_SYNC_NAME_MAX,
      .is_required = true,
      .help = "the group's name"},
     {.name = "log",
      ROTA_OPTION_INTO(TEXT, struct rota_node_group, log),
+     .value_name = "URL",
      .min = 1,
      .max = 4000,
      .help = "the log that its tasks share; groups.db in the data directory if not given"},
@@ -311,18 +322,25 @@ bool rota_node_settings_has_role(const struct rota_node_settings *settings, cons
     return false;
 }
 
-/* Two sections of a kind have two names; each kind's struct begins with it. */
+/* Two sections of a kind have two names, and a cache has another than a space, for their leases
+ * are in one table. Each kind's struct begins with the name. */
 static enum rota_code check_names(const struct rota_settings *settings, struct rota_error *error)
 {
     for (size_t i = 0; i < settings->n_sections; i++)
         for (size_t k = 0; k < i; k++) {
             const struct rota_settings_section *one = &settings->sections[k];
             const struct rota_settings_section *other = &settings->sections[i];
-            if (one->kind == other->kind &&
-                strcmp(*(char *const *)one->values, *(char *const *)other->values) == 0)
-                return rota_error_set(
-                    error, ROTA_ERR_INVALID, "lines %u and %u: two sections [[%s]] are called %s",
-                    one->line, other->line, one->kind->name, *(char *const *)one->values);
+            bool is_lone = strcmp(one->kind->name, "directory") == 0 ||
+                           strcmp(one->kind->name, "group") == 0 ||
+                           strcmp(other->kind->name, "directory") == 0 ||
+                           strcmp(other->kind->name, "group") == 0;
+            if ((one->kind != other->kind && is_lone) ||
+                strcmp(*(char *const *)one->values, *(char *const *)other->values) != 0)
+                continue;
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "[[%s]] in line %u: [[%s]] in line %u is called %.200s already",
+                                  other->kind->name, other->line, one->kind->name, one->line,
+                                  *(char *const *)one->values);
         }
     return ROTA_OK;
 }
@@ -348,10 +366,12 @@ static enum rota_code check_space(const struct rota_settings_section *section,
                               "[[space]] in line %u: the name %s has other characters than "
                               "letters, digits, '.', '_' and '-'",
                               section->line, rota_quote(rota_str(space->name), quoted));
-    if (space->engine == ROTA_NODE_ENGINE_LEASE && space->shards > ROTA_LEASE_SHARDS_MAX)
+    bool is_small =
+        space->engine == ROTA_NODE_ENGINE_LEASE || space->engine == ROTA_NODE_ENGINE_GROUP;
+    if (is_small && space->shards > ROTA_LEASE_SHARDS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "[[space]] in line %u: the engine lease has at most %d shards",
-                              section->line, ROTA_LEASE_SHARDS_MAX);
+                              "[[space]] in line %u: the engine %s has at most %d shards",
+                              section->line, ENGINES[space->engine], ROTA_LEASE_SHARDS_MAX);
     if (space->engine == ROTA_NODE_ENGINE_GROUP && !space->log)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "[[space]] in line %u: the engine group needs a log", section->line);

@@ -98,7 +98,7 @@ static void copy_text(char *to, size_t size, struct rota_str text)
 }
 
 /* Others are members, too: servers of shards. */
-static bool is_node(const struct rota_store_member *row)
+bool rota_peers_is_node(const struct rota_store_member *row)
 {
     return rota_str_has_prefix(row->roles, rota_str(ROTA_NODE_ROLE ","));
 }
@@ -147,7 +147,7 @@ static void take_rows(struct rota_peers *peers, const struct rota_store_answer *
         peers->list.items[i]->is_listed = false;
     for (size_t i = 0; i < answer->n_members; i++) {
         const struct rota_store_member *row = &answer->members[i];
-        if (!is_node(row) || answer->db_now - row->heartbeat > ROTA_PEERS_DEAD)
+        if (!rota_peers_is_node(row) || answer->db_now - row->heartbeat > ROTA_PEERS_DEAD)
             continue;
         /* New ones go behind the known ones, which stay in order meanwhile. */
         size_t size = peers->list.size;

@@ -67,6 +67,9 @@ void rota_peers_renew(struct rota_peers *peers);
 /* Somebody follows the events. */
 void rota_peers_want_events(struct rota_peers *peers);
 
+/* Whether a row of the members table is a node's: some are of what nodes serve. */
+bool rota_peers_is_node(const struct rota_store_member *row);
+
 /* All nodes that are known, by address; borrowed until the loop runs on. */
 size_t rota_peers_n(const struct rota_peers *peers);
 const struct rota_peer *rota_peers_at(const struct rota_peers *peers, size_t i);

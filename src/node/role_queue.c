@@ -73,6 +73,7 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
         .is_insecure = settings->insecure,
         .members = members,
         .advertise = node->advertise,
+        .tls = node->peers_tls,
         .partitions = (uint32_t)settings->partitions,
         .bytes_max = (size_t)settings->memory,
         .on_failed = on_failed,

@@ -1,5 +1,6 @@
 /* rotad: one node of a cluster. */
 #include "base/command.h"
+#include "base/json.h"
 #include "io/clock.h"
 #include "io/file.h"
 #include "io/notify.h"
@@ -12,6 +13,13 @@
 #include <string.h>
 
 enum { EXIT_NO = 1, EXIT_BAD = 2 };
+
+static const char *const EXIT_CODES[] = {
+    [0] = "it was told to end, and did; or the settings are sound",
+    [EXIT_NO] = "it could not start or go on; standard error says why",
+    [EXIT_BAD] = "the command line, the environment or the file is wrong; nothing is started or "
+                 "made",
+};
 
 /* --- the command line --- */
 
@@ -277,6 +285,33 @@ static int help(void)
     return fflush(stdout) ? EXIT_NO : 0;
 }
 
+/* What the table says, as `rota help --json` does it: for share/. */
+static int help_json(void)
+{
+    struct rota_buffer buffer = {0};
+    struct rota_json json = {.buffer = &buffer};
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "program");
+    rota_json_text(&json, command()->program);
+    rota_json_key(&json, "version");
+    rota_json_text(&json, ROTA_VERSION);
+    rota_json_key(&json, "exit_codes");
+    rota_json_begin_array(&json);
+    for (size_t i = 0; i < sizeof EXIT_CODES / sizeof EXIT_CODES[0]; i++)
+        rota_json_text(&json, EXIT_CODES[i]);
+    rota_json_end_array(&json);
+    rota_json_key(&json, "commands");
+    rota_json_begin_array(&json);
+    rota_command_format_json(command(), &json);
+    rota_json_end_array(&json);
+    rota_json_end_object(&json);
+    rota_buffer_append_char(&buffer, '\n');
+    fwrite(buffer.data, 1, buffer.size, stdout);
+    bool has_failed = buffer.failed;
+    rota_buffer_deinit(&buffer);
+    return has_failed || fflush(stdout) ? EXIT_NO : 0;
+}
+
 int main(int argc, char **argv)
 {
     struct words words = {0};
@@ -284,6 +319,8 @@ int main(int argc, char **argv)
     struct rota_error error;
     struct rota_node_settings values;
     struct process process = {.words = &words, .argc = argc, .argv = argv};
+    if (argc == 3 && strcmp(argv[1], "help") == 0 && strcmp(argv[2], "--json") == 0)
+        return help_json();
     switch (rota_command_parse(command(), argc - 1, argv + 1, &words, &none, &error)) {
     case ROTA_COMMAND_RUN:
         break;

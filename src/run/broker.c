@@ -101,6 +101,7 @@ static void set_timer(struct rota_work_broker *broker, rota_time now, bool is_st
     const struct rota_heap_node *poll = rota_heap_first(&broker->polls_until);
     rota_time at = rota_broker_deadline(broker->core);
     at = rota_time_min(at, rota_work_broker_handover_deadline(broker->handover));
+    at = rota_time_min(at, rota_work_broker_settings_deadline(broker->settings));
     if (poll)
         at = rota_time_min(at, poll->at);
     at = rota_time_min(at, rota_work_broker_forward_deadline(broker));
@@ -127,6 +128,7 @@ static void run_turn(struct rota_work_broker *broker)
     while (!is_stuck) {
         bool has_more = rota_work_broker_poll_return(broker);
         has_more |= rota_work_broker_handover_turn(broker->handover, now);
+        has_more |= rota_work_broker_settings_turn(broker->settings, now.boot);
         if (!broker->sink && broker->durable < broker->appended) {
             broker->durable = broker->appended;
             rota_broker_durable(broker->core, now, broker->durable);
@@ -314,6 +316,7 @@ static enum rota_code join_cluster(struct rota_work_broker *broker, uv_loop_t *l
         .source = broker->options.members,
         .self = broker->options.advertise,
         .partitions = broker->options.partitions,
+        .tls = broker->options.tls,
         .insecure = broker->options.is_insecure,
         .log = broker->options.log,
     };
@@ -381,8 +384,12 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
         return code;
     }
     rota_broker_begin(made->core, rota_work_broker_now());
-    if (options->members && !options->store &&
-        (code = rota_work_broker_handover_open(made, error))) {
+    if (options->members && !options->store) {
+        code = rota_work_broker_settings_open(made, error);
+        if (!code)
+            code = rota_work_broker_handover_open(made, error);
+    }
+    if (code) {
         rota_work_broker_close(made);
         return code;
     }
@@ -420,6 +427,8 @@ void rota_work_broker_close(struct rota_work_broker *broker)
     rota_broker_errands_end(broker);
     rota_work_broker_handover_close(broker->handover);
     broker->handover = NULL;
+    rota_work_broker_settings_close(broker->settings);
+    broker->settings = NULL;
     if (broker->sink) {
         broker->n_handles++;
         broker->sink->close(broker, on_sink_closed, broker);

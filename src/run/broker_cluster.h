@@ -32,6 +32,7 @@ struct rota_broker_cluster_options {
     struct rota_members_source *source; /* of the nodes; taken, also on failure; NULL: alone */
     const char *self;                   /* our address as it is listed; may be NULL when alone */
     uint32_t partitions;                /* of each queue */
+    struct rota_tls *tls;               /* to peers, kept; NULL: plain text */
     bool insecure;                      /* plain text to peers on other machines */
     bool is_client;                     /* no node itself: its calls may be carried on */
     const struct rota_log *log;         /* kept; NULL: none */
@@ -97,6 +98,9 @@ bool rota_broker_cluster_is_listed(const struct rota_broker_cluster *cluster,
 /* Nodes that are not listed any more, but were within ROTA_BROKER_CLUSTER_FORMER: jobs may still
  * be there. By number from 0; empty for one that is too high. Borrowed until the next call. */
 struct rota_str rota_broker_cluster_former(struct rota_broker_cluster *cluster, size_t index);
+
+/* One that is not listed will never come back: it is not named any more. */
+void rota_broker_cluster_forget(struct rota_broker_cluster *cluster, struct rota_str address);
 
 /* Call a method of the node at `address`, as rota_channel_call() does. The call says that it
  * comes from a node and is not to be carried on: see rota_broker_cluster_is_carried(). A

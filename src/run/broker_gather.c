@@ -110,6 +110,35 @@ void rota_work_broker_gather_set(struct rota_work_broker *broker, struct rota_se
     ask_all(broker, call, method, false, on_set);
 }
 
+/* --- a node that is lost --- */
+
+static void on_forgotten(struct rota_broker_errand *errand)
+{
+    struct rota_buffer *buffer = &errand->broker->buffer;
+    struct rota_queue_forgotten sum = {0}, part;
+    if (pass_refusal(errand))
+        return;
+    rota_arena_clear(&errand->broker->arena);
+    for (size_t i = 0; i < errand->n_parts; i++) {
+        if (errand->parts[i].status != ROTA_STATUS_OK ||
+            rota_message_decode(&ROTA_QUEUE_FORGOTTEN, rota_buffer_str(&errand->parts[i].message),
+                                &part, &errand->broker->arena, NULL))
+            continue;
+        sum.n_chunks += part.n_chunks;
+        sum.n_jobs += part.n_jobs;
+    }
+    rota_buffer_clear(buffer);
+    rota_message_encode(&ROTA_QUEUE_FORGOTTEN, &sum, buffer);
+    append_missing(errand, buffer);
+    reply(errand, buffer);
+}
+
+void rota_work_broker_gather_forget(struct rota_work_broker *broker, struct rota_server_call *call,
+                                    const char *method)
+{
+    ask_all(broker, call, method, false, on_forgotten);
+}
+
 /* --- news of a queue: until one of the nodes has no more --- */
 
 static void on_watched(struct rota_broker_errand *errand)

@@ -1,34 +1,10 @@
 /* The methods of rota.v1.Queue. */
-#include "run/broker_inside.h"
+#include "run/broker_method.h"
 
 #include "core/call/failure.h"
-#include "run/broker_errand.h"
 #include "wire/call_notes.h"
 
-#include <assert.h>
 #include <stdio.h>
-
-/* Who answers a method where there are several nodes. */
-enum answered_by {
-    BY_THIS, /* node, the one that is asked */
-    BY_OWNER_OF_NEW,
-    BY_OWNERS_OF_NEW,
-    BY_OWNER,
-    BY_OWNER_OR_ALL, /* a stream */
-    BY_ALL_IN_TURN,
-    BY_ALL_QUEUES,
-    BY_ALL_WORKERS,
-    BY_ALL_ALIKE,
-};
-
-struct rota_broker_method {
-    const char *path;
-    enum answered_by by;
-    const struct rota_message_type *type; /* NULL: the request is not looked at */
-    void (*handle)(struct rota_work_broker *broker, struct rota_server_call *call,
-                   const void *request);
-    enum rota_broker_need need;
-};
 
 /* --- refusals --- */
 
@@ -217,16 +193,24 @@ static void handle_add_batch(struct rota_work_broker *broker, struct rota_server
         rota_work_broker_answer(broker, call, last, rota_buffer_str(&broker->buffer));
 }
 
-/* Read which job is meant; false when the call is refused. */
+/* Which job is meant. */
+static enum rota_code read_id(const struct rota_queue_about *about, struct rota_job_id *id,
+                              struct rota_error *error)
+{
+    enum rota_code code = rota_job_queue_check(about->queue, error);
+    if (!code)
+        code = rota_queue_id_read(about->id, id, error);
+    if (!code && rota_job_id_is_none(*id))
+        code = rota_error_set(error, ROTA_ERR_INVALID, "which job? The request has no id");
+    return code;
+}
+
+/* ... and false when the call is refused. */
 static bool read_job(struct rota_server_call *call, const struct rota_queue_about *about,
                      struct rota_job_id *id)
 {
     struct rota_error error;
-    enum rota_code code = rota_job_queue_check(about->queue, &error);
-    if (!code)
-        code = rota_queue_id_read(about->id, id, &error);
-    if (!code && rota_job_id_is_none(*id))
-        code = rota_error_set(&error, ROTA_ERR_INVALID, "which job? The request has no id");
+    enum rota_code code = read_id(about, id, &error);
     if (code)
         rota_work_broker_refuse(call, &error, false);
     return !code;
@@ -319,24 +303,29 @@ static void handle_poll(struct rota_work_broker *broker, struct rota_server_call
     rota_work_broker_poll(broker, call, request);
 }
 
+static enum rota_code end_one(struct rota_work_broker *broker, struct rota_work_now now,
+                              const struct rota_queue_about *about, enum rota_job_cause cause,
+                              uint64_t *number, struct rota_error *error)
+{
+    bool is_done = cause == ROTA_JOB_CAUSE_DONE;
+    struct rota_attempt_end end = {
+        .queue = about->queue,
+        .attempt = about->attempt,
+        .cause = cause,
+        .bytes = is_done ? about->bytes : rota_str_of(NULL, 0),
+        .reason = is_done ? about->log : about->bytes,
+        .retry_after = rota_queue_from_ms(about->retry_after_ms),
+    };
+    enum rota_code code = read_id(about, &end.id, error);
+    return code ? code : rota_broker_end(broker->core, now, &end, number, error);
+}
+
 static void end_attempt(struct rota_work_broker *broker, struct rota_server_call *call,
                         const struct rota_queue_about *about, enum rota_job_cause cause)
 {
     struct rota_error error;
     uint64_t number;
-    struct rota_attempt_end end = {
-        .queue = about->queue,
-        .attempt = about->attempt,
-        .cause = cause,
-        .retry_after = rota_queue_from_ms(about->retry_after_ms),
-    };
-    if (!read_job(call, about, &end.id))
-        return;
-    if (cause == ROTA_JOB_CAUSE_DONE)
-        end.bytes = about->bytes;
-    end.reason = cause == ROTA_JOB_CAUSE_DONE ? about->log : about->bytes;
-    enum rota_code code =
-        rota_broker_end(broker->core, rota_work_broker_now(), &end, &number, &error);
+    enum rota_code code = end_one(broker, rota_work_broker_now(), about, cause, &number, &error);
     rota_work_broker_touch(broker);
     if (code)
         rota_work_broker_refuse(call, &error, false);
@@ -348,6 +337,37 @@ static void handle_complete(struct rota_work_broker *broker, struct rota_server_
                             const void *request)
 {
     end_attempt(broker, call, request, ROTA_JOB_CAUSE_DONE);
+}
+
+/* A job that is not here may be at another node, or in a row that is not loaded. */
+static void handle_complete_batch(struct rota_work_broker *broker, struct rota_server_call *call,
+                                  const void *request)
+{
+    const struct rota_queue_list *list = request;
+    const struct rota_queue_about *abouts = list->items.items;
+    struct rota_work_now now = rota_work_broker_now();
+    bool has_others = broker->store || !rota_broker_cluster_is_alone(broker->cluster);
+    uint64_t last = 0, number = 0;
+    rota_buffer_clear(&broker->buffer);
+    for (size_t i = 0; i < list->items.n; i++) {
+        struct rota_queue_added ended = {0};
+        struct rota_error error;
+        enum rota_code code =
+            end_one(broker, now, &abouts[i], ROTA_JOB_CAUSE_DONE, &number, &error);
+        if (code)
+            ended = (struct rota_queue_added){.status = status_of(code),
+                                              .error = rota_str(error.text),
+                                              .may_go_elsewhere =
+                                                  has_others && code == ROTA_ERR_NOT_FOUND};
+        else
+            last = number > last ? number : last;
+        rota_message_encode_entry(&ROTA_QUEUE_COMPLETED, 1, &ended, &broker->buffer);
+    }
+    rota_work_broker_touch(broker);
+    if (broker->buffer.failed)
+        refuse_memory(call);
+    else
+        rota_work_broker_answer(broker, call, last, rota_buffer_str(&broker->buffer));
 }
 
 static void handle_fail(struct rota_work_broker *broker, struct rota_server_call *call,
@@ -372,9 +392,9 @@ static void handle_extend(struct rota_work_broker *broker, struct rota_server_ca
     struct rota_error error;
     if (!read_job(call, about, &id))
         return;
-    enum rota_code code = rota_broker_extend(broker->core, rota_work_broker_now(), about->queue, id,
-                                             about->attempt, rota_queue_from_ms(about->lease_ms),
-                                             about->bytes, &error);
+    enum rota_code code =
+        rota_broker_extend(broker->core, rota_work_broker_now(), about->queue, id, about->attempt,
+                           rota_queue_from_ms(about->lease_ms), about->bytes, &error);
     rota_work_broker_touch(broker);
     if (code)
         rota_work_broker_refuse(call, &error, false);
@@ -545,231 +565,57 @@ static void handle_nodes(struct rota_work_broker *broker, struct rota_server_cal
     rota_work_broker_nodes(broker, call);
 }
 
-/* --- the service --- */
+static void handle_forget(struct rota_work_broker *broker, struct rota_server_call *call,
+                          const void *request)
+{
+    rota_work_broker_forget_node(broker, call, request);
+}
 
-#define SERVICE "/rota.v1.Queue/"
+static void handle_settings(struct rota_work_broker *broker, struct rota_server_call *call,
+                            const void *request)
+{
+    (void)request;
+    rota_work_broker_settings_tell(broker, call);
+}
 
-static const struct rota_broker_method METHODS[] = {
-    {SERVICE "Add", BY_OWNER_OF_NEW, &ROTA_QUEUE_ADD, handle_add, ROTA_BROKER_NEEDS_ADD},
-    {SERVICE "AddBatch", BY_OWNERS_OF_NEW, &ROTA_QUEUE_ADD_BATCH, handle_add_batch,
-     ROTA_BROKER_NEEDS_ADDS},
-    {SERVICE "Adopt", BY_THIS, &ROTA_QUEUE_ADOPT, handle_adopt, ROTA_BROKER_NEEDS_NOTHING},
-    {SERVICE "Cancel", BY_OWNER, &ROTA_QUEUE_NAME, handle_cancel, ROTA_BROKER_NEEDS_JOB},
-    {SERVICE "Complete", BY_OWNER, &ROTA_QUEUE_COMPLETE, handle_complete, ROTA_BROKER_NEEDS_JOB},
-    {SERVICE "Describe", BY_OWNER, &ROTA_QUEUE_DESCRIBE, handle_describe, ROTA_BROKER_NEEDS_JOB},
-    {SERVICE "Extend", BY_OWNER, &ROTA_QUEUE_EXTEND, handle_extend, ROTA_BROKER_NEEDS_JOB},
-    {SERVICE "Fail", BY_OWNER, &ROTA_QUEUE_FAIL, handle_fail, ROTA_BROKER_NEEDS_JOB},
-    {SERVICE "Find", BY_THIS, &ROTA_QUEUE_FIND, handle_find, ROTA_BROKER_NEEDS_NOTHING},
-    {SERVICE "List", BY_ALL_IN_TURN, &ROTA_QUEUE_LIST, handle_list, ROTA_BROKER_NEEDS_ALL},
-    {SERVICE "Nodes", BY_THIS, NULL, handle_nodes, ROTA_BROKER_NEEDS_NOTHING},
-    {SERVICE "Pause", BY_ALL_ALIKE, &ROTA_QUEUE_PAUSE, handle_pause, ROTA_BROKER_NEEDS_NOTHING},
-    {SERVICE "Poll", BY_THIS, &ROTA_QUEUE_POLL, handle_poll, ROTA_BROKER_NEEDS_NOTHING},
-    {SERVICE "Queues", BY_ALL_QUEUES, &ROTA_QUEUE_PAUSE, handle_queues, ROTA_BROKER_NEEDS_ALL},
-    {SERVICE "Retry", BY_OWNER, &ROTA_QUEUE_NAME, handle_retry, ROTA_BROKER_NEEDS_JOB},
-    {SERVICE "SetWeight", BY_ALL_ALIKE, &ROTA_QUEUE_WEIGHT, handle_weight,
-     ROTA_BROKER_NEEDS_NOTHING},
-    {SERVICE "Tell", BY_THIS, &ROTA_QUEUE_TELL, handle_tell, ROTA_BROKER_NEEDS_NOTHING},
-    {SERVICE "Visit", BY_THIS, &ROTA_QUEUE_VISIT, handle_visit, ROTA_BROKER_NEEDS_NOTHING},
-    {SERVICE "Watch", BY_OWNER_OR_ALL, &ROTA_QUEUE_NAME, handle_watch, ROTA_BROKER_NEEDS_JOB},
-    {SERVICE "Workers", BY_ALL_WORKERS, NULL, handle_workers, ROTA_BROKER_NEEDS_NOTHING},
+/* --- all of them --- */
+
+#define WAITING(name, by_whom, of_type, handler, needs, on_cancel, on_room)                        \
+    {                                                                                              \
+        .path = "/rota.v1.Queue/" name, .by = ROTA_BROKER_BY_##by_whom, .type = (of_type),         \
+        .handle = (handler), .need = ROTA_BROKER_NEEDS_##needs, .cancel = (on_cancel),             \
+        .room = (on_room)                                                                          \
+    }
+#define METHOD(name, by_whom, of_type, handler, needs)                                             \
+    WAITING(name, by_whom, of_type, handler, needs, NULL, NULL)
+
+const struct rota_broker_method rota_work_broker_methods[] = {
+    METHOD("Add", OWNER_OF_NEW, &ROTA_QUEUE_ADD, handle_add, ADD),
+    METHOD("AddBatch", OWNERS_OF_NEW, &ROTA_QUEUE_ADD_BATCH, handle_add_batch, ADDS),
+    METHOD("Adopt", THIS, &ROTA_QUEUE_ADOPT, handle_adopt, NOTHING),
+    METHOD("Cancel", OWNER, &ROTA_QUEUE_NAME, handle_cancel, JOB),
+    METHOD("Complete", OWNER, &ROTA_QUEUE_COMPLETE, handle_complete, JOB),
+    METHOD("CompleteBatch", THIS, &ROTA_QUEUE_COMPLETE_BATCH, handle_complete_batch, NOTHING),
+    METHOD("Describe", OWNER, &ROTA_QUEUE_DESCRIBE, handle_describe, JOB),
+    METHOD("Extend", OWNER, &ROTA_QUEUE_EXTEND, handle_extend, JOB),
+    METHOD("Fail", OWNER, &ROTA_QUEUE_FAIL, handle_fail, JOB),
+    METHOD("Find", THIS, &ROTA_QUEUE_FIND, handle_find, NOTHING),
+    METHOD("Forget", ALL_FORGETTING, &ROTA_QUEUE_FORGET, handle_forget, NOTHING),
+    METHOD("List", ALL_IN_TURN, &ROTA_QUEUE_LIST, handle_list, ALL),
+    METHOD("Nodes", THIS, NULL, handle_nodes, NOTHING),
+    METHOD("Pause", ALL_ALIKE, &ROTA_QUEUE_PAUSE, handle_pause, NOTHING),
+    WAITING("Poll", THIS, &ROTA_QUEUE_POLL, handle_poll, NOTHING, rota_work_broker_poll_cancel,
+            NULL),
+    METHOD("Queues", ALL_QUEUES, &ROTA_QUEUE_PAUSE, handle_queues, ALL),
+    METHOD("Retry", OWNER, &ROTA_QUEUE_NAME, handle_retry, JOB),
+    METHOD("SetWeight", ALL_ALIKE, &ROTA_QUEUE_WEIGHT, handle_weight, NOTHING),
+    METHOD("Settings", THIS, NULL, handle_settings, NOTHING),
+    METHOD("Tell", THIS, &ROTA_QUEUE_TELL, handle_tell, NOTHING),
+    METHOD("Visit", THIS, &ROTA_QUEUE_VISIT, handle_visit, NOTHING),
+    WAITING("Watch", OWNER_OR_ALL, &ROTA_QUEUE_NAME, handle_watch, JOB,
+            rota_work_broker_watch_cancel, rota_work_broker_watch_room),
+    METHOD("Workers", ALL_WORKERS, NULL, handle_workers, NOTHING),
 };
-_Static_assert(sizeof METHODS / sizeof *METHODS == ROTA_BROKER_METHODS, "one service for each");
-
-/* Room for any request of ours. */
-union request {
-    struct rota_queue_add add;
-    struct rota_queue_list list;
-    struct rota_queue_about about;
-    struct rota_queue_list_request jobs;
-    struct rota_queue_setting setting;
-    struct rota_queue_poll poll;
-    struct rota_queue_word word;
-    struct rota_queue_adopt adopt;
-};
-
-static bool is_carried(struct rota_server_call *call)
-{
-    size_t n;
-    const struct rota_metadata *metadata = rota_server_call_metadata(call, &n);
-    return rota_broker_cluster_is_carried(metadata, n);
-}
-
-static bool is_for_others(const struct rota_work_broker *broker, struct rota_server_call *call)
-{
-    return !rota_broker_cluster_is_alone(broker->cluster) && !is_carried(call);
-}
-
-/* True when other nodes answer it; else `request` is to be handled here. */
-static bool route(struct rota_work_broker *broker, struct rota_server_call *call,
-                  const struct rota_broker_method *method, union request *request)
-{
-    switch (method->by) {
-    case BY_THIS:
-        return false;
-    case BY_OWNER_OF_NEW:
-        return rota_work_broker_route_add(broker, call, method->path, &request->add);
-    case BY_OWNERS_OF_NEW:
-        return rota_work_broker_route_batch(broker, call, method->path, &request->list);
-    case BY_OWNER:
-        return rota_work_broker_route_job(broker, call, method->path, &request->about, false);
-    case BY_OWNER_OR_ALL:
-        if (request->about.id.size > 0)
-            return rota_work_broker_route_job(broker, call, method->path, &request->about, true);
-        rota_work_broker_gather_watch(broker, call, method->path);
-        return true;
-    case BY_ALL_IN_TURN:
-        rota_work_broker_gather_list(broker, call, method->path, &request->jobs);
-        return true;
-    case BY_ALL_QUEUES:
-        rota_work_broker_gather_queues(broker, call, method->path);
-        return true;
-    case BY_ALL_WORKERS:
-        rota_work_broker_gather_workers(broker, call, method->path);
-        return true;
-    case BY_ALL_ALIKE:
-        rota_work_broker_gather_set(broker, call, method->path);
-        return true;
-    }
-    return false;
-}
-
-/* The jobs of an add or a batch, which are the arena's. */
-static struct rota_queue_job_spec *new_jobs(const struct rota_broker_method *method,
-                                            const union request *request)
-{
-    const void *jobs =
-        method->by == BY_OWNERS_OF_NEW ? request->list.items.items : request->add.job;
-    return (struct rota_queue_job_spec *)(uintptr_t)jobs;
-}
-
-/* True when an add may have been made before, and all nodes are asked for its job. */
-static bool search(struct rota_broker_service *service, struct rota_server_call *call,
-                   const union request *request)
-{
-    if (service->method->by == BY_OWNERS_OF_NEW)
-        return rota_work_broker_search(service, call, &request->list, true);
-    if (service->method->by != BY_OWNER_OF_NEW || !request->add.job)
-        return false;
-    struct rota_queue_list one = {{request->add.job, 1}};
-    return rota_work_broker_search(service, call, &one, false);
-}
-
-/* A job is waited for here before it is looked for elsewhere; where a new one goes is known
- * when it has been routed. */
-static bool is_admitted(struct rota_broker_service *service, struct rota_server_call *call,
-                        union request *request)
-{
-    struct rota_work_broker *broker = service->broker;
-    enum rota_broker_need need = service->method->need;
-    if (need == ROTA_BROKER_NEEDS_JOB &&
-        !rota_work_broker_store_admit(service, call, need, request))
-        return false;
-    if (is_for_others(broker, call) &&
-        (search(service, call, request) || route(broker, call, service->method, request)))
-        return false;
-    return need == ROTA_BROKER_NEEDS_JOB ||
-           rota_work_broker_store_admit(service, call, need, request);
-}
-
-/* Only nodes know what is at others. */
-static void forget_known(const struct rota_broker_method *method, const union request *request)
-{
-    bool is_batch = method->by == BY_OWNERS_OF_NEW;
-    if (!is_batch && (method->by != BY_OWNER_OF_NEW || !request->add.job))
-        return;
-    struct rota_queue_job_spec *jobs = new_jobs(method, request);
-    for (size_t i = 0; i < (is_batch ? request->list.items.n : 1); i++)
-        jobs[i].is_known = false;
-}
-
-static void serve_request(struct rota_broker_service *service, struct rota_server_call *call,
-                          union request *request)
-{
-    struct rota_work_broker *broker = service->broker;
-    if (!is_admitted(service, call, request))
-        return;
-    broker->call_first = rota_broker_last_number(broker->core) + 1;
-    service->method->handle(broker, call, request);
-}
-
-void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call)
-{
-    struct rota_work_broker *broker = service->broker;
-    const struct rota_message_type *type = service->method->type;
-    union request request;
-    struct rota_error error;
-    rota_server_call_set_data(call, NULL);
-    rota_arena_clear(&broker->arena);
-    if (broker->is_closing) {
-        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, "this broker stops", NULL, 0);
-        return;
-    }
-    assert(!type || type->size <= sizeof request);
-    if (type &&
-        rota_message_decode(type, rota_server_call_request(call), &request, &broker->arena, &error))
-        rota_work_broker_refuse(call, &error, false);
-    else {
-        if (!is_carried(call))
-            forget_known(service->method, &request);
-        serve_request(service, call, &request);
-    }
-}
-
-void rota_work_broker_call_known(struct rota_broker_service *service, struct rota_server_call *call,
-                                 const uint32_t *known, size_t n)
-{
-    struct rota_work_broker *broker = service->broker;
-    union request request;
-    struct rota_error error;
-    rota_arena_clear(&broker->arena);
-    if (rota_message_decode(service->method->type, rota_server_call_request(call), &request,
-                            &broker->arena, &error)) {
-        rota_work_broker_refuse(call, &error, false);
-        return;
-    }
-    struct rota_queue_job_spec *jobs = new_jobs(service->method, &request);
-    for (size_t i = 0; i < n; i++) {
-        jobs[i].is_again = false;
-        jobs[i].is_known = known[i];
-    }
-    serve_request(service, call, &request);
-}
-
-static void on_call(void *data, struct rota_server_call *call)
-{
-    rota_work_broker_call(data, call);
-}
-
-static void on_cancel(void *data, struct rota_server_call *call)
-{
-    const struct rota_broker_service *service = data;
-    if (rota_broker_errand_cancel(service->broker, call))
-        return;
-    if (service->method->handle == handle_poll)
-        rota_work_broker_poll_cancel(service->broker, call);
-    else if (service->method->handle == handle_watch)
-        rota_work_broker_watch_cancel(service->broker, call);
-}
-
-static void on_room(void *data, struct rota_server_call *call)
-{
-    const struct rota_broker_service *service = data;
-    if (!rota_broker_errand_room(service->broker, call) && service->method->handle == handle_watch)
-        rota_work_broker_watch_room(service->broker, call);
-}
-
-enum rota_code rota_work_broker_serve(struct rota_work_broker *broker, struct rota_server *server,
-                                      struct rota_error *error)
-{
-    enum rota_code code = ROTA_OK;
-    for (size_t i = 0; !code && i < ROTA_BROKER_METHODS; i++) {
-        broker->services[i] = (struct rota_broker_service){broker, &METHODS[i]};
-        struct rota_server_method method = {.path = METHODS[i].path,
-                                            .on_call = on_call,
-                                            .on_cancel = on_cancel,
-                                            .on_room = on_room,
-                                            .data = &broker->services[i]};
-        code = rota_server_add(server, &method, error);
-    }
-    return code;
-}
+_Static_assert(sizeof rota_work_broker_methods / sizeof *rota_work_broker_methods ==
+                   ROTA_BROKER_METHODS,
+               "one service for each");

@@ -1,6 +1,7 @@
 /* The driver of handover_fsm: chunks of jobs to other nodes, and from them. */
 #include "run/broker_inside.h"
 
+#include "base/quote.h"
 #include "core/work/handover_fsm.h"
 
 #include <stdlib.h>
@@ -273,4 +274,63 @@ void rota_work_broker_adopt(struct rota_work_broker *broker, struct rota_server_
               (struct rota_handover_event){.type = ROTA_HANDOVER_CAME,
                                            .queue = request->queue,
                                            .partition = (uint32_t)request->partition});
+}
+
+/* --- a node that is lost --- */
+
+static enum rota_code check_forget(const struct rota_work_broker *broker,
+                                   const struct rota_queue_forget *request,
+                                   struct rota_error *error)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    if (request->node.size == 0 || request->node.size > ROTA_ADDRESS_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID, "%s is no address of a node",
+                              rota_quote(request->node, quoted));
+    if (rota_broker_cluster_is_listed(broker->cluster, request->node) ||
+        rota_str_is_equal(rota_broker_cluster_self(broker->cluster), request->node))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "node %s is listed: a node that is lost is taken off the list first",
+                              rota_quote(request->node, quoted));
+    if (!broker->handover)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "this node hands no jobs over: it is alone, or has a store");
+    return ROTA_OK;
+}
+
+static void answer_forgotten(struct rota_work_broker *broker, struct rota_server_call *call,
+                             size_t n_chunks, size_t n_jobs)
+{
+    struct rota_queue_forgotten reply = {.n_chunks = n_chunks, .n_jobs = n_jobs};
+    rota_buffer_clear(&broker->buffer);
+    rota_message_encode(&ROTA_QUEUE_FORGOTTEN, &reply, &broker->buffer);
+    if (broker->buffer.failed)
+        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer",
+                                NULL, 0);
+    else
+        rota_work_broker_answer(broker, call, rota_broker_last_number(broker->core),
+                                rota_buffer_str(&broker->buffer));
+}
+
+void rota_work_broker_forget_node(struct rota_work_broker *broker, struct rota_server_call *call,
+                                  const struct rota_queue_forget *request)
+{
+    struct rota_error error;
+    size_t n_chunks = 0, n_jobs = 0;
+    if (check_forget(broker, request, &error)) {
+        rota_server_call_finish(call, ROTA_STATUS_FAILED_PRECONDITION, error.text, NULL, 0);
+        return;
+    }
+    if (rota_broker_chunks_forget(broker->core, rota_work_broker_now(), request->node,
+                                  request->is_dry_run, &n_chunks, &n_jobs, &error)) {
+        rota_work_broker_refuse(call, &error, false);
+        return;
+    }
+    answer_forgotten(broker, call, n_chunks, n_jobs);
+    if (request->is_dry_run)
+        return;
+    rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
+             "a node is forgotten, and what was sent to it taken back",
+             ROTA_LOG_FACT("node", request->node), ROTA_LOG_FACT("jobs", n_jobs));
+    rota_broker_cluster_forget(broker->cluster, request->node);
+    drive(broker->handover, (struct rota_handover_event){.type = ROTA_HANDOVER_LOOK});
 }

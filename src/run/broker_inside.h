@@ -1,6 +1,7 @@
 /* The parts of a broker that serves: its driver (broker.c), its journal (broker_journal.c),
- * its store (broker_store*.c), its methods (broker_grpc.c), those who wait (broker_poll.c), those
- * who are connected (broker_workers.c) and those who watch (broker_watch.c). For these alone. */
+ * its store (broker_store*.c), its service (broker_service.c) and the methods of that
+ * (broker_grpc.c), those who wait (broker_poll.c), those who are connected (broker_workers.c) and
+ * those who watch (broker_watch.c). For these alone. */
 #pragma once
 
 #include "base/arena.h"
@@ -79,6 +80,7 @@ enum { ROTA_BROKER_CHANGES_MAX = 100000 }; /* that wait; more are counted as mis
 struct rota_broker_forward;
 struct rota_broker_handover;
 struct rota_broker_member;
+struct rota_broker_settings;
 struct rota_broker_method;
 struct rota_broker_store;
 struct rota_broker_workers;
@@ -105,7 +107,7 @@ struct rota_broker_service {
     const struct rota_broker_method *method;
 };
 
-enum { ROTA_BROKER_METHODS = 20 };
+enum { ROTA_BROKER_METHODS = 23 };
 
 /* An attempt that a worker was given and can't be sent. */
 struct rota_broker_return {
@@ -127,6 +129,7 @@ struct rota_work_broker {
     struct rota_broker_cluster *cluster;
     struct rota_broker_forward *forward;   /* NULL: alone */
     struct rota_broker_handover *handover; /* NULL: nothing is handed over */
+    struct rota_broker_settings *settings; /* NULL: alone, or they are in a store */
     struct rota_map errands;               /* by call: those that other nodes answer */
     struct rota_random random;
 
@@ -258,13 +261,20 @@ void rota_work_broker_workers_hand_other(struct rota_broker_workers *workers,
 void rota_work_broker_workers_tell(struct rota_broker_workers *workers, uint64_t session,
                                    struct rota_str verdict);
 
-/* --- broker_grpc.c --- */
+/* --- broker_service.c --- */
 
 enum rota_code rota_work_broker_serve(struct rota_work_broker *broker, struct rota_server *server,
                                       struct rota_error *error);
 
 /* A call of `service`, from its beginning. */
 void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call);
+
+/* Go on with an add or a batch whose jobs were looked for: those that are `known` are at some
+ * node. Takes `call`. */
+void rota_work_broker_call_known(struct rota_broker_service *service, struct rota_server_call *call,
+                                 const uint32_t *known, size_t n);
+
+/* --- broker_grpc.c --- */
 
 /* Refuse a call; of a stale attempt or, when `is_partition`, a partition that is not ours. */
 void rota_work_broker_refuse(struct rota_server_call *call, const struct rota_error *error,
@@ -288,6 +298,8 @@ void rota_work_broker_gather_watch(struct rota_work_broker *broker, struct rota_
                                    const char *method);
 void rota_work_broker_gather_workers(struct rota_work_broker *broker, struct rota_server_call *call,
                                      const char *method);
+void rota_work_broker_gather_forget(struct rota_work_broker *broker, struct rota_server_call *call,
+                                    const char *method);
 void rota_work_broker_gather_queues(struct rota_work_broker *broker, struct rota_server_call *call,
                                     const char *method);
 void rota_work_broker_gather_list(struct rota_work_broker *broker, struct rota_server_call *call,
@@ -338,7 +350,7 @@ uint32_t rota_work_broker_remote_holds(struct rota_work_broker *broker, uint64_t
 /* Which nodes there are, and what is at this one. */
 void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_call *call);
 
-/* --- broker_handover.c: all but `open` and `adopt` accept NULL --- */
+/* --- broker_handover.c: all with a handover accept NULL --- */
 
 enum rota_code rota_work_broker_handover_open(struct rota_work_broker *broker,
                                               struct rota_error *error);
@@ -353,10 +365,18 @@ rota_time rota_work_broker_handover_deadline(const struct rota_broker_handover *
 void rota_work_broker_adopt(struct rota_work_broker *broker, struct rota_server_call *call,
                             const struct rota_queue_adopt *request);
 
-/* Go on with an add or a batch whose jobs were looked for: those that are `known` are at some
- * node. Takes `call`. */
-void rota_work_broker_call_known(struct rota_broker_service *service, struct rota_server_call *call,
-                                 const uint32_t *known, size_t n);
+/* A node is lost for good. */
+void rota_work_broker_forget_node(struct rota_work_broker *broker, struct rota_server_call *call,
+                                  const struct rota_queue_forget *request);
+
+/* --- broker_settings.c: all but `open` and `tell` accept NULL --- */
+
+enum rota_code rota_work_broker_settings_open(struct rota_work_broker *broker,
+                                              struct rota_error *error);
+void rota_work_broker_settings_close(struct rota_broker_settings *settings);
+bool rota_work_broker_settings_turn(struct rota_broker_settings *settings, rota_time now);
+rota_time rota_work_broker_settings_deadline(const struct rota_broker_settings *settings);
+void rota_work_broker_settings_tell(struct rota_work_broker *broker, struct rota_server_call *call);
 
 /* --- broker_again.c --- */
 

@@ -15,7 +15,7 @@ struct rota_broker_member {
 enum rota_code rota_work_broker_member_open(struct rota_work_broker *broker, uv_loop_t *loop,
                                             const char *url, struct rota_error *error)
 {
-    const struct rota_store_options with = {.url = url, .log = broker->options.log};
+    const struct rota_store_options with = {.url = url}; /* broker_store tells how it is */
     const struct rota_store_member self = {.address = rota_str(broker->options.advertise),
                                            .roles = rota_str(ROTA_BROKER_ROLE),
                                            .ttl = TTL};

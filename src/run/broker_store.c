@@ -38,7 +38,9 @@ static void go_down(struct rota_broker_store *store, const struct rota_error *er
     store->why = *error;
     store->is_up = store->is_looked = false;
     store->retry_at = rota_time_add(now, rota_backoff_failed(&store->backoff, &store->random));
-    tell(store, ROTA_LOG_WARN, "store down", error->text);
+    if (!store->is_told_down)
+        tell(store, ROTA_LOG_WARN, "store down", error->text);
+    store->is_told_down = true;
 }
 
 bool rota_broker_store_heard(struct rota_broker_letter *letter)
@@ -69,6 +71,7 @@ static void go_up(struct rota_broker_store *store)
 {
     const char *warning = rota_store_session_warning(store->session);
     store->is_up = true;
+    store->is_told_down = false;
     store->bytes_max = store->new_bytes_max;
     store->look_at = rota_clock_boot();
     tell(store, ROTA_LOG_INFO, "store up", "");

@@ -103,6 +103,7 @@ struct rota_broker_store {
     struct rota_backoff backoff;
 
     bool is_up, is_closing, is_leaving;
+    bool is_told_down; /* in the log, once until it is up again */
     bool is_away;    /* for too long */
     bool is_looked;  /* all partitions were looked at since the route changed */
     bool was_looked; /* ... ever */

@@ -9,6 +9,7 @@ enum {
     BATCH_BYTES = 16 << 20, /* of jobs in one message; a first one always goes */
     CHECK_MS = 3000,        /* how often workers are asked what they have, if they were told any */
     READY_CHECKS = 3, /* ... and after so many one that never said what it can do is sent away */
+    SURE_CHECKS = 4,  /* ... and after so many without a question one is asked all the same */
 };
 
 struct worker {
@@ -26,6 +27,7 @@ struct worker {
     uint64_t round, sure;
     uint64_t attempt_max;              /* that it was sent */
     unsigned n_unready;                /* checks that found it not ready */
+    unsigned n_sure;                   /* that found nothing to ask */
     uint64_t asked_round, asked_taken; /* of the last question; attempts of other nodes till then */
 };
 
@@ -264,6 +266,20 @@ static void on_slots(void *data, struct rota_connector_peer *from, struct rota_s
     set_slots(workers, worker);
 }
 
+/* It has another number of slots than we know: that it said so was lost. */
+static void take_slots(struct rota_broker_workers *workers, struct worker *worker, uint32_t slots)
+{
+    if (worker->slots == slots)
+        return;
+    rota_log(workers->broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO,
+             "slots of a worker found out",
+             ROTA_LOG_FACT("worker", rota_connector_peer_name(worker->peer)),
+             ROTA_LOG_FACT("slots", (uint64_t)slots),
+             ROTA_LOG_FACT("known", (uint64_t)worker->slots));
+    worker->slots = slots;
+    set_slots(workers, worker);
+}
+
 /* What it has got, of all that it was sent before it was asked. */
 static void on_holds(void *data, struct rota_connector_peer *from, struct rota_str message)
 {
@@ -291,6 +307,8 @@ static void on_holds(void *data, struct rota_connector_peer *from, struct rota_s
                                  holds.up_to, holds.held, holds.n_held, NULL) == ROTA_OK &&
         holds.round > worker->sure)
         worker->sure = holds.round;
+    if (holds.has_slots && !workers->broker->is_draining)
+        take_slots(workers, worker, holds.slots);
     rota_work_broker_touch(workers->broker);
 }
 
@@ -320,6 +338,7 @@ static void ask(struct rota_broker_workers *workers, struct worker *worker)
     rota_buffer_clear(buffer);
     rota_worker_check_write(&check, buffer);
     worker->asked_round = worker->round;
+    worker->n_sure = 0;
     worker->asked_taken = rota_work_broker_remote_n_taken(workers->broker);
     if (!buffer->failed) /* what does not fit waits for the next time */
         rota_connector_send(workers->connector, worker->peer, workers->check_type,
@@ -335,7 +354,8 @@ static void on_timer(uv_timer_t *timer)
         bool is_waiting = worker->dirty.next != NULL; /* something is about to leave */
         if (!worker->session && ++worker->n_unready == READY_CHECKS)
             drop(workers, worker, "it never said what it can do");
-        else if (worker->session && worker->round != worker->sure && !is_waiting)
+        else if (worker->session && !is_waiting &&
+                 (worker->round != worker->sure || ++worker->n_sure == SURE_CHECKS))
             ask(workers, worker);
     }
 }

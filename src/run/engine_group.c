@@ -30,8 +30,8 @@ struct engine {
     struct grant *grants; /* by shard */
     uv_timer_t timer;
     uint64_t seen_next; /* of the log, when the map was last looked at */
-    bool is_closing;
-    uint32_t n_parts; /* groups that are not closed yet, and the timer */
+    bool is_halting;    /* the group is being closed: it is only told what has stopped */
+    uint32_t n_parts;   /* groups that are not closed yet, and the timer */
 };
 
 static struct rota_str write_shard(uint32_t shard, char text[SHARD_TEXT_MAX])
@@ -56,6 +56,12 @@ static bool read_shard(const struct engine *engine, struct rota_str name, uint32
 }
 
 /* --- what all have --- */
+
+/* The one that can be asked; NULL: none. */
+static struct rota_group *group_of(const struct engine *engine)
+{
+    return engine->is_halting ? NULL : engine->group ? engine->group : engine->observer;
+}
 
 static bool see_partition(void *data, const struct rota_group_partition_status *partition)
 {
@@ -85,13 +91,13 @@ static bool see_partition(void *data, const struct rota_group_partition_status *
 static void on_timer(uv_timer_t *timer)
 {
     struct engine *engine = timer->data;
-    struct rota_group *group = engine->group ? engine->group : engine->observer;
+    struct rota_group *group = group_of(engine);
     struct rota_group_status status;
     rota_space_view_limit(engine->space);
     if (!group)
         return;
     rota_group_status(group, &status);
-    if (engine->group)
+    if (group == engine->group)
         rota_space_engine_trouble(engine->space, status.trouble);
     if (status.next == engine->seen_next)
         return;
@@ -184,14 +190,16 @@ static bool is_current(const void *state, uint32_t shard, uint64_t epoch)
     const struct engine *engine = state;
     const struct grant *grant = &engine->grants[shard];
     char text[SHARD_TEXT_MAX];
-    return engine->group && grant->token != 0 && grant->base + grant->token == epoch &&
+    return engine->group && !engine->is_halting && grant->token != 0 &&
+           grant->base + grant->token == epoch &&
            rota_group_is_current(engine->group, write_shard(shard, text), grant->token);
 }
 
 static rota_time engine_until(const void *state)
 {
     const struct engine *engine = state;
-    return engine->group ? rota_group_fsm_fence_at(&engine->group->fsm) : ROTA_TIME_NEVER;
+    return engine->group && !engine->is_halting ? rota_group_fsm_fence_at(&engine->group->fsm)
+                                                : ROTA_TIME_NEVER;
 }
 
 /* --- groups --- */
@@ -199,6 +207,15 @@ static rota_time engine_until(const void *state)
 static void on_failed(void *data, const struct rota_error *error)
 {
     rota_space_engine_trouble(((struct engine *)data)->space, error->text);
+}
+
+static enum rota_code check(const struct rota_space *space, struct rota_error *error)
+{
+    if (space->options.log_url)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "space %s: engine group needs a log, and none is named here",
+                          space->options.name);
 }
 
 /* The names of all shards, one after the other. */
@@ -218,10 +235,9 @@ static enum rota_code open_group(struct engine *engine, bool is_owner, struct ro
     rota_time ttl = rota_space_ttl(space);
     char name[NAME_MAX_SIZE];
     snprintf(name, sizeof name, "space-%s", space->options.name);
-    if (!space->options.log_url)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "space %s: engine group needs a log, and none is named here",
-                              space->options.name);
+    enum rota_code code = check(space, error);
+    if (code)
+        return code;
     struct rota_group_seed *seeds = make_seeds(space->map.n_shards);
     if (!seeds)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "space %s: no memory",
@@ -246,7 +262,7 @@ static enum rota_code open_group(struct engine *engine, bool is_owner, struct ro
         .metrics = space->options.metrics,
         .data = engine,
     };
-    enum rota_code code = rota_group_open(space->loop, &options, group, error);
+    code = rota_group_open(space->loop, &options, group, error);
     engine->n_parts += !code;
     free(seeds);
     return code;
@@ -270,6 +286,7 @@ static void on_group_closed(void *data)
     struct engine *engine = data;
     struct rota_error error;
     engine->group = NULL;
+    engine->is_halting = false;
     engine->n_parts--; /* the timer is still there */
     if (!engine->space->is_closing && open_group(engine, false, &engine->observer, &error))
         rota_space_engine_trouble(engine->space, error.text);
@@ -299,6 +316,7 @@ static enum rota_code engine_run(void *state, uint64_t floor, struct rota_error 
 static void engine_halt(void *state)
 {
     struct engine *engine = state;
+    engine->is_halting = true;
     rota_group_close(engine->group, on_group_closed, engine);
 }
 
@@ -345,18 +363,20 @@ static void engine_close(void *state)
 static void explain(const void *state, uint32_t shard, char *text, size_t size)
 {
     const struct engine *engine = state;
-    const struct rota_group *group = engine->group ? engine->group : engine->observer;
+    const struct rota_group *group = group_of(engine);
     char name[SHARD_TEXT_MAX];
     if (group)
         rota_group_explain(group, write_shard(shard, name), text, size);
     else
-        snprintf(text, size, "the group's log is not open here");
+        snprintf(text, size, "shard %u is being stopped here, and the log is not looked at",
+                 (unsigned)shard);
 }
 
 const struct rota_engine rota_engine_group = {
     .name = "group",
     .kind = ROTA_VIEW_GROUP,
     .n_shards_max = SHARDS_MAX,
+    .check = check,
     .open = engine_open,
     .close = engine_close,
     .run = engine_run,

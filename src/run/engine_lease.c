@@ -108,12 +108,17 @@ static void on_refused(void *data, const struct rota_error *error)
     rota_space_engine_trouble(((struct engine *)data)->space, error->text);
 }
 
-static enum rota_code check_wanted(const struct rota_space *space, uint32_t wanted,
-                                   struct rota_error *error)
+static uint32_t wanted_of(const struct rota_space *space)
 {
+    return space->options.wanted ? space->options.wanted : space->map.n_shards;
+}
+
+static enum rota_code check(const struct rota_space *space, struct rota_error *error)
+{
+    uint32_t wanted = wanted_of(space);
     if (wanted <= ROTA_LEASE_WANTED_MAX)
         return ROTA_OK;
-    return rota_error_set(error, ROTA_ERR_LIMIT,
+    return rota_error_set(error, ROTA_ERR_INVALID,
                           "space %s: engine lease holds %d shards at most in one process, and %u "
                           "are wanted here: name a smaller number, or take engine ring",
                           space->options.name, ROTA_LEASE_WANTED_MAX, (unsigned)wanted);
@@ -124,13 +129,12 @@ static enum rota_code engine_run(void *state, uint64_t floor, struct rota_error 
     struct engine *engine = state;
     struct rota_space *space = engine->space;
     const struct rota_space_options *o = &space->options;
-    uint32_t wanted = o->wanted ? o->wanted : space->map.n_shards;
     const struct rota_lease_options options = {
         .space = o->name,
         .dc = DC,
         .host = o->member,
         .shards = space->map.n_shards,
-        .wanted = wanted,
+        .wanted = wanted_of(space),
         .ttl = rota_space_ttl(space),
         .is_alone = o->is_alone,
         .loss = ROTA_LEASE_LOSS_STANDBY,
@@ -144,7 +148,7 @@ static enum rota_code engine_run(void *state, uint64_t floor, struct rota_error 
         .metrics = o->metrics,
         .data = engine,
     };
-    enum rota_code code = check_wanted(space, wanted, error);
+    enum rota_code code = check(space, error);
     if (!code)
         code = rota_lease_open(space->loop, space->store, &options, &engine->lease, error);
     if (!code && floor > 0) /* it is told of an epoch, and grants begin above it */
@@ -214,6 +218,7 @@ const struct rota_engine rota_engine_lease = {
     .kind = ROTA_VIEW_LEASE,
     .n_shards_max = ROTA_LEASE_SHARDS_MAX,
     .keeps_claims = true,
+    .check = check,
     .open = engine_open,
     .close = engine_close,
     .run = engine_run,

@@ -5,6 +5,7 @@
 #include "base/quote.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CHANGE_ID 1 /* of the wishes of a person; the end of a shadow has none */
@@ -269,7 +270,30 @@ static enum rota_code check_engine(struct rota_space *space, struct rota_str nam
     if (*engine == space->engine && space->map.phase == ROTA_SPACE_STABLE)
         return rota_error_set(error, ROTA_ERR_INVALID, "space %s has engine %s already", space_name,
                               (*engine)->name);
-    return ROTA_OK;
+    return (*engine)->check ? (*engine)->check(space, error) : ROTA_OK;
+}
+
+/* How many shards would have another owner by an engine that follows from views; all of
+ * them when that can't be said. */
+static uint32_t count_moves(const struct rota_space *space, const struct rota_engine *engine)
+{
+    const struct rota_view_fsm *fsm = &space->view.fsm;
+    uint32_t n_shards = space->map.n_shards, n = 0;
+    uint32_t *owners = calloc(n_shards, sizeof *owners);
+    if (!owners ||
+        rota_view_place(&fsm->view, fsm->view.number, engine->kind, fsm->hashes, owners, NULL)) {
+        free(owners);
+        return n_shards;
+    }
+    for (uint32_t i = 0; i < n_shards; i++) {
+        bool is_owned = fsm->owners[i] != ROTA_VIEW_NOBODY,
+             is_to_be = owners[i] != ROTA_VIEW_NOBODY;
+        n += is_owned != is_to_be ||
+             (is_owned && !rota_str_is_equal(fsm->lives.items[fsm->owners[i]].name,
+                                             fsm->view.members.items[owners[i]].name));
+    }
+    free(owners);
+    return n;
 }
 
 static void describe_engine(struct rota_space *space, const struct rota_engine *engine)
@@ -280,10 +304,16 @@ static void describe_engine(struct rota_space *space, const struct rota_engine *
         snprintf(text, ROTA_SPACE_TEXT_MAX,
                  "space %s stays with engine %s: the shadow of %.*s ends", name, engine->name,
                  (int)space->map.to.size, space->map.to.data);
+    else if (engine == &rota_engine_static && space->view.fsm.view.seats.size == 0)
+        snprintf(text, ROTA_SPACE_TEXT_MAX,
+                 "space %s moves from %s to static, and its present nodes become its seats", name,
+                 space->engine->name);
     else if (!engine->open && !space->engine->open)
         snprintf(text, ROTA_SPACE_TEXT_MAX,
-                 "space %s moves from %s to %s: only shards that get another owner stop", name,
-                 space->engine->name, engine->name);
+                 "space %s moves from %s to %s: %u of %u shards get another owner, and only these "
+                 "stop",
+                 name, space->engine->name, engine->name, (unsigned)count_moves(space, engine),
+                 (unsigned)space->map.n_shards);
     else
         snprintf(text, ROTA_SPACE_TEXT_MAX,
                  "space %s moves from %s to %s: all %u shards stop, and start with later epochs",

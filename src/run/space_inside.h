@@ -31,6 +31,9 @@ struct rota_engine {
     uint32_t n_shards_max;
     bool keeps_claims; /* of what is held: it sets and drops them itself */
 
+    /* Whether this node could own by it: a sentence if not. May be NULL. */
+    enum rota_code (*check)(const struct rota_space *space, struct rota_error *error);
+
     /* Begin to look at who owns what, and tell it. Gives `*state`. */
     enum rota_code (*open)(struct rota_space *space, void **state, struct rota_error *error);
 
@@ -108,6 +111,7 @@ struct rota_space_view {
     rota_time until;          /* of all that is held */
     bool is_driving, is_over, is_leaving;
     bool is_row_there; /* perhaps */
+    bool is_row_bad;   /* the space's can't be read */
 };
 
 /* What a person wants: a wish to the machine, at most one at a time. */

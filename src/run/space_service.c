@@ -9,11 +9,15 @@ struct rota_space_service {
     struct rota_space *spaces[ROTA_SPACE_LIST_MAX]; /* by name */
     size_t n_spaces;
     bool is_ended;
+    rota_space_service_on_done *on_done;
+    void *data;
     struct rota_list_node waiting; /* changes that are not in the store yet */
 };
 
 /* A call that changes something. */
 struct change {
+    struct rota_space_service *service;
+    struct rota_space *space;
     struct rota_server_call *call;
     bool is_dry_run;
     struct rota_list_node link;
@@ -270,19 +274,24 @@ static void finish(struct change *change, enum rota_code code, const char *text)
 
 static void on_outcome(void *data, const struct rota_space_outcome *outcome)
 {
-    finish(data, outcome->code, outcome->code ? outcome->error.text : outcome->text);
+    struct change *change = data;
+    struct rota_space_service *service = change->service;
+    if (!outcome->code && !change->is_dry_run && service->on_done)
+        service->on_done(service->data, rota_space_map(change->space)->name, outcome->text);
+    finish(change, outcome->code, outcome->code ? outcome->error.text : outcome->text);
 }
 
 /* A call that waits for its outcome. NULL: it was finished. */
-static struct change *begin(struct rota_space_service *service, struct rota_server_call *call,
-                            bool is_dry_run)
+static struct change *begin(struct rota_space_service *service, struct rota_space *space,
+                            struct rota_server_call *call, bool is_dry_run)
 {
     struct change *change = calloc(1, sizeof *change);
     if (!change) {
         refuse_memory(call);
         return NULL;
     }
-    *change = (struct change){.call = call, .is_dry_run = is_dry_run};
+    *change =
+        (struct change){.service = service, .space = space, .call = call, .is_dry_run = is_dry_run};
     rota_list_push(&service->waiting, &change->link);
     return change;
 }
@@ -292,7 +301,7 @@ static void on_pin(void *data, struct rota_server_call *call)
     struct rota_space_request request;
     struct rota_error error;
     struct rota_space *space = read_request(data, call, &ROTA_SPACE_PIN, &request);
-    struct change *change = space ? begin(data, call, request.is_dry_run) : NULL;
+    struct change *change = space ? begin(data, space, call, request.is_dry_run) : NULL;
     if (!change)
         return;
     enum rota_code code = rota_space_pin(space, (uint32_t)request.shard, request.node,
@@ -314,7 +323,7 @@ static void on_migrate(void *data, struct rota_server_call *call)
         rota_server_call_finish(call, ROTA_STATUS_INVALID_ARGUMENT, text, NULL, 0);
         return;
     }
-    struct change *change = space ? begin(data, call, request.is_dry_run) : NULL;
+    struct change *change = space ? begin(data, space, call, request.is_dry_run) : NULL;
     if (!change)
         return;
     rota_time shadow = request.shadow_ms < (uint64_t)(ROTA_DAY / ROTA_MSEC)
@@ -329,12 +338,15 @@ static void on_migrate(void *data, struct rota_server_call *call)
 /* --- life --- */
 
 enum rota_code rota_space_service_open(struct rota_server *server,
+                                       rota_space_service_on_done *on_done, void *data,
                                        struct rota_space_service **service,
                                        struct rota_error *error)
 {
     struct rota_space_service *made = calloc(1, sizeof *made);
     if (!made)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for the service of spaces");
+    made->on_done = on_done;
+    made->data = data;
     rota_list_init(&made->waiting);
     const struct rota_server_method methods[] = {
         {.path = "/rota.v1.Space/List", .on_call = on_list, .data = made},

@@ -14,8 +14,12 @@ struct rota_space_service;
 
 enum { ROTA_SPACE_SERVICE_HISTORY = 64 }; /* changes that an explanation has */
 
+/* Somebody has changed something, `text` says what; may be NULL. */
+typedef void rota_space_service_on_done(void *data, struct rota_str space, const char *text);
+
 /* Serve; `server` is kept. Gives `*service`; rota_space_service_close() ends it. */
 enum rota_code rota_space_service_open(struct rota_server *server,
+                                       rota_space_service_on_done *on_done, void *data,
                                        struct rota_space_service **service,
                                        struct rota_error *error);
 

@@ -43,7 +43,8 @@ struct rota_store {
 
     struct rota_letter connect;
     bool is_connecting, is_up, is_closed;
-    int n_parts; /* of what has to end before it is freed */
+    bool is_told_down; /* in the log, once until it is up again */
+    int n_parts;       /* of what has to end before it is freed */
 
     /* The thread's, from the post of a letter until its done(). */
     struct rota_store_session *session;
@@ -82,8 +83,10 @@ static void on_timer(uv_timer_t *timer)
 static void go_down(struct rota_store *store, const struct rota_error *error)
 {
     store->is_up = false;
-    rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_WARN, "store down",
-             ROTA_LOG_FACT("store", store->name), ROTA_LOG_FACT("reason", error->text));
+    if (!store->is_told_down)
+        rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_WARN, "store down",
+                 ROTA_LOG_FACT("store", store->name), ROTA_LOG_FACT("reason", error->text));
+    store->is_told_down = true;
     if (store->options.on_down)
         store->options.on_down(store->options.data, error);
 }
@@ -92,6 +95,7 @@ static void go_up(struct rota_store *store)
 {
     rota_backoff_succeeded(&store->backoff);
     store->is_up = true;
+    store->is_told_down = false;
     rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_INFO, "store up",
              ROTA_LOG_FACT("store", store->name));
     if (store->warning)

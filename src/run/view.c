@@ -48,6 +48,7 @@ static bool refuse_row(struct rota_space *space, struct rota_error *error)
     snprintf(text, sizeof text, "the store's row of space %s can't be read: %.300s",
              space->options.name, error->text);
     rota_space_trouble(space, text);
+    space->view.is_row_bad = true;
     return false;
 }
 
@@ -94,6 +95,10 @@ static void hear_sight(struct rota_space *space, const struct rota_space_ask *as
     bool is_known = row && ask->known && row->version == ask->known;
     struct rota_view_event event = {.type = ROTA_VIEW_UNKNOWN, .ask = ask->number};
     if (read_rows(space, answer) && (!row || is_known || read_view(space, row, &view))) {
+        /* A node with a row of its own is well when its beats are. */
+        if (space->view.is_row_bad || !space->options.member)
+            rota_space_trouble(space, NULL);
+        space->view.is_row_bad = false;
         event.type = ROTA_VIEW_SIGHT;
         event.view = is_known ? NULL : &view;
         event.rows = space->view.rows.items;
@@ -144,7 +149,7 @@ static void note_answer(struct rota_space *space, const struct rota_space_ask *a
         rota_space_trouble(space, answer->error.text);
     else if (ask->type == ROTA_VIEW_JOIN && !answer->is_done)
         hear_taken(space);
-    else if (is_own && answer->is_done)
+    else if (is_own && answer->is_done && !space->view.is_row_bad)
         rota_space_trouble(space, NULL);
     if (is_own && !answer->code && answer->is_done && ask->acked > space->view.told)
         space->view.told = ask->acked;

@@ -207,6 +207,16 @@ void rota_journal_reader_init(struct rota_journal_reader *reader)
     memset(reader, 0, sizeof *reader);
 }
 
+bool rota_journal_may_begin(struct rota_str bytes)
+{
+    size_t size = bytes.size < sizeof magic ? bytes.size : sizeof magic, i = 0;
+    while (i < size && bytes.data[i] == magic[i])
+        i++;
+    while (i < size && bytes.data[i] == 0)
+        i++;
+    return i == size;
+}
+
 static bool is_zero(struct rota_str bytes)
 {
     return bytes.size == 0 ||

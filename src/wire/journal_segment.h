@@ -91,6 +91,10 @@ struct rota_journal_reader {
 
 void rota_journal_reader_init(struct rota_journal_reader *reader);
 
+/* Whether a file that begins so may be a segment whose head was cut off: not even its first bytes
+ * are another's. */
+bool rota_journal_may_begin(struct rota_str bytes);
+
 /* Read the head of the next segment; `bytes` is kept until the segment after it. TORN, only
  * of the last one: it was being made, and holds nothing. DAMAGED also when it does not
  * follow what was read before. */

@@ -247,6 +247,19 @@ LIST_OF(ROTA_QUEUE_FIND, "request", ROTA_QUEUE_NAME, FIND, ROTA_QUEUE_BATCH_MAX)
 #undef THIS
 TYPE(ROTA_QUEUE_DESCRIBE, "request", struct rota_queue_about, DESCRIBE);
 TYPE(ROTA_QUEUE_COMPLETE, "request", struct rota_queue_about, COMPLETE);
+#define THIS struct rota_queue_list
+LIST_OF(ROTA_QUEUE_COMPLETE_BATCH, "request", ROTA_QUEUE_COMPLETE, COMPLETE_BATCH,
+        ROTA_QUEUE_BATCH_MAX);
+#undef THIS
+#define THIS struct rota_queue_added
+static const struct rota_message_field COMPLETED[] = {F(1, UINT, status), F(2, STR, error),
+                                                      F(3, BOOL, may_go_elsewhere)};
+#undef THIS
+TYPE(ROTA_QUEUE_COMPLETED, "reply", struct rota_queue_added, COMPLETED);
+#define THIS struct rota_queue_list
+LIST_OF(ROTA_QUEUE_COMPLETE_BATCH_REPLY, "reply", ROTA_QUEUE_COMPLETED, COMPLETE_BATCH_REPLY,
+        ROTA_QUEUE_BATCH_MAX);
+#undef THIS
 TYPE(ROTA_QUEUE_EXTEND, "request", struct rota_queue_about, EXTEND);
 TYPE(ROTA_QUEUE_FAIL, "request", struct rota_queue_about, FAIL);
 
@@ -287,6 +300,21 @@ static const struct rota_message_field ADOPT[] = {
 };
 #undef THIS
 TYPE(ROTA_QUEUE_ADOPT, "request", struct rota_queue_adopt, ADOPT);
+
+#define THIS struct rota_queue_settings
+static const struct rota_message_field SETTINGS[] = {F_BYTES(1, records)};
+#undef THIS
+TYPE(ROTA_QUEUE_SETTINGS, "reply", struct rota_queue_settings, SETTINGS);
+
+#define THIS struct rota_queue_forget
+static const struct rota_message_field FORGET[] = {F(1, STR, node), F(2, BOOL, is_dry_run)};
+#undef THIS
+TYPE(ROTA_QUEUE_FORGET, "request", struct rota_queue_forget, FORGET);
+
+#define THIS struct rota_queue_forgotten
+static const struct rota_message_field FORGOTTEN[] = {F(1, UINT, n_chunks), F(2, UINT, n_jobs)};
+#undef THIS
+TYPE(ROTA_QUEUE_FORGOTTEN, "reply", struct rota_queue_forgotten, FORGOTTEN);
 
 #define THIS struct rota_queue_nodes
 static const struct rota_message_field NODES[] = {

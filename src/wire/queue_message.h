@@ -47,8 +47,8 @@ struct rota_queue_list {
     struct rota_message_list items;
 };
 
-/* The nodes that did not answer: a field of QueuesReply, WorkersReply and ListReply that is
- * written and read by itself. */
+/* The nodes that did not answer: a field of QueuesReply, WorkersReply, ListReply and ForgetReply
+ * that is written and read by itself. */
 struct rota_queue_missing {
     struct rota_message_strs nodes;
 };
@@ -151,6 +151,21 @@ struct rota_queue_adopt {
     bool is_over;
 };
 
+/* SettingsReply. */
+struct rota_queue_settings {
+    struct rota_str records; /* as rota_queue_jobs_write() writes them */
+};
+
+struct rota_queue_forget {
+    struct rota_str node;
+    bool is_dry_run;
+};
+
+/* ForgetReply. */
+struct rota_queue_forgotten {
+    uint64_t n_chunks, n_jobs;
+};
+
 /* NodesReply. */
 struct rota_queue_nodes {
     uint64_t partitions;
@@ -162,11 +177,13 @@ struct rota_queue_nodes {
 extern const struct rota_message_type ROTA_QUEUE_ADD, ROTA_QUEUE_ADDED, ROTA_QUEUE_ADD_BATCH,
     ROTA_QUEUE_ADD_BATCH_REPLY, ROTA_QUEUE_FIND, ROTA_QUEUE_NAME, ROTA_QUEUE_DESCRIBE,
     ROTA_QUEUE_DESCRIPTION, ROTA_QUEUE_NEWS, ROTA_QUEUE_POLL, ROTA_QUEUE_POLL_REPLY,
-    ROTA_QUEUE_HANDED, ROTA_QUEUE_COMPLETE, ROTA_QUEUE_EXTEND, ROTA_QUEUE_FAIL, ROTA_QUEUE_JOB_INFO,
+    ROTA_QUEUE_HANDED, ROTA_QUEUE_COMPLETE, ROTA_QUEUE_COMPLETE_BATCH, ROTA_QUEUE_COMPLETED,
+    ROTA_QUEUE_COMPLETE_BATCH_REPLY, ROTA_QUEUE_EXTEND, ROTA_QUEUE_FAIL, ROTA_QUEUE_JOB_INFO,
     ROTA_QUEUE_JOB_SPEC, ROTA_QUEUE_LIST, ROTA_QUEUE_LIST_REPLY, ROTA_QUEUE_PAUSE,
     ROTA_QUEUE_WEIGHT, ROTA_QUEUE_INFO, ROTA_QUEUE_QUEUES_REPLY, ROTA_QUEUE_WORKER_INFO,
     ROTA_QUEUE_WORKERS_REPLY, ROTA_QUEUE_MISSING, ROTA_QUEUE_WORD, ROTA_QUEUE_TELL,
-    ROTA_QUEUE_VISIT, ROTA_QUEUE_VISITED, ROTA_QUEUE_ADOPT, ROTA_QUEUE_NODES;
+    ROTA_QUEUE_VISIT, ROTA_QUEUE_VISITED, ROTA_QUEUE_ADOPT, ROTA_QUEUE_NODES, ROTA_QUEUE_SETTINGS,
+    ROTA_QUEUE_FORGET, ROTA_QUEUE_FORGOTTEN;
 
 /* An empty one is none. ROTA_ERR_INVALID for any other size but 16 bytes. */
 enum rota_code rota_queue_id_read(struct rota_str bytes, struct rota_job_id *id,

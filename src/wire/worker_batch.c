@@ -442,6 +442,21 @@ void rota_worker_holds_write(const struct rota_worker_holds *holds, struct rota_
         rota_worker_entry_write(body, 1, fields, ROTA_WORKER_N(fields));
     }
     rota_worker_check_write(&check, body);
+    const struct rota_worker_field slots[] = {
+        {.number = 4, .value = holds->has_slots ? (uint64_t)holds->slots + 1 : 0}};
+    rota_worker_fields_write(body, slots, ROTA_WORKER_N(slots));
+}
+
+/* One more than they are; nothing when it does not say. */
+static enum rota_code take_slots(const struct rota_lean_field *field,
+                                 struct rota_worker_holds *holds, struct rota_error *error)
+{
+    if (field->type != ROTA_LEAN_VARINT)
+        return rota_error_set(error, ROTA_ERR_INVALID, "the slots of the worker can't be read");
+    holds->has_slots = field->value > 0;
+    enum rota_code code = holds->has_slots ? check_slots(field->value - 1, error) : ROTA_OK;
+    holds->slots = holds->has_slots && !code ? (uint32_t)(field->value - 1) : 0;
+    return code;
 }
 
 enum rota_code rota_worker_holds_read(struct rota_str body, struct rota_worker_holds *holds,
@@ -452,8 +467,11 @@ enum rota_code rota_worker_holds_read(struct rota_str body, struct rota_worker_h
     struct rota_worker_check check = {0, 0};
     struct entry entry;
     enum rota_code code = rota_worker_check_read(body, &check, error);
-    holds->n_held = 0;
+    holds->n_held = holds->slots = 0;
+    holds->has_slots = false;
     while (!code && rota_lean_next(&reader, &field) == ROTA_LEAN_FIELD) {
+        if (field.number == 4)
+            code = take_slots(&field, holds, error);
         if (field.number != 1)
             continue;
         if (holds->n_held == ROTA_WORKER_HELD_MAX)

@@ -203,6 +203,8 @@ struct rota_worker_holds {
     struct rota_worker_running *held;
     size_t n_held;
     uint64_t up_to, round;
+    bool has_slots; /* it says how many slots it has: */
+    uint32_t slots;
 };
 
 void rota_worker_check_write(const struct rota_worker_check *check, struct rota_buffer *body);

@@ -131,6 +131,8 @@ static void check_holds(struct rota_str body, struct rota_buffer *buffer)
     rota_worker_holds_write(&holds, buffer);
     assert(!rota_worker_holds_read(written(buffer), &same, &error));
     assert(holds.n_held == same.n_held && holds.up_to == same.up_to && holds.round == same.round);
+    assert(holds.has_slots == same.has_slots && holds.slots == same.slots &&
+           holds.slots <= ROTA_WORKER_SLOTS_MAX);
 }
 
 static void check_keys(struct rota_str text)

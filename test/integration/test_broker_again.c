@@ -1,92 +1,19 @@
 /* Adds that are made again at a node that has the partition by now, while the job is still at the
  * one before: two brokers on one loop, of which the first does not know of the second. */
-#include "await.h"
-
-#include "wire/queue_message.h"
-
-#include <rota/broker.h>
-#include <rota/channel.h>
-#include <rota/members.h>
-#include <rota/server.h>
-
-enum { N_PARTITIONS = 16, FIRST = 0, SECOND = 1, N_NODES = 2 };
-
-struct node {
-    struct rota_server *server;
-    struct rota_work_broker *broker;
-    struct rota_channel *channel;
-    const char *address;
-};
-
-struct world {
-    uv_loop_t loop;
-    struct node nodes[N_NODES];
-    char hosts[64]; /* the list that the second has */
-};
-
-static void open_broker(struct world *world, struct node *node, struct rota_members_source *members)
-{
-    struct rota_error error;
-    struct rota_work_broker_options options = {.is_memory = true,
-                                               .partitions = N_PARTITIONS,
-                                               .members = members,
-                                               .advertise = node->address};
-    if (rota_work_broker_open(&world->loop, node->server, &options, &node->broker, &error))
-        fail_msg("%s", error.text);
-    assert_int_equal(rota_channel_open(&world->loop, node->address, NULL, &node->channel, NULL),
-                     ROTA_OK);
-}
-
-static void write_hosts(const struct world *world, bool has_first)
-{
-    char text[256];
-    snprintf(text, sizeof text, "%s\n%s\n", world->nodes[SECOND].address,
-             has_first ? world->nodes[FIRST].address : "");
-    await_write(world->hosts, text);
-}
+#include "two_brokers.h"
 
 static int set_up(void **state)
 {
-    struct world *world = calloc(1, sizeof *world);
-    struct rota_server_options with = {.message_max = ROTA_WORK_BROKER_MESSAGE_MAX};
-    struct rota_members_source *source;
-    assert_int_equal(uv_loop_init(&world->loop), 0);
-    for (size_t i = 0; i < N_NODES; i++) {
-        struct node *node = &world->nodes[i];
-        assert_int_equal(rota_server_open(&world->loop, &with, &node->server, NULL), ROTA_OK);
-        assert_int_equal(rota_server_listen(node->server, "127.0.0.1:0", NULL), ROTA_OK);
-        node->address = rota_server_address(node->server, 0);
-    }
-    strcpy(world->hosts, "/tmp/rota-again-XXXXXX");
-    int fd = mkstemp(world->hosts);
-    assert_true(fd >= 0);
-    close(fd);
-    write_hosts(world, true);
-    assert_int_equal(rota_hosts_list_new(world->nodes[FIRST].address, &source, NULL), ROTA_OK);
-    open_broker(world, &world->nodes[FIRST], source);
-    assert_int_equal(rota_hosts_watch_new(world->hosts, &source, NULL), ROTA_OK);
-    open_broker(world, &world->nodes[SECOND], source);
+    struct world *world = world_new();
+    open_first(world);
+    open_second(world);
     *state = world;
     return 0;
 }
 
-static void close_node(struct node *node)
-{
-    rota_channel_close(node->channel);
-    rota_server_close(node->server);
-    rota_work_broker_close(node->broker);
-    *node = (struct node){0};
-}
-
 static int tear_down(void **state)
 {
-    struct world *world = *state;
-    for (size_t i = 0; i < N_NODES; i++)
-        close_node(&world->nodes[i]);
-    uv_run(&world->loop, UV_RUN_DEFAULT);
-    await_end(&world->loop);
-    unlink(world->hosts);
-    free(world);
+    world_free(*state);
     return 0;
 }
 
@@ -111,20 +38,6 @@ static void make_batch(struct batch *batch, uint64_t chance)
             .queue = rota_str("jobs"),
             .partition = i,
             .id = rota_queue_id_write(rota_job_id_make(ROTA_SEC, i, chance), batch->ids[i])};
-}
-
-static enum rota_status ask(struct world *world, size_t node, const char *method,
-                            const struct rota_message_type *type, const void *message,
-                            struct rota_reply *reply)
-{
-    struct rota_buffer buffer = {0};
-    char path[64];
-    snprintf(path, sizeof path, "/rota.v1.Queue/%s", method);
-    rota_message_encode(type, message, &buffer);
-    struct rota_call_options call = {.method = rota_str(path), .request = rota_buffer_str(&buffer)};
-    assert_int_equal(rota_channel_wait(world->nodes[node].channel, &call, reply, NULL), ROTA_OK);
-    rota_buffer_deinit(&buffer);
-    return reply->status;
 }
 
 static enum rota_status add_all(struct world *world, size_t node, struct batch *batch,

@@ -168,12 +168,52 @@ static void a_batch_answers_for_each_job(void **state)
     assert_int_equal(rota_work_broker_counts(world->broker).jobs, 1);
 }
 
+static void a_batch_of_completions_answers_for_each(void **state)
+{
+    struct world *world = *state;
+    static struct told told, other;
+    struct rota_queue_handed first, second;
+    char unknown[ROTA_QUEUE_ID_SIZE];
+    static struct told polled[2];
+    must_add(world, "jobs", "1");
+    must_add(world, "jobs", "2");
+    assert_int_equal(poll(world, 1, 1000, &polled[0], &first), 1);
+    struct name name = {0};
+    memcpy(name.bytes, first.id.data, sizeof name.bytes);
+    assert_int_equal(poll(world, 1, 1000, &polled[1], &second), 1);
+    struct rota_queue_about ends[] = {
+        {.queue = JOBS, .id = id_of(&name), .attempt = first.attempt, .bytes = rota_str("done")},
+        {.queue = JOBS, .id = second.id, .attempt = second.attempt + 1},
+        {.queue = JOBS, .id = rota_queue_id_write(rota_job_id_make(1, 0, 1), unknown)},
+        {.queue = JOBS},
+    };
+    struct rota_queue_list request = {{ends, 4}}, reply;
+    assert_int_equal(ask(world, "CompleteBatch", &ROTA_QUEUE_COMPLETE_BATCH, &request, &told),
+                     ROTA_STATUS_OK);
+    read_reply(world, &ROTA_QUEUE_COMPLETE_BATCH_REPLY, &told, &reply);
+    const struct rota_queue_added *ended = reply.items.items;
+    assert_int_equal(reply.items.n, 4);
+    assert_int_equal(ended[0].status, ROTA_STATUS_OK);
+    assert_int_equal(ended[1].status, ROTA_STATUS_ABORTED);
+    assert_int_equal(ended[2].status, ROTA_STATUS_NOT_FOUND);
+    assert_false(ended[2].may_go_elsewhere); /* there is no other node */
+    assert_int_equal(ended[3].status, ROTA_STATUS_INVALID_ARGUMENT);
+    struct rota_queue_description seen;
+    assert_int_equal(ask(world, "Describe", &ROTA_QUEUE_DESCRIBE, &ends[0], &other),
+                     ROTA_STATUS_OK);
+    read_reply(world, &ROTA_QUEUE_DESCRIPTION, &other, &seen);
+    const struct rota_queue_job_info *info = seen.job;
+    assert_int_equal(info->state, ROTA_JOB_DONE);
+    assert_true(rota_str_is_equal(info->result, rota_str("done")));
+}
+
 static void hostile_requests_are_refused_with_a_sentence(void **state)
 {
     struct world *world = *state;
     static struct told told;
-    static const char *const METHODS[] = {"Add",  "AddBatch", "Cancel", "Complete", "Describe",
-                                          "Fail", "List",     "Pause",  "Poll",     "Watch"};
+    static const char *const METHODS[] = {"Add",           "AddBatch", "Cancel", "Complete",
+                                          "CompleteBatch", "Describe", "Fail",   "List",
+                                          "Pause",         "Poll",     "Watch"};
     static const struct rota_str BYTES[] = {{"\xff\xff\xff", 3}, {"\x0a\x05x", 3}, {"\x08\x01", 2}};
     for (size_t i = 0; i < sizeof METHODS / sizeof *METHODS; i++)
         for (size_t j = 0; j < sizeof BYTES / sizeof *BYTES; j++) {
@@ -398,6 +438,7 @@ int main(void)
         TEST(a_stale_attempt_is_refused),
         TEST(who_watches_a_job_hears_of_its_end),
         TEST(a_batch_answers_for_each_job),
+        TEST(a_batch_of_completions_answers_for_each),
         TEST(hostile_requests_are_refused_with_a_sentence),
         TEST(a_payload_over_the_limit_is_refused),
         TEST(jobs_of_a_node_come_as_a_whole_or_not_at_all),

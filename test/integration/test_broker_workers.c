@@ -24,6 +24,7 @@ struct worker {
     uint32_t ready_type, ends_type, slots_type, holds_type;
     size_t n_to_drop; /* messages with jobs that do not come to it */
     size_t n_checks;
+    uint32_t slots; /* that it tells when it is asked; 0: none */
     size_t n_connected, n_closed, n_jobs, n_messages, n_cancels, n_verdicts;
     struct rota_worker_job jobs[64];
     char queue[16], payload[64];
@@ -155,6 +156,8 @@ static void on_check(void *data, struct rota_connector_peer *from, struct rota_s
     assert_int_equal(rota_worker_check_read(message, &check, NULL), ROTA_OK);
     holds.up_to = check.up_to;
     holds.round = check.round;
+    holds.has_slots = worker->slots > 0;
+    holds.slots = worker->slots;
     for (; holds.n_held < worker->n_jobs; holds.n_held++)
         held[holds.n_held] = (struct rota_worker_running){
             rota_str("jobs"), worker->jobs[holds.n_held].id, worker->jobs[holds.n_held].attempt};
@@ -320,6 +323,19 @@ static void what_can_not_be_read_ends_the_session_and_not_the_broker(void **stat
     worker_close(world, &worker);
 }
 
+static void slots_that_were_not_heard_of_are_found_out(void **state)
+{
+    struct world *world = *state;
+    struct worker worker;
+    worker_open(world, &worker, "w1", 1);
+    for (int i = 0; i < 3; i++)
+        add(world, "x", 0);
+    await(&world->loop, &worker.n_jobs, 1);
+    worker.slots = 3; /* what it said of it was lost */
+    await(&world->loop, &worker.n_jobs, 3);
+    worker_close(world, &worker);
+}
+
 static void jobs_that_did_not_arrive_are_handed_out_again(void **state)
 {
     struct world *world = *state;
@@ -370,6 +386,7 @@ int main(void)
         TEST(a_lost_workers_job_goes_to_another),
         TEST(a_cancelled_job_is_stopped_at_its_worker),
         TEST(what_can_not_be_read_ends_the_session_and_not_the_broker),
+        TEST(slots_that_were_not_heard_of_are_found_out),
         TEST(jobs_that_did_not_arrive_are_handed_out_again),
         TEST(a_worker_that_is_ready_anew_loses_neither_jobs_nor_answers),
     };

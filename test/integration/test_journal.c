@@ -471,6 +471,27 @@ static void what_is_no_journal_is_refused(void **state)
     assert_int_equal(chmod(path, 0700), 0);
 }
 
+/* Neither one that is longer than a head, which looks damaged, nor one that looks cut off. */
+static void repair_touches_nothing_where_no_journal_is(void **state)
+{
+    static const char *const TEXTS[] = {
+        "this is a diary, and it is longer than the head of a journal is", "a note", "rota"};
+    char path[512];
+    struct stat status;
+    (void)state;
+    path_of(1, path);
+    for (size_t i = 0; i < 4; i++) {
+        book.options.repair = i % 2 == 0;
+        await_write(path, TEXTS[i / 2]);
+        assert_refused(ROTA_ERR_INVALID, i == 1 ? "it does not begin as" : "is no journal");
+        assert_int_equal(stat(path, &status), 0);
+        assert_int_equal(status.st_size, strlen(TEXTS[i / 2]));
+    }
+    await_write(path, TEXTS[2]); /* a head that was cut off */
+    book_open();
+    book_close();
+}
+
 static void files_of_another_user_are_refused(void **state)
 {
     char path[512];
@@ -707,6 +728,7 @@ int main(void)
         TEST(a_missing_segment_is_refused),
         TEST(a_newer_version_is_refused),
         TEST(what_is_no_journal_is_refused),
+        TEST(repair_touches_nothing_where_no_journal_is),
         TEST(files_of_another_user_are_refused),
         TEST(interrupts_and_short_writes_are_gone_over),
         TEST(a_sync_that_fails_ends_it),

@@ -110,7 +110,7 @@ def drain_tells_its_plan_moves_all_and_is_taken_back():
         assert said.splitlines() == plan["plan"], (said, plan)
         shown = json.loads(rota("node", "show", busy.name, "--json", node=one))
         assert shown["state"] == "drained" and shown["jobs"] == 0 and not shown["is_placed"], shown
-        assert sum(entry["jobs"] for entry in one.get("/api/v1/cluster")["nodes"]) == 12
+        await_true(lambda: sum(entry["jobs"] for entry in one.get("/api/v1/cluster")["nodes"]) == 12)
         assert busy.ask("/readyz")[0] == 503
 
         assert "is drained already" in rota("node", "drain", busy.name, "--dry-run", node=busy)

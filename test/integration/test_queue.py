@@ -141,6 +141,8 @@ def hostile_words_are_refused():
                       ["job", "add", "--queue", "work", *["--can=c%d" % i for i in range(17)], "x"],
                       ["job", "add", "--queue", "work", "--priority", "40000", "x"]):
             assert "rota: " in broker.run(*words, code=2), words
+        refused = broker.run("job", "add", "--queue", "work", "--can", "c" * 300, "x", code=2)
+        assert "is not a capability: 1 to 64 letters" in refused, refused
         broker.run("job", "show", "work/" + "1" * 32, code=1)
         broker.run("job", "add", "--queue", "work", "-", data=b"x" * (17 << 20), code=2)
         assert broker.jobs() == [job]
@@ -206,6 +208,21 @@ def who_waits_gets_the_result():
         broker.run("job", "cancel", job)
         out, errors = waiter.communicate(timeout=TIMEOUT)
         assert waiter.returncode == 1 and out == "" and "the job is cancelled" in errors, (out, errors)
+
+
+@test
+def a_result_that_is_no_text_is_told_in_base64():
+    with Broker("--durability", "memory") as broker:
+        done = subprocess.Popen([ROTA, "work", "--node", broker.node, "--queue", "work", "--", "cat"])
+        try:
+            for data, name, told in ((b"a\xffb", "result_base64", "Yf9i"), (b"text", "result", "text")):
+                shown = json.loads(broker.run("job", "add", "--queue", "work", "--wait", "--json", "-", data=data))
+                assert shown[name] == told and ("result" in shown) == (name == "result"), shown
+                shown = broker.show(shown["job"])
+                assert shown[name] == told, shown
+        finally:
+            done.kill()
+            done.wait(TIMEOUT)
 
 
 @test

@@ -192,6 +192,20 @@ def another_node_takes_over_after_kill_9():
         assert any("partition open" in line for line in nodes[1].log + nodes[2].log)
 
 
+@test
+def a_worker_at_one_node_does_the_jobs_of_all():
+    with contextlib.ExitStack() as stack:
+        nodes = [stack.enter_context(Node()) for _ in range(2)]
+        wait_until(lambda: all(len(json.loads(node.run("queue", "nodes", "--json"))["nodes"]) == 2 for node in nodes),
+                   "that both are listed")
+        known = nodes[0].add_lines(64, "away")
+        stack.enter_context(Worker(nodes[1], "--slots", "4", "--", "cat", queue="away"))
+        await_done(nodes[0], known, "away")
+        queue = json.loads(nodes[0].run("queue", "show", "away", "--json"))
+        assert 0 < queue["fetched_total"] < len(known) and queue["lent_total"] == queue["fetched_total"], queue
+        assert all(nodes[1].show(job)["attempts"] == 1 for job in sorted(known)[:8])
+
+
 def n_sent_to(node):
     """Connections to a node with bytes that it has not read."""
     port = int(node.node.rsplit(":", 1)[1])

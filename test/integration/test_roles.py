@@ -159,7 +159,8 @@ def group_is_watched_from_when_it_is_there():
 def sections_that_can_not_be_are_refused():
     with tempfile.TemporaryDirectory(prefix="rota-roles-") as folder:
         values(folder, "fruit")
-        for text, said in ((2 * CACHE.format("fruit", folder, 2), "two sections [[cache]] are called fruit"),
+        for text, said in ((2 * CACHE.format("fruit", folder, 2), "[[cache]] in line 5: [[cache]] in line 1 is called fruit already"),
+                           (CACHE.format("fruit", folder, 2) + '[[space]]\nname = "fruit"\n', "is called fruit already"),
                            ('[[cache]]\nname = "fruit"\n', "source"),
                            (CACHE.format("none", folder, 2), f"{folder}/none"),
                            ('[[cache]]\nname = "a,b"\nsource = "file:x"\n', "comma"),

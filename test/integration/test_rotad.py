@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 
 ROTAD, ROTA = (os.path.abspath(path) for path in sys.argv[1:3])
@@ -276,6 +277,78 @@ def sighup_takes_what_can_change():
             assert "rotad.toml:2" in said and "level=error" in said, said
             assert json.loads(one.get("/api/v1/node")[1])["zone"] == "b"
             assert one.get("/readyz") == (200, "serving\n")
+
+
+def certify(folder, name, names, issuer=None):
+    """A key and a certificate NAME.pem for these names, by itself or by another one."""
+    with open(f"{folder}/{name}.ext", "w") as file:
+        file.write(f"subjectAltName={names}\n" if names else "basicConstraints=critical,CA:TRUE\n")
+    for words in (["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", f"{name}.key"],
+                  ["req", "-new", "-key", f"{name}.key", "-subj", f"/CN={name}", "-out", f"{name}.csr"],
+                  ["x509", "-req", "-in", f"{name}.csr", "-days", "2", "-extfile", f"{name}.ext", "-out",
+                   f"{name}.pem", *(["-CA", f"{issuer}.pem", "-CAkey", f"{issuer}.key", "-CAcreateserial"] if issuer
+                                    else ["-signkey", f"{name}.key"])]):
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True, timeout=TIMEOUT)
+    return ["--cert", f"{folder}/{name}.pem", "--key", f"{folder}/{name}.key"]
+
+
+def asks(one, folder, *words, code=0):
+    """What the command line sees of a node, by TLS."""
+    done = subprocess.run([ROTA, *words, "--node", one.reach["grpc"]], cwd=folder, capture_output=True, text=True,
+                          timeout=TIMEOUT)
+    assert done.returncode == code, done
+    return done.stderr if code else done.stdout
+
+
+@test
+def node_with_its_own_certificate_asks_itself():
+    with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
+        own = certify(folder, "own", "IP:127.0.0.1")
+        ports = ["--http", "127.0.0.1:0", "--workers", "127.0.0.1:0"]
+        with node("--listen", "127.0.0.1:0", *ports, *own, folder=folder) as one:
+            assert one.ready.startswith("ready "), one.seen
+            assert json.loads(one.get("/api/v1/queues")[1]) == {"items": []}
+            assert asks(one, folder, "node", "list", "--tls-ca", "own.pem").count("serving") == 1
+            certify(folder, "other", "IP:127.0.0.1")
+            assert "certificate" in asks(one, folder, "node", "list", "--tls-ca", "other.pem", code=1)
+            asks(one, folder, "node", "list", "--timeout", "5s", code=1)  # plain text is for nobody
+            one.signal(signal.SIGTERM)
+            assert one.wait() == 0
+        # Everywhere is here, too; the name is that by which others come.
+        named = certify(folder, "named", "DNS:rota.example")
+        with node("--listen", "0.0.0.0:0", "--advertise", "rota.example:7700", *ports, *named, folder=folder) as one:
+            assert one.ready.startswith("ready "), one.seen
+            assert json.loads(one.get("/api/v1/queues")[1]) == {"items": []}
+        done = run("--listen", "127.0.0.1:0", *ports, *named, folder=folder)
+        assert done.returncode == 1 and "is not for 127.0.0.1" in done.stderr and "advertise" in done.stderr, done
+
+
+@test
+def nodes_know_each_other_by_their_authority():
+    with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
+        certify(folder, "ca", None)
+        words = [*ANY_PORTS, "--store", f"sqlite:{folder}/store.db", "--ca", f"{folder}/ca.pem"]
+        with contextlib.ExitStack() as stack:
+            nodes = [stack.enter_context(node("--data", f"{folder}/{name}", *words,
+                                              *certify(folder, name, "IP:127.0.0.1", "ca"), folder=folder))
+                     for name in ("a", "b")]
+
+            def states(one):
+                return [entry["state"] for entry in json.loads(one.get("/api/v1/cluster")[1])["nodes"]]
+            for one in nodes:
+                while states(one) != ["serving", "serving"]:
+                    time.sleep(0.1)
+            trusted = ["--tls-ca", "ca.pem", "--tls-cert", "a.pem", "--tls-key", "a.key"]
+            for i in range(8):  # some of them belong to the other node
+                asks(nodes[0], folder, "job", "add", "--queue", "q", f"{i}", *trusted)
+            for one in nodes:
+                assert json.loads(one.get("/api/v1/queues")[1])["items"][0]["n_waiting"] == 8
+            assert asks(nodes[1], folder, "node", "list", *trusted).count("serving") == 2
+            asks(nodes[1], folder, "node", "list", "--tls-ca", "ca.pem", "--timeout", "5s", code=1)  # without one
+            certify(folder, "a", "IP:127.0.0.1", "ca")
+            nodes[0].signal(signal.SIGHUP)
+            nodes[0].await_line("settings read")
+            assert states(nodes[0]) == ["serving", "serving"]
 
 
 @test

@@ -295,6 +295,7 @@ static void row_that_can_not_be_read_is_not_believed(void **state)
     struct seen seen = {0};
     struct rota_space_options options = options_of(&seen, "ring", 4);
     (void)state;
+    options.ttl = 3 * ROTA_SEC;
     run_sql("INSERT INTO rota_spaces (name, engine, config, version) "
             "VALUES ('tests', 'ring', 'rota-view 1', 7)");
     open_space(&seen, &options);
@@ -302,6 +303,15 @@ static void row_that_can_not_be_read_is_not_believed(void **state)
         await(&loop, &seen.n_changes, seen.n_changes + 1);
     assert_non_null(strstr(rota_space_map(seen.space)->trouble, "can't be read"));
     assert_int_equal(seen.n_starts, 0);
+    run_sql("DELETE FROM rota_spaces");
+    await_owned(&seen, 4);
+    assert_null(rota_space_map(seen.space)->trouble);
+
+    /* Later too: what is held stays, for nobody else can read it either. */
+    run_sql("UPDATE rota_spaces SET config = 'rota-view 2', version = version + 1");
+    while (!rota_space_map(seen.space)->trouble)
+        await(&loop, &seen.n_changes, seen.n_changes + 1);
+    assert_int_equal(seen.n_stops, 0);
     close_space(&seen);
 }
 
@@ -331,6 +341,72 @@ static void group_without_a_log_says_so(void **state)
     close_space(&seen);
 }
 
+static void what_members_say_of_this_node_counts(void **state)
+{
+    struct seen seen = {0};
+    struct rota_space_options options = options_of(&seen, "ring", 4);
+    struct rota_members_source *source = NULL;
+    struct rota_error error;
+    const struct rota_str address = rota_str("127.0.0.1:7001");
+    (void)state;
+    if (rota_hosts_list_new("127.0.0.1:7001,127.0.0.1:7002", &source, &error) ||
+        rota_members_open(&loop, source, NULL, &options.members, &error))
+        fail_msg("%s", error.text);
+    options.ttl = 3 * ROTA_SEC;
+    open_space(&seen, &options);
+    await(&loop, &seen.n_starts, 4);
+    assert_int_equal(rota_members_drain(options.members, address, &error), ROTA_OK);
+    assert_true(rota_space_map(seen.space)->is_draining);
+    await(&loop, &seen.n_stops, 4);
+    assert_int_equal(rota_members_undrain(options.members, address, &error), ROTA_OK);
+    await(&loop, &seen.n_starts, 8);
+    close_space(&seen);
+    rota_members_close(options.members);
+}
+
+static void migration_is_looked_at_before_it_is_made(void **state)
+{
+    struct seen seen = {0};
+    struct rota_space_options options = options_of(&seen, "ring", 2000);
+    struct rota_error error;
+    (void)state;
+    options.ttl = 3 * ROTA_SEC;
+    open_space(&seen, &options);
+    await_owned(&seen, 2000);
+    assert_int_equal(
+        rota_space_migrate(seen.space, rota_str("group"), 0, true, on_outcome, &seen, &error),
+        ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "needs a log"));
+    assert_int_equal(
+        rota_space_migrate(seen.space, rota_str("lease"), 0, true, on_outcome, &seen, &error),
+        ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "1024 shards at most"));
+    assert_int_equal(
+        rota_space_reseat(seen.space, "127.0.0.1:7001,a:1", false, on_outcome, &seen, &error),
+        ROTA_OK);
+    await(&loop, &seen.n_outcomes, 1);
+    assert_int_equal(
+        rota_space_migrate(seen.space, rota_str("static"), 0, true, on_outcome, &seen, &error),
+        ROTA_OK);
+    await(&loop, &seen.n_outcomes, 2);
+    assert_non_null(strstr(seen.text, "1000 of 2000 shards get another owner"));
+
+    /* A shadow shows it, and is taken back. */
+    assert_int_equal(rota_space_migrate(seen.space, rota_str("static"), ROTA_HOUR, false,
+                                        on_outcome, &seen, &error),
+                     ROTA_OK);
+    while (rota_space_map(seen.space)->phase != ROTA_SPACE_SHADOW)
+        await(&loop, &seen.n_changes, seen.n_changes + 1);
+    assert_int_equal(rota_space_map(seen.space)->n_differences, 1000);
+    assert_int_equal(
+        rota_space_migrate(seen.space, rota_str("ring"), 0, false, on_outcome, &seen, &error),
+        ROTA_OK);
+    while (rota_space_map(seen.space)->phase != ROTA_SPACE_STABLE)
+        await(&loop, &seen.n_changes, seen.n_changes + 1);
+    assert_int_equal(seen.n_stops, 0);
+    close_space(&seen);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +421,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(row_that_can_not_be_read_is_not_believed, setup, teardown),
         cmocka_unit_test_setup_teardown(lease_that_wants_too_many_says_so, setup, teardown),
         cmocka_unit_test_setup_teardown(group_without_a_log_says_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_members_say_of_this_node_counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(migration_is_looked_at_before_it_is_made, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

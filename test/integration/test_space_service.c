@@ -107,7 +107,15 @@ struct fixture {
     char text[512];
     bool is_over;
     enum rota_status status;
+    size_t n_done; /* changes that were told */
 };
+
+static void on_done(void *data, struct rota_str space, const char *text)
+{
+    assert_true(rota_str_is_equal(space, rota_str("orders")));
+    assert_string_equal(text, "it goes there");
+    ((struct fixture *)data)->n_done++;
+}
 
 static void open_all(struct fixture *f)
 {
@@ -131,7 +139,7 @@ static void open_all(struct fixture *f)
                                          .n_owned = 1,
                                          .n_moving = 1};
     if (rota_server_open(&loop, NULL, &f->server, &error) ||
-        rota_space_service_open(f->server, &f->service, &error) ||
+        rota_space_service_open(f->server, on_done, f, &f->service, &error) ||
         rota_space_service_add(f->service, space, &error) ||
         rota_server_listen(f->server, "127.0.0.1:0", &error) ||
         rota_channel_open(&loop, rota_server_address(f->server, 0), NULL, &f->channel, &error))
@@ -308,6 +316,7 @@ static void pin_is_answered_when_it_is_in_the_store(void **state)
     RUN_UNTIL(f.is_over);
     read_reply(&f, &ROTA_SPACE_PLAN_REPLY, &plan);
     assert_false(plan.is_done);
+    assert_int_equal(f.n_done, 1); /* not of the dry run */
     close_all(&f);
 }
 
@@ -370,7 +379,7 @@ static void who_has_gone_is_not_missed(void **state)
     RUN_UNTIL(f.space.on_outcome);
     rota_call_cancel(f.call);
     RUN_UNTIL(rota_server_counts(f.server).cancelled_total == 1);
-    tell_outcome(&f.space, ROTA_OK, "done");
+    tell_outcome(&f.space, ROTA_OK, "it goes there");
     RUN_UNTIL(rota_server_counts(f.server).calls == 0);
     close_all(&f);
 }

@@ -286,6 +286,9 @@ def pin_moves_one_shard_only(cluster):
     assert "pin" in explained["why"] and explained["history"][0]["owner"] == two.grpc, explained
     status, plan = one.ask(f"/api/v1/spaces/orders/shards/{shard}/pin", {"node": None})
     assert status == 200 and plan["is_done"] and plan["plan"], plan
+    for node, text in ((one, plan["plan"][0]), (two, f"shard {shard} ")):  # over HTTP and over gRPC
+        events = node.ask("/api/v1/events?kind=operator")[1]["events"]
+        assert any(text in event["text"] and event["subject"] == "orders" for event in events), events
     while shards[shard][0] != one.grpc or shards[shard][2] != 0:
         shards, news = next(follow)
         assert {entry[0] for entry in news["changed"]} <= {shard}, news

@@ -47,7 +47,6 @@ static inline bool view_table_join(struct view_table *table, const struct view_t
     if (!row)
         row = &table->rows[table->n_rows++];
     *row = *made;
-    row->pings = 1;
     return true;
 }
 
@@ -57,9 +56,7 @@ static inline bool view_table_beat(struct view_table *table, const struct view_t
     struct view_table_row *row = view_table_find(table, made->name);
     if (!row || row->instance != made->instance)
         return false;
-    uint64_t pings = row->pings;
     *row = *made;
-    row->pings = pings + 1;
     return true;
 }
 

@@ -46,7 +46,9 @@ mkdir "$root/tmp/rota"
 cp "$directory"/*.deb "$top/test/package/CMakeLists.txt" "$top/test/package/in_chroot.sh" "$root/tmp/rota/"
 
 say "installing, using and purging the packages there"
-if ! chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+# In namespaces of their own, so that neither processes nor mounts are left however it ends.
+if ! unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" \
+    chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
     sh /tmp/rota/in_chroot.sh >"$directory/chroot.log" 2>&1; then
     tail -n 40 "$directory/chroot.log" >&2
     say "that failed, see $directory/chroot.log"

@@ -19,6 +19,7 @@ import traceback
 BUILD, VERSION = pathlib.Path(sys.argv[1]), sys.argv[2]
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 WAIT = 120  # seconds, for a busy machine
+PROGRAMS = ["rota", "rotad"]
 TESTS = []
 
 
@@ -70,8 +71,8 @@ class Installed:
     def run_program(self, program):
         return run(program, env={**os.environ, "LD_LIBRARY_PATH": str(self.lib)})
 
-    def tables(self):
-        return json.loads(run(self.only("bin") / "rota", "help", "--json"))
+    def tables(self, program="rota"):
+        return json.loads(run(self.only("bin") / program, "help", "--json"))
 
 
 installed = None
@@ -115,7 +116,8 @@ def a_cpp_program_is_built_with_pkg_config():
 def a_c_program_is_built_with_cmake():
     need("cmake")
     directory = installed.work / "cmake"
-    run("cmake", "-S", SOURCE / "test" / "package", "-B", directory, f"-DCMAKE_PREFIX_PATH={installed.pc.parents[3]}",
+    run("cmake", "-G", "Ninja", "-S", SOURCE / "test" / "package", "-B", directory,
+        f"-DCMAKE_PREFIX_PATH={installed.pc.parents[3]}",
         f"-Drota_DIR={installed.lib / 'cmake' / 'rota'}", f"-DWHERE_C={installed.only('where.c')}")
     run("cmake", "--build", directory)
     assert says_what_moves(run(directory / "where"))
@@ -174,15 +176,16 @@ def the_library_shows_what_the_headers_declare_and_nothing_else():
 @test
 def programs_and_library_find_their_libraries_without_help():
     """No path of the build directory is left in them."""
-    for path in (installed.lib / "librota.so.1", installed.only("bin") / "rota"):
+    for path in (installed.lib / "librota.so.1", *installed.only("bin").iterdir()):
         dynamic = run("readelf", "-d", path)
         assert "RPATH" not in dynamic and "RUNPATH" not in dynamic, dynamic
     assert "[librota.so.1]" in run("readelf", "-d", installed.lib / "librota.so"), "soname"
 
 
 @test
-def the_program_tells_the_version_of_the_package():
-    assert run(installed.only("bin") / "rota", "--version") == f"rota {VERSION}\n"
+def the_programs_tell_the_version_of_the_package():
+    for program in PROGRAMS:
+        assert run(installed.only("bin") / program, "--version") == f"{program} {VERSION}\n"
     assert installed.flags("--modversion") == [VERSION]
 
 
@@ -190,26 +193,24 @@ def the_program_tells_the_version_of_the_package():
 
 @test
 def every_command_has_a_man_page():
-    tables = installed.tables()
     pages = {path.name for path in installed.man.iterdir()}
-    names = {"rota"} | {"rota-" + command["name"].replace(" ", "-") for command in tables["commands"]}
-    assert pages == {f"{name}.1" for name in names}, pages ^ {f"{name}.1" for name in names}
-    for command in tables["commands"]:
-        page = (installed.man / f"rota-{command['name'].replace(' ', '-')}.1").read_text()
-        for option in command["options"]:
-            name = option["name"].replace("-", "\\-")
-            assert f"\\fB\\-\\-{name}\\fR" in page, (command["name"], option["name"])
+    expected = set()
+    for program in PROGRAMS:
+        expected.add(f"{program}.1")
+        for command in installed.tables(program)["commands"]:
+            name = "-".join([program, *(command["name"] or "").split()])
+            page = (installed.man / f"{name}.1").read_text()
+            expected.add(f"{name}.1")
+            for option in command["options"]:
+                option_name = option["name"].replace("-", "\\-")
+                assert f"\\fB\\-\\-{option_name}\\fR" in page, (name, option_name)
+    assert pages == expected, pages ^ expected
 
 
 @test
 def a_program_without_commands_has_one_man_page():
-    tables = installed.tables()
-    only = {**tables["commands"][0], "program": "alone", "name": None}
-    path, directory = installed.work / "alone.json", installed.work / "alone"
-    path.write_text(json.dumps({**tables, "program": "alone", "commands": [only]}))
-    run(sys.executable, SOURCE / "share" / "man.py", directory, path)
-    assert [page.name for page in directory.iterdir()] == ["alone.1"]
-    assert "\\fBalone\\fR [OPTION...]" in (directory / "alone.1").read_text()
+    assert [path.name for path in installed.man.glob("rotad*")] == ["rotad.1"]
+    assert "\\fBrotad\\fR [OPTION...]" in (installed.man / "rotad.1").read_text()
 
 
 @test
@@ -274,6 +275,11 @@ CASES = [  # what is typed before the tab key, and what it becomes
     ("rota config check some_f", "rota config check some_file "),
     ("rota plan --then-hosts some_f", "rota plan --then-hosts some_file "),
     ("rota broker --data some_d", "rota broker --data some_directory/"),
+    ("rotad --drain", "rotad --drain-limit"),
+    ("rotad --config some_f", "rotad --config some_file "),
+    ("rotad --data some_d", "rotad --data some_directory/"),
+    ("rotad --durability jo", "rotad --durability journal "),
+    ("rotad --durability=jo", "rotad --durability=journal "),
 ]
 
 
@@ -290,9 +296,10 @@ def complete_in(command, setup):
 @test
 def bash_completes_behind_the_tab_key():
     need("bash")
-    script = installed.share / "bash-completion" / "completions" / "rota"
-    run("bash", "-n", script)
-    complete_in(["bash", "--norc", "--noprofile", "-i"], f"source {script}")
+    directory = installed.share / "bash-completion" / "completions"
+    run("bash", "-n", directory / "rota")
+    run("bash", "-n", directory / "rotad")
+    complete_in(["bash", "--norc", "--noprofile", "-i"], f"source {directory}/rota; source {directory}/rotad")
 
 
 @test
@@ -300,17 +307,20 @@ def zsh_completes_behind_the_tab_key():
     need("zsh")
     directory = installed.share / "zsh" / "site-functions"
     run("zsh", "-n", directory / "_rota")
+    run("zsh", "-n", directory / "_rotad")
     complete_in(["zsh", "-f", "-i"], f"fpath=({directory} $fpath); autoload -U compinit; compinit -u -D")
 
 
 @test
 def fish_knows_the_completions():
     need("fish")
-    script = installed.share / "fish" / "vendor_completions.d" / "rota.fish"
-    run("fish", "--no-execute", script)
+    directory = installed.share / "fish" / "vendor_completions.d"
+    run("fish", "--no-execute", directory / "rota.fish")
+    run("fish", "--no-execute", directory / "rotad.fish")
     (installed.work / "some_file").touch()
     (installed.work / "some_directory").mkdir(exist_ok=True)
     for typed, expected in CASES:
+        script = directory / f"{typed.split()[0]}.fish"
         lines = run("fish", "--no-config", "-c", f"source {script}; complete -C '{typed}'", cwd=installed.work,
                     env={**os.environ, "HOME": str(installed.work)}).splitlines()
         word = expected.strip().split(" ")[-1]
@@ -320,17 +330,56 @@ def fish_knows_the_completions():
 @test
 def every_option_is_completed_in_every_shell():
     share = installed.share
-    bash = (share / "bash-completion" / "completions" / "rota").read_text()
-    zsh = (share / "zsh" / "site-functions" / "_rota").read_text()
-    fish = (share / "fish" / "vendor_completions.d" / "rota.fish").read_text()
-    for command in installed.tables()["commands"]:
-        name = command["name"]
-        in_bash = re.search(rf"^    '{name}'\) options='(.*?)'", bash, re.MULTILINE)[1].split()
-        in_zsh = re.search(rf"^    '{name}'\)\n(.*?);;", zsh, re.MULTILINE | re.DOTALL)[1]
-        for option in command["options"]:
-            assert f"--{option['name']}" in in_bash, (name, option)
-            assert re.search(rf"--{option['name']}=?\[", in_zsh), (name, option)
-            assert re.search(rf"_in \"{name}\"'.* -l {option['name']} ", fish), (name, option)
+    for program in PROGRAMS:
+        bash = (share / "bash-completion" / "completions" / program).read_text()
+        zsh = (share / "zsh" / "site-functions" / f"_{program}").read_text()
+        fish = (share / "fish" / "vendor_completions.d" / f"{program}.fish").read_text()
+        for command in installed.tables(program)["commands"]:
+            name = command["name"]
+            in_bash = re.search(rf"^    '{name or ''}'\) options='(.*?)'", bash, re.MULTILINE)[1].split()
+            in_zsh, in_fish = zsh, f"complete -c {program}"
+            if name:
+                in_zsh = re.search(rf"^    '{name}'\)\n(.*?);;", zsh, re.MULTILINE | re.DOTALL)[1]
+                in_fish = rf"_in \"{name}\"'"
+            for option in command["options"]:
+                assert f"--{option['name']}" in in_bash, (name, option)
+                assert re.search(rf"--{option['name']}=?\[", in_zsh), (name, option)
+                assert re.search(rf"{in_fish}.* -l {option['name']} ", fish), (name, option)
+
+
+# --- the node ---
+
+@test
+def the_sample_of_settings_names_each_with_its_default():
+    rotad, sample = installed.only("bin") / "rotad", installed.only("rotad.toml")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ROTA_")}
+    lines = sample.read_text().splitlines()
+    assert all(line.startswith("#") or not line for line in lines), lines
+    defaults = run(rotad, "--print-config", env=environment)
+    assert run(rotad, "--config", sample, "--print-config", env=environment) == defaults
+    # With the marks taken away from those that have a default it says the same, from the file.
+    named = {line.removeprefix("# ").split()[0]: not line.startswith("# ") for line in defaults.splitlines()}
+    settings = [line[1:] for line in lines if re.match(r"#[a-z]", line)]
+    assert [line.split()[0] for line in settings] == list(named), settings
+    full = installed.work / "full.toml"
+    full.write_text("\n".join(line for line in settings if named[line.split()[0]]) + "\n")
+    values = [re.sub(" #.*", "", line) for line in defaults.splitlines() if not line.startswith("#")]
+    told = run(rotad, "--config", full, "--print-config", env=environment).splitlines()
+    assert [re.sub(" #.*", "", line) for line in told if not line.startswith("#")] == values, told
+    assert str(full) in told[0], told
+
+
+@test
+def the_unit_starts_what_was_installed():
+    unit = installed.only("rotad.service").read_text()
+    program = "/" + str((installed.only("bin") / "rotad").relative_to(installed.root))
+    assert f"\nExecStart={program} --config /etc/rota/rotad.toml" in unit, unit
+    need("systemd-analyze")
+    # There is no such user and no such program at its place here.
+    path = installed.work / "rotad.service"
+    path.write_text(unit.replace(f"={program} ", "=/bin/true ").replace("User=rota", "User=root"))
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", path], capture_output=True, text=True)
+    assert "rotad.service" not in done.stderr, done.stderr
 
 
 # --- all of it ---

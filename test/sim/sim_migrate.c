@@ -238,7 +238,7 @@ int main(int argc, char **argv)
                     &(struct sim_suite){
                         .name = "sim_migrate",
                         .n_seeds = 1000,
-                        .n_plant_seeds = 5000,
+                        .n_plant_seeds = 2000,
                         .plants = plants,
                         .n_plants = N_PLANTS - 1,
                         .run = run,

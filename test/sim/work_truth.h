@@ -316,6 +316,8 @@ static void look_at_runs(struct world *world, uint32_t node)
     struct rota_job_view view;
     struct rota_worker_view worker;
     for (size_t place = 0; rota_broker_next_worker(broker->machine, &place, &worker);) {
+        if (!worker.session)
+            continue; /* leases, which end in time */
         const struct session *session = find_session(broker, worker.session);
         const struct worker *who = session ? worker_at(world, session->node) : NULL;
         if (!session)

@@ -1242,21 +1242,102 @@ static void it_says_why_a_job_waits(void **state)
     assert_string_equal(why(bench_add(&bench, "z")), "waiting: its record is not on disk yet");
 }
 
+/* One request for jobs; `can` may be empty. */
+static uint64_t poll(const char *name, uint32_t slots, const char *can)
+{
+    struct rota_str capability = rota_str(can);
+    return bench_open_spec(&bench, (struct rota_worker_spec){.name = rota_str(name),
+                                                             .capabilities = &capability,
+                                                             .n_capabilities = capability.size > 0,
+                                                             .slots = slots,
+                                                             .is_poll = true,
+                                                             .lease = 10 * ROTA_SEC});
+}
+
 static void a_job_waits_for_workers_that_poll_and_are_busy(void **state)
 {
     (void)state;
-    struct rota_str q = rota_str("q");
-    bench_open_spec(&bench, (struct rota_worker_spec){.name = rota_str("p"),
-                                                      .queues = &q,
-                                                      .n_queues = 1,
-                                                      .slots = 1,
-                                                      .is_poll = true,
-                                                      .lease = 10 * ROTA_SEC});
     struct rota_job_id first = bench_add(&bench, "x"), second = bench_add(&bench, "y");
+    poll("p", 1, "");
     assert_string_equal(why(second),
-                        "waiting: no worker that serves queue q is free (1 job of it runs)");
+                        "waiting: none of the 1 worker that can take it is free (1 slot)");
     bench_done(&bench, first);
     assert_string_equal(why(second), "waiting: no worker serves queue q");
+}
+
+static void who_polls_without_a_capability_does_not_hide_those_at_work_that_have_it(void **state)
+{
+    (void)state;
+    struct rota_job_id first = bench_add_for(&bench, "gpu"), second = bench_add_for(&bench, "gpu");
+    poll("able", 1, "gpu");
+    uint64_t simple = poll("simple", 1, "");
+    assert_int_equal(bench_state(&bench, first), ROTA_JOB_RUNNING);
+    assert_string_equal(why(second),
+                        "waiting: none of the 1 worker that can take it is free (1 slot)");
+    bench_tick(&bench, 10 * ROTA_SEC); /* the lease is over; and the job waits again */
+    assert_string_equal(why(first), "waiting: no worker of queue q has gpu");
+    rota_broker_worker_close(bench.broker, bench.now, simple);
+    assert_string_equal(why(first), "waiting: no worker serves queue q");
+}
+
+static void after_a_restart_who_works_can_do_what_its_job_needs(void **state)
+{
+    (void)state;
+    bench_add_for(&bench, "gpu");
+    struct rota_job_id second = bench_add_for(&bench, "gpu"), other = bench_add_for(&bench, "cpu");
+    poll("able", 1, "gpu");
+    bench_restart(&bench);
+    poll("simple", 1, "");
+    assert_string_equal(why(second),
+                        "waiting: no worker that can take it is free (1 job like it runs)");
+    assert_string_equal(why(other), "waiting: no worker of queue q has cpu");
+}
+
+static struct rota_queue_view view_queue(void)
+{
+    size_t place = 0;
+    struct rota_queue_view view;
+    assert_true(rota_broker_next_queue(bench.broker, &place, &view));
+    return view;
+}
+
+static void workers_that_poll_are_counted_by_name_also_while_they_work(void **state)
+{
+    (void)state;
+    struct rota_worker_view worker;
+    struct rota_job_id ids[3];
+    for (int i = 0; i < 3; i++)
+        ids[i] = bench_add(&bench, "x");
+    poll("p", 2, "");
+    poll("other", 1, "");
+    poll("p", 2, "");
+    assert_int_equal(view_queue().n_workers, 2);
+    assert_int_equal(view_queue().n_slots, 5);
+    assert_int_equal(view_queue().n_free, 2);
+    size_t n_leased = 0, n_sessions = 0;
+    for (size_t place = 0; rota_broker_next_worker(bench.broker, &place, &worker);) {
+        n_sessions += worker.session != 0;
+        n_leased += worker.session ? 0 : worker.n_running;
+    }
+    assert_int_equal(n_sessions, 1);
+    assert_int_equal(n_leased, 3);
+    for (int i = 0; i < 3; i++)
+        bench_done(&bench, ids[i]);
+    assert_int_equal(view_queue().n_workers, 1); /* the one that still polls */
+    assert_int_equal(view_queue().n_slots, 2);
+}
+
+static void too_many_kinds_of_workers_that_poll_are_not_remembered(void **state)
+{
+    (void)state;
+    char name[32];
+    for (int i = 0; i < ROTA_BROKER_AWAY_MAX + 2; i++) {
+        bench_add(&bench, "x");
+        snprintf(name, sizeof name, "cap%d", i);
+        poll("p", 1, name);
+    }
+    assert_int_equal(view_queue().counts[ROTA_JOB_RUNNING], ROTA_BROKER_AWAY_MAX + 2);
+    assert_int_equal(view_queue().n_slots, ROTA_BROKER_AWAY_MAX);
 }
 
 static void a_job_tells_its_story(void **state)
@@ -1393,6 +1474,10 @@ int main(void)
         RULE(sets_beyond_the_bound_are_refused),
         RULE(it_says_why_a_job_waits),
         RULE(a_job_waits_for_workers_that_poll_and_are_busy),
+        RULE(who_polls_without_a_capability_does_not_hide_those_at_work_that_have_it),
+        RULE(after_a_restart_who_works_can_do_what_its_job_needs),
+        RULE(workers_that_poll_are_counted_by_name_also_while_they_work),
+        RULE(too_many_kinds_of_workers_that_poll_are_not_remembered),
         RULE(a_job_tells_its_story),
         RULE(a_story_is_bounded),
         RULE(queues_are_counted),

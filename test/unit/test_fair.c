@@ -55,7 +55,7 @@ static void a_key_runs_ahead_by_what_it_asks_for_over_its_weight(void **state)
 {
     (void)state;
     begin(10);
-    rota_fair_set_weight(&queue, key_of("heavy"), 4000);
+    rota_fair_set_weight(&queue, key_of("heavy"), 4000, 1);
     uint64_t step = 0;
     for (int i = 0; i < 2; i++)
         step = tag_of("usual") - step;
@@ -98,11 +98,27 @@ static void a_key_with_a_weight_of_its_own_stays(void **state)
 {
     (void)state;
     begin(10);
-    rota_fair_set_weight(&queue, key_of("a"), 2000);
+    rota_fair_set_weight(&queue, key_of("a"), 2000, 0);
     for (int i = 0; i < 5; i++)
         key_of("b");
     assert_int_equal(rota_fair_find(&queue, rota_str("a"))->weight, 2000);
-    rota_fair_set_weight(&queue, key_of("a"), ROTA_FAIR_WEIGHT);
+    rota_fair_set_weight(&queue, key_of("a"), ROTA_FAIR_WEIGHT, 0);
+    assert_null(rota_fair_find(&queue, rota_str("a")));
+    rota_fair_queue_deinit(&queue);
+}
+
+static void a_key_that_was_given_the_usual_weight_is_remembered_while_there_is_room(void **state)
+{
+    (void)state;
+    begin(3);
+    rota_fair_set_weight(&queue, key_of("a"), 2000, 7);
+    rota_fair_set_weight(&queue, key_of("a"), ROTA_FAIR_WEIGHT, 8);
+    for (int i = 0; i < 5; i++)
+        key_of("b");
+    assert_int_equal(rota_fair_find(&queue, rota_str("a"))->weighed_at, 8);
+    tag_of("b");
+    tag_of("c");
+    tag_of("d"); /* needs the room */
     assert_null(rota_fair_find(&queue, rota_str("a")));
     rota_fair_queue_deinit(&queue);
 }
@@ -127,7 +143,7 @@ static void tags_do_not_overflow(void **state)
     (void)state;
     begin(2);
     rota_fair_hand_out(&queue, UINT64_MAX - 5);
-    rota_fair_set_weight(&queue, NULL, 1);
+    rota_fair_set_weight(&queue, NULL, 1, 1);
     assert_int_equal(rota_fair_tag(&queue, NULL), UINT64_MAX - 5);
     assert_int_equal(rota_fair_tag(&queue, NULL), UINT64_MAX);
     assert_int_equal(rota_fair_tag(&queue, NULL), UINT64_MAX);
@@ -142,6 +158,7 @@ int main(void)
         cmocka_unit_test(nobody_begins_behind_the_present),
         cmocka_unit_test(a_key_without_jobs_is_forgotten_once_the_present_has_reached_it),
         cmocka_unit_test(a_key_with_a_weight_of_its_own_stays),
+        cmocka_unit_test(a_key_that_was_given_the_usual_weight_is_remembered_while_there_is_room),
         cmocka_unit_test(keys_are_bounded_and_those_that_rest_make_room),
         cmocka_unit_test(tags_do_not_overflow),
     };

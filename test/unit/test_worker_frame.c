@@ -339,7 +339,7 @@ static void what_a_worker_has_reads_back_as_it_was_written(void **state)
 {
     static struct rota_worker_running room[ROTA_WORKER_HELD_MAX];
     struct rota_worker_running held[] = {{STR("q"), {1, 2}, 3}, {STR("p"), {4, 5}, UINT64_MAX}};
-    struct rota_worker_holds holds = {held, 2, 7, 8}, read = {.held = room};
+    struct rota_worker_holds holds = {held, 2, 7, 8, false, 0}, read = {.held = room};
     struct rota_worker_check check = {UINT64_MAX, 1}, same;
     (void)state;
     rota_buffer_clear(&body);
@@ -350,6 +350,16 @@ static void what_a_worker_has_reads_back_as_it_was_written(void **state)
     assert_int_equal(read.round, 8);
     assert_int_equal(room[1].attempt, UINT64_MAX);
     assert_int_equal(room[1].id.low, 5);
+    assert_false(read.has_slots);
+    for (uint32_t slots = 0; slots <= ROTA_WORKER_SLOTS_MAX; slots += ROTA_WORKER_SLOTS_MAX) {
+        struct rota_worker_holds more = {held, 2, 7, 8, true, slots};
+        rota_buffer_clear(&body);
+        rota_worker_holds_write(&more, &body);
+        assert_int_equal(rota_worker_holds_read(written(), &read, NULL), ROTA_OK);
+        assert_true(read.has_slots && read.slots == slots && read.n_held == 2);
+    }
+    assert_int_equal(rota_worker_holds_read(STR("\x20\x82\x20"), &read, NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_worker_holds_read(STR("\x22\x00"), &read, NULL), ROTA_ERR_INVALID);
     rota_buffer_clear(&body);
     rota_worker_check_write(&check, &body);
     assert_int_equal(rota_worker_check_read(written(), &same, NULL), ROTA_OK);
@@ -361,7 +371,8 @@ static void what_a_worker_has_reads_back_as_it_was_written(void **state)
 static void what_a_worker_has_is_bounded(void **state)
 {
     static struct rota_worker_running held[ROTA_WORKER_HELD_MAX + 1];
-    struct rota_worker_holds holds = {held, ROTA_WORKER_HELD_MAX + 1, 7, 8}, read = {.held = held};
+    struct rota_worker_holds holds = {held, ROTA_WORKER_HELD_MAX + 1, 7, 8, false, 0};
+    struct rota_worker_holds read = {.held = held};
     struct rota_error error;
     (void)state;
     for (size_t i = 0; i <= ROTA_WORKER_HELD_MAX; i++)

@@ -187,10 +187,17 @@ static uint64_t ask(struct rota_view_fsm *fsm, struct rota_view_ask made)
 
 /* --- our row --- */
 
+/* One that nobody has had; not 0, and fit for a signed column. */
+static uint64_t some_number(struct rota_view_fsm *fsm)
+{
+    return (rota_random_next(&fsm->random) & INT64_MAX) | 1;
+}
+
 static void ask_own(struct rota_view_fsm *fsm, rota_time now, enum rota_view_ask_type type)
 {
     struct rota_view_row row = {.name = fsm->options.name,
                                 .instance = fsm->instance,
+                                .pings = some_number(fsm),
                                 .ttl = fsm->options.ttl,
                                 .acked = fsm->view.number,
                                 .highest = fsm->highest,
@@ -216,7 +223,7 @@ static void tend_row(struct rota_view_fsm *fsm, rota_time now)
         ask_own(fsm, now, ROTA_VIEW_BEAT);
     } else if (fsm->may_join) {
         /* A new life each time: nobody can mistake it for one that was given up. */
-        fsm->instance = rota_random_next(&fsm->random) | 1;
+        fsm->instance = some_number(fsm);
         fsm->may_join = false;
         ask_own(fsm, now, ROTA_VIEW_JOIN);
     }

@@ -5,10 +5,12 @@
  * One machine per node and space. A node is in by a row of its own, which it keeps up
  * by beats; it believes in it for `ttl` less a guard, counted by its own boot clock
  * from when the last confirmed beat was asked for. Out of time it stops everything by
- * itself. Others watch the row (core/own/session_watch.h): one whose `pings` stand still
- * for its ttl, by the watcher's own clock and in time in which it looked, is evicted,
- * if the row still has this very count when the store removes it. So a row that is not
- * there means that its node owns nothing, and nobody needs to guess.
+ * itself. Others watch the row (core/own/session_watch.h): one whose `pings` stays the
+ * same for its ttl, by the watcher's own clock and in time in which it looked, is evicted,
+ * if the row still has this very value when the store removes it. So a row that is not
+ * there means that its node owns nothing, and nobody needs to guess. `pings` is no count
+ * but chance, another with each beat: a store that fell back would count to the same
+ * number twice.
  *
  * A view (core/own/view.h) is proposed by any node that sees rows, wishes or a
  * migration that the present view does not answer to; the store takes the one that
@@ -21,11 +23,10 @@
  * instance, pings, ttl, weight, acked, highest, is_draining). What the driver does for
  * each ask, each a transaction:
  *
- *  - JOIN: our row becomes {name, instance, pings 1, and the ask's other values}, if
- *    there is none of our name, or it has the instance `former`. Then JOINED; else
- *    TAKEN.
- *  - BEAT: if the row of our name has our instance: pings + 1, and acked, highest,
- *    weight, is_draining, ttl become the ask's. Then BEATEN; else GONE.
+ *  - JOIN: our row becomes the ask's, if there is none of our name, or it has the
+ *    instance `former`. Then JOINED; else TAKEN.
+ *  - BEAT: if the row of our name has our instance it becomes the ask's: pings, acked,
+ *    highest, weight, is_draining, ttl. Then BEATEN; else GONE.
  *  - LEAVE: the row of our name is removed if it has our instance. LEFT, either way.
  *  - EVICT: the row of `name` is removed if it has just these `instance` and `pings`.
  *    EVICTED, either way: the next read shows it.
@@ -94,7 +95,8 @@ struct rota_view_fsm_options {
  * for their being there. */
 struct rota_view_row {
     struct rota_str name;
-    uint64_t instance, pings;
+    uint64_t instance; /* of this life of the node; like `pings` by chance, within an int64_t */
+    uint64_t pings;    /* another with each beat */
     rota_time ttl;
     uint64_t acked;   /* the latest view by which it has stopped what is not its own */
     uint64_t highest; /* the highest epoch that an engine other than views gave it */
@@ -167,7 +169,7 @@ enum rota_view_ask_type {
 struct rota_view_ask {
     enum rota_view_ask_type type;
     uint64_t number;
-    struct rota_view_row row; /* ours, but in EVICT; `pings` counts there alone */
+    struct rota_view_row row; /* ours, but in EVICT */
     uint64_t former; /* the instance of our own life before, which may be replaced; 0: none */
     uint64_t known;  /* the number of the view that we know; 0: none */
     const struct rota_view *view; /* to be written */

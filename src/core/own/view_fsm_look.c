@@ -21,12 +21,19 @@ const struct rota_view *rota_view_fsm_view(const struct rota_view_fsm *fsm)
     return &fsm->view;
 }
 
+/* Pins are in the order of their shards, and the one that counts is the last of its own. */
 static bool is_pinned(const struct rota_view *view, uint32_t shard, struct rota_str name)
 {
-    for (size_t i = 0; i < view->pins.size; i++)
-        if (view->pins.items[i].shard == shard && view->pins.items[i].span.to == 0)
-            return rota_str_is_equal(view->pins.items[i].name, name);
-    return false;
+    size_t from = 0, to = view->pins.size;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (view->pins.items[middle].shard <= shard)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    const struct rota_view_pin *pin = from > 0 ? &view->pins.items[from - 1] : NULL;
+    return pin && pin->shard == shard && pin->span.to == 0 && rota_str_is_equal(pin->name, name);
 }
 
 bool rota_view_fsm_owner(const struct rota_view_fsm *fsm, uint32_t shard,

@@ -91,6 +91,7 @@ void rota_broker_free(struct rota_broker *broker)
     rota_vector_deinit(&broker->dirty);
     rota_vector_deinit(&broker->workers);
     rota_vector_deinit(&broker->free_workers);
+    rota_vector_deinit(&broker->pollers);
     rota_vector_deinit(&broker->timers);
     rota_vector_deinit(&broker->effects);
     rota_vector_deinit(&broker->trash);
@@ -285,6 +286,7 @@ struct rota_work_name *rota_broker_hold_name(struct rota_broker *broker, struct 
         known = malloc(sizeof *known + name.size);
         if (!known)
             return NULL;
+        known->pollers = NULL;
         known->n_refs = 0;
         known->size = (uint32_t)name.size;
         if (name.size > 0)

@@ -58,6 +58,7 @@ enum {
     ROTA_BROKER_QUEUES_MAX = 1024,
     ROTA_BROKER_WORKERS_MAX = 65536,
     ROTA_BROKER_KEYS_MAX = 65536, /* fair keys with a job or a weight */
+    ROTA_BROKER_AWAY_MAX = 1024, /* kinds of workers that are remembered while none of them polls */
 };
 
 #define ROTA_BROKER_GRACE (5 * ROTA_SEC)
@@ -173,6 +174,19 @@ enum rota_code rota_broker_set_weight(struct rota_broker *broker, struct rota_wo
                                       struct rota_str queue, struct rota_str key, uint32_t weight,
                                       uint64_t *number, struct rota_error *error);
 
+/* Settings that were ever made, as PAUSE and WEIGHT records with their time; start with a place
+ * that is zeroed, false ends it. */
+struct rota_setting_place {
+    size_t queue, inner;
+};
+bool rota_broker_next_setting(const struct rota_broker *broker, struct rota_setting_place *place,
+                              struct rota_work_record *record);
+
+/* A setting as another broker has it; the later one counts. */
+enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_work_now now,
+                                        const struct rota_work_record *setting,
+                                        struct rota_error *error);
+
 /* The partition is ours under `epoch`, which grows with each owner; what we may have of it
  * is served from now on. ROTA_ERR_STALE when a higher epoch was seen, ROTA_ERR_UNAVAILABLE
  * while jobs of it are on their way to another broker. */
@@ -260,6 +274,7 @@ struct rota_chunk_view {
     struct rota_job_id name;
     struct rota_str queue, to;
     uint32_t partition;
+    size_t n_jobs;   /* 0 when it is taken */
     bool is_taken;   /* it is there; who has it is to be told that we know */
     uint64_t number; /* of the record that says so */
 };
@@ -279,6 +294,12 @@ enum rota_code rota_broker_chunk_taken(struct rota_broker *broker, struct rota_w
                                        struct rota_job_id name, struct rota_error *error);
 enum rota_code rota_broker_chunk_end(struct rota_broker *broker, struct rota_work_now now,
                                      struct rota_job_id name, struct rota_error *error);
+
+/* End all chunks to a broker that will never come back, whose jobs are here again; or count them
+ * only. Jobs that it has after all are there twice. */
+enum rota_code rota_broker_chunks_forget(struct rota_broker *broker, struct rota_work_now now,
+                                         struct rota_str to, bool is_dry_run, size_t *n_chunks,
+                                         size_t *n_jobs, struct rota_error *error);
 
 /* Start with *place = 0; false ends it. Borrowed until the next call. */
 bool rota_broker_next_chunk(const struct rota_broker *broker, size_t *place,
@@ -443,9 +464,10 @@ struct rota_queue_view {
     size_t counts[ROTA_JOB_STATES];              /* jobs by state */
     rota_time oldest_at;                         /* wall clock: the oldest that waits; 0: none */
     uint64_t n_added, n_done, n_dead, n_retries; /* since the broker began */
-    size_t n_workers, n_slots, n_free;           /* that serve it */
+    size_t n_workers, n_slots, n_free;           /* that serve it, or have a lease on jobs */
 };
 
+/* A session; or, without one, what a worker that polls has got by its leases. */
 struct rota_worker_view {
     uint64_t session, epoch;
     struct rota_str name;

@@ -267,6 +267,29 @@ enum rota_code rota_broker_chunk_end(struct rota_broker *broker, struct rota_wor
     return ROTA_OK;
 }
 
+enum rota_code rota_broker_chunks_forget(struct rota_broker *broker, struct rota_work_now now,
+                                         struct rota_str to, bool is_dry_run, size_t *n_chunks,
+                                         size_t *n_jobs, struct rota_error *error)
+{
+    *n_chunks = *n_jobs = 0;
+    for (size_t i = 0; i < broker->chunks.size;) {
+        const struct rota_work_chunk *chunk = broker->chunks.items[i];
+        size_t n = chunk->n_ids;
+        if (!rota_str_is_equal(rota_str(chunk->to), to)) {
+            i++;
+            continue;
+        }
+        enum rota_code code =
+            is_dry_run ? ROTA_OK : rota_broker_chunk_end(broker, now, chunk->name, error);
+        if (code)
+            return code;
+        i += is_dry_run; /* else another took its place */
+        ++*n_chunks;
+        *n_jobs += n;
+    }
+    return ROTA_OK;
+}
+
 bool rota_broker_unchunk(struct rota_broker *broker, const struct rota_work_queue *queue,
                          struct rota_job_id job)
 {
@@ -298,6 +321,7 @@ bool rota_broker_next_chunk(const struct rota_broker *broker, size_t *place,
         .queue = queue_name(broker, chunk->queue),
         .to = rota_str(chunk->to),
         .partition = chunk->partition,
+        .n_jobs = chunk->n_ids,
         .is_taken = chunk->n_ids == 0,
         .number = chunk->number,
     };

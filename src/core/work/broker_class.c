@@ -140,7 +140,10 @@ enum rota_code rota_broker_need_class(struct rota_broker *broker,
 
 void rota_broker_settle_class(struct rota_broker *broker, struct rota_work_class *class)
 {
-    if (class->n_workers > 0)
+    bool is_away = class->n_workers == 0 && class->n_leased > 0;
+    broker->n_away += is_away - (size_t) class->is_away;
+    class->is_away = is_away;
+    if (class->n_workers > 0 || class->n_leased > 0)
         return;
     rota_map_remove(&broker->classes, rota_str_of(class->text, class->text_size));
     free_class(broker, class);

@@ -2,77 +2,6 @@
 
 #include "base/quote.h"
 
-/* --- settings --- */
-
-static enum rota_code begin_setting(struct rota_broker *broker, struct rota_work_now now,
-                                    struct rota_str name, struct rota_work_queue **queue,
-                                    struct rota_error *error)
-{
-    rota_broker_at(broker, now);
-    enum rota_code code = rota_broker_need_queue(broker, name, queue, error);
-    if (!code && !rota_broker_ready(broker, NULL))
-        code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory to change a queue");
-    return code;
-}
-
-static struct rota_work_record *write_setting(struct rota_broker *broker,
-                                              enum rota_work_record_type type,
-                                              const struct rota_work_queue *queue)
-{
-    struct rota_work_record *record = rota_broker_write(broker, type, NULL);
-    record->queue = rota_broker_queue_name(queue);
-    return record;
-}
-
-static void offer_queue(struct rota_broker *broker, const struct rota_work_queue *queue)
-{
-    for (size_t i = 0; i < queue->lanes.size; i++)
-        if (queue->lanes.items[i] != ROTA_BROKER_NONE &&
-            broker->lanes.items[queue->lanes.items[i]]->size > 0)
-            rota_broker_mark_dirty(broker, broker->lanes.items[queue->lanes.items[i]]);
-}
-
-enum rota_code rota_broker_pause(struct rota_broker *broker, struct rota_work_now now,
-                                 struct rota_str queue, bool is_paused, uint64_t *number,
-                                 struct rota_error *error)
-{
-    struct rota_work_queue *found;
-    enum rota_code code = begin_setting(broker, now, queue, &found, error);
-    if (code)
-        return code;
-    found->is_paused = is_paused;
-    struct rota_work_record *record = write_setting(broker, ROTA_WORK_PAUSE, found);
-    record->is_paused = is_paused;
-    *number = record->number;
-    if (!is_paused)
-        offer_queue(broker, found);
-    rota_broker_match(broker);
-    return ROTA_OK;
-}
-
-enum rota_code rota_broker_set_weight(struct rota_broker *broker, struct rota_work_now now,
-                                      struct rota_str queue, struct rota_str key, uint32_t weight,
-                                      uint64_t *number, struct rota_error *error)
-{
-    struct rota_work_queue *found;
-    struct rota_fair_key *own = NULL;
-    if (weight == 0 || weight > ROTA_FAIR_WEIGHT_MAX || key.size > ROTA_JOB_KEY_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a key has at most %d bytes, and a weight of 1 to %d",
-                              ROTA_JOB_KEY_MAX, ROTA_FAIR_WEIGHT_MAX);
-    enum rota_code code = begin_setting(broker, now, queue, &found, error);
-    if (!code && key.size > 0)
-        code = rota_fair_key(&found->fair, key, &own, error);
-    if (code)
-        return code;
-    struct rota_work_record *record = write_setting(broker, ROTA_WORK_WEIGHT, found);
-    record->key = own ? rota_str_of(own->name, own->size) : rota_str_of("", 0);
-    record->weight = weight;
-    *number = record->number;
-    rota_fair_set_weight(&found->fair, own, weight);
-    return ROTA_OK;
-}
-
 /* --- partitions --- */
 
 static enum rota_code check_partition(uint32_t partition, struct rota_error *error)
@@ -86,7 +15,7 @@ static enum rota_code check_partition(uint32_t partition, struct rota_error *err
 static uint64_t write_own(struct rota_broker *broker, const struct rota_work_queue *queue,
                           uint32_t partition, uint64_t epoch)
 {
-    struct rota_work_record *record = write_setting(broker, ROTA_WORK_OWN, queue);
+    struct rota_work_record *record = rota_broker_write_setting(broker, ROTA_WORK_OWN, queue);
     record->partition = partition;
     record->epoch = epoch;
     return record->number;
@@ -120,7 +49,7 @@ enum rota_code rota_broker_partition_open(struct rota_broker *broker, struct rot
     if (!code && epoch == 0)
         code = rota_error_set(error, ROTA_ERR_INVALID, "epochs of a partition begin with 1");
     if (!code)
-        code = begin_setting(broker, now, queue, &found, error);
+        code = rota_broker_begin_setting(broker, now, queue, &found, error);
     if (!code)
         code = rota_broker_need_partition(found, partition, &own, error);
     if (code)
@@ -199,23 +128,8 @@ enum rota_code rota_broker_partition_close(struct rota_broker *broker, struct ro
 
 bool rota_broker_rewrite_queue(struct rota_broker *broker, const struct rota_work_queue *queue)
 {
-    size_t place = 0;
-    if (!rota_broker_ready(broker, NULL))
+    if (!rota_broker_rewrite_settings(broker, queue))
         return false;
-    if (queue->is_paused)
-        write_setting(broker, ROTA_WORK_PAUSE, queue)->is_paused = true;
-    if (queue->fair.weight != ROTA_FAIR_WEIGHT)
-        write_setting(broker, ROTA_WORK_WEIGHT, queue)->weight = queue->fair.weight;
-    for (const struct rota_map_entry *entry; (entry = rota_map_next(&queue->fair.keys, &place));) {
-        const struct rota_fair_key *key = entry->value;
-        if (key->weight == ROTA_FAIR_WEIGHT)
-            continue;
-        if (!rota_broker_ready(broker, NULL))
-            return false;
-        struct rota_work_record *record = write_setting(broker, ROTA_WORK_WEIGHT, queue);
-        record->key = rota_str_of(key->name, key->size);
-        record->weight = key->weight;
-    }
     for (size_t i = 0; i < queue->partitions.size; i++) {
         const struct rota_work_partition *own = &queue->partitions.items[i];
         if (own->epoch == 0)

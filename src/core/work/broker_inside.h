@@ -8,8 +8,10 @@
  *   broker_match.c   jobs are handed out
  *   broker_class.c   who can do what
  *   broker_worker.c  workers come and go
+ *   broker_poller.c  ... those that poll, and work while nobody hears of them
  *   broker_end.c     attempts and jobs end
  *   broker_replay.c  the journal is read, and written anew
+ *   broker_setting.c pauses and weights
  *   broker_hand.c    partitions come and go
  *   broker_load.c    ... and their jobs with them, where these are kept elsewhere
  *   broker_view.c    questions
@@ -68,6 +70,7 @@ struct rota_work_taken {
 struct rota_work_queue {
     uint32_t number;
     bool is_paused;
+    rota_time paused_at; /* wall clock: since when it is so; 0: it never was */
     ROTA_VECTOR(struct rota_work_partition) partitions; /* by number */
     ROTA_VECTOR(uint32_t) lanes;                        /* by set; ROTA_BROKER_NONE: none */
     struct rota_fair_queue fair;
@@ -86,10 +89,23 @@ struct rota_work_class {
     ROTA_VECTOR(struct rota_lane *) lanes; /* that its workers can serve; by queue */
     uint64_t has_lane[ROTA_BROKER_LANES_MAX / 64];
     size_t n_workers, n_slots, n_free;
+    size_t n_polls, n_pollers; /* of the workers; and by how many names */
+    size_t n_leased;           /* attempts of polls that are over */
     struct rota_work_worker *first_free, *last_free;
     struct rota_work_class *next, *previous; /* of those with a free worker */
+    bool is_away;                            /* without a worker */
     char *text;                              /* what it is found by */
     size_t text_size;
+};
+
+/* Who polls: all polls of one name and class, and the attempts that such have got. */
+struct rota_work_poller {
+    struct rota_work_class *class;
+    struct rota_work_name *name; /* held by its polls and attempts */
+    struct rota_work_poller *next;
+    uint32_t n_polls, n_leased;
+    size_t place; /* among all */
+    rota_time heard_at;
 };
 
 struct rota_work_worker {
@@ -97,6 +113,7 @@ struct rota_work_worker {
     uint64_t session, epoch;
     struct rota_work_name *name;
     struct rota_work_class *class;
+    struct rota_work_poller *poller;          /* of a poll */
     struct rota_work_worker *next, *previous; /* of those that are free */
     uint32_t slots, n_running, n_free;
     uint32_t running; /* the first of its jobs; 0: none */
@@ -131,6 +148,8 @@ struct rota_broker {
     ROTA_VECTOR(struct rota_work_worker *) workers; /* by the low bits of a session */
     ROTA_VECTOR(uint32_t) free_workers;             /* numbers; never needs memory */
     struct rota_map workers_by_name;                /* those with an epoch */
+    ROTA_VECTOR(struct rota_work_poller *) pollers;
+    size_t n_away; /* classes without a worker */
     struct rota_heap alarms;
     size_t n_gone;
     uint32_t serial;
@@ -341,7 +360,7 @@ static inline bool rota_broker_may_dispatch(const struct rota_broker *broker)
 /* --- broker_class.c --- */
 
 /* The class of a worker's queues and capabilities, made if need be; it goes when
- * rota_broker_settle_class() finds no worker in it. */
+ * rota_broker_settle_class() finds no worker in it, nor anything that one was leased. */
 enum rota_code rota_broker_need_class(struct rota_broker *broker,
                                       const struct rota_worker_spec *spec,
                                       struct rota_work_class **class, struct rota_error *error);
@@ -384,6 +403,17 @@ void rota_broker_worker_detach(struct rota_broker *broker, struct rota_work_work
 void rota_broker_lose_workers(struct rota_broker *broker);
 void rota_broker_free_worker(struct rota_broker *broker, struct rota_work_worker *worker);
 
+/* --- broker_poller.c --- */
+
+/* A poll comes, or goes; false when there is no memory. */
+bool rota_broker_poll_begin(struct rota_broker *broker, struct rota_work_worker *worker);
+void rota_broker_poll_end(struct rota_broker *broker, struct rota_work_worker *worker);
+
+/* The attempt is the poller's, until rota_broker_unlease(), which may find that it is nobody's.
+ * `poller` may be NULL. */
+void rota_broker_lease(struct rota_work_poller *poller, struct rota_job_extra *extra);
+void rota_broker_unlease(struct rota_broker *broker, struct rota_job_extra *extra);
+
 /* --- broker_end.c --- */
 
 /* End the attempt that runs: back to the queue, or to its end when it is out of attempts.
@@ -399,6 +429,21 @@ uint64_t rota_broker_finish(struct rota_broker *broker, uint32_t job_number,
 
 /* Its time has come; false when there is no memory. */
 bool rota_broker_on_time(struct rota_broker *broker, uint32_t job_number);
+
+/* --- broker_setting.c --- */
+
+/* A change of a queue, which is made if need be, has memory. */
+enum rota_code rota_broker_begin_setting(struct rota_broker *broker, struct rota_work_now now,
+                                         struct rota_str name, struct rota_work_queue **queue,
+                                         struct rota_error *error);
+
+/* ... and its record. */
+struct rota_work_record *rota_broker_write_setting(struct rota_broker *broker,
+                                                   enum rota_work_record_type type,
+                                                   const struct rota_work_queue *queue);
+
+/* All of them anew; false when there is no memory. */
+bool rota_broker_rewrite_settings(struct rota_broker *broker, const struct rota_work_queue *queue);
 
 /* --- broker_hand.c --- */
 

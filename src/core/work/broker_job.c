@@ -166,6 +166,8 @@ void rota_broker_set_state(struct rota_broker *broker, struct rota_job *job,
 {
     struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
     bool was_ended = rota_job_state_is_ended(job->state), is_ended = rota_job_state_is_ended(state);
+    if (job->state == ROTA_JOB_RUNNING && job->extra)
+        rota_broker_unlease(broker, rota_job_extra_known(&broker->jobs, job));
     queue->counts[job->state]--;
     queue->counts[state]++;
     job->state = (uint8_t)state;

@@ -231,6 +231,12 @@ static enum rota_code read_change(struct rota_broker *broker, const struct rota_
     return ROTA_OK;
 }
 
+/* When a setting was made; that it was must not be forgotten. */
+static rota_time time_of(const struct rota_work_record *record)
+{
+    return record->at > 0 ? record->at : 1;
+}
+
 static enum rota_code read_weight(struct rota_work_queue *queue,
                                   const struct rota_work_record *record, struct rota_error *error)
 {
@@ -241,7 +247,7 @@ static enum rota_code read_weight(struct rota_work_queue *queue,
     enum rota_code code =
         record->key.size > 0 ? rota_fair_key(&queue->fair, record->key, &key, error) : ROTA_OK;
     if (!code)
-        rota_fair_set_weight(&queue->fair, key, record->weight);
+        rota_fair_set_weight(&queue->fair, key, record->weight, time_of(record));
     return code;
 }
 
@@ -255,6 +261,7 @@ static enum rota_code read_setting(struct rota_broker *broker,
         return code;
     if (record->type == ROTA_WORK_PAUSE) {
         queue->is_paused = record->is_paused;
+        queue->paused_at = time_of(record);
         return ROTA_OK;
     }
     if (record->type == ROTA_WORK_WEIGHT)

@@ -1,7 +1,7 @@
 #include "core/work/broker_inside.h"
 
 struct tally {
-    size_t n_live, n_ended, n_in_lanes, n_running, bytes;
+    size_t n_live, n_ended, n_in_lanes, n_running, n_leased, bytes;
 };
 
 /* A running job of a connected worker is one that this worker may have. */
@@ -33,6 +33,12 @@ static bool is_job_sound(const struct rota_broker *broker, uint32_t number, stru
     tally->bytes += job->payload_size + (extra ? extra->result_size : 0);
     if (extra && extra->session && job->state != ROTA_JOB_RUNNING)
         return false;
+    if (extra && extra->poller) {
+        tally->n_leased++;
+        if (job->state != ROTA_JOB_RUNNING || extra->session ||
+            extra->worker != extra->poller->name)
+            return false;
+    }
     if (job->state == ROTA_JOB_RUNNING) {
         tally->n_running += extra && extra->session;
         if (!is_run_well(broker, job, extra))
@@ -56,13 +62,15 @@ static bool are_jobs_sound(const struct rota_broker *broker)
             return false;
         n_in_lanes += lane ? lane->size : 0;
     }
-    size_t n_running = 0;
+    size_t n_running = 0, n_leased = 0;
+    for (size_t i = 0; i < broker->pollers.size; i++)
+        n_leased += broker->pollers.items[i]->n_leased;
     for (size_t i = 0; i < broker->workers.size; i++)
         if (broker->workers.items[i])
             n_running += broker->workers.items[i]->n_running;
     return tally.n_live == broker->n_live && tally.n_ended == broker->n_ended &&
            tally.n_in_lanes == n_in_lanes && tally.n_running == n_running &&
-           tally.bytes == broker->bytes;
+           tally.n_leased == n_leased && tally.bytes == broker->bytes;
 }
 
 /* Its jobs are as many as it says, and it is among the free when it has a slot. */

@@ -116,6 +116,14 @@ struct capable {
     size_t n_workers, n_slots, n_free;
 };
 
+/* Polls of one name are one worker, which may also have slots that are not seen. */
+static void add_class(const struct rota_work_class *class, struct capable *sum)
+{
+    sum->n_workers += class->n_workers - class->n_polls + class->n_pollers;
+    sum->n_slots += class->n_slots + class->n_leased;
+    sum->n_free += class->n_free;
+}
+
 static struct capable count_capable(const struct rota_broker *broker, uint32_t lane)
 {
     struct capable found = {0};
@@ -124,11 +132,29 @@ static struct capable count_capable(const struct rota_broker *broker, uint32_t l
         const struct rota_work_class *class = entry->value;
         if (!rota_broker_class_has(class, lane))
             continue;
-        found.n_workers += class->n_workers;
-        found.n_slots += class->n_slots;
-        found.n_free += class->n_free;
+        add_class(class, &found);
     }
     return found;
+}
+
+/* Jobs of a queue that run somewhere, by whom nobody knows any more, and need all that is
+ * needed: who has one of them could do the other. */
+static size_t count_unknown(const struct rota_broker *broker, const struct rota_work_queue *queue,
+                            const struct rota_capability_set *needed)
+{
+    size_t n = 0;
+    for (uint32_t i = 0;
+         queue->counts[ROTA_JOB_RUNNING] > 0 && (i = rota_job_table_next(&broker->jobs, i));) {
+        const struct rota_job *job = rota_job_at(&broker->jobs, i);
+        if (job->state != ROTA_JOB_RUNNING || rota_broker_queue_of(broker, job) != queue)
+            continue;
+        const struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+        const struct rota_capability_set *set =
+            rota_capabilities_set_at(&broker->capabilities, rota_broker_lane_of(broker, job)->set);
+        n += !extra->session && !extra->poller &&
+             rota_capability_list_has(&set->list, &needed->list);
+    }
+    return n;
 }
 
 static void explain_incapable(const struct rota_broker *broker, const struct rota_job *job,
@@ -138,11 +164,11 @@ static void explain_incapable(const struct rota_broker *broker, const struct rot
         rota_capabilities_set_at(&broker->capabilities, rota_broker_lane_of(broker, job)->set);
     const struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
     struct rota_str name = rota_broker_queue_name(queue);
-    size_t n_running = queue->counts[ROTA_JOB_RUNNING];
-    if (queue->n_classes == 0 && n_running > 0) { /* who polls is unknown while it works */
-        snprintf(
-            text, size, "waiting: no worker that serves queue %.*s is free (%zu job%s of it run%s)",
-            ROTA_STR_ARGS(name), n_running, n_running == 1 ? "" : "s", n_running == 1 ? "s" : "");
+    size_t n_running = count_unknown(broker, queue, set);
+    if (n_running > 0) {
+        snprintf(text, size,
+                 "waiting: no worker that can take it is free (%zu job%s like it run%s)", n_running,
+                 n_running == 1 ? "" : "s", n_running == 1 ? "s" : "");
         return;
     }
     if (queue->n_classes == 0 || set->list.size == 0) {
@@ -273,19 +299,17 @@ static rota_time oldest_of(const struct rota_broker *broker, const struct rota_w
     return oldest;
 }
 
-static void count_workers(const struct rota_broker *broker, uint32_t queue,
-                          struct rota_queue_view *view)
+static struct capable count_serving(const struct rota_broker *broker, uint32_t queue)
 {
+    struct capable found = {0};
     size_t place = 0;
     for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));) {
         const struct rota_work_class *class = entry->value;
         for (size_t i = 0; i < class->n_queues; i++)
-            if (class->queues[i] == queue) {
-                view->n_workers += class->n_workers;
-                view->n_slots += class->n_slots;
-                view->n_free += class->n_free;
-            }
+            if (class->queues[i] == queue)
+                add_class(class, &found);
     }
+    return found;
 }
 
 bool rota_broker_next_queue(const struct rota_broker *broker, size_t *place,
@@ -296,6 +320,7 @@ bool rota_broker_next_queue(const struct rota_broker *broker, size_t *place,
     if (*place >= broker->queues.size)
         return false;
     const struct rota_work_queue *queue = broker->queues.items[(*place)++];
+    struct capable serving = count_serving(broker, queue->number);
     *view = (struct rota_queue_view){
         .name = rota_broker_queue_name(queue),
         .is_paused = queue->is_paused,
@@ -304,12 +329,34 @@ bool rota_broker_next_queue(const struct rota_broker *broker, size_t *place,
         .n_done = queue->n_done,
         .n_dead = queue->n_dead,
         .n_retries = queue->n_retries,
+        .n_workers = serving.n_workers,
+        .n_slots = serving.n_slots,
+        .n_free = serving.n_free,
     };
     for (int i = 0; i < ROTA_JOB_STATES; i++)
         view->counts[i] = queue->counts[i];
     for (size_t i = 0; i < queue->partitions.size; i++)
         view->n_partitions += queue->partitions.items[i].is_open;
-    count_workers(broker, queue->number, view);
+    return true;
+}
+
+/* Those that have something by a lease, behind the sessions. */
+static bool next_leaser(const struct rota_broker *broker, size_t *place,
+                        struct rota_worker_view *view)
+{
+    size_t i = *place - broker->workers.size;
+    while (i < broker->pollers.size && broker->pollers.items[i]->n_leased == 0)
+        i++;
+    if (i >= broker->pollers.size)
+        return false;
+    const struct rota_work_poller *poller = broker->pollers.items[i];
+    *view = (struct rota_worker_view){
+        .name = name_of(poller->name),
+        .slots = poller->n_leased,
+        .n_running = poller->n_leased,
+        .heard_at = poller->heard_at,
+    };
+    *place = broker->workers.size + i + 1;
     return true;
 }
 
@@ -320,7 +367,7 @@ bool rota_broker_next_worker(const struct rota_broker *broker, size_t *place,
            (!broker->workers.items[*place] || broker->workers.items[*place]->is_gone))
         ++*place;
     if (*place >= broker->workers.size)
-        return false;
+        return next_leaser(broker, place, view);
     const struct rota_work_worker *worker = broker->workers.items[(*place)++];
     *view = (struct rota_worker_view){
         .session = worker->session,

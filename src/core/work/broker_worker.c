@@ -50,6 +50,7 @@ void rota_broker_worker_take(struct rota_broker *broker, struct rota_work_worker
                              uint32_t job_number)
 {
     struct rota_job_extra *extra = extra_of(broker, job_number);
+    rota_broker_unlease(broker, extra);
     extra->session = worker->session;
     extra->lease = worker->lease;
     extra->lease_until =
@@ -97,6 +98,7 @@ void rota_broker_free_worker(struct rota_broker *broker, struct rota_work_worker
     broker->n_gone -= worker->is_gone;
     worker->is_gone = true;
     rota_broker_worker_settle(broker, worker);
+    rota_broker_poll_end(broker, worker);
     class->n_workers--;
     class->n_slots -= worker->slots;
     rota_broker_drop_name(broker, worker->name);
@@ -109,6 +111,14 @@ void rota_broker_free_worker(struct rota_broker *broker, struct rota_work_worker
 /* Its attempts live on by their lease. */
 void rota_broker_worker_detach(struct rota_broker *broker, struct rota_work_worker *worker)
 {
+    struct rota_work_poller *poller = worker->poller;
+    if (worker->class->n_workers == 1 && broker->n_away >= ROTA_BROKER_AWAY_MAX)
+        poller = NULL; /* too many are known already */
+    while (worker->running) {
+        struct rota_job_extra *extra = extra_of(broker, worker->running);
+        rota_broker_worker_release(broker, worker->running);
+        rota_broker_lease(poller, extra);
+    }
     rota_broker_free_worker(broker, worker);
 }
 
@@ -187,6 +197,10 @@ static enum rota_code make_worker(struct rota_broker *broker, const struct rota_
         made->name = rota_broker_hold_name(broker, spec->name);
     if (!made || !made->name || !find_place(broker, &place))
         goto no_memory;
+    made->class = class;
+    made->is_poll = spec->is_poll;
+    if (!rota_broker_poll_begin(broker, made))
+        goto no_memory;
     made->session = make_session(broker, place);
     made->alarm.at = spec->liveness ? rota_time_add(broker->now.boot, spec->liveness) : 0;
     made->alarm.order = made->session;
@@ -198,14 +212,13 @@ static enum rota_code make_worker(struct rota_broker *broker, const struct rota_
         goto no_memory;
     }
     made->epoch = spec->epoch;
-    made->class = class;
     made->slots = spec->slots;
     made->liveness = spec->liveness;
     made->lease = spec->lease;
     made->heard_at = broker->now.boot;
-    made->is_poll = spec->is_poll;
     class->n_workers++;
     class->n_slots += spec->slots;
+    rota_broker_settle_class(broker, class);
     if (place < broker->workers.size)
         broker->free_workers.size--;
     else
@@ -215,8 +228,10 @@ static enum rota_code make_worker(struct rota_broker *broker, const struct rota_
     return ROTA_OK;
 
 no_memory:
-    if (made)
+    if (made) {
+        rota_broker_poll_end(broker, made);
         rota_broker_drop_name(broker, made->name);
+    }
     free(made);
     return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a worker");
 }

@@ -68,10 +68,16 @@ struct rota_fair_key *rota_fair_find(const struct rota_fair_queue *queue, struct
 static void forget_resting(struct rota_fair *fair)
 {
     for (int i = 0; i < 4 && fair->first; i++) {
-        const struct rota_fair_key *key = fair->first;
-        if (key->ahead > key->queue->present && fair->n_keys < fair->keys_max)
+        struct rota_fair_key *key = fair->first;
+        bool is_full = fair->n_keys >= fair->keys_max;
+        if (key->ahead > key->queue->present && !is_full)
             return;
-        forget(fair->first);
+        if (key->weighed_at && !is_full) { /* it is passed over */
+            wake(key);
+            rest(key);
+        } else {
+            forget(key);
+        }
     }
 }
 
@@ -117,7 +123,7 @@ static void settle(struct rota_fair_key *key)
         wake(key);
         return;
     }
-    if (key->ahead <= key->queue->present)
+    if (key->ahead <= key->queue->present && !key->weighed_at)
         forget(key);
     else if (!key->is_resting)
         rest(key);
@@ -153,12 +159,15 @@ void rota_fair_seen(struct rota_fair_queue *queue, struct rota_fair_key *key, ui
         *ahead = end;
 }
 
-void rota_fair_set_weight(struct rota_fair_queue *queue, struct rota_fair_key *key, uint32_t weight)
+void rota_fair_set_weight(struct rota_fair_queue *queue, struct rota_fair_key *key, uint32_t weight,
+                          rota_time at)
 {
     if (!key) {
         queue->weight = weight;
+        queue->weighed_at = at;
         return;
     }
     key->weight = weight;
+    key->weighed_at = at;
     settle(key);
 }

@@ -6,9 +6,9 @@
  * weighs. So a key that asks for much runs ahead into the future, and one that asks for
  * little is always served near the present; who was away has saved nothing up.
  *
- * A key is known while it has jobs, a weight of its own, or is ahead of the present; when
- * keys run out, those that are only ahead are forgotten first. Jobs without a key share
- * one: the empty key. */
+ * A key is known while it has jobs, a weight of its own, or is ahead of the present, and it is
+ * remembered that its weight was set; when keys run out, those that are only ahead, or have the
+ * usual weight, are forgotten first. Jobs without a key share one: the empty key. */
 #pragma once
 
 #include "base/map.h"
@@ -24,6 +24,7 @@ struct rota_fair_key {
     struct rota_fair_key *next, *previous; /* resting: without jobs and weight, but ahead */
     uint64_t ahead;                        /* where its next job begins at the earliest */
     size_t n_jobs;                         /* that have not ended */
+    rota_time weighed_at;                  /* wall clock: when its weight was set; 0: never */
     uint32_t weight;
     uint16_t size;
     bool is_resting;
@@ -35,6 +36,7 @@ struct rota_fair_queue {
     struct rota_map keys;
     uint64_t present; /* the highest tag that was handed out */
     uint64_t ahead;   /* of the empty key */
+    rota_time weighed_at;
     uint32_t weight;
 };
 
@@ -72,6 +74,6 @@ static inline void rota_fair_hand_out(struct rota_fair_queue *queue, uint64_t ta
         queue->present = tag;
 }
 
-/* What a key (NULL: the empty one) weighs. */
-void rota_fair_set_weight(struct rota_fair_queue *queue, struct rota_fair_key *key,
-                          uint32_t weight);
+/* What a key (NULL: the empty one) weighs, since when. */
+void rota_fair_set_weight(struct rota_fair_queue *queue, struct rota_fair_key *key, uint32_t weight,
+                          rota_time at);

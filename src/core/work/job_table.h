@@ -39,6 +39,7 @@ struct rota_job {
 
 /* A name that several things hold on to. */
 struct rota_work_name {
+    struct rota_work_poller *pollers; /* of this name */
     uint32_t n_refs;
     uint32_t size;
     char bytes[];
@@ -59,6 +60,7 @@ struct rota_job_story {
 };
 
 struct rota_fair_key;
+struct rota_work_poller;
 
 struct rota_job_extra {
     uint32_t job;
@@ -84,6 +86,7 @@ struct rota_job_extra {
     uint64_t ended;    /* the last attempt that ended ... */
     uint64_t ended_by; /* ... by the record of this number */
     struct rota_work_name *worker;
+    struct rota_work_poller *poller; /* who has it by a lease; NULL: a session, or not known */
     struct rota_job_story *story;
     char *progress, *reason, *result;
     uint32_t result_size;

@@ -1,0 +1,48 @@
+/* node_plan: what a change of nodes would move, before it is done.
+ *
+ * Hosts are those of before and of after, each with its weight on either side. A space or a
+ * queue is a row of shards, each with its owner as it is, and as it will be: worked out by the
+ * very functions that place shards and route partitions, so a plan does not estimate. Where
+ * that can't be known, for whoever comes first takes it (engines lease and group), the hosts
+ * with the fewest are taken to get what is left behind. */
+#pragma once
+
+#include "core/own/view.h"
+
+#include <rota/error.h>
+#include <rota/route.h>
+
+enum { ROTA_NODE_PLAN_HOSTS_MAX = 1024 };
+
+#define ROTA_NODE_PLAN_NOBODY UINT32_MAX
+
+struct rota_node_plan_host {
+    struct rota_str name, zone;
+    uint32_t weight_before, weight_after; /* in thousandths; 0: it is not there */
+    bool has_queues;                      /* partitions of queues are placed on it */
+    uint64_t n_before, n_after;           /* shards, as rota_node_plan_count() has seen them */
+};
+
+struct rota_node_plan_count {
+    uint64_t moves;   /* from one owner to another */
+    uint64_t lost;    /* had an owner and has none then */
+    uint64_t minimum; /* the least that an even placement moves */
+};
+
+/* Who has each shard of a space then: `after`, given who has it now (indexes into the hosts, or
+ * ROTA_NODE_PLAN_NOBODY). Those in `is_pinned` stay where they are as long as their host does. */
+enum rota_code rota_node_plan_place(struct rota_str space, enum rota_view_engine engine,
+                                    const struct rota_node_plan_host *hosts, size_t n_hosts,
+                                    const uint32_t *before, const bool *is_pinned, uint32_t n,
+                                    uint32_t *after, struct rota_error *error);
+
+/* Who has each partition of a queue, by the hosts of one side. */
+enum rota_code rota_node_plan_route(struct rota_str queue, struct rota_spread spread,
+                                    const struct rota_node_plan_host *hosts, size_t n_hosts,
+                                    bool is_after, uint32_t n, uint32_t *owners,
+                                    struct rota_error *error);
+
+/* Compare both, of which the first `n_before` and `n_after` are there, and add to the hosts. */
+struct rota_node_plan_count rota_node_plan_count(struct rota_node_plan_host *hosts, size_t n_hosts,
+                                                 const uint32_t *before, uint32_t n_before,
+                                                 const uint32_t *after, uint32_t n_after);

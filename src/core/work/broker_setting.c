@@ -1,0 +1,203 @@
+#include "core/work/broker_inside.h"
+
+#define AHEAD_MAX (24 * ROTA_HOUR) /* of a setting's time: somebody's clock is wrong */
+
+enum rota_code rota_broker_begin_setting(struct rota_broker *broker, struct rota_work_now now,
+                                         struct rota_str name, struct rota_work_queue **queue,
+                                         struct rota_error *error)
+{
+    rota_broker_at(broker, now);
+    enum rota_code code = rota_broker_need_queue(broker, name, queue, error);
+    if (!code && !rota_broker_ready(broker, NULL))
+        code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory to change a queue");
+    return code;
+}
+
+struct rota_work_record *rota_broker_write_setting(struct rota_broker *broker,
+                                                   enum rota_work_record_type type,
+                                                   const struct rota_work_queue *queue)
+{
+    struct rota_work_record *record = rota_broker_write(broker, type, NULL);
+    record->queue = rota_broker_queue_name(queue);
+    return record;
+}
+
+static void offer_queue(struct rota_broker *broker, const struct rota_work_queue *queue)
+{
+    for (size_t i = 0; i < queue->lanes.size; i++)
+        if (queue->lanes.items[i] != ROTA_BROKER_NONE &&
+            broker->lanes.items[queue->lanes.items[i]]->size > 0)
+            rota_broker_mark_dirty(broker, broker->lanes.items[queue->lanes.items[i]]);
+}
+
+/* When a setting that takes the place of one of `before` is made. */
+static rota_time time_after(const struct rota_broker *broker, rota_time before)
+{
+    return broker->stamp > before ? broker->stamp : rota_time_add(before, 1);
+}
+
+/* --- making --- */
+
+static uint64_t set_paused(struct rota_broker *broker, struct rota_work_queue *queue,
+                           bool is_paused, rota_time at)
+{
+    queue->is_paused = is_paused;
+    queue->paused_at = at;
+    struct rota_work_record *record = rota_broker_write_setting(broker, ROTA_WORK_PAUSE, queue);
+    record->is_paused = is_paused;
+    record->at = at;
+    uint64_t number = record->number;
+    if (!is_paused)
+        offer_queue(broker, queue);
+    rota_broker_match(broker);
+    return number;
+}
+
+enum rota_code rota_broker_pause(struct rota_broker *broker, struct rota_work_now now,
+                                 struct rota_str queue, bool is_paused, uint64_t *number,
+                                 struct rota_error *error)
+{
+    struct rota_work_queue *found;
+    enum rota_code code = rota_broker_begin_setting(broker, now, queue, &found, error);
+    if (!code)
+        *number = set_paused(broker, found, is_paused, time_after(broker, found->paused_at));
+    return code;
+}
+
+static enum rota_code check_weight(struct rota_str key, uint32_t weight, struct rota_error *error)
+{
+    if (weight > 0 && weight <= ROTA_FAIR_WEIGHT_MAX && key.size <= ROTA_JOB_KEY_MAX)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "a key has at most %d bytes, and a weight of 1 to %d", ROTA_JOB_KEY_MAX,
+                          ROTA_FAIR_WEIGHT_MAX);
+}
+
+static uint64_t set_weight(struct rota_broker *broker, struct rota_work_queue *queue,
+                           struct rota_fair_key *key, uint32_t weight, rota_time at)
+{
+    struct rota_work_record *record = rota_broker_write_setting(broker, ROTA_WORK_WEIGHT, queue);
+    record->key = key ? rota_str_of(key->name, key->size) : rota_str_of("", 0);
+    record->weight = weight;
+    record->at = at;
+    rota_fair_set_weight(&queue->fair, key, weight, at);
+    return record->number;
+}
+
+enum rota_code rota_broker_set_weight(struct rota_broker *broker, struct rota_work_now now,
+                                      struct rota_str queue, struct rota_str key, uint32_t weight,
+                                      uint64_t *number, struct rota_error *error)
+{
+    struct rota_work_queue *found;
+    struct rota_fair_key *own = NULL;
+    enum rota_code code = check_weight(key, weight, error);
+    if (!code)
+        code = rota_broker_begin_setting(broker, now, queue, &found, error);
+    if (!code && key.size > 0)
+        code = rota_fair_key(&found->fair, key, &own, error);
+    if (code)
+        return code;
+    rota_time before = own ? own->weighed_at : found->fair.weighed_at;
+    *number = set_weight(broker, found, own, weight, time_after(broker, before));
+    return ROTA_OK;
+}
+
+/* --- telling --- */
+
+enum { PLACE_PAUSE, PLACE_WEIGHT, PLACE_KEYS };
+
+/* The next setting of a queue at or behind `*place`: its pause, its weight, those of its keys. */
+static bool next_of_queue(const struct rota_work_queue *queue, size_t *place,
+                          struct rota_work_record *record)
+{
+    *record = (struct rota_work_record){.queue = rota_broker_queue_name(queue)};
+    if (*place == PLACE_PAUSE && ++*place && queue->paused_at) {
+        record->type = ROTA_WORK_PAUSE;
+        record->is_paused = queue->is_paused;
+        record->at = queue->paused_at;
+        return true;
+    }
+    record->type = ROTA_WORK_WEIGHT;
+    if (*place == PLACE_WEIGHT && ++*place && queue->fair.weighed_at) {
+        record->weight = queue->fair.weight;
+        record->at = queue->fair.weighed_at;
+        return true;
+    }
+    size_t inner = *place - PLACE_KEYS;
+    for (const struct rota_map_entry *entry; (entry = rota_map_next(&queue->fair.keys, &inner));) {
+        const struct rota_fair_key *key = entry->value;
+        if (!key->weighed_at)
+            continue;
+        record->key = rota_str_of(key->name, key->size);
+        record->weight = key->weight;
+        record->at = key->weighed_at;
+        *place = inner + PLACE_KEYS;
+        return true;
+    }
+    return false;
+}
+
+bool rota_broker_next_setting(const struct rota_broker *broker, struct rota_setting_place *place,
+                              struct rota_work_record *record)
+{
+    for (; place->queue < broker->queues.size; place->queue++, place->inner = 0) {
+        const struct rota_work_queue *queue = broker->queues.items[place->queue];
+        if (queue && next_of_queue(queue, &place->inner, record))
+            return true;
+    }
+    return false;
+}
+
+bool rota_broker_rewrite_settings(struct rota_broker *broker, const struct rota_work_queue *queue)
+{
+    struct rota_work_record setting;
+    for (size_t place = 0; next_of_queue(queue, &place, &setting);) {
+        if (!rota_broker_ready(broker, NULL))
+            return false;
+        struct rota_work_record *record = rota_broker_write_setting(broker, setting.type, queue);
+        uint64_t number = record->number;
+        *record = setting;
+        record->number = number;
+    }
+    return true;
+}
+
+/* --- taking over --- */
+
+enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_work_now now,
+                                        const struct rota_work_record *setting,
+                                        struct rota_error *error)
+{
+    struct rota_work_queue *queue;
+    struct rota_fair_key *key = NULL;
+    rota_broker_at(broker, now);
+    bool is_weight = setting->type == ROTA_WORK_WEIGHT;
+    if (!is_weight && setting->type != ROTA_WORK_PAUSE)
+        return rota_error_set(error, ROTA_ERR_INVALID, "%s is no setting of a queue",
+                              rota_work_record_name(setting->type));
+    if (setting->at <= 0 || setting->at > rota_time_add(broker->stamp, AHEAD_MAX))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "a setting was made in the future: a clock is wrong");
+    enum rota_code code = is_weight ? check_weight(setting->key, setting->weight, error) : ROTA_OK;
+    if (!code)
+        code = rota_broker_begin_setting(broker, now, setting->queue, &queue, error);
+    if (!code && is_weight && setting->key.size > 0)
+        code = rota_fair_key(&queue->fair, setting->key, &key, error);
+    if (code)
+        return code;
+    /* Of two that were made at the same time everybody takes the same. */
+    rota_time known = queue->paused_at;
+    uint32_t own = queue->is_paused, other = setting->is_paused;
+    if (is_weight) {
+        known = key ? key->weighed_at : queue->fair.weighed_at;
+        own = key ? key->weight : queue->fair.weight;
+        other = setting->weight;
+    }
+    if (setting->at < known || (setting->at == known && other <= own))
+        return ROTA_OK;
+    if (is_weight)
+        set_weight(broker, queue, key, other, setting->at);
+    else
+        set_paused(broker, queue, other, setting->at);
+    return ROTA_OK;
+}

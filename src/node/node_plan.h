@@ -1,0 +1,44 @@
+/* node_plan: a change of nodes that is planned, applied and compared with what came.
+ *
+ * A plan is made of what is wished and of the cluster as this node sees it now: the owners of
+ * all shards of all spaces and of the partitions of all queues, each as it is and as it will
+ * be (core/node/node_plan.h). Applied, it drains the nodes that are to go, one after the other
+ * when it is to be gradual, waits for those that are to come, and tells how many shards have
+ * another owner than before. Applied plans are remembered by the node that was asked. */
+#pragma once
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "core/call/list.h"
+#include "core/node/node_plan.h"
+
+#include <rota/error.h>
+
+enum {
+    ROTA_NODE_PLANS_MAX = 32,      /* that are remembered */
+    ROTA_NODE_PLAN_COUNTS_MAX = 64 /* queues that may get another number of partitions */
+};
+
+struct rota_node;
+struct rota_node_plan;
+
+/* What is wished, as a body in JSON. Gives `*plan`; rota_node_plan_free() ends it. The
+ * documents of cluster and queues have to be fresh: `queues` is the latter. */
+enum rota_code rota_node_plan_new(struct rota_node *node, struct rota_str body,
+                                  struct rota_str queues, struct rota_node_plan **plan,
+                                  struct rota_error *error);
+void rota_node_plan_free(struct rota_node_plan *plan);
+
+/* What it would do, as an object. */
+void rota_node_plan_write(const struct rota_node_plan *plan, struct rota_json *json);
+
+/* Do it. The node takes the plan, and remembers it under `*id`. ROTA_ERR_INVALID: something in
+ * it can't be done from here, and nothing is; the plan is still the caller's. */
+enum rota_code rota_node_plan_apply(struct rota_node_plan *plan, uint64_t *id,
+                                    struct rota_error *error);
+
+/* A plan that was applied, its prediction and what has come of it. False: there is none. */
+bool rota_node_plan_write_outcome(struct rota_node *node, uint64_t id, struct rota_json *json);
+
+/* Free all of them; the loop runs on until their timers are closed. */
+void rota_node_plans_end(struct rota_node *node);

@@ -1,0 +1,207 @@
+/* Calls of rota.v1.Queue: each is read, and handled here or carried to other nodes. */
+#include "run/broker_method.h"
+
+#include "run/broker_errand.h"
+
+#include <assert.h>
+
+/* Room for any request of ours. */
+union request {
+    struct rota_queue_add add;
+    struct rota_queue_list list;
+    struct rota_queue_about about;
+    struct rota_queue_list_request jobs;
+    struct rota_queue_setting setting;
+    struct rota_queue_poll poll;
+    struct rota_queue_word word;
+    struct rota_queue_adopt adopt;
+    struct rota_queue_forget forget;
+};
+
+static bool is_carried(struct rota_server_call *call)
+{
+    size_t n;
+    const struct rota_metadata *metadata = rota_server_call_metadata(call, &n);
+    return rota_broker_cluster_is_carried(metadata, n);
+}
+
+static bool is_for_others(const struct rota_work_broker *broker, struct rota_server_call *call)
+{
+    return !rota_broker_cluster_is_alone(broker->cluster) && !is_carried(call);
+}
+
+/* True when other nodes answer it; else `request` is to be handled here. */
+static bool route(struct rota_work_broker *broker, struct rota_server_call *call,
+                  const struct rota_broker_method *method, union request *request)
+{
+    switch (method->by) {
+    case ROTA_BROKER_BY_THIS:
+        return false;
+    case ROTA_BROKER_BY_OWNER_OF_NEW:
+        return rota_work_broker_route_add(broker, call, method->path, &request->add);
+    case ROTA_BROKER_BY_OWNERS_OF_NEW:
+        return rota_work_broker_route_batch(broker, call, method->path, &request->list);
+    case ROTA_BROKER_BY_OWNER:
+        return rota_work_broker_route_job(broker, call, method->path, &request->about, false);
+    case ROTA_BROKER_BY_OWNER_OR_ALL:
+        if (request->about.id.size > 0)
+            return rota_work_broker_route_job(broker, call, method->path, &request->about, true);
+        rota_work_broker_gather_watch(broker, call, method->path);
+        return true;
+    case ROTA_BROKER_BY_ALL_IN_TURN:
+        rota_work_broker_gather_list(broker, call, method->path, &request->jobs);
+        return true;
+    case ROTA_BROKER_BY_ALL_QUEUES:
+        rota_work_broker_gather_queues(broker, call, method->path);
+        return true;
+    case ROTA_BROKER_BY_ALL_WORKERS:
+        rota_work_broker_gather_workers(broker, call, method->path);
+        return true;
+    case ROTA_BROKER_BY_ALL_ALIKE:
+        rota_work_broker_gather_set(broker, call, method->path);
+        return true;
+    case ROTA_BROKER_BY_ALL_FORGETTING:
+        rota_work_broker_gather_forget(broker, call, method->path);
+        return true;
+    }
+    return false;
+}
+
+/* The jobs of an add or a batch, which are the arena's. */
+static struct rota_queue_job_spec *new_jobs(const struct rota_broker_method *method,
+                                            const union request *request)
+{
+    const void *jobs =
+        method->by == ROTA_BROKER_BY_OWNERS_OF_NEW ? request->list.items.items : request->add.job;
+    return (struct rota_queue_job_spec *)(uintptr_t)jobs;
+}
+
+/* True when an add may have been made before, and all nodes are asked for its job. */
+static bool search(struct rota_broker_service *service, struct rota_server_call *call,
+                   const union request *request)
+{
+    if (service->method->by == ROTA_BROKER_BY_OWNERS_OF_NEW)
+        return rota_work_broker_search(service, call, &request->list, true);
+    if (service->method->by != ROTA_BROKER_BY_OWNER_OF_NEW || !request->add.job)
+        return false;
+    struct rota_queue_list one = {{request->add.job, 1}};
+    return rota_work_broker_search(service, call, &one, false);
+}
+
+/* A job is waited for here before it is looked for elsewhere; where a new one goes is known
+ * when it has been routed. */
+static bool is_admitted(struct rota_broker_service *service, struct rota_server_call *call,
+                        union request *request)
+{
+    struct rota_work_broker *broker = service->broker;
+    enum rota_broker_need need = service->method->need;
+    if (need == ROTA_BROKER_NEEDS_JOB &&
+        !rota_work_broker_store_admit(service, call, need, request))
+        return false;
+    if (is_for_others(broker, call) &&
+        (search(service, call, request) || route(broker, call, service->method, request)))
+        return false;
+    return need == ROTA_BROKER_NEEDS_JOB ||
+           rota_work_broker_store_admit(service, call, need, request);
+}
+
+/* Only nodes know what is at others. */
+static void forget_known(const struct rota_broker_method *method, const union request *request)
+{
+    bool is_batch = method->by == ROTA_BROKER_BY_OWNERS_OF_NEW;
+    if (!is_batch && (method->by != ROTA_BROKER_BY_OWNER_OF_NEW || !request->add.job))
+        return;
+    struct rota_queue_job_spec *jobs = new_jobs(method, request);
+    for (size_t i = 0; i < (is_batch ? request->list.items.n : 1); i++)
+        jobs[i].is_known = false;
+}
+
+static void serve_request(struct rota_broker_service *service, struct rota_server_call *call,
+                          union request *request)
+{
+    struct rota_work_broker *broker = service->broker;
+    if (!is_admitted(service, call, request))
+        return;
+    broker->call_first = rota_broker_last_number(broker->core) + 1;
+    service->method->handle(broker, call, request);
+}
+
+void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call)
+{
+    struct rota_work_broker *broker = service->broker;
+    const struct rota_message_type *type = service->method->type;
+    union request request;
+    struct rota_error error;
+    rota_server_call_set_data(call, NULL);
+    rota_arena_clear(&broker->arena);
+    if (broker->is_closing) {
+        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, "this broker stops", NULL, 0);
+        return;
+    }
+    assert(!type || type->size <= sizeof request);
+    if (type &&
+        rota_message_decode(type, rota_server_call_request(call), &request, &broker->arena, &error))
+        rota_work_broker_refuse(call, &error, false);
+    else {
+        if (!is_carried(call))
+            forget_known(service->method, &request);
+        serve_request(service, call, &request);
+    }
+}
+
+void rota_work_broker_call_known(struct rota_broker_service *service, struct rota_server_call *call,
+                                 const uint32_t *known, size_t n)
+{
+    struct rota_work_broker *broker = service->broker;
+    union request request;
+    struct rota_error error;
+    rota_arena_clear(&broker->arena);
+    if (rota_message_decode(service->method->type, rota_server_call_request(call), &request,
+                            &broker->arena, &error)) {
+        rota_work_broker_refuse(call, &error, false);
+        return;
+    }
+    struct rota_queue_job_spec *jobs = new_jobs(service->method, &request);
+    for (size_t i = 0; i < n; i++) {
+        jobs[i].is_again = false;
+        jobs[i].is_known = known[i];
+    }
+    serve_request(service, call, &request);
+}
+
+static void on_call(void *data, struct rota_server_call *call)
+{
+    rota_work_broker_call(data, call);
+}
+
+static void on_cancel(void *data, struct rota_server_call *call)
+{
+    const struct rota_broker_service *service = data;
+    if (rota_broker_errand_cancel(service->broker, call))
+        return;
+    if (service->method->cancel)
+        service->method->cancel(service->broker, call);
+}
+
+static void on_room(void *data, struct rota_server_call *call)
+{
+    const struct rota_broker_service *service = data;
+    if (!rota_broker_errand_room(service->broker, call) && service->method->room)
+        service->method->room(service->broker, call);
+}
+
+enum rota_code rota_work_broker_serve(struct rota_work_broker *broker, struct rota_server *server,
+                                      struct rota_error *error)
+{
+    enum rota_code code = ROTA_OK;
+    for (size_t i = 0; !code && i < ROTA_BROKER_METHODS; i++) {
+        broker->services[i] = (struct rota_broker_service){broker, &rota_work_broker_methods[i]};
+        struct rota_server_method method = {.path = rota_work_broker_methods[i].path,
+                                            .on_call = on_call,
+                                            .on_cancel = on_cancel,
+                                            .on_room = on_room,
+                                            .data = &broker->services[i]};
+        code = rota_server_add(server, &method, error);
+    }
+    return code;
+}

@@ -1,0 +1,191 @@
+/* Chunks of jobs that go from broker to broker: through compaction, and when the receiver is
+ * lost. How they go otherwise is shown by sim_handover. */
+#include "work_bench.h"
+
+enum { N_JOBS = 5 };
+
+static struct bench bench, taker;
+static struct rota_job_id ids[N_JOBS];
+
+static const struct rota_str q = {"q", 1};
+
+static int set_up(void **state)
+{
+    (void)state;
+    bench_init(&bench);
+    bench_init(&taker);
+    for (size_t i = 0; i < N_JOBS; i++)
+        ids[i] = bench_add(&bench, "x");
+    assert_int_equal(rota_broker_partition_close(bench.broker, bench.now, q, 0, NULL), ROTA_OK);
+    bench_settle(&bench);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    bench_deinit(&bench);
+    bench_deinit(&taker);
+    return 0;
+}
+
+/* All jobs are on their way. */
+static struct rota_job_id begin(const char *to)
+{
+    struct rota_job_id name;
+    assert_int_equal(
+        rota_broker_chunk_begin(bench.broker, bench.now, q, 0, rota_str(to), &name, NULL), ROTA_OK);
+    bench_settle(&bench);
+    return name;
+}
+
+static void take_in(struct rota_job_id name)
+{
+    struct rota_work_record record;
+    uint64_t number;
+    assert_int_equal(rota_broker_adopting(taker.broker, taker.now, name, NULL), ROTA_OK);
+    for (size_t place = 0; rota_broker_chunk_next(bench.broker, name, &place, &record);)
+        assert_int_equal(rota_broker_adopt(taker.broker, taker.now, &record, &number, NULL),
+                         ROTA_OK);
+    assert_int_equal(rota_broker_adopted(taker.broker, taker.now, name, &number, NULL), ROTA_OK);
+    bench_settle(&taker);
+}
+
+/* Everything is written anew; then the journal begins there, and is read. */
+static void compact(struct bench *at)
+{
+    uint64_t from = rota_broker_last_number(at->broker) + 1;
+    size_t n_old = at->journal.size;
+    while (rota_broker_rewrite(at->broker, from, 2) > 0)
+        bench_settle(at);
+    bench_settle(at);
+    memmove(at->journal.items, at->journal.items + n_old,
+            (at->journal.size - n_old) * sizeof *at->journal.items);
+    bench_crash(at, at->journal.size - n_old);
+}
+
+static size_t count_chunks(struct rota_chunk_view *last)
+{
+    size_t n = 0;
+    for (size_t place = 0; rota_broker_next_chunk(bench.broker, &place, last);)
+        n++;
+    return n;
+}
+
+static enum rota_code open_again(void)
+{
+    enum rota_code code = rota_broker_partition_open(bench.broker, bench.now, q, 0, 1, NULL);
+    bench_settle(&bench);
+    return code;
+}
+
+static size_t n_jobs(const struct bench *at)
+{
+    return rota_broker_n_jobs(at->broker);
+}
+
+static void compaction_keeps_what_is_on_its_way(void **state)
+{
+    (void)state;
+    struct rota_chunk_view view;
+    struct rota_work_record record;
+    struct rota_job_id name = begin("far:1");
+    compact(&bench);
+    assert_int_equal(count_chunks(&view), 1);
+    assert_true(bench_id_is(view.name, name));
+    assert_true(rota_str_is_equal(view.to, rota_str("far:1")));
+    assert_int_equal(view.n_jobs, N_JOBS);
+    assert_false(view.is_taken);
+    size_t n = 0;
+    for (size_t place = 0; rota_broker_chunk_next(bench.broker, name, &place, &record); n++)
+        assert_int_equal(record.type, ROTA_WORK_JOB);
+    assert_int_equal(n, N_JOBS);
+    assert_int_equal(open_again(), ROTA_ERR_UNAVAILABLE);
+}
+
+static void compaction_keeps_what_was_taken_at_both_ends(void **state)
+{
+    (void)state;
+    struct rota_chunk_view view;
+    uint64_t number;
+    struct rota_job_id name = begin("far:1");
+    take_in(name);
+    compact(&taker);
+    assert_true(rota_broker_has_adopted(taker.broker, name, &number));
+    assert_int_equal(n_jobs(&taker), N_JOBS);
+    assert_int_equal(rota_broker_adopting(taker.broker, taker.now, name, NULL), ROTA_ERR_INVALID);
+    assert_int_equal(rota_broker_chunk_taken(bench.broker, bench.now, name, NULL), ROTA_OK);
+    bench_settle(&bench);
+    compact(&bench);
+    assert_int_equal(count_chunks(&view), 1); /* the receiver is not told yet */
+    assert_true(view.is_taken);
+    assert_int_equal(n_jobs(&bench), 0);
+    assert_int_equal(rota_broker_adopted_over(taker.broker, taker.now, name, &number, NULL),
+                     ROTA_OK);
+    bench_settle(&taker);
+    compact(&taker);
+    assert_true(rota_broker_has_adopted(taker.broker, name, &number)); /* for a late message */
+    bench_tick(&taker, 2 * ROTA_BROKER_TAKEN_KEEP);
+    assert_int_equal(
+        rota_broker_adopting(taker.broker, taker.now, (struct rota_job_id){1, 1}, NULL), ROTA_OK);
+    rota_broker_adopt_none(taker.broker, taker.now);
+    bench_settle(&taker);
+    compact(&taker);
+    assert_false(rota_broker_has_adopted(taker.broker, name, &number));
+}
+
+static void compaction_forgets_chunks_that_have_ended(void **state)
+{
+    (void)state;
+    struct rota_chunk_view view;
+    struct rota_job_id name = begin("far:1");
+    assert_int_equal(rota_broker_chunk_end(bench.broker, bench.now, name, NULL), ROTA_OK);
+    bench_settle(&bench);
+    compact(&bench);
+    assert_int_equal(count_chunks(&view), 0);
+    assert_int_equal(open_again(), ROTA_OK);
+    bench_open(&bench, "w", N_JOBS);
+    for (size_t i = 0; i < N_JOBS; i++)
+        bench_done(&bench, ids[i]);
+}
+
+static void what_was_on_its_way_to_a_lost_broker_is_taken_back(void **state)
+{
+    (void)state;
+    struct rota_chunk_view view;
+    size_t n_chunks, n_taken_back;
+    begin("lost:1");
+    assert_int_equal(rota_broker_chunks_forget(bench.broker, bench.now, rota_str("other:1"), false,
+                                               &n_chunks, &n_taken_back, NULL),
+                     ROTA_OK);
+    assert_int_equal(n_chunks, 0);
+    assert_int_equal(rota_broker_chunks_forget(bench.broker, bench.now, rota_str("lost:1"), true,
+                                               &n_chunks, &n_taken_back, NULL),
+                     ROTA_OK);
+    assert_int_equal(n_taken_back, N_JOBS);
+    assert_int_equal(open_again(), ROTA_ERR_UNAVAILABLE); /* it was only asked */
+    assert_int_equal(rota_broker_chunks_forget(bench.broker, bench.now, rota_str("lost:1"), false,
+                                               &n_chunks, &n_taken_back, NULL),
+                     ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(n_chunks, 1);
+    assert_int_equal(n_taken_back, N_JOBS);
+    bench_restart(&bench); /* it is on disk */
+    assert_int_equal(count_chunks(&view), 0);
+    assert_int_equal(open_again(), ROTA_OK);
+    bench_open(&bench, "w", N_JOBS);
+    for (size_t i = 0; i < N_JOBS; i++)
+        bench_done(&bench, ids[i]);
+}
+
+int main(void)
+{
+#define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        RULE(compaction_keeps_what_is_on_its_way),
+        RULE(compaction_keeps_what_was_taken_at_both_ends),
+        RULE(compaction_forgets_chunks_that_have_ended),
+        RULE(what_was_on_its_way_to_a_lost_broker_is_taken_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

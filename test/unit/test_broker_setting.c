@@ -1,0 +1,187 @@
+/* Settings of queues that go from broker to broker. */
+#include "core/work/fair.h"
+#include "work_bench.h"
+
+enum { HERE, THERE, N_BROKERS };
+
+static struct bench benches[N_BROKERS];
+
+static int set_up(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_BROKERS; i++) {
+        benches[i].options = (struct rota_broker_options){.seed = 7 + i};
+        bench_init(&benches[i]);
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N_BROKERS; i++)
+        bench_deinit(&benches[i]);
+    return 0;
+}
+
+static void set_paused(size_t broker, bool is_paused)
+{
+    struct bench *bench = &benches[broker];
+    assert_int_equal(rota_broker_pause(bench->broker, bench->now, rota_str("q"), is_paused,
+                                       &bench->number, NULL),
+                     ROTA_OK);
+    bench_settle(bench);
+}
+
+static void set_weight(size_t broker, const char *key, uint32_t weight)
+{
+    struct bench *bench = &benches[broker];
+    assert_int_equal(rota_broker_set_weight(bench->broker, bench->now, rota_str("q"), rota_str(key),
+                                            weight, &bench->number, NULL),
+                     ROTA_OK);
+    bench_settle(bench);
+}
+
+static void pass_time(rota_time span)
+{
+    for (size_t i = 0; i < N_BROKERS; i++)
+        bench_tick(&benches[i], span);
+}
+
+/* One learns what the other has. */
+static void tell(size_t from, size_t to)
+{
+    struct rota_setting_place place = {0};
+    struct rota_work_record record;
+    while (rota_broker_next_setting(benches[from].broker, &place, &record))
+        assert_int_equal(
+            rota_broker_take_setting(benches[to].broker, benches[to].now, &record, NULL), ROTA_OK);
+    bench_settle(&benches[to]);
+}
+
+static bool is_paused(size_t broker)
+{
+    struct rota_queue_view view;
+    size_t place = 0;
+    assert_true(rota_broker_next_queue(benches[broker].broker, &place, &view));
+    return view.is_paused;
+}
+
+/* 0: it was never set. */
+static uint32_t weight_of(size_t broker, const char *key)
+{
+    struct rota_setting_place place = {0};
+    struct rota_work_record record;
+    while (rota_broker_next_setting(benches[broker].broker, &place, &record))
+        if (record.type == ROTA_WORK_WEIGHT && rota_str_is_equal(record.key, rota_str(key)))
+            return record.weight;
+    return 0;
+}
+
+static void who_comes_later_learns_what_was_set(void **state)
+{
+    (void)state;
+    set_paused(HERE, true);
+    set_weight(HERE, "heavy", 3000);
+    set_weight(HERE, "", 500);
+    tell(HERE, THERE);
+    struct rota_job_id id = bench_add(&benches[THERE], "x");
+    bench_open(&benches[THERE], "w", 1);
+    assert_int_equal(bench_state(&benches[THERE], id), ROTA_JOB_WAITING);
+    bench_restart(&benches[THERE]); /* it is in its journal */
+    assert_true(is_paused(THERE));
+    assert_int_equal(weight_of(THERE, "heavy"), 3000);
+    assert_int_equal(weight_of(THERE, ""), 500);
+}
+
+static void what_was_set_last_counts_whoever_tells_whom(void **state)
+{
+    (void)state;
+    set_paused(HERE, true);
+    set_weight(HERE, "k", 3000);
+    tell(HERE, THERE);
+    pass_time(ROTA_SEC);
+    set_paused(THERE, false); /* while the other is away */
+    set_weight(THERE, "k", ROTA_FAIR_WEIGHT);
+    bench_restart(&benches[HERE]);
+    tell(HERE, THERE);
+    assert_false(is_paused(THERE));
+    assert_int_equal(weight_of(THERE, "k"), ROTA_FAIR_WEIGHT);
+    struct rota_job_id id = bench_add(&benches[HERE], "x");
+    bench_open(&benches[HERE], "w", 1);
+    assert_int_equal(bench_state(&benches[HERE], id), ROTA_JOB_WAITING);
+    tell(THERE, HERE);
+    assert_int_equal(bench_state(&benches[HERE], id), ROTA_JOB_RUNNING);
+    assert_int_equal(weight_of(HERE, "k"), ROTA_FAIR_WEIGHT);
+}
+
+static void compaction_keeps_when_it_was_set(void **state)
+{
+    (void)state;
+    struct bench *bench = &benches[HERE];
+    set_paused(HERE, true);
+    set_paused(HERE, false);
+    pass_time(ROTA_SEC);
+    set_paused(THERE, true);
+    pass_time(ROTA_SEC);
+    uint64_t number = rota_broker_last_number(bench->broker) + 1;
+    assert_int_equal(rota_broker_rewrite(bench->broker, number, 100), 0);
+    bench_settle(bench);
+    bench_restart(bench);
+    tell(HERE, THERE); /* an older word, though it was written later */
+    assert_true(is_paused(THERE));
+    tell(THERE, HERE);
+    assert_true(is_paused(HERE));
+}
+
+static void of_two_at_the_same_moment_both_take_the_same(void **state)
+{
+    (void)state;
+    set_paused(HERE, true);
+    set_paused(THERE, false);
+    set_weight(HERE, "k", 10);
+    set_weight(THERE, "k", 20);
+    tell(HERE, THERE);
+    tell(THERE, HERE);
+    assert_true(is_paused(HERE) && is_paused(THERE));
+    assert_int_equal(weight_of(HERE, "k"), 20);
+    assert_int_equal(weight_of(THERE, "k"), 20);
+    size_t before = benches[HERE].journal.size;
+    tell(THERE, HERE); /* what is known is not written again */
+    assert_int_equal(benches[HERE].journal.size, before);
+}
+
+static void settings_that_can_not_be_are_refused(void **state)
+{
+    (void)state;
+    struct bench *bench = &benches[HERE];
+    rota_time now = bench->now.wall;
+    struct rota_str q = rota_str("q"), bad = rota_str("a b");
+    const struct rota_work_record records[] = {
+        {.type = ROTA_WORK_OWN, .queue = q, .at = now, .epoch = 1},
+        {.type = ROTA_WORK_PAUSE, .queue = bad, .at = now},
+        {.type = ROTA_WORK_PAUSE, .queue = q, .is_paused = true},
+        {.type = ROTA_WORK_PAUSE, .queue = q, .is_paused = true, .at = -1},
+        {.type = ROTA_WORK_PAUSE, .queue = q, .is_paused = true, .at = ROTA_TIME_NEVER},
+        {.type = ROTA_WORK_WEIGHT, .queue = q, .at = now},
+        {.type = ROTA_WORK_WEIGHT, .queue = q, .at = now, .weight = UINT32_MAX},
+    };
+    for (size_t i = 0; i < sizeof records / sizeof *records; i++)
+        assert_int_equal(
+            rota_broker_take_setting(bench->broker, bench->now, &records[i], &bench->error),
+            ROTA_ERR_INVALID);
+    assert_false(is_paused(HERE));
+}
+
+int main(void)
+{
+#define RULE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        RULE(who_comes_later_learns_what_was_set),
+        RULE(what_was_set_last_counts_whoever_tells_whom),
+        RULE(compaction_keeps_when_it_was_set),
+        RULE(of_two_at_the_same_moment_both_take_the_same),
+        RULE(settings_that_can_not_be_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,139 @@
+#include "core/node/node_plan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+enum { N = 1000 };
+
+static uint32_t before[N], after[N];
+static bool is_pinned[N];
+
+#define HOST(text, was, will)                                                                      \
+    {                                                                                              \
+        .name = rota_str(text), .weight_before = (was), .weight_after = (will), .has_queues = true \
+    }
+
+static int begin(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < N; i++)
+        is_pinned[i] = false;
+    return 0;
+}
+
+static void place(enum rota_view_engine engine, struct rota_node_plan_host *hosts, size_t n)
+{
+    assert_int_equal(rota_node_plan_place(rota_str("orders"), engine, hosts, n, before, is_pinned,
+                                          N, after, NULL),
+                     ROTA_OK);
+}
+
+/* As the ring has them when all of `hosts` are there as they were. */
+static void place_before(struct rota_node_plan_host *hosts, size_t n)
+{
+    struct rota_node_plan_host were[8];
+    for (size_t i = 0; i < n; i++) {
+        were[i] = hosts[i];
+        were[i].weight_after = were[i].weight_before;
+    }
+    assert_int_equal(rota_node_plan_place(rota_str("orders"), ROTA_VIEW_RING, were, n, before,
+                                          is_pinned, N, before, NULL),
+                     ROTA_OK);
+}
+
+static void a_ring_moves_only_what_has_to(void **state)
+{
+    struct rota_node_plan_host hosts[] = {HOST("a:1", 1000, 1000), HOST("b:1", 1000, 1000),
+                                          HOST("c:1", 1000, 0), HOST("d:1", 0, 1000)};
+    (void)state;
+    place_before(hosts, 4);
+    place(ROTA_VIEW_RING, hosts, 4);
+    struct rota_node_plan_count count = rota_node_plan_count(hosts, 4, before, N, after, N);
+    uint64_t moves = 0;
+    for (size_t i = 0; i < N; i++) {
+        assert_true(after[i] != 2);
+        if (before[i] != after[i])
+            moves++;
+        if (before[i] != after[i] && before[i] != 2)
+            assert_int_equal(after[i], 3); /* those that stay get nothing from each other */
+    }
+    assert_int_equal(count.moves, moves);
+    assert_int_equal(count.lost, 0);
+    assert_true(count.minimum >= hosts[2].n_before && count.minimum <= moves);
+    assert_int_equal(hosts[0].n_after + hosts[1].n_after + hosts[3].n_after, N);
+}
+
+static void what_is_pinned_stays_while_its_host_does(void **state)
+{
+    struct rota_node_plan_host hosts[] = {HOST("a:1", 1000, 1000), HOST("b:1", 1000, 0)};
+    (void)state;
+    place_before(hosts, 2);
+    for (size_t i = 0; i < N; i++)
+        is_pinned[i] = true;
+    place(ROTA_VIEW_RING, hosts, 2);
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(after[i], 0); /* b has gone, pinned or not */
+    hosts[1].weight_after = 500;
+    place(ROTA_VIEW_RING, hosts, 2);
+    assert_memory_equal(before, after, sizeof before);
+}
+
+static void static_shards_of_a_host_that_goes_are_lost(void **state)
+{
+    struct rota_node_plan_host hosts[] = {HOST("a:1", 1000, 1000), HOST("b:1", 1000, 0)};
+    (void)state;
+    for (size_t i = 0; i < N; i++)
+        before[i] = i % 2;
+    place(ROTA_VIEW_STATIC, hosts, 2);
+    struct rota_node_plan_count count = rota_node_plan_count(hosts, 2, before, N, after, N);
+    assert_int_equal(count.lost, N / 2);
+    assert_int_equal(count.moves, 0);
+    assert_int_equal(hosts[1].n_after, 0);
+}
+
+static void leases_of_a_host_that_goes_are_shared_out(void **state)
+{
+    struct rota_node_plan_host hosts[] = {HOST("a:1", 1000, 1000), HOST("b:1", 1000, 0),
+                                          HOST("c:1", 1000, 1000)};
+    (void)state;
+    for (size_t i = 0; i < N; i++)
+        before[i] = i < N / 2 ? 0 : 1;
+    place(ROTA_VIEW_LEASE, hosts, 3);
+    struct rota_node_plan_count count = rota_node_plan_count(hosts, 3, before, N, after, N);
+    assert_int_equal(count.moves, N / 2);
+    assert_int_equal(hosts[0].n_after, N / 2);
+    assert_int_equal(hosts[2].n_after, N / 2);
+}
+
+static void partitions_follow_the_hosts_that_have_queues(void **state)
+{
+    struct rota_node_plan_host hosts[] = {HOST("a:1", 1000, 1000), HOST("b:1", 1000, 0),
+                                          HOST("c:1", 1000, 1000)};
+    struct rota_spread spread = {.mode = ROTA_SPREAD_SLOTS, .batch = 8};
+    (void)state;
+    hosts[2].has_queues = false;
+    assert_int_equal(
+        rota_node_plan_route(rota_str("mail"), spread, hosts, 3, false, 16, before, NULL), ROTA_OK);
+    assert_int_equal(
+        rota_node_plan_route(rota_str("mail"), spread, hosts, 3, true, 24, after, NULL), ROTA_OK);
+    struct rota_node_plan_count count = rota_node_plan_count(hosts, 3, before, 16, after, 24);
+    assert_int_equal(hosts[0].n_before + hosts[1].n_before, 16);
+    assert_true(hosts[1].n_before > 0);
+    assert_int_equal(hosts[0].n_after, 24); /* eight are new, and move from nowhere */
+    assert_int_equal(count.moves, hosts[1].n_before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_ring_moves_only_what_has_to, begin),
+        cmocka_unit_test_setup(what_is_pinned_stays_while_its_host_does, begin),
+        cmocka_unit_test_setup(static_shards_of_a_host_that_goes_are_lost, begin),
+        cmocka_unit_test_setup(leases_of_a_host_that_goes_are_shared_out, begin),
+        cmocka_unit_test_setup(partitions_follow_the_hosts_that_have_queues, begin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

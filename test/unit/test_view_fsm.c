@@ -1,0 +1,739 @@
+#include "core/own/view_fsm.h"
+
+#include "view_table.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+enum { SHARDS = 32, NODES = 3 };
+
+#define TTL (8 * ROTA_SEC)
+
+/* The store: rows as in a simulation, and the view as it is. All answers come at once,
+ * unless the store is away or somebody is deaf. */
+struct node {
+    struct rota_view_fsm fsm;
+    bool is_deaf;  /* its asks are lost */
+    bool is_blind; /* its reads are */
+    uint64_t serving[SHARDS];
+    size_t n_stopped, n_started; /* in the last tick */
+    bool is_running;
+    uint64_t floor;
+    struct rota_view_outcome outcome;
+    bool went_back, is_done;
+};
+
+static struct view_table table;
+static struct rota_view stored;
+static struct node nodes[NODES];
+static rota_time now;
+static uint64_t unix_ms;
+
+static void carry_out(struct node *node, struct rota_view_actions todo);
+
+static void drive(struct node *node, struct rota_view_event event)
+{
+    carry_out(node, rota_view_fsm_step(&node->fsm, now, &event));
+}
+
+static void answer_read(struct node *node, uint64_t ask, uint64_t known)
+{
+    struct rota_view_row rows[VIEW_TABLE_ROWS_MAX];
+    struct rota_view_event event = {.type = ROTA_VIEW_SIGHT,
+                                    .ask = ask,
+                                    .view = stored.number == known ? NULL : &stored,
+                                    .rows = rows,
+                                    .n_rows = table.n_rows,
+                                    .unix_ms = unix_ms};
+    for (size_t i = 0; i < table.n_rows; i++)
+        rows[i] = (struct rota_view_row){.name = rota_str(table.rows[i].name),
+                                         .instance = table.rows[i].instance,
+                                         .pings = table.rows[i].pings,
+                                         .ttl = table.rows[i].ttl,
+                                         .acked = table.rows[i].acked,
+                                         .highest = table.rows[i].highest,
+                                         .weight = table.rows[i].weight,
+                                         .is_draining = table.rows[i].is_draining};
+    drive(node, event);
+}
+
+static void answer_propose(struct node *node, uint64_t ask, uint64_t known, struct rota_view *view)
+{
+    struct rota_error error;
+    bool is_taken = stored.number == known;
+    if (rota_view_check(view, &error))
+        fail_msg("%s", error.text);
+    if (is_taken) {
+        rota_view_deinit(&stored);
+        stored = *view;
+    } else {
+        rota_view_deinit(view);
+    }
+    drive(node, (struct rota_view_event){.type = is_taken ? ROTA_VIEW_PROPOSED : ROTA_VIEW_REFUSED,
+                                         .ask = ask});
+}
+
+/* What comes in the ask is borrowed, and answers may follow at once: a copy is kept. */
+static void answer(struct node *node, struct rota_view_ask ask)
+{
+    struct rota_view view = {0};
+    struct view_table_row row = {.instance = ask.row.instance,
+                                 .pings = ask.row.pings,
+                                 .ttl = ask.row.ttl,
+                                 .acked = ask.row.acked,
+                                 .highest = ask.row.highest,
+                                 .weight = ask.row.weight,
+                                 .is_draining = ask.row.is_draining};
+    struct rota_view_event event = {.ask = ask.number};
+    snprintf(row.name, sizeof row.name, "%.*s", ROTA_STR_ARGS(ask.row.name));
+    if (ask.view)
+        assert_int_equal(rota_view_copy(ask.view, &view, NULL), ROTA_OK);
+    if (node->is_deaf || (node->is_blind && ask.type == ROTA_VIEW_READ)) {
+        rota_view_deinit(&view);
+        event.type = ROTA_VIEW_UNKNOWN;
+        drive(node, event);
+        return;
+    }
+    switch (ask.type) {
+    case ROTA_VIEW_JOIN:
+        event.type = view_table_join(&table, &row, ask.former) ? ROTA_VIEW_JOINED : ROTA_VIEW_TAKEN;
+        break;
+    case ROTA_VIEW_BEAT:
+        event.type = view_table_beat(&table, &row) ? ROTA_VIEW_BEATEN : ROTA_VIEW_GONE;
+        break;
+    case ROTA_VIEW_LEAVE:
+        view_table_leave(&table, row.name, row.instance);
+        event.type = ROTA_VIEW_LEFT;
+        break;
+    case ROTA_VIEW_EVICT:
+        view_table_evict(&table, row.name, row.instance, row.pings);
+        event.type = ROTA_VIEW_EVICTED;
+        break;
+    case ROTA_VIEW_READ:
+        answer_read(node, ask.number, ask.known);
+        return;
+    case ROTA_VIEW_PROPOSE:
+        answer_propose(node, ask.number, ask.known, &view);
+        return;
+    }
+    drive(node, event);
+}
+
+static void carry_out(struct node *node, struct rota_view_actions todo)
+{
+    struct rota_view_ask asks[ROTA_VIEW_ASKS_MAX];
+    for (size_t i = 0; i < todo.n_stops; i++) {
+        assert_int_equal(node->serving[todo.stops[i].shard], todo.stops[i].epoch);
+        node->serving[todo.stops[i].shard] = 0;
+    }
+    for (size_t i = 0; i < todo.n_starts; i++) {
+        assert_int_equal(node->serving[todo.starts[i].shard], 0);
+        node->serving[todo.starts[i].shard] = todo.starts[i].epoch;
+        for (size_t j = 0; j < NODES; j++)
+            assert_true(&nodes[j] == node || nodes[j].serving[todo.starts[i].shard] == 0 ||
+                        now >= nodes[j].fsm.until);
+    }
+    node->n_stopped += todo.n_stops;
+    node->n_started += todo.n_starts;
+    node->is_running = (node->is_running && !todo.has_halt) || todo.has_run;
+    if (todo.has_run)
+        node->floor = todo.floor;
+    if (todo.n_outcomes > 0)
+        node->outcome = todo.outcomes[0];
+    node->went_back |= todo.went_back;
+    node->is_done |= todo.is_done;
+    memcpy(asks, todo.asks, todo.n_asks * sizeof *asks);
+    for (size_t i = 0; i < todo.n_asks; i++)
+        answer(node, asks[i]);
+}
+
+static void open_node(int i, struct rota_view_fsm_options options)
+{
+    static const char *const NAMES[] = {"a", "b", "c"};
+    struct rota_error error;
+    nodes[i] = (struct node){0};
+    options.space = rota_str("space");
+    if (!options.name.data)
+        options.name = rota_str(NAMES[i]);
+    options.n_shards = SHARDS;
+    options.ttl = TTL;
+    options.seed = (uint64_t)i * 7 + 1 + (uint64_t)now;
+    if (rota_view_fsm_init(&nodes[i].fsm, now, &options, &error))
+        fail_msg("%s", error.text);
+}
+
+static void open_plain(int i)
+{
+    open_node(i, (struct rota_view_fsm_options){0});
+}
+
+/* Let time pass, for all that are there. */
+static void pass(rota_time span)
+{
+    for (size_t i = 0; i < NODES; i++)
+        nodes[i].n_stopped = nodes[i].n_started = 0;
+    for (rota_time end = now + span; now < end; now += TTL / 100)
+        for (size_t i = 0; i < NODES; i++)
+            if (nodes[i].fsm.options.n_shards && now >= rota_view_fsm_deadline(&nodes[i].fsm))
+                drive(&nodes[i], (struct rota_view_event){.type = ROTA_VIEW_TICK});
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    now = 1000 * ROTA_SEC;
+    unix_ms = 0;
+    table = (struct view_table){0};
+    memset(nodes, 0, sizeof nodes);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < NODES; i++)
+        if (nodes[i].fsm.options.n_shards)
+            rota_view_fsm_deinit(&nodes[i].fsm);
+    rota_view_deinit(&stored);
+    return 0;
+}
+
+static uint32_t n_served(int i)
+{
+    uint32_t n = 0;
+    for (uint32_t shard = 0; shard < SHARDS; shard++)
+        n += nodes[i].serving[shard] != 0;
+    return n;
+}
+
+static uint32_t n_served_in_all(void)
+{
+    return n_served(0) + n_served(1) + n_served(2);
+}
+
+static void wish(int i, struct rota_view_wish made)
+{
+    nodes[i].outcome = (struct rota_view_outcome){.code = ROTA_ERR_IO};
+    made.id = 77;
+    drive(&nodes[i], (struct rota_view_event){.type = ROTA_VIEW_WISH, .wish = made});
+    pass(TTL / 10);
+    assert_int_equal(nodes[i].outcome.id, 77);
+}
+
+/* --- owning --- */
+
+static void first_node_makes_a_view_and_owns_all(void **state)
+{
+    (void)state;
+    unix_ms = 5000;
+    open_plain(0);
+    pass(TTL / 4);
+    assert_int_equal(n_served(0), SHARDS);
+    assert_int_equal(stored.number, 5000);
+    assert_int_equal(nodes[0].serving[3], 5000);
+    assert_int_equal(rota_view_fsm_epoch(&nodes[0].fsm, now, 3), 5000);
+    assert_int_equal(rota_view_fsm_epoch(&nodes[0].fsm, now, SHARDS), 0);
+}
+
+static void what_stays_is_not_interrupted(void **state)
+{
+    (void)state;
+    open_plain(0);
+    pass(TTL);
+    uint64_t first = stored.number;
+    open_plain(1);
+    pass(TTL);
+    assert_int_equal(n_served_in_all(), SHARDS);
+    assert_in_range(n_served(1), 1, SHARDS - 1);
+    assert_int_equal(nodes[0].n_stopped, n_served(1));
+    assert_int_equal(nodes[0].n_started, 0);
+    for (uint32_t shard = 0; shard < SHARDS; shard++) {
+        struct rota_view_owner owner;
+        assert_true(rota_view_fsm_owner(&nodes[1].fsm, shard, &owner));
+        assert_int_equal(owner.epoch, nodes[0].serving[shard] | nodes[1].serving[shard]);
+        assert_int_equal(owner.epoch > first, nodes[1].serving[shard] != 0);
+    }
+}
+
+static void gainer_waits_for_the_ack_of_the_former_owner(void **state)
+{
+    (void)state;
+    uint32_t n_owned, n_moving;
+    open_plain(0);
+    pass(TTL);
+    nodes[0].is_blind = true; /* it beats, but does not hear of views */
+    open_plain(1);
+    pass(2 * TTL);
+    assert_int_equal(n_served(0), SHARDS);
+    assert_int_equal(n_served(1), 0);
+    rota_view_fsm_count(&nodes[1].fsm, &n_owned, &n_moving);
+    assert_int_equal(n_owned, SHARDS);
+    assert_in_range(n_moving, 1, SHARDS);
+    nodes[0].is_blind = false;
+    pass(TTL);
+    assert_int_equal(n_served_in_all(), SHARDS);
+    assert_true(n_served(1) > 0);
+    rota_view_fsm_count(&nodes[1].fsm, &n_owned, &n_moving);
+    assert_int_equal(n_moving, 0);
+}
+
+static void node_that_has_nothing_to_do_with_it_is_not_waited_for(void **state)
+{
+    (void)state;
+    open_plain(0);
+    open_plain(1);
+    open_plain(2);
+    pass(TTL);
+    uint32_t shard = 0;
+    while (nodes[0].serving[shard] == 0)
+        shard++;
+    nodes[2].is_blind = true;
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = shard, .name = rota_str("b")});
+    pass(TTL / 2);
+    assert_int_equal(nodes[0].serving[shard], 0);
+    assert_int_equal(nodes[1].serving[shard], stored.number);
+}
+
+static void owner_before_the_last_one_is_waited_for_too(void **state)
+{
+    (void)state;
+    open_plain(0);
+    open_plain(1);
+    open_plain(2);
+    pass(TTL);
+    uint32_t shard = 0;
+    while (nodes[0].serving[shard] == 0)
+        shard++;
+    nodes[0].is_blind = true;
+    wish(1, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = shard, .name = rota_str("b")});
+    wish(1, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = shard, .name = rota_str("c")});
+    pass(TTL);
+    assert_true(nodes[0].serving[shard] != 0);
+    assert_int_equal(nodes[2].serving[shard], 0);
+    nodes[0].is_blind = false;
+    pass(TTL);
+    assert_int_equal(nodes[2].serving[shard], stored.number);
+}
+
+static void shard_that_comes_back_has_a_later_epoch(void **state)
+{
+    (void)state;
+    open_plain(0);
+    open_plain(1);
+    pass(TTL);
+    uint32_t shard = 0;
+    while (nodes[0].serving[shard] == 0)
+        shard++;
+    uint64_t first = nodes[0].serving[shard];
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = shard, .name = rota_str("b")});
+    pass(TTL / 2);
+    uint64_t second = nodes[1].serving[shard];
+    struct rota_view_owner owner;
+    assert_true(rota_view_fsm_owner(&nodes[0].fsm, shard, &owner) && owner.is_pinned);
+    assert_true(rota_str_is_equal(owner.name, rota_str("b")));
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_UNPIN, .shard = shard});
+    pass(TTL / 2);
+    assert_true(first < second && second < nodes[0].serving[shard]);
+    assert_true(rota_view_fsm_owner(&nodes[0].fsm, shard, &owner) && !owner.is_pinned);
+}
+
+/* --- aliveness --- */
+
+static void cut_off_node_stops_before_others_start(void **state)
+{
+    (void)state;
+    open_plain(0);
+    open_plain(1);
+    pass(TTL);
+    uint32_t n = n_served(0);
+    nodes[0].is_deaf = true;
+    pass(TTL * 3 / 4 - TTL / 3);
+    assert_int_equal(n_served(0), n);
+    pass(TTL / 2);
+    assert_int_equal(n_served(0), 0);
+    assert_int_equal(n_served(1), SHARDS - n);
+    pass(2 * TTL);
+    assert_int_equal(n_served(1), SHARDS);
+    nodes[0].is_deaf = false; /* its row is gone: it comes back as another */
+    pass(TTL);
+    assert_int_equal(n_served(0), n);
+    assert_int_equal(n_served_in_all(), SHARDS);
+}
+
+static void store_that_is_away_for_all_changes_no_owner(void **state)
+{
+    (void)state;
+    open_plain(0);
+    open_plain(1);
+    pass(TTL);
+    uint64_t number = stored.number;
+    uint32_t n = n_served(0);
+    nodes[0].is_deaf = nodes[1].is_deaf = true;
+    pass(5 * TTL);
+    assert_int_equal(n_served_in_all(), 0);
+    nodes[0].is_deaf = nodes[1].is_deaf = false;
+    pass(TTL);
+    assert_int_equal(n_served(0), n);
+    assert_int_equal(n_served_in_all(), SHARDS);
+    assert_int_equal(stored.number, number);
+}
+
+static void time_is_asked_for_not_timers(void **state)
+{
+    (void)state;
+    open_plain(0);
+    pass(TTL);
+    assert_int_not_equal(rota_view_fsm_epoch(&nodes[0].fsm, now, 0), 0);
+    assert_int_equal(rota_view_fsm_epoch(&nodes[0].fsm, nodes[0].fsm.until, 0), 0);
+}
+
+static void restarted_node_has_new_epochs(void **state)
+{
+    (void)state;
+    open_plain(0);
+    pass(TTL);
+    uint64_t first = nodes[0].serving[0];
+    rota_view_fsm_deinit(&nodes[0].fsm);
+    open_plain(0); /* its name is taken, by itself as it happens */
+    pass(TTL / 2);
+    assert_int_equal(n_served(0), 0);
+    pass(TTL);
+    assert_int_equal(n_served(0), SHARDS);
+    assert_true(nodes[0].serving[0] > first);
+}
+
+static void node_that_is_alone_takes_its_row_back_at_once(void **state)
+{
+    (void)state;
+    open_plain(0);
+    pass(TTL);
+    uint64_t first = nodes[0].serving[0];
+    rota_view_fsm_deinit(&nodes[0].fsm);
+    open_node(0, (struct rota_view_fsm_options){.is_alone = true});
+    pass(TTL / 4);
+    assert_int_equal(n_served(0), SHARDS);
+    assert_true(nodes[0].serving[0] > first);
+}
+
+static void second_of_a_name_stands_by(void **state)
+{
+    (void)state;
+    open_plain(0);
+    pass(TTL);
+    open_node(1, (struct rota_view_fsm_options){.name = rota_str("a")});
+    pass(4 * TTL);
+    assert_int_equal(n_served(0), SHARDS);
+    assert_int_equal(n_served(1), 0);
+    drive(&nodes[0], (struct rota_view_event){.type = ROTA_VIEW_SHUTDOWN});
+    pass(TTL);
+    assert_true(nodes[0].is_done);
+    assert_int_equal(n_served(0), 0);
+    assert_int_equal(n_served(1), SHARDS);
+}
+
+static void drained_node_owns_nothing_and_can_come_back(void **state)
+{
+    (void)state;
+    open_plain(0);
+    open_plain(1);
+    pass(TTL);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = 5, .name = rota_str("b")});
+    assert_false(rota_view_fsm_is_drained(&nodes[1].fsm));
+    drive(&nodes[1], (struct rota_view_event){.type = ROTA_VIEW_DRAIN});
+    assert_false(rota_view_fsm_is_drained(&nodes[1].fsm));
+    pass(TTL);
+    assert_true(rota_view_fsm_is_drained(&nodes[1].fsm));
+    assert_int_equal(n_served(1), 0);
+    assert_int_equal(n_served(0), SHARDS);
+    drive(&nodes[1], (struct rota_view_event){.type = ROTA_VIEW_UNDRAIN});
+    pass(TTL);
+    assert_false(rota_view_fsm_is_drained(&nodes[1].fsm));
+    assert_true(nodes[1].serving[5] != 0);
+    assert_int_equal(n_served_in_all(), SHARDS);
+}
+
+static void weight_is_followed(void **state)
+{
+    (void)state;
+    open_plain(0);
+    open_plain(1);
+    pass(TTL);
+    uint32_t n = n_served(0);
+    drive(&nodes[0], (struct rota_view_event){.type = ROTA_VIEW_WEIGH, .weight = 20000});
+    pass(TTL);
+    assert_true(n_served(0) > n);
+    assert_int_equal(n_served_in_all(), SHARDS);
+}
+
+/* --- views that were missed --- */
+
+static void who_missed_views_finds_the_same_epochs(void **state)
+{
+    (void)state;
+    open_plain(0);
+    open_plain(1);
+    pass(TTL);
+    for (uint32_t i = 0; i < 200; i++) {
+        struct rota_str to = rota_str(i % 2 ? "a" : "b");
+        wish(0, (struct rota_view_wish){
+                    .type = ROTA_VIEW_PIN, .shard = (i * 5 + i / 7) % SHARDS, .name = to});
+        assert_int_equal(nodes[0].outcome.code, ROTA_OK);
+    }
+    assert_true(stored.base > 2);
+    open_plain(2);
+    drive(&nodes[2], (struct rota_view_event){.type = ROTA_VIEW_DRAIN});
+    pass(TTL);
+    for (uint32_t shard = 0; shard < SHARDS; shard++) {
+        struct rota_view_owner followed, fresh;
+        assert_true(rota_view_fsm_owner(&nodes[0].fsm, shard, &followed));
+        assert_true(rota_view_fsm_owner(&nodes[2].fsm, shard, &fresh));
+        assert_int_equal(followed.epoch, fresh.epoch);
+        assert_int_equal(followed.instance, fresh.instance);
+        assert_int_equal(nodes[0].serving[shard] | nodes[1].serving[shard], fresh.epoch);
+    }
+    assert_int_equal(n_served_in_all(), SHARDS);
+}
+
+static void store_that_falls_back_stops_all_who_know_better(void **state)
+{
+    (void)state;
+    struct rota_view before;
+    open_plain(0);
+    pass(TTL);
+    assert_int_equal(rota_view_copy(&stored, &before, NULL), ROTA_OK);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = 1, .name = rota_str("a")});
+    uint64_t known = stored.number;
+    rota_view_deinit(&stored);
+    stored = before;
+    pass(TTL / 3);
+    assert_true(nodes[0].went_back);
+    assert_int_equal(n_served(0), 0);
+    pass(2 * TTL);
+    assert_int_equal(n_served(0), SHARDS);
+    assert_true(nodes[0].serving[1] > known);
+    assert_true(nodes[0].serving[2] > known);
+}
+
+/* --- wishes --- */
+
+static void wish_that_is_no_wish_is_told_so(void **state)
+{
+    (void)state;
+    open_plain(0);
+    pass(TTL);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = SHARDS, .name = rota_str("a")});
+    assert_int_equal(nodes[0].outcome.code, ROTA_ERR_INVALID);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = 0});
+    assert_int_equal(nodes[0].outcome.code, ROTA_ERR_INVALID);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = 0, .name = rota_str("a\n")});
+    assert_int_equal(nodes[0].outcome.code, ROTA_ERR_INVALID);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_RESEAT});
+    assert_int_equal(nodes[0].outcome.code, ROTA_ERR_INVALID);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_COMMIT, .to = ROTA_VIEW_LEASE});
+    assert_int_equal(nodes[0].outcome.code, ROTA_ERR_INVALID);
+    uint64_t number = stored.number;
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_UNPIN, .shard = 0});
+    assert_int_equal(nodes[0].outcome.code, ROTA_OK);
+    assert_int_equal(nodes[0].outcome.number, number);
+    assert_int_equal(stored.number, number);
+}
+
+static void wishes_wait_up_to_a_bound_and_end_with_a_shutdown(void **state)
+{
+    (void)state;
+    open_plain(0);
+    pass(TTL);
+    nodes[0].is_deaf = true;
+    for (uint32_t i = 0; i <= ROTA_VIEW_WISHES_MAX; i++) {
+        nodes[0].outcome = (struct rota_view_outcome){0};
+        struct rota_view_wish made = {
+            .type = ROTA_VIEW_PIN, .id = 9, .shard = i % SHARDS, .name = rota_str("a")};
+        drive(&nodes[0], (struct rota_view_event){.type = ROTA_VIEW_WISH, .wish = made});
+    }
+    assert_int_equal(nodes[0].outcome.id, 9);
+    assert_int_equal(nodes[0].outcome.code, ROTA_ERR_LIMIT);
+    struct rota_view_actions todo = rota_view_fsm_step(
+        &nodes[0].fsm, now, &(struct rota_view_event){.type = ROTA_VIEW_SHUTDOWN});
+    assert_int_equal(todo.n_outcomes, ROTA_VIEW_WISHES_MAX);
+    assert_int_equal(todo.outcomes[5].code, ROTA_ERR_UNAVAILABLE);
+    assert_int_equal(todo.n_stops, SHARDS);
+    assert_int_equal(todo.asks[0].type, ROTA_VIEW_LEAVE);
+}
+
+/* --- engines --- */
+
+static void static_space_waits_for_whom_it_names(void **state)
+{
+    (void)state;
+    const struct rota_str seats[] = {rota_str("a"), rota_str("b")};
+    struct rota_view_fsm_options options = {
+        .engine = ROTA_VIEW_STATIC, .seats = seats, .n_seats = 2};
+    open_node(0, options);
+    pass(TTL);
+    assert_int_equal(n_served(0), SHARDS / 2);
+    open_node(1, options);
+    pass(TTL);
+    assert_int_equal(n_served(1), SHARDS / 2);
+    assert_int_equal(nodes[0].n_stopped, 0);
+    nodes[1].is_deaf = true;
+    pass(3 * TTL);
+    assert_int_equal(n_served(0), SHARDS / 2);
+}
+
+static void ring_becomes_static_without_interruption_of_what_stays(void **state)
+{
+    (void)state;
+    uint32_t n_differences;
+    uint64_t before[SHARDS];
+    open_plain(0);
+    open_plain(1);
+    pass(TTL);
+    memcpy(before, nodes[0].serving, sizeof before);
+    assert_int_equal(rota_view_fsm_differences(&nodes[0].fsm, &n_differences, NULL),
+                     ROTA_ERR_NOT_FOUND);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_MIGRATE, .to = ROTA_VIEW_STATIC});
+    assert_memory_equal(before, nodes[0].serving, sizeof before);
+    assert_int_equal(stored.seats.size, 2);
+    assert_int_equal(rota_view_fsm_differences(&nodes[0].fsm, &n_differences, NULL), ROTA_OK);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_COMMIT, .to = ROTA_VIEW_STATIC});
+    pass(TTL / 2);
+    uint32_t n_moved = 0;
+    for (uint32_t shard = 0; shard < SHARDS; shard++) {
+        assert_int_equal(nodes[shard % 2].serving[shard], stored.number);
+        n_moved += (before[shard] != 0) != (nodes[0].serving[shard] != 0);
+    }
+    assert_int_equal(n_differences, n_moved);
+}
+
+static void engine_of_its_own_runs_when_all_have_stopped(void **state)
+{
+    (void)state;
+    open_plain(0);
+    open_plain(1);
+    pass(TTL);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_MIGRATE, .to = ROTA_VIEW_LEASE});
+    assert_int_equal(n_served_in_all(), SHARDS);
+    nodes[1].is_blind = true;
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_COMMIT, .to = ROTA_VIEW_LEASE});
+    pass(TTL);
+    assert_int_equal(stored.phase, ROTA_VIEW_STOPPING);
+    assert_int_equal(n_served(0), 0);
+    assert_false(nodes[0].is_running);
+    nodes[1].is_blind = false;
+    pass(TTL);
+    assert_int_equal(stored.phase, ROTA_VIEW_STABLE);
+    assert_int_equal(stored.engine, ROTA_VIEW_LEASE);
+    assert_true(nodes[0].is_running && nodes[1].is_running);
+    assert_int_equal(nodes[0].floor, stored.base);
+
+    rota_view_fsm_note_epoch(&nodes[1].fsm, 123456789);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_MIGRATE, .to = ROTA_VIEW_RING});
+    assert_true(nodes[0].is_running && nodes[1].is_running);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_COMMIT, .to = ROTA_VIEW_RING});
+    pass(TTL);
+    assert_false(nodes[0].is_running || nodes[1].is_running);
+    assert_int_equal(n_served_in_all(), SHARDS);
+    for (uint32_t shard = 0; shard < SHARDS; shard++)
+        assert_true((nodes[0].serving[shard] | nodes[1].serving[shard]) > 123456789);
+}
+
+static void engine_of_its_own_halts_out_of_time_and_when_drained(void **state)
+{
+    (void)state;
+    open_node(0, (struct rota_view_fsm_options){.engine = ROTA_VIEW_LEASE});
+    open_node(1, (struct rota_view_fsm_options){.engine = ROTA_VIEW_LEASE});
+    pass(TTL);
+    assert_true(nodes[0].is_running && nodes[1].is_running);
+    assert_true(rota_view_fsm_is_running(&nodes[0].fsm, now));
+    assert_false(rota_view_fsm_is_running(&nodes[0].fsm, nodes[0].fsm.until));
+    drive(&nodes[1], (struct rota_view_event){.type = ROTA_VIEW_DRAIN});
+    pass(TTL);
+    assert_false(nodes[1].is_running);
+    assert_true(rota_view_fsm_is_drained(&nodes[1].fsm));
+    nodes[0].is_deaf = true;
+    pass(TTL);
+    assert_false(nodes[0].is_running);
+}
+
+/* --- hostile rows --- */
+
+static void rows_that_can_not_be_are_passed_over(void **state)
+{
+    (void)state;
+    static const char *const NAMES[] = {"x\n", "y", "z", ""};
+    open_plain(0);
+    pass(TTL);
+    for (size_t i = 0; i < 4; i++) {
+        struct view_table_row row = {.instance = i == 1 ? 0 : 5 + i,
+                                     .ttl = i == 2 ? INT64_MIN : INT64_MAX,
+                                     .acked = UINT64_MAX,
+                                     .highest = UINT64_MAX,
+                                     .weight = i == 2 ? 0 : UINT32_MAX};
+        snprintf(row.name, sizeof row.name, "%s", NAMES[i]);
+        table.rows[table.n_rows++] = row;
+    }
+    pass(TTL);
+    assert_int_equal(n_served(0), SHARDS);
+    assert_int_equal(stored.members.size, 1);
+    assert_true(stored.number < 100);
+}
+
+static void options_out_of_bounds_are_refused(void **state)
+{
+    (void)state;
+    struct rota_view_fsm fsm;
+    struct rota_error error;
+    struct rota_view_fsm_options good = {
+        .space = rota_str("s"), .name = rota_str("n"), .n_shards = 1};
+    struct rota_view_fsm_options bad[6];
+    for (size_t i = 0; i < 6; i++)
+        bad[i] = good;
+    bad[0].name = rota_str("");
+    bad[1].n_shards = ROTA_VIEW_SHARDS_MAX + 1;
+    bad[2].ttl = ROTA_HOUR + 1;
+    bad[3].weight = 9;
+    bad[4].engine = ROTA_VIEW_STATIC; /* without seats */
+    bad[5].n_shards = 0;
+    for (size_t i = 0; i < 6; i++)
+        assert_int_equal(rota_view_fsm_init(&fsm, 0, &bad[i], &error), ROTA_ERR_INVALID);
+    assert_int_equal(rota_view_fsm_init(&fsm, 0, &good, &error), ROTA_OK);
+    rota_view_fsm_deinit(&fsm);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(first_node_makes_a_view_and_owns_all),
+        TEST(what_stays_is_not_interrupted),
+        TEST(gainer_waits_for_the_ack_of_the_former_owner),
+        TEST(node_that_has_nothing_to_do_with_it_is_not_waited_for),
+        TEST(owner_before_the_last_one_is_waited_for_too),
+        TEST(shard_that_comes_back_has_a_later_epoch),
+        TEST(cut_off_node_stops_before_others_start),
+        TEST(store_that_is_away_for_all_changes_no_owner),
+        TEST(time_is_asked_for_not_timers),
+        TEST(restarted_node_has_new_epochs),
+        TEST(node_that_is_alone_takes_its_row_back_at_once),
+        TEST(second_of_a_name_stands_by),
+        TEST(drained_node_owns_nothing_and_can_come_back),
+        TEST(weight_is_followed),
+        TEST(who_missed_views_finds_the_same_epochs),
+        TEST(store_that_falls_back_stops_all_who_know_better),
+        TEST(wish_that_is_no_wish_is_told_so),
+        TEST(wishes_wait_up_to_a_bound_and_end_with_a_shutdown),
+        TEST(static_space_waits_for_whom_it_names),
+        TEST(ring_becomes_static_without_interruption_of_what_stays),
+        TEST(engine_of_its_own_runs_when_all_have_stopped),
+        TEST(engine_of_its_own_halts_out_of_time_and_when_drained),
+        TEST(rows_that_can_not_be_are_passed_over),
+        TEST(options_out_of_bounds_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
