@@ -275,6 +275,7 @@ function showSpaces(entry, wanted) {
   return el("div", { class: "row spaces", role: "group", "aria-label": "Spaces" }, spaces.map((each) =>
     el("a", { class: "tab", href: to("cluster", each.name), "aria-current": each.name === wanted && "true" },
       each.name, el("span", { class: "quiet" }, ` ${each.engine}`), each.n_moving ? badge(`${number(each.n_moving)} moving`, "warn") : null,
+      each.trouble ? el("span", { class: "bad" }, each.trouble) : null,
       each.migration ? badge(`to ${each.migration.to}: ${each.migration.phase}`, "warn") : null)));
 }
 

@@ -103,15 +103,16 @@ function showGroup(name, selected) {
   if (!group) return [crumbs, el("h2", {}, name), absent(entry, "the group", nothing(`There is no group ${name}`, "It may have another name, or the node does not follow it."))];
   const partitions = group.partitions ?? [], tasks = group.tasks ?? [];
   const nOf = (each) => partitions.filter((one) => one.state === each).length;
-  const most = Math.max(1, ...tasks.map((task) => task.n_partitions));
+  const nRunning = (task) => partitions.filter((one) => one.owner === task.name && one.state === "running").length;
+  const most = Math.max(1, ...tasks.map(nRunning));
   return [
     crumbs, el("h2", {}, name),
     el("div", { class: "facts" }, fact(number(group.epoch), "epoch"), fact(mark(group.watermark), "watermark"), fact(number(tasks.length), tasks.length === 1 ? "task" : "tasks"),
       fact(number(nOf("running")), "running"), fact(number(nOf("waiting")), "waiting"), fact(number(nOf("finished")), "finished")),
     el("h3", {}, "Tasks"),
     tasks.length ? el("ul", { class: "tasks", "data-key": "tasks" }, tasks.map((task) => el("li", { "data-key": task.name }, el("span", { class: "mono" }, task.name), task.is_leader ? [" ", badge("leader", "info")] : null,
-      el("span", { class: "meter" }, svg("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { x: 0, y: 0, width: (task.n_partitions / most) * 100, height: 10 }))),
-      el("span", { class: "quiet" }, `${number(task.n_partitions)} running`)))) : nothing("No task is here", "Partitions wait until one joins."),
+      el("span", { class: "meter" }, svg("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { x: 0, y: 0, width: (nRunning(task) / most) * 100, height: 10 }))),
+      el("span", { class: "quiet" }, `${number(nRunning(task))} running, ${number(task.n_partitions)} in all`)))) : nothing("No task is here", "Partitions wait until one joins."),
     el("h3", {}, "Partitions over time"),
     group.n_left_out ? el("p", { class: "quiet" }, `Without ${number(group.n_left_out)} that ended long ago.`) : null,
     partitions.length > ROWS_MAX ? el("p", { class: "quiet" }, `The newest ${ROWS_MAX} of ${number(partitions.length)}.`) : null,

@@ -137,11 +137,11 @@ function showResult() {
   const share = result.n_shards ? (result.moves / result.n_shards) * 100 : 0;
   return el("section", { class: isStale ? "card is-stale" : "card", "data-key": "result", "aria-live": "polite" },
     el("h3", {}, "What would happen"),
-    el("div", { class: "facts" }, fact(number(result.moves), `of ${plural(result.n_shards, "shard")} move (${share.toFixed(1)} %)`), fact(number(result.minimum), "is the least there could be"),
+    el("div", { class: "facts" }, fact(number(result.moves), `of ${plural(result.n_shards, "shard")} move (${share.toFixed(1)} %)`), fact(number(result.minimum), "is the least there could be"), result.lost ? fact(number(result.lost), "would be left to nobody", "bad") : null,
       fact(spreadOf(result.spread_after ?? []), `fullest node, was ${spreadOf(result.spread_before ?? [])}`)),
     bar([{ value: result.minimum, kind: "is-after" }, { value: Math.max(0, result.moves - result.minimum), kind: "is-more" }], Math.max(result.n_shards, 1), `${number(result.moves)} moves, ${number(result.minimum)} at least`),
     el("h3", {}, "Shards per node"), showSpread(result.spread_before ?? [], result.spread_after ?? []),
-    result.per_space?.length ? table("Moves per space", [{ text: "Space" }, { text: "Moves", n: true }, { text: "Least", n: true }], result.per_space.map((each) => ({ key: each.name, cells: [each.name, number(each.moves), number(each.minimum)] })), null) : null,
+    result.per_space?.length ? table("Moves per space", [{ text: "Space or queue" }, { text: "Moves", n: true }, { text: "Least", n: true }], result.per_space.map((each) => ({ key: `${each.kind}/${each.name}`, cells: [[each.name, each.kind ? el("span", { class: "quiet" }, ` ${each.kind}`) : null], number(each.moves), number(each.minimum)] })), null) : null,
     result.steps?.length ? [el("h3", {}, "Steps"), el("ol", { class: "steps" }, result.steps.map((step) => el("li", {}, step)))] : null,
     el("div", { class: "row apply" }, el("label", { class: "slide grow" }, "It comes ", el("output", {}, form.gradual ? `gradually, within ${form.gradual} min` : "at once"),
       el("input", { "aria-label": "Minutes within which it comes",  type: "range", min: "0", max: "60", value: "0", oninput: (event) => { form.gradual = Number(event.currentTarget.value); schedule(); } })),
@@ -155,12 +155,15 @@ function showOutcome(id) {
   if (!plan) return [crumbs, el("h2", {}, `Plan ${id}`), absent(entry, "the plan", nothing("There is no such plan", "Plans are remembered by the node that applied them."))];
   const { predicted, outcome } = plan;
   const top = Math.max(1, predicted?.moves ?? 0, outcome?.moves ?? 0);
-  const isOver = !["running", "waiting", "applying"].includes(plan.state);
+  const isOver = plan.state === "done" || plan.state === "failed";
+  const isExact = isOver && predicted && outcome;
   return [crumbs, el("h2", {}, `Plan ${id} `, badge(plan.state, plan.state === "done" ? "good" : plan.state === "failed" ? "bad" : "info")),
     el("section", { class: "card" }, el("h3", {}, "Prediction and outcome"),
       el("ul", { class: "spread" }, [["predicted", predicted, "is-before"], [isOver ? "came" : "so far", outcome, "is-after"]].map(([text, each, kind]) => el("li", {},
         el("span", { class: "name" }, text), el("span", { class: "two" }, bar([{ value: each?.moves ?? 0, kind }], top, `${number(each?.moves ?? 0)} moves`)), el("span", { class: "n" }, plural(each?.moves ?? 0, "move"))))),
-      isOver && predicted && outcome ? el("p", {}, predicted.moves === outcome.moves ? "It came as predicted." : `It came otherwise: ${plural(Math.abs(outcome.moves - predicted.moves), "move")} ${outcome.moves > predicted.moves ? "more" : "fewer"}.`) : null,
+      plan.why ? el("p", { class: "bad" }, plan.why) : null,
+      plan.state === "waiting" ? el("p", {}, "A node that is to be added is waited for.") : null,
+      isExact ? el("p", {}, predicted.moves === outcome.moves ? "It came as predicted." : `It came otherwise: ${plural(Math.abs(outcome.moves - predicted.moves), "move")} ${outcome.moves > predicted.moves ? "more" : "fewer"}.`) : null,
       outcome?.spread_after && predicted?.spread_after ? [el("h3", {}, "Shards per node, as predicted and as they are"), showSpread(predicted.spread_after, outcome.spread_after)] : null)];
 }
 

@@ -42,6 +42,7 @@ async function runAll(wanted) {
   let n = 0, nFailed = 0;
   for (const { name, run, options } of tests.filter((each) => wanted.length === 0 || wanted.includes(each.name))) {
     const { context, page, complaints } = await open(browser, options.context);
+    const began = Date.now();
     let failure = null;
     try {
       await run(page, { browser, context });
@@ -56,6 +57,7 @@ async function runAll(wanted) {
       console.log(String(failure.stack).replace(/^/gm, "# "));
       complaints.forEach((complaint) => console.log(`# the page: ${complaint}`.replace(/\n/g, "\n# ")));
     }
+    console.log(`# ${((Date.now() - began) / 1000).toFixed(1)} s`);
     console.log(`${failure ? "not ok" : "ok"} ${n} - ${name}`);
   }
   await browser.close();
@@ -80,16 +82,24 @@ const overflow = (page) => page.evaluate(() => document.documentElement.scrollWi
 // Text whose contrast is below what WCAG asks for at level AA, each with its ratio.
 const faint = (page) => page.evaluate(() => {
   const probe = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const known = new Map(), grounds = new Map();
   const read = (color) => {
-    probe.clearRect(0, 0, 1, 1);
-    probe.fillStyle = color;
-    probe.fillRect(0, 0, 1, 1);
-    return [...probe.getImageData(0, 0, 1, 1).data].map((each, i) => (i < 3 ? each : each / 255));
+    if (!known.has(color)) {
+      probe.clearRect(0, 0, 1, 1);
+      probe.fillStyle = color;
+      probe.fillRect(0, 0, 1, 1);
+      known.set(color, [...probe.getImageData(0, 0, 1, 1).data].map((each, i) => (i < 3 ? each : each / 255)));
+    }
+    return known.get(color);
   };
   const over = ([r, g, b, a], below) => [r, g, b].map((each, i) => each * a + below[i] * (1 - a));
   const linear = (c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4);
   const light = ([r, g, b]) => 0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
-  const ground = (element) => (element ? over(read(getComputedStyle(element).backgroundColor), ground(element.parentElement)) : [255, 255, 255]);
+  const ground = (element) => {
+    if (!element) return [255, 255, 255];
+    if (!grounds.has(element)) grounds.set(element, over(read(getComputedStyle(element).backgroundColor), ground(element.parentElement)));
+    return grounds.get(element);
+  };
   const found = [];
   for (const element of document.querySelectorAll("body *")) {
     const hasText = [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim() !== "");

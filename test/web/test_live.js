@@ -177,6 +177,33 @@ test("a node is drained and taken back from the page", async (page) => {
   await page.getByRole("button", { name: `Drain ${two.grpc}` }).waitFor();
 });
 
+test("a plan that is applied from the page does what it predicted", async (page) => {
+  const [one, two] = await live();
+  await until("all shards are owned, by all nodes", async () => {
+    const { document } = await get(one, "spaces/orders");
+    return document.shards.every(([owner, , state]) => owner >= 0 && state === 0) && document.shards.some(([owner]) => document.nodes[owner] === two.grpc);
+  });
+  const { document } = await get(one, "spaces/orders");
+  const n = document.shards.filter(([owner]) => document.nodes[owner] === two.grpc).length;
+  await go(page, one.address, "#/plan");
+  await giveToken(page, one);
+  await page.getByLabel(`lose ${two.grpc}`).check();
+  await page.getByText("What would happen").waitFor();
+  await page.locator("tr", { hasText: "orders" }).getByText(String(n), { exact: true }).first().waitFor();
+  await until("it can be applied", async () => !(await page.getByRole("button", { name: "Apply" }).isDisabled()));
+  await shoot(page, screenshots, "live-plan");
+  assert.equal((await get(one, "cluster")).document.nodes.find((each) => each.name === two.grpc).is_draining, false);
+  await page.getByRole("button", { name: "Apply" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Apply" }).click();
+  await page.getByText("It came as predicted.").waitFor();
+  await shoot(page, screenshots, "live-outcome");
+  await go(page, one.address, "#/cluster");
+  await until("it has no shards", async () => (await row(page, two.grpc).locator("td").nth(4).innerText()) === "0");
+  await page.getByRole("button", { name: `Take ${two.grpc} back` }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Take back" }).click();
+  await row(page, two.grpc).getByText("serving").waitFor();
+});
+
 test("a node that was killed is shown dead, and its shards elsewhere", async (page) => {
   const all = await live();
   const [one, , three] = all;
