@@ -117,7 +117,9 @@ function showHelp() {
 
 function onKey(event) {
   if (event.key === "Escape" && event.target.matches("main input, main textarea, main select")) event.target.blur();
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog[open]")) return;
+  // A dialog that was just closed may have the focus for a frame more.
+  const isTyping = event.target.closest("input, textarea, select, dialog[open]") && !event.target.closest("dialog:not([open])");
+  if (event.ctrlKey || event.metaKey || event.altKey || isTyping) return;
   const key = KEYS.find(([name]) => name === event.key);
   if (!key || (kept("keys") === "off" && event.key !== "?")) return;
   event.preventDefault();
