@@ -104,10 +104,10 @@ struct rota_broker_store {
 
     bool is_up, is_closing, is_leaving;
     bool is_told_down; /* in the log, once until it is up again */
-    bool is_away;    /* for too long */
-    bool is_looked;  /* all partitions were looked at since the route changed */
-    bool was_looked; /* ... ever */
-    bool is_settled; /* all that was found first is open */
+    bool is_away;      /* for too long */
+    bool is_looked;    /* all partitions were looked at since the route changed */
+    bool was_looked;   /* ... ever */
+    bool is_settled;   /* all that was found first is open */
     rota_time down_at, retry_at, look_at; /* boot; ROTA_TIME_NEVER: not at all */
     size_t bytes_max;                     /* of a payload, of a result */
 

@@ -4,12 +4,14 @@
 What each of them shows of all, what happens when one is killed, drained or evicted, events, and the
 commands. Prints TAP."""
 
+import http.client
 import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -219,6 +221,35 @@ def events_of_all_nodes_are_told_by_each():
         said = rota("events", "--kind", "node", node=one).splitlines()
         assert said and all(line.split("\t")[1] == "node" for line in said), said
         assert "a kind is one of" in rota("events", "--kind", "nodes", node=one, code=2)
+
+
+@test
+def those_who_look_do_not_keep_a_node_from_stopping():
+    with cluster(ROTAD, 2, "--drain-limit", "1h") as (one, two):
+        connection = http.client.HTTPConnection(one.reach["http"], timeout=TIMEOUT)
+        connection.request("GET", "/api/v1/stream")
+        assert connection.getresponse().readline()
+        process = subprocess.Popen([ROTA, "events", "--follow", "--json", "--node", f"{one.name},{two.name}"],
+                                   stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout.readline()
+            two.process.send_signal(signal.SIGSTOP)  # and a question that is not answered meanwhile
+            threading.Thread(target=one.ask, args=("/api/v1/cluster",), daemon=True).start()
+            one.process.send_signal(signal.SIGTERM)
+            assert one.process.wait(TIMEOUT) == 0
+            two.process.send_signal(signal.SIGCONT)
+            for line in process.stdout:  # goes on with the other
+                event = json.loads(line)
+                if event["subject"] == one.name and event["text"] == "has left":
+                    break
+            assert event["node"] == two.name
+            two.process.send_signal(signal.SIGTERM)
+            assert two.process.wait(TIMEOUT) == 0
+        finally:
+            process.kill()
+            process.wait(TIMEOUT)
+            process.stdout.close()
+            connection.close()
 
 
 @test
