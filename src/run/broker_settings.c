@@ -2,14 +2,17 @@
  *
  * Who changes a setting has all nodes told. One that was not there asks for it: each node asks its
  * peers when it begins, when the list changes, and every few seconds; of two settings the later
- * one counts. A node that begins hands nothing out before its peers have answered, or can't. */
+ * one counts. A node that begins hands nothing out before its peers have answered, or can't, and
+ * before it is listed itself: until then its partitions are others', and what it began would be
+ * begun again there. */
 #include "run/broker_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #define INTERVAL (10 * ROTA_SEC)
-#define HOLD_MAX (2 * ROTA_SEC)
+#define ASK_MAX  (2 * ROTA_SEC)  /* for answers */
+#define HOLD_MAX (10 * ROTA_SEC) /* for being listed: one that an operator drains never is */
 
 static const char SETTINGS[] = "/rota.v1.Queue/Settings";
 
@@ -24,8 +27,9 @@ struct rota_broker_settings {
     struct rota_work_broker *broker;
     struct rota_broker_cluster_subscriber subscriber;
     struct rota_list_node askings;
-    rota_time ask_at;     /* monotonic */
-    rota_time hold_until; /* monotonic; 0: it is over */
+    rota_time ask_at;        /* monotonic */
+    rota_time hold_until;    /* monotonic; 0: it is over */
+    rota_time answers_until; /* the same; 0: not listed yet */
 };
 
 /* --- what is here --- */
@@ -79,11 +83,18 @@ static void take_over(struct rota_broker_settings *settings, struct rota_str mes
         warn(settings, "what it says can't be read");
 }
 
-/* All have answered, or had their time: what was held back goes out. */
+/* Listed, and told by all who answer in time: what was held back goes out. */
 static void settle(struct rota_broker_settings *settings, rota_time now)
 {
-    bool is_over = now >= settings->hold_until || rota_list_is_empty(&settings->askings);
-    if (settings->hold_until == 0 || !is_over)
+    const struct rota_broker_cluster *cluster = settings->broker->cluster;
+    if (settings->hold_until == 0)
+        return;
+    if (settings->answers_until == 0 &&
+        rota_broker_cluster_is_listed(cluster, rota_broker_cluster_self(cluster)))
+        settings->answers_until = now + ASK_MAX;
+    bool is_told = settings->answers_until > 0 &&
+                   (now >= settings->answers_until || rota_list_is_empty(&settings->askings));
+    if (!is_told && now < settings->hold_until)
         return;
     settings->hold_until = 0;
     rota_broker_hold(settings->broker->core, rota_work_broker_now(), false);
@@ -113,7 +124,8 @@ static void ask(struct rota_broker_settings *settings, struct rota_str peer)
 {
     struct rota_work_broker *broker = settings->broker;
     char address[ROTA_ADDRESS_MAX + 1];
-    const struct rota_channel_options with = {.insecure = broker->options.is_insecure,
+    const struct rota_channel_options with = {.tls = broker->options.tls,
+                                              .insecure = broker->options.is_insecure,
                                               .message_max = ROTA_WORK_BROKER_MESSAGE_MAX};
     struct asking *asking = calloc(1, sizeof *asking);
     if (!asking)
@@ -156,8 +168,12 @@ rota_time rota_work_broker_settings_deadline(const struct rota_broker_settings *
 {
     if (!settings)
         return ROTA_TIME_NEVER;
-    return settings->hold_until ? rota_time_min(settings->hold_until, settings->ask_at)
-                                : settings->ask_at;
+    if (!settings->hold_until)
+        return settings->ask_at;
+    rota_time until = settings->hold_until;
+    if (settings->answers_until)
+        until = rota_time_min(until, settings->answers_until);
+    return rota_time_min(until, settings->ask_at);
 }
 
 /* --- life --- */
