@@ -56,6 +56,9 @@ struct rota_work_broker_options {
     /* Something that people want to know: a job "QUEUE/ID" died or is tried again, a queue is
      * paused, jobs of it move; as the end of a sentence. From the loop; may be NULL. */
     void (*on_news)(void *data, bool is_job, const char *about, const char *what);
+    /* It is one of the nodes now: partitions are its own. From the loop, and when it is opened;
+     * may be NULL. */
+    void (*on_listed)(void *data);
     void *data; /* kept */
 
     /* The nodes that hold the queues together, as in <rota/members.h>; taken, also on failure.
@@ -87,6 +90,9 @@ void rota_work_broker_drain(struct rota_work_broker *broker);
 
 /* Take that back. */
 void rota_work_broker_restore(struct rota_work_broker *broker);
+
+/* Whether it is one of the nodes; one that is alone is. */
+bool rota_work_broker_is_listed(const struct rota_work_broker *broker);
 
 /* Takes `broker`, which may be NULL. What waits for the disk is written, if it can be; the
  * loop has to run until that is done and everything freed. */

@@ -43,6 +43,7 @@ struct rota_node {
     struct rota_node_fsm fsm;
     struct rota_events events;
     uv_timer_t timer; /* the machine's, and a look at whether the roles are idle */
+    bool is_placed; /* the members' list gives it work */
     bool is_drained_by_operator, has_served, has_drained, has_seen_members;
     rota_time started_at; /* wall clock */
 
@@ -103,6 +104,9 @@ enum rota_code rota_node_beat(struct rota_node *node, bool is_leaving, struct ro
 enum rota_code rota_node_open_channel(struct rota_node *node, const char *address,
                                       size_t message_max, struct rota_channel **channel,
                                       struct rota_error *error);
+
+/* Serve, once it is placed and all roles are ready. */
+void rota_node_look_ready(struct rota_node *node);
 
 /* By which names HTTP may be asked: its own address, and what it was told. */
 void rota_node_note_names(struct rota_node *node);

@@ -144,7 +144,16 @@ static void on_members(void *data, const struct rota_members_change *change)
         rota_node_step(node, ROTA_NODE_DRAIN);
     else if (node->fsm.state == ROTA_NODE_DRAINING || node->fsm.state == ROTA_NODE_DRAINED)
         rota_node_step(node, ROTA_NODE_RESTORE);
-    if (self->is_placed)
+    node->is_placed = self->is_placed;
+    rota_node_look_ready(node);
+}
+
+void rota_node_look_ready(struct rota_node *node)
+{
+    for (size_t i = 0; i < node->n_roles; i++)
+        if (node->roles[i].role->is_ready && !node->roles[i].role->is_ready(node->roles[i].data))
+            return;
+    if (node->is_placed)
         rota_node_step(node, ROTA_NODE_JOINED);
 }
 

@@ -28,6 +28,13 @@ static void on_failed(void *data, const struct rota_error *error)
     rota_node_step(role->node, ROTA_NODE_FAILED);
 }
 
+static void on_listed(void *data)
+{
+    struct queue_role *role = data;
+    if (role->broker) /* it is open */
+        rota_node_look_ready(role->node);
+}
+
 /* Many jobs may die at once, and what happened before should stay known. */
 static void on_news(void *data, bool is_job, const char *about, const char *what)
 {
@@ -78,6 +85,7 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
         .bytes_max = (size_t)settings->memory,
         .on_failed = on_failed,
         .on_news = on_news,
+        .on_listed = on_listed,
         .data = role,
         .log = node->log,
     };
@@ -90,6 +98,11 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
              rota_work_broker_workers_address(role->broker));
     *role_data = role;
     return ROTA_OK;
+}
+
+static bool is_ready(const void *data)
+{
+    return rota_work_broker_is_listed(((const struct queue_role *)data)->broker);
 }
 
 static void drain(void *data)
@@ -173,6 +186,7 @@ static const char *reach(const void *data)
 const struct rota_role rota_role_queue = {
     .name = "queue",
     .open = open_role,
+    .is_ready = is_ready,
     .drain = drain,
     .is_idle = is_idle,
     .restore = restore,

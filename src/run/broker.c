@@ -324,7 +324,10 @@ static void on_listing(void *data)
         rota_broker_cluster_is_listed(broker->cluster, rota_broker_cluster_self(broker->cluster));
     if (broker->was_listed && !is_listed && !broker->is_draining)
         tell_unlisted(broker);
+    bool is_news = is_listed && !broker->was_listed;
     broker->was_listed = is_listed;
+    if (is_news && broker->options.on_listed)
+        broker->options.on_listed(broker->options.data);
 }
 
 static enum rota_code join_cluster(struct rota_work_broker *broker, uv_loop_t *loop,
@@ -424,6 +427,11 @@ void rota_work_broker_drain(struct rota_work_broker *broker)
     broker->is_draining = true;
     rota_work_broker_workers_drain(broker->workers);
     rota_work_broker_touch(broker);
+}
+
+bool rota_work_broker_is_listed(const struct rota_work_broker *broker)
+{
+    return rota_broker_cluster_is_alone(broker->cluster) || broker->was_listed;
 }
 
 void rota_work_broker_restore(struct rota_work_broker *broker)
