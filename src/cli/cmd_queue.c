@@ -255,6 +255,25 @@ static enum rota_code drain(struct rota_queue_client *client, const struct queue
 
 /* --- workers --- */
 
+/* "a,b", or "-" when there are none. */
+static void append_names(struct rota_buffer *buffer, struct rota_message_strs names)
+{
+    for (size_t i = 0; i < names.n; i++) {
+        rota_buffer_append_text(buffer, i > 0 ? "," : "");
+        rota_terminal_append(buffer, names.items[i]);
+    }
+    rota_buffer_append_text(buffer, names.n > 0 ? "" : "-");
+}
+
+static void add_names(struct rota_json *json, const char *key, struct rota_message_strs names)
+{
+    rota_json_key(json, key);
+    rota_json_begin_array(json);
+    for (size_t i = 0; i < names.n; i++)
+        rota_json_string(json, names.items[i]);
+    rota_json_end_array(json);
+}
+
 static void append_worker(struct rota_buffer *buffer, bool is_json,
                           const struct rota_queue_worker_info *worker)
 {
@@ -262,9 +281,13 @@ static void append_worker(struct rota_buffer *buffer, bool is_json,
     char silent[ROTA_TIME_TEXT_MAX];
     if (!is_json) {
         rota_terminal_append(buffer, worker->name);
-        rota_buffer_print(buffer, "\trunning=%llu\tslots=%llu\theard=%s ago\n",
+        rota_buffer_print(buffer, "\trunning=%llu\tslots=%llu\theard=%s ago\tqueues=",
                           (unsigned long long)worker->n_running, (unsigned long long)worker->slots,
                           rota_span_format(rota_queue_from_ms(worker->silent_ms), silent));
+        append_names(buffer, worker->queues);
+        rota_buffer_append_text(buffer, "\tcan=");
+        append_names(buffer, worker->can);
+        rota_buffer_append_char(buffer, '\n');
         return;
     }
     rota_json_begin_object(&json);
@@ -278,6 +301,8 @@ static void append_worker(struct rota_buffer *buffer, bool is_json,
     rota_json_uint(&json, worker->epoch);
     rota_json_key(&json, "silent_ms");
     rota_json_uint(&json, worker->silent_ms);
+    add_names(&json, "queues", worker->queues);
+    add_names(&json, "can", worker->can);
     rota_json_end_object(&json);
     rota_buffer_append_char(buffer, '\n');
 }
@@ -426,10 +451,9 @@ COMMAND(
     workers, "queue workers", "List the workers that are connected", NULL, 0,
     "Prints a line for each worker that is connected over ZeroMQ, for each poll that waits over "
     "gRPC, and for each worker that has jobs from polls, with tabs between its parts: its name, "
-    "the "
-    "jobs that it runs, its slots, and how long ago it was heard.\n\nWith --json: one object per "
-    "line, {\"worker\", \"running\", "
-    "\"slots\", \"epoch\", \"silent_ms\"}.",
+    "the jobs that it runs, its slots, how long ago it was heard, the queues that it serves and "
+    "what it can do.\n\nWith --json: one object per line, {\"worker\", \"running\", \"slots\", "
+    "\"epoch\", \"silent_ms\", \"queues\", \"can\"}.",
     list_workers);
 COMMAND(dead, "queue dead", "List the dead jobs of a queue, and why they are", "QUEUE", 1,
         "Prints a line for each job that is out of attempts or time, or was refused: its name and "

@@ -519,6 +519,8 @@ static void handle_workers(struct rota_work_broker *broker, struct rota_server_c
             .slots = view.slots,
             .n_running = view.n_running,
             .silent_ms = rota_queue_to_ms(now - view.heard_at),
+            .can = {view.can, view.n_can},
+            .queues = {view.queues, view.n_queues},
         };
         rota_message_encode_entry(&ROTA_QUEUE_WORKER_INFO, 1, &info, &broker->buffer);
     }

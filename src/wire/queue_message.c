@@ -158,8 +158,8 @@ TYPE(ROTA_QUEUE_INFO, "queue", struct rota_queue_info, INFO);
 
 #define THIS struct rota_queue_worker_info
 static const struct rota_message_field WORKER_INFO[] = {
-    F(1, STR, name),   F(2, UINT, session),   F(3, UINT, epoch),
-    F(4, UINT, slots), F(5, UINT, n_running), F(6, UINT, silent_ms),
+    F(1, STR, name),       F(2, UINT, session),   F(3, UINT, epoch), F(4, UINT, slots),
+    F(5, UINT, n_running), F(6, UINT, silent_ms), F(7, STRS, can),   F(8, STRS, queues),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_WORKER_INFO, "worker", struct rota_queue_worker_info, WORKER_INFO);

@@ -130,6 +130,7 @@ struct rota_queue_info {
 struct rota_queue_worker_info {
     struct rota_str name;
     uint64_t session, epoch, slots, n_running, silent_ms;
+    struct rota_message_strs can, queues;
 };
 
 /* TreeWord, and in a rota_queue_list TellRequest; VisitRequest has some of its fields. */

@@ -1327,6 +1327,19 @@ static void workers_that_poll_are_counted_by_name_also_while_they_work(void **st
     assert_int_equal(view_queue().n_slots, 2);
 }
 
+static void a_worker_tells_what_it_can_and_serves(void **state)
+{
+    (void)state;
+    struct rota_worker_view worker;
+    size_t place = 0;
+    poll("p", 1, "gpu");
+    assert_true(rota_broker_next_worker(bench.broker, &place, &worker));
+    assert_int_equal(worker.n_can, 1);
+    assert_true(rota_str_is_equal(worker.can[0], rota_str("gpu")));
+    assert_int_equal(worker.n_queues, 1);
+    assert_true(rota_str_is_equal(worker.queues[0], view_queue().name));
+}
+
 static void too_many_kinds_of_workers_that_poll_are_not_remembered(void **state)
 {
     (void)state;
@@ -1477,6 +1490,7 @@ int main(void)
         RULE(who_polls_without_a_capability_does_not_hide_those_at_work_that_have_it),
         RULE(after_a_restart_who_works_can_do_what_its_job_needs),
         RULE(workers_that_poll_are_counted_by_name_also_while_they_work),
+        RULE(a_worker_tells_what_it_can_and_serves),
         RULE(too_many_kinds_of_workers_that_poll_are_not_remembered),
         RULE(a_job_tells_its_story),
         RULE(a_story_is_bounded),

@@ -474,6 +474,8 @@ struct rota_worker_view {
     struct rota_str name;
     uint32_t slots, n_running;
     rota_time heard_at; /* monotonic */
+    struct rota_str can[ROTA_WORKER_CAPABILITIES_MAX], queues[ROTA_WORKER_QUEUES_MAX];
+    size_t n_can, n_queues; /* borrowed until the broker is changed */
 };
 
 /* Start with *place = 0; false ends it. */

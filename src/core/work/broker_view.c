@@ -341,6 +341,19 @@ bool rota_broker_next_queue(const struct rota_broker *broker, size_t *place,
 }
 
 /* Those that have something by a lease, behind the sessions. */
+static void show_class(const struct rota_broker *broker, const struct rota_work_class *class,
+                       struct rota_worker_view *view)
+{
+    for (size_t i = 0; i < class->capabilities.size; i++) {
+        const struct rota_capability *each =
+            broker->capabilities.names.items[class->capabilities.items[i]];
+        view->can[view->n_can++] = rota_str_of(each->name, each->size);
+    }
+    for (size_t i = 0; i < class->n_queues; i++)
+        view->queues[view->n_queues++] =
+            rota_broker_queue_name(broker->queues.items[class->queues[i]]);
+}
+
 static bool next_leaser(const struct rota_broker *broker, size_t *place,
                         struct rota_worker_view *view)
 {
@@ -356,6 +369,7 @@ static bool next_leaser(const struct rota_broker *broker, size_t *place,
         .n_running = poller->n_leased,
         .heard_at = poller->heard_at,
     };
+    show_class(broker, poller->class, view);
     *place = broker->workers.size + i + 1;
     return true;
 }
@@ -377,5 +391,6 @@ bool rota_broker_next_worker(const struct rota_broker *broker, size_t *place,
         .n_running = worker->n_running,
         .heard_at = worker->heard_at,
     };
+    show_class(broker, worker->class, view);
     return true;
 }
