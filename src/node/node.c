@@ -218,6 +218,8 @@ enum rota_code rota_node_reload(struct rota_node *node, const struct rota_settin
     if (code)
         return code;
     code = adopt(node, fresh, &is_told, error);
+    is_told |= node->weight > 0;
+    node->weight = 0; /* the settings count again */
     node->fsm.drain_limit = node->settings->drain_limit;
     rota_node_note_names(node);
     if (!code && is_told && node->heartbeat)

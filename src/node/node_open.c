@@ -172,6 +172,8 @@ enum rota_code rota_node_beat(struct rota_node *node, bool is_leaving, struct ro
         .stop_at = is_leaving ? at : 0,
     };
     rota_hosts_parse_weight(settings->weight, &member.weight);
+    if (node->weight > 0)
+        member.weight = node->weight;
     rota_heartbeat_close(node->heartbeat);
     node->heartbeat = NULL;
     return rota_heartbeat_open(node->loop, node->store, &member, NULL, 0, node->log,

@@ -15,6 +15,8 @@
 
 enum { PARTITIONS_MAX = 65536 };
 
+#define STILL (30 * ROTA_SEC) /* when nothing has moved for so long, nothing will */
+
 /* A space or a queue. */
 struct thing {
     struct rota_str name;
@@ -37,7 +39,7 @@ struct rota_node_plan {
     ROTA_VECTOR(struct queue_count) counts;
     struct rota_str remove_zone;
     struct rota_spread spread; /* of queues, then */
-    bool has_weights, has_spread;
+    bool has_spread;
     rota_time gradual;
     struct rota_node_plan_count count;
     uint64_t n_shards;
@@ -49,6 +51,8 @@ struct rota_node_plan {
     uint32_t n_under_way; /* drains that are not answered */
     bool is_freed;
     char failure[ROTA_ERROR_TEXT_MAX]; /* empty: none */
+    uint64_t n_moved;                  /* as it was last told */
+    rota_time moved_at;                /* boot clock: when that changed */
     struct rota_list_node link;
 };
 
@@ -90,6 +94,8 @@ static enum rota_code read_weight(struct rota_scan *scan, uint32_t *weight,
         return rota_error_set(error, ROTA_ERR_INVALID, "a weight is a number from 0 to %d",
                               ROTA_VIEW_WEIGHT_MAX / ROTA_WEIGHT_ONE);
     *weight = (uint32_t)(number * ROTA_WEIGHT_ONE + 0.5);
+    if (*weight > 0 && *weight < ROTA_WEIGHT_MIN)
+        *weight = ROTA_WEIGHT_MIN;
     return ROTA_OK;
 }
 
@@ -169,7 +175,6 @@ static enum rota_code read_weights(struct rota_node_plan *plan, struct rota_scan
             code = read_weight(scan, &weight, error);
         if (code)
             break;
-        plan->has_weights |= weight != plan->hosts.items[place].weight_before;
         if (plan->hosts.items[place].weight_after > 0)
             plan->hosts.items[place].weight_after = weight;
     }
@@ -506,8 +511,9 @@ static void add_steps(const struct rota_node_plan *plan, struct rota_json *json)
             add_step(json, "drain %.*s: its %llu shards go to others", ROTA_STR_ARGS(host->name),
                      (unsigned long long)host->n_before);
         else if (host->weight_after != host->weight_before)
-            add_step(json, "set weight = %g in the settings of %.*s, and send it SIGHUP",
-                     host->weight_after / (double)ROTA_WEIGHT_ONE, ROTA_STR_ARGS(host->name));
+            add_step(json,
+                     "give %.*s the weight %g, until it is restarted or reads its settings again",
+                     ROTA_STR_ARGS(host->name), host->weight_after / (double)ROTA_WEIGHT_ONE);
     }
     if (plan->has_spread || plan->counts.size > 0)
         add_step(json,
@@ -564,17 +570,22 @@ static void let_go(struct rota_node_plan *plan)
         uv_close((uv_handle_t *)&plan->timer, on_freed);
 }
 
+static void settle(struct rota_node_plan *plan, const char *failure)
+{
+    plan->n_under_way--;
+    if (failure)
+        snprintf(plan->failure, sizeof plan->failure, "%s", failure);
+    if (plan->is_freed && plan->n_under_way == 0)
+        uv_close((uv_handle_t *)&plan->timer, on_freed);
+}
+
 static void on_drained(void *data, struct rota_server_call *call, const struct rota_error *error,
                        const struct rota_nodes_changed *changed)
 {
     struct rota_node_plan *plan = data;
     (void)call;
     (void)changed;
-    plan->n_under_way--;
-    if (error)
-        snprintf(plan->failure, sizeof plan->failure, "%s", error->text);
-    if (plan->is_freed && plan->n_under_way == 0)
-        uv_close((uv_handle_t *)&plan->timer, on_freed);
+    settle(plan, error ? error->text : NULL);
 }
 
 static bool is_going(const struct rota_node_plan_host *host)
@@ -582,22 +593,80 @@ static bool is_going(const struct rota_node_plan_host *host)
     return host->weight_before > 0 && host->weight_after == 0;
 }
 
-/* Drain the next one; all at once when it is not to be gradual. */
+/* Something is to be done at it; what is to come, comes by itself. */
+static bool is_changed(const struct rota_node_plan_host *host)
+{
+    return host->weight_before > 0 && host->weight_after != host->weight_before;
+}
+
+/* A call to a node for its weight. */
+struct weighing {
+    struct rota_node_plan *plan;
+    struct rota_channel *channel;
+};
+
+static void on_weighed(void *data, struct rota_call *call, const struct rota_call_result *result)
+{
+    struct weighing *weighing = data;
+    struct rota_node_plan *plan = weighing->plan;
+    char text[ROTA_ERROR_TEXT_MAX];
+    (void)call;
+    snprintf(text, sizeof text, "%s: %s: %.*s", rota_channel_target(weighing->channel),
+             rota_status_name(result->status),
+             (int)(result->text.size < 300 ? result->text.size : 300), result->text.data);
+    bool has_failed = result->status != ROTA_STATUS_OK;
+    rota_channel_close(weighing->channel);
+    free(weighing);
+    settle(plan, has_failed ? text : NULL);
+}
+
+static void weigh(struct rota_node_plan *plan, const struct rota_node_plan_host *host)
+{
+    const struct rota_nodes_change request = {.node = host->name, .weight = host->weight_after};
+    struct rota_buffer bytes = {0};
+    struct rota_error error;
+    struct weighing *weighing = calloc(1, sizeof *weighing);
+    rota_message_encode(&ROTA_NODES_WEIGH, &request, &bytes);
+    struct rota_call_options options = {.method = rota_str("/rota.v1.Nodes/Weigh"),
+                                        .request = rota_buffer_str(&bytes),
+                                        .timeout = 10 * ROTA_SEC,
+                                        .wait_for_ready = true,
+                                        .on_end = on_weighed,
+                                        .data = weighing};
+    enum rota_code code = weighing && !bytes.failed ? ROTA_OK : no_memory(&error);
+    if (!code) {
+        weighing->plan = plan;
+        code = rota_node_open_channel(plan->node, host->name.data, 0, &weighing->channel, &error);
+    }
+    if (!code)
+        code = rota_channel_call(weighing->channel, &options, NULL, &error);
+    rota_buffer_deinit(&bytes);
+    if (code) {
+        rota_channel_close(weighing ? weighing->channel : NULL);
+        free(weighing);
+        settle(plan, error.text);
+    }
+}
+
+/* Change the next one; all at once when it is not to be gradual. */
 static void on_turn(uv_timer_t *timer)
 {
     struct rota_node_plan *plan = timer->data;
     size_t n = plan->hosts.size;
     while (plan->next < n) {
         const struct rota_node_plan_host *host = &plan->hosts.items[plan->next++];
-        if (!is_going(host))
+        if (!is_changed(host))
             continue;
         plan->n_under_way++;
-        rota_node_change(plan->node, host->name, ROTA_STORE_MEMBER_DRAINING, false, on_drained,
-                         plan, NULL);
+        if (is_going(host))
+            rota_node_change(plan->node, host->name, ROTA_STORE_MEMBER_DRAINING, false, on_drained,
+                             plan, NULL);
+        else
+            weigh(plan, host);
         if (plan->gradual > 0)
             break;
     }
-    while (plan->next < n && !is_going(&plan->hosts.items[plan->next]))
+    while (plan->next < n && !is_changed(&plan->hosts.items[plan->next]))
         plan->next++;
     if (plan->next >= n)
         uv_timer_stop(timer);
@@ -617,25 +686,23 @@ enum rota_code rota_node_plan_apply(struct rota_node_plan *plan, uint64_t *id,
                                     struct rota_error *error)
 {
     struct rota_node *node = plan->node;
-    size_t n_going = 0, n_left = 0;
-    if (plan->has_weights)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "a weight is a setting of its node: change it there and send SIGHUP");
+    size_t n_changed = 0, n_left = 0;
     if (plan->has_spread || plan->counts.size > 0)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "batch, mode and partitions of queues can't be changed while nodes "
                               "run: all of them have to agree");
     for (size_t i = 0; i < plan->hosts.size; i++) {
-        n_going += is_going(&plan->hosts.items[i]);
+        n_changed += is_changed(&plan->hosts.items[i]);
         n_left += plan->hosts.items[i].weight_after > 0 && plan->hosts.items[i].weight_before > 0;
     }
     if (n_left == 0)
         return rota_error_set(error, ROTA_ERR_INVALID, "no node would be left");
     forget_oldest(node);
     plan->id = *id = ++node->n_plans;
-    rota_node_note(node, ROTA_EVENT_OPERATOR, rota_str("plan"), "%llu is applied: %zu to drain",
-                   (unsigned long long)plan->id, n_going);
-    uint64_t every = n_going > 1 ? (uint64_t)(plan->gradual / ROTA_MSEC) / (n_going - 1) : 0;
+    plan->moved_at = rota_clock_boot() + plan->gradual;
+    rota_node_note(node, ROTA_EVENT_OPERATOR, rota_str("plan"),
+                   "%llu is applied: %zu nodes to change", (unsigned long long)plan->id, n_changed);
+    uint64_t every = n_changed > 1 ? (uint64_t)(plan->gradual / ROTA_MSEC) / (n_changed - 1) : 0;
     uv_timer_init(node->loop, &plan->timer);
     plan->timer.data = plan;
     rota_list_push(&node->plans, &plan->link);
@@ -717,7 +784,11 @@ static void write_outcome(struct rota_node_plan *plan, struct rota_json *json)
     }
     for (size_t i = 0; i < plan->hosts.size; i++)
         is_moving |= is_going(&plan->hosts.items[i]) && plan->hosts.items[i].n_after > 0;
+    if (total.moves != plan->n_moved)
+        plan->moved_at = rota_clock_boot();
+    plan->n_moved = total.moves;
     is_moving |= total.lost > plan->count.lost;
+    is_moving |= total.moves != plan->count.moves && rota_clock_boot() - plan->moved_at < STILL;
     rota_json_key(json, "outcome");
     rota_json_begin_object(json);
     add_count(json, "moves", total.moves);

@@ -1,5 +1,7 @@
 #include "node/node_service.h"
 
+#include "core/own/view.h"
+
 #include "node/api.h"
 #include "node/node_change.h"
 #include "node/peers.h"
@@ -458,6 +460,35 @@ static void on_evict(void *data, struct rota_server_call *call)
 
 /* --- life --- */
 
+static void on_weigh(void *data, struct rota_server_call *call)
+{
+    struct rota_node *node = ((struct rota_node_service *)data)->node;
+    struct rota_arena arena = {0};
+    struct rota_nodes_change request;
+    struct rota_nodes_changed changed = {.is_done = true};
+    struct rota_error error;
+    if (!read_request(call, &ROTA_NODES_WEIGH, &request, &arena)) {
+        rota_arena_deinit(&arena);
+        return;
+    }
+    if (!rota_str_is_equal(request.node, rota_str(node->advertise)))
+        refuse(call, ROTA_STATUS_INVALID_ARGUMENT, "only the node itself can change its weight");
+    else if (request.weight < ROTA_WEIGHT_MIN || request.weight > ROTA_VIEW_WEIGHT_MAX)
+        refuse(call, ROTA_STATUS_INVALID_ARGUMENT, "that can't be a weight");
+    else if (!node->heartbeat)
+        refuse(call, ROTA_STATUS_FAILED_PRECONDITION, "this node is not one of the cluster now");
+    else {
+        node->weight = (uint32_t)request.weight;
+        rota_node_note(node, ROTA_EVENT_OPERATOR, request.node, "has the weight %g now",
+                       (double)node->weight / ROTA_WEIGHT_ONE);
+        if (rota_node_beat(node, false, &error))
+            refuse(call, ROTA_STATUS_UNAVAILABLE, error.text);
+        else
+            reply(call, &ROTA_NODES_CHANGED, &changed);
+    }
+    rota_arena_deinit(&arena);
+}
+
 static const struct rota_server_method METHODS[] = {
     {.path = "/rota.v1.Nodes/Show", .on_call = on_show},
     {.path = "/rota.v1.Nodes/Documents", .on_call = on_documents},
@@ -468,6 +499,7 @@ static const struct rota_server_method METHODS[] = {
     {.path = "/rota.v1.Nodes/Drain", .on_call = on_drain},
     {.path = "/rota.v1.Nodes/Undrain", .on_call = on_undrain},
     {.path = "/rota.v1.Nodes/Evict", .on_call = on_evict},
+    {.path = "/rota.v1.Nodes/Weigh", .on_call = on_weigh},
 };
 
 enum rota_code rota_node_service_open(struct rota_node *node, struct rota_node_service **service,

@@ -23,9 +23,11 @@
 #define THIS struct rota_nodes_change
 static const struct rota_message_field SHOW[] = {F(1, STR, node)};
 static const struct rota_message_field CHANGE[] = {F(1, STR, node), F(2, BOOL, is_dry_run)};
+static const struct rota_message_field WEIGH[] = {F(1, STR, node), F(2, UINT, weight)};
 #undef THIS
 TYPE(ROTA_NODES_SHOW, "request", struct rota_nodes_change, SHOW);
 TYPE(ROTA_NODES_CHANGE, "request", struct rota_nodes_change, CHANGE);
+TYPE(ROTA_NODES_WEIGH, "request", struct rota_nodes_change, WEIGH);
 
 #define THIS struct rota_nodes_shown
 static const struct rota_message_field SHOWN[] = {F(1, STR, json)};

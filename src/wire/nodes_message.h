@@ -15,6 +15,7 @@ enum {
 struct rota_nodes_change {
     struct rota_str node;
     bool is_dry_run;
+    uint64_t weight;
 };
 
 struct rota_nodes_shown {
@@ -55,4 +56,4 @@ struct rota_nodes_changed {
 
 extern const struct rota_message_type ROTA_NODES_SHOW, ROTA_NODES_SHOWN, ROTA_NODES_DOCUMENTS,
     ROTA_NODES_DOCUMENTS_REPLY, ROTA_NODES_EVENTS, ROTA_NODES_EVENT, ROTA_NODES_CHANGE,
-    ROTA_NODES_CHANGED;
+    ROTA_NODES_WEIGH, ROTA_NODES_CHANGED;

@@ -93,8 +93,7 @@ def what_makes_no_sense_is_refused(nodes):
                        ({"counts": {"q": 0}}, "partitions"), ({"remove_zone": "mars"}, "mars"), ([], "JSON")]:
         status, result = nodes[0].ask("POST", "/api/v1/plan", body)
         assert status in (400, 404) and word in result["error"], (body, status, result)
-    for body, word in [({"remove": [node.grpc for node in nodes]}, "no node"), ({"batch": 3}, "batch"),
-                       ({"weights": {nodes[0].grpc: 2}}, "weight")]:
+    for body, word in [({"remove": [node.grpc for node in nodes]}, "no node"), ({"batch": 3}, "batch")]:
         status, result = nodes[0].ask("POST", "/api/v1/plan/apply", body)
         assert status == 400 and word in result["error"], (body, status, result)
     assert nodes[0].ask("GET", "/api/v1/plans/1")[0] == 404
@@ -117,15 +116,14 @@ def a_node_more_takes_its_share_and_no_more(nodes):
     assert 0 < orders["moves"] <= gained and orders["minimum"] == SHARDS // 4, plan
 
 
-@test
-def a_plan_that_is_applied_comes_as_predicted(nodes):
-    going, asked = nodes[2], nodes[0]
+def apply_as_predicted(asked, body, step):
+    """Plan, apply, and compare; returns the owners after it."""
     before, _ = asked.owners()
-    status, plan = asked.ask("POST", "/api/v1/plan", {"remove": [going.grpc]})
+    status, plan = asked.ask("POST", "/api/v1/plan", body)
     assert status == 200 and plan["moves"] > 0, plan
-    assert any("drain " + going.grpc in step for step in plan["steps"]), plan["steps"]
+    assert any(step in each for each in plan["steps"]), plan["steps"]
     assert asked.owners()[0] == before, "a plan alone changes something"
-    status, made = asked.ask("POST", "/api/v1/plan/apply", {"remove": [going.grpc]})
+    status, made = asked.ask("POST", "/api/v1/plan/apply", body)
     assert status == 200, made
     done = await_true("the end of the plan", lambda: next(
         (seen for seen in [asked.get(f"/api/v1/plans/{made['id']}")] if seen["state"] in ("done", "failed")), None))
@@ -133,9 +131,24 @@ def a_plan_that_is_applied_comes_as_predicted(nodes):
     assert done["outcome"]["moves"] == done["predicted"]["moves"] == plan["moves"], done
     assert done["outcome"]["spread_after"] == plan["spread_after"], done
     after, is_settled = asked.owners()
-    assert is_settled and going.grpc not in after
+    assert is_settled
     assert sum(a != b for a, b in zip(before, after)) == next(
         each["moves"] for each in plan["per_space"] if each["name"] == "orders")
+    return after
+
+
+@test
+def weights_that_are_applied_come_as_predicted(nodes):
+    weights = {nodes[1].grpc: 2, nodes[0].grpc: 0.5}
+    apply_as_predicted(nodes[2], {"weights": weights}, f"give {nodes[1].grpc} the weight 2")
+    shown = {node["name"]: node["weight"] for node in nodes[0].get("/api/v1/cluster")["nodes"]}
+    assert shown == {nodes[2].grpc: 1, **weights}, shown
+
+
+@test
+def a_node_that_goes_goes_as_predicted(nodes):
+    going = nodes[2].grpc
+    assert going not in apply_as_predicted(nodes[0], {"remove": [going]}, f"drain {going}")
 
 
 def main():

@@ -39,6 +39,7 @@ static void tables_are_as_the_proto_has_them(void **state)
     check_table(&ROTA_NODES_EVENTS, &rota__v1__events_request__descriptor);
     check_table(&ROTA_NODES_EVENT, &rota__v1__event__descriptor);
     check_table(&ROTA_NODES_CHANGE, &rota__v1__change_request__descriptor);
+    check_table(&ROTA_NODES_WEIGH, &rota__v1__weigh_request__descriptor);
     check_table(&ROTA_NODES_CHANGED, &rota__v1__change_reply__descriptor);
 }
 
