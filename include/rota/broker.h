@@ -25,6 +25,7 @@ extern "C" {
 struct rota_log;
 struct rota_members_source;
 struct rota_server;
+struct rota_tls;
 struct rota_work_broker;
 struct uv_loop_s; /* a uv_loop_t */
 
@@ -61,6 +62,7 @@ struct rota_work_broker_options {
      * NULL: this broker is alone. And by which address this one is listed among them. */
     struct rota_members_source *members;
     const char *advertise;
+    struct rota_tls *tls; /* of a client, for calls to them; kept; NULL: plain text */
 
     uint32_t partitions;        /* of a queue, numbered from 0, alike at all nodes; 0 means 16 */
     size_t jobs_max;            /* that have not ended; 0 means 50,000,000 */

@@ -40,7 +40,7 @@ static const struct rota_option OPTIONS[] = {
     {.name = "cert",
      ROTA_OPTION_INTO(TEXT, struct doctor_options, certificate),
      .value_name = "FILE",
-     .help = "a server's certificate"},
+     .help = "a server's certificate, or ours for --node"},
     {.name = "key",
      ROTA_OPTION_INTO(TEXT, struct doctor_options, key),
      .value_name = "FILE",
@@ -48,7 +48,7 @@ static const struct rota_option OPTIONS[] = {
     {.name = "ca",
      ROTA_OPTION_INTO(TEXT, struct doctor_options, ca),
      .value_name = "FILE",
-     .help = "the authorities that clients' certificates come from"},
+     .help = "the authorities that clients' certificates come from, or that of --node"},
     {.name = "node",
      ROTA_OPTION_INTO(TEXT, struct doctor_options, node),
      .value_name = "ADDRESS",
@@ -100,7 +100,11 @@ static void look_at_all(struct rota_doctor *doctor, const struct doctor_options 
     for (size_t i = 0; i < options->listen.size; i++)
         rota_doctor_port(doctor, loop, options->listen.items[i]);
     if (node)
-        rota_doctor_node(doctor, loop, node, options->timeout);
+        rota_doctor_node(doctor, loop, node,
+                         &(struct rota_tls_words){.ca = options->ca,
+                                                  .certificate = options->certificate,
+                                                  .key = options->key},
+                         options->timeout);
 }
 
 static const char *const VERDICTS[] = {

@@ -18,7 +18,7 @@ struct add {
 };
 
 static const struct rota_option ADD_OPTIONS[] = {
-    ROTA_QUEUE_CLIENT_OPTIONS(struct add),
+    ROTA_QUEUE_CLIENT_KEYLESS_OPTIONS(struct add),
     {.name = "queue",
      ROTA_OPTION_INTO(TEXT, struct add, queue),
      .value_name = "NAME",

@@ -15,7 +15,7 @@ struct queue {
 static const struct rota_option OPTIONS[] = {ROTA_QUEUE_CLIENT_OPTIONS(struct queue)};
 
 static const struct rota_option WEIGHT_OPTIONS[] = {
-    ROTA_QUEUE_CLIENT_OPTIONS(struct queue),
+    ROTA_QUEUE_CLIENT_KEYLESS_OPTIONS(struct queue),
     {.name = "key",
      ROTA_OPTION_INTO(TEXT, struct queue, key),
      .value_name = "KEY",

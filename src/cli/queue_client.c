@@ -13,7 +13,8 @@
 static enum rota_code open_channels(struct rota_queue_client *client, const char *nodes,
                                     struct rota_error *error)
 {
-    struct rota_channel_options with = {.insecure = client->options->insecure,
+    struct rota_channel_options with = {.tls = client->tls,
+                                        .insecure = client->options->insecure,
                                         .connect_timeout = client->options->timeout,
                                         .message_max = 40 << 20};
     char node[ROTA_CHANNEL_TARGET_MAX + 2];
@@ -47,7 +48,9 @@ enum rota_code rota_queue_client_open(const struct rota_queue_client_options *op
                               "whom to ask? --node and ROTA_NODE are not there");
     if (uv_loop_init(&client->loop))
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no event loop");
-    enum rota_code code = open_channels(client, node, error);
+    enum rota_code code = rota_tls_options_open(&options->tls, &client->tls, error);
+    if (!code)
+        code = open_channels(client, node, error);
     if (code)
         rota_queue_client_close(client);
     return code;
@@ -61,17 +64,35 @@ void rota_queue_client_close(struct rota_queue_client *client)
         rota_channel_close(client->channels[i]);
     uv_run(&client->loop, UV_RUN_DEFAULT);
     uv_loop_close(&client->loop);
+    rota_tls_free(client->tls);
+}
+
+/* In quotation marks, and whole: the end of a sentence is what people need of it. */
+static char *show(const char *text, char shown[ROTA_ERROR_TEXT_MAX])
+{
+    struct rota_str rest = rota_str(text);
+    char piece[ROTA_QUOTE_PIECE_MAX];
+    size_t size = 0;
+    shown[size++] = '"';
+    while (rest.size > 0) {
+        size_t n = rota_quote_next(&rest, piece);
+        if (size + n + 2 > ROTA_ERROR_TEXT_MAX)
+            break;
+        memcpy(shown + size, piece, n);
+        size += n;
+    }
+    memcpy(shown + size, "\"", 2);
+    return shown;
 }
 
 static enum rota_code refused(const struct rota_queue_client *client, struct rota_error *error)
 {
     const struct rota_reply *reply = &client->reply;
-    char quoted[ROTA_QUOTE_MAX];
+    char shown[ROTA_ERROR_TEXT_MAX];
     enum rota_code code =
         reply->status == ROTA_STATUS_INVALID_ARGUMENT ? ROTA_ERR_INVALID : ROTA_ERR_UNAVAILABLE;
     return rota_error_set(error, code, "%s: %s: %s", rota_channel_target(client->channel),
-                          rota_status_name(reply->status),
-                          rota_quote(rota_str(reply->text), quoted));
+                          rota_status_name(reply->status), show(reply->text, shown));
 }
 
 /* --- one call --- */

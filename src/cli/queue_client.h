@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/option.h"
+#include "cli/tls_options.h"
 #include "wire/queue_message.h"
 
 #include <rota/channel.h>
@@ -12,16 +13,24 @@
 
 struct rota_queue_client_options {
     const char *node;
+    struct rota_tls_words tls;
     rota_time timeout;
     bool insecure, json;
 };
 
 /* `result` has a struct rota_queue_client_options named `of`. */
 #define ROTA_QUEUE_CLIENT_OPTIONS(result)                                                          \
+    ROTA_QUEUE_CLIENT_OPTIONS_AND(result, ROTA_TLS_OPTIONS(result, of.tls))
+
+/* The same for commands whose --key is that of jobs. */
+#define ROTA_QUEUE_CLIENT_KEYLESS_OPTIONS(result)                                                  \
+    ROTA_QUEUE_CLIENT_OPTIONS_AND(result, ROTA_TLS_KEYLESS_OPTIONS(result, of.tls))
+
+#define ROTA_QUEUE_CLIENT_OPTIONS_AND(result, ...)                                                 \
     {.name = "node",                                                                               \
      ROTA_OPTION_INTO(TEXT, result, of.node),                                                      \
      .value_name = "ADDRESS,...",                                                                  \
-     .help = "the broker to ask, or several, of which one is; ROTA_NODE if not given"},            \
+     .help = "the node to ask, or several, of which one is; ROTA_NODE if not given"},              \
         {.name = "timeout",                                                                        \
          ROTA_OPTION_INTO(SPAN, result, of.timeout),                                               \
          .value_name = "SPAN",                                                                     \
@@ -30,15 +39,16 @@ struct rota_queue_client_options {
          .max = ROTA_HOUR,                                                                         \
          .help = "how long to wait for an answer"},                                                \
         {.name = "json", ROTA_OPTION_INTO(FLAG, result, of.json), .help = "answer in JSON"},       \
-    {                                                                                              \
-        .name = "insecure", ROTA_OPTION_INTO(FLAG, result, of.insecure),                           \
-        .help = "ask other machines than this one in plain text, too"                              \
-    }
+        {.name = "insecure",                                                                       \
+         ROTA_OPTION_INTO(FLAG, result, of.insecure),                                              \
+         .help = "ask other machines than this one in plain text, too"},                           \
+        __VA_ARGS__
 
 enum { ROTA_QUEUE_CLIENT_NODES_MAX = 64 };
 
 struct rota_queue_client {
     uv_loop_t loop;
+    struct rota_tls *tls;         /* NULL: plain text */
     struct rota_channel *channel; /* the one that is asked now */
     struct rota_channel *channels[ROTA_QUEUE_CLIENT_NODES_MAX];
     size_t n_channels, at;

@@ -212,6 +212,8 @@ enum rota_code rota_node_reload(struct rota_node *node, const struct rota_settin
 {
     bool is_told = false;
     enum rota_code code = node->tls ? rota_tls_reload(node->tls, error) : ROTA_OK;
+    if (!code && node->peer_tls)
+        code = rota_tls_reload(node->peer_tls, error);
     if (code)
         return code;
     code = adopt(node, fresh, &is_told, error);

@@ -52,7 +52,7 @@ struct rota_node {
     struct rota_str names[ROTA_NODE_NAMES_MAX];
 
     struct rota_metrics *metrics;
-    struct rota_tls *tls, *self_tls;
+    struct rota_tls *tls, *peer_tls; /* of our server, and for calls to nodes; NULL: plain text */
     struct rota_store *store;
     struct rota_members *members;
     struct rota_heartbeat *heartbeat;

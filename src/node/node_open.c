@@ -1,6 +1,7 @@
 /* What a node is made of, opened in order and closed in reverse. */
 #include "node/node_inside.h"
 
+#include "io/address.h"
 #include "io/clock.h"
 #include "io/file.h"
 #include "node/node_change.h"
@@ -201,22 +202,31 @@ static enum rota_code open_store(struct rota_node *node, struct rota_error *erro
     return rota_store_open(node->loop, &options, &node->store, error);
 }
 
+/* Both sides of it: what others see of us, and whom we believe when we call them. Without
+ * authorities that is our own certificate and what stands behind it in the file. */
+static enum rota_code open_tls(struct rota_node *node, struct rota_error *error)
+{
+    const struct rota_node_settings *settings = node->settings;
+    struct rota_tls_options options = {.certificate_file = settings->certificate,
+                                       .key_file = settings->key,
+                                       .ca_file = settings->ca};
+    if (!settings->certificate)
+        return ROTA_OK;
+    enum rota_code code = rota_tls_server_new(&options, &node->tls, error);
+    if (!settings->ca)
+        options.ca_file = settings->certificate;
+    return code ? code : rota_tls_client_new(&options, &node->peer_tls, error);
+}
+
 static enum rota_code open_server(struct rota_node *node, struct rota_error *error)
 {
     const struct rota_node_settings *settings = node->settings;
-    struct rota_tls_options tls = {.certificate_file = settings->certificate,
-                                   .key_file = settings->key,
-                                   .ca_file = settings->ca};
-    enum rota_code code = ROTA_OK;
-    if (settings->certificate)
-        code = rota_tls_server_new(&tls, &node->tls, error);
     struct rota_server_options options = {.tls = node->tls,
                                           .insecure = settings->insecure,
                                           .message_max = 20 << 20,
                                           .calls_max = 65536,
                                           .metrics = node->metrics};
-    if (!code)
-        code = rota_server_open(node->loop, &options, &node->server, error);
+    enum rota_code code = rota_server_open(node->loop, &options, &node->server, error);
     if (!code)
         code = rota_health_open(node->server, &node->health, error);
     if (!code)
@@ -247,30 +257,32 @@ static enum rota_code open_roles(struct rota_node *node, struct rota_error *erro
     return ROTA_OK;
 }
 
-/* Plain text, or as a client that trusts our own certificate's authority. */
-static enum rota_code open_self(struct rota_node *node, struct rota_error *error)
+static enum rota_code open_channel(struct rota_node *node, const char *address,
+                                   const char *tls_name, size_t message_max,
+                                   struct rota_channel **channel, struct rota_error *error)
 {
-    const struct rota_node_settings *settings = node->settings;
-    enum rota_code code = ROTA_OK;
-    if (settings->certificate)
-        code = rota_tls_client_new(
-            &(struct rota_tls_options){.certificate_file = settings->certificate,
-                                       .key_file = settings->key,
-                                       .ca_file =
-                                           settings->ca ? settings->ca : settings->certificate},
-            &node->self_tls, error);
-    return code ? code
-                : rota_node_open_channel(node, rota_server_address(node->server, 0), 64 << 20,
-                                         &node->self, error);
+    struct rota_channel_options options = {.tls = node->peer_tls,
+                                           .tls_name = tls_name,
+                                           .insecure = node->settings->insecure,
+                                           .message_max = message_max};
+    return rota_channel_open(node->loop, address, &options, channel, error);
 }
 
 enum rota_code rota_node_open_channel(struct rota_node *node, const char *address,
                                       size_t message_max, struct rota_channel **channel,
                                       struct rota_error *error)
 {
-    struct rota_channel_options options = {
-        .tls = node->self_tls, .insecure = node->settings->insecure, .message_max = message_max};
-    return rota_channel_open(node->loop, address, &options, channel, error);
+    return open_channel(node, address, NULL, message_max, channel, error);
+}
+
+/* Our certificate is for the name by which others know us, not for where we listen. */
+static enum rota_code open_self(struct rota_node *node, struct rota_error *error)
+{
+    struct rota_address advertised;
+    enum rota_code code = rota_address_parse(node->advertise, &advertised, error);
+    return code ? code
+                : open_channel(node, rota_server_address(node->server, 0), advertised.host,
+                               64 << 20, &node->self, error);
 }
 
 static enum rota_code open_peers(struct rota_node *node, struct rota_error *error)
@@ -310,8 +322,9 @@ static enum rota_code open_spaces(struct rota_node *node, struct rota_error *err
 enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *error)
 {
     static enum rota_code (*const PARTS[])(struct rota_node * node, struct rota_error * error) = {
-        lock_directory,     read_token,   open_store, open_server, open_members, open_peers,
-        open_space_service, open_service, open_roles, open_self,   open_http,    open_spaces};
+        lock_directory, read_token, open_store,         open_tls,     open_server,
+        open_members,   open_peers, open_space_service, open_service, open_roles,
+        open_self,      open_http,  open_spaces};
     check_limits(node);
     node->metrics = rota_metrics_new((uint64_t)rota_clock_wall());
     if (!node->metrics)
@@ -345,7 +358,7 @@ void rota_node_close_parts(struct rota_node *node)
     rota_members_close(node->members);
     rota_store_close(node->store);
     rota_tls_free(node->tls);
-    rota_tls_free(node->self_tls);
+    rota_tls_free(node->peer_tls);
     rota_metrics_free(node->metrics);
     if (node->lock_fd >= 0)
         close(node->lock_fd);

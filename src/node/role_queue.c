@@ -72,6 +72,7 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
         .workers_file = settings->workers_list,
         .is_insecure = settings->insecure,
         .members = members,
+        .tls = node->peer_tls,
         .advertise = node->advertise,
         .partitions = (uint32_t)settings->partitions,
         .bytes_max = (size_t)settings->memory,

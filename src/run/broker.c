@@ -314,6 +314,7 @@ static enum rota_code join_cluster(struct rota_work_broker *broker, uv_loop_t *l
         .source = broker->options.members,
         .self = broker->options.advertise,
         .partitions = broker->options.partitions,
+        .tls = broker->options.tls,
         .insecure = broker->options.is_insecure,
         .log = broker->options.log,
     };

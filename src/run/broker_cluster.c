@@ -44,6 +44,7 @@ struct rota_broker_cluster {
     struct rota_ring *ring;
     uint32_t self_host; /* in `ring` */
     uint32_t partitions;
+    struct rota_tls *tls; /* NULL: plain text */
     bool insecure, is_client, has_unlisted;
     uint64_t version;
     struct rota_map routes;           /* by queue */
@@ -335,7 +336,8 @@ static enum rota_code find_peer(struct rota_broker_cluster *cluster, struct rota
                                 struct peer **found, struct rota_error *error)
 {
     struct peer *peer = rota_map_get(&cluster->peers, address);
-    struct rota_channel_options options = {.insecure = cluster->insecure,
+    struct rota_channel_options options = {.tls = cluster->tls,
+                                           .insecure = cluster->insecure,
                                            .message_max = MESSAGE_MAX,
                                            .connect_timeout = 3 * ROTA_SEC,
                                            .backoff_max = 2 * ROTA_SEC,
@@ -422,6 +424,7 @@ enum rota_code rota_broker_cluster_open(struct uv_loop_s *loop,
     }
     made->loop = loop;
     made->partitions = options->partitions;
+    made->tls = options->tls;
     made->insecure = options->insecure;
     made->is_client = options->is_client;
     made->self_host = ROTA_RING_NONE;

@@ -32,6 +32,7 @@ struct rota_broker_cluster_options {
     struct rota_members_source *source; /* of the nodes; taken, also on failure; NULL: alone */
     const char *self;                   /* our address as it is listed; may be NULL when alone */
     uint32_t partitions;                /* of each queue */
+    struct rota_tls *tls;               /* for calls to peers; kept; NULL: plain text */
     bool insecure;                      /* plain text to peers on other machines */
     bool is_client;                     /* no node itself: its calls may be carried on */
     const struct rota_log *log;         /* kept; NULL: none */

@@ -1,0 +1,36 @@
+/* tls_options: the options by which commands that ask nodes say who they are and whom they
+ * believe. All of them have the same, by the same names as the settings of a node have. */
+#pragma once
+
+#include "base/option.h"
+
+#include <rota/tls.h>
+
+struct rota_tls_words {
+    const char *ca, *certificate, *key;
+};
+
+/* `result` has a struct rota_tls_words named `field`. */
+#define ROTA_TLS_OPTIONS(result, field)                                                            \
+    ROTA_TLS_KEYLESS_OPTIONS(result, field),                                                       \
+    {                                                                                              \
+        .name = "key", ROTA_OPTION_INTO(TEXT, result, field.key), .value_name = "FILE",            \
+        .help = "the key of --cert; ROTA_KEY if not given, or in the same file"                    \
+    }
+
+/* The same for commands whose --key is something else. */
+#define ROTA_TLS_KEYLESS_OPTIONS(result, field)                                                    \
+    {.name = "ca",                                                                                 \
+     ROTA_OPTION_INTO(TEXT, result, field.ca),                                                     \
+     .value_name = "FILE",                                                                         \
+     .help = "ask by TLS, and believe these authorities; ROTA_CA if not given"},                   \
+    {                                                                                              \
+        .name = "cert", ROTA_OPTION_INTO(TEXT, result, field.certificate), .value_name = "FILE",   \
+        .help = "ask by TLS with this certificate, whose key is in ROTA_KEY or the same file; "    \
+                "ROTA_CERT if not given"                                                           \
+    }
+
+/* Gives `*tls`, which rota_tls_free() ends; NULL when plain text is meant, for neither an
+ * authority nor a certificate is named. */
+enum rota_code rota_tls_options_open(const struct rota_tls_words *words, struct rota_tls **tls,
+                                     struct rota_error *error);
