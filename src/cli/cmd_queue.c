@@ -108,7 +108,7 @@ static void append_text(struct rota_buffer *buffer, const struct rota_queue_info
                       "\tworkers=%llu\tfree=%llu",
                       info->is_paused ? "paused" : "open", (unsigned long long)info->n_waiting,
                       (unsigned long long)info->n_delayed, (unsigned long long)info->n_running,
-                      (unsigned long long)info->n_dead, (unsigned long long)info->done_total,
+                      (unsigned long long)info->n_dead, (unsigned long long)info->n_done,
                       (unsigned long long)info->n_workers, (unsigned long long)info->n_free);
     if (info->oldest_ms)
         rota_buffer_print(buffer, "\toldest=%s",
@@ -357,18 +357,21 @@ static enum rota_code show_nodes(struct rota_queue_client *client, const struct 
                     .n_options = sizeof(table) / sizeof *(table)},                                 \
         .run = run_##noun}
 
-COMMAND(list, "queue list", "List the queues of a broker", NULL, 0,
-        "Prints a line for each queue that has had a job, with tabs between its parts: its name, "
-        "`open` or `paused`, how many jobs wait, are delayed, run, are dead, and were done since "
-        "the broker began, the workers that serve it and their free slots, and since when the "
-        "oldest job waits.\n\n"
-        "With --json: one object per line, {\"queue\", \"is_paused\", \"oldest_at\", "
-        "\"partitions\", \"waiting\", \"delayed\", \"running\", \"done\", \"dead\", "
-        "\"cancelled\", \"added_total\", \"done_total\", \"dead_total\", \"retries_total\", "
-        "\"fetched_total\" (jobs of other nodes that workers of the node were given), "
-        "\"lent_total\" (jobs that went to workers of other nodes), "
-        "\"workers\", \"slots\", \"free\"}.",
-        list);
+COMMAND(
+    list, "queue list", "List the queues of a broker", NULL, 0,
+    "Prints a line for each queue that has had a job, with tabs between its parts: its name, "
+    "`open` or `paused`, how many jobs wait, are delayed, run, are dead, and are done and still "
+    "remembered, the workers that serve it and their free slots, and since when the "
+    "oldest job waits.\n\n"
+    "With --json: one object per line, {\"queue\", \"is_paused\", \"oldest_at\", "
+    "\"partitions\", \"waiting\", \"delayed\", \"running\", \"done\", \"dead\", "
+    "\"cancelled\", \"added_total\", \"done_total\", \"dead_total\", \"retries_total\" (what "
+    "happened "
+    "since each node began), "
+    "\"fetched_total\" (jobs of other nodes that workers of the node were given), "
+    "\"lent_total\" (jobs that went to workers of other nodes), "
+    "\"workers\", \"slots\", \"free\"}.",
+    list);
 COMMAND(show, "queue show", "Show one queue", "QUEUE", 1,
         "The line of `queue list` for one queue. No such queue is exit code 1.", list);
 COMMAND(pause, "queue pause", "Hand out no more jobs of a queue", "QUEUE", 1,

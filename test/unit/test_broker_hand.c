@@ -170,6 +170,44 @@ static void a_closed_partition_has_no_deadlines(void **state)
     deinit();
 }
 
+static struct rota_queue_view queue_of(const struct bench *at)
+{
+    struct rota_queue_view view;
+    size_t place = 0;
+    assert_true(rota_broker_next_queue(at->broker, &place, &view));
+    return view;
+}
+
+static void totals_count_what_happened_here_in_this_life(void **state)
+{
+    (void)state;
+    bench_init(&bench);
+    bench_init(&taker);
+    bench_open(&bench, "w", 3);
+    struct rota_job_id done = bench_add(&bench, "x"), dead = bench_add(&bench, "y");
+    struct rota_job_id late = bench_add_spec(
+        &bench, (struct rota_job_spec){.backoff = ROTA_MIN, .backoff_max = ROTA_MIN});
+    bench_done(&bench, done);
+    bench_end_now(&bench, dead, ROTA_JOB_CAUSE_REFUSED, "");
+    bench_end_now(&bench, late, ROTA_JOB_CAUSE_FAILED, "");
+    struct rota_queue_view view = queue_of(&bench);
+    assert_int_equal(view.n_added, 3);
+    assert_int_equal(view.n_done, 1);
+    assert_int_equal(view.n_dead, 1);
+    assert_int_equal(view.n_retries, 1);
+
+    bench_restart(&bench);
+    hand_over(2);
+    const struct bench *const others[] = {&bench, &taker};
+    for (size_t i = 0; i < 2; i++) {
+        view = queue_of(others[i]);
+        assert_int_equal(view.n_added + view.n_done + view.n_dead + view.n_retries, 0);
+        assert_int_equal(view.counts[ROTA_JOB_DONE], 1);
+        assert_int_equal(view.counts[ROTA_JOB_DEAD], 1);
+    }
+    deinit();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +218,7 @@ int main(void)
         cmocka_unit_test(a_retry_after_the_deadline_can_be_read_again),
         cmocka_unit_test(an_ended_job_takes_a_unique_key_from_nobody),
         cmocka_unit_test(a_closed_partition_has_no_deadlines),
+        cmocka_unit_test(totals_count_what_happened_here_in_this_life),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -442,7 +442,8 @@ struct rota_queue_view {
     size_t n_partitions;                         /* that are open here */
     size_t counts[ROTA_JOB_STATES];              /* jobs by state */
     rota_time oldest_at;                         /* wall clock: the oldest that waits; 0: none */
-    uint64_t n_added, n_done, n_dead, n_retries; /* since the broker began */
+    uint64_t n_added, n_done, n_dead, n_retries; /* here since the broker began: what came from
+                                                    its journal or another owner is not counted */
     size_t n_workers, n_slots, n_free;           /* that serve it */
 };
 

@@ -32,6 +32,7 @@ uint64_t rota_broker_finish(struct rota_broker *broker, uint32_t job_number,
 {
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
     uint64_t session = job->state == ROTA_JOB_RUNNING ? extra->session : 0;
     rota_broker_job_leave(broker, job_number);
     if (session)
@@ -45,6 +46,8 @@ uint64_t rota_broker_finish(struct rota_broker *broker, uint32_t job_number,
     record->n_attempts = extra->n_attempts;
     record->bytes = rota_str_of(result, result_size);
     rota_broker_job_end(broker, job_number, record, result);
+    queue->n_done += state == ROTA_JOB_DONE;
+    queue->n_dead += state == ROTA_JOB_DEAD;
     record->reason = rota_str_of(extra->reason, extra->reason_size); /* ours now */
     uint64_t number = record->number;
 
@@ -115,6 +118,7 @@ uint64_t rota_broker_attempt_over(struct rota_broker *broker, uint32_t job_numbe
     record->reason = reason;
     record->not_before = delay > 0 ? rota_time_add(broker->now.wall, delay) : 0;
     rota_broker_job_back(broker, job_number, record);
+    rota_broker_queue_of(broker, job)->n_retries++;
     record->reason = kept_reason(extra, reason);
     uint64_t number = record->number;
 

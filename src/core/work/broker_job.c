@@ -410,8 +410,6 @@ void rota_broker_job_back(struct rota_broker *broker, uint32_t job_number,
                                       .reason_size = copy ? (uint16_t)reason.size : 0,
                                       .state = job->state,
                                       .cause = (uint8_t)record->cause});
-    if (broker->is_begun)
-        rota_broker_queue_of(broker, job)->n_retries++;
 }
 
 void rota_broker_job_end(struct rota_broker *broker, uint32_t job_number,
@@ -419,7 +417,6 @@ void rota_broker_job_end(struct rota_broker *broker, uint32_t job_number,
 {
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
-    struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
     if (job->state == ROTA_JOB_RUNNING) {
         extra->ended = record->attempt;
         extra->ended_by = record->number;
@@ -445,10 +442,6 @@ void rota_broker_job_end(struct rota_broker *broker, uint32_t job_number,
                             ? ROTA_TIME_NEVER
                             : rota_time_add(broker->now.boot, broker->options.keep);
     rota_ended_list_push(broker, job_number);
-    if (!broker->is_begun)
-        return;
-    queue->n_done += record->state == ROTA_JOB_DONE;
-    queue->n_dead += record->state == ROTA_JOB_DEAD;
 }
 
 enum rota_code rota_broker_job_revive(struct rota_broker *broker, uint32_t job_number, rota_time at,
