@@ -307,6 +307,24 @@ static enum rota_code check_options(const struct rota_work_broker_options *optio
     return ROTA_OK;
 }
 
+static void tell_unlisted(const struct rota_work_broker *broker)
+{
+    rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
+             "not one of the nodes",
+             ROTA_LOG_FACT("address", rota_broker_cluster_self(broker->cluster)));
+}
+
+/* One that has not joined yet, or leaves in order, is not listed, and nothing is wrong. */
+static void on_listing(void *data)
+{
+    struct rota_work_broker *broker = data;
+    bool is_listed =
+        rota_broker_cluster_is_listed(broker->cluster, rota_broker_cluster_self(broker->cluster));
+    if (broker->was_listed && !is_listed && !broker->is_draining)
+        tell_unlisted(broker);
+    broker->was_listed = is_listed;
+}
+
 static enum rota_code join_cluster(struct rota_work_broker *broker, uv_loop_t *loop,
                                    struct rota_error *error)
 {
@@ -319,12 +337,15 @@ static enum rota_code join_cluster(struct rota_work_broker *broker, uv_loop_t *l
         .log = broker->options.log,
     };
     enum rota_code code = rota_broker_cluster_open(loop, &with, &broker->cluster, error);
-    if (code || !with.source || broker->options.store) /* a store lists us when we beat */
+    if (code || !with.source)
         return code;
-    struct rota_str self = rota_str(with.self);
-    if (!rota_broker_cluster_is_listed(broker->cluster, self))
-        rota_log(with.log, rota_work_broker_now().wall, ROTA_LOG_WARN, "not one of the nodes",
-                 ROTA_LOG_FACT("address", self));
+    broker->listing =
+        (struct rota_broker_cluster_subscriber){.on_route = on_listing, .data = broker};
+    rota_broker_cluster_subscribe(broker->cluster, &broker->listing);
+    on_listing(broker);
+    /* A list that is at hand by now is a file or a setting, and has to have us in it. */
+    if (!broker->was_listed && rota_broker_cluster_n_peers(broker->cluster) > 0)
+        tell_unlisted(broker);
     return ROTA_OK;
 }
 

@@ -125,6 +125,8 @@ struct rota_work_broker {
     uint64_t seed;
 
     struct rota_broker_cluster *cluster;
+    struct rota_broker_cluster_subscriber listing;
+    bool was_listed;                       /* among the nodes */
     struct rota_broker_forward *forward;   /* NULL: alone */
     struct rota_broker_handover *handover; /* NULL: nothing is handed over */
     struct rota_map errands;               /* by call: those that other nodes answer */
