@@ -440,6 +440,9 @@ const struct rota_cli_command rota_cmd_job_add = {
                 "prints its name, QUEUE/ID, when the broker has it for good. With --wait the "
                 "result is printed instead, and a job that was not done is exit code 1. With "
                 "--lines there is a job for each line of a file; how many is printed.\n\n"
+                "Nobody to be reached is exit code 1 at once. A broker that has answered and then "
+                "goes away is waited for, at most three times as long as --timeout; an add whose "
+                "outcome is not known is made again with the same id.\n\n"
                 "With --json: {\"job\", \"is_new\"}, the job as `job show` prints it, or "
                 "{\"added\"}.",
             .options = ADD_OPTIONS,

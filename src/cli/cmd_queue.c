@@ -221,6 +221,7 @@ static enum rota_code drain(struct rota_queue_client *client, const struct queue
     struct rota_progress progress = {.what = "draining"};
     uint64_t most = 0, left;
     size_t n_missing;
+    client->is_awaited = true;
     do {
         struct rota_queue_list reply;
         enum rota_code code = look(client, options->name, &reply, error);
@@ -382,8 +383,8 @@ COMMAND(resume, "queue resume", "Hand out jobs of a paused queue again", "QUEUE"
         "With --json: {}.", resume);
 COMMAND(drain, "queue drain", "Wait until a queue is empty", "QUEUE", 1,
         "Waits until no job of the queue waits, is delayed or runs, however long that takes: "
-        "--timeout is for each answer of the broker. A broker that is away is waited for. Dead "
-        "jobs do not count.\n\n"
+        "--timeout is for each answer of the broker. A broker that is away, or not there yet, is "
+        "waited for, at most three times as long. Dead jobs do not count.\n\n"
         "With --json: {}.",
         drain);
 COMMAND_WITH(

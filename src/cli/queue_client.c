@@ -16,6 +16,7 @@ static enum rota_code open_channels(struct rota_queue_client *client, const char
     struct rota_channel_options with = {.tls = client->tls,
                                         .insecure = client->options->insecure,
                                         .connect_timeout = client->options->timeout,
+                                        .backoff_max = 2 * ROTA_SEC,
                                         .message_max = 40 << 20};
     char node[ROTA_CHANNEL_TARGET_MAX + 2];
     for (const char *at = nodes; at;) {
@@ -237,6 +238,8 @@ static bool is_settled(const struct rota_queue_client *client, enum rota_code co
         return true;
     if (client->is_undone)
         return true;
+    if (rota_channel_reason(client->channel)->code == ROTA_ERR_INVALID) /* it refuses us */
+        return true;
     return client->reply.status != ROTA_STATUS_OK &&
            !rota_try_is_from_anywhere(client->reply.status);
 }
@@ -262,7 +265,7 @@ enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, con
             for (size_t i = 0; i < client->n_adding; i++)
                 client->adding[i].is_again = true;
         }
-        if (!client->is_patient || rota_clock_mono() >= give_up_at)
+        if (!(client->is_patient || client->is_awaited) || rota_clock_mono() >= give_up_at)
             return rota_error_set(error, code, "%s%s", last.text,
                                   is_unknown ? "; nobody knows whether it was done" : "");
         rota_queue_client_pause(client, pause_ms);

@@ -58,6 +58,7 @@ struct rota_queue_client {
     size_t n_adding;
     struct rota_reply reply; /* of the last call; what was read from it is borrowed */
     bool is_patient;         /* it has answered: it is waited for when it is away */
+    bool is_awaited;         /* also when it has never answered */
     bool is_undone;          /* the last call was refused, and another partition may do */
     bool has_told_missing;
 
@@ -80,7 +81,8 @@ enum rota_code rota_queue_client_ask(struct rota_queue_client *client, const cha
                                      struct rota_error *error);
 
 /* The same for a request that may be made twice: it is made again, for three times the timeout,
- * as long as nobody knows what became of it, or the broker is away and has answered before. It is
+ * as long as nobody knows what became of it, or the broker is away and has answered before, or is
+ * awaited. It is
  * not when it was certainly not done and another partition may do. */
 enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, const char *method,
                                            const struct rota_message_type *request_type,

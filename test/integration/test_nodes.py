@@ -9,10 +9,11 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from rotad import TIMEOUT, await_true, cluster, run_tests  # noqa: E402
+from rotad import ANY_PORTS, TIMEOUT, Node, await_true, cluster, run_tests  # noqa: E402
 
 ROTAD, ROTA = (os.path.abspath(path) for path in sys.argv[1:3])
 TESTS = []
@@ -37,6 +38,38 @@ def states(node):
 def add_jobs(node, queue, n):
     for _ in range(n):
         rota("job", "add", "--queue", queue, "x", node=node)
+
+
+@test
+def no_node_is_warned_of_before_it_has_joined():
+    with cluster(ROTAD, 2) as nodes:
+        nodes[1].process.send_signal(signal.SIGTERM)
+        assert nodes[1].process.wait(TIMEOUT) == 0
+        await_true(lambda: sum(entry["is_placed"] for entry in nodes[0].get("/api/v1/cluster")["nodes"]) == 1)
+        for node in nodes:
+            with open(node.data + ".log") as log:
+                assert "not one of the nodes" not in log.read()
+
+
+@test
+def a_node_that_is_not_there_yet_is_waited_for_by_drain():
+    with tempfile.TemporaryDirectory(prefix="rota-nodes-") as folder:
+        node = Node(ROTAD, folder, "n", *ANY_PORTS)
+        words = ["--listen", node.name, *ANY_PORTS[2:]]
+        add_jobs(node, "q", 1)
+        rota("queue", "pause", "q", node=node)
+        node.end()
+        assert "refused" in rota("job", "add", "--queue", "q", "x", node=node, code=1)
+        waiting = subprocess.Popen([ROTA, "queue", "drain", "--node", node.name, "--timeout", "40s", "q"])
+        node = Node(ROTAD, folder, "n", *words)
+        try:
+            for job in rota("job", "list", "--queue", "q", node=node).splitlines():
+                rota("job", "cancel", job.split()[0], node=node)
+            assert waiting.wait(TIMEOUT) == 0
+        finally:
+            waiting.kill()
+            waiting.wait(TIMEOUT)
+            node.end()
 
 
 @test
