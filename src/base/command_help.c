@@ -43,7 +43,7 @@ static void format_notes(const struct rota_option *option, struct rota_buffer *n
         append_note(notes, "may be repeated", "");
     if (option->is_required)
         append_note(notes, "required", "");
-    if (option->default_text && option->type != ROTA_OPTION_FLAG)
+    if (option->default_text && *option->default_text && option->type != ROTA_OPTION_FLAG)
         append_note(notes, "default ", option->default_text);
 }
 

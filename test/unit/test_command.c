@@ -253,6 +253,25 @@ static void help_is_wrapped_and_complete(void **state)
     rota_buffer_deinit(&buffer);
 }
 
+static void default_that_is_empty_is_not_told(void **state)
+{
+    static const struct rota_option option = {.name = "store",
+                                              ROTA_OPTION_INTO(TEXT, struct lookup, store),
+                                              .value_name = "URL",
+                                              .default_text = "",
+                                              .help = "where the members are"};
+    const struct rota_command with = {
+        .name = "look", .summary = "Look", .options = &option, .n_options = 1};
+    struct rota_buffer buffer = {0};
+    (void)state;
+    rota_command_format_help(&with, 60, &buffer);
+    assert_non_null(strstr(buffer.data, "--store URL  where the members are\n"));
+    rota_buffer_clear(&buffer);
+    rota_command_format_markdown(&with, &buffer);
+    assert_non_null(strstr(buffer.data, "| `--store URL` | where the members are |  |\n"));
+    rota_buffer_deinit(&buffer);
+}
+
 static void page_comes_from_the_same_table(void **state)
 {
     struct rota_buffer buffer = {0};
@@ -338,6 +357,7 @@ int main(void)
         cmocka_unit_test(a_command_may_take_nothing),
         cmocka_unit_test(arguments_have_a_bound),
         cmocka_unit_test(help_is_wrapped_and_complete),
+        cmocka_unit_test(default_that_is_empty_is_not_told),
         cmocka_unit_test(page_comes_from_the_same_table),
         cmocka_unit_test(programs_get_all_that_the_table_says),
     };
