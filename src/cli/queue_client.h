@@ -20,11 +20,13 @@ struct rota_queue_client_options {
 
 /* `result` has a struct rota_queue_client_options named `of`. */
 #define ROTA_QUEUE_CLIENT_OPTIONS(result)                                                          \
-    ROTA_QUEUE_CLIENT_OPTIONS_AND(result, ROTA_TLS_OPTIONS(result, of.tls))
+    ROTA_QUEUE_CLIENT_OPTIONS_AND(                                                                 \
+        result, ROTA_TLS_OPTIONS(result, of.tls.ca, of.tls.certificate, of.tls.key))
 
 /* The same for commands whose --key is that of jobs. */
 #define ROTA_QUEUE_CLIENT_KEYLESS_OPTIONS(result)                                                  \
-    ROTA_QUEUE_CLIENT_OPTIONS_AND(result, ROTA_TLS_KEYLESS_OPTIONS(result, of.tls))
+    ROTA_QUEUE_CLIENT_OPTIONS_AND(result,                                                          \
+                                  ROTA_TLS_KEYLESS_OPTIONS(result, of.tls.ca, of.tls.certificate))
 
 #define ROTA_QUEUE_CLIENT_OPTIONS_AND(result, ...)                                                 \
     {.name = "node",                                                                               \

@@ -10,22 +10,22 @@ struct rota_tls_words {
     const char *ca, *certificate, *key;
 };
 
-/* `result` has a struct rota_tls_words named `field`. */
-#define ROTA_TLS_OPTIONS(result, field)                                                            \
-    ROTA_TLS_KEYLESS_OPTIONS(result, field),                                                       \
+/* The fields are those of a struct rota_tls_words. */
+#define ROTA_TLS_OPTIONS(result, ca_field, cert_field, key_field)                                  \
+    ROTA_TLS_KEYLESS_OPTIONS(result, ca_field, cert_field),                                        \
     {                                                                                              \
-        .name = "key", ROTA_OPTION_INTO(TEXT, result, field.key), .value_name = "FILE",            \
+        .name = "key", ROTA_OPTION_INTO(TEXT, result, key_field), .value_name = "FILE",            \
         .help = "the key of --cert; ROTA_KEY if not given, or in the same file"                    \
     }
 
 /* The same for commands whose --key is something else. */
-#define ROTA_TLS_KEYLESS_OPTIONS(result, field)                                                    \
+#define ROTA_TLS_KEYLESS_OPTIONS(result, ca_field, cert_field)                                     \
     {.name = "ca",                                                                                 \
-     ROTA_OPTION_INTO(TEXT, result, field.ca),                                                     \
+     ROTA_OPTION_INTO(TEXT, result, ca_field),                                                     \
      .value_name = "FILE",                                                                         \
      .help = "ask by TLS, and believe these authorities; ROTA_CA if not given"},                   \
     {                                                                                              \
-        .name = "cert", ROTA_OPTION_INTO(TEXT, result, field.certificate), .value_name = "FILE",   \
+        .name = "cert", ROTA_OPTION_INTO(TEXT, result, cert_field), .value_name = "FILE",          \
         .help = "ask by TLS with this certificate, whose key is in ROTA_KEY or the same file; "    \
                 "ROTA_CERT if not given"                                                           \
     }
