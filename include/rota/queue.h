@@ -29,6 +29,7 @@ extern "C" {
 #endif
 
 struct rota_queue;
+struct rota_tls;
 struct uv_loop_s; /* a uv_loop_t */
 
 enum {
@@ -37,11 +38,12 @@ enum {
 };
 
 struct rota_queue_options {
-    const char *nodes;   /* all brokers, "host:port" with commas between them */
-    uint32_t partitions; /* of each queue, as the brokers have it; 0 means 16 */
-    bool insecure;       /* plain text to other machines too */
-    rota_time timeout;   /* of one try; 0 means 10 s */
-    rota_time patience;  /* of an add, of a wait for a node; 0 means 30 s */
+    const char *nodes;    /* all brokers, "host:port" with commas between them */
+    uint32_t partitions;  /* of each queue, as the brokers have it; 0 means 16 */
+    struct rota_tls *tls; /* kept; NULL means plain text */
+    bool insecure;        /* plain text to other machines too */
+    rota_time timeout;    /* of one try; 0 means 10 s */
+    rota_time patience;   /* of an add, of a wait for a node; 0 means 30 s */
 };
 
 /* Gives `*queue`; rota_queue_close() ends it. Nothing is connected yet. */

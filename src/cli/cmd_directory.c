@@ -334,11 +334,12 @@ static void pack_request(const struct get *options, struct rota_buffer *buffer)
 }
 
 /* Ask one of them; an answer of any kind fills `*reply`. */
-static enum rota_code ask(uv_loop_t *loop, const char *address, const struct get *options,
-                          struct rota_reply *reply, struct rota_error *error)
+static enum rota_code ask(uv_loop_t *loop, const char *address, struct rota_tls *tls,
+                          const struct get *options, struct rota_reply *reply,
+                          struct rota_error *error)
 {
-    struct rota_channel_options with = {.insecure = options->of.insecure,
-                                        .connect_timeout = options->of.timeout};
+    struct rota_channel_options with = {
+        .tls = tls, .insecure = options->of.insecure, .connect_timeout = options->of.timeout};
     struct rota_channel *channel;
     struct rota_buffer request = {0};
     enum rota_code code = rota_channel_open(loop, address, &with, &channel, error);
@@ -365,7 +366,7 @@ static int ask_all(uv_loop_t *loop, const struct rota_collection_nodes *nodes,
     rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "nobody to ask");
     for (size_t i = 0; i < nodes->size; i++) {
         struct rota_reply reply;
-        if (ask(loop, nodes->items[i], options, &reply, &error))
+        if (ask(loop, nodes->items[i], nodes->tls, options, &reply, &error))
             continue;
         bool is_known = reply.status == ROTA_STATUS_OK,
              is_none = reply.status == ROTA_STATUS_NOT_FOUND;

@@ -11,6 +11,7 @@
 #include <uv.h>
 
 struct doctor_options {
+    struct rota_tls_words tls; /* for `node` */
     const char *data, *store, *log, *group, *certificate, *key, *ca, *node;
     struct rota_option_list listen;
     rota_time timeout;
@@ -49,6 +50,7 @@ static const struct rota_option OPTIONS[] = {
      ROTA_OPTION_INTO(TEXT, struct doctor_options, ca),
      .value_name = "FILE",
      .help = "the authorities that clients' certificates come from"},
+    ROTA_TLS_OPTIONS(struct doctor_options, tls),
     {.name = "node",
      ROTA_OPTION_INTO(TEXT, struct doctor_options, node),
      .value_name = "ADDRESS",
@@ -100,7 +102,7 @@ static void look_at_all(struct rota_doctor *doctor, const struct doctor_options 
     for (size_t i = 0; i < options->listen.size; i++)
         rota_doctor_port(doctor, loop, options->listen.items[i]);
     if (node)
-        rota_doctor_node(doctor, loop, node, options->timeout);
+        rota_doctor_node(doctor, loop, node, &options->tls, options->timeout);
 }
 
 static const char *const VERDICTS[] = {

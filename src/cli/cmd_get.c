@@ -4,6 +4,7 @@
 #include "cli/get_view.h"
 #include "cli/lines.h"
 #include "cli/store_options.h"
+#include "cli/tls_options.h"
 #include "io/address.h"
 #include "run/cache_service.h"
 
@@ -17,6 +18,7 @@ enum { MESSAGE_MAX = 64 << 20 }; /* bytes of an answer */
 struct options {
     const char *store, *space, *hosts, *node, *collection;
     rota_time timeout;
+    struct rota_tls_words tls;
     int mode;
     bool json, raw, explain, insecure;
 };
@@ -67,12 +69,14 @@ static const struct rota_option OPTIONS[] = {
     {.name = "insecure",
      ROTA_OPTION_INTO(FLAG, struct options, insecure),
      .help = "ask other machines than this one in plain text, too"},
+    ROTA_TLS_OPTIONS(struct options, tls),
 };
 
 /* What is on the loop. */
 struct client {
     const struct options *options;
     uv_loop_t loop;
+    struct rota_tls *tls; /* NULL: plain text */
     struct rota_store *store;
     struct rota_members *members;
     struct rota_get *get;
@@ -95,6 +99,7 @@ static enum rota_code open_get(struct client *client, struct rota_get_options wi
         with.host_timeout = with.timeout / 5;
     with.message_max = MESSAGE_MAX;
     with.collection = client->options->collection;
+    with.tls = client->tls;
     with.insecure = client->options->insecure;
     return rota_get_open(&client->loop, &with, &client->get, error);
 }
@@ -252,6 +257,7 @@ static void close_client(struct client *client)
     uv_loop_close(&client->loop);
     rota_vector_deinit(&client->hosts);
     free(client->nodes);
+    rota_tls_free(client->tls);
 }
 
 /* --- asking --- */
@@ -327,7 +333,8 @@ static int run_get(int argc, char *const *argv)
     client.options = &options;
     if (uv_loop_init(&client.loop))
         return rota_cli_fail(ROTA_CLI_NO, "no event loop");
-    if (open_client(&client, &error) || check_hosts(&client, &error))
+    if (rota_tls_options_open(&options.tls, &client.tls, &error) || open_client(&client, &error) ||
+        check_hosts(&client, &error))
         code = rota_cli_fail_error(&error);
     else
         code = get_all(&client, &arguments);

@@ -1,6 +1,7 @@
 /* rota work: a worker that runs a command for each job. */
 #include "base/quote.h"
 #include "cli/cli.h"
+#include "cli/tls_options.h"
 #include "cli/work.h"
 #include "io/clock.h"
 
@@ -11,6 +12,7 @@
 
 struct options {
     const char *node, *name;
+    struct rota_tls_words tls;
     struct rota_option_list queues, can;
     int64_t slots;
     rota_time timeout, lease, kill_after, drain, retry_after;
@@ -83,6 +85,7 @@ static const struct rota_option OPTIONS[] = {
     {.name = "insecure",
      ROTA_OPTION_INTO(FLAG, struct options, insecure),
      .help = "ask other machines than this one in plain text, too"},
+    ROTA_TLS_OPTIONS(struct options, tls),
     {.name = "log",
      ROTA_OPTION_INTO(CHOICE, struct options, log_level),
      .value_name = "LEVEL",
@@ -260,16 +263,21 @@ static int run(int argc, char *const *argv)
         .argv = command,
         .is_insecure = options.insecure,
     };
+    if (rota_tls_options_open(&options.tls, &with.tls, &error))
+        return rota_cli_fail_error(&error);
     for (size_t i = 0; i < words.size; i++)
         command[i] = (char *)(uintptr_t)words.items[i]; /* only read */
     char *room = strdup(options.node);
     if (!room)
-        return rota_cli_fail(ROTA_CLI_NO, "no memory");
-    exit_code = split(room, nodes, &with.worker.n_nodes)
-                    ? serve(&with, options.log_level)
-                    : rota_cli_fail(ROTA_CLI_BAD, "--node: 1 to %d addresses with commas between",
-                                    ROTA_WORKER_FSM_NODES_MAX);
+        exit_code = rota_cli_fail(ROTA_CLI_NO, "no memory");
+    else
+        exit_code =
+            split(room, nodes, &with.worker.n_nodes)
+                ? serve(&with, options.log_level)
+                : rota_cli_fail(ROTA_CLI_BAD, "--node: 1 to %d addresses with commas between",
+                                ROTA_WORKER_FSM_NODES_MAX);
     free(room);
+    rota_tls_free(with.tls);
     return exit_code;
 }
 

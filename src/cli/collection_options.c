@@ -7,6 +7,7 @@
 void rota_collection_nodes_deinit(struct rota_collection_nodes *nodes)
 {
     free(nodes->text);
+    rota_tls_free(nodes->tls);
     *nodes = (struct rota_collection_nodes){0};
 }
 
@@ -41,6 +42,8 @@ enum rota_code rota_collection_options_check(const struct rota_collection_option
     if (!made.text)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for the addresses");
     enum rota_code code = split(&made, error);
+    if (!code)
+        code = rota_tls_options_open(&options->tls, &made.tls, error);
     if (code) {
         rota_collection_nodes_deinit(&made);
         return code;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/option.h"
+#include "cli/tls_options.h"
 
 #include <rota/shards.h>
 
@@ -10,14 +11,16 @@ struct rota_collection_options {
     const char *node, *database, *collection;
     int64_t id;
     rota_time timeout;
+    struct rota_tls_words tls;
     bool insecure;
 };
 
-/* Whom to ask. */
+/* Whom to ask, and how. */
 struct rota_collection_nodes {
     const char *items[ROTA_SHARDS_DIRECTORIES_MAX];
     size_t size;
-    char *text; /* what they point into */
+    char *text;           /* what they point into */
+    struct rota_tls *tls; /* NULL: plain text */
 };
 
 /* Refuses options that name nobody to ask or no collection. Fills `*nodes`;
@@ -59,7 +62,7 @@ void rota_collection_nodes_deinit(struct rota_collection_nodes *nodes);
          .min = ROTA_MSEC,                                                                         \
          .max = ROTA_HOUR,                                                                         \
          .help = (timeout_help)},                                                                  \
-    {                                                                                              \
-        .name = "insecure", ROTA_OPTION_INTO(FLAG, result, of.insecure),                           \
-        .help = "ask other machines than this one in plain text, too"                              \
-    }
+        {.name = "insecure",                                                                       \
+         ROTA_OPTION_INTO(FLAG, result, of.insecure),                                              \
+         .help = "ask other machines than this one in plain text, too"},                           \
+        ROTA_TLS_OPTIONS(result, of.tls)

@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "base/vector.h"
+#include "cli/tls_options.h"
 
 #include <rota/error.h>
 #include <rota/time.h>
@@ -64,4 +65,4 @@ void rota_doctor_port(struct rota_doctor *doctor, struct uv_loop_s *loop, const 
 
 /* A node that runs. */
 void rota_doctor_node(struct rota_doctor *doctor, struct uv_loop_s *loop, const char *address,
-                      rota_time timeout);
+                      const struct rota_tls_words *tls_words, rota_time timeout);

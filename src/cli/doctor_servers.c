@@ -278,24 +278,28 @@ void rota_doctor_port(struct rota_doctor *doctor, struct uv_loop_s *loop, const 
 }
 
 void rota_doctor_node(struct rota_doctor *doctor, struct uv_loop_s *loop, const char *address,
-                      rota_time timeout)
+                      const struct rota_tls_words *tls_words, rota_time timeout)
 {
     static const char *const FIX = "See that it runs and can be reached from here.";
     struct rota_channel *channel;
     struct rota_error error;
     struct rota_reply reply = {0};
     char text[ROTA_TIME_TEXT_MAX];
-    if (rota_channel_open(
-            loop, address,
-            &(struct rota_channel_options){.insecure = true, .connect_timeout = timeout}, &channel,
-            &error)) {
+    struct rota_tls *tls = NULL;
+    struct rota_channel_options with = {.insecure = true, .connect_timeout = timeout};
+    enum rota_code code = rota_tls_options_open(tls_words, &tls, &error);
+    with.tls = tls;
+    if (!code)
+        code = rota_channel_open(loop, address, &with, &channel, &error);
+    if (code) {
         rota_doctor_find(doctor, "node", ROTA_VERDICT_FAIL, FIX, "%s", error.text);
+        rota_tls_free(tls);
         return;
     }
     struct rota_call_options call = {.method = rota_str("/grpc.health.v1.Health/Check"),
                                      .timeout = timeout};
     rota_time before = rota_clock_boot();
-    enum rota_code code = rota_channel_wait(channel, &call, &reply, &error);
+    code = rota_channel_wait(channel, &call, &reply, &error);
     rota_time took = rota_clock_boot() - before;
     static const char SERVING[] = {8, 1}; /* HealthCheckResponse { status: SERVING } */
     if (code || reply.status != ROTA_STATUS_OK)
@@ -312,4 +316,5 @@ void rota_doctor_node(struct rota_doctor *doctor, struct uv_loop_s *loop, const 
     rota_reply_deinit(&reply);
     rota_channel_close(channel);
     uv_run(loop, UV_RUN_DEFAULT);
+    rota_tls_free(tls);
 }

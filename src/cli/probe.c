@@ -323,6 +323,7 @@ enum rota_code rota_probe_open(struct uv_loop_s *loop,
     struct rota_shards_options with = {
         .directories = directories->items,
         .n_directories = directories->size,
+        .tls = directories->tls,
         .insecure = options->insecure,
         .has_no_hedges = true,
         .connections = 1,

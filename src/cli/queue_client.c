@@ -40,19 +40,6 @@ static enum rota_code open_channels(struct rota_queue_client *client, const char
     return ROTA_OK;
 }
 
-static enum rota_code open_tls(struct rota_queue_client *client, struct rota_error *error)
-{
-    const struct rota_queue_client_options *of = client->options;
-    struct rota_tls_options with = {
-        .ca_file = of->ca, .certificate_file = of->certificate, .key_file = of->key};
-    if (!of->certificate != !of->key)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "--tls-cert and --tls-key are given together");
-    if (!of->ca && !of->certificate)
-        return ROTA_OK;
-    return rota_tls_client_new(&with, &client->tls, error);
-}
-
 enum rota_code rota_queue_client_open(const struct rota_queue_client_options *options,
                                       struct rota_queue_client *client, struct rota_error *error)
 {
@@ -63,7 +50,7 @@ enum rota_code rota_queue_client_open(const struct rota_queue_client_options *op
                               "whom to ask? --node and ROTA_NODE are not there");
     if (uv_loop_init(&client->loop))
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no event loop");
-    enum rota_code code = open_tls(client, error);
+    enum rota_code code = rota_tls_options_open(&options->tls, &client->tls, error);
     if (!code)
         code = open_channels(client, node, error);
     if (code)

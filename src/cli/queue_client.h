@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/option.h"
+#include "cli/tls_options.h"
 #include "wire/queue_message.h"
 
 #include <rota/channel.h>
@@ -12,7 +13,7 @@
 
 struct rota_queue_client_options {
     const char *node;
-    const char *ca, *certificate, *key;
+    struct rota_tls_words tls;
     rota_time timeout;
     bool insecure, json;
 };
@@ -22,7 +23,7 @@ struct rota_queue_client_options {
     {.name = "node",                                                                               \
      ROTA_OPTION_INTO(TEXT, result, of.node),                                                      \
      .value_name = "ADDRESS,...",                                                                  \
-     .help = "the broker to ask, or several, of which one is; ROTA_NODE if not given"},            \
+     .help = "the node to ask, or several, of which one is; ROTA_NODE if not given"},              \
         {.name = "timeout",                                                                        \
          ROTA_OPTION_INTO(SPAN, result, of.timeout),                                               \
          .value_name = "SPAN",                                                                     \
@@ -31,22 +32,10 @@ struct rota_queue_client_options {
          .max = ROTA_HOUR,                                                                         \
          .help = "how long to wait for an answer"},                                                \
         {.name = "json", ROTA_OPTION_INTO(FLAG, result, of.json), .help = "answer in JSON"},       \
-        {.name = "tls-ca",                                                                         \
-         ROTA_OPTION_INTO(TEXT, result, of.ca),                                                    \
-         .value_name = "FILE",                                                                     \
-         .help = "ask by TLS, and believe these authorities or certificates"},                     \
-        {.name = "tls-cert",                                                                       \
-         ROTA_OPTION_INTO(TEXT, result, of.certificate),                                           \
-         .value_name = "FILE",                                                                     \
-         .help = "show this certificate to the node"},                                             \
-        {.name = "tls-key",                                                                        \
-         ROTA_OPTION_INTO(TEXT, result, of.key),                                                   \
-         .value_name = "FILE",                                                                     \
-         .help = "the certificate's key"},                                                         \
-    {                                                                                              \
-        .name = "insecure", ROTA_OPTION_INTO(FLAG, result, of.insecure),                           \
-        .help = "ask other machines than this one in plain text, too"                              \
-    }
+        {.name = "insecure",                                                                       \
+         ROTA_OPTION_INTO(FLAG, result, of.insecure),                                              \
+         .help = "ask other machines than this one in plain text, too"},                           \
+        ROTA_TLS_OPTIONS(result, of.tls)
 
 enum { ROTA_QUEUE_CLIENT_NODES_MAX = 64 };
 

@@ -17,25 +17,7 @@ struct rota_space_words {
     const char *node, *engine; /* the last; NULL: none */
 };
 
-#define ROTA_SPACE_OPTIONS                                                                         \
-    {.name = "node",                                                                               \
-     ROTA_OPTION_INTO(TEXT, struct rota_space_words, of.node),                                     \
-     .value_name = "ADDRESS,...",                                                                  \
-     .help = "the node to ask, or several, of which one is; ROTA_NODE if not given"},              \
-        {.name = "timeout",                                                                        \
-         ROTA_OPTION_INTO(SPAN, struct rota_space_words, of.timeout),                              \
-         .value_name = "SPAN",                                                                     \
-         .default_text = "10s",                                                                    \
-         .min = ROTA_MSEC,                                                                         \
-         .max = ROTA_HOUR,                                                                         \
-         .help = "how long to wait for an answer"},                                                \
-        {.name = "json",                                                                           \
-         ROTA_OPTION_INTO(FLAG, struct rota_space_words, of.json),                                 \
-         .help = "answer in JSON"},                                                                \
-    {                                                                                              \
-        .name = "insecure", ROTA_OPTION_INTO(FLAG, struct rota_space_words, of.insecure),          \
-        .help = "ask other machines than this one in plain text, too"                              \
-    }
+#define ROTA_SPACE_OPTIONS ROTA_QUEUE_CLIENT_OPTIONS(struct rota_space_words)
 
 #define ROTA_SPACE_DRY_RUN                                                                         \
     {                                                                                              \

@@ -471,6 +471,7 @@ static void drive(struct rota_work *work)
 static enum rota_code open_nodes(struct rota_work *work, struct rota_error *error)
 {
     struct rota_channel_options with = {
+        .tls = work->options.tls,
         .insecure = work->options.is_insecure,
         .message_max = MESSAGE_MAX,
         .backoff_max = 2 * ROTA_SEC, /* a broker that is back waits for us, but not for long */

@@ -9,6 +9,7 @@
 #include <rota/str.h>
 #include <uv.h>
 
+struct rota_tls;
 struct rota_work;
 
 /* All is kept. */
@@ -18,7 +19,8 @@ struct rota_work_options {
     size_t n_queues, n_can;
     const char *const *nodes; /* addresses, as many as worker.n_nodes */
     const char *name;
-    char *const *argv; /* the command, ends with NULL */
+    char *const *argv;    /* the command, ends with NULL */
+    struct rota_tls *tls; /* NULL: plain text */
     bool is_insecure;
     const struct rota_guard *guard;
     const struct rota_log *log;

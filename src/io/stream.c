@@ -352,7 +352,7 @@ static void read_plain(struct rota_stream *stream, struct rota_str bytes)
                   (bytes.data[0] == 0x15 || bytes.data[0] == 0x16);
     stream->has_read = true;
     if (is_tls)
-        end_with(stream, ROTA_ERR_IO, "the peer speaks TLS and we speak plain text");
+        end_with(stream, ROTA_ERR_INVALID, "the peer speaks TLS and we speak plain text");
     else if (stream->handler.on_data)
         stream->handler.on_data(stream->handler.data, bytes);
 }

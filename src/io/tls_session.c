@@ -208,7 +208,8 @@ static enum rota_code explain_verify(const struct rota_tls_session *session, lon
                           why);
 }
 
-/* Put the failure of the last call into words. `what` was being done. */
+/* Put the failure of the last call into words. `what` was being done. What a peer says it refuses
+ * us for is ROTA_ERR_INVALID: it would be the same again, and it has listened to nothing else. */
 static enum rota_code explain(struct rota_tls_session *session, const char *what,
                               struct rota_error *error)
 {
@@ -223,7 +224,8 @@ static enum rota_code explain(struct rota_tls_session *session, const char *what
         return explain_verify(session, verified, error);
     for (size_t i = 0; i < sizeof known_reasons / sizeof known_reasons[0]; i++)
         if (known_reasons[i].reason == reason)
-            return rota_error_set(error, ROTA_ERR_IO, "%s", known_reasons[i].sentence);
+            return rota_error_set(error, reason > ALERT_BASE ? ROTA_ERR_INVALID : ROTA_ERR_IO, "%s",
+                                  known_reasons[i].sentence);
     return rota_error_set(error, ROTA_ERR_IO, "%s: %s", what, text ? text : "broken off");
 }
 

@@ -39,7 +39,6 @@ struct visit {
 
 struct cache_role {
     struct rota_node *node;
-    struct rota_tls *tls; /* for asking; NULL: plain text */
     struct rota_get_server *door;
     struct rota_list_node visits;
     char store[4200], listen[ROTA_ADDRESS_TEXT_MAX];
@@ -261,7 +260,7 @@ static enum rota_code open_collection(struct collection *collection, struct rota
     struct rota_get_options options = {.members = collection->servers,
                                        .timeout = TIMEOUT,
                                        .message_max = MESSAGE_MAX,
-                                       .tls = collection->role->tls,
+                                       .tls = node->peers_tls,
                                        .insecure = node->settings->insecure,
                                        .metrics = node->metrics};
     if (!code)
@@ -285,7 +284,6 @@ static void close_role(void *data)
         rota_cache_service_close(collection->service, NULL, NULL);
     }
     rota_get_server_close(role->door);
-    rota_tls_free(role->tls);
     free(role);
 }
 
@@ -302,15 +300,7 @@ static enum rota_code choose_listen(struct cache_role *role, struct rota_error *
 
 static enum rota_code open_parts(struct cache_role *role, struct rota_error *error)
 {
-    const struct rota_node_settings *settings = role->node->settings;
     enum rota_code code = choose_listen(role, error);
-    if (!code && settings->certificate)
-        code = rota_tls_client_new(
-            &(struct rota_tls_options){.certificate_file = settings->certificate,
-                                       .key_file = settings->key,
-                                       .ca_file =
-                                           settings->ca ? settings->ca : settings->certificate},
-            &role->tls, error);
     for (size_t i = 0; !code && i < role->n_collections; i++)
         code = open_collection(&role->collections[i], error);
     if (!code && role->n_collections > 0)

@@ -39,12 +39,13 @@ struct connection {
     struct rota_channel *channel;
     struct rota_link *link;
     struct connection *next, *previous;
-    bool has_heard; /* the server has spoken */
+    bool has_heard;  /* the server has spoken */
+    bool is_refused; /* by TLS, before that: it has seen none of our calls */
 };
 
 struct rota_channel {
     struct rota_channel_options options;
-    char *target;
+    char *target, *tls_name; /* the latter may be NULL */
     uv_timer_t timer;
     rota_time timer_at; /* ROTA_TIME_NEVER when it is not set */
     struct rota_heap deadlines;
@@ -80,6 +81,7 @@ static void unref(struct rota_channel *channel)
     }
     rota_heap_deinit(&channel->deadlines);
     free(channel->target);
+    free(channel->tls_name);
     free(channel);
 }
 
@@ -107,7 +109,11 @@ enum rota_code rota_channel_open(struct uv_loop_s *loop, const char *target,
     if (code)
         return code;
     struct rota_channel *channel = calloc(1, sizeof *channel);
-    if (!channel || !(channel->target = copy_text(target))) {
+    bool has_name = options && options->tls_name;
+    if (!channel || !(channel->target = copy_text(target)) ||
+        (has_name && !(channel->tls_name = copy_text(options->tls_name)))) {
+        if (channel)
+            free(channel->target);
         free(channel);
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "channel to %s", target);
     }
@@ -236,13 +242,14 @@ static void on_message(void *data, struct rota_http2_call *h2, struct rota_str m
 static void on_end(void *data, struct rota_http2_call *h2, const struct rota_http2_result *result)
 {
     struct rota_call *call = (struct rota_call *)h2;
-    (void)data;
+    struct connection *connection = data;
+    bool is_unsent = result->is_unsent || connection->is_refused;
     /* Nobody has seen it: it goes to the next connection by itself, once. */
-    if (result->is_unsent && !call->was_again && !call->channel->is_closed) {
+    if (is_unsent && !call->was_again && !call->channel->is_closed) {
         call->is_again = call->was_again = true;
         return;
     }
-    call_tell(call, result->status, result->text, !result->is_unsent);
+    call_tell(call, result->status, result->text, !is_unsent);
 }
 
 static bool start(struct rota_call *call, rota_time now, enum rota_code *code);
@@ -348,6 +355,7 @@ static void on_gone(void *data, const struct rota_error *reason, enum rota_http2
     struct rota_channel *channel = connection->channel;
     (void)fault;
     connection->link = NULL;
+    connection->is_refused = !connection->has_heard && reason->code == ROTA_ERR_INVALID;
     if (channel->current != connection)
         return;
     /* One that worked is made again at the next call; what never spoke to us
@@ -416,7 +424,7 @@ static void connect_now(struct rota_channel *channel)
 {
     struct rota_stream_options options = {
         .tls = channel->options.tls,
-        .tls_name = channel->options.tls_name,
+        .tls_name = channel->tls_name,
         .open_timeout = channel->options.connect_timeout,
         .insecure = channel->options.insecure,
     };
@@ -439,14 +447,18 @@ static void expire(struct rota_call *call)
 {
     struct connection *connection = call->connection;
     bool may_have_run = rota_http2_may_be_sent(&call->h2);
+    struct rota_error why;
+    rota_error_set(&why, ROTA_ERR_UNAVAILABLE, "the deadline has passed");
+    if (!connection && call->channel->state == ROTA_CHANNEL_BACKOFF) /* it has waited for one */
+        rota_error_set(&why, ROTA_ERR_UNAVAILABLE, "the deadline has passed; %s",
+                       call->channel->reason.text);
     call->is_held = true;
     if (connection) {
         rota_http2_cancel(&call->h2);
         if (connection->link)
             rota_link_touch(connection->link);
     }
-    call_tell(call, ROTA_STATUS_DEADLINE_EXCEEDED, rota_str("the deadline has passed"),
-              may_have_run);
+    call_tell(call, ROTA_STATUS_DEADLINE_EXCEEDED, rota_str(why.text), may_have_run);
     call->is_held = false;
     if (!call->connection)
         call_free(call);

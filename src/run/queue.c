@@ -604,6 +604,7 @@ enum rota_code rota_queue_open(struct uv_loop_s *loop, const struct rota_queue_o
 {
     struct rota_broker_cluster_options with = {.partitions =
                                                    options->partitions ? options->partitions : 16,
+                                               .tls = options->tls,
                                                .insecure = options->insecure,
                                                .is_client = true};
     struct rota_queue *made = calloc(1, sizeof *made);

@@ -168,6 +168,30 @@ static void under_tls_only_who_trusts_the_server_is_served(void **state)
     secure_close(&s);
 }
 
+/* In TLS 1.3 a client has shaken hands before it hears that its certificate is missed, and may
+ * have sent a call: nobody has seen that. */
+static void who_is_refused_by_the_server_has_certainly_not_called(void **state)
+{
+    struct secure s;
+    struct rota_tls *server;
+    (void)state;
+    secure_open(&s, &(struct certificate_wish){.name = "test", .names = "IP:127.0.0.1"});
+    struct rota_tls_options files = {
+        .certificate_file = s.x509, .key_file = s.key, .ca_file = s.x509};
+    assert_int_equal(rota_tls_server_new(&files, &server, NULL), ROTA_OK);
+    pair_close(&s.pair);
+    pair_open(&s.pair, &(struct rota_server_options){.tls = server},
+              &(struct rota_channel_options){.tls = s.client});
+    struct seen seen = pair_ask(s.pair.channel, METHOD_ECHO, rota_str("x"));
+    assert_int_equal(seen.status, ROTA_STATUS_UNAVAILABLE);
+    assert_non_null(strstr(seen.text, "the peer demands a certificate, we showed none"));
+    assert_false(seen.may_have_run);
+    assert_int_equal(rota_channel_reason(s.pair.channel)->code, ROTA_ERR_INVALID);
+    free(seen.message);
+    secure_close(&s);
+    rota_tls_free(server);
+}
+
 static void an_expired_server_is_not_called(void **state)
 {
     struct secure s;
@@ -219,6 +243,7 @@ int main(void)
         PAIR_TEST(names_and_targets_that_lead_nowhere_are_named),
         PAIR_TEST(a_server_of_http1_is_recognized),
         PAIR_TEST(under_tls_only_who_trusts_the_server_is_served),
+        PAIR_TEST(who_is_refused_by_the_server_has_certainly_not_called),
         PAIR_TEST(an_expired_server_is_not_called),
         PAIR_TEST(plain_bytes_at_a_tls_port_are_shown_the_door),
         PAIR_TEST(tls_at_a_plain_port_is_told_so),

@@ -93,7 +93,8 @@ static void a_client_without_certificate_is_refused_where_one_is_demanded(void *
     await(&streams.loop, &streams.n_refused, 1);
     await(&streams.loop, &streams.client.n_closed, 1);
     streams_assert_reason(&streams.refusal, ROTA_ERR_IO, "the peer showed no certificate");
-    streams_assert_reason(&streams.client.reason, ROTA_ERR_IO, "the peer demands a certificate");
+    streams_assert_reason(&streams.client.reason, ROTA_ERR_INVALID,
+                          "the peer demands a certificate");
     assert_int_equal(streams.n_accepted, 0);
     assert_int_equal(rota_listener_counts(streams.listener).refused, 1);
 }
@@ -108,7 +109,8 @@ static void a_refused_client_that_writes_learns_why(void **state)
     streams_listen("127.0.0.1:0");
     streams_dial(&streams.client, streams.address);
     await(&streams.loop, &streams.client.n_closed, 1);
-    streams_assert_reason(&streams.client.reason, ROTA_ERR_IO, "the peer demands a certificate");
+    streams_assert_reason(&streams.client.reason, ROTA_ERR_INVALID,
+                          "the peer demands a certificate");
 }
 
 static void a_client_of_another_authority_is_refused(void **state)
@@ -125,7 +127,7 @@ static void a_client_of_another_authority_is_refused(void **state)
     await(&streams.loop, &streams.client.n_closed, 1);
     streams_assert_reason(&streams.refusal, ROTA_ERR_IO, "CN=stranger");
     streams_assert_reason(&streams.refusal, ROTA_ERR_IO, "authority that we trust");
-    streams_assert_reason(&streams.client.reason, ROTA_ERR_IO, "does not trust the authority");
+    streams_assert_reason(&streams.client.reason, ROTA_ERR_INVALID, "does not trust the authority");
     assert_int_equal(streams.n_accepted, 0);
 }
 
@@ -141,7 +143,7 @@ static void an_expired_client_is_refused(void **state)
     await(&streams.loop, &streams.n_refused, 1);
     await(&streams.loop, &streams.client.n_closed, 1);
     streams_assert_reason(&streams.refusal, ROTA_ERR_IO, "it has expired");
-    streams_assert_reason(&streams.client.reason, ROTA_ERR_IO, "our certificate as expired");
+    streams_assert_reason(&streams.client.reason, ROTA_ERR_INVALID, "our certificate as expired");
 }
 
 static void an_expired_server_is_refused(void **state)
@@ -156,7 +158,7 @@ static void an_expired_server_is_refused(void **state)
     streams_listen("127.0.0.1:0");
     await_refusal(streams.address, "CN=late IP:127.0.0.1, is refused: it has expired");
     await(&streams.loop, &streams.n_refused, 1);
-    streams_assert_reason(&streams.refusal, ROTA_ERR_IO, "our certificate as expired");
+    streams_assert_reason(&streams.refusal, ROTA_ERR_INVALID, "our certificate as expired");
 }
 
 static void a_server_of_another_authority_is_refused(void **state)
@@ -169,7 +171,7 @@ static void a_server_of_another_authority_is_refused(void **state)
     streams_listen("127.0.0.1:0");
     await_refusal(streams.address, "not signed by an authority that we trust");
     await(&streams.loop, &streams.n_refused, 1);
-    streams_assert_reason(&streams.refusal, ROTA_ERR_IO, "does not trust the authority");
+    streams_assert_reason(&streams.refusal, ROTA_ERR_INVALID, "does not trust the authority");
 }
 
 static void a_server_that_the_system_does_not_know_is_refused(void **state)
@@ -354,7 +356,7 @@ static void plain_text_to_a_tls_port_is_recognized_by_both(void **state)
     await(&streams.loop, &streams.client.n_closed, 1);
     await(&streams.loop, &streams.n_refused, 1);
     streams_assert_reason(&streams.refusal, ROTA_ERR_IO, "the peer speaks plain text");
-    streams_assert_reason(&streams.client.reason, ROTA_ERR_IO, "the peer speaks TLS");
+    streams_assert_reason(&streams.client.reason, ROTA_ERR_INVALID, "the peer speaks TLS");
     streams.connect.tls = tls;
 }
 
@@ -369,7 +371,7 @@ static void tls_to_a_plain_port_is_recognized_by_both(void **state)
     await(&streams.loop, &streams.client.n_closed, 1);
     streams_assert_reason(&streams.client.reason, ROTA_ERR_UNAVAILABLE, "does it speak TLS?");
     assert_int_equal(streams.n_accepted, 1);
-    streams_assert_reason(&streams.server[0].reason, ROTA_ERR_IO, "the peer speaks TLS");
+    streams_assert_reason(&streams.server[0].reason, ROTA_ERR_INVALID, "the peer speaks TLS");
 }
 
 static void an_answer_in_plain_text_is_recognized(void **state)

@@ -1,0 +1,32 @@
+/* tls_options: the options by which commands that ask nodes say who they are and whom they
+ * believe. All of them have the same. */
+#pragma once
+
+#include "base/option.h"
+
+#include <rota/tls.h>
+
+struct rota_tls_words {
+    const char *ca, *certificate, *key;
+};
+
+/* `words` is a struct rota_tls_words in the result. */
+#define ROTA_TLS_OPTIONS(result, words)                                                            \
+    {.name = "tls-ca",                                                                             \
+     ROTA_OPTION_INTO(TEXT, result, words.ca),                                                     \
+     .value_name = "FILE",                                                                         \
+     .help = "ask by TLS, and believe these authorities or certificates; ROTA_TLS_CA if not "      \
+             "given"},                                                                             \
+        {.name = "tls-cert",                                                                       \
+         ROTA_OPTION_INTO(TEXT, result, words.certificate),                                        \
+         .value_name = "FILE",                                                                     \
+         .help = "ask by TLS, and show this certificate; ROTA_TLS_CERT if not given"},             \
+    {                                                                                              \
+        .name = "tls-key", ROTA_OPTION_INTO(TEXT, result, words.key), .value_name = "FILE",        \
+        .help = "the certificate's key; ROTA_TLS_KEY if not given, or else in the same file"       \
+    }
+
+/* Gives `*tls`, which rota_tls_free() ends; NULL when plain text is meant, for neither an
+ * authority nor a certificate is named. */
+enum rota_code rota_tls_options_open(const struct rota_tls_words *words, struct rota_tls **tls,
+                                     struct rota_error *error);
