@@ -61,7 +61,7 @@ static void append_lines(struct rota_buffer *buffer, const char *name, struct ro
 
 static struct rota_str first_line(struct rota_str text)
 {
-    const char *end = memchr(text.data, '\n', text.size);
+    const char *end = text.size > 0 ? memchr(text.data, '\n', text.size) : NULL;
     return rota_str_of(text.data, end ? (size_t)(end - text.data) : text.size);
 }
 
