@@ -43,8 +43,8 @@ struct rota_node {
     struct rota_node_fsm fsm;
     struct rota_events events;
     uv_timer_t timer; /* the machine's, and a look at whether the roles are idle */
-    uint32_t weight; /* in thousandths, as an operator wants it; 0: as the settings have it */
-    bool is_placed; /* the members' list gives it work */
+    uint32_t weight;  /* in thousandths, as an operator wants it; 0: as the settings have it */
+    bool is_placed;   /* the members' list gives it work */
     bool is_drained_by_operator, has_served, has_drained, has_seen_members;
     rota_time started_at; /* wall clock */
 
