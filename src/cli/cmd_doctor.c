@@ -50,7 +50,7 @@ static const struct rota_option OPTIONS[] = {
      ROTA_OPTION_INTO(TEXT, struct doctor_options, ca),
      .value_name = "FILE",
      .help = "the authorities that clients' certificates come from"},
-    ROTA_TLS_OPTIONS(struct doctor_options, tls),
+    ROTA_TLS_OPTIONS(struct doctor_options, tls.ca, tls.certificate, tls.key),
     {.name = "node",
      ROTA_OPTION_INTO(TEXT, struct doctor_options, node),
      .value_name = "ADDRESS",

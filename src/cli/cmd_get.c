@@ -69,7 +69,7 @@ static const struct rota_option OPTIONS[] = {
     {.name = "insecure",
      ROTA_OPTION_INTO(FLAG, struct options, insecure),
      .help = "ask other machines than this one in plain text, too"},
-    ROTA_TLS_OPTIONS(struct options, tls),
+    ROTA_TLS_OPTIONS(struct options, tls.ca, tls.certificate, tls.key),
 };
 
 /* What is on the loop. */

@@ -65,4 +65,4 @@ void rota_collection_nodes_deinit(struct rota_collection_nodes *nodes);
         {.name = "insecure",                                                                       \
          ROTA_OPTION_INTO(FLAG, result, of.insecure),                                              \
          .help = "ask other machines than this one in plain text, too"},                           \
-        ROTA_TLS_OPTIONS(result, of.tls)
+        ROTA_TLS_OPTIONS(result, of.tls.ca, of.tls.certificate, of.tls.key)

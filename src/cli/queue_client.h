@@ -35,7 +35,7 @@ struct rota_queue_client_options {
         {.name = "insecure",                                                                       \
          ROTA_OPTION_INTO(FLAG, result, of.insecure),                                              \
          .help = "ask other machines than this one in plain text, too"},                           \
-        ROTA_TLS_OPTIONS(result, of.tls)
+        ROTA_TLS_OPTIONS(result, of.tls.ca, of.tls.certificate, of.tls.key)
 
 enum { ROTA_QUEUE_CLIENT_NODES_MAX = 64 };
 

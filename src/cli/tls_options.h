@@ -10,19 +10,19 @@ struct rota_tls_words {
     const char *ca, *certificate, *key;
 };
 
-/* `words` is a struct rota_tls_words in the result. */
-#define ROTA_TLS_OPTIONS(result, words)                                                            \
+/* The fields are those of a struct rota_tls_words in the result. */
+#define ROTA_TLS_OPTIONS(result, ca_field, cert_field, key_field)                                  \
     {.name = "tls-ca",                                                                             \
-     ROTA_OPTION_INTO(TEXT, result, words.ca),                                                     \
+     ROTA_OPTION_INTO(TEXT, result, ca_field),                                                     \
      .value_name = "FILE",                                                                         \
      .help = "ask by TLS, and believe these authorities or certificates; ROTA_TLS_CA if not "      \
              "given"},                                                                             \
         {.name = "tls-cert",                                                                       \
-         ROTA_OPTION_INTO(TEXT, result, words.certificate),                                        \
+         ROTA_OPTION_INTO(TEXT, result, cert_field),                                               \
          .value_name = "FILE",                                                                     \
          .help = "ask by TLS, and show this certificate; ROTA_TLS_CERT if not given"},             \
     {                                                                                              \
-        .name = "tls-key", ROTA_OPTION_INTO(TEXT, result, words.key), .value_name = "FILE",        \
+        .name = "tls-key", ROTA_OPTION_INTO(TEXT, result, key_field), .value_name = "FILE",        \
         .help = "the certificate's key; ROTA_TLS_KEY if not given, or else in the same file"       \
     }
 

@@ -145,7 +145,8 @@ def drain_tells_its_plan_moves_all_and_is_taken_back():
         said = rota("node", "drain", busy.name, "--wait", node=one)
         assert said.splitlines() == plan["plan"], (said, plan)
         shown = json.loads(rota("node", "show", busy.name, "--json", node=one))
-        assert shown["state"] == "drained" and shown["jobs"] == 0 and not shown["is_placed"], shown
+        assert shown["state"] == "drained" and shown["jobs"] == 0, shown
+        await_true(lambda: not json.loads(rota("node", "show", busy.name, "--json", node=one))["is_placed"])
         await_true(lambda: sum(entry["jobs"] for entry in one.get("/api/v1/cluster")["nodes"]) == 12)
         assert busy.ask("/readyz")[0] == 503
 
