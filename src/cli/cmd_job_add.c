@@ -111,13 +111,15 @@ struct waiter {
     struct rota_queue_client *client;
     struct rota_buffer last; /* what was heard last */
     enum rota_status status;
-    bool is_over;
+    uint64_t pause_ms;
+    bool is_over, has_heard, is_told;
 };
 
 static void on_news(void *data, struct rota_call *call, struct rota_str message)
 {
     struct waiter *waiter = data;
     (void)call;
+    waiter->has_heard = true;
     rota_buffer_clear(&waiter->last);
     rota_buffer_append_str(&waiter->last, message);
 }
@@ -154,6 +156,22 @@ static int print_end(struct rota_queue_client *client, const struct rota_queue_j
     return info->state == ROTA_JOB_DONE ? code : ROTA_CLI_NO;
 }
 
+/* The node is away, or the one that has the job is: the next one is asked after a pause, which
+ * grows while nothing is heard. */
+static void ask_elsewhere(struct waiter *waiter)
+{
+    struct rota_queue_client *client = waiter->client;
+    if (waiter->has_heard || waiter->pause_ms == 0)
+        waiter->pause_ms = 50;
+    if (!waiter->is_told)
+        fprintf(stderr, "rota: %s: %s; asking again until the job has ended\n",
+                rota_channel_target(client->channel), rota_status_name(waiter->status));
+    waiter->is_told = true;
+    rota_queue_client_next(client);
+    rota_queue_client_pause(client, waiter->pause_ms);
+    waiter->pause_ms = waiter->pause_ms < 1600 ? 2 * waiter->pause_ms : waiter->pause_ms;
+}
+
 /* Watch a job to its end; the exit code. */
 static int wait_for(struct rota_queue_client *client, const struct rota_queue_about *about)
 {
@@ -164,20 +182,22 @@ static int wait_for(struct rota_queue_client *client, const struct rota_queue_ab
     rota_message_encode(&ROTA_QUEUE_NAME, about, &request);
     struct rota_call_options call = {.method = rota_str("/rota.v1.Queue/Watch"),
                                      .request = rota_buffer_str(&request),
-                                     .wait_for_ready = true,
                                      .on_message = on_news,
                                      .on_end = on_watch_end,
                                      .data = &waiter};
     int code = ROTA_CLI_NO;
-    do { /* a broker that is restarted is asked again */
-        waiter.is_over = false;
+    for (;;) {
+        waiter.is_over = waiter.has_heard = false;
         if (rota_channel_call(client->channel, &call, NULL, &error)) {
             code = rota_cli_fail_error(&error);
             goto end;
         }
         while (!waiter.is_over)
             uv_run(&client->loop, UV_RUN_ONCE);
-    } while (waiter.status == ROTA_STATUS_UNAVAILABLE);
+        if (waiter.status != ROTA_STATUS_UNAVAILABLE)
+            break;
+        ask_elsewhere(&waiter);
+    }
     rota_arena_clear(&client->arena);
     if (waiter.status != ROTA_STATUS_OK || waiter.last.failed)
         code = rota_cli_fail(ROTA_CLI_NO, "the job's end was not heard of: %s",
@@ -407,6 +427,9 @@ static int run_add(int argc, char *const *argv)
     const char *payload = arguments.size > 0 ? arguments.items[0] : NULL;
     if (options.lines && (payload || options.wait))
         return rota_cli_fail(ROTA_CLI_BAD, "--lines goes with neither a payload nor --wait");
+    if (options.lines && options.unique)
+        return rota_cli_fail(
+            ROTA_CLI_BAD, "--lines with --unique would add one job: the other lines have its key");
     if (options.can.size > ROTA_JOB_CAPABILITIES_MAX)
         return rota_cli_fail(ROTA_CLI_BAD, "--can: a job needs at most %d capabilities",
                              ROTA_JOB_CAPABILITIES_MAX);
@@ -442,7 +465,9 @@ const struct rota_cli_command rota_cmd_job_add = {
                 "--lines there is a job for each line of a file; how many is printed.\n\n"
                 "Nobody to be reached is exit code 1 at once. A broker that has answered and then "
                 "goes away is waited for, at most three times as long as --timeout; an add whose "
-                "outcome is not known is made again with the same id.\n\n"
+                "outcome is not known is made again with the same id. With --wait the end of a job "
+                "is "
+                "waited for however long it takes, at whichever of the nodes answers.\n\n"
                 "With --json: {\"job\", \"is_new\"}, the job as `job show` prints it, or "
                 "{\"added\"}.",
             .options = ADD_OPTIONS,

@@ -145,13 +145,18 @@ static bool is_away(const struct rota_queue_client *client, enum rota_code code)
             !client->reply.may_have_run);
 }
 
+void rota_queue_client_next(struct rota_queue_client *client)
+{
+    client->at = (client->at + 1) % client->n_channels;
+    client->channel = client->channels[client->at];
+}
+
 static enum rota_code call_any(struct rota_queue_client *client, struct rota_str method,
                                struct rota_str request, struct rota_error *error)
 {
     enum rota_code code = call_once(client, method, request, error);
     for (size_t i = 1; i < client->n_channels && is_away(client, code); i++) {
-        client->at = (client->at + 1) % client->n_channels;
-        client->channel = client->channels[client->at];
+        rota_queue_client_next(client);
         code = call_once(client, method, request, error);
     }
     return code;

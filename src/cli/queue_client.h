@@ -91,6 +91,9 @@ bool rota_queue_client_may_move(struct rota_queue_client *client, struct rota_st
 /* How many nodes the last reply, a list or a sum, is without. Who they are is told once. */
 size_t rota_queue_client_tell_missing(struct rota_queue_client *client);
 
+/* Ask the next of the nodes from now on. */
+void rota_queue_client_next(struct rota_queue_client *client);
+
 /* Let `ms` pass on the loop. */
 void rota_queue_client_pause(struct rota_queue_client *client, uint64_t ms);
 

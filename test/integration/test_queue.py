@@ -237,7 +237,31 @@ def who_waits_bears_a_broker_that_is_killed():
             assert (waiter.returncode, out) == (0, "another"), (waiter.returncode, out, errors)
 
 
+@test
+def who_waits_goes_to_the_node_that_has_the_job_now():
+    with folder() as data:
+        first, second = (f"127.0.0.1:{free_port()}" for _ in range(2))
+        with Broker("--data", data, "--listen", first) as broker:
+            waiter = subprocess.Popen([ROTA, "job", "add", "--node", f"{first},{second}", "--queue", "work", "--wait", "x"],
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            while not broker.jobs():
+                assert waiter.poll() is None, waiter.communicate()
+            broker.kill()
+        with Broker("--data", data, "--listen", second) as broker, Worker(broker, "another"):
+            out, errors = waiter.communicate(timeout=TIMEOUT)
+            assert (waiter.returncode, out) == (0, "another"), (waiter.returncode, out, errors)
+            assert errors.count("asking again") == 1, errors
+
+
 # --- many lines ---
+
+
+@test
+def lines_with_one_key_are_refused():
+    with Broker("--durability", "memory") as broker:
+        told = broker.run("job", "add", "--queue", "work", "--unique", "k", "--lines", "-", data=b"a\nb\n", code=2)
+        assert "one job" in told, told
+        assert not broker.jobs()
 
 
 @test

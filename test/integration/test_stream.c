@@ -463,7 +463,7 @@ static void tls_to_a_plain_port_is_recognized(void **state)
     await(&streams.loop, &streams.n_accepted, 1);
     assert_int_equal(write(fd, hello, sizeof hello), sizeof hello);
     await(&streams.loop, &streams.server[0].n_closed, 1);
-    streams_assert_reason(&streams.server[0].reason, ROTA_ERR_IO, "the peer speaks TLS");
+    streams_assert_reason(&streams.server[0].reason, ROTA_ERR_INVALID, "the peer speaks TLS");
     assert_int_equal(streams.server[0].n_got, 0);
     close(fd);
 }
