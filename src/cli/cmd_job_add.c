@@ -29,7 +29,7 @@ static const struct rota_option ADD_OPTIONS[] = {
     {.name = "can",
      ROTA_OPTION_INTO(LIST, struct add, can),
      .value_name = "CAPABILITY",
-     .help = "what a worker must be able to do; may be repeated"},
+     .help = "what a worker must be able to do"},
     {.name = "priority",
      ROTA_OPTION_INTO(INT, struct add, priority),
      .value_name = "N",
