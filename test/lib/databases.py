@@ -210,7 +210,7 @@ class Mysql(Database):
         self.mariadbd, install, self.client = programs
         self.data, self.socket = self.folder / "data", self.folder / "sock"
         self.must(install, "--no-defaults", f"--datadir={self.data}", "--skip-test-db",
-                  "--auth-root-authentication-method=normal", *self.frugal())
+                  "--auth-root-authentication-method=normal", f"--tmpdir={self.folder}", *self.frugal())
         self.start_somewhere()
         self.must(self.client, "--no-defaults", f"--socket={self.socket}", "-uroot", input=f"""
             CREATE DATABASE {DATABASE};
