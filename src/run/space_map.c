@@ -236,8 +236,9 @@ static void see_phase(struct rota_space *space)
     map->phase = phase_of(view->phase);
     map->to = rota_str(view->phase == ROTA_VIEW_STABLE ? "" : rota_view_engine_name(view->to));
     map->n_differences = 0;
+    map->is_counted = false;
     if (view->phase == ROTA_VIEW_SHADOW)
-        (void)rota_view_fsm_differences(&space->view.fsm, &map->n_differences, NULL);
+        map->is_counted = !rota_view_fsm_differences(&space->view.fsm, &map->n_differences, NULL);
     if (before.engine.data != map->engine.data || before.phase != map->phase ||
         before.to.data != map->to.data || before.n_differences != map->n_differences)
         rota_space_changed(space);
