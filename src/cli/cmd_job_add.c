@@ -188,11 +188,13 @@ static int wait_for(struct rota_queue_client *client, const struct rota_queue_ab
     int code = ROTA_CLI_NO;
     for (;;) {
         waiter.is_over = waiter.has_heard = false;
-        if (rota_channel_call(client->channel, &call, NULL, &error)) {
+        waiter.status = ROTA_STATUS_UNAVAILABLE;
+        enum rota_code refused = rota_channel_call(client->channel, &call, NULL, &error);
+        if (refused && refused != ROTA_ERR_UNAVAILABLE) {
             code = rota_cli_fail_error(&error);
             goto end;
         }
-        while (!waiter.is_over)
+        while (!refused && !waiter.is_over)
             uv_run(&client->loop, UV_RUN_ONCE);
         if (waiter.status != ROTA_STATUS_UNAVAILABLE)
             break;

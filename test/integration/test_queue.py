@@ -250,7 +250,7 @@ def who_waits_goes_to_the_node_that_has_the_job_now():
         with Broker("--data", data, "--listen", second) as broker, Worker(broker, "another"):
             out, errors = waiter.communicate(timeout=TIMEOUT)
             assert (waiter.returncode, out) == (0, "another"), (waiter.returncode, out, errors)
-            assert errors.count("asking again") == 1, errors
+            assert errors.count("asking again") <= 1, errors  # none: its add was under way
 
 
 # --- many lines ---
