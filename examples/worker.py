@@ -14,7 +14,10 @@ import signal
 import sys
 import time
 
-import zmq
+try:
+    import zmq
+except ImportError:
+    sys.exit("worker.py: there is no ZeroMQ for this Python; on Debian: apt install python3-zmq")
 
 DONE, FAILED, GIVEN_BACK = 1, 2, 6
 STOPPING = 0

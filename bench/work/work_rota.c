@@ -238,6 +238,9 @@ struct poller {
     struct rota_buffer request;
 };
 
+/* Whoever takes all that waits at once works while the broker rests, and the other way round. */
+enum { POLL_JOBS = 50 };
+
 static struct poller pollers[LOAD_WORKERS];
 
 static void call(struct poller *poller, const char *method,
@@ -314,7 +317,7 @@ static void poll(struct poller *poller)
 {
     struct rota_str queue = rota_str_of(QUEUE, sizeof QUEUE - 1);
     struct rota_queue_poll wish = {.queues = {&queue, 1},
-                                   .max_jobs = LOAD_SLOTS_MAX,
+                                   .max_jobs = POLL_JOBS,
                                    .lease_ms = 120000,
                                    .wait_ms = 120000,
                                    .worker = rota_str("poller")};

@@ -189,6 +189,7 @@ struct rota_space_map {
     enum rota_space_phase phase;
     struct rota_str to;     /* the engine that it is moved to; empty: none */
     uint32_t n_differences; /* of a shadow: shards that would change their owner */
+    bool is_counted;        /* ... which is known between ring and static alone */
 
     bool is_draining;
     const char *trouble; /* why nothing can be owned here now: a sentence; NULL: nothing is

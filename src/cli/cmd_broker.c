@@ -11,13 +11,14 @@
 #include <rota/members.h>
 #include <rota/reflection.h>
 #include <rota/server.h>
+#include <rota/tls.h>
 #include <signal.h>
 #include <stdio.h>
 #include <uv.h>
 
 struct options {
     const char *data, *listen, *workers, *workers_key, *workers_list;
-    const char *store, *nodes, *hosts, *advertise;
+    const char *store, *nodes, *hosts, *advertise, *certificate, *key, *ca;
     int durability, log_level;
     int64_t partitions, jobs_max, bytes_max, segment_size;
     rota_time drain;
@@ -109,6 +110,18 @@ static const struct rota_option OPTIONS[] = {
      .min = 0,
      .max = ROTA_HOUR,
      .help = "how long calls may take to end when it is told to stop"},
+    {.name = "tls-cert",
+     ROTA_OPTION_INTO(TEXT, struct options, certificate),
+     .value_name = "FILE",
+     .help = "the certificate to answer and to call other brokers with; plain text without"},
+    {.name = "tls-key",
+     ROTA_OPTION_INTO(TEXT, struct options, key),
+     .value_name = "FILE",
+     .help = "its key"},
+    {.name = "tls-ca",
+     ROTA_OPTION_INTO(TEXT, struct options, ca),
+     .value_name = "FILE",
+     .help = "the authorities whose certificates clients and other brokers must have"},
     {.name = "repair",
      ROTA_OPTION_INTO(FLAG, struct options, repair),
      .help = "pass over what is damaged in the journal; what that was is lost"},
@@ -128,6 +141,7 @@ struct service {
     uv_signal_t interrupt, terminate;
     const struct options *options;
     struct rota_log log;
+    struct rota_tls *tls, *peers_tls; /* NULL: plain text */
     struct rota_server *server;
     struct rota_health *health;
     struct rota_reflection *reflection;
@@ -186,6 +200,17 @@ static void open_signals(struct service *service)
     uv_signal_start(&service->terminate, on_signal, SIGTERM);
 }
 
+static enum rota_code open_tls(struct service *service, struct rota_error *error)
+{
+    const struct options *options = service->options;
+    struct rota_tls_options with = {
+        .certificate_file = options->certificate, .key_file = options->key, .ca_file = options->ca};
+    if (!options->certificate)
+        return ROTA_OK;
+    enum rota_code code = rota_tls_server_new(&with, &service->tls, error);
+    return code ? code : rota_tls_client_new(&with, &service->peers_tls, error);
+}
+
 /* Where the other brokers are; none if it is not said. */
 static enum rota_code open_source(const struct options *options,
                                   struct rota_members_source **source, struct rota_error *error)
@@ -200,7 +225,9 @@ static enum rota_code open_source(const struct options *options,
 static enum rota_code open_service(struct service *service, struct rota_error *error)
 {
     const struct options *options = service->options;
-    struct rota_server_options with = {.insecure = options->insecure,
+    enum rota_code code = open_tls(service, error);
+    struct rota_server_options with = {.tls = service->tls,
+                                       .insecure = options->insecure,
                                        .message_max = ROTA_WORK_BROKER_MESSAGE_MAX,
                                        .calls_max = 65536};
     struct rota_work_broker_options broker = {
@@ -211,6 +238,7 @@ static enum rota_code open_service(struct service *service, struct rota_error *e
         .workers_address = options->workers,
         .workers_key_file = options->workers_key,
         .workers_file = options->workers_list,
+        .tls = service->peers_tls,
         .is_insecure = options->insecure,
         .on_failed = on_failed,
         .data = service,
@@ -220,7 +248,8 @@ static enum rota_code open_service(struct service *service, struct rota_error *e
         .segment_size = (size_t)options->segment_size,
         .log = &service->log,
     };
-    enum rota_code code = rota_server_open(&service->loop, &with, &service->server, error);
+    if (!code)
+        code = rota_server_open(&service->loop, &with, &service->server, error);
     if (!code)
         code = rota_health_open(service->server, &service->health, error);
     if (!code)
@@ -260,6 +289,8 @@ static void close_service(struct service *service)
     rota_reflection_close(service->reflection);
     uv_run(&service->loop, UV_RUN_DEFAULT);
     uv_loop_close(&service->loop);
+    rota_tls_free(service->tls);
+    rota_tls_free(service->peers_tls);
 }
 
 static int run(int argc, char *const *argv)
@@ -289,6 +320,9 @@ static int run(int argc, char *const *argv)
     if ((options.workers_key || options.workers_list) && !options.workers)
         return rota_cli_fail(ROTA_CLI_BAD, "--workers-key and --workers-list are of use with "
                                            "--workers, which says where workers connect");
+    if (!options.certificate != !options.key || (options.ca && !options.certificate))
+        return rota_cli_fail(ROTA_CLI_BAD, "--tls-cert and --tls-key go together, and --tls-ca "
+                                           "with them");
     if (!options.workers_key != !options.workers_list)
         return rota_cli_fail(ROTA_CLI_BAD, "--workers-key and --workers-list go together: the "
                                            "broker's own keys, and those of its workers");

@@ -37,7 +37,7 @@ static const struct rota_option OPTIONS[] = {
     {.name = "listen",
      ROTA_OPTION_INTO(LIST, struct doctor_options, listen),
      .value_name = "ADDRESS",
-     .help = "an address that a server shall listen on; may be repeated"},
+     .help = "an address that a server shall listen on"},
     {.name = "cert",
      ROTA_OPTION_INTO(TEXT, struct doctor_options, certificate),
      .value_name = "FILE",

@@ -98,6 +98,14 @@ static void append_story(struct rota_buffer *buffer, const struct rota_queue_job
     }
 }
 
+static void append_span(struct rota_buffer *buffer, const char *name, uint64_t ms)
+{
+    char text[ROTA_TIME_TEXT_MAX];
+    if (ms > 0)
+        rota_buffer_print(buffer, "%-10s %s\n", name,
+                          rota_span_format(rota_queue_from_ms(ms), text));
+}
+
 /* What was asked for, as far as it is not the usual. */
 static void append_spec(struct rota_buffer *buffer, const struct rota_queue_job_spec *spec)
 {
@@ -112,6 +120,12 @@ static void append_spec(struct rota_buffer *buffer, const struct rota_queue_job_
     append_line(buffer, "can", rota_buffer_str(&can));
     append_line(buffer, "key", spec->key);
     append_line(buffer, "unique", spec->unique);
+    append_line(buffer, "trace", spec->trace);
+    append_span(buffer, "timeout", spec->timeout_ms);
+    append_span(buffer, "backoff", spec->backoff_ms);
+    if (spec->max_attempts != 0)
+        rota_buffer_print(buffer, "%-10s %llu at most\n", "attempts",
+                          (unsigned long long)spec->max_attempts);
     if (spec->priority != 0)
         rota_buffer_print(buffer, "%-10s %lld\n", "priority", (long long)spec->priority);
     struct rota_str payload = first_line(spec->payload);
@@ -239,10 +253,12 @@ ABOUT_COMMAND(
     "last, or what its worker has logged, and its result. No such job is exit code "
     "1.\n\n"
     "With --json: {\"job\", \"state\", \"priority\", \"can\", \"enqueued_at\", "
-    "\"not_before\", \"deadline\", \"ended_at\", \"attempts\", \"worker\", \"key\", "
-    "\"unique\", \"progress\", \"reason\", \"result\", \"events\": [{\"at\", "
-    "\"state\", \"cause\", \"attempt\", \"worker\", \"reason\"}]}. A result that is no UTF-8 is "
-    "\"result_base64\" in place of \"result\".",
+    "\"not_before\", \"deadline\", \"ended_at\", \"attempts\", "
+    "\"max_attempts\", \"timeout_ms\", \"backoff_ms\", \"backoff_max_ms\", \"worker\", \"key\", "
+    "\"unique\", \"trace\", \"payload\", \"progress\", \"reason\", \"result\", \"events\": "
+    "[{\"at\", "
+    "\"state\", \"cause\", \"attempt\", \"worker\", \"reason\"}]}. What is no UTF-8 is "
+    "\"result_base64\" in place of \"result\", and \"payload_base64\".",
     run_show);
 ABOUT_COMMAND(rota_cmd_job_explain, "job explain", "Tell why a job is where it is",
               "Prints one sentence: what the job waits for, who runs it, or how it ended.\n\n"

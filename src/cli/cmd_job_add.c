@@ -29,7 +29,7 @@ static const struct rota_option ADD_OPTIONS[] = {
     {.name = "can",
      ROTA_OPTION_INTO(LIST, struct add, can),
      .value_name = "CAPABILITY",
-     .help = "what a worker must be able to do; may be repeated"},
+     .help = "what a worker must be able to do"},
     {.name = "priority",
      ROTA_OPTION_INTO(INT, struct add, priority),
      .value_name = "N",
@@ -429,6 +429,9 @@ static int run_add(int argc, char *const *argv)
     const char *payload = arguments.size > 0 ? arguments.items[0] : NULL;
     if (options.lines && (payload || options.wait))
         return rota_cli_fail(ROTA_CLI_BAD, "--lines goes with neither a payload nor --wait");
+    if (!options.lines && !payload)
+        return rota_cli_fail(ROTA_CLI_BAD,
+                             "which payload? Give it, `-` for standard input, or '' for none");
     if (options.lines && options.unique)
         return rota_cli_fail(
             ROTA_CLI_BAD, "--lines with --unique would add one job: the other lines have its key");

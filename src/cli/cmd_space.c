@@ -24,6 +24,15 @@ static const struct rota_option MIGRATE_OPTIONS[] = {
 
 /* --- list --- */
 
+static void append_differences(struct rota_buffer *buffer,
+                               const struct rota_space_migration_info *migration)
+{
+    if (migration->is_counted)
+        rota_buffer_print(buffer, "\tdifferences=%llu", (unsigned long long)migration->differences);
+    else
+        rota_buffer_append_text(buffer, "\tdifferences=unknown");
+}
+
 static void append_info(struct rota_buffer *buffer, const struct rota_space_info *info)
 {
     const struct rota_space_migration_info *migration = info->migration;
@@ -38,7 +47,7 @@ static void append_info(struct rota_buffer *buffer, const struct rota_space_info
         rota_terminal_append(buffer, migration->to);
         rota_buffer_append_text(buffer, "\tphase=");
         rota_terminal_append(buffer, migration->phase);
-        rota_buffer_print(buffer, "\tdifferences=%llu", (unsigned long long)migration->differences);
+        append_differences(buffer, migration);
     }
     if (info->trouble.size > 0) {
         rota_buffer_append_text(buffer, "\ttrouble=");
@@ -216,15 +225,16 @@ static enum rota_code migrate(struct rota_queue_client *client,
         .run = run_##noun,                                                                         \
     }
 
-COMMAND(list, OPTIONS, NULL, 0,
-        "Prints a line for each space, with tabs between its parts: its name, its engine, how "
-        "many shards it has, how many are owned and how many are moving, and, of a migration, "
-        "where to, its phase and how many shards would change their owner. `trouble` says why "
-        "the node that was asked can own nothing now.\n\n"
-        "With --json: {\"spaces\": [{\"name\", \"engine\", \"n_shards\", \"version\", \"n_owned\", "
-        "\"n_moving\", \"migration\" (null, or {\"to\", \"phase\", \"differences\"}), "
-        "\"trouble\"}]}.",
-        "List the spaces of a cluster", "rota space list --node 127.0.0.1:7700\n");
+COMMAND(
+    list, OPTIONS, NULL, 0,
+    "Prints a line for each space, with tabs between its parts: its name, its engine, how "
+    "many shards it has, how many are owned and how many are moving, and, of a migration, "
+    "where to, its phase and how many shards would change their owner. `trouble` says why "
+    "the node that was asked can own nothing now.\n\n"
+    "With --json: {\"spaces\": [{\"name\", \"engine\", \"n_shards\", \"version\", \"n_owned\", "
+    "\"n_moving\", \"migration\" (null, or {\"to\", \"phase\", \"differences\", \"is_counted\"}), "
+    "\"trouble\"}]}.",
+    "List the spaces of a cluster", "rota space list --node 127.0.0.1:7700\n");
 COMMAND(show, OPTIONS, "SPACE", 1,
         "Prints the line of `space list`, and then one for each node with how many shards it owns "
         "and how many are on their way to it. No such space is exit code 1.\n\n"

@@ -170,7 +170,9 @@ static void append_commands(struct up *up, struct rota_buffer *line)
                           up->data, rota_up_queue);
     }
     rota_buffer_print(line, "  %s get sample-1 sample-2 sample-3\n", rota);
-    rota_buffer_print(line, "  kill -9 %ld\n", up->processes[up->n_nodes - 1].pid);
+    rota_buffer_print(
+        line, "  kill -9 %ld  # the others take over; it is started again after 15 seconds\n",
+        up->processes[up->n_nodes - 1].pid);
 }
 
 static void print_text(struct up *up)

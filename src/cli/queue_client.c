@@ -399,9 +399,16 @@ void rota_queue_client_add_job(struct rota_json *json, const struct rota_queue_j
     rota_queue_client_add_moment(json, "deadline", spec->deadline_ms);
     rota_queue_client_add_moment(json, "ended_at", info->ended_ms);
     add_uint(json, "attempts", info->n_attempts);
+    add_uint(json, "max_attempts", spec->max_attempts);
+    add_uint(json, "timeout_ms", spec->timeout_ms);
+    add_uint(json, "backoff_ms", spec->backoff_ms);
+    add_uint(json, "backoff_max_ms", spec->backoff_max_ms);
     add_str(json, "worker", info->worker);
     add_str(json, "key", spec->key);
     add_str(json, "unique", spec->unique);
+    add_str(json, "trace", spec->trace);
+    if (spec->payload.size > 0)
+        rota_cli_add_bytes(json, "payload", "payload_base64", spec->payload);
     add_str(json, "progress", info->progress);
     add_str(json, "reason", info->reason);
     rota_cli_add_bytes(json, "result", "result_base64", info->result);

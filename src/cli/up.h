@@ -33,6 +33,10 @@ enum {
     ROTA_UP_LOG_MAX = 4 << 20,       /* bytes of a log; then it becomes NAME.log.old */
 };
 
+/* A node that somebody has killed stays away for so long, which is longer than its ttl: the others
+ * notice it and take over, and people can watch that. */
+#define ROTA_UP_AWAY (15 * ROTA_SEC)
+
 extern const char rota_up_queue[]; /* of the load; the cache and the group are called so, too */
 
 /* --- places: up_place.c --- */

@@ -228,6 +228,8 @@ static void on_ended(void *data, int exit_code, int signal)
     process->child = NULL;
     process->is_ready = process->is_stopped = false;
     rota_time pause = rota_backoff_failed(&process->backoff, &process->random);
+    if (process->zone && signal == SIGKILL && !process->is_held)
+        pause += ROTA_UP_AWAY;
     process->on_ended(process->callback_data, process, exit_code, signal, pause);
     if (!process->is_held)
         uv_timer_start(&process->timer, on_restart, (uint64_t)(pause / ROTA_MSEC) + 1, 0);

@@ -132,11 +132,12 @@ static enum rota_code load(struct reading *reading, const char *path)
 static enum rota_code refuse_damage(struct reading *reading, const char *path)
 {
     const struct rota_journal_reader *reader = &reading->reader;
-    return rota_error_set(
-        reading->error, ROTA_ERR_INVALID,
-        "%s: damaged at byte %zu, behind record %" PRIu64
-        ": %s; restore the directory from a backup, or repair it, which loses what is damaged",
-        path, reader->at, reader->next ? reader->next - 1 : 0, reader->why);
+    return rota_error_set(reading->error, ROTA_ERR_INVALID,
+                          "%s: damaged at byte %zu, behind record %" PRIu64
+                          ": %s; restore the directory from a backup, or repair it with `rota "
+                          "broker --repair`, which loses "
+                          "what is damaged",
+                          path, reader->at, reader->next ? reader->next - 1 : 0, reader->why);
 }
 
 static enum rota_code refuse_newer(struct reading *reading, const char *path)

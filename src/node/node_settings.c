@@ -432,7 +432,8 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
     if (values->durability == ROTA_NODE_DURABILITY_STORE && !values->store)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "durability = \"store\" needs a store that all nodes share");
-    return check_spaces(settings, error);
+    code = check_spaces(settings, error);
+    return code ? code : rota_node_settings_check_reach(values, error);
 }
 
 bool rota_node_settings_is_live(size_t i)

@@ -1,4 +1,5 @@
-/* Shards by leases (<rota/lease.h>): whoever comes first has one, a row for each. */
+/* Shards by leases (<rota/lease.h>): whoever comes first has one, a row for each; nobody holds
+ * more than its share among those who take part, by their weights. */
 #include "io/clock.h"
 #include "run/space_inside.h"
 
@@ -41,9 +42,35 @@ static void on_rows(void *data, const struct rota_store_answer *answer)
         see_row(engine->space, &answer->leases[i], answer->db_now);
 }
 
+/* --- our share --- */
+
+static uint32_t share_of(const struct rota_space *space)
+{
+    const struct rota_view *view = rota_view_fsm_view(&space->view.fsm);
+    uint64_t all = 0, own = 0, n = space->map.n_shards;
+    for (size_t i = 0; i < view->members.size; i++) {
+        const struct rota_view_member *member = &view->members.items[i];
+        if (member->span.to != 0)
+            continue;
+        all += member->weight;
+        if (space->options.member &&
+            rota_str_is_equal(member->name, rota_str(space->options.member)))
+            own = member->weight;
+    }
+    return own == 0 ? (uint32_t)n : (uint32_t)((n * own + all - 1) / all);
+}
+
+static uint32_t wanted_of(const struct rota_space *space)
+{
+    uint32_t share = share_of(space), most = space->options.wanted;
+    return most == 0 || share < most ? share : most;
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     struct engine *engine = timer->data;
+    if (engine->lease && !engine->is_halting)
+        rota_lease_set_wanted(engine->lease, wanted_of(engine->space));
     const struct rota_store_request request = {.verb = ROTA_STORE_LEASES,
                                                .space = rota_str(engine->space->options.name),
                                                .dc = rota_str(DC)};
@@ -108,11 +135,6 @@ static void on_refused(void *data, const struct rota_error *error)
     rota_space_engine_trouble(((struct engine *)data)->space, error->text);
 }
 
-static uint32_t wanted_of(const struct rota_space *space)
-{
-    return space->options.wanted ? space->options.wanted : space->map.n_shards;
-}
-
 static enum rota_code check(const struct rota_space *space, struct rota_error *error)
 {
     uint32_t wanted = wanted_of(space);
@@ -129,12 +151,13 @@ static enum rota_code engine_run(void *state, uint64_t floor, struct rota_error 
     struct engine *engine = state;
     struct rota_space *space = engine->space;
     const struct rota_space_options *o = &space->options;
+    uint32_t most = o->wanted ? o->wanted : space->map.n_shards;
     const struct rota_lease_options options = {
         .space = o->name,
         .dc = DC,
         .host = o->member,
         .shards = space->map.n_shards,
-        .wanted = wanted_of(space),
+        .wanted = most < ROTA_LEASE_WANTED_MAX ? most : ROTA_LEASE_WANTED_MAX,
         .ttl = rota_space_ttl(space),
         .is_alone = o->is_alone,
         .loss = ROTA_LEASE_LOSS_STANDBY,
@@ -151,6 +174,8 @@ static enum rota_code engine_run(void *state, uint64_t floor, struct rota_error 
     enum rota_code code = check(space, error);
     if (!code)
         code = rota_lease_open(space->loop, space->store, &options, &engine->lease, error);
+    if (!code)
+        rota_lease_set_wanted(engine->lease, wanted_of(space));
     if (!code && floor > 0) /* it is told of an epoch, and grants begin above it */
         (void)rota_lease_seen(engine->lease, 0, floor, NULL);
     return code;

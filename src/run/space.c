@@ -111,11 +111,12 @@ void rota_space_engine_start(struct rota_space *space, uint32_t shard, uint64_t 
     space->map.n_held++;
     rota_gauge_set(space->series.held, space->map.n_held);
     rota_counter_add(space->series.started, 1);
-    rota_space_engine_see(space, shard,
-                          (struct rota_space_shard){.epoch = epoch,
-                                                    .owner = space->self,
-                                                    .state = ROTA_SPACE_OWNED,
-                                                    .is_pinned = mine->is_pinned});
+    rota_space_engine_see(
+        space, shard,
+        (struct rota_space_shard){.epoch = epoch,
+                                  .owner = space->self,
+                                  .state = ROTA_SPACE_OWNED,
+                                  .is_pinned = mine->is_pinned && !space->engine->open});
     rota_space_claim(space, shard, epoch);
     log_shard(space, "shard started", shard, epoch);
     if (space->options.on_start)

@@ -164,8 +164,9 @@ void rota_space_engine_see(struct rota_space *space, uint32_t shard, struct rota
 
 /* --- the map of a view --- */
 
-/* What a view says of a shard that is ours is so once it is started. `indices` are those of
- * the machine's lives. */
+/* What a view says of a shard that is ours is so once it is started. Until it is known how far
+ * the others are, what a new view does not change is as it was. `indices` are those of the
+ * machine's lives. */
 static struct rota_space_shard shard_of(const struct rota_space *space, uint32_t shard,
                                         const uint32_t *indices)
 {
@@ -176,7 +177,10 @@ static struct rota_space_shard shard_of(const struct rota_space *space, uint32_t
                                          .state = ROTA_SPACE_UNOWNED};
     uint32_t index = indices[fsm->owners[shard]];
     bool is_waiting = index == space->self && space->mine[shard].state != ROTA_SPACE_STARTED;
-    bool is_moving = fsm->is_taken[shard] || fsm->is_barred || is_waiting;
+    const struct rota_space_shard *known = &space->shards[shard];
+    bool is_kept = known->state == ROTA_SPACE_OWNED && known->owner == index &&
+                   known->epoch == fsm->epochs[shard];
+    bool is_moving = fsm->is_taken[shard] || (fsm->is_barred && !is_kept) || is_waiting;
     return (struct rota_space_shard){.epoch = fsm->epochs[shard],
                                      .owner = index,
                                      .state = is_moving ? ROTA_SPACE_MOVING : ROTA_SPACE_OWNED,
@@ -232,8 +236,9 @@ static void see_phase(struct rota_space *space)
     map->phase = phase_of(view->phase);
     map->to = rota_str(view->phase == ROTA_VIEW_STABLE ? "" : rota_view_engine_name(view->to));
     map->n_differences = 0;
+    map->is_counted = false;
     if (view->phase == ROTA_VIEW_SHADOW)
-        (void)rota_view_fsm_differences(&space->view.fsm, &map->n_differences, NULL);
+        map->is_counted = !rota_view_fsm_differences(&space->view.fsm, &map->n_differences, NULL);
     if (before.engine.data != map->engine.data || before.phase != map->phase ||
         before.to.data != map->to.data || before.n_differences != map->n_differences)
         rota_space_changed(space);

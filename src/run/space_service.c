@@ -37,6 +37,7 @@ bool rota_space_service_info(const struct rota_space *space, struct rota_arena *
             .to = map->to,
             .phase = rota_str(rota_space_phase_name(map->phase)),
             .differences = map->n_differences,
+            .is_counted = map->is_counted,
         };
     }
     *info = (struct rota_space_info){

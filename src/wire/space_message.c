@@ -40,6 +40,7 @@ static const struct rota_message_field MIGRATION[] = {
     F(1, STR, to),
     F(2, STR, phase),
     F(3, UINT, differences),
+    F(4, BOOL, is_counted),
 };
 #undef THIS
 static TYPE(ROTA_SPACE_MIGRATION, "migration", struct rota_space_migration_info, MIGRATION);

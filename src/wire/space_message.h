@@ -17,6 +17,7 @@ const char *rota_space_state_name(uint64_t state);
 struct rota_space_migration_info {
     struct rota_str to, phase;
     uint64_t differences;
+    bool is_counted;
 };
 
 struct rota_space_info {

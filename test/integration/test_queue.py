@@ -257,6 +257,15 @@ def who_waits_goes_to_the_node_that_has_the_job_now():
 
 
 @test
+def job_without_a_payload_is_asked_for_one():
+    with Broker("--durability", "memory") as broker:
+        assert "standard input" in broker.run("job", "add", "--queue", "work", data=b"meant", code=2)
+        assert not broker.jobs()
+        broker.run("job", "add", "--queue", "work", "")
+        assert len(broker.jobs()) == 1
+
+
+@test
 def lines_with_one_key_are_refused():
     with Broker("--durability", "memory") as broker:
         told = broker.run("job", "add", "--queue", "work", "--unique", "k", "--lines", "-", data=b"a\nb\n", code=2)

@@ -137,6 +137,13 @@ def bad_settings_are_refused_by_their_place():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
         for text, said in (("listn = \"x\"\n", "rotad.toml:1"), ("\nttl = \"10 parsecs\"\n", "rotad.toml:2"),
                            ("roles = \"queue,cash\"\n", "cash"), ("cert = \"a.pem\"\n", "key"),
+                           ("listen = \"foo\"\n", "listen: "), ("http = \"foo\"\n", "http: "),
+                           ("workers = \"foo\"\n", "workers: "), ("advertise = \"foo\"\n", "advertise: "),
+                           ("store = \"foo:bar\"\n", "store: "), ("store = \"mysql://x\"\n", "store: "),
+                           ("cert = \"none.pem\"\nkey = \"none.key\"\n", "none.pem"),
+                           ("workers-key = \"none.k\"\nworkers-list = \"none.l\"\n", "none.k"),
+                           ("listen = \"0.0.0.0:0\"\n", "give cert and key"), ("http = \"0.0.0.0:0\"\n", "proxy"),
+                           ("workers = \"0.0.0.0:0\"\n", "workers-key"),
                            ("data = \"a\"\ndata = \"b\"\n", "rotad.toml:2"), ("data = \"\0\"\n", "rotad.toml"),
                            ("[[space]]\nshards = 5\n", "name"), ("[[space]]\nname = \"a b\"\n", "a b"),
                            ("[[space]]\nname = \"a\"\nengine = \"rign\"\n", "rotad.toml:3"),

@@ -123,6 +123,29 @@ def commands_of_all_kinds_take_certificates():
 
 
 @test
+def broker_by_itself_takes_certificates():
+    with world() as with_:
+        words = ["--tls-cert", with_.node[0], "--tls-key", with_.node[1], "--tls-ca", with_.ca]
+        assert "--tls-cert" in rota("broker", "--durability", "memory", *words[2:], code=2)
+        broker = subprocess.Popen([ROTA, "broker", "--durability", "memory", *words], stdout=subprocess.PIPE, text=True,
+                                  stderr=subprocess.DEVNULL)
+        try:
+            at = ["--node", broker.stdout.readline().split("grpc=")[1].split()[0]]
+            worker = subprocess.Popen([ROTA, "work", *at, *with_.words, "--queue", "q", "--", "tr", "a-z", "A-Z"],
+                                      stderr=subprocess.DEVNULL)
+            try:
+                assert rota("job", "add", *at, *with_.words, "--queue", "q", "--wait", "hello") == "HELLO"
+            finally:
+                worker.terminate()
+                worker.wait(TIMEOUT)
+            assert "demands a certificate" in rota("queue", "list", *at, "--tls-ca", with_.ca, code=1)
+        finally:
+            broker.terminate()
+            broker.wait(TIMEOUT)
+            broker.stdout.close()
+
+
+@test
 def mistakes_are_told():
     with world() as with_:
         at = ["queue", "list", "--node", "127.0.0.1:9"]

@@ -1,0 +1,84 @@
+/* Whether a node could start with its settings, as far as that can be told without starting. */
+#include "node/node_settings.h"
+
+#include "io/address.h"
+#include "wire/sql_url.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+/* `*is_far`: it leads beyond this machine. A name is not looked up, and may. */
+static enum rota_code check_address(const char *name, const char *text, bool *is_far,
+                                    struct rota_error *error)
+{
+    struct rota_address address;
+    struct sockaddr_storage resolved;
+    struct rota_error why;
+    *is_far = false;
+    if (!text)
+        return ROTA_OK;
+    if (rota_address_parse(text, &address, &why))
+        return rota_error_set(error, ROTA_ERR_INVALID, "%s: %s", name, why.text);
+    *is_far = rota_address_resolve(&address, &resolved) &&
+              !rota_address_is_loopback((const struct sockaddr *)&resolved);
+    return ROTA_OK;
+}
+
+static enum rota_code check_file(const char *name, const char *path, struct rota_error *error)
+{
+    if (!path || access(path, R_OK) == 0)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID, "%s: %.1000s: %s", name, path, strerror(errno));
+}
+
+static enum rota_code refuse_plain(const char *name, const char *address, const char *instead,
+                                   struct rota_error *error)
+{
+    return rota_error_set(
+        error, ROTA_ERR_INVALID,
+        "%s: %.300s is beyond this machine, where plain text has to be asked for: "
+        "%s, or set insecure",
+        name, address, instead);
+}
+
+static enum rota_code check_addresses(const struct rota_node_settings *values,
+                                      struct rota_error *error)
+{
+    bool is_far, has_workers_keys = values->workers_key;
+    enum rota_code code = check_address("advertise", values->advertise, &is_far, error);
+    if (!code)
+        code = check_address("listen", values->listen, &is_far, error);
+    if (!code && is_far && !values->certificate && !values->insecure)
+        return refuse_plain("listen", values->listen, "give cert and key", error);
+    if (!code)
+        code = check_address("workers", values->workers, &is_far, error);
+    if (!code && is_far && !has_workers_keys && !values->insecure)
+        return refuse_plain("workers", values->workers, "give workers-key and workers-list", error);
+    if (!code)
+        code = check_address("http", values->http, &is_far, error);
+    if (!code && is_far && !values->insecure)
+        return refuse_plain("http", values->http,
+                            "put a proxy with TLS before an address of this machine", error);
+    return code;
+}
+
+enum rota_code rota_node_settings_check_reach(const struct rota_node_settings *values,
+                                              struct rota_error *error)
+{
+    const struct {
+        const char *name, *path;
+    } files[] = {{"cert", values->certificate},
+                 {"key", values->key},
+                 {"ca", values->ca},
+                 {"workers-key", values->workers_key},
+                 {"workers-list", values->workers_list}};
+    struct rota_sql_url url;
+    struct rota_error why;
+    enum rota_code code = check_addresses(values, error);
+    for (size_t i = 0; !code && i < sizeof files / sizeof files[0]; i++)
+        code = check_file(files[i].name, files[i].path, error);
+    if (!code && values->store && rota_sql_url_parse(rota_str(values->store), &url, &why))
+        code = rota_error_set(error, ROTA_ERR_INVALID, "store: %s", why.text);
+    return code;
+}
