@@ -7,24 +7,19 @@ tables and the database itself. Prints TAP."""
 import contextlib
 import sqlite3
 import sys
-import traceback
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[3])
 import databases  # noqa: E402
+import tap  # noqa: E402
 from cli.cache_world import World  # noqa: E402
 from cli.support import ok  # noqa: E402
+from tap import test  # noqa: E402
 
 KIND = sys.argv[4]
-TESTS = []
 KEYS = [f"key{i}" for i in range(200)]
 VALUES = {key: f"value of {key}" for key in KEYS}
 BYTES = {"sqlite": "BLOB", "mysql": "LONGBLOB", "postgres": "BYTEA"}[KIND]
-
-
-def test(function):
-    TESTS.append(function)
-    return function
 
 
 def sql(database, text):
@@ -246,22 +241,9 @@ def a_database_that_is_restarted_is_not_noticed_by_those_who_ask(database):
 
 
 def main():
-    failed = 0
     with databases.open_database(KIND) as database:
-        print(f"1..{len(TESTS)}")
         fill(database)
-        for number, function in enumerate(TESTS, 1):
-            name = function.__name__
-            try:
-                function(database)
-                print(f"ok {number} {name}")
-            except Exception:
-                failed += 1
-                for line in traceback.format_exc().splitlines():
-                    print("#", line)
-                print(f"not ok {number} {name}")
-            sys.stdout.flush()
-    return 1 if failed else 0
+        return tap.run(database)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ middle. Prints TAP."""
 import contextlib
 import json
 import os
+import pathlib
 import random
 import signal
 import socket
@@ -15,16 +16,13 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import tap  # noqa: E402
+from tap import test  # noqa: E402
 
 ROTA = sys.argv[1]
-TESTS = []
 TIMEOUT = 60
-
-
-def test(function):
-    TESTS.append(function)
-    return function
 
 
 def free_ports(n):
@@ -286,21 +284,4 @@ def what_can_not_be_is_said():
     assert "a:1" in refused("--nodes", "a:1,a:1")
 
 
-def main():
-    print(f"1..{len(TESTS)}")
-    failed = 0
-    for number, function in enumerate(TESTS, 1):
-        try:
-            began = time.monotonic()
-            skipped = function()
-            print(f"# {time.monotonic() - began:.1f} s")
-            print(f"ok {number} - {function.__name__}" + (f" # SKIP {skipped}" if skipped else ""), flush=True)
-        except Exception:
-            failed += 1
-            print(f"not ok {number} - {function.__name__}", flush=True)
-            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), flush=True)
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+sys.exit(tap.run(names=sys.argv[2:]))

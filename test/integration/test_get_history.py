@@ -6,14 +6,14 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import traceback
 
 LIB = pathlib.Path(__file__).resolve().parent.parent / "lib"
 sys.path.insert(0, str(LIB))
 sys.dont_write_bytecode = True
 import get_history  # noqa: E402
+import tap  # noqa: E402
+from tap import test  # noqa: E402
 
-TESTS = []
 SECOND = 10**9
 VALUES = {"apple": "red", "pear": "green"}
 A, B, W = "a:1", "b:1", "w:1"
@@ -25,11 +25,6 @@ LOGS = {
     B: ["30 gained east 0 6", "50 stopped east 0 6"],
     W: ["11 gained west 0 5"],
 }
-
-
-def test(function):
-    TESTS.append(function)
-    return function
 
 
 def show_time(second):
@@ -170,19 +165,4 @@ def it_can_be_run_by_hand():
             assert f"1 Gets and 1 leases: {code} problems" in done.stdout, done.stdout
 
 
-def main():
-    failed = 0
-    print(f"1..{len(TESTS)}")
-    for number, function in enumerate(TESTS, 1):
-        try:
-            function()
-            print(f"ok {number} {function.__name__}")
-        except Exception:
-            failed += 1
-            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), end="")
-            print(f"not ok {number} {function.__name__}")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+sys.exit(tap.run())

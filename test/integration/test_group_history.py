@@ -6,14 +6,14 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import traceback
 
 LIB = pathlib.Path(__file__).resolve().parent.parent / "lib"
 sys.path.insert(0, str(LIB))
 sys.dont_write_bytecode = True
 import group_history  # noqa: E402
+import tap  # noqa: E402
+from tap import test  # noqa: E402
 
-TESTS = []
 SESSION = 6
 
 # `AT EVENT KEY=VALUE...` of each process. Of the two partitions, a reads p0 and is killed
@@ -64,11 +64,6 @@ GOOD = {
         26 watermark mark=9
     """,
 }
-
-
-def test(function):
-    TESTS.append(function)
-    return function
 
 
 def value_of(key, text):
@@ -257,19 +252,4 @@ def it_can_be_run_by_hand():
             assert f"readers: {code} problems" in done.stdout, done.stdout
 
 
-def main():
-    failed = 0
-    print(f"1..{len(TESTS)}")
-    for number, function in enumerate(TESTS, 1):
-        try:
-            function()
-            print(f"ok {number} {function.__name__}")
-        except Exception:
-            failed += 1
-            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), end="")
-            print(f"not ok {number} {function.__name__}")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+sys.exit(tap.run())

@@ -17,8 +17,10 @@ import threading
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
 import brokers  # noqa: E402
+import tap  # noqa: E402
 import work_history  # noqa: E402
-from brokers import TIMEOUT, folder, free_port, test  # noqa: E402
+from brokers import TIMEOUT, folder, free_port  # noqa: E402
+from tap import test  # noqa: E402
 
 ROTA, PROGRAMS = os.path.abspath(sys.argv[1]), pathlib.Path(sys.argv[2])
 Broker = functools.partial(brokers.Broker, ROTA)
@@ -396,4 +398,4 @@ def a_clock_that_jumps_loses_nothing():
             assert set(broker.jobs()) == {oldest, another, delayed}
 
 
-sys.exit(brokers.run_tests(sys.argv[3:]))
+sys.exit(tap.run(names=sys.argv[3:]))

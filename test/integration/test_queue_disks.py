@@ -15,8 +15,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
 import brokers  # noqa: E402
 import own_mounts  # noqa: E402
+import tap  # noqa: E402
 import work_history  # noqa: E402
-from brokers import TIMEOUT, folder, test  # noqa: E402
+from brokers import TIMEOUT, folder  # noqa: E402
+from tap import test  # noqa: E402
 
 HAS_MOUNTS = own_mounts.enter()
 ROTA, PROGRAMS = sys.argv[1], pathlib.Path(sys.argv[2])
@@ -134,7 +136,7 @@ def check_after(data, known):
 @test
 def a_full_disk_refuses_jobs_and_keeps_what_it_has():
     if not HAS_MOUNTS:
-        return "no disk of our own can be mounted here"
+        raise tap.Skip("no disk of our own can be mounted here")
     with tempfile.TemporaryDirectory(prefix="rota-queue-") as place:
         own_mounts.mount_tmpfs(place, "32m")
         try:
@@ -285,4 +287,4 @@ def what_is_no_journal_is_left_alone():
             assert file.read() == b"somebody's diary\n" * 100
 
 
-sys.exit(brokers.run_tests(sys.argv[3:]))
+sys.exit(tap.run(names=sys.argv[3:]))

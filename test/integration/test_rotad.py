@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import json
 import os
+import pathlib
 import queue
 import signal
 import socket
@@ -16,18 +17,14 @@ import sys
 import tempfile
 import threading
 import time
-import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import tap  # noqa: E402
+from tap import test  # noqa: E402
 
 ROTAD, ROTA = (os.path.abspath(path) for path in sys.argv[1:3])
-TESTS = []
 TIMEOUT = 120
 ANY_PORTS = ["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--workers", "127.0.0.1:0"]
-
-
-def test(function):
-    if not sys.argv[3:] or function.__name__ in sys.argv[3:]:
-        TESTS.append(function)
-    return function
 
 
 class Node:
@@ -385,19 +382,4 @@ def service_manager_is_told():
         listener.close()
 
 
-def main():
-    print(f"1..{len(TESTS)}")
-    failed = 0
-    for number, function in enumerate(TESTS, 1):
-        try:
-            function()
-            print(f"ok {number} - {function.__name__}", flush=True)
-        except Exception:
-            failed += 1
-            print(f"not ok {number} - {function.__name__}", flush=True)
-            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), flush=True)
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+sys.exit(tap.run(names=sys.argv[3:]))

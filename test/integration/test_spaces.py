@@ -10,15 +10,18 @@ import collections
 import http.client
 import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 import time
-import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import tap  # noqa: E402
+from tap import test  # noqa: E402
 
 ROTAD, ROTA = (os.path.abspath(path) for path in sys.argv[1:3])
-TESTS = []
 TIMEOUT = 120
 SHARDS = 1000
 FEW = 16
@@ -35,11 +38,6 @@ name = "few"
 shards = {FEW}
 log = "sqlite:LOG"
 """
-
-
-def test(function):
-    TESTS.append(function)
-    return function
 
 
 class Node:
@@ -399,23 +397,6 @@ def never_two_owners(cluster):
     print(f"# {moves} moves of {len(spans)} shards")
 
 
-def main():
-    print(f"1..{len(TESTS)}")
-    failed = 0
-    with Cluster() as cluster:
-        for number, function in enumerate(TESTS, 1):
-            began_at = time.monotonic()
-            try:
-                function(cluster)
-                print(f"# {time.monotonic() - began_at:.1f} s")
-                print(f"ok {number} - {function.__name__}", flush=True)
-            except Exception:
-                failed += 1
-                print(f"not ok {number} - {function.__name__}", flush=True)
-                print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), flush=True)
-                break  # the cluster is not as the next one expects it
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+with Cluster() as the_cluster:  # each test goes on where the one before has ended
+    CODE = tap.run(the_cluster, stops_at_failure=True)
+sys.exit(CODE)

@@ -4,14 +4,14 @@ Each test plants one mistake in a history without any. Results are TAP."""
 import pathlib
 import sys
 import tempfile
-import traceback
 
 LIB = pathlib.Path(__file__).resolve().parent.parent / "lib"
 sys.path.insert(0, str(LIB))
 sys.dont_write_bytecode = True
+import tap  # noqa: E402
 import work_history  # noqa: E402
+from tap import test  # noqa: E402
 
-TESTS = []
 
 # Jobs a to f. a is done at once. b needs go: w1 is given it, does not answer for too long, and w2
 # completes it. c is completed by w1, which is killed before it hears so. d was refused. The add
@@ -57,11 +57,6 @@ GOOD = {
         ok f 12
     """,
 }
-
-
-def test(function):
-    TESTS.append(function)
-    return function
 
 
 def check(replacements=(), torn=""):
@@ -165,18 +160,4 @@ def an_end_without_a_beginning_is_found():
     finds("at a wrong time", ("w2", "gone e 11", ["gone e 11", "ok e 11"]))
 
 
-def main():
-    print(f"1..{len(TESTS)}")
-    failed = 0
-    for number, function in enumerate(TESTS, 1):
-        try:
-            function()
-            print(f"ok {number} - {function.__name__}", flush=True)
-        except Exception:
-            failed += 1
-            print(f"not ok {number} - {function.__name__}", flush=True)
-            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), flush=True)
-    return 1 if failed else 0
-
-
-sys.exit(main())
+sys.exit(tap.run())

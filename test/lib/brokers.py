@@ -16,15 +16,8 @@ import socket
 import subprocess
 import tempfile
 import threading
-import traceback
 
-TESTS = []
 TIMEOUT = 120  # of what takes a second on a machine that is at rest
-
-
-def test(function):
-    TESTS.append(function)
-    return function
 
 
 def free_port():
@@ -103,19 +96,3 @@ class Broker:
         lines = self.run("job", "list", "--queue", queue, "--state", state, "--limit", "1000000",
                          "--json").splitlines()
         return [json.loads(line)["job"] for line in lines]
-
-
-def run_tests(names=()):
-    """All, or those that are named."""
-    TESTS[:] = [function for function in TESTS if not names or function.__name__ in names]
-    print(f"1..{len(TESTS)}")
-    failed = 0
-    for number, function in enumerate(TESTS, 1):
-        try:
-            skipped = function()
-            print(f"ok {number} - {function.__name__}" + (f" # SKIP {skipped}" if skipped else ""), flush=True)
-        except Exception:
-            failed += 1
-            print(f"not ok {number} - {function.__name__}", flush=True)
-            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), flush=True)
-    return 1 if failed else 0

@@ -14,27 +14,20 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import tap  # noqa: E402
+from tap import test  # noqa: E402
 
 BUILD, VERSION = pathlib.Path(sys.argv[1]), sys.argv[2]
 SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 WAIT = 120  # seconds, for a busy machine
 PROGRAMS = ["rota", "rotad"]
-TESTS = []
-
-
-class Skip(Exception):
-    pass
-
-
-def test(function):
-    TESTS.append(function)
-    return function
 
 
 def need(program):
     if not shutil.which(program):
-        raise Skip(f"{program} is not installed")
+        raise tap.Skip(f"{program} is not installed")
 
 
 def run(*command, **options):
@@ -151,7 +144,7 @@ def declared():
     source.write_text("#include <rota/rota.h>\n")
     done = subprocess.run(["gcc", "-fsyntax-only", f"-I{installed.include}", "-aux-info", prototypes, source])
     if done.returncode != 0:
-        raise Skip("gcc does not tell what is declared")
+        raise tap.Skip("gcc does not tell what is declared")
     lines = [line for line in prototypes.read_text().splitlines() if f"{installed.include}/rota/" in line]
     names = {re.search(r"\b(\w+) \(", line.split("*/", 1)[1])[1] for line in lines if "*/ extern" in line}
     # Variables, which it does not tell.
@@ -395,24 +388,10 @@ def directories():
 
 def main():
     global installed
-    failed = 0
     os.environ.pop("LD_LIBRARY_PATH", None)  # the build directory's
-    print(f"1..{len(TESTS)}", flush=True)
     with directories() as (root, work):
         installed = Installed(root, work)
-        for number, function in enumerate(TESTS, 1):
-            result, note = "ok", ""
-            try:
-                function()
-            except Skip as reason:
-                note = f" # SKIP {reason}"
-            except Exception:
-                failed += 1
-                result = "not ok"
-                for line in traceback.format_exc().splitlines():
-                    print("#", line)
-            print(f"{result} {number} {function.__name__}{note}", flush=True)
-    return 1 if failed else 0
+        return tap.run()
 
 
 if __name__ == "__main__":
