@@ -1,24 +1,6 @@
 #include "wire/nodes_message.h"
 
-#define TYPE(type_name, text, result, table)                                                       \
-    const struct rota_message_type type_name = {.name = (text),                                    \
-                                                .size = sizeof(result),                            \
-                                                .fields = (table),                                 \
-                                                .n_fields = sizeof(table) / sizeof *(table)}
-
-#define F(n, kind, member)                                                                         \
-    {                                                                                              \
-        .name = #member, .number = (n), ROTA_MESSAGE_INTO(kind, THIS, member)                      \
-    }
-#define F_MAX(n, kind, member, m)                                                                  \
-    {                                                                                              \
-        .name = #member, .number = (n), ROTA_MESSAGE_INTO(kind, THIS, member), .max = (m)          \
-    }
-#define F_OF(n, member, t, m)                                                                      \
-    {                                                                                              \
-        .name = #member, .number = (n), ROTA_MESSAGE_INTO(INNERS, THIS, member), .type = &(t),     \
-        .max = (m)                                                                                 \
-    }
+#include "wire/message_table.h"
 
 #define THIS struct rota_nodes_change
 static const struct rota_message_field SHOW[] = {F(1, STR, node)};
@@ -66,9 +48,9 @@ TYPE(ROTA_NODES_EVENT, "event", struct rota_nodes_event, EVENT);
 
 #define THIS struct rota_nodes_documents_reply
 static const struct rota_message_field DOCUMENTS_REPLY[] = {
-    F_OF(1, documents, DOCUMENT_TYPE, ROTA_NODES_TOPICS_MAX),
+    F_LIST(1, documents, DOCUMENT_TYPE, ROTA_NODES_TOPICS_MAX),
     F(2, UINT, life),
-    F_OF(3, events, ROTA_NODES_EVENT, ROTA_NODES_EVENTS_MAX),
+    F_LIST(3, events, ROTA_NODES_EVENT, ROTA_NODES_EVENTS_MAX),
 };
 #undef THIS
 TYPE(ROTA_NODES_DOCUMENTS_REPLY, "reply", struct rota_nodes_documents_reply, DOCUMENTS_REPLY);

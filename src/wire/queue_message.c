@@ -1,37 +1,6 @@
 #include "wire/queue_message.h"
 
-#define TYPE(type_name, text, result, table)                                                       \
-    const struct rota_message_type type_name = {.name = (text),                                    \
-                                                .size = sizeof(result),                            \
-                                                .fields = (table),                                 \
-                                                .n_fields = sizeof(table) / sizeof *(table)}
-
-#define F(n, kind, member)                                                                         \
-    {                                                                                              \
-        .name = #member, .number = (n), ROTA_MESSAGE_INTO(kind, THIS, member)                      \
-    }
-#define F_BYTES(n, member)                                                                         \
-    {                                                                                              \
-        .name = #member, .number = (n), ROTA_MESSAGE_INTO(STR, THIS, member),                      \
-        .form = ROTA_MESSAGE_BYTES                                                                 \
-    }
-#define F_ID(n, member)                                                                            \
-    {                                                                                              \
-        .name = #member, .number = (n), ROTA_MESSAGE_INTO(STR, THIS, member),                      \
-        .form = ROTA_MESSAGE_HEX                                                                   \
-    }
-#define F_NAMED(n, member, names)                                                                  \
-    {                                                                                              \
-        .name = #member, .number = (n), ROTA_MESSAGE_INTO(UINT, THIS, member), .name_of = (names)  \
-    }
-#define F_MAX(n, kind, member, m)                                                                  \
-    {                                                                                              \
-        .name = #member, .number = (n), ROTA_MESSAGE_INTO(kind, THIS, member), .max = (m)          \
-    }
-#define F_OF(n, kind, member, t)                                                                   \
-    {                                                                                              \
-        .name = #member, .number = (n), ROTA_MESSAGE_INTO(kind, THIS, member), .type = &(t)        \
-    }
+#include "wire/message_table.h"
 
 static const char *state_name(uint64_t value)
 {

@@ -1,29 +1,9 @@
 #include "wire/space_message.h"
 
-#define TYPE(type_name, text, result, table)                                                       \
-    const struct rota_message_type type_name = {.name = (text),                                    \
-                                                .size = sizeof(result),                            \
-                                                .fields = (table),                                 \
-                                                .n_fields = sizeof(table) / sizeof *(table)}
+#include "wire/message_table.h"
 
-#define F(n, kind, member)                                                                         \
-    {                                                                                              \
-        .name = #member, .number = (n), ROTA_MESSAGE_INTO(kind, THIS, member)                      \
-    }
-#define F_MAX(n, kind, member, m)                                                                  \
-    {                                                                                              \
-        .name = #member, .number = (n), ROTA_MESSAGE_INTO(kind, THIS, member), .max = (m)          \
-    }
-#define F_OF(n, kind, member, t, m)                                                                \
-    {                                                                                              \
-        .name = #member, .number = (n), ROTA_MESSAGE_INTO(kind, THIS, member), .type = &(t),       \
-        .max = (m)                                                                                 \
-    }
 #define F_STATE(n, member)                                                                         \
-    {                                                                                              \
-        .name = #member, .number = (n), ROTA_MESSAGE_INTO(UINT, THIS, member),                     \
-        .max = ROTA_SPACE_UNOWNED, .name_of = rota_space_state_name                                \
-    }
+    F_WITH(n, UINT, member, .max = ROTA_SPACE_UNOWNED, .name_of = rota_space_state_name)
 
 const char *rota_space_state_name(uint64_t state)
 {
@@ -53,7 +33,7 @@ static const struct rota_message_field INFO[] = {
     F(4, UINT, version),
     F(5, UINT, n_owned),
     F(6, UINT, n_moving),
-    F_OF(7, INNER, migration, ROTA_SPACE_MIGRATION, 0),
+    F_OF(7, INNER, migration, ROTA_SPACE_MIGRATION),
     F(8, STR, trouble),
 };
 #undef THIS
@@ -61,7 +41,7 @@ TYPE(ROTA_SPACE_INFO, "space", struct rota_space_info, INFO);
 
 #define THIS struct rota_space_list
 static const struct rota_message_field LIST[] = {
-    F_OF(1, INNERS, spaces, ROTA_SPACE_INFO, ROTA_SPACE_LIST_MAX),
+    F_LIST(1, spaces, ROTA_SPACE_INFO, ROTA_SPACE_LIST_MAX),
 };
 #undef THIS
 TYPE(ROTA_SPACE_LIST_REPLY, "reply", struct rota_space_list, LIST);
@@ -78,9 +58,9 @@ static TYPE(ROTA_SPACE_CLAIM, "shard", struct rota_space_claim_info, CLAIM);
 
 #define THIS struct rota_space_show
 static const struct rota_message_field SHOW_REPLY[] = {
-    F_OF(1, INNER, space, ROTA_SPACE_INFO, 0),
+    F_OF(1, INNER, space, ROTA_SPACE_INFO),
     F_MAX(2, STRS, nodes, ROTA_SPACE_SHARDS_MAX),
-    F_OF(3, INNERS, shards, ROTA_SPACE_CLAIM, ROTA_SPACE_SHARDS_MAX),
+    F_LIST(3, shards, ROTA_SPACE_CLAIM, ROTA_SPACE_SHARDS_MAX),
 };
 #undef THIS
 TYPE(ROTA_SPACE_SHOW_REPLY, "reply", struct rota_space_show, SHOW_REPLY);
@@ -102,7 +82,7 @@ static const struct rota_message_field EXPLANATION[] = {
     F(3, UINT, epoch),
     F_STATE(4, state),
     F(5, STR, why),
-    F_OF(6, INNERS, history, ROTA_SPACE_CHANGE, 0),
+    F_OF(6, INNERS, history, ROTA_SPACE_CHANGE),
     F(7, BOOL, is_pinned),
 };
 #undef THIS

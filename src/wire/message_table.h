@@ -1,0 +1,33 @@
+/* How a file of message tables writes them down, for files in src/wire that have many:
+ *
+ *     #define THIS struct rota_nodes_change
+ *     static const struct rota_message_field CHANGE[] = {F(1, STR, node), F(2, BOOL, is_dry_run)};
+ *     #undef THIS
+ *     TYPE(ROTA_NODES_CHANGE, "request", struct rota_nodes_change, CHANGE);
+ *
+ * The names are short because a table is read as a whole; no other header includes this one. */
+#ifndef ROTA_WIRE_MESSAGE_TABLE_H
+#define ROTA_WIRE_MESSAGE_TABLE_H
+
+#include "wire/message.h"
+
+#define TYPE(type_name, text, result, table)                                                       \
+    const struct rota_message_type type_name = {.name = (text),                                    \
+                                                .size = sizeof(result),                            \
+                                                .fields = (table),                                 \
+                                                .n_fields = sizeof(table) / sizeof *(table)}
+
+/* A field; the first with more members of struct rota_message_field. */
+#define F_WITH(n, kind, member, ...)                                                               \
+    {                                                                                              \
+        .name = #member, .number = (n), ROTA_MESSAGE_INTO(kind, THIS, member), __VA_ARGS__         \
+    }
+#define F(n, kind, member)        F_WITH(n, kind, member, .max = 0)
+#define F_MAX(n, kind, member, m) F_WITH(n, kind, member, .max = (m))
+#define F_OF(n, kind, member, t)  F_WITH(n, kind, member, .type = &(t))
+#define F_LIST(n, member, t, m)   F_WITH(n, INNERS, member, .type = &(t), .max = (m))
+#define F_BYTES(n, member)        F_WITH(n, STR, member, .form = ROTA_MESSAGE_BYTES)
+#define F_ID(n, member)           F_WITH(n, STR, member, .form = ROTA_MESSAGE_HEX)
+#define F_NAMED(n, member, names) F_WITH(n, UINT, member, .name_of = (names))
+
+#endif
