@@ -19,32 +19,12 @@ struct reading {
 
 /* --- the result --- */
 
-static size_t field_size(enum rota_option_type type)
-{
-    switch (type) {
-    case ROTA_OPTION_FLAG:
-        return sizeof(bool);
-    case ROTA_OPTION_INT:
-        return sizeof(int64_t);
-    case ROTA_OPTION_SPAN:
-    case ROTA_OPTION_TIME:
-        return sizeof(rota_time);
-    case ROTA_OPTION_TEXT:
-        return sizeof(const char *);
-    case ROTA_OPTION_CHOICE:
-        return sizeof(int);
-    case ROTA_OPTION_LIST:
-        return sizeof(struct rota_option_list);
-    }
-    return 0;
-}
-
 /* How far the options reach into the result. */
 static size_t result_size(const struct rota_command *command)
 {
     size_t size = 0;
     for (size_t i = 0; i < command->n_options; i++) {
-        size_t end = command->options[i].offset + field_size(command->options[i].type);
+        size_t end = command->options[i].offset + rota_option_size(command->options[i].type);
         if (size < end)
             size = end;
     }

@@ -5,6 +5,26 @@
 #include <assert.h>
 #include <stdio.h>
 
+size_t rota_option_size(enum rota_option_type type)
+{
+    switch (type) {
+    case ROTA_OPTION_FLAG:
+        return sizeof(bool);
+    case ROTA_OPTION_INT:
+        return sizeof(int64_t);
+    case ROTA_OPTION_SPAN:
+    case ROTA_OPTION_TIME:
+        return sizeof(rota_time);
+    case ROTA_OPTION_TEXT:
+        return sizeof(const char *);
+    case ROTA_OPTION_CHOICE:
+        return sizeof(int);
+    case ROTA_OPTION_LIST:
+        return sizeof(struct rota_option_list);
+    }
+    return 0;
+}
+
 /* --- limits --- */
 
 static bool has_bounds(const struct rota_option *option)

@@ -61,6 +61,9 @@ struct rota_option {
 #define ROTA_OPTION_C_CHOICE int
 #define ROTA_OPTION_C_LIST   struct rota_option_list
 
+/* Of the field that a value goes to. */
+size_t rota_option_size(enum rota_option_type type);
+
 /* Read `text` into `field`, which has the option's type; a flag reads "true"
  * and "false", a list gains one item.
  *

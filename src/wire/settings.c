@@ -16,33 +16,13 @@ static void *field_of(void *values, const struct rota_option *option)
     return (char *)values + option->offset;
 }
 
-static size_t field_size(enum rota_option_type type)
-{
-    switch (type) {
-    case ROTA_OPTION_FLAG:
-        return sizeof(bool);
-    case ROTA_OPTION_INT:
-        return sizeof(int64_t);
-    case ROTA_OPTION_SPAN:
-    case ROTA_OPTION_TIME:
-        return sizeof(rota_time);
-    case ROTA_OPTION_TEXT:
-        return sizeof(const char *);
-    case ROTA_OPTION_CHOICE:
-        return sizeof(int);
-    case ROTA_OPTION_LIST: /* a file has none, see rota_settings_init() */
-        return 0;
-    }
-    return 0;
-}
-
 /* What is not given is zero; a text is NULL. */
 static void fill_defaults(const struct rota_option *options, size_t n, void *values)
 {
     for (size_t i = 0; i < n; i++) {
         void *field = field_of(values, &options[i]);
         assert(options[i].type != ROTA_OPTION_LIST);
-        memset(field, 0, field_size(options[i].type));
+        memset(field, 0, rota_option_size(options[i].type));
         if (options[i].default_text &&
             rota_option_parse_value(&options[i], rota_str(options[i].default_text), field, NULL))
             assert(!"a default is a value");
@@ -103,7 +83,7 @@ static bool is_same_value(const struct rota_option *option, const void *a, const
 {
     const char *const *texts[] = {a, b};
     if (option->type != ROTA_OPTION_TEXT)
-        return memcmp(a, b, field_size(option->type)) == 0;
+        return memcmp(a, b, rota_option_size(option->type)) == 0;
     if (!*texts[0] || !*texts[1])
         return *texts[0] == *texts[1];
     return strcmp(*texts[0], *texts[1]) == 0;
@@ -149,7 +129,7 @@ enum rota_code rota_settings_adopt(struct rota_settings *settings, const struct 
     if (text)
         *(const char **)field_of(settings->values, option) = copy;
     else
-        memcpy(field_of(settings->values, option), field, field_size(option->type));
+        memcpy(field_of(settings->values, option), field, rota_option_size(option->type));
     settings->origins[i] = from->origins[i];
     return ROTA_OK;
 }
@@ -326,7 +306,7 @@ static enum rota_code keep_higher(struct reader *reader)
         if (before->origins[i].place <= ROTA_SETTINGS_FILE)
             continue;
         void *field = field_of(made->values, option);
-        memcpy(field, field_of(before->values, option), field_size(option->type));
+        memcpy(field, field_of(before->values, option), rota_option_size(option->type));
         made->origins[i] = before->origins[i];
         const char **text = option->type == ROTA_OPTION_TEXT ? field : NULL;
         if (text && *text && !(*text = rota_arena_copy(&made->arena, rota_str(*text)).data))
@@ -340,7 +320,7 @@ static size_t values_size(const struct rota_settings *settings)
 {
     size_t size = 0;
     for (size_t i = 0; i < settings->n_options; i++) {
-        size_t end = settings->options[i].offset + field_size(settings->options[i].type);
+        size_t end = settings->options[i].offset + rota_option_size(settings->options[i].type);
         if (end > size)
             size = end;
     }
