@@ -2,7 +2,7 @@
 # Boots the systemd of another Debian, as root: boot.sh ROOT PROGRAM. It has processes, a network and
 # control groups of its own, and a layer over ROOT takes what is written, so that ROOT stays as it
 # is. PROGRAM is started there as a unit; what it prints comes on standard output, and its exit code
-# ends all of it. Exit code 77 says that this machine does not allow it.
+# ends all of it, or ten minutes do. Exit code 77 says that this machine does not allow it.
 set -eu
 root=$(cd "$1" && pwd)
 program=$2
@@ -53,7 +53,7 @@ if [ -z "$groups" ] || ! mkdir "$group" || ! unshare --mount --pid --fork --cgro
 fi
 export root work program
 code=0
-sh -c 'echo $$ >"$1/cgroup.procs" && exec unshare --mount --pid --fork --kill-child --cgroup --net --uts --ipc \
-    sh "$work/inside.sh"' sh "$group" || code=$?
+sh -c 'echo $$ >"$1/cgroup.procs" && exec timeout --signal=KILL 600 \
+    unshare --mount --pid --fork --kill-child --cgroup --net --uts --ipc sh "$work/inside.sh"' sh "$group" || code=$?
 cat "$work/out"
 exit $code
