@@ -1,6 +1,6 @@
 // The pages over recorded documents: test_pages.js SCREENSHOTS [NAME...]. Prints TAP.
 "use strict";
-const { assert, test, runAll, until, go, shoot, overflow, faint } = require("./browser.js");
+const { assert, test, runAll, until, go, shoot, overflow, faint, nameless, unreached } = require("./browser.js");
 const { serve, TOKEN, SCRIPT, ID } = require("./recorded.js");
 
 const [screenshots, ...names] = process.argv.slice(2);
@@ -278,6 +278,15 @@ recorded("all pages are reached with the keyboard alone", async (page, server) =
     await page.keyboard.press("Enter");
     await page.getByRole("heading", { name: title, level: 2 }).waitFor();
     assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+  }
+});
+
+recorded("whatever can be used on a page has a name, and is reached with the keyboard", async (page, server) => {
+  for (const name of Object.keys(PAGES)) {
+    await show(page, server, name);
+    if (name === "plan") await page.getByRole("button", { name: "Add a host" }).click();
+    assert.deepEqual(await nameless(page), [], name);
+    assert.deepEqual(await unreached(page), [], name);
   }
 });
 
