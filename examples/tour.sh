@@ -1,9 +1,10 @@
 #!/bin/sh
-# A guided tour: runs Rota's commands on a sample cluster and shows each one.
-# ./dev run starts it.
+# A guided tour: runs Rota's commands on a sample cluster and shows each one, once ./dev build has
+# built them; or those in another directory: tour.sh [DIRECTORY].
 set -eu
+programs=${1:-build/src/cli}
 cd "$(dirname "$0")/.."
-PATH=$PWD/build/src/cli:$PATH
+PATH=$(cd "$programs" && pwd):$PATH
 
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then
     bold=$(printf '\033[1m') plain=$(printf '\033[0m')

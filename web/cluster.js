@@ -223,7 +223,7 @@ function showShard(name, shard) {
   const path = `/api/v1/spaces/${encodeURIComponent(name)}/shards/${shard}`;
   const { value, error } = ask(path, 3000);
   const owner = space.nodes[space.owner[shard]];
-  const since = value?.history?.length ? value.history[value.history.length - 1].at_ms : null;
+  const since = value?.history?.length ? value.history[0].at_ms : null; // the newest comes first
   return el("section", { class: "card", "data-key": "shard", "aria-live": "polite" },
     el("div", { class: "head" }, el("h3", {}, `Shard ${number(shard)}`), link("Close", "cluster", name)),
     el("dl", { class: "pairs" },
@@ -232,7 +232,7 @@ function showShard(name, shard) {
       el("dt", {}, "State"), el("dd", {}, STATES[space.state[shard]]),
       since ? [el("dt", {}, "Since"), el("dd", {}, when(since), ` (${span(Date.now() - since)})`)] : null),
     value?.why ? el("p", {}, value.why) : error ? el("p", { class: "quiet" }, `Why is not known: ${error}`) : null,
-    value?.history?.length ? el("ol", { class: "story" }, [...value.history].reverse().slice(0, 12).map((each) => el("li", {},
+    value?.history?.length ? el("ol", { class: "story" }, value.history.slice(0, 12).map((each) => el("li", {},
       when(each.at_ms), " ", each.what, each.owner ? [" ", el("span", { class: "mono" }, each.owner)] : null, el("span", { class: "quiet" }, ` epoch ${each.epoch}`)))) : null,
     el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); pin(name, shard, event.currentTarget.elements.node.value || null); } },
       el("label", {}, "Pin to ", el("select", { name: "node" }, el("option", { value: "" }, "no node: where it belongs"),

@@ -1,6 +1,6 @@
 #!/bin/sh
-# In a fresh Debian, with the packages beside it: installs them, uses them, purges them, and
-# looks for what is left. package.sh runs it.
+# In a fresh Debian, with the packages beside it: `in_chroot.sh use` installs and uses them,
+# `in_chroot.sh purge` purges them and looks for what is left. package.sh runs it.
 set -eux
 cd /tmp/rota
 export DEBIAN_FRONTEND=noninteractive
@@ -15,9 +15,17 @@ list_files() {
     cat /etc/passwd /etc/group
 }
 
+if [ "$1" = purge ]; then
+    # shellcheck disable=SC2046
+    apt-get purge -y $(for package in *.deb; do dpkg-deb -f "$package" Package; done)
+    list_files >after
+    diff before after
+    exit 0
+fi
+
 # What the packages stand on, and what a developer has.
 apt-get update
-apt-get install -y --no-install-recommends gcc libc6-dev cmake make pkg-config curl mandoc
+apt-get install -y --no-install-recommends gcc libc6-dev cmake make pkg-config curl mandoc systemd
 for package in *.deb; do
     dpkg-deb -f "$package" Depends | tr ',' '\n' | grep -v '^ *librota1\>' | paste -sd,
 done | while read -r needs; do
@@ -34,9 +42,8 @@ examples=/usr/share/doc/librota-dev/examples
 [ -f /usr/share/man/man1/rota-ring-lookup.1.gz ]
 [ -f /usr/share/bash-completion/completions/rota ]
 
-
-# The node, as its unit starts it: as its user, with the settings and the directory that the
-# package made. It takes a job, and keeps it over a restart. The network is shared with a
+# The node, much as its unit starts it (in_unit.sh has the unit itself): as its user, with the
+# settings and the directory that the package made. It takes a job, and keeps it over a restart. The network is shared with a
 # machine that may have a node of its own, so the ports are others.
 export ROTA_LISTEN=127.0.0.1:17700 ROTA_WORKERS=127.0.0.1:17701 ROTA_HTTP=127.0.0.1:17780
 start_node() {
@@ -86,8 +93,3 @@ cc -Wall -Werror $examples/where.c -o where $(pkg-config --cflags --libs rota)
 cmake -S . -B cmake -DWHERE_C=$examples/where.c
 cmake --build cmake
 [ "$(cmake/where | wc -l)" = 8 ]
-
-# shellcheck disable=SC2046
-apt-get purge -y $(for package in *.deb; do dpkg-deb -f "$package" Package; done)
-list_files >after
-diff before after

@@ -44,15 +44,34 @@ cp -a /etc/apt "$root/etc/apt"
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
 mkdir "$root/tmp/rota"
 cp "$directory"/*.deb "$top/test/package/CMakeLists.txt" "$top/test/package/in_chroot.sh" "$root/tmp/rota/"
+cp "$top/test/package/in_unit.sh" "$root/root/"
 
-say "installing, using and purging the packages there"
+# step LOG COMMAND...: a part of it, whose output is of interest when it fails.
+step() {
+    log=$directory/$1.log
+    shift
+    code=0
+    "$@" >"$log" 2>&1 || code=$?
+    if [ $code != 0 ] && [ $code != 77 ]; then
+        tail -n 60 "$log" >&2
+        say "that failed, see $log"
+        exit 1
+    fi
+    return $code
+}
+
 # In namespaces of their own, so that neither processes nor mounts are left however it ends.
-if ! unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" \
-    chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
-    sh /tmp/rota/in_chroot.sh >"$directory/chroot.log" 2>&1; then
-    tail -n 40 "$directory/chroot.log" >&2
-    say "that failed, see $directory/chroot.log"
-    exit 1
-fi
+inside() {
+    unshare --mount --pid --fork --kill-child --mount-proc="$root/proc" \
+        chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 "$@"
+}
+
+say "installing and using the packages there"
+step use inside sh /tmp/rota/in_chroot.sh use
+say "booting it, with the node in its unit"
+step unit sh "$top/test/package/boot.sh" "$root" 'sh /root/in_unit.sh' ||
+    say "NOT TRIED: $(tail -n 1 "$directory/unit.log")"
+say "purging the packages"
+step purge inside sh /tmp/rota/in_chroot.sh purge
 rm -rf "$root"
 say "all of it works, and nothing was left"

@@ -375,6 +375,14 @@ def the_unit_starts_what_was_installed():
     assert "rotad.service" not in done.stderr, done.stderr
 
 
+@test
+def the_unit_leaves_the_node_little_to_do_harm_with():
+    """By systemd's own count, in tenths of 0 (nothing) to 10. Sockets are most of what is left."""
+    need("systemd-analyze")
+    run("systemd-analyze", "security", "--offline=true", "--threshold=15", "--no-pager",
+        installed.only("rotad.service"))
+
+
 # --- all of it ---
 
 @contextlib.contextmanager

@@ -104,12 +104,12 @@ const faint = (page) => page.evaluate(() => {
   for (const element of document.querySelectorAll("body *")) {
     const hasText = [...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim() !== "");
     const isField = element.matches("input:not([type=range], [type=checkbox]), textarea, select");
-    if (!(hasText || isField) || !element.checkVisibility({ visibilityProperty: true }) || element.closest(".hidden, .skip, noscript, svg, :disabled")) continue;
+    if (!(hasText || isField) || !element.checkVisibility({ visibilityProperty: true }) || element.closest(".hidden, .skip, noscript, :disabled")) continue;
     const style = getComputedStyle(element);
     const below = ground(element);
     const size = parseFloat(style.fontSize);
     const least = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700) ? 3 : 4.5;
-    const colors = [style.color];
+    const colors = [element.closest("svg") ? style.fill : style.color];
     if (isField && element.placeholder) colors.push(getComputedStyle(element, "::placeholder").color);
     for (const color of colors) {
       const [a, b] = [light(over(read(color), below)), light(below)].sort((x, y) => y - x);
@@ -120,4 +120,26 @@ const faint = (page) => page.evaluate(() => {
   return { found, n: document.querySelectorAll("body *").length };
 });
 
-module.exports = { assert, test, runAll, until, go, shoot, overflow, faint, open, TIMEOUT };
+// What can be used on a page, is to be seen, and has no name that could be read out.
+const nameless = (page) => page.evaluate(() => {
+  const nameOf = (element) => [element.getAttribute("aria-label"), ...[...(element.labels ?? [])].map((label) => label.textContent), element.textContent, element.title, element.placeholder, element.value]
+    .find((text) => text?.trim());
+  return [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")]
+    .filter((element) => element.checkVisibility({ visibilityProperty: true }) && !nameOf(element) && element.id !== "main").map((element) => element.outerHTML.slice(0, 200));
+});
+
+// Press Tab often enough to come round: what has not had the focus, of all that can be used.
+async function unreached(page) {
+  const n = await page.evaluate(() => {
+    window.usable = () => [...document.querySelectorAll("a[href], button:enabled, input:enabled, select:enabled, textarea:enabled, [tabindex='0']")]
+      .filter((element) => element.checkVisibility({ visibilityProperty: true }));
+    window.reached = new Set();
+    document.addEventListener("focusin", ({ target }) => window.reached.add(target));
+    document.activeElement.blur();
+    return window.usable().length;
+  });
+  for (let i = 0; i < n + 3; i++) await page.keyboard.press("Tab");
+  return page.evaluate(() => window.usable().filter((element) => !window.reached.has(element)).map((element) => element.outerHTML.slice(0, 200)));
+}
+
+module.exports = { assert, test, runAll, until, go, shoot, overflow, faint, nameless, unreached, open, TIMEOUT };

@@ -122,7 +122,7 @@ function serve({ nodes = 3, shards = 512, without = [], isEmpty = false } = {}) 
     if ((match = /^spaces\/sessions\/shards\/(\d+)$/.exec(name)) && Number(match[1]) < shards) {
       const [owner, epoch] = space.shards[match[1]];
       return { shard: Number(match[1]), owner: space.nodes[owner], epoch, state: "owned", why: `It is at ${space.nodes[owner]}, the next point after its place on the ring.`,
-        history: [{ at_ms: now - 3600000, owner: space.nodes[(owner + 1) % nodes], epoch: epoch - 1, what: "owned by" }, { at_ms: now - 600000, owner: space.nodes[owner], epoch, what: "moved to" }] };
+        history: [{ at_ms: now - 600000, owner: space.nodes[owner], epoch, what: "owned" }, { at_ms: now - 3600000, owner: space.nodes[(owner + 1) % nodes], epoch: epoch - 1, what: "owned" }] };
     }
     return null;
   }
