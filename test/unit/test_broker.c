@@ -172,6 +172,42 @@ static void jobs_that_come_together_go_out_by_priority(void **state)
     assert_int_equal(bench_state(&bench, low), ROTA_JOB_WAITING);
 }
 
+/* Jobs of `n_sets` pairs of capabilities, three of each, and one that has all of these and does
+ * them one after the other: how often lanes are looked at. */
+static uint64_t looks_of(size_t n_sets)
+{
+    enum { N_NAMES = 24 };
+    static char texts[N_NAMES][8];
+    struct rota_str names[N_NAMES];
+    uint64_t before = rota_broker_n_looks(bench.broker);
+    for (int i = 0; i < N_NAMES; i++) {
+        snprintf(texts[i], sizeof texts[i], "c%d", i);
+        names[i] = rota_str(texts[i]);
+    }
+    for (size_t n = 0; n < 3 * n_sets;)
+        for (int a = 0; a < N_NAMES; a++)
+            for (int b = a + 1; b < N_NAMES && n < 3 * n_sets; b++, n++)
+                bench_add_spec(&bench, (struct rota_job_spec){
+                                           .capabilities = (struct rota_str[]){names[a], names[b]},
+                                           .n_capabilities = 2});
+    uint64_t session = bench_open_spec(
+        &bench,
+        (struct rota_worker_spec){
+            .name = rota_str("w"), .slots = 1, .capabilities = names, .n_capabilities = N_NAMES});
+    for (size_t i = 0; i < 3 * n_sets; i++)
+        bench_done(&bench, bench_last(&bench, ROTA_WORK_DO_DISPATCH).id);
+    rota_broker_worker_close(bench.broker, bench.now, session);
+    bench_settle(&bench);
+    return rota_broker_n_looks(bench.broker) - before;
+}
+
+static void a_choice_costs_as_much_with_hundreds_of_sets_as_with_few(void **state)
+{
+    (void)state;
+    assert_in_range(looks_of(4), 12, 3 * 12);
+    assert_in_range(looks_of(200), 600, 3 * 600);
+}
+
 /* --- keys --- */
 
 static struct rota_job_id add_of(const char *key)
@@ -1435,6 +1471,7 @@ int main(void)
         RULE(a_worker_never_has_more_than_its_slots),
         RULE(free_workers_take_turns),
         RULE(jobs_that_come_together_go_out_by_priority),
+        RULE(a_choice_costs_as_much_with_hundreds_of_sets_as_with_few),
         RULE(keys_share_a_queue_whoever_asks_for_more),
         RULE(a_key_gets_what_it_weighs),
         RULE(a_key_that_was_away_has_saved_nothing_up),

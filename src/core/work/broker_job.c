@@ -314,6 +314,8 @@ void rota_broker_job_enter(struct rota_broker *broker, uint32_t number)
         return;
     rota_lane_push(lane, &broker->jobs, number);
     job->flags |= ROTA_JOB_IN_LANE;
+    if (rota_lane_first(lane) == number)
+        rota_choice_tell(lane);
     rota_broker_mark_dirty(broker, lane);
 }
 
