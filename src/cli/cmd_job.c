@@ -1,6 +1,6 @@
 /* rota job: look at jobs and change their fate; adding them is in cmd_job_add.c. */
 #include "cli/cli.h"
-#include "cli/queue_client.h"
+#include "cli/queue_plan.h"
 #include "cli/terminal.h"
 
 /* --- one job --- */
@@ -10,6 +10,8 @@ struct about {
 };
 
 static const struct rota_option ABOUT_OPTIONS[] = {ROTA_QUEUE_CLIENT_OPTIONS(struct about)};
+static const struct rota_option CHANGE_OPTIONS[] = {ROTA_QUEUE_CLIENT_OPTIONS(struct about),
+                                                    ROTA_QUEUE_CLIENT_DRY_RUN(struct about)};
 
 /* The frame of commands about one job. */
 static int run_about(const struct rota_cli_command *command, int argc, char *const *argv,
@@ -204,6 +206,8 @@ static void append_done(struct rota_queue_client *client, struct rota_buffer *bu
 static enum rota_code cancel(struct rota_queue_client *client, const struct rota_queue_about *about,
                              struct rota_buffer *buffer, struct rota_error *error)
 {
+    if (client->options->dry_run)
+        return rota_queue_plan_cancel(client, about, buffer, error);
     append_done(client, buffer);
     return rota_queue_client_ask(client, "Cancel", &ROTA_QUEUE_NAME, about, NULL, NULL, error);
 }
@@ -211,6 +215,8 @@ static enum rota_code cancel(struct rota_queue_client *client, const struct rota
 static enum rota_code retry(struct rota_queue_client *client, const struct rota_queue_about *about,
                             struct rota_buffer *buffer, struct rota_error *error)
 {
+    if (client->options->dry_run)
+        return rota_queue_plan_retry(client, about, buffer, error);
     append_done(client, buffer);
     return rota_queue_client_ask(client, "Retry", &ROTA_QUEUE_NAME, about, NULL, NULL, error);
 }
@@ -235,7 +241,7 @@ static int run_retry(int argc, char *const *argv)
     return run_about(&rota_cmd_job_retry, argc, argv, retry);
 }
 
-#define ABOUT_COMMAND(variable, the_name, the_summary, text, the_run)                              \
+#define ABOUT_COMMAND(variable, the_name, the_summary, text, the_run, table)                       \
     const struct rota_cli_command variable = {                                                     \
         .command = {.name = (the_name),                                                            \
                     .summary = (the_summary),                                                      \
@@ -243,8 +249,8 @@ static int run_retry(int argc, char *const *argv)
                     .min_arguments = 1,                                                            \
                     .max_arguments = 1,                                                            \
                     .description = (text),                                                         \
-                    .options = ABOUT_OPTIONS,                                                      \
-                    .n_options = sizeof ABOUT_OPTIONS / sizeof *ABOUT_OPTIONS},                    \
+                    .options = (table),                                                            \
+                    .n_options = sizeof(table) / sizeof *(table)},                                 \
         .run = (the_run)}
 
 ABOUT_COMMAND(
@@ -259,20 +265,20 @@ ABOUT_COMMAND(
     "[{\"at\", "
     "\"state\", \"cause\", \"attempt\", \"worker\", \"reason\"}]}. What is no UTF-8 is "
     "\"result_base64\" in place of \"result\", and \"payload_base64\".",
-    run_show);
+    run_show, ABOUT_OPTIONS);
 ABOUT_COMMAND(rota_cmd_job_explain, "job explain", "Tell why a job is where it is",
               "Prints one sentence: what the job waits for, who runs it, or how it ended.\n\n"
               "With --json: {\"explain\"}.",
-              run_explain);
+              run_explain, ABOUT_OPTIONS);
 ABOUT_COMMAND(rota_cmd_job_cancel, "job cancel", "Cancel a job, whatever it does",
               "Its worker, if it has one, is told to stop. A job that has ended is exit code 1.\n\n"
-              "With --json: {}.",
-              run_cancel);
+              "With --json: {}. " ROTA_DRY_RUN_JSON,
+              run_cancel, CHANGE_OPTIONS);
 ABOUT_COMMAND(rota_cmd_job_retry, "job retry", "Let a dead or cancelled job wait again",
               "It gets all its attempts anew. A job that is neither dead nor cancelled is exit "
               "code 1.\n\n"
-              "With --json: {}.",
-              run_retry);
+              "With --json: {}. " ROTA_DRY_RUN_JSON,
+              run_retry, CHANGE_OPTIONS);
 
 /* --- list --- */
 

@@ -1,6 +1,6 @@
 /* rota queue: queues of a broker, and what holds for all of their jobs. */
 #include "cli/cli.h"
-#include "cli/queue_client.h"
+#include "cli/queue_plan.h"
 #include "cli/terminal.h"
 
 #include <stdlib.h>
@@ -10,20 +10,18 @@ struct queue {
     struct rota_str name; /* empty when none is named */
     const char *key;
     int64_t weight;
-    bool dry_run;
 };
 
 static const struct rota_option OPTIONS[] = {ROTA_QUEUE_CLIENT_OPTIONS(struct queue)};
 
-static const struct rota_option FORGET_OPTIONS[] = {
+static const struct rota_option CHANGE_OPTIONS[] = {
     ROTA_QUEUE_CLIENT_OPTIONS(struct queue),
-    {.name = "dry-run",
-     ROTA_OPTION_INTO(FLAG, struct queue, dry_run),
-     .help = "only tell how many jobs would be taken back"},
+    ROTA_QUEUE_CLIENT_DRY_RUN(struct queue),
 };
 
 static const struct rota_option WEIGHT_OPTIONS[] = {
     ROTA_QUEUE_CLIENT_OPTIONS(struct queue),
+    ROTA_QUEUE_CLIENT_DRY_RUN(struct queue),
     {.name = "key",
      ROTA_OPTION_INTO(TEXT, struct queue, key),
      .value_name = "KEY",
@@ -162,6 +160,8 @@ static enum rota_code set_paused(struct rota_queue_client *client, struct rota_s
                                  struct rota_error *error)
 {
     struct rota_queue_setting setting = {.queue = queue, .is_paused = is_paused};
+    if (client->options->dry_run)
+        return rota_queue_plan_pause(client, queue, is_paused, buffer, error);
     if (client->options->json)
         rota_buffer_append_text(buffer, "{}\n");
     return rota_queue_client_ask(client, "Pause", &ROTA_QUEUE_PAUSE, &setting, NULL, NULL, error);
@@ -186,6 +186,9 @@ static enum rota_code set_weight(struct rota_queue_client *client, const struct 
     struct rota_queue_setting setting = {.queue = options->name,
                                          .key = rota_str(options->key),
                                          .weight = (uint64_t)options->weight * PERCENT};
+    if (client->options->dry_run)
+        return rota_queue_plan_weight(client, setting.queue, setting.key, (uint64_t)options->weight,
+                                      buffer, error);
     if (client->options->json)
         rota_buffer_append_text(buffer, "{}\n");
     return rota_queue_client_ask(client, "SetWeight", &ROTA_QUEUE_WEIGHT, &setting, NULL, NULL,
@@ -376,7 +379,7 @@ static enum rota_code show_nodes(struct rota_queue_client *client, const struct 
 static enum rota_code forget_node(struct rota_queue_client *client, const struct queue *options,
                                   struct rota_buffer *buffer, struct rota_error *error)
 {
-    struct rota_queue_forget request = {.node = options->name, .is_dry_run = options->dry_run};
+    struct rota_queue_forget request = {.node = options->name, .is_dry_run = options->of.dry_run};
     struct rota_queue_forgotten reply;
     enum rota_code code = rota_queue_client_ask(client, "Forget", &ROTA_QUEUE_FORGET, &request,
                                                 &ROTA_QUEUE_FORGOTTEN, &reply, error);
@@ -429,12 +432,12 @@ COMMAND(
     list);
 COMMAND(show, "queue show", "Show one queue", "QUEUE", 1,
         "The line of `queue list` for one queue. No such queue is exit code 1.", list);
-COMMAND(pause, "queue pause", "Hand out no more jobs of a queue", "QUEUE", 1,
-        "Jobs are still taken in, and those that run go on. It stays so when the broker is "
-        "restarted.\n\nWith --json: {}.",
-        pause_queue);
-COMMAND(resume, "queue resume", "Hand out jobs of a paused queue again", "QUEUE", 1,
-        "With --json: {}.", resume);
+COMMAND_WITH(CHANGE_OPTIONS, pause, "queue pause", "Hand out no more jobs of a queue", "QUEUE", 1,
+             "Jobs are still taken in, and those that run go on. It stays so when the broker is "
+             "restarted.\n\nWith --json: {}. " ROTA_DRY_RUN_JSON,
+             pause_queue);
+COMMAND_WITH(CHANGE_OPTIONS, resume, "queue resume", "Hand out jobs of a paused queue again",
+             "QUEUE", 1, "With --json: {}. " ROTA_DRY_RUN_JSON, resume);
 COMMAND(drain, "queue drain", "Wait until a queue is empty", "QUEUE", 1,
         "Waits until no job of the queue waits, is delayed or runs, however long that takes: "
         "--timeout is for each answer of the broker. A broker that is away, or not there yet, is "
@@ -445,7 +448,8 @@ COMMAND_WITH(
     WEIGHT_OPTIONS, weight, "queue weight", "Set the share of a key in a queue", "QUEUE", 1,
     "Jobs of several keys (`rota job add --key`) share a queue: of two keys with jobs that "
     "wait, one with a weight of 300 gets three times as many done as one with 100, which is "
-    "what every key has. It stays so when the broker is restarted.\n\nWith --json: {}.",
+    "what every key has. It stays so when the broker is restarted.\n\nWith --json: "
+    "{}. " ROTA_DRY_RUN_JSON,
     set_weight);
 COMMAND(
     workers, "queue workers", "List the workers that are connected", NULL, 0,
@@ -469,7 +473,7 @@ COMMAND(
     "With --json: {\"node\", \"partitions\", \"jobs\", \"leaving\", \"nodes\"}.",
     show_nodes);
 COMMAND_WITH(
-    FORGET_OPTIONS, forget, "queue forget", "Take back what was on its way to a lost broker",
+    CHANGE_OPTIONS, forget, "queue forget", "Take back what was on its way to a lost broker",
     "NODE", 1,
     "For a broker that was taken off the list and is lost with its disk. Jobs that were about to "
     "be "

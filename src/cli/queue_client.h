@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/option.h"
+#include "cli/dry_run.h"
 #include "cli/tls_options.h"
 #include "wire/queue_message.h"
 
@@ -16,6 +17,7 @@ struct rota_queue_client_options {
     struct rota_tls_words tls;
     rota_time timeout;
     bool insecure, json;
+    bool dry_run; /* of commands that change something */
 };
 
 /* `result` has a struct rota_queue_client_options named `of`. */
@@ -36,6 +38,8 @@ struct rota_queue_client_options {
          ROTA_OPTION_INTO(FLAG, result, of.insecure),                                              \
          .help = "ask other machines than this one in plain text, too"},                           \
         ROTA_TLS_OPTIONS(result, of.tls.ca, of.tls.certificate, of.tls.key)
+
+#define ROTA_QUEUE_CLIENT_DRY_RUN(result) ROTA_DRY_RUN_OPTION(result, of.dry_run)
 
 enum { ROTA_QUEUE_CLIENT_NODES_MAX = 64 };
 

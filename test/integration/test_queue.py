@@ -133,6 +133,33 @@ def queues_are_shown_paused_and_drained():
 
 
 @test
+def a_dry_run_tells_and_changes_nothing():
+    with folder() as data, Broker("--data", data) as broker:
+        assert "no queue work yet" in broker.run("job", "add", "--queue", "work", "--dry-run", "x")
+        assert broker.run("queue", "list") == ""
+        broker.run("queue", "pause", "work", "--dry-run", code=1)
+        job = broker.add("x")
+        lines = pathlib.Path(data, "lines")
+        lines.write_text("a\nb\nc\n")
+        plan = json.loads(broker.run("job", "add", "--queue", "work", "--can", "go", "--lines", lines, "--dry-run", "--json"))
+        assert plan["is_done"] is False and any("3 jobs would be added" in line for line in plan["plan"]), plan
+        assert any("no worker that is connected" in line for line in plan["plan"]), plan
+        broker.run("job", "add", "--queue", "work", "--can", "a b", "--dry-run", "x", code=2)
+        broker.run("job", "add", "--queue", "work", "--deadline", "2020-01-01T00:00:00Z", "--dry-run", "x", code=2)
+        assert "given to nobody" in broker.run("job", "cancel", job, "--dry-run")
+        assert "already" in broker.run("job", "retry", job, "--dry-run", code=1)
+        assert "1 waiting jobs would be handed to nobody" in broker.run("queue", "pause", "work", "--dry-run")
+        assert "stay as it is" in broker.run("queue", "resume", "work", "--dry-run")
+        assert "weight of 300" in broker.run("queue", "weight", "work", "--key", "k", "--weight", "300", "--dry-run")
+        shown = json.loads(broker.run("queue", "show", "work", "--json"))
+        assert broker.jobs() == [job] and not shown["is_paused"] and shown["cancelled"] == 0, shown
+        broker.run("job", "cancel", job)
+        assert "already" in broker.run("job", "cancel", job, "--dry-run", code=1)
+        assert "would wait again" in broker.run("job", "retry", job, "--dry-run")
+        assert "is cancelled" in broker.run("job", "retry", job, "--dry-run")
+
+
+@test
 def hostile_words_are_refused():
     with Broker("--durability", "memory") as broker:
         job = broker.add("x")
