@@ -1410,6 +1410,30 @@ static void a_job_tells_its_story(void **state)
     }
 }
 
+static void the_story_of_a_job_that_is_put_off_begins_so(void **state)
+{
+    (void)state;
+    struct rota_job_id late =
+        bench_add_spec(&bench, (struct rota_job_spec){.not_before = bench.now.wall + ROTA_SEC});
+    struct rota_job_id past =
+        bench_add_spec(&bench, (struct rota_job_spec){.not_before = bench.now.wall - ROTA_SEC});
+    struct rota_job_view view = bench_view(&bench, late);
+    assert_int_equal(view.events[0].state, ROTA_JOB_DELAYED);
+    assert_true(
+        rota_str_is_equal(view.events[0].reason, rota_str("not before 2023-11-14T22:13:21Z")));
+    assert_int_equal(bench_view(&bench, past).events[0].state, ROTA_JOB_WAITING);
+    bench_open(&bench, "w", 2);
+    bench_end_now(&bench, past, ROTA_JOB_CAUSE_FAILED, "");
+    bench_tick(&bench, 2 * ROTA_SEC);
+    bench_end_now(&bench, late, ROTA_JOB_CAUSE_FAILED, "");
+    for (int i = 0; i < 2; i++, bench_restart(&bench)) {
+        view = bench_view(&bench, late);
+        assert_int_equal(view.events[0].state, ROTA_JOB_DELAYED);
+        assert_int_equal(view.events[0].reason.size, 0);
+        assert_int_equal(bench_view(&bench, past).events[0].state, ROTA_JOB_WAITING);
+    }
+}
+
 static void a_story_is_bounded(void **state)
 {
     (void)state;
@@ -1530,6 +1554,7 @@ int main(void)
         RULE(a_worker_tells_what_it_can_and_serves),
         RULE(too_many_kinds_of_workers_that_poll_are_not_remembered),
         RULE(a_job_tells_its_story),
+        RULE(the_story_of_a_job_that_is_put_off_begins_so),
         RULE(a_story_is_bounded),
         RULE(queues_are_counted),
     };

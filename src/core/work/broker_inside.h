@@ -182,6 +182,7 @@ struct rota_broker {
     char refusal[ROTA_BROKER_REFUSAL_MAX];
 
     struct rota_job_event events[ROTA_JOB_STORY_MAX + 4]; /* of the last view */
+    char put_off[ROTA_TIME_TEXT_MAX + 16];                /* of the first of them */
     struct rota_job_spec spec;                            /* of the last record shown */
 };
 
