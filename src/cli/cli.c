@@ -145,6 +145,12 @@ int rota_cli_finish(int exit_code)
                          strerror(output_errno));
 }
 
+const char *rota_cli_node(const char *given)
+{
+    const char *node = given ? given : getenv("ROTA_NODE");
+    return node && *node ? node : ROTA_NODE_DEFAULT;
+}
+
 rota_time rota_cli_now(rota_time at)
 {
     return at == ROTA_TIME_MIN ? rota_clock_wall() : at;

@@ -119,6 +119,11 @@ int rota_cli_print(struct rota_buffer *buffer);
  * the exit code into ROTA_CLI_NO unless it tells of something else already. */
 int rota_cli_finish(int exit_code);
 
+#define ROTA_NODE_DEFAULT "127.0.0.1:7700" /* where a broker or a node listens by itself */
+
+/* Whom to ask: what was given, ROTA_NODE, or the default. */
+const char *rota_cli_node(const char *given);
+
 /* The wall clock, or `at` if it is not ROTA_TIME_MIN. */
 rota_time rota_cli_now(rota_time at);
 

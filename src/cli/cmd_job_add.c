@@ -1,7 +1,7 @@
 /* rota job add: give a queue work. */
 #include "cli/cli.h"
 #include "cli/lines.h"
-#include "cli/queue_client.h"
+#include "cli/queue_plan.h"
 #include "cli/terminal.h"
 
 #include <unistd.h>
@@ -85,6 +85,7 @@ static const struct rota_option ADD_OPTIONS[] = {
     {.name = "wait",
      ROTA_OPTION_INTO(FLAG, struct add, wait),
      .help = "wait for its end, however long that takes, and print the result"},
+    ROTA_QUEUE_CLIENT_DRY_RUN(struct add),
 };
 
 static void fill_spec(const struct add *options, struct rota_str names[ROTA_OPTION_LIST_MAX],
@@ -416,6 +417,39 @@ static int add_lines(struct rota_queue_client *client, const struct add *options
     return ROTA_CLI_OK;
 }
 
+/* --- without adding --- */
+
+static bool on_counted(void *data, const struct rota_str *texts, size_t n)
+{
+    size_t *n_jobs = data;
+    (void)texts;
+    *n_jobs += n;
+    return true;
+}
+
+static int plan_add(struct rota_queue_client *client, const struct add *options,
+                    struct rota_str payload)
+{
+    struct rota_str names[ROTA_OPTION_LIST_MAX];
+    struct rota_queue_job_spec spec;
+    struct rota_buffer buffer = {0};
+    struct rota_error error;
+    size_t n_jobs = options->lines ? 0 : 1;
+    struct rota_lines_file file = {.path = options->lines,
+                                   .size_max = ROTA_JOB_PAYLOAD_MAX,
+                                   .on_lines = on_counted,
+                                   .data = &n_jobs};
+    int code = options->lines ? rota_lines_read_file(&file) : ROTA_CLI_OK;
+    if (code)
+        return code;
+    fill_spec(options, names, &spec);
+    spec.payload = payload;
+    if (!rota_queue_plan_add(client, &spec, n_jobs, &buffer, &error))
+        return rota_cli_print(&buffer);
+    rota_buffer_deinit(&buffer);
+    return rota_cli_fail_error(&error);
+}
+
 static int run_add(int argc, char *const *argv)
 {
     static struct add options;
@@ -449,8 +483,11 @@ static int run_add(int argc, char *const *argv)
         rota_buffer_deinit(&input);
         return rota_cli_fail_error(&error);
     }
-    code = options.lines ? add_lines(&client, &options)
-                         : add_one(&client, &options, rota_buffer_str(&input));
+    if (options.of.dry_run)
+        code = plan_add(&client, &options, rota_buffer_str(&input));
+    else
+        code = options.lines ? add_lines(&client, &options)
+                             : add_one(&client, &options, rota_buffer_str(&input));
     rota_queue_client_close(&client);
     rota_buffer_deinit(&input);
     return code;
@@ -474,7 +511,7 @@ const struct rota_cli_command rota_cmd_job_add = {
                 "is "
                 "waited for however long it takes, at whichever of the nodes answers.\n\n"
                 "With --json: {\"job\", \"is_new\"}, the job as `job show` prints it, or "
-                "{\"added\"}.",
+                "{\"added\"}. " ROTA_DRY_RUN_JSON,
             .options = ADD_OPTIONS,
             .n_options = sizeof ADD_OPTIONS / sizeof *ADD_OPTIONS,
             .examples = "rota job add --node 127.0.0.1:7700 --queue mail --delay 5s hello\n"

@@ -1,6 +1,7 @@
 /* rota lease: the leases of a store, for people. */
 #include "base/json.h"
 #include "cli/cli.h"
+#include "cli/dry_run.h"
 #include "cli/store_options.h"
 #include "cli/terminal.h"
 #include "io/store.h"
@@ -8,7 +9,7 @@
 struct lease {
     const char *store, *space, *dc;
     rota_time span;
-    bool json;
+    bool json, dry_run;
 };
 
 #define SPACE_OPTION                                                                               \
@@ -290,8 +291,43 @@ static const struct rota_option HOLD_OPTIONS[] = {
      .is_required = true,
      .max = 365 * ROTA_DAY,
      .help = "how long from now on; 0 ends a hold"},
+    ROTA_DRY_RUN_OPTION(struct lease, dry_run),
     JSON_OPTION,
 };
+
+/* By the clock of the database, which is the one that counts. */
+static int plan_hold(const struct lease *options)
+{
+    const struct rota_store_request request = {
+        .verb = options->space ? ROTA_STORE_LEASES : ROTA_STORE_MEMBERS,
+        .space = rota_str(options->space ? options->space : "")};
+    struct rota_store_answer answer = {0};
+    struct rota_buffer buffer = {0};
+    struct rota_dry_run dry_run;
+    struct rota_error error;
+    char whose[ROTA_STORE_NAME_MAX + 10] = "any space", until[ROTA_TIME_TEXT_MAX];
+    size_t n_held = 0;
+    if (ask(options, &request, &answer, &error))
+        return rota_cli_fail_error(&error);
+    for (size_t i = 0; i < answer.n_leases; i++)
+        n_held += strcmp(state_of(&answer.leases[i], answer.db_now), "held") == 0;
+    if (options->space)
+        snprintf(whose, sizeof whose, "space %s", options->space);
+    rota_dry_run_begin(&dry_run, options->json, &buffer);
+    if (options->space)
+        rota_dry_run_say(&dry_run,
+                         "%s has %zu shards: %zu are held, and whoever holds them goes on", whose,
+                         answer.n_leases, n_held);
+    if (options->span > 0)
+        rota_dry_run_say(&dry_run, "nobody could claim a shard of %s until %s", whose,
+                         rota_time_format(rota_time_add(answer.db_now, options->span), until));
+    else
+        rota_dry_run_say(&dry_run, "a hold of %s would end, if there is one",
+                         options->space ? whose : "all spaces");
+    rota_dry_run_end(&dry_run);
+    rota_store_answer_deinit(&answer);
+    return rota_cli_print(&buffer);
+}
 
 static int run_hold(int argc, char *const *argv)
 {
@@ -307,6 +343,8 @@ static int run_hold(int argc, char *const *argv)
                                                .space =
                                                    rota_str(options.space ? options.space : ""),
                                                .span = options.span};
+    if (options.dry_run)
+        return plan_hold(&options);
     if (ask(&options, &request, &answer, &error))
         return rota_cli_fail_error(&error);
     if (options.json) {
@@ -335,7 +373,7 @@ const struct rota_cli_command rota_cmd_lease_hold = {
                 "after a dump was restored: whoever held a shard by what is lost still believes "
                 "that for up to one ttl. Holders go on; shards that are free stay free. A hold of "
                 "a space and one of all spaces are two: each ends by itself, or with --for 0.\n\n"
-                "With --json: {\"hold_until\"}, null when there is no hold.",
+                "With --json: {\"hold_until\"}, null when there is no hold. " ROTA_DRY_RUN_JSON,
             .options = HOLD_OPTIONS,
             .n_options = sizeof HOLD_OPTIONS / sizeof *HOLD_OPTIONS,
             .examples = "rota lease hold --store postgres://rota@db.example/rota --for 30s\n",

@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "base/quote.h"
 #include "cli/cli.h"
+#include "cli/dry_run.h"
 #include "cli/host_options.h"
 #include "cli/store_options.h"
 #include "cli/terminal.h"
@@ -11,7 +12,7 @@ struct members {
     const char *store, *roles, *zone;
     const char *weight;
     rota_time ttl, start_at, stop_at;
-    bool json;
+    bool json, dry_run;
 };
 
 /* --- list --- */
@@ -143,7 +144,67 @@ const struct rota_cli_command rota_cmd_members_list = {
 
 /* --- what operators and members do --- */
 
-static const struct rota_option CHANGE_OPTIONS[] = {ROTA_STORE_OPTION(struct members, store)};
+static const struct rota_option CHANGE_OPTIONS[] = {ROTA_STORE_OPTION(struct members, store),
+                                                    ROTA_DRY_RUN_OPTION(struct members, dry_run)};
+
+static const struct rota_store_member *find_member(const struct rota_store_answer *answer,
+                                                   const char *address)
+{
+    for (size_t i = 0; i < answer->n_members; i++)
+        if (rota_str_is_equal(answer->members[i].address, rota_str(address)))
+            return &answer->members[i];
+    return NULL;
+}
+
+static const char *fate(enum rota_store_verb verb, enum rota_store_member_state state)
+{
+    if (verb == ROTA_STORE_MEMBER_REMOVE)
+        return "be off the list, until it beats again";
+    switch (state) {
+    case ROTA_STORE_MEMBER_DRAINING:
+        return "be draining: known, and placed no more";
+    case ROTA_STORE_MEMBER_EVICTED:
+        return "be evicted: listed for nobody";
+    case ROTA_STORE_MEMBER_IN:
+        break;
+    }
+    return "be in, as long as it is alive";
+}
+
+/* Who the store has now; the exit code. Fills `*answer`. */
+static int ask_members(const char *store, struct rota_store_answer *answer)
+{
+    const struct rota_store_request request = {.verb = ROTA_STORE_MEMBERS};
+    struct rota_error error;
+    return rota_store_options_ask(store, &request, 1, answer, &error) ? rota_cli_fail_error(&error)
+                                                                      : ROTA_CLI_OK;
+}
+
+static int plan_change(const struct members *options, const struct rota_option_list *addresses,
+                       enum rota_store_verb verb, enum rota_store_member_state state)
+{
+    struct rota_store_answer answer = {0};
+    struct rota_buffer buffer = {0};
+    struct rota_dry_run dry_run;
+    int code = ask_members(options->store, &answer);
+    if (code)
+        return code;
+    rota_dry_run_begin(&dry_run, false, &buffer);
+    for (size_t i = 0; i < addresses->size; i++) {
+        const struct rota_store_member *member = find_member(&answer, addresses->items[i]);
+        if (member)
+            rota_dry_run_say(&dry_run, "%s is %s (zone=%.*s, roles=%.*s): it would %s",
+                             addresses->items[i], state_of(member, answer.db_now),
+                             ROTA_STR_ARGS(member->zone), ROTA_STR_ARGS(member->roles),
+                             fate(verb, state));
+        else
+            code = rota_cli_fail(ROTA_CLI_NO, "%s is no member of the store", addresses->items[i]);
+    }
+    rota_dry_run_end(&dry_run);
+    rota_store_answer_deinit(&answer);
+    int printed = rota_cli_print(&buffer);
+    return code ? code : printed;
+}
 
 /* One after the other, all that are there; exit code 1 when one is not. */
 static int change(const struct rota_cli_command *command, int argc, char *const *argv,
@@ -155,6 +216,8 @@ static int change(const struct rota_cli_command *command, int argc, char *const 
     int code;
     if (!rota_cli_parse(command, argc, argv, &options, &addresses, &code))
         return code;
+    if (options.dry_run)
+        return plan_change(&options, &addresses, verb, state);
     for (size_t i = 0; i < addresses.size; i++) {
         const struct rota_store_request request = {
             .verb = verb, .member = {.address = rota_str(addresses.items[i]), .state = state}};
@@ -238,7 +301,45 @@ static const struct rota_option BEAT_OPTIONS[] = {
      ROTA_OPTION_INTO(TIME, struct members, stop_at),
      .value_name = "TIME",
      .help = "the moment from which on it is placed no more; never if not given"},
+    ROTA_DRY_RUN_OPTION(struct members, dry_run),
 };
+
+/* A file that is not there yet is made by a heartbeat, and not by looking. */
+static int plan_beat(const struct members *options, const struct rota_store_request *beat)
+{
+    const struct rota_store_request request = {.verb = ROTA_STORE_MEMBERS};
+    struct rota_store_answer answer = {0};
+    struct rota_buffer buffer = {0};
+    struct rota_dry_run dry_run;
+    struct rota_error error;
+    const char *store = options->store;
+    struct rota_str address = beat->member.address;
+    char ttl[ROTA_TIME_TEXT_MAX];
+    enum rota_code code = rota_store_request_check(beat, &error);
+    if (!code)
+        code = rota_store_options_check(&store, &error);
+    if (code)
+        return rota_cli_fail_error(&error);
+    code = rota_store_options_ask(store, &request, 1, &answer, &error);
+    if (code && code != ROTA_ERR_NOT_FOUND)
+        return rota_cli_fail_error(&error);
+    rota_dry_run_begin(&dry_run, false, &buffer);
+    const struct rota_store_member *member = code ? NULL : find_member(&answer, address.data);
+    if (code)
+        rota_dry_run_say(&dry_run, "the store is not there yet, and would be made");
+    if (member)
+        rota_dry_run_say(&dry_run, "%.*s is %s (zone=%.*s, roles=%.*s)", ROTA_STR_ARGS(address),
+                         state_of(member, answer.db_now), ROTA_STR_ARGS(member->zone),
+                         ROTA_STR_ARGS(member->roles));
+    else
+        rota_dry_run_say(&dry_run, "%.*s is no member yet", ROTA_STR_ARGS(address));
+    rota_dry_run_say(&dry_run, "it would be alive for %s (zone=%s, roles=%s, weight=%s)",
+                     rota_span_format(options->ttl, ttl), options->zone, options->roles,
+                     options->weight);
+    rota_dry_run_end(&dry_run);
+    rota_store_answer_deinit(&answer);
+    return rota_cli_print(&buffer);
+}
 
 static int run_beat(int argc, char *const *argv)
 {
@@ -260,6 +361,8 @@ static int run_beat(int argc, char *const *argv)
     if (!rota_hosts_parse_weight(options.weight, &request.member.weight))
         return rota_cli_fail(ROTA_CLI_BAD, "members beat: --weight: %s is not from 0.01 to 1000",
                              rota_quote(rota_str(options.weight), quoted));
+    if (options.dry_run)
+        return plan_beat(&options, &request);
     if (rota_store_options_ask(options.store, &request, 1, &answer, &error))
         return rota_cli_fail_error(&error);
     rota_store_answer_deinit(&answer);

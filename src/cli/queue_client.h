@@ -5,6 +5,8 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/option.h"
+#include "cli/cli.h"
+#include "cli/dry_run.h"
 #include "cli/tls_options.h"
 #include "wire/queue_message.h"
 
@@ -16,6 +18,7 @@ struct rota_queue_client_options {
     struct rota_tls_words tls;
     rota_time timeout;
     bool insecure, json;
+    bool dry_run; /* of commands that change something */
 };
 
 /* `result` has a struct rota_queue_client_options named `of`. */
@@ -23,7 +26,8 @@ struct rota_queue_client_options {
     {.name = "node",                                                                               \
      ROTA_OPTION_INTO(TEXT, result, of.node),                                                      \
      .value_name = "ADDRESS,...",                                                                  \
-     .help = "the node to ask, or several, of which one is; ROTA_NODE if not given"},              \
+     .help = "the node to ask, or several, of which one is; ROTA_NODE if not given, "              \
+             "and " ROTA_NODE_DEFAULT " without that"},                                            \
         {.name = "timeout",                                                                        \
          ROTA_OPTION_INTO(SPAN, result, of.timeout),                                               \
          .value_name = "SPAN",                                                                     \
@@ -36,6 +40,8 @@ struct rota_queue_client_options {
          ROTA_OPTION_INTO(FLAG, result, of.insecure),                                              \
          .help = "ask other machines than this one in plain text, too"},                           \
         ROTA_TLS_OPTIONS(result, of.tls.ca, of.tls.certificate, of.tls.key)
+
+#define ROTA_QUEUE_CLIENT_DRY_RUN(result) ROTA_DRY_RUN_OPTION(result, of.dry_run)
 
 enum { ROTA_QUEUE_CLIENT_NODES_MAX = 64 };
 
@@ -90,6 +96,14 @@ bool rota_queue_client_may_move(struct rota_queue_client *client, struct rota_st
 
 /* How many nodes the last reply, a list or a sum, is without. Who they are is told once. */
 size_t rota_queue_client_tell_missing(struct rota_queue_client *client);
+
+/* The queue as all nodes together have it; of no name: all queues. ROTA_ERR_UNAVAILABLE when
+ * nobody knows it. */
+enum rota_code rota_queue_client_look(struct rota_queue_client *client, struct rota_str queue,
+                                      struct rota_queue_list *reply, struct rota_error *error);
+
+/* Nothing of a queue was found: say so when that is because nobody knows it. */
+void rota_queue_client_tell_unknown(struct rota_queue_client *client, struct rota_str queue);
 
 /* Ask the next of the nodes from now on. */
 void rota_queue_client_next(struct rota_queue_client *client);

@@ -92,6 +92,13 @@ def hold_is_set_and_ended():
         assert ok("lease", "hold", "--store", url, "--for", "0").out == b"no hold\n"
         assert held()[""] == 0 and held()["x"] > 0
         assert ok("lease", "hold", "--store", url, "--for", "0", "--space", "x", "--json").json() == {"hold_until": None}
+        before = held()
+        assert b"any space until 2" in ok("lease", "hold", "--store", url, "--for", "1h", "--dry-run").out
+        assert b"would end" in ok("lease", "hold", "--store", url, "--for", "0", "--dry-run").out
+        add_lease(database, "east", 0, "a:1", 7, 70, 4000000000 * SECOND)
+        plan = ok("lease", "hold", "--store", url, "--for", "1h", "--space", "cache", "--dry-run", "--json").json()
+        assert "1 shards: 1 are held" in plan["plan"][0] and plan["is_done"] is False, plan
+        assert held() == before
         refuse("lease", "hold", "--store", url, name="--for")
         refuse("lease", "hold", "--store", url, "--for", "500d", name="500d")
 

@@ -40,6 +40,28 @@ def members_are_listed_and_operators_have_their_word():
 
 
 @test
+def a_dry_run_tells_what_would_become_of_members():
+    with store() as (url, files):
+        before = states(url)
+        for word, fate in (("drain", b"placed no more"), ("evict", b"listed for nobody"), ("restore", b"be in"),
+                           ("remove", b"off the list")):
+            lines = ok("members", word, "a:1", "b:1", "--dry-run", "--store", url).lines()
+            assert [line.split()[0] for line in lines] == [b"a:1", b"b:1"] and all(fate in line for line in lines), lines
+            assert b"is in (zone=east, roles=broker,cache)" in lines[0], lines
+            answer = run("members", word, "a:1", "z:1", "--dry-run", "--store", url)
+            assert answer.code == 1 and b"z:1 is no member" in answer.err and b"a:1" in answer.out, answer.err
+        assert b"a:1 is in" in ok("members", "beat", "a:1", "--zone", "west", "--dry-run", "--store", url).out
+        assert b"no member yet" in ok("members", "beat", "d:1", "--dry-run", "--store", url).out
+        refuse("members", "beat", "bad address", "--dry-run", "--store", url, name="address")
+        assert states(url) == before
+        listed = ok("members", "list", "--store", url, "--json").json()["members"]
+        assert listed[0]["zone"] == "east", listed
+        missing = files.path / "missing.db"
+        assert b"would be made" in ok("members", "beat", "a:1", "--dry-run", "--store", f"sqlite:{missing}").out
+        assert not missing.exists()
+
+
+@test
 def a_ring_of_the_members_is_that_of_a_file_with_them():
     with store() as (url, files):
         keys = b"".join(b"key%d\n" % i for i in range(50))

@@ -35,6 +35,24 @@ def every_command_explains_itself():
     assert re.fullmatch(rb"rota \d+\.\d+\.\d+\n", ok("--version").out)
 
 
+# They look, compute, wait or serve, and leave everything as it is. (A server is what it is started
+# for, and `worker-key` writes the one file that it is given.)
+LOOKING = {"list", "show", "explain", "history", "status", "check", "watch", "get", "lookup", "hash", "dead", "workers",
+           "nodes", "partitions", "balance", "drain a queue",
+           "route", "gradual", "plan", "top", "events", "doctor", "up", "broker", "work", "worker-key", "serve", "join"}
+
+
+@test
+def every_command_that_changes_something_has_a_dry_run():
+    changing = []
+    for command in ok("help", "--json").json()["commands"]:
+        name = "drain a queue" if command["name"] == "queue drain" else command["name"].split()[-1]
+        has = any(option["name"] == "dry-run" for option in command["options"])
+        assert has != (name in LOOKING), command["name"]
+        changing += [command["name"]] if has else []
+    assert {"job add", "queue pause", "lease hold", "members beat", "node drain", "space migrate"} <= set(changing), changing
+
+
 @test
 def unknown_words_are_named():
     refuse("rign", name=["rign", "did you mean", "ring"])

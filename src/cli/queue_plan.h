@@ -1,0 +1,26 @@
+/* queue_plan: what commands that change jobs and queues would do, for their --dry-run.
+ *
+ * The broker is asked what there is, nothing is changed, and the sentences of dry_run.h are
+ * appended to `buffer`. A job or a queue that the change would refuse is an error. */
+#pragma once
+
+#include "cli/queue_client.h"
+
+enum rota_code rota_queue_plan_cancel(struct rota_queue_client *client,
+                                      const struct rota_queue_about *about,
+                                      struct rota_buffer *buffer, struct rota_error *error);
+enum rota_code rota_queue_plan_retry(struct rota_queue_client *client,
+                                     const struct rota_queue_about *about,
+                                     struct rota_buffer *buffer, struct rota_error *error);
+
+/* `n_jobs` like `spec`, which has the payload of the first. */
+enum rota_code rota_queue_plan_add(struct rota_queue_client *client,
+                                   const struct rota_queue_job_spec *spec, size_t n_jobs,
+                                   struct rota_buffer *buffer, struct rota_error *error);
+
+enum rota_code rota_queue_plan_pause(struct rota_queue_client *client, struct rota_str queue,
+                                     bool is_paused, struct rota_buffer *buffer,
+                                     struct rota_error *error);
+enum rota_code rota_queue_plan_weight(struct rota_queue_client *client, struct rota_str queue,
+                                      struct rota_str key, uint64_t percent,
+                                      struct rota_buffer *buffer, struct rota_error *error);
