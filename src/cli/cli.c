@@ -81,6 +81,12 @@ bool rota_cli_parse(const struct rota_cli_command *command, int argc, char *cons
     return false;
 }
 
+const char *rota_cli_node(const char *given)
+{
+    const char *node = given ? given : getenv("ROTA_NODE");
+    return node && (given || *node) ? node : ROTA_CLI_NODE;
+}
+
 /* Why standard output could not be written, the first time it could not. By the
  * time the program ends `errno` may tell of something else. */
 static int output_errno;

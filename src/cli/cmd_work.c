@@ -24,7 +24,7 @@ static const struct rota_option OPTIONS[] = {
     {.name = "node",
      ROTA_OPTION_INTO(TEXT, struct options, node),
      .value_name = "ADDRESS,...",
-     .help = "the brokers to work for; ROTA_NODE if not given"},
+     .help = "the brokers to work for; " ROTA_CLI_NODE_HELP},
     {.name = "queue",
      ROTA_OPTION_INTO(LIST, struct options, queues),
      .value_name = "NAME",
@@ -233,10 +233,9 @@ static int run(int argc, char *const *argv)
     int exit_code;
     if (!rota_cli_parse(&rota_cmd_work, argc, argv, &options, &words, &exit_code))
         return exit_code;
-    if (!options.node)
-        options.node = getenv("ROTA_NODE");
-    if (!options.node || !*options.node)
-        return rota_cli_fail(ROTA_CLI_BAD, "whom to work for? --node and ROTA_NODE are not there");
+    options.node = rota_cli_node(options.node);
+    if (!*options.node)
+        return rota_cli_fail(ROTA_CLI_BAD, "whom to work for? --node is empty");
     if (options.lease < 4 * options.kill_after)
         return rota_cli_fail(ROTA_CLI_BAD, "--lease is at least four times as long as "
                                            "--kill-after, so that a command has ended before "

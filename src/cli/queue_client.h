@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/option.h"
+#include "cli/cli.h"
 #include "cli/dry_run.h"
 #include "cli/tls_options.h"
 #include "wire/queue_message.h"
@@ -25,7 +26,7 @@ struct rota_queue_client_options {
     {.name = "node",                                                                               \
      ROTA_OPTION_INTO(TEXT, result, of.node),                                                      \
      .value_name = "ADDRESS,...",                                                                  \
-     .help = "the node to ask, or several, of which one is; ROTA_NODE if not given"},              \
+     .help = "the node to ask, or several, of which one is; " ROTA_CLI_NODE_HELP},                 \
         {.name = "timeout",                                                                        \
          ROTA_OPTION_INTO(SPAN, result, of.timeout),                                               \
          .value_name = "SPAN",                                                                     \
