@@ -1,6 +1,6 @@
 // Plan: what a change of hosts, weights or routing would move, before it is done; then doing it, and
 // whether it came as predicted.
-import { state, el, link, table, fact, badge, button, nothing, absent, ask, change, confirm, hasToken, schedule, number, plural, to } from "./core.js";
+import { state, el, link, table, fact, badge, button, nothing, absent, ask, change, confirm, weigh, schedule, number, plural, to } from "./core.js";
 import { bar } from "./charts.js";
 import { chip } from "./ring.js";
 
@@ -27,7 +27,7 @@ async function preview() {
   isUnderWay = true;
   schedule();
   try {
-    result = (await change("/api/v1/plan", request(), true)) ?? result;
+    result = await weigh("/api/v1/plan", request());
     why = null;
     isStale = false;
   } catch (error) {
@@ -38,11 +38,11 @@ async function preview() {
   schedule();
 }
 
-// Whoever has given the token sees what a change would do while still choosing it.
+// What a change would do is seen while still choosing it.
 function touch() {
   isStale = true;
   clearTimeout(timer);
-  if (hasToken() && !isEmpty()) timer = setTimeout(preview, 350);
+  if (!isEmpty()) timer = setTimeout(preview, 350);
   schedule();
 }
 

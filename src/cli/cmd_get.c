@@ -35,8 +35,8 @@ static const struct rota_option OPTIONS[] = {
     {.name = "node",
      ROTA_OPTION_INTO(TEXT, struct options, node),
      .value_name = "ADDRESS",
-     .help = "instead of a store: a server, several with commas between them; ROTA_NODE if there "
-             "is nothing else"},
+     .help = "instead of a store: a server, several with commas between them; if there is "
+             "nothing else ROTA_NODE, or " ROTA_CLI_NODE},
     {.name = "collection",
      ROTA_OPTION_INTO(TEXT, struct options, collection),
      .value_name = "NAME",
@@ -219,9 +219,9 @@ static enum rota_code check_hosts(const struct client *client, struct rota_error
 static enum rota_code open_client(struct client *client, struct rota_error *error)
 {
     const struct options *options = client->options;
-    const char *node = options->node;
-    if (!options->store && !options->hosts && !node && !getenv("ROTA_STORE"))
-        node = getenv("ROTA_NODE");
+    const char *node = options->node, *store = getenv("ROTA_STORE");
+    if (!options->store && !options->hosts && !node && (!store || !*store))
+        node = rota_cli_node(NULL);
     if (!!options->store + !!options->hosts + !!options->node > 1)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "one of --store, --hosts and --node is needed, not several");
@@ -229,10 +229,8 @@ static enum rota_code open_client(struct client *client, struct rota_error *erro
         return open_get(client, (struct rota_get_options){.hosts_file = options->hosts}, error);
     if (node && *node)
         return open_by_nodes(client, node, error);
-    if (!options->store && !getenv("ROTA_STORE"))
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "whom to ask? --store, --hosts, --node, ROTA_STORE and ROTA_NODE are "
-                              "not there");
+    if (node)
+        return rota_error_set(error, ROTA_ERR_INVALID, "whom to ask? --node is empty");
     return open_by_store(client, error);
 }
 

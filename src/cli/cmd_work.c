@@ -24,8 +24,7 @@ static const struct rota_option OPTIONS[] = {
     {.name = "node",
      ROTA_OPTION_INTO(TEXT, struct options, node),
      .value_name = "ADDRESS,...",
-     .help =
-         "the brokers to work for; ROTA_NODE if not given, and " ROTA_NODE_DEFAULT " without that"},
+     .help = "the brokers to work for; " ROTA_CLI_NODE_HELP},
     {.name = "queue",
      ROTA_OPTION_INTO(LIST, struct options, queues),
      .value_name = "NAME",
@@ -235,6 +234,8 @@ static int run(int argc, char *const *argv)
     if (!rota_cli_parse(&rota_cmd_work, argc, argv, &options, &words, &exit_code))
         return exit_code;
     options.node = rota_cli_node(options.node);
+    if (!*options.node)
+        return rota_cli_fail(ROTA_CLI_BAD, "whom to work for? --node is empty");
     if (options.lease < 4 * options.kill_after)
         return rota_cli_fail(ROTA_CLI_BAD, "--lease is at least four times as long as "
                                            "--kill-after, so that a command has ended before "

@@ -30,11 +30,10 @@ enum rota_code rota_collection_options_check(const struct rota_collection_option
                                              struct rota_collection_nodes *nodes,
                                              struct rota_error *error)
 {
-    const char *node = options->node ? options->node : getenv("ROTA_NODE");
+    const char *node = rota_cli_node(options->node);
     struct rota_collection_nodes made = {0};
-    if (!node || !*node)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "whom to ask? --node and ROTA_NODE are not there");
+    if (!*node)
+        return rota_error_set(error, ROTA_ERR_INVALID, "whom to ask? --node is empty");
     if (options->id == 0 && !*options->collection)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "which collection? one of --collection and --id is needed");

@@ -44,12 +44,15 @@ static enum rota_code open_channels(struct rota_queue_client *client, const char
 enum rota_code rota_queue_client_open(const struct rota_queue_client_options *options,
                                       struct rota_queue_client *client, struct rota_error *error)
 {
+    const char *node = rota_cli_node(options->node);
     *client = (struct rota_queue_client){.options = options};
+    if (!*node)
+        return rota_error_set(error, ROTA_ERR_INVALID, "whom to ask? --node is empty");
     if (uv_loop_init(&client->loop))
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no event loop");
     enum rota_code code = rota_tls_options_open(&options->tls, &client->tls, error);
     if (!code)
-        code = open_channels(client, rota_cli_node(options->node), error);
+        code = open_channels(client, node, error);
     if (code)
         rota_queue_client_close(client);
     return code;

@@ -26,8 +26,7 @@ struct rota_queue_client_options {
     {.name = "node",                                                                               \
      ROTA_OPTION_INTO(TEXT, result, of.node),                                                      \
      .value_name = "ADDRESS,...",                                                                  \
-     .help = "the node to ask, or several, of which one is; ROTA_NODE if not given, "              \
-             "and " ROTA_NODE_DEFAULT " without that"},                                            \
+     .help = "the node to ask, or several, of which one is; " ROTA_CLI_NODE_HELP},                 \
         {.name = "timeout",                                                                        \
          ROTA_OPTION_INTO(SPAN, result, of.timeout),                                               \
          .value_name = "SPAN",                                                                     \

@@ -436,9 +436,10 @@ enum rota_code rota_http_open(struct uv_loop_s *loop, const char *address,
     made->handler = *handler;
     made->body_max = options->body_max ? options->body_max : ROTA_HTTP_BODY_MAX;
     rota_list_init(&made->streams);
-    enum rota_code code = rota_listener_bind(
-        loop, address, &(struct rota_listener_options){.insecure = options->insecure}, &fd,
-        made->address, error);
+    const struct rota_listener_options plain = {
+        .insecure = options->insecure,
+        .instead = "listen on it and put a proxy with TLS before it"};
+    enum rota_code code = rota_listener_bind(loop, address, &plain, &fd, made->address, error);
     if (code) {
         free(made);
         return code;

@@ -202,8 +202,14 @@ static enum rota_code bind_any(const char *text, const struct addrinfo *found,
     enum rota_code code = rota_error_set(error, ROTA_ERR_NOT_FOUND, "%s has no address", text);
     for (const struct addrinfo *each = found; each; each = each->ai_next) {
         if (!options->tls &&
-            (code = rota_stream_check_plain(each->ai_addr, options->insecure, error)))
+            (code = rota_stream_check_plain(each->ai_addr, options->insecure, error))) {
+            if (options->instead)
+                rota_error_set(error, code,
+                               "%s: plain text is allowed on loopback alone; %s, or ask for "
+                               "insecure",
+                               text, options->instead);
             continue;
+        }
         *fd = bind_socket(each->ai_addr, each->ai_addrlen);
         if (*fd >= 0)
             return ROTA_OK;

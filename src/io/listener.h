@@ -26,6 +26,7 @@ struct rota_listener_options {
     rota_time open_timeout;   /* for the handshake; 0 means ROTA_STREAM_OPEN_TIMEOUT */
     uint32_t connections_max; /* at one time; 0 means ROTA_LISTENER_CONNECTIONS_MAX */
     bool insecure;            /* plain text on other addresses than loopback too */
+    const char *instead;      /* what to do in place of that; NULL means to set up TLS */
 };
 
 struct rota_listener_handler {

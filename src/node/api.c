@@ -5,6 +5,7 @@
 #include "node/stream.h"
 #include "node/topics.h"
 #include "wire/message_json.h"
+#include "wire/queue_message.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,9 +81,11 @@ void rota_api_answer(struct rota_api_call *call, unsigned status, const char *ty
         {"Cache-Control", "no-store"},
         {"X-Content-Type-Options", "nosniff"},
         {"Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"},
+        {"Allow", call->allow},
     };
+    size_t n_fields = sizeof fields / sizeof fields[0] - (call->allow[0] == '\0');
     count_answer(call, status);
-    rota_http_answer(call->request, status, fields, sizeof fields / sizeof fields[0], body);
+    rota_http_answer(call->request, status, fields, n_fields, body);
     rota_api_let_go(call);
 }
 
@@ -135,6 +138,7 @@ bool rota_api_number(struct rota_api_call *call, const char *name, uint64_t max,
 struct question {
     struct rota_api_call *call;
     const struct rota_message_type *reply_type;
+    const char *otherwise; /* what an empty list is refused with; NULL: it is no list, or may be */
 };
 
 static unsigned http_status(enum rota_status status)
@@ -172,9 +176,10 @@ static unsigned http_status(enum rota_status status)
     return 500;
 }
 
-static void answer_reply(struct rota_api_call *call, const struct rota_message_type *type,
-                         struct rota_str message)
+static void answer_reply(const struct question *question, struct rota_str message)
 {
+    struct rota_api_call *call = question->call;
+    const struct rota_message_type *type = question->reply_type;
     struct rota_buffer buffer = {0};
     struct rota_json json = {.buffer = &buffer};
     struct rota_error error;
@@ -186,6 +191,10 @@ static void answer_reply(struct rota_api_call *call, const struct rota_message_t
         }
         if (rota_message_decode(type, message, reply, &call->arena, &error)) {
             rota_api_refuse(call, 500, error.text);
+            return;
+        }
+        if (question->otherwise && ((const struct rota_queue_list *)reply)->items.n == 0) {
+            rota_api_refuse(call, 404, question->otherwise);
             return;
         }
         rota_message_write_json(type, reply, &json);
@@ -200,11 +209,10 @@ static void on_end(void *data, struct rota_call *made, const struct rota_call_re
 {
     struct question *question = data;
     struct rota_api_call *call = question->call;
-    const struct rota_message_type *type = question->reply_type;
     char why[512];
     (void)made;
     if (result->status == ROTA_STATUS_OK) {
-        answer_reply(call, type, result->message);
+        answer_reply(question, result->message);
         return;
     }
     snprintf(why, sizeof why, "%.*s", ROTA_STR_ARGS(result->text));
@@ -212,9 +220,9 @@ static void on_end(void *data, struct rota_call *made, const struct rota_call_re
                     why[0] ? why : rota_status_name(result->status));
 }
 
-void rota_api_ask(struct rota_api_call *call, const char *method,
-                  const struct rota_message_type *type, const void *request,
-                  const struct rota_message_type *reply_type)
+void rota_api_ask_one(struct rota_api_call *call, const char *method,
+                      const struct rota_message_type *type, const void *request,
+                      const struct rota_message_type *reply_type, const char *otherwise)
 {
     struct rota_buffer message = {0};
     struct rota_error error = {0};
@@ -227,7 +235,7 @@ void rota_api_ask(struct rota_api_call *call, const char *method,
         rota_api_refuse(call, 503, "there is no memory for the request");
         return;
     }
-    *question = (struct question){call, reply_type};
+    *question = (struct question){call, reply_type, otherwise};
     snprintf(path, sizeof path, "%s%s", method[0] == '/' ? "" : "/rota.v1.Queue/", method);
     struct rota_call_options options = {
         .method = rota_str(path),
@@ -239,6 +247,13 @@ void rota_api_ask(struct rota_api_call *call, const char *method,
     if (rota_channel_call(call->node->self, &options, NULL, &error))
         rota_api_refuse(call, 503, error.text);
     rota_buffer_deinit(&message);
+}
+
+void rota_api_ask(struct rota_api_call *call, const char *method,
+                  const struct rota_message_type *type, const void *request,
+                  const struct rota_message_type *reply_type)
+{
+    rota_api_ask_one(call, method, type, request, reply_type, NULL);
 }
 
 /* --- documents --- */
@@ -280,6 +295,19 @@ static bool fits(const char *path, const struct rota_http_target *target,
     return *path == '\0';
 }
 
+static const char *const METHODS[] = {[ROTA_HTTP_GET] = "GET",
+                                      [ROTA_HTTP_POST] = "POST",
+                                      [ROTA_HTTP_PUT] = "PUT",
+                                      [ROTA_HTTP_DELETE] = "DELETE"};
+
+/* One more method that the path is there for. */
+static void note_method(struct rota_api_call *call, enum rota_http_method method)
+{
+    size_t size = strlen(call->allow);
+    snprintf(call->allow + size, sizeof call->allow - size, "%s%s", size > 0 ? ", " : "",
+             METHODS[method]);
+}
+
 /* The route, or NULL: `*status` says whether it is there for another method. */
 static const struct rota_api_route *find_route(struct rota_api_call *call, unsigned *status)
 {
@@ -287,8 +315,11 @@ static const struct rota_api_route *find_route(struct rota_api_call *call, unsig
     for (size_t i = 0; i < rota_api_n_routes; i++) {
         if (!fits(rota_api_routes[i].path, call->target, call->names))
             continue;
-        if (rota_api_routes[i].method == rota_http_method(call->request))
+        if (rota_api_routes[i].method == rota_http_method(call->request)) {
+            call->allow[0] = '\0';
             return &rota_api_routes[i];
+        }
+        note_method(call, rota_api_routes[i].method);
         *status = 405;
     }
     return NULL;
@@ -296,7 +327,6 @@ static const struct rota_api_route *find_route(struct rota_api_call *call, unsig
 
 void rota_api_index(struct rota_api_call *call)
 {
-    static const char *const METHODS[] = {"GET", "POST", "PUT", "DELETE"};
     struct rota_buffer buffer = {0};
     struct rota_json json = {.buffer = &buffer};
     rota_json_begin_object(&json);
@@ -360,11 +390,14 @@ static bool show_page(struct rota_api_call *call)
     return true;
 }
 
+/* Where there is no route nothing can be changed: whoever asks by the right name hears that. */
 static enum rota_guard_verdict judge(const struct rota_node *node,
-                                     const struct rota_http_request *request)
+                                     const struct rota_http_request *request,
+                                     const struct rota_api_route *route)
 {
     struct rota_guard_request question = {
-        .is_change = rota_http_method(request) != ROTA_HTTP_GET,
+        .is_change = route && route->method != ROTA_HTTP_GET,
+        .is_preview = route && route->handle == rota_api_plan,
         .has_body = rota_http_body(request).size > 0,
         .host = rota_http_field(request, "Host"),
         .origin = rota_http_field(request, "Origin"),
@@ -384,7 +417,7 @@ void rota_node_on_request(void *data, struct rota_http_request *request)
 {
     struct rota_node *node = data;
     struct rota_error error;
-    unsigned status;
+    unsigned status = 404;
     struct whole_call *whole = calloc(1, sizeof *whole);
     if (!whole) {
         rota_http_answer(request, 503, NULL, 0, rota_str(""));
@@ -393,18 +426,16 @@ void rota_node_on_request(void *data, struct rota_http_request *request)
     struct rota_api_call *call = &whole->call;
     *call = (struct rota_api_call){.node = node, .request = request, .target = &whole->target};
     rota_list_push(&node->calls, &call->link);
-    enum rota_guard_verdict verdict = judge(node, request);
-    if (verdict) {
-        rota_api_refuse(call, rota_guard_status(verdict), rota_guard_text(verdict));
-        return;
-    }
-    if (rota_http_target_parse(rota_http_target(request), &whole->target, &error)) {
-        rota_api_refuse(call, 400, error.text);
+    enum rota_code code = rota_http_target_parse(rota_http_target(request), &whole->target, &error);
+    const struct rota_api_route *route = code ? NULL : find_route(call, &status);
+    enum rota_guard_verdict verdict = judge(node, request, route);
+    if (verdict || code) {
+        rota_api_refuse(call, verdict ? rota_guard_status(verdict) : 400,
+                        verdict ? rota_guard_text(verdict) : error.text);
         return;
     }
     if (show_page(call))
         return;
-    const struct rota_api_route *route = find_route(call, &status);
     if (route)
         route->handle(call);
     else

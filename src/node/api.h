@@ -23,6 +23,7 @@ struct rota_api_call {
     const struct rota_http_target *target;     /* while the route's handler runs */
     struct rota_str names[ROTA_API_NAMES_MAX]; /* what the stars of the path stand for */
     struct rota_arena arena;
+    char allow[24];             /* of 405: the methods that there are */
     struct rota_list_node link; /* in the node's `calls` */
 };
 
@@ -54,6 +55,11 @@ void rota_api_document(struct rota_api_call *call, const char *topic);
 void rota_api_ask(struct rota_api_call *call, const char *method,
                   const struct rota_message_type *type, const void *request,
                   const struct rota_message_type *reply_type);
+
+/* The same for a list that has to have something in it: an empty one is 404, with `otherwise`. */
+void rota_api_ask_one(struct rota_api_call *call, const char *method,
+                      const struct rota_message_type *type, const void *request,
+                      const struct rota_message_type *reply_type, const char *otherwise);
 
 /* A number of the query; `otherwise` when it is not there. False: it is none, and the call was
  * refused. */

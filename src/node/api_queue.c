@@ -32,7 +32,8 @@ void rota_api_queues(struct rota_api_call *call)
 void rota_api_queue(struct rota_api_call *call)
 {
     struct rota_queue_about one = {.queue = call->names[0]};
-    rota_api_ask(call, "Queues", &ROTA_QUEUE_NAME, &one, &ROTA_QUEUE_QUEUES_REPLY);
+    rota_api_ask_one(call, "Queues", &ROTA_QUEUE_NAME, &one, &ROTA_QUEUE_QUEUES_REPLY,
+                     "there is no such queue");
 }
 
 static void set_paused(struct rota_api_call *call, bool is_paused)

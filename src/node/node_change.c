@@ -77,8 +77,9 @@ static void on_queues(void *data, const struct rota_error *error, struct rota_st
         .partitions = (uint32_t)change->node->settings->partitions,
         .arena = &change->arena,
         .plan = change->plan};
+    char none[ROTA_PEERS_NONE_MAX];
     if (!moves.peer) {
-        fail(change, ROTA_ERR_NOT_FOUND, "there is no such node");
+        fail(change, ROTA_ERR_NOT_FOUND, rota_peers_format_none(change->node->peers, none));
         return;
     }
     rota_node_moves_tell(&moves);

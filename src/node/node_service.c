@@ -242,11 +242,13 @@ static void on_shown(void *data, const struct rota_error *error, struct rota_str
 {
     struct showing *showing = data;
     struct rota_str entry = error ? rota_str("") : find_entry(json, showing->name);
+    char none[ROTA_PEERS_NONE_MAX];
     showing->service->n_calls--;
     if (error)
         refuse(showing->call, ROTA_STATUS_UNAVAILABLE, error->text);
     else if (entry.size == 0)
-        refuse(showing->call, ROTA_STATUS_NOT_FOUND, "there is no such node");
+        refuse(showing->call, ROTA_STATUS_NOT_FOUND,
+               rota_peers_format_none(showing->service->node->peers, none));
     else
         reply(showing->call, &ROTA_NODES_SHOWN, &(struct rota_nodes_shown){.json = entry});
     free(showing);

@@ -65,6 +65,20 @@ const struct rota_peer *rota_peers_find(const struct rota_peers *peers, struct r
     return place == SIZE_MAX ? NULL : peers->list.items[place];
 }
 
+char *rota_peers_format_none(const struct rota_peers *peers, char text[ROTA_PEERS_NONE_MAX])
+{
+    enum { NAMED = 8, NAME_SHOWN = 100 };
+    size_t n = rota_peers_n(peers), size;
+    size = (size_t)snprintf(text, ROTA_PEERS_NONE_MAX, "there is no such node%s",
+                            n > 0 ? "; there are " : "");
+    for (size_t i = 0; i < n && i < NAMED; i++)
+        size += (size_t)snprintf(text + size, ROTA_PEERS_NONE_MAX - size, "%s%.*s",
+                                 i > 0 ? ", " : "", NAME_SHOWN, rota_peers_at(peers, i)->address);
+    if (n > NAMED)
+        snprintf(text + size, ROTA_PEERS_NONE_MAX - size, " and %zu more", n - NAMED);
+    return text;
+}
+
 bool rota_peer_is_alive(const struct rota_peer *peer)
 {
     rota_time now = rota_clock_boot();

@@ -78,5 +78,9 @@ const struct rota_peer *rota_peers_find(const struct rota_peers *peers, struct r
 /* Its place; SIZE_MAX: it is not known. */
 size_t rota_peers_place(const struct rota_peers *peers, struct rota_str address);
 
+/* "there is no such node; there are a:1, b:1 and 7 more". Returns `text`. */
+enum { ROTA_PEERS_NONE_MAX = 1024 };
+char *rota_peers_format_none(const struct rota_peers *peers, char text[ROTA_PEERS_NONE_MAX]);
+
 /* By its heartbeat in the store, or because it talks to us. */
 bool rota_peer_is_alive(const struct rota_peer *peer);

@@ -175,7 +175,9 @@ def evicted_node_is_for_nobody_until_it_is_let_in():
                                     if entry["name"] == two.name))
         rota("node", "undrain", two.name, node=one)
         await_true(lambda: states(one)[two.name] == "serving")
-        assert "no such node" in rota("node", "evict", "10.9.9.9:1", node=one, code=1)
+        for verb in ("evict", "show"):
+            assert f"no such node; there are {min(one.name, two.name)}, {max(one.name, two.name)}" in rota(
+                "node", verb, "10.9.9.9:1", node=one, code=1)
         assert one.ask("/api/v1/nodes/10.9.9.9:1/drain", "POST", {})[0] == 404
         assert one.ask(f"/api/v1/nodes/{two.name}/drain", "POST", {}, token="x" * 43)[0] in (401, 403)
         assert one.ask(f"/api/v1/nodes/{two.name}/drain", "POST", {"is_dry_rum": True})[0] == 400

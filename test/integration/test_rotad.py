@@ -199,7 +199,10 @@ def http_is_for_its_own_names():
         cluster = json.loads(one.get("/api/v1/cluster")[1])
         assert [member["name"] for member in cluster["nodes"]] == [one.reach["grpc"]]
         assert one.get("/nothing")[0] == 404
-        assert one.get("/api/v1/node", "POST")[0] in (401, 403)
+        for path, method in (("/api/v1/node", "POST"), ("/api/v1/queues", "DELETE"), ("/api/v1/plan", "PUT")):
+            assert one.get(path, method)[0] == 405, (path, method)
+            assert one.get(path, method, Host="evil.example")[0] == 403, (path, method)
+        assert one.get("/api/v1/queues/mail/pause", "POST")[0] == 401
 
 
 def add_and_take(one, folder):

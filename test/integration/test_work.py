@@ -236,7 +236,7 @@ def a_result_has_a_bound():
 @test
 def hostile_words_are_refused():
     env = {name: value for name, value in os.environ.items() if name != "ROTA_NODE"}
-    for words in (["--queue", "q", "true"], ["--node", "127.0.0.1:1", "true"], ["--node", "127.0.0.1:1", "--queue", "q"],
+    for words in (["--node", "", "--queue", "q", "true"], ["--node", "127.0.0.1:1", "true"], ["--node", "127.0.0.1:1", "--queue", "q"],
                   ["--node", "a,,b", "--queue", "q", "true"], ["--node", "127.0.0.1:1", "--queue", "q/", "true"],
                   ["--node", "127.0.0.1:1", "--queue", "q", "--can", "a b", "true"],
                   ["--node", "127.0.0.1:1", "--queue", "q", "--slots", "0", "true"],

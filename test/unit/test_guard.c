@@ -72,6 +72,28 @@ static void change_needs_the_token(void **state)
     assert_int_equal(rota_guard_judge(&none, &request), ROTA_GUARD_WRONG_TOKEN);
 }
 
+static void preview_needs_no_token_and_is_for_no_other_site(void **state)
+{
+    struct rota_guard_request request = {.is_change = true,
+                                         .is_preview = true,
+                                         .has_body = true,
+                                         .host = rota_str("localhost"),
+                                         .origin = rota_str(""),
+                                         .authorization = rota_str(""),
+                                         .content_type = rota_str("application/json")};
+    (void)state;
+    assert_int_equal(rota_guard_judge(&guard, &request), ROTA_GUARD_ALLOWED);
+    request.authorization = rota_str("Bearer wrong");
+    assert_int_equal(rota_guard_judge(&guard, &request), ROTA_GUARD_ALLOWED);
+    request.origin = rota_str("http://evil.example");
+    assert_int_equal(rota_guard_judge(&guard, &request), ROTA_GUARD_WRONG_ORIGIN);
+    request.origin = rota_str("");
+    request.content_type = rota_str("text/plain");
+    assert_int_equal(rota_guard_judge(&guard, &request), ROTA_GUARD_WRONG_TYPE);
+    request.host = rota_str("evil.example");
+    assert_int_equal(rota_guard_judge(&guard, &request), ROTA_GUARD_WRONG_HOST);
+}
+
 static void page_of_another_site_changes_nothing(void **state)
 {
     static const char token[] = "Bearer secret";
@@ -131,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everybody_may_look_by_a_name_of_the_node),
         cmocka_unit_test(change_needs_the_token),
+        cmocka_unit_test(preview_needs_no_token_and_is_for_no_other_site),
         cmocka_unit_test(page_of_another_site_changes_nothing),
         cmocka_unit_test(body_is_json_or_refused),
         cmocka_unit_test(every_refusal_has_a_status_and_a_sentence),

@@ -243,13 +243,13 @@ recorded("cancelling the question for a token changes nothing", async (page, ser
 
 recorded("a plan is shown before it is applied, and its outcome after", async (page, server) => {
   await show(page, server, "plan");
-  await giveToken(page);
   await page.getByRole("button", { name: "Add a host" }).click();
   await page.getByLabel("lose 10.0.0.1:7700").check();
   await page.getByLabel("Weight of 10.0.0.2:7700").fill("2");
   await page.getByText("138", { exact: true }).first().waitFor();
-  await page.getByText("new-1:7700 joins zone a").waitFor();
+  await page.getByText("new-1:7700 joins zone a").waitFor(); // the token is for changes
   assert.deepEqual(server.changes, []);
+  await giveToken(page);
   await until("the plan is the one of the form", async () => !(await page.getByRole("button", { name: "Apply" }).isDisabled()));
   await page.getByLabel("Minutes within which it comes").fill("5");
   await page.getByRole("button", { name: "Apply" }).click();

@@ -4,7 +4,8 @@
  * made to send requests by any page that its user visits, so that being reachable from this
  * machine alone is no protection: a request must be for a name of this node's (which a page that
  * points a name of its own at 127.0.0.1 can't pretend), and a change must not come from a page of
- * somewhere else. The token is a header that no page gets sent by itself; there are no cookies. */
+ * somewhere else. The token is a header that no page gets sent by itself; there are no cookies. A
+ * preview is asked for as a change is, and needs no token: it changes nothing. */
 #pragma once
 
 #include <rota/str.h>
@@ -22,6 +23,7 @@ struct rota_guard {
 /* Header fields as they came; empty: there is none. */
 struct rota_guard_request {
     bool is_change;
+    bool is_preview; /* of a change: it only looks */
     bool has_body;
     struct rota_str host, origin, authorization, content_type;
 };

@@ -325,7 +325,7 @@ def a_store_that_can_not_be_used_is_told():
 @test
 def what_can_not_be_got_is_refused_with_one_sentence():
     with Files() as files:
-        refuse("get", "a", name="--store")
+        refuse("get", "--node", "", "a", name="--node")
         refuse("get", "--node", "a:1", name="KEY")
         refuse("get", "--node", "nowhere", "a", name="nowhere")
         refuse("get", "--node", "127.0.0.1:1", "--hosts", "x", "a", name="not several")

@@ -204,7 +204,7 @@ def shards_without_a_map_are_refused_in_a_sentence():
             refuse(*papers, "--node", f"{world.address},:", name='":"')
             refuse(*papers, "--node", "10.0.0.1:1", "--timeout", "300ms", code=1, name="insecure")
             refuse(*papers, "--node", ",".join([world.address] * 17), name="16")
-            refuse(*papers, name="--node", env={"ROTA_NODE": ""})
+            refuse(*papers, "--node", "", name="--node")
             refuse("shards", verb, "--node", world.address, name="--collection")
         path = pathlib.Path(world.map)
         path.write_text("default books 7 b-0 1 nowhere\n")

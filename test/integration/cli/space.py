@@ -1,6 +1,6 @@
 """rota space and rota shard: what is wrong is said before anybody is asked."""
 
-from cli.support import ok, refuse, test
+from cli.support import ok, refuse, run, test
 
 NOBODY = ["--node", "127.0.0.1:1", "--timeout", "1s"]
 
@@ -21,11 +21,22 @@ def calls():
 @test
 def somebody_has_to_be_asked():
     for call in calls():
-        refuse(*call, name="--node", env={"ROTA_NODE": ""})
+        refuse(*call, "--node", "", name="--node")
         refuse(*call, *NOBODY, code=1, name="127.0.0.1:1")
         refuse(*call, env={"ROTA_NODE": "127.0.0.1:1"}, code=1, name="127.0.0.1:1")
         refuse(*call, "one", "too", "many", *NOBODY)
         refuse(*call, "--nonsense", *NOBODY, name="nonsense")
+
+
+@test
+def who_names_nobody_asks_a_node_of_this_machine():
+    for call in (["space", "list"], ["queue", "list"], ["node", "list"], ["events"], ["get", "key"],
+                 ["directory", "get", "--id", "1"], ["shards", "show", "--id", "1"]):
+        for env in ({"ROTA_NODE": ""}, {"ROTA_NODE": "", "ROTA_STORE": ""}):
+            answer = run(*call, "--timeout", "300ms", env=env)
+            # Somebody may even be there.
+            assert answer.code == 0 or answer.code == 1 and b"127.0.0.1:7700" in answer.err, (call, answer.code, answer.err)
+        assert b"127.0.0.1:7700" in ok("help", *call[:2 if call[0] not in ("events", "get") else 1]).out, call
 
 
 @test
