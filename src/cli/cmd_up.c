@@ -39,8 +39,8 @@ static const struct rota_option OPTIONS[] = {
      .help = "the nodes alone: no workers and jobs, no Gets, no tasks"},
     {.name = "chaos",
      ROTA_OPTION_INTO(FLAG, struct options, chaos),
-     .help = "kill and stop nodes at random, one at a time, and check in the end that nothing was "
-             "lost"},
+     .help = "kill and stop nodes at random, one at a time, and check all that is done meanwhile: "
+             "jobs, Gets, rows of the group and owners of shards"},
     {.name = "for",
      ROTA_OPTION_INTO(SPAN, struct options, span),
      .value_name = "SPAN",
@@ -712,12 +712,25 @@ const struct rota_cli_command rota_cmd_up = {
                 "it.\n\n"
                 "With --chaos nodes are killed (SIGKILL) and started again, or stopped (SIGSTOP) "
                 "and let go on, at random and never two at a time; now and then a task is killed "
-                "with a node. In the end, by an interrupt or --for, that is over; all jobs of the "
-                "load that were acknowledged are seen to their end, and each must be done, at one "
-                "node, once; each Get must have been answered, with the values that there are; "
-                "and of a partition's rows none left out between two that were read, and none read "
-                "by an earlier owner after a later one has begun: else the exit code is 1. A "
-                "second interrupt does not wait for that.\n\n"
+                "with a node. What happens meanwhile is checked, and the page Cluster shows it. In "
+                "the end, by an interrupt or --for, all nodes are brought back, everything is seen "
+                "to its end, and the verdict is given: with anything that is not as follows the "
+                "exit code is 1 and standard error names it. A second interrupt does not wait for "
+                "that. With --no-load there is nothing to check.\n\n"
+                "Jobs: each that was acknowledged is done, by one completion, at one node, with "
+                "the result of its payload.\n\n"
+                "Gets: each key of each is answered within a minute, with the value that it has, "
+                "and in the end all of them once more.\n\n"
+                "Rows of the group: each is read, from where its partition begins to where it "
+                "ends; again only if that had not counted before; by nobody under a token after "
+                "somebody had begun under a later one; under each token by one. Children begin "
+                "after their parents, and no partition is left that nobody reads.\n\n"
+                "Owners of the space `sample-shards`: nodes are asked what they hold four times "
+                "per second. No shard has two owners under one epoch, nor one under an epoch when "
+                "a later was known before it was asked; as a node tells it no epoch falls; and in "
+                "the end each shard is held.\n\n"
+                "What is beyond 1,000,000 jobs, 100,000 partitions or 2,097,152 epochs of shards "
+                "can't be checked, and is named, too.\n\n"
                 "Each thing that happens is a line with tabs: the moment, `died`, `serving`, "
                 "`killed`, `stopped`, `continued`, `checking`, `nothing lost` or `violated`, which "
                 "process or numbers.\n\n"
@@ -725,10 +738,10 @@ const struct rota_cli_command rota_cmd_up = {
                 "\"dashboard\", \"data\", \"store\", \"nodes\": [{\"name\", \"zone\", \"grpc\", "
                 "\"zmq\", \"http\", \"pid\"}]}, the others have \"time\", \"event\", and \"name\" "
                 "with \"pid\", or \"signal\" or \"exit_code\" with \"restart_ms\"; and "
-                "\"unfinished\"; or \"acknowledged\", \"done\", \"twice\", \"dead\", \"cancelled\" "
-                "and \"unfinished\" of the jobs, \"gets\", and of their keys \"wrong\" and "
-                "\"unanswered\", and of the group's partitions \"rows_lost\" and "
-                "\"overlaps\".",
+                "\"unfinished\"; the last has \"strikes\"; \"acknowledged\", \"done\", "
+                "\"cancelled\" and \"unfinished\" of the jobs; \"gets\"; \"rows\" and "
+                "\"partitions\"; \"looks\" at what nodes hold and \"moves\" of shards; and "
+                "\"faults\", an object with how often each was seen.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota up\n"
