@@ -3,6 +3,7 @@ import { state, el, live, link, table, card, fact, badge, button, nothing, loadi
   listenTo, onTopic, schedule, number, plural, span, bytes, when, to } from "./core.js";
 import { makeRing, chip } from "./ring.js";
 import { spark } from "./charts.js";
+import { showLedger } from "./ledger.js";
 
 export const title = "Cluster";
 export const icon = "M12 3a9 9 0 1 0 .1 0M12 1v5M4 16l4-2M20 16l-4-2";
@@ -292,6 +293,7 @@ export function show([asked, shardText]) {
   const dead = nodes.filter(isDead);
   const zones = new Set(nodes.map((node) => node.zone).filter(Boolean));
   const moves = isHere ? space.moves.slice(-6).reverse() : [];
+  const ledger = showLedger(), isChecked = Boolean(state.ledger?.ledger);
   return [
     el("h2", {}, "Cluster"),
     el("div", { class: "facts" },
@@ -301,6 +303,7 @@ export function show([asked, shardText]) {
       sums ? fact(number(space.n - sums.nLost), "shards owned") : null,
       sums && sums.nMoving ? fact(number(sums.nMoving), "moving", "warn") : null,
       sums && sums.nLost ? fact(number(sums.nLost), "without an owner", "bad") : null),
+    isChecked ? ledger : null,
     showSpaces(spaces, name),
     el("div", { class: "split", "data-key": "split" },
       showPicture(nodes, name, shard),
@@ -319,5 +322,6 @@ export function show([asked, shardText]) {
     el("div", { class: "head", "data-key": "nodes-head" }, el("h2", {}, "Nodes"),
       el("label", {}, el("span", { class: "hidden" }, "Search nodes"), el("input", { type: "search", placeholder: "Search nodes", oninput: (event) => { view.filter = event.currentTarget.value; schedule(); } }))),
     el("div", { "data-key": "nodes" }, listNodes(nodes, sums?.counts)),
+    isChecked ? null : ledger,
   ];
 }

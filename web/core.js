@@ -128,8 +128,8 @@ export const shown = (value) => (typeof value === "string" ? value : value?.base
 // --- what the node has told ---
 
 const EVENTS_MAX = 5000;
-const TOPICS = ["cluster", "spaces", "queues", "workers", "calls", "groups"];
-export const state = { cluster: null, spaces: null, queues: null, workers: null, calls: null, groups: null,
+const TOPICS = ["cluster", "spaces", "queues", "workers", "calls", "groups", "ledger"];
+export const state = { cluster: null, spaces: null, queues: null, workers: null, calls: null, groups: null, ledger: null,
   events: [], link: "connecting", linkAt: Date.now(), heardAt: 0 };
 const listeners = new Set();
 let isScheduled = false;

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define KILL_AFTER  (2 * ROTA_SEC) /* of those that were told to stop */
-#define LOGS_EVERY  (10 * ROTA_SEC)
-#define STUCK_AFTER (120 * ROTA_SEC) /* without a row that the group has read */
+#define KILL_AFTER (2 * ROTA_SEC) /* of those that were told to stop */
+#define LOGS_EVERY (10 * ROTA_SEC)
+#define SAVE_EVERY ROTA_SEC /* the ledger, for the page */
 
 struct options {
     int64_t nodes;
@@ -39,8 +39,8 @@ static const struct rota_option OPTIONS[] = {
      .help = "the nodes alone: no workers and jobs, no Gets, no tasks"},
     {.name = "chaos",
      ROTA_OPTION_INTO(FLAG, struct options, chaos),
-     .help = "kill and stop nodes at random, one at a time, and check in the end that nothing was "
-             "lost"},
+     .help = "kill and stop nodes at random, one at a time, and check all that is done meanwhile: "
+             "jobs, Gets, rows of the group and owners of shards"},
     {.name = "for",
      ROTA_OPTION_INTO(SPAN, struct options, span),
      .value_name = "SPAN",
@@ -59,7 +59,7 @@ static const struct {
 };
 enum { N_WORKERS = sizeof WORKERS / sizeof WORKERS[0], N_TASKS = 3 };
 
-static const char *const ZONES[] = {"a", "b"};
+static const char *const ZONES[ROTA_UP_ZONES] = {"a", "b"};
 
 enum phase { STARTING, RUNNING, CHECKING, STOPPING };
 
@@ -69,20 +69,19 @@ struct up {
     struct rota_guard guard;
     uv_loop_t loop;
     uv_signal_t signals[3];
-    uv_timer_t kill_timer, chaos_timer, span_timer, logs_timer;
+    uv_timer_t kill_timer, chaos_timer, span_timer, logs_timer, save_timer;
     enum phase phase;
     int exit_code;
     char data[PATH_MAX], rota[PATH_MAX], rotad[PATH_MAX];
     char nodes[ROTA_UP_NODES_MAX * ROTA_CHANNEL_TARGET_MAX];                   /* with commas */
     struct rota_up_process processes[ROTA_UP_NODES_MAX + ROTA_UP_WORKERS_MAX]; /* nodes first */
     size_t n_nodes, n_processes;
-    struct rota_up_load *load;
-    struct rota_up_gets *gets;
-    struct rota_up_group group; /* what its tasks do */
-    uint64_t n_reads_before;    /* the check */
-    rota_time checking_since;
+    struct rota_up_ledger ledger;
+    const char *names[ROTA_UP_NODES_MAX]; /* of nodes, for its sentences */
     struct rota_random random;
     struct rota_node_chaos chaos;
+    uint64_t n_strikes;
+    rota_time since; /* wall clock: when all nodes served first */
 };
 
 /* --- what is told --- */
@@ -227,10 +226,8 @@ static void stop(struct up *up)
     uv_timer_stop(&up->chaos_timer);
     uv_timer_stop(&up->span_timer);
     uv_timer_stop(&up->logs_timer);
-    rota_up_load_close(up->load);
-    rota_up_gets_close(up->gets);
-    up->load = NULL;
-    up->gets = NULL;
+    uv_timer_stop(&up->save_timer);
+    rota_up_ledger_close(&up->ledger);
     for (size_t i = 0; i < up->n_processes; i++) {
         struct rota_up_process *process = &up->processes[i];
         process->is_held = true;
@@ -249,69 +246,103 @@ static void fail(struct up *up, int exit_code)
     stop(up);
 }
 
-/* --- the verdict: jobs are done, once; values are right; no row is passed over --- */
+/* --- the ledger, for the page --- */
 
-static bool is_well_read(const struct up *up)
+static const char *phase_name(const struct up *up)
 {
-    return up->group.n_lost == 0 && up->group.n_overlaps == 0 &&
-           up->group.n_reads > up->n_reads_before;
+    switch (up->phase) {
+    case STARTING:
+    case RUNNING:
+        return "running";
+    case CHECKING:
+    case STOPPING:
+        return "checking";
+    }
+    return "";
 }
 
-static void tell_wrongs(const struct up *up)
+static void write_down(const struct up *up, struct rota_json *json)
 {
-    const struct rota_up_ledger *ledger = rota_up_load_ledger(up->load);
-    const struct rota_up_gets_ledger *gets = rota_up_gets_ledger(up->gets);
-    for (size_t i = 0; i < ledger->n_told; i++)
-        rota_cli_fail(ROTA_CLI_NO, "%s", ledger->told[i]);
-    for (size_t i = 0; i < gets->n_told; i++)
-        rota_cli_fail(ROTA_CLI_NO, "%s", gets->told[i]);
-    for (size_t i = 0; i < up->group.n_told; i++)
-        rota_cli_fail(ROTA_CLI_NO, "%s", up->group.told[i]);
-    if (up->group.n_reads == up->n_reads_before)
-        rota_cli_fail(ROTA_CLI_NO, "the group does not read on");
+    rota_json_key(json, "down");
+    rota_json_begin_array(json);
+    for (size_t i = 0; i < up->n_nodes; i++) {
+        const struct rota_up_process *node = &up->processes[i];
+        if (node->is_ready && !node->is_stopped)
+            continue;
+        rota_json_begin_object(json);
+        rota_json_key(json, "name");
+        rota_json_text(json, node->name);
+        rota_json_key(json, "node");
+        rota_json_text(json, node->grpc);
+        rota_json_key(json, "how");
+        rota_json_text(json, node->is_stopped ? "stopped" : node->child ? "starting" : "killed");
+        rota_json_key(json, "since_ms");
+        rota_json_int(json, node->struck_at / ROTA_MSEC);
+        rota_json_end_object(json);
+    }
+    rota_json_end_array(json);
 }
 
-static void give_verdict(struct up *up)
+/* A disk that does not take it is no fault of the cluster: the page shows how old it is. */
+static void save_ledger(const struct up *up)
 {
-    const struct rota_up_ledger *ledger = rota_up_load_ledger(up->load);
-    const struct rota_up_gets_ledger *gets = rota_up_gets_ledger(up->gets);
-    rota_up_group_judge(&up->group);
-    bool is_well = ledger->n_pending == 0 && ledger->n_dead == 0 && ledger->n_twice == 0 &&
-                   gets->n_wrong == 0 && gets->n_unanswered == 0 && is_well_read(up);
-    rota_watch_begin(&up->watch, is_well ? "nothing lost" : "violated");
-    add_number(up, "acknowledged", (int64_t)ledger->n_acknowledged);
-    add_number(up, "done", (int64_t)ledger->n_done);
-    add_number(up, "twice", (int64_t)ledger->n_twice);
-    add_number(up, "dead", (int64_t)ledger->n_dead);
-    add_number(up, "cancelled", (int64_t)ledger->n_cancelled);
-    add_number(up, "unfinished", (int64_t)ledger->n_pending);
-    add_number(up, "gets", (int64_t)gets->n_gets);
-    add_number(up, "wrong", (int64_t)gets->n_wrong);
-    add_number(up, "unanswered", (int64_t)gets->n_unanswered);
-    add_number(up, "rows_lost", (int64_t)up->group.n_lost);
-    add_number(up, "overlaps", (int64_t)up->group.n_overlaps);
+    struct rota_buffer buffer = {0};
+    struct rota_json json = {.buffer = &buffer};
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "at_ms");
+    rota_json_int(&json, rota_clock_wall() / ROTA_MSEC);
+    rota_json_key(&json, "since_ms");
+    rota_json_int(&json, up->since / ROTA_MSEC);
+    rota_json_key(&json, "phase");
+    rota_json_text(&json, phase_name(up));
+    rota_json_key(&json, "strikes");
+    rota_json_uint(&json, up->n_strikes);
+    write_down(up, &json);
+    rota_up_ledger_write(&up->ledger, &json);
+    rota_json_end_object(&json);
+    rota_up_ledger_save(up->data, &buffer, NULL);
+    rota_buffer_deinit(&buffer);
+}
+
+static void on_save(uv_timer_t *timer)
+{
+    save_ledger(timer->data);
+}
+
+/* --- the verdict --- */
+
+static void add_faults(struct up *up)
+{
+    const struct rota_check *check = &up->ledger.check;
+    if (up->watch.is_json) {
+        rota_json_key(&up->watch.json, "faults");
+        rota_json_begin_object(&up->watch.json);
+    }
+    for (int i = 0; i < ROTA_CHECK_FAULTS; i++)
+        if (up->watch.is_json || check->n[i] > 0)
+            add_number(up, rota_check_fault_name((enum rota_check_fault)i), (int64_t)check->n[i]);
+    if (up->watch.is_json)
+        rota_json_end_object(&up->watch.json);
+}
+
+static void on_checked(void *data)
+{
+    struct up *up = data;
+    const struct rota_check *check = &up->ledger.check;
+    uint64_t n_faults = rota_check_n_faults(check), sum;
+    const char *name;
+    rota_watch_begin(&up->watch, n_faults == 0 ? "nothing lost" : "violated");
+    add_number(up, "strikes", (int64_t)up->n_strikes);
+    for (size_t i = 0; (name = rota_up_ledger_sum(&up->ledger, i, &sum)); i++)
+        add_number(up, name, (int64_t)sum);
+    add_faults(up);
     end_line(up);
-    tell_wrongs(up);
-    fail(up, is_well ? up->exit_code : ROTA_CLI_NO);
-}
-
-/* The group has to read on, too, or is waited for. */
-static void on_gets_checked(void *data)
-{
-    struct up *up = data;
-    if (up->phase != CHECKING)
-        return;
-    if (up->group.n_reads > up->n_reads_before ||
-        rota_clock_boot() - up->checking_since > STUCK_AFTER)
-        give_verdict(up);
-    else
-        rota_up_gets_finish(up->gets, on_gets_checked, up);
-}
-
-static void on_jobs_checked(void *data)
-{
-    struct up *up = data;
-    rota_up_gets_finish(up->gets, on_gets_checked, up);
+    for (size_t i = 0; i < check->n_told; i++)
+        rota_cli_fail(ROTA_CLI_NO, "%s: %s", rota_check_fault_name(check->told[i].fault),
+                      check->told[i].text);
+    if (n_faults > check->n_told)
+        rota_cli_fail(ROTA_CLI_NO, "%llu faults in all", (unsigned long long)n_faults);
+    fail(up, n_faults == 0 ? up->exit_code : ROTA_CLI_NO);
 }
 
 static void step_chaos(struct up *up);
@@ -319,7 +350,7 @@ static void step_chaos(struct up *up);
 /* It is time to end: at once, or when what was acknowledged is done. */
 static void end(struct up *up)
 {
-    if (up->phase != RUNNING || !up->options.chaos || !up->load) {
+    if (up->phase != RUNNING || !up->options.chaos || !up->ledger.load) {
         if (up->phase == CHECKING)
             rota_cli_fail(up->exit_code = ROTA_CLI_NO, "interrupted: what was done is not checked");
         stop(up);
@@ -327,15 +358,13 @@ static void end(struct up *up)
     }
     up->phase = CHECKING;
     rota_watch_begin(&up->watch, "checking");
-    add_number(up, "unfinished", (int64_t)rota_up_load_ledger(up->load)->n_pending);
+    add_number(up, "unfinished", (int64_t)rota_up_load_n_pending(up->ledger.load));
     end_line(up);
     if (up->phase != CHECKING)
         return;
     rota_node_chaos_end(&up->chaos);
     step_chaos(up);
-    up->n_reads_before = up->group.n_reads;
-    up->checking_since = rota_clock_boot();
-    rota_up_load_finish(up->load, on_jobs_checked, up);
+    rota_up_ledger_finish(&up->ledger, on_checked, up);
 }
 
 static void on_signal(uv_signal_t *signal, int number)
@@ -378,6 +407,10 @@ static void kill_task(struct up *up)
 
 static void act(struct up *up, enum rota_node_chaos_act todo, struct rota_up_process *process)
 {
+    if (todo == ROTA_NODE_CHAOS_KILL || todo == ROTA_NODE_CHAOS_STOP) {
+        up->n_strikes++;
+        process->struck_at = rota_clock_wall();
+    }
     switch (todo) {
     case ROTA_NODE_CHAOS_NOTHING:
         break;
@@ -415,6 +448,8 @@ static void step_chaos(struct up *up)
         todo = rota_node_chaos_step(&up->chaos, rota_clock_boot(), count_well(up));
         act(up, todo.act, &up->processes[todo.node]);
     } while (todo.act != ROTA_NODE_CHAOS_NOTHING && up->phase != STOPPING);
+    if (!up->options.no_load)
+        save_ledger(up);
     rota_time now = rota_clock_boot(), at = rota_node_chaos_deadline(&up->chaos);
     if (at == ROTA_TIME_NEVER || up->phase == STOPPING)
         uv_timer_stop(&up->chaos_timer);
@@ -501,7 +536,7 @@ static void list_nodes(struct up *up)
 static void on_line(void *data, struct rota_up_process *process, const char *line)
 {
     (void)process;
-    rota_up_group_hear(&((struct up *)data)->group, line);
+    rota_up_group_hear(&((struct up *)data)->ledger.rows, line);
 }
 
 static bool start_workers(struct up *up)
@@ -525,15 +560,16 @@ static bool start_workers(struct up *up)
 
 static bool start_load(struct up *up)
 {
-    const char *nodes[ROTA_UP_NODES_MAX];
+    const char *addresses[ROTA_UP_NODES_MAX];
     struct rota_error error;
-    for (size_t i = 0; i < up->n_nodes; i++)
-        nodes[i] = up->processes[i].grpc;
+    for (size_t i = 0; i < up->n_nodes; i++) {
+        addresses[i] = up->processes[i].grpc;
+        up->names[i] = up->processes[i].name;
+    }
     if (!start_workers(up))
         return false;
-    enum rota_code code = rota_up_load_open(&up->loop, nodes, up->n_nodes, &up->load, &error);
-    if (!code)
-        code = rota_up_gets_open(&up->loop, nodes, up->n_nodes, &up->gets, &error);
+    enum rota_code code = rota_up_ledger_open(&up->ledger, &up->loop, up->names, addresses,
+                                              up->n_nodes, up->options.chaos, &error);
     if (code)
         fail(up, rota_cli_fail_error(&error));
     return code == ROTA_OK;
@@ -544,6 +580,7 @@ static void begin(struct up *up)
 {
     uint64_t seed = uv_hrtime();
     up->phase = RUNNING;
+    up->since = rota_clock_wall();
     list_nodes(up);
     if (!up->options.no_load && !start_load(up))
         return;
@@ -558,6 +595,8 @@ static void begin(struct up *up)
     rota_node_chaos_init(&up->chaos, (uint32_t)up->n_nodes, seed, rota_clock_boot());
     if (up->options.chaos)
         step_chaos(up);
+    if (up->options.chaos && !up->options.no_load)
+        uv_timer_start(&up->save_timer, on_save, 0, SAVE_EVERY / ROTA_MSEC);
     if (up->options.span)
         uv_timer_start(&up->span_timer, on_span, (uint64_t)(up->options.span / ROTA_MSEC), 0);
 }
@@ -565,7 +604,7 @@ static void begin(struct up *up)
 static void start_nodes(struct up *up)
 {
     for (size_t i = 0; i < (size_t)up->options.nodes; i++) {
-        struct rota_up_process *node = add_process(up, ZONES[i % 2], up->rotad);
+        struct rota_up_process *node = add_process(up, ZONES[i % ROTA_UP_ZONES], up->rotad);
         snprintf(node->name, sizeof node->name, "node-%zu", i + 1);
     }
     up->n_nodes = up->n_processes;
@@ -587,13 +626,13 @@ static void open_handles(struct up *up)
 {
     static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
     uv_timer_t *const timers[] = {&up->kill_timer, &up->chaos_timer, &up->span_timer,
-                                  &up->logs_timer};
+                                  &up->logs_timer, &up->save_timer};
     for (size_t i = 0; i < 3; i++) {
         uv_signal_init(&up->loop, &up->signals[i]);
         up->signals[i].data = up;
         uv_signal_start(&up->signals[i], on_signal, SIGNALS[i]);
     }
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof timers / sizeof *timers; i++) {
         uv_timer_init(&up->loop, timers[i]);
         timers[i]->data = up;
     }
@@ -608,6 +647,7 @@ static void close_handles(struct up *up)
     uv_close((uv_handle_t *)&up->chaos_timer, NULL);
     uv_close((uv_handle_t *)&up->span_timer, NULL);
     uv_close((uv_handle_t *)&up->logs_timer, NULL);
+    uv_close((uv_handle_t *)&up->save_timer, NULL);
     for (size_t i = 0; i < up->n_processes; i++)
         uv_close((uv_handle_t *)&up->processes[i].timer, NULL);
     uv_run(&up->loop, UV_RUN_NOWAIT); /* a stop that came before ends this early */
@@ -633,9 +673,10 @@ static int run(int argc, char *const *argv)
     if (!rota_cli_parse(&rota_cmd_up, argc, argv, &up.options, NULL, &exit_code))
         return exit_code;
     if (rota_up_directory_make(up.options.data, up.data, &error) ||
-        rota_up_sample_write(up.data, &error) || rota_guard_open(&up.guard, &error))
+        rota_up_sample_write(up.data, up.options.chaos && !up.options.no_load, &error) ||
+        rota_guard_open(&up.guard, &error))
         return rota_cli_fail_error(&error);
-    rota_up_group_init(&up.group);
+    rota_up_ledger_init(&up.ledger, !rota_up_has_group(up.data));
     if (uv_loop_init(&up.loop)) {
         up.exit_code = rota_cli_fail(ROTA_CLI_NO, "no event loop");
     } else {
@@ -645,7 +686,7 @@ static int run(int argc, char *const *argv)
         rota_up_find_programs(up.rota, up.rotad);
         run_cluster(&up);
     }
-    rota_up_group_deinit(&up.group);
+    rota_up_ledger_deinit(&up.ledger);
     rota_guard_close(&up.guard);
     if (!up.options.data)
         rota_up_directory_remove(up.data);
@@ -671,12 +712,25 @@ const struct rota_cli_command rota_cmd_up = {
                 "it.\n\n"
                 "With --chaos nodes are killed (SIGKILL) and started again, or stopped (SIGSTOP) "
                 "and let go on, at random and never two at a time; now and then a task is killed "
-                "with a node. In the end, by an interrupt or --for, that is over; all jobs of the "
-                "load that were acknowledged are seen to their end, and each must be done, at one "
-                "node, once; each Get must have been answered, with the values that there are; "
-                "and of a partition's rows none left out between two that were read, and none read "
-                "by an earlier owner after a later one has begun: else the exit code is 1. A "
-                "second interrupt does not wait for that.\n\n"
+                "with a node. What happens meanwhile is checked, and the page Cluster shows it. In "
+                "the end, by an interrupt or --for, all nodes are brought back, everything is seen "
+                "to its end, and the verdict is given: with anything that is not as follows the "
+                "exit code is 1 and standard error names it. A second interrupt does not wait for "
+                "that. With --no-load there is nothing to check.\n\n"
+                "Jobs: each that was acknowledged is done, by one completion, at one node, with "
+                "the result of its payload.\n\n"
+                "Gets: each key of each is answered within a minute, with the value that it has, "
+                "and in the end all of them once more.\n\n"
+                "Rows of the group: each is read, from where its partition begins to where it "
+                "ends; again only if that had not counted before; by nobody under a token after "
+                "somebody had begun under a later one; under each token by one. Children begin "
+                "after their parents, and no partition is left that nobody reads.\n\n"
+                "Owners of the space `sample-shards`: nodes are asked what they hold four times "
+                "per second. No shard has two owners under one epoch, nor one under an epoch when "
+                "a later was known before it was asked; as a node tells it no epoch falls; and in "
+                "the end each shard is held.\n\n"
+                "What is beyond 1,000,000 jobs, 100,000 partitions or 2,097,152 epochs of shards "
+                "can't be checked, and is named, too.\n\n"
                 "Each thing that happens is a line with tabs: the moment, `died`, `serving`, "
                 "`killed`, `stopped`, `continued`, `checking`, `nothing lost` or `violated`, which "
                 "process or numbers.\n\n"
@@ -684,10 +738,10 @@ const struct rota_cli_command rota_cmd_up = {
                 "\"dashboard\", \"data\", \"store\", \"nodes\": [{\"name\", \"zone\", \"grpc\", "
                 "\"zmq\", \"http\", \"pid\"}]}, the others have \"time\", \"event\", and \"name\" "
                 "with \"pid\", or \"signal\" or \"exit_code\" with \"restart_ms\"; and "
-                "\"unfinished\"; or \"acknowledged\", \"done\", \"twice\", \"dead\", \"cancelled\" "
-                "and \"unfinished\" of the jobs, \"gets\", and of their keys \"wrong\" and "
-                "\"unanswered\", and of the group's partitions \"rows_lost\" and "
-                "\"overlaps\".",
+                "\"unfinished\"; the last has \"strikes\"; \"acknowledged\", \"done\", "
+                "\"cancelled\" and \"unfinished\" of the jobs; \"gets\"; \"rows\" and "
+                "\"partitions\"; \"looks\" at what nodes hold and \"moves\" of shards; and "
+                "\"faults\", an object with how often each was seen.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota up\n"

@@ -1,9 +1,10 @@
 /* up: a cluster on this machine, for people to try and for scripts to use.
  *
  * The parts of `rota up`: where its files and programs are (up_place.c), the processes
- * (up_process.c), a sample load on them that keeps a ledger of every job that was acknowledged
- * (up_load.c), Gets whose values are known (up_gets.c), tasks of a group whose every row is
- * looked at (up_group.c), and the whole (cmd_up.c). For these alone. */
+ * (up_process.c), a sample load on them, of which all is looked at: jobs (up_load.c), Gets whose
+ * values are known (up_gets.c), what the tasks of a group read (up_group.c) and what nodes hold of
+ * a space (up_claims.c); these together and what they have seen (up_ledger.c), and the whole
+ * (cmd_up.c). What must not be is the business of core/node/check.h. For these alone. */
 #pragma once
 
 #include "base/buffer.h"
@@ -11,8 +12,10 @@
 #include "base/vector.h"
 #include "cli/watch.h"
 #include "core/call/backoff.h"
+#include "core/node/check_claims.h"
+#include "core/node/check_jobs.h"
+#include "core/node/check_rows.h"
 #include "core/node/node_chaos.h"
-#include "core/work/job.h"
 #include "run/child.h"
 
 #include <limits.h>
@@ -21,16 +24,19 @@
 enum {
     ROTA_UP_NODES_MAX = 16,
     ROTA_UP_WORKERS_MAX = 8,
-    ROTA_UP_JOBS_MAX = 4096,     /* of the load that are not seen done; no more are added then */
-    ROTA_UP_LISTED_MAX = 500000, /* jobs that are looked at in the end */
-    ROTA_UP_TOLD_MAX = 10,       /* jobs that are named when something is wrong with them */
-    ROTA_UP_WORDS_MAX = 32,      /* of a command line */
-    ROTA_UP_KEYS = 1000,         /* of the sample cache, each with a value */
+    ROTA_UP_JOBS_MAX = 4096, /* of the load that are not seen done; no more are added then */
+    ROTA_UP_WORDS_MAX = 32,  /* of a command line */
+    ROTA_UP_ZONES = 2,
+    ROTA_UP_KEYS = 1000,      /* of the sample cache, each with a value */
+    ROTA_UP_CACHE_SHARDS = 2, /* in each zone */
     ROTA_UP_VALUE_MAX = 80,
-    ROTA_UP_GETS_MAX = 256,          /* under way; no more are begun then */
-    ROTA_UP_PARTITIONS_MAX = 100000, /* of the group that are looked at */
-    ROTA_UP_GAPS_MAX = 8,            /* in what was read of a partition, at one time */
-    ROTA_UP_LOG_MAX = 4 << 20,       /* bytes of a log; then it becomes NAME.log.old */
+    ROTA_UP_GETS_MAX = 256,    /* under way; no more are begun then */
+    ROTA_UP_SHARDS = 256,      /* of the sample space */
+    ROTA_UP_ASKS_MAX = 64,     /* what one node holds, at one time; no more are put then */
+    ROTA_UP_PARTITIONS = 3,    /* that the group begins with */
+    ROTA_UP_ROWS_RATE = 2,     /* of each, per second */
+    ROTA_UP_ROWS_MEAN = 40,    /* after which a partition ends, on average */
+    ROTA_UP_LOG_MAX = 4 << 20, /* bytes of a log; then it becomes NAME.log.old */
 };
 
 /* A node that somebody has killed stays away for so long, which is longer than its ttl: the others
@@ -38,6 +44,7 @@ enum {
 #define ROTA_UP_AWAY (15 * ROTA_SEC)
 
 extern const char rota_up_queue[]; /* of the load; the cache and the group are called so, too */
+extern const char rota_up_space[];
 
 /* --- places: up_place.c --- */
 
@@ -51,9 +58,17 @@ enum rota_code rota_up_directory_make(const char *wanted, char path[PATH_MAX],
 void rota_up_directory_remove(const char *path);
 
 /* The value of key number `key`, "sample-KEY"; returns `text`. And write the files of the sample:
- * sample.tsv, which the nodes serve, and rotad.toml, their settings. */
+ * sample.tsv, which the nodes serve, and rotad.toml, their settings; by these they show the
+ * ledger, too, if `has_ledger`. */
 char *rota_up_value(unsigned key, char text[ROTA_UP_VALUE_MAX]);
-enum rota_code rota_up_sample_write(const char *data, struct rota_error *error);
+enum rota_code rota_up_sample_write(const char *data, bool has_ledger, struct rota_error *error);
+
+/* Whether there is a group in it, of an earlier run. */
+bool rota_up_has_group(const char *data);
+
+/* Write DATA/ledger.json, whole or not at all. */
+enum rota_code rota_up_ledger_save(const char *data, const struct rota_buffer *content,
+                                   struct rota_error *error);
 
 /* --- a process: up_process.c --- */
 
@@ -74,7 +89,7 @@ struct rota_up_process {
     uv_timer_t timer; /* to its next start */
     struct rota_backoff backoff;
     struct rota_random random;
-    rota_time started_at;
+    rota_time started_at, struck_at; /* the latter: wall clock, when chaos did */
 
     /* A node serves; at its first start it has its addresses from then on. */
     void (*on_ready)(void *data, struct rota_up_process *process);
@@ -107,79 +122,93 @@ char *rota_up_process_last_line(const struct rota_up_process *process, char line
 
 /* --- the load: up_load.c --- */
 
-/* What became of the jobs that were acknowledged. */
-struct rota_up_ledger {
-    uint64_t n_acknowledged, n_done;
-    uint64_t n_cancelled;     /* by somebody */
-    uint64_t n_dead, n_twice; /* wrong, like what is still pending */
-    size_t n_pending;
-    char told[ROTA_UP_TOLD_MAX][ROTA_JOB_ID_TEXT + 64]; /* what is wrong with whom */
-    size_t n_told;
-};
-
 struct rota_up_load;
 
-/* Add jobs at all nodes, and look what becomes of them. `nodes` are `n` addresses, copied. Gives
- * `*load`; rota_up_load_close() ends it. */
+/* Add jobs at all nodes, and look what becomes of them. `nodes` are `n` addresses, copied; `jobs`
+ * is kept and told of it. Gives `*load`; rota_up_load_close() ends it. */
 enum rota_code rota_up_load_open(uv_loop_t *loop, const char *const *nodes, size_t n,
-                                 struct rota_up_load **load, struct rota_error *error);
+                                 struct rota_check_jobs *jobs, struct rota_up_load **load,
+                                 struct rota_error *error);
 
-/* Add no more, see all to their end, look whether one was done twice, and call `on_checked`; also
+/* Add no more, see all to their end, have those that are done listed, and call `on_checked`; also
  * when nothing moves for long. */
 void rota_up_load_finish(struct rota_up_load *load, void (*on_checked)(void *data), void *data);
 
-const struct rota_up_ledger *rota_up_load_ledger(struct rota_up_load *load);
+/* Jobs that were acknowledged and not seen at their end. */
+size_t rota_up_load_n_pending(const struct rota_up_load *load);
 
 /* Takes `load`, which may be NULL. The loop has to run once more. */
 void rota_up_load_close(struct rota_up_load *load);
 
 /* --- Gets: up_gets.c --- */
 
-struct rota_up_gets_ledger {
-    uint64_t n_gets;
-    uint64_t n_wrong, n_unanswered; /* keys */
-    size_t n_pending;               /* Gets */
-    char told[ROTA_UP_TOLD_MAX][160];
-    size_t n_told;
-};
-
 struct rota_up_gets;
 
 /* Ask for a few keys of the sample cache now and then, at all nodes. As of the load. */
 enum rota_code rota_up_gets_open(uv_loop_t *loop, const char *const *nodes, size_t n,
-                                 struct rota_up_gets **gets, struct rota_error *error);
+                                 struct rota_check *check, struct rota_up_gets **gets,
+                                 struct rota_error *error);
 
 /* Ask no more but once for everything; `on_checked` comes when all is answered, or late. */
 void rota_up_gets_finish(struct rota_up_gets *gets, void (*on_checked)(void *data), void *data);
-const struct rota_up_gets_ledger *rota_up_gets_ledger(const struct rota_up_gets *gets);
-void rota_up_gets_close(struct rota_up_gets *gets); /* accepts NULL */
+uint64_t rota_up_gets_n(const struct rota_up_gets *gets); /* that were answered, so or so */
+void rota_up_gets_close(struct rota_up_gets *gets);       /* accepts NULL */
+
+/* --- claims: up_claims.c --- */
+
+struct rota_up_claims;
+
+/* Ask each node a few times per second what it holds of the sample space. As of the load. */
+enum rota_code rota_up_claims_open(uv_loop_t *loop, const char *const *nodes, size_t n,
+                                   struct rota_check_claims *claims, struct rota_up_claims **result,
+                                   struct rota_error *error);
+void rota_up_claims_close(struct rota_up_claims *claims); /* accepts NULL */
 
 /* --- the group: up_group.c --- */
 
-/* Rows that were read, of one partition. */
-struct rota_up_rows {
-    char *name;
-    struct {
-        int64_t from, to;
-    } parts[ROTA_UP_GAPS_MAX]; /* in order, apart from each other */
-    size_t n_parts;
-    uint64_t token;  /* the highest that has read, */
-    rota_time since; /* and when it did so first */
-    bool is_lost;    /* more gaps than can be noted */
+/* A new group begins with these partitions. */
+void rota_up_group_begin(struct rota_check_rows *rows);
+
+/* A task has printed a line. */
+void rota_up_group_hear(struct rota_check_rows *rows, const char *line);
+
+/* --- all of it: up_ledger.c --- */
+
+/* What was done and seen, and what of it must not be. */
+struct rota_up_ledger {
+    struct rota_check check;
+    struct rota_check_jobs jobs;
+    struct rota_check_rows rows;
+    struct rota_check_claims claims;
+    struct rota_up_load *load;
+    struct rota_up_gets *gets;
+    struct rota_up_claims *watch; /* of who owns what; NULL: nobody asks */
+    size_t n_unfinished;          /* jobs, when all was closed */
+    uint64_t n_gets;              /* the same */
+    uv_timer_t timer;             /* of the last wait */
+    bool has_timer;
+    rota_time finishing_since;
+    void (*on_checked)(void *data);
+    void *data;
 };
 
-/* What the tasks say that they do, and what is wrong with it: a row that was passed over, a
- * reader that goes on after a later one has begun. */
-struct rota_up_group {
-    struct rota_map by_name;
-    ROTA_VECTOR(struct rota_up_rows *) partitions;
-    uint64_t n_reads, n_overlaps;
-    size_t n_lost; /* partitions with rows that nobody has read; by rota_up_group_judge() */
-    char told[ROTA_UP_TOLD_MAX][ROTA_UP_LINE_MAX];
-    size_t n_told;
-};
+/* A group that is new is known from its first row on. */
+void rota_up_ledger_init(struct rota_up_ledger *ledger, bool is_new_group);
+void rota_up_ledger_deinit(struct rota_up_ledger *ledger);
 
-void rota_up_group_init(struct rota_up_group *group);
-void rota_up_group_deinit(struct rota_up_group *group);
-void rota_up_group_hear(struct rota_up_group *group, const char *line);
-void rota_up_group_judge(struct rota_up_group *group);
+/* Put the load on these nodes, `n` of them with names, which are kept, and addresses; and, with
+ * `has_claims`, look who owns what. rota_up_ledger_close() ends that; what was seen stays. */
+enum rota_code rota_up_ledger_open(struct rota_up_ledger *ledger, uv_loop_t *loop,
+                                   const char *const *names, const char *const *addresses, size_t n,
+                                   bool has_claims, struct rota_error *error);
+void rota_up_ledger_close(struct rota_up_ledger *ledger); /* also one that is not open */
+
+/* All is well from now on: see everything to its end, judge it, and call `on_checked`. */
+void rota_up_ledger_finish(struct rota_up_ledger *ledger, void (*on_checked)(void *data),
+                           void *data);
+
+/* Sums of what was seen, by name and in order; NULL ends them. */
+const char *rota_up_ledger_sum(const struct rota_up_ledger *ledger, size_t i, uint64_t *sum);
+
+/* Members of an object: these sums, {faults: {NAME: count, ...}, told: [{fault, text}]}. */
+void rota_up_ledger_write(const struct rota_up_ledger *ledger, struct rota_json *json);

@@ -29,8 +29,10 @@ struct rota_up_gets {
     struct rota_get *get;
     struct rota_random random;
     struct get_run *runs;
-    struct rota_up_gets_ledger ledger;
-    bool is_finishing, is_closed;
+    size_t n_pending;
+    uint64_t n_gets;
+    struct rota_check *check;
+    bool is_finishing;
     void (*on_checked)(void *data);
     void *data;
 };
@@ -49,41 +51,16 @@ static void remove_run(struct get_run *run)
     while (*place != run)
         place = &(*place)->next;
     *place = run->next;
-    run->gets->ledger.n_pending--;
+    run->gets->n_pending--;
 }
 
 /* --- what was answered --- */
 
-static void tell(struct rota_up_gets_ledger *ledger, const char *key, const char *what)
+static void judge(const struct get_run *run, size_t i, const struct rota_get_item *item)
 {
-    if (ledger->n_told < ROTA_UP_TOLD_MAX)
-        snprintf(ledger->told[ledger->n_told++], sizeof ledger->told[0], "Get of %s %.100s", key,
-                 what);
-}
-
-static void judge(struct get_run *run, size_t i, const struct rota_get_item *item)
-{
-    struct rota_up_gets_ledger *ledger = &run->gets->ledger;
     char value[ROTA_UP_VALUE_MAX];
-    bool has_value = run->numbers[i] < ROTA_UP_KEYS;
-    switch (item->state) {
-    case ROTA_GET_KEY_MISSING:
-        ledger->n_unanswered++;
-        tell(ledger, run->names[i], item->reason);
-        break;
-    case ROTA_GET_KEY_ABSENT:
-        ledger->n_wrong += has_value;
-        if (has_value)
-            tell(ledger, run->names[i], "found no value");
-        break;
-    case ROTA_GET_KEY_FOUND:
-        if (has_value &&
-            rota_str_is_equal(item->value, rota_str(rota_up_value(run->numbers[i], value))))
-            break;
-        ledger->n_wrong++;
-        tell(ledger, run->names[i], "found another value");
-        break;
-    }
+    rota_check_get(run->gets->check, run->names[i], item,
+                   run->numbers[i] < ROTA_UP_KEYS ? rota_up_value(run->numbers[i], value) : NULL);
 }
 
 static void on_done(void *data, const struct rota_get_result *result)
@@ -91,7 +68,7 @@ static void on_done(void *data, const struct rota_get_result *result)
     struct get_run *run = data;
     struct rota_up_gets *gets = run->gets;
     bool is_last = run->is_last;
-    gets->ledger.n_gets++;
+    gets->n_gets++;
     for (size_t i = 0; i < result->n_items; i++)
         judge(run, i, &result->items[i]);
     remove_run(run);
@@ -131,28 +108,30 @@ static bool begin(struct rota_up_gets *gets, size_t n, bool is_last)
     }
     run->next = gets->runs;
     gets->runs = run;
-    gets->ledger.n_pending++;
+    gets->n_pending++;
     return true;
 }
 
 static void on_tick(uv_timer_t *timer)
 {
     struct rota_up_gets *gets = timer->data;
-    if (!gets->is_finishing && gets->ledger.n_pending < ROTA_UP_GETS_MAX)
+    if (!gets->is_finishing && gets->n_pending < ROTA_UP_GETS_MAX)
         begin(gets, AT_ONCE, false);
-    else if (gets->is_finishing && gets->ledger.n_pending == 0 && begin(gets, ROTA_UP_KEYS, true))
+    else if (gets->is_finishing && gets->n_pending == 0 && begin(gets, ROTA_UP_KEYS, true))
         uv_timer_stop(timer);
 }
 
 /* --- doors --- */
 
 enum rota_code rota_up_gets_open(uv_loop_t *loop, const char *const *nodes, size_t n,
-                                 struct rota_up_gets **result, struct rota_error *error)
+                                 struct rota_check *check, struct rota_up_gets **result,
+                                 struct rota_error *error)
 {
     struct rota_get_host hosts[ROTA_UP_NODES_MAX];
     struct rota_up_gets *gets = calloc(1, sizeof *gets);
     if (!gets)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a load of Gets");
+    gets->check = check;
     for (size_t i = 0; i < n; i++)
         hosts[i] = (struct rota_get_host){.address = rota_str(nodes[i])};
     rota_random_init(&gets->random, uv_hrtime());
@@ -182,9 +161,9 @@ void rota_up_gets_finish(struct rota_up_gets *gets, void (*on_checked)(void *dat
                    (uint64_t)(TICK / ROTA_MSEC));
 }
 
-const struct rota_up_gets_ledger *rota_up_gets_ledger(const struct rota_up_gets *gets)
+uint64_t rota_up_gets_n(const struct rota_up_gets *gets)
 {
-    return &gets->ledger;
+    return gets->n_gets;
 }
 
 static void on_closed(uv_handle_t *handle)

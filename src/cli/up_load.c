@@ -6,19 +6,22 @@
 #include "io/clock.h"
 #include "wire/queue_message.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define TICK        (250 * ROTA_MSEC) /* a job is added */
 #define CALL_LIMIT  (15 * ROTA_SEC)
 #define STUCK_AFTER (120 * ROTA_SEC) /* without any job's end */
+#define SURELY_KEPT (ROTA_JOB_KEEP - 10 * ROTA_MIN)
 
-enum { LOOKS_PER_TICK = 16 };
+enum { LOOKS_PER_TICK = 16, PAYLOAD_MAX = 64 };
 
 const char rota_up_queue[] = "sample";
 
 struct pending {
     struct rota_job_id id;
+    uint64_t number;
     bool is_asked;
 };
 
@@ -33,12 +36,11 @@ struct rota_up_load {
     size_t n_channels, next_channel, next_look;
     uint64_t n_added;
     ROTA_VECTOR(struct pending) pending;
-    struct rota_up_ledger ledger;
+    struct rota_check_jobs *jobs;
 
     enum finish finish;
     rota_time moved_at; /* when a job was seen done last */
     bool is_asking;     /* a question of the finish is under way */
-    ROTA_VECTOR(struct rota_job_id) listed;
     void (*on_checked)(void *data);
     void *data;
 };
@@ -48,6 +50,7 @@ struct ask {
     struct ask *next;
     struct rota_up_load *load;
     struct rota_job_id id; /* of a look */
+    uint64_t number;       /* of an add */
     void (*on_end)(struct ask *ask, const struct rota_call_result *result);
 };
 
@@ -79,7 +82,7 @@ static bool call(struct rota_up_load *load, const char *method,
         free(ask);
         return false;
     }
-    *ask = (struct ask){.load = load, .id = id, .on_end = on_end};
+    *ask = (struct ask){.load = load, .id = id, .number = load->n_added, .on_end = on_end};
     snprintf(path, sizeof path, "/rota.v1.Queue/%s", method);
     struct rota_call_options options = {.method = rota_str(path),
                                         .request = rota_buffer_str(&buffer),
@@ -106,22 +109,28 @@ static void on_added(struct ask *ask, const struct rota_call_result *result)
     struct rota_up_load *load = ask->load;
     struct rota_arena arena = {0};
     struct rota_queue_added added;
-    struct pending pending = {.is_asked = false};
+    struct pending pending = {.number = ask->number};
     if (result->status == ROTA_STATUS_OK &&
         !rota_message_decode(&ROTA_QUEUE_ADDED, result->message, &added, &arena, NULL) &&
         !rota_queue_id_read(added.id, &pending.id, NULL) &&
-        rota_vector_push(&load->pending, pending))
-        load->ledger.n_acknowledged++;
+        rota_check_jobs_acknowledged(load->jobs, pending.id, rota_clock_boot()) &&
+        rota_vector_reserve(&load->pending, load->pending.size + 1))
+        load->pending.items[load->pending.size++] = pending;
     rota_arena_deinit(&arena);
+}
+
+static char *write_payload(uint64_t number, char payload[PAYLOAD_MAX])
+{
+    snprintf(payload, PAYLOAD_MAX, "job number %llu of the sample\n", (unsigned long long)number);
+    return payload;
 }
 
 static void add_job(struct rota_up_load *load)
 {
-    static const char *const KINDS[] = {"upper", "count"}; /* as the workers can */
-    char payload[64];
+    static const char *const KINDS[] = {"count", "upper"}; /* as the workers can */
+    char payload[PAYLOAD_MAX];
+    write_payload(++load->n_added, payload);
     struct rota_str can = rota_str(KINDS[load->n_added % 2]);
-    snprintf(payload, sizeof payload, "job number %llu of the sample\n",
-             (unsigned long long)++load->n_added);
     struct rota_queue_job_spec spec = {.queue = rota_str(rota_up_queue),
                                        .payload = rota_str(payload),
                                        .can = {&can, 1},
@@ -137,47 +146,31 @@ static bool is_equal(struct rota_job_id a, struct rota_job_id b)
     return a.high == b.high && a.low == b.low;
 }
 
-__attribute__((format(printf, 3, 4))) static void tell(struct rota_up_load *load,
-                                                       struct rota_job_id id, const char *format,
-                                                       ...)
+/* What a worker makes of the job: see WORKERS in cmd_up.c. */
+static bool is_result(uint64_t number, struct rota_str result)
 {
-    struct rota_up_ledger *ledger = &load->ledger;
-    char text[ROTA_JOB_ID_TEXT], why[48];
-    va_list arguments;
-    if (ledger->n_told == ROTA_UP_TOLD_MAX)
-        return;
-    va_start(arguments, format);
-    vsnprintf(why, sizeof why, format, arguments);
-    va_end(arguments);
-    snprintf(ledger->told[ledger->n_told++], sizeof ledger->told[0], "%s/%s %s", rota_up_queue,
-             rota_job_id_format(id, text), why);
+    char expected[PAYLOAD_MAX];
+    write_payload(number, expected);
+    if (number % 2 == 0)
+        snprintf(expected, sizeof expected, "%zu\n", strlen(expected));
+    for (char *at = expected; *at; at++)
+        *at = (char)toupper((unsigned char)*at);
+    return rota_str_is_equal(result, rota_str(expected));
 }
 
 /* Whether a job is at its end; then it is in the books. */
-static bool note_end(struct rota_up_load *load, struct rota_job_id id,
+static bool note_end(struct rota_up_load *load, const struct pending *pending,
                      const struct rota_queue_job_info *info)
 {
     const struct rota_queue_event *events = info->events.items;
     size_t n_done = 0;
-    switch (info->state) {
-    case ROTA_JOB_DONE:
-        for (size_t i = 0; i < info->events.n; i++)
-            n_done += events[i].state == ROTA_JOB_DONE;
-        load->ledger.n_done++;
-        if (n_done > 1) {
-            load->ledger.n_twice++;
-            tell(load, id, "was done %zu times", n_done);
-        }
-        return true;
-    case ROTA_JOB_DEAD:
-        load->ledger.n_dead++;
-        tell(load, id, "is dead");
-        return true;
-    case ROTA_JOB_CANCELLED:
-        load->ledger.n_cancelled++;
-        return true;
-    }
-    return false;
+    if (info->state < ROTA_JOB_DONE || info->state > ROTA_JOB_CANCELLED)
+        return false;
+    for (size_t i = 0; i < info->events.n; i++)
+        n_done += events[i].state == ROTA_JOB_DONE;
+    rota_check_jobs_ended(load->jobs, pending->id, (enum rota_job_state)info->state, n_done,
+                          is_result(pending->number, info->result));
+    return true;
 }
 
 static void on_looked(struct ask *ask, const struct rota_call_result *result)
@@ -194,7 +187,7 @@ static void on_looked(struct ask *ask, const struct rota_call_result *result)
     if (result->status == ROTA_STATUS_OK &&
         !rota_message_decode(&ROTA_QUEUE_DESCRIPTION, result->message, &description, &arena,
                              NULL) &&
-        description.job && note_end(load, ask->id, description.job)) {
+        description.job && note_end(load, &load->pending.items[i], description.job)) {
         load->pending.items[i] = load->pending.items[--load->pending.size];
         load->moved_at = rota_clock_boot();
     }
@@ -219,31 +212,8 @@ static void look(struct rota_up_load *load)
 static void be_checked(struct rota_up_load *load)
 {
     load->finish = CHECKED;
-    for (size_t i = 0; i < load->pending.size; i++)
-        tell(load, load->pending.items[i].id, "has not come to an end");
     uv_timer_stop(&load->timer);
     load->on_checked(load->data);
-}
-
-static int compare(const void *a, const void *b)
-{
-    const struct rota_job_id *one = a, *other = b;
-    if (one->high != other->high)
-        return one->high < other->high ? -1 : 1;
-    return one->low < other->low ? -1 : one->low > other->low;
-}
-
-/* A job that two nodes have as done was done at both. */
-static void find_twins(struct rota_up_load *load)
-{
-    struct rota_job_id *ids = load->listed.items;
-    if (load->listed.size > 0)
-        qsort(ids, load->listed.size, sizeof *ids, compare);
-    for (size_t i = 1; i < load->listed.size; i++)
-        if (is_equal(ids[i - 1], ids[i])) {
-            load->ledger.n_twice++;
-            tell(load, ids[i], "was done at two nodes");
-        }
 }
 
 static void list_after(struct rota_up_load *load, uint64_t after);
@@ -261,9 +231,8 @@ static bool take_list(struct rota_up_load *load, struct rota_str message, uint64
     for (size_t i = 0; is_whole && i < reply.jobs.n; i++) {
         const struct rota_queue_job_spec *spec = jobs[i].spec;
         struct rota_job_id id;
-        if (spec && !rota_queue_id_read(spec->id, &id, NULL) &&
-            load->listed.size < ROTA_UP_LISTED_MAX)
-            is_whole = rota_vector_push(&load->listed, id);
+        if (spec && !rota_queue_id_read(spec->id, &id, NULL))
+            rota_check_jobs_listed(load->jobs, id);
     }
     *next = is_whole ? reply.next : 0;
     rota_arena_deinit(&arena);
@@ -275,16 +244,14 @@ static void on_listed(struct ask *ask, const struct rota_call_result *result)
     struct rota_up_load *load = ask->load;
     uint64_t next;
     load->is_asking = false;
-    if (result->status != ROTA_STATUS_OK || !take_list(load, result->message, &next)) {
-        load->listed.size = 0; /* from the beginning, at the next tick */
-        return;
-    }
+    if (result->status != ROTA_STATUS_OK || !take_list(load, result->message, &next))
+        return; /* from the beginning, at the next tick */
     if (next) {
         load->next_channel--; /* the same node goes on */
         list_after(load, next);
         return;
     }
-    find_twins(load);
+    rota_check_jobs_list_end(load->jobs, rota_clock_boot() - SURELY_KEPT);
     be_checked(load);
 }
 
@@ -294,10 +261,10 @@ static void list_after(struct rota_up_load *load, uint64_t after)
                                               .state = ROTA_JOB_DONE,
                                               .max_jobs = ROTA_QUEUE_LIST_MAX,
                                               .after = after};
+    if (after == 0)
+        rota_check_jobs_list_begin(load->jobs);
     load->is_asking =
         call(load, "List", &ROTA_QUEUE_LIST, &request, (struct rota_job_id){0, 0}, on_listed);
-    if (!load->is_asking)
-        load->listed.size = 0;
 }
 
 /* Nothing waits or runs: no second copy of a job that is still to be done. */
@@ -346,12 +313,14 @@ static void on_tick(uv_timer_t *timer)
 }
 
 enum rota_code rota_up_load_open(uv_loop_t *loop, const char *const *nodes, size_t n,
-                                 struct rota_up_load **load, struct rota_error *error)
+                                 struct rota_check_jobs *jobs, struct rota_up_load **load,
+                                 struct rota_error *error)
 {
     struct rota_channel_options options = {.backoff_max = ROTA_SEC, .message_max = 32 << 20};
     struct rota_up_load *made = calloc(1, sizeof *made);
     if (!made)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a load");
+    made->jobs = jobs;
     uv_timer_init(loop, &made->timer);
     made->timer.data = made;
     for (; made->n_channels < n; made->n_channels++) {
@@ -375,17 +344,15 @@ void rota_up_load_finish(struct rota_up_load *load, void (*on_checked)(void *dat
     load->moved_at = rota_clock_boot();
 }
 
-const struct rota_up_ledger *rota_up_load_ledger(struct rota_up_load *load)
+size_t rota_up_load_n_pending(const struct rota_up_load *load)
 {
-    load->ledger.n_pending = load->pending.size;
-    return &load->ledger;
+    return load->pending.size;
 }
 
 static void on_closed(uv_handle_t *handle)
 {
     struct rota_up_load *load = handle->data;
     rota_vector_deinit(&load->pending);
-    rota_vector_deinit(&load->listed);
     free(load);
 }
 

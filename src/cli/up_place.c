@@ -69,7 +69,7 @@ static void append_quoted(struct rota_buffer *buffer, const char *text)
     }
 }
 
-enum rota_code rota_up_sample_write(const char *data, struct rota_error *error)
+enum rota_code rota_up_sample_write(const char *data, bool has_ledger, struct rota_error *error)
 {
     struct rota_buffer values = {0}, settings = {0};
     char path[PATH_MAX], value[ROTA_UP_VALUE_MAX];
@@ -77,21 +77,41 @@ enum rota_code rota_up_sample_write(const char *data, struct rota_error *error)
         rota_buffer_print(&values, "sample-%u\t%s\n", i, rota_up_value(i, value));
     snprintf(path, sizeof path, "%.4000s/sample.tsv", data);
     enum rota_code code = write_file(path, &values, error);
+    rota_buffer_append_text(&settings, "# The settings of all nodes of `rota up`.\n");
+    if (has_ledger) {
+        rota_buffer_append_text(&settings, "ledger = \"");
+        append_quoted(&settings, data);
+        rota_buffer_append_text(&settings, "/ledger.json\"\n");
+    }
     rota_buffer_print(&settings,
-                      "# The settings of all nodes of `rota up`.\n[[cache]]\n"
-                      "name = \"%s\"\nshards = 2\nsource = \"file:",
-                      rota_up_queue);
+                      "\n[[cache]]\nname = \"%s\"\nshards = %d\nsource = \"file:", rota_up_queue,
+                      ROTA_UP_CACHE_SHARDS);
     append_quoted(&settings, path);
     rota_buffer_print(&settings,
-                      "\"\n\n[[group]]\nname = \"%s\"\n\n[[space]]\nname = \"%s-shards\"\n"
-                      "engine = \"ring\"\nshards = 256\n",
-                      rota_up_queue, rota_up_queue);
+                      "\"\n\n[[group]]\nname = \"%s\"\n\n[[space]]\nname = \"%s\"\n"
+                      "engine = \"ring\"\nshards = %d\n",
+                      rota_up_queue, rota_up_space, ROTA_UP_SHARDS);
     snprintf(path, sizeof path, "%.4000s/rotad.toml", data);
     if (!code)
         code = write_file(path, &settings, error);
     rota_buffer_deinit(&values);
     rota_buffer_deinit(&settings);
     return code;
+}
+
+bool rota_up_has_group(const char *data)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%.4000s/groups.db", data);
+    return access(path, F_OK) == 0;
+}
+
+enum rota_code rota_up_ledger_save(const char *data, const struct rota_buffer *content,
+                                   struct rota_error *error)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%.4000s/ledger.json", data);
+    return write_file(path, content, error);
 }
 
 enum rota_code rota_up_directory_make(const char *wanted, char path[PATH_MAX],

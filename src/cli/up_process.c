@@ -72,6 +72,7 @@ static void write_node(const struct rota_up_process *process, struct line *line)
 /* A few rows per second of each partition, which ends after 20 seconds or so. */
 static void write_task(const struct rota_up_process *process, struct line *line)
 {
+    _Static_assert(ROTA_UP_ROWS_RATE * 20 == ROTA_UP_ROWS_MEAN, "one end in 20 seconds: 0.05");
     add_word(line, "%s", process->program);
     add_word(line, "group");
     add_word(line, "join");
@@ -79,8 +80,10 @@ static void write_task(const struct rota_up_process *process, struct line *line)
     add_word(line, "sqlite:%s/groups.db", process->data);
     add_option(line, "--name", rota_up_queue);
     add_option(line, "--task", process->name);
-    add_option(line, "--partitions", "3");
-    add_option(line, "--rate", "2");
+    add_word(line, "--partitions");
+    add_word(line, "%d", ROTA_UP_PARTITIONS);
+    add_word(line, "--rate");
+    add_word(line, "%d", ROTA_UP_ROWS_RATE);
     add_option(line, "--simulate-splits", "0.05");
     add_option(line, "--progress", "2s");
     add_option(line, "--balance", "10s");

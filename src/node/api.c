@@ -42,6 +42,7 @@ const struct rota_api_route rota_api_routes[] = {
     {ROTA_HTTP_GET, "/api/v1/calls", rota_api_calls, "how calls to each replica go"},
     {ROTA_HTTP_GET, "/api/v1/groups", rota_api_groups, "the groups that are watched"},
     {ROTA_HTTP_GET, "/api/v1/groups/*", rota_api_group, "one group, and its partitions over time"},
+    {ROTA_HTTP_GET, "/api/v1/ledger", rota_api_ledger, "what a check of the cluster has seen"},
     {ROTA_HTTP_GET, "/api/v1/spaces", rota_api_spaces, "all spaces"},
     {ROTA_HTTP_GET, "/api/v1/spaces/*", rota_api_space, "who owns the shards of a space"},
     {ROTA_HTTP_POST, "/api/v1/spaces/*/migrate", rota_api_space_migrate,

@@ -118,6 +118,11 @@ void rota_api_calls(struct rota_api_call *call);
 void rota_api_groups(struct rota_api_call *call);
 void rota_api_group(struct rota_api_call *call);
 
+/* --- api_ledger.c --- */
+
+void rota_api_ledger(struct rota_api_call *call);
+void rota_api_write_ledger(struct rota_node *node, struct rota_json *json);
+
 /* The documents by themselves: of all nodes, and this one's part of it. */
 void rota_api_write_calls(struct rota_node *node, struct rota_json *json);
 void rota_api_write_groups(struct rota_node *node, struct rota_json *json);

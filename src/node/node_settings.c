@@ -135,6 +135,13 @@ const struct rota_option rota_node_options[] = {
      INTO(TEXT, ca),
      .value_name = "FILE",
      .help = "the authorities whose certificates clients and the other nodes must have"},
+    {.name = "ledger",
+     INTO(TEXT, ledger),
+     .value_name = "FILE",
+     .min = 1,
+     .max = 4000,
+     .help = "what a program that checks this cluster has seen, a JSON object that it writes; the "
+             "page Cluster and /api/v1/ledger show it"},
     {.name = "insecure",
      INTO(FLAG, insecure),
      .help = "plain text at other addresses than this machine's own, too"},

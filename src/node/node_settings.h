@@ -7,7 +7,7 @@
 
 struct rota_node_settings {
     const char *data, *listen, *http, *http_names, *workers, *workers_key, *workers_list;
-    const char *advertise, *store, *zone, *weight, *roles, *certificate, *key, *ca;
+    const char *advertise, *store, *zone, *weight, *roles, *certificate, *key, *ca, *ledger;
     int durability, log_level;
     int64_t partitions, memory;
     rota_time ttl, align, drain_limit;

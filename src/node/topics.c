@@ -19,6 +19,7 @@ const struct rota_topic rota_topics[] = {
                             .write_whole = rota_api_write_cluster},
     {.name = "calls", .write = rota_api_write_calls, .key = "calls"},
     {.name = "groups", .write = rota_api_write_groups},
+    {.name = "ledger", .write = rota_api_write_ledger},
     {.name = "queues", .method = "Queues", .reply_type = &ROTA_QUEUE_QUEUES_REPLY},
     {.name = "spaces", .write = rota_api_write_spaces},
     {.name = "workers", .method = "Workers", .reply_type = &ROTA_QUEUE_WORKERS_REPLY},

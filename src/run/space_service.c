@@ -80,6 +80,7 @@ bool rota_space_service_show(const struct rota_space *space, struct rota_arena *
             .epoch = shard->epoch,
             .state = shard->state,
             .is_pinned = shard->is_pinned,
+            .held = rota_space_epoch(space, i),
         };
     }
     *show = (struct rota_space_show){

@@ -52,6 +52,7 @@ static const struct rota_message_field CLAIM[] = {
     F(2, UINT, epoch),
     F_STATE(3, state),
     F(4, BOOL, is_pinned),
+    F(5, UINT, held),
 };
 #undef THIS
 static TYPE(ROTA_SPACE_CLAIM, "shard", struct rota_space_claim_info, CLAIM);

@@ -35,6 +35,7 @@ struct rota_space_claim_info {
     uint64_t owner; /* its place in `nodes`, counted from 1; 0: nobody */
     uint64_t epoch, state;
     bool is_pinned;
+    uint64_t held; /* the epoch under which the node that answers may act; 0: it may not */
 };
 
 struct rota_space_show {

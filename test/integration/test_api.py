@@ -21,6 +21,8 @@ ROTAD, ROTA, SOURCE = (os.path.abspath(path) for path in sys.argv[1:4])
 TESTS = []
 
 SETTINGS = """
+ledger = "{folder}/ledger.json"
+
 [[space]]
 name = "orders"
 engine = "ring"
@@ -34,6 +36,18 @@ shards = 2
 [[group]]
 name = "readers"
 """
+
+
+# As `rota up --chaos` writes it.
+LEDGER = {
+    "at_ms": 1000, "since_ms": 500, "phase": "running", "strikes": 1,
+    "down": [{"name": "node-1", "node": "127.0.0.1:1", "how": "killed", "since_ms": 900}],
+    **dict.fromkeys("acknowledged done cancelled unfinished gets rows partitions looks moves".split(), 7),
+    "faults": dict.fromkeys("job_lost job_dead job_twice job_wrong get_wrong get_unanswered row_lost row_twice row_late "
+                            "two_readers partition_early partition_forgotten two_owners old_owner epoch_fell "
+                            "shard_unowned unchecked".split(), 0),
+    "told": [{"fault": "job_lost", "text": "job 1 has not come to an end"}],
+}
 
 
 def test(function):
@@ -55,6 +69,8 @@ def busy_node():
             file.writelines(f"k{i}\t{i}\n" for i in range(20))
         with open(f"{folder}/rotad.toml", "w") as file:
             file.write(SETTINGS.format(folder=folder))
+        with open(f"{folder}/ledger.json", "w") as file:
+            json.dump(LEDGER, file)
         node = Node(ROTAD, folder, "data", "--config", f"{folder}/rotad.toml", *ANY_PORTS)
         worker = subprocess.Popen([ROTA, "work", "--node", node.name, "--queue", "mail", "--", "false"],
                                   stderr=subprocess.DEVNULL)
@@ -224,7 +240,7 @@ def stream_has_every_document():
         connection.request("GET", "/api/v1/stream")
         answer = connection.getresponse()
         wanted = {"cluster": "Cluster", "queues": "Queues", "workers": "Workers", "calls": "Calls", "groups": "Groups",
-                  "spaces": "Spaces", "event": "Event"}
+                  "ledger": "Ledger", "spaces": "Spaces", "event": "Event"}
         wrong, name = [], None
         while wanted:
             line = answer.readline().decode().rstrip("\n")
@@ -235,6 +251,34 @@ def stream_has_every_document():
                                        {"$ref": f"#/components/schemas/{wanted.pop(name)}"}, name)
         connection.close()
         assert not wrong, wrong
+
+
+@test
+def ledger_is_shown_as_it_is_written_or_not_at_all():
+    with tempfile.TemporaryDirectory(prefix="rota-api-") as folder:
+        path = f"{folder}/ledger.json"
+        node = Node(ROTAD, folder, "data", "--ledger", path, *ANY_PORTS)
+        try:
+            assert node.get("/api/v1/ledger") == {"ledger": None, "why_away": None}
+            for text, shown in ((json.dumps(LEDGER), LEDGER), (' {"anything": [1, null]}\n', {"anything": [1, None]}),
+                                ('{"half', None), ("", None), ("[1]", None), ('{"a":1}{"b":2}', None), ("\0{}", None),
+                                ('"text"', None), ("{" * 100000, None), ('{"a":"' + "x" * 300000 + '"}', None)):
+                with open(f"{path}.new", "w") as file:
+                    file.write(text)
+                os.rename(f"{path}.new", path)
+                answer = node.get("/api/v1/ledger")
+                assert answer["ledger"] == shown and (answer["why_away"] is None) == (shown is not None), (text[:80], answer)
+            os.remove(path)
+            os.mkfifo(path)
+            assert node.get("/api/v1/ledger")["ledger"] is None
+        finally:
+            node.end()
+    with tempfile.TemporaryDirectory(prefix="rota-api-") as folder:
+        node = Node(ROTAD, folder, "data", *ANY_PORTS)
+        try:
+            assert node.get("/api/v1/ledger") == {"ledger": None, "why_away": None}
+        finally:
+            node.end()
 
 
 # --- metrics ---

@@ -24,6 +24,11 @@ const struct rota_space_map *rota_space_map(const struct rota_space *space)
     return &space->map;
 }
 
+uint64_t rota_space_epoch(const struct rota_space *space, uint32_t shard)
+{
+    return space->map.shards[shard].owner == 0 ? 70 + shard : 0;
+}
+
 char *rota_space_explain(const struct rota_space *space, uint32_t shard, char *text, size_t size)
 {
     (void)space;
@@ -241,6 +246,8 @@ static void spaces_are_listed_and_shown(void **state)
     assert_int_equal(show.nodes.n, 2);
     assert_int_equal(claims[0].owner, 1);
     assert_true(claims[0].is_pinned);
+    assert_int_equal(claims[0].held, 70);
+    assert_int_equal(claims[1].held, 0);
     assert_int_equal(claims[1].owner, 2);
     assert_int_equal(claims[1].state, ROTA_SPACE_MOVING);
     assert_int_equal(claims[2].owner, 0);

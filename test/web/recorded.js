@@ -82,6 +82,13 @@ function makeGroup(now) {
   return { name: "orders", log: "sqlite:orders.db", epoch: 12, watermark: now - 9000, tasks: [{ name: "task-1", n_partitions: 2, is_leader: true }, { name: "task-2", n_partitions: 1, is_leader: false }, { name: "task-3", n_partitions: 2, is_leader: false }], partitions };
 }
 
+// As `rota up --chaos` writes it.
+function makeLedger(now) {
+  const faults = Object.fromEntries("job_lost job_dead job_twice job_wrong get_wrong get_unanswered row_lost row_twice row_late two_readers partition_early partition_forgotten two_owners old_owner epoch_fell shard_unowned unchecked"
+    .split(" ").map((name) => [name, 0]));
+  return { at_ms: now, since_ms: now - 120000, phase: "running", strikes: 11, down: [], acknowledged: 480, done: 476, cancelled: 0, unfinished: 4, gets: 600, rows: 1234, partitions: 41, looks: 1400, moves: 903, faults, told: [] };
+}
+
 // `without`: beginnings of paths that this node does not have; `isEmpty`: it has all, with nothing in it.
 function serve({ nodes = 3, shards = 512, without = [], isEmpty = false } = {}) {
   const cluster = makeCluster(nodes);
@@ -96,6 +103,7 @@ function serve({ nodes = 3, shards = 512, without = [], isEmpty = false } = {}) 
       { name: "resize", session: 3, epoch: 1, slots: 4, n_running: 4, silent_ms: 100, can: [] }] },
     calls: isEmpty ? { calls: [] } : makeCalls(cluster.nodes),
     groups: { groups: isEmpty ? [] : [{ name: group.name, log: group.log, epoch: group.epoch, n_tasks: 3, n_partitions: group.partitions.length, watermark: group.watermark, why_away: null }] },
+    ledger: { ledger: null, why_away: null },
   };
   const events = isEmpty ? [] : [["node", cluster.nodes[0].name, "serves"], ["node", cluster.nodes[1]?.name ?? "x", "joined zone b"], ["shard", "sessions/17", "moved, epoch 7"], ["operator", "reports", "is paused"],
     ["job", ID, SCRIPT], ["call", cluster.nodes[2]?.name ?? "x", "circuit is open"], ["group", "orders", "epoch 12 begins"]]
@@ -109,6 +117,7 @@ function serve({ nodes = 3, shards = 512, without = [], isEmpty = false } = {}) 
   const parts = {
     "": () => null,
     cluster: () => documents.cluster, queues: () => documents.queues, workers: () => documents.workers, calls: () => documents.calls, groups: () => documents.groups, spaces: () => documents.spaces,
+    ledger: () => documents.ledger,
     events: () => ({ events, after: events.length }),
     [`groups/${group.name}`]: () => group, [`spaces/${space.name}`]: () => space,
     [`queues/mail/jobs/${ID}`]: () => makeJob(now),
@@ -222,4 +231,4 @@ function serve({ nodes = 3, shards = 512, without = [], isEmpty = false } = {}) 
   })));
 }
 
-module.exports = { serve, TOKEN, SCRIPT, ID };
+module.exports = { serve, TOKEN, SCRIPT, ID, makeLedger };

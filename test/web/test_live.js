@@ -293,6 +293,32 @@ test("a cluster with its load fills all pages", async (page) => {
   assert.equal(await up.ended, 0);
 });
 
+test("chaos strikes nodes, and the page shows that nothing is lost", async (page) => {
+  const up = start(rota, ["up", "--chaos", "--json", "--data", path.join(folder, "chaos")], { env: { ...process.env, ROTA_ROTAD: rotad } });
+  const ready = JSON.parse(await lineOf(up, (line) => JSON.parse(line).event === "ready"));
+  // The page of a node that is down does not live: whatever happens, one of the others shows it.
+  const seen = async (isSeen) => {
+    for (const { http } of ready.nodes) {
+      const answer = await fetch(`http://${http}/api/v1/ledger`, { signal: AbortSignal.timeout(2000) }).catch(() => null);
+      const ledger = (await answer?.json().catch(() => null))?.ledger;
+      if (ledger && isSeen(ledger)) return { http, ledger };
+    }
+    return null;
+  };
+  let struck = null;
+  await until("a node is down, and jobs are done", async () => (struck = await seen((ledger) => ledger.down.length > 0 && ledger.done > 0)));
+  assert.deepEqual(struck.ledger.told, []);
+  assert.ok(ready.nodes.some(({ grpc }) => grpc === struck.ledger.down[0].node), JSON.stringify(struck));
+  await go(page, `http://${struck.http}`, "#/cluster");
+  const panel = page.getByRole("region", { name: "Chaos" });
+  await panel.getByText("nothing lost so far").waitFor();
+  await until("its figures are the cluster's", async () => parseInt(await panel.locator(".fact b").first().innerText(), 10) >= struck.ledger.done);
+  await shoot(page, screenshots, "live-chaos");
+  up.kill("SIGINT");
+  up.kill("SIGTERM"); // without waiting for the verdict, which test_up.py does
+  await up.ended;
+});
+
 runAll(names).then(async (nFailed) => {
   for (const child of children) child.kill("SIGKILL");
   await Promise.all([...children].map((child) => child.ended));

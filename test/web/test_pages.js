@@ -1,7 +1,7 @@
 // The pages over recorded documents: test_pages.js SCREENSHOTS [NAME...]. Prints TAP.
 "use strict";
 const { assert, test, runAll, until, go, shoot, overflow, faint, nameless, unreached } = require("./browser.js");
-const { serve, TOKEN, SCRIPT, ID } = require("./recorded.js");
+const { serve, makeLedger, TOKEN, SCRIPT, ID } = require("./recorded.js");
 
 const [screenshots, ...names] = process.argv.slice(2);
 const PAGES = { cluster: "#/cluster", shard: "#/cluster/sessions/17", queues: "#/queues", queue: "#/queues/mail?state=dead", job: `#/queues/mail/${ID}`, calls: "#/calls", groups: "#/groups",
@@ -80,6 +80,53 @@ recorded("text that looks like markup is text", async (page, server) => {
   }
   assert.equal(await page.evaluate(() => window.isBroken), undefined);
 });
+
+// --- a check of the cluster ---
+
+const check = (page) => page.getByRole("region", { name: "Chaos" });
+const tellLedger = (server, changes) => {
+  server.documents.ledger = { ledger: { ...makeLedger(Date.now()), ...changes }, why_away: null };
+  server.tell("ledger");
+};
+
+for (const scheme of ["light", "dark"])
+  recorded(`a check shows that nothing is lost while a node is down, ${scheme}`, async (page, server) => {
+    await show(page, server, "cluster");
+    await page.getByText("Nobody checks this cluster now").waitFor();
+    tellLedger(server, { down: [{ name: "node-2", node: "10.0.0.2:7700", how: "stopped", since_ms: Date.now() - 3000 }] });
+    await check(page).getByText("nothing lost so far").waitFor();
+    await page.getByText("Nobody checks this cluster now").waitFor({ state: "hidden" });
+    for (const text of ["476 of 480", "1,234", "rows read of 41 partitions", "903", "node-2", "killed or stopped 11 times"]) await check(page).getByText(text).first().waitFor();
+    assert.equal(await check(page).locator(".fact b.good").count(), 4);
+    assert.deepEqual((await faint(page)).found, []);
+    await shoot(page, screenshots, `chaos-${scheme}`);
+    tellLedger(server, {});
+    await check(page).getByText("All nodes are up").waitFor();
+  }, { context: { colorScheme: scheme } });
+
+recorded("a check that finds something says what, as text", async (page, server) => {
+  const { faults } = makeLedger(0);
+  await show(page, server, "cluster");
+  tellLedger(server, { phase: "checking", faults: { ...faults, two_owners: 1, job_lost: 2 }, told: [{ fault: "two_owners", text: SCRIPT }, { fault: "job_lost", text: "job 7 has not come to an end" }] });
+  await check(page).getByText("3 faults").waitFor();
+  await check(page).getByText("job 7 has not come to an end").waitFor();
+  await check(page).getByText(SCRIPT).waitFor();
+  assert.equal(await check(page).getByText("nothing lost so far").count(), 0);
+  assert.deepEqual(await check(page).locator(".fact b.bad").allInnerTexts(), ["2", "1"]);
+  assert.deepEqual((await faint(page)).found, []);
+});
+
+recorded("a check that is not heard of any more, or can't be read, says so", async (page, server) => {
+  await show(page, server, "cluster");
+  tellLedger(server, { at_ms: Date.now() - 60000 });
+  await check(page).getByText(/Nothing was heard of it for/).waitFor();
+  server.documents.ledger = { ledger: null, why_away: "ledger.json has no JSON object in it" };
+  server.tell("ledger");
+  await page.getByText("ledger.json has no JSON object in it").waitFor();
+  server.documents.ledger = { ledger: {}, why_away: null }; // by another program, which has other things to say
+  server.tell("ledger");
+  await check(page).getByText("0 of 0").waitFor();
+}, { context: { viewport: { width: 360, height: 740 } } });
 
 // --- the ring ---
 
