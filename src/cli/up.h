@@ -52,7 +52,7 @@ extern const char rota_up_space[];
 void rota_up_find_programs(char rota[PATH_MAX], char rotad[PATH_MAX]);
 
 /* Make `wanted` if it is not there, or, when that is NULL, a temporary directory; `path` is where
- * it is. And remove one with all that is in it. */
+ * it is. Until this process ends nobody else makes it. And remove one with all that is in it. */
 enum rota_code rota_up_directory_make(const char *wanted, char path[PATH_MAX],
                                       struct rota_error *error);
 void rota_up_directory_remove(const char *path);

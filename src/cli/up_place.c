@@ -1,6 +1,7 @@
 #include "cli/up.h"
 
 #include "base/buffer.h"
+#include "io/file.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -120,6 +121,8 @@ enum rota_code rota_up_directory_make(const char *wanted, char path[PATH_MAX],
     const char *parent = getenv("TMPDIR");
     char made[PATH_MAX];
     bool is_made;
+    int lock;
+    long holder;
     if (wanted) {
         snprintf(made, sizeof made, "%s", wanted);
         is_made = mkdir(made, 0700) == 0 || errno == EEXIST;
@@ -130,7 +133,12 @@ enum rota_code rota_up_directory_make(const char *wanted, char path[PATH_MAX],
     if (!is_made || !realpath(made, path))
         return rota_error_set(error, ROTA_ERR_IO, "making the directory %.1000s: %s", made,
                               strerror(errno));
-    return ROTA_OK;
+    snprintf(made, sizeof made, "%.4000s/up.lock", path);
+    enum rota_code code = rota_file_lock(made, &lock, &holder, error); /* until this process ends */
+    if (code == ROTA_ERR_UNAVAILABLE)
+        rota_error_set(error, code, "another rota up (process %ld) has the directory %.1000s",
+                       holder, path);
+    return code;
 }
 
 static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *where)

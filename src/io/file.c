@@ -2,7 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -83,4 +86,28 @@ enum rota_code rota_file_read_fd(int fd, const char *name, size_t size_max,
     else
         *content = made;
     return code;
+}
+
+enum rota_code rota_file_lock(const char *path, int *fd, long *holder, struct rota_error *error)
+{
+    char text[32] = "";
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0)
+        return rota_error_set(error, ROTA_ERR_IO, "opening %.1000s: %s", path, strerror(errno));
+    if (flock(file, LOCK_EX | LOCK_NB)) {
+        int reason = errno;
+        *holder = pread(file, text, sizeof text - 1, 0) > 0 ? strtol(text, NULL, 10) : 0;
+        close(file);
+        if (reason != EWOULDBLOCK)
+            return rota_error_set(error, ROTA_ERR_IO, "locking %.1000s: %s", path,
+                                  strerror(reason));
+        return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
+                              "another process (%ld) has locked %.1000s", *holder, path);
+    }
+    int size = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+    if (ftruncate(file, 0) || pwrite(file, text, (size_t)size, 0) != size) {
+        /* On a full disk the lock holds all the same; it only does not say whose it is. */
+    }
+    *fd = file;
+    return ROTA_OK;
 }

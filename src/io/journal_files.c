@@ -1,12 +1,13 @@
 #include "io/journal_files.h"
 
+#include "io/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -289,29 +290,17 @@ static enum rota_code make_directory(const struct rota_journal_files *files,
 
 static enum rota_code lock_directory(struct rota_journal_files *files, struct rota_error *error)
 {
-    char path[ROTA_JOURNAL_PATH_MAX], text[32] = "";
+    char path[ROTA_JOURNAL_PATH_MAX];
+    long holder;
     rota_journal_files_path_of(files, "lock", path);
-    files->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (files->lock_fd < 0)
-        return rota_journal_files_refuse(path, "can't be opened", error);
-    if (flock(files->lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        if (errno != EWOULDBLOCK)
-            return rota_journal_files_refuse(path, "can't be locked", error);
-        long pid = pread(files->lock_fd, text, sizeof text - 1, 0) > 0 ? strtol(text, NULL, 10) : 0;
-        if (pid > 0)
-            return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
-                                  "%s: process %ld has this journal, and only one may",
-                                  files->directory, pid);
-        return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
-                              "%s: another process has this journal, and only one may",
-                              files->directory);
-    }
-    int size = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-    if (ftruncate(files->lock_fd, 0) != 0 ||
-        pwrite(files->lock_fd, text, (size_t)size, 0) != size) {
-        /* On a full disk the lock holds all the same; it only does not say whose it is. */
-    }
-    return ROTA_OK;
+    enum rota_code code = rota_file_lock(path, &files->lock_fd, &holder, error);
+    if (code == ROTA_ERR_UNAVAILABLE && holder > 0)
+        rota_error_set(error, code, "%s: process %ld has this journal, and only one may",
+                       files->directory, holder);
+    else if (code == ROTA_ERR_UNAVAILABLE)
+        rota_error_set(error, code, "%s: another process has this journal, and only one may",
+                       files->directory);
+    return code;
 }
 
 static enum rota_code check_options(const struct rota_journal_files_options *options,

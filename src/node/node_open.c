@@ -18,7 +18,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,31 +32,19 @@ static enum rota_code refuse_path(const char *what, const char *path, struct rot
     return rota_error_set(error, ROTA_ERR_IO, "%s %.1000s: %s", what, path, strerror(errno));
 }
 
-/* The number that is in the lock file, for whoever finds it taken. */
-static long read_pid(int fd)
-{
-    char text[32] = "";
-    return pread(fd, text, sizeof text - 1, 0) > 0 ? strtol(text, NULL, 10) : 0;
-}
-
 static enum rota_code lock_directory(struct rota_node *node, struct rota_error *error)
 {
     const char *data = node->settings->data;
-    char path[4200], pid[32];
+    char path[4200];
+    long holder;
     if (mkdir(data, 0700) && errno != EEXIST)
         return refuse_path("making the data directory", data, error);
     snprintf(path, sizeof path, "%s/rotad.lock", data);
-    node->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (node->lock_fd < 0)
-        return refuse_path("opening", path, error);
-    if (flock(node->lock_fd, LOCK_EX | LOCK_NB))
-        return rota_error_set(error, ROTA_ERR_IO,
-                              "another rotad (process %ld) has the data directory %.1000s",
-                              read_pid(node->lock_fd), data);
-    int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
-    if (ftruncate(node->lock_fd, 0) || pwrite(node->lock_fd, pid, (size_t)n, 0) != n)
-        return refuse_path("writing", path, error);
-    return ROTA_OK;
+    enum rota_code code = rota_file_lock(path, &node->lock_fd, &holder, error);
+    if (code == ROTA_ERR_UNAVAILABLE)
+        rota_error_set(error, code, "another rotad (process %ld) has the data directory %.1000s",
+                       holder, data);
+    return code;
 }
 
 /* --- the token --- */
