@@ -115,6 +115,21 @@ static void keep_numbers(struct rota_watched_partition *partition,
     partition->mark = status->mark;
 }
 
+/* A task may ask for a partition while its parents are about to end, so that the record which
+ * starts it was made before the one that ended them, and comes behind it: it did not run before. */
+static rota_time not_before_parents(const struct rota_watched_group *watched,
+                                    const struct rota_watched_partition *partition, rota_time at)
+{
+    const char *name = partition->parents;
+    for (size_t i = 0; i < partition->n_parents; i++, name += strlen(name) + 1) {
+        const struct rota_watched_partition *parent =
+            rota_map_get(&watched->by_name, rota_str(name));
+        if (parent && parent->ended_at > at)
+            at = parent->ended_at;
+    }
+    return at;
+}
+
 /* It has started when it first runs, and ended when it is finished. */
 static void note_partition(struct rota_watched_group *watched,
                            const struct rota_group_partition_status *status, rota_time at)
@@ -130,7 +145,7 @@ static void note_partition(struct rota_watched_group *watched,
     if (strcmp(state, "removed") != 0)
         keep_numbers(partition, status);
     if (!partition->started_at && strcmp(state, "waiting") != 0)
-        partition->started_at = at;
+        partition->started_at = not_before_parents(watched, partition, at);
     if (!partition->ended_at && has_ended) {
         partition->ended_at = at;
         if (++watched->n_ended > ROTA_WATCHED_ENDED_MAX)
@@ -143,9 +158,16 @@ static void on_partition(void *data, const struct rota_group_partition_status *s
     note_partition(data, status, at);
 }
 
+/* All that was found at one moment; else a child might seem to start before its parent ended. */
+struct found {
+    struct rota_watched_group *watched;
+    rota_time at;
+};
+
 static bool note_each(void *data, const struct rota_group_partition_status *status)
 {
-    note_partition(data, status, rota_clock_wall());
+    const struct found *found = data;
+    note_partition(found->watched, status, found->at);
     return true;
 }
 
@@ -156,7 +178,8 @@ static void on_news(void *data, const struct rota_group_news *news)
     struct rota_watched_group *watched = data;
     if (news->type == ROTA_GROUP_NEWS_READY) {
         watched->trouble[0] = '\0';
-        rota_group_each_partition(watched->group, note_each, watched);
+        struct found found = {watched, rota_clock_wall()};
+        rota_group_each_partition(watched->group, note_each, &found);
     } else if (news->type == ROTA_GROUP_NEWS_EPOCH) {
         rota_node_note(watched->node, ROTA_EVENT_NODE, rota_str(watched->name),
                        "is in epoch %llu with %zu tasks", (unsigned long long)news->epoch,

@@ -214,18 +214,20 @@ def tasks_are_killed_one_after_the_other_and_restarted(world):
         world.wait_members(began)
         world.wait_read()
         check(had, "it had nothing")
+        began = now()
         world.start(victim.name)  # another life of the same task
-        world.wait_members(now())
+        world.wait_members(began)
 
 
 def the_leader_is_killed(world):
-    victim = world.leader()
+    victim, began = world.leader(), now()
     world.kill(victim)
-    world.wait_members(now())
+    world.wait_members(began)
     world.wait_read()
     check(world.leader() is not victim, "the dead lead")
+    began = now()
     world.start(victim.name)
-    world.wait_members(now())
+    world.wait_members(began)
 
 
 def a_task_is_stopped_for_longer_than_its_session(world):
