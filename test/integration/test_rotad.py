@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import queue
+import resource
 import signal
 import socket
 import stat
@@ -173,6 +174,23 @@ def settings_tell_where_they_come_from():
         for said in ('zone = "a"', "rotad.toml:1", 'ttl = "30s"', "ROTA_TTL", 'weight = "3"',
                      "[[space]] # ", "rotad.toml:5", 'name = "orders"\nengine = "ring"\nshards = 7\n'):
             assert said in done.stdout, (said, done.stdout)
+
+
+@test
+def memory_that_is_not_there_is_told_at_the_start():
+    def limit(mib):
+        return lambda: resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20))
+
+    with open(ROTAD, "rb") as program:
+        is_sanitized = b"__asan_init" in program.read()  # which takes all addresses that there are
+    with tempfile.TemporaryDirectory(prefix="rotad-") as folder:
+        refused = subprocess.run([ROTAD, *ANY_PORTS], cwd=folder, capture_output=True, text=True, timeout=TIMEOUT,
+                                 preexec_fn=limit(100))
+        assert is_sanitized or refused.returncode == 1 and "100 MiB of memory" in refused.stderr, refused
+        assert not os.path.exists(f"{folder}/rota-data/token"), os.listdir(folder)
+    with node(*ANY_PORTS, "--memory", str(1 << 44)) as one:
+        line = one.await_line("less memory than settings allow", f"allowed={1 << 44}")
+        assert "fix=" in line, line
 
 
 @test
