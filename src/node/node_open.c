@@ -34,7 +34,7 @@ static enum rota_code refuse_path(const char *what, const char *path, struct rot
     return rota_error_set(error, ROTA_ERR_IO, "%s %.1000s: %s", what, path, strerror(errno));
 }
 
-/* The number that is in the lock file, for whoever finds it taken. */
+/* The number that is in the lock file, for whoever finds it taken; 0 when its process has left. */
 static long read_pid(int fd)
 {
     char text[32] = "";
@@ -51,10 +51,15 @@ static enum rota_code lock_directory(struct rota_node *node, struct rota_error *
     node->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (node->lock_fd < 0)
         return refuse_path("opening", path, error);
-    if (flock(node->lock_fd, LOCK_EX | LOCK_NB))
-        return rota_error_set(error, ROTA_ERR_IO,
-                              "another rotad (process %ld) has the data directory %.1000s",
-                              read_pid(node->lock_fd), data);
+    if (flock(node->lock_fd, LOCK_EX | LOCK_NB)) {
+        rota_error_set(error, ROTA_ERR_IO,
+                       "another rotad (process %ld) has the data directory %.1000s",
+                       read_pid(node->lock_fd), data);
+        close(node->lock_fd); /* it is the other's, and so is what is in it */
+        node->lock_fd = -1;
+        return ROTA_ERR_IO;
+    }
+    node->was_killed = read_pid(node->lock_fd) > 0;
     int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
     if (ftruncate(node->lock_fd, 0) || pwrite(node->lock_fd, pid, (size_t)n, 0) != n)
         return refuse_path("writing", path, error);
@@ -452,6 +457,10 @@ void rota_node_close_parts(struct rota_node *node)
     rota_tls_free(node->self_tls);
     rota_tls_free(node->peers_tls);
     rota_metrics_free(node->metrics);
+    bool is_off_the_list = node->has_left || !node->fsm.has_joined;
+    if (node->lock_fd >= 0 && is_off_the_list && ftruncate(node->lock_fd, 0))
+        rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "lock not emptied",
+                 ROTA_LOG_FACT("error", strerror(errno)));
     if (node->lock_fd >= 0)
         close(node->lock_fd);
 }

@@ -202,8 +202,33 @@ def directory_has_one_node_at_a_time():
             assert "Sanitizer" not in done.stderr, done
             one.process.kill()
             one.wait()
-        with node(*ANY_PORTS, folder=folder) as other:
-            assert other.ready.startswith("ready "), other.seen
+        for text, end in (("serves again: its process before has ended without leaving", signal.SIGTERM),
+                          ("serves", signal.SIGKILL)):
+            with node(*ANY_PORTS, folder=folder) as other:
+                assert other.ready.startswith("ready "), other.seen
+                events = json.loads(other.get("/api/v1/events?kind=node")[1])["events"]
+                assert [event["text"] for event in events if "serves" in event["text"]] == [text], events
+                other.signal(end)
+                other.wait()
+
+
+@test
+def who_watches_the_directory_is_sent_away_by_a_drain():
+    with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
+        config = write(folder, '[[directory]]\nname = "books"\nid = 7\nshards = 4\n')
+        with node("--config", config, *ANY_PORTS, "--drain-limit", "1h") as one:
+            watch = subprocess.Popen([ROTA, "shards", "watch", "--id", "7", "--node", one.reach["grpc"]],
+                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            try:
+                assert watch.stdout.readline()
+                while json.loads(one.get("/api/v1/node")[1])["watchers"] == 0:
+                    pass
+                one.signal(signal.SIGTERM)
+                assert one.wait() == 0
+            finally:
+                watch.kill()
+                watch.wait(TIMEOUT)
+                watch.stdout.close()
 
 
 @test
