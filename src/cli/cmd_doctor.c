@@ -14,6 +14,7 @@ struct doctor_options {
     struct rota_tls_words tls; /* for `node` */
     const char *data, *store, *log, *group, *certificate, *key, *ca, *node;
     struct rota_option_list listen;
+    int64_t memory;
     rota_time timeout;
     bool json;
 };
@@ -34,6 +35,12 @@ static const struct rota_option OPTIONS[] = {
      .value_name = "NAME",
      .default_text = "rota",
      .help = "the group whose log it is"},
+    {.name = "memory",
+     ROTA_OPTION_INTO(INT, struct doctor_options, memory),
+     .value_name = "BYTES",
+     .default_text = "0",
+     .max = INT64_C(1) << 44,
+     .help = "what a node's settings let jobs and caches take, to see whether there is as much"},
     {.name = "listen",
      ROTA_OPTION_INTO(LIST, struct doctor_options, listen),
      .value_name = "ADDRESS",
@@ -91,7 +98,7 @@ static void look_at_all(struct rota_doctor *doctor, const struct doctor_options 
     const char *store = options->store ? options->store : getenv("ROTA_STORE");
     const char *node = options->node ? options->node : getenv("ROTA_NODE");
     rota_doctor_clock(doctor);
-    rota_doctor_limits(doctor);
+    rota_doctor_limits(doctor, (uint64_t)options->memory);
     rota_doctor_disk(doctor, options->data);
     if (store)
         rota_doctor_store(doctor, store);

@@ -41,9 +41,9 @@ void rota_doctor_find(struct rota_doctor *doctor, const char *what, enum rota_ve
 /* A measured span in two or three digits: "4.2ms". Returns `text`. */
 char *rota_doctor_span(rota_time span, char text[ROTA_TIME_TEXT_MAX]);
 
-/* This machine: clock, descriptors, memory. */
+/* This machine: clock, descriptors, memory, of which jobs and caches are `allowed` so much. */
 void rota_doctor_clock(struct rota_doctor *doctor);
-void rota_doctor_limits(struct rota_doctor *doctor);
+void rota_doctor_limits(struct rota_doctor *doctor, uint64_t allowed);
 
 /* A directory for journals and databases: that it can be written, what it is on, and how long
  * a sync takes. */

@@ -2,6 +2,7 @@
 #include "cli/doctor.h"
 
 #include "io/clock.h"
+#include "io/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,42 +54,35 @@ static void look_at_descriptors(struct rota_doctor *doctor)
         "%llu may be open at a time", (unsigned long long)limit.rlim_cur);
 }
 
-/* What a control group allows, in bytes; -1 when it does not say. */
-static long long read_group_limit(void)
-{
-    long long bytes = -1;
-    FILE *file = fopen("/sys/fs/cgroup/memory.max", "re");
-    if (!file)
-        return -1;
-    if (fscanf(file, "%lld", &bytes) != 1)
-        bytes = -1; /* "max" */
-    fclose(file);
-    return bytes;
-}
-
-static void look_at_memory(struct rota_doctor *doctor)
+static void look_at_memory(struct rota_doctor *doctor, uint64_t allowed)
 {
     enum { MIB_WANTED = 256 };
-    struct rlimit limit;
-    long long bytes = (long long)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
-    long long group = read_group_limit();
-    if (group >= 0 && group < bytes)
-        bytes = group;
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-        (long long)limit.rlim_cur < bytes)
-        bytes = (long long)limit.rlim_cur;
-    bool is_small = bytes >> 20 < MIB_WANTED;
-    rota_doctor_find(doctor, "memory", is_small ? ROTA_VERDICT_WARN : ROTA_VERDICT_OK,
-                     is_small ? "A million waiting jobs take about 220 MB; raise the limit of the "
-                                "control group or `ulimit -v`, or keep fewer."
-                              : NULL,
-                     "%lld MiB may be used", bytes >> 20);
+    static const char *const FIXES[] = {
+        [ROTA_MEMORY_ENOUGH] = "A million waiting jobs take about 220 MB; raise the limit of the "
+                               "control group or `ulimit -v`, or keep fewer.",
+        [ROTA_MEMORY_LESS_THAN_ALLOWED] =
+            "Set `memory` lower in the node's settings, for jobs and for each cache, or raise the "
+            "limit of the control group (MemoryMax=) or `ulimit -v`: at the limit it is killed.",
+        [ROTA_MEMORY_TOO_LITTLE] = "No node starts with so little: raise the limit of the control "
+                                   "group (MemoryMax=) or `ulimit -v`.",
+    };
+    struct rota_memory memory = rota_memory_look();
+    enum rota_memory_verdict verdict = rota_memory_judge(&memory, allowed);
+    bool is_small = verdict != ROTA_MEMORY_ENOUGH || memory.bytes >> 20 < MIB_WANTED;
+    rota_doctor_find(doctor, "memory",
+                     verdict == ROTA_MEMORY_TOO_LITTLE ? ROTA_VERDICT_FAIL
+                     : is_small                        ? ROTA_VERDICT_WARN
+                                                       : ROTA_VERDICT_OK,
+                     is_small ? FIXES[verdict] : NULL, "%llu MiB may be used, by %s%s",
+                     (unsigned long long)(memory.bytes >> 20), rota_memory_bound_name(memory.bound),
+                     verdict == ROTA_MEMORY_LESS_THAN_ALLOWED ? ", which is less than --memory"
+                                                              : "");
 }
 
-void rota_doctor_limits(struct rota_doctor *doctor)
+void rota_doctor_limits(struct rota_doctor *doctor, uint64_t allowed)
 {
     look_at_descriptors(doctor);
-    look_at_memory(doctor);
+    look_at_memory(doctor, allowed);
 }
 
 /* --- disk --- */

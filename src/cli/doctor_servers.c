@@ -186,6 +186,11 @@ static void on_log_event(void *data, const struct rota_sync_event *event)
                          "%.200s answers; it has records up to %llu", rota_sync_name(look->sync),
                          (unsigned long long)event->end);
         end_log_look(look);
+    } else if (event->type == ROTA_SYNC_FAILED && event->error->code == ROTA_ERR_NOT_FOUND) {
+        rota_doctor_find(look->doctor, "log", ROTA_VERDICT_OK, NULL,
+                         "%.200s answers; the first who joins makes the group's log",
+                         rota_sync_name(look->sync));
+        end_log_look(look);
     } else if (event->type == ROTA_SYNC_FAILED || event->type == ROTA_SYNC_LOST) {
         rota_doctor_find(look->doctor, "log", ROTA_VERDICT_FAIL,
                          "Do as it says; docs/kafka.md and docs/groups.md have the settings.", "%s",
@@ -197,11 +202,13 @@ static void on_log_event(void *data, const struct rota_sync_event *event)
 static void on_log_late(uv_timer_t *timer)
 {
     struct log_look *look = timer->data;
-    rota_doctor_find(
-        look->doctor, "log", ROTA_VERDICT_WARN,
-        "See that the server can be reached; a group that nobody has joined yet has no "
-        "log to look at.",
-        "%.200s has not answered", rota_sync_name(look->sync));
+    const char *trouble = rota_sync_trouble(look->sync);
+    rota_doctor_find(look->doctor, "log", ROTA_VERDICT_FAIL,
+                     "Start the server, or name one that can be reached from here: of Kafka one "
+                     "broker that answers is enough, at an address of its listeners and with their "
+                     "security (docs/kafka.md).",
+                     "%.200s has not answered in time%s%.250s", rota_sync_name(look->sync),
+                     trouble ? ": " : "", trouble ? trouble : "");
     end_log_look(look);
 }
 

@@ -94,9 +94,10 @@ enum rota_code rota_file_lock(const char *path, int *fd, long *holder, struct ro
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0)
         return rota_error_set(error, ROTA_ERR_IO, "opening %.1000s: %s", path, strerror(errno));
-    if (flock(file, LOCK_EX | LOCK_NB)) {
-        int reason = errno;
-        *holder = pread(file, text, sizeof text - 1, 0) > 0 ? strtol(text, NULL, 10) : 0;
+    bool is_ours = flock(file, LOCK_EX | LOCK_NB) == 0;
+    int reason = errno;
+    *holder = pread(file, text, sizeof text - 1, 0) > 0 ? strtol(text, NULL, 10) : 0;
+    if (!is_ours) {
         close(file);
         if (reason != EWOULDBLOCK)
             return rota_error_set(error, ROTA_ERR_IO, "locking %.1000s: %s", path,

@@ -18,6 +18,7 @@ enum rota_code rota_file_read_fd(int fd, const char *name, size_t size_max,
                                  struct rota_buffer *content, struct rota_error *error);
 
 /* Make the file `path` and lock it, with the number of this process in it, so that one process
- * has what it stands for; closing `*fd`, or the end of the process, unlocks it. When another one
- * has it: ROTA_ERR_UNAVAILABLE, and its number in `*holder`, 0 when that is not known. */
+ * has what it stands for; closing `*fd`, or the end of the process, unlocks it. `*holder` is the
+ * number that was in it, 0 without one: when that process still has it ROTA_ERR_UNAVAILABLE, else
+ * it ended without emptying the file. */
 enum rota_code rota_file_lock(const char *path, int *fd, long *holder, struct rota_error *error);

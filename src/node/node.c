@@ -50,7 +50,10 @@ static void serve(struct rota_node *node)
     snprintf(line + n, sizeof line - (size_t)n, " http=%s", rota_http_address(node->http));
     rota_health_set(node->health, "", true, NULL);
     tell(node, "node serving");
-    rota_node_note(node, ROTA_EVENT_NODE, rota_str(node->advertise), "serves");
+    rota_node_note(node, ROTA_EVENT_NODE, rota_str(node->advertise), "%s",
+                   node->was_killed && !node->has_served
+                       ? "serves again: its process before has ended without leaving"
+                       : "serves");
     if (!node->has_served)
         node->options.on_ready(node->options.data, line);
     node->has_served = true;
@@ -82,6 +85,7 @@ static void leave(struct rota_node *node)
 {
     struct rota_store_request request = {.verb = ROTA_STORE_MEMBER_REMOVE,
                                          .member = {.address = rota_str(node->advertise)}};
+    node->has_left = true;
     tell(node, "node leaving");
     rota_heartbeat_close(node->heartbeat);
     node->heartbeat = NULL;

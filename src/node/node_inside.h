@@ -46,6 +46,8 @@ struct rota_node {
     uint32_t weight;  /* in thousandths, as an operator wants it; 0: as the settings have it */
     bool is_placed;   /* the members' list gives it work */
     bool is_drained_by_operator, has_served, has_drained, has_seen_members;
+    bool has_left;        /* the list, or would have: an operator has drained it */
+    bool was_killed;      /* so was the process that had the directory before: it has not left */
     rota_time started_at; /* wall clock */
 
     int lock_fd; /* of the data directory; -1: none */

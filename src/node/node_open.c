@@ -4,6 +4,7 @@
 #include "io/address.h"
 #include "io/clock.h"
 #include "io/file.h"
+#include "io/memory.h"
 #include "node/node_change.h"
 #include "node/node_plan.h"
 #include "node/node_service.h"
@@ -44,6 +45,7 @@ static enum rota_code lock_directory(struct rota_node *node, struct rota_error *
     if (code == ROTA_ERR_UNAVAILABLE)
         rota_error_set(error, code, "another rotad (process %ld) has the data directory %.1000s",
                        holder, data);
+    node->was_killed = !code && holder > 0;
     return code;
 }
 
@@ -181,8 +183,51 @@ static enum rota_code open_members(struct rota_node *node, struct rota_error *er
 
 /* --- parts --- */
 
+/* What the settings let jobs and the values of caches take. */
+static uint64_t allowed_memory(const struct rota_node *node)
+{
+    const struct rota_settings *all = node->options.settings;
+    uint64_t bytes = 0;
+    if (rota_node_settings_has_role(node->settings, "queue"))
+        bytes += (uint64_t)node->settings->memory;
+    for (size_t i = 0; i < all->n_sections; i++)
+        if (strcmp(all->sections[i].kind->name, "cache") == 0 &&
+            rota_node_settings_has_role(node->settings, "cache"))
+            bytes += (uint64_t)((const struct rota_node_cache *)all->sections[i].values)->memory;
+    return bytes;
+}
+
+static enum rota_code check_memory(struct rota_node *node, struct rota_error *error)
+{
+    struct rota_memory memory = rota_memory_look();
+    uint64_t allowed = allowed_memory(node);
+    switch (rota_memory_judge(&memory, allowed)) {
+    case ROTA_MEMORY_ENOUGH:
+        break;
+    case ROTA_MEMORY_LESS_THAN_ALLOWED:
+        rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "less memory than settings allow",
+                 ROTA_LOG_FACT("limit", memory.bytes),
+                 ROTA_LOG_FACT("of", rota_memory_bound_name(memory.bound)),
+                 ROTA_LOG_FACT("allowed", allowed),
+                 ROTA_LOG_FACT("fix", "set memory lower, there and in [[cache]], or the limit "
+                                      "higher: at the limit the node is killed"));
+        break;
+    case ROTA_MEMORY_TOO_LITTLE:
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "%s lets this node have %llu MiB of memory, which it can't run with: "
+                              "raise it to %llu MiB or more",
+                              rota_memory_bound_name(memory.bound),
+                              (unsigned long long)(memory.bytes >> 20),
+                              (unsigned long long)((memory.bound == ROTA_MEMORY_OF_ADDRESSES
+                                                        ? ROTA_MEMORY_ADDRESSES_MIN
+                                                        : ROTA_MEMORY_NODE_MIN) >>
+                                                   20));
+    }
+    return ROTA_OK;
+}
+
 /* A limit that is too low shows itself at the worst moment. */
-static void check_limits(const struct rota_node *node)
+static enum rota_code check_limits(struct rota_node *node, struct rota_error *error)
 {
     enum { WANTED = 4096 };
     struct rlimit limit;
@@ -190,6 +235,7 @@ static void check_limits(const struct rota_node *node)
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "few file descriptors",
                  ROTA_LOG_FACT("limit", (uint64_t)limit.rlim_cur),
                  ROTA_LOG_FACT("fix", "LimitNOFILE=65536, or ulimit -n 65536"));
+    return check_memory(node, error);
 }
 
 static enum rota_code open_store(struct rota_node *node, struct rota_error *error)
@@ -355,9 +401,9 @@ static enum rota_code open_spaces(struct rota_node *node, struct rota_error *err
 enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *error)
 {
     static enum rota_code (*const PARTS[])(struct rota_node * node, struct rota_error * error) = {
-        lock_directory,     read_token,   open_store, open_server, open_members, open_peers,
-        open_space_service, open_service, open_roles, open_self,   open_http,    open_spaces};
-    check_limits(node);
+        check_limits, lock_directory, read_token,         open_store,   open_server,
+        open_members, open_peers,     open_space_service, open_service, open_roles,
+        open_self,    open_http,      open_spaces};
     node->metrics = rota_metrics_new((uint64_t)rota_clock_wall());
     if (!node->metrics)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a node");
@@ -394,6 +440,10 @@ void rota_node_close_parts(struct rota_node *node)
     rota_tls_free(node->self_tls);
     rota_tls_free(node->peers_tls);
     rota_metrics_free(node->metrics);
+    bool is_off_the_list = node->has_left || !node->fsm.has_joined;
+    if (node->lock_fd >= 0 && is_off_the_list && ftruncate(node->lock_fd, 0))
+        rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "lock not emptied",
+                 ROTA_LOG_FACT("error", strerror(errno)));
     if (node->lock_fd >= 0)
         close(node->lock_fd);
 }

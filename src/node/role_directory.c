@@ -193,10 +193,17 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
     return ROTA_OK;
 }
 
-/* Who watches is told by the end of the connection, and asks another node. */
+/* Who watches asks another node from now on; a watch that stays would be waited for. */
 static void drain(void *data)
 {
-    (void)data;
+    struct directory_role *role = data;
+    rota_directory_drain(role->directory);
+}
+
+static void restore(void *data)
+{
+    struct directory_role *role = data;
+    rota_directory_restore(role->directory);
 }
 
 static bool is_idle(const void *data)
@@ -219,6 +226,7 @@ const struct rota_role rota_role_directory = {
     .open = open_role,
     .drain = drain,
     .is_idle = is_idle,
+    .restore = restore,
     .close = close_role,
     .show = show,
 };

@@ -35,6 +35,7 @@ struct rota_directory {
     struct rota_list_node watchers;
     size_t n_watchers;
     uint64_t version;
+    bool is_draining; /* nobody may watch */
 };
 
 /* --- messages --- */
@@ -341,6 +342,10 @@ static void begin_watch(struct rota_directory *directory, struct rota_server_cal
                         const struct collection *collection, uint64_t version)
 {
     struct watcher *watcher = NULL;
+    if (directory->is_draining) {
+        rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, "the directory is drained", NULL, 0);
+        return;
+    }
     if (directory->n_watchers < ROTA_DIRECTORY_WATCHERS_MAX)
         watcher = calloc(1, sizeof *watcher);
     if (!watcher) {
@@ -415,16 +420,32 @@ enum rota_code rota_directory_open(struct rota_server *server, struct rota_direc
     return ROTA_OK;
 }
 
-void rota_directory_close(struct rota_directory *directory)
+static void end_watches(struct rota_directory *directory, const char *why)
 {
     struct rota_list_node *first;
-    if (!directory)
-        return;
     while ((first = rota_list_first(&directory->watchers)))
         watcher_end(directory, ROTA_LIST_ITEM(first, struct watcher, link), ROTA_STATUS_UNAVAILABLE,
-                    "the directory closes");
+                    why);
+}
+
+void rota_directory_close(struct rota_directory *directory)
+{
+    if (!directory)
+        return;
+    end_watches(directory, "the directory closes");
     tables_deinit(&directory->tables);
     free(directory);
+}
+
+void rota_directory_drain(struct rota_directory *directory)
+{
+    directory->is_draining = true;
+    end_watches(directory, "the directory is drained");
+}
+
+void rota_directory_restore(struct rota_directory *directory)
+{
+    directory->is_draining = false;
 }
 
 size_t rota_directory_n_collections(const struct rota_directory *directory)

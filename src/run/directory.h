@@ -30,6 +30,11 @@ enum rota_code rota_directory_open(struct rota_server *server, struct rota_direc
                                    struct rota_error *error);
 void rota_directory_close(struct rota_directory *directory); /* accepts NULL */
 
+/* End all watches, so that who watches asks another directory, and begin none until it is restored.
+ * Questions are answered all the same. */
+void rota_directory_drain(struct rota_directory *directory);
+void rota_directory_restore(struct rota_directory *directory);
+
 /* All there is to know, copied; what was known before and is not among it is gone.
  * Refused, it leaves all as it was. */
 enum rota_code rota_directory_set(struct rota_directory *directory,

@@ -243,6 +243,21 @@ static void directory_that_dies_is_left_for_another_one(void **state)
     world_close(&world);
 }
 
+static void drained_directory_is_watched_when_it_is_restored(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open_watching(&world);
+    rota_directory_drain(world.directory);
+    assert_int_equal(rota_directory_n_watchers(world.directory), 0);
+    set(&world, 7, "books", 2, NULL);
+    assert_int_equal(rota_directory_n_watchers(world.directory), 0);
+    rota_directory_restore(world.directory);
+    RUN_UNTIL(rota_directory_n_watchers(world.directory) == 1);
+    execute_until_moved(&world);
+    world_close(&world);
+}
+
 static void refused_map_leaves_all_as_it_was(void **state)
 {
     struct world world;
@@ -302,6 +317,7 @@ int main(void)
         cmocka_unit_test(collection_that_goes_ends_its_watch),
         cmocka_unit_test(directory_that_restarts_is_watched_again),
         cmocka_unit_test(directory_that_dies_is_left_for_another_one),
+        cmocka_unit_test(drained_directory_is_watched_when_it_is_restored),
         cmocka_unit_test(refused_map_leaves_all_as_it_was),
         cmocka_unit_test(garbage_is_refused_and_the_next_is_served),
     };

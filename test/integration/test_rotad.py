@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import queue
+import resource
 import signal
 import socket
 import stat
@@ -173,6 +174,23 @@ def settings_tell_where_they_come_from():
 
 
 @test
+def memory_that_is_not_there_is_told_at_the_start():
+    def limit(mib):
+        return lambda: resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20))
+
+    with open(ROTAD, "rb") as program:
+        is_sanitized = b"__asan_init" in program.read()  # which takes all addresses that there are
+    with tempfile.TemporaryDirectory(prefix="rotad-") as folder:
+        refused = subprocess.run([ROTAD, *ANY_PORTS], cwd=folder, capture_output=True, text=True, timeout=TIMEOUT,
+                                 preexec_fn=limit(100))
+        assert is_sanitized or refused.returncode == 1 and "100 MiB of memory" in refused.stderr, refused
+        assert not os.path.exists(f"{folder}/rota-data/token"), os.listdir(folder)
+    with node(*ANY_PORTS, "--memory", str(1 << 44)) as one:
+        line = one.await_line("less memory than settings allow", f"allowed={1 << 44}")
+        assert "fix=" in line, line
+
+
+@test
 def directory_has_one_node_at_a_time():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
         with node(*ANY_PORTS, folder=folder) as one:
@@ -181,8 +199,33 @@ def directory_has_one_node_at_a_time():
             assert "Sanitizer" not in done.stderr, done
             one.process.kill()
             one.wait()
-        with node(*ANY_PORTS, folder=folder) as other:
-            assert other.ready.startswith("ready "), other.seen
+        for text, end in (("serves again: its process before has ended without leaving", signal.SIGTERM),
+                          ("serves", signal.SIGKILL)):
+            with node(*ANY_PORTS, folder=folder) as other:
+                assert other.ready.startswith("ready "), other.seen
+                events = json.loads(other.get("/api/v1/events?kind=node")[1])["events"]
+                assert [event["text"] for event in events if "serves" in event["text"]] == [text], events
+                other.signal(end)
+                other.wait()
+
+
+@test
+def who_watches_the_directory_is_sent_away_by_a_drain():
+    with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
+        config = write(folder, '[[directory]]\nname = "books"\nid = 7\nshards = 4\n')
+        with node("--config", config, *ANY_PORTS, "--drain-limit", "1h") as one:
+            watch = subprocess.Popen([ROTA, "shards", "watch", "--id", "7", "--node", one.reach["grpc"]],
+                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            try:
+                assert watch.stdout.readline()
+                while json.loads(one.get("/api/v1/node")[1])["watchers"] == 0:
+                    pass
+                one.signal(signal.SIGTERM)
+                assert one.wait() == 0
+            finally:
+                watch.kill()
+                watch.wait(TIMEOUT)
+                watch.stdout.close()
 
 
 @test

@@ -1,11 +1,12 @@
 """rota doctor: what it finds, and that it says how to mend it."""
 
+import pathlib
 import resource
 import shutil
 import socket
 import subprocess
 
-from cli.support import Files, refuse, run, test
+from cli.support import ROTA, Files, refuse, run, test
 
 
 def findings(*args, code=0, **how):
@@ -42,6 +43,22 @@ def doctor_finds_few_descriptors():
         found = findings("--data", str(files.path),
                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)))
         assert found["file descriptors"]["verdict"] == "warn" and "100 may" in found["file descriptors"]["found"]
+
+
+@test
+def doctor_tells_whose_memory_is_short():
+    with Files() as files:
+        def limit(mib):
+            return lambda: resource.setrlimit(resource.RLIMIT_AS, (mib << 20, mib << 20))
+
+        def memory(*words, mib=200, code=0):
+            return findings("--data", str(files.path), *words, code=code, preexec_fn=limit(mib))["memory"]
+
+        if b"__asan_init" in pathlib.Path(ROTA).read_bytes():
+            return  # it takes all addresses that there are
+        assert memory()["verdict"] == "warn" and "200 MiB may be used, by the address space" in memory()["found"], memory()
+        assert "--memory" in memory("--memory", str(1 << 40), mib=4096)["found"]
+        assert memory(mib=100, code=1)["verdict"] == "fail"
 
 
 @test
@@ -101,3 +118,14 @@ def doctor_looks_at_stores_logs_and_nodes():
 def doctor_refuses_what_it_does_not_know():
     refuse("doctor", "--dta", "x", name="--dta")
     refuse("doctor", "here", name="here")
+
+
+@test
+def a_log_that_nobody_answers_for_is_a_failure():
+    with Files() as files:
+        for url in ("kafka://127.0.0.1:1", "postgres://rota@127.0.0.1:1/none"):
+            log = findings("--data", str(files.path), "--log", url, "--timeout", "1s", code=1)["log"]
+            assert log["verdict"] == "fail" and "127.0.0.1:1" in log["found"] and "Start the server" in log["fix"], log
+        log = findings("--data", str(files.path), "--log", f"sqlite:{files.path}/none.db")["log"]
+        assert log["verdict"] == "ok" and "first who joins" in log["found"], log
+        assert not list(files.path.iterdir())
