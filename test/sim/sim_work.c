@@ -46,6 +46,8 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"slots", "a worker is taken to have a slot more"},
     {"retry-lost", "retries are not read from the journal"},
     {"same-time", "of two jobs of one moment the second is not read"},
+    {"start-late", "the start of an attempt is written behind what came after it"},
+    {"never-came", "what did not come to a worker is not found out"},
 };
 
 /* --- faults of disks, and restarts within moments --- */
@@ -216,6 +218,8 @@ static void broker_on_message(struct world *world, uint32_t node, uint32_t from,
         hear_hello(world, node, from, frame);
     else if (frame->type == BEAT)
         hear_beat(world, node, from, frame);
+    else if (frame->type == HOLDS)
+        hear_holds(world, node, frame);
     else if (frame->type == EXTEND)
         hear_extend(world, node, from, frame);
     else if (frame->type == END)
@@ -377,6 +381,7 @@ static void make_workers(struct world *world)
         worker->slots = (uint32_t)rota_random_range(random, 1, SLOTS_MAX);
         worker->polls = rota_random_chance(random, 0.2);
         worker->has_leases = worker->polls || rota_random_chance(random, 0.3);
+        worker->is_checked = !worker->polls && rota_random_chance(random, 0.5);
     }
     world->workers[0].caps = (1U << CAPS) - 1; /* somebody can do it */
     world->workers[0].queues = (1U << QUEUES) - 1;

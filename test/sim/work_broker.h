@@ -397,6 +397,41 @@ static void send_again(struct world *world, uint32_t node, struct session *sessi
     session->n_sent = n;
 }
 
+/* Ask what it has got of all that was sent so long ago that it must have come. */
+static void check_worker(struct world *world, uint32_t node, const struct session *session)
+{
+    rota_time now = rota_sim_mono(world->sim, node);
+    uint64_t up_to = 0, first_on_its_way = UINT64_MAX;
+    for (size_t i = 0; i < session->n_sent; i++) {
+        const struct sent_job *sent = &session->sent[i];
+        if (now - sent->sent_at > DELAY_MAX)
+            up_to = sent->attempt > up_to ? sent->attempt : up_to;
+        else if (sent->attempt < first_on_its_way)
+            first_on_its_way = sent->attempt;
+    }
+    post(world, node, session->node,
+         &(struct frame){.type = CHECK,
+                         .life = session->life,
+                         .session = session->session,
+                         .attempt = up_to < first_on_its_way ? up_to : first_on_its_way - 1});
+}
+
+static void hear_holds(struct world *world, uint32_t node, const struct frame *frame)
+{
+    struct broker *broker = broker_at(world, node);
+    struct rota_worker_running held[ITEMS_MAX];
+    if (world->plant == PLANT_NEVER_CAME || !own_session(broker, frame->session))
+        return;
+    for (uint32_t i = 0; i < frame->n; i++) {
+        const struct job *job = &world->jobs[frame->items[i].job];
+        held[i] = (struct rota_worker_running){
+            .queue = queue_of(job->part), .id = job->spec.id, .attempt = frame->items[i].attempt};
+    }
+    rota_broker_worker_holds(broker->machine, now_of(world, node), frame->session, frame->attempt,
+                             held, frame->n, NULL);
+    drive(world, node);
+}
+
 static void hear_beat(struct world *world, uint32_t node, uint32_t from, const struct frame *frame)
 {
     struct broker *broker = broker_at(world, node);
@@ -409,7 +444,9 @@ static void hear_beat(struct world *world, uint32_t node, uint32_t from, const s
     if (session && session->node != from) /* of another life of this broker */
         return;
     answer.type = session ? BEATEN : NO_SESSION;
-    if (session)
+    if (session && worker_at(world, from)->is_checked)
+        check_worker(world, node, session);
+    else if (session)
         send_again(world, node, session, frame);
     if (session && worker_at(world, from)->has_leases)
         extend(world, node, from, frame);

@@ -109,13 +109,48 @@ static void disk_has_room(struct broker *broker)
     }
 }
 
+/* Nobody waits for the start of an attempt: it goes to the disk with what comes next, or in a
+ * while. True as long as there is nothing else. */
+static bool is_nothing_urgent(struct world *world, uint32_t node)
+{
+    struct broker *broker = broker_at(world, node);
+    rota_time now = rota_sim_mono(world->sim, node);
+    bool is_start = true;
+    for (size_t i = 0; i < broker->pending.size; i++)
+        is_start = is_start && broker->pending.items[i]->record.type == ROTA_WORK_START;
+    if (is_start && broker->later_at == 0)
+        broker->later_at = now + START_LATER;
+    if (is_start && now < broker->later_at) {
+        set_timer(world, node, TIMER_DISK, broker->later_at - now);
+        return true;
+    }
+    broker->later_at = 0;
+    return false;
+}
+
+/* What a wrong driver would make of it: two lists, of which that of the starts comes last. */
+static void put_starts_last(struct broker *broker)
+{
+    size_t n = 0, size = broker->pending.size;
+    struct kept **items = broker->pending.items;
+    for (size_t left = size; left > 0; left--) {
+        struct kept *kept = items[n];
+        if (kept->record.type != ROTA_WORK_START) {
+            n++;
+            continue;
+        }
+        memmove(items + n, items + n + 1, (size - n - 1) * sizeof *items);
+        items[size - 1] = kept;
+    }
+}
+
 /* Begin to write all that waits, unless the last batch is on its way yet. */
 static void disk_write(struct world *world, uint32_t node)
 {
     struct broker *broker = broker_at(world, node);
     struct disk *disk = &broker->disk;
     size_t bytes = pending_bytes(broker);
-    if (broker->is_writing || broker->pending.size == 0)
+    if (broker->is_writing || broker->pending.size == 0 || is_nothing_urgent(world, node))
         return;
     if (bytes > disk->room && world->plant != PLANT_FULL) {
         disk_is_full(world, node);
@@ -127,6 +162,8 @@ static void disk_write(struct world *world, uint32_t node)
     bool is_dropped = bytes > disk->room; /* by a driver that does not look */
     disk->last_batch++;
     broker->writing_number = broker->pending.items[broker->pending.size - 1]->record.number;
+    if (world->plant == PLANT_START_LATE)
+        put_starts_last(broker);
     if (!rota_vector_reserve(&disk->kept, disk->kept.size + broker->pending.size))
         die("no memory for a disk");
     for (size_t i = 0; i < broker->pending.size; i++) {
@@ -220,6 +257,7 @@ static void disk_crash(struct world *world, struct broker *broker)
     for (size_t i = 0; i < broker->pending.size; i++)
         free(broker->pending.items[i]);
     broker->pending.size = 0;
+    broker->later_at = 0;
     if (disk->kept.size == disk->n_synced)
         return;
     switch (rota_random_below(world->random, 3)) {

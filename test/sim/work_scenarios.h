@@ -32,6 +32,7 @@ static void plain_workers(struct world *world)
         world->workers[i].queues = (1U << QUEUES) - 1;
         world->workers[i].slots = 1;
         world->workers[i].polls = world->workers[i].has_leases = false;
+        world->workers[i].is_checked = false;
     }
 }
 

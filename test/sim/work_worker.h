@@ -245,6 +245,13 @@ static void worker_on_message(struct world *world, uint32_t node, uint32_t from,
         hello(world, node, from);
     } else if (frame->type == DISPATCH) {
         hear_dispatch(world, node, from, frame);
+    } else if (frame->type == CHECK && frame->session == link->session) {
+        struct frame holds = {.type = HOLDS,
+                              .life = frame->life,
+                              .session = frame->session,
+                              .attempt = frame->attempt};
+        list_items(worker, from, &holds);
+        post(world, node, from, &holds);
     } else if (frame->type == CANCEL_WORK) {
         drop_item(worker, frame->attempt, from);
         worker_arm(world, node);

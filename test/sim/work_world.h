@@ -48,6 +48,7 @@ enum { JOBS_MAX = 400, ITEMS_MAX = 16, CHUNK = 4, SEEN_MAX = 64, ECHOS_MAX = 128
 #define DELAY_MAX    (800 * ROTA_MSEC)
 #define SLACK        (1500 * ROTA_MSEC) /* frames on their way, drift, a look now and then */
 #define RESEND_AFTER (700 * ROTA_MSEC)
+#define START_LATER  (5 * ROTA_MSEC)
 #define LOOK_EVERY   (100 * ROTA_MSEC)
 #define NO_ROOM      ((size_t)1 << 40) /* of a disk that nobody fills */
 
@@ -80,6 +81,8 @@ enum plant {
     PLANT_SLOTS,
     PLANT_RETRY_LOST,
     PLANT_SAME_TIME,
+    PLANT_START_LATE,
+    PLANT_NEVER_CAME,
     N_PLANTS,
 };
 
@@ -121,6 +124,8 @@ enum frame_type {
     NO_SESSION,  /* ... or this */
     DISPATCH,    /* broker to worker */
     CANCEL_WORK, /* broker to worker */
+    CHECK,       /* broker to worker: what it has got, of attempts up to a number */
+    HOLDS,       /* ... and back */
     EXTEND,      /* worker that polls to broker: what it works on */
     END,         /* worker to broker */
     ENDED,       /* ... and back */
@@ -218,6 +223,7 @@ struct broker {
     uint64_t durable, writing_number, life, life_number, n_chunks;
     uint64_t durable_before; /* of the life before */
     bool is_writing, is_full;
+    rota_time later_at;                    /* when starts are written that nothing came after */
     size_t compact_size;                   /* records that were left by the last one */
     uint64_t compact_below, compact_after; /* drop what is below when that is on disk */
     rota_time well_since;                  /* true time */
@@ -270,6 +276,7 @@ struct worker {
     uint32_t slots;
     bool has_leases; /* its attempts end unless it extends them */
     bool polls;      /* it asks for jobs, gets some, and asks again; has leases too */
+    bool is_checked; /* it is asked what it has got; others are sent it again */
     uint64_t epoch;  /* of its last session; outlives the process */
     rota_time crashed_at;
 };
