@@ -125,74 +125,6 @@ static void tell(struct up *up, const char *event, const struct rota_up_process 
     end_line(up);
 }
 
-static void print_json(struct up *up)
-{
-    struct rota_json *json = &up->watch.json;
-    char text[PATH_MAX + 32];
-    rota_watch_begin(&up->watch, "ready");
-    snprintf(text, sizeof text, "http://%s/", up->processes[0].http);
-    add_text(up, "dashboard", text);
-    add_text(up, "data", up->data);
-    snprintf(text, sizeof text, "sqlite:%s/store.db", up->data);
-    add_text(up, "store", text);
-    rota_json_key(json, "nodes");
-    rota_json_begin_array(json);
-    for (size_t i = 0; i < up->n_nodes; i++) {
-        struct rota_up_process *node = &up->processes[i];
-        rota_json_begin_object(json);
-        add_text(up, "name", node->name);
-        add_text(up, "zone", node->zone);
-        add_text(up, "grpc", node->grpc);
-        add_text(up, "zmq", node->zmq);
-        add_text(up, "http", node->http);
-        add_number(up, "pid", node->pid);
-        rota_json_end_object(json);
-    }
-    rota_json_end_array(json);
-    end_line(up);
-}
-
-static void append_commands(struct up *up, struct rota_buffer *line)
-{
-    const char *rota = up->rota;
-    rota_buffer_print(line, "  export ROTA_NODE=%s\n", up->processes[0].grpc);
-    if (up->options.no_load) {
-        rota_buffer_print(line, "  %s job add --queue mail hello\n", rota);
-        rota_buffer_print(line, "  %s queue list\n", rota);
-        rota_buffer_print(line, "  %s work --node %s --queue mail -- tr a-z A-Z\n", rota,
-                          up->nodes);
-    } else {
-        rota_buffer_print(line, "  %s queue show %s\n", rota, rota_up_queue);
-        rota_buffer_print(line, "  %s job add --queue %s --can upper --wait hello\n", rota,
-                          rota_up_queue);
-        rota_buffer_print(line, "  %s group status --log sqlite:%s/groups.db --name %s\n", rota,
-                          up->data, rota_up_queue);
-    }
-    rota_buffer_print(line, "  %s get sample-1 sample-2 sample-3\n", rota);
-    rota_buffer_print(
-        line, "  kill -9 %ld  # the others take over; it is started again after 15 seconds\n",
-        up->processes[up->n_nodes - 1].pid);
-}
-
-static void print_text(struct up *up)
-{
-    struct rota_buffer *line = &up->watch.line;
-    rota_buffer_print(line, "%zu node%s, all of it in %s:\n", up->n_nodes,
-                      up->n_nodes == 1 ? "" : "s", up->data);
-    for (size_t i = 0; i < up->n_nodes; i++) {
-        const struct rota_up_process *node = &up->processes[i];
-        rota_buffer_print(line, "  %s  zone=%s  grpc=%s  zmq=%s  http=%s  pid=%ld\n", node->name,
-                          node->zone, node->grpc, node->zmq, node->http, node->pid);
-    }
-    rota_buffer_print(line, "\nDashboard: http://%s/\n\nTry, in another terminal:\n",
-                      up->processes[0].http);
-    append_commands(up, line);
-    rota_buffer_append_text(line, "\nCtrl-C ends it.\n\n");
-    rota_watch_print(&up->watch);
-    if (up->watch.is_failed)
-        stop(up);
-}
-
 /* --- the end --- */
 
 static void on_kill(uv_timer_t *timer)
@@ -246,62 +178,14 @@ static void fail(struct up *up, int exit_code)
     stop(up);
 }
 
-/* --- the ledger, for the page --- */
-
-static const char *phase_name(const struct up *up)
+static void save_ledger(struct up *up)
 {
-    switch (up->phase) {
-    case STARTING:
-    case RUNNING:
-        return "running";
-    case CHECKING:
-    case STOPPING:
-        return "checking";
-    }
-    return "";
-}
-
-static void write_down(const struct up *up, struct rota_json *json)
-{
-    rota_json_key(json, "down");
-    rota_json_begin_array(json);
-    for (size_t i = 0; i < up->n_nodes; i++) {
-        const struct rota_up_process *node = &up->processes[i];
-        if (node->is_ready && !node->is_stopped)
-            continue;
-        rota_json_begin_object(json);
-        rota_json_key(json, "name");
-        rota_json_text(json, node->name);
-        rota_json_key(json, "node");
-        rota_json_text(json, node->grpc);
-        rota_json_key(json, "how");
-        rota_json_text(json, node->is_stopped ? "stopped" : node->child ? "starting" : "killed");
-        rota_json_key(json, "since_ms");
-        rota_json_int(json, node->struck_at / ROTA_MSEC);
-        rota_json_end_object(json);
-    }
-    rota_json_end_array(json);
-}
-
-/* A disk that does not take it is no fault of the cluster: the page shows how old it is. */
-static void save_ledger(const struct up *up)
-{
-    struct rota_buffer buffer = {0};
-    struct rota_json json = {.buffer = &buffer};
-    rota_json_begin_object(&json);
-    rota_json_key(&json, "at_ms");
-    rota_json_int(&json, rota_clock_wall() / ROTA_MSEC);
-    rota_json_key(&json, "since_ms");
-    rota_json_int(&json, up->since / ROTA_MSEC);
-    rota_json_key(&json, "phase");
-    rota_json_text(&json, phase_name(up));
-    rota_json_key(&json, "strikes");
-    rota_json_uint(&json, up->n_strikes);
-    write_down(up, &json);
-    rota_up_ledger_write(&up->ledger, &json);
-    rota_json_end_object(&json);
-    rota_up_ledger_save(up->data, &buffer, NULL);
-    rota_buffer_deinit(&buffer);
+    const struct rota_up_progress progress = {.since = up->since,
+                                              .is_over = up->phase != RUNNING,
+                                              .n_strikes = up->n_strikes,
+                                              .nodes = up->processes,
+                                              .n_nodes = up->n_nodes};
+    rota_up_ledger_save(&up->ledger, &progress, up->data);
 }
 
 static void on_save(uv_timer_t *timer)
@@ -392,17 +276,32 @@ static uint32_t count_well(const struct up *up)
     return n;
 }
 
-/* Now and then a task of the group goes with a node. */
-static void kill_task(struct up *up)
+/* Every other time a task of the group goes with a node. */
+static void strike_task(struct up *up, enum rota_node_chaos_act todo)
 {
-    size_t n = up->n_processes - up->n_nodes - N_WORKERS;
+    size_t first = up->n_nodes + N_WORKERS;
     if (up->options.no_load || rota_random_below(&up->random, 2) == 0)
         return;
     struct rota_up_process *task =
-        &up->processes[up->n_nodes + N_WORKERS + rota_random_below(&up->random, n)];
-    tell(up, "killed", task);
-    if (task->child)
+        &up->processes[first + rota_random_below(&up->random, up->n_processes - first)];
+    if (!task->child)
+        return; /* it is down by itself */
+    if (todo == ROTA_NODE_CHAOS_KILL)
         rota_child_signal(task->child, SIGKILL);
+    else
+        rota_up_process_freeze(task);
+    tell(up, todo == ROTA_NODE_CHAOS_KILL ? "killed" : "stopped", task);
+}
+
+/* Whoever was stopped together goes on together. */
+static void go_on(struct up *up)
+{
+    for (size_t i = 0; i < up->n_processes; i++) {
+        if (!up->processes[i].is_stopped)
+            continue;
+        rota_up_process_thaw(&up->processes[i]);
+        tell(up, "continued", &up->processes[i]);
+    }
 }
 
 static void act(struct up *up, enum rota_node_chaos_act todo, struct rota_up_process *process)
@@ -419,7 +318,7 @@ static void act(struct up *up, enum rota_node_chaos_act todo, struct rota_up_pro
         tell(up, "killed", process);
         if (process->child)
             rota_child_signal(process->child, SIGKILL);
-        kill_task(up);
+        strike_task(up, todo);
         break;
     case ROTA_NODE_CHAOS_START:
         process->is_held = false;
@@ -428,10 +327,10 @@ static void act(struct up *up, enum rota_node_chaos_act todo, struct rota_up_pro
     case ROTA_NODE_CHAOS_STOP:
         rota_up_process_freeze(process);
         tell(up, "stopped", process);
+        strike_task(up, todo);
         break;
     case ROTA_NODE_CHAOS_CONTINUE:
-        rota_up_process_thaw(process);
-        tell(up, "continued", process);
+        go_on(up);
         break;
     }
 }
@@ -584,10 +483,9 @@ static void begin(struct up *up)
     list_nodes(up);
     if (!up->options.no_load && !start_load(up))
         return;
-    if (up->options.json)
-        print_json(up);
-    else
-        print_text(up);
+    rota_up_show(&up->watch, up->processes, up->n_nodes, up->data, up->rota, up->options.no_load);
+    if (up->watch.is_failed)
+        stop(up);
     if (up->phase == STOPPING)
         return;
     uv_random(NULL, NULL, &seed, sizeof seed, 0, NULL);
@@ -711,8 +609,8 @@ const struct rota_cli_command rota_cmd_up = {
                 "before "
                 "it.\n\n"
                 "With --chaos nodes are killed (SIGKILL) and started again, or stopped (SIGSTOP) "
-                "and let go on, at random and never two at a time; now and then a task is killed "
-                "with a node. What happens meanwhile is checked, and the page Cluster shows it. In "
+                "and let go on, at random and never two at a time; every other time a task is, "
+                "too. What happens meanwhile is checked, and the page Cluster shows it. In "
                 "the end, by an interrupt or --for, all nodes are brought back, everything is seen "
                 "to its end, and the verdict is given: with anything that is not as follows the "
                 "exit code is 1 and standard error names it. A second interrupt does not wait for "

@@ -205,10 +205,13 @@ static void report_end(struct join *join, struct reader *reader)
     }
 }
 
-/* Read on by some rows: the effect is the line, and right before it we ask. */
+/* Read on by some rows: the effect is the line, and right before it we ask. Its moment is from
+ * before that: who is stopped between the two goes on later, and nobody may take that for when it
+ * was ours. */
 static void read_rows(struct join *join, struct reader *reader, int64_t n_rows)
 {
     struct rota_str name = rota_str(reader->name);
+    rota_time at = rota_clock_boot();
     int64_t from = reader->row, to = from + n_rows;
     int64_t end = rota_splits_end(name, from, to, join->rows_mean);
     char position[32];
@@ -218,7 +221,7 @@ static void read_rows(struct join *join, struct reader *reader, int64_t n_rows)
     snprintf(position, sizeof position, "%lld", (long long)to);
     if (!rota_group_is_current(join->group, name, reader->token))
         return;
-    begin_line(join, "read", rota_clock_boot());
+    begin_line(join, "read", at);
     add_str(join, "partition", name);
     add_uint(join, "token", reader->token);
     add_int(join, "from", from);

@@ -3,8 +3,9 @@
  * The parts of `rota up`: where its files and programs are (up_place.c), the processes
  * (up_process.c), a sample load on them, of which all is looked at: jobs (up_load.c), Gets whose
  * values are known (up_gets.c), what the tasks of a group read (up_group.c) and what nodes hold of
- * a space (up_claims.c); these together and what they have seen (up_ledger.c), and the whole
- * (cmd_up.c). What must not be is the business of core/node/check.h. For these alone. */
+ * a space (up_claims.c); these together and what they have seen (up_ledger.c); what is printed of
+ * it first (up_show.c), and the whole (cmd_up.c). What must not be is the business of
+ * core/node/check.h. For these alone. */
 #pragma once
 
 #include "base/buffer.h"
@@ -32,7 +33,7 @@ enum {
     ROTA_UP_VALUE_MAX = 80,
     ROTA_UP_GETS_MAX = 256,    /* under way; no more are begun then */
     ROTA_UP_SHARDS = 256,      /* of the sample space */
-    ROTA_UP_ASKS_MAX = 64,     /* what one node holds, at one time; no more are put then */
+    ROTA_UP_ASKS_MAX = 100,    /* what one node holds, at one time; no more are put then */
     ROTA_UP_PARTITIONS = 3,    /* that the group begins with */
     ROTA_UP_ROWS_RATE = 2,     /* of each, per second */
     ROTA_UP_ROWS_MEAN = 40,    /* after which a partition ends, on average */
@@ -66,9 +67,9 @@ enum rota_code rota_up_sample_write(const char *data, bool has_ledger, struct ro
 /* Whether there is a group in it, of an earlier run. */
 bool rota_up_has_group(const char *data);
 
-/* Write DATA/ledger.json, whole or not at all. */
-enum rota_code rota_up_ledger_save(const char *data, const struct rota_buffer *content,
-                                   struct rota_error *error);
+/* Write a file, whole or not at all: beside, and then moved into its place. */
+enum rota_code rota_up_write_file(const char *path, const struct rota_buffer *content,
+                                  struct rota_error *error);
 
 /* --- a process: up_process.c --- */
 
@@ -210,5 +211,23 @@ void rota_up_ledger_finish(struct rota_up_ledger *ledger, void (*on_checked)(voi
 /* Sums of what was seen, by name and in order; NULL ends them. */
 const char *rota_up_ledger_sum(const struct rota_up_ledger *ledger, size_t i, uint64_t *sum);
 
-/* Members of an object: these sums, {faults: {NAME: count, ...}, told: [{fault, text}]}. */
-void rota_up_ledger_write(const struct rota_up_ledger *ledger, struct rota_json *json);
+/* What happens to the nodes, beside what was seen. */
+struct rota_up_progress {
+    rota_time since; /* wall clock */
+    bool is_over;    /* nobody is struck any more */
+    uint64_t n_strikes;
+    const struct rota_up_process *nodes;
+    size_t n_nodes;
+};
+
+/* Write all of it into DATA/ledger.json, for the page. A disk that does not take it is no fault of
+ * the cluster: the page shows how old it is. */
+void rota_up_ledger_save(const struct rota_up_ledger *ledger,
+                         const struct rota_up_progress *progress, const char *data);
+
+/* --- what there is: up_show.c --- */
+
+/* Print where the nodes are and what to try, or the same as JSON; `data` is the directory of all,
+ * `rota` this program. */
+void rota_up_show(struct rota_watch *watch, const struct rota_up_process *nodes, size_t n_nodes,
+                  const char *data, const char *rota, bool has_no_load);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #define TICK       (250 * ROTA_MSEC)
-#define CALL_LIMIT (20 * ROTA_SEC) /* a node stands still for less */
+#define CALL_LIMIT (30 * ROTA_SEC) /* a node stands still for less */
 
 const char rota_up_space[] = "sample-shards";
 

@@ -3,6 +3,7 @@
 #include "io/clock.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 #define STUCK_AFTER (120 * ROTA_SEC) /* rows and shards that are not read and held again */
 #define TICK        (100 * ROTA_MSEC)
@@ -152,7 +153,7 @@ static void write_faults(const struct rota_check *check, struct rota_json *json)
     rota_json_end_array(json);
 }
 
-void rota_up_ledger_write(const struct rota_up_ledger *ledger, struct rota_json *json)
+static void write_sums(const struct rota_up_ledger *ledger, struct rota_json *json)
 {
     const char *name;
     uint64_t sum;
@@ -160,5 +161,50 @@ void rota_up_ledger_write(const struct rota_up_ledger *ledger, struct rota_json 
         rota_json_key(json, name);
         rota_json_uint(json, sum);
     }
-    write_faults(&ledger->check, json);
+}
+
+static void write_down(const struct rota_up_progress *progress, struct rota_json *json)
+{
+    rota_json_key(json, "down");
+    rota_json_begin_array(json);
+    for (size_t i = 0; i < progress->n_nodes; i++) {
+        const struct rota_up_process *node = &progress->nodes[i];
+        if (node->is_ready && !node->is_stopped)
+            continue;
+        rota_json_begin_object(json);
+        rota_json_key(json, "name");
+        rota_json_text(json, node->name);
+        rota_json_key(json, "node");
+        rota_json_text(json, node->grpc);
+        rota_json_key(json, "how");
+        rota_json_text(json, node->is_stopped ? "stopped" : node->child ? "starting" : "killed");
+        rota_json_key(json, "since_ms");
+        rota_json_int(json, node->struck_at / ROTA_MSEC);
+        rota_json_end_object(json);
+    }
+    rota_json_end_array(json);
+}
+
+void rota_up_ledger_save(const struct rota_up_ledger *ledger,
+                         const struct rota_up_progress *progress, const char *data)
+{
+    struct rota_buffer buffer = {0};
+    struct rota_json json = {.buffer = &buffer};
+    char path[PATH_MAX];
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "at_ms");
+    rota_json_int(&json, rota_clock_wall() / ROTA_MSEC);
+    rota_json_key(&json, "since_ms");
+    rota_json_int(&json, progress->since / ROTA_MSEC);
+    rota_json_key(&json, "phase");
+    rota_json_text(&json, progress->is_over ? "checking" : "running");
+    rota_json_key(&json, "strikes");
+    rota_json_uint(&json, progress->n_strikes);
+    write_down(progress, &json);
+    write_sums(ledger, &json);
+    write_faults(&ledger->check, &json);
+    rota_json_end_object(&json);
+    snprintf(path, sizeof path, "%.4000s/ledger.json", data);
+    rota_up_write_file(path, &buffer, NULL);
+    rota_buffer_deinit(&buffer);
 }

@@ -46,9 +46,8 @@ char *rota_up_value(unsigned key, char text[ROTA_UP_VALUE_MAX])
     return text;
 }
 
-/* Written beside, and moved into its place: nodes may be reading the one of before. */
-static enum rota_code write_file(const char *path, const struct rota_buffer *content,
-                                 struct rota_error *error)
+enum rota_code rota_up_write_file(const char *path, const struct rota_buffer *content,
+                                  struct rota_error *error)
 {
     char fresh[PATH_MAX + 8];
     snprintf(fresh, sizeof fresh, "%s.new", path);
@@ -77,7 +76,7 @@ enum rota_code rota_up_sample_write(const char *data, bool has_ledger, struct ro
     for (unsigned i = 0; i < ROTA_UP_KEYS; i++)
         rota_buffer_print(&values, "sample-%u\t%s\n", i, rota_up_value(i, value));
     snprintf(path, sizeof path, "%.4000s/sample.tsv", data);
-    enum rota_code code = write_file(path, &values, error);
+    enum rota_code code = rota_up_write_file(path, &values, error);
     rota_buffer_append_text(&settings, "# The settings of all nodes of `rota up`.\n");
     if (has_ledger) {
         rota_buffer_append_text(&settings, "ledger = \"");
@@ -94,7 +93,7 @@ enum rota_code rota_up_sample_write(const char *data, bool has_ledger, struct ro
                       rota_up_queue, rota_up_space, ROTA_UP_SHARDS);
     snprintf(path, sizeof path, "%.4000s/rotad.toml", data);
     if (!code)
-        code = write_file(path, &settings, error);
+        code = rota_up_write_file(path, &settings, error);
     rota_buffer_deinit(&values);
     rota_buffer_deinit(&settings);
     return code;
@@ -105,14 +104,6 @@ bool rota_up_has_group(const char *data)
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%.4000s/groups.db", data);
     return access(path, F_OK) == 0;
-}
-
-enum rota_code rota_up_ledger_save(const char *data, const struct rota_buffer *content,
-                                   struct rota_error *error)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%.4000s/ledger.json", data);
-    return write_file(path, content, error);
 }
 
 enum rota_code rota_up_directory_make(const char *wanted, char path[PATH_MAX],

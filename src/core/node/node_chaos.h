@@ -38,7 +38,7 @@ struct rota_node_chaos {
 #define ROTA_NODE_CHAOS_CALM_MIN (1 * ROTA_SEC)
 #define ROTA_NODE_CHAOS_CALM_MAX (6 * ROTA_SEC)
 #define ROTA_NODE_CHAOS_DOWN_MIN (200 * ROTA_MSEC)
-#define ROTA_NODE_CHAOS_DOWN_MAX (14 * ROTA_SEC)
+#define ROTA_NODE_CHAOS_DOWN_MAX (18 * ROTA_SEC)
 
 void rota_node_chaos_init(struct rota_node_chaos *chaos, uint32_t n_nodes, uint64_t seed,
                           rota_time now);
