@@ -208,7 +208,8 @@ static enum rota_code open_side(const struct rota_connector_options *options,
     if (!code)
         code = rota_connector_keys_open(made, is_broker, error);
     if (!code)
-        code = rota_zmq_open(is_broker && made->keys.is_on, &made->zmq, error);
+        code = is_broker ? rota_zmq_open(made->keys.is_on, &made->zmq, error)
+                         : rota_zmq_share(&made->zmq, error);
     if (!code)
         code = (is_broker ? open_broker : open_worker)(made, error);
     if (code) {
