@@ -1,20 +1,19 @@
 #include "io/mailbox.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include <uv.h>
 
-/* Letters in the order of their posts. */
-struct letters {
-    struct rota_letter *first, *last;
-};
-
-static void append(struct letters *letters, struct rota_letter *letter)
+void rota_letters_add(struct rota_letters *letters, struct rota_letter *letter)
 {
     letter->next = NULL;
     if (letters->first)
@@ -25,7 +24,7 @@ static void append(struct letters *letters, struct rota_letter *letter)
 }
 
 /* Move all of `from` behind those of `to`. */
-static void move_all(struct letters *to, struct letters *from)
+static void move_all(struct rota_letters *to, struct rota_letters *from)
 {
     if (!from->first)
         return;
@@ -34,10 +33,10 @@ static void move_all(struct letters *to, struct letters *from)
     else
         to->first = from->first;
     to->last = from->last;
-    *from = (struct letters){0};
+    *from = (struct rota_letters){0};
 }
 
-static struct rota_letter *pop(struct letters *letters)
+static struct rota_letter *pop(struct rota_letters *letters)
 {
     struct rota_letter *letter = letters->first;
     if (letter)
@@ -47,18 +46,23 @@ static struct rota_letter *pop(struct letters *letters)
 
 /* --- from any thread to the loop --- */
 
+/* The loop is woken by a descriptor of our own. libuv's uv_async_t has who is woken spin until
+ * who wakes it has come out of its call, and on a busy machine that is a while: the former runs at
+ * once where the latter was. */
 struct rota_mailbox {
     uv_mutex_t lock; /* guards `waiting`, and what a thread says it does */
-    struct letters waiting;
-    uv_async_t wake;
+    struct rota_letters waiting;
+    int wake_fd;
+    uv_poll_t wake;
+    atomic_size_t n_waking; /* threads that are about to use `wake_fd` */
 
     /* Grows under the lock, so that a bound which was looked at holds; shrinks
      * without. */
     atomic_size_t n_pending;
     size_t pending_max;
 
-    struct letters taken; /* by the loop and not yet done; the loop's */
-    bool is_closed;       /* written by the loop, under the lock */
+    struct rota_letters taken; /* by the loop and not yet done; the loop's */
+    bool is_closed;            /* written by the loop, under the lock */
     void (*on_closed)(void *data);
     void *data;
 };
@@ -76,14 +80,39 @@ static void finish(struct rota_mailbox *mailbox, struct rota_letter *letter, boo
     letter->done(letter, is_cancelled);
 }
 
-static void on_wake(uv_async_t *wake)
+/* One that is awake is woken already. */
+static void wake_up(struct rota_mailbox *mailbox)
+{
+    uint64_t one = 1;
+    ssize_t n = write(mailbox->wake_fd, &one, sizeof one);
+    (void)n;
+    atomic_fetch_sub(&mailbox->n_waking, 1);
+}
+
+/* Slept enough: forgotten before the letters are taken, so that those which come later tell. */
+static void on_wake(uv_poll_t *wake, int status, int events)
 {
     struct rota_mailbox *mailbox = wake->data;
     struct rota_letter *letter;
+    uint64_t count;
+    (void)status, (void)events;
 
+    ssize_t n = read(mailbox->wake_fd, &count, sizeof count);
+    (void)n;
     take(mailbox);
     while (!mailbox->is_closed && (letter = pop(&mailbox->taken)))
         finish(mailbox, letter, letter->is_cancelled);
+}
+
+/* Whose letter was done may not have come out of its post yet. */
+static void destroy(struct rota_mailbox *mailbox)
+{
+    while (atomic_load(&mailbox->n_waking) > 0)
+        sched_yield();
+    if (mailbox->wake_fd >= 0)
+        close(mailbox->wake_fd);
+    uv_mutex_destroy(&mailbox->lock);
+    free(mailbox);
 }
 
 static void on_wake_closed(uv_handle_t *wake)
@@ -96,8 +125,7 @@ static void on_wake_closed(uv_handle_t *wake)
         finish(mailbox, letter, true);
     if (mailbox->on_closed)
         mailbox->on_closed(mailbox->data);
-    uv_mutex_destroy(&mailbox->lock);
-    free(mailbox);
+    destroy(mailbox);
 }
 
 enum rota_code rota_mailbox_open(uv_loop_t *loop, size_t pending_max, struct rota_mailbox **mailbox,
@@ -112,14 +140,16 @@ enum rota_code rota_mailbox_open(uv_loop_t *loop, size_t pending_max, struct rot
         free(made);
         return rota_error_set(error, ROTA_ERR_IO, "a lock for a mailbox: %s", uv_strerror(failed));
     }
-    failed = uv_async_init(loop, &made->wake, on_wake);
+    made->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    failed = made->wake_fd < 0 ? uv_translate_sys_error(errno)
+                               : uv_poll_init(loop, &made->wake, made->wake_fd);
     if (failed) {
-        uv_mutex_destroy(&made->lock);
-        free(made);
+        destroy(made);
         return rota_error_set(error, ROTA_ERR_IO, "a wake-up for a mailbox: %s",
                               uv_strerror(failed));
     }
     made->wake.data = made;
+    uv_poll_start(&made->wake, UV_READABLE, on_wake);
     made->pending_max = pending_max ? pending_max : ROTA_MAILBOX_PENDING_MAX;
     *mailbox = made;
     return ROTA_OK;
@@ -137,37 +167,51 @@ void rota_mailbox_close(struct rota_mailbox *mailbox, void (*on_closed)(void *da
     uv_close((uv_handle_t *)&mailbox->wake, on_wake_closed);
 }
 
-/* Find room for one more. Under the lock. */
-static enum rota_code admit(struct rota_mailbox *mailbox)
+/* Find room for `n` more. Under the lock. */
+static enum rota_code admit(struct rota_mailbox *mailbox, size_t n)
 {
     if (mailbox->is_closed)
         return ROTA_ERR_UNAVAILABLE;
-    if (atomic_load(&mailbox->n_pending) >= mailbox->pending_max)
+    if (atomic_load(&mailbox->n_pending) + n > mailbox->pending_max)
         return ROTA_ERR_LIMIT;
-    atomic_fetch_add(&mailbox->n_pending, 1);
+    atomic_fetch_add(&mailbox->n_pending, n);
     return ROTA_OK;
 }
 
-/* The first of a batch wakes the loop, for those that follow. Under the lock:
- * once it is free the loop may do the letter and close the mailbox. */
-static void put(struct rota_mailbox *mailbox, struct rota_letter *letter)
+/* Under the lock. Returns whether the loop has to be woken, once the lock is free: the first of a
+ * batch does that, for those that follow. The mailbox stays until it has. */
+static bool put(struct rota_mailbox *mailbox, struct rota_letters *letters)
 {
     bool is_first = !mailbox->waiting.first;
-    append(&mailbox->waiting, letter);
+    move_all(&mailbox->waiting, letters);
     if (is_first)
-        uv_async_send(&mailbox->wake);
+        atomic_fetch_add(&mailbox->n_waking, 1);
+    return is_first;
+}
+
+enum rota_code rota_mailbox_post_all(struct rota_mailbox *mailbox, struct rota_letters *letters)
+{
+    size_t n = 0;
+    bool is_first = false;
+    for (struct rota_letter *letter = letters->first; letter; letter = letter->next, n++)
+        letter->is_cancelled = false;
+    if (n == 0)
+        return ROTA_OK;
+    uv_mutex_lock(&mailbox->lock);
+    enum rota_code code = admit(mailbox, n);
+    if (!code)
+        is_first = put(mailbox, letters);
+    uv_mutex_unlock(&mailbox->lock);
+    if (is_first)
+        wake_up(mailbox);
+    return code;
 }
 
 enum rota_code rota_mailbox_post(struct rota_mailbox *mailbox, struct rota_letter *letter)
 {
-    uv_mutex_lock(&mailbox->lock);
-    enum rota_code code = admit(mailbox);
-    if (!code) {
-        letter->is_cancelled = false;
-        put(mailbox, letter);
-    }
-    uv_mutex_unlock(&mailbox->lock);
-    return code;
+    struct rota_letters one = {0};
+    rota_letters_add(&one, letter);
+    return rota_mailbox_post_all(mailbox, &one);
 }
 
 /* --- from the loop to a thread, and back --- */
@@ -175,7 +219,7 @@ enum rota_code rota_mailbox_post(struct rota_mailbox *mailbox, struct rota_lette
 struct rota_thread {
     struct rota_mailbox *mailbox; /* the way back; its lock guards the way there too */
     uv_cond_t posted;
-    struct letters requests;
+    struct rota_letters requests;
     atomic_bool is_closing;
     struct rota_letter last; /* says that the thread ends */
 
@@ -187,9 +231,9 @@ struct rota_thread {
 
 /* Wait for requests and take them all. Nothing when the thread is closing and
  * none are left. */
-static struct letters take_requests(struct rota_thread *thread)
+static struct rota_letters take_requests(struct rota_thread *thread)
 {
-    struct letters batch = {0};
+    struct rota_letters batch = {0};
     uv_mutex_lock(&thread->mailbox->lock);
     while (!thread->requests.first && !atomic_load(&thread->is_closing))
         uv_cond_wait(&thread->posted, &thread->mailbox->lock);
@@ -200,15 +244,20 @@ static struct letters take_requests(struct rota_thread *thread)
 
 static void send_back(struct rota_thread *thread, struct rota_letter *letter)
 {
-    uv_mutex_lock(&thread->mailbox->lock);
-    put(thread->mailbox, letter);
-    uv_mutex_unlock(&thread->mailbox->lock);
+    struct rota_mailbox *mailbox = thread->mailbox;
+    struct rota_letters one = {0};
+    rota_letters_add(&one, letter);
+    uv_mutex_lock(&mailbox->lock);
+    bool is_first = put(mailbox, &one);
+    uv_mutex_unlock(&mailbox->lock);
+    if (is_first)
+        wake_up(mailbox);
 }
 
 static void run(void *data)
 {
     struct rota_thread *thread = data;
-    struct letters batch;
+    struct rota_letters batch;
 
     pthread_setname_np(pthread_self(), thread->name);
     while ((batch = take_requests(thread)).first) {
@@ -304,12 +353,12 @@ enum rota_code rota_thread_post(struct rota_thread *thread, struct rota_letter *
     if (atomic_load(&thread->is_closing))
         return ROTA_ERR_UNAVAILABLE;
     uv_mutex_lock(&thread->mailbox->lock);
-    enum rota_code code = admit(thread->mailbox);
-    if (!code) {
-        append(&thread->requests, letter);
-        uv_cond_signal(&thread->posted);
-    }
+    enum rota_code code = admit(thread->mailbox, 1);
+    if (!code)
+        rota_letters_add(&thread->requests, letter);
     uv_mutex_unlock(&thread->mailbox->lock);
+    if (!code)
+        uv_cond_signal(&thread->posted); /* who wakes up finds the lock free */
     return code;
 }
 

@@ -51,6 +51,13 @@ struct rota_letter {
     bool is_cancelled;
 };
 
+/* Some of them, in an order. Zero: none. */
+struct rota_letters {
+    struct rota_letter *first, *last;
+};
+
+void rota_letters_add(struct rota_letters *letters, struct rota_letter *letter);
+
 /* --- from any thread to the loop --- */
 
 /* Give `*mailbox` of `loop`, for `pending_max` letters at one time (0 means
@@ -68,6 +75,10 @@ void rota_mailbox_close(struct rota_mailbox *mailbox, void (*on_closed)(void *da
  * under way, ROTA_ERR_UNAVAILABLE when it is closed; the letter stays the
  * sender's then. */
 enum rota_code rota_mailbox_post(struct rota_mailbox *mailbox, struct rota_letter *letter);
+
+/* The same with all of `letters`, which is empty then, or with none of them: one lock and at most
+ * one wake-up. */
+enum rota_code rota_mailbox_post_all(struct rota_mailbox *mailbox, struct rota_letters *letters);
 
 /* --- from the loop to a thread, and back --- */
 

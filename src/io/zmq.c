@@ -2,6 +2,9 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +18,7 @@ enum { ENFORCE_DOMAIN = 93 };
 
 struct rota_zmq {
     void *context;
+    bool is_shared;
     void *judge;      /* NULL: none */
     char request[32]; /* the question that waits for its answer */
     size_t request_size;
@@ -36,12 +40,45 @@ static zmq_msg_t *as_zmq(const struct rota_zmq_message *message)
 
 /* --- contexts --- */
 
-enum rota_code rota_zmq_open(bool with_judge, struct rota_zmq **zmq, struct rota_error *error)
+/* The context of all that share one, while there are any. */
+static struct {
+    pthread_mutex_t lock;
+    void *context;
+    size_t n_users;
+} common = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void *share_context(void)
+{
+    pthread_mutex_lock(&common.lock);
+    if (!common.context)
+        common.context = zmq_ctx_new();
+    void *context = common.context;
+    common.n_users += context != NULL;
+    pthread_mutex_unlock(&common.lock);
+    return context;
+}
+
+/* Gives the context when nobody is left. */
+static void *unshare_context(void)
+{
+    void *context = NULL;
+    pthread_mutex_lock(&common.lock);
+    if (--common.n_users == 0) {
+        context = common.context;
+        common.context = NULL;
+    }
+    pthread_mutex_unlock(&common.lock);
+    return context;
+}
+
+static enum rota_code open_context(bool is_shared, bool with_judge, struct rota_zmq **zmq,
+                                   struct rota_error *error)
 {
     struct rota_zmq *made = calloc(1, sizeof *made);
     if (!made)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for ZeroMQ");
-    made->context = zmq_ctx_new();
+    made->is_shared = is_shared;
+    made->context = is_shared ? share_context() : zmq_ctx_new();
     if (!made->context)
         goto fail;
     if (with_judge) {
@@ -58,6 +95,16 @@ fail:
     return ROTA_ERR_IO;
 }
 
+enum rota_code rota_zmq_open(bool with_judge, struct rota_zmq **zmq, struct rota_error *error)
+{
+    return open_context(false, with_judge, zmq, error);
+}
+
+enum rota_code rota_zmq_share(struct rota_zmq **zmq, struct rota_error *error)
+{
+    return open_context(true, false, zmq, error);
+}
+
 void rota_zmq_close(struct rota_zmq *zmq)
 {
     if (!zmq)
@@ -67,7 +114,8 @@ void rota_zmq_close(struct rota_zmq *zmq)
         zmq_setsockopt(zmq->judge, ZMQ_LINGER, &none, sizeof none);
         zmq_close(zmq->judge);
     }
-    while (zmq->context && zmq_ctx_term(zmq->context) != 0 && errno == EINTR)
+    void *context = zmq->context && zmq->is_shared ? unshare_context() : zmq->context;
+    while (context && zmq_ctx_term(context) != 0 && errno == EINTR)
         ;
     free(zmq);
 }
@@ -129,8 +177,10 @@ enum {
 
 static bool open_monitor(struct rota_zmq *zmq, struct rota_zmq_socket *socket)
 {
+    static atomic_uint_least64_t n_monitors; /* a name is free again only some time later */
     char endpoint[64];
-    snprintf(endpoint, sizeof endpoint, "inproc://monitor-%p", (void *)socket);
+    snprintf(endpoint, sizeof endpoint, "inproc://monitor-%" PRIu64,
+             (uint64_t)atomic_fetch_add(&n_monitors, 1));
     if (zmq_socket_monitor(socket->socket, endpoint, EVENTS) != 0)
         return false;
     socket->monitor = zmq_socket(zmq->context, ZMQ_PAIR);

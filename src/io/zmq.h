@@ -29,9 +29,15 @@
 struct rota_zmq;
 struct rota_zmq_socket;
 
-/* A context; with `with_judge` it also has the place where keys are judged. Gives `*zmq`;
- * rota_zmq_close() ends it when its sockets are closed, and waits for their linger. */
+/* A context of its own; with `with_judge` it also has the place where keys are judged. Gives
+ * `*zmq`; rota_zmq_close() ends it when its sockets are closed, and waits for their linger. */
 enum rota_code rota_zmq_open(bool with_judge, struct rota_zmq **zmq, struct rota_error *error);
+
+/* The one context that all who ask for it have in common: many workers of a process have one
+ * thread for I/O, which wakes up once for all of them. Its last user waits for the linger of
+ * all. Any thread. */
+enum rota_code rota_zmq_share(struct rota_zmq **zmq, struct rota_error *error);
+
 void rota_zmq_close(struct rota_zmq *zmq);
 
 struct rota_zmq_options {

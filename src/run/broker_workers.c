@@ -3,6 +3,8 @@
  * and one with what became of its ends. */
 #include "run/broker_inside.h"
 
+#include "run/connector_inside.h"
+
 #include <stdlib.h>
 
 enum {
@@ -484,13 +486,17 @@ void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t
 void rota_work_broker_workers_flush(struct rota_broker_workers *workers)
 {
     struct rota_list_node *first;
-    while (workers && (first = rota_list_first(&workers->dirty))) {
+    if (!workers || rota_list_is_empty(&workers->dirty))
+        return;
+    rota_connector_hold(workers->connector);
+    while ((first = rota_list_first(&workers->dirty))) {
         struct worker *worker = ROTA_LIST_ITEM(first, struct worker, dirty);
         rota_list_remove(&worker->dirty);
         send_batch(workers, worker, workers->ended_type, &worker->verdicts, &worker->n_verdicts);
         send_batch(workers, worker, workers->jobs_type, &worker->jobs, &worker->n_jobs);
         send_batch(workers, worker, workers->cancel_type, &worker->cancels, &worker->n_cancels);
     }
+    rota_connector_let_go(workers->connector);
 }
 
 void rota_work_broker_workers_drain(struct rota_broker_workers *workers)

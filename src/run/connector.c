@@ -208,7 +208,8 @@ static enum rota_code open_side(const struct rota_connector_options *options,
     if (!code)
         code = rota_connector_keys_open(made, is_broker, error);
     if (!code)
-        code = rota_zmq_open(is_broker && made->keys.is_on, &made->zmq, error);
+        code = is_broker ? rota_zmq_open(made->keys.is_on, &made->zmq, error)
+                         : rota_zmq_share(&made->zmq, error);
     if (!code)
         code = (is_broker ? open_broker : open_worker)(made, error);
     if (code) {
@@ -464,6 +465,24 @@ static bool reserve(struct rota_connector *connector, struct rota_connector_peer
     }
 }
 
+/* By this thread. */
+static _Thread_local const struct rota_connector *connector_held;
+
+void rota_connector_hold(struct rota_connector *connector)
+{
+    assert(!connector_held);
+    connector_held = connector;
+}
+
+void rota_connector_let_go(struct rota_connector *connector)
+{
+    assert(connector_held == connector);
+    connector_held = NULL;
+    enum rota_code code = rota_mailbox_post_all(connector->thread.mailbox, &connector->held);
+    assert(!code);
+    (void)code;
+}
+
 static enum rota_code check_send(struct rota_connector *connector, uint32_t type, size_t size,
                                  struct rota_error *error)
 {
@@ -505,6 +524,10 @@ enum rota_code rota_connector_send(struct rota_connector *connector,
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a message");
     }
     outgoing->stamp = stamp;
+    if (connector_held == connector) {
+        rota_letters_add(&connector->held, &outgoing->letter);
+        return ROTA_OK;
+    }
     code = rota_mailbox_post(connector->thread.mailbox, &outgoing->letter);
     assert(!code); /* it is bounded by peer, and open until we are closed */
     return code;

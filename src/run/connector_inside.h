@@ -171,6 +171,7 @@ struct rota_connector {
     uv_timer_t timer;
     struct rota_list_node blocked; /* peers whose queue waits for room */
     struct rota_letter stop, resume;
+    struct rota_letters news;          /* that the consumer is told of when the turn is over */
     bool is_paused;                    /* the consumer is behind */
     bool is_touched;                   /* the socket, since it was asked for messages */
     bool are_events_due, is_judge_due; /* they have something to say */
@@ -192,6 +193,7 @@ struct rota_connector {
     /* The consumer. */
     struct rota_connector_thread own; /* when there is no loop */
     struct rota_mailbox *consumer;
+    struct rota_letters held; /* see rota_connector_hold() */
     struct rota_letter close, last;
     struct rota_letter retry;
     atomic_bool is_retry_told;
@@ -216,6 +218,11 @@ static inline void rota_count(atomic_uint_least64_t *counter, uint64_t n)
 
 struct rota_connector_peer *rota_connector_peer_new(struct rota_connector *connector,
                                                     struct rota_str name);
+
+/* On the consumer: what it sends from now on leaves together, with one wake-up of the socket
+ * thread, when it lets go. */
+void rota_connector_hold(struct rota_connector *connector);
+void rota_connector_let_go(struct rota_connector *connector);
 
 /* --- connector_socket.c --- */
 
@@ -257,6 +264,8 @@ void rota_connector_tell_down(struct rota_connector_news *news, const struct rot
 void rota_connector_tell_retry(struct rota_connector *connector, const struct rota_error *why,
                                rota_time wait);
 void rota_connector_tell_room(struct rota_connector_peer *peer);
+/* Socket's: a turn is over, and the consumer hears of all that it brought. */
+void rota_connector_tell_all(struct rota_connector *connector);
 
 /* Give a message to its handler; takes it. False when there is no memory. */
 bool rota_connector_dispatch(struct rota_connector *connector, struct rota_connector_peer *peer,

@@ -5,10 +5,16 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* The mailbox has no bound of its own: each kind of letter has one. */
+/* It leaves with the others of this turn. */
 static void post(struct rota_connector *connector, struct rota_letter *letter)
 {
-    enum rota_code code = rota_mailbox_post(connector->consumer, letter);
+    rota_letters_add(&connector->news, letter);
+}
+
+/* The mailbox has no bound of its own: each kind of letter has one. */
+void rota_connector_tell_all(struct rota_connector *connector)
+{
+    enum rota_code code = rota_mailbox_post_all(connector->consumer, &connector->news);
     assert(!code);
     (void)code;
 }

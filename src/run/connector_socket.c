@@ -10,9 +10,12 @@
 /* The socket thread turns: it takes in what has arrived, up to TURN_MAX messages, then
  * does what is due, and waits. The library says once that there is something, and may
  * say it within any other call; so each turn asks until there is nothing more, and
- * asks again when it has sent since. Letters, timers and the socket only wake it. */
+ * asks again when it has sent since. Letters, timers and the socket only wake it.
+ *
+ * A send that finds no room is such a call too. To ask after it, and then to try it again, would
+ * never end: while something waits for room, a turn comes after BLOCKED_MS at the latest. */
 
-enum { TURN_MAX = 256, PAUSED_MS = 20 };
+enum { TURN_MAX = 256, PAUSED_MS = 20, BLOCKED_MS = 5 };
 
 /* --- a thread with a loop --- */
 
@@ -200,10 +203,10 @@ static enum rota_code try_send(struct rota_connector *connector,
     struct rota_connector_peer *peer = outgoing->peer;
     struct rota_error why;
     size_t size = outgoing->size;
-    connector->is_touched = true;
     enum rota_code code = rota_zmq_send(connector->socket, route_of(peer), &outgoing->message);
     if (code == ROTA_ERR_LIMIT)
         return code;
+    connector->is_touched = true;
     rota_connector_peer_ref(peer);
     finish(outgoing);
     if (!code) {
@@ -414,6 +417,8 @@ static void set_timer(struct rota_connector *connector, rota_time now)
 {
     rota_time at =
         connector->is_stopping ? connector->stop_at : connector->side->deadline(connector);
+    if (!rota_list_is_empty(&connector->blocked))
+        at = rota_time_min(at, now + BLOCKED_MS * ROTA_MSEC);
     if (at == ROTA_TIME_NEVER) {
         uv_timer_stop(&connector->timer);
         return;
@@ -451,6 +456,7 @@ static void on_prepare(uv_prepare_t *prepare)
         end(connector);
         return;
     }
+    rota_connector_tell_all(connector);
     set_timer(connector, now);
     if (is_again || (connector->is_touched && connector->socket && !connector->is_paused))
         uv_idle_start(&connector->idle, on_idle);
@@ -491,9 +497,8 @@ static void end(struct rota_connector *connector)
     rota_zmq_close(connector->zmq);
     connector->zmq = NULL;
     rota_mailbox_close(connector->thread.mailbox, NULL, NULL);
-    enum rota_code code = rota_mailbox_post(connector->consumer, &connector->last);
-    assert(!code);
-    (void)code;
+    rota_letters_add(&connector->news, &connector->last);
+    rota_connector_tell_all(connector);
 }
 
 /* --- the beginning --- */

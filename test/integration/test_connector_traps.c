@@ -2,9 +2,13 @@
  * may do. */
 #include "connectors.h"
 
+#include <arpa/inet.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 static uv_loop_t loop;
 static struct end broker, worker, other;
@@ -67,6 +71,38 @@ static void a_worker_that_does_not_read_is_refused_not_dropped(void **state)
     await(&loop, &broker.n_room, 1);
     raw_close(&raw);
     end_close(&broker, &loop);
+}
+
+static int64_t cpu_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* The library may tell of room, or of a message, within a call that finds none: whoever asks until
+ * nothing changes asks for ever. */
+static void who_waits_for_room_does_not_burn_the_processor(void **state)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof to;
+    char place[32];
+    (void)state;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); /* takes connections, and is mute */
+    assert_int_equal(bind(fd, (struct sockaddr *)&to, sizeof to), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&to, &size), 0);
+    snprintf(place, sizeof place, "127.0.0.1:%d", ntohs(to.sin_port));
+    struct rota_connector_options options = end_options(&worker, &loop);
+    options.address = place;
+    options.name = "alpha";
+    options.join_timeout = ROTA_SEC;
+    int64_t before = cpu_ms();
+    end_open(&worker, &options);
+    await(&loop, &worker.n_retries, 1);
+    assert_in_range(cpu_ms() - before, 0, 100);
+    end_close(&worker, &loop);
+    close(fd);
 }
 
 /* A message to a peer that is not there is gone without a word. */
@@ -626,6 +662,7 @@ int main(int argc, char **argv)
         TEST(a_worker_that_was_killed_is_gone_and_its_next_life_comes_in),
         TEST(a_worker_that_was_stopped_is_lost_and_comes_back),
         TEST(a_worker_that_does_not_read_is_refused_not_dropped),
+        TEST(who_waits_for_room_does_not_burn_the_processor),
         TEST(a_worker_whose_connection_broke_is_gone_at_the_next_beat),
         TEST(a_second_with_the_same_routing_id_takes_over),
         TEST(a_worker_that_was_restarted_ends_its_former_session),

@@ -306,6 +306,32 @@ static void what_nobody_takes_is_bounded(void **state)
     free(items);
 }
 
+static void several_at_once_are_all_taken_in_their_order_or_none(void **state)
+{
+    struct item *items = items_new(9, NULL);
+    struct rota_letters letters = {0};
+    (void)state;
+    open_mailbox(8);
+    assert_int_equal(rota_mailbox_post_all(desk.mailbox, &letters), ROTA_OK);
+    for (size_t i = 0; i < 9; i++)
+        rota_letters_add(&letters, &items[i].letter);
+    assert_int_equal(rota_mailbox_post_all(desk.mailbox, &letters), ROTA_ERR_LIMIT);
+    assert_ptr_equal(letters.first, &items[0].letter);
+
+    letters = (struct rota_letters){0};
+    for (size_t i = 1; i < 9; i++)
+        rota_letters_add(&letters, &items[i].letter);
+    assert_int_equal(rota_mailbox_post(desk.mailbox, &items[0].letter), ROTA_OK);
+    assert_int_equal(rota_mailbox_post_all(desk.mailbox, &letters), ROTA_ERR_LIMIT);
+    await(&loop, &desk.n_done, 1);
+    assert_int_equal(rota_mailbox_post_all(desk.mailbox, &letters), ROTA_OK);
+    assert_null(letters.first);
+    await(&loop, &desk.n_done, 9);
+    assert_int_equal(desk.n_cancelled, 0);
+    close_mailbox();
+    free(items);
+}
+
 static void done_and_post_the_sixth(struct rota_letter *letter, bool is_cancelled)
 {
     struct item *item = (struct item *)letter;
@@ -447,6 +473,7 @@ int main(void)
         TEST(closing_finishes_what_runs_and_gives_back_the_rest),
         TEST(closing_under_load_loses_nothing),
         TEST(what_nobody_takes_is_bounded),
+        TEST(several_at_once_are_all_taken_in_their_order_or_none),
         TEST(a_closed_mailbox_gives_back_what_waits),
         TEST(many_threads_post_to_one_loop),
         TEST(a_long_letter_posts_until_its_thread_closes),

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Jobs over brokers and workers while these are killed, stopped and out of room.
 
-    test_work_processes.py ROTA WORK_LOAD [--jobs N] [--brokers N] [--workers N]
+    test_work_processes.py ROTA WORK_LOAD WORK_SERVE [--jobs N] [--brokers N] [--workers N]
         [--rate N] [--moving] [--seed N]
 
-Two submitters add jobs until N are acknowledged, workers do them. A fault follows each share of
+Two submitters add jobs until N are acknowledged, workers do them: of four, three poll and one is
+connected over ZeroMQ. A fault follows each share of
 the jobs: kill -9 of a broker or a worker, SIGSTOP of either (of a worker for longer than its lease),
 SIGTERM of a broker, a disk that is full until somebody was refused. Whoever ended is started again.
 With --moving, of several brokers one now and then hands all it has to the others for a while.
@@ -105,9 +106,9 @@ class Process:
 
 
 class Broker(Process):
-    def __init__(self, world, name, port):
+    def __init__(self, world, name, port, workers_port):
         super().__init__(world, name)
-        self.node = f"127.0.0.1:{port}"
+        self.node, self.address = f"127.0.0.1:{port}", f"127.0.0.1:{workers_port}"
         self.is_ending = False
         self.disk = world.folder / name
         self.disk.mkdir()
@@ -116,7 +117,7 @@ class Broker(Process):
 
     def command(self):
         return [self.world.rota, "broker", "--data", self.disk / "data", "--listen", self.node,
-                "--segment", str(self.world.segment_size), "--log", "warn",
+                "--workers", self.address, "--segment", str(self.world.segment_size), "--log", "warn",
                 *(["--hosts", self.world.hosts] if len(self.world.brokers) > 1 else [])]
 
     def start(self):
@@ -154,6 +155,18 @@ class Worker(Process):
                 str(self.world.random.getrandbits(32)), str(SLOTS), str(LEASE_MS), *self.can]
 
 
+class ConnectedWorker(Process):
+    """Its next life has the same name, and ends the session of this one."""
+
+    def __init__(self, world, name, can):
+        super().__init__(world, name)
+        self.can = can
+
+    def command(self):
+        return [self.world.serve, ",".join(broker.address for broker in self.world.brokers), QUEUE, self.name,
+                str(self.world.random.getrandbits(32)), str(SLOTS), str(LEASE_MS), *self.can]
+
+
 class Submitter(Process):
     def __init__(self, world, name, n_jobs):
         super().__init__(world, name)
@@ -166,7 +179,7 @@ class Submitter(Process):
 
 class World:
     def __init__(self, arguments, folder, has_mounts):
-        self.rota, self.load, self.folder = arguments.rota, arguments.load, folder
+        self.rota, self.load, self.serve, self.folder = arguments.rota, arguments.load, arguments.serve, folder
         self.has_mounts = has_mounts
         self.disk_size = f"{max(48, arguments.jobs // 4000)}m"
         self.segment_size = 1 << 20 if arguments.jobs > 200000 else 1 << 17
@@ -176,9 +189,11 @@ class World:
         self.timers, self.order = [], itertools.count()
         self.counts = {}
         self.brokers = []
-        self.brokers += [Broker(self, f"broker{i}", port) for i, port in enumerate(free_ports(arguments.brokers))]
+        ports = iter(free_ports(2 * arguments.brokers))
+        self.brokers += [Broker(self, f"broker{i}", next(ports), next(ports)) for i in range(arguments.brokers)]
         self.write_hosts(self.brokers)
-        self.workers = [Worker(self, f"worker{i}", [can for j, can in enumerate(CAPABILITIES) if (i + j) % 3 or i == 0])
+        self.workers = [(ConnectedWorker if i % 4 == 3 else Worker)(
+                            self, f"worker{i}", [can for j, can in enumerate(CAPABILITIES) if (i + j) % 3 or i == 0])
                         for i in range(arguments.workers)]
         self.submitters = [Submitter(self, f"submit{i}", arguments.jobs // 2) for i in range(2)]
 
@@ -271,10 +286,9 @@ class World:
         broker = self.any_broker()
         n_refused = self.count(b"no")
         broker.fill()
-        give_up_at = time.monotonic() + 5
 
         def look():
-            if self.count(b"no") > n_refused or time.monotonic() > give_up_at:
+            if self.count(b"no") > n_refused or all(one.process.poll() is not None for one in self.submitters):
                 broker.unfill()
             else:
                 broker.fill()  # what was compacted meanwhile, too
@@ -372,15 +386,20 @@ def run(world):
     totals = history.count()
     check(not problems, "every acknowledged job was completed exactly once", *problems)
     check(totals["acknowledged"] >= world.n_jobs, "all were acknowledged", totals)
+    shares = {kind: sum(worker.counts[b"ok"] for worker in world.workers if isinstance(worker, kind))
+              for kind in (Worker, ConnectedWorker)}
+    check(all(shares.values()), "those who poll and those who are connected had a part in it", shares)
     if world.has_mounts:
         check(totals["refused"] > 0, "a full disk refused some", totals)
-    print(f"# {took:.1f} s, {totals['acknowledged'] / took:.0f} jobs/s, {totals}, faults {world.counts}")
+    print(f"# {took:.1f} s, {totals['acknowledged'] / took:.0f} jobs/s, {totals}, faults {world.counts}, "
+          f"{shares[ConnectedWorker]} ends of connected workers")
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("rota")
     parser.add_argument("load")
+    parser.add_argument("serve")
     parser.add_argument("--jobs", type=int, default=20000)
     parser.add_argument("--brokers", type=int, default=1)
     parser.add_argument("--workers", type=int, default=8)

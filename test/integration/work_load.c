@@ -1,26 +1,11 @@
-/* Submitters and workers over gRPC, for test_work_processes.py.
+/* Submitters and workers over gRPC, for test_work_processes.py; work_serve.c has workers over
+ * ZeroMQ, and test/lib/work_lines.h what all of them write.
  *
  *     work_load submit NODE[,NODE...] QUEUE N PER_SECOND SEED LARGE_PER_MILLE LARGE_SIZE
  *     work_load work NODE[,NODE...] QUEUE NAME SEED SLOTS LEASE_MS CAPABILITY...
  *
- * Both write what they know to standard output, before and after each step that may be their
- * last, in lines that test/lib/work_history.py reads. A submitter:
- *
- *     add ID CAPABILITY SIZE   it is about to ask for a job
- *     ack ID                   which was acknowledged
- *     doubt ID                 or nobody knows, and it asks again
- *     no ID STATUS             or refused for good, and it never was in doubt
- *
- * and ends when N jobs are acknowledged: an add whose outcome is not known is made again with
- * the same id, one that was refused with another. A worker:
- *
- *     can CAPABILITY...        the first line
- *     got ID ATTEMPT WHAT      it was handed a job, whose payload is `good` or `bad`
- *     end ID ATTEMPT           it is about to complete it
- *     fail ID ATTEMPT          or to say that it failed
- *     ok ID ATTEMPT            which was accepted
- *     stale ID ATTEMPT         or refused, for the attempt is over
- *     gone ID ATTEMPT          or nobody knows the job any more
+ * A submitter ends when N jobs are acknowledged: an add whose outcome is not known is made again
+ * with the same id, one that was refused with another.
  *
  * An end whose outcome is not known is told again. Some jobs take a while, some fail, some are
  * held until their lease is over. SIGTERM ends a worker. */
@@ -29,14 +14,10 @@
 #include "core/call/list.h"
 #include "io/clock.h"
 #include "wire/queue_message.h"
+#include "work_lines.h"
 
-#include <errno.h>
 #include <rota/channel.h>
-#include <rota/random.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 #include <uv.h>
 
 enum {
@@ -63,39 +44,6 @@ static uv_signal_t terminate;
 static struct rota_channel *nodes[NODES_MAX];
 static size_t n_nodes;
 static struct rota_str queue;
-static struct rota_random chance;
-static struct rota_buffer lines; /* not written yet */
-
-static void give_up(const char *what, const char *why)
-{
-    fprintf(stderr, "work_load: %s: %s\n", what, why);
-    exit(1);
-}
-
-/* --- the log --- */
-
-static void flush_lines(void)
-{
-    for (size_t at = 0; at < lines.size;) {
-        ssize_t written = write(STDOUT_FILENO, lines.data + at, lines.size - at);
-        if (written < 0 && errno != EINTR)
-            give_up("standard output", strerror(errno));
-        at += written > 0 ? (size_t)written : 0;
-    }
-    rota_buffer_clear(&lines);
-}
-
-static void log_job(const char *what, struct rota_job_id id)
-{
-    char text[ROTA_JOB_ID_TEXT];
-    rota_buffer_print(&lines, "%s %s", what, rota_job_id_format(id, text));
-}
-
-static void log_attempt(const char *what, struct rota_job_id id, uint64_t attempt)
-{
-    log_job(what, id);
-    rota_buffer_print(&lines, " %llu\n", (unsigned long long)attempt);
-}
 
 static void on_check(uv_check_t *handle)
 {
@@ -142,22 +90,6 @@ static void open_nodes(char *list)
     for (char *rest = list, *name; n_nodes < NODES_MAX && (name = strsep(&rest, ","));)
         if (rota_channel_open(&loop, name, &options, &nodes[n_nodes++], &error))
             give_up(name, error.text);
-}
-
-/* --- payloads: a function of the id --- */
-
-static void fill_payload(struct rota_job_id id, char *bytes, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        bytes[i] = (char)((id.low >> (8 * (i % 8))) + i / 8);
-}
-
-static bool is_payload(struct rota_job_id id, struct rota_str payload)
-{
-    for (size_t i = 0; i < payload.size; i++)
-        if (payload.data[i] != (char)((id.low >> (8 * (i % 8))) + i / 8))
-            return false;
-    return payload.size > 0;
 }
 
 /* --- submitting --- */
@@ -351,7 +283,6 @@ struct task {
 
 static struct rota_list_node tasks;
 static size_t n_tasks, slots;
-static uint64_t lease_ms;
 static struct rota_str name, cans[CAPABILITIES_MAX];
 static size_t n_cans;
 static bool is_polling[NODES_MAX], is_leaving;
@@ -403,17 +334,8 @@ static struct task *take(size_t node, const struct rota_queue_handed *job, rota_
     task->attempt = job->attempt;
     task->node = node;
     task->due = now;
-    uint64_t fate = rota_random_below(&chance, 1000);
-    task->is_failing = fate < 10;
-    if (fate >= 10 && fate < 50) /* it takes a while */
-        task->due += (rota_time)rota_random_below(&chance, 200) * ROTA_MSEC;
-    if (fate >= 50 && fate < 53) /* too long */
-        task->due += (rota_time)(lease_ms + lease_ms / 2) * ROTA_MSEC;
-    log_job("got", task->id);
-    rota_buffer_print(&lines, " %llu %s\n", (unsigned long long)task->attempt,
-                      is_payload(task->id, job->payload) ? "good" : "bad");
-    /* Whoever is killed from here on may have said it. */
-    log_attempt(task->is_failing ? "fail" : "end", task->id, task->attempt);
+    task->due += choose_fate(&task->is_failing);
+    log_got(task->id, task->attempt, job->payload, task->is_failing);
     rota_list_push(&tasks, &task->link);
     n_tasks++;
     return task;
