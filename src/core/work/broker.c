@@ -110,8 +110,13 @@ const struct rota_work_effect *rota_broker_effects(const struct rota_broker *bro
 void rota_broker_clear(struct rota_broker *broker)
 {
     enum { KEPT = 4096 };
-    for (size_t i = 0; i < broker->trash.size; i++)
-        free(broker->trash.items[i]);
+    for (size_t i = 0; i < broker->trash.size; i++) {
+        struct rota_work_trash trash = broker->trash.items[i];
+        if (trash.size > 0)
+            rota_blocks_give(&broker->jobs.blocks, trash.block, trash.size);
+        else
+            free(trash.block);
+    }
     broker->trash.size = broker->effects.size = 0;
     if (broker->effects.capacity > KEPT)
         rota_vector_deinit(&broker->effects);
@@ -200,7 +205,8 @@ void rota_broker_discard(struct rota_broker *broker, void *block)
 {
     if (!block)
         return;
-    if (broker->effects.size == 0 || !rota_vector_push(&broker->trash, block))
+    struct rota_work_trash trash = {.block = block};
+    if (broker->effects.size == 0 || !rota_vector_push(&broker->trash, trash))
         free(block);
 }
 

@@ -128,6 +128,12 @@ struct rota_ended_list {
     uint32_t hint; /* the last one that was not put last: the next such is often beside it */
 };
 
+/* A block that is of no use any more. */
+struct rota_work_trash {
+    void *block;
+    size_t size; /* of one of the table's; 0: it is malloc's */
+};
+
 struct rota_broker {
     struct rota_broker_options options;
     struct rota_random random;
@@ -166,7 +172,7 @@ struct rota_broker {
     struct rota_work_coming coming;
 
     ROTA_VECTOR(struct rota_work_effect) effects;
-    ROTA_VECTOR(void *) trash; /* what effects may point to */
+    ROTA_VECTOR(struct rota_work_trash) trash; /* what effects may point to */
     struct rota_arena arena;
     struct rota_job_spec *specs[2]; /* of the next effects */
 
@@ -309,7 +315,7 @@ void rota_broker_job_end(struct rota_broker *broker, uint32_t job_number,
 enum rota_code rota_broker_job_revive(struct rota_broker *broker, uint32_t job_number, rota_time at,
                                       struct rota_error *error);
 
-/* A copy on the heap, counted; NULL when there is no memory, or nothing to copy. */
+/* A copy, counted; NULL when there is no memory, or nothing to copy. */
 char *rota_broker_copy(struct rota_broker *broker, struct rota_str bytes);
 
 /* Free a copy of `size` bytes. */
