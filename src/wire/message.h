@@ -17,10 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum {
-    ROTA_MESSAGE_FIELDS_MAX = 32, /* the highest number of a field, plus one */
-    ROTA_MESSAGE_DEPTH_MAX = 4,   /* messages within messages */
-};
+enum { ROTA_MESSAGE_DEPTH_MAX = 4 }; /* messages within messages */
 
 enum rota_message_kind {
     ROTA_MESSAGE_UINT,  /* uint64_t */

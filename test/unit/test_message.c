@@ -55,6 +55,65 @@ static void what_is_written_is_read_again(void **state)
     assert_true(rota_str_is_equal(events_read[2].reason, rota_str("why")));
 }
 
+/* The size of an entry stands before it and takes one byte, two or three. */
+static void entries_of_any_size_stand_side_by_side(void **state)
+{
+    static char payload[70000];
+    const size_t sizes[] = {0, 1, 100, 121, 122, 123, 124, 125, 126, 16378, 16379, 16380, 70000, 7};
+    enum { N = sizeof sizes / sizeof *sizes };
+    struct rota_queue_list list;
+    (void)state;
+    for (size_t i = 0; i < sizeof payload; i++)
+        payload[i] = (char)(i * 7 + i / 256);
+    rota_buffer_clear(&buffer);
+    for (size_t i = 0; i < N; i++) {
+        struct rota_queue_handed handed = {.queue = rota_str("q"),
+                                           .payload = rota_str_of(payload, sizes[i])};
+        rota_message_encode_entry(&ROTA_QUEUE_HANDED, 1, &handed, &buffer);
+        assert_int_equal(buffer.data[buffer.size], 0);
+    }
+    assert_int_equal(read_bytes(&ROTA_QUEUE_POLL_REPLY, rota_buffer_str(&buffer), &list), ROTA_OK);
+    assert_int_equal(list.items.n, N);
+    const struct rota_queue_handed *read = list.items.items;
+    struct rota_buffer again = {0};
+    for (size_t i = 0; i < N; i++) {
+        assert_true(rota_str_is_equal(read[i].queue, rota_str("q")));
+        assert_true(rota_str_is_equal(read[i].payload, rota_str_of(payload, sizes[i])));
+    }
+    rota_message_encode(&ROTA_QUEUE_POLL_REPLY, &list, &again);
+    assert_true(rota_str_is_equal(rota_buffer_str(&again), rota_buffer_str(&buffer)));
+    rota_buffer_deinit(&again);
+}
+
+static void message_that_may_come_once_does_not_come_twice(void **state)
+{
+    struct rota_queue_job_spec spec = {.queue = rota_str("q")};
+    struct rota_queue_add add = {.job = &spec}, read;
+    (void)state;
+    rota_buffer_clear(&buffer);
+    rota_message_encode(&ROTA_QUEUE_ADD, &add, &buffer);
+    assert_int_equal(read_bytes(&ROTA_QUEUE_ADD, rota_buffer_str(&buffer), &read), ROTA_OK);
+    rota_message_encode(&ROTA_QUEUE_ADD, &add, &buffer);
+    assert_int_equal(read_bytes(&ROTA_QUEUE_ADD, rota_buffer_str(&buffer), &read),
+                     ROTA_ERR_INVALID);
+    assert_null(read.job);
+}
+
+static void what_is_written_to_a_failed_buffer_leaves_it_as_it_was(void **state)
+{
+    struct rota_queue_handed handed = {.queue = rota_str("q")}, none = {0};
+    (void)state;
+    rota_buffer_clear(&buffer);
+    rota_message_encode(&ROTA_QUEUE_HANDED, &handed, &buffer);
+    size_t size = buffer.size;
+    buffer.failed = true;
+    rota_message_encode(&ROTA_QUEUE_HANDED, &handed, &buffer);
+    rota_message_encode(&ROTA_QUEUE_HANDED, &none, &buffer);
+    rota_message_encode_entry(&ROTA_QUEUE_HANDED, 1, &handed, &buffer);
+    assert_true(buffer.failed);
+    assert_int_equal(buffer.size, size);
+}
+
 static void every_prefix_and_every_changed_byte_is_read_or_refused(void **state)
 {
     struct rota_str names[] = {rota_str("go"), rota_str("chess")};
@@ -142,6 +201,9 @@ int main(void)
 #define TEST(name) cmocka_unit_test_teardown(name, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(what_is_written_is_read_again),
+        TEST(entries_of_any_size_stand_side_by_side),
+        TEST(message_that_may_come_once_does_not_come_twice),
+        TEST(what_is_written_to_a_failed_buffer_leaves_it_as_it_was),
         TEST(every_prefix_and_every_changed_byte_is_read_or_refused),
         TEST(what_is_too_much_or_of_another_type_is_refused),
         TEST(fields_that_are_not_known_are_passed_over),

@@ -110,13 +110,23 @@ const struct rota_work_effect *rota_broker_effects(const struct rota_broker *bro
 void rota_broker_clear(struct rota_broker *broker)
 {
     enum { KEPT = 4096 };
-    for (size_t i = 0; i < broker->trash.size; i++)
-        free(broker->trash.items[i]);
+    for (size_t i = 0; i < broker->trash.size; i++) {
+        struct rota_work_trash trash = broker->trash.items[i];
+        if (trash.size > 0)
+            rota_blocks_give(&broker->jobs.blocks, trash.block, trash.size);
+        else
+            free(trash.block);
+    }
     broker->trash.size = broker->effects.size = 0;
     if (broker->effects.capacity > KEPT)
         rota_vector_deinit(&broker->effects);
     rota_arena_clear(&broker->arena);
     broker->specs[0] = broker->specs[1] = NULL;
+}
+
+void rota_broker_set_watched(struct rota_broker *broker, bool is_watched)
+{
+    broker->is_unwatched = !is_watched;
 }
 
 bool rota_broker_ready(struct rota_broker *broker, struct rota_lane *lane)
@@ -187,6 +197,8 @@ void rota_broker_attach_spec(struct rota_broker *broker, const struct rota_job *
 
 void rota_broker_tell(struct rota_broker *broker, const struct rota_job *job, uint64_t number)
 {
+    if (broker->is_unwatched)
+        return;
     struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_TELL_STATE, job);
     const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     effect->number = number;
@@ -200,7 +212,8 @@ void rota_broker_discard(struct rota_broker *broker, void *block)
 {
     if (!block)
         return;
-    if (broker->effects.size == 0 || !rota_vector_push(&broker->trash, block))
+    struct rota_work_trash trash = {.block = block};
+    if (broker->effects.size == 0 || !rota_vector_push(&broker->trash, trash))
         free(block);
 }
 

@@ -128,6 +128,12 @@ struct rota_ended_list {
     uint32_t hint; /* the last one that was not put last: the next such is often beside it */
 };
 
+/* A block that is of no use any more. */
+struct rota_work_trash {
+    void *block;
+    size_t size; /* of one of the table's; 0: it is malloc's */
+};
+
 struct rota_broker {
     struct rota_broker_options options;
     struct rota_random random;
@@ -166,7 +172,7 @@ struct rota_broker {
     struct rota_work_coming coming;
 
     ROTA_VECTOR(struct rota_work_effect) effects;
-    ROTA_VECTOR(void *) trash; /* what effects may point to */
+    ROTA_VECTOR(struct rota_work_trash) trash; /* what effects may point to */
     struct rota_arena arena;
     struct rota_job_spec *specs[2]; /* of the next effects */
 
@@ -179,6 +185,7 @@ struct rota_broker {
     size_t n_passed_over;
     uint64_t n_looks; /* at lanes, for what goes next */
     bool is_begun, is_starved, is_on_hold;
+    bool is_unwatched;
     char refusal[ROTA_BROKER_REFUSAL_MAX];
 
     struct rota_job_event events[ROTA_JOB_STORY_MAX + 4]; /* of the last view */
@@ -208,7 +215,7 @@ struct rota_work_record *rota_broker_write(struct rota_broker *broker,
 /* The spec of a job for the effect that was emitted last, and its record. */
 void rota_broker_attach_spec(struct rota_broker *broker, const struct rota_job *job);
 
-/* Tell those who watch. */
+/* Tell those who watch, if there are such. */
 void rota_broker_tell(struct rota_broker *broker, const struct rota_job *job, uint64_t number);
 
 /* Free a block that effects may point to. Takes `block`, which may be NULL. */
@@ -311,7 +318,7 @@ void rota_broker_job_end(struct rota_broker *broker, uint32_t job_number,
 enum rota_code rota_broker_job_revive(struct rota_broker *broker, uint32_t job_number, rota_time at,
                                       struct rota_error *error);
 
-/* A copy on the heap, counted; NULL when there is no memory, or nothing to copy. */
+/* A copy, counted; NULL when there is no memory, or nothing to copy. */
 char *rota_broker_copy(struct rota_broker *broker, struct rota_str bytes);
 
 /* Free a copy of `size` bytes. */

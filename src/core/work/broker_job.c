@@ -6,11 +6,9 @@
 
 char *rota_broker_copy(struct rota_broker *broker, struct rota_str bytes)
 {
-    char *copy = bytes.size > 0 ? malloc(bytes.size) : NULL;
-    if (!copy)
-        return NULL;
-    memcpy(copy, bytes.data, bytes.size);
-    broker->jobs.bytes += rota_job_block(bytes.size);
+    char *copy = bytes.size > 0 ? rota_blocks_take(&broker->jobs.blocks, bytes.size) : NULL;
+    if (copy)
+        memcpy(copy, bytes.data, bytes.size);
     return copy;
 }
 
@@ -18,8 +16,9 @@ void rota_broker_discard_copy(struct rota_broker *broker, char *copy, size_t siz
 {
     if (!copy)
         return;
-    broker->jobs.bytes -= rota_job_block(size);
-    rota_broker_discard(broker, copy);
+    struct rota_work_trash trash = {copy, size};
+    if (broker->effects.size == 0 || !rota_vector_push(&broker->trash, trash))
+        rota_blocks_give(&broker->jobs.blocks, copy, size);
 }
 
 static void drop_payload(struct rota_broker *broker, struct rota_job *job)
@@ -123,12 +122,11 @@ static bool fill_text(struct rota_broker *broker, struct rota_job_extra *extra, 
     size_t size = text_size(extra);
     if (size == sizeof queue)
         return true;
-    char *end = extra->text = malloc(size);
+    char *end = extra->text = rota_blocks_take(&broker->jobs.blocks, size);
     if (!end) {
         extra->unique_size = extra->key_size = extra->trace_size = 0;
         return false;
     }
-    broker->jobs.bytes += rota_job_block(size);
     append(&end, rota_str_of(&queue, sizeof queue));
     append(&end, spec->unique);
     append(&end, spec->key);

@@ -13,12 +13,14 @@ void rota_job_table_init(struct rota_job_table *table, uint64_t seed)
     }
     rota_slab_init(&table->jobs, sizeof(struct rota_job));
     rota_slab_init(&table->extras, sizeof(struct rota_job_extra));
+    rota_blocks_init(&table->blocks);
 }
 
 void rota_job_table_deinit(struct rota_job_table *table)
 {
     rota_slab_deinit(&table->jobs);
     rota_slab_deinit(&table->extras);
+    rota_blocks_deinit(&table->blocks);
     for (size_t i = 0; i < table->buckets.size; i++)
         free(table->buckets.items[i]);
     rota_vector_deinit(&table->buckets);
@@ -265,7 +267,8 @@ void rota_job_table_put_newest(struct rota_job_table *table, uint32_t number, ui
 
 size_t rota_job_table_bytes(const struct rota_job_table *table)
 {
-    return rota_slab_bytes(&table->jobs) + rota_slab_bytes(&table->extras) + table->bytes +
+    return rota_slab_bytes(&table->jobs) + rota_slab_bytes(&table->extras) +
+           rota_blocks_bytes(&table->blocks) + table->bytes +
            table->buckets.size * rota_job_block(PIECE * sizeof(uint32_t)) +
            table->buckets.capacity * sizeof *table->buckets.items;
 }

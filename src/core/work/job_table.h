@@ -10,6 +10,7 @@
  * what holds the oldest piece of a journal in place, its tail is what is not on disk yet. */
 #pragma once
 
+#include "core/work/blocks.h"
 #include "core/work/job.h"
 #include "core/work/slab.h"
 
@@ -102,13 +103,14 @@ enum { ROTA_JOB_FORESEEN = 8 };
 
 struct rota_job_table {
     struct rota_slab jobs, extras;
+    struct rota_blocks blocks;                      /* payloads, results and texts */
     struct rota_job_id foreseen[ROTA_JOB_FORESEEN]; /* the last ones, round and round */
     unsigned n_foreseen;
     uint64_t seeds[2];
     ROTA_VECTOR(uint32_t *) buckets; /* in pieces */
     size_t n_buckets, n_split;       /* a power of two, and how many of it are split */
     uint32_t oldest, newest;         /* by record */
-    size_t bytes;                    /* of payloads, results and texts, with what malloc adds */
+    size_t bytes;                    /* of stories, with what malloc adds */
 };
 
 void rota_job_table_init(struct rota_job_table *table, uint64_t seed);

@@ -60,7 +60,7 @@ static bool add_chunk(struct rota_slab *slab)
     return true;
 }
 
-uint32_t rota_slab_take(struct rota_slab *slab)
+uint32_t rota_slab_take_unset(struct rota_slab *slab)
 {
     if (!slab->open && !add_chunk(slab))
         return 0;
@@ -73,8 +73,15 @@ uint32_t rota_slab_take(struct rota_slab *slab)
     if (++chunk->n_used == ROTA_SLAB_CHUNK)
         close_chunk(slab, index);
     slab->n_used++;
-    memset(item, 0, slab->item_size);
     return index * ROTA_SLAB_CHUNK + slot;
+}
+
+uint32_t rota_slab_take(struct rota_slab *slab)
+{
+    uint32_t number = rota_slab_take_unset(slab);
+    if (number)
+        memset(rota_slab_at(slab, number), 0, slab->item_size);
+    return number;
 }
 
 void rota_slab_give(struct rota_slab *slab, uint32_t number)

@@ -29,8 +29,9 @@ struct rota_slab {
 void rota_slab_init(struct rota_slab *slab, size_t item_size);
 void rota_slab_deinit(struct rota_slab *slab);
 
-/* Another item, zeroed; 0 when there is no memory. */
+/* Another item, zeroed; 0 when there is no memory. The second does not set its bytes. */
 uint32_t rota_slab_take(struct rota_slab *slab);
+uint32_t rota_slab_take_unset(struct rota_slab *slab);
 
 /* Give an item back. Its first four bytes are the slab's from now on, the others stay as they
  * are until it is taken again. */
