@@ -241,11 +241,12 @@ static uint32_t bounded(size_t n)
 /* Say how it is here. Who is about to stop wants nothing and offers nothing. */
 static void look(struct rota_broker_forward *forward, struct rota_work_now now)
 {
-    const struct rota_broker *core = forward->broker->core;
+    struct rota_broker *core = forward->broker->core;
     struct rota_idle_view idle;
     struct rota_waiting_view waiting;
     bool is_open = !forward->broker->is_draining && !forward->broker->is_failed &&
                    rota_broker_cluster_n_peers(forward->broker->cluster) > 0;
+    rota_broker_share(core, now, is_open);
     rota_tree_fsm_begin(forward->tree, now.boot);
     for (size_t place = 0; is_open && rota_broker_next_idle(core, &place, &idle);)
         for (size_t i = 0; i < idle.n_queues; i++)

@@ -63,6 +63,7 @@ static enum rota_code open_poll(struct rota_work_broker *broker, struct rota_bro
         .slots = request->max_jobs ? (uint32_t)request->max_jobs : 1,
         .lease = lease ? lease : LEASE_DEFAULT,
         .is_poll = true,
+        .is_hasty = wait == 0,
     };
     if (lease > LEASE_MAX || wait > WAIT_MAX)
         return rota_error_set(

@@ -6,11 +6,14 @@
  * Every fourth seed is a *calm* world, in which nothing is lost and every message takes one
  * millisecond: there the bound of tree_fsm.h is checked as it stands. In the others nodes crash,
  * stop, are cut off, and the route changes, seen by each node at another time; then it is
- * quiet, though one node may be gone for good, and the bound with its refreshes holds.
+ * quiet, though one node may be gone for good, and the bound with its refreshes holds. Some calm
+ * worlds are *streams*: one node has all workers, and jobs that never end.
  *
  * No job waits beyond the bound while a worker that can do it is idle, anywhere that can be
  * reached. No job is with two workers, unless one of their nodes was in trouble within a
- * lease. No worker has more jobs than slots, nor one it can't do, and none is busy for ever. */
+ * lease. No worker has more jobs than slots, nor one it can't do, and none is busy for ever. Beside
+ * a stream, jobs of other nodes are begun in time. */
+#include "core/work/breath.h"
 #include "core/work/remote_fsm.h"
 #include "core/work/tree_fsm.h"
 #include "sim/chaos.h"
@@ -32,6 +35,8 @@ enum {
 #define CALM         ROTA_MSEC /* what a message takes in a calm world */
 #define CALL_TIMEOUT ROTA_SEC
 #define LEASE        (3 * ROTA_SEC)
+#define WORK_MAX     (8 * ROTA_SEC)
+#define SHARE_BOUND  (2 * (ROTA_BREATH_EVERY + ROTA_BREATH_FOR + WORK_MAX))
 #define NO_WORKER    UINT32_MAX
 
 enum plant {
@@ -48,6 +53,7 @@ enum plant {
     PLANT_END_ONCE,
     PLANT_CAN_IGNORED,
     PLANT_LEASE_FORGOTTEN,
+    PLANT_NEVER_BREATHES,
 };
 
 enum type { TELL, TOLD, VISIT, WENT, POLL, HANDED, EXTEND, END, ANSWER };
@@ -80,6 +86,8 @@ struct worker {
     uint64_t attempt;
     rota_time idle_since, busy_since; /* true time */
     rota_time done_at;                /* on the clock of its node; 0: it has said so */
+    rota_time free_since;             /* the same */
+    struct rota_breath breath;
     bool is_up;
 };
 
@@ -122,7 +130,7 @@ struct world {
     struct rota_sim *sim;
     struct rota_sim_chaos chaos;
     enum plant plant;
-    bool is_calm;
+    bool is_calm, is_stream;
     uint32_t n_nodes, n_partitions, degree, n_views;
     struct node nodes[NODES_MAX];
     struct worker workers[NODES_MAX * WORKERS_MAX];
@@ -291,13 +299,15 @@ static void begin(struct world *world, uint32_t number, uint32_t job, uint64_t a
     rota_time mean = job % 20 == 0 ? 3 * ROTA_SEC : 200 * ROTA_MSEC;
     worker->done_at =
         mono(world, worker->node) +
-        rota_time_min(rota_sim_exponential(rota_sim_random(world->sim), mean), 8 * ROTA_SEC);
+        rota_time_min(rota_sim_exponential(rota_sim_random(world->sim), mean), WORK_MAX);
 }
 
 static void set_idle(struct world *world, struct worker *worker)
 {
     if (worker->slot == BUSY)
         worker->idle_since = rota_sim_now(world->sim);
+    if (worker->slot != IDLE)
+        worker->free_since = mono(world, worker->node);
     worker->slot = IDLE;
 }
 
@@ -323,6 +333,13 @@ static bool finish(struct world *world, uint32_t number, uint64_t attempt, enum 
     return true;
 }
 
+/* Each worker is a kind of its own, with one slot. */
+static bool draws_breath(struct world *world, struct worker *worker)
+{
+    return world->plant != PLANT_NEVER_BREATHES &&
+           rota_breath_holds(&worker->breath, mono(world, worker->node), worker->free_since);
+}
+
 /* What waits at a node goes to the idle there, the oldest first. */
 static void match_here(struct world *world, uint32_t node)
 {
@@ -334,7 +351,7 @@ static void match_here(struct world *world, uint32_t node)
             bool is_free = worker->slot == IDLE ||
                            (worker->slot == KEPT && world->plant == PLANT_SLOT_NOT_KEPT);
             if (worker->node != node || !worker->is_up || !is_free ||
-                !can_do(worker, &world->jobs[j]))
+                !can_do(worker, &world->jobs[j]) || draws_breath(world, worker))
                 continue;
             hand_out(world, j, w, ROTA_TIME_NEVER);
             begin(world, w, j, world->jobs[j].attempt);
@@ -376,6 +393,7 @@ static void go(struct world *world, uint32_t node, uint32_t from, const struct m
             (worker->can & visit->can) != visit->can || !(worker->queues >> visit->queue & 1))
             continue;
         worker->slot = KEPT;
+        rota_breath_end(&worker->breath, mono(world, node));
         trip->n++;
         trip->n_left++;
         call(world, node, visit->node,
@@ -540,6 +558,10 @@ static void set_timer(struct world *world, uint32_t node)
         if (world->workers[w].node == node && world->workers[w].slot == BUSY &&
             world->workers[w].done_at)
             at = rota_time_min(at, world->workers[w].done_at);
+    for (uint32_t w = 0; w < world->n_workers; w++)
+        if (world->workers[w].node == node && world->workers[w].slot == IDLE &&
+            world->workers[w].breath.until > mono(world, node))
+            at = rota_time_min(at, world->workers[w].breath.until);
     for (uint32_t j = 0; j < world->n_jobs; j++)
         if (world->jobs[j].node == node && world->jobs[j].state == RUNNING)
             at = rota_time_min(at, world->jobs[j].lease_until);
@@ -765,6 +787,8 @@ static void on_start(void *data, uint32_t number)
             world->workers[w].slot = IDLE;
             world->workers[w].attempt = 0;
             world->workers[w].idle_since = rota_sim_now(world->sim);
+            world->workers[w].free_since = now;
+            world->workers[w].breath = (struct rota_breath){0};
         }
     for (uint32_t j = 0; j < world->n_jobs; j++) /* its disk knows them; its clock is another */
         if (world->jobs[j].node == number) {
@@ -820,6 +844,33 @@ static void on_add(void *data, uint64_t number)
                       world, number + 1);
 }
 
+/* Node 0 has always jobs that wait; the others now and then one. */
+static void on_stream(void *data, uint64_t number)
+{
+    enum { AHEAD = 3, OTHERS_EVERY = 500 };
+    struct world *world = (struct world *)data;
+    rota_time now = rota_sim_now(world->sim);
+    uint32_t n_waiting = 0;
+    for (uint32_t j = 0; j < world->n_jobs; j++)
+        n_waiting += world->jobs[j].node == 0 && world->jobs[j].state == WAITING;
+    for (uint32_t j = 0; j < JOBS_MAX && n_waiting < AHEAD; j++) {
+        struct job *job = &world->jobs[j];
+        if (j < world->n_jobs && (job->state != DONE || job->node != 0))
+            continue;
+        *job = (struct job){.since = now, .lease_until = ROTA_TIME_NEVER, .holder = NO_WORKER};
+        world->n_jobs += j == world->n_jobs;
+        n_waiting++;
+    }
+    if (number % OTHERS_EVERY == 0 && world->n_jobs < JOBS_MAX) {
+        uint32_t node = 1 + (uint32_t)(number / OTHERS_EVERY) % (world->n_nodes - 1);
+        world->jobs[world->n_jobs++] = (struct job){
+            .node = node, .since = now, .lease_until = ROTA_TIME_NEVER, .holder = NO_WORKER};
+        turn(world, node);
+    }
+    turn(world, 0);
+    rota_sim_call(world->sim, now + 20 * ROTA_MSEC, on_stream, world, number + 1);
+}
+
 static void on_see(void *data, uint64_t node)
 {
     struct world *world = (struct world *)data;
@@ -871,7 +922,9 @@ static void check_pair(struct world *world, uint32_t j, uint32_t w)
     const struct job *job = &world->jobs[j];
     const struct worker *worker = &world->workers[w];
     rota_time now = rota_sim_now(world->sim), since = job->since;
-    if (worker->slot == BUSY || !worker->is_up || !can_do(worker, job))
+    bool is_breathing =
+        worker->node == job->node && worker->breath.until > mono(world, worker->node);
+    if (worker->slot == BUSY || !worker->is_up || !can_do(worker, job) || is_breathing)
         return;
     if (worker->idle_since > since)
         since = worker->idle_since;
@@ -882,6 +935,16 @@ static void check_pair(struct world *world, uint32_t j, uint32_t w)
     if (now - since > bound_of(world))
         rota_sim_fail(world->sim, "job %u at %u waits %lld ms while worker %u at %u is idle", j,
                       job->node, (long long)((now - since) / ROTA_MSEC), w, worker->node);
+}
+
+/* Beside a stream. */
+static void check_shares(struct world *world)
+{
+    for (uint32_t j = 0; j < world->n_jobs; j++)
+        if (world->jobs[j].node != 0 && world->jobs[j].state == WAITING &&
+            rota_sim_now(world->sim) - world->jobs[j].since > SHARE_BOUND)
+            rota_sim_fail(world->sim, "job %u of node %u waits while younger ones are done", j,
+                          world->jobs[j].node);
 }
 
 static void on_check(void *data, uint64_t number)
@@ -895,6 +958,8 @@ static void on_check(void *data, uint64_t number)
         for (uint32_t w = 0; world->jobs[j].state == WAITING && w < world->n_workers; w++)
             if ((world->is_calm || now > QUIET_AT) && is_well(world, world->jobs[j].node))
                 check_pair(world, j, w);
+    if (world->is_stream)
+        check_shares(world);
     rota_sim_call(world->sim, now + 5 * ROTA_MSEC, on_check, world, number + 1);
 }
 
@@ -938,6 +1003,15 @@ static void make_workers(struct world *world, struct rota_random *random)
                 };
 }
 
+/* All of them at the node that has a stream, and able to do all of it. */
+static void make_stream_workers(struct world *world, struct rota_random *random)
+{
+    world->n_workers = 1 + (uint32_t)rota_random_below(random, WORKERS_MAX);
+    for (uint32_t w = 0; w < world->n_workers; w++)
+        world->workers[w] =
+            (struct worker){.can = (1 << N_NAMES) - 1, .queues = (1 << N_QUEUES) - 1};
+}
+
 static void start_faults(struct world *world)
 {
     rota_sim_chaos_start(&world->chaos, world->sim,
@@ -972,12 +1046,16 @@ static void run_seed(struct sim_case *run)
     rota_random_init(&random, run->seed * 31 + 7);
     world->plant = (enum plant)run->plant;
     world->is_calm = run->seed % 4 == 0;
+    world->is_stream = run->seed % 16 == 4;
     world->n_nodes = 2 + (uint32_t)rota_random_below(&random, NODES_MAX - 1);
     world->n_partitions = 1 + (uint32_t)rota_random_below(&random, 64);
     world->degree = 2 + (uint32_t)rota_random_below(&random, 19);
     for (uint32_t i = 0; i < NODES_MAX; i++)
         snprintf(world->names[i], sizeof world->names[i], "node%u", i);
-    make_workers(world, &random);
+    if (world->is_stream)
+        make_stream_workers(world, &random);
+    else
+        make_workers(world, &random);
     struct rota_sim_options options = {
         .n_nodes = world->n_nodes,
         .link = {ROTA_MSEC, 5 * ROTA_MSEC, 300 * ROTA_MSEC, 0.05, 0.05},
@@ -991,7 +1069,7 @@ static void run_seed(struct sim_case *run)
     if (world->is_calm)
         options.link = (struct rota_sim_link){CALM, CALM, CALM, 0, 0};
     world->sim = sim_case_new(run, options);
-    rota_sim_call(world->sim, 100 * ROTA_MSEC, on_add, world, 0);
+    rota_sim_call(world->sim, 100 * ROTA_MSEC, world->is_stream ? on_stream : on_add, world, 0);
     rota_sim_call(world->sim, 0, on_check, world, 0);
     if (!world->is_calm) {
         start_faults(world);
@@ -1032,6 +1110,7 @@ static const struct sim_plant PLANTS[] = {
     {"end-once", "an end that was not answered is not said again"},
     {"can-ignored", "a visitor is handed what it can't do"},
     {"lease-forgotten", "what a visitor has is handed to the next one too"},
+    {"never-breathes", "workers that have jobs of their node never look at those of others"},
 };
 
 int main(int argc, char **argv)

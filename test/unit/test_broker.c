@@ -208,6 +208,56 @@ static void a_choice_costs_as_much_with_hundreds_of_sets_as_with_few(void **stat
     assert_in_range(looks_of(200), 600, 3 * 600);
 }
 
+/* A worker does one job after the other; returns for how long none of them ran in the end. */
+static rota_time run_for(rota_time span)
+{
+    for (rota_time end = bench.now.boot + span; bench.now.boot < end;) {
+        struct rota_work_effect last = bench_last(&bench, ROTA_WORK_DO_DISPATCH);
+        bench.now.boot += ROTA_SEC / 4;
+        bench.now.wall += ROTA_SEC / 4;
+        bench_look(&bench);
+        assert_int_equal(bench_end(&bench, last.id, last.attempt, ROTA_JOB_CAUSE_DONE, ""),
+                         ROTA_OK);
+        if (bench_count(&bench, ROTA_WORK_DO_DISPATCH, BENCH_NONE) == 0)
+            return rota_broker_deadline(bench.broker) - bench.now.boot;
+    }
+    return 0;
+}
+
+static void workers_that_are_shared_and_never_idle_draw_breath(void **state)
+{
+    (void)state;
+    struct rota_idle_view idle;
+    struct rota_idle_worker worker;
+    size_t place = 0;
+    for (int i = 0; i < 60; i++)
+        bench_add(&bench, "x");
+    uint64_t session = bench_open(&bench, "w", 1);
+    assert_int_equal(run_for(4 * ROTA_SEC), 0); /* nobody else is there */
+    rota_broker_share(bench.broker, bench.now, true);
+    rota_time left = run_for(4 * ROTA_SEC);
+    assert_in_range(left, 1, ROTA_SEC / 10);
+    assert_true(rota_broker_next_idle(bench.broker, &place, &idle)); /* to others */
+    assert_true(rota_broker_find_idle(bench.broker, rota_str("q"), rota_str(""), &worker));
+    bench_tick(&bench, left);
+    assert_int_equal(bench_count(&bench, ROTA_WORK_DO_DISPATCH, BENCH_NONE), 1);
+
+    assert_in_range(run_for(4 * ROTA_SEC), 1, ROTA_SEC / 10);
+    assert_true(rota_broker_worker_slots(bench.broker, bench.now, session, 0)); /* it has gone */
+    bench_tick(&bench, ROTA_SEC);
+    assert_true(rota_broker_worker_slots(bench.broker, bench.now, session, 1));
+    bench_settle(&bench);
+    assert_int_equal(bench_count(&bench, ROTA_WORK_DO_DISPATCH, BENCH_NONE), 1);
+
+    assert_in_range(run_for(4 * ROTA_SEC), 1, ROTA_SEC / 10);
+    uint64_t hasty = bench_open_spec(&bench, (struct rota_worker_spec){.name = rota_str("p"),
+                                                                       .slots = 1,
+                                                                       .lease = ROTA_SEC,
+                                                                       .is_poll = true,
+                                                                       .is_hasty = true});
+    assert_int_equal(bench_last(&bench, ROTA_WORK_DO_DISPATCH).session, hasty);
+}
+
 /* --- keys --- */
 
 static struct rota_job_id add_of(const char *key)
@@ -1496,6 +1546,7 @@ int main(void)
         RULE(free_workers_take_turns),
         RULE(jobs_that_come_together_go_out_by_priority),
         RULE(a_choice_costs_as_much_with_hundreds_of_sets_as_with_few),
+        RULE(workers_that_are_shared_and_never_idle_draw_breath),
         RULE(keys_share_a_queue_whoever_asks_for_more),
         RULE(a_key_gets_what_it_weighs),
         RULE(a_key_that_was_away_has_saved_nothing_up),

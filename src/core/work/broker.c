@@ -252,9 +252,7 @@ static void try_again(struct rota_broker *broker)
             rota_broker_job_enter(broker, i);
         }
     }
-    for (size_t i = 0; i < broker->lanes.size; i++)
-        if (broker->lanes.items[i] && broker->lanes.items[i]->size > 0)
-            rota_broker_mark_dirty(broker, broker->lanes.items[i]);
+    rota_broker_offer_all(broker);
     rota_broker_durable(broker, broker->now, broker->durable);
 }
 
@@ -270,6 +268,7 @@ void rota_broker_tick(struct rota_broker *broker, struct rota_work_now now)
             break;
     rota_broker_lose_workers(broker);
     rota_broker_forget_ended(broker, 0);
+    rota_broker_end_breaths(broker);
     rota_broker_match(broker);
 }
 
@@ -285,6 +284,8 @@ rota_time rota_broker_deadline(const struct rota_broker *broker)
         const struct rota_job *job = rota_job_at(&broker->jobs, broker->ended.first);
         at = rota_time_min(at, rota_job_extra_known(&broker->jobs, job)->wait_until);
     }
+    if (broker->breath_at)
+        at = rota_time_min(at, broker->breath_at);
     if (broker->is_starved)
         at = rota_time_min(at, rota_time_add(broker->now.boot, STARVED_AT));
     return at;
@@ -339,9 +340,8 @@ void rota_broker_durable(struct rota_broker *broker, struct rota_work_now now, u
         job->flags &= (uint8_t)~ROTA_JOB_UNSAFE;
         rota_broker_job_enter(broker, safe);
     }
-    for (size_t i = 0; !may_already && i < broker->lanes.size; i++)
-        if (broker->lanes.items[i] && broker->lanes.items[i]->size > 0)
-            rota_broker_mark_dirty(broker, broker->lanes.items[i]);
+    if (!may_already)
+        rota_broker_offer_all(broker);
     rota_broker_match(broker);
 }
 

@@ -42,8 +42,9 @@
  *
  * Invariants: a job is in one state and, when running, with one attempt; a worker never
  * has more attempts than slots, nor one that it lacks a capability for; no job waits
- * while a free worker of this broker can take it, unless its queue is paused or its
- * record is not on disk; everything that grows is bounded by the options. */
+ * while a free worker of this broker can take it, unless its queue is paused, its
+ * record is not on disk or the worker draws breath for other nodes; everything that grows is
+ * bounded by the options. */
 #pragma once
 
 #include "core/work/job.h"
@@ -248,6 +249,10 @@ enum rota_code rota_broker_partition_drop(struct rota_broker *broker, struct rot
 /* While it is on hold nothing is handed out; all else goes on. */
 void rota_broker_hold(struct rota_broker *broker, struct rota_work_now now, bool is_on_hold);
 
+/* While workers are shared with other nodes, those that are never idle draw breath now and then
+ * (see breath.h), so that who fetches jobs of others finds one. */
+void rota_broker_share(struct rota_broker *broker, struct rota_work_now now, bool is_shared);
+
 /* --- chunks: how the jobs of a closed partition go to another broker ---
  *
  * A job is at one broker at any time, whoever crashes and whatever is lost on the way. Jobs
@@ -363,6 +368,8 @@ struct rota_worker_spec {
     /* Needs a lease. One request for up to `slots` jobs: the session goes when it has handed out
      * any, or is closed; its attempts live on by their lease. */
     bool is_poll;
+
+    bool is_hasty; /* it is closed at once unless it is given something now */
 
     const struct rota_worker_running *running; /* what it says it still runs */
     size_t n_running;

@@ -197,6 +197,7 @@ void rota_broker_put_free(struct rota_broker *broker, struct rota_work_worker *w
         class->last_free->next = worker;
     } else {
         class->first_free = worker;
+        class->free_since = broker->now.boot;
         link_class(broker, class);
     }
     class->last_free = worker;

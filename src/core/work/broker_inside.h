@@ -25,6 +25,7 @@
 
 #include "base/arena.h"
 #include "base/heap.h"
+#include "core/work/breath.h"
 #include "core/work/broker.h"
 #include "core/work/capability.h"
 #include "core/work/choice.h"
@@ -93,8 +94,10 @@ struct rota_work_class {
     size_t n_leased;           /* attempts of polls that are over */
     struct rota_work_worker *first_free, *last_free;
     struct rota_work_class *next, *previous; /* of those with a free worker */
-    bool is_away;                            /* without a worker */
-    char *text;                              /* what it is found by */
+    rota_time free_since;                    /* while there is one */
+    struct rota_breath breath;
+    bool is_away; /* without a worker */
+    char *text;   /* what it is found by */
     size_t text_size;
 };
 
@@ -118,7 +121,7 @@ struct rota_work_worker {
     uint32_t slots, n_running, n_free;
     uint32_t running; /* the first of its jobs; 0: none */
     rota_time liveness, lease, heard_at;
-    bool is_poll, is_free;
+    bool is_poll, is_hasty, is_free;
     bool is_gone; /* lost or closed, but not yet rid of its jobs */
     bool is_told; /* ... and that will be told */
 };
@@ -186,6 +189,8 @@ struct rota_broker {
     uint64_t n_looks; /* at lanes, for what goes next */
     bool is_begun, is_starved, is_on_hold;
     bool is_unwatched;
+    bool is_shared;      /* with other nodes */
+    rota_time breath_at; /* when the first breath is over; 0: there is none */
     char refusal[ROTA_BROKER_REFUSAL_MAX];
 
     struct rota_job_event events[ROTA_JOB_STORY_MAX + 4]; /* of the last view */
@@ -357,8 +362,14 @@ void rota_broker_match(struct rota_broker *broker);
 /* Hand out to one worker, as long as it is free. It may be gone after it. */
 void rota_broker_serve(struct rota_broker *broker, struct rota_work_worker *worker);
 
+/* The next rota_broker_match() sees all that waits. */
+void rota_broker_offer_all(struct rota_broker *broker);
+
 /* The next rota_broker_match() sees what waits for such a worker, which has become free. */
 void rota_broker_offer(struct rota_broker *broker, const struct rota_work_worker *worker);
+
+/* Breaths that are over, end. */
+void rota_broker_end_breaths(struct rota_broker *broker);
 
 /* Whether anything may be handed out at all. */
 static inline bool rota_broker_may_dispatch(const struct rota_broker *broker)

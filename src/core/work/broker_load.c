@@ -140,8 +140,7 @@ void rota_broker_hold(struct rota_broker *broker, struct rota_work_now now, bool
     if (broker->is_on_hold == is_on_hold)
         return;
     broker->is_on_hold = is_on_hold;
-    for (size_t i = 0; !is_on_hold && i < broker->lanes.size; i++)
-        if (broker->lanes.items[i] && broker->lanes.items[i]->size > 0)
-            rota_broker_mark_dirty(broker, broker->lanes.items[i]);
+    if (!is_on_hold)
+        rota_broker_offer_all(broker);
     rota_broker_match(broker);
 }

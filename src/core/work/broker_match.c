@@ -9,6 +9,13 @@ void rota_broker_mark_dirty(struct rota_broker *broker, struct rota_lane *lane)
         broker->queues.items[lane->queue]->lanes.items[lane->set];
 }
 
+void rota_broker_offer_all(struct rota_broker *broker)
+{
+    for (size_t i = 0; i < broker->lanes.size; i++)
+        if (broker->lanes.items[i] && broker->lanes.items[i]->size > 0)
+            rota_broker_mark_dirty(broker, broker->lanes.items[i]);
+}
+
 void rota_broker_offer(struct rota_broker *broker, const struct rota_work_worker *worker)
 {
     for (size_t i = 0; i < worker->class->n_queues; i++) {
@@ -91,11 +98,51 @@ static bool dispatch(struct rota_broker *broker, struct rota_work_worker *worker
     return true;
 }
 
+/* Whether a worker gets nothing though a job waits for it: its kind draws breath, and this is the
+ * only slot that is left, or the only poll, which goes as a whole. */
+static bool holds_back(struct rota_broker *broker, const struct rota_work_worker *worker)
+{
+    struct rota_work_class *class = worker->class;
+    if (!broker->is_shared || worker->is_hasty ||
+        !rota_breath_holds(&class->breath, broker->now.boot, class->free_since))
+        return false;
+    if (!broker->breath_at || class->breath.until < broker->breath_at)
+        broker->breath_at = class->breath.until;
+    return worker->is_poll ? class->first_free == class->last_free && worker->n_running == 0
+                           : class->n_free == 1;
+}
+
+void rota_broker_end_breaths(struct rota_broker *broker)
+{
+    size_t place = 0;
+    if (!broker->breath_at || broker->now.boot < broker->breath_at)
+        return;
+    broker->breath_at = 0;
+    for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));) {
+        const struct rota_work_class *class = entry->value;
+        rota_time until = class->breath.until;
+        if (until > broker->now.boot && (!broker->breath_at || until < broker->breath_at))
+            broker->breath_at = until;
+        else if (until && until <= broker->now.boot && class->first_free)
+            rota_broker_offer(broker, class->first_free);
+    }
+}
+
+void rota_broker_share(struct rota_broker *broker, struct rota_work_now now, bool is_shared)
+{
+    if (broker->is_shared == is_shared)
+        return;
+    rota_broker_at(broker, now);
+    broker->is_shared = is_shared;
+    rota_broker_offer_all(broker);
+    rota_broker_match(broker);
+}
+
 static void fill(struct rota_broker *broker, struct rota_work_worker *worker)
 {
     while (worker->is_free && rota_broker_may_dispatch(broker)) {
         uint32_t number = choose(broker, worker->class);
-        if (!number || !dispatch(broker, worker, number))
+        if (!number || holds_back(broker, worker) || !dispatch(broker, worker, number))
             break;
     }
 }
@@ -108,10 +155,10 @@ void rota_broker_serve(struct rota_broker *broker, struct rota_work_worker *work
 }
 
 /* A free worker that can take jobs of a lane; NULL: none. */
-static struct rota_work_worker *find_free(const struct rota_broker *broker, uint32_t lane)
+static struct rota_work_worker *find_free(struct rota_broker *broker, uint32_t lane)
 {
     for (const struct rota_work_class *class = broker->first_free; class; class = class->next)
-        if (rota_broker_class_has(class, lane))
+        if (rota_broker_class_has(class, lane) && !holds_back(broker, class->first_free))
             return class->first_free;
     return NULL;
 }

@@ -107,7 +107,9 @@ static bool is_nobody_idle(const struct rota_broker *broker)
             bool fits = rota_broker_class_fits(broker, class, lane);
             if (fits != rota_broker_class_has(class, i))
                 return false;
-            if (fits && class->first_free && lane->size > 0 &&
+            bool is_breathing =
+                broker->is_shared && class->breath.until && class->first_free == class->last_free;
+            if (fits && class->first_free && lane->size > 0 && !is_breathing &&
                 !broker->queues.items[lane->queue]->is_paused)
                 return false;
         }

@@ -35,6 +35,8 @@ void rota_broker_worker_settle(struct rota_broker *broker, struct rota_work_work
         n_free = worker->slots - worker->n_running;
     worker->class->n_free += n_free - (size_t)worker->n_free;
     worker->n_free = n_free;
+    if (worker->class->n_free == 0)
+        rota_breath_end(&worker->class->breath, broker->now.boot);
     if (n_free > 0 && !worker->is_free)
         rota_broker_put_free(broker, worker);
     else if (n_free == 0 && worker->is_free)
@@ -199,6 +201,7 @@ static enum rota_code make_worker(struct rota_broker *broker, const struct rota_
         goto no_memory;
     made->class = class;
     made->is_poll = spec->is_poll;
+    made->is_hasty = spec->is_hasty;
     if (!rota_broker_poll_begin(broker, made))
         goto no_memory;
     made->session = make_session(broker, place);
