@@ -13,31 +13,55 @@ static const struct rota_option ABOUT_OPTIONS[] = {ROTA_QUEUE_CLIENT_OPTIONS(str
 static const struct rota_option CHANGE_OPTIONS[] = {ROTA_QUEUE_CLIENT_OPTIONS(struct about),
                                                     ROTA_QUEUE_CLIENT_DRY_RUN(struct about)};
 
-/* The frame of commands about one job. */
+/* What a command does with a job. */
+typedef enum rota_code job_act(struct rota_queue_client *client,
+                               const struct rota_queue_about *about, struct rota_buffer *buffer,
+                               struct rota_error *error);
+
+/* With one job after the other: what one of them refuses does not keep it from the next. */
+static int act_on_all(struct rota_queue_client *client, const struct rota_option_list *names,
+                      job_act *act)
+{
+    int exit_code = 0;
+    for (size_t i = 0; i < names->size; i++) {
+        struct rota_queue_about about = {0};
+        struct rota_buffer buffer = {0};
+        struct rota_error error;
+        char id[ROTA_QUEUE_ID_SIZE];
+        if (rota_queue_client_parse_name(names->items[i], &about, id, &error) ||
+            act(client, &about, &buffer, &error)) {
+            rota_buffer_deinit(&buffer);
+            exit_code = rota_cli_fail_error(&error);
+            continue;
+        }
+        int printed = rota_cli_print(&buffer);
+        if (printed)
+            return printed;
+    }
+    return exit_code;
+}
+
+/* The frame of commands about jobs. A name that can't be is found out before anything is done. */
 static int run_about(const struct rota_cli_command *command, int argc, char *const *argv,
-                     enum rota_code (*act)(struct rota_queue_client *client,
-                                           const struct rota_queue_about *about,
-                                           struct rota_buffer *buffer, struct rota_error *error))
+                     job_act *act)
 {
     struct about options = {0};
     static struct rota_option_list arguments;
     struct rota_queue_client client;
-    struct rota_queue_about about = {0};
-    struct rota_buffer buffer = {0};
+    struct rota_queue_about about;
     struct rota_error error;
     char id[ROTA_QUEUE_ID_SIZE];
     int exit_code;
     if (!rota_cli_parse(command, argc, argv, &options, &arguments, &exit_code))
         return exit_code;
-    if (rota_queue_client_parse_name(arguments.items[0], &about, id, &error) ||
-        rota_queue_client_open(&options.of, &client, &error))
+    for (size_t i = 0; i < arguments.size; i++)
+        if (rota_queue_client_parse_name(arguments.items[i], &about, id, &error))
+            return rota_cli_fail_error(&error);
+    if (rota_queue_client_open(&options.of, &client, &error))
         return rota_cli_fail_error(&error);
-    enum rota_code code = act(&client, &about, &buffer, &error);
+    exit_code = act_on_all(&client, &arguments, act);
     rota_queue_client_close(&client);
-    if (!code)
-        return rota_cli_print(&buffer);
-    rota_buffer_deinit(&buffer);
-    return rota_cli_fail_error(&error);
+    return exit_code;
 }
 
 static void append_line(struct rota_buffer *buffer, const char *name, struct rota_str value)
@@ -241,20 +265,20 @@ static int run_retry(int argc, char *const *argv)
     return run_about(&rota_cmd_job_retry, argc, argv, retry);
 }
 
-#define ABOUT_COMMAND(variable, the_name, the_summary, text, the_run, table)                       \
+#define ABOUT_COMMAND(variable, the_name, the_summary, the_arguments, n_max, text, the_run, table) \
     const struct rota_cli_command variable = {                                                     \
         .command = {.name = (the_name),                                                            \
                     .summary = (the_summary),                                                      \
-                    .arguments = "QUEUE/ID",                                                       \
+                    .arguments = (the_arguments),                                                  \
                     .min_arguments = 1,                                                            \
-                    .max_arguments = 1,                                                            \
+                    .max_arguments = (n_max),                                                      \
                     .description = (text),                                                         \
                     .options = (table),                                                            \
                     .n_options = sizeof(table) / sizeof *(table)},                                 \
         .run = (the_run)}
 
 ABOUT_COMMAND(
-    rota_cmd_job_show, "job show", "Show a job and its story",
+    rota_cmd_job_show, "job show", "Show a job and its story", "QUEUE/ID", 1,
     "Prints what a job does now and all that is remembered of its life: why it failed "
     "last, or what its worker has logged, and its result. No such job is exit code "
     "1.\n\n"
@@ -266,18 +290,20 @@ ABOUT_COMMAND(
     "\"state\", \"cause\", \"attempt\", \"worker\", \"reason\"}]}. What is no UTF-8 is "
     "\"result_base64\" in place of \"result\", and \"payload_base64\".",
     run_show, ABOUT_OPTIONS);
-ABOUT_COMMAND(rota_cmd_job_explain, "job explain", "Tell why a job is where it is",
+ABOUT_COMMAND(rota_cmd_job_explain, "job explain", "Tell why a job is where it is", "QUEUE/ID", 1,
               "Prints one sentence: what the job waits for, who runs it, or how it ended.\n\n"
               "With --json: {\"explain\"}.",
               run_explain, ABOUT_OPTIONS);
-ABOUT_COMMAND(rota_cmd_job_cancel, "job cancel", "Cancel a job, whatever it does",
-              "Its worker, if it has one, is told to stop. A job that has ended is exit code 1.\n\n"
-              "With --json: {}. " ROTA_DRY_RUN_JSON,
+ABOUT_COMMAND(rota_cmd_job_cancel, "job cancel", "Cancel jobs, whatever they do", "QUEUE/ID...", 0,
+              "A worker that runs one is told to stop. A job that has ended is exit code 1; the "
+              "others are cancelled all the same.\n\n"
+              "With --json: {} on a line for each that was. " ROTA_DRY_RUN_JSON,
               run_cancel, CHANGE_OPTIONS);
-ABOUT_COMMAND(rota_cmd_job_retry, "job retry", "Let a dead or cancelled job wait again",
-              "It gets all its attempts anew. A job that is neither dead nor cancelled is exit "
-              "code 1.\n\n"
-              "With --json: {}. " ROTA_DRY_RUN_JSON,
+ABOUT_COMMAND(rota_cmd_job_retry, "job retry", "Let dead or cancelled jobs wait again",
+              "QUEUE/ID...", 0,
+              "They get all their attempts anew. A job that is neither dead nor cancelled is exit "
+              "code 1; the others wait again all the same.\n\n"
+              "With --json: {} on a line for each that does. " ROTA_DRY_RUN_JSON,
               run_retry, CHANGE_OPTIONS);
 
 /* --- list --- */
@@ -358,6 +384,8 @@ static enum rota_code list_all(struct rota_queue_client *client, const struct li
         left -= reply.jobs.n < left ? reply.jobs.n : left;
         request.after = reply.next;
     } while (reply.next && left > 0);
+    if (buffer->size == 0)
+        rota_queue_client_tell_unknown(client, request.queue);
     return ROTA_OK;
 }
 

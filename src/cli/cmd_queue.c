@@ -10,6 +10,7 @@ struct queue {
     struct rota_str name; /* empty when none is named */
     const char *key;
     int64_t weight;
+    bool create;
 };
 
 static const struct rota_option OPTIONS[] = {ROTA_QUEUE_CLIENT_OPTIONS(struct queue)};
@@ -19,9 +20,22 @@ static const struct rota_option CHANGE_OPTIONS[] = {
     ROTA_QUEUE_CLIENT_DRY_RUN(struct queue),
 };
 
+#define CREATE                                                                                     \
+    {                                                                                              \
+        .name = "create", ROTA_OPTION_INTO(FLAG, struct queue, create),                            \
+        .help = "also a queue that has had neither a job nor a worker"                             \
+    }
+
+static const struct rota_option PAUSE_OPTIONS[] = {
+    ROTA_QUEUE_CLIENT_OPTIONS(struct queue),
+    ROTA_QUEUE_CLIENT_DRY_RUN(struct queue),
+    CREATE,
+};
+
 static const struct rota_option WEIGHT_OPTIONS[] = {
     ROTA_QUEUE_CLIENT_OPTIONS(struct queue),
     ROTA_QUEUE_CLIENT_DRY_RUN(struct queue),
+    CREATE,
     {.name = "key",
      ROTA_OPTION_INTO(TEXT, struct queue, key),
      .value_name = "KEY",
@@ -124,23 +138,11 @@ static void append_text(struct rota_buffer *buffer, const struct rota_queue_info
     rota_buffer_append_char(buffer, '\n');
 }
 
-static enum rota_code look(struct rota_queue_client *client, struct rota_str queue,
-                           struct rota_queue_list *reply, struct rota_error *error)
-{
-    struct rota_queue_setting request = {.queue = queue};
-    enum rota_code code = rota_queue_client_ask_again(client, "Queues", &ROTA_QUEUE_PAUSE, &request,
-                                                      &ROTA_QUEUE_QUEUES_REPLY, reply, error);
-    if (!code && queue.size > 0 && reply->items.n == 0)
-        code = rota_error_set(error, ROTA_ERR_UNAVAILABLE, "there is no queue %.*s",
-                              ROTA_STR_ARGS(queue));
-    return code;
-}
-
 static enum rota_code list(struct rota_queue_client *client, const struct queue *options,
                            struct rota_buffer *buffer, struct rota_error *error)
 {
     struct rota_queue_list reply;
-    enum rota_code code = look(client, options->name, &reply, error);
+    enum rota_code code = rota_queue_client_look(client, options->name, &reply, error);
     const struct rota_queue_info *infos = code ? NULL : reply.items.items;
     if (!code)
         rota_queue_client_tell_missing(client);
@@ -155,13 +157,24 @@ static enum rota_code list(struct rota_queue_client *client, const struct queue 
 
 /* --- changing --- */
 
-static enum rota_code set_paused(struct rota_queue_client *client, struct rota_str queue,
+/* A slip of the pen makes no queue. */
+static enum rota_code want_queue(struct rota_queue_client *client, const struct queue *options,
+                                 struct rota_error *error)
+{
+    struct rota_queue_list reply;
+    return options->create ? ROTA_OK : rota_queue_client_look(client, options->name, &reply, error);
+}
+
+static enum rota_code set_paused(struct rota_queue_client *client, const struct queue *options,
                                  bool is_paused, struct rota_buffer *buffer,
                                  struct rota_error *error)
 {
-    struct rota_queue_setting setting = {.queue = queue, .is_paused = is_paused};
+    struct rota_queue_setting setting = {.queue = options->name, .is_paused = is_paused};
+    enum rota_code code = want_queue(client, options, error);
+    if (code)
+        return code;
     if (client->options->dry_run)
-        return rota_queue_plan_pause(client, queue, is_paused, buffer, error);
+        return rota_queue_plan_pause(client, options->name, is_paused, buffer, error);
     if (client->options->json)
         rota_buffer_append_text(buffer, "{}\n");
     return rota_queue_client_ask(client, "Pause", &ROTA_QUEUE_PAUSE, &setting, NULL, NULL, error);
@@ -170,13 +183,13 @@ static enum rota_code set_paused(struct rota_queue_client *client, struct rota_s
 static enum rota_code pause_queue(struct rota_queue_client *client, const struct queue *options,
                                   struct rota_buffer *buffer, struct rota_error *error)
 {
-    return set_paused(client, options->name, true, buffer, error);
+    return set_paused(client, options, true, buffer, error);
 }
 
 static enum rota_code resume(struct rota_queue_client *client, const struct queue *options,
                              struct rota_buffer *buffer, struct rota_error *error)
 {
-    return set_paused(client, options->name, false, buffer, error);
+    return set_paused(client, options, false, buffer, error);
 }
 
 static enum rota_code set_weight(struct rota_queue_client *client, const struct queue *options,
@@ -186,6 +199,9 @@ static enum rota_code set_weight(struct rota_queue_client *client, const struct 
     struct rota_queue_setting setting = {.queue = options->name,
                                          .key = rota_str(options->key),
                                          .weight = (uint64_t)options->weight * PERCENT};
+    enum rota_code code = want_queue(client, options, error);
+    if (code)
+        return code;
     if (client->options->dry_run)
         return rota_queue_plan_weight(client, setting.queue, setting.key, (uint64_t)options->weight,
                                       buffer, error);
@@ -223,6 +239,8 @@ static enum rota_code dead(struct rota_queue_client *client, const struct queue 
         }
         request.after = reply.next;
     } while (reply.next);
+    if (buffer->size == 0)
+        rota_queue_client_tell_unknown(client, options->name);
     return ROTA_OK;
 }
 
@@ -237,7 +255,7 @@ static enum rota_code drain(struct rota_queue_client *client, const struct queue
     client->is_awaited = true;
     do {
         struct rota_queue_list reply;
-        enum rota_code code = look(client, options->name, &reply, error);
+        enum rota_code code = rota_queue_client_look(client, options->name, &reply, error);
         if (code) {
             rota_progress_end(&progress);
             return code;
@@ -432,12 +450,14 @@ COMMAND(
     list);
 COMMAND(show, "queue show", "Show one queue", "QUEUE", 1,
         "The line of `queue list` for one queue. No such queue is exit code 1.", list);
-COMMAND_WITH(CHANGE_OPTIONS, pause, "queue pause", "Hand out no more jobs of a queue", "QUEUE", 1,
+COMMAND_WITH(PAUSE_OPTIONS, pause, "queue pause", "Hand out no more jobs of a queue", "QUEUE", 1,
              "Jobs are still taken in, and those that run go on. It stays so when the broker is "
-             "restarted.\n\nWith --json: {}. " ROTA_DRY_RUN_JSON,
+             "restarted. No such queue is exit code 1, unless there is --create.\n\nWith --json: "
+             "{}. " ROTA_DRY_RUN_JSON,
              pause_queue);
 COMMAND_WITH(CHANGE_OPTIONS, resume, "queue resume", "Hand out jobs of a paused queue again",
-             "QUEUE", 1, "With --json: {}. " ROTA_DRY_RUN_JSON, resume);
+             "QUEUE", 1, "No such queue is exit code 1.\n\nWith --json: {}. " ROTA_DRY_RUN_JSON,
+             resume);
 COMMAND(drain, "queue drain", "Wait until a queue is empty", "QUEUE", 1,
         "Waits until no job of the queue waits, is delayed or runs, however long that takes: "
         "--timeout is for each answer of the broker. A broker that is away, or not there yet, is "
@@ -448,7 +468,8 @@ COMMAND_WITH(
     WEIGHT_OPTIONS, weight, "queue weight", "Set the share of a key in a queue", "QUEUE", 1,
     "Jobs of several keys (`rota job add --key`) share a queue: of two keys with jobs that "
     "wait, one with a weight of 300 gets three times as many done as one with 100, which is "
-    "what every key has. It stays so when the broker is restarted.\n\nWith --json: "
+    "what every key has. It stays so when the broker is restarted. No such queue is exit code 1, "
+    "unless there is --create.\n\nWith --json: "
     "{}. " ROTA_DRY_RUN_JSON,
     set_weight);
 COMMAND(

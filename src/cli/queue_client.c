@@ -2,6 +2,7 @@
 
 #include "base/quote.h"
 #include "cli/cli.h"
+#include "cli/terminal.h"
 #include "core/work/try_fsm.h"
 #include "io/clock.h"
 
@@ -71,12 +72,14 @@ void rota_queue_client_close(struct rota_queue_client *client)
 static enum rota_code refused(const struct rota_queue_client *client, struct rota_error *error)
 {
     const struct rota_reply *reply = &client->reply;
-    char quoted[ROTA_ERROR_TEXT_MAX];
+    struct rota_buffer text = {0};
     enum rota_code code =
         reply->status == ROTA_STATUS_INVALID_ARGUMENT ? ROTA_ERR_INVALID : ROTA_ERR_UNAVAILABLE;
-    return rota_error_set(error, code, "%s: %s: %s", rota_channel_target(client->channel),
-                          rota_status_name(reply->status),
-                          rota_quote_long(rota_str(reply->text), quoted, sizeof quoted));
+    rota_terminal_append(&text, rota_str(reply->text)); /* a sentence, with its own quotes */
+    rota_error_set(error, code, "%s: %s: %.*s", rota_channel_target(client->channel),
+                   rota_status_name(reply->status), ROTA_STR_ARGS(rota_buffer_str(&text)));
+    rota_buffer_deinit(&text);
+    return code;
 }
 
 /* --- one call --- */
@@ -258,6 +261,27 @@ enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, con
                                   is_unknown ? "; nobody knows whether it was done" : "");
         rota_queue_client_pause(client, pause_ms);
     }
+}
+
+enum rota_code rota_queue_client_look(struct rota_queue_client *client, struct rota_str queue,
+                                      struct rota_queue_list *reply, struct rota_error *error)
+{
+    struct rota_queue_setting request = {.queue = queue};
+    enum rota_code code = rota_queue_client_ask_again(client, "Queues", &ROTA_QUEUE_PAUSE, &request,
+                                                      &ROTA_QUEUE_QUEUES_REPLY, reply, error);
+    if (code || queue.size == 0 || reply->items.n > 0)
+        return code;
+    rota_queue_client_tell_missing(client);
+    return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "there is no queue %.*s",
+                          ROTA_STR_ARGS(queue));
+}
+
+void rota_queue_client_tell_unknown(struct rota_queue_client *client, struct rota_str queue)
+{
+    struct rota_queue_list reply;
+    struct rota_error error;
+    if (rota_queue_client_look(client, queue, &reply, &error))
+        rota_cli_fail(ROTA_CLI_NO, "%s", error.text);
 }
 
 bool rota_queue_client_may_move(struct rota_queue_client *client, struct rota_str unique,

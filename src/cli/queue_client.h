@@ -26,7 +26,7 @@ struct rota_queue_client_options {
     {.name = "node",                                                                               \
      ROTA_OPTION_INTO(TEXT, result, of.node),                                                      \
      .value_name = "ADDRESS,...",                                                                  \
-     .help = "the node to ask, or several, of which one is; " ROTA_CLI_NODE_HELP},                 \
+     .help = "the node to ask, or several, of which one is; " ROTA_NODE_HELP},                     \
         {.name = "timeout",                                                                        \
          ROTA_OPTION_INTO(SPAN, result, of.timeout),                                               \
          .value_name = "SPAN",                                                                     \
@@ -95,6 +95,14 @@ bool rota_queue_client_may_move(struct rota_queue_client *client, struct rota_st
 
 /* How many nodes the last reply, a list or a sum, is without. Who they are is told once. */
 size_t rota_queue_client_tell_missing(struct rota_queue_client *client);
+
+/* The queue as all nodes together have it; of no name: all queues. ROTA_ERR_UNAVAILABLE when
+ * nobody knows it. */
+enum rota_code rota_queue_client_look(struct rota_queue_client *client, struct rota_str queue,
+                                      struct rota_queue_list *reply, struct rota_error *error);
+
+/* Nothing of a queue was found: say so when that is because nobody knows it. */
+void rota_queue_client_tell_unknown(struct rota_queue_client *client, struct rota_str queue);
 
 /* Ask the next of the nodes from now on. */
 void rota_queue_client_next(struct rota_queue_client *client);

@@ -134,13 +134,12 @@ enum rota_code rota_queue_plan_pause(struct rota_queue_client *client, struct ro
     const struct rota_queue_info *info;
     struct rota_dry_run dry_run;
     enum rota_code code = look(client, queue, &info, error);
-    if (!code && !info)
-        code = rota_error_set(error, ROTA_ERR_UNAVAILABLE, "there is no queue %.*s",
-                              ROTA_STR_ARGS(queue));
+    static const struct rota_queue_info NONE;
     if (code)
         return code;
     rota_dry_run_begin(&dry_run, client->options->json, buffer);
     say_queue(&dry_run, queue, info);
+    info = info ? info : &NONE;
     if (info->is_paused == is_paused)
         rota_dry_run_say(&dry_run, "it would stay as it is");
     else if (is_paused)

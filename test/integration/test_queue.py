@@ -114,6 +114,46 @@ def shares_of_keys_and_workers_are_for_operators_too():
 
 
 @test
+def a_slip_makes_no_queue():
+    with Broker("--durability", "memory") as broker:
+        broker.add("x")
+        for words in (["queue", "pause"], ["queue", "resume"], ["queue", "weight", "--key", "k", "--weight", "50"]):
+            assert "there is no queue wrok" in broker.run(*words, "wrok", code=1), words
+        for words in (["queue", "dead"], ["job", "list", "--queue"]):
+            listed = subprocess.run([ROTA, *words, "wrok", "--node", broker.node], capture_output=True, text=True,
+                                    timeout=TIMEOUT)
+            assert listed.returncode == 0 and listed.stderr == "rota: there is no queue wrok\n", listed
+        assert "wrok" not in broker.run("queue", "list")
+        assert broker.run("queue", "dead", "work") == "" and broker.jobs("dead") == []
+        assert "would be paused" in broker.run("queue", "pause", "new", "--create", "--dry-run")
+        broker.run("queue", "pause", "new", "--create")  # before its first job
+        assert broker.queue("new")["is_paused"]
+        broker.run("queue", "resume", "new")
+
+
+@test
+def several_jobs_are_cancelled_and_retried_at_once():
+    with Broker("--durability", "memory") as broker:
+        jobs = [broker.add(str(i)) for i in range(3)]
+        assert "no job" in broker.run("job", "cancel", jobs[0], "nonsense", code=2)
+        assert len(broker.jobs()) == 3  # nothing was done
+        assert broker.run("job", "cancel", *jobs[:2], "--json") == "{}\n{}\n"
+        said = broker.run("job", "cancel", *jobs, code=1)  # what can be done is
+        assert said.count("is cancelled already") == 2 and '\\"' not in said, said
+        assert sorted(broker.jobs("cancelled")) == sorted(jobs)
+        broker.run("job", "retry", *jobs)
+        assert sorted(broker.jobs()) == sorted(jobs)
+
+
+@test
+def the_story_of_a_job_that_is_put_off_begins_so():
+    with Broker("--durability", "memory") as broker:
+        job = broker.add("x", "--delay", "1h")
+        story = broker.run("job", "show", job).splitlines()[-1]
+        assert "delayed: not before 20" in story, story
+
+
+@test
 def queues_are_shown_paused_and_drained():
     with folder() as data:
         with Broker("--data", data) as broker:

@@ -349,7 +349,7 @@ def chaos_tells_what_was_not_done():
 def second_interrupt_of_chaos_does_not_wait():
     with Up("--chaos", "--for", "1s") as up:
         nodes = up.event("ready")["nodes"]
-        run("queue", "pause", "sample", "--timeout", "60s", node=nodes[0]["grpc"])
+        run("queue", "pause", "sample", "--create", "--timeout", "60s", node=nodes[0]["grpc"])
         up.event("checking")
         up.interrupt()
         assert up.wait() == 1 and "not checked" in up.process.stderr.read()

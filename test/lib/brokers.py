@@ -46,6 +46,8 @@ def folder():
 class Broker:
     def __init__(self, rota, *arguments, prefix=(), env=None):
         self.rota = rota
+        if "--listen" not in arguments:
+            arguments = ("--listen", "127.0.0.1:0", *arguments)
         self.process = subprocess.Popen([*prefix, rota, "broker", *arguments], stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True, env={**os.environ, **(env or {})})
         line = self.process.stdout.readline()

@@ -172,6 +172,42 @@ static void jobs_that_come_together_go_out_by_priority(void **state)
     assert_int_equal(bench_state(&bench, low), ROTA_JOB_WAITING);
 }
 
+/* Jobs of `n_sets` pairs of capabilities, three of each, and one that has all of these and does
+ * them one after the other: how often lanes are looked at. */
+static uint64_t looks_of(size_t n_sets)
+{
+    enum { N_NAMES = 24 };
+    static char texts[N_NAMES][8];
+    struct rota_str names[N_NAMES];
+    uint64_t before = rota_broker_n_looks(bench.broker);
+    for (int i = 0; i < N_NAMES; i++) {
+        snprintf(texts[i], sizeof texts[i], "c%d", i);
+        names[i] = rota_str(texts[i]);
+    }
+    for (size_t n = 0; n < 3 * n_sets;)
+        for (int a = 0; a < N_NAMES; a++)
+            for (int b = a + 1; b < N_NAMES && n < 3 * n_sets; b++, n++)
+                bench_add_spec(&bench, (struct rota_job_spec){
+                                           .capabilities = (struct rota_str[]){names[a], names[b]},
+                                           .n_capabilities = 2});
+    uint64_t session = bench_open_spec(
+        &bench,
+        (struct rota_worker_spec){
+            .name = rota_str("w"), .slots = 1, .capabilities = names, .n_capabilities = N_NAMES});
+    for (size_t i = 0; i < 3 * n_sets; i++)
+        bench_done(&bench, bench_last(&bench, ROTA_WORK_DO_DISPATCH).id);
+    rota_broker_worker_close(bench.broker, bench.now, session);
+    bench_settle(&bench);
+    return rota_broker_n_looks(bench.broker) - before;
+}
+
+static void a_choice_costs_as_much_with_hundreds_of_sets_as_with_few(void **state)
+{
+    (void)state;
+    assert_in_range(looks_of(4), 12, 3 * 12);
+    assert_in_range(looks_of(200), 600, 3 * 600);
+}
+
 /* --- keys --- */
 
 static struct rota_job_id add_of(const char *key)
@@ -1374,6 +1410,30 @@ static void a_job_tells_its_story(void **state)
     }
 }
 
+static void the_story_of_a_job_that_is_put_off_begins_so(void **state)
+{
+    (void)state;
+    struct rota_job_id late =
+        bench_add_spec(&bench, (struct rota_job_spec){.not_before = bench.now.wall + ROTA_SEC});
+    struct rota_job_id past =
+        bench_add_spec(&bench, (struct rota_job_spec){.not_before = bench.now.wall - ROTA_SEC});
+    struct rota_job_view view = bench_view(&bench, late);
+    assert_int_equal(view.events[0].state, ROTA_JOB_DELAYED);
+    assert_true(
+        rota_str_is_equal(view.events[0].reason, rota_str("not before 2023-11-14T22:13:21Z")));
+    assert_int_equal(bench_view(&bench, past).events[0].state, ROTA_JOB_WAITING);
+    bench_open(&bench, "w", 2);
+    bench_end_now(&bench, past, ROTA_JOB_CAUSE_FAILED, "");
+    bench_tick(&bench, 2 * ROTA_SEC);
+    bench_end_now(&bench, late, ROTA_JOB_CAUSE_FAILED, "");
+    for (int i = 0; i < 2; i++, bench_restart(&bench)) {
+        view = bench_view(&bench, late);
+        assert_int_equal(view.events[0].state, ROTA_JOB_DELAYED);
+        assert_int_equal(view.events[0].reason.size, 0);
+        assert_int_equal(bench_view(&bench, past).events[0].state, ROTA_JOB_WAITING);
+    }
+}
+
 static void a_story_is_bounded(void **state)
 {
     (void)state;
@@ -1435,6 +1495,7 @@ int main(void)
         RULE(a_worker_never_has_more_than_its_slots),
         RULE(free_workers_take_turns),
         RULE(jobs_that_come_together_go_out_by_priority),
+        RULE(a_choice_costs_as_much_with_hundreds_of_sets_as_with_few),
         RULE(keys_share_a_queue_whoever_asks_for_more),
         RULE(a_key_gets_what_it_weighs),
         RULE(a_key_that_was_away_has_saved_nothing_up),
@@ -1493,6 +1554,7 @@ int main(void)
         RULE(a_worker_tells_what_it_can_and_serves),
         RULE(too_many_kinds_of_workers_that_poll_are_not_remembered),
         RULE(a_job_tells_its_story),
+        RULE(the_story_of_a_job_that_is_put_off_begins_so),
         RULE(a_story_is_bounded),
         RULE(queues_are_counted),
     };

@@ -357,3 +357,8 @@ uint64_t rota_broker_last_number(const struct rota_broker *broker)
 {
     return broker->last_number;
 }
+
+uint64_t rota_broker_n_looks(const struct rota_broker *broker)
+{
+    return broker->n_looks;
+}

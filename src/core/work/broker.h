@@ -17,8 +17,9 @@
  * last handed out; without keys tags only grow, so that the oldest goes first. A job that
  * comes back keeps its tag and its age. Jobs wait in *lanes*, one for each pair of a
  * queue and a set of capabilities; workers of like queues and capabilities are a
- * *class*, which knows its lanes. A choice looks at the tops of the lanes of a class, and
- * a change costs the logarithm of a lane: a million waiting jobs cost no more than ten.
+ * *class*, which knows its lanes by what is first in them. A choice costs the logarithm of
+ * the lanes of a class for each lane that has changed since its last one, and a change that
+ * of a lane: a million waiting jobs and hundreds of sets cost little more than ten of one.
  *
  * **Durability.** A record that the broker emits has a number. A job is handed out only
  * when its ADD is on disk, an answer to a submitter or a worker waits for its record;
@@ -524,6 +525,9 @@ bool rota_broker_waits_for_worker(const struct rota_broker *broker, struct rota_
 size_t rota_broker_memory(const struct rota_broker *broker);
 size_t rota_broker_n_jobs(const struct rota_broker *broker);
 uint64_t rota_broker_last_number(const struct rota_broker *broker);
+
+/* How many lanes were looked at so far to find what goes next. */
+uint64_t rota_broker_n_looks(const struct rota_broker *broker);
 
 /* Whether the invariants hold, at the cost of a look at everything; for tests. */
 bool rota_broker_is_sound(const struct rota_broker *broker);

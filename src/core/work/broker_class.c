@@ -6,34 +6,43 @@
 
 /* --- lanes --- */
 
+struct rota_choice *rota_broker_class_choice(const struct rota_work_class *class, uint32_t queue)
+{
+    for (size_t i = 0; i < class->n_queues; i++)
+        if (class->queues[i] == queue)
+            return &class->choices[i];
+    return NULL;
+}
+
 bool rota_broker_class_fits(const struct rota_broker *broker, const struct rota_work_class *class,
                             const struct rota_lane *lane)
 {
     const struct rota_capability_set *set =
         rota_capabilities_set_at(&broker->capabilities, lane->set);
-    for (size_t i = 0; i < class->n_queues; i++)
-        if (class->queues[i] == lane->queue)
-            return rota_capability_list_has(&class->capabilities, &set->list);
-    return false;
+    return rota_broker_class_choice(class, lane->queue) &&
+           rota_capability_list_has(&class->capabilities, &set->list);
 }
 
 void rota_broker_class_add_lane(struct rota_work_class *class, struct rota_lane *lane,
                                 uint32_t number)
 {
-    size_t i = class->lanes.size++;
-    for (; i > 0 && class->lanes.items[i - 1]->queue > lane->queue; i--)
-        class->lanes.items[i] = class->lanes.items[i - 1];
-    class->lanes.items[i] = lane;
+    rota_choice_watch(rota_broker_class_choice(class, lane->queue), lane);
     class->has_lane[number / 64] |= (uint64_t)1 << number % 64;
 }
 
 static bool add_lanes(const struct rota_broker *broker, struct rota_work_class *class)
 {
-    if (!rota_vector_reserve(&class->lanes, broker->n_lanes + 1))
+    class->choices = calloc(class->n_queues, sizeof *class->choices);
+    if (!class->choices)
         return false;
-    for (uint32_t i = 0; i < broker->lanes.size; i++)
-        if (broker->lanes.items[i] && rota_broker_class_fits(broker, class, broker->lanes.items[i]))
-            rota_broker_class_add_lane(class, broker->lanes.items[i], i);
+    for (uint32_t i = 0; i < broker->lanes.size; i++) {
+        struct rota_lane *lane = broker->lanes.items[i];
+        if (!lane || !rota_broker_class_fits(broker, class, lane))
+            continue;
+        if (!rota_choice_reserve(rota_broker_class_choice(class, lane->queue)))
+            return false;
+        rota_broker_class_add_lane(class, lane, i);
+    }
     return true;
 }
 
@@ -63,10 +72,13 @@ static void append_names(struct rota_buffer *text, const struct rota_str *names,
 
 static void free_class(struct rota_broker *broker, struct rota_work_class *class)
 {
-    for (size_t i = 0; i < class->n_queues; i++)
+    for (size_t i = 0; i < class->n_queues; i++) {
         broker->queues.items[class->queues[i]]->n_classes--;
+        if (class->choices)
+            rota_choice_deinit(&class->choices[i]);
+    }
     rota_capabilities_drop_list(&broker->capabilities, &class->capabilities);
-    rota_vector_deinit(&class->lanes);
+    free(class->choices);
     free(class->text);
     free(class);
 }

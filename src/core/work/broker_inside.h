@@ -27,8 +27,8 @@
 #include "base/heap.h"
 #include "core/work/broker.h"
 #include "core/work/capability.h"
+#include "core/work/choice.h"
 #include "core/work/fair.h"
-#include "core/work/lane.h"
 
 enum { ROTA_BROKER_REFUSAL_MAX = 256 };
 
@@ -84,9 +84,9 @@ struct rota_work_queue {
 
 struct rota_work_class {
     struct rota_capability_list capabilities;
-    uint32_t queues[ROTA_WORKER_QUEUES_MAX]; /* sorted */
+    uint32_t queues[ROTA_WORKER_QUEUES_MAX];
     size_t n_queues;
-    ROTA_VECTOR(struct rota_lane *) lanes; /* that its workers can serve; by queue */
+    struct rota_choice *choices; /* one for each queue: the lanes that its workers can serve */
     uint64_t has_lane[ROTA_BROKER_LANES_MAX / 64];
     size_t n_workers, n_slots, n_free;
     size_t n_polls, n_pollers; /* of the workers; and by how many names */
@@ -177,10 +177,12 @@ struct rota_broker {
     uint64_t rewrite_number, settings_number;
     size_t rewrite_left;
     size_t n_passed_over;
+    uint64_t n_looks; /* at lanes, for what goes next */
     bool is_begun, is_starved, is_on_hold;
     char refusal[ROTA_BROKER_REFUSAL_MAX];
 
     struct rota_job_event events[ROTA_JOB_STORY_MAX + 4]; /* of the last view */
+    char put_off[ROTA_TIME_TEXT_MAX + 16];                /* of the first of them */
     struct rota_job_spec spec;                            /* of the last record shown */
 };
 
@@ -366,7 +368,10 @@ enum rota_code rota_broker_need_class(struct rota_broker *broker,
                                       struct rota_work_class **class, struct rota_error *error);
 void rota_broker_settle_class(struct rota_broker *broker, struct rota_work_class *class);
 
-/* A lane that the class fits; there is room for it. */
+/* The choice of the class that a lane belongs to; NULL when it does not serve the queue. */
+struct rota_choice *rota_broker_class_choice(const struct rota_work_class *class, uint32_t queue);
+
+/* A lane that the class fits; its choice has room for it. */
 void rota_broker_class_add_lane(struct rota_work_class *class, struct rota_lane *lane,
                                 uint32_t number);
 

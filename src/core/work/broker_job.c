@@ -278,6 +278,8 @@ enum rota_code rota_broker_job_new(struct rota_broker *broker, const struct rota
         rota_broker_job_erase(broker, made);
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job");
     }
+    if (spec->not_before > at)
+        rota_job_extra_known(&broker->jobs, job)->is_put_off = true;
     *number = made;
     return ROTA_OK;
 }
@@ -314,6 +316,8 @@ void rota_broker_job_enter(struct rota_broker *broker, uint32_t number)
         return;
     rota_lane_push(lane, &broker->jobs, number);
     job->flags |= ROTA_JOB_IN_LANE;
+    if (rota_lane_first(lane) == number)
+        rota_choice_tell(lane);
     rota_broker_mark_dirty(broker, lane);
 }
 

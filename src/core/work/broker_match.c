@@ -11,35 +11,27 @@ void rota_broker_mark_dirty(struct rota_broker *broker, struct rota_lane *lane)
 
 void rota_broker_offer(struct rota_broker *broker, const struct rota_work_worker *worker)
 {
-    for (size_t i = 0; i < worker->class->lanes.size; i++)
-        if (worker->class->lanes.items[i]->size > 0)
-            rota_broker_mark_dirty(broker, worker->class->lanes.items[i]);
+    for (size_t i = 0; i < worker->class->n_queues; i++) {
+        const struct rota_choice *choice = &worker->class->choices[i];
+        for (size_t k = 0; k < choice->watches.size; k++)
+            if (choice->watches.items[k]->lane->size > 0)
+                rota_broker_mark_dirty(broker, choice->watches.items[k]->lane);
+    }
 }
 
-/* The job that a worker of this class gets next; 0: none waits. Lanes of one queue lie side by
- * side. */
-static uint32_t choose(const struct rota_broker *broker, const struct rota_work_class *class)
+/* The job that a worker of this class gets next; 0: none waits. */
+static uint32_t choose(struct rota_broker *broker, const struct rota_work_class *class)
 {
-    uint32_t best = 0, best_here = 0;
-    const struct rota_job *best_job = NULL, *here = NULL;
-    for (size_t i = 0; i < class->lanes.size; i++) {
-        const struct rota_lane *lane = class->lanes.items[i];
-        uint32_t first = rota_lane_first(lane);
-        if (first && !broker->queues.items[lane->queue]->is_paused) {
-            const struct rota_job *job = rota_job_at(&broker->jobs, first);
-            if (!here || rota_job_is_before(job, here)) {
-                best_here = first;
-                here = job;
-            }
-        }
-        bool is_last =
-            i + 1 == class->lanes.size || class->lanes.items[i + 1]->queue != lane->queue;
-        if (is_last && here) {
-            if (!best_job || rota_job_is_older(here, best_job)) {
-                best = best_here;
-                best_job = here;
-            }
-            here = NULL;
+    uint32_t best = 0;
+    const struct rota_job *best_job = NULL;
+    for (size_t i = 0; i < class->n_queues; i++) {
+        if (broker->queues.items[class->queues[i]]->is_paused)
+            continue;
+        uint32_t first = rota_choice_first(&class->choices[i], &broker->jobs, &broker->n_looks);
+        const struct rota_job *job = first ? rota_job_at(&broker->jobs, first) : NULL;
+        if (job && (!best_job || rota_job_is_older(job, best_job))) {
+            best = first;
+            best_job = job;
         }
     }
     return best;

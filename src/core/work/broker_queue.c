@@ -47,13 +47,9 @@ static void free_lane(struct rota_broker *broker, uint32_t number)
     size_t place = 0;
     for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));) {
         struct rota_work_class *class = entry->value;
+        if (rota_broker_class_has(class, number))
+            rota_choice_unwatch(rota_broker_class_choice(class, lane->queue), lane);
         class->has_lane[number / 64] &= ~((uint64_t)1 << number % 64);
-        for (size_t i = 0; i < class->lanes.size; i++)
-            if (class->lanes.items[i] == lane) {
-                memmove(class->lanes.items + i, class->lanes.items + i + 1,
-                        (--class->lanes.size - i) * sizeof *class->lanes.items);
-                break;
-            }
     }
     rota_capabilities_set_at(&broker->capabilities, lane->set)->n_refs--;
     queue->lanes.items[lane->set] = ROTA_BROKER_NONE;
@@ -135,13 +131,14 @@ enum rota_code rota_broker_need_queue(struct rota_broker *broker, struct rota_st
 
 /* --- lanes --- */
 
-/* Every class gets room first, so that all of them learn of the lane or none. */
-static bool reserve_in_classes(struct rota_broker *broker)
+/* Every class that fits gets room first, so that all of them learn of the lane or none. */
+static bool reserve_in_classes(struct rota_broker *broker, const struct rota_lane *lane)
 {
     size_t place = 0;
     for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));) {
-        struct rota_work_class *class = entry->value;
-        if (!rota_vector_reserve(&class->lanes, class->lanes.size + 1))
+        const struct rota_work_class *class = entry->value;
+        if (rota_broker_class_fits(broker, class, lane) &&
+            !rota_choice_reserve(rota_broker_class_choice(class, lane->queue)))
             return false;
     }
     return true;
@@ -153,16 +150,16 @@ static enum rota_code make_lane(struct rota_broker *broker, struct rota_work_que
 {
     uint32_t number;
     struct rota_lane *made = calloc(1, sizeof *made);
+    if (made)
+        *made = (struct rota_lane){.queue = queue->number, .set = set->number};
     if (!made || !FREE_NUMBER(&broker->lanes, &number) ||
         !rota_vector_reserve(&broker->dirty, broker->lanes.size) ||
-        !rota_vector_reserve(&queue->lanes, set->number + 1) || !reserve_in_classes(broker)) {
+        !rota_vector_reserve(&queue->lanes, set->number + 1) || !reserve_in_classes(broker, made)) {
         free(made);
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a lane of jobs");
     }
     while (queue->lanes.size <= set->number)
         queue->lanes.items[queue->lanes.size++] = ROTA_BROKER_NONE;
-    made->queue = queue->number;
-    made->set = set->number;
     set->n_refs++;
     queue->lanes.items[set->number] = number;
     queue->n_lanes++;

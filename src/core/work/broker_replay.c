@@ -109,7 +109,9 @@ enum rota_code rota_broker_take_job(struct rota_broker *broker,
     if (code)
         return code;
     struct rota_job *job = rota_job_at(&broker->jobs, made);
-    const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    if (extra && record->n_attempts > 0) /* the time is that of its next attempt */
+        extra->is_put_off = false;
     job->tag = record->tag;
     rota_fair_seen(&rota_broker_queue_of(broker, job)->fair, extra ? extra->key : NULL, job->tag);
     code = take_state(broker, made, record, error);

@@ -89,7 +89,7 @@ static bool is_worker_sound(const struct rota_broker *broker, const struct rota_
     return n == worker->n_running && worker->is_free == should_be_free;
 }
 
-/* No job waits that a free worker could take. */
+/* No job waits that a free worker could take, and classes know their lanes. */
 static bool is_nobody_idle(const struct rota_broker *broker)
 {
     if (!rota_broker_may_dispatch(broker) || broker->is_starved)
@@ -97,6 +97,9 @@ static bool is_nobody_idle(const struct rota_broker *broker)
     size_t place = 0;
     for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));) {
         const struct rota_work_class *class = entry->value;
+        for (size_t i = 0; i < class->n_queues; i++)
+            if (!rota_choice_is_sound(&class->choices[i], &broker->jobs))
+                return false;
         for (uint32_t i = 0; i < broker->lanes.size; i++) {
             const struct rota_lane *lane = broker->lanes.items[i];
             if (!lane)

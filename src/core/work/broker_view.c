@@ -28,13 +28,30 @@ static size_t add_moments(const struct rota_job_extra *extra, struct rota_job_ev
     return n;
 }
 
+/* How it came. Until when it was put off is not kept beyond its first attempt. */
+static struct rota_job_event first_event(struct rota_broker *broker, const struct rota_job *job,
+                                         const struct rota_job_extra *extra)
+{
+    struct rota_job_event event = {.at = job->enqueued_at, .state = ROTA_JOB_WAITING};
+    char at[ROTA_TIME_TEXT_MAX];
+    if (!extra || !extra->is_put_off)
+        return event;
+    event.state = ROTA_JOB_DELAYED;
+    if (extra->not_before && !extra->story) {
+        snprintf(broker->put_off, sizeof broker->put_off, "not before %s",
+                 rota_time_format(extra->not_before, at));
+        event.reason = rota_str(broker->put_off);
+    }
+    return event;
+}
+
 /* How it came, what is kept of what followed, and what it does now: the newest are shown. */
 static void fill_events(struct rota_broker *broker, const struct rota_job *job,
                         const struct rota_job_extra *extra, struct rota_job_view *view)
 {
     struct rota_job_event *events = broker->events;
     size_t n = 0;
-    events[n++] = (struct rota_job_event){.at = job->enqueued_at, .state = ROTA_JOB_WAITING};
+    events[n++] = first_event(broker, job, extra);
     if (extra)
         n += add_moments(extra, events + n);
     if (extra && extra->started)

@@ -95,6 +95,7 @@ struct rota_job_extra {
     uint32_t next, previous; /* jobs of its session, or that have ended */
     uint8_t cause;           /* why it is in its state */
     uint8_t ended_cause;
+    bool is_put_off; /* it came with a time that it is not begun before */
 };
 
 enum { ROTA_JOB_FORESEEN = 8 };

@@ -26,8 +26,9 @@ struct rota_lane {
 
     /* The broker's. */
     uint32_t queue, set;
-    size_t n_jobs; /* of whatever state that belong here */
-    bool is_dirty; /* jobs have come */
+    size_t n_jobs;                   /* of whatever state that belong here */
+    bool is_dirty;                   /* jobs have come */
+    struct rota_lane_watch *watches; /* that have looked at what is first; see choice.h */
 };
 
 void rota_lane_deinit(struct rota_lane *lane);
@@ -53,8 +54,21 @@ static inline uint32_t rota_lane_first(const struct rota_lane *lane)
 /* The enqueue time of the oldest; 0 when there is none. */
 rota_time rota_lane_oldest(const struct rota_lane *lane, const struct rota_job_table *table);
 
-/* Whether `a` goes before `b` in one queue. */
-static inline bool rota_job_is_before(const struct rota_job *a, const struct rota_job *b)
+/* What decides which job goes first in one queue. */
+struct rota_job_rank {
+    uint64_t tag;
+    rota_time enqueued_at;
+    uint64_t order;
+    int16_t priority;
+};
+
+static inline struct rota_job_rank rota_job_rank(const struct rota_job *job)
+{
+    return (struct rota_job_rank){job->tag, job->enqueued_at, job->order, job->priority};
+}
+
+static inline bool rota_job_rank_is_before(const struct rota_job_rank *a,
+                                           const struct rota_job_rank *b)
 {
     if (a->priority != b->priority)
         return a->priority > b->priority;
@@ -63,6 +77,13 @@ static inline bool rota_job_is_before(const struct rota_job *a, const struct rot
     if (a->enqueued_at != b->enqueued_at)
         return a->enqueued_at < b->enqueued_at;
     return a->order < b->order;
+}
+
+/* Whether `a` goes before `b` in one queue. */
+static inline bool rota_job_is_before(const struct rota_job *a, const struct rota_job *b)
+{
+    struct rota_job_rank first = rota_job_rank(a), second = rota_job_rank(b);
+    return rota_job_rank_is_before(&first, &second);
 }
 
 /* ... and of two queues. */
