@@ -112,7 +112,7 @@ function showGroup(name, selected) {
     el("h3", {}, "Tasks"),
     tasks.length ? el("ul", { class: "tasks", "data-key": "tasks" }, tasks.map((task) => el("li", { "data-key": task.name }, el("span", { class: "mono" }, task.name), task.is_leader ? [" ", badge("leader", "info")] : null,
       el("span", { class: "meter" }, svg("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { x: 0, y: 0, width: (nRunning(task) / most) * 100, height: 10 }))),
-      el("span", { class: "quiet" }, `${number(nRunning(task))} running, ${number(task.n_partitions)} in all`)))) : nothing("No task is here", "Partitions wait until one joins."),
+      el("span", { class: "quiet" }, `${number(nRunning(task))} running, ${number(task.n_partitions)} not finished`)))) : nothing("No task is here", "Partitions wait until one joins."),
     el("h3", {}, "Partitions over time"),
     group.n_left_out ? el("p", { class: "quiet" }, `Without ${number(group.n_left_out)} that ended long ago.`) : null,
     partitions.length > ROWS_MAX ? el("p", { class: "quiet" }, `The newest ${ROWS_MAX} of ${number(partitions.length)}.`) : null,

@@ -56,7 +56,7 @@ const without = (entry) => (entry.value?.missing?.length
 
 function listQueues(queues) {
   return table("Queues", [{ text: "Queue" }, { text: "Depth, 2 min" }, { text: "Waiting", n: true }, { text: "Delayed", n: true }, { text: "Running", n: true },
-    { text: "Dead", n: true }, { text: "Done per s" }, { text: "Oldest waits", n: true }, { text: "Connections", n: true }, { text: "Free slots", n: true }],
+    { text: "Dead", n: true }, { text: "Done per s" }, { text: "Oldest waits", n: true }, { text: "Workers", n: true }, { text: "Free slots", n: true }],
   queues.map((queue) => {
     const history = historyOf(queue.name);
     return { key: queue.name, cells: [

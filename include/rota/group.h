@@ -212,7 +212,7 @@ struct rota_group_task_status {
     bool is_leader;
     uint64_t next;  /* it had read all before this when it wrote last; 0: not known */
     uint32_t load;  /* unfinished partitions, its own and offered to it */
-    uint32_t owned; /* with finished ones */
+    uint32_t owned; /* unfinished partitions that it has; 0 without memory to count */
 };
 
 struct rota_group_partition_status {

@@ -81,12 +81,6 @@ bool rota_cli_parse(const struct rota_cli_command *command, int argc, char *cons
     return false;
 }
 
-const char *rota_cli_node(const char *given)
-{
-    const char *node = given ? given : getenv("ROTA_NODE");
-    return node && (given || *node) ? node : ROTA_CLI_NODE;
-}
-
 /* Why standard output could not be written, the first time it could not. By the
  * time the program ends `errno` may tell of something else. */
 static int output_errno;
@@ -149,6 +143,12 @@ int rota_cli_finish(int exit_code)
         return ROTA_CLI_NO;
     return rota_cli_fail(ROTA_CLI_NO, "standard output can't be written: %s",
                          strerror(output_errno));
+}
+
+const char *rota_cli_node(const char *given)
+{
+    const char *node = given ? given : getenv("ROTA_NODE");
+    return node && (given || *node) ? node : ROTA_NODE_DEFAULT;
 }
 
 rota_time rota_cli_now(rota_time at)

@@ -119,9 +119,10 @@ int rota_cli_print(struct rota_buffer *buffer);
  * the exit code into ROTA_CLI_NO unless it tells of something else already. */
 int rota_cli_finish(int exit_code);
 
-/* Whom to ask: who is given, or ROTA_NODE, or where a node listens when it is told nothing. */
-#define ROTA_CLI_NODE      "127.0.0.1:7700"
-#define ROTA_CLI_NODE_HELP "ROTA_NODE, or else " ROTA_CLI_NODE ", if not given"
+#define ROTA_NODE_DEFAULT "127.0.0.1:7700" /* where a broker or a node listens by itself */
+#define ROTA_NODE_HELP    "ROTA_NODE if not given, and " ROTA_NODE_DEFAULT " without that"
+
+/* Whom to ask: what was given, ROTA_NODE, or the default. */
 const char *rota_cli_node(const char *given);
 
 /* The wall clock, or `at` if it is not ROTA_TIME_MIN. */

@@ -42,7 +42,7 @@ static const struct rota_option OPTIONS[] = {
     {.name = "listen",
      ROTA_OPTION_INTO(TEXT, struct options, listen),
      .value_name = "ADDRESS",
-     .default_text = ROTA_CLI_NODE,
+     .default_text = ROTA_NODE_DEFAULT,
      .help = "where to answer gRPC; port 0 means any that is free"},
     {.name = "nodes",
      ROTA_OPTION_INTO(TEXT, struct options, nodes),

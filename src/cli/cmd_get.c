@@ -36,7 +36,7 @@ static const struct rota_option OPTIONS[] = {
      ROTA_OPTION_INTO(TEXT, struct options, node),
      .value_name = "ADDRESS",
      .help = "instead of a store: a server, several with commas between them; if there is "
-             "nothing else ROTA_NODE, or " ROTA_CLI_NODE},
+             "nothing else ROTA_NODE, or " ROTA_NODE_DEFAULT},
     {.name = "collection",
      ROTA_OPTION_INTO(TEXT, struct options, collection),
      .value_name = "NAME",

@@ -244,7 +244,10 @@ COMMAND(show, OPTIONS, "SPACE", 1,
 COMMAND(migrate, MIGRATE_OPTIONS, "SPACE ENGINE", 2,
         "Engines are static, ring, lease and group. First the new one only computes beside the "
         "old one, for --shadow, and `space list` has how many shards would change their owner; "
-        "asking for the engine that is in force ends it there. Between ring and static only shards "
+        "asking for the engine that is in force ends it there. The node that was asked ends the "
+        "shadow when its time is over: if that node dies before, the shadow stays, which `space "
+        "list` shows as phase=shadow, and changes nothing; ask any node for the new engine again, "
+        "or for the one in force to give it up. Between ring and static only shards "
         "that get another owner stop then. To and from lease and group every owner stops, and only "
         "when all have, or are known to be dead, the new engine gives shards out, under epochs "
         "above all that were. At no moment a shard has two owners.\n\n"

@@ -24,7 +24,7 @@ static const struct rota_option OPTIONS[] = {
     {.name = "node",
      ROTA_OPTION_INTO(TEXT, struct options, node),
      .value_name = "ADDRESS,...",
-     .help = "the brokers to work for; " ROTA_CLI_NODE_HELP},
+     .help = "the brokers to work for; " ROTA_NODE_HELP},
     {.name = "queue",
      ROTA_OPTION_INTO(LIST, struct options, queues),
      .value_name = "NAME",

@@ -36,7 +36,7 @@ void rota_collection_nodes_deinit(struct rota_collection_nodes *nodes);
     {.name = "node",                                                                               \
      ROTA_OPTION_INTO(TEXT, result, of.node),                                                      \
      .value_name = "ADDRESS",                                                                      \
-     .help = "the directory to ask, several with commas between them; " ROTA_CLI_NODE_HELP},       \
+     .help = "the directory to ask, several with commas between them; " ROTA_NODE_HELP},           \
         {.name = "database",                                                                       \
          ROTA_OPTION_INTO(TEXT, result, of.database),                                              \
          .value_name = "NAME",                                                                     \

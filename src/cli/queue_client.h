@@ -26,7 +26,7 @@ struct rota_queue_client_options {
     {.name = "node",                                                                               \
      ROTA_OPTION_INTO(TEXT, result, of.node),                                                      \
      .value_name = "ADDRESS,...",                                                                  \
-     .help = "the node to ask, or several, of which one is; " ROTA_CLI_NODE_HELP},                 \
+     .help = "the node to ask, or several, of which one is; " ROTA_NODE_HELP},                     \
         {.name = "timeout",                                                                        \
          ROTA_OPTION_INTO(SPAN, result, of.timeout),                                               \
          .value_name = "SPAN",                                                                     \

@@ -5,6 +5,8 @@
 #include "run/broker_errand.h"
 #include "run/broker_inside.h"
 
+#include "core/work/tally.h"
+
 #include <stdio.h>
 
 static const char NO_MEMORY[] = "no memory for the answer of all nodes";
@@ -74,15 +76,21 @@ static bool pass_refusal(struct rota_broker_errand *errand)
     return false;
 }
 
-/* Append field `number`: the nodes that did not answer. */
-static void append_missing(const struct rota_broker_errand *errand, struct rota_buffer *buffer)
+/* Append the nodes that did not answer one of the first `n` parts. */
+static void append_missing_of(const struct rota_broker_errand *errand, size_t n,
+                              struct rota_buffer *buffer)
 {
-    for (size_t i = 0; i < errand->n_parts; i++) {
+    for (size_t i = 0; i < n; i++) {
         struct rota_str address = rota_str(errand->parts[i].address);
         struct rota_queue_missing missing = {{&address, 1}};
         if (errand->parts[i].status != ROTA_STATUS_OK)
             rota_message_encode(&ROTA_QUEUE_MISSING, &missing, buffer);
     }
+}
+
+static void append_missing(const struct rota_broker_errand *errand, struct rota_buffer *buffer)
+{
+    append_missing_of(errand, errand->n_parts, buffer);
 }
 
 static void reply(struct rota_broker_errand *errand, struct rota_buffer *buffer)
@@ -192,9 +200,6 @@ static void add_up(struct rota_queue_info *sum, const struct rota_queue_info *in
     sum->done_total += info->done_total;
     sum->dead_total += info->dead_total;
     sum->retries_total += info->retries_total;
-    sum->n_workers += info->n_workers;
-    sum->n_slots += info->n_slots;
-    sum->n_free += info->n_free;
     sum->fetched_total += info->fetched_total;
     sum->lent_total += info->lent_total;
 }
@@ -233,6 +238,45 @@ static bool add_part(struct sums *sums, const struct rota_broker_part *part)
     return true;
 }
 
+/* The workers of one node; of one that has not said, nobody is counted. */
+static bool add_workers(struct rota_tally *tally, struct rota_broker_errand *errand, size_t node)
+{
+    const struct rota_broker_part *part = &errand->parts[errand->n_parts / 2 + node];
+    struct rota_queue_list list;
+    rota_arena_clear(&errand->broker->arena);
+    if (part->status != ROTA_STATUS_OK)
+        return true;
+    if (rota_message_decode(&ROTA_QUEUE_WORKERS_REPLY, rota_buffer_str(&part->message), &list,
+                            &errand->broker->arena, NULL))
+        return false;
+    const struct rota_queue_worker_info *workers = list.items.items;
+    for (size_t i = 0; i < list.items.n; i++)
+        for (size_t j = 0; j < workers[i].queues.n; j++)
+            if (!rota_tally_add(tally, node, workers[i].queues.items[j], workers[i].name,
+                                workers[i].slots, workers[i].n_running))
+                return false;
+    return true;
+}
+
+static bool count_workers(struct sums *sums, struct rota_broker_errand *errand)
+{
+    struct rota_tally tally;
+    bool is_fine = true;
+    rota_tally_init(&tally, errand->broker->seed);
+    for (size_t i = 0; is_fine && i < errand->n_parts / 2; i++)
+        is_fine = add_workers(&tally, errand, i);
+    for (size_t i = 0; is_fine && i < sums->rows.size; i++) {
+        struct rota_queue_info *row = sums->rows.items[i];
+        struct rota_tally_sum sum = rota_tally_of(&tally, row->name);
+        row->n_workers = sum.n_workers;
+        row->n_slots = sum.n_slots;
+        row->n_free = sum.n_free;
+    }
+    rota_tally_deinit(&tally);
+    return is_fine;
+}
+
+/* Half of the parts are the nodes' queues, the other half their workers. */
 static void on_queues(struct rota_broker_errand *errand)
 {
     struct rota_buffer *buffer = &errand->broker->buffer;
@@ -241,12 +285,13 @@ static void on_queues(struct rota_broker_errand *errand)
     if (pass_refusal(errand))
         return;
     rota_map_init(&sums.by_name, errand->broker->seed);
-    for (size_t i = 0; is_fine && i < errand->n_parts; i++)
+    for (size_t i = 0; is_fine && i < errand->n_parts / 2; i++)
         is_fine = add_part(&sums, &errand->parts[i]);
+    is_fine = is_fine && count_workers(&sums, errand);
     rota_buffer_clear(buffer);
     for (size_t i = 0; i < sums.rows.size; i++)
         rota_message_encode_entry(&ROTA_QUEUE_INFO, 1, sums.rows.items[i], buffer);
-    append_missing(errand, buffer);
+    append_missing_of(errand, errand->n_parts / 2, buffer);
     rota_vector_deinit(&sums.rows);
     rota_map_deinit(&sums.by_name);
     rota_arena_deinit(&sums.arena);
@@ -259,7 +304,19 @@ static void on_queues(struct rota_broker_errand *errand)
 void rota_work_broker_gather_queues(struct rota_work_broker *broker, struct rota_server_call *call,
                                     const char *method)
 {
-    ask_all(broker, call, method, false, on_queues);
+    size_t n = n_nodes(broker);
+    struct rota_broker_errand *errand =
+        rota_broker_errand_new(broker, call, method, 2 * n, on_queues);
+    if (!errand) {
+        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, NULL, 0);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        rota_broker_errand_ask(errand, i, node_at(broker, i), rota_server_call_request(call));
+    errand->method = "/rota.v1.Queue/Workers";
+    for (size_t i = 0; i < n; i++)
+        rota_broker_errand_ask(errand, n + i, node_at(broker, i), rota_str(""));
+    rota_broker_errand_begin(errand);
 }
 
 /* --- lists: one node after the other, until there are enough --- */

@@ -3,6 +3,7 @@
 #include "run/group_inside.h"
 
 #include <rota/group.h>
+#include <stdlib.h>
 
 bool rota_group_is_current(const struct rota_group *group, struct rota_str partition,
                            uint64_t token)
@@ -53,11 +54,25 @@ void rota_group_status(const struct rota_group *group, struct rota_group_status 
         status->n_skipped += fold->counts.verdicts[why];
 }
 
+/* The unfinished partitions of each task, by its place; NULL without memory. */
+static uint32_t *count_unfinished(const struct rota_group_fold *fold)
+{
+    uint32_t *counts = calloc(fold->tasks.size + 1, sizeof *counts);
+    for (size_t i = 0; counts && i < fold->partitions.size; i++) {
+        const struct rota_group_partition *partition = &fold->partitions.items[i];
+        if (is_there(partition) && partition->owner < fold->tasks.size &&
+            rota_group_fold_life(partition) != ROTA_GROUP_FINISHED)
+            counts[partition->owner]++;
+    }
+    return counts;
+}
+
 void rota_group_each_task(const struct rota_group *group,
                           bool (*each)(void *data, const struct rota_group_task_status *task),
                           void *data)
 {
     const struct rota_group_fold *fold = &group->fsm.fold;
+    uint32_t *counts = count_unfinished(fold);
     for (uint32_t i = 0; i < fold->tasks.size; i++) {
         const struct rota_group_task *task = &fold->tasks.items[i];
         const struct rota_group_task_status status = {
@@ -66,11 +81,12 @@ void rota_group_each_task(const struct rota_group *group,
             .is_leader = fold->leader == i,
             .next = task->next,
             .load = task->load,
-            .owned = task->n_owned,
+            .owned = counts ? counts[i] : 0,
         };
         if (task->serial && !each(data, &status))
-            return;
+            break;
     }
+    free(counts);
 }
 
 /* Who made an offer that is not cleared, if that task is still there. */

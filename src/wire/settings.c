@@ -365,18 +365,38 @@ enum rota_code rota_settings_read(struct rota_settings *settings, struct rota_st
 
 /* --- what is in force --- */
 
-/* The password of a URL becomes three stars. */
+/* Append what stands behind the password, with stars for values that are named one. */
+static void append_rest(struct rota_buffer *shown, const char *rest)
+{
+    static const char *const SECRETS[] = {"password", "secret"};
+    size_t size = strcspn(rest, "?");
+    rota_buffer_append(shown, rest, size);
+    for (rest += size; *rest; rest += size) {
+        size = 1 + strcspn(rest + 1, "&");
+        const char *equals = memchr(rest, '=', size);
+        bool is_secret = false;
+        for (size_t i = 0; equals && i < sizeof SECRETS / sizeof SECRETS[0]; i++)
+            is_secret |=
+                memmem(rest, (size_t)(equals - rest), SECRETS[i], strlen(SECRETS[i])) != NULL;
+        rota_buffer_append(shown, rest, is_secret ? (size_t)(equals + 1 - rest) : size);
+        rota_buffer_append_text(shown, is_secret ? "***" : "");
+    }
+}
+
+/* The password of a URL becomes three stars. It ends at the last '@' that there is, for whoever
+ * forgot to encode one, or a slash before it, shall not see the rest of it shown. */
 static void print_text(const char *text, struct rota_buffer *buffer)
 {
     const char *user = strstr(text, "://");
-    const char *at = user ? strchr(user + 3, '@') : NULL;
+    const char *at = user ? strrchr(user + 3, '@') : NULL;
     const char *colon = at ? memchr(user + 3, ':', (size_t)(at - user) - 3) : NULL;
     struct rota_buffer shown = {0};
-    rota_buffer_append(&shown, text, colon ? (size_t)(colon + 1 - text) : strlen(text));
-    if (colon) {
-        rota_buffer_append_text(&shown, "***");
-        rota_buffer_append_text(&shown, at);
-    }
+    rota_buffer_append(&shown, text, colon ? (size_t)(colon + 1 - text) : 0);
+    rota_buffer_append_text(&shown, colon ? "***" : "");
+    if (user)
+        append_rest(&shown, colon ? at : text);
+    else
+        rota_buffer_append_text(&shown, text);
     char piece[ROTA_QUOTE_PIECE_MAX];
     rota_buffer_append_char(buffer, '"');
     for (struct rota_str rest = rota_buffer_str(&shown); rest.size > 0;)

@@ -139,6 +139,14 @@ def any_node_can_be_asked():
         b.run("job", "show", "work/" + "1" * 32, code=1)
 
 
+def await_true(is_so):
+    """Ask until it is so; nothing tells of it."""
+    give_up_at = time.monotonic() + TIMEOUT
+    while not is_so():
+        assert time.monotonic() < give_up_at, is_so
+        time.sleep(0.05)
+
+
 def await_queue(node, is_so, name="work"):
     """Ask until it is so; nothing tells of it."""
     give_up_at = time.monotonic() + TIMEOUT
@@ -194,6 +202,17 @@ def worker(made, *words):
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(TIMEOUT)
+
+
+@test
+def worker_of_all_nodes_is_counted_once():
+    with nodes(3) as (a, b, c):
+        a.add("x")
+        with worker((a, b, c), "--name", "ann", "--", "true"):
+            a.run("queue", "drain", "work")
+            await_true(lambda: len(b.run("queue", "workers").splitlines()) > 1)  # it polls several of them
+            for node in (a, b, c):
+                await_queue(node, lambda seen: (seen["workers"], seen["slots"], seen["free"]) == (1, 4, 4))
 
 
 def add_some(node, n):

@@ -232,6 +232,14 @@ static void what_a_task_had_goes_to_the_others_when_it_leaves(void **state)
     assert_int_equal(n_starts, 12);
 }
 
+/* What `a` and `b` have, in this order. */
+static bool note_owned(void *data, const struct rota_group_task_status *task)
+{
+    uint32_t *owned = data;
+    owned[rota_str_is_equal(task->task, rota_str("b"))] = task->owned;
+    return true;
+}
+
 static void child_goes_to_the_least_loaded_and_waits_for_its_parents(void **state)
 {
     struct rota_str parents[] = {rota_str("p0"), rota_str("p1")};
@@ -261,6 +269,10 @@ static void child_goes_to_the_least_loaded_and_waits_for_its_parents(void **stat
     assert_string_equal(b.position, "here");
     assert_int_equal(b.mark, 7);
     assert_int_equal(a.n_stops, 0); /* what was finished is not told to stop */
+    uint32_t owned[2] = {9, 9};
+    rota_group_each_task(b.group, note_owned, owned);
+    assert_int_equal(owned[0], 0); /* nor counted, though it is remembered */
+    assert_int_equal(owned[1], 1);
     close_task(&a);
     close_task(&b);
 }

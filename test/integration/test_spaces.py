@@ -374,6 +374,26 @@ def engine_is_exchanged_under_watch(cluster):
 
 
 @test
+def shadow_that_nobody_ends_is_taken_on_or_given_up_by_any_node(cluster):
+    one, two = cluster.nodes[:2]
+
+    def shadow(engine):
+        one.rota("space", "migrate", "orders", engine, "--shadow", "1d")
+        for node in (one, two):
+            while "phase=shadow" not in node.rota("space", "list"):
+                pass
+
+    shadow("static")
+    two.rota("space", "migrate", "orders", "static", "--shadow", "100ms", "--wait")
+    shadow("ring")
+    assert "the shadow of ring ends" in two.rota("space", "migrate", "orders", "static")
+    while "phase=shadow" in one.rota("space", "list"):
+        pass
+    assert json.loads(two.rota("space", "show", "orders", "--json"))["engine"] == "static"
+    migrate(cluster, "orders", "ring")
+
+
+@test
 def engines_of_every_kind_follow_each_other(cluster):
     before, after = migrate(cluster, "few", "lease")
     assert all(after[shard][1] > before[shard][1] for shard in before), (before, after)

@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -206,6 +207,33 @@ static void what_is_in_force_is_shown_with_its_origin(void **state)
     rota_buffer_deinit(&first);
 }
 
+static void no_part_of_a_password_is_shown(void **state)
+{
+    static const struct {
+        const char *url, *shown;
+    } CASES[] = {
+        {"mysql://me:se@cr@et@db:1/x", "mysql://me:***@db:1/x"},
+        {"mysql://me:se/cr?et@db:1/x", "mysql://me:***@db:1/x"},
+        {"postgres://me@db:1/x?tls=verify&ca=/y", "postgres://me@db:1/x?tls=verify&ca=/y"},
+        {"kafka://a:1,b:1?sasl.password=secret&acks=all",
+         "kafka://a:1,b:1?sasl.password=***&acks=all"},
+        {"kafka://a:1?acks=all&ssl.key.password=secret",
+         "kafka://a:1?acks=all&ssl.key.password=***"},
+        {"sqlite:a@b?password", "sqlite:a@b?password"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        struct rota_buffer buffer = {0};
+        char line[200];
+        rota_settings_set(&settings, "store", CASES[i].url, ROTA_SETTINGS_ENVIRONMENT, &error);
+        rota_settings_print(&settings, "rota.toml", &buffer);
+        snprintf(line, sizeof line, "store = \"%s\" # ROTA_STORE\n", CASES[i].shown);
+        if (!strstr(buffer.data, line))
+            fail_msg("no %s in %s", line, buffer.data);
+        rota_buffer_deinit(&buffer);
+    }
+}
+
 static void fresh_settings_are_compared_and_adopted_one_by_one(void **state)
 {
     (void)state;
@@ -253,6 +281,7 @@ int main(void)
         TEST(mistake_is_told_by_its_line_and_changes_nothing),
         TEST(wrong_word_names_where_it_stands),
         TEST(what_is_in_force_is_shown_with_its_origin),
+        TEST(no_part_of_a_password_is_shown),
         TEST(fresh_settings_are_compared_and_adopted_one_by_one),
     };
     return cmocka_run_group_tests_name("settings", tests, NULL, NULL);
