@@ -152,9 +152,34 @@ enum rota_code rota_journal_files_begin(struct rota_journal_files *files, uint64
         close(files->fd);
     files->fd = fd;
     files->size = size;
+    files->ready = 0;
     files->index++;
     (void)rota_vector_push(&files->parts, part);
     return ROTA_OK;
+}
+
+/* Zeros that take `size` bytes of a file from `at` on; -1 with errno. */
+static int put_zeros(struct rota_journal_files *files, int fd, size_t at, size_t size)
+{
+    static const char zeros[65536];
+    for (size_t end = at + size, n; at < end; at += n) {
+        n = end - at < sizeof zeros ? end - at : sizeof zeros;
+        if (rota_journal_files_put(files, fd, rota_str_of(zeros, n), at))
+            return -1;
+    }
+    return 0;
+}
+
+/* Have the blocks behind `end` written before they are needed, where there are such. Whether
+ * that works is of no account: nothing depends on it but speed. */
+static void write_ahead(struct rota_journal_files *files, size_t end)
+{
+    size_t size = end < files->size ? files->size - end : 0;
+    if (files->is_full || end <= files->ready || size == 0)
+        return;
+    if (size > ROTA_JOURNAL_AHEAD)
+        size = ROTA_JOURNAL_AHEAD;
+    files->ready = put_zeros(files, files->fd, end, size) ? files->size : end + size;
 }
 
 enum rota_code rota_journal_files_write(struct rota_journal_files *files, struct rota_str batch,
@@ -179,6 +204,7 @@ enum rota_code rota_journal_files_write(struct rota_journal_files *files, struct
                               batch.size);
     if (failed)
         return rota_journal_files_refuse(path, "can't be written", error);
+    write_ahead(files, part->used + batch.size);
     /* After a sync that failed nobody knows what is on disk: the system may have dropped
      * what it could not write, and a second sync would not tell. */
     if (rota_journal_files_sync(files, files->fd))
@@ -213,20 +239,13 @@ enum rota_code rota_journal_files_drop(struct rota_journal_files *files, uint64_
 /* Where room can't be promised, zeros take it. */
 static int fill_reserve(struct rota_journal_files *files, int fd)
 {
-    static const char zeros[65536];
     int failed;
     do
         failed = files->disk->allocate(files->disk->data, fd, (off_t)files->reserve_size);
     while (failed && errno == EINTR);
     if (!failed || (errno != EOPNOTSUPP && errno != ENOSYS))
         return failed;
-    for (size_t at = 0; at < files->reserve_size;) {
-        size_t left = files->reserve_size - at, size = left < sizeof zeros ? left : sizeof zeros;
-        if (rota_journal_files_put(files, fd, rota_str_of(zeros, size), at))
-            return -1;
-        at += size;
-    }
-    return 0;
+    return put_zeros(files, fd, 0, files->reserve_size);
 }
 
 bool rota_journal_files_find_room(struct rota_journal_files *files)

@@ -6,7 +6,9 @@
  * whatever happened in between but damage to the disk.
  *
  * - A new segment is allocated as a whole, and its head and its name are on disk before
- *   anything else is written to it. So a sync has no sizes to write.
+ *   anything else is written to it. So a sync has no sizes to write. Now and then zeros are
+ *   written ahead of the batches: what was only allocated costs a file system a change of its
+ *   own records with each sync, and what was written before costs none.
  * - Segments go one after the other, the oldest first and each for good before the next.
  *   So what is left is always without a gap.
  * - When a directory is opened, what its last batch holds is written and synced once
@@ -26,6 +28,7 @@ enum {
     ROTA_JOURNAL_SEGMENT_MAX = 1 << 30, /* also of a file that is read */
     ROTA_JOURNAL_SEGMENTS_MAX = 1 << 16,
     ROTA_JOURNAL_RESERVE = 8 << 20,
+    ROTA_JOURNAL_AHEAD = 512 << 10, /* zeros before the batches */
 };
 
 struct rota_journal_files_options {
@@ -52,8 +55,9 @@ struct rota_journal_files {
     size_t segment_size, reserve_size;
     const struct rota_journal_disk *disk;
     int lock_fd;
-    int fd;      /* of the last segment; -1: the next write makes one */
-    size_t size; /* that is allocated for it */
+    int fd;       /* of the last segment; -1: the next write makes one */
+    size_t size;  /* that is allocated for it */
+    size_t ready; /* up to here it was written before, if only with zeros */
     ROTA_VECTOR(struct rota_journal_part) parts;
     bool has_id;
     unsigned char id[ROTA_JOURNAL_ID_SIZE];
