@@ -25,6 +25,12 @@ __attribute__((target("sse4.2"))) static uint32_t add_by_instruction(uint32_t su
         wide = __builtin_ia32_crc32di(wide, next);
     }
     uint32_t narrow = (uint32_t)wide;
+    if ((end - at) & 4) {
+        uint32_t next;
+        memcpy(&next, at, sizeof next);
+        narrow = __builtin_ia32_crc32si(narrow, next);
+        at += sizeof next;
+    }
     for (; at < end; at++)
         narrow = __builtin_ia32_crc32qi(narrow, (uint8_t)*at);
     return ~narrow;

@@ -395,6 +395,8 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
         code = rota_work_broker_forward_open(made, error);
     if (!code)
         code = rota_broker_new(&with, &made->core, error);
+    if (!code)
+        rota_broker_set_watched(made->core, false);
     if (!code && options->directory)
         code = rota_work_broker_journal_open(made, loop, options->directory, error);
     if (!code && options->store)

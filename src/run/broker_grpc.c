@@ -94,9 +94,10 @@ static enum rota_code open_partition(struct rota_work_broker *broker,
 static enum rota_code check_unique(const struct rota_work_broker *broker,
                                    const struct rota_job_spec *spec, struct rota_error *error)
 {
+    if (spec->unique.size == 0 || rota_broker_cluster_is_alone(broker->cluster))
+        return ROTA_OK;
     uint32_t of_key = rota_broker_cluster_partition_of(broker->cluster, spec->unique);
-    if (spec->unique.size == 0 || spec->partition == of_key ||
-        rota_broker_cluster_is_alone(broker->cluster))
+    if (spec->partition == of_key)
         return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_INVALID,
                           "the unique key of this job belongs to partition %u, and the job to %u",

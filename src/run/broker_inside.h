@@ -147,7 +147,8 @@ struct rota_work_broker {
     ROTA_VECTOR(struct rota_broker_answer) answers; /* in the order of their numbers */
     size_t n_answered;                              /* of them, from the front */
 
-    struct rota_map polls; /* by session */
+    struct rota_map polls;              /* by session */
+    struct rota_broker_poll *last_poll; /* that was asked for: it gets many jobs in a row */
     struct rota_heap polls_until;
     struct rota_list_node polls_ready;
     uint64_t n_polls_total;

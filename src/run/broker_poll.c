@@ -19,13 +19,17 @@ static struct rota_str key_of(const uint64_t *session)
     return rota_str_of(session, sizeof *session);
 }
 
-static struct rota_broker_poll *find(const struct rota_work_broker *broker, uint64_t session)
+static struct rota_broker_poll *find(struct rota_work_broker *broker, uint64_t session)
 {
-    return rota_map_get(&broker->polls, key_of(&session));
+    if (!broker->last_poll || broker->last_poll->session != session)
+        broker->last_poll = rota_map_get(&broker->polls, key_of(&session));
+    return broker->last_poll;
 }
 
 static void forget(struct rota_work_broker *broker, struct rota_broker_poll *poll)
 {
+    if (broker->last_poll == poll)
+        broker->last_poll = NULL;
     rota_map_remove(&broker->polls, key_of(&poll->session));
     rota_heap_remove(&broker->polls_until, &poll->until);
     rota_list_remove(&poll->ready);

@@ -43,6 +43,7 @@ static void forget(struct rota_work_broker *broker, struct rota_broker_watcher *
         free(watched);
     }
     broker->n_watchers--;
+    rota_broker_set_watched(broker->core, broker->n_watchers > 0);
     free(watcher);
 }
 
@@ -108,6 +109,7 @@ void rota_work_broker_watch(struct rota_work_broker *broker, struct rota_server_
         return;
     }
     broker->n_watchers++;
+    rota_broker_set_watched(broker->core, true);
     watcher->call = call;
     rota_server_call_set_data(call, watcher);
     if (is_of_queue(watcher))

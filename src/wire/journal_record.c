@@ -1,7 +1,5 @@
 #include "wire/journal_record.h"
 
-#include "base/hash.h"
-
 #include <assert.h>
 #include <string.h>
 
@@ -89,13 +87,31 @@ static void put_bytes(struct pen *pen, struct rota_str bytes)
     pen->at += bytes.size;
 }
 
+/* Where to look for a name first: any place would do, as long as others have others. */
+static uint32_t place_of(struct rota_str name)
+{
+    uint64_t head = 0, tail = 0;
+    if (name.size >= 8) {
+        memcpy(&head, name.data, 8);
+        memcpy(&tail, name.data + name.size - 8, 8);
+    } else if (name.size >= 4) {
+        memcpy(&head, name.data, 4);
+        memcpy(&tail, name.data + name.size - 4, 4);
+    } else if (name.size > 0) {
+        head = (unsigned char)name.data[0];
+        tail = (uint64_t)(unsigned char)name.data[name.size / 2] << 8 |
+               (unsigned char)name.data[name.size - 1];
+    }
+    return (uint32_t)(((head ^ tail << 1 ^ name.size) * 0x9e3779b97f4a7c15u) >> 32);
+}
+
 /* 0 and the text; or 2 * place + 1 and the text, which has that place from now on; or
  * 2 * place + 2. A place is given once in a batch: when the frame that gave it is
  * damaged, those that refer to it are not misread. */
 static void put_name(struct pen *pen, struct rota_str name)
 {
     enum { PROBES = 4 };
-    uint32_t hash = rota_hash_farm32(name);
+    uint32_t hash = place_of(name);
     for (uint32_t i = 0; i < PROBES; i++) {
         uint32_t place = (hash + i) % ROTA_JOURNAL_NAMES;
         struct rota_str known = {pen->base + pen->batch->names[place].offset,
@@ -116,25 +132,27 @@ static void put_name(struct pen *pen, struct rota_str name)
     put_bytes(pen, name);
 }
 
-static void put_spec(struct pen *pen, const struct rota_job_spec *spec)
+static unsigned spec_mask_of(const struct rota_job_spec *spec)
 {
-    unsigned mask =
-        (spec->payload.size ? SPEC_PAYLOAD : 0) | (spec->n_capabilities ? SPEC_CAPABILITIES : 0) |
-        (spec->priority ? SPEC_PRIORITY : 0) | (spec->not_before ? SPEC_NOT_BEFORE : 0) |
-        (spec->deadline ? SPEC_DEADLINE : 0) | (spec->timeout ? SPEC_TIMEOUT : 0) |
-        (spec->max_attempts ? SPEC_MAX_ATTEMPTS : 0) | (spec->backoff ? SPEC_BACKOFF : 0) |
-        (spec->backoff_max ? SPEC_BACKOFF_MAX : 0) | (spec->unique.size ? SPEC_UNIQUE : 0) |
-        (spec->key.size ? SPEC_KEY : 0) | (spec->trace.size ? SPEC_TRACE : 0);
-    put(pen, mask);
-    if (mask & SPEC_PAYLOAD)
-        put_bytes(pen, spec->payload);
-    if (mask & SPEC_CAPABILITIES) {
-        put(pen, spec->n_capabilities);
-        for (size_t i = 0; i < spec->n_capabilities; i++)
-            put_name(pen, spec->capabilities[i]);
-    }
-    if (mask & SPEC_PRIORITY)
-        put_from(pen, 0, (uint64_t)spec->priority);
+    unsigned mask = (spec->payload.size ? SPEC_PAYLOAD : 0) |
+                    (spec->n_capabilities ? SPEC_CAPABILITIES : 0) |
+                    (spec->priority ? SPEC_PRIORITY : 0);
+    /* Most have none of these. */
+    uint64_t others = (uint64_t)spec->not_before | (uint64_t)spec->deadline |
+                      (uint64_t)spec->timeout | spec->max_attempts | (uint64_t)spec->backoff |
+                      (uint64_t)spec->backoff_max | spec->unique.size | spec->key.size |
+                      spec->trace.size;
+    if (!others)
+        return mask;
+    return mask | (spec->not_before ? SPEC_NOT_BEFORE : 0) | (spec->deadline ? SPEC_DEADLINE : 0) |
+           (spec->timeout ? SPEC_TIMEOUT : 0) | (spec->max_attempts ? SPEC_MAX_ATTEMPTS : 0) |
+           (spec->backoff ? SPEC_BACKOFF : 0) | (spec->backoff_max ? SPEC_BACKOFF_MAX : 0) |
+           (spec->unique.size ? SPEC_UNIQUE : 0) | (spec->key.size ? SPEC_KEY : 0) |
+           (spec->trace.size ? SPEC_TRACE : 0);
+}
+
+static void put_times(struct pen *pen, const struct rota_job_spec *spec, unsigned mask)
+{
     if (mask & SPEC_NOT_BEFORE)
         put_time(pen, spec->not_before);
     if (mask & SPEC_DEADLINE)
@@ -147,6 +165,24 @@ static void put_spec(struct pen *pen, const struct rota_job_spec *spec)
         put_from(pen, 0, (uint64_t)spec->backoff);
     if (mask & SPEC_BACKOFF_MAX)
         put_from(pen, 0, (uint64_t)spec->backoff_max);
+}
+
+static void put_spec(struct pen *pen, const struct rota_job_spec *spec)
+{
+    unsigned mask = spec_mask_of(spec);
+    put(pen, mask);
+    if (mask & SPEC_PAYLOAD)
+        put_bytes(pen, spec->payload);
+    if (mask & SPEC_CAPABILITIES) {
+        put(pen, spec->n_capabilities);
+        for (size_t i = 0; i < spec->n_capabilities; i++)
+            put_name(pen, spec->capabilities[i]);
+    }
+    if (mask & SPEC_PRIORITY)
+        put_from(pen, 0, (uint64_t)spec->priority);
+    if (mask < SPEC_NOT_BEFORE)
+        return;
+    put_times(pen, spec, mask);
     if (mask & SPEC_UNIQUE)
         put_bytes(pen, spec->unique);
     if (mask & SPEC_KEY)
@@ -155,18 +191,29 @@ static void put_spec(struct pen *pen, const struct rota_job_spec *spec)
         put_bytes(pen, spec->trace);
 }
 
-static unsigned mask_of(const struct rota_work_record *record)
+static unsigned rare_mask_of(const struct rota_work_record *record)
 {
-    return (rota_job_id_is_none(record->id) ? 0 : HAS_ID) | (record->queue.size ? HAS_QUEUE : 0) |
-           (record->at ? HAS_AT : 0) | (record->attempt ? HAS_ATTEMPT : 0) |
-           (record->n_attempts ? HAS_N_ATTEMPTS : 0) | (record->worker.size ? HAS_WORKER : 0) |
-           (record->tag ? HAS_TAG : 0) | (record->state ? HAS_STATE : 0) |
-           (record->cause ? HAS_CAUSE : 0) | (record->bytes.size ? HAS_BYTES : 0) |
-           (record->reason.size ? HAS_REASON : 0) | (record->since ? HAS_SINCE : 0) |
-           (record->not_before ? HAS_NOT_BEFORE : 0) | (record->priority ? HAS_PRIORITY : 0) |
+    return (record->since ? HAS_SINCE : 0) | (record->not_before ? HAS_NOT_BEFORE : 0) |
+           (record->priority ? HAS_PRIORITY : 0) |
            (record->partition != rota_job_id_partition(record->id) ? HAS_PARTITION : 0) |
            (record->is_paused ? HAS_PAUSED : 0) | (record->weight ? HAS_WEIGHT : 0) |
            (record->epoch ? HAS_EPOCH : 0) | (record->key.size ? HAS_KEY : 0);
+}
+
+static unsigned mask_of(const struct rota_work_record *record)
+{
+    unsigned mask = (rota_job_id_is_none(record->id) ? 0 : HAS_ID) |
+                    (record->queue.size ? HAS_QUEUE : 0) | (record->at ? HAS_AT : 0) |
+                    (record->attempt ? HAS_ATTEMPT : 0) |
+                    (record->n_attempts ? HAS_N_ATTEMPTS : 0) |
+                    (record->worker.size ? HAS_WORKER : 0) | (record->tag ? HAS_TAG : 0) |
+                    (record->state ? HAS_STATE : 0) | (record->cause ? HAS_CAUSE : 0) |
+                    (record->bytes.size ? HAS_BYTES : 0) | (record->reason.size ? HAS_REASON : 0);
+    uint64_t rare = (uint64_t)record->since | (uint64_t)record->not_before |
+                    (uint64_t)record->priority | record->is_paused | record->weight |
+                    record->epoch | record->key.size |
+                    (record->partition ^ rota_job_id_partition(record->id));
+    return rare ? mask | rare_mask_of(record) : mask;
 }
 
 size_t rota_journal_record_bound(const struct rota_work_record *record)
@@ -235,7 +282,8 @@ size_t rota_journal_record_encode(struct rota_journal_batch *batch,
         put_bytes(&pen, record->bytes);
     if (mask & HAS_REASON)
         put_bytes(&pen, record->reason);
-    put_rare(&pen, record, mask);
+    if (mask >= HAS_SINCE)
+        put_rare(&pen, record, mask);
     if (has_spec(record->type))
         put_spec(&pen, record->spec);
     return (size_t)(pen.at - body);

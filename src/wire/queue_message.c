@@ -329,18 +329,23 @@ TYPE(ROTA_QUEUE_NODES, "reply", struct rota_queue_nodes, NODES);
 
 /* --- what is in them --- */
 
+static uint64_t get_half(const char *bytes)
+{
+    uint64_t half = 0;
+    for (int i = 0; i < 8; i++)
+        half |= (uint64_t)(uint8_t)bytes[i] << (56 - 8 * i);
+    return half;
+}
+
 enum rota_code rota_queue_id_read(struct rota_str bytes, struct rota_job_id *id,
                                   struct rota_error *error)
 {
-    struct rota_job_id read = {0, 0};
     if (bytes.size != 0 && bytes.size != ROTA_QUEUE_ID_SIZE)
         return rota_error_set(error, ROTA_ERR_INVALID, "the id of a job has %d bytes, not %zu",
                               ROTA_QUEUE_ID_SIZE, bytes.size);
-    for (size_t i = 0; i < bytes.size; i++) {
-        uint64_t *half = i < 8 ? &read.high : &read.low;
-        *half = *half << 8 | (uint8_t)bytes.data[i];
-    }
-    *id = read;
+    *id = (struct rota_job_id){0};
+    if (bytes.size > 0)
+        *id = (struct rota_job_id){.high = get_half(bytes.data), .low = get_half(bytes.data + 8)};
     return ROTA_OK;
 }
 

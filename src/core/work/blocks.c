@@ -58,6 +58,6 @@ size_t rota_blocks_bytes(const struct rota_blocks *blocks)
 {
     size_t bytes = blocks->large_bytes;
     for (size_t i = 0; i < ROTA_BLOCKS_SIZES; i++)
-        bytes += rota_slab_bytes(&blocks->slabs[i]);
+        bytes += blocks->slabs[i].n_used * blocks->slabs[i].item_size;
     return bytes;
 }

@@ -28,4 +28,5 @@ void rota_blocks_deinit(struct rota_blocks *blocks);
 char *rota_blocks_take(struct rota_blocks *blocks, size_t size);
 void rota_blocks_give(struct rota_blocks *blocks, char *block, size_t size);
 
+/* Of all that is taken, with what stands before it. */
 size_t rota_blocks_bytes(const struct rota_blocks *blocks);

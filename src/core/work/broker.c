@@ -124,6 +124,11 @@ void rota_broker_clear(struct rota_broker *broker)
     broker->specs[0] = broker->specs[1] = NULL;
 }
 
+void rota_broker_set_watched(struct rota_broker *broker, bool is_watched)
+{
+    broker->is_unwatched = !is_watched;
+}
+
 bool rota_broker_ready(struct rota_broker *broker, struct rota_lane *lane)
 {
     bool is_ready =
@@ -192,6 +197,8 @@ void rota_broker_attach_spec(struct rota_broker *broker, const struct rota_job *
 
 void rota_broker_tell(struct rota_broker *broker, const struct rota_job *job, uint64_t number)
 {
+    if (broker->is_unwatched)
+        return;
     struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_TELL_STATE, job);
     const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     effect->number = number;

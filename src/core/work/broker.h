@@ -114,6 +114,9 @@ void rota_broker_free(struct rota_broker *broker);
 const struct rota_work_effect *rota_broker_effects(const struct rota_broker *broker, size_t *n);
 void rota_broker_clear(struct rota_broker *broker);
 
+/* Whether somebody watches jobs, as at first: TELL_ENDED and TELL_STATE are for nobody else. */
+void rota_broker_set_watched(struct rota_broker *broker, bool is_watched);
+
 /* --- the journal --- */
 
 /* Take in a record of the journal, before rota_broker_begin(). ROTA_ERR_INVALID for one

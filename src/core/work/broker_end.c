@@ -14,6 +14,16 @@ static void cancel_at(struct rota_broker *broker, const struct rota_job *job, ui
     effect->number = number;
 }
 
+static void tell_ended(struct rota_broker *broker, const struct rota_job *job,
+                       enum rota_job_cause cause, uint64_t number)
+{
+    if (broker->is_unwatched)
+        return;
+    struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_TELL_ENDED, job);
+    effect->number = number;
+    effect->cause = cause;
+}
+
 static bool is_said_by_worker(enum rota_job_cause cause)
 {
     return cause == ROTA_JOB_CAUSE_DONE || cause == ROTA_JOB_CAUSE_FAILED ||
@@ -51,9 +61,7 @@ uint64_t rota_broker_finish(struct rota_broker *broker, uint32_t job_number,
     record->reason = rota_str_of(extra->reason, extra->reason_size); /* ours now */
     uint64_t number = record->number;
 
-    struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_TELL_ENDED, job);
-    effect->number = number;
-    effect->cause = cause;
+    tell_ended(broker, job, cause, number);
     if (!is_said_by_worker(cause) && cause != ROTA_JOB_CAUSE_LOST)
         cancel_at(broker, job, session, cause, number);
     return number;

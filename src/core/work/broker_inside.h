@@ -184,6 +184,7 @@ struct rota_broker {
     size_t rewrite_left;
     size_t n_passed_over;
     bool is_begun, is_starved, is_on_hold;
+    bool is_unwatched;
     char refusal[ROTA_BROKER_REFUSAL_MAX];
 
     struct rota_job_event events[ROTA_JOB_STORY_MAX + 4]; /* of the last view */
@@ -212,7 +213,7 @@ struct rota_work_record *rota_broker_write(struct rota_broker *broker,
 /* The spec of a job for the effect that was emitted last, and its record. */
 void rota_broker_attach_spec(struct rota_broker *broker, const struct rota_job *job);
 
-/* Tell those who watch. */
+/* Tell those who watch, if there are such. */
 void rota_broker_tell(struct rota_broker *broker, const struct rota_job *job, uint64_t number);
 
 /* Free a block that effects may point to. Takes `block`, which may be NULL. */

@@ -2,8 +2,6 @@
 
 #include "base/quote.h"
 
-#include <string.h>
-
 /* --- ids --- */
 
 struct rota_job_id rota_job_id_make(rota_time wall, uint32_t partition, uint64_t chance)
@@ -114,22 +112,27 @@ const char *rota_work_record_name(enum rota_work_record_type type)
 
 /* --- checks --- */
 
-/* Letters and digits, and those of `others`. */
-static bool is_made_of(struct rota_str text, const char *others)
+/* Which characters may be in names, and in those of capabilities alone. */
+enum { IN_NAMES = 1, IN_CAPABILITIES = 2, IN_BOTH = 3 };
+
+__extension__ static const unsigned char allowed[256] = {
+    ['a' ... 'z'] = IN_BOTH, ['A' ... 'Z'] = IN_BOTH, ['0' ... '9'] = IN_BOTH,
+    ['.'] = IN_BOTH,         ['_'] = IN_BOTH,         ['-'] = IN_BOTH,
+    [':'] = IN_CAPABILITIES, ['/'] = IN_CAPABILITIES, ['='] = IN_CAPABILITIES,
+};
+
+static bool is_made_of(struct rota_str text, unsigned char what)
 {
-    for (size_t i = 0; i < text.size; i++) {
-        char c = text.data[i];
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-              (c != '\0' && strchr(others, c))))
-            return false;
-    }
-    return true;
+    unsigned char all = what;
+    for (size_t i = 0; i < text.size; i++)
+        all &= allowed[(unsigned char)text.data[i]];
+    return all == what;
 }
 
 enum rota_code rota_capability_check(struct rota_str name, struct rota_error *error)
 {
     char quoted[ROTA_QUOTE_MAX];
-    if (name.size > 0 && name.size <= ROTA_CAPABILITY_NAME_MAX && is_made_of(name, "._-:/="))
+    if (name.size > 0 && name.size <= ROTA_CAPABILITY_NAME_MAX && is_made_of(name, IN_CAPABILITIES))
         return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_INVALID,
                           "%s is not a capability: 1 to %d letters, digits, '.', '_', '-', ':', "
@@ -140,7 +143,7 @@ enum rota_code rota_capability_check(struct rota_str name, struct rota_error *er
 enum rota_code rota_job_queue_check(struct rota_str name, struct rota_error *error)
 {
     char quoted[ROTA_QUOTE_MAX];
-    if (name.size > 0 && name.size <= ROTA_JOB_QUEUE_NAME_MAX && is_made_of(name, "._-"))
+    if (name.size > 0 && name.size <= ROTA_JOB_QUEUE_NAME_MAX && is_made_of(name, IN_NAMES))
         return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_INVALID,
                           "%s is not the name of a queue: 1 to %d letters, digits, '.', '_' or '-'",
