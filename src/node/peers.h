@@ -80,3 +80,4 @@ size_t rota_peers_place(const struct rota_peers *peers, struct rota_str address)
 
 /* By its heartbeat in the store, or because it talks to us. */
 bool rota_peer_is_alive(const struct rota_peer *peer);
+bool rota_peer_has_role(const struct rota_peer *peer, const char *role);
