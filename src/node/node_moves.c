@@ -122,26 +122,29 @@ static void tell_ring(struct rota_node_moves *moves, struct rings *rings)
     tell(moves, "about %.1f %% of the ring moves: %s", 100.0 * n / SAMPLES, targets);
 }
 
-static enum rota_code tell_queue(void *data, struct rota_str queue, struct rota_error *error)
+static enum rota_code tell_queue(void *data, const struct rota_node_queue *queue,
+                                 struct rota_error *error)
 {
     struct rings *rings = data;
     struct rota_node_moves *moves = rings->moves;
-    uint32_t partitions = moves->partitions;
+    const struct rota_work_layout *layout = &queue->layout;
     char targets[700] = "";
     (void)error;
-    for (uint32_t i = 0; i < partitions; i++)
+    for (uint32_t i = 0; i < layout->read; i++)
         rings->from[i] = rings->to[i] = ROTA_RING_NONE;
     if (rota_ring_size(rings->before) > 0)
-        rota_broker_cluster_route(rings->before, queue, partitions, rings->from);
+        rota_broker_cluster_route(rings->before, queue->name, layout->spread, layout->read,
+                                  rings->from);
     if (rota_ring_size(rings->after) > 0)
-        rota_broker_cluster_route(rings->after, queue, partitions, rings->to);
+        rota_broker_cluster_route(rings->after, queue->name, layout->spread, layout->read,
+                                  rings->to);
     uint32_t n =
-        compare(rings->before, rings->after, rings->from, rings->to, partitions, rings->counts);
+        compare(rings->before, rings->after, rings->from, rings->to, layout->read, rings->counts);
     if (n == 0)
         return ROTA_OK;
-    name_targets(rings->after, rings->counts, partitions, false, targets, sizeof targets);
-    tell(moves, "queue %.*s: %u of its %u partitions move: %s", ROTA_STR_ARGS(queue), n, partitions,
-         targets);
+    name_targets(rings->after, rings->counts, layout->read, false, targets, sizeof targets);
+    tell(moves, "queue %.*s: %u of its %u partitions move: %s", ROTA_STR_ARGS(queue->name), n,
+         layout->read, targets);
     return ROTA_OK;
 }
 

@@ -177,11 +177,11 @@ static enum rota_code read_wish(struct rota_node_plan *plan, struct rota_str key
     }
     if (rota_str_is_equal(key, rota_str("batch"))) {
         plan->spread.batch = (uint32_t)rota_scan_uint(scan, UINT32_MAX);
-        plan->has_spread = true;
+        plan->has_batch = true;
         return ROTA_OK;
     }
     if (rota_str_is_equal(key, rota_str("mode"))) {
-        plan->has_spread = true;
+        plan->has_mode = true;
         struct rota_str mode = rota_scan_string(scan);
         return scan->failed ? ROTA_OK
                : rota_spread_mode_parse(mode, &plan->spread.mode)
@@ -318,27 +318,48 @@ static enum rota_code add_space(struct rota_node_plan *plan, struct rota_str nam
     return code;
 }
 
-const struct rota_spread rota_node_plan_spread = {.mode = ROTA_SPREAD_SLOTS,
-                                                  .batch = ROTA_BROKER_CLUSTER_BATCH};
-
-static enum rota_code add_queue(void *data, struct rota_str name, struct rota_error *error)
+static enum rota_code add_queue(void *data, const struct rota_node_queue *queue,
+                                struct rota_error *error)
 {
     struct rota_node_plan *plan = data;
-    uint32_t n = (uint32_t)plan->node->settings->partitions, n_after = n;
+    uint32_t n = queue->layout.wanted;
+    struct rota_spread spread = queue->layout.spread;
     struct rota_node_plan_thing *thing;
     for (size_t i = 0; i < plan->counts.size; i++)
-        if (rota_str_is_equal(plan->counts.items[i].queue, name))
-            n_after = plan->counts.items[i].n;
+        if (rota_str_is_equal(plan->counts.items[i].queue, queue->name)) {
+            n = plan->counts.items[i].n;
+            plan->counts.items[i].is_known = true;
+        }
+    if (plan->has_batch)
+        spread.batch = plan->spread.batch;
+    if (plan->has_mode)
+        spread.mode = plan->spread.mode;
     if (!push_thing(plan,
-                    (struct rota_node_plan_thing){
-                        .name = name, .is_queue = true, .n_before = n, .n_after = n_after},
+                    (struct rota_node_plan_thing){.name = queue->name,
+                                                  .is_queue = true,
+                                                  .layout = queue->layout,
+                                                  .seen = queue->layout,
+                                                  .wished = {n, n, n, spread},
+                                                  .n_before = queue->layout.read,
+                                                  .n_after = n},
                     &thing))
         return rota_node_plan_no_memory(error);
-    enum rota_code code = rota_node_plan_route(name, rota_node_plan_spread, plan->hosts.items,
-                                               plan->hosts.size, false, n, thing->before, error);
+    enum rota_code code =
+        rota_node_plan_route(queue->name, queue->layout.spread, plan->hosts.items, plan->hosts.size,
+                             false, queue->layout.read, thing->before, error);
     return code ? code
-                : rota_node_plan_route(name, plan->spread, plan->hosts.items, plan->hosts.size,
-                                       true, n_after, thing->after, error);
+                : rota_node_plan_route(queue->name, spread, plan->hosts.items, plan->hosts.size,
+                                       true, n, thing->after, error);
+}
+
+static enum rota_code check_counts(const struct rota_node_plan *plan, struct rota_error *error)
+{
+    for (size_t i = 0; i < plan->counts.size; i++)
+        if (!plan->counts.items[i].is_known)
+            return rota_error_set(error, ROTA_ERR_NOT_FOUND, "there is no queue %.*s",
+                                  (int)plan->counts.items[i].queue.size,
+                                  plan->counts.items[i].queue.data);
+    return ROTA_OK;
 }
 
 /* Counts of hosts are worked out anew for what is told: first as predicted, then as it is. */
@@ -368,7 +389,7 @@ enum rota_code rota_node_plan_new(struct rota_node *node, struct rota_str body,
     if (!made)
         return rota_node_plan_no_memory(error);
     made->node = node;
-    made->spread = rota_node_plan_spread;
+    made->spread = ROTA_BROKER_CLUSTER_SPREAD;
     enum rota_code code = read_hosts(made, error);
     if (!code)
         code = read_body(made, body, error);
@@ -379,6 +400,8 @@ enum rota_code rota_node_plan_new(struct rota_node *node, struct rota_str body,
         code = add_space(made, infos[i].name, error);
     if (!code)
         code = rota_node_queues_each(queues, add_queue, made, error);
+    if (!code)
+        code = check_counts(made, error);
     if (code) {
         rota_node_plan_free(made);
         return code;
@@ -435,6 +458,33 @@ static void add_step(struct rota_json *json, const char *format, ...)
     rota_json_text(json, text);
 }
 
+bool rota_node_plan_is_changed(const struct rota_node_plan_thing *thing)
+{
+    const struct rota_work_layout *layout = &thing->layout, *wished = &thing->wished;
+    return thing->is_queue &&
+           (layout->wanted != wished->wanted || layout->spread.batch != wished->spread.batch ||
+            layout->spread.mode != wished->spread.mode);
+}
+
+static void add_queue_steps(const struct rota_node_plan_thing *thing, struct rota_json *json)
+{
+    const struct rota_work_layout *layout = &thing->layout, *wished = &thing->wished;
+    if (wished->wanted > layout->wanted)
+        add_step(json,
+                 "give queue %.*s %u partitions: all nodes look at them first, then new jobs go "
+                 "there",
+                 ROTA_STR_ARGS(thing->name), wished->wanted);
+    if (wished->wanted < layout->wanted)
+        add_step(json,
+                 "leave queue %.*s %u partitions: new jobs go to these, the others are read until "
+                 "they are empty",
+                 ROTA_STR_ARGS(thing->name), wished->wanted);
+    if (layout->spread.batch != wished->spread.batch || layout->spread.mode != wished->spread.mode)
+        add_step(json, "spread the partitions of queue %.*s by batch %u and mode %s",
+                 ROTA_STR_ARGS(thing->name), wished->spread.batch,
+                 rota_spread_mode_name(wished->spread.mode));
+}
+
 static void add_steps(const struct rota_node_plan *plan, struct rota_json *json)
 {
     rota_json_key(json, "steps");
@@ -452,10 +502,9 @@ static void add_steps(const struct rota_node_plan *plan, struct rota_json *json)
                      "give %.*s the weight %g, until it is restarted or reads its settings again",
                      ROTA_STR_ARGS(host->name), host->weight_after / (double)ROTA_WEIGHT_ONE);
     }
-    if (plan->has_spread || plan->counts.size > 0)
-        add_step(json,
-                 "batch, mode and partitions of queues are the same at all nodes of a release "
-                 "or in all settings: they can be tried here, and not be applied");
+    for (size_t i = 0; i < plan->things.size; i++)
+        if (rota_node_plan_is_changed(&plan->things.items[i]))
+            add_queue_steps(&plan->things.items[i], json);
     if (plan->count.lost > 0)
         add_step(json, "%llu shards of static spaces or without any node are left to nobody",
                  (unsigned long long)plan->count.lost);
