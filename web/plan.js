@@ -49,7 +49,7 @@ function touch() {
 async function apply() {
   const body = { ...request(), gradual_ms: form.gradual * 60000 };
   const steps = [...(result.steps ?? []), form.gradual ? `It comes gradually, within ${form.gradual} min.` : "It comes at once."];
-  if (!(await confirm(`Move ${plural(result.moves, "shard")}?`, steps, "Apply"))) return;
+  if (!(await confirm(result.moves ? `Move ${plural(result.moves, "shard")}?` : "Change it? Nothing moves.", steps, "Apply"))) return;
   const made = await change("/api/v1/plan/apply", body);
   if (made) location.hash = to("plan", String(made.id));
 }
@@ -102,7 +102,7 @@ function showForm(nodes) {
       el("label", { class: "slide" }, "Batch ", el("output", { class: form.batch == null ? "quiet" : "changed" }, form.batch == null ? "as it is" : String(form.batch)),
         el("input", { type: "range", min: "-1", max: "64", value: "-1", oninput: (event) => { const chosen = Number(event.currentTarget.value); form.batch = chosen < 0 ? null : chosen; touch(); } })))),
     queues.length ? el("fieldset", {}, el("legend", {}, "Partitions of queues"), el("div", { class: "fields" }, queues.slice(0, 50).map((queue) => el("label", { "data-key": queue.name }, queue.name,
-      el("input", { type: "number", min: "1", max: "65536", placeholder: queue.n_partitions ? String(queue.n_partitions) : "as it is", oninput: (event) => {
+      el("input", { type: "number", min: "1", max: "65536", placeholder: queue.wanted ? String(queue.wanted) : "as it is", oninput: (event) => {
         if (event.currentTarget.value === "") form.counts.delete(queue.name);
         else form.counts.set(queue.name, Number(event.currentTarget.value));
         touch();
@@ -162,6 +162,7 @@ function showOutcome(id) {
       el("ul", { class: "spread" }, [["predicted", predicted, "is-before"], [isOver ? "came" : "so far", outcome, "is-after"]].map(([text, each, kind]) => el("li", {},
         el("span", { class: "name" }, text), el("span", { class: "two" }, bar([{ value: each?.moves ?? 0, kind }], top, `${number(each?.moves ?? 0)} moves`)), el("span", { class: "n" }, plural(each?.moves ?? 0, "move"))))),
       plan.why ? el("p", { class: "bad" }, plan.why) : null,
+      plan.state === "moving" ? el("p", {}, "Shards move, or partitions that go still have jobs: these are done first.") : null,
       plan.state === "waiting" ? el("p", {}, "A node that is to be added is waited for.") : null,
       isExact ? el("p", {}, predicted.moves === outcome.moves ? "It came as predicted." : `It came otherwise: ${plural(Math.abs(outcome.moves - predicted.moves), "move")} ${outcome.moves > predicted.moves ? "more" : "fewer"}.`) : null,
       outcome?.spread_after && predicted?.spread_after ? [el("h3", {}, "Shards per node, as predicted and as they are"), showSpread(predicted.spread_after, outcome.spread_after)] : null)];

@@ -67,7 +67,7 @@ struct rota_work_broker_options {
     const char *advertise;
     struct rota_tls *tls; /* for calls to them, kept; NULL means plain text */
 
-    uint32_t partitions;        /* of a queue, numbered from 0, alike at all nodes; 0 means 16 */
+    uint32_t partitions;        /* of a queue that was given no others, alike at all nodes; 0: 16 */
     size_t jobs_max;            /* that have not ended; 0 means 50,000,000 */
     size_t bytes_max;           /* of payloads and results; 0 means 4 GiB */
     rota_time keep;             /* how long ended jobs are remembered; 0 means 1 h */

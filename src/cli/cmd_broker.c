@@ -81,7 +81,7 @@ static const struct rota_option OPTIONS[] = {
      .default_text = "16",
      .min = 1,
      .max = 65536,
-     .help = "partitions of each queue"},
+     .help = "partitions of each queue that was given no others, alike at all nodes"},
     {.name = "jobs-max",
      ROTA_OPTION_INTO(INT, struct options, jobs_max),
      .value_name = "N",

@@ -254,7 +254,7 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
     unsigned n_moves = 0;
     enum rota_code code;
     do {
-        spec.id = rota_queue_client_make_id(client, spec.unique, id);
+        spec.id = rota_queue_client_make_id(client, spec.queue, spec.unique, id);
         spec.is_again = false;
         client->adding = &spec;
         client->n_adding = 1;
@@ -353,8 +353,8 @@ static bool add_once(struct lines *lines, size_t *n, unsigned *n_moves)
         (n_left > 0 && !rota_queue_client_may_move(lines->client, lines->jobs[0].unique, n_moves)))
         return fail_batch(lines, n_left, why);
     for (size_t i = 0; i < n_left; i++)
-        lines->jobs[i].id =
-            rota_queue_client_make_id(lines->client, lines->jobs[i].unique, lines->ids[i]);
+        lines->jobs[i].id = rota_queue_client_make_id(lines->client, lines->jobs[i].queue,
+                                                      lines->jobs[i].unique, lines->ids[i]);
     return true;
 }
 
@@ -382,8 +382,9 @@ static bool on_lines(void *data, const struct rota_str *texts, size_t n)
         fill_spec(lines->options, names, &lines->jobs[n_jobs]);
         lines->jobs[n_jobs].payload = texts[i];
         lines->numbers[n_jobs] = ++lines->n_lines;
-        lines->jobs[n_jobs].id = rota_queue_client_make_id(
-            lines->client, lines->jobs[n_jobs].unique, lines->ids[n_jobs]);
+        lines->jobs[n_jobs].id =
+            rota_queue_client_make_id(lines->client, lines->jobs[n_jobs].queue,
+                                      lines->jobs[n_jobs].unique, lines->ids[n_jobs]);
         n_jobs++;
         bytes += texts[i].size;
     }

@@ -106,6 +106,10 @@ static void append_json(struct rota_buffer *buffer, const struct rota_queue_info
         {"workers", info->n_workers},
         {"slots", info->n_slots},
         {"free", info->n_free},
+        {"wanted", info->wanted},
+        {"write", info->write},
+        {"read", info->read},
+        {"batch", info->batch},
     };
     rota_json_begin_object(&json);
     rota_json_key(&json, "queue");
@@ -117,6 +121,8 @@ static void append_json(struct rota_buffer *buffer, const struct rota_queue_info
         rota_json_key(&json, NUMBERS[i].name);
         rota_json_uint(&json, NUMBERS[i].value);
     }
+    rota_json_key(&json, "mode");
+    rota_json_text(&json, info->is_slots ? "slots" : "lookup");
     rota_json_end_object(&json);
     rota_buffer_append_char(buffer, '\n');
 }
@@ -132,6 +138,9 @@ static void append_text(struct rota_buffer *buffer, const struct rota_queue_info
                       (unsigned long long)info->n_delayed, (unsigned long long)info->n_running,
                       (unsigned long long)info->n_dead, (unsigned long long)info->n_done,
                       (unsigned long long)info->n_workers, (unsigned long long)info->n_free);
+    rota_buffer_print(buffer, "\tpartitions=%llu", (unsigned long long)info->write);
+    if (info->read != info->write)
+        rota_buffer_print(buffer, "/%llu", (unsigned long long)info->read);
     if (info->oldest_ms)
         rota_buffer_print(buffer, "\toldest=%s",
                           rota_time_format(rota_queue_from_ms(info->oldest_ms), at));
@@ -437,8 +446,8 @@ COMMAND(
     list, "queue list", "List the queues of a broker", NULL, 0,
     "Prints a line for each queue that has had a job, with tabs between its parts: its name, "
     "`open` or `paused`, how many jobs wait, are delayed, run, are dead, and are done and still "
-    "remembered, the workers that serve it and their free slots, and since when the "
-    "oldest job waits.\n\n"
+    "remembered, the workers that serve it and their free slots, its partitions (see `rota queue "
+    "partitions`), and since when the oldest job waits.\n\n"
     "With --json: one object per line, {\"queue\", \"is_paused\", \"oldest_at\", "
     "\"partitions\", \"waiting\", \"delayed\", \"running\", \"done\", \"dead\", "
     "\"cancelled\", \"added_total\", \"done_total\", \"dead_total\", \"retries_total\" (what "
@@ -446,7 +455,8 @@ COMMAND(
     "since each node began), "
     "\"fetched_total\" (jobs of other nodes that workers of the node were given), "
     "\"lent_total\" (jobs that went to workers of other nodes), "
-    "\"workers\", \"slots\", \"free\"}.",
+    "\"workers\", \"slots\", \"free\", \"wanted\", \"write\" and \"read\" (partitions), "
+    "\"batch\", \"mode\"}.",
     list);
 COMMAND(show, "queue show", "Show one queue", "QUEUE", 1,
         "The line of `queue list` for one queue. No such queue is exit code 1.", list);

@@ -288,7 +288,8 @@ bool rota_queue_client_may_move(struct rota_queue_client *client, struct rota_st
                                 unsigned *n_moves)
 {
     enum { MOVES_MAX = 12, PAUSE_MS = 20 };
-    if (unique.size > 0 || *n_moves >= MOVES_MAX)
+    client->partitions = 0; /* it may have others now, and a key belong to another */
+    if (*n_moves >= (unique.size > 0 ? 1 : MOVES_MAX))
         return false;
     rota_queue_client_pause(client, PAUSE_MS << (*n_moves < 6 ? *n_moves : 6));
     ++*n_moves;
@@ -296,25 +297,30 @@ bool rota_queue_client_may_move(struct rota_queue_client *client, struct rota_st
 }
 
 /* A broker that does not say has one that every broker has. */
-static uint32_t n_partitions(struct rota_queue_client *client)
+static void need_partitions(struct rota_queue_client *client, struct rota_str queue)
 {
     struct rota_queue_nodes nodes = {0};
-    if (client->partitions == 0 &&
-        (rota_queue_client_ask(client, "Nodes", NULL, NULL, &ROTA_QUEUE_NODES, &nodes, NULL) ||
-         nodes.partitions == 0))
-        nodes.partitions = 1;
-    if (client->partitions == 0)
-        client->partitions = (uint32_t)nodes.partitions;
-    return client->partitions;
+    struct rota_queue_setting request = {.queue = queue};
+    if (client->partitions > 0)
+        return;
+    if (rota_queue_client_ask(client, "Nodes", &ROTA_QUEUE_PAUSE, &request, &ROTA_QUEUE_NODES,
+                              &nodes, NULL) ||
+        nodes.partitions == 0)
+        nodes = (struct rota_queue_nodes){.partitions = 1};
+    client->partitions = (uint32_t)nodes.partitions;
+    client->write = (uint32_t)(nodes.write ? nodes.write : nodes.partitions);
 }
 
-struct rota_str rota_queue_client_make_id(struct rota_queue_client *client, struct rota_str unique,
-                                          char id[ROTA_QUEUE_ID_SIZE])
+struct rota_str rota_queue_client_make_id(struct rota_queue_client *client, struct rota_str queue,
+                                          struct rota_str unique, char id[ROTA_QUEUE_ID_SIZE])
 {
     uint64_t chance[2] = {uv_hrtime(), uv_hrtime()};
     uv_random(NULL, NULL, chance, sizeof chance, 0, NULL);
+    need_partitions(client, queue);
+    const struct rota_work_layout layout = {.write = client->write};
     uint32_t partition =
-        (unique.size > 0 ? rota_ring_hash(unique) : (uint32_t)chance[1]) % n_partitions(client);
+        unique.size > 0 ? rota_layout_write(&layout, rota_ring_hash(unique) % client->partitions)
+                        : (uint32_t)chance[1] % client->write;
     return rota_queue_id_write(rota_job_id_make(rota_cli_now(ROTA_TIME_MIN), partition, chance[0]),
                                id);
 }

@@ -60,7 +60,8 @@ struct rota_queue_client {
     bool is_undone;          /* the last call was refused, and another partition may do */
     bool has_told_missing;
 
-    uint32_t partitions; /* of each queue; 0: not asked yet */
+    uint32_t partitions; /* of each queue that has no layout; 0: not asked yet */
+    uint32_t write;      /* of the queue: those that new jobs go to */
 };
 
 /* Fills `*client`; rota_queue_client_close() ends it. */
@@ -112,8 +113,8 @@ void rota_queue_client_pause(struct rota_queue_client *client, uint64_t ms);
 
 /* An id for a new job, so that an add whose outcome is not known can be made again; in any
  * partition, or that of its unique key. */
-struct rota_str rota_queue_client_make_id(struct rota_queue_client *client, struct rota_str unique,
-                                          char id[ROTA_QUEUE_ID_SIZE]);
+struct rota_str rota_queue_client_make_id(struct rota_queue_client *client, struct rota_str queue,
+                                          struct rota_str unique, char id[ROTA_QUEUE_ID_SIZE]);
 
 /* Read "QUEUE/ID" into the two fields; `id` is room. */
 enum rota_code rota_queue_client_parse_name(const char *text, struct rota_queue_about *about,

@@ -207,12 +207,42 @@ static enum rota_code remove_jobs(struct rota_store_session *session,
     return code ? code : remove_rows(session, turn, &rows, error);
 }
 
+/* Those that were made before are not needed any more; one that comes late stays behind the
+ * later one. */
+static enum rota_code write_layout(struct rota_store_session *session,
+                                   const struct rota_store_setting *setting,
+                                   struct rota_error *error)
+{
+    const struct rota_store_argument arguments[] = {
+        ROTA_STORE_STR("queue", setting->queue),
+        ROTA_STORE_INT("made_at", setting->at),
+        ROTA_STORE_INT("wanted", setting->layout.wanted),
+        ROTA_STORE_INT("written", setting->layout.write),
+        ROTA_STORE_INT("readable", setting->layout.read),
+        ROTA_STORE_INT("batch", setting->layout.spread.batch),
+        ROTA_STORE_INT("mode", setting->layout.spread.mode),
+    };
+    enum rota_code code = rota_store_run_n(
+        session, "DELETE FROM rota_layouts WHERE queue = :queue AND made_at <= :made_at", arguments,
+        2, NULL, error);
+    return code ? code
+                : rota_store_run(session,
+                                 "INSERT INTO rota_layouts (queue, made_at, wanted, written, "
+                                 "readable, batch, mode) VALUES (:queue, :made_at, :wanted, "
+                                 ":written, :readable, :batch, :mode)",
+                                 arguments, NULL, error);
+}
+
 static enum rota_code write_settings(struct rota_store_session *session,
                                      const struct rota_store_turn *turn, struct rota_error *error)
 {
     enum rota_code code = ROTA_OK;
     for (size_t i = 0; !code && i < turn->n_settings; i++) {
         const struct rota_store_setting *setting = &turn->settings[i];
+        if (setting->is_layout) {
+            code = write_layout(session, setting, error);
+            continue;
+        }
         const struct rota_store_argument arguments[] = {
             ROTA_STORE_STR("queue", setting->queue),
             ROTA_STORE_STR("fair_key", setting->key),
@@ -357,6 +387,11 @@ enum rota_code rota_store_jobs_list(struct rota_store_session *session,
     if (!code)
         code = rota_store_run_n(session, "SELECT queue, fair_key, weight FROM rota_weights", NULL,
                                 0, &list->weights, error);
+    if (!code)
+        code = rota_store_run_n(session,
+                                "SELECT queue, made_at, wanted, written, readable, batch, mode "
+                                "FROM rota_layouts ORDER BY queue, made_at",
+                                NULL, 0, &list->layouts, error);
     return code == ROTA_ERR_UNKNOWN ? ROTA_ERR_UNAVAILABLE : code;
 }
 
@@ -365,6 +400,7 @@ void rota_store_jobs_list_deinit(struct rota_store_jobs_list *list)
     rota_sql_result_deinit(&list->partitions);
     rota_sql_result_deinit(&list->queues);
     rota_sql_result_deinit(&list->weights);
+    rota_sql_result_deinit(&list->layouts);
 }
 
 /* MariaDB takes no statement above this size, and a job may have both. */

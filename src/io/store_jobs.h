@@ -45,6 +45,9 @@ struct rota_store_setting {
     struct rota_str queue, key;
     uint32_t weight; /* of the key; 0: this is about the pause */
     bool is_paused;
+    bool is_layout; /* this is about the layout, and nothing else */
+    struct rota_work_layout layout;
+    rota_time at; /* of the layout; the latest counts */
 };
 
 struct rota_store_turn {
@@ -72,9 +75,10 @@ enum rota_code rota_store_jobs_load(struct rota_store_session *session, struct r
                                     struct rota_sql_result *result, struct rota_error *error);
 
 /* All partitions that ever had an owner: `queue`, `part`, `epoch`, `instance`; queues: `queue`,
- * `is_paused`; weights: `queue`, `fair_key`, `weight`. */
+ * `is_paused`; weights: `queue`, `fair_key`, `weight`; layouts, the latest of a queue last:
+ * `queue`, `made_at`, `wanted`, `written`, `readable`, `batch`, `mode`. */
 struct rota_store_jobs_list {
-    struct rota_sql_result partitions, queues, weights;
+    struct rota_sql_result partitions, queues, weights, layouts;
 };
 enum rota_code rota_store_jobs_list(struct rota_store_session *session,
                                     struct rota_store_jobs_list *list, struct rota_error *error);

@@ -151,6 +151,19 @@ static const struct table tables[] = {
              {"fair_key", "key", "the key; empty: jobs without one"},
              {"weight", "int", "in thousandths"},
          }},
+    {.name = "rota_layouts",
+     .what = "Queues whose partitions were set; of each the latest row counts",
+     .key = "queue, made_at",
+     .columns =
+         {
+             {"queue", "name", "the queue"},
+             {"made_at", "int", "when it was set; a step of it is a little later"},
+             {"wanted", "int", "partitions that it is to have"},
+             {"written", "int", "... that new jobs go to"},
+             {"readable", "int", "... that jobs may be in"},
+             {"batch", "int", "partitions that are spread together"},
+             {"mode", "int", "0: lookup, 1: slots"},
+         }},
     {.name = "rota_lives",
      .what = "The last epoch that was given to an owner of partitions",
      .key = "id",
@@ -186,6 +199,7 @@ static const struct step {
     {3, .table = "rota_weights"},
     {3, .table = "rota_lives"},
     {4, .table = "rota_space_nodes"},
+    {5, .table = "rota_layouts"},
 };
 
 enum { N_STEPS = sizeof steps / sizeof *steps };

@@ -79,7 +79,7 @@ void rota_api_plan_apply(struct rota_api_call *call)
     begin(call, true);
 }
 
-static void on_looked(void *data, const struct rota_error *failure, struct rota_str document)
+static void on_queues_looked(void *data, const struct rota_error *failure, struct rota_str document)
 {
     struct rota_api_call *call = data;
     struct rota_buffer buffer = {0};
@@ -87,16 +87,23 @@ static void on_looked(void *data, const struct rota_error *failure, struct rota_
     struct rota_str text = call->names[0];
     uint64_t id = 0;
     bool is_number = text.size > 0 && text.size < 10;
-    (void)failure;
-    (void)document;
     for (size_t i = 0; is_number && i < text.size; i++) {
         is_number = text.data[i] >= '0' && text.data[i] <= '9';
         id = 10 * id + (uint64_t)(text.data[i] - '0');
     }
-    if (is_number && rota_node_plan_write_outcome(call->node, id, &json))
+    if (is_number &&
+        rota_node_plan_write_outcome(call->node, id, failure ? rota_str("{}") : document, &json))
         rota_api_answer_json(call, 200, &buffer);
     else
         rota_api_refuse(call, 404, "this node has applied no such plan");
+}
+
+static void on_looked(void *data, const struct rota_error *failure, struct rota_str document)
+{
+    struct rota_api_call *call = data;
+    (void)failure;
+    (void)document;
+    rota_topic_ask(call->node, rota_topic_find(rota_str("queues")), on_queues_looked, call);
 }
 
 void rota_api_plan_outcome(struct rota_api_call *call)

@@ -74,7 +74,6 @@ static void on_queues(void *data, const struct rota_error *error, struct rota_st
         .peer = rota_peers_find(change->node->peers, rota_str(change->address)),
         .state = change->state,
         .queues = error ? rota_str("") : json,
-        .partitions = (uint32_t)change->node->settings->partitions,
         .arena = &change->arena,
         .plan = change->plan};
     char none[ROTA_PEERS_NONE_MAX];

@@ -1,5 +1,6 @@
 #include "node/node_moves.h"
 
+#include "node/node_queues.h"
 #include "run/broker_cluster.h"
 #include "wire/json_scan.h"
 #include "wire/nodes_message.h"
@@ -56,18 +57,6 @@ static void name_targets(const struct rota_ring *ring, const uint32_t *counts, u
 
 /* --- before and after --- */
 
-static bool has_role(const char *roles, const char *role)
-{
-    size_t size = strlen(role);
-    for (const char *at = roles; *at;) {
-        size_t n = strcspn(at, ",");
-        if (n == size && memcmp(at, role, n) == 0)
-            return true;
-        at += n + (at[n] == ',');
-    }
-    return false;
-}
-
 /* The ring of the nodes with this role that are given work. NULL: there is no memory. */
 static struct rota_ring *ring_of(const struct rota_node_moves *moves, bool is_after,
                                  const char *role)
@@ -80,7 +69,7 @@ static struct rota_ring *ring_of(const struct rota_node_moves *moves, bool is_af
         enum rota_store_member_state state =
             is_after && peer == moves->peer ? moves->state : peer->state;
         if (state == ROTA_STORE_MEMBER_IN && rota_peer_is_alive(peer) &&
-            (!role || has_role(peer->roles, role)))
+            (!role || rota_peer_has_role(peer, role)))
             hosts[n++] = (struct rota_ring_host){.address = rota_str(peer->address),
                                                  .zone = rota_str(peer->zone),
                                                  .weight = peer->weight};
@@ -112,6 +101,7 @@ static uint32_t compare(const struct rota_ring *before, const struct rota_ring *
 }
 
 struct rings {
+    struct rota_node_moves *moves;
     struct rota_ring *before, *after;
     uint32_t *counts, *from, *to;
 };
@@ -132,60 +122,36 @@ static void tell_ring(struct rota_node_moves *moves, struct rings *rings)
     tell(moves, "about %.1f %% of the ring moves: %s", 100.0 * n / SAMPLES, targets);
 }
 
-static void tell_queue(struct rota_node_moves *moves, struct rings *rings, struct rota_str queue)
+static enum rota_code tell_queue(void *data, const struct rota_node_queue *queue,
+                                 struct rota_error *error)
 {
-    uint32_t partitions = moves->partitions;
+    struct rings *rings = data;
+    struct rota_node_moves *moves = rings->moves;
+    const struct rota_work_layout *layout = &queue->layout;
     char targets[700] = "";
-    for (uint32_t i = 0; i < partitions; i++)
+    (void)error;
+    for (uint32_t i = 0; i < layout->read; i++)
         rings->from[i] = rings->to[i] = ROTA_RING_NONE;
     if (rota_ring_size(rings->before) > 0)
-        rota_broker_cluster_route(rings->before, queue, partitions, rings->from);
+        rota_broker_cluster_route(rings->before, queue->name, layout->spread, layout->read,
+                                  rings->from);
     if (rota_ring_size(rings->after) > 0)
-        rota_broker_cluster_route(rings->after, queue, partitions, rings->to);
+        rota_broker_cluster_route(rings->after, queue->name, layout->spread, layout->read,
+                                  rings->to);
     uint32_t n =
-        compare(rings->before, rings->after, rings->from, rings->to, partitions, rings->counts);
+        compare(rings->before, rings->after, rings->from, rings->to, layout->read, rings->counts);
     if (n == 0)
-        return;
-    name_targets(rings->after, rings->counts, partitions, false, targets, sizeof targets);
-    tell(moves, "queue %.*s: %u of its %u partitions move: %s", ROTA_STR_ARGS(queue), n, partitions,
-         targets);
-}
-
-/* {"items": [{"name", ...}]} */
-static void tell_queues(struct rota_node_moves *moves, struct rings *rings)
-{
-    char *room = malloc(moves->queues.size + 1);
-    struct rota_scan scan;
-    struct rota_str key;
-    if (!room)
-        return;
-    rota_scan_init(&scan, moves->queues, room);
-    rota_scan_object(&scan);
-    while (rota_scan_key(&scan, &key)) {
-        if (!rota_str_is_equal(key, rota_str("items"))) {
-            rota_scan_skip(&scan);
-            continue;
-        }
-        rota_scan_array(&scan);
-        while (rota_scan_item(&scan)) {
-            struct rota_str name = rota_str("");
-            rota_scan_object(&scan);
-            while (rota_scan_key(&scan, &key)) {
-                if (rota_str_is_equal(key, rota_str("name")))
-                    name = rota_scan_string(&scan);
-                else
-                    rota_scan_skip(&scan);
-            }
-            if (!scan.failed)
-                tell_queue(moves, rings, name);
-        }
-    }
-    free(room);
+        return ROTA_OK;
+    name_targets(rings->after, rings->counts, layout->read, false, targets, sizeof targets);
+    tell(moves, "queue %.*s: %u of its %u partitions move: %s", ROTA_STR_ARGS(queue->name), n,
+         layout->read, targets);
+    return ROTA_OK;
 }
 
 static void tell_moves(struct rota_node_moves *moves, const char *role)
 {
-    struct rings rings = {.before = ring_of(moves, false, role),
+    struct rings rings = {.moves = moves,
+                          .before = ring_of(moves, false, role),
                           .after = ring_of(moves, true, role),
                           .from = calloc(PARTITIONS_MAX, sizeof(uint32_t)),
                           .to = calloc(PARTITIONS_MAX, sizeof(uint32_t))};
@@ -193,7 +159,7 @@ static void tell_moves(struct rota_node_moves *moves, const char *role)
         rings.counts = calloc(rota_ring_size(rings.after) + 1, sizeof(uint32_t));
     if (rings.before && rings.counts && rings.from && rings.to) {
         if (role)
-            tell_queues(moves, &rings);
+            rota_node_queues_each(moves->queues, tell_queue, &rings, NULL);
         else if (rota_ring_size(rings.after) == 0)
             tell(moves, "no other node is there to take what it has: nothing is served");
         else

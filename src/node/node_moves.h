@@ -12,7 +12,6 @@ struct rota_node_moves {
     const struct rota_peer *peer;
     enum rota_store_member_state state;
     struct rota_str queues; /* the document; empty: not known */
-    uint32_t partitions;    /* of each */
 
     struct rota_arena *arena;
     struct rota_str *plan; /* room for ROTA_NODES_PLAN_MAX */

@@ -1,10 +1,11 @@
-/* node_plan: a change of nodes that is planned, applied and compared with what came.
+/* node_plan: a change of nodes or queues that is planned, applied and compared with what came.
  *
  * A plan is made of what is wished and of the cluster as this node sees it now: the owners of
  * all shards of all spaces and of the partitions of all queues, each as it is and as it will
  * be (core/node/node_plan.h). Applied, it drains the nodes that are to go, one after the other
- * when it is to be gradual, waits for those that are to come, and tells how many shards have
- * another owner than before. Applied plans are remembered by the node that was asked. */
+ * when it is to be gradual, gives weights to others and partitions, batch and mode to queues,
+ * waits for those that are to come, and tells how many shards have another owner than before.
+ * Applied plans are remembered by the node that was asked. */
 #pragma once
 
 #include "base/arena.h"
@@ -37,8 +38,10 @@ void rota_node_plan_write(const struct rota_node_plan *plan, struct rota_json *j
 enum rota_code rota_node_plan_apply(struct rota_node_plan *plan, uint64_t *id,
                                     struct rota_error *error);
 
-/* A plan that was applied, its prediction and what has come of it. False: there is none. */
-bool rota_node_plan_write_outcome(struct rota_node *node, uint64_t id, struct rota_json *json);
+/* A plan that was applied, its prediction and what has come of it, given the document of queues.
+ * False: there is none. */
+bool rota_node_plan_write_outcome(struct rota_node *node, uint64_t id, struct rota_str queues,
+                                  struct rota_json *json);
 
 /* Free all of them; the loop runs on until their timers are closed. */
 void rota_node_plans_end(struct rota_node *node);

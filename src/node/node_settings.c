@@ -96,7 +96,7 @@ const struct rota_option rota_node_options[] = {
      .default_text = "16",
      .min = 1,
      .max = 65536,
-     .help = "partitions of each queue, alike at all nodes"},
+     .help = "partitions of each queue that was given no others, alike at all nodes"},
     {.name = "memory",
      INTO(INT, memory),
      .value_name = "BYTES",

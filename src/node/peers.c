@@ -86,6 +86,18 @@ bool rota_peer_is_alive(const struct rota_peer *peer)
            (peer->answered_at > 0 && now - peer->answered_at <= TALKS);
 }
 
+bool rota_peer_has_role(const struct rota_peer *peer, const char *role)
+{
+    size_t size = strlen(role);
+    for (const char *at = peer->roles; *at;) {
+        size_t n = strcspn(at, ",");
+        if (n == size && memcmp(at, role, n) == 0)
+            return true;
+        at += n + (at[n] == ',');
+    }
+    return false;
+}
+
 static void hang_up(struct rota_peer *peer)
 {
     rota_channel_close(peer->channel); /* its call is dropped */

@@ -84,3 +84,4 @@ char *rota_peers_format_none(const struct rota_peers *peers, char text[ROTA_PEER
 
 /* By its heartbeat in the store, or because it talks to us. */
 bool rota_peer_is_alive(const struct rota_peer *peer);
+bool rota_peer_has_role(const struct rota_peer *peer, const char *role);

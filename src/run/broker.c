@@ -102,6 +102,7 @@ static void set_timer(struct rota_work_broker *broker, rota_time now, bool is_st
     rota_time at = rota_broker_deadline(broker->core);
     at = rota_time_min(at, rota_work_broker_handover_deadline(broker->handover));
     at = rota_time_min(at, rota_work_broker_settings_deadline(broker->settings));
+    at = rota_time_min(at, rota_work_broker_layouts_deadline(broker->layouts));
     if (poll)
         at = rota_time_min(at, poll->at);
     at = rota_time_min(at, rota_work_broker_forward_deadline(broker));
@@ -129,6 +130,7 @@ static void run_turn(struct rota_work_broker *broker)
         bool has_more = rota_work_broker_poll_return(broker);
         has_more |= rota_work_broker_handover_turn(broker->handover, now);
         has_more |= rota_work_broker_settings_turn(broker->settings, now.boot);
+        has_more |= rota_work_broker_layouts_turn(broker->layouts, now);
         if (!broker->sink && broker->durable < broker->appended) {
             broker->durable = broker->appended;
             rota_broker_durable(broker->core, now, broker->durable);
@@ -410,7 +412,8 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
         return code;
     }
     rota_broker_begin(made->core, rota_work_broker_now());
-    if (options->members && !options->store) {
+    code = rota_work_broker_layouts_open(made, error);
+    if (!code && options->members && !options->store) {
         code = rota_work_broker_settings_open(made, error);
         if (!code)
             code = rota_work_broker_handover_open(made, error);
@@ -460,6 +463,8 @@ void rota_work_broker_close(struct rota_work_broker *broker)
     broker->handover = NULL;
     rota_work_broker_settings_close(broker->settings);
     broker->settings = NULL;
+    rota_work_broker_layouts_close(broker->layouts);
+    broker->layouts = NULL;
     if (broker->sink) {
         broker->n_handles++;
         broker->sink->close(broker, on_sink_closed, broker);

@@ -11,6 +11,7 @@
 
 enum {
     ROUTES_MAX = 1 << 20,   /* owners that are remembered; with more, all are forgotten */
+    LAYOUTS_MAX = 4096,     /* queues that have one; more than a broker has queues */
     NOTES_MAX = 16,         /* metadata of a call to a peer, ours included */
     MESSAGE_MAX = 40 << 20, /* of a reply: a payload, a result and a story */
     FORMER_MAX = 1024,      /* nodes that are remembered; the oldest goes */
@@ -28,7 +29,15 @@ struct peer {
 struct route {
     size_t name_size;
     char *name; /* the key in `routes`; behind the hosts */
+    uint32_t n; /* hosts */
     uint32_t hosts[];
+};
+
+/* What was set for a queue. */
+struct laid_out {
+    struct rota_work_layout layout;
+    size_t name_size;
+    char name[]; /* the key in `layouts` */
 };
 
 /* A node that was listed. */
@@ -47,6 +56,7 @@ struct rota_broker_cluster {
     struct rota_tls *tls;
     bool insecure, is_client, has_unlisted;
     uint64_t version;
+    struct rota_map layouts;          /* by queue */
     struct rota_map routes;           /* by queue */
     size_t n_routes;                  /* owners in them */
     struct rota_map peers;            /* by address */
@@ -77,29 +87,67 @@ static struct rota_partition partition_of(struct rota_str queue, uint32_t partit
                                    .id = partition};
 }
 
-static const struct rota_spread SPREAD = {.mode = ROTA_SPREAD_SLOTS,
-                                          .batch = ROTA_BROKER_CLUSTER_BATCH};
-
-void rota_broker_cluster_route(const struct rota_ring *ring, struct rota_str queue, uint32_t n,
-                               uint32_t *hosts)
+void rota_broker_cluster_route(const struct rota_ring *ring, struct rota_str queue,
+                               struct rota_spread spread, uint32_t n, uint32_t *hosts)
 {
     struct rota_partition root = partition_of(queue, 0);
-    rota_route_all(ring, &root, SPREAD, n, hosts);
+    rota_route_all(ring, &root, spread, n, hosts);
+}
+
+struct rota_work_layout rota_broker_cluster_layout(const struct rota_broker_cluster *cluster,
+                                                   struct rota_str queue)
+{
+    const struct laid_out *known =
+        cluster->layouts.size > 0 ? rota_map_get(&cluster->layouts, queue) : NULL;
+    uint32_t n = cluster->partitions;
+    return known ? known->layout : (struct rota_work_layout){n, n, n, ROTA_BROKER_CLUSTER_SPREAD};
+}
+
+static void forget_route(struct rota_broker_cluster *cluster, struct rota_str queue)
+{
+    struct route *route = rota_map_get(&cluster->routes, queue);
+    if (!route)
+        return;
+    rota_map_remove(&cluster->routes, queue);
+    cluster->n_routes -= route->n;
+    free(route);
+}
+
+bool rota_broker_cluster_lay_out(struct rota_broker_cluster *cluster, struct rota_str queue,
+                                 const struct rota_work_layout *layout)
+{
+    struct laid_out *known = rota_map_get(&cluster->layouts, queue);
+    if (!known) {
+        known = cluster->layouts.size < LAYOUTS_MAX ? malloc(sizeof *known + queue.size + 1) : NULL;
+        if (!known)
+            return false;
+        known->name_size = queue.size;
+        memcpy(known->name, queue.data, queue.size);
+        if (!rota_map_put(&cluster->layouts, rota_str_of(known->name, queue.size), known)) {
+            free(known);
+            return false;
+        }
+    }
+    known->layout = *layout;
+    forget_route(cluster, queue);
+    return true;
 }
 
 /* The route of a queue, worked out once; NULL when there is no memory to remember it. */
 static const struct route *route_of(struct rota_broker_cluster *cluster, struct rota_str queue)
 {
-    size_t n = cluster->partitions;
     struct route *route = rota_map_get(&cluster->routes, queue);
     if (route)
         return route;
+    struct rota_work_layout layout = rota_broker_cluster_layout(cluster, queue);
+    size_t n = layout.read;
     if (cluster->n_routes + n > ROUTES_MAX)
         forget_routes(cluster);
     route = malloc(sizeof *route + n * sizeof *route->hosts + queue.size + 1);
     if (!route)
         return NULL;
-    rota_broker_cluster_route(cluster->ring, queue, cluster->partitions, route->hosts);
+    rota_broker_cluster_route(cluster->ring, queue, layout.spread, layout.read, route->hosts);
+    route->n = layout.read;
     route->name = (char *)(route->hosts + n);
     route->name_size = queue.size;
     memcpy(route->name, queue.data, queue.size);
@@ -116,9 +164,10 @@ static uint32_t host_of(struct rota_broker_cluster *cluster, struct rota_str que
 {
     const struct route *route = route_of(cluster, queue);
     if (route)
-        return route->hosts[partition];
-    struct rota_partition of = partition_of(queue, partition);
-    return rota_route(cluster->ring, &of, SPREAD);
+        return route->hosts[partition < route->n ? partition : partition % route->n];
+    struct rota_work_layout layout = rota_broker_cluster_layout(cluster, queue);
+    struct rota_partition of = partition_of(queue, rota_layout_read(&layout, partition));
+    return rota_route(cluster->ring, &of, layout.spread);
 }
 
 struct rota_str rota_broker_cluster_owner(struct rota_broker_cluster *cluster,
@@ -160,9 +209,10 @@ uint64_t rota_broker_cluster_version(const struct rota_broker_cluster *cluster)
 }
 
 uint32_t rota_broker_cluster_partition_of(const struct rota_broker_cluster *cluster,
-                                          struct rota_str unique)
+                                          struct rota_str queue, struct rota_str unique)
 {
-    return rota_ring_hash(unique) % cluster->partitions;
+    struct rota_work_layout layout = rota_broker_cluster_layout(cluster, queue);
+    return rota_layout_write(&layout, rota_ring_hash(unique) % cluster->partitions);
 }
 
 /* --- changes --- */
@@ -194,6 +244,12 @@ static void tell(struct rota_broker_cluster *cluster)
         rota_list_push(&cluster->subscribers, link);
         subscriber->on_route(subscriber->data);
     }
+}
+
+void rota_broker_cluster_laid_out(struct rota_broker_cluster *cluster)
+{
+    cluster->version++;
+    tell(cluster);
 }
 
 bool rota_broker_cluster_is_listed(const struct rota_broker_cluster *cluster,
@@ -440,6 +496,7 @@ enum rota_code rota_broker_cluster_open(struct uv_loop_s *loop,
     made->self_host = ROTA_RING_NONE;
     made->self_size = size;
     memcpy(made->self, self, size + 1);
+    rota_map_init(&made->layouts, uv_hrtime());
     rota_map_init(&made->routes, uv_hrtime());
     rota_map_init(&made->peers, uv_hrtime());
     rota_list_init(&made->subscribers);
@@ -472,6 +529,9 @@ void rota_broker_cluster_close(struct rota_broker_cluster *cluster)
     rota_vector_deinit(&cluster->known);
     forget_routes(cluster);
     rota_map_deinit(&cluster->routes);
+    for (size_t place = 0; (entry = rota_map_next(&cluster->layouts, &place));)
+        free(entry->value);
+    rota_map_deinit(&cluster->layouts);
     rota_members_close(cluster->members);
     rota_ring_unref(cluster->ring);
     free(cluster);

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "core/call/list.h"
+#include "core/work/layout.h"
 
 #include <rota/channel.h>
 #include <rota/log.h>
@@ -22,8 +23,11 @@
 struct rota_broker_cluster;
 
 /* Partitions of a queue are spread sixteen at a time, as `rota route --batch 16 --mode slots`
- * shows: each node gets its share of every queue, and little moves when nodes come and go. */
+ * shows, unless its layout says otherwise: each node gets its share of every queue, and little
+ * moves when nodes come and go. */
 enum { ROTA_BROKER_CLUSTER_BATCH = 16 };
+#define ROTA_BROKER_CLUSTER_SPREAD                                                                 \
+    ((struct rota_spread){.mode = ROTA_SPREAD_SLOTS, .batch = ROTA_BROKER_CLUSTER_BATCH})
 
 #define ROTA_BROKER_CLUSTER_FORMER  (1 * ROTA_HOUR)
 #define ROTA_BROKER_CLUSTER_TIMEOUT (10 * ROTA_SEC) /* of a call to a peer that says none */
@@ -31,7 +35,7 @@ enum { ROTA_BROKER_CLUSTER_BATCH = 16 };
 struct rota_broker_cluster_options {
     struct rota_members_source *source; /* of the nodes; taken, also on failure; NULL: alone */
     const char *self;                   /* our address as it is listed; may be NULL when alone */
-    uint32_t partitions;                /* of each queue */
+    uint32_t partitions;                /* of each queue that has no layout */
     struct rota_tls *tls;               /* to peers, kept; NULL: plain text */
     bool insecure;                      /* plain text to peers on other machines */
     bool is_client;                     /* no node itself: its calls may be carried on */
@@ -55,23 +59,35 @@ bool rota_broker_cluster_is_alone(const struct rota_broker_cluster *cluster);
 struct rota_str rota_broker_cluster_self(const struct rota_broker_cluster *cluster);
 uint32_t rota_broker_cluster_n_partitions(const struct rota_broker_cluster *cluster);
 
+/* Partitions and spread of a queue: those that were set, or those that all begin with. */
+struct rota_work_layout rota_broker_cluster_layout(const struct rota_broker_cluster *cluster,
+                                                   struct rota_str queue);
+
+/* The queue is laid out so from now on; false without memory, or for one too many. Who has changed
+ * some tells it. */
+bool rota_broker_cluster_lay_out(struct rota_broker_cluster *cluster, struct rota_str queue,
+                                 const struct rota_work_layout *layout);
+void rota_broker_cluster_laid_out(struct rota_broker_cluster *cluster);
+
 /* The address of the node that has the partition, borrowed until the route changes; empty
- * when no node is known. `partition` is below n_partitions. */
+ * when no node is known. One that the queue does not have belongs to the owner of one that it
+ * has. */
 struct rota_str rota_broker_cluster_owner(struct rota_broker_cluster *cluster,
                                           struct rota_str queue, uint32_t partition);
 bool rota_broker_cluster_is_ours(struct rota_broker_cluster *cluster, struct rota_str queue,
                                  uint32_t partition);
 
 /* The owners of all `n` partitions of a queue on any ring, as numbers of its hosts. */
-void rota_broker_cluster_route(const struct rota_ring *ring, struct rota_str queue, uint32_t n,
-                               uint32_t *hosts);
+void rota_broker_cluster_route(const struct rota_ring *ring, struct rota_str queue,
+                               struct rota_spread spread, uint32_t n, uint32_t *hosts);
 
 /* Grows with every change of the route. */
 uint64_t rota_broker_cluster_version(const struct rota_broker_cluster *cluster);
 
-/* The one partition of the queue where jobs with this unique key go. */
+/* The one partition of the queue where jobs with this unique key go. It stays the same when the
+ * queue gets more partitions; fewer than all begin with move some keys. */
 uint32_t rota_broker_cluster_partition_of(const struct rota_broker_cluster *cluster,
-                                          struct rota_str unique);
+                                          struct rota_str queue, struct rota_str unique);
 
 /* Be told of every change of the route, after it has happened. The struct is the caller's
  * and stays until it unsubscribes, which it may do at any time, also from inside. */
@@ -117,4 +133,7 @@ enum rota_code rota_broker_cluster_call(struct rota_broker_cluster *cluster,
 
 /* In a refusal: nothing was done, and another partition may do. */
 #define ROTA_NOTE_ELSEWHERE "rota-elsewhere"
+
+/* ... of so many, from 0: new jobs of the queue go to these. */
+#define ROTA_NOTE_PARTITIONS "rota-partitions"
 bool rota_broker_cluster_is_carried(const struct rota_metadata *metadata, size_t n);

@@ -289,8 +289,10 @@ static void on_queues(struct rota_broker_errand *errand)
         is_fine = add_part(&sums, &errand->parts[i]);
     is_fine = is_fine && count_workers(&sums, errand);
     rota_buffer_clear(buffer);
-    for (size_t i = 0; i < sums.rows.size; i++)
+    for (size_t i = 0; i < sums.rows.size; i++) {
+        rota_work_broker_layout_info(errand->broker, sums.rows.items[i]);
         rota_message_encode_entry(&ROTA_QUEUE_INFO, 1, sums.rows.items[i], buffer);
+    }
     append_missing_of(errand, errand->n_parts / 2, buffer);
     rota_vector_deinit(&sums.rows);
     rota_map_deinit(&sums.by_name);
@@ -404,16 +406,18 @@ static void count_jobs(struct rota_work_broker *broker, struct rota_queue_nodes 
     struct rota_partition_view view;
     for (size_t place = 0; rota_broker_next_partition(broker->core, &place, &view);) {
         nodes->n_jobs += view.n_jobs;
-        if (view.partition < nodes->partitions &&
-            !rota_broker_cluster_is_ours(cluster, view.queue, view.partition))
+        if (!rota_broker_cluster_is_ours(cluster, view.queue, view.partition))
             nodes->n_leaving += view.n_jobs;
     }
 }
 
-void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_call *call)
+void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_call *call,
+                            struct rota_str queue)
 {
     size_t n = rota_broker_cluster_n_peers(broker->cluster), n_listed = 0;
-    struct rota_queue_nodes nodes = {.partitions = broker->options.partitions};
+    struct rota_queue_nodes nodes = {.partitions = broker->options.partitions,
+                                     .write =
+                                         rota_broker_cluster_layout(broker->cluster, queue).write};
     struct rota_str *listed = rota_arena_take(&broker->arena, (n + 1) * sizeof *listed);
     rota_buffer_clear(&broker->buffer);
     if (listed && !rota_broker_cluster_is_alone(broker->cluster)) {

@@ -50,6 +50,23 @@ void rota_work_broker_refuse(struct rota_server_call *call, const struct rota_er
         rota_server_call_finish(call, status_of(error->code), error->text, notes, has_note);
 }
 
+void rota_work_broker_refuse_add(const struct rota_work_broker *broker,
+                                 struct rota_server_call *call, struct rota_str queue,
+                                 const struct rota_error *error)
+{
+    char n[16];
+    if (error->code != ROTA_ERR_STALE) {
+        rota_work_broker_refuse(call, error, true);
+        return;
+    }
+    snprintf(n, sizeof n, "%u", rota_broker_cluster_layout(broker->cluster, queue).write);
+    const struct rota_metadata notes[] = {
+        {rota_str(ROTA_NOTE_ELSEWHERE), rota_str("1")},
+        {rota_str(ROTA_NOTE_FAILURE), rota_str(rota_failure_name(ROTA_FAILURE_STALE))},
+        {rota_str(ROTA_NOTE_PARTITIONS), rota_str(n)}};
+    rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, error->text, notes, 3);
+}
+
 static void refuse_memory(struct rota_server_call *call)
 {
     rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer", NULL,
@@ -76,10 +93,6 @@ static enum rota_code open_partition(struct rota_work_broker *broker,
                                      const struct rota_job_spec *spec, struct rota_error *error)
 {
     struct rota_broker_cluster *cluster = broker->cluster;
-    if (spec->partition >= broker->options.partitions)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "queues have %u partitions here, and none with the number %u",
-                              broker->options.partitions, spec->partition);
     if (!rota_broker_cluster_is_ours(cluster, spec->queue, spec->partition)) {
         struct rota_str owner = rota_broker_cluster_owner(cluster, spec->queue, spec->partition);
         return rota_error_set(error, ROTA_ERR_STALE, "partition %u of this queue belongs to %.*s",
@@ -90,23 +103,27 @@ static enum rota_code open_partition(struct rota_work_broker *broker,
                                       spec->partition, 1, error);
 }
 
-/* Jobs with one key meet in one partition, or a second one would not be found. */
-static enum rota_code check_unique(const struct rota_work_broker *broker,
-                                   const struct rota_job_spec *spec, struct rota_error *error)
+/* Another node that has sent a job here may know of other partitions; but jobs with one key meet
+ * in one, or a second one would not be found. */
+static enum rota_code check_partition(const struct rota_work_broker *broker,
+                                      const struct rota_queue_job_spec *message,
+                                      const struct rota_job_spec *spec, bool is_carried,
+                                      struct rota_error *error)
 {
-    if (spec->unique.size == 0 || rota_broker_cluster_is_alone(broker->cluster))
+    struct rota_error why;
+    if (is_carried && spec->unique.size == 0)
         return ROTA_OK;
-    uint32_t of_key = rota_broker_cluster_partition_of(broker->cluster, spec->unique);
-    if (spec->partition == of_key)
+    enum rota_code code =
+        rota_work_broker_check_new(broker, spec->queue, spec->partition, spec->unique, &why);
+    if (!code || (code == ROTA_ERR_STALE && message->is_sought))
         return ROTA_OK;
-    return rota_error_set(error, ROTA_ERR_INVALID,
-                          "the unique key of this job belongs to partition %u, and the job to %u",
-                          of_key, spec->partition);
+    return rota_error_set(error, is_carried ? ROTA_ERR_STALE : code, "%s", why.text);
 }
 
 static enum rota_code add(struct rota_work_broker *broker, struct rota_work_now now,
-                          const struct rota_queue_job_spec *message, struct rota_job_id *id,
-                          bool *is_new, uint64_t *number, struct rota_error *error)
+                          const struct rota_queue_job_spec *message, bool is_carried,
+                          struct rota_job_id *id, bool *is_new, uint64_t *number,
+                          struct rota_error *error)
 {
     struct rota_job_spec spec;
     struct rota_job_view view;
@@ -120,7 +137,7 @@ static enum rota_code add(struct rota_work_broker *broker, struct rota_work_now 
         return ROTA_OK;
     }
     if (!code)
-        code = check_unique(broker, &spec, error);
+        code = check_partition(broker, message, &spec, is_carried, error);
     if (code)
         return code;
     code = rota_broker_add(broker->core, now, &spec, id, is_new, number, error);
@@ -149,12 +166,15 @@ static void handle_add(struct rota_work_broker *broker, struct rota_server_call 
     uint64_t number;
     char bytes[ROTA_QUEUE_ID_SIZE];
     enum rota_code code =
-        message->job
-            ? add(broker, rota_work_broker_now(), message->job, &id, &added.is_new, &number, &error)
-            : rota_error_set(&error, ROTA_ERR_INVALID, "there is no job in the request");
+        message->job ? add(broker, rota_work_broker_now(), message->job,
+                           rota_work_broker_is_carried(call), &id, &added.is_new, &number, &error)
+                     : rota_error_set(&error, ROTA_ERR_INVALID, "there is no job in the request");
     rota_work_broker_touch(broker);
     if (code) {
-        rota_work_broker_refuse(call, &error, true);
+        rota_work_broker_refuse_add(
+            broker, call,
+            message->job ? ((const struct rota_queue_job_spec *)message->job)->queue : rota_str(""),
+            &error);
         return;
     }
     added.id = rota_queue_id_write(id, bytes);
@@ -168,13 +188,15 @@ static void handle_add_batch(struct rota_work_broker *broker, struct rota_server
     const struct rota_queue_job_spec *jobs = list->items.items;
     struct rota_work_now now = rota_work_broker_now();
     uint64_t last = 0, number = 0;
+    bool is_carried = rota_work_broker_is_carried(call);
     rota_buffer_clear(&broker->buffer);
     for (size_t i = 0; i < list->items.n; i++) {
         struct rota_queue_added added = {0};
         struct rota_job_id id;
         struct rota_error error;
         char bytes[ROTA_QUEUE_ID_SIZE];
-        enum rota_code code = add(broker, now, &jobs[i], &id, &added.is_new, &number, &error);
+        enum rota_code code =
+            add(broker, now, &jobs[i], is_carried, &id, &added.is_new, &number, &error);
         if (code) {
             added = (struct rota_queue_added){.status = status_of(code),
                                               .error = rota_str(error.text),
@@ -496,6 +518,7 @@ static void handle_queues(struct rota_work_broker *broker, struct rota_server_ca
             .n_free = view.n_free,
         };
         rota_work_broker_forward_info(broker, &info);
+        rota_work_broker_layout_info(broker, &info);
         if (asked->queue.size == 0 || rota_str_is_equal(asked->queue, view.name))
             rota_message_encode_entry(&ROTA_QUEUE_INFO, 1, &info, &broker->buffer);
     }
@@ -564,8 +587,7 @@ static void handle_find(struct rota_work_broker *broker, struct rota_server_call
 static void handle_nodes(struct rota_work_broker *broker, struct rota_server_call *call,
                          const void *request)
 {
-    (void)request;
-    rota_work_broker_nodes(broker, call);
+    rota_work_broker_nodes(broker, call, ((const struct rota_queue_setting *)request)->queue);
 }
 
 static void handle_forget(struct rota_work_broker *broker, struct rota_server_call *call,
@@ -579,6 +601,18 @@ static void handle_settings(struct rota_work_broker *broker, struct rota_server_
 {
     (void)request;
     rota_work_broker_settings_tell(broker, call);
+}
+
+static void handle_set_layout(struct rota_work_broker *broker, struct rota_server_call *call,
+                              const void *request)
+{
+    rota_work_broker_set_layout(broker, call, request);
+}
+
+static void handle_lay_out(struct rota_work_broker *broker, struct rota_server_call *call,
+                           const void *request)
+{
+    rota_work_broker_lay_out(broker, call, request);
 }
 
 /* --- all of them --- */
@@ -604,13 +638,15 @@ const struct rota_broker_method rota_work_broker_methods[] = {
     METHOD("Fail", OWNER, &ROTA_QUEUE_FAIL, handle_fail, JOB),
     METHOD("Find", THIS, &ROTA_QUEUE_FIND, handle_find, NOTHING),
     METHOD("Forget", ALL_FORGETTING, &ROTA_QUEUE_FORGET, handle_forget, NOTHING),
+    METHOD("LayOut", THIS, &ROTA_QUEUE_LAY_OUT, handle_lay_out, NOTHING),
     METHOD("List", ALL_IN_TURN, &ROTA_QUEUE_LIST, handle_list, ALL),
-    METHOD("Nodes", THIS, NULL, handle_nodes, NOTHING),
+    METHOD("Nodes", THIS, &ROTA_QUEUE_PAUSE, handle_nodes, NOTHING),
     METHOD("Pause", ALL_ALIKE, &ROTA_QUEUE_PAUSE, handle_pause, NOTHING),
     WAITING("Poll", THIS, &ROTA_QUEUE_POLL, handle_poll, NOTHING, rota_work_broker_poll_cancel,
             NULL),
     METHOD("Queues", ALL_QUEUES, &ROTA_QUEUE_PAUSE, handle_queues, ALL),
     METHOD("Retry", OWNER, &ROTA_QUEUE_NAME, handle_retry, JOB),
+    METHOD("SetLayout", THIS, &ROTA_QUEUE_SET_LAYOUT, handle_set_layout, NOTHING),
     METHOD("SetWeight", ALL_ALIKE, &ROTA_QUEUE_WEIGHT, handle_weight, NOTHING),
     METHOD("Settings", THIS, NULL, handle_settings, NOTHING),
     METHOD("Tell", THIS, &ROTA_QUEUE_TELL, handle_tell, NOTHING),

@@ -150,13 +150,11 @@ rota_time rota_work_broker_handover_deadline(const struct rota_broker_handover *
 
 /* --- the route --- */
 
-/* A partition beyond those that queues have now stays where it is. */
 static enum rota_handover_whose whose(void *data, struct rota_str queue, uint32_t partition,
                                       struct rota_str *owner)
 {
     struct rota_broker_cluster *cluster = ((struct rota_broker_handover *)data)->broker->cluster;
-    if (partition >= rota_broker_cluster_n_partitions(cluster) ||
-        rota_broker_cluster_is_ours(cluster, queue, partition))
+    if (rota_broker_cluster_is_ours(cluster, queue, partition))
         return ROTA_HANDOVER_OURS;
     *owner = rota_broker_cluster_owner(cluster, queue, partition);
     return owner->size > 0 ? ROTA_HANDOVER_ANOTHERS : ROTA_HANDOVER_NOBODYS;

@@ -79,6 +79,7 @@ enum { ROTA_BROKER_CHANGES_MAX = 100000 }; /* that wait; more are counted as mis
 
 struct rota_broker_forward;
 struct rota_broker_handover;
+struct rota_broker_layouts;
 struct rota_broker_member;
 struct rota_broker_settings;
 struct rota_broker_method;
@@ -107,7 +108,7 @@ struct rota_broker_service {
     const struct rota_broker_method *method;
 };
 
-enum { ROTA_BROKER_METHODS = 23 };
+enum { ROTA_BROKER_METHODS = 25 };
 
 /* An attempt that a worker was given and can't be sent. */
 struct rota_broker_return {
@@ -132,7 +133,8 @@ struct rota_work_broker {
     struct rota_broker_forward *forward;   /* NULL: alone */
     struct rota_broker_handover *handover; /* NULL: nothing is handed over */
     struct rota_broker_settings *settings; /* NULL: alone, or they are in a store */
-    struct rota_map errands;               /* by call: those that other nodes answer */
+    struct rota_broker_layouts *layouts;
+    struct rota_map errands; /* by call: those that other nodes answer */
     struct rota_random random;
 
     const struct rota_broker_sink *sink; /* NULL: in memory */
@@ -209,6 +211,9 @@ enum rota_code rota_work_broker_store_open(struct rota_work_broker *broker, uv_l
 bool rota_work_broker_store_is_void(const struct rota_work_broker *broker, uint64_t first,
                                     uint64_t last);
 
+/* Whether all that is ours is here, as far as anybody knows. */
+bool rota_work_broker_store_is_loaded(const struct rota_work_broker *broker);
+
 /* What a call is about. */
 enum rota_broker_need {
     ROTA_BROKER_NEEDS_NOTHING,
@@ -269,6 +274,9 @@ void rota_work_broker_workers_tell(struct rota_broker_workers *workers, uint64_t
 enum rota_code rota_work_broker_serve(struct rota_work_broker *broker, struct rota_server *server,
                                       struct rota_error *error);
 
+/* Whether it comes from a node that has chosen us. */
+bool rota_work_broker_is_carried(struct rota_server_call *call);
+
 /* A call of `service`, from its beginning. */
 void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call);
 
@@ -283,6 +291,11 @@ void rota_work_broker_call_known(struct rota_broker_service *service, struct rot
 void rota_work_broker_refuse(struct rota_server_call *call, const struct rota_error *error,
                              bool is_partition);
 
+/* ... an add to a queue: with how many partitions new jobs may go to. */
+void rota_work_broker_refuse_add(const struct rota_work_broker *broker,
+                                 struct rota_server_call *call, struct rota_str queue,
+                                 const struct rota_error *error);
+
 /* --- broker_route.c: true when the call is seen to; else the request is for this node --- */
 
 bool rota_work_broker_route_job(struct rota_work_broker *broker, struct rota_server_call *call,
@@ -292,6 +305,28 @@ bool rota_work_broker_route_add(struct rota_work_broker *broker, struct rota_ser
                                 const char *method, struct rota_queue_add *add);
 bool rota_work_broker_route_batch(struct rota_work_broker *broker, struct rota_server_call *call,
                                   const char *method, struct rota_queue_list *list);
+
+/* Whether a new job may go to this partition. ROTA_ERR_STALE: it might have once, and another is
+ * to be chosen. */
+enum rota_code rota_work_broker_check_new(const struct rota_work_broker *broker,
+                                          struct rota_str queue, uint32_t partition,
+                                          struct rota_str unique, struct rota_error *error);
+
+/* --- broker_layout.c: all but `open` accept NULL --- */
+
+enum rota_code rota_work_broker_layouts_open(struct rota_work_broker *broker,
+                                             struct rota_error *error);
+void rota_work_broker_layouts_close(struct rota_broker_layouts *layouts);
+bool rota_work_broker_layouts_turn(struct rota_broker_layouts *layouts, struct rota_work_now now);
+rota_time rota_work_broker_layouts_deadline(const struct rota_broker_layouts *layouts);
+
+/* The methods. */
+void rota_work_broker_set_layout(struct rota_work_broker *broker, struct rota_server_call *call,
+                                 const struct rota_queue_lay_out *request);
+void rota_work_broker_layout_info(const struct rota_work_broker *broker,
+                                  struct rota_queue_info *info);
+void rota_work_broker_lay_out(struct rota_work_broker *broker, struct rota_server_call *call,
+                              const struct rota_queue_settings *request);
 
 /* --- broker_gather.c: all nodes answer --- */
 
@@ -351,7 +386,8 @@ uint32_t rota_work_broker_remote_holds(struct rota_work_broker *broker, uint64_t
                                        uint64_t n_taken, struct rota_worker_running *held,
                                        size_t *n_held);
 /* Which nodes there are, and what is at this one. */
-void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_call *call);
+void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_call *call,
+                            struct rota_str queue);
 
 /* --- broker_handover.c: all with a handover accept NULL --- */
 

@@ -56,6 +56,11 @@ void rota_work_broker_news(struct rota_work_broker *broker, const struct rota_wo
             tell(broker, queue, NULL, "%zu jobs of partition %u move to %.*s",
                  record->bytes.size / ID_BYTES, record->partition, ROTA_STR_ARGS(record->key));
         break;
+    case ROTA_WORK_LAYOUT:
+        if (is_ours_to_tell(broker, queue))
+            tell(broker, queue, NULL, "is to have %u partitions: %u are written, %u read",
+                 record->layout->wanted, record->layout->write, record->layout->read);
+        break;
     case ROTA_WORK_ADD:
     case ROTA_WORK_JOB:
     case ROTA_WORK_START:

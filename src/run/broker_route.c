@@ -67,8 +67,7 @@ static void on_owner(struct rota_broker_errand *errand)
 static struct rota_str owner_of(struct rota_work_broker *broker, struct rota_str queue,
                                 uint32_t partition)
 {
-    if (partition >= rota_broker_cluster_n_partitions(broker->cluster) ||
-        rota_broker_cluster_is_ours(broker->cluster, queue, partition))
+    if (rota_broker_cluster_is_ours(broker->cluster, queue, partition))
         return rota_str("");
     return rota_broker_cluster_owner(broker->cluster, queue, partition);
 }
@@ -105,30 +104,52 @@ bool rota_work_broker_route_job(struct rota_work_broker *broker, struct rota_ser
 
 /* --- adds --- */
 
+enum rota_code rota_work_broker_check_new(const struct rota_work_broker *broker,
+                                          struct rota_str queue, uint32_t partition,
+                                          struct rota_str unique, struct rota_error *error)
+{
+    const struct rota_broker_cluster *cluster = broker->cluster;
+    struct rota_work_layout layout = rota_broker_cluster_layout(cluster, queue);
+    uint32_t n = rota_broker_cluster_n_partitions(cluster);
+    if (partition >= (layout.read > n ? layout.read : n))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "queues have %u partitions here, and none with the number %u", n,
+                              partition);
+    uint32_t of_key = rota_broker_cluster_partition_of(cluster, queue, unique);
+    bool has_place = unique.size == 0 || rota_broker_cluster_is_alone(cluster);
+    if (!has_place && partition != of_key && rota_layout_write(&layout, partition) != of_key)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "the unique key of this job belongs to partition %u, its id to %u",
+                              of_key, partition);
+    if (partition < layout.write && (has_place || partition == of_key))
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_STALE,
+                          "new jobs of this queue go to its first %u partitions, and not to %u",
+                          layout.write, partition);
+}
+
 /* Where a job goes: where its id says or, with a unique key, where all jobs with this key
  * go; else wherever it says. One that says nothing stays here, if anything is ours. */
 static enum rota_code choose_partition(struct rota_work_broker *broker,
                                        struct rota_queue_job_spec *spec, struct rota_error *error)
 {
     struct rota_broker_cluster *cluster = broker->cluster;
-    uint32_t n = rota_broker_cluster_n_partitions(cluster);
+    uint32_t n = rota_broker_cluster_layout(cluster, spec->queue).write;
     struct rota_job_id id;
     enum rota_code code = rota_queue_id_read(spec->id, &id, error);
     if (code)
         return code;
     if (!rota_job_id_is_none(id) && spec->partition == 0)
         spec->partition = rota_job_id_partition(id);
-    uint32_t of_key = rota_broker_cluster_partition_of(cluster, spec->unique);
     if (spec->unique.size > 0 && rota_job_id_is_none(id))
-        spec->partition = of_key;
-    if (spec->unique.size > 0 && spec->partition != of_key)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "the unique key of this job belongs to partition %u, its id to %u",
-                              of_key, (unsigned)spec->partition);
-    if (spec->partition >= n)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "queues have %u partitions here, and none with the number %u", n,
-                              (unsigned)spec->partition);
+        spec->partition = rota_broker_cluster_partition_of(cluster, spec->queue, spec->unique);
+    if (!spec->is_known)
+        code = rota_work_broker_check_new(broker, spec->queue, (uint32_t)spec->partition,
+                                          spec->unique, error);
+    if (code == ROTA_ERR_STALE && spec->is_sought)
+        code = ROTA_OK;
+    if (code)
+        return code;
     if (spec->partition > 0 || spec->unique.size > 0 || !rota_job_id_is_none(id))
         return ROTA_OK;
     uint32_t any = (uint32_t)(rota_random_next(&broker->random) % n);
@@ -170,7 +191,7 @@ bool rota_work_broker_route_add(struct rota_work_broker *broker, struct rota_ser
     *spec = *(const struct rota_queue_job_spec *)add->job;
     add->job = spec;
     if (choose_partition(broker, spec, &error)) {
-        rota_work_broker_refuse(call, &error, false);
+        rota_work_broker_refuse_add(broker, call, spec->queue, &error);
         return true;
     }
     if (spec->is_known || is_here(broker, spec, &owner))

@@ -16,9 +16,11 @@ union request {
     struct rota_queue_word word;
     struct rota_queue_adopt adopt;
     struct rota_queue_forget forget;
+    struct rota_queue_settings settings;
+    struct rota_queue_lay_out lay_out;
 };
 
-static bool is_carried(struct rota_server_call *call)
+bool rota_work_broker_is_carried(struct rota_server_call *call)
 {
     size_t n;
     const struct rota_metadata *metadata = rota_server_call_metadata(call, &n);
@@ -27,7 +29,7 @@ static bool is_carried(struct rota_server_call *call)
 
 static bool is_for_others(const struct rota_work_broker *broker, struct rota_server_call *call)
 {
-    return !rota_broker_cluster_is_alone(broker->cluster) && !is_carried(call);
+    return !rota_broker_cluster_is_alone(broker->cluster) && !rota_work_broker_is_carried(call);
 }
 
 /* True when other nodes answer it; else `request` is to be handled here. */
@@ -143,7 +145,7 @@ void rota_work_broker_call(struct rota_broker_service *service, struct rota_serv
         rota_message_decode(type, rota_server_call_request(call), &request, &broker->arena, &error))
         rota_work_broker_refuse(call, &error, false);
     else {
-        if (!is_carried(call))
+        if (!rota_work_broker_is_carried(call))
             forget_known(service->method, &request);
         serve_request(service, call, &request);
     }
@@ -163,6 +165,7 @@ void rota_work_broker_call_known(struct rota_broker_service *service, struct rot
     }
     struct rota_queue_job_spec *jobs = new_jobs(service->method, &request);
     for (size_t i = 0; i < n; i++) {
+        jobs[i].is_sought = jobs[i].is_again;
         jobs[i].is_again = false;
         jobs[i].is_known = known[i];
     }

@@ -10,9 +10,16 @@ enum verdict { GO_ON, WAIT };
 static bool is_ours(const struct rota_broker_store *store, struct rota_str queue, uint32_t number)
 {
     struct rota_broker_cluster *cluster = store->broker->cluster;
-    number %= rota_broker_cluster_n_partitions(cluster);
     return rota_broker_cluster_is_ours(cluster, queue, number) ||
            rota_broker_cluster_owner(cluster, queue, number).size == 0;
+}
+
+bool rota_work_broker_store_is_loaded(const struct rota_work_broker *broker)
+{
+    const struct rota_broker_store *store = broker->store;
+    return !store || (store->is_looked && store->n_in[ROTA_BROKER_HELD_WANTED] == 0 &&
+                      store->n_in[ROTA_BROKER_HELD_TAKING] == 0 &&
+                      store->n_in[ROTA_BROKER_HELD_LOADING] == 0);
 }
 
 /* About a partition that a job is to be added to: it is taken if it is ours. */
@@ -20,7 +27,8 @@ static enum verdict admit_add(struct rota_broker_store *store, struct rota_str q
                               uint32_t number)
 {
     struct rota_work_broker *broker = store->broker;
-    if (rota_job_queue_check(queue, NULL) || number >= broker->options.partitions)
+    if (rota_job_queue_check(queue, NULL) ||
+        rota_work_broker_check_new(broker, queue, number, rota_str(""), NULL) == ROTA_ERR_INVALID)
         return GO_ON; /* and be refused */
     struct rota_broker_held *part = rota_broker_store_part(store, queue, number);
     if (part && part->state >= ROTA_BROKER_HELD_OPEN)

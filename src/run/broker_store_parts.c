@@ -102,9 +102,7 @@ void rota_broker_store_lose(struct rota_broker_store *store, struct rota_broker_
 static bool is_ours(const struct rota_broker_store *store, struct rota_str queue, uint32_t number)
 {
     struct rota_broker_cluster *cluster = store->broker->cluster;
-    /* A queue that had more partitions once: they stay with the others. */
-    return rota_broker_cluster_is_ours(cluster, queue,
-                                       number % rota_broker_cluster_n_partitions(cluster));
+    return rota_broker_cluster_is_ours(cluster, queue, number);
 }
 
 static void take_wanted(struct rota_broker_store *store)
@@ -414,17 +412,42 @@ static uint64_t hash_rows(uint64_t seed, const struct rota_sql_result *rows)
     return seed;
 }
 
+static void look_at_layouts(struct rota_broker_store *store)
+{
+    struct rota_work_broker *broker = store->broker;
+    const struct rota_sql_result *rows = &store->list.layouts;
+    for (size_t i = 0; i < rows->n_rows; i++) {
+        uint64_t before = rota_broker_last_number(broker->core);
+        const struct rota_work_layout layout = {
+            .wanted = (uint32_t)rota_sql_int_at(rows, i, 2),
+            .write = (uint32_t)rota_sql_int_at(rows, i, 3),
+            .read = (uint32_t)rota_sql_int_at(rows, i, 4),
+            .spread = {.batch = (uint32_t)rota_sql_int_at(rows, i, 5),
+                       .mode =
+                           rota_sql_int_at(rows, i, 6) ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP}};
+        const struct rota_work_record record = {.type = ROTA_WORK_LAYOUT,
+                                                .queue = rota_sql_bytes_at(rows, i, 0),
+                                                .at = rota_sql_int_at(rows, i, 1),
+                                                .layout = &layout};
+        if (!rota_broker_take_setting(broker->core, rota_work_broker_now(), &record, NULL) &&
+            rota_broker_last_number(broker->core) != before)
+            store->quiet.items[store->quiet.size++] = rota_broker_last_number(broker->core);
+    }
+}
+
 /* What was set at another node. Not while something that was set here is on its way. */
 static void look_at_settings(struct rota_broker_store *store)
 {
     struct rota_work_broker *broker = store->broker;
     const struct rota_sql_result *queues = &store->list.queues, *weights = &store->list.weights;
-    uint64_t hash = hash_rows(hash_rows(1, queues), weights), number;
+    uint64_t hash = hash_rows(hash_rows(hash_rows(1, queues), weights), &store->list.layouts),
+             number;
     if (hash == store->settings_hash || store->settings.size > 0 ||
         (store->has_turn && store->turn.n_settings > 0) ||
         broker->appended != rota_broker_last_number(broker->core))
         return;
-    if (!rota_vector_reserve(&store->quiet, store->quiet.size + queues->n_rows + weights->n_rows))
+    if (!rota_vector_reserve(&store->quiet, store->quiet.size + queues->n_rows + weights->n_rows +
+                                                store->list.layouts.n_rows))
         return;
     for (size_t i = 0; i < queues->n_rows; i++)
         if (!rota_broker_pause(broker->core, rota_work_broker_now(),
@@ -437,6 +460,7 @@ static void look_at_settings(struct rota_broker_store *store)
                                     rota_sql_bytes_at(weights, i, 1),
                                     (uint32_t)rota_sql_int_at(weights, i, 2), &number, NULL))
             store->quiet.items[store->quiet.size++] = number;
+    look_at_layouts(store);
     store->settings_hash = hash;
     rota_work_broker_touch(broker);
 }

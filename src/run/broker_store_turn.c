@@ -82,6 +82,11 @@ static bool append_setting(struct rota_broker_store *store, const struct rota_wo
         .weight = record->type == ROTA_WORK_WEIGHT ? record->weight : 0,
         .is_paused = record->is_paused,
     };
+    if (record->type == ROTA_WORK_LAYOUT) {
+        setting.is_layout = true;
+        setting.layout = *record->layout;
+        setting.at = record->at;
+    }
     if (rota_vector_push(&store->settings, setting))
         return true;
     free(copy);
@@ -113,6 +118,7 @@ static bool append(struct rota_broker_store *store, const struct rota_work_recor
         return append_job(store, record);
     case ROTA_WORK_PAUSE:
     case ROTA_WORK_WEIGHT:
+    case ROTA_WORK_LAYOUT:
         return is_quiet(store, record->number) || append_setting(store, record);
     case ROTA_WORK_LIFE: /* the store has given it */
     case ROTA_WORK_OWN:

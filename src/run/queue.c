@@ -267,11 +267,13 @@ static void choose(struct task *task)
 {
     struct rota_queue *queue = task->queue;
     int64_t any = 0;
-    rota_picker_write(queue->picker, rota_str("default"), queue->partitions, &queue->random, &any,
-                      NULL);
-    task->partition = task->spec.unique.size > 0
-                          ? rota_broker_cluster_partition_of(queue->cluster, task->spec.unique)
-                          : (uint32_t)any;
+    rota_picker_write(queue->picker, rota_str("default"),
+                      rota_broker_cluster_layout(queue->cluster, task->name).write, &queue->random,
+                      &any, NULL);
+    task->partition =
+        task->spec.unique.size > 0
+            ? rota_broker_cluster_partition_of(queue->cluster, task->name, task->spec.unique)
+            : (uint32_t)any;
     task->id =
         rota_job_id_make(rota_clock_wall(), task->partition, rota_random_next(&queue->random));
     write_add(task);
@@ -305,6 +307,26 @@ static void hear(struct task *task, enum rota_status status, bool is_undone, con
     uv_timer_start(&task->timer, on_again, rota_queue_to_ms(task->tries.again_at - now), 0);
 }
 
+/* A node says that the queue has other partitions than we know of. */
+static void learn(struct task *task, const struct rota_call_result *result)
+{
+    struct rota_broker_cluster *cluster = task->queue->cluster;
+    struct rota_str value;
+    char text[16];
+    if (!task->is_add ||
+        !rota_metadata_get(result->metadata, result->n_metadata, ROTA_NOTE_PARTITIONS, &value))
+        return;
+    snprintf(text, sizeof text, "%.*s", (int)(value.size < 15 ? value.size : 15), value.data);
+    unsigned long n = strtoul(text, NULL, 10);
+    if (n < 1 || n > ROTA_JOB_PARTITIONS_MAX)
+        return;
+    struct rota_work_layout layout = rota_broker_cluster_layout(cluster, task->name);
+    layout.wanted = layout.write = (uint32_t)n;
+    layout.read = layout.write > task->queue->partitions ? layout.write : task->queue->partitions;
+    if (rota_broker_cluster_lay_out(cluster, task->name, &layout))
+        task->tries.may_move = true; /* also with a unique key, which belongs to another now */
+}
+
 static void on_end(void *data, struct rota_call *call, const struct rota_call_result *result)
 {
     struct task *task = data;
@@ -319,6 +341,7 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
         rota_metadata_get(result->metadata, result->n_metadata, ROTA_NOTE_ELSEWHERE, &value);
     snprintf(text, sizeof text, "%s: %.*s", rota_status_name(result->status),
              (int)(result->text.size < 400 ? result->text.size : 400), result->text.data);
+    learn(task, result);
     hear(task, result->status, is_undone, text, result->message);
 }
 
@@ -469,11 +492,6 @@ static struct task *make_about(struct rota_queue *queue, const char *method, con
     struct rota_str name = rota_str_of(job, (size_t)(slash - job));
     if (rota_job_queue_check(name, error) || rota_job_id_parse(rota_str(slash + 1), &number, error))
         return NULL;
-    if (rota_job_id_partition(number) >= queue->partitions) {
-        rota_error_set(error, ROTA_ERR_INVALID, "queues have %u partitions, and %s is of number %u",
-                       queue->partitions, job, rota_job_id_partition(number));
-        return NULL;
-    }
     struct task *task = make(queue, method, data, error);
     if (task && !keep(task, &name)) {
         drop(task);

@@ -25,7 +25,8 @@ enum {
     HAS_WEIGHT = 1 << 16,
     HAS_EPOCH = 1 << 17,
     HAS_KEY = 1 << 18,
-    FIELDS = (1 << 19) - 1,
+    HAS_LAYOUT = 1 << 19,
+    FIELDS = (1 << 20) - 1,
 };
 
 enum {
@@ -197,7 +198,8 @@ static unsigned rare_mask_of(const struct rota_work_record *record)
            (record->priority ? HAS_PRIORITY : 0) |
            (record->partition != rota_job_id_partition(record->id) ? HAS_PARTITION : 0) |
            (record->is_paused ? HAS_PAUSED : 0) | (record->weight ? HAS_WEIGHT : 0) |
-           (record->epoch ? HAS_EPOCH : 0) | (record->key.size ? HAS_KEY : 0);
+           (record->epoch ? HAS_EPOCH : 0) | (record->key.size ? HAS_KEY : 0) |
+           (record->layout ? HAS_LAYOUT : 0);
 }
 
 static unsigned mask_of(const struct rota_work_record *record)
@@ -247,6 +249,13 @@ static void put_rare(struct pen *pen, const struct rota_work_record *record, uns
         put(pen, record->epoch);
     if (mask & HAS_KEY)
         put_name(pen, record->key);
+    if (mask & HAS_LAYOUT) {
+        put(pen, record->layout->wanted);
+        put(pen, record->layout->write);
+        put(pen, record->layout->read);
+        put(pen, record->layout->spread.batch);
+        put(pen, record->layout->spread.mode);
+    }
 }
 
 size_t rota_journal_record_encode(struct rota_journal_batch *batch,
@@ -424,7 +433,17 @@ static void get_spec(struct eye *eye, struct rota_work_record *record,
         spec->trace = get_bytes(eye, ROTA_JOB_KEY_MAX);
 }
 
-static void get_rare(struct eye *eye, struct rota_work_record *record, unsigned mask)
+static void get_layout(struct eye *eye, struct rota_work_layout *layout)
+{
+    layout->wanted = (uint32_t)get(eye, UINT32_MAX);
+    layout->write = (uint32_t)get(eye, UINT32_MAX);
+    layout->read = (uint32_t)get(eye, UINT32_MAX);
+    layout->spread.batch = (uint32_t)get(eye, UINT32_MAX);
+    layout->spread.mode = (enum rota_spread_mode)get(eye, ROTA_SPREAD_SLOTS);
+}
+
+static void get_rare(struct eye *eye, struct rota_work_record *record, unsigned mask,
+                     struct rota_journal_room *room)
 {
     if (mask & HAS_SINCE)
         record->since = get_time(eye);
@@ -441,9 +460,14 @@ static void get_rare(struct eye *eye, struct rota_work_record *record, unsigned 
         record->epoch = get(eye, UINT64_MAX);
     if (mask & HAS_KEY)
         record->key = get_name(eye, ROTA_JOB_KEY_MAX);
+    if (mask & HAS_LAYOUT) {
+        get_layout(eye, &room->layout);
+        record->layout = &room->layout;
+    }
 }
 
-static void get_fields(struct eye *eye, struct rota_work_record *record)
+static void get_fields(struct eye *eye, struct rota_work_record *record,
+                       struct rota_journal_room *room)
 {
     unsigned mask = (unsigned)get(eye, FIELDS);
     if (mask & HAS_ID) {
@@ -471,7 +495,7 @@ static void get_fields(struct eye *eye, struct rota_work_record *record)
         record->bytes = get_bytes(eye, ROTA_JOB_PAYLOAD_MAX);
     if (mask & HAS_REASON)
         record->reason = get_bytes(eye, ROTA_JOB_REASON_MAX);
-    get_rare(eye, record, mask);
+    get_rare(eye, record, mask, room);
 }
 
 bool rota_journal_record_decode(struct rota_journal_batch *batch, const char *base,
@@ -483,7 +507,7 @@ bool rota_journal_record_decode(struct rota_journal_batch *batch, const char *ba
     struct rota_work_record read = {
         .queue = none, .key = none, .worker = none, .reason = none, .bytes = none};
     read.type = (enum rota_work_record_type)get(&eye, ROTA_WORK_RECORDS - 1);
-    get_fields(&eye, &read);
+    get_fields(&eye, &read, room);
     if (has_spec(read.type))
         get_spec(&eye, &read, room);
     if (eye.failed || eye.at != eye.end)

@@ -35,6 +35,7 @@ struct rota_journal_batch {
 /* Room for what a record points to. */
 struct rota_journal_room {
     struct rota_job_spec spec;
+    struct rota_work_layout layout;
     struct rota_str capabilities[ROTA_JOB_CAPABILITIES_MAX];
 };
 

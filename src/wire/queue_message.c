@@ -120,7 +120,8 @@ static const struct rota_message_field INFO[] = {
     F(10, UINT, oldest_ms),  F(11, UINT, added_total),   F(12, UINT, done_total),
     F(13, UINT, dead_total), F(14, UINT, retries_total), F(15, UINT, n_workers),
     F(16, UINT, n_slots),    F(17, UINT, n_free),        F(18, UINT, fetched_total),
-    F(19, UINT, lent_total),
+    F(19, UINT, lent_total), F(20, UINT, wanted),        F(21, UINT, write),
+    F(22, UINT, read),       F(23, UINT, batch),         F(24, BOOL, is_slots),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_INFO, "queue", struct rota_queue_info, INFO);
@@ -272,8 +273,32 @@ TYPE(ROTA_QUEUE_ADOPT, "request", struct rota_queue_adopt, ADOPT);
 
 #define THIS struct rota_queue_settings
 static const struct rota_message_field SETTINGS[] = {F_BYTES(1, records)};
+static const struct rota_message_field LAY_OUT[] = {F_BYTES(1, records), F(2, STR, queue)};
 #undef THIS
 TYPE(ROTA_QUEUE_SETTINGS, "reply", struct rota_queue_settings, SETTINGS);
+TYPE(ROTA_QUEUE_LAY_OUT, "request", struct rota_queue_settings, LAY_OUT);
+
+#define THIS struct rota_queue_lies_so
+static const struct rota_message_field LIES_SO[] = {F(1, UINT, at), F(2, BOOL, has_beyond)};
+#undef THIS
+TYPE(ROTA_QUEUE_LIES_SO, "reply", struct rota_queue_lies_so, LIES_SO);
+
+#define THIS struct rota_queue_lay_out
+static const struct rota_message_field SET_LAYOUT[] = {
+    F(1, STR, queue),       F_MAX(2, UINT, partitions, ROTA_JOB_PARTITIONS_MAX),
+    F(3, BOOL, has_spread), F_MAX(4, UINT, batch, UINT32_MAX),
+    F(5, BOOL, is_slots),   F(6, BOOL, is_dry_run),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_SET_LAYOUT, "request", struct rota_queue_lay_out, SET_LAYOUT);
+
+#define THIS struct rota_queue_laid_out
+static const struct rota_message_field LAID_OUT[] = {
+    F(1, UINT, wanted), F(2, UINT, write),    F(3, UINT, read),
+    F(4, UINT, batch),  F(5, BOOL, is_slots),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_LAID_OUT, "reply", struct rota_queue_laid_out, LAID_OUT);
 
 #define THIS struct rota_queue_forget
 static const struct rota_message_field FORGET[] = {F(1, STR, node), F(2, BOOL, is_dry_run)};
@@ -292,6 +317,7 @@ static const struct rota_message_field NODES[] = {
     F(3, STRS, nodes),
     F(4, UINT, n_jobs),
     F(5, UINT, n_leaving),
+    F_MAX(6, UINT, write, ROTA_JOB_PARTITIONS_MAX),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_NODES, "reply", struct rota_queue_nodes, NODES);

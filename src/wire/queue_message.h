@@ -25,6 +25,7 @@ struct rota_queue_job_spec {
     uint64_t backoff_ms, backoff_max_ms;
     struct rota_str unique, key, trace;
     bool is_again, is_known;
+    bool is_sought; /* is_again, and no node has it; not of the message */
 };
 
 struct rota_queue_add {
@@ -125,6 +126,8 @@ struct rota_queue_info {
     uint64_t oldest_ms, added_total, done_total, dead_total, retries_total;
     uint64_t n_workers, n_slots, n_free;
     uint64_t fetched_total, lent_total;
+    uint64_t wanted, write, read, batch; /* as in struct rota_queue_laid_out */
+    bool is_slots;
 };
 
 struct rota_queue_worker_info {
@@ -152,9 +155,29 @@ struct rota_queue_adopt {
     bool is_over;
 };
 
-/* SettingsReply. */
+/* SettingsReply. LayOutRequest has a queue, too. */
 struct rota_queue_settings {
     struct rota_str records; /* as rota_queue_jobs_write() writes them */
+    struct rota_str queue;
+};
+
+/* SetLayoutRequest. */
+struct rota_queue_lay_out {
+    struct rota_str queue;
+    uint64_t partitions, batch;
+    bool has_spread, is_slots, is_dry_run;
+};
+
+/* SetLayoutReply. */
+struct rota_queue_laid_out {
+    uint64_t wanted, write, read, batch;
+    bool is_slots;
+};
+
+/* LayOutReply. */
+struct rota_queue_lies_so {
+    uint64_t at;
+    bool has_beyond;
 };
 
 struct rota_queue_forget {
@@ -172,7 +195,7 @@ struct rota_queue_nodes {
     uint64_t partitions;
     struct rota_str node;
     struct rota_message_strs nodes;
-    uint64_t n_jobs, n_leaving;
+    uint64_t n_jobs, n_leaving, write;
 };
 
 extern const struct rota_message_type ROTA_QUEUE_ADD, ROTA_QUEUE_ADDED, ROTA_QUEUE_ADD_BATCH,
@@ -184,7 +207,8 @@ extern const struct rota_message_type ROTA_QUEUE_ADD, ROTA_QUEUE_ADDED, ROTA_QUE
     ROTA_QUEUE_WEIGHT, ROTA_QUEUE_INFO, ROTA_QUEUE_QUEUES_REPLY, ROTA_QUEUE_WORKER_INFO,
     ROTA_QUEUE_WORKERS_REPLY, ROTA_QUEUE_MISSING, ROTA_QUEUE_WORD, ROTA_QUEUE_TELL,
     ROTA_QUEUE_VISIT, ROTA_QUEUE_VISITED, ROTA_QUEUE_ADOPT, ROTA_QUEUE_NODES, ROTA_QUEUE_SETTINGS,
-    ROTA_QUEUE_FORGET, ROTA_QUEUE_FORGOTTEN;
+    ROTA_QUEUE_FORGET, ROTA_QUEUE_FORGOTTEN, ROTA_QUEUE_SET_LAYOUT, ROTA_QUEUE_LAID_OUT,
+    ROTA_QUEUE_LAY_OUT, ROTA_QUEUE_LIES_SO;
 
 /* An empty one is none. ROTA_ERR_INVALID for any other size but 16 bytes. */
 enum rota_code rota_queue_id_read(struct rota_str bytes, struct rota_job_id *id,

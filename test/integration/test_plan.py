@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Plans at a real cluster: test_plan.py ROTAD.
+"""Plans at a real cluster: test_plan.py ROTAD ROTA.
 
 Three nodes share a ring space and a queue. What a plan predicts is compared, shard by shard,
-with what comes when it is applied. Prints TAP."""
+with what comes when it is applied; jobs come and are done meanwhile. Prints TAP."""
 
 import http.client
 import json
@@ -10,10 +10,11 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
-ROTAD = os.path.abspath(sys.argv[1])
+ROTAD, ROTA = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 TIMEOUT = 120
 SHARDS = 500
 SETTINGS = f"""ttl = "10s"
@@ -90,12 +91,12 @@ def nobody_plans_without_the_token(nodes):
 def what_makes_no_sense_is_refused(nodes):
     for body, word in [({"remove": ["nobody:1"]}, "nobody:1"), ({"what": 1}, "what"), ({"mode": "x"}, "lookup"),
                        ({"weights": {nodes[0].grpc: -1}}, "weight"), ({"add": [{"name": nodes[0].grpc}]}, "already"),
-                       ({"counts": {"q": 0}}, "partitions"), ({"remove_zone": "mars"}, "mars"), ([], "JSON")]:
+                       ({"counts": {"q": 0}}, "partitions"), ({"counts": {"q": 3}}, "no queue q"),
+                       ({"batch": 10 ** 9}, "batch"), ({"remove_zone": "mars"}, "mars"), ([], "JSON")]:
         status, result = nodes[0].ask("POST", "/api/v1/plan", body)
         assert status in (400, 404) and word in result["error"], (body, status, result)
-    for body, word in [({"remove": [node.grpc for node in nodes]}, "no node"), ({"batch": 3}, "batch")]:
-        status, result = nodes[0].ask("POST", "/api/v1/plan/apply", body)
-        assert status == 400 and word in result["error"], (body, status, result)
+    status, result = nodes[0].ask("POST", "/api/v1/plan/apply", {"remove": [node.grpc for node in nodes]})
+    assert status == 400 and "no node" in result["error"], (status, result)
     assert nodes[0].ask("GET", "/api/v1/plans/1")[0] == 404
 
 
@@ -116,13 +117,57 @@ def a_node_more_takes_its_share_and_no_more(nodes):
     assert 0 < orders["moves"] <= gained and orders["minimum"] == SHARDS // 4, plan
 
 
-def apply_as_predicted(asked, body, step):
-    """Plan, apply, and compare; returns the owners after it."""
-    before, _ = asked.owners()
+def rota(*arguments):
+    result = subprocess.run([ROTA, *arguments], text=True, capture_output=True, timeout=TIMEOUT)
+    assert result.returncode == 0, (arguments, result)
+    return result.stdout
+
+
+class Load:
+    """Jobs of a queue come at all nodes, and are done, until it is over."""
+
+    def __init__(self, nodes, queue):
+        self.nodes, self.queue, self.n_added, self.n_unknown, self.failures = nodes, queue, 0, 0, []
+        self.is_over = threading.Event()
+        self.thread = threading.Thread(target=self.add)
+        self.thread.start()
+        self.worker = subprocess.Popen([ROTA, "work", "--queue", queue, "--slots", "4", "--node",
+                                        ",".join(node.grpc for node in nodes), "--", "true"], stderr=subprocess.DEVNULL)
+
+    def add(self):
+        while not self.is_over.is_set():
+            node = self.nodes[self.n_added % len(self.nodes)]
+            status, result = node.ask("POST", f"/api/v1/queues/{self.queue}/jobs", {"payload": str(self.n_added)})
+            if status == 200:
+                self.n_added += 1
+            elif status == 503:
+                self.n_unknown += 1
+            else:
+                self.failures.append((status, result))
+
+    def end(self):
+        """All that was added was done, by one completion each."""
+        try:
+            self.is_over.set()
+            self.thread.join()
+            assert not self.failures, self.failures[:3]
+            rota("queue", "drain", self.queue, "--timeout", "60s", "--node", self.nodes[0].grpc)
+            queue = layout_of(self.nodes[0], self.queue)
+            assert queue["n_done"] == queue["done_total"] and queue["n_dead"] == 0, queue
+            assert self.n_added <= queue["n_done"] <= self.n_added + self.n_unknown, (self.n_added, queue)
+        finally:
+            self.worker.terminate()
+            self.worker.wait(TIMEOUT)
+
+
+def layout_of(node, name):
+    return next(queue for queue in node.get("/api/v1/queues")["items"] if queue["name"] == name)
+
+
+def plan_and_apply(asked, body, step):
     status, plan = asked.ask("POST", "/api/v1/plan", body)
-    assert status == 200 and plan["moves"] > 0, plan
+    assert status == 200, plan
     assert any(step in each for each in plan["steps"]), plan["steps"]
-    assert asked.owners()[0] == before, "a plan alone changes something"
     status, made = asked.ask("POST", "/api/v1/plan/apply", body)
     assert status == 200, made
     done = await_true("the end of the plan", lambda: next(
@@ -130,12 +175,66 @@ def apply_as_predicted(asked, body, step):
     assert done["state"] == "done", done
     assert done["outcome"]["moves"] == done["predicted"]["moves"] == plan["moves"], done
     assert done["outcome"]["spread_after"] == plan["spread_after"], done
+    return plan
+
+
+@test
+def partitions_batch_and_mode_come_as_predicted_while_jobs_are_done(nodes):
+    load = Load(nodes, "orders")
+    try:
+        await_true("the first jobs", lambda: load.n_added > 50)
+        for asked, body, n, step in [
+                (nodes[0], {"counts": {"orders": 48}}, 48, "give queue orders 48 partitions"),
+                (nodes[1], {"batch": 4, "mode": "lookup"}, 48, "spread the partitions of queue orders by batch 4 and mode lookup"),
+                (nodes[2], {"counts": {"orders": 5}, "batch": 16, "mode": "slots"}, 5, "leave queue orders 5 partitions")]:
+            plan = plan_and_apply(asked, body, step)
+            assert (plan["moves"] > 0) == ("batch" in body), plan
+            for node in nodes:
+                queue = await_true("the layout at a node", lambda: next(
+                    (seen for seen in [layout_of(node, "orders")] if seen["read"] == n), None))
+                assert queue["wanted"] == queue["write"] == n, queue
+                assert queue["batch"] == body.get("batch", 16), queue
+    finally:
+        load.end()
+
+
+@test
+def partitions_that_hold_jobs_are_read_until_they_are_empty(nodes):
+    here = nodes[1].grpc
+    rota("job", "add", "--queue", "slow", "--node", here, "x")
+    rota("queue", "pause", "slow", "--node", here)
+    for number in range(40):
+        nodes[number % 3].ask("POST", "/api/v1/queues/slow/jobs", {"payload": str(number)})
+    told = rota("queue", "partitions", "slow", "1", "--dry-run", "--node", here)
+    assert "would get 1 partitions" in told, told
+    assert "\tpartitions=16\t" in rota("queue", "show", "slow", "--node", here)
+    assert json.loads(rota("queue", "partitions", "slow", "1", "--json", "--node", here))["read"] == 16
+    for node in nodes:
+        await_true("the layout", lambda: "\tpartitions=1/16\t" in rota("queue", "show", "slow", "--node", node.grpc))
+    rota("queue", "resume", "slow", "--node", here)
+    worker = subprocess.Popen([ROTA, "work", "--queue", "slow", "--node", nodes[2].grpc, "--", "true"], stderr=subprocess.DEVNULL)
+    try:
+        for node in nodes:
+            await_true("the end of it", lambda: "\tpartitions=1\n" in rota("queue", "show", "slow", "--node", node.grpc))
+        queue = layout_of(nodes[0], "slow")
+        assert queue["done_total"] == 41, queue
+    finally:
+        worker.terminate()
+        worker.wait(TIMEOUT)
+
+
+def apply_as_predicted(asked, body, step):
+    """Plan, apply, and compare; returns the owners after it."""
+    before, _ = asked.owners()
+    status, plan = asked.ask("POST", "/api/v1/plan", body)
+    assert status == 200 and plan["moves"] > 0, plan
+    assert asked.owners()[0] == before, "a plan alone changes something"
+    assert plan_and_apply(asked, body, step) == plan
     after, is_settled = asked.owners()
     assert is_settled
     assert sum(a != b for a, b in zip(before, after)) == next(
-        each["moves"] for each in plan["per_space"] if each["name"] == "orders")
+        each["moves"] for each in plan["per_space"] if each["name"] == "orders" and each["kind"] == "space")
     return after
-
 
 @test
 def weights_that_are_applied_come_as_predicted(nodes):

@@ -1,7 +1,9 @@
 /* <rota/queue.h> with three brokers on one loop, over real gRPC. */
 #include "await.h"
+#include "wire/queue_message.h"
 
 #include <rota/broker.h>
+#include <rota/channel.h>
 #include <rota/members.h>
 #include <rota/queue.h>
 #include <rota/server.h>
@@ -196,6 +198,73 @@ static void a_unique_key_is_of_all_nodes(void **state)
     assert_true(second.is_new);
 }
 
+struct answer {
+    size_t n;
+    uint64_t write;
+};
+
+static void on_answer(void *data, struct rota_call *call, const struct rota_call_result *result)
+{
+    struct answer *answer = data;
+    struct rota_arena arena = {0};
+    struct rota_queue_nodes nodes = {0};
+    (void)call;
+    answer->n++;
+    assert_int_equal(result->status, ROTA_STATUS_OK);
+    rota_message_decode(&ROTA_QUEUE_NODES, result->message, &nodes, &arena, NULL);
+    answer->write = nodes.write;
+    rota_arena_deinit(&arena);
+}
+
+/* Ask a node; returns what it says of the partitions that are written, if it does. */
+static uint64_t ask(struct world *world, int node, const char *method,
+                    const struct rota_message_type *type, const void *request)
+{
+    struct rota_channel *channel;
+    struct rota_buffer bytes = {0};
+    struct answer answer = {0};
+    rota_message_encode(type, request, &bytes);
+    struct rota_call_options options = {.method = rota_str(method),
+                                        .request = rota_buffer_str(&bytes),
+                                        .wait_for_ready = true,
+                                        .on_end = on_answer,
+                                        .data = &answer};
+    assert_int_equal(rota_channel_open(&world->loop, rota_server_address(world->servers[node], 0),
+                                       NULL, &channel, NULL),
+                     ROTA_OK);
+    assert_int_equal(rota_channel_call(channel, &options, NULL, NULL), ROTA_OK);
+    await(&world->loop, &answer.n, 1);
+    rota_channel_close(channel);
+    rota_buffer_deinit(&bytes);
+    return answer.write;
+}
+
+static void a_client_follows_a_queue_that_gets_fewer_partitions(void **state)
+{
+    struct world *world = *state;
+    const struct rota_queue_lay_out wish = {.queue = rota_str("q"), .partitions = 2};
+    const struct rota_queue_setting about = {.queue = rota_str("q")};
+    char key[8];
+    struct told told;
+    ask(world, 0, "/rota.v1.Queue/SetLayout", &ROTA_QUEUE_SET_LAYOUT, &wish);
+    for (int i = 0; i < NODES; i++)
+        while (ask(world, i, "/rota.v1.Queue/Nodes", &ROTA_QUEUE_PAUSE, &about) != 2)
+            ;
+    for (int i = 0; i < 40; i++) {
+        struct rota_job_id id;
+        snprintf(key, sizeof key, "%s%d", i % 2 ? "k" : "", i);
+        add(world, "x", i % 2 ? key : "", &told);
+        assert_int_equal(told.code, ROTA_OK);
+        assert_true(told.is_new);
+        assert_int_equal(rota_job_id_parse(rota_str(told.job + 2), &id, NULL), ROTA_OK);
+        assert_true(rota_job_id_partition(id) < 2);
+        if (i % 2) {
+            add(world, "x", key, &told);
+            assert_false(told.is_new);
+        }
+    }
+}
+
 static void what_can_not_be_is_said(void **state)
 {
     struct world *world = *state;
@@ -236,6 +305,7 @@ int main(void)
         TEST(a_job_is_added_worked_on_and_waited_for),
         TEST(jobs_go_to_all_nodes_and_past_one_that_is_away),
         TEST(a_unique_key_is_of_all_nodes),
+        TEST(a_client_follows_a_queue_that_gets_fewer_partitions),
         TEST(what_can_not_be_is_said),
         TEST(a_client_can_be_closed_with_calls_under_way),
     };

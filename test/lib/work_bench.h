@@ -59,6 +59,12 @@ static inline struct rota_work_record bench_keep_record(struct bench *bench,
 {
     struct rota_work_record copy = *record;
     copy.spec = record->spec ? bench_keep_spec(bench, record->spec) : NULL;
+    if (record->layout) {
+        struct rota_work_layout *layout = rota_arena_take(&bench->memory, sizeof *layout);
+        assert_non_null(layout);
+        *layout = *record->layout;
+        copy.layout = layout;
+    }
     copy.queue = bench_keep(bench, record->queue);
     copy.key = bench_keep(bench, record->key);
     copy.worker = bench_keep(bench, record->worker);

@@ -151,12 +151,100 @@ static void of_two_at_the_same_moment_both_take_the_same(void **state)
     assert_int_equal(benches[HERE].journal.size, before);
 }
 
+/* --- layouts --- */
+
+static const struct rota_spread SPREAD = {.mode = ROTA_SPREAD_SLOTS, .batch = 16};
+
+/* At `at`; 0: now. */
+static void set_layout(size_t broker, uint32_t wanted, uint32_t write, uint32_t read, rota_time at)
+{
+    struct bench *bench = &benches[broker];
+    const struct rota_work_layout layout = {wanted, write, read, SPREAD};
+    assert_int_equal(rota_broker_set_layout(bench->broker, bench->now, rota_str("q"), &layout, at,
+                                            &bench->number, NULL),
+                     ROTA_OK);
+    bench_settle(bench);
+}
+
+static void check_layout(size_t broker, uint32_t wanted, uint32_t write, uint32_t read)
+{
+    const struct rota_work_layout expected = {wanted, write, read, SPREAD};
+    struct rota_work_layout layout;
+    rota_time at;
+    assert_true(rota_broker_layout(benches[broker].broker, rota_str("q"), &layout, &at));
+    assert_true(rota_layout_is_equal(&layout, &expected));
+}
+
+static rota_time laid_at(size_t broker)
+{
+    struct rota_work_layout layout;
+    rota_time at;
+    assert_true(rota_broker_layout(benches[broker].broker, rota_str("q"), &layout, &at));
+    return at;
+}
+
+static void a_layout_is_kept_and_goes_to_others(void **state)
+{
+    struct bench *bench = &benches[HERE];
+    (void)state;
+    set_layout(HERE, 4, 4, 16, 0);
+    tell(HERE, THERE);
+    bench_restart(&benches[THERE]);
+    check_layout(THERE, 4, 4, 16);
+    assert_int_equal(laid_at(THERE), laid_at(HERE));
+    assert_int_equal(
+        rota_broker_rewrite(bench->broker, rota_broker_last_number(bench->broker) + 1, 100), 0);
+    bench_settle(bench);
+    bench_restart(bench);
+    check_layout(HERE, 4, 4, 16);
+}
+
+static void a_wish_counts_more_than_a_step_of_the_former_one(void **state)
+{
+    (void)state;
+    set_layout(HERE, 4, 4, 16, 0);
+    tell(HERE, THERE);
+    pass_time(ROTA_SEC);
+    set_layout(THERE, 8, 4, 16, 0);
+    pass_time(ROTA_SEC);
+    set_layout(HERE, 4, 4, 4, laid_at(HERE) + 1); /* it has not heard of it, and is later */
+    tell(HERE, THERE);
+    tell(THERE, HERE);
+    check_layout(THERE, 8, 4, 16);
+    check_layout(HERE, 8, 4, 16);
+}
+
+static void jobs_beyond_are_those_that_have_not_ended(void **state)
+{
+    struct bench *bench = &benches[HERE];
+    struct rota_job_spec spec = {.queue = rota_str("q"), .partition = 3, .payload = rota_str("x")};
+    struct rota_job_id id;
+    bool is_new;
+    (void)state;
+    bench_add(bench, "x"); /* of partition 0 */
+    assert_int_equal(rota_broker_partition_open(bench->broker, bench->now, spec.queue, 3, 1, NULL),
+                     ROTA_OK);
+    assert_false(rota_broker_has_beyond(bench->broker, spec.queue, 1));
+    assert_int_equal(
+        rota_broker_add(bench->broker, bench->now, &spec, &id, &is_new, &bench->number, NULL),
+        ROTA_OK);
+    bench_settle(bench);
+    assert_true(rota_broker_has_beyond(bench->broker, spec.queue, 3));
+    assert_false(rota_broker_has_beyond(bench->broker, spec.queue, 4));
+    assert_int_equal(
+        rota_broker_cancel(bench->broker, bench->now, spec.queue, id, &bench->number, NULL),
+        ROTA_OK);
+    bench_settle(bench);
+    assert_false(rota_broker_has_beyond(bench->broker, spec.queue, 1));
+}
+
 static void settings_that_can_not_be_are_refused(void **state)
 {
     (void)state;
     struct bench *bench = &benches[HERE];
     rota_time now = bench->now.wall;
     struct rota_str q = rota_str("q"), bad = rota_str("a b");
+    const struct rota_work_layout none = {0};
     const struct rota_work_record records[] = {
         {.type = ROTA_WORK_OWN, .queue = q, .at = now, .epoch = 1},
         {.type = ROTA_WORK_PAUSE, .queue = bad, .at = now},
@@ -165,6 +253,8 @@ static void settings_that_can_not_be_are_refused(void **state)
         {.type = ROTA_WORK_PAUSE, .queue = q, .is_paused = true, .at = ROTA_TIME_NEVER},
         {.type = ROTA_WORK_WEIGHT, .queue = q, .at = now},
         {.type = ROTA_WORK_WEIGHT, .queue = q, .at = now, .weight = UINT32_MAX},
+        {.type = ROTA_WORK_LAYOUT, .queue = q, .at = now},
+        {.type = ROTA_WORK_LAYOUT, .queue = q, .at = now, .layout = &none},
     };
     for (size_t i = 0; i < sizeof records / sizeof *records; i++)
         assert_int_equal(
@@ -181,6 +271,9 @@ int main(void)
         RULE(what_was_set_last_counts_whoever_tells_whom),
         RULE(compaction_keeps_when_it_was_set),
         RULE(of_two_at_the_same_moment_both_take_the_same),
+        RULE(a_layout_is_kept_and_goes_to_others),
+        RULE(a_wish_counts_more_than_a_step_of_the_former_one),
+        RULE(jobs_beyond_are_those_that_have_not_ended),
         RULE(settings_that_can_not_be_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

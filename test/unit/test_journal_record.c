@@ -81,15 +81,17 @@ static bool decode(const char *text, size_t size)
 static void what_can_not_be_is_refused(void **state)
 {
     (void)state;
-    assert_true(DECODE("\x0a\x00"));                      /* life, without anything */
-    assert_false(DECODE("\x0e\x00"));                     /* no such type */
-    assert_false(DECODE("\x0a\x80\x80\x20"));             /* a field of another version */
-    assert_false(DECODE("\x0a\x80\x00"));                 /* a number longer than needed */
-    assert_true(DECODE("\x04\x80\x01\x05"));              /* end, cancelled */
-    assert_false(DECODE("\x04\x80\x01\x06"));             /* no such state */
-    assert_true(DECODE("\x04\x80\x02\x0a"));              /* end, handed over */
-    assert_false(DECODE("\x04\x80\x02\x0b"));             /* no such cause */
-    assert_true(DECODE("\x07\x02\x00\x01q"));             /* pause of q */
+    assert_true(DECODE("\x0a\x00"));                              /* life, without anything */
+    assert_false(DECODE("\x0f\x00"));                             /* no such type */
+    assert_false(DECODE("\x0a\x80\x80\x40"));                     /* a field of another version */
+    assert_true(DECODE("\x0e\x80\x80\x20\x08\x08\x10\x10\x01"));  /* 8, 8 and 16 partitions */
+    assert_false(DECODE("\x0e\x80\x80\x20\x08\x08\x10\x10\x02")); /* no such mode */
+    assert_false(DECODE("\x0a\x80\x00"));                         /* a number longer than needed */
+    assert_true(DECODE("\x04\x80\x01\x05"));                      /* end, cancelled */
+    assert_false(DECODE("\x04\x80\x01\x06"));                     /* no such state */
+    assert_true(DECODE("\x04\x80\x02\x0a"));                      /* end, handed over */
+    assert_false(DECODE("\x04\x80\x02\x0b"));                     /* no such cause */
+    assert_true(DECODE("\x07\x02\x00\x01q"));                     /* pause of q */
     assert_true(DECODE("\x07\x02\x01\x01q"));             /* ... which has the place 0 now */
     assert_false(DECODE("\x07\x02\x02"));                 /* a name that nobody gave */
     assert_false(DECODE("\x07\x02\x00\x00"));             /* a name without letters */

@@ -205,6 +205,28 @@ test("a plan that is applied from the page does what it predicted", async (page)
   await row(page, two.grpc).getByText("serving").waitFor();
 });
 
+test("a queue gets the partitions and the mode that a plan gives it from the page", async (page) => {
+  const [one] = await live();
+  await go(page, one.address, "#/queues/laid");
+  await giveToken(page, one);
+  await page.getByLabel("Payload").fill("x");
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await until("the queue is there", async () => (await get(one, "queues/laid")).document.items.length === 1);
+  await go(page, one.address, "#/queues/laid");
+  await fact(page, "partitions").getByText("16", { exact: true }).waitFor();
+  await go(page, one.address, "#/plan");
+  await page.getByLabel("laid", { exact: true }).fill("24");
+  await page.getByLabel("Mode").selectOption("lookup");
+  await page.getByText("give queue laid 24 partitions").waitFor();
+  await page.getByText("spread the partitions of queue laid by batch 16 and mode lookup").waitFor();
+  await until("it can be applied", async () => !(await page.getByRole("button", { name: "Apply" }).isDisabled()));
+  await page.getByRole("button", { name: "Apply" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Apply" }).click();
+  await page.getByText("It came as predicted.").waitFor();
+  await go(page, one.address, "#/queues/laid");
+  await fact(page, "partitions").getByText("24", { exact: true }).waitFor();
+});
+
 // How long a process waited for its turn at most while something happened: what a busy machine adds.
 function meetDelays() {
   let worst = 0, last = Date.now();

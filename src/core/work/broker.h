@@ -179,8 +179,25 @@ enum rota_code rota_broker_set_weight(struct rota_broker *broker, struct rota_wo
                                       struct rota_str queue, struct rota_str key, uint32_t weight,
                                       uint64_t *number, struct rota_error *error);
 
-/* Settings that were ever made, as PAUSE and WEIGHT records with their time; start with a place
- * that is zeroed, false ends it. */
+/* The partitions of a queue are to be as `layout` says from `at` on, on the wall clock; 0: from
+ * now on, which is after all that is known. */
+enum rota_code rota_broker_set_layout(struct rota_broker *broker, struct rota_work_now now,
+                                      struct rota_str queue, const struct rota_work_layout *layout,
+                                      rota_time at, uint64_t *number, struct rota_error *error);
+
+/* False: none was ever set. */
+bool rota_broker_layout(const struct rota_broker *broker, struct rota_str queue,
+                        struct rota_work_layout *layout, rota_time *at);
+
+/* Grows with every layout that is set. */
+uint64_t rota_broker_n_layouts(const struct rota_broker *broker);
+
+/* Whether a job that has not ended is in a partition from `first` on. */
+bool rota_broker_has_beyond(const struct rota_broker *broker, struct rota_str queue,
+                            uint32_t first);
+
+/* Settings that were ever made, as PAUSE, LAYOUT and WEIGHT records with their time; start with a
+ * place that is zeroed, false ends it. */
 struct rota_setting_place {
     size_t queue, inner;
 };

@@ -72,6 +72,8 @@ struct rota_work_queue {
     uint32_t number;
     bool is_paused;
     rota_time paused_at; /* wall clock: since when it is so; 0: it never was */
+    struct rota_work_layout layout;
+    rota_time laid_at;                                  /* the same, for the layout */
     ROTA_VECTOR(struct rota_work_partition) partitions; /* by number */
     ROTA_VECTOR(uint32_t) lanes;                        /* by set; ROTA_BROKER_NONE: none */
     struct rota_fair_queue fair;
@@ -148,6 +150,7 @@ struct rota_broker {
     ROTA_VECTOR(struct rota_work_queue *) queues; /* NULL: the number is free */
     struct rota_map queues_by_name;
     struct rota_work_queue *last_queue;    /* that was asked for */
+    uint64_t n_layouts;                    /* that were ever set */
     ROTA_VECTOR(struct rota_lane *) lanes; /* NULL: the number is free */
     ROTA_VECTOR(uint32_t) dirty;           /* lanes that jobs came to; never needs memory */
     size_t n_lanes;

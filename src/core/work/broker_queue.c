@@ -16,7 +16,7 @@ struct rota_work_queue *rota_broker_queue(const struct rota_broker *broker, stru
 /* Nothing would be lost with it. */
 static bool is_idle(const struct rota_broker *broker, const struct rota_work_queue *queue)
 {
-    if (queue->n_lanes > 0 || queue->n_classes > 0 || queue->is_paused ||
+    if (queue->n_lanes > 0 || queue->n_classes > 0 || queue->is_paused || queue->laid_at ||
         queue->fair.weight != ROTA_FAIR_WEIGHT || queue->fair.keys.size > 0)
         return false;
     for (size_t i = 0; i < queue->partitions.size; i++)

@@ -224,6 +224,7 @@ static enum rota_code read_change(struct rota_broker *broker, const struct rota_
     case ROTA_WORK_JOB:
     case ROTA_WORK_PAUSE:
     case ROTA_WORK_WEIGHT:
+    case ROTA_WORK_LAYOUT:
     case ROTA_WORK_LIFE:
     case ROTA_WORK_OWN:
     case ROTA_WORK_CHUNK:
@@ -268,6 +269,14 @@ static enum rota_code read_setting(struct rota_broker *broker,
     }
     if (record->type == ROTA_WORK_WEIGHT)
         return read_weight(queue, record, error);
+    if (record->type == ROTA_WORK_LAYOUT) {
+        if (!record->layout || rota_layout_check(record->layout, NULL))
+            return contradicts(record, "no queue can be laid out so", error);
+        queue->layout = *record->layout;
+        queue->laid_at = time_of(record);
+        broker->n_layouts++;
+        return ROTA_OK;
+    }
     if (record->partition >= ROTA_JOB_PARTITIONS_MAX)
         return contradicts(record, "there is no such partition", error);
     code = rota_broker_need_partition(queue, record->partition, &own, error);
@@ -297,6 +306,7 @@ static enum rota_code read_record(struct rota_broker *broker, const struct rota_
         return read_change(broker, record, error);
     case ROTA_WORK_PAUSE:
     case ROTA_WORK_WEIGHT:
+    case ROTA_WORK_LAYOUT:
     case ROTA_WORK_OWN:
         return read_setting(broker, record, error);
     case ROTA_WORK_CHUNK:

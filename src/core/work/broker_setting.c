@@ -102,11 +102,99 @@ enum rota_code rota_broker_set_weight(struct rota_broker *broker, struct rota_wo
     return ROTA_OK;
 }
 
+static uint64_t set_layout(struct rota_broker *broker, struct rota_work_queue *queue,
+                           const struct rota_work_layout *layout, rota_time at)
+{
+    queue->layout = *layout;
+    queue->laid_at = at;
+    broker->n_layouts++;
+    struct rota_work_record *record = rota_broker_write_setting(broker, ROTA_WORK_LAYOUT, queue);
+    record->layout = &queue->layout;
+    record->at = at;
+    return record->number;
+}
+
+enum rota_code rota_broker_set_layout(struct rota_broker *broker, struct rota_work_now now,
+                                      struct rota_str queue, const struct rota_work_layout *layout,
+                                      rota_time at, uint64_t *number, struct rota_error *error)
+{
+    struct rota_work_queue *found;
+    enum rota_code code = rota_layout_check(layout, error);
+    if (!code)
+        code = rota_broker_begin_setting(broker, now, queue, &found, error);
+    if (!code)
+        *number = set_layout(broker, found, layout, at ? at : time_after(broker, found->laid_at));
+    return code;
+}
+
+bool rota_broker_layout(const struct rota_broker *broker, struct rota_str queue,
+                        struct rota_work_layout *layout, rota_time *at)
+{
+    const struct rota_work_queue *found = rota_broker_queue(broker, queue);
+    if (!found || !found->laid_at)
+        return false;
+    *layout = found->layout;
+    *at = found->laid_at;
+    return true;
+}
+
+uint64_t rota_broker_n_layouts(const struct rota_broker *broker)
+{
+    return broker->n_layouts;
+}
+
+/* All jobs are looked at only while some are there that may have ended. */
+bool rota_broker_has_beyond(const struct rota_broker *broker, struct rota_str queue, uint32_t first)
+{
+    const struct rota_work_queue *found = rota_broker_queue(broker, queue);
+    size_t n_jobs = 0;
+    for (size_t i = 0; found && i < found->partitions.size; i++)
+        if (found->partitions.items[i].number >= first)
+            n_jobs += found->partitions.items[i].n_jobs;
+    for (uint32_t i = 0; n_jobs > 0 && (i = rota_job_table_next(&broker->jobs, i));) {
+        const struct rota_job *job = rota_job_at(&broker->jobs, i);
+        if (!rota_job_state_is_ended((enum rota_job_state)job->state) &&
+            rota_job_id_partition(job->id) >= first && rota_broker_queue_of(broker, job) == found)
+            return true;
+    }
+    return false;
+}
+
+/* Of two that were made at the same time everybody takes the same. */
+static bool is_later(const struct rota_work_queue *queue, const struct rota_work_record *record)
+{
+    const struct rota_work_layout *own = &queue->layout, *other = record->layout;
+    if (record->at != queue->laid_at)
+        return record->at > queue->laid_at;
+    const uint64_t a[] = {own->wanted, own->write, own->read, own->spread.batch, own->spread.mode};
+    const uint64_t b[] = {other->wanted, other->write, other->read, other->spread.batch,
+                          other->spread.mode};
+    for (size_t i = 0; i < sizeof a / sizeof *a; i++)
+        if (a[i] != b[i])
+            return b[i] > a[i];
+    return false;
+}
+
+static enum rota_code take_layout(struct rota_broker *broker, struct rota_work_now now,
+                                  const struct rota_work_record *setting, struct rota_error *error)
+{
+    struct rota_work_queue *queue;
+    if (!setting->layout)
+        return rota_error_set(error, ROTA_ERR_INVALID, "a layout says nothing");
+    enum rota_code code = rota_layout_check(setting->layout, error);
+    if (!code)
+        code = rota_broker_begin_setting(broker, now, setting->queue, &queue, error);
+    if (!code && is_later(queue, setting))
+        set_layout(broker, queue, setting->layout, setting->at);
+    return code;
+}
+
 /* --- telling --- */
 
-enum { PLACE_PAUSE, PLACE_WEIGHT, PLACE_KEYS };
+enum { PLACE_PAUSE, PLACE_LAYOUT, PLACE_WEIGHT, PLACE_KEYS };
 
-/* The next setting of a queue at or behind `*place`: its pause, its weight, those of its keys. */
+/* The next setting of a queue at or behind `*place`: its pause, its layout, its weight, those of
+ * its keys. */
 static bool next_of_queue(const struct rota_work_queue *queue, size_t *place,
                           struct rota_work_record *record)
 {
@@ -115,6 +203,12 @@ static bool next_of_queue(const struct rota_work_queue *queue, size_t *place,
         record->type = ROTA_WORK_PAUSE;
         record->is_paused = queue->is_paused;
         record->at = queue->paused_at;
+        return true;
+    }
+    if (*place == PLACE_LAYOUT && ++*place && queue->laid_at) {
+        record->type = ROTA_WORK_LAYOUT;
+        record->layout = &queue->layout;
+        record->at = queue->laid_at;
         return true;
     }
     record->type = ROTA_WORK_WEIGHT;
@@ -172,12 +266,14 @@ enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_
     struct rota_fair_key *key = NULL;
     rota_broker_at(broker, now);
     bool is_weight = setting->type == ROTA_WORK_WEIGHT;
-    if (!is_weight && setting->type != ROTA_WORK_PAUSE)
+    if (!is_weight && setting->type != ROTA_WORK_PAUSE && setting->type != ROTA_WORK_LAYOUT)
         return rota_error_set(error, ROTA_ERR_INVALID, "%s is no setting of a queue",
                               rota_work_record_name(setting->type));
     if (setting->at <= 0 || setting->at > rota_time_add(broker->stamp, AHEAD_MAX))
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "a setting was made in the future: a clock is wrong");
+    if (setting->type == ROTA_WORK_LAYOUT)
+        return take_layout(broker, now, setting, error);
     enum rota_code code = is_weight ? check_weight(setting->key, setting->weight, error) : ROTA_OK;
     if (!code)
         code = rota_broker_begin_setting(broker, now, setting->queue, &queue, error);

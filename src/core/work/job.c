@@ -104,8 +104,8 @@ const char *rota_job_cause_text(enum rota_job_cause cause)
 const char *rota_work_record_name(enum rota_work_record_type type)
 {
     static const char *const names[ROTA_WORK_RECORDS] = {
-        "add",   "job",    "start",  "retry", "end", "revive", "priority",
-        "pause", "weight", "forget", "life",  "own", "chunk",  "taken",
+        "add",    "job",    "start", "retry", "end",   "revive", "priority", "pause",
+        "weight", "forget", "life",  "own",   "chunk", "taken",  "layout",
     };
     return (unsigned)type < ROTA_WORK_RECORDS ? names[type] : "unknown";
 }

@@ -11,6 +11,8 @@
  * running broker counts on the monotonic clock. */
 #pragma once
 
+#include "core/work/layout.h"
+
 #include <rota/error.h>
 #include <rota/str.h>
 #include <rota/time.h>
@@ -125,21 +127,23 @@ enum rota_work_record_type {
     ROTA_WORK_CHUNK,    /* `id`: the jobs `bytes` of `partition` of `queue` go to `key` and nowhere
                          * else; without bytes: they are there; without a key: all is said */
     ROTA_WORK_TAKEN,    /* chunk `id` of another broker is here; `state` says how it stands */
+    ROTA_WORK_LAYOUT,   /* the partitions of `queue` are as `layout` says */
 };
 
-enum { ROTA_WORK_RECORDS = ROTA_WORK_TAKEN + 1 };
+enum { ROTA_WORK_RECORDS = ROTA_WORK_LAYOUT + 1 };
 
 /* One fact; which fields count depends on its type. All is borrowed. */
 struct rota_work_record {
     enum rota_work_record_type type;
     uint64_t number; /* grows by one with each record of a journal */
     struct rota_job_id id;
-    const struct rota_job_spec *spec; /* of ADD and JOB */
-    rota_time at;                     /* wall clock; of JOB: when it was enqueued */
-    rota_time since;                  /* wall clock; of JOB: when it began to run, or ended */
-    uint64_t attempt;                 /* see broker.h */
-    uint32_t n_attempts;              /* that have counted so far */
-    enum rota_job_state state;        /* of JOB and END */
+    const struct rota_job_spec *spec;      /* of ADD and JOB */
+    const struct rota_work_layout *layout; /* of LAYOUT */
+    rota_time at;                          /* wall clock; of JOB: when it was enqueued */
+    rota_time since;                       /* wall clock; of JOB: when it began to run, or ended */
+    uint64_t attempt;                      /* see broker.h */
+    uint32_t n_attempts;                   /* that have counted so far */
+    enum rota_job_state state;             /* of JOB and END */
     enum rota_job_cause cause;
     rota_time not_before;
     int16_t priority;

@@ -1,0 +1,95 @@
+/* layout: how many partitions a queue has and how they are spread over nodes, and how that is
+ * changed while jobs come and go.
+ *
+ * A queue is *written* to partitions 0 to write - 1 and *read* from 0 to read - 1; `wanted` is
+ * what both are to become. Nodes learn of a change one after the other, so it is made in steps,
+ * and between two nodes that are one step apart no job is out of reach:
+ *
+ *     more:   read = wanted;  when all nodes know that: write = wanted
+ *     fewer:  write = wanted; when all nodes know that, and none has a job beyond: read = wanted
+ *
+ * The first step is made by whoever is asked, the second by the one node that *leads* the queue
+ * (that has its partition 0): it asks all others again and again, and layout_fsm below says when
+ * it has heard enough. Batch and mode are changed at once: they move partitions as another list
+ * of nodes does.
+ *
+ * Every layout has a time. Of two the later one counts; a step is one tick later than the layout
+ * that it follows from, so that whatever is wished meanwhile counts more than it.
+ *
+ * A job whose number is beyond those that are written, as a client may choose that knows of
+ * more, is put where rota_layout_write() says; one that is beyond those that are read belongs to
+ * whom rota_layout_read() says. So every number has a place at any time.
+ *
+ * Invariant: 1 <= write <= wanted <= read. */
+#pragma once
+
+#include <rota/error.h>
+#include <rota/route.h>
+#include <rota/time.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rota_work_layout {
+    uint32_t wanted, write, read; /* partitions */
+    struct rota_spread spread;
+};
+
+/* ROTA_ERR_INVALID: it breaks the invariants, or is out of bounds. */
+enum rota_code rota_layout_check(const struct rota_work_layout *layout, struct rota_error *error);
+
+bool rota_layout_is_equal(const struct rota_work_layout *a, const struct rota_work_layout *b);
+
+/* What is in force, and what is wished: the first step. `wanted` is 1 or more. */
+struct rota_work_layout rota_layout_want(struct rota_work_layout now, uint32_t wanted,
+                                         struct rota_spread spread);
+
+/* Whether nothing is left to do. */
+bool rota_layout_is_settled(const struct rota_work_layout *layout);
+
+/* Where a new job of `partition` goes, and who reads a job of it. */
+uint32_t rota_layout_write(const struct rota_work_layout *layout, uint32_t partition);
+uint32_t rota_layout_read(const struct rota_work_layout *layout, uint32_t partition);
+
+/* --- the second step --- */
+
+#define ROTA_LAYOUT_ASK (500 * ROTA_MSEC) /* between two rounds */
+
+/* In fewer rounds a job that moves from one node to another while they are asked might be at
+ * neither. */
+enum { ROTA_LAYOUT_ROUNDS = 2 };
+
+/* Zeroed to begin with. */
+struct rota_layout_fsm {
+    struct rota_work_layout layout;
+    rota_time at;      /* of the layout; 0: nothing is known */
+    rota_time ask_at;  /* the clock of `now` */
+    uint64_t round;    /* that is under way or was the last */
+    size_t n_awaited;  /* answers */
+    bool is_asking;    /* a round is under way */
+    bool is_known;     /* by all who have answered in it */
+    bool is_empty;     /* the same: nobody has a job beyond */
+    unsigned n_rounds; /* in a row, in which both were so */
+};
+
+/* This is in force, since `at`. Another one than before begins from the start: what was heard
+ * of the former says nothing. */
+void rota_layout_fsm_look(struct rota_layout_fsm *fsm, rota_time now,
+                          const struct rota_work_layout *layout, rota_time at);
+
+/* Whether to ask all others now, `n` of them; then a round begins, whose number goes with each
+ * answer. */
+bool rota_layout_fsm_ask(struct rota_layout_fsm *fsm, rota_time now, size_t n);
+
+/* A node says of when its layout is, and how many jobs it has beyond those that are written. One
+ * that does not answer is told with `at` 0. Answers of former rounds are passed over. */
+void rota_layout_fsm_answer(struct rota_layout_fsm *fsm, uint64_t round, rota_time at,
+                            uint64_t n_beyond);
+
+/* True when the next step is due, with the layout that it makes; it is to be put in force one
+ * tick after the present one. `n_beyond` are our own jobs. */
+bool rota_layout_fsm_step(struct rota_layout_fsm *fsm, rota_time now, uint64_t n_beyond,
+                          struct rota_work_layout *next);
+
+/* When to look again; ROTA_TIME_NEVER: an answer or another layout has to come first. */
+rota_time rota_layout_fsm_deadline(const struct rota_layout_fsm *fsm);

@@ -1,0 +1,354 @@
+/* Doing what a plan says, and looking what has come of it. */
+#include "node/node_plan_inside.h"
+
+#include "node/node_change.h"
+#include "node/node_queues.h"
+#include "node/peers.h"
+#include "run/space_service.h"
+#include "wire/queue_message.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define STILL (30 * ROTA_SEC) /* when nothing has moved for so long, nothing will */
+
+/* --- applying --- */
+
+static void on_freed(uv_handle_t *handle)
+{
+    rota_node_plan_free(handle->data);
+}
+
+/* A drain that is under way still tells us. */
+static void let_go(struct rota_node_plan *plan)
+{
+    rota_list_remove(&plan->link);
+    plan->is_freed = true;
+    uv_timer_stop(&plan->timer);
+    if (plan->n_under_way == 0)
+        uv_close((uv_handle_t *)&plan->timer, on_freed);
+}
+
+static void settle(struct rota_node_plan *plan, const char *failure)
+{
+    plan->n_under_way--;
+    if (failure)
+        snprintf(plan->failure, sizeof plan->failure, "%s", failure);
+    if (plan->is_freed && plan->n_under_way == 0)
+        uv_close((uv_handle_t *)&plan->timer, on_freed);
+}
+
+static void on_drained(void *data, struct rota_server_call *call, const struct rota_error *error,
+                       const struct rota_nodes_changed *changed)
+{
+    struct rota_node_plan *plan = data;
+    (void)call;
+    (void)changed;
+    settle(plan, error ? error->text : NULL);
+}
+
+static bool is_going(const struct rota_node_plan_host *host)
+{
+    return host->weight_before > 0 && host->weight_after == 0;
+}
+
+/* Something is to be done at it; what is to come, comes by itself. */
+static bool is_changed(const struct rota_node_plan_host *host)
+{
+    return host->weight_before > 0 && host->weight_after != host->weight_before;
+}
+
+/* A call to a node, for its weight or a queue. */
+struct asking {
+    struct rota_node_plan *plan;
+    struct rota_channel *channel;
+};
+
+static void on_asked(void *data, struct rota_call *call, const struct rota_call_result *result)
+{
+    struct asking *asking = data;
+    struct rota_node_plan *plan = asking->plan;
+    char text[ROTA_ERROR_TEXT_MAX];
+    (void)call;
+    snprintf(text, sizeof text, "%s: %s: %.*s", rota_channel_target(asking->channel),
+             rota_status_name(result->status),
+             (int)(result->text.size < 300 ? result->text.size : 300), result->text.data);
+    bool has_failed = result->status != ROTA_STATUS_OK;
+    rota_channel_close(asking->channel);
+    free(asking);
+    settle(plan, has_failed ? text : NULL);
+}
+
+static void ask(struct rota_node_plan *plan, struct rota_str host, const char *method,
+                const struct rota_message_type *type, const void *request)
+{
+    struct rota_buffer bytes = {0};
+    struct rota_error error;
+    struct asking *asking = calloc(1, sizeof *asking);
+    rota_message_encode(type, request, &bytes);
+    struct rota_call_options options = {.method = rota_str(method),
+                                        .request = rota_buffer_str(&bytes),
+                                        .timeout = 10 * ROTA_SEC,
+                                        .wait_for_ready = true,
+                                        .on_end = on_asked,
+                                        .data = asking};
+    enum rota_code code = asking && !bytes.failed ? ROTA_OK : rota_node_plan_no_memory(&error);
+    if (!code) {
+        asking->plan = plan;
+        code = rota_node_open_channel(plan->node, host.data, 0, &asking->channel, &error);
+    }
+    if (!code)
+        code = rota_channel_call(asking->channel, &options, NULL, &error);
+    rota_buffer_deinit(&bytes);
+    if (code) {
+        rota_channel_close(asking ? asking->channel : NULL);
+        free(asking);
+        settle(plan, error.text);
+    }
+}
+
+static void weigh(struct rota_node_plan *plan, const struct rota_node_plan_host *host)
+{
+    const struct rota_nodes_change request = {.node = host->name, .weight = host->weight_after};
+    ask(plan, host->name, "/rota.v1.Nodes/Weigh", &ROTA_NODES_WEIGH, &request);
+}
+
+/* Any node that holds queues and stays tells the others. */
+static void lay_out(struct rota_node_plan *plan, const struct rota_node_plan_thing *thing)
+{
+    const struct rota_queue_lay_out request = {.queue = thing->name,
+                                               .partitions = thing->wished.wanted,
+                                               .has_spread = true,
+                                               .batch = thing->wished.spread.batch,
+                                               .is_slots =
+                                                   thing->wished.spread.mode == ROTA_SPREAD_SLOTS};
+    for (size_t i = 0; i < plan->hosts.size; i++) {
+        const struct rota_node_plan_host *host = &plan->hosts.items[i];
+        if (host->has_queues && host->weight_before > 0 && host->weight_after > 0) {
+            ask(plan, host->name, "/rota.v1.Queue/SetLayout", &ROTA_QUEUE_SET_LAYOUT, &request);
+            return;
+        }
+    }
+    settle(plan, "no node that stays holds queues");
+}
+
+/* The next host or thing, both in one row, that something is to be done about. */
+static bool is_due(const struct rota_node_plan *plan, size_t place)
+{
+    return place < plan->hosts.size
+               ? is_changed(&plan->hosts.items[place])
+               : rota_node_plan_is_changed(&plan->things.items[place - plan->hosts.size]);
+}
+
+static size_t n_places(const struct rota_node_plan *plan)
+{
+    return plan->hosts.size + plan->things.size;
+}
+
+static void change(struct rota_node_plan *plan, size_t place)
+{
+    plan->n_under_way++;
+    if (place >= plan->hosts.size)
+        lay_out(plan, &plan->things.items[place - plan->hosts.size]);
+    else if (is_going(&plan->hosts.items[place]))
+        rota_node_change(plan->node, plan->hosts.items[place].name, ROTA_STORE_MEMBER_DRAINING,
+                         false, on_drained, plan, NULL);
+    else
+        weigh(plan, &plan->hosts.items[place]);
+}
+
+/* Change the next one; all at once when it is not to be gradual. */
+static void on_turn(uv_timer_t *timer)
+{
+    struct rota_node_plan *plan = timer->data;
+    size_t n = n_places(plan);
+    while (plan->next < n) {
+        size_t place = plan->next++;
+        if (!is_due(plan, place))
+            continue;
+        change(plan, place);
+        if (plan->gradual > 0)
+            break;
+    }
+    while (plan->next < n && !is_due(plan, plan->next))
+        plan->next++;
+    if (plan->next >= n)
+        uv_timer_stop(timer);
+}
+
+static void forget_oldest(struct rota_node *node)
+{
+    struct rota_list_node *link = rota_list_first(&node->plans);
+    size_t n = 0;
+    for (struct rota_list_node *at = link; at && at != &node->plans; at = at->next)
+        n++;
+    if (n >= ROTA_NODE_PLANS_MAX)
+        let_go(ROTA_LIST_ITEM(link, struct rota_node_plan, link));
+}
+
+enum rota_code rota_node_plan_apply(struct rota_node_plan *plan, uint64_t *id,
+                                    struct rota_error *error)
+{
+    struct rota_node *node = plan->node;
+    size_t n_changed = 0, n_left = 0;
+    for (size_t i = 0; i < plan->hosts.size; i++)
+        n_left += plan->hosts.items[i].weight_after > 0 && plan->hosts.items[i].weight_before > 0;
+    for (size_t i = 0; i < n_places(plan); i++)
+        n_changed += is_due(plan, i);
+    if (n_left == 0)
+        return rota_error_set(error, ROTA_ERR_INVALID, "no node would be left");
+    forget_oldest(node);
+    plan->id = *id = ++node->n_plans;
+    plan->moved_at = rota_clock_boot() + plan->gradual;
+    rota_node_note(node, ROTA_EVENT_OPERATOR, rota_str("plan"),
+                   "%llu is applied: %zu nodes and queues to change", (unsigned long long)plan->id,
+                   n_changed);
+    uint64_t every = n_changed > 1 ? (uint64_t)(plan->gradual / ROTA_MSEC) / (n_changed - 1) : 0;
+    uv_timer_init(node->loop, &plan->timer);
+    plan->timer.data = plan;
+    rota_list_push(&node->plans, &plan->link);
+    uv_timer_start(&plan->timer, on_turn, 0, every ? every : 1);
+    return ROTA_OK;
+}
+
+/* --- what has come of it --- */
+
+/* How the queues are now, by what nodes tell. */
+static enum rota_code see_queue(void *data, const struct rota_node_queue *queue,
+                                struct rota_error *error)
+{
+    struct rota_node_plan *plan = data;
+    (void)error;
+    for (size_t i = 0; i < plan->things.size; i++) {
+        struct rota_node_plan_thing *thing = &plan->things.items[i];
+        if (thing->is_queue && rota_str_is_equal(thing->name, queue->name))
+            thing->seen = queue->layout;
+    }
+    return ROTA_OK;
+}
+
+static bool route_now(struct rota_node_plan *plan, const struct rota_node_plan_thing *thing,
+                      uint32_t *owners)
+{
+    ROTA_VECTOR(struct rota_node_plan_host) hosts = {0};
+    bool is_well = rota_vector_reserve(&hosts, plan->hosts.size + 1);
+    for (size_t i = 0; is_well && i < plan->hosts.size; i++) {
+        struct rota_node_plan_host host = plan->hosts.items[i];
+        const struct rota_peer *peer = rota_peers_find(plan->node->peers, host.name);
+        host.weight_before = 0;
+        if (peer && peer->state == ROTA_STORE_MEMBER_IN && rota_peer_is_alive(peer))
+            host.weight_before = peer->weight ? peer->weight : ROTA_WEIGHT_ONE;
+        hosts.items[hosts.size++] = host;
+    }
+    is_well = is_well && !rota_node_plan_route(thing->name, thing->seen.spread, hosts.items,
+                                               hosts.size, false, thing->seen.read, owners, NULL);
+    rota_vector_deinit(&hosts);
+    return is_well;
+}
+
+static bool owners_now(struct rota_node_plan *plan, const struct rota_node_plan_thing *thing,
+                       uint32_t *owners, bool *is_moving)
+{
+    if (thing->is_queue) {
+        *is_moving |= !rota_layout_is_settled(&thing->seen) ||
+                      (rota_node_plan_is_changed(thing) &&
+                       !rota_layout_is_equal(&thing->seen, &thing->wished));
+        return route_now(plan, thing, owners);
+    }
+    const struct rota_space *space =
+        rota_space_service_find(plan->node->space_service, thing->name);
+    if (!space)
+        return false;
+    const struct rota_space_map *map = rota_space_map(space);
+    *is_moving |= map->n_moving > 0;
+    return rota_node_plan_owners(plan, map, thing->n_before, owners);
+}
+
+/* Nodes that are to come and are not there. */
+static size_t n_awaited(const struct rota_node_plan *plan)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < plan->hosts.size; i++) {
+        const struct rota_peer *peer =
+            rota_peers_find(plan->node->peers, plan->hosts.items[i].name);
+        n += plan->hosts.items[i].weight_before == 0 &&
+             !(peer && rota_peer_is_alive(peer) && peer->state == ROTA_STORE_MEMBER_IN);
+    }
+    return n;
+}
+
+static const char *state_of(const struct rota_node_plan *plan, bool is_moving)
+{
+    if (plan->failure[0])
+        return "failed";
+    if (plan->next < n_places(plan) || plan->n_under_way > 0)
+        return "applying";
+    if (n_awaited(plan) > 0)
+        return "waiting";
+    return is_moving ? "moving" : "done";
+}
+
+static void write_outcome(struct rota_node_plan *plan, struct rota_json *json)
+{
+    struct rota_node_plan_count total = {0};
+    bool is_moving = false;
+    for (size_t i = 0; i < plan->hosts.size; i++)
+        plan->hosts.items[i].n_after = plan->hosts.items[i].n_before = 0;
+    for (size_t i = 0; i < plan->things.size; i++) {
+        const struct rota_node_plan_thing *thing = &plan->things.items[i];
+        uint32_t n = thing->is_queue ? thing->seen.read : thing->n_before;
+        uint32_t *owners = calloc(n, sizeof *owners);
+        if (owners && owners_now(plan, thing, owners, &is_moving)) {
+            struct rota_node_plan_count count = rota_node_plan_count(
+                plan->hosts.items, plan->hosts.size, thing->before, thing->n_before, owners, n);
+            total.moves += count.moves;
+            total.lost += count.lost;
+        }
+        free(owners);
+    }
+    for (size_t i = 0; i < plan->hosts.size; i++)
+        is_moving |= is_going(&plan->hosts.items[i]) && plan->hosts.items[i].n_after > 0;
+    if (total.moves != plan->n_moved)
+        plan->moved_at = rota_clock_boot();
+    plan->n_moved = total.moves;
+    is_moving |= total.lost > plan->count.lost;
+    is_moving |= total.moves != plan->count.moves && rota_clock_boot() - plan->moved_at < STILL;
+    rota_json_key(json, "outcome");
+    rota_json_begin_object(json);
+    rota_node_plan_add_count(json, "moves", total.moves);
+    rota_node_plan_add_count(json, "lost", total.lost);
+    rota_node_plan_add_spread(plan, "spread_after", true, json);
+    rota_json_end_object(json);
+    rota_json_key(json, "state");
+    rota_json_text(json, state_of(plan, is_moving));
+    rota_json_key(json, "why");
+    rota_json_text(json, plan->failure);
+}
+
+bool rota_node_plan_write_outcome(struct rota_node *node, uint64_t id, struct rota_str queues,
+                                  struct rota_json *json)
+{
+    for (struct rota_list_node *at = rota_list_first(&node->plans); at && at != &node->plans;
+         at = at->next) {
+        struct rota_node_plan *plan = ROTA_LIST_ITEM(at, struct rota_node_plan, link);
+        if (plan->id != id)
+            continue;
+        rota_node_plan_recount(plan);
+        rota_node_queues_each(queues, see_queue, plan, NULL);
+        rota_json_begin_object(json);
+        rota_node_plan_add_count(json, "id", id);
+        rota_json_key(json, "predicted");
+        rota_node_plan_write(plan, json);
+        write_outcome(plan, json);
+        rota_json_end_object(json);
+        return true;
+    }
+    return false;
+}
+
+void rota_node_plans_end(struct rota_node *node)
+{
+    struct rota_list_node *link;
+    while ((link = rota_list_first(&node->plans)))
+        let_go(ROTA_LIST_ITEM(link, struct rota_node_plan, link));
+}

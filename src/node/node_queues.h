@@ -1,0 +1,20 @@
+/* node_queues: the queues that the document of all queues names. */
+#pragma once
+
+#include "core/work/layout.h"
+
+#include <rota/error.h>
+#include <rota/str.h>
+
+struct rota_node_queue {
+    struct rota_str name;
+    struct rota_work_layout layout;
+};
+
+/* Calls `on_queue` with each; a code that it returns ends it, and is returned. A document that
+ * can't be read on is passed over from there. */
+enum rota_code rota_node_queues_each(struct rota_str document,
+                                     enum rota_code (*on_queue)(void *data,
+                                                                const struct rota_node_queue *queue,
+                                                                struct rota_error *error),
+                                     void *data, struct rota_error *error);

@@ -1,0 +1,367 @@
+/* The driver of layout_fsm: what is set for the partitions of queues is routed by, goes to all
+ * nodes, and is carried on step by step by the node that has partition 0 of the queue. */
+#include "run/broker_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char LAY_OUT[] = "/rota.v1.Queue/LayOut";
+
+/* A queue whose layout is on its way. */
+struct lead {
+    struct rota_list_node link;
+    struct rota_layout_fsm fsm;
+    size_t name_size;
+    char name[ROTA_JOB_QUEUE_NAME_MAX];
+};
+
+/* A node that is being asked. */
+struct asking {
+    struct rota_list_node link;
+    struct rota_broker_layouts *layouts;
+    struct lead *lead; /* NULL: it is only told */
+    struct rota_call *call;
+    uint64_t round;
+};
+
+struct rota_broker_layouts {
+    struct rota_work_broker *broker;
+    struct rota_list_node leads, askings;
+    uint64_t n_known; /* of those that were set */
+};
+
+static struct rota_str name_of(const struct lead *lead)
+{
+    return rota_str_of(lead->name, lead->name_size);
+}
+
+/* --- asking --- */
+
+static void end(struct asking *asking)
+{
+    rota_list_remove(&asking->link);
+    free(asking);
+}
+
+static void on_end(void *data, struct rota_call *call, const struct rota_call_result *result)
+{
+    struct asking *asking = data;
+    struct rota_work_broker *broker = asking->layouts->broker;
+    struct rota_queue_lies_so told = {0};
+    (void)call;
+    rota_arena_clear(&broker->arena);
+    if (result->status != ROTA_STATUS_OK ||
+        rota_message_decode(&ROTA_QUEUE_LIES_SO, result->message, &told, &broker->arena, NULL))
+        told = (struct rota_queue_lies_so){0};
+    if (asking->lead)
+        rota_layout_fsm_answer(&asking->lead->fsm, asking->round, (rota_time)told.at,
+                               told.has_beyond);
+    end(asking);
+    rota_work_broker_touch(broker);
+}
+
+/* False when it did not even begin. */
+static bool ask(struct rota_broker_layouts *layouts, struct lead *lead, struct rota_str peer,
+                struct rota_str request)
+{
+    struct asking *asking = calloc(1, sizeof *asking);
+    struct rota_call_options options = {
+        .method = rota_str(LAY_OUT), .request = request, .on_end = on_end, .data = asking};
+    if (!asking)
+        return false;
+    asking->layouts = layouts;
+    asking->lead = lead;
+    asking->round = lead ? lead->fsm.round : 0;
+    rota_list_init(&asking->link);
+    if (rota_broker_cluster_call(layouts->broker->cluster, peer, &options, &asking->call, NULL)) {
+        free(asking);
+        return false;
+    }
+    rota_list_push(&layouts->askings, &asking->link);
+    return true;
+}
+
+/* Tell all peers how a queue is laid out; who leads it hears how far they are. */
+static void ask_all(struct rota_broker_layouts *layouts, struct rota_str queue, struct lead *lead)
+{
+    struct rota_work_broker *broker = layouts->broker;
+    struct rota_buffer records = {0}, request = {0};
+    struct rota_journal_batch batch = {0};
+    struct rota_work_layout layout;
+    struct rota_work_record record = {.type = ROTA_WORK_LAYOUT, .queue = queue, .layout = &layout};
+    if (!rota_broker_layout(broker->core, queue, &layout, &record.at))
+        return;
+    rota_queue_jobs_write(&batch, &record, &records);
+    struct rota_queue_settings message = {.records = rota_buffer_str(&records), .queue = queue};
+    rota_message_encode(&ROTA_QUEUE_LAY_OUT, &message, &request);
+    bool is_well = !records.failed && !request.failed;
+    for (size_t i = 0; i < rota_broker_cluster_n_peers(broker->cluster); i++)
+        if ((!is_well || !ask(layouts, lead, rota_broker_cluster_peer(broker->cluster, i),
+                              rota_buffer_str(&request))) &&
+            lead)
+            rota_layout_fsm_answer(&lead->fsm, lead->fsm.round, 0, 0);
+    rota_buffer_deinit(&records);
+    rota_buffer_deinit(&request);
+}
+
+/* --- leading --- */
+
+static struct lead *find(const struct rota_broker_layouts *layouts, struct rota_str queue)
+{
+    for (struct rota_list_node *at = layouts->leads.next; at != &layouts->leads; at = at->next) {
+        struct lead *lead = ROTA_LIST_ITEM(at, struct lead, link);
+        if (rota_str_is_equal(name_of(lead), queue))
+            return lead;
+    }
+    return NULL;
+}
+
+static void follow(struct rota_broker_layouts *layouts, struct rota_str queue)
+{
+    struct lead *lead = find(layouts, queue) ? NULL : calloc(1, sizeof *lead);
+    if (!lead)
+        return;
+    lead->name_size = queue.size;
+    memcpy(lead->name, queue.data, queue.size);
+    rota_list_init(&lead->link);
+    rota_list_push(&layouts->leads, &lead->link);
+}
+
+static void leave(struct rota_broker_layouts *layouts, struct lead *lead)
+{
+    for (struct rota_list_node *at = layouts->askings.next; at != &layouts->askings;
+         at = at->next) {
+        struct asking *asking = ROTA_LIST_ITEM(at, struct asking, link);
+        if (asking->lead == lead)
+            asking->lead = NULL;
+    }
+    rota_list_remove(&lead->link);
+    free(lead);
+}
+
+/* What is not loaded yet may have any job. */
+static bool has_beyond(const struct rota_work_broker *broker, struct rota_str queue, uint32_t first)
+{
+    return !rota_work_broker_store_is_loaded(broker) ||
+           rota_broker_has_beyond(broker->core, queue, first);
+}
+
+/* True when a step was made. */
+static bool drive(struct rota_broker_layouts *layouts, struct lead *lead, struct rota_work_now now)
+{
+    struct rota_work_broker *broker = layouts->broker;
+    struct rota_work_layout layout;
+    rota_time at;
+    uint64_t number;
+    if (!rota_broker_layout(broker->core, name_of(lead), &layout, &at) ||
+        rota_layout_is_settled(&layout)) {
+        leave(layouts, lead);
+        return false;
+    }
+    if (!rota_broker_cluster_is_ours(broker->cluster, name_of(lead), 0))
+        return false; /* another leads it, or will tell us how it went */
+    rota_layout_fsm_look(&lead->fsm, now.boot, &layout, at);
+    if (rota_layout_fsm_ask(&lead->fsm, now.boot, rota_broker_cluster_n_peers(broker->cluster)))
+        ask_all(layouts, name_of(lead), lead);
+    if (!rota_layout_fsm_step(&lead->fsm, now.boot, has_beyond(broker, name_of(lead), layout.write),
+                              &layout))
+        return false;
+    if (rota_broker_set_layout(broker->core, now, name_of(lead), &layout, rota_time_add(at, 1),
+                               &number, NULL))
+        return false;
+    ask_all(layouts, name_of(lead), NULL);
+    return true;
+}
+
+/* Route by what was set. */
+static void take_over(struct rota_broker_layouts *layouts)
+{
+    struct rota_work_broker *broker = layouts->broker;
+    struct rota_setting_place place = {0};
+    struct rota_work_record record;
+    bool is_changed = false;
+    layouts->n_known = rota_broker_n_layouts(broker->core);
+    while (rota_broker_next_setting(broker->core, &place, &record)) {
+        if (record.type != ROTA_WORK_LAYOUT)
+            continue;
+        struct rota_work_layout known = rota_broker_cluster_layout(broker->cluster, record.queue);
+        if (!rota_layout_is_settled(record.layout))
+            follow(layouts, record.queue);
+        if (rota_layout_is_equal(&known, record.layout))
+            continue;
+        is_changed = true;
+        if (!rota_broker_cluster_lay_out(broker->cluster, record.queue, record.layout))
+            layouts->n_known = 0; /* and again */
+        rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO, "queue laid out",
+                 ROTA_LOG_FACT("queue", record.queue),
+                 ROTA_LOG_FACT("wanted", record.layout->wanted),
+                 ROTA_LOG_FACT("write", record.layout->write),
+                 ROTA_LOG_FACT("read", record.layout->read),
+                 ROTA_LOG_FACT("batch", record.layout->spread.batch),
+                 ROTA_LOG_FACT("mode", rota_spread_mode_name(record.layout->spread.mode)));
+    }
+    if (is_changed)
+        rota_broker_cluster_laid_out(broker->cluster);
+}
+
+bool rota_work_broker_layouts_turn(struct rota_broker_layouts *layouts, struct rota_work_now now)
+{
+    bool has_more = false;
+    if (!layouts)
+        return false;
+    if (layouts->n_known != rota_broker_n_layouts(layouts->broker->core)) {
+        take_over(layouts);
+        has_more = true;
+    }
+    for (struct rota_list_node *at = layouts->leads.next, *next; at != &layouts->leads; at = next) {
+        next = at->next;
+        has_more |= drive(layouts, ROTA_LIST_ITEM(at, struct lead, link), now);
+    }
+    return has_more;
+}
+
+rota_time rota_work_broker_layouts_deadline(const struct rota_broker_layouts *layouts)
+{
+    rota_time at = ROTA_TIME_NEVER;
+    if (!layouts)
+        return at;
+    for (struct rota_list_node *link = layouts->leads.next; link != &layouts->leads;
+         link = link->next)
+        at = rota_time_min(at,
+                           rota_layout_fsm_deadline(&ROTA_LIST_ITEM(link, struct lead, link)->fsm));
+    return at;
+}
+
+/* --- methods --- */
+
+/* How the queue is to be, given what is wished. */
+static enum rota_code wish(const struct rota_work_broker *broker,
+                           const struct rota_queue_lay_out *request,
+                           struct rota_work_layout *layout, struct rota_error *error)
+{
+    enum rota_code code = rota_job_queue_check(request->queue, error);
+    if (code)
+        return code;
+    struct rota_work_layout now = rota_broker_cluster_layout(broker->cluster, request->queue);
+    struct rota_spread spread = now.spread;
+    if (request->has_spread)
+        spread =
+            (struct rota_spread){.mode = request->is_slots ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP,
+                                 .batch = (uint32_t)request->batch};
+    *layout = rota_layout_want(
+        now, request->partitions ? (uint32_t)request->partitions : now.wanted, spread);
+    return rota_layout_check(layout, error);
+}
+
+void rota_work_broker_set_layout(struct rota_work_broker *broker, struct rota_server_call *call,
+                                 const struct rota_queue_lay_out *request)
+{
+    struct rota_work_layout layout;
+    struct rota_error error;
+    uint64_t number = 0;
+    enum rota_code code = wish(broker, request, &layout, &error);
+    if (!code && !request->is_dry_run)
+        code = rota_broker_set_layout(broker->core, rota_work_broker_now(), request->queue, &layout,
+                                      0, &number, &error);
+    if (code) {
+        rota_work_broker_refuse(call, &error, false);
+        return;
+    }
+    struct rota_queue_laid_out reply = {.wanted = layout.wanted,
+                                        .write = layout.write,
+                                        .read = layout.read,
+                                        .batch = layout.spread.batch,
+                                        .is_slots = layout.spread.mode == ROTA_SPREAD_SLOTS};
+    rota_buffer_clear(&broker->buffer);
+    rota_message_encode(&ROTA_QUEUE_LAID_OUT, &reply, &broker->buffer);
+    if (broker->buffer.failed)
+        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer",
+                                NULL, 0);
+    else
+        rota_work_broker_answer(broker, call, number, rota_buffer_str(&broker->buffer));
+    if (!request->is_dry_run)
+        ask_all(broker->layouts, request->queue, NULL);
+    rota_work_broker_touch(broker);
+}
+
+void rota_work_broker_layout_info(const struct rota_work_broker *broker,
+                                  struct rota_queue_info *info)
+{
+    struct rota_work_layout layout = rota_broker_cluster_layout(broker->cluster, info->name);
+    info->wanted = layout.wanted;
+    info->write = layout.write;
+    info->read = layout.read;
+    info->batch = layout.spread.batch;
+    info->is_slots = layout.spread.mode == ROTA_SPREAD_SLOTS;
+}
+
+static enum rota_code take(struct rota_work_broker *broker,
+                           const struct rota_queue_settings *request, struct rota_error *error)
+{
+    struct rota_journal_batch batch = {0};
+    struct rota_journal_room room;
+    struct rota_work_record record;
+    size_t place = 0;
+    enum rota_code code = rota_job_queue_check(request->queue, error);
+    if (!code && (!rota_queue_jobs_read(&batch, request->records, &place, &record, &room) ||
+                  place < request->records.size || record.type != ROTA_WORK_LAYOUT ||
+                  !rota_str_is_equal(record.queue, request->queue)))
+        code = rota_error_set(error, ROTA_ERR_INVALID, "that is no layout of the queue");
+    return code ? code
+                : rota_broker_take_setting(broker->core, rota_work_broker_now(), &record, error);
+}
+
+void rota_work_broker_lay_out(struct rota_work_broker *broker, struct rota_server_call *call,
+                              const struct rota_queue_settings *request)
+{
+    struct rota_work_layout layout;
+    struct rota_queue_lies_so reply = {0};
+    struct rota_error error;
+    rota_time at = 0;
+    if (take(broker, request, &error)) {
+        rota_work_broker_refuse(call, &error, false);
+        return;
+    }
+    if (rota_broker_layout(broker->core, request->queue, &layout, &at))
+        reply.has_beyond = has_beyond(broker, request->queue, layout.write);
+    reply.at = (uint64_t)at;
+    rota_buffer_clear(&broker->buffer);
+    rota_message_encode(&ROTA_QUEUE_LIES_SO, &reply, &broker->buffer);
+    if (broker->buffer.failed)
+        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer",
+                                NULL, 0);
+    else
+        rota_work_broker_answer(broker, call, rota_broker_last_number(broker->core),
+                                rota_buffer_str(&broker->buffer));
+    rota_work_broker_touch(broker);
+}
+
+/* --- life --- */
+
+enum rota_code rota_work_broker_layouts_open(struct rota_work_broker *broker,
+                                             struct rota_error *error)
+{
+    struct rota_broker_layouts *made = calloc(1, sizeof *made);
+    if (!made)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for the layouts of queues");
+    made->broker = broker;
+    rota_list_init(&made->leads);
+    rota_list_init(&made->askings);
+    broker->layouts = made;
+    take_over(made);
+    return ROTA_OK;
+}
+
+void rota_work_broker_layouts_close(struct rota_broker_layouts *layouts)
+{
+    struct rota_list_node *link;
+    if (!layouts)
+        return;
+    while ((link = rota_list_first(&layouts->askings))) {
+        rota_call_cancel(ROTA_LIST_ITEM(link, struct asking, link)->call);
+        end(ROTA_LIST_ITEM(link, struct asking, link));
+    }
+    while ((link = rota_list_first(&layouts->leads)))
+        leave(layouts, ROTA_LIST_ITEM(link, struct lead, link));
+    free(layouts);
+}

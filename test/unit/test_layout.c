@@ -1,0 +1,301 @@
+#include "core/work/layout.h"
+
+#include <rota/random.h>
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const struct rota_spread SPREAD = {.mode = ROTA_SPREAD_SLOTS, .batch = 16};
+
+static struct rota_work_layout laid(uint32_t wanted, uint32_t write, uint32_t read)
+{
+    return (struct rota_work_layout){wanted, write, read, SPREAD};
+}
+
+static void check(struct rota_work_layout layout, uint32_t wanted, uint32_t write, uint32_t read)
+{
+    assert_int_equal(layout.wanted, wanted);
+    assert_int_equal(layout.write, write);
+    assert_int_equal(layout.read, read);
+    assert_int_equal(rota_layout_check(&layout, NULL), ROTA_OK);
+}
+
+/* A round of two nodes, at `now`; true when it made a step. */
+static bool ask(struct rota_layout_fsm *fsm, rota_time now, rota_time at, uint64_t n_beyond,
+                struct rota_work_layout *next)
+{
+    assert_true(rota_layout_fsm_ask(fsm, now, 2));
+    assert_false(rota_layout_fsm_step(fsm, now, 0, next)); /* nobody has answered */
+    rota_layout_fsm_answer(fsm, fsm->round, fsm->at, 0);
+    rota_layout_fsm_answer(fsm, fsm->round, at, n_beyond);
+    return rota_layout_fsm_step(fsm, now, 0, next);
+}
+
+static void more_are_read_first_and_then_written(void **state)
+{
+    struct rota_layout_fsm fsm = {0};
+    struct rota_work_layout layout = rota_layout_want(laid(4, 4, 4), 8, SPREAD), next;
+    (void)state;
+    check(layout, 8, 4, 8);
+    rota_layout_fsm_look(&fsm, 0, &layout, 100);
+    assert_false(ask(&fsm, 0, 99, 0, &next)); /* one has not heard of it */
+    assert_true(ask(&fsm, ROTA_LAYOUT_ASK, 100, 7, &next));
+    check(next, 8, 8, 8);
+    rota_layout_fsm_look(&fsm, ROTA_LAYOUT_ASK, &next, 101);
+    assert_false(rota_layout_fsm_ask(&fsm, ROTA_LAYOUT_ASK, 2));
+    assert_int_equal(rota_layout_fsm_deadline(&fsm), ROTA_TIME_NEVER);
+}
+
+static void fewer_are_written_first_and_read_until_all_are_empty(void **state)
+{
+    struct rota_layout_fsm fsm = {0};
+    struct rota_work_layout layout = rota_layout_want(laid(8, 8, 8), 4, SPREAD), next;
+    rota_time now = 0;
+    (void)state;
+    check(layout, 4, 4, 8);
+    rota_layout_fsm_look(&fsm, now, &layout, 100);
+    assert_false(ask(&fsm, now, 100, 1, &next)); /* a job is left */
+    assert_false(ask(&fsm, now += ROTA_LAYOUT_ASK, 100, 0, &next));
+    assert_false(ask(&fsm, now += ROTA_LAYOUT_ASK, 99, 0, &next)); /* one knows of nothing */
+    assert_false(ask(&fsm, now += ROTA_LAYOUT_ASK, 100, 0, &next));
+    assert_true(ask(&fsm, now += ROTA_LAYOUT_ASK, 100, 0, &next));
+    check(next, 4, 4, 4);
+}
+
+static void our_own_jobs_count_like_those_of_others(void **state)
+{
+    struct rota_layout_fsm fsm = {0};
+    struct rota_work_layout layout = laid(4, 4, 8), next;
+    (void)state;
+    rota_layout_fsm_look(&fsm, 0, &layout, 100);
+    for (rota_time now = 0; now < 10 * ROTA_LAYOUT_ASK; now += ROTA_LAYOUT_ASK) {
+        assert_true(rota_layout_fsm_ask(&fsm, now, 0)); /* alone */
+        assert_false(rota_layout_fsm_step(&fsm, now, 1, &next));
+        assert_int_equal(rota_layout_fsm_deadline(&fsm), now + ROTA_LAYOUT_ASK);
+    }
+}
+
+static void a_wish_between_both_counts_takes_two_steps(void **state)
+{
+    struct rota_layout_fsm fsm = {0};
+    struct rota_work_layout layout = rota_layout_want(laid(4, 4, 16), 8, SPREAD), next;
+    (void)state;
+    check(layout, 8, 4, 16);
+    rota_layout_fsm_look(&fsm, 0, &layout, 100);
+    assert_true(ask(&fsm, 0, 100, 5, &next));
+    check(next, 8, 8, 16);
+    rota_layout_fsm_look(&fsm, 0, &next, 101);
+    assert_false(ask(&fsm, 0, 101, 0, &next));
+    assert_true(ask(&fsm, ROTA_LAYOUT_ASK, 101, 0, &next));
+    check(next, 8, 8, 8);
+}
+
+static void another_wish_begins_from_the_start(void **state)
+{
+    struct rota_layout_fsm fsm = {0};
+    struct rota_work_layout layout = laid(4, 4, 8), next;
+    (void)state;
+    rota_layout_fsm_look(&fsm, 0, &layout, 100);
+    assert_false(ask(&fsm, 0, 100, 0, &next));
+    uint64_t former = fsm.round;
+    rota_layout_fsm_look(&fsm, 1, &layout, 200);
+    assert_true(rota_layout_fsm_ask(&fsm, 1, 1));
+    rota_layout_fsm_answer(&fsm, former, 200, 0); /* comes late */
+    assert_false(rota_layout_fsm_step(&fsm, 1, 0, &next));
+    rota_layout_fsm_answer(&fsm, fsm.round, 200, 0);
+    assert_false(rota_layout_fsm_step(&fsm, 1, 0, &next)); /* the first round of two */
+}
+
+static void every_number_has_a_place(void **state)
+{
+    struct rota_work_layout layout = laid(4, 4, 6);
+    (void)state;
+    for (uint32_t i = 0; i < 100; i++) {
+        assert_true(rota_layout_write(&layout, i) < 4);
+        assert_true(rota_layout_read(&layout, i) < 6);
+        assert_true(i >= 4 || rota_layout_write(&layout, i) == i);
+        assert_true(i >= 6 || rota_layout_read(&layout, i) == i);
+    }
+}
+
+static void what_can_not_be_is_refused(void **state)
+{
+    const struct rota_work_layout BAD[] = {
+        laid(0, 0, 0), laid(4, 5, 5),     laid(6, 5, 5),
+        laid(5, 5, 4), laid(1, 1, 65537), {.wanted = 1, .write = 1, .read = 1, .spread = {9, 1}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++)
+        assert_int_equal(rota_layout_check(&BAD[i], NULL), ROTA_ERR_INVALID);
+}
+
+/* --- a small world --- */
+
+/* Three nodes: the first leads. Each writes to partitions as it knows them, and hands out what it
+ * has in those that it reads; a job may move once to another node. Nodes are asked one by one,
+ * and may be silent. */
+enum { NODES = 3, PARTITIONS = 12, TURNS = 3000 };
+enum plant { NONE, READ_AT_ONCE, WRITE_AT_ONCE, ASK_ONCE, ASK_SOME, PLANTS };
+
+struct world {
+    enum plant plant;
+    struct rota_random random;
+    rota_time now, at[NODES];
+    struct rota_work_layout known[NODES];
+    struct rota_layout_fsm fsm;
+    size_t n_asked; /* of the round that is under way */
+    unsigned jobs[NODES][PARTITIONS], moved[NODES][PARTITIONS];
+};
+
+static uint32_t chance(struct world *world, uint32_t n)
+{
+    return (uint32_t)(rota_random_next(&world->random) % n);
+}
+
+static uint64_t n_beyond(const struct world *world, size_t node)
+{
+    uint64_t n = 0;
+    for (uint32_t i = world->known[node].write; i < PARTITIONS; i++)
+        n += world->jobs[node][i] + world->moved[node][i];
+    return n;
+}
+
+static void put_in_force(struct world *world, struct rota_work_layout layout, rota_time at)
+{
+    if (world->plant == READ_AT_ONCE && layout.read > layout.wanted)
+        layout.read = layout.wanted;
+    if (world->plant == WRITE_AT_ONCE)
+        layout.write = layout.wanted;
+    world->known[0] = layout;
+    world->at[0] = at;
+    rota_layout_fsm_look(&world->fsm, world->now, &layout, at);
+    world->n_asked = NODES;
+}
+
+static void lead(struct world *world)
+{
+    struct rota_work_layout next;
+    struct rota_layout_fsm *fsm = &world->fsm;
+    if (rota_layout_fsm_ask(fsm, world->now, NODES - 1))
+        world->n_asked = 1;
+    if (fsm->is_asking && world->n_asked < NODES && chance(world, 2)) {
+        size_t node = world->n_asked++;
+        bool is_silent = chance(world, 8) == 0;
+        if (!is_silent && world->at[0] > world->at[node]) {
+            world->known[node] = world->known[0];
+            world->at[node] = world->at[0];
+        }
+        if (world->plant == ASK_SOME && is_silent)
+            rota_layout_fsm_answer(fsm, fsm->round, fsm->at, 0);
+        else
+            rota_layout_fsm_answer(fsm, fsm->round, is_silent ? 0 : world->at[node],
+                                   n_beyond(world, node));
+    }
+    if (world->plant == ASK_ONCE && fsm->n_rounds == 0)
+        fsm->n_rounds = ROTA_LAYOUT_ROUNDS - 1;
+    if (rota_layout_fsm_step(fsm, world->now, n_beyond(world, 0), &next))
+        put_in_force(world, next, world->at[0] + 1);
+}
+
+/* Each owner of a partition is one of the nodes, as all of them say. */
+static void live(struct world *world)
+{
+    size_t node = chance(world, NODES), other = chance(world, NODES);
+    uint32_t partition = chance(world, PARTITIONS);
+    switch (chance(world, 4)) {
+    case 0:
+        partition = chance(world, world->known[node].write);
+        world->jobs[partition % NODES][partition]++;
+        break;
+    case 1: /* the route has changed */
+        if (world->jobs[node][partition] > 0 && partition < world->known[other].read) {
+            world->jobs[node][partition]--;
+            world->moved[other][partition]++;
+        }
+        break;
+    default:
+        if (partition >= world->known[node].read)
+            break;
+        if (world->jobs[node][partition] > 0)
+            world->jobs[node][partition]--;
+        if (world->moved[node][partition] > 0)
+            world->moved[node][partition]--;
+    }
+}
+
+static bool is_out_of_reach(const struct world *world)
+{
+    for (size_t node = 0; node < NODES; node++)
+        for (uint32_t i = world->known[node].read; i < PARTITIONS; i++)
+            if (world->jobs[node][i] + world->moved[node][i] > 0)
+                return true;
+    return false;
+}
+
+/* True when a job was where nobody looks. */
+static bool run(uint64_t seed, enum plant plant)
+{
+    struct world world = {.plant = plant};
+    unsigned n_settled = 0;
+    rota_random_init(&world.random, seed);
+    for (size_t i = 0; i < NODES; i++) {
+        world.known[i] = laid(6, 6, 6);
+        world.at[i] = 1;
+    }
+    rota_layout_fsm_look(&world.fsm, 0, &world.known[0], 1);
+    for (int i = 0; i < TURNS; i++, world.now += ROTA_LAYOUT_ASK / 8) {
+        bool is_settled = rota_layout_is_settled(&world.known[0]);
+        n_settled += is_settled;
+        if ((is_settled && chance(&world, 20) == 0) || chance(&world, 400) == 0)
+            put_in_force(&world,
+                         rota_layout_want(world.known[0], 1 + chance(&world, PARTITIONS), SPREAD),
+                         world.at[0] + ROTA_SEC);
+        lead(&world);
+        live(&world);
+        if (is_out_of_reach(&world))
+            return true;
+    }
+    assert_true(n_settled > 0); /* it gets on */
+    return false;
+}
+
+static void no_job_is_ever_where_nobody_looks(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++)
+        if (run(seed, NONE))
+            fail_msg("seed %llu", (unsigned long long)seed);
+}
+
+static void every_planted_bug_is_caught(void **state)
+{
+    (void)state;
+    for (int plant = NONE + 1; plant < PLANTS; plant++) {
+        bool is_caught = false;
+        for (uint64_t seed = 1; seed <= 300 && !is_caught; seed++)
+            is_caught = run(seed, (enum plant)plant);
+        if (!is_caught)
+            fail_msg("plant %d is not caught", plant);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(more_are_read_first_and_then_written),
+        cmocka_unit_test(fewer_are_written_first_and_read_until_all_are_empty),
+        cmocka_unit_test(our_own_jobs_count_like_those_of_others),
+        cmocka_unit_test(a_wish_between_both_counts_takes_two_steps),
+        cmocka_unit_test(another_wish_begins_from_the_start),
+        cmocka_unit_test(every_number_has_a_place),
+        cmocka_unit_test(what_can_not_be_is_refused),
+        cmocka_unit_test(no_job_is_ever_where_nobody_looks),
+        cmocka_unit_test(every_planted_bug_is_caught),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
