@@ -30,10 +30,11 @@ void rota_check_rows_deinit(struct rota_check_rows *rows)
 
 static struct rota_check_partition *make(struct rota_check_rows *rows, const char *name)
 {
+    size_t size = strlen(name) + 1;
     struct rota_check_partition *made = calloc(1, sizeof *made);
-    if (!made || !(made->name = strdup(name)) ||
+    if (!made || !(made->name = malloc(size)) ||
         !rota_vector_reserve(&rows->partitions, rows->partitions.size + 1) ||
-        !rota_map_put(&rows->by_name, rota_str(made->name), made)) {
+        !rota_map_put(&rows->by_name, rota_str(memcpy(made->name, name, size)), made)) {
         partition_free(made);
         return NULL;
     }
