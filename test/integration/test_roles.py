@@ -7,14 +7,18 @@ watched. Prints TAP."""
 import contextlib
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 import test_rotad
 from test_rotad import ANY_PORTS, ROTA, TIMEOUT, Node, node, run, write
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+sys.dont_write_bytecode = True
+from watch import Watch  # noqa: E402
 
 test_rotad.TESTS.clear()
 test = test_rotad.test
@@ -28,11 +32,10 @@ def rota(*words, code=0):
     return done.stdout
 
 
-def await_true(question):
-    end = time.monotonic() + TIMEOUT
-    while not question():
-        assert time.monotonic() < end, question
-        time.sleep(0.05)
+def await_true(folder, question):
+    """Whatever changes is written into the store or a log in the folder, and nodes beat there."""
+    with Watch(folder) as watch:
+        assert watch.wait(question, TIMEOUT), question
 
 
 def values(folder, name, n=50):
@@ -82,11 +85,12 @@ def any_node_answers_for_every_key():
                 found = rota("directory", "get", "--node", two.reach["grpc"], "--collection", "fruit", "--json")
                 return {at["address"] for shard in json.loads(found)["shards"] for at in shard["nodes"]}
 
-            await_true(lambda: held() - {(at.reach["grpc"], name, None) for at in (one, two) for name in ("fruit", "trees")}
-                       == {(at.reach["grpc"], name, shard) for at in (one, two)
-                           for name, shards in (("fruit", 3), ("trees", 2)) for shard in range(shards)})
-            await_true(lambda: told() == {call["replica"] for call in calls()
-                                          if call["collection"] == "fruit" and call["shard"] is not None})
+            fronts = {(at.reach["grpc"], name, None) for at in (one, two) for name in ("fruit", "trees")}
+            await_true(folder, lambda: held() - fronts == {(at.reach["grpc"], name, shard) for at in (one, two)
+                                                           for name, shards in (("fruit", 3), ("trees", 2))
+                                                           for shard in range(shards)})
+            await_true(folder, lambda: told() == {call["replica"] for call in calls()
+                                                  if call["collection"] == "fruit" and call["shard"] is not None})
             for call in calls():
                 buckets = call["latency"]["buckets"]
                 assert call["circuit"] == "closed" and call["n_failed"] == 0, call
@@ -101,10 +105,10 @@ def nodes_of_a_zone_divide_the_shards():
         values(folder, "fruit")
         with nodes(folder, CACHE.format("fruit", folder, 4), 2) as (one, two):
             names = [one.reach["grpc"], two.reach["grpc"]]
-            await_true(lambda: sorted(holders(folder, "fruit").values()) == sorted(2 * names))
+            await_true(folder, lambda: sorted(holders(folder, "fruit").values()) == sorted(2 * names))
             two.signal(signal.SIGTERM)
             assert two.wait() == 0
-            await_true(lambda: list(holders(folder, "fruit").values()) == 4 * names[:1])
+            await_true(folder, lambda: list(holders(folder, "fruit").values()) == 4 * names[:1])
 
 
 @test
@@ -114,12 +118,12 @@ def drained_node_has_no_shards_until_it_is_restored():
         with nodes(folder, CACHE.format("fruit", folder, 2), 2) as (one, two):
             names = [one.reach["grpc"], two.reach["grpc"]]
             store = ["--store", f"sqlite:{folder}/store.db"]
-            await_true(lambda: set(holders(folder, "fruit").values()) == set(names))
+            await_true(folder, lambda: set(holders(folder, "fruit").values()) == set(names))
             rota("members", "drain", *store, names[0])
-            await_true(lambda: list(holders(folder, "fruit").values()) == 2 * names[1:])
+            await_true(folder, lambda: list(holders(folder, "fruit").values()) == 2 * names[1:])
             assert rota("get", "--node", names[0], "--timeout", "60s", "fruit-3") == "fruit-3\t9\n"
             rota("members", "restore", *store, names[0])
-            await_true(lambda: set(holders(folder, "fruit").values()) == set(names))
+            await_true(folder, lambda: set(holders(folder, "fruit").values()) == set(names))
 
 
 @test
@@ -129,18 +133,18 @@ def group_is_watched_from_when_it_is_there():
             def shown():
                 return json.loads(one.get("/api/v1/groups")[1])["groups"][0]
 
-            await_true(lambda: "there is no such file" in (shown()["why_away"] or ""))
+            await_true(folder, lambda: "there is no such file" in (shown()["why_away"] or ""))
             task = subprocess.Popen([ROTA, "group", "join", "--log", f"sqlite:{folder}/groups.db", "--name", "flow",
                                      "--task", "ann", "--partitions", "2", "--rate", "50", "--simulate-splits", "2"],
                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             try:
-                await_true(lambda: shown()["why_away"] is None and shown()["n_tasks"] == 1)
+                await_true(folder, lambda: shown()["why_away"] is None and shown()["n_tasks"] == 1)
 
                 def story():
                     return {part["name"]: part for part in
                             json.loads(one.get("/api/v1/groups/flow")[1])["partitions"]}
 
-                await_true(lambda: any(part["state"] == "removed" for part in story().values()) and
+                await_true(folder, lambda: any(part["state"] == "removed" for part in story().values()) and
                            any(part["parents"] and part["ended_ms"] for part in story().values()))
                 parts = story()
                 assert parts["p0"]["parents"] == [] and parts["p0"]["owner"] == "ann", parts["p0"]
