@@ -45,6 +45,7 @@ extern const struct rota_cli_command rota_cmd_job_add;
 extern const struct rota_cli_command rota_cmd_job_cancel;
 extern const struct rota_cli_command rota_cmd_job_explain;
 extern const struct rota_cli_command rota_cmd_job_list;
+extern const struct rota_cli_command rota_cmd_job_priority;
 extern const struct rota_cli_command rota_cmd_job_retry;
 extern const struct rota_cli_command rota_cmd_job_show;
 extern const struct rota_cli_command rota_cmd_lease_history;

@@ -7,11 +7,24 @@
 
 struct about {
     struct rota_queue_client_options of;
+    int64_t priority;
 };
 
 static const struct rota_option ABOUT_OPTIONS[] = {ROTA_QUEUE_CLIENT_OPTIONS(struct about)};
 static const struct rota_option CHANGE_OPTIONS[] = {ROTA_QUEUE_CLIENT_OPTIONS(struct about),
                                                     ROTA_QUEUE_CLIENT_DRY_RUN(struct about)};
+
+static const struct rota_option PRIORITY_OPTIONS[] = {
+    ROTA_QUEUE_CLIENT_OPTIONS(struct about),
+    ROTA_QUEUE_CLIENT_DRY_RUN(struct about),
+    {.name = "priority",
+     ROTA_OPTION_INTO(INT, struct about, priority),
+     .value_name = "N",
+     .is_required = true,
+     .min = INT16_MIN,
+     .max = INT16_MAX,
+     .help = "the highest goes first; jobs have 0 if nothing else was said"},
+};
 
 /* What a command does with a job. */
 typedef enum rota_code job_act(struct rota_queue_client *client,
@@ -19,12 +32,12 @@ typedef enum rota_code job_act(struct rota_queue_client *client,
                                struct rota_error *error);
 
 /* With one job after the other: what one of them refuses does not keep it from the next. */
-static int act_on_all(struct rota_queue_client *client, const struct rota_option_list *names,
-                      job_act *act)
+static int act_on_all(struct rota_queue_client *client, const struct about *options,
+                      const struct rota_option_list *names, job_act *act)
 {
     int exit_code = 0;
     for (size_t i = 0; i < names->size; i++) {
-        struct rota_queue_about about = {0};
+        struct rota_queue_about about = {.priority = options->priority};
         struct rota_buffer buffer = {0};
         struct rota_error error;
         char id[ROTA_QUEUE_ID_SIZE];
@@ -59,7 +72,7 @@ static int run_about(const struct rota_cli_command *command, int argc, char *con
             return rota_cli_fail_error(&error);
     if (rota_queue_client_open(&options.of, &client, &error))
         return rota_cli_fail_error(&error);
-    exit_code = act_on_all(&client, &arguments, act);
+    exit_code = act_on_all(&client, &options, &arguments, act);
     rota_queue_client_close(&client);
     return exit_code;
 }
@@ -245,6 +258,17 @@ static enum rota_code retry(struct rota_queue_client *client, const struct rota_
     return rota_queue_client_ask(client, "Retry", &ROTA_QUEUE_NAME, about, NULL, NULL, error);
 }
 
+static enum rota_code set_priority(struct rota_queue_client *client,
+                                   const struct rota_queue_about *about, struct rota_buffer *buffer,
+                                   struct rota_error *error)
+{
+    if (client->options->dry_run)
+        return rota_queue_plan_priority(client, about, buffer, error);
+    append_done(client, buffer);
+    return rota_queue_client_ask(client, "SetPriority", &ROTA_QUEUE_PRIORITY, about, NULL, NULL,
+                                 error);
+}
+
 static int run_show(int argc, char *const *argv)
 {
     return run_about(&rota_cmd_job_show, argc, argv, show);
@@ -263,6 +287,11 @@ static int run_cancel(int argc, char *const *argv)
 static int run_retry(int argc, char *const *argv)
 {
     return run_about(&rota_cmd_job_retry, argc, argv, retry);
+}
+
+static int run_priority(int argc, char *const *argv)
+{
+    return run_about(&rota_cmd_job_priority, argc, argv, set_priority);
 }
 
 #define ABOUT_COMMAND(variable, the_name, the_summary, the_arguments, n_max, text, the_run, table) \
@@ -305,6 +334,13 @@ ABOUT_COMMAND(rota_cmd_job_retry, "job retry", "Let dead or cancelled jobs wait 
               "code 1; the others wait again all the same.\n\n"
               "With --json: {} on a line for each that does. " ROTA_DRY_RUN_JSON,
               run_retry, CHANGE_OPTIONS);
+ABOUT_COMMAND(
+    rota_cmd_job_priority, "job priority", "Let jobs go before others, or behind them",
+    "QUEUE/ID...", 0,
+    "A job that runs goes on, and has the priority when it waits again. One that has ended "
+    "is exit code 1; the others have their priority all the same.\n\n"
+    "With --json: {} on a line for each that has. " ROTA_DRY_RUN_JSON,
+    run_priority, PRIORITY_OPTIONS);
 
 /* --- list --- */
 

@@ -62,6 +62,7 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_job_show,
     &rota_cmd_job_explain,
     &rota_cmd_job_cancel,
+    &rota_cmd_job_priority,
     &rota_cmd_job_retry,
     &rota_cmd_queue_list,
     &rota_cmd_queue_show,

@@ -53,8 +53,21 @@ static void say_retry(struct rota_dry_run *dry_run, struct rota_str name,
                      (number)info->n_attempts);
 }
 
+static void say_priority(struct rota_dry_run *dry_run, struct rota_str name,
+                         const struct rota_queue_description *now, int64_t priority)
+{
+    const struct rota_queue_job_info *info = now->job;
+    const struct rota_queue_job_spec *spec = info->spec;
+    rota_dry_run_say(dry_run, "job %.*s is %s now, with priority %lld", ROTA_STR_ARGS(name),
+                     rota_job_state_name((enum rota_job_state)info->state),
+                     spec ? (long long)spec->priority : 0);
+    rota_dry_run_say(dry_run, "it would have priority %lld", (long long)priority);
+}
+
+enum plan { PLAN_CANCEL, PLAN_RETRY, PLAN_PRIORITY };
+
 static enum rota_code plan_job(struct rota_queue_client *client,
-                               const struct rota_queue_about *about, bool is_retry,
+                               const struct rota_queue_about *about, enum plan plan,
                                struct rota_buffer *buffer, struct rota_error *error)
 {
     struct rota_queue_description now;
@@ -67,12 +80,17 @@ static enum rota_code plan_job(struct rota_queue_client *client,
     uint64_t state = info->state;
     bool is_ended = state == ROTA_JOB_DONE || state == ROTA_JOB_DEAD || state == ROTA_JOB_CANCELLED;
     rota_queue_client_append_name(&name, about->queue, about->id);
-    if (is_retry ? !is_ended || state == ROTA_JOB_DONE : is_ended) {
+    bool is_refused = is_ended;
+    if (plan == PLAN_RETRY)
+        is_refused = !is_ended || state == ROTA_JOB_DONE;
+    if (is_refused) {
         code = refuse_state(rota_buffer_str(&name), state, error);
     } else {
         rota_dry_run_begin(&dry_run, client->options->json, buffer);
-        if (is_retry)
+        if (plan == PLAN_RETRY)
             say_retry(&dry_run, rota_buffer_str(&name), &now);
+        else if (plan == PLAN_PRIORITY)
+            say_priority(&dry_run, rota_buffer_str(&name), &now, about->priority);
         else
             say_cancel(&dry_run, rota_buffer_str(&name), &now);
         rota_dry_run_end(&dry_run);
@@ -85,14 +103,21 @@ enum rota_code rota_queue_plan_cancel(struct rota_queue_client *client,
                                       const struct rota_queue_about *about,
                                       struct rota_buffer *buffer, struct rota_error *error)
 {
-    return plan_job(client, about, false, buffer, error);
+    return plan_job(client, about, PLAN_CANCEL, buffer, error);
 }
 
 enum rota_code rota_queue_plan_retry(struct rota_queue_client *client,
                                      const struct rota_queue_about *about,
                                      struct rota_buffer *buffer, struct rota_error *error)
 {
-    return plan_job(client, about, true, buffer, error);
+    return plan_job(client, about, PLAN_RETRY, buffer, error);
+}
+
+enum rota_code rota_queue_plan_priority(struct rota_queue_client *client,
+                                        const struct rota_queue_about *about,
+                                        struct rota_buffer *buffer, struct rota_error *error)
+{
+    return plan_job(client, about, PLAN_PRIORITY, buffer, error);
 }
 
 /* --- a queue --- */

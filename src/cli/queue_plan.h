@@ -12,6 +12,9 @@ enum rota_code rota_queue_plan_cancel(struct rota_queue_client *client,
 enum rota_code rota_queue_plan_retry(struct rota_queue_client *client,
                                      const struct rota_queue_about *about,
                                      struct rota_buffer *buffer, struct rota_error *error);
+enum rota_code rota_queue_plan_priority(struct rota_queue_client *client,
+                                        const struct rota_queue_about *about,
+                                        struct rota_buffer *buffer, struct rota_error *error);
 
 /* `n_jobs` like `spec`, which has the payload of the first. */
 enum rota_code rota_queue_plan_add(struct rota_queue_client *client,

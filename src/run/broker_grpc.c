@@ -280,6 +280,29 @@ static void handle_retry(struct rota_work_broker *broker, struct rota_server_cal
     change(broker, call, request, rota_broker_revive);
 }
 
+static void handle_priority(struct rota_work_broker *broker, struct rota_server_call *call,
+                            const void *request)
+{
+    const struct rota_queue_about *about = request;
+    struct rota_job_id id;
+    struct rota_error error;
+    uint64_t number;
+    if (!read_job(call, about, &id))
+        return;
+    if (rota_queue_priority_check(about->priority, &error)) {
+        rota_work_broker_refuse(call, &error, false);
+        return;
+    }
+    enum rota_code code =
+        rota_broker_set_priority(broker->core, rota_work_broker_now(), about->queue, id,
+                                 (int16_t)about->priority, &number, &error);
+    rota_work_broker_touch(broker);
+    if (code)
+        refuse_change(call, &error);
+    else
+        answer(broker, call, number, NULL, NULL);
+}
+
 static void handle_describe(struct rota_work_broker *broker, struct rota_server_call *call,
                             const void *request)
 {
@@ -647,6 +670,7 @@ const struct rota_broker_method rota_work_broker_methods[] = {
     METHOD("Queues", ALL_QUEUES, &ROTA_QUEUE_PAUSE, handle_queues, ALL),
     METHOD("Retry", OWNER, &ROTA_QUEUE_NAME, handle_retry, JOB),
     METHOD("SetLayout", THIS, &ROTA_QUEUE_SET_LAYOUT, handle_set_layout, NOTHING),
+    METHOD("SetPriority", OWNER, &ROTA_QUEUE_PRIORITY, handle_priority, JOB),
     METHOD("SetWeight", ALL_ALIKE, &ROTA_QUEUE_WEIGHT, handle_weight, NOTHING),
     METHOD("Settings", THIS, NULL, handle_settings, NOTHING),
     METHOD("Tell", THIS, &ROTA_QUEUE_TELL, handle_tell, NOTHING),

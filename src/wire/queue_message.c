@@ -199,6 +199,8 @@ TYPE(ROTA_QUEUE_LIST_REPLY, "reply", struct rota_queue_list_reply, LIST_REPLY);
 
 #define THIS struct rota_queue_about
 static const struct rota_message_field NAME[] = {F(1, STR, queue), F_ID(2, id)};
+static const struct rota_message_field PRIORITY[] = {F(1, STR, queue), F_ID(2, id),
+                                                     F(3, SINT, priority)};
 static const struct rota_message_field DESCRIBE[] = {F(1, STR, queue), F_ID(2, id),
                                                      F(3, BOOL, with_payload)};
 static const struct rota_message_field COMPLETE[] = {
@@ -212,6 +214,7 @@ static const struct rota_message_field FAIL[] = {
 };
 #undef THIS
 TYPE(ROTA_QUEUE_NAME, "request", struct rota_queue_about, NAME);
+TYPE(ROTA_QUEUE_PRIORITY, "request", struct rota_queue_about, PRIORITY);
 #define THIS struct rota_queue_list
 LIST_OF(ROTA_QUEUE_FIND, "request", ROTA_QUEUE_NAME, FIND, ROTA_QUEUE_BATCH_MAX);
 #undef THIS
@@ -353,16 +356,23 @@ struct rota_str rota_queue_id_write(struct rota_job_id id, char bytes[ROTA_QUEUE
     return rota_str_of(bytes, ROTA_QUEUE_ID_SIZE);
 }
 
+enum rota_code rota_queue_priority_check(int64_t priority, struct rota_error *error)
+{
+    if (priority >= INT16_MIN && priority <= INT16_MAX)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID, "a priority is from %d to %d, not %lld",
+                          INT16_MIN, INT16_MAX, (long long)priority);
+}
+
 enum rota_code rota_queue_spec_read(const struct rota_queue_job_spec *message, rota_time now,
                                     struct rota_job_spec *spec, struct rota_error *error)
 {
     struct rota_job_id id;
     enum rota_code code = rota_queue_id_read(message->id, &id, error);
+    if (!code)
+        code = rota_queue_priority_check(message->priority, error);
     if (code)
         return code;
-    if (message->priority < INT16_MIN || message->priority > INT16_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID, "a priority is from %d to %d, not %lld",
-                              INT16_MIN, INT16_MAX, (long long)message->priority);
     if (message->delay_ms && message->not_before_ms)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "a job has a delay or a moment before which it waits, not both");

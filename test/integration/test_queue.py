@@ -148,6 +148,24 @@ def several_jobs_are_cancelled_and_retried_at_once():
 
 
 @test
+def a_job_that_waits_can_go_before_others():
+    with Broker("--durability", "memory") as broker:
+        jobs = [broker.add(str(i)) for i in range(3)]
+        assert "would have priority 7" in broker.run("job", "priority", jobs[2], "--priority", "7", "--dry-run")
+        assert broker.show(jobs[2])["priority"] == 0
+        broker.run("job", "priority", jobs[2], "--priority", "7")
+        assert broker.show(jobs[2])["priority"] == 7
+        worker = [ROTA, "work", "--node", broker.node, "--queue", "work", "--", "cat"]
+        with subprocess.Popen(worker, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            broker.run("queue", "drain", "work")
+            process.terminate()
+        begun = {job: broker.show(job)["events"][1]["at"] for job in jobs}
+        assert begun[jobs[2]] <= min(begun.values()), begun
+        assert "is done already" in broker.run("job", "priority", jobs[2], "--priority", "1", code=1)
+        assert "32767" in broker.run("job", "priority", jobs[2], "--priority", "99999", code=2)
+
+
+@test
 def the_story_of_a_job_that_is_put_off_begins_so():
     with Broker("--durability", "memory") as broker:
         job = broker.add("x", "--delay", "1h")

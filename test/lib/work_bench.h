@@ -249,6 +249,18 @@ static inline uint64_t bench_open_for(struct bench *bench, const char *name, uin
                                                             .n_capabilities = 1});
 }
 
+/* ... that says it still runs an attempt. */
+static inline uint64_t bench_open_running(struct bench *bench, const char *name,
+                                          struct rota_job_id id, uint64_t attempt, uint64_t epoch)
+{
+    struct rota_worker_running running = {rota_str("q"), id, attempt};
+    return bench_open_spec(bench, (struct rota_worker_spec){.name = rota_str(name),
+                                                            .epoch = epoch,
+                                                            .slots = 1,
+                                                            .running = &running,
+                                                            .n_running = 1});
+}
+
 static inline struct rota_job_view bench_view(struct bench *bench, struct rota_job_id id)
 {
     struct rota_job_view view;

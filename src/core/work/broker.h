@@ -164,6 +164,8 @@ enum rota_code rota_broker_cancel(struct rota_broker *broker, struct rota_work_n
 enum rota_code rota_broker_revive(struct rota_broker *broker, struct rota_work_now now,
                                   struct rota_str queue, struct rota_job_id id, uint64_t *number,
                                   struct rota_error *error);
+
+/* A job that has not ended has another priority from now on. */
 enum rota_code rota_broker_set_priority(struct rota_broker *broker, struct rota_work_now now,
                                         struct rota_str queue, struct rota_job_id id,
                                         int16_t priority, uint64_t *number,

@@ -1,0 +1,255 @@
+/* The rules of core/work/broker.h, one test for each: what it says when it is asked. */
+#include "broker_rules.h"
+
+/* --- questions --- */
+
+static const char *why(struct rota_job_id id)
+{
+    static char text[256];
+    return rota_broker_explain(bench.broker, bench.now, rota_str("q"), id, text, sizeof text);
+}
+
+static void it_says_why_a_job_waits(void **state)
+{
+    (void)state;
+    struct rota_job_id gpu = bench_add_for(&bench, "gpu"), id = bench_add(&bench, "x");
+    assert_string_equal(why(id), "waiting: no worker serves queue q");
+    bench_open(&bench, "w", 1);
+    assert_string_equal(why(gpu), "waiting: no worker of queue q has gpu");
+    assert_string_equal(why(id), "running: attempt 1 of 5, on worker \"w\"");
+    struct rota_job_id next = bench_add(&bench, "y");
+    assert_string_equal(why(next),
+                        "waiting: none of the 1 worker that can take it is free (1 slot)");
+    bench_end_now(&bench, id, ROTA_JOB_CAUSE_FAILED, "oh");
+    assert_non_null(strstr(why(id), "delayed: attempt 1 failed, the next begins in "));
+    struct rota_job_spec later = {.not_before = bench.now.wall + ROTA_MIN};
+    assert_string_equal(why(bench_add_spec(&bench, later)), "delayed: not before 1m from now");
+    bench_end_now(&bench, next, ROTA_JOB_CAUSE_REFUSED, "no \"such\" thing");
+    assert_string_equal(why(next), "dead: refused in attempt 1, for \"no \\\"such\\\" thing\"");
+    assert_string_equal(why((struct rota_job_id){1, 1}), "there is no such job here");
+    rota_broker_pause(bench.broker, bench.now, rota_str("q"), true, &bench.number, NULL);
+    assert_string_equal(why(gpu), "waiting: queue q is paused");
+    bench.is_slow = true;
+    assert_string_equal(why(bench_add(&bench, "z")), "waiting: its record is not on disk yet");
+}
+
+/* One request for jobs; `can` may be empty. */
+static uint64_t poll(const char *name, uint32_t slots, const char *can)
+{
+    struct rota_str capability = rota_str(can);
+    return bench_open_spec(&bench, (struct rota_worker_spec){.name = rota_str(name),
+                                                             .capabilities = &capability,
+                                                             .n_capabilities = capability.size > 0,
+                                                             .slots = slots,
+                                                             .is_poll = true,
+                                                             .lease = 10 * ROTA_SEC});
+}
+
+static void a_job_waits_for_workers_that_poll_and_are_busy(void **state)
+{
+    (void)state;
+    struct rota_job_id first = bench_add(&bench, "x"), second = bench_add(&bench, "y");
+    poll("p", 1, "");
+    assert_string_equal(why(second),
+                        "waiting: none of the 1 worker that can take it is free (1 slot)");
+    bench_done(&bench, first);
+    assert_string_equal(why(second), "waiting: no worker serves queue q");
+}
+
+static void who_polls_without_a_capability_does_not_hide_those_at_work_that_have_it(void **state)
+{
+    (void)state;
+    struct rota_job_id first = bench_add_for(&bench, "gpu"), second = bench_add_for(&bench, "gpu");
+    poll("able", 1, "gpu");
+    uint64_t simple = poll("simple", 1, "");
+    assert_int_equal(bench_state(&bench, first), ROTA_JOB_RUNNING);
+    assert_string_equal(why(second),
+                        "waiting: none of the 1 worker that can take it is free (1 slot)");
+    bench_tick(&bench, 10 * ROTA_SEC); /* the lease is over; and the job waits again */
+    assert_string_equal(why(first), "waiting: no worker of queue q has gpu");
+    rota_broker_worker_close(bench.broker, bench.now, simple);
+    assert_string_equal(why(first), "waiting: no worker serves queue q");
+}
+
+static void after_a_restart_who_works_can_do_what_its_job_needs(void **state)
+{
+    (void)state;
+    bench_add_for(&bench, "gpu");
+    struct rota_job_id second = bench_add_for(&bench, "gpu"), other = bench_add_for(&bench, "cpu");
+    poll("able", 1, "gpu");
+    bench_restart(&bench);
+    poll("simple", 1, "");
+    assert_string_equal(why(second),
+                        "waiting: no worker that can take it is free (1 job like it runs)");
+    assert_string_equal(why(other), "waiting: no worker of queue q has cpu");
+}
+
+static struct rota_queue_view view_queue(void)
+{
+    size_t place = 0;
+    struct rota_queue_view view;
+    assert_true(rota_broker_next_queue(bench.broker, &place, &view));
+    return view;
+}
+
+static void workers_that_poll_are_counted_by_name_also_while_they_work(void **state)
+{
+    (void)state;
+    struct rota_worker_view worker;
+    struct rota_job_id ids[3];
+    for (int i = 0; i < 3; i++)
+        ids[i] = bench_add(&bench, "x");
+    poll("p", 2, "");
+    poll("other", 1, "");
+    poll("p", 2, "");
+    assert_int_equal(view_queue().n_workers, 2);
+    assert_int_equal(view_queue().n_slots, 5);
+    assert_int_equal(view_queue().n_free, 2);
+    size_t n_leased = 0, n_sessions = 0;
+    for (size_t place = 0; rota_broker_next_worker(bench.broker, &place, &worker);) {
+        n_sessions += worker.session != 0;
+        n_leased += worker.session ? 0 : worker.n_running;
+    }
+    assert_int_equal(n_sessions, 1);
+    assert_int_equal(n_leased, 3);
+    for (int i = 0; i < 3; i++)
+        bench_done(&bench, ids[i]);
+    assert_int_equal(view_queue().n_workers, 1); /* the one that still polls */
+    assert_int_equal(view_queue().n_slots, 2);
+}
+
+static void a_worker_tells_what_it_can_and_serves(void **state)
+{
+    (void)state;
+    struct rota_worker_view worker;
+    size_t place = 0;
+    poll("p", 1, "gpu");
+    assert_true(rota_broker_next_worker(bench.broker, &place, &worker));
+    assert_int_equal(worker.n_can, 1);
+    assert_true(rota_str_is_equal(worker.can[0], rota_str("gpu")));
+    assert_int_equal(worker.n_queues, 1);
+    assert_true(rota_str_is_equal(worker.queues[0], view_queue().name));
+}
+
+static void too_many_kinds_of_workers_that_poll_are_not_remembered(void **state)
+{
+    (void)state;
+    char name[32];
+    for (int i = 0; i < ROTA_BROKER_AWAY_MAX + 2; i++) {
+        bench_add(&bench, "x");
+        snprintf(name, sizeof name, "cap%d", i);
+        poll("p", 1, name);
+    }
+    assert_int_equal(view_queue().counts[ROTA_JOB_RUNNING], ROTA_BROKER_AWAY_MAX + 2);
+    assert_int_equal(view_queue().n_slots, ROTA_BROKER_AWAY_MAX);
+}
+
+static void a_job_tells_its_story(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    bench_open(&bench, "w", 1);
+    bench_end_now(&bench, id, ROTA_JOB_CAUSE_FAILED, "first");
+    bench_tick(&bench, 2 * ROTA_SEC);
+    bench_done(&bench, id);
+    for (int i = 0; i < 2; i++, bench_restart(&bench)) { /* the journal tells the same */
+        struct rota_job_view view = bench_view(&bench, id);
+        static const enum rota_job_state states[] = {
+            ROTA_JOB_WAITING, ROTA_JOB_RUNNING, ROTA_JOB_DELAYED, ROTA_JOB_RUNNING, ROTA_JOB_DONE};
+        assert_int_equal(view.n_events, 5);
+        for (int k = 0; k < 5; k++)
+            assert_int_equal(view.events[k].state, states[k]);
+        assert_true(rota_str_is_equal(view.events[2].reason, rota_str("first")));
+        assert_true(rota_str_is_equal(view.events[3].worker, rota_str("w")));
+        assert_int_equal(view.events[4].at, view.ended_at);
+    }
+}
+
+static void the_story_of_a_job_that_is_put_off_begins_so(void **state)
+{
+    (void)state;
+    struct rota_job_id late =
+        bench_add_spec(&bench, (struct rota_job_spec){.not_before = bench.now.wall + ROTA_SEC});
+    struct rota_job_id past =
+        bench_add_spec(&bench, (struct rota_job_spec){.not_before = bench.now.wall - ROTA_SEC});
+    struct rota_job_view view = bench_view(&bench, late);
+    assert_int_equal(view.events[0].state, ROTA_JOB_DELAYED);
+    assert_true(
+        rota_str_is_equal(view.events[0].reason, rota_str("not before 2023-11-14T22:13:21Z")));
+    assert_int_equal(bench_view(&bench, past).events[0].state, ROTA_JOB_WAITING);
+    bench_open(&bench, "w", 2);
+    bench_end_now(&bench, past, ROTA_JOB_CAUSE_FAILED, "");
+    bench_tick(&bench, 2 * ROTA_SEC);
+    bench_end_now(&bench, late, ROTA_JOB_CAUSE_FAILED, "");
+    for (int i = 0; i < 2; i++, bench_restart(&bench)) {
+        view = bench_view(&bench, late);
+        assert_int_equal(view.events[0].state, ROTA_JOB_DELAYED);
+        assert_int_equal(view.events[0].reason.size, 0);
+        assert_int_equal(bench_view(&bench, past).events[0].state, ROTA_JOB_WAITING);
+    }
+}
+
+static void a_story_is_bounded(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add_spec(&bench, (struct rota_job_spec){.max_attempts = 1000});
+    bench_open(&bench, "w", 1);
+    for (int i = 0; i < 100; i++) {
+        bench_end_now(&bench, id, ROTA_JOB_CAUSE_FAILED, "again");
+        bench_tick(&bench, 20 * ROTA_MIN);
+    }
+    assert_int_equal(bench_view(&bench, id).n_events, ROTA_JOB_STORY_MAX);
+}
+
+static void queues_are_counted(void **state)
+{
+    (void)state;
+    struct rota_queue_view view;
+    size_t place = 0;
+    struct rota_job_id done = bench_add(&bench, "a");
+    bench_tick(&bench, ROTA_SEC);
+    bench_open(&bench, "w", 1);
+    bench_done(&bench, done);
+    bench_add(&bench, "runs");
+    rota_time oldest = bench.now.wall;
+    bench_add(&bench, "waits");
+    bench_tick(&bench, ROTA_SEC);
+    bench_add_spec(&bench, (struct rota_job_spec){.priority = 9}); /* first, but not oldest */
+    assert_true(rota_broker_next_queue(bench.broker, &place, &view));
+    assert_int_equal(view.counts[ROTA_JOB_WAITING], 2);
+    assert_int_equal(view.counts[ROTA_JOB_RUNNING], 1);
+    assert_int_equal(view.counts[ROTA_JOB_DONE], 1);
+    assert_int_equal(view.n_added, 4);
+    assert_int_equal(view.n_done, 1);
+    assert_int_equal(view.oldest_at, oldest);
+    assert_int_equal(view.n_partitions, 1);
+    assert_int_equal(view.n_workers, 1);
+    assert_int_equal(view.n_slots, 1);
+    assert_int_equal(view.n_free, 0);
+    assert_false(rota_broker_next_queue(bench.broker, &place, &view));
+
+    struct rota_job_view job;
+    size_t n = 0;
+    place = 0;
+    while (rota_broker_next_job(bench.broker, rota_str("q"), ROTA_JOB_WAITING, &place, &job))
+        n++;
+    assert_int_equal(n, 2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RULE(it_says_why_a_job_waits),
+        RULE(a_job_waits_for_workers_that_poll_and_are_busy),
+        RULE(who_polls_without_a_capability_does_not_hide_those_at_work_that_have_it),
+        RULE(after_a_restart_who_works_can_do_what_its_job_needs),
+        RULE(workers_that_poll_are_counted_by_name_also_while_they_work),
+        RULE(a_worker_tells_what_it_can_and_serves),
+        RULE(too_many_kinds_of_workers_that_poll_are_not_remembered),
+        RULE(a_job_tells_its_story),
+        RULE(the_story_of_a_job_that_is_put_off_begins_so),
+        RULE(a_story_is_bounded),
+        RULE(queues_are_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
