@@ -10,6 +10,7 @@
  *   broker_worker.c  workers come and go
  *   broker_poller.c  ... those that poll, and work while nobody hears of them
  *   broker_end.c     attempts and jobs end
+ *   broker_ended.c   ... and are remembered for a while
  *   broker_replay.c  the journal is read, and written anew
  *   broker_setting.c pauses and weights
  *   broker_hand.c    partitions come and go
@@ -335,8 +336,15 @@ void rota_broker_discard_copy(struct rota_broker *broker, char *copy, size_t siz
 void rota_broker_fill_spec(const struct rota_broker *broker, const struct rota_job *job,
                            struct rota_job_spec *spec);
 
+/* --- broker_ended.c --- */
+
 /* Ended jobs go until both bounds hold with `bytes` more; those that are too old, too. */
 void rota_broker_forget_ended(struct rota_broker *broker, size_t bytes);
+
+/* One of them is about to go, and was not looked at for long: what it takes is fetched into the
+ * processor's cache, the second time what that has led to. Nothing depends on it. */
+void rota_broker_fetch_oldest(const struct rota_broker *broker);
+void rota_broker_fetch_oldest_more(const struct rota_broker *broker);
 void rota_ended_list_push(struct rota_broker *broker, uint32_t number);
 void rota_ended_list_remove(struct rota_broker *broker, uint32_t number);
 

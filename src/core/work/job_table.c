@@ -244,6 +244,11 @@ void rota_job_table_foresee(struct rota_job_table *table, struct rota_job_id id)
     *before = id;
 }
 
+void rota_job_table_fetch_place(const struct rota_job_table *table, struct rota_job_id id)
+{
+    __builtin_prefetch(bucket_at(table, bucket_of(table, id)), 1);
+}
+
 uint32_t rota_job_table_next(const struct rota_job_table *table, uint32_t number)
 {
     do

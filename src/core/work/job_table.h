@@ -163,6 +163,9 @@ uint32_t rota_job_table_find_next(const struct rota_job_table *table, uint32_t n
  * it is fetched into the processor's cache meanwhile. Nothing depends on it. */
 void rota_job_table_foresee(struct rota_job_table *table, struct rota_job_id id);
 
+/* ... and at once: its place in the index. */
+void rota_job_table_fetch_place(const struct rota_job_table *table, struct rota_job_id id);
+
 /* The next job behind `number` in no useful order; 0 ends it. Start with 0. */
 uint32_t rota_job_table_next(const struct rota_job_table *table, uint32_t number);
 
