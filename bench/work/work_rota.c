@@ -133,6 +133,23 @@ struct worker {
 static struct worker workers[LOAD_WORKERS];
 static unsigned n_connected;
 
+static void hear_verdicts(struct worker *worker, struct rota_worker_batch batch)
+{
+    struct rota_worker_verdict verdict;
+    struct rota_error error;
+    enum rota_code code;
+    while (rota_worker_verdict_next(&batch, &verdict, &code, &error)) {
+        if (verdict.code || worker->n == 0)
+            load_fail("an end was refused");
+        unsigned slot = worker->slots[worker->first];
+        worker->first = (worker->first + 1) % LOAD_SLOTS_MAX;
+        worker->n--;
+        load_ended(slot);
+    }
+    if (code)
+        load_fail("%s", error.text);
+}
+
 static void on_jobs(void *data, struct rota_connector_peer *from, struct rota_str message)
 {
     struct worker *worker = data;
@@ -141,6 +158,7 @@ static void on_jobs(void *data, struct rota_connector_peer *from, struct rota_st
     struct rota_error error;
     enum rota_code code;
     (void)from;
+    hear_verdicts(worker, rota_worker_ended_batch(message));
     while (rota_worker_job_next(&batch, &job, &code, &error)) {
         struct rota_attempt_end end = {.queue = job.queue,
                                        .id = job.id,
@@ -157,22 +175,8 @@ static void on_jobs(void *data, struct rota_connector_peer *from, struct rota_st
 
 static void on_ended(void *data, struct rota_connector_peer *from, struct rota_str message)
 {
-    struct worker *worker = data;
-    struct rota_worker_batch batch = rota_worker_batch(message);
-    struct rota_worker_verdict verdict;
-    struct rota_error error;
-    enum rota_code code;
     (void)from;
-    while (rota_worker_verdict_next(&batch, &verdict, &code, &error)) {
-        if (verdict.code || worker->n == 0)
-            load_fail("an end was refused");
-        unsigned slot = worker->slots[worker->first];
-        worker->first = (worker->first + 1) % LOAD_SLOTS_MAX;
-        worker->n--;
-        load_ended(slot);
-    }
-    if (code)
-        load_fail("%s", error.text);
+    hear_verdicts(data, rota_worker_batch(message));
 }
 
 static void say(struct worker *worker, uint32_t type)
@@ -190,7 +194,8 @@ static void on_connected(void *data, struct rota_connector_peer *peer)
 {
     struct worker *worker = data;
     struct rota_str queue = rota_str_of(QUEUE, sizeof QUEUE - 1);
-    struct rota_worker_ready ready = {.queues = &queue, .n_queues = 1, .slots = LOAD_SLOTS_MAX};
+    struct rota_worker_ready ready = {
+        .queues = &queue, .n_queues = 1, .slots = LOAD_SLOTS_MAX, .takes_ended_with_jobs = true};
     worker->broker = peer;
     rota_worker_ready_write(&ready, &worker->out);
     say(worker, worker->ready);

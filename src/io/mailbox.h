@@ -1,4 +1,5 @@
-/* mailbox: how work and news cross between threads. The one place with a lock.
+/* mailbox: how work and news cross between threads. The one place with a lock, but for that which
+ * counts the users of a context in zmq.c.
  *
  * A letter is a part of whatever the sender wants to say, linked into a list
  * and never copied. A mailbox carries letters from any thread to the loop's. To

@@ -20,6 +20,7 @@ struct worker {
     uint64_t session;                 /* the broker's, the key in `by_session`; 0: not ready */
     uint32_t slots;                   /* that it says it has */
     uint32_t n_kept;                  /* ... for jobs of other nodes */
+    bool takes_ended_with_jobs;
     struct rota_list_node dirty;
     struct rota_buffer jobs, cancels, verdicts;
     size_t n_jobs, n_cancels, n_verdicts;
@@ -186,6 +187,7 @@ static void on_ready(void *data, struct rota_connector_peer *from, struct rota_s
     worker->n_kept = rota_work_broker_remote_move(workers->broker, worker->session, session);
     worker->session = session;
     worker->slots = ready.slots;
+    worker->takes_ended_with_jobs = ready.takes_ended_with_jobs;
     if (!rota_map_put(&workers->by_session, key_of(&worker->session), worker)) {
         rota_broker_worker_close(workers->broker->core, rota_work_broker_now(), session);
         worker->session = 0;
@@ -483,6 +485,17 @@ void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t
     drop(workers, worker, "its session is over");
 }
 
+/* One message instead of two. */
+static void add_verdicts(struct worker *worker)
+{
+    if (worker->n_jobs == 0 || worker->n_verdicts == 0 || !worker->takes_ended_with_jobs)
+        return;
+    rota_worker_ended_append(rota_buffer_str(&worker->verdicts), &worker->jobs);
+    worker->jobs.failed |= worker->verdicts.failed;
+    rota_buffer_clear(&worker->verdicts);
+    worker->n_verdicts = 0;
+}
+
 void rota_work_broker_workers_flush(struct rota_broker_workers *workers)
 {
     struct rota_list_node *first;
@@ -492,6 +505,7 @@ void rota_work_broker_workers_flush(struct rota_broker_workers *workers)
     while ((first = rota_list_first(&workers->dirty))) {
         struct worker *worker = ROTA_LIST_ITEM(first, struct worker, dirty);
         rota_list_remove(&worker->dirty);
+        add_verdicts(worker);
         send_batch(workers, worker, workers->ended_type, &worker->verdicts, &worker->n_verdicts);
         send_batch(workers, worker, workers->jobs_type, &worker->jobs, &worker->n_jobs);
         send_batch(workers, worker, workers->cancel_type, &worker->cancels, &worker->n_cancels);

@@ -80,7 +80,7 @@ static enum rota_code read_entry(struct rota_str message, const char *what, unsi
     return check_head(entry, what, error);
 }
 
-/* Field 1 of all batches is the entries. */
+/* Field 1 of all batches is the entries; field 2 of jobs is verdicts. */
 static bool next_entry(struct rota_worker_batch *batch, const char *what, unsigned are_bytes,
                        unsigned are_numbers, struct entry *entry, enum rota_code *code,
                        struct rota_error *error)
@@ -89,7 +89,7 @@ static bool next_entry(struct rota_worker_batch *batch, const char *what, unsign
     enum rota_lean_found found;
     do
         found = rota_lean_next(&batch->reader, &field);
-    while (found == ROTA_LEAN_FIELD && field.number != 1);
+    while (found == ROTA_LEAN_FIELD && field.number != batch->number);
     if (found == ROTA_LEAN_END) {
         *code = ROTA_OK;
         return false;
@@ -193,6 +193,18 @@ void rota_worker_verdict_write(const struct rota_worker_verdict *verdict, struct
         {.number = 4, .value = verdict->code},
     };
     rota_worker_entry_write(body, 1, fields, ROTA_WORKER_N(fields));
+}
+
+/* Each entry is a field of its own, of which the number changes. */
+void rota_worker_ended_append(struct rota_str verdicts, struct rota_buffer *jobs)
+{
+    struct rota_lean_reader reader = rota_lean_reader(verdicts);
+    struct rota_lean_field field = {0};
+    while (rota_lean_next(&reader, &field) == ROTA_LEAN_FIELD) {
+        char *to = rota_buffer_extend(jobs, rota_lean_bytes_size(2, field.bytes.size));
+        if (to)
+            rota_lean_put_bytes((uint8_t *)to, 2, field.bytes);
+    }
 }
 
 bool rota_worker_verdict_next(struct rota_worker_batch *batch, struct rota_worker_verdict *verdict,
@@ -334,6 +346,10 @@ void rota_worker_ready_write(const struct rota_worker_ready *ready, struct rota_
         ready->slots ? rota_buffer_extend(body, rota_lean_number_size(3, ready->slots)) : NULL;
     if (to)
         rota_lean_put_number((uint8_t *)to, 3, ready->slots);
+    to =
+        ready->takes_ended_with_jobs ? rota_buffer_extend(body, rota_lean_number_size(5, 1)) : NULL;
+    if (to)
+        rota_lean_put_number((uint8_t *)to, 5, 1);
     for (size_t i = 0; i < ready->n_running; i++) {
         const struct rota_worker_running *running = &ready->running[i];
         uint8_t room[16];
@@ -364,8 +380,9 @@ static enum rota_code read_ready_field(const struct rota_lean_field *field,
                                        struct rota_worker_ready *ready, struct rota_error *error)
 {
     enum rota_code code = ROTA_OK;
-    enum rota_lean_type wanted = field->number == 3 ? ROTA_LEAN_VARINT : ROTA_LEAN_BYTES;
-    if (field->number > 4)
+    bool is_number = field->number == 3 || field->number == 5;
+    enum rota_lean_type wanted = is_number ? ROTA_LEAN_VARINT : ROTA_LEAN_BYTES;
+    if (field->number > 5)
         return ROTA_OK;
     if (field->type != wanted)
         return rota_error_set(error, ROTA_ERR_INVALID, "field %u of ready is of another type",
@@ -387,6 +404,9 @@ static enum rota_code read_ready_field(const struct rota_lean_field *field,
         code = check_slots(field->value, error);
         ready->slots = code ? 0 : (uint32_t)field->value;
         return code;
+    case 5:
+        ready->takes_ended_with_jobs = field->value != 0;
+        return ROTA_OK;
     default:
         return read_running(field->bytes, ready, error);
     }
@@ -400,6 +420,7 @@ enum rota_code rota_worker_ready_read(struct rota_str body, struct rota_worker_r
     enum rota_lean_found found;
     ready->n_capabilities = ready->n_queues = ready->n_running = 0;
     ready->slots = 0;
+    ready->takes_ended_with_jobs = false;
     while ((found = rota_lean_next(&reader, &field)) == ROTA_LEAN_FIELD) {
         enum rota_code code = read_ready_field(&field, ready, error);
         if (code)

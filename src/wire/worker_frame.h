@@ -121,6 +121,7 @@ struct rota_worker_ready {
     struct rota_worker_running *running;
     size_t n_capabilities, n_queues, n_running;
     uint32_t slots;
+    bool takes_ended_with_jobs; /* verdicts may come in the message with its jobs */
 };
 
 void rota_worker_ready_write(const struct rota_worker_ready *ready, struct rota_buffer *body);
@@ -165,14 +166,25 @@ void rota_worker_end_write(const struct rota_attempt_end *end, struct rota_buffe
 void rota_worker_verdict_write(const struct rota_worker_verdict *verdict, struct rota_buffer *body);
 void rota_worker_step_write(const struct rota_worker_step *step, struct rota_buffer *body);
 
+/* Verdicts that go along with jobs: append them, entries as rota_worker_verdict_write() has
+ * written them, to a batch of jobs. */
+void rota_worker_ended_append(struct rota_str verdicts, struct rota_buffer *jobs);
+
 struct rota_worker_batch {
     struct rota_lean_reader reader;
-    size_t n; /* entries that were read */
+    uint32_t number; /* of the field whose entries are read */
+    size_t n;        /* entries that were read */
 };
 
 static inline struct rota_worker_batch rota_worker_batch(struct rota_str body)
 {
-    return (struct rota_worker_batch){.reader = rota_lean_reader(body)};
+    return (struct rota_worker_batch){.reader = rota_lean_reader(body), .number = 1};
+}
+
+/* The verdicts that came along with jobs. */
+static inline struct rota_worker_batch rota_worker_ended_batch(struct rota_str jobs)
+{
+    return (struct rota_worker_batch){.reader = rota_lean_reader(jobs), .number = 2};
 }
 
 /* The next entry. False ends it: `*code` is ROTA_OK, or ROTA_ERR_INVALID when what

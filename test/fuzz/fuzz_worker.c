@@ -92,6 +92,9 @@ static void check_others(struct rota_str body)
     batch = rota_worker_batch(body);
     while (rota_worker_verdict_next(&batch, &verdict, &code, NULL))
         assert(rota_code_name(verdict.code));
+    batch = rota_worker_ended_batch(body);
+    while (rota_worker_verdict_next(&batch, &verdict, &code, NULL))
+        assert(rota_code_name(verdict.code));
     batch = rota_worker_batch(body);
     while (rota_worker_step_next(&batch, &step, &code, NULL))
         assert(step.text.size <= ROTA_JOB_REASON_MAX);
@@ -104,9 +107,9 @@ static void check_ready(struct rota_str body, struct rota_buffer *buffer)
     static struct rota_str names[2][ROTA_WORKER_CAPABILITIES_MAX + ROTA_WORKER_QUEUES_MAX];
     static struct rota_worker_running running[2][ROTA_WORKER_SLOTS_MAX];
     struct rota_worker_ready ready = {
-        names[0], names[0] + ROTA_WORKER_CAPABILITIES_MAX, running[0], 0, 0, 0, 0};
+        names[0], names[0] + ROTA_WORKER_CAPABILITIES_MAX, running[0], 0, 0, 0, 0, false};
     struct rota_worker_ready same = {
-        names[1], names[1] + ROTA_WORKER_CAPABILITIES_MAX, running[1], 0, 0, 0, 0};
+        names[1], names[1] + ROTA_WORKER_CAPABILITIES_MAX, running[1], 0, 0, 0, 0, false};
     struct rota_error error;
     if (rota_worker_ready_read(body, &ready, &error))
         return;

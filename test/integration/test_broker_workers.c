@@ -25,7 +25,9 @@ struct worker {
     size_t n_to_drop; /* messages with jobs that do not come to it */
     size_t n_checks;
     uint32_t slots; /* that it tells when it is asked; 0: none */
+    bool takes_ended_with_jobs;
     size_t n_connected, n_closed, n_jobs, n_messages, n_cancels, n_verdicts;
+    size_t n_along; /* verdicts that came with jobs */
     struct rota_worker_job jobs[64];
     char queue[16], payload[64];
     enum rota_code verdict;
@@ -98,6 +100,18 @@ static void on_connected(void *data, struct rota_connector_peer *peer)
     ((struct worker *)data)->n_connected++;
 }
 
+static size_t take_verdicts(struct worker *worker, struct rota_worker_batch batch)
+{
+    struct rota_worker_verdict verdict;
+    enum rota_code code;
+    while (rota_worker_verdict_next(&batch, &verdict, &code, NULL)) {
+        worker->verdict = verdict.code;
+        worker->n_verdicts++;
+    }
+    assert_int_equal(code, ROTA_OK);
+    return batch.n;
+}
+
 static void on_jobs(void *data, struct rota_connector_peer *from, struct rota_str message)
 {
     struct worker *worker = data;
@@ -110,6 +124,7 @@ static void on_jobs(void *data, struct rota_connector_peer *from, struct rota_st
         return;
     }
     worker->n_messages++;
+    worker->n_along += take_verdicts(worker, rota_worker_ended_batch(message));
     while (rota_worker_job_next(&batch, &job, &code, NULL)) {
         snprintf(worker->payload, sizeof worker->payload, "%.*s", ROTA_STR_ARGS(job.payload));
         worker->jobs[worker->n_jobs % 64] = job;
@@ -134,15 +149,8 @@ static void on_cancel(void *data, struct rota_connector_peer *from, struct rota_
 
 static void on_ended(void *data, struct rota_connector_peer *from, struct rota_str message)
 {
-    struct worker *worker = data;
-    struct rota_worker_batch batch = rota_worker_batch(message);
-    struct rota_worker_verdict verdict;
-    enum rota_code code;
     (void)from;
-    while (rota_worker_verdict_next(&batch, &verdict, &code, NULL)) {
-        worker->verdict = verdict.code;
-        worker->n_verdicts++;
-    }
+    take_verdicts(data, rota_worker_batch(message));
 }
 
 /* It has all that came to it, and more: jobs that ended are confirmed, and do no harm. */
@@ -184,7 +192,10 @@ static void hear(struct worker *worker, const char *name, rota_connector_on_mess
 static void say_ready(struct worker *worker, uint32_t slots)
 {
     struct rota_str queue = rota_str("jobs");
-    struct rota_worker_ready ready = {.queues = &queue, .n_queues = 1, .slots = slots};
+    struct rota_worker_ready ready = {.queues = &queue,
+                                      .n_queues = 1,
+                                      .slots = slots,
+                                      .takes_ended_with_jobs = worker->takes_ended_with_jobs};
     struct rota_buffer body = {0};
     rota_worker_ready_write(&ready, &body);
     assert_int_equal(rota_connector_send(worker->connector,
@@ -262,6 +273,32 @@ static void a_connected_worker_gets_jobs_and_ends_them(void **state)
     await(&world->loop, &worker.n_verdicts, 2);
     assert_int_equal(worker.verdict, ROTA_ERR_STALE);
     worker_close(world, &worker);
+}
+
+/* With one slot, the end of a job makes room for the next: its verdict and the job leave in the
+ * same turn. */
+static void a_verdict_comes_along_with_the_next_job_if_the_worker_takes_it_so(void **state)
+{
+    struct world *world = *state;
+    struct worker worker;
+    for (int takes = 0; takes < 2; takes++) {
+        worker_open(world, &worker, "w1", 0);
+        worker.takes_ended_with_jobs = takes;
+        say_ready(&worker, 1);
+        add(world, "first", 0);
+        add(world, "second", 0);
+        await(&world->loop, &worker.n_jobs, 1);
+        end_job(&worker, &worker.jobs[0], ROTA_JOB_CAUSE_DONE);
+        await(&world->loop, &worker.n_jobs, 2);
+        await(&world->loop, &worker.n_verdicts, 1);
+        assert_int_equal(worker.verdict, ROTA_OK);
+        assert_int_equal(worker.n_along, takes);
+        end_job(&worker, &worker.jobs[1], ROTA_JOB_CAUSE_DONE);
+        await(&world->loop, &worker.n_verdicts, 2);
+        assert_int_equal(worker.n_along, takes); /* there was no job to come with */
+        assert_int_equal(worker.n_messages, 2);
+        worker_close(world, &worker);
+    }
 }
 
 static void jobs_of_one_turn_are_one_message(void **state)
@@ -382,6 +419,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_connected_worker_gets_jobs_and_ends_them),
+        TEST(a_verdict_comes_along_with_the_next_job_if_the_worker_takes_it_so),
         TEST(jobs_of_one_turn_are_one_message),
         TEST(a_lost_workers_job_goes_to_another),
         TEST(a_cancelled_job_is_stopped_at_its_worker),

@@ -23,7 +23,7 @@ static void on_ready(void *data, struct rota_connector_peer *from, struct rota_s
     static struct rota_str capabilities[ROTA_WORKER_CAPABILITIES_MAX];
     static struct rota_str queues[ROTA_WORKER_QUEUES_MAX];
     static struct rota_worker_running running[ROTA_WORKER_SLOTS_MAX];
-    struct rota_worker_ready ready = {capabilities, queues, running, 0, 0, 0, 0};
+    struct rota_worker_ready ready = {capabilities, queues, running, 0, 0, 0, 0, false};
     struct rota_error error;
     (void)data, (void)from;
     if (rota_worker_ready_read(message, &ready, &error))

@@ -113,7 +113,8 @@ static void on_connected(void *data, struct rota_connector_peer *peer)
                                       .queues = &queue,
                                       .n_queues = 1,
                                       .running = held,
-                                      .n_running = list_held(node)};
+                                      .n_running = list_held(node),
+                                      .takes_ended_with_jobs = true};
     node->broker = peer;
     ready.slots = n_slots > ready.n_running ? n_slots : (uint32_t)ready.n_running;
     rota_worker_ready_write(&ready, &node->out);
@@ -132,32 +133,6 @@ static void on_disconnected(void *data, struct rota_connector_peer *peer,
     ((struct node *)data)->broker = NULL;
 }
 
-static void on_jobs(void *data, struct rota_connector_peer *from, struct rota_str message)
-{
-    struct node *node = data;
-    struct rota_worker_batch batch = rota_worker_batch(message);
-    struct rota_worker_job job;
-    struct rota_error error;
-    enum rota_code code;
-    rota_time now = rota_clock_mono();
-    (void)from;
-    while (rota_worker_job_next(&batch, &job, &code, &error)) {
-        struct task *task = calloc(1, sizeof *task);
-        if (!task)
-            give_up("a job", "no memory");
-        task->id = job.id;
-        task->attempt = job.attempt;
-        task->due = now + choose_fate(&task->is_failing);
-        log_got(task->id, task->attempt, job.payload, task->is_failing);
-        rota_list_push(&node->tasks, &task->link);
-        node->n_tasks++;
-        n_tasks++;
-    }
-    if (code)
-        give_up("jobs", error.text);
-    say_ends(node, now);
-}
-
 static struct task *find(const struct node *node, const struct rota_worker_verdict *verdict)
 {
     for (struct rota_list_node *link = node->tasks.next; link != &node->tasks; link = link->next) {
@@ -169,14 +144,11 @@ static struct task *find(const struct node *node, const struct rota_worker_verdi
     return NULL;
 }
 
-static void on_ended(void *data, struct rota_connector_peer *from, struct rota_str message)
+static void take_verdicts(struct node *node, struct rota_worker_batch batch)
 {
-    struct node *node = data;
-    struct rota_worker_batch batch = rota_worker_batch(message);
     struct rota_worker_verdict verdict;
     struct rota_error error;
     enum rota_code code;
-    (void)from;
     while (rota_worker_verdict_next(&batch, &verdict, &code, &error)) {
         struct task *task = find(node, &verdict);
         if (!task)
@@ -196,6 +168,39 @@ static void on_ended(void *data, struct rota_connector_peer *from, struct rota_s
     }
     if (code)
         give_up("ended", error.text);
+}
+
+static void on_ended(void *data, struct rota_connector_peer *from, struct rota_str message)
+{
+    (void)from;
+    take_verdicts(data, rota_worker_batch(message));
+}
+
+static void on_jobs(void *data, struct rota_connector_peer *from, struct rota_str message)
+{
+    struct node *node = data;
+    struct rota_worker_batch batch = rota_worker_batch(message);
+    struct rota_worker_job job;
+    struct rota_error error;
+    enum rota_code code;
+    rota_time now = rota_clock_mono();
+    (void)from;
+    take_verdicts(node, rota_worker_ended_batch(message));
+    while (rota_worker_job_next(&batch, &job, &code, &error)) {
+        struct task *task = calloc(1, sizeof *task);
+        if (!task)
+            give_up("a job", "no memory");
+        task->id = job.id;
+        task->attempt = job.attempt;
+        task->due = now + choose_fate(&task->is_failing);
+        log_got(task->id, task->attempt, job.payload, task->is_failing);
+        rota_list_push(&node->tasks, &task->link);
+        node->n_tasks++;
+        n_tasks++;
+    }
+    if (code)
+        give_up("jobs", error.text);
+    say_ends(node, now);
 }
 
 static void on_check(void *data, struct rota_connector_peer *from, struct rota_str message)

@@ -280,6 +280,39 @@ static void fields_of_the_future_are_passed_over(void **state)
     assert_int_equal(slots, 5);
 }
 
+static void verdicts_may_go_along_with_jobs(void **state)
+{
+    struct rota_worker_verdict verdict = {STR("q"), ID, 7, ROTA_ERR_STALE}, read_verdict;
+    struct rota_worker_job job = {.queue = STR("q"), .id = ID, .attempt = 8}, read_job;
+    struct rota_buffer verdicts = {0};
+    enum rota_code code;
+    (void)state;
+    for (verdict.attempt = 1; verdict.attempt <= 3; verdict.attempt++)
+        rota_worker_verdict_write(&verdict, &verdicts);
+    rota_buffer_clear(&body);
+    rota_worker_job_write(&job, &body);
+    rota_worker_ended_append(rota_buffer_str(&verdicts), &body);
+    rota_worker_job_write(&job, &body);
+
+    struct rota_worker_batch batch = rota_worker_batch(written());
+    for (int i = 0; i < 2; i++) {
+        assert_true(rota_worker_job_next(&batch, &read_job, &code, NULL));
+        assert_int_equal(read_job.attempt, 8);
+    }
+    assert_false(rota_worker_job_next(&batch, &read_job, &code, NULL));
+    assert_int_equal(code, ROTA_OK);
+
+    batch = rota_worker_ended_batch(written());
+    for (uint64_t i = 1; i <= 3; i++) {
+        assert_true(rota_worker_verdict_next(&batch, &read_verdict, &code, NULL));
+        assert_int_equal(read_verdict.attempt, i);
+        assert_int_equal(read_verdict.code, ROTA_ERR_STALE);
+    }
+    assert_false(rota_worker_verdict_next(&batch, &read_verdict, &code, NULL));
+    assert_int_equal(code, ROTA_OK);
+    rota_buffer_deinit(&verdicts);
+}
+
 /* --- ready --- */
 
 static struct rota_str capabilities[ROTA_WORKER_CAPABILITIES_MAX], queues[ROTA_WORKER_QUEUES_MAX];
@@ -289,12 +322,13 @@ static void what_a_worker_offers_reads_back(void **state)
 {
     struct rota_str has[] = {STR("gpu"), STR("game=go")}, serves[] = {STR("matches")};
     struct rota_worker_running runs[] = {{STR("matches"), ID, 3}};
-    struct rota_worker_ready ready = {has, serves, runs, 2, 1, 1, 4};
+    struct rota_worker_ready ready = {has, serves, runs, 2, 1, 1, 4, true};
     struct rota_worker_ready read = {
         .capabilities = capabilities, .queues = queues, .running = running};
     (void)state;
     rota_worker_ready_write(&ready, &body);
     assert_int_equal(rota_worker_ready_read(written(), &read, NULL), ROTA_OK);
+    assert_true(read.takes_ended_with_jobs);
     assert_int_equal(read.n_capabilities, 2);
     assert_true(rota_str_is_equal(capabilities[1], STR("game=go")));
     assert_int_equal(read.n_queues, 1);
@@ -401,6 +435,7 @@ int main(void)
         TEST(fields_of_the_future_are_passed_over),
         TEST(what_a_worker_offers_reads_back),
         TEST(an_offer_that_can_not_be_is_refused),
+        cmocka_unit_test(verdicts_may_go_along_with_jobs),
         cmocka_unit_test(what_a_worker_has_reads_back_as_it_was_written),
         cmocka_unit_test(what_a_worker_has_is_bounded),
     };
