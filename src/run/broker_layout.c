@@ -28,6 +28,7 @@ struct rota_broker_layouts {
     struct rota_work_broker *broker;
     struct rota_list_node leads, askings;
     uint64_t n_known; /* of those that were set */
+    struct rota_broker_cluster_subscriber subscriber;
 };
 
 static struct rota_str name_of(const struct lead *lead)
@@ -163,7 +164,8 @@ static bool drive(struct rota_broker_layouts *layouts, struct lead *lead, struct
     rota_layout_fsm_look(&lead->fsm, now.boot, &layout, at);
     if (rota_layout_fsm_ask(&lead->fsm, now.boot, rota_broker_cluster_n_peers(broker->cluster)))
         ask_all(layouts, name_of(lead), lead);
-    if (!rota_layout_fsm_step(&lead->fsm, now.boot, has_beyond(broker, name_of(lead), layout.write),
+    if (!rota_layout_fsm_is_answered(&lead->fsm) || /* our own are not looked at in vain */
+        !rota_layout_fsm_step(&lead->fsm, now.boot, has_beyond(broker, name_of(lead), layout.write),
                               &layout))
         return false;
     if (rota_broker_set_layout(broker->core, now, name_of(lead), &layout, rota_time_add(at, 1),
@@ -173,8 +175,9 @@ static bool drive(struct rota_broker_layouts *layouts, struct lead *lead, struct
     return true;
 }
 
-/* Route by what was set. */
-static void take_over(struct rota_broker_layouts *layouts)
+/* Route by what was set. True when that is another way; what there is no memory for is seen to
+ * in the next turn. */
+static bool take_over(struct rota_broker_layouts *layouts)
 {
     struct rota_work_broker *broker = layouts->broker;
     struct rota_setting_place place = {0};
@@ -189,9 +192,11 @@ static void take_over(struct rota_broker_layouts *layouts)
             follow(layouts, record.queue);
         if (rota_layout_is_equal(&known, record.layout))
             continue;
+        if (!rota_broker_cluster_lay_out(broker->cluster, record.queue, record.layout)) {
+            layouts->n_known = 0;
+            continue;
+        }
         is_changed = true;
-        if (!rota_broker_cluster_lay_out(broker->cluster, record.queue, record.layout))
-            layouts->n_known = 0; /* and again */
         rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO, "queue laid out",
                  ROTA_LOG_FACT("queue", record.queue),
                  ROTA_LOG_FACT("wanted", record.layout->wanted),
@@ -202,6 +207,7 @@ static void take_over(struct rota_broker_layouts *layouts)
     }
     if (is_changed)
         rota_broker_cluster_laid_out(broker->cluster);
+    return is_changed;
 }
 
 bool rota_work_broker_layouts_turn(struct rota_broker_layouts *layouts, struct rota_work_now now)
@@ -209,10 +215,8 @@ bool rota_work_broker_layouts_turn(struct rota_broker_layouts *layouts, struct r
     bool has_more = false;
     if (!layouts)
         return false;
-    if (layouts->n_known != rota_broker_n_layouts(layouts->broker->core)) {
-        take_over(layouts);
-        has_more = true;
-    }
+    if (layouts->n_known != rota_broker_n_layouts(layouts->broker->core))
+        has_more = take_over(layouts);
     for (struct rota_list_node *at = layouts->leads.next, *next; at != &layouts->leads; at = next) {
         next = at->next;
         has_more |= drive(layouts, ROTA_LIST_ITEM(at, struct lead, link), now);
@@ -338,6 +342,12 @@ void rota_work_broker_lay_out(struct rota_work_broker *broker, struct rota_serve
 
 /* --- life --- */
 
+/* We may lead other queues now. */
+static void on_route(void *data)
+{
+    rota_work_broker_touch(((struct rota_broker_layouts *)data)->broker);
+}
+
 enum rota_code rota_work_broker_layouts_open(struct rota_work_broker *broker,
                                              struct rota_error *error)
 {
@@ -347,6 +357,8 @@ enum rota_code rota_work_broker_layouts_open(struct rota_work_broker *broker,
     made->broker = broker;
     rota_list_init(&made->leads);
     rota_list_init(&made->askings);
+    made->subscriber = (struct rota_broker_cluster_subscriber){.on_route = on_route, .data = made};
+    rota_broker_cluster_subscribe(broker->cluster, &made->subscriber);
     broker->layouts = made;
     take_over(made);
     return ROTA_OK;
@@ -361,6 +373,7 @@ void rota_work_broker_layouts_close(struct rota_broker_layouts *layouts)
         rota_call_cancel(ROTA_LIST_ITEM(link, struct asking, link)->call);
         end(ROTA_LIST_ITEM(link, struct asking, link));
     }
+    rota_broker_cluster_unsubscribe(&layouts->subscriber);
     while ((link = rota_list_first(&layouts->leads)))
         leave(layouts, ROTA_LIST_ITEM(link, struct lead, link));
     free(layouts);

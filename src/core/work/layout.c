@@ -81,11 +81,16 @@ void rota_layout_fsm_answer(struct rota_layout_fsm *fsm, uint64_t round, rota_ti
     fsm->is_empty &= n_beyond == 0;
 }
 
+bool rota_layout_fsm_is_answered(const struct rota_layout_fsm *fsm)
+{
+    return fsm->is_asking && fsm->n_awaited == 0;
+}
+
 bool rota_layout_fsm_step(struct rota_layout_fsm *fsm, rota_time now, uint64_t n_beyond,
                           struct rota_work_layout *next)
 {
     bool is_growing = fsm->layout.write < fsm->layout.wanted;
-    if (!fsm->is_asking || fsm->n_awaited > 0)
+    if (!rota_layout_fsm_is_answered(fsm))
         return false;
     fsm->is_asking = false;
     fsm->ask_at = rota_time_add(now, ROTA_LAYOUT_ASK);

@@ -86,6 +86,9 @@ bool rota_layout_fsm_ask(struct rota_layout_fsm *fsm, rota_time now, size_t n);
 void rota_layout_fsm_answer(struct rota_layout_fsm *fsm, uint64_t round, rota_time at,
                             uint64_t n_beyond);
 
+/* Whether all have answered: a step may be due. */
+bool rota_layout_fsm_is_answered(const struct rota_layout_fsm *fsm);
+
 /* True when the next step is due, with the layout that it makes; it is to be put in force one
  * tick after the present one. `n_beyond` are our own jobs. */
 bool rota_layout_fsm_step(struct rota_layout_fsm *fsm, rota_time now, uint64_t n_beyond,
