@@ -295,8 +295,8 @@ static bool spans_are_equal(struct rota_view_span a, struct rota_view_span b)
 
 bool rota_view_is_before(const struct rota_view *view, const struct rota_view *later)
 {
-    struct rota_view_member a, b;
-    struct rota_view_pin x, y;
+    struct rota_view_member a = {0}, b = {0};
+    struct rota_view_pin x = {0}, y = {0};
     size_t i = 0, j = 0;
     uint64_t base = later->base, number = view->number;
     for (;;) {
