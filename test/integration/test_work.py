@@ -235,15 +235,14 @@ def a_result_has_a_bound():
 
 @test
 def hostile_words_are_refused():
-    env = {name: value for name, value in os.environ.items() if name != "ROTA_NODE"}
-    for words in (["--queue", "q", "true"], ["--node", "127.0.0.1:1", "true"], ["--node", "127.0.0.1:1", "--queue", "q"],
+    for words in (["--node", "127.0.0.1:1", "true"], ["--node", "127.0.0.1:1", "--queue", "q"],
                   ["--node", "a,,b", "--queue", "q", "true"], ["--node", "127.0.0.1:1", "--queue", "q/", "true"],
                   ["--node", "127.0.0.1:1", "--queue", "q", "--can", "a b", "true"],
                   ["--node", "127.0.0.1:1", "--queue", "q", "--slots", "0", "true"],
                   ["--node", "127.0.0.1:1", "--queue", "q", "--name", "a b", "true"],
                   ["--node", "127.0.0.1:1", "--queue", "q", "--lease", "2s", "true"],
                   ["--node", "no address", "--queue", "q", "true"]):
-        done = subprocess.run([ROTA, "work", *words], capture_output=True, text=True, timeout=lib.TIMEOUT, env=env)
+        done = subprocess.run([ROTA, "work", *words], capture_output=True, text=True, timeout=lib.TIMEOUT)
         assert done.returncode == 2 and done.stderr.startswith("rota: "), (words, done)
 
 
