@@ -66,7 +66,7 @@ static bool run_client(const struct servers_server *server, const char *what,
     process_path("work", servers_program(server->peer->system), path);
     snprintf(copies[n++], ARGUMENT_SIZE, "%s", what);
     for (int i = 0; i < server->n_addresses; i++)
-        snprintf(copies[n++], ARGUMENT_SIZE, "%s", server->addresses[i]);
+        snprintf(copies[n++], ARGUMENT_SIZE, "%.*s", ARGUMENT_SIZE - 1, server->addresses[i]);
     for (int i = 0; i < n_words; i++)
         snprintf(copies[n++], ARGUMENT_SIZE, "%s", words[i]);
     for (int i = 0; i < n; i++)

@@ -19,9 +19,10 @@ def calls():
 
 
 @test
-def somebody_has_to_be_asked():
+def somebody_is_asked():
     for call in calls():
         refuse(*call, "--node", "", name="--node")
+        assert b"127.0.0.1:7700" in ok(*call[:2], "--help").out, call  # unless another is named
         refuse(*call, *NOBODY, code=1, name="127.0.0.1:1")
         refuse(*call, env={"ROTA_NODE": "127.0.0.1:1"}, code=1, name="127.0.0.1:1")
         refuse(*call, "one", "too", "many", *NOBODY)
