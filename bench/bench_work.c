@@ -68,7 +68,7 @@ static bool run_client(const struct servers_server *server, const char *what,
     for (int i = 0; i < server->n_addresses; i++)
         snprintf(copies[n++], ARGUMENT_SIZE, "%.*s", ARGUMENT_SIZE - 1, server->addresses[i]);
     for (int i = 0; i < n_words; i++)
-        snprintf(copies[n++], ARGUMENT_SIZE, "%s", words[i]);
+        snprintf(copies[n++], ARGUMENT_SIZE, "%.*s", ARGUMENT_SIZE - 1, words[i]);
     for (int i = 0; i < n; i++)
         arguments[i + 1] = copies[i];
     if (!process_start(&client, 1, arguments))
