@@ -16,8 +16,10 @@ static struct {
     bool no_allocate;   /* the file system can't */
     int fail_sync;      /* errno of the next syncs */
     int fail_write;     /* errno of the next writes */
-    size_t write_most;  /* bytes that one call writes; 0: all */
-    int n_interrupts;   /* calls that are interrupted */
+    bool fail_zeros;
+    size_t n_zeros;    /* writes of nothing else */
+    size_t write_most; /* bytes that one call writes; 0: all */
+    int n_interrupts;  /* calls that are interrupted */
     size_t n_syncs, n_writes;
 } disk;
 
@@ -76,8 +78,10 @@ static ssize_t disk_pwrite(void *data, int fd, const void *bytes, size_t size, o
     disk.n_writes++;
     if (is_interrupted())
         return -1;
-    if (disk.fail_write) {
-        errno = disk.fail_write;
+    bool are_zeros = *(const char *)bytes == 0 && !memcmp(bytes, (const char *)bytes + 1, size - 1);
+    disk.n_zeros += are_zeros;
+    if (disk.fail_write || (disk.fail_zeros && are_zeros)) {
+        errno = disk.fail_write ? disk.fail_write : EIO;
         return -1;
     }
     if (disk.write_most && size > disk.write_most)
@@ -561,6 +565,27 @@ static void a_write_that_fails_ends_it(void **state)
     book_close();
 }
 
+static void zeros_ahead_are_of_no_account(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        use_bad_disk();
+        disk.fail_zeros = i == 1;
+        book_open();
+        book_append(10);
+        book_await();
+        book_append(10);
+        book_await();
+        assert_int_equal(book.n_failed, 0);
+        assert_true(disk.n_zeros > 0);
+        book_close();
+    }
+    disk.fail_zeros = false;
+    book_open();
+    assert_int_equal(book.n_read, 40);
+    book_close();
+}
+
 static void on_enough(uv_timer_t *timer)
 {
     ++*(size_t *)timer->data;
@@ -733,6 +758,7 @@ int main(void)
         TEST(interrupts_and_short_writes_are_gone_over),
         TEST(a_sync_that_fails_ends_it),
         TEST(a_write_that_fails_ends_it),
+        TEST(zeros_ahead_are_of_no_account),
         TEST(a_full_disk_loses_nothing_and_goes_on_when_there_is_room),
         TEST(a_full_disk_that_is_left_keeps_what_was_told),
         TEST(a_new_journal_needs_room),
