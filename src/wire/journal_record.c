@@ -213,7 +213,7 @@ static unsigned mask_of(const struct rota_work_record *record)
                     (record->bytes.size ? HAS_BYTES : 0) | (record->reason.size ? HAS_REASON : 0);
     uint64_t rare = (uint64_t)record->since | (uint64_t)record->not_before |
                     (uint64_t)record->priority | record->is_paused | record->weight |
-                    record->epoch | record->key.size |
+                    record->epoch | record->key.size | (record->layout != NULL) |
                     (record->partition ^ rota_job_id_partition(record->id));
     return rare ? mask | rare_mask_of(record) : mask;
 }

@@ -12,6 +12,7 @@
 struct work_room {
     struct rota_random random;
     struct rota_job_spec spec;
+    struct rota_work_layout layout;
     struct rota_str capabilities[ROTA_JOB_CAPABILITIES_MAX];
     char text[1 << 16];
     size_t used;
@@ -120,6 +121,13 @@ static inline struct rota_work_record work_record_make(struct work_room *room,
         work_spec_make(room, &record);
         record.spec = &room->spec;
     }
+    if (type == ROTA_WORK_LAYOUT) {
+        uint32_t n = 1 + (uint32_t)work_number(room, 1000);
+        room->layout = (struct rota_work_layout){
+            .wanted = n, .write = n, .read = n + (uint32_t)work_number(room, 100)};
+        room->layout.spread.batch = (uint32_t)work_number(room, 64);
+        record.layout = &room->layout;
+    }
     return record;
 }
 
@@ -145,13 +153,20 @@ static inline bool work_spec_is_equal(const struct rota_job_spec *a, const struc
            rota_str_is_equal(a->trace, b->trace);
 }
 
+static inline bool work_layout_is_equal(const struct rota_work_layout *a,
+                                        const struct rota_work_layout *b)
+{
+    return a && b ? rota_layout_is_equal(a, b) : a == b;
+}
+
 static inline bool work_record_is_equal(const struct rota_work_record *a,
                                         const struct rota_work_record *b)
 {
     return a->type == b->type && a->number == b->number && work_id_is_equal(a->id, b->id) &&
-           work_spec_is_equal(a->spec, b->spec) && a->at == b->at && a->since == b->since &&
-           a->attempt == b->attempt && a->n_attempts == b->n_attempts && a->state == b->state &&
-           a->cause == b->cause && a->not_before == b->not_before && a->priority == b->priority &&
+           work_spec_is_equal(a->spec, b->spec) && work_layout_is_equal(a->layout, b->layout) &&
+           a->at == b->at && a->since == b->since && a->attempt == b->attempt &&
+           a->n_attempts == b->n_attempts && a->state == b->state && a->cause == b->cause &&
+           a->not_before == b->not_before && a->priority == b->priority &&
            a->is_paused == b->is_paused && a->weight == b->weight && a->partition == b->partition &&
            a->epoch == b->epoch && a->tag == b->tag && rota_str_is_equal(a->queue, b->queue) &&
            rota_str_is_equal(a->key, b->key) && rota_str_is_equal(a->worker, b->worker) &&

@@ -45,6 +45,45 @@ static void records_of_every_type_come_back_as_they_were(void **state)
     }
 }
 
+static void a_field_comes_back_by_itself(void **state)
+{
+    static const struct rota_work_layout layout = {
+        .wanted = 2, .write = 2, .read = 4, .spread = {ROTA_SPREAD_SLOTS, 8}};
+    const struct rota_work_record records[] = {
+        {.id = {1, 2}},
+        {.at = 5},
+        {.since = 6},
+        {.attempt = 7},
+        {.n_attempts = 8},
+        {.state = ROTA_JOB_DONE},
+        {.cause = ROTA_JOB_CAUSE_HANDED_OVER},
+        {.not_before = 9},
+        {.priority = -10},
+        {.is_paused = true},
+        {.weight = 11},
+        {.partition = 12},
+        {.epoch = 13},
+        {.tag = 14},
+        {.queue = rota_str("queue")},
+        {.key = rota_str("key")},
+        {.worker = rota_str("worker")},
+        {.reason = rota_str("reason")},
+        {.bytes = rota_str("bytes")},
+        {.layout = &layout},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof records / sizeof *records; i++) {
+        struct rota_journal_batch written = {0}, read = {0};
+        struct rota_work_record record = records[i], again;
+        char bytes[4096];
+        record.type = ROTA_WORK_PAUSE;
+        size_t size = rota_journal_record_encode(&written, &record, bytes, bytes);
+        assert_true(
+            rota_journal_record_decode(&read, bytes, rota_str_of(bytes, size), &again, &room));
+        assert_true(work_record_is_equal(&again, &record));
+    }
+}
+
 static void a_part_of_a_record_is_none(void **state)
 {
     static char bytes[1 << 17], copy[1 << 17];
@@ -149,6 +188,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_of_every_type_come_back_as_they_were),
+        cmocka_unit_test(a_field_comes_back_by_itself),
         cmocka_unit_test(a_part_of_a_record_is_none),
         cmocka_unit_test(what_can_not_be_is_refused),
         cmocka_unit_test(records_are_small),
