@@ -7,11 +7,14 @@
 
 struct partitions {
     struct rota_queue_client_options of;
-    bool dry_run;
+    bool create, dry_run;
 };
 
 static const struct rota_option OPTIONS[] = {
     ROTA_QUEUE_CLIENT_OPTIONS(struct partitions),
+    {.name = "create",
+     ROTA_OPTION_INTO(FLAG, struct partitions, create),
+     .help = "also if nobody knows the queue yet"},
     {.name = "dry-run",
      ROTA_OPTION_INTO(FLAG, struct partitions, dry_run),
      .help = "only tell what would be done"},
@@ -73,9 +76,13 @@ static enum rota_code set(struct rota_queue_client *client, const struct partiti
 {
     const struct rota_queue_lay_out request = {
         .queue = queue, .partitions = n, .is_dry_run = options->dry_run};
+    struct rota_queue_list known;
     struct rota_queue_laid_out laid;
-    enum rota_code code = rota_queue_client_ask_again(client, "SetLayout", &ROTA_QUEUE_SET_LAYOUT,
-                                                      &request, &ROTA_QUEUE_LAID_OUT, &laid, error);
+    enum rota_code code =
+        options->create ? ROTA_OK : rota_queue_client_look(client, queue, &known, error);
+    if (!code)
+        code = rota_queue_client_ask_again(client, "SetLayout", &ROTA_QUEUE_SET_LAYOUT, &request,
+                                           &ROTA_QUEUE_LAID_OUT, &laid, error);
     if (code)
         return code;
     if (options->of.json)
@@ -125,7 +132,8 @@ const struct rota_cli_command rota_cmd_queue_partitions = {
                     "first, then new jobs go there. Fewer: new jobs go to the first N, and the "
                     "others are read until they are empty. `rota queue show` tells how far it is, "
                     "as `partitions=N`, or `partitions=WRITE/READ` on the way. It stays so when "
-                    "brokers are restarted.\n\n"
+                    "brokers are restarted. No such queue is exit code 1, unless there is "
+                    "--create.\n\n"
                     "With --json: {\"queue\", \"wanted\", \"write\", \"read\", \"batch\", "
                     "\"mode\"}, as they are after the first step.",
                 .options = OPTIONS,

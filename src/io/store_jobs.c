@@ -207,8 +207,8 @@ static enum rota_code remove_jobs(struct rota_store_session *session,
     return code ? code : remove_rows(session, turn, &rows, error);
 }
 
-/* Those that were made before are not needed any more; one that comes late stays behind the
- * later one. */
+/* Several nodes may write the same one at a time. Those that were made before are not needed any
+ * more; one that comes late stays behind the later one. */
 static enum rota_code write_layout(struct rota_store_session *session,
                                    const struct rota_store_setting *setting,
                                    struct rota_error *error)
@@ -222,15 +222,17 @@ static enum rota_code write_layout(struct rota_store_session *session,
         ROTA_STORE_INT("batch", setting->layout.spread.batch),
         ROTA_STORE_INT("mode", setting->layout.spread.mode),
     };
-    enum rota_code code = rota_store_run_n(
-        session, "DELETE FROM rota_layouts WHERE queue = :queue AND made_at <= :made_at", arguments,
-        2, NULL, error);
+    enum rota_code code = rota_store_run(
+        session,
+        "$insert_new rota_layouts (queue, made_at, wanted, written, readable, batch, "
+        "mode) VALUES (:queue, :made_at, :wanted, :written, :readable, :batch, "
+        ":mode) $or_nothing",
+        arguments, NULL, error);
     return code ? code
-                : rota_store_run(session,
-                                 "INSERT INTO rota_layouts (queue, made_at, wanted, written, "
-                                 "readable, batch, mode) VALUES (:queue, :made_at, :wanted, "
-                                 ":written, :readable, :batch, :mode)",
-                                 arguments, NULL, error);
+                : rota_store_run_n(
+                      session,
+                      "DELETE FROM rota_layouts WHERE queue = :queue AND made_at < :made_at",
+                      arguments, 2, NULL, error);
 }
 
 static enum rota_code write_settings(struct rota_store_session *session,

@@ -50,8 +50,12 @@ static struct {
 static void *share_context(void)
 {
     pthread_mutex_lock(&common.lock);
-    if (!common.context)
+    if (!common.context) {
         common.context = zmq_ctx_new();
+        if (common.context) /* each connection takes three, and 1,023 are allowed by default */
+            zmq_ctx_set(common.context, ZMQ_MAX_SOCKETS,
+                        zmq_ctx_get(common.context, ZMQ_SOCKET_LIMIT));
+    }
     void *context = common.context;
     common.n_users += context != NULL;
     pthread_mutex_unlock(&common.lock);

@@ -117,15 +117,19 @@ static struct lead *find(const struct rota_broker_layouts *layouts, struct rota_
     return NULL;
 }
 
-static void follow(struct rota_broker_layouts *layouts, struct rota_str queue)
+/* False when there is no memory. */
+static bool follow(struct rota_broker_layouts *layouts, struct rota_str queue)
 {
-    struct lead *lead = find(layouts, queue) ? NULL : calloc(1, sizeof *lead);
+    if (find(layouts, queue))
+        return true;
+    struct lead *lead = calloc(1, sizeof *lead);
     if (!lead)
-        return;
+        return false;
     lead->name_size = queue.size;
     memcpy(lead->name, queue.data, queue.size);
     rota_list_init(&lead->link);
     rota_list_push(&layouts->leads, &lead->link);
+    return true;
 }
 
 static void leave(struct rota_broker_layouts *layouts, struct lead *lead)
@@ -159,8 +163,10 @@ static bool drive(struct rota_broker_layouts *layouts, struct lead *lead, struct
         leave(layouts, lead);
         return false;
     }
-    if (!rota_broker_cluster_is_ours(broker->cluster, name_of(lead), 0))
-        return false; /* another leads it, or will tell us how it went */
+    if (!rota_broker_cluster_is_ours(broker->cluster, name_of(lead), 0)) {
+        rota_layout_fsm_rest(&lead->fsm); /* another leads it, or will tell us how it went */
+        return false;
+    }
     rota_layout_fsm_look(&lead->fsm, now.boot, &layout, at);
     if (rota_layout_fsm_ask(&lead->fsm, now.boot, rota_broker_cluster_n_peers(broker->cluster)))
         ask_all(layouts, name_of(lead), lead);
@@ -188,8 +194,8 @@ static bool take_over(struct rota_broker_layouts *layouts)
         if (record.type != ROTA_WORK_LAYOUT)
             continue;
         struct rota_work_layout known = rota_broker_cluster_layout(broker->cluster, record.queue);
-        if (!rota_layout_is_settled(record.layout))
-            follow(layouts, record.queue);
+        if (!rota_layout_is_settled(record.layout) && !follow(layouts, record.queue))
+            layouts->n_known = 0;
         if (rota_layout_is_equal(&known, record.layout))
             continue;
         if (!rota_broker_cluster_lay_out(broker->cluster, record.queue, record.layout)) {

@@ -61,6 +61,11 @@ void rota_layout_fsm_look(struct rota_layout_fsm *fsm, rota_time now,
     fsm->n_rounds = 0;
 }
 
+void rota_layout_fsm_rest(struct rota_layout_fsm *fsm)
+{
+    *fsm = (struct rota_layout_fsm){.round = fsm->round}; /* late answers are known by it */
+}
+
 bool rota_layout_fsm_ask(struct rota_layout_fsm *fsm, rota_time now, size_t n)
 {
     if (fsm->is_asking || now < fsm->ask_at || rota_layout_is_settled(&fsm->layout))

@@ -77,6 +77,9 @@ struct rota_layout_fsm {
 void rota_layout_fsm_look(struct rota_layout_fsm *fsm, rota_time now,
                           const struct rota_work_layout *layout, rota_time at);
 
+/* Another node leads it: nothing is asked, and what was heard does not count any more. */
+void rota_layout_fsm_rest(struct rota_layout_fsm *fsm);
+
 /* Whether to ask all others now, `n` of them; then a round begins, whose number goes with each
  * answer. */
 bool rota_layout_fsm_ask(struct rota_layout_fsm *fsm, rota_time now, size_t n);
