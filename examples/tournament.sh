@@ -11,7 +11,7 @@ pids=
 trap 'kill -KILL $pids 2>/dev/null || true; rm -rf "$work"' EXIT
 cd "$work"
 
-"$rota" broker --data jobs >broker.out 2>broker.log &
+"$rota" broker --data jobs --listen 127.0.0.1:0 >broker.out 2>broker.log &
 pids=$!
 until grep -q '^ready' broker.out; do
     kill -0 $pids || { cat broker.log >&2; exit 1; }

@@ -127,7 +127,7 @@ def broker_by_itself_takes_certificates():
     with world() as with_:
         words = ["--tls-cert", with_.node[0], "--tls-key", with_.node[1], "--tls-ca", with_.ca]
         assert "--tls-cert" in rota("broker", "--durability", "memory", *words[2:], code=2)
-        broker = subprocess.Popen([ROTA, "broker", "--durability", "memory", *words], stdout=subprocess.PIPE, text=True,
+        broker = subprocess.Popen([ROTA, "broker", "--listen", "127.0.0.1:0", "--durability", "memory", *words], stdout=subprocess.PIPE, text=True,
                                   stderr=subprocess.DEVNULL)
         try:
             at = ["--node", broker.stdout.readline().split("grpc=")[1].split()[0]]

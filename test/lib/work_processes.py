@@ -86,7 +86,8 @@ class Process:
 
 class Broker(Process):
     def __init__(self, rota, *words):
-        super().__init__(rota, "broker", *words)
+        listen = [] if "--listen" in words else ["--listen", "127.0.0.1:0"]
+        super().__init__(rota, "broker", *listen, *words)
         line = self.process.stdout.readline()
         assert line.startswith("ready grpc="), (line, self.log)
         self.facts = dict(fact.split("=", 1) for fact in line.split()[1:])

@@ -164,7 +164,7 @@ def cpp_peer(program):
 def queue(build, rota):
     """A broker, and gRPC for Node as submitter and worker."""
     node = node_peer(build)
-    broker = Program([rota, "broker", "--durability", "memory", "--log", "error"])
+    broker = Program([rota, "broker", "--listen", "127.0.0.1:0", "--durability", "memory", "--log", "error"])
     address = broker.line().split("grpc=")[1]
     relay(Program(["node", os.path.join(HERE, "queue.js"), address], env=node.env), "grpc-js to a broker")
     status = broker.end(signal.SIGTERM)
