@@ -82,8 +82,10 @@ def await_true(what, look):
 
 
 @test
-def nobody_plans_without_the_token(nodes):
+def whoever_looks_may_plan_and_apply_nothing(nodes):
     status, result = nodes[0].ask("POST", "/api/v1/plan", {}, token=False)
+    assert status == 200 and result["moves"] == 0, (status, result)
+    status, result = nodes[0].ask("POST", "/api/v1/plan/apply", {}, token=False)
     assert status == 401, (status, result)
 
 
