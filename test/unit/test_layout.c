@@ -111,6 +111,23 @@ static void another_wish_begins_from_the_start(void **state)
     assert_false(rota_layout_fsm_step(&fsm, 1, 0, &next)); /* the first round of two */
 }
 
+static void who_no_longer_leads_rests_and_begins_anew(void **state)
+{
+    struct rota_layout_fsm fsm = {0};
+    struct rota_work_layout layout = laid(4, 4, 8), next;
+    (void)state;
+    rota_layout_fsm_look(&fsm, 0, &layout, 100);
+    assert_false(ask(&fsm, 0, 100, 0, &next)); /* one round of two */
+    uint64_t round = fsm.round;
+    rota_layout_fsm_rest(&fsm);
+    assert_int_equal(rota_layout_fsm_deadline(&fsm), ROTA_TIME_NEVER);
+    rota_layout_fsm_look(&fsm, ROTA_LAYOUT_ASK, &layout, 100);
+    assert_false(ask(&fsm, ROTA_LAYOUT_ASK, 100, 0, &next)); /* the first once more */
+    assert_true(fsm.round > round);
+    assert_true(ask(&fsm, 2 * ROTA_LAYOUT_ASK, 100, 0, &next));
+    check(next, 4, 4, 4);
+}
+
 static void every_number_has_a_place(void **state)
 {
     struct rota_work_layout layout = laid(4, 4, 6);
@@ -292,6 +309,7 @@ int main(void)
         cmocka_unit_test(our_own_jobs_count_like_those_of_others),
         cmocka_unit_test(a_wish_between_both_counts_takes_two_steps),
         cmocka_unit_test(another_wish_begins_from_the_start),
+        cmocka_unit_test(who_no_longer_leads_rests_and_begins_anew),
         cmocka_unit_test(every_number_has_a_place),
         cmocka_unit_test(what_can_not_be_is_refused),
         cmocka_unit_test(no_job_is_ever_where_nobody_looks),
