@@ -285,7 +285,8 @@ struct lines {
     char ids[ROTA_LINES_GROUP_MAX][ROTA_QUEUE_ID_SIZE];
     size_t numbers[ROTA_LINES_GROUP_MAX]; /* the lines of `jobs`, counted from 1 */
     size_t n_lines, n_added;
-    int code; /* what ended it */
+    uint64_t bytes_added, bytes_total; /* with the newlines; the total is 0 when nobody knows */
+    int code;                          /* what ended it */
 };
 
 /* The first `n` of the jobs are not added. Mostly they are the last ones; whoever goes on from a
@@ -314,6 +315,16 @@ static bool fail_batch(struct lines *lines, size_t n, const char *why)
     return false;
 }
 
+/* What the brokers have, not what was read: one read may bring all. */
+static void step_progress(struct lines *lines)
+{
+    uint64_t done = lines->bytes_added, total = lines->bytes_total;
+    if (total > 0) /* the last line may lack its newline, and the file have grown */
+        rota_progress_step(&lines->progress, done < total ? done : total, total);
+    else
+        rota_progress_count(&lines->progress, lines->n_added);
+}
+
 /* Add some jobs. Those that were not taken in and may go elsewhere are the first `*n` then, with
  * other ids. False when the command is over. */
 static bool add_once(struct lines *lines, size_t *n, unsigned *n_moves)
@@ -340,6 +351,7 @@ static bool add_once(struct lines *lines, size_t *n, unsigned *n_moves)
     for (size_t i = 0; i < *n; i++) {
         if (!added[i].status) {
             lines->n_added++;
+            lines->bytes_added += lines->jobs[i].payload.size + 1;
             continue;
         }
         if (!is_refused)
@@ -349,6 +361,7 @@ static bool add_once(struct lines *lines, size_t *n, unsigned *n_moves)
         lines->jobs[n_left++] = lines->jobs[i];
     }
     *n = n_left;
+    step_progress(lines);
     if (is_refused ||
         (n_left > 0 && !rota_queue_client_may_move(lines->client, lines->jobs[0].unique, n_moves)))
         return fail_batch(lines, n_left, why);
@@ -391,10 +404,11 @@ static bool on_lines(void *data, const struct rota_str *texts, size_t n)
     return add_batch(lines, n_jobs);
 }
 
-static void on_read(void *data, uint64_t done, uint64_t total)
+static void on_start(void *data, uint64_t total)
 {
     struct lines *lines = data;
-    rota_progress_step(&lines->progress, done < total ? done : total, total);
+    lines->bytes_total = total;
+    step_progress(lines);
 }
 
 static int add_lines(struct rota_queue_client *client, const struct add *options)
@@ -405,7 +419,7 @@ static int add_lines(struct rota_queue_client *client, const struct add *options
     struct rota_lines_file file = {.path = options->lines,
                                    .size_max = ROTA_JOB_PAYLOAD_MAX,
                                    .on_lines = on_lines,
-                                   .on_read = on_read,
+                                   .on_start = on_start,
                                    .data = &lines};
     int code = rota_lines_read_file(&file);
     rota_progress_end(&lines.progress);

@@ -9,10 +9,14 @@ import json
 import os
 import pathlib
 import pty
+import re
+import select
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
@@ -360,6 +364,26 @@ def lines_with_one_key_are_refused():
         assert not broker.jobs()
 
 
+def shares(drawn):
+    """The different percentages that were drawn, in this order."""
+    return list(dict.fromkeys(int(share) for share in re.findall(rb"\radding jobs \[[= ]*\] +(\d+)%", drawn)))
+
+
+def drawn_until(terminal, drawn, moment):
+    """What was drawn until a moment; None: until all who had the terminal have ended. And whether somebody has it."""
+    while True:
+        left = None if moment is None else max(0, moment - time.monotonic())
+        if not select.select([terminal], [], [], left)[0]:
+            return drawn, True
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:
+            piece = b""
+        if not piece:
+            return drawn, False
+        drawn += piece
+
+
 @test
 def a_large_file_of_lines_is_streamed():
     n_lines, size = 200000, 300
@@ -370,21 +394,44 @@ def a_large_file_of_lines_is_streamed():
         ours, theirs = pty.openpty()  # a terminal, on which progress is drawn
         is_checked = any(word in ROTA for word in ("sanitize", "asan", "thread"))
         limit = [] if is_checked else ["prlimit", f"--data={n_lines * size * 3 // 4}"]
-        adder = subprocess.Popen([*limit, ROTA, "job", "add", "--node", broker.node, "--queue", "work", "--lines",
-                                  file.name], stdout=subprocess.PIPE, stderr=theirs)
+        adder = subprocess.Popen([*limit, ROTA, "job", "add", "--node", broker.node, "--queue", "work", "--timeout",
+                                  f"{TIMEOUT}s", "--lines", file.name], stdout=subprocess.PIPE, stderr=theirs)
         os.close(theirs)
-        drawn = b""
-        try:
-            while piece := os.read(ours, 65536):
-                drawn += piece
-        except OSError:
-            pass  # all who had the terminal have ended
+        drawn, is_open = b"", True
+        while is_open and len(shares(drawn)) < 6:  # the broker goes on in short steps; a read would be 27%
+            broker.process.send_signal(signal.SIGSTOP)
+            time.sleep(0.15)
+            broker.process.send_signal(signal.SIGCONT)
+            drawn, is_open = drawn_until(ours, drawn, time.monotonic() + 0.01)
+        drawn, _ = drawn_until(ours, drawn, None)
         os.close(ours)
         out, _ = adder.communicate(timeout=TIMEOUT)
         assert adder.returncode == 0 and out == f"{n_lines} jobs added\n".encode(), (adder.returncode, out, drawn)
         assert broker.queue()["waiting"] == n_lines
-        if len(drawn) > 0:  # it took half a second
-            assert b"adding jobs [" in drawn and drawn.endswith(b"\r\x1b[K"), drawn
+        assert len(shares(drawn)) >= 6 and drawn.endswith(b"\r\x1b[K"), drawn
+        assert shares(drawn) == sorted(shares(drawn)), drawn
+
+
+@test
+def jobs_of_lines_that_nobody_has_counted_are_counted():
+    with Broker("--durability", "memory") as broker:
+        ours, theirs = pty.openpty()
+        adder = broker.start("job", "add", "--queue", "work", "--lines", "-", stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=theirs)
+        os.close(theirs)
+        drawn, n_lines, give_up_at = b"", 0, time.monotonic() + TIMEOUT
+        while len(set(counts := re.findall(rb"\radding jobs: (\d+)", drawn))) < 3:
+            assert time.monotonic() < give_up_at, (n_lines, drawn)
+            adder.stdin.write(b"line\n")
+            adder.stdin.flush()
+            n_lines += 1
+            drawn, _ = drawn_until(ours, drawn, time.monotonic() + 0.2)
+        adder.stdin.close()
+        drawn, _ = drawn_until(ours, drawn, None)
+        os.close(ours)
+        assert adder.stdout.read() == b"%d jobs added\n" % n_lines and adder.wait(TIMEOUT) == 0, drawn
+        adder.stdout.close()
+        assert 0 < int(counts[0]) and int(counts[-1]) <= n_lines, (counts, n_lines)
 
 
 @test
