@@ -266,6 +266,8 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
         return rota_cli_fail_error(&error);
     if (added.id.size != sizeof kept)
         return rota_cli_fail(ROTA_CLI_NO, "what was answered is no job");
+    if (!added.is_new && memcmp(added.id.data, id, sizeof id) != 0) /* and not ours, made again */
+        fputs("rota: there is a job with this key already\n", stderr);
     if (!options->wait) {
         append_added(&buffer, options, &added);
         return rota_cli_print(&buffer);
@@ -519,7 +521,9 @@ const struct rota_cli_command rota_cmd_job_add = {
                 "Adds a job whose payload is the argument, or standard input when that is `-`, and "
                 "prints its name, QUEUE/ID, when the broker has it for good. With --wait the "
                 "result is printed instead, and a job that was not done is exit code 1. With "
-                "--lines there is a job for each line of a file; how many is printed.\n\n"
+                "--lines there is a job for each line of a file; how many is printed. With "
+                "--unique the job that is printed, or waited for, may be one that was there "
+                "already: standard error says so then.\n\n"
                 "Nobody to be reached is exit code 1 at once. A broker that has answered and then "
                 "goes away is waited for, at most three times as long as --timeout; an add whose "
                 "outcome is not known is made again with the same id. With --wait the end of a job "

@@ -357,6 +357,15 @@ def job_without_a_payload_is_asked_for_one():
 
 
 @test
+def who_finds_a_job_with_the_key_is_told():
+    with Broker("--durability", "memory") as broker:
+        told = [subprocess.run([ROTA, "job", "add", "--node", broker.node, "--queue", "work", "--unique", "k", "x"],
+                               capture_output=True, text=True, timeout=TIMEOUT) for _ in range(2)]
+        assert [done.returncode for done in told] == [0, 0] and told[0].stdout == told[1].stdout, told
+        assert [done.stderr for done in told] == ["", "rota: there is a job with this key already\n"], told
+
+
+@test
 def lines_with_one_key_are_refused():
     with Broker("--durability", "memory") as broker:
         told = broker.run("job", "add", "--queue", "work", "--unique", "k", "--lines", "-", data=b"a\nb\n", code=2)
