@@ -251,7 +251,7 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
     char id[ROTA_QUEUE_ID_SIZE], kept[ROTA_QUEUE_ID_SIZE];
     fill_spec(options, names, &spec);
     spec.payload = payload;
-    unsigned n_moves = 0;
+    struct rota_queue_moves moves = rota_queue_client_moves(client);
     enum rota_code code;
     do {
         spec.id = rota_queue_client_make_id(client, spec.queue, spec.unique, id);
@@ -261,7 +261,7 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
         code = rota_queue_client_ask_again(client, "Add", &ROTA_QUEUE_ADD, &request,
                                            &ROTA_QUEUE_ADDED, &added, &error);
     } while (code && client->is_undone &&
-             rota_queue_client_may_move(client, spec.unique, &n_moves));
+             rota_queue_client_may_move(client, spec.unique, client->reply.status, &moves));
     if (code)
         return rota_cli_fail_error(&error);
     if (added.id.size != sizeof kept)
@@ -329,13 +329,14 @@ static void step_progress(struct lines *lines)
 
 /* Add some jobs. Those that were not taken in and may go elsewhere are the first `*n` then, with
  * other ids. False when the command is over. */
-static bool add_once(struct lines *lines, size_t *n, unsigned *n_moves)
+static bool add_once(struct lines *lines, size_t *n, struct rota_queue_moves *moves)
 {
     struct rota_queue_list request = {{lines->jobs, *n}}, reply;
     struct rota_error error;
     char why[ROTA_ERROR_TEXT_MAX];
     size_t n_left = 0;
     bool is_refused = false;
+    enum rota_status status = ROTA_STATUS_RESOURCE_EXHAUSTED; /* of all that are left, or another */
     for (size_t i = 0; i < *n; i++)
         lines->jobs[i].is_again = false;
     lines->client->adding = lines->jobs;
@@ -359,13 +360,15 @@ static bool add_once(struct lines *lines, size_t *n, unsigned *n_moves)
         if (!is_refused)
             snprintf(why, sizeof why, "%.*s", ROTA_STR_ARGS(added[i].error));
         is_refused = is_refused || !added[i].may_go_elsewhere;
+        if (added[i].status != ROTA_STATUS_RESOURCE_EXHAUSTED)
+            status = ROTA_STATUS_UNAVAILABLE;
         lines->numbers[n_left] = lines->numbers[i];
         lines->jobs[n_left++] = lines->jobs[i];
     }
     *n = n_left;
     step_progress(lines);
-    if (is_refused ||
-        (n_left > 0 && !rota_queue_client_may_move(lines->client, lines->jobs[0].unique, n_moves)))
+    if (is_refused || (n_left > 0 && !rota_queue_client_may_move(
+                                         lines->client, lines->jobs[0].unique, status, moves)))
         return fail_batch(lines, n_left, why);
     for (size_t i = 0; i < n_left; i++)
         lines->jobs[i].id = rota_queue_client_make_id(lines->client, lines->jobs[i].queue,
@@ -376,9 +379,9 @@ static bool add_once(struct lines *lines, size_t *n, unsigned *n_moves)
 /* Add a few lines; false when the command is over. */
 static bool add_batch(struct lines *lines, size_t n)
 {
-    unsigned n_moves = 0;
+    struct rota_queue_moves moves = rota_queue_client_moves(lines->client);
     while (n > 0)
-        if (!add_once(lines, &n, &n_moves))
+        if (!add_once(lines, &n, &moves))
             return false;
     return true;
 }
@@ -526,7 +529,10 @@ const struct rota_cli_command rota_cmd_job_add = {
                 "already: standard error says so then.\n\n"
                 "Nobody to be reached is exit code 1 at once. A broker that has answered and then "
                 "goes away is waited for, at most three times as long as --timeout; an add whose "
-                "outcome is not known is made again with the same id. With --wait the end of a job "
+                "outcome is not known is made again with the same id. A job that one of several "
+                "nodes has "
+                "no room for is offered to others, for as long as --timeout says. With --wait the "
+                "end of a job "
                 "is "
                 "waited for however long it takes, at whichever of the nodes answers.\n\n"
                 "With --json: {\"job\", \"is_new\"}, the job as `job show` prints it, or "

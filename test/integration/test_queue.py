@@ -4,6 +4,7 @@
 Starts them, adds jobs, kills and restarts them, puts their clocks. PROGRAMS is where work_load
 and libwall_clock.so are. Prints TAP."""
 
+import contextlib
 import functools
 import json
 import os
@@ -12,6 +13,7 @@ import pty
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -487,6 +489,58 @@ def lines_that_were_not_added_are_named():
         file.write_text("\n".join(["g", "x" * 1000, "x" * 1000]) + "\n")
         told = broker.run("job", "add", "--queue", "work", "--lines", str(file), code=1)
         assert "1 jobs were added, the next is that of line 2" in told, told
+
+
+def carry(reader, writer, sizes):
+    """Pass on all that comes, and note how much."""
+    with contextlib.suppress(OSError):  # one of the two is gone
+        while piece := reader.recv(65536):
+            sizes.append(len(piece))
+            writer.sendall(piece)
+    with contextlib.suppress(OSError):
+        writer.shutdown(socket.SHUT_WR)
+
+
+def add_through(node, payload, *words):
+    """Add a job that is refused; gives what was told, and how often the payload was sent to the node."""
+    sent = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        adder = subprocess.Popen([ROTA, "job", "add", "--node", f"127.0.0.1:{server.getsockname()[1]}", "--queue", "work",
+                                  *words, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        feeder = threading.Thread(target=adder.stdin.write, args=[payload])
+        feeder.start()
+        feeder.join(TIMEOUT)
+        adder.stdin.close()
+        server.settimeout(TIMEOUT)
+        ours, _ = server.accept()
+        host, port = node.split(":")
+        with ours, socket.create_connection((host, int(port))) as theirs:
+            both = [threading.Thread(target=carry, args=args) for args in ((ours, theirs, sent), (theirs, ours, []))]
+            for thread in both:
+                thread.start()
+            told, code = adder.stderr.read().decode(), adder.wait(TIMEOUT)
+            for thread in both:
+                thread.join(TIMEOUT)
+        adder.stdout.close()
+        adder.stderr.close()
+    assert code == 1, (code, told)
+    return told, sum(sent) // len(payload)
+
+
+@test
+def one_node_without_room_is_asked_once():
+    with Broker("--durability", "memory", "--memory", str(1 << 20)) as broker:
+        told, n_sent = add_through(broker.node, b"x" * (2 << 20))
+        assert "no room" in told and n_sent == 1, (told, n_sent)
+
+
+@test
+def nodes_without_room_are_asked_until_the_time_is_over():
+    where = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    words = ["--durability", "memory", "--memory", str(1 << 20), "--nodes", ",".join(where), "--listen"]
+    with Broker(*words, where[0]), Broker(*words, where[1]):
+        told, n_sent = add_through(where[0], b"x" * (2 << 20), "--timeout", "1s")
+        assert n_sent <= 8, (told, n_sent)  # after pauses of 20 ms and more, which double
 
 
 @test
