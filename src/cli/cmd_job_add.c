@@ -251,7 +251,7 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
     char id[ROTA_QUEUE_ID_SIZE], kept[ROTA_QUEUE_ID_SIZE];
     fill_spec(options, names, &spec);
     spec.payload = payload;
-    unsigned n_moves = 0;
+    struct rota_queue_moves moves = rota_queue_client_moves(client);
     enum rota_code code;
     do {
         spec.id = rota_queue_client_make_id(client, spec.queue, spec.unique, id);
@@ -261,11 +261,13 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
         code = rota_queue_client_ask_again(client, "Add", &ROTA_QUEUE_ADD, &request,
                                            &ROTA_QUEUE_ADDED, &added, &error);
     } while (code && client->is_undone &&
-             rota_queue_client_may_move(client, spec.unique, &n_moves));
+             rota_queue_client_may_move(client, spec.unique, client->reply.status, &moves));
     if (code)
         return rota_cli_fail_error(&error);
     if (added.id.size != sizeof kept)
         return rota_cli_fail(ROTA_CLI_NO, "what was answered is no job");
+    if (!added.is_new && memcmp(added.id.data, id, sizeof id) != 0) /* and not ours, made again */
+        fputs("rota: there is a job with this key already\n", stderr);
     if (!options->wait) {
         append_added(&buffer, options, &added);
         return rota_cli_print(&buffer);
@@ -285,7 +287,8 @@ struct lines {
     char ids[ROTA_LINES_GROUP_MAX][ROTA_QUEUE_ID_SIZE];
     size_t numbers[ROTA_LINES_GROUP_MAX]; /* the lines of `jobs`, counted from 1 */
     size_t n_lines, n_added;
-    int code; /* what ended it */
+    uint64_t bytes_added, bytes_total; /* with the newlines; the total is 0 when nobody knows */
+    int code;                          /* what ended it */
 };
 
 /* The first `n` of the jobs are not added. Mostly they are the last ones; whoever goes on from a
@@ -314,15 +317,26 @@ static bool fail_batch(struct lines *lines, size_t n, const char *why)
     return false;
 }
 
+/* What the brokers have, not what was read: one read may bring all. */
+static void step_progress(struct lines *lines)
+{
+    uint64_t done = lines->bytes_added, total = lines->bytes_total;
+    if (total > 0) /* the last line may lack its newline, and the file have grown */
+        rota_progress_step(&lines->progress, done < total ? done : total, total);
+    else
+        rota_progress_count(&lines->progress, lines->n_added);
+}
+
 /* Add some jobs. Those that were not taken in and may go elsewhere are the first `*n` then, with
  * other ids. False when the command is over. */
-static bool add_once(struct lines *lines, size_t *n, unsigned *n_moves)
+static bool add_once(struct lines *lines, size_t *n, struct rota_queue_moves *moves)
 {
     struct rota_queue_list request = {{lines->jobs, *n}}, reply;
     struct rota_error error;
     char why[ROTA_ERROR_TEXT_MAX];
     size_t n_left = 0;
     bool is_refused = false;
+    enum rota_status status = ROTA_STATUS_RESOURCE_EXHAUSTED; /* of all that are left, or another */
     for (size_t i = 0; i < *n; i++)
         lines->jobs[i].is_again = false;
     lines->client->adding = lines->jobs;
@@ -340,17 +354,21 @@ static bool add_once(struct lines *lines, size_t *n, unsigned *n_moves)
     for (size_t i = 0; i < *n; i++) {
         if (!added[i].status) {
             lines->n_added++;
+            lines->bytes_added += lines->jobs[i].payload.size + 1;
             continue;
         }
         if (!is_refused)
             snprintf(why, sizeof why, "%.*s", ROTA_STR_ARGS(added[i].error));
         is_refused = is_refused || !added[i].may_go_elsewhere;
+        if (added[i].status != ROTA_STATUS_RESOURCE_EXHAUSTED)
+            status = ROTA_STATUS_UNAVAILABLE;
         lines->numbers[n_left] = lines->numbers[i];
         lines->jobs[n_left++] = lines->jobs[i];
     }
     *n = n_left;
-    if (is_refused ||
-        (n_left > 0 && !rota_queue_client_may_move(lines->client, lines->jobs[0].unique, n_moves)))
+    step_progress(lines);
+    if (is_refused || (n_left > 0 && !rota_queue_client_may_move(
+                                         lines->client, lines->jobs[0].unique, status, moves)))
         return fail_batch(lines, n_left, why);
     for (size_t i = 0; i < n_left; i++)
         lines->jobs[i].id = rota_queue_client_make_id(lines->client, lines->jobs[i].queue,
@@ -361,9 +379,9 @@ static bool add_once(struct lines *lines, size_t *n, unsigned *n_moves)
 /* Add a few lines; false when the command is over. */
 static bool add_batch(struct lines *lines, size_t n)
 {
-    unsigned n_moves = 0;
+    struct rota_queue_moves moves = rota_queue_client_moves(lines->client);
     while (n > 0)
-        if (!add_once(lines, &n, &n_moves))
+        if (!add_once(lines, &n, &moves))
             return false;
     return true;
 }
@@ -391,10 +409,11 @@ static bool on_lines(void *data, const struct rota_str *texts, size_t n)
     return add_batch(lines, n_jobs);
 }
 
-static void on_read(void *data, uint64_t done, uint64_t total)
+static void on_start(void *data, uint64_t total)
 {
     struct lines *lines = data;
-    rota_progress_step(&lines->progress, done < total ? done : total, total);
+    lines->bytes_total = total;
+    step_progress(lines);
 }
 
 static int add_lines(struct rota_queue_client *client, const struct add *options)
@@ -405,7 +424,7 @@ static int add_lines(struct rota_queue_client *client, const struct add *options
     struct rota_lines_file file = {.path = options->lines,
                                    .size_max = ROTA_JOB_PAYLOAD_MAX,
                                    .on_lines = on_lines,
-                                   .on_read = on_read,
+                                   .on_start = on_start,
                                    .data = &lines};
     int code = rota_lines_read_file(&file);
     rota_progress_end(&lines.progress);
@@ -505,10 +524,15 @@ const struct rota_cli_command rota_cmd_job_add = {
                 "Adds a job whose payload is the argument, or standard input when that is `-`, and "
                 "prints its name, QUEUE/ID, when the broker has it for good. With --wait the "
                 "result is printed instead, and a job that was not done is exit code 1. With "
-                "--lines there is a job for each line of a file; how many is printed.\n\n"
+                "--lines there is a job for each line of a file; how many is printed. With "
+                "--unique the job that is printed, or waited for, may be one that was there "
+                "already: standard error says so then.\n\n"
                 "Nobody to be reached is exit code 1 at once. A broker that has answered and then "
                 "goes away is waited for, at most three times as long as --timeout; an add whose "
-                "outcome is not known is made again with the same id. With --wait the end of a job "
+                "outcome is not known is made again with the same id. A job that one of several "
+                "nodes has "
+                "no room for is offered to others, for as long as --timeout says. With --wait the "
+                "end of a job "
                 "is "
                 "waited for however long it takes, at whichever of the nodes answers.\n\n"
                 "With --json: {\"job\", \"is_new\"}, the job as `job show` prints it, or "

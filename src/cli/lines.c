@@ -54,8 +54,9 @@ static int read_all(struct reader *reader)
     const char *name = rota_cli_file_name(file->path);
     struct stat status;
     bool is_file = fstat(reader->fd, &status) == 0 && S_ISREG(status.st_mode);
-    uint64_t total = is_file ? (uint64_t)status.st_size : 0, done = 0;
 
+    if (file->on_start)
+        file->on_start(file->data, is_file ? (uint64_t)status.st_size : 0);
     for (;;) {
         if (!is_file) { /* it may wait */
             fflush(stdout);
@@ -69,11 +70,8 @@ static int read_all(struct reader *reader)
         if (got < 0)
             return rota_cli_fail(ROTA_CLI_BAD, "%s can't be read: %s", name, strerror(errno));
         reader->size += (size_t)got;
-        done += (uint64_t)got;
         if (!hand_over(reader, got == 0) || got == 0)
             return ROTA_CLI_OK;
-        if (file->on_read)
-            file->on_read(file->data, done, total);
         if (reader->size > file->size_max)
             return rota_cli_fail(ROTA_CLI_BAD, "%s: line %llu is longer than %zu bytes", name,
                                  reader->n_lines + 1, file->size_max);

@@ -26,8 +26,8 @@ struct rota_lines_file {
     size_t size_max;  /* bytes of one line */
     bool (*on_lines)(void *data, const struct rota_str *lines, size_t n);
 
-    /* If given: how many bytes were read, of how many; 0 when nobody knows. */
-    void (*on_read)(void *data, uint64_t done, uint64_t total);
+    /* If given: it begins; there are that many bytes, 0 when nobody knows. */
+    void (*on_start)(void *data, uint64_t total);
     void *data;
 };
 

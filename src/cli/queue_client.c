@@ -284,15 +284,25 @@ void rota_queue_client_tell_unknown(struct rota_queue_client *client, struct rot
         rota_cli_fail(ROTA_CLI_NO, "%s", error.text);
 }
 
-bool rota_queue_client_may_move(struct rota_queue_client *client, struct rota_str unique,
-                                unsigned *n_moves)
+struct rota_queue_moves rota_queue_client_moves(const struct rota_queue_client *client)
 {
-    enum { MOVES_MAX = 12, PAUSE_MS = 20 };
+    return (struct rota_queue_moves){.until = rota_clock_mono() + client->options->timeout};
+}
+
+bool rota_queue_client_may_move(struct rota_queue_client *client, struct rota_str unique,
+                                enum rota_status status, struct rota_queue_moves *moves)
+{
+    enum { MOVES_MAX = 12 };
+    rota_time pause = (20 * ROTA_MSEC) << (moves->n < 6 ? moves->n : 6);
+    rota_time left = moves->until - rota_clock_mono();
     client->partitions = 0; /* it may have others now, and a key belong to another */
-    if (*n_moves >= (unique.size > 0 ? 1 : MOVES_MAX))
+    if (status == ROTA_STATUS_RESOURCE_EXHAUSTED && client->is_alone)
+        return false; /* all its partitions share one room */
+    if (moves->n >= (unique.size > 0 ? 1 : MOVES_MAX) || left <= 0)
         return false;
-    rota_queue_client_pause(client, PAUSE_MS << (*n_moves < 6 ? *n_moves : 6));
-    ++*n_moves;
+    pause = pause < left ? pause : left;
+    rota_queue_client_pause(client, (uint64_t)((pause + ROTA_MSEC - 1) / ROTA_MSEC));
+    moves->n++;
     return true;
 }
 
@@ -303,9 +313,10 @@ static void need_partitions(struct rota_queue_client *client, struct rota_str qu
     struct rota_queue_setting request = {.queue = queue};
     if (client->partitions > 0)
         return;
-    if (rota_queue_client_ask(client, "Nodes", &ROTA_QUEUE_PAUSE, &request, &ROTA_QUEUE_NODES,
-                              &nodes, NULL) ||
-        nodes.partitions == 0)
+    enum rota_code code = rota_queue_client_ask(client, "Nodes", &ROTA_QUEUE_PAUSE, &request,
+                                                &ROTA_QUEUE_NODES, &nodes, NULL);
+    client->is_alone = !code && nodes.nodes.n <= 1;
+    if (code || nodes.partitions == 0)
         nodes = (struct rota_queue_nodes){.partitions = 1};
     client->partitions = (uint32_t)nodes.partitions;
     client->write = (uint32_t)(nodes.write ? nodes.write : nodes.partitions);

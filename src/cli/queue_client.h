@@ -62,6 +62,7 @@ struct rota_queue_client {
 
     uint32_t partitions; /* of each queue that has no layout; 0: not asked yet */
     uint32_t write;      /* of the queue: those that new jobs go to */
+    bool is_alone;       /* one node has all queues */
 };
 
 /* Fills `*client`; rota_queue_client_close() ends it. */
@@ -89,10 +90,20 @@ enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, con
                                            const struct rota_message_type *reply_type, void *reply,
                                            struct rota_error *error);
 
-/* Whether a job that was not added may be tried with another id, which it is time for now: for
- * as long as `*n_moves`, 0 at first, allows. */
+/* How often a job that was not added went to another partition, and until when it may. */
+struct rota_queue_moves {
+    unsigned n;
+    rota_time until;
+};
+
+/* None yet; the timeout begins. */
+struct rota_queue_moves rota_queue_client_moves(const struct rota_queue_client *client);
+
+/* Whether a job that was not added may be tried with another id, which it is time for now. One
+ * that was refused for want of room may not when there is one node only, nor any that has a
+ * unique key twice. */
 bool rota_queue_client_may_move(struct rota_queue_client *client, struct rota_str unique,
-                                unsigned *n_moves);
+                                enum rota_status status, struct rota_queue_moves *moves);
 
 /* How many nodes the last reply, a list or a sum, is without. Who they are is told once. */
 size_t rota_queue_client_tell_missing(struct rota_queue_client *client);

@@ -2,6 +2,7 @@
 
 #include "io/clock.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -164,19 +165,35 @@ void rota_terminal_bar(const struct rota_terminal *terminal, enum rota_color col
     fputs(rota_terminal_color(terminal, ROTA_COLOR_NONE), stdout);
 }
 
-void rota_progress_step(struct rota_progress *progress, uint64_t done, uint64_t total)
+/* Whether it is time to draw, if there is something to; the first call starts the clock. */
+static bool is_due(struct rota_progress *progress, bool is_known)
 {
-    enum { WIDTH = 40 };
     const rota_time quiet = 500 * ROTA_MSEC, redraw = 100 * ROTA_MSEC;
     rota_time now = rota_clock_mono();
 
     if (progress->started_at == 0)
         progress->started_at = now;
-    if (now - progress->started_at < quiet || now - progress->drawn_at < redraw || total == 0 ||
+    if (now - progress->started_at < quiet || now - progress->drawn_at < redraw || !is_known ||
         !isatty(STDERR_FILENO))
-        return;
+        return false;
     progress->drawn_at = now;
     progress->is_drawn = true;
+    return true;
+}
+
+void rota_progress_count(struct rota_progress *progress, uint64_t done)
+{
+    if (!is_due(progress, true))
+        return;
+    fprintf(stderr, "\r%s: %" PRIu64, progress->what, done);
+    fflush(stderr);
+}
+
+void rota_progress_step(struct rota_progress *progress, uint64_t done, uint64_t total)
+{
+    enum { WIDTH = 40 };
+    if (!is_due(progress, total > 0))
+        return;
     int filled = (int)((double)done / (double)total * WIDTH);
     fprintf(stderr, "\r%s [", progress->what);
     for (int i = 0; i < WIDTH; i++)

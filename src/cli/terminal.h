@@ -71,4 +71,6 @@ struct rota_progress {
 };
 
 void rota_progress_step(struct rota_progress *progress, uint64_t done, uint64_t total);
+/* The same where nobody knows of how many. */
+void rota_progress_count(struct rota_progress *progress, uint64_t done);
 void rota_progress_end(struct rota_progress *progress);

@@ -120,6 +120,16 @@ static enum rota_code check_partition(const struct rota_work_broker *broker,
     return rota_error_set(error, is_carried ? ROTA_ERR_STALE : code, "%s", why.text);
 }
 
+/* Whether an add was refused because its id is that of another job. */
+static bool is_taken(const struct rota_work_broker *broker,
+                     const struct rota_queue_job_spec *message, enum rota_code code)
+{
+    struct rota_job_spec spec;
+    return code == ROTA_ERR_INVALID && message && !rota_queue_spec_read(message, 0, &spec, NULL) &&
+           !rota_job_spec_check(&spec, NULL) &&
+           rota_broker_check_same(broker->core, &spec, NULL) != ROTA_OK;
+}
+
 static enum rota_code add(struct rota_work_broker *broker, struct rota_work_now now,
                           const struct rota_queue_job_spec *message, bool is_carried,
                           struct rota_job_id *id, bool *is_new, uint64_t *number,
@@ -147,6 +157,9 @@ static enum rota_code add(struct rota_work_broker *broker, struct rota_work_now 
         return code;
     if (!rota_job_id_is_none(spec.id) &&
         !rota_broker_find(broker->core, spec.queue, spec.id, &view, NULL)) {
+        code = rota_broker_check_same(broker->core, &spec, error);
+        if (code)
+            return code;
         *id = spec.id; /* it was taken in before, and is about to be handed over */
         *is_new = false;
         *number = rota_broker_last_number(broker->core);
@@ -170,6 +183,10 @@ static void handle_add(struct rota_work_broker *broker, struct rota_server_call 
                            rota_work_broker_is_carried(call), &id, &added.is_new, &number, &error)
                      : rota_error_set(&error, ROTA_ERR_INVALID, "there is no job in the request");
     rota_work_broker_touch(broker);
+    if (is_taken(broker, message->job, code)) {
+        rota_server_call_finish(call, ROTA_STATUS_ALREADY_EXISTS, error.text, NULL, 0);
+        return;
+    }
     if (code) {
         rota_work_broker_refuse_add(
             broker, call,
@@ -203,6 +220,8 @@ static void handle_add_batch(struct rota_work_broker *broker, struct rota_server
                                               .may_go_elsewhere = may_go_elsewhere(code)};
             if (code == ROTA_ERR_STALE)
                 added.status = ROTA_STATUS_UNAVAILABLE;
+            else if (is_taken(broker, &jobs[i], code))
+                added.status = ROTA_STATUS_ALREADY_EXISTS;
         } else {
             added.id = rota_queue_id_write(id, bytes);
             last = number > last ? number : last;

@@ -309,15 +309,16 @@ static void who_drains_answers_polls_and_takes_no_jobs(void **state)
                      ROTA_STATUS_UNAVAILABLE);
 }
 
-/* The same id in one batch, and later with another payload: the first one counts. */
-static void an_id_that_comes_twice_is_one_job(void **state)
+/* In one batch, and later; also when the job has ended, and with its defaults spelt out. */
+static void an_add_that_comes_twice_is_one_job(void **state)
 {
     struct world *world = *state;
     static struct told told, other;
     char id[ROTA_QUEUE_ID_SIZE];
     struct rota_queue_handed job;
-    struct rota_queue_job_spec jobs[] = {{.queue = JOBS, .payload = rota_str("first")},
-                                         {.queue = JOBS, .payload = rota_str("second")}};
+    struct rota_queue_job_spec jobs[] = {
+        {.queue = JOBS, .payload = rota_str("first")},
+        {.queue = JOBS, .payload = rota_str("first"), .max_attempts = 5}};
     jobs[0].id = jobs[1].id = rota_queue_id_write(rota_job_id_make(ROTA_SEC, 0, 5), id);
     struct rota_queue_list request = {{jobs, 2}}, reply;
     assert_int_equal(ask(world, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request, &told),
@@ -332,6 +333,31 @@ static void an_id_that_comes_twice_is_one_job(void **state)
     assert_int_equal(ask(world, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request, &other),
                      ROTA_STATUS_OK);
     assert_int_equal(poll(world, 1, 0, &told, &job), 0); /* it is done, and stays so */
+}
+
+static void an_id_that_another_job_has_is_refused(void **state)
+{
+    struct world *world = *state;
+    static struct told told;
+    char id[ROTA_QUEUE_ID_SIZE];
+    struct name name;
+    struct rota_queue_handed job;
+    struct rota_queue_job_spec jobs[] = {{.queue = JOBS, .payload = rota_str("first")},
+                                         {.queue = JOBS, .payload = rota_str("second")},
+                                         {.queue = JOBS, .payload = rota_str("third")}};
+    jobs[0].id = jobs[1].id = rota_queue_id_write(rota_job_id_make(ROTA_SEC, 0, 5), id);
+    struct rota_queue_list request = {{jobs, 3}}, reply;
+    assert_int_equal(ask(world, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request, &told),
+                     ROTA_STATUS_OK);
+    read_reply(world, &ROTA_QUEUE_ADD_BATCH_REPLY, &told, &reply);
+    const struct rota_queue_added *added = reply.items.items;
+    assert_true(added[0].is_new && !added[1].is_new && added[2].is_new);
+    assert_int_equal(added[1].status, ROTA_STATUS_ALREADY_EXISTS);
+    assert_false(added[1].may_go_elsewhere);
+    assert_int_equal(add(world, jobs[1], &name, NULL, &told), ROTA_STATUS_ALREADY_EXISTS);
+    assert_int_equal(add(world, jobs[0], &name, NULL, &told), ROTA_STATUS_OK);
+    assert_int_equal(poll(world, 3, 0, &told, &job), 2);
+    assert_true(rota_str_is_equal(job.payload, rota_str("first")));
 }
 
 static void assert_news(struct world *world, const struct told *watching, const struct name *name,
@@ -444,7 +470,8 @@ int main(void)
         TEST(jobs_of_a_node_come_as_a_whole_or_not_at_all),
         TEST(a_paused_queue_hands_nothing_out),
         TEST(who_drains_answers_polls_and_takes_no_jobs),
-        TEST(an_id_that_comes_twice_is_one_job),
+        TEST(an_add_that_comes_twice_is_one_job),
+        TEST(an_id_that_another_job_has_is_refused),
         TEST(who_watches_a_queue_hears_of_all_its_jobs),
         TEST(keys_share_a_queue_by_their_weights),
         TEST(workers_are_listed_while_they_wait_and_work),

@@ -4,15 +4,21 @@
 Starts them, adds jobs, kills and restarts them, puts their clocks. PROGRAMS is where work_load
 and libwall_clock.so are. Prints TAP."""
 
+import contextlib
 import functools
 import json
 import os
 import pathlib
 import pty
+import re
+import select
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
@@ -353,11 +359,40 @@ def job_without_a_payload_is_asked_for_one():
 
 
 @test
+def who_finds_a_job_with_the_key_is_told():
+    with Broker("--durability", "memory") as broker:
+        told = [subprocess.run([ROTA, "job", "add", "--node", broker.node, "--queue", "work", "--unique", "k", "x"],
+                               capture_output=True, text=True, timeout=TIMEOUT) for _ in range(2)]
+        assert [done.returncode for done in told] == [0, 0] and told[0].stdout == told[1].stdout, told
+        assert [done.stderr for done in told] == ["", "rota: there is a job with this key already\n"], told
+
+
+@test
 def lines_with_one_key_are_refused():
     with Broker("--durability", "memory") as broker:
         told = broker.run("job", "add", "--queue", "work", "--unique", "k", "--lines", "-", data=b"a\nb\n", code=2)
         assert "one job" in told, told
         assert not broker.jobs()
+
+
+def shares(drawn):
+    """The different percentages that were drawn, in this order."""
+    return list(dict.fromkeys(int(share) for share in re.findall(rb"\radding jobs \[[= ]*\] +(\d+)%", drawn)))
+
+
+def drawn_until(terminal, drawn, moment):
+    """What was drawn until a moment; None: until all who had the terminal have ended. And whether somebody has it."""
+    while True:
+        left = None if moment is None else max(0, moment - time.monotonic())
+        if not select.select([terminal], [], [], left)[0]:
+            return drawn, True
+        try:
+            piece = os.read(terminal, 65536)
+        except OSError:
+            piece = b""
+        if not piece:
+            return drawn, False
+        drawn += piece
 
 
 @test
@@ -370,21 +405,44 @@ def a_large_file_of_lines_is_streamed():
         ours, theirs = pty.openpty()  # a terminal, on which progress is drawn
         is_checked = any(word in ROTA for word in ("sanitize", "asan", "thread"))
         limit = [] if is_checked else ["prlimit", f"--data={n_lines * size * 3 // 4}"]
-        adder = subprocess.Popen([*limit, ROTA, "job", "add", "--node", broker.node, "--queue", "work", "--lines",
-                                  file.name], stdout=subprocess.PIPE, stderr=theirs)
+        adder = subprocess.Popen([*limit, ROTA, "job", "add", "--node", broker.node, "--queue", "work", "--timeout",
+                                  f"{TIMEOUT}s", "--lines", file.name], stdout=subprocess.PIPE, stderr=theirs)
         os.close(theirs)
-        drawn = b""
-        try:
-            while piece := os.read(ours, 65536):
-                drawn += piece
-        except OSError:
-            pass  # all who had the terminal have ended
+        drawn, is_open = b"", True
+        while is_open and len(shares(drawn)) < 6:  # the broker goes on in short steps; a read would be 27%
+            broker.process.send_signal(signal.SIGSTOP)
+            time.sleep(0.15)
+            broker.process.send_signal(signal.SIGCONT)
+            drawn, is_open = drawn_until(ours, drawn, time.monotonic() + 0.01)
+        drawn, _ = drawn_until(ours, drawn, None)
         os.close(ours)
         out, _ = adder.communicate(timeout=TIMEOUT)
         assert adder.returncode == 0 and out == f"{n_lines} jobs added\n".encode(), (adder.returncode, out, drawn)
         assert broker.queue()["waiting"] == n_lines
-        if len(drawn) > 0:  # it took half a second
-            assert b"adding jobs [" in drawn and drawn.endswith(b"\r\x1b[K"), drawn
+        assert len(shares(drawn)) >= 6 and drawn.endswith(b"\r\x1b[K"), drawn
+        assert shares(drawn) == sorted(shares(drawn)), drawn
+
+
+@test
+def jobs_of_lines_that_nobody_has_counted_are_counted():
+    with Broker("--durability", "memory") as broker:
+        ours, theirs = pty.openpty()
+        adder = broker.start("job", "add", "--queue", "work", "--lines", "-", stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=theirs)
+        os.close(theirs)
+        drawn, n_lines, give_up_at = b"", 0, time.monotonic() + TIMEOUT
+        while len(set(counts := re.findall(rb"\radding jobs: (\d+)", drawn))) < 3:
+            assert time.monotonic() < give_up_at, (n_lines, drawn)
+            adder.stdin.write(b"line\n")
+            adder.stdin.flush()
+            n_lines += 1
+            drawn, _ = drawn_until(ours, drawn, time.monotonic() + 0.2)
+        adder.stdin.close()
+        drawn, _ = drawn_until(ours, drawn, None)
+        os.close(ours)
+        assert adder.stdout.read() == b"%d jobs added\n" % n_lines and adder.wait(TIMEOUT) == 0, drawn
+        adder.stdout.close()
+        assert 0 < int(counts[0]) and int(counts[-1]) <= n_lines, (counts, n_lines)
 
 
 @test
@@ -431,6 +489,58 @@ def lines_that_were_not_added_are_named():
         file.write_text("\n".join(["g", "x" * 1000, "x" * 1000]) + "\n")
         told = broker.run("job", "add", "--queue", "work", "--lines", str(file), code=1)
         assert "1 jobs were added, the next is that of line 2" in told, told
+
+
+def carry(reader, writer, sizes):
+    """Pass on all that comes, and note how much."""
+    with contextlib.suppress(OSError):  # one of the two is gone
+        while piece := reader.recv(65536):
+            sizes.append(len(piece))
+            writer.sendall(piece)
+    with contextlib.suppress(OSError):
+        writer.shutdown(socket.SHUT_WR)
+
+
+def add_through(node, payload, *words):
+    """Add a job that is refused; gives what was told, and how often the payload was sent to the node."""
+    sent = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        adder = subprocess.Popen([ROTA, "job", "add", "--node", f"127.0.0.1:{server.getsockname()[1]}", "--queue", "work",
+                                  *words, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        feeder = threading.Thread(target=adder.stdin.write, args=[payload])
+        feeder.start()
+        feeder.join(TIMEOUT)
+        adder.stdin.close()
+        server.settimeout(TIMEOUT)
+        ours, _ = server.accept()
+        host, port = node.split(":")
+        with ours, socket.create_connection((host, int(port))) as theirs:
+            both = [threading.Thread(target=carry, args=args) for args in ((ours, theirs, sent), (theirs, ours, []))]
+            for thread in both:
+                thread.start()
+            told, code = adder.stderr.read().decode(), adder.wait(TIMEOUT)
+            for thread in both:
+                thread.join(TIMEOUT)
+        adder.stdout.close()
+        adder.stderr.close()
+    assert code == 1, (code, told)
+    return told, sum(sent) // len(payload)
+
+
+@test
+def one_node_without_room_is_asked_once():
+    with Broker("--durability", "memory", "--memory", str(1 << 20)) as broker:
+        told, n_sent = add_through(broker.node, b"x" * (2 << 20))
+        assert "no room" in told and n_sent == 1, (told, n_sent)
+
+
+@test
+def nodes_without_room_are_asked_until_the_time_is_over():
+    where = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    words = ["--durability", "memory", "--memory", str(1 << 20), "--nodes", ",".join(where), "--listen"]
+    with Broker(*words, where[0]), Broker(*words, where[1]):
+        told, n_sent = add_through(where[0], b"x" * (2 << 20), "--timeout", "1s")
+        assert n_sent <= 8, (told, n_sent)  # after pauses of 20 ms and more, which double
 
 
 @test

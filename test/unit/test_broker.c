@@ -21,6 +21,58 @@ static void an_add_is_made_once_however_often_it_is_said(void **state)
     assert_int_equal(rota_broker_n_jobs(bench.broker), 0);
 }
 
+static void assert_other(struct rota_job_spec spec, const char *difference)
+{
+    struct rota_job_id id = {0, 7};
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_ERR_INVALID);
+    assert_non_null(strstr(bench.error.text, difference));
+    assert_true(id.high == 0 && id.low == 7);
+}
+
+static void an_id_is_that_of_one_job(void **state)
+{
+    (void)state;
+    struct rota_str names[] = {rota_str("a"), rota_str("b"), rota_str("a")};
+    const struct rota_job_spec spec = {.queue = rota_str("q"),
+                                       .id = rota_job_id_make(bench.now.wall, 0, 42),
+                                       .payload = rota_str("x"),
+                                       .capabilities = names,
+                                       .n_capabilities = 2,
+                                       .unique = rota_str("u"),
+                                       .key = rota_str("k")};
+    struct rota_job_spec other = spec;
+    struct rota_job_id id;
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
+    assert_true(bench.is_new);
+    for (int life = 0; life < 2; life++) {
+        assert_other((other = spec, other.payload = rota_str("y"), other), "another payload");
+        assert_other((other = spec, other.payload = rota_str(""), other), "another payload");
+        assert_other((other = spec, other.n_capabilities = 1, other), "capabilities");
+        assert_other((other = spec, other.capabilities++, other.n_capabilities = 1, other),
+                     "capabilities");
+        assert_other((other = spec, other.unique = rota_str(""), other), "unique key");
+        assert_other((other = spec, other.key = rota_str("u"), other), "another key");
+        assert_other((other = spec, other.deadline = bench.now.wall + ROTA_DAY, other), "deadline");
+        assert_other((other = spec, other.timeout = 1, other), "timeout");
+        assert_other((other = spec, other.max_attempts = 1, other), "attempts");
+        assert_other((other = spec, other.backoff = 1, other), "backoff");
+        assert_other((other = spec, other.backoff_max = ROTA_DAY, other), "backoff");
+        bench_restart(&bench);
+    }
+    /* The same in other words, and what may have changed since. */
+    other = spec;
+    other.capabilities = names + 1;
+    other.max_attempts = ROTA_JOB_ATTEMPTS_DEFAULT;
+    other.backoff = ROTA_JOB_BACKOFF_FIRST;
+    other.backoff_max = ROTA_JOB_BACKOFF_MAX;
+    other.priority = 7;
+    other.not_before = bench.now.wall + ROTA_SEC;
+    other.trace = rota_str("t");
+    assert_int_equal(bench_try_add(&bench, &other, &id), ROTA_OK);
+    assert_true(!bench.is_new && bench_id_is(id, spec.id));
+    assert_int_equal(rota_broker_n_jobs(bench.broker), 1);
+}
+
 static void a_unique_key_is_held_while_its_job_waits_or_runs(void **state)
 {
     (void)state;
@@ -323,6 +375,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RULE(an_add_is_made_once_however_often_it_is_said),
+        RULE(an_id_is_that_of_one_job),
         RULE(a_unique_key_is_held_while_its_job_waits_or_runs),
         RULE(specs_that_can_not_be_are_refused),
         RULE(a_cancelled_job_does_not_run),

@@ -57,6 +57,7 @@ static void a_full_disk_takes_no_jobs_and_serves_the_others(void **state)
     assert_int_equal(bench_try_add(&bench, &spec, &again), ROTA_ERR_LIMIT);
     assert_non_null(strstr(bench.error.text, "the disk is full"));
     spec.id = id; /* this one is there */
+    spec.payload = rota_str("x");
     assert_int_equal(bench_try_add(&bench, &spec, &again), ROTA_OK);
     assert_false(bench.is_new);
     bench_open(&bench, "w", 1);

@@ -148,12 +148,18 @@ size_t rota_broker_rewrite(struct rota_broker *broker, uint64_t number, size_t n
 /* --- submitters --- */
 
 /* Take a job in. Gives its id and the number of the record to wait for; `is_new` is false
- * when this id, or a job with this unique key, is there already: then `*id` is that job's
- * and `*number` its record's. ROTA_ERR_INVALID for a spec that can't be, ROTA_ERR_STALE when
- * the partition is not ours, ROTA_ERR_LIMIT when there is no room. */
+ * when this job, or one with this unique key, is there already: then `*id` is that job's
+ * and `*number` its record's. ROTA_ERR_INVALID for a spec that can't be or whose id another job
+ * has, ROTA_ERR_STALE when the partition is not ours, ROTA_ERR_LIMIT when there is no room. */
 enum rota_code rota_broker_add(struct rota_broker *broker, struct rota_work_now now,
                                const struct rota_job_spec *spec, struct rota_job_id *id,
                                bool *is_new, uint64_t *number, struct rota_error *error);
+
+/* ROTA_ERR_INVALID when a job with the id of the spec is here, ours or not, and is not what the
+ * spec asks for. What may have changed since it was added is not looked at: its priority and when
+ * it may begin; neither is its trace. One that is done may be anything, for its payload is gone. */
+enum rota_code rota_broker_check_same(const struct rota_broker *broker,
+                                      const struct rota_job_spec *spec, struct rota_error *error);
 
 /* Cancel a job, whatever it does; ROTA_ERR_NOT_FOUND, or ROTA_ERR_INVALID when it has ended. */
 enum rota_code rota_broker_cancel(struct rota_broker *broker, struct rota_work_now now,

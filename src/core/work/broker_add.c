@@ -32,6 +32,72 @@ static enum rota_code check_spec(const struct rota_broker *broker, const struct 
     return check_owned(broker, spec->queue, spec->partition, error);
 }
 
+/* --- the same job again --- */
+
+static bool has_name(const struct rota_job_spec *spec, struct rota_str name)
+{
+    for (size_t i = 0; i < spec->n_capabilities; i++)
+        if (rota_str_is_equal(spec->capabilities[i], name))
+            return true;
+    return false;
+}
+
+/* In any order; one may be named twice. */
+static bool has_names(const struct rota_job_spec *spec, const struct rota_job_spec *other)
+{
+    for (size_t i = 0; i < other->n_capabilities; i++)
+        if (!has_name(spec, other->capabilities[i]))
+            return false;
+    return true;
+}
+
+static bool is_same_span(rota_time a, rota_time b, rota_time if_none)
+{
+    return (a ? a : if_none) == (b ? b : if_none);
+}
+
+/* What the two differ in; NULL: nothing. */
+static const char *find_difference(const struct rota_job_spec *a, const struct rota_job_spec *b)
+{
+    if (!rota_str_is_equal(a->payload, b->payload))
+        return "payload";
+    if (!has_names(a, b) || !has_names(b, a))
+        return "set of capabilities";
+    if (!rota_str_is_equal(a->unique, b->unique))
+        return "unique key";
+    if (!rota_str_is_equal(a->key, b->key))
+        return "key";
+    if (a->deadline != b->deadline)
+        return "deadline";
+    if (a->timeout != b->timeout)
+        return "timeout";
+    if (!is_same_span(a->max_attempts, b->max_attempts, ROTA_JOB_ATTEMPTS_DEFAULT))
+        return "number of attempts";
+    if (!is_same_span(a->backoff, b->backoff, ROTA_JOB_BACKOFF_FIRST) ||
+        !is_same_span(a->backoff_max, b->backoff_max, ROTA_JOB_BACKOFF_MAX))
+        return "backoff";
+    return NULL;
+}
+
+enum rota_code rota_broker_check_same(const struct rota_broker *broker,
+                                      const struct rota_job_spec *spec, struct rota_error *error)
+{
+    char text[ROTA_JOB_ID_TEXT];
+    struct rota_job_spec there;
+    uint32_t number =
+        rota_job_id_is_none(spec->id) ? 0 : rota_broker_find_job(broker, spec->queue, spec->id);
+    const struct rota_job *job = number ? rota_job_at(&broker->jobs, number) : NULL;
+    if (!job || job->state == ROTA_JOB_DONE)
+        return ROTA_OK;
+    rota_broker_fill_spec(broker, job, &there);
+    const char *difference = find_difference(spec, &there);
+    if (!difference)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "there is another job with the id %s already: it has another %s",
+                          rota_job_id_format(spec->id, text), difference);
+}
+
 /* The job that a spec has asked for before, or whose unique key it has; NULL: none. */
 static const struct rota_job *find_same(const struct rota_broker *broker,
                                         const struct rota_job_spec *spec)
@@ -97,6 +163,9 @@ enum rota_code rota_broker_add(struct rota_broker *broker, struct rota_work_now 
         return code;
     const struct rota_job *same = find_same(broker, spec);
     if (same) {
+        code = rota_broker_check_same(broker, spec, error);
+        if (code)
+            return code;
         *id = same->id;
         *is_new = false;
         *number = same->record;
