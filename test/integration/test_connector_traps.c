@@ -60,6 +60,7 @@ static void open_broker(uint32_t missed_max, size_t queue_max)
     struct rota_connector_options options = end_options(&broker, &loop);
     options.missed_max = missed_max;
     options.queue_max = queue_max;
+    options.log = &logger;
     end_open(&broker, &options);
 }
 
@@ -331,6 +332,29 @@ static void a_broker_that_is_silent_is_lost(void **state)
 }
 
 /* --- without manners --- */
+
+static void who_only_sends_rubbish_does_not_fill_the_log(void **state)
+{
+    enum { N = 200 };
+    size_t n_written = 0, n_left_out = 0;
+    struct raw raw;
+    (void)state;
+    open_broker(100, 0);
+    raw_open(&raw, address(), NULL);
+    for (size_t i = 0; i < N; i++) {
+        raw_send(&raw, "\xff", 1);
+        assert_int_equal(raw_hear_bye(&raw, &loop), ROTA_BYE_MALFORMED);
+    }
+    raw_close(&raw);
+    end_close(&broker, &loop);
+    const char *line = logged.text;
+    for (; (line = strstr(line, "\"malformed message\" peer")); line++)
+        n_written++;
+    for (line = logged.text; (line = strstr(line, "count=")); line++)
+        n_left_out += strtoul(line + strlen("count="), NULL, 10);
+    assert_in_range(n_written, 1, N / 2); /* 5 in 10 s */
+    assert_int_equal(n_written + n_left_out, N);
+}
 
 static void what_can_not_be_read_is_told_and_ends_the_session(void **state)
 {
@@ -700,6 +724,7 @@ int main(int argc, char **argv)
         TEST(closing_ends_though_nobody_reads),
         TEST(a_worker_that_is_silent_is_lost),
         TEST(a_broker_that_is_silent_is_lost),
+        TEST(who_only_sends_rubbish_does_not_fill_the_log),
         TEST(what_can_not_be_read_is_told_and_ends_the_session),
         TEST(a_hello_that_is_wrong_is_turned_away),
         TEST(more_workers_than_there_is_room_for_are_turned_away),
