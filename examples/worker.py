@@ -106,7 +106,11 @@ class Worker:
         self.epoch = max(self.epoch + 1, time.time_ns() // 1000)
         self.interval, self.missed_max, self.is_welcome = 1.0, 5, False
         self.heard_at = self.sent_at = self.said_at = time.monotonic()
-        if self.socket.poll(10000 if self.options.key else 5000, zmq.POLLOUT):  # keys take round trips
+        give_up_at = self.sent_at + (10 if self.options.key else 5)  # keys take round trips
+        is_there = False
+        while not is_there and not self.is_stopping and time.monotonic() < give_up_at:
+            is_there = self.socket.poll(500, zmq.POLLOUT)
+        if is_there:
             self.heard_at = time.monotonic()  # its silence counts from here on
             self.send("rota.hello", data(1, b"rota-worker") + number(2, 1)
                       + data(3, self.options.name.encode()) + number(4, self.epoch))

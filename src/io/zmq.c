@@ -423,6 +423,12 @@ static enum rota_zmq_event tell(uint16_t event, uint32_t value, bool is_router,
                                  : "our key is not in the list of the other side");
         return ROTA_ZMQ_FAILED;
     case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+        if (value == ZMQ_PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC) {
+            rota_error_set(why, ROTA_ERR_INVALID,
+                           is_router ? "the other side has another key for this broker"
+                                     : "the other side has another key than we have for it");
+            return ROTA_ZMQ_FAILED;
+        }
         rota_error_set(why, ROTA_ERR_INVALID,
                        "the other side speaks something else: only one of us uses keys, or it is "
                        "not ZeroMQ (0x%x)",
@@ -462,6 +468,17 @@ enum rota_zmq_event rota_zmq_next_event(struct rota_zmq_socket *socket, struct r
  * key where the mechanism is CURVE. */
 enum { PART_NUMBER = 1, PART_ADDRESS = 3, PART_MECHANISM = 5, PART_KEY = 6 };
 
+/* See unmap_ipv4(); here it stands alone. */
+static struct rota_str unmapped(struct rota_str address)
+{
+    struct rota_str prefix = rota_str("::ffff:");
+    bool is_mapped = address.size > prefix.size &&
+                     memcmp(address.data, prefix.data, prefix.size) == 0 &&
+                     memchr(address.data, '.', address.size);
+    return is_mapped ? rota_str_of(address.data + prefix.size, address.size - prefix.size)
+                     : address;
+}
+
 static void take_part(struct rota_zmq *zmq, struct rota_zmq_question *question, int index,
                       struct rota_str part, bool *is_curve)
 {
@@ -471,6 +488,7 @@ static void take_part(struct rota_zmq *zmq, struct rota_zmq_question *question, 
         memcpy(zmq->request, part.data, zmq->request_size);
         break;
     case PART_ADDRESS:
+        part = unmapped(part);
         snprintf(question->address, sizeof question->address, "%.*s", ROTA_STR_ARGS(part));
         break;
     case PART_MECHANISM:

@@ -87,8 +87,9 @@ static void turn_away(struct rota_connector *connector, const struct rota_zmq_ro
                       struct rota_str name, enum rota_worker_bye_reason reason, const char *text)
 {
     rota_count(&connector->counters.n_turned_away, 1);
-    rota_log(connector->options.log, rota_clock_wall(), ROTA_LOG_WARN, "worker turned away",
-             ROTA_LOG_FACT("name", name), ROTA_LOG_FACT("reason", text));
+    if (rota_connector_may_log(connector, ROTA_CONNECTOR_LINE_TURNED_AWAY))
+        rota_log(connector->options.log, rota_clock_wall(), ROTA_LOG_WARN, "worker turned away",
+                 ROTA_LOG_FACT("name", name), ROTA_LOG_FACT("reason", text));
     rota_connector_say_bye(connector, route_str(route), reason, text);
 }
 
@@ -180,9 +181,10 @@ static void take_malformed(struct rota_connector *connector, const struct rota_z
 {
     struct rota_connector_peer *peer =
         peer_of(rota_sessions_find(&connector->sessions, route_str(route)));
-    rota_log(connector->options.log, rota_clock_wall(), ROTA_LOG_WARN, "malformed message",
-             ROTA_LOG_FACT("peer", peer ? rota_connector_peer_name(peer) : rota_str("")),
-             ROTA_LOG_FACT("reason", why->text));
+    if (rota_connector_may_log(connector, ROTA_CONNECTOR_LINE_MALFORMED))
+        rota_log(connector->options.log, rota_clock_wall(), ROTA_LOG_WARN, "malformed message",
+                 ROTA_LOG_FACT("peer", peer ? rota_connector_peer_name(peer) : rota_str("")),
+                 ROTA_LOG_FACT("reason", why->text));
     if (peer)
         dismiss(connector, peer, ROTA_BYE_MALFORMED, why);
     else
@@ -234,7 +236,8 @@ static void on_gone(struct rota_connector *connector, struct rota_connector_peer
 static void on_event(struct rota_connector *connector, enum rota_zmq_event event,
                      const struct rota_error *why)
 {
-    if (event == ROTA_ZMQ_FAILED && why->code == ROTA_ERR_INVALID)
+    if (event == ROTA_ZMQ_FAILED && why->code == ROTA_ERR_INVALID &&
+        rota_connector_may_log(connector, ROTA_CONNECTOR_LINE_REFUSED))
         rota_log(connector->options.log, rota_clock_wall(), ROTA_LOG_WARN, "connection refused",
                  ROTA_LOG_FACT("reason", why->text));
 }
@@ -243,6 +246,7 @@ static void tick(struct rota_connector *connector, rota_time now, bool is_draine
 {
     struct rota_session *session;
     struct rota_error why;
+    rota_connector_lines_tick(connector, now);
     if (is_drained && rota_sessions_listened(&connector->sessions, now))
         while ((session = rota_sessions_next_dead(&connector->sessions, now))) {
             rota_error_set(&why, ROTA_ERR_UNAVAILABLE, "nothing was heard for too long");
@@ -258,7 +262,8 @@ static void tick(struct rota_connector *connector, rota_time now, bool is_draine
 
 static rota_time deadline(const struct rota_connector *connector)
 {
-    return rota_sessions_deadline(&connector->sessions);
+    return rota_time_min(rota_sessions_deadline(&connector->sessions),
+                         rota_connector_lines_deadline(connector));
 }
 
 static void drop(struct rota_connector *connector, struct rota_connector_peer *peer,
@@ -287,6 +292,7 @@ static void end_all(struct rota_connector *connector)
 {
     struct rota_list_node *link;
     struct rota_error why;
+    rota_connector_lines_tick(connector, ROTA_TIME_NEVER);
     rota_error_set(&why, ROTA_ERR_UNAVAILABLE, "the broker stops");
     while ((link = rota_list_first(&connector->sessions.by_heard)))
         end(connector, peer_of(ROTA_LIST_ITEM(link, struct rota_session, by_heard)), &why);

@@ -139,6 +139,24 @@ struct rota_connector_side {
 extern const struct rota_connector_side rota_connector_broker_side;
 extern const struct rota_connector_side rota_connector_worker_side;
 
+/* Lines of the log that strangers can cause, as many as they like. Of each kind a few are written
+ * in a span, whoever caused them; then how many were left out, when the span is over. */
+enum rota_connector_line {
+    ROTA_CONNECTOR_LINE_MALFORMED,
+    ROTA_CONNECTOR_LINE_TURNED_AWAY,
+    ROTA_CONNECTOR_LINE_REFUSED,
+    ROTA_CONNECTOR_LINE_KEY,
+    ROTA_CONNECTOR_N_LINES,
+};
+
+enum { ROTA_CONNECTOR_LINES_MAX = 5 };
+#define ROTA_CONNECTOR_LINES_SPAN (10 * ROTA_SEC)
+
+struct rota_connector_lines {
+    rota_time until; /* the span's end; 0: none is on */
+    uint64_t n_written, n_left_out;
+};
+
 struct rota_connector_keys {
     struct rota_buffer own_text, workers_text;
     struct rota_key public_key, secret_key, broker_key;
@@ -184,6 +202,8 @@ struct rota_connector {
     struct rota_buffer scratch;
     size_t places_max;
 
+    struct rota_connector_lines lines[ROTA_CONNECTOR_N_LINES]; /* a broker's */
+
     struct rota_sessions sessions;      /* a broker's */
     struct rota_join_fsm join;          /* a worker's */
     struct rota_connector_peer *broker; /* a worker's */
@@ -223,6 +243,15 @@ struct rota_connector_peer *rota_connector_peer_new(struct rota_connector *conne
  * thread, when it lets go. */
 void rota_connector_hold(struct rota_connector *connector);
 void rota_connector_let_go(struct rota_connector *connector);
+
+/* --- connector_lines.c; on the socket thread --- */
+
+/* Whether a line may be written now; it is counted either way. */
+bool rota_connector_may_log(struct rota_connector *connector, enum rota_connector_line line);
+
+/* Tell what was left out in spans that ended before `now`; and when to do that next. */
+void rota_connector_lines_tick(struct rota_connector *connector, rota_time now);
+rota_time rota_connector_lines_deadline(const struct rota_connector *connector);
 
 /* --- connector_socket.c --- */
 

@@ -178,8 +178,9 @@ void rota_connector_judge(struct rota_connector *connector)
         if (name.size)
             continue;
         rota_count(&connector->counters.n_keys_refused, 1);
-        rota_log(connector->options.log, rota_clock_wall(), ROTA_LOG_WARN, "key refused",
-                 ROTA_LOG_FACT("address", (const char *)question.address));
+        if (rota_connector_may_log(connector, ROTA_CONNECTOR_LINE_KEY))
+            rota_log(connector->options.log, rota_clock_wall(), ROTA_LOG_WARN, "key refused",
+                     ROTA_LOG_FACT("address", (const char *)question.address));
     }
 }
 

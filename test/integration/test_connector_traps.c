@@ -14,9 +14,32 @@ static uv_loop_t loop;
 static struct end broker, worker, other;
 static char folder[] = "/tmp/rota-connector-XXXXXX";
 
+/* What the broker has logged; complete once it is closed. Both of its threads write. */
+static struct {
+    uv_mutex_t mutex;
+    char text[16384];
+    size_t size;
+} logged;
+
+static void log_line(void *data, struct rota_str line)
+{
+    (void)data;
+    uv_mutex_lock(&logged.mutex);
+    if (line.size < sizeof logged.text - logged.size) {
+        memcpy(logged.text + logged.size, line.data, line.size);
+        logged.size += line.size;
+        logged.text[logged.size] = 0;
+    }
+    uv_mutex_unlock(&logged.mutex);
+}
+
+static const struct rota_log logger = {.level = ROTA_LOG_WARN, .write = log_line};
+
 static int setup(void **state)
 {
     (void)state;
+    logged.size = 0;
+    logged.text[0] = 0;
     return uv_loop_init(&loop);
 }
 
@@ -37,6 +60,7 @@ static void open_broker(uint32_t missed_max, size_t queue_max)
     struct rota_connector_options options = end_options(&broker, &loop);
     options.missed_max = missed_max;
     options.queue_max = queue_max;
+    options.log = &logger;
     end_open(&broker, &options);
 }
 
@@ -309,6 +333,29 @@ static void a_broker_that_is_silent_is_lost(void **state)
 
 /* --- without manners --- */
 
+static void who_only_sends_rubbish_does_not_fill_the_log(void **state)
+{
+    enum { N = 200 };
+    size_t n_written = 0, n_left_out = 0;
+    struct raw raw;
+    (void)state;
+    open_broker(100, 0);
+    raw_open(&raw, address(), NULL);
+    for (size_t i = 0; i < N; i++) {
+        raw_send(&raw, "\xff", 1);
+        assert_int_equal(raw_hear_bye(&raw, &loop), ROTA_BYE_MALFORMED);
+    }
+    raw_close(&raw);
+    end_close(&broker, &loop);
+    const char *line = logged.text;
+    for (; (line = strstr(line, "\"malformed message\" peer")); line++)
+        n_written++;
+    for (line = logged.text; (line = strstr(line, "count=")); line++)
+        n_left_out += strtoul(line + strlen("count="), NULL, 10);
+    assert_in_range(n_written, 1, N / 2); /* 5 in 10 s */
+    assert_int_equal(n_written + n_left_out, N);
+}
+
 static void what_can_not_be_read_is_told_and_ends_the_session(void **state)
 {
     static const struct {
@@ -532,6 +579,7 @@ static void open_with_keys(char keys[3][ROTA_CONNECTOR_KEY_SIZE], const char *ke
     await_write(paths[3], list);
     struct rota_connector_options options = end_options(&broker, &loop);
     options.address = "0.0.0.0:0"; /* which needs keys */
+    options.log = &logger;
     options.key_file = paths[0];
     options.workers_file = paths[3];
     end_open(&broker, &options);
@@ -599,6 +647,8 @@ static void a_key_that_is_not_in_the_list_is_refused_until_it_is(void **state)
     await(&loop, &worker.n_connected, 1);
     end_close(&worker, &loop);
     end_close(&broker, &loop);
+    assert_non_null(strstr(logged.text, "127.0.0.1"));
+    assert_null(strstr(logged.text, "::ffff:"));
 }
 
 static void a_worker_that_takes_another_for_its_broker_is_not_served(void **state)
@@ -611,6 +661,8 @@ static void a_worker_that_takes_another_for_its_broker_is_not_served(void **stat
     assert_int_equal(broker.n_connected, 0);
     end_close(&worker, &loop);
     end_close(&broker, &loop);
+    assert_non_null(strstr(logged.text, "has another key for this broker"));
+    assert_null(strstr(logged.text, "speaks something else"));
 }
 
 static void a_worker_without_keys_is_not_served_by_a_broker_with(void **state)
@@ -655,7 +707,7 @@ int main(int argc, char **argv)
 {
     if (argc == 3)
         return be_worker(argv[1], argv[2]);
-    if (!mkdtemp(folder))
+    if (!mkdtemp(folder) || uv_mutex_init(&logged.mutex))
         return 1;
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -672,6 +724,7 @@ int main(int argc, char **argv)
         TEST(closing_ends_though_nobody_reads),
         TEST(a_worker_that_is_silent_is_lost),
         TEST(a_broker_that_is_silent_is_lost),
+        TEST(who_only_sends_rubbish_does_not_fill_the_log),
         TEST(what_can_not_be_read_is_told_and_ends_the_session),
         TEST(a_hello_that_is_wrong_is_turned_away),
         TEST(more_workers_than_there_is_room_for_are_turned_away),

@@ -100,6 +100,23 @@ def a_command_that_takes_too_long_is_killed_whatever_it_does():
 
 
 @test
+def after_the_jobs_own_timeout_its_log_is_kept_and_no_two_attempts_overlap():
+    with folder() as place, Broker() as broker:
+        alive, overlap = os.path.join(place, "alive"), os.path.join(place, "overlap")
+        # Ignores SIGTERM. The next attempt finds whether the last one still lives.
+        script = (f"trap '' TERM; if kill -0 $(cat {alive} 2>/dev/null) 2>/dev/null; then touch {overlap}; fi; "
+                  f"echo $$ >{alive}; echo hm >&2; while :; do sleep 0.1; done")
+        with Worker(broker, "--slots", "2", "--kill-after", "1s", "--", "sh", "-c", script) as worker:
+            job = broker.add("x", "--attempts", "2", "--job-timeout", "3s", "--backoff", "1ms")
+            shown = broker.await_state(job, "dead")
+            assert shown["attempts"] == 2 and shown["reason"] == "it took too long\nhm", shown
+            causes = [event["cause"] for event in shown["events"]]
+            assert causes.count("failed") == 2 and "timed out" not in causes, shown
+            assert not os.path.exists(overlap)
+            assert not worker.logged("not ours to end")
+
+
+@test
 def commands_die_with_their_worker_and_jobs_do_not():
     with folder() as place, Broker() as broker:
         begun = os.path.join(place, "begun")

@@ -5,10 +5,12 @@ test_worker_frames.py ROTA LIB WORKER.
 Prints TAP."""
 import json
 import os
+import runpy
 import socket
 import subprocess
 import sys
 import threading
+import types
 
 ROTA, LIB, WORKER = sys.argv[1:4]
 sys.path.insert(0, LIB)
@@ -275,6 +277,42 @@ def a_worker_comes_in_with_its_own_key_only():
                 with worker("snake", "snake.key"):
                     shown = broker.await_state(job, "done")
                     assert shown["result"] == "ONE" and shown["worker"] == "snake", shown
+
+
+@test
+def a_worker_that_reaches_nobody_stops_when_it_is_told():
+    """In place of ZeroMQ: a socket that never connects, during whose first poll SIGTERM comes."""
+    polls = []
+
+    class Socket:
+        def connect(self, _):
+            pass
+
+        def close(self):
+            pass
+
+        def poll(self, ms, _=None):
+            polls.append(ms)
+            worker.stop()
+            return 0
+
+    class Context:
+        def socket(self, _):
+            return Socket()
+
+        def term(self):
+            pass
+
+    zmq, sys.modules["zmq"] = sys.modules.get("zmq"), types.SimpleNamespace(Context=Context, DEALER=0, POLLOUT=0)
+    try:
+        module = runpy.run_path(WORKER, run_name="example")
+    finally:
+        del sys.modules["zmq"]
+        if zmq:
+            sys.modules["zmq"] = zmq
+    worker = module["Worker"](types.SimpleNamespace(address="127.0.0.1:1", key=None, name="a", slots=1))
+    worker.run()
+    assert polls == [500], polls
 
 
 @test

@@ -283,6 +283,20 @@ static void what_is_given_back_does_not_count_and_keeps_its_age(void **state)
     assert_int_equal(bench_session_of(&bench, id), session);
 }
 
+static void after_its_timeout_an_attempt_is_its_workers_to_end_for_a_while(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add_spec(&bench, (struct rota_job_spec){.timeout = ROTA_SEC});
+    bench_open(&bench, "w", 2);
+    bench_tick(&bench, ROTA_SEC + ROTA_JOB_TIMEOUT_GRACE - 1);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+    assert_int_equal(bench_count(&bench, ROTA_WORK_DO_CANCEL, id), 0);
+    assert_int_equal(bench_count(&bench, ROTA_WORK_DO_DISPATCH, id), 1);
+    uint64_t attempt = bench_view(&bench, id).attempt;
+    assert_int_equal(bench_end(&bench, id, attempt, ROTA_JOB_CAUSE_FAILED, "its log"), ROTA_OK);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+}
+
 static void an_attempt_that_takes_too_long_is_stopped(void **state)
 {
     (void)state;
@@ -291,7 +305,7 @@ static void an_attempt_that_takes_too_long_is_stopped(void **state)
     uint64_t session = bench_open(&bench, "w", 1);
     assert_int_equal(bench_last(&bench, ROTA_WORK_DO_DISPATCH).timeout, 10 * ROTA_SEC);
     uint64_t attempt = bench_view(&bench, id).attempt;
-    bench_tick(&bench, 10 * ROTA_SEC);
+    bench_tick(&bench, 10 * ROTA_SEC + ROTA_JOB_TIMEOUT_GRACE);
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
     struct rota_work_effect told = bench_last(&bench, ROTA_WORK_DO_CANCEL);
     assert_int_equal(told.session, session);
@@ -387,7 +401,7 @@ static void a_monotonic_clock_that_goes_back_is_not_believed(void **state)
     bench.now.boot -= ROTA_HOUR;
     struct rota_job_id id = bench_add_spec(&bench, (struct rota_job_spec){.timeout = ROTA_MIN});
     bench.now.boot += ROTA_HOUR;
-    bench_tick(&bench, ROTA_MIN - 1);
+    bench_tick(&bench, ROTA_MIN + ROTA_JOB_TIMEOUT_GRACE - 1);
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
     bench_tick(&bench, 1);
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
@@ -412,6 +426,7 @@ int main(void)
         RULE(a_worker_may_say_when_to_try_again),
         RULE(what_is_refused_is_dead_at_once),
         RULE(what_is_given_back_does_not_count_and_keeps_its_age),
+        RULE(after_its_timeout_an_attempt_is_its_workers_to_end_for_a_while),
         RULE(an_attempt_that_takes_too_long_is_stopped),
         RULE(after_its_deadline_a_job_is_neither_begun_nor_goes_on),
         RULE(a_job_is_not_begun_before_its_time),

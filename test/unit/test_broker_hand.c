@@ -94,7 +94,7 @@ static void an_attempt_that_is_taken_over_after_a_restart_has_a_timeout(void **s
     bench_open_spec(&bench,
                     (struct rota_worker_spec){
                         .name = rota_str("w"), .slots = 1, .running = &running, .n_running = 1});
-    bench_tick(&bench, 9 * ROTA_SEC);
+    bench_tick(&bench, 9 * ROTA_SEC + ROTA_JOB_TIMEOUT_GRACE);
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
     bench_tick(&bench, 2 * ROTA_SEC);
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);

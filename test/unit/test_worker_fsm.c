@@ -248,6 +248,23 @@ static void a_command_that_takes_too_long_has_failed_whatever_it_says(void **sta
     free_world(&world);
 }
 
+static void after_the_jobs_timeout_a_command_is_dead_before_another_attempt_begins(void **state)
+{
+    struct world world;
+    (void)state;
+    begin(&world, (struct rota_worker_fsm_options){.kill_after = ROTA_MIN, .lease = ROTA_HOUR});
+    rota_worker_fsm_polled(&world.fsm, 0, 0, ROTA_WORKER_YES, 1);
+    uint32_t attempt = take(&world, 0, 3 * ROTA_SEC, true);
+    look_at(&world, 3 * ROTA_SEC);
+    assert_int_equal(world.n[ROTA_WORKER_DO_TELL_END], 1);
+    assert_int_equal(world.n[ROTA_WORKER_DO_KILL], 0);
+    look_at(&world, 3 * ROTA_SEC + ROTA_JOB_TIMEOUT_GRACE / 2);
+    assert_int_equal(world.n[ROTA_WORKER_DO_KILL], 1);
+    end(&world, attempt, 0, 9);
+    assert_int_equal(world.last[ROTA_WORKER_DO_SAY].cause, ROTA_JOB_CAUSE_FAILED);
+    free_world(&world);
+}
+
 static void a_result_without_end_is_a_failure(void **state)
 {
     struct world world;
@@ -457,6 +474,7 @@ int main(void)
         cmocka_unit_test(a_number_is_not_used_again_while_a_call_names_it),
         cmocka_unit_test(an_attempt_that_is_over_is_stopped_and_not_spoken_of),
         cmocka_unit_test(a_command_that_takes_too_long_has_failed_whatever_it_says),
+        cmocka_unit_test(after_the_jobs_timeout_a_command_is_dead_before_another_attempt_begins),
         cmocka_unit_test(a_result_without_end_is_a_failure),
         cmocka_unit_test(a_command_is_dead_before_its_lease_can_be_over),
         cmocka_unit_test(the_lease_is_counted_from_the_ask_and_the_first_from_before_it_came),

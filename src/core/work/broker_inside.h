@@ -353,6 +353,10 @@ void rota_ended_list_remove(struct rota_broker *broker, uint32_t number);
 /* Look at a job when its state wants it. */
 void rota_broker_set_timer(struct rota_broker *broker, const struct rota_job *job);
 
+/* From now on the attempt has its timeout, if it has one, and the grace after it. The timer is not
+ * set. */
+void rota_broker_limit_attempt(const struct rota_broker *broker, struct rota_job_extra *extra);
+
 /* Nobody looks at it until its timer is set again. */
 void rota_broker_drop_timer(struct rota_broker *broker, const struct rota_job *job);
 

@@ -46,8 +46,10 @@ static uint32_t choose(struct rota_broker *broker, const struct rota_work_class 
 
 static rota_time time_left(const struct rota_broker *broker, const struct rota_job_extra *extra)
 {
-    rota_time until = rota_time_min(extra->attempt_until, extra->deadline_at);
-    return until == ROTA_TIME_NEVER ? 0 : until - broker->now.boot;
+    rota_time limit = extra->timeout ? extra->timeout : ROTA_TIME_NEVER;
+    if (extra->deadline_at != ROTA_TIME_NEVER)
+        limit = rota_time_min(limit, extra->deadline_at - broker->now.boot);
+    return limit == ROTA_TIME_NEVER ? 0 : limit;
 }
 
 static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker, uint32_t number)
@@ -58,8 +60,7 @@ static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker
     worker->name->n_refs++;
     rota_broker_job_start(broker, number, attempt, extra->n_attempts + 1, worker->name,
                           broker->stamp);
-    if (extra->timeout)
-        extra->attempt_until = rota_time_add(broker->now.boot, extra->timeout);
+    rota_broker_limit_attempt(broker, extra);
     rota_broker_worker_take(broker, worker, number);
 
     struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_START, job);

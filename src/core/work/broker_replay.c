@@ -373,8 +373,7 @@ void rota_broker_start_clocks(struct rota_broker *broker, uint32_t job_number)
     extra->wait_until = ROTA_TIME_NEVER;
     if (job->state == ROTA_JOB_RUNNING) {
         extra->lease_until = rota_time_add(broker->now.boot, broker->options.grace);
-        if (extra->timeout) /* anew: its worker may come back and go on */
-            extra->attempt_until = rota_time_add(broker->now.boot, extra->timeout);
+        rota_broker_limit_attempt(broker, extra); /* anew: its worker may come back and go on */
     } else if (!rota_job_state_is_ended(job->state)) {
         bool is_early = extra->not_before > broker->now.wall;
         if (is_early)

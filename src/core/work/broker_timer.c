@@ -71,6 +71,13 @@ static rota_time wanted_at(const struct rota_job *job, const struct rota_job_ext
     return ROTA_TIME_NEVER;
 }
 
+void rota_broker_limit_attempt(const struct rota_broker *broker, struct rota_job_extra *extra)
+{
+    if (extra->timeout)
+        extra->attempt_until =
+            rota_time_add(broker->now.boot, rota_time_add(extra->timeout, ROTA_JOB_TIMEOUT_GRACE));
+}
+
 void rota_broker_set_timer(struct rota_broker *broker, const struct rota_job *job)
 {
     struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);

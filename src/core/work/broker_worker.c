@@ -285,8 +285,7 @@ static bool take_up(struct rota_broker *broker, struct rota_work_worker *worker,
     worker->name->n_refs++;
     rota_broker_job_start(broker, job_number, attempt, extra->n_attempts + 1, worker->name,
                           broker->stamp);
-    if (extra->timeout)
-        extra->attempt_until = rota_time_add(broker->now.boot, extra->timeout);
+    rota_broker_limit_attempt(broker, extra);
     rota_broker_worker_take(broker, worker, job_number);
     struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_START, job);
     record->attempt = attempt;

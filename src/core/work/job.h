@@ -39,6 +39,9 @@ enum {
 
 #define ROTA_JOB_BACKOFF_FIRST (1 * ROTA_SEC) /* doubles with each attempt, with jitter */
 #define ROTA_JOB_BACKOFF_MAX   (10 * ROTA_MIN)
+/* After its timeout an attempt is its worker's to end, which stops what it runs and says what that
+ * wrote; the broker ends it so much later, when the worker has said nothing. */
+#define ROTA_JOB_TIMEOUT_GRACE (10 * ROTA_SEC)
 #define ROTA_JOB_KEEP          (1 * ROTA_HOUR) /* how long an ended job is remembered */
 
 /* 48 bits of the millisecond it was made in, 16 bits of its partition, 64 bits of

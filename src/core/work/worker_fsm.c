@@ -80,7 +80,7 @@ static void begin_stopping(struct rota_worker_fsm *fsm, rota_time now,
     attempt->state = ROTA_WORKER_STOPPING;
     attempt->why = why;
     attempt->kill_at =
-        rota_time_min(rota_time_add(now, fsm->options.kill_after),
+        rota_time_min(rota_time_min(rota_time_add(now, fsm->options.kill_after), attempt->kill_by),
                       why == ROTA_WORKER_STOP_LEASE ? attempt->lease_until : ROTA_TIME_NEVER);
 }
 
@@ -110,13 +110,15 @@ uint32_t rota_worker_fsm_taken(struct rota_worker_fsm *fsm, rota_time now, uint3
         return ROTA_WORKER_FSM_NONE;
     struct rota_worker_attempt *attempt = &fsm->attempts[number];
     rota_time limit = fsm->options.timeout ? fsm->options.timeout : ROTA_TIME_NEVER;
+    rota_time own = timeout > 0 ? timeout : ROTA_TIME_NEVER;
     *attempt = (struct rota_worker_attempt){
         .node = node,
         /* When it was handed out is not known: some of the lease may be gone. */
         .lease_until = rota_time_add(now, fsm->options.lease / 4 * 3),
         .extend_at = rota_time_add(now, extend_every(fsm)),
-        .timeout_at =
-            rota_time_add(now, rota_time_min(limit, timeout > 0 ? timeout : ROTA_TIME_NEVER)),
+        .timeout_at = rota_time_add(now, rota_time_min(limit, own)),
+        /* What is left of the grace is for the word of it to reach the broker. */
+        .kill_by = rota_time_add(now, rota_time_add(own, ROTA_JOB_TIMEOUT_GRACE / 2)),
         .backoff = {.max = SAY_MAX},
     };
     fsm->n_used++;

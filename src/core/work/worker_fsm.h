@@ -74,6 +74,7 @@ struct rota_worker_attempt {
     rota_time lease_until;
     rota_time extend_at;
     rota_time timeout_at;
+    rota_time kill_by; /* at the latest: soon the broker gives the job to another */
     rota_time kill_at;
     rota_time say_at;
     enum rota_job_cause cause; /* of SAYING */
