@@ -157,6 +157,10 @@ def bad_settings_are_refused_by_their_place():
                 assert done.stdout == "" and done.stderr.count("\n") == 1, done
         assert os.listdir(folder) == ["rotad.toml"]
         for words, env, said in ((["--nonsense"], {}, "nonsense"), (["--weight", "-1"], {}, "weight"),
+                                 (["--weight", "much"], {}, "--weight: "),
+                                 ([], {"ROTA_WEIGHT": "abc"}, "ROTA_WEIGHT: "), ([], {"ROTA_ROLES": "king"}, "ROTA_ROLES: "),
+                                 ([], {"ROTA_STORE": "foo:bar"}, "ROTA_STORE: "), ([], {"ROTA_LISTEN": "x"}, "ROTA_LISTEN: "),
+                                 (["--config", write(folder, "zone = \"a\"\nweight = \"abc\"\n")], {}, "rotad.toml:2: weight: "),
                                  ([], {"ROTA_TTL": "soon"}, "ROTA_TTL"), (["--config", "absent"], {}, "absent")):
             done = run(*words, folder=folder, env=env)
             assert done.returncode == 2 and said in done.stderr, done
