@@ -331,6 +331,9 @@ def sighup_takes_what_can_change():
             assert "rotad.toml:2" in said and "level=error" in said, said
             assert json.loads(one.get("/api/v1/node")[1])["zone"] == "b"
             assert one.get("/readyz") == (200, "serving\n")
+            texts = [event["text"] for event in json.loads(one.get("/api/v1/events?kind=setting")[1])["events"]]
+            assert texts.count("has read its settings") == 1 and "rotad.toml:2" in texts[-1], texts
+            assert texts[-1].startswith("has not read its settings: "), texts
 
 
 def certify(folder, name, names, issuer=None):
