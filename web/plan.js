@@ -9,6 +9,8 @@ export const icon = "M4 18l5-6 4 3 7-9M4 21h16";
 
 const form = { add: [], remove: new Set(), zone: "", weights: new Map(), batch: null, mode: "", counts: new Map(), gradual: 0 };
 let result = null, why = null, isStale = false, isUnderWay = false, timer = null, nAdded = 0;
+let previewed = null, nPreviews = 0; // what `result` is the answer to; how often was asked
+const QUEUES_MAX = 50;
 
 function request() {
   const body = {};
@@ -23,23 +25,30 @@ function request() {
 }
 const isEmpty = () => Object.keys(request()).length === 0;
 
+// An answer counts while nothing was asked or chosen after it.
 async function preview() {
+  const own = ++nPreviews, body = request();
+  clearTimeout(timer);
   isUnderWay = true;
   schedule();
+  let answer = null, failure = null;
   try {
-    result = await weigh("/api/v1/plan", request());
-    why = null;
-    isStale = false;
+    answer = await weigh("/api/v1/plan", body);
   } catch (error) {
-    result = null;
-    why = error.message;
+    failure = error.message;
   }
-  isUnderWay = false;
+  if (own !== nPreviews) return;
+  result = answer;
+  why = failure;
+  previewed = body;
+  isStale = isUnderWay = false;
   schedule();
 }
 
 // What a change would do is seen while still choosing it.
 function touch() {
+  nPreviews++;
+  isUnderWay = false;
   isStale = true;
   clearTimeout(timer);
   if (!isEmpty()) timer = setTimeout(preview, 350);
@@ -47,7 +56,7 @@ function touch() {
 }
 
 async function apply() {
-  const body = { ...request(), gradual_ms: form.gradual * 60000 };
+  const body = { ...previewed, gradual_ms: form.gradual * 60000 };
   const steps = [...(result.steps ?? []), form.gradual ? `It comes gradually, within ${form.gradual} min.` : "It comes at once."];
   if (!(await confirm(result.moves ? `Move ${plural(result.moves, "shard")}?` : "Change it? Nothing moves.", steps, "Apply"))) return;
   const made = await change("/api/v1/plan/apply", body);
@@ -56,7 +65,10 @@ async function apply() {
 
 function clear() {
   Object.assign(form, { add: [], remove: new Set(), zone: "", weights: new Map(), batch: null, mode: "", counts: new Map(), gradual: 0 });
-  result = why = null;
+  clearTimeout(timer);
+  nPreviews++;
+  result = why = previewed = null;
+  isUnderWay = isStale = false;
   for (const each of document.querySelectorAll("#plan-form")) each.reset();
   schedule();
 }
@@ -101,12 +113,12 @@ function showForm(nodes) {
         el("option", { value: "" }, "as it is"), ["lookup", "slots"].map((mode) => el("option", { value: mode }, mode)))),
       el("label", { class: "slide" }, "Batch ", el("output", { class: form.batch == null ? "quiet" : "changed" }, form.batch == null ? "as it is" : String(form.batch)),
         el("input", { type: "range", min: "-1", max: "64", value: "-1", oninput: (event) => { const chosen = Number(event.currentTarget.value); form.batch = chosen < 0 ? null : chosen; touch(); } })))),
-    queues.length ? el("fieldset", {}, el("legend", {}, "Partitions of queues"), el("div", { class: "fields" }, queues.slice(0, 50).map((queue) => el("label", { "data-key": queue.name }, queue.name,
+    queues.length ? el("fieldset", {}, el("legend", {}, "Partitions of queues"), el("div", { class: "fields" }, queues.slice(0, QUEUES_MAX).map((queue) => el("label", { "data-key": queue.name }, queue.name,
       el("input", { type: "number", min: "1", max: "65536", placeholder: queue.wanted ? String(queue.wanted) : "as it is", oninput: (event) => {
         if (event.currentTarget.value === "") form.counts.delete(queue.name);
         else form.counts.set(queue.name, Number(event.currentTarget.value));
         touch();
-      } }))))) : null,
+      } })))), queues.length > QUEUES_MAX ? el("p", { class: "quiet" }, `The first ${QUEUES_MAX} of ${number(queues.length)} queues. For others: rota queue partitions`) : null) : null,
     el("p", { class: "row" }, el("button", { class: "main", disabled: isEmpty() || isUnderWay }, isUnderWay ? "Counting" : "Show what would move"), button("Start over", clear),
       isEmpty() ? el("span", { class: "quiet" }, "Change something above: nothing is done before you apply it.") : null));
 }

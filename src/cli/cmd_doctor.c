@@ -8,6 +8,7 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <uv.h>
 
 struct doctor_options {
@@ -16,7 +17,7 @@ struct doctor_options {
     struct rota_option_list listen;
     int64_t memory;
     rota_time timeout;
-    bool json;
+    bool insecure, json;
 };
 
 static const struct rota_option OPTIONS[] = {
@@ -60,8 +61,11 @@ static const struct rota_option OPTIONS[] = {
     ROTA_TLS_OPTIONS(struct doctor_options, tls.ca, tls.certificate, tls.key),
     {.name = "node",
      ROTA_OPTION_INTO(TEXT, struct doctor_options, node),
-     .value_name = "ADDRESS",
-     .help = "a node that runs; ROTA_NODE if not given"},
+     .value_name = "ADDRESS,...",
+     .help = "the nodes that run; ROTA_NODE if not given"},
+    {.name = "insecure",
+     ROTA_OPTION_INTO(FLAG, struct doctor_options, insecure),
+     .help = "ask other machines than this one in plain text, too"},
     {.name = "timeout",
      ROTA_OPTION_INTO(SPAN, struct doctor_options, timeout),
      .value_name = "SPAN",
@@ -92,11 +96,29 @@ char *rota_doctor_span(rota_time span, char text[ROTA_TIME_TEXT_MAX])
     return rota_span_format(span / unit * unit, text);
 }
 
+/* Each of "ADDRESS,...". */
+static void look_at_nodes(struct rota_doctor *doctor, const struct doctor_options *options,
+                          uv_loop_t *loop)
+{
+    const struct rota_doctor_asking how = {
+        .tls = &options->tls, .is_insecure = options->insecure, .timeout = options->timeout};
+    const char *given = options->node, *set = getenv("ROTA_NODE");
+    if (!given && set && *set)
+        given = set;
+    if (!given)
+        return;
+    char *text = strdup(given);
+    if (!text)
+        doctor->has_failed = true;
+    for (char *rest = text, *address; (address = strsep(&rest, ","));)
+        rota_doctor_node(doctor, loop, address, &how);
+    free(text);
+}
+
 static void look_at_all(struct rota_doctor *doctor, const struct doctor_options *options,
                         uv_loop_t *loop)
 {
     const char *store = options->store ? options->store : getenv("ROTA_STORE");
-    const char *node = options->node ? options->node : getenv("ROTA_NODE");
     rota_doctor_clock(doctor);
     rota_doctor_limits(doctor, (uint64_t)options->memory);
     rota_doctor_disk(doctor, options->data);
@@ -108,8 +130,7 @@ static void look_at_all(struct rota_doctor *doctor, const struct doctor_options 
         rota_doctor_tls(doctor, options->certificate, options->key, options->ca);
     for (size_t i = 0; i < options->listen.size; i++)
         rota_doctor_port(doctor, loop, options->listen.items[i]);
-    if (node)
-        rota_doctor_node(doctor, loop, node, &options->tls, options->timeout);
+    look_at_nodes(doctor, options, loop);
 }
 
 static const char *const VERDICTS[] = {
@@ -198,8 +219,8 @@ const struct rota_cli_command rota_cmd_doctor = {
                 "Looks at what Rota needs and prints a line for each thing: `ok`, `warn` (it "
                 "works, but not as well or as safely as it could) or `fail` (it can't work), what "
                 "was found, and under it how to fix it. The clock, the limits and the data "
-                "directory are always looked at; a database, a log, certificates, addresses and a "
-                "node when they are named. Nothing is changed; a file is written into the data "
+                "directory are always looked at; a database, a log, certificates, addresses and "
+                "nodes when they are named. Nothing is changed; a file is written into the data "
                 "directory for a moment, to measure the disk.\n\n"
                 "With --json: {\"findings\": [{\"what\", \"verdict\", \"found\", \"fix\"}]}. The "
                 "exit code is 1 when something fails.",

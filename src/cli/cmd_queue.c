@@ -1,6 +1,7 @@
 /* rota queue: queues of a broker, and what holds for all of their jobs. */
 #include "cli/cli.h"
 #include "cli/queue_plan.h"
+#include "cli/queue_workers.h"
 #include "cli/terminal.h"
 
 #include <stdlib.h>
@@ -305,14 +306,17 @@ static void add_names(struct rota_json *json, const char *key, struct rota_messa
 }
 
 static void append_worker(struct rota_buffer *buffer, bool is_json,
-                          const struct rota_queue_worker_info *worker)
+                          const struct rota_queue_worker *of)
 {
+    const struct rota_queue_worker_info *worker = &of->info;
     struct rota_json json = {.buffer = buffer};
     char silent[ROTA_TIME_TEXT_MAX];
     if (!is_json) {
         rota_terminal_append(buffer, worker->name);
-        rota_buffer_print(buffer, "\trunning=%llu\tslots=%llu\theard=%s ago\tqueues=",
+        rota_buffer_print(buffer,
+                          "\trunning=%llu\tslots=%llu\tconnections=%llu\theard=%s ago\tqueues=",
                           (unsigned long long)worker->n_running, (unsigned long long)worker->slots,
+                          (unsigned long long)of->n_connections,
                           rota_span_format(rota_queue_from_ms(worker->silent_ms), silent));
         append_names(buffer, worker->queues);
         rota_buffer_append_text(buffer, "\tcan=");
@@ -327,6 +331,8 @@ static void append_worker(struct rota_buffer *buffer, bool is_json,
     rota_json_uint(&json, worker->n_running);
     rota_json_key(&json, "slots");
     rota_json_uint(&json, worker->slots);
+    rota_json_key(&json, "connections");
+    rota_json_uint(&json, of->n_connections);
     rota_json_key(&json, "epoch");
     rota_json_uint(&json, worker->epoch);
     rota_json_key(&json, "silent_ms");
@@ -340,15 +346,14 @@ static void append_worker(struct rota_buffer *buffer, bool is_json,
 static enum rota_code list_workers(struct rota_queue_client *client, const struct queue *options,
                                    struct rota_buffer *buffer, struct rota_error *error)
 {
-    struct rota_queue_list reply;
+    const struct rota_queue_worker *workers;
+    size_t n;
     (void)options;
-    enum rota_code code = rota_queue_client_ask(client, "Workers", NULL, NULL,
-                                                &ROTA_QUEUE_WORKERS_REPLY, &reply, error);
+    enum rota_code code = rota_queue_workers_ask(client, &workers, &n, error);
     if (code)
         return code;
     rota_queue_client_tell_missing(client);
-    const struct rota_queue_worker_info *workers = reply.items.items;
-    for (size_t i = 0; i < reply.items.n; i++)
+    for (size_t i = 0; i < n; i++)
         append_worker(buffer, client->options->json, &workers[i]);
     return ROTA_OK;
 }
@@ -484,11 +489,13 @@ COMMAND_WITH(
     set_weight);
 COMMAND(
     workers, "queue workers", "List the workers that are connected", NULL, 0,
-    "Prints a line for each worker that is connected over ZeroMQ, for each poll that waits over "
-    "gRPC, and for each worker that has jobs from polls, with tabs between its parts: its name, "
-    "the jobs that it runs, its slots, how long ago it was heard, the queues that it serves and "
-    "what it can do.\n\nWith --json: one object per line, {\"worker\", \"running\", \"slots\", "
-    "\"epoch\", \"silent_ms\", \"queues\", \"can\"}.",
+    "Prints a line for each worker, by its name, with tabs between its parts: the name, the jobs "
+    "that it runs, its slots, its connections, how long ago it was heard, the queues that it "
+    "serves and what it can do. A connection is one over ZeroMQ, a poll that waits over gRPC, or "
+    "what a node knows of a worker that has jobs from polls: a worker has some at several nodes, "
+    "and is listed once. One without a name is a worker of its own.\n\nWith --json: one object per "
+    "line, {\"worker\", \"running\", \"slots\", \"connections\", \"epoch\", \"silent_ms\", "
+    "\"queues\", \"can\"}.",
     list_workers);
 COMMAND(dead, "queue dead", "List the dead jobs of a queue, and why they are", "QUEUE", 1,
         "Prints a line for each job that is out of attempts or time, or was refused: its name and "

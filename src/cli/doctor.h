@@ -63,6 +63,12 @@ void rota_doctor_tls(struct rota_doctor *doctor, const char *certificate, const 
 /* An address that a server wants to listen on. */
 void rota_doctor_port(struct rota_doctor *doctor, struct uv_loop_s *loop, const char *address);
 
-/* A node that runs. */
+/* A node that runs, and how it is asked. */
+struct rota_doctor_asking {
+    const struct rota_tls_words *tls;
+    bool is_insecure; /* another machine in plain text, too */
+    rota_time timeout;
+};
+
 void rota_doctor_node(struct rota_doctor *doctor, struct uv_loop_s *loop, const char *address,
-                      const struct rota_tls_words *tls_words, rota_time timeout);
+                      const struct rota_doctor_asking *how);

@@ -285,16 +285,18 @@ void rota_doctor_port(struct rota_doctor *doctor, struct uv_loop_s *loop, const 
 }
 
 void rota_doctor_node(struct rota_doctor *doctor, struct uv_loop_s *loop, const char *address,
-                      const struct rota_tls_words *tls_words, rota_time timeout)
+                      const struct rota_doctor_asking *how)
 {
-    static const char *const FIX = "See that it runs and can be reached from here.";
+    static const char *const FIX = "See that it runs and can be reached from here; in plain text "
+                                   "on another machine, with --insecure.";
     struct rota_channel *channel;
     struct rota_error error;
     struct rota_reply reply = {0};
     char text[ROTA_TIME_TEXT_MAX];
     struct rota_tls *tls = NULL;
-    struct rota_channel_options with = {.insecure = true, .connect_timeout = timeout};
-    enum rota_code code = rota_tls_options_open(tls_words, &tls, &error);
+    struct rota_channel_options with = {.insecure = how->is_insecure,
+                                        .connect_timeout = how->timeout};
+    enum rota_code code = rota_tls_options_open(how->tls, &tls, &error);
     with.tls = tls;
     if (!code)
         code = rota_channel_open(loop, address, &with, &channel, &error);
@@ -304,7 +306,7 @@ void rota_doctor_node(struct rota_doctor *doctor, struct uv_loop_s *loop, const 
         return;
     }
     struct rota_call_options call = {.method = rota_str("/grpc.health.v1.Health/Check"),
-                                     .timeout = timeout};
+                                     .timeout = how->timeout};
     rota_time before = rota_clock_boot();
     code = rota_channel_wait(channel, &call, &reply, &error);
     rota_time took = rota_clock_boot() - before;

@@ -2,6 +2,7 @@
 
 #include "cli/cli.h"
 #include "cli/dry_run.h"
+#include "cli/queue_workers.h"
 
 #include <stdio.h>
 
@@ -246,15 +247,14 @@ static enum rota_code count_capable(struct rota_queue_client *client,
                                     const struct rota_queue_job_spec *spec, number *n,
                                     struct rota_error *error)
 {
-    struct rota_queue_list reply;
-    enum rota_code code = rota_queue_client_ask(client, "Workers", NULL, NULL,
-                                                &ROTA_QUEUE_WORKERS_REPLY, &reply, error);
+    const struct rota_queue_worker *workers;
+    size_t n_workers;
+    enum rota_code code = rota_queue_workers_ask(client, &workers, &n_workers, error);
     if (code)
         return code;
-    const struct rota_queue_worker_info *workers = reply.items.items;
     *n = 0;
-    for (size_t i = 0; i < reply.items.n; i++)
-        *n += can_do(&workers[i], spec);
+    for (size_t i = 0; i < n_workers; i++)
+        *n += can_do(&workers[i].info, spec);
     return ROTA_OK;
 }
 

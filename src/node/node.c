@@ -228,8 +228,16 @@ enum rota_code rota_node_reload(struct rota_node *node, const struct rota_settin
     rota_node_note_names(node);
     if (!code && is_told && node->heartbeat)
         code = rota_node_beat(node, false, error);
-    rota_node_note(node, ROTA_EVENT_SETTING, rota_str(node->advertise), "has read its settings");
+    if (!code)
+        rota_node_note(node, ROTA_EVENT_SETTING, rota_str(node->advertise),
+                       "has read its settings");
     return code;
+}
+
+void rota_node_note_unread(struct rota_node *node, const struct rota_error *why)
+{
+    rota_node_note(node, ROTA_EVENT_SETTING, rota_str(node->advertise),
+                   "has not read its settings: %s", why->text);
 }
 
 enum rota_node_state rota_node_state(const struct rota_node *node)

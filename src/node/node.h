@@ -46,4 +46,7 @@ void rota_node_stop(struct rota_node *node);
 enum rota_code rota_node_reload(struct rota_node *node, const struct rota_settings *fresh,
                                 struct rota_error *error);
 
+/* Note that settings could not be read again, or not be taken over: an event, for people. */
+void rota_node_note_unread(struct rota_node *node, const struct rota_error *why);
+
 enum rota_node_state rota_node_state(const struct rota_node *node);

@@ -9,63 +9,73 @@
 #include <unistd.h>
 
 /* `*is_far`: it leads beyond this machine. A name is not looked up, and may. */
-static enum rota_code check_address(const char *name, const char *text, bool *is_far,
-                                    struct rota_error *error)
+static enum rota_code check_address(const struct rota_settings *settings, const char *name,
+                                    const char *text, bool *is_far, struct rota_error *error)
 {
     struct rota_address address;
     struct sockaddr_storage resolved;
     struct rota_error why;
+    char where[ROTA_SETTINGS_WHERE_MAX];
     *is_far = false;
     if (!text)
         return ROTA_OK;
     if (rota_address_parse(text, &address, &why))
-        return rota_error_set(error, ROTA_ERR_INVALID, "%s: %s", name, why.text);
+        return rota_error_set(error, ROTA_ERR_INVALID, "%s: %s",
+                              rota_settings_where(settings, name, where), why.text);
     *is_far = rota_address_resolve(&address, &resolved) &&
               !rota_address_is_loopback((const struct sockaddr *)&resolved);
     return ROTA_OK;
 }
 
-static enum rota_code check_file(const char *name, const char *path, struct rota_error *error)
+static enum rota_code check_file(const struct rota_settings *settings, const char *name,
+                                 const char *path, struct rota_error *error)
 {
+    char where[ROTA_SETTINGS_WHERE_MAX];
     if (!path || access(path, R_OK) == 0)
         return ROTA_OK;
-    return rota_error_set(error, ROTA_ERR_INVALID, "%s: %.1000s: %s", name, path, strerror(errno));
+    return rota_error_set(error, ROTA_ERR_INVALID, "%s: %.1000s: %s",
+                          rota_settings_where(settings, name, where), path, strerror(errno));
 }
 
-static enum rota_code refuse_plain(const char *name, const char *address, const char *instead,
+static enum rota_code refuse_plain(const struct rota_settings *settings, const char *name,
+                                   const char *address, const char *instead,
                                    struct rota_error *error)
 {
+    char where[ROTA_SETTINGS_WHERE_MAX];
     return rota_error_set(
         error, ROTA_ERR_INVALID,
         "%s: %.300s is beyond this machine, where plain text has to be asked for: "
         "%s, or set insecure",
-        name, address, instead);
+        rota_settings_where(settings, name, where), address, instead);
 }
 
-static enum rota_code check_addresses(const struct rota_node_settings *values,
+static enum rota_code check_addresses(const struct rota_settings *settings,
                                       struct rota_error *error)
 {
+    const struct rota_node_settings *values = settings->values;
     bool is_far, has_workers_keys = values->workers_key;
-    enum rota_code code = check_address("advertise", values->advertise, &is_far, error);
+    enum rota_code code = check_address(settings, "advertise", values->advertise, &is_far, error);
     if (!code)
-        code = check_address("listen", values->listen, &is_far, error);
+        code = check_address(settings, "listen", values->listen, &is_far, error);
     if (!code && is_far && !values->certificate && !values->insecure)
-        return refuse_plain("listen", values->listen, "give cert and key", error);
+        return refuse_plain(settings, "listen", values->listen, "give cert and key", error);
     if (!code)
-        code = check_address("workers", values->workers, &is_far, error);
+        code = check_address(settings, "workers", values->workers, &is_far, error);
     if (!code && is_far && !has_workers_keys && !values->insecure)
-        return refuse_plain("workers", values->workers, "give workers-key and workers-list", error);
+        return refuse_plain(settings, "workers", values->workers,
+                            "give workers-key and workers-list", error);
     if (!code)
-        code = check_address("http", values->http, &is_far, error);
+        code = check_address(settings, "http", values->http, &is_far, error);
     if (!code && is_far && !values->insecure)
-        return refuse_plain("http", values->http,
+        return refuse_plain(settings, "http", values->http,
                             "put a proxy with TLS before an address of this machine", error);
     return code;
 }
 
-enum rota_code rota_node_settings_check_reach(const struct rota_node_settings *values,
+enum rota_code rota_node_settings_check_reach(const struct rota_settings *settings,
                                               struct rota_error *error)
 {
+    const struct rota_node_settings *values = settings->values;
     const struct {
         const char *name, *path;
     } files[] = {{"cert", values->certificate},
@@ -75,10 +85,12 @@ enum rota_code rota_node_settings_check_reach(const struct rota_node_settings *v
                  {"workers-list", values->workers_list}};
     struct rota_sql_url url;
     struct rota_error why;
-    enum rota_code code = check_addresses(values, error);
+    char where[ROTA_SETTINGS_WHERE_MAX];
+    enum rota_code code = check_addresses(settings, error);
     for (size_t i = 0; !code && i < sizeof files / sizeof files[0]; i++)
-        code = check_file(files[i].name, files[i].path, error);
+        code = check_file(settings, files[i].name, files[i].path, error);
     if (!code && values->store && rota_sql_url_parse(rota_str(values->store), &url, &why))
-        code = rota_error_set(error, ROTA_ERR_INVALID, "store: %s", why.text);
+        code = rota_error_set(error, ROTA_ERR_INVALID, "%s: %s",
+                              rota_settings_where(settings, "store", where), why.text);
     return code;
 }

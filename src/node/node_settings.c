@@ -301,9 +301,11 @@ static bool next_name(struct rota_str *rest, struct rota_str *name)
     return true;
 }
 
-static enum rota_code check_roles(const char *roles, struct rota_error *error)
+static enum rota_code check_roles(const struct rota_settings *settings, struct rota_error *error)
 {
-    struct rota_str name, rest = rota_str(roles);
+    const struct rota_node_settings *values = settings->values;
+    struct rota_str name, rest = rota_str(values->roles);
+    char where[ROTA_SETTINGS_WHERE_MAX];
     while (next_name(&rest, &name)) {
         struct rota_spell spell = {.word = name};
         char quoted[ROTA_QUOTE_MAX];
@@ -314,7 +316,8 @@ static enum rota_code check_roles(const char *roles, struct rota_error *error)
                 break;
         }
         if (i == sizeof ROLES / sizeof ROLES[0])
-            return rota_error_set(error, ROTA_ERR_INVALID, "roles: %s is no role%s%s",
+            return rota_error_set(error, ROTA_ERR_INVALID, "%s: %s is no role%s%s",
+                                  rota_settings_where(settings, "roles", where),
                                   rota_quote(name, quoted), spell.best ? "; did you mean " : "",
                                   spell.best ? spell.best : "");
     }
@@ -420,15 +423,17 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
                                         struct rota_error *error)
 {
     const struct rota_node_settings *values = settings->values;
+    char where[ROTA_SETTINGS_WHERE_MAX];
     uint32_t weight;
-    enum rota_code code = check_roles(values->roles, error);
+    enum rota_code code = check_roles(settings, error);
     if (!code)
         code = check_names(settings, error);
     if (code)
         return code;
     if (!rota_hosts_parse_weight(values->weight, &weight))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "weight: a weight is a number such as 1, 2.5 or 0.5");
+                              "%s: a weight is a number such as 1, 2.5 or 0.5",
+                              rota_settings_where(settings, "weight", where));
     if (!values->certificate != !values->key)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "a certificate needs its key, and a key its certificate: cert and "
@@ -440,7 +445,7 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "durability = \"store\" needs a store that all nodes share");
     code = check_spaces(settings, error);
-    return code ? code : rota_node_settings_check_reach(values, error);
+    return code ? code : rota_node_settings_check_reach(settings, error);
 }
 
 bool rota_node_settings_is_live(size_t i)

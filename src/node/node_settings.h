@@ -64,7 +64,7 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
                                         struct rota_error *error);
 
 /* The part of it that looks at addresses, URLs and files: node_check.c. */
-enum rota_code rota_node_settings_check_reach(const struct rota_node_settings *values,
+enum rota_code rota_node_settings_check_reach(const struct rota_settings *settings,
                                               struct rota_error *error);
 
 /* Whether option number `i` can change while the node runs. */

@@ -208,12 +208,14 @@ static void on_reload(uv_signal_t *signal, int number)
     snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%llu",
              (unsigned long long)(uv_hrtime() / 1000));
     rota_notify(text);
-    if (read_again(process, &error))
+    if (read_again(process, &error)) {
         rota_log(&process->log, rota_clock_wall(), ROTA_LOG_ERROR, "settings not read",
                  ROTA_LOG_FACT("error", error.text));
-    else
+        rota_node_note_unread(process->node, &error);
+    } else {
         rota_log(&process->log, rota_clock_wall(), ROTA_LOG_INFO, "settings read",
                  ROTA_LOG_NO_FACTS);
+    }
     process->log.level = (enum rota_log_level)settings->log_level;
     rota_notify("READY=1");
 }

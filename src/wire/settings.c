@@ -340,6 +340,7 @@ enum rota_code rota_settings_read(struct rota_settings *settings, struct rota_st
         .n_options = settings->n_options,
         .kinds = settings->kinds,
         .n_kinds = settings->n_kinds,
+        .file = file,
     };
     reader.made.values = rota_arena_take(&reader.made.arena, size);
     if (reader.made.values) {
@@ -437,6 +438,31 @@ static void print_value(const struct rota_option *option, const void *field,
 static bool is_set(const struct rota_option *option, const void *field)
 {
     return option->type != ROTA_OPTION_TEXT || *(const char *const *)field;
+}
+
+char *rota_settings_where(const struct rota_settings *settings, const char *name,
+                          char text[ROTA_SETTINGS_WHERE_MAX])
+{
+    const struct rota_option *option =
+        find_option(settings->options, settings->n_options, rota_str(name));
+    char variable[ROTA_SETTINGS_VARIABLE_MAX];
+    assert(option);
+    struct rota_settings_origin origin = settings->origins[option - settings->options];
+    switch (origin.place) {
+    case ROTA_SETTINGS_DEFAULT:
+        snprintf(text, ROTA_SETTINGS_WHERE_MAX, "%s", name);
+        break;
+    case ROTA_SETTINGS_FILE:
+        snprintf(text, ROTA_SETTINGS_WHERE_MAX, "%.300s:%u: %s", settings->file, origin.line, name);
+        break;
+    case ROTA_SETTINGS_ENVIRONMENT:
+        snprintf(text, ROTA_SETTINGS_WHERE_MAX, "%s", rota_settings_variable(option, variable));
+        break;
+    case ROTA_SETTINGS_COMMAND_LINE:
+        snprintf(text, ROTA_SETTINGS_WHERE_MAX, "--%s", name);
+        break;
+    }
+    return text;
 }
 
 static void print_origin(const struct rota_option *option, struct rota_settings_origin origin,

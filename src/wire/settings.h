@@ -55,6 +55,7 @@ struct rota_settings {
     struct rota_settings_origin origins[ROTA_SETTINGS_OPTIONS_MAX];
     struct rota_settings_section *sections; /* in the order of the file; of the arena */
     size_t n_sections;
+    const char *file; /* that was read; kept */
     struct rota_arena arena;
 };
 
@@ -64,8 +65,8 @@ void rota_settings_init(struct rota_settings *settings, const struct rota_option
                         void *values);
 void rota_settings_deinit(struct rota_settings *settings);
 
-/* Take a file's text in; `file` is its name in messages, which begin with "FILE:LINE: ".
- * On failure `settings` are as they were. */
+/* Take a file's text in; `file` is its name in messages, which begin with "FILE:LINE: ", and is
+ * kept. On failure `settings` are as they were. */
 enum rota_code rota_settings_read(struct rota_settings *settings, struct rota_str text,
                                   const char *file, struct rota_error *error);
 
@@ -86,6 +87,12 @@ enum rota_code rota_settings_adopt(struct rota_settings *settings, const struct 
 enum { ROTA_SETTINGS_VARIABLE_MAX = 64 };
 char *rota_settings_variable(const struct rota_option *option,
                              char text[ROTA_SETTINGS_VARIABLE_MAX]);
+
+/* What a message about an option's value begins with, by where the value came from: "--weight",
+ * "ROTA_WEIGHT" or "FILE:LINE: weight". Returns `text`. */
+enum { ROTA_SETTINGS_WHERE_MAX = 384 };
+char *rota_settings_where(const struct rota_settings *settings, const char *name,
+                          char text[ROTA_SETTINGS_WHERE_MAX]);
 
 /* Append all that is in force as a file that says the same, each line with where it came
  * from; `file` is the name of the one that was read. A URL is shown without its password. */

@@ -210,7 +210,13 @@ def worker_of_all_nodes_is_counted_once():
         a.add("x")
         with worker((a, b, c), "--name", "ann", "--", "true"):
             a.run("queue", "drain", "work")
-            await_true(lambda: len(b.run("queue", "workers").splitlines()) > 1)  # it polls several of them
+
+            def listed():
+                return [json.loads(line) for line in b.run("queue", "workers", "--json").splitlines()]
+
+            await_true(lambda: sum(each["connections"] for each in listed()) > 1)  # it polls several of them
+            await_true(lambda: [(each["worker"], each["slots"], each["queues"]) for each in listed()] == [("ann", 4, ["work"])])
+            assert "workers that could do it: 1" in b.run("job", "add", "--queue", "work", "--dry-run", "x")
             for node in (a, b, c):
                 await_queue(node, lambda seen: (seen["workers"], seen["slots"], seen["free"]) == (1, 4, 4))
 

@@ -157,6 +157,10 @@ def bad_settings_are_refused_by_their_place():
                 assert done.stdout == "" and done.stderr.count("\n") == 1, done
         assert os.listdir(folder) == ["rotad.toml"]
         for words, env, said in ((["--nonsense"], {}, "nonsense"), (["--weight", "-1"], {}, "weight"),
+                                 (["--weight", "much"], {}, "--weight: "),
+                                 ([], {"ROTA_WEIGHT": "abc"}, "ROTA_WEIGHT: "), ([], {"ROTA_ROLES": "king"}, "ROTA_ROLES: "),
+                                 ([], {"ROTA_STORE": "foo:bar"}, "ROTA_STORE: "), ([], {"ROTA_LISTEN": "x"}, "ROTA_LISTEN: "),
+                                 (["--config", write(folder, "zone = \"a\"\nweight = \"abc\"\n")], {}, "rotad.toml:2: weight: "),
                                  ([], {"ROTA_TTL": "soon"}, "ROTA_TTL"), (["--config", "absent"], {}, "absent")):
             done = run(*words, folder=folder, env=env)
             assert done.returncode == 2 and said in done.stderr, done
@@ -327,6 +331,9 @@ def sighup_takes_what_can_change():
             assert "rotad.toml:2" in said and "level=error" in said, said
             assert json.loads(one.get("/api/v1/node")[1])["zone"] == "b"
             assert one.get("/readyz") == (200, "serving\n")
+            texts = [event["text"] for event in json.loads(one.get("/api/v1/events?kind=setting")[1])["events"]]
+            assert texts.count("has read its settings") == 1 and "rotad.toml:2" in texts[-1], texts
+            assert texts[-1].startswith("has not read its settings: "), texts
 
 
 def certify(folder, name, names, issuer=None):

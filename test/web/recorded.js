@@ -110,6 +110,7 @@ function serve({ nodes = 3, shards = 512, without = [], isEmpty = false } = {}) 
     ["job", ID, SCRIPT], ["call", cluster.nodes[2]?.name ?? "x", "circuit is open"], ["group", "orders", "epoch 12 begins"]]
     .map(([kind, subject, text], i) => ({ number: i + 1, at_ms: now - 60000 + i * 5000, kind, subject, text, node: cluster.nodes[0].name }));
   const changes = []; // that were asked for, and done
+  const previews = []; // plans that a test answers itself: is(what is asked for), take(reply), plan
   const clients = new Set();
   const plan = { moves: Math.round(shards * 0.27), n_shards: shards, minimum: Math.round(shards / 4), spread_before: cluster.nodes.map((node) => [node.name, Math.round(shards / nodes)]),
     spread_after: [...cluster.nodes.map((node) => [node.name, Math.round(shards / (nodes + 1))]), ["new-1:7700", Math.round(shards / (nodes + 1))]], per_space: [{ name: "sessions", moves: Math.round(shards * 0.27), minimum: Math.round(shards / 4) }],
@@ -144,7 +145,11 @@ function serve({ nodes = 3, shards = 512, without = [], isEmpty = false } = {}) 
 
   function takeChange(request, response, name, body) {
     const wanted = body ? JSON.parse(body) : {};
-    if (name === "plan") return answer(response, 200, plan);
+    if (name === "plan") {
+      const held = previews.find((each) => each.is(wanted));
+      const reply = () => answer(response, 200, held?.plan ?? plan);
+      return held ? held.take(reply) : reply();
+    }
     if (request.headers.authorization !== `Bearer ${TOKEN}`) return answer(response, 401, { error: "the token is not right" });
     if (name === "plan/apply") return changes.push([name, wanted]), answer(response, 200, { id: "1" });
     const node = /^nodes\/(.+)\/(drain|undrain|evict)$/.exec(name);
@@ -226,7 +231,7 @@ function serve({ nodes = 3, shards = 512, without = [], isEmpty = false } = {}) 
   }
 
   return new Promise((done) => server.listen(0, "127.0.0.1", () => done({
-    address: `http://127.0.0.1:${server.address().port}`, documents, changes, clients, space, move, kill, beat, tell,
+    address: `http://127.0.0.1:${server.address().port}`, documents, changes, previews, clients, space, move, kill, beat, tell,
     disconnect() { for (const { response } of clients) response.destroy(); },
     close() { for (const { response } of clients) response.destroy(); server.closeAllConnections?.(); return new Promise((closed) => server.close(closed)); },
   })));

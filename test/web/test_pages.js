@@ -295,6 +295,52 @@ recorded("a plan is shown before it is applied, and its outcome after", async (p
   assert.deepEqual(server.changes, [["plan/apply", { add: [{ name: "new-1:7700", zone: "a", weight: 1 }], remove: ["10.0.0.1:7700"], weights: { "10.0.0.2:7700": 2 }, gradual_ms: 300000 }]]);
 });
 
+recorded("what is applied is what is shown, whatever answer comes late", async (page, server) => {
+  const replies = [];
+  const hold = (step, is) => server.previews.push({ is, take: (reply) => replies.push(reply), plan: { moves: 1, n_shards: 512, minimum: 1, spread_before: [], spread_after: [], per_space: [], steps: [step] } });
+  hold("The later form.", (wanted) => wanted.remove);
+  hold("The earlier form.", () => true);
+  await show(page, server, "plan");
+  await giveToken(page);
+  await page.getByRole("button", { name: "Add a host" }).click();
+  await until("the first form is asked about", () => replies.length === 1);
+  await page.getByLabel("lose 10.0.0.1:7700").check();
+  await until("the second form is asked about", () => replies.length === 2);
+  replies[1]();
+  await page.getByText("The later form.").waitFor();
+  const late = page.waitForResponse((response) => response.url().endsWith("/api/v1/plan") && response.request().method() === "POST");
+  replies[0]();
+  await (await late).finished();
+  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+  await page.getByRole("button", { name: "Apply" }).click();
+  await page.getByRole("dialog").getByText("The later form.").waitFor();
+  await page.getByRole("dialog").getByRole("button", { name: "Apply" }).click();
+  await until("it is applied", () => server.changes.length === 1);
+  assert.deepEqual(server.changes[0][1].remove, ["10.0.0.1:7700"]);
+});
+
+recorded("a late answer does not make a plan of a form that was changed since", async (page, server) => {
+  let reply = null;
+  server.previews.push({ is: (wanted) => !wanted.remove, take: (each) => { reply = each; } }, { is: () => true, take: () => {} });
+  await show(page, server, "plan");
+  await page.getByRole("button", { name: "Add a host" }).click();
+  await until("the form is asked about", () => reply);
+  await page.getByLabel("lose 10.0.0.1:7700").check();
+  const late = page.waitForResponse((response) => response.url().endsWith("/api/v1/plan") && response.request().method() === "POST");
+  reply();
+  await (await late).finished();
+  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+  assert.equal(await page.getByRole("button", { name: "Apply" }).count(), 0);
+});
+
+recorded("a plan says when there are more queues than it shows", async (page, server) => {
+  const [queue] = server.documents.queues.items;
+  assert.equal(await (await show(page, server, "plan"), page.getByText("The first 50 of")).count(), 0);
+  server.documents.queues.items = Array.from({ length: 60 }, (_, i) => ({ ...queue, name: `q${i}` }));
+  server.tell("queues");
+  await page.getByText("The first 50 of 60 queues.").waitFor();
+});
+
 // --- keys ---
 
 recorded("all pages are reached with the keyboard alone", async (page, server) => {

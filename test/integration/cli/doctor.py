@@ -115,6 +115,22 @@ def doctor_looks_at_stores_logs_and_nodes():
 
 
 @test
+def doctor_asks_each_node_of_a_list():
+    with Files() as files:
+        def nodes(*args, **how):
+            answer = run("doctor", "--json", "--data", str(files.path), "--timeout", "1s", *args, **how)
+            return [each["found"] for each in answer.json()["findings"] if each["what"] == "node"]
+
+        for words, env in ((("--node", "127.0.0.1:1,127.0.0.1:2"), {}), ((), {"ROTA_NODE": "127.0.0.1:1,127.0.0.1:2"})):
+            one, other = nodes(*words, env=env)
+            assert one.startswith("127.0.0.1:1: ") and other.startswith("127.0.0.1:2: "), (one, other)
+        assert nodes(env={"ROTA_NODE": ""}) == []
+        assert len(nodes("--node", "127.0.0.1:1,")) == 2
+        away = ("--node", "192.0.2.1:1")
+        assert "ask for insecure" in nodes(*away)[0] and "insecure" not in nodes(*away, "--insecure")[0]
+
+
+@test
 def doctor_refuses_what_it_does_not_know():
     refuse("doctor", "--dta", "x", name="--dta")
     refuse("doctor", "here", name="here")
