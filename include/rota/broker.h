@@ -109,6 +109,10 @@ struct rota_work_broker_counts {
     size_t unreachable;    /* nodes */
     uint64_t visits_total; /* of idle workers to waiting jobs, that this node caused */
     uint64_t fetched_total, lent_total; /* jobs of others for workers here; ours for theirs */
+
+    /* Of workers over ZeroMQ, as in struct rota_connector_stats. */
+    uint64_t sends_refused_total, dropped_total, malformed_total;
+    uint64_t turned_away_total, keys_refused_total;
 };
 struct rota_work_broker_counts rota_work_broker_counts(const struct rota_work_broker *broker);
 

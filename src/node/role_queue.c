@@ -167,6 +167,16 @@ static void measure(const void *data, struct rota_metrics *metrics)
          counts.visits_total},
         {"rota_broker_fetched_total", "Jobs of other nodes done here.", counts.fetched_total},
         {"rota_broker_lent_total", "Jobs of this node done elsewhere.", counts.lent_total},
+        {"rota_broker_sends_refused_total", "Messages to workers that found no room.",
+         counts.sends_refused_total},
+        {"rota_broker_dropped_total", "Messages to workers whose session ended first.",
+         counts.dropped_total},
+        {"rota_broker_malformed_total", "Messages of workers that could not be read.",
+         counts.malformed_total},
+        {"rota_broker_turned_away_total", "Workers that were not let in.",
+         counts.turned_away_total},
+        {"rota_broker_keys_refused_total", "Connections of workers with an unknown key.",
+         counts.keys_refused_total},
     };
     for (size_t i = 0; i < sizeof GAUGES / sizeof GAUGES[0]; i++)
         rota_gauge_set(rota_metrics_gauge(metrics, GAUGES[i].name, GAUGES[i].help, NULL, 0),

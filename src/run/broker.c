@@ -493,5 +493,6 @@ struct rota_work_broker_counts rota_work_broker_counts(const struct rota_work_br
     for (size_t place = 0; rota_broker_next_queue(broker->core, &place, &view);)
         counts.running += view.counts[ROTA_JOB_RUNNING];
     rota_work_broker_forward_counts(broker, &counts);
+    rota_work_broker_workers_counts(broker->workers, &counts);
     return counts;
 }

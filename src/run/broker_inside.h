@@ -261,6 +261,8 @@ bool rota_work_broker_workers_keep(struct rota_broker_workers *workers, uint64_t
                                    uint32_t n);
 void rota_work_broker_workers_release(struct rota_broker_workers *workers, uint64_t session,
                                       uint32_t n);
+void rota_work_broker_workers_counts(const struct rota_broker_workers *workers,
+                                     struct rota_work_broker_counts *counts);
 bool rota_work_broker_workers_has(const struct rota_broker_workers *workers, uint64_t session);
 
 /* A job of another node for a session that is there, and what became of its end. */

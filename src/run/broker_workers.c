@@ -589,6 +589,20 @@ const char *rota_work_broker_workers_address(const struct rota_work_broker *brok
     return broker->workers ? rota_connector_address(broker->workers->connector) : NULL;
 }
 
+void rota_work_broker_workers_counts(const struct rota_broker_workers *workers,
+                                     struct rota_work_broker_counts *counts)
+{
+    struct rota_connector_stats stats;
+    if (!workers || !workers->connector)
+        return;
+    rota_connector_stats(workers->connector, &stats);
+    counts->sends_refused_total = stats.n_refused;
+    counts->dropped_total = stats.n_dropped;
+    counts->malformed_total = stats.n_malformed;
+    counts->turned_away_total = stats.n_turned_away;
+    counts->keys_refused_total = stats.n_keys_refused;
+}
+
 static void on_timer_closed(uv_handle_t *timer)
 {
     struct rota_broker_workers *workers = timer->data;

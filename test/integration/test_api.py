@@ -9,6 +9,7 @@ import http.client
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -332,6 +333,40 @@ def metrics_are_prometheus_text_and_true():
         assert 'rota_space_owned{space="orders"} 8\n' in text and found["rota_spaces_unowned"] == [0]
         assert found["rota_store_up"] == [1] and found["rota_node_shards"] == [8]
         assert found["rota_node_memory_bytes"][0] > 1 << 20 and found["rota_node_disk_free_bytes"][0] > 0
+
+
+def read_up_to(stream, text):
+    answer = b""
+    while text not in answer:
+        more = stream.recv(4096)
+        assert more, answer
+        answer += more
+
+
+def send_as_worker(address, message):
+    """One message over ZeroMQ 3.0, without keys; comes back when it was answered."""
+    host, port = address.rsplit(":", 1)
+    ready = b"\x05READY" + b"\x0bSocket-Type" + (6).to_bytes(4, "big") + b"DEALER"
+    with socket.create_connection((host, int(port)), TIMEOUT) as stream:
+        stream.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
+        read_up_to(stream, b"READY")
+        stream.sendall(b"\x04" + bytes([len(ready)]) + ready + b"\x00" + bytes([len(message)]) + message)
+        read_up_to(stream, b"rota.bye")
+
+
+@test
+def metrics_count_what_workers_do_wrong():
+    with tempfile.TemporaryDirectory(prefix="rota-api-") as folder:
+        node = Node(ROTAD, folder, "data", *ANY_PORTS)
+        try:
+            for message in (b"\xff", b"\x00", b"\x0arota.hello\xff"):  # the last one is turned away
+                send_as_worker(node.reach["zmq"], message)
+            found = read_metrics(node.ask("/metrics")[2].decode())
+            assert found["rota_broker_malformed_total"] == [3] and found["rota_broker_turned_away_total"] == [1], found
+            for name in ("keys_refused", "sends_refused", "dropped"):
+                assert found[f"rota_broker_{name}_total"] == [0], found
+        finally:
+            node.end()
 
 
 @test
