@@ -176,6 +176,19 @@ static void wrong_word_names_where_it_stands(void **state)
     assert_int_equal(values.drain, 30 * ROTA_SEC);
 }
 
+static void value_tells_where_it_came_from(void **state)
+{
+    char where[ROTA_SETTINGS_WHERE_MAX];
+    (void)state;
+    rota_settings_set(&settings, "partitions", "3", ROTA_SETTINGS_COMMAND_LINE, &error);
+    rota_settings_set(&settings, "listen", "here:1", ROTA_SETTINGS_ENVIRONMENT, &error);
+    assert_int_equal(read_text("\ninsecure = true\nlisten = \"there:2\"\n"), ROTA_OK);
+    assert_string_equal(rota_settings_where(&settings, "partitions", where), "--partitions");
+    assert_string_equal(rota_settings_where(&settings, "listen", where), "ROTA_LISTEN");
+    assert_string_equal(rota_settings_where(&settings, "insecure", where), "rota.toml:2: insecure");
+    assert_string_equal(rota_settings_where(&settings, "drain-limit", where), "drain-limit");
+}
+
 /* What is printed, read again, is the same. */
 static void what_is_in_force_is_shown_with_its_origin(void **state)
 {
@@ -280,6 +293,7 @@ int main(void)
         TEST(sections_are_read_in_order),
         TEST(mistake_is_told_by_its_line_and_changes_nothing),
         TEST(wrong_word_names_where_it_stands),
+        TEST(value_tells_where_it_came_from),
         TEST(what_is_in_force_is_shown_with_its_origin),
         TEST(no_part_of_a_password_is_shown),
         TEST(fresh_settings_are_compared_and_adopted_one_by_one),

@@ -25,6 +25,40 @@ async function status(method, request) {
   return call(method, request).then(() => grpc.status.OK, (error) => error.code);
 }
 
+const poll = async () => (await call('Poll', { queues: ['post'], wait_ms: 20000, worker: 'js' })).jobs[0];
+const describe = async (id) => (await call('Describe', { queue: 'post', id })).job;
+
+async function failAndCancel() {
+  const { id } = await call('Add', { job: { queue: 'post', max_attempts: 3 } });
+  let job = await poll();
+  await call('Fail', { queue: 'post', id, attempt: job.attempt, reason: Buffer.from('busy'), retry_after_ms: 1 });
+  const first = job.attempt;
+  job = await poll();
+  check(job.id.equals(id) && job.n_attempts === 2 && job.attempt !== first, 'a job that failed is handed out again', job);
+  check(await status('Fail', { queue: 'post', id, attempt: '1' }) === grpc.status.ABORTED,
+    'another attempt does not fail');
+  await call('Fail', { queue: 'post', id, attempt: job.attempt, reason: Buffer.from('no such street'), is_final: true });
+  const dead = await describe(id);
+  check(dead.state === 'JOB_DEAD' && dead.cause === 'CAUSE_REFUSED' && dead.reason.toString() === 'no such street',
+    'a job that is refused is dead, with the reason', dead);
+  check(await status('Cancel', { queue: 'post', id }) === grpc.status.FAILED_PRECONDITION,
+    'a job that has ended is not cancelled');
+
+  const waiting = await call('Add', { job: { queue: 'post', delay_ms: 3600000 } });
+  await call('Cancel', { queue: 'post', id: waiting.id });
+  const cancelled = await describe(waiting.id);
+  check(cancelled.state === 'JOB_CANCELLED' && cancelled.cause === 'CAUSE_CANCELLED', 'a job that waits is cancelled',
+    cancelled);
+
+  await call('Add', { job: { queue: 'post' } });
+  job = await poll();
+  await call('Cancel', { queue: 'post', id: job.id });
+  check(await status('Complete', { queue: 'post', id: job.id, attempt: job.attempt }) === grpc.status.ABORTED,
+    'a job that is cancelled while it runs is not completed');
+  check(await status('Cancel', { queue: 'post', id: Buffer.alloc(16, 1) }) === grpc.status.NOT_FOUND,
+    'no such job is not cancelled');
+}
+
 async function main() {
   const polling = call('Poll', { queues: ['mail'], can: ['send', 'spell'], wait_ms: 20000, worker: 'js' });
   const added = await call('Add', { job: { queue: 'mail', payload: Buffer.from('a\0b'), can: ['send'], priority: -3 } });
@@ -61,6 +95,7 @@ async function main() {
   const { queues } = await call('Queues', {});
   check(queues.length === 1 && queues[0].n_waiting === '1' && queues[0].done_total === '1',
     'queues are counted', queues);
+  await failAndCancel();
   console.log(`1..${n}`);
   client.close();
   process.exitCode = failed ? 1 : 0;
