@@ -184,7 +184,9 @@ def a_broker_that_is_restarted_does_no_harm():
                     open(go, "w").close()
                     shown = broker.await_state(job, "done")
                     assert shown["result"] == "once", shown
-                    assert shown["attempts"] == len(read(begun).split()), shown
+                    # A start is written within 5 ms and not waited for: a kill may come before that.
+                    n_begun = len(read(begun).split())
+                    assert n_begun <= 2 and n_begun - 1 <= shown["attempts"] <= n_begun, (shown, n_begun)
                     assert worker.terminate() == 0
 
 
