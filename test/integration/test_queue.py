@@ -75,7 +75,7 @@ def what_was_acknowledged_is_there_after_kill_9():
 @test
 def a_directory_belongs_to_one_broker():
     with folder() as data, Broker("--data", data) as broker:
-        second = subprocess.run([ROTA, "broker", "--data", data], capture_output=True, text=True, timeout=TIMEOUT)
+        second = subprocess.run([ROTA, "broker", "--data", data, "--listen", "127.0.0.1:0"], capture_output=True, text=True, timeout=TIMEOUT)
         assert second.returncode != 0 and str(broker.process.pid) in second.stderr, second
         broker.add("still served")
 
