@@ -73,6 +73,24 @@ static void an_id_is_that_of_one_job(void **state)
     assert_int_equal(rota_broker_n_jobs(bench.broker), 1);
 }
 
+static void an_add_finds_its_job_also_when_a_retry_took_its_deadline(void **state)
+{
+    (void)state;
+    const struct rota_job_spec spec = {.queue = rota_str("q"),
+                                       .id = rota_job_id_make(bench.now.wall, 0, 42),
+                                       .deadline = bench.now.wall + ROTA_SEC};
+    struct rota_job_id id;
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
+    bench_tick(&bench, ROTA_MIN);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DEAD);
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
+    assert_int_equal(
+        rota_broker_revive(bench.broker, bench.now, spec.queue, id, &bench.number, NULL), ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
+    assert_true(!bench.is_new && bench_id_is(id, spec.id));
+}
+
 static void a_unique_key_is_held_while_its_job_waits_or_runs(void **state)
 {
     (void)state;
@@ -376,6 +394,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RULE(an_add_is_made_once_however_often_it_is_said),
         RULE(an_id_is_that_of_one_job),
+        RULE(an_add_finds_its_job_also_when_a_retry_took_its_deadline),
         RULE(a_unique_key_is_held_while_its_job_waits_or_runs),
         RULE(specs_that_can_not_be_are_refused),
         RULE(a_cancelled_job_does_not_run),

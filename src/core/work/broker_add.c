@@ -90,6 +90,8 @@ enum rota_code rota_broker_check_same(const struct rota_broker *broker,
     if (!job || job->state == ROTA_JOB_DONE)
         return ROTA_OK;
     rota_broker_fill_spec(broker, job, &there);
+    if (!there.deadline && spec->deadline <= broker->now.wall)
+        there.deadline = spec->deadline; /* it has passed, and a retry took it away */
     const char *difference = find_difference(spec, &there);
     if (!difference)
         return ROTA_OK;
