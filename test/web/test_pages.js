@@ -366,7 +366,10 @@ recorded("all pages are reached with the keyboard alone", async (page, server) =
 recorded("whatever can be used on a page has a name, and is reached with the keyboard", async (page, server) => {
   for (const name of Object.keys(PAGES)) {
     await show(page, server, name);
-    if (name === "plan") await page.getByRole("button", { name: "Add a host" }).click();
+    if (name === "plan") {
+      await page.getByRole("button", { name: "Add a host" }).click();
+      await until("the plan is there", async () => (await page.getByRole("button", { name: "Apply" }).count()) === 1 && !(await page.getByRole("button", { name: "Apply" }).isDisabled()));
+    }
     assert.deepEqual(await nameless(page), [], name);
     assert.deepEqual(await unreached(page), [], name);
   }
