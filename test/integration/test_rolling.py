@@ -81,12 +81,15 @@ class Load(threading.Thread):
     def __init__(self, call):
         super().__init__(daemon=True)
         self.call, self.n, self.error, self.is_over = call, 0, None, False
+        self.slowest = 0.0
 
     def run(self):
         while not self.is_over and not self.error:
+            began_at = time.monotonic()
             try:
                 self.call(self.n)
                 self.n += 1
+                self.slowest = max(self.slowest, time.monotonic() - began_at)
             except Exception as error:
                 self.error = error
 
@@ -103,6 +106,7 @@ class Load(threading.Thread):
         self.is_over = True
         self.join(TIMEOUT)
         self.check()
+        print(f"# {self.call.__name__}: {self.n} calls, the slowest took {self.slowest:.2f} s", flush=True)
 
     def check(self):
         if self.error:
