@@ -1,24 +1,7 @@
 /* Twelve ways in which a broker of another system lost, doubled or forgot jobs, or could be
  * brought down; none of them can happen to this one. Those that are about sockets (10: a
  * sleep that makes deaf; 11: peers that get no message) are seen from where the core is. */
-#include "work_bench.h"
-
-static struct bench bench;
-
-static int set_up(void **state)
-{
-    (void)state;
-    bench.options = (struct rota_broker_options){.seed = 7};
-    bench_init(&bench);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    bench_deinit(&bench);
-    return 0;
-}
+#include "broker_rules.h"
 
 static void d1_jobs_of_one_instant_are_all_kept(void **state)
 {
