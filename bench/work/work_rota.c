@@ -243,9 +243,6 @@ struct poller {
     struct rota_buffer request;
 };
 
-/* Whoever takes all that waits at once works while the broker rests, and the other way round. */
-enum { POLL_JOBS = 50 };
-
 static struct poller pollers[LOAD_WORKERS];
 
 static void call(struct poller *poller, const char *method,
@@ -318,11 +315,12 @@ static void on_polled(void *data, struct rota_call *unused, const struct rota_ca
     poll(poller);
 }
 
+/* A worker takes at most its share of what is under way. */
 static void poll(struct poller *poller)
 {
     struct rota_str queue = rota_str_of(QUEUE, sizeof QUEUE - 1);
     struct rota_queue_poll wish = {.queues = {&queue, 1},
-                                   .max_jobs = POLL_JOBS,
+                                   .max_jobs = (load.n_slots + LOAD_WORKERS - 1) / LOAD_WORKERS,
                                    .lease_ms = 120000,
                                    .wait_ms = 120000,
                                    .worker = rota_str("poller")};

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { AHEAD = 16 }; /* records */
+enum { AHEAD = ROTA_JOB_FORESEEN + 8 }; /* records */
 
 struct reading {
     struct rota_journal_files *files;

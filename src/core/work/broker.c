@@ -42,6 +42,7 @@ enum rota_code rota_broker_new(const struct rota_broker_options *options,
     set_options(made, options);
     rota_random_init(&made->random, made->options.seed);
     made->seed = rota_random_next(&made->random);
+    made->chance = rota_random_next(&made->random);
     made->now.boot = ROTA_TIME_MIN;
     made->fair =
         (struct rota_fair){.keys_max = ROTA_BROKER_KEYS_MAX, .on_free = free_key, .data = made};
@@ -150,7 +151,8 @@ struct rota_work_effect *rota_broker_emit(struct rota_broker *broker,
 {
     assert(broker->effects.size < broker->effects.capacity);
     struct rota_work_effect *effect = &broker->effects.items[broker->effects.size++];
-    *effect = (struct rota_work_effect){.type = type};
+    memset(effect, 0, offsetof(struct rota_work_effect, record));
+    effect->type = type;
     if (!job)
         return effect;
     const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
@@ -169,9 +171,8 @@ struct rota_work_record *rota_broker_write(struct rota_broker *broker,
 {
     struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_RECORD, job);
     struct rota_work_record *record = &effect->record;
-    record->type = type;
-    record->number = ++broker->last_number;
-    record->at = broker->stamp;
+    *record = (struct rota_work_record){
+        .type = type, .number = ++broker->last_number, .at = broker->stamp};
     if (job) {
         record->id = job->id;
         record->queue = effect->queue;
@@ -280,10 +281,7 @@ rota_time rota_broker_deadline(const struct rota_broker *broker)
     const struct rota_heap_node *alarm = rota_heap_first(&broker->alarms);
     if (alarm)
         at = rota_time_min(at, alarm->at);
-    if (broker->ended.first) {
-        const struct rota_job *job = rota_job_at(&broker->jobs, broker->ended.first);
-        at = rota_time_min(at, rota_job_extra_known(&broker->jobs, job)->wait_until);
-    }
+    at = rota_time_min(at, rota_broker_forgets_at(broker));
     if (broker->breath_at)
         at = rota_time_min(at, broker->breath_at);
     if (broker->is_starved)

@@ -101,9 +101,9 @@ struct rota_work_effect {
     uint32_t n_attempts; /* this one included */
     uint64_t session;
     enum rota_job_cause cause;
-    struct rota_work_record record;   /* of RECORD; the bytes are the broker's */
     const struct rota_job_spec *spec; /* of RECORD and DISPATCH; no capabilities in DISPATCH */
     rota_time timeout;                /* of DISPATCH: of this attempt, the deadline included */
+    struct rota_work_record record;   /* of RECORD, else not set; the bytes are the broker's */
 };
 
 enum rota_code rota_broker_new(const struct rota_broker_options *options,
@@ -126,7 +126,8 @@ void rota_broker_set_watched(struct rota_broker *broker, bool is_watched);
 enum rota_code rota_broker_replay(struct rota_broker *broker, const struct rota_work_record *record,
                                   struct rota_error *error);
 
-/* A record about `id` will be replayed soon: a hint, which makes the reading of many faster. */
+/* A record about `id` will be replayed, or an attempt of it ended, after the next
+ * ROTA_JOB_FORESEEN that are named: a hint, which makes work on many faster. */
 void rota_broker_foresee(struct rota_broker *broker, struct rota_job_id id);
 
 /* All was read. Begins another life; emits LIFE, and hands nothing out before that is on

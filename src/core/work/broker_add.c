@@ -132,12 +132,17 @@ static enum rota_code check_room(struct rota_broker *broker, size_t bytes, struc
     return ROTA_OK;
 }
 
-/* 64 bits of chance within a millisecond: nobody has to look whether it is taken. */
+/* 64 bits of chance within a millisecond: nobody has to look whether it is taken. Where the next
+ * one will be, if it comes at once, is fetched meanwhile. */
 static struct rota_job_id choose_id(struct rota_broker *broker, const struct rota_job_spec *spec)
 {
     if (!rota_job_id_is_none(spec->id))
         return spec->id;
-    return rota_job_id_make(broker->now.wall, spec->partition, rota_random_next(&broker->random));
+    uint64_t chance = broker->chance;
+    broker->chance = rota_random_next(&broker->random);
+    rota_job_table_fetch_place(
+        &broker->jobs, rota_job_id_make(broker->now.wall, spec->partition, broker->chance));
+    return rota_job_id_make(broker->now.wall, spec->partition, chance);
 }
 
 /* When it may begin and must be done, on our clock. */

@@ -198,7 +198,6 @@ enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now 
         (end->cause == ROTA_JOB_CAUSE_DONE && end->bytes.size > 0 &&
          !(result = rota_broker_copy(broker, end->bytes))))
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory to end a job");
-    rota_broker_fetch_oldest_more(broker);
     struct rota_work_worker *worker = rota_broker_worker(broker, extra->session);
     struct rota_str reason = end->reason;
     if (reason.size > ROTA_JOB_REASON_MAX)

@@ -1,14 +1,16 @@
 #include "core/work/broker_inside.h"
 
-static struct rota_job_extra *extra_of(const struct rota_broker *broker, uint32_t number)
+/* The lists are of extras, each with the number of the next one: whoever goes along them, to fetch
+ * what will be wanted, has one thing to wait for at a time. */
+
+static struct rota_job_extra *extra_at(const struct rota_broker *broker, uint32_t number)
 {
-    return rota_job_extra_known(&broker->jobs, rota_job_at(&broker->jobs, number));
+    return rota_job_extra_at(&broker->jobs, number);
 }
 
-static struct rota_ended_list *list_of(struct rota_broker *broker, uint32_t number)
+static struct rota_ended_list *list_of(struct rota_broker *broker, const struct rota_job *job)
 {
-    bool is_dead = rota_job_at(&broker->jobs, number)->state == ROTA_JOB_DEAD;
-    return is_dead ? &broker->dead : &broker->ended;
+    return job->state == ROTA_JOB_DEAD ? &broker->dead : &broker->ended;
 }
 
 /* The last one that ended no later; 0: none. */
@@ -16,13 +18,13 @@ static uint32_t place_of(const struct rota_broker *broker, const struct rota_end
                          rota_time since)
 {
     uint32_t at = list->last, next;
-    if (!at || extra_of(broker, at)->since <= since)
+    if (!at || extra_at(broker, at)->since <= since)
         return at;
     if (list->hint)
         at = list->hint;
-    while (at && extra_of(broker, at)->since > since)
-        at = extra_of(broker, at)->previous;
-    while (at && (next = extra_of(broker, at)->next) && extra_of(broker, next)->since <= since)
+    while (at && extra_at(broker, at)->since > since)
+        at = extra_at(broker, at)->previous;
+    while (at && (next = extra_at(broker, at)->next) && extra_at(broker, next)->since <= since)
         at = next;
     return at;
 }
@@ -32,35 +34,37 @@ static uint32_t place_of(const struct rota_broker *broker, const struct rota_end
  * have ended at about the same time. */
 void rota_ended_list_push(struct rota_broker *broker, uint32_t number)
 {
-    struct rota_ended_list *list = list_of(broker, number);
-    struct rota_job_extra *extra = extra_of(broker, number);
+    const struct rota_job *job = rota_job_at(&broker->jobs, number);
+    struct rota_ended_list *list = list_of(broker, job);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     uint32_t before = place_of(broker, list, extra->since);
     if (before != list->last)
-        list->hint = number;
+        list->hint = job->extra;
     extra->previous = before;
-    extra->next = before ? extra_of(broker, before)->next : list->first;
+    extra->next = before ? extra_at(broker, before)->next : list->first;
     if (before)
-        extra_of(broker, before)->next = number;
+        extra_at(broker, before)->next = job->extra;
     else
-        list->first = number;
+        list->first = job->extra;
     if (extra->next)
-        extra_of(broker, extra->next)->previous = number;
+        extra_at(broker, extra->next)->previous = job->extra;
     else
-        list->last = number;
+        list->last = job->extra;
 }
 
 void rota_ended_list_remove(struct rota_broker *broker, uint32_t number)
 {
-    struct rota_ended_list *list = list_of(broker, number);
-    struct rota_job_extra *extra = extra_of(broker, number);
-    if (list->hint == number)
+    const struct rota_job *job = rota_job_at(&broker->jobs, number);
+    struct rota_ended_list *list = list_of(broker, job);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    if (list->hint == job->extra)
         list->hint = extra->previous;
     if (extra->previous)
-        extra_of(broker, extra->previous)->next = extra->next;
+        extra_at(broker, extra->previous)->next = extra->next;
     else
         list->first = extra->next;
     if (extra->next)
-        extra_of(broker, extra->next)->previous = extra->previous;
+        extra_at(broker, extra->next)->previous = extra->previous;
     else
         list->last = extra->previous;
     extra->next = extra->previous = 0;
@@ -71,8 +75,16 @@ static uint32_t oldest_ended(const struct rota_broker *broker)
     uint32_t ended = broker->ended.first, dead = broker->dead.first;
     if (!ended || !dead)
         return ended ? ended : dead;
-    return extra_of(broker, dead)->since < extra_of(broker, ended)->since ? dead : ended;
+    return extra_at(broker, dead)->since < extra_at(broker, ended)->since ? dead : ended;
 }
+
+rota_time rota_broker_forgets_at(const struct rota_broker *broker)
+{
+    uint32_t first = broker->ended.first;
+    return first ? extra_at(broker, first)->wait_until : ROTA_TIME_NEVER;
+}
+
+/* --- what will be wanted --- */
 
 enum { CACHE_LINE = 64 };
 
@@ -82,38 +94,37 @@ __attribute__((always_inline)) static inline void fetch(const void *at, size_t s
         __builtin_prefetch((const char *)at + i, 1);
 }
 
-/* The extra of the one that will go next; NULL: none will. */
-static const struct rota_job_extra *leaving(const struct rota_broker *broker)
-{
-    bool is_full = broker->n_ended >= broker->options.ended_max;
-    return is_full && broker->ended.first ? extra_of(broker, broker->ended.first) : NULL;
-}
-
+/* One step for each of the next four to go; what a step needs, the one before has fetched when
+ * another job ended. */
 void rota_broker_fetch_oldest(const struct rota_broker *broker)
 {
-    const struct rota_job_extra *extra = leaving(broker);
-    if (!extra)
+    const struct rota_job_table *jobs = &broker->jobs;
+    const struct rota_job_extra *extra;
+    uint32_t number = broker->ended.first;
+    if (broker->n_ended < broker->options.ended_max || !number)
         return;
-    fetch(extra, sizeof *extra);
-    rota_job_table_fetch_place(&broker->jobs, rota_job_at(&broker->jobs, extra->job)->id);
-    if (extra->next)
-        fetch(rota_job_at(&broker->jobs, extra->next), sizeof(struct rota_job));
-}
-
-void rota_broker_fetch_oldest_more(const struct rota_broker *broker)
-{
-    const struct rota_job_extra *extra = leaving(broker);
-    if (!extra)
+    extra = extra_at(broker, number);
+    rota_job_table_fetch_others(jobs, rota_job_at(jobs, extra->job)->id);
+    if (!(number = extra->next))
         return;
+    extra = extra_at(broker, number);
+    rota_job_table_fetch_place(jobs, rota_job_at(jobs, extra->job)->id);
+    if (!(number = extra->next))
+        return;
+    extra = extra_at(broker, number);
+    fetch(rota_job_at(jobs, extra->job), sizeof(struct rota_job));
     if (extra->result)
         fetch(extra->result - sizeof(uint32_t), 1);
     if (extra->next)
-        fetch(&extra_of(broker, extra->next)->previous, 1);
+        fetch(extra_at(broker, extra->next), sizeof *extra);
 }
 
+/* --- forgetting --- */
+
 /* False when there is no memory for it. */
-static bool forget(struct rota_broker *broker, uint32_t number)
+static bool forget(struct rota_broker *broker, uint32_t extra)
 {
+    uint32_t number = extra_at(broker, extra)->job;
     if (broker->options.tells_forgotten && broker->is_begun) {
         if (!rota_broker_ready(broker, NULL))
             return false;
@@ -128,8 +139,7 @@ void rota_broker_forget_ended(struct rota_broker *broker, size_t bytes)
         if (!forget(broker, oldest_ended(broker)))
             return;
     while (broker->ended.first) {
-        bool is_too_old = broker->is_begun &&
-                          extra_of(broker, broker->ended.first)->wait_until <= broker->now.boot;
+        bool is_too_old = broker->is_begun && rota_broker_forgets_at(broker) <= broker->now.boot;
         bool is_too_much =
             bytes > broker->options.bytes_max || broker->bytes > broker->options.bytes_max - bytes;
         if ((!is_too_old && !is_too_much) || !forget(broker, broker->ended.first))

@@ -130,7 +130,7 @@ struct rota_work_worker {
 };
 
 struct rota_ended_list {
-    uint32_t first, last;
+    uint32_t first, last; /* extras */
     uint32_t hint; /* the last one that was not put last: the next such is often beside it */
 };
 
@@ -143,7 +143,8 @@ struct rota_work_trash {
 struct rota_broker {
     struct rota_broker_options options;
     struct rota_random random;
-    uint64_t seed; /* of tables */
+    uint64_t seed;   /* of tables */
+    uint64_t chance; /* of the next id */
     struct rota_job_table jobs;
     struct rota_capabilities capabilities;
     struct rota_fair fair;
@@ -341,10 +342,12 @@ void rota_broker_fill_spec(const struct rota_broker *broker, const struct rota_j
 /* Ended jobs go until both bounds hold with `bytes` more; those that are too old, too. */
 void rota_broker_forget_ended(struct rota_broker *broker, size_t bytes);
 
-/* One of them is about to go, and was not looked at for long: what it takes is fetched into the
- * processor's cache, the second time what that has led to. Nothing depends on it. */
+/* When the first of them is too old. */
+rota_time rota_broker_forgets_at(const struct rota_broker *broker);
+
+/* One of them is about to go, and was not looked at for long: what it takes, and what the next
+ * ones take, is fetched into the processor's cache. Nothing depends on it. */
 void rota_broker_fetch_oldest(const struct rota_broker *broker);
-void rota_broker_fetch_oldest_more(const struct rota_broker *broker);
 void rota_ended_list_push(struct rota_broker *broker, uint32_t number);
 void rota_ended_list_remove(struct rota_broker *broker, uint32_t number);
 

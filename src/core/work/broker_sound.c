@@ -89,6 +89,30 @@ static bool is_worker_sound(const struct rota_broker *broker, const struct rota_
     return n == worker->n_running && worker->is_free == should_be_free;
 }
 
+/* All that ended are in their lists, linked both ways and by when they ended. */
+static bool are_ended_sound(const struct rota_broker *broker)
+{
+    const struct rota_ended_list *lists[] = {&broker->ended, &broker->dead};
+    size_t n = 0;
+    for (int i = 0; i < 2; i++) {
+        uint32_t last = 0;
+        for (uint32_t at = lists[i]->first; at; n++) {
+            const struct rota_job_extra *extra = rota_job_extra_at(&broker->jobs, at);
+            const struct rota_job *job = rota_job_at(&broker->jobs, extra->job);
+            if (job->extra != at || !rota_job_state_is_ended(job->state) ||
+                (job->state == ROTA_JOB_DEAD) != (lists[i] == &broker->dead) ||
+                extra->previous != last || n == broker->n_ended ||
+                (last && rota_job_extra_at(&broker->jobs, last)->since > extra->since))
+                return false;
+            last = at;
+            at = extra->next;
+        }
+        if (lists[i]->last != last)
+            return false;
+    }
+    return n == broker->n_ended;
+}
+
 /* No job waits that a free worker could take, and classes know their lanes. */
 static bool is_nobody_idle(const struct rota_broker *broker)
 {
@@ -137,6 +161,7 @@ bool rota_broker_is_sound(const struct rota_broker *broker)
     for (size_t i = 0; i < broker->workers.size; i++)
         if (broker->workers.items[i] && !is_worker_sound(broker, broker->workers.items[i]))
             return false;
-    return are_jobs_sound(broker) && are_timers_sound(broker) && is_nobody_idle(broker) &&
+    return are_jobs_sound(broker) && are_ended_sound(broker) && are_timers_sound(broker) &&
+           is_nobody_idle(broker) &&
            broker->n_ended <= broker->options.ended_max + (broker->is_starved ? 1000000 : 0);
 }

@@ -35,6 +35,7 @@ enum {
     ROTA_JOB_QUEUE_NAME_MAX = 255,      /* letters, digits, '.', '_', '-' */
     ROTA_WORKER_NAME_MAX = 128,         /* printable ASCII without blanks */
     ROTA_JOB_ATTEMPTS_DEFAULT = 5,
+    ROTA_JOB_FORESEEN = 16, /* see rota_broker_foresee() */
 };
 
 #define ROTA_JOB_BACKOFF_FIRST (1 * ROTA_SEC) /* doubles with each attempt, with jitter */

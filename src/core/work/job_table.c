@@ -1,6 +1,6 @@
 #include "core/work/job_table.h"
 
-enum { PIECE = 4096, BUCKETS_MIN = 64 };
+enum { PIECE = 4096, BUCKETS_MIN = 64, CACHE_LINE = 64, HALF = ROTA_JOB_FORESEEN / 2 };
 
 _Static_assert(sizeof(struct rota_job) == 88, "a job is small");
 
@@ -92,12 +92,22 @@ __attribute__((always_inline)) static inline void fetch(const struct rota_job_ta
     __builtin_prefetch((const char *)(&job->id + 1) - 1, 1); /* perhaps in the next line */
 }
 
+/* ... and what is beside the first one. */
+__attribute__((always_inline)) static inline void fetch_extra(const struct rota_job_table *table,
+                                                              size_t bucket)
+{
+    uint32_t number = *bucket_at(table, bucket);
+    uint32_t extra = number ? rota_job_at(table, number)->extra : 0;
+    for (size_t i = 0; extra && i < sizeof(struct rota_job_extra); i += CACHE_LINE)
+        __builtin_prefetch((const char *)rota_job_extra_at(table, extra) + i, 1);
+}
+
 /* Buckets are split one after the other: have at hand what comes next. */
 __attribute__((always_inline)) static inline void fetch_splits(const struct rota_job_table *table,
                                                                size_t from)
 {
     for (int nth = 0; nth < 3; nth++) {
-        size_t bucket = from + (size_t)(3 - nth) * ROTA_JOB_FORESEEN;
+        size_t bucket = from + (size_t)(3 - nth) * HALF;
         if (bucket < table->n_buckets)
             fetch(table, bucket, nth);
     }
@@ -238,15 +248,24 @@ void rota_job_table_foresee(struct rota_job_table *table, struct rota_job_id id)
 {
     if (table->n_buckets == 0)
         return;
+    unsigned at = table->n_foreseen++;
     __builtin_prefetch(bucket_at(table, bucket_of(table, id)), 1);
-    struct rota_job_id *before = &table->foreseen[table->n_foreseen++ % ROTA_JOB_FORESEEN];
-    fetch(table, bucket_of(table, *before), 0); /* its bucket has come by now */
+    /* The bucket of the one half as far has come by now, and of the farthest its first job. */
+    fetch(table, bucket_of(table, table->foreseen[(at + HALF) % ROTA_JOB_FORESEEN]), 0);
+    struct rota_job_id *before = &table->foreseen[at % ROTA_JOB_FORESEEN];
+    fetch_extra(table, bucket_of(table, *before));
     *before = id;
 }
 
 void rota_job_table_fetch_place(const struct rota_job_table *table, struct rota_job_id id)
 {
-    __builtin_prefetch(bucket_at(table, bucket_of(table, id)), 1);
+    if (table->n_buckets > 0)
+        __builtin_prefetch(bucket_at(table, bucket_of(table, id)), 1);
+}
+
+void rota_job_table_fetch_others(const struct rota_job_table *table, struct rota_job_id id)
+{
+    fetch(table, bucket_of(table, id), 0);
 }
 
 uint32_t rota_job_table_next(const struct rota_job_table *table, uint32_t number)

@@ -93,13 +93,13 @@ struct rota_job_extra {
     uint32_t result_size;
     uint16_t progress_size, reason_size;
     uint32_t n_attempts;
-    uint32_t next, previous; /* jobs of its session, or that have ended */
+    uint32_t next, previous; /* jobs of its session, or extras of those that have ended */
     uint8_t cause;           /* why it is in its state */
     uint8_t ended_cause;
     bool is_put_off; /* it came with a time that it is not begun before */
 };
 
-enum { ROTA_JOB_FORESEEN = 8 };
+
 
 struct rota_job_table {
     struct rota_slab jobs, extras;
@@ -159,12 +159,13 @@ void rota_job_table_drop_extra(struct rota_job_table *table, uint32_t number);
 uint32_t rota_job_table_find(const struct rota_job_table *table, struct rota_job_id id);
 uint32_t rota_job_table_find_next(const struct rota_job_table *table, uint32_t number);
 
-/* What is under `id` will be asked for, or added, when some ROTA_JOB_FORESEEN others were told:
+/* What is under `id` will be asked for, or added, when ROTA_JOB_FORESEEN others were told:
  * it is fetched into the processor's cache meanwhile. Nothing depends on it. */
 void rota_job_table_foresee(struct rota_job_table *table, struct rota_job_id id);
 
-/* ... and at once: its place in the index. */
+/* ... and at once: its place in the index; and, when that is there, what else is in it. */
 void rota_job_table_fetch_place(const struct rota_job_table *table, struct rota_job_id id);
+void rota_job_table_fetch_others(const struct rota_job_table *table, struct rota_job_id id);
 
 /* The next job behind `number` in no useful order; 0 ends it. Start with 0. */
 uint32_t rota_job_table_next(const struct rota_job_table *table, uint32_t number);
