@@ -158,8 +158,8 @@ uint32_t rota_job_table_add(struct rota_job_table *table, struct rota_job_id id)
     job->id = id;
     job->id_next = *bucket;
     *bucket = number;
-    for (int i = 0; i < 2; i++) /* chains are short: a look at another job is a cache miss */
-        if (2 * table->jobs.n_used > table->n_buckets + table->n_split)
+    for (int i = 0; i < 4; i++) /* chains are short: a look at another job is a cache miss */
+        if (4 * table->jobs.n_used > table->n_buckets + table->n_split)
             grow_index(table);
     return number;
 }
@@ -191,8 +191,8 @@ void rota_job_table_remove(struct rota_job_table *table, uint32_t number)
     rota_job_table_drop_extra(table, number);
     job->state = ROTA_JOB_NO_JOB;
     rota_slab_give(&table->jobs, number);
-    for (int i = 0; i < 4; i++) /* twice as fast as it grew, for it starts at the half */
-        if (4 * table->jobs.n_used < table->n_buckets + table->n_split)
+    for (int i = 0; i < 8; i++) /* twice as fast as it grew, for it starts at the half */
+        if (8 * table->jobs.n_used < table->n_buckets + table->n_split)
             shrink_index(table);
 }
 
