@@ -104,6 +104,11 @@ void load_start(struct load *the_load)
         begin(i, now);
 }
 
+unsigned load_share(void)
+{
+    return (load->n_slots + LOAD_WORKERS - 1) / LOAD_WORKERS;
+}
+
 unsigned load_slot(struct rota_str payload)
 {
     char front[LOAD_RESULT_SIZE + 1];

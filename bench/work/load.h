@@ -49,6 +49,9 @@ void load_fail(const char *format, ...) __attribute__((format(printf, 1, 2), nor
 /* Begin in all slots. */
 void load_start(struct load *load);
 
+/* How many jobs one worker asks for ahead, where a protocol lets it: its share of the slots. */
+unsigned load_share(void);
+
 /* A worker has got it: whose slot it is. */
 unsigned load_take(struct rota_str payload);
 

@@ -1,5 +1,5 @@
 /* Jobs with gearmand: a job in the foreground, whose result comes back to its submitter. A
- * worker asks for eight jobs ahead. A worker's end is not acknowledged to it; the life
+ * worker asks for its share of jobs ahead. A worker's end is not acknowledged to it; the life
  * of a job is over when its submitter has the result. */
 #include "load.h"
 #include "wire.h"
@@ -19,7 +19,6 @@ enum {
     WORK_COMPLETE = 13,
     SUBMIT_JOB_BG = 18,
     HEAD = 12,
-    AHEAD = 8,
 };
 
 static struct load load;
@@ -57,7 +56,7 @@ static void add(unsigned slot, const char payload[LOAD_PAYLOAD_SIZE])
 
 static void grab(struct wire *wire)
 {
-    for (; n_grabs[wire->number] < AHEAD; n_grabs[wire->number]++)
+    for (; n_grabs[wire->number] < load_share(); n_grabs[wire->number]++)
         put_head(&wire->out, GRAB_JOB, 0);
 }
 

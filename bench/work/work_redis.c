@@ -1,5 +1,5 @@
 /* Jobs with Redis: LPUSH by the submitter; a worker moves each to a list of its own with
- * BLMOVE, several ahead, and removes it with LREM over a second connection, so that what is
+ * BLMOVE, its share ahead, and removes it with LREM over a second connection, so that what is
  * done does not wait behind what is waited for. A worker that dies loses nothing. There is
  * no result, no attempt and no age; redis keeps the bytes alone. */
 #include "load.h"
@@ -7,8 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { AHEAD = 64 };
 
 static struct load load;
 static struct wire submitter, takers[LOAD_WORKERS], enders[LOAD_WORKERS];
@@ -97,7 +95,7 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < LOAD_WORKERS && !load.is_fill; i++) {
         wire_open(&takers[i], load.addresses[0], i, on_jobs);
         wire_open(&enders[i], load.addresses[0], i, on_numbers);
-        for (unsigned n = 0; n < AHEAD; n++)
+        for (unsigned n = 0; n < load_share(); n++)
             take_more(i);
     }
     load_start(&load);

@@ -315,12 +315,11 @@ static void on_polled(void *data, struct rota_call *unused, const struct rota_ca
     poll(poller);
 }
 
-/* A worker takes at most its share of what is under way. */
 static void poll(struct poller *poller)
 {
     struct rota_str queue = rota_str_of(QUEUE, sizeof QUEUE - 1);
     struct rota_queue_poll wish = {.queues = {&queue, 1},
-                                   .max_jobs = (load.n_slots + LOAD_WORKERS - 1) / LOAD_WORKERS,
+                                   .max_jobs = load_share(),
                                    .lease_ms = 120000,
                                    .wait_ms = 120000,
                                    .worker = rota_str("poller")};
