@@ -24,8 +24,6 @@ static bool carry_out(struct rota_work_broker *broker, const struct rota_work_ef
     case ROTA_WORK_DO_RECORD:
         if (broker->sink && !broker->sink->append(broker, &effect->record))
             return false;
-        if (!broker->sink)
-            broker->appended = effect->record.number;
         if (effect->record.type == ROTA_WORK_ADD)
             rota_work_broker_watch_added(broker, &effect->record);
         rota_work_broker_news(broker, effect);
@@ -131,6 +129,8 @@ static void run_turn(struct rota_work_broker *broker)
         has_more |= rota_work_broker_handover_turn(broker->handover, now);
         has_more |= rota_work_broker_settings_turn(broker->settings, now.boot);
         has_more |= rota_work_broker_layouts_turn(broker->layouts, now);
+        if (!broker->sink)
+            broker->appended = rota_broker_last_number(broker->core);
         if (!broker->sink && broker->durable < broker->appended) {
             broker->durable = broker->appended;
             rota_broker_durable(broker->core, now, broker->durable);
@@ -387,6 +387,7 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
     struct rota_broker_options with = {.jobs_max = options->jobs_max,
                                        .bytes_max = options->bytes_max,
                                        .tells_forgotten = options->store != NULL,
+                                       .is_volatile = options->is_memory,
                                        .keep = options->keep,
                                        .seed = seed};
     if (options->store && !options->members && options->advertise)

@@ -278,6 +278,44 @@ static void a_partition_that_is_not_ours_is_not_served(void **state)
                      ROTA_ERR_NOT_FOUND);
 }
 
+/* --- without a journal --- */
+
+static size_t n_records(enum rota_work_record_type type)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < bench.journal.size; i++)
+        n += bench.journal.items[i].type == type;
+    return n;
+}
+
+static void without_a_journal_the_records_of_a_usual_life_are_not_told(void **state)
+{
+    (void)state;
+    bench_deinit(&bench);
+    bench.options.is_volatile = true;
+    bench_init(&bench);
+    rota_broker_set_watched(bench.broker, false);
+    bench_open(&bench, "w", 1);
+    struct rota_job_id id = bench_add(&bench, "x");
+    uint64_t added = bench.number;
+    bench_end_now(&bench, id, ROTA_JOB_CAUSE_DONE, "result");
+    assert_true(bench.number > added);
+    struct rota_job_view view = bench_view(&bench, id);
+    assert_int_equal(view.state, ROTA_JOB_DONE);
+    assert_int_equal(view.result.size, 6);
+    assert_memory_equal(view.result.data, "result", 6);
+    assert_int_equal(view.n_attempts, 1);
+    assert_int_equal(
+        n_records(ROTA_WORK_ADD) + n_records(ROTA_WORK_START) + n_records(ROTA_WORK_END), 0);
+
+    struct rota_job_id dead = bench_add(&bench, "y"); /* what people want to know is told */
+    bench_end_now(&bench, dead, ROTA_JOB_CAUSE_REFUSED, "no");
+    assert_int_equal(n_records(ROTA_WORK_END), 1);
+    rota_broker_set_watched(bench.broker, true);
+    bench_add(&bench, "z");
+    assert_int_equal(n_records(ROTA_WORK_ADD), 1);
+}
+
 /* --- bounds --- */
 
 static void there_are_no_more_jobs_than_the_bound(void **state)
@@ -402,6 +440,7 @@ int main(void)
         RULE(a_priority_can_be_changed),
         RULE(a_paused_queue_hands_nothing_out),
         RULE(a_partition_that_is_not_ours_is_not_served),
+        RULE(without_a_journal_the_records_of_a_usual_life_are_not_told),
         RULE(there_are_no_more_jobs_than_the_bound),
         RULE(results_make_room_for_payloads),
         RULE(ended_jobs_are_forgotten_in_time_and_dead_ones_are_not),

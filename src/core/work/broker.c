@@ -165,20 +165,36 @@ struct rota_work_effect *rota_broker_emit(struct rota_broker *broker,
     return effect;
 }
 
+static void begin_record(struct rota_broker *broker, struct rota_work_record *record,
+                         enum rota_work_record_type type)
+{
+    *record = (struct rota_work_record){
+        .type = type, .number = ++broker->last_number, .at = broker->stamp};
+}
+
 struct rota_work_record *rota_broker_write(struct rota_broker *broker,
                                            enum rota_work_record_type type,
                                            const struct rota_job *job)
 {
     struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_RECORD, job);
     struct rota_work_record *record = &effect->record;
-    *record = (struct rota_work_record){
-        .type = type, .number = ++broker->last_number, .at = broker->stamp};
+    begin_record(broker, record, type);
     if (job) {
         record->id = job->id;
         record->queue = effect->queue;
         record->partition = rota_job_id_partition(job->id);
     }
     return record;
+}
+
+struct rota_work_record *rota_broker_note(struct rota_broker *broker,
+                                          enum rota_work_record_type type,
+                                          const struct rota_job *job)
+{
+    if (!broker->options.is_volatile)
+        return rota_broker_write(broker, type, job);
+    begin_record(broker, &broker->noted, type);
+    return &broker->noted;
 }
 
 void rota_broker_attach_spec(struct rota_broker *broker, const struct rota_job *job)

@@ -140,8 +140,8 @@ static struct rota_job_id choose_id(struct rota_broker *broker, const struct rot
         return spec->id;
     uint64_t chance = broker->chance;
     broker->chance = rota_random_next(&broker->random);
-    rota_job_table_fetch_place(
-        &broker->jobs, rota_job_id_make(broker->now.wall, spec->partition, broker->chance));
+    rota_job_table_fetch_place(&broker->jobs,
+                               rota_job_id_make(broker->now.wall, spec->partition, broker->chance));
     return rota_job_id_make(broker->now.wall, spec->partition, chance);
 }
 
@@ -194,10 +194,13 @@ enum rota_code rota_broker_add(struct rota_broker *broker, struct rota_work_now 
     struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
     job->tag = rota_fair_tag(&queue->fair, extra ? extra->key : NULL);
     job->flags = ROTA_JOB_UNSAFE;
-    struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_ADD, job);
+    struct rota_work_record *record = broker->is_unwatched
+                                          ? rota_broker_note(broker, ROTA_WORK_ADD, job)
+                                          : rota_broker_write(broker, ROTA_WORK_ADD, job);
     record->tag = job->tag;
     record->priority = job->priority;
-    rota_broker_attach_spec(broker, job);
+    if (record != &broker->noted)
+        rota_broker_attach_spec(broker, job);
     rota_broker_job_whole(broker, job_number, record->number);
     set_times(broker, job);
     queue->n_added++;

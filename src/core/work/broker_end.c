@@ -48,7 +48,9 @@ uint64_t rota_broker_finish(struct rota_broker *broker, uint32_t job_number,
     if (session)
         rota_broker_worker_release(broker, job_number);
 
-    struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_END, job);
+    struct rota_work_record *record = state == ROTA_JOB_DONE
+                                          ? rota_broker_note(broker, ROTA_WORK_END, job)
+                                          : rota_broker_write(broker, ROTA_WORK_END, job);
     record->state = state;
     record->cause = cause;
     record->reason = reason;

@@ -183,6 +183,7 @@ struct rota_broker {
     ROTA_VECTOR(struct rota_work_trash) trash; /* what effects may point to */
     struct rota_arena arena;
     struct rota_job_spec *specs[2]; /* of the next effects */
+    struct rota_work_record noted;  /* the last one that is not told */
 
     struct rota_work_now now; /* of this call; `boot` never goes back */
     rota_time stamp;          /* wall clock: never goes back */
@@ -221,6 +222,11 @@ struct rota_work_effect *rota_broker_emit(struct rota_broker *broker,
 struct rota_work_record *rota_broker_write(struct rota_broker *broker,
                                            enum rota_work_record_type type,
                                            const struct rota_job *job);
+
+/* The same for one that only a journal reads: without one it is gone with the next. */
+struct rota_work_record *rota_broker_note(struct rota_broker *broker,
+                                          enum rota_work_record_type type,
+                                          const struct rota_job *job);
 
 /* The spec of a job for the effect that was emitted last, and its record. */
 void rota_broker_attach_spec(struct rota_broker *broker, const struct rota_job *job);

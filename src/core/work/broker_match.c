@@ -63,7 +63,7 @@ static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker
     rota_broker_limit_attempt(broker, extra);
     rota_broker_worker_take(broker, worker, number);
 
-    struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_START, job);
+    struct rota_work_record *record = rota_broker_note(broker, ROTA_WORK_START, job);
     record->attempt = attempt;
     record->n_attempts = extra->n_attempts;
     record->worker = rota_str_of(worker->name->bytes, worker->name->size);
