@@ -73,9 +73,9 @@ struct rota_broker_options {
     rota_time keep;   /* ... and for how long; DEAD ones stay until `ended_max` */
     rota_time grace;
     bool tells_forgotten; /* write FORGET also for an ended job that is too old, or too many */
-    bool is_volatile;     /* nobody keeps records: those of a job's usual life, ADD, START and END as
-                           * DONE, have their numbers but are not told; ADD is while jobs are watched */
-    uint64_t seed;        /* of chance: ids, jitter, hashes */
+    bool is_volatile; /* nobody keeps records: those of a job's usual life, ADD, START and END as
+                       * DONE, have their numbers but are not told; ADD is while jobs are watched */
+    uint64_t seed;    /* of chance: ids, jitter, hashes */
 };
 
 /* Both clocks, read together. */

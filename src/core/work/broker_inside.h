@@ -131,7 +131,7 @@ struct rota_work_worker {
 
 struct rota_ended_list {
     uint32_t first, last; /* extras */
-    uint32_t hint; /* the last one that was not put last: the next such is often beside it */
+    uint32_t hint;        /* the last one that was not put last: the next such is often beside it */
 };
 
 /* A block that is of no use any more. */

@@ -99,8 +99,6 @@ struct rota_job_extra {
     bool is_put_off; /* it came with a time that it is not begun before */
 };
 
-
-
 struct rota_job_table {
     struct rota_slab jobs, extras;
     struct rota_blocks blocks;                      /* payloads, results and texts */
