@@ -102,6 +102,23 @@ def keys_that_would_be_of_no_use_are_refused():
 
 
 @test
+def a_key_that_others_can_read_is_refused():
+    with tempfile.TemporaryDirectory() as place:
+        path = os.path.join(place, "broker.key")
+        open(os.path.join(place, "list"), "w").close()
+        words = [ROTA, "broker", "--durability", "memory", "--listen", "127.0.0.1:0", "--workers", "127.0.0.1:0",
+                 "--workers-key", path, "--workers-list", os.path.join(place, "list")]
+        subprocess.run([ROTA, "worker-key", path], stdout=subprocess.DEVNULL, check=True, timeout=TIMEOUT)
+        os.chmod(path, 0o644)
+        for refuses in (words, [ROTA, "worker-key", path]):
+            refused = subprocess.run(refuses, capture_output=True, text=True, timeout=TIMEOUT)
+            assert (refused.returncode, refused.stdout) == (2, ""), refused
+            assert f"{path}: others can read the secret key in it, its mode is 0644: chmod 600 {path}\n" in refused.stderr
+        os.chmod(path, 0o600)
+        assert len(subprocess.run([ROTA, "worker-key", path], capture_output=True, timeout=TIMEOUT).stdout) == 41
+
+
+@test
 def shares_of_keys_and_workers_are_for_operators_too():
     with folder() as data, Broker("--data", data) as broker:
         for i in range(8):
