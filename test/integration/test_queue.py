@@ -119,6 +119,32 @@ def a_key_that_others_can_read_is_refused():
 
 
 @test
+def a_key_that_would_be_made_is_told():
+    with tempfile.TemporaryDirectory() as place:
+        def key(*words, code=0):
+            done = subprocess.run([ROTA, "worker-key", *words], capture_output=True, text=True, timeout=TIMEOUT, cwd=place)
+            assert done.returncode == code and bool(done.stderr) == bool(code), done
+            return done.stderr if code else done.stdout
+
+        for path in (os.path.join(place, "new"), "new"):
+            assert key(path, "--dry-run") == (f"a new key pair would be written to {path}, for its owner's eyes only "
+                                              "(mode 0600), and its public key printed\n")
+        assert "and the line of snake with" in key("new", "--name", "snake", "--dry-run")
+        assert os.listdir(place) == []
+        public = key("there").strip()
+        assert "there has a key pair and would stay as it is" in (told := key("there", "--dry-run")), told
+        assert key("there").strip() == public
+        os.symlink("nowhere", os.path.join(place, "link"))
+        pathlib.Path(place, "text").write_text("no key\n")
+        os.mkdir(os.path.join(place, "folder"))
+        for path in ("", "link", "text", "folder", "folder/none/key", "none/", "text/key", "x" * 300):  # as without
+            code = subprocess.run([ROTA, "worker-key", path], capture_output=True, timeout=TIMEOUT, cwd=place).returncode
+            assert code in (1, 2) and key(path, code=code) == key(path, "--dry-run", code=code), path
+        assert key("x", "--name", "a b", code=2) == key("x", "--name", "a b", "--dry-run", code=2)
+        assert sorted(os.listdir(place)) == ["folder", "link", "text", "there"]
+
+
+@test
 def shares_of_keys_and_workers_are_for_operators_too():
     with folder() as data, Broker("--data", data) as broker:
         for i in range(8):
