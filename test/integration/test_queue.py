@@ -93,6 +93,27 @@ def memory_has_to_be_asked_for():
 
 
 @test
+def where_jobs_are_kept_is_said_as_to_rotad():
+    for words, said in ((["journal"], "--data names a directory"), (["store"], "--store names one"),
+                        (["store", "--data", "x"], "--data is of no use with --durability store"),
+                        (["journal", "--store", "sqlite:x"], "--store is of no use with --durability journal"),
+                        (["memory", "--store", "sqlite:x"], "--store is of no use with --durability memory"),
+                        (["disk"], "is none of journal, store, memory;")):
+        refused = subprocess.run([ROTA, "broker", "--durability", *words], capture_output=True, text=True, timeout=TIMEOUT)
+        assert refused.returncode == 2 and said in refused.stderr, refused
+    with folder() as data:
+        for word, place in (("journal", ["--data", data]), ("fsync", ["--data", data]),  # fsync: as it was called once
+                            ("store", ["--store", f"sqlite:{data}.db"]), ("fsync", ["--store", f"sqlite:{data}.db"])):
+            with Broker("--durability", word, *place) as broker:
+                broker.add("x")
+                assert broker.terminate() == 0
+        with Broker("--data", data) as broker:
+            assert len(broker.jobs()) == 2
+        with Broker("--store", f"sqlite:{data}.db") as broker:
+            assert len(broker.jobs()) == 2
+
+
+@test
 def keys_that_would_be_of_no_use_are_refused():
     for words in (["--workers-key", "k"], ["--workers-list", "l"], ["--workers-key", "k", "--workers-list", "l"],
                   ["--workers", "127.0.0.1:0", "--workers-key", "k"], ["--workers", "127.0.0.1:0", "--workers-list", "l"]):
