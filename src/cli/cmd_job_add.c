@@ -1,5 +1,6 @@
 /* rota job add: give a queue work. */
 #include "cli/cli.h"
+#include "cli/job_wait.h"
 #include "cli/lines.h"
 #include "cli/queue_plan.h"
 #include "cli/terminal.h"
@@ -108,115 +109,6 @@ static void fill_spec(const struct add *options, struct rota_str names[ROTA_OPTI
     };
 }
 
-struct waiter {
-    struct rota_queue_client *client;
-    struct rota_buffer last; /* what was heard last */
-    enum rota_status status;
-    uint64_t pause_ms;
-    bool is_over, has_heard, is_told;
-};
-
-static void on_news(void *data, struct rota_call *call, struct rota_str message)
-{
-    struct waiter *waiter = data;
-    (void)call;
-    waiter->has_heard = true;
-    rota_buffer_clear(&waiter->last);
-    rota_buffer_append_str(&waiter->last, message);
-}
-
-static void on_watch_end(void *data, struct rota_call *call, const struct rota_call_result *result)
-{
-    struct waiter *waiter = data;
-    (void)call;
-    waiter->status = result->status;
-    waiter->is_over = true;
-}
-
-static int print_end(struct rota_queue_client *client, const struct rota_queue_job_info *info)
-{
-    struct rota_buffer buffer = {0};
-    if (client->options->json) {
-        struct rota_json json = {.buffer = &buffer};
-        rota_queue_client_add_job(&json, info);
-        rota_buffer_append_char(&buffer, '\n');
-    } else if (info->state == ROTA_JOB_DONE) {
-        rota_buffer_append_str(&buffer, info->result);
-    } else {
-        struct rota_buffer reason = {0};
-        rota_terminal_append(&reason, info->reason);
-        int code = rota_cli_fail(ROTA_CLI_NO, "the job is %s: %s",
-                                 info->state < ROTA_JOB_STATES
-                                     ? rota_job_state_name((enum rota_job_state)info->state)
-                                     : "in an unknown state",
-                                 rota_buffer_str(&reason).data);
-        rota_buffer_deinit(&reason);
-        return code;
-    }
-    int code = rota_cli_print(&buffer);
-    return info->state == ROTA_JOB_DONE ? code : ROTA_CLI_NO;
-}
-
-/* The node is away, or the one that has the job is: the next one is asked after a pause, which
- * grows while nothing is heard. */
-static void ask_elsewhere(struct waiter *waiter)
-{
-    struct rota_queue_client *client = waiter->client;
-    if (waiter->has_heard || waiter->pause_ms == 0)
-        waiter->pause_ms = 50;
-    if (!waiter->is_told)
-        fprintf(stderr, "rota: %s: %s; asking again until the job has ended\n",
-                rota_channel_target(client->channel), rota_status_name(waiter->status));
-    waiter->is_told = true;
-    rota_queue_client_next(client);
-    rota_queue_client_pause(client, waiter->pause_ms);
-    waiter->pause_ms = waiter->pause_ms < 1600 ? 2 * waiter->pause_ms : waiter->pause_ms;
-}
-
-/* Watch a job to its end; the exit code. */
-static int wait_for(struct rota_queue_client *client, const struct rota_queue_about *about)
-{
-    struct waiter waiter = {.client = client};
-    struct rota_buffer request = {0};
-    struct rota_error error;
-    struct rota_queue_news news;
-    rota_message_encode(&ROTA_QUEUE_NAME, about, &request);
-    struct rota_call_options call = {.method = rota_str("/rota.v1.Queue/Watch"),
-                                     .request = rota_buffer_str(&request),
-                                     .on_message = on_news,
-                                     .on_end = on_watch_end,
-                                     .data = &waiter};
-    int code = ROTA_CLI_NO;
-    for (;;) {
-        waiter.is_over = waiter.has_heard = false;
-        waiter.status = ROTA_STATUS_UNAVAILABLE;
-        enum rota_code refused = rota_channel_call(client->channel, &call, NULL, &error);
-        if (refused && refused != ROTA_ERR_UNAVAILABLE) {
-            code = rota_cli_fail_error(&error);
-            goto end;
-        }
-        while (!refused && !waiter.is_over)
-            uv_run(&client->loop, UV_RUN_ONCE);
-        if (waiter.status != ROTA_STATUS_UNAVAILABLE)
-            break;
-        ask_elsewhere(&waiter);
-    }
-    rota_arena_clear(&client->arena);
-    if (waiter.status != ROTA_STATUS_OK || waiter.last.failed)
-        code = rota_cli_fail(ROTA_CLI_NO, "the job's end was not heard of: %s",
-                             rota_status_name(waiter.status));
-    else if (rota_message_decode(&ROTA_QUEUE_NEWS, rota_buffer_str(&waiter.last), &news,
-                                 &client->arena, &error) ||
-             !news.job)
-        code = rota_cli_fail(ROTA_CLI_NO, "what was answered is no job");
-    else
-        code = print_end(client, news.job);
-end:
-    rota_buffer_deinit(&request);
-    rota_buffer_deinit(&waiter.last);
-    return code;
-}
-
 static void append_added(struct rota_buffer *buffer, const struct add *options,
                          const struct rota_queue_added *added)
 {
@@ -274,7 +166,7 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
     }
     memcpy(kept, added.id.data, sizeof kept);
     struct rota_queue_about about = {.queue = spec.queue, .id = rota_str_of(kept, sizeof kept)};
-    return wait_for(client, &about);
+    return rota_job_wait(client, &about);
 }
 
 enum { BATCH_BYTES = 4 << 20 }; /* of payloads */
@@ -534,7 +426,10 @@ const struct rota_cli_command rota_cmd_job_add = {
                 "no room for is offered to others, for as long as --timeout says. With --wait the "
                 "end of a job "
                 "is "
-                "waited for however long it takes, at whichever of the nodes answers.\n\n"
+                "waited for however long it takes, at whichever of the nodes answers; where "
+                "standard "
+                "error is a terminal, a line there says how the job stands and why, and an "
+                "interrupt leaves the job as it is and says how to look at it.\n\n"
                 "With --json: {\"job\", \"is_new\"}, the job as `job show` prints it, or "
                 "{\"added\"}. " ROTA_DRY_RUN_JSON,
             .options = ADD_OPTIONS,

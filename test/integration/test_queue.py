@@ -410,6 +410,80 @@ def who_waits_goes_to_the_node_that_has_the_job_now():
             assert errors.count("asking again") <= 1, errors  # none: its add was under way
 
 
+def start_shown(broker, **options):
+    """One who waits for a job at a terminal, and the terminal."""
+    ours, theirs = pty.openpty()
+    waiter = broker.start("job", "add", "--queue", "work", "--wait", "x", stdout=subprocess.PIPE, stderr=theirs, **options)
+    os.close(theirs)
+    return waiter, ours
+
+
+def drawn_with(terminal, drawn, phrase):
+    """What was drawn until a phrase is."""
+    give_up_at = time.monotonic() + TIMEOUT
+    while phrase not in drawn:
+        assert time.monotonic() < give_up_at, (phrase, drawn)
+        drawn, is_open = drawn_until(terminal, drawn, time.monotonic() + 0.05)
+        assert is_open or phrase in drawn, (phrase, drawn)
+    return drawn
+
+
+@test
+def who_waits_at_a_terminal_sees_how_it_stands():
+    with tempfile.TemporaryDirectory() as place, Broker("--durability", "memory") as broker:
+        gate = os.path.join(place, "gate")
+        os.mkfifo(gate)
+        waiter, terminal = start_shown(broker)
+        drawn = drawn_with(terminal, b"", b"\rwaiting: no worker serves queue work\x1b[K")
+        command = 'echo "half \033[31m of $(head -c 300 /dev/zero | tr \\\\0 x)" >&2; cat "$0"'
+        with subprocess.Popen([ROTA, "work", "--node", broker.node, "--queue", "work", "--name", "w", "--lease", "8s",
+                               "--kill-after", "2s", "--", "sh", "-c", command, gate], stderr=subprocess.DEVNULL) as worker:
+            drawn = drawn_with(terminal, drawn, b'\rrunning: attempt 1 of 5, on worker "w": half \\u001b[31m of xx')
+            with open(gate, "w") as file:
+                file.write("the result")
+            drawn, _ = drawn_until(terminal, drawn, None)
+            out, _ = waiter.communicate(timeout=TIMEOUT)
+            worker.terminate()
+        os.close(terminal)
+        assert (waiter.returncode, out) == (0, b"the result") and drawn.endswith(b"\r\x1b[K"), (waiter.returncode, out, drawn)
+        lines = drawn.replace(b"\x1b[K", b"").split(b"\r")
+        assert max(map(len, lines)) == 79 and b"\n" not in drawn, drawn  # one line, cut to a terminal of 80
+
+
+@test
+def who_waits_at_a_terminal_may_go():
+    with Broker("--durability", "memory") as broker:
+        waiter, terminal = start_shown(broker)
+        drawn = drawn_with(terminal, b"", b"waiting: no worker serves")
+        waiter.send_signal(signal.SIGINT)
+        drawn, _ = drawn_until(terminal, drawn, None)
+        os.close(terminal)
+        out, _ = waiter.communicate(timeout=TIMEOUT)
+        (job,) = broker.jobs()
+        told = f"\r\x1b[Krota: job {job} goes on without us; to look at it: rota job show --node {broker.node} {job}\r\n"
+        assert (waiter.returncode, out) == (-signal.SIGINT, b"") and drawn.endswith(told.encode()), (waiter.returncode, drawn)
+        broker.run("job", "cancel", job)
+
+        waiter, terminal = start_shown(broker)  # the broker is away
+        drawn = drawn_with(terminal, b"", b"waiting: no worker serves")
+        broker.kill()
+        drawn = drawn_with(terminal, drawn, b"asking again until the job has ended")
+        waiter.send_signal(signal.SIGINT)
+        drawn, _ = drawn_until(terminal, drawn, None)
+        os.close(terminal)
+        waiter.communicate(timeout=TIMEOUT)
+        assert waiter.returncode == -signal.SIGINT and b"goes on without us" in drawn, (waiter.returncode, drawn)
+
+
+@test
+def who_waits_elsewhere_hears_nothing_of_it():
+    with Broker("--durability", "memory") as broker:
+        waiter, job = start_waiter(broker)
+        waiter.send_signal(signal.SIGINT)
+        assert waiter.communicate(timeout=TIMEOUT) == ("", "") and waiter.returncode == -signal.SIGINT
+        assert broker.jobs() == [job]
+
+
 # --- many lines ---
 
 
