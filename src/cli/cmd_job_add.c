@@ -67,6 +67,7 @@ static const struct rota_option ADD_OPTIONS[] = {
     {.name = "unique",
      ROTA_OPTION_INTO(TEXT, struct add, unique),
      .value_name = "KEY",
+     .min = 1,
      .max = ROTA_JOB_KEY_MAX,
      .help = "no second job with this key while one waits or runs"},
     {.name = "key",
@@ -82,7 +83,7 @@ static const struct rota_option ADD_OPTIONS[] = {
     {.name = "lines",
      ROTA_OPTION_INTO(TEXT, struct add, lines),
      .value_name = "FILE",
-     .help = "a job for each line of a file, - for standard input"},
+     .help = "a job for each line of a file, an empty one too; - for standard input"},
     {.name = "wait",
      ROTA_OPTION_INTO(FLAG, struct add, wait),
      .help = "wait for its end, however long that takes, and print the result"},
@@ -100,7 +101,8 @@ static void fill_spec(const struct add *options, struct rota_str names[ROTA_OPTI
         .priority = options->priority,
         .delay_ms = rota_queue_to_ms(options->delay),
         .backoff_ms = rota_queue_to_ms(options->backoff),
-        .deadline_ms = rota_queue_to_ms(options->deadline),
+        .deadline_ms =
+            options->deadline == ROTA_TIME_NEVER ? 0 : rota_queue_to_ms(options->deadline),
         .timeout_ms = rota_queue_to_ms(options->job_timeout),
         .max_attempts = (uint64_t)options->attempts,
         .unique = rota_str(options->unique ? options->unique : ""),
@@ -183,6 +185,11 @@ struct lines {
     int code;                          /* what ended it */
 };
 
+static const char *were(size_t n)
+{
+    return n == 1 ? " was" : "s were";
+}
+
 /* The first `n` of the jobs are not added. Mostly they are the last ones; whoever goes on from a
  * line has to know when others behind it were added. */
 static bool fail_batch(struct lines *lines, size_t n, const char *why)
@@ -191,13 +198,13 @@ static bool fail_batch(struct lines *lines, size_t n, const char *why)
     rota_progress_end(&lines->progress);
     if (n == 0 || numbers[0] + n - 1 == lines->n_lines) {
         lines->code =
-            rota_cli_fail(ROTA_CLI_NO, "%s; %zu jobs were added, the next is that of line %zu", why,
-                          lines->n_added, lines->n_added + 1);
+            rota_cli_fail(ROTA_CLI_NO, "%s; %zu job%s added, the next is that of line %zu", why,
+                          lines->n_added, were(lines->n_added), lines->n_added + 1);
         return false;
     }
     lines->code = rota_cli_fail(ROTA_CLI_NO, "%s", why);
-    fprintf(stderr, "rota: %zu jobs were added, those of lines 1-%zu without ", lines->n_added,
-            lines->n_lines);
+    fprintf(stderr, "rota: %zu job%s added, those of lines 1-%zu without ", lines->n_added,
+            were(lines->n_added), lines->n_lines);
     for (size_t i = 0, last; i < n; i = last + 1) {
         for (last = i; last + 1 < n && numbers[last + 1] == numbers[last] + 1;)
             last++;
@@ -320,6 +327,9 @@ static int add_lines(struct rota_queue_client *client, const struct add *options
                                    .data = &lines};
     int code = rota_lines_read_file(&file);
     rota_progress_end(&lines.progress);
+    if (code && lines.n_added > 0)
+        fprintf(stderr, "rota: %zu job%s added, the next is that of line %zu\n", lines.n_added,
+                were(lines.n_added), lines.n_added + 1);
     if (code || lines.code)
         return code ? code : lines.code;
     if (options->of.json)
@@ -370,6 +380,7 @@ static int run_add(int argc, char *const *argv)
     struct rota_buffer input = {0};
     struct rota_error error;
     int code;
+    options.deadline = ROTA_TIME_NEVER;
     if (!rota_cli_parse(&rota_cmd_job_add, argc, argv, &options, &arguments, &code))
         return code;
     const char *payload = arguments.size > 0 ? arguments.items[0] : NULL;
@@ -381,6 +392,8 @@ static int run_add(int argc, char *const *argv)
     if (options.lines && options.unique)
         return rota_cli_fail(
             ROTA_CLI_BAD, "--lines with --unique would add one job: the other lines have its key");
+    if (options.deadline <= 0) /* to a broker that is none */
+        return rota_cli_fail(ROTA_CLI_BAD, "--deadline: the deadline of the job has passed");
     if (options.can.size > ROTA_JOB_CAPABILITIES_MAX)
         return rota_cli_fail(ROTA_CLI_BAD, "--can: a job needs at most %d capabilities",
                              ROTA_JOB_CAPABILITIES_MAX);

@@ -270,6 +270,9 @@ def a_dry_run_tells_and_changes_nothing():
         broker.run("queue", "pause", "work", "--dry-run", code=1)
         job = broker.add("x")
         lines = pathlib.Path(data, "lines")
+        lines.write_text("longer than nothing\n")
+        assert "\n1 job would be added to it\n" in broker.run("job", "add", "--queue", "work", "--lines", lines, "--dry-run")
+        assert "a payload of 1 byte would" in broker.run("job", "add", "--queue", "work", "x", "--dry-run")
         lines.write_text("a\nb\nc\n")
         plan = json.loads(broker.run("job", "add", "--queue", "work", "--can", "go", "--lines", lines, "--dry-run", "--json"))
         assert plan["is_done"] is False and any("3 jobs would be added" in line for line in plan["plan"]), plan
@@ -278,7 +281,7 @@ def a_dry_run_tells_and_changes_nothing():
         broker.run("job", "add", "--queue", "work", "--deadline", "2020-01-01T00:00:00Z", "--dry-run", "x", code=2)
         assert "given to nobody" in broker.run("job", "cancel", job, "--dry-run")
         assert "already" in broker.run("job", "retry", job, "--dry-run", code=1)
-        assert "1 waiting jobs would be handed to nobody" in broker.run("queue", "pause", "work", "--dry-run")
+        assert "1 waiting job would be handed to nobody" in broker.run("queue", "pause", "work", "--dry-run")
         assert "stay as it is" in broker.run("queue", "resume", "work", "--dry-run")
         assert "weight of 300" in broker.run("queue", "weight", "work", "--key", "k", "--weight", "300", "--dry-run")
         shown = json.loads(broker.run("queue", "show", "work", "--json"))
@@ -296,7 +299,10 @@ def hostile_words_are_refused():
         for words in (["job", "show", "x"], ["job", "show", "work/zz"], ["job", "show", "/"], ["job", "show", "wo rk/" + "0" * 32],
                       ["job", "add", "--queue", "wo/rk", "x"], ["job", "add", "--queue", "work", "--can", "a b", "x"],
                       ["job", "add", "--queue", "work", *["--can=c%d" % i for i in range(17)], "x"],
-                      ["job", "add", "--queue", "work", "--priority", "40000", "x"]):
+                      ["job", "add", "--queue", "work", "--priority", "40000", "x"],
+                      ["job", "add", "--queue", "work", "--unique", "", "x"],  # an empty variable of a script
+                      *(["job", "add", "--queue", "work", "--deadline", moment, "x", *more] for moment in ("-5", "0", "1")
+                        for more in ([], ["--dry-run"]))):  # 0 is none in the message
             assert "rota: " in broker.run(*words, code=2), words
         refused = broker.run("job", "add", "--queue", "work", "--can", "c" * 300, "x", code=2)
         assert "is not a capability: 1 to 64 letters" in refused, refused
@@ -313,6 +319,7 @@ def a_payload_of_64_megabytes_is_refused():
         refused = broker.run("job", "add", "--queue", "work", "--lines", "-", data=b"first\n" + b"x" * (64 << 20),
                              code=2)
         assert "line 2 is longer than 16777216 bytes" in refused, refused
+        assert "1 job was added, the next is that of line 2" in refused, refused
         assert len(broker.jobs()) == 1  # the first line
         broker.run("job", "add", "--queue", "work", "-", data=bytes(16 << 20))
 
@@ -497,6 +504,15 @@ def job_without_a_payload_is_asked_for_one():
 
 
 @test
+def lines_may_be_any_bytes():
+    with Broker("--durability", "memory") as broker:
+        assert broker.run("job", "add", "--queue", "work", "--lines", "-", data=b"a\n\n\0b\xff\n\r\nlast") == "5 jobs added\n"
+        shown = [broker.show(job) for job in broker.jobs()]
+        assert sorted(job.get("payload", job.get("payload_base64", "")) for job in shown) == ["", "\r", "AGL/", "a", "last"]
+        assert broker.run("job", "add", "--queue", "work", "--lines", "-", data=b"") == "0 jobs added\n"
+
+
+@test
 def who_finds_a_job_with_the_key_is_told():
     with Broker("--durability", "memory") as broker:
         told = [subprocess.run([ROTA, "job", "add", "--node", broker.node, "--queue", "work", "--unique", "k", "x"],
@@ -626,7 +642,7 @@ def lines_that_were_not_added_are_named():
         assert len(broker.jobs()) == 4
         file.write_text("\n".join(["g", "x" * 1000, "x" * 1000]) + "\n")
         told = broker.run("job", "add", "--queue", "work", "--lines", str(file), code=1)
-        assert "1 jobs were added, the next is that of line 2" in told, told
+        assert "1 job was added, the next is that of line 2" in told, told
 
 
 def carry(reader, writer, sizes):
