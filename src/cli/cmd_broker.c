@@ -311,6 +311,8 @@ static int choose_durability(struct options *options)
         return rota_cli_fail(ROTA_CLI_BAD, "--%s is of no use with --durability %s",
                              options->data ? "data" : "store",
                              rota_durability_names[options->durability]);
+    if (options->repair && !is_journal)
+        return rota_cli_fail(ROTA_CLI_BAD, "--repair is for the journal of --data: there is none");
     if (is_store && !options->store)
         return rota_cli_fail(ROTA_CLI_BAD, "--durability store: which database? --store names one");
     if (is_journal && !options->data && is_said)

@@ -98,6 +98,8 @@ def where_jobs_are_kept_is_said_as_to_rotad():
                         (["store", "--data", "x"], "--data is of no use with --durability store"),
                         (["journal", "--store", "sqlite:x"], "--store is of no use with --durability journal"),
                         (["memory", "--store", "sqlite:x"], "--store is of no use with --durability memory"),
+                        (["memory", "--repair"], "--repair is for the journal"),
+                        (["store", "--store", "sqlite:x", "--repair"], "--repair is for the journal"),
                         (["disk"], "is none of journal, store, memory;")):
         refused = subprocess.run([ROTA, "broker", "--durability", *words], capture_output=True, text=True, timeout=TIMEOUT)
         assert refused.returncode == 2 and said in refused.stderr, refused
