@@ -5,6 +5,7 @@
 #include "cli/queue_plan.h"
 #include "cli/terminal.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 /* --- add --- */
@@ -275,6 +276,31 @@ static bool add_once(struct lines *lines, size_t *n, struct rota_queue_moves *mo
     return true;
 }
 
+/* --- an interrupt: what is on its way is awaited, so that it is known what was added --- */
+
+static volatile sig_atomic_t is_interrupted;
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    is_interrupted = 1;
+}
+
+static bool is_over(void *data)
+{
+    (void)data;
+    return is_interrupted;
+}
+
+/* A second one ends the process, as the first does where nobody hears it. */
+static void hear_interrupts(void)
+{
+    struct sigaction before, ours = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&ours.sa_mask);
+    if (sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &ours, NULL);
+}
+
 /* Add a few lines; false when the command is over. */
 static bool add_batch(struct lines *lines, size_t n)
 {
@@ -282,7 +308,7 @@ static bool add_batch(struct lines *lines, size_t n)
     while (n > 0)
         if (!add_once(lines, &n, &moves))
             return false;
-    return true;
+    return !is_interrupted;
 }
 
 static bool on_lines(void *data, const struct rota_str *texts, size_t n)
@@ -324,12 +350,16 @@ static int add_lines(struct rota_queue_client *client, const struct add *options
                                    .size_max = ROTA_JOB_PAYLOAD_MAX,
                                    .on_lines = on_lines,
                                    .on_start = on_start,
+                                   .is_over = is_over,
                                    .data = &lines};
+    hear_interrupts();
     int code = rota_lines_read_file(&file);
     rota_progress_end(&lines.progress);
-    if (code && lines.n_added > 0)
+    if ((code && lines.n_added > 0) || (is_interrupted && !lines.code))
         fprintf(stderr, "rota: %zu job%s added, the next is that of line %zu\n", lines.n_added,
                 were(lines.n_added), lines.n_added + 1);
+    if (is_interrupted)
+        return rota_cli_end_interrupted();
     if (code || lines.code)
         return code ? code : lines.code;
     if (options->of.json)
@@ -429,7 +459,9 @@ const struct rota_cli_command rota_cmd_job_add = {
                 "Adds a job whose payload is the argument, or standard input when that is `-`, and "
                 "prints its name, QUEUE/ID, when the broker has it for good. With --wait the "
                 "result is printed instead, and a job that was not done is exit code 1. With "
-                "--lines there is a job for each line of a file; how many is printed. With "
+                "--lines there is a job for each line of a file; how many is printed, also after "
+                "an "
+                "interrupt, which is answered when the jobs that are on their way are added. With "
                 "--unique the job that is printed, or waited for, may be one that was there "
                 "already: standard error says so then.\n\n"
                 "Nobody to be reached is exit code 1 at once. A broker that has answered and then "

@@ -125,7 +125,6 @@ static void stop_showing(struct waiter *waiter)
     rota_arena_deinit(&waiter->arena);
 }
 
-/* Whoever started us, a loop of a shell maybe, is to see that it was an interrupt. */
 static int end_interrupted(const struct waiter *waiter)
 {
     struct rota_buffer name = {0};
@@ -135,9 +134,7 @@ static int end_interrupted(const struct waiter *waiter)
     fprintf(stderr, "rota: job %s goes on without us; to look at it: rota job show%s%s %s\n", job,
             node ? " --node " : "", node ? node : "", job);
     rota_buffer_deinit(&name);
-    signal(SIGINT, SIG_DFL);
-    raise(SIGINT);
-    return 128 + SIGINT;
+    return rota_cli_end_interrupted();
 }
 
 /* --- its end --- */

@@ -601,6 +601,50 @@ def jobs_of_lines_that_nobody_has_counted_are_counted():
         assert 0 < int(counts[0]) and int(counts[-1]) <= n_lines, (counts, n_lines)
 
 
+def await_hearing(process, is_heard):
+    """Until a process has a handler for SIGINT, or has none any more."""
+    while True:
+        with open(f"/proc/{process.pid}/status") as file:
+            caught = next(int(line.split()[1], 16) for line in file if line.startswith("SigCgt:"))
+        if bool(caught & 1 << signal.SIGINT - 1) == is_heard:
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+@test
+def an_interrupt_tells_how_many_lines_were_added():
+    with tempfile.NamedTemporaryFile(prefix="rota-lines-") as file, Broker("--durability", "memory") as broker:
+        def start(name, **options):
+            return broker.start("job", "add", "--queue", "work", "--timeout", f"{TIMEOUT}s", "--lines", name,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+        file.write(b"line\n" * 3000)
+        file.flush()
+        broker.process.send_signal(signal.SIGSTOP)
+        adder = start(file.name)
+        await_hearing(adder, True)
+        adder.send_signal(signal.SIGINT)
+        await_hearing(adder, False)
+        other = start(file.name)
+        for is_heard in (True, False):  # a second one is not waited for
+            await_hearing(other, is_heard)
+            other.send_signal(signal.SIGINT)
+        assert other.communicate(timeout=TIMEOUT) == ("", "") and other.returncode == -signal.SIGINT
+        broker.process.send_signal(signal.SIGCONT)
+        assert adder.communicate(timeout=TIMEOUT) == ("", "rota: 1024 jobs were added, the next is that of line 1025\n")
+        assert adder.returncode == -signal.SIGINT and broker.queue()["waiting"] == 1024
+
+        adder = start("-", stdin=subprocess.PIPE)
+        adder.stdin.write("line\n" * 3 + "half")
+        adder.stdin.flush()
+        while broker.queue()["waiting"] < 1027:
+            assert adder.poll() is None, adder.communicate()
+        adder.send_signal(signal.SIGINT)
+        _, told = adder.communicate(timeout=TIMEOUT)
+        assert told == "rota: 3 jobs were added, the next is that of line 4\n" and adder.returncode == -signal.SIGINT, told
+
+
 @test
 def lines_are_added_once_whatever_happens_to_the_broker():
     n_lines = 100000
