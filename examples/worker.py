@@ -71,6 +71,12 @@ def fields(message):
 
 # --- the worker ---
 
+def check_secret(path, status):
+    """Our own key is for us alone; that of another owner may be there for a group that we are in."""
+    if status.st_mode & (0o066 if status.st_uid == os.geteuid() else 0o006):
+        sys.exit(f"{path}: others can get at the secret key in it, its mode is {status.st_mode & 0o7777:04o}: chmod 600 {path}")
+
+
 class Worker:
     def __init__(self, options):
         self.options = options
@@ -98,6 +104,7 @@ class Worker:
         self.socket.reconnect_ivl = -1
         if self.options.key:
             with open(self.options.key) as file:
+                check_secret(self.options.key, os.fstat(file.fileno()))
                 keys = dict(line.split() for line in file if line.strip() and line[0] != "#")
             self.socket.curve_publickey = keys["public"].encode()
             self.socket.curve_secretkey = keys["secret"].encode()

@@ -99,9 +99,9 @@ struct rota_connector_options {
 
     size_t message_max, queue_max, queue_bytes, inbox_max, inbox_bytes, workers_max;
 
-    /* CURVE. Our own key pair, as rota_connector_key_make() writes it; a broker's list of
-     * workers, a line each with a name and a public key; a worker's broker, by its public
-     * key. A list that has changed is read again. */
+    /* CURVE. Our own key pair, as rota_connector_key_make() writes it, refused when others can
+     * read or change the file; a broker's list of workers, a line each with a name and a public
+     * key; a worker's broker, by its public key. A list that has changed is read again. */
     const char *key_file;
     const char *workers_file;
     const char *broker_key;
@@ -222,7 +222,8 @@ void rota_connector_stats(const struct rota_connector *connector,
 enum rota_code rota_connector_key_make(const char *path, char public_key[ROTA_CONNECTOR_KEY_SIZE],
                                        struct rota_error *error);
 
-/* The public key of a pair that was written so. Any thread. */
+/* The public key of a pair that was written so, and that nobody else can read or change: a file of
+ * our own is for us alone, that of another owner may be for its group, too. Any thread. */
 enum rota_code rota_connector_key_read(const char *path, char public_key[ROTA_CONNECTOR_KEY_SIZE],
                                        struct rota_error *error);
 

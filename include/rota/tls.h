@@ -26,7 +26,8 @@ enum {
 /* All in PEM. The texts are copied. */
 struct rota_tls_options {
     /* Our certificate, then those between it and the CA; and its key. A server
-     * needs them, a client has both or none. */
+     * needs them, a client has both or none. A key that everybody can read or change is
+     * refused; the group of its file may. */
     const char *certificate_file;
     const char *key_file;
 

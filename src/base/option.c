@@ -156,11 +156,13 @@ static enum rota_code parse_choice(const struct rota_option *option, struct rota
                                    int *field, struct rota_error *error)
 {
     char quoted[ROTA_QUOTE_MAX], limits[ROTA_OPTION_LIMITS_MAX];
-    for (int i = 0; option->choices[i]; i++) {
-        if (rota_str_is_equal(text, rota_str(option->choices[i]))) {
-            *field = i;
-            return ROTA_OK;
-        }
+    int i = 0;
+    while (option->choices[i] && !rota_str_is_equal(text, rota_str(option->choices[i])))
+        i++;
+    if (option->choices[i] ||
+        (option->old_choice && rota_str_is_equal(text, rota_str(option->old_choice)))) {
+        *field = i;
+        return ROTA_OK;
     }
     return rota_error_set(error, ROTA_ERR_INVALID, "%s is none of %s", rota_quote(text, quoted),
                           rota_option_format_limits(option, limits));

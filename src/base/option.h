@@ -41,6 +41,7 @@ struct rota_option {
     const char *default_text;   /* as the user would write it; NULL: the field is left alone */
     int64_t min, max;           /* of the number, or of the text's bytes; both 0: any */
     const char *const *choices; /* ends with NULL */
+    const char *old_choice;     /* still taken and not shown; its index follows the others' */
     bool is_required;
     const char *help; /* a phrase without a final dot */
 };

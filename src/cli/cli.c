@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +85,13 @@ bool rota_cli_parse(const struct rota_cli_command *command, int argc, char *cons
 /* Why standard output could not be written, the first time it could not. By the
  * time the program ends `errno` may tell of something else. */
 static int output_errno;
+
+int rota_cli_end_interrupted(void)
+{
+    signal(SIGINT, SIG_DFL);
+    raise(SIGINT);
+    return 128 + SIGINT;
+}
 
 bool rota_cli_can_print(void)
 {

@@ -106,6 +106,10 @@ int rota_cli_fail_error(const struct rota_error *error);
 bool rota_cli_parse(const struct rota_cli_command *command, int argc, char *const *argv,
                     void *result, struct rota_option_list *arguments, int *exit_code);
 
+/* End the process by SIGINT, so that whoever started it, a loop of a shell maybe, sees that it was
+ * an interrupt; an exit code where that can't be. */
+int rota_cli_end_interrupted(void);
+
 /* Whether standard output still takes what is printed; asked after writing, for
  * it also notes why not. */
 bool rota_cli_can_print(void);

@@ -1,6 +1,7 @@
 /* rota broker: a broker of jobs, by itself. */
 #include "cli/cli.h"
 #include "cli/store_options.h"
+#include "core/work/durability.h"
 #include "io/clock.h"
 
 #include "descriptors.h"
@@ -19,14 +20,15 @@
 struct options {
     const char *data, *listen, *workers, *workers_key, *workers_list;
     const char *store, *nodes, *hosts, *advertise, *certificate, *key, *ca;
-    int durability, log_level;
+    int durability; /* enum rota_durability, and see below */
+    int log_level;
     int64_t partitions, jobs_max, bytes_max, segment_size;
     rota_time drain;
     bool insecure, repair;
 };
 
-enum { DURABILITY_FSYNC, DURABILITY_MEMORY };
-static const char *const DURABILITIES[] = {"fsync", "memory", NULL};
+/* Of `durability`. "fsync" says no more than that it is not memory. */
+enum { DURABILITY_NOT_GIVEN = -1, DURABILITY_FSYNC = ROTA_DURABILITY_MEMORY + 1 };
 
 static const struct rota_option OPTIONS[] = {
     {.name = "data",
@@ -72,9 +74,11 @@ static const struct rota_option OPTIONS[] = {
     {.name = "durability",
      ROTA_OPTION_INTO(CHOICE, struct options, durability),
      .value_name = "HOW",
-     .default_text = "fsync",
-     .choices = DURABILITIES,
-     .help = "what is acknowledged is on disk, or in memory alone and gone with the process"},
+     .choices = rota_durability_names,
+     .old_choice = "fsync",
+     .help =
+         "where jobs are kept: in the journal of --data, as rows of --store, or in memory alone "
+         "and gone with the process; what --data or --store says if not given"},
     {.name = "partitions",
      ROTA_OPTION_INTO(INT, struct options, partitions),
      .value_name = "N",
@@ -233,7 +237,7 @@ static enum rota_code open_service(struct service *service, struct rota_error *e
     struct rota_work_broker_options broker = {
         .directory = options->data,
         .store = options->store,
-        .is_memory = options->durability == DURABILITY_MEMORY,
+        .is_memory = options->durability == ROTA_DURABILITY_MEMORY,
         .repair = options->repair,
         .workers_address = options->workers,
         .workers_key_file = options->workers_key,
@@ -293,22 +297,42 @@ static void close_service(struct service *service)
     rota_tls_free(service->peers_tls);
 }
 
+/* Find out where jobs are kept, which is said once or twice in the same sense; an exit code. */
+static int choose_durability(struct options *options)
+{
+    bool is_said = options->durability != DURABILITY_NOT_GIVEN;
+    if (!is_said || options->durability == DURABILITY_FSYNC)
+        options->durability = options->store ? ROTA_DURABILITY_STORE : ROTA_DURABILITY_JOURNAL;
+    bool is_journal = options->durability == ROTA_DURABILITY_JOURNAL;
+    bool is_store = options->durability == ROTA_DURABILITY_STORE;
+    if (options->data && options->store)
+        return rota_cli_fail(ROTA_CLI_BAD, "jobs are kept in --store or in --data: choose one");
+    if ((options->data && !is_journal) || (options->store && !is_store))
+        return rota_cli_fail(ROTA_CLI_BAD, "--%s is of no use with --durability %s",
+                             options->data ? "data" : "store",
+                             rota_durability_names[options->durability]);
+    if (options->repair && !is_journal)
+        return rota_cli_fail(ROTA_CLI_BAD, "--repair is for the journal of --data: there is none");
+    if (is_store && !options->store)
+        return rota_cli_fail(ROTA_CLI_BAD, "--durability store: which database? --store names one");
+    if (is_journal && !options->data && is_said)
+        return rota_cli_fail(ROTA_CLI_BAD, "--durability journal: where? --data names a directory");
+    if (is_journal && !options->data)
+        return rota_cli_fail(ROTA_CLI_BAD,
+                             "where are jobs to be kept? --data names a directory, --store a "
+                             "database; --durability memory keeps them in memory alone");
+    return ROTA_CLI_OK;
+}
+
 static int run(int argc, char *const *argv)
 {
-    struct options options = {0};
+    struct options options = {.durability = DURABILITY_NOT_GIVEN};
     struct rota_error error;
     int code;
     if (!rota_cli_parse(&rota_cmd_broker, argc, argv, &options, NULL, &code))
         return code;
-    if (options.durability == DURABILITY_MEMORY && options.data)
-        return rota_cli_fail(ROTA_CLI_BAD, "--data is of no use with --durability memory");
-    if (options.store && (options.data || options.durability == DURABILITY_MEMORY))
-        return rota_cli_fail(ROTA_CLI_BAD, "jobs are kept in --store, in --data or in memory: "
-                                           "choose one");
-    if (options.durability != DURABILITY_MEMORY && !options.data && !options.store)
-        return rota_cli_fail(ROTA_CLI_BAD,
-                             "where are jobs to be kept? --data names a directory, --store a "
-                             "database; --durability memory keeps them in memory alone");
+    if ((code = choose_durability(&options)))
+        return code;
     if (options.store && rota_store_options_check(&options.store, &error))
         return rota_cli_fail_error(&error);
     if (options.nodes && options.hosts)

@@ -1,9 +1,11 @@
 /* rota job add: give a queue work. */
 #include "cli/cli.h"
+#include "cli/job_wait.h"
 #include "cli/lines.h"
 #include "cli/queue_plan.h"
 #include "cli/terminal.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 /* --- add --- */
@@ -66,6 +68,7 @@ static const struct rota_option ADD_OPTIONS[] = {
     {.name = "unique",
      ROTA_OPTION_INTO(TEXT, struct add, unique),
      .value_name = "KEY",
+     .min = 1,
      .max = ROTA_JOB_KEY_MAX,
      .help = "no second job with this key while one waits or runs"},
     {.name = "key",
@@ -81,7 +84,7 @@ static const struct rota_option ADD_OPTIONS[] = {
     {.name = "lines",
      ROTA_OPTION_INTO(TEXT, struct add, lines),
      .value_name = "FILE",
-     .help = "a job for each line of a file, - for standard input"},
+     .help = "a job for each line of a file, an empty one too; - for standard input"},
     {.name = "wait",
      ROTA_OPTION_INTO(FLAG, struct add, wait),
      .help = "wait for its end, however long that takes, and print the result"},
@@ -99,122 +102,14 @@ static void fill_spec(const struct add *options, struct rota_str names[ROTA_OPTI
         .priority = options->priority,
         .delay_ms = rota_queue_to_ms(options->delay),
         .backoff_ms = rota_queue_to_ms(options->backoff),
-        .deadline_ms = rota_queue_to_ms(options->deadline),
+        .deadline_ms =
+            options->deadline == ROTA_TIME_NEVER ? 0 : rota_queue_to_ms(options->deadline),
         .timeout_ms = rota_queue_to_ms(options->job_timeout),
         .max_attempts = (uint64_t)options->attempts,
         .unique = rota_str(options->unique ? options->unique : ""),
         .key = rota_str(options->key ? options->key : ""),
         .trace = rota_str(options->trace ? options->trace : ""),
     };
-}
-
-struct waiter {
-    struct rota_queue_client *client;
-    struct rota_buffer last; /* what was heard last */
-    enum rota_status status;
-    uint64_t pause_ms;
-    bool is_over, has_heard, is_told;
-};
-
-static void on_news(void *data, struct rota_call *call, struct rota_str message)
-{
-    struct waiter *waiter = data;
-    (void)call;
-    waiter->has_heard = true;
-    rota_buffer_clear(&waiter->last);
-    rota_buffer_append_str(&waiter->last, message);
-}
-
-static void on_watch_end(void *data, struct rota_call *call, const struct rota_call_result *result)
-{
-    struct waiter *waiter = data;
-    (void)call;
-    waiter->status = result->status;
-    waiter->is_over = true;
-}
-
-static int print_end(struct rota_queue_client *client, const struct rota_queue_job_info *info)
-{
-    struct rota_buffer buffer = {0};
-    if (client->options->json) {
-        struct rota_json json = {.buffer = &buffer};
-        rota_queue_client_add_job(&json, info);
-        rota_buffer_append_char(&buffer, '\n');
-    } else if (info->state == ROTA_JOB_DONE) {
-        rota_buffer_append_str(&buffer, info->result);
-    } else {
-        struct rota_buffer reason = {0};
-        rota_terminal_append(&reason, info->reason);
-        int code = rota_cli_fail(ROTA_CLI_NO, "the job is %s: %s",
-                                 info->state < ROTA_JOB_STATES
-                                     ? rota_job_state_name((enum rota_job_state)info->state)
-                                     : "in an unknown state",
-                                 rota_buffer_str(&reason).data);
-        rota_buffer_deinit(&reason);
-        return code;
-    }
-    int code = rota_cli_print(&buffer);
-    return info->state == ROTA_JOB_DONE ? code : ROTA_CLI_NO;
-}
-
-/* The node is away, or the one that has the job is: the next one is asked after a pause, which
- * grows while nothing is heard. */
-static void ask_elsewhere(struct waiter *waiter)
-{
-    struct rota_queue_client *client = waiter->client;
-    if (waiter->has_heard || waiter->pause_ms == 0)
-        waiter->pause_ms = 50;
-    if (!waiter->is_told)
-        fprintf(stderr, "rota: %s: %s; asking again until the job has ended\n",
-                rota_channel_target(client->channel), rota_status_name(waiter->status));
-    waiter->is_told = true;
-    rota_queue_client_next(client);
-    rota_queue_client_pause(client, waiter->pause_ms);
-    waiter->pause_ms = waiter->pause_ms < 1600 ? 2 * waiter->pause_ms : waiter->pause_ms;
-}
-
-/* Watch a job to its end; the exit code. */
-static int wait_for(struct rota_queue_client *client, const struct rota_queue_about *about)
-{
-    struct waiter waiter = {.client = client};
-    struct rota_buffer request = {0};
-    struct rota_error error;
-    struct rota_queue_news news;
-    rota_message_encode(&ROTA_QUEUE_NAME, about, &request);
-    struct rota_call_options call = {.method = rota_str("/rota.v1.Queue/Watch"),
-                                     .request = rota_buffer_str(&request),
-                                     .on_message = on_news,
-                                     .on_end = on_watch_end,
-                                     .data = &waiter};
-    int code = ROTA_CLI_NO;
-    for (;;) {
-        waiter.is_over = waiter.has_heard = false;
-        waiter.status = ROTA_STATUS_UNAVAILABLE;
-        enum rota_code refused = rota_channel_call(client->channel, &call, NULL, &error);
-        if (refused && refused != ROTA_ERR_UNAVAILABLE) {
-            code = rota_cli_fail_error(&error);
-            goto end;
-        }
-        while (!refused && !waiter.is_over)
-            uv_run(&client->loop, UV_RUN_ONCE);
-        if (waiter.status != ROTA_STATUS_UNAVAILABLE)
-            break;
-        ask_elsewhere(&waiter);
-    }
-    rota_arena_clear(&client->arena);
-    if (waiter.status != ROTA_STATUS_OK || waiter.last.failed)
-        code = rota_cli_fail(ROTA_CLI_NO, "the job's end was not heard of: %s",
-                             rota_status_name(waiter.status));
-    else if (rota_message_decode(&ROTA_QUEUE_NEWS, rota_buffer_str(&waiter.last), &news,
-                                 &client->arena, &error) ||
-             !news.job)
-        code = rota_cli_fail(ROTA_CLI_NO, "what was answered is no job");
-    else
-        code = print_end(client, news.job);
-end:
-    rota_buffer_deinit(&request);
-    rota_buffer_deinit(&waiter.last);
-    return code;
 }
 
 static void append_added(struct rota_buffer *buffer, const struct add *options,
@@ -274,7 +169,7 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
     }
     memcpy(kept, added.id.data, sizeof kept);
     struct rota_queue_about about = {.queue = spec.queue, .id = rota_str_of(kept, sizeof kept)};
-    return wait_for(client, &about);
+    return rota_job_wait(client, &about);
 }
 
 enum { BATCH_BYTES = 4 << 20 }; /* of payloads */
@@ -291,6 +186,11 @@ struct lines {
     int code;                          /* what ended it */
 };
 
+static const char *were(size_t n)
+{
+    return n == 1 ? " was" : "s were";
+}
+
 /* The first `n` of the jobs are not added. Mostly they are the last ones; whoever goes on from a
  * line has to know when others behind it were added. */
 static bool fail_batch(struct lines *lines, size_t n, const char *why)
@@ -299,13 +199,13 @@ static bool fail_batch(struct lines *lines, size_t n, const char *why)
     rota_progress_end(&lines->progress);
     if (n == 0 || numbers[0] + n - 1 == lines->n_lines) {
         lines->code =
-            rota_cli_fail(ROTA_CLI_NO, "%s; %zu jobs were added, the next is that of line %zu", why,
-                          lines->n_added, lines->n_added + 1);
+            rota_cli_fail(ROTA_CLI_NO, "%s; %zu job%s added, the next is that of line %zu", why,
+                          lines->n_added, were(lines->n_added), lines->n_added + 1);
         return false;
     }
     lines->code = rota_cli_fail(ROTA_CLI_NO, "%s", why);
-    fprintf(stderr, "rota: %zu jobs were added, those of lines 1-%zu without ", lines->n_added,
-            lines->n_lines);
+    fprintf(stderr, "rota: %zu job%s added, those of lines 1-%zu without ", lines->n_added,
+            were(lines->n_added), lines->n_lines);
     for (size_t i = 0, last; i < n; i = last + 1) {
         for (last = i; last + 1 < n && numbers[last + 1] == numbers[last] + 1;)
             last++;
@@ -376,6 +276,31 @@ static bool add_once(struct lines *lines, size_t *n, struct rota_queue_moves *mo
     return true;
 }
 
+/* --- an interrupt: what is on its way is awaited, so that it is known what was added --- */
+
+static volatile sig_atomic_t is_interrupted;
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    is_interrupted = 1;
+}
+
+static bool is_over(void *data)
+{
+    (void)data;
+    return is_interrupted;
+}
+
+/* A second one ends the process, as the first does where nobody hears it. */
+static void hear_interrupts(void)
+{
+    struct sigaction before, ours = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&ours.sa_mask);
+    if (sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(SIGINT, &ours, NULL);
+}
+
 /* Add a few lines; false when the command is over. */
 static bool add_batch(struct lines *lines, size_t n)
 {
@@ -383,7 +308,7 @@ static bool add_batch(struct lines *lines, size_t n)
     while (n > 0)
         if (!add_once(lines, &n, &moves))
             return false;
-    return true;
+    return !is_interrupted;
 }
 
 static bool on_lines(void *data, const struct rota_str *texts, size_t n)
@@ -425,9 +350,16 @@ static int add_lines(struct rota_queue_client *client, const struct add *options
                                    .size_max = ROTA_JOB_PAYLOAD_MAX,
                                    .on_lines = on_lines,
                                    .on_start = on_start,
+                                   .is_over = is_over,
                                    .data = &lines};
+    hear_interrupts();
     int code = rota_lines_read_file(&file);
     rota_progress_end(&lines.progress);
+    if ((code && lines.n_added > 0) || (is_interrupted && !lines.code))
+        fprintf(stderr, "rota: %zu job%s added, the next is that of line %zu\n", lines.n_added,
+                were(lines.n_added), lines.n_added + 1);
+    if (is_interrupted)
+        return rota_cli_end_interrupted();
     if (code || lines.code)
         return code ? code : lines.code;
     if (options->of.json)
@@ -478,6 +410,7 @@ static int run_add(int argc, char *const *argv)
     struct rota_buffer input = {0};
     struct rota_error error;
     int code;
+    options.deadline = ROTA_TIME_NEVER;
     if (!rota_cli_parse(&rota_cmd_job_add, argc, argv, &options, &arguments, &code))
         return code;
     const char *payload = arguments.size > 0 ? arguments.items[0] : NULL;
@@ -489,6 +422,8 @@ static int run_add(int argc, char *const *argv)
     if (options.lines && options.unique)
         return rota_cli_fail(
             ROTA_CLI_BAD, "--lines with --unique would add one job: the other lines have its key");
+    if (options.deadline <= 0) /* to a broker that is none */
+        return rota_cli_fail(ROTA_CLI_BAD, "--deadline: the deadline of the job has passed");
     if (options.can.size > ROTA_JOB_CAPABILITIES_MAX)
         return rota_cli_fail(ROTA_CLI_BAD, "--can: a job needs at most %d capabilities",
                              ROTA_JOB_CAPABILITIES_MAX);
@@ -524,7 +459,9 @@ const struct rota_cli_command rota_cmd_job_add = {
                 "Adds a job whose payload is the argument, or standard input when that is `-`, and "
                 "prints its name, QUEUE/ID, when the broker has it for good. With --wait the "
                 "result is printed instead, and a job that was not done is exit code 1. With "
-                "--lines there is a job for each line of a file; how many is printed. With "
+                "--lines there is a job for each line of a file; how many is printed, also after "
+                "an "
+                "interrupt, which is answered when the jobs that are on their way are added. With "
                 "--unique the job that is printed, or waited for, may be one that was there "
                 "already: standard error says so then.\n\n"
                 "Nobody to be reached is exit code 1 at once. A broker that has answered and then "
@@ -534,7 +471,10 @@ const struct rota_cli_command rota_cmd_job_add = {
                 "no room for is offered to others, for as long as --timeout says. With --wait the "
                 "end of a job "
                 "is "
-                "waited for however long it takes, at whichever of the nodes answers.\n\n"
+                "waited for however long it takes, at whichever of the nodes answers; where "
+                "standard "
+                "error is a terminal, a line there says how the job stands and why, and an "
+                "interrupt leaves the job as it is and says how to look at it.\n\n"
                 "With --json: {\"job\", \"is_new\"}, the job as `job show` prints it, or "
                 "{\"added\"}. " ROTA_DRY_RUN_JSON,
             .options = ADD_OPTIONS,

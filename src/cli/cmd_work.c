@@ -5,9 +5,13 @@
 #include "cli/work.h"
 #include "io/clock.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct options {
@@ -221,6 +225,37 @@ static int serve(const struct rota_work_options *options, int log_level)
     return exit_code;
 }
 
+/* 0 when it can be run, or why not. */
+static int why_not_run(const char *path)
+{
+    struct stat status;
+    if (faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) || stat(path, &status))
+        return errno;
+    return S_ISREG(status.st_mode) ? 0 : EACCES;
+}
+
+/* Look for the command where it will be looked for. One that is not there would take jobs only to
+ * give them back; one that goes away later may come back. */
+static enum rota_code check_command(const char *name, struct rota_error *error)
+{
+    char path[PATH_MAX];
+    bool is_path = strchr(name, '/') != NULL;
+    const char *at = getenv("PATH") ? getenv("PATH") : "/bin:/usr/bin";
+    int failed = is_path ? why_not_run(name) : ENOENT;
+    while (failed && !is_path && name[0] && at) {
+        const char *end = strchrnul(at, ':');
+        snprintf(path, sizeof path, "%.*s%s%s", (int)(end - at), at, end > at ? "/" : "./", name);
+        int why = why_not_run(path);
+        if (why == 0 || why == EACCES) /* what is there, but can't be run, is told of */
+            failed = why;
+        at = *end ? end + 1 : NULL;
+    }
+    if (!failed)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID, "%s can't be run: %s", name[0] ? name : "\"\"",
+                          strerror(failed));
+}
+
 static int run(int argc, char *const *argv)
 {
     static struct options options;
@@ -244,7 +279,7 @@ static int run(int argc, char *const *argv)
               &error) ||
         check(&options.can, ROTA_WORKER_CAPABILITIES_MAX, "can", rota_capability_check, can,
               &error) ||
-        (options.name && check_name(options.name, &error)))
+        (options.name && check_name(options.name, &error)) || check_command(words.items[0], &error))
         return rota_cli_fail_error(&error);
     struct rota_work_options with = {
         .worker = {.slots = (uint32_t)options.slots,
@@ -307,7 +342,9 @@ const struct rota_cli_command rota_cmd_work = {
                 "--drain, ends the rest and gives their jobs back. A second one: all are killed "
                 "and given back at once.\n\n"
                 "With several nodes it asks all of them at the same time, and gives back at once "
-                "what it has no slot for. A node that is away is asked again until it is back.",
+                "what it has no slot for. A node that is away is asked again until it is back. A "
+                "COMMAND that can't be found at the start is refused; one that goes away later "
+                "costs no job an attempt.",
             .options = OPTIONS,
             .n_options = sizeof OPTIONS / sizeof *OPTIONS,
             .examples = "rota work --node 127.0.0.1:7700 --queue mail --can smtp --slots 4 -- "

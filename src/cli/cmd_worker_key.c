@@ -1,13 +1,19 @@
 /* rota worker-key: the keys of brokers and workers. */
 #include "base/quote.h"
 #include "cli/cli.h"
+#include "cli/dry_run.h"
 #include "wire/worker_frame.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <rota/connector.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct options {
     const char *name;
+    bool dry_run;
 };
 
 static const struct rota_option OPTIONS[] = {
@@ -15,7 +21,57 @@ static const struct rota_option OPTIONS[] = {
      ROTA_OPTION_INTO(TEXT, struct options, name),
      .value_name = "NAME",
      .help = "of the worker: print its line for the broker's list"},
+    ROTA_DRY_RUN_OPTION(struct options, dry_run),
 };
+
+/* Why a file that is not there could not be made; 0 when it could. */
+static int why_not_made(const char *path)
+{
+    struct stat status;
+    const char *slash = strrchr(path, '/');
+    if (lstat(path, &status) == 0)
+        return EEXIST; /* a link to nowhere */
+    if (errno != ENOENT || !path[0])
+        return errno;
+    if (!slash)
+        return faccessat(AT_FDCWD, ".", W_OK | X_OK, AT_EACCESS) ? errno : 0;
+    if (!slash[1])
+        return EISDIR;
+    struct rota_buffer folder = {0};
+    rota_buffer_append(&folder, path, (size_t)(slash + 1 - path));
+    const char *name = rota_buffer_str(&folder).data;
+    int failed = folder.failed ? ENOMEM : 0;
+    if (!failed && faccessat(AT_FDCWD, name, W_OK | X_OK, AT_EACCESS))
+        failed = errno;
+    rota_buffer_deinit(&folder);
+    return failed;
+}
+
+static enum rota_code plan(const char *path, const char *name, bool is_there,
+                           struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_dry_run dry_run;
+    char key[ROTA_CONNECTOR_KEY_SIZE], printed[ROTA_WORKER_NAME_MAX + 64] = "its public key";
+    int failed = is_there ? 0 : why_not_made(path);
+    if (failed)
+        return rota_error_set(error, ROTA_ERR_IO, "can't make %s: %s", path, strerror(failed));
+    enum rota_code code = is_there ? rota_connector_key_read(path, key, error) : ROTA_OK;
+    if (code)
+        return code;
+    if (name)
+        snprintf(printed, sizeof printed, "the line of %s with its public key", name);
+    rota_dry_run_begin(&dry_run, false, buffer);
+    if (is_there)
+        rota_dry_run_say(&dry_run, "%s has a key pair and would stay as it is; %s would be printed",
+                         path, printed);
+    else
+        rota_dry_run_say(&dry_run,
+                         "a new key pair would be written to %s, for its owner's eyes only (mode "
+                         "0600), and %s printed",
+                         path, printed);
+    rota_dry_run_end(&dry_run);
+    return ROTA_OK;
+}
 
 static int run(int argc, char *const *argv)
 {
@@ -31,6 +87,12 @@ static int run(int argc, char *const *argv)
         return rota_cli_fail_error(&error);
     const char *path = arguments.items[0];
     bool is_there = access(path, F_OK) == 0;
+    if (options.dry_run) {
+        if (!plan(path, options.name, is_there, &buffer, &error))
+            return rota_cli_print(&buffer);
+        rota_buffer_deinit(&buffer);
+        return rota_cli_fail_error(&error);
+    }
     if (is_there ? rota_connector_key_read(path, key, &error)
                  : rota_connector_key_make(path, key, &error))
         return rota_cli_fail_error(&error);
@@ -51,7 +113,8 @@ const struct rota_cli_command rota_cmd_worker_key = {
             .description =
                 "Brokers and workers that talk over ZeroMQ know each other by their keys. Makes a "
                 "pair and writes it to FILE, for its owner's eyes only; a FILE that is there is "
-                "read and never changed. Prints the public key: a worker needs its broker's, and "
+                "read and never changed, and refused when others can read it. Prints the public "
+                "key: a worker needs its broker's, and "
                 "the broker a list (--workers-list) with a line for each worker, its name and its "
                 "public key, which is what --name prints.",
             .options = OPTIONS,

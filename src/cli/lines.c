@@ -65,7 +65,10 @@ static int read_all(struct reader *reader)
         }
         ssize_t got =
             read(reader->fd, reader->bytes + reader->size, file->size_max + 1 - reader->size);
-        if (got < 0 && errno == EINTR)
+        bool is_cut = got < 0 && errno == EINTR;
+        if ((is_cut || got == 0) && file->is_over && file->is_over(file->data))
+            return ROTA_CLI_OK; /* half a line is none then */
+        if (is_cut)
             continue;
         if (got < 0)
             return rota_cli_fail(ROTA_CLI_BAD, "%s can't be read: %s", name, strerror(errno));

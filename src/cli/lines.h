@@ -28,6 +28,9 @@ struct rota_lines_file {
 
     /* If given: it begins; there are that many bytes, 0 when nobody knows. */
     void (*on_start)(void *data, uint64_t total);
+
+    /* If given: asked when a signal has ended a read, and at the end; true stops. */
+    bool (*is_over)(void *data);
     void *data;
 };
 

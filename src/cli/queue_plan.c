@@ -170,12 +170,13 @@ enum rota_code rota_queue_plan_pause(struct rota_queue_client *client, struct ro
         rota_dry_run_say(&dry_run, "it would stay as it is");
     else if (is_paused)
         rota_dry_run_say(&dry_run,
-                         "it would be paused: %llu waiting jobs would be handed to nobody, and "
+                         "it would be paused: %llu waiting job%s would be handed to nobody, and "
                          "%llu that run go on",
-                         (number)info->n_waiting, (number)info->n_running);
+                         (number)info->n_waiting, info->n_waiting == 1 ? "" : "s",
+                         (number)info->n_running);
     else
-        rota_dry_run_say(&dry_run, "it would be open: %llu waiting jobs would be handed out again",
-                         (number)info->n_waiting);
+        rota_dry_run_say(&dry_run, "it would be open: %llu waiting job%s would be handed out again",
+                         (number)info->n_waiting, info->n_waiting == 1 ? "" : "s");
     rota_dry_run_end(&dry_run);
     return ROTA_OK;
 }
@@ -262,11 +263,11 @@ static void say_added(struct rota_dry_run *dry_run, const struct rota_queue_job_
                       size_t n_jobs, number n_capable)
 {
     char delay[ROTA_TIME_TEXT_MAX];
-    if (n_jobs == 1)
-        rota_dry_run_say(dry_run, "a job with a payload of %zu bytes would be added to it",
-                         spec->payload.size);
+    if (n_jobs == 1 && spec->payload.size > 0)
+        rota_dry_run_say(dry_run, "a job with a payload of %zu byte%s would be added to it",
+                         spec->payload.size, spec->payload.size == 1 ? "" : "s");
     else
-        rota_dry_run_say(dry_run, "%zu jobs would be added to it", n_jobs);
+        rota_dry_run_say(dry_run, "%zu job%s would be added to it", n_jobs, n_jobs == 1 ? "" : "s");
     if (spec->unique.size > 0)
         rota_dry_run_say(dry_run, "unless one with the unique key %.*s waits or runs",
                          ROTA_STR_ARGS(spec->unique));

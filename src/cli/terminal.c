@@ -189,6 +189,27 @@ void rota_progress_count(struct rota_progress *progress, uint64_t done)
     fflush(stderr);
 }
 
+void rota_progress_say(struct rota_progress *progress, struct rota_str text)
+{
+    struct winsize size;
+    char piece[ROTA_QUOTE_PIECE_MAX];
+    int left = 79; /* the last column would begin a new line */
+    if (!is_due(progress, text.size > 0))
+        return;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1)
+        left = size.ws_col - 1;
+    fputc('\r', stderr);
+    while (text.size > 0) {
+        size_t n = rota_terminal_next(&text, piece);
+        left -= piece_columns(piece, n);
+        if (left < 0)
+            break;
+        fwrite(piece, 1, n, stderr);
+    }
+    fputs("\033[K", stderr);
+    fflush(stderr);
+}
+
 void rota_progress_step(struct rota_progress *progress, uint64_t done, uint64_t total)
 {
     enum { WIDTH = 40 };

@@ -73,4 +73,6 @@ struct rota_progress {
 void rota_progress_step(struct rota_progress *progress, uint64_t done, uint64_t total);
 /* The same where nobody knows of how many. */
 void rota_progress_count(struct rota_progress *progress, uint64_t done);
+/* The same as a sentence, shown as texts are; it is cut where the line ends. */
+void rota_progress_say(struct rota_progress *progress, struct rota_str text);
 void rota_progress_end(struct rota_progress *progress);

@@ -359,6 +359,23 @@ static struct rota_str reason(const struct rota_work *work, const struct job *jo
     return rota_str_of(text, (size_t)size + log.size);
 }
 
+/* A command that fails is told of to whoever looks at the worker, too. */
+static void tell_end(const struct rota_work *work, const struct job *job, enum rota_job_cause cause,
+                     struct rota_str reason)
+{
+    enum { SHOWN = 200 };
+    char how[SHOWN + 64];
+    bool is_failed = cause == ROTA_JOB_CAUSE_FAILED || cause == ROTA_JOB_CAUSE_REFUSED;
+    const char *newline = reason.size > 0 ? memchr(reason.data, '\n', reason.size) : NULL;
+    if (newline)
+        reason.size = (size_t)(newline - reason.data);
+    if (reason.size > SHOWN)
+        reason.size = SHOWN;
+    snprintf(how, sizeof how, "%s: %.*s", rota_job_cause_text(cause), ROTA_STR_ARGS(reason));
+    tell(work, is_failed ? ROTA_LOG_INFO : ROTA_LOG_DEBUG, "job ends", job,
+         is_failed ? how : rota_job_cause_text(cause));
+}
+
 static void say(struct rota_work *work, struct job *job, const struct rota_worker_action *action)
 {
     struct rota_queue_about request = about(job);
@@ -370,7 +387,7 @@ static void say(struct rota_work *work, struct job *job, const struct rota_worke
     request.is_final = action->cause == ROTA_JOB_CAUSE_REFUSED;
     request.is_given_back = action->cause == ROTA_JOB_CAUSE_GIVEN_BACK;
     request.retry_after_ms = rota_queue_to_ms(action->retry_after);
-    tell(work, ROTA_LOG_DEBUG, "job ends", job, rota_job_cause_text(action->cause));
+    tell_end(work, job, action->cause, request.bytes);
     if (!call(job->node, is_done ? "Complete" : "Fail",
               is_done ? &ROTA_QUEUE_COMPLETE : &ROTA_QUEUE_FAIL, &request, with, &job->say, NULL))
         rota_worker_fsm_said(&work->fsm, rota_clock_boot(), job->number, ROTA_WORKER_UNKNOWN);

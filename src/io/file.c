@@ -88,6 +88,24 @@ enum rota_code rota_file_read_fd(int fd, const char *name, size_t size_max,
     return code;
 }
 
+enum rota_code rota_file_check_secret(const char *path, bool group_may, struct rota_error *error)
+{
+    struct stat status;
+    mode_t refused = S_IROTH | S_IWOTH;
+    if (stat(path, &status) != 0)
+        return refuse_errno(path, error);
+    bool is_ours = status.st_uid == geteuid();
+    if (is_ours && !group_may)
+        refused |= S_IRGRP | S_IWGRP;
+    if (!(status.st_mode & refused))
+        return ROTA_OK;
+    bool is_read = status.st_mode & refused & (S_IROTH | S_IRGRP);
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "%s: others can %s the secret key in it, its mode is %04o: chmod %s %s",
+                          path, is_read ? "read" : "change", (unsigned)status.st_mode & 07777,
+                          is_ours ? "600" : "640", path);
+}
+
 enum rota_code rota_file_lock(const char *path, int *fd, long *holder, struct rota_error *error)
 {
     char text[32] = "";

@@ -122,6 +122,10 @@ static enum rota_code read_key(const char *path, EVP_PKEY **key, struct rota_err
     else if (!made)
         code = refuse_file(path, "holds no private key in PEM", error);
     else
+        code = rota_file_check_secret(path, true, error); /* a group of who may read it is usual */
+    if (code)
+        EVP_PKEY_free(made);
+    else
         *key = made;
     ERR_clear_error();
     close_pem(&content, bio);

@@ -16,7 +16,6 @@
 
 #define INTO(kind, field) ROTA_OPTION_INTO(kind, struct rota_node_settings, field)
 
-static const char *const DURABILITIES[] = {"journal", "store", "memory", NULL};
 static const char *const ENGINES[] = {"static", "ring", "lease", "group", NULL};
 
 static const char *const ROLES[] = {"cache", "directory", "group", "queue"};
@@ -87,7 +86,7 @@ const struct rota_option rota_node_options[] = {
      INTO(CHOICE, durability),
      .value_name = "HOW",
      .default_text = "journal",
-     .choices = DURABILITIES,
+     .choices = rota_durability_names,
      .help = "where jobs are kept: in the node's journal, as rows of the store, or in memory "
              "alone and gone with the process"},
     {.name = "partitions",
@@ -441,7 +440,7 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
     if (!values->workers_key != !values->workers_list)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "workers-key and workers-list are given together");
-    if (values->durability == ROTA_NODE_DURABILITY_STORE && !values->store)
+    if (values->durability == ROTA_DURABILITY_STORE && !values->store)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "durability = \"store\" needs a store that all nodes share");
     code = check_spaces(settings, error);

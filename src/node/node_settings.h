@@ -3,18 +3,18 @@
 #pragma once
 
 #include "base/option.h"
+#include "core/work/durability.h"
 #include "wire/settings.h"
 
 struct rota_node_settings {
     const char *data, *listen, *http, *http_names, *workers, *workers_key, *workers_list;
     const char *advertise, *store, *zone, *weight, *roles, *certificate, *key, *ca, *ledger;
-    int durability, log_level;
+    int durability; /* enum rota_durability */
+    int log_level;
     int64_t partitions, memory;
     rota_time ttl, align, drain_limit;
     bool insecure;
 };
-
-enum { ROTA_NODE_DURABILITY_JOURNAL, ROTA_NODE_DURABILITY_STORE, ROTA_NODE_DURABILITY_MEMORY };
 
 enum {
     ROTA_NODE_SPACES_MAX = 64,      /* of a node */

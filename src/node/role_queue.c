@@ -71,9 +71,9 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
         return code;
     }
     struct rota_work_broker_options options = {
-        .directory = settings->durability == ROTA_NODE_DURABILITY_JOURNAL ? role->directory : NULL,
-        .store = settings->durability == ROTA_NODE_DURABILITY_STORE ? settings->store : NULL,
-        .is_memory = settings->durability == ROTA_NODE_DURABILITY_MEMORY,
+        .directory = settings->durability == ROTA_DURABILITY_JOURNAL ? role->directory : NULL,
+        .store = settings->durability == ROTA_DURABILITY_STORE ? settings->store : NULL,
+        .is_memory = settings->durability == ROTA_DURABILITY_MEMORY,
         .workers_address = settings->workers,
         .workers_key_file = settings->workers_key,
         .workers_file = settings->workers_list,

@@ -67,7 +67,7 @@ static enum rota_code read_pair(const char *path, struct rota_buffer *text,
                               "%s is not a key pair: it needs a line \"" PUBLIC_NAME
                               " KEY\" and a line \"" SECRET_NAME " KEY\"",
                               path);
-    } else {
+    } else if (!(code = rota_file_check_secret(path, false, error))) {
         *public_key = *found_public;
         *secret_key = *found_secret;
     }

@@ -694,8 +694,23 @@ static void key_files_that_are_wrong_are_told_of(void **state)
     await_write(paths[3], "alpha no-key\n");
     assert_int_equal(rota_connector_open_broker(&options, &connector, &error), ROTA_ERR_INVALID);
     assert_non_null(strstr(error.text, ":1: no key follows the name \"alpha\""));
+    await_write(paths[3], "");
+    for (int i = 0; i < 3; i++) {
+        static const struct {
+            mode_t mode;
+            const char *phrase;
+        } cases[] = {{0644, ": others can read the secret key in it, its mode is 0644: chmod 600 "},
+                     {0640, "its mode is 0640"},
+                     {0602, "others can change the secret key in it, its mode is 0602"}};
+        assert_int_equal(chmod(paths[0], cases[i].mode), 0);
+        assert_int_equal(rota_connector_open_broker(&options, &connector, &error),
+                         ROTA_ERR_INVALID);
+        assert_non_null(strstr(error.text, cases[i].phrase));
+        assert_int_equal(rota_connector_key_read(paths[0], key, &error), ROTA_ERR_INVALID);
+    }
     await_write(paths[0], "public only\n");
     assert_int_equal(rota_connector_open_broker(&options, &connector, &error), ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, ":1: no key follows")); /* which matters more */
     options.name = "alpha";
     options.key_file = paths[1];
     options.workers_file = NULL;

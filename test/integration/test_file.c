@@ -119,13 +119,54 @@ static void unreadable_file_is_an_error(void **state)
         assert_int_equal(seteuid(0), 0);
 }
 
+/* Ours is for us alone, or for our group where that is usual; another's we may have by its group.
+ */
+static void a_secret_is_not_for_everybody(void **state)
+{
+    static const struct {
+        mode_t mode;
+        bool is_ours, group_may;
+        const char *phrase; /* NULL: it is a secret */
+    } cases[] = {
+        {0600, true, false, NULL},
+        {0400, true, false, NULL},
+        {0711, true, false, NULL},
+        {0640, true, true, NULL},
+        {0640, false, false, NULL},
+        {0640, true, false, ": others can read the secret key in it, its mode is 0640: chmod 600 "},
+        {0644, true, true, ": others can read the secret key in it, its mode is 0644: chmod 600 "},
+        {0644, false, false,
+         ": others can read the secret key in it, its mode is 0644: chmod 640 "},
+        {0620, true, false,
+         ": others can change the secret key in it, its mode is 0620: chmod 600 "},
+    };
+    enum { NOBODY = 65534 };
+    struct rota_error error;
+    (void)state;
+    write_file(1);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        if (!cases[i].is_ours && geteuid() != 0)
+            continue; /* only root can give a file away */
+        assert_int_equal(chown(path_of("entry"), cases[i].is_ours ? geteuid() : NOBODY, getegid()),
+                         0);
+        assert_int_equal(chmod(path_of("entry"), cases[i].mode), 0);
+        enum rota_code code = rota_file_check_secret(path_of("entry"), cases[i].group_may, &error);
+        assert_int_equal(code, cases[i].phrase ? ROTA_ERR_INVALID : ROTA_OK);
+        if (!code)
+            continue;
+        assert_non_null(strstr(error.text, cases[i].phrase));
+        assert_string_equal(strrchr(error.text, ' ') + 1, path_of("entry"));
+    }
+    assert_int_equal(rota_file_check_secret(path_of("absent"), true, &error), ROTA_ERR_NOT_FOUND);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(file_is_read_whole),          TEST(larger_file_than_allowed_is_refused),
         TEST(missing_file_is_not_found),   TEST(what_is_no_file_is_refused_at_once),
-        TEST(unreadable_file_is_an_error),
+        TEST(unreadable_file_is_an_error), TEST(a_secret_is_not_for_everybody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

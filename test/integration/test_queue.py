@@ -93,12 +93,78 @@ def memory_has_to_be_asked_for():
 
 
 @test
+def where_jobs_are_kept_is_said_as_to_rotad():
+    for words, said in ((["journal"], "--data names a directory"), (["store"], "--store names one"),
+                        (["store", "--data", "x"], "--data is of no use with --durability store"),
+                        (["journal", "--store", "sqlite:x"], "--store is of no use with --durability journal"),
+                        (["memory", "--store", "sqlite:x"], "--store is of no use with --durability memory"),
+                        (["memory", "--repair"], "--repair is for the journal"),
+                        (["store", "--store", "sqlite:x", "--repair"], "--repair is for the journal"),
+                        (["disk"], "is none of journal, store, memory;")):
+        refused = subprocess.run([ROTA, "broker", "--durability", *words], capture_output=True, text=True, timeout=TIMEOUT)
+        assert refused.returncode == 2 and said in refused.stderr, refused
+    with folder() as data:
+        for word, place in (("journal", ["--data", data]), ("fsync", ["--data", data]),  # fsync: as it was called once
+                            ("store", ["--store", f"sqlite:{data}.db"]), ("fsync", ["--store", f"sqlite:{data}.db"])):
+            with Broker("--durability", word, *place) as broker:
+                broker.add("x")
+                assert broker.terminate() == 0
+        with Broker("--data", data) as broker:
+            assert len(broker.jobs()) == 2
+        with Broker("--store", f"sqlite:{data}.db") as broker:
+            assert len(broker.jobs()) == 2
+
+
+@test
 def keys_that_would_be_of_no_use_are_refused():
     for words in (["--workers-key", "k"], ["--workers-list", "l"], ["--workers-key", "k", "--workers-list", "l"],
                   ["--workers", "127.0.0.1:0", "--workers-key", "k"], ["--workers", "127.0.0.1:0", "--workers-list", "l"]):
         refused = subprocess.run([ROTA, "broker", "--durability", "memory", *words], capture_output=True, text=True,
                                  timeout=TIMEOUT)
         assert refused.returncode == 2 and "--workers-list" in refused.stderr, refused
+
+
+@test
+def a_key_that_others_can_read_is_refused():
+    with tempfile.TemporaryDirectory() as place:
+        path = os.path.join(place, "broker.key")
+        open(os.path.join(place, "list"), "w").close()
+        words = [ROTA, "broker", "--durability", "memory", "--listen", "127.0.0.1:0", "--workers", "127.0.0.1:0",
+                 "--workers-key", path, "--workers-list", os.path.join(place, "list")]
+        subprocess.run([ROTA, "worker-key", path], stdout=subprocess.DEVNULL, check=True, timeout=TIMEOUT)
+        os.chmod(path, 0o644)
+        for refuses in (words, [ROTA, "worker-key", path]):
+            refused = subprocess.run(refuses, capture_output=True, text=True, timeout=TIMEOUT)
+            assert (refused.returncode, refused.stdout) == (2, ""), refused
+            assert f"{path}: others can read the secret key in it, its mode is 0644: chmod 600 {path}\n" in refused.stderr
+        os.chmod(path, 0o600)
+        assert len(subprocess.run([ROTA, "worker-key", path], capture_output=True, timeout=TIMEOUT).stdout) == 41
+
+
+@test
+def a_key_that_would_be_made_is_told():
+    with tempfile.TemporaryDirectory() as place:
+        def key(*words, code=0):
+            done = subprocess.run([ROTA, "worker-key", *words], capture_output=True, text=True, timeout=TIMEOUT, cwd=place)
+            assert done.returncode == code and bool(done.stderr) == bool(code), done
+            return done.stderr if code else done.stdout
+
+        for path in (os.path.join(place, "new"), "new"):
+            assert key(path, "--dry-run") == (f"a new key pair would be written to {path}, for its owner's eyes only "
+                                              "(mode 0600), and its public key printed\n")
+        assert "and the line of snake with" in key("new", "--name", "snake", "--dry-run")
+        assert os.listdir(place) == []
+        public = key("there").strip()
+        assert "there has a key pair and would stay as it is" in (told := key("there", "--dry-run")), told
+        assert key("there").strip() == public
+        os.symlink("nowhere", os.path.join(place, "link"))
+        pathlib.Path(place, "text").write_text("no key\n")
+        os.mkdir(os.path.join(place, "folder"))
+        for path in ("", "link", "text", "folder", "folder/none/key", "none/", "text/key", "x" * 300):  # as without
+            code = subprocess.run([ROTA, "worker-key", path], capture_output=True, timeout=TIMEOUT, cwd=place).returncode
+            assert code in (1, 2) and key(path, code=code) == key(path, "--dry-run", code=code), path
+        assert key("x", "--name", "a b", code=2) == key("x", "--name", "a b", "--dry-run", code=2)
+        assert sorted(os.listdir(place)) == ["folder", "link", "text", "there"]
 
 
 @test
@@ -206,6 +272,9 @@ def a_dry_run_tells_and_changes_nothing():
         broker.run("queue", "pause", "work", "--dry-run", code=1)
         job = broker.add("x")
         lines = pathlib.Path(data, "lines")
+        lines.write_text("longer than nothing\n")
+        assert "\n1 job would be added to it\n" in broker.run("job", "add", "--queue", "work", "--lines", lines, "--dry-run")
+        assert "a payload of 1 byte would" in broker.run("job", "add", "--queue", "work", "x", "--dry-run")
         lines.write_text("a\nb\nc\n")
         plan = json.loads(broker.run("job", "add", "--queue", "work", "--can", "go", "--lines", lines, "--dry-run", "--json"))
         assert plan["is_done"] is False and any("3 jobs would be added" in line for line in plan["plan"]), plan
@@ -214,7 +283,7 @@ def a_dry_run_tells_and_changes_nothing():
         broker.run("job", "add", "--queue", "work", "--deadline", "2020-01-01T00:00:00Z", "--dry-run", "x", code=2)
         assert "given to nobody" in broker.run("job", "cancel", job, "--dry-run")
         assert "already" in broker.run("job", "retry", job, "--dry-run", code=1)
-        assert "1 waiting jobs would be handed to nobody" in broker.run("queue", "pause", "work", "--dry-run")
+        assert "1 waiting job would be handed to nobody" in broker.run("queue", "pause", "work", "--dry-run")
         assert "stay as it is" in broker.run("queue", "resume", "work", "--dry-run")
         assert "weight of 300" in broker.run("queue", "weight", "work", "--key", "k", "--weight", "300", "--dry-run")
         shown = json.loads(broker.run("queue", "show", "work", "--json"))
@@ -232,7 +301,10 @@ def hostile_words_are_refused():
         for words in (["job", "show", "x"], ["job", "show", "work/zz"], ["job", "show", "/"], ["job", "show", "wo rk/" + "0" * 32],
                       ["job", "add", "--queue", "wo/rk", "x"], ["job", "add", "--queue", "work", "--can", "a b", "x"],
                       ["job", "add", "--queue", "work", *["--can=c%d" % i for i in range(17)], "x"],
-                      ["job", "add", "--queue", "work", "--priority", "40000", "x"]):
+                      ["job", "add", "--queue", "work", "--priority", "40000", "x"],
+                      ["job", "add", "--queue", "work", "--unique", "", "x"],  # an empty variable of a script
+                      *(["job", "add", "--queue", "work", "--deadline", moment, "x", *more] for moment in ("-5", "0", "1")
+                        for more in ([], ["--dry-run"]))):  # 0 is none in the message
             assert "rota: " in broker.run(*words, code=2), words
         refused = broker.run("job", "add", "--queue", "work", "--can", "c" * 300, "x", code=2)
         assert "is not a capability: 1 to 64 letters" in refused, refused
@@ -249,6 +321,7 @@ def a_payload_of_64_megabytes_is_refused():
         refused = broker.run("job", "add", "--queue", "work", "--lines", "-", data=b"first\n" + b"x" * (64 << 20),
                              code=2)
         assert "line 2 is longer than 16777216 bytes" in refused, refused
+        assert "1 job was added, the next is that of line 2" in refused, refused
         assert len(broker.jobs()) == 1  # the first line
         broker.run("job", "add", "--queue", "work", "-", data=bytes(16 << 20))
 
@@ -346,6 +419,80 @@ def who_waits_goes_to_the_node_that_has_the_job_now():
             assert errors.count("asking again") <= 1, errors  # none: its add was under way
 
 
+def start_shown(broker, **options):
+    """One who waits for a job at a terminal, and the terminal."""
+    ours, theirs = pty.openpty()
+    waiter = broker.start("job", "add", "--queue", "work", "--wait", "x", stdout=subprocess.PIPE, stderr=theirs, **options)
+    os.close(theirs)
+    return waiter, ours
+
+
+def drawn_with(terminal, drawn, phrase):
+    """What was drawn until a phrase is."""
+    give_up_at = time.monotonic() + TIMEOUT
+    while phrase not in drawn:
+        assert time.monotonic() < give_up_at, (phrase, drawn)
+        drawn, is_open = drawn_until(terminal, drawn, time.monotonic() + 0.05)
+        assert is_open or phrase in drawn, (phrase, drawn)
+    return drawn
+
+
+@test
+def who_waits_at_a_terminal_sees_how_it_stands():
+    with tempfile.TemporaryDirectory() as place, Broker("--durability", "memory") as broker:
+        gate = os.path.join(place, "gate")
+        os.mkfifo(gate)
+        waiter, terminal = start_shown(broker)
+        drawn = drawn_with(terminal, b"", b"\rwaiting: no worker serves queue work\x1b[K")
+        command = 'echo "half \033[31m of $(head -c 300 /dev/zero | tr \\\\0 x)" >&2; cat "$0"'
+        with subprocess.Popen([ROTA, "work", "--node", broker.node, "--queue", "work", "--name", "w", "--lease", "8s",
+                               "--kill-after", "2s", "--", "sh", "-c", command, gate], stderr=subprocess.DEVNULL) as worker:
+            drawn = drawn_with(terminal, drawn, b'\rrunning: attempt 1 of 5, on worker "w": half \\u001b[31m of xx')
+            with open(gate, "w") as file:
+                file.write("the result")
+            drawn, _ = drawn_until(terminal, drawn, None)
+            out, _ = waiter.communicate(timeout=TIMEOUT)
+            worker.terminate()
+        os.close(terminal)
+        assert (waiter.returncode, out) == (0, b"the result") and drawn.endswith(b"\r\x1b[K"), (waiter.returncode, out, drawn)
+        lines = drawn.replace(b"\x1b[K", b"").split(b"\r")
+        assert max(map(len, lines)) == 79 and b"\n" not in drawn, drawn  # one line, cut to a terminal of 80
+
+
+@test
+def who_waits_at_a_terminal_may_go():
+    with Broker("--durability", "memory") as broker:
+        waiter, terminal = start_shown(broker)
+        drawn = drawn_with(terminal, b"", b"waiting: no worker serves")
+        waiter.send_signal(signal.SIGINT)
+        drawn, _ = drawn_until(terminal, drawn, None)
+        os.close(terminal)
+        out, _ = waiter.communicate(timeout=TIMEOUT)
+        (job,) = broker.jobs()
+        told = f"\r\x1b[Krota: job {job} goes on without us; to look at it: rota job show --node {broker.node} {job}\r\n"
+        assert (waiter.returncode, out) == (-signal.SIGINT, b"") and drawn.endswith(told.encode()), (waiter.returncode, drawn)
+        broker.run("job", "cancel", job)
+
+        waiter, terminal = start_shown(broker)  # the broker is away
+        drawn = drawn_with(terminal, b"", b"waiting: no worker serves")
+        broker.kill()
+        drawn = drawn_with(terminal, drawn, b"asking again until the job has ended")
+        waiter.send_signal(signal.SIGINT)
+        drawn, _ = drawn_until(terminal, drawn, None)
+        os.close(terminal)
+        waiter.communicate(timeout=TIMEOUT)
+        assert waiter.returncode == -signal.SIGINT and b"goes on without us" in drawn, (waiter.returncode, drawn)
+
+
+@test
+def who_waits_elsewhere_hears_nothing_of_it():
+    with Broker("--durability", "memory") as broker:
+        waiter, job = start_waiter(broker)
+        waiter.send_signal(signal.SIGINT)
+        assert waiter.communicate(timeout=TIMEOUT) == ("", "") and waiter.returncode == -signal.SIGINT
+        assert broker.jobs() == [job]
+
+
 # --- many lines ---
 
 
@@ -356,6 +503,15 @@ def job_without_a_payload_is_asked_for_one():
         assert not broker.jobs()
         broker.run("job", "add", "--queue", "work", "")
         assert len(broker.jobs()) == 1
+
+
+@test
+def lines_may_be_any_bytes():
+    with Broker("--durability", "memory") as broker:
+        assert broker.run("job", "add", "--queue", "work", "--lines", "-", data=b"a\n\n\0b\xff\n\r\nlast") == "5 jobs added\n"
+        shown = [broker.show(job) for job in broker.jobs()]
+        assert sorted(job.get("payload", job.get("payload_base64", "")) for job in shown) == ["", "\r", "AGL/", "a", "last"]
+        assert broker.run("job", "add", "--queue", "work", "--lines", "-", data=b"") == "0 jobs added\n"
 
 
 @test
@@ -445,6 +601,50 @@ def jobs_of_lines_that_nobody_has_counted_are_counted():
         assert 0 < int(counts[0]) and int(counts[-1]) <= n_lines, (counts, n_lines)
 
 
+def await_hearing(process, is_heard):
+    """Until a process has a handler for SIGINT, or has none any more."""
+    while True:
+        with open(f"/proc/{process.pid}/status") as file:
+            caught = next(int(line.split()[1], 16) for line in file if line.startswith("SigCgt:"))
+        if bool(caught & 1 << signal.SIGINT - 1) == is_heard:
+            return
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+@test
+def an_interrupt_tells_how_many_lines_were_added():
+    with tempfile.NamedTemporaryFile(prefix="rota-lines-") as file, Broker("--durability", "memory") as broker:
+        def start(name, **options):
+            return broker.start("job", "add", "--queue", "work", "--timeout", f"{TIMEOUT}s", "--lines", name,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+        file.write(b"line\n" * 3000)
+        file.flush()
+        broker.process.send_signal(signal.SIGSTOP)
+        adder = start(file.name)
+        await_hearing(adder, True)
+        adder.send_signal(signal.SIGINT)
+        await_hearing(adder, False)
+        other = start(file.name)
+        for is_heard in (True, False):  # a second one is not waited for
+            await_hearing(other, is_heard)
+            other.send_signal(signal.SIGINT)
+        assert other.communicate(timeout=TIMEOUT) == ("", "") and other.returncode == -signal.SIGINT
+        broker.process.send_signal(signal.SIGCONT)
+        assert adder.communicate(timeout=TIMEOUT) == ("", "rota: 1024 jobs were added, the next is that of line 1025\n")
+        assert adder.returncode == -signal.SIGINT and broker.queue()["waiting"] == 1024
+
+        adder = start("-", stdin=subprocess.PIPE)
+        adder.stdin.write("line\n" * 3 + "half")
+        adder.stdin.flush()
+        while broker.queue()["waiting"] < 1027:
+            assert adder.poll() is None, adder.communicate()
+        adder.send_signal(signal.SIGINT)
+        _, told = adder.communicate(timeout=TIMEOUT)
+        assert told == "rota: 3 jobs were added, the next is that of line 4\n" and adder.returncode == -signal.SIGINT, told
+
+
 @test
 def lines_are_added_once_whatever_happens_to_the_broker():
     n_lines = 100000
@@ -488,7 +688,7 @@ def lines_that_were_not_added_are_named():
         assert len(broker.jobs()) == 4
         file.write_text("\n".join(["g", "x" * 1000, "x" * 1000]) + "\n")
         told = broker.run("job", "add", "--queue", "work", "--lines", str(file), code=1)
-        assert "1 jobs were added, the next is that of line 2" in told, told
+        assert "1 job was added, the next is that of line 2" in told, told
 
 
 def carry(reader, writer, sizes):

@@ -38,7 +38,7 @@ class World:
         self.stranger = make_certificate(folder, "stranger", "other")
         self.server_words = ["--cert", self.node[0], "--key", self.node[1], "--ca", self.ca]
         self.both = os.path.join(folder, "both.pem")
-        with open(self.both, "w") as file:
+        with open(self.both, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
             file.write("".join(open(path).read() for path in self.client))
         self.words = ["--tls-ca", self.ca, "--tls-cert", self.client[0], "--tls-key", self.client[1]]
         self.variables = {"ROTA_TLS_CA": self.ca, "ROTA_TLS_CERT": self.client[0], "ROTA_TLS_KEY": self.client[1]}
@@ -119,6 +119,8 @@ def commands_of_all_kinds_take_certificates():
             rota(*words, *at, *with_.words)
             rota(*words, *at, env=with_.variables)
             rota(*words, *at, "--tls-ca", with_.ca, "--tls-cert", with_.both)
+        os.chmod(with_.both, 0o644)
+        assert f"chmod 600 {with_.both}" in rota("queue", "list", *at, "--tls-ca", with_.ca, "--tls-cert", with_.both, code=2)
         assert "no such" in rota("directory", "get", "--collection", "none", *at, *with_.words, code=1).lower()
 
 

@@ -4,6 +4,7 @@
 `rota work` with commands that succeed, fail, hang and have children, while brokers and workers
 are killed, restarted and told to stop. Prints TAP."""
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -59,11 +60,13 @@ def the_command_reads_the_payload_and_its_output_is_the_result():
 @test
 def the_exit_code_decides():
     with Broker() as broker, Worker(broker, "--retry-after", "1s", "--", "sh", "-c",
-                                    'read code; echo "says $code" >&2; [ $code -lt 128 ] || kill -9 $$; exit $code'):
+                                    'read code; echo "says $code" >&2; [ $code -lt 128 ] || kill -9 $$; exit $code') as worker:
         never = broker.await_state(broker.add("65\n"), "dead")
         assert never["attempts"] == 1 and never["reason"] == "exit code 65\nsays 65", never
         failed = broker.await_state(broker.add("3\n", "--attempts", "2"), "dead")
         assert failed["attempts"] == 2 and failed["reason"] == "exit code 3\nsays 3", failed
+        told = wait_until(lambda: worker.logged("exit code 3"))
+        assert "level=info" in told[0] and "failed: exit code 3" in told[0], told
         killed = broker.await_state(broker.add("200\n", "--attempts", "1"), "dead")
         assert killed["reason"] == "ended by signal 9\nsays 200", killed
         later = broker.add("75\n", "--attempts", "1")
@@ -237,11 +240,31 @@ def one_worker_serves_several_nodes_with_its_slots():
 
 @test
 def a_command_that_is_not_there_costs_no_attempt():
-    with Broker() as broker, Worker(broker, "--", "/nowhere/to/be/found") as worker:
-        job = broker.add("x", "--attempts", "1")
-        wait_until(lambda: len(worker.logged("job not started")) >= 2)
-        shown = broker.show(job)
-        assert shown["state"] in ("waiting", "running") and "can't be run" in str(shown["events"]), shown
+    with folder() as place, Broker() as broker:
+        command = os.path.join(place, "command")
+        shutil.copy("/bin/cat", command)
+        with Worker(broker, "--", command) as worker:
+            broker.await_state(broker.add("x", "--attempts", "1"), "done")
+            os.unlink(command)
+            job = broker.add("x", "--attempts", "1")
+            wait_until(lambda: len(worker.logged("job not started")) >= 2)
+            shown = broker.show(job)
+            assert shown["state"] in ("waiting", "running") and "can't be run" in str(shown["events"]), shown
+            shutil.copy("/bin/cat", command)
+            broker.await_state(job, "done")
+
+
+@test
+def a_command_that_was_never_there_is_refused():
+    with folder() as place:
+        plain, path = os.path.join(place, "plain"), f"{place}:{os.environ['PATH']}"
+        open(plain, "w").close()
+        for command, why in (("/nowhere/to/be/found", "No such file or directory"), ("no-such-command", "No such file or directory"),
+                             ("", "No such file or directory"), (plain, "Permission denied"), ("plain", "Permission denied"),
+                             (place, "Permission denied"), (os.path.join(plain, "x"), "Not a directory")):
+            done = subprocess.run([ROTA, "work", "--node", "127.0.0.1:1", "--queue", "q", "--", command], capture_output=True,
+                                  text=True, timeout=lib.TIMEOUT, env={**os.environ, "PATH": path})
+            assert done.returncode == 2 and done.stderr.endswith(f" can't be run: {why}\n"), done
 
 
 @test

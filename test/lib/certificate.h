@@ -5,6 +5,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "await.h"
 
@@ -67,6 +68,7 @@ static inline void certificate_write(const struct certificate *certificate, cons
         return;
     file = fopen(key_path, "w");
     assert_non_null(file);
+    assert_int_equal(fchmod(fileno(file), 0600), 0);
     assert_true(PEM_write_PrivateKey(file, certificate->key, NULL, NULL, 0, NULL, NULL));
     assert_int_equal(fclose(file), 0);
 }

@@ -81,6 +81,11 @@ static void flags_and_choices_are_read(void **state)
     assert_string_equal(refusal(flag, rota_str("yes")), "\"yes\" is neither true nor false");
     assert_string_equal(refusal(choice, rota_str("x")), "\"x\" is none of lookup, slots");
     assert_string_equal(refusal(choice, rota_str("slot")), "\"slot\" is none of lookup, slots");
+
+    choice.old_choice = "batch";
+    assert_int_equal(rota_option_parse_value(&choice, rota_str("batch"), &mode, NULL), ROTA_OK);
+    assert_int_equal(mode, 2);
+    assert_string_equal(refusal(choice, rota_str("x")), "\"x\" is none of lookup, slots");
 }
 
 static void texts_are_kept_where_they_are(void **state)

@@ -36,10 +36,10 @@ def every_command_explains_itself():
 
 
 # They look, compute, wait or serve, and leave everything as it is. (A server is what it is started
-# for, and `worker-key` writes the one file that it is given.)
+# for.)
 LOOKING = {"list", "show", "explain", "history", "status", "check", "watch", "get", "lookup", "hash", "dead", "workers",
            "nodes", "balance", "drain a queue",
-           "route", "gradual", "plan", "top", "events", "doctor", "up", "broker", "work", "worker-key", "serve", "join"}
+           "route", "gradual", "plan", "top", "events", "doctor", "up", "broker", "work", "serve", "join"}
 
 
 @test
