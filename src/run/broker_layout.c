@@ -44,19 +44,47 @@ static void end(struct asking *asking)
     free(asking);
 }
 
+/* The one layout that is there, of this queue if it is named. */
+static bool read_layout(struct rota_str records, struct rota_str queue,
+                        struct rota_work_record *record, struct rota_journal_room *room)
+{
+    struct rota_journal_batch batch = {0};
+    size_t place = 0;
+    return rota_queue_jobs_read(&batch, records, &place, record, room) && place == records.size &&
+           record->type == ROTA_WORK_LAYOUT && record->layout &&
+           (queue.size == 0 || rota_str_is_equal(record->queue, queue));
+}
+
+static void write_layout(const struct rota_work_broker *broker, struct rota_str queue,
+                         struct rota_buffer *records)
+{
+    struct rota_journal_batch batch = {0};
+    struct rota_work_layout layout;
+    struct rota_work_record record = {.type = ROTA_WORK_LAYOUT, .queue = queue, .layout = &layout};
+    if (rota_broker_layout(broker->core, queue, &layout, &record.at))
+        rota_queue_jobs_write(&batch, &record, records);
+}
+
+/* Who has one that counts more than ours says so, and we take it over. */
 static void on_end(void *data, struct rota_call *call, const struct rota_call_result *result)
 {
     struct asking *asking = data;
+    struct lead *lead = asking->lead;
     struct rota_work_broker *broker = asking->layouts->broker;
     struct rota_queue_lies_so told = {0};
+    struct rota_journal_room room;
+    struct rota_work_record record;
     (void)call;
     rota_arena_clear(&broker->arena);
-    if (result->status != ROTA_STATUS_OK ||
-        rota_message_decode(&ROTA_QUEUE_LIES_SO, result->message, &told, &broker->arena, NULL))
-        told = (struct rota_queue_lies_so){0};
-    if (asking->lead)
-        rota_layout_fsm_answer(&asking->lead->fsm, asking->round, (rota_time)told.at,
-                               told.has_beyond);
+    bool is_told =
+        result->status == ROTA_STATUS_OK &&
+        !rota_message_decode(&ROTA_QUEUE_LIES_SO, result->message, &told, &broker->arena, NULL) &&
+        read_layout(told.records, lead ? name_of(lead) : rota_str(""), &record, &room);
+    if (lead)
+        rota_layout_fsm_answer(&lead->fsm, asking->round, is_told ? record.layout : NULL,
+                               is_told ? record.at : 0, told.has_beyond);
+    if (is_told)
+        rota_broker_take_setting(broker->core, rota_work_broker_now(), &record, NULL);
     end(asking);
     rota_work_broker_touch(broker);
 }
@@ -87,20 +115,15 @@ static void ask_all(struct rota_broker_layouts *layouts, struct rota_str queue, 
 {
     struct rota_work_broker *broker = layouts->broker;
     struct rota_buffer records = {0}, request = {0};
-    struct rota_journal_batch batch = {0};
-    struct rota_work_layout layout;
-    struct rota_work_record record = {.type = ROTA_WORK_LAYOUT, .queue = queue, .layout = &layout};
-    if (!rota_broker_layout(broker->core, queue, &layout, &record.at))
-        return;
-    rota_queue_jobs_write(&batch, &record, &records);
+    write_layout(broker, queue, &records);
     struct rota_queue_settings message = {.records = rota_buffer_str(&records), .queue = queue};
     rota_message_encode(&ROTA_QUEUE_LAY_OUT, &message, &request);
-    bool is_well = !records.failed && !request.failed;
+    bool is_well = records.size > 0 && !records.failed && !request.failed;
     for (size_t i = 0; i < rota_broker_cluster_n_peers(broker->cluster); i++)
         if ((!is_well || !ask(layouts, lead, rota_broker_cluster_peer(broker->cluster, i),
                               rota_buffer_str(&request))) &&
             lead)
-            rota_layout_fsm_answer(&lead->fsm, lead->fsm.round, 0, 0);
+            rota_layout_fsm_answer(&lead->fsm, lead->fsm.round, NULL, 0, 0);
     rota_buffer_deinit(&records);
     rota_buffer_deinit(&request);
 }
@@ -308,14 +331,10 @@ void rota_work_broker_layout_info(const struct rota_work_broker *broker,
 static enum rota_code take(struct rota_work_broker *broker,
                            const struct rota_queue_settings *request, struct rota_error *error)
 {
-    struct rota_journal_batch batch = {0};
     struct rota_journal_room room;
     struct rota_work_record record;
-    size_t place = 0;
     enum rota_code code = rota_job_queue_check(request->queue, error);
-    if (!code && (!rota_queue_jobs_read(&batch, request->records, &place, &record, &room) ||
-                  place < request->records.size || record.type != ROTA_WORK_LAYOUT ||
-                  !rota_str_is_equal(record.queue, request->queue)))
+    if (!code && !read_layout(request->records, request->queue, &record, &room))
         code = rota_error_set(error, ROTA_ERR_INVALID, "that is no layout of the queue");
     return code ? code
                 : rota_broker_take_setting(broker->core, rota_work_broker_now(), &record, error);
@@ -326,23 +345,26 @@ void rota_work_broker_lay_out(struct rota_work_broker *broker, struct rota_serve
 {
     struct rota_work_layout layout;
     struct rota_queue_lies_so reply = {0};
+    struct rota_buffer records = {0};
     struct rota_error error;
-    rota_time at = 0;
+    rota_time at;
     if (take(broker, request, &error)) {
         rota_work_broker_refuse(call, &error, false);
         return;
     }
     if (rota_broker_layout(broker->core, request->queue, &layout, &at))
         reply.has_beyond = has_beyond(broker, request->queue, layout.write);
-    reply.at = (uint64_t)at;
+    write_layout(broker, request->queue, &records);
+    reply.records = rota_buffer_str(&records);
     rota_buffer_clear(&broker->buffer);
     rota_message_encode(&ROTA_QUEUE_LIES_SO, &reply, &broker->buffer);
-    if (broker->buffer.failed)
+    if (records.failed || broker->buffer.failed)
         rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer",
                                 NULL, 0);
     else
         rota_work_broker_answer(broker, call, rota_broker_last_number(broker->core),
                                 rota_buffer_str(&broker->buffer));
+    rota_buffer_deinit(&records);
     rota_work_broker_touch(broker);
 }
 

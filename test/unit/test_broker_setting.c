@@ -214,6 +214,19 @@ static void a_wish_counts_more_than_a_step_of_the_former_one(void **state)
     check_layout(HERE, 8, 4, 16);
 }
 
+static void of_two_layouts_at_the_same_moment_both_take_the_same(void **state)
+{
+    (void)state;
+    set_layout(HERE, 8, 8, 8, 0);
+    set_layout(THERE, 4, 4, 16, laid_at(HERE));
+    tell(HERE, THERE);
+    tell(THERE, HERE);
+    check_layout(HERE, 8, 8, 8);
+    check_layout(THERE, 8, 8, 8);
+    bench_restart(&benches[THERE]);
+    check_layout(THERE, 8, 8, 8);
+}
+
 static void jobs_beyond_are_those_that_have_not_ended(void **state)
 {
     struct bench *bench = &benches[HERE];
@@ -273,6 +286,7 @@ int main(void)
         RULE(of_two_at_the_same_moment_both_take_the_same),
         RULE(a_layout_is_kept_and_goes_to_others),
         RULE(a_wish_counts_more_than_a_step_of_the_former_one),
+        RULE(of_two_layouts_at_the_same_moment_both_take_the_same),
         RULE(jobs_beyond_are_those_that_have_not_ended),
         RULE(settings_that_can_not_be_are_refused),
     };

@@ -160,21 +160,6 @@ bool rota_broker_has_beyond(const struct rota_broker *broker, struct rota_str qu
     return false;
 }
 
-/* Of two that were made at the same time everybody takes the same. */
-static bool is_later(const struct rota_work_queue *queue, const struct rota_work_record *record)
-{
-    const struct rota_work_layout *own = &queue->layout, *other = record->layout;
-    if (record->at != queue->laid_at)
-        return record->at > queue->laid_at;
-    const uint64_t a[] = {own->wanted, own->write, own->read, own->spread.batch, own->spread.mode};
-    const uint64_t b[] = {other->wanted, other->write, other->read, other->spread.batch,
-                          other->spread.mode};
-    for (size_t i = 0; i < sizeof a / sizeof *a; i++)
-        if (a[i] != b[i])
-            return b[i] > a[i];
-    return false;
-}
-
 static enum rota_code take_layout(struct rota_broker *broker, struct rota_work_now now,
                                   const struct rota_work_record *setting, struct rota_error *error)
 {
@@ -184,7 +169,7 @@ static enum rota_code take_layout(struct rota_broker *broker, struct rota_work_n
     enum rota_code code = rota_layout_check(setting->layout, error);
     if (!code)
         code = rota_broker_begin_setting(broker, now, setting->queue, &queue, error);
-    if (!code && is_later(queue, setting))
+    if (!code && rota_layout_is_later(setting->layout, setting->at, &queue->layout, queue->laid_at))
         set_layout(broker, queue, setting->layout, setting->at);
     return code;
 }
