@@ -42,6 +42,7 @@ struct rota_work_partition {
     bool is_loaded; /* and was not opened since: times and tags are to be set */
     uint64_t epoch; /* the highest that was seen */
     size_t n_jobs;  /* of whatever state */
+    size_t n_live;  /* those that have not ended */
     uint32_t place; /* where the next chunk begins to look */
 };
 

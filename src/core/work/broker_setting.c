@@ -143,20 +143,12 @@ uint64_t rota_broker_n_layouts(const struct rota_broker *broker)
     return broker->n_layouts;
 }
 
-/* All jobs are looked at only while some are there that may have ended. */
 bool rota_broker_has_beyond(const struct rota_broker *broker, struct rota_str queue, uint32_t first)
 {
     const struct rota_work_queue *found = rota_broker_queue(broker, queue);
-    size_t n_jobs = 0;
     for (size_t i = 0; found && i < found->partitions.size; i++)
-        if (found->partitions.items[i].number >= first)
-            n_jobs += found->partitions.items[i].n_jobs;
-    for (uint32_t i = 0; n_jobs > 0 && (i = rota_job_table_next(&broker->jobs, i));) {
-        const struct rota_job *job = rota_job_at(&broker->jobs, i);
-        if (!rota_job_state_is_ended((enum rota_job_state)job->state) &&
-            rota_job_id_partition(job->id) >= first && rota_broker_queue_of(broker, job) == found)
+        if (found->partitions.items[i].number >= first && found->partitions.items[i].n_live > 0)
             return true;
-    }
     return false;
 }
 
