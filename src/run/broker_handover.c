@@ -299,14 +299,8 @@ static void answer_forgotten(struct rota_work_broker *broker, struct rota_server
                              size_t n_chunks, size_t n_jobs)
 {
     struct rota_queue_forgotten reply = {.n_chunks = n_chunks, .n_jobs = n_jobs};
-    rota_buffer_clear(&broker->buffer);
-    rota_message_encode(&ROTA_QUEUE_FORGOTTEN, &reply, &broker->buffer);
-    if (broker->buffer.failed)
-        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer",
-                                NULL, 0);
-    else
-        rota_work_broker_answer(broker, call, rota_broker_last_number(broker->core),
-                                rota_buffer_str(&broker->buffer));
+    rota_work_broker_reply(broker, call, rota_broker_last_number(broker->core),
+                           &ROTA_QUEUE_FORGOTTEN, &reply);
 }
 
 void rota_work_broker_forget_node(struct rota_work_broker *broker, struct rota_server_call *call,

@@ -305,13 +305,7 @@ void rota_work_broker_set_layout(struct rota_work_broker *broker, struct rota_se
                                         .read = layout.read,
                                         .batch = layout.spread.batch,
                                         .is_slots = layout.spread.mode == ROTA_SPREAD_SLOTS};
-    rota_buffer_clear(&broker->buffer);
-    rota_message_encode(&ROTA_QUEUE_LAID_OUT, &reply, &broker->buffer);
-    if (broker->buffer.failed)
-        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer",
-                                NULL, 0);
-    else
-        rota_work_broker_answer(broker, call, number, rota_buffer_str(&broker->buffer));
+    rota_work_broker_reply(broker, call, number, &ROTA_QUEUE_LAID_OUT, &reply);
     if (!request->is_dry_run)
         ask_all(broker->layouts, request->queue, NULL);
     rota_work_broker_touch(broker);
@@ -356,14 +350,11 @@ void rota_work_broker_lay_out(struct rota_work_broker *broker, struct rota_serve
         reply.has_beyond = has_beyond(broker, request->queue, layout.write);
     write_layout(broker, request->queue, &records);
     reply.records = rota_buffer_str(&records);
-    rota_buffer_clear(&broker->buffer);
-    rota_message_encode(&ROTA_QUEUE_LIES_SO, &reply, &broker->buffer);
-    if (records.failed || broker->buffer.failed)
-        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer",
-                                NULL, 0);
+    if (records.failed)
+        rota_work_broker_refuse_memory(call);
     else
-        rota_work_broker_answer(broker, call, rota_broker_last_number(broker->core),
-                                rota_buffer_str(&broker->buffer));
+        rota_work_broker_reply(broker, call, rota_broker_last_number(broker->core),
+                               &ROTA_QUEUE_LIES_SO, &reply);
     rota_buffer_deinit(&records);
     rota_work_broker_touch(broker);
 }
