@@ -1,5 +1,6 @@
 /* The driver of layout_fsm: what is set for the partitions of queues is routed by, goes to all
  * nodes, and is carried on step by step by the node that has partition 0 of the queue. */
+#include "run/broker_ask.h"
 #include "run/broker_inside.h"
 
 #include <stdlib.h>
@@ -17,10 +18,9 @@ struct lead {
 
 /* A node that is being asked. */
 struct asking {
-    struct rota_list_node link;
+    struct rota_broker_ask ask;
     struct rota_broker_layouts *layouts;
     struct lead *lead; /* NULL: it is only told */
-    struct rota_call *call;
     uint64_t round;
 };
 
@@ -37,12 +37,6 @@ static struct rota_str name_of(const struct lead *lead)
 }
 
 /* --- asking --- */
-
-static void end(struct asking *asking)
-{
-    rota_list_remove(&asking->link);
-    free(asking);
-}
 
 /* The one layout that is there, of this queue if it is named. */
 static bool read_layout(struct rota_str records, struct rota_str queue,
@@ -66,15 +60,14 @@ static void write_layout(const struct rota_work_broker *broker, struct rota_str 
 }
 
 /* Who has one that counts more than ours says so, and we take it over. */
-static void on_end(void *data, struct rota_call *call, const struct rota_call_result *result)
+static void on_end(struct rota_broker_ask *ask, const struct rota_call_result *result)
 {
-    struct asking *asking = data;
+    const struct asking *asking = ROTA_LIST_ITEM(ask, struct asking, ask);
     struct lead *lead = asking->lead;
     struct rota_work_broker *broker = asking->layouts->broker;
     struct rota_queue_lies_so told = {0};
     struct rota_journal_room room;
     struct rota_work_record record;
-    (void)call;
     rota_arena_clear(&broker->arena);
     bool is_told =
         result->status == ROTA_STATUS_OK &&
@@ -85,7 +78,6 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
                                is_told ? record.at : 0, told.has_beyond);
     if (is_told)
         rota_broker_take_setting(broker->core, rota_work_broker_now(), &record, NULL);
-    end(asking);
     rota_work_broker_touch(broker);
 }
 
@@ -93,21 +85,16 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
 static bool ask(struct rota_broker_layouts *layouts, struct lead *lead, struct rota_str peer,
                 struct rota_str request)
 {
-    struct asking *asking = calloc(1, sizeof *asking);
-    struct rota_call_options options = {
-        .method = rota_str(LAY_OUT), .request = request, .on_end = on_end, .data = asking};
+    const struct rota_call_options options = {.method = rota_str(LAY_OUT), .request = request};
+    struct asking *asking = malloc(sizeof *asking);
     if (!asking)
         return false;
-    asking->layouts = layouts;
-    asking->lead = lead;
-    asking->round = lead ? lead->fsm.round : 0;
-    rota_list_init(&asking->link);
-    if (rota_broker_cluster_call(layouts->broker->cluster, peer, &options, &asking->call, NULL)) {
-        free(asking);
-        return false;
-    }
-    rota_list_push(&layouts->askings, &asking->link);
-    return true;
+    *asking = (struct asking){.ask.on_end = on_end,
+                              .layouts = layouts,
+                              .lead = lead,
+                              .round = lead ? lead->fsm.round : 0};
+    return !rota_broker_ask(layouts->broker->cluster, &layouts->askings, &asking->ask, peer,
+                            &options, NULL);
 }
 
 /* Tell all peers how a queue is laid out; who leads it hears how far they are. */
@@ -159,7 +146,7 @@ static void leave(struct rota_broker_layouts *layouts, struct lead *lead)
 {
     for (struct rota_list_node *at = layouts->askings.next; at != &layouts->askings;
          at = at->next) {
-        struct asking *asking = ROTA_LIST_ITEM(at, struct asking, link);
+        struct asking *asking = ROTA_LIST_ITEM(at, struct asking, ask.link);
         if (asking->lead == lead)
             asking->lead = NULL;
     }
@@ -388,10 +375,7 @@ void rota_work_broker_layouts_close(struct rota_broker_layouts *layouts)
     struct rota_list_node *link;
     if (!layouts)
         return;
-    while ((link = rota_list_first(&layouts->askings))) {
-        rota_call_cancel(ROTA_LIST_ITEM(link, struct asking, link)->call);
-        end(ROTA_LIST_ITEM(link, struct asking, link));
-    }
+    rota_broker_asks_drop(&layouts->askings);
     rota_broker_cluster_unsubscribe(&layouts->subscriber);
     while ((link = rota_list_first(&layouts->leads)))
         leave(layouts, ROTA_LIST_ITEM(link, struct lead, link));
