@@ -74,6 +74,9 @@ struct rota_broker_options {
     rota_time grace;
     bool tells_forgotten; /* write FORGET also for an ended job that is too old, or too many */
     uint64_t seed;        /* of chance: ids, jitter, hashes */
+
+    /* Of queues for which none was set: one that is laid out so again is nothing to remember. */
+    struct rota_work_layout layout;
 };
 
 /* Both clocks, read together. */
