@@ -343,6 +343,10 @@ void rota_broker_fill_spec(const struct rota_broker *broker, const struct rota_j
 /* Ended jobs go until both bounds hold with `bytes` more; those that are too old, too. */
 void rota_broker_forget_ended(struct rota_broker *broker, size_t bytes);
 
+/* While a journal is read none is too old, as later records may be about it. Forget those that the
+ * broker which wrote it had forgotten at `wall`; false when there are none. */
+bool rota_broker_forget_read(struct rota_broker *broker, rota_time wall);
+
 /* When the first of them is too old. */
 rota_time rota_broker_forgets_at(const struct rota_broker *broker);
 
