@@ -187,8 +187,11 @@ static void tell_room(struct rota_journal *journal, const char *why)
     if (is_full == journal->is_full || journal->is_closing)
         return;
     journal->is_full = is_full;
-    log_error(journal, is_full ? ROTA_LOG_ERROR : ROTA_LOG_INFO,
-              is_full ? "journal full" : "journal has room", is_full ? why : "");
+    if (is_full)
+        log_error(journal, ROTA_LOG_ERROR, "journal full", why);
+    else
+        rota_log(journal->options.log, rota_clock_wall(), ROTA_LOG_INFO, "journal has room",
+                 ROTA_LOG_FACT("directory", journal->commit.files->directory));
     if (is_full && journal->options.on_full)
         journal->options.on_full(journal->options.data, why);
     else if (!is_full && journal->options.on_room)

@@ -208,7 +208,8 @@ static enum rota_code remove_jobs(struct rota_store_session *session,
 }
 
 /* Several nodes may write the same one at a time. Those that were made before are not needed any
- * more; one that comes late stays behind the later one. */
+ * more; one that comes late stays behind the later one. Of two of the same time one is kept, as
+ * rota_layout_is_later() says. */
 static enum rota_code write_layout(struct rota_store_session *session,
                                    const struct rota_store_setting *setting,
                                    struct rota_error *error)
@@ -222,12 +223,19 @@ static enum rota_code write_layout(struct rota_store_session *session,
         ROTA_STORE_INT("batch", setting->layout.spread.batch),
         ROTA_STORE_INT("mode", setting->layout.spread.mode),
     };
-    enum rota_code code = rota_store_run(
-        session,
-        "$insert_new rota_layouts (queue, made_at, wanted, written, readable, batch, "
-        "mode) VALUES (:queue, :made_at, :wanted, :written, :readable, :batch, "
-        ":mode) $or_nothing",
-        arguments, NULL, error);
+    enum rota_code code =
+        rota_store_run(session,
+                       "DELETE FROM rota_layouts WHERE queue = :queue AND made_at = :made_at AND "
+                       "(wanted, written, readable, batch, mode) < "
+                       "(:wanted, :written, :readable, :batch, :mode)",
+                       arguments, NULL, error);
+    if (!code)
+        code = rota_store_run(
+            session,
+            "$insert_new rota_layouts (queue, made_at, wanted, written, readable, batch, "
+            "mode) VALUES (:queue, :made_at, :wanted, :written, :readable, :batch, "
+            ":mode) $or_nothing",
+            arguments, NULL, error);
     return code ? code
                 : rota_store_run_n(
                       session,

@@ -389,7 +389,9 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
                                        .tells_forgotten = options->store != NULL,
                                        .is_volatile = options->is_memory,
                                        .keep = options->keep,
-                                       .seed = seed};
+                                       .seed = seed,
+                                       .layout =
+                                           rota_broker_cluster_default(made->options.partitions)};
     if (options->store && !options->members && options->advertise)
         code = rota_work_broker_member_open(made, loop, options->store, error);
     if (!code)

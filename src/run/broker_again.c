@@ -35,12 +35,8 @@ void rota_work_broker_find_jobs(struct rota_work_broker *broker, struct rota_ser
     for (size_t i = 0; i < request->items.n; i++)
         if (is_here(broker, names[i].queue, names[i].id))
             rota_message_encode_entry(&ROTA_QUEUE_NAME, 1, &names[i], &broker->buffer);
-    if (broker->buffer.failed)
-        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer",
-                                NULL, 0);
-    else /* what is not on disk yet may be gone in a moment, but then its add was not answered */
-        rota_work_broker_answer(broker, call, rota_broker_last_number(broker->core),
-                                rota_buffer_str(&broker->buffer));
+    /* What is not on disk yet may be gone in a moment, but then its add was not answered. */
+    rota_work_broker_reply_buffer(broker, call, rota_broker_last_number(broker->core));
 }
 
 /* --- the search --- */

@@ -94,13 +94,18 @@ void rota_broker_cluster_route(const struct rota_ring *ring, struct rota_str que
     rota_route_all(ring, &root, spread, n, hosts);
 }
 
+struct rota_work_layout rota_broker_cluster_default(uint32_t partitions)
+{
+    return (struct rota_work_layout){partitions, partitions, partitions,
+                                     ROTA_BROKER_CLUSTER_SPREAD};
+}
+
 struct rota_work_layout rota_broker_cluster_layout(const struct rota_broker_cluster *cluster,
                                                    struct rota_str queue)
 {
     const struct laid_out *known =
         cluster->layouts.size > 0 ? rota_map_get(&cluster->layouts, queue) : NULL;
-    uint32_t n = cluster->partitions;
-    return known ? known->layout : (struct rota_work_layout){n, n, n, ROTA_BROKER_CLUSTER_SPREAD};
+    return known ? known->layout : rota_broker_cluster_default(cluster->partitions);
 }
 
 static void forget_route(struct rota_broker_cluster *cluster, struct rota_str queue)
@@ -117,6 +122,14 @@ bool rota_broker_cluster_lay_out(struct rota_broker_cluster *cluster, struct rot
                                  const struct rota_work_layout *layout)
 {
     struct laid_out *known = rota_map_get(&cluster->layouts, queue);
+    const struct rota_work_layout own = rota_broker_cluster_default(cluster->partitions);
+    if (rota_layout_is_equal(layout, &own)) { /* as without one */
+        if (known)
+            rota_map_remove(&cluster->layouts, queue);
+        free(known);
+        forget_route(cluster, queue);
+        return true;
+    }
     if (!known) {
         known = cluster->layouts.size < LAYOUTS_MAX ? malloc(sizeof *known + queue.size + 1) : NULL;
         if (!known)

@@ -59,6 +59,9 @@ bool rota_broker_cluster_is_alone(const struct rota_broker_cluster *cluster);
 struct rota_str rota_broker_cluster_self(const struct rota_broker_cluster *cluster);
 uint32_t rota_broker_cluster_n_partitions(const struct rota_broker_cluster *cluster);
 
+/* How every queue is laid out to begin with. */
+struct rota_work_layout rota_broker_cluster_default(uint32_t partitions);
+
 /* Partitions and spread of a queue: those that were set, or those that all begin with. */
 struct rota_work_layout rota_broker_cluster_layout(const struct rota_broker_cluster *cluster,
                                                    struct rota_str queue);

@@ -19,26 +19,18 @@ bool rota_broker_forward_is_silent(enum rota_status status)
     return status == ROTA_STATUS_UNAVAILABLE || status == ROTA_STATUS_DEADLINE_EXCEEDED;
 }
 
-static void forget_sent(struct rota_broker_sent *sent)
-{
-    rota_list_remove(&sent->link);
-    free(sent);
-}
-
 /* A node that answers is there, whatever it says. */
-static void on_end(void *data, struct rota_call *call, const struct rota_call_result *result)
+static void on_end(struct rota_broker_ask *ask, const struct rota_call_result *result)
 {
-    struct rota_broker_sent *sent = data;
+    struct rota_broker_sent *sent = ROTA_LIST_ITEM(ask, struct rota_broker_sent, ask);
     struct rota_broker_forward *forward = sent->forward;
     rota_time now = rota_work_broker_now().boot;
-    (void)call;
     if (rota_broker_forward_is_silent(result->status))
         rota_tree_fsm_failed(forward->tree, now, rota_str(sent->node));
     else
         rota_tree_fsm_reached(forward->tree, now, rota_str(sent->node));
     if (sent->on_end)
         sent->on_end(sent, result);
-    forget_sent(sent);
     rota_work_broker_touch(forward->broker);
 }
 
@@ -46,28 +38,20 @@ bool rota_broker_forward_send(struct rota_broker_forward *forward,
                               const struct rota_broker_sent *sent, const char *method,
                               struct rota_str request, rota_time timeout)
 {
+    const struct rota_call_options options = {
+        .method = rota_str(method), .request = request, .timeout = timeout};
     struct rota_broker_sent *made = malloc(sizeof *made);
-    struct rota_error error;
     if (!made)
         return false;
     *made = *sent;
     made->forward = forward;
-    made->link = (struct rota_list_node){0};
-    struct rota_call_options options = {
-        .method = rota_str(method),
-        .request = request,
-        .timeout = timeout,
-        .on_end = on_end,
-        .data = made,
-    };
-    if (rota_broker_cluster_call(forward->broker->cluster, rota_str(made->node), &options,
-                                 &made->call, &error)) {
-        rota_tree_fsm_failed(forward->tree, rota_work_broker_now().boot, rota_str(made->node));
+    made->ask = (struct rota_broker_ask){.on_end = on_end};
+    if (rota_broker_ask(forward->broker->cluster, &forward->sent, &made->ask, rota_str(sent->node),
+                        &options, NULL)) {
+        rota_tree_fsm_failed(forward->tree, rota_work_broker_now().boot, rota_str(sent->node));
         rota_work_broker_touch(forward->broker);
-        free(made);
         return false;
     }
-    rota_list_push(&forward->sent, &made->link);
     return true;
 }
 
@@ -435,11 +419,7 @@ void rota_work_broker_forward_close(struct rota_work_broker *broker)
         return;
     broker->forward = NULL;
     rota_broker_cluster_unsubscribe(&forward->subscriber);
-    while ((first = rota_list_first(&forward->sent))) {
-        struct rota_broker_sent *sent = ROTA_LIST_ITEM(first, struct rota_broker_sent, link);
-        rota_call_cancel(sent->call);
-        forget_sent(sent);
-    }
+    rota_broker_asks_drop(&forward->sent);
     while ((first = rota_list_first(&forward->trips))) {
         struct rota_broker_trip *trip = ROTA_LIST_ITEM(first, struct rota_broker_trip, link);
         if (trip->call)

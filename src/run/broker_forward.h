@@ -8,9 +8,9 @@
  * carried to the node that has the job. */
 #pragma once
 
-#include "core/call/list.h"
 #include "core/work/remote_fsm.h"
 #include "core/work/tree_fsm.h"
+#include "run/broker_ask.h"
 #include "run/broker_inside.h"
 
 enum { ROTA_BROKER_WORDS_BYTES = 1 << 20 }; /* that wait for one node; more are said later */
@@ -30,9 +30,8 @@ struct rota_broker_trip {
 
 /* A call to another node. */
 struct rota_broker_sent {
-    struct rota_list_node link;
+    struct rota_broker_ask ask;
     struct rota_broker_forward *forward;
-    struct rota_call *call;
     void (*on_end)(struct rota_broker_sent *sent, const struct rota_call_result *result);
 
     uint64_t number; /* of a visit that we have caused; of a session, for a fetch */
@@ -75,7 +74,7 @@ struct rota_broker_forward {
 
 /* --- broker_forward.c --- */
 
-/* Call another node; `sent` is copied, but for its link and call. False when it can't be: then
+/* Call another node; `sent` is copied, but for its ask. False when it can't be: then
  * on_end does not come. */
 bool rota_broker_forward_send(struct rota_broker_forward *forward,
                               const struct rota_broker_sent *sent, const char *method,

@@ -1,4 +1,5 @@
 /* The driver of handover_fsm: chunks of jobs to other nodes, and from them. */
+#include "run/broker_ask.h"
 #include "run/broker_inside.h"
 
 #include "base/quote.h"
@@ -10,10 +11,9 @@ static const char ADOPT[] = "/rota.v1.Queue/Adopt";
 
 /* A chunk, or the word that it is over, on its way. */
 struct sending {
+    struct rota_broker_ask ask;
     struct rota_broker_handover *handover;
-    struct rota_call *call;
     struct rota_job_id name;
-    struct rota_list_node link;
 };
 
 struct rota_broker_handover {
@@ -35,14 +35,11 @@ static void log_unanswered(const struct rota_broker_handover *handover, struct r
              "jobs not handed over yet", ROTA_LOG_FACT("to", to), ROTA_LOG_FACT("why", why));
 }
 
-static void on_end(void *data, struct rota_call *call, const struct rota_call_result *result)
+static void on_end(struct rota_broker_ask *ask, const struct rota_call_result *result)
 {
-    struct sending *sending = data;
+    const struct sending *sending = ROTA_LIST_ITEM(ask, struct sending, ask);
     struct rota_broker_handover *handover = sending->handover;
     struct rota_handover_event event = {.name = sending->name, .type = ROTA_HANDOVER_UNKNOWN};
-    (void)call;
-    rota_list_remove(&sending->link);
-    free(sending);
     if (result->status == ROTA_STATUS_OK)
         event.type = ROTA_HANDOVER_TAKEN;
     else if (!result->may_have_run)
@@ -83,25 +80,20 @@ static bool begin_send(struct rota_broker_handover *handover, const struct rota_
 {
     struct rota_work_broker *broker = handover->broker;
     struct rota_error error;
-    struct sending *sending = calloc(1, sizeof *sending);
+    rota_buffer_clear(&broker->buffer);
+    if (!write_request(broker, send, &broker->buffer))
+        return false;
+    const struct rota_call_options options = {.method = rota_str(ADOPT),
+                                              .request = rota_buffer_str(&broker->buffer)};
+    struct sending *sending = malloc(sizeof *sending);
     if (!sending)
         return false;
-    sending->handover = handover;
-    sending->name = send->name;
-    rota_buffer_clear(&broker->buffer);
-    bool is_fine = write_request(broker, send, &broker->buffer);
-    struct rota_call_options options = {.method = rota_str(ADOPT),
-                                        .request = rota_buffer_str(&broker->buffer),
-                                        .on_end = on_end,
-                                        .data = sending};
-    if (!is_fine ||
-        rota_broker_cluster_call(broker->cluster, send->to, &options, &sending->call, &error)) {
-        if (is_fine)
-            log_unanswered(handover, send->to, error.text);
-        free(sending);
+    *sending = (struct sending){.ask.on_end = on_end, .handover = handover, .name = send->name};
+    if (rota_broker_ask(broker->cluster, &handover->sendings, &sending->ask, send->to, &options,
+                        &error)) {
+        log_unanswered(handover, send->to, error.text);
         return false;
     }
-    rota_list_push(&handover->sendings, &sending->link);
     return true;
 }
 
@@ -184,15 +176,9 @@ enum rota_code rota_work_broker_handover_open(struct rota_work_broker *broker,
 
 void rota_work_broker_handover_close(struct rota_broker_handover *handover)
 {
-    struct rota_list_node *link;
     if (!handover)
         return;
-    while ((link = rota_list_first(&handover->sendings))) {
-        struct sending *sending = ROTA_LIST_ITEM(link, struct sending, link);
-        rota_list_remove(link);
-        rota_call_cancel(sending->call);
-        free(sending);
-    }
+    rota_broker_asks_drop(&handover->sendings);
     rota_broker_cluster_unsubscribe(&handover->subscriber);
     rota_handover_fsm_deinit(&handover->fsm);
     free(handover);
@@ -299,14 +285,8 @@ static void answer_forgotten(struct rota_work_broker *broker, struct rota_server
                              size_t n_chunks, size_t n_jobs)
 {
     struct rota_queue_forgotten reply = {.n_chunks = n_chunks, .n_jobs = n_jobs};
-    rota_buffer_clear(&broker->buffer);
-    rota_message_encode(&ROTA_QUEUE_FORGOTTEN, &reply, &broker->buffer);
-    if (broker->buffer.failed)
-        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer",
-                                NULL, 0);
-    else
-        rota_work_broker_answer(broker, call, rota_broker_last_number(broker->core),
-                                rota_buffer_str(&broker->buffer));
+    rota_work_broker_reply(broker, call, rota_broker_last_number(broker->core),
+                           &ROTA_QUEUE_FORGOTTEN, &reply);
 }
 
 void rota_work_broker_forget_node(struct rota_work_broker *broker, struct rota_server_call *call,

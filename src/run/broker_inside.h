@@ -1,7 +1,7 @@
 /* The parts of a broker that serves: its driver (broker.c), its journal (broker_journal.c),
  * its store (broker_store*.c), its service (broker_service.c) and the methods of that
- * (broker_grpc.c), those who wait (broker_poll.c), those who are connected (broker_workers.c) and
- * those who watch (broker_watch.c). For these alone. */
+ * (broker_grpc.c and what that names), those who wait (broker_poll.c), those who are connected
+ * (broker_workers.c) and those who watch (broker_watch.c). For these alone. */
 #pragma once
 
 #include "base/arena.h"
@@ -297,6 +297,17 @@ void rota_work_broker_refuse(struct rota_server_call *call, const struct rota_er
 void rota_work_broker_refuse_add(const struct rota_work_broker *broker,
                                  struct rota_server_call *call, struct rota_str queue,
                                  const struct rota_error *error);
+
+/* ... for want of memory for its answer. */
+void rota_work_broker_refuse_memory(struct rota_server_call *call);
+
+/* Answer with a message, an empty one when `type` is NULL, once record `number` is on disk; or with
+ * what was encoded in `broker->buffer`. Refused when there was no memory for it. Takes `call`. */
+void rota_work_broker_reply(struct rota_work_broker *broker, struct rota_server_call *call,
+                            uint64_t number, const struct rota_message_type *type,
+                            const void *message);
+void rota_work_broker_reply_buffer(struct rota_work_broker *broker, struct rota_server_call *call,
+                                   uint64_t number);
 
 /* --- broker_route.c: true when the call is seen to; else the request is for this node --- */
 

@@ -32,8 +32,6 @@ static void on_durable(void *data, uint64_t number)
 static void on_full(void *data, const char *why)
 {
     struct rota_work_broker *broker = data;
-    rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_ERROR, "journal full",
-             ROTA_LOG_FACT("why", why));
     rota_broker_refuse_adds(broker->core, why);
     rota_work_broker_touch(broker);
 }
@@ -41,8 +39,6 @@ static void on_full(void *data, const char *why)
 static void on_room(void *data)
 {
     struct rota_work_broker *broker = data;
-    rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO, "journal has room",
-             ROTA_LOG_NO_FACTS);
     rota_broker_refuse_adds(broker->core, NULL);
     rota_work_broker_touch(broker);
 }

@@ -1,5 +1,6 @@
 /* The driver of layout_fsm: what is set for the partitions of queues is routed by, goes to all
  * nodes, and is carried on step by step by the node that has partition 0 of the queue. */
+#include "run/broker_ask.h"
 #include "run/broker_inside.h"
 
 #include <stdlib.h>
@@ -17,10 +18,9 @@ struct lead {
 
 /* A node that is being asked. */
 struct asking {
-    struct rota_list_node link;
+    struct rota_broker_ask ask;
     struct rota_broker_layouts *layouts;
     struct lead *lead; /* NULL: it is only told */
-    struct rota_call *call;
     uint64_t round;
 };
 
@@ -38,26 +38,46 @@ static struct rota_str name_of(const struct lead *lead)
 
 /* --- asking --- */
 
-static void end(struct asking *asking)
+/* The one layout that is there, of this queue if it is named. */
+static bool read_layout(struct rota_str records, struct rota_str queue,
+                        struct rota_work_record *record, struct rota_journal_room *room)
 {
-    rota_list_remove(&asking->link);
-    free(asking);
+    struct rota_journal_batch batch = {0};
+    size_t place = 0;
+    return rota_queue_jobs_read(&batch, records, &place, record, room) && place == records.size &&
+           record->type == ROTA_WORK_LAYOUT && record->layout &&
+           (queue.size == 0 || rota_str_is_equal(record->queue, queue));
 }
 
-static void on_end(void *data, struct rota_call *call, const struct rota_call_result *result)
+static void write_layout(const struct rota_work_broker *broker, struct rota_str queue,
+                         struct rota_buffer *records)
 {
-    struct asking *asking = data;
+    struct rota_journal_batch batch = {0};
+    struct rota_work_layout layout;
+    struct rota_work_record record = {.type = ROTA_WORK_LAYOUT, .queue = queue, .layout = &layout};
+    if (rota_broker_layout(broker->core, queue, &layout, &record.at))
+        rota_queue_jobs_write(&batch, &record, records);
+}
+
+/* Who has one that counts more than ours says so, and we take it over. */
+static void on_end(struct rota_broker_ask *ask, const struct rota_call_result *result)
+{
+    const struct asking *asking = ROTA_LIST_ITEM(ask, struct asking, ask);
+    struct lead *lead = asking->lead;
     struct rota_work_broker *broker = asking->layouts->broker;
     struct rota_queue_lies_so told = {0};
-    (void)call;
+    struct rota_journal_room room;
+    struct rota_work_record record;
     rota_arena_clear(&broker->arena);
-    if (result->status != ROTA_STATUS_OK ||
-        rota_message_decode(&ROTA_QUEUE_LIES_SO, result->message, &told, &broker->arena, NULL))
-        told = (struct rota_queue_lies_so){0};
-    if (asking->lead)
-        rota_layout_fsm_answer(&asking->lead->fsm, asking->round, (rota_time)told.at,
-                               told.has_beyond);
-    end(asking);
+    bool is_told =
+        result->status == ROTA_STATUS_OK &&
+        !rota_message_decode(&ROTA_QUEUE_LIES_SO, result->message, &told, &broker->arena, NULL) &&
+        read_layout(told.records, lead ? name_of(lead) : rota_str(""), &record, &room);
+    if (lead)
+        rota_layout_fsm_answer(&lead->fsm, asking->round, is_told ? record.layout : NULL,
+                               is_told ? record.at : 0, told.has_beyond);
+    if (is_told)
+        rota_broker_take_setting(broker->core, rota_work_broker_now(), &record, NULL);
     rota_work_broker_touch(broker);
 }
 
@@ -65,21 +85,16 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
 static bool ask(struct rota_broker_layouts *layouts, struct lead *lead, struct rota_str peer,
                 struct rota_str request)
 {
-    struct asking *asking = calloc(1, sizeof *asking);
-    struct rota_call_options options = {
-        .method = rota_str(LAY_OUT), .request = request, .on_end = on_end, .data = asking};
+    const struct rota_call_options options = {.method = rota_str(LAY_OUT), .request = request};
+    struct asking *asking = malloc(sizeof *asking);
     if (!asking)
         return false;
-    asking->layouts = layouts;
-    asking->lead = lead;
-    asking->round = lead ? lead->fsm.round : 0;
-    rota_list_init(&asking->link);
-    if (rota_broker_cluster_call(layouts->broker->cluster, peer, &options, &asking->call, NULL)) {
-        free(asking);
-        return false;
-    }
-    rota_list_push(&layouts->askings, &asking->link);
-    return true;
+    *asking = (struct asking){.ask.on_end = on_end,
+                              .layouts = layouts,
+                              .lead = lead,
+                              .round = lead ? lead->fsm.round : 0};
+    return !rota_broker_ask(layouts->broker->cluster, &layouts->askings, &asking->ask, peer,
+                            &options, NULL);
 }
 
 /* Tell all peers how a queue is laid out; who leads it hears how far they are. */
@@ -87,20 +102,15 @@ static void ask_all(struct rota_broker_layouts *layouts, struct rota_str queue, 
 {
     struct rota_work_broker *broker = layouts->broker;
     struct rota_buffer records = {0}, request = {0};
-    struct rota_journal_batch batch = {0};
-    struct rota_work_layout layout;
-    struct rota_work_record record = {.type = ROTA_WORK_LAYOUT, .queue = queue, .layout = &layout};
-    if (!rota_broker_layout(broker->core, queue, &layout, &record.at))
-        return;
-    rota_queue_jobs_write(&batch, &record, &records);
+    write_layout(broker, queue, &records);
     struct rota_queue_settings message = {.records = rota_buffer_str(&records), .queue = queue};
     rota_message_encode(&ROTA_QUEUE_LAY_OUT, &message, &request);
-    bool is_well = !records.failed && !request.failed;
+    bool is_well = records.size > 0 && !records.failed && !request.failed;
     for (size_t i = 0; i < rota_broker_cluster_n_peers(broker->cluster); i++)
         if ((!is_well || !ask(layouts, lead, rota_broker_cluster_peer(broker->cluster, i),
                               rota_buffer_str(&request))) &&
             lead)
-            rota_layout_fsm_answer(&lead->fsm, lead->fsm.round, 0, 0);
+            rota_layout_fsm_answer(&lead->fsm, lead->fsm.round, NULL, 0, 0);
     rota_buffer_deinit(&records);
     rota_buffer_deinit(&request);
 }
@@ -136,7 +146,7 @@ static void leave(struct rota_broker_layouts *layouts, struct lead *lead)
 {
     for (struct rota_list_node *at = layouts->askings.next; at != &layouts->askings;
          at = at->next) {
-        struct asking *asking = ROTA_LIST_ITEM(at, struct asking, link);
+        struct asking *asking = ROTA_LIST_ITEM(at, struct asking, ask.link);
         if (asking->lead == lead)
             asking->lead = NULL;
     }
@@ -282,13 +292,7 @@ void rota_work_broker_set_layout(struct rota_work_broker *broker, struct rota_se
                                         .read = layout.read,
                                         .batch = layout.spread.batch,
                                         .is_slots = layout.spread.mode == ROTA_SPREAD_SLOTS};
-    rota_buffer_clear(&broker->buffer);
-    rota_message_encode(&ROTA_QUEUE_LAID_OUT, &reply, &broker->buffer);
-    if (broker->buffer.failed)
-        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer",
-                                NULL, 0);
-    else
-        rota_work_broker_answer(broker, call, number, rota_buffer_str(&broker->buffer));
+    rota_work_broker_reply(broker, call, number, &ROTA_QUEUE_LAID_OUT, &reply);
     if (!request->is_dry_run)
         ask_all(broker->layouts, request->queue, NULL);
     rota_work_broker_touch(broker);
@@ -308,14 +312,10 @@ void rota_work_broker_layout_info(const struct rota_work_broker *broker,
 static enum rota_code take(struct rota_work_broker *broker,
                            const struct rota_queue_settings *request, struct rota_error *error)
 {
-    struct rota_journal_batch batch = {0};
     struct rota_journal_room room;
     struct rota_work_record record;
-    size_t place = 0;
     enum rota_code code = rota_job_queue_check(request->queue, error);
-    if (!code && (!rota_queue_jobs_read(&batch, request->records, &place, &record, &room) ||
-                  place < request->records.size || record.type != ROTA_WORK_LAYOUT ||
-                  !rota_str_is_equal(record.queue, request->queue)))
+    if (!code && !read_layout(request->records, request->queue, &record, &room))
         code = rota_error_set(error, ROTA_ERR_INVALID, "that is no layout of the queue");
     return code ? code
                 : rota_broker_take_setting(broker->core, rota_work_broker_now(), &record, error);
@@ -326,23 +326,23 @@ void rota_work_broker_lay_out(struct rota_work_broker *broker, struct rota_serve
 {
     struct rota_work_layout layout;
     struct rota_queue_lies_so reply = {0};
+    struct rota_buffer records = {0};
     struct rota_error error;
-    rota_time at = 0;
+    rota_time at;
     if (take(broker, request, &error)) {
         rota_work_broker_refuse(call, &error, false);
         return;
     }
     if (rota_broker_layout(broker->core, request->queue, &layout, &at))
         reply.has_beyond = has_beyond(broker, request->queue, layout.write);
-    reply.at = (uint64_t)at;
-    rota_buffer_clear(&broker->buffer);
-    rota_message_encode(&ROTA_QUEUE_LIES_SO, &reply, &broker->buffer);
-    if (broker->buffer.failed)
-        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer",
-                                NULL, 0);
+    write_layout(broker, request->queue, &records);
+    reply.records = rota_buffer_str(&records);
+    if (records.failed)
+        rota_work_broker_refuse_memory(call);
     else
-        rota_work_broker_answer(broker, call, rota_broker_last_number(broker->core),
-                                rota_buffer_str(&broker->buffer));
+        rota_work_broker_reply(broker, call, rota_broker_last_number(broker->core),
+                               &ROTA_QUEUE_LIES_SO, &reply);
+    rota_buffer_deinit(&records);
     rota_work_broker_touch(broker);
 }
 
@@ -375,10 +375,7 @@ void rota_work_broker_layouts_close(struct rota_broker_layouts *layouts)
     struct rota_list_node *link;
     if (!layouts)
         return;
-    while ((link = rota_list_first(&layouts->askings))) {
-        rota_call_cancel(ROTA_LIST_ITEM(link, struct asking, link)->call);
-        end(ROTA_LIST_ITEM(link, struct asking, link));
-    }
+    rota_broker_asks_drop(&layouts->askings);
     rota_broker_cluster_unsubscribe(&layouts->subscriber);
     while ((link = rota_list_first(&layouts->leads)))
         leave(layouts, ROTA_LIST_ITEM(link, struct lead, link));

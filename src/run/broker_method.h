@@ -18,12 +18,15 @@ enum rota_broker_answered_by {
     ROTA_BROKER_BY_ALL_FORGETTING,
 };
 
+/* Takes `call`. */
+typedef void rota_broker_handler(struct rota_work_broker *broker, struct rota_server_call *call,
+                                 const void *request);
+
 struct rota_broker_method {
     const char *path;
     enum rota_broker_answered_by by;
     const struct rota_message_type *type; /* NULL: the request is not looked at */
-    void (*handle)(struct rota_work_broker *broker, struct rota_server_call *call,
-                   const void *request);
+    rota_broker_handler *handle;
     enum rota_broker_need need;
 
     /* Who asked is gone, or has room again; NULL: that changes nothing. */
@@ -32,3 +35,31 @@ struct rota_broker_method {
 };
 
 extern const struct rota_broker_method rota_work_broker_methods[ROTA_BROKER_METHODS];
+
+/* --- what several methods need: broker_grpc.c --- */
+
+enum rota_status rota_work_broker_status_of(enum rota_code code);
+
+/* What is refused for where it went may go elsewhere. */
+bool rota_work_broker_may_go_elsewhere(enum rota_code code);
+
+/* Which job is meant; and the same for a call, false when that is refused. */
+enum rota_code rota_work_broker_read_id(const struct rota_queue_about *about,
+                                        struct rota_job_id *id, struct rota_error *error);
+bool rota_work_broker_read_job(struct rota_server_call *call, const struct rota_queue_about *about,
+                               struct rota_job_id *id);
+
+/* --- the methods themselves --- */
+
+/* broker_submit.c */
+rota_broker_handler rota_work_broker_handle_add, rota_work_broker_handle_add_batch,
+    rota_work_broker_handle_cancel, rota_work_broker_handle_retry, rota_work_broker_handle_priority,
+    rota_work_broker_handle_describe;
+
+/* broker_attempt.c */
+rota_broker_handler rota_work_broker_handle_complete, rota_work_broker_handle_complete_batch,
+    rota_work_broker_handle_fail, rota_work_broker_handle_extend;
+
+/* broker_operate.c */
+rota_broker_handler rota_work_broker_handle_list, rota_work_broker_handle_pause,
+    rota_work_broker_handle_weight, rota_work_broker_handle_queues, rota_work_broker_handle_workers;

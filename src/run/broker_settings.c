@@ -43,14 +43,11 @@ void rota_work_broker_settings_tell(struct rota_work_broker *broker, struct rota
     while (rota_broker_next_setting(broker->core, &place, &record))
         rota_queue_jobs_write(&batch, &record, &records);
     struct rota_queue_settings reply = {.records = rota_buffer_str(&records)};
-    rota_buffer_clear(&broker->buffer);
-    rota_message_encode(&ROTA_QUEUE_SETTINGS, &reply, &broker->buffer);
-    if (records.failed || broker->buffer.failed)
-        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer",
-                                NULL, 0);
+    if (records.failed)
+        rota_work_broker_refuse_memory(call);
     else
-        rota_work_broker_answer(broker, call, rota_broker_last_number(broker->core),
-                                rota_buffer_str(&broker->buffer));
+        rota_work_broker_reply(broker, call, rota_broker_last_number(broker->core),
+                               &ROTA_QUEUE_SETTINGS, &reply);
     rota_buffer_deinit(&records);
 }
 

@@ -78,6 +78,12 @@ struct rota_broker_parked {
     struct rota_broker_service *service;
 };
 
+/* A table of settings, as it was looked at last. */
+struct rota_broker_seen {
+    uint64_t hash;
+    bool is_refused; /* a row of it was: it is tried again */
+};
+
 /* What a letter brings to the thread, and back. */
 struct rota_broker_letter {
     struct rota_letter letter;
@@ -113,8 +119,8 @@ struct rota_broker_store {
 
     struct rota_map parts;
     size_t n_in[ROTA_BROKER_HELD_LEAVING + 1]; /* parts by state */
-    uint64_t settings_hash;                    /* of those that were looked at last */
-    struct rota_list_node dirty;               /* by number */
+    struct rota_broker_seen pauses, weights, layouts;
+    struct rota_list_node dirty; /* by number */
     struct rota_map dirty_jobs;
     ROTA_VECTOR(struct rota_store_setting) settings; /* their texts are owned */
     ROTA_VECTOR(struct rota_broker_pending) pending; /* records that are not written */

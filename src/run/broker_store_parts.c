@@ -412,12 +412,50 @@ static uint64_t hash_rows(uint64_t seed, const struct rota_sql_result *rows)
     return seed;
 }
 
-static void look_at_layouts(struct rota_broker_store *store)
+/* A setting that was read here need not be written; why one was refused is kept. */
+static void note_setting(struct rota_broker_store *store, struct rota_str queue, uint64_t number,
+                         const struct rota_error *why, struct rota_error *refusal)
 {
-    struct rota_work_broker *broker = store->broker;
-    const struct rota_sql_result *rows = &store->list.layouts;
+    char quoted[ROTA_QUOTE_MAX];
+    if (why->code)
+        rota_error_set(refusal, why->code, "queue %s: %s", rota_quote(queue, quoted), why->text);
+    else if (number)
+        store->quiet.items[store->quiet.size++] = number;
+}
+
+static void look_at_pauses(struct rota_broker_store *store, const struct rota_sql_result *rows,
+                           struct rota_error *refusal)
+{
     for (size_t i = 0; i < rows->n_rows; i++) {
-        uint64_t before = rota_broker_last_number(broker->core);
+        struct rota_str queue = rota_sql_bytes_at(rows, i, 0);
+        struct rota_error error = {0};
+        uint64_t number = 0;
+        rota_broker_pause(store->broker->core, rota_work_broker_now(), queue,
+                          rota_sql_int_at(rows, i, 1) != 0, &number, &error);
+        note_setting(store, queue, number, &error, refusal);
+    }
+}
+
+static void look_at_weights(struct rota_broker_store *store, const struct rota_sql_result *rows,
+                            struct rota_error *refusal)
+{
+    for (size_t i = 0; i < rows->n_rows; i++) {
+        struct rota_str queue = rota_sql_bytes_at(rows, i, 0);
+        struct rota_error error = {0};
+        uint64_t number = 0;
+        rota_broker_set_weight(store->broker->core, rota_work_broker_now(), queue,
+                               rota_sql_bytes_at(rows, i, 1), (uint32_t)rota_sql_int_at(rows, i, 2),
+                               &number, &error);
+        note_setting(store, queue, number, &error, refusal);
+    }
+}
+
+static void look_at_layouts(struct rota_broker_store *store, const struct rota_sql_result *rows,
+                            struct rota_error *refusal)
+{
+    struct rota_broker *core = store->broker->core;
+    for (size_t i = 0; i < rows->n_rows; i++) {
+        uint64_t before = rota_broker_last_number(core);
         const struct rota_work_layout layout = {
             .wanted = (uint32_t)rota_sql_int_at(rows, i, 2),
             .write = (uint32_t)rota_sql_int_at(rows, i, 3),
@@ -429,40 +467,43 @@ static void look_at_layouts(struct rota_broker_store *store)
                                                 .queue = rota_sql_bytes_at(rows, i, 0),
                                                 .at = rota_sql_int_at(rows, i, 1),
                                                 .layout = &layout};
-        if (!rota_broker_take_setting(broker->core, rota_work_broker_now(), &record, NULL) &&
-            rota_broker_last_number(broker->core) != before)
-            store->quiet.items[store->quiet.size++] = rota_broker_last_number(broker->core);
+        struct rota_error error = {0};
+        rota_broker_take_setting(core, rota_work_broker_now(), &record, &error);
+        uint64_t number = rota_broker_last_number(core);
+        note_setting(store, record.queue, number != before ? number : 0, &error, refusal);
     }
+}
+
+/* A table that is as it was is passed over, unless a row was refused: its time may have come. */
+static void look_at_table(struct rota_broker_store *store, struct rota_broker_seen *seen,
+                          const struct rota_sql_result *rows,
+                          void (*look)(struct rota_broker_store *store,
+                                       const struct rota_sql_result *rows,
+                                       struct rota_error *refusal))
+{
+    struct rota_error refusal = {0};
+    uint64_t hash = hash_rows(1, rows);
+    if ((hash == seen->hash && !seen->is_refused) ||
+        !rota_vector_reserve(&store->quiet, store->quiet.size + rows->n_rows))
+        return;
+    look(store, rows, &refusal);
+    if (refusal.code && hash != seen->hash)
+        rota_log(store->broker->options.log, rota_clock_wall(), ROTA_LOG_WARN,
+                 "setting not taken over yet", ROTA_LOG_FACT("why", refusal.text));
+    *seen = (struct rota_broker_seen){.hash = hash, .is_refused = refusal.code != ROTA_OK};
+    rota_work_broker_touch(store->broker);
 }
 
 /* What was set at another node. Not while something that was set here is on its way. */
 static void look_at_settings(struct rota_broker_store *store)
 {
-    struct rota_work_broker *broker = store->broker;
-    const struct rota_sql_result *queues = &store->list.queues, *weights = &store->list.weights;
-    uint64_t hash = hash_rows(hash_rows(hash_rows(1, queues), weights), &store->list.layouts),
-             number;
-    if (hash == store->settings_hash || store->settings.size > 0 ||
-        (store->has_turn && store->turn.n_settings > 0) ||
+    const struct rota_work_broker *broker = store->broker;
+    if (store->settings.size > 0 || (store->has_turn && store->turn.n_settings > 0) ||
         broker->appended != rota_broker_last_number(broker->core))
         return;
-    if (!rota_vector_reserve(&store->quiet, store->quiet.size + queues->n_rows + weights->n_rows +
-                                                store->list.layouts.n_rows))
-        return;
-    for (size_t i = 0; i < queues->n_rows; i++)
-        if (!rota_broker_pause(broker->core, rota_work_broker_now(),
-                               rota_sql_bytes_at(queues, i, 0), rota_sql_int_at(queues, i, 1) != 0,
-                               &number, NULL))
-            store->quiet.items[store->quiet.size++] = number;
-    for (size_t i = 0; i < weights->n_rows; i++)
-        if (!rota_broker_set_weight(broker->core, rota_work_broker_now(),
-                                    rota_sql_bytes_at(weights, i, 0),
-                                    rota_sql_bytes_at(weights, i, 1),
-                                    (uint32_t)rota_sql_int_at(weights, i, 2), &number, NULL))
-            store->quiet.items[store->quiet.size++] = number;
-    look_at_layouts(store);
-    store->settings_hash = hash;
-    rota_work_broker_touch(broker);
+    look_at_table(store, &store->pauses, &store->list.queues, look_at_pauses);
+    look_at_table(store, &store->weights, &store->list.weights, look_at_weights);
+    look_at_table(store, &store->layouts, &store->list.layouts, look_at_layouts);
 }
 
 /* Before any node is known, what is ours is not either. */

@@ -282,7 +282,7 @@ TYPE(ROTA_QUEUE_SETTINGS, "reply", struct rota_queue_settings, SETTINGS);
 TYPE(ROTA_QUEUE_LAY_OUT, "request", struct rota_queue_settings, LAY_OUT);
 
 #define THIS struct rota_queue_lies_so
-static const struct rota_message_field LIES_SO[] = {F(1, UINT, at), F(2, BOOL, has_beyond)};
+static const struct rota_message_field LIES_SO[] = {F_BYTES(1, records), F(2, BOOL, has_beyond)};
 #undef THIS
 TYPE(ROTA_QUEUE_LIES_SO, "reply", struct rota_queue_lies_so, LIES_SO);
 

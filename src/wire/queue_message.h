@@ -177,7 +177,7 @@ struct rota_queue_laid_out {
 
 /* LayOutReply. */
 struct rota_queue_lies_so {
-    uint64_t at;
+    struct rota_str records; /* the layout that it has */
     bool has_beyond;
 };
 

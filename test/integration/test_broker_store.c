@@ -1,6 +1,7 @@
 /* A broker whose jobs are rows of a real database, and somebody who takes them from it. */
 #include "queue_world.h"
 
+#include "io/clock.h"
 #include "io/store_jobs.h"
 #include "store.h"
 
@@ -195,6 +196,32 @@ static void what_is_forgotten_has_no_row(void **state)
     assert_int_equal(count("state = 'done'"), 0);
 }
 
+/* How many partitions the broker says that a queue is to have; 0: it does not know the queue. */
+static uint64_t wanted_of(struct world *world, struct rota_str queue)
+{
+    static struct told told;
+    struct rota_queue_setting setting = {.queue = queue};
+    struct rota_queue_list list;
+    assert_int_equal(ask(world, "Queues", &ROTA_QUEUE_PAUSE, &setting, &told), ROTA_STATUS_OK);
+    read_reply(world, &ROTA_QUEUE_QUEUES_REPLY, &told, &list);
+    return list.items.n > 0 ? ((const struct rota_queue_info *)list.items.items)->wanted : 0;
+}
+
+/* A clock is wrong, until it is not: two seconds later the row is one that may be taken over.
+ * Nothing else is changed in between that would have all rows looked at. */
+static void a_setting_that_was_refused_is_tried_again(void **state)
+{
+    struct world *world = *state;
+    char text[256];
+    must_add(world, "jobs", "x");
+    snprintf(text, sizeof text, "INSERT INTO rota_layouts VALUES ('jobs', %lld, 2, 2, 4, 16, 1)",
+             (long long)(rota_clock_wall() + 24 * ROTA_HOUR + 2 * ROTA_SEC));
+    store_sql(theirs->sql, text);
+    while (wanted_of(world, JOBS) == 4)
+        uv_run(&world->loop, UV_RUN_ONCE);
+    assert_int_equal(wanted_of(world, JOBS), 2);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -206,6 +233,7 @@ int main(void)
         TEST(an_end_that_was_not_written_is_told_to_nobody),
         TEST(others_go_on_when_one_is_lost),
         TEST(what_is_forgotten_has_no_row),
+        TEST(a_setting_that_was_refused_is_tried_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

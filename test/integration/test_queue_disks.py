@@ -127,6 +127,15 @@ def check_full(broker, fill, free, has_reserve=True):
     return known
 
 
+def check_told(broker, data):
+    """Each change is told by one line. Whoever is killed may not have come to the last."""
+    lines = [line for line in broker.errors().splitlines() if "journal full" in line or "journal has room" in line]
+    assert lines, broker.errors()
+    for i, line in enumerate(lines):
+        assert ("journal has room" if i % 2 else "journal full") in line and data in line, lines
+        assert i % 2 or "why=" in line, lines
+
+
 def check_after(data, known):
     with Broker("--data", data, "--segment", "1048576") as broker:
         assert set(known[1:]) <= set(broker.jobs())
@@ -154,6 +163,7 @@ def a_full_disk_refuses_jobs_and_keeps_what_it_has():
             with Broker("--data", data, "--segment", "1048576") as broker:
                 known = check_full(broker, fill, lambda: os.unlink(filler))
                 broker.kill()
+                check_told(broker, data)
             check_after(data, known)
         finally:
             subprocess.run(["umount", "-l", place], check=True)
@@ -168,6 +178,7 @@ def writes_that_find_no_room_are_made_again():
             known = check_full(broker, lambda: disk.plan(ROOM | WRITES, errno.ENOSPC, 8), lambda: disk.plan(0, 0),
                                has_reserve=False)
             broker.kill()
+            check_told(broker, data)
         check_after(data, known)
 
 

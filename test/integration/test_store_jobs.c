@@ -304,6 +304,26 @@ static void the_bound_of_bytes_can_be_kept(void **state)
     free(large);
 }
 
+static void of_two_layouts_of_the_same_time_one_is_kept(void **state)
+{
+    struct rota_store_setting setting = {
+        .queue = rota_str("laid"), .is_layout = true, .at = 7, .layout = {8, 4, 8, {.batch = 16}}};
+    struct rota_store_turn turn = {.instance = OURS, .settings = &setting, .n_settings = 1};
+    const uint32_t wanted[] = {4, 8, 2};
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        setting.layout.wanted = wanted[i];
+        write_turn(i % 2 ? theirs : ours, &turn);
+    }
+    assert_int_equal(store_sql(ours->sql, "SELECT COUNT(*) FROM rota_layouts"), 1);
+    assert_int_equal(store_sql(ours->sql, "SELECT wanted FROM rota_layouts"), 8);
+    setting.layout.wanted = 2;
+    setting.at = 8;
+    write_turn(ours, &turn);
+    assert_int_equal(store_sql(ours->sql, "SELECT COUNT(*) FROM rota_layouts"), 1);
+    assert_int_equal(store_sql(ours->sql, "SELECT wanted FROM rota_layouts"), 2);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -317,6 +337,7 @@ int main(void)
         TEST(bytes_are_bytes),
         TEST(many_jobs_are_written_and_read_in_pieces),
         TEST(settings_are_the_last_that_were_made),
+        TEST(of_two_layouts_of_the_same_time_one_is_kept),
         TEST(the_bound_of_bytes_can_be_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -661,6 +661,29 @@ static void records_that_contradict_are_passed_over(void **state)
     bench_deinit(&bench);
 }
 
+/* The bounds hold for what is remembered; a journal has more to tell. */
+static void a_journal_may_tell_of_more_sets_than_there_may_be(void **state)
+{
+    struct rota_job_id id;
+    struct rota_job_view view;
+    char name[16];
+    (void)state;
+    bench.options = (struct rota_broker_options){.keep = ROTA_MIN};
+    bench_init(&bench);
+    for (int i = 0; i < ROTA_BROKER_SETS_MAX + 100; i++) {
+        snprintf(name, sizeof name, "c%d", i);
+        id = bench_add_for(&bench, name);
+        assert_int_equal(
+            rota_broker_cancel(bench.broker, bench.now, rota_str("q"), id, &bench.number, NULL),
+            ROTA_OK);
+        bench_tick(&bench, ROTA_SEC);
+    }
+    bench_restart(&bench);
+    assert_int_equal(rota_broker_find(bench.broker, rota_str("q"), id, &view, NULL), ROTA_OK);
+    assert_true(rota_broker_is_sound(bench.broker));
+    bench_deinit(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -673,6 +696,7 @@ int main(void)
         cmocka_unit_test(a_partition_is_handed_over_without_loss_or_double),
         cmocka_unit_test(keys_go_on_sharing_after_a_hand_over),
         cmocka_unit_test(what_is_ours_and_lives_can_not_be_forgotten),
+        cmocka_unit_test(a_journal_may_tell_of_more_sets_than_there_may_be),
         cmocka_unit_test(records_that_contradict_are_passed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,13 +4,16 @@
 
 enum { HERE, THERE, N_BROKERS };
 
+static const struct rota_spread SPREAD = {.mode = ROTA_SPREAD_SLOTS, .batch = 16};
+
 static struct bench benches[N_BROKERS];
 
 static int set_up(void **state)
 {
     (void)state;
     for (size_t i = 0; i < N_BROKERS; i++) {
-        benches[i].options = (struct rota_broker_options){.seed = 7 + i};
+        benches[i].options =
+            (struct rota_broker_options){.seed = 7 + i, .layout = {4, 4, 4, SPREAD}};
         bench_init(&benches[i]);
     }
     return 0;
@@ -153,8 +156,6 @@ static void of_two_at_the_same_moment_both_take_the_same(void **state)
 
 /* --- layouts --- */
 
-static const struct rota_spread SPREAD = {.mode = ROTA_SPREAD_SLOTS, .batch = 16};
-
 /* At `at`; 0: now. */
 static void set_layout(size_t broker, uint32_t wanted, uint32_t write, uint32_t read, rota_time at)
 {
@@ -212,6 +213,48 @@ static void a_wish_counts_more_than_a_step_of_the_former_one(void **state)
     tell(THERE, HERE);
     check_layout(THERE, 8, 4, 16);
     check_layout(HERE, 8, 4, 16);
+}
+
+static void of_two_layouts_at_the_same_moment_both_take_the_same(void **state)
+{
+    (void)state;
+    set_layout(HERE, 8, 8, 8, 0);
+    set_layout(THERE, 4, 4, 16, laid_at(HERE));
+    tell(HERE, THERE);
+    tell(THERE, HERE);
+    check_layout(HERE, 8, 8, 8);
+    check_layout(THERE, 8, 8, 8);
+    bench_restart(&benches[THERE]);
+    check_layout(THERE, 8, 8, 8);
+}
+
+static enum rota_code lay_out_one(size_t i, uint32_t partitions)
+{
+    struct bench *bench = &benches[HERE];
+    const struct rota_work_layout layout = {partitions, partitions, partitions, SPREAD};
+    char name[32];
+    snprintf(name, sizeof name, "q%zu", i);
+    enum rota_code code = rota_broker_set_layout(bench->broker, bench->now, rota_str(name), &layout,
+                                                 0, &bench->number, NULL);
+    bench_settle(bench);
+    return code;
+}
+
+static void a_queue_that_is_laid_out_as_all_are_may_be_forgotten(void **state)
+{
+    const size_t n = ROTA_BROKER_QUEUES_MAX - 1; /* the bench has one */
+    (void)state;
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(lay_out_one(i, 8), ROTA_OK);
+    assert_int_equal(lay_out_one(n, 8), ROTA_ERR_LIMIT);
+    for (size_t i = 0; i < n; i += 2)
+        assert_int_equal(lay_out_one(i, 4), ROTA_OK);
+    for (size_t i = n; i < n + (n + 1) / 2; i++)
+        assert_int_equal(lay_out_one(i, 8), ROTA_OK);
+    assert_int_equal(lay_out_one(2 * n, 8), ROTA_ERR_LIMIT);
+    bench_restart(&benches[HERE]); /* reading has room for all of them, too */
+    assert_int_equal(lay_out_one(1, 4), ROTA_OK);
+    assert_int_equal(lay_out_one(2 * n, 8), ROTA_OK);
 }
 
 static void jobs_beyond_are_those_that_have_not_ended(void **state)
@@ -273,6 +316,8 @@ int main(void)
         RULE(of_two_at_the_same_moment_both_take_the_same),
         RULE(a_layout_is_kept_and_goes_to_others),
         RULE(a_wish_counts_more_than_a_step_of_the_former_one),
+        RULE(of_two_layouts_at_the_same_moment_both_take_the_same),
+        RULE(a_queue_that_is_laid_out_as_all_are_may_be_forgotten),
         RULE(jobs_beyond_are_those_that_have_not_ended),
         RULE(settings_that_can_not_be_are_refused),
     };

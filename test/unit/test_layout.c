@@ -31,8 +31,8 @@ static bool ask(struct rota_layout_fsm *fsm, rota_time now, rota_time at, uint64
 {
     assert_true(rota_layout_fsm_ask(fsm, now, 2));
     assert_false(rota_layout_fsm_step(fsm, now, 0, next)); /* nobody has answered */
-    rota_layout_fsm_answer(fsm, fsm->round, fsm->at, 0);
-    rota_layout_fsm_answer(fsm, fsm->round, at, n_beyond);
+    rota_layout_fsm_answer(fsm, fsm->round, &fsm->layout, fsm->at, 0);
+    rota_layout_fsm_answer(fsm, fsm->round, &fsm->layout, at, n_beyond);
     return rota_layout_fsm_step(fsm, now, 0, next);
 }
 
@@ -105,10 +105,41 @@ static void another_wish_begins_from_the_start(void **state)
     uint64_t former = fsm.round;
     rota_layout_fsm_look(&fsm, 1, &layout, 200);
     assert_true(rota_layout_fsm_ask(&fsm, 1, 1));
-    rota_layout_fsm_answer(&fsm, former, 200, 0); /* comes late */
+    rota_layout_fsm_answer(&fsm, former, &layout, 200, 0); /* comes late */
     assert_false(rota_layout_fsm_step(&fsm, 1, 0, &next));
-    rota_layout_fsm_answer(&fsm, fsm.round, 200, 0);
+    rota_layout_fsm_answer(&fsm, fsm.round, &layout, 200, 0);
     assert_false(rota_layout_fsm_step(&fsm, 1, 0, &next)); /* the first round of two */
+}
+
+static void of_two_of_the_same_time_all_take_the_same(void **state)
+{
+    const struct rota_spread lookup = {.mode = ROTA_SPREAD_LOOKUP, .batch = 16};
+    const struct rota_spread small = {.mode = ROTA_SPREAD_SLOTS, .batch = 8};
+    const struct rota_work_layout rising[] = {{4, 2, 8, lookup}, {4, 4, 4, small},
+                                              {4, 4, 8, small},  {4, 4, 8, lookup},
+                                              {4, 4, 8, SPREAD}, {8, 4, 8, small}};
+    const size_t n = sizeof rising / sizeof *rising;
+    (void)state;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++) {
+            assert_int_equal(rota_layout_is_later(&rising[i], 7, &rising[j], 7), i > j);
+            assert_true(rota_layout_is_later(&rising[i], 8, &rising[j], 7));
+            assert_false(rota_layout_is_later(&rising[i], 6, &rising[j], 7));
+        }
+}
+
+static void who_has_another_of_the_same_time_does_not_know_it(void **state)
+{
+    struct rota_layout_fsm fsm = {0};
+    struct rota_work_layout layout = laid(8, 4, 8), other = laid(8, 4, 16), next;
+    (void)state;
+    rota_layout_fsm_look(&fsm, 0, &layout, 100);
+    assert_true(rota_layout_fsm_ask(&fsm, 0, 1));
+    rota_layout_fsm_answer(&fsm, fsm.round, &other, 100, 0);
+    assert_false(rota_layout_fsm_step(&fsm, 0, 0, &next));
+    assert_true(rota_layout_fsm_ask(&fsm, ROTA_LAYOUT_ASK, 1));
+    rota_layout_fsm_answer(&fsm, fsm.round, &layout, 100, 0);
+    assert_true(rota_layout_fsm_step(&fsm, ROTA_LAYOUT_ASK, 0, &next));
 }
 
 static void who_no_longer_leads_rests_and_begins_anew(void **state)
@@ -208,10 +239,10 @@ static void lead(struct world *world)
             world->at[node] = world->at[0];
         }
         if (world->plant == ASK_SOME && is_silent)
-            rota_layout_fsm_answer(fsm, fsm->round, fsm->at, 0);
+            rota_layout_fsm_answer(fsm, fsm->round, &fsm->layout, fsm->at, 0);
         else
-            rota_layout_fsm_answer(fsm, fsm->round, is_silent ? 0 : world->at[node],
-                                   n_beyond(world, node));
+            rota_layout_fsm_answer(fsm, fsm->round, is_silent ? NULL : &world->known[node],
+                                   world->at[node], n_beyond(world, node));
     }
     if (world->plant == ASK_ONCE && fsm->n_rounds == 0)
         fsm->n_rounds = ROTA_LAYOUT_ROUNDS - 1;
@@ -309,6 +340,8 @@ int main(void)
         cmocka_unit_test(our_own_jobs_count_like_those_of_others),
         cmocka_unit_test(a_wish_between_both_counts_takes_two_steps),
         cmocka_unit_test(another_wish_begins_from_the_start),
+        cmocka_unit_test(of_two_of_the_same_time_all_take_the_same),
+        cmocka_unit_test(who_has_another_of_the_same_time_does_not_know_it),
         cmocka_unit_test(who_no_longer_leads_rests_and_begins_anew),
         cmocka_unit_test(every_number_has_a_place),
         cmocka_unit_test(what_can_not_be_is_refused),

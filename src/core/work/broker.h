@@ -76,6 +76,9 @@ struct rota_broker_options {
     bool is_volatile; /* nobody keeps records: those of a job's usual life, ADD, START and END as
                        * DONE, have their numbers but are not told; ADD is while jobs are watched */
     uint64_t seed;    /* of chance: ids, jitter, hashes */
+
+    /* Of queues for which none was set: one that is laid out so again is nothing to remember. */
+    struct rota_work_layout layout;
 };
 
 /* Both clocks, read together. */

@@ -42,6 +42,7 @@ struct rota_work_partition {
     bool is_loaded; /* and was not opened since: times and tags are to be set */
     uint64_t epoch; /* the highest that was seen */
     size_t n_jobs;  /* of whatever state */
+    size_t n_live;  /* those that have not ended */
     uint32_t place; /* where the next chunk begins to look */
 };
 
@@ -347,6 +348,10 @@ void rota_broker_fill_spec(const struct rota_broker *broker, const struct rota_j
 
 /* Ended jobs go until both bounds hold with `bytes` more; those that are too old, too. */
 void rota_broker_forget_ended(struct rota_broker *broker, size_t bytes);
+
+/* While a journal is read none is too old, as later records may be about it. Forget those that the
+ * broker which wrote it had forgotten at `wall`; false when there are none. */
+bool rota_broker_forget_read(struct rota_broker *broker, rota_time wall);
 
 /* When the first of them is too old. */
 rota_time rota_broker_forgets_at(const struct rota_broker *broker);

@@ -171,8 +171,10 @@ void rota_broker_set_state(struct rota_broker *broker, struct rota_job *job,
     job->state = (uint8_t)state;
     if (was_ended == is_ended)
         return;
-    broker->n_live += is_ended ? -(size_t)1 : 1;
-    broker->n_ended += is_ended ? 1 : -(size_t)1;
+    size_t one_less = -(size_t)1;
+    broker->n_live += is_ended ? one_less : 1;
+    broker->n_ended += is_ended ? 1 : one_less;
+    rota_broker_partition(queue, rota_job_id_partition(job->id))->n_live += is_ended ? one_less : 1;
 }
 
 static void free_story(struct rota_broker *broker, struct rota_job_extra *extra)
@@ -270,6 +272,7 @@ enum rota_code rota_broker_job_new(struct rota_broker *broker, const struct rota
     queue->counts[ROTA_JOB_WAITING]++;
     lane->n_jobs++;
     partition->n_jobs++;
+    partition->n_live++;
     broker->n_live++;
     if ((spec->payload.size > 0 && !job->payload) ||
         (wants_extra(spec) && !fill_extra(broker, made, spec, queue->number, key))) {

@@ -13,11 +13,18 @@ struct rota_work_queue *rota_broker_queue(const struct rota_broker *broker, stru
     return rota_map_get(&broker->queues_by_name, name);
 }
 
+/* Whether what was set for it is not what every queue has. */
+static bool is_set(const struct rota_broker *broker, const struct rota_work_queue *queue)
+{
+    return queue->is_paused || queue->fair.weight != ROTA_FAIR_WEIGHT ||
+           queue->fair.keys.size > 0 ||
+           (queue->laid_at && !rota_layout_is_equal(&queue->layout, &broker->options.layout));
+}
+
 /* Nothing would be lost with it. */
 static bool is_idle(const struct rota_broker *broker, const struct rota_work_queue *queue)
 {
-    if (queue->n_lanes > 0 || queue->n_classes > 0 || queue->is_paused || queue->laid_at ||
-        queue->fair.weight != ROTA_FAIR_WEIGHT || queue->fair.keys.size > 0)
+    if (queue->n_lanes > 0 || queue->n_classes > 0 || is_set(broker, queue))
         return false;
     for (size_t i = 0; i < queue->partitions.size; i++)
         if (queue->partitions.items[i].epoch > 0 || queue->partitions.items[i].n_jobs > 0)

@@ -143,35 +143,12 @@ uint64_t rota_broker_n_layouts(const struct rota_broker *broker)
     return broker->n_layouts;
 }
 
-/* All jobs are looked at only while some are there that may have ended. */
 bool rota_broker_has_beyond(const struct rota_broker *broker, struct rota_str queue, uint32_t first)
 {
     const struct rota_work_queue *found = rota_broker_queue(broker, queue);
-    size_t n_jobs = 0;
     for (size_t i = 0; found && i < found->partitions.size; i++)
-        if (found->partitions.items[i].number >= first)
-            n_jobs += found->partitions.items[i].n_jobs;
-    for (uint32_t i = 0; n_jobs > 0 && (i = rota_job_table_next(&broker->jobs, i));) {
-        const struct rota_job *job = rota_job_at(&broker->jobs, i);
-        if (!rota_job_state_is_ended((enum rota_job_state)job->state) &&
-            rota_job_id_partition(job->id) >= first && rota_broker_queue_of(broker, job) == found)
+        if (found->partitions.items[i].number >= first && found->partitions.items[i].n_live > 0)
             return true;
-    }
-    return false;
-}
-
-/* Of two that were made at the same time everybody takes the same. */
-static bool is_later(const struct rota_work_queue *queue, const struct rota_work_record *record)
-{
-    const struct rota_work_layout *own = &queue->layout, *other = record->layout;
-    if (record->at != queue->laid_at)
-        return record->at > queue->laid_at;
-    const uint64_t a[] = {own->wanted, own->write, own->read, own->spread.batch, own->spread.mode};
-    const uint64_t b[] = {other->wanted, other->write, other->read, other->spread.batch,
-                          other->spread.mode};
-    for (size_t i = 0; i < sizeof a / sizeof *a; i++)
-        if (a[i] != b[i])
-            return b[i] > a[i];
     return false;
 }
 
@@ -184,7 +161,7 @@ static enum rota_code take_layout(struct rota_broker *broker, struct rota_work_n
     enum rota_code code = rota_layout_check(setting->layout, error);
     if (!code)
         code = rota_broker_begin_setting(broker, now, setting->queue, &queue, error);
-    if (!code && is_later(queue, setting))
+    if (!code && rota_layout_is_later(setting->layout, setting->at, &queue->layout, queue->laid_at))
         set_layout(broker, queue, setting->layout, setting->at);
     return code;
 }

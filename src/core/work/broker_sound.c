@@ -2,7 +2,15 @@
 
 struct tally {
     size_t n_live, n_ended, n_in_lanes, n_running, n_leased, bytes;
+    uint64_t spread, live_spread; /* sums of what each job's partition weighs */
 };
+
+/* No two partitions weigh the same: a job that is counted at another one shows in the sum. */
+static uint64_t weigh(const struct rota_work_queue *queue,
+                      const struct rota_work_partition *partition)
+{
+    return (uint64_t)queue->number * ROTA_JOB_PARTITIONS_MAX + partition->number + 1;
+}
 
 /* A running job of a connected worker is one that this worker may have. */
 static bool is_run_well(const struct rota_broker *broker, const struct rota_job *job,
@@ -22,8 +30,9 @@ static bool is_job_sound(const struct rota_broker *broker, uint32_t number, stru
 {
     const struct rota_job *job = rota_job_at(&broker->jobs, number);
     const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    const struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
     const struct rota_work_partition *partition =
-        rota_broker_partition(rota_broker_queue_of(broker, job), rota_job_id_partition(job->id));
+        rota_broker_partition(queue, rota_job_id_partition(job->id));
     bool is_inside = job->flags & ROTA_JOB_IN_LANE, is_ended = rota_job_state_is_ended(job->state);
     bool should_be =
         job->state == ROTA_JOB_WAITING && !(job->flags & ROTA_JOB_UNSAFE) && partition->is_open;
@@ -31,6 +40,8 @@ static bool is_job_sound(const struct rota_broker *broker, uint32_t number, stru
     tally->n_ended += is_ended;
     tally->n_in_lanes += is_inside;
     tally->bytes += job->payload_size + (extra ? extra->result_size : 0);
+    tally->spread += weigh(queue, partition);
+    tally->live_spread += is_ended ? 0 : weigh(queue, partition);
     if (extra && extra->session && job->state != ROTA_JOB_RUNNING)
         return false;
     if (extra && extra->poller) {
@@ -47,6 +58,23 @@ static bool is_job_sound(const struct rota_broker *broker, uint32_t number, stru
     if (job->state == ROTA_JOB_DELAYED && partition->is_open && (!extra || !extra->timer_place))
         return false;
     return is_inside == should_be || (broker->is_starved && !is_inside);
+}
+
+/* Each partition counts its own jobs. */
+static bool are_partitions_sound(const struct rota_broker *broker, const struct tally *tally)
+{
+    uint64_t spread = 0, live_spread = 0;
+    for (size_t i = 0; i < broker->queues.size; i++) {
+        const struct rota_work_queue *queue = broker->queues.items[i];
+        for (size_t j = 0; queue && j < queue->partitions.size; j++) {
+            const struct rota_work_partition *partition = &queue->partitions.items[j];
+            if (partition->n_live > partition->n_jobs)
+                return false;
+            spread += partition->n_jobs * weigh(queue, partition);
+            live_spread += partition->n_live * weigh(queue, partition);
+        }
+    }
+    return spread == tally->spread && live_spread == tally->live_spread;
 }
 
 static bool are_jobs_sound(const struct rota_broker *broker)
@@ -70,7 +98,8 @@ static bool are_jobs_sound(const struct rota_broker *broker)
             n_running += broker->workers.items[i]->n_running;
     return tally.n_live == broker->n_live && tally.n_ended == broker->n_ended &&
            tally.n_in_lanes == n_in_lanes && tally.n_running == n_running &&
-           tally.n_leased == n_leased && tally.bytes == broker->bytes;
+           tally.n_leased == n_leased && tally.bytes == broker->bytes &&
+           are_partitions_sound(broker, &tally);
 }
 
 /* Its jobs are as many as it says, and it is among the free when it has a slot. */

@@ -18,6 +18,19 @@ bool rota_layout_is_equal(const struct rota_work_layout *a, const struct rota_wo
            a->spread.mode == b->spread.mode && a->spread.batch == b->spread.batch;
 }
 
+bool rota_layout_is_later(const struct rota_work_layout *a, rota_time a_at,
+                          const struct rota_work_layout *b, rota_time b_at)
+{
+    const uint64_t own[] = {a->wanted, a->write, a->read, a->spread.batch, a->spread.mode};
+    const uint64_t other[] = {b->wanted, b->write, b->read, b->spread.batch, b->spread.mode};
+    if (a_at != b_at)
+        return a_at > b_at;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (own[i] != other[i])
+            return own[i] > other[i];
+    return false;
+}
+
 /* A wish that comes while another is being carried out may be between both counts: then there
  * are two steps left. */
 struct rota_work_layout rota_layout_want(struct rota_work_layout now, uint32_t wanted,
@@ -76,13 +89,14 @@ bool rota_layout_fsm_ask(struct rota_layout_fsm *fsm, rota_time now, size_t n)
     return true;
 }
 
-void rota_layout_fsm_answer(struct rota_layout_fsm *fsm, uint64_t round, rota_time at,
-                            uint64_t n_beyond)
+/* Two that were made at the same time may differ. */
+void rota_layout_fsm_answer(struct rota_layout_fsm *fsm, uint64_t round,
+                            const struct rota_work_layout *layout, rota_time at, uint64_t n_beyond)
 {
     if (!fsm->is_asking || round != fsm->round || fsm->n_awaited == 0)
         return;
     fsm->n_awaited--;
-    fsm->is_known &= at == fsm->at;
+    fsm->is_known &= layout && at == fsm->at && rota_layout_is_equal(layout, &fsm->layout);
     fsm->is_empty &= n_beyond == 0;
 }
 

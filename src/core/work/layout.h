@@ -13,8 +13,10 @@
  * it has heard enough. Batch and mode are changed at once: they move partitions as another list
  * of nodes does.
  *
- * Every layout has a time. Of two the later one counts; a step is one tick later than the layout
- * that it follows from, so that whatever is wished meanwhile counts more than it.
+ * Every layout has a time. Of two the later one counts, and of two that were made at the same
+ * time the one with the higher numbers, so that all nodes end up with the same; a step is one tick
+ * later than the layout that it follows from, so that whatever is wished meanwhile counts more than
+ * it.
  *
  * A job whose number is beyond those that are written, as a client may choose that knows of
  * more, is put where rota_layout_write() says; one that is beyond those that are read belongs to
@@ -39,6 +41,10 @@ struct rota_work_layout {
 enum rota_code rota_layout_check(const struct rota_work_layout *layout, struct rota_error *error);
 
 bool rota_layout_is_equal(const struct rota_work_layout *a, const struct rota_work_layout *b);
+
+/* Whether `a` counts more than `b`, given when they were made. */
+bool rota_layout_is_later(const struct rota_work_layout *a, rota_time a_at,
+                          const struct rota_work_layout *b, rota_time b_at);
 
 /* What is in force, and what is wished: the first step. `wanted` is 1 or more. */
 struct rota_work_layout rota_layout_want(struct rota_work_layout now, uint32_t wanted,
@@ -84,10 +90,10 @@ void rota_layout_fsm_rest(struct rota_layout_fsm *fsm);
  * answer. */
 bool rota_layout_fsm_ask(struct rota_layout_fsm *fsm, rota_time now, size_t n);
 
-/* A node says of when its layout is, and how many jobs it has beyond those that are written. One
- * that does not answer is told with `at` 0. Answers of former rounds are passed over. */
-void rota_layout_fsm_answer(struct rota_layout_fsm *fsm, uint64_t round, rota_time at,
-                            uint64_t n_beyond);
+/* A node says what layout it has, of when, and how many jobs beyond those that are written. One
+ * that does not answer has none: NULL. Answers of former rounds are passed over. */
+void rota_layout_fsm_answer(struct rota_layout_fsm *fsm, uint64_t round,
+                            const struct rota_work_layout *layout, rota_time at, uint64_t n_beyond);
 
 /* Whether all have answered: a step may be due. */
 bool rota_layout_fsm_is_answered(const struct rota_layout_fsm *fsm);
