@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <uv.h>
 
 /* Print a sentence so that it stays one, whatever a file's name has in it. */
 static void print_safely(struct rota_str text)
@@ -139,6 +140,19 @@ int rota_cli_print(struct rota_buffer *buffer)
     rota_cli_can_print();
     rota_buffer_deinit(buffer);
     return code;
+}
+
+static bool has_thread_left;
+
+void rota_cli_close_loop(struct uv_loop_s *loop)
+{
+    if (uv_loop_close(loop) == UV_EBUSY)
+        has_thread_left = true;
+}
+
+bool rota_cli_has_thread_left(void)
+{
+    return has_thread_left;
 }
 
 int rota_cli_finish(int exit_code)

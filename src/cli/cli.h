@@ -14,6 +14,8 @@
 
 #include <rota/ring.h>
 
+struct uv_loop_s; /* a uv_loop_t */
+
 enum {
     ROTA_CLI_OK = 0,
     ROTA_CLI_NO = 1,  /* the answer is no, there is none, or it can't be had */
@@ -120,6 +122,12 @@ void rota_cli_add_bytes(struct rota_json *json, const char *name, const char *ba
 
 /* Print a buffer and free it; returns an exit code. */
 int rota_cli_print(struct rota_buffer *buffer);
+
+/* Close a loop that was given some time to end. When that was too short for a thread, which may
+ * wait for a database, the process ends without the handlers of exit(): they would take away
+ * what the thread uses. */
+void rota_cli_close_loop(struct uv_loop_s *loop);
+bool rota_cli_has_thread_left(void);
 
 /* Flush standard output at the very end. Turns a failure into a sentence, and
  * the exit code into ROTA_CLI_NO unless it tells of something else already. */

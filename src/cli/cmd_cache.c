@@ -211,7 +211,7 @@ static void end(struct process *process)
     run_for_a_while(process);
     if (process->is_closed)
         run_for_a_while(process);
-    uv_loop_close(&process->loop);
+    rota_cli_close_loop(&process->loop);
 }
 
 static int serve(struct rota_cache_service_options *options, enum rota_log_level level)
@@ -230,7 +230,7 @@ static int serve(struct rota_cache_service_options *options, enum rota_log_level
     if (rota_cache_service_open(&process.loop, options, &process.service, &error)) {
         process.exit_code = rota_cli_fail_error(&error);
         run_for_a_while(&process);
-        uv_loop_close(&process.loop);
+        rota_cli_close_loop(&process.loop);
         return process.exit_code;
     }
     open_signals(&process);

@@ -252,7 +252,7 @@ static void close_client(struct client *client)
     uv_run(&client->loop, UV_RUN_DEFAULT);
     uv_close((uv_handle_t *)&grace, NULL);
     uv_run(&client->loop, UV_RUN_NOWAIT);
-    uv_loop_close(&client->loop);
+    rota_cli_close_loop(&client->loop);
     rota_vector_deinit(&client->hosts);
     free(client->nodes);
     rota_tls_free(client->tls);

@@ -447,7 +447,7 @@ static void end(struct join *join)
     uv_run(&join->loop, UV_RUN_DEFAULT);
     uv_close((uv_handle_t *)&grace, NULL);
     uv_run(&join->loop, UV_RUN_NOWAIT);
-    uv_loop_close(&join->loop);
+    rota_cli_close_loop(&join->loop);
     for (size_t i = 0; i < join->readers.size; i++)
         reader_free(join->readers.items[i]);
     rota_vector_deinit(&join->readers);

@@ -323,5 +323,8 @@ int main(int argc, char **argv)
     static char output[1 << 16];
     guard_streams();
     setvbuf(stdout, output, _IOFBF, sizeof output);
-    return rota_cli_finish(run_words(argc > 0 ? argc - 1 : 0, argv + 1));
+    int code = rota_cli_finish(run_words(argc > 0 ? argc - 1 : 0, argv + 1));
+    if (rota_cli_has_thread_left())
+        _exit(code);
+    return code;
 }

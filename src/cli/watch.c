@@ -50,7 +50,7 @@ static void end(struct rota_watch *watch)
     uv_close((uv_handle_t *)&grace, NULL);
     for (int i = 0; i < 2; i++)
         uv_run(watch->loop, UV_RUN_NOWAIT);
-    uv_loop_close(watch->loop);
+    rota_cli_close_loop(watch->loop);
 }
 
 int rota_watch_command(struct rota_watch *watch, bool is_json,

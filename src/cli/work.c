@@ -59,7 +59,7 @@ static void tell(const struct rota_work *work, enum rota_log_level level, const 
     rota_log(work->options.log, rota_clock_wall(), level, phrase,
              ROTA_LOG_FACT("queue", (const char *)job->queue),
              ROTA_LOG_FACT("job", (const char *)rota_job_id_format(id, text)),
-             ROTA_LOG_FACT("how", how));
+             ROTA_LOG_FACT("attempt", job->attempt), ROTA_LOG_FACT("how", how));
 }
 
 /* --- calls --- */
@@ -329,6 +329,8 @@ static void on_said(void *data, struct rota_call *ended, const struct rota_call_
     if (answer == ROTA_WORKER_OVER)
         tell(job->work, ROTA_LOG_WARN, "job was not ours to end", job,
              rota_status_name(result->status));
+    else if (answer == ROTA_WORKER_YES)
+        tell(job->work, ROTA_LOG_DEBUG, "job ended", job, rota_status_name(result->status));
     rota_worker_fsm_said(&job->work->fsm, rota_clock_boot(), job->number, answer);
     drive(job->work);
 }

@@ -15,14 +15,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 import tap  # noqa: E402
 from tap import test  # noqa: E402
+from work_processes import TIMEOUT, wait_until  # noqa: E402
 
 ROTA = sys.argv[1]
-TIMEOUT = 60
 
 
 def free_ports(n):
@@ -139,30 +138,14 @@ def any_node_can_be_asked():
         b.run("job", "show", "work/" + "1" * 32, code=1)
 
 
-def await_true(is_so):
-    """Ask until it is so; nothing tells of it."""
-    give_up_at = time.monotonic() + TIMEOUT
-    while not is_so():
-        assert time.monotonic() < give_up_at, is_so
-        time.sleep(0.05)
-
-
 def await_queue(node, is_so, name="work"):
-    """Ask until it is so; nothing tells of it."""
-    give_up_at = time.monotonic() + TIMEOUT
-    while not is_so(seen := node.queue(name)):
-        assert time.monotonic() < give_up_at, (seen, node.log[-20:])
-        time.sleep(0.05)
-    return seen
+    seen = {}
+    wait_until(lambda: seen.update(node.queue(name)) or is_so(seen), lambda: (seen, node.log[-20:]))
 
 
 def await_nodes(node, is_so):
-    """Ask until it is so; nothing tells of it."""
-    give_up_at = time.monotonic() + TIMEOUT
-    while not is_so(seen := node.nodes()):
-        assert time.monotonic() < give_up_at, (seen, node.log[-20:])
-        time.sleep(0.05)
-    return seen
+    seen = {}
+    wait_until(lambda: seen.update(node.nodes()) or is_so(seen), lambda: (seen, node.log[-20:]))
 
 
 @test
@@ -214,8 +197,9 @@ def worker_of_all_nodes_is_counted_once():
             def listed():
                 return [json.loads(line) for line in b.run("queue", "workers", "--json").splitlines()]
 
-            await_true(lambda: sum(each["connections"] for each in listed()) > 1)  # it polls several of them
-            await_true(lambda: [(each["worker"], each["slots"], each["queues"]) for each in listed()] == [("ann", 4, ["work"])])
+            wait_until(lambda: sum(each["connections"] for each in listed()) > 1, "polls at several of them")
+            wait_until(lambda: [(each["worker"], each["slots"], each["queues"]) for each in listed()] == [("ann", 4, ["work"])],
+                       "the worker")
             assert "workers that could do it: 1" in b.run("job", "add", "--queue", "work", "--dry-run", "x")
             for node in (a, b, c):
                 await_queue(node, lambda seen: (seen["workers"], seen["slots"], seen["free"]) == (1, 4, 4))
@@ -250,7 +234,7 @@ def no_job_is_lost_or_done_twice_whoever_is_killed():
         write_hosts(hosts, [node.address for node in made])
         for node in made:
             await_nodes(node, lambda seen: seen["leaving"] == 0 and len(seen["nodes"]) == 3)
-        await_queue(made[0], lambda queue: queue["waiting"] + queue["delayed"] + queue["running"] == 0)
+        made[0].run("queue", "drain", "work")
         done = made[1].jobs("done")
         assert len(added) > 100, len(added)
         assert len(set(done)) == len(done), "a job is at two nodes"
@@ -309,4 +293,5 @@ def what_can_not_be_is_said():
     assert "a:1" in refused("--nodes", "a:1,a:1")
 
 
-sys.exit(tap.run(names=sys.argv[2:]))
+if __name__ == "__main__":
+    sys.exit(tap.run(names=sys.argv[2:]))

@@ -4,20 +4,16 @@
 Prints TAP."""
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
-import time
+import tempfile
 
-import test_cluster
-from test_cluster import ROTA, TIMEOUT, nodes
+from test_cluster import ROTA, TIMEOUT, nodes, tap, wait_until
 
-TESTS = []
-
-
-def test(function):
-    TESTS.append(function)
-    return function
+tap.TESTS.clear()  # those of the other file
+test = tap.test
 
 
 @contextlib.contextmanager
@@ -47,10 +43,15 @@ def add_some(node, n):
 def await_all(node, jobs, state="done"):
     """Wait for each; nothing but time can make it fail."""
     for job in jobs:
-        give_up_at = time.monotonic() + TIMEOUT
-        while (shown := node.show(job))["state"] != state:
-            assert time.monotonic() < give_up_at, (shown, node.run("job", "explain", job), node.log[-20:])
-            time.sleep(0.1)
+        shown = {}
+        wait_until(lambda: shown.update(node.show(job)) or shown["state"] == state,
+                   lambda: (state, shown, node.run("job", "explain", job), node.log[-20:]))
+
+
+def drain(node, jobs, queue="work"):
+    """Wait for all of a queue, and see that these are done; every node has to be there."""
+    node.run("queue", "drain", queue)
+    assert set(jobs) <= set(node.jobs("done", queue)), (jobs, node.log[-20:])
 
 
 @test
@@ -62,7 +63,7 @@ def a_worker_at_one_node_does_the_jobs_of_all():
             text = b.run("job", "explain", job)
             assert "no worker serves queue work here; it is offered to the workers of other nodes" in text, text
         with worker(b, "--slots", "2"):
-            await_all(a, jobs)
+            drain(a, jobs)
         shown = [c.show(job) for job in jobs]
         assert all(s["attempts"] == 1 for s in shown), shown
         queue = a.queue()
@@ -84,7 +85,7 @@ def capabilities_lead_the_way():
                 text = a.run("job", "explain", job)
                 assert "here; it is offered to the workers of other nodes" in text, text
             with worker(c, "--can", "green", queue="paint"):
-                await_all(b, green)
+                drain(b, green, "paint")
 
 
 @test
@@ -92,8 +93,7 @@ def jobs_that_come_while_the_worker_is_idle_are_fetched():
     with nodes(3) as (a, b, c):
         with worker(c, "--slots", "4"):
             for _ in range(3):
-                jobs = add_everywhere((a, b, c), 3)
-                await_all(a, jobs)
+                drain(a, add_everywhere((a, b, c), 3))
 
 
 @test
@@ -105,7 +105,7 @@ def the_jobs_of_a_worker_that_is_killed_go_to_another():
             gone.send_signal(signal.SIGKILL)
             gone.wait(TIMEOUT)
         with worker(a):
-            await_all(c, jobs)
+            drain(c, jobs)
         assert all(b.show(job)["attempts"] == 2 for job in jobs)
 
 
@@ -123,16 +123,19 @@ def the_root_may_be_away():
 
 @test
 def an_owner_that_is_restarted_takes_the_result():
-    with nodes(3) as (a, b, c):
+    with tempfile.TemporaryDirectory(prefix="rota-forwarding-") as folder, nodes(3) as (a, b, c):
+        gate = os.path.join(folder, "gate")
+        os.mkfifo(gate)
         job = c.add("x")
-        with worker(a, "--lease", "20s", command=("sh", "-c", "sleep 3; cat")):
+        with worker(a, "--lease", f"{TIMEOUT}s", command=("sh", "-c", f"read go < {gate}; cat")):
             await_all(c, [job], "running")
             c.kill()
             c.start()
-            await_all(a, [job])
-        assert a.show(job)["attempts"] == 1, a.show(job)
+            with open(gate, "w") as file:
+                file.write("go\n")
+            drain(a, [job])
+        shown = a.show(job)
+        assert shown["attempts"] == 1 and shown["result"] == "x", shown
 
 
-if __name__ == "__main__":
-    test_cluster.TESTS[:] = TESTS
-    sys.exit(test_cluster.main())
+sys.exit(tap.run(names=sys.argv[2:]))

@@ -7,12 +7,15 @@ with what comes when it is applied; jobs come and are done meanwhile. Prints TAP
 import http.client
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 import traceback
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
+import rotad  # noqa: E402
 
 ROTAD, ROTA = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
 TIMEOUT = 120
@@ -65,20 +68,13 @@ class Node:
         assert status == 200, (status, result)
         return result
 
+    def await_news(self, look, what):
+        return rotad.await_news(self.http, look, what)
+
     def owners(self):
         space = self.get("/api/v1/spaces/orders")
         return [space["nodes"][owner] if owner >= 0 else None for owner, _, _ in space["shards"]], \
             all(state == 0 for _, _, state in space["shards"])
-
-
-def await_true(what, look):
-    end = time.monotonic() + TIMEOUT
-    while True:
-        result = look()
-        if result:
-            return result
-        assert time.monotonic() < end, f"{what} did not come"
-        time.sleep(0.1)
 
 
 @test
@@ -130,7 +126,7 @@ class Load:
 
     def __init__(self, nodes, queue):
         self.nodes, self.queue, self.n_added, self.n_unknown, self.failures = nodes, queue, 0, 0, []
-        self.is_over = threading.Event()
+        self.is_over, self.changed = threading.Event(), threading.Condition()
         self.thread = threading.Thread(target=self.add)
         self.thread.start()
         self.worker = subprocess.Popen([ROTA, "work", "--queue", queue, "--slots", "4", "--node",
@@ -140,12 +136,18 @@ class Load:
         while not self.is_over.is_set():
             node = self.nodes[self.n_added % len(self.nodes)]
             status, result = node.ask("POST", f"/api/v1/queues/{self.queue}/jobs", {"payload": str(self.n_added)})
-            if status == 200:
-                self.n_added += 1
-            elif status == 503:
-                self.n_unknown += 1
-            else:
-                self.failures.append((status, result))
+            with self.changed:
+                if status == 200:
+                    self.n_added += 1
+                elif status == 503:
+                    self.n_unknown += 1
+                else:
+                    self.failures.append((status, result))
+                self.changed.notify_all()
+
+    def await_added(self, n):
+        with self.changed:
+            assert self.changed.wait_for(lambda: self.n_added > n or self.failures, TIMEOUT), self.n_added
 
     def end(self):
         """All that was added was done, by one completion each."""
@@ -172,8 +174,8 @@ def plan_and_apply(asked, body, step):
     assert any(step in each for each in plan["steps"]), plan["steps"]
     status, made = asked.ask("POST", "/api/v1/plan/apply", body)
     assert status == 200, made
-    done = await_true("the end of the plan", lambda: next(
-        (seen for seen in [asked.get(f"/api/v1/plans/{made['id']}")] if seen["state"] in ("done", "failed")), None))
+    done = asked.await_news(lambda: next((seen for seen in [asked.get(f"/api/v1/plans/{made['id']}")]
+                                          if seen["state"] in ("done", "failed")), None), "the end of the plan")
     assert done["state"] == "done", done
     assert done["outcome"]["moves"] == done["predicted"]["moves"] == plan["moves"], done
     assert done["outcome"]["spread_after"] == plan["spread_after"], done
@@ -184,7 +186,7 @@ def plan_and_apply(asked, body, step):
 def partitions_batch_and_mode_come_as_predicted_while_jobs_are_done(nodes):
     load = Load(nodes, "orders")
     try:
-        await_true("the first jobs", lambda: load.n_added > 50)
+        load.await_added(50)
         for asked, body, n, step in [
                 (nodes[0], {"counts": {"orders": 48}}, 48, "give queue orders 48 partitions"),
                 (nodes[1], {"batch": 4, "mode": "lookup"}, 48, "spread the partitions of queue orders by batch 4 and mode lookup"),
@@ -192,8 +194,8 @@ def partitions_batch_and_mode_come_as_predicted_while_jobs_are_done(nodes):
             plan = plan_and_apply(asked, body, step)
             assert (plan["moves"] > 0) == ("batch" in body), plan
             for node in nodes:
-                queue = await_true("the layout at a node", lambda: next(
-                    (seen for seen in [layout_of(node, "orders")] if seen["read"] == n), None))
+                queue = node.await_news(lambda: next((seen for seen in [layout_of(node, "orders")]
+                                                      if seen["read"] == n), None), "the layout at a node")
                 assert queue["wanted"] == queue["write"] == n, queue
                 assert queue["batch"] == body.get("batch", 16), queue
     finally:
@@ -212,12 +214,12 @@ def partitions_that_hold_jobs_are_read_until_they_are_empty(nodes):
     assert "\tpartitions=16\t" in rota("queue", "show", "slow", "--node", here)
     assert json.loads(rota("queue", "partitions", "slow", "1", "--json", "--node", here))["read"] == 16
     for node in nodes:
-        await_true("the layout", lambda: "\tpartitions=1/16\t" in rota("queue", "show", "slow", "--node", node.grpc))
+        node.await_news(lambda: "\tpartitions=1/16\t" in rota("queue", "show", "slow", "--node", node.grpc), "the layout")
     rota("queue", "resume", "slow", "--node", here)
     worker = subprocess.Popen([ROTA, "work", "--queue", "slow", "--node", nodes[2].grpc, "--", "true"], stderr=subprocess.DEVNULL)
     try:
         for node in nodes:
-            await_true("the end of it", lambda: "\tpartitions=1\n" in rota("queue", "show", "slow", "--node", node.grpc))
+            node.await_news(lambda: "\tpartitions=1\n" in rota("queue", "show", "slow", "--node", node.grpc), "the end of it")
         queue = layout_of(nodes[0], "slow")
         assert queue["done_total"] == 41, queue
     finally:
@@ -260,8 +262,9 @@ def main():
         try:
             nodes = [Node(folder, number) for number in range(3)]
             nodes[0].ask("POST", "/api/v1/queues/mail/jobs", {"payload": "x"})
-            await_true("an owner for each shard", lambda: all(
-                is_settled and len(set(owners)) == 3 for owners, is_settled in [node.owners() for node in nodes]))
+            for node in nodes:
+                node.await_news(lambda: next(is_settled and len(set(owners)) == 3
+                                             for owners, is_settled in [node.owners()]), "an owner for each shard")
             for number, function in enumerate(TESTS, 1):
                 try:
                     function(nodes)

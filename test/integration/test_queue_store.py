@@ -192,18 +192,85 @@ def another_node_takes_over_after_kill_9():
         assert any("partition open" in line for line in nodes[1].log + nodes[2].log)
 
 
+def await_both(nodes):
+    wait_until(lambda: all(len(json.loads(node.run("queue", "nodes", "--json"))["nodes"]) == 2 for node in nodes),
+               "that both are listed")
+
+
 @test
 def a_worker_at_one_node_does_the_jobs_of_all():
     with contextlib.ExitStack() as stack:
         nodes = [stack.enter_context(Node()) for _ in range(2)]
-        wait_until(lambda: all(len(json.loads(node.run("queue", "nodes", "--json"))["nodes"]) == 2 for node in nodes),
-                   "that both are listed")
+        await_both(nodes)
         known = nodes[0].add_lines(64, "away")
         stack.enter_context(Worker(nodes[1], "--slots", "4", "--", "cat", queue="away"))
         await_done(nodes[0], known, "away")
         queue = json.loads(nodes[0].run("queue", "show", "away", "--json"))
         assert 0 < queue["fetched_total"] < len(known) and queue["lent_total"] == queue["fetched_total"], queue
         assert all(nodes[1].show(job)["attempts"] == 1 for job in sorted(known)[:8])
+
+
+def await_partitions(node, queue, n):
+    """Until so many are written and read; nothing but a look tells of it."""
+    def is_so():
+        shown = json.loads(node.run("queue", "show", queue, "--json"))
+        return shown["wanted"] == shown["write"] == shown["read"] == n
+
+    wait_until(is_so, f"{n} partitions of {queue} at {node.node}")
+
+
+def partition_of(job):
+    return int(job.split("/")[1][12:16], 16)
+
+
+@test
+def a_queue_grows_and_shrinks_while_jobs_wait():
+    with folder() as path, contextlib.ExitStack() as stack:
+        nodes = [stack.enter_context(Node()) for _ in range(2)]
+        await_both(nodes)
+        known = nodes[0].add_lines(64, "lay")
+        nodes[1].run("queue", "partitions", "lay", "48")
+        for node in nodes:
+            await_partitions(node, "lay", 48)
+        added = known | nodes[1].add_lines(300, "lay")
+        assert len(added) == 364 and {partition_of(job) for job in added} - set(range(16)), sorted(added)
+        nodes[0].run("queue", "partitions", "lay", "3")  # which waits for the jobs beyond
+        for node in nodes:
+            wait_until(lambda: "\tpartitions=3/48\t" in node.run("queue", "show", "lay"), "that both know of it")
+        for i in range(20):
+            added.add(nodes[i % 2].add(f"late {i}", queue="lay"))
+        assert len(added) == 384 and set(nodes[1].jobs("waiting", "lay")) == added
+        # Nobody but the store knows how the queue lies.
+        for node in nodes:
+            node.kill()
+        bury()
+        nodes = [stack.enter_context(Node()) for _ in range(2)]
+        await_both(nodes)
+        for node in nodes:
+            wait_until(lambda: "\tpartitions=3/48\t" in node.run("queue", "show", "lay"), "that both know of it again")
+        wait_until(lambda: set(nodes[0].jobs("waiting", "lay")) == added, "that all are known again")
+        script = f"echo $ROTA_QUEUE/$ROTA_JOB_ID >> {path}/begun; cat"
+        for node in nodes:
+            stack.enter_context(Worker(node, "--slots", "2", "--", "sh", "-c", script, queue="lay"))
+        await_done(nodes[0], added, "lay")
+        for node in nodes:
+            await_partitions(node, "lay", 3)
+        # Once more, while jobs come and are done.
+        adder = Adder(nodes, "lay")
+        for n in (40, 2):
+            nodes[0].run("queue", "partitions", "lay", str(n))
+            for node in nodes:
+                await_partitions(node, "lay", n)
+            adder.await_more(10)
+        added |= adder.end()
+        await_done(nodes[1], added, "lay")
+        for node in nodes:
+            assert set(node.jobs("done", "lay")) == added
+            shown = json.loads(node.run("queue", "show", "lay", "--json"))
+            assert shown["done"] == len(added) and shown["waiting"] == shown["running"] == 0, shown
+        begun = pathlib.Path(f"{path}/begun").read_text().split()
+        assert sorted(begun) == sorted(added), (len(added), len(begun), len(set(begun)))
+        assert all(partition_of(nodes[1].add("after", queue="lay")) < 2 for _ in range(6))
 
 
 def n_sent_to(node):

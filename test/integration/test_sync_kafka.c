@@ -97,18 +97,9 @@ static void topic_made_anew_is_lost(void **state)
         peer_write(&sync_a, i, "x");
     peer_await_end(&sync_a, 3);
     kafka_admin_delete(topic_name());
-    for (int tries = 0; tries < 50; tries++) { /* its name is free only when it is gone */
-        const struct rd_kafka_metadata *metadata;
-        if (rd_kafka_metadata(kafka_admin, 1, NULL, &metadata, KAFKA_ADMIN_MS))
-            continue;
-        bool is_there = false;
-        for (int i = 0; i < metadata->topic_cnt; i++)
-            is_there |= strcmp(metadata->topics[i].topic, topic) == 0;
-        rd_kafka_metadata_destroy(metadata);
-        if (!is_there)
-            break;
-    }
-    kafka_admin_create(topic, 1, settings);
+    /* A broker may have made it first, in its own way, because a client still asked for it: that
+     * is another one as well. */
+    kafka_admin_create_new(topic, 1, settings);
     kafka_admin_write(topic, 1);
     /* Whoever knew more sees that it is another, once the broker itself has. */
     await(&sync_loop, &sync_a.n_lost, 1);
@@ -204,39 +195,31 @@ static void session_that_brokers_refuse_is_told(void **state)
     await_failure(&sync_a, "group.min.session.timeout.ms");
 }
 
-static struct {
-    rota_time last, longest;
-} silence;
-
-static void measure_silence(struct peer *peer, const struct rota_sync_event *event)
+/* Who is dead is waited for as long as its session is; meanwhile the living are told that they
+ * are, not once but again and again. In the join of a round they would be told nothing. */
+static void await_successor(const char *line)
 {
-    (void)peer;
-    if (event->type != ROTA_SYNC_ROUND && event->type != ROTA_SYNC_GROUP_OK)
-        return;
-    if (silence.last && event->sent_at - silence.last > silence.longest)
-        silence.longest = event->sent_at - silence.last;
-    silence.last = event->sent_at;
+    size_t n_before = sync_a.n_group_ok;
+    while (!peer_has_member(&sync_a, line) || sync_a.members.size != 2)
+        await(&sync_loop, &sync_a.n_rounds, sync_a.n_rounds + 1);
+    assert_false(peer_has_member(&sync_a, "2/b"));
+    assert_int_equal(sync_a.n_group_lost, 0);
+    assert_true(sync_a.n_group_ok >= n_before + 3);
 }
 
-/* While a new round waits for one that is dead, the living are heard. */
 static void dead_member_does_not_silence_the_others(void **state)
 {
     const rota_time session = 8 * ROTA_SEC;
     (void)state;
-    silence.last = silence.longest = 0;
-    sync_a.on_event = measure_silence;
     start(&sync_a, session);
     start(&sync_b, session);
     peer_join(&sync_a, "1/a");
     struct sync_member member = sync_member_start("2/b", session);
     peer_await_members(&sync_a, 2);
-    sync_member_await(&member, 'K');
+    assert_int_equal(sync_member_hear(&member), 'K');
     sync_member_end(&member);
     peer_join(&sync_b, "3/c"); /* who wants a round at once */
-    while (!peer_has_member(&sync_a, "3/c") || sync_a.members.size != 2)
-        await(&sync_loop, &sync_a.n_rounds, sync_a.n_rounds + 1);
-    assert_int_equal(sync_a.n_group_lost, 0);
-    assert_true(silence.longest < session / 2);
+    await_successor("3/c");
 }
 
 /* A sign of life that was on its way when it was stopped may still be told, but no other. */
@@ -245,11 +228,9 @@ static void stopped_member_is_told_nothing_but_its_loss(void **state)
     char letter = '\0';
     int n_ok = 0;
     (void)state;
-    sync_open_short(&sync_a);
+    sync_open(&sync_a);
     peer_join(&sync_a, "1/a");
-    struct sync_member member = sync_member_start("2/b", sync_session());
-    peer_await_members(&sync_a, 2);
-    sync_member_await(&member, 'K');
+    struct sync_member member = sync_member_enter(&sync_a, "2/b");
     kill(member.pid, SIGSTOP);
     peer_await_members(&sync_a, 1);
     assert_int_equal(fcntl(member.from_fd, F_SETFL, O_NONBLOCK), 0);
@@ -266,21 +247,16 @@ static void stopped_member_is_told_nothing_but_its_loss(void **state)
 
 static void next_life_waits_for_the_end_of_the_last(void **state)
 {
-    const rota_time session = 4 * ROTA_SEC;
+    const rota_time session = 8 * ROTA_SEC;
     (void)state;
-    silence.last = silence.longest = 0;
-    sync_a.on_event = measure_silence;
     start(&sync_a, session);
     peer_join(&sync_a, "1/a");
     struct sync_member member = sync_member_start("2/b", session);
     peer_await_members(&sync_a, 2);
-    sync_member_await(&member, 'K');
+    assert_int_equal(sync_member_hear(&member), 'K');
     sync_member_end(&member);
     member = sync_member_start("3/b", session);
-    while (!peer_has_member(&sync_a, "3/b"))
-        await(&sync_loop, &sync_a.n_rounds, sync_a.n_rounds + 1);
-    assert_false(peer_has_member(&sync_a, "2/b"));
-    assert_true(silence.longest < session / 2);
+    await_successor("3/b");
     sync_member_end(&member);
 }
 
@@ -389,16 +365,21 @@ static void each_broker_may_die(void **state)
     SYNC_CHECK(next_life_waits_for_the_end_of_the_last),                                           \
     SYNC_CHECK(members_without_a_partition_do_not_hold_others_up),                                 \
     SYNC_CHECK(why_brokers_are_not_reached_is_known),                                              \
-    SYNC_CHECK(properties_are_looked_at_when_it_is_opened),                                        \
-    SYNC_CHECK(restart_of_the_broker_loses_nothing)
+    SYNC_CHECK(properties_are_looked_at_when_it_is_opened)
 /* clang-format on */
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest one_broker[] = {SYNC_CHECKS, KAFKA_CHECKS};
+    /* Brokers that were killed look through all partitions before they serve again, and each
+     * group has hundreds: so that comes first. */
+    const struct CMUnitTest one_broker[] = {
+        SYNC_CHECK(restart_of_the_broker_loses_nothing),
+        SYNC_CHECKS,
+        KAFKA_CHECKS,
+    };
     const struct CMUnitTest three_brokers[] = {
-        SYNC_CHECK(round_is_told_to_all_with_the_whole_list),
         SYNC_CHECK(each_broker_may_die),
+        SYNC_CHECK(round_is_told_to_all_with_the_whole_list),
     };
     if (argc > 1)
         return sync_member_main(argc, argv);

@@ -6,7 +6,7 @@
 
 #include <librdkafka/rdkafka.h>
 
-enum { KAFKA_ADMIN_MS = 20000 };
+enum { KAFKA_ADMIN_MS = AWAIT_MAX_MS / 2 };
 
 static rd_kafka_t *kafka_admin; /* a producer */
 
@@ -41,9 +41,9 @@ static inline rd_kafka_event_t *kafka_admin_await(rd_kafka_queue_t *queue)
     return event;
 }
 
-/* `settings`: names and values in turn, up to a NULL. */
-static inline void kafka_admin_create(const char *topic, int n_partitions,
-                                      const char *const *settings)
+/* `settings`: names and values in turn, up to a NULL. False when there is one of that name. */
+static inline bool kafka_admin_create_new(const char *topic, int n_partitions,
+                                          const char *const *settings)
 {
     char text[256];
     size_t n;
@@ -55,10 +55,18 @@ static inline void kafka_admin_create(const char *topic, int n_partitions,
     rd_kafka_event_t *event = kafka_admin_await(queue);
     const rd_kafka_topic_result_t **results =
         rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(event), &n);
-    if (rd_kafka_topic_result_error(results[0]))
+    rd_kafka_resp_err_t code = rd_kafka_topic_result_error(results[0]);
+    if (code && code != RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS)
         fail_msg("%s: %s", topic, rd_kafka_topic_result_error_string(results[0]));
     rd_kafka_event_destroy(event);
     rd_kafka_NewTopic_destroy(made);
+    return !code;
+}
+
+static inline void kafka_admin_create(const char *topic, int n_partitions,
+                                      const char *const *settings)
+{
+    assert_true(kafka_admin_create_new(topic, n_partitions, settings));
 }
 
 static inline void kafka_admin_delete(const char *topic)
@@ -107,10 +115,11 @@ static inline void kafka_admin_write(const char *topic, int size)
 static inline void kafka_admin_await_in_sync(int n)
 {
     bool is_in_sync = false;
-    for (int tries = 0; tries < 600 && !is_in_sync; tries++) {
+    uint64_t give_up_at = uv_hrtime() + AWAIT_MAX_MS * (uint64_t)1000000;
+    while (!is_in_sync) {
         const struct rd_kafka_metadata *metadata;
-        if (tries > 0)
-            usleep(50000); /* between two looks, not instead of one */
+        assert_true(uv_hrtime() < give_up_at);
+        usleep(50000); /* between two looks: a broker tells nobody of it */
         if (rd_kafka_metadata(kafka_admin, 1, NULL, &metadata, KAFKA_ADMIN_MS))
             continue;
         is_in_sync = metadata->broker_cnt == n;
@@ -120,5 +129,4 @@ static inline void kafka_admin_await_in_sync(int n)
                               metadata->topics[i].partitions[k].replica_cnt;
         rd_kafka_metadata_destroy(metadata);
     }
-    assert_true(is_in_sync);
 }

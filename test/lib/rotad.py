@@ -87,6 +87,25 @@ def await_true(is_so, what="it"):
     return answer
 
 
+def await_news(address, look, what="it"):
+    """Until `look` returns something true: it looks whenever the node whose HTTP is at `address` tells
+    of a change, which it does within a second, and gives a sign of life every 10 s."""
+    until = time.monotonic() + TIMEOUT
+    connection = http.client.HTTPConnection(address, timeout=TIMEOUT)
+    try:
+        connection.request("GET", "/api/v1/stream")
+        stream = connection.getresponse()
+        assert stream.status == 200, stream.status
+        while not (answer := look()):
+            assert time.monotonic() < until, f"{what} did not come true"
+            while (line := stream.readline()).strip():  # an event ends with an empty line
+                pass
+            assert line, f"the stream ended before {what} came true"
+        return answer
+    finally:
+        connection.close()
+
+
 def run_tests(tests, names):
     """All, or those that are named. Prints TAP."""
     import traceback

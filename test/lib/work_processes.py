@@ -19,14 +19,23 @@ TIMEOUT = 120  # of a machine that has much else to do
 
 
 def wait_until(question, what="it"):
-    """Ask until the answer is true, and give it."""
+    """Ask until the answer is true, and give it. `what` may be a function that tells more.
+
+    For what a broker by itself tells nobody of: which nodes it knows, how far jobs have moved to
+    another node, which layout is in force; its log has none of them and it has no stream of them.
+    A job's end is told (`queue drain`, `job add --wait`), and a node of rotad tells all of it
+    (rotad.await_news): there nothing has to be asked again. Between two questions is at least the
+    time that the answer took, for who asks takes from those who are to answer."""
     end = time.monotonic() + TIMEOUT
-    while time.monotonic() < end:
+    while True:
+        began_at = time.monotonic()
         answer = question()
         if answer:
             return answer
-        time.sleep(0.02)
-    raise AssertionError(f"{what} did not come about")
+        answered_at = time.monotonic()
+        if answered_at > end:
+            raise AssertionError(f"{what() if callable(what) else what} did not come about")
+        time.sleep(max(0.02, answered_at - began_at))
 
 
 def is_alive(pid):
