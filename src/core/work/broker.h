@@ -73,9 +73,9 @@ struct rota_broker_options {
     rota_time keep;   /* ... and for how long; DEAD ones stay until `ended_max` */
     rota_time grace;
     bool tells_forgotten; /* write FORGET also for an ended job that is too old, or too many */
-    bool is_volatile;     /* nobody keeps records: those of a job's usual life, ADD, START and END as
-                           * DONE, have their numbers but are not told; ADD is while jobs are watched */
-    uint64_t seed;        /* of chance: ids, jitter, hashes */
+    bool is_volatile; /* nobody keeps records: those of a job's usual life, ADD, START and END as
+                       * DONE, have their numbers but are not told; ADD is while jobs are watched */
+    uint64_t seed;    /* of chance: ids, jitter, hashes */
 };
 
 /* Both clocks, read together. */
@@ -160,7 +160,9 @@ enum rota_code rota_broker_add(struct rota_broker *broker, struct rota_work_now 
 
 /* ROTA_ERR_INVALID when a job with the id of the spec is here, ours or not, and is not what the
  * spec asks for. What may have changed since it was added is not looked at: its priority and when
- * it may begin; neither is its trace. One that is done may be anything, for its payload is gone. */
+ * it may begin; neither is its trace. The payload of one that is done is gone, but for its size and
+ * a hash; of one that was done when it came here, by a JOB record, not even that is known, and
+ * its payload may be any. */
 enum rota_code rota_broker_check_same(const struct rota_broker *broker,
                                       const struct rota_job_spec *spec, struct rota_error *error);
 

@@ -30,7 +30,9 @@ static bool is_job_sound(const struct rota_broker *broker, uint32_t number, stru
     tally->n_live += !is_ended;
     tally->n_ended += is_ended;
     tally->n_in_lanes += is_inside;
-    tally->bytes += job->payload_size + (extra ? extra->result_size : 0);
+    tally->bytes += rota_job_payload(job).size + (extra ? extra->result_size : 0);
+    if (job->state == ROTA_JOB_DONE && !job->payload_hash && job->payload_size > 0)
+        return false;
     if (extra && extra->session && job->state != ROTA_JOB_RUNNING)
         return false;
     if (extra && extra->poller) {
