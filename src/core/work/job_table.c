@@ -265,7 +265,8 @@ void rota_job_table_fetch_place(const struct rota_job_table *table, struct rota_
 
 void rota_job_table_fetch_others(const struct rota_job_table *table, struct rota_job_id id)
 {
-    fetch(table, bucket_of(table, id), 0);
+    if (table->n_buckets > 0)
+        fetch(table, bucket_of(table, id), 0);
 }
 
 uint32_t rota_job_table_next(const struct rota_job_table *table, uint32_t number)
