@@ -130,7 +130,7 @@ struct rota_work_worker {
 };
 
 struct rota_ended_list {
-    uint32_t first, last; /* extras */
+    uint32_t first, last; /* numbers of extras, not of jobs */
     uint32_t hint;        /* the last one that was not put last: the next such is often beside it */
 };
 

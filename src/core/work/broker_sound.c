@@ -85,7 +85,7 @@ static bool is_worker_sound(const struct rota_broker *broker, const struct rota_
         if (job->state != ROTA_JOB_RUNNING || extra->session != worker->session)
             return false;
         n++;
-        i = extra->next;
+        i = extra->next_job;
     }
     bool should_be_free = !worker->is_gone && worker->n_running < worker->slots;
     return n == worker->n_running && worker->is_free == should_be_free;
@@ -103,11 +103,11 @@ static bool are_ended_sound(const struct rota_broker *broker)
             const struct rota_job *job = rota_job_at(&broker->jobs, extra->job);
             if (job->extra != at || !rota_job_state_is_ended(job->state) ||
                 (job->state == ROTA_JOB_DEAD) != (lists[i] == &broker->dead) ||
-                extra->previous != last || n == broker->n_ended ||
+                extra->previous_ended != last || n == broker->n_ended ||
                 (last && rota_job_extra_at(&broker->jobs, last)->since > extra->since))
                 return false;
             last = at;
-            at = extra->next;
+            at = extra->next_ended;
         }
         if (lists[i]->last != last)
             return false;

@@ -96,8 +96,15 @@ struct rota_job_extra {
     uint32_t result_size;
     uint16_t progress_size, reason_size;
     uint32_t n_attempts;
-    uint32_t next, previous; /* jobs of its session, or extras of those that have ended */
-    uint8_t cause;           /* why it is in its state */
+    union {
+        struct {
+            uint32_t next_job, previous_job; /* while a session runs it: jobs of that */
+        };
+        struct {
+            uint32_t next_ended, previous_ended; /* once it has ended: extras of such */
+        };
+    };
+    uint8_t cause; /* why it is in its state */
     uint8_t ended_cause;
     bool is_put_off; /* it came with a time that it is not begun before */
 };
