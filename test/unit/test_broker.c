@@ -31,7 +31,7 @@ static void assert_other(struct rota_job_spec spec, const char *difference)
 
 static void assert_settings_count(const struct rota_job_spec spec)
 {
-    struct rota_job_spec other = spec;
+    struct rota_job_spec other;
     assert_other((other = spec, other.n_capabilities = 1, other), "capabilities");
     assert_other((other = spec, other.capabilities++, other.n_capabilities = 1, other),
                  "capabilities");
@@ -84,7 +84,7 @@ static void an_id_is_that_of_one_job(void **state)
                                        .n_capabilities = 2,
                                        .unique = rota_str("u"),
                                        .key = rota_str("k")};
-    struct rota_job_spec other = spec;
+    struct rota_job_spec other;
     struct rota_job_id id;
     assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
     assert_true(bench.is_new);
