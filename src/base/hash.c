@@ -155,3 +155,26 @@ uint64_t rota_hash_sip64(uint64_t seed, struct rota_str data)
         sip_round(v);
     return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
+
+/* Both halves of the product: each bit of one factor reaches most of the result. */
+static uint64_t fold(uint64_t a, uint64_t b)
+{
+    __extension__ unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Without the seed nobody can choose bytes that make a factor 0. */
+uint64_t rota_hash_quick64(uint64_t seed, struct rota_str data)
+{
+    uint64_t other = fold(seed ^ 0x9e3779b97f4a7c15u, 0xbf58476d1ce4e5b9u);
+    uint64_t state = fold(seed + data.size, 0x94d049bb133111ebu) ^ other;
+    const char *at = data.data;
+    char last[16] = {0}; /* how much of it counts, the size tells */
+    size_t left = data.size;
+    for (; left >= sizeof last; left -= sizeof last, at += sizeof last)
+        state = fold(state ^ load64(at), other ^ load64(at + 8));
+    if (left > 0)
+        memcpy(last, at, left);
+    state = fold(state ^ load64(last), other ^ load64(last + 8));
+    return fold(state ^ seed, 0xd6e8feb86659fd93u);
+}

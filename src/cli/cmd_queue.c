@@ -481,10 +481,12 @@ COMMAND(drain, "queue drain", "Wait until a queue is empty", "QUEUE", 1,
         drain);
 COMMAND_WITH(
     WEIGHT_OPTIONS, weight, "queue weight", "Set the share of a key in a queue", "QUEUE", 1,
-    "Jobs of several keys (`rota job add --key`) share a queue: of two keys with jobs that "
-    "wait, one with a weight of 300 gets three times as many done as one with 100, which is "
-    "what every key has. It stays so when the broker is restarted. No such queue is exit code 1, "
-    "unless there is --create.\n\nWith --json: "
+    "Jobs of several keys (`rota job add --key`) share a queue: of two keys that always have jobs "
+    "waiting, one with a weight of 300 gets three times as many done as one with 100, which is "
+    "what every key has. A weight counts for jobs that are added from then on: those that wait "
+    "already keep their places, and what their key adds next comes behind them. It stays so when "
+    "the broker is restarted. No such queue is exit code 1, unless there is --create.\n\n"
+    "With --json: "
     "{}. " ROTA_DRY_RUN_JSON,
     set_weight);
 COMMAND(

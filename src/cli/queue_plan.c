@@ -194,7 +194,7 @@ enum rota_code rota_queue_plan_weight(struct rota_queue_client *client, struct r
     say_queue(&dry_run, queue, info);
     rota_dry_run_say(&dry_run,
                      "the key %.*s would have a weight of %llu, against the 100 that keys without "
-                     "one have; no job moves",
+                     "one have, for jobs that are added from then on; no job moves",
                      ROTA_STR_ARGS(key), (number)percent);
     rota_dry_run_end(&dry_run);
     return ROTA_OK;

@@ -338,7 +338,7 @@ static void an_add_that_comes_twice_is_one_job(void **state)
 static void an_id_that_another_job_has_is_refused(void **state)
 {
     struct world *world = *state;
-    static struct told told;
+    static struct told told, other;
     char id[ROTA_QUEUE_ID_SIZE];
     struct name name;
     struct rota_queue_handed job;
@@ -358,6 +358,9 @@ static void an_id_that_another_job_has_is_refused(void **state)
     assert_int_equal(add(world, jobs[0], &name, NULL, &told), ROTA_STATUS_OK);
     assert_int_equal(poll(world, 3, 0, &told, &job), 2);
     assert_true(rota_str_is_equal(job.payload, rota_str("first")));
+    assert_int_equal(complete(world, &job, "", &other), ROTA_STATUS_OK); /* and is still known */
+    assert_int_equal(add(world, jobs[1], &name, NULL, &told), ROTA_STATUS_ALREADY_EXISTS);
+    assert_int_equal(add(world, jobs[0], &name, NULL, &told), ROTA_STATUS_OK);
 }
 
 static void assert_news(struct world *world, const struct told *watching, const struct name *name,

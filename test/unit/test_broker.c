@@ -29,6 +29,50 @@ static void assert_other(struct rota_job_spec spec, const char *difference)
     assert_true(id.high == 0 && id.low == 7);
 }
 
+static void assert_settings_count(const struct rota_job_spec spec)
+{
+    struct rota_job_spec other;
+    assert_other((other = spec, other.n_capabilities = 1, other), "capabilities");
+    assert_other((other = spec, other.capabilities++, other.n_capabilities = 1, other),
+                 "capabilities");
+    assert_other((other = spec, other.unique = rota_str(""), other), "unique key");
+    assert_other((other = spec, other.key = rota_str("u"), other), "another key");
+    assert_other((other = spec, other.deadline = bench.now.wall + ROTA_DAY, other), "deadline");
+    assert_other((other = spec, other.timeout = 1, other), "timeout");
+    assert_other((other = spec, other.max_attempts = 1, other), "attempts");
+    assert_other((other = spec, other.backoff = 1, other), "backoff");
+    assert_other((other = spec, other.backoff_max = ROTA_DAY, other), "backoff");
+}
+
+static void assert_payload_counts(const struct rota_job_spec spec)
+{
+    struct rota_job_spec other = spec;
+    assert_other((other.payload = rota_str("y"), other), "another payload");
+    assert_other((other.payload = rota_str("xx"), other), "another payload");
+    assert_other((other.payload = rota_str(""), other), "another payload");
+}
+
+static void assert_is_there(struct rota_job_spec spec)
+{
+    struct rota_job_id id;
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
+    assert_true(!bench.is_new && bench_id_is(id, spec.id));
+}
+
+/* A worker comes, does the job and goes. */
+static void run(const struct rota_job_spec *spec)
+{
+    uint64_t session =
+        bench_open_spec(&bench, (struct rota_worker_spec){.name = rota_str("w"),
+                                                          .slots = 1,
+                                                          .capabilities = spec->capabilities,
+                                                          .n_capabilities = spec->n_capabilities});
+    bench_done(&bench, spec->id);
+    rota_broker_worker_close(bench.broker, bench.now, session);
+    bench_settle(&bench);
+}
+
+/* Waiting and done, before and after a restart. */
 static void an_id_is_that_of_one_job(void **state)
 {
     (void)state;
@@ -40,37 +84,64 @@ static void an_id_is_that_of_one_job(void **state)
                                        .n_capabilities = 2,
                                        .unique = rota_str("u"),
                                        .key = rota_str("k")};
-    struct rota_job_spec other = spec;
+    struct rota_job_spec other;
     struct rota_job_id id;
     assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
     assert_true(bench.is_new);
-    for (int life = 0; life < 2; life++) {
-        assert_other((other = spec, other.payload = rota_str("y"), other), "another payload");
-        assert_other((other = spec, other.payload = rota_str(""), other), "another payload");
-        assert_other((other = spec, other.n_capabilities = 1, other), "capabilities");
-        assert_other((other = spec, other.capabilities++, other.n_capabilities = 1, other),
-                     "capabilities");
-        assert_other((other = spec, other.unique = rota_str(""), other), "unique key");
-        assert_other((other = spec, other.key = rota_str("u"), other), "another key");
-        assert_other((other = spec, other.deadline = bench.now.wall + ROTA_DAY, other), "deadline");
-        assert_other((other = spec, other.timeout = 1, other), "timeout");
-        assert_other((other = spec, other.max_attempts = 1, other), "attempts");
-        assert_other((other = spec, other.backoff = 1, other), "backoff");
-        assert_other((other = spec, other.backoff_max = ROTA_DAY, other), "backoff");
-        bench_restart(&bench);
+    for (int life = 0; life < 4; life++) {
+        assert_settings_count(spec);
+        assert_payload_counts(spec);
+        /* The same in other words, and what may have changed since. */
+        other = spec;
+        other.capabilities = names + 1;
+        other.max_attempts = ROTA_JOB_ATTEMPTS_DEFAULT;
+        other.backoff = ROTA_JOB_BACKOFF_FIRST;
+        other.backoff_max = ROTA_JOB_BACKOFF_MAX;
+        other.priority = 7;
+        other.not_before = bench.now.wall + ROTA_SEC;
+        other.trace = rota_str("t");
+        assert_is_there(other);
+        if (life == 1)
+            run(&spec);
+        else
+            bench_restart(&bench);
     }
-    /* The same in other words, and what may have changed since. */
-    other = spec;
-    other.capabilities = names + 1;
-    other.max_attempts = ROTA_JOB_ATTEMPTS_DEFAULT;
-    other.backoff = ROTA_JOB_BACKOFF_FIRST;
-    other.backoff_max = ROTA_JOB_BACKOFF_MAX;
-    other.priority = 7;
-    other.not_before = bench.now.wall + ROTA_SEC;
-    other.trace = rota_str("t");
-    assert_int_equal(bench_try_add(&bench, &other, &id), ROTA_OK);
-    assert_true(!bench.is_new && bench_id_is(id, spec.id));
-    assert_int_equal(rota_broker_n_jobs(bench.broker), 1);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DONE);
+}
+
+static void of_one_that_came_as_done_the_payload_is_not_known(void **state)
+{
+    (void)state;
+    struct rota_str name = rota_str("a");
+    struct rota_job_spec spec = {.queue = rota_str("q"),
+                                 .id = rota_job_id_make(bench.now.wall, 0, 42),
+                                 .payload = rota_str("x"),
+                                 .capabilities = &name,
+                                 .n_capabilities = 1};
+    struct rota_job_id id;
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
+    run(&spec);
+    assert_payload_counts(spec);
+    assert_int_equal(rota_broker_rewrite(bench.broker, UINT64_MAX, SIZE_MAX), 0);
+    bench_settle(&bench);
+    assert_payload_counts(spec);
+    bench_restart(&bench); /* the last that it reads of the job is that it is done */
+    spec.payload = rota_str("another");
+    assert_is_there(spec);
+    assert_other((spec.n_capabilities = 0, spec), "capabilities");
+}
+
+/* No payload is one as well. */
+static void an_empty_payload_is_known_when_it_is_gone(void **state)
+{
+    (void)state;
+    struct rota_job_spec spec = {.queue = rota_str("q"),
+                                 .id = rota_job_id_make(bench.now.wall, 0, 42)};
+    struct rota_job_id id;
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
+    run(&spec);
+    assert_is_there(spec);
+    assert_other((spec.payload = rota_str("x"), spec), "another payload");
 }
 
 static void an_add_finds_its_job_also_when_a_retry_took_its_deadline(void **state)
@@ -432,6 +503,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RULE(an_add_is_made_once_however_often_it_is_said),
         RULE(an_id_is_that_of_one_job),
+        RULE(of_one_that_came_as_done_the_payload_is_not_known),
+        RULE(an_empty_payload_is_known_when_it_is_gone),
         RULE(an_add_finds_its_job_also_when_a_retry_took_its_deadline),
         RULE(a_unique_key_is_held_while_its_job_waits_or_runs),
         RULE(specs_that_can_not_be_are_refused),

@@ -290,6 +290,30 @@ static void a_key_gets_what_it_weighs(void **state)
     assert_in_range(run_counting(20, "heavy"), 14, 17);
 }
 
+static void a_weight_counts_for_jobs_that_are_added_from_then_on(void **state)
+{
+    (void)state;
+    uint64_t number;
+    for (int i = 0; i < 40; i++) {
+        add_of("heavy");
+        add_of("light");
+    }
+    assert_int_equal(rota_broker_set_weight(bench.broker, bench.now, rota_str("q"),
+                                            rota_str("heavy"), 3000, &number, NULL),
+                     ROTA_OK);
+    bench_settle(&bench);
+    for (int i = 0; i < 80; i++) {
+        add_of("heavy");
+        add_of("light");
+    }
+    bench_open(&bench, "w", 1);
+    assert_in_range(run_counting(40, "heavy"), 19, 21); /* of those that waited */
+    bench_restart(&bench);
+    bench_open(&bench, "w", 1);
+    assert_in_range(run_counting(40, "heavy"), 19, 21);
+    assert_in_range(run_counting(80, "heavy"), 59, 61); /* of those behind them */
+}
+
 static void a_key_that_was_away_has_saved_nothing_up(void **state)
 {
     (void)state;
@@ -336,6 +360,7 @@ int main(void)
         RULE(workers_that_are_shared_and_never_idle_draw_breath),
         RULE(keys_share_a_queue_whoever_asks_for_more),
         RULE(a_key_gets_what_it_weighs),
+        RULE(a_weight_counts_for_jobs_that_are_added_from_then_on),
         RULE(a_key_that_was_away_has_saved_nothing_up),
         RULE(weights_that_can_not_be_are_refused),
     };

@@ -42,14 +42,24 @@ static struct rota_job_id id_of(size_t i)
     return (struct rota_job_id){1 + i / 3, i % 3}; /* such ids as nobody mixed */
 }
 
+/* All that is fetched beforehand; ids that were told of long ago are looked at as well. */
+static void fetch(struct rota_job_table *table, struct rota_job_id id)
+{
+    rota_job_table_foresee(table, id);
+    rota_job_table_fetch_place(table, id);
+    rota_job_table_fetch_others(table, id);
+}
+
 static void jobs_are_found_while_the_index_grows_and_shrinks(void **state)
 {
     struct rota_job_table table;
     struct rota_random chance;
     static uint32_t numbers[N];
+    size_t n_pieces = 0;
     (void)state;
     rota_random_init(&chance, 5);
     rota_job_table_init(&table, 5);
+    fetch(&table, id_of(0)); /* there is no index yet */
     assert_int_equal(rota_job_table_find(&table, id_of(0)), 0);
     memset(numbers, 0, sizeof numbers);
     for (int step = 0; step < 10 * N; step++) {
@@ -58,12 +68,16 @@ static void jobs_are_found_while_the_index_grows_and_shrinks(void **state)
         if (!numbers[i] && rota_random_chance(&chance, is_filling ? 0.9 : 0.1)) {
             numbers[i] = rota_job_table_add(&table, id_of(i));
             assert_true(numbers[i] != 0);
+            if (i % 2 == 0)
+                assert_non_null(rota_job_table_need_extra(&table, numbers[i]));
         } else if (numbers[i] && rota_random_chance(&chance, is_filling ? 0.1 : 0.9)) {
             rota_job_table_remove(&table, numbers[i]);
             numbers[i] = 0;
         }
         i = rota_random_below(&chance, N);
+        fetch(&table, id_of(i));
         assert_int_equal(rota_job_table_find(&table, id_of(i)), numbers[i]);
+        n_pieces = table.buckets.size > n_pieces ? table.buckets.size : n_pieces;
     }
     size_t n = 0, expected = 0;
     for (uint32_t i = 0; (i = rota_job_table_next(&table, i));)
@@ -71,10 +85,13 @@ static void jobs_are_found_while_the_index_grows_and_shrinks(void **state)
     for (size_t i = 0; i < N; i++)
         expected += numbers[i] != 0;
     assert_int_equal(n, expected);
-    for (size_t i = 0; i < N; i++)
+    for (size_t i = 0; i < N; i++) {
         if (numbers[i])
             rota_job_table_remove(&table, numbers[i]);
+        fetch(&table, id_of(rota_random_below(&chance, N)));
+    }
     assert_in_range(table.n_buckets + table.n_split, 1, 128);
+    assert_true(n_pieces > 2 && table.buckets.size == 1); /* others were freed meanwhile */
     assert_int_equal(rota_job_table_next(&table, 0), 0);
     rota_job_table_deinit(&table);
 }

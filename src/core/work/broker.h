@@ -13,13 +13,14 @@
  * serves the highest priority, then the lowest tag, then the oldest enqueue time, then
  * the lowest number; among those of several queues the same without the tags, for these
  * count within a queue. Tags are what makes keys share a queue: each job's tag is where
- * its key has got to, in units of one over the key's weight, and never behind what was
- * last handed out; without keys tags only grow, so that the oldest goes first. A job that
- * comes back keeps its tag and its age. Jobs wait in *lanes*, one for each pair of a
- * queue and a set of capabilities; workers of like queues and capabilities are a
- * *class*, which knows its lanes by what is first in them. A choice costs the logarithm of
- * the lanes of a class for each lane that has changed since its last one, and a change that
- * of a lane: a million waiting jobs and hundreds of sets cost little more than ten of one.
+ * its key had got to when it was added, in units of one over the key's weight then, and
+ * never behind what was last handed out; without keys tags only grow, so that the oldest
+ * goes first. A job that comes back keeps its tag and its age. Jobs wait in *lanes*, one
+ * for each pair of a queue and a set of capabilities; workers of like queues and
+ * capabilities are a *class*, which knows its lanes by what is first in them. A choice
+ * costs the logarithm of the lanes of a class for each lane that has changed since its
+ * last one, and a change that of a lane: a million waiting jobs and hundreds of sets cost
+ * little more than ten of one.
  *
  * **Durability.** A record that the broker emits has a number. A job is handed out only
  * when its ADD is on disk, an answer to a submitter or a worker waits for its record;
@@ -163,7 +164,9 @@ enum rota_code rota_broker_add(struct rota_broker *broker, struct rota_work_now 
 
 /* ROTA_ERR_INVALID when a job with the id of the spec is here, ours or not, and is not what the
  * spec asks for. What may have changed since it was added is not looked at: its priority and when
- * it may begin; neither is its trace. One that is done may be anything, for its payload is gone. */
+ * it may begin; neither is its trace. The payload of one that is done is gone, but for its size and
+ * a hash; of one that was done when it came here, by a JOB record, not even that is known, and
+ * its payload may be any. */
 enum rota_code rota_broker_check_same(const struct rota_broker *broker,
                                       const struct rota_job_spec *spec, struct rota_error *error);
 
@@ -188,7 +191,8 @@ enum rota_code rota_broker_set_priority(struct rota_broker *broker, struct rota_
 enum rota_code rota_broker_pause(struct rota_broker *broker, struct rota_work_now now,
                                  struct rota_str queue, bool is_paused, uint64_t *number,
                                  struct rota_error *error);
-/* `weight` in thousandths; 1000 is what every key has. */
+/* `weight` in thousandths; 1000 is what every key has. It counts for jobs that are added from now
+ * on: those that wait have their tags, and what the key adds next comes behind them. */
 enum rota_code rota_broker_set_weight(struct rota_broker *broker, struct rota_work_now now,
                                       struct rota_str queue, struct rota_str key, uint32_t weight,
                                       uint64_t *number, struct rota_error *error);

@@ -56,11 +56,19 @@ static bool is_same_span(rota_time a, rota_time b, rota_time if_none)
     return (a ? a : if_none) == (b ? b : if_none);
 }
 
-/* What the two differ in; NULL: nothing. */
+/* Of a payload that is gone its size and hash are left, or nothing: then it may be any. */
+static bool may_be_payload(const struct rota_broker *broker, const struct rota_job *job,
+                           struct rota_str payload)
+{
+    if (job->state != ROTA_JOB_DONE)
+        return rota_str_is_equal(rota_job_payload(job), payload);
+    return !job->payload_hash || (job->payload_size == payload.size &&
+                                  job->payload_hash == rota_broker_hash_payload(broker, payload));
+}
+
+/* What the two differ in, but for the payload; NULL: nothing. */
 static const char *find_difference(const struct rota_job_spec *a, const struct rota_job_spec *b)
 {
-    if (!rota_str_is_equal(a->payload, b->payload))
-        return "payload";
     if (!has_names(a, b) || !has_names(b, a))
         return "set of capabilities";
     if (!rota_str_is_equal(a->unique, b->unique))
@@ -87,12 +95,13 @@ enum rota_code rota_broker_check_same(const struct rota_broker *broker,
     uint32_t number =
         rota_job_id_is_none(spec->id) ? 0 : rota_broker_find_job(broker, spec->queue, spec->id);
     const struct rota_job *job = number ? rota_job_at(&broker->jobs, number) : NULL;
-    if (!job || job->state == ROTA_JOB_DONE)
+    if (!job)
         return ROTA_OK;
     rota_broker_fill_spec(broker, job, &there);
     if (!there.deadline && spec->deadline <= broker->now.wall)
         there.deadline = spec->deadline; /* it has passed, and a retry took it away */
-    const char *difference = find_difference(spec, &there);
+    const char *difference =
+        may_be_payload(broker, job, spec->payload) ? find_difference(spec, &there) : "payload";
     if (!difference)
         return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_INVALID,

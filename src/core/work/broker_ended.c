@@ -13,7 +13,7 @@ static struct rota_ended_list *list_of(struct rota_broker *broker, const struct 
     return job->state == ROTA_JOB_DEAD ? &broker->dead : &broker->ended;
 }
 
-/* The last one that ended no later; 0: none. */
+/* The extra of the last one that ended no later; 0: none. */
 static uint32_t place_of(const struct rota_broker *broker, const struct rota_ended_list *list,
                          rota_time since)
 {
@@ -23,8 +23,9 @@ static uint32_t place_of(const struct rota_broker *broker, const struct rota_end
     if (list->hint)
         at = list->hint;
     while (at && extra_at(broker, at)->since > since)
-        at = extra_at(broker, at)->previous;
-    while (at && (next = extra_at(broker, at)->next) && extra_at(broker, next)->since <= since)
+        at = extra_at(broker, at)->previous_ended;
+    while (at && (next = extra_at(broker, at)->next_ended) &&
+           extra_at(broker, next)->since <= since)
         at = next;
     return at;
 }
@@ -40,14 +41,14 @@ void rota_ended_list_push(struct rota_broker *broker, uint32_t number)
     uint32_t before = place_of(broker, list, extra->since);
     if (before != list->last)
         list->hint = job->extra;
-    extra->previous = before;
-    extra->next = before ? extra_at(broker, before)->next : list->first;
+    extra->previous_ended = before;
+    extra->next_ended = before ? extra_at(broker, before)->next_ended : list->first;
     if (before)
-        extra_at(broker, before)->next = job->extra;
+        extra_at(broker, before)->next_ended = job->extra;
     else
         list->first = job->extra;
-    if (extra->next)
-        extra_at(broker, extra->next)->previous = job->extra;
+    if (extra->next_ended)
+        extra_at(broker, extra->next_ended)->previous_ended = job->extra;
     else
         list->last = job->extra;
 }
@@ -58,19 +59,20 @@ void rota_ended_list_remove(struct rota_broker *broker, uint32_t number)
     struct rota_ended_list *list = list_of(broker, job);
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     if (list->hint == job->extra)
-        list->hint = extra->previous;
-    if (extra->previous)
-        extra_at(broker, extra->previous)->next = extra->next;
+        list->hint = extra->previous_ended;
+    if (extra->previous_ended)
+        extra_at(broker, extra->previous_ended)->next_ended = extra->next_ended;
     else
-        list->first = extra->next;
-    if (extra->next)
-        extra_at(broker, extra->next)->previous = extra->previous;
+        list->first = extra->next_ended;
+    if (extra->next_ended)
+        extra_at(broker, extra->next_ended)->previous_ended = extra->previous_ended;
     else
-        list->last = extra->previous;
-    extra->next = extra->previous = 0;
+        list->last = extra->previous_ended;
+    extra->next_ended = extra->previous_ended = 0;
 }
 
-static uint32_t oldest_ended(const struct rota_broker *broker)
+/* The number of its extra; 0: none. */
+static uint32_t oldest_extra(const struct rota_broker *broker)
 {
     uint32_t ended = broker->ended.first, dead = broker->dead.first;
     if (!ended || !dead)
@@ -105,26 +107,26 @@ void rota_broker_fetch_oldest(const struct rota_broker *broker)
         return;
     extra = extra_at(broker, number);
     rota_job_table_fetch_others(jobs, rota_job_at(jobs, extra->job)->id);
-    if (!(number = extra->next))
+    if (!(number = extra->next_ended))
         return;
     extra = extra_at(broker, number);
     rota_job_table_fetch_place(jobs, rota_job_at(jobs, extra->job)->id);
-    if (!(number = extra->next))
+    if (!(number = extra->next_ended))
         return;
     extra = extra_at(broker, number);
     fetch(rota_job_at(jobs, extra->job), sizeof(struct rota_job));
     if (extra->result)
         fetch(extra->result - sizeof(uint32_t), 1);
-    if (extra->next)
-        fetch(extra_at(broker, extra->next), sizeof *extra);
+    if (extra->next_ended)
+        fetch(extra_at(broker, extra->next_ended), sizeof *extra);
 }
 
 /* --- forgetting --- */
 
-/* False when there is no memory for it. */
-static bool forget(struct rota_broker *broker, uint32_t extra)
+/* The job whose extra has this number; false when there is no memory for it. */
+static bool forget_extra(struct rota_broker *broker, uint32_t extra_number)
 {
-    uint32_t number = extra_at(broker, extra)->job;
+    uint32_t number = extra_at(broker, extra_number)->job;
     if (broker->options.tells_forgotten && broker->is_begun) {
         if (!rota_broker_ready(broker, NULL))
             return false;
@@ -136,13 +138,13 @@ static bool forget(struct rota_broker *broker, uint32_t extra)
 void rota_broker_forget_ended(struct rota_broker *broker, size_t bytes)
 {
     while (broker->n_ended > broker->options.ended_max)
-        if (!forget(broker, oldest_ended(broker)))
+        if (!forget_extra(broker, oldest_extra(broker)))
             return;
     while (broker->ended.first) {
         bool is_too_old = broker->is_begun && rota_broker_forgets_at(broker) <= broker->now.boot;
         bool is_too_much =
             bytes > broker->options.bytes_max || broker->bytes > broker->options.bytes_max - bytes;
-        if ((!is_too_old && !is_too_much) || !forget(broker, broker->ended.first))
+        if ((!is_too_old && !is_too_much) || !forget_extra(broker, broker->ended.first))
             return;
     }
 }

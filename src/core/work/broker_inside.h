@@ -131,7 +131,7 @@ struct rota_work_worker {
 };
 
 struct rota_ended_list {
-    uint32_t first, last; /* extras */
+    uint32_t first, last; /* numbers of extras, not of jobs */
     uint32_t hint;        /* the last one that was not put last: the next such is often beside it */
 };
 
@@ -340,6 +340,9 @@ char *rota_broker_copy(struct rota_broker *broker, struct rota_str bytes);
 
 /* Free a copy of `size` bytes. */
 void rota_broker_discard_copy(struct rota_broker *broker, char *copy, size_t size);
+
+/* What is kept of a payload when its job is done; never 0. */
+uint64_t rota_broker_hash_payload(const struct rota_broker *broker, struct rota_str payload);
 
 void rota_broker_fill_spec(const struct rota_broker *broker, const struct rota_job *job,
                            struct rota_job_spec *spec);

@@ -1,5 +1,7 @@
 #include "core/work/broker_inside.h"
 
+#include "base/hash.h"
+
 #include <string.h>
 
 /* --- bytes --- */
@@ -27,6 +29,23 @@ static void drop_payload(struct rota_broker *broker, struct rota_job *job)
     rota_broker_discard_copy(broker, job->payload, job->payload_size);
     job->payload = NULL;
     job->payload_size = 0;
+}
+
+uint64_t rota_broker_hash_payload(const struct rota_broker *broker, struct rota_str payload)
+{
+    uint64_t hash = rota_hash_quick64(broker->seed, payload);
+    return hash ? hash : 1;
+}
+
+/* The job is about to be DONE. One that comes here as DONE has lost its payload before. */
+static void hash_payload(struct rota_broker *broker, struct rota_job *job)
+{
+    struct rota_str payload = rota_job_payload(job);
+    bool is_known = job->state == ROTA_JOB_RUNNING;
+    uint64_t hash = is_known ? rota_broker_hash_payload(broker, payload) : 0;
+    drop_payload(broker, job);
+    job->payload_hash = hash;
+    job->payload_size = is_known ? (uint32_t)payload.size : 0;
 }
 
 static void drop_result(struct rota_broker *broker, struct rota_job_extra *extra)
@@ -71,7 +90,7 @@ void rota_broker_fill_spec(const struct rota_broker *broker, const struct rota_j
         .partition = rota_job_id_partition(job->id),
         .capabilities = set->names,
         .n_capabilities = set->list.size,
-        .payload = rota_str_of(job->payload, job->payload_size),
+        .payload = rota_job_payload(job),
         .priority = job->priority,
     };
     if (!extra)
@@ -221,6 +240,8 @@ void rota_broker_job_erase(struct rota_broker *broker, uint32_t number)
     struct rota_lane *lane = rota_broker_lane_of(broker, job);
     struct rota_work_queue *queue = broker->queues.items[lane->queue];
     rota_broker_job_leave(broker, number);
+    if (job->state != ROTA_JOB_DONE)
+        drop_payload(broker, job);
     if (rota_job_state_is_ended(job->state))
         rota_ended_list_remove(broker, number);
     else if (job->state == ROTA_JOB_RUNNING)
@@ -232,7 +253,6 @@ void rota_broker_job_erase(struct rota_broker *broker, uint32_t number)
     broker->n_ended--;
     lane->n_jobs--;
     rota_broker_partition(queue, rota_job_id_partition(job->id))->n_jobs--;
-    drop_payload(broker, job);
     free_extra(broker, number);
     if (broker->first_unsafe == number)
         broker->first_unsafe = job->newer;
@@ -439,7 +459,7 @@ void rota_broker_job_end(struct rota_broker *broker, uint32_t job_number,
     broker->bytes += extra->result_size;
     drop_progress(broker, extra);
     if (record->state == ROTA_JOB_DONE)
-        drop_payload(broker, job);
+        hash_payload(broker, job);
     release_unique(broker, job, extra);
     rota_fair_let_go(extra->key);
     extra->key = NULL;

@@ -39,9 +39,11 @@ static bool is_job_sound(const struct rota_broker *broker, uint32_t number, stru
     tally->n_live += !is_ended;
     tally->n_ended += is_ended;
     tally->n_in_lanes += is_inside;
-    tally->bytes += job->payload_size + (extra ? extra->result_size : 0);
+    tally->bytes += rota_job_payload(job).size + (extra ? extra->result_size : 0);
     tally->spread += weigh(queue, partition);
     tally->live_spread += is_ended ? 0 : weigh(queue, partition);
+    if (job->state == ROTA_JOB_DONE && !job->payload_hash && job->payload_size > 0)
+        return false;
     if (extra && extra->session && job->state != ROTA_JOB_RUNNING)
         return false;
     if (extra && extra->poller) {
@@ -112,7 +114,7 @@ static bool is_worker_sound(const struct rota_broker *broker, const struct rota_
         if (job->state != ROTA_JOB_RUNNING || extra->session != worker->session)
             return false;
         n++;
-        i = extra->next;
+        i = extra->next_job;
     }
     bool should_be_free = !worker->is_gone && worker->n_running < worker->slots;
     return n == worker->n_running && worker->is_free == should_be_free;
@@ -130,11 +132,11 @@ static bool are_ended_sound(const struct rota_broker *broker)
             const struct rota_job *job = rota_job_at(&broker->jobs, extra->job);
             if (job->extra != at || !rota_job_state_is_ended(job->state) ||
                 (job->state == ROTA_JOB_DEAD) != (lists[i] == &broker->dead) ||
-                extra->previous != last || n == broker->n_ended ||
+                extra->previous_ended != last || n == broker->n_ended ||
                 (last && rota_job_extra_at(&broker->jobs, last)->since > extra->since))
                 return false;
             last = at;
-            at = extra->next;
+            at = extra->next_ended;
         }
         if (lists[i]->last != last)
             return false;

@@ -57,10 +57,10 @@ void rota_broker_worker_take(struct rota_broker *broker, struct rota_work_worker
     extra->lease = worker->lease;
     extra->lease_until =
         worker->lease ? rota_time_add(broker->now.boot, worker->lease) : ROTA_TIME_NEVER;
-    extra->previous = 0;
-    extra->next = worker->running;
+    extra->previous_job = 0;
+    extra->next_job = worker->running;
     if (worker->running)
-        extra_of(broker, worker->running)->previous = job_number;
+        extra_of(broker, worker->running)->previous_job = job_number;
     worker->running = job_number;
     worker->n_running++;
     rota_broker_set_timer(broker, rota_job_at(&broker->jobs, job_number));
@@ -74,13 +74,13 @@ void rota_broker_worker_release(struct rota_broker *broker, uint32_t job_number)
     extra->session = 0;
     if (!worker)
         return;
-    if (extra->previous)
-        extra_of(broker, extra->previous)->next = extra->next;
+    if (extra->previous_job)
+        extra_of(broker, extra->previous_job)->next_job = extra->next_job;
     else
-        worker->running = extra->next;
-    if (extra->next)
-        extra_of(broker, extra->next)->previous = extra->previous;
-    extra->next = extra->previous = 0;
+        worker->running = extra->next_job;
+    if (extra->next_job)
+        extra_of(broker, extra->next_job)->previous_job = extra->previous_job;
+    extra->next_job = extra->previous_job = 0;
     worker->n_running--;
     rota_broker_worker_settle(broker, worker);
 }
@@ -342,7 +342,7 @@ static void carry_over(struct rota_broker *broker, struct rota_work_worker *work
             .queue = rota_broker_queue_name(rota_broker_queue_of(broker, job)),
             .id = job->id,
             .attempt = extra->attempt};
-        next = extra->next;
+        next = extra->next_job;
         if (may_hold(broker, worker, job))
             take_over(broker, worker, older, number);
         else
@@ -516,7 +516,7 @@ static bool miss(struct rota_broker *broker, const struct rota_work_worker *work
 {
     for (uint32_t number = worker->running, next; number; number = next) {
         const struct rota_job_extra *extra = extra_of(broker, number);
-        next = extra->next;
+        next = extra->next_job;
         if (extra->attempt > up_to ||
             (n_named && bsearch(&extra->attempt, named, n_named, sizeof *named, compare_numbers)))
             continue;

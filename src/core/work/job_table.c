@@ -2,6 +2,11 @@
 
 enum { PIECE = 4096, BUCKETS_MIN = 64, CACHE_LINE = 64, HALF = ROTA_JOB_FORESEEN / 2 };
 
+/* So many buckets for each job: chains are short then, for a look at another job is a cache miss.
+ * The index shrinks when there are twice as many, so that it does not follow each job that comes
+ * and goes. A job that comes or goes pays for its own buckets, one step for each. */
+enum { PLACES = 4, PLACES_MAX = 2 * PLACES };
+
 _Static_assert(sizeof(struct rota_job) == 88, "a job is small");
 
 void rota_job_table_init(struct rota_job_table *table, uint64_t seed)
@@ -158,8 +163,8 @@ uint32_t rota_job_table_add(struct rota_job_table *table, struct rota_job_id id)
     job->id = id;
     job->id_next = *bucket;
     *bucket = number;
-    for (int i = 0; i < 4; i++) /* chains are short: a look at another job is a cache miss */
-        if (4 * table->jobs.n_used > table->n_buckets + table->n_split)
+    for (int i = 0; i < PLACES; i++)
+        if (PLACES * table->jobs.n_used > table->n_buckets + table->n_split)
             grow_index(table);
     return number;
 }
@@ -191,8 +196,8 @@ void rota_job_table_remove(struct rota_job_table *table, uint32_t number)
     rota_job_table_drop_extra(table, number);
     job->state = ROTA_JOB_NO_JOB;
     rota_slab_give(&table->jobs, number);
-    for (int i = 0; i < 8; i++) /* twice as fast as it grew, for it starts at the half */
-        if (8 * table->jobs.n_used < table->n_buckets + table->n_split)
+    for (int i = 0; i < PLACES_MAX; i++)
+        if (PLACES_MAX * table->jobs.n_used < table->n_buckets + table->n_split)
             shrink_index(table);
 }
 
@@ -265,7 +270,8 @@ void rota_job_table_fetch_place(const struct rota_job_table *table, struct rota_
 
 void rota_job_table_fetch_others(const struct rota_job_table *table, struct rota_job_id id)
 {
-    fetch(table, bucket_of(table, id), 0);
+    if (table->n_buckets > 0)
+        fetch(table, bucket_of(table, id), 0);
 }
 
 uint32_t rota_job_table_next(const struct rota_job_table *table, uint32_t number)

@@ -22,14 +22,17 @@ enum rota_job_flag {
 };
 
 struct rota_job {
-    uint32_t id_next; /* in its bucket; first, see rota_slab_give() */
-    uint32_t payload_size;
+    uint32_t id_next;      /* in its bucket; first, see rota_slab_give() */
+    uint32_t payload_size; /* also of one that is gone, see rota_job_payload() */
     struct rota_job_id id;
     rota_time enqueued_at;
     uint64_t tag;
     uint64_t order;  /* the number of its first record here: the last word in a tie */
     uint64_t record; /* the number of its last whole record */
-    char *payload;
+    union {
+        char *payload;         /* until it is DONE ... */
+        uint64_t payload_hash; /* ... and what it was, from then on; 0: not known */
+    };
     uint32_t newer, older; /* by `record` */
     uint32_t lane;         /* its queue and what it needs */
     uint32_t extra;        /* 0: none */
@@ -93,8 +96,15 @@ struct rota_job_extra {
     uint32_t result_size;
     uint16_t progress_size, reason_size;
     uint32_t n_attempts;
-    uint32_t next, previous; /* jobs of its session, or extras of those that have ended */
-    uint8_t cause;           /* why it is in its state */
+    union {
+        struct {
+            uint32_t next_job, previous_job; /* while a session runs it: jobs of that */
+        };
+        struct {
+            uint32_t next_ended, previous_ended; /* once it has ended: extras of such */
+        };
+    };
+    uint8_t cause; /* why it is in its state */
     uint8_t ended_cause;
     bool is_put_off; /* it came with a time that it is not begun before */
 };
@@ -119,6 +129,13 @@ static inline struct rota_job *rota_job_at(const struct rota_job_table *table, u
     struct rota_job *jobs =
         (struct rota_job *)(void *)table->jobs.chunks.items[number / ROTA_SLAB_CHUNK].items;
     return &jobs[number % ROTA_SLAB_CHUNK];
+}
+
+/* Nobody needs that of a job that is DONE: it is gone, and so it is empty. */
+static inline struct rota_str rota_job_payload(const struct rota_job *job)
+{
+    return job->state == ROTA_JOB_DONE ? rota_str_of("", 0)
+                                       : rota_str_of(job->payload, job->payload_size);
 }
 
 static inline struct rota_job_extra *rota_job_extra_at(const struct rota_job_table *table,
