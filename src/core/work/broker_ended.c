@@ -154,7 +154,7 @@ bool rota_broker_forget_read(struct rota_broker *broker, rota_time wall)
     size_t before = broker->n_ended;
     for (uint32_t first; (first = broker->ended.first);)
         if (rota_time_add(extra_at(broker, first)->since, broker->options.keep) > wall ||
-            !forget(broker, first))
+            !forget_extra(broker, first))
             break;
     return broker->n_ended < before;
 }
