@@ -336,9 +336,10 @@ static void log_opened(const struct rota_journal *journal, rota_time began)
                  ROTA_LOG_FACT("directory", files->directory),
                  ROTA_LOG_FACT("file", files->cut_path), ROTA_LOG_FACT("at", files->cut_at),
                  ROTA_LOG_FACT("bytes", files->n_cut_bytes), ROTA_LOG_FACT("last", files->last));
-    if (files->n_lost_bytes > 0)
+    if (files->n_lost_bytes > 0 || files->n_missing > 0)
         rota_log(log, rota_clock_wall(), ROTA_LOG_ERROR, "journal repaired",
                  ROTA_LOG_FACT("directory", files->directory),
+                 ROTA_LOG_FACT("segments_missing", files->n_missing),
                  ROTA_LOG_FACT("records_lost", files->n_lost),
                  ROTA_LOG_FACT("bytes_lost", files->n_lost_bytes));
     rota_log(log, rota_clock_wall(), ROTA_LOG_INFO, "journal opened",
