@@ -4,6 +4,7 @@
 #include "io/mailbox.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
@@ -199,10 +200,14 @@ static void look_for_room(struct rota_journal *journal)
 {
     const struct commit *commit = &journal->commit;
     const char *why = NULL;
+    char no_reserve[128];
+    snprintf(no_reserve, sizeof no_reserve,
+             "the disk is full: there is no room for the reserve of %zu bytes",
+             commit->files->reserve_size);
     if (commit->code == ROTA_ERR_LIMIT)
         why = commit->error.text;
     else if (commit->files->is_full)
-        why = "the disk is full: the reserve is in use";
+        why = no_reserve;
     else if (journal->waiting.size > ROTA_JOURNAL_BEHIND)
         why = "the disk does not keep up";
     bool is_disk = commit->code == ROTA_ERR_LIMIT || commit->files->is_full;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* --- paths and sentences --- */
@@ -336,6 +337,17 @@ static enum rota_code make_directory(const struct rota_journal_files *files,
     return ROTA_OK;
 }
 
+/* On a small disk a small one: it must leave room for what it is there for. */
+static size_t choose_reserve(const struct rota_journal_files *files)
+{
+    struct statvfs disk;
+    if (statvfs(files->directory, &disk) != 0 || disk.f_blocks == 0 || disk.f_frsize == 0 ||
+        disk.f_blocks / 8 >= ROTA_JOURNAL_RESERVE / disk.f_frsize)
+        return ROTA_JOURNAL_RESERVE;
+    size_t size = (size_t)(disk.f_blocks * disk.f_frsize / 8);
+    return size > ROTA_JOURNAL_SEGMENT_MIN ? size : ROTA_JOURNAL_SEGMENT_MIN;
+}
+
 static enum rota_code lock_directory(struct rota_journal_files *files, struct rota_error *error)
 {
     char path[ROTA_JOURNAL_PATH_MAX];
@@ -394,8 +406,8 @@ enum rota_code rota_journal_files_open(const struct rota_journal_files_options *
     made->lock_fd = made->fd = -1;
     made->disk = options->disk ? options->disk : &rota_journal_disk_real;
     made->segment_size = options->segment_size ? options->segment_size : ROTA_JOURNAL_SEGMENT;
-    made->reserve_size = options->reserve_size ? options->reserve_size : ROTA_JOURNAL_RESERVE;
     code = make_directory(made, error);
+    made->reserve_size = options->reserve_size ? options->reserve_size : choose_reserve(made);
     if (!code)
         code = lock_directory(made, error);
     if (!code)

@@ -30,7 +30,7 @@ enum {
     ROTA_JOURNAL_SEGMENT_MIN = 4096,
     ROTA_JOURNAL_SEGMENT_MAX = 1 << 30, /* also of a file that is read */
     ROTA_JOURNAL_SEGMENTS_MAX = 1 << 16,
-    ROTA_JOURNAL_RESERVE = 8 << 20,
+    ROTA_JOURNAL_RESERVE = 8 << 20, /* or an eighth of a smaller disk */
     ROTA_JOURNAL_AHEAD = 512 << 10, /* zeros before the batches */
 };
 

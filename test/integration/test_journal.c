@@ -758,7 +758,7 @@ static void a_full_disk_loses_nothing_and_goes_on_when_there_is_room(void **stat
     }
     /* The reserve has taken the place of a segment: all was made durable so far. */
     assert_int_equal(book.durable, book.last);
-    assert_non_null(strstr(book.why, "the reserve is in use"));
+    assert_non_null(strstr(book.why, "no room for the reserve of 131072 bytes"));
     while (rota_journal_look(book.journal).n_waiting_bytes < 80000) {
         book_append(10);
         let_it_try();
