@@ -304,6 +304,12 @@ bool rota_connector_dispatch(struct rota_connector *connector, struct rota_conne
 /* Whether the consumer is behind; it posts `resume` when it has caught up. */
 bool rota_connector_is_behind(struct rota_connector *connector);
 
+/* --- connector.c --- */
+
+/* Whether a broker could be opened so, but for its socket: its address and its keys. */
+enum rota_code rota_connector_check_broker(const struct rota_connector_options *options,
+                                           struct rota_error *error);
+
 /* --- connector_keys.c --- */
 
 /* Read the address and the keys, and refuse what is not safe. */

@@ -284,6 +284,13 @@ def a_journal_of_a_later_version_is_left_alone():
 
 
 @test
+def a_broker_that_is_refused_for_its_workers_makes_no_directory():
+    with folder() as data:
+        said = refused("--data", data, "--listen", "127.0.0.1:0", "--workers", "0.0.0.0:0")
+        assert "need keys" in said and not os.path.exists(data), said
+
+
+@test
 def what_is_no_journal_is_left_alone():
     with folder() as data:
         os.mkdir(data, 0o700)
