@@ -236,6 +236,10 @@ static inline void rota_count(atomic_uint_least64_t *counter, uint64_t n)
 
 /* --- connector.c --- */
 
+/* Whether a broker could be opened so, but for its socket: its address and its keys. */
+enum rota_code rota_connector_check_broker(const struct rota_connector_options *options,
+                                           struct rota_error *error);
+
 struct rota_connector_peer *rota_connector_peer_new(struct rota_connector *connector,
                                                     struct rota_str name);
 
@@ -303,12 +307,6 @@ bool rota_connector_dispatch(struct rota_connector *connector, struct rota_conne
 
 /* Whether the consumer is behind; it posts `resume` when it has caught up. */
 bool rota_connector_is_behind(struct rota_connector *connector);
-
-/* --- connector.c --- */
-
-/* Whether a broker could be opened so, but for its socket: its address and its keys. */
-enum rota_code rota_connector_check_broker(const struct rota_connector_options *options,
-                                           struct rota_error *error);
 
 /* --- connector_keys.c --- */
 
