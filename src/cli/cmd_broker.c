@@ -128,7 +128,7 @@ static const struct rota_option OPTIONS[] = {
      .help = "the authorities whose certificates clients and other brokers must have"},
     {.name = "repair",
      ROTA_OPTION_INTO(FLAG, struct options, repair),
-     .help = "pass over what is damaged in the journal; what that was is lost"},
+     .help = "pass over what is damaged or missing in the journal; what that was is lost"},
     {.name = "insecure",
      ROTA_OPTION_INTO(FLAG, struct options, insecure),
      .help = "answer in plain text at other addresses than this machine's own, too"},

@@ -4,6 +4,7 @@
 #include "io/mailbox.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
@@ -202,10 +203,14 @@ static void look_for_room(struct rota_journal *journal)
 {
     const struct commit *commit = &journal->commit;
     const char *why = NULL;
+    char no_reserve[128];
+    snprintf(no_reserve, sizeof no_reserve,
+             "the disk is full: there is no room for the reserve of %zu bytes",
+             commit->files->reserve_size);
     if (commit->code == ROTA_ERR_LIMIT)
         why = commit->error.text;
     else if (commit->files->is_full)
-        why = "the disk is full: the reserve is in use";
+        why = no_reserve;
     else if (journal->waiting.size > ROTA_JOURNAL_BEHIND)
         why = "the disk does not keep up";
     bool is_disk = commit->code == ROTA_ERR_LIMIT || commit->files->is_full;
@@ -339,9 +344,10 @@ static void log_opened(const struct rota_journal *journal, rota_time began)
                  ROTA_LOG_FACT("directory", files->directory),
                  ROTA_LOG_FACT("file", files->cut_path), ROTA_LOG_FACT("at", files->cut_at),
                  ROTA_LOG_FACT("bytes", files->n_cut_bytes), ROTA_LOG_FACT("last", files->last));
-    if (files->n_lost_bytes > 0)
+    if (files->n_lost_bytes > 0 || files->n_missing > 0)
         rota_log(log, rota_clock_wall(), ROTA_LOG_ERROR, "journal repaired",
                  ROTA_LOG_FACT("directory", files->directory),
+                 ROTA_LOG_FACT("segments_missing", files->n_missing),
                  ROTA_LOG_FACT("records_lost", files->n_lost),
                  ROTA_LOG_FACT("bytes_lost", files->n_lost_bytes));
     rota_log(log, rota_clock_wall(), ROTA_LOG_INFO, "journal opened",

@@ -37,7 +37,7 @@ enum {
 
 struct rota_journal_options {
     const char *directory;
-    size_t segment_size, reserve_size;    /* 0: 64 MiB, 8 MiB */
+    size_t segment_size, reserve_size;    /* 0: 64 MiB, 8 MiB or less */
     rota_time retry;                      /* how often a full disk is tried again; 0: 250 ms */
     rota_time later;                      /* how long what nobody waits for may wait; 0: 5 ms */
     bool repair;                          /* pass over what is damaged, and count it */

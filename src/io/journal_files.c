@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* --- paths and sentences --- */
@@ -159,6 +160,30 @@ enum rota_code rota_journal_files_begin(struct rota_journal_files *files, uint64
     return ROTA_OK;
 }
 
+/* Have the range say that the segments from the `place`th on are there, unless it does. */
+static enum rota_code tell_range(struct rota_journal_files *files, size_t place,
+                                 struct rota_error *error)
+{
+    char path[ROTA_JOURNAL_PATH_MAX];
+    const struct rota_journal_part *lowest = &files->parts.items[place];
+    struct rota_journal_range range = {.lowest = lowest->index, .first = lowest->first};
+    range.last = files->parts.items[files->parts.size - 1].index;
+    if (files->range.sequence && range.lowest == files->range.lowest &&
+        range.last == files->range.last)
+        return ROTA_OK;
+    int failed = rota_journal_range_put(files, range);
+    if (failed && is_no_room(errno) && !files->is_full) {
+        give_up_reserve(files);
+        failed = rota_journal_range_put(files, range);
+    }
+    if (!failed)
+        return ROTA_OK;
+    rota_journal_files_path_of(files, "range", path);
+    if (is_no_room(errno))
+        return rota_error_set(error, ROTA_ERR_LIMIT, "%s: no space is left for it", path);
+    return rota_journal_files_refuse(path, "can't be written", error);
+}
+
 /* Zeros that take `size` bytes of a file from `at` on; -1 with errno. */
 static int put_zeros(struct rota_journal_files *files, int fd, size_t at, size_t size)
 {
@@ -193,6 +218,9 @@ enum rota_code rota_journal_files_write(struct rota_journal_files *files, struct
         if (code)
             return code;
     }
+    enum rota_code code = tell_range(files, 0, error);
+    if (code)
+        return code;
     struct rota_journal_part *part = &files->parts.items[files->parts.size - 1];
     rota_journal_files_path(files, part->index, path);
     int failed = rota_journal_files_put(files, files->fd, batch, part->used);
@@ -218,9 +246,11 @@ enum rota_code rota_journal_files_drop(struct rota_journal_files *files, uint64_
                                        struct rota_error *error)
 {
     char path[ROTA_JOURNAL_PATH_MAX];
-    size_t n = 0;
-    enum rota_code code = ROTA_OK;
-    while (!code && n + 1 < files->parts.size && files->parts.items[n + 1].first <= number) {
+    size_t n = 0, n_old = 0;
+    while (n_old + 1 < files->parts.size && files->parts.items[n_old + 1].first <= number)
+        n_old++;
+    enum rota_code code = n_old > 0 ? tell_range(files, n_old, error) : ROTA_OK;
+    while (!code && n < n_old) {
         rota_journal_files_path(files, files->parts.items[n].index, path);
         if (files->disk->unlink(files->disk->data, path) && errno != ENOENT)
             code = rota_journal_files_refuse(path, "can't be removed", error);
@@ -307,6 +337,17 @@ static enum rota_code make_directory(const struct rota_journal_files *files,
     return ROTA_OK;
 }
 
+/* On a small disk a small one: it must leave room for what it is there for. */
+static size_t choose_reserve(const struct rota_journal_files *files)
+{
+    struct statvfs disk;
+    if (statvfs(files->directory, &disk) != 0 || disk.f_blocks == 0 || disk.f_frsize == 0 ||
+        disk.f_blocks / 8 >= ROTA_JOURNAL_RESERVE / disk.f_frsize)
+        return ROTA_JOURNAL_RESERVE;
+    size_t size = (size_t)(disk.f_blocks * disk.f_frsize / 8);
+    return size > ROTA_JOURNAL_SEGMENT_MIN ? size : ROTA_JOURNAL_SEGMENT_MIN;
+}
+
 static enum rota_code lock_directory(struct rota_journal_files *files, struct rota_error *error)
 {
     char path[ROTA_JOURNAL_PATH_MAX];
@@ -365,14 +406,18 @@ enum rota_code rota_journal_files_open(const struct rota_journal_files_options *
     made->lock_fd = made->fd = -1;
     made->disk = options->disk ? options->disk : &rota_journal_disk_real;
     made->segment_size = options->segment_size ? options->segment_size : ROTA_JOURNAL_SEGMENT;
-    made->reserve_size = options->reserve_size ? options->reserve_size : ROTA_JOURNAL_RESERVE;
     code = make_directory(made, error);
+    made->reserve_size = options->reserve_size ? options->reserve_size : choose_reserve(made);
     if (!code)
         code = lock_directory(made, error);
     if (!code)
         code = rota_journal_files_read(made, options, error);
     if (!code && !made->has_id)
         code = begin_journal(made, error);
+    if (!code)
+        code = tell_range(made, 0, error);
+    if (code == ROTA_ERR_LIMIT && made->parts.size > 0)
+        code = ROTA_OK; /* what is there can be served: the next write tries again */
     if (code) {
         rota_journal_files_close(made);
         return code;

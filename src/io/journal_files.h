@@ -1,4 +1,4 @@
-/* journal_files: the directory of a journal: a lock, segments NNN.journal, and a reserve.
+/* journal_files: the directory of a journal: a lock, segments NNN.journal, a reserve, and a range.
  *
  * All of it blocks, and belongs to one thread at a time: that of whoever opens it, and
  * then the thread that writes. What it promises: when rota_journal_files_write() has
@@ -11,6 +11,9 @@
  *   own records with each sync, and what was written before costs none.
  * - Segments go one after the other, the oldest first and each for good before the next.
  *   So what is left is always without a gap.
+ * - The range tells which segments there must be, so that none goes missing unnoticed. A
+ *   segment is in it before anything is acknowledged that it holds, and no longer when it is
+ *   removed: there may be others below and above, but never fewer.
  * - When a directory is opened, what its last batch holds is written and synced once
  *   more: the process that wrote it may have died, or been refused, before its sync, and
  *   what stands in memory only must not be taken for durable.
@@ -27,7 +30,7 @@ enum {
     ROTA_JOURNAL_SEGMENT_MIN = 4096,
     ROTA_JOURNAL_SEGMENT_MAX = 1 << 30, /* also of a file that is read */
     ROTA_JOURNAL_SEGMENTS_MAX = 1 << 16,
-    ROTA_JOURNAL_RESERVE = 8 << 20,
+    ROTA_JOURNAL_RESERVE = 8 << 20, /* or an eighth of a smaller disk */
     ROTA_JOURNAL_AHEAD = 512 << 10, /* zeros before the batches */
 };
 
@@ -50,6 +53,13 @@ struct rota_journal_part {
     size_t used;           /* bytes */
 };
 
+/* What the file `range` says. */
+struct rota_journal_range {
+    uint64_t sequence;     /* of its writes; 0: there is none */
+    uint64_t lowest, last; /* segments: these and all between them are there */
+    uint64_t first;        /* number of the first record of the lowest */
+};
+
 struct rota_journal_files {
     char *directory;
     size_t segment_size, reserve_size;
@@ -63,11 +73,15 @@ struct rota_journal_files {
     unsigned char id[ROTA_JOURNAL_ID_SIZE];
     uint64_t index; /* of the next segment */
     bool is_full;   /* the reserve was given up */
+    struct rota_journal_range range;
+    bool has_bad_range; /* it was not read, and is made anew */
+    bool is_range_torn; /* the last write of it was cut off, or is damaged */
 
     /* What was found when it was opened. */
     uint64_t n_records, last; /* number of the last record; 0: none */
     uint64_t n_lost;          /* records that were passed over */
     size_t n_lost_bytes;      /* ... and bytes */
+    uint64_t n_missing;       /* segments that were not there */
     size_t n_cut_bytes;       /* that were written but never acknowledged */
     char cut_path[64];        /* the file whose end was cut, without its directory */
     size_t cut_at;
@@ -97,7 +111,7 @@ bool rota_journal_files_find_room(struct rota_journal_files *files);
 uint64_t rota_journal_files_bytes(const struct rota_journal_files *files);
 uint64_t rota_journal_files_edge(const struct rota_journal_files *files);
 
-/* --- shared by its two sources --- */
+/* --- shared by its sources --- */
 
 enum { ROTA_JOURNAL_PATH_MAX = 4096 };
 
@@ -127,3 +141,12 @@ enum rota_code rota_journal_files_begin(struct rota_journal_files *files, uint64
 enum rota_code rota_journal_files_read(struct rota_journal_files *files,
                                        const struct rota_journal_files_options *options,
                                        struct rota_error *error);
+
+/* Fill `files->range` from the file, which may not be there. One that is damaged is refused, or
+ * with `repair` taken for none. */
+enum rota_code rota_journal_range_read(struct rota_journal_files *files, bool repair,
+                                       struct rota_error *error);
+
+/* Write another one, for good; its sequence is given to it. -1 with errno: the old one holds, or
+ * this one. */
+int rota_journal_range_put(struct rota_journal_files *files, struct rota_journal_range range);

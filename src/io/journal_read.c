@@ -71,6 +71,71 @@ static enum rota_code list(struct reading *reading)
     return code;
 }
 
+/* --- whether all are there --- */
+
+static enum rota_code refuse_missing(struct reading *reading, uint64_t index)
+{
+    const struct rota_journal_files *files = reading->files;
+    char path[ROTA_JOURNAL_PATH_MAX], range[ROTA_JOURNAL_PATH_MAX];
+    rota_journal_files_path(files, index, path);
+    rota_journal_files_path_of(files, "range", range);
+    if (files->is_range_torn)
+        return rota_error_set(reading->error, ROTA_ERR_INVALID,
+                              "%s: damaged at byte 0 or 4096, or %s is missing; restore the "
+                              "directory from a backup, or repair it with `rota broker --repair`",
+                              range, path);
+    return rota_error_set(reading->error, ROTA_ERR_INVALID,
+                          "%s: is missing, in all %" PRIu64 " of %" PRIu64
+                          " segments; put back what is missing, restore the directory from a "
+                          "backup, or repair it with `rota broker --repair`, which loses what "
+                          "is missing",
+                          path, files->n_missing, files->range.last - files->range.lowest + 1);
+}
+
+/* There was a segment before there was a reserve. */
+static enum rota_code check_reserve(struct reading *reading)
+{
+    char path[ROTA_JOURNAL_PATH_MAX];
+    struct stat status;
+    rota_journal_files_path_of(reading->files, "reserve", path);
+    if (reading->indexes.size > 0 || reading->options->repair || lstat(path, &status) != 0)
+        return ROTA_OK;
+    return rota_error_set(reading->error, ROTA_ERR_INVALID,
+                          "%s: all *.journal files are missing, for there is still a `reserve`: "
+                          "put them back, restore the directory from a backup, or begin anew in "
+                          "an empty one, or here with `rota broker --repair`",
+                          reading->files->directory);
+}
+
+/* What the range names must be there; below and above may be more. */
+static enum rota_code check_range(struct reading *reading)
+{
+    struct rota_journal_files *files = reading->files;
+    const struct rota_journal_range *range = &files->range;
+    uint64_t n_there = 0, missing = range->lowest;
+    if (range->sequence == 0)
+        return check_reserve(reading);
+    for (size_t i = 0; i < reading->indexes.size; i++) {
+        uint64_t index = reading->indexes.items[i];
+        n_there += index >= range->lowest && index <= range->last;
+        missing += index == missing;
+    }
+    files->n_missing = range->last - range->lowest + 1 - n_there;
+    return files->n_missing > 0 && !reading->options->repair ? refuse_missing(reading, missing)
+                                                             : ROTA_OK;
+}
+
+/* Of the segments that are missing before all others it is known how many records they had. */
+static void count_missing(struct reading *reading)
+{
+    struct rota_journal_files *files = reading->files;
+    const struct rota_journal_range *range = &files->range;
+    const struct rota_journal_part *part = files->parts.items;
+    if (files->n_missing > 0 && files->parts.size > 0 && part->index > range->lowest &&
+        part->first > range->first)
+        files->n_lost += part->first - range->first;
+}
+
 /* --- the bytes of one --- */
 
 static enum rota_code read_all(struct reading *reading, int fd, const char *path)
@@ -266,6 +331,10 @@ static enum rota_code read_segment(struct reading *reading, size_t place)
                               "%s: is no journal, and there is no other: nothing was changed",
                               path);
     if (is_last && found == ROTA_JOURNAL_TORN && reader->at == 0) { /* its head: it holds nothing */
+        bool was_whole = files->range.sequence && index <= files->range.last;
+        if (was_whole && !reading->options->repair)
+            return refuse_damage(reading, path);
+        files->n_missing += was_whole;
         if (files->disk->unlink(files->disk->data, path))
             return rota_journal_files_refuse(path, "can't be removed", reading->error);
         files->index = index;
@@ -308,6 +377,10 @@ enum rota_code rota_journal_files_read(struct rota_journal_files *files,
     reading->error = error;
     rota_journal_reader_init(&reading->reader);
     enum rota_code code = list(reading);
+    if (!code)
+        code = rota_journal_range_read(files, options->repair, error);
+    if (!code)
+        code = check_range(reading);
     for (size_t i = 0; !code && i < reading->indexes.size; i++)
         code = read_segment(reading, i);
     if (!code)
@@ -319,6 +392,7 @@ enum rota_code rota_journal_files_read(struct rota_journal_files *files,
     memcpy(files->id, reading->reader.id, sizeof files->id);
     files->n_lost = reading->reader.n_lost;
     files->n_lost_bytes = reading->reader.n_lost_bytes;
+    count_missing(reading);
     rota_vector_deinit(&reading->indexes);
     free(reading->bytes);
     free(reading);

@@ -308,7 +308,7 @@ static enum rota_code check_options(const struct rota_work_broker_options *optio
                               ROTA_JOB_PARTITIONS_MAX, options->partitions);
     if (options->members && !options->advertise)
         return rota_error_set(error, ROTA_ERR_INVALID, "which of the nodes is this one?");
-    return ROTA_OK;
+    return rota_work_broker_workers_check(options, error);
 }
 
 static void tell_unlisted(const struct rota_work_broker *broker)

@@ -238,8 +238,11 @@ enum rota_code rota_work_broker_member_open(struct rota_work_broker *broker, uv_
                                             const char *url, struct rota_error *error);
 void rota_work_broker_member_close(struct rota_broker_member *member); /* accepts NULL */
 
-/* --- broker_workers.c: all but `open` accept NULL --- */
+/* --- broker_workers.c: all but `check` and `open` accept NULL --- */
 
+/* Whether workers could connect so, which is asked before anything is made. */
+enum rota_code rota_work_broker_workers_check(const struct rota_work_broker_options *options,
+                                              struct rota_error *error);
 enum rota_code rota_work_broker_workers_open(struct rota_work_broker *broker, uv_loop_t *loop,
                                              struct rota_error *error);
 void rota_work_broker_workers_close(struct rota_broker_workers *workers);

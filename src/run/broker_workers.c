@@ -551,24 +551,36 @@ static enum rota_code register_all(struct rota_broker_workers *workers, struct r
     return code;
 }
 
-enum rota_code rota_work_broker_workers_open(struct rota_work_broker *broker, uv_loop_t *loop,
-                                             struct rota_error *error)
+static struct rota_connector_options connector_options(
+    const struct rota_work_broker_options *options)
 {
-    const struct rota_work_broker_options *options = &broker->options;
-    struct rota_broker_workers *workers = calloc(1, sizeof *workers);
-    if (!workers)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for workers");
-    struct rota_connector_options with = {
+    return (struct rota_connector_options){
         .address = options->workers_address,
         .key_file = options->workers_key_file,
         .workers_file = options->workers_file,
         .is_insecure = options->is_insecure,
-        .loop = loop,
         .log = options->log,
-        .on_connected = on_connected,
-        .on_disconnected = on_disconnected,
-        .data = workers,
     };
+}
+
+enum rota_code rota_work_broker_workers_check(const struct rota_work_broker_options *options,
+                                              struct rota_error *error)
+{
+    struct rota_connector_options with = connector_options(options);
+    return options->workers_address ? rota_connector_check_broker(&with, error) : ROTA_OK;
+}
+
+enum rota_code rota_work_broker_workers_open(struct rota_work_broker *broker, uv_loop_t *loop,
+                                             struct rota_error *error)
+{
+    struct rota_broker_workers *workers = calloc(1, sizeof *workers);
+    if (!workers)
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for workers");
+    struct rota_connector_options with = connector_options(&broker->options);
+    with.loop = loop;
+    with.on_connected = on_connected;
+    with.on_disconnected = on_disconnected;
+    with.data = workers;
     workers->broker = broker;
     rota_list_init(&workers->dirty);
     rota_map_init(&workers->by_peer, broker->seed);

@@ -189,9 +189,10 @@ static enum rota_code open_worker(struct rota_connector *connector, struct rota_
     return ROTA_OK;
 }
 
-static enum rota_code open_side(const struct rota_connector_options *options,
-                                const struct rota_connector_side *side,
-                                struct rota_connector **connector, struct rota_error *error)
+/* One with its options, its keys and its address, that has no socket yet. */
+static enum rota_code make(const struct rota_connector_options *options,
+                           const struct rota_connector_side *side,
+                           struct rota_connector **connector, struct rota_error *error)
 {
     bool is_broker = side == &rota_connector_broker_side;
     enum rota_code code = check_options(options, is_broker, error);
@@ -207,9 +208,25 @@ static enum rota_code open_side(const struct rota_connector_options *options,
         code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a connector");
     if (!code)
         code = rota_connector_keys_open(made, is_broker, error);
-    if (!code)
-        code = is_broker ? rota_zmq_open(made->keys.is_on, &made->zmq, error)
-                         : rota_zmq_share(&made->zmq, error);
+    if (code) {
+        free_connector(made);
+        return code;
+    }
+    *connector = made;
+    return ROTA_OK;
+}
+
+static enum rota_code open_side(const struct rota_connector_options *options,
+                                const struct rota_connector_side *side,
+                                struct rota_connector **connector, struct rota_error *error)
+{
+    bool is_broker = side == &rota_connector_broker_side;
+    struct rota_connector *made;
+    enum rota_code code = make(options, side, &made, error);
+    if (code)
+        return code;
+    code = is_broker ? rota_zmq_open(made->keys.is_on, &made->zmq, error)
+                     : rota_zmq_share(&made->zmq, error);
     if (!code)
         code = (is_broker ? open_broker : open_worker)(made, error);
     if (code) {
@@ -218,6 +235,16 @@ static enum rota_code open_side(const struct rota_connector_options *options,
     }
     *connector = made;
     return ROTA_OK;
+}
+
+enum rota_code rota_connector_check_broker(const struct rota_connector_options *options,
+                                           struct rota_error *error)
+{
+    struct rota_connector *made;
+    enum rota_code code = make(options, &rota_connector_broker_side, &made, error);
+    if (!code)
+        free_connector(made);
+    return code;
 }
 
 enum rota_code rota_connector_open_broker(const struct rota_connector_options *options,

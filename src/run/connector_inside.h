@@ -236,6 +236,10 @@ static inline void rota_count(atomic_uint_least64_t *counter, uint64_t n)
 
 /* --- connector.c --- */
 
+/* Whether a broker could be opened so, but for its socket: its address and its keys. */
+enum rota_code rota_connector_check_broker(const struct rota_connector_options *options,
+                                           struct rota_error *error);
+
 struct rota_connector_peer *rota_connector_peer_new(struct rota_connector *connector,
                                                     struct rota_str name);
 

@@ -428,19 +428,158 @@ static void numbers_that_were_lost_are_not_used_again(void **state)
     book_close();
 }
 
+static void name_path(const char *name, char path[512])
+{
+    snprintf(path, 512, "%s/%s", book.directory, name);
+}
+
+static void remove_segments(uint64_t from, uint64_t to)
+{
+    char path[512];
+    for (uint64_t index = from; index <= to; index++) {
+        path_of(index, path);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
+/* Segments 1 to 4 of 600 records, in a directory without any other. */
+static void write_segments(void)
+{
+    book_remove(book.directory);
+    assert_int_equal(mkdir(book.directory, 0700), 0);
+    book.options.repair = false;
+    write_records(600);
+    book_open();
+    assert_int_equal(rota_journal_look(book.journal).n_segments, 4);
+    book_close();
+}
+
+/* The first one, the last one, one between them, all. */
 static void a_missing_segment_is_refused(void **state)
+{
+    static const struct {
+        uint64_t from, to;
+        const char *words;
+        bool is_counted; /* how many records are lost */
+    } CASES[] = {
+        {1, 1, "00000001.journal: is missing, in all 1 of 4", true},
+        {2, 2, "00000002.journal: is missing, in all 1 of 4", true},
+        {2, 3, "00000002.journal: is missing, in all 2 of 4", true},
+        {4, 4, "00000004.journal: is missing, in all 1 of 4", false},
+        {1, 4, "00000001.journal: is missing, in all 4 of 4", false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        write_segments();
+        remove_segments(CASES[i].from, CASES[i].to);
+        assert_refused(ROTA_ERR_INVALID, CASES[i].words);
+        book.options.repair = true;
+        book_open();
+        assert_true(book.n_read < 600 && (book.n_read > 0 || i == 4));
+        if (CASES[i].is_counted)
+            assert_int_equal(book.n_read + rota_journal_look(book.journal).n_lost, 600);
+        book_append(10);
+        book_await();
+        uint64_t n = book.n_read + 10;
+        book_close();
+        book.options.repair = CASES[i].from == 2; /* a gap is there until it is dropped */
+        book_open();
+        assert_int_equal(book.n_read, n);
+        book_close();
+    }
+}
+
+static void a_last_segment_that_is_emptied_is_refused(void **state)
 {
     char path[512];
     (void)state;
-    write_records(600);
-    path_of(2, path);
-    assert_int_equal(unlink(path), 0);
-    assert_refused(ROTA_ERR_INVALID, "00000003.journal: damaged at byte 0");
+    write_segments();
+    path_of(4, path);
+    await_write(path, "");
+    assert_refused(ROTA_ERR_INVALID, "00000004.journal: damaged at byte 0");
     book.options.repair = true;
     book_open();
     assert_true(book.n_read > 0 && book.n_read < 600);
-    assert_int_equal(book.n_read + rota_journal_look(book.journal).n_lost, 600);
     book_close();
+}
+
+static void segments_that_were_dropped_are_not_missed(void **state)
+{
+    (void)state;
+    write_segments();
+    book_open();
+    rota_journal_drop_below(book.journal, rota_journal_look(book.journal).edge);
+    book_close();
+    for (int i = 0; i < 3; i++) {
+        book_open();
+        assert_int_equal(rota_journal_look(book.journal).n_segments, 1);
+        book_close();
+    }
+    remove_segments(4, 4);
+    assert_refused(ROTA_ERR_INVALID, "00000004.journal: is missing, in all 1 of 1");
+}
+
+/* It was written before there was a range, and is given one. */
+static void a_journal_without_a_range_is_read_and_given_one(void **state)
+{
+    char path[512];
+    (void)state;
+    write_segments();
+    name_path("range", path);
+    assert_int_equal(unlink(path), 0);
+    remove_segments(1, 1);
+    book_open(); /* this one can't be told from one that was dropped */
+    book_close();
+    remove_segments(4, 4);
+    assert_refused(ROTA_ERR_INVALID, "00000004.journal: is missing");
+    assert_int_equal(unlink(path), 0);
+    remove_segments(2, 3);
+    assert_refused(ROTA_ERR_INVALID, "all *.journal files are missing");
+    book.options.repair = true;
+    book_open();
+    assert_int_equal(book.n_read, 0);
+    book_close();
+}
+
+static void a_range_that_is_something_else_is_refused(void **state)
+{
+    static const char *const TEXTS[] = {"a note", "rotaRNGX", "rotaRNGE", "", "rota"};
+    char path[512];
+    (void)state;
+    write_segments();
+    name_path("range", path);
+    for (size_t i = 0; i < sizeof TEXTS / sizeof *TEXTS; i++) {
+        await_write(path, TEXTS[i]);
+        book.options.repair = false;
+        if (i < 2)
+            assert_refused(ROTA_ERR_INVALID, "/range: damaged at byte 0");
+        book.options.repair = i < 2; /* the others may be a first write that was cut off */
+        book_open();
+        assert_int_equal(book.n_read, 600);
+        book_close();
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(unlink(path), 0);
+        if (i == 0)
+            assert_int_equal(symlink("/dev/zero", path), 0);
+        else if (i == 1)
+            assert_int_equal(mkfifo(path, 0600), 0);
+        else
+            assert_int_equal(mkdir(path, 0700), 0);
+        book.options.repair = false;
+        assert_refused(ROTA_ERR_INVALID, "/range: damaged at byte 0");
+        book.options.repair = true;
+        if (i == 2) {
+            assert_refused(ROTA_ERR_IO, "/range: can't be written");
+            assert_int_equal(rmdir(path), 0);
+        }
+        book_open();
+        assert_int_equal(book.n_read, 600);
+        book_close();
+    }
+    book.options.repair = false;
+    remove_segments(1, 1); /* it was made anew each time */
+    assert_refused(ROTA_ERR_INVALID, "00000001.journal: is missing");
 }
 
 static void a_newer_version_is_refused(void **state)
@@ -611,7 +750,7 @@ static void a_full_disk_loses_nothing_and_goes_on_when_there_is_room(void **stat
     use_bad_disk();
     disk.is_bounded = true;
     book.options.reserve_size = 131072;
-    disk.room = 65536 + 131072 + 1000; /* a segment and the reserve */
+    disk.room = 65536 + 131072 + 8192; /* a segment, the reserve and the range */
     book_open();
     while (book.n_full == 0) {
         book_append(10);
@@ -619,7 +758,7 @@ static void a_full_disk_loses_nothing_and_goes_on_when_there_is_room(void **stat
     }
     /* The reserve has taken the place of a segment: all was made durable so far. */
     assert_int_equal(book.durable, book.last);
-    assert_non_null(strstr(book.why, "the reserve is in use"));
+    assert_non_null(strstr(book.why, "no room for the reserve of 131072 bytes"));
     while (rota_journal_look(book.journal).n_waiting_bytes < 80000) {
         book_append(10);
         let_it_try();
@@ -751,6 +890,10 @@ int main(void)
         TEST(damage_is_refused_and_repair_passes_over_it),
         TEST(numbers_that_were_lost_are_not_used_again),
         TEST(a_missing_segment_is_refused),
+        TEST(a_last_segment_that_is_emptied_is_refused),
+        TEST(segments_that_were_dropped_are_not_missed),
+        TEST(a_journal_without_a_range_is_read_and_given_one),
+        TEST(a_range_that_is_something_else_is_refused),
         TEST(a_newer_version_is_refused),
         TEST(what_is_no_journal_is_refused),
         TEST(repair_touches_nothing_where_no_journal_is),

@@ -28,7 +28,7 @@ struct op {
     uint64_t number; /* of TOLD, DROPPED */
 };
 
-enum plant { NO_PLANT, LATE_SYNC, NO_DIRECTORY_SYNC, NO_SYNC_AT_OPEN, NO_CUT };
+enum plant { NO_PLANT, LATE_SYNC, NO_DIRECTORY_SYNC, NO_SYNC_AT_OPEN, NO_CUT, NO_RANGE_SYNC };
 
 struct notes {
     pthread_mutex_t lock; /* the journal's thread and the loop both note */
@@ -137,6 +137,7 @@ static int note_sync(void *data, int fd)
 {
     (void)data;
     bool is_left_out = (notes.plant == LATE_SYNC && notes.last_at[fd] > 0) ||
+                       (notes.plant == NO_RANGE_SYNC && notes.inodes[fd] == inode_of("range")) ||
                        (notes.plant == NO_SYNC_AT_OPEN && notes.is_opening && notes.is_former[fd]);
     if (!is_left_out)
         note((struct op){.type = SYNC, .inode = notes.inodes[fd]});
@@ -634,6 +635,12 @@ static void plant_a_torn_end_is_not_cut_is_caught(void **state)
     assert_caught(NO_CUT);
 }
 
+static void plant_no_sync_of_the_range_is_caught(void **state)
+{
+    (void)state;
+    assert_caught(NO_RANGE_SYNC);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, crash_set_up, book_tear_down)
@@ -644,6 +651,7 @@ int main(void)
         TEST(plant_no_sync_of_the_directory_is_caught),
         TEST(plant_what_was_read_is_not_synced_is_caught),
         TEST(plant_a_torn_end_is_not_cut_is_caught),
+        TEST(plant_no_sync_of_the_range_is_caught),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -142,12 +142,11 @@ def check_after(data, known):
         assert broker.show(known[0])["state"] == "cancelled"
 
 
-@test
-def a_full_disk_refuses_jobs_and_keeps_what_it_has():
+def check_full_mount(size, *options):
     if not HAS_MOUNTS:
         raise tap.Skip("no disk of our own can be mounted here")
     with tempfile.TemporaryDirectory(prefix="rota-queue-") as place:
-        own_mounts.mount_tmpfs(place, "32m")
+        own_mounts.mount_tmpfs(place, size)
         try:
             filler = os.path.join(place, "filler")
             data = os.path.join(place, "data")
@@ -160,14 +159,24 @@ def a_full_disk_refuses_jobs_and_keeps_what_it_has():
                     except OSError:
                         pass
 
-            with Broker("--data", data, "--segment", "1048576") as broker:
+            with Broker("--data", data, *options) as broker:
                 known = check_full(broker, fill, lambda: os.unlink(filler))
                 broker.kill()
                 check_told(broker, data)
             check_after(data, known)
         finally:
             subprocess.run(["umount", "-l", place], check=True)
-    return None
+
+
+@test
+def a_full_disk_refuses_jobs_and_keeps_what_it_has():
+    check_full_mount("32m", "--segment", "1048576")
+
+
+@test
+def a_disk_that_is_smaller_than_a_usual_reserve_takes_jobs():
+    check_full_mount("6m", "--segment", "1048576")
+    check_full_mount("6m")
 
 
 @test
@@ -283,6 +292,13 @@ def a_journal_of_a_later_version_is_left_alone():
         victim.write_bytes(before)
         with Broker("--data", data) as broker:
             assert set(broker.jobs()) == set(known)
+
+
+@test
+def a_broker_that_is_refused_for_its_workers_makes_no_directory():
+    with folder() as data:
+        said = refused("--data", data, "--listen", "127.0.0.1:0", "--workers", "0.0.0.0:0")
+        assert "need keys" in said and not os.path.exists(data), said
 
 
 @test
