@@ -99,15 +99,19 @@ static int load(const char *path, char file[FILE_SIZE])
         return -1;
     bool is_file = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
     memset(file, 0, FILE_SIZE);
-    for (ssize_t n = 1; is_file && n != 0 && at < FILE_SIZE; at += (size_t)n) {
-        n = pread(fd, file + at, FILE_SIZE - at, (off_t)at);
-        if (n < 0 && errno != EINTR) {
+    while (is_file && at < FILE_SIZE) {
+        ssize_t n = pread(fd, file + at, FILE_SIZE - at, (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
             int why = errno;
             close(fd);
             errno = why;
             return -1;
         }
-        n = n < 0 ? 1 : n;
+        if (n == 0)
+            break;
+        at += (size_t)n;
     }
     close(fd);
     return is_file;
