@@ -65,10 +65,11 @@ static const struct rota_option OPTIONS[] = {
     {.name = "lease",
      ROTA_OPTION_INTO(SPAN, struct options, lease),
      .value_name = "SPAN",
-     .default_text = "1m",
+     .default_text = "20s",
      .min = ROTA_SEC,
      .max = ROTA_DAY,
-     .help = "after this time without a word of the worker its jobs go to others"},
+     .help = "after this time without a word of the worker its jobs go to others; at least four "
+             "times --kill-after"},
     {.name = "retry-after",
      ROTA_OPTION_INTO(SPAN, struct options, retry_after),
      .value_name = "SPAN",

@@ -261,6 +261,7 @@ def hostile_words_are_refused():
                   ["--node", "127.0.0.1:1", "--queue", "q", "--slots", "0", "true"],
                   ["--node", "127.0.0.1:1", "--queue", "q", "--name", "a b", "true"],
                   ["--node", "127.0.0.1:1", "--queue", "q", "--lease", "2s", "true"],
+                  ["--node", "127.0.0.1:1", "--queue", "q", "--kill-after", "5001ms", "true"],  # the lease is 20 s
                   ["--node", "no address", "--queue", "q", "true"]):
         done = subprocess.run([ROTA, "work", *words], capture_output=True, text=True, timeout=lib.TIMEOUT)
         assert done.returncode == 2 and done.stderr.startswith("rota: "), (words, done)
