@@ -383,6 +383,12 @@ static void add_uint(struct rota_json *json, const char *key, uint64_t value)
     rota_json_uint(json, value);
 }
 
+/* What holds where nothing was asked for, which is 0, is told as what it is. */
+static void add_uint_or(struct rota_json *json, const char *key, uint64_t value, uint64_t usual)
+{
+    add_uint(json, key, value ? value : usual);
+}
+
 static const char *state_name(uint64_t state)
 {
     return state < ROTA_JOB_STATES ? rota_job_state_name((enum rota_job_state)state) : "unknown";
@@ -439,10 +445,10 @@ void rota_queue_client_add_job(struct rota_json *json, const struct rota_queue_j
     rota_queue_client_add_moment(json, "deadline", spec->deadline_ms);
     rota_queue_client_add_moment(json, "ended_at", info->ended_ms);
     add_uint(json, "attempts", info->n_attempts);
-    add_uint(json, "max_attempts", spec->max_attempts);
+    add_uint_or(json, "max_attempts", spec->max_attempts, ROTA_JOB_ATTEMPTS_DEFAULT);
     add_uint(json, "timeout_ms", spec->timeout_ms);
-    add_uint(json, "backoff_ms", spec->backoff_ms);
-    add_uint(json, "backoff_max_ms", spec->backoff_max_ms);
+    add_uint_or(json, "backoff_ms", spec->backoff_ms, ROTA_JOB_BACKOFF_FIRST / ROTA_MSEC);
+    add_uint_or(json, "backoff_max_ms", spec->backoff_max_ms, ROTA_JOB_BACKOFF_MAX / ROTA_MSEC);
     add_str(json, "worker", info->worker);
     add_str(json, "key", spec->key);
     add_str(json, "unique", spec->unique);

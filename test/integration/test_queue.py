@@ -41,6 +41,13 @@ def jobs_outlive_a_restart():
             gone = broker.add("gone")
             broker.run("job", "cancel", gone)
             before = broker.show(first)
+            usual = {"max_attempts": 5, "timeout_ms": 0, "backoff_ms": 1000, "backoff_max_ms": 600000}
+            assert before == {**before, **usual}, before
+            listed = json.loads(broker.run("job", "list", "--queue", "work", "--json").splitlines()[0])
+            assert listed == {**listed, **usual}, listed
+            asked = broker.show(broker.run("job", "add", "--queue", "other", "--attempts", "2", "--backoff", "5ms", "x")
+                                .strip())
+            assert (asked["max_attempts"], asked["backoff_ms"]) == (2, 5), asked
             assert broker.terminate() == 0
         with Broker("--data", data) as broker:
             assert broker.show(first) == before
