@@ -307,7 +307,12 @@ def who_waits_gets_the_result():
         waiter, job = start_waiter(broker)
         broker.run("job", "cancel", job)
         out, errors = waiter.communicate(timeout=TIMEOUT)
-        assert waiter.returncode == 1 and out == "" and "the job is cancelled" in errors, (out, errors)
+        assert waiter.returncode == 1 and out == "" and errors == "rota: the job is cancelled\n", (out, errors)
+        with subprocess.Popen([ROTA, "work", "--node", broker.node, "--queue", "work", "--log", "error", "--", "sh", "-c",
+                               "echo one >&2; printf 'two\\033\\n' >&2; exit 65"]) as worker:
+            said = broker.run("job", "add", "--queue", "work", "--wait", "x", code=1)
+            worker.terminate()
+        assert said == "rota: the job is dead: exit code 65\none\ntwo\\u001b\n", said
 
 
 @test
