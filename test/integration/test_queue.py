@@ -206,6 +206,24 @@ def queues_are_shown_paused_and_drained():
 
 
 @test
+def a_drain_has_an_end_and_tells_what_is_left():
+    with Broker("--durability", "memory") as broker:
+        jobs = [broker.add("x"), broker.add("y", "--delay", "1h")]
+        late = broker.run("queue", "drain", "work", "--timeout", "500ms", code=1)
+        left = "1 waiting, 1 delayed, 0 running; no worker serves it"
+        assert late.endswith(f"rota: queue work was not empty within 500ms: {left}\n"), late
+        with broker.start("queue", "drain", "work", stderr=subprocess.PIPE, text=True) as drain:
+            first = drain.stderr.readline()  # though it is no terminal
+            broker.run("job", "cancel", *jobs)
+            rest = drain.stderr.read()
+        assert first == f"rota: queue work: {left}\n" and rest.endswith("rota: queue work: nothing is left\n"), (first, rest)
+        assert drain.returncode == 0
+        broker.kill()
+        late = broker.run("queue", "drain", "work", "--timeout", "300ms", code=1)
+        assert "; asking again\n" in late and "rota: queue work was not empty within 300ms: " in late, late
+
+
+@test
 def a_dry_run_tells_and_changes_nothing():
     with folder() as data, Broker("--data", data) as broker:
         assert "no queue work yet" in broker.run("job", "add", "--queue", "work", "--dry-run", "x")
