@@ -562,7 +562,6 @@ enum rota_code rota_work_broker_workers_open(struct rota_work_broker *broker, uv
         .address = options->workers_address,
         .key_file = options->workers_key_file,
         .workers_file = options->workers_file,
-        .is_insecure = options->is_insecure,
         .loop = loop,
         .log = options->log,
         .on_connected = on_connected,

@@ -109,6 +109,14 @@ def keys_that_would_be_of_no_use_are_refused():
 
 
 @test
+def workers_beyond_this_machine_need_keys_whatever_grpc_does():
+    for words in ([], ["--insecure"]):
+        refused = subprocess.run([ROTA, "broker", "--durability", "memory", "--listen", "127.0.0.1:0", "--workers",
+                                  "0.0.0.0:0", *words], capture_output=True, text=True, timeout=TIMEOUT)
+        assert refused.returncode == 2 and "0.0.0.0:0 is not of this machine: workers there need keys" in refused.stderr, refused
+
+
+@test
 def shares_of_keys_and_workers_are_for_operators_too():
     with folder() as data, Broker("--data", data) as broker:
         for i in range(8):
