@@ -23,8 +23,8 @@ DONE, FAILED, GIVEN_BACK = 1, 2, 6
 STOPPING = 0
 REFUSALS = {  # what only a monitor of the socket hears
     zmq.EVENT_HANDSHAKE_FAILED_AUTH: "our key is not in the broker's list",
-    zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: "is --broker-key its key, and do both sides use keys?",
-    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: "is --broker-key its key, and do both sides use keys?",
+    zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: "do the keys fit, and do both sides use keys?",
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: "do the keys fit, and do both sides use keys?",
 }
 
 
