@@ -2,11 +2,11 @@
 """A worker in another language: what docs/worker-protocol.md says, and nothing else.
 
     worker.py ADDRESS --queue QUEUE [--can CAPABILITY]... [--name NAME] [--slots N]
-              [--key FILE --broker-key KEY]
+              [--key FILE --broker-key=KEY]
 
 It answers each job with its payload in capitals; a payload "fail" fails, "progress" says so
-first, "hold" waits until it is cancelled. Keys are made with `rota worker-key`. It needs Python
-and a ZeroMQ binding (Debian: python3-zmq)."""
+first, "hold" waits until it is cancelled. Keys are made with `rota worker-key`; some begin with
+a dash, so the = is needed. It needs Python and a ZeroMQ binding (Debian: python3-zmq)."""
 import argparse
 import os
 import random
@@ -260,7 +260,7 @@ def main():
     parser.add_argument("--name", default=f"python-{os.getpid()}")
     parser.add_argument("--slots", type=int, default=4)
     parser.add_argument("--key", help="a file with our key pair")
-    parser.add_argument("--broker-key", help="the broker's public key")
+    parser.add_argument("--broker-key", help="the broker's public key, behind a =")
     worker = Worker(parser.parse_args())
     signal.signal(signal.SIGTERM, worker.stop)
     signal.signal(signal.SIGINT, worker.stop)

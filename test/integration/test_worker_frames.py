@@ -267,7 +267,7 @@ def a_worker_comes_in_with_its_own_key_only():
             address, job = broker.facts["zmq"], broker.add("one")
 
             def worker(name, file, server=public):
-                return Worker(address, "--name", name, "--key", path(file), "--broker-key", server)
+                return Worker(address, "--name", name, "--key", path(file), f"--broker-key={server}")
             refused = (worker("stranger", "stranger.key"), worker("snake", "snake.key", wrong), Worker(address))
             with refused[0], refused[1], refused[2]:
                 with worker("snake", "other.key") as thief:  # a key that is known, under another's name
