@@ -2,11 +2,11 @@
 """A worker in another language: what docs/worker-protocol.md says, and nothing else.
 
     worker.py ADDRESS --queue QUEUE [--can CAPABILITY]... [--name NAME] [--slots N]
-              [--key FILE --broker-key KEY]
+              [--key FILE --broker-key=KEY]
 
 It answers each job with its payload in capitals; a payload "fail" fails, "progress" says so
-first, "hold" waits until it is cancelled. Keys are made with `rota worker-key`. It needs Python
-and a ZeroMQ binding (Debian: python3-zmq)."""
+first, "hold" waits until it is cancelled. Keys are made with `rota worker-key`; some begin with
+a dash, so the = is needed. It needs Python and a ZeroMQ binding (Debian: python3-zmq)."""
 import argparse
 import os
 import random
@@ -21,6 +21,11 @@ except ImportError:
 
 DONE, FAILED, GIVEN_BACK = 1, 2, 6
 STOPPING = 0
+REFUSALS = {  # what only a monitor of the socket hears
+    zmq.EVENT_HANDSHAKE_FAILED_AUTH: "our key is not in the broker's list",
+    zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: "do the keys fit, and do both sides use keys?",
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: "do the keys fit, and do both sides use keys?",
+}
 
 
 # --- Protocol Buffers, as far as they are needed here ---
@@ -109,18 +114,27 @@ class Worker:
             self.socket.curve_publickey = keys["public"].encode()
             self.socket.curve_secretkey = keys["secret"].encode()
             self.socket.curve_serverkey = self.options.broker_key.encode()
-        self.socket.connect("tcp://" + self.options.address)
         self.epoch = max(self.epoch + 1, time.time_ns() // 1000)
+        self.monitor = self.socket.get_monitor_socket(sum(REFUSALS), f"inproc://monitor-{self.epoch}")
+        self.monitor.linger = 0
+        self.refusal = None
+        self.socket.connect("tcp://" + self.options.address)
         self.interval, self.missed_max, self.is_welcome = 1.0, 5, False
         self.heard_at = self.sent_at = self.said_at = time.monotonic()
         give_up_at = self.sent_at + (10 if self.options.key else 5)  # keys take round trips
         is_there = False
-        while not is_there and not self.is_stopping and time.monotonic() < give_up_at:
+        while not is_there and not self.is_refused() and not self.is_stopping and time.monotonic() < give_up_at:
             is_there = self.socket.poll(500, zmq.POLLOUT)
         if is_there:
             self.heard_at = time.monotonic()  # its silence counts from here on
             self.send("rota.hello", data(1, b"rota-worker") + number(2, 1)
                       + data(3, self.options.name.encode()) + number(4, self.epoch))
+
+    def is_refused(self):
+        """Whether the handshake has failed: the socket itself just stays silent then."""
+        while not self.refusal and self.monitor.poll(0):
+            self.refusal = REFUSALS.get(int.from_bytes(self.monitor.recv_multipart()[0][:2], sys.byteorder))
+        return self.refusal is not None
 
     def on_welcome(self, body):
         known = dict(fields(body))
@@ -212,6 +226,9 @@ class Worker:
                 self.give_back()
             if stop_at and now >= stop_at:
                 break  # the broker gives it to others
+            if self.is_refused():
+                print(f"{self.options.address} does not let us in: {self.refusal}", file=sys.stderr)
+                return
             if now - self.heard_at >= self.interval * self.missed_max:
                 print(f"{self.options.address} is silent" + ("" if self.is_welcome else
                       ": is a broker there, and does it know our key?"), file=sys.stderr)
@@ -229,6 +246,8 @@ class Worker:
     def run(self):
         while not self.is_stopping:
             self.serve()
+            self.socket.disable_monitor()
+            self.monitor.close()
             self.socket.close()
             again_at = time.monotonic() + self.wait * random.uniform(0.8, 1.2)
             while not self.is_stopping and time.monotonic() < again_at:
@@ -248,7 +267,7 @@ def main():
     parser.add_argument("--name", default=f"python-{os.getpid()}")
     parser.add_argument("--slots", type=int, default=4)
     parser.add_argument("--key", help="a file with our key pair")
-    parser.add_argument("--broker-key", help="the broker's public key")
+    parser.add_argument("--broker-key", help="the broker's public key, behind a =")
     worker = Worker(parser.parse_args())
     signal.signal(signal.SIGTERM, worker.stop)
     signal.signal(signal.SIGINT, worker.stop)

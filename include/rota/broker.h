@@ -45,9 +45,9 @@ struct rota_work_broker_options {
     size_t segment_size; /* of the journal; 0 means 64 MiB */
 
     /* Where workers connect over ZeroMQ, "host:port", and the keys for it, as in
-     * <rota/connector.h>; NULL: nowhere. */
+     * <rota/connector.h>; NULL: nowhere. Without keys it is an address of this machine. */
     const char *workers_address, *workers_key_file, *workers_file;
-    bool is_insecure; /* without keys also beyond this machine */
+    bool is_insecure; /* other brokers are asked in plain text beyond this machine, too */
 
     /* The journal can't be written any more: nothing is acknowledged from now on, and who
      * starts the broker anew finds all that was. From the loop; may be NULL. */

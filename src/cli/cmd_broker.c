@@ -131,7 +131,8 @@ static const struct rota_option OPTIONS[] = {
      .help = "pass over what is damaged or missing in the journal; what that was is lost"},
     {.name = "insecure",
      ROTA_OPTION_INTO(FLAG, struct options, insecure),
-     .help = "answer in plain text at other addresses than this machine's own, too"},
+     .help = "answer gRPC in plain text at other addresses than this machine's own, too; workers "
+             "over ZeroMQ need keys there all the same"},
     {.name = "log",
      ROTA_OPTION_INTO(CHOICE, struct options, log_level),
      .value_name = "LEVEL",

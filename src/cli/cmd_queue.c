@@ -3,6 +3,7 @@
 #include "cli/queue_plan.h"
 #include "cli/queue_workers.h"
 #include "cli/terminal.h"
+#include "io/clock.h"
 
 #include <stdlib.h>
 
@@ -11,6 +12,7 @@ struct queue {
     struct rota_str name; /* empty when none is named */
     const char *key;
     int64_t weight;
+    rota_time limit; /* of all that a command does; 0: none */
     bool create;
 };
 
@@ -19,6 +21,17 @@ static const struct rota_option OPTIONS[] = {ROTA_QUEUE_CLIENT_OPTIONS(struct qu
 static const struct rota_option CHANGE_OPTIONS[] = {
     ROTA_QUEUE_CLIENT_OPTIONS(struct queue),
     ROTA_QUEUE_CLIENT_DRY_RUN(struct queue),
+};
+
+static const struct rota_option DRAIN_OPTIONS[] = {
+    ROTA_QUEUE_CLIENT_NODE(struct queue),
+    {.name = "timeout",
+     ROTA_OPTION_INTO(SPAN, struct queue, limit),
+     .value_name = "SPAN",
+     .min = ROTA_MSEC,
+     .max = 365 * ROTA_DAY,
+     .help = "how long to wait for the end of all jobs; however long it takes if not given"},
+    ROTA_QUEUE_CLIENT_MANNER(struct queue),
 };
 
 #define CREATE                                                                                     \
@@ -61,7 +74,7 @@ static queue_act forget_node; /* its argument is no queue */
 static int run_with(const struct rota_cli_command *command, int argc, char *const *argv,
                     queue_act *act)
 {
-    struct queue options = {0};
+    struct queue options = {.of.timeout = 10 * ROTA_SEC}; /* if there is no word for it */
     static struct rota_option_list arguments;
     struct rota_queue_client client;
     struct rota_buffer buffer = {0};
@@ -256,32 +269,91 @@ static enum rota_code dead(struct rota_queue_client *client, const struct queue 
 
 /* --- drain --- */
 
+struct drain {
+    struct rota_queue_client *client;
+    const struct queue *options;
+    struct rota_progress progress;
+    uint64_t most, left;
+    rota_time tell_at;
+    bool is_told;
+    char text[200]; /* what is left */
+};
+
+static void note_left(struct drain *drain, const struct rota_queue_info *info, size_t n_missing)
+{
+    drain->left = info->n_waiting + info->n_delayed + info->n_running;
+    drain->most = drain->left > drain->most ? drain->left : drain->most;
+    snprintf(drain->text, sizeof drain->text, "%llu waiting, %llu delayed, %llu running%s%s%s",
+             (unsigned long long)info->n_waiting, (unsigned long long)info->n_delayed,
+             (unsigned long long)info->n_running,
+             info->n_workers == 0 ? "; no worker serves it" : "",
+             info->is_paused ? "; it is paused" : "",
+             n_missing > 0 ? "; not all nodes have answered" : "");
+}
+
+/* A second after the begin, and then every ten of them, terminal or not. */
+static void tell_left(struct drain *drain)
+{
+    if (rota_clock_mono() < drain->tell_at)
+        return;
+    rota_progress_end(&drain->progress);
+    fprintf(stderr, "rota: queue %.*s: %s\n", ROTA_STR_ARGS(drain->options->name), drain->text);
+    drain->tell_at = rota_clock_mono() + 10 * ROTA_SEC;
+    drain->is_told = true;
+}
+
+static enum rota_code fail_late(const struct drain *drain, const char *why,
+                                struct rota_error *error)
+{
+    char limit[ROTA_TIME_TEXT_MAX];
+    return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "queue %.*s was not empty within %s: %s",
+                          ROTA_STR_ARGS(drain->options->name),
+                          rota_span_format(drain->options->limit, limit), why);
+}
+
+/* Until nothing is left, or it is too late. */
+static enum rota_code await_empty(struct drain *drain, struct rota_error *error)
+{
+    struct rota_queue_client *client = drain->client;
+    for (;;) {
+        struct rota_queue_list reply;
+        struct rota_error why;
+        enum rota_code code = rota_queue_client_look(client, drain->options->name, &reply, &why);
+        bool is_late = client->until && rota_clock_mono() >= client->until;
+        if (code && is_late)
+            return fail_late(drain, why.text, error);
+        if (code)
+            return rota_error_set(error, code, "%s", why.text);
+        const struct rota_queue_info info = *(const struct rota_queue_info *)reply.items.items;
+        size_t n_missing = rota_queue_client_tell_missing(client);
+        note_left(drain, &info, n_missing);
+        if (drain->left == 0 && n_missing == 0)
+            return ROTA_OK;
+        if (is_late)
+            return fail_late(drain, drain->text, error);
+        rota_progress_step(&drain->progress, drain->most - drain->left, drain->most);
+        tell_left(drain);
+        rota_queue_client_pause(client, 200);
+    }
+}
+
 static enum rota_code drain(struct rota_queue_client *client, const struct queue *options,
                             struct rota_buffer *buffer, struct rota_error *error)
 {
-    struct rota_progress progress = {.what = "draining"};
-    uint64_t most = 0, left;
-    size_t n_missing;
+    rota_time now = rota_clock_mono();
+    struct drain with = {.client = client,
+                         .options = options,
+                         .progress = {.what = "draining"},
+                         .tell_at = now + ROTA_SEC};
     client->is_awaited = true;
-    do {
-        struct rota_queue_list reply;
-        enum rota_code code = rota_queue_client_look(client, options->name, &reply, error);
-        if (code) {
-            rota_progress_end(&progress);
-            return code;
-        }
-        const struct rota_queue_info *info = reply.items.items;
-        left = info->n_waiting + info->n_delayed + info->n_running;
-        most = left > most ? left : most;
-        rota_progress_step(&progress, most - left, most);
-        n_missing = rota_queue_client_tell_missing(client);
-        if (left > 0 || n_missing > 0)
-            rota_queue_client_pause(client, 200);
-    } while (left > 0 || n_missing > 0);
-    rota_progress_end(&progress);
-    if (client->options->json)
+    client->until = options->limit ? now + options->limit : 0;
+    enum rota_code code = await_empty(&with, error);
+    rota_progress_end(&with.progress);
+    if (!code && with.is_told)
+        fprintf(stderr, "rota: queue %.*s: nothing is left\n", ROTA_STR_ARGS(options->name));
+    if (!code && client->options->json)
         rota_buffer_append_text(buffer, "{}\n");
-    return ROTA_OK;
+    return code;
 }
 
 /* --- workers --- */
@@ -473,12 +545,14 @@ COMMAND_WITH(PAUSE_OPTIONS, pause, "queue pause", "Hand out no more jobs of a qu
 COMMAND_WITH(CHANGE_OPTIONS, resume, "queue resume", "Hand out jobs of a paused queue again",
              "QUEUE", 1, "No such queue is exit code 1.\n\nWith --json: {}. " ROTA_DRY_RUN_JSON,
              resume);
-COMMAND(drain, "queue drain", "Wait until a queue is empty", "QUEUE", 1,
-        "Waits until no job of the queue waits, is delayed or runs, however long that takes: "
-        "--timeout is for each answer of the broker. A broker that is away, or not there yet, is "
-        "waited for, at most three times as long. Dead jobs do not count.\n\n"
-        "With --json: {}.",
-        drain);
+COMMAND_WITH(
+    DRAIN_OPTIONS, drain, "queue drain", "Wait until a queue is empty", "QUEUE", 1,
+    "Waits until no job of the queue waits, is delayed or runs, and tells on standard error after "
+    "a second and then every 10 s what is left. Not within --timeout is exit code 1, with a "
+    "sentence that says what was left. A broker that is away, or not there yet, is waited for, as "
+    "long as --timeout, or 30 s if that is not given. Dead jobs do not count.\n\n"
+    "With --json: {}.",
+    drain);
 COMMAND_WITH(
     WEIGHT_OPTIONS, weight, "queue weight", "Set the share of a key in a queue", "QUEUE", 1,
     "Jobs of several keys (`rota job add --key`) share a queue: of two keys that always have jobs "

@@ -69,10 +69,11 @@ static const struct rota_option OPTIONS[] = {
     {.name = "lease",
      ROTA_OPTION_INTO(SPAN, struct options, lease),
      .value_name = "SPAN",
-     .default_text = "1m",
+     .default_text = "20s",
      .min = ROTA_SEC,
      .max = ROTA_DAY,
-     .help = "after this time without a word of the worker its jobs go to others"},
+     .help = "after this time without a word of the worker its jobs go to others; at least four "
+             "times --kill-after"},
     {.name = "retry-after",
      ROTA_OPTION_INTO(SPAN, struct options, retry_after),
      .value_name = "SPAN",
@@ -327,7 +328,9 @@ const struct rota_cli_command rota_cmd_work = {
                 "it is interrupted. The payload is the command's standard input, its standard "
                 "output is the result (at most 16 MiB), the last 1024 bytes of its standard error "
                 "are kept as its log, which `rota job show` prints; the last line of that is the "
-                "job's progress while it runs. ROTA_JOB_ID, ROTA_JOB_ATTEMPT (1 for the first), "
+                "job's progress while it runs. Of a job that was cancelled the broker takes no "
+                "log: its "
+                "lines are in that of the worker. ROTA_JOB_ID, ROTA_JOB_ATTEMPT (1 for the first), "
                 "ROTA_QUEUE and ROTA_TRACE are in its environment.\n\n"
                 "Exit code 0 means done; 75 that the job is to be tried again after --retry-after, "
                 "which does not count as an attempt; 65 that no attempt will ever succeed: the job "

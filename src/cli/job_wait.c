@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -156,6 +157,34 @@ static void on_watch_end(void *data, struct rota_call *call, const struct rota_c
     waiter->call = NULL;
 }
 
+/* How a job ended that was not done: a sentence, and below it the lines of the log that came along
+ * with the reason. */
+static int fail_end(const struct rota_queue_job_info *info)
+{
+    struct rota_str reason = info->reason;
+    const char *end = reason.size > 0 ? memchr(reason.data, '\n', reason.size) : NULL;
+    size_t size = end ? (size_t)(end - reason.data) : reason.size;
+    struct rota_buffer first = {0}, rest = {0};
+    rota_terminal_append(&first, rota_str_of(reason.data, size));
+    while (end) {
+        reason = rota_str_of(end + 1, reason.size - size - 1);
+        end = memchr(reason.data, '\n', reason.size);
+        size = end ? (size_t)(end - reason.data) : reason.size;
+        rota_terminal_append(&rest, rota_str_of(reason.data, size));
+        rota_buffer_append_char(&rest, '\n');
+    }
+    int code = rota_cli_fail(ROTA_CLI_NO, "the job is %s%s%.*s",
+                             info->state < ROTA_JOB_STATES
+                                 ? rota_job_state_name((enum rota_job_state)info->state)
+                                 : "in an unknown state",
+                             first.size > 0 ? ": " : "", ROTA_STR_ARGS(rota_buffer_str(&first)));
+    if (rest.size > 0)
+        fwrite(rest.data, 1, rest.size, stderr);
+    rota_buffer_deinit(&first);
+    rota_buffer_deinit(&rest);
+    return code;
+}
+
 static int print_end(struct rota_queue_client *client, const struct rota_queue_job_info *info)
 {
     struct rota_buffer buffer = {0};
@@ -166,15 +195,7 @@ static int print_end(struct rota_queue_client *client, const struct rota_queue_j
     } else if (info->state == ROTA_JOB_DONE) {
         rota_buffer_append_str(&buffer, info->result);
     } else {
-        struct rota_buffer reason = {0};
-        rota_terminal_append(&reason, info->reason);
-        int code = rota_cli_fail(ROTA_CLI_NO, "the job is %s: %s",
-                                 info->state < ROTA_JOB_STATES
-                                     ? rota_job_state_name((enum rota_job_state)info->state)
-                                     : "in an unknown state",
-                                 rota_buffer_str(&reason).data);
-        rota_buffer_deinit(&reason);
-        return code;
+        return fail_end(info);
     }
     int code = rota_cli_print(&buffer);
     return info->state == ROTA_JOB_DONE ? code : ROTA_CLI_NO;

@@ -117,6 +117,16 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
     answer->is_over = true;
 }
 
+/* How long an answer may take: not longer than the command. */
+static rota_time time_left(const struct rota_queue_client *client)
+{
+    rota_time timeout = client->options->timeout;
+    if (client->until == 0)
+        return timeout;
+    rota_time left = client->until - rota_clock_mono();
+    return left < ROTA_MSEC ? ROTA_MSEC : rota_time_min(left, timeout);
+}
+
 static enum rota_code call_once(struct rota_queue_client *client, struct rota_str method,
                                 struct rota_str request, struct rota_error *error)
 {
@@ -125,7 +135,7 @@ static enum rota_code call_once(struct rota_queue_client *client, struct rota_st
                                      .request = request,
                                      .wait_for_ready =
                                          client->is_patient && client->n_channels == 1,
-                                     .timeout = client->options->timeout,
+                                     .timeout = time_left(client),
                                      .on_end = on_end,
                                      .data = &answer};
     rota_reply_deinit(&client->reply);
@@ -215,6 +225,9 @@ static void on_pause_over(uv_timer_t *timer)
 void rota_queue_client_pause(struct rota_queue_client *client, uint64_t ms)
 {
     uv_timer_t timer;
+    rota_time left = client->until ? client->until - rota_clock_mono() : ROTA_TIME_NEVER;
+    if (left < rota_queue_from_ms(ms))
+        ms = left > 0 ? (uint64_t)(left / ROTA_MSEC) + 1 : 0;
     uv_timer_init(&client->loop, &timer);
     uv_timer_start(&timer, on_pause_over, ms, 0);
     uv_run(&client->loop, UV_RUN_DEFAULT);
@@ -241,10 +254,13 @@ enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, con
                                            const struct rota_message_type *reply_type, void *reply,
                                            struct rota_error *error)
 {
-    rota_time give_up_at = rota_clock_mono() + 3 * client->options->timeout;
+    rota_time give_up_at =
+        client->until ? client->until : rota_clock_mono() + 3 * client->options->timeout;
+    enum { FIRST_PAUSE_MS = 50 };
     bool is_unknown = false;
     struct rota_error last;
-    for (uint64_t pause_ms = 50;; pause_ms = pause_ms < 1600 ? 2 * pause_ms : pause_ms) {
+    for (uint64_t pause_ms = FIRST_PAUSE_MS;;
+         pause_ms = pause_ms < 1600 ? 2 * pause_ms : pause_ms) {
         enum rota_code code =
             rota_queue_client_ask(client, method, request_type, request, reply_type, reply, &last);
         if (code == ROTA_OK)
@@ -259,6 +275,8 @@ enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, con
         if (!(client->is_patient || client->is_awaited) || rota_clock_mono() >= give_up_at)
             return rota_error_set(error, code, "%s%s", last.text,
                                   is_unknown ? "; nobody knows whether it was done" : "");
+        if (client->is_awaited && pause_ms == FIRST_PAUSE_MS)
+            fprintf(stderr, "rota: %s; asking again\n", last.text);
         rota_queue_client_pause(client, pause_ms);
     }
 }
@@ -383,6 +401,12 @@ static void add_uint(struct rota_json *json, const char *key, uint64_t value)
     rota_json_uint(json, value);
 }
 
+/* What holds where nothing was asked for, which is 0, is told as what it is. */
+static void add_uint_or(struct rota_json *json, const char *key, uint64_t value, uint64_t usual)
+{
+    add_uint(json, key, value ? value : usual);
+}
+
 static const char *state_name(uint64_t state)
 {
     return state < ROTA_JOB_STATES ? rota_job_state_name((enum rota_job_state)state) : "unknown";
@@ -439,10 +463,10 @@ void rota_queue_client_add_job(struct rota_json *json, const struct rota_queue_j
     rota_queue_client_add_moment(json, "deadline", spec->deadline_ms);
     rota_queue_client_add_moment(json, "ended_at", info->ended_ms);
     add_uint(json, "attempts", info->n_attempts);
-    add_uint(json, "max_attempts", spec->max_attempts);
+    add_uint_or(json, "max_attempts", spec->max_attempts, ROTA_JOB_ATTEMPTS_DEFAULT);
     add_uint(json, "timeout_ms", spec->timeout_ms);
-    add_uint(json, "backoff_ms", spec->backoff_ms);
-    add_uint(json, "backoff_max_ms", spec->backoff_max_ms);
+    add_uint_or(json, "backoff_ms", spec->backoff_ms, ROTA_JOB_BACKOFF_FIRST / ROTA_MSEC);
+    add_uint_or(json, "backoff_max_ms", spec->backoff_max_ms, ROTA_JOB_BACKOFF_MAX / ROTA_MSEC);
     add_str(json, "worker", info->worker);
     add_str(json, "key", spec->key);
     add_str(json, "unique", spec->unique);

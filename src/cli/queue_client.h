@@ -23,10 +23,7 @@ struct rota_queue_client_options {
 
 /* `result` has a struct rota_queue_client_options named `of`. */
 #define ROTA_QUEUE_CLIENT_OPTIONS(result)                                                          \
-    {.name = "node",                                                                               \
-     ROTA_OPTION_INTO(TEXT, result, of.node),                                                      \
-     .value_name = "ADDRESS,...",                                                                  \
-     .help = "the node to ask, or several, of which one is; " ROTA_NODE_HELP},                     \
+    ROTA_QUEUE_CLIENT_NODE(result),                                                                \
         {.name = "timeout",                                                                        \
          ROTA_OPTION_INTO(SPAN, result, of.timeout),                                               \
          .value_name = "SPAN",                                                                     \
@@ -34,7 +31,16 @@ struct rota_queue_client_options {
          .min = ROTA_MSEC,                                                                         \
          .max = ROTA_HOUR,                                                                         \
          .help = "how long to wait for an answer"},                                                \
-        {.name = "json", ROTA_OPTION_INTO(FLAG, result, of.json), .help = "answer in JSON"},       \
+        ROTA_QUEUE_CLIENT_MANNER(result)
+
+/* The two parts of it that have nothing to do with time. */
+#define ROTA_QUEUE_CLIENT_NODE(result)                                                             \
+    {                                                                                              \
+        .name = "node", ROTA_OPTION_INTO(TEXT, result, of.node), .value_name = "ADDRESS,...",      \
+        .help = "the node to ask, or several, of which one is; " ROTA_NODE_HELP                    \
+    }
+#define ROTA_QUEUE_CLIENT_MANNER(result)                                                           \
+    {.name = "json", ROTA_OPTION_INTO(FLAG, result, of.json), .help = "answer in JSON"},           \
         {.name = "insecure",                                                                       \
          ROTA_OPTION_INTO(FLAG, result, of.insecure),                                              \
          .help = "ask other machines than this one in plain text, too"},                           \
@@ -56,7 +62,8 @@ struct rota_queue_client {
     size_t n_adding;
     struct rota_reply reply; /* of the last call; what was read from it is borrowed */
     bool is_patient;         /* it has answered: it is waited for when it is away */
-    bool is_awaited;         /* also when it has never answered */
+    bool is_awaited;         /* also when it has never answered; that is told */
+    rota_time until;         /* when the command is over, on the monotonic clock; 0: never */
     bool is_undone;          /* the last call was refused, and another partition may do */
     bool has_told_missing;
 
@@ -82,8 +89,8 @@ enum rota_code rota_queue_client_ask(struct rota_queue_client *client, const cha
 
 /* The same for a request that may be made twice: it is made again, for three times the timeout,
  * as long as nobody knows what became of it, or the broker is away and has answered before, or is
- * awaited. It is
- * not when it was certainly not done and another partition may do. */
+ * awaited; where the command has an end of its own, until then. It is not when it was certainly not
+ * done and another partition may do. */
 enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, const char *method,
                                            const struct rota_message_type *request_type,
                                            const void *request,
@@ -119,7 +126,7 @@ void rota_queue_client_tell_unknown(struct rota_queue_client *client, struct rot
 /* Ask the next of the nodes from now on. */
 void rota_queue_client_next(struct rota_queue_client *client);
 
-/* Let `ms` pass on the loop. */
+/* Let `ms` pass on the loop, or what is left until the command is over. */
 void rota_queue_client_pause(struct rota_queue_client *client, uint64_t ms);
 
 /* An id for a new job, so that an add whose outcome is not known can be made again; in any

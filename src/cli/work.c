@@ -137,6 +137,23 @@ static void on_overflow(void *data)
     drive(job->work);
 }
 
+/* A job that was cancelled, or is somebody else's, has ended for its broker, which takes no log for
+ * it any more: its lines go to our own. */
+static void tell_log(const struct job *job)
+{
+    char line[ROTA_JOB_REASON_MAX + 1];
+    struct rota_str rest = rota_buffer_str(&job->log);
+    while (rest.size > 0) {
+        const char *end = memchr(rest.data, '\n', rest.size);
+        size_t size = end ? (size_t)(end - rest.data) : rest.size;
+        snprintf(line, sizeof line, "%.*s", (int)size, rest.data);
+        if (line[0])
+            tell(job->work, ROTA_LOG_INFO, "job logged", job, line);
+        size += end != NULL;
+        rest = rota_str_of(rest.data + size, rest.size - size);
+    }
+}
+
 static void on_ended(void *data, int exit_code, int signal)
 {
     struct job *job = data;
@@ -148,6 +165,8 @@ static void on_ended(void *data, int exit_code, int signal)
         job->log.size--;
     rota_child_free(job->child);
     job->child = NULL;
+    if (job->work->fsm.attempts[job->number].why == ROTA_WORKER_STOP_OVER)
+        tell_log(job);
     rota_worker_fsm_ended(&job->work->fsm, rota_clock_boot(), job->number,
                           job->result.failed ? -1 : exit_code, signal);
     drive(job->work);

@@ -1,6 +1,7 @@
 #include "io/http2_inside.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 /* A call over its bounds: refused by a server, given up by a client. */
 static void refuse(struct rota_http2_call *call, enum rota_status status, const char *text)
@@ -20,14 +21,18 @@ static void refuse(struct rota_http2_call *call, enum rota_status status, const 
 
 /* --- messages --- */
 
-static const char *found_text(enum rota_grpc_found found)
+enum { FOUND_TEXT_MAX = 100 };
+
+static const char *found_text(enum rota_grpc_found found, size_t max, char room[FOUND_TEXT_MAX])
 {
     switch (found) {
     case ROTA_GRPC_MORE:
     case ROTA_GRPC_MESSAGE:
         return "";
     case ROTA_GRPC_TOO_LARGE:
-        return "the message is larger than the receiver allows";
+        snprintf(room, FOUND_TEXT_MAX,
+                 "the message is larger than the %zu bytes that the receiver allows", max);
+        return room;
     case ROTA_GRPC_COMPRESSED:
         return "the message is compressed, which the receiver did not offer to accept";
     case ROTA_GRPC_MALFORMED:
@@ -52,7 +57,9 @@ static void take(struct rota_http2_call *call, struct rota_str *bytes)
         if (found == ROTA_GRPC_MORE)
             break;
         if (found != ROTA_GRPC_MESSAGE) {
-            refuse(call, rota_grpc_found_status(found, call->head.has_encoding), found_text(found));
+            char room[FOUND_TEXT_MAX];
+            refuse(call, rota_grpc_found_status(found, call->head.has_encoding),
+                   found_text(found, call->decoder.max, room));
             return;
         }
         call->n_messages++;

@@ -49,11 +49,22 @@ static enum rota_code refuse_plain(const struct rota_settings *settings, const c
         rota_settings_where(settings, name, where), address, instead);
 }
 
+/* Who may connect there is given jobs, and says how they ended: nothing lets in everybody. */
+static enum rota_code refuse_keyless(const struct rota_settings *settings, const char *address,
+                                     struct rota_error *error)
+{
+    char where[ROTA_SETTINGS_WHERE_MAX];
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "%s: %.300s is beyond this machine, where workers need keys: give "
+                          "workers-key and workers-list",
+                          rota_settings_where(settings, "workers", where), address);
+}
+
 static enum rota_code check_addresses(const struct rota_settings *settings,
                                       struct rota_error *error)
 {
     const struct rota_node_settings *values = settings->values;
-    bool is_far, has_workers_keys = values->workers_key;
+    bool is_far;
     enum rota_code code = check_address(settings, "advertise", values->advertise, &is_far, error);
     if (!code)
         code = check_address(settings, "listen", values->listen, &is_far, error);
@@ -61,9 +72,8 @@ static enum rota_code check_addresses(const struct rota_settings *settings,
         return refuse_plain(settings, "listen", values->listen, "give cert and key", error);
     if (!code)
         code = check_address(settings, "workers", values->workers, &is_far, error);
-    if (!code && is_far && !has_workers_keys && !values->insecure)
-        return refuse_plain(settings, "workers", values->workers,
-                            "give workers-key and workers-list", error);
+    if (!code && is_far && !values->workers_key)
+        return refuse_keyless(settings, values->workers, error);
     if (!code)
         code = check_address(settings, "http", values->http, &is_far, error);
     if (!code && is_far && !values->insecure)

@@ -143,7 +143,7 @@ const struct rota_option rota_node_options[] = {
              "page Cluster and /api/v1/ledger show it"},
     {.name = "insecure",
      INTO(FLAG, insecure),
-     .help = "plain text at other addresses than this machine's own, too"},
+     .help = "plain text over gRPC and HTTP at other addresses than this machine's own, too"},
     {.name = "log-level",
      INTO(CHOICE, log_level),
      .value_name = "LEVEL",

@@ -558,7 +558,6 @@ static struct rota_connector_options connector_options(
         .address = options->workers_address,
         .key_file = options->workers_key_file,
         .workers_file = options->workers_file,
-        .is_insecure = options->is_insecure,
         .log = options->log,
     };
 }

@@ -61,7 +61,7 @@ def a_node_that_is_not_there_yet_is_waited_for_by_drain():
         add_jobs(node, "q", 1)
         rota("queue", "pause", "q", node=node)
         node.end()
-        waiting = subprocess.Popen([ROTA, "queue", "drain", "--node", node.name, "--timeout", "40s", "q"])
+        waiting = subprocess.Popen([ROTA, "queue", "drain", "--node", node.name, "--timeout", "10m", "q"])
         for _ in range(2): # so that it has asked, too
             assert "refused" in rota("job", "add", "--queue", "q", "x", node=node, code=1)
         node = Node(ROTAD, folder, "n", *words)

@@ -155,7 +155,7 @@ class Load:
             self.is_over.set()
             self.thread.join()
             assert not self.failures, self.failures[:3]
-            rota("queue", "drain", self.queue, "--timeout", "60s", "--node", self.nodes[0].grpc)
+            rota("queue", "drain", self.queue, "--timeout", "10m", "--node", self.nodes[0].grpc)
             queue = layout_of(self.nodes[0], self.queue)
             assert queue["n_done"] == queue["done_total"] and queue["n_dead"] == 0, queue
             assert self.n_added <= queue["n_done"] <= self.n_added + self.n_unknown, (self.n_added, queue)

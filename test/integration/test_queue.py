@@ -41,6 +41,13 @@ def jobs_outlive_a_restart():
             gone = broker.add("gone")
             broker.run("job", "cancel", gone)
             before = broker.show(first)
+            usual = {"max_attempts": 5, "timeout_ms": 0, "backoff_ms": 1000, "backoff_max_ms": 600000}
+            assert before == {**before, **usual}, before
+            listed = json.loads(broker.run("job", "list", "--queue", "work", "--json").splitlines()[0])
+            assert listed == {**listed, **usual}, listed
+            asked = broker.show(broker.run("job", "add", "--queue", "other", "--attempts", "2", "--backoff", "5ms", "x")
+                                .strip())
+            assert (asked["max_attempts"], asked["backoff_ms"]) == (2, 5), asked
             assert broker.terminate() == 0
         with Broker("--data", data) as broker:
             assert broker.show(first) == before
@@ -168,6 +175,14 @@ def a_key_that_would_be_made_is_told():
 
 
 @test
+def workers_beyond_this_machine_need_keys_whatever_grpc_does():
+    for words in ([], ["--insecure"]):
+        refused = subprocess.run([ROTA, "broker", "--durability", "memory", "--listen", "127.0.0.1:0", "--workers",
+                                  "0.0.0.0:0", *words], capture_output=True, text=True, timeout=TIMEOUT)
+        assert refused.returncode == 2 and "0.0.0.0:0 is not of this machine: workers there need keys" in refused.stderr, refused
+
+
+@test
 def shares_of_keys_and_workers_are_for_operators_too():
     with folder() as data, Broker("--data", data) as broker:
         for i in range(8):
@@ -231,7 +246,7 @@ def a_job_that_waits_can_go_before_others():
         with subprocess.Popen(worker, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             broker.run("queue", "drain", "work")
             process.terminate()
-        begun = {job: broker.show(job)["events"][1]["at"] for job in jobs}
+        begun = {job: broker.show(job)["events"][1]["at"].rstrip("Z") for job in jobs}  # "06.36" is before "06.363"
         assert begun[jobs[2]] <= min(begun.values()), begun
         assert "is done already" in broker.run("job", "priority", jobs[2], "--priority", "1", code=1)
         assert "32767" in broker.run("job", "priority", jobs[2], "--priority", "99999", code=2)
@@ -262,6 +277,24 @@ def queues_are_shown_paused_and_drained():
             broker.run("queue", "drain", "work")
             assert broker.run("queue", "dead", "work") == ""
             broker.run("queue", "show", "none", code=1)
+
+
+@test
+def a_drain_has_an_end_and_tells_what_is_left():
+    with Broker("--durability", "memory") as broker:
+        jobs = [broker.add("x"), broker.add("y", "--delay", "1h")]
+        late = broker.run("queue", "drain", "work", "--timeout", "500ms", code=1)
+        left = "1 waiting, 1 delayed, 0 running; no worker serves it"
+        assert late.endswith(f"rota: queue work was not empty within 500ms: {left}\n"), late
+        with broker.start("queue", "drain", "work", stderr=subprocess.PIPE, text=True) as drain:
+            first = drain.stderr.readline()  # though it is no terminal
+            broker.run("job", "cancel", *jobs)
+            rest = drain.stderr.read()
+        assert first == f"rota: queue work: {left}\n" and rest.endswith("rota: queue work: nothing is left\n"), (first, rest)
+        assert drain.returncode == 0
+        broker.kill()
+        late = broker.run("queue", "drain", "work", "--timeout", "300ms", code=1)
+        assert "; asking again\n" in late and "rota: queue work was not empty within 300ms: " in late, late
 
 
 @test
@@ -373,7 +406,12 @@ def who_waits_gets_the_result():
         waiter, job = start_waiter(broker)
         broker.run("job", "cancel", job)
         out, errors = waiter.communicate(timeout=TIMEOUT)
-        assert waiter.returncode == 1 and out == "" and "the job is cancelled" in errors, (out, errors)
+        assert waiter.returncode == 1 and out == "" and errors == "rota: the job is cancelled\n", (out, errors)
+        with subprocess.Popen([ROTA, "work", "--node", broker.node, "--queue", "work", "--log", "error", "--", "sh", "-c",
+                               "echo one >&2; printf 'two\\033\\n' >&2; exit 65"]) as worker:
+            said = broker.run("job", "add", "--queue", "work", "--wait", "x", code=1)
+            worker.terminate()
+        assert said == "rota: the job is dead: exit code 65\none\ntwo\\u001b\n", said
 
 
 @test

@@ -196,7 +196,7 @@ def restarts_in_turn_lose_nothing(folder):
         for load in loads:
             load.await_calls(5)
             load.finish()
-        run("queue", "drain", *nodes, "work", "--timeout", "100s")
+        run("queue", "drain", *nodes, "work", "--timeout", "10m")
         listed = run("job", "list", *nodes, "--queue", "work", "--state", "done", "--limit", "10000")
         assert sorted(line.split("\t")[0] for line in listed.splitlines()) == sorted(jobs), (jobs, listed)
         assert len(jobs) == loads[0].n, (loads[0].n, jobs)

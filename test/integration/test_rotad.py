@@ -142,6 +142,7 @@ def bad_settings_are_refused_by_their_place():
                            ("workers-key = \"none.k\"\nworkers-list = \"none.l\"\n", "none.k"),
                            ("listen = \"0.0.0.0:0\"\n", "give cert and key"), ("http = \"0.0.0.0:0\"\n", "proxy"),
                            ("workers = \"0.0.0.0:0\"\n", "workers-key"),
+                           ("workers = \"0.0.0.0:0\"\ninsecure = true\n", "workers-key"),
                            ("data = \"a\"\ndata = \"b\"\n", "rotad.toml:2"), ("data = \"\0\"\n", "rotad.toml"),
                            ("[[space]]\nshards = 5\n", "name"), ("[[space]]\nname = \"a b\"\n", "a b"),
                            ("[[space]]\nname = \"a\"\nengine = \"rign\"\n", "rotad.toml:3"),

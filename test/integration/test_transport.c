@@ -46,7 +46,8 @@ static void a_message_too_large_is_refused_and_the_connection_stays(void **state
     pair_start(pair.channel, METHOD_KEEP, rota_str("x"), &other);
     struct seen seen = pair_ask(pair.channel, METHOD_ECHO, rota_str_of(bytes, SIZE));
     assert_int_equal(seen.status, ROTA_STATUS_RESOURCE_EXHAUSTED);
-    assert_string_equal(seen.text, "the message is larger than the receiver allows");
+    assert_string_equal(seen.text,
+                        "the message is larger than the 4194304 bytes that the receiver allows");
     free(seen.message);
     pair_check_echo(pair.channel, rota_str("still here"));
     echo_release(&pair.echo);
@@ -65,7 +66,8 @@ static void a_reply_too_large_ends_its_call_only(void **state)
     pair_open(&pair, NULL, &(struct rota_channel_options){.message_max = 1000});
     struct seen seen = pair_ask(pair.channel, METHOD_ECHO, rota_str_of(bytes, sizeof bytes));
     assert_int_equal(seen.status, ROTA_STATUS_RESOURCE_EXHAUSTED);
-    assert_string_equal(seen.text, "the message is larger than the receiver allows");
+    assert_string_equal(seen.text,
+                        "the message is larger than the 1000 bytes that the receiver allows");
     free(seen.message);
     pair_check_echo(pair.channel, rota_str("small"));
     assert_int_equal(rota_server_counts(pair.echo.server).connections, 1);

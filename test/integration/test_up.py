@@ -220,7 +220,7 @@ def commands_that_are_shown_work():
                                         stderr=subprocess.PIPE, env={**ENVIRONMENT, "ROTA_NODE": node})
                 try:
                     if forever:
-                        run("queue", "drain", "mail", "--timeout", "60s", node=node)
+                        run("queue", "drain", "mail", "--timeout", "10m", node=node)
                         done.terminate()
                     out, error = done.communicate(timeout=TIMEOUT)
                 finally:

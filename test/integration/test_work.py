@@ -78,12 +78,14 @@ def the_exit_code_decides():
 def a_cancelled_job_ends_with_its_whole_group():
     with folder() as place, Broker() as broker:
         begun = os.path.join(place, "begun")
-        with Worker(broker, "--", "sh", "-c", HANG.format(begun)) as worker:
+        with Worker(broker, "--", "sh", "-c", "echo one >&2; echo two >&2; " + HANG.format(begun)) as worker:
             job = broker.add("x")
             pids = hanging(begun)
             broker.run("job", "cancel", job)
             wait_until(lambda: not any(map(is_alive, pids)), "the end of the group")
             assert broker.show(job)["state"] == "cancelled"
+            wait_until(lambda: len(worker.logged("job logged")) == 2, "its log")
+            assert job.split("/")[1] in worker.logged("job logged")[1] and "how=two" in worker.logged("job logged")[1], worker.log
             os.unlink(begun)
             broker.add("y")
             hanging(begun)  # the slot is free again
@@ -284,6 +286,7 @@ def hostile_words_are_refused():
                   ["--node", "127.0.0.1:1", "--queue", "q", "--slots", "0", "true"],
                   ["--node", "127.0.0.1:1", "--queue", "q", "--name", "a b", "true"],
                   ["--node", "127.0.0.1:1", "--queue", "q", "--lease", "2s", "true"],
+                  ["--node", "127.0.0.1:1", "--queue", "q", "--kill-after", "5001ms", "true"],  # the lease is 20 s
                   ["--node", "no address", "--queue", "q", "true"]):
         done = subprocess.run([ROTA, "work", *words], capture_output=True, text=True, timeout=lib.TIMEOUT)
         assert done.returncode == 2 and done.stderr.startswith("rota: "), (words, done)

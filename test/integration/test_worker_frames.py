@@ -267,12 +267,17 @@ def a_worker_comes_in_with_its_own_key_only():
             address, job = broker.facts["zmq"], broker.add("one")
 
             def worker(name, file, server=public):
-                return Worker(address, "--name", name, "--key", path(file), "--broker-key", server)
-            with worker("stranger", "stranger.key"), worker("snake", "snake.key", wrong), Worker(address):
+                return Worker(address, "--name", name, "--key", path(file), f"--broker-key={server}")
+            refused = (worker("stranger", "stranger.key"), worker("snake", "snake.key", wrong), Worker(address))
+            with refused[0], refused[1], refused[2]:
                 with worker("snake", "other.key") as thief:  # a key that is known, under another's name
                     wait_until(lambda: thief.logged("goodbye"), "the goodbye")
                     wait_until(lambda: broker.logged("worker turned away"))
                 wait_until(lambda: broker.logged("the key of the other side is not in our list"), "the stranger")
+                for one, why in zip(refused, ("our key is not in the broker's list", "do the keys fit", "both sides use keys")):
+                    # A broker may close before its reason has arrived: then the next try tells it.
+                    wait_until(lambda: one.logged(why) or one.process.poll() is not None, why)
+                    assert one.process.poll() is None, one.log
                 assert broker.show(job)["state"] == "waiting"
                 with worker("snake", "snake.key"):
                     shown = broker.await_state(job, "done")
@@ -284,7 +289,20 @@ def a_worker_that_reaches_nobody_stops_when_it_is_told():
     """In place of ZeroMQ: a socket that never connects, during whose first poll SIGTERM comes."""
     polls = []
 
+    class Monitor:
+        def poll(self, _):
+            return 0
+
+        def close(self):
+            pass
+
     class Socket:
+        def get_monitor_socket(self, *_):
+            return Monitor()
+
+        def disable_monitor(self):
+            pass
+
         def connect(self, _):
             pass
 
@@ -303,7 +321,9 @@ def a_worker_that_reaches_nobody_stops_when_it_is_told():
         def term(self):
             pass
 
-    zmq, sys.modules["zmq"] = sys.modules.get("zmq"), types.SimpleNamespace(Context=Context, DEALER=0, POLLOUT=0)
+    zmq, sys.modules["zmq"] = sys.modules.get("zmq"), types.SimpleNamespace(
+        Context=Context, DEALER=0, POLLOUT=0, EVENT_HANDSHAKE_FAILED_AUTH=1, EVENT_HANDSHAKE_FAILED_PROTOCOL=2,
+        EVENT_HANDSHAKE_FAILED_NO_DETAIL=4)
     try:
         module = runpy.run_path(WORKER, run_name="example")
     finally:

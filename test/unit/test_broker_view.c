@@ -33,6 +33,24 @@ static void it_says_why_a_job_waits(void **state)
     assert_string_equal(why(bench_add(&bench, "z")), "waiting: its record is not on disk yet");
 }
 
+static void it_says_whether_a_dead_job_was_ever_begun(void **state)
+{
+    (void)state;
+    struct rota_job_spec spec = {.deadline = bench.now.wall + 10 * ROTA_SEC};
+    struct rota_job_id runs = bench_add_spec(&bench, spec), back = bench_add_spec(&bench, spec);
+    struct rota_job_id waits = bench_add_spec(&bench, spec);
+    bench_open(&bench, "w", 2);
+    rota_broker_pause(bench.broker, bench.now, rota_str("q"), true, &bench.number, NULL);
+    bench_end_now(&bench, back, ROTA_JOB_CAUSE_GIVEN_BACK, "no time");
+    bench_tick(&bench, 10 * ROTA_SEC);
+    assert_string_equal(why(waits), "dead: deadline before the first attempt, for \"not begun "
+                                    "before its deadline\"");
+    assert_string_equal(why(back), "dead: deadline before any attempt that counts, for \"not begun "
+                                   "before its deadline\"");
+    assert_string_equal(why(runs), "dead: deadline after the begin of attempt 1, for \"not done "
+                                   "before its deadline\"");
+}
+
 /* One request for jobs; `can` may be empty. */
 static uint64_t poll(const char *name, uint32_t slots, const char *can)
 {
@@ -240,6 +258,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         RULE(it_says_why_a_job_waits),
+        RULE(it_says_whether_a_dead_job_was_ever_begun),
         RULE(a_job_waits_for_workers_that_poll_and_are_busy),
         RULE(who_polls_without_a_capability_does_not_hide_those_at_work_that_have_it),
         RULE(after_a_restart_who_works_can_do_what_its_job_needs),

@@ -247,15 +247,27 @@ static void explain_running(const struct rota_broker *broker, struct rota_work_n
                  worker);
 }
 
+/* A deadline also passes when nothing runs, and before anything ever did. */
+static void explain_dead(const struct rota_job_extra *extra, char *text, size_t size)
+{
+    char reason[ROTA_QUOTE_MAX];
+    const char *cause = rota_job_cause_text((enum rota_job_cause)extra->cause);
+    rota_quote(rota_str_of(extra->reason, extra->reason_size), reason);
+    if (extra->n_attempts == 0)
+        snprintf(text, size, "dead: %s before %s, for %s", cause,
+                 extra->attempt ? "any attempt that counts" : "the first attempt", reason);
+    else
+        snprintf(text, size, "dead: %s %s attempt %u, for %s", cause,
+                 extra->cause == ROTA_JOB_CAUSE_DEADLINE ? "after the begin of" : "in",
+                 extra->n_attempts, reason);
+}
+
 static void explain_ended(const struct rota_job *job, const struct rota_job_extra *extra,
                           char *text, size_t size)
 {
-    char reason[ROTA_QUOTE_MAX];
     const char *state = rota_job_state_name((enum rota_job_state)job->state);
-    const char *cause = rota_job_cause_text((enum rota_job_cause)extra->cause);
     if (job->state == ROTA_JOB_DEAD)
-        snprintf(text, size, "%s: %s in attempt %u, for %s", state, cause, extra->n_attempts,
-                 rota_quote(rota_str_of(extra->reason, extra->reason_size), reason));
+        explain_dead(extra, text, size);
     else
         snprintf(text, size, "%s after %u attempt%s", state, extra->n_attempts,
                  extra->n_attempts == 1 ? "" : "s");
