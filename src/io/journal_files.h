@@ -23,15 +23,15 @@
 
 #include "base/vector.h"
 #include "io/journal_disk.h"
+#include "wire/journal_range.h"
 #include "wire/journal_segment.h"
 
 enum {
     ROTA_JOURNAL_SEGMENT = 64 << 20,
     ROTA_JOURNAL_SEGMENT_MIN = 4096,
     ROTA_JOURNAL_SEGMENT_MAX = 1 << 30, /* also of a file that is read */
-    ROTA_JOURNAL_SEGMENTS_MAX = 1 << 16,
-    ROTA_JOURNAL_RESERVE = 8 << 20, /* or an eighth of a smaller disk */
-    ROTA_JOURNAL_AHEAD = 512 << 10, /* zeros before the batches */
+    ROTA_JOURNAL_RESERVE = 8 << 20,     /* or an eighth of a smaller disk */
+    ROTA_JOURNAL_AHEAD = 512 << 10,     /* zeros before the batches */
 };
 
 struct rota_journal_files_options {
@@ -53,13 +53,6 @@ struct rota_journal_part {
     size_t used;           /* bytes */
 };
 
-/* What the file `range` says. */
-struct rota_journal_range {
-    uint64_t sequence;     /* of its writes; 0: there is none */
-    uint64_t lowest, last; /* segments: these and all between them are there */
-    uint64_t first;        /* number of the first record of the lowest */
-};
-
 struct rota_journal_files {
     char *directory;
     size_t segment_size, reserve_size;
@@ -71,11 +64,11 @@ struct rota_journal_files {
     ROTA_VECTOR(struct rota_journal_part) parts;
     bool has_id;
     unsigned char id[ROTA_JOURNAL_ID_SIZE];
-    uint64_t index; /* of the next segment */
-    bool is_full;   /* the reserve was given up */
-    struct rota_journal_range range;
-    bool has_bad_range; /* it was not read, and is made anew */
-    bool is_range_torn; /* the last write of it was cut off, or is damaged */
+    uint64_t index;                  /* of the next segment */
+    bool is_full;                    /* the reserve was given up */
+    struct rota_journal_range range; /* what the file says */
+    bool has_bad_range;              /* it was not read, and is made anew */
+    bool is_range_torn;              /* the last write of it was cut off, or is damaged */
 
     /* What was found when it was opened. */
     uint64_t n_records, last; /* number of the last record; 0: none */

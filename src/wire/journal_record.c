@@ -75,8 +75,7 @@ static void put_time(struct pen *pen, rota_time time)
 
 static void put_raw(struct pen *pen, uint64_t value)
 {
-    for (int i = 0; i < 8; i++)
-        pen->at[i] = (char)(unsigned char)(value >> 8 * i);
+    rota_journal_put_fixed(pen->at, value, 8);
     pen->at += 8;
 }
 

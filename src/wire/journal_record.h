@@ -85,6 +85,21 @@ static inline const char *rota_journal_get(const char *at, const char *end, uint
     return NULL;
 }
 
+/* A number in `size` bytes, the lowest first. */
+static inline void rota_journal_put_fixed(char *at, uint64_t value, int size)
+{
+    for (int i = 0; i < size; i++)
+        at[i] = (char)(unsigned char)(value >> 8 * i);
+}
+
+static inline uint64_t rota_journal_get_fixed(const char *at, int size)
+{
+    uint64_t value = 0;
+    for (int i = 0; i < size; i++)
+        value |= (uint64_t)(unsigned char)at[i] << 8 * i;
+    return value;
+}
+
 /* A distance, which may be negative, so that small ones are short. */
 static inline uint64_t rota_journal_zigzag(uint64_t from, uint64_t to)
 {

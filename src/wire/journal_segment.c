@@ -10,20 +10,6 @@ static const char magic[8] = "rotaJRNL";
 
 enum { AT_VERSION = 8, AT_ID = 12, AT_INDEX = 28, AT_FIRST = 36, AT_SUM = 44 };
 
-static void put_fixed(char *at, uint64_t value, int size)
-{
-    for (int i = 0; i < size; i++)
-        at[i] = (char)(unsigned char)(value >> 8 * i);
-}
-
-static uint64_t get_fixed(const char *at, int size)
-{
-    uint64_t value = 0;
-    for (int i = 0; i < size; i++)
-        value |= (uint64_t)(unsigned char)at[i] << 8 * i;
-    return value;
-}
-
 static uint32_t head_sum(const char *bytes)
 {
     struct rota_crc32c crc;
@@ -35,11 +21,11 @@ void rota_journal_head_encode(const struct rota_journal_head *head,
                               char bytes[ROTA_JOURNAL_HEAD_SIZE])
 {
     memcpy(bytes, magic, sizeof magic);
-    put_fixed(bytes + AT_VERSION, ROTA_JOURNAL_VERSION, 4);
+    rota_journal_put_fixed(bytes + AT_VERSION, ROTA_JOURNAL_VERSION, 4);
     memcpy(bytes + AT_ID, head->id, sizeof head->id);
-    put_fixed(bytes + AT_INDEX, head->index, 8);
-    put_fixed(bytes + AT_FIRST, head->first, 8);
-    put_fixed(bytes + AT_SUM, head_sum(bytes), 4);
+    rota_journal_put_fixed(bytes + AT_INDEX, head->index, 8);
+    rota_journal_put_fixed(bytes + AT_FIRST, head->first, 8);
+    rota_journal_put_fixed(bytes + AT_SUM, head_sum(bytes), 4);
 }
 
 /* --- frames --- */
@@ -59,7 +45,7 @@ struct frame {
 /* Twice the size of the body, in two bytes; or that and 1, in four. */
 static void put_length(char *at, size_t size, size_t length_size)
 {
-    put_fixed(at, (uint64_t)size << 1 | (length_size == 4), (int)length_size);
+    rota_journal_put_fixed(at, (uint64_t)size << 1 | (length_size == 4), (int)length_size);
 }
 
 /* False when these bytes do not hold a frame, whatever its checksum. */
@@ -72,11 +58,11 @@ static bool find_frame(struct rota_str bytes, size_t at, struct frame *frame)
     size_t length_size = start[0] & 1 ? 4 : 2;
     if (left < length_size + 4)
         return false;
-    size_t size = (size_t)get_fixed(start, (int)length_size) >> 1;
+    size_t size = (size_t)rota_journal_get_fixed(start, (int)length_size) >> 1;
     if (size == 0 || size > ROTA_JOURNAL_BODY_MAX || size > left - length_size - 4)
         return false;
     frame->length = rota_str_of(start, length_size);
-    frame->sum = (uint32_t)get_fixed(start + length_size, 4);
+    frame->sum = (uint32_t)rota_journal_get_fixed(start + length_size, 4);
     frame->body = rota_str_of(start + length_size + 4, size);
     frame->size = length_size + 4 + size;
     return true;
@@ -143,10 +129,10 @@ static void end_frame(struct rota_journal_writer *writer, uint64_t number, size_
 {
     char *start = buffer->data + buffer->size;
     put_length(start, body.size, length_size);
-    put_fixed(start + length_size,
-              rota_journal_seal_sum(&writer->seal, writer->batch.number, number,
-                                    rota_str_of(start, length_size), body),
-              4);
+    rota_journal_put_fixed(start + length_size,
+                           rota_journal_seal_sum(&writer->seal, writer->batch.number, number,
+                                                 rota_str_of(start, length_size), body),
+                           4);
     buffer->size += length_size + 4 + body.size;
     buffer->data[buffer->size] = '\0';
 }
@@ -272,11 +258,11 @@ static void take_head(struct rota_journal_reader *reader, const struct rota_jour
 static bool read_head(struct rota_str bytes, struct rota_journal_head *head)
 {
     if (bytes.size < ROTA_JOURNAL_HEAD_SIZE ||
-        get_fixed(bytes.data + AT_SUM, 4) != head_sum(bytes.data))
+        rota_journal_get_fixed(bytes.data + AT_SUM, 4) != head_sum(bytes.data))
         return false;
     memcpy(head->id, bytes.data + AT_ID, sizeof head->id);
-    head->index = get_fixed(bytes.data + AT_INDEX, 8);
-    head->first = get_fixed(bytes.data + AT_FIRST, 8);
+    head->index = rota_journal_get_fixed(bytes.data + AT_INDEX, 8);
+    head->first = rota_journal_get_fixed(bytes.data + AT_FIRST, 8);
     return true;
 }
 
@@ -292,7 +278,7 @@ enum rota_journal_found rota_journal_reader_open(struct rota_journal_reader *rea
     reader->why = NULL;
     memset(&reader->batch, 0, sizeof reader->batch); /* it lies in the bytes of a segment */
     bool has_magic = bytes.size >= AT_ID && memcmp(bytes.data, magic, sizeof magic) == 0;
-    reader->version = has_magic ? (uint32_t)get_fixed(bytes.data + AT_VERSION, 4) : 0;
+    reader->version = has_magic ? (uint32_t)rota_journal_get_fixed(bytes.data + AT_VERSION, 4) : 0;
     bool is_whole = read_head(bytes, &head);
     if (has_magic && reader->version > ROTA_JOURNAL_VERSION)
         return ROTA_JOURNAL_NEWER;

@@ -1,6 +1,7 @@
-/* A segment of a journal, and a record in it: the reader stops within its bounds whatever
- * it is given, passes over damage without going back, and what it reads is the same when
- * it is written and read again. */
+/* A segment of a journal, a record in it, and the file that says which segments there are: the
+ * reader stops within its bounds whatever it is given, passes over damage without going back,
+ * and what it reads is the same when it is written and read again. */
+#include "wire/journal_range.h"
 #include "wire/journal_segment.h"
 
 #include "../lib/work_records.h"
@@ -58,6 +59,40 @@ static void read_segment(struct rota_str bytes, bool is_last)
     assert(found != ROTA_JOURNAL_TORN || is_last);
 }
 
+/* The first half of the bytes for its first place, the rest for its second; the checksums are
+ * made right in turn, which chance would not find. */
+static void read_range(const uint8_t *data, size_t size)
+{
+    enum { SUMMED = ROTA_JOURNAL_RANGE_SIZE - 4 };
+    struct rota_journal_range range = {0}, again = {0};
+    if (size > 2 * ROTA_JOURNAL_RANGE_SIZE)
+        return; /* that is a segment */
+    for (int how = 0; how < 4; how++) {
+        char file[ROTA_JOURNAL_RANGE_FILE] = {0};
+        for (int i = 0; i < 2; i++) {
+            char *place = file + i * ROTA_JOURNAL_RANGE_PLACE;
+            size_t from = i * size / 2, n = size / 2;
+            if (n > 0)
+                memcpy(place, data + from, n);
+            struct rota_crc32c crc;
+            rota_crc32c_init(&crc);
+            if (how >> i & 1)
+                rota_journal_put_fixed(place + SUMMED,
+                                       rota_crc32c_add(&crc, 0, rota_str_of(place, SUMMED)), 4);
+        }
+        enum rota_journal_range_found found = rota_journal_range_decode(file, &range);
+        if (found != ROTA_JOURNAL_RANGE_FINE && found != ROTA_JOURNAL_RANGE_TORN)
+            continue;
+        assert(range.lowest > 0 && range.lowest <= range.last);
+        memset(file, 0, sizeof file);
+        char bytes[ROTA_JOURNAL_RANGE_SIZE];
+        size_t place = rota_journal_range_encode(&range, bytes);
+        memcpy(file + place, bytes, sizeof bytes);
+        assert(rota_journal_range_decode(file, &again) == ROTA_JOURNAL_RANGE_FINE);
+        assert(memcmp(&range, &again, sizeof range) == 0);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct rota_journal_room room;
@@ -66,6 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct rota_work_record record;
     read_segment(bytes, true);
     read_segment(bytes, false);
+    read_range(data, size);
     if (rota_journal_record_decode(&batch, bytes.data, bytes, &record, &room))
         check_again(record);
     return 0;
