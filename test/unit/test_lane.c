@@ -119,12 +119,50 @@ static void leaves_of_few_jobs_are_merged(void **state)
     rota_job_table_deinit(&table);
 }
 
+static uint32_t make_ordered(uint64_t order)
+{
+    uint32_t number = make_job(order, 1);
+    rota_job_at(&table, number)->priority = 0;
+    return number;
+}
+
+/* The leaf is full to its end, has room at its front, and another one follows. */
+static void a_job_goes_behind_the_last_of_a_leaf_that_has_room_in_front(void **state)
+{
+    struct rota_lane lane = {0};
+    uint32_t numbers[ROTA_LANE_LEAF + 1];
+    (void)state;
+    rota_random_init(&chance, 1);
+    rota_job_table_init(&table, 1);
+    for (uint64_t i = 0; i <= ROTA_LANE_LEAF; i++) {
+        numbers[i] = make_ordered(10 * (i + 1));
+        assert_true(rota_lane_reserve(&lane));
+        rota_lane_push(&lane, &table, numbers[i]);
+    }
+    rota_lane_remove(&lane, &table, numbers[0]);
+    uint32_t between = make_ordered(10 * ROTA_LANE_LEAF + 5);
+    assert_true(rota_lane_reserve(&lane));
+    rota_lane_push(&lane, &table, between);
+    assert_true(rota_lane_is_sound(&lane, &table));
+    for (uint64_t i = 1; i <= ROTA_LANE_LEAF; i++) {
+        if (i == ROTA_LANE_LEAF) {
+            assert_int_equal(rota_lane_first(&lane), between);
+            rota_lane_remove(&lane, &table, between);
+        }
+        assert_int_equal(rota_lane_first(&lane), numbers[i]);
+        rota_lane_remove(&lane, &table, numbers[i]);
+    }
+    rota_lane_deinit(&lane);
+    rota_job_table_deinit(&table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jobs_come_out_in_order_whatever_goes_in),
         cmocka_unit_test(a_lane_filled_in_order_takes_little_more_than_four_bytes),
         cmocka_unit_test(leaves_of_few_jobs_are_merged),
+        cmocka_unit_test(a_job_goes_behind_the_last_of_a_leaf_that_has_room_in_front),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

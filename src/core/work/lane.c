@@ -105,19 +105,21 @@ static uint32_t find_place(const struct rota_lane_leaf *leaf, const struct rota_
     return low;
 }
 
-static void insert_job(struct rota_lane_leaf *leaf, uint32_t place, uint32_t number)
+/* Before what is at `place`; returns where it is now, for others may have made room to the left. */
+static uint32_t insert_job(struct rota_lane_leaf *leaf, uint32_t place, uint32_t number)
 {
     if (leaf->from > 0 && (leaf->to == ROTA_LANE_LEAF || place - leaf->from < leaf->to - place)) {
         memmove(leaf->jobs + leaf->from - 1, leaf->jobs + leaf->from,
                 (place - leaf->from) * sizeof leaf->jobs[0]);
         leaf->from--;
-        leaf->jobs[place - 1] = number;
+        place--;
     } else {
         memmove(leaf->jobs + place + 1, leaf->jobs + place,
                 (leaf->to - place) * sizeof leaf->jobs[0]);
         leaf->to++;
-        leaf->jobs[place] = number;
     }
+    leaf->jobs[place] = number;
+    return place;
 }
 
 static bool is_full(const struct rota_lane_leaf *leaf)
@@ -178,10 +180,7 @@ void rota_lane_push(struct rota_lane *lane, const struct rota_job_table *table, 
         index = find_leaf(lane, table, job);
     }
     leaf = lane->leaves[index];
-    uint32_t place = find_place(leaf, table, job);
-    insert_job(leaf, place, number);
-    if (leaf->jobs[place] != number)
-        place--;
+    uint32_t place = insert_job(leaf, find_place(leaf, table, job), number);
     lane->is_by_age = lane->is_by_age && is_aged(lane, table, index, place, job);
 }
 
