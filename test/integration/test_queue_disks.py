@@ -215,11 +215,14 @@ def a_journal_is_shortened_while_jobs_flow():
         with Broker(*options) as broker, open(paths[0], "wb") as submitted, open(paths[1], "wb") as worked:
             worker = subprocess.Popen([PROGRAMS / "work_load", "work", broker.node, "work", "w", "1", "32", "2000", "go",
                                        "chess", "draughts"], stdout=worked)
-            subprocess.run([PROGRAMS / "work_load", "submit", broker.node, "work", "3000", "100000", "2", "500", "20000"],
-                           stdout=submitted, timeout=TIMEOUT, check=True)
-            broker.run("queue", "drain", "work")
-            worker.terminate()
-            assert worker.wait(TIMEOUT) == 0
+            try:
+                subprocess.run([PROGRAMS / "work_load", "submit", broker.node, "work", "3000", "100000", "2", "500",
+                                "20000"], stdout=submitted, timeout=TIMEOUT, check=True)
+                broker.run("queue", "drain", "work")
+                worker.terminate()
+                assert worker.wait(TIMEOUT) == 0
+            finally:
+                worker.kill()  # or who reads our output waits for it
             broker.kill()
         history = work_history.History()
         for path in paths:
