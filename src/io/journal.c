@@ -204,15 +204,16 @@ static void look_for_room(struct rota_journal *journal)
     const struct commit *commit = &journal->commit;
     const char *why = NULL;
     char no_reserve[128];
-    snprintf(no_reserve, sizeof no_reserve,
-             "the disk is full: there is no room for the reserve of %zu bytes",
-             commit->files->reserve_size);
-    if (commit->code == ROTA_ERR_LIMIT)
+    if (commit->code == ROTA_ERR_LIMIT) {
         why = commit->error.text;
-    else if (commit->files->is_full)
+    } else if (commit->files->is_full) {
+        snprintf(no_reserve, sizeof no_reserve,
+                 "the disk is full: there is no room for the reserve of %zu bytes",
+                 commit->files->reserve_size);
         why = no_reserve;
-    else if (journal->waiting.size > ROTA_JOURNAL_BEHIND)
+    } else if (journal->waiting.size > ROTA_JOURNAL_BEHIND) {
         why = "the disk does not keep up";
+    }
     bool is_disk = commit->code == ROTA_ERR_LIMIT || commit->files->is_full;
     if (is_disk && !uv_is_active((uv_handle_t *)&journal->retry))
         uv_timer_start(&journal->retry, on_retry, retry_ms(journal), retry_ms(journal));
