@@ -14,8 +14,13 @@ static enum rota_code end_one(struct rota_work_broker *broker, struct rota_work_
         .reason = is_done ? about->log : about->bytes,
         .retry_after = rota_queue_from_ms(about->retry_after_ms),
     };
-    enum rota_code code = rota_work_broker_read_id(about, &end.id, error);
-    return code ? code : rota_broker_end(broker->core, now, &end, number, error);
+    enum rota_code code = rota_queue_id_read(about->id, &end.id, error);
+    if (!code)
+        code = rota_broker_end(broker->core, now, &end, number, error);
+    /* What can't be is not found either: only then is it worth a look. */
+    enum rota_code bad =
+        code == ROTA_ERR_NOT_FOUND ? rota_work_broker_read_id(about, &end.id, error) : ROTA_OK;
+    return bad ? bad : code;
 }
 
 static void end_attempt(struct rota_work_broker *broker, struct rota_server_call *call,

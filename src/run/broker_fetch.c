@@ -72,12 +72,6 @@ static bool hand(const struct rota_broker_sent *sent, const struct rota_queue_ha
 {
     struct rota_work_broker *broker = sent->forward->broker;
     struct rota_job_id id;
-    const struct rota_job_spec spec = {
-        .priority = (int16_t)job->priority,
-        .payload = job->payload,
-        .key = job->key,
-        .trace = job->trace,
-    };
     if (rota_queue_id_read(job->id, &id, NULL) || rota_job_queue_check(job->queue, NULL) ||
         !rota_work_broker_workers_has(broker->workers, sent->number))
         return false;
@@ -94,7 +88,10 @@ static bool hand(const struct rota_broker_sent *sent, const struct rota_queue_ha
         .attempt = job->attempt,
         .n_attempts = (uint32_t)job->n_attempts,
         .timeout = rota_queue_from_ms(job->timeout_ms),
-        .spec = &spec,
+        .priority = (int16_t)job->priority,
+        .payload = job->payload,
+        .key = job->key,
+        .trace = job->trace,
     };
     rota_work_broker_workers_hand_other(broker->workers, &effect);
     return true;

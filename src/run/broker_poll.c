@@ -148,7 +148,7 @@ void rota_work_broker_poll_hand(struct rota_work_broker *broker,
     struct rota_broker_poll *poll = find(broker, effect->session);
     char id[ROTA_QUEUE_ID_SIZE];
     if (!poll ||
-        (poll->n_jobs > 0 && poll->reply.size + effect->spec->payload.size > (size_t)REPLY_MAX)) {
+        (poll->n_jobs > 0 && poll->reply.size + effect->payload.size > (size_t)REPLY_MAX)) {
         give_back(broker, effect);
         return;
     }
@@ -156,12 +156,12 @@ void rota_work_broker_poll_hand(struct rota_work_broker *broker,
         .queue = effect->queue,
         .id = rota_queue_id_write(effect->id, id),
         .attempt = effect->attempt,
-        .payload = effect->spec->payload,
+        .payload = effect->payload,
         .n_attempts = effect->n_attempts,
         .timeout_ms = rota_queue_to_ms(effect->timeout),
-        .priority = effect->spec->priority,
-        .key = effect->spec->key,
-        .trace = effect->spec->trace,
+        .priority = effect->priority,
+        .key = effect->key,
+        .trace = effect->trace,
     };
     size_t before = poll->reply.size;
     rota_message_encode_entry(&ROTA_QUEUE_HANDED, REPLY_JOBS, &handed, &poll->reply);

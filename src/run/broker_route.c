@@ -115,13 +115,14 @@ enum rota_code rota_work_broker_check_new(const struct rota_work_broker *broker,
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "queues have %u partitions here, and none with the number %u", n,
                               partition);
-    uint32_t of_key = rota_broker_cluster_partition_of(cluster, queue, unique);
     bool has_place = unique.size == 0 || rota_broker_cluster_is_alone(cluster);
-    if (!has_place && partition != of_key && rota_layout_write(&layout, partition) != of_key)
+    uint32_t of_key =
+        has_place ? partition : rota_broker_cluster_partition_of(cluster, queue, unique);
+    if (partition != of_key && rota_layout_write(&layout, partition) != of_key)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "the unique key of this job belongs to partition %u, its id to %u",
                               of_key, partition);
-    if (partition < layout.write && (has_place || partition == of_key))
+    if (partition < layout.write && partition == of_key)
         return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_STALE,
                           "new jobs of this queue go to its first %u partitions, and not to %u",

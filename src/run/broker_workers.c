@@ -368,18 +368,18 @@ static void add_job(struct rota_broker_workers *workers, struct worker *worker,
                     const struct rota_work_effect *effect)
 {
     if (worker->n_jobs == ROTA_WORKER_BATCH_MAX ||
-        (worker->n_jobs > 0 && worker->jobs.size + effect->spec->payload.size > BATCH_BYTES))
+        (worker->n_jobs > 0 && worker->jobs.size + effect->payload.size > BATCH_BYTES))
         send_batch(workers, worker, workers->jobs_type, &worker->jobs, &worker->n_jobs);
     struct rota_worker_job job = {
         .queue = effect->queue,
         .id = effect->id,
         .attempt = effect->attempt,
         .n_attempts = effect->n_attempts,
-        .priority = effect->spec->priority,
+        .priority = effect->priority,
         .timeout = effect->timeout,
-        .payload = effect->spec->payload,
-        .key = effect->spec->key,
-        .trace = effect->spec->trace,
+        .payload = effect->payload,
+        .key = effect->key,
+        .trace = effect->trace,
     };
     rota_worker_job_write(&job, &worker->jobs);
     worker->n_jobs++;

@@ -25,7 +25,7 @@ struct bench {
 
     struct rota_arena memory;
     ROTA_VECTOR(struct rota_work_record) journal;
-    ROTA_VECTOR(struct rota_work_effect) done; /* but records; no specs */
+    ROTA_VECTOR(struct rota_work_effect) done; /* but records */
     struct rota_error error;
     uint64_t number; /* of the record of the last call */
     bool is_new;
@@ -90,8 +90,9 @@ static inline void bench_take(struct bench *bench)
             assert_true(
                 rota_vector_push(&bench->journal, bench_keep_record(bench, &effect.record)));
         } else {
-            if (effect.spec)
-                effect.spec = bench_keep_spec(bench, effect.spec);
+            effect.payload = bench_keep(bench, effect.payload);
+            effect.key = bench_keep(bench, effect.key);
+            effect.trace = bench_keep(bench, effect.trace);
             assert_true(rota_vector_push(&bench->done, effect));
         }
     }

@@ -99,9 +99,8 @@ static void do_dispatch(struct world *world, uint32_t node, const struct rota_wo
         rota_sim_fail(world->sim, "job %u goes to a session that nobody opened", number);
         return;
     }
-    if (effect->spec->payload.size != world->jobs[number].spec.payload.size ||
-        memcmp(effect->spec->payload.data, world->jobs[number].payload,
-               effect->spec->payload.size) != 0)
+    if (effect->payload.size != world->jobs[number].spec.payload.size ||
+        memcmp(effect->payload.data, world->jobs[number].payload, effect->payload.size) != 0)
         rota_sim_fail(world->sim, "job %u has another payload", number);
     struct sent_job sent = {.job = number,
                             .attempt = effect->attempt,

@@ -254,7 +254,7 @@ static size_t run_counting(size_t n, const char *key)
     size_t found = 0;
     for (size_t i = 0; i < n; i++) {
         struct rota_work_effect effect = bench_last(&bench, ROTA_WORK_DO_DISPATCH);
-        found += rota_str_is_equal(effect.spec->key, rota_str(key));
+        found += rota_str_is_equal(effect.key, rota_str(key));
         bench_done(&bench, effect.id);
     }
     return found;

@@ -13,10 +13,11 @@ static void numbers_are_used_again_and_chunks_given_back(void **state)
     (void)state;
     rota_slab_init(&slab, 24);
     for (int i = 0; i < N; i++) {
-        numbers[i] = rota_slab_take(&slab);
+        uint64_t *item = rota_slab_take(&slab, &numbers[i]);
+        assert_non_null(item);
         assert_true(numbers[i] != 0);
-        assert_int_equal(*(uint64_t *)rota_slab_at(&slab, numbers[i]), 0);
-        *(uint64_t *)rota_slab_at(&slab, numbers[i]) = (uint64_t)i;
+        assert_ptr_equal(rota_slab_at(&slab, numbers[i]), item);
+        *item = (uint64_t)i;
     }
     for (int i = 0; i < N; i++)
         assert_int_equal(*(uint64_t *)rota_slab_at(&slab, numbers[i]), i);
@@ -25,14 +26,14 @@ static void numbers_are_used_again_and_chunks_given_back(void **state)
         rota_slab_give(&slab, numbers[i]);
     assert_int_equal(slab.n_used, N / 2);
     for (int i = 0; i < N; i += 2)
-        numbers[i] = rota_slab_take(&slab);
+        assert_non_null(rota_slab_take(&slab, &numbers[i]));
     assert_int_equal(rota_slab_bytes(&slab), full);
     for (int i = 0; i < N; i++)
         rota_slab_give(&slab, numbers[i]);
     assert_int_equal(slab.n_used, 0);
     assert_in_range(slab.n_chunks, 1, 2); /* number 0, and a spare */
     for (int i = 0; i < N; i++)           /* the room is found again */
-        assert_true(rota_slab_take(&slab) != 0);
+        assert_non_null(rota_slab_take(&slab, &numbers[i]));
     assert_int_equal(rota_slab_bytes(&slab), full);
     rota_slab_deinit(&slab);
 }

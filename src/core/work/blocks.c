@@ -33,11 +33,10 @@ char *rota_blocks_take(struct rota_blocks *blocks, size_t size)
         blocks->large_bytes += large ? large_size(size) : 0;
         return large;
     }
-    struct rota_slab *slab = slab_of(blocks, size);
-    uint32_t number = rota_slab_take_unset(slab);
-    if (!number)
+    uint32_t number;
+    char *item = rota_slab_take(slab_of(blocks, size), &number);
+    if (!item)
         return NULL;
-    char *item = rota_slab_at(slab, number);
     memcpy(item, &number, sizeof number);
     return item + sizeof number;
 }

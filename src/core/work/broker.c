@@ -122,7 +122,7 @@ void rota_broker_clear(struct rota_broker *broker)
     if (broker->effects.capacity > KEPT)
         rota_vector_deinit(&broker->effects);
     rota_arena_clear(&broker->arena);
-    broker->specs[0] = broker->specs[1] = NULL;
+    broker->spec_ahead = NULL;
 }
 
 void rota_broker_set_watched(struct rota_broker *broker, bool is_watched)
@@ -132,15 +132,13 @@ void rota_broker_set_watched(struct rota_broker *broker, bool is_watched)
 
 bool rota_broker_ready(struct rota_broker *broker, struct rota_lane *lane)
 {
+    if (!broker->spec_ahead)
+        broker->spec_ahead = rota_arena_take(&broker->arena, sizeof *broker->spec_ahead);
     bool is_ready =
+        broker->spec_ahead &&
         rota_vector_reserve(&broker->effects, broker->effects.size + EFFECTS_PER_CHANGE) &&
         rota_vector_reserve(&broker->trash, broker->trash.size + BLOCKS_PER_CHANGE) &&
         (!lane || rota_lane_reserve(lane));
-    for (int i = 0; is_ready && i < 2; i++) {
-        if (!broker->specs[i])
-            broker->specs[i] = rota_arena_take(&broker->arena, sizeof *broker->specs[i]);
-        is_ready = broker->specs[i] != NULL;
-    }
     broker->is_starved = broker->is_starved || !is_ready;
     return is_ready;
 }
@@ -165,20 +163,14 @@ struct rota_work_effect *rota_broker_emit(struct rota_broker *broker,
     return effect;
 }
 
-static void begin_record(struct rota_broker *broker, struct rota_work_record *record,
-                         enum rota_work_record_type type)
-{
-    *record = (struct rota_work_record){
-        .type = type, .number = ++broker->last_number, .at = broker->stamp};
-}
-
 struct rota_work_record *rota_broker_write(struct rota_broker *broker,
                                            enum rota_work_record_type type,
                                            const struct rota_job *job)
 {
     struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_RECORD, job);
     struct rota_work_record *record = &effect->record;
-    begin_record(broker, record, type);
+    *record = (struct rota_work_record){
+        .type = type, .number = ++broker->last_number, .at = broker->stamp};
     if (job) {
         record->id = job->id;
         record->queue = effect->queue;
@@ -193,23 +185,20 @@ struct rota_work_record *rota_broker_note(struct rota_broker *broker,
 {
     if (!broker->options.is_volatile)
         return rota_broker_write(broker, type, job);
-    begin_record(broker, &broker->noted, type);
+    broker->noted.type = type; /* of the others nobody looks at what was not set for it */
+    broker->noted.number = ++broker->last_number;
+    broker->noted.at = broker->stamp;
     return &broker->noted;
 }
 
 void rota_broker_attach_spec(struct rota_broker *broker, const struct rota_job *job)
 {
     struct rota_work_effect *effect = &broker->effects.items[broker->effects.size - 1];
-    int i = broker->specs[0] ? 0 : 1;
-    struct rota_job_spec *spec = broker->specs[i];
-    assert(spec);
-    broker->specs[i] = NULL;
+    struct rota_job_spec *spec = broker->spec_ahead;
+    assert(spec && effect->type == ROTA_WORK_DO_RECORD);
+    broker->spec_ahead = NULL;
     rota_broker_fill_spec(broker, job, spec);
-    effect->spec = spec;
-    if (effect->type == ROTA_WORK_DO_RECORD)
-        effect->record.spec = spec;
-    else
-        spec->n_capabilities = 0;
+    effect->record.spec = spec;
 }
 
 void rota_broker_tell(struct rota_broker *broker, const struct rota_job *job, uint64_t number)
@@ -347,9 +336,12 @@ void rota_broker_durable(struct rota_broker *broker, struct rota_work_now now, u
     while (broker->first_unsafe) {
         uint32_t safe = broker->first_unsafe;
         struct rota_job *job = rota_job_at(&broker->jobs, safe);
-        if (job->record > broker->durable ||
-            !rota_broker_ready(broker, rota_broker_lane_of(broker, job)))
+        if (job->record > broker->durable)
             break;
+        if (!rota_lane_reserve(rota_broker_lane_of(broker, job))) {
+            broker->is_starved = true;
+            break;
+        }
         broker->first_unsafe = job->newer;
         job->flags &= (uint8_t)~ROTA_JOB_UNSAFE;
         rota_broker_job_enter(broker, safe);

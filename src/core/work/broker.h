@@ -107,9 +107,13 @@ struct rota_work_effect {
     uint32_t n_attempts; /* this one included */
     uint64_t session;
     enum rota_job_cause cause;
-    const struct rota_job_spec *spec; /* of RECORD and DISPATCH; no capabilities in DISPATCH */
-    rota_time timeout;                /* of DISPATCH: of this attempt, the deadline included */
-    struct rota_work_record record;   /* of RECORD, else not set; the bytes are the broker's */
+
+    /* Of DISPATCH. */
+    rota_time timeout; /* of this attempt, the deadline included */
+    int16_t priority;
+    struct rota_str payload, key, trace;
+
+    struct rota_work_record record; /* of RECORD, else not set; the bytes are the broker's */
 };
 
 enum rota_code rota_broker_new(const struct rota_broker_options *options,

@@ -4,12 +4,11 @@
 
 /* --- taking a job in --- */
 
-/* The partition that a job belongs to must be ours. */
-static enum rota_code check_owned(const struct rota_broker *broker, struct rota_str name,
+/* The partition that a job belongs to must be ours. `queue` is that of `name`, if it is known. */
+static enum rota_code check_owned(const struct rota_work_queue *queue, struct rota_str name,
                                   uint32_t number, struct rota_error *error)
 {
     char quoted[ROTA_QUOTE_MAX];
-    const struct rota_work_queue *queue = rota_broker_queue(broker, name);
     const struct rota_work_partition *partition =
         queue ? rota_broker_partition(queue, number) : NULL;
     if (partition && partition->is_open)
@@ -22,14 +21,16 @@ static enum rota_code check_spec(const struct rota_broker *broker, const struct 
                                  struct rota_error *error)
 {
     char text[ROTA_JOB_ID_TEXT];
-    enum rota_code code = rota_job_spec_check(spec, error);
+    const struct rota_work_queue *queue = rota_broker_queue(broker, spec->queue);
+    enum rota_code code =
+        queue ? rota_job_spec_check_rest(spec, error) : rota_job_spec_check(spec, error);
     if (code)
         return code;
     if (!rota_job_id_is_none(spec->id) && rota_job_id_partition(spec->id) != spec->partition)
         return rota_error_set(error, ROTA_ERR_INVALID, "job %s belongs to partition %u, not %u",
                               rota_job_id_format(spec->id, text), rota_job_id_partition(spec->id),
                               spec->partition);
-    return check_owned(broker, spec->queue, spec->partition, error);
+    return check_owned(queue, spec->queue, spec->partition, error);
 }
 
 /* --- the same job again --- */
@@ -127,14 +128,21 @@ static const struct rota_job *find_same(const struct rota_broker *broker,
                         rota_str_of(text, sizeof queue->number + spec->unique.size));
 }
 
+static bool has_room(const struct rota_broker *broker, size_t bytes)
+{
+    size_t max = broker->options.bytes_max;
+    return bytes <= max && broker->bytes <= max - bytes;
+}
+
 static enum rota_code check_room(struct rota_broker *broker, size_t bytes, struct rota_error *error)
 {
     if (broker->refusal[0])
         return rota_error_set(error, ROTA_ERR_LIMIT, "no job is taken in: %s", broker->refusal);
     if (broker->n_live >= broker->options.jobs_max)
         return rota_error_set(error, ROTA_ERR_LIMIT, "there are %zu jobs already", broker->n_live);
-    rota_broker_forget_ended(broker, bytes);
-    if (bytes > broker->options.bytes_max || broker->bytes > broker->options.bytes_max - bytes)
+    if (!has_room(broker, bytes))
+        rota_broker_forget_ended(broker, bytes);
+    if (!has_room(broker, bytes))
         return rota_error_set(error, ROTA_ERR_LIMIT,
                               "jobs hold %zu of %zu bytes already, there is no room for %zu more",
                               broker->bytes, broker->options.bytes_max, bytes);
@@ -227,7 +235,8 @@ static enum rota_code want(struct rota_broker *broker, struct rota_str queue, st
 {
     enum rota_code code = rota_broker_want_job(broker, queue, id, number, error);
     if (!code)
-        code = check_owned(broker, queue, rota_job_id_partition(id), error);
+        code =
+            check_owned(rota_broker_queue(broker, queue), queue, rota_job_id_partition(id), error);
     if (code)
         return code;
     struct rota_lane *lane = rota_broker_lane_of(broker, rota_job_at(&broker->jobs, *number));

@@ -183,8 +183,8 @@ struct rota_broker {
     ROTA_VECTOR(struct rota_work_effect) effects;
     ROTA_VECTOR(struct rota_work_trash) trash; /* what effects may point to */
     struct rota_arena arena;
-    struct rota_job_spec *specs[2]; /* of the next effects */
-    struct rota_work_record noted;  /* the last one that is not told */
+    struct rota_job_spec *spec_ahead; /* of the next record that has one */
+    struct rota_work_record noted;    /* the last one that is not told */
 
     struct rota_work_now now; /* of this call; `boot` never goes back */
     rota_time stamp;          /* wall clock: never goes back */
@@ -229,7 +229,7 @@ struct rota_work_record *rota_broker_note(struct rota_broker *broker,
                                           enum rota_work_record_type type,
                                           const struct rota_job *job);
 
-/* The spec of a job for the effect that was emitted last, and its record. */
+/* The spec of a job for the record that was written last. */
 void rota_broker_attach_spec(struct rota_broker *broker, const struct rota_job *job);
 
 /* Tell those who watch, if there are such. */
@@ -258,9 +258,19 @@ void rota_broker_free_queue(struct rota_broker *broker, struct rota_work_queue *
 enum rota_code rota_broker_need_lane(struct rota_broker *broker, const struct rota_job_spec *spec,
                                      struct rota_lane **lane, struct rota_error *error);
 
-/* NULL when nothing is known of it. */
-struct rota_work_partition *rota_broker_partition(const struct rota_work_queue *queue,
-                                                  uint32_t partition);
+/* NULL when nothing is known of it. It is at its own number when all below are known. */
+struct rota_work_partition *rota_broker_search_partition(const struct rota_work_queue *queue,
+                                                         uint32_t partition);
+
+static inline struct rota_work_partition *rota_broker_partition(const struct rota_work_queue *queue,
+                                                                uint32_t partition)
+{
+    if (partition < queue->partitions.size &&
+        queue->partitions.items[partition].number == partition)
+        return &queue->partitions.items[partition];
+    return rota_broker_search_partition(queue, partition);
+}
+
 enum rota_code rota_broker_need_partition(struct rota_work_queue *queue, uint32_t number,
                                           struct rota_work_partition **partition,
                                           struct rota_error *error);
@@ -316,7 +326,15 @@ void rota_broker_job_whole(struct rota_broker *broker, uint32_t number, uint64_t
 
 /* It waits, and goes to its lane if it may be handed out. After rota_broker_ready(). */
 void rota_broker_job_enter(struct rota_broker *broker, uint32_t number);
-void rota_broker_job_leave(struct rota_broker *broker, uint32_t number);
+
+/* It goes from its lane, in which it has to be; or only if it is there. */
+void rota_broker_job_pull(struct rota_broker *broker, uint32_t number);
+
+static inline void rota_broker_job_leave(struct rota_broker *broker, uint32_t number)
+{
+    if (rota_job_at(&broker->jobs, number)->flags & ROTA_JOB_IN_LANE)
+        rota_broker_job_pull(broker, number);
+}
 
 /* An attempt begins; the job has an extra. Takes one hold of `worker`, which may be NULL. */
 void rota_broker_job_start(struct rota_broker *broker, uint32_t number, uint64_t attempt,

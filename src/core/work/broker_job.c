@@ -70,13 +70,6 @@ static struct rota_str unique_of(const struct rota_job_extra *extra)
     return rota_str_of(extra->text, sizeof(uint32_t) + extra->unique_size);
 }
 
-static struct rota_str key_of(const struct rota_job_extra *extra)
-{
-    if (extra->key_size == 0)
-        return rota_str_of("", 0);
-    return rota_str_of(extra->text + sizeof(uint32_t) + extra->unique_size, extra->key_size);
-}
-
 void rota_broker_fill_spec(const struct rota_broker *broker, const struct rota_job *job,
                            struct rota_job_spec *spec)
 {
@@ -104,13 +97,10 @@ void rota_broker_fill_spec(const struct rota_broker *broker, const struct rota_j
     spec->max_attempts = extra->max_attempts;
     spec->backoff = extra->backoff;
     spec->backoff_max = extra->backoff_max;
-    spec->key = key_of(extra);
+    spec->key = rota_job_extra_key(extra);
+    spec->trace = rota_job_extra_trace(extra);
     if (extra->unique_size > 0)
         spec->unique = rota_str_of(extra->text + sizeof(uint32_t), extra->unique_size);
-    if (extra->trace_size > 0)
-        spec->trace =
-            rota_str_of(extra->text + sizeof(uint32_t) + extra->unique_size + extra->key_size,
-                        extra->trace_size);
 }
 
 static bool wants_extra(const struct rota_job_spec *spec)
@@ -247,8 +237,8 @@ void rota_broker_job_erase(struct rota_broker *broker, uint32_t number)
     else if (job->state == ROTA_JOB_RUNNING)
         rota_broker_worker_release(broker, number);
     if (!rota_job_state_is_ended(job->state))
-        rota_broker_set_state(broker, job, ROTA_JOB_DONE); /* no timer, no longer alive */
-    rota_broker_set_timer(broker, job);
+        rota_broker_set_state(broker, job, ROTA_JOB_DONE); /* no longer alive */
+    rota_broker_drop_timer(broker, job);
     queue->counts[job->state]--;
     broker->n_ended--;
     lane->n_jobs--;
@@ -342,11 +332,9 @@ void rota_broker_job_enter(struct rota_broker *broker, uint32_t number)
     rota_broker_mark_dirty(broker, lane);
 }
 
-void rota_broker_job_leave(struct rota_broker *broker, uint32_t number)
+void rota_broker_job_pull(struct rota_broker *broker, uint32_t number)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, number);
-    if (!(job->flags & ROTA_JOB_IN_LANE))
-        return;
     rota_lane_remove(rota_broker_lane_of(broker, job), &broker->jobs, number);
     job->flags &= (uint8_t)~ROTA_JOB_IN_LANE;
 }
@@ -482,7 +470,7 @@ enum rota_code rota_broker_job_revive(struct rota_broker *broker, uint32_t job_n
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "another job with its unique key waits or runs");
     if (extra->key_size > 0) {
-        enum rota_code code = rota_fair_key(&queue->fair, key_of(extra), &key, error);
+        enum rota_code code = rota_fair_key(&queue->fair, rota_job_extra_key(extra), &key, error);
         if (code)
             return code;
     }

@@ -70,7 +70,10 @@ static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker
     struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_DISPATCH, job);
     effect->session = worker->session;
     effect->timeout = time_left(broker, extra);
-    rota_broker_attach_spec(broker, job);
+    effect->priority = job->priority;
+    effect->payload = rota_job_payload(job);
+    effect->key = rota_job_extra_key(extra);
+    effect->trace = rota_job_extra_trace(extra);
     rota_broker_tell(broker, job, 0);
 }
 

@@ -222,8 +222,8 @@ static size_t find_partition(const struct rota_work_queue *queue, uint32_t parti
     return low;
 }
 
-struct rota_work_partition *rota_broker_partition(const struct rota_work_queue *queue,
-                                                  uint32_t partition)
+struct rota_work_partition *rota_broker_search_partition(const struct rota_work_queue *queue,
+                                                         uint32_t partition)
 {
     size_t index = find_partition(queue, partition);
     bool is_known =

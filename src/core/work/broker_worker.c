@@ -116,11 +116,14 @@ void rota_broker_worker_detach(struct rota_broker *broker, struct rota_work_work
     struct rota_work_poller *poller = worker->poller;
     if (worker->class->n_workers == 1 && broker->n_away >= ROTA_BROKER_AWAY_MAX)
         poller = NULL; /* too many are known already */
-    while (worker->running) {
+    for (uint32_t next; worker->running; worker->running = next) {
         struct rota_job_extra *extra = extra_of(broker, worker->running);
-        rota_broker_worker_release(broker, worker->running);
+        next = extra->next_job;
+        extra->session = 0;
+        extra->next_job = extra->previous_job = 0;
         rota_broker_lease(poller, extra);
     }
+    worker->n_running = 0;
     rota_broker_free_worker(broker, worker);
 }
 

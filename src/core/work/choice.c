@@ -145,6 +145,8 @@ uint32_t rota_choice_first(struct rota_choice *choice, const struct rota_job_tab
         struct rota_lane_watch *watch = choice->heap.items[0];
         uint32_t first = rota_lane_first(watch->lane);
         ++*n_looks;
+        if (first && choice->heap.size == 1)
+            return first; /* whatever it is, nothing else waits */
         if (first) {
             struct rota_job_rank rank = rota_job_rank(rota_job_at(table, first));
             if (!rota_job_rank_is_before(&watch->first, &rank))

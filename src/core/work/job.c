@@ -159,6 +159,20 @@ static enum rota_code check_size(struct rota_str bytes, size_t max, const char *
                           bytes.size, max);
 }
 
+/* The time that is negative; NULL: none. */
+static const char *find_negative(const struct rota_job_spec *spec)
+{
+    if (spec->not_before < 0)
+        return "not-before";
+    if (spec->deadline < 0)
+        return "deadline";
+    if (spec->timeout < 0)
+        return "timeout";
+    if (spec->backoff < 0)
+        return "backoff";
+    return spec->backoff_max < 0 ? "bound of the backoff" : NULL;
+}
+
 static enum rota_code check_numbers(const struct rota_job_spec *spec, struct rota_error *error)
 {
     if (spec->partition >= ROTA_JOB_PARTITIONS_MAX)
@@ -167,19 +181,9 @@ static enum rota_code check_numbers(const struct rota_job_spec *spec, struct rot
     if (spec->max_attempts > ROTA_JOB_ATTEMPTS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "%u attempts are more than %d",
                               spec->max_attempts, ROTA_JOB_ATTEMPTS_MAX);
-    const struct {
-        rota_time time;
-        const char *name;
-    } times[] = {
-        {spec->not_before, "not-before"},
-        {spec->deadline, "deadline"},
-        {spec->timeout, "timeout"},
-        {spec->backoff, "backoff"},
-        {spec->backoff_max, "bound of the backoff"},
-    };
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-        if (times[i].time < 0)
-            return rota_error_set(error, ROTA_ERR_INVALID, "the %s is negative", times[i].name);
+    const char *negative = find_negative(spec);
+    if (negative)
+        return rota_error_set(error, ROTA_ERR_INVALID, "the %s is negative", negative);
     if (spec->deadline && spec->not_before >= spec->deadline)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "the deadline is not after the not-before time");
@@ -189,7 +193,13 @@ static enum rota_code check_numbers(const struct rota_job_spec *spec, struct rot
 enum rota_code rota_job_spec_check(const struct rota_job_spec *spec, struct rota_error *error)
 {
     enum rota_code code = rota_job_queue_check(spec->queue, error);
-    if (!code && spec->n_capabilities > ROTA_JOB_CAPABILITIES_MAX)
+    return code ? code : rota_job_spec_check_rest(spec, error);
+}
+
+enum rota_code rota_job_spec_check_rest(const struct rota_job_spec *spec, struct rota_error *error)
+{
+    enum rota_code code = ROTA_OK;
+    if (spec->n_capabilities > ROTA_JOB_CAPABILITIES_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "the job needs %zu capabilities, more than %d", spec->n_capabilities,
                               ROTA_JOB_CAPABILITIES_MAX);

@@ -170,3 +170,6 @@ enum rota_code rota_job_queue_check(struct rota_str name, struct rota_error *err
 
 /* Whether a spec may be asked for: names, sizes, numbers. The id is not looked at. */
 enum rota_code rota_job_spec_check(const struct rota_job_spec *spec, struct rota_error *error);
+
+/* The same of a queue whose name is known to be good. */
+enum rota_code rota_job_spec_check_rest(const struct rota_job_spec *spec, struct rota_error *error);

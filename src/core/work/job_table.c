@@ -48,11 +48,15 @@ static uint32_t *bucket_at(const struct rota_job_table *table, size_t index)
     return &table->buckets.items[index / PIECE][index % PIECE];
 }
 
-static size_t bucket_of(const struct rota_job_table *table, struct rota_job_id id)
+static size_t bucket_of_hash(const struct rota_job_table *table, uint64_t hashed)
 {
-    uint64_t hashed = hash(table, id);
     size_t index = hashed & (table->n_buckets - 1);
     return index < table->n_split ? hashed & (2 * table->n_buckets - 1) : index;
+}
+
+static size_t bucket_of(const struct rota_job_table *table, struct rota_job_id id)
+{
+    return bucket_of_hash(table, hash(table, id));
 }
 
 static bool begin_index(struct rota_job_table *table)
@@ -155,17 +159,16 @@ static void shrink_index(struct rota_job_table *table)
 
 uint32_t rota_job_table_add(struct rota_job_table *table, struct rota_job_id id)
 {
-    uint32_t number = begin_index(table) ? rota_slab_take(&table->jobs) : 0;
-    if (!number)
+    uint32_t number;
+    struct rota_job *job = begin_index(table) ? rota_slab_take(&table->jobs, &number) : NULL;
+    if (!job)
         return 0;
-    struct rota_job *job = rota_job_at(table, number);
     uint32_t *bucket = bucket_at(table, bucket_of(table, id));
-    job->id = id;
-    job->id_next = *bucket;
+    *job = (struct rota_job){.id = id, .id_next = *bucket};
     *bucket = number;
-    for (int i = 0; i < PLACES; i++)
-        if (PLACES * table->jobs.n_used > table->n_buckets + table->n_split)
-            grow_index(table);
+    for (int i = 0; i < PLACES && PLACES * table->jobs.n_used > table->n_buckets + table->n_split;
+         i++)
+        grow_index(table);
     return number;
 }
 
@@ -196,9 +199,9 @@ void rota_job_table_remove(struct rota_job_table *table, uint32_t number)
     rota_job_table_drop_extra(table, number);
     job->state = ROTA_JOB_NO_JOB;
     rota_slab_give(&table->jobs, number);
-    for (int i = 0; i < PLACES_MAX; i++)
-        if (PLACES_MAX * table->jobs.n_used < table->n_buckets + table->n_split)
-            shrink_index(table);
+    for (int i = 0;
+         i < PLACES_MAX && PLACES_MAX * table->jobs.n_used < table->n_buckets + table->n_split; i++)
+        shrink_index(table);
 }
 
 struct rota_job_extra *rota_job_table_need_extra(struct rota_job_table *table, uint32_t number)
@@ -206,13 +209,16 @@ struct rota_job_extra *rota_job_table_need_extra(struct rota_job_table *table, u
     struct rota_job *job = rota_job_at(table, number);
     if (job->extra)
         return rota_job_extra_at(table, job->extra);
-    job->extra = rota_slab_take(&table->extras);
-    if (!job->extra)
+    struct rota_job_extra *extra = rota_slab_take(&table->extras, &job->extra);
+    if (!extra)
         return NULL;
-    struct rota_job_extra *extra = rota_job_extra_at(table, job->extra);
-    extra->job = number;
-    extra->wait_until = extra->deadline_at = ROTA_TIME_NEVER;
-    extra->attempt_until = extra->lease_until = ROTA_TIME_NEVER;
+    *extra = (struct rota_job_extra){
+        .job = number,
+        .wait_until = ROTA_TIME_NEVER,
+        .deadline_at = ROTA_TIME_NEVER,
+        .attempt_until = ROTA_TIME_NEVER,
+        .lease_until = ROTA_TIME_NEVER,
+    };
     return extra;
 }
 
@@ -254,12 +260,13 @@ void rota_job_table_foresee(struct rota_job_table *table, struct rota_job_id id)
     if (table->n_buckets == 0)
         return;
     unsigned at = table->n_foreseen++;
-    __builtin_prefetch(bucket_at(table, bucket_of(table, id)), 1);
+    uint64_t hashed = hash(table, id);
+    __builtin_prefetch(bucket_at(table, bucket_of_hash(table, hashed)), 1);
     /* The bucket of the one half as far has come by now, and of the farthest its first job. */
-    fetch(table, bucket_of(table, table->foreseen[(at + HALF) % ROTA_JOB_FORESEEN]), 0);
-    struct rota_job_id *before = &table->foreseen[at % ROTA_JOB_FORESEEN];
-    fetch_extra(table, bucket_of(table, *before));
-    *before = id;
+    fetch(table, bucket_of_hash(table, table->foreseen[(at + HALF) % ROTA_JOB_FORESEEN]), 0);
+    uint64_t *before = &table->foreseen[at % ROTA_JOB_FORESEEN];
+    fetch_extra(table, bucket_of_hash(table, *before));
+    *before = hashed;
 }
 
 void rota_job_table_fetch_place(const struct rota_job_table *table, struct rota_job_id id)

@@ -111,8 +111,8 @@ struct rota_job_extra {
 
 struct rota_job_table {
     struct rota_slab jobs, extras;
-    struct rota_blocks blocks;                      /* payloads, results and texts */
-    struct rota_job_id foreseen[ROTA_JOB_FORESEEN]; /* the last ones, round and round */
+    struct rota_blocks blocks;            /* payloads, results and texts */
+    uint64_t foreseen[ROTA_JOB_FORESEEN]; /* hashes of the last ones, round and round */
     unsigned n_foreseen;
     uint64_t seeds[2];
     ROTA_VECTOR(uint32_t *) buckets; /* in pieces */
@@ -127,7 +127,7 @@ void rota_job_table_deinit(struct rota_job_table *table);
 static inline struct rota_job *rota_job_at(const struct rota_job_table *table, uint32_t number)
 {
     struct rota_job *jobs =
-        (struct rota_job *)(void *)table->jobs.chunks.items[number / ROTA_SLAB_CHUNK].items;
+        (struct rota_job *)(void *)table->jobs.items.items[number / ROTA_SLAB_CHUNK];
     return &jobs[number % ROTA_SLAB_CHUNK];
 }
 
@@ -141,7 +141,9 @@ static inline struct rota_str rota_job_payload(const struct rota_job *job)
 static inline struct rota_job_extra *rota_job_extra_at(const struct rota_job_table *table,
                                                        uint32_t number)
 {
-    return rota_slab_at(&table->extras, number);
+    struct rota_job_extra *extras =
+        (struct rota_job_extra *)(void *)table->extras.items.items[number / ROTA_SLAB_CHUNK];
+    return &extras[number % ROTA_SLAB_CHUNK];
 }
 
 /* NULL when it has none. */
@@ -157,6 +159,19 @@ static inline struct rota_job_extra *rota_job_extra_known(const struct rota_job_
 {
     assert(job->extra);
     return rota_job_extra_at(table, job->extra);
+}
+
+/* Texts of the spec; empty when there is none. */
+static inline struct rota_str rota_job_extra_key(const struct rota_job_extra *extra)
+{
+    return rota_str_of(extra->key_size ? extra->text + sizeof(uint32_t) + extra->unique_size : "",
+                       extra->key_size);
+}
+
+static inline struct rota_str rota_job_extra_trace(const struct rota_job_extra *extra)
+{
+    size_t at = sizeof(uint32_t) + extra->unique_size + extra->key_size;
+    return rota_str_of(extra->trace_size ? extra->text + at : "", extra->trace_size);
 }
 
 /* A new job under `id`, else zeroed; 0 when there is no memory. It is in no list. */

@@ -1,7 +1,5 @@
 #include "core/work/slab.h"
 
-#include <string.h>
-
 void rota_slab_init(struct rota_slab *slab, size_t item_size)
 {
     assert(item_size >= sizeof(uint32_t));
@@ -10,8 +8,9 @@ void rota_slab_init(struct rota_slab *slab, size_t item_size)
 
 void rota_slab_deinit(struct rota_slab *slab)
 {
-    for (size_t i = 0; i < slab->chunks.size; i++)
-        free(slab->chunks.items[i].items);
+    for (size_t i = 0; i < slab->items.size; i++)
+        free(slab->items.items[i]);
+    rota_vector_deinit(&slab->items);
     rota_vector_deinit(&slab->chunks);
     *slab = (struct rota_slab){.item_size = slab->item_size};
 }
@@ -26,7 +25,7 @@ static void open_chunk(struct rota_slab *slab, uint32_t index)
     slab->open = index + 1;
 }
 
-static void close_chunk(struct rota_slab *slab, uint32_t index)
+void rota_slab_close_chunk(struct rota_slab *slab, uint32_t index)
 {
     struct rota_slab_chunk *chunk = &slab->chunks.items[index];
     if (chunk->previous)
@@ -38,7 +37,7 @@ static void close_chunk(struct rota_slab *slab, uint32_t index)
     chunk->next = chunk->previous = 0;
 }
 
-static bool add_chunk(struct rota_slab *slab)
+bool rota_slab_add_chunk(struct rota_slab *slab)
 {
     uint32_t index = slab->vacant ? slab->vacant - 1 : (uint32_t)slab->chunks.size;
     if (index >= UINT32_MAX / ROTA_SLAB_CHUNK)
@@ -46,13 +45,17 @@ static bool add_chunk(struct rota_slab *slab)
     char *items = malloc(ROTA_SLAB_CHUNK * slab->item_size);
     if (!items)
         return false;
-    if (slab->vacant)
+    if (slab->vacant) {
         slab->vacant = slab->chunks.items[index].next;
-    else if (!rota_vector_push(&slab->chunks, (struct rota_slab_chunk){0})) {
+    } else if (!rota_vector_reserve(&slab->items, index + 1) ||
+               !rota_vector_reserve(&slab->chunks, index + 1)) {
         free(items);
         return false;
+    } else {
+        slab->items.size = slab->chunks.size = index + 1;
     }
-    slab->chunks.items[index] = (struct rota_slab_chunk){.items = items};
+    slab->items.items[index] = items;
+    slab->chunks.items[index] = (struct rota_slab_chunk){0};
     if (index == 0) /* number 0 is no item */
         slab->chunks.items[0].n_used = slab->chunks.items[0].n_touched = 1;
     slab->n_chunks++;
@@ -60,44 +63,17 @@ static bool add_chunk(struct rota_slab *slab)
     return true;
 }
 
-uint32_t rota_slab_take_unset(struct rota_slab *slab)
+/* An item was given back to it: it has room again, or nothing is left in it. */
+void rota_slab_settle_chunk(struct rota_slab *slab, uint32_t index)
 {
-    if (!slab->open && !add_chunk(slab))
-        return 0;
-    uint32_t index = slab->open - 1;
     struct rota_slab_chunk *chunk = &slab->chunks.items[index];
-    uint32_t slot = chunk->free ? chunk->free - 1 : chunk->n_touched++;
-    char *item = chunk->items + slot * slab->item_size;
-    if (chunk->free)
-        memcpy(&chunk->free, item, sizeof chunk->free);
-    if (++chunk->n_used == ROTA_SLAB_CHUNK)
-        close_chunk(slab, index);
-    slab->n_used++;
-    return index * ROTA_SLAB_CHUNK + slot;
-}
-
-uint32_t rota_slab_take(struct rota_slab *slab)
-{
-    uint32_t number = rota_slab_take_unset(slab);
-    if (number)
-        memset(rota_slab_at(slab, number), 0, slab->item_size);
-    return number;
-}
-
-void rota_slab_give(struct rota_slab *slab, uint32_t number)
-{
-    uint32_t index = number / ROTA_SLAB_CHUNK, slot = number % ROTA_SLAB_CHUNK;
-    struct rota_slab_chunk *chunk = &slab->chunks.items[index];
-    assert(number != 0 && chunk->n_used > 0);
-    memcpy(chunk->items + slot * slab->item_size, &chunk->free, sizeof chunk->free);
-    chunk->free = slot + 1;
-    slab->n_used--;
-    if (chunk->n_used-- == ROTA_SLAB_CHUNK)
+    if (chunk->n_used == ROTA_SLAB_CHUNK - 1)
         open_chunk(slab, index);
     if (chunk->n_used > 0 || (slab->open == index + 1 && !chunk->next))
         return; /* in use, or the only one with room */
-    close_chunk(slab, index);
-    free(chunk->items);
+    rota_slab_close_chunk(slab, index);
+    free(slab->items.items[index]);
+    slab->items.items[index] = NULL;
     *chunk = (struct rota_slab_chunk){.next = slab->vacant};
     slab->vacant = index + 1;
     slab->n_chunks--;
@@ -115,5 +91,6 @@ uint32_t rota_slab_next(const struct rota_slab *slab, uint32_t number)
 size_t rota_slab_bytes(const struct rota_slab *slab)
 {
     return slab->n_chunks * ROTA_SLAB_CHUNK * slab->item_size +
+           slab->items.capacity * sizeof *slab->items.items +
            slab->chunks.capacity * sizeof *slab->chunks.items;
 }

@@ -8,19 +8,20 @@
 #include "base/vector.h"
 
 #include <assert.h>
+#include <string.h>
 
 enum { ROTA_SLAB_CHUNK = 1024 }; /* items */
 
 struct rota_slab_chunk {
-    char *items;
     uint32_t n_used, n_touched; /* those above `n_touched` were never used */
     uint32_t free;              /* 1 + the first free one below that; 0: none */
     uint32_t next, previous;    /* chunks with room; 1 + index */
 };
 
 struct rota_slab {
-    ROTA_VECTOR(struct rota_slab_chunk) chunks;
-    size_t item_size; /* at least 4 */
+    ROTA_VECTOR(char *) items; /* of each chunk; all that a look at an item needs */
+    ROTA_VECTOR(struct rota_slab_chunk) chunks; /* as many */
+    size_t item_size;                           /* at least 4 */
     size_t n_used, n_chunks;
     uint32_t open;   /* the first chunk with room; 1 + index */
     uint32_t vacant; /* the first entry without a chunk; 1 + index */
@@ -29,18 +30,47 @@ struct rota_slab {
 void rota_slab_init(struct rota_slab *slab, size_t item_size);
 void rota_slab_deinit(struct rota_slab *slab);
 
-/* Another item, zeroed; 0 when there is no memory. The second does not set its bytes. */
-uint32_t rota_slab_take(struct rota_slab *slab);
-uint32_t rota_slab_take_unset(struct rota_slab *slab);
+static inline void *rota_slab_at(const struct rota_slab *slab, uint32_t number)
+{
+    return slab->items.items[number / ROTA_SLAB_CHUNK] + number % ROTA_SLAB_CHUNK * slab->item_size;
+}
+
+/* Chunks come, are full, have room again and go: what few takes and gives have to do. */
+bool rota_slab_add_chunk(struct rota_slab *slab);
+void rota_slab_close_chunk(struct rota_slab *slab, uint32_t index);
+void rota_slab_settle_chunk(struct rota_slab *slab, uint32_t index);
+
+/* Another item, whose bytes are not set, and its number; NULL when there is no memory. */
+static inline void *rota_slab_take(struct rota_slab *slab, uint32_t *number)
+{
+    if (!slab->open && !rota_slab_add_chunk(slab))
+        return NULL;
+    uint32_t index = slab->open - 1;
+    struct rota_slab_chunk *chunk = &slab->chunks.items[index];
+    uint32_t slot = chunk->free ? chunk->free - 1 : chunk->n_touched++;
+    char *item = slab->items.items[index] + slot * slab->item_size;
+    if (chunk->free)
+        memcpy(&chunk->free, item, sizeof chunk->free);
+    slab->n_used++;
+    if (++chunk->n_used == ROTA_SLAB_CHUNK)
+        rota_slab_close_chunk(slab, index);
+    *number = index * ROTA_SLAB_CHUNK + slot;
+    return item;
+}
 
 /* Give an item back. Its first four bytes are the slab's from now on, the others stay as they
  * are until it is taken again. */
-void rota_slab_give(struct rota_slab *slab, uint32_t number);
-
-static inline void *rota_slab_at(const struct rota_slab *slab, uint32_t number)
+static inline void rota_slab_give(struct rota_slab *slab, uint32_t number)
 {
-    const struct rota_slab_chunk *chunk = &slab->chunks.items[number / ROTA_SLAB_CHUNK];
-    return chunk->items + number % ROTA_SLAB_CHUNK * slab->item_size;
+    uint32_t index = number / ROTA_SLAB_CHUNK, slot = number % ROTA_SLAB_CHUNK;
+    struct rota_slab_chunk *chunk = &slab->chunks.items[index];
+    assert(number != 0 && chunk->n_used > 0);
+    memcpy(rota_slab_at(slab, number), &chunk->free, sizeof chunk->free);
+    chunk->free = slot + 1;
+    slab->n_used--;
+    chunk->n_used--;
+    if (chunk->n_used == ROTA_SLAB_CHUNK - 1 || chunk->n_used == 0)
+        rota_slab_settle_chunk(slab, index);
 }
 
 /* The next number, used or given back, behind `number`; 0 ends it. Start with 0. */
