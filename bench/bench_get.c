@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -266,16 +265,6 @@ static double of_rounds(int cell, int peer, size_t figure, double part)
     return rounds_part(&rounds, cell, peer, figure, part);
 }
 
-/* Of the cores, what other programs used since then; when all children have ended. */
-static double cores_elsewhere(double since, double busy)
-{
-    struct rusage ours;
-    getrusage(RUSAGE_CHILDREN, &ours);
-    double used = (double)(ours.ru_utime.tv_sec + ours.ru_stime.tv_sec) +
-                  (double)(ours.ru_utime.tv_usec + ours.ru_stime.tv_usec) / 1e6;
-    return (process_busy_seconds() - busy - used) / (process_now_seconds() - since);
-}
-
 /* --- for people --- */
 
 static void print_cell(int cell)
@@ -405,7 +394,7 @@ int main(int argc, char **argv)
     cells = quick ? quick_cells : full_cells;
     rounds.n_cells = (int)(quick ? sizeof quick_cells : sizeof full_cells) / (int)sizeof *cells;
     warm_ms = quick ? 300 : 500;
-    double since = process_now_seconds(), busy = process_busy_seconds();
+    struct process_moment since = process_moment();
     start_servers();
     print_missing(stderr);
     for (int cell = 0; cell < rounds.n_cells; cell++)
@@ -415,7 +404,7 @@ int main(int argc, char **argv)
     rounds.run = run_client;
     rounds_run(&rounds);
     stop_servers();
-    double elsewhere = cores_elsewhere(since, busy);
+    double elsewhere = process_cores_elsewhere(&since);
     if (options.json) {
         rounds_print_json(&rounds, "get", elsewhere, json_cell, json_row);
         printf("}\n");

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 enum { ROUNDS_MAX = 5, CELLS_MAX = 8, MESSAGE_SIZE = 512 };
@@ -212,16 +211,6 @@ static void print_json(double elsewhere)
     printf("]}\n");
 }
 
-/* Of the cores, what was used since then by others than us and what we have started. */
-static double cores_elsewhere(double since, double busy)
-{
-    struct rusage ours;
-    getrusage(RUSAGE_CHILDREN, &ours);
-    double used = (double)(ours.ru_utime.tv_sec + ours.ru_stime.tv_sec) +
-                  (double)(ours.ru_utime.tv_usec + ours.ru_stime.tv_usec) / 1e6;
-    return (process_busy_seconds() - busy - used) / (process_now_seconds() - since);
-}
-
 int main(int argc, char **argv)
 {
     bool json = false, quick = false;
@@ -243,10 +232,10 @@ int main(int argc, char **argv)
     n_rounds = quick ? 1 : 3;
     if (engine >= 0)
         return engine_run(engine, getenv("ROTA_TEST_URL"), cells, n_cells, n_rounds);
-    double since = process_now_seconds(), busy = process_busy_seconds();
+    struct process_moment since = process_moment();
     for (int i = 0; i < N_ENGINES; i++)
         run_with_server(i, quick);
-    double elsewhere = cores_elsewhere(since, busy);
+    double elsewhere = process_cores_elsewhere(&since);
     fprintf(stderr, "\r%70s\r", "");
     print_missing(stderr);
     if (json) {

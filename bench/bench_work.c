@@ -11,7 +11,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 enum { CLIENT_MS = 30000, FILL_MS = 600000, N_PEERS = 13, ARGUMENT_SIZE = 64 };
 
@@ -192,15 +191,6 @@ static int filled_of(enum servers_durability durability)
     return found;
 }
 
-static double cores_elsewhere(double since, double busy)
-{
-    struct rusage ours;
-    getrusage(RUSAGE_CHILDREN, &ours);
-    double used = (double)(ours.ru_utime.tv_sec + ours.ru_stime.tv_sec) +
-                  (double)(ours.ru_utime.tv_usec + ours.ru_stime.tv_usec) / 1e6;
-    return (process_busy_seconds() - busy - used) / (process_now_seconds() - since);
-}
-
 /* --- for people --- */
 
 static void print_cell(int cell)
@@ -349,7 +339,7 @@ int main(int argc, char **argv)
     warm_ms = quick ? 300 : 400;
     window_ms = quick ? 700 : 1000;
     n_filled = quick ? 100000 : 1000000;
-    double since = process_now_seconds(), busy = process_busy_seconds();
+    struct process_moment since = process_moment();
     print_missing(stderr);
     for (int cell = 0; cell < rounds.n_cells; cell++)
         rounds.n_rounds[cell] = quick ? 1 : 3;
@@ -360,7 +350,7 @@ int main(int argc, char **argv)
     rounds.run = run_live;
     rounds_run(&rounds);
     run_fills();
-    double elsewhere = cores_elsewhere(since, busy);
+    double elsewhere = process_cores_elsewhere(&since);
     if (options.json) {
         rounds_print_json(&rounds, "work", elsewhere, json_cell, json_row);
         json_fills();

@@ -101,6 +101,25 @@ double process_now_seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
+struct process_moment process_moment(void)
+{
+    struct rusage used;
+    getrusage(RUSAGE_CHILDREN, &used);
+    return (struct process_moment){
+        .at = process_now_seconds(),
+        .busy = process_busy_seconds(),
+        .children = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+                    (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6,
+    };
+}
+
+double process_cores_elsewhere(const struct process_moment *since)
+{
+    struct process_moment now = process_moment();
+    double elsewhere = now.busy - since->busy - (now.children - since->children);
+    return elsewhere < 0 ? 0 : elsewhere / (now.at - since->at); /* jiffies are coarse */
+}
+
 double process_cpu_seconds(pid_t pid)
 {
     clockid_t clock;

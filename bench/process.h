@@ -27,5 +27,15 @@ double process_busy_seconds(void);
 
 double process_now_seconds(void);
 
+/* A moment, and what the machine and our children that have ended had done by then: the shell that
+ * became this program may have had some, too. */
+struct process_moment {
+    double at, busy, children; /* seconds */
+};
+struct process_moment process_moment(void);
+
+/* Of the cores, what other programs used since then; when all children have ended. */
+double process_cores_elsewhere(const struct process_moment *since);
+
 /* That a process has used so far. */
 double process_cpu_seconds(pid_t pid);
