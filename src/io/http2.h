@@ -251,6 +251,15 @@ enum rota_code rota_http2_reply_head(struct rota_http2_call *call,
  * taken (on_room comes later), ROTA_ERR_UNAVAILABLE when the client is gone. */
 enum rota_code rota_http2_send(struct rota_http2_call *call, struct rota_str message);
 
+/* Server: the same without a copy. `message`, which is empty, gets the memory that the
+ * call has for messages, if none waits there, and ROTA_GRPC_PREFIX_SIZE bytes of room in
+ * front; the message is written behind them. It is freed by its owner if it is not sent. */
+void rota_http2_begin_message(struct rota_http2_call *call, struct rota_buffer *message);
+
+/* Send what was begun like that: takes the content of `message`, which is left alone on
+ * failure. */
+enum rota_code rota_http2_send_begun(struct rota_http2_call *call, struct rota_buffer *message);
+
 /* Server: end the call. Bad metadata is left out. No-op when the client is gone. */
 void rota_http2_finish(struct rota_http2_call *call, enum rota_status status, struct rota_str text,
                        const struct rota_metadata *metadata, size_t n_metadata);

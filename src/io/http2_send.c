@@ -121,31 +121,78 @@ static void compact(struct rota_http2_call *call)
     call->out_at = 0;
 }
 
-enum rota_code rota_http2_send(struct rota_http2_call *call, struct rota_str message)
+/* May a message of this size wait, too? If not, its owner is told when one may. */
+static enum rota_code check_room(struct rota_http2_call *call, size_t size)
 {
     struct rota_http2 *session = call->session;
     if (!session || session->is_freed || call->is_finished)
         return ROTA_ERR_UNAVAILABLE;
-    size_t waiting = call->out.size - call->out_at, before = call->out.size;
-    if (session->out_size + message.size > ROTA_HTTP2_OUT_MAX ||
-        (waiting > 0 && waiting + message.size > ROTA_HTTP2_STREAM_OUT_MAX)) {
-        if (!call->wants_room) {
-            call->wants_room = true;
-            call->next_with_room = session->with_room;
-            session->with_room = call;
-        }
-        return ROTA_ERR_LIMIT;
+    size_t waiting = call->out.size - call->out_at;
+    if (session->out_size + size <= ROTA_HTTP2_OUT_MAX &&
+        (waiting == 0 || waiting + size <= ROTA_HTTP2_STREAM_OUT_MAX))
+        return ROTA_OK;
+    if (!call->wants_room) {
+        call->wants_room = true;
+        call->next_with_room = session->with_room;
+        session->with_room = call;
     }
+    return ROTA_ERR_LIMIT;
+}
+
+/* So many bytes were added to what it has to say. */
+static void added(struct rota_http2_call *call, size_t size)
+{
+    call->session->out_size += size;
+    rota_http2_count_out(call->session, 1, size);
+    call->is_replying = true;
+    rota_http2_wake(call);
+}
+
+enum rota_code rota_http2_send(struct rota_http2_call *call, struct rota_str message)
+{
+    enum rota_code code = check_room(call, message.size);
+    size_t before = call->out.size;
+    if (code)
+        return code;
     if (!rota_http2_frame_out(call, message)) {
         call->out.size = before;
         call->out.failed = false;
         return ROTA_ERR_NO_MEMORY;
     }
-    session->out_size += call->out.size - before;
-    rota_http2_count_out(session, 1, call->out.size - before);
+    added(call, call->out.size - before);
     compact(call);
-    call->is_replying = true;
-    rota_http2_wake(call);
+    return ROTA_OK;
+}
+
+void rota_http2_begin_message(struct rota_http2_call *call, struct rota_buffer *message)
+{
+    if (call->out.size == 0 && !message->data) {
+        *message = call->out;
+        call->out = (struct rota_buffer){0};
+    }
+    rota_buffer_extend(message, ROTA_GRPC_PREFIX_SIZE);
+}
+
+enum rota_code rota_http2_send_begun(struct rota_http2_call *call, struct rota_buffer *message)
+{
+    if (message->failed || message->size - ROTA_GRPC_PREFIX_SIZE > UINT32_MAX)
+        return ROTA_ERR_NO_MEMORY;
+    struct rota_str content = {message->data + ROTA_GRPC_PREFIX_SIZE,
+                               message->size - ROTA_GRPC_PREFIX_SIZE};
+    enum rota_code code = check_room(call, content.size);
+    if (code)
+        return code;
+    if (call->out.size > 0) { /* behind another */
+        code = rota_http2_send(call, content);
+        if (!code)
+            rota_buffer_clear(message);
+        return code;
+    }
+    struct rota_buffer kept = call->out;
+    rota_grpc_prefix_encode((uint8_t *)message->data, (uint32_t)content.size);
+    call->out = *message;
+    *message = kept;
+    added(call, call->out.size);
     return ROTA_OK;
 }
 

@@ -135,8 +135,10 @@ static bool load(struct rota_stream *stream)
     struct rota_error error;
     bool is_open = stream->state != ROTA_STREAM_HANDSHAKE;
     if (!stream->tls) {
+        if (stream->out.size == 0)
+            return false;
         swap(&stream->out, &stream->sending);
-        return stream->sending.size > 0;
+        return true;
     }
     if (is_open && stream->out.size > 0) {
         struct rota_str plain = rota_buffer_str(&stream->out);
@@ -150,8 +152,18 @@ static bool load(struct rota_stream *stream)
         rota_tls_session_finish(stream->tls, &stream->wire);
         stream->has_said_bye = true;
     }
+    if (stream->wire.size == 0)
+        return false;
     swap(&stream->wire, &stream->sending);
-    return stream->sending.size > 0;
+    return true;
+}
+
+/* All of `sending` is out: its memory goes back to where it came from. */
+static void unload(struct rota_stream *stream)
+{
+    empty(&stream->sending);
+    stream->sent = 0;
+    swap(stream->tls ? &stream->wire : &stream->out, &stream->sending);
 }
 
 static void on_written(uv_write_t *request, int status);
@@ -173,8 +185,7 @@ static void send_more(struct rota_stream *stream)
         }
         stream->sent += (size_t)sent;
         if (stream->sent == stream->sending.size) {
-            empty(&stream->sending);
-            stream->sent = 0;
+            unload(stream);
             continue;
         }
         rest = uv_buf_init(rest.base + sent, rest.len - (unsigned)sent);
@@ -505,33 +516,38 @@ static void send_or_settle(struct rota_stream *stream)
         uv_prepare_start(&stream->settle, on_settle);
 }
 
-enum rota_code rota_stream_write(struct rota_stream *stream, struct rota_str bytes)
+static enum rota_code gather(struct rota_stream *stream, struct rota_str bytes)
 {
-    enum rota_code code = check_room(stream, bytes.size);
-    if (code)
-        return code;
     rota_buffer_append_str(&stream->out, bytes);
     if (stream->out.failed) {
         stream->out.failed = false; /* what was gathered before is whole */
         return ROTA_ERR_NO_MEMORY;
     }
+    return ROTA_OK;
+}
+
+enum rota_code rota_stream_write(struct rota_stream *stream, struct rota_str bytes)
+{
+    enum rota_code code = check_room(stream, bytes.size);
+    if (code || (code = gather(stream, bytes)))
+        return code;
     send_or_settle(stream);
     return ROTA_OK;
 }
 
-enum rota_code rota_stream_write_buffer(struct rota_stream *stream, struct rota_buffer *bytes)
+enum rota_code rota_stream_send_buffer(struct rota_stream *stream, struct rota_buffer *bytes)
 {
     enum rota_code code = bytes->failed ? ROTA_ERR_NO_MEMORY : check_room(stream, bytes->size);
-    if (code)
+    bool is_first = stream->out.size == 0;
+    if (code || (!is_first && (code = gather(stream, rota_buffer_str(bytes)))))
         return code;
-    if (stream->out.size > 0) {
-        if ((code = rota_stream_write(stream, rota_buffer_str(bytes))))
-            return code;
+    if (is_first)
+        swap(&stream->out, bytes);
+    else
         rota_buffer_clear(bytes);
-        return ROTA_OK;
-    }
-    swap(&stream->out, bytes);
-    send_or_settle(stream);
+    rota_stream_flush(stream);
+    if (is_first && stream->out.size == 0)
+        swap(&stream->out, bytes);
     return ROTA_OK;
 }
 

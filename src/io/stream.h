@@ -16,10 +16,11 @@
  *
  * Writing never waits and never fails halfway: bytes are gathered and go out
  * when there are ROTA_STREAM_FLUSH_SIZE of them, when on_data returns, when
- * asked to by rota_stream_flush(), and at the latest before the loop next
- * sleeps. Who has much to write looks at rota_stream_pending(), holds back, and
- * goes on in on_drained: while bytes are pending when control returns to the
- * loop, either on_drained or on_close is still to come.
+ * asked to by rota_stream_flush() or rota_stream_send_buffer(), and at the latest
+ * before the loop next sleeps. Who has much to write looks at
+ * rota_stream_pending(), holds back, and goes on in on_drained: while bytes are
+ * pending when control returns to the loop, either on_drained or on_close is
+ * still to come.
  *
  * SIGPIPE is blocked on a thread that has made a stream.
  *
@@ -95,10 +96,11 @@ void rota_stream_set_handler(struct rota_stream *stream, const struct rota_strea
  * on_close is on the way); nothing was written then. */
 enum rota_code rota_stream_write(struct rota_stream *stream, struct rota_str bytes);
 
-/* The same without a copy where that is possible: takes the content of `bytes`,
- * which is empty afterwards and may hold other memory. On failure `bytes` is
- * left alone. */
-enum rota_code rota_stream_write_buffer(struct rota_stream *stream, struct rota_buffer *bytes);
+/* The same, sent at once and without a copy where that is possible: takes the
+ * content of `bytes`, which is empty afterwards and holds its old memory again
+ * if the kernel took all, other memory if not. On failure `bytes` is left
+ * alone. */
+enum rota_code rota_stream_send_buffer(struct rota_stream *stream, struct rota_buffer *bytes);
 
 /* Send what is gathered now rather than before the loop sleeps. */
 void rota_stream_flush(struct rota_stream *stream);

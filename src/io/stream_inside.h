@@ -4,7 +4,8 @@
  * Three buffers lie between the owner and the kernel. `out` gathers what the
  * owner writes. Under TLS it is turned into `wire`, where alerts and other
  * bytes of TLS itself also go. `sending` is with libuv and must not move while
- * `is_writing`; it is swapped with `out` or `wire` when it is empty.
+ * `is_writing`; it is swapped with `out` or `wire` when it is empty, and back
+ * when the kernel took all at once: so the memory that is warm is used again.
  *
  * Invariant: the memory lives until all handles are closed and the look-up of
  * the name is done (`n_holds` is 0); a callback that finds CLOSED does nothing. */

@@ -2,6 +2,8 @@
  * first jobs it gets. */
 #include "run/broker_inside.h"
 
+#include "run/server_call.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -142,6 +144,13 @@ static void give_back(struct rota_work_broker *broker, const struct rota_work_ef
                  "job waits for its lease", ROTA_LOG_FACT("queue", effect->queue));
 }
 
+/* The first that goes into the answer begins it. */
+static void begin_reply(struct rota_broker_poll *poll)
+{
+    if (poll->reply.size == 0)
+        rota_server_call_begin_reply(poll->call, &poll->reply);
+}
+
 void rota_work_broker_poll_hand(struct rota_work_broker *broker,
                                 const struct rota_work_effect *effect)
 {
@@ -163,6 +172,7 @@ void rota_work_broker_poll_hand(struct rota_work_broker *broker,
         .key = effect->key,
         .trace = effect->trace,
     };
+    begin_reply(poll);
     size_t before = poll->reply.size;
     rota_message_encode_entry(&ROTA_QUEUE_HANDED, REPLY_JOBS, &handed, &poll->reply);
     if (poll->reply.failed) {
@@ -224,6 +234,7 @@ bool rota_work_broker_poll_fetched(struct rota_work_broker *broker, uint64_t ses
     struct rota_broker_poll *poll = find(broker, session);
     if (!poll || !poll->kept || poll->n_jobs > 0)
         return false;
+    begin_reply(poll);
     rota_buffer_append_str(&poll->reply, reply);
     if (poll->reply.failed) {
         rota_buffer_clear(&poll->reply);
@@ -263,7 +274,10 @@ static void answer(struct rota_work_broker *broker, struct rota_broker_poll *pol
     if (poll->visited)
         rota_work_broker_forward_visited(broker, rota_str(poll->visited), poll->n_jobs);
     rota_server_call_set_data(call, NULL);
-    rota_server_call_reply(call, rota_buffer_str(&poll->reply));
+    if (poll->reply.size > 0)
+        rota_server_call_reply_buffer(call, &poll->reply);
+    else
+        rota_server_call_reply(call, rota_str(""));
     forget(broker, poll);
 }
 

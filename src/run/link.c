@@ -156,10 +156,10 @@ static bool pump(struct rota_link *link)
     if (!link->stream)
         return true;
     while (is_alive && rota_stream_pending(link->stream) < ROTA_LINK_PENDING_MAX) {
-        is_alive = rota_http2_pull(link->session, &link->out, ROTA_STREAM_FLUSH_SIZE);
+        is_alive = rota_http2_pull(link->session, &link->out, ROTA_LINK_WRITE_SIZE);
         if (link->out.size == 0)
             break;
-        if (rota_stream_write_buffer(link->stream, &link->out)) {
+        if (rota_stream_send_buffer(link->stream, &link->out)) {
             rota_buffer_clear(&link->out);
             break; /* its on_close is on the way */
         }

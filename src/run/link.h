@@ -3,8 +3,9 @@
  * Bytes go from the one to the other: what comes is fed in slices, with what
  * is to be sent pulled in between, so that both sides of the connection work
  * at the same time; what is started outside of that goes out before the loop
- * next sleeps. A stream that is not taken by the peer is not filled further
- * than ROTA_LINK_PENDING_MAX.
+ * next sleeps. It goes in writes of ROTA_LINK_WRITE_SIZE and a frame, for each
+ * one wakes the peer. A stream that is not taken by the peer is not filled
+ * further than ROTA_LINK_PENDING_MAX.
  *
  * A link may be closed from anywhere, its own callbacks included: it goes when
  * the last of them has returned. */
@@ -15,7 +16,10 @@
 
 struct rota_link;
 
-enum { ROTA_LINK_PENDING_MAX = 1 << 20 };
+enum {
+    ROTA_LINK_WRITE_SIZE = 64 << 10,
+    ROTA_LINK_PENDING_MAX = 1 << 20,
+};
 
 #define ROTA_LINK_FIRST_TIMEOUT (10 * ROTA_SEC) /* for a peer's first word, if not told */
 

@@ -1,4 +1,6 @@
 /* A call, for its handler. */
+#include "run/server_call.h"
+
 #include "run/server_inside.h"
 
 #include "io/clock.h"
@@ -62,9 +64,10 @@ void rota_server_call_cost(struct rota_server_call *call, const struct rota_cost
     call->has_cost = true;
 }
 
-void rota_server_call_reply(struct rota_server_call *call, struct rota_str message)
+/* The one message of a reply was sent, or could not be. */
+static void finish_sent(struct rota_server_call *call, enum rota_code code)
 {
-    switch (rota_server_call_send(call, message)) {
+    switch (code) {
     case ROTA_OK:
     case ROTA_ERR_UNAVAILABLE: /* nobody hears it */
         rota_server_call_finish(call, ROTA_STATUS_OK, NULL, NULL, 0);
@@ -80,6 +83,24 @@ void rota_server_call_reply(struct rota_server_call *call, struct rota_str messa
                                 "the client does not take its replies", NULL, 0);
         break;
     }
+}
+
+void rota_server_call_reply(struct rota_server_call *call, struct rota_str message)
+{
+    assert(call->is_with_handler);
+    finish_sent(call, rota_http2_send(&call->h2, message));
+}
+
+void rota_server_call_begin_reply(struct rota_server_call *call, struct rota_buffer *reply)
+{
+    assert(call->is_with_handler);
+    rota_http2_begin_message(&call->h2, reply);
+}
+
+void rota_server_call_reply_buffer(struct rota_server_call *call, struct rota_buffer *reply)
+{
+    assert(call->is_with_handler);
+    finish_sent(call, rota_http2_send_begun(&call->h2, reply));
 }
 
 static void measure(struct rota_server_call *call)

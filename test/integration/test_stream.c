@@ -82,7 +82,7 @@ static void more_than_the_bound_is_refused_and_nothing_is_lost(void **state)
                     ROTA_STREAM_PENDING_MAX);
     struct rota_buffer handed = {0};
     rota_buffer_append(&handed, piece, sizeof piece);
-    assert_int_equal(rota_stream_write_buffer(client, &handed), ROTA_ERR_LIMIT);
+    assert_int_equal(rota_stream_send_buffer(client, &handed), ROTA_ERR_LIMIT);
     assert_int_equal(handed.size, sizeof piece); /* left alone */
     rota_buffer_deinit(&handed);
 
@@ -112,21 +112,54 @@ static void little_is_gathered_until_the_loop_or_a_flush(void **state)
     assert_int_equal(streams.server[0].n_wrong, 0);
 }
 
-static void a_buffer_is_handed_over_and_empty_after(void **state)
+static void fill(struct rota_buffer *buffer, size_t at, size_t size)
 {
-    enum { SIZE = 5000 };
+    for (size_t i = 0; i < size; i++)
+        rota_buffer_append_char(buffer, streams_byte(at + i));
+}
+
+static void a_buffer_is_sent_at_once_and_has_its_memory_after(void **state)
+{
+    enum { SIZE = 5000, TURNS = 3 };
     struct rota_buffer handed = {0};
     (void)state;
     streams_listen("127.0.0.1:0");
     streams_meet();
-    for (size_t turn = 0; turn < 3; turn++) { /* into an empty stream, then into one that is not */
-        for (size_t i = 0; i < SIZE; i++)
-            rota_buffer_append_char(&handed, streams_byte(turn * SIZE + i));
-        assert_int_equal(rota_stream_write_buffer(streams.client.stream, &handed), ROTA_OK);
+    for (size_t turn = 0; turn < TURNS; turn++) {
+        fill(&handed, turn * SIZE, SIZE);
+        const char *memory = handed.data;
+        assert_int_equal(rota_stream_send_buffer(streams.client.stream, &handed), ROTA_OK);
+        assert_int_equal(rota_stream_pending(streams.client.stream), 0);
         assert_int_equal(handed.size, 0);
+        assert_ptr_equal(handed.data, memory);
     }
     rota_buffer_deinit(&handed);
-    await(&streams.loop, &streams.server[0].n_got, 3 * SIZE);
+    await(&streams.loop, &streams.server[0].n_got, (size_t)TURNS * SIZE);
+    assert_int_equal(streams.server[0].n_wrong, 0);
+}
+
+static void a_buffer_keeps_its_place_behind_what_waits(void **state)
+{
+    enum { FIRST = 300, LARGE = 7 << 20, LAST = 5000 }; /* two large ones fill the kernel */
+    struct rota_stream *client;
+    struct rota_buffer handed = {0};
+    (void)state;
+    streams_listen("127.0.0.1:0");
+    streams_meet();
+    client = streams.client.stream;
+    rota_stream_set_reading(streams.server[0].stream, false);
+    streams_write(&streams.client, FIRST); /* gathered */
+    fill(&handed, FIRST, LARGE);
+    assert_int_equal(rota_stream_send_buffer(client, &handed), ROTA_OK);
+    fill(&handed, FIRST + LARGE, LARGE);
+    assert_int_equal(rota_stream_send_buffer(client, &handed), ROTA_OK);
+    assert_true(rota_stream_pending(client) > 0);
+    fill(&handed, FIRST + 2 * LARGE, LAST);
+    assert_int_equal(rota_stream_send_buffer(client, &handed), ROTA_OK);
+    assert_int_equal(handed.size, 0);
+    rota_buffer_deinit(&handed);
+    rota_stream_set_reading(streams.server[0].stream, true);
+    await(&streams.loop, &streams.server[0].n_got, FIRST + 2 * LARGE + LAST);
     assert_int_equal(streams.server[0].n_wrong, 0);
 }
 
@@ -578,7 +611,8 @@ int main(void)
         IN_BOTH(much_arrives_whole_while_little_is_pending),
         IN_BOTH(more_than_the_bound_is_refused_and_nothing_is_lost),
         IN_BOTH(little_is_gathered_until_the_loop_or_a_flush),
-        IN_BOTH(a_buffer_is_handed_over_and_empty_after),
+        IN_BOTH(a_buffer_is_sent_at_once_and_has_its_memory_after),
+        IN_BOTH(a_buffer_keeps_its_place_behind_what_waits),
         IN_BOTH(a_finished_stream_delivers_everything_first),
         IN_BOTH(a_finished_stream_bears_with_one_that_still_writes),
         IN_BOTH(both_may_finish_at_once),

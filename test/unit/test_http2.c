@@ -244,6 +244,74 @@ static void each_call_has_its_own_head(void **state)
     }
 }
 
+static void say(struct rota_http2_call *call, struct rota_buffer *message, const char *text)
+{
+    rota_http2_begin_message(call, message);
+    rota_buffer_append_text(message, text);
+}
+
+static void a_message_built_in_the_calls_memory_is_not_copied(void **state)
+{
+    struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
+    struct rota_http2_call *asked = &world->server.calls[0];
+    struct rota_buffer message = {0};
+    (void)state;
+    world->server.is_slow = true;
+    struct rota_http2_call *call = start(world, 0);
+    talk(world);
+    say(asked, &message, "built");
+    const char *memory = message.data;
+    assert_int_equal(rota_http2_send_begun(asked, &message), ROTA_OK);
+    assert_ptr_equal(asked->out.data, memory);
+    assert_int_equal(message.size, 0);
+    rota_http2_finish(asked, ROTA_STATUS_OK, rota_str(""), NULL, 0);
+    talk(world);
+    assert_int_equal(world->client.status, ROTA_STATUS_OK);
+    assert_string_equal(call->decoder.message.data, "built");
+
+    rota_http2_call_reset(asked);
+    say(asked, &message, "again"); /* the call kept it for the next use */
+    assert_ptr_equal(message.data, memory);
+    assert_int_equal(rota_http2_send_begun(asked, &message), ROTA_ERR_UNAVAILABLE);
+    assert_int_equal(message.size, ROTA_GRPC_PREFIX_SIZE + 5); /* left alone */
+    rota_buffer_deinit(&message);
+    world_free(world);
+}
+
+static void a_message_that_was_built_keeps_its_place_behind_others(void **state)
+{
+    enum { FIRST = ROTA_HTTP2_STREAM_OUT_MAX - 100 };
+    struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
+    struct rota_http2_call *asked = &world->server.calls[0];
+    struct rota_buffer message = {0};
+    (void)state;
+    world->server.is_slow = true;
+    struct rota_http2_call *call = prepare(world, 0, true);
+    assert_int_equal(rota_http2_start(world->client.session, call, ROTA_TIME_NEVER), ROTA_OK);
+    talk(world);
+    rota_http2_begin_message(asked, &message);
+    assert_non_null(rota_buffer_extend(&message, FIRST));
+    memset(message.data + ROTA_GRPC_PREFIX_SIZE, 'x', FIRST);
+    assert_int_equal(rota_http2_send_begun(asked, &message), ROTA_OK);
+    say(asked, &message, "a second");
+    assert_int_equal(rota_http2_send_begun(asked, &message), ROTA_OK);
+    assert_int_equal(message.size, 0);
+    say(asked, &message,
+        "a third, of more than one hundred bytes: one hundred are what is left of "
+        "the room for the replies that wait");
+    assert_int_equal(rota_http2_send_begun(asked, &message), ROTA_ERR_LIMIT);
+    assert_true(message.size > 100); /* left alone */
+    talk(world);
+    assert_int_equal(world->client.n_messages, 2);
+    assert_int_equal(rota_http2_send_begun(asked, &message), ROTA_OK);
+    rota_http2_finish(asked, ROTA_STATUS_OK, rota_str(""), NULL, 0);
+    talk(world);
+    assert_int_equal(world->client.n_messages, 3);
+    assert_int_equal(world->client.status, ROTA_STATUS_OK);
+    rota_buffer_deinit(&message);
+    world_free(world);
+}
+
 static void after_goaway_a_call_is_refused_at_once_and_unchanged(void **state)
 {
     struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
@@ -597,6 +665,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_goes_there_and_back),
         cmocka_unit_test(each_call_has_its_own_head),
+        cmocka_unit_test(a_message_built_in_the_calls_memory_is_not_copied),
+        cmocka_unit_test(a_message_that_was_built_keeps_its_place_behind_others),
         cmocka_unit_test(after_goaway_a_call_is_refused_at_once_and_unchanged),
         cmocka_unit_test(a_call_on_its_way_during_a_drain_is_served),
         cmocka_unit_test(calls_above_the_peers_limit_wait_and_too_many_are_refused),
