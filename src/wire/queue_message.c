@@ -327,11 +327,12 @@ TYPE(ROTA_QUEUE_NODES, "reply", struct rota_queue_nodes, NODES);
 
 /* --- what is in them --- */
 
-static uint64_t get_half(const char *bytes)
+/* The halves of an id, the highest byte first. */
+static uint64_t turn(uint64_t half)
 {
-    uint64_t half = 0;
-    for (int i = 0; i < 8; i++)
-        half |= (uint64_t)(uint8_t)bytes[i] << (56 - 8 * i);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    half = __builtin_bswap64(half);
+#endif
     return half;
 }
 
@@ -341,18 +342,17 @@ enum rota_code rota_queue_id_read(struct rota_str bytes, struct rota_job_id *id,
     if (bytes.size != 0 && bytes.size != ROTA_QUEUE_ID_SIZE)
         return rota_error_set(error, ROTA_ERR_INVALID, "the id of a job has %d bytes, not %zu",
                               ROTA_QUEUE_ID_SIZE, bytes.size);
-    *id = (struct rota_job_id){0};
+    uint64_t halves[2] = {0};
     if (bytes.size > 0)
-        *id = (struct rota_job_id){.high = get_half(bytes.data), .low = get_half(bytes.data + 8)};
+        memcpy(halves, bytes.data, sizeof halves);
+    *id = (struct rota_job_id){.high = turn(halves[0]), .low = turn(halves[1])};
     return ROTA_OK;
 }
 
 struct rota_str rota_queue_id_write(struct rota_job_id id, char bytes[ROTA_QUEUE_ID_SIZE])
 {
-    for (int i = 0; i < 8; i++) {
-        bytes[i] = (char)(id.high >> (56 - 8 * i));
-        bytes[8 + i] = (char)(id.low >> (56 - 8 * i));
-    }
+    uint64_t halves[2] = {turn(id.high), turn(id.low)};
+    memcpy(bytes, halves, sizeof halves);
     return rota_str_of(bytes, ROTA_QUEUE_ID_SIZE);
 }
 
