@@ -37,7 +37,7 @@ static const struct rota_message_field JOB_SPEC[] = {
     F(18, BOOL, is_known),
 };
 #undef THIS
-TYPE(ROTA_QUEUE_JOB_SPEC, "job", struct rota_queue_job_spec, JOB_SPEC);
+HOT_TYPE(ROTA_QUEUE_JOB_SPEC, "job", struct rota_queue_job_spec, JOB_SPEC);
 
 #define THIS struct rota_queue_add
 static const struct rota_message_field ADD[] = {F_OF(1, INNER, job, ROTA_QUEUE_JOB_SPEC)};
@@ -50,7 +50,7 @@ static const struct rota_message_field ADDED[] = {
     F(4, STR, error), F(5, BOOL, may_go_elsewhere),
 };
 #undef THIS
-TYPE(ROTA_QUEUE_ADDED, "reply", struct rota_queue_added, ADDED);
+HOT_TYPE(ROTA_QUEUE_ADDED, "reply", struct rota_queue_added, ADDED);
 
 #define THIS struct rota_queue_event
 static const struct rota_message_field EVENT[] = {
@@ -110,7 +110,7 @@ static const struct rota_message_field HANDED[] = {
     F_BYTES(9, trace),
 };
 #undef THIS
-TYPE(ROTA_QUEUE_HANDED, "job", struct rota_queue_handed, HANDED);
+HOT_TYPE(ROTA_QUEUE_HANDED, "job", struct rota_queue_handed, HANDED);
 
 #define THIS struct rota_queue_info
 static const struct rota_message_field INFO[] = {
@@ -219,7 +219,7 @@ TYPE(ROTA_QUEUE_PRIORITY, "request", struct rota_queue_about, PRIORITY);
 LIST_OF(ROTA_QUEUE_FIND, "request", ROTA_QUEUE_NAME, FIND, ROTA_QUEUE_BATCH_MAX);
 #undef THIS
 TYPE(ROTA_QUEUE_DESCRIBE, "request", struct rota_queue_about, DESCRIBE);
-TYPE(ROTA_QUEUE_COMPLETE, "request", struct rota_queue_about, COMPLETE);
+HOT_TYPE(ROTA_QUEUE_COMPLETE, "request", struct rota_queue_about, COMPLETE);
 #define THIS struct rota_queue_list
 LIST_OF(ROTA_QUEUE_COMPLETE_BATCH, "request", ROTA_QUEUE_COMPLETE, COMPLETE_BATCH,
         ROTA_QUEUE_BATCH_MAX);
@@ -228,7 +228,7 @@ LIST_OF(ROTA_QUEUE_COMPLETE_BATCH, "request", ROTA_QUEUE_COMPLETE, COMPLETE_BATC
 static const struct rota_message_field COMPLETED[] = {F(1, UINT, status), F(2, STR, error),
                                                       F(3, BOOL, may_go_elsewhere)};
 #undef THIS
-TYPE(ROTA_QUEUE_COMPLETED, "reply", struct rota_queue_added, COMPLETED);
+HOT_TYPE(ROTA_QUEUE_COMPLETED, "reply", struct rota_queue_added, COMPLETED);
 #define THIS struct rota_queue_list
 LIST_OF(ROTA_QUEUE_COMPLETE_BATCH_REPLY, "reply", ROTA_QUEUE_COMPLETED, COMPLETE_BATCH_REPLY,
         ROTA_QUEUE_BATCH_MAX);
