@@ -67,25 +67,67 @@ static inline enum rota_lean_found rota_lean_next_slow(struct rota_lean_reader *
     return found;
 }
 
-/* The same; the common kinds, with a tag of one byte and a number or a size of
- * one, in a few instructions. A call would send all of them through memory. */
+/* A number and where it ends, which is NULL for what is none. It comes back in registers. */
+struct rota_lean_number {
+    const uint8_t *end;
+    uint64_t value;
+};
+struct rota_lean_number rota_lean_get_varint(const uint8_t *at, const uint8_t *end);
+
+/* Whether the next field is this one, in the common form: with a tag of one byte and, for bytes,
+ * a size of one or two. If so it is taken; if not the reader is where it was. */
+__attribute__((always_inline)) static inline bool rota_lean_take_bytes(
+    struct rota_lean_reader *reader, uint32_t number, struct rota_str *bytes)
+{
+    const uint8_t *at = reader->at, *end = reader->end;
+    if (number >= 16 || end - at < 2 || at[0] != (number << 3 | ROTA_LEAN_BYTES))
+        return false;
+    size_t size = at[1];
+    at += 2;
+    if (size >= 0x80) {
+        if (at == end || *at >= 0x80)
+            return false;
+        size += ((size_t)*at++ << 7) - 0x80;
+    }
+    if (size > (size_t)(end - at))
+        return false;
+    *bytes = rota_str_of(at, size);
+    reader->at = at + size;
+    return true;
+}
+
+/* The number is at most `max`. */
+__attribute__((always_inline)) static inline bool rota_lean_take_number(
+    struct rota_lean_reader *reader, uint32_t number, uint64_t max, uint64_t *value)
+{
+    const uint8_t *at = reader->at, *end = reader->end;
+    if (number >= 16 || end - at < 2 || at[0] != (number << 3 | ROTA_LEAN_VARINT))
+        return false;
+    struct rota_lean_number content = {at + 2, at[1]};
+    if (content.value >= 0x80)
+        content = rota_lean_get_varint(at + 1, end);
+    if (!content.end || content.value > max)
+        return false;
+    *value = content.value;
+    reader->at = content.end;
+    return true;
+}
+
+/* The next field; the common kinds in a few instructions. A call would send all of them through
+ * memory. */
 __attribute__((always_inline)) static inline enum rota_lean_found rota_lean_next(
     struct rota_lean_reader *reader, struct rota_lean_field *field)
 {
     const uint8_t *at = reader->at;
-    if (reader->end - at < 2 || at[0] < 8 || at[0] >= 0x80 || at[1] >= 0x80)
+    if (reader->end - at < 2 || at[0] < 8 || at[0] >= 0x80)
         return rota_lean_next_slow(reader, field);
-    field->number = at[0] >> 3;
-    field->type = (enum rota_lean_type)(at[0] & 7);
-    if (field->type == ROTA_LEAN_BYTES && at[1] <= reader->end - at - 2) {
-        field->bytes = rota_str_of(at + 2, at[1]);
-        reader->at = at + 2 + at[1];
-    } else if (field->type == ROTA_LEAN_VARINT) {
-        field->value = at[1];
-        reader->at = at + 2;
-    } else {
+    uint32_t number = at[0] >> 3;
+    enum rota_lean_type type = (enum rota_lean_type)(at[0] & 7);
+    if (type == ROTA_LEAN_BYTES ? !rota_lean_take_bytes(reader, number, &field->bytes)
+                                : !rota_lean_take_number(reader, number, UINT64_MAX, &field->value))
         return rota_lean_next_slow(reader, field);
-    }
+    field->number = number;
+    field->type = type;
     return ROTA_LEAN_FIELD;
 }
 
@@ -107,13 +149,14 @@ static inline size_t rota_lean_bytes_size(uint32_t number, size_t size)
     return rota_lean_varint_size((uint64_t)number << 3) + rota_lean_varint_size(size) + size;
 }
 
-/* Each returns where the next one goes. */
+/* Each returns where the next one goes. A long number is not in line: there are few places where
+ * there is one, and many where there could be. */
+__attribute__((noinline)) uint8_t *rota_lean_put_long(uint8_t *to, uint64_t value);
+
 static inline uint8_t *rota_lean_put_varint(uint8_t *to, uint64_t value)
 {
-    while (value >= 0x80) {
-        *to++ = (uint8_t)(value | 0x80);
-        value >>= 7;
-    }
+    if (value >= 0x80)
+        return rota_lean_put_long(to, value);
     *to++ = (uint8_t)value;
     return to;
 }
@@ -133,17 +176,29 @@ static inline uint8_t *rota_lean_put_size(uint8_t *to, uint32_t number, size_t s
     return rota_lean_put_varint(to, size);
 }
 
-static inline uint8_t *rota_lean_put_bytes(uint8_t *to, uint32_t number, struct rota_str bytes)
+/* Names, ids and such without a call: both ends, which may overlap. */
+static inline void rota_lean_copy(uint8_t *to, struct rota_str bytes)
 {
-    to = rota_lean_put_size(to, number, bytes.size);
-    if (bytes.size >= 8 && bytes.size <= 16) { /* ids and such, without a call */
+    if (bytes.size >= 8 && bytes.size <= 16) {
         uint64_t first, last;
         memcpy(&first, bytes.data, 8);
         memcpy(&last, bytes.data + bytes.size - 8, 8);
         memcpy(to, &first, 8);
         memcpy(to + bytes.size - 8, &last, 8);
+    } else if (bytes.size >= 4 && bytes.size < 8) {
+        uint32_t first, last;
+        memcpy(&first, bytes.data, 4);
+        memcpy(&last, bytes.data + bytes.size - 4, 4);
+        memcpy(to, &first, 4);
+        memcpy(to + bytes.size - 4, &last, 4);
     } else if (bytes.size > 0) {
         memcpy(to, bytes.data, bytes.size);
     }
+}
+
+static inline uint8_t *rota_lean_put_bytes(uint8_t *to, uint32_t number, struct rota_str bytes)
+{
+    to = rota_lean_put_size(to, number, bytes.size);
+    rota_lean_copy(to, bytes);
     return to + bytes.size;
 }

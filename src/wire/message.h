@@ -59,11 +59,17 @@ struct rota_message_field {
     const struct rota_message_type *type; /* of INNER and INNERS */
 };
 
+struct rota_message_reader;
+
 struct rota_message_type {
     const char *name; /* for errors: "request" */
     size_t size;      /* of the struct */
     const struct rota_message_field *fields;
     size_t n_fields;
+
+    /* A writer and a reader for it alone, see message_code.h; NULL for most. */
+    uint8_t *(*put)(struct rota_buffer *buffer, uint8_t *at, const void *message);
+    enum rota_code (*get)(struct rota_message_reader *reader, struct rota_str bytes, void *message);
 };
 
 /* Name kind and member together, so that the compiler refuses another type:

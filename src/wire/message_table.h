@@ -9,13 +9,31 @@
 #ifndef ROTA_WIRE_MESSAGE_TABLE_H
 #define ROTA_WIRE_MESSAGE_TABLE_H
 
-#include "wire/message.h"
+#include "wire/message_code.h"
 
-#define TYPE(type_name, text, result, table)                                                       \
+#define TYPE(type_name, text, result, table) TYPE_WITH(type_name, text, result, table, .put = NULL)
+
+/* The same with a writer and a reader that are compiled for its fields: more code, so it is for
+ * messages that are in the life of every job. */
+#define HOT_TYPE(type_name, text, result, table)                                                   \
+    static uint8_t *put_##table(struct rota_buffer *buffer, uint8_t *at, const void *message)      \
+    {                                                                                              \
+        return rota_message_put(buffer, at, table, N_OF(table), message);                          \
+    }                                                                                              \
+    static enum rota_code get_##table(struct rota_message_reader *reader, struct rota_str bytes,   \
+                                      void *message)                                               \
+    {                                                                                              \
+        return rota_message_get(reader, &(type_name), table, N_OF(table), bytes, message);         \
+    }                                                                                              \
+    TYPE_WITH(type_name, text, result, table, .put = put_##table, .get = get_##table)
+
+#define N_OF(table) (sizeof(table) / sizeof *(table))
+#define TYPE_WITH(type_name, text, result, table, ...)                                             \
     const struct rota_message_type type_name = {.name = (text),                                    \
                                                 .size = sizeof(result),                            \
                                                 .fields = (table),                                 \
-                                                .n_fields = sizeof(table) / sizeof *(table)}
+                                                .n_fields = N_OF(table),                           \
+                                                __VA_ARGS__}
 
 /* A field; the first with more members of struct rota_message_field. */
 #define F_WITH(n, kind, member, ...)                                                               \

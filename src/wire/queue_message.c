@@ -37,7 +37,7 @@ static const struct rota_message_field JOB_SPEC[] = {
     F(18, BOOL, is_known),
 };
 #undef THIS
-TYPE(ROTA_QUEUE_JOB_SPEC, "job", struct rota_queue_job_spec, JOB_SPEC);
+HOT_TYPE(ROTA_QUEUE_JOB_SPEC, "job", struct rota_queue_job_spec, JOB_SPEC);
 
 #define THIS struct rota_queue_add
 static const struct rota_message_field ADD[] = {F_OF(1, INNER, job, ROTA_QUEUE_JOB_SPEC)};
@@ -50,7 +50,7 @@ static const struct rota_message_field ADDED[] = {
     F(4, STR, error), F(5, BOOL, may_go_elsewhere),
 };
 #undef THIS
-TYPE(ROTA_QUEUE_ADDED, "reply", struct rota_queue_added, ADDED);
+HOT_TYPE(ROTA_QUEUE_ADDED, "reply", struct rota_queue_added, ADDED);
 
 #define THIS struct rota_queue_event
 static const struct rota_message_field EVENT[] = {
@@ -110,7 +110,7 @@ static const struct rota_message_field HANDED[] = {
     F_BYTES(9, trace),
 };
 #undef THIS
-TYPE(ROTA_QUEUE_HANDED, "job", struct rota_queue_handed, HANDED);
+HOT_TYPE(ROTA_QUEUE_HANDED, "job", struct rota_queue_handed, HANDED);
 
 #define THIS struct rota_queue_info
 static const struct rota_message_field INFO[] = {
@@ -219,7 +219,7 @@ TYPE(ROTA_QUEUE_PRIORITY, "request", struct rota_queue_about, PRIORITY);
 LIST_OF(ROTA_QUEUE_FIND, "request", ROTA_QUEUE_NAME, FIND, ROTA_QUEUE_BATCH_MAX);
 #undef THIS
 TYPE(ROTA_QUEUE_DESCRIBE, "request", struct rota_queue_about, DESCRIBE);
-TYPE(ROTA_QUEUE_COMPLETE, "request", struct rota_queue_about, COMPLETE);
+HOT_TYPE(ROTA_QUEUE_COMPLETE, "request", struct rota_queue_about, COMPLETE);
 #define THIS struct rota_queue_list
 LIST_OF(ROTA_QUEUE_COMPLETE_BATCH, "request", ROTA_QUEUE_COMPLETE, COMPLETE_BATCH,
         ROTA_QUEUE_BATCH_MAX);
@@ -228,7 +228,7 @@ LIST_OF(ROTA_QUEUE_COMPLETE_BATCH, "request", ROTA_QUEUE_COMPLETE, COMPLETE_BATC
 static const struct rota_message_field COMPLETED[] = {F(1, UINT, status), F(2, STR, error),
                                                       F(3, BOOL, may_go_elsewhere)};
 #undef THIS
-TYPE(ROTA_QUEUE_COMPLETED, "reply", struct rota_queue_added, COMPLETED);
+HOT_TYPE(ROTA_QUEUE_COMPLETED, "reply", struct rota_queue_added, COMPLETED);
 #define THIS struct rota_queue_list
 LIST_OF(ROTA_QUEUE_COMPLETE_BATCH_REPLY, "reply", ROTA_QUEUE_COMPLETED, COMPLETE_BATCH_REPLY,
         ROTA_QUEUE_BATCH_MAX);
@@ -327,11 +327,12 @@ TYPE(ROTA_QUEUE_NODES, "reply", struct rota_queue_nodes, NODES);
 
 /* --- what is in them --- */
 
-static uint64_t get_half(const char *bytes)
+/* The halves of an id, the highest byte first. */
+static uint64_t turn(uint64_t half)
 {
-    uint64_t half = 0;
-    for (int i = 0; i < 8; i++)
-        half |= (uint64_t)(uint8_t)bytes[i] << (56 - 8 * i);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    half = __builtin_bswap64(half);
+#endif
     return half;
 }
 
@@ -341,18 +342,17 @@ enum rota_code rota_queue_id_read(struct rota_str bytes, struct rota_job_id *id,
     if (bytes.size != 0 && bytes.size != ROTA_QUEUE_ID_SIZE)
         return rota_error_set(error, ROTA_ERR_INVALID, "the id of a job has %d bytes, not %zu",
                               ROTA_QUEUE_ID_SIZE, bytes.size);
-    *id = (struct rota_job_id){0};
+    uint64_t halves[2] = {0};
     if (bytes.size > 0)
-        *id = (struct rota_job_id){.high = get_half(bytes.data), .low = get_half(bytes.data + 8)};
+        memcpy(halves, bytes.data, sizeof halves);
+    *id = (struct rota_job_id){.high = turn(halves[0]), .low = turn(halves[1])};
     return ROTA_OK;
 }
 
 struct rota_str rota_queue_id_write(struct rota_job_id id, char bytes[ROTA_QUEUE_ID_SIZE])
 {
-    for (int i = 0; i < 8; i++) {
-        bytes[i] = (char)(id.high >> (56 - 8 * i));
-        bytes[8 + i] = (char)(id.low >> (56 - 8 * i));
-    }
+    uint64_t halves[2] = {turn(id.high), turn(id.low)};
+    memcpy(bytes, halves, sizeof halves);
     return rota_str_of(bytes, ROTA_QUEUE_ID_SIZE);
 }
 

@@ -264,6 +264,33 @@ static void sizes_are_those_of_what_is_written(void **state)
     }
 }
 
+/* Wherever a number ends, and whatever is behind it. */
+static void numbers_of_any_size_are_read_again(void **state)
+{
+    uint8_t room[ROTA_LEAN_VARINT_MAX * 2];
+    struct rota_lean_number number;
+    (void)state;
+    for (int bits = 0; bits <= 64; bits++)
+        for (uint64_t less = 0; less < 2; less++) {
+            uint64_t value = (bits == 64 ? 0 : (uint64_t)1 << bits) - less;
+            memset(room, less ? 0xff : 0, sizeof room);
+            uint8_t *end = rota_lean_put_varint(room, value);
+            for (uint8_t *stop = room; stop <= room + sizeof room; stop++) {
+                number = rota_lean_get_varint(room, stop);
+                assert_ptr_equal(number.end, stop < end ? NULL : end);
+                assert_true(stop < end || number.value == value);
+            }
+        }
+    memset(room, 0x80, sizeof room);
+    room[9] = 1; /* the 64th bit, and then one too many, and one byte too many */
+    assert_ptr_equal(rota_lean_get_varint(room, room + 10).end, room + 10);
+    room[9] = 2;
+    assert_null(rota_lean_get_varint(room, room + 10).end);
+    room[9] = 0x80;
+    room[10] = 0;
+    assert_null(rota_lean_get_varint(room, room + sizeof room).end);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +301,7 @@ int main(void)
         cmocka_unit_test(a_fault_inside_an_entry_or_a_shard_is_found),
         cmocka_unit_test(more_keys_than_the_bound_are_refused),
         cmocka_unit_test(sizes_are_those_of_what_is_written),
+        cmocka_unit_test(numbers_of_any_size_are_read_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
