@@ -183,8 +183,14 @@ static enum rota_code make_lane(struct rota_broker *broker, struct rota_work_que
 enum rota_code rota_broker_need_lane(struct rota_broker *broker, const struct rota_job_spec *spec,
                                      struct rota_lane **lane, struct rota_error *error)
 {
-    struct rota_work_queue *queue;
+    struct rota_work_queue *queue = rota_broker_queue(broker, spec->queue);
     struct rota_capability_set *set;
+    if (queue && spec->n_capabilities == 0 && queue->lanes.size > 0 &&
+        queue->lanes.items[0] != ROTA_BROKER_NONE) { /* what most jobs need: set 0, nothing */
+        broker->last_queue = queue;
+        *lane = broker->lanes.items[queue->lanes.items[0]];
+        return ROTA_OK;
+    }
     if (broker->n_lanes >= ROTA_BROKER_LANES_MAX ||
         broker->capabilities.n_sets >= ROTA_BROKER_SETS_MAX)
         sweep(broker);

@@ -8,6 +8,7 @@ enum { PIECE = 4096, BUCKETS_MIN = 64, CACHE_LINE = 64, HALF = ROTA_JOB_FORESEEN
 enum { PLACES = 4, PLACES_MAX = 2 * PLACES };
 
 _Static_assert(sizeof(struct rota_job) == 88, "a job is small");
+_Static_assert(sizeof(struct rota_job_extra) == 256, "what is found by a shift");
 
 void rota_job_table_init(struct rota_job_table *table, uint64_t seed)
 {

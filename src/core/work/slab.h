@@ -35,10 +35,11 @@ static inline void *rota_slab_at(const struct rota_slab *slab, uint32_t number)
     return slab->items.items[number / ROTA_SLAB_CHUNK] + number % ROTA_SLAB_CHUNK * slab->item_size;
 }
 
-/* Chunks come, are full, have room again and go: what few takes and gives have to do. */
-bool rota_slab_add_chunk(struct rota_slab *slab);
-void rota_slab_close_chunk(struct rota_slab *slab, uint32_t index);
-void rota_slab_settle_chunk(struct rota_slab *slab, uint32_t index);
+/* Chunks come, are full, have room again and go: what few takes and gives have to do, and not in
+ * line with the others. */
+__attribute__((noinline)) bool rota_slab_add_chunk(struct rota_slab *slab);
+__attribute__((noinline)) void rota_slab_close_chunk(struct rota_slab *slab, uint32_t index);
+__attribute__((noinline)) void rota_slab_settle_chunk(struct rota_slab *slab, uint32_t index);
 
 /* Another item, whose bytes are not set, and its number; NULL when there is no memory. */
 static inline void *rota_slab_take(struct rota_slab *slab, uint32_t *number)
