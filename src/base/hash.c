@@ -168,13 +168,17 @@ uint64_t rota_hash_quick64(uint64_t seed, struct rota_str data)
 {
     uint64_t other = fold(seed ^ 0x9e3779b97f4a7c15u, 0xbf58476d1ce4e5b9u);
     uint64_t state = fold(seed + data.size, 0x94d049bb133111ebu) ^ other;
-    const char *at = data.data;
-    char last[16] = {0}; /* how much of it counts, the size tells */
-    size_t left = data.size;
-    for (; left >= sizeof last; left -= sizeof last, at += sizeof last)
-        state = fold(state ^ load64(at), other ^ load64(at + 8));
-    if (left > 0)
-        memcpy(last, at, left);
+    const char *at = data.data, *last;
+    char few[16] = {0}; /* how much of it counts, the size tells */
+    if (data.size >= sizeof few) {
+        last = at + data.size - sizeof few; /* perhaps a part of it for the second time */
+        for (; at < last; at += sizeof few)
+            state = fold(state ^ load64(at), other ^ load64(at + 8));
+    } else {
+        if (data.size > 0)
+            memcpy(few, at, data.size);
+        last = few;
+    }
     state = fold(state ^ load64(last), other ^ load64(last + 8));
     return fold(state ^ seed, 0xd6e8feb86659fd93u);
 }

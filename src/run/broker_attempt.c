@@ -42,19 +42,6 @@ void rota_work_broker_handle_complete(struct rota_work_broker *broker,
     end_attempt(broker, call, request, ROTA_JOB_CAUSE_DONE);
 }
 
-enum { AHEAD = ROTA_JOB_FORESEEN + 4 };
-
-/* The jobs of a batch up to `n` will be asked for; those before `*at` were told. */
-static void foresee(struct rota_work_broker *broker, const struct rota_queue_list *list, size_t *at,
-                    size_t n)
-{
-    const struct rota_queue_about *abouts = list->items.items;
-    struct rota_job_id id;
-    for (; *at < n && *at < list->items.n; ++*at)
-        if (!rota_queue_id_read(abouts[*at].id, &id, NULL))
-            rota_broker_foresee(broker->core, id);
-}
-
 /* A job that is not here may be at another node, or in a row that is not loaded. */
 void rota_work_broker_handle_complete_batch(struct rota_work_broker *broker,
                                             struct rota_server_call *call, const void *request)
@@ -64,12 +51,10 @@ void rota_work_broker_handle_complete_batch(struct rota_work_broker *broker,
     struct rota_work_now now = rota_work_broker_now();
     bool has_others = broker->store || !rota_broker_cluster_is_alone(broker->cluster);
     uint64_t last = 0, number = 0;
-    size_t foreseen = 0;
     rota_buffer_clear(&broker->buffer);
     for (size_t i = 0; i < list->items.n; i++) {
         struct rota_queue_added ended = {0};
         struct rota_error error;
-        foresee(broker, list, &foreseen, i + 1 + AHEAD);
         enum rota_code code =
             end_one(broker, now, &abouts[i], ROTA_JOB_CAUSE_DONE, &number, &error);
         if (code)

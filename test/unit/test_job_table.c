@@ -47,8 +47,8 @@ static struct rota_job_id id_of(size_t i)
 static void fetch(struct rota_job_table *table, struct rota_job_id id)
 {
     rota_job_table_foresee(table, id);
-    rota_job_table_fetch_place(table, id);
-    rota_job_table_fetch_others(table, id);
+    rota_job_table_fetch_place(table, rota_job_table_hash(table, id));
+    rota_job_table_fetch_others(table, rota_job_table_hash(table, id));
 }
 
 static void jobs_are_found_while_the_index_grows_and_shrinks(void **state)

@@ -157,9 +157,10 @@ static struct rota_job_id choose_id(struct rota_broker *broker, const struct rot
         return spec->id;
     uint64_t chance = broker->chance;
     broker->chance = rota_random_next(&broker->random);
-    rota_job_table_fetch_place(&broker->jobs,
-                               rota_job_id_make(broker->now.wall, spec->partition, broker->chance));
-    return rota_job_id_make(broker->now.wall, spec->partition, chance);
+    struct rota_job_id id = rota_job_id_make(broker->now.wall, spec->partition, chance), next = id;
+    next.low = broker->chance;
+    rota_job_table_fetch_place(&broker->jobs, rota_job_table_hash(&broker->jobs, next));
+    return id;
 }
 
 /* When it may begin and must be done, on our clock. */

@@ -106,11 +106,11 @@ void rota_broker_fetch_oldest(const struct rota_broker *broker)
     if (broker->n_ended < broker->options.ended_max || !number)
         return;
     extra = extra_at(broker, number);
-    rota_job_table_fetch_others(jobs, rota_job_at(jobs, extra->job)->id);
+    rota_job_table_fetch_others(jobs, rota_job_at(jobs, extra->job)->hash);
     if (!(number = extra->next_ended))
         return;
     extra = extra_at(broker, number);
-    rota_job_table_fetch_place(jobs, rota_job_at(jobs, extra->job)->id);
+    rota_job_table_fetch_place(jobs, rota_job_at(jobs, extra->job)->hash);
     if (!(number = extra->next_ended))
         return;
     extra = extra_at(broker, number);

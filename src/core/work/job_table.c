@@ -34,30 +34,15 @@ void rota_job_table_deinit(struct rota_job_table *table)
 
 /* --- the index --- */
 
-/* Ids come from outside: without the seeds nobody can make them collide. */
-static uint64_t hash(const struct rota_job_table *table, struct rota_job_id id)
-{
-    __extension__ unsigned __int128 product =
-        (unsigned __int128)(id.low ^ table->seeds[0]) * ((id.high ^ table->seeds[1]) | 1);
-    uint64_t mixed = (uint64_t)product ^ (uint64_t)(product >> 64) ^ id.low;
-    mixed *= 0x94d049bb133111ebu;
-    return mixed ^ mixed >> 32;
-}
-
 static uint32_t *bucket_at(const struct rota_job_table *table, size_t index)
 {
     return &table->buckets.items[index / PIECE][index % PIECE];
 }
 
-static size_t bucket_of_hash(const struct rota_job_table *table, uint64_t hashed)
+static size_t bucket_of(const struct rota_job_table *table, uint32_t hash)
 {
-    size_t index = hashed & (table->n_buckets - 1);
-    return index < table->n_split ? hashed & (2 * table->n_buckets - 1) : index;
-}
-
-static size_t bucket_of(const struct rota_job_table *table, struct rota_job_id id)
-{
-    return bucket_of_hash(table, hash(table, id));
+    size_t index = hash & (table->n_buckets - 1);
+    return index < table->n_split ? hash & (2 * table->n_buckets - 1) : index;
 }
 
 static bool begin_index(struct rota_job_table *table)
@@ -80,7 +65,7 @@ static void move_chain(struct rota_job_table *table, size_t from)
     *bucket_at(table, from) = 0;
     while (number) {
         struct rota_job *job = rota_job_at(table, number);
-        uint32_t next = job->id_next, *bucket = bucket_at(table, bucket_of(table, job->id));
+        uint32_t next = job->id_next, *bucket = bucket_at(table, bucket_of(table, job->hash));
         job->id_next = *bucket;
         *bucket = number;
         number = next;
@@ -164,8 +149,9 @@ uint32_t rota_job_table_add(struct rota_job_table *table, struct rota_job_id id)
     struct rota_job *job = begin_index(table) ? rota_slab_take(&table->jobs, &number) : NULL;
     if (!job)
         return 0;
-    uint32_t *bucket = bucket_at(table, bucket_of(table, id));
-    *job = (struct rota_job){.id = id, .id_next = *bucket};
+    uint32_t hash = rota_job_table_hash(table, id);
+    uint32_t *bucket = bucket_at(table, bucket_of(table, hash));
+    *job = (struct rota_job){.id = id, .hash = hash, .id_next = *bucket};
     *bucket = number;
     for (int i = 0; i < PLACES && PLACES * table->jobs.n_used > table->n_buckets + table->n_split;
          i++)
@@ -192,7 +178,7 @@ static void leave_list(struct rota_job_table *table, struct rota_job *job)
 void rota_job_table_remove(struct rota_job_table *table, uint32_t number)
 {
     struct rota_job *job = rota_job_at(table, number);
-    uint32_t *link = bucket_at(table, bucket_of(table, job->id));
+    uint32_t *link = bucket_at(table, bucket_of(table, job->hash));
     while (*link != number)
         link = &rota_job_at(table, *link)->id_next;
     *link = job->id_next;
@@ -247,7 +233,8 @@ uint32_t rota_job_table_find(const struct rota_job_table *table, struct rota_job
 {
     if (table->n_buckets == 0)
         return 0;
-    return find_from(table, *bucket_at(table, bucket_of(table, id)), id);
+    return find_from(table, *bucket_at(table, bucket_of(table, rota_job_table_hash(table, id))),
+                     id);
 }
 
 uint32_t rota_job_table_find_next(const struct rota_job_table *table, uint32_t number)
@@ -261,25 +248,25 @@ void rota_job_table_foresee(struct rota_job_table *table, struct rota_job_id id)
     if (table->n_buckets == 0)
         return;
     unsigned at = table->n_foreseen++;
-    uint64_t hashed = hash(table, id);
-    __builtin_prefetch(bucket_at(table, bucket_of_hash(table, hashed)), 1);
+    uint32_t hash = rota_job_table_hash(table, id);
+    __builtin_prefetch(bucket_at(table, bucket_of(table, hash)), 1);
     /* The bucket of the one half as far has come by now, and of the farthest its first job. */
-    fetch(table, bucket_of_hash(table, table->foreseen[(at + HALF) % ROTA_JOB_FORESEEN]), 0);
-    uint64_t *before = &table->foreseen[at % ROTA_JOB_FORESEEN];
-    fetch_extra(table, bucket_of_hash(table, *before));
-    *before = hashed;
+    fetch(table, bucket_of(table, table->foreseen[(at + HALF) % ROTA_JOB_FORESEEN]), 0);
+    uint32_t *before = &table->foreseen[at % ROTA_JOB_FORESEEN];
+    fetch_extra(table, bucket_of(table, *before));
+    *before = hash;
 }
 
-void rota_job_table_fetch_place(const struct rota_job_table *table, struct rota_job_id id)
+void rota_job_table_fetch_place(const struct rota_job_table *table, uint32_t hash)
 {
     if (table->n_buckets > 0)
-        __builtin_prefetch(bucket_at(table, bucket_of(table, id)), 1);
+        __builtin_prefetch(bucket_at(table, bucket_of(table, hash)), 1);
 }
 
-void rota_job_table_fetch_others(const struct rota_job_table *table, struct rota_job_id id)
+void rota_job_table_fetch_others(const struct rota_job_table *table, uint32_t hash)
 {
     if (table->n_buckets > 0)
-        fetch(table, bucket_of(table, id), 0);
+        fetch(table, bucket_of(table, hash), 0);
 }
 
 uint32_t rota_job_table_next(const struct rota_job_table *table, uint32_t number)

@@ -36,6 +36,7 @@ struct rota_job {
     uint32_t newer, older; /* by `record` */
     uint32_t lane;         /* its queue and what it needs */
     uint32_t extra;        /* 0: none */
+    uint32_t hash;         /* of its id, see rota_job_table_hash() */
     int16_t priority;
     uint8_t state;
     uint8_t flags;
@@ -113,7 +114,7 @@ struct rota_job_extra {
 struct rota_job_table {
     struct rota_slab jobs, extras;
     struct rota_blocks blocks;            /* payloads, results and texts */
-    uint64_t foreseen[ROTA_JOB_FORESEEN]; /* hashes of the last ones, round and round */
+    uint32_t foreseen[ROTA_JOB_FORESEEN]; /* hashes of the last ones, round and round */
     unsigned n_foreseen;
     uint64_t seeds[2];
     ROTA_VECTOR(uint32_t *) buckets; /* in pieces */
@@ -186,6 +187,17 @@ void rota_job_table_remove(struct rota_job_table *table, uint32_t number);
 struct rota_job_extra *rota_job_table_need_extra(struct rota_job_table *table, uint32_t number);
 void rota_job_table_drop_extra(struct rota_job_table *table, uint32_t number);
 
+/* Ids come from outside: without the table's seeds nobody can make their hashes collide. */
+static inline uint32_t rota_job_table_hash(const struct rota_job_table *table,
+                                           struct rota_job_id id)
+{
+    __extension__ unsigned __int128 product =
+        (unsigned __int128)(id.low ^ table->seeds[0]) * ((id.high ^ table->seeds[1]) | 1);
+    uint64_t mixed = (uint64_t)product ^ (uint64_t)(product >> 64) ^ id.low;
+    mixed *= 0x94d049bb133111ebu;
+    return (uint32_t)(mixed ^ mixed >> 32);
+}
+
 /* The first job under `id`, and the next one with the same id behind `number`; 0: none. */
 uint32_t rota_job_table_find(const struct rota_job_table *table, struct rota_job_id id);
 uint32_t rota_job_table_find_next(const struct rota_job_table *table, uint32_t number);
@@ -195,8 +207,8 @@ uint32_t rota_job_table_find_next(const struct rota_job_table *table, uint32_t n
 void rota_job_table_foresee(struct rota_job_table *table, struct rota_job_id id);
 
 /* ... and at once: its place in the index; and, when that is there, what else is in it. */
-void rota_job_table_fetch_place(const struct rota_job_table *table, struct rota_job_id id);
-void rota_job_table_fetch_others(const struct rota_job_table *table, struct rota_job_id id);
+void rota_job_table_fetch_place(const struct rota_job_table *table, uint32_t hash);
+void rota_job_table_fetch_others(const struct rota_job_table *table, uint32_t hash);
 
 /* The next job behind `number` in no useful order; 0 ends it. Start with 0. */
 uint32_t rota_job_table_next(const struct rota_job_table *table, uint32_t number);

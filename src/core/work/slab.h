@@ -16,6 +16,7 @@ struct rota_slab_chunk {
     uint32_t n_used, n_touched; /* those above `n_touched` were never used */
     uint32_t free;              /* 1 + the first free one below that; 0: none */
     uint32_t next, previous;    /* chunks with room; 1 + index */
+    uint32_t spare[3];          /* a power of two */
 };
 
 struct rota_slab {
