@@ -452,7 +452,7 @@ void rota_broker_job_end(struct rota_broker *broker, uint32_t job_number,
     rota_fair_let_go(extra->key);
     extra->key = NULL;
     rota_broker_set_state(broker, job, record->state);
-    rota_broker_set_timer(broker, job);
+    rota_broker_drop_timer(broker, job);
     extra->wait_until = record->state == ROTA_JOB_DEAD
                             ? ROTA_TIME_NEVER
                             : rota_time_add(broker->now.boot, broker->options.keep);
