@@ -320,7 +320,7 @@ static void compact_on_timer(struct world *world, uint32_t node)
     if (broker->compact_after == 0 && broker->compact_below == 0 && broker->disk.kept.size > WORTH)
         broker->compact_below = rota_broker_last_number(broker->machine) + 1;
     if (broker->compact_below > 0 && broker->compact_after == 0) {
-        if (rota_broker_rewrite(broker->machine, broker->compact_below, AT_A_TIME) == 0)
+        if (rota_broker_rewrite(broker->machine, broker->compact_below, AT_A_TIME, SIZE_MAX) == 0)
             broker->compact_after = rota_broker_last_number(broker->machine);
         drive(world, node);
         every = 5 * ROTA_MSEC;
