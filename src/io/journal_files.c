@@ -137,11 +137,26 @@ static int make_some_segment(struct rota_journal_files *files, const char *path,
     }
 }
 
+enum { MARK_ROOM = 64 }; /* that a journal which is closed here can say so */
+
+/* Nothing more is written to the last segment: what it has beyond that is given back, if it can
+ * be. Of no account is whether a crash undoes it: there are zeros. */
+static void leave_segment(struct rota_journal_files *files)
+{
+    if (files->fd < 0)
+        return;
+    struct rota_journal_part *part = &files->parts.items[files->parts.size - 1];
+    if (part->used < files->size &&
+        files->disk->truncate(files->disk->data, files->fd, (off_t)part->used) == 0)
+        part->size = part->used;
+    close(files->fd);
+}
+
 enum rota_code rota_journal_files_begin(struct rota_journal_files *files, uint64_t first,
                                         size_t need, bool may_use_reserve, struct rota_error *error)
 {
     char path[ROTA_JOURNAL_PATH_MAX];
-    size_t least = ROTA_JOURNAL_HEAD_SIZE + need, size;
+    size_t least = ROTA_JOURNAL_HEAD_SIZE + need + MARK_ROOM, size;
     struct rota_journal_part part = {files->index, first, ROTA_JOURNAL_HEAD_SIZE, 0};
     if (files->parts.size >= ROTA_JOURNAL_SEGMENTS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "%s: has %d segments already",
@@ -160,8 +175,7 @@ enum rota_code rota_journal_files_begin(struct rota_journal_files *files, uint64
     if (fd < 0)
         return rota_error_set(error, ROTA_ERR_LIMIT, "%s: no space is left for %zu bytes",
                               files->directory, need);
-    if (files->fd >= 0)
-        close(files->fd);
+    leave_segment(files);
     files->fd = fd;
     files->size = size;
     files->ready = 0;

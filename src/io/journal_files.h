@@ -9,6 +9,7 @@
  *   anything else is written to it. So a sync has no sizes to write. Now and then zeros are
  *   written ahead of the batches: what was only allocated costs a file system a change of its
  *   own records with each sync, and what was written before costs none.
+ * - A segment that is not written to any more is cut to what it holds.
  * - Segments go one after the other, the oldest first and each for good before the next.
  *   So what is left is always without a gap.
  * - The range tells which segments there must be, so that none goes missing unnoticed. A

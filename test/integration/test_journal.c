@@ -847,6 +847,41 @@ static void a_smaller_segment_is_made_before_the_reserve_is_given_up(void **stat
     book_close();
 }
 
+static void a_segment_that_is_left_is_cut_to_what_it_holds(void **state)
+{
+    char path[512];
+    struct stat status;
+    (void)state;
+    write_records(10);
+    path_of(1, path);
+    assert_int_equal(stat(path, &status), 0);
+    off_t whole = status.st_size;
+    write_records(2000);
+    assert_int_equal(stat(path, &status), 0);
+    assert_true(status.st_size < whole);
+    book_open();
+    assert_int_equal(book.n_read, book.last);
+    assert_true(rota_journal_look(book.journal).n_segments > 2);
+    book_close();
+}
+
+static void damage_of_a_large_last_batch_is_no_torn_end(void **state)
+{
+    struct stat status;
+    char path[512];
+    (void)state;
+    book_open();
+    size_t size = rota_journal_look(book.journal).segment_size;
+    while (rota_journal_look(book.journal).n_waiting_bytes <= size)
+        book_append(10); /* one batch, for which there must be a segment of its own */
+    book_await();
+    book_close();
+    path_of(2, path);
+    assert_int_equal(stat(path, &status), 0);
+    change_byte(2, status.st_size / 2, 1);
+    assert_refused(ROTA_ERR_INVALID, "damaged");
+}
+
 static void what_is_sealed_is_a_batch_of_its_own(void **state)
 {
     (void)state;
@@ -1078,6 +1113,8 @@ int main(void)
         TEST(a_full_disk_that_is_left_keeps_what_was_told),
         TEST(batches_on_a_full_disk_share_a_segment),
         TEST(a_smaller_segment_is_made_before_the_reserve_is_given_up),
+        TEST(a_segment_that_is_left_is_cut_to_what_it_holds),
+        TEST(damage_of_a_large_last_batch_is_no_torn_end),
         TEST(what_is_sealed_is_a_batch_of_its_own),
         TEST(segments_go_only_when_what_was_sealed_before_is_on_disk),
         TEST(room_is_made_without_the_reserve),
