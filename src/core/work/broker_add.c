@@ -136,11 +136,13 @@ static bool has_room(const struct rota_broker *broker, size_t bytes)
 
 size_t rota_broker_spec_size(const struct rota_job_spec *spec)
 {
-    enum { FIXED = 96, TIMES = 64 };
+    enum { FIXED = 96, TIME = 10 };
     size_t size = FIXED + spec->queue.size + spec->payload.size + spec->unique.size +
                   spec->key.size + spec->trace.size;
-    if (spec->deadline || spec->timeout || spec->backoff || spec->backoff_max)
-        size += TIMES;
+    const rota_time times[] = {spec->not_before, spec->deadline, spec->timeout, spec->backoff,
+                               spec->backoff_max};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        size += times[i] ? TIME : 0;
     for (size_t i = 0; i < spec->n_capabilities; i++)
         size += 4 + spec->capabilities[i].size;
     return size;

@@ -16,7 +16,7 @@
 #define ROTA_ROOM_UNKNOWN UINT64_MAX
 
 enum {
-    ROTA_ROOM_END = 64,       /* bytes of a journal that say that an attempt began, and ended */
+    ROTA_ROOM_END = 128,      /* bytes of a journal that say that an attempt began, and ended */
     ROTA_ROOM_MARGIN = 16384, /* for heads, names of files and whole blocks */
 };
 
