@@ -11,18 +11,27 @@
 
 enum { KEPT_MAX = 4 << 20 }; /* a buffer that grew larger is given back */
 
+#define SHORT "the disk is full, but for what is kept for those that end"
+
 /* What goes to the thread. While it is there, all of it and the files are the thread's. */
 struct commit {
     struct rota_letter letter;
     struct rota_buffer batch;
     uint64_t first, last; /* numbers of its records; 0: none */
     uint64_t drop_below;  /* 0: nothing is dropped */
+    size_t want;          /* bytes that the last segment is to take; 0: whatever it does */
     bool is_final;        /* nothing comes after: leave a mark */
     struct rota_journal_files *files;
     struct rota_journal_writer *writer; /* of the final one, for its mark */
 
+    uint64_t n_free; /* bytes of the disk, after it */
     enum rota_code code, drop_code;
     struct rota_error error, drop_error;
+};
+
+struct batch {
+    struct rota_buffer bytes;
+    uint64_t first, last;
 };
 
 struct rota_journal {
@@ -35,14 +44,19 @@ struct rota_journal {
     bool is_at_thread;
 
     struct rota_journal_writer writer;
-    struct rota_buffer waiting; /* the next batch */
-    bool is_waited_for;         /* somebody waits for a record of it */
-    uint64_t first;             /* its first number */
-    uint64_t drop_below;        /* asked for since the last commit */
+    struct rota_buffer waiting;                   /* the next batch */
+    bool is_waited_for;                           /* somebody waits for a record of it */
+    uint64_t first;                               /* its first number */
+    struct batch sealed[ROTA_JOURNAL_SEALED_MAX]; /* those before it */
+    size_t n_sealed;
+    uint64_t drop_below, drop_after; /* asked for; once this number is on disk */
+    size_t want;                     /* asked for since the last commit */
 
     struct rota_journal_view view; /* of the files as they were after the last commit */
     bool is_full, is_failed, is_closing;
-    int n_open; /* handles that are not closed yet */
+    bool is_short; /* jobs are refused for want of room */
+    bool is_stuck; /* a batch did not fit anywhere */
+    int n_open;    /* handles that are not closed yet */
     void (*on_closed)(void *data);
     void *closed_data;
 };
@@ -62,9 +76,8 @@ static void leave_mark(struct commit *commit)
     rota_buffer_deinit(&mark);
 }
 
-static void work(struct rota_letter *letter)
+static void write_commit(struct commit *commit)
 {
-    struct commit *commit = (struct commit *)letter;
     struct rota_journal_files *files = commit->files;
     commit->code = ROTA_OK;
     commit->drop_code = ROTA_OK;
@@ -77,10 +90,19 @@ static void work(struct rota_letter *letter)
         files->last = commit->last;
     if (commit->drop_below)
         commit->drop_code = rota_journal_files_drop(files, commit->drop_below, &commit->drop_error);
+    if (commit->want) /* who asked for it sees whether it is there */
+        (void)rota_journal_files_make_room(files, commit->want, NULL);
     if (commit->is_final)
         leave_mark(commit);
     else if (files->is_full)
         rota_journal_files_find_room(files);
+}
+
+static void work(struct rota_letter *letter)
+{
+    struct commit *commit = (struct commit *)letter;
+    write_commit(commit);
+    commit->n_free = rota_journal_files_free(commit->files);
 }
 
 /* --- on the loop --- */
@@ -93,25 +115,50 @@ static void post(struct rota_journal *journal)
     (void)code;
 }
 
+/* The batch that gathers; an empty one takes its place, in the memory of `empty`. */
+static struct batch take_waiting(struct rota_journal *journal, struct rota_buffer empty)
+{
+    struct batch batch = {.bytes = journal->waiting};
+    if (batch.bytes.size > 0) {
+        batch.first = journal->first;
+        batch.last = journal->view.last;
+    }
+    rota_buffer_clear(&empty);
+    journal->waiting = empty;
+    journal->is_waited_for = false;
+    uv_timer_stop(&journal->later);
+    if (journal->waiting.capacity > KEPT_MAX)
+        rota_buffer_deinit(&journal->waiting);
+    return batch;
+}
+
+static struct batch take_sealed(struct rota_journal *journal)
+{
+    struct batch batch = journal->sealed[0];
+    rota_buffer_deinit(&journal->commit.batch);
+    journal->n_sealed--;
+    memmove(journal->sealed, journal->sealed + 1, journal->n_sealed * sizeof *journal->sealed);
+    return batch;
+}
+
 /* Send what waits to the thread, if that is free. */
 static void commit_waiting(struct rota_journal *journal)
 {
     struct commit *commit = &journal->commit;
     if (journal->is_committing || journal->is_failed)
         return;
-    struct rota_buffer empty = commit->batch;
-    rota_buffer_clear(&empty);
-    commit->batch = journal->waiting;
-    journal->waiting = empty;
-    journal->is_waited_for = false;
-    uv_timer_stop(&journal->later);
-    if (journal->waiting.capacity > KEPT_MAX)
-        rota_buffer_deinit(&journal->waiting);
-    commit->first = commit->batch.size > 0 ? journal->first : 0;
-    commit->last = commit->batch.size > 0 ? journal->view.last : 0;
-    commit->drop_below = journal->drop_below;
-    commit->is_final = journal->is_closing;
-    journal->drop_below = 0;
+    struct batch batch =
+        journal->n_sealed > 0 ? take_sealed(journal) : take_waiting(journal, commit->batch);
+    commit->batch = batch.bytes;
+    commit->first = batch.first;
+    commit->last = batch.last;
+    bool is_dropping = (batch.last ? batch.last : journal->view.durable) >= journal->drop_after;
+    commit->drop_below = is_dropping ? journal->drop_below : 0;
+    commit->want = journal->want;
+    commit->is_final = journal->is_closing && journal->n_sealed == 0 && journal->waiting.size == 0;
+    if (is_dropping)
+        journal->drop_below = 0;
+    journal->want = 0;
     post(journal);
 }
 
@@ -170,7 +217,14 @@ static void look_at_files(struct rota_journal *journal)
     const struct rota_journal_files *files = journal->commit.files;
     journal->view.bytes = rota_journal_files_bytes(files);
     journal->view.edge = rota_journal_files_edge(files);
+    size_t n = 0;
+    for (; n < ROTA_JOURNAL_OLD && n + 1 < files->parts.size; n++)
+        journal->view.old[n] = (struct rota_journal_segment){
+            .bytes = files->parts.items[n].size, .end = files->parts.items[n + 1].first};
+    journal->view.n_old = n;
     journal->view.n_segments = files->parts.size;
+    journal->view.n_left = rota_journal_files_left(files);
+    journal->view.has_reserve = !files->is_full;
 }
 
 static void log_error(const struct rota_journal *journal, enum rota_log_level level,
@@ -199,6 +253,26 @@ static void tell_room(struct rota_journal *journal, const char *why)
         journal->options.on_room(journal->options.data);
 }
 
+static void try_again(struct rota_journal *journal)
+{
+    if (!uv_is_active((uv_handle_t *)&journal->retry))
+        uv_timer_start(&journal->retry, on_retry, retry_ms(journal), retry_ms(journal));
+}
+
+/* Tell that not even those go on who end work, or that they do again. */
+static void tell_stuck(struct rota_journal *journal)
+{
+    bool is_stuck = journal->commit.code == ROTA_ERR_LIMIT;
+    if (is_stuck == journal->is_stuck || journal->is_closing)
+        return;
+    journal->is_stuck = is_stuck;
+    if (is_stuck)
+        log_error(journal, ROTA_LOG_ERROR, "journal stuck", journal->commit.error.text);
+    else
+        rota_log(journal->options.log, rota_clock_wall(), ROTA_LOG_INFO, "journal goes on",
+                 ROTA_LOG_FACT("directory", journal->commit.files->directory));
+}
+
 static void look_for_room(struct rota_journal *journal)
 {
     const struct commit *commit = &journal->commit;
@@ -211,14 +285,17 @@ static void look_for_room(struct rota_journal *journal)
                  "the disk is full: there is no room for the reserve of %zu bytes",
                  commit->files->reserve_size);
         why = no_reserve;
+    } else if (journal->is_short) {
+        why = SHORT;
     } else if (journal->waiting.size > ROTA_JOURNAL_BEHIND) {
         why = "the disk does not keep up";
     }
-    bool is_disk = commit->code == ROTA_ERR_LIMIT || commit->files->is_full;
-    if (is_disk && !uv_is_active((uv_handle_t *)&journal->retry))
-        uv_timer_start(&journal->retry, on_retry, retry_ms(journal), retry_ms(journal));
-    else if (!is_disk)
+    bool is_disk = commit->code == ROTA_ERR_LIMIT || commit->files->is_full || journal->is_short;
+    if (is_disk)
+        try_again(journal);
+    else
         uv_timer_stop(&journal->retry);
+    tell_stuck(journal);
     tell_room(journal, why);
 }
 
@@ -239,6 +316,8 @@ static void finish(struct rota_journal *journal)
         return;
     rota_journal_files_close(journal->commit.files);
     rota_buffer_deinit(&journal->waiting);
+    for (size_t i = 0; i < journal->n_sealed; i++)
+        rota_buffer_deinit(&journal->sealed[i].bytes);
     rota_buffer_deinit(&journal->commit.batch);
     if (journal->on_closed)
         journal->on_closed(journal->closed_data);
@@ -299,6 +378,7 @@ static void take_back(struct rota_journal *journal)
     journal->is_committing = commit->code == ROTA_ERR_LIMIT;
     journal->is_failed = commit->code && commit->code != ROTA_ERR_LIMIT;
     look_at_files(journal);
+    journal->view.n_free = commit->n_free;
     if (commit->drop_code)
         log_error(journal, ROTA_LOG_WARN, "journal not shortened", commit->drop_error.text);
     if (commit->code)
@@ -314,7 +394,7 @@ static void done(struct rota_letter *letter, bool is_cancelled)
 {
     struct rota_journal *journal =
         (struct rota_journal *)((char *)letter - offsetof(struct rota_journal, commit.letter));
-    uint64_t before = journal->view.durable;
+    struct rota_journal_view before = journal->view;
     (void)is_cancelled; /* the thread is closed only when nothing is under way */
     take_back(journal);
     if (journal->is_closing) {
@@ -325,12 +405,17 @@ static void done(struct rota_letter *letter, bool is_cancelled)
         tell_failed(journal);
         return;
     }
-    if (journal->drop_below)
+    if (journal->drop_below || journal->want || journal->n_sealed > 0)
         wake(journal);
     else if (journal->waiting.size > 0)
         wake_for_records(journal);
     look_for_room(journal);
-    if (journal->view.durable > before && !journal->is_closing && journal->options.on_durable)
+    bool has_changed =
+        journal->view.n_segments != before.n_segments || journal->view.edge != before.edge;
+    if (has_changed && !journal->is_closing && journal->options.on_changed)
+        journal->options.on_changed(journal->options.data);
+    if (journal->view.durable > before.durable && !journal->is_closing &&
+        journal->options.on_durable)
         journal->options.on_durable(journal->options.data, journal->view.durable);
 }
 
@@ -401,6 +486,8 @@ enum rota_code rota_journal_open(struct uv_loop_s *loop, const struct rota_journ
     made->view.last = made->view.durable = files->last;
     made->view.n_lost = files->n_lost;
     made->view.segment_size = files->segment_size;
+    made->view.reserve_size = files->reserve_size;
+    made->view.n_free = rota_journal_files_free(files);
     look_at_files(made);
     code = start(loop, made, error);
     if (code) {
@@ -457,10 +544,40 @@ enum rota_code rota_journal_append_later(struct rota_journal *journal,
     return append(journal, record, false, error);
 }
 
+void rota_journal_seal(struct rota_journal *journal)
+{
+    if (journal->waiting.size == 0 || journal->n_sealed == ROTA_JOURNAL_SEALED_MAX)
+        return;
+    journal->sealed[journal->n_sealed] = take_waiting(journal, (struct rota_buffer){0});
+    journal->n_sealed++;
+    wake(journal);
+}
+
+void rota_journal_make_room(struct rota_journal *journal, size_t bytes)
+{
+    journal->want = bytes;
+    wake(journal);
+}
+
+void rota_journal_set_short(struct rota_journal *journal, bool is_short)
+{
+    if (is_short == journal->is_short || journal->is_failed || journal->is_closing)
+        return;
+    journal->is_short = is_short;
+    if (!is_short) {
+        wake(journal); /* the disk is asked */
+    } else {
+        try_again(journal);
+        if (!journal->is_full)
+            tell_room(journal, SHORT);
+    }
+}
+
 void rota_journal_drop_below(struct rota_journal *journal, uint64_t number)
 {
     if (number > journal->drop_below)
         journal->drop_below = number;
+    journal->drop_after = journal->view.last;
     wake(journal);
 }
 
@@ -469,6 +586,9 @@ struct rota_journal_view rota_journal_look(const struct rota_journal *journal)
     struct rota_journal_view view = journal->view;
     view.n_waiting_bytes =
         journal->waiting.size + (journal->is_committing ? journal->commit.batch.size : 0);
+    for (size_t i = 0; i < journal->n_sealed; i++)
+        view.n_waiting_bytes += journal->sealed[i].bytes.size;
+    view.has_sealed = journal->n_sealed > 0;
     view.is_full = journal->is_full;
     view.is_failed = journal->is_failed;
     return view;

@@ -14,7 +14,8 @@
  * **A full disk** loses nothing: what waits goes on waiting and is tried again, `on_full`
  * says so, and a reserve is given up so that those who end work may go on while those who
  * bring it are refused. `on_room` ends it. The same two tell when more bytes wait than
- * ROTA_JOURNAL_BEHIND. **A disk that fails** ends it: `on_failed`, once, and nothing is
+ * ROTA_JOURNAL_BEHIND. When not even the reserve is enough, that is logged too (`journal stuck`),
+ * and when it is over. **A disk that fails** ends it: `on_failed`, once, and nothing is
  * told as durable any more; whoever opens the directory next finds what was.
  *
  * docs/journal.md has the format and what to do with a damaged one. */
@@ -30,6 +31,8 @@ struct uv_loop_s;
 enum {
     ROTA_JOURNAL_BEHIND = 64 << 20,       /* bytes that wait: time to take in less */
     ROTA_JOURNAL_PENDING_MAX = 512 << 20, /* bytes that may wait */
+    ROTA_JOURNAL_OLD = 8,                 /* segments that a view tells of */
+    ROTA_JOURNAL_SEALED_MAX = 2,          /* batches that wait, beside the one that gathers */
 };
 
 #define ROTA_JOURNAL_RETRY (250 * ROTA_MSEC)
@@ -55,15 +58,28 @@ struct rota_journal_options {
     void (*on_durable)(void *data, uint64_t number); /* all records up to this one */
     void (*on_full)(void *data, const char *why);
     void (*on_room)(void *data);
+    void (*on_changed)(void *data); /* segments were made, or have gone; may be NULL */
     void (*on_failed)(void *data, const struct rota_error *error);
     void *data; /* kept */
+};
+
+/* A segment: the size of its file, and the number of the first record behind it. */
+struct rota_journal_segment {
+    uint64_t bytes, end;
 };
 
 struct rota_journal_view {
     uint64_t last, durable; /* numbers; of what was appended, of what is on disk */
     uint64_t bytes;         /* of all segments */
     uint64_t edge;          /* the first number of the newest segment */
-    size_t segment_size;    /* of a new one */
+    struct rota_journal_segment old[ROTA_JOURNAL_OLD]; /* the oldest ones, without the newest */
+    size_t n_old;
+    uint64_t n_left;     /* bytes that the newest segment may still take */
+    uint64_t n_free;     /* ... that are free on the disk; UINT64_MAX: who knows */
+    size_t segment_size; /* of a new one */
+    size_t reserve_size;
+    bool has_reserve;
+    bool has_sealed; /* batches that are not on disk */
     size_t n_segments;
     size_t n_waiting_bytes;     /* that are not on disk */
     uint64_t n_batches, n_lost; /* commits; records that a repair has passed over */
@@ -91,6 +107,18 @@ enum rota_code rota_journal_append(struct rota_journal *journal,
 enum rota_code rota_journal_append_later(struct rota_journal *journal,
                                          const struct rota_work_record *record,
                                          struct rota_error *error);
+
+/* What is appended after this goes to another batch than what was before: when there is no room
+ * for the one, that is not for the other's sake. At most ROTA_JOURNAL_SEALED_MAX wait, beyond
+ * that it does nothing. */
+void rota_journal_seal(struct rota_journal *journal);
+
+/* See that the newest segment can take `bytes` more than what is on disk, without giving up the
+ * reserve for it. `on_changed` tells when it has become so; it may never. */
+void rota_journal_make_room(struct rota_journal *journal, size_t bytes);
+
+/* Jobs are refused for want of room, and the disk is looked at as if it were full; or no longer. */
+void rota_journal_set_short(struct rota_journal *journal, bool is_short);
 
 /* Records below `number` are not needed any more once all that was appended until now is
  * on disk: then segments that hold only such are removed. */

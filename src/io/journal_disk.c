@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 static int create_file(void *data, const char *path)
@@ -60,6 +61,16 @@ static int unlink_file(void *data, const char *path)
     return unlink(path);
 }
 
+static int find_room(void *data, const char *path, uint64_t *bytes)
+{
+    struct statvfs disk;
+    (void)data;
+    if (statvfs(path, &disk))
+        return -1;
+    *bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
+    return 0;
+}
+
 const struct rota_journal_disk rota_journal_disk_real = {
     .create = create_file,
     .open = open_file,
@@ -69,4 +80,5 @@ const struct rota_journal_disk rota_journal_disk_real = {
     .sync = sync_file,
     .sync_directory = sync_directory,
     .unlink = unlink_file,
+    .room = find_room,
 };

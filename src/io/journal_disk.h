@@ -6,6 +6,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct rota_journal_disk {
@@ -17,7 +18,8 @@ struct rota_journal_disk {
     int (*sync)(void *data, int fd);                     /* fdatasync: bytes, and the size */
     int (*sync_directory)(void *data, const char *path); /* names in it */
     int (*unlink)(void *data, const char *path);
-    void *data; /* kept */
+    int (*room)(void *data, const char *path, uint64_t *bytes); /* that are free; NULL: who knows */
+    void *data;                                                 /* kept */
 };
 
 extern const struct rota_journal_disk rota_journal_disk_real;

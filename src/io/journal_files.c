@@ -122,16 +122,42 @@ static void give_up_reserve(struct rota_journal_files *files)
     sync_directory(files);
 }
 
+/* Make one as large as it should be, or half of that, and so on, down to `least`: on a full disk
+ * a segment takes many batches too, and not each of them one of its own. */
+static int make_some_segment(struct rota_journal_files *files, const char *path, uint64_t first,
+                             size_t least, size_t *size)
+{
+    *size = files->is_full ? files->reserve_size / 2 : files->segment_size;
+    for (;; *size /= 2) {
+        if (*size < least)
+            *size = least;
+        int fd = make_segment(files, path, first, *size);
+        if (fd >= 0 || !is_no_room(errno) || *size == least)
+            return fd;
+    }
+}
+
+enum { MARK_ROOM = 64 }; /* that a journal which is closed here can say so */
+
+/* Nothing more is written to the last segment: what it has beyond that is given back, if it can
+ * be. Of no account is whether a crash undoes it: there are zeros. */
+static void leave_segment(struct rota_journal_files *files)
+{
+    if (files->fd < 0)
+        return;
+    struct rota_journal_part *part = &files->parts.items[files->parts.size - 1];
+    if (part->used < files->size &&
+        files->disk->truncate(files->disk->data, files->fd, (off_t)part->used) == 0)
+        part->size = part->used;
+    close(files->fd);
+}
+
 enum rota_code rota_journal_files_begin(struct rota_journal_files *files, uint64_t first,
-                                        size_t need, struct rota_error *error)
+                                        size_t need, bool may_use_reserve, struct rota_error *error)
 {
     char path[ROTA_JOURNAL_PATH_MAX];
-    size_t least = ROTA_JOURNAL_HEAD_SIZE + need, half = files->reserve_size / 2;
-    /* As large as it should be; then what the reserve leaves; then what must be. */
-    size_t sizes[] = {files->segment_size, half, least};
-    struct rota_journal_part part = {files->index, first, ROTA_JOURNAL_HEAD_SIZE};
-    int fd = -1;
-    size_t size = 0;
+    size_t least = ROTA_JOURNAL_HEAD_SIZE + need + MARK_ROOM, size;
+    struct rota_journal_part part = {files->index, first, ROTA_JOURNAL_HEAD_SIZE, 0};
     if (files->parts.size >= ROTA_JOURNAL_SEGMENTS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "%s: has %d segments already",
                               files->directory, ROTA_JOURNAL_SEGMENTS_MAX);
@@ -139,23 +165,22 @@ enum rota_code rota_journal_files_begin(struct rota_journal_files *files, uint64
         return rota_error_set(error, ROTA_ERR_LIMIT, "%s: no memory for another segment",
                               files->directory);
     rota_journal_files_path(files, files->index, path);
-    for (size_t i = 0; fd < 0 && i < sizeof sizes / sizeof *sizes; i++) {
-        size = sizes[i] > least ? sizes[i] : least;
-        fd = make_segment(files, path, first, size);
-        if (fd < 0 && !is_no_room(errno))
-            return rota_journal_files_refuse(path, "can't be made", error);
-        if (fd < 0 && !files->is_full)
-            give_up_reserve(files);
+    int fd = make_some_segment(files, path, first, least, &size);
+    if (fd < 0 && is_no_room(errno) && may_use_reserve && !files->is_full) {
+        give_up_reserve(files);
+        fd = make_some_segment(files, path, first, least, &size);
     }
+    if (fd < 0 && !is_no_room(errno))
+        return rota_journal_files_refuse(path, "can't be made", error);
     if (fd < 0)
         return rota_error_set(error, ROTA_ERR_LIMIT, "%s: no space is left for %zu bytes",
                               files->directory, need);
-    if (files->fd >= 0)
-        close(files->fd);
+    leave_segment(files);
     files->fd = fd;
     files->size = size;
     files->ready = 0;
     files->index++;
+    part.size = size;
     (void)rota_vector_push(&files->parts, part);
     return ROTA_OK;
 }
@@ -212,9 +237,8 @@ enum rota_code rota_journal_files_write(struct rota_journal_files *files, struct
                                         uint64_t first, struct rota_error *error)
 {
     char path[ROTA_JOURNAL_PATH_MAX];
-    size_t n = files->parts.size;
-    if (files->fd < 0 || batch.size > files->size - files->parts.items[n - 1].used) {
-        enum rota_code code = rota_journal_files_begin(files, first, batch.size, error);
+    if (files->fd < 0 || batch.size > rota_journal_files_left(files)) {
+        enum rota_code code = rota_journal_files_begin(files, first, batch.size, true, error);
         if (code)
             return code;
     }
@@ -267,6 +291,14 @@ enum rota_code rota_journal_files_drop(struct rota_journal_files *files, uint64_
     return code;
 }
 
+enum rota_code rota_journal_files_make_room(struct rota_journal_files *files, size_t need,
+                                            struct rota_error *error)
+{
+    if (rota_journal_files_left(files) >= need)
+        return ROTA_OK;
+    return rota_journal_files_begin(files, files->last + 1, need, false, error);
+}
+
 /* Where room can't be promised, zeros take it. */
 static int fill_reserve(struct rota_journal_files *files, int fd)
 {
@@ -284,6 +316,8 @@ bool rota_journal_files_find_room(struct rota_journal_files *files)
     char path[ROTA_JOURNAL_PATH_MAX];
     struct stat status;
     rota_journal_files_path_of(files, "reserve", path);
+    if (files->is_full && rota_journal_files_free(files) < files->reserve_size / 2 * 3)
+        return false;
     if (!files->is_full && stat(path, &status) == 0 &&
         (size_t)status.st_size >= files->reserve_size)
         return true;
@@ -296,6 +330,19 @@ bool rota_journal_files_find_room(struct rota_journal_files *files)
         files->disk->unlink(files->disk->data, path);
     files->is_full = !is_there;
     return is_there;
+}
+
+size_t rota_journal_files_left(const struct rota_journal_files *files)
+{
+    return files->fd >= 0 ? files->size - files->parts.items[files->parts.size - 1].used : 0;
+}
+
+uint64_t rota_journal_files_free(const struct rota_journal_files *files)
+{
+    uint64_t bytes;
+    if (!files->disk->room || files->disk->room(files->disk->data, files->directory, &bytes))
+        return UINT64_MAX;
+    return bytes;
 }
 
 uint64_t rota_journal_files_bytes(const struct rota_journal_files *files)
@@ -389,7 +436,7 @@ static enum rota_code begin_journal(struct rota_journal_files *files, struct rot
                               strerror(errno));
     if (files->index == 0)
         files->index = 1;
-    return rota_journal_files_begin(files, 1, 0, error);
+    return rota_journal_files_begin(files, 1, 0, true, error);
 }
 
 enum rota_code rota_journal_files_open(const struct rota_journal_files_options *options,

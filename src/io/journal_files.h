@@ -9,6 +9,7 @@
  *   anything else is written to it. So a sync has no sizes to write. Now and then zeros are
  *   written ahead of the batches: what was only allocated costs a file system a change of its
  *   own records with each sync, and what was written before costs none.
+ * - A segment that is not written to any more is cut to what it holds.
  * - Segments go one after the other, the oldest first and each for good before the next.
  *   So what is left is always without a gap.
  * - The range tells which segments there must be, so that none goes missing unnoticed. A
@@ -50,7 +51,7 @@ struct rota_journal_files_options {
 
 struct rota_journal_part {
     uint64_t index, first; /* number of its first record */
-    size_t used;           /* bytes */
+    size_t used, size;     /* bytes; of the file */
 };
 
 struct rota_journal_files {
@@ -97,8 +98,19 @@ enum rota_code rota_journal_files_write(struct rota_journal_files *files, struct
 enum rota_code rota_journal_files_drop(struct rota_journal_files *files, uint64_t number,
                                        struct rota_error *error);
 
-/* Whether there is a reserve, or room for it again. */
+/* Have the last segment take `need` bytes more, if need be another one: with what nobody has kept.
+ * ROTA_ERR_LIMIT when there is no room. */
+enum rota_code rota_journal_files_make_room(struct rota_journal_files *files, size_t need,
+                                            struct rota_error *error);
+
+/* Whether there is a reserve, or room for it again. One that was given up is had back only with
+ * half as much beside it, or the next batch would give it up again. */
 bool rota_journal_files_find_room(struct rota_journal_files *files);
+
+/* Bytes that the last segment may still take, and that are free on the disk; UINT64_MAX: who
+ * knows. */
+size_t rota_journal_files_left(const struct rota_journal_files *files);
+uint64_t rota_journal_files_free(const struct rota_journal_files *files);
 
 /* Bytes of all records, and the number of the first one in the last segment. */
 uint64_t rota_journal_files_bytes(const struct rota_journal_files *files);
@@ -126,9 +138,11 @@ int rota_journal_files_sync(struct rota_journal_files *files, int fd);
 /* Take room for a file, where the file system can promise it. */
 int rota_journal_files_allocate(struct rota_journal_files *files, int fd, size_t size);
 
-/* Begin a segment for at least `need` bytes. ROTA_ERR_LIMIT when there is no room. */
+/* Begin a segment for at least `need` bytes. ROTA_ERR_LIMIT when there is no room; before that
+ * the reserve is given up for it, if it may be. */
 enum rota_code rota_journal_files_begin(struct rota_journal_files *files, uint64_t first,
-                                        size_t need, struct rota_error *error);
+                                        size_t need, bool may_use_reserve,
+                                        struct rota_error *error);
 
 /* Read all segments, and make the last one ready to be written to. */
 enum rota_code rota_journal_files_read(struct rota_journal_files *files,

@@ -342,6 +342,7 @@ static enum rota_code read_segment(struct reading *reading, size_t place)
     }
     part.first = reader->first;
     part.used = reader->at;
+    part.size = reading->size;
     if (!rota_vector_push(&files->parts, part))
         return rota_error_set(reading->error, ROTA_ERR_NO_MEMORY, "%s: no memory", path);
     /* Nothing is written behind what is damaged. */

@@ -47,8 +47,7 @@ static bool carry_out(struct rota_work_broker *broker, const struct rota_work_ef
     return true;
 }
 
-/* All of them in their order. What the journal can't take stays, with all that follows. */
-static bool carry_out_all(struct rota_work_broker *broker)
+bool rota_work_broker_carry_out(struct rota_work_broker *broker)
 {
     size_t n;
     const struct rota_work_effect *effects = rota_broker_effects(broker->core, &n);
@@ -104,6 +103,8 @@ static void set_timer(struct rota_work_broker *broker, rota_time now, bool is_st
     if (poll)
         at = rota_time_min(at, poll->at);
     at = rota_time_min(at, rota_work_broker_forward_deadline(broker));
+    if (broker->sink && broker->sink->deadline)
+        at = rota_time_min(at, broker->sink->deadline(broker));
     if (is_stuck)
         at = rota_time_min(at, now + STUCK_WAIT);
     if (at == ROTA_TIME_NEVER) {
@@ -123,7 +124,7 @@ static void run_turn(struct rota_work_broker *broker)
     broker->n_turns++;
     uv_check_stop(&broker->check);
     uv_idle_stop(&broker->idle);
-    bool is_stuck = !carry_out_all(broker);
+    bool is_stuck = !rota_work_broker_carry_out(broker);
     while (!is_stuck) {
         bool has_more = rota_work_broker_poll_return(broker);
         has_more |= rota_work_broker_handover_turn(broker->handover, now);
@@ -138,7 +139,7 @@ static void run_turn(struct rota_work_broker *broker)
         }
         if (!has_more)
             break;
-        is_stuck = !carry_out_all(broker);
+        is_stuck = !rota_work_broker_carry_out(broker);
     }
     if (broker->is_failed)
         return;

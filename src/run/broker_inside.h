@@ -95,6 +95,9 @@ struct rota_broker_sink {
     /* All records of a turn were appended. */
     void (*turn)(struct rota_work_broker *broker);
 
+    /* When there is to be another turn, whatever happens. NULL: never. */
+    rota_time (*deadline)(const struct rota_work_broker *broker);
+
     /* Write what waits, if it can be, and let go of all. Nothing else is called after. */
     void (*close)(struct rota_work_broker *broker, void (*on_closed)(void *data), void *data);
 
@@ -142,6 +145,7 @@ struct rota_work_broker {
     struct rota_broker_store *store;
     struct rota_broker_member *member; /* NULL: of no store */
     struct rota_compaction compaction;
+    struct rota_room room;
     uint64_t drop_below;        /* the journal's, when this turn is written; 0: nothing */
     uint64_t appended, durable; /* numbers of records */
     uint64_t n_replayed;
@@ -173,6 +177,10 @@ struct rota_work_broker {
 /* --- broker.c --- */
 
 struct rota_work_now rota_work_broker_now(void);
+
+/* Carry out what the machine wants, in order. What the journal can't take stays, with all that
+ * follows: then it is false, and comes again with the next turn. */
+bool rota_work_broker_carry_out(struct rota_work_broker *broker);
 
 /* Something has changed: a turn follows. */
 void rota_work_broker_touch(struct rota_work_broker *broker);

@@ -43,6 +43,11 @@ static void on_room(void *data)
     rota_work_broker_touch(broker);
 }
 
+static void on_changed(void *data)
+{
+    rota_work_broker_touch(data);
+}
+
 static void on_failed(void *data, const struct rota_error *error)
 {
     rota_work_broker_fail(data, error);
@@ -61,6 +66,7 @@ enum rota_code rota_work_broker_journal_open(struct rota_work_broker *broker, uv
         .on_durable = on_durable,
         .on_full = on_full,
         .on_room = on_room,
+        .on_changed = on_changed,
         .on_failed = on_failed,
         .data = broker,
     };
@@ -91,7 +97,30 @@ static bool append(struct rota_work_broker *broker, const struct rota_work_recor
     return !code;
 }
 
-/* A few jobs at a time, between what else there is to do. */
+static struct rota_room_look look_at_room(const struct rota_work_broker *broker,
+                                          const struct rota_journal_view *view)
+{
+    return (struct rota_room_look){
+        .left = view->n_left,
+        .free = view->n_free,
+        .waiting = view->n_waiting_bytes,
+        .reserve = view->reserve_size,
+        .has_reserve = view->has_reserve,
+        .n_jobs = rota_broker_n_jobs(broker->core),
+    };
+}
+
+/* Say how much may come in, and whether anything may. */
+static void bound_adds(struct rota_work_broker *broker)
+{
+    struct rota_journal_view view = rota_journal_look(broker->journal);
+    struct rota_room_look look = look_at_room(broker, &view);
+    bool is_short = rota_room_step(&broker->room, &look, rota_broker_is_short(broker->core));
+    rota_journal_set_short(broker->journal, is_short);
+    rota_broker_allow_adds(broker->core, rota_room_for_adds(&look));
+}
+
+/* A few jobs at a time, between what else there is to do, and in a batch of their own. */
 static void compact(struct rota_work_broker *broker)
 {
     struct rota_journal_view view = rota_journal_look(broker->journal);
@@ -100,24 +129,49 @@ static void compact(struct rota_work_broker *broker)
         .live = rota_broker_memory(broker->core),
         .edge = view.edge,
         .segment_size = view.segment_size,
+        .room = look_at_room(broker, &view),
         .is_full = view.is_full,
         .is_damaged = view.n_lost > 0,
+        .is_busy = view.has_sealed,
     };
-    uint64_t number = rota_compaction_step(&broker->compaction, &look);
-    if (!number || view.n_waiting_bytes > view.segment_size)
+    for (; look.n_old < view.n_old && look.n_old < ROTA_COMPACTION_OLD; look.n_old++)
+        look.old[look.n_old] = (struct rota_compaction_segment){.bytes = view.old[look.n_old].bytes,
+                                                                .end = view.old[look.n_old].end};
+    struct rota_compaction_todo todo =
+        rota_compaction_step(&broker->compaction, rota_work_broker_now().boot, &look, broker->core);
+    if (todo.want)
+        rota_journal_make_room(broker->journal, todo.want);
+    if (todo.drop_below)
+        broker->drop_below = todo.drop_below;
+    if (!todo.has_written)
         return;
-    size_t n_left = rota_broker_rewrite(broker->core, number, ROTA_COMPACTION_JOBS);
-    if (rota_compaction_done(&broker->compaction, n_left))
-        broker->drop_below = number; /* once what was written anew is appended */
-    rota_work_broker_touch(broker);
+    rota_journal_seal(broker->journal);
+    bool is_appended = rota_work_broker_carry_out(broker);
+    rota_journal_seal(broker->journal);
+    if (!is_appended)
+        rota_work_broker_touch(broker);
 }
 
-static void turn(struct rota_work_broker *broker)
+/* What the last one had written anew is appended: this turn has carried all out. */
+static void drop_old(struct rota_work_broker *broker)
 {
     if (broker->drop_below)
         rota_journal_drop_below(broker->journal, broker->drop_below);
     broker->drop_below = 0;
+}
+
+static void turn(struct rota_work_broker *broker)
+{
+    drop_old(broker);
     compact(broker);
+    if (broker->drop_below)
+        rota_work_broker_touch(broker);
+    bound_adds(broker);
+}
+
+static rota_time deadline(const struct rota_work_broker *broker)
+{
+    return rota_compaction_deadline(&broker->compaction);
 }
 
 static void close_journal(struct rota_work_broker *broker, void (*on_closed)(void *data),
@@ -129,6 +183,7 @@ static void close_journal(struct rota_work_broker *broker, void (*on_closed)(voi
 const struct rota_broker_sink rota_work_broker_journal_sink = {
     .append = append,
     .turn = turn,
+    .deadline = deadline,
     .close = close_journal,
     .failed = "the journal of this broker can't be written any more",
 };

@@ -801,6 +801,213 @@ static void a_full_disk_that_is_left_keeps_what_was_told(void **state)
     book_close();
 }
 
+/* Fill it until the reserve is given up; then nothing waits. */
+static void fill_up(size_t room, size_t reserve)
+{
+    use_bad_disk();
+    disk.is_bounded = true;
+    disk.room = room;
+    book.options.reserve_size = reserve;
+    book_open();
+    while (book.n_full == 0) {
+        book_append(10);
+        book_await();
+    }
+}
+
+static void batches_on_a_full_disk_share_a_segment(void **state)
+{
+    (void)state;
+    fill_up(65536 + 131072 + 8192 + 3000, 131072); /* and a bit that no segment fits into */
+    size_t n_segments = rota_journal_look(book.journal).n_segments;
+    for (int i = 0; i < 30; i++) {
+        book_append(3);
+        book_await();
+    }
+    assert_true(rota_journal_look(book.journal).n_segments <= n_segments + 2);
+    book_close();
+}
+
+static void a_smaller_segment_is_made_before_the_reserve_is_given_up(void **state)
+{
+    (void)state;
+    use_bad_disk();
+    disk.is_bounded = true;
+    book.options.reserve_size = 131072;
+    disk.room = 65536 + 131072 + 8192 + 40000;
+    book_open();
+    while (rota_journal_look(book.journal).n_segments == 1) {
+        book_append(3);
+        book_await();
+    }
+    struct rota_journal_view view = rota_journal_look(book.journal);
+    assert_true(view.has_reserve);
+    assert_true(view.n_left < 65536 / 2);
+    assert_int_equal(book.n_full, 0);
+    book_close();
+}
+
+static void a_segment_that_is_left_is_cut_to_what_it_holds(void **state)
+{
+    char path[512];
+    struct stat status;
+    (void)state;
+    write_records(10);
+    path_of(1, path);
+    assert_int_equal(stat(path, &status), 0);
+    off_t whole = status.st_size;
+    write_records(2000);
+    assert_int_equal(stat(path, &status), 0);
+    assert_true(status.st_size < whole);
+    book_open();
+    assert_int_equal(book.n_read, book.last);
+    assert_true(rota_journal_look(book.journal).n_segments > 2);
+    book_close();
+}
+
+static void damage_of_a_large_last_batch_is_no_torn_end(void **state)
+{
+    struct stat status;
+    char path[512];
+    (void)state;
+    book_open();
+    size_t size = rota_journal_look(book.journal).segment_size;
+    while (rota_journal_look(book.journal).n_waiting_bytes <= size)
+        book_append(10); /* one batch, for which there must be a segment of its own */
+    book_await();
+    book_close();
+    path_of(2, path);
+    assert_int_equal(stat(path, &status), 0);
+    change_byte(2, status.st_size / 2, 1);
+    assert_refused(ROTA_ERR_INVALID, "damaged");
+}
+
+static void what_is_sealed_is_a_batch_of_its_own(void **state)
+{
+    (void)state;
+    book_open();
+    uint64_t before = rota_journal_look(book.journal).n_batches;
+    rota_journal_seal(book.journal); /* of nothing */
+    for (int i = 0; i < 3; i++) {
+        book_append(5);
+        rota_journal_seal(book.journal);
+    }
+    assert_true(rota_journal_look(book.journal).has_sealed);
+    book_append(5); /* the third could not be sealed: these are with it */
+    book_await();
+    assert_int_equal(rota_journal_look(book.journal).n_batches, before + 3);
+    assert_false(rota_journal_look(book.journal).has_sealed);
+    book_append(5);
+    rota_journal_seal(book.journal);
+    book_append(5);
+    book_close(); /* all of it is written */
+    uint64_t last = book.last;
+    book_open();
+    assert_int_equal(book.n_read, last);
+    book_close();
+}
+
+static void segments_go_only_when_what_was_sealed_before_is_on_disk(void **state)
+{
+    (void)state;
+    fill_up(65536 + 131072 + 8192, 131072);
+    struct rota_journal_view view = rota_journal_look(book.journal);
+    assert_true(view.n_segments > 1);
+    book_append(400); /* which is more than there is room for */
+    rota_journal_seal(book.journal);
+    book_append(5);
+    rota_journal_drop_below(book.journal, view.edge);
+    let_it_try();
+    assert_int_equal(rota_journal_look(book.journal).n_segments, view.n_segments);
+    disk.room += 1 << 20;
+    book_await();
+    while (rota_journal_look(book.journal).old[0].end == view.old[0].end)
+        uv_run(&loop, UV_RUN_ONCE);
+    book_close();
+}
+
+static void room_is_made_without_the_reserve(void **state)
+{
+    (void)state;
+    use_bad_disk();
+    disk.is_bounded = true;
+    book.options.reserve_size = 131072;
+    disk.room = 65536 + 131072 + 8192 + 20000;
+    book_open();
+    book_append(10);
+    book_await();
+    rota_journal_make_room(book.journal, 70000);
+    for (size_t n = 0; n < 50; n++) /* there is nothing to wait for: it must not come */
+        uv_run(&loop, UV_RUN_NOWAIT);
+    book_append(10);
+    book_await();
+    struct rota_journal_view view = rota_journal_look(book.journal);
+    assert_int_equal(view.n_segments, 1);
+    assert_true(view.has_reserve);
+    disk.room += 60000;
+    rota_journal_make_room(book.journal, 70000);
+    while (rota_journal_look(book.journal).n_segments == 1)
+        uv_run(&loop, UV_RUN_ONCE);
+    view = rota_journal_look(book.journal);
+    assert_true(view.n_left >= 70000);
+    assert_int_equal(view.edge, book.last + 1);
+    book_append(10);
+    book_await();
+    book_close();
+    uint64_t last = book.last;
+    book_open();
+    assert_int_equal(book.n_read, last);
+    book_close();
+}
+
+static size_t n_stuck, n_going_on;
+
+static void count_line(void *data, struct rota_str line)
+{
+    char text[ROTA_LOG_LINE_MAX + 1];
+    (void)data;
+    snprintf(text, sizeof text, "%.*s", (int)line.size, line.data);
+    n_stuck += strstr(text, "level=error msg=\"journal stuck\"") != NULL;
+    n_going_on += strstr(text, "level=info msg=\"journal goes on\"") != NULL;
+}
+
+static void a_batch_that_fits_nowhere_is_told_once_and_when_it_is_over(void **state)
+{
+    static const struct rota_log log = {.level = ROTA_LOG_INFO, .write = count_line};
+    (void)state;
+    n_stuck = n_going_on = 0;
+    book.options.log = &log;
+    fill_up(65536 + 131072 + 8192, 131072);
+    assert_int_equal(n_stuck, 0);
+    while (book.durable == book.last) {
+        book_append(100);
+        let_it_try();
+    }
+    let_it_try();
+    assert_int_equal(n_stuck, 1);
+    assert_int_equal(n_going_on, 0);
+    disk.room += 1 << 20;
+    book_await();
+    assert_int_equal(n_stuck, 1);
+    assert_int_equal(n_going_on, 1);
+    book_close();
+}
+
+static void jobs_that_are_refused_for_room_make_a_disk_full(void **state)
+{
+    (void)state;
+    book_open();
+    rota_journal_set_short(book.journal, true);
+    assert_int_equal(book.n_full, 1);
+    assert_non_null(strstr(book.why, "the disk is full"));
+    book_append(3);
+    book_await();
+    assert_int_equal(book.n_room, 0);
+    rota_journal_set_short(book.journal, false);
+    await(&loop, &book.n_room, 1);
+    book_close();
+}
+
 static void a_new_journal_needs_room(void **state)
 {
     (void)state;
@@ -904,6 +1111,15 @@ int main(void)
         TEST(zeros_ahead_are_of_no_account),
         TEST(a_full_disk_loses_nothing_and_goes_on_when_there_is_room),
         TEST(a_full_disk_that_is_left_keeps_what_was_told),
+        TEST(batches_on_a_full_disk_share_a_segment),
+        TEST(a_smaller_segment_is_made_before_the_reserve_is_given_up),
+        TEST(a_segment_that_is_left_is_cut_to_what_it_holds),
+        TEST(damage_of_a_large_last_batch_is_no_torn_end),
+        TEST(what_is_sealed_is_a_batch_of_its_own),
+        TEST(segments_go_only_when_what_was_sealed_before_is_on_disk),
+        TEST(room_is_made_without_the_reserve),
+        TEST(a_batch_that_fits_nowhere_is_told_once_and_when_it_is_over),
+        TEST(jobs_that_are_refused_for_room_make_a_disk_full),
         TEST(a_new_journal_needs_room),
         TEST(without_allocation_it_does_as_well),
         TEST(it_may_be_closed_from_its_callbacks),

@@ -44,17 +44,28 @@ static void carry_out(void)
 static void compact(void)
 {
     struct rota_journal_view view = rota_journal_look(book.journal);
-    struct rota_compaction_look look = {.bytes = view.bytes,
-                                        .live = rota_broker_memory(broker),
-                                        .edge = view.edge,
-                                        .segment_size = view.segment_size};
-    uint64_t number = rota_compaction_step(&compaction, &look);
-    if (number == 0)
-        return;
-    size_t n_left = rota_broker_rewrite(broker, number, 50);
-    carry_out();
-    if (rota_compaction_done(&compaction, n_left)) {
-        rota_journal_drop_below(book.journal, number);
+    struct rota_compaction_look look = {
+        .bytes = view.bytes,
+        .live = rota_broker_memory(broker),
+        .edge = view.edge,
+        .segment_size = view.segment_size,
+        .room = {.left = view.n_left, .free = view.n_free, .waiting = view.n_waiting_bytes}};
+    for (; look.n_old < view.n_old; look.n_old++)
+        look.old[look.n_old] = (struct rota_compaction_segment){.bytes = view.old[look.n_old].bytes,
+                                                                .end = view.old[look.n_old].end};
+    uint64_t size = 64 + rota_broker_rewrite_size(broker, look.old[0].end, ROTA_COMPACTION_JOBS,
+                                                  ROTA_COMPACTION_BYTES);
+    struct rota_compaction_todo todo = rota_compaction_step(&compaction, now.boot, &look, broker);
+    if (todo.want)
+        rota_journal_make_room(book.journal, todo.want);
+    if (todo.has_written) { /* it takes no more than it was said to */
+        carry_out();
+        size_t n_bytes = rota_journal_look(book.journal).n_waiting_bytes - view.n_waiting_bytes;
+        assert_true(n_bytes <= size);
+        rota_journal_seal(book.journal);
+    }
+    if (todo.drop_below) {
+        rota_journal_drop_below(book.journal, todo.drop_below);
         n_compactions++;
     }
 }

@@ -2,6 +2,7 @@
 """Brokers whose disks are full, damaged, failing or somebody else's: test_queue_disks.py ROTA PROGRAMS.
 
 PROGRAMS is where work_load and libdisk_faults.so are. Prints TAP."""
+import contextlib
 import errno
 import functools
 import os
@@ -10,6 +11,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
@@ -142,30 +144,34 @@ def check_after(data, known):
         assert broker.show(known[0])["state"] == "cancelled"
 
 
-def check_full_mount(size, *options):
+@contextlib.contextmanager
+def small_disk(size):
     if not HAS_MOUNTS:
         raise tap.Skip("no disk of our own can be mounted here")
     with tempfile.TemporaryDirectory(prefix="rota-queue-") as place:
         own_mounts.mount_tmpfs(place, size)
         try:
-            filler = os.path.join(place, "filler")
-            data = os.path.join(place, "data")
-
-            def fill():
-                with open(filler, "wb", buffering=0) as file:
-                    try:
-                        while file.write(bytes(65536)):
-                            pass
-                    except OSError:
-                        pass
-
-            with Broker("--data", data, *options) as broker:
-                known = check_full(broker, fill, lambda: os.unlink(filler))
-                broker.kill()
-                check_told(broker, data)
-            check_after(data, known)
+            yield place
         finally:
             subprocess.run(["umount", "-l", place], check=True)
+
+
+def fill_up(path, piece=65536):
+    """Whatever is free is taken by somebody else."""
+    with open(path, "ab", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(piece)):
+            pass
+
+
+def check_full_mount(size, *options):
+    with small_disk(size) as place:
+        filler = os.path.join(place, "filler")
+        data = os.path.join(place, "data")
+        with Broker("--data", data, *options) as broker:
+            known = check_full(broker, lambda: fill_up(filler), lambda: os.unlink(filler))
+            broker.kill()
+            check_told(broker, data)
+        check_after(data, known)
 
 
 @test
@@ -177,6 +183,81 @@ def a_full_disk_refuses_jobs_and_keeps_what_it_has():
 def a_disk_that_is_smaller_than_a_usual_reserve_takes_jobs():
     check_full_mount("6m", "--segment", "1048576")
     check_full_mount("6m")
+
+
+def add_until_full(broker, size=900, n=8000):
+    """How many jobs were taken in."""
+    lines = b"".join(b"%0*d\n" % (size, i) for i in range(n))
+    said = broker.run("job", "add", "--queue", "work", "--lines", "-", data=lines, code=1)
+    assert "the disk is full" in said, said
+    assert "RESOURCE_EXHAUSTED" in broker.run("job", "add", "--queue", "work", "x", code=1)
+    return broker.queue()["waiting"]
+
+
+def work_off(broker, n, meanwhile=lambda: None):
+    """Have `n` jobs done, and see that whoever asks for something else is answered in time."""
+    worker = subprocess.Popen([ROTA, "work", "--node", broker.node, "--queue", "work", "--slots", "16", "--", "true"],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        until = time.monotonic() + TIMEOUT
+        while broker.queue()["done"] < n:
+            assert time.monotonic() < until, broker.queue()
+            broker.run("queue", "pause", "work")
+            broker.run("queue", "resume", "work")
+            meanwhile()
+            time.sleep(0.05)
+    finally:
+        worker.kill()
+        worker.wait(TIMEOUT)
+
+
+@test
+def all_jobs_get_done_on_a_disk_that_stays_full():
+    for size, segment in (("4m", "65536"), ("2m", "262144")):
+        with small_disk(size) as place:
+            data = os.path.join(place, "data")
+            with Broker("--data", data, "--segment", segment) as broker:
+                n = add_until_full(broker)
+                assert os.path.exists(os.path.join(data, "reserve"))  # new jobs have not used it
+                broker.run("job", "cancel", broker.jobs()[0])
+                work_off(broker, n - 1)
+                broker.add("there is room again")
+                broker.kill()
+            with Broker("--data", data, "--segment", segment) as broker:
+                counts = broker.queue()
+                assert counts["waiting"] == 1 and counts["done"] == n - 1, counts
+
+
+@test
+def all_jobs_get_done_while_somebody_else_takes_whatever_becomes_free():
+    with small_disk("4m") as place:
+        data, filler = os.path.join(place, "data"), os.path.join(place, "filler")
+        with Broker("--data", data, "--segment", "65536") as broker:
+            n = add_until_full(broker)
+            work_off(broker, n // 3, lambda: fill_up(filler, 4096))
+            broker.kill()
+        with Broker("--data", data, "--segment", "65536") as broker:  # in the middle of it
+            work_off(broker, n)
+            assert broker.terminate() == 0
+
+
+@test
+def large_jobs_that_wait_do_not_hold_up_small_ones_on_a_full_disk():
+    with small_disk("24m") as place:
+        data = os.path.join(place, "data")
+        with Broker("--data", data, "--segment", "4194304") as broker:
+            large = bytes(300000)
+            for _ in range(30):
+                broker.run("job", "add", "--queue", "work", "-", data=large)
+            work_off(broker, 30)
+            for _ in range(8):
+                broker.run("job", "add", "--queue", "idle", "-", data=large)
+            broker.run("job", "add", "--queue", "work", "--lines", "-", data=b"x\n" * 300)
+            fill_up(os.path.join(place, "filler"))
+            while subprocess.run([ROTA, "job", "add", "--node", broker.node, "--queue", "idle", "-"], input=large,
+                                 capture_output=True, timeout=TIMEOUT).returncode == 0:
+                pass
+            work_off(broker, 330)
 
 
 @test

@@ -48,6 +48,7 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"same-time", "of two jobs of one moment the second is not read"},
     {"start-late", "the start of an attempt is written behind what came after it"},
     {"never-came", "what did not come to a worker is not found out"},
+    {"no-asking", "jobs are written anew on a full disk whether there is room for them or not"},
 };
 
 /* --- faults of disks, and restarts within moments --- */
@@ -340,6 +341,23 @@ static void make_fair(struct shape *shape, struct rota_random *random)
                             .end_at = 40 * ROTA_SEC};
 }
 
+/* More jobs than the disk has room for: it is full, and stays so until they are worked off. */
+static void make_full(struct shape *shape, struct rota_random *random)
+{
+    *shape = (struct shape){.n_brokers = 1,
+                            .n_workers = 4,
+                            .n_jobs = 300,
+                            .add_every = 3 * ROTA_MSEC,
+                            .work_for = 40 * ROTA_MSEC,
+                            .broker_crash_every = some(random, 0.5, 2 * ROTA_SEC),
+                            .worker_crash_every = some(random, 0.3, 2 * ROTA_SEC),
+                            .compact_every = 5 * ROTA_MSEC,
+                            .disk_size = 120000,
+                            .payload_size = (size_t)rota_random_range(random, 300, 500),
+                            .quiet_at = 6 * ROTA_SEC,
+                            .end_at = 60 * ROTA_SEC};
+}
+
 static void weigh_call(void *data, uint64_t number)
 {
     struct world *world = data;
@@ -396,6 +414,8 @@ static void world_init(struct world *world, struct sim_case *run)
     world->shape = scenario ? calm_shape() : random_shape(&random);
     if (!scenario && run->seed % 10 == 0)
         make_fair(&world->shape, &random);
+    if (!scenario && run->seed % 10 == 5)
+        make_full(&world->shape, &random);
     if (scenario && scenario->shape)
         scenario->shape(&world->shape);
     world->sim = sim_case_new(run, (struct rota_sim_options){
@@ -424,6 +444,8 @@ static void world_init(struct world *world, struct sim_case *run)
     make_jobs(world);
     if (world->shape.is_fair)
         script_fair(world);
+    if (world->shape.disk_size)
+        plain_jobs(world);
     if (scenario)
         scenario->script(world);
 }

@@ -203,6 +203,7 @@ static void drive(struct world *world, uint32_t node)
     if (!rota_broker_is_sound(broker->machine))
         rota_sim_fail(world->sim, "the broker of node %u is not sound", node);
     release(world, node);
+    disk_bound(world, node);
     disk_write(world, node);
     rota_sim_set_timer(world->sim, node, TIMER_TICK,
                        world->plant == PLANT_WALL ? ROTA_SIM_WALL : ROTA_SIM_MONO,
@@ -461,6 +462,12 @@ static void hear_extend(struct world *world, uint32_t node, uint32_t from,
     drive(world, node);
 }
 
+/* Small where payloads are large: a disk that is full has no room for more of them. */
+static struct rota_str result_of(const struct world *world, const struct job *job)
+{
+    return world->shape.payload_size ? rota_str("fine") : rota_str(job->payload);
+}
+
 static void hear_end(struct world *world, uint32_t node, uint32_t from, const struct frame *frame)
 {
     struct broker *broker = broker_at(world, node);
@@ -477,7 +484,7 @@ static void hear_end(struct world *world, uint32_t node, uint32_t from, const st
         .id = job->spec.id,
         .attempt = frame->attempt,
         .cause = frame->cause,
-        .bytes = frame->cause == ROTA_JOB_CAUSE_DONE ? rota_str(job->payload) : rota_str_of("", 0),
+        .bytes = frame->cause == ROTA_JOB_CAUSE_DONE ? result_of(world, job) : rota_str_of("", 0),
         .reason = rota_str("so it is")};
     if (!broker->is_ready)
         return;
@@ -602,6 +609,9 @@ static void broker_on_crash(struct world *world, uint32_t node)
     broker->is_ready = broker->is_writing = broker->is_full = false;
     broker->held.size = broker->sessions.size = 0;
     broker->compact_below = broker->compact_after = broker->n_chunks = 0;
+    broker->compaction = (struct rota_compaction){0};
+    broker->room = (struct rota_room){0};
+    broker->want = 0;
     memset(broker->parts, 0, sizeof broker->parts);
 }
 

@@ -43,7 +43,7 @@ static struct kept *keep(const struct rota_work_record *record)
     if (!kept)
         die("no memory for a record");
     char *end = kept->bytes;
-    kept->size = 30 + size;
+    kept->size = (record->spec ? 80 : 30) + size;
     kept->record = *record;
     kept->record.queue = keep_bytes(&end, record->queue);
     kept->record.key = keep_bytes(&end, record->key);
@@ -87,6 +87,86 @@ static size_t pending_bytes(const struct broker *broker)
     return bytes;
 }
 
+/* --- a disk of a size: segments are taken from it and given back --- */
+
+enum { SEGMENT_SIZE = 4096, RESERVE_SIZE = 12288 };
+
+static size_t disk_left(const struct disk *disk)
+{
+    if (disk->segments.size == 0)
+        return 0;
+    const struct segment *last = &disk->segments.items[disk->segments.size - 1];
+    return last->size - last->used;
+}
+
+static size_t disk_free(const struct world *world, const struct disk *disk)
+{
+    size_t taken = disk->is_spent ? 0 : RESERVE_SIZE;
+    for (size_t i = 0; i < disk->segments.size; i++)
+        taken += disk->segments.items[i].size;
+    return taken < world->shape.disk_size ? world->shape.disk_size - taken : 0;
+}
+
+/* Have the last segment take `bytes`, or another one, of whatever size there is room for. */
+static bool disk_take(struct world *world, struct disk *disk, uint64_t first, size_t bytes)
+{
+    size_t size = SEGMENT_SIZE, room = disk_free(world, disk);
+    if (bytes <= disk_left(disk))
+        return true;
+    while (size > room && size > bytes)
+        size /= 2;
+    struct segment segment = {.first = first, .size = size > bytes ? size : bytes};
+    if (segment.size > room)
+        return false;
+    if (disk->segments.size > 0) /* what it does not use any more is given back */
+        disk->segments.items[disk->segments.size - 1].size -= disk_left(disk);
+    if (!rota_vector_push(&disk->segments, segment))
+        die("no memory for a segment");
+    return true;
+}
+
+static struct rota_room_look disk_look(const struct world *world, const struct broker *broker)
+{
+    return (struct rota_room_look){
+        .left = disk_left(&broker->disk),
+        .free = disk_free(world, &broker->disk),
+        .waiting = pending_bytes(broker),
+        .reserve = RESERVE_SIZE,
+        .has_reserve = !broker->disk.is_spent,
+        .n_jobs = rota_broker_n_jobs(broker->machine),
+    };
+}
+
+/* Say how many jobs may come in, and look whether the reserve can be had back. */
+static void disk_bound(struct world *world, uint32_t node)
+{
+    struct broker *broker = broker_at(world, node);
+    if (world->shape.disk_size == 0)
+        return;
+    if (broker->disk.is_spent && disk_free(world, &broker->disk) >= RESERVE_SIZE / 2 * 3)
+        broker->disk.is_spent = false;
+    struct rota_room_look look = disk_look(world, broker);
+    bool is_short = rota_room_step(&broker->room, &look, rota_broker_is_short(broker->machine));
+    bool is_full = is_short || broker->disk.is_spent;
+    if (is_full && !broker->is_full)
+        world->n_fulls++;
+    if (is_full != broker->is_full)
+        rota_sim_note(world->sim, node, is_full ? "the disk is full" : "the disk has room");
+    broker->is_full = is_full;
+    rota_broker_refuse_adds(broker->machine, is_full ? "the disk is full" : NULL);
+    rota_broker_allow_adds(broker->machine, rota_room_for_adds(&look));
+}
+
+/* Whether the next batch finds room; at the last the reserve is given up for it. */
+static bool disk_fits(struct world *world, uint32_t node, uint64_t first, size_t bytes)
+{
+    struct disk *disk = &broker_at(world, node)->disk;
+    if (disk_take(world, disk, first, bytes))
+        return true;
+    disk->is_spent = true;
+    return disk_take(world, disk, first, bytes);
+}
+
 /* No job is taken in, and what was kept free for that is used for the rest. */
 static void disk_is_full(struct world *world, uint32_t node)
 {
@@ -103,7 +183,7 @@ static void disk_is_full(struct world *world, uint32_t node)
 
 static void disk_has_room(struct broker *broker)
 {
-    if (broker->is_full && broker->disk.room == NO_ROOM) {
+    if (broker->is_full && broker->disk.room == NO_ROOM && !broker->disk.segments.size) {
         broker->is_full = false;
         rota_broker_refuse_adds(broker->machine, NULL);
     }
@@ -144,14 +224,33 @@ static void put_starts_last(struct broker *broker)
     }
 }
 
-/* Begin to write all that waits, unless the last batch is on its way yet. */
+/* How many of the records that wait are the next batch. */
+static size_t next_batch(const struct broker *broker, size_t *bytes)
+{
+    size_t n = 0;
+    *bytes = 0;
+    while (n < broker->pending.size) {
+        const struct kept *kept = broker->pending.items[n++];
+        *bytes += kept->size;
+        if (kept->ends_batch)
+            break;
+    }
+    return n;
+}
+
+/* Begin to write what waits, unless the last batch is on its way yet. */
 static void disk_write(struct world *world, uint32_t node)
 {
     struct broker *broker = broker_at(world, node);
     struct disk *disk = &broker->disk;
-    size_t bytes = pending_bytes(broker);
+    size_t bytes, n_batch = next_batch(broker, &bytes);
     if (broker->is_writing || broker->pending.size == 0 || is_nothing_urgent(world, node))
         return;
+    if (world->shape.disk_size > 0 &&
+        !disk_fits(world, node, broker->pending.items[0]->record.number, bytes)) {
+        set_timer(world, node, TIMER_DISK, 50 * ROTA_MSEC);
+        return;
+    }
     if (bytes > disk->room && world->plant != PLANT_FULL) {
         disk_is_full(world, node);
         if (bytes > disk->room) {
@@ -161,12 +260,12 @@ static void disk_write(struct world *world, uint32_t node)
     }
     bool is_dropped = bytes > disk->room; /* by a driver that does not look */
     disk->last_batch++;
-    broker->writing_number = broker->pending.items[broker->pending.size - 1]->record.number;
+    broker->writing_number = broker->pending.items[n_batch - 1]->record.number;
     if (world->plant == PLANT_START_LATE)
         put_starts_last(broker);
     if (!rota_vector_reserve(&disk->kept, disk->kept.size + broker->pending.size))
         die("no memory for a disk");
-    for (size_t i = 0; i < broker->pending.size; i++) {
+    for (size_t i = 0; i < n_batch; i++) {
         struct kept *kept = broker->pending.items[i];
         kept->batch = disk->last_batch;
         if (is_dropped)
@@ -176,7 +275,11 @@ static void disk_write(struct world *world, uint32_t node)
     }
     if (disk->room != NO_ROOM && !is_dropped)
         disk->room -= bytes;
-    broker->pending.size = 0;
+    if (world->shape.disk_size > 0)
+        disk->segments.items[disk->segments.size - 1].used += bytes;
+    broker->pending.size -= n_batch;
+    memmove(broker->pending.items, broker->pending.items + n_batch,
+            broker->pending.size * sizeof *broker->pending.items);
     broker->is_writing = true;
     rota_time took = ROTA_MSEC / 2 + rota_sim_exponential(world->random, 4 * ROTA_MSEC);
     set_timer(world, node, TIMER_DISK, took + disk->slow_for);
@@ -195,7 +298,7 @@ static void disk_drop(struct world *world, uint32_t node)
 {
     struct broker *broker = broker_at(world, node);
     struct disk *disk = &broker->disk;
-    size_t n = 0;
+    size_t n = 0, n_old;
     if (broker->compact_after == 0 ||
         (broker->durable < broker->compact_after && world->plant != PLANT_CUT_EARLY))
         return;
@@ -205,6 +308,15 @@ static void disk_drop(struct world *world, uint32_t node)
             (disk->kept.size - n) * sizeof *disk->kept.items);
     disk->kept.size -= n;
     disk->n_synced -= n;
+    for (n_old = 0; n_old + 1 < disk->segments.size; n_old++)
+        if (disk->segments.items[n_old + 1].first > broker->compact_below)
+            break;
+    if (n_old > 0) {
+        disk->segments.size -= n_old;
+        memmove(disk->segments.items, disk->segments.items + n_old,
+                disk->segments.size * sizeof *disk->segments.items);
+        world->n_drops++;
+    }
     rota_sim_note(world->sim, node, "drops %zu records below %llu", n,
                   (unsigned long long)broker->compact_below);
     broker->compact_size = disk->kept.size;
@@ -216,6 +328,11 @@ static void disk_go_on(struct world *world, uint32_t node)
 {
     struct broker *broker = broker_at(world, node);
     disk_has_room(broker);
+    if (broker->want > 0 && !broker->is_writing)
+        (void)disk_take(world, &broker->disk, broker->durable + 1, broker->want);
+    if (!broker->is_writing)
+        broker->want = 0;
+    disk_bound(world, node);
     disk_write(world, node);
     if (broker->is_full && !broker->is_writing)
         set_timer(world, node, TIMER_DISK, 50 * ROTA_MSEC);
@@ -307,20 +424,102 @@ static void disk_deinit(struct broker *broker)
     broker->disk.n_synced = 0;
     disk_lose(&broker->disk);
     rota_vector_deinit(&broker->disk.kept);
+    rota_vector_deinit(&broker->disk.segments);
     rota_vector_deinit(&broker->pending);
 }
 
 /* --- compaction --- */
+
+/* What follows goes to another batch. */
+static void seal(struct broker *broker)
+{
+    if (broker->pending.size > 0)
+        broker->pending.items[broker->pending.size - 1]->ends_batch = true;
+}
+
+static bool has_sealed(const struct broker *broker)
+{
+    for (size_t i = 0; i < broker->pending.size; i++)
+        if (broker->pending.items[i]->ends_batch)
+            return true;
+    return false;
+}
+
+static struct rota_compaction_look compaction_look(const struct world *world,
+                                                   const struct broker *broker)
+{
+    const struct disk *disk = &broker->disk;
+    struct rota_compaction_look look = {
+        .live = rota_broker_rewrite_size(broker->machine, UINT64_MAX, SIZE_MAX, UINT64_MAX),
+        .segment_size = SEGMENT_SIZE,
+        .room = disk_look(world, broker),
+        .is_full = broker->is_full,
+        .is_busy = has_sealed(broker) || broker->is_writing,
+    };
+    for (size_t i = 0; i < disk->segments.size; i++) {
+        look.bytes += disk->segments.items[i].used;
+        look.edge = disk->segments.items[i].first;
+        if (i > 0 && look.n_old < ROTA_COMPACTION_OLD)
+            look.old[look.n_old++] = (struct rota_compaction_segment){
+                .bytes = disk->segments.items[i - 1].size, .end = look.edge};
+    }
+    return look;
+}
+
+/* What a driver did that had not asked whether there is room: all jobs were written anew as soon
+ * as the disk was full, in the batch of whatever else came. */
+static struct rota_compaction_todo write_all_anew(struct world *world, struct broker *broker,
+                                                  const struct rota_compaction_look *look)
+{
+    struct rota_compaction_todo todo = {0};
+    (void)world;
+    if (!look->is_full || look->n_old == 0 || look->is_busy)
+        return todo;
+    todo.has_written = true;
+    if (rota_broker_rewrite(broker->machine, look->edge, ROTA_COMPACTION_JOBS, SIZE_MAX) == 0)
+        todo.drop_below = look->edge;
+    return todo;
+}
+
+/* The driver of a disk that is bounded, with the machine that decides. */
+static void compact_bounded(struct world *world, uint32_t node)
+{
+    struct broker *broker = broker_at(world, node);
+    struct rota_compaction_look look = compaction_look(world, broker);
+    struct rota_compaction_todo todo =
+        world->plant == PLANT_NO_ASKING
+            ? write_all_anew(world, broker, &look)
+            : rota_compaction_step(&broker->compaction, rota_sim_mono(world->sim, node), &look,
+                                   broker->machine);
+    if (todo.want)
+        broker->want = todo.want;
+    if (todo.has_written && world->plant != PLANT_NO_ASKING)
+        seal(broker);
+    if (todo.drop_below) {
+        broker->compact_below = todo.drop_below;
+        broker->compact_after = rota_broker_last_number(broker->machine);
+    }
+    drive(world, node);
+    if (todo.has_written && world->plant != PLANT_NO_ASKING)
+        seal(broker);
+    disk_drop(world, node);
+    disk_go_on(world, node);
+    set_timer(world, node, TIMER_COMPACT, (todo.has_written ? 5 : 20) * ROTA_MSEC);
+}
 
 static void compact_on_timer(struct world *world, uint32_t node)
 {
     enum { AT_A_TIME = 8, WORTH = 40 };
     struct broker *broker = broker_at(world, node);
     rota_time every = world->shape.compact_every;
+    if (world->shape.disk_size > 0) {
+        compact_bounded(world, node);
+        return;
+    }
     if (broker->compact_after == 0 && broker->compact_below == 0 && broker->disk.kept.size > WORTH)
         broker->compact_below = rota_broker_last_number(broker->machine) + 1;
     if (broker->compact_below > 0 && broker->compact_after == 0) {
-        if (rota_broker_rewrite(broker->machine, broker->compact_below, AT_A_TIME) == 0)
+        if (rota_broker_rewrite(broker->machine, broker->compact_below, AT_A_TIME, SIZE_MAX) == 0)
             broker->compact_after = rota_broker_last_number(broker->machine);
         drive(world, node);
         every = 5 * ROTA_MSEC;

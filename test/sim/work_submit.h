@@ -14,7 +14,7 @@ static void make_spec(struct world *world, uint32_t number)
     const struct shape *shape = &world->shape;
     struct rota_random *random = world->random;
     job->part = shape->is_fair ? 0 : (uint32_t)rota_random_below(random, PARTS);
-    snprintf(job->payload, sizeof job->payload, "job %u", number);
+    snprintf(job->payload, sizeof job->payload, "%*s%u", (int)shape->payload_size, "job ", number);
     job->n_key = shape->is_fair     ? number % KEYS
                  : shape->are_keyed ? (uint32_t)rota_random_below(random, KEYS)
                                     : 0;

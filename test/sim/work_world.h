@@ -24,6 +24,7 @@
 
 #include "base/vector.h"
 #include "core/work/broker.h"
+#include "core/work/compaction.h"
 #include "sim/chaos.h"
 #include "sim_main.h"
 
@@ -83,6 +84,7 @@ enum plant {
     PLANT_SAME_TIME,
     PLANT_START_LATE,
     PLANT_NEVER_CAME,
+    PLANT_NO_ASKING,
     N_PLANTS,
 };
 
@@ -102,6 +104,7 @@ struct shape {
     double loss, duplication;
     double fails, gives_back, refuses, hangs, repeats;
     size_t jobs_max, bytes_max, ended_max;
+    size_t disk_size, payload_size; /* 0: a disk that has room until it is filled; a few bytes */
 };
 
 /* --- messages --- */
@@ -166,18 +169,27 @@ struct kept {
     struct rota_job_spec spec;
     struct rota_str capabilities[CAPS];
     uint64_t batch;
-    size_t size; /* on disk */
+    size_t size;     /* on disk */
+    bool ends_batch; /* what follows is another one's */
     char bytes[];
 };
 
+/* Of a disk that is bounded. */
+struct segment {
+    uint64_t first; /* number */
+    size_t size, used;
+};
+
 struct disk {
-    ROTA_VECTOR(struct kept *) kept; /* written, in order */
-    size_t n_synced;                 /* of them */
-    size_t room, reserve;            /* bytes that may be written yet */
-    uint64_t last_batch, flipped;    /* a batch with a flipped bit; 0: none */
-    bool is_torn;                    /* the last batch is not whole */
-    bool is_eio;                     /* the next sync fails */
-    rota_time slow_for;              /* of the next sync */
+    ROTA_VECTOR(struct kept *) kept;      /* written, in order */
+    size_t n_synced;                      /* of them */
+    size_t room, reserve;                 /* bytes that may be written yet */
+    uint64_t last_batch, flipped;         /* a batch with a flipped bit; 0: none */
+    bool is_torn;                         /* the last batch is not whole */
+    bool is_eio;                          /* the next sync fails */
+    rota_time slow_for;                   /* of the next sync */
+    ROTA_VECTOR(struct segment) segments; /* of one that is bounded */
+    bool is_spent;                        /* its reserve was given up */
 };
 
 /* --- brokers --- */
@@ -226,7 +238,10 @@ struct broker {
     rota_time later_at;                    /* when starts are written that nothing came after */
     size_t compact_size;                   /* records that were left by the last one */
     uint64_t compact_below, compact_after; /* drop what is below when that is on disk */
-    rota_time well_since;                  /* true time */
+    struct rota_compaction compaction;     /* of a disk that is bounded */
+    struct rota_room room;
+    size_t want;          /* bytes that its last segment is to take */
+    rota_time well_since; /* true time */
 
     struct disk disk;
 
@@ -286,7 +301,7 @@ struct worker {
 struct job {
     struct rota_job_spec spec;
     struct rota_str capabilities[CAPS];
-    char payload[16], unique[16], key[16];
+    char payload[512], unique[16], key[16];
     uint32_t part, caps, n_key;
     rota_time add_at, next_at;  /* of the submitter: to be added, to be sent again */
     rota_time cancel_at;        /* true time; 0: not */
@@ -337,7 +352,7 @@ struct world {
     rota_time last_at;   /* of a record; for a plant */
     const char *why_not; /* of the end: what is not as it should be */
     /* For scenarios. */
-    uint32_t n_done, n_moves, n_damages, n_fulls, n_eios, n_stale, n_lost, n_limits;
+    uint32_t n_done, n_moves, n_damages, n_fulls, n_drops, n_eios, n_stale, n_lost, n_limits;
 };
 
 /* --- small things --- */

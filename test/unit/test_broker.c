@@ -122,7 +122,7 @@ static void of_one_that_came_as_done_the_payload_is_not_known(void **state)
     assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
     run(&spec);
     assert_payload_counts(spec);
-    assert_int_equal(rota_broker_rewrite(bench.broker, UINT64_MAX, SIZE_MAX), 0);
+    assert_int_equal(rota_broker_rewrite(bench.broker, UINT64_MAX, SIZE_MAX, SIZE_MAX), 0);
     bench_settle(&bench);
     assert_payload_counts(spec);
     bench_restart(&bench); /* the last that it reads of the job is that it is done */

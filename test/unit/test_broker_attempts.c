@@ -66,6 +66,32 @@ static void a_full_disk_takes_no_jobs_and_serves_the_others(void **state)
     bench_add(&bench, "y");
 }
 
+static void jobs_are_taken_in_as_long_as_there_is_room_for_them(void **state)
+{
+    (void)state;
+    static char payload[1000];
+    struct rota_job_spec large = {.queue = rota_str("q")}, small = large;
+    struct rota_job_id id;
+    large.payload = rota_str_of(payload, sizeof payload);
+    rota_broker_allow_adds(bench.broker, 2500);
+    assert_int_equal(bench_try_add(&bench, &large, &id), ROTA_OK);
+    assert_int_equal(bench_try_add(&bench, &large, &id), ROTA_OK);
+    assert_false(rota_broker_is_short(bench.broker));
+    assert_int_equal(bench_try_add(&bench, &large, &id), ROTA_ERR_LIMIT);
+    assert_non_null(strstr(bench.error.text, "the disk is full"));
+    assert_true(rota_broker_is_short(bench.broker));
+    assert_int_equal(bench_try_add(&bench, &small, &id), ROTA_ERR_LIMIT); /* nobody slips in */
+    rota_broker_allow_adds(bench.broker, 2500);
+    assert_false(rota_broker_is_short(bench.broker));
+    assert_int_equal(bench_try_add(&bench, &small, &id), ROTA_OK);
+    bench_open(&bench, "w", 1);
+    rota_broker_allow_adds(bench.broker, 0);
+    bench_done(&bench, bench_last(&bench, ROTA_WORK_DO_DISPATCH).id);
+    rota_broker_allow_adds(bench.broker, UINT64_MAX);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(bench_try_add(&bench, &large, &id), ROTA_OK);
+}
+
 /* --- attempts --- */
 
 static void only_the_attempt_that_runs_may_end_or_extend_a_job(void **state)
@@ -414,6 +440,7 @@ int main(void)
         RULE(nothing_goes_out_before_the_life_is_on_disk),
         RULE(what_ended_is_told_with_the_record_to_wait_for),
         RULE(a_full_disk_takes_no_jobs_and_serves_the_others),
+        RULE(jobs_are_taken_in_as_long_as_there_is_room_for_them),
         RULE(only_the_attempt_that_runs_may_end_or_extend_a_job),
         RULE(what_is_said_twice_is_no_error),
         RULE(attempts_are_never_used_twice),

@@ -56,7 +56,7 @@ static void compact(struct bench *at)
 {
     uint64_t from = rota_broker_last_number(at->broker) + 1;
     size_t n_old = at->journal.size;
-    while (rota_broker_rewrite(at->broker, from, 2) > 0)
+    while (rota_broker_rewrite(at->broker, from, 2, SIZE_MAX) > 0)
         bench_settle(at);
     bench_settle(at);
     memmove(at->journal.items, at->journal.items + n_old,

@@ -113,7 +113,7 @@ static void a_retry_after_the_deadline_can_be_read_again(void **state)
     bench_open(&bench, "w", 1);
     bench_end_now(&bench, id, ROTA_JOB_CAUSE_FAILED, "");
     uint64_t from = rota_broker_last_number(bench.broker) + 1;
-    assert_int_equal(rota_broker_rewrite(bench.broker, from, 100), 0);
+    assert_int_equal(rota_broker_rewrite(bench.broker, from, 100, SIZE_MAX), 0);
     bench_settle(&bench);
     bench_restart(&bench);
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
@@ -137,7 +137,7 @@ static void an_ended_job_takes_a_unique_key_from_nobody(void **state)
     struct rota_job_id second = bench_add_spec(&bench, spec);
     /* The one that has ended is written anew, and is read after the other. */
     uint64_t from = rota_broker_last_number(bench.broker) + 1;
-    assert_int_equal(rota_broker_rewrite(bench.broker, from, 1), 1);
+    assert_int_equal(rota_broker_rewrite(bench.broker, from, 1, SIZE_MAX), 1);
     bench_settle(&bench);
     bench_restart(&bench);
     assert_true(bench_id_is(bench_add_spec(&bench, spec), second));

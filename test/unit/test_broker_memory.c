@@ -220,7 +220,7 @@ static void step(struct rota_random *chance, struct rota_job_id *ids, size_t *n_
         break;
     case 7:
         rota_broker_durable(bench.broker, bench.now, rota_broker_last_number(bench.broker));
-        rota_broker_rewrite(bench.broker, rota_broker_last_number(bench.broker), 3);
+        rota_broker_rewrite(bench.broker, rota_broker_last_number(bench.broker), 3, SIZE_MAX);
         break;
     case 8:
         bench.now.boot += ROTA_SEC / 2;

@@ -188,7 +188,7 @@ static void random_setting(void)
     case 3:
         if (may_rewrite)
             rota_broker_rewrite(bench.broker, rota_broker_last_number(bench.broker) / 2,
-                                rota_random_below(&chance, 20));
+                                rota_random_below(&chance, 20), SIZE_MAX);
         break;
     }
     bench_settle(&bench);
@@ -457,7 +457,7 @@ static void written_anew_the_old_records_are_not_needed(void **state)
         uint64_t from = rota_broker_last_number(bench.broker) + 1;
         size_t left = SIZE_MAX;
         for (int round = 0; left > 0; round++) { /* work goes on meanwhile */
-            size_t now_left = rota_broker_rewrite(bench.broker, from, 5);
+            size_t now_left = rota_broker_rewrite(bench.broker, from, 5, SIZE_MAX);
             assert_true(now_left < left || round > 200);
             left = now_left;
             bench_settle(&bench);
@@ -465,7 +465,7 @@ static void written_anew_the_old_records_are_not_needed(void **state)
                 random_step();
         }
         settle_time();
-        assert_int_equal(rota_broker_rewrite(bench.broker, from, 5), 0);
+        assert_int_equal(rota_broker_rewrite(bench.broker, from, 5, SIZE_MAX), 0);
         struct rota_broker *other = read_journal(from, bench.journal.size, bench.now);
         assert_same(bench.broker, other, false);
         assert_int_equal(rota_broker_n_jobs(bench.broker), rota_broker_n_jobs(other));
@@ -485,7 +485,7 @@ static void lives_are_not_lost_with_old_records(void **state)
     bench_open(&bench, "w", 1);
     uint64_t attempt = bench_view(&bench, id).attempt;
     uint64_t from = rota_broker_last_number(bench.broker) + 1;
-    assert_int_equal(rota_broker_rewrite(bench.broker, from, 100), 0);
+    assert_int_equal(rota_broker_rewrite(bench.broker, from, 100, SIZE_MAX), 0);
     bench_settle(&bench);
     bench_end_now(&bench, id, ROTA_JOB_CAUSE_GIVEN_BACK, "");
     struct rota_broker *other = read_journal(from, bench.journal.size, bench.now);

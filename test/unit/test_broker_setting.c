@@ -128,7 +128,7 @@ static void compaction_keeps_when_it_was_set(void **state)
     set_paused(THERE, true);
     pass_time(ROTA_SEC);
     uint64_t number = rota_broker_last_number(bench->broker) + 1;
-    assert_int_equal(rota_broker_rewrite(bench->broker, number, 100), 0);
+    assert_int_equal(rota_broker_rewrite(bench->broker, number, 100, SIZE_MAX), 0);
     bench_settle(bench);
     bench_restart(bench);
     tell(HERE, THERE); /* an older word, though it was written later */
@@ -193,8 +193,9 @@ static void a_layout_is_kept_and_goes_to_others(void **state)
     bench_restart(&benches[THERE]);
     check_layout(THERE, 4, 4, 16);
     assert_int_equal(laid_at(THERE), laid_at(HERE));
-    assert_int_equal(
-        rota_broker_rewrite(bench->broker, rota_broker_last_number(bench->broker) + 1, 100), 0);
+    assert_int_equal(rota_broker_rewrite(bench->broker, rota_broker_last_number(bench->broker) + 1,
+                                         100, SIZE_MAX),
+                     0);
     bench_settle(bench);
     bench_restart(bench);
     check_layout(HERE, 4, 4, 16);

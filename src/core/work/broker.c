@@ -356,6 +356,18 @@ void rota_broker_refuse_adds(struct rota_broker *broker, const char *why)
     snprintf(broker->refusal, sizeof broker->refusal, "%s", why ? why : "");
 }
 
+void rota_broker_allow_adds(struct rota_broker *broker, uint64_t bytes)
+{
+    broker->add_room = bytes;
+    broker->is_bounded = bytes != UINT64_MAX;
+    broker->is_short = false;
+}
+
+bool rota_broker_is_short(const struct rota_broker *broker)
+{
+    return broker->is_short;
+}
+
 size_t rota_broker_memory(const struct rota_broker *broker)
 {
     size_t bytes = rota_job_table_bytes(&broker->jobs) +

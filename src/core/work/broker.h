@@ -151,10 +151,25 @@ void rota_broker_durable(struct rota_broker *broker, struct rota_work_now now, u
 /* While `why` is set, no job is taken in: the disk is full. Copied; NULL: all is well. */
 void rota_broker_refuse_adds(struct rota_broker *broker, const char *why);
 
-/* Write at most `n_max` jobs whose last whole record (ADD or JOB) is below `number` anew,
- * as JOB records; returns how many are left, so that a journal can drop what is old. Queue
- * settings and ownership are rewritten with the last of them. */
-size_t rota_broker_rewrite(struct rota_broker *broker, uint64_t number, size_t n_max);
+/* Take in no more than `bytes` of new jobs, from now on and until the next call: so much room
+ * there is for them. The first that does not fit is refused, and all that follow. Without a
+ * call there is no bound. */
+void rota_broker_allow_adds(struct rota_broker *broker, uint64_t bytes);
+
+/* Whether a job was refused for that since the last call. */
+bool rota_broker_is_short(const struct rota_broker *broker);
+
+/* Write jobs whose last whole record (ADD or JOB) is below `number` anew, as JOB records: at most
+ * `n_max` of them, and `bytes_max` bytes by our guess. Returns how many are left, so that a
+ * journal can drop what is old. Queue settings and ownership are rewritten after the last of
+ * them. */
+size_t rota_broker_rewrite(struct rota_broker *broker, uint64_t number, size_t n_max,
+                           size_t bytes_max);
+
+/* How many bytes that would take, not less than it does: of at most `n_max` jobs, and of no more
+ * when it is above `enough`. */
+uint64_t rota_broker_rewrite_size(const struct rota_broker *broker, uint64_t number, size_t n_max,
+                                  uint64_t enough);
 
 /* --- submitters --- */
 

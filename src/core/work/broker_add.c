@@ -134,10 +134,50 @@ static bool has_room(const struct rota_broker *broker, size_t bytes)
     return bytes <= max && broker->bytes <= max - bytes;
 }
 
-static enum rota_code check_room(struct rota_broker *broker, size_t bytes, struct rota_error *error)
+size_t rota_broker_spec_size(const struct rota_job_spec *spec)
+{
+    enum { FIXED = 96, TIME = 10 };
+    size_t size = FIXED + spec->queue.size + spec->payload.size + spec->unique.size +
+                  spec->key.size + spec->trace.size;
+    const rota_time times[] = {spec->not_before, spec->deadline, spec->timeout, spec->backoff,
+                               spec->backoff_max};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        size += times[i] ? TIME : 0;
+    for (size_t i = 0; i < spec->n_capabilities; i++)
+        size += 4 + spec->capabilities[i].size;
+    return size;
+}
+
+enum rota_code rota_broker_check_disk(struct rota_broker *broker, const struct rota_job_spec *spec,
+                                      size_t more, struct rota_error *error)
 {
     if (broker->refusal[0])
         return rota_error_set(error, ROTA_ERR_LIMIT, "no job is taken in: %s", broker->refusal);
+    if (!broker->is_bounded)
+        return ROTA_OK;
+    if (rota_broker_spec_size(spec) + more > broker->add_room)
+        broker->is_short = true;
+    if (broker->is_short)
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "no job is taken in: the disk is full, but for what is kept for "
+                              "those that end");
+    return ROTA_OK;
+}
+
+void rota_broker_take_room(struct rota_broker *broker, const struct rota_job_spec *spec,
+                           size_t more)
+{
+    if (broker->is_bounded)
+        broker->add_room -= rota_broker_spec_size(spec) + more;
+}
+
+static enum rota_code check_room(struct rota_broker *broker, const struct rota_job_spec *spec,
+                                 struct rota_error *error)
+{
+    size_t bytes = spec->payload.size;
+    enum rota_code code = rota_broker_check_disk(broker, spec, 0, error);
+    if (code)
+        return code;
     if (broker->n_live >= broker->options.jobs_max)
         return rota_error_set(error, ROTA_ERR_LIMIT, "there are %zu jobs already", broker->n_live);
     if (!has_room(broker, bytes))
@@ -198,7 +238,7 @@ enum rota_code rota_broker_add(struct rota_broker *broker, struct rota_work_now 
     }
     if (spec->deadline && spec->deadline <= now.wall)
         return rota_error_set(error, ROTA_ERR_INVALID, "the deadline of the job has passed");
-    code = check_room(broker, spec->payload.size, error);
+    code = check_room(broker, spec, error);
     if (!code && !rota_broker_ready(broker, NULL))
         code = rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job");
     if (!code)
@@ -207,6 +247,7 @@ enum rota_code rota_broker_add(struct rota_broker *broker, struct rota_work_now 
     if (code)
         return code;
 
+    rota_broker_take_room(broker, spec, 0);
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     struct rota_work_queue *queue = rota_broker_queue_of(broker, job);

@@ -202,8 +202,14 @@ static uint64_t life_of(const struct rota_work_record *job)
     return job->epoch > known ? job->epoch : known;
 }
 
-static enum rota_code check_adopted(const struct rota_broker *broker,
-                                    const struct rota_work_record *job, struct rota_error *error)
+/* What a job has beside its spec. */
+static size_t more_of(const struct rota_work_record *job)
+{
+    return job->bytes.size + job->reason.size + job->worker.size;
+}
+
+static enum rota_code check_adopted(struct rota_broker *broker, const struct rota_work_record *job,
+                                    struct rota_error *error)
 {
     if (job->type != ROTA_WORK_JOB || !job->spec || rota_job_id_is_none(job->spec->id) ||
         rota_job_id_partition(job->spec->id) != job->spec->partition)
@@ -211,10 +217,10 @@ static enum rota_code check_adopted(const struct rota_broker *broker,
     if (life_of(job) >= UINT32_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "no attempt can follow those of the job");
     enum rota_code code = rota_job_spec_check(job->spec, error);
+    if (!code)
+        code = rota_broker_check_disk(broker, job->spec, more_of(job), error);
     if (code)
         return code;
-    if (broker->refusal[0])
-        return rota_error_set(error, ROTA_ERR_LIMIT, "no job is taken in: %s", broker->refusal);
     if (!rota_job_state_is_ended(job->state) && broker->n_live >= broker->options.jobs_max)
         return rota_error_set(error, ROTA_ERR_LIMIT, "there are %zu jobs already", broker->n_live);
     return ROTA_OK;
@@ -269,6 +275,7 @@ enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_no
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job");
     }
     own->flags |= ROTA_JOB_UNSAFE;
+    rota_broker_take_room(broker, job->spec, more_of(job));
     struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_JOB, own);
     rota_broker_attach_spec(broker, own);
     rota_broker_fill_job(broker, own, record);

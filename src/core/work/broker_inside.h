@@ -199,11 +199,26 @@ struct rota_broker {
     bool is_shared;      /* with other nodes */
     rota_time breath_at; /* when the first breath is over; 0: there is none */
     char refusal[ROTA_BROKER_REFUSAL_MAX];
+    uint64_t add_room; /* bytes of new jobs that may be taken in yet ... */
+    bool is_bounded;   /* ... if that is bounded */
+    bool is_short;     /* one was refused for it */
 
     struct rota_job_event events[ROTA_JOB_STORY_MAX + 4]; /* of the last view */
     char put_off[ROTA_TIME_TEXT_MAX + 16];                /* of the first of them */
     struct rota_job_spec spec;                            /* of the last record shown */
 };
+
+/* --- broker_add.c --- */
+
+/* Whether a job of this spec may be written, and `more` bytes with it. What is taken in then is
+ * counted with rota_broker_take_room(). */
+enum rota_code rota_broker_check_disk(struct rota_broker *broker, const struct rota_job_spec *spec,
+                                      size_t more, struct rota_error *error);
+void rota_broker_take_room(struct rota_broker *broker, const struct rota_job_spec *spec,
+                           size_t more);
+
+/* Bytes that a job takes in a journal, by a guess that is not too low. */
+size_t rota_broker_spec_size(const struct rota_job_spec *spec);
 
 /* --- broker.c --- */
 

@@ -470,7 +470,35 @@ static bool rewrite_job(struct rota_broker *broker, uint32_t number)
     return true;
 }
 
-size_t rota_broker_rewrite(struct rota_broker *broker, uint64_t number, size_t n_max)
+static size_t job_size(const struct rota_broker *broker, const struct rota_job *job)
+{
+    struct rota_job_spec spec;
+    struct rota_work_record record = {.type = ROTA_WORK_JOB};
+    rota_broker_fill_spec(broker, job, &spec);
+    rota_broker_fill_job(broker, job, &record);
+    return rota_broker_spec_size(&spec) + record.bytes.size + record.reason.size +
+           record.worker.size;
+}
+
+static size_t settings_size(const struct rota_broker *broker)
+{
+    enum { RECORD = 96 };
+    struct rota_setting_place place = {0};
+    struct rota_work_record record;
+    size_t size = RECORD + broker->taken.size * RECORD;
+    while (rota_broker_next_setting(broker, &place, &record))
+        size += RECORD + record.queue.size + record.key.size;
+    for (size_t i = 0; i < broker->queues.size; i++)
+        if (broker->queues.items[i])
+            size += ROTA_JOB_QUEUE_NAME_MAX + broker->queues.items[i]->partitions.size * 2 * RECORD;
+    for (size_t i = 0; i < broker->chunks.size; i++)
+        size += 2 * RECORD + ROTA_JOB_QUEUE_NAME_MAX + strlen(broker->chunks.items[i]->to) +
+                broker->chunks.items[i]->n_ids * sizeof(struct rota_job_id);
+    return size;
+}
+
+size_t rota_broker_rewrite(struct rota_broker *broker, uint64_t number, size_t n_max,
+                           size_t bytes_max)
 {
     struct rota_job_table *jobs = &broker->jobs;
     if (broker->rewrite_number != number) {
@@ -481,11 +509,30 @@ size_t rota_broker_rewrite(struct rota_broker *broker, uint64_t number, size_t n
             broker->rewrite_left++;
     }
     for (; n_max > 0 && broker->rewrite_left > 0; n_max--) {
-        if (!rewrite_job(broker, jobs->oldest))
+        size_t size = job_size(broker, rota_job_at(jobs, jobs->oldest));
+        if (size > bytes_max || !rewrite_job(broker, jobs->oldest))
             return broker->rewrite_left;
+        bytes_max -= size;
         broker->rewrite_left--;
     }
-    if (broker->rewrite_left == 0 && broker->settings_number < number && !rewrite_settings(broker))
+    if (broker->rewrite_left == 0 && broker->settings_number < number &&
+        (settings_size(broker) > bytes_max || !rewrite_settings(broker)))
         return 1; /* not yet */
     return broker->rewrite_left;
+}
+
+uint64_t rota_broker_rewrite_size(const struct rota_broker *broker, uint64_t number, size_t n_max,
+                                  uint64_t enough)
+{
+    const struct rota_job_table *jobs = &broker->jobs;
+    uint64_t size = 0;
+    for (uint32_t i = jobs->oldest; i; i = rota_job_at(jobs, i)->newer) {
+        const struct rota_job *job = rota_job_at(jobs, i);
+        if (job->record >= number)
+            break;
+        if (n_max-- == 0 || size > enough)
+            return size;
+        size += job_size(broker, job);
+    }
+    return broker->settings_number < number ? size + settings_size(broker) : size;
 }
