@@ -180,7 +180,9 @@ static enum rota_code describe(struct rota_queue_client *client,
                                const struct rota_queue_about *about,
                                struct rota_queue_description *description, struct rota_error *error)
 {
-    enum rota_code code = rota_queue_client_ask(client, "Describe", &ROTA_QUEUE_DESCRIBE, about,
+    struct rota_queue_about with = *about;
+    with.asks_nodes = true;
+    enum rota_code code = rota_queue_client_ask(client, "Describe", &ROTA_QUEUE_DESCRIBE, &with,
                                                 &ROTA_QUEUE_DESCRIPTION, description, error);
     if (!code && !description->job)
         code = rota_error_set(error, ROTA_ERR_UNAVAILABLE, "what was answered is no job");

@@ -192,8 +192,10 @@ static void explain_incapable(const struct rota_broker *broker, const struct rot
         snprintf(text, size, "waiting: no worker serves queue %.*s", ROTA_STR_ARGS(name));
         return;
     }
+    bool is_one = set->list.size == 1; /* several workers may have all of it between them */
     size_t used =
-        (size_t)snprintf(text, size, "waiting: no worker of queue %.*s has", ROTA_STR_ARGS(name));
+        (size_t)snprintf(text, size, "waiting: no %sworker of queue %.*s has%s",
+                         is_one ? "" : "single ", ROTA_STR_ARGS(name), is_one ? "" : " all of");
     for (size_t i = 0; i < set->list.size && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%s %.*s", i > 0 ? "," : "",
                                  ROTA_STR_ARGS(set->names[i]));
