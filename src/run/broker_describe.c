@@ -89,8 +89,19 @@ static void answer(struct rota_work_broker *broker, struct rota_server_call *cal
         else
             rota_work_broker_forward_explain(broker, about->queue, text, sizeof text);
     }
+    const char *why;
+    bool is_away = rota_work_broker_store_is_away(broker, &why);
+    size_t used = code ? 0 : strlen(text);
+    if (!code && is_away && view.state == ROTA_JOB_WAITING && used < sizeof text)
+        snprintf(text + used, sizeof text - used, ", the store is away: %.300s", why);
     if (errand)
         rota_broker_errand_end(errand);
+    if (!code && view.state >= ROTA_JOB_DONE && is_away &&
+        !rota_work_broker_store_is_written(broker, about->queue, id))
+        code = rota_error_set(&error, ROTA_ERR_UNAVAILABLE,
+                              "the store is away, and the end of this job is not written yet: "
+                              "%.300s",
+                              why);
     if (code) {
         rota_work_broker_refuse(call, &error, false);
         return;
@@ -104,7 +115,9 @@ static void answer(struct rota_work_broker *broker, struct rota_server_call *cal
         return;
     }
     /* That it has ended is true once that is on disk. */
-    uint64_t number = view.state >= ROTA_JOB_DONE ? rota_broker_last_number(broker->core) : 0;
+    bool is_known =
+        view.state < ROTA_JOB_DONE || rota_work_broker_store_is_written(broker, about->queue, id);
+    uint64_t number = is_known ? 0 : rota_broker_last_number(broker->core);
     broker->call_first = broker->durable + 1;
     rota_work_broker_reply(broker, call, number, &ROTA_QUEUE_DESCRIPTION, &reply);
 }

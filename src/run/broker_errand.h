@@ -43,6 +43,7 @@ struct rota_broker_errand {
     struct rota_broker_service *service; /* of an add that is looked for ... */
     rota_time until;                     /* ... and not longer than this */
     uint64_t rank, max; /* of a list: the node that is asked, and the jobs that are still wanted */
+    bool has_answer;    /* ... and whether any node has told something */
     struct rota_buffer reply;
     size_t n_parts, n_left;
     struct rota_broker_part parts[];

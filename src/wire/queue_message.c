@@ -183,7 +183,7 @@ LIST_OF(ROTA_QUEUE_WORKERS_REPLY, "reply", ROTA_QUEUE_WORKER_INFO, WORKERS_REPLY
 #undef THIS
 
 #define THIS struct rota_queue_missing
-static const struct rota_message_field MISSING[] = {F(3, STRS, nodes)};
+static const struct rota_message_field MISSING[] = {F(3, STRS, nodes), F(4, STRS, why)};
 #undef THIS
 TYPE(ROTA_QUEUE_MISSING, "reply", struct rota_queue_missing, MISSING);
 

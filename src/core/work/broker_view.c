@@ -211,6 +211,8 @@ static void explain_waiting(const struct rota_broker *broker, const struct rota_
     if (!partition->is_open)
         snprintf(text, size, "waiting: partition %u is not ours, or is being handed over",
                  partition->number);
+    else if (broker->is_on_hold)
+        snprintf(text, size, "waiting: nothing is handed out for now");
     else if ((job->flags & ROTA_JOB_UNSAFE) || !rota_broker_may_dispatch(broker))
         snprintf(text, size, "waiting: its record is not on disk yet");
     else if (queue->is_paused)
