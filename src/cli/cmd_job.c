@@ -422,9 +422,7 @@ static enum rota_code list_all(struct rota_queue_client *client, const struct li
         left -= reply.jobs.n < left ? reply.jobs.n : left;
         request.after = reply.next;
     } while (reply.next && left > 0);
-    if (buffer->size == 0)
-        rota_queue_client_tell_unknown(client, request.queue);
-    return ROTA_OK;
+    return buffer->size > 0 ? ROTA_OK : rota_queue_client_check(client, request.queue, error);
 }
 
 static int run_list(int argc, char *const *argv)
@@ -454,7 +452,7 @@ const struct rota_cli_command rota_cmd_job_list = {
             .description =
                 "Prints a line for each job in a state, in no useful order, with tabs between its "
                 "parts: its name, when it was added, priority, attempts, and why it failed "
-                "last.\n\n"
+                "last. A queue that nobody knows is exit code 1.\n\n"
                 "With --json: one object per line, as `job show` prints it, without result and "
                 "events.",
             .options = LIST_OPTIONS,

@@ -312,12 +312,11 @@ enum rota_code rota_queue_client_look(struct rota_queue_client *client, struct r
                           ROTA_STR_ARGS(queue));
 }
 
-void rota_queue_client_tell_unknown(struct rota_queue_client *client, struct rota_str queue)
+enum rota_code rota_queue_client_check(struct rota_queue_client *client, struct rota_str queue,
+                                       struct rota_error *error)
 {
     struct rota_queue_list reply;
-    struct rota_error error;
-    if (rota_queue_client_look(client, queue, &reply, &error))
-        rota_cli_fail(ROTA_CLI_NO, "%s", error.text);
+    return rota_queue_client_look(client, queue, &reply, error);
 }
 
 struct rota_queue_moves rota_queue_client_moves(const struct rota_queue_client *client)

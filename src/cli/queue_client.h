@@ -122,8 +122,9 @@ size_t rota_queue_client_tell_missing(struct rota_queue_client *client);
 enum rota_code rota_queue_client_look(struct rota_queue_client *client, struct rota_str queue,
                                       struct rota_queue_list *reply, struct rota_error *error);
 
-/* Nothing of a queue was found: say so when that is because nobody knows it. */
-void rota_queue_client_tell_unknown(struct rota_queue_client *client, struct rota_str queue);
+/* Nothing of a queue was found: whether that is because nobody knows it. */
+enum rota_code rota_queue_client_check(struct rota_queue_client *client, struct rota_str queue,
+                                       struct rota_error *error);
 
 /* Ask the next of the nodes from now on. */
 void rota_queue_client_next(struct rota_queue_client *client);

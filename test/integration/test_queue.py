@@ -211,7 +211,7 @@ def a_slip_makes_no_queue():
         for words in (["queue", "dead"], ["job", "list", "--queue"]):
             listed = subprocess.run([ROTA, *words, "wrok", "--node", broker.node], capture_output=True, text=True,
                                     timeout=TIMEOUT)
-            assert listed.returncode == 0 and listed.stderr == "rota: there is no queue wrok\n", listed
+            assert listed.returncode == 1 and listed.stderr == "rota: there is no queue wrok\n", listed
         assert "wrok" not in broker.run("queue", "list")
         assert broker.run("queue", "dead", "work") == "" and broker.jobs("dead") == []
         assert "would be paused" in broker.run("queue", "pause", "new", "--create", "--dry-run")

@@ -62,6 +62,12 @@ def sql(text):
             file.executescript(text)
 
 
+def ask(node, *words, timeout="60s"):
+    """Whatever comes of it."""
+    return subprocess.run([ROTA, *words, "--node", node.node, "--timeout", timeout], capture_output=True,
+                          timeout=TIMEOUT, text=True)
+
+
 class Node(Broker):
     def __init__(self, *words):
         super().__init__(ROTA, "--store", DATABASE.url, *words)
@@ -69,8 +75,10 @@ class Node(Broker):
         self.queue = "work"
 
     def jobs(self, state, queue="work"):
-        lines = self.run("job", "list", "--queue", queue, "--state", state, "--limit", "1000000", "--json").splitlines()
-        return [json.loads(line)["job"] for line in lines]
+        """Of a queue that nobody knows there are none."""
+        done = ask(self, "job", "list", "--queue", queue, "--state", state, "--limit", "1000000", "--json")
+        assert done.returncode == 0 or "there is no queue" in done.stderr, done
+        return [json.loads(line)["job"] for line in done.stdout.splitlines()]
 
     def add_lines(self, n, queue="work"):
         text = "".join(f"{i}\n" for i in range(n))
@@ -354,12 +362,6 @@ def a_database_that_is_away_refuses_jobs_until_it_is_back():
             DATABASE.start()
         assert node.await_state(first, "done")["result"] == "first"
         assert node.await_state(node.add("second", queue="away"), "done")
-
-
-def ask(node, *words, timeout="60s"):
-    """Whatever comes of it."""
-    return subprocess.run([ROTA, *words, "--node", node.node, "--timeout", timeout], capture_output=True,
-                          timeout=TIMEOUT, text=True)
 
 
 @with_server
