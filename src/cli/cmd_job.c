@@ -318,7 +318,10 @@ ABOUT_COMMAND(
     "\"max_attempts\", \"timeout_ms\", \"backoff_ms\", \"backoff_max_ms\", \"worker\", \"key\", "
     "\"unique\", \"trace\", \"payload\", \"progress\", \"reason\", \"result\", \"events\": "
     "[{\"at\", "
-    "\"state\", \"cause\", \"attempt\", \"worker\", \"reason\"}]}. What is no UTF-8 is "
+    "\"state\", \"cause\", \"attempt\", \"worker\", \"reason\"}]}. The attempt of an event is its "
+    "number, "
+    "which is never used again, as the log of `rota work` has it, and no count. What is no UTF-8 "
+    "is "
     "\"result_base64\" in place of \"result\", and \"payload_base64\".",
     run_show, ABOUT_OPTIONS);
 ABOUT_COMMAND(rota_cmd_job_explain, "job explain", "Tell why a job is where it is", "QUEUE/ID", 1,
