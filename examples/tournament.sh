@@ -1,10 +1,14 @@
 #!/bin/sh
 # A small tournament: two programs play Nim, each match is a job, two workers play them. One
 # worker is killed in the middle, and every match is in the table once.
-# `tournament.sh ROTA [MATCHES]`. It works in a folder of its own.
+# `tournament.sh [ROTA [MATCHES]]`, the program; `rota` of PATH. It works in a folder of its own.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-rota=$(realpath "$1")
+rota=$(command -v "${1:-rota}") || {
+    echo "tournament.sh: there is no program ${1:-rota in PATH}; name one: tournament.sh ROTA" >&2
+    exit 1
+}
+rota=$(realpath "$rota")
 matches=${2:-24}
 work=$(mktemp -d)
 pids=

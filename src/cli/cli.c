@@ -3,6 +3,7 @@
 #include "base/quote.h"
 #include "base/utf8.h"
 #include "cli/terminal.h"
+#include "io/address.h"
 #include "io/clock.h"
 #include "io/file.h"
 #include "wire/grpc.h"
@@ -13,6 +14,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
@@ -57,6 +59,35 @@ int rota_cli_fail_error(const struct rota_error *error)
         break;
     }
     return rota_cli_fail(ROTA_CLI_BAD, "%s", error->text);
+}
+
+static bool resolve(const char *text, struct rota_address *address,
+                    struct sockaddr_storage *resolved)
+{
+    return !rota_address_parse(text, address, NULL) && rota_address_resolve(address, resolved);
+}
+
+bool rota_cli_is_far(const char *text)
+{
+    struct rota_address address = {0};
+    struct sockaddr_storage resolved;
+    if (resolve(text, &address, &resolved))
+        return !rota_address_is_loopback((const struct sockaddr *)&resolved);
+    return address.host[0] && strcmp(address.host, "localhost") != 0;
+}
+
+enum rota_code rota_cli_check_listen(const char *text, bool is_insecure, const char *instead,
+                                     struct rota_error *error)
+{
+    struct rota_address address = {0};
+    struct sockaddr_storage resolved;
+    if (is_insecure || !resolve(text, &address, &resolved) ||
+        rota_address_is_loopback((const struct sockaddr *)&resolved))
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "--listen: %s is not of this machine, where plain text has to be asked "
+                          "for: give %s%s--insecure",
+                          text, instead ? instead : "", instead ? ", or " : "");
 }
 
 bool rota_cli_parse(const struct rota_cli_command *command, int argc, char *const *argv,

@@ -102,6 +102,15 @@ int rota_cli_fail(int exit_code, const char *format, ...) __attribute__((format(
 /* The same for an error of the library. */
 int rota_cli_fail_error(const struct rota_error *error);
 
+/* Whether an address leads beyond this machine. A name is not looked up: only "localhost" is known
+ * not to. */
+bool rota_cli_is_far(const char *address);
+
+/* Refuse to listen there in plain text unless that is asked for; `instead` is what else there is
+ * to give, NULL: nothing. A name may be of this machine, and is looked up later. */
+enum rota_code rota_cli_check_listen(const char *address, bool is_insecure, const char *instead,
+                                     struct rota_error *error);
+
 /* Read the options of a command into `result` and its `arguments`, which may be
  * NULL. When that is all there is to do (help, or an error) answers false and
  * sets `*exit_code`. */

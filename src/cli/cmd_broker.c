@@ -351,6 +351,14 @@ static int run(int argc, char *const *argv)
     if (!options.workers_key != !options.workers_list)
         return rota_cli_fail(ROTA_CLI_BAD, "--workers-key and --workers-list go together: the "
                                            "broker's own keys, and those of its workers");
+    if (options.workers && !options.workers_key && rota_cli_is_far(options.workers))
+        return rota_cli_fail(ROTA_CLI_BAD,
+                             "--workers: %s is not of this machine: workers there need keys, give "
+                             "--workers-key and --workers-list",
+                             options.workers);
+    if (rota_cli_check_listen(options.listen, options.insecure || options.certificate,
+                              "--tls-cert and --tls-key", &error))
+        return rota_cli_fail_error(&error);
     struct service service = {.options = &options};
     service.log =
         (struct rota_log){.level = (enum rota_log_level)options.log_level, .write = write_log};

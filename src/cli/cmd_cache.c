@@ -249,7 +249,8 @@ static int run_serve(int argc, char *const *argv)
     if (!rota_cli_parse(&rota_cmd_cache_serve, argc, argv, &options, NULL, &code))
         return code;
     options.of.loss = (enum rota_lease_loss)options.loss;
-    if (rota_store_options_check(&options.of.store, &error))
+    if (rota_store_options_check(&options.of.store, &error) ||
+        rota_cli_check_listen(options.of.listen, options.of.insecure, NULL, &error))
         return rota_cli_fail_error(&error);
     if (options.of.wanted > options.of.shards)
         return rota_cli_fail(ROTA_CLI_BAD, "--wanted %lld is more than --shards %lld",

@@ -197,7 +197,8 @@ static int run_serve(int argc, char *const *argv)
     int code;
     if (!rota_cli_parse(&rota_cmd_directory_serve, argc, argv, &options, NULL, &code))
         return code;
-    if (check_place(&options, &error))
+    if (check_place(&options, &error) ||
+        rota_cli_check_listen(options.listen, options.insecure, NULL, &error))
         return rota_cli_fail_error(&error);
     struct service service = {.options = &options};
     return rota_watch_command(&service.watch, false, open_service, close_service);

@@ -180,7 +180,9 @@ static enum rota_code describe(struct rota_queue_client *client,
                                const struct rota_queue_about *about,
                                struct rota_queue_description *description, struct rota_error *error)
 {
-    enum rota_code code = rota_queue_client_ask(client, "Describe", &ROTA_QUEUE_DESCRIBE, about,
+    struct rota_queue_about with = *about;
+    with.asks_nodes = true;
+    enum rota_code code = rota_queue_client_ask(client, "Describe", &ROTA_QUEUE_DESCRIBE, &with,
                                                 &ROTA_QUEUE_DESCRIPTION, description, error);
     if (!code && !description->job)
         code = rota_error_set(error, ROTA_ERR_UNAVAILABLE, "what was answered is no job");
@@ -316,7 +318,10 @@ ABOUT_COMMAND(
     "\"max_attempts\", \"timeout_ms\", \"backoff_ms\", \"backoff_max_ms\", \"worker\", \"key\", "
     "\"unique\", \"trace\", \"payload\", \"progress\", \"reason\", \"result\", \"events\": "
     "[{\"at\", "
-    "\"state\", \"cause\", \"attempt\", \"worker\", \"reason\"}]}. What is no UTF-8 is "
+    "\"state\", \"cause\", \"attempt\", \"worker\", \"reason\"}]}. The attempt of an event is its "
+    "number, "
+    "which is never used again, as the log of `rota work` has it, and no count. What is no UTF-8 "
+    "is "
     "\"result_base64\" in place of \"result\", and \"payload_base64\".",
     run_show, ABOUT_OPTIONS);
 ABOUT_COMMAND(rota_cmd_job_explain, "job explain", "Tell why a job is where it is", "QUEUE/ID", 1,
@@ -420,9 +425,7 @@ static enum rota_code list_all(struct rota_queue_client *client, const struct li
         left -= reply.jobs.n < left ? reply.jobs.n : left;
         request.after = reply.next;
     } while (reply.next && left > 0);
-    if (buffer->size == 0)
-        rota_queue_client_tell_unknown(client, request.queue);
-    return ROTA_OK;
+    return buffer->size > 0 ? ROTA_OK : rota_queue_client_check(client, request.queue, error);
 }
 
 static int run_list(int argc, char *const *argv)
@@ -452,7 +455,7 @@ const struct rota_cli_command rota_cmd_job_list = {
             .description =
                 "Prints a line for each job in a state, in no useful order, with tabs between its "
                 "parts: its name, when it was added, priority, attempts, and why it failed "
-                "last.\n\n"
+                "last. A queue that nobody knows is exit code 1.\n\n"
                 "With --json: one object per line, as `job show` prints it, without result and "
                 "events.",
             .options = LIST_OPTIONS,

@@ -155,8 +155,9 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
         client->n_adding = 1;
         code = rota_queue_client_ask_again(client, "Add", &ROTA_QUEUE_ADD, &request,
                                            &ROTA_QUEUE_ADDED, &added, &error);
-    } while (code && client->is_undone &&
-             rota_queue_client_may_move(client, spec.unique, client->reply.status, &moves));
+    } while (
+        code && client->is_undone &&
+        rota_queue_client_may_move(client, spec.unique, client->reply.status, &moves, error.text));
     if (code)
         return rota_cli_fail_error(&error);
     if (added.id.size != sizeof kept)
@@ -227,6 +228,13 @@ static void step_progress(struct lines *lines)
         rota_progress_count(&lines->progress, lines->n_added);
 }
 
+static void make_ids(struct lines *lines, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        lines->jobs[i].id = rota_queue_client_make_id(lines->client, lines->jobs[i].queue,
+                                                      lines->jobs[i].unique, lines->ids[i]);
+}
+
 /* Add some jobs. Those that were not taken in and may go elsewhere are the first `*n` then, with
  * other ids. False when the command is over. */
 static bool add_once(struct lines *lines, size_t *n, struct rota_queue_moves *moves)
@@ -243,6 +251,12 @@ static bool add_once(struct lines *lines, size_t *n, struct rota_queue_moves *mo
     lines->client->n_adding = *n;
     if (rota_queue_client_ask_again(lines->client, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &request,
                                     &ROTA_QUEUE_ADD_BATCH_REPLY, &reply, &error)) {
+        if (lines->client->is_undone &&
+            rota_queue_client_may_move(lines->client, lines->jobs[0].unique,
+                                       lines->client->reply.status, moves, error.text)) {
+            make_ids(lines, *n);
+            return true;
+        }
         fail_batch(lines, *n, error.text);
         if (error.code == ROTA_ERR_INVALID)
             lines->code = ROTA_CLI_BAD;
@@ -268,11 +282,9 @@ static bool add_once(struct lines *lines, size_t *n, struct rota_queue_moves *mo
     *n = n_left;
     step_progress(lines);
     if (is_refused || (n_left > 0 && !rota_queue_client_may_move(
-                                         lines->client, lines->jobs[0].unique, status, moves)))
+                                         lines->client, lines->jobs[0].unique, status, moves, why)))
         return fail_batch(lines, n_left, why);
-    for (size_t i = 0; i < n_left; i++)
-        lines->jobs[i].id = rota_queue_client_make_id(lines->client, lines->jobs[i].queue,
-                                                      lines->jobs[i].unique, lines->ids[i]);
+    make_ids(lines, n_left);
     return true;
 }
 

@@ -262,9 +262,7 @@ static enum rota_code dead(struct rota_queue_client *client, const struct queue 
         }
         request.after = reply.next;
     } while (reply.next);
-    if (buffer->size == 0)
-        rota_queue_client_tell_unknown(client, options->name);
-    return ROTA_OK;
+    return buffer->size > 0 ? ROTA_OK : rota_queue_client_check(client, options->name, error);
 }
 
 /* --- drain --- */
@@ -575,7 +573,7 @@ COMMAND(
     list_workers);
 COMMAND(dead, "queue dead", "List the dead jobs of a queue, and why they are", "QUEUE", 1,
         "Prints a line for each job that is out of attempts or time, or was refused: its name and "
-        "the reason. `job retry` lets one wait again.\n\n"
+        "the reason. `job retry` lets one wait again. A queue that nobody knows is exit code 1.\n\n"
         "With --json: one object per line, as `job list` prints it.",
         dead);
 COMMAND(

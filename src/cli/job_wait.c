@@ -59,7 +59,9 @@ static void on_described(void *data, struct rota_call *call, const struct rota_c
 static void ask_how_it_stands(struct waiter *waiter)
 {
     struct rota_buffer request = {0};
-    rota_message_encode(&ROTA_QUEUE_DESCRIBE, waiter->about, &request);
+    struct rota_queue_about about = *waiter->about;
+    about.asks_nodes = true;
+    rota_message_encode(&ROTA_QUEUE_DESCRIBE, &about, &request);
     struct rota_call_options call = {.method = rota_str("/rota.v1.Queue/Describe"),
                                      .request = rota_buffer_str(&request),
                                      .timeout = waiter->client->options->timeout,

@@ -208,9 +208,19 @@ size_t rota_queue_client_tell_missing(struct rota_queue_client *client)
                             rota_str_of(client->reply.message, client->reply.size), &missing,
                             &client->arena, NULL))
         return 0;
-    for (size_t i = 0; i < missing.nodes.n && !client->has_told_missing; i++)
-        rota_cli_fail(ROTA_CLI_NO, "%.*s did not answer: what it has is not counted",
-                      ROTA_STR_ARGS(missing.nodes.items[i]));
+    for (size_t i = 0; i < missing.nodes.n && !client->has_told_missing; i++) {
+        struct rota_buffer why = {0};
+        if (missing.why.n == missing.nodes.n)
+            rota_terminal_append(&why, missing.why.items[i]);
+        if (why.size > 0 && !why.failed) /* it names the node */
+            rota_cli_fail(ROTA_CLI_NO, "what %.*s has is not counted: %.*s",
+                          ROTA_STR_ARGS(missing.nodes.items[i]),
+                          ROTA_STR_ARGS(rota_buffer_str(&why)));
+        else
+            rota_cli_fail(ROTA_CLI_NO, "%.*s did not answer: what it has is not counted",
+                          ROTA_STR_ARGS(missing.nodes.items[i]));
+        rota_buffer_deinit(&why);
+    }
     client->has_told_missing = client->has_told_missing || missing.nodes.n > 0;
     return missing.nodes.n;
 }
@@ -240,12 +250,20 @@ static bool is_settled(const struct rota_queue_client *client, enum rota_code co
 {
     if (code == ROTA_OK || client->reply.message) /* an answer, and be it one that can't be read */
         return true;
-    if (client->is_undone)
+    if (client->is_undone && !client->is_awaited)
         return true;
     if (rota_channel_reason(client->channel)->code == ROTA_ERR_INVALID) /* it refuses us */
         return true;
     return client->reply.status != ROTA_STATUS_OK &&
            !rota_try_is_from_anywhere(client->reply.status);
+}
+
+/* Once; of a node that is awaited each time that it is gone. */
+static void tell_waiting(struct rota_queue_client *client, const char *why)
+{
+    if (!client->has_told_waiting || client->is_awaited)
+        fprintf(stderr, "rota: %s; asking again\n", why);
+    client->has_told_waiting = true;
 }
 
 enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, const char *method,
@@ -256,7 +274,7 @@ enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, con
 {
     rota_time give_up_at =
         client->until ? client->until : rota_clock_mono() + 3 * client->options->timeout;
-    enum { FIRST_PAUSE_MS = 50 };
+    enum { FIRST_PAUSE_MS = 50, TOLD_PAUSE_MS = 1600 }; /* told when some 1.5 s have passed */
     bool is_unknown = false;
     struct rota_error last;
     for (uint64_t pause_ms = FIRST_PAUSE_MS;;
@@ -275,8 +293,8 @@ enum rota_code rota_queue_client_ask_again(struct rota_queue_client *client, con
         if (!(client->is_patient || client->is_awaited) || rota_clock_mono() >= give_up_at)
             return rota_error_set(error, code, "%s%s", last.text,
                                   is_unknown ? "; nobody knows whether it was done" : "");
-        if (client->is_awaited && pause_ms == FIRST_PAUSE_MS)
-            fprintf(stderr, "rota: %s; asking again\n", last.text);
+        if (client->is_awaited ? pause_ms == FIRST_PAUSE_MS : pause_ms == TOLD_PAUSE_MS)
+            tell_waiting(client, last.text);
         rota_queue_client_pause(client, pause_ms);
     }
 }
@@ -294,12 +312,11 @@ enum rota_code rota_queue_client_look(struct rota_queue_client *client, struct r
                           ROTA_STR_ARGS(queue));
 }
 
-void rota_queue_client_tell_unknown(struct rota_queue_client *client, struct rota_str queue)
+enum rota_code rota_queue_client_check(struct rota_queue_client *client, struct rota_str queue,
+                                       struct rota_error *error)
 {
     struct rota_queue_list reply;
-    struct rota_error error;
-    if (rota_queue_client_look(client, queue, &reply, &error))
-        rota_cli_fail(ROTA_CLI_NO, "%s", error.text);
+    return rota_queue_client_look(client, queue, &reply, error);
 }
 
 struct rota_queue_moves rota_queue_client_moves(const struct rota_queue_client *client)
@@ -308,9 +325,10 @@ struct rota_queue_moves rota_queue_client_moves(const struct rota_queue_client *
 }
 
 bool rota_queue_client_may_move(struct rota_queue_client *client, struct rota_str unique,
-                                enum rota_status status, struct rota_queue_moves *moves)
+                                enum rota_status status, struct rota_queue_moves *moves,
+                                const char *why)
 {
-    enum { MOVES_MAX = 12 };
+    enum { MOVES_MAX = 12, TOLD_MOVES = 6 }; /* told when some 1.3 s have passed */
     rota_time pause = (20 * ROTA_MSEC) << (moves->n < 6 ? moves->n : 6);
     rota_time left = moves->until - rota_clock_mono();
     client->partitions = 0; /* it may have others now, and a key belong to another */
@@ -318,6 +336,8 @@ bool rota_queue_client_may_move(struct rota_queue_client *client, struct rota_st
         return false; /* all its partitions share one room */
     if (moves->n >= (unique.size > 0 ? 1 : MOVES_MAX) || left <= 0)
         return false;
+    if (moves->n == TOLD_MOVES)
+        tell_waiting(client, why);
     pause = pause < left ? pause : left;
     rota_queue_client_pause(client, (uint64_t)((pause + ROTA_MSEC - 1) / ROTA_MSEC));
     moves->n++;

@@ -66,6 +66,7 @@ struct rota_queue_client {
     rota_time until;         /* when the command is over, on the monotonic clock; 0: never */
     bool is_undone;          /* the last call was refused, and another partition may do */
     bool has_told_missing;
+    bool has_told_waiting; /* what a call that is made again waits for */
 
     uint32_t partitions; /* of each queue that has no layout; 0: not asked yet */
     uint32_t write;      /* of the queue: those that new jobs go to */
@@ -108,9 +109,10 @@ struct rota_queue_moves rota_queue_client_moves(const struct rota_queue_client *
 
 /* Whether a job that was not added may be tried with another id, which it is time for now. One
  * that was refused for want of room may not when there is one node only, nor any that has a
- * unique key twice. */
+ * unique key twice. `why` is told, once, when it takes long. */
 bool rota_queue_client_may_move(struct rota_queue_client *client, struct rota_str unique,
-                                enum rota_status status, struct rota_queue_moves *moves);
+                                enum rota_status status, struct rota_queue_moves *moves,
+                                const char *why);
 
 /* How many nodes the last reply, a list or a sum, is without. Who they are is told once. */
 size_t rota_queue_client_tell_missing(struct rota_queue_client *client);
@@ -120,8 +122,9 @@ size_t rota_queue_client_tell_missing(struct rota_queue_client *client);
 enum rota_code rota_queue_client_look(struct rota_queue_client *client, struct rota_str queue,
                                       struct rota_queue_list *reply, struct rota_error *error);
 
-/* Nothing of a queue was found: say so when that is because nobody knows it. */
-void rota_queue_client_tell_unknown(struct rota_queue_client *client, struct rota_str queue);
+/* Nothing of a queue was found: whether that is because nobody knows it. */
+enum rota_code rota_queue_client_check(struct rota_queue_client *client, struct rota_str queue,
+                                       struct rota_error *error);
 
 /* Ask the next of the nodes from now on. */
 void rota_queue_client_next(struct rota_queue_client *client);

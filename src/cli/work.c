@@ -24,14 +24,17 @@ struct node {
     bool is_away;           /* as was last told */
 };
 
+enum { OVER_TEXT_MAX = 256 };
+
 /* A job that was taken, by the number of its attempt in the machine. */
 struct job {
     struct rota_work *work;
     uint32_t number; /* the place of this */
     struct node *node;
     char queue[ROTA_JOB_QUEUE_NAME_MAX + 1], id[ROTA_QUEUE_ID_SIZE];
-    uint64_t attempt;
-    struct rota_child *child; /* NULL: has ended, or was not started */
+    uint64_t attempt, n_attempts; /* its number, which is never used again; the count */
+    char over[OVER_TEXT_MAX];     /* why the broker wants no more of it */
+    struct rota_child *child;     /* NULL: has ended, or was not started */
     int exit_code, signal;
     struct rota_buffer result, log;
     rota_time extended_at;
@@ -59,7 +62,8 @@ static void tell(const struct rota_work *work, enum rota_log_level level, const 
     rota_log(work->options.log, rota_clock_wall(), level, phrase,
              ROTA_LOG_FACT("queue", (const char *)job->queue),
              ROTA_LOG_FACT("job", (const char *)rota_job_id_format(id, text)),
-             ROTA_LOG_FACT("attempt", job->attempt), ROTA_LOG_FACT("how", how));
+             ROTA_LOG_FACT("attempt", job->n_attempts), ROTA_LOG_FACT("number", job->attempt),
+             ROTA_LOG_FACT("how", how));
 }
 
 /* --- calls --- */
@@ -237,6 +241,7 @@ static void take(struct node *node, const struct rota_queue_handed *handed)
     job->number = number;
     job->node = node;
     job->attempt = handed->attempt;
+    job->n_attempts = handed->n_attempts;
     snprintf(job->queue, sizeof job->queue, "%.*s", ROTA_STR_ARGS(handed->queue));
     memcpy(job->id, handed->id.data, sizeof job->id);
     work->jobs[number] = job;
@@ -297,6 +302,18 @@ static void poll_node(struct rota_work *work, struct node *node, uint32_t n_jobs
 
 /* --- what is said of a job --- */
 
+/* The broker says it best: that the job is cancelled, or what else has become of it. */
+static void note_over(struct job *job, const struct rota_call_result *result)
+{
+    if (result->text.size > 0)
+        snprintf(
+            job->over, sizeof job->over, "%.*s",
+            (int)(result->text.size < sizeof job->over ? result->text.size : sizeof job->over - 1),
+            result->text.data);
+    else
+        snprintf(job->over, sizeof job->over, "%s", rota_status_name(result->status));
+}
+
 static void on_extended(void *data, struct rota_call *ended, const struct rota_call_result *result)
 {
     struct job *job = data;
@@ -304,8 +321,10 @@ static void on_extended(void *data, struct rota_call *ended, const struct rota_c
     (void)ended;
     job->extend = NULL;
     note_node(job->node, answer == ROTA_WORKER_UNKNOWN, rota_status_name(result->status));
-    if (answer == ROTA_WORKER_OVER && job->child)
-        tell(job->work, ROTA_LOG_INFO, "job is over", job, rota_status_name(result->status));
+    if (answer == ROTA_WORKER_OVER && job->child) {
+        note_over(job, result);
+        tell(job->work, ROTA_LOG_INFO, "job is over", job, job->over);
+    }
     rota_worker_fsm_extended(&job->work->fsm, rota_clock_boot(), job->number, job->extended_at,
                              answer);
     drive(job->work);
@@ -345,10 +364,10 @@ static void on_said(void *data, struct rota_call *ended, const struct rota_call_
     (void)ended;
     job->say = NULL;
     note_node(job->node, answer == ROTA_WORKER_UNKNOWN, rota_status_name(result->status));
-    if (answer == ROTA_WORKER_OVER)
-        tell(job->work, ROTA_LOG_WARN, "job was not ours to end", job,
-             rota_status_name(result->status));
-    else if (answer == ROTA_WORKER_YES)
+    if (answer == ROTA_WORKER_OVER) {
+        note_over(job, result);
+        tell(job->work, ROTA_LOG_WARN, "job was not ours to end", job, job->over);
+    } else if (answer == ROTA_WORKER_YES)
         tell(job->work, ROTA_LOG_DEBUG, "job ended", job, rota_status_name(result->status));
     rota_worker_fsm_said(&job->work->fsm, rota_clock_boot(), job->number, answer);
     drive(job->work);
@@ -437,6 +456,13 @@ static void unpoll(struct node *node)
     node->poll = NULL;
 }
 
+static const char *why_stopped(const struct rota_work *work, const struct job *job)
+{
+    enum rota_worker_stop why = work->fsm.attempts[job->number].why;
+    bool is_told = why == ROTA_WORKER_STOP_OVER && job->over[0];
+    return is_told ? job->over : rota_worker_stop_text(why);
+}
+
 static void carry_out(struct rota_work *work, const struct rota_worker_action *action)
 {
     struct job *job = action->attempt == ROTA_WORKER_FSM_NONE ? NULL : work->jobs[action->attempt];
@@ -452,8 +478,7 @@ static void carry_out(struct rota_work *work, const struct rota_worker_action *a
         break;
     case ROTA_WORKER_DO_TELL_END:
     case ROTA_WORKER_DO_KILL:
-        tell(work, ROTA_LOG_INFO, "job stopped", job,
-             rota_worker_stop_text(work->fsm.attempts[action->attempt].why));
+        tell(work, ROTA_LOG_INFO, "job stopped", job, why_stopped(work, job));
         if (job->child)
             rota_child_signal(job->child, action->type == ROTA_WORKER_DO_KILL ? SIGKILL : SIGTERM);
         break;

@@ -27,7 +27,7 @@ struct rota_zmq {
 struct rota_zmq_socket {
     void *socket;
     void *monitor;
-    bool is_router;
+    bool is_router, has_keys;
     char endpoint[256];
 };
 
@@ -217,6 +217,7 @@ static enum rota_code open_socket(struct rota_zmq *zmq, const struct rota_zmq_op
     if (!made)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a socket");
     made->is_router = is_router;
+    made->has_keys = options->public_key;
     made->socket = zmq_socket(zmq->context, is_router ? ZMQ_ROUTER : ZMQ_DEALER);
     if (!made->socket || !set_options(made, options) || !open_monitor(zmq, made))
         goto fail;
@@ -405,9 +406,20 @@ enum rota_code rota_zmq_send(struct rota_zmq_socket *socket, struct rota_str rou
 
 /* --- what becomes of connections --- */
 
-static enum rota_zmq_event tell(uint16_t event, uint32_t value, bool is_router,
-                                struct rota_error *why)
+/* A broker without keys has nothing to say of them: whoever is not let in is nobody it knows. */
+static void tell_unfinished(const struct rota_zmq_socket *socket, uint32_t value,
+                            struct rota_error *why)
 {
+    bool has_keys = socket->has_keys || !socket->is_router;
+    rota_error_set(why, ROTA_ERR_INVALID, "the other side ended the handshake%s (%s)",
+                   has_keys ? ": do the keys fit?" : ", or does not speak ZeroMQ",
+                   zmq_strerror((int)value));
+}
+
+static enum rota_zmq_event tell(const struct rota_zmq_socket *socket, uint16_t event,
+                                uint32_t value, struct rota_error *why)
+{
+    bool is_router = socket->is_router;
     switch (event) {
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
         return ROTA_ZMQ_CONNECTED;
@@ -435,9 +447,7 @@ static enum rota_zmq_event tell(uint16_t event, uint32_t value, bool is_router,
                        value);
         return ROTA_ZMQ_FAILED;
     case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-        rota_error_set(why, ROTA_ERR_INVALID,
-                       "the other side ended the handshake: do the keys fit? (%s)",
-                       zmq_strerror((int)value));
+        tell_unfinished(socket, value, why);
         return ROTA_ZMQ_FAILED;
     default:
         return ROTA_ZMQ_NOTHING;
@@ -455,7 +465,7 @@ enum rota_zmq_event rota_zmq_next_event(struct rota_zmq_socket *socket, struct r
             memcpy(&value, (char *)zmq_msg_data(&part) + sizeof event, sizeof value);
         }
         skip_rest(socket->monitor, &part);
-        enum rota_zmq_event told = tell(event, value, socket->is_router, why);
+        enum rota_zmq_event told = tell(socket, event, value, why);
         if (told != ROTA_ZMQ_NOTHING)
             return told;
     }

@@ -100,7 +100,7 @@ void rota_api_job(struct rota_api_call *call)
     struct rota_queue_about about;
     if (!read_job(call, &about))
         return;
-    about.with_payload = true;
+    about.with_payload = about.asks_nodes = true;
     rota_api_ask(call, "Describe", &ROTA_QUEUE_DESCRIBE, &about, &ROTA_QUEUE_DESCRIPTION);
 }
 

@@ -209,7 +209,9 @@ void rota_work_broker_answer(struct rota_work_broker *broker, struct rota_server
                              uint64_t number, struct rota_str message)
 {
     uint64_t first = broker->call_first < number ? broker->call_first : number;
-    if (!broker->store && number <= broker->durable) /* others may wait for a disk that is full */
+    /* Others may wait for a disk that is full, or a store that is away. What has a record may
+     * have lost it to another node, which is seen when it is its turn. */
+    if (number == 0 || (!broker->store && number <= broker->durable))
         rota_server_call_reply(call, message);
     else if (broker->is_failed && number > broker->durable)
         rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, broker->sink->failed, NULL, 0);

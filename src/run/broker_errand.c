@@ -140,9 +140,10 @@ static void on_message(void *data, struct rota_call *call, struct rota_str messa
 static rota_time timeout_of(const struct rota_broker_errand *errand)
 {
     rota_time left = rota_server_call_time_left(errand->call);
+    rota_time max = errand->timeout_max ? errand->timeout_max : ROTA_BROKER_CLUSTER_TIMEOUT;
     if (errand->is_stream)
         return left;
-    return left < ROTA_BROKER_CLUSTER_TIMEOUT ? (left > 0 ? left : 1) : ROTA_BROKER_CLUSTER_TIMEOUT;
+    return left < max ? (left > 0 ? left : 1) : max;
 }
 
 void rota_broker_errand_ask(struct rota_broker_errand *errand, size_t index,

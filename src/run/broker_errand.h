@@ -37,11 +37,13 @@ struct rota_broker_errand {
     const char *method;            /* kept */
     void (*on_done)(struct rota_broker_errand *errand);
     bool is_stream, ends_with_first;     /* done when one part has ended */
+    rota_time timeout_max;               /* of a part; 0: ROTA_BROKER_CLUSTER_TIMEOUT */
     uint32_t *parts_of;                  /* of a batch: which part has which job; freed */
     size_t n_jobs;                       /* ... and how many there are */
     struct rota_broker_service *service; /* of an add that is looked for ... */
     rota_time until;                     /* ... and not longer than this */
     uint64_t rank, max; /* of a list: the node that is asked, and the jobs that are still wanted */
+    bool has_answer;    /* ... and whether any node has told something */
     struct rota_buffer reply;
     size_t n_parts, n_left;
     struct rota_broker_part parts[];

@@ -76,13 +76,24 @@ static bool pass_refusal(struct rota_broker_errand *errand)
     return false;
 }
 
-/* Append the nodes that did not answer one of the first `n` parts. */
+/* Where none of the first `n` parts has anything to tell, there is no sum of them. */
+static bool pass_silence(struct rota_broker_errand *errand, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (errand->parts[i].status == ROTA_STATUS_OK)
+            return false;
+    rota_broker_errand_pass(errand, &errand->parts[0]);
+    return true;
+}
+
+/* Append the nodes that did not answer one of the first `n` parts, and what was said instead. */
 static void append_missing_of(const struct rota_broker_errand *errand, size_t n,
                               struct rota_buffer *buffer)
 {
     for (size_t i = 0; i < n; i++) {
         struct rota_str address = rota_str(errand->parts[i].address);
-        struct rota_queue_missing missing = {{&address, 1}};
+        struct rota_str why = rota_str(errand->parts[i].text);
+        struct rota_queue_missing missing = {{&address, 1}, {&why, 1}};
         if (errand->parts[i].status != ROTA_STATUS_OK)
             rota_message_encode(&ROTA_QUEUE_MISSING, &missing, buffer);
     }
@@ -124,7 +135,7 @@ static void on_forgotten(struct rota_broker_errand *errand)
 {
     struct rota_buffer *buffer = &errand->broker->buffer;
     struct rota_queue_forgotten sum = {0}, part;
-    if (pass_refusal(errand))
+    if (pass_refusal(errand) || pass_silence(errand, errand->n_parts))
         return;
     rota_arena_clear(&errand->broker->arena);
     for (size_t i = 0; i < errand->n_parts; i++) {
@@ -167,7 +178,7 @@ void rota_work_broker_gather_watch(struct rota_work_broker *broker, struct rota_
 static void on_workers(struct rota_broker_errand *errand)
 {
     struct rota_buffer *buffer = &errand->broker->buffer;
-    if (pass_refusal(errand))
+    if (pass_refusal(errand) || pass_silence(errand, errand->n_parts))
         return;
     rota_buffer_clear(buffer);
     for (size_t i = 0; i < errand->n_parts; i++)
@@ -282,7 +293,7 @@ static void on_queues(struct rota_broker_errand *errand)
     struct rota_buffer *buffer = &errand->broker->buffer;
     struct sums sums = {0};
     bool is_fine = true;
-    if (pass_refusal(errand))
+    if (pass_refusal(errand) || pass_silence(errand, errand->n_parts / 2))
         return;
     rota_map_init(&sums.by_name, errand->broker->seed);
     for (size_t i = 0; is_fine && i < errand->n_parts / 2; i++)
@@ -369,6 +380,7 @@ static void on_list(struct rota_broker_errand *errand)
         refuse_memory(errand);
         return;
     }
+    errand->has_answer = errand->has_answer || errand->parts[0].status == ROTA_STATUS_OK;
     const struct rota_queue_job_info *jobs = part.jobs.items;
     for (size_t i = 0; i < part.jobs.n; i++)
         rota_message_encode_entry(&ROTA_QUEUE_JOB_INFO, 1, &jobs[i], &errand->reply);
@@ -376,7 +388,9 @@ static void on_list(struct rota_broker_errand *errand)
     if (part.next == 0)
         errand->rank++;
     bool is_last = errand->rank >= n_nodes(broker);
-    if (is_last || errand->max == 0)
+    if (is_last && !errand->has_answer)
+        rota_broker_errand_pass(errand, &errand->parts[0]);
+    else if (is_last || errand->max == 0)
         end_list(errand, is_last ? 0 : errand->rank << RANK_SHIFT | part.next);
     else
         ask_next(errand, part.next);
@@ -392,6 +406,7 @@ void rota_work_broker_gather_list(struct rota_work_broker *broker, struct rota_s
     }
     errand->rank = request->after >> RANK_SHIFT;
     errand->max = request->max_jobs ? request->max_jobs : 100;
+    errand->has_answer = request->after > 0; /* of the call before */
     if (errand->rank >= n_nodes(broker))
         end_list(errand, 0);
     else

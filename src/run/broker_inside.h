@@ -219,6 +219,13 @@ enum rota_code rota_work_broker_store_open(struct rota_work_broker *broker, uv_l
 bool rota_work_broker_store_is_void(const struct rota_work_broker *broker, uint64_t first,
                                     uint64_t last);
 
+/* Whether all that happened to a job is in the store or, without one, all records are on disk. */
+bool rota_work_broker_store_is_written(const struct rota_work_broker *broker, struct rota_str queue,
+                                       struct rota_job_id id);
+
+/* Whether it is away for too long to be waited for, and why. */
+bool rota_work_broker_store_is_away(const struct rota_work_broker *broker, const char **why);
+
 /* Whether all that is ours is here, as far as anybody knows. */
 bool rota_work_broker_store_is_loaded(const struct rota_work_broker *broker);
 

@@ -53,8 +53,10 @@ bool rota_work_broker_read_job(struct rota_server_call *call, const struct rota_
 
 /* broker_submit.c */
 rota_broker_handler rota_work_broker_handle_add, rota_work_broker_handle_add_batch,
-    rota_work_broker_handle_cancel, rota_work_broker_handle_retry, rota_work_broker_handle_priority,
-    rota_work_broker_handle_describe;
+    rota_work_broker_handle_cancel, rota_work_broker_handle_retry, rota_work_broker_handle_priority;
+
+/* broker_describe.c */
+rota_broker_handler rota_work_broker_handle_describe;
 
 /* broker_attempt.c */
 rota_broker_handler rota_work_broker_handle_complete, rota_work_broker_handle_complete_batch,

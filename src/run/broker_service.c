@@ -32,6 +32,12 @@ static bool is_for_others(const struct rota_work_broker *broker, struct rota_ser
     return !rota_broker_cluster_is_alone(broker->cluster) && !rota_work_broker_is_carried(call);
 }
 
+/* Where nobody else is listed all nodes are this one, which need not be able to reach itself. */
+static bool has_others(const struct rota_work_broker *broker)
+{
+    return rota_broker_cluster_n_peers(broker->cluster) > 0;
+}
+
 /* True when other nodes answer it; else `request` is to be handled here. */
 static bool route(struct rota_work_broker *broker, struct rota_server_call *call,
                   const struct rota_broker_method *method, union request *request)
@@ -48,23 +54,29 @@ static bool route(struct rota_work_broker *broker, struct rota_server_call *call
     case ROTA_BROKER_BY_OWNER_OR_ALL:
         if (request->about.id.size > 0)
             return rota_work_broker_route_job(broker, call, method->path, &request->about, true);
-        rota_work_broker_gather_watch(broker, call, method->path);
-        return true;
+        if (has_others(broker))
+            rota_work_broker_gather_watch(broker, call, method->path);
+        return has_others(broker);
     case ROTA_BROKER_BY_ALL_IN_TURN:
-        rota_work_broker_gather_list(broker, call, method->path, &request->jobs);
-        return true;
+        if (has_others(broker))
+            rota_work_broker_gather_list(broker, call, method->path, &request->jobs);
+        return has_others(broker);
     case ROTA_BROKER_BY_ALL_QUEUES:
-        rota_work_broker_gather_queues(broker, call, method->path);
-        return true;
+        if (has_others(broker))
+            rota_work_broker_gather_queues(broker, call, method->path);
+        return has_others(broker);
     case ROTA_BROKER_BY_ALL_WORKERS:
-        rota_work_broker_gather_workers(broker, call, method->path);
-        return true;
+        if (has_others(broker))
+            rota_work_broker_gather_workers(broker, call, method->path);
+        return has_others(broker);
     case ROTA_BROKER_BY_ALL_ALIKE:
-        rota_work_broker_gather_set(broker, call, method->path);
-        return true;
+        if (has_others(broker))
+            rota_work_broker_gather_set(broker, call, method->path);
+        return has_others(broker);
     case ROTA_BROKER_BY_ALL_FORGETTING:
-        rota_work_broker_gather_forget(broker, call, method->path);
-        return true;
+        if (has_others(broker))
+            rota_work_broker_gather_forget(broker, call, method->path);
+        return has_others(broker);
     }
     return false;
 }

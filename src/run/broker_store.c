@@ -102,8 +102,7 @@ static void go_away(struct rota_broker_store *store)
     tell(store, ROTA_LOG_ERROR, "store away", why);
     rota_broker_hold(store->broker->core, rota_work_broker_now(), true);
     rota_work_broker_drop_answers(store->broker, text);
-    snprintf(text, sizeof text, "the store is away: %.300s", why);
-    rota_broker_store_unpark(store, text);
+    rota_broker_store_unpark(store, NULL); /* each is refused in its own words */
 }
 
 void rota_broker_store_there(struct rota_broker_store *store)

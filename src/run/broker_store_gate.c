@@ -78,6 +78,21 @@ static enum rota_code admit_spec(struct rota_broker_store *store,
     return check_size(store, spec.payload, "a payload", error);
 }
 
+/* Whether a job is added that may have been taken in before: to refuse it says nothing of that. */
+static bool may_be_here(enum rota_broker_need need, const void *request)
+{
+    const struct rota_queue_add *add = request;
+    const struct rota_queue_list *list = request;
+    bool is_batch = need == ROTA_BROKER_NEEDS_ADDS;
+    if (!is_batch && need != ROTA_BROKER_NEEDS_ADD)
+        return false;
+    const struct rota_queue_job_spec *jobs = is_batch ? list->items.items : add->job;
+    for (size_t i = 0; jobs && i < (is_batch ? list->items.n : 1); i++)
+        if (jobs[i].is_again || jobs[i].is_sought || jobs[i].is_known)
+            return true;
+    return false;
+}
+
 static enum rota_code admit(struct rota_broker_store *store, enum rota_broker_need need,
                             const void *request, enum verdict *verdict, struct rota_error *error)
 {
@@ -88,13 +103,16 @@ static enum rota_code admit(struct rota_broker_store *store, enum rota_broker_ne
     enum rota_code code = ROTA_OK;
     *verdict = GO_ON;
     if (is_add && store->is_away)
-        return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
-                              "no job is taken in, the store is away: %.300s", store->why.text);
+        return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%s, the store is away: %.300s",
+                              may_be_here(need, request)
+                                  ? "it is not known whether this was written"
+                                  : "no job is taken in",
+                              store->why.text);
     switch (need) {
     case ROTA_BROKER_NEEDS_NOTHING:
         break;
     case ROTA_BROKER_NEEDS_ALL: /* people may look also while the store is away */
-        *verdict = store->is_settled || store->is_away ? GO_ON : WAIT;
+        *verdict = store->is_settled ? GO_ON : WAIT;
         break;
     case ROTA_BROKER_NEEDS_JOB:
         *verdict = admit_job(store, about);
@@ -143,8 +161,15 @@ bool rota_work_broker_store_admit(struct rota_broker_service *service,
     if (!code)
         code = park(store, service, call, &error);
     if (code)
-        rota_work_broker_refuse(call, &error, false);
+        rota_work_broker_refuse(call, &error, !may_be_here(need, request));
     return false;
+}
+
+bool rota_work_broker_store_is_away(const struct rota_work_broker *broker, const char **why)
+{
+    const struct rota_broker_store *store = broker->store;
+    *why = store ? store->why.text : "";
+    return store && store->is_away;
 }
 
 void rota_broker_store_unpark(struct rota_broker_store *store, const char *why)

@@ -220,6 +220,28 @@ static void advance(struct rota_broker_store *store, uint64_t number)
     forget_pending(store);
 }
 
+bool rota_work_broker_store_is_written(const struct rota_work_broker *broker, struct rota_str queue,
+                                       struct rota_job_id id)
+{
+    const struct rota_broker_store *store = broker->store;
+    char key[sizeof((struct rota_broker_dirty *)NULL)->key];
+    if (broker->durable >= rota_broker_last_number(broker->core))
+        return true;
+    if (!store || broker->appended < rota_broker_last_number(broker->core))
+        return false;
+    const struct rota_broker_held *part =
+        rota_broker_store_part(store, queue, rota_job_id_partition(id));
+    if (!part)
+        return false;
+    write_key(key, part, id);
+    if (rota_map_get(&store->dirty_jobs, rota_str_of(key, sizeof key)))
+        return false;
+    for (size_t i = 0; store->has_turn && i < store->turn.n_jobs; i++)
+        if (store->turn.jobs[i].id.high == id.high && store->turn.jobs[i].id.low == id.low)
+            return false;
+    return true;
+}
+
 /* --- a turn --- */
 
 /* A job as it is now, with its texts in the arena; false when there is no memory. */

@@ -213,35 +213,3 @@ void rota_work_broker_handle_priority(struct rota_work_broker *broker,
     else
         rota_work_broker_reply(broker, call, number, NULL, NULL);
 }
-
-void rota_work_broker_handle_describe(struct rota_work_broker *broker,
-                                      struct rota_server_call *call, const void *request)
-{
-    const struct rota_queue_about *about = request;
-    struct rota_job_id id;
-    struct rota_job_view view;
-    struct rota_error error;
-    char text[ROTA_ERROR_TEXT_MAX];
-    if (!rota_work_broker_read_job(call, about, &id))
-        return;
-    if (rota_broker_find(broker->core, about->queue, id, &view, &error)) {
-        rota_work_broker_refuse(call, &error, false);
-        return;
-    }
-    struct rota_queue_description reply = {
-        .job = rota_work_broker_info(
-            broker, &view, about->with_payload ? ROTA_BROKER_SHOW_PAYLOAD : ROTA_BROKER_SHOW_ALL)};
-    if (!reply.job) {
-        rota_work_broker_refuse_memory(call);
-        return;
-    }
-    rota_broker_explain(broker->core, rota_work_broker_now(), about->queue, id, text, sizeof text);
-    if (view.state == ROTA_JOB_WAITING &&
-        rota_broker_waits_for_worker(broker->core, about->queue, id))
-        rota_work_broker_forward_explain(broker, about->queue, text, sizeof text);
-    reply.explain = rota_str(text);
-    /* That it has ended is true once that is on disk. */
-    uint64_t number = view.state >= ROTA_JOB_DONE ? rota_broker_last_number(broker->core) : 0;
-    broker->call_first = broker->durable + 1;
-    rota_work_broker_reply(broker, call, number, &ROTA_QUEUE_DESCRIPTION, &reply);
-}

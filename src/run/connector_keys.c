@@ -36,9 +36,7 @@ static enum rota_code read_address(struct rota_connector *connector, struct rota
         return code;
     if (!connector->keys.is_on && !connector->options.is_insecure && !is_loopback(&address))
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "%s is not of this machine: workers there need keys (workers-key and "
-                              "workers-list)",
-                              text);
+                              "%s is not of this machine: workers there need keys", text);
     /* The library looks names up to connect, never to listen. */
     const char *host = strcmp(address.host, "localhost") == 0 ? "127.0.0.1" : address.host;
     bool is_ipv6 = strchr(host, ':') != NULL;

@@ -183,7 +183,7 @@ LIST_OF(ROTA_QUEUE_WORKERS_REPLY, "reply", ROTA_QUEUE_WORKER_INFO, WORKERS_REPLY
 #undef THIS
 
 #define THIS struct rota_queue_missing
-static const struct rota_message_field MISSING[] = {F(3, STRS, nodes)};
+static const struct rota_message_field MISSING[] = {F(3, STRS, nodes), F(4, STRS, why)};
 #undef THIS
 TYPE(ROTA_QUEUE_MISSING, "reply", struct rota_queue_missing, MISSING);
 
@@ -201,8 +201,8 @@ TYPE(ROTA_QUEUE_LIST_REPLY, "reply", struct rota_queue_list_reply, LIST_REPLY);
 static const struct rota_message_field NAME[] = {F(1, STR, queue), F_ID(2, id)};
 static const struct rota_message_field PRIORITY[] = {F(1, STR, queue), F_ID(2, id),
                                                      F(3, SINT, priority)};
-static const struct rota_message_field DESCRIBE[] = {F(1, STR, queue), F_ID(2, id),
-                                                     F(3, BOOL, with_payload)};
+static const struct rota_message_field DESCRIBE[] = {
+    F(1, STR, queue), F_ID(2, id), F(3, BOOL, with_payload), F(4, BOOL, asks_nodes)};
 static const struct rota_message_field COMPLETE[] = {
     F(1, STR, queue), F_ID(2, id), F(3, UINT, attempt), F_BYTES(4, bytes), F_BYTES(5, log)};
 static const struct rota_message_field EXTEND[] = {

@@ -48,10 +48,10 @@ struct rota_queue_list {
     struct rota_message_list items;
 };
 
-/* The nodes that did not answer: a field of QueuesReply, WorkersReply, ListReply and ForgetReply
- * that is written and read by itself. */
+/* The nodes that did not answer, and what each or the way to it has said instead: fields of
+ * QueuesReply, WorkersReply, ListReply and ForgetReply that are written and read by themselves. */
 struct rota_queue_missing {
-    struct rota_message_strs nodes;
+    struct rota_message_strs nodes, why;
 };
 
 /* What is said of a job or an attempt: all requests that name one. */
@@ -60,7 +60,7 @@ struct rota_queue_about {
     uint64_t attempt;
     struct rota_str bytes; /* a result, a reason, a progress */
     struct rota_str log;
-    bool is_final, is_given_back, with_payload;
+    bool is_final, is_given_back, with_payload, asks_nodes;
     uint64_t retry_after_ms, lease_ms;
     int64_t priority;
 };

@@ -252,7 +252,8 @@ def a_node_that_is_away_keeps_its_jobs():
         assert a.queue()["waiting"] == 30 - here[c]
         for words in (["queue", "list"], ["job", "list", "--queue", "work"]):
             told = subprocess.run([ROTA, *words, "--node", a.address], capture_output=True, text=True, timeout=TIMEOUT)
-            assert told.returncode == 0 and told.stderr.startswith(f"rota: {c.address} did not answer"), told
+            text = f"rota: what {c.address} has is not counted: node {c.address}: "
+            assert told.returncode == 0 and told.stderr.startswith(text), told
         for node in (a, b):  # there are always partitions that are not away
             for i in range(10):
                 jobs.append(node.add("more"))

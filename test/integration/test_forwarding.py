@@ -5,6 +5,7 @@ Prints TAP."""
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -61,7 +62,7 @@ def a_worker_at_one_node_does_the_jobs_of_all():
         assert all(node.nodes()["jobs"] > 0 for node in (a, b, c))
         for job in jobs:
             text = b.run("job", "explain", job)
-            assert "no worker serves queue work here; it is offered to the workers of other nodes" in text, text
+            assert "no worker serves queue work here; no worker serves it at any other node" in text, text
         with worker(b, "--slots", "2"):
             drain(a, jobs)
         shown = [c.show(job) for job in jobs]
@@ -83,9 +84,34 @@ def capabilities_lead_the_way():
             for job in green:
                 assert a.show(job)["state"] == "waiting"
                 text = a.run("job", "explain", job)
-                assert "here; it is offered to the workers of other nodes" in text, text
+                assert re.search("no worker (serves queue paint|of queue paint has green) here; "
+                                 "no worker of it has green at any other node$", text), text
             with worker(c, "--can", "green", queue="paint"):
                 drain(b, green, "paint")
+
+
+@test
+def explain_knows_the_workers_of_all_nodes():
+    with nodes(3) as (a, b, c):
+        needs = ("--can", "red", "--can", "blue")
+        job = b.add("x", *needs)
+        home = next(node for node in (a, b, c) if node.nodes()["jobs"] > 0)
+        one, other = (node for node in (a, b, c) if node is not home)
+        while one.nodes()["jobs"] == 0:
+            b.add("y", *needs)
+        with worker(one, "--can", "red", name="r"), worker(other, "--can", "blue", name="b"):
+            expect = "no worker serves queue work here; no single worker of it has all of blue, red at any other node"
+            wait_until(lambda: expect in a.run("job", "explain", job), lambda: a.run("job", "explain", job))
+            with worker(one, *needs, name="both", command=("sleep", "1000")):  # it takes a job of its own node
+                expect = f": 1 of them can take it, at {one.address}, and none is free\n"
+                wait_until(lambda: a.run("job", "explain", job).endswith(expect), lambda: a.run("job", "explain", job))
+                assert "here; it is offered to the workers of other nodes" in b.run("job", "explain", job)
+        os.kill(other.process.pid, signal.SIGSTOP)
+        try:
+            text = home.run("job", "explain", job)
+            assert text.endswith(f"; {other.address} did not say what workers there are\n"), text
+        finally:
+            os.kill(other.process.pid, signal.SIGCONT)
 
 
 @test
@@ -129,6 +155,7 @@ def an_owner_that_is_restarted_takes_the_result():
         job = c.add("x")
         with worker(a, "--lease", f"{TIMEOUT}s", command=("sh", "-c", f"read go < {gate}; cat")):
             await_all(c, [job], "running")
+            c.run("queue", "pause", "other", "--create")  # acknowledged when it is on disk; the begin is before it
             c.kill()
             c.start()
             with open(gate, "w") as file:

@@ -179,7 +179,15 @@ def workers_beyond_this_machine_need_keys_whatever_grpc_does():
     for words in ([], ["--insecure"]):
         refused = subprocess.run([ROTA, "broker", "--durability", "memory", "--listen", "127.0.0.1:0", "--workers",
                                   "0.0.0.0:0", *words], capture_output=True, text=True, timeout=TIMEOUT)
-        assert refused.returncode == 2 and "0.0.0.0:0 is not of this machine: workers there need keys" in refused.stderr, refused
+        assert refused.returncode == 2 and "0.0.0.0:0 is not of this machine: workers there need keys" in refused.stderr
+        assert "give --workers-key and --workers-list" in refused.stderr, refused
+
+
+@test
+def plain_text_beyond_this_machine_is_asked_for():
+    refused = subprocess.run([ROTA, "broker", "--durability", "memory", "--listen", "0.0.0.0:0"], capture_output=True,
+                             text=True, timeout=TIMEOUT)
+    assert refused.returncode == 2 and "give --tls-cert and --tls-key, or --insecure" in refused.stderr, refused
 
 
 @test
@@ -211,7 +219,7 @@ def a_slip_makes_no_queue():
         for words in (["queue", "dead"], ["job", "list", "--queue"]):
             listed = subprocess.run([ROTA, *words, "wrok", "--node", broker.node], capture_output=True, text=True,
                                     timeout=TIMEOUT)
-            assert listed.returncode == 0 and listed.stderr == "rota: there is no queue wrok\n", listed
+            assert listed.returncode == 1 and listed.stderr == "rota: there is no queue wrok\n", listed
         assert "wrok" not in broker.run("queue", "list")
         assert broker.run("queue", "dead", "work") == "" and broker.jobs("dead") == []
         assert "would be paused" in broker.run("queue", "pause", "new", "--create", "--dry-run")

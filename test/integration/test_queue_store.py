@@ -62,6 +62,12 @@ def sql(text):
             file.executescript(text)
 
 
+def ask(node, *words, timeout="60s"):
+    """Whatever comes of it."""
+    return subprocess.run([ROTA, *words, "--node", node.node, "--timeout", timeout], capture_output=True,
+                          timeout=TIMEOUT, text=True)
+
+
 class Node(Broker):
     def __init__(self, *words):
         super().__init__(ROTA, "--store", DATABASE.url, *words)
@@ -69,8 +75,10 @@ class Node(Broker):
         self.queue = "work"
 
     def jobs(self, state, queue="work"):
-        lines = self.run("job", "list", "--queue", queue, "--state", state, "--limit", "1000000", "--json").splitlines()
-        return [json.loads(line)["job"] for line in lines]
+        """Of a queue that nobody knows there are none."""
+        done = ask(self, "job", "list", "--queue", queue, "--state", state, "--limit", "1000000", "--json")
+        assert done.returncode == 0 or "there is no queue" in done.stderr, done
+        return [json.loads(line)["job"] for line in done.stdout.splitlines()]
 
     def add_lines(self, n, queue="work"):
         text = "".join(f"{i}\n" for i in range(n))
@@ -347,12 +355,56 @@ def a_database_that_is_away_refuses_jobs_until_it_is_back():
             wait_until(lambda: node.logged("store away"), "that it is given up")
             done = subprocess.run([ROTA, "job", "add", "--node", node.node, "--queue", "away", "--timeout", "5s",
                                    "--", "x"], capture_output=True, timeout=TIMEOUT, text=True)
-            assert done.returncode != 0 and "the store is away" in done.stderr, done
+            assert done.returncode == 1 and "no job is taken in, the store is away" in done.stderr, done
+            assert done.stderr.count("; asking again\n") == 1 and "nobody knows" not in done.stderr, done
             stack.enter_context(Worker(node, "--", "cat", queue="away"))
         finally:
             DATABASE.start()
         assert node.await_state(first, "done")["result"] == "first"
         assert node.await_state(node.add("second", queue="away"), "done")
+
+
+@with_server
+def who_only_looks_does_not_wait_for_a_database_that_is_away():
+    with contextlib.ExitStack() as stack:
+        node = stack.enter_context(Node())
+        done = node.add("done", queue="seen")
+        with Worker(node, "--", "cat", queue="seen"):
+            node.await_state(done, "done")
+        waiting = node.add("waiting", queue="seen")
+        node.run("job", "add", "--queue", "other", "x")
+        DATABASE.stop()
+        try:
+            others = [subprocess.Popen([ROTA, "job", "add", "--node", node.node, "--queue", "other", "x"],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(32)]
+            wait_until(lambda: node.logged("store down"), "that it is down")
+            for is_over in (False, True):
+                if is_over:
+                    wait_until(lambda: node.logged("store away"), "that it is given up")
+                looks = [ask(node, *words, timeout="2s") for words in
+                         (("queue", "list"), ("job", "list", "--queue", "seen"), ("job", "explain", done))]
+                assert all(look.returncode == 0 and look.stdout and not look.stderr for look in looks), looks
+                assert is_over or not node.logged("store away"), "it took long"
+            assert "nothing is handed out for now, the store is away" in node.run("job", "explain", waiting)
+        finally:
+            DATABASE.start()
+            for other in others:
+                other.communicate(timeout=TIMEOUT)
+        wait_until(lambda: node.logged("store back"), "that it is back")
+
+
+@with_server
+def a_broker_that_knows_nothing_yet_says_why():
+    DATABASE.stop()
+    try:
+        with Node() as node:
+            for words in (("queue", "list"), ("job", "list", "--queue", "seen")):
+                look = ask(node, *words)
+                assert look.returncode == 1 and not look.stdout, look
+                assert "UNAVAILABLE" in look.stderr and "the store is away" in look.stderr, look
+                assert "did not answer" not in look.stderr and "nobody knows" not in look.stderr, look
+    finally:
+        DATABASE.start()
 
 
 @test

@@ -144,7 +144,7 @@ def attempts_of(path):
     jobs = {}
     with open(path) as file:
         for line in file:
-            if found := re.search(r" queue=(\S+) job=(\S+) attempt=(\S+)", line):
+            if found := re.search(r" queue=(\S+) job=(\S+) attempt=\d+ number=(\S+)", line):
                 queue, job, attempt = found.groups()
                 jobs.setdefault(f"{queue}/{job}", {}).setdefault(attempt, Attempt()).lines.append(line)
     return {job: [attempt for attempt in attempts.values() if attempt.count("job begins")]

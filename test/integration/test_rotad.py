@@ -366,6 +366,8 @@ def node_with_its_own_certificate_asks_itself():
         with node("--listen", "127.0.0.1:0", *ports, *own, folder=folder) as one:
             assert one.ready.startswith("ready "), one.seen
             assert json.loads(one.get("/api/v1/queues")[1]) == {"items": []}
+            asks(one, folder, "job", "add", "--queue", "q", "x", "--tls-ca", "own.pem")
+            assert asks(one, folder, "queue", "list", "--tls-ca", "own.pem").startswith("q\topen\twaiting=1\t")
             assert asks(one, folder, "node", "list", "--tls-ca", "own.pem").count("serving") == 1
             certify(folder, "other", "IP:127.0.0.1")
             assert "certificate" in asks(one, folder, "node", "list", "--tls-ca", "other.pem", code=1)
@@ -376,7 +378,7 @@ def node_with_its_own_certificate_asks_itself():
         named = certify(folder, "named", "DNS:rota.example")
         with node("--listen", "0.0.0.0:0", "--advertise", "rota.example:7700", *ports, *named, folder=folder) as one:
             assert one.ready.startswith("ready "), one.seen
-            assert json.loads(one.get("/api/v1/queues")[1]) == {"items": []}
+            assert [queue["name"] for queue in json.loads(one.get("/api/v1/queues")[1])["items"]] == ["q"]
         done = run("--listen", "127.0.0.1:0", *ports, *named, folder=folder)
         assert done.returncode == 1 and "is not for 127.0.0.1" in done.stderr and "advertise" in done.stderr, done
 

@@ -285,6 +285,17 @@ def a_worker_comes_in_with_its_own_key_only():
 
 
 @test
+def a_broker_without_keys_does_not_speak_of_them():
+    with Broker("--durability", "memory") as broker:
+        host, port = broker.facts["zmq"].rsplit(":", 1)
+        for data in (b"", b"GET / HTTP/1.1\r\n\r\n", bytes(range(256)), b"\xff" * 200):
+            with socket.create_connection((host, int(port)), lib.TIMEOUT) as stranger:
+                stranger.sendall(data)
+        wait_until(lambda: broker.logged("the other side ended the handshake"), "a word of it")
+        assert not broker.logged("do the keys fit"), broker.log
+
+
+@test
 def a_worker_that_reaches_nobody_stops_when_it_is_told():
     """In place of ZeroMQ: a socket that never connects, during whose first poll SIGTERM comes."""
     polls = []

@@ -264,6 +264,8 @@ static void a_dead_job_can_be_revived_with_all_its_attempts(void **state)
     struct rota_job_view view = bench_view(&bench, id);
     assert_int_equal(view.state, ROTA_JOB_WAITING);
     assert_int_equal(view.n_attempts, 0);
+    assert_int_equal(view.events[2].state, ROTA_JOB_DEAD);
+    assert_true(rota_str_is_equal(view.events[2].worker, rota_str("w")));
     assert_true(rota_str_is_equal(view.spec.payload, rota_str("p")));
     assert_int_equal(rota_broker_revive(bench.broker, bench.now, q, id, &bench.number, NULL),
                      ROTA_ERR_INVALID);

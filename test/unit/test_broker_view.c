@@ -16,6 +16,10 @@ static void it_says_why_a_job_waits(void **state)
     assert_string_equal(why(id), "waiting: no worker serves queue q");
     bench_open(&bench, "w", 1);
     assert_string_equal(why(gpu), "waiting: no worker of queue q has gpu");
+    const struct rota_str both[] = {rota_str("gpu"), rota_str("big")};
+    struct rota_job_spec needy = {.capabilities = both, .n_capabilities = 2};
+    assert_string_equal(why(bench_add_spec(&bench, needy)),
+                        "waiting: no single worker of queue q has all of big, gpu");
     assert_string_equal(why(id), "running: attempt 1 of 5, on worker \"w\"");
     struct rota_job_id next = bench_add(&bench, "y");
     assert_string_equal(why(next),

@@ -161,6 +161,9 @@ static enum rota_code refuse_stale(const struct rota_job *job, uint64_t attempt,
                                    struct rota_error *error)
 {
     char text[ROTA_JOB_ID_TEXT];
+    if (job->state == ROTA_JOB_CANCELLED)
+        return rota_error_set(error, ROTA_ERR_STALE, "job %s is cancelled",
+                              rota_job_id_format(job->id, text));
     return rota_error_set(error, ROTA_ERR_STALE,
                           "attempt %llu of job %s is not the one that runs: the job is %s",
                           (unsigned long long)attempt, rota_job_id_format(job->id, text),

@@ -479,10 +479,14 @@ enum rota_code rota_broker_job_revive(struct rota_broker *broker, uint32_t job_n
     rota_fair_hold(key);
     extra->key = key;
     rota_ended_list_remove(broker, job_number);
+    struct rota_work_name *worker = extra->worker; /* of the begin and of the end */
+    if (worker)
+        worker->n_refs++;
     remember_start(broker, extra);
     remember(broker, extra,
              (struct rota_job_moment){.at = extra->since,
                                       .attempt = extra->ended,
+                                      .worker = worker,
                                       .reason = extra->reason,
                                       .reason_size = extra->reason_size,
                                       .state = job->state,

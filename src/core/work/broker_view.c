@@ -192,8 +192,10 @@ static void explain_incapable(const struct rota_broker *broker, const struct rot
         snprintf(text, size, "waiting: no worker serves queue %.*s", ROTA_STR_ARGS(name));
         return;
     }
+    bool is_one = set->list.size == 1; /* several workers may have all of it between them */
     size_t used =
-        (size_t)snprintf(text, size, "waiting: no worker of queue %.*s has", ROTA_STR_ARGS(name));
+        (size_t)snprintf(text, size, "waiting: no %sworker of queue %.*s has%s",
+                         is_one ? "" : "single ", ROTA_STR_ARGS(name), is_one ? "" : " all of");
     for (size_t i = 0; i < set->list.size && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%s %.*s", i > 0 ? "," : "",
                                  ROTA_STR_ARGS(set->names[i]));
@@ -209,6 +211,8 @@ static void explain_waiting(const struct rota_broker *broker, const struct rota_
     if (!partition->is_open)
         snprintf(text, size, "waiting: partition %u is not ours, or is being handed over",
                  partition->number);
+    else if (broker->is_on_hold)
+        snprintf(text, size, "waiting: nothing is handed out for now");
     else if ((job->flags & ROTA_JOB_UNSAFE) || !rota_broker_may_dispatch(broker))
         snprintf(text, size, "waiting: its record is not on disk yet");
     else if (queue->is_paused)

@@ -277,7 +277,7 @@ def what_can_not_be_served_is_refused_with_one_sentence():
             ("--alone", (*good, "--alone")),
             ("nowhere", (*good, "--listen", "nowhere")),
             ("--advertise", (*good, "--listen", "0.0.0.0:0", "--insecure")),
-            ("insecure", (*good, "--listen", "0.0.0.0:0", "--advertise", "10.0.0.1:5")),
+            ("--insecure", (*good, "--listen", "0.0.0.0:0", "--advertise", "10.0.0.1:5")),
             ("--advertise 10.0.0.1:0", (*good, "--wanted", "2", "--advertise", "10.0.0.1:0")),
             ("--advertise 0.0.0.0:5", (*good, "--advertise", "0.0.0.0:5")),
             ("comma", (*good, "--space", "a,b")),

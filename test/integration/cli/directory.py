@@ -83,7 +83,7 @@ def directory_refuses_what_it_can_not_use():
             refuse("directory", "serve", "--map", path, name=name)
         path.write_text("a b 1 d 1 f\n")
         refuse("directory", "serve", "--map", path, "--listen", "nowhere", name="nowhere")
-        refuse("directory", "serve", "--map", path, "--listen", "0.0.0.0:0", name="0.0.0.0")
+        refuse("directory", "serve", "--map", path, "--listen", "0.0.0.0:0", name="--insecure")
         refuse("directory", "get", "--id", "1", "--node", "", name="--node")
         refuse("directory", "get", "--node", "127.0.0.1:1", name="--collection")
         refuse("directory", "get", "--node", "127.0.0.1:1", "--id", "1", name="refused", code=1)

@@ -1,0 +1,124 @@
+/* What is said of the workers of other nodes. */
+#include "core/work/elsewhere.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct rota_elsewhere elsewhere;
+static const struct rota_str NEEDED[] = {{"a", 1}, {"b", 1}};
+
+static void begin(size_t n_can)
+{
+    rota_elsewhere_deinit(&elsewhere);
+    rota_elsewhere_init(&elsewhere, 7, rota_str("q"), NEEDED, n_can);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    rota_elsewhere_init(&elsewhere, 7, rota_str("q"), NEEDED, 1);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    rota_elsewhere_deinit(&elsewhere);
+    return 0;
+}
+
+/* A node with one worker of `queue`, which has one capability. */
+static void add(size_t node, const char *address, const char *queue, const char *name,
+                const char *can, uint64_t slots, uint64_t n_running)
+{
+    struct rota_str queues = rota_str(queue), cans = rota_str(can);
+    struct rota_elsewhere_worker worker = {.name = rota_str(name),
+                                           .slots = slots,
+                                           .n_running = n_running,
+                                           .can = &cans,
+                                           .n_can = 1,
+                                           .queues = &queues,
+                                           .n_queues = 1};
+    assert_true(rota_elsewhere_add(&elsewhere, node, rota_str(address), &worker, 1));
+}
+
+static void expect(const char *wanted)
+{
+    char text[512];
+    assert_string_equal(rota_elsewhere_explain(&elsewhere, text, sizeof text), wanted);
+}
+
+static void nobody_serves_the_queue(void **state)
+{
+    (void)state;
+    expect("no worker serves it at any other node");
+    add(0, "n0", "other", "w", "a", 1, 0);
+    expect("no worker serves it at any other node");
+    assert_false(rota_elsewhere_is_able(&elsewhere));
+}
+
+static void nobody_has_what_is_needed(void **state)
+{
+    (void)state;
+    add(0, "n0", "q", "w", "b", 1, 0);
+    expect("no worker of it has a at any other node");
+}
+
+static void all_between_them_is_not_one_that_has_all(void **state)
+{
+    (void)state;
+    begin(2);
+    add(0, "n0", "q", "w", "a", 1, 0);
+    add(1, "n1", "q", "v", "b", 1, 0);
+    expect("no single worker of it has all of a, b at any other node");
+    assert_false(rota_elsewhere_is_able(&elsewhere));
+}
+
+static void who_can_is_said_with_where_and_whether_one_is_free(void **state)
+{
+    (void)state;
+    add(0, "n0", "q", "w", "a", 2, 2);
+    expect("1 of them can take it, at n0, and none is free");
+    add(1, "n1", "q", "v", "a", 2, 1);
+    expect("2 of them can take it, at n0, n1, and 1 slot is free");
+    add(2, "n2", "q", "v", "a", 2, 0); /* the same worker, connected twice */
+    expect("2 of them can take it, at n0, n1, n2, and 2 slots are free");
+    add(3, "n3", "q", "u", "a", 1, 0);
+    expect("3 of them can take it, at n0, n1, n2 and 1 more, and 3 slots are free");
+    assert_true(rota_elsewhere_is_able(&elsewhere));
+}
+
+static void who_has_not_answered_is_named(void **state)
+{
+    (void)state;
+    rota_elsewhere_add_silent(&elsewhere, rota_str("n5"));
+    expect("no worker serves it at any other node that has answered; n5 did not say what workers "
+           "there are");
+    add(0, "n0", "q", "w", "a", 1, 1);
+    expect("1 of them can take it, at n0, and none is free; n5 did not say what workers there are");
+}
+
+static void what_does_not_fit_is_cut(void **state)
+{
+    (void)state;
+    char text[8];
+    assert_string_equal(rota_elsewhere_explain(&elsewhere, text, sizeof text), "no work");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(nobody_serves_the_queue),
+        TEST(nobody_has_what_is_needed),
+        TEST(all_between_them_is_not_one_that_has_all),
+        TEST(who_can_is_said_with_where_and_whether_one_is_free),
+        TEST(who_has_not_answered_is_named),
+        TEST(what_does_not_fit_is_cut),
+    };
+    return cmocka_run_group_tests_name("elsewhere", tests, NULL, NULL);
+}
