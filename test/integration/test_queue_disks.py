@@ -234,7 +234,8 @@ def all_jobs_get_done_while_somebody_else_takes_whatever_becomes_free():
         data, filler = os.path.join(place, "data"), os.path.join(place, "filler")
         with Broker("--data", data, "--segment", "65536") as broker:
             n = add_until_full(broker)
-            work_off(broker, n // 3, lambda: fill_up(filler, 4096))
+            # A twelfth of them: who takes all that becomes free has the reserve, too, in the end.
+            work_off(broker, n // 12, lambda: fill_up(filler, 4096))
             broker.kill()
         with Broker("--data", data, "--segment", "65536") as broker:  # in the middle of it
             work_off(broker, n)

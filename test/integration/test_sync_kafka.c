@@ -120,7 +120,7 @@ static uint64_t write_at_last(struct peer *peer, uint64_t *number, const char *t
             return peer->offsets[*number];
         rota_time refused_at = rota_clock_boot();
         while (peer->ok_sent_at < refused_at)
-            uv_run(&sync_loop, UV_RUN_ONCE);
+            await(&sync_loop, &peer->n_ok, peer->n_ok + 1);
     }
 }
 
