@@ -19,8 +19,8 @@
 #include <string.h>
 #include <time.h>
 
-/* A sanitizer looks at each step of a run, and finds in a fourth of the seeds what is in all: what
- * is decided wrongly the others find, for which all seeds run. */
+/* With a sanitizer a seed takes several times as long: a fourth of them is run, to save time. What
+ * only the others would show it misses; without a sanitizer all are run. */
 #if defined(__SANITIZE_ADDRESS__)
 enum { SIM_FEWER = 4 };
 #else

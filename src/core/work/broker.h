@@ -136,8 +136,8 @@ void rota_broker_set_watched(struct rota_broker *broker, bool is_watched);
 enum rota_code rota_broker_replay(struct rota_broker *broker, const struct rota_work_record *record,
                                   struct rota_error *error);
 
-/* A record about `id` will be replayed, or an attempt of it ended, after the next
- * ROTA_JOB_FORESEEN that are named: a hint, which makes work on many faster. */
+/* A record about `id` will be replayed after the next ROTA_JOB_FORESEEN
+ * that are named: a hint, which makes work on many faster. */
 void rota_broker_foresee(struct rota_broker *broker, struct rota_job_id id);
 
 /* All was read. Begins another life; emits LIFE, and hands nothing out before that is on
