@@ -15,7 +15,7 @@
 
 #define SEARCH_MAX (2 * ROTA_SEC) /* of both rounds */
 
-static const char FIND[] = "/rota.v1.Queue/Find";
+static const char FIND[] = "/rota.peer.v1.QueuePeer/Find";
 
 /* --- what is here --- */
 

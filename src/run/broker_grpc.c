@@ -199,11 +199,18 @@ static void handle_lay_out(struct rota_work_broker *broker, struct rota_server_c
 #define METHOD(name, by_whom, of_type, handler, needs)                                             \
     WAITING(name, by_whom, of_type, handler, needs, NULL, NULL)
 
+/* Only nodes call these. */
+#define PEER(name, of_type, handler)                                                               \
+    {                                                                                              \
+        .path = "/rota.peer.v1.QueuePeer/" name, .by = ROTA_BROKER_BY_THIS, .type = (of_type),     \
+        .handle = (handler), .need = ROTA_BROKER_NEEDS_NOTHING                                     \
+    }
+
 const struct rota_broker_method rota_work_broker_methods[] = {
     METHOD("Add", OWNER_OF_NEW, &ROTA_QUEUE_ADD, rota_work_broker_handle_add, ADD),
     METHOD("AddBatch", OWNERS_OF_NEW, &ROTA_QUEUE_ADD_BATCH, rota_work_broker_handle_add_batch,
            ADDS),
-    METHOD("Adopt", THIS, &ROTA_QUEUE_ADOPT, handle_adopt, NOTHING),
+    PEER("Adopt", &ROTA_QUEUE_ADOPT, handle_adopt),
     METHOD("Cancel", OWNER, &ROTA_QUEUE_NAME, rota_work_broker_handle_cancel, JOB),
     METHOD("Complete", OWNER, &ROTA_QUEUE_COMPLETE, rota_work_broker_handle_complete, JOB),
     METHOD("CompleteBatch", THIS, &ROTA_QUEUE_COMPLETE_BATCH,
@@ -211,9 +218,9 @@ const struct rota_broker_method rota_work_broker_methods[] = {
     METHOD("Describe", OWNER, &ROTA_QUEUE_DESCRIBE, rota_work_broker_handle_describe, JOB),
     METHOD("Extend", OWNER, &ROTA_QUEUE_EXTEND, rota_work_broker_handle_extend, JOB),
     METHOD("Fail", OWNER, &ROTA_QUEUE_FAIL, rota_work_broker_handle_fail, JOB),
-    METHOD("Find", THIS, &ROTA_QUEUE_FIND, handle_find, NOTHING),
+    PEER("Find", &ROTA_QUEUE_FIND, handle_find),
     METHOD("Forget", ALL_FORGETTING, &ROTA_QUEUE_FORGET, handle_forget, NOTHING),
-    METHOD("LayOut", THIS, &ROTA_QUEUE_LAY_OUT, handle_lay_out, NOTHING),
+    PEER("LayOut", &ROTA_QUEUE_LAY_OUT, handle_lay_out),
     METHOD("List", ALL_IN_TURN, &ROTA_QUEUE_LIST, rota_work_broker_handle_list, ALL),
     METHOD("Nodes", THIS, &ROTA_QUEUE_PAUSE, handle_nodes, NOTHING),
     METHOD("Pause", ALL_ALIKE, &ROTA_QUEUE_PAUSE, rota_work_broker_handle_pause, NOTHING),
@@ -224,9 +231,9 @@ const struct rota_broker_method rota_work_broker_methods[] = {
     METHOD("SetLayout", THIS, &ROTA_QUEUE_SET_LAYOUT, handle_set_layout, NOTHING),
     METHOD("SetPriority", OWNER, &ROTA_QUEUE_PRIORITY, rota_work_broker_handle_priority, JOB),
     METHOD("SetWeight", ALL_ALIKE, &ROTA_QUEUE_WEIGHT, rota_work_broker_handle_weight, NOTHING),
-    METHOD("Settings", THIS, NULL, handle_settings, NOTHING),
-    METHOD("Tell", THIS, &ROTA_QUEUE_TELL, handle_tell, NOTHING),
-    METHOD("Visit", THIS, &ROTA_QUEUE_VISIT, handle_visit, NOTHING),
+    PEER("Settings", NULL, handle_settings),
+    PEER("Tell", &ROTA_QUEUE_TELL, handle_tell),
+    PEER("Visit", &ROTA_QUEUE_VISIT, handle_visit),
     WAITING("Watch", OWNER_OR_ALL, &ROTA_QUEUE_NAME, handle_watch, JOB,
             rota_work_broker_watch_cancel, rota_work_broker_watch_room),
     METHOD("Workers", ALL_WORKERS, NULL, rota_work_broker_handle_workers, NOTHING),

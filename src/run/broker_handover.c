@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-static const char ADOPT[] = "/rota.v1.Queue/Adopt";
+static const char ADOPT[] = "/rota.peer.v1.QueuePeer/Adopt";
 
 /* A chunk, or the word that it is over, on its way. */
 struct sending {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char LAY_OUT[] = "/rota.v1.Queue/LayOut";
+static const char LAY_OUT[] = "/rota.peer.v1.QueuePeer/LayOut";
 
 /* A queue whose layout is on its way. */
 struct lead {

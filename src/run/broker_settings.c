@@ -14,7 +14,7 @@
 #define ASK_MAX  (2 * ROTA_SEC)  /* for answers */
 #define HOLD_MAX (10 * ROTA_SEC) /* for being listed: one that an operator drains never is */
 
-static const char SETTINGS[] = "/rota.v1.Queue/Settings";
+static const char SETTINGS[] = "/rota.peer.v1.QueuePeer/Settings";
 
 /* Over a connection of its own: a peer that is not there yet would keep others from trying it. */
 struct asking {

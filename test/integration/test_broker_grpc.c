@@ -257,22 +257,25 @@ static void jobs_of_a_node_come_as_a_whole_or_not_at_all(void **state)
         .type = ROTA_WORK_JOB, .id = spec.id, .queue = spec.queue, .spec = &spec, .at = ROTA_SEC};
     rota_queue_jobs_write(&batch, &record, &jobs);
     struct rota_queue_adopt adopt = {.queue = rota_str("q"), .jobs = rota_buffer_str(&jobs)};
-    assert_int_equal(ask(world, "Adopt", &ROTA_QUEUE_ADOPT, &adopt, &told),
+    assert_int_equal(ask(world, "/rota.peer.v1.QueuePeer/Adopt", &ROTA_QUEUE_ADOPT, &adopt, &told),
                      ROTA_STATUS_INVALID_ARGUMENT); /* without a name */
     adopt.name = rota_str("0123456789abcdef");
     for (size_t size = 1; size < jobs.size; size++) {
         adopt.jobs.size = size;
-        assert_int_equal(ask(world, "Adopt", &ROTA_QUEUE_ADOPT, &adopt, &told),
-                         ROTA_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(
+            ask(world, "/rota.peer.v1.QueuePeer/Adopt", &ROTA_QUEUE_ADOPT, &adopt, &told),
+            ROTA_STATUS_INVALID_ARGUMENT);
     }
     adopt.jobs.size = jobs.size;
     adopt.partition = 1;
-    assert_int_equal(ask(world, "Adopt", &ROTA_QUEUE_ADOPT, &adopt, &told),
+    assert_int_equal(ask(world, "/rota.peer.v1.QueuePeer/Adopt", &ROTA_QUEUE_ADOPT, &adopt, &told),
                      ROTA_STATUS_INVALID_ARGUMENT); /* of another partition than it says */
     assert_int_equal(rota_work_broker_counts(world->broker).jobs, 0);
     adopt.partition = 0;
     for (int i = 0; i < 3; i++)
-        assert_int_equal(ask(world, "Adopt", &ROTA_QUEUE_ADOPT, &adopt, &told), ROTA_STATUS_OK);
+        assert_int_equal(
+            ask(world, "/rota.peer.v1.QueuePeer/Adopt", &ROTA_QUEUE_ADOPT, &adopt, &told),
+            ROTA_STATUS_OK);
     assert_int_equal(rota_work_broker_counts(world->broker).jobs, 1);
     rota_buffer_deinit(&jobs);
 }
@@ -469,7 +472,9 @@ static void lay_out(struct world *world, uint32_t partitions, rota_time at,
     size_t place = 0;
     rota_queue_jobs_write(&batch, &said, &records);
     struct rota_queue_settings request = {.records = rota_buffer_str(&records), .queue = JOBS};
-    assert_int_equal(ask(world, "LayOut", &ROTA_QUEUE_LAY_OUT, &request, &told), ROTA_STATUS_OK);
+    assert_int_equal(
+        ask(world, "/rota.peer.v1.QueuePeer/LayOut", &ROTA_QUEUE_LAY_OUT, &request, &told),
+        ROTA_STATUS_OK);
     rota_buffer_deinit(&records);
     read_reply(world, &ROTA_QUEUE_LIES_SO, &told, &reply);
     assert_true(rota_queue_jobs_read(&reading, reply.records, &place, record, room));

@@ -50,7 +50,8 @@ static void add(struct world *world, size_t node)
 static bool knows(struct world *world, size_t node, const char *text)
 {
     struct rota_reply reply;
-    assert_int_equal(ask_alone(world, node, "Settings", NULL, NULL, &reply), ROTA_STATUS_OK);
+    assert_int_equal(ask_alone(world, node, "/rota.peer.v1.QueuePeer/Settings", NULL, NULL, &reply),
+                     ROTA_STATUS_OK);
     bool is_known = memmem(reply.message, reply.size, text, strlen(text)) != NULL;
     rota_reply_deinit(&reply);
     return is_known;

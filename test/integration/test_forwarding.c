@@ -81,7 +81,7 @@ static enum rota_status ask(struct world *world, size_t node, const char *method
     struct rota_buffer buffer = {0};
     struct rota_reply reply;
     char path[64];
-    snprintf(path, sizeof path, "/rota.v1.Queue/%s", method);
+    snprintf(path, sizeof path, "%s%s", method[0] == '/' ? "" : "/rota.v1.Queue/", method);
     rota_message_encode(type, message, &buffer);
     struct rota_call_options call = {.method = rota_str(path), .request = rota_buffer_str(&buffer)};
     assert_int_equal(rota_channel_wait(world->nodes[node].channel, &call, &reply, NULL), ROTA_OK);
@@ -405,11 +405,13 @@ static void strange_words_do_no_harm(void **state)
     struct rota_queue_list list = {.items = {words, sizeof words / sizeof *words}};
     struct rota_queue_word visit = {.node = rota_str("nowhere"), .queue = rota_str("jobs"), .n = 1};
     for (size_t i = 0; i < N_NODES; i++) {
-        assert_int_equal(ask(world, i, "Tell", &ROTA_QUEUE_TELL, &list), ROTA_STATUS_OK);
-        assert_int_equal(ask(world, i, "Visit", &ROTA_QUEUE_VISIT, &visit), ROTA_STATUS_NOT_FOUND);
+        assert_int_equal(ask(world, i, "/rota.peer.v1.QueuePeer/Tell", &ROTA_QUEUE_TELL, &list),
+                         ROTA_STATUS_OK);
+        assert_int_equal(ask(world, i, "/rota.peer.v1.QueuePeer/Visit", &ROTA_QUEUE_VISIT, &visit),
+                         ROTA_STATUS_NOT_FOUND);
     }
     visit.queue = rota_str("");
-    assert_int_equal(ask(world, 0, "Visit", &ROTA_QUEUE_VISIT, &visit),
+    assert_int_equal(ask(world, 0, "/rota.peer.v1.QueuePeer/Visit", &ROTA_QUEUE_VISIT, &visit),
                      ROTA_STATUS_INVALID_ARGUMENT);
     open_worker(world, &worker, "w", 1, 0);
     add(world, 1, 0);

@@ -22,7 +22,7 @@ static inline bool oracle_request_equal(const Rota__V1__GetRequest *theirs,
     return true;
 }
 
-static inline bool oracle_shard_equal(const Rota__V1__Shard *theirs,
+static inline bool oracle_shard_equal(const Rota__V1__Interval *theirs,
                                       const struct rota_cache_response *ours)
 {
     if (!theirs)

@@ -91,7 +91,7 @@ static inline struct rota_call *start_raw(struct world *world, const char *metho
 {
     char path[64];
     struct rota_call *call;
-    snprintf(path, sizeof path, "/rota.v1.Queue/%s", method);
+    snprintf(path, sizeof path, "%s%s", method[0] == '/' ? "" : "/rota.v1.Queue/", method);
     struct rota_call_options options = {.method = rota_str(path),
                                         .request = request,
                                         .on_message = is_stream ? on_message : NULL,

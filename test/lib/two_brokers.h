@@ -107,7 +107,7 @@ static inline enum rota_status ask_with(struct world *world, size_t node, const 
 {
     struct rota_buffer buffer = {0};
     char path[64];
-    snprintf(path, sizeof path, "/rota.v1.Queue/%s", method);
+    snprintf(path, sizeof path, "%s%s", method[0] == '/' ? "" : "/rota.v1.Queue/", method);
     if (type)
         rota_message_encode(type, message, &buffer);
     struct rota_call_options call = {.method = rota_str(path),

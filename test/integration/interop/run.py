@@ -2,6 +2,7 @@
 
     run.py rota|node|cpp BUILD_DIRECTORY PEER [OTHER]
     run.py queue BUILD_DIRECTORY ROTA
+    run.py protos BUILD_DIRECTORY ROTAD
 
 PEER is Rota's program and OTHER that of gRPC in C++; both are called as peer.h
 says. What gRPC for Node needs is installed into the build directory at the
@@ -13,9 +14,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+PROTO = os.path.join(HERE, "..", "..", "..", "proto")
 sys.path.insert(0, os.path.join(HERE, "..", "..", "lib"))
 import npm  # noqa: E402
 from npm import Missing  # noqa: E402
@@ -171,9 +174,51 @@ def queue(build, rota):
     check(status == 0, "grpc-js to a broker: it ends in good order", [f"exit status {status}"])
 
 
+def compile_protos(directory):
+    """All .proto files in one call, for each language that this protoc knows."""
+    files = sorted(os.path.relpath(os.path.join(folder, name), PROTO)
+                   for folder, _, names in os.walk(PROTO) for name in names if name.endswith(".proto"))
+    if not shutil.which("protoc"):
+        raise Missing("protoc is not installed: protobuf-compiler")
+    for language in ("cpp", "csharp", "java", "python", "ruby"):
+        out = os.path.join(directory, "protos-" + language)
+        os.makedirs(out, exist_ok=True)
+        done = subprocess.run(["protoc", f"--{language}_out={out}", *files], cwd=PROTO, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        check(done.returncode == 0 and not done.stdout, f"protoc compiles all files at once for {language}",
+              done.stdout.splitlines())
+
+
+def lint_protos(env):
+    buf = os.path.join(env["NODE_PATH"], ".bin", "buf")
+    done = subprocess.run([buf, "lint"], cwd=PROTO, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, check=False)
+    check(done.returncode == 0, "buf lint finds nothing", done.stdout.splitlines())
+
+
+def protos(build, rotad):
+    """The .proto files as strangers use them, and what a node with every role says of itself."""
+    node = node_peer(build)
+    lint_protos(node.env)
+    with tempfile.TemporaryDirectory(prefix="rota-protos-") as directory:
+        compile_protos(directory)
+        with open(os.path.join(directory, "prices"), "w", encoding="ascii") as file:
+            file.write("one\t1\n")
+        config = os.path.join(directory, "rotad.toml")
+        with open(config, "w", encoding="ascii") as file:
+            file.write(f'[[cache]]\nname = "prices"\nsource = "file:{directory}/prices"\nshards = 1\n')
+        server = Program([rotad, "--config", config, "--data", os.path.join(directory, "data"),
+                          "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--workers", "127.0.0.1:0"])
+        line = server.line()
+        relay(Program(["node", os.path.join(HERE, "protos.js"), line.split("grpc=")[1].split()[0]],
+                      env=node.env), "a node")
+        status = server.end(signal.SIGTERM)
+        check(status == 0, "a node: it ends in good order", [f"exit status {status}"])
+
+
 def run(kind, build, peer, other):
-    if kind == "queue":
-        queue(build, peer)
+    if kind in ("queue", "protos"):
+        (queue if kind == "queue" else protos)(build, peer)
         return
     rota = Peer("Rota", [peer], has=["chat", "gzip", "health", "reflection"])
     certificates = os.path.join(build, "certificates-" + kind)
