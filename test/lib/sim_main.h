@@ -1,23 +1,33 @@
 /* The main() of a simulation: many seeds, planted bugs, replay, results as TAP.
  *
- *     sim_NAME                    all seeds, one of them twice, then every plant
+ *     sim_NAME                    fixed seeds, kept seeds, scenarios, every plant, fresh seeds
  *     sim_NAME --seed 17 --trace  one seed again, with all that happened
  *     sim_NAME --first 1000 --seeds 500
+ *     sim_NAME --fresh 60         fresh seeds alone, for 60 s of processor time
+ *     sim_NAME --fresh-seeds 500  exactly 500 fresh seeds; --first 1000: from there on
  *     sim_NAME --plant all        every plant; --plant NAME: that one
  *     sim_NAME --scenario NAME    a scenario alone
  *
  * A plant is a bug that the simulation puts in on purpose. It passes only when
  * some seed catches it: this is what shows that the checks can fail. A scenario is a
- * world in which something certain happens; each is run with a few seeds. */
+ * world in which something certain happens; each is run with a few seeds.
+ *
+ * A kept seed is one that failed once. Fresh seeds are consecutive from a random first one,
+ * so that no two runs look at the same ones; the run prints the first before it starts them.
+ * Every failure prints the command that replays it, also when the program crashes, when a
+ * sanitizer ends it and when it is stopped because it hangs. */
 #pragma once
 
 #include "sim/sim.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 /* With a sanitizer a seed takes several times as long: a fourth of them is run, to save time. What
  * only the others would show it misses; without a sanitizer all are run. */
@@ -26,6 +36,14 @@ enum { SIM_FEWER = 4 };
 #else
 enum { SIM_FEWER = 1 };
 #endif
+
+enum { SIM_KEPT_MAX = 64 };
+
+/* Seconds of fresh seeds in a run without arguments; the environment can ask for more. */
+#define SIM_FRESH_DEFAULT_S 2
+#define SIM_FRESH_VARIABLE  "ROTA_SIM_FRESH_S"
+/* Fresh seeds start below this, so that a person can still read them. */
+#define SIM_FRESH_FIRST_MAX 1000000000000ull
 
 struct sim_plant {
     const char *name; /* the plant's number is its place in the list, from 1 */
@@ -51,8 +69,9 @@ struct sim_case {
 
 struct sim_suite {
     const char *name;
-    uint64_t n_seeds;       /* of a run without arguments */
-    uint64_t n_plant_seeds; /* a plant must be caught within these; 0: n_seeds */
+    uint64_t n_seeds;            /* of a run without arguments */
+    uint64_t n_plant_seeds;      /* a plant must be caught within these; 0: n_seeds */
+    uint64_t kept[SIM_KEPT_MAX]; /* seeds that failed once; 0 ends the list */
     const struct sim_plant *plants;
     int n_plants;
     const struct sim_scenario *scenarios;
@@ -91,9 +110,12 @@ static inline void sim_case_end(struct sim_case *run, struct rota_sim *sim)
 
 struct sim_runner {
     const struct sim_suite *suite;
+    const char *program; /* the path that replays a case */
     uint64_t first, n_seeds, n_plant_seeds, n_scenario_seeds;
-    int scenario; /* the one to run; 0: all, -1: seeds and plants only */
-    bool has_seeds, is_one_seed, is_traced;
+    double fresh_s;         /* processor time to spend on fresh seeds */
+    uint64_t n_fresh_seeds; /* run this many instead; 0: as many as fit in the time */
+    int scenario;           /* the one to run; 0: all, -1: seeds and plants only */
+    bool has_first, has_seeds, is_one_seed, is_traced, is_fresh_only;
     int n_results, n_failed;
     uint64_t n_events;
     double virtual_s;
@@ -106,10 +128,69 @@ static inline void sim_print_trace(void *data, const struct rota_sim_event *even
     printf("# %s\n", rota_sim_event_format(event, text));
 }
 
+typedef char sim_command[512];
+
+/* The command that replays a case, as a line of output. */
+static inline const char *sim_format_replay(const struct sim_runner *runner,
+                                            const struct sim_case *run, sim_command command)
+{
+    const struct sim_suite *suite = runner->suite;
+    snprintf(command, sizeof(sim_command), "# replay: %s --seed %llu%s%s%s%s --trace\n",
+             runner->program, (unsigned long long)run->seed, run->plant ? " --plant " : "",
+             run->plant ? suite->plants[run->plant - 1].name : "",
+             run->scenario ? " --scenario " : "",
+             run->scenario ? suite->scenarios[run->scenario - 1].name : "");
+    return command;
+}
+
+/* Replays the case that started last; NULL when all are done. */
+static const char *volatile sim_running;
+
+/* Safe in a signal handler. */
+static inline void sim_print_running(void)
+{
+    static const char before[] = "\n# the program was ended; its last case:\n";
+    const char *replay = sim_running;
+    sim_running = NULL;
+    if (replay) {
+        (void)!write(STDOUT_FILENO, before, sizeof before - 1);
+        (void)!write(STDOUT_FILENO, replay, strlen(replay));
+    }
+}
+
+static inline void sim_on_signal(int number)
+{
+    sim_print_running();
+    raise(number); /* SA_RESETHAND: this time it ends the program */
+}
+
+/* A crash, a sanitizer's report, or SIGTERM for a program that hangs. A sanitizer has handlers
+ * of its own for bad addresses. */
+#if defined(__SANITIZE_ADDRESS__)
+void __sanitizer_set_death_callback(void (*callback)(void));
+#define SIM_SIGNALS SIGABRT, SIGTERM
+#else
+#define __sanitizer_set_death_callback(callback)
+#define SIM_SIGNALS SIGABRT, SIGTERM, SIGSEGV, SIGBUS, SIGFPE, SIGILL
+#endif
+
+static inline void sim_watch_for_the_end(void)
+{
+    static const int signals[] = {SIM_SIGNALS};
+    __sanitizer_set_death_callback(sim_print_running);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaction(signals[i],
+                  &(struct sigaction){.sa_handler = sim_on_signal,
+                                      .sa_flags = (int)SA_RESETHAND | SA_NODEFER},
+                  NULL);
+}
+
 static inline struct sim_case sim_run_case(struct sim_runner *runner, struct sim_case run)
 {
     if (runner->is_traced)
         run.on_trace = sim_print_trace;
+    static sim_command replay;
+    sim_running = sim_format_replay(runner, &run, replay);
     runner->suite->run(&run);
     runner->n_events += run.n_events;
     runner->virtual_s += (double)run.ended_at / (double)ROTA_SEC;
@@ -130,30 +211,71 @@ static inline void sim_result(struct sim_runner *runner, bool is_fine, const cha
 
 static inline void sim_print_violation(const struct sim_runner *runner, const struct sim_case *run)
 {
-    const struct sim_suite *suite = runner->suite;
     printf("# %s: seed %llu, at %.9f s, after %llu events\n", run->violation,
            (unsigned long long)run->seed, (double)run->ended_at / (double)ROTA_SEC,
            (unsigned long long)run->n_events);
-    printf("# replay: %s --seed %llu%s%s%s%s --trace\n", suite->name, (unsigned long long)run->seed,
-           run->plant ? " --plant " : "", run->plant ? suite->plants[run->plant - 1].name : "",
-           run->scenario ? " --scenario " : "",
-           run->scenario ? suite->scenarios[run->scenario - 1].name : "");
+    sim_command replay;
+    fputs(sim_format_replay(runner, run, replay), stdout);
+    fflush(stdout);
+}
+
+enum { SIM_SHOWN_MAX = 5 }; /* violations; more tell nothing new */
+
+/* Whether the seed passed; prints its violation otherwise. */
+static inline bool sim_run_seed(struct sim_runner *runner, uint64_t seed)
+{
+    struct sim_case run = sim_run_one(runner, seed, 0);
+    if (run.violation[0])
+        sim_print_violation(runner, &run);
+    return !run.violation[0];
 }
 
 static inline void sim_run_seeds(struct sim_runner *runner)
 {
-    enum { SHOWN_MAX = 5 };
     int n_bad = 0;
     char what[128];
-    for (uint64_t i = 0; i < runner->n_seeds && n_bad < SHOWN_MAX; i++) {
-        struct sim_case run = sim_run_one(runner, runner->first + i, 0);
-        if (!run.violation[0])
-            continue;
-        n_bad++;
-        sim_print_violation(runner, &run);
-    }
+    for (uint64_t i = 0; i < runner->n_seeds && n_bad < SIM_SHOWN_MAX; i++)
+        n_bad += !sim_run_seed(runner, runner->first + i);
     snprintf(what, sizeof what, "%llu seeds from %llu", (unsigned long long)runner->n_seeds,
              (unsigned long long)runner->first);
+    sim_result(runner, n_bad == 0, what);
+}
+
+static inline void sim_run_kept(struct sim_runner *runner)
+{
+    int n = 0, n_bad = 0;
+    char what[128];
+    while (n < SIM_KEPT_MAX && runner->suite->kept[n])
+        n_bad += !sim_run_seed(runner, runner->suite->kept[n++]);
+    snprintf(what, sizeof what, "%d seeds that failed once", n);
+    sim_result(runner, n_bad == 0, what);
+}
+
+/* Processor time since `began`. */
+static inline double sim_seconds(clock_t began)
+{
+    return (double)(clock() - began) / CLOCKS_PER_SEC;
+}
+
+static inline void sim_run_fresh(struct sim_runner *runner)
+{
+    clock_t began = clock();
+    uint64_t first = runner->first, n = 0;
+    int n_bad = 0;
+    char what[128];
+    if (!runner->has_first && getrandom(&first, sizeof first, 0) != (ssize_t)sizeof first) {
+        perror("getrandom");
+        exit(2);
+    }
+    if (!runner->has_first)
+        first %= SIM_FRESH_FIRST_MAX;
+    printf("# fresh seeds from %llu\n", (unsigned long long)first);
+    fflush(stdout);
+    while (n_bad < SIM_SHOWN_MAX && (runner->n_fresh_seeds ? n < runner->n_fresh_seeds
+                                                           : sim_seconds(began) < runner->fresh_s))
+        n_bad += !sim_run_seed(runner, first + n++);
+    snprintf(what, sizeof what, "%llu fresh seeds, %llu to %llu, %d failed", (unsigned long long)n,
+             (unsigned long long)first, (unsigned long long)(n ? first + n - 1 : first), n_bad);
     sim_result(runner, n_bad == 0, what);
 }
 
@@ -207,13 +329,18 @@ static inline _Noreturn void sim_usage(const struct sim_suite *suite, int code)
 {
     FILE *out = code ? stderr : stdout;
     fprintf(out,
-            "usage: %s [--seed N | --first N --seeds N] [--trace] [--plant NAME|all]\n"
-            "  --seed N      run this seed alone\n"
-            "  --first N     begin with this seed (1)\n"
-            "  --seeds N     run this many (%llu)\n"
-            "  --trace       print all that happens\n"
-            "  --plant NAME  put a bug in; passes when it is caught:\n",
-            suite->name, (unsigned long long)suite->n_seeds);
+            "usage: %s [--seed N | --first N --seeds N | --fresh SECONDS | --fresh-seeds N]\n"
+            "       [--trace] [--plant NAME|all]\n"
+            "  --seed N         run this seed alone\n"
+            "  --first N        begin with this seed (1)\n"
+            "  --seeds N        run this many (%llu)\n"
+            "  --fresh SECONDS  run only fresh seeds, from a random first one, for this much\n"
+            "                   processor time; a run without arguments ends with %d s of them,\n"
+            "                   or with as many as " SIM_FRESH_VARIABLE " in the environment says\n"
+            "  --fresh-seeds N  run exactly this many fresh seeds and nothing else\n"
+            "  --trace          print all that happens\n"
+            "  --plant NAME     put a bug in; passes when it is caught:\n",
+            suite->name, (unsigned long long)suite->n_seeds, SIM_FRESH_DEFAULT_S);
     for (int i = 0; i < suite->n_plants; i++)
         fprintf(out, "      %-16s %s\n", suite->plants[i].name, suite->plants[i].what);
     if (suite->n_scenarios > 0)
@@ -280,9 +407,16 @@ static inline int sim_parse(struct sim_runner *runner, int argc, char **argv)
             runner->has_seeds = runner->is_one_seed = true;
         } else if (strcmp(option, "--first") == 0) {
             runner->first = sim_number(suite, option, value);
+            runner->has_first = true;
         } else if (strcmp(option, "--seeds") == 0) {
             runner->n_seeds = runner->n_plant_seeds = sim_number(suite, option, value);
             runner->has_seeds = true;
+        } else if (strcmp(option, "--fresh") == 0) {
+            runner->fresh_s = (double)sim_number(suite, option, value);
+            runner->is_fresh_only = true;
+        } else if (strcmp(option, "--fresh-seeds") == 0) {
+            runner->n_fresh_seeds = sim_number(suite, option, value);
+            runner->is_fresh_only = true;
         } else if (strcmp(option, "--plant") == 0) {
             plant = sim_find_plant(suite, value);
         } else if (strcmp(option, "--scenario") == 0) {
@@ -300,9 +434,13 @@ static inline int sim_parse(struct sim_runner *runner, int argc, char **argv)
 
 static inline int sim_main(int argc, char **argv, const struct sim_suite *suite)
 {
+    const char *fresh = getenv(SIM_FRESH_VARIABLE);
     struct sim_runner runner = {
         .suite = suite,
+        .program = argv[0],
         .first = 1,
+        .fresh_s =
+            fresh ? (double)sim_number(suite, SIM_FRESH_VARIABLE, fresh) : SIM_FRESH_DEFAULT_S,
         .n_seeds = suite->n_seeds > SIM_FEWER ? suite->n_seeds / SIM_FEWER : suite->n_seeds,
         .n_plant_seeds = suite->n_plant_seeds ? suite->n_plant_seeds : suite->n_seeds,
         .n_scenario_seeds = suite->n_scenario_seeds,
@@ -310,24 +448,31 @@ static inline int sim_main(int argc, char **argv, const struct sim_suite *suite)
     };
     int plant = sim_parse(&runner, argc, argv);
     clock_t began = clock();
+    sim_watch_for_the_end();
 
-    bool is_all = plant < 0 && runner.scenario < 0;
-    if (is_all)
+    bool is_seeds = plant < 0 && runner.scenario < 0 && !runner.is_fresh_only;
+    bool is_all = is_seeds && !runner.is_one_seed;
+    if (is_seeds)
         sim_run_seeds(&runner);
-    if (is_all && !runner.is_one_seed)
+    if (is_all && !runner.has_seeds && suite->kept[0])
+        sim_run_kept(&runner);
+    if (is_all)
         sim_run_twice(&runner);
     if (runner.scenario > 0)
         sim_run_scenario(&runner, runner.scenario);
-    else if (runner.scenario == 0 || (is_all && !runner.is_one_seed))
+    else if (runner.scenario == 0 || is_all)
         for (int i = 1; i <= suite->n_scenarios; i++)
             sim_run_scenario(&runner, i);
     if (plant > 0)
         sim_run_plant(&runner, plant);
-    else if (plant == 0 || (is_all && !runner.is_one_seed))
+    else if (plant == 0 || is_all)
         for (int i = 1; i <= suite->n_plants; i++)
             sim_run_plant(&runner, i);
+    if (runner.is_fresh_only || (is_all && !runner.has_seeds))
+        sim_run_fresh(&runner);
 
-    double seconds = (double)(clock() - began) / CLOCKS_PER_SEC;
+    sim_running = NULL;
+    double seconds = sim_seconds(began);
     printf("# %llu events over %.0f s of virtual time in %.2f s of processor time\n",
            (unsigned long long)runner.n_events, runner.virtual_s, seconds);
     printf("1..%d\n", runner.n_results);

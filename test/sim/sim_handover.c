@@ -319,7 +319,7 @@ static void tell(struct world *world, uint32_t number, const struct held *held)
 }
 
 /* Most of what was written is on disk now. */
-static void sync(struct world *world, uint32_t number)
+static void sync_disk(struct world *world, uint32_t number)
 {
     struct node *node = &world->nodes[number];
     size_t n = 0, left = node->disk.size - node->n_synced;
@@ -510,7 +510,7 @@ static void on_timer(void *data, uint32_t number, uint32_t timer)
     struct world *world = data;
     switch (timer) {
     case TIMER_SYNC:
-        sync(world, number);
+        sync_disk(world, number);
         break;
     case TIMER_CORE:
         rota_broker_tick(world->nodes[number].core, now_of(world, number));
