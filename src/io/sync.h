@@ -58,7 +58,8 @@ enum rota_sync_event_type {
     ROTA_SYNC_NOT_APPENDED, /* `number`, as far as is known: it may yet appear */
 
     ROTA_SYNC_ROUND,      /* `generation` has `members`, asked for at `sent_at` */
-    ROTA_SYNC_GROUP_OK,   /* a sign of life sent at `sent_at` counted */
+    ROTA_SYNC_GROUP_OK,   /* a sign of life sent at `sent_at` counted, and then there was no
+                                  later round than the last one that was told */
     ROTA_SYNC_GROUP_LOST, /* we are no member any more: see `error`; join() again */
 
     ROTA_SYNC_FAILED, /* see `error`; nothing follows */

@@ -176,7 +176,8 @@ static bool hear_group(struct rota_sync_sql *sync)
         if (!tell_round(sync))
             return false;
     }
-    if (!is_sign || !sync->is_joined || !sync->generation)
+    /* Without the list we can't say that there is no later round. */
+    if (!is_sign || !turn->has_members || !sync->is_joined || !sync->generation)
         return true;
     return tell(sync,
                 &(struct rota_sync_event){.type = ROTA_SYNC_GROUP_OK, .sent_at = turn->sent_at});

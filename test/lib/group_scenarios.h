@@ -14,7 +14,7 @@ struct scenario {
     void (*script)(struct world *world);
 };
 
-enum { N_SCENARIOS = 22 };
+enum { N_SCENARIOS = 23 };
 
 static const struct sim_scenario scenario_names[N_SCENARIOS] = {
     {"B1", "a group of one task, which restarts and meets its own old records"},
@@ -39,6 +39,7 @@ static const struct sim_scenario scenario_names[N_SCENARIOS] = {
     {"H7", "the log is cut off beyond the snapshot: nobody starts"},
     {"H8", "an offer that is not taken goes to another"},
     {"H9", "many tasks split at once"},
+    {"H10", "leaders hear of their rounds when the epoch of a later one is in force"},
 };
 
 static inline void no_faults(struct shape *shape)
@@ -46,6 +47,7 @@ static inline void no_faults(struct shape *shape)
     shape->crash_every = shape->pause_every = shape->split_every = shape->jump_every = 0;
     shape->log_pause_every = shape->group_pause_every = shape->forget_every = 0;
     shape->rubbish_every = shape->lag_every = shape->late_every = shape->leave_every = 0;
+    shape->slow_every = 0;
     shape->leader_dies = shape->leader_wrong = shape->leader_double = 0;
 }
 
@@ -228,6 +230,16 @@ static inline void shape_h9(struct shape *shape)
     shape->length_max = 3;
 }
 
+static inline void shape_h10(struct shape *shape)
+{
+    no_faults(shape);
+    shape->n_tasks = 8;
+    shape->open_goal = 40;
+    shape->leader_double = 1;
+    shape->leave_every = shape->slow_every = 400 * ROTA_MSEC;
+    shape->crash_every = ROTA_SEC;
+}
+
 /* One side of a task's links is cut for a while, to the log or to the group. */
 static inline void heal_call(void *data, uint64_t number)
 {
@@ -280,5 +292,5 @@ static const struct scenario scenarios[N_SCENARIOS] = {
     {shape_b9, NULL},        {shape_b10, NULL}, {shape_b11, NULL}, {shape_b13, NULL},
     {no_faults, script_b14}, {shape_b15, NULL}, {shape_h1, NULL},  {shape_h2, NULL},
     {shape_h3, NULL},        {shape_h4, NULL},  {shape_h5, NULL},  {shape_h7, script_h7},
-    {shape_h8, NULL},        {shape_h9, NULL},
+    {shape_h8, NULL},        {shape_h9, NULL},  {shape_h10, NULL},
 };

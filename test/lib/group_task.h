@@ -414,9 +414,12 @@ static inline void hear_round(struct world *world, uint32_t node, const struct n
         listed = round - 1;
     if (is_leader)
         leader_step(world, node);
+    uint64_t generation = round->generation;
+    if (world->plant == PLANT_OLD_ROUND && generation < task->fsm.fold.generation)
+        generation = task->fsm.fold.generation;
     drive(world, node,
           (struct rota_group_event){.type = ROTA_GROUP_REBALANCED,
-                                    .generation = round->generation,
+                                    .generation = generation,
                                     .members = listed->members,
                                     .n_members = listed->n_members,
                                     .is_leader = is_leader,

@@ -59,6 +59,7 @@ enum plant {
     PLANT_STRANGER,
     PLANT_DEAF_GROUP,
     PLANT_TRIMS_EARLY,
+    PLANT_OLD_ROUND,
     N_PLANTS,
 };
 
@@ -76,6 +77,7 @@ struct shape {
     rota_time leave_every;
     rota_time lag_every;  /* a task's links become slow */
     rota_time late_every; /* it hears late, and then is not heard */
+    rota_time slow_every; /* a task hears the log in time, but the group late */
     double leader_dies;   /* at a step of its round */
     double leader_wrong, leader_double;
     double loss, duplication;

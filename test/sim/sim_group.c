@@ -40,17 +40,19 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"stranger", "a record counts though its author is no member"},
     {"deaf-group", "a task does not hear that it is out of the group"},
     {"trims-early", "a leader trims what a snapshot stands for before it is whole"},
+    {"old-round", "a leader takes every round that it hears of for the latest one"},
 };
 
 /* --- faults of the world itself --- */
 
-enum fault { FORGET, CUT, RUBBISH, LAG, LATE, LEAVE };
-enum { N_FAULTS = LEAVE + 1 };
+enum fault { FORGET, CUT, RUBBISH, LAG, LATE, LEAVE, SLOW };
+enum { N_FAULTS = SLOW + 1 };
 
 static rota_time gap_of(const struct shape *shape, enum fault fault)
 {
     const rota_time gaps[N_FAULTS] = {shape->forget_every, shape->cut_every,  shape->rubbish_every,
-                                      shape->lag_every,    shape->late_every, shape->leave_every};
+                                      shape->lag_every,    shape->late_every, shape->leave_every,
+                                      shape->slow_every};
     return gaps[fault];
 }
 
@@ -98,6 +100,19 @@ static void late(struct world *world, uint32_t node)
     rota_sim_call(world->sim, at + 5 * ROTA_SEC, heal_call, world, node);
 }
 
+/* The log's answers come in time, the group's do not: an epoch may be read before the round
+ * that it answers is heard of. */
+static void slow(struct world *world, uint32_t node)
+{
+    struct rota_sim_link link = {.delay_min = 300 * ROTA_MSEC,
+                                 .delay_mean = 700 * ROTA_MSEC,
+                                 .delay_max = 1300 * ROTA_MSEC,
+                                 .loss = world->shape.loss};
+    rota_sim_set_link(world->sim, GROUP, node, &link);
+    rota_sim_call(world->sim, rota_sim_now(world->sim) + span_upto(world, 4 * ROTA_SEC), unlag_call,
+                  world, node);
+}
+
 static void plan(struct world *world, enum fault fault);
 
 static void strike(void *data, uint64_t number)
@@ -119,6 +134,9 @@ static void strike(void *data, uint64_t number)
         break;
     case LATE:
         late(world, node);
+        break;
+    case SLOW:
+        slow(world, node);
         break;
     case LEAVE:
         if (rota_sim_is_up(world->sim, node) && !rota_sim_is_paused(world->sim, node))
@@ -332,6 +350,8 @@ static struct shape shape_of(const struct sim_case *run, struct rota_random *ran
         shape_b11(&shape);
     else if (run->seed % 50 == 27)
         make_late(&shape);
+    else if (run->seed % 50 == 28)
+        shape_h10(&shape);
     else if (run->seed % 50 == 26 && run->plant == PLANT_FROM_SCRATCH)
         shape_h7(&shape);
     return shape;

@@ -1,5 +1,5 @@
 /* How groups of this kind are known to have failed, B1 to B15 in practice and H1 to
- * H9 by reading, each as a scenario that does not fail here. */
+ * H10 by reading, each as a scenario that does not fail here. */
 #include "group_bench.h"
 
 static const struct rota_group_seed one[] = {{.name = {"p", 1}, .mark = 10}};
@@ -486,6 +486,92 @@ static void h9_many_sharers_do_not_all_bury_the_same_task(void **state)
     bench_free(bench);
 }
 
+/* Tell `i` of a round with these tasks, which it leads; asked for at `sent_at`. */
+static void tell_leader(struct bench *bench, int i, const char *tasks, uint64_t generation,
+                        rota_time sent_at)
+{
+    struct rota_group_member members[BENCH_TASKS];
+    size_t n = strlen(tasks);
+    for (size_t k = 0; k < n; k++)
+        members[k] =
+            (struct rota_group_member){rota_blob_str(bench->tasks[tasks[k] - '0'].fsm.name),
+                                       bench->tasks[tasks[k] - '0'].incarnation};
+    bench_step(bench, i,
+               (struct rota_group_event){.type = ROTA_GROUP_REBALANCED,
+                                         .generation = generation,
+                                         .members = members,
+                                         .n_members = n,
+                                         .is_leader = true,
+                                         .sent_at = sent_at});
+}
+
+static void h10_late_round_is_no_reason_to_put_out_who_joined_since(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 2, six, 6);
+    uint64_t late = ++bench->generation; /* 0 leads this round, and does not hear of it yet */
+    bench_open(bench, 2, NULL, 0);
+    bench_settle(bench);
+    rota_time asked_at = bench->now;
+    bench_tick(bench, ROTA_MSEC);
+    bench->tasks[0].is_cut_off = true;  /* the group's word does not reach it */
+    bench_round_to(bench, "120", "12"); /* meanwhile 2 has joined, and 1 leads */
+    bench_settle(bench);
+    while (bench_read(bench, 0)) {
+    }
+    size_t n_epochs = bench->tasks[2].n_epochs;
+    assert_int_equal(bench->tasks[0].fsm.fold.generation, bench->generation);
+    while (bench_append(bench, 0, true, true)) { /* what it says in the later epoch */
+    }
+    tell_leader(bench, 0, "01", late, asked_at);
+    while (bench_append(bench, 0, true, true)) {
+    }
+    bench_settle(bench);
+    assert_int_equal(bench->tasks[2].n_epochs, n_epochs);
+    assert_int_equal(bench->tasks[2].n_leaves, 0);
+
+    bench->tasks[0].is_cut_off = false;
+    bench->generation--;
+    bench_round_to(bench, "120", "0"); /* it hears of the later round, too */
+    bench_settle(bench);
+    assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_WORKING);
+    assert_int_equal(bench->tasks[2].n_epochs, n_epochs);
+    assert_all_run(bench, 6);
+    bench_free(bench);
+}
+
+static void h10_lower_round_counts_once_the_group_confirms_it(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench->generation = 57;
+    bench_begin(bench, 2, six, 6);
+    rota_time asked_at = bench->now;
+    bench_tick(bench, ROTA_MSEC);
+    bench->tasks[0].is_cut_off = true;
+    bench_round_to(bench, "10", "1");
+    bench_settle(bench); /* 0 reads its epoch after it asked for a round of its own */
+    while (bench_read(bench, 0)) {
+    }
+    while (bench_append(bench, 0, true, true)) {
+    }
+    while (bench_read(bench, 0)) {
+    }
+    tell_leader(bench, 0, "01", 1, asked_at);
+    bench_append(bench, 0, true, true);
+    assert_int_equal(bench->tasks[0].n_appends, 0);
+    bench_step(bench, 0,
+               (struct rota_group_event){.type = ROTA_GROUP_GROUP_OK, .sent_at = bench->now});
+    assert_int_equal(bench->tasks[0].n_appends, 1);
+    bench_append(bench, 0, true, true);
+    while (bench_read(bench, 0)) {
+    }
+    assert_int_equal(bench->tasks[0].fsm.fold.generation, 1);
+    assert_int_equal(bench->tasks[0].fsm.state, ROTA_GROUP_AT_WORKING);
+    bench_free(bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -511,6 +597,8 @@ int main(void)
         cmocka_unit_test(h7_log_that_is_cut_beyond_its_snapshot_is_refused),
         cmocka_unit_test(h8_offer_that_is_not_taken_waits_or_goes_to_another_if_that_is_asked_for),
         cmocka_unit_test(h9_many_sharers_do_not_all_bury_the_same_task),
+        cmocka_unit_test(h10_late_round_is_no_reason_to_put_out_who_joined_since),
+        cmocka_unit_test(h10_lower_round_counts_once_the_group_confirms_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,6 +60,7 @@ enum rota_code rota_group_fsm_init(struct rota_group_fsm *fsm,
     *fsm = (struct rota_group_fsm){
         .options = *options,
         .me = ROTA_GROUP_NOBODY,
+        .epoch_at = ROTA_TIME_MIN,
         .log_ok_at = ROTA_TIME_MIN,
         .group_ok_at = ROTA_TIME_MIN,
     };

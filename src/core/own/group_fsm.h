@@ -18,7 +18,9 @@
  *
  * A leader, by the membership engine's word, only writes the epoch: its members,
  * from the round's list. Everything else about an epoch follows from the fold's
- * rules. It also seeds the group and writes the snapshots.
+ * rules. It also seeds the group and writes the snapshots. A leader that hears of its
+ * round late may have read the epoch of a later round already. It writes no epoch over
+ * that one: those who joined in the later round would be put out while they run.
  *
  * Invariants: before anything else is done, nothing runs later than `fence_after`
  * past the last moment at which both the log and the group were known to be with
@@ -81,7 +83,8 @@ enum rota_group_event_type {
 
     /* The group. */
     ROTA_GROUP_REBALANCED, /* round `generation` has `members`; asked for at `sent_at` */
-    ROTA_GROUP_GROUP_OK,   /* a heartbeat sent at `sent_at` was answered well */
+    ROTA_GROUP_GROUP_OK,   /* a heartbeat sent at `sent_at` was answered well, and by then there
+                              was no later round than the last one that we know of */
     ROTA_GROUP_GROUP_LOST,
 
     /* The user; ignored for what is not running, or runs under another token. */
@@ -245,9 +248,10 @@ struct rota_group_fsm {
 
     /* The group. */
     bool is_joined, is_leader;
-    bool owes_leave;  /* to the group, once all readers have stopped */
-    bool needs_epoch; /* we lead the round and its epoch is not in force */
-    uint32_t me;      /* our place in the epoch in force */
+    bool owes_leave;    /* to the group, once all readers have stopped */
+    bool needs_epoch;   /* we lead the round and its epoch is not in force */
+    uint32_t me;        /* our place in the epoch in force */
+    rota_time epoch_at; /* when we read it; ROTA_TIME_MIN: before we joined */
     uint64_t generation;
     struct rota_group_task_state *members; /* of the round, if we lead it */
     char *members_text;

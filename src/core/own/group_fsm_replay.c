@@ -201,22 +201,18 @@ static void collect(struct rota_group_fsm *fsm, rota_time now,
 
 /* Whether a leader has to write its epoch again: the one in force may be of an
  * earlier round, its own or that of a leader which has not heard of this one. */
-static void look_at_lead(struct rota_group_fsm *fsm, rota_time now,
-                         const struct rota_group_record *record)
+static void look_at_lead(struct rota_group_fsm *fsm, rota_time now)
 {
-    bool is_own = rota_group_member_is_equal(record->author, rota_group_self(fsm));
     if (!fsm->is_leader)
         return;
-    fsm->needs_epoch =
-        !rota_group_is_in_force(fsm) && (is_own || record->generation <= fsm->generation);
+    fsm->needs_epoch = !rota_group_is_in_force(fsm);
     if (fsm->needs_epoch && fsm->state == ROTA_GROUP_AT_WORKING) {
         fsm->state = ROTA_GROUP_AT_WAITING;
         fsm->waiting_since = now;
     }
 }
 
-static void hear_epoch(struct rota_group_fsm *fsm, rota_time now,
-                       const struct rota_group_record *record)
+static void hear_epoch(struct rota_group_fsm *fsm, rota_time now)
 {
     bool was_listed = fsm->me != ROTA_GROUP_NOBODY;
     const struct rota_group_task *task =
@@ -224,7 +220,8 @@ static void hear_epoch(struct rota_group_fsm *fsm, rota_time now,
     rota_group_void_sends(fsm);
     rota_group_end_snapshot(fsm);
     fsm->me = rota_group_fold_place(&fsm->fold, task);
-    look_at_lead(fsm, now, record);
+    fsm->epoch_at = now;
+    look_at_lead(fsm, now);
     if (!task) {
         if (was_listed)
             rota_group_drop(fsm, ROTA_GROUP_UNLISTED);
@@ -252,7 +249,7 @@ static void apply(struct rota_group_fsm *fsm, rota_time now, const struct rota_g
     if (verdict == ROTA_GROUP_ACCEPTED)
         rota_group_tell_own(fsm, offset, record);
     if (record && record->kind == ROTA_GROUP_EPOCH && verdict == ROTA_GROUP_ACCEPTED)
-        hear_epoch(fsm, now, record);
+        hear_epoch(fsm, now);
     else if (fsm->me != ROTA_GROUP_NOBODY)
         rota_group_look_at_touched(fsm);
     rota_group_settle(fsm, now, offset, record, verdict);

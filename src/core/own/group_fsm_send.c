@@ -101,6 +101,15 @@ static void label(struct rota_group_fsm *fsm, char text[ROTA_GROUP_SYNC_EPOCH_MA
              (unsigned)(b >> 48 & 0x3fff) | 0x8000U, (unsigned long long)(b & 0xffffffffffff));
 }
 
+/* An epoch of our round may follow the one in force only if that one answers no later round:
+ * it would put out tasks that joined since and believe what they read. A lower generation shows
+ * that it does not. A higher one shows nothing, because a group that has forgotten its members
+ * counts from 1 again. Then the group has to confirm our round after we read that epoch. */
+static bool may_send_epoch(const struct rota_group_fsm *fsm)
+{
+    return fsm->fold.generation <= fsm->generation || fsm->group_ok_at >= fsm->epoch_at;
+}
+
 static void send_epoch(struct rota_group_fsm *fsm)
 {
     struct rota_group_record *record = rota_group_record_new(ROTA_GROUP_EPOCH);
@@ -190,7 +199,8 @@ void rota_group_pump(struct rota_group_fsm *fsm, rota_time now)
 {
     retry(fsm, &fsm->send, now);
     retry(fsm, &fsm->epoch_send, now);
-    if (fsm->needs_epoch && !fsm->epoch_send.record && fsm->state == ROTA_GROUP_AT_WAITING)
+    if (fsm->needs_epoch && !fsm->epoch_send.record && fsm->state == ROTA_GROUP_AT_WAITING &&
+        may_send_epoch(fsm))
         send_epoch(fsm);
     if (fsm->send.record || !rota_group_may_run(fsm))
         return;
