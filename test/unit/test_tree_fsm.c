@@ -160,6 +160,25 @@ static void a_visit_in_vain_is_followed_by_a_pause(void **state)
     rota_tree_fsm_free(fsm);
 }
 
+/* The node that sends visitors offers again what nobody went for, so it may still believe it. */
+static void an_offer_that_is_over_is_denied_before_it_is_forgotten(void **state)
+{
+    struct route route = {"ab"};
+    struct rota_tree_fsm *fsm = make("b", &route, 20);
+    (void)state;
+    have(fsm, 0, 1, "y ", 1, "x ");
+    todo(fsm);
+    rota_tree_fsm_visited(fsm, 1, QUEUE, 1);
+    rota_tree_fsm_sent(fsm, 1, QUEUE, 1);
+    have(fsm, 2, 0, "", 0, "");
+    rota_tree_fsm_tick(fsm, ROTA_TREE_REFRESH);
+    assert_string_equal(todo(fsm), "a: offer b 0"); /* a want is used up for good */
+    rota_tree_fsm_tick(fsm, 2 * ROTA_TREE_REFRESH);
+    assert_string_equal(todo(fsm), "");
+    assert_int_equal(rota_tree_fsm_counts(fsm).words, 0);
+    rota_tree_fsm_free(fsm);
+}
+
 static void where_a_want_and_an_offer_meet_there_is_a_visit(void **state)
 {
     struct route route = {"abc"};
@@ -390,6 +409,7 @@ int main(void)
         cmocka_unit_test(words_go_to_who_has_the_parent_partition),
         cmocka_unit_test(a_word_is_said_once_until_it_is_used_up),
         cmocka_unit_test(a_visit_in_vain_is_followed_by_a_pause),
+        cmocka_unit_test(an_offer_that_is_over_is_denied_before_it_is_forgotten),
         cmocka_unit_test(where_a_want_and_an_offer_meet_there_is_a_visit),
         cmocka_unit_test(our_own_slots_go_first),
         cmocka_unit_test(the_oldest_job_goes_first),

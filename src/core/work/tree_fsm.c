@@ -126,6 +126,7 @@ static void say(struct rota_tree_fsm *fsm, struct rota_tree_said *word, bool is_
     word->since = word->real_since;
     word->stamp = ++fsm->stamp;
     word->is_believed = word->n > 0;
+    word->is_denied = word->n == 0;
     fsm->counts.said_total++;
     match(fsm, word);
     if (word->n > 0 || word->real_n == 0)
@@ -331,12 +332,19 @@ void rota_tree_fsm_reached(struct rota_tree_fsm *fsm, rota_time now, struct rota
 
 /* --- time --- */
 
+/* Whether another node may still believe a word of ours that is not true any more. Visits use a
+ * want up for good. An offer grows again at the node that sends visitors when a visitor does not
+ * go (offer_again), so only a denial ends it. */
+static bool may_be_believed(const struct rota_tree_said *word)
+{
+    return word->is_believed || (word->kind == ROTA_TREE_OFFER && !word->is_denied);
+}
+
 static void refresh(struct rota_tree_fsm *fsm)
 {
     for (size_t i = fsm->own.size; i-- > 0;) {
         struct rota_tree_said *word = fsm->own.items[i];
-        bool was_believed = word->is_believed;
-        if (word->real_n > 0 || was_believed)
+        if (word->real_n > 0 || may_be_believed(word))
             say(fsm, word, true);
         else
             rota_tree_free_word(fsm, word);

@@ -21,7 +21,8 @@
  * last slot is taken or the last job is gone nothing is said, so that a queue whose workers
  * are now idle, now busy costs no messages. Who is sent on a visit, or visited, knows that its
  * word is used up, and says how it is now; in vain: takes back what is not so any more. Every
- * ROTA_TREE_REFRESH all is said anew.
+ * ROTA_TREE_REFRESH all is said anew, and an offer that is over is denied once: the node that sends
+ * visitors adds to an offer when a visitor does not go, so it may believe more than was said.
  *
  * **The bound.** With `d` the steps from a node to where the tree is entered by both (at most
  * the depth of the partition tree: 1 for up to 21 partitions, 2 for up to 421) a job that

@@ -22,6 +22,7 @@ struct rota_tree_said {
 
     /* Of our own words. */
     bool is_ours, is_believed, is_seen;
+    bool is_denied; /* the last thing said of it is that there is none */
     uint32_t real_n;
     rota_time real_since, quiet_until;
     size_t own_place;
