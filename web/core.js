@@ -278,8 +278,12 @@ export function askToken() {
   }, { once: true }));
 }
 
-// What the node says to a preview, which needs no token.
-export const weigh = (path, body) => fetchJson(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+// What the node says to a preview. Only a large one needs the token.
+export const weigh = (path, body) => fetchJson(path, {
+  method: "POST",
+  headers: { "Content-Type": "application/json", ...(hasToken() ? { Authorization: `Bearer ${sessionStorage.getItem("token")}` } : {}) },
+  body: JSON.stringify(body),
+});
 
 // What the node says to it; null when it is not done, and why was told.
 export async function change(path, body, isQuiet = false) {

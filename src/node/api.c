@@ -408,6 +408,12 @@ static enum rota_guard_verdict judge(const struct rota_node *node,
     return rota_guard_judge(&node->guard, &question);
 }
 
+bool rota_api_has_token(const struct rota_api_call *call)
+{
+    return !rota_guard_judge_token(&call->node->guard,
+                                   rota_http_field(call->request, "Authorization"));
+}
+
 /* The names of a call point into its target, so that lives as long. */
 struct whole_call {
     struct rota_api_call call;

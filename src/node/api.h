@@ -61,6 +61,9 @@ void rota_api_ask_one(struct rota_api_call *call, const char *method,
                       const struct rota_message_type *type, const void *request,
                       const struct rota_message_type *reply_type, const char *otherwise);
 
+/* Whether the request has the node's token. */
+bool rota_api_has_token(const struct rota_api_call *call);
+
 /* A number of the query; `otherwise` when it is not there. False: it is none, and the call was
  * refused. */
 bool rota_api_number(struct rota_api_call *call, const char *name, uint64_t max, uint64_t otherwise,
@@ -100,6 +103,9 @@ void rota_api_write_spaces(struct rota_node *node, struct rota_json *json);
 void rota_api_plan(struct rota_api_call *call);
 void rota_api_plan_apply(struct rota_api_call *call);
 void rota_api_plan_outcome(struct rota_api_call *call);
+
+/* Refuse those that have no answer yet. */
+void rota_api_plans_end(struct rota_node *node);
 
 /* --- api_cluster.c --- */
 

@@ -1,89 +1,189 @@
-/* Plans: what a change of nodes would move, doing it, and what came. */
+/* Plans: what a change of nodes would move, doing it, and what came.
+ *
+ * How long that takes the caller chooses, so it is worked out on a worker thread, one at a time:
+ * the loop only copies what the thread needs. */
 #include "node/api.h"
 
 #include "node/node_plan.h"
 #include "node/topics.h"
 
+#include <stdlib.h>
+#include <uv.h>
+
+enum planning_kind { PREVIEW, APPLY, LOOK };
+
 struct planning {
-    struct rota_api_call *call;
-    bool is_applied;
+    uv_work_t work;
+    struct rota_api_call *call; /* NULL: the node stops, and has refused it */
+    enum planning_kind kind;
+    bool has_token;
+    uint64_t id; /* of a look */
+    struct rota_node_plan *plan;
+    struct rota_node_plan_look *look;
+    enum rota_code code;
+    enum rota_node_plan_verdict verdict;
+    struct rota_error error;
+    struct rota_buffer buffer;  /* the preview */
+    struct rota_list_node link; /* in the node's `plannings`: the first one is being worked out */
 };
 
-static void refuse(struct rota_api_call *call, const struct rota_error *error)
+static void end(struct planning *planning)
 {
-    rota_api_refuse(call,
-                    error->code == ROTA_ERR_NO_MEMORY   ? 503
-                    : error->code == ROTA_ERR_NOT_FOUND ? 404
-                                                        : 400,
-                    error->text);
+    rota_list_remove(&planning->link);
+    rota_node_plan_free(planning->plan);
+    rota_node_plan_look_free(planning->look);
+    rota_buffer_deinit(&planning->buffer);
+    free(planning);
 }
 
-static void on_queues(void *data, const struct rota_error *failure, struct rota_str json_queues)
+static void refuse(struct planning *planning)
 {
-    const struct planning *planning = data;
-    struct rota_api_call *call = planning->call;
-    struct rota_node_plan *plan;
-    struct rota_error error;
-    struct rota_buffer buffer = {0};
-    struct rota_json json = {.buffer = &buffer};
+    rota_api_refuse(planning->call,
+                    planning->verdict == ROTA_NODE_PLAN_NEEDS_TOKEN ? 401
+                    : planning->code == ROTA_ERR_NO_MEMORY          ? 503
+                    : planning->code == ROTA_ERR_NOT_FOUND          ? 404
+                                                                    : 400,
+                    planning->error.text);
+}
+
+/* --- the worker thread --- */
+
+static void work_out(uv_work_t *work)
+{
+    struct planning *planning = work->data;
+    struct rota_json json = {.buffer = &planning->buffer};
+    if (planning->look) {
+        planning->code = rota_node_plan_look_work_out(planning->look, &planning->error);
+        return;
+    }
+    planning->code = rota_node_plan_work_out(planning->plan, planning->has_token,
+                                             &planning->verdict, &planning->error);
+    if (!planning->code && planning->kind == PREVIEW)
+        rota_node_plan_write(planning->plan, &json);
+}
+
+/* --- the answer --- */
+
+static void apply(struct planning *planning)
+{
+    struct rota_json json = {.buffer = &planning->buffer};
     uint64_t id;
-    if (rota_node_plan_new(call->node, rota_http_body(call->request),
-                           failure ? rota_str("{}") : json_queues, &plan, &error)) {
-        refuse(call, &error);
+    planning->code = rota_node_plan_apply(planning->plan, &id, &planning->error);
+    if (planning->code)
+        return;
+    planning->plan = NULL; /* it is the node's */
+    rota_json_begin_object(&json);
+    rota_json_key(&json, "id");
+    rota_json_uint(&json, id);
+    rota_json_end_object(&json);
+}
+
+static void work_on(struct rota_node *node);
+
+static void on_worked_out(uv_work_t *work, int status)
+{
+    struct planning *planning = work->data;
+    struct rota_json json = {.buffer = &planning->buffer};
+    (void)status; /* nothing is ever taken back from the threads */
+    if (!planning->call) {
+        end(planning);
         return;
     }
-    if (!planning->is_applied) {
-        rota_node_plan_write(plan, &json);
-        rota_node_plan_free(plan);
-    } else if (rota_node_plan_apply(plan, &id, &error)) {
-        rota_node_plan_free(plan);
-        refuse(call, &error);
+    struct rota_node *node = planning->call->node;
+    if (!planning->code && planning->kind == APPLY)
+        apply(planning);
+    if (!planning->code && planning->kind == LOOK)
+        rota_node_plan_look_write(planning->look, &json);
+    if (planning->code)
+        refuse(planning);
+    else
+        rota_api_answer_json(planning->call, 200, &planning->buffer);
+    end(planning);
+    work_on(node);
+}
+
+static void work_on(struct rota_node *node)
+{
+    struct rota_list_node *first = rota_list_first(&node->plannings);
+    if (!first)
         return;
-    } else {
-        rota_json_begin_object(&json);
-        rota_json_key(&json, "id");
-        rota_json_uint(&json, id);
-        rota_json_end_object(&json);
+    struct planning *planning = ROTA_LIST_ITEM(first, struct planning, link);
+    planning->work.data = planning;
+    uv_queue_work(node->loop, &planning->work, work_out, on_worked_out);
+}
+
+/* Copy what there is now, and wait for the thread. */
+static void begin_work(struct planning *planning, struct rota_str queues)
+{
+    struct rota_api_call *call = planning->call;
+    struct rota_node *node = call->node;
+    size_t n = 0;
+    for (struct rota_list_node *at = node->plannings.next; at != &node->plannings; at = at->next)
+        n++;
+    if (n >= ROTA_NODE_PLANNINGS_MAX) {
+        rota_api_refuse(call, 429, "this node is working out other plans: try again later");
+        end(planning);
+        return;
     }
-    rota_api_answer_json(call, 200, &buffer);
+    planning->code =
+        planning->kind == LOOK
+            ? rota_node_plan_look_new(node, planning->id, queues, &planning->look, &planning->error)
+            : rota_node_plan_new(node, rota_http_body(call->request), queues, &planning->plan,
+                                 &planning->error);
+    if (!planning->code && !planning->plan && !planning->look)
+        planning->code = rota_error_set(&planning->error, ROTA_ERR_NOT_FOUND,
+                                        "this node has applied no such plan");
+    if (planning->code) {
+        refuse(planning);
+        end(planning);
+        return;
+    }
+    rota_list_push(&node->plannings, &planning->link);
+    if (n == 0)
+        work_on(node);
+}
+
+static void on_queues(void *data, const struct rota_error *failure, struct rota_str queues)
+{
+    begin_work(data, failure ? rota_str("{}") : queues);
 }
 
 static void on_cluster(void *data, const struct rota_error *failure, struct rota_str json)
 {
-    const struct planning *planning = data;
+    struct planning *planning = data;
     (void)json;
-    if (failure)
+    if (failure && planning->kind != LOOK) {
         rota_api_refuse(planning->call, 503, failure->text);
-    else
-        rota_topic_ask(planning->call->node, rota_topic_find(rota_str("queues")), on_queues, data);
+        end(planning);
+        return;
+    }
+    rota_topic_ask(planning->call->node, rota_topic_find(rota_str("queues")), on_queues, planning);
 }
 
-static void begin(struct rota_api_call *call, bool is_applied)
+static void begin(struct rota_api_call *call, enum planning_kind kind, uint64_t id)
 {
-    struct planning *planning = rota_arena_take(&call->arena, sizeof *planning);
+    struct planning *planning = calloc(1, sizeof *planning);
     if (!planning) {
         rota_api_refuse(call, 503, "there is no memory for a plan");
         return;
     }
-    *planning = (struct planning){call, is_applied};
+    *planning = (struct planning){
+        .call = call, .kind = kind, .id = id, .has_token = rota_api_has_token(call)};
     rota_topic_ask(call->node, &rota_topics[ROTA_TOPIC_CLUSTER], on_cluster, planning);
 }
 
 void rota_api_plan(struct rota_api_call *call)
 {
-    begin(call, false);
+    begin(call, PREVIEW, 0);
 }
 
 void rota_api_plan_apply(struct rota_api_call *call)
 {
-    begin(call, true);
+    begin(call, APPLY, 0);
 }
 
-static void on_queues_looked(void *data, const struct rota_error *failure, struct rota_str document)
+void rota_api_plan_outcome(struct rota_api_call *call)
 {
-    struct rota_api_call *call = data;
-    struct rota_buffer buffer = {0};
-    struct rota_json json = {.buffer = &buffer};
     struct rota_str text = call->names[0];
     uint64_t id = 0;
     bool is_number = text.size > 0 && text.size < 10;
@@ -91,22 +191,24 @@ static void on_queues_looked(void *data, const struct rota_error *failure, struc
         is_number = text.data[i] >= '0' && text.data[i] <= '9';
         id = 10 * id + (uint64_t)(text.data[i] - '0');
     }
-    if (is_number &&
-        rota_node_plan_write_outcome(call->node, id, failure ? rota_str("{}") : document, &json))
-        rota_api_answer_json(call, 200, &buffer);
+    if (is_number)
+        begin(call, LOOK, id);
     else
         rota_api_refuse(call, 404, "this node has applied no such plan");
 }
 
-static void on_looked(void *data, const struct rota_error *failure, struct rota_str document)
+/* The first one is with the thread, and ends when that is through. */
+void rota_api_plans_end(struct rota_node *node)
 {
-    struct rota_api_call *call = data;
-    (void)failure;
-    (void)document;
-    rota_topic_ask(call->node, rota_topic_find(rota_str("queues")), on_queues_looked, call);
-}
-
-void rota_api_plan_outcome(struct rota_api_call *call)
-{
-    rota_topic_ask(call->node, &rota_topics[ROTA_TOPIC_CLUSTER], on_looked, call);
+    struct rota_list_node *link;
+    bool is_working = true;
+    while ((link = rota_list_first(&node->plannings))) {
+        struct planning *planning = ROTA_LIST_ITEM(link, struct planning, link);
+        rota_api_refuse(planning->call, 503, "this node stops");
+        rota_list_remove(&planning->link);
+        planning->call = NULL;
+        if (!is_working)
+            end(planning);
+        is_working = false;
+    }
 }

@@ -259,6 +259,7 @@ enum rota_code rota_node_open(uv_loop_t *loop, const struct rota_node_options *o
     rota_list_init(&made->gone);
     rota_list_init(&made->changes);
     rota_list_init(&made->plans);
+    rota_list_init(&made->plannings);
     rota_list_init(&made->asks);
     rota_list_init(&made->calls);
     made->started_at = rota_clock_wall();

@@ -79,6 +79,7 @@ struct rota_node {
     struct rota_list_node changes; /* that operators have asked for, until they are made */
     struct rota_list_node plans;   /* that were applied */
     uint64_t n_plans;
+    struct rota_list_node plannings; /* requests for plans that are worked out, see api_plan.c */
     struct rota_list_node asks;  /* documents that have not come */
     struct rota_list_node calls; /* requests over HTTP that are not answered */
     struct rota_node_role roles[ROTA_NODE_ROLES_MAX];

@@ -5,6 +5,7 @@
 #include "io/clock.h"
 #include "io/file.h"
 #include "io/memory.h"
+#include "node/api.h"
 #include "node/node_change.h"
 #include "node/node_plan.h"
 #include "node/node_service.h"
@@ -418,6 +419,7 @@ enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *e
 void rota_node_close_parts(struct rota_node *node)
 {
     rota_topics_end(node);
+    rota_api_plans_end(node);
     rota_node_plans_end(node);
     rota_node_changes_end(node);
     rota_node_news_end(node);

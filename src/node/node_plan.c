@@ -1,5 +1,6 @@
 #include "node/node_plan.h"
 
+#include "io/clock.h"
 #include "node/node_plan_inside.h"
 #include "node/node_queues.h"
 #include "node/peers.h"
@@ -8,6 +9,7 @@
 #include "wire/json_scan.h"
 #include "wire/space_message.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,10 +26,8 @@ enum rota_code rota_node_plan_no_memory(struct rota_error *error)
 
 static size_t find_host(const struct rota_node_plan *plan, struct rota_str name)
 {
-    size_t i = 0;
-    while (i < plan->hosts.size && !rota_str_is_equal(plan->hosts.items[i].name, name))
-        i++;
-    return i;
+    uintptr_t place = (uintptr_t)rota_map_get(&plan->places, name);
+    return place ? place - 1 : plan->hosts.size;
 }
 
 static enum rota_code need_host(struct rota_node_plan *plan, struct rota_str name, size_t *place,
@@ -72,7 +72,8 @@ static enum rota_code add_host(struct rota_node_plan *plan, struct rota_node_pla
                               ROTA_NODE_PLAN_HOSTS_MAX);
     host.name = rota_arena_copy(&plan->arena, host.name);
     host.zone = rota_arena_copy(&plan->arena, host.zone);
-    if (!host.name.data || !host.zone.data || !rota_vector_push(&plan->hosts, host))
+    if (!host.name.data || !host.zone.data || !rota_vector_push(&plan->hosts, host) ||
+        !rota_map_put(&plan->places, host.name, (void *)(uintptr_t)plan->hosts.size))
         return rota_node_plan_no_memory(error);
     return ROTA_OK;
 }
@@ -198,16 +199,15 @@ static enum rota_code read_wish(struct rota_node_plan *plan, struct rota_str key
                           (int)(key.size < 100 ? key.size : 100), key.data);
 }
 
-static enum rota_code read_body(struct rota_node_plan *plan, struct rota_str body,
-                                struct rota_error *error)
+static enum rota_code read_body(struct rota_node_plan *plan, struct rota_error *error)
 {
     enum rota_code code = ROTA_OK;
     struct rota_scan scan;
     struct rota_str key;
-    char *room = malloc(body.size + 1);
+    char *room = malloc(plan->body.size + 1);
     if (!room)
         return rota_node_plan_no_memory(error);
-    rota_scan_init(&scan, body, room);
+    rota_scan_init(&scan, plan->body, room);
     rota_scan_object(&scan);
     while (!code && rota_scan_key(&scan, &key))
         code = read_wish(plan, key, &scan, error);
@@ -254,22 +254,34 @@ static enum rota_code read_hosts(struct rota_node_plan *plan, struct rota_error 
     return code;
 }
 
-static bool push_thing(struct rota_node_plan *plan, struct rota_node_plan_thing thing,
-                       struct rota_node_plan_thing **made)
+bool rota_node_plan_map_copy(const struct rota_space *space, struct rota_arena *arena,
+                             struct rota_node_plan_map *map)
 {
-    uint32_t n = thing.n_before > thing.n_after ? thing.n_before : thing.n_after;
-    thing.name = rota_arena_copy(&plan->arena, thing.name);
-    thing.before = rota_arena_take(&plan->arena, n * sizeof *thing.before);
-    thing.after = rota_arena_take(&plan->arena, n * sizeof *thing.after);
-    if (!thing.name.data || !thing.before || !thing.after ||
-        !rota_vector_push(&plan->things, thing))
-        return false;
-    *made = &plan->things.items[plan->things.size - 1];
-    return true;
+    const struct rota_space_map *seen = rota_space_map(space);
+    *map = (struct rota_node_plan_map){0};
+    if (seen->n_shards == 0 || !rota_view_engine_parse(seen->engine, &map->engine))
+        return true;
+    struct rota_str *nodes = rota_arena_take(arena, (seen->n_nodes + 1) * sizeof *nodes);
+    map->owners = rota_arena_take(arena, seen->n_shards * sizeof *map->owners);
+    map->is_pinned = rota_arena_take(arena, seen->n_shards * sizeof *map->is_pinned);
+    bool is_well = nodes && map->owners && map->is_pinned;
+    for (size_t i = 0; is_well && i < seen->n_nodes; i++) {
+        nodes[i] = rota_arena_copy(arena, seen->nodes[i]);
+        is_well = nodes[i].data != NULL;
+    }
+    for (uint32_t i = 0; is_well && i < seen->n_shards; i++) {
+        const struct rota_space_shard *shard = &seen->shards[i];
+        bool is_owned = shard->owner < seen->n_nodes && shard->state != ROTA_SPACE_UNOWNED;
+        map->owners[i] = is_owned ? shard->owner : ROTA_NODE_PLAN_NOBODY;
+        map->is_pinned[i] = shard->is_pinned;
+    }
+    map->nodes = nodes;
+    map->n_nodes = seen->n_nodes;
+    map->n_shards = seen->n_shards;
+    return is_well;
 }
 
-/* Indexes of the map's nodes become those of the hosts. */
-bool rota_node_plan_owners(const struct rota_node_plan *plan, const struct rota_space_map *map,
+bool rota_node_plan_owners(const struct rota_node_plan *plan, const struct rota_node_plan_map *map,
                            uint32_t n, uint32_t *owners)
 {
     uint32_t *places = calloc(map->n_nodes + 1, sizeof *places);
@@ -278,45 +290,73 @@ bool rota_node_plan_owners(const struct rota_node_plan *plan, const struct rota_
     for (size_t i = 0; i < map->n_nodes; i++)
         places[i] = (uint32_t)find_host(plan, map->nodes[i]);
     for (uint32_t i = 0; i < n; i++) {
-        const struct rota_space_shard *shard = &map->shards[i];
-        uint32_t place =
-            i < map->n_shards && shard->owner < map->n_nodes && shard->state != ROTA_SPACE_UNOWNED
-                ? places[shard->owner]
-                : ROTA_NODE_PLAN_NOBODY;
+        uint32_t place = i < map->n_shards && map->owners[i] < map->n_nodes ? places[map->owners[i]]
+                                                                            : ROTA_NODE_PLAN_NOBODY;
         owners[i] = place < plan->hosts.size ? place : ROTA_NODE_PLAN_NOBODY;
     }
     free(places);
     return true;
 }
 
-static enum rota_code add_space(struct rota_node_plan *plan, struct rota_str name,
-                                struct rota_error *error)
+static enum rota_code copy_spaces(struct rota_node_plan *plan, struct rota_error *error)
 {
-    const struct rota_space *space = rota_space_service_find(plan->node->space_service, name);
-    const struct rota_space_map *map = space ? rota_space_map(space) : NULL;
-    enum rota_view_engine engine;
-    struct rota_node_plan_thing *thing;
-    if (!map || map->n_shards == 0 || !rota_view_engine_parse(map->engine, &engine))
-        return ROTA_OK; /* nothing is known of it */
-    bool *is_pinned = calloc(map->n_shards, sizeof *is_pinned);
-    enum rota_code code =
-        is_pinned &&
-                push_thing(plan,
-                           (struct rota_node_plan_thing){
-                               .name = name, .n_before = map->n_shards, .n_after = map->n_shards},
-                           &thing)
-            ? ROTA_OK
-            : rota_node_plan_no_memory(error);
-    if (!code && !rota_node_plan_owners(plan, map, map->n_shards, thing->before))
-        code = rota_node_plan_no_memory(error);
-    for (uint32_t i = 0; !code && i < map->n_shards; i++)
-        is_pinned[i] = map->shards[i].is_pinned;
-    if (!code)
-        code = rota_node_plan_place(name, engine, plan->hosts.items, plan->hosts.size,
-                                    thing->before, is_pinned, map->n_shards, thing->after, error);
-    free(is_pinned);
-    return code;
+    struct rota_space_list list = {0};
+    if (!rota_space_service_list(plan->node->space_service, &plan->arena, &list))
+        return rota_node_plan_no_memory(error);
+    const struct rota_space_info *infos = list.spaces.items;
+    for (size_t i = 0; i < list.spaces.n; i++) {
+        const struct rota_space *space =
+            rota_space_service_find(plan->node->space_service, infos[i].name);
+        struct rota_node_plan_thing thing = {.name = rota_arena_copy(&plan->arena, infos[i].name)};
+        if (!thing.name.data ||
+            (space && !rota_node_plan_map_copy(space, &plan->arena, &thing.map)))
+            return rota_node_plan_no_memory(error);
+        thing.n_before = thing.n_after = thing.map.n_shards;
+        if (thing.n_before > 0 && !rota_vector_push(&plan->things, thing))
+            return rota_node_plan_no_memory(error);
+    }
+    return ROTA_OK;
 }
+
+enum rota_code rota_node_plan_new(struct rota_node *node, struct rota_str body,
+                                  struct rota_str queues, struct rota_node_plan **plan,
+                                  struct rota_error *error)
+{
+    struct rota_node_plan *made = calloc(1, sizeof *made);
+    if (!made)
+        return rota_node_plan_no_memory(error);
+    made->node = node;
+    made->spread = ROTA_BROKER_CLUSTER_SPREAD;
+    rota_map_init(&made->places, (uint64_t)rota_clock_mono() ^ (uintptr_t)made);
+    made->body = rota_arena_copy(&made->arena, body);
+    made->queues = rota_arena_copy(&made->arena, queues);
+    enum rota_code code =
+        made->body.data && made->queues.data ? ROTA_OK : rota_node_plan_no_memory(error);
+    if (!code)
+        code = read_hosts(made, error);
+    if (!code)
+        code = copy_spaces(made, error);
+    if (code) {
+        rota_node_plan_free(made);
+        return code;
+    }
+    *plan = made;
+    return ROTA_OK;
+}
+
+void rota_node_plan_free(struct rota_node_plan *plan)
+{
+    if (!plan)
+        return;
+    rota_vector_deinit(&plan->hosts);
+    rota_vector_deinit(&plan->things);
+    rota_vector_deinit(&plan->counts);
+    rota_map_deinit(&plan->places);
+    rota_arena_deinit(&plan->arena);
+    free(plan);
+}
+
+/* --- on the worker thread --- */
 
 static enum rota_code add_queue(void *data, const struct rota_node_queue *queue,
                                 struct rota_error *error)
@@ -324,7 +364,6 @@ static enum rota_code add_queue(void *data, const struct rota_node_queue *queue,
     struct rota_node_plan *plan = data;
     uint32_t n = queue->layout.wanted;
     struct rota_spread spread = queue->layout.spread;
-    struct rota_node_plan_thing *thing;
     for (size_t i = 0; i < plan->counts.size; i++)
         if (rota_str_is_equal(plan->counts.items[i].queue, queue->name)) {
             n = plan->counts.items[i].n;
@@ -334,22 +373,16 @@ static enum rota_code add_queue(void *data, const struct rota_node_queue *queue,
         spread.batch = plan->spread.batch;
     if (plan->has_mode)
         spread.mode = plan->spread.mode;
-    if (!push_thing(plan,
-                    (struct rota_node_plan_thing){.name = queue->name,
-                                                  .is_queue = true,
-                                                  .layout = queue->layout,
-                                                  .seen = queue->layout,
-                                                  .wished = {n, n, n, spread},
-                                                  .n_before = queue->layout.read,
-                                                  .n_after = n},
-                    &thing))
-        return rota_node_plan_no_memory(error);
-    enum rota_code code =
-        rota_node_plan_route(queue->name, queue->layout.spread, plan->hosts.items, plan->hosts.size,
-                             false, queue->layout.read, thing->before, error);
-    return code ? code
-                : rota_node_plan_route(queue->name, spread, plan->hosts.items, plan->hosts.size,
-                                       true, n, thing->after, error);
+    struct rota_node_plan_thing thing = {.name = rota_arena_copy(&plan->arena, queue->name),
+                                         .is_queue = true,
+                                         .layout = queue->layout,
+                                         .seen = queue->layout,
+                                         .wished = {n, n, n, spread},
+                                         .n_before = queue->layout.read,
+                                         .n_after = n};
+    return thing.name.data && rota_vector_push(&plan->things, thing)
+               ? ROTA_OK
+               : rota_node_plan_no_memory(error);
 }
 
 static enum rota_code check_counts(const struct rota_node_plan *plan, struct rota_error *error)
@@ -362,64 +395,100 @@ static enum rota_code check_counts(const struct rota_node_plan *plan, struct rot
     return ROTA_OK;
 }
 
-/* Counts of hosts are worked out anew for what is told: first as predicted, then as it is. */
-void rota_node_plan_recount(struct rota_node_plan *plan)
+static uint64_t cost_of(const struct rota_node_plan *plan)
 {
-    for (size_t i = 0; i < plan->hosts.size; i++)
-        plan->hosts.items[i].n_after = plan->hosts.items[i].n_before = 0;
-    plan->count = (struct rota_node_plan_count){0};
-    plan->n_shards = 0;
+    struct rota_node_plan_size size = {0};
     for (size_t i = 0; i < plan->things.size; i++) {
-        struct rota_node_plan_thing *thing = &plan->things.items[i];
-        thing->count = rota_node_plan_count(plan->hosts.items, plan->hosts.size, thing->before,
-                                            thing->n_before, thing->after, thing->n_after);
-        plan->count.moves += thing->count.moves;
-        plan->count.lost += thing->count.lost;
-        plan->count.minimum += thing->count.minimum;
-        plan->n_shards += thing->n_before;
+        const struct rota_node_plan_thing *thing = &plan->things.items[i];
+        size.n_queues += thing->is_queue;
+        size.n_ring_spaces += !thing->is_queue && thing->map.engine == ROTA_VIEW_RING;
+        size.n_shards += (uint64_t)thing->n_before + thing->n_after;
     }
+    return rota_node_plan_cost(plan->hosts.items, plan->hosts.size, size);
 }
 
-enum rota_code rota_node_plan_new(struct rota_node *node, struct rota_str body,
-                                  struct rota_str queues, struct rota_node_plan **plan,
+static enum rota_code place_thing(struct rota_node_plan *plan, struct rota_node_plan_thing *thing,
+                                  const struct rota_node_plan_ring rings[2],
                                   struct rota_error *error)
 {
-    struct rota_space_list list = {0};
-    struct rota_node_plan *made = calloc(1, sizeof *made);
-    if (!made)
+    uint32_t n = thing->n_before > thing->n_after ? thing->n_before : thing->n_after;
+    thing->before = rota_arena_take(&plan->arena, n * sizeof *thing->before);
+    thing->after = rota_arena_take(&plan->arena, n * sizeof *thing->after);
+    if (!thing->before || !thing->after)
         return rota_node_plan_no_memory(error);
-    made->node = node;
-    made->spread = ROTA_BROKER_CLUSTER_SPREAD;
-    enum rota_code code = read_hosts(made, error);
-    if (!code)
-        code = read_body(made, body, error);
-    if (!code && !rota_space_service_list(node->space_service, &made->arena, &list))
-        code = rota_node_plan_no_memory(error);
-    const struct rota_space_info *infos = list.spaces.items;
-    for (size_t i = 0; !code && i < list.spaces.n; i++)
-        code = add_space(made, infos[i].name, error);
-    if (!code)
-        code = rota_node_queues_each(queues, add_queue, made, error);
-    if (!code)
-        code = check_counts(made, error);
-    if (code) {
-        rota_node_plan_free(made);
-        return code;
+    if (thing->is_queue) {
+        rota_node_plan_route(&rings[0], thing->name, thing->layout.spread, thing->n_before,
+                             thing->before);
+        rota_node_plan_route(&rings[1], thing->name, thing->wished.spread, thing->n_after,
+                             thing->after);
+        return ROTA_OK;
     }
-    rota_node_plan_recount(made);
-    *plan = made;
-    return ROTA_OK;
+    if (!rota_node_plan_owners(plan, &thing->map, thing->n_before, thing->before))
+        return rota_node_plan_no_memory(error);
+    return rota_node_plan_place(thing->name, thing->map.engine, plan->hosts.items, plan->hosts.size,
+                                thing->before, thing->map.is_pinned, thing->n_before, thing->after,
+                                error);
 }
 
-void rota_node_plan_free(struct rota_node_plan *plan)
+static void count_thing(struct rota_node_plan *plan, struct rota_node_plan_thing *thing)
 {
-    if (!plan)
-        return;
-    rota_vector_deinit(&plan->hosts);
-    rota_vector_deinit(&plan->things);
-    rota_vector_deinit(&plan->counts);
-    rota_arena_deinit(&plan->arena);
-    free(plan);
+    thing->count = rota_node_plan_count(plan->hosts.items, plan->hosts.size, thing->before,
+                                        thing->n_before, thing->after, thing->n_after);
+    plan->count.moves += thing->count.moves;
+    plan->count.lost += thing->count.lost;
+    plan->count.minimum += thing->count.minimum;
+    plan->n_shards += thing->n_before;
+}
+
+static enum rota_code place_all(struct rota_node_plan *plan, struct rota_error *error)
+{
+    struct rota_node_plan_ring rings[2] = {0};
+    enum rota_code code = ROTA_OK;
+    for (size_t i = 0; !code && i < plan->things.size; i++) {
+        struct rota_node_plan_thing *thing = &plan->things.items[i];
+        for (int side = 0; !code && thing->is_queue && side < 2; side++)
+            if (!rings[side].ring)
+                code = rota_node_plan_ring_init(&rings[side], plan->hosts.items, plan->hosts.size,
+                                                side == 1, error);
+        if (!code)
+            code = place_thing(plan, thing, rings, error);
+        if (!code)
+            count_thing(plan, thing);
+    }
+    rota_node_plan_ring_deinit(&rings[0]);
+    rota_node_plan_ring_deinit(&rings[1]);
+    return code;
+}
+
+enum rota_code rota_node_plan_work_out(struct rota_node_plan *plan, bool has_token,
+                                       enum rota_node_plan_verdict *verdict,
+                                       struct rota_error *error)
+{
+    *verdict = ROTA_NODE_PLAN_FITS;
+    enum rota_code code = read_body(plan, error);
+    if (!code)
+        code = rota_node_queues_each(plan->queues, add_queue, plan, error);
+    if (!code)
+        code = check_counts(plan, error);
+    if (code)
+        return code;
+    uint64_t cost = cost_of(plan);
+    *verdict = rota_node_plan_judge(cost, has_token);
+    switch (*verdict) {
+    case ROTA_NODE_PLAN_FITS:
+        return place_all(plan, error);
+    case ROTA_NODE_PLAN_NEEDS_TOKEN:
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "the plan costs %" PRIu64 " points and shards; more than %d need the "
+                              "node's token: Authorization: Bearer TOKEN",
+                              cost, ROTA_NODE_PLAN_COST_OPEN);
+    case ROTA_NODE_PLAN_TOO_LARGE:
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "the plan costs %" PRIu64 " points and shards; a node computes at "
+                              "most %d: plan for fewer hosts or lower weights",
+                              cost, ROTA_NODE_PLAN_COST_MAX);
+    }
+    return ROTA_OK;
 }
 
 /* --- telling --- */
@@ -430,13 +499,13 @@ void rota_node_plan_add_count(struct rota_json *json, const char *key, uint64_t 
     rota_json_uint(json, n);
 }
 
-void rota_node_plan_add_spread(const struct rota_node_plan *plan, const char *key, bool is_after,
-                               struct rota_json *json)
+void rota_node_plan_add_spread(const struct rota_node_plan_host *hosts, size_t n_hosts,
+                               const char *key, bool is_after, struct rota_json *json)
 {
     rota_json_key(json, key);
     rota_json_begin_array(json);
-    for (size_t i = 0; i < plan->hosts.size; i++) {
-        const struct rota_node_plan_host *host = &plan->hosts.items[i];
+    for (size_t i = 0; i < n_hosts; i++) {
+        const struct rota_node_plan_host *host = &hosts[i];
         rota_json_begin_array(json);
         rota_json_string(json, host->name);
         rota_json_uint(json, is_after ? host->n_after : host->n_before);
@@ -518,8 +587,8 @@ void rota_node_plan_write(const struct rota_node_plan *plan, struct rota_json *j
     rota_node_plan_add_count(json, "lost", plan->count.lost);
     rota_node_plan_add_count(json, "minimum", plan->count.minimum);
     rota_node_plan_add_count(json, "n_shards", plan->n_shards);
-    rota_node_plan_add_spread(plan, "spread_before", false, json);
-    rota_node_plan_add_spread(plan, "spread_after", true, json);
+    rota_node_plan_add_spread(plan->hosts.items, plan->hosts.size, "spread_before", false, json);
+    rota_node_plan_add_spread(plan->hosts.items, plan->hosts.size, "spread_after", true, json);
     rota_json_key(json, "per_space");
     rota_json_begin_array(json);
     for (size_t i = 0; i < plan->things.size; i++) {

@@ -16,21 +16,29 @@
 #include <rota/error.h>
 
 enum {
-    ROTA_NODE_PLANS_MAX = 32,      /* that are remembered */
+    ROTA_NODE_PLANS_MAX = 32,    /* that are remembered */
+    ROTA_NODE_PLANNINGS_MAX = 8, /* requests that are worked out or wait for it; more are refused */
     ROTA_NODE_PLAN_COUNTS_MAX = 64 /* queues that may get another number of partitions */
 };
 
 struct rota_node;
 struct rota_node_plan;
 
-/* What is wished, as a body in JSON. Gives `*plan`; rota_node_plan_free() ends it. The
- * documents of cluster and queues have to be fresh: `queues` is the latter. */
+/* A plan for what `body` wishes, in JSON, at the cluster as it is: the documents of cluster and
+ * queues have to be fresh, `queues` is the latter. This only copies what the plan needs. Gives
+ * `*plan`; rota_node_plan_free() ends it. */
 enum rota_code rota_node_plan_new(struct rota_node *node, struct rota_str body,
                                   struct rota_str queues, struct rota_node_plan **plan,
                                   struct rota_error *error);
 void rota_node_plan_free(struct rota_node_plan *plan);
 
-/* What it would do, as an object. */
+/* Read the wishes and work the plan out, once. It may take seconds; `verdict` says whether that
+ * was begun: only with ROTA_NODE_PLAN_FITS is there a plan. Worker thread. */
+enum rota_code rota_node_plan_work_out(struct rota_node_plan *plan, bool has_token,
+                                       enum rota_node_plan_verdict *verdict,
+                                       struct rota_error *error);
+
+/* What it would do, as an object. Any thread. */
 void rota_node_plan_write(const struct rota_node_plan *plan, struct rota_json *json);
 
 /* Do it. The node takes the plan, and remembers it under `*id`. ROTA_ERR_INVALID: something in
@@ -38,10 +46,22 @@ void rota_node_plan_write(const struct rota_node_plan *plan, struct rota_json *j
 enum rota_code rota_node_plan_apply(struct rota_node_plan *plan, uint64_t *id,
                                     struct rota_error *error);
 
-/* A plan that was applied, its prediction and what has come of it, given the document of queues.
- * False: there is none. */
-bool rota_node_plan_write_outcome(struct rota_node *node, uint64_t id, struct rota_str queues,
-                                  struct rota_json *json);
-
 /* Free all of them; the loop runs on until their timers are closed. */
 void rota_node_plans_end(struct rota_node *node);
+
+/* --- node_plan_look.c: what has come of a plan that was applied --- */
+
+struct rota_node_plan_look;
+
+/* Look at plan `id`, given the document of queues. This only copies what the look needs, and
+ * keeps the plan. Gives `*look`, NULL when there is no such plan. */
+enum rota_code rota_node_plan_look_new(struct rota_node *node, uint64_t id, struct rota_str queues,
+                                       struct rota_node_plan_look **look, struct rota_error *error);
+void rota_node_plan_look_free(struct rota_node_plan_look *look);
+
+/* Compare. One look at a time. Worker thread. */
+enum rota_code rota_node_plan_look_work_out(struct rota_node_plan_look *look,
+                                            struct rota_error *error);
+
+/* The prediction and what has come of it, as an object. */
+void rota_node_plan_look_write(struct rota_node_plan_look *look, struct rota_json *json);

@@ -1,16 +1,12 @@
-/* Doing what a plan says, and looking what has come of it. */
+/* Doing what a plan says. */
 #include "node/node_plan_inside.h"
 
 #include "node/node_change.h"
-#include "node/node_queues.h"
 #include "node/peers.h"
-#include "run/space_service.h"
 #include "wire/queue_message.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-#define STILL (30 * ROTA_SEC) /* when nothing has moved for so long, nothing will */
 
 /* --- applying --- */
 
@@ -19,14 +15,19 @@ static void on_freed(uv_handle_t *handle)
     rota_node_plan_free(handle->data);
 }
 
-/* A drain that is under way still tells us. */
+static void free_unused(struct rota_node_plan *plan)
+{
+    if (plan->is_freed && plan->n_under_way == 0 && plan->n_looks == 0)
+        uv_close((uv_handle_t *)&plan->timer, on_freed);
+}
+
+/* A drain that is under way still tells us, and a look may be in a worker thread. */
 static void let_go(struct rota_node_plan *plan)
 {
     rota_list_remove(&plan->link);
     plan->is_freed = true;
     uv_timer_stop(&plan->timer);
-    if (plan->n_under_way == 0)
-        uv_close((uv_handle_t *)&plan->timer, on_freed);
+    free_unused(plan);
 }
 
 static void settle(struct rota_node_plan *plan, const char *failure)
@@ -34,8 +35,13 @@ static void settle(struct rota_node_plan *plan, const char *failure)
     plan->n_under_way--;
     if (failure)
         snprintf(plan->failure, sizeof plan->failure, "%s", failure);
-    if (plan->is_freed && plan->n_under_way == 0)
-        uv_close((uv_handle_t *)&plan->timer, on_freed);
+    free_unused(plan);
+}
+
+void rota_node_plan_look_ended(struct rota_node_plan *plan)
+{
+    plan->n_looks--;
+    free_unused(plan);
 }
 
 static void on_drained(void *data, struct rota_server_call *call, const struct rota_error *error,
@@ -47,7 +53,7 @@ static void on_drained(void *data, struct rota_server_call *call, const struct r
     settle(plan, error ? error->text : NULL);
 }
 
-static bool is_going(const struct rota_node_plan_host *host)
+bool rota_node_plan_is_going(const struct rota_node_plan_host *host)
 {
     return host->weight_before > 0 && host->weight_after == 0;
 }
@@ -140,7 +146,7 @@ static bool is_due(const struct rota_node_plan *plan, size_t place)
                : rota_node_plan_is_changed(&plan->things.items[place - plan->hosts.size]);
 }
 
-static size_t n_places(const struct rota_node_plan *plan)
+size_t rota_node_plan_n_places(const struct rota_node_plan *plan)
 {
     return plan->hosts.size + plan->things.size;
 }
@@ -150,7 +156,7 @@ static void change(struct rota_node_plan *plan, size_t place)
     plan->n_under_way++;
     if (place >= plan->hosts.size)
         lay_out(plan, &plan->things.items[place - plan->hosts.size]);
-    else if (is_going(&plan->hosts.items[place]))
+    else if (rota_node_plan_is_going(&plan->hosts.items[place]))
         rota_node_change(plan->node, plan->hosts.items[place].name, ROTA_STORE_MEMBER_DRAINING,
                          false, on_drained, plan, NULL);
     else
@@ -161,7 +167,7 @@ static void change(struct rota_node_plan *plan, size_t place)
 static void on_turn(uv_timer_t *timer)
 {
     struct rota_node_plan *plan = timer->data;
-    size_t n = n_places(plan);
+    size_t n = rota_node_plan_n_places(plan);
     while (plan->next < n) {
         size_t place = plan->next++;
         if (!is_due(plan, place))
@@ -193,7 +199,7 @@ enum rota_code rota_node_plan_apply(struct rota_node_plan *plan, uint64_t *id,
     size_t n_changed = 0, n_left = 0;
     for (size_t i = 0; i < plan->hosts.size; i++)
         n_left += plan->hosts.items[i].weight_after > 0 && plan->hosts.items[i].weight_before > 0;
-    for (size_t i = 0; i < n_places(plan); i++)
+    for (size_t i = 0; i < rota_node_plan_n_places(plan); i++)
         n_changed += is_due(plan, i);
     if (n_left == 0)
         return rota_error_set(error, ROTA_ERR_INVALID, "no node would be left");
@@ -209,141 +215,6 @@ enum rota_code rota_node_plan_apply(struct rota_node_plan *plan, uint64_t *id,
     rota_list_push(&node->plans, &plan->link);
     uv_timer_start(&plan->timer, on_turn, 0, every ? every : 1);
     return ROTA_OK;
-}
-
-/* --- what has come of it --- */
-
-/* How the queues are now, by what nodes tell. */
-static enum rota_code see_queue(void *data, const struct rota_node_queue *queue,
-                                struct rota_error *error)
-{
-    struct rota_node_plan *plan = data;
-    (void)error;
-    for (size_t i = 0; i < plan->things.size; i++) {
-        struct rota_node_plan_thing *thing = &plan->things.items[i];
-        if (thing->is_queue && rota_str_is_equal(thing->name, queue->name))
-            thing->seen = queue->layout;
-    }
-    return ROTA_OK;
-}
-
-static bool route_now(struct rota_node_plan *plan, const struct rota_node_plan_thing *thing,
-                      uint32_t *owners)
-{
-    ROTA_VECTOR(struct rota_node_plan_host) hosts = {0};
-    bool is_well = rota_vector_reserve(&hosts, plan->hosts.size + 1);
-    for (size_t i = 0; is_well && i < plan->hosts.size; i++) {
-        struct rota_node_plan_host host = plan->hosts.items[i];
-        const struct rota_peer *peer = rota_peers_find(plan->node->peers, host.name);
-        host.weight_before = 0;
-        if (peer && peer->state == ROTA_STORE_MEMBER_IN && rota_peer_is_alive(peer))
-            host.weight_before = peer->weight ? peer->weight : ROTA_WEIGHT_ONE;
-        hosts.items[hosts.size++] = host;
-    }
-    is_well = is_well && !rota_node_plan_route(thing->name, thing->seen.spread, hosts.items,
-                                               hosts.size, false, thing->seen.read, owners, NULL);
-    rota_vector_deinit(&hosts);
-    return is_well;
-}
-
-static bool owners_now(struct rota_node_plan *plan, const struct rota_node_plan_thing *thing,
-                       uint32_t *owners, bool *is_moving)
-{
-    if (thing->is_queue) {
-        *is_moving |= !rota_layout_is_settled(&thing->seen) ||
-                      (rota_node_plan_is_changed(thing) &&
-                       !rota_layout_is_equal(&thing->seen, &thing->wished));
-        return route_now(plan, thing, owners);
-    }
-    const struct rota_space *space =
-        rota_space_service_find(plan->node->space_service, thing->name);
-    if (!space)
-        return false;
-    const struct rota_space_map *map = rota_space_map(space);
-    *is_moving |= map->n_moving > 0;
-    return rota_node_plan_owners(plan, map, thing->n_before, owners);
-}
-
-/* Nodes that are to come and are not there. */
-static size_t n_awaited(const struct rota_node_plan *plan)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < plan->hosts.size; i++) {
-        const struct rota_peer *peer =
-            rota_peers_find(plan->node->peers, plan->hosts.items[i].name);
-        n += plan->hosts.items[i].weight_before == 0 &&
-             !(peer && rota_peer_is_alive(peer) && peer->state == ROTA_STORE_MEMBER_IN);
-    }
-    return n;
-}
-
-static const char *state_of(const struct rota_node_plan *plan, bool is_moving)
-{
-    if (plan->failure[0])
-        return "failed";
-    if (plan->next < n_places(plan) || plan->n_under_way > 0)
-        return "applying";
-    if (n_awaited(plan) > 0)
-        return "waiting";
-    return is_moving ? "moving" : "done";
-}
-
-static void write_outcome(struct rota_node_plan *plan, struct rota_json *json)
-{
-    struct rota_node_plan_count total = {0};
-    bool is_moving = false;
-    for (size_t i = 0; i < plan->hosts.size; i++)
-        plan->hosts.items[i].n_after = plan->hosts.items[i].n_before = 0;
-    for (size_t i = 0; i < plan->things.size; i++) {
-        const struct rota_node_plan_thing *thing = &plan->things.items[i];
-        uint32_t n = thing->is_queue ? thing->seen.read : thing->n_before;
-        uint32_t *owners = calloc(n, sizeof *owners);
-        if (owners && owners_now(plan, thing, owners, &is_moving)) {
-            struct rota_node_plan_count count = rota_node_plan_count(
-                plan->hosts.items, plan->hosts.size, thing->before, thing->n_before, owners, n);
-            total.moves += count.moves;
-            total.lost += count.lost;
-        }
-        free(owners);
-    }
-    for (size_t i = 0; i < plan->hosts.size; i++)
-        is_moving |= is_going(&plan->hosts.items[i]) && plan->hosts.items[i].n_after > 0;
-    if (total.moves != plan->n_moved)
-        plan->moved_at = rota_clock_boot();
-    plan->n_moved = total.moves;
-    is_moving |= total.lost > plan->count.lost;
-    is_moving |= total.moves != plan->count.moves && rota_clock_boot() - plan->moved_at < STILL;
-    rota_json_key(json, "outcome");
-    rota_json_begin_object(json);
-    rota_node_plan_add_count(json, "moves", total.moves);
-    rota_node_plan_add_count(json, "lost", total.lost);
-    rota_node_plan_add_spread(plan, "spread_after", true, json);
-    rota_json_end_object(json);
-    rota_json_key(json, "state");
-    rota_json_text(json, state_of(plan, is_moving));
-    rota_json_key(json, "why");
-    rota_json_text(json, plan->failure);
-}
-
-bool rota_node_plan_write_outcome(struct rota_node *node, uint64_t id, struct rota_str queues,
-                                  struct rota_json *json)
-{
-    for (struct rota_list_node *at = rota_list_first(&node->plans); at && at != &node->plans;
-         at = at->next) {
-        struct rota_node_plan *plan = ROTA_LIST_ITEM(at, struct rota_node_plan, link);
-        if (plan->id != id)
-            continue;
-        rota_node_plan_recount(plan);
-        rota_node_queues_each(queues, see_queue, plan, NULL);
-        rota_json_begin_object(json);
-        rota_node_plan_add_count(json, "id", id);
-        rota_json_key(json, "predicted");
-        rota_node_plan_write(plan, json);
-        write_outcome(plan, json);
-        rota_json_end_object(json);
-        return true;
-    }
-    return false;
 }
 
 void rota_node_plans_end(struct rota_node *node)

@@ -1,7 +1,8 @@
-/* The parts of a plan: node_plan.c makes it and tells of it, node_plan_apply.c does it and looks
- * what has come. For these alone. */
+/* The parts of a plan: node_plan.c makes it and tells of it, node_plan_apply.c does it,
+ * node_plan_look.c looks what has come. For these alone. */
 #pragma once
 
+#include "base/map.h"
 #include "base/vector.h"
 #include "core/work/layout.h"
 #include "node/node_inside.h"
@@ -10,12 +11,23 @@
 #include <rota/space.h>
 #include <uv.h>
 
+/* The map of a space as it was when somebody asked: what the worker thread needs of it. */
+struct rota_node_plan_map {
+    enum rota_view_engine engine;
+    const struct rota_str *nodes;
+    size_t n_nodes;
+    uint32_t n_shards;
+    uint32_t *owners; /* indexes into `nodes`; ROTA_NODE_PLAN_NOBODY: none */
+    bool *is_pinned;
+};
+
 /* A space or a queue. */
 struct rota_node_plan_thing {
     struct rota_str name;
     bool is_queue;
     struct rota_work_layout layout, wished; /* of a queue: as it was, and is to be */
     struct rota_work_layout seen;           /* ... and as it was seen last */
+    struct rota_node_plan_map map;          /* of a space */
     uint32_t n_before, n_after;
     uint32_t *before, *after; /* indexes into the hosts */
     struct rota_node_plan_count count;
@@ -33,6 +45,8 @@ struct rota_node_plan {
     ROTA_VECTOR(struct rota_node_plan_host) hosts;
     ROTA_VECTOR(struct rota_node_plan_thing) things;
     ROTA_VECTOR(struct rota_node_plan_queue) counts;
+    struct rota_map places; /* of hosts, by name: one more than their index, as a pointer */
+    struct rota_str body, queues;
     struct rota_str remove_zone;
     struct rota_spread spread; /* of queues, then */
     bool has_batch, has_mode;  /* otherwise each keeps its own */
@@ -45,6 +59,7 @@ struct rota_node_plan {
     uv_timer_t timer;
     size_t next;          /* host to look at; then things */
     uint32_t n_under_way; /* changes that are not answered */
+    uint32_t n_looks;     /* at what has come of it */
     bool is_freed;
     char failure[ROTA_ERROR_TEXT_MAX]; /* empty: none */
     uint64_t n_moved;                  /* as it was last told */
@@ -54,16 +69,31 @@ struct rota_node_plan {
 
 enum rota_code rota_node_plan_no_memory(struct rota_error *error);
 
-/* Indexes of the map's nodes become those of the hosts. False: no memory. */
-bool rota_node_plan_owners(const struct rota_node_plan *plan, const struct rota_space_map *map,
+/* Copy what there is to know of a space; false without memory. An empty map when nothing is known
+ * of it. */
+bool rota_node_plan_map_copy(const struct rota_space *space, struct rota_arena *arena,
+                             struct rota_node_plan_map *map);
+
+/* The owners of the first `n` shards of a map, as indexes into the hosts. False: no memory. */
+bool rota_node_plan_owners(const struct rota_node_plan *plan, const struct rota_node_plan_map *map,
                            uint32_t n, uint32_t *owners);
 
 /* Whether something is to be done about a queue. */
 bool rota_node_plan_is_changed(const struct rota_node_plan_thing *thing);
 
-/* Count all things anew: as predicted. */
-void rota_node_plan_recount(struct rota_node_plan *plan);
+/* --- node_plan_apply.c --- */
+
+/* One look at the plan less. */
+void rota_node_plan_look_ended(struct rota_node_plan *plan);
+
+/* The host is to be drained. */
+bool rota_node_plan_is_going(const struct rota_node_plan_host *host);
+
+/* Hosts and things, which are changed one after the other. */
+size_t rota_node_plan_n_places(const struct rota_node_plan *plan);
+
+/* --- for both --- */
 
 void rota_node_plan_add_count(struct rota_json *json, const char *key, uint64_t n);
-void rota_node_plan_add_spread(const struct rota_node_plan *plan, const char *key, bool is_after,
-                               struct rota_json *json);
+void rota_node_plan_add_spread(const struct rota_node_plan_host *hosts, size_t n_hosts,
+                               const char *key, bool is_after, struct rota_json *json);

@@ -115,6 +115,46 @@ def a_node_more_takes_its_share_and_no_more(nodes):
     assert 0 < orders["moves"] <= gained and orders["minimum"] == SHARDS // 4, plan
 
 
+LARGE = {"add": [{"name": f"10.{i // 250}.{i % 250}.1:7700", "weight": 100} for i in range(1000)]}
+
+
+@test
+def a_large_plan_needs_the_token(nodes):
+    status, result = nodes[0].ask("POST", "/api/v1/plan", LARGE, token=False)
+    assert status == 401 and "token" in result["error"], (status, str(result)[:200])
+
+
+@test
+def a_large_plan_holds_up_nobody(nodes):
+    answers = []
+    planner = threading.Thread(target=lambda: answers.append(nodes[0].ask("POST", "/api/v1/plan", LARGE)))
+    planner.start()
+    connection = http.client.HTTPConnection(nodes[0].http, timeout=TIMEOUT)
+    n_healthy = 0
+    while not answers:
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().read()
+        n_healthy += not answers
+    planner.join()
+    connection.close()
+    (status, plan), = answers
+    assert status == 200 and len(plan["spread_after"]) == 1003, (status, str(plan)[:200])
+    # A node that plans on its loop answers those that came before, and then nothing until it is through.
+    assert n_healthy >= 20, n_healthy
+
+
+@test
+def more_plans_at_a_time_than_allowed_are_refused(nodes):
+    statuses = []
+    planners = [threading.Thread(target=lambda: statuses.append(nodes[0].ask("POST", "/api/v1/plan", LARGE)[0]))
+                for _ in range(12)]
+    for planner in planners:
+        planner.start()
+    for planner in planners:
+        planner.join()
+    assert set(statuses) == {200, 429} and statuses.count(200) >= 8, statuses
+
+
 def rota(*arguments):
     result = subprocess.run([ROTA, *arguments], text=True, capture_output=True, timeout=TIMEOUT)
     assert result.returncode == 0, (arguments, result)

@@ -108,6 +108,15 @@ static void leases_of_a_host_that_goes_are_shared_out(void **state)
     assert_int_equal(hosts[2].n_after, N / 2);
 }
 
+static void route(const struct rota_node_plan_host *hosts, size_t n, bool is_after,
+                  struct rota_spread spread, uint32_t n_partitions, uint32_t *owners)
+{
+    struct rota_node_plan_ring ring;
+    assert_int_equal(rota_node_plan_ring_init(&ring, hosts, n, is_after, NULL), ROTA_OK);
+    rota_node_plan_route(&ring, rota_str("mail"), spread, n_partitions, owners);
+    rota_node_plan_ring_deinit(&ring);
+}
+
 static void partitions_follow_the_hosts_that_have_queues(void **state)
 {
     struct rota_node_plan_host hosts[] = {HOST("a:1", 1000, 1000), HOST("b:1", 1000, 0),
@@ -115,15 +124,55 @@ static void partitions_follow_the_hosts_that_have_queues(void **state)
     struct rota_spread spread = {.mode = ROTA_SPREAD_SLOTS, .batch = 8};
     (void)state;
     hosts[2].has_queues = false;
-    assert_int_equal(
-        rota_node_plan_route(rota_str("mail"), spread, hosts, 3, false, 16, before, NULL), ROTA_OK);
-    assert_int_equal(
-        rota_node_plan_route(rota_str("mail"), spread, hosts, 3, true, 24, after, NULL), ROTA_OK);
+    route(hosts, 3, false, spread, 16, before);
+    route(hosts, 3, true, spread, 24, after);
     struct rota_node_plan_count count = rota_node_plan_count(hosts, 3, before, 16, after, 24);
     assert_int_equal(hosts[0].n_before + hosts[1].n_before, 16);
     assert_true(hosts[1].n_before > 0);
     assert_int_equal(hosts[0].n_after, 24); /* eight are new, and move from nowhere */
     assert_int_equal(count.moves, hosts[1].n_before);
+}
+
+static void leases_are_shared_out_evenly_among_uneven_hosts(void **state)
+{
+    struct rota_node_plan_host hosts[] = {HOST("a:1", 1000, 1000), HOST("b:1", 1000, 1000),
+                                          HOST("c:1", 0, 1000)};
+    (void)state;
+    for (size_t i = 0; i < N; i++)
+        before[i] = i < 100 ? 0 : i < 300 ? 1 : ROTA_NODE_PLAN_NOBODY;
+    place(ROTA_VIEW_LEASE, hosts, 3);
+    rota_node_plan_count(hosts, 3, before, N, after, N);
+    assert_int_equal(hosts[0].n_after, 334); /* the first of those with the fewest takes one more */
+    assert_int_equal(hosts[1].n_after, 333);
+    assert_int_equal(hosts[2].n_after, 333);
+    for (size_t i = 0; i < 300; i++)
+        assert_int_equal(after[i], before[i]);
+}
+
+static void cost_grows_with_weights_spaces_and_shards(void **state)
+{
+    struct rota_node_plan_host hosts[] = {HOST("a:1", 1000, 1000), HOST("b:1", 0, 100000)};
+    (void)state;
+    struct rota_node_plan_size size = {.n_shards = 7};
+    assert_int_equal(rota_node_plan_cost(hosts, 2, size), 7);
+    size.n_ring_spaces = 3;
+    assert_int_equal(rota_node_plan_cost(hosts, 2, size), 3 * 10100 + 7);
+    size.n_queues = 1;
+    assert_int_equal(rota_node_plan_cost(hosts, 2, size), 3 * 10100 + 10100 + 100 + 7);
+    size.n_queues = 1000; /* they share both rings */
+    assert_int_equal(rota_node_plan_cost(hosts, 2, size), 3 * 10100 + 10100 + 100 + 7);
+}
+
+static void a_large_plan_needs_the_token_and_a_larger_one_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(rota_node_plan_judge(ROTA_NODE_PLAN_COST_OPEN, false), ROTA_NODE_PLAN_FITS);
+    assert_int_equal(rota_node_plan_judge(ROTA_NODE_PLAN_COST_OPEN + 1, false),
+                     ROTA_NODE_PLAN_NEEDS_TOKEN);
+    assert_int_equal(rota_node_plan_judge(ROTA_NODE_PLAN_COST_OPEN + 1, true), ROTA_NODE_PLAN_FITS);
+    assert_int_equal(rota_node_plan_judge(ROTA_NODE_PLAN_COST_MAX, true), ROTA_NODE_PLAN_FITS);
+    assert_int_equal(rota_node_plan_judge(ROTA_NODE_PLAN_COST_MAX + 1, true),
+                     ROTA_NODE_PLAN_TOO_LARGE);
 }
 
 int main(void)
@@ -134,6 +183,9 @@ int main(void)
         cmocka_unit_test_setup(static_shards_of_a_host_that_goes_are_lost, begin),
         cmocka_unit_test_setup(leases_of_a_host_that_goes_are_shared_out, begin),
         cmocka_unit_test_setup(partitions_follow_the_hosts_that_have_queues, begin),
+        cmocka_unit_test_setup(leases_are_shared_out_evenly_among_uneven_hosts, begin),
+        cmocka_unit_test(cost_grows_with_weights_spaces_and_shards),
+        cmocka_unit_test(a_large_plan_needs_the_token_and_a_larger_one_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,8 +76,8 @@ static bool is_same_secret(struct rota_str a, struct rota_str b)
     return difference == 0;
 }
 
-static enum rota_guard_verdict judge_token(const struct rota_guard *guard,
-                                           struct rota_str authorization)
+enum rota_guard_verdict rota_guard_judge_token(const struct rota_guard *guard,
+                                               struct rota_str authorization)
 {
     static const char SCHEME[] = "Bearer ";
     size_t size = sizeof SCHEME - 1;
@@ -107,7 +107,8 @@ enum rota_guard_verdict rota_guard_judge(const struct rota_guard *guard,
         return ROTA_GUARD_WRONG_ORIGIN;
     if (request->has_body && !is_json(request->content_type))
         return ROTA_GUARD_WRONG_TYPE;
-    return request->is_preview ? ROTA_GUARD_ALLOWED : judge_token(guard, request->authorization);
+    return request->is_preview ? ROTA_GUARD_ALLOWED
+                               : rota_guard_judge_token(guard, request->authorization);
 }
 
 unsigned rota_guard_status(enum rota_guard_verdict verdict)

@@ -5,7 +5,8 @@
  * machine alone is no protection: a request must be for a name of this node's (which a page that
  * points a name of its own at 127.0.0.1 can't pretend), and a change must not come from a page of
  * somewhere else. The token is a header that no page gets sent by itself; there are no cookies. A
- * preview is asked for as a change is, and needs no token: it changes nothing. */
+ * preview is asked for as a change is, and needs no token unless it is large (node_plan.h): it
+ * changes nothing. */
 #pragma once
 
 #include <rota/str.h>
@@ -39,6 +40,10 @@ enum rota_guard_verdict {
 
 enum rota_guard_verdict rota_guard_judge(const struct rota_guard *guard,
                                          const struct rota_guard_request *request);
+
+/* Only whether a header field of the name Authorization has the token. */
+enum rota_guard_verdict rota_guard_judge_token(const struct rota_guard *guard,
+                                               struct rota_str authorization);
 
 /* The status of HTTP, and a sentence; of ALLOWED 200 and "". Any thread. */
 unsigned rota_guard_status(enum rota_guard_verdict verdict);

@@ -1,7 +1,32 @@
 #include "core/node/node_plan.h"
 
+#include "base/heap.h"
+
 #include <stdlib.h>
-#include <string.h>
+
+/* --- cost --- */
+
+static uint64_t n_points(const struct rota_node_plan_host *hosts, size_t n_hosts, bool is_after)
+{
+    uint64_t weight = 0;
+    for (size_t i = 0; i < n_hosts; i++)
+        weight += is_after ? hosts[i].weight_after : hosts[i].weight_before;
+    return weight * ROTA_RING_POINTS_DEFAULT / ROTA_WEIGHT_ONE;
+}
+
+uint64_t rota_node_plan_cost(const struct rota_node_plan_host *hosts, size_t n_hosts,
+                             struct rota_node_plan_size size)
+{
+    uint64_t before = n_points(hosts, n_hosts, false), after = n_points(hosts, n_hosts, true);
+    return size.n_ring_spaces * after + (size.n_queues > 0 ? before + after : 0) + size.n_shards;
+}
+
+enum rota_node_plan_verdict rota_node_plan_judge(uint64_t cost, bool has_token)
+{
+    return cost > ROTA_NODE_PLAN_COST_MAX                  ? ROTA_NODE_PLAN_TOO_LARGE
+           : cost > ROTA_NODE_PLAN_COST_OPEN && !has_token ? ROTA_NODE_PLAN_NEEDS_TOKEN
+                                                           : ROTA_NODE_PLAN_FITS;
+}
 
 /* --- spaces --- */
 
@@ -48,14 +73,20 @@ static enum rota_code place_ring(struct rota_str space, const struct rota_node_p
     return code;
 }
 
-static uint32_t least_loaded(const struct rota_node_plan_host *hosts, size_t n_hosts,
-                             const uint64_t *loads)
+/* The heap holds the hosts that stay: `at` counts the shards of one, `order` is its index. */
+static bool share_out(struct rota_heap *heap, uint32_t n, uint32_t *after)
 {
-    uint32_t best = ROTA_NODE_PLAN_NOBODY;
-    for (size_t i = 0; i < n_hosts; i++)
-        if (hosts[i].weight_after > 0 && (best == ROTA_NODE_PLAN_NOBODY || loads[i] < loads[best]))
-            best = (uint32_t)i;
-    return best;
+    for (uint32_t i = 0; i < n && heap->size > 0; i++) {
+        struct rota_heap_node *first = rota_heap_first(heap);
+        if (after[i] != ROTA_NODE_PLAN_NOBODY)
+            continue;
+        after[i] = (uint32_t)first->order;
+        rota_heap_remove(heap, first);
+        first->at++;
+        if (!rota_heap_push(heap, first))
+            return false;
+    }
+    return true;
 }
 
 /* What has an owner that stays, stays; the rest goes to others, or to nobody. */
@@ -63,25 +94,23 @@ static enum rota_code place_others(const struct rota_node_plan_host *hosts, size
                                    const uint32_t *before, uint32_t n, bool is_taken,
                                    uint32_t *after, struct rota_error *error)
 {
-    uint64_t *loads = calloc(n_hosts + 1, sizeof *loads);
-    if (!loads)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a plan");
-    for (uint32_t i = 0; i < n; i++) {
+    struct rota_heap heap = {0};
+    struct rota_heap_node *takers = calloc(n_hosts + 1, sizeof *takers);
+    bool is_well = takers != NULL;
+    for (uint32_t i = 0; is_well && i < n; i++) {
         bool stays = before[i] < n_hosts && hosts[before[i]].weight_after > 0;
         after[i] = stays ? before[i] : ROTA_NODE_PLAN_NOBODY;
         if (stays)
-            loads[before[i]]++;
+            takers[before[i]].at++;
     }
-    for (uint32_t i = 0; i < n && is_taken; i++) {
-        uint32_t taker = after[i] == ROTA_NODE_PLAN_NOBODY ? least_loaded(hosts, n_hosts, loads)
-                                                           : ROTA_NODE_PLAN_NOBODY;
-        if (taker != ROTA_NODE_PLAN_NOBODY) {
-            after[i] = taker;
-            loads[taker]++;
-        }
+    for (size_t i = 0; is_well && i < n_hosts && is_taken; i++) {
+        takers[i].order = i;
+        is_well = hosts[i].weight_after == 0 || rota_heap_push(&heap, &takers[i]);
     }
-    free(loads);
-    return ROTA_OK;
+    is_well = is_well && share_out(&heap, n, after);
+    rota_heap_deinit(&heap);
+    free(takers);
+    return is_well ? ROTA_OK : rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a plan");
 }
 
 enum rota_code rota_node_plan_place(struct rota_str space, enum rota_view_engine engine,
@@ -100,38 +129,50 @@ enum rota_code rota_node_plan_place(struct rota_str space, enum rota_view_engine
 
 /* --- queues --- */
 
-enum rota_code rota_node_plan_route(struct rota_str queue, struct rota_spread spread,
-                                    const struct rota_node_plan_host *hosts, size_t n_hosts,
-                                    bool is_after, uint32_t n, uint32_t *owners,
-                                    struct rota_error *error)
+/* Hosts of a ring are numbered by address; rota_ring_find() says where each went. */
+enum rota_code rota_node_plan_ring_init(struct rota_node_plan_ring *ring,
+                                        const struct rota_node_plan_host *hosts, size_t n_hosts,
+                                        bool is_after, struct rota_error *error)
 {
-    const struct rota_partition root = {
-        .namespace_id = rota_str("default"), .queue = queue, .type = ROTA_TASK_WORKFLOW};
-    struct rota_ring *ring = NULL;
     struct rota_ring_host *on_ring = calloc(n_hosts + 1, sizeof *on_ring);
+    uint32_t *places = calloc(n_hosts + 1, sizeof *places);
     size_t n_on_ring = 0;
-    if (!on_ring)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a plan");
-    for (size_t i = 0; i < n_hosts; i++) {
+    *ring = (struct rota_node_plan_ring){.places = places};
+    for (size_t i = 0; on_ring && i < n_hosts; i++) {
         uint32_t weight = is_after ? hosts[i].weight_after : hosts[i].weight_before;
         if (weight > 0 && hosts[i].has_queues)
             on_ring[n_on_ring++] = (struct rota_ring_host){
                 .address = hosts[i].name, .zone = hosts[i].zone, .weight = weight};
     }
-    enum rota_code code = rota_ring_new(on_ring, n_on_ring, 0, &ring, error);
-    if (!code)
-        rota_route_all(ring, &root, spread, n, owners);
-    for (uint32_t i = 0; !code && i < n; i++) {
-        struct rota_str name =
-            owners[i] == ROTA_RING_NONE ? rota_str("") : rota_ring_host(ring, owners[i]).address;
-        owners[i] = ROTA_NODE_PLAN_NOBODY;
-        for (size_t j = 0; j < n_hosts && name.size > 0; j++)
-            if (rota_str_is_equal(hosts[j].name, name))
-                owners[i] = (uint32_t)j;
+    enum rota_code code = on_ring && places
+                              ? rota_ring_new(on_ring, n_on_ring, 0, &ring->ring, error)
+                              : rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a plan");
+    for (size_t i = 0; !code && i < n_hosts; i++) {
+        uint32_t number = rota_ring_find(ring->ring, hosts[i].name);
+        if (number != ROTA_RING_NONE)
+            places[number] = (uint32_t)i;
     }
-    rota_ring_unref(ring);
     free(on_ring);
+    if (code)
+        rota_node_plan_ring_deinit(ring);
     return code;
+}
+
+void rota_node_plan_ring_deinit(struct rota_node_plan_ring *ring)
+{
+    rota_ring_unref(ring->ring);
+    free(ring->places);
+    *ring = (struct rota_node_plan_ring){0};
+}
+
+void rota_node_plan_route(const struct rota_node_plan_ring *ring, struct rota_str queue,
+                          struct rota_spread spread, uint32_t n, uint32_t *owners)
+{
+    const struct rota_partition root = {
+        .namespace_id = rota_str("default"), .queue = queue, .type = ROTA_TASK_WORKFLOW};
+    rota_route_all(ring->ring, &root, spread, n, owners);
+    for (uint32_t i = 0; i < n; i++)
+        owners[i] = owners[i] == ROTA_RING_NONE ? ROTA_NODE_PLAN_NOBODY : ring->places[owners[i]];
 }
 
 /* --- counting --- */

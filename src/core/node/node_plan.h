@@ -12,7 +12,11 @@
 #include <rota/error.h>
 #include <rota/route.h>
 
-enum { ROTA_NODE_PLAN_HOSTS_MAX = 1024 };
+enum {
+    ROTA_NODE_PLAN_HOSTS_MAX = 1024,
+    ROTA_NODE_PLAN_COST_MAX = 32 << 20,  /* of one plan; see rota_node_plan_cost() */
+    ROTA_NODE_PLAN_COST_OPEN = 256 << 10 /* of one plan that a caller without the token asks for */
+};
 
 #define ROTA_NODE_PLAN_NOBODY UINT32_MAX
 
@@ -29,6 +33,26 @@ struct rota_node_plan_count {
     uint64_t minimum; /* the least that an even placement moves */
 };
 
+/* What a plan has to place. */
+struct rota_node_plan_size {
+    uint64_t n_ring_spaces; /* spaces that have a ring of their own */
+    uint64_t n_queues;      /* all queues share one ring per side */
+    uint64_t n_shards;      /* of spaces and queues, before and after together */
+};
+
+/* How much work a plan is: a unit is one point of a ring to build or one shard to place. The
+ * caller chooses the weights and counts that make it large, so the cost is known, and judged,
+ * before any of the work is done. */
+uint64_t rota_node_plan_cost(const struct rota_node_plan_host *hosts, size_t n_hosts,
+                             struct rota_node_plan_size size);
+
+enum rota_node_plan_verdict {
+    ROTA_NODE_PLAN_FITS,
+    ROTA_NODE_PLAN_NEEDS_TOKEN,
+    ROTA_NODE_PLAN_TOO_LARGE,
+};
+enum rota_node_plan_verdict rota_node_plan_judge(uint64_t cost, bool has_token);
+
 /* Who has each shard of a space then: `after`, given who has it now (indexes into the hosts, or
  * ROTA_NODE_PLAN_NOBODY). Those in `is_pinned` stay where they are as long as their host does. */
 enum rota_code rota_node_plan_place(struct rota_str space, enum rota_view_engine engine,
@@ -36,11 +60,20 @@ enum rota_code rota_node_plan_place(struct rota_str space, enum rota_view_engine
                                     const uint32_t *before, const bool *is_pinned, uint32_t n,
                                     uint32_t *after, struct rota_error *error);
 
-/* Who has each partition of a queue, by the hosts of one side. */
-enum rota_code rota_node_plan_route(struct rota_str queue, struct rota_spread spread,
-                                    const struct rota_node_plan_host *hosts, size_t n_hosts,
-                                    bool is_after, uint32_t n, uint32_t *owners,
-                                    struct rota_error *error);
+/* The hosts of one side that hold queues. A plan builds it once for all its queues. */
+struct rota_node_plan_ring {
+    struct rota_ring *ring;
+    uint32_t *places; /* which host each host of the ring is */
+};
+
+enum rota_code rota_node_plan_ring_init(struct rota_node_plan_ring *ring,
+                                        const struct rota_node_plan_host *hosts, size_t n_hosts,
+                                        bool is_after, struct rota_error *error);
+void rota_node_plan_ring_deinit(struct rota_node_plan_ring *ring);
+
+/* Who has each partition of a queue. */
+void rota_node_plan_route(const struct rota_node_plan_ring *ring, struct rota_str queue,
+                          struct rota_spread spread, uint32_t n, uint32_t *owners);
 
 /* Compare both, of which the first `n_before` and `n_after` are there, and add to the hosts. */
 struct rota_node_plan_count rota_node_plan_count(struct rota_node_plan_host *hosts, size_t n_hosts,
