@@ -49,6 +49,10 @@ struct rota_work_broker_options {
     const char *workers_address, *workers_key_file, *workers_file;
     bool is_insecure; /* other brokers are asked in plain text beyond this machine, too */
 
+    /* Sent with calls to other brokers, as in <rota/channel.h>, so that they know us for one of
+     * theirs. Kept, and may change; NULL: none. */
+    const char *token;
+
     /* The journal can't be written any more: nothing is acknowledged from now on, and who
      * starts the broker anew finds all that was. From the loop; may be NULL. */
     void (*on_failed)(void *data, const struct rota_error *error);

@@ -29,9 +29,10 @@ struct rota_tls;
 struct uv_loop_s; /* a uv_loop_t */
 
 enum {
-    ROTA_CHANNEL_CALLS_MAX = 100000,   /* not ended, those that wait included */
-    ROTA_CHANNEL_TARGET_MAX = 270,     /* bytes of "host:port" */
-    ROTA_CHANNEL_CALLS_KEPT_MAX = 4096 /* calls at rest, kept for the next */
+    ROTA_CHANNEL_CALLS_MAX = 100000,    /* not ended, those that wait included */
+    ROTA_CHANNEL_TARGET_MAX = 270,      /* bytes of "host:port" */
+    ROTA_CHANNEL_CALLS_KEPT_MAX = 4096, /* calls at rest, kept for the next */
+    ROTA_CHANNEL_TOKEN_MAX = 256,       /* bytes of a token */
 };
 
 enum rota_channel_state {
@@ -52,6 +53,10 @@ struct rota_channel_options {
     rota_time keepalive_timeout;  /* 0 means 20 s */
     size_t message_max;           /* bytes of a reply; 0 means 4 MiB */
     uint32_t calls_max;           /* 0 means ROTA_CHANNEL_CALLS_MAX */
+
+    /* Sent with every call as "authorization: Bearer TOKEN". Kept, and read at each call, so that
+     * the text may change; NULL or empty means none. */
+    const char *token;
 };
 
 /* A channel to `target`, "host:port"; ROTA_ERR_INVALID when it is written in any

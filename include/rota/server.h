@@ -46,6 +46,13 @@ enum {
     ROTA_SERVER_LISTENERS_MAX = 16,
     ROTA_SERVER_CALLS_KEPT_MAX = 4096, /* calls at rest, kept for the next */
     ROTA_SERVER_TRAILERS_MAX = 32,     /* pairs that a cost can still go beside */
+    ROTA_SERVER_ACTOR_MAX = 320,       /* bytes that say who calls, with their NUL */
+};
+
+/* What a caller may be, as bits. Rota's own services need these two; a program may add others. */
+enum {
+    ROTA_ROLE_OPERATOR = 1 << 0, /* may change how the cluster works: drain, pin, pause, ... */
+    ROTA_ROLE_NODE = 1 << 1,     /* is a node of this cluster */
 };
 
 struct rota_server_options {
@@ -68,6 +75,12 @@ struct rota_server_options {
      * of requests are refused. 0 means no bound but calls_max. And how many may wait,
      * one more is refused; 0 means ROTA_SERVER_WAITING_MAX. */
     uint32_t handlers_max, waiting_max;
+
+    /* Who calls, by its metadata, its certificate and its address: returns the caller's roles and,
+     * unless `actor` is NULL, writes who is responsible, for events and logs, in up to
+     * ROTA_SERVER_ACTOR_MAX bytes. NULL means that every caller has every role. */
+    uint32_t (*identify)(void *data, struct rota_server_call *call, char *actor);
+    void *data; /* kept */
 };
 
 /* Gives `*server`; rota_server_close() ends it. `options` may be NULL. */
@@ -104,6 +117,10 @@ struct rota_server_method {
     bool is_fenced; /* a call that does not say by which claim it was routed is refused with
                      * FAILED_PRECONDITION; only on a server that has claims */
     bool is_urgent; /* is not counted by handlers_max and never waits: for health checks */
+
+    /* The caller needs one of these roles, else the call is refused with UNAUTHENTICATED before
+     * its handler sees it. 0 means that anyone may call. */
+    uint32_t roles;
 };
 
 /* Serve a method; it is copied. ROTA_ERR_INVALID when the path is served, and for a
@@ -140,6 +157,19 @@ struct rota_server_counts rota_server_counts(const struct rota_server *server);
 /* Valid until the call is finished. */
 struct rota_str rota_server_call_request(const struct rota_server_call *call);
 const struct rota_metadata *rota_server_call_metadata(struct rota_server_call *call, size_t *n);
+
+/* The roles of the caller, and who is responsible for the call (`identify` in the options).
+ * Without that option it has every role, and its address is all that is known. The second returns
+ * `actor`. */
+uint32_t rota_server_call_roles(struct rota_server_call *call);
+char *rota_server_call_actor(struct rota_server_call *call, char actor[ROTA_SERVER_ACTOR_MAX]);
+
+/* The caller's address, "127.0.0.1:4711"; "" once its connection is gone. */
+const char *rota_server_call_peer(const struct rota_server_call *call);
+
+/* Did the caller show a certificate with this name, as its common name or as an alternative DNS
+ * name? */
+bool rota_server_call_is_named(const struct rota_server_call *call, const char *name);
 
 /* How long the client still waits; ROTA_TIME_NEVER when it does not say. */
 rota_time rota_server_call_time_left(const struct rota_server_call *call);

@@ -113,6 +113,10 @@ enum rota_store_verb {
      * where there is none if that is 0. Answer: `is_done`. */
     ROTA_STORE_SPACE_PROPOSE,
 
+    /* The secret with the name `config.name`, of which there is one in the store: `config.text`
+     * becomes it if there is none yet. Answer: `values`, with that one. */
+    ROTA_STORE_SECRET,
+
     /* The rows of a foreign table with one of `keys`. Answer: `values`, in no order; a
      * key that is not there has none. For one that the column's type can't be, like "x"
      * where numbers are, a server may refuse all of them: ask for each alone then. */

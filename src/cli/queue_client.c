@@ -5,6 +5,7 @@
 #include "cli/terminal.h"
 #include "core/work/try_fsm.h"
 #include "io/clock.h"
+#include "io/file.h"
 
 #include <rota/broker.h>
 #include <rota/ring.h>
@@ -12,8 +13,40 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* The token in the file that was named; empty when none was. */
+static enum rota_code read_token(const struct rota_queue_client_options *options,
+                                 char token[ROTA_LOCAL_TOKEN_MAX + 1], struct rota_error *error)
+{
+    const char *path = options->token_file ? options->token_file : getenv("ROTA_TOKEN_FILE");
+    struct rota_buffer content = {0};
+    token[0] = '\0';
+    if (!path || !*path)
+        return ROTA_OK;
+    enum rota_code code = rota_file_read(path, ROTA_LOCAL_TOKEN_MAX, &content, error);
+    struct rota_str text = rota_buffer_str(&content);
+    while (text.size > 0 && strchr(" \r\n", text.data[text.size - 1]))
+        text.size--;
+    if (!code && (text.size == 0 || memchr(text.data, '\n', text.size)))
+        code = rota_error_set(error, ROTA_ERR_INVALID, "%.1000s does not contain a token", path);
+    if (!code)
+        snprintf(token, ROTA_LOCAL_TOKEN_MAX + 1, "%.*s", ROTA_STR_ARGS(text));
+    rota_buffer_deinit(&content);
+    return code;
+}
+
+/* What to send to `node`: the token that was given, or that of a node on this machine. */
+static const char *find_token(struct rota_queue_client *client, const char *node, const char *given)
+{
+    char *token = client->tokens[client->n_channels];
+    if (*given)
+        snprintf(token, ROTA_LOCAL_TOKEN_MAX + 1, "%s", given);
+    else if (!rota_local_token_read(node, token))
+        token[0] = '\0';
+    return token;
+}
+
 static enum rota_code open_channels(struct rota_queue_client *client, const char *nodes,
-                                    struct rota_error *error)
+                                    const char *token, struct rota_error *error)
 {
     struct rota_channel_options with = {.tls = client->tls,
                                         .insecure = client->options->insecure,
@@ -30,6 +63,7 @@ static enum rota_code open_channels(struct rota_queue_client *client, const char
                                   ROTA_QUEUE_CLIENT_NODES_MAX, ROTA_CHANNEL_TARGET_MAX);
         memcpy(node, at, size);
         node[size] = '\0';
+        with.token = find_token(client, node, token);
         enum rota_code code = rota_channel_open(&client->loop, node, &with,
                                                 &client->channels[client->n_channels], error);
         if (code)
@@ -50,9 +84,12 @@ enum rota_code rota_queue_client_open(const struct rota_queue_client_options *op
         return rota_error_set(error, ROTA_ERR_INVALID, "whom to ask? --node is empty");
     if (uv_loop_init(&client->loop))
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no event loop");
+    char token[ROTA_LOCAL_TOKEN_MAX + 1];
     enum rota_code code = rota_tls_options_open(&options->tls, &client->tls, error);
     if (!code)
-        code = open_channels(client, node, error);
+        code = read_token(options, token, error);
+    if (!code)
+        code = open_channels(client, node, token, error);
     if (code)
         rota_queue_client_close(client);
     return code;

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/dry_run.h"
 #include "cli/tls_options.h"
+#include "io/local_token.h"
 #include "wire/queue_message.h"
 
 #include <rota/channel.h>
@@ -16,6 +17,7 @@
 struct rota_queue_client_options {
     const char *node;
     struct rota_tls_words tls;
+    const char *token_file;
     rota_time timeout;
     bool insecure, json;
     bool dry_run; /* of commands that change something */
@@ -44,6 +46,11 @@ struct rota_queue_client_options {
         {.name = "insecure",                                                                       \
          ROTA_OPTION_INTO(FLAG, result, of.insecure),                                              \
          .help = "ask other machines than this one in plain text, too"},                           \
+        {.name = "token-file",                                                                     \
+         ROTA_OPTION_INTO(TEXT, result, of.token_file),                                            \
+         .value_name = "FILE",                                                                     \
+         .help = "the node's token, which changes to the cluster need; ROTA_TOKEN_FILE if not "    \
+                 "given; the command finds that of a node on this machine by itself"},             \
         ROTA_TLS_OPTIONS(result, of.tls.ca, of.tls.certificate, of.tls.key)
 
 #define ROTA_QUEUE_CLIENT_DRY_RUN(result) ROTA_DRY_RUN_OPTION(result, of.dry_run)
@@ -55,6 +62,7 @@ struct rota_queue_client {
     struct rota_tls *tls;         /* NULL: plain text */
     struct rota_channel *channel; /* the one that is asked now */
     struct rota_channel *channels[ROTA_QUEUE_CLIENT_NODES_MAX];
+    char tokens[ROTA_QUEUE_CLIENT_NODES_MAX][ROTA_LOCAL_TOKEN_MAX + 1]; /* empty: none */
     size_t n_channels, at;
     const struct rota_queue_client_options *options;
     struct rota_arena arena;

@@ -216,6 +216,11 @@ enum rota_code rota_http2_call_prepare(struct rota_http2_call *call, struct rota
                                        const struct rota_metadata *metadata, size_t n_metadata,
                                        bool is_streaming, struct rota_error *error);
 
+/* Client: add metadata to a call that was prepared and is not started. */
+enum rota_code rota_http2_call_add(struct rota_http2_call *call,
+                                   const struct rota_metadata *metadata, size_t n_metadata,
+                                   struct rota_error *error);
+
 /* Client: make a call that was released ready to be started again as it is. */
 void rota_http2_call_rewind(struct rota_http2_call *call);
 

@@ -299,6 +299,13 @@ enum rota_code rota_http2_call_prepare(struct rota_http2_call *call, struct rota
     return ROTA_OK;
 }
 
+enum rota_code rota_http2_call_add(struct rota_http2_call *call,
+                                   const struct rota_metadata *metadata, size_t n_metadata,
+                                   struct rota_error *error)
+{
+    return rota_grpc_fields_add_metadata(&call->sent, metadata, n_metadata, error);
+}
+
 bool rota_http2_may_be_sent(const struct rota_http2_call *call)
 {
     return call->is_head_out && !call->is_not_sent;

@@ -374,6 +374,31 @@ static enum rota_code do_space_put(struct rota_store_session *session,
     return code && is_done ? ROTA_ERR_UNKNOWN : code; /* it was written, and can't be shown */
 }
 
+static void read_secret(const struct rota_sql_result *result, size_t row, void *made)
+{
+    *(struct rota_store_value *)made = (struct rota_store_value){
+        .key = rota_sql_bytes_at(result, row, 0), .value = rota_sql_bytes_at(result, row, 1)};
+}
+
+static enum rota_code do_secret(struct rota_store_session *session,
+                                const struct rota_store_request *request,
+                                struct rota_store_answer *answer)
+{
+    const struct rota_store_argument arguments[] = {
+        ROTA_STORE_STR("name", request->config.name),
+        ROTA_STORE_STR("value", request->config.text),
+    };
+    enum rota_code code = rota_store_run(session,
+                                         "$insert_new rota_secrets (name, value) "
+                                         "VALUES (:name, :value) $or_nothing",
+                                         arguments, NULL, &answer->error);
+    if (!code)
+        answer->values =
+            list_rows(session, "SELECT name, value FROM rota_secrets WHERE name = :name", arguments,
+                      1, sizeof *answer->values, read_secret, answer, &answer->n_values, &code);
+    return code;
+}
+
 /* --- requests --- */
 
 static enum rota_code dispatch(struct rota_store_session *session,
@@ -418,6 +443,8 @@ static enum rota_code dispatch(struct rota_store_session *session,
     case ROTA_STORE_SPACE_READ:
     case ROTA_STORE_SPACE_PROPOSE:
         return rota_store_do_space(session, request, answer);
+    case ROTA_STORE_SECRET:
+        return do_secret(session, request, answer);
     case ROTA_STORE_SELECT:
         return rota_store_do_select(session, request, answer);
     }

@@ -302,6 +302,9 @@ enum rota_code rota_store_request_check(const struct rota_store_request *request
         code = check_number("the version", request->config.version, request->known + 1,
                             INT64_MAX - 1, error);
         return code ? code : check_config(&request->config, error);
+    case ROTA_STORE_SECRET:
+        code = check_name("the secret's name", request->config.name, error);
+        return code ? code : check_name("the secret", request->config.text, error);
     case ROTA_STORE_SELECT:
         return check_select(request, error);
     }

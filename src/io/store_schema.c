@@ -172,6 +172,14 @@ static const struct table tables[] = {
              {"id", "int", "1: there is one row"},
              {"life", "int", "the epoch; attempts carry it, so that none is used twice"},
          }},
+    {.name = "rota_secrets",
+     .what = "What only processes that use the store may know",
+     .key = "name",
+     .columns =
+         {
+             {"name", "name", "\"cluster\": by it nodes know each other"},
+             {"value", "text", "random letters and digits"},
+         }},
 };
 
 /* --- the way from version to version --- */
@@ -200,6 +208,7 @@ static const struct step {
     {3, .table = "rota_lives"},
     {4, .table = "rota_space_nodes"},
     {5, .table = "rota_layouts"},
+    {6, .table = "rota_secrets"},
 };
 
 enum { N_STEPS = sizeof steps / sizeof *steps };

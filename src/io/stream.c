@@ -592,6 +592,11 @@ const char *rota_stream_identity(const struct rota_stream *stream)
     return stream->identity;
 }
 
+bool rota_stream_is_named(const struct rota_stream *stream, const char *name)
+{
+    return stream->tls && rota_tls_session_is_named(stream->tls, name);
+}
+
 enum rota_code rota_stream_check_plain(const struct sockaddr *address, bool insecure,
                                        struct rota_error *error)
 {

@@ -130,6 +130,10 @@ const char *rota_stream_peer(const struct rota_stream *stream);
  * ended. */
 const char *rota_stream_identity(const struct rota_stream *stream);
 
+/* Did the peer show a certificate with this name, as its common name or as an alternative DNS
+ * name? */
+bool rota_stream_is_named(const struct rota_stream *stream, const char *name);
+
 /* May plain text be spoken at this (resolved) address? Inside this machine,
  * 127.0.0.0/8 and ::1, always; elsewhere only when `insecure` was asked for.
  * ROTA_ERR_INVALID otherwise. Any thread. */

@@ -399,3 +399,34 @@ char *rota_tls_session_identity(const struct rota_tls_session *session,
 {
     return describe(SSL_get0_peer_certificate(session->ssl), text);
 }
+
+/* Compares the text as it is: no wildcards, no case folding, and no name with a NUL inside. */
+static bool is_text(const ASN1_STRING *text, const char *name)
+{
+    return (size_t)ASN1_STRING_length(text) == strlen(name) &&
+           memcmp(ASN1_STRING_get0_data(text), name, strlen(name)) == 0;
+}
+
+static bool has_alternative_name(X509 *certificate, const char *name)
+{
+    bool is_found = false;
+    GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    for (int i = 0; !is_found && i < sk_GENERAL_NAME_num(names); i++) {
+        const GENERAL_NAME *one = sk_GENERAL_NAME_value(names, i);
+        is_found = one->type == GEN_DNS && is_text(one->d.dNSName, name);
+    }
+    GENERAL_NAMES_free(names);
+    return is_found;
+}
+
+bool rota_tls_session_is_named(const struct rota_tls_session *session, const char *name)
+{
+    X509 *certificate = SSL_get0_peer_certificate(session->ssl);
+    if (!certificate)
+        return false;
+    X509_NAME *subject = X509_get_subject_name(certificate);
+    for (int i = -1; (i = X509_NAME_get_index_by_NID(subject, NID_commonName, i)) >= 0;)
+        if (is_text(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, i)), name))
+            return true;
+    return has_alternative_name(certificate, name);
+}

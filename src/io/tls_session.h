@@ -44,3 +44,7 @@ void rota_tls_session_finish(struct rota_tls_session *session, struct rota_buffe
  * too long, in printable ASCII; "" when it showed none. Returns `text`. */
 char *rota_tls_session_identity(const struct rota_tls_session *session,
                                 char text[ROTA_TLS_IDENTITY_MAX]);
+
+/* Did the peer show a certificate with this very name, as its common name or as an alternative
+ * DNS name? */
+bool rota_tls_session_is_named(const struct rota_tls_session *session, const char *name);

@@ -255,7 +255,7 @@ enum rota_code rota_node_open(uv_loop_t *loop, const struct rota_node_options *o
     made->options = *options;
     made->settings = options->settings->values;
     made->log = options->log;
-    made->lock_fd = -1;
+    made->lock_fd = made->local_token_fd = -1;
     rota_list_init(&made->gone);
     rota_list_init(&made->changes);
     rota_list_init(&made->plans);

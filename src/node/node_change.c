@@ -48,8 +48,10 @@ static void on_set(void *data, const struct rota_store_answer *answer)
         fail(change, ROTA_ERR_NOT_FOUND, "there is no such node");
     } else {
         rota_peers_renew(change->node->peers);
-        rota_node_note(change->node, ROTA_EVENT_OPERATOR, rota_str(change->address), "%s",
-                       WORDS[change->state]);
+        char actor[ROTA_SERVER_ACTOR_MAX];
+        rota_node_note(change->node, ROTA_EVENT_OPERATOR, rota_str(change->address), "%s, by %s",
+                       WORDS[change->state],
+                       change->call ? rota_server_call_actor(change->call, actor) : "a plan");
         finish(change, NULL, true);
     }
 }

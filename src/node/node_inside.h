@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/call/list.h"
+#include "core/node/access.h"
 #include "io/address.h"
 #include "io/clock.h"
 #include "io/http.h"
@@ -52,6 +53,11 @@ struct rota_node {
 
     int lock_fd; /* of the data directory; -1: none */
     char token[ROTA_GUARD_TOKEN_SIZE + 1];
+    char secret[ROTA_GUARD_TOKEN_SIZE + 1]; /* of the cluster; empty until the store tells it */
+    bool is_secret_asked;
+    int local_token_fd; /* -1: none; see io/local_token.h */
+    struct rota_access access;
+    char *operators, *nodes; /* the texts that `access` points into */
     char *advertise;
     char self_name[ROTA_ADDRESS_HOST_MAX + 1]; /* the host in it: as our certificate has it */
     struct rota_guard guard;
@@ -80,8 +86,8 @@ struct rota_node {
     struct rota_list_node plans;   /* that were applied */
     uint64_t n_plans;
     struct rota_list_node plannings; /* requests for plans that are worked out, see api_plan.c */
-    struct rota_list_node asks;  /* documents that have not come */
-    struct rota_list_node calls; /* requests over HTTP that are not answered */
+    struct rota_list_node asks;      /* documents that have not come */
+    struct rota_list_node calls;     /* requests over HTTP that are not answered */
     struct rota_node_role roles[ROTA_NODE_ROLES_MAX];
     size_t n_roles;
 };
@@ -114,6 +120,21 @@ void rota_node_look_ready(struct rota_node *node);
 
 /* By which names HTTP may be asked: its own address, and what it was told. */
 void rota_node_note_names(struct rota_node *node);
+
+/* --- node_access.c --- */
+
+/* Read the node's token, or make it, and the names of operators and nodes. */
+enum rota_code rota_node_access_open(struct rota_node *node, struct rota_error *error);
+void rota_node_access_close(struct rota_node *node);
+
+/* Let commands on this machine find the token, once the server listens. */
+void rota_node_access_publish(struct rota_node *node);
+
+/* Ask the store for the secret of the cluster, unless it is known. `data` is the node. */
+void rota_node_access_ask(void *data);
+
+/* Who calls: `identify` of the server's options. */
+uint32_t rota_node_identify(void *data, struct rota_server_call *call, char *actor);
 
 /* --- node_news.c --- */
 

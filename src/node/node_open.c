@@ -50,49 +50,7 @@ static enum rota_code lock_directory(struct rota_node *node, struct rota_error *
     return code;
 }
 
-/* --- the token --- */
-
-static enum rota_code make_token(struct rota_node *node, const char *path, struct rota_error *error)
-{
-    unsigned char chance[32];
-    if (uv_random(NULL, NULL, chance, sizeof chance, 0, NULL))
-        return rota_error_set(error, ROTA_ERR_IO, "the system has no random bytes for a token");
-    rota_guard_token(chance, node->token);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return refuse_path("making", path, error);
-    bool is_written = write(fd, node->token, ROTA_GUARD_TOKEN_SIZE) == ROTA_GUARD_TOKEN_SIZE &&
-                      write(fd, "\n", 1) == 1;
-    if (close(fd) || !is_written) {
-        unlink(path);
-        return refuse_path("writing", path, error);
-    }
-    return ROTA_OK;
-}
-
-/* What changes over HTTP need; made on the first start. */
-static enum rota_code read_token(struct rota_node *node, struct rota_error *error)
-{
-    struct rota_buffer content = {0};
-    char path[4200];
-    snprintf(path, sizeof path, "%s/token", node->settings->data);
-    enum rota_code code = rota_file_read(path, 1024, &content, error);
-    if (code == ROTA_ERR_NOT_FOUND) {
-        code = make_token(node, path, error);
-    } else if (!code) {
-        struct rota_str text = rota_buffer_str(&content);
-        while (text.size > 0 && strchr(" \r\n", text.data[text.size - 1]))
-            text.size--;
-        if (text.size != ROTA_GUARD_TOKEN_SIZE)
-            code = rota_error_set(error, ROTA_ERR_INVALID,
-                                  "%.1000s holds no token: remove it, and another is made", path);
-        else
-            memcpy(node->token, text.data, text.size);
-    }
-    rota_buffer_deinit(&content);
-    node->guard.token = rota_str(node->token);
-    return code;
-}
+/* --- names for HTTP --- */
 
 void rota_node_note_names(struct rota_node *node)
 {
@@ -244,8 +202,13 @@ static enum rota_code open_store(struct rota_node *node, struct rota_error *erro
     char url[4200];
     snprintf(url, sizeof url, "sqlite:%s/store.db", node->settings->data);
     struct rota_store_options options = {.url = node->settings->store ? node->settings->store : url,
-                                         .log = node->log};
-    return rota_store_open(node->loop, &options, &node->store, error);
+                                         .log = node->log,
+                                         .on_up = rota_node_access_ask,
+                                         .data = node};
+    enum rota_code code = rota_store_open(node->loop, &options, &node->store, error);
+    if (!code)
+        rota_node_access_ask(node); /* before any other request: no peer is asked without it */
+    return code;
 }
 
 /* As a client of our own server we trust its very certificate; of other nodes, whom the settings
@@ -285,6 +248,8 @@ static enum rota_code open_server(struct rota_node *node, struct rota_error *err
                                           .insecure = settings->insecure,
                                           .message_max = 20 << 20,
                                           .calls_max = 65536,
+                                          .identify = rota_node_identify,
+                                          .data = node,
                                           .metrics = node->metrics};
     if (!code)
         code = rota_server_open(node->loop, &options, &node->server, error);
@@ -301,6 +266,7 @@ static enum rota_code open_server(struct rota_node *node, struct rota_error *err
         strdup(settings->advertise ? settings->advertise : rota_server_address(node->server, 0));
     if (!node->advertise)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a node");
+    rota_node_access_publish(node);
     return node->tls ? open_clients(node, error) : ROTA_OK;
 }
 
@@ -346,6 +312,7 @@ static enum rota_code open_self(struct rota_node *node, struct rota_error *error
     struct rota_channel_options options = {.tls = node->self_tls,
                                            .tls_name = node->self_tls ? node->self_name : NULL,
                                            .insecure = node->settings->insecure,
+                                           .token = node->secret,
                                            .message_max = 64 << 20};
     return rota_channel_open(node->loop, address, &options, &node->self, error);
 }
@@ -354,8 +321,10 @@ enum rota_code rota_node_open_channel(struct rota_node *node, const char *addres
                                       size_t message_max, struct rota_channel **channel,
                                       struct rota_error *error)
 {
-    struct rota_channel_options options = {
-        .tls = node->peers_tls, .insecure = node->settings->insecure, .message_max = message_max};
+    struct rota_channel_options options = {.tls = node->peers_tls,
+                                           .insecure = node->settings->insecure,
+                                           .token = node->secret,
+                                           .message_max = message_max};
     return rota_channel_open(node->loop, address, &options, channel, error);
 }
 
@@ -382,10 +351,10 @@ static enum rota_code open_http(struct rota_node *node, struct rota_error *error
     return rota_streams_open(node, &node->streams, error);
 }
 
-static void on_space_done(void *data, struct rota_str space, const char *text)
+static void on_space_done(void *data, struct rota_str space, const char *text, const char *actor)
 {
     struct rota_node *node = data;
-    rota_node_note(node, ROTA_EVENT_OPERATOR, space, "%s", text);
+    rota_node_note(node, ROTA_EVENT_OPERATOR, space, "%s, by %s", text, actor);
 }
 
 static enum rota_code open_space_service(struct rota_node *node, struct rota_error *error)
@@ -402,9 +371,11 @@ static enum rota_code open_spaces(struct rota_node *node, struct rota_error *err
 enum rota_code rota_node_open_parts(struct rota_node *node, struct rota_error *error)
 {
     static enum rota_code (*const PARTS[])(struct rota_node * node, struct rota_error * error) = {
-        check_limits, lock_directory, read_token,         open_store,   open_server,
-        open_members, open_peers,     open_space_service, open_service, open_roles,
-        open_self,    open_http,      open_spaces};
+        check_limits, lock_directory,     rota_node_access_open,
+        open_store,   open_server,        open_members,
+        open_peers,   open_space_service, open_service,
+        open_roles,   open_self,          open_http,
+        open_spaces};
     node->metrics = rota_metrics_new((uint64_t)rota_clock_wall());
     if (!node->metrics)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a node");
@@ -429,6 +400,7 @@ void rota_node_close_parts(struct rota_node *node)
     rota_streams_close(node->streams);
     rota_http_close(node->http);
     rota_heartbeat_close(node->heartbeat);
+    rota_node_access_close(node);
     rota_server_close(node->server);
     for (size_t i = node->n_roles; i-- > 0;)
         node->roles[i].role->close(node->roles[i].data);

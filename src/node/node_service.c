@@ -481,8 +481,9 @@ static void on_weigh(void *data, struct rota_server_call *call)
         refuse(call, ROTA_STATUS_FAILED_PRECONDITION, "this node is not one of the cluster now");
     else {
         node->weight = (uint32_t)request.weight;
-        rota_node_note(node, ROTA_EVENT_OPERATOR, request.node, "has the weight %g now",
-                       (double)node->weight / ROTA_WEIGHT_ONE);
+        char actor[ROTA_SERVER_ACTOR_MAX];
+        rota_node_note(node, ROTA_EVENT_OPERATOR, request.node, "has the weight %g now, by %s",
+                       (double)node->weight / ROTA_WEIGHT_ONE, rota_server_call_actor(call, actor));
         if (rota_node_beat(node, false, &error))
             refuse(call, ROTA_STATUS_UNAVAILABLE, error.text);
         else
@@ -491,6 +492,8 @@ static void on_weigh(void *data, struct rota_server_call *call)
     rota_arena_deinit(&arena);
 }
 
+enum { CHANGES = ROTA_ROLE_OPERATOR | ROTA_ROLE_NODE }; /* who may change the cluster */
+
 static const struct rota_server_method METHODS[] = {
     {.path = "/rota.v1.Nodes/Show", .on_call = on_show},
     {.path = "/rota.v1.Nodes/Documents", .on_call = on_documents},
@@ -498,10 +501,10 @@ static const struct rota_server_method METHODS[] = {
      .on_call = on_events,
      .on_cancel = on_events_cancel,
      .on_room = on_events_room},
-    {.path = "/rota.v1.Nodes/Drain", .on_call = on_drain},
-    {.path = "/rota.v1.Nodes/Undrain", .on_call = on_undrain},
-    {.path = "/rota.v1.Nodes/Evict", .on_call = on_evict},
-    {.path = "/rota.v1.Nodes/Weigh", .on_call = on_weigh},
+    {.path = "/rota.v1.Nodes/Drain", .on_call = on_drain, .roles = CHANGES},
+    {.path = "/rota.v1.Nodes/Undrain", .on_call = on_undrain, .roles = CHANGES},
+    {.path = "/rota.v1.Nodes/Evict", .on_call = on_evict, .roles = CHANGES},
+    {.path = "/rota.v1.Nodes/Weigh", .on_call = on_weigh, .roles = CHANGES},
 };
 
 enum rota_code rota_node_service_open(struct rota_node *node, struct rota_node_service **service,

@@ -134,6 +134,16 @@ const struct rota_option rota_node_options[] = {
      INTO(TEXT, ca),
      .value_name = "FILE",
      .help = "the authorities whose certificates clients and the other nodes must have"},
+    {.name = "operators",
+     INTO(TEXT, operators),
+     .value_name = "NAME,...",
+     .help = "names in certificates whose owners may operate the cluster over gRPC, as with the "
+             "node's token; needs ca"},
+    {.name = "nodes",
+     INTO(TEXT, nodes),
+     .value_name = "NAME,...",
+     .help = "names in certificates of nodes, beside those that know the secret in the store; "
+             "needs ca"},
     {.name = "ledger",
      INTO(TEXT, ledger),
      .value_name = "FILE",

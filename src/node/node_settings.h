@@ -9,6 +9,7 @@
 struct rota_node_settings {
     const char *data, *listen, *http, *http_names, *workers, *workers_key, *workers_list;
     const char *advertise, *store, *zone, *weight, *roles, *certificate, *key, *ca, *ledger;
+    const char *operators, *nodes;
     int durability; /* enum rota_durability */
     int log_level;
     int64_t partitions, memory;

@@ -78,6 +78,7 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
         .workers_key_file = settings->workers_key,
         .workers_file = settings->workers_list,
         .is_insecure = settings->insecure,
+        .token = node->secret,
         .members = members,
         .advertise = node->advertise,
         .tls = node->peers_tls,

@@ -344,6 +344,7 @@ static enum rota_code join_cluster(struct rota_work_broker *broker, uv_loop_t *l
         .partitions = broker->options.partitions,
         .tls = broker->options.tls,
         .insecure = broker->options.is_insecure,
+        .token = broker->options.token,
         .log = broker->options.log,
     };
     enum rota_code code = rota_broker_cluster_open(loop, &with, &broker->cluster, error);

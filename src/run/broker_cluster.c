@@ -55,6 +55,7 @@ struct rota_broker_cluster {
     uint32_t partitions;
     struct rota_tls *tls;
     bool insecure, is_client, has_unlisted;
+    const char *token;
     uint64_t version;
     struct rota_map layouts;          /* by queue */
     struct rota_map routes;           /* by queue */
@@ -417,6 +418,7 @@ static enum rota_code find_peer(struct rota_broker_cluster *cluster, struct rota
     struct peer *peer = rota_map_get(&cluster->peers, address);
     struct rota_channel_options options = {.tls = cluster->tls,
                                            .insecure = cluster->insecure,
+                                           .token = cluster->token,
                                            .message_max = MESSAGE_MAX,
                                            .connect_timeout = 3 * ROTA_SEC,
                                            .backoff_max = 2 * ROTA_SEC,
@@ -505,6 +507,7 @@ enum rota_code rota_broker_cluster_open(struct uv_loop_s *loop,
     made->partitions = options->partitions;
     made->tls = options->tls;
     made->insecure = options->insecure;
+    made->token = options->token;
     made->is_client = options->is_client;
     made->self_host = ROTA_RING_NONE;
     made->self_size = size;

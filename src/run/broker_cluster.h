@@ -38,6 +38,7 @@ struct rota_broker_cluster_options {
     uint32_t partitions;                /* of each queue that has no layout */
     struct rota_tls *tls;               /* to peers, kept; NULL: plain text */
     bool insecure;                      /* plain text to peers on other machines */
+    const char *token;                  /* of calls to peers, as in <rota/channel.h>; kept */
     bool is_client;                     /* no node itself: its calls may be carried on */
     const struct rota_log *log;         /* kept; NULL: none */
 };

@@ -199,11 +199,18 @@ static void handle_lay_out(struct rota_work_broker *broker, struct rota_server_c
 #define METHOD(name, by_whom, of_type, handler, needs)                                             \
     WAITING(name, by_whom, of_type, handler, needs, NULL, NULL)
 
+/* These change how the cluster works; a node passes them on to others. */
+#define OPERATION(name, by_whom, of_type, handler)                                                 \
+    {                                                                                              \
+        .path = "/rota.v1.Queue/" name, .by = ROTA_BROKER_BY_##by_whom, .type = (of_type),         \
+        .handle = (handler), .need = ROTA_BROKER_NEEDS_NOTHING,                                    \
+        .roles = ROTA_ROLE_OPERATOR | ROTA_ROLE_NODE                                               \
+    }
 /* Only nodes call these. */
 #define PEER(name, of_type, handler)                                                               \
     {                                                                                              \
         .path = "/rota.peer.v1.QueuePeer/" name, .by = ROTA_BROKER_BY_THIS, .type = (of_type),     \
-        .handle = (handler), .need = ROTA_BROKER_NEEDS_NOTHING                                     \
+        .handle = (handler), .need = ROTA_BROKER_NEEDS_NOTHING, .roles = ROTA_ROLE_NODE            \
     }
 
 const struct rota_broker_method rota_work_broker_methods[] = {
@@ -219,18 +226,18 @@ const struct rota_broker_method rota_work_broker_methods[] = {
     METHOD("Extend", OWNER, &ROTA_QUEUE_EXTEND, rota_work_broker_handle_extend, JOB),
     METHOD("Fail", OWNER, &ROTA_QUEUE_FAIL, rota_work_broker_handle_fail, JOB),
     PEER("Find", &ROTA_QUEUE_FIND, handle_find),
-    METHOD("Forget", ALL_FORGETTING, &ROTA_QUEUE_FORGET, handle_forget, NOTHING),
+    OPERATION("Forget", ALL_FORGETTING, &ROTA_QUEUE_FORGET, handle_forget),
     PEER("LayOut", &ROTA_QUEUE_LAY_OUT, handle_lay_out),
     METHOD("List", ALL_IN_TURN, &ROTA_QUEUE_LIST, rota_work_broker_handle_list, ALL),
     METHOD("Nodes", THIS, &ROTA_QUEUE_PAUSE, handle_nodes, NOTHING),
-    METHOD("Pause", ALL_ALIKE, &ROTA_QUEUE_PAUSE, rota_work_broker_handle_pause, NOTHING),
+    OPERATION("Pause", ALL_ALIKE, &ROTA_QUEUE_PAUSE, rota_work_broker_handle_pause),
     WAITING("Poll", THIS, &ROTA_QUEUE_POLL, handle_poll, NOTHING, rota_work_broker_poll_cancel,
             NULL),
     METHOD("Queues", ALL_QUEUES, &ROTA_QUEUE_PAUSE, rota_work_broker_handle_queues, ALL),
     METHOD("Retry", OWNER, &ROTA_QUEUE_NAME, rota_work_broker_handle_retry, JOB),
-    METHOD("SetLayout", THIS, &ROTA_QUEUE_SET_LAYOUT, handle_set_layout, NOTHING),
+    OPERATION("SetLayout", THIS, &ROTA_QUEUE_SET_LAYOUT, handle_set_layout),
     METHOD("SetPriority", OWNER, &ROTA_QUEUE_PRIORITY, rota_work_broker_handle_priority, JOB),
-    METHOD("SetWeight", ALL_ALIKE, &ROTA_QUEUE_WEIGHT, rota_work_broker_handle_weight, NOTHING),
+    OPERATION("SetWeight", ALL_ALIKE, &ROTA_QUEUE_WEIGHT, rota_work_broker_handle_weight),
     PEER("Settings", NULL, handle_settings),
     PEER("Tell", &ROTA_QUEUE_TELL, handle_tell),
     PEER("Visit", &ROTA_QUEUE_VISIT, handle_visit),

@@ -28,6 +28,7 @@ struct rota_broker_method {
     const struct rota_message_type *type; /* NULL: the request is not looked at */
     rota_broker_handler *handle;
     enum rota_broker_need need;
+    uint32_t roles; /* that a caller needs, as in <rota/server.h> */
 
     /* Who asked is gone, or has room again; NULL: that changes nothing. */
     void (*cancel)(struct rota_work_broker *broker, struct rota_server_call *call);

@@ -89,9 +89,7 @@ static enum rota_code open_poll(struct rota_work_broker *broker, struct rota_bro
 static char *visited_queue(const struct rota_work_broker *broker, struct rota_server_call *call,
                            const struct rota_queue_poll *request)
 {
-    size_t n;
-    const struct rota_metadata *metadata = rota_server_call_metadata(call, &n);
-    if (!broker->forward || !rota_broker_cluster_is_carried(metadata, n) || request->queues.n != 1)
+    if (!broker->forward || !rota_work_broker_is_carried(call) || request->queues.n != 1)
         return NULL;
     char *queue = malloc(request->queues.items[0].size + 1);
     if (queue)

@@ -4,8 +4,10 @@
 #include "run/broker_errand.h"
 
 #include <assert.h>
+#include <stdio.h>
+#include <string.h>
 
-/* Room for any request of ours. */
+/* Room for any request of ours. Those of operators begin with a name. */
 union request {
     struct rota_queue_add add;
     struct rota_queue_list list;
@@ -24,7 +26,24 @@ bool rota_work_broker_is_carried(struct rota_server_call *call)
 {
     size_t n;
     const struct rota_metadata *metadata = rota_server_call_metadata(call, &n);
-    return rota_broker_cluster_is_carried(metadata, n);
+    return rota_broker_cluster_is_carried(metadata, n) &&
+           (rota_server_call_roles(call) & ROTA_ROLE_NODE); /* anyone can write the note */
+}
+
+/* For people: who has asked for a change. The change itself is news of its own. */
+static void note_operation(struct rota_work_broker *broker, struct rota_server_call *call,
+                           const struct rota_broker_method *method, const union request *request)
+{
+    char actor[ROTA_SERVER_ACTOR_MAX], subject[ROTA_JOB_QUEUE_NAME_MAX + 1], what[256];
+    bool is_dry_run = (method->type == &ROTA_QUEUE_SET_LAYOUT && request->lay_out.is_dry_run) ||
+                      (method->type == &ROTA_QUEUE_FORGET && request->forget.is_dry_run);
+    if (!broker->options.on_news || !(method->roles & ROTA_ROLE_OPERATOR) || is_dry_run ||
+        rota_work_broker_is_carried(call))
+        return;
+    snprintf(subject, sizeof subject, "%.*s", ROTA_STR_ARGS(request->setting.queue));
+    snprintf(what, sizeof what, "%s, by %.200s", strrchr(method->path, '/') + 1,
+             rota_server_call_actor(call, actor));
+    broker->options.on_news(broker->options.data, false, subject, what);
 }
 
 static bool is_for_others(const struct rota_work_broker *broker, struct rota_server_call *call)
@@ -159,6 +178,7 @@ void rota_work_broker_call(struct rota_broker_service *service, struct rota_serv
     else {
         if (!rota_work_broker_is_carried(call))
             forget_known(service->method, &request);
+        note_operation(broker, call, service->method, &request);
         serve_request(service, call, &request);
     }
 }
@@ -215,7 +235,8 @@ enum rota_code rota_work_broker_serve(struct rota_work_broker *broker, struct ro
                                             .on_call = on_call,
                                             .on_cancel = on_cancel,
                                             .on_room = on_room,
-                                            .data = &broker->services[i]};
+                                            .data = &broker->services[i],
+                                            .roles = rota_work_broker_methods[i].roles};
         code = rota_server_add(server, &method, error);
     }
     return code;

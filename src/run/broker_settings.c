@@ -123,6 +123,7 @@ static void ask(struct rota_broker_settings *settings, struct rota_str peer)
     char address[ROTA_ADDRESS_MAX + 1];
     const struct rota_channel_options with = {.tls = broker->options.tls,
                                               .insecure = broker->options.is_insecure,
+                                              .token = broker->options.token,
                                               .message_max = ROTA_WORK_BROKER_MESSAGE_MAX};
     struct asking *asking = calloc(1, sizeof *asking);
     if (!asking)

@@ -594,6 +594,17 @@ static enum rota_code check(const struct rota_channel *channel,
     return ROTA_OK;
 }
 
+static enum rota_code add_token(struct rota_call *call, const char *token, struct rota_error *error)
+{
+    char text[ROTA_CHANNEL_TOKEN_MAX + sizeof "Bearer "];
+    if (strlen(token) > ROTA_CHANNEL_TOKEN_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID, "a token has at most %d bytes",
+                              ROTA_CHANNEL_TOKEN_MAX);
+    snprintf(text, sizeof text, "Bearer %s", token);
+    const struct rota_metadata field = {rota_str("authorization"), rota_str(text)};
+    return rota_http2_call_add(&call->h2, &field, 1, error);
+}
+
 enum rota_code rota_channel_call(struct rota_channel *channel,
                                  const struct rota_call_options *options, struct rota_call **result,
                                  struct rota_error *error)
@@ -606,6 +617,8 @@ enum rota_code rota_channel_call(struct rota_channel *channel,
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "call to %s", channel->target);
     code = rota_http2_call_prepare(&call->h2, options->method, options->request, options->metadata,
                                    options->n_metadata, options->on_message != NULL, error);
+    if (!code && channel->options.token && channel->options.token[0])
+        code = add_token(call, channel->options.token, error);
     if (code)
         goto fail;
     call->on_message = options->on_message;

@@ -43,6 +43,7 @@ static void make_series(struct rota_server_series *c, struct rota_metrics *metri
         [ROTA_SERVER_NO_METHOD] = "method", [ROTA_SERVER_CALLS_FULL] = "calls",
         [ROTA_SERVER_QUEUE_FULL] = "queue", [ROTA_SERVER_TOO_LATE] = "deadline",
         [ROTA_SERVER_STALE] = "stale",      [ROTA_SERVER_UNFENCED] = "unfenced",
+        [ROTA_SERVER_NO_ROLE] = "role",
     };
     c->calls = rota_metrics_counter(metrics, "rota_server_calls_total",
                                     "Calls that were given to a handler.", NULL, 0);

@@ -239,6 +239,25 @@ static void refuse_method(struct rota_server_call *call)
     rota_server_refuse(call, ROTA_SERVER_NO_METHOD, ROTA_STATUS_UNIMPLEMENTED, text, NULL, 0);
 }
 
+/* False when the caller has no role that the method needs, and was refused. */
+static bool check_roles(struct rota_server_call *call)
+{
+    uint32_t needed = call->method->roles;
+    char text[256];
+    if (needed == 0 || (rota_server_call_roles(call) & needed))
+        return true;
+    if (needed & ROTA_ROLE_OPERATOR)
+        snprintf(text, sizeof text,
+                 "only operators may call %.80s: send the node's token, or use a certificate that "
+                 "it lists in `operators`",
+                 call->method->path);
+    else
+        snprintf(text, sizeof text, "only nodes of this cluster may call %.80s",
+                 call->method->path);
+    rota_server_refuse(call, ROTA_SERVER_NO_ROLE, ROTA_STATUS_UNAUTHENTICATED, text, NULL, 0);
+    return false;
+}
+
 static void on_head(void *data, struct rota_http2_call *h2)
 {
     struct rota_server_connection *connection = data;
@@ -253,6 +272,8 @@ static void on_head(void *data, struct rota_http2_call *h2)
         refuse_method(call);
         return;
     }
+    if (!check_roles(call))
+        return;
     if (server->n_calls >= server->options.calls_max) {
         rota_server_refuse(call, ROTA_SERVER_CALLS_FULL, ROTA_STATUS_RESOURCE_EXHAUSTED,
                            "the server has too many calls under way", NULL, 0);

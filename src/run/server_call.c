@@ -4,9 +4,11 @@
 #include "run/server_inside.h"
 
 #include "io/clock.h"
+#include "io/stream.h"
 #include "wire/call_notes.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 struct rota_str rota_server_call_request(const struct rota_server_call *call)
 {
@@ -16,6 +18,39 @@ struct rota_str rota_server_call_request(const struct rota_server_call *call)
 const struct rota_metadata *rota_server_call_metadata(struct rota_server_call *call, size_t *n)
 {
     return rota_grpc_fields_pairs(&call->h2.head.metadata, n);
+}
+
+uint32_t rota_server_call_roles(struct rota_server_call *call)
+{
+    const struct rota_server_options *options = &call->server->options;
+    return options->identify ? options->identify(options->data, call, NULL) : UINT32_MAX;
+}
+
+char *rota_server_call_actor(struct rota_server_call *call, char actor[ROTA_SERVER_ACTOR_MAX])
+{
+    const struct rota_server_options *options = &call->server->options;
+    if (options->identify)
+        options->identify(options->data, call, actor);
+    else
+        snprintf(actor, ROTA_SERVER_ACTOR_MAX, "%s", rota_server_call_peer(call));
+    return actor;
+}
+
+static const struct rota_stream *stream_of(const struct rota_server_call *call)
+{
+    return call->connection->link ? rota_link_stream(call->connection->link) : NULL;
+}
+
+const char *rota_server_call_peer(const struct rota_server_call *call)
+{
+    const struct rota_stream *stream = stream_of(call);
+    return stream ? rota_stream_peer(stream) : "";
+}
+
+bool rota_server_call_is_named(const struct rota_server_call *call, const char *name)
+{
+    const struct rota_stream *stream = stream_of(call);
+    return stream && rota_stream_is_named(stream, name);
 }
 
 rota_time rota_server_call_time_left(const struct rota_server_call *call)

@@ -51,8 +51,9 @@ enum rota_server_refusal {
     ROTA_SERVER_TOO_LATE, /* its deadline passed in the queue */
     ROTA_SERVER_STALE,
     ROTA_SERVER_UNFENCED,
+    ROTA_SERVER_NO_ROLE,
 };
-enum { ROTA_SERVER_REFUSALS = ROTA_SERVER_UNFENCED + 1 };
+enum { ROTA_SERVER_REFUSALS = ROTA_SERVER_NO_ROLE + 1 };
 
 struct rota_server_series {
     struct rota_counter *calls, *cancelled, *handshakes;

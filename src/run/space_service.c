@@ -278,8 +278,11 @@ static void on_outcome(void *data, const struct rota_space_outcome *outcome)
 {
     struct change *change = data;
     struct rota_space_service *service = change->service;
-    if (!outcome->code && !change->is_dry_run && service->on_done)
-        service->on_done(service->data, rota_space_map(change->space)->name, outcome->text);
+    if (!outcome->code && !change->is_dry_run && service->on_done) {
+        char actor[ROTA_SERVER_ACTOR_MAX];
+        service->on_done(service->data, rota_space_map(change->space)->name, outcome->text,
+                         rota_server_call_actor(change->call, actor));
+    }
     finish(change, outcome->code, outcome->code ? outcome->error.text : outcome->text);
 }
 
@@ -354,8 +357,14 @@ enum rota_code rota_space_service_open(struct rota_server *server,
         {.path = "/rota.v1.Space/List", .on_call = on_list, .data = made},
         {.path = "/rota.v1.Space/Show", .on_call = on_show, .data = made},
         {.path = "/rota.v1.Space/Explain", .on_call = on_explain, .data = made},
-        {.path = "/rota.v1.Space/Pin", .on_call = on_pin, .data = made},
-        {.path = "/rota.v1.Space/Migrate", .on_call = on_migrate, .data = made},
+        {.path = "/rota.v1.Space/Pin",
+         .on_call = on_pin,
+         .data = made,
+         .roles = ROTA_ROLE_OPERATOR | ROTA_ROLE_NODE},
+        {.path = "/rota.v1.Space/Migrate",
+         .on_call = on_migrate,
+         .data = made,
+         .roles = ROTA_ROLE_OPERATOR | ROTA_ROLE_NODE},
     };
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
         enum rota_code code = rota_server_add(server, &methods[i], error);

@@ -14,8 +14,9 @@ struct rota_space_service;
 
 enum { ROTA_SPACE_SERVICE_HISTORY = 64 }; /* changes that an explanation has */
 
-/* Somebody has changed something, `text` says what; may be NULL. */
-typedef void rota_space_service_on_done(void *data, struct rota_str space, const char *text);
+/* `actor` has changed something, and `text` says what; may be NULL. */
+typedef void rota_space_service_on_done(void *data, struct rota_str space, const char *text,
+                                        const char *actor);
 
 /* Serve; `server` is kept. Gives `*service`; rota_space_service_close() ends it. */
 enum rota_code rota_space_service_open(struct rota_server *server,

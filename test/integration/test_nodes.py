@@ -185,6 +185,30 @@ def evicted_node_is_for_nobody_until_it_is_let_in():
 
 
 @test
+def only_operators_change_a_cluster_and_events_name_them():
+    with cluster(ROTAD, 2) as (one, two):
+        wrong = os.path.join(os.path.dirname(one.data), "wrong")
+        with open(wrong, "w", encoding="ascii") as file:
+            file.write("x" * 43 + "\n")
+        rota("job", "add", "--queue", "mail", "--token-file", wrong, "x", node=one)  # anyone may add jobs
+        for words in (["node", "drain", two.name], ["node", "evict", two.name], ["queue", "pause", "mail"],
+                      ["queue", "partitions", "mail", "4"]):
+            done = subprocess.run([ROTA, *words, "--node", one.name, "--token-file", wrong],
+                                  capture_output=True, text=True, timeout=TIMEOUT, check=False)
+            assert done.returncode == 1 and "only operators may call" in done.stderr, (words, done)
+        assert states(one)[two.name] == "serving"
+        with open(os.path.join(one.data, "token"), encoding="ascii") as file:
+            token = file.read().strip()
+        with open(wrong, "w", encoding="ascii") as file:
+            file.write(token)
+        rota("node", "drain", two.name, "--token-file", wrong, node=one)
+        rota("node", "undrain", two.name, node=one)  # the command finds the token of a node here by itself
+        texts = [event["text"] for event in one.get("/api/v1/events?kind=operator")["events"]
+                 if event["subject"] == two.name]
+        assert len(texts) == 2 and all(", by the token, from 127.0.0.1:" in text for text in texts), texts
+
+
+@test
 def events_of_all_nodes_are_told_by_each():
     with cluster(ROTAD, 2) as (one, two):
         process = subprocess.Popen([ROTA, "events", "--follow", "--json", "--node", two.name],
@@ -192,11 +216,15 @@ def events_of_all_nodes_are_told_by_each():
         try:
             rota("job", "add", "--queue", "mail", "x", node=one)
             one.post("/api/v1/queues/mail/pause")
+            texts = []
             for line in process.stdout:
                 event = json.loads(line)
                 if event["subject"] == "mail":
+                    assert event["kind"] == "queue", event
+                    texts.append(event["text"])
+                if len(texts) == 2:
                     break
-            assert event["kind"] == "queue" and event["text"] == "is paused", event
+            assert set(texts) == {"Pause, by the token, over HTTP", "is paused"}, texts
             process.send_signal(signal.SIGINT)
             assert process.wait(TIMEOUT) == 0
         finally:

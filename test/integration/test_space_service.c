@@ -115,10 +115,11 @@ struct fixture {
     size_t n_done; /* changes that were told */
 };
 
-static void on_done(void *data, struct rota_str space, const char *text)
+static void on_done(void *data, struct rota_str space, const char *text, const char *actor)
 {
     assert_true(rota_str_is_equal(space, rota_str("orders")));
     assert_string_equal(text, "it goes there");
+    assert_memory_equal(actor, "127.0.0.1:", 10); /* all that a server without rules knows */
     ((struct fixture *)data)->n_done++;
 }
 

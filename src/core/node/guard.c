@@ -1,5 +1,7 @@
 #include "core/node/guard.h"
 
+#include "core/node/access.h"
+
 #include <string.h>
 
 /* --- names --- */
@@ -65,17 +67,6 @@ static bool is_own_origin(struct rota_str origin, struct rota_str host)
 
 /* --- the token --- */
 
-/* Takes as long whatever the bytes are. */
-static bool is_same_secret(struct rota_str a, struct rota_str b)
-{
-    unsigned difference = 0;
-    if (a.size != b.size)
-        return false;
-    for (size_t i = 0; i < a.size; i++)
-        difference |= (unsigned char)a.data[i] ^ (unsigned char)b.data[i];
-    return difference == 0;
-}
-
 enum rota_guard_verdict rota_guard_judge_token(const struct rota_guard *guard,
                                                struct rota_str authorization)
 {
@@ -83,9 +74,8 @@ enum rota_guard_verdict rota_guard_judge_token(const struct rota_guard *guard,
     size_t size = sizeof SCHEME - 1;
     if (authorization.size == size || !has_name(authorization, SCHEME))
         return ROTA_GUARD_NO_TOKEN;
-    struct rota_str token = rota_str_of(authorization.data + size, authorization.size - size);
-    return guard->token.size > 0 && is_same_secret(token, guard->token) ? ROTA_GUARD_ALLOWED
-                                                                        : ROTA_GUARD_WRONG_TOKEN;
+    return rota_access_is_bearer(authorization, guard->token) ? ROTA_GUARD_ALLOWED
+                                                              : ROTA_GUARD_WRONG_TOKEN;
 }
 
 static bool is_json(struct rota_str type)

@@ -1,4 +1,5 @@
-// Whether reflection lists exactly what a node serves: protos.js ADDRESS. Prints TAP.
+// What a node tells a stranger, one that has no token: whether reflection lists exactly what it
+// serves, and whether it refuses what only operators and nodes may do. protos.js ADDRESS. Prints TAP.
 'use strict';
 const fs = require('fs');
 const path = require('path');
@@ -13,7 +14,7 @@ const identity = (bytes) => bytes;
 
 // A method that the node does not serve is UNIMPLEMENTED; any other answer, such as a refusal of the
 // empty request or the deadline of a stream with nothing to say, comes from one that it serves.
-function isServed(method) {
+function ask(method) {
   return new Promise((resolve) => {
     const options = { deadline: Date.now() + 2000 };
     const call = method.responseStream || method.requestStream
@@ -21,7 +22,7 @@ function isServed(method) {
       : client.makeUnaryRequest(method.path, identity, identity, Buffer.alloc(0), options, () => {});
     call.on('error', () => {});
     call.on('data', () => {});
-    call.on('status', (end) => resolve(end.code !== grpc.status.UNIMPLEMENTED));
+    call.on('status', (end) => resolve(end.code));
     if (call.end) call.end(Buffer.alloc(0));
   });
 }
@@ -41,24 +42,34 @@ async function listed() {
   return names.sort();
 }
 
+const OPERATORS = ['Nodes/Drain', 'Nodes/Undrain', 'Nodes/Evict', 'Nodes/Weigh', 'Queue/Forget', 'Queue/Pause',
+  'Queue/SetLayout', 'Queue/SetWeight', 'Space/Migrate', 'Space/Pin'].map((name) => `/rota.v1.${name}`);
+
+let n = 0, nFailed = 0;
+function check(is, should, name) {
+  const isRight = is.sort().join() === should.sort().join();
+  if (!isRight) console.log(`# is ${is.join(' ')}\n# should be ${should.join(' ')}`);
+  nFailed += !isRight;
+  console.log(isRight ? 'ok' : 'not ok', ++n, '-', name);
+}
+
 async function main() {
-  const served = [];
+  const served = [], refused = [], ofNodes = [];
   for (const [name, service] of Object.entries(definition)) {
     const methods = Object.values(service).filter((method) => method.path);
     if (methods.length === 0 || name.startsWith('rota.test.')) continue;
-    const answers = await Promise.all(methods.map(isServed));
-    if (answers.some(Boolean)) served.push(name);
-    if (answers.some(Boolean) && !answers.every(Boolean))
-      console.log('#', name, 'does not serve', methods.filter((_, i) => !answers[i]).map((method) => method.path));
+    const codes = await Promise.all(methods.map(ask));
+    if (codes.every((code) => code !== grpc.status.UNIMPLEMENTED)) served.push(name);
+    methods.forEach((method, i) => {
+      if (codes[i] === grpc.status.UNAUTHENTICATED) refused.push(method.path);
+      if (name.startsWith('rota.peer.')) ofNodes.push(method.path);
+    });
   }
-  const names = await listed();
-  const isRight = names.join() === served.sort().join();
-  console.log('# served', served.join(' '));
-  console.log('# listed', names.join(' '));
-  console.log(isRight ? 'ok' : 'not ok', 1, '- reflection lists every service that is served, and no other');
-  console.log('1..1');
+  check(await listed(), served, 'reflection lists every service that is served, and no other');
+  check(refused, [...OPERATORS, ...ofNodes], 'a stranger may neither operate the cluster nor pass for a node');
+  console.log(`1..${n}`);
   client.close();
-  process.exitCode = isRight ? 0 : 1;
+  process.exitCode = nFailed > 0 ? 1 : 0;
 }
 
 main();
