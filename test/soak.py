@@ -88,6 +88,7 @@ class ProcessTest:
     def __init__(self, entry):
         self.name, self.command = entry["name"], entry["cmd"]
         self.environment = {**os.environ, **entry["env"]}
+        self.folder = entry.get("workdir")
         self.timeout = entry["timeout"] * 3
         self.n_ran, self.n_skipped, self.failures = 0, 0, []
 
@@ -121,11 +122,11 @@ class Soak:
         path.write_text(output, encoding="utf-8")
         print(f"failed: {name}, see {path}", flush=True)
 
-    def run_process(self, command, timeout, environment=None):
+    def run_process(self, command, timeout, environment=None, folder=None):
         """Its exit code, what it printed, and how long it took."""
         began_at = time.monotonic()
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, env=environment) as process:
+                              stderr=subprocess.STDOUT, env=environment, cwd=folder or self.build) as process:
             timer = threading.Timer(timeout, process.terminate)
             timer.start()
             output = process.stdout.read().decode(errors="replace")
@@ -159,7 +160,8 @@ class Soak:
             for test in self.tests:
                 if self.is_over():
                     return
-                code, output, _ = self.run_process(test.command, test.timeout, test.environment)
+                code, output, _ = self.run_process(test.command, test.timeout, test.environment,
+                                                   test.folder)
                 with self.lock:
                     n_failures = len(test.failures)
                     test.note(code, output, self.build)

@@ -22,6 +22,7 @@ import traceback
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
 import databases  # noqa: E402
+import promise  # noqa: E402
 import stop  # noqa: E402
 
 KIND, ROTA, HOLDER = sys.argv[1:4]
@@ -159,8 +160,8 @@ class World:
         entries = [line.split() for line in pathlib.Path(self.ledger).read_text().splitlines()]
         for at, shard, epoch, host in sorted(entries, key=lambda entry: int(entry[0])):
             epoch = int(epoch)
-            check(epoch >= newest.get(shard, 0), f"shard {shard}: epoch {epoch} of {host} after {newest.get(shard)}")
-            check(owners.setdefault((shard, epoch), host) == host, f"shard {shard}: epoch {epoch} has two owners")
+            promise.check(epoch >= newest.get(shard, 0), f"shard {shard}: epoch {epoch} of {host} after {newest.get(shard)}")
+            promise.check(owners.setdefault((shard, epoch), host) == host, f"shard {shard}: epoch {epoch} has two owners")
             newest[shard] = epoch
         return {entry[3] for entry in entries}
 

@@ -97,12 +97,12 @@ static inline void node_on_start(void *data, uint32_t shard, uint64_t epoch)
     for (size_t i = 0; i < NODES; i++)
         if (nodes[i].is_open && &nodes[i] != node && nodes[i].started[shard] &&
             rota_space_is_current(nodes[i].space, shard, nodes[i].started[shard]))
-            fail_msg("engine %s: shard %u is at %s and at %s", kind->engine, shard,
+            fail_msg("broken promise: engine %s: shard %u is at %s and at %s", kind->engine, shard,
                      nodes[i].address, node->address);
     if (epoch < known->epoch || (epoch == known->epoch && known->owner != node))
-        fail_msg("engine %s: epoch %llu of shard %u at %s comes after %llu at %s", kind->engine,
-                 (unsigned long long)epoch, shard, node->address, (unsigned long long)known->epoch,
-                 known->owner->address);
+        fail_msg("broken promise: engine %s: epoch %llu of shard %u at %s comes after %llu at %s",
+                 kind->engine, (unsigned long long)epoch, shard, node->address,
+                 (unsigned long long)known->epoch, known->owner->address);
     assert_true(rota_space_is_current(node->space, shard, epoch));
     assert_int_equal(node->started[shard], 0);
     *known = (struct truth){epoch, node};

@@ -35,6 +35,7 @@ FACT = re.compile(r"(\w+)=(\S+)")
 EPOCH_BEGAN = datetime.datetime(1970, 1, 1)
 
 Problem = collections.namedtuple("Problem", "kind text")
+EXCUSED = {"failed"}  # kinds that a starved machine can cause
 Gained = collections.namedtuple("Gained", "at dc shard epoch host")
 Ended = collections.namedtuple("Ended", "at dc shard epoch host")
 Stopped = collections.namedtuple("Stopped", "at until host")

@@ -33,6 +33,7 @@ import json
 import sys
 
 Problem = collections.namedtuple("Problem", "kind text")
+EXCUSED = {"broken", "lost", "moved"}  # kinds that a starved machine can cause
 
 
 class Reader:

@@ -694,6 +694,33 @@ static void fold_agrees_wherever_its_snapshot_was_made(void **state)
     }
 }
 
+static void snapshot_of_a_group_that_never_met_has_no_leader(void **state)
+{
+    struct bench bench;
+    struct rota_group_record **pieces;
+    struct rota_group_fold loaded;
+    size_t n;
+    (void)state;
+    open_bench(&bench);
+    save_and_load(&bench, &loaded);
+    rota_group_fold_deinit(&loaded);
+    epoch(&bench, "ab");
+    assert_int_equal(rota_group_fold_save(&bench.fold, &pieces, &n), ROTA_OK);
+    uint32_t leader = pieces[0]->leader;
+    static const uint32_t BAD[] = {ROTA_GROUP_NOBODY, 2};
+    for (size_t i = 0; i < 2; i++) {
+        pieces[0]->leader = BAD[i];
+        rota_group_fold_init(&loaded);
+        assert_int_equal(rota_group_fold_load(&loaded, pieces, n, NULL), ROTA_ERR_INVALID);
+        rota_group_fold_deinit(&loaded);
+    }
+    pieces[0]->leader = leader;
+    for (size_t i = 0; i < n; i++)
+        rota_group_record_unref(pieces[i]);
+    free(pieces);
+    close_bench(&bench);
+}
+
 static enum rota_group_verdict piece(struct bench *bench, char task, uint64_t next, uint32_t index,
                                      uint32_t count)
 {
@@ -785,6 +812,7 @@ int main(void)
         cmocka_unit_test(offer_can_be_withdrawn_and_the_first_in_the_log_wins),
         cmocka_unit_test(fold_from_a_snapshot_agrees_with_one_from_the_beginning),
         cmocka_unit_test(fold_agrees_wherever_its_snapshot_was_made),
+        cmocka_unit_test(snapshot_of_a_group_that_never_met_has_no_leader),
         cmocka_unit_test(snapshot_counts_when_its_last_piece_is_there),
         cmocka_unit_test(snapshot_that_contradicts_itself_is_refused),
     };

@@ -158,6 +158,42 @@ static void store_that_is_away_for_all_changes_no_owner(void **state)
     assert_int_equal(stored.number, number);
 }
 
+/* What it knew of the others is old by then. */
+static void node_that_was_out_of_time_looks_as_soon_as_its_beat_counts(void **state)
+{
+    struct rota_view_fsm *fsm = &nodes[0].fsm;
+    uint64_t beat = 0;
+    bool has_read = false;
+    (void)state;
+    open_plain(0);
+    pass(TTL);
+    nodes[0].is_deaf = true;
+    pass(2 * TTL);
+    assert_int_equal(n_served(0), 0);
+    while (!beat) { /* reads still fail */
+        rota_time deadline = rota_view_fsm_deadline(fsm);
+        now = deadline > now ? deadline : now;
+        struct rota_view_event event = {.type = ROTA_VIEW_TICK};
+        struct rota_view_actions todo = rota_view_fsm_step(fsm, now, &event);
+        struct rota_view_ask asks[ROTA_VIEW_ASKS_MAX];
+        size_t n_asks = todo.n_asks;
+        memcpy(asks, todo.asks, n_asks * sizeof *asks);
+        for (size_t i = 0; i < n_asks; i++) {
+            event = (struct rota_view_event){.type = ROTA_VIEW_UNKNOWN, .ask = asks[i].number};
+            if (asks[i].type == ROTA_VIEW_BEAT)
+                beat = asks[i].number;
+            else
+                assert_int_equal(rota_view_fsm_step(fsm, now, &event).n_asks, 0);
+        }
+    }
+    assert_true(rota_view_fsm_deadline(fsm) > now);
+    struct rota_view_event beaten = {.type = ROTA_VIEW_BEATEN, .ask = beat};
+    struct rota_view_actions todo = rota_view_fsm_step(fsm, now, &beaten);
+    for (size_t i = 0; i < todo.n_asks; i++)
+        has_read |= todo.asks[i].type == ROTA_VIEW_READ;
+    assert_true(has_read);
+}
+
 static void time_is_asked_for_not_timers(void **state)
 {
     (void)state;
@@ -493,6 +529,7 @@ int main(void)
         TEST(shard_that_comes_back_has_a_later_epoch),
         TEST(cut_off_node_stops_before_others_start),
         TEST(store_that_is_away_for_all_changes_no_owner),
+        TEST(node_that_was_out_of_time_looks_as_soon_as_its_beat_counts),
         TEST(time_is_asked_for_not_timers),
         TEST(restarted_node_has_new_epochs),
         TEST(node_that_is_alone_takes_its_row_back_at_once),

@@ -1,8 +1,7 @@
 """Looks at the dashboard in Chromium: run.py BUILD_DIRECTORY PROGRAM.js [ARGUMENT...].
 
 What drives the browser is installed into the build directory at the first run. Where a tool or a
-network is missing the tests are skipped; with CI=true in the environment that is a failure
-instead, so that they can't get lost unnoticed."""
+network is missing the tests are skipped, which `./dev test --ci` takes as a failure."""
 import os
 import shutil
 import sys
@@ -20,9 +19,6 @@ def main():
             raise npm.Missing("there is no chromium")
         environment = npm.install(HERE, build)
     except npm.Missing as missing:
-        if os.environ.get("CI") == "true":
-            print(f"not ok 1 - CI must run this: {missing}\n1..1")
-            return 1
         print(f"1..0 # SKIP {missing}")
         return 0
     os.execvpe("node", ["node", *words], {**os.environ, **environment, "ROTA_CHROMIUM": browser})

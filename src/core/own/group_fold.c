@@ -290,13 +290,14 @@ static bool is_partition_sound(const struct rota_group_fold *fold,
 
 bool rota_group_fold_is_sound(const struct rota_group_fold *fold)
 {
-    size_t n_unfinished = 0, n_held = 0, n_partitions = 0;
+    size_t n_unfinished = 0, n_held = 0, n_partitions = 0, n_named = 0, n_indexed = 0;
     for (size_t i = 0; i < fold->partitions.size; i++) {
         const struct rota_group_partition *partition = &fold->partitions.items[i];
         if (!partition->def)
             continue;
         if (!is_partition_sound(fold, partition) || rota_fold_find(fold, partition->def->name) != i)
             return false;
+        n_named++;
         n_unfinished += partition->stage == ROTA_FOLD_ALIVE;
         n_partitions +=
             partition->stage == ROTA_FOLD_ALIVE || partition->stage == ROTA_FOLD_FINISHED;
@@ -313,8 +314,10 @@ bool rota_group_fold_is_sound(const struct rota_group_fold *fold)
         if (load != task->load || n_owned != task->n_owned)
             return false;
     }
+    for (size_t i = 0; i < fold->index_capacity; i++)
+        n_indexed += fold->index[i] != 0;
     return n_unfinished == fold->n_unfinished && n_partitions == fold->n_partitions &&
-           n_held == n_partitions;
+           n_held == n_partitions && n_indexed == n_named && fold->index_size == n_named;
 }
 
 const char *rota_group_verdict_name(enum rota_group_verdict verdict)

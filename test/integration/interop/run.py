@@ -6,9 +6,8 @@
 
 PEER is Rota's program and OTHER that of gRPC in C++; both are called as peer.h
 says. What gRPC for Node needs is installed into the build directory at the
-first run. Where a tool or a network is missing the tests are skipped; with
-CI=true in the environment that is a failure instead, so that they can't get
-lost unnoticed."""
+first run. Where a tool or a network is missing the tests are skipped, which
+`./dev test --ci` takes as a failure."""
 import os
 import shutil
 import signal
@@ -239,10 +238,8 @@ def main():
     try:
         run(kind, build, peer, sys.argv[4] if len(sys.argv) > 4 else None)
     except Missing as missing:
-        if os.environ.get("CI") != "true":
-            print(f"1..0 # SKIP {missing}")
-            return 0
-        check(False, f"CI must run this: {missing}")
+        print(f"1..0 # SKIP {missing}")
+        return 0
     print(f"1..{n_checks}")
     return n_failed > 0
 

@@ -1,0 +1,121 @@
+/* Allocations that fail when a test says so, in a program that is linked with
+ * --wrap=malloc and so on (`no_memory` in test/unit/meson.build).
+ *
+ *     no_memory_everywhere(scenario);
+ *
+ * runs the scenario again and again: first its first allocation fails, then the second, and
+ * so on until it meets no failure any more; then the same with all allocations from there on. Only
+ * what runs between no_memory_arm() and no_memory_disarm() fails. After each run everything
+ * has to be freed. */
+#pragma once
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct {
+    bool is_armed, is_lasting;
+    uint64_t n, fails_at;
+    uint64_t n_failed;
+    int64_t n_live;
+} no_memory;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *old, size_t size);
+void __real_free(void *memory);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void __wrap_free(void *memory);
+char *__wrap_strdup(const char *text);
+
+static inline bool no_memory_fails(void)
+{
+    if (!no_memory.is_armed || no_memory.fails_at == 0)
+        return false;
+    no_memory.n++;
+    bool fails = no_memory.is_lasting ? no_memory.n >= no_memory.fails_at
+                                      : no_memory.n == no_memory.fails_at;
+    no_memory.n_failed += fails;
+    return fails;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    void *memory = no_memory_fails() ? NULL : __real_malloc(size);
+    no_memory.n_live += memory != NULL;
+    return memory;
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    void *memory = no_memory_fails() ? NULL : __real_calloc(n, size);
+    no_memory.n_live += memory != NULL;
+    return memory;
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    void *memory = no_memory_fails() ? NULL : __real_realloc(old, size);
+    no_memory.n_live += memory != NULL && old == NULL;
+    return memory;
+}
+
+void __wrap_free(void *memory)
+{
+    no_memory.n_live -= memory != NULL;
+    __real_free(memory);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = __wrap_malloc(size);
+    return copy ? memcpy(copy, text, size) : NULL;
+}
+
+static inline void no_memory_arm(void)
+{
+    no_memory.is_armed = true;
+}
+
+static inline void no_memory_disarm(void)
+{
+    no_memory.is_armed = false;
+}
+
+/* Whether one has failed in this run. */
+static inline bool no_memory_has_failed(void)
+{
+    return no_memory.n_failed > 0;
+}
+
+static inline void no_memory_everywhere(void (*scenario)(void))
+{
+    enum { ALLOCATIONS_MAX = 100000 };
+    for (int is_lasting = 0; is_lasting < 2; is_lasting++)
+        for (uint64_t i = 1;; i++) {
+            assert_true(i < ALLOCATIONS_MAX);
+            memset(&no_memory, 0, sizeof no_memory);
+            no_memory.is_lasting = is_lasting;
+            no_memory.fails_at = i;
+            scenario();
+            no_memory_disarm();
+            if (no_memory.n_live != 0)
+                fail_msg("%lld allocations are left when number %llu%s fails",
+                         (long long)no_memory.n_live, (unsigned long long)i,
+                         is_lasting ? " and all after it" : "");
+            if (!no_memory_has_failed()) {
+                assert_true(i > 1); /* it does allocate */
+                break;
+            }
+        }
+    memset(&no_memory, 0, sizeof no_memory);
+}

@@ -1,0 +1,337 @@
+"""Plant random bugs and see whether a test notices: mutate.py [--seed N] [--count N] [PATH...].
+
+  --seed N         choose the same mutants again; without it they are random, and the seed is printed
+  --count N        how many mutants (20)
+  --integration N  at most this many integration programs for each mutant (4)
+  --folder PATH    where the copy of the tree lives (build-mutate)
+  PATH             source files or folders to mutate (src/core)
+
+A mutant is one small change of one line of a .c file: another comparison, a constant, a condition
+or a statement left out. The tree is copied first, with what is not committed yet, and the copy is
+built with AddressSanitizer and UndefinedBehaviorSanitizer; the working tree is left alone.
+For each mutant the unit tests run that contain the changed file, those with a similar name first,
+then simulations, replays of fuzz corpora, and integration programs whose names have a word in
+common with the file. The first one that fails has caught the mutant; one that hangs counts apart.
+A mutant that does not compile, or compiles to the same code, is not counted. Tests that fail
+without a mutant are left out, and named.
+
+Prints each mutant, the diff of each survivor, and a summary. Exits with 1 if one survived."""
+import argparse
+import difflib
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+OPTIONS = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debugoptimized", "-Dwerror=false",
+           "-Ddefault_library=static"]
+# A test without a mutant takes at most a few seconds of one core; a hang takes for ever.
+TIMEOUT_S = {"unit": 60, "fuzz": 60, "sim": 600, "integration": 600}
+STAGES = ("unit", "sim", "fuzz", "integration")
+# Words of source files, and those of the tests that run what they are for.
+RELATED = {
+    "broker": {"queue", "work", "forwarding", "cluster"},
+    "connector": {"worker", "work"},
+    "http2": {"transport", "stream", "http", "keepalive", "abuse"},
+    "rpc": {"transport", "stream", "failures", "server"},
+    "journal": {"queue"},
+    "lease": {"store"},
+    "view": {"space", "spaces", "engines"},
+    "ring": {"engines", "members"},
+    "sql": {"store"},
+    "sync": {"group"},
+    "execute": {"shards", "call"},
+    "call": {"shards"},
+    "balancer": {"shards"},
+    "node": {"nodes", "rotad"},
+    "api": {"rotad"},
+    "plan": {"nodes"},
+}
+
+SWAPS = {"&&": ["||"], "||": ["&&"], "+": ["-"], "-": ["+"], "*": ["/"], "/": ["*"], "%": ["*"], "+=": ["-=", "="],
+         "-=": ["+=", "="], "|=": ["=", "&="], "&=": ["=", "|="], "++": ["--"], "--": ["++"], "<<": [">>"],
+         ">>": ["<<"], "true": ["false"], "false": ["true"], "!": [""], "break": ["continue"],
+         "continue": ["break"], "min": ["max"], "max": ["min"],
+         "<": ["<=", ">="], "<=": ["<", ">"], ">": [">=", "<="], ">=": [">", "<"], "==": ["!="], "!=": ["=="]}
+TOKEN = re.compile(r"""
+    (?P<space>\s+) | (?P<comment>/\*.*?\*/|//.*$) | (?P<text>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')
+  | (?P<number>0[xX][0-9a-fA-F]+[uUlL]*|\d+\.\d+|\d+[uUlL]*) | (?P<name>\w+)
+  | (?P<operator><<=|>>=|->|\+\+|--|&&|\|\||<<|>>|<=|>=|==|!=|\+=|-=|\*=|/=|\|=|&=|[-+*/%<>=!&|^~?:;,.(){}\[\]\#])
+  | (?P<other>.)""", re.VERBOSE)
+STATEMENT = re.compile(r"^\s*(?!return\b|break;|goto\b|case\b|default\b|else\b|typedef\b|struct\b|enum\b|union\b|static\b|const\b"
+                       r"|assert\b|do\b|while\b|for\b|if\b|switch\b|extern\b|\}|\)|\(void\))"
+                       r"(?:[\w>.\[\]*+-]+\s*(?:=|[-+|&*]=).*|[\w>.-]+\(.*\)|[\w>.\[\]-]+(?:\+\+|--)|(?:\+\+|--)[\w>.\[\]-]+);\s*$")
+DECLARATION = re.compile(r"^\s*(?:\w+\s+)+\**\w+(?:\[\w*\])?\s*(?:=.*)?;")
+CONDITION = re.compile(r"^(?P<before>\s*(?:\} else )?if )\((?P<what>.*)\)(?P<after>\s*\{?\s*)$")
+
+
+def tokens_of(line):
+    """(kind, text, start) of a line outside of a comment that began before it."""
+    return [(match.lastgroup, match[0], match.start()) for match in TOKEN.finditer(line)]
+
+
+def has_balanced(text):
+    depth = 0
+    for char in text:
+        depth += (char == "(") - (char == ")")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+def mutants_of_line(line):
+    """Every line that one small change makes of this one."""
+    found = []
+    tokens = [token for token in tokens_of(line) if token[0] not in ("space", "comment")]
+    if not tokens or tokens[0][1] == "#" or tokens[0][1] == "assert":
+        return []
+    for i, (kind, text, start) in enumerate(tokens):
+        before = tokens[i - 1] if i else ("", "", 0)
+        is_binary = before[0] in ("name", "number", "text") or before[1] in (")", "]")
+        choices = SWAPS.get(text, []) if kind in ("operator", "name") else []
+        if text in ("-", "*", "+", "/", "%") and (not is_binary or before[1] in ("return", "sizeof")):
+            choices = []  # a sign, or a pointer
+        if text == "*" and DECLARATION.match(line) and "=" not in line[:start]:
+            choices = []
+        if kind == "number" and "." not in text and not text.startswith("0x"):
+            number = int(re.sub("[uUlL]", "", text), 8 if re.fullmatch("0[0-7]+[uUlL]*", text) else 10)
+            choices = ["1"] if number == 0 else ["0", str(number + 1)] if number == 1 else [str(number + 1), str(number - 1)]
+        found += [line[:start] + choice + line[start + len(text):] for choice in choices]
+    condition = CONDITION.match(line)
+    if condition and has_balanced(condition["what"]):
+        found.append(f"{condition['before']}(!({condition['what']})){condition['after']}")
+        found.append(f"{condition['before']}(0 && ({condition['what']})){condition['after']}")
+    if STATEMENT.match(line) and not DECLARATION.match(line) and has_balanced(line):
+        found.append(re.match(r"\s*", line)[0] + ";")
+    return found
+
+
+def mutants_of_file(path):
+    """(line number, new lines) of each line of a file that has mutants."""
+    found, in_comment = [], False
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n")):
+        starts_in_comment = in_comment
+        if in_comment:
+            in_comment = "*/" not in line
+        elif "/*" in line and "*/" not in line.split("/*")[-1]:
+            in_comment = True
+        mutants = mutants_of_line(line) if line.startswith(" ") and not starts_in_comment and not in_comment else []
+        if mutants:
+            found.append((number, mutants))
+    return found
+
+
+def words_of(name):
+    return set(re.findall(r"[a-z0-9]+", name.lower())) - {"test", "fsm", "c", "py", "processes", "sim"}
+
+
+class Test:
+    def __init__(self, entry, built):
+        self.name, self.command, self.environment = entry["name"], entry["cmd"], entry["env"]
+        suites = [suite.split(":")[-1] for suite in entry["suite"]]
+        self.stage = next((stage for stage in STAGES if stage in suites), None)
+        self.built = [path for target in entry["depends"] for path in built.get(target, [])]
+        self.words = words_of(self.name)
+        self.symbols = None  # of its program, once it is built
+        self.is_steady = None  # not known yet
+
+    def likeness(self, path):
+        """How much the names have in common."""
+        words = words_of(path.stem)
+        related = set().union(*(RELATED.get(word, set()) for word in words), words_of(path.parent.name))
+        exact = 4 if self.name == path.stem else 2 if path.stem.startswith(self.name) else 0
+        return exact + 2 * len(words & self.words) + len(related & self.words)
+
+
+class Bench:
+    """A copy of the tree, built, with its tests."""
+
+    def __init__(self, folder, n_integration):
+        self.tree, self.build = folder / "tree", folder / "build"
+        self.n_integration = n_integration
+        self.copy()
+        if not (self.build / "build.ninja").exists():
+            self.must("meson", "setup", self.build, self.tree, *OPTIONS)
+        info = self.build / "meson-info"
+        targets = json.loads((info / "intro-targets.json").read_text(encoding="utf-8"))
+        built = {target["id"]: target["filename"] for target in targets if target["type"] != "custom"}
+        entries = json.loads((info / "intro-tests.json").read_text(encoding="utf-8"))
+        self.tests = [test for test in (Test(entry, built) for entry in entries)
+                      if test.stage and test.name not in ("soak", "outcome") and not test.name.endswith("_plant")]
+        quick = [test for test in self.tests if test.stage != "integration"]
+        if not self.compile(path for test in quick for path in test.built):
+            sys.exit("mutate: the tree does not build; see " + str(self.build))
+        for test in quick:
+            test.symbols = set().union(*(self.symbols_of(path) for path in test.built))
+
+    def copy(self):
+        """Bring the copy up to date; what did not change keeps its time, so that little is compiled again."""
+        names = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=TOP, check=True,
+                               stdout=subprocess.PIPE).stdout.decode().split("\0")[:-1]
+        wanted = set()
+        for name in names:
+            source, target = TOP / name, self.tree / name
+            if not source.is_file():
+                continue
+            wanted.add(target)
+            if target.exists() and target.read_bytes() == source.read_bytes():
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target)
+        for path in self.tree.rglob("*"):
+            if path.is_file() and path not in wanted:
+                path.unlink()
+
+    def must(self, *command):
+        done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        if done.returncode:
+            sys.exit(done.stdout.decode(errors="replace"))
+
+    def compile(self, paths):
+        names = sorted({os.path.relpath(path, self.build) for path in paths})
+        return subprocess.run(["ninja", "-C", self.build, "--quiet", *names], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+    def symbols_of(self, path):
+        out = subprocess.run(["nm", "--defined-only", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                             check=False).stdout.decode(errors="replace")
+        return {words[-1] for words in map(str.split, out.splitlines()) if words}
+
+    def object_of(self, source):
+        """The object file of a source file, and its name for ninja."""
+        room = "_".join(source.relative_to(self.tree / "src").parts[1:])
+        layer = source.relative_to(self.tree / "src").parts[0]
+        found = list((self.build / "src" / layer).glob(f"*.a.p/{room}.o")) or list((self.build / "src" / layer).glob(f"*.p/{room}.o"))
+        return found[0] if found else None
+
+    def run(self, test):
+        """`passed`, `failed` or `hangs`."""
+        environment = {**os.environ, **test.environment, "ROTA_SIM_FRESH_S": "0",
+                       "UBSAN_OPTIONS": "halt_on_error=1", "ASAN_OPTIONS": "abort_on_error=0"}
+        with subprocess.Popen(test.command, cwd=self.build, env=environment, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as process:
+            try:
+                output = process.communicate(timeout=TIMEOUT_S[test.stage])[0].decode(errors="replace")
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGTERM)
+                try:
+                    process.communicate(timeout=20)
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
+                return "hangs"
+        return "failed" if process.returncode or re.search(r"^not ok", output, re.MULTILINE) else "passed"
+
+    def candidates(self, source, symbols):
+        """The tests that can notice a change of this file, the likeliest first."""
+        path = source.relative_to(self.tree)
+        for stage in STAGES:
+            found = [test for test in self.tests if test.stage == stage and
+                     (test.likeness(path) > 0 if test.symbols is None else test.symbols & symbols)]
+            found.sort(key=lambda test: -test.likeness(path))
+            yield from found[:self.n_integration] if stage == "integration" else found
+
+    def is_steady(self, test):
+        """Whether it passes without a mutant. Only asked when it failed with one; the tree is whole then."""
+        if test.is_steady is None:
+            test.is_steady = self.compile(test.built) and self.run(test) == "passed"
+            if not test.is_steady:
+                print(f"    {test.name} fails without a mutant, too", flush=True)
+        return test.is_steady
+
+    def judge(self, source, number, line):
+        """(what, by): `caught` or `hangs` by a test, `survived`, or `void` if there is nothing to notice."""
+        whole = source.read_text(encoding="utf-8")
+        lines = whole.split("\n")
+        lines[number] = line
+        mutated = "\n".join(lines)
+        target = self.object_of(source)
+        if not target or not self.compile([target]):
+            return "void", "no object file"
+        symbols, code = self.symbols_of(target), self.code_of(target)
+        ran = []
+        try:
+            source.write_text(mutated, encoding="utf-8")
+            if not self.compile([target]):
+                return "void", "does not compile"
+            if self.code_of(target) == code:
+                return "void", "same code"
+            for test in self.candidates(source, symbols):
+                if test.is_steady is False:
+                    continue
+                if not self.compile(test.built):
+                    return "void", "does not link"
+                ran.append(test.name)
+                result = self.run(test)
+                if result == "passed":
+                    continue
+                if test.stage in ("unit", "fuzz"):
+                    return ("caught" if result == "failed" else "hangs"), test.name
+                source.write_text(whole, encoding="utf-8")
+                if self.is_steady(test):
+                    return ("caught" if result == "failed" else "hangs"), test.name
+                source.write_text(mutated, encoding="utf-8")
+        finally:
+            source.write_text(whole, encoding="utf-8")
+        return "survived", f"{len(ran)} programs: " + " ".join(ran)
+
+    def code_of(self, path):
+        """The machine code, without line numbers."""
+        return subprocess.run(["objdump", "-d", "-r", "-s", "-j", ".text", "-j", ".rodata", path], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, check=False).stdout
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--count", type=int, default=20)
+    parser.add_argument("--integration", type=int, default=4)
+    parser.add_argument("--folder", type=pathlib.Path, default=TOP / "build-mutate")
+    parser.add_argument("paths", nargs="*", default=["src/core"])
+    arguments = parser.parse_intermixed_args()
+    seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10 ** 6)
+    chance = random.Random(seed)
+    bench = Bench(arguments.folder.resolve(), arguments.integration)
+
+    files = []
+    for name in arguments.paths or ["src/core"]:
+        path = bench.tree / os.path.relpath(pathlib.Path(name).resolve(), TOP)
+        files += sorted(path.rglob("*.c")) if path.is_dir() else [path]
+    sites = [(path, *mutants) for path in files for mutants in mutants_of_file(path)]
+    chance.shuffle(sites)
+    print(f"seed {seed}: {arguments.count} mutants; {len(files)} files have {len(sites)} lines to change", flush=True)
+
+    counts = {"caught": 0, "hangs": 0, "survived": 0, "void": 0}
+    number = 0
+    survivors = []
+    for source, at, mutants in sites:
+        if number == arguments.count:
+            break
+        line = chance.choice(mutants)
+        began_at = time.monotonic()
+        what, by = bench.judge(source, at, line)
+        counts[what] += 1
+        if what == "void":
+            continue
+        number += 1
+        name = f"{source.relative_to(bench.tree)}:{at + 1}"
+        print(f"{number} {what} by {by}, {time.monotonic() - began_at:.0f} s: {name}: {line.strip()}", flush=True)
+        if what == "survived":
+            whole = source.read_text(encoding="utf-8").split("\n")
+            changed = [*whole[:at], line, *whole[at + 1:]]
+            diff = "\n".join(difflib.unified_diff(whole, changed, name, "mutant", lineterm="", n=3))
+            survivors.append(diff)
+            print(diff, flush=True)
+    print(f"seed {seed}: {number} mutants, {counts['caught']} caught, {counts['hangs']} caught by a hang, "
+          f"{counts['survived']} survived; {counts['void']} more did not compile or changed nothing")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

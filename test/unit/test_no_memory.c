@@ -1,0 +1,484 @@
+/* What happens when memory runs out, at every single allocation: a reader or a machine refuses with
+ * ROTA_ERR_NO_MEMORY, leaks nothing, and what it had before still holds. */
+#include "no_memory.h"
+
+#include "core/own/group_fold.h"
+#include "core/own/view_fsm.h"
+#include "core/place/members_fsm.h"
+#include "core/work/broker.h"
+#include "wire/config_text.h"
+#include "wire/descriptor.h"
+#include "wire/group_record.h"
+#include "wire/hosts_file.h"
+#include "wire/json_rows.h"
+#include "wire/kafka_url.h"
+#include "wire/keys_file.h"
+#include "wire/pairs_file.h"
+#include "wire/shards_file.h"
+#include "wire/view_text.h"
+
+#include <rota/claims.h>
+#include <rota/config.h>
+#include <rota/plan.h>
+#include <rota/ring.h>
+
+#include <dirent.h>
+#include <stdio.h>
+
+/* The machines below are stepped by helpers of other tests, whose own allocations do not fail. */
+#define ARMED(call)                                                                                \
+    __extension__({                                                                                \
+        no_memory_arm();                                                                           \
+        __typeof__(call) answer_ = (call);                                                         \
+        no_memory_disarm();                                                                        \
+        answer_;                                                                                   \
+    })
+#define rota_view_fsm_step(...)      ARMED(rota_view_fsm_step(__VA_ARGS__))
+#define rota_broker_add(...)         ARMED(rota_broker_add(__VA_ARGS__))
+#define rota_broker_end(...)         ARMED(rota_broker_end(__VA_ARGS__))
+#define rota_broker_worker_open(...) ARMED(rota_broker_worker_open(__VA_ARGS__))
+#include "view_nodes.h"
+#include "work_bench.h"
+
+/* OK, or refused because of the failure that was planted. */
+static bool is_done(enum rota_code code)
+{
+    if (code && code != ROTA_ERR_NO_MEMORY)
+        fail_msg("code %d", (int)code);
+    assert_true(code == ROTA_OK || no_memory_has_failed());
+    return code == ROTA_OK;
+}
+
+/* --- readers --- */
+
+static struct rota_str input;
+static void (*reader)(void);
+static enum rota_code code_with_memory;
+
+static void read_once(void)
+{
+    no_memory_arm();
+    reader();
+    no_memory_disarm();
+}
+
+/* Of a reader: what it says of the input if it has memory, or that it has none. */
+static bool is_read(enum rota_code code)
+{
+    if (no_memory.fails_at == 0)
+        code_with_memory = code;
+    else if (code != code_with_memory)
+        assert_true(code == ROTA_ERR_NO_MEMORY && no_memory_has_failed());
+    return code == ROTA_OK;
+}
+
+/* Every file of a fuzz target's corpus. */
+static void read_corpus(const char *target, void (*read)(void))
+{
+    static char bytes[1 << 16];
+    char path[512];
+    snprintf(path, sizeof path, "%s/../fuzz/corpus/%s", TEST_DATA, target);
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
+    size_t n = 0;
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "%s/../fuzz/corpus/%s/%s", TEST_DATA, target, entry->d_name);
+        FILE *file = fopen(path, "rb");
+        assert_non_null(file);
+        input = rota_str_of(bytes, fread(bytes, 1, sizeof bytes, file));
+        fclose(file);
+        if (input.size > 4096)
+            continue; /* would take long */
+        reader = read;
+        memset(&no_memory, 0, sizeof no_memory);
+        read_once();
+        if (no_memory.n == 0 && no_memory.n_live == 0) {
+            no_memory.fails_at = UINT64_MAX; /* count */
+            read_once();
+            if (no_memory.n == 0)
+                continue; /* needs none */
+        }
+        no_memory_everywhere(read_once);
+        n++;
+    }
+    closedir(folder);
+    assert_true(n > 0);
+}
+
+static void read_hosts(void)
+{
+    struct rota_hosts hosts;
+    struct rota_error error;
+    if (is_read(rota_hosts_parse(input, "f", &hosts, &error)))
+        rota_hosts_deinit(&hosts);
+}
+
+static void read_shards(void)
+{
+    struct rota_shards_file file;
+    struct rota_error error;
+    if (is_read(rota_shards_file_parse(input, "f", &file, &error)))
+        rota_shards_file_deinit(&file);
+}
+
+static void read_pairs(void)
+{
+    struct rota_pairs pairs = {.seed = 5};
+    struct rota_pairs_reader into;
+    struct rota_error error;
+    enum rota_code code = ROTA_OK;
+    rota_pairs_reader_init(&into, "f", &pairs);
+    for (size_t at = 0; !code && at < input.size; at += 7) {
+        size_t left = input.size - at;
+        code = rota_pairs_reader_feed(&into, rota_str_of(input.data + at, left < 7 ? left : 7),
+                                      &error);
+    }
+    if (!code)
+        code = rota_pairs_reader_finish(&into, &error);
+    is_read(code);
+    rota_pairs_reader_deinit(&into);
+    rota_pairs_deinit(&pairs);
+}
+
+static void read_kafka_url(void)
+{
+    struct rota_kafka_url url;
+    struct rota_error error;
+    if (!is_read(rota_kafka_url_parse(input, &url, &error)))
+        return;
+    char *text = rota_kafka_url_format(&url);
+    assert_true(text || no_memory_has_failed());
+    free(text);
+    rota_kafka_url_deinit(&url);
+}
+
+static void read_view(void)
+{
+    struct rota_view view = {0}, copy = {0};
+    struct rota_error error;
+    if (is_read(rota_view_parse(input, &view, &error)) &&
+        is_done(rota_view_copy(&view, &copy, &error)))
+        assert_int_equal(copy.number, view.number);
+    rota_view_deinit(&view);
+    rota_view_deinit(&copy);
+}
+
+static void read_config(void)
+{
+    struct rota_config *config;
+    struct rota_error error;
+    if (is_read(rota_config_parse(input, "f", &config, &error)))
+        rota_config_unref(config);
+}
+
+static void read_descriptors(void)
+{
+    struct rota_descriptors descriptors;
+    rota_descriptors_init(&descriptors);
+    is_read(rota_descriptors_add(&descriptors, input));
+    rota_descriptors_deinit(&descriptors);
+}
+
+static void read_rows(void)
+{
+    static const char *const fields[] = {"name", "state", "jobs"};
+    struct rota_rows rows = {0};
+    struct rota_error error;
+    if (is_read(rota_rows_read(input, "nodes", fields, 3, &rows, &error)))
+        rota_rows_deinit(&rows);
+}
+
+static void read_group_record(void)
+{
+    struct rota_group_record *record = NULL;
+    struct rota_buffer text = {0};
+    enum rota_group_verdict verdict;
+    struct rota_error error;
+    if (!is_read(rota_group_record_parse(input, &record, &verdict, &error)) ||
+        verdict != ROTA_GROUP_ACCEPTED)
+        return;
+    enum rota_code code = rota_group_record_format(record, &text, &error);
+    assert_true(code == ROTA_OK || code == ROTA_ERR_LIMIT || no_memory_has_failed());
+    rota_buffer_deinit(&text);
+    rota_group_record_unref(record);
+}
+
+static void readers_refuse_and_leak_nothing(void **state)
+{
+    (void)state;
+    read_corpus("hosts", read_hosts);
+    read_corpus("shards", read_shards);
+    read_corpus("pairs", read_pairs);
+    read_corpus("kafka_url", read_kafka_url);
+    read_corpus("view", read_view);
+    read_corpus("config", read_config);
+    read_corpus("descriptor", read_descriptors);
+    read_corpus("rows", read_rows);
+    read_corpus("group", read_group_record);
+}
+
+/* --- place --- */
+
+static struct rota_ring *ring_of(int n)
+{
+    static const char *const ADDRESSES[] = {"a:1", "b:1", "c:1", "d:1"};
+    struct rota_ring_host hosts[4] = {0};
+    struct rota_ring *ring = NULL;
+    for (int i = 0; i < n; i++)
+        hosts[i] = (struct rota_ring_host){.address = rota_str(ADDRESSES[i]),
+                                           .zone = rota_str(i % 2 ? "x" : "y")};
+    return is_done(rota_ring_new(hosts, (size_t)n, 20, &ring, NULL)) ? ring : NULL;
+}
+
+static void change_a_ring(void)
+{
+    struct rota_ring_host added = {.address = rota_str("z:1")};
+    struct rota_str removed = rota_str("a:1");
+    struct rota_ring *next = NULL;
+    no_memory_arm();
+    struct rota_ring *ring = ring_of(3);
+    if (ring && is_done(rota_ring_with(ring, &added, 1, &removed, 1, &next, NULL)))
+        assert_int_equal(rota_ring_size(next), 3);
+    rota_ring_unref(next);
+    rota_ring_unref(ring);
+}
+
+static void plan_a_change(void)
+{
+    no_memory_arm();
+    struct rota_ring *before = ring_of(2), *after = ring_of(4);
+    struct rota_plan_options options = {.before = before, .after = after};
+    struct rota_plan_space space = {.namespace_id = rota_str("ns"),
+                                    .queue = rota_str("q"),
+                                    .type = ROTA_TASK_ACTIVITY,
+                                    .before = {8, {0}},
+                                    .after = {8, {0}}};
+    struct rota_plan *plan = NULL;
+    if (before && after && is_done(rota_plan_new(&options, &plan, NULL))) {
+        while (!is_done(rota_plan_add(plan, &space, NULL)))
+            no_memory_disarm();
+        const struct rota_plan_result *result = rota_plan_result(plan);
+        assert_true(result->hosts_after.n == 4 && result->lost == 0);
+    }
+    rota_plan_free(plan);
+    rota_ring_unref(before);
+    rota_ring_unref(after);
+}
+
+/* A snapshot that could not be taken in changes nothing, and can be given again. */
+static void change_members(void)
+{
+    struct rota_host hosts[] = {{.address = rota_str("a:1"), .zone = rota_str("x")},
+                                {.address = rota_str("b:1")},
+                                {.address = rota_str("c:1"), .is_draining = true}};
+    struct rota_members_event events[] = {
+        {.type = ROTA_MEMBERS_SNAPSHOT, .version = 1, .hosts = hosts, .n_hosts = 2},
+        {.type = ROTA_MEMBERS_EVICT, .address = rota_str("b:1")},
+        {.type = ROTA_MEMBERS_SNAPSHOT, .version = 2, .hosts = hosts, .n_hosts = 3},
+        {.type = ROTA_MEMBERS_DRAIN, .address = rota_str("a:1")},
+    };
+    struct rota_members_fsm fsm;
+    struct rota_members_actions actions;
+    size_t n, n_before;
+    no_memory_arm();
+    if (!is_done(rota_members_fsm_init(&fsm, 10, NULL)))
+        return;
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
+        rota_members_fsm_list(&fsm, &n_before);
+        while (!is_done(rota_members_fsm_step(&fsm, 5, &events[i], &actions, NULL))) {
+            no_memory_disarm();
+            rota_members_fsm_list(&fsm, &n);
+            assert_int_equal(n, n_before);
+        }
+        rota_members_actions_deinit(&actions);
+    }
+    rota_members_fsm_list(&fsm, &n);
+    assert_int_equal(n, 3);
+    assert_int_equal(rota_ring_size(rota_members_fsm_ring(&fsm)), 0);
+    rota_members_fsm_deinit(&fsm);
+}
+
+static void keep_claims(void)
+{
+    static const char *const SHARDS_OF[] = {"1", "2", "3", "4", "5", "6", "7", "8", "9"};
+    struct rota_claims *claims = NULL;
+    no_memory_arm();
+    if (!is_done(rota_claims_new(7, &claims, NULL)))
+        return;
+    for (size_t i = 0; i < 9; i++) {
+        struct rota_claim claim = {
+            .space = rota_str("s"), .shard = rota_str(SHARDS_OF[i]), .epoch = i + 1};
+        while (!is_done(rota_claims_set(claims, &claim, NULL))) {
+            no_memory_disarm();
+            assert_int_equal(rota_claims_size(claims), i);
+        }
+    }
+    assert_int_equal(rota_claims_size(claims), 9);
+    rota_claims_free(claims);
+}
+
+static void places_stay_as_they_were(void **state)
+{
+    (void)state;
+    no_memory_everywhere(change_a_ring);
+    no_memory_everywhere(plan_a_change);
+    no_memory_everywhere(change_members);
+    no_memory_everywhere(keep_claims);
+}
+
+/* --- groups --- */
+
+static const char *const RECORDS[] = {"epoch", "own", "child", "finish", "remove"};
+
+/* One after the other; a fold that failed is of no use, but can be ended. */
+static void fold_a_log(void)
+{
+    struct rota_group_member author = {rota_str("a"), 1};
+    struct rota_group_task_state member = {.member = author};
+    struct rota_group_fold fold, loaded;
+    struct rota_group_record **pieces = NULL;
+    size_t n_pieces = 0;
+    bool is_well = true;
+    rota_group_fold_init(&fold);
+    for (size_t i = 0; is_well && i < sizeof RECORDS / sizeof *RECORDS; i++) {
+        struct rota_str parent = rota_str("p");
+        struct rota_group_change change = {.target = author};
+        enum rota_group_verdict verdict;
+        struct rota_group_record *record =
+            rota_group_record_new(i ? ROTA_GROUP_STATE : ROTA_GROUP_EPOCH);
+        record->author = author;
+        record->epoch = 1;
+        record->sequence = i + 1;
+        if (i == 0) {
+            record->tasks = &member;
+            record->n_tasks = 1;
+        } else {
+            static const enum rota_group_change_type TYPES[] = {
+                ROTA_GROUP_OWN, ROTA_GROUP_OWN, ROTA_GROUP_FINISH, ROTA_GROUP_REMOVE};
+            change.type = TYPES[i - 1];
+            change.def = rota_group_def_new(i == 2 ? rota_str("c") : rota_str("p"), &parent, i == 2,
+                                            rota_str(""));
+            change.token = i > 2 ? 11 : 0;
+            change.is_end = true;
+            change.has_position = i == 1;
+            record->changes = &change;
+            record->n_changes = 1;
+            record->is_seed_end = i == 1;
+        }
+        is_well = is_done(ARMED(rota_group_fold_apply(&fold, 10 + i, record, &verdict)));
+        if (is_well)
+            assert_true(verdict == ROTA_GROUP_ACCEPTED && rota_group_fold_is_sound(&fold));
+        record->tasks = NULL;
+        record->changes = NULL;
+        record->n_tasks = record->n_changes = 0;
+        if (i)
+            rota_group_def_unref(change.def);
+        rota_group_record_unref(record);
+    }
+    if (is_well && is_done(ARMED(rota_group_fold_save(&fold, &pieces, &n_pieces)))) {
+        rota_group_fold_init(&loaded);
+        if (is_done(ARMED(rota_group_fold_load(&loaded, pieces, n_pieces, NULL))))
+            assert_true(rota_group_fold_digest(&loaded) == rota_group_fold_digest(&fold));
+        rota_group_fold_deinit(&loaded);
+    }
+    for (size_t i = 0; i < n_pieces; i++)
+        rota_group_record_unref(pieces[i]);
+    free(pieces);
+    rota_group_fold_deinit(&fold);
+}
+
+static void fold_refuses_and_leaks_nothing(void **state)
+{
+    (void)state;
+    no_memory_everywhere(fold_a_log);
+}
+
+/* --- spaces --- */
+
+/* Three nodes share a space; one of them leaves. view_nodes.h sees that no two serve a shard. */
+static void own_a_space(void)
+{
+    void *state = NULL;
+    set_up(&state);
+    stored = (struct rota_view){0};
+    for (int i = 0; i < NODES; i++) {
+        open_plain(i);
+        pass(TTL / 2);
+    }
+    pass(2 * TTL);
+    no_memory.fails_at = 0; /* there is memory again */
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = 3, .name = rota_str("b")});
+    pass(4 * TTL);
+    assert_int_equal(n_served_in_all(), SHARDS);
+    assert_int_equal(nodes[1].serving[3] != 0, true);
+    tear_down(&state);
+    stored = (struct rota_view){0};
+}
+
+static void owners_go_on_when_there_is_memory_again(void **state)
+{
+    (void)state;
+    no_memory_everywhere(own_a_space);
+}
+
+/* --- work --- */
+
+/* What was refused is not there, can be asked for again, and is done once. */
+static void do_jobs(void)
+{
+    static struct bench bench;
+    struct rota_job_id ids[6];
+    struct rota_str can[] = {rota_str("gpu"), rota_str("big")}, queue = rota_str("q");
+    uint64_t session = 0;
+    bench.options = (struct rota_broker_options){.seed = 7};
+    bench_init(&bench);
+    for (size_t i = 0; i < 6; i++) {
+        struct rota_job_spec spec = {.queue = queue,
+                                     .payload = rota_str("payload"),
+                                     .unique = i == 3 ? rota_str("one") : rota_str(""),
+                                     .key = i == 4 ? rota_str("fair") : rota_str(""),
+                                     .capabilities = can,
+                                     .n_capabilities = i % 3};
+        while (!is_done(bench_try_add(&bench, &spec, &ids[i])))
+            no_memory.fails_at = 0;
+        assert_int_equal(rota_broker_n_jobs(bench.broker), i + 1);
+    }
+    struct rota_worker_spec worker = {.name = rota_str("w"),
+                                      .slots = 6,
+                                      .queues = &queue,
+                                      .n_queues = 1,
+                                      .capabilities = can,
+                                      .n_capabilities = 2};
+    while (!is_done(bench_try_open(&bench, &worker, &session)))
+        no_memory.fails_at = 0;
+    for (size_t i = 0; i < 6; i++) {
+        if (bench_state(&bench, ids[i]) == ROTA_JOB_WAITING) /* it could not be handed out */
+            bench_tick(&bench, ROTA_SEC);
+        uint64_t attempt = bench_view(&bench, ids[i]).attempt;
+        while (!is_done(bench_end(&bench, ids[i], attempt, ROTA_JOB_CAUSE_DONE, "result")))
+            no_memory.fails_at = 0;
+        assert_int_equal(bench_state(&bench, ids[i]), ROTA_JOB_DONE);
+    }
+    assert_int_equal(rota_broker_n_jobs(bench.broker), 0);
+    bench_deinit(&bench);
+}
+
+static void broker_refuses_and_goes_on(void **state)
+{
+    (void)state;
+    no_memory_everywhere(do_jobs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(readers_refuse_and_leak_nothing),
+        cmocka_unit_test(places_stay_as_they_were),
+        cmocka_unit_test(fold_refuses_and_leaks_nothing),
+        cmocka_unit_test(owners_go_on_when_there_is_memory_again),
+        cmocka_unit_test(broker_refuses_and_goes_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
