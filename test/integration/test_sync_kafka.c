@@ -166,6 +166,21 @@ static void what_others_write_is_told_as_it_is(void **state)
     assert_int_equal(peer_write(&sync_a, 0, "ours"), 4);
 }
 
+/* The broker answers where the log ends, then a record comes, and only then does the loop hear of
+ * the answer: the log has not become shorter. */
+static void end_that_was_asked_for_before_a_record_came_is_no_loss(void **state)
+{
+    enum { RECORDS = 2000 };
+    (void)state;
+    sync_a.ok_every = 2 * ROTA_MSEC;
+    sync_open(&sync_a);
+    sync_open(&sync_b);
+    for (uint64_t i = 0; i < RECORDS; i++)
+        peer_write(&sync_b, i, "x");
+    peer_await_end(&sync_a, RECORDS);
+    assert_int_equal(sync_a.n_lost, 0);
+}
+
 static void restart_of_the_broker_loses_nothing(void **state)
 {
     (void)state;
@@ -359,6 +374,7 @@ static void each_broker_may_die(void **state)
     SYNC_CHECK(topic_made_anew_is_lost),                                                           \
     SYNC_CHECK(log_that_was_cut_does_not_begin_at_0),                                              \
     SYNC_CHECK(what_others_write_is_told_as_it_is),                                                \
+    SYNC_CHECK(end_that_was_asked_for_before_a_record_came_is_no_loss),                            \
     SYNC_CHECK(session_that_brokers_refuse_is_told),                                               \
     SYNC_CHECK(stopped_member_is_told_nothing_but_its_loss),                                       \
     SYNC_CHECK(dead_member_does_not_silence_the_others),                                           \
