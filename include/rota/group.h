@@ -210,7 +210,8 @@ struct rota_group_task_status {
     struct rota_str task;
     uint64_t incarnation;
     bool is_leader;
-    uint64_t next;  /* it had read all before this when it wrote last; 0: not known */
+    bool has_lag;   /* false: it has not written since we began to read the log */
+    uint64_t lag;   /* records before the last one it wrote that it had not read by then */
     uint32_t load;  /* unfinished partitions, its own and offered to it */
     uint32_t owned; /* unfinished partitions that it has; 0 without memory to count */
 };

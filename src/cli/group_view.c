@@ -5,13 +5,6 @@
 
 enum { EXPLAIN_MAX = 2048, NAME_COLUMNS_MAX = 40 };
 
-/* How far behind the log's end a task was when it wrote last. */
-static uint64_t lag_of(const struct rota_group_status *status,
-                       const struct rota_group_task_status *task)
-{
-    return status->end > task->next ? status->end - task->next : 0;
-}
-
 /* --- for people --- */
 
 struct table {
@@ -43,8 +36,8 @@ static bool append_task(void *data, const struct rota_group_task_status *task)
     pad(buffer, table->width - rota_terminal_columns(task->task));
     rota_buffer_print(buffer, "  %-6s  %10u  %6u  ", task->is_leader ? "leader" : "",
                       (unsigned)task->owned, (unsigned)task->load);
-    if (task->next)
-        rota_buffer_print(buffer, "%8llu", (unsigned long long)lag_of(&table->status, task));
+    if (task->has_lag)
+        rota_buffer_print(buffer, "%8llu", (unsigned long long)task->lag);
     else
         rota_buffer_print(buffer, "%8s", "-");
     rota_buffer_print(buffer, "  %llu\n", (unsigned long long)task->incarnation);
@@ -145,8 +138,8 @@ static bool write_task(void *data, const struct rota_group_task_status *task)
     add_uint(json, "partitions", task->owned);
     add_uint(json, "load", task->load);
     rota_json_key(json, "lag");
-    if (task->next)
-        rota_json_uint(json, lag_of(&writer->status, task));
+    if (task->has_lag)
+        rota_json_uint(json, task->lag);
     else
         rota_json_null(json);
     rota_json_end_object(json);

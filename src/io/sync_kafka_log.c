@@ -161,12 +161,14 @@ static void on_asked(struct rota_kafka *kafka, const struct rota_kafka_job *job)
         lose(kafka, &job->error);
     } else if (!job->code && job->sent_at - kafka->asked_at > kafka->setup.session) {
         lose_because(kafka, "nothing was heard of it for a session");
-    } else if (!job->code && job->end < kafka->known) {
+    } else if (!job->code && job->end < job->known) { /* not kafka->known: records came since */
         lose_because(kafka, "it has become shorter");
     } else if (!job->code) {
         kafka->asked_at = job->sent_at;
         kafka->has_end = true;
-        kafka->end = kafka->known = job->end;
+        kafka->end = job->end;
+        if (kafka->known < job->end)
+            kafka->known = job->end;
         kafka->end_sent_at = job->sent_at;
         check_end(kafka);
     }
@@ -227,7 +229,11 @@ static void done(struct rota_letter *letter, bool is_cancelled)
 static void post(struct rota_kafka *kafka, enum rota_kafka_job_type type, uint64_t offset)
 {
     kafka->job = (struct rota_kafka_job){
-        .letter = {.work = rota_kafka_job_work, .done = done}, .type = type, .offset = offset};
+        .letter = {.work = rota_kafka_job_work, .done = done},
+        .type = type,
+        .offset = offset,
+        .known = kafka->known,
+    };
     kafka->has_job = true;
     enum rota_code code = rota_thread_post(kafka->thread, &kafka->job.letter);
     assert(!code); /* one at a time, and it is not closed before the last */

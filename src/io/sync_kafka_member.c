@@ -34,6 +34,7 @@ struct rota_kafka_member {
     rd_kafka_queue_t *news;
     bool is_over;
     bool is_assigned, is_leader, has_round, needs_topic;
+    bool is_subscribed;
     bool is_holding; /* asked to go into a new round, and not yet willing */
     bool is_marked;  /* and the others can see that we are ready */
     int32_t slot;    /* the first of the partitions that we hold; -1: none */
@@ -380,7 +381,7 @@ static void on_rebalance(struct rota_kafka_member *member, rd_kafka_event_t *eve
         rd_kafka_assign(member->client, nothing); /* we are in, and read none of them */
         rd_kafka_topic_partition_list_destroy(nothing);
     } else if (rd_kafka_assignment_lost(member->client)) {
-        rejoin(member);
+        member->is_holding = true; /* librdkafka would join again if we answered */
         lose(member, "our session is over");
     } else {
         begin_hold(member);
@@ -504,6 +505,7 @@ static void subscribe(struct rota_kafka_member *member)
                                       RD_KAFKA_PARTITION_UA);
     rd_kafka_subscribe(member->client, topics);
     rd_kafka_topic_partition_list_destroy(topics);
+    member->is_subscribed = true;
     member->needs_topic = false;
 }
 
@@ -575,6 +577,28 @@ static void turn(struct rota_kafka_member *member)
         seek_round(member);
 }
 
+/* The coordinator gives a new member its id at once and expects it to join with that id within a
+ * session. Until then nobody lists it, but all who join wait for it. So librdkafka must not join
+ * again for one that is out, and who goes while it joins has to know its id in order to leave. */
+static void leave(struct rota_kafka_member *member)
+{
+    rota_time until = rota_clock_boot() + ROTA_KAFKA_ASK_MS * ROTA_MSEC;
+    struct rota_kafka_identity identity = {0};
+    if (member->is_holding) {
+        rd_kafka_unsubscribe(member->client);
+        rd_kafka_assign(member->client, NULL);
+    } else if (member->is_subscribed && !member->is_assigned) {
+        rota_kafka_identify(member->client, &identity);
+        while (!identity.id[0] && rota_clock_boot() < until) {
+            wait(member, PLACE_MS);
+            rota_kafka_identify(member->client, &identity);
+        }
+    }
+    rd_kafka_queue_destroy(member->news);
+    rd_kafka_consumer_close(member->client);
+    rd_kafka_destroy(member->client);
+}
+
 static void live(struct rota_letter *letter)
 {
     struct rota_kafka_member *member = (struct rota_kafka_member *)letter;
@@ -587,9 +611,7 @@ static void live(struct rota_letter *letter)
     subscribe(member);
     while (!is_ending(member))
         turn(member);
-    rd_kafka_queue_destroy(member->news);
-    rd_kafka_consumer_close(member->client);
-    rd_kafka_destroy(member->client);
+    leave(member);
 }
 
 static void on_lived(struct rota_letter *letter, bool is_cancelled)

@@ -8,6 +8,9 @@ from the first scenario to the last. A scenario does something to tasks or to th
 waits until every partition has a living reader again, and goes on from there. After each,
 all that the tasks have printed so far is checked (test/lib/group_history.py): one owner, no
 two readers at once, nothing lost, nothing moved without need. Results are TAP.
+
+ROTA_TEST_QUIET_S and ROTA_TEST_HANGS make two scenarios longer: for how many seconds nothing
+happens, and how often a task hangs.
 """
 import collections
 import contextlib
@@ -34,7 +37,9 @@ KIND, ROTA, *KAFKA = sys.argv[1:]
 HANG_S = 100
 SESSION_S = 4
 PARTITIONS, SPLITS, ROWS = 6, 0.3, 10
-NAMES = ["ann", "bob", "cid", "dee"]
+NAMES = ["ann", "bob", "cid", "dee", "eve"]
+QUIET_S = float(os.environ.get("ROTA_TEST_QUIET_S", 10))
+HANGS = int(os.environ.get("ROTA_TEST_HANGS", 3 if KIND.startswith("kafka") else 1))
 
 
 class Failed(Exception):
@@ -210,6 +215,19 @@ def tasks_share_partitions_that_split(world):
     world.wait("partition for each task", lambda: all(task.readers() for task in world.living.values()))
 
 
+def tasks_that_nothing_happens_to_keep_what_they_have(world):
+    """One epoch for each join at most, and then no other; and nobody loses the log or the group."""
+    since = now()
+    epochs = {event["epoch"] for task in world.living.values() for event in task.life.events if event["event"] == "epoch"}
+    check(len(epochs) <= len(world.tasks), f"{len(epochs)} epochs for {len(world.tasks)} tasks")
+    world.pass_time(since + int(QUIET_S * 10**9))
+    world.read()
+    for task in world.living.values():
+        check(not task.last("lost"), f"{task.name} has lost {task.last('lost')}")
+        check(not task.last("epoch", since), f"{task.name} is told {task.last('epoch')}")
+    world.wait_read()
+
+
 def tasks_are_killed_one_after_the_other_and_restarted(world):
     for victim in world.others(world.leader())[:2]:
         had, began = len(victim.readers()), now()
@@ -234,7 +252,14 @@ def the_leader_is_killed(world):
 
 
 def a_task_is_stopped_for_longer_than_its_session(world):
-    victim = max(world.living.values(), key=lambda task: len(task.readers()))
+    """Again and again. It loses what it has. In Kafka nobody else loses anything; in a database it may
+    hold a lock that others wait for."""
+    for _ in range(HANGS):
+        hang(world, max(world.living.values(), key=lambda task: len(task.readers())))
+
+
+def hang(world, victim):
+    began = now()
     victim.stop()
     world.read()
     had = {reader.partition: reader.token for reader in victim.readers()}
@@ -245,12 +270,14 @@ def a_task_is_stopped_for_longer_than_its_session(world):
         return all(history.is_finished(name) or history.readers[name][-1].token > token for name, token in had.items())
 
     world.wait("readers for all that it had", are_others_reading)
-    world.pass_time(victim.stopped_at + (SESSION_S + 1) * 10**9)  # its session ends
+    world.pass_time(victim.stopped_at + 2 * SESSION_S * 10**9)
     since = now()
     victim.go_on()
     world.wait("loss", lambda: victim.last("lost", since))
     world.wait_members(since)
     world.wait_read()
+    for task in world.others(victim) if KIND.startswith("kafka") else []:
+        check(not task.last("lost", began), f"{victim.name} was stopped, but {task.name} has lost {task.last('lost')}")
 
 
 def the_server_is_restarted(world):
@@ -285,9 +312,9 @@ def server_away(world):
 
 
 def tasks_leave(world):
-    for victim in (world.leader(), world.others(world.leader())[0]):
+    while len(world.living) > 2:
         began = now()
-        world.leave(victim)
+        world.leave(world.leader() if len(world.living) % 2 else world.others(world.leader())[0])
         world.wait_members(began)
         world.wait_read()
 
@@ -306,6 +333,7 @@ def one_is_left_and_has_everything(world):
 
 SCENARIOS = [
     tasks_share_partitions_that_split,
+    tasks_that_nothing_happens_to_keep_what_they_have,
     tasks_are_killed_one_after_the_other_and_restarted,
     the_leader_is_killed,
     a_task_is_stopped_for_longer_than_its_session,

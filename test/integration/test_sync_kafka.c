@@ -166,6 +166,21 @@ static void what_others_write_is_told_as_it_is(void **state)
     assert_int_equal(peer_write(&sync_a, 0, "ours"), 4);
 }
 
+/* The broker answers where the log ends, then a record comes, and only then does the loop hear of
+ * the answer: the log has not become shorter. */
+static void end_that_was_asked_for_before_a_record_came_is_no_loss(void **state)
+{
+    enum { RECORDS = 2000 };
+    (void)state;
+    sync_a.ok_every = 2 * ROTA_MSEC;
+    sync_open(&sync_a);
+    sync_open(&sync_b);
+    for (uint64_t i = 0; i < RECORDS; i++)
+        peer_write(&sync_b, i, "x");
+    peer_await_end(&sync_a, RECORDS);
+    assert_int_equal(sync_a.n_lost, 0);
+}
+
 static void restart_of_the_broker_loses_nothing(void **state)
 {
     (void)state;
@@ -258,6 +273,46 @@ static void next_life_waits_for_the_end_of_the_last(void **state)
     member = sync_member_start("3/b", session);
     await_successor("3/b");
     sync_member_end(&member);
+}
+
+static void on_moment(uv_timer_t *timer)
+{
+    ++*(size_t *)timer->data;
+}
+
+static void pass_moment(uint64_t ms)
+{
+    uv_timer_t timer;
+    size_t n = 0;
+    uv_timer_init(&sync_loop, &timer);
+    timer.data = &n;
+    uv_timer_start(&timer, on_moment, ms, 0);
+    await(&sync_loop, &n, 1);
+    uv_close((uv_handle_t *)&timer, NULL);
+    uv_run(&sync_loop, UV_RUN_NOWAIT);
+}
+
+/* For a moment the coordinator has given it an id and it has not come back with it. Nobody sees
+ * that moment, so it leaves at many of them; its session is of minutes. */
+static void member_that_leaves_while_it_joins_is_not_waited_for(void **state)
+{
+    enum { MOMENTS = 60, MOMENT_MS = 2 };
+    char line[32];
+    (void)state;
+    sync_open(&sync_a);
+    sync_open(&sync_b);
+    sync_open(&sync_c);
+    peer_join(&sync_a, "1/a");
+    peer_await_members(&sync_a, 1);
+    for (int i = 0; i < MOMENTS; i++) {
+        snprintf(line, sizeof line, "%d/b%d", i + 2, i);
+        peer_join(&sync_b, line);
+        pass_moment((uint64_t)i * MOMENT_MS);
+        peer_leave(&sync_b);
+    }
+    peer_join(&sync_c, "99/c");
+    while (!peer_has_member(&sync_c, "1/a") || sync_c.members.size != 2)
+        await(&sync_loop, &sync_c.n_rounds, sync_c.n_rounds + 1);
 }
 
 /* They are alive by a commit that is not taken for the mark of another: nobody waits for
@@ -359,11 +414,13 @@ static void each_broker_may_die(void **state)
     SYNC_CHECK(topic_made_anew_is_lost),                                                           \
     SYNC_CHECK(log_that_was_cut_does_not_begin_at_0),                                              \
     SYNC_CHECK(what_others_write_is_told_as_it_is),                                                \
+    SYNC_CHECK(end_that_was_asked_for_before_a_record_came_is_no_loss),                            \
     SYNC_CHECK(session_that_brokers_refuse_is_told),                                               \
     SYNC_CHECK(stopped_member_is_told_nothing_but_its_loss),                                       \
     SYNC_CHECK(dead_member_does_not_silence_the_others),                                           \
     SYNC_CHECK(next_life_waits_for_the_end_of_the_last),                                           \
     SYNC_CHECK(members_without_a_partition_do_not_hold_others_up),                                 \
+    SYNC_CHECK(member_that_leaves_while_it_joins_is_not_waited_for),                               \
     SYNC_CHECK(why_brokers_are_not_reached_is_known),                                              \
     SYNC_CHECK(properties_are_looked_at_when_it_is_opened)
 /* clang-format on */

@@ -20,6 +20,19 @@ static inline bool is_stale_epoch(const struct world *world, const struct rota_g
     return record->kind == ROTA_GROUP_EPOCH && record->epoch <= world->fold.epoch;
 }
 
+/* A member of the fold under a name that outlives the fold's task: a record may be read later. */
+static inline struct rota_group_member lasting_member(const struct world *world, uint32_t place)
+{
+    struct rota_group_member member = world->fold.tasks.items[place].member;
+    for (uint32_t node = FIRST_TASK; node < FIRST_TASK + world->shape.n_tasks; node++)
+        if (rota_str_is_equal(rota_str(world->tasks[node].name), member.task)) {
+            member.task = rota_str(world->tasks[node].name);
+            return member;
+        }
+    die("a member that is no task");
+    return member;
+}
+
 /* What was offered is offered once more, though it was taken: the author speaks for
  * the owner. */
 static inline void plant_withdraw(struct world *world, struct rota_group_record *record)
@@ -32,12 +45,14 @@ static inline void plant_withdraw(struct world *world, struct rota_group_record 
             partition->owner == ROTA_GROUP_NOBODY ||
             rota_group_fold_life(partition) == ROTA_GROUP_FINISHED)
             continue;
-        record->author = world->fold.tasks.items[partition->owner].member;
+        record->author = lasting_member(world, partition->owner);
         record->sequence = world->fold.tasks.items[partition->owner].sequence + 1;
         change->type = ROTA_GROUP_MOVE;
         change->token = partition->token;
-        change->target = world->fold.tasks.items[world->fold.leader].member;
+        change->target = lasting_member(world, world->fold.leader);
+        struct rota_group_change first = record->changes[0];
         record->changes[0] = *change;
+        *change = first;
         return;
     }
 }
@@ -67,7 +82,7 @@ static inline void plant_record(struct world *world, struct rota_group_record *r
         record->sequence = task->sequence + 1;
     if (world->plant == PLANT_STRANGER && !task && record->kind == ROTA_GROUP_STATE &&
         world->fold.epoch > 0) {
-        record->author = world->fold.tasks.items[world->fold.leader].member;
+        record->author = lasting_member(world, world->fold.leader);
         record->sequence = world->fold.tasks.items[world->fold.leader].sequence + 1;
         record->epoch = world->fold.epoch;
     }

@@ -252,6 +252,28 @@ static void sequence_decides_and_no_timestamp(void **state)
     close_bench(&bench);
 }
 
+static void lag_is_what_the_author_had_not_read_when_it_wrote(void **state)
+{
+    struct bench bench;
+    (void)state;
+    open_bench(&bench);
+    epoch(&bench, "ab");
+    const struct rota_group_task *a = rota_group_fold_task(&bench.fold, member(&bench, 'a', 1));
+    const struct rota_group_task *b = rota_group_fold_task(&bench.fold, member(&bench, 'b', 1));
+    assert_false(b->has_lag);
+    struct rota_group_record *word = record_of(&bench, ROTA_GROUP_STATE, 'b', 1);
+    word->next = bench.n_kept; /* it has read everything */
+    assert_int_equal(apply(&bench, word), ROTA_GROUP_ACCEPTED);
+    for (int i = 0; i < 5; i++) {
+        word = record_of(&bench, ROTA_GROUP_STATE, 'a', 1);
+        word->next = 1;
+        assert_int_equal(apply(&bench, word), ROTA_GROUP_ACCEPTED);
+    }
+    assert_true(b->has_lag && b->lag == 0); /* others write on, and it has nothing to say */
+    assert_true(a->has_lag && a->lag == bench.n_kept - 2);
+    close_bench(&bench);
+}
+
 static void offset_is_taken_in_once(void **state)
 {
     struct bench bench;
@@ -794,6 +816,7 @@ int main(void)
         cmocka_unit_test(record_counts_only_in_the_epoch_at_its_own_offset),
         cmocka_unit_test(stranger_is_not_heard_nor_an_earlier_life_of_a_member),
         cmocka_unit_test(sequence_decides_and_no_timestamp),
+        cmocka_unit_test(lag_is_what_the_author_had_not_read_when_it_wrote),
         cmocka_unit_test(offset_is_taken_in_once),
         cmocka_unit_test(partition_has_one_owner_whoever_claims_it),
         cmocka_unit_test(offer_is_taken_by_its_addressee_alone_and_cleared_by_its_sharer),

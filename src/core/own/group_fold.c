@@ -82,6 +82,8 @@ static enum rota_code apply_state(struct rota_group_fold *fold, uint64_t offset,
         fold->counts.refusals[refusal]++;
     }
     fold->is_seeded = fold->is_seeded || (record->is_seed_end && author == fold->leader);
+    fold->tasks.items[author].has_lag = true;
+    fold->tasks.items[author].lag = offset > record->next ? offset - record->next : 0;
     return code ? code : fold->is_out_of_memory ? ROTA_ERR_NO_MEMORY : ROTA_OK;
 }
 
@@ -98,10 +100,8 @@ static enum rota_code apply_member(struct rota_group_fold *fold, uint64_t offset
         code = apply_state(fold, offset, author, record);
     else
         *verdict = rota_fold_piece(fold, offset, author, record);
-    if (*verdict == ROTA_GROUP_ACCEPTED) {
+    if (*verdict == ROTA_GROUP_ACCEPTED)
         fold->tasks.items[author].sequence = record->sequence;
-        fold->tasks.items[author].next = record->next;
-    }
     return code;
 }
 

@@ -114,7 +114,8 @@ struct rota_group_partition {
 struct rota_group_task {
     struct rota_group_member member; /* the text is the fold's */
     uint64_t sequence;               /* of its last record that counted */
-    uint64_t next;                   /* it had read all before this then; 0: not known */
+    bool has_lag;                    /* whether it wrote a state since we began to read */
+    uint64_t lag;                    /* records before its last state that it had not read */
     uint32_t serial;                 /* never used again; 0: this place is free */
     uint32_t load;                   /* unfinished partitions, its own and offered to it */
     uint32_t n_owned;                /* with finished ones */

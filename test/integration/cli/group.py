@@ -156,6 +156,26 @@ def status_of_a_group_is_told_to_people_and_programs():
 
 
 @test
+def task_that_has_nothing_to_say_does_not_fall_behind():
+    with group() as (url, join):
+        def lag_of(name):
+            shown = ok("group", "status", "--log", url, "--name", "demo", "--json").json()
+            return next(task["lag"] for task in shown["tasks"] if task["task"] == name)
+
+        a = join("a", "--partitions", "1")
+        a.until("start")
+        b = join("b", "--partitions", "1")
+        b.until("epoch", tasks=["a", "b"])
+        a.until("progress")
+        before = lag_of("b")
+        for _ in range(5):
+            a.until("progress")
+        assert lag_of("b") == before, (before, lag_of("b"))
+        b.end()
+        a.end()
+
+
+@test
 def bad_groups_are_refused():
     with Files() as files:
         url = f"sqlite:{files.path}/group.db"
