@@ -18,11 +18,12 @@
  * (space, dc, shard): host, instance, epoch, pings, last_ping, ttl.
  *  - CLAIM takes one row and answers with its shard and epoch, or with none. It may
  *    take, in this order: one that is free and was this host's, or that this host's
- *    name holds with another instance if the claim says that it is alone; any free
- *    one; one of those named as dead, if epoch and pings are still the named ones
- *    and the database's clock agrees that it is out of time (last_ping + ttl < now,
- *    or last_ping > now + ttl, for a clock may have gone back). Never one that this
- *    instance holds. The new epoch is max(epoch + 1, floor + 1, unix milliseconds).
+ *    name holds with another instance if the claim says that it is alone; a dead one
+ *    that was this host's; any free one; any dead one. A row is dead if the claim names
+ *    it with its present epoch and pings, and the database's clock agrees that it is out
+ *    of time (last_ping + ttl < now, or last_ping > now + ttl, for a clock may have gone
+ *    back). Never one that this instance holds. The new epoch is
+ *    max(epoch + 1, floor + 1, unix milliseconds).
  *  - PING: held, when instance and epoch are the row's, or taken. An old row that
  *    nobody has taken can be pinged back to life.
  *  - RELEASE: free, host kept, when instance and epoch are the row's.
