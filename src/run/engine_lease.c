@@ -1,6 +1,7 @@
 /* Shards by leases (<rota/lease.h>): whoever comes first has one, a row for each; nobody holds
  * more than its share among those who take part, by their weights. */
 #include "io/clock.h"
+#include "run/lease_inside.h"
 #include "run/space_inside.h"
 
 #include <rota/lease.h>
@@ -70,7 +71,7 @@ static void on_timer(uv_timer_t *timer)
 {
     struct engine *engine = timer->data;
     if (engine->lease && !engine->is_halting)
-        rota_lease_set_wanted(engine->lease, wanted_of(engine->space));
+        rota_lease_set_share(engine->lease, wanted_of(engine->space));
     const struct rota_store_request request = {.verb = ROTA_STORE_LEASES,
                                                .space = rota_str(engine->space->options.name),
                                                .dc = rota_str(DC)};
@@ -175,7 +176,7 @@ static enum rota_code engine_run(void *state, uint64_t floor, struct rota_error 
     if (!code)
         code = rota_lease_open(space->loop, space->store, &options, &engine->lease, error);
     if (!code)
-        rota_lease_set_wanted(engine->lease, wanted_of(space));
+        rota_lease_set_share(engine->lease, wanted_of(space));
     if (!code && floor > 0) /* it is told of an epoch, and grants begin above it */
         (void)rota_lease_seen(engine->lease, 0, floor, NULL);
     return code;
