@@ -229,7 +229,10 @@ struct rota_space_outcome {
 /* Told once, from the loop; not when the space is closed before. The outcome is borrowed. */
 typedef void rota_space_on_outcome(void *data, const struct rota_space_outcome *outcome);
 
-/* Keep a shard at a node, by its address, whatever the engine would say; an empty one ends
+/* The changes below may be asked of any process that has the space open, also of one without a
+ * `member`.
+ *
+ * Keep a shard at a node, by its address, whatever the engine would say; an empty one ends
  * that. One that has not opened the space is refused, as is an engine that can't: lease and
  * group. Nothing else moves. Is done when it is in the store: the shard follows. A dry run
  * only says what would be done. An error here means that nothing was asked. */

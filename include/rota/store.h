@@ -189,10 +189,12 @@ struct rota_store_value {
  *
  * 1. this host was the last to hold it, and it is free; or another instance of this
  *    host still does, and `is_alone`;
- * 2. it is free;
- * 3. it is in `dead`, with this very epoch and number of pings, and the database's
- *    clock agrees: its last ping is longer ago than its holder's ttl, or further in
- *    the future than that, for the clock may have been set back.
+ * 2. this host was the last to hold it, and it is dead: it is in `dead`, with this very
+ *    epoch and number of pings, and the database's clock agrees: its last ping is longer
+ *    ago than its holder's ttl, or further in the future than that, for the clock may
+ *    have been set back;
+ * 3. it is free;
+ * 4. it is dead, and another host held it.
  *
  * Never one that this very instance holds. The epoch granted is the highest of the
  * row's + 1, `floor` + 1 and the database's clock in milliseconds: it grows even when

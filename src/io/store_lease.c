@@ -34,7 +34,8 @@ enum {
 
 #define IN_ORDER(r)                                                                           \
     "ORDER BY CASE WHEN " r ".host = :host AND (" r ".instance = 0 OR :alone = 1) THEN 1 "    \
-    "WHEN " r ".instance = 0 THEN 2 ELSE 3 END, " r ".last_ping, " r ".shard"
+    "WHEN " r ".host = :host THEN 2 WHEN " r ".instance = 0 THEN 3 ELSE 4 END, "              \
+    r ".last_ping, " r ".shard"
 
 /* No hold, and the number of shards is the one that everybody claims of. */
 #define IS_OPEN(now)                                                                          \

@@ -214,7 +214,8 @@ static enum rota_code check(const struct rota_space *space, struct rota_error *e
     if (space->options.log_url)
         return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "space %s: engine group needs a log, and none is named here",
+                          "space %s: engine group needs a log, and none is named here: ask a node "
+                          "that names one for the space",
                           space->options.name);
 }
 

@@ -1,6 +1,7 @@
 /* Shards by leases (<rota/lease.h>): whoever comes first has one, a row for each; nobody holds
  * more than its share among those who take part, by their weights. */
 #include "io/clock.h"
+#include "run/lease_inside.h"
 #include "run/space_inside.h"
 
 #include <rota/lease.h>
@@ -44,17 +45,18 @@ static void on_rows(void *data, const struct rota_store_answer *answer)
 
 /* --- our share --- */
 
+/* Of this node; an observer, which has none, asks for the largest share of all. */
 static uint32_t share_of(const struct rota_space *space)
 {
     const struct rota_view *view = rota_view_fsm_view(&space->view.fsm);
+    const char *self = space->options.member;
     uint64_t all = 0, own = 0, n = space->map.n_shards;
     for (size_t i = 0; i < view->members.size; i++) {
         const struct rota_view_member *member = &view->members.items[i];
         if (member->span.to != 0)
             continue;
         all += member->weight;
-        if (space->options.member &&
-            rota_str_is_equal(member->name, rota_str(space->options.member)))
+        if (self ? rota_str_is_equal(member->name, rota_str(self)) : member->weight > own)
             own = member->weight;
     }
     return own == 0 ? (uint32_t)n : (uint32_t)((n * own + all - 1) / all);
@@ -70,7 +72,7 @@ static void on_timer(uv_timer_t *timer)
 {
     struct engine *engine = timer->data;
     if (engine->lease && !engine->is_halting)
-        rota_lease_set_wanted(engine->lease, wanted_of(engine->space));
+        rota_lease_set_share(engine->lease, wanted_of(engine->space));
     const struct rota_store_request request = {.verb = ROTA_STORE_LEASES,
                                                .space = rota_str(engine->space->options.name),
                                                .dc = rota_str(DC)};
@@ -141,8 +143,8 @@ static enum rota_code check(const struct rota_space *space, struct rota_error *e
     if (wanted <= ROTA_LEASE_WANTED_MAX)
         return ROTA_OK;
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "space %s: engine lease holds %d shards at most in one process, and %u "
-                          "are wanted here: name a smaller number, or take engine ring",
+                          "space %s: engine lease holds %d shards at most in one process, and one "
+                          "would have to hold %u: name a smaller number, or take engine ring",
                           space->options.name, ROTA_LEASE_WANTED_MAX, (unsigned)wanted);
 }
 
@@ -175,7 +177,7 @@ static enum rota_code engine_run(void *state, uint64_t floor, struct rota_error 
     if (!code)
         code = rota_lease_open(space->loop, space->store, &options, &engine->lease, error);
     if (!code)
-        rota_lease_set_wanted(engine->lease, wanted_of(space));
+        rota_lease_set_share(engine->lease, wanted_of(space));
     if (!code && floor > 0) /* it is told of an epoch, and grants begin above it */
         (void)rota_lease_seen(engine->lease, 0, floor, NULL);
     return code;

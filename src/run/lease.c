@@ -53,7 +53,8 @@ static bool next_event(struct rota_lease *lease, struct rota_lease_event *event)
         lease->is_close_wanted = false;
         *event = (struct rota_lease_event){.type = ROTA_LEASE_SHUTDOWN};
     } else if (lease->share > 0) {
-        *event = (struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = lease->share};
+        *event = (struct rota_lease_event){
+            .type = ROTA_LEASE_SHARE, .n_share = lease->share, .n_most = lease->share_most};
         lease->share = 0;
     } else if (lease->seen.size > 0) {
         *event = lease->seen.items[--lease->seen.size];
@@ -236,13 +237,22 @@ void rota_lease_close(struct rota_lease *lease, void (*on_closed)(void *data), v
         drive(lease, (struct rota_lease_event){.type = ROTA_LEASE_SHUTDOWN});
 }
 
+static void set_share(struct rota_lease *lease, uint32_t share, uint32_t most)
+{
+    lease->share = share < 1 ? 1 : share;
+    lease->share_most = most;
+    if (!lease->is_driving)
+        rota_lease_drive(lease, NULL, 0);
+}
+
 void rota_lease_set_wanted(struct rota_lease *lease, uint32_t wanted)
 {
-    const struct rota_lease_event event = {.type = ROTA_LEASE_SHARE, .n_share = wanted};
-    if (lease->is_driving)
-        lease->share = wanted;
-    else
-        drive(lease, event);
+    set_share(lease, wanted, wanted);
+}
+
+void rota_lease_set_share(struct rota_lease *lease, uint32_t share)
+{
+    set_share(lease, share, lease->fsm.options.n_wanted);
 }
 
 /* --- questions --- */

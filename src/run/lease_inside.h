@@ -33,7 +33,8 @@ struct rota_lease {
     ROTA_VECTOR(uint64_t) failed;
     ROTA_VECTOR(struct rota_lease_event) seen;
     bool is_close_wanted;
-    uint32_t share; /* to hold from now on; 0: as before */
+    uint32_t share;      /* to hold from now on; 0: as before */
+    uint32_t share_most; /* after a death */
     bool is_driving;
 
     ROTA_VECTOR(struct rota_lease_action) pings; /* of this step, not asked yet */
@@ -51,6 +52,10 @@ struct rota_lease {
 
 /* The one caller of the machine: all that one answer has brought, or one event. */
 void rota_lease_drive(struct rota_lease *lease, const struct rota_lease_event *events, size_t n);
+
+/* Like rota_lease_set_wanted() for processes that divide all shards among themselves by shares.
+ * When one of them dies the others take its shards at once, above their shares if need be. */
+void rota_lease_set_share(struct rota_lease *lease, uint32_t share);
 
 /* --- lease_ask.c --- */
 

@@ -102,11 +102,6 @@ static enum rota_code begin(struct rota_space *space, rota_space_on_outcome *on_
         return rota_error_set(
             error, ROTA_ERR_UNAVAILABLE, "space %s is not known yet: %s", space->options.name,
             space->map.trouble ? space->map.trouble : "no node has taken part in it");
-    if (!space->options.member)
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "space %s is only looked at from here: a node that takes part in it "
-                              "has to be asked",
-                              space->options.name);
     if (change->is_new || change->is_sent || change->is_dry)
         return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
                               "space %s: another change is under way from here",

@@ -270,9 +270,9 @@ static enum rota_code init_fsm(struct rota_space *space, const struct rota_view 
         .seats = seats,
         .n_seats = n_seats,
         .weight = space->weight,
-        .ttl = o->member ? rota_space_ttl(space) - rota_space_stop_within(space)
-                         : rota_time_min(4 * rota_space_ttl(space), ROTA_VIEW_TTL_MAX),
+        .ttl = rota_space_ttl(space) - (o->member ? rota_space_stop_within(space) : 0),
         .is_alone = o->is_alone,
+        .is_observer = !o->member,
         .seed = seed,
     };
     return rota_view_fsm_init(&space->view.fsm, rota_clock_boot(), &options, error);

@@ -268,16 +268,11 @@ void rota_space_ask_store(struct rota_space *space, const struct rota_view_ask *
     fail_ask(space, wanted->number);
 }
 
-/* Our own row: who only looks has none; and while a stop has no answer, others must not
- * hear that it is done. The row's name is the machine's, and lasts as long. */
+/* Our own row: while a stop has no answer, others must not hear that it is done. The row's
+ * name is the machine's, and lasts as long. */
 static void ask_own(struct rota_space *space, const struct rota_view_ask *ask)
 {
     bool is_stopping = rota_space_is_stopping(space);
-    if (!space->options.member) {
-        rota_space_view_later(
-            space, ask->type == ROTA_VIEW_LEAVE ? ROTA_VIEW_LEFT : ROTA_VIEW_TAKEN, ask->number);
-        return;
-    }
     if (is_stopping && ask->type != ROTA_VIEW_BEAT) {
         rota_space_view_later(space, ROTA_VIEW_UNKNOWN, ask->number);
         return;

@@ -246,6 +246,23 @@ def hosts_share_shards_and_prefer_their_own(world):
     world.check_ledger()
 
 
+def hosts_that_crashed_together_have_their_own_shards_back(world):
+    hosts = {}
+    crashed = []
+    for host in "abcd":
+        crashed.append(world.hold(host, 4))
+        hosts[host] = crashed[-1].start()[0]
+    for holder in crashed:
+        holder.send(signal.SIGKILL)
+        holder.process.wait()
+    again = {host: world.hold(host, 4) for host in "dcba"}
+    for host, holder in again.items():
+        check(holder.start()[0] == hosts[host], f"{host} has another shard than before")
+    for holder in again.values():
+        holder.end()
+    world.check_ledger()
+
+
 def a_host_that_is_alone_has_its_shard_back_at_once(world):
     a = world.hold("a", 1, 1, LONG_MS)
     shard, epoch = a.start()
@@ -317,6 +334,7 @@ SCENARIOS = [
     one_that_lost_its_lease_aborts,
     what_is_given_back_is_taken_without_waiting_for_its_end,
     hosts_share_shards_and_prefer_their_own,
+    hosts_that_crashed_together_have_their_own_shards_back,
     a_host_that_is_alone_has_its_shard_back_at_once,
     shards_change_in_number_only_when_asked,
     nobody_claims_during_a_hold,

@@ -229,7 +229,7 @@ static void space_that_is_not_known_yet_can_be_drained_and_closed(void **state)
 }
 
 /* Also of 100,000 shards: what one node owns, another that only looks sees at once. */
-static void who_only_looks_sees_all_and_changes_nothing(void **state)
+static void who_only_looks_sees_all_and_owns_nothing(void **state)
 {
     struct seen owner = {0}, other = {0};
     struct rota_space_options options = options_of(&owner, "ring", MANY);
@@ -256,13 +256,50 @@ static void who_only_looks_sees_all_and_changes_nothing(void **state)
     assert_true(rota_str_is_equal(map->engine, rota_str("ring")));
     assert_true(
         rota_str_is_equal(map->nodes[map->shards[MANY - 1].owner], rota_str("127.0.0.1:7001")));
-    assert_int_equal(
-        rota_space_pin(other.space, 0, rota_str("127.0.0.1:7001"), false, NULL, NULL, &error),
-        ROTA_ERR_INVALID);
+    assert_int_equal(rota_space_pin(other.space, 0, rota_str("127.0.0.1:7001"), false, on_outcome,
+                                    &other, &error),
+                     ROTA_OK);
+    await(&loop, &other.n_outcomes, 1);
+    assert_int_equal(other.code, ROTA_OK);
+    while (!rota_space_map(other.space)->shards[0].is_pinned)
+        await(&loop, &other.n_changes, other.n_changes + 1);
     close_space(&other);
     close_space(&owner);
     assert_int_equal(owner.n_stops, MANY);
     assert_int_equal(rota_claims_size(claims), 0);
+}
+
+/* A space that only programs open, and a node beside them: it shows the space by every engine,
+ * and moves it from one to the next. */
+static void who_only_looks_moves_a_space_through_all_engines(void **state)
+{
+    static const char *const engines[] = {"static", "lease", "ring", "static"};
+    struct seen owner = {0}, other = {0};
+    struct rota_space_options options = options_of(&owner, "ring", 16);
+    struct rota_error error;
+    (void)state;
+    options.ttl = ROTA_SEC;
+    open_space(&owner, &options);
+    await_owned(&owner, 16);
+    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
+        options = options_of(&other, NULL, 0); /* anew, so that the engine is not known */
+        options.member = NULL;
+        other = (struct seen){0};
+        open_space(&other, &options);
+        await_owned(&other, 16);
+        if (rota_space_migrate(other.space, rota_str(engines[i]), 10 * ROTA_MSEC, false, on_outcome,
+                               &other, &error))
+            fail_msg("%s", error.text);
+        await(&loop, &other.n_outcomes, 1);
+        assert_int_equal(other.code, ROTA_OK);
+        while (!rota_str_is_equal(rota_space_map(other.space)->engine, rota_str(engines[i])) ||
+               rota_space_map(other.space)->phase != ROTA_SPACE_STABLE)
+            await(&loop, &other.n_changes, other.n_changes + 1);
+        assert_null(rota_space_map(other.space)->trouble);
+        close_space(&other);
+        await_owned(&owner, 16);
+    }
+    close_space(&owner);
 }
 
 static void seats_say_who_owns(void **state)
@@ -415,7 +452,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(space_is_closed_and_drained_from_inside, setup, teardown),
         cmocka_unit_test_setup_teardown(space_that_is_not_known_yet_can_be_drained_and_closed,
                                         setup, teardown),
-        cmocka_unit_test_setup_teardown(who_only_looks_sees_all_and_changes_nothing, setup,
+        cmocka_unit_test_setup_teardown(who_only_looks_sees_all_and_owns_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_only_looks_moves_a_space_through_all_engines, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(seats_say_who_owns, setup, teardown),
         cmocka_unit_test_setup_teardown(row_that_can_not_be_read_is_not_believed, setup, teardown),

@@ -179,6 +179,28 @@ static void shard_held_before_is_preferred(void **state)
     assert_true(again.epoch > second.epoch);
 }
 
+/* After a crash nothing was released: the row of the former life counts before all that are
+ * not its own, be they free or dead. */
+static void own_dead_shard_comes_before_those_of_others(void **state)
+{
+    struct rota_store_request a = store_claim_of("a", 1, 3), b = store_claim_of("b", 2, 3);
+    struct rota_lease_dead dead[2];
+    (void)state;
+    struct rota_store_claimed of_a = store_claim(session, &a), of_b = store_claim(session, &b);
+    set_ping_age(of_a.shard, 3 * TTL);
+    set_ping_age(of_b.shard, 2 * TTL);
+    b.instance = 3;
+    store_name_dead(session, of_a.shard, &dead[0], &b);
+    store_name_dead(session, of_b.shard, &dead[1], &b);
+    b.claim.dead = dead;
+    b.claim.n_dead = 2;
+    assert_int_equal(store_claim(session, &b).shard, of_b.shard);
+
+    struct rota_store_claimed free_one = store_claim(session, &b);
+    assert_int_equal(free_one.shard, 2);
+    assert_int_equal(store_claim(session, &b).shard, of_a.shard);
+}
+
 static void free_row_that_was_left_longest_ago_comes_first(void **state)
 {
     struct rota_store_request a = store_claim_of("a", 1, 2), b = store_claim_of("b", 2, 2),
@@ -698,6 +720,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(as_many_claimers_as_shards_get_a_shard_each),
         TEST(shard_held_before_is_preferred),
+        TEST(own_dead_shard_comes_before_those_of_others),
         TEST(free_row_that_was_left_longest_ago_comes_first),
         TEST(instance_is_never_given_what_it_holds),
         TEST(own_shard_is_taken_at_once_only_when_alone),

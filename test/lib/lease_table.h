@@ -60,9 +60,9 @@ static inline int lease_table_rank(const struct lease_table *table,
     if (row->host == claim->host && (row->instance == 0 || claim->is_alone))
         return 0;
     if (row->instance == 0)
-        return 1;
-    if (lease_table_is_named(claim, shard, row) && lease_table_is_expired(row, now))
         return 2;
+    if (lease_table_is_named(claim, shard, row) && lease_table_is_expired(row, now))
+        return row->host == claim->host ? 1 : 3;
     return -1;
 }
 

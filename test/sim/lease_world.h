@@ -15,7 +15,10 @@ enum { TIMER_DEADLINE, TIMER_GIVE_UP, TIMER_EFFECT };
 #define GRID         (TTL / 12)
 #define QUIET_AT     (60 * ROTA_SEC)
 #define OWNED_AT     (QUIET_AT + 6 * TTL)
-#define END_AT       (OWNED_AT + 3 * TTL)
+#define END_AT       (OWNED_AT + 4 * TTL)
+#define FAILOVER_MAX (TTL * 11 / 10) /* from a holder's death to the next one's start */
+#define SHARES_AFTER (TTL * 3 / 2)   /* from a death to the others' larger shares */
+#define DRIFT_EVEN   200             /* ppm: clocks that run as evenly as real ones */
 #define HOLD         (TTL * 5 / 4)
 #define FAILOVER_MIN ROTA_SEC
 #define SKEW         (200 * ROTA_MSEC)
@@ -47,6 +50,9 @@ enum plant {
     PLANT_RELEASE,
     PLANT_NO_FENCE,
     PLANT_NO_STRAYS,
+    PLANT_RARE_LOOKS,
+    PLANT_SHARE_BLIND,
+    PLANT_SHARE_STRICT,
     N_PLANTS,
 };
 
@@ -68,6 +74,9 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"release", "a release does not name the epoch"},
     {"no-fence", "the resource takes effects of any epoch"},
     {"no-strays", "what a claim without an answer took is forgotten"},
+    {"rare-looks", "who could hold more looks every third of a ttl"},
+    {"share-blind", "who has its share does not look until that grows"},
+    {"share-strict", "who has its share takes nothing of the dead until that grows"},
 };
 
 enum request_type { REQUEST_CLAIM, REQUEST_LIST, REQUEST_PING, REQUEST_RELEASE };
@@ -130,7 +139,9 @@ struct world {
     struct rota_sim *sim;
     enum plant plant;
     enum kind kind;
-    bool aborts; /* a loss ends the process */
+    bool aborts;    /* a loss ends the process */
+    bool is_shared; /* hosts want all shards, and each is told its share */
+    bool is_even;   /* clocks run evenly: fail-overs are in time */
     rota_time give_up_after;
     uint32_t n_hosts, n_shards;
     struct host hosts[NODES_MAX];
@@ -139,9 +150,12 @@ struct world {
     struct lease_table table, replica;
     bool is_failing_over;
     uint32_t n_failovers;
-    rota_time stale_until;             /* without a hold O4 is not promised before */
-    uint64_t granted[SHARDS_MAX];      /* the highest epoch of all times */
-    uint64_t lost[SHARDS_MAX];         /* the same at the last fail-over */
+    rota_time stale_until;        /* without a hold O4 is not promised before */
+    uint64_t granted[SHARDS_MAX]; /* the highest epoch of all times */
+    uint64_t lost[SHARDS_MAX];    /* the same at the last fail-over */
+    uint32_t victim;              /* the host that dies in peace; 0: none has */
+    rota_time died_at;
+    bool is_orphan[SHARDS_MAX];        /* what it held */
     struct effect started[SHARDS_MAX]; /* with the highest epoch */
     struct effect applied[SHARDS_MAX]; /* the last */
 };

@@ -14,7 +14,9 @@
  *  - O2: every grant of a shard has an epoch above all before it;
  *  - O3: the resource applies no effect of an epoch after one of a later epoch;
  *  - O4: no two hosts believe to hold a shard, be they running or paused;
- *  - O5: some time after the last fault every shard is held, and stays so.
+ *  - O5: some time after the last fault every shard is held, and stays so; and when a
+ *    host dies then, its shards are held by others within 1.1 ttl, if those may hold
+ *    more and clocks run as evenly as real ones do.
  *
  * After a fail-over to a stale replica O4 needs the hold, which is what the worlds
  * with one show; without it O4 is not checked until the leases of before are over.
@@ -208,6 +210,11 @@ static void sabotage_host(struct world *world, uint32_t node, const struct rota_
         if (action->type == ROTA_LEASE_START || action->type == ROTA_LEASE_EXTEND)
             fsm->slots[fsm->slot_of[action->shard]].expires_at = now + TTL - fsm->guard;
     }
+    bool is_blind = world->plant == PLANT_SHARE_BLIND && fsm->n_held >= fsm->n_share;
+    if (fsm->list_at != ROTA_TIME_NEVER && (world->plant == PLANT_RARE_LOOKS || is_blind))
+        for (size_t i = 0; i < fsm->n_actions; i++)
+            if (fsm->actions[i].type == ROTA_LEASE_LIST)
+                fsm->list_at = now + (is_blind ? ROTA_HOUR : TTL / 3);
     for (uint32_t i = 0; i < fsm->n_held && world->plant == PLANT_PING_ALL; i++)
         fsm->slots[i].is_single = false;
     if (world->plant == PLANT_WATCH_FROM_ASK && event->type == ROTA_LEASE_LISTED) {
@@ -362,6 +369,17 @@ static void host_act(struct world *world, uint32_t node)
     set_timer(world, node, TIMER_EFFECT, clock_of(world, node) + TTL / 10);
 }
 
+/* Among so many. Who is not told of shares holds what it wants. */
+static void tell_share(struct world *world, uint32_t node, uint32_t n_hosts)
+{
+    uint32_t n_share = (world->n_shards + n_hosts - 1) / n_hosts;
+    drive(world, node,
+          (struct rota_lease_event){.type = ROTA_LEASE_SHARE,
+                                    .n_share = world->is_shared ? n_share : UINT32_MAX,
+                                    .n_most =
+                                        world->plant == PLANT_SHARE_STRICT ? n_share : UINT32_MAX});
+}
+
 /* --- what the world calls --- */
 
 static void host_start(struct world *world, uint32_t node)
@@ -387,6 +405,8 @@ static void host_start(struct world *world, uint32_t node)
     host->is_ready = true;
     if (world->kind == KIND_GRID || world->plant == PLANT_NO_GUARD)
         host->fsm.guard = 0;
+    if (world->is_shared)
+        tell_share(world, node, world->n_hosts);
     set_timer(world, node, TIMER_DEADLINE, rota_lease_fsm_deadline(&host->fsm));
     host_act(world, node);
 }
@@ -455,7 +475,7 @@ static void unseat(struct world *world, uint32_t node)
 static void share(struct world *world, uint32_t node)
 {
     drive(world, node, (struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = 1});
-    drive(world, node, (struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = UINT32_MAX});
+    tell_share(world, node, world->n_hosts);
 }
 
 /* Somebody is shut down, as in a release of the software. */
@@ -488,6 +508,61 @@ static void calm(void *data, uint64_t number)
     }
 }
 
+/* --- a death in peace --- */
+
+static bool is_well(const struct world *world, uint32_t node)
+{
+    return world->hosts[node].is_ready && !world->hosts[node].is_over &&
+           rota_sim_is_up(world->sim, node);
+}
+
+/* The others divide the shards anew. */
+static void divide(void *data, uint64_t number)
+{
+    struct world *world = data;
+    (void)number;
+    for (uint32_t node = FIRST_HOST; node < FIRST_HOST + world->n_hosts; node++)
+        if (is_well(world, node))
+            tell_share(world, node, world->n_hosts - 1);
+}
+
+/* Somebody who holds something dies, and is not started again. */
+static void kill_one(void *data, uint64_t number)
+{
+    struct world *world = data;
+    uint32_t first = (uint32_t)rota_random_below(rota_sim_random(world->sim), world->n_hosts);
+    (void)number;
+    for (uint32_t i = 0; i < world->n_hosts && !world->victim; i++) {
+        uint32_t node = FIRST_HOST + (first + i) % world->n_hosts;
+        if (is_well(world, node) && world->hosts[node].fsm.n_held > 0)
+            world->victim = node;
+    }
+    if (!world->victim)
+        return;
+    const struct rota_lease_fsm *fsm = &world->hosts[world->victim].fsm;
+    for (uint32_t i = 0; i < fsm->n_held; i++)
+        world->is_orphan[fsm->slots[i].shard] = true;
+    world->died_at = rota_sim_now(world->sim);
+    rota_sim_crash(world->sim, world->victim);
+    rota_sim_call(world->sim, world->died_at + SHARES_AFTER, divide, world, 0);
+}
+
+/* Whether nobody needs to hold this shard now: its holder has just died, nobody has room for
+ * it, or the others are dividing the shards anew. */
+static bool may_be_free(const struct world *world, uint32_t shard)
+{
+    rota_time since = rota_sim_now(world->sim) - world->died_at;
+    bool has_room = false;
+    if (!world->victim)
+        return false;
+    for (uint32_t node = FIRST_HOST; node < FIRST_HOST + world->n_hosts; node++)
+        has_room |= is_well(world, node) &&
+                    world->hosts[node].fsm.n_held < world->hosts[node].fsm.options.n_wanted;
+    if (world->is_orphan[shard] && (!has_room || !world->is_even || since <= FAILOVER_MAX))
+        return true;
+    return world->is_shared && since >= SHARES_AFTER && since < SHARES_AFTER + TTL;
+}
+
 /* --- what must hold --- */
 
 static void count_believers(const struct world *world, uint32_t n[SHARDS_MAX])
@@ -512,8 +587,9 @@ static const char *leases_hold(void *data)
     for (uint32_t shard = 0; shard < world->n_shards; shard++) {
         if (n[shard] > 1 && now >= world->stale_until)
             return "O4: two hosts believe to hold a shard";
-        if (n[shard] == 0 && now >= OWNED_AT)
-            return "O5: nobody holds a shard, long after the last fault";
+        if (n[shard] == 0 && now >= OWNED_AT && !may_be_free(world, shard))
+            return world->is_orphan[shard] ? "O5: a dead holder is not replaced in time"
+                                           : "O5: nobody holds a shard, long after the last fault";
     }
     return NULL;
 }
@@ -528,7 +604,7 @@ static void make_hosts(struct world *world, struct rota_random *shape)
         struct host *host = &world->hosts[FIRST_HOST + i];
         host->name = 1 + (are_twins ? i / 2 : i);
         host->is_alone = is_alone && (!are_twins || world->plant == PLANT_ALONE);
-        host->n_wanted = n_wanted;
+        host->n_wanted = world->is_shared ? SHARDS_MAX : n_wanted;
         n_all += n_wanted;
     }
     uint32_t n_max = n_all < SHARDS_MAX ? n_all : SHARDS_MAX;
@@ -595,8 +671,10 @@ static void start_faults(struct world *world)
             });
     }
     rota_sim_call(world->sim, ROTA_SEC, operate, world, 0);
-    if (world->kind != KIND_GRID)
-        rota_sim_call(world->sim, QUIET_AT, calm, world, 0);
+    if (world->kind == KIND_GRID)
+        return;
+    rota_sim_call(world->sim, QUIET_AT, calm, world, 0);
+    rota_sim_call(world->sim, OWNED_AT + rota_random_range(random, 0, TTL), kill_one, world, 0);
 }
 
 static void run(struct sim_case *run)
@@ -610,12 +688,14 @@ static void run(struct sim_case *run)
     world.aborts = rota_random_chance(&shape, 0.5);
     world.n_hosts = (uint32_t)rota_random_range(&shape, 2, HOSTS_MAX);
     world.give_up_after = rota_random_range(&shape, 1, 12) * (TTL / 8);
+    world.is_shared = rota_random_chance(&shape, 0.3);
     make_hosts(&world, &shape);
 
     const int32_t drifts[] = {200, 60000, 60000};
     int32_t drift = drifts[rota_random_below(&shape, 3)];
     if (world.kind == KIND_GRID || (world.kind != KIND_STORM && drift > 200))
         drift = 0;
+    world.is_even = drift <= DRIFT_EVEN;
     world.sim = sim_case_new(run, (struct rota_sim_options){
                                       .n_nodes = FIRST_HOST + world.n_hosts,
                                       .link = {.delay_max = world.kind == KIND_GRID},

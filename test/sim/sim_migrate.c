@@ -7,7 +7,8 @@
  * of an engine are above those of the one before. Besides:
  *  - the phases of the space follow each other as core/own/migrate_fsm.h has it;
  *  - nobody serves anything at the moment at which the new engine may begin;
- *  - some time after the last fault no move is under way, and every shard is served. */
+ *  - some time after the last fault no move is under way, every shard is served, and what
+ *    operators wanted is done or refused, also by a node that only observes. */
 #include "view_node.h"
 
 enum plant {
@@ -20,6 +21,7 @@ enum plant {
     PLANT_TIMERS,
     PLANT_BLIND_ACK,
     PLANT_BACK,
+    PLANT_OBSERVER,
     N_PLANTS,
 };
 
@@ -32,6 +34,7 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"timers", "an engine runs until a timer says otherwise"},
     {"blind-ack", "a node acks a phase that it has not heard of"},
     {"back", "a move is taken back when it is stopping"},
+    {"observer", "what an observer proposes never follows on the view that there is"},
 };
 
 /* --- what must hold of each view --- */
@@ -101,7 +104,9 @@ static void check_view(struct world *world)
 
 static void sabotage_request(struct world *world, uint32_t node, struct request *request)
 {
-    (void)node;
+    if (world->plant == PLANT_OBSERVER && request->type == REQUEST_PROPOSE &&
+        node == world->observer)
+        request->known++;
     if (world->plant == PLANT_BLIND_ACK && request->type == REQUEST_BEAT)
         request->row.acked = world->table.number;
     if (world->plant == PLANT_NO_FLOOR && request->type == REQUEST_CLAIM)
@@ -212,6 +217,18 @@ static const char *all_is_owned(void *data)
     return NULL;
 }
 
+/* What operators want is done or refused, whichever node they ask. */
+static const char *no_wish_waits(void *data)
+{
+    struct world *world = data;
+    if (rota_sim_now(world->sim) < OWNED_AT)
+        return NULL;
+    for (uint32_t node = FIRST_HOST; node < FIRST_HOST + world->n_hosts; node++)
+        if (world->hosts[node].is_ready && world->hosts[node].fsm.wishes.size > 0)
+            return "a wish waits, long after the last fault";
+    return NULL;
+}
+
 /* --- worlds --- */
 
 static void run(struct sim_case *run)
@@ -223,8 +240,11 @@ static void run(struct sim_case *run)
     world.plant = run->plant;
     world.engine = (enum rota_view_engine)rota_random_below(&shape, 3);
     make_world(&world, run, &shape);
+    if (world.n_hosts > 2 && !world.are_twins && rota_random_chance(&shape, 0.5))
+        world.observer = FIRST_HOST + world.n_hosts - 1;
     plant(&world);
     rota_sim_add_check(world.sim, all_is_owned, &world);
+    rota_sim_add_check(world.sim, no_wish_waits, &world);
     start_faults(&world);
     start_database_faults(&world);
     rota_sim_call(world.sim, ROTA_SEC, operate, &world, 0);

@@ -416,6 +416,7 @@ static inline void host_start(struct world *world, uint32_t node)
                                                            .n_seats = 2,
                                                            .ttl = TTL,
                                                            .is_alone = world->is_alone,
+                                                           .is_observer = node == world->observer,
                                                            .seed = host->seed},
                            &error)) {
         rota_sim_fail(world->sim, "node %u: %s", node, error.text);

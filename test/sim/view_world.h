@@ -116,6 +116,7 @@ struct world {
     int plant;
     uint32_t n_hosts, n_shards;
     bool is_alone, are_twins;
+    uint32_t observer; /* a node that takes no part; 0: there is none */
     rota_time give_up_after;
     enum rota_view_engine engine; /* of the first view */
     struct host hosts[NODES_MAX];

@@ -472,7 +472,7 @@ static void a_spare_looks_and_claims_what_is_free(void **state)
     assert_int_equal(todo.n, 0);
     rota_time looked_at = now;
     wait_on();
-    assert_in_range(now - looked_at, TTL / 4, TTL / 3);
+    assert_in_range(now - looked_at, TTL / 20 * 3 / 4, TTL / 20);
     rows[0].instance = 0;
     rows[0].pings++;
     listed(action(0, ROTA_LEASE_LIST)->ask, rows, 2);
@@ -589,7 +589,7 @@ static void what_is_above_the_share_is_given_back(void **state)
     for (uint32_t shard = 0; shard < 2; shard++)
         answer(ROTA_LEASE_CLAIMED, action(shard > 0, ROTA_LEASE_CLAIM)->ask, shard, EPOCH + shard);
     uint64_t late = action(1, ROTA_LEASE_CLAIM)->ask;
-    step((struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = 1});
+    step((struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = 1, .n_most = 3});
     assert_int_equal(action(0, ROTA_LEASE_STOP)->why, ROTA_LEASE_WHY_SHUTDOWN);
     assert_int_equal(action(1, ROTA_LEASE_RELEASE)->shard, 1);
     assert_int_equal(todo.n, 2);
@@ -599,13 +599,166 @@ static void what_is_above_the_share_is_given_back(void **state)
     /* What a claim of before still brings is not wanted any more. */
     answer(ROTA_LEASE_CLAIMED, late, 2, EPOCH + 2);
     assert_int_equal(action(0, ROTA_LEASE_RELEASE)->shard, 2);
-    assert_int_equal(todo.n, 1);
+    uint64_t look = action(1, ROTA_LEASE_LIST)->ask;
+    assert_int_equal(todo.n, 2);
     rota_lease_fsm_held(&fsm, &n);
     assert_int_equal(n, 1);
 
     /* And more is sought at once when there may be more. */
+    answer(ROTA_LEASE_UNKNOWN, look, 0, 0);
     step((struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = 9});
     action(0, ROTA_LEASE_CLAIM);
+}
+
+/* Hold shard 0, which is our share of 4, next to two others, who hold 1 and 2 to 3. */
+static void share(struct rota_lease_row rows[SHARDS])
+{
+    init(SHARDS, false);
+    step((struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = 1, .n_most = SHARDS});
+    answer(ROTA_LEASE_CLAIMED, action(0, ROTA_LEASE_CLAIM)->ask, 0, EPOCH);
+    action(0, ROTA_LEASE_START);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        rows[i] = row_of(i, i == 0 ? US : i == 1 ? THEM : THEM + 1, EPOCH, 1);
+}
+
+/* Answer what was asked; false when it is a claim, which is left. */
+static bool answer_all(struct rota_lease_row rows[SHARDS], const bool is_alive[SHARDS])
+{
+    struct rota_lease_action asked[2 * SHARDS];
+    size_t n = todo.n;
+    assert_true(n <= 2 * SHARDS);
+    memcpy(asked, todo.list, n * sizeof *asked);
+    for (size_t i = 0; i < n; i++) {
+        if (asked[i].type == ROTA_LEASE_CLAIM)
+            return false;
+        for (uint32_t j = 0; j < SHARDS; j++)
+            rows[j].pings += asked[i].type == ROTA_LEASE_LIST && is_alive[j];
+        if (asked[i].type == ROTA_LEASE_LIST)
+            listed(asked[i].ask, rows, SHARDS);
+        else if (asked[i].type == ROTA_LEASE_PING)
+            answer(ROTA_LEASE_PINGED, asked[i].ask, asked[i].shard, asked[i].epoch);
+        for (size_t j = 0; j < todo.n; j++)
+            if (todo.list[j].type == ROTA_LEASE_CLAIM)
+                return false;
+    }
+    return true;
+}
+
+/* Go on, with pings confirmed and looks answered, until there is a claim or `until` is over. */
+static bool claims_until(rota_time until, struct rota_lease_row rows[SHARDS],
+                         const bool is_alive[SHARDS])
+{
+    while (answer_all(rows, is_alive)) {
+        if (rota_lease_fsm_deadline(&fsm) >= until)
+            return false;
+        wait_on();
+    }
+    return true;
+}
+
+static void who_has_its_share_takes_what_a_dead_holder_leaves(void **state)
+{
+    struct rota_lease_row rows[SHARDS];
+    bool is_alive[SHARDS] = {true, true, false, false};
+    (void)state;
+    share(rows);
+    rota_time died_at = now;
+    assert_true(claims_until(ROTA_TIME_NEVER, rows, is_alive));
+    assert_in_range(now, died_at + TTL, died_at + TTL * 11 / 10);
+    const struct rota_lease_action *claim = action(todo.n - 1, ROTA_LEASE_CLAIM);
+    assert_int_equal(claim->n_dead, 2);
+
+    /* Two are left for two of us: half of the dead one's is ours. */
+    answer(ROTA_LEASE_CLAIMED, claim->ask, 2, EPOCH + 1);
+    rota_time taken_at = now;
+    assert_int_equal(action(0, ROTA_LEASE_START)->shard, 2);
+    rows[2] = row_of(2, US, EPOCH + 1, 2);
+    rows[3] = row_of(3, THEM, EPOCH + 1, 2);
+    is_alive[2] = is_alive[3] = true;
+    assert_false(claims_until(taken_at + TTL / 2, rows, is_alive));
+
+    /* The others agree that it is our share. */
+    step((struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = 2, .n_most = SHARDS});
+    answer(ROTA_LEASE_NONE, action(todo.n - 1, ROTA_LEASE_LIST)->ask, 0, 0);
+    assert_false(claims_until(taken_at + 2 * TTL, rows, is_alive));
+    assert_true(rota_lease_fsm_check(&fsm, now, 2, EPOCH + 1));
+}
+
+static void what_was_taken_above_the_share_is_given_back_if_that_does_not_grow(void **state)
+{
+    struct rota_lease_row rows[SHARDS];
+    bool is_alive[SHARDS] = {true, true, false, true};
+    (void)state;
+    share(rows);
+    assert_true(claims_until(ROTA_TIME_NEVER, rows, is_alive));
+    rota_time asked_at = now;
+    answer(ROTA_LEASE_CLAIMED, action(todo.n - 1, ROTA_LEASE_CLAIM)->ask, 2, EPOCH + 1);
+    rows[2] = row_of(2, US, EPOCH + 1, 2);
+    is_alive[2] = true;
+    assert_false(claims_until(asked_at + TTL, rows, is_alive));
+    assert_true(rota_lease_fsm_check(&fsm, now, 2, EPOCH + 1));
+    now = asked_at + TTL;
+    tick();
+    assert_int_equal(action(0, ROTA_LEASE_STOP)->shard, 2);
+    assert_int_equal(action(0, ROTA_LEASE_STOP)->why, ROTA_LEASE_WHY_SHUTDOWN);
+    assert_int_equal(action(1, ROTA_LEASE_RELEASE)->shard, 2);
+    assert_true(rota_lease_fsm_check(&fsm, now, 0, EPOCH));
+}
+
+static void what_is_free_is_for_those_below_their_share(void **state)
+{
+    struct rota_lease_row rows[SHARDS];
+    bool is_alive[SHARDS] = {true, true, true, false};
+    (void)state;
+    share(rows);
+    rows[3].instance = 0;
+    assert_false(claims_until(now + 2 * TTL, rows, is_alive));
+}
+
+static void a_limit_is_not_exceeded_for_the_dead(void **state)
+{
+    struct rota_lease_row rows[SHARDS];
+    bool is_alive[SHARDS] = {true, true, false, false};
+    (void)state;
+    share(rows);
+    step((struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = 1, .n_most = 1});
+    assert_false(claims_until(now + 3 * TTL, rows, is_alive));
+}
+
+static void who_has_lost_what_a_dead_holder_left_claims_again_at_once(void **state)
+{
+    struct rota_lease_row rows[SHARDS];
+    const bool is_alive[SHARDS] = {true, true, true, false};
+    (void)state;
+    init(1, false);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        rows[i] = row_of(i, THEM, EPOCH, 1);
+    listed(stand_by(), rows, SHARDS);
+    assert_true(claims_until(ROTA_TIME_NEVER, rows, is_alive));
+    answer(ROTA_LEASE_CLAIMED, action(0, ROTA_LEASE_CLAIM)->ask, 3, EPOCH + 1);
+    action(0, ROTA_LEASE_START);
+    wait_on();
+    answer(ROTA_LEASE_TAKEN, action(0, ROTA_LEASE_PING)->ask, 0, EPOCH + 2);
+    action(0, ROTA_LEASE_STOP);
+    action(1, ROTA_LEASE_CLAIM);
+}
+
+/* What was hoped for before a look is forgotten when the look shows nothing. */
+static void a_look_that_shows_nothing_ends_all_hope(void **state)
+{
+    struct rota_lease_row rows[SHARDS];
+    bool is_alive[SHARDS] = {true, true, true, true};
+    (void)state;
+    init(1, false);
+    hold();
+    wait_on();
+    answer(ROTA_LEASE_TAKEN, action(0, ROTA_LEASE_PING)->ask, 0, EPOCH - 1);
+    action(1, ROTA_LEASE_WENT_BACK);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        rows[i] = row_of(i, THEM, EPOCH, 1);
+    while (todo.n > 0 && todo.list[todo.n - 1].type != ROTA_LEASE_LIST)
+        wait_on();
+    assert_false(claims_until(now + 3 * TTL, rows, is_alive));
 }
 
 static void more_than_there_are_is_not_sought(void **state)
@@ -800,6 +953,12 @@ int main(void)
         RULE(rows_of_our_name_are_hoped_for_only_when_alone),
         RULE(what_a_lost_answer_granted_is_released),
         RULE(as_many_are_sought_as_are_wanted),
+        RULE(who_has_its_share_takes_what_a_dead_holder_leaves),
+        RULE(what_was_taken_above_the_share_is_given_back_if_that_does_not_grow),
+        RULE(what_is_free_is_for_those_below_their_share),
+        RULE(a_limit_is_not_exceeded_for_the_dead),
+        RULE(who_has_lost_what_a_dead_holder_left_claims_again_at_once),
+        RULE(a_look_that_shows_nothing_ends_all_hope),
         RULE(more_than_there_are_is_not_sought),
         RULE(what_is_above_the_share_is_given_back),
         RULE(who_is_behind_stops),

@@ -376,6 +376,78 @@ static void wishes_wait_up_to_a_bound_and_end_with_a_shutdown(void **state)
     assert_int_equal(todo.asks[0].type, ROTA_VIEW_LEAVE);
 }
 
+/* --- observers --- */
+
+static void observer_has_no_row_and_knows_all(void **state)
+{
+    struct rota_view_owner owner;
+    (void)state;
+    open_node(1, (struct rota_view_fsm_options){.is_observer = true});
+    pass(TTL);
+    assert_int_equal(stored.number, 0);
+    open_plain(0);
+    pass(TTL);
+    assert_int_equal(table.n_rows, 1);
+    assert_true(rota_view_fsm_owner(&nodes[1].fsm, 3, &owner));
+    assert_int_equal(owner.epoch, nodes[0].serving[3]);
+    drive(&nodes[1], (struct rota_view_event){.type = ROTA_VIEW_SHUTDOWN});
+    assert_true(nodes[1].is_done);
+}
+
+static void observer_of_a_static_space_needs_no_seats(void **state)
+{
+    struct rota_view_owner owner;
+    const struct rota_str seats[] = {rota_str("a"), rota_str("b")};
+    (void)state;
+    open_node(0, (struct rota_view_fsm_options){
+                     .engine = ROTA_VIEW_STATIC, .seats = seats, .n_seats = 2});
+    open_node(1, (struct rota_view_fsm_options){.engine = ROTA_VIEW_STATIC, .is_observer = true});
+    pass(TTL);
+    assert_true(rota_view_fsm_owner(&nodes[1].fsm, 0, &owner));
+    assert_false(rota_view_fsm_owner(&nodes[1].fsm, 1, &owner));
+}
+
+static void observer_proposes_what_is_wished_and_nothing_else(void **state)
+{
+    (void)state;
+    open_plain(0);
+    open_node(1, (struct rota_view_fsm_options){.is_observer = true});
+    pass(TTL);
+    nodes[0].is_deaf = true; /* its row is evicted, and nobody is left to end its membership */
+    uint64_t number = stored.number;
+    pass(3 * TTL);
+    assert_int_equal(table.n_rows, 0);
+    assert_int_equal(stored.number, number);
+    nodes[0].is_deaf = false;
+    pass(TTL);
+    assert_int_equal(n_served(0), SHARDS);
+
+    number = stored.number;
+    drive(&nodes[1],
+          (struct rota_view_event){
+              .type = ROTA_VIEW_WISH,
+              .wish = {.type = ROTA_VIEW_PIN, .id = 7, .shard = 3, .name = rota_str("a")}});
+    pass(TTL / 4);
+    assert_int_equal(nodes[1].outcome.id, 7);
+    assert_int_equal(nodes[1].outcome.code, ROTA_OK);
+    assert_true(stored.number > number);
+    assert_int_equal(stored.pins.size, 1);
+    assert_int_equal(n_served(0), SHARDS);
+    assert_int_equal(nodes[0].n_stopped, 0);
+
+    drive(&nodes[1],
+          (struct rota_view_event){.type = ROTA_VIEW_WISH,
+                                   .wish = {.type = ROTA_VIEW_MIGRATE, .to = ROTA_VIEW_LEASE}});
+    pass(TTL / 4);
+    drive(&nodes[1],
+          (struct rota_view_event){.type = ROTA_VIEW_WISH,
+                                   .wish = {.type = ROTA_VIEW_COMMIT, .to = ROTA_VIEW_LEASE}});
+    pass(TTL);
+    assert_int_equal(stored.engine, ROTA_VIEW_LEASE);
+    assert_int_equal(stored.phase, ROTA_VIEW_STABLE);
+    assert_true(nodes[0].is_running);
+}
+
 /* --- engines --- */
 
 static void static_space_waits_for_whom_it_names(void **state)
@@ -540,6 +612,9 @@ int main(void)
         TEST(store_that_falls_back_stops_all_who_know_better),
         TEST(wish_that_is_no_wish_is_told_so),
         TEST(wishes_wait_up_to_a_bound_and_end_with_a_shutdown),
+        TEST(observer_has_no_row_and_knows_all),
+        TEST(observer_of_a_static_space_needs_no_seats),
+        TEST(observer_proposes_what_is_wished_and_nothing_else),
         TEST(static_space_waits_for_whom_it_names),
         TEST(ring_becomes_static_without_interruption_of_what_stays),
         TEST(engine_of_its_own_runs_when_all_have_stopped),

@@ -51,7 +51,7 @@ enum rota_code rota_lease_fsm_init(struct rota_lease_fsm *fsm, rota_time now,
         return code;
     if (o->n_wanted > o->n_shards)
         o->n_wanted = o->n_shards;
-    fsm->n_share = o->n_wanted;
+    fsm->n_share = fsm->n_most = o->n_wanted;
 
     code = rota_lease_watch_init(&fsm->watch, o->n_shards, error);
     if (code)
@@ -69,7 +69,7 @@ enum rota_code rota_lease_fsm_init(struct rota_lease_fsm *fsm, rota_time now,
     fsm->guard = o->ttl / 8;
     fsm->has_hope = true;
     fsm->list_at = fsm->claim_after = now;
-    fsm->dead_at = ROTA_TIME_NEVER;
+    fsm->dead_at = fsm->excess_at = ROTA_TIME_NEVER;
     return ROTA_OK;
 }
 
@@ -84,10 +84,29 @@ void rota_lease_fsm_deinit(struct rota_lease_fsm *fsm)
 
 /* --- spans: never exact, so that processes started together do not ask together --- */
 
-static rota_time interval(struct rota_lease_fsm *fsm)
+static rota_time some_of(struct rota_lease_fsm *fsm, rota_time most)
 {
-    rota_time third = fsm->options.ttl / 3;
-    return rota_random_range(&fsm->random, third - third / 4, third);
+    return rota_random_range(&fsm->random, most - most / 4, most);
+}
+
+static rota_time ping_interval(struct rota_lease_fsm *fsm)
+{
+    return some_of(fsm, fsm->options.ttl / 3);
+}
+
+/* A row is counted from when we see its last ping, so what passes between two looks delays
+ * the takeover. A look at many rows costs the database more. */
+static rota_time look_interval(struct rota_lease_fsm *fsm)
+{
+    rota_time most = fsm->options.ttl / 20;
+    rota_time cost = fsm->options.n_shards * ROTA_LEASE_LOOK_PER_SHARD;
+    return some_of(fsm, most > cost ? most : cost);
+}
+
+/* How much later those who have their share claim a dead row than those who have less. */
+static rota_time yield_of(const struct rota_lease_fsm *fsm)
+{
+    return fsm->options.ttl / 40;
 }
 
 /* After an unknown outcome, or when others were faster. */
@@ -214,10 +233,12 @@ static void start(struct rota_lease_fsm *fsm, uint32_t shard, uint64_t epoch, ro
 {
     struct rota_lease_slot *slot = slot_add(fsm, shard, epoch);
     slot->expires_at = until;
-    slot->ping_at = fsm->seek_sent_at + interval(fsm);
+    slot->ping_at = fsm->seek_sent_at + ping_interval(fsm);
     serve(fsm, ROTA_LEASE_START, slot);
-    fsm->has_hope = true;
-    if (fsm->n_held < fsm->n_share)
+    if (fsm->n_held > fsm->n_share)
+        fsm->excess_at = rota_time_add(fsm->seek_sent_at, fsm->options.ttl);
+    fsm->dead_at = rota_lease_watch_dead_at(&fsm->watch);
+    if (fsm->n_held < fsm->options.n_wanted)
         return;
     /* We do not look on: what is seen now would be old when it is needed. */
     rota_lease_watch_forget(&fsm->watch);
@@ -239,8 +260,9 @@ static void hear_claimed(struct rota_lease_fsm *fsm, rota_time now,
     else if (slot)
         lose(fsm, slot, ROTA_LEASE_WHY_TAKEN, false);
 
-    rota_lease_watch_learn(&fsm->watch, event->shard, event->epoch);
-    if (is_new && now < until && !fsm->is_closing && fsm->n_held < fsm->n_share) {
+    rota_lease_watch_take(&fsm->watch, event->shard, event->epoch, fsm->options.instance);
+    uint32_t limit = fsm->is_extra ? fsm->n_most : fsm->n_share;
+    if (is_new && now < until && !fsm->is_closing && fsm->n_held < limit) {
         start(fsm, event->shard, event->epoch, until);
     } else if (is_new && fsm->is_closing) {
         slot_add(fsm, event->shard, event->epoch)->ping_at = now;
@@ -326,19 +348,51 @@ static void claim(struct rota_lease_fsm *fsm, rota_time now)
                                          .dead = fsm->dead,
                                          .n_dead = n_dead});
     fsm->seek_sent_at = now;
+    fsm->is_extra = fsm->n_held >= fsm->n_share;
     fsm->dead_at = ROTA_TIME_NEVER; /* until we have looked again */
+}
+
+/* When the first dead row may be claimed. Above our share we let others go first. */
+static rota_time claim_dead_at(const struct rota_lease_fsm *fsm)
+{
+    return fsm->n_held < fsm->n_share ? fsm->dead_at : rota_time_add(fsm->dead_at, yield_of(fsm));
+}
+
+/* How many we hold at most now. Of `n` shards those that lost their holder had been the share
+ * of somebody who is dead; without it each share is larger by as much. */
+static uint32_t limit_of(const struct rota_lease_fsm *fsm, rota_time now)
+{
+    if (fsm->n_held < fsm->n_share || fsm->n_held >= fsm->n_most)
+        return fsm->n_share;
+    uint64_t n = fsm->options.n_shards, n_lost = rota_lease_watch_orphans(&fsm->watch, now);
+    uint64_t more = n_lost < n ? (fsm->n_share * n_lost + n - n_lost - 1) / (n - n_lost) : n;
+    return more < fsm->n_most - fsm->n_share ? fsm->n_share + (uint32_t)more : fsm->n_most;
+}
+
+static bool may_claim(struct rota_lease_fsm *fsm, rota_time now)
+{
+    if (now < fsm->claim_after)
+        return false;
+    if (fsm->n_held < fsm->n_share && fsm->has_hope)
+        return true;
+    if (now < claim_dead_at(fsm))
+        return false;
+    if (fsm->n_held < limit_of(fsm, now))
+        return true;
+    fsm->dead_at = ROTA_TIME_NEVER; /* it is for others; the next look shows what is left */
+    return false;
 }
 
 static void seek(struct rota_lease_fsm *fsm, rota_time now)
 {
-    if (fsm->seek_ask != 0 || fsm->n_held >= fsm->n_share)
+    if (fsm->seek_ask != 0 || fsm->n_held >= fsm->options.n_wanted)
         return;
-    if (now >= fsm->claim_after && (fsm->has_hope || now >= fsm->dead_at)) {
+    if (may_claim(fsm, now)) {
         claim(fsm, now);
     } else if (now >= fsm->list_at) {
         fsm->seek_ask = ask(fsm, ROTA_LEASE_LIST, 0, 0);
         fsm->seek_sent_at = now;
-        fsm->list_at = now + interval(fsm);
+        fsm->list_at = now + look_interval(fsm);
     }
 }
 
@@ -366,7 +420,7 @@ static void hear_slot(struct rota_lease_fsm *fsm, rota_time now, struct rota_lea
         slot_remove(fsm, slot);
     } else if (!fsm->is_closing && event->type == ROTA_LEASE_PINGED) {
         slot->expires_at = end_of_grant(fsm, slot->sent_at);
-        slot->ping_at = slot->sent_at + interval(fsm);
+        slot->ping_at = slot->sent_at + ping_interval(fsm);
         slot->is_single = false;
         serve(fsm, ROTA_LEASE_EXTEND, slot);
     } else if (!fsm->is_closing && event->type == ROTA_LEASE_TAKEN) {
@@ -414,16 +468,30 @@ static void hear_seen(struct rota_lease_fsm *fsm, const struct rota_lease_event 
         lose(fsm, slot, ROTA_LEASE_WHY_BEHIND, true);
 }
 
-/* Who may hold more looks at once: what is free is free since before. */
-static void hear_share(struct rota_lease_fsm *fsm, rota_time now, uint32_t n_share)
+static void give_back_excess(struct rota_lease_fsm *fsm)
 {
-    if (fsm->is_closing || n_share == fsm->n_share)
-        return;
-    fsm->n_share = n_share < 1 ? 1 : n_share;
-    if (fsm->n_share > fsm->options.n_wanted)
-        fsm->n_share = fsm->options.n_wanted;
     while (fsm->n_held > fsm->n_share)
         lose(fsm, &fsm->slots[fsm->n_held - 1], ROTA_LEASE_WHY_SHUTDOWN, true);
+    fsm->excess_at = ROTA_TIME_NEVER;
+}
+
+static uint32_t within(uint32_t n, uint32_t least, uint32_t most)
+{
+    return n < least ? least : n > most ? most : n;
+}
+
+/* Who may hold more looks at once: what is free is free since before. */
+static void hear_share(struct rota_lease_fsm *fsm, rota_time now,
+                       const struct rota_lease_event *event)
+{
+    uint32_t n_share = within(event->n_share, 1, fsm->options.n_wanted);
+    if (fsm->is_closing)
+        return;
+    fsm->n_most = within(event->n_most, n_share, fsm->options.n_wanted);
+    if (n_share == fsm->n_share)
+        return;
+    fsm->n_share = n_share;
+    give_back_excess(fsm);
     fsm->has_hope = true;
     look_again_at(fsm, now);
 }
@@ -452,7 +520,7 @@ static void hear(struct rota_lease_fsm *fsm, rota_time now, const struct rota_le
         hear_seen(fsm, event);
         return;
     case ROTA_LEASE_SHARE:
-        hear_share(fsm, now, event->n_share);
+        hear_share(fsm, now, event);
         return;
     case ROTA_LEASE_SHUTDOWN:
         shut_down(fsm, now);
@@ -482,6 +550,8 @@ struct rota_lease_actions rota_lease_fsm_step(struct rota_lease_fsm *fsm, rota_t
     if (!fsm->is_closing)
         expire(fsm, now);
     hear(fsm, now, event);
+    if (!fsm->is_closing && now >= fsm->excess_at)
+        give_back_excess(fsm);
     ask_for_slots(fsm, now);
     if (!fsm->is_closing) {
         seek(fsm, now);
@@ -494,9 +564,10 @@ struct rota_lease_actions rota_lease_fsm_step(struct rota_lease_fsm *fsm, rota_t
 
 static rota_time seek_deadline(const struct rota_lease_fsm *fsm)
 {
-    if (fsm->seek_ask != 0 || fsm->n_held >= fsm->n_share)
+    if (fsm->seek_ask != 0 || fsm->n_held >= fsm->options.n_wanted)
         return ROTA_TIME_NEVER;
-    rota_time claim_at = fsm->has_hope ? fsm->claim_after : fsm->dead_at;
+    bool has_hope = fsm->has_hope && fsm->n_held < fsm->n_share;
+    rota_time claim_at = has_hope ? fsm->claim_after : claim_dead_at(fsm);
     if (claim_at < fsm->claim_after)
         claim_at = fsm->claim_after;
     return rota_time_min(claim_at, fsm->list_at);
@@ -506,7 +577,8 @@ rota_time rota_lease_fsm_deadline(const struct rota_lease_fsm *fsm)
 {
     if (fsm->is_done)
         return ROTA_TIME_NEVER;
-    rota_time at = fsm->is_closing ? fsm->give_up_at : seek_deadline(fsm);
+    rota_time at =
+        fsm->is_closing ? fsm->give_up_at : rota_time_min(seek_deadline(fsm), fsm->excess_at);
     for (uint32_t i = 0; i < fsm->n_held; i++) {
         const struct rota_lease_slot *slot = &fsm->slots[i];
         if (!fsm->is_closing)

@@ -18,16 +18,26 @@
  * (space, dc, shard): host, instance, epoch, pings, last_ping, ttl.
  *  - CLAIM takes one row and answers with its shard and epoch, or with none. It may
  *    take, in this order: one that is free and was this host's, or that this host's
- *    name holds with another instance if the claim says that it is alone; any free
- *    one; one of those named as dead, if epoch and pings are still the named ones
- *    and the database's clock agrees that it is out of time (last_ping + ttl < now,
- *    or last_ping > now + ttl, for a clock may have gone back). Never one that this
- *    instance holds. The new epoch is max(epoch + 1, floor + 1, unix milliseconds).
+ *    name holds with another instance if the claim says that it is alone; a dead one
+ *    that was this host's; any free one; any dead one. A row is dead if the claim names
+ *    it with its present epoch and pings, and the database's clock agrees that it is out
+ *    of time (last_ping + ttl < now, or last_ping > now + ttl, for a clock may have gone
+ *    back). Never one that this instance holds. The new epoch is
+ *    max(epoch + 1, floor + 1, unix milliseconds).
  *  - PING: held, when instance and epoch are the row's, or taken. An old row that
  *    nobody has taken can be pinged back to life.
  *  - RELEASE: free, host kept, when instance and epoch are the row's.
  *  - Each of them adds one to `pings` of the row that it changes.
  *  - LIST: all rows. Rows that were never there are made by a claim, and stay.
+ *
+ * A dead holder is replaced after one ttl and a look: whoever could hold more looks every
+ * ttl/20, or more rarely at a large table, and claims the moment a row is dead.
+ *
+ * Processes that divide the shards among themselves are each told their share (SHARE). Who
+ * has its share keeps looking, for when one of them dies the others take its shards without
+ * waiting to be told of larger shares: each as much as its share would grow by, and a little
+ * later than those who have less than their share. What is above the share is given back
+ * after a ttl, unless the share has grown until then.
  *
  * Pings that are due soon go out with one that is due, so that a driver can ask for all
  * of them at once. What had no answer is then asked for by itself: one row that is locked
@@ -53,6 +63,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Two looks at the table are at least so far apart for each of its shards. */
+#define ROTA_LEASE_LOOK_PER_SHARD (20 * ROTA_USEC)
+
 struct rota_lease_fsm_options {
     uint32_t n_shards; /* of the data centre: 1 .. ROTA_LEASE_SHARDS_MAX */
     uint32_t n_wanted; /* to hold at a time, at most; 0 means 1; held within n_shards */
@@ -72,7 +85,8 @@ enum rota_lease_event_type {
     ROTA_LEASE_RELEASED, /* answers RELEASE, also when there was nothing to release */
     ROTA_LEASE_UNKNOWN,  /* answers any: it may have been done or not, or yet be done */
     ROTA_LEASE_SEEN,     /* somebody whom we trust knows this epoch of the shard */
-    ROTA_LEASE_SHARE,    /* hold up to `n_share` from now on, and give back what is above it */
+    ROTA_LEASE_SHARE,    /* hold up to `n_share` from now on, and give back what is above it; after
+                          * a death up to `n_most` */
     ROTA_LEASE_SHUTDOWN, /* stop and give back everything */
 };
 
@@ -81,7 +95,7 @@ struct rota_lease_event {
     uint64_t ask; /* of an answer: the number that the action had */
     uint32_t shard;
     uint64_t epoch;
-    uint32_t n_share;                  /* at least 1; held within n_wanted */
+    uint32_t n_share, n_most;          /* at least 1, and n_share; held within n_wanted */
     const struct rota_lease_row *rows; /* borrowed */
     size_t n_rows;
 };
@@ -140,19 +154,21 @@ struct rota_lease_fsm {
     struct rota_lease_watch watch;
 
     struct rota_lease_slot *slots; /* n_held of them are in use, the first ones */
-    uint32_t n_held, n_share;
+    uint32_t n_held, n_share, n_most;
     uint32_t *slot_of; /* by shard; ROTA_LEASE_SHARDS_MAX: none */
     uint64_t n_asks;
 
     /* Of seeking: at most one ask is out, a claim or a list. */
     uint64_t seek_ask; /* 0: none is out */
     rota_time seek_sent_at;
+    bool is_extra;         /* the claim that is out is for a dead row above our share */
     bool has_hope;         /* there may be something to claim */
     bool has_answer;       /* to a claim: the table is set up, for as many shards as we think */
     size_t n_listed;       /* rows in range that the table had */
     rota_time list_at;     /* when to look at the table again */
     rota_time dead_at;     /* when the first row seen in it is dead */
     rota_time claim_after; /* none before this: the database went back */
+    rota_time excess_at;   /* when to give back what is still above the share */
     bool is_closing, is_done;
     rota_time give_up_at; /* when a shutdown ends without its answers */
 

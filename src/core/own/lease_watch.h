@@ -36,9 +36,11 @@ struct rota_lease_row {
 struct rota_lease_sight {
     uint64_t epoch, pings; /* as last seen */
     uint64_t newest;       /* the highest epoch known of the shard, from whomever */
+    uint64_t instance;     /* of the holder as last seen; 0: free */
     rota_time since;       /* when this version was first heard of */
     rota_time ttl;
     bool is_seen, is_counted, is_held, is_ours;
+    bool is_inherited; /* taken from a dead holder, and not pinged since */
 };
 
 struct rota_lease_watch {
@@ -61,6 +63,10 @@ bool rota_lease_watch_see(struct rota_lease_watch *watch, rota_time now, uint64_
 /* An epoch of the shard is known from elsewhere: a grant, a ping, a caller. */
 void rota_lease_watch_learn(struct rota_lease_watch *watch, uint32_t shard, uint64_t epoch);
 
+/* A claim of ours was granted: the shard is ours under this epoch, whatever was seen of it. */
+void rota_lease_watch_take(struct rota_lease_watch *watch, uint32_t shard, uint64_t epoch,
+                           uint64_t instance);
+
 /* The highest epoch known of a shard; 0: none is. */
 uint64_t rota_lease_watch_newest(const struct rota_lease_watch *watch, uint32_t shard);
 
@@ -72,6 +78,10 @@ rota_time rota_lease_watch_ttl_max(const struct rota_lease_watch *watch, rota_ti
 
 /* When the first row that is held by others is dead, if it stays as it is. */
 rota_time rota_lease_watch_dead_at(const struct rota_lease_watch *watch);
+
+/* How many shards have lost their holder at `now`: they are dead, or somebody has just taken
+ * them from a dead one. */
+uint32_t rota_lease_watch_orphans(const struct rota_lease_watch *watch, rota_time now);
 
 /* Rows that are dead at `now`: those that were ours first, then others by chance, so
  * that many who look at the same table do not all want the same. Returns how many. */

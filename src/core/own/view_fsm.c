@@ -25,7 +25,7 @@ static enum rota_code check_options(const struct rota_view_fsm_options *options,
                               "view: weight %u/1000 is outside %d/1000 .. %d", options->weight,
                               ROTA_WEIGHT_MIN, ROTA_WEIGHT_MAX / ROTA_WEIGHT_ONE);
     if (options->n_seats > ROTA_VIEW_SEATS_MAX ||
-        (options->engine == ROTA_VIEW_STATIC && options->n_seats == 0))
+        (options->engine == ROTA_VIEW_STATIC && options->n_seats == 0 && !options->is_observer))
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "view: %zu seats, but a static space has 1 to %d", options->n_seats,
                               ROTA_VIEW_SEATS_MAX);

@@ -19,6 +19,11 @@
  * it has gained when all who owned it before have acked a view in which they do not,
  * or have no row any more.
  *
+ * An observer never has a row, and a node whose name is taken has none for now. It follows
+ * the views, and when an operator wants a change it proposes that from a read that has just
+ * come. That is as safe as a member's proposal, for the store takes it only on top of the
+ * view that it was made from. It never makes the first view.
+ *
  * The store has two tables: views (space: number, text) and members (space, name:
  * instance, pings, ttl, weight, acked, highest, is_draining). What the driver does for
  * each ask, each a transaction:
@@ -85,10 +90,11 @@ struct rota_view_fsm_options {
     enum rota_view_engine engine; /* of the first view; later the view's counts */
     const struct rota_str *seats; /* the same; of a static space */
     size_t n_seats;
-    uint32_t weight; /* in thousandths; 0 means ROTA_WEIGHT_ONE */
-    rota_time ttl;   /* how long a beat lasts; 0 means 10 s */
-    bool is_alone;   /* no other process can have our name now */
-    uint64_t seed;   /* by chance: instances come from it */
+    uint32_t weight;  /* in thousandths; 0 means ROTA_WEIGHT_ONE */
+    rota_time ttl;    /* how long a beat lasts; 0 means 10 s */
+    bool is_alone;    /* no other process can have our name now */
+    bool is_observer; /* it never has a row, and owns nothing */
+    uint64_t seed;    /* by chance: instances come from it */
 };
 
 /* A member's row, as a READ says. Those with values that can't be are passed over, but

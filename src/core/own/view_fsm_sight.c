@@ -65,7 +65,7 @@ static void watch_rows(struct rota_view_fsm *fsm, rota_time now)
 static void see_whether_to_join(struct rota_view_fsm *fsm)
 {
     const struct rota_view_row *row = rota_view_fsm_row(fsm, fsm->options.name);
-    if (fsm->standing != ROTA_VIEW_OUT || fsm->own_ask != 0)
+    if (fsm->standing != ROTA_VIEW_OUT || fsm->own_ask != 0 || fsm->options.is_observer)
         return;
     fsm->may_join = !row || row->instance == fsm->instance || fsm->options.is_alone;
     fsm->join_former = row ? row->instance : 0;
@@ -110,9 +110,9 @@ static bool see_view(struct rota_view_fsm *fsm, rota_time now, const struct rota
 
 static bool is_settled(const struct rota_view_fsm *fsm)
 {
-    return fsm->standing == ROTA_VIEW_IN && fsm->has_rows && fsm->n_held >= fsm->n_ours &&
-           fsm->moves.size == 0 && !fsm->is_barred && fsm->proposal.number == 0 &&
-           fsm->view.phase != ROTA_VIEW_STOPPING;
+    bool is_there = fsm->standing == ROTA_VIEW_IN || fsm->options.is_observer;
+    return is_there && fsm->has_rows && fsm->n_held >= fsm->n_ours && fsm->moves.size == 0 &&
+           !fsm->is_barred && fsm->proposal.number == 0 && fsm->view.phase != ROTA_VIEW_STOPPING;
 }
 
 /* Those before us in the list go first, and save us the trouble. Wishes can't wait. */
@@ -130,12 +130,19 @@ static rota_time turn_of(struct rota_view_fsm *fsm)
     return turn;
 }
 
-static void see_what_to_propose(struct rota_view_fsm *fsm, rota_time now)
+/* Without a row we propose what operators want, on top of a view that others made. */
+static bool may_propose(const struct rota_view_fsm *fsm, rota_time now)
 {
     const struct rota_view_row *row = rota_view_fsm_row(fsm, fsm->options.name);
-    bool is_in =
-        fsm->standing == ROTA_VIEW_IN && now < fsm->until && row && row->instance == fsm->instance;
-    if (is_in)
+    if (fsm->standing == ROTA_VIEW_OUT)
+        return fsm->wishes.size > 0 && fsm->view.number > 0;
+    return fsm->standing == ROTA_VIEW_IN && now < fsm->until && row &&
+           row->instance == fsm->instance;
+}
+
+static void see_what_to_propose(struct rota_view_fsm *fsm, rota_time now)
+{
+    if (may_propose(fsm, now))
         rota_view_fsm_draft(fsm);
     else
         rota_view_deinit(&fsm->proposal);
