@@ -204,7 +204,10 @@ void rota_shards_free_nodes(struct rota_shards *shards);
 struct rota_shards_node *rota_shards_find_node(const struct rota_shards *shards, int64_t id);
 void rota_shards_heard(struct rota_shards *shards, int64_t node, rota_time now);
 
-/* Remember what a try met that failed on the node. */
+/* Connections to the node that stand. */
+size_t rota_shards_n_connections(const struct rota_shards_node *node);
+
+/* Remember what a try, or a health check, met that failed on the node. */
 void rota_shards_node_failed(struct rota_shards_node *node, struct rota_str problem);
 
 /* --- shards_directory.c --- */
