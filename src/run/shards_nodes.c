@@ -383,7 +383,7 @@ static void send_try(struct rota_shards_attempt *attempt)
     refuse(attempt, rota_failure_of_answer(code), error.text);
 }
 
-void rota_shards_attempt_connected(struct rota_shards_attempt *attempt, uint64_t number)
+static void connected(struct rota_shards_attempt *attempt, uint64_t number)
 {
     struct rota_shards *shards = attempt->call->run->shards;
     struct rota_shards_connection *connection = find_connection(shards, number);
@@ -420,11 +420,20 @@ void rota_shards_attempt_start(struct rota_shards_attempt *attempt,
         return;
     rota_shards_wait_end(shards, &attempt->waiter);
     if (code == ROTA_OK)
-        rota_shards_attempt_connected(attempt, connection);
+        connected(attempt, connection);
     else /* an address that can't be is one that can't be reached */
         refuse(attempt,
                code == ROTA_ERR_INVALID ? ROTA_FAILURE_UNREACHABLE : rota_failure_of_answer(code),
                error.text);
+}
+
+void rota_shards_attempt_opened(struct rota_shards_attempt *attempt, uint64_t connection)
+{
+    if (connection != 0)
+        rota_shards_note_call(
+            attempt->call,
+            (struct rota_call_fsm_event){.type = ROTA_CALL_TRY_SENT, .number = attempt->number});
+    connected(attempt, connection);
 }
 
 void rota_shards_attempt_cancel(struct rota_shards_attempt *attempt)
