@@ -22,9 +22,11 @@
  *
  *     service x (1 + penalty + part x (own work + others' work)) + silence
  *
- *  - service: a moving average of the time a try takes apart from waiting in a
- *    queue. Averages within 1.6 times the best count as the best, for what is
- *    left then is noise, and chasing noise makes clients move as a herd.
+ *  - service: a moving average of the time a try takes, from when it was sent,
+ *    apart from waiting in a queue. A sample counts as at most 3 averages, so a
+ *    pause of a busy machine changes little. Averages within 1.6 times the best
+ *    count as the best, for what is left then is noise, and chasing noise makes
+ *    clients move as a herd.
  *  - own work: our tries in flight there; counted at once, so that two choices
  *    in a row differ.
  *  - others' work: the queue that the last answer told of, fading, as we do not
@@ -33,9 +35,9 @@
  *    service time, learned from its waits and queues by Little's law. It is below 1
  *    where a replica serves several at once; without it a slow but idle replica
  *    would look as good as a quick one that is hardly busy.
- *  - silence: the age of the oldest try in flight beyond what is usual, or of one
- *    that was cancelled after being slow. It finds a frozen replica, which never
- *    answers and so never reports anything bad.
+ *  - silence: how long the oldest try in flight waits beyond what is usual while
+ *    the replica answers nothing, or how long one that was cancelled did. It finds
+ *    a frozen replica, which never answers and so never reports anything bad.
  *  - penalty: grows with each failure, by its class, fades, and halves with each
  *    answer. Failing is fast; without it a replica that fails looks like the best
  *    one.
@@ -45,7 +47,10 @@
  * that a slow one has become quick.
  *
  * An unknown replica is average, not free, and its own work counts more until it
- * has answered a few times, so that it is tried out and not swamped.
+ * has answered a few times, so that it is tried out and not swamped. Its service
+ * time is unknown before the third sample, begins with the lowest of these, and
+ * has to differ more than 1.6 times up to the tenth: the first answers of a process
+ * are slow, and a replica that gets no tries can't show that it is quicker.
  *
  * After failures in a row a replica is ejected: its circuit is open. After a
  * delay, longer each time and never exact, one try is let through; its answer
@@ -164,6 +169,10 @@ struct rota_try {
 enum rota_code rota_balancer_select(struct rota_balancer *balancer, rota_time now,
                                     const struct rota_choice *choice, struct rota_random *random,
                                     struct rota_try *chosen, struct rota_error *error);
+
+/* The try is on its way to the replica now: what it has waited so far, for a connection to open,
+ * is not service time. Without this its time counts from the choice. */
+void rota_balancer_sent(struct rota_balancer *balancer, rota_time now, struct rota_try sent);
 
 /* The try has ended. `cost` is NULL when the replica told nothing. False, and
  * nothing done, when it was reported before. */

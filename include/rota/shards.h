@@ -201,10 +201,12 @@ struct rota_shards_view {
     int64_t node;
     const char *address;
     enum rota_health_state health;
-    uint32_t n_failed_checks; /* of its health, in a row */
-    size_t n_connections;
-    const char *problem;               /* what the last try that failed met; "": none has */
-    rota_time failed_at;               /* when, on the monotonic clock; ROTA_TIME_MIN: never */
+    uint32_t n_failed_checks;          /* of its health, in a row */
+    size_t n_connections;              /* that stand */
+    const char *problem;               /* what the last try or health check met, if it failed;
+                                        * "": it was answered */
+    rota_time failed_at;               /* when one last failed, on the monotonic clock;
+                                        * ROTA_TIME_MIN: never */
     bool has_balance;                  /* the balancer has met it */
     struct rota_balancer_view balance; /* circuit, tries in flight, score, outcomes */
 };

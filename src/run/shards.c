@@ -445,8 +445,8 @@ static bool work(struct rota_shards *shards)
         if (of_pools.type == ROTA_POOL_TELL) {
             struct rota_shards_waiter *waiter = take_waiter(shards, of_pools.waiter);
             if (waiter)
-                rota_shards_attempt_connected(HOLDER(waiter, struct rota_shards_attempt),
-                                              of_pools.connection);
+                rota_shards_attempt_opened(HOLDER(waiter, struct rota_shards_attempt),
+                                           of_pools.connection);
             else if (of_pools.connection)
                 rota_pool_fsm_release(shards->pools, rota_clock_mono(), of_pools.connection);
         } else {

@@ -187,11 +187,12 @@ void rota_shards_note_call(struct rota_shards_call *call, struct rota_call_fsm_e
 /* Carry out what the pools want. */
 void rota_shards_do_pool(struct rota_shards *shards, const struct rota_pool_action *action);
 
-/* Begin a try, on a connection that may have to be waited for, and cancel one. */
+/* Begin a try, on a connection that may have to be waited for, go on when the wait is over (0: no
+ * connection), and cancel one. */
 void rota_shards_attempt_start(struct rota_shards_attempt *attempt,
                                const struct rota_replica *replica);
+void rota_shards_attempt_opened(struct rota_shards_attempt *attempt, uint64_t connection);
 void rota_shards_attempt_cancel(struct rota_shards_attempt *attempt);
-void rota_shards_attempt_connected(struct rota_shards_attempt *attempt, uint64_t connection);
 
 /* A map has come: nodes that it has at another address than before are met anew. */
 void rota_shards_meet(struct rota_shards *shards, const struct rota_shard_map *map);
@@ -204,7 +205,10 @@ void rota_shards_free_nodes(struct rota_shards *shards);
 struct rota_shards_node *rota_shards_find_node(const struct rota_shards *shards, int64_t id);
 void rota_shards_heard(struct rota_shards *shards, int64_t node, rota_time now);
 
-/* Remember what a try met that failed on the node. */
+/* Connections to the node that stand. */
+size_t rota_shards_n_connections(const struct rota_shards_node *node);
+
+/* Remember what a try, or a health check, met that failed on the node. */
 void rota_shards_node_failed(struct rota_shards_node *node, struct rota_str problem);
 
 /* --- shards_directory.c --- */

@@ -176,7 +176,7 @@ static void look_at_node(const struct rota_shards_node *node, rota_time now)
     struct rota_balancer_view view;
     if (!s)
         return;
-    rota_gauge_set(s->connections, (int64_t)rota_pool_fsm_size(node->shards->pools, node->id));
+    rota_gauge_set(s->connections, (int64_t)rota_shards_n_connections(node));
     carry(&s->drops, node->n_drops);
     if (!rota_balancer_look(node->shards->balancer, now, (uint64_t)node->id, &view))
         return;
@@ -224,7 +224,6 @@ static void look_at_calls(struct rota_shards *shards)
     for (size_t i = 0; i < ROTA_FAILURES; i++)
         carry(&s->ended[i], stats->n_ended[i]);
     rota_gauge_set(s->runs, (int64_t)shards->n_runs);
-    rota_gauge_set(s->connections, (int64_t)rota_pool_fsm_n_connections(shards->pools));
 }
 
 char *rota_shards_metrics(struct rota_shards *shards)
@@ -232,11 +231,14 @@ char *rota_shards_metrics(struct rota_shards *shards)
     const struct rota_map_entry *entry;
     struct rota_buffer buffer = {0};
     rota_time now = rota_clock_mono();
-    size_t place = 0;
+    size_t place = 0, n_connections = 0;
     look_at_cache(shards);
     look_at_calls(shards);
-    while ((entry = rota_map_next(&shards->nodes, &place)))
+    while ((entry = rota_map_next(&shards->nodes, &place))) {
         look_at_node(entry->value, now);
+        n_connections += rota_shards_n_connections(entry->value);
+    }
+    rota_gauge_set(shards->series->connections, (int64_t)n_connections);
     rota_metrics_format(shards->metrics, &buffer);
     if (buffer.failed) {
         rota_buffer_deinit(&buffer);

@@ -48,6 +48,18 @@ void rota_shards_node_failed(struct rota_shards_node *node, struct rota_str prob
     node->failed_at = rota_clock_mono();
 }
 
+size_t rota_shards_n_connections(const struct rota_shards_node *node)
+{
+    size_t n = 0;
+    for (const struct rota_list_node *at = node->connections.next; at != &node->connections;
+         at = at->next) {
+        const struct rota_shards_connection *connection =
+            ROTA_LIST_ITEM(at, struct rota_shards_connection, link);
+        n += !connection->is_over && rota_channel_state(connection->channel) == ROTA_CHANNEL_READY;
+    }
+    return n;
+}
+
 static void close_health(struct rota_shards_node *node)
 {
     rota_channel_close(node->health);
@@ -167,7 +179,7 @@ static void on_first_answer(void *data, struct rota_call *rpc,
 static enum rota_code check_now(struct rota_shards *shards, struct rota_channel *channel,
                                 void (*on_end)(void *, struct rota_call *,
                                                const struct rota_call_result *),
-                                void *data, struct rota_call **rpc)
+                                void *data, struct rota_call **rpc, struct rota_error *error)
 {
     rota_time timeout = shards->options.health_timeout;
     struct rota_call_options options = {
@@ -176,7 +188,7 @@ static enum rota_code check_now(struct rota_shards *shards, struct rota_channel 
         .on_end = on_end,
         .data = data,
     };
-    return rota_channel_call(channel, &options, rpc, NULL);
+    return rota_channel_call(channel, &options, rpc, error);
 }
 
 static void open_connection(struct rota_shards *shards, const struct rota_pool_action *action)
@@ -201,8 +213,10 @@ static void open_connection(struct rota_shards *shards, const struct rota_pool_a
         goto fail;
     }
     rota_list_push(&node->connections, &connection->link);
-    if (check_now(shards, connection->channel, on_first_answer, connection, NULL))
+    if (check_now(shards, connection->channel, on_first_answer, connection, NULL, &error)) {
+        rota_shards_node_failed(node, rota_str(error.text));
         connection_failed(connection);
+    }
     return;
 
 fail:
@@ -314,9 +328,10 @@ static void on_answer(void *data, struct rota_call *rpc, const struct rota_call_
     rota_time now = rota_clock_mono();
     if (failure == ROTA_FAILURE_NONE)
         rota_histogram_record(node->latency, now - attempt->started_at);
-    if (rota_failure_is_heard(failure))
+    if (rota_failure_is_heard(failure)) {
+        node->problem[0] = '\0';
         rota_shards_heard(shards, node->id, now);
-    else if (rota_outcome_is_failure(rota_failure_outcome(failure)))
+    } else if (rota_outcome_is_failure(rota_failure_outcome(failure)))
         rota_shards_node_failed(node, problem_of(result));
 
     struct rota_call_fsm_event event = {
@@ -368,7 +383,7 @@ static void send_try(struct rota_shards_attempt *attempt)
     refuse(attempt, rota_failure_of_answer(code), error.text);
 }
 
-void rota_shards_attempt_connected(struct rota_shards_attempt *attempt, uint64_t number)
+static void connected(struct rota_shards_attempt *attempt, uint64_t number)
 {
     struct rota_shards *shards = attempt->call->run->shards;
     struct rota_shards_connection *connection = find_connection(shards, number);
@@ -405,11 +420,20 @@ void rota_shards_attempt_start(struct rota_shards_attempt *attempt,
         return;
     rota_shards_wait_end(shards, &attempt->waiter);
     if (code == ROTA_OK)
-        rota_shards_attempt_connected(attempt, connection);
+        connected(attempt, connection);
     else /* an address that can't be is one that can't be reached */
         refuse(attempt,
                code == ROTA_ERR_INVALID ? ROTA_FAILURE_UNREACHABLE : rota_failure_of_answer(code),
                error.text);
+}
+
+void rota_shards_attempt_opened(struct rota_shards_attempt *attempt, uint64_t connection)
+{
+    if (connection != 0)
+        rota_shards_note_call(
+            attempt->call,
+            (struct rota_call_fsm_event){.type = ROTA_CALL_TRY_SENT, .number = attempt->number});
+    connected(attempt, connection);
 }
 
 void rota_shards_attempt_cancel(struct rota_shards_attempt *attempt)
@@ -453,27 +477,43 @@ static void on_checked(void *data, struct rota_call *rpc, const struct rota_call
 {
     struct rota_shards_node *node = data;
     struct rota_shards *shards = node->shards;
+    bool is_healthy = is_serving(result);
+    enum rota_health_state state;
+    uint32_t n_failures = 0;
     (void)rpc;
     node->check = NULL;
+    rota_health_fsm_look(&shards->health, (uint64_t)node->id, &state, &n_failures);
+    if (is_healthy && n_failures > 0)
+        node->problem[0] = '\0';
+    if (!is_healthy)
+        rota_shards_node_failed(node,
+                                result->status == ROTA_STATUS_OK
+                                    ? rota_str("its health service says that it does not serve")
+                                    : problem_of(result));
     drive_health(shards, rota_clock_mono(),
                  (struct rota_health_event){.type = ROTA_HEALTH_ANSWERED,
                                             .node = (uint64_t)node->id,
                                             .check = node->check_number,
-                                            .is_healthy = is_serving(result)});
+                                            .is_healthy = is_healthy});
     rota_shards_settle(shards, true);
 }
 
 static enum rota_code ask_health(struct rota_shards_node *node, uint64_t check)
 {
     enum rota_code code = ROTA_OK;
-    if (node->check)
+    struct rota_error error;
+    if (node->check) { /* its time is over */
         rota_call_cancel(node->check);
+        rota_shards_node_failed(node, rota_str(ROTA_SHARDS_SILENT));
+    }
     node->check = NULL;
     node->check_number = check;
     if (!node->health)
-        code = open_channel(node, &node->health, NULL);
+        code = open_channel(node, &node->health, &error);
     if (code == ROTA_OK)
-        code = check_now(node->shards, node->health, on_checked, node, &node->check);
+        code = check_now(node->shards, node->health, on_checked, node, &node->check, &error);
+    if (code)
+        rota_shards_node_failed(node, rota_str(error.text));
     return code;
 }
 

@@ -26,7 +26,7 @@ bool rota_shards_look_at(const struct rota_shards *shards, int64_t id,
         .node = node->id,
         .address = node->address,
         .health = ROTA_HEALTH_WELL,
-        .n_connections = rota_pool_fsm_size(shards->pools, id),
+        .n_connections = rota_shards_n_connections(node),
         .problem = node->problem,
         .failed_at = node->failed_at,
     };

@@ -90,6 +90,42 @@ static void node_that_is_well_again_is_called_again(void **state)
     world_close(&world);
 }
 
+static struct rota_shards_view look_at(const struct world *world, int64_t node)
+{
+    struct rota_shards_view view;
+    assert_true(rota_shards_look_at(world->shards, node, &view));
+    return view;
+}
+
+static void what_is_wrong_with_a_node_is_shown_until_it_is_well(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open_warm(&world, (struct rota_shards_options){.health_interval = 10 * ROTA_MSEC});
+    RUN_UNTIL(look_at(&world, 1).n_connections == WORLD_CONNECTIONS);
+    rota_health_set(world.nodes[1].health, "", false, NULL);
+    RUN_UNTIL(is_dropped(&world, 1));
+    assert_string_equal(look_at(&world, 1).problem,
+                        "its health service says that it does not serve");
+    rota_health_set(world.nodes[1].health, "", true, NULL);
+    RUN_UNTIL(is_available(&world, 1));
+    assert_string_equal(look_at(&world, 1).problem, "");
+    assert_true(look_at(&world, 1).failed_at != ROTA_TIME_MIN);
+
+    node_close(&world.nodes[1]); /* nobody calls it: the checks alone notice */
+    world.nodes[1].server = NULL;
+    RUN_UNTIL(look_at(&world, 1).health == ROTA_HEALTH_DROPPED);
+    struct rota_shards_view view = look_at(&world, 1);
+    assert_non_null(strstr(view.problem, view.address));
+    assert_int_equal(view.n_connections, 0);
+    assert_int_equal(look_at(&world, 2).n_connections, WORLD_CONNECTIONS);
+    char *text = rota_shards_metrics(world.shards);
+    assert_non_null(strstr(text, "rota_pool_connections{node=\"1\"} 0\n"));
+    assert_non_null(strstr(text, "rota_pool_connections_all 4\n"));
+    free(text);
+    world_close(&world);
+}
+
 /* Nodes that have too much to do fail their health checks first. */
 static void nodes_that_all_fail_their_checks_are_called_all_the_same(void **state)
 {
@@ -114,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(node_that_answers_calls_is_not_asked_how_it_is),
         cmocka_unit_test(node_that_is_well_again_is_called_again),
+        cmocka_unit_test(what_is_wrong_with_a_node_is_shown_until_it_is_well),
         cmocka_unit_test(nodes_that_all_fail_their_checks_are_called_all_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

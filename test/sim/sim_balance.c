@@ -6,6 +6,7 @@
 #include "sim/balance.h"
 
 #include "core/call/balancer_rule.h"
+#include "even_world.h"
 #include "sim_main.h"
 
 enum { N_CALLS = 30000, N_CALLS_OF_MANY = 15000 };
@@ -21,6 +22,8 @@ enum plant {
     PLANT_NO_PANIC,
     PLANT_GRUDGE,
     PLANT_NO_BUDGET,
+    PLANT_CONNECTING,
+    PLANT_FIRST_SAMPLE,
     N_PLANTS,
 };
 
@@ -34,6 +37,8 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"no-panic", "when all are ejected there is no choice"},
     {"grudge", "answers do not make up for failures"},
     {"no-budget", "retries have no budget"},
+    {"connecting", "the time to open a pool counts as service time"},
+    {"first-sample", "the first sample of a replica is believed at once"},
 };
 
 /* --- planted rules: rota with one thing wrong --- */
@@ -85,6 +90,14 @@ static void end_with_grudge(struct rota_balancer *balancer, rota_time now,
         replica->rota.penalty = penalty;
 }
 
+static void end_with_first_sample(struct rota_balancer *balancer, rota_time now,
+                                  struct rota_balancer_replica *replica,
+                                  const struct rota_balancer_end *end)
+{
+    rota_policy_rota.on_end(balancer, now, replica, end);
+    replica->rota.n_samples = 20;
+}
+
 static struct rota_balancer_rule rule_of(int plant)
 {
     struct rota_balancer_rule rule = rota_policy_rota;
@@ -98,6 +111,8 @@ static struct rota_balancer_rule rule_of(int plant)
         rule.choose = choose_no_panic;
     if (plant == PLANT_GRUDGE)
         rule.on_end = end_with_grudge;
+    if (plant == PLANT_FIRST_SAMPLE)
+        rule.on_end = end_with_first_sample;
     return rule;
 }
 
@@ -237,6 +252,24 @@ static void a_burst_ends(struct trial *trial)
     at_least(trial, "burst", "succeeding part of calls long after it", result.final_part, 0.99);
 }
 
+/* Whatever few calls at a time, and the pauses of busy machines, make of the first samples. */
+static void equal_replicas_get_equal_shares(struct trial *trial)
+{
+    const int n_callers[] = {1, 2, 16};
+    for (int i = 0; i < 12; i++) {
+        struct even_options options = {.seed = trial->run->seed,
+                                       .n_callers = n_callers[i / 4],
+                                       .is_warm = i % 2,
+                                       .is_paced = i % 4 / 2,
+                                       .hides_opening = trial->run->plant == PLANT_CONNECTING,
+                                       .rule = &trial->rule};
+        char name[64];
+        snprintf(name, sizeof name, "%d at a time, %s, %s", options.n_callers,
+                 options.is_warm ? "warm" : "cold", options.is_paced ? "paced" : "unpaced");
+        at_most(trial, name, "largest difference from an even share", even_run(&options), 0.1);
+    }
+}
+
 /* Left out to save time: random and look_aside_original, which others outdo. */
 static const char *const RULES[] = {"look_aside", "round_robin", "least_in_flight", "p2c",
                                     "peak_ewma"};
@@ -280,6 +313,7 @@ static void never_far_from_the_best_simple_rule(struct trial *trial, bool hedges
 static void run(struct sim_case *run)
 {
     struct trial trial = {.run = run, .n_calls = N_CALLS, .rule = rule_of(run->plant)};
+    equal_replicas_get_equal_shares(&trial);
     one_slow_replica(&trial);
     one_fails_and_comes_back(&trial);
     each_restarts_in_turn(&trial);
@@ -298,6 +332,7 @@ int main(int argc, char **argv)
     const struct sim_suite suite = {
         .name = "sim_balance",
         .n_seeds = 2,
+        .n_plant_seeds = 8,
         .plants = plants,
         .n_plants = N_PLANTS - 1,
         .run = run,

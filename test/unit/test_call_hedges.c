@@ -92,6 +92,28 @@ static void hedges_have_a_budget_of_their_own(void **state)
     teardown(&world);
 }
 
+static void wait_for_a_connection_is_not_the_time_of_a_try(void **state)
+{
+    struct world world;
+    struct rota_balancer_view view;
+    (void)state;
+    setup(&world, MAP(1));
+    world.shared.hedge = &world.hedge;
+    rota_hedge_init(&world.hedge, 0, &(struct rota_hedge_options){0});
+    start(&world, IDEMPOTENT);
+    world.now += 100 * ROTA_MSEC;
+    struct rota_call_fsm_event sent = {.type = ROTA_CALL_TRY_SENT, .number = world.numbers[0]};
+    drive(&world, sent);
+    world.now += ROTA_MSEC;
+    end_try(&world, 0, ROTA_FAILURE_NONE);
+    assert_true(rota_balancer_look(world.balancer, world.now, 1, &view));
+    assert_int_equal(view.latency_us, 1000);
+    assert_int_equal(rota_histogram_quantile(&world.hedge.latest, 1), 1000);
+    drive(&world, sent); /* late: it changes nothing */
+    assert_int_equal(world.n_finished, 1);
+    teardown(&world);
+}
+
 /* Else those that are a little slow would take all tokens, and the one call that
  * is stuck for good would have had its only chance. */
 static void hedge_without_a_token_is_asked_for_again(void **state)
@@ -139,6 +161,7 @@ int main(void)
         cmocka_unit_test(only_what_is_idempotent_is_hedged),
         cmocka_unit_test(single_replica_is_not_hedged_on_itself),
         cmocka_unit_test(hedges_have_a_budget_of_their_own),
+        cmocka_unit_test(wait_for_a_connection_is_not_the_time_of_a_try),
         cmocka_unit_test(hedge_without_a_token_is_asked_for_again),
         cmocka_unit_test(call_that_is_dropped_leaks_no_try),
     };

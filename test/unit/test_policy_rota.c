@@ -63,6 +63,54 @@ static void own_tries_count_at_once(void **state)
     bench_free(&bench);
 }
 
+static void slow_first_answer_costs_nothing(void **state)
+{
+    struct bench bench = rota(3);
+    (void)state;
+    bench_run(&bench, 1, 100 * ROTA_MSEC, ROTA_OUTCOME_OK);
+    bench_run(&bench, 2, ROTA_MSEC, ROTA_OUTCOME_OK);
+    bench_run(&bench, 3, ROTA_MSEC, ROTA_OUTCOME_OK);
+    assert_in_range(share(&bench, 300, ROTA_MSEC), 97, 103);
+    bench_free(&bench);
+}
+
+static void slow_replica_is_avoided_from_its_fourth_answer_on(void **state)
+{
+    struct bench bench = rota(3);
+    (void)state;
+    warm_up(&bench, 80 * ROTA_MSEC, 4);
+    assert_in_range(share(&bench, 100, 10 * ROTA_MSEC), 0, 5);
+    bench_free(&bench);
+}
+
+static void time_before_a_try_is_sent_is_not_service_time(void **state)
+{
+    struct bench bench = rota(1);
+    (void)state;
+    struct rota_try opening = bench_try(&bench, 1, 1);
+    bench.now += 50 * ROTA_MSEC;
+    rota_balancer_sent(bench.balancer, bench.now, opening);
+    assert_true(bench_look(&bench, 1).oldest_at == bench.now);
+    bench.now += ROTA_MSEC;
+    bench_end(&bench, opening, ROTA_OUTCOME_OK);
+    assert_int_equal(bench_look(&bench, 1).service_us, 1000);
+    rota_balancer_sent(bench.balancer, bench.now, opening); /* too late: it changes nothing */
+    bench_free(&bench);
+}
+
+static void replica_that_answers_others_is_not_silent(void **state)
+{
+    struct bench bench = rota(2);
+    (void)state;
+    warm_up(&bench, 10 * ROTA_MSEC, 20);
+    bench_try(&bench, 1, 1); /* one try is stuck */
+    bench.now += 200 * ROTA_MSEC;
+    int64_t silent = bench_look(&bench, 1).score;
+    bench_run(&bench, 1, 10 * ROTA_MSEC, ROTA_OUTCOME_OK);
+    assert_true(bench_look(&bench, 1).score < silent / 4);
+    bench_free(&bench);
+}
+
 static void a_slow_replica_is_avoided_but_heard_of(void **state)
 {
     struct bench bench = rota(3);
@@ -370,6 +418,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_replicas_take_turns),
         cmocka_unit_test(own_tries_count_at_once),
+        cmocka_unit_test(slow_first_answer_costs_nothing),
+        cmocka_unit_test(slow_replica_is_avoided_from_its_fourth_answer_on),
+        cmocka_unit_test(time_before_a_try_is_sent_is_not_service_time),
+        cmocka_unit_test(replica_that_answers_others_is_not_silent),
         cmocka_unit_test(a_slow_replica_is_avoided_but_heard_of),
         cmocka_unit_test(a_slow_replica_that_becomes_quick_is_found),
         cmocka_unit_test(noise_within_the_dead_band_moves_nobody),

@@ -391,15 +391,30 @@ static void learn(struct rota_balancer *balancer, struct rota_balancer_replica *
         balancer->rule->on_end(balancer, now, replica, &end);
 }
 
+/* The slot of a try that has not been reported, or NULL. */
+static struct rota_balancer_slot *find_slot(struct rota_balancer *balancer, struct rota_try try)
+{
+    if (try.serial == 0 || try.slot >= balancer->slots.size)
+        return NULL;
+    struct rota_balancer_slot *slot = &balancer->slots.items[try.slot];
+    return slot->serial == try.serial ? slot : NULL;
+}
+
+void rota_balancer_sent(struct rota_balancer *balancer, rota_time now, struct rota_try sent)
+{
+    struct rota_balancer_slot *slot = find_slot(balancer, sent);
+    tell_time(balancer, now);
+    if (slot)
+        slot->began_at = balancer->now;
+}
+
 bool rota_balancer_report(struct rota_balancer *balancer, rota_time now, struct rota_try ended,
                           enum rota_outcome outcome, const struct rota_cost *cost)
 {
-    if (ended.serial == 0 || ended.slot >= balancer->slots.size ||
-        (unsigned)outcome >= ROTA_OUTCOMES)
+    struct rota_balancer_slot *place = find_slot(balancer, ended);
+    if (!place || (unsigned)outcome >= ROTA_OUTCOMES)
         return false;
-    struct rota_balancer_slot *place = &balancer->slots.items[ended.slot], slot = *place;
-    if (slot.serial != ended.serial)
-        return false;
+    struct rota_balancer_slot slot = *place;
 
     tell_time(balancer, now);
     balancer->n_tries--;

@@ -27,6 +27,7 @@ struct rota_policy_rota {
     double score;        /* in the choice at hand */
     uint64_t turn;       /* serial of the last try, probes apart */
     uint32_t n_answers;  /* of the first few */
+    uint32_t n_samples;  /* of service_us; of the first few */
     uint32_t n_failures; /* in a row */
     uint32_t n_opened;   /* in a row */
     enum rota_circuit circuit;

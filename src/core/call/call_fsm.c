@@ -519,6 +519,16 @@ static void try_failed(struct step *step, struct rota_call_try *try, enum rota_f
         retry(step);
 }
 
+static void on_try_sent(struct step *step, const struct rota_call_fsm_event *event)
+{
+    struct rota_call_try *try = event->number ? find_try(step->fsm, event->number) : NULL;
+    if (!try)
+        return;
+    try->started_at = step->now;
+    if (try->chosen.serial)
+        rota_balancer_sent(step->fsm->shared->balancer, step->now, try->chosen);
+}
+
 static void on_try_ended(struct step *step, const struct rota_call_fsm_event *event)
 {
     struct rota_call_fsm *fsm = step->fsm;
@@ -586,6 +596,9 @@ struct rota_call_fsm_actions rota_call_fsm_step(struct rota_call_fsm *fsm, rota_
         break;
     case ROTA_CALL_LEADERS:
         on_leaders(&step, event);
+        break;
+    case ROTA_CALL_TRY_SENT:
+        on_try_sent(&step, event);
         break;
     case ROTA_CALL_TRY_ENDED:
         on_try_ended(&step, event);

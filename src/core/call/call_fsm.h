@@ -73,6 +73,7 @@ struct rota_call_fsm_options {
 enum rota_call_event_type {
     ROTA_CALL_START,
     ROTA_CALL_LEADERS,
+    ROTA_CALL_TRY_SENT, /* after a wait for a connection, which is not the replica's time */
     ROTA_CALL_TRY_ENDED,
     ROTA_CALL_CANCEL,
     ROTA_CALL_TICK,

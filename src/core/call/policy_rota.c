@@ -6,7 +6,14 @@ static const double DEAD_BAND = 1.6;
 
 /* A new sample counts one part in so many, and as at most so many averages: one
  * try that met a pause says little about the next. */
-static const double SAMPLE_PART = 20, SAMPLE_MOST = 6;
+enum { SAMPLE_PART = 20 };
+static const double SAMPLE_MOST = 3;
+
+/* The first answers of a process are slow, and a few samples can all be unlucky. So a service
+ * time is unknown before the third sample, it begins with the lowest of these, and up to the tenth
+ * the band is wider. Otherwise one bad sample costs a replica all further tries, and thus the
+ * chance to show a better one. */
+enum { KNOWN_SAMPLES = 3, SURE_SAMPLES = 10 };
 
 /* Scores this close to the best one are as good; then turns are taken, which
  * spreads tries more evenly than chance does. */
@@ -46,42 +53,58 @@ enum { EJECT_FAILURES = 3, EJECT_DOUBLINGS_MAX = 5 };
 
 /* --- the score --- */
 
-/* What all candidates share: the average of those known, and the best. */
+/* What all candidates share: the average of those known, the best, and its band. */
 struct ground {
-    double mean_us, best_us;
+    double mean_us, best_us, band;
 };
+
+static bool is_known(const struct rota_policy_rota *own)
+{
+    return own->n_samples >= KNOWN_SAMPLES;
+}
 
 static double service_of(const struct rota_policy_rota *own, double mean_us)
 {
-    return own->service_us == 0 ? mean_us : own->service_us;
+    return is_known(own) ? own->service_us : mean_us;
+}
+
+static double band_of(const struct rota_policy_rota *own)
+{
+    bool is_sure = own->n_samples >= SURE_SAMPLES;
+    return is_sure || !is_known(own) ? DEAD_BAND : DEAD_BAND * SURE_SAMPLES / own->n_samples;
 }
 
 static struct ground survey(const struct rota_balancer_field *field)
 {
-    struct ground ground = {.mean_us = SERVICE_UNKNOWN_US};
+    struct ground ground = {.mean_us = SERVICE_UNKNOWN_US, .band = DEAD_BAND};
     double sum = 0, n = 0;
     for (size_t i = 0; i < field->n; i++) {
         const struct rota_policy_rota *own = &field->replicas[i]->rota;
-        sum += own->service_us;
-        n += own->service_us > 0;
+        sum += is_known(own) ? own->service_us : 0;
+        n += is_known(own);
     }
     if (n > 0)
         ground.mean_us = sum / n;
     for (size_t i = 0; i < field->n; i++) {
-        double service_us = service_of(&field->replicas[i]->rota, ground.mean_us);
-        if (i == 0 || service_us < ground.best_us)
-            ground.best_us = service_us;
+        const struct rota_policy_rota *own = &field->replicas[i]->rota;
+        double service_us = service_of(own, ground.mean_us);
+        if (i > 0 && service_us >= ground.best_us)
+            continue;
+        ground.best_us = service_us;
+        ground.band = band_of(own);
     }
     return ground;
 }
 
+/* A replica that answers other tries is not silent, however old one of them is. */
 static double silence_of(const struct rota_balancer *balancer, rota_time now,
                          const struct rota_balancer_replica *replica, double service_us)
 {
     const struct rota_policy_rota *own = &replica->rota;
     double past = rota_balancer_fade(own->silence_us, now - own->silence_at, SILENCE_HALF_LIFE);
     rota_time oldest = rota_balancer_oldest(balancer, replica);
-    double present = oldest == ROTA_TIME_NEVER ? 0 : (double)(now - oldest) / ROTA_USEC;
+    rota_time since = oldest > own->service_at ? oldest : own->service_at;
+    double present = oldest == ROTA_TIME_NEVER ? 0 : (double)(now - since) / ROTA_USEC;
     present -= SILENCE_FROM * service_us;
     return past > present ? past : present > 0 ? present : 0;
 }
@@ -90,8 +113,10 @@ static double score_on(const struct rota_balancer *balancer, rota_time now,
                        const struct rota_balancer_replica *replica, const struct ground *ground)
 {
     const struct rota_policy_rota *own = &replica->rota;
-    double service_us = service_of(own, ground->mean_us);
-    if (service_us < DEAD_BAND * ground->best_us)
+    double service_us = service_of(own, ground->mean_us), band = band_of(own);
+    if (band < ground->band)
+        band = ground->band;
+    if (service_us < band * ground->best_us)
         service_us = ground->best_us;
 
     double work = (double)replica->work;
@@ -107,8 +132,7 @@ static double score_on(const struct rota_balancer *balancer, rota_time now,
 static double score(const struct rota_balancer *balancer, rota_time now,
                     const struct rota_balancer_replica *replica)
 {
-    double service_us = replica->rota.service_us;
-    struct ground ground = {.mean_us = service_us > 0 ? service_us : SERVICE_UNKNOWN_US};
+    struct ground ground = {.mean_us = SERVICE_UNKNOWN_US, .band = DEAD_BAND};
     return score_on(balancer, now, replica, &ground);
 }
 
@@ -167,8 +191,7 @@ static size_t find_stale(rota_time now, const struct rota_balancer_field *field)
     rota_time at = now - STALE_AFTER;
     for (size_t i = 0; i < field->n; i++) {
         const struct rota_balancer_replica *replica = field->replicas[i];
-        rota_time heard_at =
-            replica->rota.service_us > 0 ? replica->rota.service_at : ROTA_TIME_MIN;
+        rota_time heard_at = replica->rota.n_samples > 0 ? replica->rota.service_at : ROTA_TIME_MIN;
         if (is_out(replica) || heard_at > at || replica->work > 0)
             continue;
         at = heard_at;
@@ -242,13 +265,16 @@ static void learn_service(struct rota_policy_rota *own, rota_time now,
         sample -= (double)(end->cost->response_us - end->cost->service_us);
     if (sample < 1)
         sample = 1;
-    if (own->service_us == 0) {
-        own->service_us = sample;
+    bool is_stale = now - own->service_at > STALE_AFTER;
+    if (own->n_samples < SAMPLE_PART)
+        own->n_samples++;
+    if (own->n_samples <= KNOWN_SAMPLES) {
+        if (own->n_samples == 1 || sample < own->service_us)
+            own->service_us = sample;
     } else {
         if (sample > SAMPLE_MOST * own->service_us)
             sample = SAMPLE_MOST * own->service_us;
-        bool is_stale = now - own->service_at > STALE_AFTER;
-        own->service_us += (sample - own->service_us) / (is_stale ? STALE_PART : SAMPLE_PART);
+        own->service_us += (sample - own->service_us) / (is_stale ? STALE_PART : own->n_samples);
     }
     own->service_at = now;
 }
