@@ -172,8 +172,7 @@ static void handle_forget(struct rota_work_broker *broker, struct rota_server_ca
 static void handle_settings(struct rota_work_broker *broker, struct rota_server_call *call,
                             const void *request)
 {
-    (void)request;
-    rota_work_broker_settings_tell(broker, call);
+    rota_work_broker_settings_tell(broker, call, request);
 }
 
 static void handle_set_layout(struct rota_work_broker *broker, struct rota_server_call *call,
@@ -231,7 +230,7 @@ const struct rota_broker_method rota_work_broker_methods[] = {
     METHOD("SetLayout", THIS, &ROTA_QUEUE_SET_LAYOUT, handle_set_layout, NOTHING),
     METHOD("SetPriority", OWNER, &ROTA_QUEUE_PRIORITY, rota_work_broker_handle_priority, JOB),
     METHOD("SetWeight", ALL_ALIKE, &ROTA_QUEUE_WEIGHT, rota_work_broker_handle_weight, NOTHING),
-    PEER("Settings", NULL, handle_settings),
+    PEER("Settings", &ROTA_QUEUE_SETTINGS_REQUEST, handle_settings),
     PEER("Tell", &ROTA_QUEUE_TELL, handle_tell),
     PEER("Visit", &ROTA_QUEUE_VISIT, handle_visit),
     WAITING("Watch", OWNER_OR_ALL, &ROTA_QUEUE_NAME, handle_watch, JOB,

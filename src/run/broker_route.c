@@ -2,8 +2,8 @@
  *
  * A job is at one node, and which one that is follows from its partition, but for a job that
  * is being handed over or lies at a node that holds another list. So a job is looked for
- * here, then at the owner of its partition, then everywhere; only when every node has
- * said that it does not have it, there is none. */
+ * here, then at the owner of its partition, then everywhere, also at nodes that are down and may
+ * hold jobs; only when every node has said that it does not have it, there is none. */
 #include "run/broker_errand.h"
 #include "run/broker_inside.h"
 
@@ -11,6 +11,8 @@
 #include <stdlib.h>
 
 static const char NO_MEMORY[] = "no memory to ask other nodes";
+static const char NOT_TOLD[] = "this node has just started and does not know yet which nodes may "
+                               "have the job; try again";
 
 static void refuse_memory(struct rota_server_call *call)
 {
@@ -40,22 +42,37 @@ static void on_searched(struct rota_broker_errand *errand)
         else if (part->status != ROTA_STATUS_NOT_FOUND)
             other = part;
     }
-    rota_broker_errand_pass(errand, other ? other : silent ? silent : &errand->parts[0]);
+    if (!other && !silent && !rota_work_broker_settings_are_told(errand->broker->settings))
+        rota_broker_errand_refuse(errand, ROTA_STATUS_UNAVAILABLE, NOT_TOLD, false, true);
+    else
+        rota_broker_errand_pass(errand, other ? other : silent ? silent : &errand->parts[0]);
+}
+
+/* Every other node that may have a job, whether it is listed or not, by number from 0. */
+static size_t n_others(const struct rota_work_broker *broker)
+{
+    return rota_broker_cluster_n_peers(broker->cluster) + rota_work_broker_n_absent(broker, false);
+}
+
+static struct rota_str other_at(const struct rota_work_broker *broker, size_t index)
+{
+    size_t n = rota_broker_cluster_n_peers(broker->cluster);
+    return index < n ? rota_broker_cluster_peer(broker->cluster, index)
+                     : rota_work_broker_absent(broker, false, index - n);
 }
 
 /* The owner does not have it: ask all others but this node, which was asked first. */
 static void on_owner(struct rota_broker_errand *errand)
 {
-    struct rota_broker_cluster *cluster = errand->broker->cluster;
     const struct rota_broker_part *owner = &errand->parts[0];
-    size_t n = rota_broker_cluster_n_peers(cluster);
+    size_t n = n_others(errand->broker);
     if (owner->status != ROTA_STATUS_NOT_FOUND || owner->has_sent) {
         rota_broker_errand_pass(errand, owner);
         return;
     }
     errand->on_done = on_searched;
     for (size_t i = 0; i < n && i + 1 < errand->n_parts; i++) {
-        struct rota_str address = rota_broker_cluster_peer(cluster, i);
+        struct rota_str address = other_at(errand->broker, i);
         errand->parts[i + 1].status = ROTA_STATUS_NOT_FOUND;
         if (!rota_str_is_equal(address, rota_str(owner->address)))
             rota_broker_errand_ask(errand, i + 1, address, rota_server_call_request(errand->call));
@@ -81,9 +98,9 @@ bool rota_work_broker_route_job(struct rota_work_broker *broker, struct rota_ser
     if (rota_job_queue_check(about->queue, NULL) || rota_queue_id_read(about->id, &id, NULL) ||
         rota_job_id_is_none(id) || !rota_broker_find(broker->core, about->queue, id, &view, NULL))
         return false; /* it is here, or can't be anywhere */
-    size_t n = rota_broker_cluster_n_peers(broker->cluster);
+    size_t n = n_others(broker);
     struct rota_str owner = owner_of(broker, about->queue, rota_job_id_partition(id));
-    if (n == 0)
+    if (n == 0 && rota_work_broker_settings_are_told(broker->settings))
         return false;
     struct rota_broker_errand *errand =
         rota_broker_errand_new(broker, call, method, n + 1, on_owner);
