@@ -67,6 +67,15 @@ void rota_work_broker_refuse_add(const struct rota_work_broker *broker,
     rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, error->text, notes, 3);
 }
 
+void rota_work_broker_refuse_unowned(struct rota_server_call *call)
+{
+    struct rota_error error;
+    rota_error_set(&error, ROTA_ERR_STALE,
+                   "this node does not have the partition of the job, which may be changing hands; "
+                   "try again");
+    rota_work_broker_refuse(call, &error, true);
+}
+
 void rota_work_broker_refuse_memory(struct rota_server_call *call)
 {
     rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer", NULL,

@@ -244,6 +244,11 @@ bool rota_work_broker_store_admit(struct rota_broker_service *service,
                                   struct rota_server_call *call, enum rota_broker_need need,
                                   const void *request);
 
+/* Whether this node can tell what became of a job: it knows it, or the partition is its own and
+ * was looked at since. Without a store every node can, of what it has itself. */
+bool rota_work_broker_store_vouches(const struct rota_work_broker *broker,
+                                    const struct rota_queue_about *about);
+
 /* --- broker_member.c --- */
 
 #define ROTA_BROKER_ROLE "broker" /* of members of a store */
@@ -315,6 +320,9 @@ void rota_work_broker_refuse(struct rota_server_call *call, const struct rota_er
 void rota_work_broker_refuse_add(const struct rota_work_broker *broker,
                                  struct rota_server_call *call, struct rota_str queue,
                                  const struct rota_error *error);
+
+/* ... about a job of a partition that this node does not have: others may know it. */
+void rota_work_broker_refuse_unowned(struct rota_server_call *call);
 
 /* ... for want of memory for its answer. */
 void rota_work_broker_refuse_memory(struct rota_server_call *call);

@@ -121,8 +121,12 @@ static bool is_admitted(struct rota_broker_service *service, struct rota_server_
     if (is_for_others(broker, call) &&
         (search(service, call, request) || route(broker, call, service->method, request)))
         return false;
-    return need == ROTA_BROKER_NEEDS_JOB ||
-           rota_work_broker_store_admit(service, call, need, request);
+    if (need != ROTA_BROKER_NEEDS_JOB)
+        return rota_work_broker_store_admit(service, call, need, request);
+    if (rota_work_broker_store_vouches(broker, &request->about))
+        return true;
+    rota_work_broker_refuse_unowned(call);
+    return false;
 }
 
 /* Only nodes know what is at others. */
