@@ -69,6 +69,7 @@ struct rota_work_broker_options {
      * NULL: this broker is alone. And by which address this one is listed among them. */
     struct rota_members_source *members;
     const char *advertise;
+    bool drain_delists; /* who drains this broker takes it off the list, too: that is waited for */
     struct rota_tls *tls; /* for calls to them, kept; NULL means plain text */
 
     uint32_t partitions;        /* of a queue that was given no others, alike at all nodes; 0: 16 */
@@ -91,6 +92,10 @@ const char *rota_work_broker_workers_address(const struct rota_work_broker *brok
 /* Take no more jobs in and hand none out: polls that wait are answered with none. What
  * runs may still be completed. */
 void rota_work_broker_drain(struct rota_work_broker *broker);
+
+/* Whether a broker that drains has nothing left to do: nothing runs, what other nodes can take has
+ * been handed over to them, and they know that this one holds no jobs. */
+bool rota_work_broker_is_drained(const struct rota_work_broker *broker);
 
 /* Take that back. */
 void rota_work_broker_restore(struct rota_work_broker *broker);

@@ -144,6 +144,8 @@ static const struct rota_option OPTIONS[] = {
 struct service {
     uv_loop_t loop;
     uv_signal_t interrupt, terminate;
+    uv_timer_t look;         /* whether it has handed over what it has, when it leaves */
+    rota_time leaving_until; /* monotonic */
     const struct options *options;
     struct rota_log log;
     struct rota_tls *tls, *peers_tls; /* NULL: plain text */
@@ -166,11 +168,20 @@ static void tell(struct service *service, const char *phrase)
     rota_log(&service->log, rota_clock_wall(), ROTA_LOG_INFO, phrase, ROTA_LOG_NO_FACTS);
 }
 
+/* One that is not in the list hands its jobs over, and tells the others when it has none left. */
+static void look_drained(uv_timer_t *timer)
+{
+    struct service *service = timer->data;
+    if (rota_work_broker_is_drained(service->broker) || rota_clock_mono() >= service->leaving_until)
+        uv_stop(&service->loop);
+}
+
 static void on_drained(void *data, size_t n_cut)
 {
+    enum { LOOK_EVERY_MS = 20 };
     struct service *service = data;
     (void)n_cut;
-    uv_stop(&service->loop);
+    uv_timer_start(&service->look, look_drained, 0, LOOK_EVERY_MS);
 }
 
 static void on_failed(void *data, const struct rota_error *error)
@@ -189,6 +200,7 @@ static void on_signal(uv_signal_t *signal, int number)
         return;
     }
     service->is_leaving = true;
+    service->leaving_until = rota_time_add(rota_clock_mono(), service->options->drain);
     tell(service, "broker stopping");
     rota_health_set(service->health, "", false, NULL);
     rota_work_broker_drain(service->broker);
@@ -199,7 +211,8 @@ static void open_signals(struct service *service)
 {
     uv_signal_init(&service->loop, &service->interrupt);
     uv_signal_init(&service->loop, &service->terminate);
-    service->interrupt.data = service->terminate.data = service;
+    uv_timer_init(&service->loop, &service->look);
+    service->interrupt.data = service->terminate.data = service->look.data = service;
     service->has_signals = true;
     uv_signal_start(&service->interrupt, on_signal, SIGINT);
     uv_signal_start(&service->terminate, on_signal, SIGTERM);
@@ -287,6 +300,7 @@ static void close_service(struct service *service)
     if (service->has_signals) {
         uv_close((uv_handle_t *)&service->interrupt, NULL);
         uv_close((uv_handle_t *)&service->terminate, NULL);
+        uv_close((uv_handle_t *)&service->look, NULL);
     }
     rota_server_close(service->server);
     rota_work_broker_close(service->broker);

@@ -274,19 +274,22 @@ struct drain {
     uint64_t most, left;
     rota_time tell_at;
     bool is_told;
-    char text[200]; /* what is left */
+    char text[600]; /* what is left */
 };
 
-static void note_left(struct drain *drain, const struct rota_queue_info *info, size_t n_missing)
+static void note_left(struct drain *drain, const struct rota_queue_info *info)
 {
+    const struct rota_queue_client *client = drain->client;
+
     drain->left = info->n_waiting + info->n_delayed + info->n_running;
     drain->most = drain->left > drain->most ? drain->left : drain->most;
-    snprintf(drain->text, sizeof drain->text, "%llu waiting, %llu delayed, %llu running%s%s%s",
+    snprintf(drain->text, sizeof drain->text, "%llu waiting, %llu delayed, %llu running%s%s%s%s",
              (unsigned long long)info->n_waiting, (unsigned long long)info->n_delayed,
              (unsigned long long)info->n_running,
              info->n_workers == 0 ? "; no worker serves it" : "",
              info->is_paused ? "; it is paused" : "",
-             n_missing > 0 ? "; not all nodes have answered" : "");
+             client->n_missing > 0 ? "; there may be more at nodes that do not answer: " : "",
+             client->n_missing > 0 ? client->missing : "");
 }
 
 /* A second after the begin, and then every ten of them, terminal or not. */
@@ -320,12 +323,15 @@ static enum rota_code await_empty(struct drain *drain, struct rota_error *error)
         bool is_late = client->until && rota_clock_mono() >= client->until;
         if (code && is_late)
             return fail_late(drain, why.text, error);
-        if (code)
+        if (code && client->n_missing == 0)
             return rota_error_set(error, code, "%s", why.text);
-        const struct rota_queue_info info = *(const struct rota_queue_info *)reply.items.items;
-        size_t n_missing = rota_queue_client_tell_missing(client);
-        note_left(drain, &info, n_missing);
-        if (drain->left == 0 && n_missing == 0)
+        struct rota_queue_info info = {0}; /* a queue that only silent nodes know */
+        if (!code) {
+            info = *(const struct rota_queue_info *)reply.items.items;
+            rota_queue_client_tell_missing(client);
+        }
+        note_left(drain, &info);
+        if (drain->left == 0 && client->n_missing == 0)
             return ROTA_OK;
         if (is_late)
             return fail_late(drain, drain->text, error);
@@ -442,6 +448,11 @@ static void append_node(struct rota_buffer *buffer, bool is_json,
             rota_terminal_append(buffer, nodes->nodes.items[i]);
             rota_buffer_append_char(buffer, '\n');
         }
+        for (size_t i = 0; i < nodes->absent.n; i++) {
+            rota_buffer_append_text(buffer, "absent\t");
+            rota_terminal_append(buffer, nodes->absent.items[i]);
+            rota_buffer_append_char(buffer, '\n');
+        }
         return;
     }
     struct rota_json json = {.buffer = buffer};
@@ -462,6 +473,7 @@ static void append_node(struct rota_buffer *buffer, bool is_json,
     for (size_t i = 0; i < nodes->nodes.n; i++)
         rota_json_string(&json, nodes->nodes.items[i]);
     rota_json_end_array(&json);
+    add_names(&json, "absent", nodes->absent);
     rota_json_end_object(&json);
     rota_buffer_append_char(buffer, '\n');
 }

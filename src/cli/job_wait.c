@@ -18,6 +18,7 @@ struct waiter {
     struct rota_call *call;  /* the watch, while there is one */
     struct rota_buffer last; /* what was heard last */
     enum rota_status status;
+    char why[ROTA_ERROR_TEXT_MAX]; /* what came with it */
     uint64_t pause_ms;
     bool has_heard, is_told;
 
@@ -156,6 +157,7 @@ static void on_watch_end(void *data, struct rota_call *call, const struct rota_c
     struct waiter *waiter = data;
     (void)call;
     waiter->status = result->status;
+    snprintf(waiter->why, sizeof waiter->why, "%.*s", ROTA_STR_ARGS(result->text));
     waiter->call = NULL;
 }
 
@@ -210,8 +212,9 @@ static int tell_end(struct waiter *waiter)
     struct rota_error error;
     rota_arena_clear(&client->arena);
     if (waiter->status != ROTA_STATUS_OK || waiter->last.failed)
-        return rota_cli_fail(ROTA_CLI_NO, "the job's end was not heard of: %s",
-                             rota_status_name(waiter->status));
+        return rota_cli_fail(ROTA_CLI_NO, "the job's end was not heard of: %s%s%s",
+                             rota_status_name(waiter->status), waiter->why[0] ? ": " : "",
+                             waiter->why);
     if (rota_message_decode(&ROTA_QUEUE_NEWS, rota_buffer_str(&waiter->last), &news, &client->arena,
                             &error) ||
         !news.job)
@@ -229,8 +232,9 @@ static void ask_elsewhere(struct waiter *waiter)
     rota_progress_end(&waiter->progress);
     rota_buffer_clear(&waiter->text);
     if (!waiter->is_told)
-        fprintf(stderr, "rota: %s: %s; asking again until the job has ended\n",
-                rota_channel_target(client->channel), rota_status_name(waiter->status));
+        fprintf(stderr, "rota: %s: %s%s%s; asking again until the job has ended\n",
+                rota_channel_target(client->channel), rota_status_name(waiter->status),
+                waiter->why[0] ? ": " : "", waiter->why);
     waiter->is_told = true;
     rota_queue_client_next(client);
     rota_queue_client_pause(client, waiter->pause_ms);
@@ -252,6 +256,7 @@ static enum rota_code watch(struct waiter *waiter, struct rota_error *error)
     for (;;) {
         waiter->has_heard = false;
         waiter->status = ROTA_STATUS_UNAVAILABLE;
+        waiter->why[0] = '\0';
         refused = rota_channel_call(client->channel, &call, &waiter->call, error);
         if (refused)
             waiter->call = NULL;

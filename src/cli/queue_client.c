@@ -238,9 +238,26 @@ enum rota_code rota_queue_client_ask(struct rota_queue_client *client, const cha
                                reply, &client->arena, error);
 }
 
+static void note_missing(struct rota_queue_client *client, struct rota_message_strs nodes)
+{
+    enum { NAMED = 3, NAME_SHOWN = 80 };
+    size_t used = 0;
+    client->n_missing = nodes.n;
+    client->missing[0] = '\0';
+    for (size_t i = 0; i < nodes.n && i < NAMED; i++)
+        used += (size_t)snprintf(
+            client->missing + used, sizeof client->missing - used, "%s%.*s", i > 0 ? ", " : "",
+            (int)(nodes.items[i].size < NAME_SHOWN ? nodes.items[i].size : NAME_SHOWN),
+            nodes.items[i].data);
+    if (nodes.n > NAMED)
+        snprintf(client->missing + used, sizeof client->missing - used, " and %zu more",
+                 nodes.n - NAMED);
+}
+
 size_t rota_queue_client_tell_missing(struct rota_queue_client *client)
 {
     struct rota_queue_missing missing;
+    client->n_missing = 0;
     if (rota_message_decode(&ROTA_QUEUE_MISSING,
                             rota_str_of(client->reply.message, client->reply.size), &missing,
                             &client->arena, NULL))
@@ -258,6 +275,7 @@ size_t rota_queue_client_tell_missing(struct rota_queue_client *client)
                           ROTA_STR_ARGS(missing.nodes.items[i]));
         rota_buffer_deinit(&why);
     }
+    note_missing(client, missing.nodes);
     client->has_told_missing = client->has_told_missing || missing.nodes.n > 0;
     return missing.nodes.n;
 }
@@ -342,9 +360,13 @@ enum rota_code rota_queue_client_look(struct rota_queue_client *client, struct r
     struct rota_queue_setting request = {.queue = queue};
     enum rota_code code = rota_queue_client_ask_again(client, "Queues", &ROTA_QUEUE_PAUSE, &request,
                                                       &ROTA_QUEUE_QUEUES_REPLY, reply, error);
+    client->n_missing = 0;
     if (code || queue.size == 0 || reply->items.n > 0)
         return code;
-    rota_queue_client_tell_missing(client);
+    if (rota_queue_client_tell_missing(client) > 0)
+        return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
+                              "no node that answers knows queue %.*s, but %s may",
+                              ROTA_STR_ARGS(queue), client->missing);
     return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "there is no queue %.*s",
                           ROTA_STR_ARGS(queue));
 }

@@ -81,6 +81,7 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
         .token = node->secret,
         .members = members,
         .advertise = node->advertise,
+        .drain_delists = true,
         .tls = node->peers_tls,
         .partitions = (uint32_t)settings->partitions,
         .bytes_max = (size_t)settings->memory,
@@ -116,10 +117,9 @@ static void restore(void *data)
     rota_work_broker_restore(((struct queue_role *)data)->broker);
 }
 
-/* What waits is on disk, or has been handed over; what runs has to end. */
 static bool is_idle(const void *data)
 {
-    return rota_work_broker_counts(((const struct queue_role *)data)->broker).running == 0;
+    return rota_work_broker_is_drained(((const struct queue_role *)data)->broker);
 }
 
 static void close_role(void *data)

@@ -441,6 +441,15 @@ void rota_work_broker_drain(struct rota_work_broker *broker)
     rota_work_broker_touch(broker);
 }
 
+bool rota_work_broker_is_drained(const struct rota_work_broker *broker)
+{
+    struct rota_queue_view view;
+    for (size_t place = 0; rota_broker_next_queue(broker->core, &place, &view);)
+        if (view.counts[ROTA_JOB_RUNNING] > 0)
+            return false;
+    return rota_work_broker_has_left(broker);
+}
+
 bool rota_work_broker_is_listed(const struct rota_work_broker *broker)
 {
     return rota_broker_cluster_is_alone(broker->cluster) || broker->was_listed;

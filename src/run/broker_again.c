@@ -2,7 +2,7 @@
  *
  * The owner of a partition knows the jobs that came to it. A job whose add had no answer may
  * have been taken in by the owner before, and lie there still, or be on its way. So all nodes
- * are asked, those that were listed until lately as well; and a second time, for a job that was
+ * are asked, those that are down and may hold jobs as well; and a second time, for a job that was
  * about to go from one to the other may have been seen at neither. A job that has come stays
  * for two seconds at least (broker_handover), so that twice is enough when it is quicker. */
 #include "run/broker_errand.h"
@@ -49,10 +49,10 @@ static void ask_all(struct rota_broker_errand *errand)
         rota_broker_errand_ask(errand, i, rota_broker_cluster_peer(cluster, i),
                                rota_buffer_str(&errand->reply));
     for (size_t k = 0; i < errand->n_parts; i++, k++) {
-        struct rota_str former = rota_broker_cluster_former(cluster, k);
+        struct rota_str absent = rota_work_broker_absent(errand->broker, true, k);
         errand->parts[i].status = ROTA_STATUS_OK;
-        if (former.size > 0)
-            rota_broker_errand_ask(errand, i, former, rota_buffer_str(&errand->reply));
+        if (absent.size > 0)
+            rota_broker_errand_ask(errand, i, absent, rota_buffer_str(&errand->reply));
     }
 }
 
@@ -157,8 +157,7 @@ bool rota_work_broker_search(struct rota_broker_service *service, struct rota_se
         is_again |= specs[i].is_again;
     if (!is_again || broker->store)
         return false;
-    for (size_t k = 0; rota_broker_cluster_former(broker->cluster, k).size > 0; k++)
-        n_parts++;
+    n_parts += rota_work_broker_n_absent(broker, true);
     struct rota_broker_errand *errand =
         rota_broker_errand_new(broker, call, FIND, n_parts, on_round);
     uint32_t *parts_of = calloc(jobs->items.n, sizeof *parts_of);

@@ -57,11 +57,14 @@ void rota_work_broker_handle_complete_batch(struct rota_work_broker *broker,
         struct rota_error error;
         enum rota_code code =
             end_one(broker, now, &abouts[i], ROTA_JOB_CAUSE_DONE, &number, &error);
-        if (code)
+        if (code == ROTA_ERR_NOT_FOUND && has_others) /* which is not to say that there is none */
+            ended = (struct rota_queue_added){
+                .status = ROTA_STATUS_UNAVAILABLE,
+                .error = rota_str("this node does not have the job: Complete looks for it at all"),
+                .may_go_elsewhere = true};
+        else if (code)
             ended = (struct rota_queue_added){.status = rota_work_broker_status_of(code),
-                                              .error = rota_str(error.text),
-                                              .may_go_elsewhere =
-                                                  has_others && code == ROTA_ERR_NOT_FOUND};
+                                              .error = rota_str(error.text)};
         else
             last = number > last ? number : last;
         rota_message_encode_entry(&ROTA_QUEUE_COMPLETED, 1, &ended, &broker->buffer);

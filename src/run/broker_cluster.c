@@ -14,15 +14,17 @@ enum {
     LAYOUTS_MAX = 4096,     /* queues that have one; more than a broker has queues */
     NOTES_MAX = 16,         /* metadata of a call to a peer, ours included */
     MESSAGE_MAX = 40 << 20, /* of a reply: a payload, a result and a story */
-    FORMER_MAX = 1024,      /* nodes that are remembered; the oldest goes */
 };
+
+#define KEEP_UNLISTED ROTA_MIN /* so long after its last call, with what it knows of failures */
 
 static const char SUBSCRIPTION[] = "broker_cluster";
 
 struct peer {
     struct rota_channel *channel;
     bool is_listed;
-    char address[]; /* the key in `peers` */
+    rota_time called_at; /* monotonic */
+    char address[];      /* the key in `peers` */
 };
 
 /* The owners of a queue's partitions, as host numbers of `ring`. */
@@ -40,13 +42,6 @@ struct laid_out {
     char name[]; /* the key in `layouts` */
 };
 
-/* A node that was listed. */
-struct former {
-    char address[ROTA_ADDRESS_MAX + 1];
-    bool is_listed;
-    rota_time seen_at; /* monotonic: when it was listed last */
-};
-
 struct rota_broker_cluster {
     uv_loop_t *loop;
     struct rota_members *members; /* NULL: alone */
@@ -57,11 +52,10 @@ struct rota_broker_cluster {
     bool insecure, is_client, has_unlisted;
     const char *token;
     uint64_t version;
-    struct rota_map layouts;          /* by queue */
-    struct rota_map routes;           /* by queue */
-    size_t n_routes;                  /* owners in them */
-    struct rota_map peers;            /* by address */
-    ROTA_VECTOR(struct former) known; /* that are or were listed, ourselves not */
+    struct rota_map layouts; /* by queue */
+    struct rota_map routes;  /* by queue */
+    size_t n_routes;         /* owners in them */
+    struct rota_map peers;   /* by address */
     struct rota_list_node subscribers;
     size_t self_size;
     char self[];
@@ -279,17 +273,19 @@ bool rota_broker_cluster_is_listed(const struct rota_broker_cluster *cluster,
     return false;
 }
 
-/* A peer that is not listed goes when nothing is asked of it any more. */
+/* A peer that is not listed goes when nothing has been asked of it for a while. Until then its
+ * channel knows that it is down, and calls fail at once. */
 static void drop_unlisted(struct rota_broker_cluster *cluster)
 {
     const struct rota_map_entry *entry;
+    rota_time now = rota_clock_boot();
     size_t place = 0;
     cluster->has_unlisted = false;
     while ((entry = rota_map_next(&cluster->peers, &place))) {
         struct peer *peer = entry->value;
         if (peer->is_listed)
             continue;
-        if (rota_channel_n_calls(peer->channel) > 0) {
+        if (rota_channel_n_calls(peer->channel) > 0 || now - peer->called_at < KEEP_UNLISTED) {
             cluster->has_unlisted = true;
             continue;
         }
@@ -297,36 +293,6 @@ static void drop_unlisted(struct rota_broker_cluster *cluster)
         rota_channel_close(peer->channel);
         free(peer);
         place = 0;
-    }
-}
-
-/* Without memory one is not remembered; then an add that is made again may be two. */
-static void note_listed(struct rota_broker_cluster *cluster)
-{
-    size_t n;
-    rota_time now = rota_clock_boot();
-    const struct rota_member *members = rota_members_list(cluster->members, &n);
-    for (size_t i = 0; i < cluster->known.size; i++)
-        cluster->known.items[i].is_listed = false;
-    for (size_t i = 0; i < n; i++) {
-        struct rota_str address = members[i].host.address;
-        size_t k = 0, oldest = 0;
-        if (rota_str_is_equal(address, rota_broker_cluster_self(cluster)))
-            continue;
-        for (; k < cluster->known.size; k++) {
-            if (rota_str_is_equal(address, rota_str(cluster->known.items[k].address)))
-                break;
-            if (cluster->known.items[k].seen_at < cluster->known.items[oldest].seen_at)
-                oldest = k;
-        }
-        struct former former = {.seen_at = now, .is_listed = true};
-        snprintf(former.address, sizeof former.address, "%.*s", ROTA_STR_ARGS(address));
-        if (k < cluster->known.size)
-            cluster->known.items[k] = former;
-        else if (k < FORMER_MAX)
-            rota_vector_push(&cluster->known, former);
-        else
-            cluster->known.items[oldest] = former;
     }
 }
 
@@ -338,7 +304,6 @@ static void take_ring(struct rota_broker_cluster *cluster)
     cluster->ring = rota_members_ring(cluster->members);
     cluster->self_host = rota_ring_find(cluster->ring, rota_broker_cluster_self(cluster));
     cluster->version++;
-    note_listed(cluster);
     for (size_t place = 0; (entry = rota_map_next(&cluster->peers, &place));) {
         struct peer *peer = entry->value;
         peer->is_listed = rota_broker_cluster_is_listed(cluster, entry->key);
@@ -349,11 +314,7 @@ static void take_ring(struct rota_broker_cluster *cluster)
 static void on_change(void *data, const struct rota_members_change *change)
 {
     struct rota_broker_cluster *cluster = data;
-    rota_time now = rota_clock_boot();
     (void)change;
-    for (size_t i = 0; i < cluster->known.size; i++) /* until now, if it was listed */
-        if (cluster->known.items[i].is_listed)
-            cluster->known.items[i].seen_at = now;
     take_ring(cluster);
     tell(cluster);
 }
@@ -377,26 +338,17 @@ static size_t n_others(const struct rota_broker_cluster *cluster, size_t until,
     return n_seen;
 }
 
-struct rota_str rota_broker_cluster_former(struct rota_broker_cluster *cluster, size_t index)
+bool rota_broker_cluster_member(const struct rota_broker_cluster *cluster, size_t index,
+                                struct rota_str *address, bool *is_placed)
 {
-    rota_time now = rota_clock_boot();
-    for (size_t i = 0; i < cluster->known.size; i++) {
-        const struct former *former = &cluster->known.items[i];
-        if (!former->is_listed && now - former->seen_at < ROTA_BROKER_CLUSTER_FORMER &&
-            index-- == 0)
-            return rota_str(former->address);
-    }
-    return rota_str("");
-}
-
-void rota_broker_cluster_forget(struct rota_broker_cluster *cluster, struct rota_str address)
-{
-    for (size_t i = 0; i < cluster->known.size;)
-        if (!cluster->known.items[i].is_listed &&
-            rota_str_is_equal(rota_str(cluster->known.items[i].address), address))
-            cluster->known.items[i] = cluster->known.items[--cluster->known.size];
-        else
-            i++;
+    size_t n = 0;
+    const struct rota_member *members =
+        cluster->members ? rota_members_list(cluster->members, &n) : NULL;
+    if (index >= n)
+        return false;
+    *address = members[index].host.address;
+    *is_placed = members[index].is_placed;
+    return true;
 }
 
 struct rota_str rota_broker_cluster_peer(const struct rota_broker_cluster *cluster, size_t index)
@@ -463,6 +415,7 @@ enum rota_code rota_broker_cluster_call(struct rota_broker_cluster *cluster,
     enum rota_code code = find_peer(cluster, address, &peer, error);
     if (code)
         return code;
+    peer->called_at = rota_clock_boot();
     for (size_t i = 0; i < options->n_metadata; i++)
         notes[i + 1] = options->metadata[i];
     with.metadata = notes;
@@ -542,7 +495,6 @@ void rota_broker_cluster_close(struct rota_broker_cluster *cluster)
         free(peer);
     }
     rota_map_deinit(&cluster->peers);
-    rota_vector_deinit(&cluster->known);
     forget_routes(cluster);
     rota_map_deinit(&cluster->routes);
     for (size_t place = 0; (entry = rota_map_next(&cluster->layouts, &place));)

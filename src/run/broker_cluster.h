@@ -29,7 +29,6 @@ enum { ROTA_BROKER_CLUSTER_BATCH = 16 };
 #define ROTA_BROKER_CLUSTER_SPREAD                                                                 \
     ((struct rota_spread){.mode = ROTA_SPREAD_SLOTS, .batch = ROTA_BROKER_CLUSTER_BATCH})
 
-#define ROTA_BROKER_CLUSTER_FORMER  (1 * ROTA_HOUR)
 #define ROTA_BROKER_CLUSTER_TIMEOUT (10 * ROTA_SEC) /* of a call to a peer that says none */
 
 struct rota_broker_cluster_options {
@@ -111,16 +110,14 @@ void rota_broker_cluster_unsubscribe(struct rota_broker_cluster_subscriber *subs
 struct rota_str rota_broker_cluster_peer(const struct rota_broker_cluster *cluster, size_t index);
 size_t rota_broker_cluster_n_peers(const struct rota_broker_cluster *cluster);
 
+/* A node that is listed, this one included, by number from 0; `is_placed`: it has partitions.
+ * False for a number that is too high. */
+bool rota_broker_cluster_member(const struct rota_broker_cluster *cluster, size_t index,
+                                struct rota_str *address, bool *is_placed);
+
 /* Whether a node is listed, this one included. */
 bool rota_broker_cluster_is_listed(const struct rota_broker_cluster *cluster,
                                    struct rota_str address);
-
-/* Nodes that are not listed any more, but were within ROTA_BROKER_CLUSTER_FORMER: jobs may still
- * be there. By number from 0; empty for one that is too high. Borrowed until the next call. */
-struct rota_str rota_broker_cluster_former(struct rota_broker_cluster *cluster, size_t index);
-
-/* One that is not listed will never come back: it is not named any more. */
-void rota_broker_cluster_forget(struct rota_broker_cluster *cluster, struct rota_str address);
 
 /* Call a method of the node at `address`, as rota_channel_call() does. The call says that it
  * comes from a node and is not to be carried on: see rota_broker_cluster_is_carried(). A

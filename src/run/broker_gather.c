@@ -16,11 +16,17 @@ static void refuse_memory(struct rota_broker_errand *errand)
     rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, false, false);
 }
 
-/* --- nodes: those that are listed, and this one in any case, by address --- */
+/* --- nodes: those that are listed, and this one in any case, by address. Behind them, for whom
+ * jobs matter, those that are down and may hold some --- */
+
+static size_t n_listed(const struct rota_work_broker *broker)
+{
+    return rota_broker_cluster_n_peers(broker->cluster) + 1;
+}
 
 static size_t n_nodes(const struct rota_work_broker *broker)
 {
-    return rota_broker_cluster_n_peers(broker->cluster) + 1;
+    return n_listed(broker) + rota_work_broker_n_absent(broker, false);
 }
 
 static struct rota_str node_at(const struct rota_work_broker *broker, size_t rank)
@@ -30,6 +36,8 @@ static struct rota_str node_at(const struct rota_work_broker *broker, size_t ran
     while (n_before < n &&
            rota_str_compare(rota_broker_cluster_peer(broker->cluster, n_before), self) < 0)
         n_before++;
+    if (rank > n)
+        return rota_work_broker_absent(broker, false, rank - n - 1);
     if (rank == n_before)
         return self;
     return rota_broker_cluster_peer(broker->cluster, rank < n_before ? rank : rank - 1);
@@ -39,7 +47,7 @@ static void ask_all(struct rota_work_broker *broker, struct rota_server_call *ca
                     const char *method, bool is_stream,
                     void (*on_done)(struct rota_broker_errand *errand))
 {
-    size_t n = n_nodes(broker);
+    size_t n = n_listed(broker);
     struct rota_broker_errand *errand = rota_broker_errand_new(broker, call, method, n, on_done);
     if (!errand) {
         rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, NULL, 0);
@@ -327,7 +335,7 @@ void rota_work_broker_gather_queues(struct rota_work_broker *broker, struct rota
     for (size_t i = 0; i < n; i++)
         rota_broker_errand_ask(errand, i, node_at(broker, i), rota_server_call_request(call));
     errand->method = "/rota.v1.Queue/Workers";
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n_listed(broker); i++) /* no worker is at a node that is down */
         rota_broker_errand_ask(errand, n + i, node_at(broker, i), rota_str(""));
     rota_broker_errand_begin(errand);
 }
@@ -429,20 +437,24 @@ static void count_jobs(struct rota_work_broker *broker, struct rota_queue_nodes 
 void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_call *call,
                             struct rota_str queue)
 {
-    size_t n = rota_broker_cluster_n_peers(broker->cluster), n_listed = 0;
+    size_t n = rota_broker_cluster_n_peers(broker->cluster), n_known = 0;
+    size_t n_absent = rota_work_broker_n_absent(broker, false);
     struct rota_queue_nodes nodes = {.partitions = broker->options.partitions,
                                      .write =
                                          rota_broker_cluster_layout(broker->cluster, queue).write};
-    struct rota_str *listed = rota_arena_take(&broker->arena, (n + 1) * sizeof *listed);
+    struct rota_str *listed = rota_arena_take(&broker->arena, (n + 1 + n_absent) * sizeof *listed);
     rota_buffer_clear(&broker->buffer);
     if (listed && !rota_broker_cluster_is_alone(broker->cluster)) {
         nodes.node = rota_broker_cluster_self(broker->cluster);
         for (size_t i = 0; i <= n; i++) {
-            listed[n_listed] = node_at(broker, i);
-            if (rota_broker_cluster_is_listed(broker->cluster, listed[n_listed]))
-                n_listed++;
+            listed[n_known] = node_at(broker, i);
+            if (rota_broker_cluster_is_listed(broker->cluster, listed[n_known]))
+                n_known++;
         }
-        nodes.nodes = (struct rota_message_strs){listed, n_listed};
+        nodes.nodes = (struct rota_message_strs){listed, n_known};
+        for (size_t i = 0; i < n_absent; i++)
+            listed[n + 1 + i] = rota_work_broker_absent(broker, false, i);
+        nodes.absent = (struct rota_message_strs){listed + n + 1, n_absent};
     }
     count_jobs(broker, &nodes);
     rota_message_encode(&ROTA_QUEUE_NODES, &nodes, &broker->buffer);

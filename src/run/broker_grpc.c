@@ -67,6 +67,15 @@ void rota_work_broker_refuse_add(const struct rota_work_broker *broker,
     rota_server_call_finish(call, ROTA_STATUS_UNAVAILABLE, error->text, notes, 3);
 }
 
+void rota_work_broker_refuse_unowned(struct rota_server_call *call)
+{
+    struct rota_error error;
+    rota_error_set(&error, ROTA_ERR_STALE,
+                   "this node does not have the partition of the job, which may be changing hands; "
+                   "try again");
+    rota_work_broker_refuse(call, &error, true);
+}
+
 void rota_work_broker_refuse_memory(struct rota_server_call *call)
 {
     rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the answer", NULL,
@@ -172,8 +181,7 @@ static void handle_forget(struct rota_work_broker *broker, struct rota_server_ca
 static void handle_settings(struct rota_work_broker *broker, struct rota_server_call *call,
                             const void *request)
 {
-    (void)request;
-    rota_work_broker_settings_tell(broker, call);
+    rota_work_broker_settings_tell(broker, call, request);
 }
 
 static void handle_set_layout(struct rota_work_broker *broker, struct rota_server_call *call,
@@ -238,7 +246,7 @@ const struct rota_broker_method rota_work_broker_methods[] = {
     OPERATION("SetLayout", THIS, &ROTA_QUEUE_SET_LAYOUT, handle_set_layout),
     METHOD("SetPriority", OWNER, &ROTA_QUEUE_PRIORITY, rota_work_broker_handle_priority, JOB),
     OPERATION("SetWeight", ALL_ALIKE, &ROTA_QUEUE_WEIGHT, rota_work_broker_handle_weight),
-    PEER("Settings", NULL, handle_settings),
+    PEER("Settings", &ROTA_QUEUE_SETTINGS_REQUEST, handle_settings),
     PEER("Tell", &ROTA_QUEUE_TELL, handle_tell),
     PEER("Visit", &ROTA_QUEUE_VISIT, handle_visit),
     WAITING("Watch", OWNER_OR_ALL, &ROTA_QUEUE_NAME, handle_watch, JOB,

@@ -294,12 +294,15 @@ void rota_work_broker_forget_node(struct rota_work_broker *broker, struct rota_s
 {
     struct rota_error error;
     size_t n_chunks = 0, n_jobs = 0;
+    uint64_t number;
     if (check_forget(broker, request, &error)) {
         rota_server_call_finish(call, ROTA_STATUS_FAILED_PRECONDITION, error.text, NULL, 0);
         return;
     }
     if (rota_broker_chunks_forget(broker->core, rota_work_broker_now(), request->node,
-                                  request->is_dry_run, &n_chunks, &n_jobs, &error)) {
+                                  request->is_dry_run, &n_chunks, &n_jobs, &error) ||
+        (!request->is_dry_run && rota_broker_node_empty(broker->core, rota_work_broker_now(),
+                                                        request->node, &number, &error))) {
         rota_work_broker_refuse(call, &error, false);
         return;
     }
@@ -309,6 +312,5 @@ void rota_work_broker_forget_node(struct rota_work_broker *broker, struct rota_s
     rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
              "a node is forgotten, and what was sent to it taken back",
              ROTA_LOG_FACT("node", request->node), ROTA_LOG_FACT("jobs", n_jobs));
-    rota_broker_cluster_forget(broker->cluster, request->node);
     drive(broker->handover, (struct rota_handover_event){.type = ROTA_HANDOVER_LOOK});
 }

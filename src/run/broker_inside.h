@@ -244,6 +244,11 @@ bool rota_work_broker_store_admit(struct rota_broker_service *service,
                                   struct rota_server_call *call, enum rota_broker_need need,
                                   const void *request);
 
+/* Whether this node can tell what became of a job: it knows it, or the partition is its own and
+ * was looked at since. Without a store every node can, of what it has itself. */
+bool rota_work_broker_store_vouches(const struct rota_work_broker *broker,
+                                    const struct rota_queue_about *about);
+
 /* --- broker_member.c --- */
 
 #define ROTA_BROKER_ROLE "broker" /* of members of a store */
@@ -315,6 +320,9 @@ void rota_work_broker_refuse(struct rota_server_call *call, const struct rota_er
 void rota_work_broker_refuse_add(const struct rota_work_broker *broker,
                                  struct rota_server_call *call, struct rota_str queue,
                                  const struct rota_error *error);
+
+/* ... about a job of a partition that this node does not have: others may know it. */
+void rota_work_broker_refuse_unowned(struct rota_server_call *call);
 
 /* ... for want of memory for its answer. */
 void rota_work_broker_refuse_memory(struct rota_server_call *call);
@@ -439,14 +447,27 @@ void rota_work_broker_adopt(struct rota_work_broker *broker, struct rota_server_
 void rota_work_broker_forget_node(struct rota_work_broker *broker, struct rota_server_call *call,
                                   const struct rota_queue_forget *request);
 
-/* --- broker_settings.c: all but `open` and `tell` accept NULL --- */
+/* --- broker_settings.c: those with settings accept NULL --- */
 
 enum rota_code rota_work_broker_settings_open(struct rota_work_broker *broker,
                                               struct rota_error *error);
 void rota_work_broker_settings_close(struct rota_broker_settings *settings);
 bool rota_work_broker_settings_turn(struct rota_broker_settings *settings, rota_time now);
 rota_time rota_work_broker_settings_deadline(const struct rota_broker_settings *settings);
-void rota_work_broker_settings_tell(struct rota_work_broker *broker, struct rota_server_call *call);
+void rota_work_broker_settings_tell(struct rota_work_broker *broker, struct rota_server_call *call,
+                                    const struct rota_queue_settings *request);
+
+/* Whether the peers have told, or can't, what this node has to know before it denies a job. */
+bool rota_work_broker_settings_are_told(const struct rota_broker_settings *settings);
+
+/* Whether this node has handed over all that it can, and its peers know that it holds nothing. */
+bool rota_work_broker_has_left(const struct rota_work_broker *broker);
+
+/* Nodes that are not listed and may hold jobs, by number from 0; empty for one that is too high.
+ * Borrowed until the loop runs on. */
+size_t rota_work_broker_n_absent(const struct rota_work_broker *broker, bool for_add);
+struct rota_str rota_work_broker_absent(const struct rota_work_broker *broker, bool for_add,
+                                        size_t index);
 
 /* --- broker_again.c --- */
 

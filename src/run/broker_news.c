@@ -71,6 +71,7 @@ void rota_work_broker_news(struct rota_work_broker *broker, const struct rota_wo
     case ROTA_WORK_LIFE:
     case ROTA_WORK_OWN:
     case ROTA_WORK_TAKEN:
+    case ROTA_WORK_NODE:
         break;
     }
 }

@@ -2,8 +2,9 @@
  *
  * A job is at one node, and which one that is follows from its partition, but for a job that
  * is being handed over or lies at a node that holds another list. So a job is looked for
- * here, then at the owner of its partition, then everywhere; only when every node has
- * said that it does not have it, there is none. */
+ * here, then at the owner of its partition, then everywhere, also at nodes that are down and may
+ * hold jobs; only when every node has said that it does not have it, there is none. */
+#include "core/work/lookup.h"
 #include "run/broker_errand.h"
 #include "run/broker_inside.h"
 
@@ -11,6 +12,8 @@
 #include <stdlib.h>
 
 static const char NO_MEMORY[] = "no memory to ask other nodes";
+static const char NOT_TOLD[] = "this node has just started and does not know yet which nodes may "
+                               "have the job; try again";
 
 static void refuse_memory(struct rota_server_call *call)
 {
@@ -24,39 +27,71 @@ static void pass(struct rota_broker_errand *errand)
     rota_broker_errand_pass(errand, &errand->parts[0]);
 }
 
-/* One that has the job has said something else than that it does not. */
-static void on_searched(struct rota_broker_errand *errand)
+static enum rota_lookup_word word_of(const struct rota_broker_part *part)
 {
-    const struct rota_broker_part *silent = NULL, *other = NULL;
-    for (size_t i = 0; i < errand->n_parts; i++) {
-        const struct rota_broker_part *part = &errand->parts[i];
-        if (part->status == ROTA_STATUS_OK) {
-            rota_broker_errand_pass(errand, part);
-            return;
-        }
-        if (part->status == ROTA_STATUS_UNAVAILABLE ||
-            part->status == ROTA_STATUS_DEADLINE_EXCEEDED)
-            silent = part;
-        else if (part->status != ROTA_STATUS_NOT_FOUND)
-            other = part;
-    }
-    rota_broker_errand_pass(errand, other ? other : silent ? silent : &errand->parts[0]);
+    if (part->status == ROTA_STATUS_OK)
+        return ROTA_LOOKUP_FOUND;
+    if (part->status == ROTA_STATUS_NOT_FOUND)
+        return ROTA_LOOKUP_NONE;
+    if (part->status == ROTA_STATUS_UNAVAILABLE && part->is_stale)
+        return ROTA_LOOKUP_UNOWNED;
+    return part->status == ROTA_STATUS_UNAVAILABLE || part->status == ROTA_STATUS_DEADLINE_EXCEEDED
+               ? ROTA_LOOKUP_SILENT
+               : ROTA_LOOKUP_REFUSED;
 }
 
-/* The owner does not have it: ask all others but this node, which was asked first. */
+static void on_searched(struct rota_broker_errand *errand)
+{
+    struct rota_work_broker *broker = errand->broker;
+    rota_arena_clear(&broker->arena);
+    enum rota_lookup_word *words = rota_arena_take(&broker->arena, errand->n_parts * sizeof *words);
+    if (!words) {
+        rota_broker_errand_refuse(errand, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, false, false);
+        return;
+    }
+    for (size_t i = 0; i < errand->n_parts; i++)
+        words[i] = errand->parts[i].address[0] ? word_of(&errand->parts[i]) : ROTA_LOOKUP_UNASKED;
+    size_t chosen = rota_lookup_choose(words, errand->n_parts, broker->store != NULL);
+    bool is_none = chosen == SIZE_MAX ? !broker->store : words[chosen] == ROTA_LOOKUP_NONE;
+    if (is_none && !rota_work_broker_settings_are_told(broker->settings))
+        rota_broker_errand_refuse(errand, ROTA_STATUS_UNAVAILABLE, NOT_TOLD, false, true);
+    else if (chosen != SIZE_MAX)
+        rota_broker_errand_pass(errand, &errand->parts[chosen]);
+    else if (is_none)
+        rota_broker_errand_pass(errand, &errand->parts[0]);
+    else
+        rota_work_broker_refuse_unowned(rota_broker_errand_end(errand));
+}
+
+/* Every other node that may have a job, whether it is listed or not, by number from 0. */
+static size_t n_others(const struct rota_work_broker *broker)
+{
+    return rota_broker_cluster_n_peers(broker->cluster) + rota_work_broker_n_absent(broker, false);
+}
+
+static struct rota_str other_at(const struct rota_work_broker *broker, size_t index)
+{
+    size_t n = rota_broker_cluster_n_peers(broker->cluster);
+    return index < n ? rota_broker_cluster_peer(broker->cluster, index)
+                     : rota_work_broker_absent(broker, false, index - n);
+}
+
+/* The owner does not have it, or not the partition: ask all others but this node, which was asked
+ * first. */
 static void on_owner(struct rota_broker_errand *errand)
 {
-    struct rota_broker_cluster *cluster = errand->broker->cluster;
+    const struct rota_work_broker *broker = errand->broker;
     const struct rota_broker_part *owner = &errand->parts[0];
-    size_t n = rota_broker_cluster_n_peers(cluster);
-    if (owner->status != ROTA_STATUS_NOT_FOUND || owner->has_sent) {
+    size_t n = n_others(broker);
+    enum rota_lookup_word word = word_of(owner);
+    bool is_settled = broker->store ? word != ROTA_LOOKUP_UNOWNED : word != ROTA_LOOKUP_NONE;
+    if (owner->address[0] && (is_settled || owner->has_sent)) {
         rota_broker_errand_pass(errand, owner);
         return;
     }
     errand->on_done = on_searched;
     for (size_t i = 0; i < n && i + 1 < errand->n_parts; i++) {
-        struct rota_str address = rota_broker_cluster_peer(cluster, i);
-        errand->parts[i + 1].status = ROTA_STATUS_NOT_FOUND;
+        struct rota_str address = other_at(broker, i);
         if (!rota_str_is_equal(address, rota_str(owner->address)))
             rota_broker_errand_ask(errand, i + 1, address, rota_server_call_request(errand->call));
     }
@@ -79,11 +114,12 @@ bool rota_work_broker_route_job(struct rota_work_broker *broker, struct rota_ser
     struct rota_job_id id;
     struct rota_job_view view;
     if (rota_job_queue_check(about->queue, NULL) || rota_queue_id_read(about->id, &id, NULL) ||
-        rota_job_id_is_none(id) || !rota_broker_find(broker->core, about->queue, id, &view, NULL))
+        rota_job_id_is_none(id) || !rota_broker_find(broker->core, about->queue, id, &view, NULL) ||
+        (broker->store && rota_work_broker_store_vouches(broker, about)))
         return false; /* it is here, or can't be anywhere */
-    size_t n = rota_broker_cluster_n_peers(broker->cluster);
+    size_t n = n_others(broker);
     struct rota_str owner = owner_of(broker, about->queue, rota_job_id_partition(id));
-    if (n == 0)
+    if (n == 0 && (broker->store || rota_work_broker_settings_are_told(broker->settings)))
         return false;
     struct rota_broker_errand *errand =
         rota_broker_errand_new(broker, call, method, n + 1, on_owner);
@@ -92,8 +128,7 @@ bool rota_work_broker_route_job(struct rota_work_broker *broker, struct rota_ser
         return true;
     }
     errand->is_stream = is_stream;
-    for (size_t i = 0; i <= n; i++)
-        errand->parts[i].status = ROTA_STATUS_NOT_FOUND;
+    errand->parts[0].status = ROTA_STATUS_NOT_FOUND; /* when nobody is there to be asked */
     snprintf(errand->parts[0].text, sizeof errand->parts[0].text,
              "there is no such job in the queue");
     if (owner.size > 0)

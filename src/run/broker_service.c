@@ -57,6 +57,12 @@ static bool has_others(const struct rota_work_broker *broker)
     return rota_broker_cluster_n_peers(broker->cluster) > 0;
 }
 
+/* ... which is not the same where nodes are down whose journals may hold jobs. */
+static bool has_other_jobs(const struct rota_work_broker *broker)
+{
+    return has_others(broker) || rota_work_broker_n_absent(broker, false) > 0;
+}
+
 /* True when other nodes answer it; else `request` is to be handled here. */
 static bool route(struct rota_work_broker *broker, struct rota_server_call *call,
                   const struct rota_broker_method *method, union request *request)
@@ -77,13 +83,13 @@ static bool route(struct rota_work_broker *broker, struct rota_server_call *call
             rota_work_broker_gather_watch(broker, call, method->path);
         return has_others(broker);
     case ROTA_BROKER_BY_ALL_IN_TURN:
-        if (has_others(broker))
+        if (has_other_jobs(broker))
             rota_work_broker_gather_list(broker, call, method->path, &request->jobs);
-        return has_others(broker);
+        return has_other_jobs(broker);
     case ROTA_BROKER_BY_ALL_QUEUES:
-        if (has_others(broker))
+        if (has_other_jobs(broker))
             rota_work_broker_gather_queues(broker, call, method->path);
-        return has_others(broker);
+        return has_other_jobs(broker);
     case ROTA_BROKER_BY_ALL_WORKERS:
         if (has_others(broker))
             rota_work_broker_gather_workers(broker, call, method->path);
@@ -134,8 +140,12 @@ static bool is_admitted(struct rota_broker_service *service, struct rota_server_
     if (is_for_others(broker, call) &&
         (search(service, call, request) || route(broker, call, service->method, request)))
         return false;
-    return need == ROTA_BROKER_NEEDS_JOB ||
-           rota_work_broker_store_admit(service, call, need, request);
+    if (need != ROTA_BROKER_NEEDS_JOB)
+        return rota_work_broker_store_admit(service, call, need, request);
+    if (rota_work_broker_store_vouches(broker, &request->about))
+        return true;
+    rota_work_broker_refuse_unowned(call);
+    return false;
 }
 
 /* Only nodes know what is at others. */

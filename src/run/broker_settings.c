@@ -1,10 +1,13 @@
-/* Pauses and weights from node to node.
+/* What nodes tell each other beside jobs: pauses, weights, and which nodes may hold jobs.
  *
  * Who changes a setting has all nodes told. One that was not there asks for it: each node asks its
  * peers when it begins, when the list changes, and every few seconds; of two settings the later
  * one counts. A node that begins hands nothing out before its peers have answered, or can't, and
  * before it is listed itself: until then its partitions are others', and what it began would be
- * begun again there. */
+ * begun again there.
+ *
+ * Which nodes are listed goes from here to the broker, which remembers who may hold jobs. A node
+ * that stops and has handed all of its jobs over says so to its peers before it goes. */
 #include "run/broker_inside.h"
 
 #include <stdio.h>
@@ -13,6 +16,7 @@
 #define INTERVAL (10 * ROTA_SEC)
 #define ASK_MAX  (2 * ROTA_SEC)  /* for answers */
 #define HOLD_MAX (10 * ROTA_SEC) /* for being listed: one that an operator drains never is */
+#define BYE_MAX  (2 * ROTA_SEC)  /* for the peers to hear that we leave */
 
 static const char SETTINGS[] = "/rota.peer.v1.QueuePeer/Settings";
 
@@ -20,6 +24,7 @@ static const char SETTINGS[] = "/rota.peer.v1.QueuePeer/Settings";
 struct asking {
     struct rota_broker_settings *settings;
     struct rota_channel *channel;
+    bool is_bye;
     struct rota_list_node link;
 };
 
@@ -30,19 +35,100 @@ struct rota_broker_settings {
     rota_time ask_at;        /* monotonic */
     rota_time hold_until;    /* monotonic; 0: it is over */
     rota_time answers_until; /* the same; 0: not listed yet */
+    bool has_said_bye;
 };
+
+/* --- nodes that are away --- */
+
+struct rota_str rota_work_broker_absent(const struct rota_work_broker *broker, bool for_add,
+                                        size_t index)
+{
+    struct rota_str address = rota_str("");
+    size_t place = 0;
+    rota_time now = rota_work_broker_now().boot;
+    while (rota_broker_next_absent(broker->core, now, for_add, &place, &address))
+        if (index-- == 0)
+            return address;
+    return rota_str("");
+}
+
+size_t rota_work_broker_n_absent(const struct rota_work_broker *broker, bool for_add)
+{
+    struct rota_str address;
+    rota_time now = rota_work_broker_now().boot;
+    size_t n = 0;
+    for (size_t place = 0; rota_broker_next_absent(broker->core, now, for_add, &place, &address);)
+        n++;
+    return n;
+}
+
+static void log_absent(const struct rota_work_broker *broker)
+{
+    size_t n = rota_work_broker_n_absent(broker, false);
+    for (size_t i = 0; i < n; i++)
+        rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
+                 "node not listed any more, may hold jobs",
+                 ROTA_LOG_FACT("node", rota_work_broker_absent(broker, false, i)));
+}
+
+/* Tell the broker who is listed. A list that has not come yet says nothing of anybody. */
+static void note_nodes(struct rota_broker_settings *settings)
+{
+    struct rota_work_broker *broker = settings->broker;
+    struct rota_str address;
+    struct rota_error error;
+    bool is_placed;
+    size_t n_before = rota_work_broker_n_absent(broker, false);
+    if (!rota_broker_cluster_member(broker->cluster, 0, &address, &is_placed))
+        return;
+    rota_broker_nodes_begin(broker->core, rota_work_broker_now());
+    for (size_t i = 0; rota_broker_cluster_member(broker->cluster, i, &address, &is_placed); i++)
+        if (rota_broker_node_listed(broker->core, address, is_placed, &error))
+            rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_WARN,
+                     "node not remembered", ROTA_LOG_FACT("node", address),
+                     ROTA_LOG_FACT("why", error.text));
+    rota_broker_nodes_end(broker->core);
+    if (rota_work_broker_n_absent(broker, false) > n_before)
+        log_absent(broker);
+}
 
 /* --- what is here --- */
 
-void rota_work_broker_settings_tell(struct rota_work_broker *broker, struct rota_server_call *call)
+static struct rota_message_list list_nodes(struct rota_work_broker *broker)
 {
+    struct rota_broker_node_view view;
+    struct rota_queue_node *nodes =
+        rota_arena_take(&broker->arena, ROTA_BROKER_NODES_MAX * sizeof *nodes);
+    size_t n = 0;
+    for (size_t place = 0;
+         nodes && n < ROTA_BROKER_NODES_MAX && rota_broker_next_node(broker->core, &place, &view);)
+        nodes[n++] = (struct rota_queue_node){view.address, view.may_hold, (uint64_t)view.at};
+    return (struct rota_message_list){nodes, n};
+}
+
+void rota_work_broker_settings_tell(struct rota_work_broker *broker, struct rota_server_call *call,
+                                    const struct rota_queue_settings *request)
+{
+    struct rota_error error;
+    uint64_t number;
+    if (request->leaving.size > 0) {
+        if (rota_broker_node_empty(broker->core, rota_work_broker_now(), request->leaving, &number,
+                                   &error)) {
+            rota_work_broker_refuse(call, &error, false);
+            return;
+        }
+        rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO,
+                 "node leaves and holds no jobs", ROTA_LOG_FACT("node", request->leaving));
+        rota_work_broker_touch(broker);
+    }
     struct rota_buffer records = {0};
     struct rota_journal_batch batch = {0};
     struct rota_setting_place place = {0};
     struct rota_work_record record;
     while (rota_broker_next_setting(broker->core, &place, &record))
         rota_queue_jobs_write(&batch, &record, &records);
-    struct rota_queue_settings reply = {.records = rota_buffer_str(&records)};
+    struct rota_queue_settings reply = {.records = rota_buffer_str(&records),
+                                        .nodes = list_nodes(broker)};
     if (records.failed)
         rota_work_broker_refuse_memory(call);
     else
@@ -78,6 +164,13 @@ static void take_over(struct rota_broker_settings *settings, struct rota_str mes
             warn(settings, error.text);
     if (place < told.records.size)
         warn(settings, "what it says can't be read");
+    const struct rota_queue_node *nodes = told.nodes.items;
+    for (size_t i = 0; i < told.nodes.n; i++) {
+        struct rota_broker_node_view view = {nodes[i].address, nodes[i].may_hold,
+                                             (rota_time)nodes[i].at_ns};
+        if (rota_broker_take_node(broker->core, rota_work_broker_now(), &view, &error))
+            warn(settings, error.text);
+    }
 }
 
 /* Listed, and told by all who answer in time: what was held back goes out. */
@@ -117,9 +210,10 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
 }
 
 /* One that can't be asked is asked the next time. */
-static void ask(struct rota_broker_settings *settings, struct rota_str peer)
+static void ask(struct rota_broker_settings *settings, struct rota_str peer, bool is_bye)
 {
     struct rota_work_broker *broker = settings->broker;
+    struct rota_queue_settings request = {0};
     char address[ROTA_ADDRESS_MAX + 1];
     const struct rota_channel_options with = {.tls = broker->options.tls,
                                               .insecure = broker->options.is_insecure,
@@ -128,9 +222,17 @@ static void ask(struct rota_broker_settings *settings, struct rota_str peer)
     struct asking *asking = calloc(1, sizeof *asking);
     if (!asking)
         return;
-    struct rota_call_options options = {
-        .method = rota_str(SETTINGS), .timeout = INTERVAL, .on_end = on_end, .data = asking};
+    if (is_bye)
+        request.leaving = rota_broker_cluster_self(broker->cluster);
+    rota_buffer_clear(&broker->buffer);
+    rota_message_encode(&ROTA_QUEUE_SETTINGS_REQUEST, &request, &broker->buffer);
+    struct rota_call_options options = {.method = rota_str(SETTINGS),
+                                        .request = rota_buffer_str(&broker->buffer),
+                                        .timeout = is_bye ? BYE_MAX : INTERVAL,
+                                        .on_end = on_end,
+                                        .data = asking};
     asking->settings = settings;
+    asking->is_bye = is_bye;
     rota_list_init(&asking->link);
     snprintf(address, sizeof address, "%.*s", (int)peer.size, peer.data);
     if (rota_channel_open(broker->timer.loop, address, &with, &asking->channel, NULL) ||
@@ -143,8 +245,64 @@ static void ask(struct rota_broker_settings *settings, struct rota_str peer)
 static void on_route(void *data)
 {
     struct rota_broker_settings *settings = data;
+    note_nodes(settings);
     settings->ask_at = 0;
     rota_work_broker_touch(settings->broker);
+}
+
+/* --- leaving --- */
+
+/* Whether other nodes have partitions, and whether this one has. */
+static void look_at_ring(const struct rota_work_broker *broker, bool *has_others, bool *has_self)
+{
+    struct rota_str address;
+    bool is_placed;
+    *has_others = *has_self = false;
+    for (size_t i = 0; rota_broker_cluster_member(broker->cluster, i, &address, &is_placed); i++)
+        if (rota_str_is_equal(address, rota_broker_cluster_self(broker->cluster)))
+            *has_self = is_placed;
+        else
+            *has_others |= is_placed;
+}
+
+/* Whether this node is to hand over what it has, and to whom it can. */
+static bool is_to_hand_over(const struct rota_work_broker *broker)
+{
+    bool has_others, has_self;
+    look_at_ring(broker, &has_others, &has_self);
+    return broker->is_draining && has_others && (!has_self || broker->options.drain_delists);
+}
+
+/* What nobody may add to any more is empty for good. */
+static void say_bye(struct rota_broker_settings *settings)
+{
+    struct rota_work_broker *broker = settings->broker;
+    bool has_others, has_self;
+    look_at_ring(broker, &has_others, &has_self);
+    bool is_over = broker->is_draining && has_others && !has_self &&
+                   rota_broker_is_empty(broker->core) &&
+                   broker->durable >= rota_broker_last_number(broker->core);
+    if (is_over && !settings->has_said_bye)
+        for (size_t i = 0; i < rota_broker_cluster_n_peers(broker->cluster); i++)
+            ask(settings, rota_broker_cluster_peer(broker->cluster, i), true);
+    settings->has_said_bye = is_over;
+}
+
+bool rota_work_broker_has_left(const struct rota_work_broker *broker)
+{
+    const struct rota_broker_settings *settings = broker->settings;
+    if (!settings || !is_to_hand_over(broker))
+        return true;
+    for (const struct rota_list_node *link = settings->askings.next; link != &settings->askings;
+         link = link->next)
+        if (ROTA_LIST_ITEM(link, const struct asking, link)->is_bye)
+            return false;
+    return settings->has_said_bye;
+}
+
+bool rota_work_broker_settings_are_told(const struct rota_broker_settings *settings)
+{
+    return !settings || settings->hold_until == 0;
 }
 
 bool rota_work_broker_settings_turn(struct rota_broker_settings *settings, rota_time now)
@@ -155,8 +313,9 @@ bool rota_work_broker_settings_turn(struct rota_broker_settings *settings, rota_
     if (now >= settings->ask_at) {
         settings->ask_at = now + INTERVAL;
         for (size_t i = 0; i < rota_broker_cluster_n_peers(cluster); i++)
-            ask(settings, rota_broker_cluster_peer(cluster, i));
+            ask(settings, rota_broker_cluster_peer(cluster, i), false);
     }
+    say_bye(settings);
     bool was_on_hold = settings->hold_until != 0;
     settle(settings, now);
     return was_on_hold && settings->hold_until == 0;
@@ -190,7 +349,11 @@ enum rota_code rota_work_broker_settings_open(struct rota_work_broker *broker,
     rota_broker_cluster_subscribe(broker->cluster, &made->subscriber);
     rota_broker_hold(broker->core, now, true);
     broker->settings = made;
-    return ROTA_OK;
+    enum rota_code code =
+        rota_broker_node_self(broker->core, now, rota_broker_cluster_self(broker->cluster), error);
+    if (!code)
+        note_nodes(made);
+    return code;
 }
 
 void rota_work_broker_settings_close(struct rota_broker_settings *settings)

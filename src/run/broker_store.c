@@ -137,6 +137,13 @@ static void set_timer(struct rota_broker_store *store, rota_time now)
     uv_timer_start(&store->timer, on_timer, at > now ? rota_queue_to_ms(at - now) + 1 : 0, 0);
 }
 
+void rota_broker_store_look_soon(struct rota_broker_store *store)
+{
+    store->look_at = rota_time_min(store->look_at,
+                                   rota_time_add(store->look_began_at, ROTA_BROKER_STORE_LOOK_MIN));
+    set_timer(store, rota_clock_boot());
+}
+
 void rota_broker_store_drive(struct rota_broker_store *store)
 {
     rota_time now = rota_clock_boot();
@@ -147,8 +154,10 @@ void rota_broker_store_drive(struct rota_broker_store *store)
     if (!store->is_up && !store->is_away &&
         now >= rota_time_add(store->down_at, ROTA_BROKER_STORE_PATIENCE))
         go_away(store);
-    if (store->is_up && !store->look.is_under_way && now >= store->look_at)
+    if (store->is_up && !store->look.is_under_way && now >= store->look_at) {
+        store->look_began_at = now;
         rota_broker_store_post(&store->look);
+    }
     rota_broker_store_write(store);
     rota_broker_store_take(store);
     set_timer(store, now);

@@ -32,7 +32,8 @@ enum {
 };
 
 #define ROTA_BROKER_STORE_PATIENCE (5 * ROTA_SEC)
-#define ROTA_BROKER_STORE_LOOK     (1 * ROTA_SEC) /* how often all partitions are looked at */
+#define ROTA_BROKER_STORE_LOOK     (1 * ROTA_SEC)   /* how often all partitions are looked at */
+#define ROTA_BROKER_STORE_LOOK_MIN (50 * ROTA_MSEC) /* ... when calls wait for it */
 
 enum rota_broker_held_state {
     ROTA_BROKER_HELD_WANTED,
@@ -74,6 +75,7 @@ struct rota_broker_pending {
 
 struct rota_broker_parked {
     struct rota_list_node link;
+    rota_time at; /* monotonic: when the call came */
     struct rota_server_call *call;
     struct rota_broker_service *service;
 };
@@ -115,6 +117,8 @@ struct rota_broker_store {
     bool was_looked;   /* ... ever */
     bool is_settled;   /* all that was found first is open */
     rota_time down_at, retry_at, look_at; /* boot; ROTA_TIME_NEVER: not at all */
+    rota_time look_began_at;              /* boot: the one under way, or the last one */
+    rota_time looked_at;                  /* boot: when the last one began that is over */
     size_t bytes_max;                     /* of a payload, of a result */
 
     struct rota_map parts;
@@ -129,6 +133,7 @@ struct rota_broker_store {
     bool is_all_void;
     struct rota_list_node parked;
     size_t n_parked;
+    rota_time resumed_at; /* of the call that is handled anew: when it came; 0: there is none */
 
     struct rota_broker_cluster_subscriber route;
     bool has_route;
@@ -166,6 +171,9 @@ bool rota_broker_store_heard(struct rota_broker_letter *letter);
 
 /* See what there is to do, and set the timer. */
 void rota_broker_store_drive(struct rota_broker_store *store);
+
+/* A call waits for what the next look at all partitions says. */
+void rota_broker_store_look_soon(struct rota_broker_store *store);
 
 /* All that could be written is: let go of the store. */
 void rota_broker_store_end(struct rota_broker_store *store);

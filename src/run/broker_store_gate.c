@@ -1,6 +1,8 @@
 /* Calls of a broker with a store: about what is not loaded yet they wait. */
 #include "run/broker_store.h"
 
+#include "io/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -41,19 +43,56 @@ static enum verdict admit_add(struct rota_broker_store *store, struct rota_str q
     return WAIT;
 }
 
-/* About a job that is there: its partition is ours as soon as it is found to be. */
+/* Which job is meant; false: none can be. */
+static bool read_job(const struct rota_queue_about *about, struct rota_job_id *id)
+{
+    return !rota_job_queue_check(about->queue, NULL) && !rota_queue_id_read(about->id, id, NULL) &&
+           !rota_job_id_is_none(*id);
+}
+
+static bool is_known(const struct rota_broker_store *store, struct rota_str queue,
+                     struct rota_job_id id)
+{
+    struct rota_job_view view;
+    return !rota_broker_find(store->broker->core, queue, id, &view, NULL);
+}
+
+/* Whether all partitions were looked at since the call came that is handled now. */
+static bool is_fresh(const struct rota_broker_store *store)
+{
+    return store->is_looked && store->resumed_at > 0 && store->looked_at >= store->resumed_at;
+}
+
+/* About a job that is there: its partition is ours as soon as it is found to be. A job that is not
+ * known here is denied only when the table has said, since the call came, that the partition is
+ * still ours, or that it does not exist: another node may have taken it and the job with it. */
 static enum verdict admit_job(struct rota_broker_store *store, const struct rota_queue_about *about)
 {
     struct rota_job_id id;
-    if (rota_job_queue_check(about->queue, NULL) || rota_queue_id_read(about->id, &id, NULL) ||
-        rota_job_id_is_none(id))
+    if (!read_job(about, &id) || is_known(store, about->queue, id))
         return GO_ON;
     const struct rota_broker_held *part =
         rota_broker_store_part(store, about->queue, rota_job_id_partition(id));
-    if (part)
-        return part->state < ROTA_BROKER_HELD_OPEN ? WAIT : GO_ON;
-    return store->is_looked || !is_ours(store, about->queue, rota_job_id_partition(id)) ? GO_ON
-                                                                                        : WAIT;
+    if (part && part->state < ROTA_BROKER_HELD_OPEN)
+        return WAIT;
+    if (part ? part->state == ROTA_BROKER_HELD_OPEN
+             : is_ours(store, about->queue, rota_job_id_partition(id)))
+        return is_fresh(store) ? GO_ON : WAIT;
+    return GO_ON;
+}
+
+bool rota_work_broker_store_vouches(const struct rota_work_broker *broker,
+                                    const struct rota_queue_about *about)
+{
+    const struct rota_broker_store *store = broker->store;
+    struct rota_job_id id;
+    if (!store || !read_job(about, &id) || is_known(store, about->queue, id))
+        return true;
+    const struct rota_broker_held *part =
+        rota_broker_store_part(store, about->queue, rota_job_id_partition(id));
+    return part ? part->state == ROTA_BROKER_HELD_OPEN
+                : rota_broker_cluster_is_ours(broker->cluster, about->queue,
+                                              rota_job_id_partition(id));
 }
 
 static enum rota_code check_size(const struct rota_broker_store *store, struct rota_str bytes,
@@ -140,8 +179,10 @@ static enum rota_code park(struct rota_broker_store *store, struct rota_broker_s
         return rota_error_set(error, ROTA_ERR_LIMIT, "too many calls wait for a partition");
     parked->call = call;
     parked->service = service;
+    parked->at = store->resumed_at ? store->resumed_at : rota_clock_boot();
     rota_list_push(&store->parked, &parked->link);
     store->n_parked++;
+    rota_broker_store_look_soon(store);
     rota_work_broker_touch(store->broker);
     return ROTA_OK;
 }
@@ -189,7 +230,10 @@ void rota_broker_store_unpark(struct rota_broker_store *store, const char *why)
         free(ROTA_LIST_ITEM(first, struct rota_broker_parked, link));
         if (why)
             rota_server_call_finish(parked.call, ROTA_STATUS_UNAVAILABLE, why, NULL, 0);
-        else
+        else {
+            store->resumed_at = parked.at;
             rota_work_broker_call(parked.service, parked.call);
+            store->resumed_at = 0;
+        }
     }
 }

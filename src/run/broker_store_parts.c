@@ -526,6 +526,7 @@ void rota_broker_store_done_look(struct rota_letter *letter, bool is_cancelled)
         look_at_settings(store);
         store->is_looked = is_route_known(store);
         store->was_looked = true;
+        store->looked_at = store->look_began_at;
         store->look_at = rota_time_add(rota_clock_boot(), ROTA_BROKER_STORE_LOOK);
         rota_broker_store_there(store);
         rota_broker_store_unpark(store, NULL);

@@ -124,6 +124,7 @@ static bool append(struct rota_broker_store *store, const struct rota_work_recor
     case ROTA_WORK_OWN:
     case ROTA_WORK_CHUNK: /* nothing is handed over where all share the rows */
     case ROTA_WORK_TAKEN:
+    case ROTA_WORK_NODE:
         break;
     }
     return true;

@@ -274,11 +274,23 @@ static const struct rota_message_field ADOPT[] = {
 #undef THIS
 TYPE(ROTA_QUEUE_ADOPT, "request", struct rota_queue_adopt, ADOPT);
 
+#define THIS struct rota_queue_node
+static const struct rota_message_field NODE[] = {
+    F(1, STR, address),
+    F(2, BOOL, may_hold),
+    F_MAX(3, UINT, at_ns, INT64_MAX),
+};
+#undef THIS
+TYPE(ROTA_QUEUE_NODE, "node", struct rota_queue_node, NODE);
+
 #define THIS struct rota_queue_settings
-static const struct rota_message_field SETTINGS[] = {F_BYTES(1, records)};
+static const struct rota_message_field SETTINGS[] = {
+    F_BYTES(1, records), F_LIST(2, nodes, ROTA_QUEUE_NODE, ROTA_BROKER_NODES_MAX)};
+static const struct rota_message_field SETTINGS_REQUEST[] = {F(1, STR, leaving)};
 static const struct rota_message_field LAY_OUT[] = {F_BYTES(1, records), F(2, STR, queue)};
 #undef THIS
 TYPE(ROTA_QUEUE_SETTINGS, "reply", struct rota_queue_settings, SETTINGS);
+TYPE(ROTA_QUEUE_SETTINGS_REQUEST, "request", struct rota_queue_settings, SETTINGS_REQUEST);
 TYPE(ROTA_QUEUE_LAY_OUT, "request", struct rota_queue_settings, LAY_OUT);
 
 #define THIS struct rota_queue_lies_so
@@ -321,6 +333,7 @@ static const struct rota_message_field NODES[] = {
     F(4, UINT, n_jobs),
     F(5, UINT, n_leaving),
     F_MAX(6, UINT, write, ROTA_JOB_PARTITIONS_MAX),
+    F(7, STRS, absent),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_NODES, "reply", struct rota_queue_nodes, NODES);

@@ -7,6 +7,7 @@ database of KIND for all. Prints TAP."""
 import contextlib
 import functools
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -17,6 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
 import databases  # noqa: E402
 import stop  # noqa: E402
+from brokers import free_port  # noqa: E402
 from work_processes import TIMEOUT, Broker, Worker, folder, run_tests, wait_until  # noqa: E402
 
 KIND, ROTA = sys.argv[1:3]
@@ -126,6 +128,69 @@ def await_done(node, known, queue):
         wait_until(is_over, "that all are done")
     except AssertionError:
         raise AssertionError([node.show(job) for job in sorted(left)[:3]]) from None
+
+
+def write_hosts(path, *addresses):
+    with open(path + ".new", "w") as file:
+        file.write("".join(f"{address}\n" for address in addresses))
+    os.rename(path + ".new", path)
+
+
+@test
+def a_job_is_not_denied_while_its_partition_changes_hands():
+    """Two nodes that give each partition to each other, for as long as their lists differ."""
+    with folder() as data:
+        addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+        paths = [os.path.join(data, name) for name in ("first", "second")]
+        for path in paths:
+            write_hosts(path, addresses[0])
+        with Node("--listen", addresses[0], "--hosts", paths[0]) as first, \
+                Node("--listen", addresses[1], "--hosts", paths[1]) as second:
+            job = first.add("x", queue="hands")
+            none = f"hands/{job.split('/')[1][:-1]}{'0' if job[-1] != '0' else '1'}"
+            write_hosts(paths[0], addresses[1])  # the first gives it up, the second does not know yet
+            wait_until(lambda: any("partition left" in line for line in first.log), "that the first has left it")
+            for node in (first, second):
+                for words in (["job", "show"], ["job", "cancel"], ["job", "explain"]):
+                    for name in (job, none):
+                        done = ask(node, *words, name, timeout="1s")
+                        assert done.returncode == 1 and "UNAVAILABLE" in done.stderr, (words, done)
+            write_hosts(paths[1], addresses[1])
+            wait_until(lambda: ask(first, "job", "show", job).returncode == 0, "that the second has it")
+            for node in (first, second):
+                assert node.show(job)["state"] == "waiting"
+                done = ask(node, "job", "show", none)
+                assert done.returncode == 1 and "NOT_FOUND" in done.stderr, done
+
+
+@test
+def an_owner_that_was_stopped_does_not_deny_what_its_successor_has():
+    with folder() as data:
+        addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+        path = os.path.join(data, "hosts")
+        write_hosts(path, addresses[0])
+        with Node("--listen", addresses[0], "--hosts", path) as first:
+            first.add("x", queue="stop")
+            stop.stop(first.process)
+            try:
+                with Node("--listen", addresses[1], "--nodes", addresses[1]) as second:
+                    jobs = second.add_lines(10, "stop")
+                asking = [subprocess.Popen([ROTA, "job", "show", job, "--node", first.node, "--timeout", "60s"],
+                                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                          for job in jobs]
+                for process in asking:  # each has its call on the way before the first goes on
+                    wait_until(lambda process=process: is_waiting(process), "that it asks")
+            finally:
+                first.process.send_signal(signal.SIGCONT)
+            for process in asking:
+                text = process.communicate(timeout=TIMEOUT)[1]
+                assert process.returncode == 0, text
+
+
+def is_waiting(process):
+    """Whether a command has sent its question: it is connected, and sleeps until there is an answer."""
+    with open(f"/proc/{process.pid}/wchan") as file:
+        return "poll" in file.read() or process.poll() is not None
 
 
 @test

@@ -378,6 +378,7 @@ int main(int argc, char **argv)
         .name = "sim_tree",
         .n_seeds = 1000,
         .n_plant_seeds = 200,
+        .kept = {100176, 101136},
         .plants = PLANTS,
         .n_plants = sizeof PLANTS / sizeof *PLANTS,
         .run = run_seed,

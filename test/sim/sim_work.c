@@ -496,6 +496,7 @@ int main(int argc, char **argv)
                         .name = "sim_work",
                         .n_seeds = 1000,
                         .n_plant_seeds = 1000,
+                        .kept = {101604, 205587, 723744979},
                         .plants = plants,
                         .n_plants = N_PLANTS - 1,
                         .scenarios = names,

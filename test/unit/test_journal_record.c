@@ -121,7 +121,8 @@ static void what_can_not_be_is_refused(void **state)
 {
     (void)state;
     assert_true(DECODE("\x0a\x00"));                              /* life, without anything */
-    assert_false(DECODE("\x0f\x00"));                             /* no such type */
+    assert_true(DECODE("\x0f\x00"));                              /* node, without anything */
+    assert_false(DECODE("\x10\x00"));                             /* no such type */
     assert_false(DECODE("\x0a\x80\x80\x40"));                     /* a field of another version */
     assert_true(DECODE("\x0e\x80\x80\x20\x08\x08\x10\x10\x01"));  /* 8, 8 and 16 partitions */
     assert_false(DECODE("\x0e\x80\x80\x20\x08\x08\x10\x10\x02")); /* no such mode */

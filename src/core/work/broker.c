@@ -66,6 +66,7 @@ void rota_broker_free(struct rota_broker *broker)
         return;
     rota_broker_clear(broker);
     rota_broker_free_chunks(broker);
+    rota_broker_free_nodes(broker);
     for (size_t i = 0; i < broker->workers.size; i++)
         if (broker->workers.items[i])
             rota_broker_free_worker(broker, broker->workers.items[i]);

@@ -387,6 +387,68 @@ enum rota_code rota_broker_adopted_over(struct rota_broker *broker, struct rota_
                                         struct rota_job_id name, uint64_t *number,
                                         struct rota_error *error);
 
+/* --- nodes: whose journals may hold jobs ---
+ *
+ * A node that is down keeps its jobs on its disk, although no list of living nodes names it. Each
+ * broker therefore remembers every node that was ever given partitions or jobs, until that node
+ * says that it holds none, or an operator says that it is lost. Brokers tell each other what they
+ * remember; of two statements about a node the later one counts, and of two of the same time the
+ * one that it may hold jobs. */
+
+enum { ROTA_BROKER_NODES_MAX = 1024 }; /* when there are more, one that holds none is forgotten */
+
+/* For so long after it was listed a node in memory may still be alive. */
+#define ROTA_BROKER_NODE_VOLATILE (1 * ROTA_HOUR)
+
+/* Fixed for ever: these are in journals. */
+enum rota_broker_node_state {
+    ROTA_BROKER_NODE_EMPTY, /* it holds no jobs, or nothing that is waited for */
+    ROTA_BROKER_NODE_HOLDS, /* it may hold jobs */
+    ROTA_BROKER_NODE_SELF,  /* this journal is its own */
+};
+
+struct rota_broker_node_view {
+    struct rota_str address;
+    bool may_hold; /* true of ourselves */
+    rota_time at;  /* wall clock: since when */
+};
+
+/* This journal serves under `address` from now on. An address that it served under before holds
+ * nothing any more: its jobs are here. */
+enum rota_code rota_broker_node_self(struct rota_broker *broker, struct rota_work_now now,
+                                     struct rota_str address, struct rota_error *error);
+
+/* The list of living nodes, whole: a begin, each node, an end. A node that is `is_placed` has
+ * partitions: from the moment that it is placed it may hold jobs. */
+void rota_broker_nodes_begin(struct rota_broker *broker, struct rota_work_now now);
+enum rota_code rota_broker_node_listed(struct rota_broker *broker, struct rota_str address,
+                                       bool is_placed, struct rota_error *error);
+void rota_broker_nodes_end(struct rota_broker *broker);
+
+/* The node holds no jobs and takes none: it says so, or an operator gives it up for lost. Gives
+ * the record to wait for. A node that is not known is no error. */
+enum rota_code rota_broker_node_empty(struct rota_broker *broker, struct rota_work_now now,
+                                      struct rota_str address, uint64_t *number,
+                                      struct rota_error *error);
+
+/* What another broker remembers of a node. */
+enum rota_code rota_broker_take_node(struct rota_broker *broker, struct rota_work_now now,
+                                     const struct rota_broker_node_view *node,
+                                     struct rota_error *error);
+
+/* All nodes, ourselves included; start with *place = 0. Borrowed until the next call. */
+bool rota_broker_next_node(const struct rota_broker *broker, size_t *place,
+                           struct rota_broker_node_view *view);
+
+/* Nodes that are not listed and may hold jobs; the same way. Where jobs are in memory, those of a
+ * node that is gone are gone with it: then such a node counts `for_add` only, to find a job that
+ * is added again, and for ROTA_BROKER_NODE_VOLATILE. */
+bool rota_broker_next_absent(const struct rota_broker *broker, rota_time now, bool for_add,
+                             size_t *place, struct rota_str *address);
+
+/* Whether there is no job here, in whatever state, and none on its way. */
+bool rota_broker_is_empty(const struct rota_broker *broker);
+
 /* Partitions that are or were ours, or that jobs are here of. Start with *place = 0. */
 struct rota_partition_view {
     struct rota_str queue;

@@ -198,6 +198,9 @@ enum rota_code rota_broker_chunk_begin(struct rota_broker *broker, struct rota_w
     if (n == 0)
         return rota_error_set(error, ROTA_ERR_NOT_FOUND, "partition %u of queue %s has no jobs",
                               partition, rota_quote(queue, quoted));
+    enum rota_code code = rota_broker_note_receiver(broker, to, error);
+    if (code)
+        return code;
     struct rota_work_chunk *chunk = make_chunk(broker, to, n);
     if (!chunk)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a chunk of jobs");

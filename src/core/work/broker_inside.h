@@ -14,6 +14,7 @@
  *   broker_replay.c  the journal is read, and written anew
  *   broker_setting.c pauses and weights
  *   broker_hand.c    partitions come and go
+ *   broker_node.c    nodes that may hold jobs
  *   broker_load.c    ... and their jobs with them, where these are kept elsewhere
  *   broker_view.c    questions
  *   broker_idle.c    ... of other nodes: who is free, what waits
@@ -141,6 +142,16 @@ struct rota_work_trash {
     size_t size; /* of one of the table's; 0: it is malloc's */
 };
 
+/* Another node, or ourselves. */
+struct rota_work_node {
+    enum rota_broker_node_state state;
+    rota_time at;      /* wall clock: since when */
+    rota_time left_at; /* monotonic: when it was last listed, in this life */
+    bool is_listed, is_placed, is_seen;
+    size_t size;
+    char address[];
+};
+
 struct rota_broker {
     struct rota_broker_options options;
     struct rota_random random;
@@ -179,6 +190,7 @@ struct rota_broker {
     ROTA_VECTOR(struct rota_work_chunk *) chunks;
     ROTA_VECTOR(struct rota_work_taken) taken;
     struct rota_work_coming coming;
+    ROTA_VECTOR(struct rota_work_node *) nodes; /* that may hold jobs, or did */
 
     ROTA_VECTOR(struct rota_work_effect) effects;
     ROTA_VECTOR(struct rota_work_trash) trash; /* what effects may point to */
@@ -550,6 +562,17 @@ static inline bool rota_broker_is_of(const struct rota_broker *broker, const str
 /* Jobs that were loaded begin to count. */
 void rota_broker_begin_loaded(struct rota_broker *broker, struct rota_work_queue *queue,
                               struct rota_work_partition *partition);
+
+/* --- broker_node.c --- */
+
+/* Jobs are about to be sent to this node. */
+enum rota_code rota_broker_note_receiver(struct rota_broker *broker, struct rota_str address,
+                                         struct rota_error *error);
+enum rota_code rota_broker_read_node(struct rota_broker *broker,
+                                     const struct rota_work_record *record,
+                                     struct rota_error *error);
+bool rota_broker_rewrite_nodes(struct rota_broker *broker);
+void rota_broker_free_nodes(struct rota_broker *broker);
 
 /* --- broker_chunk.c --- */
 

@@ -229,6 +229,7 @@ static enum rota_code read_change(struct rota_broker *broker, const struct rota_
     case ROTA_WORK_OWN:
     case ROTA_WORK_CHUNK:
     case ROTA_WORK_TAKEN:
+    case ROTA_WORK_NODE:
         break;
     }
     return ROTA_OK;
@@ -313,6 +314,8 @@ static enum rota_code read_record(struct rota_broker *broker, const struct rota_
         return rota_broker_read_chunk(broker, record, error);
     case ROTA_WORK_TAKEN:
         return rota_broker_read_taken(broker, record, error);
+    case ROTA_WORK_NODE:
+        return rota_broker_read_node(broker, record, error);
     case ROTA_WORK_LIFE:
         if (record->attempt < broker->life || record->attempt > UINT32_MAX)
             return contradicts(record, "lives do not go back", error);
@@ -452,7 +455,7 @@ static bool rewrite_settings(struct rota_broker *broker)
     for (size_t i = 0; i < broker->queues.size; i++)
         if (broker->queues.items[i] && !rota_broker_rewrite_queue(broker, broker->queues.items[i]))
             return false;
-    if (!rota_broker_rewrite_chunks(broker))
+    if (!rota_broker_rewrite_chunks(broker) || !rota_broker_rewrite_nodes(broker))
         return false;
     broker->settings_number = number;
     return true;
@@ -494,6 +497,8 @@ static size_t settings_size(const struct rota_broker *broker)
     for (size_t i = 0; i < broker->chunks.size; i++)
         size += 2 * RECORD + ROTA_JOB_QUEUE_NAME_MAX + strlen(broker->chunks.items[i]->to) +
                 broker->chunks.items[i]->n_ids * sizeof(struct rota_job_id);
+    for (size_t i = 0; i < broker->nodes.size; i++)
+        size += RECORD + broker->nodes.items[i]->size;
     return size;
 }
 

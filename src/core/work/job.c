@@ -105,7 +105,7 @@ const char *rota_work_record_name(enum rota_work_record_type type)
 {
     static const char *const names[ROTA_WORK_RECORDS] = {
         "add",    "job",    "start", "retry", "end",   "revive", "priority", "pause",
-        "weight", "forget", "life",  "own",   "chunk", "taken",  "layout",
+        "weight", "forget", "life",  "own",   "chunk", "taken",  "layout",   "node",
     };
     return (unsigned)type < ROTA_WORK_RECORDS ? names[type] : "unknown";
 }

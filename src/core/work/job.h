@@ -132,9 +132,10 @@ enum rota_work_record_type {
                          * else; without bytes: they are there; without a key: all is said */
     ROTA_WORK_TAKEN,    /* chunk `id` of another broker is here; `state` says how it stands */
     ROTA_WORK_LAYOUT,   /* the partitions of `queue` are as `layout` says */
+    ROTA_WORK_NODE, /* `weight`, an enum rota_broker_node_state, is what node `key` is since `at` */
 };
 
-enum { ROTA_WORK_RECORDS = ROTA_WORK_LAYOUT + 1 };
+enum { ROTA_WORK_RECORDS = ROTA_WORK_NODE + 1 };
 
 /* One fact; which fields count depends on its type. All is borrowed. */
 struct rota_work_record {
