@@ -320,7 +320,8 @@ ABOUT_COMMAND(
     "[{\"at\", "
     "\"state\", \"cause\", \"attempt\", \"worker\", \"reason\"}]}. The attempt of an event is its "
     "number, "
-    "which is never used again, as the log of `rota work` has it, and no count. What is no UTF-8 "
+    "which is never used again, as the log of `rota work` has it, and no count; it is 0 while the "
+    "worker can still end the attempt. What is no UTF-8 "
     "is "
     "\"result_base64\" in place of \"result\", and \"payload_base64\".",
     run_show, ABOUT_OPTIONS);

@@ -1,5 +1,6 @@
 #include "run/broker_inside.h"
 
+#include "base/hash.h"
 #include "core/call/failure.h"
 #include "io/clock.h"
 #include "run/broker_errand.h"
@@ -376,6 +377,8 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
     uint64_t seed = uv_hrtime() ^ (uint64_t)rota_clock_wall();
     if (uv_random(NULL, NULL, &seed, sizeof seed, 0, NULL))
         seed ^= (uint64_t)(uintptr_t)made;
+    uint64_t secret = rota_hash_sip64(seed, rota_str("attempts"));
+    uv_random(NULL, NULL, &secret, sizeof secret, 0, NULL);
     made->options = *options;
     made->seed = seed;
     if (made->options.partitions == 0)
@@ -394,6 +397,7 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
                                        .is_volatile = options->is_memory,
                                        .keep = options->keep,
                                        .seed = seed,
+                                       .secret = secret,
                                        .layout =
                                            rota_broker_cluster_default(made->options.partitions)};
     if (options->store && !options->members && options->advertise)

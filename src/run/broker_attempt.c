@@ -97,7 +97,7 @@ void rota_work_broker_handle_extend(struct rota_work_broker *broker, struct rota
         return;
     enum rota_code code =
         rota_broker_extend(broker->core, rota_work_broker_now(), about->queue, id, about->attempt,
-                           rota_queue_from_ms(about->lease_ms), about->bytes, &error);
+                           0, rota_queue_from_ms(about->lease_ms), about->bytes, &error);
     rota_work_broker_touch(broker);
     if (code)
         rota_work_broker_refuse(call, &error, false);

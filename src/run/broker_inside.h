@@ -413,7 +413,7 @@ void rota_work_broker_forward_explain(struct rota_work_broker *broker, struct ro
 
 bool rota_work_broker_remote_end(struct rota_work_broker *broker, uint64_t session,
                                  const struct rota_attempt_end *end);
-bool rota_work_broker_remote_progress(struct rota_work_broker *broker,
+bool rota_work_broker_remote_progress(struct rota_work_broker *broker, uint64_t session,
                                       const struct rota_worker_step *step);
 void rota_work_broker_remote_lost(struct rota_work_broker *broker, uint64_t session);
 

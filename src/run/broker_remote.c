@@ -130,20 +130,31 @@ bool rota_work_broker_remote_end(struct rota_work_broker *broker, uint64_t sessi
 {
     enum rota_code code;
     uint64_t of;
+    struct rota_error why;
+    struct rota_attempt_end said = *end;
     if (!broker->forward ||
-        !rota_remote_fsm_has(&broker->forward->remote, end->id, end->attempt, &of) ||
-        of != session ||
-        !rota_remote_fsm_end(&broker->forward->remote, rota_work_broker_now().boot, end, &code))
+        !rota_remote_fsm_has(&broker->forward->remote, end->id, end->attempt, &of) || of != session)
+        return false;
+    if (rota_attempt_end_check(end, &why)) { /* as rota_broker_end() takes it */
+        said.cause = ROTA_JOB_CAUSE_FAILED;
+        said.bytes = rota_str("");
+        said.reason = rota_str(why.text);
+        said.retry_after = 0;
+    }
+    if (!rota_remote_fsm_end(&broker->forward->remote, rota_work_broker_now().boot, &said, &code))
         return false;
     if (!code)
         rota_work_broker_workers_release(broker->workers, session, 1);
     return true;
 }
 
-bool rota_work_broker_remote_progress(struct rota_work_broker *broker,
+bool rota_work_broker_remote_progress(struct rota_work_broker *broker, uint64_t session,
                                       const struct rota_worker_step *step)
 {
+    uint64_t of;
     return broker->forward &&
+           rota_remote_fsm_has(&broker->forward->remote, step->id, step->attempt, &of) &&
+           of == session &&
            rota_remote_fsm_progress(&broker->forward->remote, rota_work_broker_now().boot, step->id,
                                     step->attempt, step->text);
 }

@@ -1,6 +1,12 @@
 /* Jobs, queues and workers for people. */
 #include "run/broker_inside.h"
 
+/* Who knows the number of an attempt that is open may end it: only its worker does. */
+static uint64_t shown_attempt(const struct rota_job_view *view, uint64_t attempt)
+{
+    return view->is_attempt_open && attempt == view->attempt ? 0 : attempt;
+}
+
 static const struct rota_queue_event *events_of(struct rota_work_broker *broker,
                                                 const struct rota_job_view *view)
 {
@@ -11,7 +17,7 @@ static const struct rota_queue_event *events_of(struct rota_work_broker *broker,
             .at_ms = rota_queue_to_ms(view->events[i].at),
             .state = view->events[i].state,
             .cause = view->events[i].cause,
-            .attempt = view->events[i].attempt,
+            .attempt = shown_attempt(view, view->events[i].attempt),
             .worker = view->events[i].worker,
             .reason = view->events[i].reason,
         };
@@ -33,7 +39,7 @@ static void show(struct rota_queue_job_info *info, const struct rota_job_view *v
     info->enqueued_ms = rota_queue_to_ms(view->enqueued_at);
     info->ended_ms = rota_queue_to_ms(view->ended_at);
     info->not_before_ms = rota_queue_to_ms(view->not_before);
-    info->attempt = view->attempt;
+    info->attempt = shown_attempt(view, view->attempt);
     info->n_attempts = view->n_attempts;
     info->worker = view->worker;
     info->progress = view->progress;

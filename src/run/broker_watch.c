@@ -187,12 +187,13 @@ static void keep_change(struct rota_work_broker *broker, struct rota_broker_chan
 
 static void note_change(struct rota_work_broker *broker, const struct rota_work_effect *effect)
 {
+    enum rota_job_state state = state_of(broker, effect);
     struct rota_broker_change change = {
         .number = effect->number,
         .id = effect->id,
-        .state = state_of(broker, effect),
+        .state = state,
         .cause = effect->cause,
-        .attempt = effect->attempt,
+        .attempt = state >= ROTA_JOB_DONE ? effect->attempt : 0, /* else it may be open */
         .n_attempts = effect->n_attempts,
     };
     keep_change(broker, change, effect->queue);

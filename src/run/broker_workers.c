@@ -28,7 +28,7 @@ struct worker {
     /* Each message of jobs or cancels begins a round. What came to the worker of the rounds up
      * to `sure` is known. */
     uint64_t round, sure;
-    uint64_t attempt_max;              /* that it was sent */
+    uint64_t handed;                   /* the last that it was sent, as the broker counts them */
     unsigned n_unready;                /* checks that found it not ready */
     unsigned n_sure;                   /* that found nothing to ask */
     uint64_t asked_round, asked_taken; /* of the last question; attempts of other nodes till then */
@@ -225,10 +225,11 @@ static void on_ends(void *data, struct rota_connector_peer *from, struct rota_st
     struct rota_work_now now = rota_work_broker_now();
     while (rota_worker_end_next(&batch, &end, &code, &error)) {
         uint64_t number = 0;
+        end.session = worker->session;
         if (rota_work_broker_remote_end(workers->broker, worker->session, &end))
             continue; /* the verdict comes from its node */
         enum rota_code how = rota_broker_end(workers->broker->core, now, &end, &number, NULL);
-        add_verdict(workers, worker, &end, how, how ? 0 : number);
+        add_verdict(workers, worker, &end, how, number);
     }
     rota_work_broker_touch(workers->broker);
     if (code)
@@ -246,9 +247,9 @@ static void on_progress(void *data, struct rota_connector_peer *from, struct rot
     if (!worker || !worker->session)
         return;
     while (rota_worker_step_next(&batch, &step, &code, &error)) /* an old attempt's is dropped */
-        if (!rota_work_broker_remote_progress(workers->broker, &step))
+        if (!rota_work_broker_remote_progress(workers->broker, worker->session, &step))
             rota_broker_extend(workers->broker->core, rota_work_broker_now(), step.queue, step.id,
-                               step.attempt, 0, step.text, NULL);
+                               step.attempt, worker->session, 0, step.text, NULL);
     rota_work_broker_touch(workers->broker);
     if (code)
         refuse(workers, worker, &error);
@@ -297,7 +298,7 @@ static void on_holds(void *data, struct rota_connector_peer *from, struct rota_s
         refuse(workers, worker, &error);
         return;
     }
-    if (holds.up_to > worker->attempt_max || holds.round > worker->round)
+    if (holds.up_to > worker->handed || holds.round > worker->round)
         return; /* to a question of another */
     if (holds.round == worker->asked_round) {
         uint32_t n = rota_work_broker_remote_holds(
@@ -338,7 +339,7 @@ static void send_batch(struct rota_broker_workers *workers, struct worker *worke
 static void ask(struct rota_broker_workers *workers, struct worker *worker)
 {
     struct rota_buffer *buffer = &workers->broker->buffer;
-    struct rota_worker_check check = {.up_to = worker->attempt_max, .round = worker->round};
+    struct rota_worker_check check = {.up_to = worker->handed, .round = worker->round};
     rota_buffer_clear(buffer);
     rota_worker_check_write(&check, buffer);
     worker->asked_round = worker->round;
@@ -393,12 +394,11 @@ bool rota_work_broker_workers_hand(struct rota_broker_workers *workers,
     if (!worker)
         return false;
     add_job(workers, worker, effect);
-    if (effect->attempt > worker->attempt_max)
-        worker->attempt_max = effect->attempt;
+    worker->handed = effect->handed;
     return true;
 }
 
-/* Its number is not one of ours, so that nothing is to be concluded from it. */
+/* Not handed out by us, so that nothing is to be concluded from when it was. */
 void rota_work_broker_workers_hand_other(struct rota_broker_workers *workers,
                                          const struct rota_work_effect *effect)
 {

@@ -238,12 +238,6 @@ void rota_worker_end_write(const struct rota_attempt_end *end, struct rota_buffe
     rota_worker_entry_write(body, 1, fields, ROTA_WORKER_N(fields));
 }
 
-static bool can_end(uint64_t cause)
-{
-    return cause == ROTA_JOB_CAUSE_DONE || cause == ROTA_JOB_CAUSE_FAILED ||
-           cause == ROTA_JOB_CAUSE_REFUSED || cause == ROTA_JOB_CAUSE_GIVEN_BACK;
-}
-
 bool rota_worker_end_next(struct rota_worker_batch *batch, struct rota_attempt_end *end,
                           enum rota_code *code, struct rota_error *error)
 {
@@ -251,20 +245,12 @@ bool rota_worker_end_next(struct rota_worker_batch *batch, struct rota_attempt_e
     if (!next_entry(batch, "an end", ROTA_WORKER_BIT(5) | ROTA_WORKER_BIT(6),
                     ROTA_WORKER_BIT(4) | ROTA_WORKER_BIT(7), &entry, code, error))
         return false;
-    if (!can_end(entry.fields.values[4]))
-        *code = rota_error_set(error, ROTA_ERR_INVALID, "an attempt can't end for cause %llu",
-                               (unsigned long long)entry.fields.values[4]);
-    if (!*code)
-        *code = check_size(&entry, 5, ROTA_JOB_PAYLOAD_MAX, "result", error);
-    if (!*code)
-        *code = check_size(&entry, 6, ROTA_JOB_REASON_MAX, "reason", error);
-    if (*code)
-        return false;
+    bool is_known = entry.fields.values[4] <= ROTA_JOB_CAUSE_HANDED_OVER;
     *end = (struct rota_attempt_end){
         .queue = entry.head.queue,
         .id = entry.head.id,
         .attempt = entry.head.attempt,
-        .cause = (enum rota_job_cause)entry.fields.values[4],
+        .cause = is_known ? (enum rota_job_cause)entry.fields.values[4] : ROTA_JOB_CAUSE_NONE,
         .bytes = entry.fields.bytes[5],
         .reason = entry.fields.bytes[6],
         .retry_after = rota_worker_from_ms(entry.fields.values[7]),
@@ -287,9 +273,6 @@ bool rota_worker_step_next(struct rota_worker_batch *batch, struct rota_worker_s
 {
     struct entry entry;
     if (!next_entry(batch, "a step", ROTA_WORKER_BIT(4), 0, &entry, code, error))
-        return false;
-    *code = check_size(&entry, 4, ROTA_JOB_REASON_MAX, "progress", error);
-    if (*code)
         return false;
     *step = (struct rota_worker_step){
         .queue = entry.head.queue,

@@ -12,8 +12,10 @@
  *     if (code) ... what followed can't be read ...
  *
  * The readers are strict and bounded: what they give has names, ids, numbers and sizes
- * that are allowed. Fields that they do not know are passed over, so that either side
- * may be newer. What is read is borrowed from the frame. */
+ * that are allowed, but for the cause and the texts of ends and the texts of progress: who
+ * sent one that can't be is not to lose its session for it, and the broker judges. Fields that they
+ * do not know are passed over, so that either side may be newer. What is read is borrowed from the
+ * frame. */
 #pragma once
 
 #include "base/buffer.h"

@@ -21,7 +21,7 @@ struct world {
 /* A worker, and what it was told. */
 struct worker {
     struct rota_connector *connector;
-    uint32_t ready_type, ends_type, slots_type, holds_type;
+    uint32_t ready_type, ends_type, slots_type, holds_type, progress_type;
     size_t n_to_drop; /* messages with jobs that do not come to it */
     size_t n_checks;
     uint32_t slots; /* that it tells when it is asked; 0: none */
@@ -225,6 +225,7 @@ static void worker_open(struct world *world, struct worker *worker, const char *
     rota_connector_register(worker->connector, ROTA_WORKER_READY, &worker->ready_type, NULL);
     rota_connector_register(worker->connector, ROTA_WORKER_ENDS, &worker->ends_type, NULL);
     rota_connector_register(worker->connector, ROTA_WORKER_SLOTS, &worker->slots_type, NULL);
+    rota_connector_register(worker->connector, ROTA_WORKER_PROGRESS, &worker->progress_type, NULL);
     assert_int_equal(rota_connector_start(worker->connector, NULL), ROTA_OK);
     await(&world->loop, &worker->n_connected, 1);
     say_ready(worker, slots);
@@ -236,22 +237,65 @@ static void worker_close(struct world *world, struct worker *worker)
     await(&world->loop, &worker->n_closed, 1);
 }
 
+static void send_body(struct worker *worker, uint32_t type, struct rota_buffer *body)
+{
+    assert_int_equal(rota_connector_send(worker->connector,
+                                         rota_connector_broker(worker->connector), type,
+                                         rota_buffer_str(body), NULL),
+                     ROTA_OK);
+    rota_buffer_deinit(body);
+}
+
+static void end_with(struct worker *worker, const struct rota_worker_job *job,
+                     enum rota_job_cause cause, struct rota_str bytes, struct rota_str reason)
+{
+    struct rota_buffer body = {0};
+    struct rota_attempt_end end = {.queue = rota_str("jobs"),
+                                   .id = job->id,
+                                   .attempt = job->attempt,
+                                   .cause = cause,
+                                   .bytes = bytes,
+                                   .reason = reason};
+    rota_worker_end_write(&end, &body);
+    send_body(worker, worker->ends_type, &body);
+}
+
 static void end_job(struct worker *worker, const struct rota_worker_job *job,
                     enum rota_job_cause cause)
 {
+    bool is_done = cause == ROTA_JOB_CAUSE_DONE;
+    end_with(worker, job, cause, rota_str(is_done ? "result" : ""),
+             rota_str(is_done ? "" : "why not"));
+}
+
+static void tell_progress(struct worker *worker, const struct rota_worker_job *job,
+                          struct rota_str text)
+{
     struct rota_buffer body = {0};
-    struct rota_attempt_end end = {
-        .queue = rota_str("jobs"), .id = job->id, .attempt = job->attempt, .cause = cause};
-    if (cause == ROTA_JOB_CAUSE_DONE)
-        end.bytes = rota_str("result");
-    else
-        end.reason = rota_str("why not");
-    rota_worker_end_write(&end, &body);
-    assert_int_equal(rota_connector_send(worker->connector,
-                                         rota_connector_broker(worker->connector),
-                                         worker->ends_type, rota_buffer_str(&body), NULL),
+    struct rota_worker_step step = {rota_str("jobs"), job->id, job->attempt, text};
+    rota_worker_step_write(&step, &body);
+    send_body(worker, worker->progress_type, &body);
+}
+
+/* What the broker shows of the job that was added last. */
+static void describe(struct world *world, struct rota_reply *reply, struct rota_arena *arena,
+                     const struct rota_queue_job_info **info)
+{
+    struct rota_buffer buffer = {0};
+    static struct rota_queue_description told;
+    struct rota_queue_about about = {.queue = rota_str("jobs"),
+                                     .id = rota_str_of(world->id, sizeof world->id)};
+    rota_message_encode(&ROTA_QUEUE_DESCRIBE, &about, &buffer);
+    struct rota_call_options call = {.method = rota_str("/rota.v1.Queue/Describe"),
+                                     .request = rota_buffer_str(&buffer)};
+    assert_int_equal(rota_channel_wait(world->channel, &call, reply, NULL), ROTA_OK);
+    assert_int_equal(reply->status, ROTA_STATUS_OK);
+    assert_int_equal(rota_message_decode(&ROTA_QUEUE_DESCRIPTION,
+                                         rota_str_of(reply->message, reply->size), &told, arena,
+                                         NULL),
                      ROTA_OK);
-    rota_buffer_deinit(&body);
+    *info = told.job;
+    rota_buffer_deinit(&buffer);
 }
 
 /* --- tests --- */
@@ -360,6 +404,102 @@ static void what_can_not_be_read_ends_the_session_and_not_the_broker(void **stat
     worker_close(world, &worker);
 }
 
+static void a_worker_can_not_end_what_another_has(void **state)
+{
+    struct world *world = *state;
+    struct worker victim, thief;
+    struct rota_reply reply;
+    struct rota_arena arena = {0};
+    const struct rota_queue_job_info *info;
+    worker_open(world, &victim, "victim", 1);
+    add(world, "x", 0);
+    await(&world->loop, &victim.n_jobs, 1);
+    worker_open(world, &thief, "thief", 1);
+    tell_progress(&thief, &victim.jobs[0], rota_str("mine"));
+    end_with(&thief, &victim.jobs[0], ROTA_JOB_CAUSE_DONE, rota_str("stolen"), rota_str(""));
+    await(&world->loop, &thief.n_verdicts, 1);
+    assert_int_equal(thief.verdict, ROTA_ERR_STALE);
+
+    /* Nobody else learns the number of an attempt that can be ended by it. */
+    describe(world, &reply, &arena, &info);
+    assert_int_equal(info->state, ROTA_JOB_RUNNING);
+    assert_int_equal(info->progress.size, 0);
+    assert_int_equal(info->attempt, 0);
+    const struct rota_queue_event *events = info->events.items;
+    for (size_t i = 0; i < info->events.n; i++)
+        assert_int_equal(events[i].attempt, 0);
+    rota_reply_deinit(&reply);
+
+    end_with(&victim, &victim.jobs[0], ROTA_JOB_CAUSE_DONE, rota_str("real"), rota_str(""));
+    await(&world->loop, &victim.n_verdicts, 1);
+    assert_int_equal(victim.verdict, ROTA_OK);
+    end_with(&thief, &victim.jobs[0], ROTA_JOB_CAUSE_DONE, rota_str("stolen"), rota_str(""));
+    await(&world->loop, &thief.n_verdicts, 2);
+    assert_int_equal(thief.verdict, ROTA_ERR_STALE);
+    describe(world, &reply, &arena, &info);
+    assert_true(rota_str_is_equal(info->result, rota_str("real")));
+    assert_true(rota_str_is_equal(info->worker, rota_str("victim")));
+    assert_true(info->attempt == victim.jobs[0].attempt);
+    rota_reply_deinit(&reply);
+    rota_arena_deinit(&arena);
+    worker_close(world, &victim);
+    worker_close(world, &thief);
+}
+
+static void one_bad_end_costs_its_job_an_attempt_and_nothing_else(void **state)
+{
+    struct world *world = *state;
+    struct worker worker;
+    char *large = calloc(1, ROTA_JOB_PAYLOAD_MAX + 1);
+    struct rota_str none = rota_str("");
+    worker_open(world, &worker, "w1", 4);
+    for (int i = 0; i < 4; i++)
+        add(world, "x", 1);
+    await(&world->loop, &worker.n_jobs, 4);
+    end_with(&worker, &worker.jobs[0], ROTA_JOB_CAUSE_DONE,
+             rota_str_of(large, ROTA_JOB_PAYLOAD_MAX + 1), none);
+    await(&world->loop, &worker.n_verdicts, 1);
+    assert_int_equal(worker.verdict, ROTA_ERR_INVALID);
+    end_with(&worker, &worker.jobs[1], (enum rota_job_cause)99, none, none);
+    await(&world->loop, &worker.n_verdicts, 2);
+    assert_int_equal(worker.verdict, ROTA_ERR_INVALID);
+    tell_progress(&worker, &worker.jobs[3], rota_str_of(large, 5000));
+    end_with(&worker, &worker.jobs[2], ROTA_JOB_CAUSE_FAILED, none, rota_str_of(large, 5000));
+    await(&world->loop, &worker.n_verdicts, 3);
+    assert_int_equal(worker.verdict, ROTA_OK);
+    end_job(&worker, &worker.jobs[3], ROTA_JOB_CAUSE_DONE);
+    await(&world->loop, &worker.n_verdicts, 4);
+    assert_int_equal(worker.verdict, ROTA_OK);
+    assert_int_equal(worker.n_connected, 1);
+    assert_int_equal(worker.n_cancels, 0);
+    free(large);
+    worker_close(world, &worker);
+}
+
+static void the_progress_of_a_worker_is_shown(void **state)
+{
+    struct world *world = *state;
+    struct worker worker;
+    struct rota_reply reply;
+    struct rota_arena arena = {0};
+    const struct rota_queue_job_info *info;
+    worker_open(world, &worker, "w1", 1);
+    add(world, "x", 0);
+    await(&world->loop, &worker.n_jobs, 1);
+    tell_progress(&worker, &worker.jobs[0], rota_str("half"));
+    /* What follows in the session is heard after it. */
+    worker.jobs[1] = worker.jobs[0];
+    worker.jobs[1].attempt++;
+    end_job(&worker, &worker.jobs[1], ROTA_JOB_CAUSE_DONE);
+    await(&world->loop, &worker.n_verdicts, 1);
+    assert_int_equal(worker.verdict, ROTA_ERR_STALE);
+    describe(world, &reply, &arena, &info);
+    assert_true(rota_str_is_equal(info->progress, rota_str("half")));
+    rota_reply_deinit(&reply);
+    rota_arena_deinit(&arena);
+    worker_close(world, &worker);
+}
+
 static void slots_that_were_not_heard_of_are_found_out(void **state)
 {
     struct world *world = *state;
@@ -424,6 +564,9 @@ int main(void)
         TEST(a_lost_workers_job_goes_to_another),
         TEST(a_cancelled_job_is_stopped_at_its_worker),
         TEST(what_can_not_be_read_ends_the_session_and_not_the_broker),
+        TEST(a_worker_can_not_end_what_another_has),
+        TEST(one_bad_end_costs_its_job_an_attempt_and_nothing_else),
+        TEST(the_progress_of_a_worker_is_shown),
         TEST(slots_that_were_not_heard_of_are_found_out),
         TEST(jobs_that_did_not_arrive_are_handed_out_again),
         TEST(a_worker_that_is_ready_anew_loses_neither_jobs_nor_answers),

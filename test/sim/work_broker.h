@@ -104,6 +104,7 @@ static void do_dispatch(struct world *world, uint32_t node, const struct rota_wo
         rota_sim_fail(world->sim, "job %u has another payload", number);
     struct sent_job sent = {.job = number,
                             .attempt = effect->attempt,
+                            .handed = effect->handed,
                             .sent_at = rota_sim_mono(world->sim, node),
                             .run = truth_dispatch(world, node, session, number, effect->attempt)};
     rota_sim_note(world->sim, node, "job %u goes to node %u as run %u, attempt %llx", number,
@@ -365,7 +366,7 @@ static void extend(struct world *world, uint32_t node, uint32_t from, const stru
         const struct item_name *item = &frame->items[i];
         const struct job *job = &world->jobs[item->job];
         if (rota_broker_extend(broker_at(world, node)->machine, now_of(world, node),
-                               queue_of(job->part), job->spec.id, item->attempt, 0,
+                               queue_of(job->part), job->spec.id, item->attempt, 0, 0,
                                rota_str("half"), NULL))
             post(world, node, from,
                  &(struct frame){.type = CANCEL_WORK,
@@ -405,9 +406,9 @@ static void check_worker(struct world *world, uint32_t node, const struct sessio
     for (size_t i = 0; i < session->n_sent; i++) {
         const struct sent_job *sent = &session->sent[i];
         if (now - sent->sent_at > DELAY_MAX)
-            up_to = sent->attempt > up_to ? sent->attempt : up_to;
-        else if (sent->attempt < first_on_its_way)
-            first_on_its_way = sent->attempt;
+            up_to = sent->handed > up_to ? sent->handed : up_to;
+        else if (sent->handed < first_on_its_way)
+            first_on_its_way = sent->handed;
     }
     post(world, node, session->node,
          &(struct frame){.type = CHECK,

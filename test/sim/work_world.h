@@ -203,7 +203,7 @@ struct held {
 
 struct sent_job {
     uint32_t job, run;
-    uint64_t attempt;
+    uint64_t attempt, handed;
     rota_time sent_at, timeout; /* by the broker's clock */
 };
 

@@ -105,12 +105,12 @@ static void only_the_attempt_that_runs_may_end_or_extend_a_job(void **state)
     assert_int_equal(bench_end(&bench, id, attempt + 1, ROTA_JOB_CAUSE_DONE, ""), ROTA_ERR_STALE);
     assert_int_equal(bench_end(&bench, id, 0, ROTA_JOB_CAUSE_FAILED, ""), ROTA_ERR_STALE);
     assert_int_equal(
-        rota_broker_extend(bench.broker, bench.now, q, id, attempt - 1, 0, none, &bench.error),
+        rota_broker_extend(bench.broker, bench.now, q, id, attempt - 1, 0, 0, none, &bench.error),
         ROTA_ERR_STALE);
     assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
     bench_done(&bench, id);
     assert_int_equal(
-        rota_broker_extend(bench.broker, bench.now, q, id, attempt, 0, none, &bench.error),
+        rota_broker_extend(bench.broker, bench.now, q, id, attempt, 0, 0, none, &bench.error),
         ROTA_ERR_STALE);
     assert_int_equal(
         bench_end(&bench, (struct rota_job_id){1 << 16, 1}, attempt, ROTA_JOB_CAUSE_DONE, ""),
@@ -188,8 +188,8 @@ static void who_extends_after_a_restart_says_for_how_long(void **state)
     struct rota_job_id ids[] = {told, not_told};
     for (int i = 0; i < 2; i++)
         assert_int_equal(rota_broker_extend(bench.broker, bench.now, q, ids[i],
-                                            bench_view(&bench, ids[i]).attempt, i ? 0 : poll.lease,
-                                            none, NULL),
+                                            bench_view(&bench, ids[i]).attempt, 0,
+                                            i ? 0 : poll.lease, none, NULL),
                          ROTA_OK);
     bench_tick(&bench, 2 * ROTA_BROKER_GRACE);
     assert_int_equal(bench_state(&bench, told), ROTA_JOB_RUNNING);

@@ -125,7 +125,7 @@ static void random_command(void)
                                  (int16_t)rota_random_range(&chance, -2, 2), &number, NULL);
         break;
     case 4:
-        rota_broker_extend(bench.broker, bench.now, view.spec.queue, view.id, view.attempt, 0,
+        rota_broker_extend(bench.broker, bench.now, view.spec.queue, view.id, view.attempt, 0, 0,
                            rota_str("progress"), NULL);
         break;
     }

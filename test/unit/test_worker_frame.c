@@ -185,8 +185,13 @@ static void ends_verdicts_cancels_and_steps_read_back(void **state)
     struct rota_worker_batch batch;
     enum rota_code code;
     (void)state;
-    struct rota_attempt_end end = {STR("q"),     ID,         7,           ROTA_JOB_CAUSE_FAILED,
-                                   STR("bytes"), STR("why"), 5 * ROTA_SEC},
+    struct rota_attempt_end end = {.queue = STR("q"),
+                                   .id = ID,
+                                   .attempt = 7,
+                                   .cause = ROTA_JOB_CAUSE_FAILED,
+                                   .bytes = STR("bytes"),
+                                   .reason = STR("why"),
+                                   .retry_after = 5 * ROTA_SEC},
                             read_end;
     rota_worker_end_write(&end, &body);
     batch = rota_worker_batch(written());
@@ -235,8 +240,8 @@ static void check_end(struct rota_attempt_end end)
 
 static void an_end_that_can_not_be_is_refused(void **state)
 {
-    char *large = calloc(1, ROTA_JOB_PAYLOAD_MAX + 1);
-    struct rota_attempt_end good = {STR("q"), ID, 7, ROTA_JOB_CAUSE_DONE, STR(""), STR(""), 0};
+    struct rota_attempt_end good = {
+        .queue = STR("q"), .id = ID, .attempt = 7, .cause = ROTA_JOB_CAUSE_DONE};
     struct rota_attempt_end wrong;
     (void)state;
     wrong = good, wrong.queue = STR("no blanks");
@@ -247,14 +252,33 @@ static void an_end_that_can_not_be_is_refused(void **state)
     check_end(wrong);
     wrong = good, wrong.attempt = 0;
     check_end(wrong);
-    wrong = good, wrong.cause = ROTA_JOB_CAUSE_CANCELLED;
-    check_end(wrong);
-    wrong = good, wrong.cause = ROTA_JOB_CAUSE_NONE;
-    check_end(wrong);
-    wrong = good, wrong.bytes = rota_str_of(large, ROTA_JOB_PAYLOAD_MAX + 1);
-    check_end(wrong);
-    wrong = good, wrong.reason = rota_str_of(large, ROTA_JOB_REASON_MAX + 1);
-    check_end(wrong);
+}
+
+/* What the broker judges: who said it keeps its session, and its other jobs. */
+static void an_end_that_is_known_is_read_whatever_it_says(void **state)
+{
+    char *large = calloc(1, ROTA_JOB_PAYLOAD_MAX + 1);
+    struct rota_attempt_end end = {.queue = STR("q"),
+                                   .id = ID,
+                                   .attempt = 7,
+                                   .cause = (enum rota_job_cause)99,
+                                   .bytes = rota_str_of(large, ROTA_JOB_PAYLOAD_MAX + 1),
+                                   .reason = rota_str_of(large, 5000)};
+    struct rota_worker_step step = {STR("q"), ID, 7, rota_str_of(large, 5000)}, read_step;
+    struct rota_attempt_end read;
+    enum rota_code code = ROTA_OK;
+    (void)state;
+    rota_worker_end_write(&end, &body);
+    struct rota_worker_batch batch = rota_worker_batch(written());
+    assert_true(rota_worker_end_next(&batch, &read, &code, NULL));
+    assert_int_equal(read.cause, ROTA_JOB_CAUSE_NONE);
+    assert_int_equal(read.bytes.size, ROTA_JOB_PAYLOAD_MAX + 1);
+    assert_int_equal(read.reason.size, 5000);
+    rota_buffer_clear(&body);
+    rota_worker_step_write(&step, &body);
+    batch = rota_worker_batch(written());
+    assert_true(rota_worker_step_next(&batch, &read_step, &code, NULL));
+    assert_int_equal(read_step.text.size, 5000);
     free(large);
 }
 
@@ -431,6 +455,7 @@ int main(void)
         TEST(a_batch_of_jobs_reads_back_in_order),
         TEST(ends_verdicts_cancels_and_steps_read_back),
         TEST(an_end_that_can_not_be_is_refused),
+        TEST(an_end_that_is_known_is_read_whatever_it_says),
         TEST(a_batch_has_a_bound_and_what_came_before_is_good),
         TEST(fields_of_the_future_are_passed_over),
         TEST(what_a_worker_offers_reads_back),

@@ -27,11 +27,13 @@
  * the driver calls rota_broker_durable() as the disk gets on. START is written but not
  * waited for.
  *
- * **Attempts** are fenced: the number of an attempt is 2^32 times the broker's life plus a
- * count, so that none is ever used twice, also when the last records before a crash were
- * lost; with a job that is adopted comes the life of its former owner, and ours is above it
- * from then on. Whoever completes, fails or extends a job must name the attempt that is
- * running; every other is refused with ROTA_ERR_STALE. After a restart a job that was
+ * **Attempts** are fenced: the number of an attempt is 2^32 times the broker's life plus
+ * chance, above the attempts that the job had in this life. So a job's attempts grow, also
+ * when the last records before a crash were lost, and nobody can guess one: with a job that
+ * is adopted comes the life of its former owner, and ours is above it from then on. Whoever
+ * completes, fails or extends a job must name the attempt that is running, and a worker with
+ * a session must be the one that has it; every other is refused with ROTA_ERR_STALE. After a
+ * restart a job that was
  * running stays RUNNING for `grace`, in which its worker may come back and name it; then
  * it is LOST like any other. A worker may also name an attempt whose START was lost; it
  * is taken up if the job waits.
@@ -77,6 +79,7 @@ struct rota_broker_options {
     bool is_volatile; /* nobody keeps records: those of a job's usual life, ADD, START and END as
                        * DONE, have their numbers but are not told; ADD is while jobs are watched */
     uint64_t seed;    /* of chance: ids, jitter, hashes */
+    uint64_t secret;  /* of attempts; what is seen of the other chance must not tell it */
 
     /* Of queues for which none was set: one that is laid out so again is nothing to remember. */
     struct rota_work_layout layout;
@@ -109,6 +112,7 @@ struct rota_work_effect {
     enum rota_job_cause cause;
 
     /* Of DISPATCH. */
+    uint64_t handed;   /* grows with each; see rota_broker_worker_holds() */
     rota_time timeout; /* of this attempt, the deadline included */
     int16_t priority;
     struct rota_str payload, key, trace;
@@ -510,37 +514,47 @@ bool rota_broker_worker_heard(struct rota_broker *broker, struct rota_work_now n
 bool rota_broker_worker_slots(struct rota_broker *broker, struct rota_work_now now,
                               uint64_t session, uint32_t slots);
 
-/* What a worker has, of the attempts up to number `up_to`, all of which it would have got by
- * now: those of its session that it does not name never came to it and are LOST; for those that it
- * names and that are not its any more a CANCEL follows, unless it knows already. ROTA_ERR_NOT_FOUND
- * when there is no such session. */
+/* What a worker has, of the attempts that were handed out up to `up_to` (`handed` of DISPATCH), all
+ * of which it would have got by now: those of its session that it does not name never came to it
+ * and are LOST; for those that it names and that are not its any more a CANCEL follows, unless it
+ * knows already. ROTA_ERR_NOT_FOUND when there is no such session. */
 enum rota_code rota_broker_worker_holds(struct rota_broker *broker, struct rota_work_now now,
                                         uint64_t session, uint64_t up_to,
                                         const struct rota_worker_running *held, size_t n_held,
                                         struct rota_error *error);
 
-/* How an attempt ended: DONE with `bytes`, FAILED, REFUSED or GIVEN_BACK with `reason`.
- * `retry_after` (span) takes the place of the backoff; 0: none. ROTA_ERR_STALE for an attempt
- * that is not the one running, ROTA_ERR_NOT_FOUND for no such job. Said once more of an
- * attempt that has ended just so, it is no error, and `*number` is that record's. */
+/* How an attempt ended: DONE with `bytes`, FAILED, REFUSED or GIVEN_BACK with `reason`, which is
+ * cut when it is too long. `retry_after` (span) takes the place of the backoff; 0: none.
+ * ROTA_ERR_STALE for an attempt that is not the one running or not that of `session`,
+ * ROTA_ERR_NOT_FOUND for no such job. Said once more of an attempt that has ended just so, with
+ * the same bytes, it is no error, and `*number` is that record's.
+ *
+ * ROTA_ERR_INVALID for an end that can't be: an unknown cause, a result that is too large. By a
+ * session's word the attempt is over then all the same, FAILED for that reason, and `*number` is
+ * set: who said it would only say it again. */
 struct rota_attempt_end {
     struct rota_str queue;
     struct rota_job_id id;
     uint64_t attempt;
+    uint64_t session; /* of the worker that says so; 0: not known, the attempt alone counts */
     enum rota_job_cause cause;
     struct rota_str bytes, reason;
     rota_time retry_after;
 };
+
+/* Whether it is one that can be. */
+enum rota_code rota_attempt_end_check(const struct rota_attempt_end *end, struct rota_error *error);
+
 enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now now,
                                const struct rota_attempt_end *end, uint64_t *number,
                                struct rota_error *error);
 
 /* The attempt goes on: its lease begins anew, with another length when `lease` (span) is not 0 and
- * it is no session's; a broker that was restarted knows of none. `progress` (at most
- * ROTA_JOB_REASON_MAX bytes, may be empty) is for people. */
+ * it is no session's; a broker that was restarted knows of none. `progress`, which may be empty, is
+ * for people, and is cut like a reason. `session` is as in struct rota_attempt_end. */
 enum rota_code rota_broker_extend(struct rota_broker *broker, struct rota_work_now now,
                                   struct rota_str queue, struct rota_job_id id, uint64_t attempt,
-                                  rota_time lease, struct rota_str progress,
+                                  uint64_t session, rota_time lease, struct rota_str progress,
                                   struct rota_error *error);
 
 /* --- time --- */
@@ -566,6 +580,7 @@ struct rota_job_view {
     enum rota_job_state state;
     rota_time enqueued_at, ended_at, not_before; /* wall clock; 0: none */
     uint64_t attempt;
+    bool is_attempt_open; /* who names it can still end it: not for everybody's eyes */
     uint32_t n_attempts;
     struct rota_str worker, progress, reason, result;
     const struct rota_job_event *events;

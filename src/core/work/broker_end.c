@@ -143,12 +143,13 @@ uint64_t rota_broker_attempt_over(struct rota_broker *broker, uint32_t job_numbe
 
 /* --- what workers say --- */
 
-static enum rota_code check_end(const struct rota_attempt_end *end, struct rota_error *error)
+enum rota_code rota_attempt_end_check(const struct rota_attempt_end *end, struct rota_error *error)
 {
     if (!is_said_by_worker(end->cause))
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "an attempt does not end as \"%s\" by its worker's word",
-                              rota_job_cause_text(end->cause));
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "a worker ends an attempt as done, failed, refused or given back, and "
+            "as nothing else");
     if (end->bytes.size > ROTA_JOB_PAYLOAD_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "the result has %zu bytes, more than %d",
                               end->bytes.size, ROTA_JOB_PAYLOAD_MAX);
@@ -170,10 +171,34 @@ static enum rota_code refuse_stale(const struct rota_job *job, uint64_t attempt,
                           rota_job_state_name((enum rota_job_state)job->state));
 }
 
+/* Whether the attempt runs, and is that of a session, if one is named. */
 static bool is_running(const struct rota_job *job, const struct rota_job_extra *extra,
-                       uint64_t attempt)
+                       uint64_t attempt, uint64_t session)
 {
-    return job->state == ROTA_JOB_RUNNING && extra && extra->attempt == attempt;
+    return job->state == ROTA_JOB_RUNNING && extra && extra->attempt == attempt &&
+           (!session || extra->session == session);
+}
+
+/* What was said of the last attempt that ended. */
+static struct rota_str ended_reason(const struct rota_job_extra *extra)
+{
+    const struct rota_job_story *story = extra->story;
+    for (uint32_t i = story ? story->size : 0; i-- > 0;) {
+        const struct rota_job_moment *moment = &story->moments[i];
+        if (moment->attempt == extra->ended && moment->state != ROTA_JOB_RUNNING)
+            return rota_str_of(moment->reason, moment->reason_size);
+    }
+    return rota_str_of(extra->reason, extra->reason_size);
+}
+
+static bool was_said_before(const struct rota_job_extra *extra, const struct rota_attempt_end *end)
+{
+    if (!extra || !end->attempt || extra->ended != end->attempt ||
+        extra->ended_cause != (uint8_t)end->cause)
+        return false;
+    return end->cause == ROTA_JOB_CAUSE_DONE
+               ? rota_str_is_equal(end->bytes, rota_str_of(extra->result, extra->result_size))
+               : rota_str_is_equal(end->reason, ended_reason(extra));
 }
 
 enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now now,
@@ -181,61 +206,66 @@ enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now 
                                struct rota_error *error)
 {
     uint32_t job_number;
+    char room[ROTA_JOB_REASON_MAX];
+    struct rota_error why = {0};
+    struct rota_attempt_end said = *end;
+    said.reason = rota_job_reason_cut(end->reason, room);
     rota_broker_at(broker, now);
     rota_broker_fetch_oldest(broker);
-    enum rota_code code = check_end(end, error);
-    if (!code)
-        code = rota_broker_want_job(broker, end->queue, end->id, &job_number, error);
-    if (code)
+    enum rota_code bad = rota_attempt_end_check(end, &why);
+    enum rota_code code = rota_broker_want_job(broker, end->queue, end->id, &job_number, error);
+    if (code && !bad)
         return code;
-    struct rota_job *job = rota_job_at(&broker->jobs, job_number);
-    const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
-    if (extra && end->attempt && extra->ended == end->attempt &&
-        extra->ended_cause == (uint8_t)end->cause) {
+    const struct rota_job *job = code ? NULL : rota_job_at(&broker->jobs, job_number);
+    const struct rota_job_extra *extra = job ? rota_job_extra_of(&broker->jobs, job) : NULL;
+    if (!bad && was_said_before(extra, &said)) {
         *number = extra->ended_by;
-        return ROTA_OK; /* said before */
+        return ROTA_OK;
     }
-    if (!is_running(job, extra, end->attempt))
+    bool is_its = job && is_running(job, extra, end->attempt, end->session);
+    if (bad && (!is_its || !end->session))
+        return rota_error_set(error, bad, "%s", why.text);
+    if (!is_its)
         return refuse_stale(job, end->attempt, error);
 
     char *result = NULL;
     if (!rota_broker_ready(broker, rota_broker_lane_of(broker, job)) ||
-        (end->cause == ROTA_JOB_CAUSE_DONE && end->bytes.size > 0 &&
+        (!bad && end->cause == ROTA_JOB_CAUSE_DONE && end->bytes.size > 0 &&
          !(result = rota_broker_copy(broker, end->bytes))))
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory to end a job");
     struct rota_work_worker *worker = rota_broker_worker(broker, extra->session);
-    struct rota_str reason = end->reason;
-    if (reason.size > ROTA_JOB_REASON_MAX)
-        reason.size = ROTA_JOB_REASON_MAX;
-    *number =
-        end->cause == ROTA_JOB_CAUSE_DONE
-            ? rota_broker_finish(broker, job_number, ROTA_JOB_DONE, end->cause, reason, result,
-                                 result ? end->bytes.size : 0)
-            : rota_broker_attempt_over(broker, job_number, end->cause, reason, end->retry_after);
+    if (bad)
+        *number = rota_broker_attempt_over(broker, job_number, ROTA_JOB_CAUSE_FAILED,
+                                           rota_str(why.text), 0);
+    else if (end->cause == ROTA_JOB_CAUSE_DONE)
+        *number = rota_broker_finish(broker, job_number, ROTA_JOB_DONE, end->cause, said.reason,
+                                     result, result ? end->bytes.size : 0);
+    else
+        *number =
+            rota_broker_attempt_over(broker, job_number, end->cause, said.reason, end->retry_after);
     rota_broker_forget_ended(broker, 0);
     rota_broker_match(broker);
     if (worker)
         rota_broker_serve(broker, worker);
-    return ROTA_OK;
+    return bad ? rota_error_set(error, bad, "%s", why.text) : ROTA_OK;
 }
 
 enum rota_code rota_broker_extend(struct rota_broker *broker, struct rota_work_now now,
                                   struct rota_str queue, struct rota_job_id id, uint64_t attempt,
-                                  rota_time lease, struct rota_str progress,
+                                  uint64_t session, rota_time lease, struct rota_str progress,
                                   struct rota_error *error)
 {
     uint32_t job_number;
+    char room[ROTA_JOB_REASON_MAX];
+    progress = rota_job_reason_cut(progress, room);
     rota_broker_at(broker, now);
     enum rota_code code = rota_broker_want_job(broker, queue, id, &job_number, error);
     if (code)
         return code;
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
-    if (!is_running(job, extra, attempt))
+    if (!is_running(job, extra, attempt, session))
         return refuse_stale(job, attempt, error);
-    if (progress.size > ROTA_JOB_REASON_MAX)
-        return rota_error_set(error, ROTA_ERR_INVALID, "the progress has %zu bytes, more than %d",
-                              progress.size, ROTA_JOB_REASON_MAX);
     char *copy = NULL;
     if (!rota_broker_ready(broker, NULL) ||
         (progress.size > 0 && !(copy = rota_broker_copy(broker, progress))))

@@ -200,7 +200,9 @@ struct rota_broker {
 
     struct rota_work_now now; /* of this call; `boot` never goes back */
     rota_time stamp;          /* wall clock: never goes back */
-    uint64_t life, n_attempts;
+    uint64_t life;
+    uint64_t n_attempts; /* that were made up */
+    uint64_t n_handed;   /* that were handed out */
     uint64_t last_number, durable, life_number;
     uint64_t rewrite_number, settings_number;
     size_t rewrite_left;

@@ -1,5 +1,7 @@
 #include "core/work/broker_inside.h"
 
+#include "base/hash.h"
+
 void rota_broker_mark_dirty(struct rota_broker *broker, struct rota_lane *lane)
 {
     if (lane->is_dirty)
@@ -52,11 +54,28 @@ static rota_time time_left(const struct rota_broker *broker, const struct rota_j
     return limit == ROTA_TIME_NEVER ? 0 : limit;
 }
 
-static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker, uint32_t number)
+/* Above the attempts that the job had, by a step that nobody can guess: one of 2^31 at first, then
+ * one of a part of what is left. 0: too little is left in this life. */
+static uint64_t next_attempt(struct rota_broker *broker, const struct rota_job_extra *extra)
+{
+    enum { PARTS = 16, CHANCES_MIN = 1 << 16 };
+    bool is_first = extra->attempt >> 32 != broker->life;
+    uint64_t from = is_first ? 1 : (uint32_t)extra->attempt + UINT64_C(1);
+    uint64_t n_chances = is_first ? UINT64_C(1) << 31 : ((UINT64_C(1) << 32) - from) / PARTS;
+    if (n_chances < CHANCES_MIN)
+        return 0;
+    broker->n_attempts++;
+    uint64_t chance = rota_hash_sip64(broker->options.secret,
+                                      rota_str_of(&broker->n_attempts, sizeof broker->n_attempts));
+    return broker->life << 32 | (from + ((chance >> 32) * n_chances >> 32));
+}
+
+static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker, uint32_t number,
+                     uint64_t attempt)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, number);
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
-    uint64_t attempt = broker->life << 32 | ++broker->n_attempts;
+    extra->handed = (uint32_t)++broker->n_handed;
     worker->name->n_refs++;
     rota_broker_job_start(broker, number, attempt, extra->n_attempts + 1, worker->name,
                           broker->stamp);
@@ -69,6 +88,7 @@ static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker
     record->worker = rota_str_of(worker->name->bytes, worker->name->size);
     struct rota_work_effect *effect = rota_broker_emit(broker, ROTA_WORK_DO_DISPATCH, job);
     effect->session = worker->session;
+    effect->handed = broker->n_handed;
     effect->timeout = time_left(broker, extra);
     effect->priority = job->priority;
     effect->payload = rota_job_payload(job);
@@ -93,12 +113,13 @@ static bool dispatch(struct rota_broker *broker, struct rota_work_worker *worker
                            rota_str("not begun before its deadline"), NULL, 0);
         return true;
     }
-    if (broker->n_attempts == UINT32_MAX) /* nothing goes out before that is on disk */
+    uint64_t attempt = next_attempt(broker, extra);
+    if (!attempt) /* nothing goes out before that is on disk */
         rota_broker_next_life(broker);
     if (!rota_broker_may_dispatch(broker))
         return false;
     rota_broker_job_leave(broker, number);
-    hand_out(broker, worker, number);
+    hand_out(broker, worker, number, attempt ? attempt : next_attempt(broker, extra));
     return true;
 }
 

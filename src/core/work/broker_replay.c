@@ -374,7 +374,6 @@ void rota_broker_foresee(struct rota_broker *broker, struct rota_job_id id)
 void rota_broker_next_life(struct rota_broker *broker)
 {
     broker->life++;
-    broker->n_attempts = 0;
     struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_LIFE, NULL);
     record->attempt = broker->life;
     broker->life_number = record->number;

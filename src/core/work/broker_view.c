@@ -85,6 +85,7 @@ static void fill_view(const struct rota_broker *broker, uint32_t number, struct 
     view->ended_at = rota_job_state_is_ended(job->state) ? extra->since : 0;
     view->not_before = job->state == ROTA_JOB_DELAYED ? extra->not_before : 0;
     view->attempt = extra->attempt;
+    view->is_attempt_open = job->state == ROTA_JOB_RUNNING;
     view->n_attempts = extra->n_attempts;
     view->worker = name_of(extra->worker);
     view->progress = rota_str_of(extra->progress, extra->progress_size);

@@ -260,10 +260,12 @@ static bool take_over(struct rota_broker *broker, struct rota_work_worker *worke
 {
     struct rota_job_extra *extra = extra_of(broker, job_number);
     const struct rota_work_worker *holder = rota_broker_worker(broker, extra->session);
-    if (holder && holder != older)
+    if ((holder && holder != older) || (extra->worker && extra->worker != worker->name))
         return false;
     if (holder)
         rota_broker_worker_release(broker, job_number);
+    else
+        extra->handed = (uint32_t)broker->n_handed;
     worker->name->n_refs++;
     rota_broker_drop_name(broker, extra->worker);
     extra->worker = worker->name;
@@ -285,6 +287,7 @@ static bool take_up(struct rota_broker *broker, struct rota_work_worker *worker,
     if (!extra)
         return false;
     rota_broker_job_leave(broker, job_number);
+    extra->handed = (uint32_t)broker->n_handed;
     worker->name->n_refs++;
     rota_broker_job_start(broker, job_number, attempt, extra->n_attempts + 1, worker->name,
                           broker->stamp);
@@ -517,10 +520,13 @@ static int compare_numbers(const void *a, const void *b)
 static bool miss(struct rota_broker *broker, const struct rota_work_worker *worker, uint64_t up_to,
                  const uint64_t *named, size_t n_named)
 {
+    if (up_to > broker->n_handed)
+        up_to = broker->n_handed;
+    /* Round and round: what was handed out half a round ago was seen to come long since. */
     for (uint32_t number = worker->running, next; number; number = next) {
         const struct rota_job_extra *extra = extra_of(broker, number);
         next = extra->next_job;
-        if (extra->attempt > up_to ||
+        if ((int32_t)((uint32_t)up_to - extra->handed) < 0 ||
             (n_named && bsearch(&extra->attempt, named, n_named, sizeof *named, compare_numbers)))
             continue;
         if (!rota_broker_ready(broker,

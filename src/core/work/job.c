@@ -2,6 +2,8 @@
 
 #include "base/quote.h"
 
+#include <string.h>
+
 /* --- ids --- */
 
 struct rota_job_id rota_job_id_make(rota_time wall, uint32_t partition, uint64_t chance)
@@ -127,6 +129,19 @@ static bool is_made_of(struct rota_str text, unsigned char what)
     for (size_t i = 0; i < text.size; i++)
         all &= allowed[(unsigned char)text.data[i]];
     return all == what;
+}
+
+struct rota_str rota_job_reason_cut(struct rota_str text, char room[ROTA_JOB_REASON_MAX])
+{
+    static const char MARK[] = "... (cut)";
+    if (text.size <= ROTA_JOB_REASON_MAX)
+        return text;
+    size_t size = ROTA_JOB_REASON_MAX - (sizeof MARK - 1);
+    for (int i = 0; i < 3 && ((unsigned char)text.data[size] & 0xc0) == 0x80; i++)
+        size--; /* the rest of a character of UTF-8 */
+    memcpy(room, text.data, size);
+    memcpy(room + size, MARK, sizeof MARK - 1);
+    return rota_str_of(room, size + sizeof MARK - 1);
 }
 
 enum rota_code rota_capability_check(struct rota_str name, struct rota_error *error)

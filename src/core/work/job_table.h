@@ -108,7 +108,8 @@ struct rota_job_extra {
     uint8_t cause; /* why it is in its state */
     uint8_t ended_cause;
     bool is_put_off; /* it came with a time that it is not begun before */
-    char spare[8];   /* a power of two */
+    uint32_t handed; /* the low bits of when it was handed out, see struct rota_broker */
+    char spare[4];   /* a power of two */
 };
 
 struct rota_job_table {
