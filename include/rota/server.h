@@ -32,16 +32,20 @@ extern "C" {
 
 struct rota_claims;
 struct rota_cost; /* in <rota/balancer.h> */
+struct rota_log;
 struct rota_metrics;
 struct rota_server;
 struct rota_server_call;
 struct rota_tls;
 struct uv_loop_s; /* a uv_loop_t */
 
+#define ROTA_SERVER_HELD_MAX     ((size_t)512 << 20)
+#define ROTA_SERVER_IDLE_TIMEOUT (5 * ROTA_MIN)
+
 enum {
     ROTA_SERVER_CALLS_MAX = 20000,      /* not finished, at one time */
     ROTA_SERVER_WAITING_MAX = 1000,     /* of those, waiting for a handler */
-    ROTA_SERVER_CONNECTIONS_MAX = 4000, /* at one time, of each address */
+    ROTA_SERVER_CONNECTIONS_MAX = 4000, /* at one time, of each address that it listens at */
     ROTA_SERVER_METHODS_MAX = 1024,
     ROTA_SERVER_LISTENERS_MAX = 16,
     ROTA_SERVER_CALLS_KEPT_MAX = 4096, /* calls at rest, kept for the next */
@@ -62,10 +66,18 @@ struct rota_server_options {
     uint32_t calls_max;            /* 0 means ROTA_SERVER_CALLS_MAX */
     uint32_t connection_calls_max; /* of one connection; 0 means 1024 */
     uint32_t connections_max;      /* 0 means ROTA_SERVER_CONNECTIONS_MAX */
+    uint32_t peer_connections_max; /* of one peer address; 0 means half of connections_max */
+    size_t held_max;               /* bytes of requests that are not answered and of replies that
+                                    * are not read, of all connections; 0 means
+                                    * ROTA_SERVER_HELD_MAX. The connections that hold most are
+                                    * refused first. */
+    rota_time idle_timeout;        /* a connection without a call ends after this, in order; 0
+                                    * means ROTA_SERVER_IDLE_TIMEOUT, ROTA_TIME_NEVER never */
     rota_time open_timeout;        /* for TLS, and then for HTTP/2's begin; 0 means 10 s each */
     rota_time keepalive_interval;  /* of silence before a ping; 0 means 2 h */
     rota_time keepalive_timeout;   /* 0 means 20 s */
     struct rota_metrics *metrics;  /* kept; NULL means none */
+    const struct rota_log *log;    /* kept; NULL means none */
 
     /* Who owns what: a call that names a shard and an epoch is served if that claim is
      * held here. Kept, and outlives the server; NULL means that calls are not checked. */
@@ -149,6 +161,8 @@ struct rota_server_counts {
     uint64_t calls_total, refused_total, cancelled_total;
     uint64_t faults_total;            /* connections ended because of what the peer did */
     uint64_t handshakes_failed_total; /* peers that did not get past TLS */
+    uint64_t turned_away_total;       /* connections that a bound refused */
+    size_t held;                      /* bytes, see held_max */
 };
 struct rota_server_counts rota_server_counts(const struct rota_server *server);
 

@@ -41,7 +41,8 @@ static const struct rota_option OPTIONS[] = {
      .value_name = "BYTES",
      .default_text = "0",
      .max = INT64_C(1) << 44,
-     .help = "what a node's settings let jobs and caches take, to see whether there is as much"},
+     .help = "a node's setting `memory` and that of its caches in all, to see whether the machine "
+             "has as much, with what requests take"},
     {.name = "listen",
      ROTA_OPTION_INTO(LIST, struct doctor_options, listen),
      .value_name = "ADDRESS",

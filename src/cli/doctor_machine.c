@@ -1,6 +1,7 @@
 /* What the machine gives: its clock, its limits, its disk. */
 #include "cli/doctor.h"
 
+#include "core/node/node_memory.h"
 #include "io/clock.h"
 #include "io/memory.h"
 
@@ -46,12 +47,12 @@ static void look_at_descriptors(struct rota_doctor *doctor)
     struct rlimit limit;
     getrlimit(RLIMIT_NOFILE, &limit);
     rota_doctor_find(
-        doctor, "file descriptors", limit.rlim_cur < WANTED ? ROTA_VERDICT_WARN : ROTA_VERDICT_OK,
-        limit.rlim_cur < WANTED
-            ? "Raise it with `ulimit -n 65536`, or LimitNOFILE=65536 in the unit: every "
-              "connection needs one."
+        doctor, "file descriptors", limit.rlim_max < WANTED ? ROTA_VERDICT_WARN : ROTA_VERDICT_OK,
+        limit.rlim_max < WANTED
+            ? "Raise the hard limit with `ulimit -Hn 65536`, or LimitNOFILE=65536 in the unit: "
+              "every connection needs one."
             : NULL,
-        "%llu may be open at a time", (unsigned long long)limit.rlim_cur);
+        "%llu may be open at a time", (unsigned long long)limit.rlim_max);
 }
 
 static void look_at_memory(struct rota_doctor *doctor, uint64_t allowed)
@@ -67,6 +68,9 @@ static void look_at_memory(struct rota_doctor *doctor, uint64_t allowed)
                                    "group (MemoryMax=) or `ulimit -v`.",
     };
     struct rota_memory memory = rota_memory_look();
+    struct rota_node_memory parts = rota_node_memory_split(allowed);
+    if (allowed > 0) /* requests take some of it, or more where it is little */
+        allowed = parts.jobs + parts.grpc + parts.http;
     enum rota_memory_verdict verdict = rota_memory_judge(&memory, allowed);
     bool is_small = verdict != ROTA_MEMORY_ENOUGH || memory.bytes >> 20 < MIB_WANTED;
     rota_doctor_find(doctor, "memory",

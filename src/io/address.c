@@ -90,3 +90,22 @@ bool rota_address_is_loopback(const struct sockaddr *address)
     const struct in6_addr *v6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
     return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127);
 }
+
+struct rota_peer_key rota_address_peer(const struct sockaddr *address)
+{
+    struct rota_peer_key key = {0};
+    const void *from = NULL;
+    if (address->sa_family == AF_INET) {
+        from = &((const struct sockaddr_in *)(const void *)address)->sin_addr;
+        key.size = 4;
+    } else if (address->sa_family == AF_INET6) {
+        const struct in6_addr *six =
+            &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+        bool is_four = IN6_IS_ADDR_V4MAPPED(six);
+        from = is_four ? &six->s6_addr[12] : six->s6_addr;
+        key.size = is_four ? 4 : 8;
+    }
+    if (from)
+        memcpy(key.bytes, from, key.size);
+    return key;
+}

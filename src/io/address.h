@@ -3,6 +3,7 @@
 #pragma once
 
 #include <rota/error.h>
+#include <rota/str.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -28,6 +29,18 @@ bool rota_address_resolve(const struct rota_address *address, struct sockaddr_st
 
 /* Write an IPv4 or IPv6 address with its port. Returns `text`. Any thread. */
 char *rota_address_format(const struct sockaddr *address, char text[ROTA_ADDRESS_TEXT_MAX]);
+
+/* Who counts as one peer: an IPv4 address, or the first half of an IPv6 address. */
+struct rota_peer_key {
+    uint8_t size;
+    char bytes[8];
+};
+struct rota_peer_key rota_address_peer(const struct sockaddr *address);
+
+static inline struct rota_str rota_peer_key_str(const struct rota_peer_key *key)
+{
+    return rota_str_of(key->bytes, key->size);
+}
 
 /* Does it lead to this machine alone: 127.0.0.0/8 or ::1? Any thread. */
 bool rota_address_is_loopback(const struct sockaddr *address);

@@ -2,6 +2,8 @@
 
 #include "base/buffer.h"
 #include "core/call/list.h"
+#include "core/call/places.h"
+#include "io/clock.h"
 #include "io/listener.h"
 
 #include <microhttpd.h>
@@ -14,23 +16,38 @@
 struct rota_http {
     struct MHD_Daemon *daemon;
     struct rota_http_handler handler;
-    size_t body_max;
-    uv_poll_t poll; /* of the library's own epoll */
+    size_t body_max, bodies_max;
+    size_t n_bytes; /* of bodies, now */
+    rota_time idle_timeout;
+    struct rota_places places;
+    struct rota_list_node waiting, reserved; /* connections without a whole request, oldest first */
+    uv_poll_t poll;                          /* of the library's own epoll */
     uv_timer_t timer;
     unsigned n_handles; /* that are not closed */
     struct rota_list_node streams;
     char address[ROTA_ADDRESS_TEXT_MAX];
 };
 
+struct connection {
+    struct rota_http *http;
+    int fd;
+    struct rota_peer_key peer;
+    enum rota_place place;
+    rota_time since;            /* it waits for a request */
+    struct rota_list_node link; /* in `waiting` or `reserved`, or in none while it is served */
+};
+
 struct rota_http_request {
     struct rota_http *http;
     struct MHD_Connection *connection; /* NULL when it is gone */
+    struct connection *on;             /* valid as long as that */
     enum rota_http_method method;
     struct rota_buffer body;
     struct MHD_Response *response; /* the answer, until it is sent */
     unsigned status;
     bool has_head;     /* its header fields were looked at */
     bool is_too_large; /* the rest of its body is passed over */
+    bool is_too_much;  /* so is this: all requests hold too many bytes */
     bool is_handed;    /* to the handler */
     bool is_suspended; /* until it is answered */
     bool is_answered;
@@ -53,6 +70,90 @@ struct rota_http_stream {
 
 static void on_timer(uv_timer_t *timer);
 
+/* --- connections --- */
+
+/* The library notices by the socket. */
+static void end_connection(struct connection *connection)
+{
+    rota_list_remove(&connection->link);
+    shutdown(connection->fd, SHUT_RDWR);
+}
+
+/* From now on it waits for a request. */
+static void set_waiting(struct connection *connection)
+{
+    struct rota_http *http = connection->http;
+    rota_list_remove(&connection->link);
+    connection->since = rota_clock_mono();
+    rota_list_push(connection->place == ROTA_PLACE_RESERVED ? &http->reserved : &http->waiting,
+                   &connection->link);
+}
+
+static void end_late(struct rota_list_node *list, rota_time since)
+{
+    struct rota_list_node *first;
+    while ((first = rota_list_first(list))) {
+        struct connection *oldest = ROTA_LIST_ITEM(first, struct connection, link);
+        if (oldest->since > since)
+            return;
+        end_connection(oldest);
+    }
+}
+
+static void begin_connection(struct rota_http *http, struct MHD_Connection *given, void **context)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(given, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info ? info->client_addr : NULL;
+    enum rota_place refused;
+    char peer[ROTA_ADDRESS_TEXT_MAX] = "";
+    info = MHD_get_connection_info(given, MHD_CONNECTION_INFO_CONNECTION_FD);
+    int fd = info ? info->connect_fd : -1;
+    struct connection *made = calloc(1, sizeof *made);
+    if (!made || !address || fd < 0) {
+        free(made);
+        if (fd >= 0)
+            shutdown(fd, SHUT_RDWR);
+        return;
+    }
+    *made = (struct connection){.http = http, .fd = fd, .peer = rota_address_peer(address)};
+    made->place = rota_places_take(&http->places, rota_peer_key_str(&made->peer), &refused);
+    *context = made;
+    set_waiting(made);
+    if (made->place == ROTA_PLACE_GIVEN)
+        return;
+    if (http->handler.on_full)
+        http->handler.on_full(http->handler.data,
+                              refused == ROTA_PLACE_PEER_FULL ? ROTA_HTTP_BOUND_PEER
+                                                              : ROTA_HTTP_BOUND_CONNECTIONS,
+                              rota_address_format(address, peer));
+    struct rota_list_node *oldest = rota_list_first(&http->reserved);
+    if (rota_places_is_over_reserve(&http->places) && oldest)
+        end_connection(ROTA_LIST_ITEM(oldest, struct connection, link));
+}
+
+static void on_connection(void *data, struct MHD_Connection *given, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct connection *connection = *context;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        begin_connection(data, given, context);
+    } else if (connection) {
+        rota_list_remove(&connection->link);
+        rota_places_give_back(&connection->http->places, rota_peer_key_str(&connection->peer),
+                              connection->place);
+        free(connection);
+        *context = NULL;
+    }
+}
+
+static struct connection *connection_of(struct MHD_Connection *given)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(given, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
 /* The library has to be run to find out. */
 static void resume(struct rota_http *http, struct MHD_Connection *connection)
 {
@@ -66,6 +167,7 @@ static void free_request(struct rota_http_request *request)
 {
     if (request->response)
         MHD_destroy_response(request->response);
+    request->http->n_bytes -= request->body.size;
     rota_buffer_deinit(&request->body);
     free(request);
 }
@@ -81,6 +183,7 @@ static void *on_target(void *data, const char *target, struct MHD_Connection *co
         return NULL;
     request->http = data;
     request->connection = connection;
+    request->on = connection_of(connection);
     request->target_size = size;
     memcpy(request->target, target, size + 1);
     return request;
@@ -118,6 +221,8 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status
     if (!response)
         return MHD_NO;
     enum MHD_Result result = MHD_add_response_header(response, "Content-Type", "text/plain");
+    if (result && status == MHD_HTTP_SERVICE_UNAVAILABLE)
+        result = MHD_add_response_header(response, "Connection", "close");
     if (result && status == MHD_HTTP_METHOD_NOT_ALLOWED)
         result = MHD_add_response_header(response, "Allow", "GET, HEAD, POST, PUT, DELETE");
     if (result)
@@ -137,16 +242,34 @@ static enum MHD_Result look_at_head(struct rota_http_request *request, const cha
 
 static void take_body(struct rota_http_request *request, const char *bytes, size_t size)
 {
-    if (request->is_too_large)
+    struct rota_http *http = request->http;
+    if (request->is_too_large || request->is_too_much)
         return;
-    request->is_too_large = size > request->http->body_max - request->body.size;
-    if (!request->is_too_large)
-        rota_buffer_append(&request->body, bytes, size);
-    request->is_too_large |= request->body.failed;
+    request->is_too_large = size > http->body_max - request->body.size;
+    request->is_too_much = size > http->bodies_max - http->n_bytes;
+    if (request->is_too_much && http->handler.on_full)
+        http->handler.on_full(http->handler.data, ROTA_HTTP_BOUND_BODIES, "");
+    if (request->is_too_large || request->is_too_much)
+        return;
+    rota_buffer_append(&request->body, bytes, size);
+    request->is_too_large = request->body.failed;
+    if (!request->body.failed)
+        http->n_bytes += size;
+}
+
+/* On a connection in reserve only what is urgent, and nothing after it. */
+static bool may_be_served(const struct rota_http_request *request)
+{
+    const struct rota_http *http = request->http;
+    return !request->on || request->on->place == ROTA_PLACE_GIVEN ||
+           (http->handler.is_urgent &&
+            http->handler.is_urgent(http->handler.data, rota_http_target(request)));
 }
 
 static enum MHD_Result send_answer(struct rota_http_request *request)
 {
+    if (request->on && request->on->place == ROTA_PLACE_RESERVED)
+        MHD_add_response_header(request->response, "Connection", "close");
     enum MHD_Result result =
         MHD_queue_response(request->connection, request->status, request->response);
     MHD_destroy_response(request->response);
@@ -160,10 +283,15 @@ static enum MHD_Result on_access(void *data, struct MHD_Connection *connection, 
 {
     static char too_long[] = "the path is too long\n";
     static char too_large[] = "the body is too large\n";
+    static char too_much[] = "the node holds too many bytes of requests: try again later\n";
+    static char full[] = "all connections are in use, or all that this peer may have: try again "
+                         "later\n";
     (void)data, (void)url, (void)version;
     struct rota_http_request *request = *given;
     if (!request)
         return refuse(connection, MHD_HTTP_URI_TOO_LONG, too_long);
+    if (!request->has_head && !may_be_served(request))
+        return refuse(connection, MHD_HTTP_SERVICE_UNAVAILABLE, full);
     if (!request->has_head)
         return look_at_head(request, method);
     if (*n_bytes > 0) {
@@ -173,8 +301,12 @@ static enum MHD_Result on_access(void *data, struct MHD_Connection *connection, 
     }
     if (request->is_too_large)
         return refuse(connection, MHD_HTTP_CONTENT_TOO_LARGE, too_large);
+    if (request->is_too_much)
+        return refuse(connection, MHD_HTTP_SERVICE_UNAVAILABLE, too_much);
     if (!request->is_handed) {
         request->is_handed = true;
+        if (request->on)
+            rota_list_remove(&request->on->link);
         request->http->handler.on_request(request->http->handler.data, request);
     }
     if (request->is_answered)
@@ -193,7 +325,10 @@ static void on_completed(void *data, struct MHD_Connection *connection, void **g
     if (!request)
         return;
     *given = NULL;
+    if (request->on && request->is_handed)
+        set_waiting(request->on);
     request->connection = NULL;
+    request->on = NULL;
     if (request->is_answered || !request->is_handed)
         free_request(request);
 }
@@ -374,15 +509,20 @@ void rota_http_stream_close(struct rota_http_stream *stream)
 
 /* --- the server --- */
 
+/* The library names a time only for connections that it has. It also wants to be run after it
+ * found no file descriptor for a new one, and says so to nobody: so there is always a time. */
 static void run(struct rota_http *http)
 {
+    enum { LAST_RESORT_MS = 1000 };
     MHD_UNSIGNED_LONG_LONG wait;
+    rota_time now = rota_clock_mono();
+    end_late(&http->waiting, now - http->idle_timeout);
+    end_late(&http->reserved, now - ROTA_HTTP_RESERVE_TIME);
     MHD_run(http->daemon);
     uv_update_time(http->timer.loop);
-    if (MHD_get_timeout(http->daemon, &wait))
-        uv_timer_start(&http->timer, on_timer, wait, 0);
-    else
-        uv_timer_stop(&http->timer);
+    if (!MHD_get_timeout(http->daemon, &wait) || wait > LAST_RESORT_MS)
+        wait = LAST_RESORT_MS;
+    uv_timer_start(&http->timer, on_timer, wait, 0);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -397,28 +537,30 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 }
 
 /* The socket is the library's when this succeeds. */
-static struct MHD_Daemon *start(struct rota_http *http, int fd,
-                                const struct rota_http_options *options)
+static struct MHD_Daemon *start(struct rota_http *http, int fd)
 {
-    unsigned n_max =
-        options->connections_max ? options->connections_max : ROTA_HTTP_CONNECTIONS_MAX;
+    /* Connections that were ended to make room are still there for a moment. */
+    unsigned n_max = http->places.max + 4 * ROTA_HTTP_RESERVE;
     return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_access,
                             http, MHD_OPTION_LISTEN_SOCKET, fd,                           /* */
                             MHD_OPTION_URI_LOG_CALLBACK, on_target, http,                 /* */
                             MHD_OPTION_UNESCAPE_CALLBACK, on_unescape, NULL,              /* */
                             MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL,              /* */
+                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, http,            /* */
                             MHD_OPTION_CONNECTION_LIMIT, n_max,                           /* */
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)ROTA_HTTP_MEMORY, /* */
                             MHD_OPTION_CONNECTION_TIMEOUT,
-                            (unsigned)(ROTA_HTTP_IDLE / ROTA_SEC), /* */
+                            (unsigned)(ROTA_HTTP_SILENCE / ROTA_SEC), /* */
                             MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
 }
 
 static void on_closed(uv_handle_t *handle)
 {
     struct rota_http *http = handle->data;
-    if (--http->n_handles == 0)
-        free(http);
+    if (--http->n_handles > 0)
+        return;
+    rota_places_deinit(&http->places);
+    free(http);
 }
 
 enum rota_code rota_http_open(struct uv_loop_s *loop, const char *address,
@@ -435,7 +577,16 @@ enum rota_code rota_http_open(struct uv_loop_s *loop, const char *address,
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "serving HTTP on %s", address);
     made->handler = *handler;
     made->body_max = options->body_max ? options->body_max : ROTA_HTTP_BODY_MAX;
+    made->bodies_max = options->bodies_max ? options->bodies_max : ROTA_HTTP_BODIES_MAX;
+    made->idle_timeout = options->idle_timeout ? options->idle_timeout : ROTA_HTTP_IDLE;
     rota_list_init(&made->streams);
+    rota_list_init(&made->waiting);
+    rota_list_init(&made->reserved);
+    rota_places_init(&made->places,
+                     options->connections_max ? options->connections_max
+                                              : ROTA_HTTP_CONNECTIONS_MAX,
+                     options->peer_connections_max, ROTA_HTTP_RESERVE,
+                     (uint64_t)rota_clock_mono() ^ (uintptr_t)made);
     const struct rota_listener_options plain = {
         .insecure = options->insecure,
         .instead = "listen on it and put a proxy with TLS before it"};
@@ -444,7 +595,7 @@ enum rota_code rota_http_open(struct uv_loop_s *loop, const char *address,
         free(made);
         return code;
     }
-    made->daemon = start(made, fd, options);
+    made->daemon = start(made, fd);
     if (!made->daemon) {
         close(fd);
         free(made);
@@ -463,6 +614,7 @@ enum rota_code rota_http_open(struct uv_loop_s *loop, const char *address,
     made->poll.data = made->timer.data = made;
     made->n_handles = 2;
     uv_poll_start(&made->poll, UV_READABLE, on_poll);
+    uv_timer_start(&made->timer, on_timer, 0, 0);
     *http = made;
     return ROTA_OK;
 }

@@ -5,6 +5,12 @@
  * away meanwhile. A stream ends when its owner closes it, or when the client goes or reads too
  * slowly; the owner is told.
  *
+ * Connections are bounded, in all and for each peer address (core/call/places.h). A connection
+ * beyond that gets a place in reserve: it may ask what the handler calls urgent, is answered 503
+ * for anything else, and ends with the answer. So is bounded what requests that are not whole
+ * hold, together. A connection ends that has not sent a whole request in time, however busily it
+ * sends a byte now and then.
+ *
  * Nothing is decided here: paths, tokens and what may be shown belong to the handler. All of
  * it lives on the loop's thread. */
 #pragma once
@@ -27,11 +33,15 @@ enum {
     ROTA_HTTP_TARGET_MAX = ROTA_HTTP_TARGET_SIZE_MAX, /* bytes of a path with its query */
     ROTA_HTTP_BODY_MAX = 1 << 20,                     /* the default; see the options */
     ROTA_HTTP_CONNECTIONS_MAX = 1024,                 /* the default; see the options */
+    ROTA_HTTP_RESERVE = 32,                           /* connections beyond these */
+    ROTA_HTTP_BODIES_MAX = 64 << 20,                  /* the default; see the options */
     ROTA_HTTP_MEMORY = 32 << 10,    /* of one connection: its header fields must fit */
     ROTA_HTTP_STREAM_MAX = 4 << 20, /* bytes that wait for a slow client; then it is cut off */
 };
 
-#define ROTA_HTTP_IDLE (60 * ROTA_SEC) /* a connection without a request is closed after */
+#define ROTA_HTTP_SILENCE      (60 * ROTA_SEC)  /* a connection that sends nothing ends */
+#define ROTA_HTTP_IDLE         (300 * ROTA_SEC) /* one without a whole request; see the options */
+#define ROTA_HTTP_RESERVE_TIME (5 * ROTA_SEC)   /* the same of one in reserve */
 
 enum rota_http_method {
     ROTA_HTTP_GET, /* HEAD too: the answer's bytes are left out by the server */
@@ -41,14 +51,31 @@ enum rota_http_method {
 };
 
 struct rota_http_options {
-    size_t body_max;          /* bytes of a request; 0 means ROTA_HTTP_BODY_MAX */
-    uint32_t connections_max; /* at one time; 0 means ROTA_HTTP_CONNECTIONS_MAX */
-    bool insecure;            /* on other addresses than loopback too: it is plain text */
+    size_t body_max;               /* bytes of a request; 0 means ROTA_HTTP_BODY_MAX */
+    uint32_t connections_max;      /* at one time; 0 means ROTA_HTTP_CONNECTIONS_MAX */
+    uint32_t peer_connections_max; /* of one peer address; 0 means half of them */
+    size_t bodies_max;             /* bytes of all requests; 0 means ROTA_HTTP_BODIES_MAX */
+    rota_time idle_timeout;        /* for a whole request; 0 means ROTA_HTTP_IDLE */
+    bool insecure;                 /* on other addresses than loopback too: it is plain text */
 };
+
+enum rota_http_bound {
+    ROTA_HTTP_BOUND_PEER,        /* a peer address has its share of the connections */
+    ROTA_HTTP_BOUND_CONNECTIONS, /* all are in use */
+    ROTA_HTTP_BOUND_BODIES,      /* all requests together hold too many bytes */
+};
+enum { ROTA_HTTP_BOUNDS = ROTA_HTTP_BOUND_BODIES + 1 };
 
 struct rota_http_handler {
     /* Gives `request`: answer it once. */
     void (*on_request)(void *data, struct rota_http_request *request);
+
+    /* Whether a request for `target` is answered on a connection in reserve, too. NULL: none. */
+    bool (*is_urgent)(void *data, struct rota_str target);
+
+    /* A bound was reached, and a connection is in reserve for it (or a request refused, for
+     * BODIES). May be NULL. */
+    void (*on_full)(void *data, enum rota_http_bound bound, const char *peer);
     void *data; /* kept */
 };
 

@@ -46,6 +46,9 @@ enum rota_code rota_http2_new(const struct rota_http2_options *options,
     if (session->options.keepalive_timeout == 0)
         session->options.keepalive_timeout = 20 * ROTA_SEC;
     session->now = session->heard_at = session->refilled_at = session->peer_pinged_at = now;
+    session->busy_at = now;
+    if (session->options.held)
+        session->options.held->n++;
     session->settings_refilled_at = now;
     session->reset_tokens = ROTA_HTTP2_RESETS_BURST;
     session->settings_tokens = ROTA_HTTP2_SETTINGS_BURST;
@@ -79,6 +82,8 @@ void rota_http2_free(struct rota_http2 *session, struct rota_str reason)
             rota_http2_end(call, ROTA_STATUS_CANCELLED, reason, false);
         rota_http2_release(call);
     }
+    if (session->options.held)
+        session->options.held->n--;
     rota_hpack_decoder_deinit(&session->decoder);
     rota_hpack_encoder_deinit(&session->encoder);
     rota_grpc_head_deinit(&session->head);
@@ -91,13 +96,23 @@ void rota_http2_free(struct rota_http2 *session, struct rota_str reason)
     free(session);
 }
 
+/* Calls may end when nobody says what time it is. */
+static void set_now(struct rota_http2 *session, rota_time now)
+{
+    session->now = now;
+    if (session->was_busy)
+        session->busy_at = now;
+    session->was_busy = false;
+}
+
 bool rota_http2_feed(struct rota_http2 *session, rota_time now, struct rota_str *bytes)
 {
     assert(!session->is_busy);
     if (session->fault)
         return false;
     size_t size = bytes->size < ROTA_HTTP2_SLICE ? bytes->size : ROTA_HTTP2_SLICE;
-    session->now = session->heard_at = now;
+    set_now(session, now);
+    session->heard_at = now;
     session->pinged_at = 0;
     session->is_busy = true;
     rota_http2_read(session, rota_str_of(bytes->data, size));
@@ -139,7 +154,16 @@ enum rota_http2_fault rota_http2_fault(const struct rota_http2 *session)
     return session->fault;
 }
 
-rota_time rota_http2_deadline(const struct rota_http2 *session)
+static rota_time idle_deadline(const struct rota_http2 *session)
+{
+    if (session->end_by)
+        return session->end_by;
+    if (session->options.idle_timeout == 0 || session->is_draining)
+        return ROTA_TIME_NEVER;
+    return rota_time_add(session->busy_at, session->options.idle_timeout);
+}
+
+static rota_time ping_deadline(const struct rota_http2 *session)
 {
     if (session->options.keepalive_interval == 0)
         return ROTA_TIME_NEVER;
@@ -148,10 +172,41 @@ rota_time rota_http2_deadline(const struct rota_http2 *session)
     return rota_time_add(session->heard_at, session->options.keepalive_interval);
 }
 
+rota_time rota_http2_deadline(const struct rota_http2 *session)
+{
+    return rota_time_min(idle_deadline(session), ping_deadline(session));
+}
+
+/* A request that is not whole, and a reply that nobody reads, are nothing to do. */
+static bool is_serving(const struct rota_http2 *session)
+{
+    for (const struct rota_http2_call *call = session->calls.first; call; call = call->next)
+        if ((call->is_heard || call->is_streaming) && !call->is_finished)
+            return true;
+    return false;
+}
+
+/* First the peer is asked to start no more calls; one that does not answer is dropped. */
+static void tick_idle(struct rota_http2 *session)
+{
+    if (is_serving(session)) {
+        session->busy_at = session->now;
+        if (session->end_by)
+            session->end_by = rota_time_add(session->now, session->options.keepalive_timeout);
+    } else if (session->end_by) {
+        session->fault = ROTA_HTTP2_FAULT_SILENT;
+    } else {
+        rota_http2_drain(session);
+        session->end_by = rota_time_add(session->now, session->options.keepalive_timeout);
+    }
+}
+
 bool rota_http2_tick(struct rota_http2 *session, rota_time now)
 {
-    session->now = now;
-    if (now < rota_http2_deadline(session))
+    set_now(session, now);
+    if (now >= idle_deadline(session))
+        tick_idle(session);
+    if (session->fault || now < ping_deadline(session))
         return !rota_http2_is_done(session);
     if (session->pinged_at) {
         session->fault = ROTA_HTTP2_FAULT_SILENT;

@@ -17,6 +17,7 @@
  * A session is never freed from inside one of its callbacks. */
 #pragma once
 
+#include "core/call/held.h"
 #include "wire/grpc_head.h"
 
 #include <rota/error.h>
@@ -34,6 +35,10 @@ enum {
     ROTA_HTTP2_FLUSH_SIZE = 32 << 10,       /* or after so many bytes */
     ROTA_HTTP2_RESETS_BURST = 10000,        /* calls dropped by the peer at once, */
     ROTA_HTTP2_RESETS_PER_SEC = 1000,       /* and on and on */
+    ROTA_HTTP2_TRIFLES_MAX = 10000,         /* frames that change nothing: PRIORITY, unknown, */
+    ROTA_HTTP2_TRIFLES_PER_USE = 100,       /* empty DATA, WINDOW_UPDATE; and more of them for
+                                             * each call and each DATA frame that we send */
+    ROTA_HTTP2_LARGE_HEAD_COST = 300,       /* so many of them is a head that is too large */
     ROTA_HTTP2_PING_STRIKES_MAX = 16,       /* pings that came too soon, with no call between */
     ROTA_HTTP2_SETTINGS_MAX = 32,           /* entries in one SETTINGS frame, */
     ROTA_HTTP2_SETTINGS_BURST = 1000,       /* such frames at once, */
@@ -137,6 +142,16 @@ struct rota_http2_options {
     uint32_t queue_max;           /* a client's; 0 means ROTA_HTTP2_QUEUE_MAX */
     rota_time keepalive_interval; /* of silence before a ping; 0 means never */
     rota_time keepalive_timeout;  /* for its answer; 0 means 20 s */
+
+    /* A server's: a connection ends after this long without a call whose request is whole, and
+     * without a byte of a reply that the peer reads. 0 means never. */
+    rota_time idle_timeout;
+
+    /* What all sessions of a server hold, and what to do when that refuses a call; kept, NULL
+     * means that only this session's own bounds count. */
+    struct rota_held *held;
+    void (*on_held_full)(void *data);
+    void *held_data;
 };
 
 /* Why a session had to end. */
@@ -147,7 +162,7 @@ enum rota_http2_fault {
     ROTA_HTTP2_FAULT_RESETS,    /* it opens calls to drop them */
     ROTA_HTTP2_FAULT_PINGS,     /* it pings for pinging's sake */
     ROTA_HTTP2_FAULT_SETTINGS,  /* it changes its settings all the time */
-    ROTA_HTTP2_FAULT_FLOOD,     /* it makes us answer more than it reads */
+    ROTA_HTTP2_FAULT_FLOOD,     /* it makes us answer more than it reads, or read for nothing */
     ROTA_HTTP2_FAULT_SILENT,    /* it never spoke, or did not answer a ping in time */
     ROTA_HTTP2_FAULT_NO_MEMORY,
 };

@@ -74,6 +74,7 @@ bool rota_http2_open(struct rota_http2_call *call, int32_t stream)
         return false;
     struct rota_http2_call **bucket = bucket_of(session, stream);
     call->stream = stream;
+    session->n_uses++;
     call->out_window = session->peer_window;
     call->next_in_bucket = *bucket;
     *bucket = call;
@@ -195,9 +196,10 @@ void rota_http2_release(struct rota_http2_call *call)
     }
     rota_http2_forget_room(call);
     rota_http2_sleep(call);
-    session->in_size -= call->in_size;
+    session->was_busy = true;
+    rota_http2_hold(session, &session->in_size, -(ptrdiff_t)call->in_size);
     if (session->options.is_server)
-        session->out_size -= call->out.size - call->out_at;
+        rota_http2_hold(session, &session->out_size, -(ptrdiff_t)(call->out.size - call->out_at));
     call->in_size = 0;
     call->is_queued = false;
     call->session = NULL;
@@ -261,10 +263,30 @@ void rota_http2_call_rewind(struct rota_http2_call *call)
     call->is_paused = is_paused;
 }
 
+void rota_http2_hold(struct rota_http2 *session, size_t *size, ptrdiff_t change)
+{
+    *size += (size_t)change;
+    if (session->options.held)
+        session->options.held->size += (size_t)change;
+}
+
+bool rota_http2_may_hold(struct rota_http2 *session, size_t more)
+{
+    if (!session->options.held)
+        return true;
+    struct rota_held held = *session->options.held;
+    held.size += more;
+    if (rota_held_fits(&held, session->in_size + session->out_size + more))
+        return true;
+    if (session->options.on_held_full)
+        session->options.on_held_full(session->options.held_data);
+    return false;
+}
+
 void rota_http2_account_in(struct rota_http2_call *call)
 {
     size_t size = call->decoder.message.size + call->held.size;
-    call->session->in_size += size - call->in_size;
+    rota_http2_hold(call->session, &call->session->in_size, (ptrdiff_t)(size - call->in_size));
     call->in_size = size;
 }
 

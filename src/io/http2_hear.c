@@ -140,6 +140,9 @@ void rota_http2_hear_bytes(struct rota_http2 *session, struct rota_str bytes)
         if (call->held.failed || session->in_size > ROTA_HTTP2_IN_MAX)
             refuse(call, ROTA_STATUS_RESOURCE_EXHAUSTED,
                    "too many bytes of messages are held for this connection");
+        else if (!rota_http2_may_hold(session, 0))
+            refuse(call, ROTA_STATUS_RESOURCE_EXHAUSTED,
+                   "too many bytes of messages are held for all connections: try again later");
     }
     rota_http2_consume(call, size);
 }
@@ -208,6 +211,15 @@ void rota_http2_spend_reset(struct rota_http2 *session)
     if (!spend(&session->reset_tokens, &session->refilled_at, session->now, ROTA_HTTP2_RESETS_BURST,
                ROTA_HTTP2_RESETS_PER_SEC))
         rota_http2_fail(session, ROTA_HTTP2_FAULT_RESETS, ROTA_HTTP2_ENHANCE_YOUR_CALM);
+}
+
+/* By what they are there for and not by time: an honest peer sends a few of them for each call, and
+ * widens windows for what it was sent. */
+void rota_http2_spend_trifles(struct rota_http2 *session, unsigned n)
+{
+    session->n_trifles += n;
+    if (session->n_trifles > ROTA_HTTP2_TRIFLES_MAX + session->n_uses * ROTA_HTTP2_TRIFLES_PER_USE)
+        rota_http2_fail(session, ROTA_HTTP2_FAULT_FLOOD, ROTA_HTTP2_ENHANCE_YOUR_CALM);
 }
 
 /* New settings have to be acknowledged, and may concern every call. */
@@ -317,9 +329,10 @@ static void heard_request_head(struct rota_http2_call *call)
 {
     struct rota_http2 *session = call->session;
     const struct rota_grpc_head *head = &call->head;
-    if (head->is_too_large)
+    if (head->is_too_large) {
+        rota_http2_spend_trifles(session, ROTA_HTTP2_LARGE_HEAD_COST);
         refuse(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "the request has too many header fields");
-    else if (!head->is_post || !head->is_grpc)
+    } else if (!head->is_post || !head->is_grpc)
         rota_http2_answer_http(call);
     else if (!head->has_te)
         refuse(call, ROTA_STATUS_INTERNAL, "the request lacks te: trailers; a proxy took it away?");

@@ -129,12 +129,16 @@ struct rota_http2 {
     struct rota_buffer control, fields;
     struct rota_http2_list ready, blocked;
     size_t n_control, n_acks; /* frames in `control` */
-    int32_t next_stream;      /* a client's; negative when there is none left */
-    int32_t goaway_stream;    /* the last that we said we will serve */
+    uint64_t n_trifles, n_uses;
+    int32_t next_stream;   /* a client's; negative when there is none left */
+    int32_t goaway_stream; /* the last that we said we will serve */
     int64_t out_window;
     uint32_t peer_window, peer_streams_max;
 
     rota_time now, heard_at, pinged_at; /* pinged_at: 0 when no answer is awaited */
+    rota_time busy_at;                  /* when there was last something to do for a call */
+    bool was_busy;                      /* there was, since the time was last known */
+    rota_time end_by; /* of a session that was idle; 0: it is not ended for that */
     rota_time refilled_at, settings_refilled_at, peer_pinged_at;
     double reset_tokens, settings_tokens;
     uint32_t n_strikes;
@@ -202,6 +206,15 @@ void rota_http2_release(struct rota_http2_call *call);
 
 /* Empty a buffer; keep its memory if it is not much. */
 void rota_http2_shrink(struct rota_buffer *buffer);
+
+/* The peer has sent something that costs us time and changes nothing. */
+void rota_http2_spend_trifles(struct rota_http2 *session, unsigned n);
+
+/* Change a sum of bytes held, and with it that of all sessions. */
+void rota_http2_hold(struct rota_http2 *session, size_t *size, ptrdiff_t change);
+
+/* May the session hold so many bytes more, as far as all sessions together are concerned? */
+bool rota_http2_may_hold(struct rota_http2 *session, size_t more);
 
 /* Bring the session's sum of bytes held up to date with the call's. */
 void rota_http2_account_in(struct rota_http2_call *call);

@@ -233,6 +233,7 @@ static void read_window(struct rota_http2 *session, const struct rota_http2_fram
         return;
     }
     uint32_t size = get32(payload.data) & ROTA_HTTP2_WINDOW_MAX;
+    rota_http2_spend_trifles(session, 1);
     if (frame->stream == 0) {
         widen_connection(session, size);
         return;
@@ -285,6 +286,8 @@ static void read_whole(struct rota_http2 *session, const struct rota_http2_frame
             fail_size(session);
         else if (frame->stream == 0)
             fail_protocol(session);
+        else
+            rota_http2_spend_trifles(session, 1);
         break;
     default: /* PUSH_PROMISE, which nobody may send us */
         fail_protocol(session);
@@ -341,6 +344,8 @@ static void begin_data(struct rota_http2 *session, const struct rota_http2_frame
         return;
     }
     session->data_left = frame->size - padding;
+    if (session->data_left == 0 && !(frame->flags & ROTA_FLAG_END_STREAM))
+        rota_http2_spend_trifles(session, 1);
     session->data_ends = frame->flags & ROTA_FLAG_END_STREAM;
     rota_http2_hear_data(session, frame, padding);
     if (frame->size == padding && session->pad_left == 0)
@@ -362,12 +367,14 @@ static bool read_frame(struct rota_http2 *session, struct rota_str *bytes)
     const char *payload = bytes->data + ROTA_HTTP2_FRAME_HEAD;
     bytes->data += size;
     bytes->size -= size;
-    if (frame.type == ROTA_FRAME_DATA)
+    if (frame.type == ROTA_FRAME_DATA) {
         begin_data(session, &frame, payload);
-    else if (frame.type > ROTA_FRAME_CONTINUATION)
+    } else if (frame.type > ROTA_FRAME_CONTINUATION) {
         session->skip_left = frame.size;
-    else
+        rota_http2_spend_trifles(session, 1);
+    } else {
         read_whole(session, &frame, rota_str_of(payload, frame.size));
+    }
     return true;
 }
 

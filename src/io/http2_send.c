@@ -129,6 +129,7 @@ static enum rota_code check_room(struct rota_http2_call *call, size_t size)
         return ROTA_ERR_UNAVAILABLE;
     size_t waiting = call->out.size - call->out_at;
     if (session->out_size + size <= ROTA_HTTP2_OUT_MAX &&
+        (session->out_size == 0 || rota_http2_may_hold(session, size)) &&
         (waiting == 0 || waiting + size <= ROTA_HTTP2_STREAM_OUT_MAX))
         return ROTA_OK;
     if (!call->wants_room) {
@@ -142,7 +143,7 @@ static enum rota_code check_room(struct rota_http2_call *call, size_t size)
 /* So many bytes were added to what it has to say. */
 static void added(struct rota_http2_call *call, size_t size)
 {
-    call->session->out_size += size;
+    rota_http2_hold(call->session, &call->session->out_size, (ptrdiff_t)size);
     rota_http2_count_out(call->session, 1, size);
     call->is_replying = true;
     rota_http2_wake(call);

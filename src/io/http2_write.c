@@ -344,13 +344,15 @@ static bool write_data(struct rota_http2_call *call, struct rota_buffer *out)
         return false;
     memcpy(to, call->out.data + call->out_at, n);
     call->out_at += n;
+    session->n_uses++;
     call->out_window -= (int64_t)n;
     session->out_window -= (int64_t)n;
     if (is_client) {
         call->is_all_out = is_last;
         return true;
     }
-    session->out_size -= n;
+    rota_http2_hold(session, &session->out_size, -(ptrdiff_t)n);
+    session->was_busy = true;
     if (call->out_at == call->out.size) {
         rota_buffer_clear(&call->out);
         call->out_at = 0;

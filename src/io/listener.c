@@ -1,5 +1,7 @@
 #include "io/listener.h"
 
+#include "core/call/places.h"
+#include "io/clock.h"
 #include "io/stream_inside.h"
 
 #include <errno.h>
@@ -15,6 +17,7 @@ struct guest {
     struct rota_stream *stream;
     struct guest *previous, *next; /* while in the handshake */
     bool is_in_handshake;
+    struct rota_peer_key key;
 };
 
 struct rota_listener {
@@ -26,14 +29,17 @@ struct rota_listener {
     struct rota_listener_options options;
     struct rota_listener_handler handler;
     struct rota_listener_counts counts;
+    struct rota_places places;
     struct guest *in_handshake;
     char address[ROTA_ADDRESS_TEXT_MAX];
 };
 
 static void release(struct rota_listener *listener)
 {
-    if (--listener->n_holds == 0)
-        free(listener);
+    if (--listener->n_holds > 0)
+        return;
+    rota_places_deinit(&listener->places);
+    free(listener);
 }
 
 static void on_handle_closed(uv_handle_t *handle)
@@ -81,6 +87,7 @@ static void on_guest_gone(void *data)
     struct guest *guest = data;
     struct rota_listener *listener = guest->listener;
     leave_handshake(guest);
+    rota_places_give_back(&listener->places, rota_peer_key_str(&guest->key), ROTA_PLACE_GIVEN);
     free(guest);
     listener->counts.connections--;
     resume(listener);
@@ -109,16 +116,24 @@ static void on_guest_failed(void *data, const struct rota_error *reason)
                                      reason);
 }
 
-static void receive(struct rota_listener *listener, int fd)
+static void receive(struct rota_listener *listener, int fd, const struct sockaddr *from)
 {
     struct guest *guest = calloc(1, sizeof *guest);
+    struct rota_peer_key key = rota_address_peer(from);
     struct rota_error error;
-    if (!guest) {
+    enum rota_place refused = ROTA_PLACE_OUT_OF_MEMORY;
+    if (!guest || rota_places_take(&listener->places, rota_peer_key_str(&key), &refused)) {
+        char peer[ROTA_ADDRESS_TEXT_MAX];
         close(fd);
-        listener->counts.accept_errors++;
+        free(guest);
+        listener->counts.accept_errors += refused == ROTA_PLACE_OUT_OF_MEMORY;
+        if (refused == ROTA_PLACE_PEER_FULL && listener->handler.on_full)
+            listener->handler.on_full(listener->handler.data, rota_address_format(from, peer),
+                                      true);
         return;
     }
     guest->listener = listener;
+    guest->key = key;
     guest->is_in_handshake = true;
     guest->next = listener->in_handshake;
     if (guest->next)
@@ -153,13 +168,18 @@ static bool is_peers_fault(int number)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct rota_listener *listener = poll->data;
+    union {
+        struct sockaddr_storage room;
+        struct sockaddr any;
+    } from;
     (void)status, (void)events;
     for (int i = 0; i < ACCEPTS_PER_EVENT && !listener->is_closed &&
                     listener->counts.connections < listener->options.connections_max;
          i++) {
-        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        socklen_t size = sizeof from;
+        int fd = accept4(listener->fd, &from.any, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            receive(listener, fd);
+            receive(listener, fd, &from.any);
         } else if (errno == EAGAIN) {
             return;
         } else if (!is_peers_fault(errno)) {
@@ -169,6 +189,9 @@ static void on_poll(uv_poll_t *poll, int status, int events)
             break;
         }
     }
+    if (!listener->is_closed && listener->handler.on_full &&
+        listener->counts.connections >= listener->options.connections_max)
+        listener->handler.on_full(listener->handler.data, "", false);
     resume(listener);
 }
 
@@ -265,6 +288,9 @@ enum rota_code rota_listener_open(struct uv_loop_s *loop, const char *address,
     if (made->options.connections_max == 0)
         made->options.connections_max = ROTA_LISTENER_CONNECTIONS_MAX;
     made->handler = *handler;
+    rota_places_init(&made->places, made->options.connections_max,
+                     made->options.peer_connections_max, 0,
+                     (uint64_t)rota_clock_mono() ^ (uintptr_t)made);
 
     enum rota_code code =
         rota_listener_bind(loop, address, &made->options, &made->fd, made->address, error);

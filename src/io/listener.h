@@ -2,7 +2,8 @@
  *
  * A stream is handed out when it is open, so a peer that connects and stays
  * silent in the TLS handshake costs a place for `open_timeout` and is never
- * seen by the owner. When all places are taken further peers wait in the
+ * seen by the owner. A peer address has a share of the places, and is closed at once
+ * when it wants more (core/call/places.h). When all places are taken further peers wait in the
  * kernel's queue; when the process has no file descriptors left accepting
  * pauses for ROTA_LISTENER_PAUSE. Both end by themselves. */
 #pragma once
@@ -22,11 +23,12 @@ enum {
 #define ROTA_LISTENER_PAUSE (100 * ROTA_MSEC)
 
 struct rota_listener_options {
-    struct rota_tls *tls;     /* kept; NULL means plain text */
-    rota_time open_timeout;   /* for the handshake; 0 means ROTA_STREAM_OPEN_TIMEOUT */
-    uint32_t connections_max; /* at one time; 0 means ROTA_LISTENER_CONNECTIONS_MAX */
-    bool insecure;            /* plain text on other addresses than loopback too */
-    const char *instead;      /* what to do in place of that; NULL means to set up TLS */
+    struct rota_tls *tls;          /* kept; NULL means plain text */
+    rota_time open_timeout;        /* for the handshake; 0 means ROTA_STREAM_OPEN_TIMEOUT */
+    uint32_t connections_max;      /* at one time; 0 means ROTA_LISTENER_CONNECTIONS_MAX */
+    uint32_t peer_connections_max; /* of one peer address; 0 means half of them */
+    bool insecure;                 /* plain text on other addresses than loopback too */
+    const char *instead;           /* what to do in place of that; NULL means to set up TLS */
 };
 
 struct rota_listener_handler {
@@ -37,6 +39,10 @@ struct rota_listener_handler {
     /* A peer that did not get so far: no TLS, no certificate, too slow. May be
      * NULL. */
     void (*on_refused)(void *data, const char *peer, const struct rota_error *reason);
+
+    /* A peer was closed at once because its address has its share of the connections
+     * (`is_peer`), or all are in use and more peers may wait. May be NULL. */
+    void (*on_full)(void *data, const char *peer, bool is_peer);
 
     void *data; /* kept */
 };

@@ -455,6 +455,38 @@ void rota_node_on_request(void *data, struct rota_http_request *request)
                         status == 405 ? "this can't be done with it" : "there is nothing here");
 }
 
+/* What tells whether a node is well, also when nothing else gets through. */
+bool rota_node_is_urgent(void *data, struct rota_str target)
+{
+    static const char *const URGENT[] = {"/healthz", "/readyz", "/metrics"};
+    (void)data;
+    for (size_t i = 0; i < sizeof URGENT / sizeof URGENT[0]; i++)
+        if (rota_str_is_equal(target, rota_str(URGENT[i])))
+            return true;
+    return false;
+}
+
+void rota_node_on_http_full(void *data, enum rota_http_bound bound, const char *peer)
+{
+    static const char *const NAMES[ROTA_HTTP_BOUNDS] = {[ROTA_HTTP_BOUND_PEER] = "peer",
+                                                        [ROTA_HTTP_BOUND_CONNECTIONS] =
+                                                            "connections",
+                                                        [ROTA_HTTP_BOUND_BODIES] = "bytes"};
+    struct rota_node *node = data;
+    struct rota_label label = {"bound", rota_str(NAMES[bound])};
+    uint64_t n;
+    rota_counter_add(rota_metrics_counter(node->metrics, "rota_http_full_total",
+                                          "Times a bound of all connections over HTTP was "
+                                          "reached: a peer address has its share of them, all "
+                                          "are in use, or requests hold too many bytes.",
+                                          &label, 1),
+                     1);
+    if (rota_refusals_note(&node->refusals[bound], rota_clock_mono(), &n))
+        rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "HTTP refused: a bound is reached",
+                 ROTA_LOG_FACT("bound", NAMES[bound]), ROTA_LOG_FACT("times", n),
+                 ROTA_LOG_FACT("peer", peer));
+}
+
 void rota_node_end_requests(struct rota_node *node)
 {
     struct rota_list_node *link;

@@ -4,6 +4,7 @@
 
 #include "core/call/list.h"
 #include "core/node/access.h"
+#include "core/call/places.h"
 #include "io/address.h"
 #include "io/clock.h"
 #include "io/http.h"
@@ -20,6 +21,7 @@ enum {
     ROTA_NODE_NAMES_MAX = 16,
     ROTA_NODE_MEASURED_MAX = 200, /* queues that have series; of more only the sums are shown */
     ROTA_NODE_MEASURED_NAME = 256,
+    ROTA_NODE_FILES_WANTED = 8192, /* descriptors: connections over gRPC, HTTP and ZeroMQ, files */
 };
 
 /* The role that every node has among the members of the store, where others are listed, too. */
@@ -73,6 +75,7 @@ struct rota_node {
     struct rota_reflection *reflection;
     struct rota_channel *self; /* to our own gRPC, for the API */
     struct rota_http *http;
+    struct rota_refusals refusals[ROTA_HTTP_BOUNDS];
     struct rota_streams *streams;
     struct rota_peers *peers;
     struct rota_node_service *service;
@@ -145,4 +148,6 @@ void rota_node_news_end(struct rota_node *node);
 /* --- api.c --- */
 
 void rota_node_on_request(void *data, struct rota_http_request *request);
+bool rota_node_is_urgent(void *data, struct rota_str target);
+void rota_node_on_http_full(void *data, enum rota_http_bound bound, const char *peer);
 void rota_node_end_requests(struct rota_node *node);

@@ -71,6 +71,9 @@ static void measure_process(const struct rota_node *node)
         set(metrics, "rota_node_files_max", "Files that it may have open.",
             (int64_t)limit.rlim_cur);
     set(metrics, "rota_node_files", "Files that it has open.", (int64_t)n_open_files());
+    set(metrics, "rota_server_held_bytes",
+        "Bytes of requests over gRPC that are not answered and of replies that are not read.",
+        (int64_t)rota_server_counts(node->server).held);
     set(metrics, "rota_node_started_seconds", "When it was started, since 1970.",
         node->started_at / ROTA_SEC);
 }

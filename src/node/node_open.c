@@ -1,6 +1,7 @@
 /* What a node is made of, opened in order and closed in reverse. */
 #include "node/node_inside.h"
 
+#include "core/node/node_memory.h"
 #include "io/address.h"
 #include "io/clock.h"
 #include "io/file.h"
@@ -142,13 +143,14 @@ static enum rota_code open_members(struct rota_node *node, struct rota_error *er
 
 /* --- parts --- */
 
-/* What the settings let jobs and the values of caches take. */
+/* What the settings let jobs, requests and the values of caches take. */
 static uint64_t allowed_memory(const struct rota_node *node)
 {
     const struct rota_settings *all = node->options.settings;
-    uint64_t bytes = 0;
+    struct rota_node_memory memory = rota_node_memory_split((uint64_t)node->settings->memory);
+    uint64_t bytes = memory.grpc + memory.http;
     if (rota_node_settings_has_role(node->settings, "queue"))
-        bytes += (uint64_t)node->settings->memory;
+        bytes += memory.jobs;
     for (size_t i = 0; i < all->n_sections; i++)
         if (strcmp(all->sections[i].kind->name, "cache") == 0 &&
             rota_node_settings_has_role(node->settings, "cache"))
@@ -185,12 +187,16 @@ static enum rota_code check_memory(struct rota_node *node, struct rota_error *er
     return ROTA_OK;
 }
 
-/* A limit that is too low shows itself at the worst moment. */
+/* A limit that is too low shows itself at the worst moment. The soft one is for programs that
+ * can't do with large numbers of descriptors, which is not so here. */
 static enum rota_code check_limits(struct rota_node *node, struct rota_error *error)
 {
-    enum { WANTED = 4096 };
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < WANTED)
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < ROTA_NODE_FILES_WANTED)
         rota_log(node->log, rota_clock_wall(), ROTA_LOG_WARN, "few file descriptors",
                  ROTA_LOG_FACT("limit", (uint64_t)limit.rlim_cur),
                  ROTA_LOG_FACT("fix", "LimitNOFILE=65536, or ulimit -n 65536"));
@@ -241,6 +247,7 @@ static enum rota_code open_server(struct rota_node *node, struct rota_error *err
     struct rota_tls_options tls = {.certificate_file = settings->certificate,
                                    .key_file = settings->key,
                                    .ca_file = settings->ca};
+    struct rota_node_memory memory = rota_node_memory_split((uint64_t)settings->memory);
     enum rota_code code = ROTA_OK;
     if (settings->certificate)
         code = rota_tls_server_new(&tls, &node->tls, error);
@@ -250,6 +257,11 @@ static enum rota_code open_server(struct rota_node *node, struct rota_error *err
                                           .calls_max = 65536,
                                           .identify = rota_node_identify,
                                           .data = node,
+                                          .peer_connections_max =
+                                              (uint32_t)settings->peer_connections,
+                                          .held_max = (size_t)memory.grpc,
+                                          .idle_timeout = settings->idle_limit,
+                                          .log = node->log,
                                           .metrics = node->metrics};
     if (!code)
         code = rota_server_open(node->loop, &options, &node->server, error);
@@ -340,11 +352,17 @@ static enum rota_code open_service(struct rota_node *node, struct rota_error *er
 
 static enum rota_code open_http(struct rota_node *node, struct rota_error *error)
 {
-    struct rota_http_handler handler = {rota_node_on_request, node};
+    const struct rota_node_settings *settings = node->settings;
+    struct rota_node_memory memory = rota_node_memory_split((uint64_t)settings->memory);
+    struct rota_http_handler handler = {rota_node_on_request, rota_node_is_urgent,
+                                        rota_node_on_http_full, node};
+    struct rota_http_options options = {.insecure = settings->insecure,
+                                        .peer_connections_max =
+                                            (uint32_t)settings->peer_connections,
+                                        .bodies_max = (size_t)memory.http,
+                                        .idle_timeout = settings->idle_limit};
     enum rota_code code =
-        rota_http_open(node->loop, node->settings->http,
-                       &(struct rota_http_options){.insecure = node->settings->insecure}, &handler,
-                       &node->http, error);
+        rota_http_open(node->loop, settings->http, &options, &handler, &node->http, error);
     if (code)
         return code;
     rota_node_note_names(node);

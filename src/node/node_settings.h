@@ -12,8 +12,8 @@ struct rota_node_settings {
     const char *operators, *nodes;
     int durability; /* enum rota_durability */
     int log_level;
-    int64_t partitions, memory;
-    rota_time ttl, align, drain_limit;
+    int64_t partitions, memory, peer_connections;
+    rota_time ttl, align, drain_limit, idle_limit;
     bool insecure;
 };
 

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/metrics.h"
+#include "core/node/node_memory.h"
 #include "io/clock.h"
 
 #include <rota/broker.h>
@@ -84,7 +85,7 @@ static enum rota_code open_role(struct rota_node *node, void **role_data, struct
         .drain_delists = true,
         .tls = node->peers_tls,
         .partitions = (uint32_t)settings->partitions,
-        .bytes_max = (size_t)settings->memory,
+        .bytes_max = (size_t)rota_node_memory_split((uint64_t)settings->memory).jobs,
         .on_failed = on_failed,
         .on_news = on_news,
         .on_listed = on_listed,

@@ -2,6 +2,8 @@
 
 #include "io/clock.h"
 
+#include <rota/log.h>
+
 #include <stdlib.h>
 
 /* --- life --- */
@@ -59,6 +61,14 @@ static void make_series(struct rota_server_series *c, struct rota_metrics *metri
                                rota_http2_fault_name((enum rota_http2_fault)i));
     c->handshakes = rota_metrics_counter(metrics, "rota_server_handshakes_failed_total",
                                          "Peers that did not get past the TLS handshake.", NULL, 0);
+    static const char *const bounds[ROTA_SERVER_FULLS] = {[ROTA_SERVER_PEER_FULL] = "peer",
+                                                          [ROTA_SERVER_ALL_FULL] = "connections",
+                                                          [ROTA_SERVER_HELD_FULL] = "bytes"};
+    for (int i = 0; i < ROTA_SERVER_FULLS; i++)
+        c->full[i] = counter(metrics, "rota_server_full_total",
+                             "Times a bound of all connections was reached: a peer address has "
+                             "its share of them, all are in use, or they hold too many bytes.",
+                             "bound", bounds[i]);
     c->connections =
         rota_metrics_gauge(metrics, "rota_server_connections", "Connections now.", NULL, 0);
     c->under_way = rota_metrics_gauge(metrics, "rota_server_calls",
@@ -91,8 +101,13 @@ enum rota_code rota_server_open(struct uv_loop_s *loop, const struct rota_server
         server->options.calls_max = ROTA_SERVER_CALLS_MAX;
     if (server->options.connections_max == 0)
         server->options.connections_max = ROTA_SERVER_CONNECTIONS_MAX;
+    if (server->options.peer_connections_max == 0)
+        server->options.peer_connections_max = (server->options.connections_max + 1) / 2;
     if (server->options.keepalive_interval == 0)
         server->options.keepalive_interval = 2 * ROTA_HOUR;
+    if (server->options.idle_timeout == 0)
+        server->options.idle_timeout = ROTA_SERVER_IDLE_TIMEOUT;
+    server->held.max = server->options.held_max ? server->options.held_max : ROTA_SERVER_HELD_MAX;
     if (server->options.waiting_max == 0)
         server->options.waiting_max = ROTA_SERVER_WAITING_MAX;
     rota_admission_init(&server->admission, server->options.handlers_max,
@@ -215,6 +230,38 @@ static void on_freed(void *data)
     rota_server_connection_free(connection);
 }
 
+/* Count it, and log it now and then. */
+static void note_full(struct rota_server *server, enum rota_server_full bound, const char *peer)
+{
+    static const char *const phrases[ROTA_SERVER_FULLS] = {
+        [ROTA_SERVER_PEER_FULL] = "connections refused: their peer has its share",
+        [ROTA_SERVER_ALL_FULL] = "connections wait: all are in use",
+        [ROTA_SERVER_HELD_FULL] = "calls refused: too many bytes are held",
+    };
+    uint64_t n, max = bound == ROTA_SERVER_HELD_FULL  ? server->held.max
+                      : bound == ROTA_SERVER_ALL_FULL ? server->options.connections_max
+                                                      : server->options.peer_connections_max;
+    rota_counter_add(server->series.full[bound], 1);
+    server->counts.turned_away_total += bound == ROTA_SERVER_PEER_FULL;
+    if (!rota_refusals_note(&server->refusals[bound], rota_clock_mono(), &n) ||
+        !server->options.log)
+        return;
+    rota_log(server->options.log, rota_clock_wall(), ROTA_LOG_WARN, phrases[bound],
+             ROTA_LOG_FACT("times", n), ROTA_LOG_FACT("bound", max),
+             ROTA_LOG_FACT("connections", (uint64_t)server->n_connections),
+             ROTA_LOG_FACT("peer", peer));
+}
+
+static void on_held_full(void *data)
+{
+    note_full(data, ROTA_SERVER_HELD_FULL, "");
+}
+
+static void on_full(void *data, const char *peer, bool is_peer)
+{
+    note_full(data, is_peer ? ROTA_SERVER_PEER_FULL : ROTA_SERVER_ALL_FULL, peer);
+}
+
 static void on_stream(void *data, struct rota_stream *stream)
 {
     struct rota_server *server = data;
@@ -225,6 +272,11 @@ static void on_stream(void *data, struct rota_stream *stream)
         .streams_max = server->options.connection_calls_max,
         .keepalive_interval = server->options.keepalive_interval,
         .keepalive_timeout = server->options.keepalive_timeout,
+        .idle_timeout =
+            server->options.idle_timeout == ROTA_TIME_NEVER ? 0 : server->options.idle_timeout,
+        .held = &server->held,
+        .on_held_full = on_held_full,
+        .held_data = server,
     };
     struct rota_http2_handler calls = rota_server_handler(connection);
     struct rota_link_handler handler = {
@@ -264,9 +316,10 @@ enum rota_code rota_server_listen(struct rota_server *server, const char *addres
         .tls = server->options.tls,
         .open_timeout = server->options.open_timeout,
         .connections_max = server->options.connections_max,
+        .peer_connections_max = server->options.peer_connections_max,
         .insecure = server->options.insecure,
     };
-    struct rota_listener_handler handler = {on_stream, on_refused, server};
+    struct rota_listener_handler handler = {on_stream, on_refused, on_full, server};
     enum rota_code code = rota_listener_open(server->loop, address, &options, &handler,
                                              &server->listeners[server->n_listeners], error);
     if (code == ROTA_OK)
@@ -357,5 +410,6 @@ struct rota_server_counts rota_server_counts(const struct rota_server *server)
     counts.connections = server->n_connections;
     counts.calls = server->n_calls;
     counts.waiting = server->admission.n_waiting;
+    counts.held = server->held.size;
     return counts;
 }

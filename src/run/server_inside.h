@@ -11,6 +11,8 @@
 #include "base/map.h"
 #include "base/metrics.h"
 #include "core/call/admission.h"
+#include "core/call/held.h"
+#include "core/call/places.h"
 #include "io/http2.h"
 #include "io/listener.h"
 #include "run/link.h"
@@ -55,8 +57,17 @@ enum rota_server_refusal {
 };
 enum { ROTA_SERVER_REFUSALS = ROTA_SERVER_NO_ROLE + 1 };
 
+/* What a bound of all connections refuses. */
+enum rota_server_full {
+    ROTA_SERVER_PEER_FULL, /* a connection: its peer address has its share */
+    ROTA_SERVER_ALL_FULL,  /* connections: they wait for a place */
+    ROTA_SERVER_HELD_FULL, /* a call: too many bytes are held */
+};
+enum { ROTA_SERVER_FULLS = ROTA_SERVER_HELD_FULL + 1 };
+
 struct rota_server_series {
     struct rota_counter *calls, *cancelled, *handshakes;
+    struct rota_counter *full[ROTA_SERVER_FULLS];
     struct rota_counter *refused[ROTA_SERVER_REFUSALS];
     struct rota_counter *faults[ROTA_HTTP2_FAULTS];
     struct rota_gauge *connections, *under_way, *waiting;
@@ -77,6 +88,8 @@ struct rota_server {
     rota_time timer_at;
     struct rota_heap deadlines;
     struct rota_admission admission;
+    struct rota_held held;
+    struct rota_refusals refusals[ROTA_SERVER_FULLS];
     uint64_t n_started;
     struct rota_server_connection *connections;
     size_t n_connections, n_calls, n_at_rest;

@@ -393,6 +393,167 @@ static void refusals_nobody_reads_end_the_connection(void **state)
     close_all(&f);
 }
 
+/* Each of these frames costs time to read and changes nothing. The call that it names is there. */
+static void check_trifles(int type, struct rota_str payload)
+{
+    struct fixture f;
+    int n = 0;
+    open_all(&f, (struct rota_server_options){0});
+    raw_preface(&f.raw, rota_str(""));
+    raw_request(&f.raw, 1, METHOD_KEEP, "application/grpc", 0);
+    while (!f.raw.is_closed && n < 10 * ROTA_HTTP2_TRIFLES_MAX) {
+        for (int i = 0; i < 250; i++, n++)
+            raw_frame(&f.raw, type, 0, 1, payload);
+        raw_flush(&f.raw);
+        if (n % 5000 == 0)
+            check_good(&f);
+    }
+    assert_true(f.raw.is_closed);
+    assert_true(n >= ROTA_HTTP2_TRIFLES_MAX);
+    assert_int_equal(f.raw.goaway_code, NGHTTP2_ENHANCE_YOUR_CALM);
+    check_fault(&f, ROTA_HTTP2_FAULT_FLOOD);
+    check_good(&f);
+    close_all(&f);
+}
+
+static void frames_that_change_nothing_end_the_connection(void **state)
+{
+    enum { PRIORITY = 2, UNKNOWN = 0x77 };
+    (void)state;
+    check_trifles(PRIORITY, rota_str_of("\0\0\0\0\1", 5));
+    check_trifles(UNKNOWN, rota_str(""));
+    check_trifles(UNKNOWN, rota_str("some bytes"));
+    check_trifles(RAW_DATA, rota_str(""));
+    check_trifles(RAW_WINDOW_UPDATE, rota_str_of("\0\0\0\1", 4));
+}
+
+/* A field in the table is named again and again: few bytes, and each a field of 4 KiB. */
+static void header_bombs_end_the_connection(void **state)
+{
+    struct fixture f;
+    static char value[3900], again[8000];
+    uint32_t stream = 3;
+    (void)state;
+    memset(value, 'a', sizeof value);
+    memset(again, 0xbe, sizeof again); /* the newest of the table */
+    open_all(&f, (struct rota_server_options){0});
+    raw_preface(&f.raw, rota_str(""));
+    struct rota_buffer block = raw_head_block(METHOD_ECHO, "application/grpc");
+    rota_buffer_append_char(&block, 0x40); /* a new name, to be kept */
+    rota_buffer_append_str(&block, rota_str_of("\1x\177\275\35", 5));
+    rota_buffer_append(&block, value, sizeof value);
+    raw_frame(&f.raw, RAW_HEADERS, RAW_END_HEADERS, 1, rota_buffer_str(&block));
+    rota_buffer_deinit(&block);
+    block = raw_head_block(METHOD_ECHO, "application/grpc");
+    rota_buffer_append(&block, again, sizeof again);
+    for (; !f.raw.is_closed && stream < 20000; stream += 2) {
+        raw_frame(&f.raw, RAW_HEADERS, RAW_END_HEADERS | RAW_END_STREAM, stream,
+                  rota_buffer_str(&block));
+        raw_flush(&f.raw);
+    }
+    assert_true(f.raw.is_closed);
+    check_fault(&f, ROTA_HTTP2_FAULT_FLOOD);
+    check_good(&f);
+    rota_buffer_deinit(&block);
+    close_all(&f);
+}
+
+/* --- connections --- */
+
+static uint64_t times_full(struct fixture *f, const char *bound)
+{
+    struct rota_label label = {"bound", rota_str(bound)};
+    return rota_counter_get(
+        rota_metrics_counter(f->metrics, "rota_server_full_total", "", &label, 1));
+}
+
+/* The fixture has two already: a client like any other, and the one that does this. */
+static void a_peer_has_a_share_of_the_connections(void **state)
+{
+    enum { N = 20 };
+    struct fixture f;
+    struct raw more[N];
+    (void)state;
+    open_all(&f, (struct rota_server_options){.connections_max = 100, .peer_connections_max = 8});
+    check_good(&f);
+    raw_preface(&f.raw, rota_str(""));
+    raw_flush(&f.raw);
+    RUN_UNTIL(rota_server_counts(f.pair.echo.server).connections == 2);
+    for (int i = 0; i < N; i++) {
+        raw_open(&more[i], f.pair.address);
+        raw_preface(&more[i], rota_str(""));
+        raw_flush(&more[i]);
+    }
+    RUN_UNTIL(times_full(&f, "peer") == N - 6);
+    for (int i = 0; i < N; i++)
+        if (i >= 6)
+            RUN_UNTIL(more[i].is_closed);
+    assert_int_equal(rota_server_counts(f.pair.echo.server).connections, 8);
+    assert_int_equal(rota_server_counts(f.pair.echo.server).turned_away_total, N - 6);
+    check_good(&f);
+    for (int i = 0; i < N; i++)
+        raw_deinit(&more[i]);
+    close_all(&f);
+}
+
+/* Preface and settings, then nothing: no call, so it goes; the one with a call stays. */
+static void idle_connections_end(void **state)
+{
+    struct fixture f;
+    struct raw busy;
+    (void)state;
+    open_all(&f, (struct rota_server_options){.idle_timeout = 20 * ROTA_MSEC,
+                                              .keepalive_timeout = 20 * ROTA_MSEC});
+    raw_open(&busy, f.pair.address);
+    raw_preface(&busy, rota_str(""));
+    raw_request(&busy, 1, METHOD_KEEP, "application/grpc", 0);
+    raw_frame(&busy, RAW_DATA, RAW_END_STREAM, 1, rota_str_of("\0\0\0\0\0", 5));
+    raw_flush(&busy);
+    RUN_UNTIL(rota_server_counts(f.pair.echo.server).calls == 1);
+    raw_preface(&f.raw, rota_str(""));
+    raw_flush(&f.raw);
+    RUN_UNTIL(f.raw.is_closed);
+    assert_int_equal(f.raw.goaway_code, NGHTTP2_NO_ERROR);
+    assert_int_equal(f.raw.n_frames[RAW_PING], 1); /* which nobody answered */
+    check_fault(&f, ROTA_HTTP2_FAULT_SILENT);
+    assert_false(busy.is_closed);
+    check_good(&f); /* a client like any other connects again */
+    raw_deinit(&busy);
+    close_all(&f);
+}
+
+/* Begun requests of a few connections, none of which ever ends. */
+static void what_all_connections_hold_is_bounded(void **state)
+{
+    enum { N = 4, SIZE = 1 << 20, CHUNK = 16384, MAX = 4 << 20 };
+    struct fixture f;
+    struct raw more[N];
+    static char chunk[CHUNK];
+    (void)state;
+    open_all(&f, (struct rota_server_options){.held_max = MAX});
+    for (int i = 0; i < N; i++) {
+        uint8_t prefix[5];
+        raw_open(&more[i], f.pair.address);
+        raw_preface(&more[i], rota_str(""));
+        rota_grpc_prefix_encode(prefix, SIZE);
+        raw_request(&more[i], 1, METHOD_ECHO, "application/grpc", 0);
+        raw_frame(&more[i], RAW_DATA, 0, 1, rota_str_of(prefix, 5));
+        for (int sent = 0; sent < SIZE - CHUNK; sent += CHUNK) {
+            raw_frame(&more[i], RAW_DATA, 0, 1, rota_str_of(chunk, CHUNK));
+            raw_flush(&more[i]);
+            assert_true(rota_server_counts(f.pair.echo.server).held <= MAX);
+        }
+    }
+    RUN_UNTIL(times_full(&f, "bytes") > 0);
+    RUN_UNTIL(more[N - 1].grpc_status >= 0 || more[N - 2].grpc_status >= 0);
+    check_good(&f); /* it holds little */
+    assert_true(rota_server_counts(f.pair.echo.server).held <= MAX);
+    for (int i = 0; i < N; i++)
+        raw_deinit(&more[i]);
+    RUN_UNTIL(rota_server_counts(f.pair.echo.server).held == 0);
+    close_all(&f);
+}
+
 /* --- a client that asks and does not take --- */
 
 static void replies_nobody_takes_are_bounded(void **state)
@@ -469,6 +630,11 @@ int main(void)
         PAIR_TEST(settings_of_too_many_entries_end_the_connection),
         PAIR_TEST(settings_without_end_end_the_connection),
         PAIR_TEST(refusals_nobody_reads_end_the_connection),
+        PAIR_TEST(frames_that_change_nothing_end_the_connection),
+        PAIR_TEST(header_bombs_end_the_connection),
+        PAIR_TEST(a_peer_has_a_share_of_the_connections),
+        PAIR_TEST(idle_connections_end),
+        PAIR_TEST(what_all_connections_hold_is_bounded),
         PAIR_TEST(replies_nobody_takes_are_bounded),
         PAIR_TEST(a_reply_taken_byte_by_byte_holds_up_nobody),
     };

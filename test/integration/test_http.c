@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 /* --- a server whose handler does what the path says --- */
@@ -16,7 +17,7 @@ static struct {
     struct rota_http *http;
     struct rota_http_request *late; /* to be answered by the test */
     struct rota_http_stream *stream;
-    size_t n_requests, n_gone;
+    size_t n_requests, n_gone, n_full[ROTA_HTTP_BOUNDS];
 } world;
 
 static const struct rota_http_field TEXT[] = {{"Content-Type", "text/plain"}};
@@ -47,18 +48,51 @@ static void on_request(void *data, struct rota_http_request *request)
         rota_http_answer(request, 404, TEXT, 1, target);
 }
 
-static int set_up(void **state)
+static bool is_urgent(void *data, struct rota_str target)
+{
+    assert_ptr_equal(data, &world);
+    return rota_str_is_equal(target, rota_str("/page"));
+}
+
+static void on_full(void *data, enum rota_http_bound bound, const char *peer)
+{
+    (void)peer;
+    assert_ptr_equal(data, &world);
+    world.n_full[bound]++;
+}
+
+static const struct rota_http_handler HANDLER = {on_request, is_urgent, on_full, &world};
+
+static int open_server(struct rota_http_options options)
 {
     struct rota_error error;
-    (void)state;
     memset(&world, 0, sizeof world);
     uv_loop_init(&world.loop);
+    options.body_max = 1000;
     enum rota_code code =
-        rota_http_open(&world.loop, "127.0.0.1:0", &(struct rota_http_options){.body_max = 1000},
-                       &(struct rota_http_handler){on_request, &world}, &world.http, &error);
+        rota_http_open(&world.loop, "127.0.0.1:0", &options, &HANDLER, &world.http, &error);
     if (code)
         print_error("%s\n", error.text);
     return code;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    return open_server((struct rota_http_options){0});
+}
+
+static int set_up_small(void **state)
+{
+    (void)state;
+    return open_server((struct rota_http_options){
+        .connections_max = 8, .peer_connections_max = 4, .bodies_max = 1500});
+}
+
+static int set_up_hasty(void **state)
+{
+    (void)state;
+    return open_server((struct rota_http_options){.idle_timeout = ROTA_MSEC});
 }
 
 static int tear_down(void **state)
@@ -355,7 +389,7 @@ static void address_beyond_this_machine_needs_to_be_asked_for(void **state)
 {
     struct rota_http *http;
     struct rota_error error;
-    struct rota_http_handler handler = {on_request, &world};
+    struct rota_http_handler handler = HANDLER;
     (void)state;
     assert_int_equal(rota_http_open(&world.loop, "0.0.0.0:0", NULL, &handler, &http, &error),
                      ROTA_ERR_INVALID);
@@ -369,6 +403,119 @@ static void address_beyond_this_machine_needs_to_be_asked_for(void **state)
     assert_int_equal(
         rota_http_open(&world.loop, rota_http_address(world.http), NULL, &handler, &http, &error),
         ROTA_ERR_IO);
+}
+
+/* --- too many --- */
+
+static void connection_beyond_its_share_may_ask_what_is_urgent(void **state)
+{
+    struct client held[4], more;
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        client_open(&held[i]);
+        ask(&held[i], "GET /page HTTP/1.1\r\nHost: a\r\n\r\n", "a page");
+    }
+    client_open(&more);
+    ask(&more, "GET /other HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 503");
+    STEP_UNTIL(&more, more.is_ended);
+    client_close(&more);
+    client_open(&more);
+    ask(&more, "GET /page HTTP/1.1\r\nHost: a\r\n\r\n", "a page");
+    hear(&more, "Connection: close");
+    STEP_UNTIL(&more, more.is_ended);
+    client_close(&more);
+    assert_int_equal(world.n_full[ROTA_HTTP_BOUND_PEER], 2);
+    client_close(&held[0]); /* its place is free again */
+    do {
+        client_open(&more);
+        say(&more, rota_str("GET /other HTTP/1.1\r\nHost: a\r\n\r\n"));
+        STEP_UNTIL(&more, more.in.size > 0);
+        if (strstr(more.in.data, "404"))
+            break;
+        client_close(&more);
+    } while (true);
+    client_close(&more);
+    for (int i = 1; i < 4; i++)
+        client_close(&held[i]);
+}
+
+/* However many connections do nothing in the reserve, there is room for one that asks. */
+static void reserve_has_always_room_for_one_more(void **state)
+{
+    enum { N = 3 * ROTA_HTTP_RESERVE };
+    struct client idle[N], one;
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        client_open(&idle[i]);
+        step(&idle[i]);
+    }
+    for (int round = 0; round < 20; round++) {
+        client_open(&one);
+        ask(&one, "GET /page HTTP/1.1\r\nHost: a\r\n\r\n", "a page");
+        client_close(&one);
+    }
+    for (int i = 0; i < N; i++)
+        client_close(&idle[i]);
+}
+
+static void bodies_that_do_not_end_are_bounded_together(void **state)
+{
+    char part[901] = "";
+    struct client first, second;
+    (void)state;
+    memset(part, 'x', sizeof part - 1);
+    client_open(&first);
+    client_open(&second);
+    say(&first, rota_str("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 901\r\n\r\n"));
+    say(&first, rota_str(part));
+    for (int i = 0; i < 20; i++)
+        step(&first);
+    say(&second, rota_str("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\n"));
+    say(&second, rota_str(part));
+    hear(&second, "HTTP/1.1 503");
+    assert_true(world.n_full[ROTA_HTTP_BOUND_BODIES] > 0);
+    ask(&first, "x", "HTTP/1.1 201");
+    client_close(&second);
+    client_open(&second);
+    say(&second, rota_str("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\n"));
+    ask(&second, part, "HTTP/1.1 201");
+    client_close(&first);
+    client_close(&second);
+}
+
+/* A byte now and then is no request: it does not keep a connection. */
+static void request_that_does_not_become_whole_ends_its_connection(void **state)
+{
+    struct client slow;
+    (void)state;
+    client_open(&slow);
+    say(&slow, rota_str("GET /page HTTP/1.1\r\nX-Slow: "));
+    while (!slow.is_ended) {
+        say(&slow, rota_str("x"));
+        step(&slow);
+    }
+    assert_int_equal(world.n_requests, 0);
+    client_close(&slow);
+}
+
+static void server_lives_on_after_descriptors_ran_out(void **state)
+{
+    struct client first, second;
+    struct rlimit limit, none;
+    (void)state;
+    client_open(&first);
+    ask(&first, "GET /page HTTP/1.1\r\nHost: a\r\n\r\n", "a page");
+    client_open(&second); /* which the server has not seen yet */
+    getrlimit(RLIMIT_NOFILE, &limit);
+    none = limit;
+    none.rlim_cur = 1;
+    setrlimit(RLIMIT_NOFILE, &none);
+    for (int i = 0; i < 20; i++)
+        step(&first);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    client_close(&first);
+    ask(&second, "GET /page HTTP/1.1\r\nHost: a\r\n\r\n", "a page");
+    client_close(&second);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -389,6 +536,15 @@ int main(void)
         TEST(client_that_does_not_read_its_stream_is_cut_off),
         cmocka_unit_test(server_that_closes_ends_its_streams),
         TEST(address_beyond_this_machine_needs_to_be_asked_for),
+        cmocka_unit_test_setup_teardown(connection_beyond_its_share_may_ask_what_is_urgent,
+                                        set_up_small, tear_down),
+        cmocka_unit_test_setup_teardown(reserve_has_always_room_for_one_more, set_up_small,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(bodies_that_do_not_end_are_bounded_together, set_up_small,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(request_that_does_not_become_whole_ends_its_connection,
+                                        set_up_hasty, tear_down),
+        TEST(server_lives_on_after_descriptors_ran_out),
     };
     return cmocka_run_group_tests_name("http", tests, NULL, NULL);
 }

@@ -196,6 +196,82 @@ def memory_that_is_not_there_is_told_at_the_start():
 
 
 @test
+def soft_limit_of_descriptors_is_raised():
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
+        words = ["sh", "-c", f'ulimit -Sn 256; exec "$0" "$@"', ROTAD, *ANY_PORTS]
+        process = subprocess.Popen(words, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        try:
+            assert process.stdout.readline().startswith("ready ")
+            with open(f"/proc/{process.pid}/limits") as file:
+                line = next(line for line in file if line.startswith("Max open files"))
+            assert line.split()[3:5] == [str(hard)] * 2, line
+        finally:
+            process.kill()
+            process.wait(TIMEOUT)
+
+
+def connect(one, name, text):
+    host, port = one.reach[name].split(":")
+    made = socket.create_connection((host, int(port)), timeout=TIMEOUT)
+    made.sendall(text)
+    return made
+
+
+@test
+def health_is_told_whatever_others_hold():
+    with node(*ANY_PORTS, "--peer-connections", "8", "--idle-limit", "1h") as one:
+        assert one.ready
+        held = [connect(one, "http", b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n") for _ in range(8)]
+        held += [connect(one, "http", b"GET /healthz HTTP/1.1\r\nX: ") for _ in range(100)]
+        one.await_line("HTTP refused: a bound is reached", "bound=peer", "peer=127.0.0.1")
+        for path in ("/healthz", "/readyz", "/metrics"):
+            status, text = one.get(path)
+            assert status == 200, (path, status, text)
+        assert 'rota_http_full_total{bound="peer"} ' in text, text
+        status, text = one.get("/api/v1/cluster")
+        assert status == 503 and "connections" in text, (status, text)
+        for each in held:
+            each.close()
+
+
+@test
+def one_peer_does_not_take_all_connections():
+    hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
+    with node(*ANY_PORTS, "--peer-connections", "16") as one:
+        assert one.ready
+        held = [connect(one, "grpc", hello) for _ in range(30)]
+        one.await_line("connections refused: their peer has its share", "bound=16", "peer=127.0.0.1")
+        ended = 0
+        while ended < 14:  # the rest are kept, beside that of the node to itself
+            for each in held:
+                each.settimeout(0.01)
+                with contextlib.suppress(TimeoutError, ConnectionError):
+                    while each.recv(4096):
+                        pass
+                    each.close()
+                    held.remove(each)
+                    ended += 1
+        assert 'rota_server_full_total{bound="peer"}' in one.get("/metrics")[1]
+        for each in held:
+            each.close()
+
+
+@test
+def connections_without_a_call_end():
+    hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
+    with node(*ANY_PORTS, "--idle-limit", "1s") as one:
+        assert one.ready
+        for name, text in (("grpc", hello), ("http", b"GET /healthz HTTP/1.1\r\nX: ")):
+            with connect(one, name, text) as idle:
+                with contextlib.suppress(ConnectionError):
+                    while idle.recv(4096):
+                        if name == "grpc":
+                            idle.sendall(b"\0\0\x08\6\1\0\0\0\0" + bytes(8))  # the answer to its ping
+        assert one.get("/api/v1/queues")[0] == 200  # the node has ended its own, and asks itself again
+
+
+@test
 def directory_has_one_node_at_a_time():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
         with node(*ANY_PORTS, folder=folder) as one:

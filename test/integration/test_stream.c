@@ -538,7 +538,7 @@ static void those_beyond_the_places_wait_for_one(void **state)
 {
     struct streams_end clients[3] = {{0}};
     (void)state;
-    streams.listen.connections_max = 2;
+    streams.listen.connections_max = streams.listen.peer_connections_max = 2;
     streams.model.habit = STREAMS_ECHO;
     streams_listen("127.0.0.1:0");
     for (size_t i = 0; i < 3; i++) {

@@ -193,7 +193,8 @@ static inline void streams_on_refused(void *data, const char *peer, const struct
 
 static inline void streams_listen(const char *address)
 {
-    const struct rota_listener_handler handler = {streams_on_accept, streams_on_refused, &streams};
+    const struct rota_listener_handler handler = {streams_on_accept, streams_on_refused, NULL,
+                                                  &streams};
     struct rota_error error;
     if (rota_listener_open(&streams.loop, address, &streams.listen, &handler, &streams.listener,
                            &error))

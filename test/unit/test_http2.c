@@ -441,6 +441,78 @@ static void silence_is_broken_by_a_ping_and_ends_without_answer(void **state)
     world_free(world);
 }
 
+static const struct rota_http2_options idling = {.idle_timeout = 300 * ROTA_SEC,
+                                                 .keepalive_timeout = 20 * ROTA_SEC};
+
+static void a_connection_without_calls_ends_in_order(void **state)
+{
+    struct world *world = world_new((struct rota_http2_options){0}, idling);
+    struct rota_http2 *server = world->server.session;
+    (void)state;
+    talk(world);
+    start(world, 0);
+    world->now += 200 * ROTA_SEC;
+    talk(world);
+    assert_int_equal(world->client.n_ended, 1);
+    world->now += 299 * ROTA_SEC;
+    assert_true(rota_http2_tick(server, world->now));
+    talk(world);
+    assert_int_equal(world->client.n_goaway, 0);
+    world->now += 300 * ROTA_SEC; /* it was busy at the last look */
+    assert_true(rota_http2_tick(server, world->now));
+    start(world, 1); /* on its way when the client is asked to go: it is still served */
+    talk(world);
+    assert_int_equal(world->client.n_goaway, 1);
+    assert_int_equal(world->client.n_ended, 2);
+    assert_int_equal(world->client.status, ROTA_STATUS_OK);
+    assert_true(rota_http2_is_done(server));
+    assert_int_equal(rota_http2_fault(server), ROTA_HTTP2_FAULT_NONE);
+    world_free(world);
+}
+
+static void a_connection_with_a_call_is_not_idle(void **state)
+{
+    struct world *world = world_new((struct rota_http2_options){0}, idling);
+    struct rota_http2 *server = world->server.session;
+    (void)state;
+    world->server.is_slow = true;
+    talk(world);
+    start(world, 0);
+    talk(world);
+    for (int i = 0; i < 10; i++) {
+        world->now = rota_http2_deadline(server);
+        assert_true(rota_http2_tick(server, world->now));
+    }
+    talk(world);
+    assert_int_equal(world->client.n_goaway, 0);
+    assert_int_equal(world->server.n_asked, 1);
+    world_free(world);
+}
+
+static void a_request_that_never_is_whole_does_not_keep_a_connection(void **state)
+{
+    struct world *world = world_new((struct rota_http2_options){0}, idling);
+    struct rota_http2 *server = world->server.session;
+    struct rota_buffer bytes = {0};
+    (void)state;
+    talk(world);
+    start(world, 0);
+    rota_http2_pull(world->client.session, &bytes, SIZE_MAX);
+    for (size_t i = 0; i + 3 < bytes.size; i++) { /* a byte now and then, and the last ones never */
+        struct rota_str one = rota_str_of(bytes.data + i, 1);
+        world->now += ROTA_SEC;
+        assert_true(rota_http2_feed(server, world->now, &one));
+    }
+    world->now = rota_http2_deadline(server);
+    assert_true(rota_http2_tick(server, world->now)); /* it may answer until then */
+    assert_true(rota_http2_deadline(server) == world->now + 20 * ROTA_SEC);
+    assert_false(rota_http2_tick(server, world->now + 20 * ROTA_SEC));
+    assert_int_equal(rota_http2_fault(server), ROTA_HTTP2_FAULT_SILENT);
+    assert_int_equal(world->server.n_asked, 0);
+    rota_buffer_deinit(&bytes);
+    world_free(world);
+}
+
 static void bytes_should_leave_after_so_many_calls(void **state)
 {
     struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
@@ -674,6 +746,9 @@ int main(void)
         cmocka_unit_test(a_lost_connection_tells_what_may_have_been_sent),
         cmocka_unit_test(silence_is_broken_by_a_ping_and_ends_without_answer),
         cmocka_unit_test(bytes_should_leave_after_so_many_calls),
+        cmocka_unit_test(a_connection_without_calls_ends_in_order),
+        cmocka_unit_test(a_connection_with_a_call_is_not_idle),
+        cmocka_unit_test(a_request_that_never_is_whole_does_not_keep_a_connection),
         cmocka_unit_test(a_paused_call_is_told_later_even_when_its_stream_is_gone),
         cmocka_unit_test(a_bad_message_that_was_held_ends_the_call_once),
         cmocka_unit_test(a_held_call_may_be_left_from_its_message),
