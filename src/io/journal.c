@@ -74,6 +74,7 @@ static void leave_mark(struct commit *commit)
     if (!mark.failed && fits)
         (void)rota_journal_files_write(commit->files, rota_buffer_str(&mark), number, NULL);
     rota_buffer_deinit(&mark);
+    rota_journal_files_end(commit->files, number);
 }
 
 static void write_commit(struct commit *commit)

@@ -194,7 +194,7 @@ static enum rota_code tell_range(struct rota_journal_files *files, size_t place,
     struct rota_journal_range range = {.lowest = lowest->index, .first = lowest->first};
     range.last = files->parts.items[files->parts.size - 1].index;
     if (files->range.sequence && range.lowest == files->range.lowest &&
-        range.last == files->range.last)
+        range.last == files->range.last && files->range.ended == 0)
         return ROTA_OK;
     int failed = rota_journal_range_put(files, range);
     if (failed && is_no_room(errno) && !files->is_full) {
@@ -472,6 +472,14 @@ enum rota_code rota_journal_files_open(const struct rota_journal_files_options *
     rota_journal_files_find_room(made);
     *files = made;
     return ROTA_OK;
+}
+
+void rota_journal_files_end(struct rota_journal_files *files, uint64_t next)
+{
+    struct rota_journal_range range = files->range;
+    range.ended = next;
+    if (range.sequence)
+        (void)rota_journal_range_put(files, range);
 }
 
 void rota_journal_files_close(struct rota_journal_files *files)

@@ -94,6 +94,11 @@ void rota_journal_files_close(struct rota_journal_files *files); /* may be NULL 
 enum rota_code rota_journal_files_write(struct rota_journal_files *files, struct rota_str batch,
                                         uint64_t first, struct rota_error *error);
 
+/* All is written, and `next` is the number of the record that would come next: whoever reads the
+ * journal must find all before it. The next write makes this void. If it can't be written down, the
+ * journal reads like one that was not closed. */
+void rota_journal_files_end(struct rota_journal_files *files, uint64_t next);
+
 /* Remove segments that hold nothing but records below `number`; never the last one. */
 enum rota_code rota_journal_files_drop(struct rota_journal_files *files, uint64_t number,
                                        struct rota_error *error);

@@ -207,10 +207,11 @@ static enum rota_code refuse_damage(struct reading *reading, const char *path)
 
 static enum rota_code refuse_newer(struct reading *reading, const char *path)
 {
-    return rota_error_set(reading->error, ROTA_ERR_INVALID,
-                          "%s: is of version %" PRIu32 ", and this program knows version %d: it "
-                          "was written by a later one",
-                          path, reading->reader.version, ROTA_JOURNAL_VERSION);
+    return rota_error_set(
+        reading->error, ROTA_ERR_INVALID,
+        "%s: written by a newer version of Rota: %s; nothing is damaged, use that "
+        "version or a later one",
+        path, reading->reader.why);
 }
 
 /* Tell which jobs come, some records ahead. */
@@ -271,6 +272,25 @@ static enum rota_code cut(struct reading *reading, const char *path, size_t used
     if (rota_journal_files_sync(files, files->fd))
         return rota_journal_files_refuse(path, "can't be synced", reading->error);
     return ROTA_OK;
+}
+
+/* A journal that was closed in order has lost its end since then, unless it is all there. */
+static enum rota_code check_end(struct reading *reading, const char *path)
+{
+    struct rota_journal_files *files = reading->files;
+    uint64_t next = reading->reader.next, ended = files->range.ended;
+    if (ended == 0 || next >= ended)
+        return ROTA_OK;
+    if (reading->options->repair) {
+        reading->reader.n_lost += ended - next;
+        return ROTA_OK;
+    }
+    return rota_error_set(reading->error, ROTA_ERR_INVALID,
+                          "%s: ends at byte %zu with record %" PRIu64
+                          ", but the journal was closed after record %" PRIu64
+                          "; restore the directory from a backup, or open it without these records "
+                          "with `rota broker --repair`",
+                          path, reading->reader.at, next - 1, ended - 1);
 }
 
 /* Go on behind the last record of the last segment. */
@@ -345,8 +365,16 @@ static enum rota_code read_segment(struct reading *reading, size_t place)
     part.size = reading->size;
     if (!rota_vector_push(&files->parts, part))
         return rota_error_set(reading->error, ROTA_ERR_NO_MEMORY, "%s: no memory", path);
-    /* Nothing is written behind what is damaged. */
-    return is_last && reader->n_lost_bytes == 0 ? go_on(reading, path, found) : ROTA_OK;
+    bool has_all = !is_last || reader->next >= files->range.ended;
+    code = is_last ? check_end(reading, path) : ROTA_OK;
+    /* Nothing is written behind what is damaged, nor in the format of an earlier version. */
+    if (!code && is_last && has_all && reader->n_lost_bytes == 0)
+        code = go_on(reading, path, found);
+    if (!code && files->fd >= 0 && reader->version < ROTA_JOURNAL_VERSION) {
+        close(files->fd);
+        files->fd = -1;
+    }
+    return code;
 }
 
 /* The numbers of what was lost at the end are not used again: a FORGET of no job, which

@@ -5,15 +5,23 @@
 
 #include <string.h>
 
-enum { AT_SEQUENCE = 8, AT_LOWEST = 16, AT_LAST = 24, AT_FIRST = 32, AT_SUM = 40 };
+enum {
+    AT_SEQUENCE = 8,
+    AT_LOWEST = 16,
+    AT_LAST = 24,
+    AT_FIRST = 32,
+    AT_SUM = 40,
+    AT_ENDED = 44,
+    AT_END_SUM = 52
+};
 
 static const char magic[8] = "rotaRNGE";
 
-static uint32_t sum_of(const char *bytes)
+static uint32_t sum_of(const char *bytes, size_t size)
 {
     struct rota_crc32c crc;
     rota_crc32c_init(&crc);
-    return rota_crc32c_add(&crc, 0, rota_str_of(bytes, AT_SUM));
+    return rota_crc32c_add(&crc, 0, rota_str_of(bytes, size));
 }
 
 static size_t place_of(uint64_t sequence)
@@ -29,7 +37,9 @@ size_t rota_journal_range_encode(const struct rota_journal_range *range,
     rota_journal_put_fixed(bytes + AT_LOWEST, range->lowest, 8);
     rota_journal_put_fixed(bytes + AT_LAST, range->last, 8);
     rota_journal_put_fixed(bytes + AT_FIRST, range->first, 8);
-    rota_journal_put_fixed(bytes + AT_SUM, sum_of(bytes), 4);
+    rota_journal_put_fixed(bytes + AT_SUM, sum_of(bytes, AT_SUM), 4);
+    rota_journal_put_fixed(bytes + AT_ENDED, range->ended, 8);
+    rota_journal_put_fixed(bytes + AT_END_SUM, sum_of(bytes, AT_END_SUM), 4);
     return place_of(range->sequence);
 }
 
@@ -38,13 +48,15 @@ static bool decode_place(const char *file, size_t place, struct rota_journal_ran
 {
     const char *bytes = file + place;
     if (memcmp(bytes, magic, sizeof magic) != 0 ||
-        rota_journal_get_fixed(bytes + AT_SUM, 4) != sum_of(bytes))
+        rota_journal_get_fixed(bytes + AT_SUM, 4) != sum_of(bytes, AT_SUM))
         return false;
+    bool has_end = rota_journal_get_fixed(bytes + AT_END_SUM, 4) == sum_of(bytes, AT_END_SUM);
     *range = (struct rota_journal_range){
         .sequence = rota_journal_get_fixed(bytes + AT_SEQUENCE, 8),
         .lowest = rota_journal_get_fixed(bytes + AT_LOWEST, 8),
         .last = rota_journal_get_fixed(bytes + AT_LAST, 8),
         .first = rota_journal_get_fixed(bytes + AT_FIRST, 8),
+        .ended = has_end ? rota_journal_get_fixed(bytes + AT_ENDED, 8) : 0,
     };
     return range->sequence > 0 && range->sequence < UINT64_MAX &&
            place_of(range->sequence) == place && range->lowest > 0 &&

@@ -1,7 +1,12 @@
 /* journal_range: the bytes of a small file that says which segments of a journal there must be.
  *
  * The file has two places, written in turn: a write that is cut off leaves the other one. They
- * are so far apart that no disk has both in one sector. */
+ * are so far apart that no disk has both in one sector.
+ *
+ * A journal that was closed in order says where it ends, so that an end that was cut off later is
+ * not taken for a write that a crash has torn. This stands behind the checksum of the rest, with
+ * one of its own over everything: programs that do not know it read and write the rest as ever, and
+ * what they have written makes it void. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,7 +16,7 @@
 enum {
     ROTA_JOURNAL_SEGMENTS_MAX = 1 << 16,
     ROTA_JOURNAL_RANGE_PLACE = 4096, /* where the second begins */
-    ROTA_JOURNAL_RANGE_SIZE = 44,    /* of what stands at a place */
+    ROTA_JOURNAL_RANGE_SIZE = 56,    /* of what stands at a place */
     ROTA_JOURNAL_RANGE_FILE = ROTA_JOURNAL_RANGE_PLACE + ROTA_JOURNAL_RANGE_SIZE,
 };
 
@@ -19,6 +24,7 @@ struct rota_journal_range {
     uint64_t sequence;     /* of its writes; 0: there is none */
     uint64_t lowest, last; /* segments: these and all between them are there */
     uint64_t first;        /* number of the first record of the lowest */
+    uint64_t ended;        /* closed in order before this record; 0: it is open, or was not */
 };
 
 enum rota_journal_range_found {

@@ -497,6 +497,12 @@ static void get_fields(struct eye *eye, struct rota_work_record *record,
     get_rare(eye, record, mask, room);
 }
 
+bool rota_journal_record_is_known(struct rota_str body)
+{
+    struct eye eye = {.at = body.data, .end = body.data + body.size};
+    return get(&eye, UINT64_MAX) < ROTA_WORK_RECORDS || eye.failed;
+}
+
 bool rota_journal_record_decode(struct rota_journal_batch *batch, const char *base,
                                 struct rota_str body, struct rota_work_record *record,
                                 struct rota_journal_room *room)

@@ -48,6 +48,9 @@ size_t rota_journal_record_encode(struct rota_journal_batch *batch,
                                   const struct rota_work_record *record, const char *base,
                                   char *body);
 
+/* Is the record in a frame's body of a kind that we know? */
+bool rota_journal_record_is_known(struct rota_str body);
+
 /* Read the body that lies in the bytes `base`. Fills all of `*record` but its number; it
  * points into `base` and `room`. False when it is none. */
 bool rota_journal_record_decode(struct rota_journal_batch *batch, const char *base,

@@ -220,6 +220,12 @@ static enum rota_journal_found damaged(struct rota_journal_reader *reader, const
     return ROTA_JOURNAL_DAMAGED;
 }
 
+static enum rota_journal_found newer(struct rota_journal_reader *reader, const char *why)
+{
+    reader->why = why;
+    return ROTA_JOURNAL_NEWER;
+}
+
 /* A head that is cut or blank, and nothing behind it: it was never finished. */
 static enum rota_journal_found bad_head(struct rota_journal_reader *reader, const char *why)
 {
@@ -281,7 +287,7 @@ enum rota_journal_found rota_journal_reader_open(struct rota_journal_reader *rea
     reader->version = has_magic ? (uint32_t)rota_journal_get_fixed(bytes.data + AT_VERSION, 4) : 0;
     bool is_whole = read_head(bytes, &head);
     if (has_magic && reader->version > ROTA_JOURNAL_VERSION)
-        return ROTA_JOURNAL_NEWER;
+        return newer(reader, "its format has a higher number");
     if (!has_magic || !is_whole || reader->version == 0)
         return bad_head(reader, has_magic ? "the checksum of its head does not fit"
                                           : "it does not begin as a journal does");
@@ -364,6 +370,8 @@ enum rota_journal_found rota_journal_reader_next(struct rota_journal_reader *rea
     }
     if (!is_sealed(reader, &frame, reader->batch.number, reader->next))
         return broken(reader, "a checksum does not fit");
+    if (!rota_journal_record_is_known(frame.body))
+        return newer(reader, "it has records of an unknown kind");
     if (!rota_journal_record_decode(&reader->batch, reader->bytes.data, frame.body, record,
                                     &reader->room))
         return damaged(reader, "a record that is whole can't be read");

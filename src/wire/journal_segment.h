@@ -21,7 +21,9 @@
 #include "wire/journal_seal.h"
 
 enum {
-    ROTA_JOURNAL_VERSION = 1,
+    /* Raise it with every new kind or field of records: an older program then refuses to read what
+     * it would take for damaged. 2: layouts, nodes, counts of lost workers. */
+    ROTA_JOURNAL_VERSION = 2,
     ROTA_JOURNAL_HEAD_SIZE = 48,
 };
 
@@ -77,7 +79,7 @@ struct rota_journal_reader {
     uint64_t first;        /* the number of the first record of this segment */
     uint32_t version;      /* of the segment */
     size_t batch_at;       /* where the last batch begins; 0: none in this segment */
-    const char *why;       /* of DAMAGED and TORN: constant */
+    const char *why;       /* of DAMAGED, TORN and NEWER: constant */
 
     uint64_t n_lost;     /* records that were passed over */
     size_t n_lost_bytes; /* ... and bytes */

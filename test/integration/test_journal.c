@@ -337,6 +337,23 @@ static void a_second_one_is_told_who_has_it(void **state)
 
 /* --- damage --- */
 
+/* As if the process had been killed before it closed the journal. */
+static void forget_close(void)
+{
+    char path[512], file[ROTA_JOURNAL_RANGE_FILE] = {0}, bytes[ROTA_JOURNAL_RANGE_SIZE];
+    struct rota_journal_range range;
+    snprintf(path, sizeof path, "%.400s/range", book.directory);
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0 && pread(fd, file, sizeof file, 0) > 0);
+    assert_int_equal(rota_journal_range_decode(file, &range), ROTA_JOURNAL_RANGE_FINE);
+    assert_true(range.ended > 0);
+    range.ended = 0;
+    range.sequence++;
+    size_t place = rota_journal_range_encode(&range, bytes);
+    assert_int_equal(pwrite(fd, bytes, sizeof bytes, (off_t)place), sizeof bytes);
+    close(fd);
+}
+
 static void a_torn_end_is_cut_and_written_over(void **state)
 {
     char path[512];
@@ -351,6 +368,7 @@ static void a_torn_end_is_cut_and_written_over(void **state)
         size--;
     assert_int_equal(ftruncate(fd, size - 40), 0); /* the mark, and a part of a record */
     close(fd);
+    forget_close();
     book_open();
     assert_int_equal(book.n_read, 29);
     book_append(20);
@@ -586,10 +604,93 @@ static void a_newer_version_is_refused(void **state)
 {
     (void)state;
     write_records(10);
-    change_byte(1, 8, 3);
-    assert_refused(ROTA_ERR_INVALID, "is of version 2, and this program knows version 1");
+    change_byte(1, 8, ROTA_JOURNAL_VERSION ^ (ROTA_JOURNAL_VERSION + 1));
+    assert_refused(ROTA_ERR_INVALID, "written by a newer version of Rota: its format");
     book.options.repair = true;
-    assert_refused(ROTA_ERR_INVALID, "is of version 2");
+    assert_refused(ROTA_ERR_INVALID, "written by a newer version of Rota: its format");
+}
+
+static void cut_segment(uint64_t index, off_t size)
+{
+    char path[512];
+    path_of(index, path);
+    assert_int_equal(truncate(path, size), 0);
+}
+
+/* The records of the last segment are gone, its head is not: nothing in it looks wrong. */
+static void an_end_that_was_cut_after_a_close_is_noticed(void **state)
+{
+    (void)state;
+    write_records(10);
+    cut_segment(1, ROTA_JOURNAL_HEAD_SIZE);
+    assert_refused(ROTA_ERR_INVALID, "ends at byte 48 with record 0, but the journal was closed "
+                                     "after record 10");
+    book.options.repair = true;
+    book_open();
+    assert_int_equal(book.n_read, 0);
+    book_close();
+    book.options.repair = false;
+    book_open(); /* the end that it was closed with since then is there */
+    book_close();
+}
+
+static void a_cut_within_a_record_after_a_close_is_noticed(void **state)
+{
+    (void)state;
+    write_records(10);
+    cut_segment(1, 200);
+    assert_refused(ROTA_ERR_INVALID, "but the journal was closed after record 10");
+}
+
+/* Only what was written down as closed must be there: a process that was killed has not. */
+static void an_end_is_void_once_the_journal_is_open_again(void **state)
+{
+    (void)state;
+    write_records(10);
+    book_open();
+    struct rota_journal_files *files;
+    struct rota_error error;
+    char copy[512], command[2048];
+    snprintf(copy, sizeof copy, "%.400s-copy", book.directory);
+    snprintf(command, sizeof command, "cp -r %.400s %.500s && rm -f %.500s/lock", book.directory,
+             copy, copy);
+    assert_int_equal(system(command), 0); /* as a loss of power would leave it */
+    book_close();
+    const struct rota_journal_files_options options = {.directory = copy};
+    if (rota_journal_files_open(&options, &files, &error))
+        fail_msg("%s", error.text);
+    assert_int_equal(files->range.ended, 0);
+    assert_int_equal(files->n_records, 10);
+    rota_journal_files_close(files);
+    snprintf(command, sizeof command, "rm -r %.500s", copy);
+    assert_int_equal(system(command), 0);
+}
+
+/* An older program would take a record that it does not know for damage. */
+static void nothing_is_added_to_a_segment_of_an_earlier_version(void **state)
+{
+    char path[512], head[ROTA_JOURNAL_HEAD_SIZE];
+    (void)state;
+    write_records(10);
+    path_of(1, path);
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, head, sizeof head, 0), sizeof head);
+    struct rota_crc32c crc;
+    rota_crc32c_init(&crc);
+    head[8] = 1; /* the version, and the checksum of all before it */
+    rota_journal_put_fixed(head + 44, rota_crc32c_add(&crc, 0, rota_str_of(head, 44)), 4);
+    assert_int_equal(pwrite(fd, head, sizeof head, 0), sizeof head);
+    close(fd);
+    book_open();
+    assert_int_equal(book.n_read, 10);
+    book_close();
+    write_records(10);
+    path_of(2, path);
+    assert_int_equal(access(path, F_OK), 0);
+    book_open();
+    assert_int_equal(book.n_read, 20);
+    book_close();
 }
 
 static void what_is_no_journal_is_refused(void **state)
@@ -1102,6 +1203,10 @@ int main(void)
         TEST(a_journal_without_a_range_is_read_and_given_one),
         TEST(a_range_that_is_something_else_is_refused),
         TEST(a_newer_version_is_refused),
+        TEST(an_end_that_was_cut_after_a_close_is_noticed),
+        TEST(a_cut_within_a_record_after_a_close_is_noticed),
+        TEST(an_end_is_void_once_the_journal_is_open_again),
+        TEST(nothing_is_added_to_a_segment_of_an_earlier_version),
         TEST(what_is_no_journal_is_refused),
         TEST(repair_touches_nothing_where_no_journal_is),
         TEST(files_of_another_user_are_refused),

@@ -325,10 +325,35 @@ static void a_mark_makes_the_last_batch_safe_from_being_cut(void **state)
 static void a_newer_version_is_not_read(void **state)
 {
     (void)state;
-    book.segments[2].data[8] = 2;
+    book.segments[2].data[8] = ROTA_JOURNAL_VERSION + 1;
     assert_outcome(ROTA_JOURNAL_NEWER, RECORDS - PER_SEGMENT);
-    assert_int_equal(reader.version, 2);
+    assert_int_equal(reader.version, ROTA_JOURNAL_VERSION + 1);
     assert_int_equal(read_book(true).found, ROTA_JOURNAL_NEWER);
+}
+
+/* A later program may write kinds of records that we do not know: nothing is damaged then. */
+static void a_record_of_an_unknown_kind_is_newer(void **state)
+{
+    struct rota_work_record record = {
+        .type = ROTA_WORK_FORGET, .queue = rota_str("q"), .number = RECORDS - PER_SEGMENT + 1};
+    struct rota_buffer *segment = &book.segments[SEGMENTS - 1];
+    struct rota_buffer batch = {0};
+    (void)state;
+    rota_journal_write_mark(&writer, record.number, &batch);
+    size_t start =
+        batch.size; /* of the record's frame: a length of two bytes, a checksum, a body */
+    rota_journal_write(&writer, &record, &batch);
+    struct rota_str length = {batch.data + start, 2};
+    struct rota_str body = {batch.data + start + 6, batch.size - start - 6};
+    batch.data[start + 6] = ROTA_WORK_RECORDS;
+    rota_journal_put_fixed(
+        batch.data + start + 2,
+        rota_journal_seal_sum(&writer.seal, record.number, record.number, length, body), 4);
+    segment->size = ROTA_JOURNAL_HEAD_SIZE;
+    rota_buffer_append_str(segment, rota_buffer_str(&batch));
+    rota_buffer_deinit(&batch);
+    assert_outcome(ROTA_JOURNAL_NEWER, RECORDS - PER_SEGMENT);
+    assert_string_equal(reader.why, "it has records of an unknown kind");
 }
 
 static void segments_that_do_not_follow_are_damage(void **state)
@@ -367,6 +392,7 @@ int main(void)
         TEST(a_hole_in_the_last_batch_is_torn),
         TEST(a_mark_makes_the_last_batch_safe_from_being_cut),
         TEST(a_newer_version_is_not_read),
+        TEST(a_record_of_an_unknown_kind_is_newer),
         TEST(segments_that_do_not_follow_are_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
