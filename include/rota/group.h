@@ -73,7 +73,8 @@ enum rota_group_news_type {
 struct rota_group_news {
     enum rota_group_news_type type;
     rota_time at;         /* rota_clock_boot(), like every time of a group */
-    uint64_t incarnation; /* ours: the number of this life of the task */
+    uint64_t incarnation; /* ours: the number of this life of the task; of what counted: the life
+                             that wrote it, which may be over */
     uint64_t epoch, generation, offset, token;
     struct rota_str partition, target;
     const struct rota_str *parents; /* of OWN and SHARE */

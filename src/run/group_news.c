@@ -66,7 +66,8 @@ static void tell(struct rota_group *group, struct rota_group_news news)
     if (!group->options.on_news)
         return;
     news.at = rota_clock_boot();
-    news.incarnation = group->incarnation;
+    if (news.incarnation == 0)
+        news.incarnation = group->incarnation;
     group->options.on_news(group->options.data, &news);
 }
 
@@ -182,6 +183,7 @@ static void tell_change(struct rota_group *group, const struct rota_group_action
     struct rota_str parents[ROTA_GROUP_PARENTS_MAX];
     bool is_new = change->type == ROTA_GROUP_OWN || change->type == ROTA_GROUP_SHARE;
     struct rota_group_news news = {
+        .incarnation = action->record->author.incarnation,
         .epoch = action->record->epoch,
         .offset = action->offset,
         .token = change->token,
