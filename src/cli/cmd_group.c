@@ -140,7 +140,8 @@ const struct rota_cli_command rota_cmd_group_join = {
                 "{partition, offset}, move {partition, target, offset}, also of records that it "
                 "wrote "
                 "before it lost the group; refused {partition, "
-                "reason}; watermark {mark}; lost {reason}; skipped {offset, reason}; failed "
+                "reason}; watermark {mark}; lost {reason}; skipped {offset, reason}; "
+                "unreachable {reason}: the log does not answer, and is tried again; failed "
                 "{reason}; left.",
             .options = JOIN_OPTIONS,
             .n_options = sizeof JOIN_OPTIONS / sizeof *JOIN_OPTIONS,

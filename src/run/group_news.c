@@ -55,9 +55,9 @@ bool rota_group_make_series(struct rota_group *group)
 
 const char *rota_group_news_name(enum rota_group_news_type type)
 {
-    static const char *const names[] = {"ready",   "joined",    "epoch",  "own",    "share",
-                                        "take",    "progress",  "finish", "remove", "move",
-                                        "refused", "watermark", "lost",   "skipped"};
+    static const char *const names[] = {"ready",   "joined",    "epoch",  "own",     "share",
+                                        "take",    "progress",  "finish", "remove",  "move",
+                                        "refused", "watermark", "lost",   "skipped", "unreachable"};
     return (unsigned)type < sizeof names / sizeof *names ? names[type] : "unknown";
 }
 
@@ -242,6 +242,12 @@ void rota_group_tell_skipped(struct rota_group *group, uint64_t offset, enum rot
              ROTA_LOG_FACT("reason", name), ROTA_LOG_FACT("error", reason));
     tell(group, (struct rota_group_news){
                     .type = ROTA_GROUP_NEWS_SKIPPED, .offset = offset, .reason = name});
+}
+
+void rota_group_tell_unreachable(struct rota_group *group, const struct rota_error *error)
+{
+    tell(group, (struct rota_group_news){.type = ROTA_GROUP_NEWS_UNREACHABLE,
+                                         .reason = error ? error->text : ""});
 }
 
 void rota_group_tell_failed(struct rota_group *group, const struct rota_error *error)
