@@ -54,26 +54,28 @@ struct rota_group_grant {
 
 /* What happened, for logs and people. */
 enum rota_group_news_type {
-    ROTA_GROUP_NEWS_READY,     /* the log was read up to `offset`, its end; then we join */
-    ROTA_GROUP_NEWS_JOINED,    /* a round has us: `generation` */
-    ROTA_GROUP_NEWS_EPOCH,     /* one that has us is in force: `epoch`, `tasks`, `is_leader` */
-    ROTA_GROUP_NEWS_OWN,       /* what we said counted at `offset`: a new partition is ours */
-    ROTA_GROUP_NEWS_SHARE,     /* ... is offered to `target` */
-    ROTA_GROUP_NEWS_TAKE,      /* ... what was offered to us is ours */
-    ROTA_GROUP_NEWS_PROGRESS,  /* ... a position is committed: `mark` */
-    ROTA_GROUP_NEWS_FINISH,    /* ... it is read to its end */
-    ROTA_GROUP_NEWS_REMOVE,    /* ... it is gone */
-    ROTA_GROUP_NEWS_MOVE,      /* ... what we had is offered to `target` */
-    ROTA_GROUP_NEWS_REFUSED,   /* what was reported of `partition` can't be: `reason` */
-    ROTA_GROUP_NEWS_WATERMARK, /* of the group has come to `mark` */
-    ROTA_GROUP_NEWS_LOST,      /* the log or the group: `reason`; everything is being stopped */
-    ROTA_GROUP_NEWS_SKIPPED,   /* the record at `offset` is not believed: `reason` */
+    ROTA_GROUP_NEWS_READY,       /* the log was read up to `offset`, its end; then we join */
+    ROTA_GROUP_NEWS_JOINED,      /* a round has us: `generation` */
+    ROTA_GROUP_NEWS_EPOCH,       /* one that has us is in force: `epoch`, `tasks`, `is_leader` */
+    ROTA_GROUP_NEWS_OWN,         /* what we said counted at `offset`: a new partition is ours */
+    ROTA_GROUP_NEWS_SHARE,       /* ... is offered to `target` */
+    ROTA_GROUP_NEWS_TAKE,        /* ... what was offered to us is ours */
+    ROTA_GROUP_NEWS_PROGRESS,    /* ... a position is committed: `mark` */
+    ROTA_GROUP_NEWS_FINISH,      /* ... it is read to its end */
+    ROTA_GROUP_NEWS_REMOVE,      /* ... it is gone */
+    ROTA_GROUP_NEWS_MOVE,        /* ... what we had is offered to `target` */
+    ROTA_GROUP_NEWS_REFUSED,     /* what was reported of `partition` can't be: `reason` */
+    ROTA_GROUP_NEWS_WATERMARK,   /* of the group has come to `mark` */
+    ROTA_GROUP_NEWS_LOST,        /* the log or the group: `reason`; everything is being stopped */
+    ROTA_GROUP_NEWS_SKIPPED,     /* the record at `offset` is not believed: `reason` */
+    ROTA_GROUP_NEWS_UNREACHABLE, /* the log does not answer: `reason`; told once until it does */
 };
 
 struct rota_group_news {
     enum rota_group_news_type type;
     rota_time at;         /* rota_clock_boot(), like every time of a group */
-    uint64_t incarnation; /* ours: the number of this life of the task */
+    uint64_t incarnation; /* ours: the number of this life of the task; of what counted: the life
+                             that wrote it, which may be over */
     uint64_t epoch, generation, offset, token;
     struct rota_str partition, target;
     const struct rota_str *parents; /* of OWN and SHARE */

@@ -137,8 +137,11 @@ const struct rota_cli_command rota_cmd_group_join = {
                 "{partition, token}; what counted in the log: own {partition, parents, offset}, "
                 "share {partition, parents, target, offset}, take {partition, offset}, progress "
                 "{partition, token, mark, offset}, finish {partition, token, offset}, remove "
-                "{partition, offset}, move {partition, target, offset}; refused {partition, "
-                "reason}; watermark {mark}; lost {reason}; skipped {offset, reason}; failed "
+                "{partition, offset}, move {partition, target, offset}, also of records that it "
+                "wrote "
+                "before it lost the group; refused {partition, "
+                "reason}; watermark {mark}; lost {reason}; skipped {offset, reason}; "
+                "unreachable {reason}: the log does not answer, and is tried again; failed "
                 "{reason}; left.",
             .options = JOIN_OPTIONS,
             .n_options = sizeof JOIN_OPTIONS / sizeof *JOIN_OPTIONS,

@@ -83,7 +83,7 @@ static void add_list(struct join *join, const char *key, const struct rota_str *
     rota_json_end_array(&join->json);
 }
 
-static void begin_line(struct join *join, const char *event, rota_time at)
+static void begin_line_of(struct join *join, const char *event, rota_time at, uint64_t incarnation)
 {
     rota_buffer_clear(&join->line);
     join->json = (struct rota_json){.buffer = &join->line};
@@ -92,7 +92,12 @@ static void begin_line(struct join *join, const char *event, rota_time at)
     rota_json_text(&join->json, event);
     add_int(join, "at", at);
     add_str(join, "task", rota_str(join->options->task));
-    add_uint(join, "incarnation", join->incarnation);
+    add_uint(join, "incarnation", incarnation);
+}
+
+static void begin_line(struct join *join, const char *event, rota_time at)
+{
+    begin_line_of(join, event, at, join->incarnation);
 }
 
 /* A task that nobody can hear any more leaves. */
@@ -314,6 +319,7 @@ static void add_news(struct join *join, const struct rota_group_news *news)
         break;
     case ROTA_GROUP_NEWS_REFUSED:
     case ROTA_GROUP_NEWS_LOST:
+    case ROTA_GROUP_NEWS_UNREACHABLE:
         add_str(join, "reason", rota_str(news->reason));
         break;
     }
@@ -322,8 +328,9 @@ static void add_news(struct join *join, const struct rota_group_news *news)
 static void on_news(void *data, const struct rota_group_news *news)
 {
     struct join *join = data;
-    join->incarnation = news->incarnation;
-    begin_line(join, rota_group_news_name(news->type), news->at);
+    if (join->incarnation < news->incarnation) /* else it is of a former life, and they grow */
+        join->incarnation = news->incarnation;
+    begin_line_of(join, rota_group_news_name(news->type), news->at, news->incarnation);
     if (news->partition.size > 0)
         add_str(join, "partition", news->partition);
     add_news(join, news);
@@ -336,7 +343,7 @@ static void on_failed(void *data, const struct rota_error *error)
     begin_line(join, "failed", rota_clock_boot());
     add_str(join, "reason", rota_str(error->text));
     end_line(join);
-    join->exit_code = rota_cli_fail(ROTA_CLI_NO, "%s", error->text);
+    join->exit_code = ROTA_CLI_NO; /* the log says why, on stderr */
     leave(join);
 }
 

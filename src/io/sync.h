@@ -10,7 +10,7 @@
  *              join() --> ROUND, GROUP_OK, ..., ROUND, ... GROUP_LOST
  *
  * It connects by itself, again and again with a growing, jittered delay; while it
- * can't, nothing is told, and whoever waits for OK and GROUP_OK sees them stay away.
+ * can't, UNREACHABLE is told once, and OK and GROUP_OK do not come.
  * FAILED is told once, when it will not get better by itself: a topic with the wrong
  * settings, tables of a newer version, rights that are missing.
  *
@@ -62,7 +62,8 @@ enum rota_sync_event_type {
                                   later round than the last one that was told */
     ROTA_SYNC_GROUP_LOST, /* we are no member any more: see `error`; join() again */
 
-    ROTA_SYNC_FAILED, /* see `error`; nothing follows */
+    ROTA_SYNC_UNREACHABLE, /* the server does not answer: see `error`; told once until it does */
+    ROTA_SYNC_FAILED,      /* see `error`; nothing follows */
 };
 
 /* All is borrowed while the callback runs. */

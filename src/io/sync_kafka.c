@@ -36,8 +36,6 @@ void rota_kafka_fail(struct rota_kafka *kafka, const struct rota_error *error)
 {
     if (kafka->is_failed || kafka->is_closing)
         return;
-    rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_ERROR, "log failed",
-             ROTA_LOG_FACT("log", kafka->sync.name), ROTA_LOG_FACT("reason", error->text));
     kafka->phase = ROTA_KAFKA_OVER;
     end_member(kafka);
     kafka->is_failed = true;

@@ -80,14 +80,34 @@ static void check_end(struct rota_kafka *kafka)
                                                      .sent_at = kafka->end_sent_at});
 }
 
+/* The first of several failures is told and logged; librdkafka's words say why. */
+static void note_unreachable(struct rota_kafka *kafka, const struct rota_error *error)
+{
+    bool is_told = kafka->sync.trouble.text[0];
+    rota_error_set(&kafka->sync.trouble, error->code, "%s%s%s", error->text,
+                   kafka->words[0] ? "; librdkafka says: " : "", kafka->words);
+    if (is_told)
+        return;
+    struct rota_error trouble = kafka->sync.trouble;
+    rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_WARN, "log not reached",
+             ROTA_LOG_FACT("log", kafka->sync.name), ROTA_LOG_FACT("reason", trouble.text));
+    rota_kafka_tell(kafka,
+                    &(struct rota_sync_event){.type = ROTA_SYNC_UNREACHABLE, .error = &trouble});
+}
+
+static void note_reached(struct rota_kafka *kafka)
+{
+    kafka->sync.trouble = (struct rota_error){0};
+    kafka->words[0] = '\0';
+}
+
 static void on_opened(struct rota_kafka *kafka, const struct rota_kafka_job *job)
 {
     kafka->has_opened = true;
     kafka->missing_since = 0;
     kafka->phase = ROTA_KAFKA_OPEN;
     kafka->known = job->end;
-    kafka->sync.trouble = (struct rota_error){0};
-    kafka->words[0] = '\0';
+    note_reached(kafka);
     rota_backoff_succeeded(&kafka->backoff);
     rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_INFO, "log opened",
              ROTA_LOG_FACT("log", kafka->sync.name),
@@ -144,11 +164,8 @@ static void on_looked(struct rota_kafka *kafka, const struct rota_kafka_job *job
     } else if (job->code == ROTA_ERR_NOT_FOUND && is_missing_for_good(kafka, now)) {
         on_not_found(kafka);
     } else {
-        rota_error_set(&kafka->sync.trouble, job->code, "%s%s%s", job->error.text,
-                       kafka->words[0] ? "; librdkafka says: " : "", kafka->words);
         kafka->look_at = now + rota_backoff_failed(&kafka->backoff, &kafka->random);
-        rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_DEBUG, "log not reached",
-                 ROTA_LOG_FACT("log", kafka->sync.name), ROTA_LOG_FACT("reason", job->error.text));
+        note_unreachable(kafka, &job->error);
     }
 }
 
@@ -159,11 +176,14 @@ static void on_asked(struct rota_kafka *kafka, const struct rota_kafka_job *job)
         return; /* the read is another one by now */
     if (job->code == ROTA_ERR_NOT_FOUND) {
         lose(kafka, &job->error);
-    } else if (!job->code && job->sent_at - kafka->asked_at > kafka->setup.session) {
+    } else if (job->code) {
+        note_unreachable(kafka, &job->error);
+    } else if (job->sent_at - kafka->asked_at > kafka->setup.session) {
         lose_because(kafka, "nothing was heard of it for a session");
-    } else if (!job->code && job->end < job->known) { /* not kafka->known: records came since */
+    } else if (job->end < job->known) { /* not kafka->known: records came since */
         lose_because(kafka, "it has become shorter");
-    } else if (!job->code) {
+    } else {
+        note_reached(kafka);
         kafka->asked_at = job->sent_at;
         kafka->has_end = true;
         kafka->end = job->end;

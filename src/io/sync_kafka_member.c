@@ -144,6 +144,8 @@ static void tell_end(struct rota_kafka_member *member, enum rota_sync_event_type
 {
     struct rota_kafka_note *note = member->is_over ? NULL : new_note(member, type, 0, 0);
     member->is_over = true;
+    if (type == ROTA_SYNC_FAILED)
+        member->is_subscribed = false; /* nobody has let us in */
     if (!note)
         return;
     note->error = *error;

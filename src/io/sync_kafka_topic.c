@@ -13,6 +13,7 @@ struct line {
     struct rota_letter letter;
     const struct rota_kafka_setup *setup;
     enum rota_log_level level;
+    bool is_trouble; /* the last of these is part of why the brokers can't be reached */
     char text[ROTA_LOG_VALUE_MAX];
 };
 
@@ -22,7 +23,7 @@ static void on_line(struct rota_letter *letter, bool is_cancelled)
     if (!is_cancelled) {
         rota_log(line->setup->log, rota_clock_wall(), line->level, "kafka says",
                  ROTA_LOG_FACT("text", line->text));
-        if (line->level == ROTA_LOG_WARN)
+        if (line->is_trouble)
             snprintf(line->setup->words, ROTA_KAFKA_WORDS_MAX, "%.*s", ROTA_KAFKA_WORDS_MAX - 1,
                      line->text);
     }
@@ -34,12 +35,15 @@ static void on_client_log(const rd_kafka_t *client, int level, const char *facil
                           const char *text)
 {
     const struct rota_kafka_setup *setup = client ? rd_kafka_opaque(client) : NULL;
-    enum rota_log_level ours = level <= 4 ? ROTA_LOG_WARN : ROTA_LOG_DEBUG;
-    bool is_heard = setup && (ours == ROTA_LOG_WARN || rota_log_is_on(setup->log, ours));
+    /* A broken connection is said for each broker and each try: we say it once, ourselves. */
+    bool is_trouble = level <= 4, is_loud = is_trouble && strcmp(facility, "FAIL") != 0;
+    enum rota_log_level ours = is_loud ? ROTA_LOG_WARN : ROTA_LOG_DEBUG;
+    bool is_heard = setup && (is_trouble || rota_log_is_on(setup->log, ours));
     struct line *line = is_heard ? malloc(sizeof *line) : NULL;
     if (!line)
         return;
-    *line = (struct line){.letter.done = on_line, .setup = setup, .level = ours};
+    *line = (struct line){
+        .letter.done = on_line, .setup = setup, .level = ours, .is_trouble = is_trouble};
     snprintf(line->text, sizeof line->text, "%s: %s", facility, text);
     if (rota_mailbox_post(setup->lines, &line->letter))
         free(line);

@@ -280,15 +280,14 @@ static bool is_final(const struct rota_sync_sql *sync, enum rota_code code)
 static void fail(struct rota_sync_sql *sync, const struct rota_error *error)
 {
     struct rota_error copy = *error;
-    note(sync, ROTA_LOG_ERROR, "group log failed", &copy);
     sync->is_failed = true;
     if (!refuse_waiting(sync))
         return;
     tell(sync, &(struct rota_sync_event){.type = ROTA_SYNC_FAILED, .error = &copy});
 }
 
-/* What could not be done is tried again, later and later. */
-static void hear_failure(struct rota_sync_sql *sync)
+/* What could not be done is tried again, later and later. Whether that is to be told. */
+static bool hear_failure(struct rota_sync_sql *sync)
 {
     const struct rota_sync_turn *turn = &sync->turn;
     rota_time wait = rota_backoff_failed(&sync->backoff, &sync->random);
@@ -296,14 +295,16 @@ static void hear_failure(struct rota_sync_sql *sync)
     sync->is_wanted = true;
     if (turn->is_connected) {
         note(sync, ROTA_LOG_DEBUG, "group log refuses", &turn->error);
-        return;
+        return false;
     }
-    if (sync->is_up || !sync->is_log_told)
+    bool is_news = sync->is_up || !sync->is_log_told;
+    if (is_news)
         note(sync, ROTA_LOG_WARN, "group log away", &turn->error);
     sync->base.trouble = turn->error;
     sync->is_log_told = true;
     sync->is_up = false;
     rota_session_watch_forget(&sync->sessions); /* nobody could be heard of */
+    return is_news;
 }
 
 static void hear_success(struct rota_sync_sql *sync)
@@ -342,9 +343,8 @@ void rota_sync_sql_hear(struct rota_sync_sql *sync)
 {
     struct rota_sync_turn *turn = &sync->turn;
     bool is_appended = turn->has_written;
-    if (turn->code)
-        hear_failure(sync);
-    else
+    bool is_unreachable = turn->code && hear_failure(sync);
+    if (!turn->code)
         hear_success(sync);
     if (turn->signal_code && !sync->is_deaf)
         note(sync, ROTA_LOG_WARN, "group log not watched", &turn->signal_error);
@@ -354,6 +354,9 @@ void rota_sync_sql_hear(struct rota_sync_sql *sync)
     if (is_appended && turn->append_end > sync->head.next)
         sync->head.next = turn->append_end; /* it may never be shorter from now on */
     if (!answer_appends(sync, &turn->appends, is_appended, turn->append_at))
+        return;
+    if (is_unreachable && !tell(sync, &(struct rota_sync_event){.type = ROTA_SYNC_UNREACHABLE,
+                                                                .error = &turn->error}))
         return;
     if (is_final(sync, turn->code)) {
         fail(sync, &turn->error);

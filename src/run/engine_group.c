@@ -142,7 +142,8 @@ static void on_news(void *data, const struct rota_group_news *news)
     if (news->type != ROTA_GROUP_NEWS_PROGRESS || !read_shard(engine, news->partition, &shard))
         return;
     const struct grant *grant = &engine->grants[shard];
-    if (grant->is_waiting && !grant->is_told && news->mark >= (int64_t)grant->base)
+    if (grant->is_waiting && !grant->is_told && news->mark >= (int64_t)grant->base &&
+        rota_group_is_current(engine->group, news->partition, grant->token))
         start(engine, shard);
 }
 

@@ -91,9 +91,8 @@ static void hear_failure(struct rota_group *group, const struct rota_sync_event 
     struct rota_error error = {0};
     if (event->error)
         error = *event->error;
-    hear_loss(group, event, ROTA_GROUP_LOG_LOST);
-    rota_group_driver_fail(group, &error);
-    rota_group_driver_work(group);
+    rota_group_driver_fail(group, &error); /* first: then the loss is not told as well */
+    rota_group_driver_drive(group, &(struct rota_group_event){.type = ROTA_GROUP_LOG_LOST});
 }
 
 void rota_group_driver_hear(void *data, const struct rota_sync_event *event)
@@ -130,6 +129,9 @@ void rota_group_driver_hear(void *data, const struct rota_sync_event *event)
         break;
     case ROTA_SYNC_GROUP_LOST:
         hear_loss(group, event, ROTA_GROUP_GROUP_LOST);
+        break;
+    case ROTA_SYNC_UNREACHABLE:
+        rota_group_tell_unreachable(group, event->error);
         break;
     case ROTA_SYNC_FAILED:
         hear_failure(group, event);

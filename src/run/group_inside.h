@@ -101,6 +101,7 @@ void rota_group_tell_lost(struct rota_group *group, enum rota_group_loss loss);
 void rota_group_tell_skipped(struct rota_group *group, uint64_t offset, enum rota_group_verdict why,
                              const char *reason);
 void rota_group_tell_ready(struct rota_group *group);
+void rota_group_tell_unreachable(struct rota_group *group, const struct rota_error *error);
 void rota_group_tell_failed(struct rota_group *group, const struct rota_error *error);
 
 /* All of the log was read: how do things stand? */

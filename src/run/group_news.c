@@ -55,9 +55,9 @@ bool rota_group_make_series(struct rota_group *group)
 
 const char *rota_group_news_name(enum rota_group_news_type type)
 {
-    static const char *const names[] = {"ready",   "joined",    "epoch",  "own",    "share",
-                                        "take",    "progress",  "finish", "remove", "move",
-                                        "refused", "watermark", "lost",   "skipped"};
+    static const char *const names[] = {"ready",   "joined",    "epoch",  "own",     "share",
+                                        "take",    "progress",  "finish", "remove",  "move",
+                                        "refused", "watermark", "lost",   "skipped", "unreachable"};
     return (unsigned)type < sizeof names / sizeof *names ? names[type] : "unknown";
 }
 
@@ -66,7 +66,8 @@ static void tell(struct rota_group *group, struct rota_group_news news)
     if (!group->options.on_news)
         return;
     news.at = rota_clock_boot();
-    news.incarnation = group->incarnation;
+    if (news.incarnation == 0)
+        news.incarnation = group->incarnation;
     group->options.on_news(group->options.data, &news);
 }
 
@@ -182,6 +183,7 @@ static void tell_change(struct rota_group *group, const struct rota_group_action
     struct rota_str parents[ROTA_GROUP_PARENTS_MAX];
     bool is_new = change->type == ROTA_GROUP_OWN || change->type == ROTA_GROUP_SHARE;
     struct rota_group_news news = {
+        .incarnation = action->record->author.incarnation,
         .epoch = action->record->epoch,
         .offset = action->offset,
         .token = change->token,
@@ -240,6 +242,12 @@ void rota_group_tell_skipped(struct rota_group *group, uint64_t offset, enum rot
              ROTA_LOG_FACT("reason", name), ROTA_LOG_FACT("error", reason));
     tell(group, (struct rota_group_news){
                     .type = ROTA_GROUP_NEWS_SKIPPED, .offset = offset, .reason = name});
+}
+
+void rota_group_tell_unreachable(struct rota_group *group, const struct rota_error *error)
+{
+    tell(group, (struct rota_group_news){.type = ROTA_GROUP_NEWS_UNREACHABLE,
+                                         .reason = error ? error->text : ""});
 }
 
 void rota_group_tell_failed(struct rota_group *group, const struct rota_error *error)

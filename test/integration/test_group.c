@@ -21,7 +21,7 @@ struct task {
     struct rota_group *group;
     struct run runs[RUNS_MAX];
     size_t n_runs, n_starts, n_stops, n_closed, n_failed;
-    size_t n_news[ROTA_GROUP_NEWS_SKIPPED + 1];
+    size_t n_news[ROTA_GROUP_NEWS_UNREACHABLE + 1];
     int64_t mark; /* of the last start */
     char position[POSITION_MAX + 1], parents[256], failure[ROTA_ERROR_TEXT_MAX], reason[600];
     uint64_t token, generation;

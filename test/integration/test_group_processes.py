@@ -207,6 +207,17 @@ class World:
 # --- scenarios ---
 
 
+def a_session_that_brokers_refuse_is_told_once(world):
+    """One event, one line in the log, and no loss before: it never was in the group."""
+    task = subprocess.run(
+        [ROTA, "group", "join", "--log", world.url, "--name", "other", "--task", "ann", "--session", "1s"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=HANG_S, check=False)
+    events = [json.loads(line)["event"] for line in task.stdout.splitlines()]
+    check(task.returncode == 1 and events == ["ready", "failed", "left"], f"{task.returncode}: {task.stdout}")
+    for text in (task.stdout, task.stderr):
+        check(text.count("group.min.session.timeout.ms") == 1, text)
+
+
 def tasks_share_partitions_that_split(world):
     world.start(*NAMES)
     world.wait_members()
@@ -331,7 +342,8 @@ def one_is_left_and_has_everything(world):
     world.leave(last)
 
 
-SCENARIOS = [
+SCENARIOS = [a_session_that_brokers_refuse_is_told_once] if KIND.startswith("kafka") else []
+SCENARIOS += [
     tasks_share_partitions_that_split,
     tasks_that_nothing_happens_to_keep_what_they_have,
     tasks_are_killed_one_after_the_other_and_restarted,

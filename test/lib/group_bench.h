@@ -35,6 +35,7 @@ struct bench_task {
     size_t n_stopping;
     struct bench_append appends[BENCH_APPENDS]; /* under way */
     size_t n_appends;
+    uint64_t counted_finishes; /* in records of ours that counted */
     size_t n_joins, n_leaves, n_rounds, n_epochs, n_refused, n_starts, n_stops;
     enum rota_group_refusal refusal;
     enum rota_group_loss loss; /* the last */
@@ -152,6 +153,8 @@ static inline void bench_do(struct bench *bench, struct bench_task *task,
         task->loss = action->loss;
         break;
     case ROTA_GROUP_TELL_COUNTED:
+        for (size_t i = 0; i < action->record->n_changes; i++)
+            task->counted_finishes += action->record->changes[i].type == ROTA_GROUP_FINISH;
         break;
     case ROTA_GROUP_TELL_REFUSED:
         task->n_refused++;

@@ -22,7 +22,7 @@ struct peer {
     bool is_member;     /* between join() and leave() */
     size_t n_events;    /* of all kinds */
     size_t n_opened, n_lost, n_ok, n_appended, n_not_appended, n_answered;
-    size_t n_rounds, n_group_ok, n_group_lost, n_failed, n_closed, n_records;
+    size_t n_rounds, n_group_ok, n_group_lost, n_unreachable, n_failed, n_closed, n_records;
     size_t n_ok_since;       /* OK since the last append was answered */
     size_t n_group_ok_since; /* GROUP_OK since the last round */
     uint64_t first, end;     /* of the last OPENED */
@@ -157,6 +157,10 @@ static inline void peer_on_event(void *data, const struct rota_sync_event *event
         assert_non_null(event->error);
         peer->is_member = false;
         peer->n_group_lost++;
+        break;
+    case ROTA_SYNC_UNREACHABLE:
+        assert_non_null(event->error);
+        peer->n_unreachable++;
         break;
     case ROTA_SYNC_FAILED:
         assert_non_null(event->error);

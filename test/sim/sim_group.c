@@ -444,6 +444,8 @@ int main(int argc, char **argv)
                         .name = "sim_group",
                         .n_seeds = 1000,
                         .n_plant_seeds = 1000,
+                        /* Leaders that heard of their rounds late. */
+                        .kept = {702839, 801449, 802359},
                         .plants = plants,
                         .n_plants = N_PLANTS - 1,
                         .scenarios = scenario_names,

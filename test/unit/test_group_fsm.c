@@ -194,6 +194,28 @@ static void record_that_did_not_count_is_issued_anew(void **state)
     bench_free(bench);
 }
 
+static void record_that_counts_after_a_loss_is_told_by_its_task(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 2, six, 6);
+    for (int n_losses = 1; n_losses <= 2; n_losses++) { /* before it joins again, or as the next */
+        int with = bench_runner(bench, n_losses == 1 ? "p0" : "p1");
+        bench->may_overlap = true;
+        bench_finish(bench, with, n_losses == 1 ? "p0" : "p1", true);
+        uint64_t before = bench->tasks[with].counted_finishes;
+        bench_step(bench, with, (struct rota_group_event){.type = ROTA_GROUP_GROUP_LOST});
+        bench_stopped(bench, with);
+        if (n_losses == 2)
+            bench_ok(bench, with); /* joins as another incarnation */
+        bench_append(bench, with, true, true);
+        bench_settle(bench);
+        assert_int_equal(bench->tasks[with].counted_finishes, before + 1);
+        bench_round(bench, "01");
+    }
+    bench_free(bench);
+}
+
 static void leaving_task_says_its_last_positions_first(void **state)
 {
     struct bench *bench = bench_new();
@@ -575,6 +597,7 @@ int main(void)
         cmocka_unit_test(deadline_is_the_fence_when_nothing_else_is_due),
         cmocka_unit_test(append_of_unknown_outcome_is_made_again_and_counts_once),
         cmocka_unit_test(record_that_did_not_count_is_issued_anew),
+        cmocka_unit_test(record_that_counts_after_a_loss_is_told_by_its_task),
         cmocka_unit_test(leaving_task_says_its_last_positions_first),
         cmocka_unit_test(epoch_that_does_not_come_leads_to_joining_anew),
         cmocka_unit_test(snapshot_is_written_and_a_newcomer_begins_from_it),

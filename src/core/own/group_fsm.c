@@ -187,6 +187,8 @@ void rota_group_drop(struct rota_group_fsm *fsm, enum rota_group_loss loss)
     rota_group_forget_sends(fsm);
     rota_group_end_snapshot(fsm);
     fsm->me = ROTA_GROUP_NOBODY;
+    if (fsm->incarnation)
+        fsm->former[fsm->n_former++ % ROTA_GROUP_FORMER_MAX] = fsm->incarnation;
     fsm->incarnation = 0;
     fsm->has_news = false;
     if (fsm->state == ROTA_GROUP_AT_LEAVING)

@@ -50,6 +50,7 @@ enum {
     ROTA_GROUP_COLLECT_MAX = 1000000, /* records between a snapshot and its last piece */
     ROTA_GROUP_BEGINS_MAX = 8,        /* snapshots that a start tries, the latest first */
     ROTA_GROUP_CHILDREN_MAX = 65536,  /* reported and not in the log yet */
+    ROTA_GROUP_FORMER_MAX = 4,        /* lives of this task whose late records are still told */
 };
 
 struct rota_group_fsm_options {
@@ -127,7 +128,8 @@ enum rota_group_action_type {
     ROTA_GROUP_DO_STOP,      /* and answer STOPPED */
     ROTA_GROUP_TELL_ROUND,   /* one has us, `number` */
     ROTA_GROUP_TELL_EPOCH,   /* one is in force that has us, `number` */
-    ROTA_GROUP_TELL_COUNTED, /* `record`, ours, counted at `offset` */
+    ROTA_GROUP_TELL_COUNTED, /* `record`, ours, counted at `offset`; a state of ours from before
+                                we lost the log or the group, too */
     ROTA_GROUP_TELL_REFUSED, /* what was reported of `def` can't be: `refusal` */
     ROTA_GROUP_TELL_LOST,    /* the log or the group: all is stopped; see `loss` */
     ROTA_GROUP_FAIL,         /* the end: stop whatever runs; see `failure` */
@@ -236,6 +238,8 @@ struct rota_group_fsm {
     struct rota_group_fold fold;
     enum rota_group_state state;
     uint64_t incarnation, sequence;
+    uint64_t former[ROTA_GROUP_FORMER_MAX]; /* incarnations that we had before; a ring */
+    size_t n_former;                        /* how many there ever were */
 
     /* The log. */
     enum rota_group_replay replay;

@@ -341,10 +341,24 @@ static bool is_own_record(const struct rota_group_fsm *fsm, const struct rota_gr
            rota_group_member_is_equal(record->author, rota_group_self(fsm));
 }
 
+/* What was on its way when we lost the log or the group may still count. */
+static bool is_former_record(const struct rota_group_fsm *fsm,
+                             const struct rota_group_record *record)
+{
+    size_t n = fsm->n_former < ROTA_GROUP_FORMER_MAX ? fsm->n_former : ROTA_GROUP_FORMER_MAX;
+    if (!record || record->kind != ROTA_GROUP_STATE ||
+        !rota_str_is_equal(record->author.task, rota_blob_str(fsm->name)))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (record->author.incarnation == fsm->former[i])
+            return true;
+    return false;
+}
+
 void rota_group_tell_own(struct rota_group_fsm *fsm, uint64_t offset,
                          struct rota_group_record *record)
 {
-    if (!is_own_record(fsm, record))
+    if (!is_own_record(fsm, record) && !is_former_record(fsm, record))
         return;
     struct rota_group_action *action = rota_group_do(fsm, ROTA_GROUP_TELL_COUNTED);
     action->record = rota_group_record_ref(record);

@@ -205,3 +205,12 @@ def log_that_is_away_is_told_with_the_reason():
         err = refuse("group", "status", "--log", url, "--name", "demo", "--timeout", "5s", code=1,
                      name="could not be read within 5s: ").err
         assert b"Connection refused" in err and b"s3cret" not in err, err
+        task = subprocess.Popen([ROTA, "group", "join", "--log", url, "--name", "demo", "--task", "a"],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        told = json.loads(task.stdout.readline())
+        assert told["event"] == "unreachable" and "Connection refused" in told["reason"], told
+        task.send_signal(signal.SIGTERM)
+        rest, err = task.communicate(timeout=60)
+        assert [json.loads(line)["event"] for line in rest.splitlines()] == ["left"], rest
+        assert err.count(b"Connection refused") == 1 and len(err.splitlines()) == 1, err
+        assert b"s3cret" not in err + rest + told["reason"].encode(), err
