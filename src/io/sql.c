@@ -237,6 +237,13 @@ enum rota_code rota_sql_look(struct rota_sql *sql, struct rota_error *error)
                           "%.200s: the file was moved, removed or replaced", sql->name);
 }
 
+bool rota_sql_is_closed(struct rota_sql *sql)
+{
+    if (!sql->is_lost && sql->driver->is_closed && sql->driver->is_closed(sql->self))
+        sql->is_lost = true;
+    return sql->is_lost;
+}
+
 bool rota_sql_is_built(enum rota_sql_kind kind)
 {
     const struct rota_sql_driver *driver = driver_of(kind);

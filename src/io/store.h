@@ -31,6 +31,9 @@ void rota_store_session_close(struct rota_store_session *session); /* accepts NU
 /* False once the connection is lost: every request is ROTA_ERR_UNAVAILABLE then. */
 bool rota_store_session_is_alive(const struct rota_store_session *session);
 
+/* Whether the server has closed the connection since the last request: rota_sql_is_closed(). */
+bool rota_store_session_is_closed(const struct rota_store_session *session);
+
 /* What is wrong with how the database is set up, for the log: a grant that it may forget
  * when its machine fails is a promise that it can't keep. NULL: nothing. */
 const char *rota_store_session_warning(const struct rota_store_session *session);

@@ -25,6 +25,7 @@ struct ask {
     struct rota_store_answer answer;
     rota_store_on_answer *on_answer; /* NULL: nobody wants to hear of it */
     void *data;
+    bool is_replaced;                   /* the connection, before it */
     bool is_lost;                       /* the connection, after it */
     _Alignas(max_align_t) char bytes[]; /* what the request points into */
 };
@@ -59,9 +60,8 @@ struct rota_store {
 /* --- connecting --- */
 
 /* On the thread. */
-static void work_connect(struct rota_letter *letter)
+static void connect_session(struct rota_store *store)
 {
-    struct rota_store *store = CONTAINER(letter, struct rota_store, connect);
     struct rota_sql_options options = {
         .connect_timeout = store->options.connect_timeout,
         .statement_timeout = store->options.statement_timeout,
@@ -71,6 +71,12 @@ static void work_connect(struct rota_letter *letter)
     store->session = NULL;
     store->code = rota_store_session_open(&store->url, &options, &store->session, &store->error);
     store->warning = store->code ? NULL : rota_store_session_warning(store->session);
+}
+
+/* On the thread. */
+static void work_connect(struct rota_letter *letter)
+{
+    connect_session(CONTAINER(letter, struct rota_store, connect));
 }
 
 static void connect_now(struct rota_store *store);
@@ -203,11 +209,17 @@ static void copy_request(struct ask *ask, const struct rota_store_request *reque
         copy_text(texts[i], &at);
 }
 
-/* On the thread. */
+/* On the thread. A connection that a restarted server has closed is replaced before the request
+ * is sent on it, so that nobody has to ask twice. */
 static void work_ask(struct rota_letter *letter)
 {
     struct ask *ask = CONTAINER(letter, struct ask, letter);
     struct rota_store *store = ask->store;
+    if (store->session && rota_store_session_is_closed(store->session)) {
+        connect_session(store);
+        ask->is_replaced = store->session != NULL;
+        ask->is_lost = !ask->is_replaced;
+    }
     if (store->session) {
         rota_store_session_do(store->session, &ask->request, &ask->answer);
         ask->is_lost = !rota_store_session_is_alive(store->session);
@@ -250,6 +262,9 @@ static void done_ask(struct rota_letter *letter, bool is_cancelled)
 {
     struct ask *ask = CONTAINER(letter, struct ask, letter);
     struct rota_store *store = ask->store;
+    if (!is_cancelled && ask->is_replaced && !store->is_closed)
+        rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_INFO, "store reconnected",
+                 ROTA_LOG_FACT("store", store->name));
     if (!is_cancelled && ask->is_lost && store->is_up)
         lose(store, &ask->answer);
     unlink_ask(ask);

@@ -298,15 +298,35 @@ static void lost_connection_is_made_anew(void **state)
     open_store(database_text("ROTA_TEST_URL"));
     must(&claim);
     ping = store_of_lease(ROTA_STORE_PING, 1, last.claimed);
-    database_do("restart");
+    database_do("stop");
     ask(&ping);
     await(&loop, &n_answers, 2);
     assert_true(last.code == ROTA_ERR_UNKNOWN || last.code == ROTA_ERR_UNAVAILABLE);
     assert_int_equal(n_down, 1);
+    database_do("start");
     await(&loop, &n_up, 2);
     must(&ping); /* the lease was kept through it */
     assert_true(last.holder.is_ours);
     assert_null(strstr(log_text, database_url(false).password));
+}
+
+/* Nothing was sent on it: the first request after a restart is as good as any. */
+static void connection_that_the_server_closed_is_replaced_before_it_is_used(void **state)
+{
+    struct rota_store_request claim = store_claim_of("a", 1, 1);
+    struct rota_store_request list = store_request(ROTA_STORE_LEASES);
+    (void)state;
+    open_store(database_text("ROTA_TEST_URL"));
+    must(&claim);
+    struct rota_store_request ping = store_of_lease(ROTA_STORE_PING, 1, last.claimed);
+    database_do("restart");
+    must(&list);
+    assert_int_equal(last.n_leases, 1);
+    database_do("restart");
+    must(&ping);
+    assert_true(last.holder.is_ours);
+    assert_int_equal(n_down, 0);
+    assert_non_null(strstr(log_text, "store reconnected"));
 }
 
 static void database_that_comes_later_is_found(void **state)
@@ -336,10 +356,11 @@ int main(void)
         TEST(store_that_can_not_connect_says_why),
         /* Of servers only. */
         TEST(lost_connection_is_made_anew),
+        TEST(connection_that_the_server_closed_is_replaced_before_it_is_used),
         TEST(database_that_comes_later_is_found),
     };
     size_t n_tests = sizeof tests / sizeof *tests;
     if (database_url(false).kind == ROTA_SQL_SQLITE)
-        n_tests -= 2;
+        n_tests -= 3;
     return _cmocka_run_group_tests("store", tests, n_tests, NULL, NULL);
 }
