@@ -51,6 +51,7 @@ struct rota_store {
     struct rota_store_session *session;
     enum rota_code code; /* of the last connection that was tried */
     const char *warning; /* about its database, or NULL */
+    int upgraded_from;   /* the version of its tables, if they were changed; or 0 */
     struct rota_error error;
 };
 
@@ -71,6 +72,7 @@ static void connect_session(struct rota_store *store)
     store->session = NULL;
     store->code = rota_store_session_open(&store->url, &options, &store->session, &store->error);
     store->warning = store->code ? NULL : rota_store_session_warning(store->session);
+    store->upgraded_from = store->code ? 0 : rota_store_session_upgraded_from(store->session);
 }
 
 /* On the thread. */
@@ -104,6 +106,10 @@ static void go_up(struct rota_store *store)
     store->is_told_down = false;
     rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_INFO, "store up",
              ROTA_LOG_FACT("store", store->name));
+    if (store->upgraded_from) /* there is no way back to an older program */
+        rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_WARN, "store tables upgraded",
+                 ROTA_LOG_FACT("store", store->name), ROTA_LOG_FACT("from", store->upgraded_from),
+                 ROTA_LOG_FACT("to", ROTA_STORE_SCHEMA_VERSION));
     if (store->warning)
         rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_WARN, "store not durable",
                  ROTA_LOG_FACT("store", store->name), ROTA_LOG_FACT("reason", store->warning));
@@ -226,7 +232,7 @@ static void work_ask(struct rota_letter *letter)
         return;
     }
     ask->answer.code = rota_error_set(&ask->answer.error, ROTA_ERR_UNAVAILABLE,
-                                      "there is no connection: %.400s", store->error.text);
+                                      "the store is not connected; the log says why");
 }
 
 static void unlink_ask(struct ask *ask)
@@ -252,8 +258,7 @@ static void lose(struct rota_store *store, const struct rota_store_answer *answe
 {
     struct rota_error error = answer->error;
     if (!answer->code)
-        rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "%.200s: the connection was lost",
-                       store->name);
+        rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "the connection was lost");
     connect_now(store);
     go_down(store, &error);
 }
@@ -281,8 +286,7 @@ enum rota_code rota_store_ask(struct rota_store *store, const struct rota_store_
         return code;
     struct ask *ask = calloc(1, sizeof *ask + size_of(request) + 1);
     if (!ask)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a request to %.200s",
-                              store->name);
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a request to the store");
     copy_request(ask, request);
     ask->store = store;
     ask->on_answer = on_answer;
@@ -293,8 +297,8 @@ enum rota_code rota_store_ask(struct rota_store *store, const struct rota_store_
     if (code) {
         free_ask(ask);
         return rota_error_set(error, code,
-                              "%.200s: %d requests are under way, and no more is taken",
-                              store->name, ROTA_STORE_PENDING_MAX);
+                              "%d requests to the store are under way, and it takes no more",
+                              ROTA_STORE_PENDING_MAX);
     }
     ask->next = store->asks;
     if (ask->next)
