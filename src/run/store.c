@@ -17,6 +17,9 @@
  *                         |                  (at once: the first delay comes after
  *                         +--failed--> DOWN   a connection that could not be made) */
 
+/* A database that has not answered for so long is worth a line in the log: it may hang. */
+#define ANSWER_LATE ROTA_SEC
+
 struct ask {
     struct rota_letter letter;
     struct rota_store *store;
@@ -37,6 +40,8 @@ struct rota_store {
     char name[ROTA_SQL_URL_TEXT_MAX];
     struct rota_thread *thread;
     uv_timer_t timer;
+    uv_timer_t late_timer; /* runs while an answer is waited for */
+    bool is_told_late;     /* in the log, once until it answers again */
     struct rota_backoff backoff;
     struct rota_random random;
     struct ask *asks;
@@ -93,7 +98,9 @@ static void go_down(struct rota_store *store, const struct rota_error *error)
     store->is_up = false;
     if (!store->is_told_down)
         rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_WARN, "store down",
-                 ROTA_LOG_FACT("store", store->name), ROTA_LOG_FACT("reason", error->text));
+                 ROTA_LOG_FACT("store", store->name),
+                 ROTA_LOG_FACT("purpose", store->options.purpose),
+                 ROTA_LOG_FACT("reason", error->text));
     store->is_told_down = true;
     if (store->options.on_down)
         store->options.on_down(store->options.data, error);
@@ -105,14 +112,18 @@ static void go_up(struct rota_store *store)
     store->is_up = true;
     store->is_told_down = false;
     rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_INFO, "store up",
-             ROTA_LOG_FACT("store", store->name));
+             ROTA_LOG_FACT("store", store->name), ROTA_LOG_FACT("purpose", store->options.purpose));
     if (store->upgraded_from) /* there is no way back to an older program */
         rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_WARN, "store tables upgraded",
-                 ROTA_LOG_FACT("store", store->name), ROTA_LOG_FACT("from", store->upgraded_from),
+                 ROTA_LOG_FACT("store", store->name),
+                 ROTA_LOG_FACT("purpose", store->options.purpose),
+                 ROTA_LOG_FACT("from", store->upgraded_from),
                  ROTA_LOG_FACT("to", ROTA_STORE_SCHEMA_VERSION));
     if (store->warning)
         rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_WARN, "store not durable",
-                 ROTA_LOG_FACT("store", store->name), ROTA_LOG_FACT("reason", store->warning));
+                 ROTA_LOG_FACT("store", store->name),
+                 ROTA_LOG_FACT("purpose", store->options.purpose),
+                 ROTA_LOG_FACT("reason", store->warning));
     if (store->options.on_up)
         store->options.on_up(store->options.data);
 }
@@ -263,16 +274,48 @@ static void lose(struct rota_store *store, const struct rota_store_answer *answe
     go_down(store, &error);
 }
 
+static void on_late_timer(uv_timer_t *timer)
+{
+    struct rota_store *store = timer->data;
+    store->is_told_late = true;
+    rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_WARN, "store does not answer",
+             ROTA_LOG_FACT("store", store->name), ROTA_LOG_FACT("purpose", store->options.purpose),
+             ROTA_LOG_FACT("requests", store->n_asks));
+}
+
+/* Requests are answered one after the other: each has its own time. */
+static void wait_for_answer(struct rota_store *store)
+{
+    if (store->n_asks == 0)
+        uv_timer_stop(&store->late_timer);
+    else if (!store->is_told_late)
+        uv_timer_start(&store->late_timer, on_late_timer, ANSWER_LATE / ROTA_MSEC, 0);
+}
+
+static void note_answer(struct rota_store *store, const struct ask *ask)
+{
+    bool is_answered = ask->answer.code != ROTA_ERR_UNKNOWN && !ask->is_lost;
+    if (store->is_told_late && is_answered)
+        rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_INFO, "store answers again",
+                 ROTA_LOG_FACT("store", store->name),
+                 ROTA_LOG_FACT("purpose", store->options.purpose));
+    store->is_told_late &= !is_answered;
+    wait_for_answer(store);
+}
+
 static void done_ask(struct rota_letter *letter, bool is_cancelled)
 {
     struct ask *ask = CONTAINER(letter, struct ask, letter);
     struct rota_store *store = ask->store;
     if (!is_cancelled && ask->is_replaced && !store->is_closed)
         rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_INFO, "store reconnected",
-                 ROTA_LOG_FACT("store", store->name));
+                 ROTA_LOG_FACT("store", store->name),
+                 ROTA_LOG_FACT("purpose", store->options.purpose));
     if (!is_cancelled && ask->is_lost && store->is_up)
         lose(store, &ask->answer);
     unlink_ask(ask);
+    if (!is_cancelled && !store->is_closed)
+        note_answer(store, ask);
     if (!is_cancelled && !store->is_closed && ask->on_answer)
         ask->on_answer(ask->data, &ask->answer);
     free_ask(ask);
@@ -304,7 +347,8 @@ enum rota_code rota_store_ask(struct rota_store *store, const struct rota_store_
     if (ask->next)
         ask->next->previous = ask;
     store->asks = ask;
-    store->n_asks++;
+    if (store->n_asks++ == 0)
+        wait_for_answer(store);
     return ROTA_OK;
 }
 
@@ -363,6 +407,8 @@ enum rota_code rota_store_open(struct uv_loop_s *loop, const struct rota_store_o
     made->url = url;
     made->options = *options;
     made->options.url = NULL; /* the caller's; and it has the password */
+    if (!made->options.purpose)
+        made->options.purpose = "store";
     rota_sql_url_format(&url, made->name);
     explicit_bzero(&url, sizeof url);
     rota_random_init(&made->random, (uint64_t)rota_clock_mono() ^ (uint64_t)(uintptr_t)made);
@@ -374,8 +420,9 @@ enum rota_code rota_store_open(struct uv_loop_s *loop, const struct rota_store_o
         return code;
     }
     uv_timer_init(loop, &made->timer);
-    made->timer.data = made;
-    made->n_parts = 2;
+    uv_timer_init(loop, &made->late_timer);
+    made->timer.data = made->late_timer.data = made;
+    made->n_parts = 3;
     connect_now(made);
     *store = made;
     return ROTA_OK;
@@ -388,5 +435,6 @@ void rota_store_close(struct rota_store *store)
     store->is_closed = true;
     store->is_up = false;
     uv_close((uv_handle_t *)&store->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&store->late_timer, on_timer_closed);
     rota_thread_close(store->thread, on_thread_closed, store);
 }

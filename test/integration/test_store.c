@@ -333,6 +333,25 @@ static void connection_that_the_server_closed_is_replaced_before_it_is_used(void
     assert_non_null(strstr(log_text, "store reconnected"));
 }
 
+/* It is there and does not answer: no error tells of that before the time-out. */
+static void database_that_hangs_is_in_the_log(void **state)
+{
+    struct rota_store_request list = store_request(ROTA_STORE_MEMBERS);
+    (void)state;
+    open_store(database_text("ROTA_TEST_URL"));
+    must(&list);
+    database_do("pause");
+    ask(&list);
+    while (!strstr(log_text, "store does not answer"))
+        uv_run(&loop, UV_RUN_ONCE);
+    assert_int_equal(n_answers, 1);
+    assert_int_equal(n_down, 0);
+    database_do("resume");
+    await(&loop, &n_answers, 2);
+    assert_int_equal(last.code, ROTA_OK);
+    assert_non_null(strstr(log_text, "store answers again"));
+}
+
 static void database_that_comes_later_is_found(void **state)
 {
     struct rota_store_request list = store_request(ROTA_STORE_MEMBERS);
@@ -361,10 +380,11 @@ int main(void)
         /* Of servers only. */
         TEST(lost_connection_is_made_anew),
         TEST(connection_that_the_server_closed_is_replaced_before_it_is_used),
+        TEST(database_that_hangs_is_in_the_log),
         TEST(database_that_comes_later_is_found),
     };
     size_t n_tests = sizeof tests / sizeof *tests;
     if (database_url(false).kind == ROTA_SQL_SQLITE)
-        n_tests -= 3;
+        n_tests -= 4;
     return _cmocka_run_group_tests("store", tests, n_tests, NULL, NULL);
 }
