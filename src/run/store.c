@@ -20,6 +20,9 @@
 /* A database that has not answered for so long is worth a line in the log: it may hang. */
 #define ANSWER_LATE ROTA_SEC
 
+/* Owners wait for the store to be back: two attempts to connect are not further apart. */
+#define CONNECT_PAUSE_MAX (2 * ROTA_SEC)
+
 struct ask {
     struct rota_letter letter;
     struct rota_store *store;
@@ -412,6 +415,7 @@ enum rota_code rota_store_open(struct uv_loop_s *loop, const struct rota_store_o
     rota_sql_url_format(&url, made->name);
     explicit_bzero(&url, sizeof url);
     rota_random_init(&made->random, (uint64_t)rota_clock_mono() ^ (uint64_t)(uintptr_t)made);
+    made->backoff.max = CONNECT_PAUSE_MAX;
     made->connect = (struct rota_letter){.work = work_connect, .done = done_connect};
 
     code = rota_thread_open(loop, &thread_options, &made->thread, error);
