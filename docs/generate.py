@@ -24,6 +24,7 @@ PARTS = [
     ("store.md", "mysql", ["docs/table_store", "mysql"]),
     ("store.md", "postgres", ["docs/table_store", "postgres"]),
     ("store.md", "upgrade", ["docs/table_store", "upgrade"]),
+    ("store.md", "grants", ["docs/table_store", "grants"]),
 ]
 
 

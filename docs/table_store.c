@@ -15,6 +15,10 @@ int main(int argc, char **argv)
         rota_buffer_append_text(&text, "```sql\n");
         rota_store_schema_format_upgrade(ROTA_SQL_POSTGRES, 1, &text);
         rota_buffer_append_text(&text, "```\n");
+    } else if (strcmp(part, "grants") == 0) {
+        rota_buffer_append_text(&text, "```sql\n");
+        rota_store_schema_format_grants(&text);
+        rota_buffer_append_text(&text, "```\n");
     } else {
         rota_store_schema_describe(&text);
     }

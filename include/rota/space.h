@@ -91,10 +91,11 @@ struct rota_space_options {
     uint32_t wanted;     /* engine lease: shards to hold at most; 0: all of the space */
     const char *log_url; /* engine group: as <rota/group.h> has it; NULL: it is refused */
 
-    /* Serve this shard from now on. Stop, and then say rota_space_stopped(): in the
-     * callback or later, once for each on_stop. What is under way may be ended before
-     * `until` (rota_space_now(); 0: nothing may be done any more); nothing new is begun.
-     * Each may be NULL, and may call any function of this header; a NULL on_stop is answered
+    /* Serve this shard from now on. After the store was unreachable for a while the epoch may be
+     * the one that was stopped last: nobody else has had it in between. Stop, and then say
+     * rota_space_stopped(): in the callback or later, once for each on_stop. What is under way may
+     * be ended before `until` (rota_space_now(); 0: nothing may be done any more); nothing new is
+     * begun. Each may be NULL, and may call any function of this header; a NULL on_stop is answered
      * at once. */
     void (*on_start)(void *data, uint32_t shard, uint64_t epoch);
     void (*on_stop)(void *data, uint32_t shard, uint64_t epoch, rota_time until);

@@ -309,6 +309,7 @@ struct rota_store_options {
     bool is_reader;
 
     const struct rota_log *log; /* kept; NULL: none */
+    const char *purpose; /* what the connection is for, in the log: "leases"; kept, may be NULL */
 
     /* A connection was made, the tables are there and can be used; or there is none
      * now, each time that one was lost or could not be made. Either may be NULL. */

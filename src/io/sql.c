@@ -20,7 +20,6 @@ struct rota_sql {
     void *self;
     enum rota_sql_kind kind;
     char password[ROTA_SQL_URL_NAME_MAX];
-    char name[ROTA_SQL_URL_TEXT_MAX]; /* the URL without it */
 
     struct rota_map statements; /* by text */
     uint64_t n_runs;
@@ -115,10 +114,10 @@ static void hide_password(char *text, const char *password)
     }
 }
 
-/* Make a driver's sentence fit to be shown: one line, without the password, about
- * this database. */
-static enum rota_code tell_failure(const char *name, const char *password, enum rota_code code,
-                                   struct rota_error *inner, struct rota_error *error)
+/* Make a driver's sentence fit to be shown: one line, without the password. Only who connects is
+ * told the URL: what becomes of a statement may be shown to callers of ours, who need not know
+ * where the database is. */
+static void tidy(struct rota_error *inner, const char *password)
 {
     hide_password(inner->text, password);
     size_t size = strlen(inner->text);
@@ -127,7 +126,6 @@ static enum rota_code tell_failure(const char *name, const char *password, enum 
     for (char *c = inner->text; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             *c = ' ';
-    return rota_error_set(error, code, "%.200s: %s", name, inner->text);
 }
 
 static enum rota_code failed(struct rota_sql *sql, enum rota_code code, struct rota_error *inner,
@@ -135,15 +133,15 @@ static enum rota_code failed(struct rota_sql *sql, enum rota_code code, struct r
 {
     if (!sql->driver->is_alive(sql->self))
         sql->is_lost = true;
-    return tell_failure(sql->name, sql->password, code, inner, error);
+    tidy(inner, sql->password);
+    return rota_error_set(error, code, "%s", inner->text);
 }
 
 static enum rota_code check_alive(struct rota_sql *sql, struct rota_error *error)
 {
     if (!sql->is_lost)
         return ROTA_OK;
-    return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%.200s: the connection was lost",
-                          sql->name);
+    return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "the connection to the store was lost");
 }
 
 /* --- connections --- */
@@ -176,14 +174,15 @@ enum rota_code rota_sql_open(const struct rota_sql_url *url, const struct rota_s
     made->kind = url->kind;
     made->driver = driver_of(url->kind);
     snprintf(made->password, sizeof made->password, "%s", url->password);
-    rota_sql_url_format(url, made->name);
     rota_map_init(&made->statements, 0); /* the texts are our own */
 
     enum rota_code code = made->driver->open(url, &filled, &made->self, &inner);
     if (code) {
         if (code == ROTA_ERR_UNKNOWN) /* nothing was asked yet */
             code = ROTA_ERR_UNAVAILABLE;
-        tell_failure(made->name, made->password, code, &inner, error);
+        char name[ROTA_SQL_URL_TEXT_MAX];
+        tidy(&inner, made->password);
+        rota_error_set(error, code, "%.200s: %s", rota_sql_url_format(url, name), inner.text);
         rota_sql_close(made);
         return code;
     }
@@ -233,8 +232,14 @@ enum rota_code rota_sql_look(struct rota_sql *sql, struct rota_error *error)
     if (code || !sql->driver->is_moved || !sql->driver->is_moved(sql->self))
         return code;
     sql->is_lost = true;
-    return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
-                          "%.200s: the file was moved, removed or replaced", sql->name);
+    return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "the file was moved, removed or replaced");
+}
+
+bool rota_sql_is_closed(struct rota_sql *sql)
+{
+    if (!sql->is_lost && sql->driver->is_closed && sql->driver->is_closed(sql->self))
+        sql->is_lost = true;
+    return sql->is_lost;
 }
 
 bool rota_sql_is_built(enum rota_sql_kind kind)
@@ -255,8 +260,7 @@ enum rota_code rota_sql_hear(struct rota_sql *sql, size_t *n_notices, struct rot
     if (code)
         return code;
     if (!sql->driver->hear)
-        return rota_error_set(error, ROTA_ERR_INVALID, "%.200s: it tells nothing by itself",
-                              sql->name);
+        return rota_error_set(error, ROTA_ERR_INVALID, "the database tells nothing by itself");
     code = sql->driver->hear(sql->self, n_notices, &inner);
     return code ? failed(sql, code, &inner, error) : ROTA_OK;
 }
@@ -319,8 +323,7 @@ enum rota_code rota_sql_run(struct rota_sql *sql, const char *text,
     if (code)
         return code;
     if (n_arguments > ROTA_SQL_ARGUMENTS_MAX || strlen(text) > ROTA_SQL_TEXT_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "%.200s: a statement that is too long",
-                              sql->name);
+        return rota_error_set(error, ROTA_ERR_LIMIT, "a statement is too long");
 
     struct statement *statement = rota_map_get(&sql->statements, rota_str(text));
     if (!statement) {
@@ -353,8 +356,8 @@ enum rota_code rota_sql_script(struct rota_sql *sql, const char *text,
     if (code)
         return code;
     if (!sql->driver->script)
-        return rota_error_set(error, ROTA_ERR_INVALID, "%.200s: it takes one statement at a time",
-                              sql->name);
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "the database takes one statement at a time");
     code = sql->driver->script(sql->self, text, arguments, n_arguments, &rows, &inner);
     if (!code)
         return ROTA_OK;

@@ -93,6 +93,10 @@ bool rota_sql_is_alive(const struct rota_sql *sql);
  * connection is lost, with ROTA_ERR_UNAVAILABLE. Not inside a transaction. */
 enum rota_code rota_sql_look(struct rota_sql *sql, struct rota_error *error);
 
+/* Whether the server has closed the connection while nothing was under way, as one that is
+ * restarted does. Nothing is sent to find out. Not inside a transaction. */
+bool rota_sql_is_closed(struct rota_sql *sql);
+
 /* Whether the library of this kind of database was built in. */
 bool rota_sql_is_built(enum rota_sql_kind kind);
 

@@ -46,6 +46,9 @@ struct rota_sql_driver {
     bool (*is_alive)(void *self);
     bool (*is_moved)(void *self); /* what was opened has left its place; may be NULL: never */
 
+    /* The server has closed a connection on which nothing is under way; may be NULL: never. */
+    bool (*is_closed)(void *self);
+
     /* News that nobody asked for; both may be NULL. */
     int (*fd)(void *self);
     enum rota_code (*hear)(void *self, size_t *n_notices, struct rota_error *error);

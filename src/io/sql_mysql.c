@@ -6,6 +6,7 @@
 #include <errmsg.h>
 #include <mysql.h>
 #include <mysqld_error.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -514,6 +515,15 @@ static bool mysql_is_alive(void *data)
     return !self->is_lost;
 }
 
+/* A server says nothing that it was not asked for, but at the end. */
+static bool mysql_is_closed(void *data)
+{
+    struct mysql *self = data;
+    struct pollfd poll_fd = {.fd = mysql_get_socket(self->mysql), .events = POLLIN};
+    self->is_lost |= poll(&poll_fd, 1, 0) > 0;
+    return self->is_lost;
+}
+
 const struct rota_sql_driver rota_sql_mysql = {
     .open = mysql_open,
     .close = mysql_close_,
@@ -523,5 +533,6 @@ const struct rota_sql_driver rota_sql_mysql = {
     .script = mysql_script,
     .tell = mysql_tell,
     .is_alive = mysql_is_alive,
+    .is_closed = mysql_is_closed,
     .begin = "START TRANSACTION",
 };

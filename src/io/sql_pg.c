@@ -476,6 +476,17 @@ static bool pg_is_alive(void *data)
     return !self->is_lost;
 }
 
+/* A server that ends says so before it closes the connection: all of that is read. */
+static bool pg_is_closed(void *data)
+{
+    enum { READS_MAX = 8 };
+    struct pg *self = data;
+    struct pollfd poll_fd = {.fd = PQsocket(self->conn), .events = POLLIN};
+    for (int i = 0; i < READS_MAX && !self->is_lost && poll(&poll_fd, 1, 0) > 0; i++)
+        self->is_lost = !PQconsumeInput(self->conn) || PQstatus(self->conn) != CONNECTION_OK;
+    return self->is_lost;
+}
+
 static int pg_fd(void *data)
 {
     struct pg *self = data;
@@ -505,6 +516,7 @@ const struct rota_sql_driver rota_sql_pg = {
     .run = pg_run,
     .tell = pg_tell,
     .is_alive = pg_is_alive,
+    .is_closed = pg_is_closed,
     .fd = pg_fd,
     .hear = pg_hear,
     .begin = "BEGIN",

@@ -61,6 +61,16 @@ bool rota_store_session_is_alive(const struct rota_store_session *session)
     return rota_sql_is_alive(session->sql);
 }
 
+int rota_store_session_upgraded_from(const struct rota_store_session *session)
+{
+    return session->upgraded_from;
+}
+
+bool rota_store_session_is_closed(const struct rota_store_session *session)
+{
+    return rota_sql_is_closed(session->sql);
+}
+
 const char *rota_store_session_warning(const struct rota_store_session *session)
 {
     return session->warning;

@@ -31,6 +31,12 @@ void rota_store_session_close(struct rota_store_session *session); /* accepts NU
 /* False once the connection is lost: every request is ROTA_ERR_UNAVAILABLE then. */
 bool rota_store_session_is_alive(const struct rota_store_session *session);
 
+/* The version that the tables had before this session upgraded them; 0: it did not. */
+int rota_store_session_upgraded_from(const struct rota_store_session *session);
+
+/* Whether the server has closed the connection since the last request: rota_sql_is_closed(). */
+bool rota_store_session_is_closed(const struct rota_store_session *session);
+
 /* What is wrong with how the database is set up, for the log: a grant that it may forget
  * when its machine fails is a promise that it can't keep. NULL: nothing. */
 const char *rota_store_session_warning(const struct rota_store_session *session);
@@ -58,6 +64,9 @@ void rota_store_schema_format(enum rota_sql_kind kind, struct rota_buffer *buffe
 /* What makes the tables of this version out of those of an earlier one. */
 void rota_store_schema_format_upgrade(enum rota_sql_kind kind, int from,
                                       struct rota_buffer *buffer);
+
+/* What a role `rota` needs that does not make the tables itself, as statements of PostgreSQL. */
+void rota_store_schema_format_grants(struct rota_buffer *buffer);
 
 /* The same for people: a table in Markdown, as docs/store.md has it. */
 void rota_store_schema_describe(struct rota_buffer *buffer);

@@ -16,6 +16,7 @@ struct rota_store_session {
     ROTA_VECTOR(struct rota_sql_value) values;
     uint64_t n_events;   /* that were put into the history */
     const char *warning; /* about the database, or NULL */
+    int upgraded_from;   /* the version that the tables had when we connected; 0: this one */
 };
 
 struct rota_store_argument {

@@ -326,6 +326,19 @@ void rota_store_schema_format_upgrade(enum rota_sql_kind kind, int from, struct 
     expand(kind, &text, buffer);
 }
 
+void rota_store_schema_format_grants(struct rota_buffer *buffer)
+{
+    enum { ON_A_LINE = 5 };
+    size_t n = sizeof tables / sizeof *tables;
+    rota_buffer_append_text(buffer, "GRANT SELECT ON rota_schema TO rota;\n"
+                                    "GRANT SELECT, INSERT, UPDATE, DELETE\n   ON ");
+    for (size_t i = 0; i < n; i++)
+        rota_buffer_print(buffer, "%s%s", tables[i].name,
+                          i + 1 == n                 ? " TO rota;\n"
+                          : (i + 1) % ON_A_LINE == 0 ? ",\n      "
+                                                     : ", ");
+}
+
 void rota_store_schema_describe(struct rota_buffer *buffer)
 {
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
@@ -452,7 +465,11 @@ static enum rota_code upgrade(struct rota_store_session *session, struct rota_er
     for (size_t i = 0; !code && i < N_STEPS; i++)
         if (steps[i].version > version)
             code = take_step(session, &steps[i], error);
-    return code ? code : write_version(session, version == 0, error);
+    if (!code)
+        code = write_version(session, version == 0, error);
+    if (!code)
+        session->upgraded_from = (int)version;
+    return code;
 }
 
 /* In MariaDB a change of a table can't be taken back, nor be part of a transaction: a lock
@@ -501,7 +518,8 @@ enum rota_code rota_store_schema_open(struct rota_store_session *session, struct
     if (!code && version > ROTA_STORE_SCHEMA_VERSION)
         code = rota_error_set(error, ROTA_ERR_INVALID,
                               "the store's tables have version %lld, and this program knows "
-                              "version %d: it is older than the one that made them",
+                              "version %d: a newer Rota has upgraded them, and older ones can't "
+                              "connect any more; install the newer one here",
                               (long long)version, ROTA_STORE_SCHEMA_VERSION);
     return code;
 }

@@ -208,6 +208,7 @@ static enum rota_code open_store(struct rota_node *node, struct rota_error *erro
     char url[4200];
     snprintf(url, sizeof url, "sqlite:%s/store.db", node->settings->data);
     struct rota_store_options options = {.url = node->settings->store ? node->settings->store : url,
+                                         .purpose = "cluster",
                                          .log = node->log,
                                          .on_up = rota_node_access_ask,
                                          .data = node};

@@ -514,6 +514,7 @@ static enum rota_code open_service(struct rota_cache_service *service, struct ro
 static enum rota_code open_store(struct rota_cache_service *service, struct rota_error *error)
 {
     struct rota_store_options store = {.url = service->options.store,
+                                       .purpose = "leases",
                                        .log = service->options.log,
                                        .on_up = on_store_up,
                                        .on_down = on_store_down,

@@ -215,6 +215,7 @@ enum rota_code rota_cache_sql_open(struct uv_loop_s *loop, const char *url, cons
     made->text = text;
     struct rota_store_options with = {
         .url = url,
+        .purpose = "source",
         .is_reader = true,
         .log = options->log,
         .on_up = on_up,

@@ -14,6 +14,7 @@
 struct engine {
     struct rota_space *space;
     struct rota_lease *lease; /* NULL: it does not run */
+    uint64_t instance;        /* of the last one; 0: there was none */
     bool is_halting, is_lease_closing;
     uv_timer_t timer;
     bool is_asking, is_closed;
@@ -175,7 +176,10 @@ static enum rota_code engine_run(void *state, uint64_t floor, struct rota_error 
     };
     enum rota_code code = check(space, error);
     if (!code)
-        code = rota_lease_open(space->loop, space->store, &options, &engine->lease, error);
+        code = rota_lease_open_again(space->loop, space->store, &options, engine->instance,
+                                     &engine->lease, error);
+    if (!code)
+        engine->instance = engine->lease->fsm.options.instance;
     if (!code)
         rota_lease_set_share(engine->lease, wanted_of(space));
     if (!code && floor > 0) /* it is told of an epoch, and grants begin above it */

@@ -160,7 +160,9 @@ static enum rota_code init_fsm(struct rota_lease *lease, struct rota_error *erro
         .n_wanted = o->wanted,
         .ttl = o->ttl,
         .is_alone = o->is_alone,
-        .instance = chance[0] ? chance[0] : 1,
+        .instance = lease->former ? lease->former
+                    : chance[0]   ? chance[0]
+                                  : 1,
         .seed = chance[1],
     };
     return rota_lease_fsm_init(&lease->fsm, rota_clock_boot(), &options, error);
@@ -202,12 +204,20 @@ enum rota_code rota_lease_open(struct uv_loop_s *loop, struct rota_store *store,
                                const struct rota_lease_options *options, struct rota_lease **result,
                                struct rota_error *error)
 {
+    return rota_lease_open_again(loop, store, options, 0, result, error);
+}
+
+enum rota_code rota_lease_open_again(struct uv_loop_s *loop, struct rota_store *store,
+                                     const struct rota_lease_options *options, uint64_t former,
+                                     struct rota_lease **result, struct rota_error *error)
+{
     if (!options->space || !options->dc || !options->host)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "lease: a space, a dc and a host have to be named");
     struct rota_lease *lease = lease_new(options);
     if (!lease)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "lease: no memory");
+    lease->former = former;
     enum rota_code code = init_fsm(lease, error);
     if (!code)
         code = check(lease, error);

@@ -33,6 +33,7 @@ struct rota_lease {
     ROTA_VECTOR(uint64_t) failed;
     ROTA_VECTOR(struct rota_lease_event) seen;
     bool is_close_wanted;
+    uint64_t former;     /* instance of this process' lease before; 0: none */
     uint32_t share;      /* to hold from now on; 0: as before */
     uint32_t share_most; /* after a death */
     bool is_driving;
@@ -52,6 +53,13 @@ struct rota_lease {
 
 /* The one caller of the machine: all that one answer has brought, or one event. */
 void rota_lease_drive(struct rota_lease *lease, const struct rota_lease_event *events, size_t n);
+
+/* Like rota_lease_open(), after a lease of this process that had the instance `former` and is
+ * closed. What that could not give back, for the store was away, is still in the table under
+ * this instance; nobody serves it, so it is given back first, and need not be waited for. */
+enum rota_code rota_lease_open_again(struct uv_loop_s *loop, struct rota_store *store,
+                                     const struct rota_lease_options *options, uint64_t former,
+                                     struct rota_lease **lease, struct rota_error *error);
 
 /* Like rota_lease_set_wanted() for processes that divide all shards among themselves by shares.
  * When one of them dies the others take its shards at once, above their shares if need be. */

@@ -17,6 +17,12 @@
  *                         |                  (at once: the first delay comes after
  *                         +--failed--> DOWN   a connection that could not be made) */
 
+/* A database that has not answered for so long is worth a line in the log: it may hang. */
+#define ANSWER_LATE ROTA_SEC
+
+/* Owners wait for the store to be back: two attempts to connect are not further apart. */
+#define CONNECT_PAUSE_MAX (2 * ROTA_SEC)
+
 struct ask {
     struct rota_letter letter;
     struct rota_store *store;
@@ -25,6 +31,7 @@ struct ask {
     struct rota_store_answer answer;
     rota_store_on_answer *on_answer; /* NULL: nobody wants to hear of it */
     void *data;
+    bool is_replaced;                   /* the connection, before it */
     bool is_lost;                       /* the connection, after it */
     _Alignas(max_align_t) char bytes[]; /* what the request points into */
 };
@@ -36,6 +43,8 @@ struct rota_store {
     char name[ROTA_SQL_URL_TEXT_MAX];
     struct rota_thread *thread;
     uv_timer_t timer;
+    uv_timer_t late_timer; /* runs while an answer is waited for */
+    bool is_told_late;     /* in the log, once until it answers again */
     struct rota_backoff backoff;
     struct rota_random random;
     struct ask *asks;
@@ -50,6 +59,7 @@ struct rota_store {
     struct rota_store_session *session;
     enum rota_code code; /* of the last connection that was tried */
     const char *warning; /* about its database, or NULL */
+    int upgraded_from;   /* the version of its tables, if they were changed; or 0 */
     struct rota_error error;
 };
 
@@ -59,9 +69,8 @@ struct rota_store {
 /* --- connecting --- */
 
 /* On the thread. */
-static void work_connect(struct rota_letter *letter)
+static void connect_session(struct rota_store *store)
 {
-    struct rota_store *store = CONTAINER(letter, struct rota_store, connect);
     struct rota_sql_options options = {
         .connect_timeout = store->options.connect_timeout,
         .statement_timeout = store->options.statement_timeout,
@@ -71,6 +80,13 @@ static void work_connect(struct rota_letter *letter)
     store->session = NULL;
     store->code = rota_store_session_open(&store->url, &options, &store->session, &store->error);
     store->warning = store->code ? NULL : rota_store_session_warning(store->session);
+    store->upgraded_from = store->code ? 0 : rota_store_session_upgraded_from(store->session);
+}
+
+/* On the thread. */
+static void work_connect(struct rota_letter *letter)
+{
+    connect_session(CONTAINER(letter, struct rota_store, connect));
 }
 
 static void connect_now(struct rota_store *store);
@@ -85,7 +101,9 @@ static void go_down(struct rota_store *store, const struct rota_error *error)
     store->is_up = false;
     if (!store->is_told_down)
         rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_WARN, "store down",
-                 ROTA_LOG_FACT("store", store->name), ROTA_LOG_FACT("reason", error->text));
+                 ROTA_LOG_FACT("store", store->name),
+                 ROTA_LOG_FACT("purpose", store->options.purpose),
+                 ROTA_LOG_FACT("reason", error->text));
     store->is_told_down = true;
     if (store->options.on_down)
         store->options.on_down(store->options.data, error);
@@ -97,10 +115,18 @@ static void go_up(struct rota_store *store)
     store->is_up = true;
     store->is_told_down = false;
     rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_INFO, "store up",
-             ROTA_LOG_FACT("store", store->name));
+             ROTA_LOG_FACT("store", store->name), ROTA_LOG_FACT("purpose", store->options.purpose));
+    if (store->upgraded_from) /* there is no way back to an older program */
+        rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_WARN, "store tables upgraded",
+                 ROTA_LOG_FACT("store", store->name),
+                 ROTA_LOG_FACT("purpose", store->options.purpose),
+                 ROTA_LOG_FACT("from", store->upgraded_from),
+                 ROTA_LOG_FACT("to", ROTA_STORE_SCHEMA_VERSION));
     if (store->warning)
         rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_WARN, "store not durable",
-                 ROTA_LOG_FACT("store", store->name), ROTA_LOG_FACT("reason", store->warning));
+                 ROTA_LOG_FACT("store", store->name),
+                 ROTA_LOG_FACT("purpose", store->options.purpose),
+                 ROTA_LOG_FACT("reason", store->warning));
     if (store->options.on_up)
         store->options.on_up(store->options.data);
 }
@@ -203,18 +229,24 @@ static void copy_request(struct ask *ask, const struct rota_store_request *reque
         copy_text(texts[i], &at);
 }
 
-/* On the thread. */
+/* On the thread. A connection that a restarted server has closed is replaced before the request
+ * is sent on it, so that nobody has to ask twice. */
 static void work_ask(struct rota_letter *letter)
 {
     struct ask *ask = CONTAINER(letter, struct ask, letter);
     struct rota_store *store = ask->store;
+    if (store->session && rota_store_session_is_closed(store->session)) {
+        connect_session(store);
+        ask->is_replaced = store->session != NULL;
+        ask->is_lost = !ask->is_replaced;
+    }
     if (store->session) {
         rota_store_session_do(store->session, &ask->request, &ask->answer);
         ask->is_lost = !rota_store_session_is_alive(store->session);
         return;
     }
     ask->answer.code = rota_error_set(&ask->answer.error, ROTA_ERR_UNAVAILABLE,
-                                      "there is no connection: %.400s", store->error.text);
+                                      "the store is not connected; the log says why");
 }
 
 static void unlink_ask(struct ask *ask)
@@ -240,19 +272,53 @@ static void lose(struct rota_store *store, const struct rota_store_answer *answe
 {
     struct rota_error error = answer->error;
     if (!answer->code)
-        rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "%.200s: the connection was lost",
-                       store->name);
+        rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "the connection was lost");
     connect_now(store);
     go_down(store, &error);
+}
+
+static void on_late_timer(uv_timer_t *timer)
+{
+    struct rota_store *store = timer->data;
+    store->is_told_late = true;
+    rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_WARN, "store does not answer",
+             ROTA_LOG_FACT("store", store->name), ROTA_LOG_FACT("purpose", store->options.purpose),
+             ROTA_LOG_FACT("requests", store->n_asks));
+}
+
+/* Requests are answered one after the other: each has its own time. */
+static void wait_for_answer(struct rota_store *store)
+{
+    if (store->n_asks == 0)
+        uv_timer_stop(&store->late_timer);
+    else if (!store->is_told_late)
+        uv_timer_start(&store->late_timer, on_late_timer, ANSWER_LATE / ROTA_MSEC, 0);
+}
+
+static void note_answer(struct rota_store *store, const struct ask *ask)
+{
+    bool is_answered = ask->answer.code != ROTA_ERR_UNKNOWN && !ask->is_lost;
+    if (store->is_told_late && is_answered)
+        rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_INFO, "store answers again",
+                 ROTA_LOG_FACT("store", store->name),
+                 ROTA_LOG_FACT("purpose", store->options.purpose));
+    store->is_told_late &= !is_answered;
+    wait_for_answer(store);
 }
 
 static void done_ask(struct rota_letter *letter, bool is_cancelled)
 {
     struct ask *ask = CONTAINER(letter, struct ask, letter);
     struct rota_store *store = ask->store;
+    if (!is_cancelled && ask->is_replaced && !store->is_closed)
+        rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_INFO, "store reconnected",
+                 ROTA_LOG_FACT("store", store->name),
+                 ROTA_LOG_FACT("purpose", store->options.purpose));
     if (!is_cancelled && ask->is_lost && store->is_up)
         lose(store, &ask->answer);
     unlink_ask(ask);
+    if (!is_cancelled && !store->is_closed)
+        note_answer(store, ask);
     if (!is_cancelled && !store->is_closed && ask->on_answer)
         ask->on_answer(ask->data, &ask->answer);
     free_ask(ask);
@@ -266,8 +332,7 @@ enum rota_code rota_store_ask(struct rota_store *store, const struct rota_store_
         return code;
     struct ask *ask = calloc(1, sizeof *ask + size_of(request) + 1);
     if (!ask)
-        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a request to %.200s",
-                              store->name);
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a request to the store");
     copy_request(ask, request);
     ask->store = store;
     ask->on_answer = on_answer;
@@ -278,14 +343,15 @@ enum rota_code rota_store_ask(struct rota_store *store, const struct rota_store_
     if (code) {
         free_ask(ask);
         return rota_error_set(error, code,
-                              "%.200s: %d requests are under way, and no more is taken",
-                              store->name, ROTA_STORE_PENDING_MAX);
+                              "%d requests to the store are under way, and it takes no more",
+                              ROTA_STORE_PENDING_MAX);
     }
     ask->next = store->asks;
     if (ask->next)
         ask->next->previous = ask;
     store->asks = ask;
-    store->n_asks++;
+    if (store->n_asks++ == 0)
+        wait_for_answer(store);
     return ROTA_OK;
 }
 
@@ -344,9 +410,12 @@ enum rota_code rota_store_open(struct uv_loop_s *loop, const struct rota_store_o
     made->url = url;
     made->options = *options;
     made->options.url = NULL; /* the caller's; and it has the password */
+    if (!made->options.purpose)
+        made->options.purpose = "store";
     rota_sql_url_format(&url, made->name);
     explicit_bzero(&url, sizeof url);
     rota_random_init(&made->random, (uint64_t)rota_clock_mono() ^ (uint64_t)(uintptr_t)made);
+    made->backoff.max = CONNECT_PAUSE_MAX;
     made->connect = (struct rota_letter){.work = work_connect, .done = done_connect};
 
     code = rota_thread_open(loop, &thread_options, &made->thread, error);
@@ -355,8 +424,9 @@ enum rota_code rota_store_open(struct uv_loop_s *loop, const struct rota_store_o
         return code;
     }
     uv_timer_init(loop, &made->timer);
-    made->timer.data = made;
-    made->n_parts = 2;
+    uv_timer_init(loop, &made->late_timer);
+    made->timer.data = made->late_timer.data = made;
+    made->n_parts = 3;
     connect_now(made);
     *store = made;
     return ROTA_OK;
@@ -369,5 +439,6 @@ void rota_store_close(struct rota_store *store)
     store->is_closed = true;
     store->is_up = false;
     uv_close((uv_handle_t *)&store->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&store->late_timer, on_timer_closed);
     rota_thread_close(store->thread, on_thread_closed, store);
 }

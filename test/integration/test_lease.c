@@ -2,6 +2,7 @@
  * processes of test_lease.py show what happens when things go wrong. */
 #include "await.h"
 #include "database.h"
+#include "run/lease_inside.h"
 #include "store.h"
 
 #include <rota/claims.h>
@@ -384,6 +385,25 @@ static void one_of_many_is_lost_by_itself(void **state)
     close_lease(&one);
 }
 
+/* The store was away when it was closed: its rows are still there, and last for an hour. */
+static void lease_that_is_opened_again_gets_back_what_it_could_not_release(void **state)
+{
+    struct rota_store_session *session = store_open();
+    struct rota_store_request claim = store_claim_of("a:1", 77, SHARDS);
+    struct rota_lease_options options = options_of(&one, "a:1");
+    struct rota_error error;
+    (void)state;
+    claim.ttl = ROTA_HOUR;
+    options.wanted = SHARDS;
+    for (uint32_t i = 0; i < SHARDS; i++)
+        assert_int_equal(store_claim(session, &claim).shard, i);
+    rota_store_session_close(session);
+    if (rota_lease_open_again(&loop, store, &options, 77, &one.lease, &error))
+        fail_msg("%s", error.text);
+    await(&loop, &one.n_starts, SHARDS);
+    close_lease(&one);
+}
+
 static void bad_options_are_refused(void **state)
 {
     struct rota_error error;
@@ -427,6 +447,7 @@ int main(void)
         TEST(other_number_of_shards_is_refused_once),
         TEST(two_leases_of_one_process_do_not_share),
         TEST(one_of_many_is_lost_by_itself),
+        TEST(lease_that_is_opened_again_gets_back_what_it_could_not_release),
         TEST(bad_options_are_refused),
         TEST(file_that_is_replaced_is_lost_memory), /* last: there is one only of SQLite */
     };

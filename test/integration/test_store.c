@@ -298,15 +298,58 @@ static void lost_connection_is_made_anew(void **state)
     open_store(database_text("ROTA_TEST_URL"));
     must(&claim);
     ping = store_of_lease(ROTA_STORE_PING, 1, last.claimed);
-    database_do("restart");
+    database_do("stop");
     ask(&ping);
     await(&loop, &n_answers, 2);
     assert_true(last.code == ROTA_ERR_UNKNOWN || last.code == ROTA_ERR_UNAVAILABLE);
+    assert_null(strstr(last.error.text, "://")); /* it may be shown to others */
     assert_int_equal(n_down, 1);
+    ask(&ping);
+    await(&loop, &n_answers, 3);
+    assert_null(strstr(last.error.text, "127.0.0.1"));
+    database_do("start");
     await(&loop, &n_up, 2);
     must(&ping); /* the lease was kept through it */
     assert_true(last.holder.is_ours);
     assert_null(strstr(log_text, database_url(false).password));
+}
+
+/* Nothing was sent on it: the first request after a restart is as good as any. */
+static void connection_that_the_server_closed_is_replaced_before_it_is_used(void **state)
+{
+    struct rota_store_request claim = store_claim_of("a", 1, 1);
+    struct rota_store_request list = store_request(ROTA_STORE_LEASES);
+    (void)state;
+    open_store(database_text("ROTA_TEST_URL"));
+    must(&claim);
+    struct rota_store_request ping = store_of_lease(ROTA_STORE_PING, 1, last.claimed);
+    database_do("restart");
+    must(&list);
+    assert_int_equal(last.n_leases, 1);
+    database_do("restart");
+    must(&ping);
+    assert_true(last.holder.is_ours);
+    assert_int_equal(n_down, 0);
+    assert_non_null(strstr(log_text, "store reconnected"));
+}
+
+/* It is there and does not answer: no error tells of that before the time-out. */
+static void database_that_hangs_is_in_the_log(void **state)
+{
+    struct rota_store_request list = store_request(ROTA_STORE_MEMBERS);
+    (void)state;
+    open_store(database_text("ROTA_TEST_URL"));
+    must(&list);
+    database_do("pause");
+    ask(&list);
+    while (!strstr(log_text, "store does not answer"))
+        uv_run(&loop, UV_RUN_ONCE);
+    assert_int_equal(n_answers, 1);
+    assert_int_equal(n_down, 0);
+    database_do("resume");
+    await(&loop, &n_answers, 2);
+    assert_int_equal(last.code, ROTA_OK);
+    assert_non_null(strstr(log_text, "store answers again"));
 }
 
 static void database_that_comes_later_is_found(void **state)
@@ -336,10 +379,12 @@ int main(void)
         TEST(store_that_can_not_connect_says_why),
         /* Of servers only. */
         TEST(lost_connection_is_made_anew),
+        TEST(connection_that_the_server_closed_is_replaced_before_it_is_used),
+        TEST(database_that_hangs_is_in_the_log),
         TEST(database_that_comes_later_is_found),
     };
     size_t n_tests = sizeof tests / sizeof *tests;
     if (database_url(false).kind == ROTA_SQL_SQLITE)
-        n_tests -= 2;
+        n_tests -= 4;
     return _cmocka_run_group_tests("store", tests, n_tests, NULL, NULL);
 }

@@ -144,6 +144,7 @@ static void older_tables_are_brought_up_to_date_and_keep_their_rows(void **state
     struct rota_store_session *session = store_open();
     check_version();
     check_rows(session);
+    assert_int_equal(rota_store_session_upgraded_from(session), 1);
 
     /* Whoever held something goes on, and what is new is used. */
     assert_true(store_ping(session, 7, (struct rota_store_claimed){.epoch = 1800000000000}));
@@ -197,6 +198,7 @@ static void many_that_start_at_once_change_the_tables_once(void **state)
     check_version();
     struct rota_store_session *session = store_open();
     check_rows(session);
+    assert_int_equal(rota_store_session_upgraded_from(session), 0);
     rota_store_session_close(session);
 }
 

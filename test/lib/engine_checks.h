@@ -99,6 +99,7 @@ static inline void node_on_start(void *data, uint32_t shard, uint64_t epoch)
             rota_space_is_current(nodes[i].space, shard, nodes[i].started[shard]))
             fail_msg("broken promise: engine %s: shard %u is at %s and at %s", kind->engine, shard,
                      nodes[i].address, node->address);
+    /* The same process may start again under the same epoch: docs/spaces.md. */
     if (epoch < known->epoch || (epoch == known->epoch && known->owner != node))
         fail_msg("broken promise: engine %s: epoch %llu of shard %u at %s comes after %llu at %s",
                  kind->engine, (unsigned long long)epoch, shard, node->address,

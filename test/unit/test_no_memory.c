@@ -3,6 +3,7 @@
 #include "no_memory.h"
 
 #include "core/own/group_fold.h"
+#include "core/own/lease_fsm.h"
 #include "core/own/view_fsm.h"
 #include "core/place/members_fsm.h"
 #include "core/work/broker.h"
@@ -319,6 +320,19 @@ static void keep_claims(void)
     rota_claims_free(claims);
 }
 
+static void hold_a_lease(void)
+{
+    struct rota_lease_fsm fsm;
+    const struct rota_lease_fsm_options options = {.n_shards = 4, .n_wanted = 2, .instance = 7};
+    no_memory_arm();
+    if (!is_done(rota_lease_fsm_init(&fsm, 0, &options, NULL)))
+        return;
+    struct rota_lease_actions todo =
+        rota_lease_fsm_step(&fsm, 0, &(struct rota_lease_event){.type = ROTA_LEASE_TICK});
+    assert_int_equal(todo.n, 1);
+    rota_lease_fsm_deinit(&fsm);
+}
+
 static void places_stay_as_they_were(void **state)
 {
     (void)state;
@@ -326,6 +340,7 @@ static void places_stay_as_they_were(void **state)
     no_memory_everywhere(plan_a_change);
     no_memory_everywhere(change_members);
     no_memory_everywhere(keep_claims);
+    no_memory_everywhere(hold_a_lease);
 }
 
 /* --- groups --- */
