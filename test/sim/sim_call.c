@@ -717,7 +717,8 @@ int main(int argc, char **argv)
     return sim_main(argc, argv,
                     &(struct sim_suite){
                         .name = "sim_call",
-                        .n_seeds = 100,
+                        .n_seeds = 1000,
+                        .kept = {673, 700879, 701154},
                         .n_plant_seeds = 50,
                         .plants = plants,
                         .n_plants = N_PLANTS - 1,
