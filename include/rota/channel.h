@@ -107,7 +107,7 @@ struct rota_call_options {
      * with a single reply, which comes with on_end. */
     void (*on_message)(void *data, struct rota_call *call, struct rota_str message);
 
-    /* The last callback; `call` is gone when it returns. */
+    /* The last callback, and needed; `call` is gone when it returns. */
     void (*on_end)(void *data, struct rota_call *call, const struct rota_call_result *result);
     void *data; /* kept */
 };

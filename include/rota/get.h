@@ -254,7 +254,7 @@ struct rota_get_request {
     const void *keys;  /* kept until on_done, and with them what they point to */
     size_t n_keys;     /* may be 0: that succeeds; a key may come more than once */
     rota_time timeout; /* 0 means that of the options */
-    void (*on_done)(void *data, const struct rota_get_result *result); /* the only one */
+    void (*on_done)(void *data, const struct rota_get_result *result); /* the only one; needed */
     void *data;                                                        /* kept */
 };
 

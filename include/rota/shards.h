@@ -86,13 +86,35 @@ struct rota_shards_options {
 
     struct rota_tls *tls; /* kept; NULL means plain text */
     bool insecure;        /* plain text to other machines too */
+
     enum rota_balancer_policy policy;
-    bool has_no_hedges;           /* never a second try beside the first */
-    int64_t connections;          /* of a node, at first; 10 */
-    rota_time ttl;                /* of a map; 60 s */
-    rota_time health_interval;    /* between two questions to a silent node; 1 s */
-    rota_time health_timeout;     /* 3 s */
-    rota_time blacklist;          /* how long a broken replica is left out; 30 s, negative: not */
+    /* Of the policy look_aside alone: a node's report is no longer used after `cost_expiry`, 1 s;
+     * every `check_every`th choice looks at the scores, 10; scores that differ by no more than
+     * `tolerance_ppm` are equal, 100,000: a tenth. */
+    rota_time cost_expiry;
+    uint32_t check_every, tolerance_ppm;
+
+    /* A call tries each replica of its shard once for free. To try them again it takes tokens from
+     * a budget that all calls share: each call brings `budget_ppm` millionths of a token, 200,000,
+     * each second `budget_per_second`, 3 (negative: none), and at most `budget_max` are kept, 100.
+     */
+    int64_t retries; /* of requests that do not say; 5, negative means 1 */
+    int64_t budget_ppm, budget_per_second, budget_max;
+    bool has_no_hedges;  /* never a second try beside the first */
+    rota_time blacklist; /* how long a broken replica is left out; 30 s, negative: not */
+
+    rota_time ttl;       /* of a map; 60 s */
+    int64_t connections; /* of a node, at first; 10, negative means 1 */
+    /* Every `purge_interval`, 10 min, connections to a node that were not used for `purge_age`, 1
+     * h, are closed, unless a map at hand says that the node serves a shard. */
+    rota_time purge_interval, purge_age;
+
+    rota_time health_interval; /* between two questions to a silent node; 1 s */
+    rota_time health_timeout;  /* 3 s */
+    /* Failed checks in a row after which a node is unavailable, 3, and given up, 5: asked less and
+     * less often. */
+    uint32_t health_unavailable, health_dropped;
+
     struct rota_metrics *metrics; /* kept; NULL means its own */
     uint64_t seed;                /* of chance; 0 means from the clock */
 };
@@ -149,7 +171,7 @@ struct rota_shards_request {
     rota_time try_timeout;        /* of one try; 0 means none but the above */
     rota_time hedge_after;        /* 0 means as it is usual; negative: never */
     int64_t work;                 /* how much it is, as all requests count it; 0 means 1 */
-    int64_t retries;              /* 0 means 5, negative means 1 */
+    int64_t retries;              /* 0 means as the options say, negative means 1 */
     enum rota_call_repeat repeat; /* what may be done twice */
     bool is_partial;              /* a shard that fails does not end the others */
     bool has_preferred;           /* take node `preferred` if it can serve */
@@ -158,7 +180,7 @@ struct rota_shards_request {
     int64_t preferred;
 
     void (*on_reply)(void *data, const struct rota_shards_reply *reply);  /* may be NULL */
-    void (*on_done)(void *data, const struct rota_shards_result *result); /* the last one */
+    void (*on_done)(void *data, const struct rota_shards_result *result); /* the last one; needed */
     void *data;                                                           /* kept */
 };
 

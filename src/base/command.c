@@ -149,10 +149,11 @@ static enum rota_code read_argument(struct reading *reading, const char *word)
                               "unexpected argument %s, there should be none",
                               rota_quote(rota_str(word), quoted));
     if (arguments->size == max)
-        return rota_error_set(reading->error,
-                              command->max_arguments ? ROTA_ERR_INVALID : ROTA_ERR_LIMIT,
-                              "unexpected argument %s, there should be at most %zu",
-                              rota_quote(rota_str(word), quoted), max);
+        return rota_error_set(
+            reading->error, command->max_arguments ? ROTA_ERR_INVALID : ROTA_ERR_LIMIT,
+            "unexpected argument %s, there should be at most %zu%s%s",
+            rota_quote(rota_str(word), quoted), max, command->for_more ? "; " : "",
+            command->for_more ? command->for_more : "");
     arguments->items[arguments->size++] = word;
     return ROTA_OK;
 }

@@ -23,6 +23,7 @@ struct rota_command {
     const char *arguments;   /* "KEY..."; NULL: there are none */
     size_t min_arguments;    /* how many there have to be */
     size_t max_arguments;    /* 0: up to ROTA_OPTION_LIST_MAX */
+    const char *for_more;    /* what to do instead of giving more; may be NULL */
     const char *description; /* paragraphs parted by empty lines; may be NULL */
     const struct rota_option *options;
     size_t n_options;

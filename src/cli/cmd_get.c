@@ -83,6 +83,7 @@ struct client {
     char *nodes; /* what addresses point into */
     ROTA_VECTOR(struct rota_get_host) hosts;
     struct rota_error error; /* of the store */
+    bool has_answered;       /* the store, when it was asked for members */
     int exit_code;
 };
 
@@ -110,6 +111,11 @@ static void on_down(void *data, const struct rota_error *error)
     ((struct client *)data)->error = *error;
 }
 
+static void on_members(void *data, const struct rota_store_answer *answer)
+{
+    ((struct client *)data)->has_answered = answer->code == ROTA_OK;
+}
+
 static void on_late(uv_timer_t *timer)
 {
     *(bool *)timer->data = true;
@@ -127,7 +133,9 @@ static bool has_nobody(const struct client *client)
 static enum rota_code await_members(struct client *client, struct rota_error *error)
 {
     static uv_timer_t timer;
+    const struct rota_store_request members = {.verb = ROTA_STORE_MEMBERS};
     bool is_late = false;
+    rota_store_ask(client->store, &members, on_members, client, NULL);
     uv_timer_init(&client->loop, &timer);
     timer.data = &is_late;
     uv_timer_start(&timer, on_late, (uint64_t)(client->options->timeout / ROTA_MSEC), 0);
@@ -140,9 +148,15 @@ static enum rota_code await_members(struct client *client, struct rota_error *er
         *error = client->error;
         return error->code;
     }
+    char timeout[ROTA_TIME_TEXT_MAX];
+    if (!client->has_answered)
+        return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
+                              "the store %s did not answer within %s; --timeout waits longer",
+                              rota_store_name(client->store),
+                              rota_span_format(client->options->timeout, timeout));
     return rota_error_set(error, ROTA_ERR_UNAVAILABLE,
-                          "no server of the cache %s is alive, says the store %s",
-                          client->options->space, rota_store_name(client->store));
+                          "the store %s lists no running server of the cache \"%s\"",
+                          rota_store_name(client->store), client->options->space);
 }
 
 static enum rota_code open_members(struct client *client, const char *role,
@@ -346,6 +360,8 @@ const struct rota_cli_command rota_cmd_get = {
             .name = "get",
             .summary = "Get the values of keys from a sharded cache",
             .arguments = "KEY...",
+            .for_more =
+                "give more keys on standard input, one per line, with - as the only argument",
             .min_arguments = 1,
             .description =
                 "Asks the servers of `rota cache serve`, or of any other program that serves "

@@ -591,6 +591,8 @@ static enum rota_code check(const struct rota_channel *channel,
         return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%s", channel->reason.text);
     if (options->timeout < 0)
         return rota_error_set(error, ROTA_ERR_INVALID, "a timeout is not negative");
+    if (!options->on_end)
+        return rota_error_set(error, ROTA_ERR_INVALID, "a call needs on_end");
     return ROTA_OK;
 }
 

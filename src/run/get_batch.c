@@ -2,8 +2,11 @@
 #include "run/get_server_inside.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+enum { KEY_SHOWN_MAX = 128 };
 
 enum {
     AT_REST_MAX = 1024, /* batches kept for the next calls */
@@ -279,13 +282,30 @@ static void make_fit(struct rota_get_batch *batch)
     }
 }
 
-/* A client that does not mind problems is to ask for other keys, or for fewer. */
-static const char *problem_of_all(const struct rota_get_batch *batch)
+/* A client that does not know of problems is to ask for other keys, or for fewer. */
+static void reject_for_problems(struct rota_get_batch *batch)
 {
-    for (size_t i = 0; i < batch->problems.size; i++)
-        if (batch->problems.items[i].text.size > 0)
-            return batch->problems.items[i].text.data;
-    return "the values of these keys are too large for one answer, ask for fewer at one time";
+    const struct rota_get_service *service = &batch->server->service;
+    for (size_t i = 0; i < batch->problems.size; i++) {
+        const struct rota_get_problem *problem = &batch->problems.items[i];
+        char name[KEY_SHOWN_MAX];
+        struct rota_error error;
+        if (problem->text.size == 0)
+            continue;
+        snprintf(name, sizeof name, "number %" PRIu64, problem->id);
+        if (service->name_key)
+            service->name_key(service->data, rota_get_batch_key(batch, problem->id), name,
+                              sizeof name);
+        name[sizeof name - 1] = '\0';
+        rota_error_set(&error, ROTA_ERR_INVALID, "key %s: %.*s", name,
+                       ROTA_STR_ARGS(problem->text));
+        rota_get_batch_reject(batch, ROTA_GET_ENDED_INVALID, ROTA_STATUS_INVALID_ARGUMENT,
+                              error.text);
+        return;
+    }
+    rota_get_batch_reject(
+        batch, ROTA_GET_ENDED_FAILED, ROTA_STATUS_RESOURCE_EXHAUSTED,
+        "the values of these keys are too large for one answer, ask for fewer at one time");
 }
 
 static uint64_t id_of(const struct rota_get_batch *batch, size_t index)
@@ -336,8 +356,7 @@ void rota_get_batch_finish(struct rota_get_batch *batch)
         if (!batch->values.items[i].data)
             add_problem(batch, i, rota_str(""));
     if (batch->problems.size > 0 && !batch->allows_problems) {
-        rota_get_batch_reject(batch, ROTA_GET_ENDED_FAILED, ROTA_STATUS_RESOURCE_EXHAUSTED,
-                              problem_of_all(batch));
+        reject_for_problems(batch);
         return;
     }
     if (batch->allows_problems)

@@ -75,6 +75,8 @@ static void show_try(const struct rota_get_run *run, size_t index, struct rota_g
         .outcome = outcome_of(try),
         .text = sent->text.data ? sent->text : rota_str(""),
     };
+    if (view->outcome == ROTA_GET_TRY_TIMED_OUT && view->text.size == 0)
+        view->text = rota_str("the deadline has passed"); /* as its own clock says */
 }
 
 static void show_tries(struct rota_get_run *run, struct rota_get_result *result)
@@ -88,9 +90,9 @@ static void show_tries(struct rota_get_run *run, struct rota_get_result *result)
     if (!tries)
         return;
     for (size_t i = 0; i < n; i++)
-        show_try(run, i, &tries[i]);
+        if (run->sent.items[i].host.size > 0) /* else it was planned, and never sent */
+            show_try(run, i, &tries[result->n_tries++]);
     result->tries = tries;
-    result->n_tries = n;
 }
 
 /* --- keys --- */

@@ -500,6 +500,8 @@ enum rota_code rota_get_start(struct rota_get *get, const struct rota_get_reques
                               (int)ROTA_GET_KEYS_MAX, request->n_keys);
     if (request->timeout < 0)
         return rota_error_set(error, ROTA_ERR_INVALID, "a Get can't end before it has begun");
+    if (!request->on_done)
+        return rota_error_set(error, ROTA_ERR_INVALID, "Get: on_done is not set");
     if (get->n_runs >= ROTA_GET_RUNS_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "%d Gets are under way, no more can be",
                               (int)ROTA_GET_RUNS_MAX);

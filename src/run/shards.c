@@ -89,6 +89,8 @@ static void look_answered(struct rota_shards *shards, struct rota_shards_look *l
 enum rota_code rota_shards_look(struct rota_shards *shards, const struct rota_shards_query *query,
                                 struct rota_error *error)
 {
+    if (!query->on_map)
+        return rota_error_set(error, ROTA_ERR_INVALID, "shards: on_map is not set");
     struct rota_shards_look *look = calloc(1, sizeof *look);
     struct rota_shard_map *map = NULL;
     if (!look ||
@@ -240,20 +242,20 @@ static struct rota_list_node *take_first(struct rota_list_node *list)
     return first;
 }
 
-/* The deadline has passed; perhaps the source knows why there is no map yet. */
-static struct rota_str late_text(struct rota_shards *shards, const struct rota_shards_call *call)
+/* No answer came in time; perhaps the source knows why there is no map yet. */
+static struct rota_str late_text(struct rota_shards *shards, const struct rota_shards_call *call,
+                                 const char *late)
 {
-    static const char late[] = "the deadline has passed";
     struct rota_error error;
     if (call || !shards->source.explain || !shards->source.explain(shards->source.data, &error))
         return rota_str(late);
-    rota_error_set(&shards->late, ROTA_ERR_UNAVAILABLE, "%s; %s", late, error.text);
-    return rota_str(shards->late.text);
+    rota_error_set(&shards->told, ROTA_ERR_UNAVAILABLE, "%s; %s", late, error.text);
+    return rota_str(shards->told.text);
 }
 
 /* What a failure says: the node's own words if there are some. */
-static struct rota_str text_of(struct rota_shards *shards, enum rota_failure failure,
-                               const struct rota_shards_call *call)
+static struct rota_str reason_of(struct rota_shards *shards, enum rota_failure failure,
+                                 const struct rota_shards_call *call)
 {
     if (failure == ROTA_FAILURE_NONE)
         return rota_str("");
@@ -264,10 +266,22 @@ static struct rota_str text_of(struct rota_shards *shards, enum rota_failure fai
     if (failure == ROTA_FAILURE_NO_REPLICA)
         return rota_str("nobody serves the shard");
     if (failure == ROTA_FAILURE_DEADLINE)
-        return late_text(shards, call);
+        return late_text(shards, call, "the deadline has passed");
     if (failure == ROTA_FAILURE_TIMEOUT)
-        return rota_str(ROTA_SHARDS_SILENT);
+        return late_text(shards, call, ROTA_SHARDS_SILENT);
     return rota_str(shards->reason[0] ? shards->reason : rota_failure_name(failure));
+}
+
+static struct rota_str text_of(struct rota_shards *shards, enum rota_failure failure,
+                               const struct rota_shards_call *call)
+{
+    struct rota_str reason = reason_of(shards, failure, call);
+    if (!call || !rota_call_fsm_is_unbudgeted(&call->fsm))
+        return reason;
+    rota_error_set(&shards->told, ROTA_ERR_UNAVAILABLE,
+                   "%.*s; each replica was tried, and the retry budget is exhausted",
+                   ROTA_STR_ARGS(reason));
+    return rota_str(shards->told.text);
 }
 
 /* A node's status stands for what the node has said; what we found out ourselves
@@ -530,17 +544,39 @@ static void init_tables(struct rota_shards *shards, uint64_t seed)
     shards->timer_at = ROTA_TIME_NEVER;
 }
 
+/* What an option says, 0 meaning the default and less than that none. */
+static uint32_t or_default(int64_t option, uint32_t normal)
+{
+    return option == 0           ? normal
+           : option < 0          ? 0
+           : option < UINT32_MAX ? (uint32_t)option
+                                 : UINT32_MAX;
+}
+
+static struct rota_budget_options budget_of(const struct rota_shards_options *options)
+{
+    struct rota_budget_options usual = ROTA_BUDGET_RETRIES;
+    return (struct rota_budget_options){
+        .ppm = or_default(options->budget_ppm, usual.ppm),
+        .per_second = or_default(options->budget_per_second, usual.per_second),
+        .most = or_default(options->budget_max, usual.most),
+    };
+}
+
 static void init_policy(struct rota_shards *shards, uint64_t seed)
 {
     const struct rota_shards_options *options = &shards->options;
     rota_time now = rota_clock_mono();
     rota_time blacklist = options->blacklist ? options->blacklist : ROTA_BLACKLIST_FOR;
     rota_blacklist_init(&shards->blacklist, seed, blacklist > 0 ? blacklist : 0, 0);
-    rota_budget_init(&shards->budget, now, &ROTA_BUDGET_RETRIES);
+    struct rota_budget_options budget = budget_of(options);
+    rota_budget_init(&shards->budget, now, &budget);
     rota_hedge_init(&shards->hedge, now, &(struct rota_hedge_options){0});
     rota_health_fsm_init(&shards->health,
                          &(struct rota_health_options){.interval = options->health_interval,
                                                        .timeout = options->health_timeout,
+                                                       .n_unavailable = options->health_unavailable,
+                                                       .n_dropped = options->health_dropped,
                                                        .seed = seed});
     shards->shared = (struct rota_call_shared){
         .balancer = shards->balancer,
@@ -557,8 +593,15 @@ static enum rota_code make_machines(struct rota_shards *shards, uint64_t seed,
 {
     const struct rota_shards_options *options = &shards->options;
     struct rota_shard_cache_options cache = {.seed = seed, .ttl = options->ttl};
-    struct rota_pool_options pools = {.seed = seed, .size = options->connections};
-    struct rota_balancer_options balancer = {.policy = options->policy, .seed = seed};
+    struct rota_pool_options pools = {.seed = seed,
+                                      .size = options->connections,
+                                      .purge_every = options->purge_interval,
+                                      .expiry = options->purge_age};
+    struct rota_balancer_options balancer = {.policy = options->policy,
+                                             .seed = seed,
+                                             .expires = options->cost_expiry,
+                                             .check_every = options->check_every,
+                                             .tolerance_ppm = options->tolerance_ppm};
     enum rota_code code = rota_shard_cache_new(&cache, &shards->cache, error);
     if (code == ROTA_OK)
         code = rota_pool_fsm_new(&pools, &shards->pools, error);
@@ -575,9 +618,27 @@ static enum rota_code make_machines(struct rota_shards *shards, uint64_t seed,
     return rota_shards_directory_new(shards, &shards->source, error);
 }
 
+static enum rota_code check_options(const struct rota_shards_options *options,
+                                    struct rota_error *error)
+{
+    const rota_time spans[] = {options->cost_expiry,     options->ttl,
+                               options->purge_interval,  options->purge_age,
+                               options->health_interval, options->health_timeout};
+    for (size_t i = 0; i < sizeof spans / sizeof *spans; i++)
+        if (spans[i] < 0)
+            return rota_error_set(error, ROTA_ERR_INVALID,
+                                  "shards: a duration of the options is negative");
+    if (options->budget_max < 0)
+        return rota_error_set(error, ROTA_ERR_INVALID, "shards: the budget's bound is negative");
+    return ROTA_OK;
+}
+
 enum rota_code rota_shards_open(struct uv_loop_s *loop, const struct rota_shards_options *options,
                                 struct rota_shards **result, struct rota_error *error)
 {
+    enum rota_code code = check_options(options, error);
+    if (code)
+        return code;
     struct rota_shards *shards = calloc(1, sizeof *shards);
     if (!shards)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "shards");
@@ -585,7 +646,7 @@ enum rota_code rota_shards_open(struct uv_loop_s *loop, const struct rota_shards
     shards->options = *options;
     shards->loop = loop;
     init_tables(shards, seed);
-    enum rota_code code = make_machines(shards, seed, error);
+    code = make_machines(shards, seed, error);
     init_policy(shards, seed);
     if (code) {
         shards_free(shards);

@@ -46,7 +46,7 @@ static struct rota_shards_call *call_new(struct rota_shards_run *run, size_t sha
         .try_timeout = request->try_timeout,
         .hedge_after = request->hedge_after,
         .work = request->work,
-        .retries = request->retries,
+        .retries = request->retries ? request->retries : run->shards->options.retries,
         .repeat = request->repeat,
         .has_preferred = request->has_preferred,
         .is_pinned = request->is_pinned,
@@ -267,6 +267,12 @@ static enum rota_code check(const struct rota_shards *shards,
         request->channel.size > ROTA_SHARD_NAME_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "shards: a name has more than %d bytes",
                               ROTA_SHARD_NAME_MAX);
+    if (!request->on_done)
+        return rota_error_set(error, ROTA_ERR_INVALID, "shards: on_done is not set");
+    if (request->mode != ROTA_SHARDS_ALL && request->mode != ROTA_SHARDS_ONE &&
+        request->mode != ROTA_SHARDS_NAMED)
+        return rota_error_set(error, ROTA_ERR_INVALID, "shards: no mode has the number %d",
+                              (int)request->mode);
     if (request->mode == ROTA_SHARDS_NAMED && request->channel.size == 0)
         return rota_error_set(error, ROTA_ERR_INVALID, "shards: no shard is named");
     if (request->timeout < 0 || request->try_timeout < 0)

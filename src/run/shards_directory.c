@@ -388,7 +388,6 @@ static void question_send(struct question *question)
     struct rota_call_options options = {
         .method = rota_str("/rota.v1.Directory/GetShards"),
         .request = rota_buffer_str(&question->request),
-        .timeout = ROTA_SHARD_FLIGHT_TIMEOUT,
         .wait_for_ready = question->n_tried + 1 == directory->n_channels,
         .on_end = on_reply,
         .data = question,
@@ -464,15 +463,17 @@ static void forget(void *data, uint64_t number)
     question_free(question);
 }
 
-/* What keeps us from the directory that would be asked now. */
+/* What keeps us from the directory that would be asked now, or that it is silent. */
 static bool explain(void *data, struct rota_error *error)
 {
     const struct directory *directory = data;
     const struct rota_channel *channel = directory->channels[directory->current];
     const struct rota_error *reason = rota_channel_reason(channel);
     if (rota_channel_state(channel) == ROTA_CHANNEL_READY || reason->code == ROTA_OK)
-        return false;
-    rota_error_set(error, reason->code, "the directory can't be reached: %s", reason->text);
+        rota_error_set(error, ROTA_ERR_UNAVAILABLE, "the directory %s does not answer",
+                       rota_channel_target(channel));
+    else
+        rota_error_set(error, reason->code, "the directory can't be reached: %s", reason->text);
     return true;
 }
 

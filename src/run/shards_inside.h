@@ -155,7 +155,7 @@ struct rota_shards {
     size_t n_runs;
     uint64_t n_changes;               /* maps that the directory sent unasked */
     char reason[ROTA_ERROR_TEXT_MAX]; /* the last that the source said */
-    struct rota_error late;           /* what is told of a deadline */
+    struct rota_error told;           /* a text that is put together for the program */
 
     struct rota_metrics *metrics; /* our own, or the one given */
     struct rota_shards_series *series;

@@ -146,14 +146,18 @@ static void report(struct rota_balance_world *world, struct rota_balance_attempt
     rota_balance_drop(world, &attempt->timeout);
 }
 
-/* Try once more, elsewhere if there is an elsewhere. */
+/* Try once more, elsewhere if there is an elsewhere; another sweep needs a token, as in call_fsm.
+ */
 static void try_again(struct rota_balance_world *world, struct rota_balance_call *call)
 {
     struct rota_balance_client *client = &world->clients[call->client];
-    bool may = call->n_tries < world->scenario->n_tries &&
-               (world->options->retries_freely || rota_budget_spend(&client->retries, world->now));
-    if (call->n_excluded >= world->scenario->n_replicas)
+    if (call->n_excluded >= world->scenario->n_replicas) {
         call->n_excluded = 0;
+        call->sweeps_again = true;
+    }
+    bool may = call->n_tries < world->scenario->n_tries &&
+               (world->options->retries_freely || !call->sweeps_again ||
+                rota_budget_spend(&client->retries, world->now));
     call->n_tries++;
     if (!may || !send_try(world, call))
         finish(world, call, false);

@@ -31,7 +31,7 @@ struct rota_balance_call {
     struct rota_balance_call *next_free;
     struct rota_balance_attempt *out[ROTA_BALANCE_OUT_MAX];
     uint32_t n_out, client, n_tries;
-    bool is_counted, is_final;
+    bool is_counted, is_final, sweeps_again;
     rota_time began_at;
     uint64_t excluded[ROTA_BALANCE_EXCLUDED_MAX]; /* failed, or have it */
     uint32_t n_excluded;

@@ -157,8 +157,9 @@ static enum rota_code refused(struct rota_error *error, enum rota_code code, con
 {
     const char *why = "has fields that are malformed";
     if (code == ROTA_ERR_LIMIT)
-        why = "has more keys than can be taken";
-    else if (code == ROTA_ERR_NO_MEMORY)
+        return rota_error_set(error, code, "the %s has more than %d keys", what,
+                              (int)ROTA_CACHE_KEYS_MAX);
+    if (code == ROTA_ERR_NO_MEMORY)
         why = "does not fit into memory";
     return rota_error_set(error, code, "the %s %s", what, why);
 }

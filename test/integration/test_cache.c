@@ -299,7 +299,7 @@ static void one_bad_key_fails_alone(void **state)
     done(&world, 3, ROTA_OK);
     last(&world);
     assert_string_equal(world.ended[good].text, "0=1");
-    assert_int_equal(world.ended[bad].status, ROTA_STATUS_RESOURCE_EXHAUSTED);
+    assert_int_equal(world.ended[bad].status, ROTA_STATUS_INVALID_ARGUMENT);
     assert_non_null(strstr(world.ended[bad].text, "\"bad\""));
     world_close(&world);
 }
@@ -353,7 +353,9 @@ static void keys_that_are_too_long_are_refused(void **state)
     memset(key, 'x', ROTA_CACHE_KEY_MAX + 1);
     ask(&world, key);
     last(&world);
-    assert_int_equal(world.ended[0].status, ROTA_STATUS_RESOURCE_EXHAUSTED);
+    assert_int_equal(world.ended[0].status, ROTA_STATUS_INVALID_ARGUMENT);
+    assert_non_null(strstr(world.ended[0].text, "key \"xxx"));
+    assert_non_null(strstr(world.ended[0].text, "more than 4096 bytes"));
     ask_with(&world, key, true);
     assert_string_equal(last(&world), "0?a key has more than 4096 bytes");
     assert_int_equal(world.n_reads, 0);

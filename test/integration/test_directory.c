@@ -2,6 +2,10 @@
 
 #include "nodes.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 /* A directory that a client asks, and two nodes. */
 struct world {
     struct rota_server *server;
@@ -94,6 +98,55 @@ static void execute(struct world *world, const char *name, int64_t id)
     if (rota_shards_execute(world->shards, &what, NULL, &error))
         fail_msg("%s", error.text);
     RUN_UNTIL(world->n_done);
+}
+
+static void keep_text(void *data, const struct rota_shards_result *result)
+{
+    char *text = data;
+    assert_int_equal(result->status, ROTA_STATUS_DEADLINE_EXCEEDED);
+    snprintf(text, ROTA_ERROR_TEXT_MAX, "%.*s", ROTA_STR_ARGS(result->text));
+}
+
+/* What a call says that ends before the directory at this address has answered. */
+static void execute_late(const char *address, char text[ROTA_ERROR_TEXT_MAX])
+{
+    struct rota_shards_options options = {.directories = &address, .n_directories = 1};
+    struct rota_shards_request what = {
+        .name = {.id = 1},
+        .method = rota_str(METHOD_WORK),
+        .timeout = 300 * ROTA_MSEC,
+        .on_done = keep_text,
+        .data = text,
+    };
+    struct rota_shards *shards;
+    text[0] = '\0';
+    assert_int_equal(rota_shards_open(&loop, &options, &shards, NULL), ROTA_OK);
+    assert_int_equal(rota_shards_execute(shards, &what, NULL, NULL), ROTA_OK);
+    RUN_UNTIL(text[0]);
+    rota_shards_close(shards);
+}
+
+static void directory_that_does_not_answer_is_named(void **state)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof name;
+    char address[32], text[ROTA_ERROR_TEXT_MAX];
+    (void)state;
+    loop_open();
+    int silent = socket(AF_INET, SOCK_STREAM, 0); /* it accepts, and says nothing */
+    assert_int_equal(bind(silent, (struct sockaddr *)&name, sizeof name), 0);
+    assert_int_equal(listen(silent, 8), 0);
+    assert_int_equal(getsockname(silent, (struct sockaddr *)&name, &size), 0);
+    snprintf(address, sizeof address, "127.0.0.1:%d", ntohs(name.sin_port));
+    execute_late(address, text);
+    assert_non_null(strstr(text, "does not answer"));
+    assert_non_null(strstr(text, address));
+
+    close(silent);
+    execute_late(address, text);
+    assert_non_null(strstr(text, "the directory can't be reached"));
+    assert_non_null(strstr(text, address));
+    loop_close();
 }
 
 static bool has_metric(const struct world *world, const char *line)
@@ -310,6 +363,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(client_finds_the_directory_that_is_there),
+        cmocka_unit_test(directory_that_does_not_answer_is_named),
         cmocka_unit_test(unknown_collection_is_not_found),
         cmocka_unit_test(change_is_heard_without_a_question),
         cmocka_unit_test(serviceable_flag_is_a_change_like_any_other),

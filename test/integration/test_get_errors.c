@@ -56,6 +56,40 @@ static void last_error_is_the_reason(void **state)
     world_close(&world);
 }
 
+static void check_tries(void *data, const struct rota_get_result *result)
+{
+    struct world *world = data;
+    world->n_done++;
+    world->code = result->code;
+    assert_true(result->n_tries >= HOSTS);
+    for (size_t i = 0; i < result->n_tries; i++)
+        assert_true(result->tries[i].host.size > 0);
+}
+
+/* A try to a host that has just failed waits a little. Here others answer before. */
+static void try_that_was_never_sent_is_left_out(void **state)
+{
+    struct world world;
+    struct rota_get_request request = {
+        .keys = world.keys, .n_keys = 40, .on_done = check_tries, .data = &world};
+    (void)state;
+    hosts_open(&world);
+    world.n_list = SHARDS;
+    client_open(&world, (struct rota_get_options){.mode = ROTA_GET_MODE_BROADCAST,
+                                                  .timeout = 20 * ROTA_SEC});
+    await_holders(&world, SHARDS);
+    world.hosts[0].is_failing = world.hosts[1].is_failing = true;
+    name_keys(&world, "key", 40);
+    assert_int_equal(rota_get_start(world.get, &request, NULL, &world.error), ROTA_OK);
+    while (world.hosts[0].n_batches == 0 || world.hosts[1].n_batches == 0)
+        uv_run(&world.loop, UV_RUN_ONCE);
+    assert_int_equal(rota_get_set_hosts(world.get, world.list, HOSTS, NULL), ROTA_OK);
+    while (!world.n_done)
+        uv_run(&world.loop, UV_RUN_ONCE);
+    assert_int_equal(world.code, ROTA_OK);
+    world_close(&world);
+}
+
 static void value_that_is_too_large_says_so(void **state)
 {
     struct world world;
@@ -131,6 +165,8 @@ static void bad_options_are_refused(void **state)
     assert_int_equal(rota_get_open(&world.loop, &bare, &get, &world.error), ROTA_ERR_INVALID);
     assert_int_equal(get_keys(&world, ROTA_GET_KEYS_MAX + 1, 0), ROTA_ERR_LIMIT);
     assert_int_equal(get_keys(&world, 0, -1), ROTA_ERR_INVALID);
+    struct rota_get_request deaf = {.keys = world.keys, .n_keys = 1}; /* no on_done */
+    assert_int_equal(rota_get_start(world.get, &deaf, NULL, &world.error), ROTA_ERR_INVALID);
     world_close(&world);
 }
 
@@ -223,6 +259,7 @@ int main(void)
         cmocka_unit_test(missing_keys_are_named_with_the_reason),
         cmocka_unit_test(deadline_ends_a_get),
         cmocka_unit_test(last_error_is_the_reason),
+        cmocka_unit_test(try_that_was_never_sent_is_left_out),
         cmocka_unit_test(value_that_is_too_large_says_so),
         cmocka_unit_test(host_that_is_not_there_harms_nobody),
         cmocka_unit_test(bad_hosts_are_refused_and_nothing_changes),

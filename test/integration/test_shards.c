@@ -1,3 +1,5 @@
+#include "core/call/balancer_rule.h"
+#include "run/shards_inside.h"
 #include "shards_world.h"
 
 /* --- which shards --- */
@@ -89,6 +91,111 @@ static void bad_request_is_refused_at_once(void **state)
     what = request(&world, ROTA_SHARDS_ALL);
     what.timeout = -1;
     assert_int_equal(rota_shards_execute(world.shards, &what, NULL, NULL), ROTA_ERR_INVALID);
+    what = request(&world, ROTA_SHARDS_ALL);
+    what.on_done = NULL;
+    assert_int_equal(rota_shards_execute(world.shards, &what, NULL, NULL), ROTA_ERR_INVALID);
+    what = request(&world, (enum rota_shards_mode)9);
+    assert_int_equal(rota_shards_execute(world.shards, &what, NULL, NULL), ROTA_ERR_INVALID);
+    struct rota_shards_query query = {.name = what.name};
+    assert_int_equal(rota_shards_look(world.shards, &query, NULL), ROTA_ERR_INVALID);
+    world_close(&world);
+}
+
+static void bad_options_are_refused(void **state)
+{
+    struct rota_shards_source source = {.ask = ask};
+    const struct rota_shards_options bad[] = {
+        {.source = &source, .policy = (enum rota_balancer_policy)9},
+        {.source = &source, .purge_age = -1},
+        {.source = &source, .health_timeout = -ROTA_SEC},
+        {.source = &source, .cost_expiry = 2 * ROTA_DAY},
+        {.source = &source, .budget_max = -1},
+    };
+    struct rota_shards *shards;
+    (void)state;
+    loop_open();
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(rota_shards_open(&loop, &bad[i], &shards, NULL), ROTA_ERR_INVALID);
+    loop_close();
+}
+
+/* --- settings --- */
+
+static size_t n_calls(const struct world *world)
+{
+    return world->nodes[1].n_calls + world->nodes[2].n_calls;
+}
+
+static void retries_and_their_budget_are_as_set(void **state)
+{
+    struct world world;
+    struct rota_shards_options options = {
+        .retries = 1, .budget_ppm = -1, .budget_per_second = -1, .has_no_hedges = true};
+    (void)state;
+    world_open_with(&world, options);
+    world.nodes[1].status = world.nodes[2].status = ROTA_STATUS_ABORTED;
+    execute(&world, request(&world, ROTA_SHARDS_NAMED));
+    assert_int_equal(n_calls(&world), 2); /* each replica once, which costs nothing */
+    assert_int_equal(world.result.status, ROTA_STATUS_ABORTED);
+    assert_string_equal(world.text,
+                        "as told; each replica was tried, and the retry budget is exhausted");
+    world.nodes[2].status = ROTA_STATUS_OK;
+    for (int i = 0; i < 20; i++) {
+        execute(&world, request(&world, ROTA_SHARDS_NAMED));
+        assert_int_equal(world.result.status, ROTA_STATUS_OK);
+    }
+    world_close(&world);
+
+    options.budget_ppm = 1000000;
+    world_open_with(&world, options);
+    world.nodes[1].status = world.nodes[2].status = ROTA_STATUS_ABORTED;
+    execute(&world, request(&world, ROTA_SHARDS_NAMED));
+    assert_int_equal(n_calls(&world), 3); /* and one retry */
+    assert_string_equal(world.text, "as told");
+    world_close(&world);
+}
+
+static void one_replica_that_always_fails_costs_no_call(void **state)
+{
+    (void)state;
+    for (int policy = ROTA_BALANCER_ROTA; policy <= ROTA_BALANCER_RANDOM; policy++) {
+        struct world world;
+        world_open_with(&world,
+                        (struct rota_shards_options){.policy = (enum rota_balancer_policy)policy});
+        world.nodes[1].status = ROTA_STATUS_ABORTED;
+        for (int i = 0; i < 200; i++) {
+            execute(&world, request(&world, ROTA_SHARDS_NAMED));
+            assert_int_equal(world.result.status, ROTA_STATUS_OK);
+        }
+        world_close(&world);
+    }
+}
+
+static void unused_connections_are_purged_as_set(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open_with(&world, (struct rota_shards_options){.purge_interval = 20 * ROTA_MSEC,
+                                                         .purge_age = ROTA_MSEC});
+    execute(&world, request(&world, ROTA_SHARDS_ALL));
+    assert_true(rota_shards_nodes(world.shards, NULL, 0) > 0);
+    rota_shards_invalidate(world.shards, &(int64_t){1}, 1); /* nobody is known to serve */
+    RUN_UNTIL(rota_shards_nodes(world.shards, NULL, 0) == 0);
+    world_close(&world);
+}
+
+static void look_aside_is_as_set(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open_with(&world, (struct rota_shards_options){.policy = ROTA_BALANCER_LOOK_ASIDE,
+                                                         .cost_expiry = 7 * ROTA_SEC,
+                                                         .check_every = 3,
+                                                         .tolerance_ppm = 5});
+    const struct rota_balancer_options *set = &world.shards->balancer->options;
+    assert_int_equal(set->expires, 7 * ROTA_SEC);
+    assert_int_equal(set->check_every, 3);
+    assert_int_equal(set->tolerance_ppm, 5);
     world_close(&world);
 }
 
@@ -685,6 +792,11 @@ int main(void)
         cmocka_unit_test(each_shard_gets_a_request_of_its_own),
         cmocka_unit_test(what_nobody_serves_or_knows_is_told_apart),
         cmocka_unit_test(bad_request_is_refused_at_once),
+        cmocka_unit_test(bad_options_are_refused),
+        cmocka_unit_test(retries_and_their_budget_are_as_set),
+        cmocka_unit_test(one_replica_that_always_fails_costs_no_call),
+        cmocka_unit_test(unused_connections_are_purged_as_set),
+        cmocka_unit_test(look_aside_is_as_set),
         cmocka_unit_test(failing_shard_has_its_siblings_cancelled_on_their_nodes),
         cmocka_unit_test(partial_run_lets_the_others_end),
         cmocka_unit_test(replica_that_fails_is_covered_for_by_the_other),

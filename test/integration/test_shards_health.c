@@ -126,6 +126,21 @@ static void what_is_wrong_with_a_node_is_shown_until_it_is_well(void **state)
     world_close(&world);
 }
 
+static void failed_checks_count_as_set(void **state)
+{
+    struct world world;
+    (void)state;
+    world_open_warm(&world, (struct rota_shards_options){.health_interval = 10 * ROTA_MSEC,
+                                                         .health_unavailable = 1,
+                                                         .health_dropped = 2});
+    rota_health_set(world.nodes[1].health, "", false, NULL);
+    RUN_UNTIL(look_at(&world, 1).n_failed_checks > 0);
+    assert_int_equal(look_at(&world, 1).health, ROTA_HEALTH_UNAVAILABLE);
+    RUN_UNTIL(look_at(&world, 1).n_failed_checks > 1);
+    assert_int_equal(look_at(&world, 1).health, ROTA_HEALTH_DROPPED);
+    world_close(&world);
+}
+
 /* Nodes that have too much to do fail their health checks first. */
 static void nodes_that_all_fail_their_checks_are_called_all_the_same(void **state)
 {
@@ -151,6 +166,7 @@ int main(void)
         cmocka_unit_test(node_that_answers_calls_is_not_asked_how_it_is),
         cmocka_unit_test(node_that_is_well_again_is_called_again),
         cmocka_unit_test(what_is_wrong_with_a_node_is_shown_until_it_is_well),
+        cmocka_unit_test(failed_checks_count_as_set),
         cmocka_unit_test(nodes_that_all_fail_their_checks_are_called_all_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,6 +112,8 @@ static void a_method_nobody_serves_is_unimplemented(void **state)
     pair_check_echo(pair.channel, rota_str("others are there"));
     struct rota_call_options bad = {.method = rota_str("Echo"), .on_end = seen_on_end};
     assert_int_equal(rota_channel_call(pair.channel, &bad, NULL, NULL), ROTA_ERR_INVALID);
+    bad = (struct rota_call_options){.method = rota_str("/test.Echo/Echo")}; /* no on_end */
+    assert_int_equal(rota_channel_call(pair.channel, &bad, NULL, NULL), ROTA_ERR_INVALID);
     pair_close(&pair);
 }
 

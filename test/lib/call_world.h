@@ -87,6 +87,9 @@ static inline void teardown(struct world *world)
 {
     rota_call_fsm_deinit(&world->fsm, world->now);
     assert_int_equal(rota_balancer_n_tries(world->balancer), 0); /* nothing has leaked */
+    for (struct rota_shard_map *map = world->cached; map;
+         map = map == world->fresh ? NULL : world->fresh)
+        assert_int_equal(map->n_shares, 1 + (world->cached == world->fresh));
     rota_balancer_free(world->balancer);
     rota_blacklist_deinit(&world->blacklist);
     rota_shard_map_drop(world->cached);

@@ -18,6 +18,8 @@
 #include "sim/chaos.h"
 #include "sim_main.h"
 
+#include <assert.h>
+
 enum { CLIENT, DIRECTORY, FIRST_REPLICA, N_REPLICAS = 5, N_NODES = FIRST_REPLICA + N_REPLICAS };
 enum { N_LEADERS = 3, N_CALLS = 8, TIMER_CACHE = N_CALLS };
 
@@ -39,6 +41,7 @@ enum plant {
     PLANT_ONE_REPLICA,
     PLANT_CANCEL_EMPTIES,
     PLANT_SWEEPS_FULL,
+    PLANT_FIRST_COSTS,
     N_PLANTS,
 };
 
@@ -56,16 +59,17 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"one-replica", "the first replica of a map is taken for the only one"},
     {"cancel-empties", "a call that is cancelled drops the map"},
     {"sweeps-full", "overload is taken for an error that passes"},
+    {"first-costs", "the first sweep costs tokens, too, and there are none"},
 };
 
 enum message_type { ASK, LEADERS, TRY, ANSWER };
 
+/* Without padding: it is sent as it is, and no copy has to keep what padding holds. */
 struct message {
     enum message_type type;
-    uint32_t slot;
-    uint64_t flight, serial, number; /* of the call, of the try */
-    uint64_t epoch;
     enum rota_failure failure;
+    uint64_t slot, flight, serial, number; /* of the call, of the try */
+    uint64_t epoch;
     int64_t claim_node, nodes[N_LEADERS];
     uint64_t claim_epoch, epochs[N_LEADERS];
 };
@@ -88,8 +92,11 @@ struct call {
     size_t n_failed;
     int64_t overloaded[ROTA_CALL_TRIES_MAX]; /* that refused it, ever */
     size_t n_overloaded;
-    bool has_other_failure;
+    bool has_other_failure, sweeps_again;
 };
+
+/* Less than the usual one, which few calls of so short a time would use up. */
+static const struct rota_budget_options BUDGET = {.ppm = 10000, .most = 5};
 
 struct world {
     struct rota_sim *sim;
@@ -180,11 +187,9 @@ static void note_start(struct world *world, struct call *call,
     call->running[place] = action->number;
     call->running_on[place] = action->replica->node;
     world->n_hedges += action->is_hedge;
-    world->n_retries += !action->is_hedge && call->n_tries > 1;
+    world->n_retries += !action->is_hedge && call->sweeps_again;
 
-    double earned = 0.2 * (double)world->n_calls +
-                    3 * (double)(now - world->began_at + ROTA_SEC) / (double)ROTA_SEC;
-    if ((double)world->n_retries > earned + 1)
+    if ((double)world->n_retries > BUDGET.ppm / 1e6 * (double)world->n_calls)
         violate(world, "there are more retries than the budget allows");
 }
 
@@ -213,6 +218,7 @@ static void note_leaders(struct call *call, const struct rota_shard_map *map)
         if (!has_failed(call, channel->replicas[i].node))
             return;
     call->n_failed = 0;
+    call->sweeps_again = true;
 }
 
 static const char *ask_violation(void *data)
@@ -240,12 +246,13 @@ static void send(struct world *world, uint32_t from, uint32_t to, struct message
     rota_sim_send(world->sim, from, to, rota_str_of(&message, sizeof message));
 }
 
+static_assert(sizeof(struct message) == (7 + 2 * N_LEADERS) * sizeof(uint64_t) +
+                                            sizeof(enum message_type) + sizeof(enum rota_failure),
+              "a message has padding");
+
 static struct message blank(enum message_type type)
 {
-    struct message message;
-    memset(&message, 0, sizeof message); /* the padding is sent, too */
-    message.type = type;
-    return message;
+    return (struct message){.type = type};
 }
 
 static void pump_cache(struct world *world)
@@ -376,6 +383,10 @@ static void drive(struct world *world, uint32_t slot, struct rota_call_fsm_event
     bool had_map = rota_shard_cache_peek(world->cache, 1);
     if (world->plant == PLANT_SWEEPS_FULL && event.failure == ROTA_FAILURE_OVERLOAD)
         event.failure = ROTA_FAILURE_RETRIABLE;
+    if (world->plant == PLANT_FIRST_COSTS && event.type == ROTA_CALL_TRY_ENDED) {
+        world->budget.parts = 0;
+        call->fsm.sweeps_again = true;
+    }
     struct rota_call_fsm_actions todo = rota_call_fsm_step(&call->fsm, now, &event);
     if (world->plant == PLANT_FORGETS_EXCLUDED)
         call->fsm.n_excluded = call->fsm.n_excluded_by_overload = 0;
@@ -404,6 +415,8 @@ static void drive(struct world *world, uint32_t slot, struct rota_call_fsm_event
                                                                     .claim = action->claim});
             break;
         case ROTA_CALL_FINISH:
+            if (rota_call_fsm_is_unbudgeted(&call->fsm) && !call->sweeps_again)
+                violate(world, "the budget ends a call that has not met all replicas");
             finish(world, slot, action, &event, answered_by);
             break;
         }
@@ -482,7 +495,7 @@ static void client_answered(struct world *world, uint32_t from, const struct mes
             if (call->fsm.running[i].number)
                 call->fsm.running[i].number = message->number;
     }
-    drive(world, message->slot, event);
+    drive(world, (uint32_t)message->slot, event);
     pump_cache(world);
 }
 
@@ -578,7 +591,7 @@ static void on_start(void *data, uint32_t node)
     if (node != CLIENT)
         return;
     world->began_at = clock_of(world);
-    rota_budget_init(&world->budget, world->began_at, &ROTA_BUDGET_RETRIES);
+    rota_budget_init(&world->budget, world->began_at, &BUDGET);
     rota_hedge_init(&world->hedge, world->began_at, &(struct rota_hedge_options){0});
     for (uint32_t i = 0; i < N_CALLS; i++)
         rota_sim_set_timer(world->sim, CLIENT, i, ROTA_SIM_MONO, world->began_at + i * ROTA_MSEC);
@@ -704,7 +717,8 @@ int main(int argc, char **argv)
     return sim_main(argc, argv,
                     &(struct sim_suite){
                         .name = "sim_call",
-                        .n_seeds = 100,
+                        .n_seeds = 1000,
+                        .kept = {673, 700879, 701154},
                         .n_plant_seeds = 50,
                         .plants = plants,
                         .n_plants = N_PLANTS - 1,

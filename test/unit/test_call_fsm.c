@@ -395,6 +395,20 @@ static void saturated_replicas_are_not_swept_again(void **state)
     teardown(&world);
 }
 
+/* Whoever else has failed and left meanwhile makes no difference. */
+static void saturated_replicas_are_not_swept_again_after_a_refresh(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, MAP(1, 2, 3));
+    set_map(&world.fresh, MAP(2, 3));
+    SCRIPT(&world, ROTA_FAILURE_RETRIABLE, ROTA_FAILURE_OVERLOAD);
+    assert_int_equal(run(&world, IDEMPOTENT), ROTA_FAILURE_OVERLOAD);
+    assert_int_equal(world.tried[0], 1);
+    assert_int_equal(world.n_tried, 3);
+    teardown(&world);
+}
+
 static void replica_that_answers_not_loaded_fast_is_not_liked_for_it(void **state)
 {
     struct world world;
@@ -486,6 +500,7 @@ int main(void)
         cmocka_unit_test(shard_none_of_whose_replicas_is_serviceable_is_served),
         cmocka_unit_test(shard_all_of_whose_replicas_are_blacklisted_is_served),
         cmocka_unit_test(saturated_replicas_are_not_swept_again),
+        cmocka_unit_test(saturated_replicas_are_not_swept_again_after_a_refresh),
         cmocka_unit_test(replica_that_answers_not_loaded_fast_is_not_liked_for_it),
         cmocka_unit_test(stale_replica_with_a_newer_claim_of_its_own_is_tried_again),
         cmocka_unit_test(call_that_starts_too_late_does_nothing),

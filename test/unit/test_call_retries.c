@@ -89,6 +89,26 @@ static void wait_that_would_outlast_the_deadline_is_not_begun(void **state)
     teardown(&world);
 }
 
+/* Of one call that is as long as its wait, and of one that is a little longer. */
+static void wait_that_ends_with_the_deadline_is_not_begun(void **state)
+{
+    (void)state;
+    rota_time waits = ROTA_TIME_NEVER;
+    for (int i = 0; i < 3; i++) {
+        struct world world;
+        setup(&world, MAP(1));
+        SCRIPT(&world, ROTA_FAILURE_RETRIABLE);
+        start(&world, (struct rota_call_fsm_options){.repeat = ROTA_REPEAT_ANY,
+                                                     .deadline = i == 0   ? ROTA_HOUR
+                                                                 : i == 1 ? waits
+                                                                          : waits + 1});
+        assert_int_equal(world.n_finished, i == 1);
+        if (i == 0)
+            waits = rota_call_fsm_deadline(&world.fsm);
+        teardown(&world);
+    }
+}
+
 static void budget_bounds_the_retries_of_all_calls(void **state)
 {
     struct world world;
@@ -105,8 +125,43 @@ static void budget_bounds_the_retries_of_all_calls(void **state)
         n_tried += world.n_tried;
         rota_call_fsm_deinit(&world.fsm, world.now);
     }
-    assert_in_range(n_tried, 1150, 1211); /* a fifth more, not seven times more */
+    assert_in_range(n_tried, 3150, 3211); /* each replica once, and a fifth more */
     assert_true(world.stats.n_unbudgeted > 0);
+    teardown(&world);
+}
+
+static void budget_never_keeps_a_call_from_a_replica_that_is_well(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, MAP(1, 2, 3));
+    world.shared.budget = &world.budget;
+    rota_budget_init(&world.budget, 0, &(struct rota_budget_options){.ppm = 0, .most = 1});
+    SCRIPT(&world, ROTA_FAILURE_RETRIABLE, ROTA_FAILURE_INTERNAL, ROTA_FAILURE_NONE);
+    assert_int_equal(run(&world, IDEMPOTENT), ROTA_FAILURE_NONE);
+    assert_int_equal(world.stats.n_unbudgeted, 0);
+    teardown(&world);
+}
+
+static void call_that_the_budget_ends_says_so(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world, MAP(1, 2));
+    world.shared.budget = &world.budget;
+    rota_budget_init(&world.budget, 0, &(struct rota_budget_options){.ppm = 0, .most = 1});
+    SCRIPT(&world, ROTA_FAILURE_RETRIABLE);
+    assert_int_equal(run(&world, IDEMPOTENT), ROTA_FAILURE_RETRIABLE);
+    assert_int_equal(world.n_tried, 2);
+    assert_true(rota_call_fsm_is_unbudgeted(&world.fsm));
+    assert_int_equal(world.stats.n_unbudgeted, 1);
+    rota_call_fsm_deinit(&world.fsm, world.now);
+
+    rota_budget_init(&world.budget, world.now, &(struct rota_budget_options){.ppm = 1000000});
+    world.n_tried = world.n_finished = 0;
+    assert_int_equal(run(&world, IDEMPOTENT), ROTA_FAILURE_RETRIABLE); /* one token, one more try */
+    assert_int_equal(world.n_tried, 3);
+    assert_true(rota_call_fsm_is_unbudgeted(&world.fsm));
     teardown(&world);
 }
 
@@ -150,7 +205,10 @@ int main(void)
         cmocka_unit_test(try_that_times_out_may_have_been_sent),
         cmocka_unit_test(first_fail_over_is_immediate_and_later_ones_wait_longer),
         cmocka_unit_test(wait_that_would_outlast_the_deadline_is_not_begun),
+        cmocka_unit_test(wait_that_ends_with_the_deadline_is_not_begun),
         cmocka_unit_test(budget_bounds_the_retries_of_all_calls),
+        cmocka_unit_test(budget_never_keeps_a_call_from_a_replica_that_is_well),
+        cmocka_unit_test(call_that_the_budget_ends_says_so),
         cmocka_unit_test(token_of_a_retry_that_did_not_happen_is_given_back),
         cmocka_unit_test(attempts_have_a_bound_whatever_is_asked_for),
     };

@@ -119,7 +119,7 @@ static void c14_waiter_obeys_its_own_deadline(void **state)
     teardown(&world);
 }
 
-static void c15_flight_has_a_hard_timeout(void **state)
+static void c15_flight_that_takes_too_long_is_asked_again(void **state)
 {
     struct world world;
     (void)state;
@@ -127,13 +127,32 @@ static void c15_flight_has_a_hard_timeout(void **state)
     get(&world, 0, by_id(1, 1));
     assert_int_equal(rota_shard_cache_deadline(world.cache), 10 * ROTA_SEC);
     step(&world, 10 * ROTA_SEC);
-    assert_int_equal(world.failures[0], ROTA_FAILURE_TIMEOUT);
     assert_int_equal(world.n_forgets, 1);
-    assert_int_equal(rota_shard_cache_n_flights(world.cache), 0);
+    assert_int_equal(world.n_tells, 0); /* who waits waits on */
+    assert_int_equal(world.n_asks, 2);
     answer(&world, 11 * ROTA_SEC, world.asked[0], map_of(1, "channel", 5)); /* too late */
     assert_false(has(&world, 1));
     get(&world, 11 * ROTA_SEC, by_id(1, 2));
     assert_int_equal(world.n_asks, 2);
+    answer(&world, 12 * ROTA_SEC, world.asked[1], map_of(1, "channel", 6));
+    assert_int_equal(world.n_tells, 2);
+    assert_int_equal(world.first_nodes[0], 6);
+    teardown(&world);
+}
+
+static void flight_that_nobody_waits_for_is_not_asked_again(void **state)
+{
+    struct world world;
+    struct rota_shard_query query = by_id(1, 1);
+    (void)state;
+    setup(&world);
+    query.deadline = ROTA_SEC;
+    get(&world, 0, query);
+    step(&world, 10 * ROTA_SEC);
+    assert_int_equal(world.failures[0], ROTA_FAILURE_DEADLINE);
+    assert_int_equal(world.n_forgets, 1);
+    assert_int_equal(world.n_asks, 1);
+    assert_int_equal(rota_shard_cache_n_flights(world.cache), 0);
     teardown(&world);
 }
 
@@ -217,8 +236,9 @@ static void flights_and_waiters_have_bounds(void **state)
     more = by_id(1, ROTA_SHARD_WAITERS_MAX + 1);
     assert_int_equal(rota_shard_cache_get(world.cache, 0, &more, &map, NULL), ROTA_ERR_LIMIT);
     assert_int_equal(rota_shard_cache_n_waiters(world.cache), ROTA_SHARD_WAITERS_MAX);
-    step(&world, ROTA_MIN);
-    assert_int_equal(rota_shard_cache_n_flights(world.cache), 0);
+    step(&world, ROTA_MIN); /* all are asked again */
+    assert_int_equal(rota_shard_cache_n_flights(world.cache), ROTA_SHARD_FLIGHTS_MAX);
+    assert_int_equal(rota_shard_cache_n_waiters(world.cache), ROTA_SHARD_WAITERS_MAX);
     teardown(&world);
 }
 
@@ -360,7 +380,8 @@ int main(void)
         cmocka_unit_test(c12_newer_forced_flight_wins_over_an_older_one_that_ends_later),
         cmocka_unit_test(c13_cancelling_the_first_caller_leaves_the_flight),
         cmocka_unit_test(c14_waiter_obeys_its_own_deadline),
-        cmocka_unit_test(c15_flight_has_a_hard_timeout),
+        cmocka_unit_test(c15_flight_that_takes_too_long_is_asked_again),
+        cmocka_unit_test(flight_that_nobody_waits_for_is_not_asked_again),
         cmocka_unit_test(c16_invalidation_fences_what_is_under_way),
         cmocka_unit_test(c16_flight_by_name_is_fenced_by_the_id_it_brings),
         cmocka_unit_test(fences_beyond_the_bound_stop_every_flight_by_name),

@@ -18,7 +18,7 @@ struct rota_budget_options {
     uint32_t most;       /* tokens that are kept; 0 means 10 */
 };
 
-/* For retries: a fifth of the calls and 3 per second, up to 100 at once. */
+/* For further sweeps: a fifth of the calls and 3 per second, up to 100 at once. */
 #define ROTA_BUDGET_RETRIES ((struct rota_budget_options){200000, 3, 100})
 
 /* For hedges: one call in 20. */

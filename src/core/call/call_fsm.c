@@ -155,13 +155,31 @@ static bool is_excluded(const struct rota_call_fsm *fsm, int64_t node)
     return false;
 }
 
+/* Those that were overloaded come first. */
 static void exclude(struct rota_call_fsm *fsm, int64_t node, enum rota_failure failure)
 {
     if (is_excluded(fsm, node))
         return;
     assert(fsm->n_excluded < ROTA_CALL_TRIES_MAX);
-    fsm->excluded[fsm->n_excluded++] = node;
-    fsm->n_excluded_by_overload += failure == ROTA_FAILURE_OVERLOAD;
+    size_t place = fsm->n_excluded++;
+    if (failure == ROTA_FAILURE_OVERLOAD) {
+        fsm->excluded[place] = fsm->excluded[fsm->n_excluded_by_overload];
+        place = fsm->n_excluded_by_overload++;
+    }
+    fsm->excluded[place] = node;
+}
+
+/* Whether each replica of the shard has refused this call for overload. */
+static bool is_saturated(const struct rota_call_fsm *fsm, const struct rota_shard_channel *channel)
+{
+    for (size_t i = 0; channel && i < channel->n_replicas; i++) {
+        bool is_full = false;
+        for (size_t j = 0; j < fsm->n_excluded_by_overload; j++)
+            is_full |= fsm->excluded[j] == channel->replicas[i].node;
+        if (!is_full)
+            return false;
+    }
+    return channel && channel->n_replicas > 0;
 }
 
 static const struct rota_shard_channel *channel_of(const struct rota_call_fsm *fsm)
@@ -384,14 +402,28 @@ static void lookup_failed(struct step *step, enum rota_failure failure)
         wait(step, &fsm->lookup_backoff, false, failure);
 }
 
-/* Only an answer from the directory itself can clear the excluded, and only if
- * it offers nobody else. */
-static void clear_excluded(struct rota_call_fsm *fsm, const struct rota_shard_channel *channel)
+/* Take a token for a try of another sweep; false when there is none. */
+static bool spend(struct step *step)
 {
+    struct rota_call_fsm *fsm = step->fsm;
+    fsm->has_token = fsm->shared->budget && rota_budget_spend(fsm->shared->budget, step->now);
+    fsm->is_unbudgeted = fsm->shared->budget && !fsm->has_token;
+    fsm->shared->stats->n_unbudgeted += fsm->is_unbudgeted;
+    return !fsm->is_unbudgeted;
+}
+
+/* Only an answer from the directory itself can clear the excluded, and only if it offers nobody
+ * else. Then another sweep begins, if the budget allows it. */
+static void clear_excluded(struct step *step, const struct rota_shard_channel *channel)
+{
+    struct rota_call_fsm *fsm = step->fsm;
     for (size_t i = 0; i < channel->n_replicas; i++)
         if (!is_excluded(fsm, channel->replicas[i].node))
             return;
+    if (!fsm->has_token && !spend(step))
+        return;
     fsm->n_excluded = fsm->n_excluded_by_overload = 0;
+    fsm->sweeps_again = true;
 }
 
 static void got_leaders(struct step *step, struct rota_shard_map *map)
@@ -409,14 +441,15 @@ static void got_leaders(struct step *step, struct rota_shard_map *map)
         n_tries = ROTA_CALL_TRIES_MAX;
     if (n_tries > fsm->n_tries_max)
         fsm->n_tries_max = (uint32_t)n_tries;
+    if (is_saturated(fsm, channel)) {
+        finish(step, ROTA_FAILURE_OVERLOAD, 0); /* another sweep would only add to it */
+        return;
+    }
     if (!fsm->is_asked_with_cache && n_leaders > 0)
-        clear_excluded(fsm, channel);
-
+        clear_excluded(step, channel);
     if (try_next(step))
         return;
-    if (fsm->n_excluded > 0 && fsm->n_excluded_by_overload == fsm->n_excluded)
-        finish(step, ROTA_FAILURE_OVERLOAD, 0); /* another round would only add to it */
-    else if (fsm->is_asked_with_cache)
+    if (fsm->is_asked_with_cache)
         ask(step, false);
     else
         give_up(step, ROTA_FAILURE_NO_REPLICA);
@@ -456,13 +489,9 @@ static void retry(struct step *step)
         give_up(step, fsm->last);
         return;
     }
-    if (fsm->shared->budget) {
-        fsm->has_token = rota_budget_spend(fsm->shared->budget, step->now);
-        if (!fsm->has_token) {
-            fsm->shared->stats->n_unbudgeted++;
-            give_up(step, fsm->last);
-            return;
-        }
+    if (fsm->sweeps_again && !spend(step)) {
+        give_up(step, fsm->last);
+        return;
     }
     if (!fsm->has_failed_over)
         ask(step, true); /* another replica is free: no reason to wait */
@@ -631,4 +660,9 @@ rota_time rota_call_fsm_deadline(const struct rota_call_fsm *fsm)
 enum rota_failure rota_call_fsm_last(const struct rota_call_fsm *fsm)
 {
     return fsm->last;
+}
+
+bool rota_call_fsm_is_unbudgeted(const struct rota_call_fsm *fsm)
+{
+    return fsm->is_unbudgeted;
 }

@@ -8,9 +8,12 @@
  * directory was asked anew, past the cache, and even then only if its answer
  * shows nobody else. The first fail-over is immediate, later ones wait a jittered
  * time that grows. When a try takes long, a *hedge* is started on another
- * replica, the first good answer wins and the other try is cancelled. Each retry
- * costs a token of the budget; a hedge costs one of the hedge's own, or of the
- * budget where there is none.
+ * replica, the first good answer wins and the other try is cancelled.
+ *
+ * The first *sweep* tries each replica once and is free: a replica that is well
+ * serves the call whatever became of other calls. Each try of a later sweep costs
+ * a token of the budget; a hedge costs one of the hedge's own, or of the budget
+ * where there is none.
  *
  * Invariants: exactly one finish; at the finish no try runs. No try starts at or
  * after the deadline, beyond the attempts, or without a token. Every try that
@@ -40,7 +43,7 @@ enum {
 struct rota_call_stats {
     uint64_t n_calls, n_tries, n_retries, n_hedges, n_hedges_won;
     uint64_t n_refreshes;  /* leaders asked for past the cache */
-    uint64_t n_unbudgeted; /* retries and hedges that the budget refused */
+    uint64_t n_unbudgeted; /* further sweeps and hedges that the budget refused */
     uint64_t n_preferred_hit, n_preferred_miss, n_preferred_unavailable;
     uint64_t n_ended[ROTA_FAILURES];
 };
@@ -145,11 +148,12 @@ struct rota_call_fsm {
     bool is_asked_with_cache;
     struct rota_shard_map *map; /* the last leaders */
     struct rota_call_try running[ROTA_CALL_RUNNING_MAX];
-    int64_t excluded[ROTA_CALL_TRIES_MAX];
+    int64_t excluded[ROTA_CALL_TRIES_MAX]; /* those by overload first */
     size_t n_excluded, n_excluded_by_overload;
     uint32_t n_tries, n_tries_max, n_failed_lookups;
     struct rota_backoff retry_backoff, lookup_backoff;
     bool is_hedged, has_token, has_failed_over, asks_past_cache;
+    bool sweeps_again, is_unbudgeted;
     rota_time wait_until, hedge_delay, hedge_at;
     enum rota_failure last; /* why the last try failed, none: there was none */
 };
@@ -169,4 +173,7 @@ rota_time rota_call_fsm_deadline(const struct rota_call_fsm *fsm);
 
 /* Why the last try failed, also when the call ended for another reason. */
 enum rota_failure rota_call_fsm_last(const struct rota_call_fsm *fsm);
+
+/* Whether it ended because the budget refused another try. */
+bool rota_call_fsm_is_unbudgeted(const struct rota_call_fsm *fsm);
 size_t rota_call_fsm_n_running(const struct rota_call_fsm *fsm);

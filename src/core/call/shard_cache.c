@@ -441,12 +441,31 @@ void rota_shard_cache_report(struct rota_shard_cache *cache, rota_time now,
 
 /* --- time --- */
 
-static void time_out(struct rota_shard_cache *cache, struct rota_shard_flight *flight)
+/* Those who wait on the flight wait on for the same question, asked anew. */
+static bool ask_again(struct rota_shard_cache *cache, rota_time now,
+                      const struct rota_shard_flight *flight)
+{
+    struct rota_str database = rota_shard_flight_database(flight),
+                    name = rota_shard_flight_name(flight);
+    struct rota_shard_flight *next = rota_shard_flights_find(&cache->flights, flight->is_forced,
+                                                             flight->collection, database, name);
+    if (!next)
+        next = begin_flight(cache, now, flight->is_forced, flight->collection, database, name);
+    for (struct rota_list_node *first; next && (first = rota_list_first(&flight->waiters));) {
+        rota_list_remove(first);
+        rota_list_push(&next->waiters, first);
+    }
+    return next != NULL;
+}
+
+static void time_out(struct rota_shard_cache *cache, rota_time now,
+                     struct rota_shard_flight *flight)
 {
     bool is_asked = !flight->todo.next;
-    tell_all(cache, flight, ROTA_FAILURE_TIMEOUT, NULL);
     rota_list_remove(&flight->todo);
     rota_shard_flights_end(&cache->flights, flight);
+    if (!rota_list_is_empty(&flight->waiters) && !ask_again(cache, now, flight))
+        tell_all(cache, flight, ROTA_FAILURE_TIMEOUT, NULL);
     if (is_asked)
         rota_list_push(&cache->forgets, &flight->todo);
     else
@@ -461,7 +480,7 @@ void rota_shard_cache_step(struct rota_shard_cache *cache, rota_time now)
            node->at != ROTA_TIME_NEVER)
         tell(cache, (struct waiter *)node, ROTA_FAILURE_DEADLINE, NULL);
     while ((node = rota_heap_first(&cache->flights.by_time)) && node->at <= now)
-        time_out(cache, (struct rota_shard_flight *)node);
+        time_out(cache, now, (struct rota_shard_flight *)node);
     while ((entry = rota_shard_table_oldest(&cache->table)) &&
            rota_time_add(entry->read_at, cache->options.idle) <= now) {
         rota_shard_table_remove(&cache->table, entry);

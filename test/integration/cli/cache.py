@@ -333,6 +333,17 @@ def what_can_not_be_got_is_refused_with_one_sentence():
         refuse("get", "--store", f"sqlite:{files.path}/none.db", "a", name="none.db")
         assert not (files.path / "none.db").exists()
         refuse("get", "--store", f"mysql://u:geheim@127.0.0.1:{free_port()}/db", "a", name="127.0.0.1", code=1)
+        # A store that says that there is no server, and one that says nothing.
+        path = files.path / "empty.db"
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+            get = ("get", "--store", f"sqlite:{path}", "--timeout", "1s", "a")
+            database.execute("VACUUM")
+            refuse(*get, name='lists no running server of the cache "cache"', code=1)
+            database.execute("PRAGMA locking_mode = EXCLUSIVE")  # else it can be read
+            database.execute("BEGIN EXCLUSIVE")
+            refuse(*get, name="did not answer within 1s", code=1)
+            database.execute("ROLLBACK")
+        refuse("get", "--node", "127.0.0.1:1", *(f"key{i}" for i in range(1025)), name="on standard input")
         refuse("get", "--node", "127.0.0.1:1", "--raw", "a", "b", name="--raw")
         refuse("get", "--node", "127.0.0.1:1", "--mode", "loud", "a", name="--mode")
         refuse("get", "--node", f"127.0.0.1:{free_port()}", "--timeout", "300ms", "a", name="\"a\"", code=1)
