@@ -3,6 +3,7 @@
   --seed N         choose the same mutants again; without it they are random, and the seed is printed
   --count N        how many mutants (20)
   --integration N  at most this many integration programs for each mutant (4)
+  --unit           run unit tests only, which is quick and misses what only the others notice
   --folder PATH    where the copy of the tree lives (build-mutate)
   PATH             source files or folders to mutate (src/core)
 
@@ -154,18 +155,20 @@ class Test:
 class Bench:
     """A copy of the tree, built, with its tests."""
 
-    def __init__(self, folder, n_integration):
+    def __init__(self, folder, n_integration, is_unit_only):
         self.tree, self.build = folder / "tree", folder / "build"
         self.n_integration = n_integration
         self.copy()
         if not (self.build / "build.ninja").exists():
             self.must("meson", "setup", self.build, self.tree, *OPTIONS)
+        self.must("ninja", "-C", self.build, "build.ninja")  # with tests that are new since the last time
         info = self.build / "meson-info"
         targets = json.loads((info / "intro-targets.json").read_text(encoding="utf-8"))
         built = {target["id"]: target["filename"] for target in targets if target["type"] != "custom"}
         entries = json.loads((info / "intro-tests.json").read_text(encoding="utf-8"))
+        stages = ("unit",) if is_unit_only else STAGES
         self.tests = [test for test in (Test(entry, built) for entry in entries)
-                      if test.stage and test.name not in ("soak", "outcome") and not test.name.endswith("_plant")]
+                      if test.stage in stages and test.name not in ("soak", "outcome") and not test.name.endswith("_plant")]
         quick = [test for test in self.tests if test.stage != "integration"]
         if not self.compile(path for test in quick for path in test.built):
             sys.exit("mutate: the tree does not build; see " + str(self.build))
@@ -302,12 +305,13 @@ def main():
     parser.add_argument("--seed", type=int)
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--integration", type=int, default=4)
+    parser.add_argument("--unit", action="store_true")
     parser.add_argument("--folder", type=pathlib.Path, default=TOP / "build-mutate")
     parser.add_argument("paths", nargs="*", default=["src/core"])
     arguments = parser.parse_intermixed_args()
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10 ** 6)
     chance = random.Random(seed)
-    bench = Bench(arguments.folder.resolve(), arguments.integration)
+    bench = Bench(arguments.folder.resolve(), arguments.integration, arguments.unit)
 
     files = []
     for name in arguments.paths or ["src/core"]:
