@@ -3,6 +3,7 @@
   --seed N         choose the same mutants again; without it they are random, and the seed is printed
   --count N        how many mutants (20)
   --integration N  at most this many integration programs for each mutant (4)
+  --unit           run unit tests only, which is quick and misses what only the others notice
   --folder PATH    where the copy of the tree lives (build-mutate)
   PATH             source files or folders to mutate (src/core)
 
@@ -10,8 +11,8 @@ A mutant is one small change of one line of a .c file: another comparison, a con
 or a statement left out. The tree is copied first, with what is not committed yet, and the copy is
 built with AddressSanitizer and UndefinedBehaviorSanitizer; the working tree is left alone.
 For each mutant the unit tests run that contain the changed file, those with a similar name first,
-then simulations, replays of fuzz corpora, and integration programs whose names have a word in
-common with the file. The first one that fails has caught the mutant; one that hangs counts apart.
+then simulations (their first seeds and their scenarios), replays of fuzz corpora, and integration
+programs whose names have a word in common with the file. The first one that fails has caught the mutant; one that hangs counts apart.
 A mutant that does not compile, or compiles to the same code, is not counted. Tests that fail
 without a mutant are left out, and named.
 
@@ -33,7 +34,8 @@ TOP = pathlib.Path(__file__).resolve().parent.parent
 OPTIONS = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=debugoptimized", "-Dwerror=false",
            "-Ddefault_library=static"]
 # A test without a mutant takes at most a few seconds of one core; a hang takes for ever.
-TIMEOUT_S = {"unit": 60, "fuzz": 60, "sim": 600, "integration": 600}
+TIMEOUT_S = {"unit": 60, "fuzz": 60, "sim": 300, "integration": 600}
+SIM_S = 10  # of processor time: the first seeds, without plants
 STAGES = ("unit", "sim", "fuzz", "integration")
 # Words of source files, and those of the tests that run what they are for.
 RELATED = {
@@ -153,18 +155,20 @@ class Test:
 class Bench:
     """A copy of the tree, built, with its tests."""
 
-    def __init__(self, folder, n_integration):
+    def __init__(self, folder, n_integration, is_unit_only):
         self.tree, self.build = folder / "tree", folder / "build"
         self.n_integration = n_integration
         self.copy()
         if not (self.build / "build.ninja").exists():
             self.must("meson", "setup", self.build, self.tree, *OPTIONS)
+        self.must("ninja", "-C", self.build, "build.ninja")  # with tests that are new since the last time
         info = self.build / "meson-info"
         targets = json.loads((info / "intro-targets.json").read_text(encoding="utf-8"))
         built = {target["id"]: target["filename"] for target in targets if target["type"] != "custom"}
         entries = json.loads((info / "intro-tests.json").read_text(encoding="utf-8"))
+        stages = ("unit",) if is_unit_only else STAGES
         self.tests = [test for test in (Test(entry, built) for entry in entries)
-                      if test.stage and test.name not in ("soak", "outcome") and not test.name.endswith("_plant")]
+                      if test.stage in stages and test.name not in ("soak", "outcome") and not test.name.endswith("_plant")]
         quick = [test for test in self.tests if test.stage != "integration"]
         if not self.compile(path for test in quick for path in test.built):
             sys.exit("mutate: the tree does not build; see " + str(self.build))
@@ -213,9 +217,18 @@ class Bench:
 
     def run(self, test):
         """`passed`, `failed` or `hangs`."""
+        if test.stage != "sim":
+            return self.run_command(test, test.command)
+        for options in (["--first", "1", "--fresh", str(SIM_S)], ["--scenario", "all"]):
+            result = self.run_command(test, [*test.command, *options])
+            if result != "passed":
+                break
+        return result
+
+    def run_command(self, test, command):
         environment = {**os.environ, **test.environment, "ROTA_SIM_FRESH_S": "0",
                        "UBSAN_OPTIONS": "halt_on_error=1", "ASAN_OPTIONS": "abort_on_error=0"}
-        with subprocess.Popen(test.command, cwd=self.build, env=environment, stdin=subprocess.DEVNULL,
+        with subprocess.Popen(command, cwd=self.build, env=environment, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as process:
             try:
                 output = process.communicate(timeout=TIMEOUT_S[test.stage])[0].decode(errors="replace")
@@ -292,12 +305,13 @@ def main():
     parser.add_argument("--seed", type=int)
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--integration", type=int, default=4)
+    parser.add_argument("--unit", action="store_true")
     parser.add_argument("--folder", type=pathlib.Path, default=TOP / "build-mutate")
     parser.add_argument("paths", nargs="*", default=["src/core"])
     arguments = parser.parse_intermixed_args()
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10 ** 6)
     chance = random.Random(seed)
-    bench = Bench(arguments.folder.resolve(), arguments.integration)
+    bench = Bench(arguments.folder.resolve(), arguments.integration, arguments.unit)
 
     files = []
     for name in arguments.paths or ["src/core"]:

@@ -267,8 +267,11 @@ static enum rota_code check_table(const struct reader *reader,
 
 static enum rota_code parse_table(struct reader *reader, const struct rota_config_text_table *table)
 {
-    const struct rota_config_text_entry *entry = reader->document.entries + table->first_entry;
-    const struct rota_config_text_entry *end = entry + table->n_entries;
+    const struct rota_config_text_entry *entry = NULL, *end = NULL;
+    if (table->n_entries > 0) { /* a document without entries has no array of them */
+        entry = reader->document.entries + table->first_entry;
+        end = entry + table->n_entries;
+    }
     struct rota_config_layer override = {.line = table->line};
     struct rota_config_layer *layer = table->is_array ? &override : &reader->layers.items[0];
     enum rota_code code = check_table(reader, table);

@@ -69,7 +69,8 @@ static void check_ends(struct rota_str body, struct rota_buffer *buffer)
     struct rota_attempt_end end, same;
     enum rota_code code = ROTA_ERR_IO;
     while (rota_worker_end_next(&batch, &end, &code, NULL)) {
-        assert(end.cause != ROTA_JOB_CAUSE_NONE && end.retry_after >= 0);
+        assert(end.cause <= ROTA_JOB_CAUSE_HANDED_OVER &&
+               end.retry_after >= 0); /* NONE: not known */
         rota_buffer_clear(buffer);
         rota_worker_end_write(&end, buffer);
         again = rota_worker_batch(written(buffer));
