@@ -111,9 +111,9 @@ static void tell(struct rota_broker_forward *forward)
             continue;
         rota_broker_sent_name(sent.node, sizeof sent.node, rota_str(listener->address));
         if (!listener->words.failed)
-            listener->is_told = rota_broker_forward_send(forward, &sent, "/rota.peer.v1.QueuePeer/Tell",
-                                                         rota_buffer_str(&listener->words),
-                                                         ROTA_BROKER_TELL_TIMEOUT);
+            listener->is_told = rota_broker_forward_send(
+                forward, &sent, "/rota.peer.v1.QueuePeer/Tell", rota_buffer_str(&listener->words),
+                ROTA_BROKER_TELL_TIMEOUT);
         rota_buffer_clear(&listener->words);
         listener->n = 0;
     }
@@ -182,8 +182,8 @@ static void cause_visit(struct rota_broker_forward *forward, const struct rota_t
     rota_message_encode(&ROTA_QUEUE_VISIT, &request, buffer);
     rota_broker_sent_name(sent.node, sizeof sent.node, action->to);
     if (buffer->failed || !rota_broker_forward_is_peer(forward, action->to) ||
-        !rota_broker_forward_send(forward, &sent, "/rota.peer.v1.QueuePeer/Visit", rota_buffer_str(buffer),
-                                  ROTA_BROKER_VISIT_TIMEOUT))
+        !rota_broker_forward_send(forward, &sent, "/rota.peer.v1.QueuePeer/Visit",
+                                  rota_buffer_str(buffer), ROTA_BROKER_VISIT_TIMEOUT))
         rota_tree_fsm_answered(forward->tree, rota_work_broker_now().boot, action->visit, 0, false);
 }
 

@@ -457,6 +457,9 @@ rota_time rota_work_broker_settings_deadline(const struct rota_broker_settings *
 void rota_work_broker_settings_tell(struct rota_work_broker *broker, struct rota_server_call *call,
                                     const struct rota_queue_settings *request);
 
+/* Another node knows other nodes than we do. */
+void rota_work_broker_settings_ask_soon(struct rota_broker_settings *settings);
+
 /* Whether the peers have told, or can't, what this node has to know before it denies a job. */
 bool rota_work_broker_settings_are_told(const struct rota_broker_settings *settings);
 

@@ -168,7 +168,8 @@ struct rota_queue_settings {
     struct rota_str records;        /* as rota_queue_jobs_write() writes them */
     struct rota_str queue;          /* of LayOutRequest */
     struct rota_message_list nodes; /* struct rota_queue_node, of SettingsReply */
-    struct rota_str leaving;        /* of SettingsRequest */
+    struct rota_str node;           /* of SettingsRequest: which asks */
+    bool is_leaving;
 };
 
 /* SetLayoutRequest. */

@@ -431,6 +431,10 @@ enum rota_code rota_broker_node_empty(struct rota_broker *broker, struct rota_wo
                                       struct rota_str address, uint64_t *number,
                                       struct rota_error *error);
 
+/* A node asks as one that takes jobs, whether it is listed yet or not. */
+enum rota_code rota_broker_node_asks(struct rota_broker *broker, struct rota_work_now now,
+                                     struct rota_str address, struct rota_error *error);
+
 /* What another broker remembers of a node. */
 enum rota_code rota_broker_take_node(struct rota_broker *broker, struct rota_work_now now,
                                      const struct rota_broker_node_view *node,
@@ -445,6 +449,10 @@ bool rota_broker_next_node(const struct rota_broker *broker, size_t *place,
  * is added again, and for ROTA_BROKER_NODE_VOLATILE. */
 bool rota_broker_next_absent(const struct rota_broker *broker, rota_time now, bool for_add,
                              size_t *place, struct rota_str *address);
+
+/* A hash of the nodes that may hold jobs, ourselves included: brokers with the same one know the
+ * same nodes. A broker that knows others may have sent them a job that it says it does not have. */
+uint64_t rota_broker_nodes_hash(const struct rota_broker *broker);
 
 /* Whether there is no job here, in whatever state, and none on its way. */
 bool rota_broker_is_empty(const struct rota_broker *broker);

@@ -1,5 +1,6 @@
 #include "core/work/broker_inside.h"
 
+#include "base/hash.h"
 #include "base/quote.h"
 
 #include <rota/ring.h>
@@ -157,6 +158,13 @@ void rota_broker_nodes_end(struct rota_broker *broker)
     }
 }
 
+enum rota_code rota_broker_node_asks(struct rota_broker *broker, struct rota_work_now now,
+                                     struct rota_str address, struct rota_error *error)
+{
+    rota_broker_at(broker, now);
+    return rota_broker_note_receiver(broker, address, error);
+}
+
 enum rota_code rota_broker_note_receiver(struct rota_broker *broker, struct rota_str address,
                                          struct rota_error *error)
 {
@@ -233,6 +241,16 @@ bool rota_broker_next_absent(const struct rota_broker *broker, rota_time now, bo
         return true;
     }
     return false;
+}
+
+uint64_t rota_broker_nodes_hash(const struct rota_broker *broker)
+{
+    enum { SEED = 1 }; /* the same everywhere */
+    uint64_t hash = 0;
+    for (size_t i = 0; i < broker->nodes.size; i++)
+        if (broker->nodes.items[i]->state != ROTA_BROKER_NODE_EMPTY)
+            hash += rota_hash_sip64(SEED, address_of(broker->nodes.items[i]));
+    return hash;
 }
 
 bool rota_broker_is_empty(const struct rota_broker *broker)
