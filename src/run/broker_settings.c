@@ -121,26 +121,37 @@ static struct rota_message_list list_nodes(struct rota_work_broker *broker)
     return (struct rota_message_list){nodes, n};
 }
 
+const struct rota_queue_node *rota_work_broker_speak(struct rota_work_broker *broker, bool may_hold,
+                                                     struct rota_queue_node *room)
+{
+    struct rota_broker_node_view said;
+    if (rota_broker_node_speak(broker->core, rota_work_broker_now(), may_hold, &said, NULL))
+        return NULL;
+    *room = (struct rota_queue_node){said.address, said.may_hold, (uint64_t)said.at};
+    return room;
+}
+
+enum rota_code rota_work_broker_take_node(struct rota_work_broker *broker,
+                                          const struct rota_queue_node *node,
+                                          struct rota_error *error)
+{
+    struct rota_broker_node_view view = {node->address, node->may_hold, (rota_time)node->at_ns};
+    return rota_broker_take_node(broker->core, rota_work_broker_now(), &view, error);
+}
+
 void rota_work_broker_settings_tell(struct rota_work_broker *broker, struct rota_server_call *call,
                                     const struct rota_queue_settings *request)
 {
     struct rota_error error;
-    uint64_t number;
-    struct rota_work_now now = rota_work_broker_now();
-    if (request->node.size > 0) {
-        enum rota_code code =
-            request->is_leaving
-                ? rota_broker_node_empty(broker->core, now, request->node, &number, &error)
-                : rota_broker_node_asks(broker->core, now, request->node, &error);
-        if (code) {
-            rota_work_broker_refuse(call, &error, false);
-            return;
-        }
-        rota_work_broker_touch(broker);
+    const struct rota_queue_node *self = request->self;
+    if (self && rota_work_broker_take_node(broker, self, &error)) {
+        rota_work_broker_refuse(call, &error, false);
+        return;
     }
-    if (request->is_leaving)
-        rota_log(broker->options.log, now.wall, ROTA_LOG_INFO, "node leaves and holds no jobs",
-                 ROTA_LOG_FACT("node", request->node));
+    if (self && !self->may_hold)
+        rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO,
+                 "node leaves and holds no jobs", ROTA_LOG_FACT("node", self->address));
+    rota_work_broker_touch(broker);
     struct rota_buffer records = {0};
     struct rota_journal_batch batch = {0};
     struct rota_setting_place place = {0};
@@ -185,12 +196,9 @@ static void take_over(struct rota_broker_settings *settings, struct rota_str mes
     if (place < told.records.size)
         warn(settings, "what it says can't be read");
     const struct rota_queue_node *nodes = told.nodes.items;
-    for (size_t i = 0; i < told.nodes.n; i++) {
-        struct rota_broker_node_view view = {nodes[i].address, nodes[i].may_hold,
-                                             (rota_time)nodes[i].at_ns};
-        if (rota_broker_take_node(broker->core, rota_work_broker_now(), &view, &error))
+    for (size_t i = 0; i < told.nodes.n; i++)
+        if (rota_work_broker_take_node(broker, &nodes[i], &error))
             warn(settings, error.text);
-    }
 }
 
 /* Listed, and told by all who answer in time: what was held back goes out. */
@@ -235,7 +243,8 @@ static void ask(struct rota_broker_settings *settings, struct rota_str peer, boo
     struct rota_work_broker *broker = settings->broker;
     bool has_others, has_self;
     look_at_ring(broker, &has_others, &has_self);
-    struct rota_queue_settings request = {.is_leaving = is_bye};
+    struct rota_queue_settings request = {0};
+    struct rota_queue_node self;
     char address[ROTA_ADDRESS_MAX + 1];
     const struct rota_channel_options with = {.tls = broker->options.tls,
                                               .insecure = broker->options.is_insecure,
@@ -244,7 +253,7 @@ static void ask(struct rota_broker_settings *settings, struct rota_str peer, boo
     if (!asking)
         return;
     if (is_bye || has_self)
-        request.node = rota_broker_cluster_self(broker->cluster);
+        request.self = rota_work_broker_speak(broker, !is_bye, &self);
     rota_buffer_clear(&broker->buffer);
     rota_message_encode(&ROTA_QUEUE_SETTINGS_REQUEST, &request, &broker->buffer);
     struct rota_call_options options = {.method = rota_str(SETTINGS),

@@ -409,8 +409,8 @@ enum rota_broker_node_state {
 
 struct rota_broker_node_view {
     struct rota_str address;
-    bool may_hold; /* true of ourselves */
-    rota_time at;  /* wall clock: since when */
+    bool may_hold;
+    rota_time at; /* wall clock: since when */
 };
 
 /* This journal serves under `address` from now on. An address that it served under before holds
@@ -425,17 +425,20 @@ enum rota_code rota_broker_node_listed(struct rota_broker *broker, struct rota_s
                                        bool is_placed, struct rota_error *error);
 void rota_broker_nodes_end(struct rota_broker *broker);
 
-/* The node holds no jobs and takes none: it says so, or an operator gives it up for lost. Gives
- * the record to wait for. A node that is not known is no error. */
-enum rota_code rota_broker_node_empty(struct rota_broker *broker, struct rota_work_now now,
-                                      struct rota_str address, uint64_t *number,
+/* An operator gives the node up for lost: nobody waits for what it holds. Gives the record to wait
+ * for. A node that is not known is no error. */
+enum rota_code rota_broker_node_forget(struct rota_broker *broker, struct rota_work_now now,
+                                       struct rota_str address, uint64_t *number,
+                                       struct rota_error *error);
+
+/* What to tell the others of ourselves: that we may hold jobs, or that we hold none and take none.
+ * What a node says of itself is dated by its own clock alone, and each change later than the one
+ * before; jobs that are adopted take it back that we hold none. Borrowed until the next call. */
+enum rota_code rota_broker_node_speak(struct rota_broker *broker, struct rota_work_now now,
+                                      bool may_hold, struct rota_broker_node_view *said,
                                       struct rota_error *error);
 
-/* A node asks as one that takes jobs, whether it is listed yet or not. */
-enum rota_code rota_broker_node_asks(struct rota_broker *broker, struct rota_work_now now,
-                                     struct rota_str address, struct rota_error *error);
-
-/* What another broker remembers of a node. */
+/* What another broker says of itself, or remembers of a node. */
 enum rota_code rota_broker_take_node(struct rota_broker *broker, struct rota_work_now now,
                                      const struct rota_broker_node_view *node,
                                      struct rota_error *error);
