@@ -135,6 +135,10 @@ enum rota_code rota_broker_cluster_call(struct rota_broker_cluster *cluster,
 /* In a refusal: nothing was done, and another partition may do. */
 #define ROTA_NOTE_ELSEWHERE "rota-elsewhere"
 
+/* With NOT_FOUND, between nodes: a hash of those that may hold jobs, as the one that answers knows
+ * them (rota_broker_nodes_hash). */
+#define ROTA_NOTE_NODES "rota-nodes"
+
 /* ... of so many, from 0: new jobs of the queue go to these. */
 #define ROTA_NOTE_PARTITIONS "rota-partitions"
 bool rota_broker_cluster_is_carried(const struct rota_metadata *metadata, size_t n);

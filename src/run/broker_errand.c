@@ -109,6 +109,7 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
 {
     struct rota_broker_part *part = data;
     struct rota_str value;
+    char text[20];
     (void)call;
     note_end(part, result->status, result->text);
     part->is_stale =
@@ -117,6 +118,13 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
     part->is_undone =
         !result->may_have_run ||
         rota_metadata_get(result->metadata, result->n_metadata, ROTA_NOTE_ELSEWHERE, &value);
+    part->has_nodes =
+        rota_metadata_get(result->metadata, result->n_metadata, ROTA_NOTE_NODES, &value) &&
+        value.size < sizeof text;
+    if (part->has_nodes) {
+        snprintf(text, sizeof text, "%.*s", ROTA_STR_ARGS(value));
+        part->nodes = strtoull(text, NULL, 16);
+    }
     if (result->status == ROTA_STATUS_OK && !part->errand->is_stream) {
         rota_buffer_append_str(&part->message, result->message);
         if (part->message.failed)
@@ -160,7 +168,7 @@ void rota_broker_errand_ask(struct rota_broker_errand *errand, size_t index,
         .data = part,
     };
     snprintf(part->address, sizeof part->address, "%.*s", (int)address.size, address.data);
-    part->has_sent = part->is_stale = part->is_undone = false;
+    part->has_sent = part->is_stale = part->is_undone = part->has_nodes = false;
     rota_buffer_clear(&part->message);
     if (rota_broker_cluster_call(errand->broker->cluster, rota_str(part->address), &options,
                                  &part->call, &error)) {

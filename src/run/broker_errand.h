@@ -25,6 +25,8 @@ struct rota_broker_part {
     enum rota_status status;
     bool is_stale;              /* the node says that it does not have the partition */
     bool is_undone;             /* certainly nothing has happened there */
+    bool has_nodes;             /* it has told ... */
+    uint64_t nodes;             /* ... the hash of those that it knows to hold jobs */
     bool has_sent;              /* something of a stream */
     struct rota_buffer message; /* the reply; of a stream: what there was no room for */
     char text[ROTA_BROKER_ERRAND_TEXT_MAX];

@@ -35,14 +35,25 @@ static void log_unanswered(const struct rota_broker_handover *handover, struct r
              "jobs not handed over yet", ROTA_LOG_FACT("to", to), ROTA_LOG_FACT("why", why));
 }
 
+/* The receiver holds jobs, whatever it has said before. */
+static void note_receiver(struct rota_work_broker *broker, struct rota_str message)
+{
+    struct rota_queue_settings reply;
+    rota_arena_clear(&broker->arena);
+    if (!rota_message_decode(&ROTA_QUEUE_ADOPT_REPLY, message, &reply, &broker->arena, NULL) &&
+        reply.self)
+        rota_work_broker_take_node(broker, reply.self, NULL);
+}
+
 static void on_end(struct rota_broker_ask *ask, const struct rota_call_result *result)
 {
     const struct sending *sending = ROTA_LIST_ITEM(ask, struct sending, ask);
     struct rota_broker_handover *handover = sending->handover;
     struct rota_handover_event event = {.name = sending->name, .type = ROTA_HANDOVER_UNKNOWN};
-    if (result->status == ROTA_STATUS_OK)
+    if (result->status == ROTA_STATUS_OK) {
+        note_receiver(handover->broker, result->message);
         event.type = ROTA_HANDOVER_TAKEN;
-    else if (!result->may_have_run)
+    } else if (!result->may_have_run)
         event.type = ROTA_HANDOVER_UNSEEN;
     if (result->status != ROTA_STATUS_OK)
         log_unanswered(handover, result->text, rota_status_name(result->status));
@@ -244,14 +255,18 @@ void rota_work_broker_adopt(struct rota_work_broker *broker, struct rota_server_
         code = rota_error_set(&error, ROTA_ERR_INVALID, "the jobs come without a name");
     if (!code && request->is_over)
         code = rota_broker_adopted_over(broker->core, now, name, &number, &error);
-    else if (!code && broker->is_draining)
-        code = rota_error_set(&error, ROTA_ERR_UNAVAILABLE, "this broker is about to stop");
+    /* Also while it drains: its sender can't give the chunk to anybody else, and it is passed on.
+     */
     else if (!code && !rota_broker_has_adopted(broker->core, name, &number))
         code = adopt_all(broker, now, request, name, &number, &error);
+    struct rota_queue_node self;
+    struct rota_queue_settings reply = {.self = NULL};
+    if (!code && !request->is_over)
+        reply.self = rota_work_broker_speak(broker, true, &self);
     if (code)
         rota_work_broker_refuse(call, &error, false);
     else
-        rota_work_broker_answer(broker, call, number, rota_str(""));
+        rota_work_broker_reply(broker, call, number, &ROTA_QUEUE_ADOPT_REPLY, &reply);
     rota_work_broker_touch(broker);
     if (!code && !request->is_over && broker->handover)
         drive(broker->handover,
@@ -301,8 +316,8 @@ void rota_work_broker_forget_node(struct rota_work_broker *broker, struct rota_s
     }
     if (rota_broker_chunks_forget(broker->core, rota_work_broker_now(), request->node,
                                   request->is_dry_run, &n_chunks, &n_jobs, &error) ||
-        (!request->is_dry_run && rota_broker_node_empty(broker->core, rota_work_broker_now(),
-                                                        request->node, &number, &error))) {
+        (!request->is_dry_run && rota_broker_node_forget(broker->core, rota_work_broker_now(),
+                                                         request->node, &number, &error))) {
         rota_work_broker_refuse(call, &error, false);
         return;
     }

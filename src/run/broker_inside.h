@@ -457,6 +457,18 @@ rota_time rota_work_broker_settings_deadline(const struct rota_broker_settings *
 void rota_work_broker_settings_tell(struct rota_work_broker *broker, struct rota_server_call *call,
                                     const struct rota_queue_settings *request);
 
+/* What to say of ourselves, for a message; NULL: nothing. Borrowed until the next call. */
+const struct rota_queue_node *rota_work_broker_speak(struct rota_work_broker *broker, bool may_hold,
+                                                     struct rota_queue_node *room);
+
+/* What another node says of itself, or of others. */
+enum rota_code rota_work_broker_take_node(struct rota_work_broker *broker,
+                                          const struct rota_queue_node *node,
+                                          struct rota_error *error);
+
+/* Another node knows other nodes than we do. */
+void rota_work_broker_settings_ask_soon(struct rota_broker_settings *settings);
+
 /* Whether the peers have told, or can't, what this node has to know before it denies a job. */
 bool rota_work_broker_settings_are_told(const struct rota_broker_settings *settings);
 

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 
 static const char NO_MEMORY[] = "no memory to ask other nodes";
-static const char NOT_TOLD[] = "this node has just started and does not know yet which nodes may "
-                               "have the job; try again";
+static const char NOT_TOLD[] = "this node does not know yet which other nodes may have the job; "
+                               "try again";
 
 static void refuse_memory(struct rota_server_call *call)
 {
@@ -29,10 +29,12 @@ static void pass(struct rota_broker_errand *errand)
 
 static enum rota_lookup_word word_of(const struct rota_broker_part *part)
 {
+    const struct rota_broker *core = part->errand->broker->core;
     if (part->status == ROTA_STATUS_OK)
         return ROTA_LOOKUP_FOUND;
     if (part->status == ROTA_STATUS_NOT_FOUND)
-        return ROTA_LOOKUP_NONE;
+        return part->has_nodes && part->nodes != rota_broker_nodes_hash(core) ? ROTA_LOOKUP_UNSURE
+                                                                              : ROTA_LOOKUP_NONE;
     if (part->status == ROTA_STATUS_UNAVAILABLE && part->is_stale)
         return ROTA_LOOKUP_UNOWNED;
     return part->status == ROTA_STATUS_UNAVAILABLE || part->status == ROTA_STATUS_DEADLINE_EXCEEDED
@@ -53,7 +55,10 @@ static void on_searched(struct rota_broker_errand *errand)
         words[i] = errand->parts[i].address[0] ? word_of(&errand->parts[i]) : ROTA_LOOKUP_UNASKED;
     size_t chosen = rota_lookup_choose(words, errand->n_parts, broker->store != NULL);
     bool is_none = chosen == SIZE_MAX ? !broker->store : words[chosen] == ROTA_LOOKUP_NONE;
-    if (is_none && !rota_work_broker_settings_are_told(broker->settings))
+    bool is_unsure = chosen != SIZE_MAX && words[chosen] == ROTA_LOOKUP_UNSURE;
+    if (is_unsure)
+        rota_work_broker_settings_ask_soon(broker->settings);
+    if (is_unsure || (is_none && !rota_work_broker_settings_are_told(broker->settings)))
         rota_broker_errand_refuse(errand, ROTA_STATUS_UNAVAILABLE, NOT_TOLD, false, true);
     else if (chosen != SIZE_MAX)
         rota_broker_errand_pass(errand, &errand->parts[chosen]);
@@ -84,7 +89,8 @@ static void on_owner(struct rota_broker_errand *errand)
     const struct rota_broker_part *owner = &errand->parts[0];
     size_t n = n_others(broker);
     enum rota_lookup_word word = word_of(owner);
-    bool is_settled = broker->store ? word != ROTA_LOOKUP_UNOWNED : word != ROTA_LOOKUP_NONE;
+    bool is_settled = broker->store ? word != ROTA_LOOKUP_UNOWNED
+                                    : word != ROTA_LOOKUP_NONE && word != ROTA_LOOKUP_UNSURE;
     if (owner->address[0] && (is_settled || owner->has_sent)) {
         rota_broker_errand_pass(errand, owner);
         return;

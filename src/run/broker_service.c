@@ -127,6 +127,24 @@ static bool search(struct rota_broker_service *service, struct rota_server_call 
     return rota_work_broker_search(service, call, &one, false);
 }
 
+/* Another node looks for a job. True when it is not here, which is said with the nodes that this
+ * one knows: it may have sent the job to one that the other has not heard of. */
+static bool refuse_unknown(struct rota_work_broker *broker, struct rota_server_call *call,
+                           const struct rota_queue_about *about)
+{
+    struct rota_job_id id;
+    struct rota_job_view view;
+    struct rota_error error;
+    char hash[20];
+    if (rota_work_broker_read_id(about, &id, NULL) ||
+        !rota_broker_find(broker->core, about->queue, id, &view, &error))
+        return false;
+    snprintf(hash, sizeof hash, "%llx", (unsigned long long)rota_broker_nodes_hash(broker->core));
+    rota_server_call_finish(call, rota_work_broker_status_of(error.code), error.text,
+                            &(struct rota_metadata){rota_str(ROTA_NOTE_NODES), rota_str(hash)}, 1);
+    return true;
+}
+
 /* A job is waited for here before it is looked for elsewhere; where a new one goes is known
  * when it has been routed. */
 static bool is_admitted(struct rota_broker_service *service, struct rota_server_call *call,
@@ -142,10 +160,12 @@ static bool is_admitted(struct rota_broker_service *service, struct rota_server_
         return false;
     if (need != ROTA_BROKER_NEEDS_JOB)
         return rota_work_broker_store_admit(service, call, need, request);
-    if (rota_work_broker_store_vouches(broker, &request->about))
-        return true;
-    rota_work_broker_refuse_unowned(call);
-    return false;
+    if (!rota_work_broker_store_vouches(broker, &request->about)) {
+        rota_work_broker_refuse_unowned(call);
+        return false;
+    }
+    return !rota_work_broker_is_carried(call) || broker->store ||
+           !refuse_unknown(broker, call, &request->about);
 }
 
 /* Only nodes know what is at others. */

@@ -14,9 +14,10 @@
 #include <stdlib.h>
 
 #define INTERVAL (10 * ROTA_SEC)
-#define ASK_MAX  (2 * ROTA_SEC)  /* for answers */
-#define HOLD_MAX (10 * ROTA_SEC) /* for being listed: one that an operator drains never is */
-#define BYE_MAX  (2 * ROTA_SEC)  /* for the peers to hear that we leave */
+#define ASK_MIN  (100 * ROTA_MSEC) /* when a call found that nodes know different ones */
+#define ASK_MAX  (2 * ROTA_SEC)    /* for answers */
+#define HOLD_MAX (10 * ROTA_SEC)   /* for being listed: one that an operator drains never is */
+#define BYE_MAX  (2 * ROTA_SEC)    /* for the peers to hear that we leave */
 
 static const char SETTINGS[] = "/rota.peer.v1.QueuePeer/Settings";
 
@@ -33,6 +34,7 @@ struct rota_broker_settings {
     struct rota_broker_cluster_subscriber subscriber;
     struct rota_list_node askings;
     rota_time ask_at;        /* monotonic */
+    rota_time asked_at;      /* the same: the last time */
     rota_time hold_until;    /* monotonic; 0: it is over */
     rota_time answers_until; /* the same; 0: not listed yet */
     bool has_said_bye;
@@ -92,6 +94,19 @@ static void note_nodes(struct rota_broker_settings *settings)
         log_absent(broker);
 }
 
+/* Whether other nodes have partitions, and whether this one has. */
+static void look_at_ring(const struct rota_work_broker *broker, bool *has_others, bool *has_self)
+{
+    struct rota_str address;
+    bool is_placed;
+    *has_others = *has_self = false;
+    for (size_t i = 0; rota_broker_cluster_member(broker->cluster, i, &address, &is_placed); i++)
+        if (rota_str_is_equal(address, rota_broker_cluster_self(broker->cluster)))
+            *has_self = is_placed;
+        else
+            *has_others |= is_placed;
+}
+
 /* --- what is here --- */
 
 static struct rota_message_list list_nodes(struct rota_work_broker *broker)
@@ -106,21 +121,37 @@ static struct rota_message_list list_nodes(struct rota_work_broker *broker)
     return (struct rota_message_list){nodes, n};
 }
 
+const struct rota_queue_node *rota_work_broker_speak(struct rota_work_broker *broker, bool may_hold,
+                                                     struct rota_queue_node *room)
+{
+    struct rota_broker_node_view said;
+    if (rota_broker_node_speak(broker->core, rota_work_broker_now(), may_hold, &said, NULL))
+        return NULL;
+    *room = (struct rota_queue_node){said.address, said.may_hold, (uint64_t)said.at};
+    return room;
+}
+
+enum rota_code rota_work_broker_take_node(struct rota_work_broker *broker,
+                                          const struct rota_queue_node *node,
+                                          struct rota_error *error)
+{
+    struct rota_broker_node_view view = {node->address, node->may_hold, (rota_time)node->at_ns};
+    return rota_broker_take_node(broker->core, rota_work_broker_now(), &view, error);
+}
+
 void rota_work_broker_settings_tell(struct rota_work_broker *broker, struct rota_server_call *call,
                                     const struct rota_queue_settings *request)
 {
     struct rota_error error;
-    uint64_t number;
-    if (request->leaving.size > 0) {
-        if (rota_broker_node_empty(broker->core, rota_work_broker_now(), request->leaving, &number,
-                                   &error)) {
-            rota_work_broker_refuse(call, &error, false);
-            return;
-        }
-        rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO,
-                 "node leaves and holds no jobs", ROTA_LOG_FACT("node", request->leaving));
-        rota_work_broker_touch(broker);
+    const struct rota_queue_node *self = request->self;
+    if (self && rota_work_broker_take_node(broker, self, &error)) {
+        rota_work_broker_refuse(call, &error, false);
+        return;
     }
+    if (self && !self->may_hold)
+        rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO,
+                 "node leaves and holds no jobs", ROTA_LOG_FACT("node", self->address));
+    rota_work_broker_touch(broker);
     struct rota_buffer records = {0};
     struct rota_journal_batch batch = {0};
     struct rota_setting_place place = {0};
@@ -165,12 +196,9 @@ static void take_over(struct rota_broker_settings *settings, struct rota_str mes
     if (place < told.records.size)
         warn(settings, "what it says can't be read");
     const struct rota_queue_node *nodes = told.nodes.items;
-    for (size_t i = 0; i < told.nodes.n; i++) {
-        struct rota_broker_node_view view = {nodes[i].address, nodes[i].may_hold,
-                                             (rota_time)nodes[i].at_ns};
-        if (rota_broker_take_node(broker->core, rota_work_broker_now(), &view, &error))
+    for (size_t i = 0; i < told.nodes.n; i++)
+        if (rota_work_broker_take_node(broker, &nodes[i], &error))
             warn(settings, error.text);
-    }
 }
 
 /* Listed, and told by all who answer in time: what was held back goes out. */
@@ -213,7 +241,10 @@ static void on_end(void *data, struct rota_call *call, const struct rota_call_re
 static void ask(struct rota_broker_settings *settings, struct rota_str peer, bool is_bye)
 {
     struct rota_work_broker *broker = settings->broker;
+    bool has_others, has_self;
+    look_at_ring(broker, &has_others, &has_self);
     struct rota_queue_settings request = {0};
+    struct rota_queue_node self;
     char address[ROTA_ADDRESS_MAX + 1];
     const struct rota_channel_options with = {.tls = broker->options.tls,
                                               .insecure = broker->options.is_insecure,
@@ -222,8 +253,8 @@ static void ask(struct rota_broker_settings *settings, struct rota_str peer, boo
     struct asking *asking = calloc(1, sizeof *asking);
     if (!asking)
         return;
-    if (is_bye)
-        request.leaving = rota_broker_cluster_self(broker->cluster);
+    if (is_bye || has_self)
+        request.self = rota_work_broker_speak(broker, !is_bye, &self);
     rota_buffer_clear(&broker->buffer);
     rota_message_encode(&ROTA_QUEUE_SETTINGS_REQUEST, &request, &broker->buffer);
     struct rota_call_options options = {.method = rota_str(SETTINGS),
@@ -251,19 +282,6 @@ static void on_route(void *data)
 }
 
 /* --- leaving --- */
-
-/* Whether other nodes have partitions, and whether this one has. */
-static void look_at_ring(const struct rota_work_broker *broker, bool *has_others, bool *has_self)
-{
-    struct rota_str address;
-    bool is_placed;
-    *has_others = *has_self = false;
-    for (size_t i = 0; rota_broker_cluster_member(broker->cluster, i, &address, &is_placed); i++)
-        if (rota_str_is_equal(address, rota_broker_cluster_self(broker->cluster)))
-            *has_self = is_placed;
-        else
-            *has_others |= is_placed;
-}
 
 /* Whether this node is to hand over what it has, and to whom it can. */
 static bool is_to_hand_over(const struct rota_work_broker *broker)
@@ -300,6 +318,14 @@ bool rota_work_broker_has_left(const struct rota_work_broker *broker)
     return settings->has_said_bye;
 }
 
+void rota_work_broker_settings_ask_soon(struct rota_broker_settings *settings)
+{
+    if (!settings)
+        return;
+    settings->ask_at = rota_time_min(settings->ask_at, settings->asked_at + ASK_MIN);
+    rota_work_broker_touch(settings->broker);
+}
+
 bool rota_work_broker_settings_are_told(const struct rota_broker_settings *settings)
 {
     return !settings || settings->hold_until == 0;
@@ -312,6 +338,7 @@ bool rota_work_broker_settings_turn(struct rota_broker_settings *settings, rota_
     struct rota_broker_cluster *cluster = settings->broker->cluster;
     if (now >= settings->ask_at) {
         settings->ask_at = now + INTERVAL;
+        settings->asked_at = now;
         for (size_t i = 0; i < rota_broker_cluster_n_peers(cluster); i++)
             ask(settings, rota_broker_cluster_peer(cluster, i), false);
     }

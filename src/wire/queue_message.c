@@ -286,11 +286,12 @@ TYPE(ROTA_QUEUE_NODE, "node", struct rota_queue_node, NODE);
 #define THIS struct rota_queue_settings
 static const struct rota_message_field SETTINGS[] = {
     F_BYTES(1, records), F_LIST(2, nodes, ROTA_QUEUE_NODE, ROTA_BROKER_NODES_MAX)};
-static const struct rota_message_field SETTINGS_REQUEST[] = {F(1, STR, leaving)};
+static const struct rota_message_field SETTINGS_REQUEST[] = {F_OF(1, INNER, self, ROTA_QUEUE_NODE)};
 static const struct rota_message_field LAY_OUT[] = {F_BYTES(1, records), F(2, STR, queue)};
 #undef THIS
 TYPE(ROTA_QUEUE_SETTINGS, "reply", struct rota_queue_settings, SETTINGS);
 TYPE(ROTA_QUEUE_SETTINGS_REQUEST, "request", struct rota_queue_settings, SETTINGS_REQUEST);
+TYPE(ROTA_QUEUE_ADOPT_REPLY, "reply", struct rota_queue_settings, SETTINGS_REQUEST);
 TYPE(ROTA_QUEUE_LAY_OUT, "request", struct rota_queue_settings, LAY_OUT);
 
 #define THIS struct rota_queue_lies_so

@@ -163,12 +163,12 @@ struct rota_queue_node {
     uint64_t at_ns;
 };
 
-/* SettingsRequest, SettingsReply, LayOutRequest. */
+/* SettingsRequest, SettingsReply, LayOutRequest, AdoptReply. */
 struct rota_queue_settings {
     struct rota_str records;        /* as rota_queue_jobs_write() writes them */
     struct rota_str queue;          /* of LayOutRequest */
     struct rota_message_list nodes; /* struct rota_queue_node, of SettingsReply */
-    struct rota_str leaving;        /* of SettingsRequest */
+    const void *self; /* struct rota_queue_node, of SettingsRequest; NULL: it says nothing */
 };
 
 /* SetLayoutRequest. */
@@ -217,9 +217,9 @@ extern const struct rota_message_type ROTA_QUEUE_ADD, ROTA_QUEUE_ADDED, ROTA_QUE
     ROTA_QUEUE_PAUSE, ROTA_QUEUE_WEIGHT, ROTA_QUEUE_INFO, ROTA_QUEUE_QUEUES_REPLY,
     ROTA_QUEUE_WORKER_INFO, ROTA_QUEUE_WORKERS_REPLY, ROTA_QUEUE_MISSING, ROTA_QUEUE_WORD,
     ROTA_QUEUE_TELL, ROTA_QUEUE_VISIT, ROTA_QUEUE_VISITED, ROTA_QUEUE_ADOPT, ROTA_QUEUE_NODES,
-    ROTA_QUEUE_NODE, ROTA_QUEUE_SETTINGS, ROTA_QUEUE_SETTINGS_REQUEST, ROTA_QUEUE_FORGET,
-    ROTA_QUEUE_FORGOTTEN, ROTA_QUEUE_SET_LAYOUT, ROTA_QUEUE_LAID_OUT, ROTA_QUEUE_LAY_OUT,
-    ROTA_QUEUE_LIES_SO;
+    ROTA_QUEUE_NODE, ROTA_QUEUE_SETTINGS, ROTA_QUEUE_SETTINGS_REQUEST, ROTA_QUEUE_ADOPT_REPLY,
+    ROTA_QUEUE_FORGET, ROTA_QUEUE_FORGOTTEN, ROTA_QUEUE_SET_LAYOUT, ROTA_QUEUE_LAID_OUT,
+    ROTA_QUEUE_LAY_OUT, ROTA_QUEUE_LIES_SO;
 
 /* An empty one is none. ROTA_ERR_INVALID for any other size but 16 bytes. */
 enum rota_code rota_queue_id_read(struct rota_str bytes, struct rota_job_id *id,

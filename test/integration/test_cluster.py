@@ -121,6 +121,36 @@ def numbered(partition, number):
 
 
 @test
+def a_node_with_an_older_list_does_not_deny_what_was_handed_over():
+    with tempfile.TemporaryDirectory(prefix="rota-cluster-") as folder:
+        addresses = [f"127.0.0.1:{port}" for port in free_ports(3)]
+        paths = [os.path.join(folder, f"hosts{i}") for i in range(3)]
+        for path in paths:
+            write_hosts(path, addresses[:1])
+        made = [Node(address, os.path.join(folder, f"data{i}"), "--hosts", path)
+                for i, (address, path) in enumerate(zip(addresses, paths))]
+        try:
+            first, second, third = (node.start() for node in made)
+            jobs = [first.add("x") for _ in range(16)]
+            for path in (paths[0], paths[2]):
+                write_hosts(path, [addresses[0], addresses[2]])
+            wait_until(lambda: third.nodes()["jobs"] > 0, "that jobs have moved")
+
+            def is_found(job):
+                done = subprocess.run([ROTA, "job", "show", job, "--node", second.address, "--timeout", "1s"],
+                                      capture_output=True, timeout=TIMEOUT, text=True)
+                assert "NOT_FOUND" not in done.stderr, done
+                return done.returncode == 0
+            for job in jobs:
+                wait_until(lambda job=job: is_found(job), "that the second has heard of the third")
+        finally:
+            for node in made:
+                if node.process and node.process.poll() is None:
+                    node.process.kill()
+                    node.process.wait(TIMEOUT)
+
+
+@test
 def any_node_can_be_asked():
     with nodes(3) as (a, b, c):
         jobs = [node.add(f"{i}") for i in range(4) for node in (a, b, c)]

@@ -7,7 +7,12 @@
  * time.
  *
  * No job is ever completed twice, and once faults stop and all agree, every job that was
- * acknowledged is completed, and none is left where it does not belong. */
+ * acknowledged is completed, and none is left where it does not belong.
+ *
+ * Nodes remember which nodes may hold jobs, and tell each other; a node that is in no list hands
+ * all over, says that it holds none, and may come back. Whichever node is asked, it never denies a
+ * job that was acknowledged and has not ended: one of the nodes that it would ask has the job, is
+ * down, or knows other nodes than the one that asks. */
 #include "base/vector.h"
 #include "core/work/handover_fsm.h"
 #include "sim/chaos.h"
@@ -31,6 +36,10 @@ enum plant {
     PLANT_UNSEEN,
     PLANT_FORGET_FIRST,
     PLANT_NEVER_AGAIN,
+    PLANT_NODES_LOST,
+    PLANT_LEAVES_FULL,
+    PLANT_SURE,
+    PLANT_LISTED_ONLY,
     N_PLANTS,
 };
 
@@ -43,6 +52,10 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"unseen", "what was not answered is held for unseen"},
     {"forget-first", "jobs are forgotten when they are sent"},
     {"never-again", "a chunk that was not answered is not sent again"},
+    {"nodes-lost", "which nodes may hold jobs does not outlive a crash"},
+    {"leaves-full", "a node that leaves says that it holds no jobs before that is so"},
+    {"sure", "a node that knows other nodes is believed when it has no such job"},
+    {"listed-only", "only nodes that are listed are asked for a job"},
 };
 
 /* Requests and answers; the jobs of a request follow. */
@@ -51,6 +64,7 @@ struct message {
     struct rota_job_id name;
     uint32_t partition;
     bool is_answer, is_over;
+    rota_time at; /* of an answer: since when the node may hold jobs, by its own clock */
 };
 
 struct kept {
@@ -91,10 +105,15 @@ struct node {
     ROTA_VECTOR(struct running) running;
     uint32_t number;
     uint8_t owners[PARTS]; /* as it knows them */
+    bool is_leaving;       /* it says when it holds none */
+    bool is_told;          /* it has heard what the others know */
+    bool is_behind;        /* its list changed while it was paused */
 };
 
 struct job {
+    struct rota_job_id id;
     bool is_added;
+    bool is_ended; /* as far as any node knows, on disk or not */
     uint32_t n_done;
 };
 
@@ -164,6 +183,8 @@ static void append(struct world *world, uint32_t number, const struct rota_work_
                         .job = (uint32_t)record->id.low,
                         .is_done = record->type == ROTA_WORK_END && record->state == ROTA_JOB_DONE};
     rota_queue_jobs_write(&batch, record, &kept.bytes);
+    if (kept.is_done)
+        world->jobs[kept.job].is_ended = true;
     note_record(world, number, record);
     if (kept.bytes.failed || !rota_vector_push(&node->disk, kept))
         die("no memory for a record");
@@ -202,6 +223,7 @@ static void read_disk(struct world *world, struct node *node)
         record.number = node->durable = node->disk.items[i].number;
         bool is_coming = record.type == ROTA_WORK_TAKEN && (unsigned)record.state == COMING;
         if ((world->plant == PLANT_CHUNKS_LOST && record.type == ROTA_WORK_CHUNK) ||
+            (world->plant == PLANT_NODES_LOST && record.type == ROTA_WORK_NODE) ||
             (world->plant == PLANT_NAMES_LOST && record.type == ROTA_WORK_TAKEN && !is_coming &&
              by_chance(world, 50)) ||
             (world->plant == PLANT_HALVES_KEPT && is_coming))
@@ -340,6 +362,147 @@ static void sync_disk(struct world *world, uint32_t number)
                                                                                  : node->durable});
 }
 
+/* --- which nodes may hold jobs --- */
+
+static bool is_well(const struct world *world, uint32_t number)
+{
+    return world->nodes[number].core && !rota_sim_is_paused(world->sim, number);
+}
+
+static bool is_listed(const struct node *node, uint32_t other)
+{
+    for (int i = 0; i < PARTS; i++)
+        if (node->owners[i] == other)
+            return true;
+    return false;
+}
+
+/* A node says of itself that it may hold jobs, or that it does not; some hear it. */
+static void speak(struct world *world, uint32_t number, bool may_hold)
+{
+    struct rota_broker_node_view said;
+    if (rota_broker_node_speak(world->nodes[number].core, now_of(world, number), may_hold, &said,
+                               NULL))
+        die("no memory for a node");
+    for (uint32_t i = 0; i < NODES; i++)
+        if (i != number && is_well(world, i)) {
+            rota_broker_take_node(world->nodes[i].core, now_of(world, i), &said, NULL);
+            drive(world, i);
+        }
+    drive(world, number);
+}
+
+/* Who is listed is known here, and others hear that this one is, if it is. */
+static void note_nodes(struct world *world, uint32_t number)
+{
+    struct node *node = &world->nodes[number];
+    rota_broker_nodes_begin(node->core, now_of(world, number));
+    for (uint32_t i = 0; i < NODES; i++)
+        if (is_listed(node, i))
+            rota_broker_node_listed(node->core, rota_str(ADDRESSES[i]), true, NULL);
+    rota_broker_nodes_end(node->core);
+    drive(world, number);
+    if (is_listed(node, number))
+        speak(world, number, true);
+}
+
+static void hear_nodes(struct world *world, uint32_t number, uint32_t from)
+{
+    struct rota_broker_node_view view;
+    for (size_t place = 0; rota_broker_next_node(world->nodes[from].core, &place, &view);)
+        rota_broker_take_node(world->nodes[number].core, now_of(world, number), &view, NULL);
+    drive(world, number);
+}
+
+/* A node that is in no list of its own and holds nothing says so to those that hear it. */
+static void say_bye(struct world *world, uint32_t number)
+{
+    struct node *node = &world->nodes[number];
+    bool is_empty =
+        rota_broker_is_empty(node->core) && node->durable >= rota_broker_last_number(node->core);
+    if (node->is_leaving && (is_empty || world->plant == PLANT_LEAVES_FULL))
+        speak(world, number, false);
+}
+
+/* A while after its start a node has heard from all that are there. One that is alone can't know of
+ * those that came back while it was down, unless it sees in a list that they did not leave. */
+static void told_call(void *data, uint64_t number)
+{
+    struct world *world = data;
+    if (!is_well(world, (uint32_t)number))
+        return;
+    for (uint32_t i = 0; i < NODES; i++)
+        if (i != number && is_well(world, i)) {
+            hear_nodes(world, (uint32_t)number, i);
+            world->nodes[number].is_told = true;
+        }
+}
+
+static void follow(struct world *world, uint32_t number);
+
+/* Nodes talk: one leaves, one hears what another knows. */
+static void talk_call(void *data, uint64_t unused)
+{
+    struct world *world = data;
+    uint32_t a = (uint32_t)rota_random_range(world->random, 0, NODES - 1);
+    uint32_t b = (uint32_t)rota_random_range(world->random, 0, NODES - 1);
+    (void)unused;
+    rota_sim_call(world->sim, rota_sim_now(world->sim) + 300 * ROTA_MSEC, talk_call, world, 0);
+    if (world->nodes[a].is_behind)
+        follow(world, a);
+    if (is_well(world, a) && !world->nodes[a].is_told)
+        told_call(world, a);
+    if (is_well(world, a) && is_well(world, b) && a != b)
+        hear_nodes(world, a, b);
+    if (is_well(world, a) && !is_listed(&world->nodes[a], a)) {
+        world->nodes[a].is_leaving = true;
+        say_bye(world, a);
+    }
+}
+
+/* What node `number` says of a job: whether it denies it. */
+static bool is_denied(struct world *world, uint32_t number, const struct job *job)
+{
+    const struct node *node = &world->nodes[number];
+    bool is_asked[NODES] = {false};
+    struct rota_str address;
+    for (uint32_t i = 0; i < NODES; i++)
+        is_asked[i] = i == number || is_listed(node, i);
+    for (size_t place = 0;
+         world->plant != PLANT_LISTED_ONLY &&
+         rota_broker_next_absent(node->core, now_of(world, number).boot, false, &place, &address);)
+        is_asked[address.data[0] - 'a'] = true;
+    for (uint32_t i = 0; i < NODES; i++) {
+        struct rota_job_view view;
+        if (!is_asked[i])
+            continue;
+        if (!is_well(world, i) ||
+            !rota_broker_find(world->nodes[i].core, queue(), job->id, &view, NULL))
+            return false;
+        if (world->plant != PLANT_SURE &&
+            rota_broker_nodes_hash(world->nodes[i].core) != rota_broker_nodes_hash(node->core))
+            return false;
+    }
+    return true;
+}
+
+static void ask_call(void *data, uint64_t unused)
+{
+    struct world *world = data;
+    (void)unused;
+    rota_sim_call(world->sim, rota_sim_now(world->sim) + 100 * ROTA_MSEC, ask_call, world, 0);
+    for (uint32_t i = 0; i < NODES; i++) /* one that stood still has missed what the others said */
+        if (rota_sim_is_paused(world->sim, i) || world->nodes[i].is_behind)
+            world->nodes[i].is_told = false;
+    for (uint32_t j = 0; j < world->n_jobs; j++)
+        for (uint32_t i = 0; i < NODES; i++)
+            if (world->jobs[j].is_added && !world->jobs[j].is_ended && is_well(world, i) &&
+                world->nodes[i].is_told && is_denied(world, i, &world->jobs[j])) {
+                rota_sim_fail(world->sim, "node %u denies job %u", i, j);
+                return;
+            }
+}
+
 /* --- taking in --- */
 
 static enum rota_code adopt(struct world *world, uint32_t number, const struct message *message,
@@ -377,6 +540,10 @@ static void hear_request(struct world *world, uint32_t number, uint32_t from,
         code = adopt(world, number, message, jobs, &held.number);
     if (code)
         rota_sim_fail(world->sim, "node %u does not take a chunk", number);
+    struct rota_broker_node_view said;
+    if (!message->is_over &&
+        !rota_broker_node_speak(core, now_of(world, number), true, &said, NULL))
+        held.answer.at = said.at;
     if (world->plant == PLANT_ANSWER_EARLY)
         tell(world, number, &held);
     hold(world, number, held);
@@ -386,12 +553,18 @@ static void hear_request(struct world *world, uint32_t number, uint32_t from,
                  .type = ROTA_HANDOVER_CAME, .queue = queue(), .partition = message->partition});
 }
 
-static void hear_answer(struct world *world, uint32_t number, const struct message *message)
+static void hear_answer(struct world *world, uint32_t number, uint32_t from,
+                        const struct message *message)
 {
     struct node *node = &world->nodes[number];
     for (size_t i = 0; i < node->calls.size; i++)
         if (node->calls.items[i].serial == message->serial) {
             node->calls.items[i] = node->calls.items[--node->calls.size];
+            if (message->at)
+                rota_broker_take_node(
+                    node->core, now_of(world, number),
+                    &(struct rota_broker_node_view){rota_str(ADDRESSES[from]), true, message->at},
+                    NULL);
             step(world, number,
                  (struct rota_handover_event){.type = ROTA_HANDOVER_TAKEN, .name = message->name});
             return;
@@ -427,12 +600,21 @@ static void on_start(void *data, uint32_t number)
     node->durable = 0;
     read_disk(world, node);
     rota_broker_begin(node->core, now_of(world, number));
+    if (rota_broker_node_self(node->core, now_of(world, number), rota_str(ADDRESSES[number]), NULL))
+        die("no memory for a node");
+    node->is_told = node->is_behind = false;
+    rota_sim_call(world->sim,
+                  rota_sim_now(world->sim) + rota_random_range(world->random, 1, 300) * ROTA_MSEC,
+                  told_call, world, number);
     rota_handover_fsm_init(&node->fsm, &(struct rota_handover_options){
                                            .broker = node->core, .whose = whose, .data = node});
     step(world, number, (struct rota_handover_event){.type = ROTA_HANDOVER_LOOK});
     if (rota_broker_worker_open(node->core, now_of(world, number), &worker, &session, NULL))
         die("no worker");
-    drive(world, number);
+    if (node->is_leaving)
+        follow(world, number);
+    else
+        note_nodes(world, number);
 }
 
 static void on_crash(void *data, uint32_t number)
@@ -451,7 +633,7 @@ static void on_message(void *data, uint32_t number, uint32_t from, struct rota_s
     struct message message;
     memcpy(&message, bytes.data, sizeof message);
     if (message.is_answer)
-        hear_answer(data, number, &message);
+        hear_answer(data, number, from, &message);
     else
         hear_request(data, number, from, &message,
                      rota_str_of(bytes.data + sizeof message, bytes.size - sizeof message));
@@ -532,6 +714,28 @@ static void on_timer(void *data, uint32_t number, uint32_t timer)
 
 /* --- jobs, and routes --- */
 
+/* Go by the list that it has. One that has left comes back when all others hear it: no list of
+ * living nodes tells them later, as the real ones would. */
+static void follow(struct world *world, uint32_t number)
+{
+    struct node *node = &world->nodes[number];
+    bool is_heard = is_well(world, number);
+    for (uint32_t i = 0; i < NODES && node->is_leaving && is_listed(node, number); i++)
+        is_heard = is_heard && is_well(world, i);
+    node->is_behind = !is_heard;
+    if (node->is_behind)
+        return;
+    node->is_leaving = node->is_leaving && !is_listed(node, number);
+    note_nodes(world, number);
+    step(world, number, (struct rota_handover_event){.type = ROTA_HANDOVER_LOOK});
+}
+
+static void learn(struct world *world, uint32_t number, const uint8_t *owners)
+{
+    memcpy(world->nodes[number].owners, owners, sizeof world->nodes[number].owners);
+    follow(world, number);
+}
+
 static void add_call(void *data, uint64_t gap)
 {
     struct world *world = data;
@@ -544,6 +748,10 @@ static void add_call(void *data, uint64_t gap)
         rota_sim_call(world->sim, next, add_call, world, gap);
     if (!node->core || rota_sim_is_paused(world->sim, number) || node->owners[part] != number)
         return;
+    if (node->is_behind)
+        follow(world, number);
+    if (node->is_behind)
+        return;
     struct rota_job_spec spec = {
         .queue = queue(),
         .partition = part,
@@ -554,16 +762,8 @@ static void add_call(void *data, uint64_t gap)
     if (rota_broker_partition_open(node->core, now_of(world, number), queue(), part, 1, NULL) ||
         rota_broker_add(node->core, now_of(world, number), &spec, &id, &is_new, &held.number, NULL))
         return;
-    world->n_jobs++;
+    world->jobs[world->n_jobs++].id = id;
     hold(world, number, held);
-}
-
-static void learn(struct world *world, uint32_t number, const uint8_t *owners)
-{
-    struct node *node = &world->nodes[number];
-    memcpy(node->owners, owners, sizeof node->owners);
-    if (node->core && !rota_sim_is_paused(world->sim, number))
-        step(world, number, (struct rota_handover_event){.type = ROTA_HANDOVER_LOOK});
 }
 
 /* Node and owners in one number. */
@@ -670,6 +870,8 @@ static void run_world(struct sim_case *run)
                                                           .split_for = 2 * ROTA_SEC});
     rota_sim_call(world->sim, 0, add_call, world, 50 * ROTA_MSEC);
     rota_sim_call(world->sim, ROTA_SEC, route_call, world, 0);
+    rota_sim_call(world->sim, ROTA_SEC, talk_call, world, 0);
+    rota_sim_call(world->sim, ROTA_SEC, ask_call, world, 0);
     if (rota_sim_run(world->sim, END_AT))
         check_end(world);
     sim_case_end(run, world->sim);

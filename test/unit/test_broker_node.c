@@ -60,9 +60,8 @@ static const char *absent(void)
 
 static void empty(const char *node)
 {
-    assert_int_equal(
-        rota_broker_node_empty(bench.broker, bench.now, rota_str(node), &bench.number, NULL),
-        ROTA_OK);
+    struct rota_broker_node_view said = {rota_str(node), false, bench.now.wall};
+    assert_int_equal(rota_broker_take_node(bench.broker, bench.now, &said, NULL), ROTA_OK);
     bench_settle(&bench);
     bench_tick(&bench, ROTA_SEC);
 }
@@ -188,6 +187,68 @@ static void a_word_that_comes_late_does_not_empty_a_node_that_came_back(void **s
     assert_string_equal(absent(), "b:1");
 }
 
+static void a_node_that_is_lost_is_forgotten_on_an_operators_word(void **state)
+{
+    (void)state;
+    LIST("a:1", "b:1");
+    LIST("a:1");
+    assert_int_equal(
+        rota_broker_node_forget(bench.broker, bench.now, rota_str("b:1"), &bench.number, NULL),
+        ROTA_OK);
+    assert_int_equal(
+        rota_broker_node_forget(bench.broker, bench.now, rota_str("z:1"), &bench.number, NULL),
+        ROTA_OK);
+    bench_settle(&bench);
+    assert_string_equal(absent(), "");
+    bench_restart(&bench);
+    assert_string_equal(absent(), "");
+}
+
+/* Also when its clock goes back between two lives. */
+static void what_a_node_says_of_itself_is_dated_later_each_time(void **state)
+{
+    struct rota_broker_node_view first, second, third, again;
+    uint64_t hash = rota_broker_nodes_hash(bench.broker);
+    (void)state;
+    assert_int_equal(rota_broker_node_speak(bench.broker, bench.now, true, &first, NULL), ROTA_OK);
+    assert_int_equal(rota_broker_node_speak(bench.broker, bench.now, true, &again, NULL), ROTA_OK);
+    assert_true(first.may_hold && again.at == first.at);
+    assert_int_equal(rota_broker_node_speak(bench.broker, bench.now, false, &second, NULL),
+                     ROTA_OK);
+    assert_true(!second.may_hold && second.at > first.at);
+    assert_true(rota_broker_nodes_hash(bench.broker) != hash); /* as the others see it */
+    bench_settle(&bench);
+    bench.now.wall -= ROTA_HOUR;
+    bench_restart(&bench);
+    assert_int_equal(rota_broker_node_self(bench.broker, bench.now, rota_str("a:1"), NULL),
+                     ROTA_OK);
+    assert_int_equal(rota_broker_node_speak(bench.broker, bench.now, true, &third, NULL), ROTA_OK);
+    assert_true(third.may_hold && third.at > second.at);
+    assert_true(rota_broker_nodes_hash(bench.broker) == hash);
+}
+
+/* It had said that it holds none while the jobs were on their way to it. */
+static void who_has_taken_jobs_may_hold_them_whatever_it_said_before(void **state)
+{
+    struct rota_job_id name;
+    (void)state;
+    LIST("a:1", "b:1");
+    bench_add(&bench, "x");
+    assert_int_equal(rota_broker_partition_close(bench.broker, bench.now, rota_str("q"), 0, NULL),
+                     ROTA_OK);
+    assert_int_equal(rota_broker_chunk_begin(bench.broker, bench.now, rota_str("q"), 0,
+                                             rota_str("b:1"), &name, NULL),
+                     ROTA_OK);
+    bench_settle(&bench);
+    bench_tick(&bench, ROTA_SEC);
+    empty("b:1");
+    LIST("a:1");
+    assert_string_equal(absent(), "");
+    assert_int_equal(rota_broker_chunk_taken(bench.broker, bench.now, name, NULL), ROTA_OK);
+    bench_settle(&bench);
+    assert_string_equal(absent(), "b:1");
+}
+
 static void who_is_sent_jobs_may_hold_them(void **state)
 {
     struct rota_job_id name;
@@ -300,6 +361,9 @@ int main(void)
         TEST(a_node_that_never_had_partitions_holds_nothing),
         TEST(of_two_statements_the_later_one_counts),
         TEST(a_word_that_comes_late_does_not_empty_a_node_that_came_back),
+        TEST(a_node_that_is_lost_is_forgotten_on_an_operators_word),
+        TEST(what_a_node_says_of_itself_is_dated_later_each_time),
+        TEST(who_has_taken_jobs_may_hold_them_whatever_it_said_before),
         TEST(who_is_sent_jobs_may_hold_them),
         TEST(a_journal_that_moves_to_another_address_leaves_nothing_at_the_old_one),
         TEST(jobs_in_memory_are_gone_with_their_node),

@@ -14,6 +14,7 @@
 #define N ROTA_LOOKUP_NONE
 #define O ROTA_LOOKUP_UNOWNED
 #define S ROTA_LOOKUP_SILENT
+#define Q ROTA_LOOKUP_UNSURE
 
 #define CHOOSE(is_shared, ...)                                                                     \
     rota_lookup_choose((const enum rota_lookup_word[]){__VA_ARGS__},                               \
@@ -37,6 +38,8 @@ static void with_journals_there_is_no_job_when_every_node_says_so(void **state)
     assert_int_equal(CHOOSE(false, N, U, N), 0);
     assert_int_equal(CHOOSE(false, N, N, S), 2); /* that one may have it */
     assert_int_equal(CHOOSE(false, S, N, N), 0);
+    assert_int_equal(CHOOSE(false, N, Q, N),
+                     1); /* it has handed the job to a node we do not know */
 }
 
 static void with_a_store_the_owner_of_the_partition_speaks_for_all(void **state)

@@ -413,8 +413,8 @@ enum rota_broker_node_state {
 
 struct rota_broker_node_view {
     struct rota_str address;
-    bool may_hold; /* true of ourselves */
-    rota_time at;  /* wall clock: since when */
+    bool may_hold;
+    rota_time at; /* wall clock: since when */
 };
 
 /* This journal serves under `address` from now on. An address that it served under before holds
@@ -429,13 +429,20 @@ enum rota_code rota_broker_node_listed(struct rota_broker *broker, struct rota_s
                                        bool is_placed, struct rota_error *error);
 void rota_broker_nodes_end(struct rota_broker *broker);
 
-/* The node holds no jobs and takes none: it says so, or an operator gives it up for lost. Gives
- * the record to wait for. A node that is not known is no error. */
-enum rota_code rota_broker_node_empty(struct rota_broker *broker, struct rota_work_now now,
-                                      struct rota_str address, uint64_t *number,
+/* An operator gives the node up for lost: nobody waits for what it holds. Gives the record to wait
+ * for. A node that is not known is no error. */
+enum rota_code rota_broker_node_forget(struct rota_broker *broker, struct rota_work_now now,
+                                       struct rota_str address, uint64_t *number,
+                                       struct rota_error *error);
+
+/* What to tell the others of ourselves: that we may hold jobs, or that we hold none and take none.
+ * What a node says of itself is dated by its own clock alone, and each change later than the one
+ * before; jobs that are adopted take it back that we hold none. Borrowed until the next call. */
+enum rota_code rota_broker_node_speak(struct rota_broker *broker, struct rota_work_now now,
+                                      bool may_hold, struct rota_broker_node_view *said,
                                       struct rota_error *error);
 
-/* What another broker remembers of a node. */
+/* What another broker says of itself, or remembers of a node. */
 enum rota_code rota_broker_take_node(struct rota_broker *broker, struct rota_work_now now,
                                      const struct rota_broker_node_view *node,
                                      struct rota_error *error);
@@ -449,6 +456,10 @@ bool rota_broker_next_node(const struct rota_broker *broker, size_t *place,
  * is added again, and for ROTA_BROKER_NODE_VOLATILE. */
 bool rota_broker_next_absent(const struct rota_broker *broker, rota_time now, bool for_add,
                              size_t *place, struct rota_str *address);
+
+/* A hash of the nodes that may hold jobs, ourselves included: brokers with the same one know the
+ * same nodes. A broker that knows others may have sent them a job that it says it does not have. */
+uint64_t rota_broker_nodes_hash(const struct rota_broker *broker);
 
 /* Whether there is no job here, in whatever state, and none on its way. */
 bool rota_broker_is_empty(const struct rota_broker *broker);

@@ -240,6 +240,10 @@ enum rota_code rota_broker_chunk_taken(struct rota_broker *broker, struct rota_w
     rota_broker_at(broker, now);
     if (!chunk)
         return rota_error_set(error, ROTA_ERR_NOT_FOUND, "there is no such chunk");
+    /* It may have said in between that it holds none, and have started again since. */
+    enum rota_code code = rota_broker_note_receiver(broker, rota_str(chunk->to), error);
+    if (code)
+        return code;
     for (; chunk->n_ids > 0; chunk->n_ids--) {
         uint32_t job = rota_broker_find_job(broker, queue_name(broker, chunk->queue),
                                             chunk->ids[chunk->n_ids - 1]);
@@ -393,7 +397,8 @@ enum rota_code rota_broker_adopting(struct rota_broker *broker, struct rota_work
     if (broker->taken.size >= ROTA_BROKER_TAKEN_MAX)
         return rota_error_set(error, ROTA_ERR_LIMIT, "%d chunks of jobs were taken in already",
                               ROTA_BROKER_TAKEN_MAX);
-    if (!rota_broker_drop_coming(broker) || !rota_broker_ready(broker, NULL) ||
+    if (!rota_broker_drop_coming(broker) || !rota_broker_note_coming_back(broker) ||
+        !rota_broker_ready(broker, NULL) ||
         !rota_vector_reserve(&broker->taken, broker->taken.size + 1))
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a chunk of jobs");
     write_taken(broker, &taken, TAKEN_COMING);

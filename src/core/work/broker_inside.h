@@ -148,6 +148,7 @@ struct rota_work_node {
     rota_time at;      /* wall clock: since when */
     rota_time left_at; /* monotonic: when it was last listed, in this life */
     bool is_listed, is_placed, is_seen;
+    bool is_left; /* of ourselves: we have said that we hold none */
     size_t size;
     char address[];
 };
@@ -570,6 +571,9 @@ void rota_broker_begin_loaded(struct rota_broker *broker, struct rota_work_queue
 /* Jobs are about to be sent to this node. */
 enum rota_code rota_broker_note_receiver(struct rota_broker *broker, struct rota_str address,
                                          struct rota_error *error);
+
+/* Jobs come to us: if we have said that we hold none, that is over. False without memory. */
+bool rota_broker_note_coming_back(struct rota_broker *broker);
 enum rota_code rota_broker_read_node(struct rota_broker *broker,
                                      const struct rota_work_record *record,
                                      struct rota_error *error);

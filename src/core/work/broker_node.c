@@ -1,5 +1,6 @@
 #include "core/work/broker_inside.h"
 
+#include "base/hash.h"
 #include "base/quote.h"
 
 #include <rota/ring.h>
@@ -117,9 +118,46 @@ enum rota_code rota_broker_node_self(struct rota_broker *broker, struct rota_wor
         node->is_placed = true;
         code = set(broker, node, ROTA_BROKER_NODE_EMPTY, time_after(broker, node), error);
     }
-    if (!code && self->state != ROTA_BROKER_NODE_SELF)
+    if (!code) /* of a later date than what we said in a former life */
         code = set(broker, self, ROTA_BROKER_NODE_SELF, time_after(broker, self), error);
     return code;
+}
+
+static struct rota_work_node *find_self(const struct rota_broker *broker)
+{
+    for (size_t i = 0; i < broker->nodes.size; i++)
+        if (broker->nodes.items[i]->state == ROTA_BROKER_NODE_SELF)
+            return broker->nodes.items[i];
+    return NULL;
+}
+
+enum rota_code rota_broker_node_speak(struct rota_broker *broker, struct rota_work_now now,
+                                      bool may_hold, struct rota_broker_node_view *said,
+                                      struct rota_error *error)
+{
+    struct rota_work_node *self = find_self(broker);
+    enum rota_code code = ROTA_OK;
+    rota_broker_at(broker, now);
+    if (!self)
+        return rota_error_set(error, ROTA_ERR_INVALID, "this node has no address");
+    if (self->is_left == may_hold)
+        code = set(broker, self, ROTA_BROKER_NODE_SELF, time_after(broker, self), error);
+    if (code)
+        return code;
+    self->is_left = !may_hold;
+    *said = (struct rota_broker_node_view){address_of(self), may_hold, self->at};
+    return ROTA_OK;
+}
+
+bool rota_broker_note_coming_back(struct rota_broker *broker)
+{
+    struct rota_work_node *self = find_self(broker);
+    if (!self || !self->is_left)
+        return true;
+    if (set(broker, self, ROTA_BROKER_NODE_SELF, time_after(broker, self), NULL))
+        return false;
+    self->is_left = false;
+    return true;
 }
 
 void rota_broker_nodes_begin(struct rota_broker *broker, struct rota_work_now now)
@@ -167,9 +205,9 @@ enum rota_code rota_broker_note_receiver(struct rota_broker *broker, struct rota
     return code;
 }
 
-enum rota_code rota_broker_node_empty(struct rota_broker *broker, struct rota_work_now now,
-                                      struct rota_str address, uint64_t *number,
-                                      struct rota_error *error)
+enum rota_code rota_broker_node_forget(struct rota_broker *broker, struct rota_work_now now,
+                                       struct rota_str address, uint64_t *number,
+                                       struct rota_error *error)
 {
     struct rota_work_node *node = find(broker, address);
     enum rota_code code = ROTA_OK;
@@ -204,6 +242,12 @@ enum rota_code rota_broker_take_node(struct rota_broker *broker, struct rota_wor
 
 /* --- questions --- */
 
+static bool may_hold(const struct rota_work_node *node)
+{
+    return node->state == ROTA_BROKER_NODE_HOLDS ||
+           (node->state == ROTA_BROKER_NODE_SELF && !node->is_left);
+}
+
 bool rota_broker_next_node(const struct rota_broker *broker, size_t *place,
                            struct rota_broker_node_view *view)
 {
@@ -211,9 +255,8 @@ bool rota_broker_next_node(const struct rota_broker *broker, size_t *place,
         const struct rota_work_node *node = broker->nodes.items[*place];
         if (node->at == 0)
             continue; /* listed, but never placed */
-        *view = (struct rota_broker_node_view){.address = address_of(node),
-                                               .may_hold = node->state != ROTA_BROKER_NODE_EMPTY,
-                                               .at = node->at};
+        *view = (struct rota_broker_node_view){
+            .address = address_of(node), .may_hold = may_hold(node), .at = node->at};
         ++*place;
         return true;
     }
@@ -233,6 +276,16 @@ bool rota_broker_next_absent(const struct rota_broker *broker, rota_time now, bo
         return true;
     }
     return false;
+}
+
+uint64_t rota_broker_nodes_hash(const struct rota_broker *broker)
+{
+    enum { SEED = 1 }; /* the same everywhere */
+    uint64_t hash = 0;
+    for (size_t i = 0; i < broker->nodes.size; i++)
+        if (may_hold(broker->nodes.items[i]))
+            hash += rota_hash_sip64(SEED, address_of(broker->nodes.items[i]));
+    return hash;
 }
 
 bool rota_broker_is_empty(const struct rota_broker *broker)

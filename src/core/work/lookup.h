@@ -13,6 +13,7 @@ enum rota_lookup_word {
     ROTA_LOOKUP_FOUND,   /* it has the job, and did what was asked */
     ROTA_LOOKUP_REFUSED, /* it has the job, and refuses */
     ROTA_LOOKUP_NONE,    /* it has no such job */
+    ROTA_LOOKUP_UNSURE,  /* it has no such job, but knows nodes that may, or not those we know */
     ROTA_LOOKUP_UNOWNED, /* with a store: it does not have the partition */
     ROTA_LOOKUP_SILENT,  /* it did not answer, or can't at the moment */
 };
