@@ -16,7 +16,10 @@ static enum rota_code end_one(struct rota_work_broker *broker, struct rota_work_
     };
     enum rota_code code = rota_queue_id_read(about->id, &end.id, error);
     if (!code)
-        code = rota_broker_end(broker->core, now, &end, number, error);
+        code =
+            cause == ROTA_JOB_CAUSE_LOST
+                ? rota_broker_lose(broker->core, now, end.queue, end.id, end.attempt, number, error)
+                : rota_broker_end(broker->core, now, &end, number, error);
     /* What can't be is not found either: only then is it worth a look. */
     enum rota_code bad =
         code == ROTA_ERR_NOT_FOUND ? rota_work_broker_read_id(about, &end.id, error) : ROTA_OK;
@@ -82,6 +85,8 @@ void rota_work_broker_handle_fail(struct rota_work_broker *broker, struct rota_s
                                 "an attempt is either final or given back, not both", NULL, 0);
     else if (about->is_given_back)
         end_attempt(broker, call, about, ROTA_JOB_CAUSE_GIVEN_BACK);
+    else if (about->is_lost)
+        end_attempt(broker, call, about, ROTA_JOB_CAUSE_LOST);
     else
         end_attempt(broker, call, about,
                     about->is_final ? ROTA_JOB_CAUSE_REFUSED : ROTA_JOB_CAUSE_FAILED);

@@ -53,6 +53,7 @@ static void call(struct rota_broker_forward *forward, const struct rota_remote_a
         .log = is_done ? end->reason : rota_str(""),
         .is_final = is_end && end->cause == ROTA_JOB_CAUSE_REFUSED,
         .is_given_back = is_end && end->cause == ROTA_JOB_CAUSE_GIVEN_BACK,
+        .is_lost = is_end && end->cause == ROTA_JOB_CAUSE_LOST,
         .retry_after_ms = rota_queue_to_ms(end->retry_after),
         .lease_ms = rota_queue_to_ms(ROTA_REMOTE_LEASE),
     };
@@ -159,10 +160,14 @@ bool rota_work_broker_remote_progress(struct rota_work_broker *broker, uint64_t 
                                     step->attempt, step->text);
 }
 
-void rota_work_broker_remote_lost(struct rota_work_broker *broker, uint64_t session)
+void rota_work_broker_remote_lost(struct rota_work_broker *broker, uint64_t session,
+                                  enum rota_session_end how)
 {
+    enum rota_job_cause cause = how == ROTA_SESSION_DIED   ? ROTA_JOB_CAUSE_LOST
+                                : how == ROTA_SESSION_LEFT ? ROTA_JOB_CAUSE_FAILED
+                                                           : ROTA_JOB_CAUSE_GIVEN_BACK;
     if (broker->forward && session)
-        rota_remote_fsm_lost(&broker->forward->remote, rota_work_broker_now().boot, session);
+        rota_remote_fsm_lost(&broker->forward->remote, rota_work_broker_now().boot, session, cause);
 }
 
 uint64_t rota_work_broker_remote_n_taken(const struct rota_work_broker *broker)

@@ -210,7 +210,7 @@ static const struct rota_message_field EXTEND[] = {
 static const struct rota_message_field FAIL[] = {
     F(1, STR, queue),           F_ID(2, id),          F(3, UINT, attempt),
     F_BYTES(4, bytes),          F(5, BOOL, is_final), F(6, BOOL, is_given_back),
-    F(7, UINT, retry_after_ms),
+    F(7, UINT, retry_after_ms), F(8, BOOL, is_lost),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_NAME, "request", struct rota_queue_about, NAME);

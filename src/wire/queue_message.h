@@ -60,7 +60,7 @@ struct rota_queue_about {
     uint64_t attempt;
     struct rota_str bytes; /* a result, a reason, a progress */
     struct rota_str log;
-    bool is_final, is_given_back, with_payload, asks_nodes;
+    bool is_final, is_given_back, is_lost, with_payload, asks_nodes;
     uint64_t retry_after_ms, lease_ms;
     int64_t priority;
 };

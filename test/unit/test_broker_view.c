@@ -87,7 +87,7 @@ static void who_polls_without_a_capability_does_not_hide_those_at_work_that_have
     assert_int_equal(bench_state(&bench, first), ROTA_JOB_RUNNING);
     assert_string_equal(why(second),
                         "waiting: none of the 1 worker that can take it is free (1 slot)");
-    bench_tick(&bench, 10 * ROTA_SEC); /* the lease is over; and the job waits again */
+    bench_tick(&bench, 12 * ROTA_SEC); /* the lease is over, and the job waits again */
     assert_string_equal(why(first), "waiting: no worker of queue q has gpu");
     rota_broker_worker_close(bench.broker, bench.now, simple);
     assert_string_equal(why(first), "waiting: no worker serves queue q");

@@ -198,7 +198,8 @@ bool rota_remote_fsm_progress(struct rota_remote_fsm *fsm, rota_time now, struct
     return true;
 }
 
-size_t rota_remote_fsm_lost(struct rota_remote_fsm *fsm, rota_time now, uint64_t session)
+size_t rota_remote_fsm_lost(struct rota_remote_fsm *fsm, rota_time now, uint64_t session,
+                            enum rota_job_cause cause)
 {
     size_t n = 0;
     const struct rota_map_entry *entry;
@@ -212,9 +213,9 @@ size_t rota_remote_fsm_lost(struct rota_remote_fsm *fsm, rota_time now, uint64_t
             continue;
         discard_said(fsm, attempt);
         attempt->end = (struct rota_attempt_end){
-            .cause = ROTA_JOB_CAUSE_FAILED,
+            .cause = cause,
             .reason = rota_str("its worker is gone"),
-            .retry_after = ROTA_MSEC,
+            .retry_after = cause == ROTA_JOB_CAUSE_LOST ? 0 : ROTA_MSEC,
         };
         attempt->is_ending = true;
         fsm->n_lost++;
@@ -244,6 +245,7 @@ static void send_back(struct rota_remote_fsm *fsm, rota_time now, struct attempt
     attempt->end = (struct rota_attempt_end){
         .cause = ROTA_JOB_CAUSE_GIVEN_BACK,
         .reason = rota_str("it did not come to its worker"),
+        .retry_after = ROTA_MSEC,
     };
     attempt->session = 0;
     attempt->is_ending = true;

@@ -83,9 +83,10 @@ bool rota_remote_fsm_end(struct rota_remote_fsm *fsm, rota_time now,
 bool rota_remote_fsm_progress(struct rota_remote_fsm *fsm, rota_time now, struct rota_job_id id,
                               uint64_t attempt, struct rota_str text);
 
-/* The session is gone: what it had is failed, and tried again by others at once. Returns how
- * many those were. */
-size_t rota_remote_fsm_lost(struct rota_remote_fsm *fsm, rota_time now, uint64_t session);
+/* The session is gone: what it had is ended as `cause`. LOST, when its worker died, backs off;
+ * FAILED and GIVEN_BACK are tried again at once. Returns how many those were. */
+size_t rota_remote_fsm_lost(struct rota_remote_fsm *fsm, rota_time now, uint64_t session,
+                            enum rota_job_cause cause);
 
 /* Another session of the same worker has taken the place of one; returns how many attempts run
  * in it. */

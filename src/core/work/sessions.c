@@ -104,6 +104,13 @@ struct rota_session *rota_sessions_next_dead(const struct rota_sessions *session
     return is_dead ? session : NULL;
 }
 
+enum rota_session_end rota_sessions_judge_end(const struct rota_sessions *sessions, rota_time now)
+{
+    const struct rota_attention *attention = &sessions->attention;
+    bool was_away = now - attention->listened_at > 2 * sessions->beat.interval;
+    return was_away || now < attention->excuse_until ? ROTA_SESSION_EXCUSED : ROTA_SESSION_DIED;
+}
+
 struct rota_session *rota_sessions_next_beat(const struct rota_sessions *sessions, rota_time now)
 {
     struct rota_session *session = longest_unsent(sessions);
