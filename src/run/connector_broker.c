@@ -20,7 +20,8 @@ static void end(struct rota_connector *connector, struct rota_connector_peer *pe
                 bool is_in_order, const struct rota_error *why)
 {
     peer->how = is_in_order ? ROTA_SESSION_LEFT
-                            : rota_sessions_judge_end(&connector->sessions, rota_clock_mono());
+                            : rota_sessions_judge_end(&connector->sessions, &peer->in_table,
+                                                      rota_clock_mono());
     rota_sessions_remove(&connector->sessions, &peer->in_table);
     peer->stamp = 0;
     atomic_store(&peer->told_stamp, 0);

@@ -22,6 +22,7 @@ struct rota_session {
     struct rota_str name;
     uint64_t number; /* never 0, never used twice by one table */
     uint64_t epoch;
+    rota_time began_at;
     struct rota_peer_fsm peer;
     struct rota_list_node by_heard, by_sent;
 };
@@ -78,8 +79,10 @@ void rota_sessions_sent(struct rota_sessions *sessions, struct rota_session *ses
 bool rota_sessions_listened(struct rota_sessions *sessions, rota_time now);
 struct rota_session *rota_sessions_next_dead(const struct rota_sessions *sessions, rota_time now);
 
-/* What it means that a session ends now without a word. */
-enum rota_session_end rota_sessions_judge_end(const struct rota_sessions *sessions, rota_time now);
+/* What it means that a session ends now without a word. Excused is one that began before we were
+ * away. */
+enum rota_session_end rota_sessions_judge_end(const struct rota_sessions *sessions,
+                                              const struct rota_session *session, rota_time now);
 
 /* Who has to be sent a beat; each is to be sent one. NULL ends it. */
 struct rota_session *rota_sessions_next_beat(const struct rota_sessions *sessions, rota_time now);
