@@ -112,7 +112,7 @@ struct rota_broker_service {
     const struct rota_broker_method *method;
 };
 
-enum { ROTA_BROKER_METHODS = 26 };
+enum { ROTA_BROKER_METHODS = 27 };
 
 /* An attempt that a worker was given and can't be sent. */
 struct rota_broker_return {

@@ -363,6 +363,29 @@ def a_job_that_kills_its_workers_is_put_in_quarantine():
 
 
 @test
+def what_a_job_may_kill_is_set_for_its_queue_and_kept():
+    for kind in ("journal", "store"):
+        with folder() as place:
+            words = ("--data", os.path.join(place, "data")) if kind == "journal" else (
+                "--store", "sqlite://" + os.path.join(place, "store.db"))
+            with Broker(*words) as broker:
+                job = broker.add("hold")
+                assert "deaths of 2 workers" in broker.run("queue", "quarantine", "--deaths", "2", "--dry-run", "work")
+                broker.run("queue", "quarantine", "--deaths", "2", "work")
+                with Worker(broker.facts["zmq"], "--name", "first") as worker:
+                    broker.await_state(job, "running")
+                    worker.kill()
+                broker.await_state(job, "delayed", "waiting")
+            with Broker(*words) as broker:
+                with Worker(broker.facts["zmq"], "--name", "second") as worker:
+                    broker.await_state(job, "running")
+                    worker.kill()
+                assert broker.await_state(job, "dead")["reason"] == "killed 2 workers: first, second"
+                queue, = (json.loads(line) for line in broker.run("queue", "list", "--json").splitlines())
+                assert queue["worker_deaths"] == 2 and queue["quarantined_total"] == 1, queue
+
+
+@test
 def a_worker_that_reaches_nobody_stops_when_it_is_told():
     """In place of ZeroMQ: a socket that never connects, during whose first poll SIGTERM comes."""
     polls = []
