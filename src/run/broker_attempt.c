@@ -104,7 +104,14 @@ void rota_work_broker_handle_extend(struct rota_work_broker *broker, struct rota
         rota_broker_extend(broker->core, rota_work_broker_now(), about->queue, id, about->attempt,
                            0, rota_queue_from_ms(about->lease_ms), about->bytes, &error);
     rota_work_broker_touch(broker);
-    if (code)
+    struct rota_job_view view;
+    const struct rota_metadata note = {rota_str(ROTA_NOTE_CANCELLED), rota_str("1")};
+    bool is_cancelled = code == ROTA_ERR_STALE &&
+                        !rota_broker_find(broker->core, about->queue, id, &view, NULL) &&
+                        view.state == ROTA_JOB_CANCELLED;
+    if (is_cancelled) /* the node of its worker tells that why */
+        rota_server_call_finish(call, ROTA_STATUS_ABORTED, error.text, &note, 1);
+    else if (code)
         rota_work_broker_refuse(call, &error, false);
     else
         rota_work_broker_reply(broker, call, 0, NULL, NULL);

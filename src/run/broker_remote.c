@@ -34,8 +34,11 @@ static enum rota_code code_of(enum rota_status status)
 
 static void on_answered(struct rota_broker_sent *sent, const struct rota_call_result *result)
 {
+    bool is_cancelled = false;
+    for (size_t i = 0; i < result->n_metadata; i++)
+        is_cancelled |= rota_str_is_equal(result->metadata[i].name, rota_str(ROTA_NOTE_CANCELLED));
     rota_remote_fsm_answered(&sent->forward->remote, rota_work_broker_now().boot, sent->id,
-                             sent->attempt, code_of(result->status));
+                             sent->attempt, code_of(result->status), is_cancelled);
 }
 
 static void call(struct rota_broker_forward *forward, const struct rota_remote_action *action)
@@ -70,7 +73,7 @@ static void call(struct rota_broker_forward *forward, const struct rota_remote_a
     if (buffer->failed || !rota_broker_forward_send(forward, &sent, method, rota_buffer_str(buffer),
                                                     ROTA_BROKER_FETCH_TIMEOUT))
         rota_remote_fsm_answered(&forward->remote, rota_work_broker_now().boot, end->id,
-                                 end->attempt, ROTA_ERR_UNAVAILABLE);
+                                 end->attempt, ROTA_ERR_UNAVAILABLE, false);
 }
 
 static void tell_verdict(struct rota_work_broker *broker, const struct rota_remote_action *action)
@@ -94,7 +97,7 @@ static void cancel(struct rota_work_broker *broker, const struct rota_remote_act
         .queue = action->end.queue,
         .id = action->end.id,
         .attempt = action->end.attempt,
-        .cause = ROTA_JOB_CAUSE_CANCELLED,
+        .cause = action->end.cause,
     };
     rota_work_broker_workers_cancel(broker->workers, &effect);
     rota_work_broker_workers_release(broker->workers, action->session, 1);

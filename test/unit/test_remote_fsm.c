@@ -36,7 +36,7 @@ static enum rota_code end(struct rota_remote_fsm *fsm, rota_time now, uint64_t n
 static void answered(struct rota_remote_fsm *fsm, rota_time now, uint64_t number,
                      enum rota_code code)
 {
-    rota_remote_fsm_answered(fsm, now, id_of(number), 10 * number, code);
+    rota_remote_fsm_answered(fsm, now, id_of(number), 10 * number, code, false);
 }
 
 /* The one action there is. */
@@ -130,6 +130,7 @@ static void what_is_over_there_is_cancelled_here(void **state)
     rota_remote_fsm_clear(fsm);
     answered(fsm, LEASE / 3, 1, ROTA_ERR_STALE);
     assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_CANCEL);
+    assert_int_equal(only(fsm).end.cause, ROTA_JOB_CAUSE_LOST); /* nobody cancelled it */
     rota_remote_fsm_clear(fsm);
     answered(fsm, LEASE / 3, 1, ROTA_ERR_STALE);
     assert_true(is_quiet(fsm));

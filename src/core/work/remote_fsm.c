@@ -286,7 +286,7 @@ static bool is_final(enum rota_code code)
 }
 
 void rota_remote_fsm_answered(struct rota_remote_fsm *fsm, rota_time now, struct rota_job_id id,
-                              uint64_t number, enum rota_code code)
+                              uint64_t number, enum rota_code code, bool is_cancelled)
 {
     struct attempt *attempt = find(fsm, id, number);
     if (!attempt || !attempt->is_calling)
@@ -307,6 +307,8 @@ void rota_remote_fsm_answered(struct rota_remote_fsm *fsm, rota_time now, struct
     }
     fsm->n_done += code == ROTA_OK;
     fsm->n_refused += code != ROTA_OK;
+    if (!attempt->is_ending)
+        attempt->end.cause = is_cancelled ? ROTA_JOB_CAUSE_CANCELLED : ROTA_JOB_CAUSE_LOST;
     if (attempt->session)
         act(fsm, attempt->is_ending ? ROTA_REMOTE_DO_TELL : ROTA_REMOTE_DO_CANCEL, attempt, code);
     forget(fsm, attempt);
