@@ -74,6 +74,7 @@ extern const struct rota_cli_command rota_cmd_queue_partitions;
 extern const struct rota_cli_command rota_cmd_queue_pause;
 extern const struct rota_cli_command rota_cmd_queue_resume;
 extern const struct rota_cli_command rota_cmd_queue_show;
+extern const struct rota_cli_command rota_cmd_queue_quarantine;
 extern const struct rota_cli_command rota_cmd_queue_weight;
 extern const struct rota_cli_command rota_cmd_queue_workers;
 extern const struct rota_cli_command rota_cmd_ring_hash;

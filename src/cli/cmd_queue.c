@@ -65,6 +65,19 @@ static const struct rota_option WEIGHT_OPTIONS[] = {
      .help = "its share of the queue against the 100 that every other key has"},
 };
 
+static const struct rota_option QUARANTINE_OPTIONS[] = {
+    ROTA_QUEUE_CLIENT_OPTIONS(struct queue),
+    ROTA_QUEUE_CLIENT_DRY_RUN(struct queue),
+    CREATE,
+    {.name = "deaths",
+     ROTA_OPTION_INTO(INT, struct queue, weight),
+     .value_name = "N",
+     .is_required = true,
+     .min = 1,
+     .max = ROTA_JOB_ATTEMPTS_MAX,
+     .help = "how many workers may die at a job; 3 if never set"},
+};
+
 /* What a command does. */
 typedef enum rota_code queue_act(struct rota_queue_client *client, const struct queue *options,
                                  struct rota_buffer *buffer, struct rota_error *error);
@@ -115,6 +128,8 @@ static void append_json(struct rota_buffer *buffer, const struct rota_queue_info
         {"done_total", info->done_total},
         {"dead_total", info->dead_total},
         {"retries_total", info->retries_total},
+        {"quarantined_total", info->quarantined_total},
+        {"worker_deaths", info->worker_deaths},
         {"fetched_total", info->fetched_total},
         {"lent_total", info->lent_total},
         {"workers", info->n_workers},
@@ -232,6 +247,22 @@ static enum rota_code set_weight(struct rota_queue_client *client, const struct 
         rota_buffer_append_text(buffer, "{}\n");
     return rota_queue_client_ask(client, "SetWeight", &ROTA_QUEUE_WEIGHT, &setting, NULL, NULL,
                                  error);
+}
+
+static enum rota_code set_quarantine(struct rota_queue_client *client, const struct queue *options,
+                                     struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_queue_setting setting = {.queue = options->name,
+                                         .weight = (uint64_t)options->weight};
+    enum rota_code code = want_queue(client, options, error);
+    if (code)
+        return code;
+    if (client->options->dry_run)
+        return rota_queue_plan_quarantine(client, setting.queue, setting.weight, buffer, error);
+    if (client->options->json)
+        rota_buffer_append_text(buffer, "{}\n");
+    return rota_queue_client_ask(client, "SetQuarantine", &ROTA_QUEUE_QUARANTINE, &setting, NULL,
+                                 NULL, error);
 }
 
 static enum rota_code dead(struct rota_queue_client *client, const struct queue *options,
@@ -537,13 +568,14 @@ COMMAND(
     "partitions`), and since when the oldest job waits.\n\n"
     "With --json: one object per line, {\"queue\", \"is_paused\", \"oldest_at\", "
     "\"partitions\", \"waiting\", \"delayed\", \"running\", \"done\", \"dead\", "
-    "\"cancelled\", \"added_total\", \"done_total\", \"dead_total\", \"retries_total\" (what "
+    "\"cancelled\", \"added_total\", \"done_total\", \"dead_total\", \"retries_total\", "
+    "\"quarantined_total\" (what "
     "happened "
     "since each node began), "
     "\"fetched_total\" (jobs of other nodes that workers of the node were given), "
     "\"lent_total\" (jobs that went to workers of other nodes), "
     "\"workers\", \"slots\", \"free\", \"wanted\", \"write\" and \"read\" (partitions), "
-    "\"batch\", \"mode\"}.",
+    "\"batch\", \"mode\", \"worker_deaths\" (as `queue quarantine` has set them; 0: 3)}.",
     list);
 COMMAND(show, "queue show", "Show one queue", "QUEUE", 1,
         "The line of `queue list` for one queue. No such queue is exit code 1.", list);
@@ -573,6 +605,14 @@ COMMAND_WITH(
     "With --json: "
     "{}. " ROTA_DRY_RUN_JSON,
     set_weight);
+COMMAND_WITH(
+    QUARANTINE_OPTIONS, quarantine, "queue quarantine", "Set how many workers a job may kill",
+    "QUEUE", 1,
+    "A job at which so many workers have died is dead, with a reason that names them: `killed 3 "
+    "workers: a, b, c`. `rota job retry` lets it run again, with the count at 0. It stays so when "
+    "the broker is restarted. No such queue is exit code 1, unless there is --create.\n\n"
+    "With --json: {}. " ROTA_DRY_RUN_JSON,
+    set_quarantine);
 COMMAND(
     workers, "queue workers", "List the workers that are connected", NULL, 0,
     "Prints a line for each worker, by its name, with tabs between its parts: the name, the jobs "

@@ -74,8 +74,8 @@ struct rota_queue_client {
     rota_time until;         /* when the command is over, on the monotonic clock; 0: never */
     bool is_undone;          /* the last call was refused, and another partition may do */
     bool has_told_missing;
-    size_t n_missing;  /* nodes that the last reply, a list or a sum, is without ... */
-    char missing[300]; /* ... and who they are: "a:1, b:1 and 2 more" */
+    size_t n_missing;      /* nodes that the last reply, a list or a sum, is without ... */
+    char missing[300];     /* ... and who they are: "a:1, b:1 and 2 more" */
     bool has_told_waiting; /* what a call that is made again waits for */
 
     uint32_t partitions; /* of each queue that has no layout; 0: not asked yet */

@@ -200,6 +200,23 @@ enum rota_code rota_queue_plan_weight(struct rota_queue_client *client, struct r
     return ROTA_OK;
 }
 
+enum rota_code rota_queue_plan_quarantine(struct rota_queue_client *client, struct rota_str queue,
+                                          uint64_t deaths, struct rota_buffer *buffer,
+                                          struct rota_error *error)
+{
+    const struct rota_queue_info *info;
+    struct rota_dry_run dry_run;
+    enum rota_code code = look(client, queue, &info, error);
+    if (code)
+        return code;
+    rota_dry_run_begin(&dry_run, client->options->json, buffer);
+    say_queue(&dry_run, queue, info);
+    rota_dry_run_say(&dry_run, "a job would be dead after the deaths of %llu worker%s",
+                     (number)deaths, deaths == 1 ? "" : "s");
+    rota_dry_run_end(&dry_run);
+    return ROTA_OK;
+}
+
 /* --- adding --- */
 
 /* What the broker would refuse by itself. */

@@ -24,6 +24,9 @@ enum rota_code rota_queue_plan_add(struct rota_queue_client *client,
 enum rota_code rota_queue_plan_pause(struct rota_queue_client *client, struct rota_str queue,
                                      bool is_paused, struct rota_buffer *buffer,
                                      struct rota_error *error);
+enum rota_code rota_queue_plan_quarantine(struct rota_queue_client *client, struct rota_str queue,
+                                          uint64_t deaths, struct rota_buffer *buffer,
+                                          struct rota_error *error);
 enum rota_code rota_queue_plan_weight(struct rota_queue_client *client, struct rota_str queue,
                                       struct rota_str key, uint64_t percent,
                                       struct rota_buffer *buffer, struct rota_error *error);

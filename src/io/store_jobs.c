@@ -258,6 +258,7 @@ static enum rota_code write_settings(struct rota_store_session *session,
             ROTA_STORE_STR("fair_key", setting->key),
             ROTA_STORE_INT("weight", setting->weight),
             ROTA_STORE_INT("is_paused", setting->is_paused),
+            ROTA_STORE_INT("kills_max", setting->kills_max),
         };
         code = rota_store_run(session,
                               setting->weight
@@ -265,8 +266,9 @@ static enum rota_code write_settings(struct rota_store_session *session,
                                     "(:queue, $bytes_from:fair_key$bytes_to, :weight) "
                                     "$or_update_weight "
                                     "weight = :weight"
-                                  : "INSERT INTO rota_queues (queue, is_paused) VALUES "
-                                    "(:queue, :is_paused) $or_update_queue is_paused = :is_paused",
+                                  : "INSERT INTO rota_queues (queue, is_paused, kills_max) VALUES "
+                                    "(:queue, :is_paused, :kills_max) $or_update_queue "
+                                    "is_paused = :is_paused, kills_max = :kills_max",
                               arguments, NULL, error);
     }
     return code;
@@ -392,8 +394,8 @@ enum rota_code rota_store_jobs_list(struct rota_store_session *session,
                                 "ORDER BY queue, part",
                                 NULL, 0, &list->partitions, error);
     if (!code)
-        code = rota_store_run_n(session, "SELECT queue, is_paused FROM rota_queues", NULL, 0,
-                                &list->queues, error);
+        code = rota_store_run_n(session, "SELECT queue, is_paused, kills_max FROM rota_queues",
+                                NULL, 0, &list->queues, error);
     if (!code)
         code = rota_store_run_n(session, "SELECT queue, fair_key, weight FROM rota_weights", NULL,
                                 0, &list->weights, error);

@@ -45,6 +45,7 @@ struct rota_store_setting {
     struct rota_str queue, key;
     uint32_t weight; /* of the key; 0: this is about the pause */
     bool is_paused;
+    uint32_t kills_max;
     bool is_layout; /* this is about the layout, and nothing else */
     struct rota_work_layout layout;
     rota_time at; /* of the layout; the latest counts */

@@ -135,12 +135,13 @@ static const struct table tables[] = {
              {"owned_at", "int", "since when"},
          }},
     {.name = "rota_queues",
-     .what = "What was set for a queue; one without a row has never been paused",
+     .what = "What was set for a queue; one without a row has all defaults",
      .key = "queue",
      .columns =
          {
              {"queue", "name", "the queue"},
              {"is_paused", "int", "1: nothing of it is handed out"},
+             {"kills_max", "int", "workers that may die at a job before it is dead; 0: 3"},
          }},
     {.name = "rota_weights",
      .what = "Keys that do not weigh what all others do",
@@ -209,6 +210,7 @@ static const struct step {
     {4, .table = "rota_space_nodes"},
     {5, .table = "rota_layouts"},
     {6, .table = "rota_secrets"},
+    {7, .table = "rota_queues", .column = "kills_max"},
 };
 
 enum { N_STEPS = sizeof steps / sizeof *steps };

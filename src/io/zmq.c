@@ -75,8 +75,7 @@ static void *unshare_context(void)
     return context;
 }
 
-static enum rota_code open_context(bool is_shared, bool with_judge, struct rota_zmq **zmq,
-                                   struct rota_error *error)
+static enum rota_code open_context(bool is_shared, struct rota_zmq **zmq, struct rota_error *error)
 {
     struct rota_zmq *made = calloc(1, sizeof *made);
     if (!made)
@@ -85,7 +84,7 @@ static enum rota_code open_context(bool is_shared, bool with_judge, struct rota_
     made->context = is_shared ? share_context() : zmq_ctx_new();
     if (!made->context)
         goto fail;
-    if (with_judge) {
+    if (!is_shared) {
         made->judge = zmq_socket(made->context, ZMQ_REP);
         if (!made->judge || zmq_bind(made->judge, JUDGE_ENDPOINT) != 0)
             goto fail;
@@ -99,14 +98,14 @@ fail:
     return ROTA_ERR_IO;
 }
 
-enum rota_code rota_zmq_open(bool with_judge, struct rota_zmq **zmq, struct rota_error *error)
+enum rota_code rota_zmq_open(struct rota_zmq **zmq, struct rota_error *error)
 {
-    return open_context(false, with_judge, zmq, error);
+    return open_context(false, zmq, error);
 }
 
 enum rota_code rota_zmq_share(struct rota_zmq **zmq, struct rota_error *error)
 {
-    return open_context(true, false, zmq, error);
+    return open_context(true, zmq, error);
 }
 
 void rota_zmq_close(struct rota_zmq *zmq)
@@ -142,8 +141,18 @@ static int to_ms(rota_time span)
     return ms > INT32_MAX ? INT32_MAX : (int)ms;
 }
 
+/* With a domain the library asks the judge, and does not fall back to versions of the protocol that
+ * cannot: what a web page can send reads like version 1. */
+static bool set_domain(struct rota_zmq_socket *socket)
+{
+    return zmq_setsockopt(socket->socket, ZMQ_ZAP_DOMAIN, DOMAIN, strlen(DOMAIN)) == 0 &&
+           set_int(socket, ENFORCE_DOMAIN, 1);
+}
+
 static bool set_keys(struct rota_zmq_socket *socket, const struct rota_zmq_options *options)
 {
+    if (socket->is_router && !set_domain(socket))
+        return false;
     if (!options->public_key)
         return true;
     if (!set_key(socket, ZMQ_CURVE_PUBLICKEY, options->public_key) ||
@@ -151,9 +160,7 @@ static bool set_keys(struct rota_zmq_socket *socket, const struct rota_zmq_optio
         return false;
     if (!socket->is_router)
         return set_key(socket, ZMQ_CURVE_SERVERKEY, options->broker_key);
-    return set_int(socket, ZMQ_CURVE_SERVER, 1) &&
-           zmq_setsockopt(socket->socket, ZMQ_ZAP_DOMAIN, DOMAIN, strlen(DOMAIN)) == 0 &&
-           set_int(socket, ENFORCE_DOMAIN, 1);
+    return set_int(socket, ZMQ_CURVE_SERVER, 1);
 }
 
 static bool set_options(struct rota_zmq_socket *socket, const struct rota_zmq_options *options)
@@ -472,7 +479,7 @@ enum rota_zmq_event rota_zmq_next_event(struct rota_zmq_socket *socket, struct r
     return ROTA_ZMQ_NOTHING;
 }
 
-/* --- the judge of keys --- */
+/* --- the judge --- */
 
 /* Parts of a question: version, number, domain, address, identity, mechanism, and the
  * key where the mechanism is CURVE. */
@@ -533,13 +540,13 @@ bool rota_zmq_next_question(struct rota_zmq *zmq, struct rota_zmq_question *ques
     return true;
 }
 
-void rota_zmq_answer(struct rota_zmq *zmq, struct rota_str name)
+void rota_zmq_answer(struct rota_zmq *zmq, bool is_let_in, struct rota_str name)
 {
     const struct rota_str parts[] = {
         rota_str("1.0"),
         rota_str_of(zmq->request, zmq->request_size),
-        rota_str(name.size ? "200" : "400"),
-        rota_str(name.size ? "OK" : "this key is not in the list"),
+        rota_str(is_let_in ? "200" : "400"),
+        rota_str(is_let_in ? "OK" : "this key is not in the list"),
         name,
         rota_str(""),
     };

@@ -13,7 +13,9 @@
  *     LINGER               closing ends
  *     MAXMSGSIZE           a peer that announces more is cut off
  *     DONTWAIT everywhere  nothing blocks; who is refused keeps the message
- *     ZAP_ENFORCE_DOMAIN   with keys, and nobody to judge them, nobody comes in
+ *     ZAP_DOMAIN           who comes in is judged, with keys or without: peers of old versions
+ *                          of the protocol, for which a web page can pass, never come in
+ *     ZAP_ENFORCE_DOMAIN   with nobody to judge, nobody comes in
  *
  * A context has one thread for I/O inside. A socket belongs to one thread at a time; a
  * message may be made on any. */
@@ -29,9 +31,9 @@
 struct rota_zmq;
 struct rota_zmq_socket;
 
-/* A context of its own; with `with_judge` it also has the place where keys are judged. Gives
- * `*zmq`; rota_zmq_close() ends it when its sockets are closed, and waits for their linger. */
-enum rota_code rota_zmq_open(bool with_judge, struct rota_zmq **zmq, struct rota_error *error);
+/* A context of its own, with the place where it is judged who comes in. Gives `*zmq`;
+ * rota_zmq_close() ends it when its sockets are closed, and waits for their linger. */
+enum rota_code rota_zmq_open(struct rota_zmq **zmq, struct rota_error *error);
 
 /* The one context that all who ask for it have in common: many workers of a process have one
  * thread for I/O, which wakes up once for all of them. Its last user waits for the linger of
@@ -114,7 +116,7 @@ enum rota_zmq_event {
 /* The next event; `why`, which may be NULL, is filled for the last two. */
 enum rota_zmq_event rota_zmq_next_event(struct rota_zmq_socket *socket, struct rota_error *why);
 
-/* --- the judge of keys --- */
+/* --- the judge --- */
 
 struct rota_zmq_question {
     struct rota_key key;
@@ -123,9 +125,9 @@ struct rota_zmq_question {
 };
 
 /* Who wants to come in; false: nobody now. Each question is to be answered before the
- * next, with the name that is let in, or an empty one. */
+ * next, with the name of the key that is let in; it is empty without keys. */
 bool rota_zmq_next_question(struct rota_zmq *zmq, struct rota_zmq_question *question);
-void rota_zmq_answer(struct rota_zmq *zmq, struct rota_str name);
+void rota_zmq_answer(struct rota_zmq *zmq, bool is_let_in, struct rota_str name);
 
 /* --- keys --- */
 

@@ -163,6 +163,8 @@ static const struct gauge TOTALS[] = {
     {"rota_queue_done_total", "Jobs that were done.", OF(done_total)},
     {"rota_queue_dead_total", "Jobs that died.", OF(dead_total)},
     {"rota_queue_retries_total", "Attempts that failed and were made again.", OF(retries_total)},
+    {"rota_queue_quarantined_total", "Jobs that died because they killed too many workers.",
+     OF(quarantined_total)},
 };
 
 static uint64_t number_of(const struct rota_queue_info *info, const struct gauge *gauge)

@@ -16,7 +16,10 @@ static enum rota_code end_one(struct rota_work_broker *broker, struct rota_work_
     };
     enum rota_code code = rota_queue_id_read(about->id, &end.id, error);
     if (!code)
-        code = rota_broker_end(broker->core, now, &end, number, error);
+        code =
+            cause == ROTA_JOB_CAUSE_LOST
+                ? rota_broker_lose(broker->core, now, end.queue, end.id, end.attempt, number, error)
+                : rota_broker_end(broker->core, now, &end, number, error);
     /* What can't be is not found either: only then is it worth a look. */
     enum rota_code bad =
         code == ROTA_ERR_NOT_FOUND ? rota_work_broker_read_id(about, &end.id, error) : ROTA_OK;
@@ -82,6 +85,8 @@ void rota_work_broker_handle_fail(struct rota_work_broker *broker, struct rota_s
                                 "an attempt is either final or given back, not both", NULL, 0);
     else if (about->is_given_back)
         end_attempt(broker, call, about, ROTA_JOB_CAUSE_GIVEN_BACK);
+    else if (about->is_lost)
+        end_attempt(broker, call, about, ROTA_JOB_CAUSE_LOST);
     else
         end_attempt(broker, call, about,
                     about->is_final ? ROTA_JOB_CAUSE_REFUSED : ROTA_JOB_CAUSE_FAILED);
@@ -99,7 +104,14 @@ void rota_work_broker_handle_extend(struct rota_work_broker *broker, struct rota
         rota_broker_extend(broker->core, rota_work_broker_now(), about->queue, id, about->attempt,
                            0, rota_queue_from_ms(about->lease_ms), about->bytes, &error);
     rota_work_broker_touch(broker);
-    if (code)
+    struct rota_job_view view;
+    const struct rota_metadata note = {rota_str(ROTA_NOTE_CANCELLED), rota_str("1")};
+    bool is_cancelled = code == ROTA_ERR_STALE &&
+                        !rota_broker_find(broker->core, about->queue, id, &view, NULL) &&
+                        view.state == ROTA_JOB_CANCELLED;
+    if (is_cancelled) /* the node of its worker tells that why */
+        rota_server_call_finish(call, ROTA_STATUS_ABORTED, error.text, &note, 1);
+    else if (code)
         rota_work_broker_refuse(call, &error, false);
     else
         rota_work_broker_reply(broker, call, 0, NULL, NULL);

@@ -141,4 +141,8 @@ enum rota_code rota_broker_cluster_call(struct rota_broker_cluster *cluster,
 
 /* ... of so many, from 0: new jobs of the queue go to these. */
 #define ROTA_NOTE_PARTITIONS "rota-partitions"
+
+/* In a refusal: the attempt is over because the job was cancelled. */
+#define ROTA_NOTE_CANCELLED "rota-cancelled"
+
 bool rota_broker_cluster_is_carried(const struct rota_metadata *metadata, size_t n);

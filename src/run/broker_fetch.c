@@ -57,6 +57,7 @@ static void give_back(const struct rota_broker_sent *from, const struct rota_que
         .attempt = job->attempt,
         .bytes = rota_str("who polled is gone"),
         .is_given_back = true,
+        .retry_after_ms = 1,
     };
     rota_broker_sent_name(sent.node, sizeof sent.node, rota_str(from->node));
     rota_buffer_clear(buffer);

@@ -219,6 +219,8 @@ static void add_up(struct rota_queue_info *sum, const struct rota_queue_info *in
     sum->done_total += info->done_total;
     sum->dead_total += info->dead_total;
     sum->retries_total += info->retries_total;
+    sum->quarantined_total += info->quarantined_total;
+    sum->worker_deaths = info->worker_deaths ? info->worker_deaths : sum->worker_deaths;
     sum->fetched_total += info->fetched_total;
     sum->lent_total += info->lent_total;
 }

@@ -245,6 +245,8 @@ const struct rota_broker_method rota_work_broker_methods[] = {
     METHOD("Retry", OWNER, &ROTA_QUEUE_NAME, rota_work_broker_handle_retry, JOB),
     OPERATION("SetLayout", THIS, &ROTA_QUEUE_SET_LAYOUT, handle_set_layout),
     METHOD("SetPriority", OWNER, &ROTA_QUEUE_PRIORITY, rota_work_broker_handle_priority, JOB),
+    OPERATION("SetQuarantine", ALL_ALIKE, &ROTA_QUEUE_QUARANTINE,
+              rota_work_broker_handle_quarantine),
     OPERATION("SetWeight", ALL_ALIKE, &ROTA_QUEUE_WEIGHT, rota_work_broker_handle_weight),
     PEER("Settings", &ROTA_QUEUE_SETTINGS_REQUEST, handle_settings),
     PEER("Tell", &ROTA_QUEUE_TELL, handle_tell),

@@ -11,6 +11,7 @@
 #include "core/call/list.h"
 #include "core/work/broker.h"
 #include "core/work/compaction.h"
+#include "core/work/sessions.h"
 #include "io/journal.h"
 #include "run/broker_cluster.h"
 #include "wire/queue_message.h"
@@ -111,7 +112,7 @@ struct rota_broker_service {
     const struct rota_broker_method *method;
 };
 
-enum { ROTA_BROKER_METHODS = 26 };
+enum { ROTA_BROKER_METHODS = 27 };
 
 /* An attempt that a worker was given and can't be sent. */
 struct rota_broker_return {
@@ -415,7 +416,8 @@ bool rota_work_broker_remote_end(struct rota_work_broker *broker, uint64_t sessi
                                  const struct rota_attempt_end *end);
 bool rota_work_broker_remote_progress(struct rota_work_broker *broker, uint64_t session,
                                       const struct rota_worker_step *step);
-void rota_work_broker_remote_lost(struct rota_work_broker *broker, uint64_t session);
+void rota_work_broker_remote_lost(struct rota_work_broker *broker, uint64_t session,
+                                  enum rota_session_end how);
 
 /* See remote_fsm.h. */
 uint64_t rota_work_broker_remote_n_taken(const struct rota_work_broker *broker);

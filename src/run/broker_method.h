@@ -65,4 +65,4 @@ rota_broker_handler rota_work_broker_handle_complete, rota_work_broker_handle_co
 
 /* broker_operate.c */
 rota_broker_handler rota_work_broker_handle_list, rota_work_broker_handle_pause,
-    rota_work_broker_handle_weight, rota_work_broker_handle_queues, rota_work_broker_handle_workers;
+    rota_work_broker_handle_weight, rota_work_broker_handle_quarantine, rota_work_broker_handle_queues, rota_work_broker_handle_workers;

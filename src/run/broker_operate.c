@@ -62,6 +62,18 @@ void rota_work_broker_handle_weight(struct rota_work_broker *broker, struct rota
     finish_setting(broker, call, code, number, &error);
 }
 
+void rota_work_broker_handle_quarantine(struct rota_work_broker *broker,
+                                        struct rota_server_call *call, const void *request)
+{
+    const struct rota_queue_setting *setting = request;
+    struct rota_error error;
+    uint64_t number = 0;
+    uint32_t deaths = setting->weight < UINT32_MAX ? (uint32_t)setting->weight : UINT32_MAX;
+    enum rota_code code = rota_broker_set_kills(broker->core, rota_work_broker_now(),
+                                                setting->queue, deaths, &number, &error);
+    finish_setting(broker, call, code, number, &error);
+}
+
 void rota_work_broker_handle_queues(struct rota_work_broker *broker, struct rota_server_call *call,
                                     const void *request)
 {
@@ -87,6 +99,8 @@ void rota_work_broker_handle_queues(struct rota_work_broker *broker, struct rota
             .n_workers = view.n_workers,
             .n_slots = view.n_slots,
             .n_free = view.n_free,
+            .quarantined_total = view.n_quarantined,
+            .worker_deaths = view.kills_max,
         };
         rota_work_broker_forward_info(broker, &info);
         rota_work_broker_layout_info(broker, &info);

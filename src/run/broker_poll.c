@@ -258,6 +258,7 @@ bool rota_work_broker_poll_return(struct rota_work_broker *broker)
             .attempt = back->attempt,
             .cause = ROTA_JOB_CAUSE_GIVEN_BACK,
             .reason = rota_str("it could not be sent"),
+            .retry_after = ROTA_MSEC,
         };
         uint64_t number;
         rota_broker_end(broker->core, rota_work_broker_now(), &end, &number, NULL);

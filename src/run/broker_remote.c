@@ -34,8 +34,11 @@ static enum rota_code code_of(enum rota_status status)
 
 static void on_answered(struct rota_broker_sent *sent, const struct rota_call_result *result)
 {
+    bool is_cancelled = false;
+    for (size_t i = 0; i < result->n_metadata; i++)
+        is_cancelled |= rota_str_is_equal(result->metadata[i].name, rota_str(ROTA_NOTE_CANCELLED));
     rota_remote_fsm_answered(&sent->forward->remote, rota_work_broker_now().boot, sent->id,
-                             sent->attempt, code_of(result->status));
+                             sent->attempt, code_of(result->status), is_cancelled);
 }
 
 static void call(struct rota_broker_forward *forward, const struct rota_remote_action *action)
@@ -53,6 +56,7 @@ static void call(struct rota_broker_forward *forward, const struct rota_remote_a
         .log = is_done ? end->reason : rota_str(""),
         .is_final = is_end && end->cause == ROTA_JOB_CAUSE_REFUSED,
         .is_given_back = is_end && end->cause == ROTA_JOB_CAUSE_GIVEN_BACK,
+        .is_lost = is_end && end->cause == ROTA_JOB_CAUSE_LOST,
         .retry_after_ms = rota_queue_to_ms(end->retry_after),
         .lease_ms = rota_queue_to_ms(ROTA_REMOTE_LEASE),
     };
@@ -69,7 +73,7 @@ static void call(struct rota_broker_forward *forward, const struct rota_remote_a
     if (buffer->failed || !rota_broker_forward_send(forward, &sent, method, rota_buffer_str(buffer),
                                                     ROTA_BROKER_FETCH_TIMEOUT))
         rota_remote_fsm_answered(&forward->remote, rota_work_broker_now().boot, end->id,
-                                 end->attempt, ROTA_ERR_UNAVAILABLE);
+                                 end->attempt, ROTA_ERR_UNAVAILABLE, false);
 }
 
 static void tell_verdict(struct rota_work_broker *broker, const struct rota_remote_action *action)
@@ -93,7 +97,7 @@ static void cancel(struct rota_work_broker *broker, const struct rota_remote_act
         .queue = action->end.queue,
         .id = action->end.id,
         .attempt = action->end.attempt,
-        .cause = ROTA_JOB_CAUSE_CANCELLED,
+        .cause = action->end.cause,
     };
     rota_work_broker_workers_cancel(broker->workers, &effect);
     rota_work_broker_workers_release(broker->workers, action->session, 1);
@@ -159,10 +163,14 @@ bool rota_work_broker_remote_progress(struct rota_work_broker *broker, uint64_t 
                                     step->attempt, step->text);
 }
 
-void rota_work_broker_remote_lost(struct rota_work_broker *broker, uint64_t session)
+void rota_work_broker_remote_lost(struct rota_work_broker *broker, uint64_t session,
+                                  enum rota_session_end how)
 {
+    enum rota_job_cause cause = how == ROTA_SESSION_DIED   ? ROTA_JOB_CAUSE_LOST
+                                : how == ROTA_SESSION_LEFT ? ROTA_JOB_CAUSE_FAILED
+                                                           : ROTA_JOB_CAUSE_GIVEN_BACK;
     if (broker->forward && session)
-        rota_remote_fsm_lost(&broker->forward->remote, rota_work_broker_now().boot, session);
+        rota_remote_fsm_lost(&broker->forward->remote, rota_work_broker_now().boot, session, cause);
 }
 
 uint64_t rota_work_broker_remote_n_taken(const struct rota_work_broker *broker)

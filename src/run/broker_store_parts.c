@@ -433,6 +433,11 @@ static void look_at_pauses(struct rota_broker_store *store, const struct rota_sq
         rota_broker_pause(store->broker->core, rota_work_broker_now(), queue,
                           rota_sql_int_at(rows, i, 1) != 0, &number, &error);
         note_setting(store, queue, number, &error, refusal);
+        number = 0;
+        if (!error.code)
+            rota_broker_set_kills(store->broker->core, rota_work_broker_now(), queue,
+                                  (uint32_t)rota_sql_int_at(rows, i, 2), &number, &error);
+        note_setting(store, queue, number, &error, refusal);
     }
 }
 
@@ -484,7 +489,7 @@ static void look_at_table(struct rota_broker_store *store, struct rota_broker_se
     struct rota_error refusal = {0};
     uint64_t hash = hash_rows(1, rows);
     if ((hash == seen->hash && !seen->is_refused) ||
-        !rota_vector_reserve(&store->quiet, store->quiet.size + rows->n_rows))
+        !rota_vector_reserve(&store->quiet, store->quiet.size + 2 * rows->n_rows))
         return;
     look(store, rows, &refusal);
     if (refusal.code && hash != seen->hash)

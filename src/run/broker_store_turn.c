@@ -81,6 +81,7 @@ static bool append_setting(struct rota_broker_store *store, const struct rota_wo
         .key = rota_str_of(copy + record->queue.size, record->key.size),
         .weight = record->type == ROTA_WORK_WEIGHT ? record->weight : 0,
         .is_paused = record->is_paused,
+        .kills_max = record->type == ROTA_WORK_PAUSE ? record->weight : 0,
     };
     if (record->type == ROTA_WORK_LAYOUT) {
         setting.is_layout = true;

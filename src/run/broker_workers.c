@@ -77,20 +77,27 @@ static void drop(struct rota_broker_workers *workers, struct worker *worker, con
 
 /* --- sessions --- */
 
-static void leave(struct rota_broker_workers *workers, struct worker *worker)
+static void leave(struct rota_broker_workers *workers, struct worker *worker,
+                  enum rota_session_end how)
 {
+    struct rota_broker *core = workers->broker->core;
     if (!worker->session)
         return;
     rota_map_remove(&workers->by_session, key_of(&worker->session));
-    rota_work_broker_remote_lost(workers->broker, worker->session);
-    rota_broker_worker_close(workers->broker->core, rota_work_broker_now(), worker->session);
+    rota_work_broker_remote_lost(workers->broker, worker->session, how);
+    if (how == ROTA_SESSION_LEFT)
+        rota_broker_worker_close(core, rota_work_broker_now(), worker->session);
+    else
+        rota_broker_worker_lost(core, rota_work_broker_now(), worker->session,
+                                how == ROTA_SESSION_EXCUSED);
     worker->session = 0;
     rota_work_broker_touch(workers->broker);
 }
 
-static void forget(struct rota_broker_workers *workers, struct worker *worker)
+static void forget(struct rota_broker_workers *workers, struct worker *worker,
+                   enum rota_session_end how)
 {
-    leave(workers, worker);
+    leave(workers, worker, how);
     rota_map_remove(&workers->by_peer, key_of(&worker->connection));
     rota_list_remove(&worker->dirty);
     rota_connector_peer_unref(worker->peer);
@@ -125,7 +132,7 @@ static void on_disconnected(void *data, struct rota_connector_peer *peer,
     rota_log(workers->broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO,
              "worker gone", ROTA_LOG_FACT("worker", rota_connector_peer_name(peer)),
              ROTA_LOG_FACT("why", why->text));
-    forget(workers, worker);
+    forget(workers, worker, peer->how);
 }
 
 /* What can't be read ends the session: what followed it would be missing. */
@@ -480,7 +487,7 @@ void rota_work_broker_workers_lost(struct rota_broker_workers *workers, uint64_t
     if (!worker)
         return;
     rota_map_remove(&workers->by_session, key_of(&worker->session));
-    rota_work_broker_remote_lost(workers->broker, session);
+    rota_work_broker_remote_lost(workers->broker, session, ROTA_SESSION_DIED);
     worker->session = 0;
     drop(workers, worker, "its session is over");
 }
@@ -636,7 +643,7 @@ void rota_work_broker_workers_close(struct rota_broker_workers *workers)
     if (!workers)
         return;
     for (size_t place = 0; (entry = rota_map_next(&workers->by_peer, &place)); place = 0)
-        forget(workers, entry->value);
+        forget(workers, entry->value, ROTA_SESSION_EXCUSED); /* it is we who go */
     if (workers->connector)
         rota_connector_close(workers->connector, on_closed, workers);
     else

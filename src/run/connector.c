@@ -225,8 +225,7 @@ static enum rota_code open_side(const struct rota_connector_options *options,
     enum rota_code code = make(options, side, &made, error);
     if (code)
         return code;
-    code = is_broker ? rota_zmq_open(made->keys.is_on, &made->zmq, error)
-                     : rota_zmq_share(&made->zmq, error);
+    code = is_broker ? rota_zmq_open(&made->zmq, error) : rota_zmq_share(&made->zmq, error);
     if (!code)
         code = (is_broker ? open_broker : open_worker)(made, error);
     if (code) {

@@ -17,8 +17,11 @@ static struct rota_str route_str(const struct rota_zmq_route *route)
 /* The session is over: its queue is forgotten, the consumer is told. The table's
  * reference goes with it. */
 static void end(struct rota_connector *connector, struct rota_connector_peer *peer,
-                const struct rota_error *why)
+                bool is_in_order, const struct rota_error *why)
 {
+    peer->how = is_in_order ? ROTA_SESSION_LEFT
+                            : rota_sessions_judge_end(&connector->sessions, &peer->in_table,
+                                                      rota_clock_mono());
     rota_sessions_remove(&connector->sessions, &peer->in_table);
     peer->stamp = 0;
     atomic_store(&peer->told_stamp, 0);
@@ -31,8 +34,9 @@ static void end(struct rota_connector *connector, struct rota_connector_peer *pe
 static void dismiss(struct rota_connector *connector, struct rota_connector_peer *peer,
                     enum rota_worker_bye_reason reason, const struct rota_error *why)
 {
+    bool is_in_order = reason != ROTA_BYE_REPLACED && reason != ROTA_BYE_SILENT;
     rota_connector_say_bye(connector, route_str(&peer->route), reason, why->text);
-    end(connector, peer, why);
+    end(connector, peer, is_in_order, why);
 }
 
 /* --- hello --- */
@@ -130,7 +134,7 @@ static void on_hello(struct rota_connector *connector, const struct rota_zmq_rou
     struct rota_error why;
     if (former) { /* on this very connection */
         rota_error_set(&why, ROTA_ERR_STALE, "it said hello again");
-        end(connector, former, &why);
+        end(connector, former, false, &why);
     }
     enum rota_code code = rota_worker_hello_read(body, &hello, &why);
     if (code) {
@@ -157,7 +161,7 @@ static void on_bye(struct rota_connector *connector, struct rota_connector_peer 
         rota_error_set(&why, ROTA_ERR_UNAVAILABLE, "it said goodbye: %s%s%.*s",
                        rota_worker_bye_text(bye.reason), bye.text.size ? ": " : "",
                        ROTA_STR_ARGS(bye.text));
-    end(connector, peer, &why);
+    end(connector, peer, true, &why);
 }
 
 static void hand_on(struct rota_connector *connector, struct rota_connector_peer *peer,
@@ -228,7 +232,7 @@ static void on_gone(struct rota_connector *connector, struct rota_connector_peer
                     const struct rota_error *why)
 {
     if (peer->stamp)
-        end(connector, peer, why);
+        end(connector, peer, false, why);
 }
 
 /* Which connection it was is not known; a session whose connection is gone is found by
@@ -295,7 +299,7 @@ static void end_all(struct rota_connector *connector)
     rota_connector_lines_tick(connector, ROTA_TIME_NEVER);
     rota_error_set(&why, ROTA_ERR_UNAVAILABLE, "the broker stops");
     while ((link = rota_list_first(&connector->sessions.by_heard)))
-        end(connector, peer_of(ROTA_LIST_ITEM(link, struct rota_session, by_heard)), &why);
+        end(connector, peer_of(ROTA_LIST_ITEM(link, struct rota_session, by_heard)), true, &why);
 }
 
 const struct rota_connector_side rota_connector_broker_side = {

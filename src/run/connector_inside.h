@@ -102,6 +102,9 @@ struct rota_connector_peer {
     struct rota_connector_news *news; /* of the session that is on */
     struct rota_session in_table;     /* of a broker */
     struct rota_zmq_route route;
+
+    /* Of a broker: how the session ended; the consumer may look when it was told so. */
+    enum rota_session_end how;
 };
 
 /* The same names as in struct rota_connector_stats. */

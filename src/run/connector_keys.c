@@ -167,12 +167,16 @@ static void look_again(struct rota_connector *connector)
 void rota_connector_judge(struct rota_connector *connector)
 {
     struct rota_zmq_question question;
-    while (connector->keys.is_on && rota_zmq_next_question(connector->zmq, &question)) {
+    while (rota_zmq_next_question(connector->zmq, &question)) {
+        if (!connector->keys.is_on) { /* the address is one of this machine */
+            rota_zmq_answer(connector->zmq, true, rota_str(""));
+            continue;
+        }
         look_again(connector);
         struct rota_str name = question.has_key
                                    ? rota_keys_find_name(&connector->keys.workers, &question.key)
                                    : rota_str("");
-        rota_zmq_answer(connector->zmq, name);
+        rota_zmq_answer(connector->zmq, name.size > 0, name);
         if (name.size)
             continue;
         rota_count(&connector->counters.n_keys_refused, 1);

@@ -522,7 +522,8 @@ enum rota_code rota_connector_socket_open(struct rota_connector *connector,
     if (rota_zmq_judge_fd(connector->zmq) >= 0) {
         connector->judge_poll = watch(connector, rota_zmq_judge_fd(connector->zmq));
         if (!connector->judge_poll)
-            return rota_error_set(error, ROTA_ERR_IO, "the judge of keys can't be watched");
+            return rota_error_set(error, ROTA_ERR_IO,
+                                  "cannot watch the socket that admits workers");
     }
     return connector->socket ? rota_connector_watch(connector, error) : ROTA_OK;
 }

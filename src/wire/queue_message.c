@@ -114,14 +114,32 @@ HOT_TYPE(ROTA_QUEUE_HANDED, "job", struct rota_queue_handed, HANDED);
 
 #define THIS struct rota_queue_info
 static const struct rota_message_field INFO[] = {
-    F(1, STR, name),         F(2, BOOL, is_paused),      F(3, UINT, n_partitions),
-    F(4, UINT, n_waiting),   F(5, UINT, n_delayed),      F(6, UINT, n_running),
-    F(7, UINT, n_done),      F(8, UINT, n_dead),         F(9, UINT, n_cancelled),
-    F(10, UINT, oldest_ms),  F(11, UINT, added_total),   F(12, UINT, done_total),
-    F(13, UINT, dead_total), F(14, UINT, retries_total), F(15, UINT, n_workers),
-    F(16, UINT, n_slots),    F(17, UINT, n_free),        F(18, UINT, fetched_total),
-    F(19, UINT, lent_total), F(20, UINT, wanted),        F(21, UINT, write),
-    F(22, UINT, read),       F(23, UINT, batch),         F(24, BOOL, is_slots),
+    F(1, STR, name),
+    F(2, BOOL, is_paused),
+    F(3, UINT, n_partitions),
+    F(4, UINT, n_waiting),
+    F(5, UINT, n_delayed),
+    F(6, UINT, n_running),
+    F(7, UINT, n_done),
+    F(8, UINT, n_dead),
+    F(9, UINT, n_cancelled),
+    F(10, UINT, oldest_ms),
+    F(11, UINT, added_total),
+    F(12, UINT, done_total),
+    F(13, UINT, dead_total),
+    F(14, UINT, retries_total),
+    F(15, UINT, n_workers),
+    F(16, UINT, n_slots),
+    F(17, UINT, n_free),
+    F(18, UINT, fetched_total),
+    F(19, UINT, lent_total),
+    F(20, UINT, wanted),
+    F(21, UINT, write),
+    F(22, UINT, read),
+    F(23, UINT, batch),
+    F(24, BOOL, is_slots),
+    F(25, UINT, quarantined_total),
+    F(26, UINT, worker_deaths),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_INFO, "queue", struct rota_queue_info, INFO);
@@ -210,7 +228,7 @@ static const struct rota_message_field EXTEND[] = {
 static const struct rota_message_field FAIL[] = {
     F(1, STR, queue),           F_ID(2, id),          F(3, UINT, attempt),
     F_BYTES(4, bytes),          F(5, BOOL, is_final), F(6, BOOL, is_given_back),
-    F(7, UINT, retry_after_ms),
+    F(7, UINT, retry_after_ms), F(8, BOOL, is_lost),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_NAME, "request", struct rota_queue_about, NAME);
@@ -260,10 +278,12 @@ TYPE(ROTA_QUEUE_LIST, "request", struct rota_queue_list_request, LIST);
 
 #define THIS struct rota_queue_setting
 static const struct rota_message_field PAUSE[] = {F(1, STR, queue), F(2, BOOL, is_paused)};
+static const struct rota_message_field QUARANTINE[] = {F(1, STR, queue), F(2, UINT, weight)};
 static const struct rota_message_field WEIGHT[] = {F(1, STR, queue), F_BYTES(2, key),
                                                    F_MAX(3, UINT, weight, UINT32_MAX)};
 #undef THIS
 TYPE(ROTA_QUEUE_PAUSE, "request", struct rota_queue_setting, PAUSE);
+TYPE(ROTA_QUEUE_QUARANTINE, "request", struct rota_queue_setting, QUARANTINE);
 TYPE(ROTA_QUEUE_WEIGHT, "request", struct rota_queue_setting, WEIGHT);
 
 #define THIS struct rota_queue_adopt

@@ -60,7 +60,7 @@ struct rota_queue_about {
     uint64_t attempt;
     struct rota_str bytes; /* a result, a reason, a progress */
     struct rota_str log;
-    bool is_final, is_given_back, with_payload, asks_nodes;
+    bool is_final, is_given_back, is_lost, with_payload, asks_nodes;
     uint64_t retry_after_ms, lease_ms;
     int64_t priority;
 };
@@ -112,7 +112,8 @@ struct rota_queue_list_reply {
     uint64_t next;
 };
 
-/* PauseRequest, SetWeightRequest and QueuesRequest. */
+/* PauseRequest, SetWeightRequest, QueuesRequest, and SetQuarantineRequest with its deaths as
+ * `weight`. */
 struct rota_queue_setting {
     struct rota_str queue;
     bool is_paused;
@@ -129,6 +130,7 @@ struct rota_queue_info {
     uint64_t fetched_total, lent_total;
     uint64_t wanted, write, read, batch; /* as in struct rota_queue_laid_out */
     bool is_slots;
+    uint64_t quarantined_total, worker_deaths;
 };
 
 struct rota_queue_worker_info {
@@ -214,12 +216,12 @@ extern const struct rota_message_type ROTA_QUEUE_ADD, ROTA_QUEUE_ADDED, ROTA_QUE
     ROTA_QUEUE_POLL_REPLY, ROTA_QUEUE_HANDED, ROTA_QUEUE_COMPLETE, ROTA_QUEUE_COMPLETE_BATCH,
     ROTA_QUEUE_COMPLETED, ROTA_QUEUE_COMPLETE_BATCH_REPLY, ROTA_QUEUE_EXTEND, ROTA_QUEUE_FAIL,
     ROTA_QUEUE_JOB_INFO, ROTA_QUEUE_JOB_SPEC, ROTA_QUEUE_LIST, ROTA_QUEUE_LIST_REPLY,
-    ROTA_QUEUE_PAUSE, ROTA_QUEUE_WEIGHT, ROTA_QUEUE_INFO, ROTA_QUEUE_QUEUES_REPLY,
-    ROTA_QUEUE_WORKER_INFO, ROTA_QUEUE_WORKERS_REPLY, ROTA_QUEUE_MISSING, ROTA_QUEUE_WORD,
-    ROTA_QUEUE_TELL, ROTA_QUEUE_VISIT, ROTA_QUEUE_VISITED, ROTA_QUEUE_ADOPT, ROTA_QUEUE_NODES,
-    ROTA_QUEUE_NODE, ROTA_QUEUE_SETTINGS, ROTA_QUEUE_SETTINGS_REQUEST, ROTA_QUEUE_ADOPT_REPLY,
-    ROTA_QUEUE_FORGET, ROTA_QUEUE_FORGOTTEN, ROTA_QUEUE_SET_LAYOUT, ROTA_QUEUE_LAID_OUT,
-    ROTA_QUEUE_LAY_OUT, ROTA_QUEUE_LIES_SO;
+    ROTA_QUEUE_PAUSE, ROTA_QUEUE_QUARANTINE, ROTA_QUEUE_WEIGHT, ROTA_QUEUE_INFO,
+    ROTA_QUEUE_QUEUES_REPLY, ROTA_QUEUE_WORKER_INFO, ROTA_QUEUE_WORKERS_REPLY, ROTA_QUEUE_MISSING,
+    ROTA_QUEUE_WORD, ROTA_QUEUE_TELL, ROTA_QUEUE_VISIT, ROTA_QUEUE_VISITED, ROTA_QUEUE_ADOPT,
+    ROTA_QUEUE_NODES, ROTA_QUEUE_NODE, ROTA_QUEUE_SETTINGS, ROTA_QUEUE_SETTINGS_REQUEST,
+    ROTA_QUEUE_ADOPT_REPLY, ROTA_QUEUE_FORGET, ROTA_QUEUE_FORGOTTEN, ROTA_QUEUE_SET_LAYOUT,
+    ROTA_QUEUE_LAID_OUT, ROTA_QUEUE_LAY_OUT, ROTA_QUEUE_LIES_SO;
 
 /* An empty one is none. ROTA_ERR_INVALID for any other size but 16 bytes. */
 enum rota_code rota_queue_id_read(struct rota_str bytes, struct rota_job_id *id,

@@ -117,6 +117,7 @@ struct worker {
     uint32_t ready_type, ends_type, holds_type;
     size_t n_to_drop; /* messages with jobs that do not come to it */
     size_t n_connected, n_closed, n_jobs, n_cancels, n_verdicts, n_refused;
+    enum rota_job_cause cause; /* of the last cancel */
     struct rota_worker_job jobs[64];
 };
 
@@ -151,8 +152,10 @@ static void on_cancel(void *data, struct rota_connector_peer *from, struct rota_
     struct rota_worker_cancel cancel;
     enum rota_code code;
     (void)from;
-    while (rota_worker_cancel_next(&batch, &cancel, &code, NULL))
+    while (rota_worker_cancel_next(&batch, &cancel, &code, NULL)) {
+        worker->cause = cancel.cause;
         worker->n_cancels++;
+    }
 }
 
 static void on_ended(void *data, struct rota_connector_peer *from, struct rota_str message)
@@ -317,6 +320,7 @@ static void a_job_that_is_cancelled_there_is_cancelled_here(void **state)
                                      .id = rota_str_of(world->id, sizeof world->id)};
     assert_int_equal(ask(world, 1, "Cancel", &ROTA_QUEUE_NAME, &about), ROTA_STATUS_OK);
     await(&world->loop, &worker.n_cancels, 1);
+    assert_int_equal(worker.cause, ROTA_JOB_CAUSE_CANCELLED);
     add(world, 1, 0); /* its slot is free again */
     await(&world->loop, &worker.n_jobs, 2);
     close_worker(world, &worker);

@@ -6,6 +6,7 @@ Prints TAP."""
 import json
 import os
 import runpy
+import signal
 import socket
 import subprocess
 import sys
@@ -293,6 +294,95 @@ def a_broker_without_keys_does_not_speak_of_them():
                 stranger.sendall(data)
         wait_until(lambda: broker.logged("the other side ended the handshake"), "a word of it")
         assert not broker.logged("do the keys fit"), broker.log
+
+
+@test
+def what_a_web_page_can_send_is_not_a_worker():
+    """A page of any origin may POST to this port. Read as ZMTP 1.0, whose first byte is the size of
+    a frame, the request line is a name for the connection, and frames of the page's choice follow."""
+    def frame(data):
+        return bytes([len(data) + 1, 0]) + data
+    hello = b"\x0arota.hello" + b"\x0a\x0brota-worker\x10\x01\x1a\x0efrom-a-browser\x20\x01"
+    head = b"POST /" + b"a" * (1 + ord("P") - 6)  # of which "P" says how long it is
+    with Broker("--durability", "memory") as broker:
+        host, port = broker.facts["zmq"].rsplit(":", 1)
+        with socket.create_connection((host, int(port)), lib.TIMEOUT) as page:
+            heard = b""
+            try:
+                page.sendall(head + frame(hello))
+                while more := page.recv(4096):
+                    heard += more
+                    assert b"rota.welcome" not in heard, heard
+            except ConnectionResetError:
+                pass
+        assert not broker.logged("from-a-browser"), broker.log
+        with Worker(broker.facts["zmq"]):
+            assert broker.await_state(broker.add("one"), "done")["result"] == "ONE"
+
+
+# --- what is not a worker's fault, and what is ---
+
+@test
+def a_broker_that_is_frozen_costs_no_attempt():
+    with Broker("--durability", "memory") as broker, Worker(broker.facts["zmq"]) as worker:
+        job = broker.add("hold", "--attempts", "1")
+        broker.await_state(job, "running")
+        for i in range(2):
+            broker.signal(signal.SIGSTOP)
+            # The worker gives up a broker that it does not hear.
+            wait_until(lambda: len(worker.logged("is silent")) > i, "the silence")
+            broker.signal(signal.SIGCONT)
+            assert broker.await_state(broker.add("next"), "done")["result"] == "NEXT"
+        shown = broker.show(job)
+        assert shown["state"] == "running" and shown["attempts"] == 1, shown
+        assert worker.terminate() == 0
+
+
+@test
+def a_job_that_kills_its_workers_is_put_in_quarantine():
+    with folder() as place:
+        words = ("--data", os.path.join(place, "data"))
+        with Broker(*words) as broker:
+            job = broker.add("hold")
+            for name in ("first", "second"):
+                with Worker(broker.facts["zmq"], "--name", name) as worker:
+                    broker.await_state(job, "running")
+                    worker.kill()
+                broker.await_state(job, "delayed", "waiting")
+        with Broker(*words) as broker:
+            with Worker(broker.facts["zmq"], "--name", "third") as worker:
+                broker.await_state(job, "running")
+                worker.kill()
+            shown = broker.await_state(job, "dead")
+            assert shown["reason"] == "killed 3 workers: first, second, third", shown
+            assert "in quarantine" in broker.run("job", "explain", job)
+            broker.run("job", "retry", job)
+            with Worker(broker.facts["zmq"], "--name", "fourth") as worker:
+                broker.await_state(job, "running")
+                broker.run("job", "cancel", job)
+
+
+@test
+def what_a_job_may_kill_is_set_for_its_queue_and_kept():
+    for kind in ("journal", "store"):
+        with folder() as place:
+            words = ("--data", os.path.join(place, "data")) if kind == "journal" else (
+                "--store", "sqlite://" + os.path.join(place, "store.db"))
+            with Broker(*words) as broker:
+                job = broker.add("hold")
+                assert "deaths of 2 workers" in broker.run("queue", "quarantine", "--deaths", "2", "--dry-run", "work")
+                broker.run("queue", "quarantine", "--deaths", "2", "work")
+                with Worker(broker.facts["zmq"], "--name", "first") as worker:
+                    broker.await_state(job, "running")
+                    worker.kill()
+                broker.await_state(job, "delayed", "waiting")
+            with Broker(*words) as broker:
+                with Worker(broker.facts["zmq"], "--name", "second") as worker:
+                    broker.await_state(job, "running")
+                    worker.kill()
+                assert broker.await_state(job, "dead")["reason"] == "killed 2 workers: first, second"
+                queue, = (json.loads(line) for line in broker.run("queue", "list", "--json").splitlines())
+                assert queue["worker_deaths"] == 2 and queue["quarantined_total"] == 1, queue
 
 
 @test

@@ -172,12 +172,22 @@ static inline void bench_restart(struct bench *bench)
     bench_crash(bench, bench->journal.size);
 }
 
-static inline void bench_tick(struct bench *bench, rota_time span)
+/* The process stands still for a while: its tick comes late. */
+static inline void bench_stall(struct bench *bench, rota_time span)
 {
     bench->now.boot += span;
     bench->now.wall += span;
     rota_broker_tick(bench->broker, bench->now);
     bench_settle(bench);
+}
+
+/* Time passes, with a tick whenever one is due. */
+static inline void bench_tick(struct bench *bench, rota_time span)
+{
+    rota_time until = bench->now.boot + span, due;
+    while ((due = rota_broker_deadline(bench->broker)) > bench->now.boot && due < until)
+        bench_stall(bench, due - bench->now.boot);
+    bench_stall(bench, until - bench->now.boot);
 }
 
 static inline enum rota_code bench_try_add(struct bench *bench, const struct rota_job_spec *spec,

@@ -49,6 +49,9 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"start-late", "the start of an attempt is written behind what came after it"},
     {"never-came", "what did not come to a worker is not found out"},
     {"no-asking", "jobs are written anew on a full disk whether there is room for them or not"},
+    {"no-stall", "a broker does not see that it stood still itself"},
+    {"no-return", "what a worker still has when it comes back is not looked at"},
+    {"no-quarantine", "a job may kill as many workers as it likes"},
 };
 
 /* --- faults of disks, and restarts within moments --- */
@@ -245,6 +248,16 @@ static void on_message(void *data, uint32_t node, uint32_t from, struct rota_str
         broker_on_message(world, node, from, &frame);
 }
 
+static void tick_each(struct world *world, uint32_t node)
+{
+    struct rota_broker *machine = broker_at(world, node)->machine;
+    struct rota_work_now now = now_of(world, node), then = now;
+    while ((then.boot = rota_broker_deadline(machine)) < now.boot) {
+        rota_broker_tick(machine, then);
+        drive(world, node);
+    }
+}
+
 static void broker_on_timer(struct world *world, uint32_t node, uint32_t timer)
 {
     struct broker *broker = broker_at(world, node);
@@ -262,6 +275,8 @@ static void broker_on_timer(struct world *world, uint32_t node, uint32_t timer)
         for (size_t i = 0; i < broker->sessions.size && world->plant == PLANT_IMMORTAL; i++)
             rota_broker_worker_heard(broker->machine, now_of(world, node),
                                      broker->sessions.items[i].session);
+        if (world->plant == PLANT_NO_STALL) /* as if all had come in time */
+            tick_each(world, node);
         rota_broker_tick(broker->machine, now_of(world, node));
         drive(world, node);
     }
@@ -411,10 +426,12 @@ static void make_workers(struct world *world)
 static void world_init(struct world *world, struct sim_case *run)
 {
     struct rota_random random;
-    const struct scenario *scenario = run->scenario ? &scenarios[run->scenario - 1] : NULL;
+    const struct scenario *scenario = scenario_of(run);
     rota_random_init(&random, run->seed);
     world->plant = (enum plant)run->plant;
     world->shape = scenario ? calm_shape() : random_shape(&random);
+    if (!scenario)
+        world->shape.kills_max = run->seed % 4 == 1 ? ROTA_JOB_KILLS_DEFAULT : KILLS_MANY;
     if (!scenario && run->seed % 10 == 0)
         make_fair(&world->shape, &random);
     if (!scenario && run->seed % 10 == 5)
@@ -473,7 +490,7 @@ static void run(struct sim_case *run)
         die("no memory");
     world_init(world, run);
     start_chaos(world);
-    const struct scenario *scenario = run->scenario ? &scenarios[run->scenario - 1] : NULL;
+    const struct scenario *scenario = scenario_of(run);
     bool is_fine = rota_sim_run(world->sim, world->shape.quiet_at + 4 * ROTA_SEC);
     while (is_fine && !(is_all_well(world, &which) && are_all_let_in(world)) &&
            rota_sim_now(world->sim) < world->shape.end_at)

@@ -39,7 +39,7 @@ static void do_remote(struct world *world, uint32_t node, const struct rota_remo
     case ROTA_REMOTE_DO_EXTEND:
         if (world->plant == PLANT_NEVER_EXTENDED)
             rota_remote_fsm_answered(&world->nodes[node].remote, mono(world, node), action->end.id,
-                                     action->end.attempt, ROTA_OK);
+                                     action->end.attempt, ROTA_OK, false);
         else
             call(world, node, world->jobs[job].node, message, NO_WORKER, 0);
         break;
@@ -167,7 +167,7 @@ static void end_call(struct world *world, uint32_t number, struct call *place,
         if (!is_reply && call.message.type == END && world->plant == PLANT_END_ONCE)
             break;
         rota_remote_fsm_answered(&node->remote, now, job_id(call.message.job), call.message.attempt,
-                                 is_reply ? reply->code : ROTA_ERR_UNAVAILABLE);
+                                 is_reply ? reply->code : ROTA_ERR_UNAVAILABLE, false);
         break;
     case TELL:
     case TOLD:

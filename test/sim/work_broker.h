@@ -314,7 +314,7 @@ static enum rota_code open_session(struct world *world, uint32_t node, uint32_t 
                                     .liveness = LIVENESS,
                                     .lease = worker->has_leases ? LEASE : 0,
                                     .running = running,
-                                    .n_running = frame->n};
+                                    .n_running = world->plant == PLANT_NO_RETURN ? 0 : frame->n};
     for (uint32_t i = 0; i < CAPS; i++)
         if ((worker->caps >> i & 1) || world->plant == PLANT_ALL_CAPABLE)
             caps[spec.n_capabilities++] = rota_str(cap_names[i]);
@@ -581,12 +581,15 @@ static void broker_on_start(struct world *world, uint32_t node)
                       node);
         return;
     }
-    if (rota_broker_new(&(struct rota_broker_options){.jobs_max = shape->jobs_max,
-                                                      .bytes_max = shape->bytes_max,
-                                                      .ended_max = shape->ended_max,
-                                                      .grace = GRACE,
-                                                      .seed = rota_random_next(world->random)},
-                        &broker->machine, NULL))
+    if (rota_broker_new(
+            &(struct rota_broker_options){
+                .jobs_max = shape->jobs_max,
+                .bytes_max = shape->bytes_max,
+                .ended_max = shape->ended_max,
+                .grace = GRACE,
+                .kills_max = world->plant == PLANT_NO_QUARANTINE ? KILLS_MANY : shape->kills_max,
+                .seed = rota_random_next(world->random)},
+            &broker->machine, NULL))
         die("no memory for a broker");
     broker->durable_before = broker->durable;
     broker->durable = broker->life = 0;

@@ -21,7 +21,8 @@ static struct shape calm_shape(void)
                           .add_every = 10 * ROTA_MSEC,
                           .work_for = 50 * ROTA_MSEC,
                           .quiet_at = 6 * ROTA_SEC,
-                          .end_at = 60 * ROTA_SEC};
+                          .end_at = 60 * ROTA_SEC,
+                          .kills_max = KILLS_MANY};
 }
 
 /* All workers can do all, one at a time. */
@@ -133,7 +134,7 @@ static const char *check_again_within(struct world *world, rota_time bound)
 
 static const char *check_loss(struct world *world)
 {
-    return check_again_within(world, LIVENESS + BEAT_EVERY);
+    return check_again_within(world, LIVENESS + BEAT_EVERY + world->jobs[0].spec.backoff * 6 / 5);
 }
 
 /* --- nobody overtakes --- */
@@ -349,6 +350,105 @@ static const char *check_void(struct world *world)
     return NULL;
 }
 
+/* --- the broker stands still --- */
+
+static void shape_one(struct shape *shape)
+{
+    shape->n_jobs = 1;
+    shape->work_for = 20 * ROTA_SEC;
+    shape->quiet_at = 12 * ROTA_SEC;
+    shape->end_at = 10 * ROTA_MIN;
+}
+
+static void freeze(void *data, uint64_t number)
+{
+    struct world *world = data;
+    if (number)
+        rota_sim_pause(world->sim, FIRST_BROKER);
+    else
+        rota_sim_resume(world->sim, FIRST_BROKER);
+}
+
+/* Twice as long as a silent worker lives; each could cost the job its only attempt. */
+static void script_freeze(struct world *world)
+{
+    plain_jobs(world);
+    world->jobs[0].spec.max_attempts = 1;
+    for (rota_time at = 2 * ROTA_SEC; at < 12 * ROTA_SEC; at += 5 * ROTA_SEC) {
+        rota_sim_call(world->sim, at, freeze, world, 1);
+        rota_sim_call(world->sim, at + 2 * LIVENESS, freeze, world, 0);
+    }
+}
+
+static const char *check_one_run(struct world *world)
+{
+    const struct job *job = &world->jobs[0];
+    if (job->n_runs != 1)
+        return "the job ran again";
+    return job->done_run ? NULL : "the job is not done";
+}
+
+/* --- a worker comes back before its job has gone to another --- */
+
+static void shape_return(struct shape *shape)
+{
+    shape_one(shape);
+    shape->n_workers = 1;
+}
+
+static void script_return(struct world *world)
+{
+    plain_jobs(world);
+    rota_sim_call(world->sim, 2 * ROTA_SEC, cut_runner, world, 1);
+    rota_sim_call(world->sim, 2 * ROTA_SEC + 2 * LIVENESS, cut_runner, world, 0);
+}
+
+/* --- a job kills whoever runs it --- */
+
+static void shape_poison(struct shape *shape)
+{
+    shape->n_jobs = 1;
+    shape->n_workers = WORKERS_MAX;
+    shape->work_for = 20 * ROTA_SEC;
+    shape->quiet_at = 20 * ROTA_SEC;
+    shape->kills_max = ROTA_JOB_KILLS_DEFAULT;
+}
+
+static void kill_runner(void *data, uint64_t number)
+{
+    struct world *world = data;
+    const struct run *run = NULL;
+    for (int i = 0; nth_run(world, 0, i); i++)
+        run = nth_run(world, 0, i);
+    if (run && !is_gone(world, run->node, run->life)) {
+        rota_sim_crash(world->sim, run->node);
+        rota_sim_call(world->sim, rota_sim_now(world->sim) + ROTA_SEC, start_call, world,
+                      run->node);
+    }
+    if (rota_sim_now(world->sim) < world->shape.quiet_at)
+        rota_sim_call(world->sim, rota_sim_now(world->sim) + 20 * ROTA_MSEC, kill_runner, world,
+                      number);
+}
+
+static void script_poison(struct world *world)
+{
+    plain_jobs(world);
+    rota_sim_call(world->sim, 20 * ROTA_MSEC, kill_runner, world, 0);
+}
+
+static const char *check_poison(struct world *world)
+{
+    const struct job *job = &world->jobs[0];
+    if (job->done_run)
+        return NULL; /* it was quick */
+    if (job->n_runs > ROTA_JOB_KILLS_DEFAULT)
+        return "the job has killed more workers than it may";
+    for (int i = 1; i < (int)job->n_runs; i++)
+        if (nth_run(world, 0, i)->at - nth_run(world, 0, i - 1)->at < job->spec.backoff / 2)
+            return "the job goes to the next worker at once";
+    return job->n_runs == ROTA_JOB_KILLS_DEFAULT ? NULL : "the job is not tried as often as it may";
+}
+
 /* --- there is a bound for everything --- */
 
 static void shape_limits(struct shape *shape)
@@ -403,6 +503,18 @@ static const struct scenario scenarios[] = {
      shape_void,
      script_void,
      check_void},
+    {{"freeze", "a broker that stood still takes nobody's job away"},
+     shape_one,
+     script_freeze,
+     check_one_run},
+    {{"return", "a worker that comes back goes on, unless its job is another's"},
+     shape_return,
+     script_return,
+     check_one_run},
+    {{"poison", "a job that kills its workers waits longer each time, and then is dead"},
+     shape_poison,
+     script_poison,
+     check_poison},
     {{"limits", "jobs, bytes and what is remembered have bounds"},
      shape_limits,
      script_plain,
@@ -410,3 +522,17 @@ static const struct scenario scenarios[] = {
 };
 
 enum { N_SCENARIOS = sizeof scenarios / sizeof scenarios[0] };
+
+/* The one that a case is in; NULL: none, all is by chance. A plant that few worlds would show has
+ * one of its own. */
+static const struct scenario *scenario_of(const struct sim_case *run)
+{
+    const char *name = run->plant == PLANT_NO_STALL        ? "freeze"
+                       : run->plant == PLANT_NO_RETURN     ? "return"
+                       : run->plant == PLANT_NO_QUARANTINE ? "poison"
+                                                           : NULL;
+    for (int i = 0; name && i < N_SCENARIOS; i++)
+        if (strcmp(scenarios[i].name.name, name) == 0)
+            return &scenarios[i];
+    return run->scenario ? &scenarios[run->scenario - 1] : NULL;
+}

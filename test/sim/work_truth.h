@@ -171,7 +171,8 @@ static void truth_end_taken(struct world *world, uint32_t node, const struct fra
                             const struct rota_job_view *before)
 {
     struct job *job = &world->jobs[frame->job];
-    bool is_running = before->state == ROTA_JOB_RUNNING && before->attempt == frame->attempt &&
+    /* One that was lost may still be ended until the job goes to another. */
+    bool is_running = before->is_attempt_open && before->attempt == frame->attempt &&
                       find_run(world, node, frame->job, frame->attempt) == frame->run;
     struct run *run = &world->runs.items[frame->run - 1];
     bool is_again = run->cause == frame->cause &&
@@ -205,7 +206,9 @@ static void truth_ended(struct world *world, uint32_t node, uint32_t number,
         uint32_t max = job->spec.max_attempts;
         bool is_fair = cause == ROTA_JOB_CAUSE_DEADLINE  ? job->spec.deadline > 0
                        : cause == ROTA_JOB_CAUSE_REFUSED ? job->was_refused_by_worker
-                                                         : job->n_runs >= max;
+                       : cause == ROTA_JOB_CAUSE_LOST && job->n_runs >= world->shape.kills_max
+                           ? true
+                           : job->n_runs >= max;
         if (!is_fair && !job->is_revived)
             rota_sim_fail(world->sim, "W1: job %u is dead after %u of %u attempts: %s", number,
                           job->n_runs, max, rota_job_cause_text(cause));

@@ -46,6 +46,7 @@ enum { JOBS_MAX = 400, ITEMS_MAX = 16, CHUNK = 4, SEEN_MAX = 64, ECHOS_MAX = 128
 #define LIVENESS     (3 * BEAT_EVERY)
 #define LEASE        (2 * ROTA_SEC)
 #define GRACE        (2 * ROTA_SEC)
+#define KILLS_MANY   1000
 #define DELAY_MAX    (800 * ROTA_MSEC)
 #define SLACK        (1500 * ROTA_MSEC) /* frames on their way, drift, a look now and then */
 #define RESEND_AFTER (700 * ROTA_MSEC)
@@ -85,6 +86,9 @@ enum plant {
     PLANT_START_LATE,
     PLANT_NEVER_CAME,
     PLANT_NO_ASKING,
+    PLANT_NO_STALL,
+    PLANT_NO_RETURN,
+    PLANT_NO_QUARANTINE,
     N_PLANTS,
 };
 
@@ -103,6 +107,7 @@ struct shape {
     rota_time eio_every, full_every, flip_every, slow_every, compact_every;
     double loss, duplication;
     double fails, gives_back, refuses, hangs, repeats;
+    uint32_t kills_max; /* workers that a job may kill */
     size_t jobs_max, bytes_max, ended_max;
     size_t disk_size, payload_size; /* 0: a disk that has room until it is filled; a few bytes */
 };

@@ -298,13 +298,24 @@ static void what_is_refused_is_dead_at_once(void **state)
 static void what_is_given_back_does_not_count_and_keeps_its_age(void **state)
 {
     (void)state;
-    struct rota_job_id id = bench_add(&bench, "x"), younger = bench_add(&bench, "y");
+    struct rota_job_id id = bench_add(&bench, "x");
     uint64_t session = bench_open(&bench, "w", 1);
     for (int i = 0; i < 10; i++) {
         assert_int_equal(bench_view(&bench, id).n_attempts, 1);
         bench_end_now(&bench, id, ROTA_JOB_CAUSE_GIVEN_BACK, "stopping");
-        assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING); /* the oldest still */
+        assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED); /* or it would spin */
+        bench_tick(&bench, ROTA_JOB_BACKOFF_FIRST / 2);
+        assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+        bench_tick(&bench, ROTA_JOB_BACKOFF_FIRST);
+        assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
     }
+    rota_broker_worker_slots(bench.broker, bench.now, session, 0);
+    bench_end_now(&bench, id, ROTA_JOB_CAUSE_GIVEN_BACK, "stopping");
+    bench_tick(&bench, 2 * ROTA_JOB_BACKOFF_FIRST);
+    struct rota_job_id younger = bench_add(&bench, "y");
+    bench_look(&bench);
+    rota_broker_worker_slots(bench.broker, bench.now, session, 1);
+    bench_settle(&bench);
     assert_int_equal(bench_state(&bench, younger), ROTA_JOB_WAITING);
     assert_int_equal(bench_session_of(&bench, id), session);
 }

@@ -67,6 +67,23 @@ static uint64_t poll(const char *name, uint32_t slots, const char *can)
                                                              .lease = 10 * ROTA_SEC});
 }
 
+static void after_a_restart_it_is_said_who_may_come_back_and_for_how_long(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    poll("p", 1, "");
+    assert_string_equal(why(id), "running: attempt 1 of 5, on worker \"p\"");
+    uint64_t attempt = bench_view(&bench, id).attempt;
+    bench_restart(&bench);
+    assert_string_equal(why(id),
+                        "running: worker \"p\" had it when the broker stopped, and may come "
+                        "back for 5s");
+    assert_int_equal(rota_broker_extend(bench.broker, bench.now, rota_str("q"), id, attempt, 0,
+                                        ROTA_MIN, rota_str(""), NULL),
+                     ROTA_OK); /* it has, over gRPC, where it is in no session */
+    assert_string_equal(why(id), "running: attempt 1 of 5, on worker \"p\"");
+}
+
 static void a_job_waits_for_workers_that_poll_and_are_busy(void **state)
 {
     (void)state;
@@ -87,7 +104,7 @@ static void who_polls_without_a_capability_does_not_hide_those_at_work_that_have
     assert_int_equal(bench_state(&bench, first), ROTA_JOB_RUNNING);
     assert_string_equal(why(second),
                         "waiting: none of the 1 worker that can take it is free (1 slot)");
-    bench_tick(&bench, 10 * ROTA_SEC); /* the lease is over; and the job waits again */
+    bench_tick(&bench, 12 * ROTA_SEC); /* the lease is over, and the job waits again */
     assert_string_equal(why(first), "waiting: no worker of queue q has gpu");
     rota_broker_worker_close(bench.broker, bench.now, simple);
     assert_string_equal(why(first), "waiting: no worker serves queue q");
@@ -263,6 +280,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RULE(it_says_why_a_job_waits),
         RULE(it_says_whether_a_dead_job_was_ever_begun),
+        RULE(after_a_restart_it_is_said_who_may_come_back_and_for_how_long),
         RULE(a_job_waits_for_workers_that_poll_and_are_busy),
         RULE(who_polls_without_a_capability_does_not_hide_those_at_work_that_have_it),
         RULE(after_a_restart_who_works_can_do_what_its_job_needs),

@@ -36,7 +36,7 @@ static enum rota_code end(struct rota_remote_fsm *fsm, rota_time now, uint64_t n
 static void answered(struct rota_remote_fsm *fsm, rota_time now, uint64_t number,
                      enum rota_code code)
 {
-    rota_remote_fsm_answered(fsm, now, id_of(number), 10 * number, code);
+    rota_remote_fsm_answered(fsm, now, id_of(number), 10 * number, code, false);
 }
 
 /* The one action there is. */
@@ -130,21 +130,22 @@ static void what_is_over_there_is_cancelled_here(void **state)
     rota_remote_fsm_clear(fsm);
     answered(fsm, LEASE / 3, 1, ROTA_ERR_STALE);
     assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_CANCEL);
+    assert_int_equal(only(fsm).end.cause, ROTA_JOB_CAUSE_LOST); /* nobody cancelled it */
     rota_remote_fsm_clear(fsm);
     answered(fsm, LEASE / 3, 1, ROTA_ERR_STALE);
     assert_true(is_quiet(fsm));
     assert_int_equal(fsm->n_refused, 1);
 }
 
-static void the_jobs_of_a_lost_worker_fail_at_once(void **state)
+static void the_jobs_of_a_lost_worker_are_told_at_once(void **state)
 {
     struct rota_remote_fsm *fsm = *state;
     take(fsm, 0, 7, 1);
     take(fsm, 0, 8, 2);
-    assert_int_equal(rota_remote_fsm_lost(fsm, 1, 7), 1);
+    assert_int_equal(rota_remote_fsm_lost(fsm, 1, 7, ROTA_JOB_CAUSE_LOST), 1);
     assert_int_equal(only(fsm).type, ROTA_REMOTE_DO_END);
-    assert_int_equal(only(fsm).end.cause, ROTA_JOB_CAUSE_FAILED);
-    assert_true(only(fsm).end.retry_after > 0);
+    assert_int_equal(only(fsm).end.cause, ROTA_JOB_CAUSE_LOST);
+    assert_int_equal(only(fsm).end.retry_after, 0); /* it may have killed the worker */
     rota_remote_fsm_clear(fsm);
     answered(fsm, 2, 1, ROTA_OK);
     assert_true(is_quiet(fsm)); /* nobody is there to be told */
@@ -186,9 +187,12 @@ static void progress_is_carried_with_an_extension(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        RULE(a_lease_is_extended_three_times),         RULE(an_end_is_said_until_it_is_answered),
-        RULE(an_end_waits_for_an_extension_under_way), RULE(what_is_over_there_is_cancelled_here),
-        RULE(the_jobs_of_a_lost_worker_fail_at_once),  RULE(what_a_worker_does_not_have_goes_back),
+        RULE(a_lease_is_extended_three_times),
+        RULE(an_end_is_said_until_it_is_answered),
+        RULE(an_end_waits_for_an_extension_under_way),
+        RULE(what_is_over_there_is_cancelled_here),
+        RULE(the_jobs_of_a_lost_worker_are_told_at_once),
+        RULE(what_a_worker_does_not_have_goes_back),
         RULE(progress_is_carried_with_an_extension),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

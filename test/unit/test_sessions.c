@@ -112,6 +112,27 @@ static void a_broker_that_was_stopped_kills_nobody_at_once(void **state)
     assert_ptr_equal(rota_sessions_next_dead(&table, ROTA_HOUR + ROTA_SEC), &a);
 }
 
+static void who_goes_while_we_were_away_is_excused(void **state)
+{
+    struct rota_session before, after;
+    (void)state;
+    rota_sessions_listened(&table, 0);
+    add(&before, "r1", "a", 1, 0);
+    rota_sessions_listened(&table, 2 * ROTA_SEC);
+    assert_int_equal(rota_sessions_judge_end(&table, &before, 2 * ROTA_SEC), ROTA_SESSION_DIED);
+    /* Nobody has listened for a while, also when that is noticed by an end. */
+    assert_int_equal(rota_sessions_judge_end(&table, &before, 4 * ROTA_SEC), ROTA_SESSION_DIED);
+    assert_int_equal(rota_sessions_judge_end(&table, &before, 4 * ROTA_SEC + 1),
+                     ROTA_SESSION_EXCUSED);
+    rota_sessions_listened(&table, 10 * ROTA_SEC);
+    rota_sessions_listened(&table, 11 * ROTA_SEC);
+    add(&after, "r2", "b", 1, 11 * ROTA_SEC);
+    assert_int_equal(rota_sessions_judge_end(&table, &before, 12 * ROTA_SEC), ROTA_SESSION_EXCUSED);
+    assert_int_equal(rota_sessions_judge_end(&table, &after, 12 * ROTA_SEC), ROTA_SESSION_DIED);
+    rota_sessions_listened(&table, 13 * ROTA_SEC);
+    assert_int_equal(rota_sessions_judge_end(&table, &before, 13 * ROTA_SEC), ROTA_SESSION_DIED);
+}
+
 static void who_was_sent_to_longest_ago_gets_the_next_beat(void **state)
 {
     struct rota_session a, b;
@@ -142,6 +163,7 @@ int main(void)
         TEST(a_full_table_takes_only_who_replaces_another),
         TEST(the_longest_silent_dies_first),
         TEST(a_broker_that_was_stopped_kills_nobody_at_once),
+        TEST(who_goes_while_we_were_away_is_excused),
         TEST(who_was_sent_to_longest_ago_gets_the_next_beat),
         TEST(an_empty_table_waits_for_nothing),
     };

@@ -31,6 +31,7 @@ static void set_options(struct rota_broker *broker, const struct rota_broker_opt
     own->ended_max = bound(own->ended_max, 100000, ROTA_BROKER_JOBS_MAX);
     own->keep = own->keep > 0 ? own->keep : ROTA_JOB_KEEP;
     own->grace = own->grace > 0 ? own->grace : ROTA_BROKER_GRACE;
+    own->kills_max = own->kills_max > 0 ? own->kills_max : ROTA_JOB_KILLS_DEFAULT;
 }
 
 enum rota_code rota_broker_new(const struct rota_broker_options *options,
@@ -265,9 +266,12 @@ static void try_again(struct rota_broker *broker)
 
 void rota_broker_tick(struct rota_broker *broker, struct rota_work_now now)
 {
+    rota_time due_at = rota_broker_deadline(broker);
     rota_broker_at(broker, now);
     if (!broker->is_begun)
         return;
+    if (due_at < ROTA_TIME_NEVER && broker->now.boot - due_at >= ROTA_BROKER_STALL)
+        broker->spare_until = rota_time_add(broker->now.boot, broker->options.grace);
     if (broker->is_starved)
         try_again(broker);
     for (uint32_t due; (due = rota_broker_due(broker));)

@@ -41,7 +41,14 @@
  * **Workers.** A session is one life of a worker: opening one under a name that has a
  * session ends the older at once, unless that has a higher epoch. A session that was
  * not heard for its liveness is lost, and so are its attempts: their jobs wait again with
- * their old age and are handed out in the same step if anybody can take them.
+ * their old age, after the backoff of a failure, for it may be the job that killed the
+ * worker. At the third death (or what was set for the queue) the job is DEAD, and its reason
+ * names the workers. An attempt that was lost goes on when its worker comes back and names
+ * it, or ends it, before the job was handed out again: it counts once, and nobody died.
+ *
+ * **Our own absence.** When a tick comes late by ROTA_BROKER_STALL we were not running, and
+ * whoever wanted to be heard was not: nobody is lost for the next `grace`. What is lost all
+ * the same because we were away, or were restarted, does not count as an attempt.
  *
  * Invariants: a job is in one state and, when running, with one attempt; a worker never
  * has more attempts than slots, nor one that it lacks a capability for; no job waits
@@ -67,6 +74,7 @@ enum {
 };
 
 #define ROTA_BROKER_GRACE (5 * ROTA_SEC)
+#define ROTA_BROKER_STALL (1 * ROTA_SEC) /* a tick that comes so late: we were not running */
 
 /* Zero means the default. */
 struct rota_broker_options {
@@ -76,10 +84,11 @@ struct rota_broker_options {
     rota_time keep;   /* ... and for how long; DEAD ones stay until `ended_max` */
     rota_time grace;
     bool tells_forgotten; /* write FORGET also for an ended job that is too old, or too many */
-    bool is_volatile; /* nobody keeps records: those of a job's usual life, ADD, START and END as
-                       * DONE, have their numbers but are not told; ADD is while jobs are watched */
-    uint64_t seed;    /* of chance: ids, jitter, hashes */
-    uint64_t secret;  /* of attempts; what is seen of the other chance must not tell it */
+    bool is_volatile;   /* nobody keeps records: those of a job's usual life, ADD, START and END as
+                         * DONE, have their numbers but are not told; ADD is while jobs are watched */
+    uint32_t kills_max; /* of queues for which none was set, see rota_broker_set_kills() */
+    uint64_t seed;      /* of chance: ids, jitter, hashes */
+    uint64_t secret;    /* of attempts; what is seen of the other chance must not tell it */
 
     /* Of queues for which none was set: one that is laid out so again is nothing to remember. */
     struct rota_work_layout layout;
@@ -214,6 +223,11 @@ enum rota_code rota_broker_set_priority(struct rota_broker *broker, struct rota_
 enum rota_code rota_broker_pause(struct rota_broker *broker, struct rota_work_now now,
                                  struct rota_str queue, bool is_paused, uint64_t *number,
                                  struct rota_error *error);
+/* So many workers may die at a job of the queue, then it is DEAD: 1 to ROTA_JOB_ATTEMPTS_MAX, or 0
+ * for ROTA_JOB_KILLS_DEFAULT. */
+enum rota_code rota_broker_set_kills(struct rota_broker *broker, struct rota_work_now now,
+                                     struct rota_str queue, uint32_t kills_max, uint64_t *number,
+                                     struct rota_error *error);
 /* `weight` in thousandths; 1000 is what every key has. It counts for jobs that are added from now
  * on: those that wait have their tags, and what the key adds next comes behind them. */
 enum rota_code rota_broker_set_weight(struct rota_broker *broker, struct rota_work_now now,
@@ -514,8 +528,15 @@ struct rota_worker_spec {
 enum rota_code rota_broker_worker_open(struct rota_broker *broker, struct rota_work_now now,
                                        const struct rota_worker_spec *spec, uint64_t *session,
                                        struct rota_error *error);
+
+/* It goes in order: what it still has goes to others at once. */
 void rota_broker_worker_close(struct rota_broker *broker, struct rota_work_now now,
                               uint64_t session);
+
+/* It is dead, or so it seems. What it has is LOST, and counted as a death at each job; but when
+ * that is excused, for we were not listening ourselves, it runs on and has `grace` to come back. */
+void rota_broker_worker_lost(struct rota_broker *broker, struct rota_work_now now, uint64_t session,
+                             bool is_excused);
 
 /* A sign of life. False when there is no such session: it must open another. */
 bool rota_broker_worker_heard(struct rota_broker *broker, struct rota_work_now now,
@@ -559,6 +580,11 @@ enum rota_code rota_attempt_end_check(const struct rota_attempt_end *end, struct
 enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now now,
                                const struct rota_attempt_end *end, uint64_t *number,
                                struct rota_error *error);
+
+/* The worker that has an attempt died, by the word of a node that handed the job to it. */
+enum rota_code rota_broker_lose(struct rota_broker *broker, struct rota_work_now now,
+                                struct rota_str queue, struct rota_job_id id, uint64_t attempt,
+                                uint64_t *number, struct rota_error *error);
 
 /* The attempt goes on: its lease begins anew, with another length when `lease` (span) is not 0 and
  * it is no session's; a broker that was restarted knows of none. `progress`, which may be empty, is
@@ -616,8 +642,10 @@ struct rota_queue_view {
     size_t n_partitions;                         /* that are open here */
     size_t counts[ROTA_JOB_STATES];              /* jobs by state */
     rota_time oldest_at;                         /* wall clock: the oldest that waits; 0: none */
+    uint32_t kills_max;                          /* as it was set; 0: the default */
     uint64_t n_added, n_done, n_dead, n_retries; /* here since the broker began: what came from
                                                      its journal or another owner is not counted */
+    uint64_t n_quarantined;                      /* of those that are dead: they killed workers */
     size_t n_workers, n_slots, n_free;           /* that serve it, or have a lease on jobs */
 };
 

@@ -36,6 +36,15 @@ static bool is_counted(enum rota_job_cause cause)
     return cause != ROTA_JOB_CAUSE_GIVEN_BACK && cause != ROTA_JOB_CAUSE_HANDED_OVER;
 }
 
+/* The workers that died at a job, as a record has them. */
+static struct rota_work_record killed_of(const struct rota_job_extra *extra)
+{
+    const struct rota_job_story *story = extra->story;
+    return (struct rota_work_record){
+        .weight = story ? story->n_killed : 0,
+        .key = rota_str_of(story ? story->killed : NULL, story ? story->killed_size : 0)};
+}
+
 uint64_t rota_broker_finish(struct rota_broker *broker, uint32_t job_number,
                             enum rota_job_state state, enum rota_job_cause cause,
                             struct rota_str reason, char *result, size_t result_size)
@@ -57,6 +66,10 @@ uint64_t rota_broker_finish(struct rota_broker *broker, uint32_t job_number,
     record->attempt = extra->attempt;
     record->n_attempts = extra->n_attempts;
     record->bytes = rota_str_of(result, result_size);
+    if (state == ROTA_JOB_DEAD) {
+        record->weight = killed_of(extra).weight;
+        record->key = killed_of(extra).key;
+    }
     rota_broker_job_end(broker, job_number, record, result);
     queue->n_done += state == ROTA_JOB_DONE;
     queue->n_dead += state == ROTA_JOB_DEAD;
@@ -81,14 +94,13 @@ static rota_time backoff_of(struct rota_broker *broker, const struct rota_job_ex
     return rota_time_min(wait, max);
 }
 
+/* What is given back waits, too, or who can't do it would get it again and again. */
 static rota_time delay_of(struct rota_broker *broker, const struct rota_job_extra *extra,
                           enum rota_job_cause cause, rota_time retry_after)
 {
     if (retry_after > 0)
         return retry_after;
-    if (cause == ROTA_JOB_CAUSE_FAILED || cause == ROTA_JOB_CAUSE_TIMED_OUT)
-        return backoff_of(broker, extra);
-    return 0; /* it is not the job's fault */
+    return cause == ROTA_JOB_CAUSE_HANDED_OVER ? 0 : backoff_of(broker, extra);
 }
 
 static bool is_out_of_attempts(const struct rota_job_extra *extra)
@@ -108,28 +120,39 @@ static struct rota_str kept_reason(const struct rota_job_extra *extra, struct ro
     return rota_str_of(last->reason, last->reason_size);
 }
 
-uint64_t rota_broker_attempt_over(struct rota_broker *broker, uint32_t job_number,
-                                  enum rota_job_cause cause, struct rota_str reason,
-                                  rota_time retry_after)
+/* What an attempt that is over is followed by. */
+struct sequel {
+    enum rota_job_cause cause;
+    struct rota_str reason;
+    rota_time delay;
+    bool is_counted;
+    struct rota_work_record killed; /* `weight` and `key` of it */
+};
+
+static uint64_t come_back(struct rota_broker *broker, uint32_t job_number,
+                          const struct sequel *sequel)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
-    if (cause == ROTA_JOB_CAUSE_REFUSED || (is_counted(cause) && is_out_of_attempts(extra)))
-        return rota_broker_finish(broker, job_number, ROTA_JOB_DEAD, cause, reason, NULL, 0);
+    enum rota_job_cause cause = sequel->cause;
+    struct rota_str reason = sequel->reason;
     uint64_t session = extra->session;
-    rota_time delay = delay_of(broker, extra, cause, retry_after);
+    rota_time delay = sequel->delay;
     if (session)
         rota_broker_worker_release(broker, job_number);
 
     struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_RETRY, job);
     record->attempt = extra->attempt;
-    record->n_attempts = extra->n_attempts - (is_counted(cause) ? 0 : 1);
+    record->n_attempts = extra->n_attempts - (sequel->is_counted ? 0 : 1);
     record->cause = cause;
     record->reason = reason;
+    record->weight = sequel->killed.weight;
+    record->key = sequel->killed.key;
     record->not_before = delay > 0 ? rota_time_add(broker->now.wall, delay) : 0;
     rota_broker_job_back(broker, job_number, record);
     rota_broker_queue_of(broker, job)->n_retries++;
     record->reason = kept_reason(extra, reason);
+    record->key = killed_of(extra).key;
     uint64_t number = record->number;
 
     extra->wait_until = delay > 0 ? rota_time_add(broker->now.boot, delay) : ROTA_TIME_NEVER;
@@ -139,6 +162,149 @@ uint64_t rota_broker_attempt_over(struct rota_broker *broker, uint32_t job_numbe
     if (cause == ROTA_JOB_CAUSE_TIMED_OUT || cause == ROTA_JOB_CAUSE_HANDED_OVER)
         cancel_at(broker, job, session, cause, number);
     return number;
+}
+
+uint64_t rota_broker_attempt_over(struct rota_broker *broker, uint32_t job_number,
+                                  enum rota_job_cause cause, struct rota_str reason,
+                                  rota_time retry_after)
+{
+    const struct rota_job *job = rota_job_at(&broker->jobs, job_number);
+    const struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    if (cause == ROTA_JOB_CAUSE_REFUSED || (is_counted(cause) && is_out_of_attempts(extra)))
+        return rota_broker_finish(broker, job_number, ROTA_JOB_DEAD, cause, reason, NULL, 0);
+    return come_back(broker, job_number,
+                     &(struct sequel){.cause = cause,
+                                      .reason = reason,
+                                      .delay = delay_of(broker, extra, cause, retry_after),
+                                      .is_counted = is_counted(cause),
+                                      .killed = killed_of(extra)});
+}
+
+/* --- attempts that are lost --- */
+
+/* One more worker has died at the job: `record` has how many, and their names in `text`. */
+static void add_killed(const struct rota_job_extra *extra, char text[ROTA_JOB_KEY_MAX],
+                       struct rota_work_record *record)
+{
+    *record = killed_of(extra);
+    struct rota_str name = extra->worker ? rota_str_of(extra->worker->bytes, extra->worker->size)
+                                         : rota_str("unknown");
+    int size = snprintf(text, ROTA_JOB_KEY_MAX, "%.*s%s%.*s", ROTA_STR_ARGS(record->key),
+                        record->key.size ? ", " : "", ROTA_STR_ARGS(name));
+    if (size >= ROTA_JOB_KEY_MAX) { /* the first ones are kept */
+        static const char MORE[] = ", ...";
+        size_t kept = record->key.size;
+        bool is_marked =
+            kept >= sizeof MORE - 1 &&
+            memcmp(record->key.data + kept - (sizeof MORE - 1), MORE, sizeof MORE - 1) == 0;
+        size = (int)kept;
+        if (!is_marked && kept + sizeof MORE <= ROTA_JOB_KEY_MAX)
+            size += snprintf(text + kept, ROTA_JOB_KEY_MAX - kept, "%s", MORE);
+    }
+    record->key = rota_str_of(text, (size_t)size);
+    record->weight++;
+}
+
+static uint64_t lose_by_death(struct rota_broker *broker, uint32_t job_number,
+                              struct rota_job_extra *extra, const char *reason)
+{
+    struct rota_work_queue *queue =
+        rota_broker_queue_of(broker, rota_job_at(&broker->jobs, job_number));
+    char names[ROTA_JOB_KEY_MAX], text[ROTA_JOB_KEY_MAX + 64];
+    struct sequel sequel = {.cause = ROTA_JOB_CAUSE_LOST,
+                            .reason = rota_str(reason),
+                            .delay = backoff_of(broker, extra),
+                            .is_counted = true};
+    add_killed(extra, names, &sequel.killed);
+    uint32_t n = sequel.killed.weight;
+    uint32_t max = queue->kills_max ? queue->kills_max : broker->options.kills_max;
+    if (n < max && !is_out_of_attempts(extra))
+        return come_back(broker, job_number, &sequel);
+    rota_broker_job_set_killed(broker, extra, &sequel.killed);
+    if (n > 1 || n >= max)
+        snprintf(text, sizeof text, "killed %u worker%s: %.*s", n, n == 1 ? "" : "s",
+                 ROTA_STR_ARGS(sequel.killed.key));
+    else
+        snprintf(text, sizeof text, "%s", reason);
+    queue->n_quarantined += n >= max;
+    return rota_broker_finish(broker, job_number, ROTA_JOB_DEAD, ROTA_JOB_CAUSE_LOST,
+                              rota_str(text), NULL, 0);
+}
+
+uint64_t rota_broker_attempt_lost(struct rota_broker *broker, uint32_t job_number,
+                                  enum rota_work_loss loss, const char *reason)
+{
+    const struct rota_job *job = rota_job_at(&broker->jobs, job_number);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    bool is_ours = loss == ROTA_LOSS_OURS;
+    if (loss == ROTA_LOSS_DIED)
+        return lose_by_death(broker, job_number, extra, reason);
+    if (!is_ours && is_out_of_attempts(extra))
+        return rota_broker_finish(broker, job_number, ROTA_JOB_DEAD, ROTA_JOB_CAUSE_LOST,
+                                  rota_str(reason), NULL, 0);
+    uint64_t number = come_back(broker, job_number,
+                                &(struct sequel){.cause = ROTA_JOB_CAUSE_LOST,
+                                                 .reason = rota_str(reason),
+                                                 .is_counted = !is_ours,
+                                                 .killed = killed_of(extra)});
+    if (extra->story)
+        extra->story->was_ours = is_ours;
+    return number;
+}
+
+bool rota_broker_may_resume(const struct rota_broker *broker, const struct rota_job *job,
+                            uint64_t attempt)
+{
+    const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    if (job->state == ROTA_JOB_RUNNING || !rota_broker_is_attempt_open(job, extra) ||
+        extra->attempt != attempt)
+        return false;
+    return rota_broker_may_dispatch(broker) &&
+           rota_broker_partition(rota_broker_queue_of(broker, job), rota_job_id_partition(job->id))
+               ->is_open;
+}
+
+struct rota_work_name *rota_broker_resumes_for(const struct rota_job_extra *extra)
+{
+    const struct rota_job_story *story = extra->story;
+    for (uint32_t i = story ? story->size : 0; i-- > 0;)
+        if (story->moments[i].state == ROTA_JOB_RUNNING &&
+            story->moments[i].attempt == extra->attempt)
+            return story->moments[i].worker;
+    return NULL;
+}
+
+void rota_broker_resume(struct rota_broker *broker, uint32_t job_number)
+{
+    struct rota_job *job = rota_job_at(&broker->jobs, job_number);
+    struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
+    struct rota_work_name *worker = rota_broker_resumes_for(extra);
+    struct rota_work_record killed = killed_of(extra);
+    bool was_ours = extra->story && extra->story->was_ours; /* and did not count */
+    if (extra->story && extra->story->was_killed) {         /* it did not die */
+        killed.weight--;
+        if (killed.key.size > extra->story->killed_before)
+            killed.key.size = extra->story->killed_before;
+        rota_broker_job_set_killed(broker, extra, &killed);
+    }
+    rota_broker_job_leave(broker, job_number);
+    if (worker)
+        worker->n_refs++;
+    rota_broker_job_start(broker, job_number, extra->attempt, extra->n_attempts + was_ours, worker,
+                          broker->stamp);
+    extra->wait_until = ROTA_TIME_NEVER;
+    extra->handed = (uint32_t)broker->n_handed;
+    rota_broker_limit_attempt(broker, extra);
+    extra->lease_until = rota_time_add(broker->now.boot, broker->options.grace);
+    rota_broker_set_timer(broker, job);
+    struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_START, job);
+    record->attempt = extra->attempt;
+    record->n_attempts = extra->n_attempts;
+    if (worker)
+        record->worker = rota_str_of(worker->bytes, worker->size);
+    record->weight = killed_of(extra).weight;
+    record->key = killed_of(extra).key;
+    rota_broker_tell(broker, job, 0);
 }
 
 /* --- what workers say --- */
@@ -223,6 +389,11 @@ enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now 
         return ROTA_OK;
     }
     bool is_its = job && is_running(job, extra, end->attempt, end->session);
+    if (!is_its && !bad && !end->session && rota_broker_may_resume(broker, job, end->attempt) &&
+        rota_broker_ready(broker, NULL)) {
+        rota_broker_resume(broker, job_number); /* it was given up too early */
+        is_its = true;
+    }
     if (bad && (!is_its || !end->session))
         return rota_error_set(error, bad, "%s", why.text);
     if (!is_its)
@@ -250,6 +421,31 @@ enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now 
     return bad ? rota_error_set(error, bad, "%s", why.text) : ROTA_OK;
 }
 
+enum rota_code rota_broker_lose(struct rota_broker *broker, struct rota_work_now now,
+                                struct rota_str queue, struct rota_job_id id, uint64_t attempt,
+                                uint64_t *number, struct rota_error *error)
+{
+    uint32_t job_number;
+    rota_broker_at(broker, now);
+    enum rota_code code = rota_broker_want_job(broker, queue, id, &job_number, error);
+    if (code)
+        return code;
+    const struct rota_job *job = rota_job_at(&broker->jobs, job_number);
+    const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    if (extra && attempt && extra->ended == attempt && extra->ended_cause == ROTA_JOB_CAUSE_LOST) {
+        *number = extra->ended_by;
+        return ROTA_OK; /* said before, or found out */
+    }
+    if (!is_running(job, extra, attempt, 0))
+        return refuse_stale(job, attempt, error);
+    if (!rota_broker_ready(broker, rota_broker_lane_of(broker, job)))
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory to end a job");
+    *number = rota_broker_attempt_lost(broker, job_number, ROTA_LOSS_DIED, "its worker was lost");
+    rota_broker_forget_ended(broker, 0);
+    rota_broker_match(broker);
+    return ROTA_OK;
+}
+
 enum rota_code rota_broker_extend(struct rota_broker *broker, struct rota_work_now now,
                                   struct rota_str queue, struct rota_job_id id, uint64_t attempt,
                                   uint64_t session, rota_time lease, struct rota_str progress,
@@ -264,6 +460,8 @@ enum rota_code rota_broker_extend(struct rota_broker *broker, struct rota_work_n
         return code;
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    if (!session && rota_broker_may_resume(broker, job, attempt) && rota_broker_ready(broker, NULL))
+        rota_broker_resume(broker, job_number);
     if (!is_running(job, extra, attempt, session))
         return refuse_stale(job, attempt, error);
     char *copy = NULL;
@@ -287,17 +485,23 @@ enum rota_code rota_broker_extend(struct rota_broker *broker, struct rota_work_n
 /* --- time --- */
 
 static void on_attempt_time(struct rota_broker *broker, uint32_t job_number,
-                            const struct rota_job_extra *extra)
+                            struct rota_job_extra *extra)
 {
     if (extra->attempt_until <= broker->now.boot) {
         rota_broker_attempt_over(broker, job_number, ROTA_JOB_CAUSE_TIMED_OUT,
                                  rota_str("the attempt took too long"), 0);
         return;
     }
-    bool is_lease = extra->lease > 0;
-    rota_broker_attempt_over(
-        broker, job_number, ROTA_JOB_CAUSE_LOST,
-        rota_str(is_lease ? "its lease was not extended" : "its worker did not come back"), 0);
+    if (broker->now.boot < broker->spare_until) { /* who wanted to extend it found nobody */
+        extra->lease_until = broker->spare_until;
+        rota_broker_set_timer(broker, rota_job_at(&broker->jobs, job_number));
+        return;
+    }
+    if (extra->lease > 0)
+        rota_broker_attempt_lost(broker, job_number, ROTA_LOSS_DIED, "its lease was not extended");
+    else
+        rota_broker_attempt_lost(broker, job_number, ROTA_LOSS_OURS,
+                                 "its worker did not come back");
 }
 
 bool rota_broker_on_time(struct rota_broker *broker, uint32_t job_number)

@@ -74,7 +74,8 @@ struct rota_work_taken {
 struct rota_work_queue {
     uint32_t number;
     bool is_paused;
-    rota_time paused_at; /* wall clock: since when it is so; 0: it never was */
+    uint32_t kills_max;  /* see rota_broker_set_kills(); 0: the default */
+    rota_time paused_at; /* wall clock: since when both are so; 0: neither was ever set */
     struct rota_work_layout layout;
     rota_time laid_at;                                  /* the same, for the layout */
     ROTA_VECTOR(struct rota_work_partition) partitions; /* by number */
@@ -83,7 +84,7 @@ struct rota_work_queue {
     size_t counts[ROTA_JOB_STATES];
     size_t n_lanes, n_classes;
     uint64_t least_tag; /* while a broker begins */
-    uint64_t n_added, n_done, n_dead, n_retries;
+    uint64_t n_added, n_done, n_dead, n_retries, n_quarantined;
     uint16_t name_size;
     char name[ROTA_JOB_QUEUE_NAME_MAX];
 };
@@ -116,6 +117,13 @@ struct rota_work_poller {
     rota_time heard_at;
 };
 
+/* How an attempt was lost. */
+enum rota_work_loss {
+    ROTA_LOSS_LEFT, /* its worker went in order, or never got it */
+    ROTA_LOSS_DIED, /* its worker is dead, perhaps by this job */
+    ROTA_LOSS_OURS, /* this broker was away and does not know: it does not count */
+};
+
 struct rota_work_worker {
     struct rota_heap_node alarm; /* when to see whether it was heard */
     uint64_t session, epoch;
@@ -129,6 +137,7 @@ struct rota_work_worker {
     bool is_poll, is_hasty, is_free;
     bool is_gone; /* lost or closed, but not yet rid of its jobs */
     bool is_told; /* ... and that will be told */
+    enum rota_work_loss loss;
 };
 
 struct rota_ended_list {
@@ -200,6 +209,7 @@ struct rota_broker {
     struct rota_work_record noted;    /* the last one that is not told */
 
     struct rota_work_now now; /* of this call; `boot` never goes back */
+    rota_time spare_until;    /* we were not there ourselves: nobody is lost before */
     rota_time stamp;          /* wall clock: never goes back */
     uint64_t life;
     uint64_t n_attempts; /* that were made up */
@@ -379,6 +389,10 @@ void rota_broker_job_back(struct rota_broker *broker, uint32_t job_number,
 void rota_broker_job_end(struct rota_broker *broker, uint32_t job_number,
                          const struct rota_work_record *record, char *result);
 
+/* The workers that died at it are those of `record`. */
+void rota_broker_job_set_killed(struct rota_broker *broker, struct rota_job_extra *extra,
+                                const struct rota_work_record *record);
+
 /* It waits again. Fails when its unique key is taken, or its fair key has no room. */
 enum rota_code rota_broker_job_revive(struct rota_broker *broker, uint32_t job_number, rota_time at,
                                       struct rota_error *error);
@@ -524,6 +538,31 @@ void rota_broker_unlease(struct rota_broker *broker, struct rota_job_extra *extr
 uint64_t rota_broker_attempt_over(struct rota_broker *broker, uint32_t job_number,
                                   enum rota_job_cause cause, struct rota_str reason,
                                   rota_time retry_after);
+
+/* The same when it is lost. */
+uint64_t rota_broker_attempt_lost(struct rota_broker *broker, uint32_t job_number,
+                                  enum rota_work_loss loss, const char *reason);
+
+/* Whether the last attempt can still be ended: it runs, or it was lost and nobody has had the job
+ * since. */
+static inline bool rota_broker_is_attempt_open(const struct rota_job *job,
+                                               const struct rota_job_extra *extra)
+{
+    bool is_back = job->state == ROTA_JOB_WAITING || job->state == ROTA_JOB_DELAYED;
+    return job->state == ROTA_JOB_RUNNING ||
+           (is_back && extra && extra->attempt && extra->ended == extra->attempt &&
+            extra->ended_cause == ROTA_JOB_CAUSE_LOST && extra->cause == ROTA_JOB_CAUSE_LOST);
+}
+
+/* Whether an attempt that was lost may go on: nobody has had the job since. */
+bool rota_broker_may_resume(const struct rota_broker *broker, const struct rota_job *job,
+                            uint64_t attempt);
+
+/* ... and who had it; NULL: not known. */
+struct rota_work_name *rota_broker_resumes_for(const struct rota_job_extra *extra);
+
+/* It goes on as if it had not been lost, and is in no session. After rota_broker_ready(). */
+void rota_broker_resume(struct rota_broker *broker, uint32_t job_number);
 
 /* The job comes to its end. After rota_broker_ready(), and it has an extra. */
 uint64_t rota_broker_finish(struct rota_broker *broker, uint32_t job_number,

@@ -193,9 +193,11 @@ static void free_story(struct rota_broker *broker, struct rota_job_extra *extra)
         rota_broker_discard_copy(broker, story->moments[i].reason, story->moments[i].reason_size);
         rota_broker_drop_name(broker, story->moments[i].worker);
     }
-    if (story)
+    if (story) {
         broker->jobs.bytes -=
             rota_job_block(sizeof *story + story->capacity * sizeof story->moments[0]);
+        rota_broker_discard_copy(broker, story->killed, story->killed_size);
+    }
     free(story);
     extra->story = NULL;
 }
@@ -341,25 +343,33 @@ void rota_broker_job_pull(struct rota_broker *broker, uint32_t number)
 
 /* --- the story --- */
 
+/* Its story, with room for one moment more or as large as it may be; NULL: no memory. */
+static struct rota_job_story *need_story(struct rota_broker *broker, struct rota_job_extra *extra)
+{
+    struct rota_job_story *story = extra->story;
+    uint32_t capacity = story ? story->capacity : 0, size = story ? story->size : 0;
+    if (size < capacity || capacity == ROTA_JOB_STORY_MAX)
+        return story;
+    uint32_t grown = capacity ? 2 * capacity : 2;
+    struct rota_job_story *made = realloc(story, sizeof *made + grown * sizeof made->moments[0]);
+    if (!made)
+        return NULL;
+    if (capacity)
+        broker->jobs.bytes -= rota_job_block(sizeof *made + capacity * sizeof made->moments[0]);
+    else
+        *made = (struct rota_job_story){0};
+    broker->jobs.bytes += rota_job_block(sizeof *made + grown * sizeof made->moments[0]);
+    made->capacity = grown;
+    extra->story = made;
+    return made;
+}
+
 /* Takes what `moment` holds. A story for which there is no memory is not told. */
 static void remember(struct rota_broker *broker, struct rota_job_extra *extra,
                      struct rota_job_moment moment)
 {
-    struct rota_job_story *story = extra->story;
-    uint32_t capacity = story ? story->capacity : 0, size = story ? story->size : 0;
-    if (size == capacity && capacity < ROTA_JOB_STORY_MAX) {
-        uint32_t grown = capacity ? 2 * capacity : 2;
-        story = realloc(story, sizeof *story + grown * sizeof story->moments[0]);
-        if (story) {
-            if (capacity)
-                broker->jobs.bytes -=
-                    rota_job_block(sizeof *story + capacity * sizeof story->moments[0]);
-            broker->jobs.bytes += rota_job_block(sizeof *story + grown * sizeof story->moments[0]);
-            story->size = size;
-            story->capacity = grown;
-            extra->story = story;
-        }
-    } else if (size == ROTA_JOB_STORY_MAX) {
+    struct rota_job_story *story = need_story(broker, extra);
+    if (story && story->size == ROTA_JOB_STORY_MAX) {
         rota_broker_discard_copy(broker, story->moments[0].reason, story->moments[0].reason_size);
         rota_broker_drop_name(broker, story->moments[0].worker);
         memmove(story->moments, story->moments + 1, --story->size * sizeof story->moments[0]);
@@ -386,6 +396,24 @@ static void remember_start(struct rota_broker *broker, struct rota_job_extra *ex
     extra->worker = NULL;
 }
 
+void rota_broker_job_set_killed(struct rota_broker *broker, struct rota_job_extra *extra,
+                                const struct rota_work_record *record)
+{
+    if (!extra->story && record->weight == 0)
+        return;
+    struct rota_job_story *story = extra->story ? extra->story : need_story(broker, extra);
+    char *copy = story && record->key.size ? rota_broker_copy(broker, record->key) : NULL;
+    if (!story)
+        return; /* as if nobody had died */
+    story->was_killed = record->weight == story->n_killed + 1U;
+    story->was_ours = false;
+    story->killed_before = story->killed_size;
+    rota_broker_discard_copy(broker, story->killed, story->killed_size);
+    story->killed = copy;
+    story->killed_size = copy ? (uint16_t)record->key.size : 0;
+    story->n_killed = record->weight < UINT16_MAX ? (uint16_t)record->weight : UINT16_MAX;
+}
+
 /* --- attempts --- */
 
 void rota_broker_job_start(struct rota_broker *broker, uint32_t number, uint64_t attempt,
@@ -394,6 +422,8 @@ void rota_broker_job_start(struct rota_broker *broker, uint32_t number, uint64_t
     struct rota_job *job = rota_job_at(&broker->jobs, number);
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     extra->attempt = attempt;
+    if (extra->ended == attempt)
+        extra->ended = 0; /* it was lost, and goes on */
     extra->n_attempts = n_attempts;
     extra->worker = worker;
     extra->started = at;
@@ -425,6 +455,7 @@ void rota_broker_job_back(struct rota_broker *broker, uint32_t job_number,
                                       .reason_size = copy ? (uint16_t)reason.size : 0,
                                       .state = job->state,
                                       .cause = (uint8_t)record->cause});
+    rota_broker_job_set_killed(broker, extra, record);
 }
 
 void rota_broker_job_end(struct rota_broker *broker, uint32_t job_number,
@@ -494,6 +525,7 @@ enum rota_code rota_broker_job_revive(struct rota_broker *broker, uint32_t job_n
     remember(broker, extra,
              (struct rota_job_moment){
                  .at = at, .state = ROTA_JOB_WAITING, .cause = ROTA_JOB_CAUSE_RETRIED});
+    rota_broker_job_set_killed(broker, extra, &(struct rota_work_record){0});
     extra->reason = NULL;
     extra->reason_size = 0;
     extra->since = extra->not_before = 0;

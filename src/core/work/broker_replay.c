@@ -30,6 +30,10 @@ void rota_broker_fill_job(const struct rota_broker *broker, const struct rota_jo
     record->reason = rota_str_of(extra->reason, extra->reason_size);
     if (extra->worker)
         record->worker = rota_str_of(extra->worker->bytes, extra->worker->size);
+    if (extra->story) {
+        record->weight = extra->story->n_killed;
+        record->key = rota_str_of(extra->story->killed, extra->story->killed_size);
+    }
     const struct rota_job_moment *last = last_moment(extra);
     if (rota_job_state_is_ended(job->state)) {
         record->since = extra->since;
@@ -119,6 +123,9 @@ enum rota_code rota_broker_take_job(struct rota_broker *broker,
         rota_broker_job_erase(broker, made);
         return code;
     }
+    extra = rota_job_extra_of(&broker->jobs, job);
+    if (extra)
+        rota_broker_job_set_killed(broker, extra, record);
     *number = made;
     return ROTA_OK;
 }
@@ -183,7 +190,24 @@ static enum rota_code read_end(struct rota_broker *broker, uint32_t number,
         return contradicts(record, "that is no end", error);
     if (is_running ? !extra || record->attempt != extra->attempt : record->state == ROTA_JOB_DONE)
         return contradicts(record, "another attempt runs, or none", error);
-    return end_job(broker, number, record, error);
+    enum rota_code code = end_job(broker, number, record, error);
+    if (!code && record->state == ROTA_JOB_DEAD)
+        rota_broker_job_set_killed(broker, rota_job_extra_known(&broker->jobs, job), record);
+    return code;
+}
+
+static enum rota_code read_start(struct rota_broker *broker, uint32_t number,
+                                 const struct rota_work_record *record, struct rota_error *error)
+{
+    const struct rota_job *job = rota_job_at(&broker->jobs, number);
+    struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
+    bool is_resumed = rota_broker_is_attempt_open(job, extra) && extra->attempt == record->attempt;
+    if (rota_job_state_is_ended(job->state) || job->state == ROTA_JOB_RUNNING ||
+        (!is_resumed && record->attempt <= (extra ? extra->attempt : 0)))
+        return contradicts(record, "the job can't begin", error);
+    if (is_resumed)
+        rota_broker_job_set_killed(broker, extra, record);
+    return start_job(broker, number, record, record->at, error);
 }
 
 /* What happened to a job. Nothing is known of one that has ended and was forgotten before the
@@ -196,13 +220,9 @@ static enum rota_code read_change(struct rota_broker *broker, const struct rota_
         return ROTA_OK;
     struct rota_job *job = rota_job_at(&broker->jobs, number);
     const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
-    bool is_ended = rota_job_state_is_ended(job->state);
     switch (record->type) {
     case ROTA_WORK_START:
-        if (is_ended || job->state == ROTA_JOB_RUNNING ||
-            record->attempt <= (extra ? extra->attempt : 0))
-            return contradicts(record, "the job can't begin", error);
-        return start_job(broker, number, record, record->at, error);
+        return read_start(broker, number, record, error);
     case ROTA_WORK_RETRY:
         if (job->state != ROTA_JOB_RUNNING || !extra || extra->attempt != record->attempt)
             return contradicts(record, "the attempt does not run", error);
@@ -265,6 +285,7 @@ static enum rota_code read_setting(struct rota_broker *broker,
         return code;
     if (record->type == ROTA_WORK_PAUSE) {
         queue->is_paused = record->is_paused;
+        queue->kills_max = record->weight <= ROTA_JOB_ATTEMPTS_MAX ? record->weight : 0;
         queue->paused_at = time_of(record);
         return ROTA_OK;
     }
@@ -479,7 +500,7 @@ static size_t job_size(const struct rota_broker *broker, const struct rota_job *
     rota_broker_fill_spec(broker, job, &spec);
     rota_broker_fill_job(broker, job, &record);
     return rota_broker_spec_size(&spec) + record.bytes.size + record.reason.size +
-           record.worker.size;
+           record.worker.size + record.key.size;
 }
 
 static size_t settings_size(const struct rota_broker *broker)

@@ -38,13 +38,16 @@ static rota_time time_after(const struct rota_broker *broker, rota_time before)
 
 /* --- making --- */
 
+/* Whether it is paused and what its jobs may kill are one setting, of one record. */
 static uint64_t set_paused(struct rota_broker *broker, struct rota_work_queue *queue,
-                           bool is_paused, rota_time at)
+                           bool is_paused, uint32_t kills_max, rota_time at)
 {
     queue->is_paused = is_paused;
+    queue->kills_max = kills_max;
     queue->paused_at = at;
     struct rota_work_record *record = rota_broker_write_setting(broker, ROTA_WORK_PAUSE, queue);
     record->is_paused = is_paused;
+    record->weight = kills_max;
     record->at = at;
     uint64_t number = record->number;
     if (!is_paused)
@@ -60,7 +63,31 @@ enum rota_code rota_broker_pause(struct rota_broker *broker, struct rota_work_no
     struct rota_work_queue *found;
     enum rota_code code = rota_broker_begin_setting(broker, now, queue, &found, error);
     if (!code)
-        *number = set_paused(broker, found, is_paused, time_after(broker, found->paused_at));
+        *number = set_paused(broker, found, is_paused, found->kills_max,
+                             time_after(broker, found->paused_at));
+    return code;
+}
+
+static enum rota_code check_kills(uint32_t kills_max, struct rota_error *error)
+{
+    if (kills_max <= ROTA_JOB_ATTEMPTS_MAX)
+        return ROTA_OK;
+    return rota_error_set(error, ROTA_ERR_INVALID,
+                          "a job may kill 1 to %d workers, or 0 for the default",
+                          ROTA_JOB_ATTEMPTS_MAX);
+}
+
+enum rota_code rota_broker_set_kills(struct rota_broker *broker, struct rota_work_now now,
+                                     struct rota_str queue, uint32_t kills_max, uint64_t *number,
+                                     struct rota_error *error)
+{
+    struct rota_work_queue *found;
+    enum rota_code code = check_kills(kills_max, error);
+    if (!code)
+        code = rota_broker_begin_setting(broker, now, queue, &found, error);
+    if (!code)
+        *number = set_paused(broker, found, found->is_paused, kills_max,
+                             time_after(broker, found->paused_at));
     return code;
 }
 
@@ -179,6 +206,7 @@ static bool next_of_queue(const struct rota_work_queue *queue, size_t *place,
     if (*place == PLACE_PAUSE && ++*place && queue->paused_at) {
         record->type = ROTA_WORK_PAUSE;
         record->is_paused = queue->is_paused;
+        record->weight = queue->kills_max;
         record->at = queue->paused_at;
         return true;
     }
@@ -251,7 +279,8 @@ enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_
                               "a setting was made in the future: a clock is wrong");
     if (setting->type == ROTA_WORK_LAYOUT)
         return take_layout(broker, now, setting, error);
-    enum rota_code code = is_weight ? check_weight(setting->key, setting->weight, error) : ROTA_OK;
+    enum rota_code code = is_weight ? check_weight(setting->key, setting->weight, error)
+                                    : check_kills(setting->weight, error);
     if (!code)
         code = rota_broker_begin_setting(broker, now, setting->queue, &queue, error);
     if (!code && is_weight && setting->key.size > 0)
@@ -260,7 +289,8 @@ enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_
         return code;
     /* Of two that were made at the same time everybody takes the same. */
     rota_time known = queue->paused_at;
-    uint32_t own = queue->is_paused, other = setting->is_paused;
+    uint32_t own = 2 * queue->kills_max + queue->is_paused,
+             other = 2 * setting->weight + setting->is_paused;
     if (is_weight) {
         known = key ? key->weighed_at : queue->fair.weighed_at;
         own = key ? key->weight : queue->fair.weight;
@@ -271,6 +301,6 @@ enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_
     if (is_weight)
         set_weight(broker, queue, key, other, setting->at);
     else
-        set_paused(broker, queue, other, setting->at);
+        set_paused(broker, queue, setting->is_paused, setting->weight, setting->at);
     return ROTA_OK;
 }

@@ -85,7 +85,7 @@ static void fill_view(const struct rota_broker *broker, uint32_t number, struct 
     view->ended_at = rota_job_state_is_ended(job->state) ? extra->since : 0;
     view->not_before = job->state == ROTA_JOB_DELAYED ? extra->not_before : 0;
     view->attempt = extra->attempt;
-    view->is_attempt_open = job->state == ROTA_JOB_RUNNING;
+    view->is_attempt_open = rota_broker_is_attempt_open(job, extra);
     view->n_attempts = extra->n_attempts;
     view->worker = name_of(extra->worker);
     view->progress = rota_str_of(extra->progress, extra->progress_size);
@@ -258,7 +258,10 @@ static void explain_dead(const struct rota_job_extra *extra, char *text, size_t 
     char reason[ROTA_QUOTE_MAX];
     const char *cause = rota_job_cause_text((enum rota_job_cause)extra->cause);
     rota_quote(rota_str_of(extra->reason, extra->reason_size), reason);
-    if (extra->n_attempts == 0)
+    if (extra->cause == ROTA_JOB_CAUSE_LOST && extra->story && extra->story->n_killed > 1)
+        snprintf(text, size, "dead: in quarantine, it %.*s; `rota job retry` lets it run again",
+                 (int)extra->reason_size, extra->reason);
+    else if (extra->n_attempts == 0)
         snprintf(text, size, "dead: %s before %s, for %s", cause,
                  extra->attempt ? "any attempt that counts" : "the first attempt", reason);
     else
@@ -363,6 +366,8 @@ bool rota_broker_next_queue(const struct rota_broker *broker, size_t *place,
         .n_done = queue->n_done,
         .n_dead = queue->n_dead,
         .n_retries = queue->n_retries,
+        .n_quarantined = queue->n_quarantined,
+        .kills_max = queue->kills_max,
         .n_workers = serving.n_workers,
         .n_slots = serving.n_slots,
         .n_free = serving.n_free,

@@ -301,6 +301,17 @@ static bool take_up(struct rota_broker *broker, struct rota_work_worker *worker,
     return true;
 }
 
+/* An attempt that was lost, by its own worker. */
+static bool take_back(struct rota_broker *broker, struct rota_work_worker *worker,
+                      uint32_t job_number)
+{
+    const struct rota_work_name *name = rota_broker_resumes_for(extra_of(broker, job_number));
+    if ((name && name != worker->name) || !rota_broker_ready(broker, NULL))
+        return false;
+    rota_broker_resume(broker, job_number);
+    return take_over(broker, worker, NULL, job_number);
+}
+
 /* Tell a worker that what it says it has is not its. */
 static void disown(struct rota_broker *broker, const struct rota_work_worker *worker,
                    const struct rota_worker_running *running)
@@ -328,6 +339,9 @@ static void claim(struct rota_broker *broker, struct rota_work_worker *worker,
     if (job && worker->n_running < worker->slots && may_hold(broker, worker, job)) {
         if (job->state == ROTA_JOB_RUNNING && extra->attempt == running->attempt) {
             if (take_over(broker, worker, older, number))
+                return;
+        } else if (rota_broker_may_resume(broker, job, running->attempt)) {
+            if (take_back(broker, worker, number))
                 return;
         } else if (job->state == ROTA_JOB_WAITING &&
                    take_up(broker, worker, number, running->attempt)) {
@@ -366,8 +380,7 @@ static bool shed(struct rota_broker *broker, struct rota_work_worker *worker)
         struct rota_lane *lane = rota_broker_lane_of(broker, rota_job_at(&broker->jobs, number));
         if (!rota_broker_ready(broker, lane))
             return false;
-        rota_broker_attempt_over(broker, number, ROTA_JOB_CAUSE_LOST,
-                                 rota_str("its worker was lost"), 0);
+        rota_broker_attempt_lost(broker, number, worker->loss, "its worker was lost");
     }
     if (!rota_broker_ready(broker, NULL))
         return false;
@@ -380,8 +393,10 @@ static bool shed(struct rota_broker *broker, struct rota_work_worker *worker)
     return true;
 }
 
-static void lose(struct rota_broker *broker, struct rota_work_worker *worker, bool is_told)
+static void lose(struct rota_broker *broker, struct rota_work_worker *worker,
+                 enum rota_work_loss loss, bool is_told)
 {
+    worker->loss = loss;
     worker->is_gone = true;
     worker->is_told = is_told;
     broker->n_gone++;
@@ -396,8 +411,10 @@ void rota_broker_lose_workers(struct rota_broker *broker)
          (first = rota_heap_first(&broker->alarms)) && first->at <= broker->now.boot;) {
         struct rota_work_worker *worker = (struct rota_work_worker *)(void *)first;
         rota_time until = rota_time_add(worker->heard_at, worker->liveness);
+        if (until < broker->spare_until)
+            until = broker->spare_until;
         if (until <= broker->now.boot) {
-            lose(broker, worker, true);
+            lose(broker, worker, ROTA_LOSS_DIED, true);
             continue;
         }
         rota_heap_remove(&broker->alarms, first);
@@ -463,7 +480,7 @@ enum rota_code rota_broker_worker_open(struct rota_broker *broker, struct rota_w
         carry_over(broker, worker, same);
     rota_broker_worker_settle(broker, worker);
     if (older && !older->is_gone)
-        lose(broker, older, true);
+        lose(broker, older, same ? ROTA_LOSS_LEFT : ROTA_LOSS_DIED, true);
     rota_broker_match(broker);
     worker = rota_broker_worker(broker, *session);
     if (worker) /* a poll may have been served, and gone */
@@ -478,7 +495,33 @@ void rota_broker_worker_close(struct rota_broker *broker, struct rota_work_now n
     struct rota_work_worker *worker = live_worker(broker, session);
     if (!worker)
         return;
-    lose(broker, worker, false);
+    lose(broker, worker, ROTA_LOSS_LEFT, false);
+    rota_broker_match(broker);
+}
+
+/* Its attempts run on, without a session, for a while. */
+static void set_adrift(struct rota_broker *broker, struct rota_work_worker *worker)
+{
+    while (worker->running) {
+        uint32_t number = worker->running;
+        struct rota_job_extra *extra = extra_of(broker, number);
+        rota_broker_worker_release(broker, number);
+        extra->lease = 0;
+        extra->lease_until = rota_time_add(broker->now.boot, broker->options.grace);
+        rota_broker_set_timer(broker, rota_job_at(&broker->jobs, number));
+    }
+}
+
+void rota_broker_worker_lost(struct rota_broker *broker, struct rota_work_now now, uint64_t session,
+                             bool is_excused)
+{
+    rota_broker_at(broker, now);
+    struct rota_work_worker *worker = live_worker(broker, session);
+    if (!worker)
+        return;
+    if (is_excused)
+        set_adrift(broker, worker);
+    lose(broker, worker, ROTA_LOSS_DIED, false);
     rota_broker_match(broker);
 }
 
@@ -532,8 +575,7 @@ static bool miss(struct rota_broker *broker, const struct rota_work_worker *work
         if (!rota_broker_ready(broker,
                                rota_broker_lane_of(broker, rota_job_at(&broker->jobs, number))))
             return false;
-        rota_broker_attempt_over(broker, number, ROTA_JOB_CAUSE_LOST,
-                                 rota_str("it did not come to its worker"), 0);
+        rota_broker_attempt_lost(broker, number, ROTA_LOSS_LEFT, "it did not come to its worker");
     }
     return true;
 }

@@ -35,7 +35,8 @@ enum {
     ROTA_JOB_QUEUE_NAME_MAX = 255,      /* letters, digits, '.', '_', '-' */
     ROTA_WORKER_NAME_MAX = 128,         /* printable ASCII without blanks */
     ROTA_JOB_ATTEMPTS_DEFAULT = 5,
-    ROTA_JOB_FORESEEN = 16, /* see rota_broker_foresee() */
+    ROTA_JOB_KILLS_DEFAULT = 3, /* workers that die at a job before it is out of service */
+    ROTA_JOB_FORESEEN = 16,     /* see rota_broker_foresee() */
 };
 
 #define ROTA_JOB_BACKOFF_FIRST (1 * ROTA_SEC) /* doubles with each attempt, with jitter */
@@ -153,7 +154,9 @@ struct rota_work_record {
     rota_time not_before;
     int16_t priority;
     bool is_paused;
-    uint32_t weight, partition;
+    uint32_t weight; /* of JOB, RETRY and START: workers that died at it, named in `key`; of PAUSE:
+                      * how many may, 0: the default */
+    uint32_t partition;
     uint64_t epoch; /* of OWN; of a JOB that is handed over: the life of who had it */
     uint64_t tag;
     struct rota_str queue, key, worker, reason;

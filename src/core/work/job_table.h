@@ -59,8 +59,15 @@ struct rota_job_moment {
     uint8_t state, cause;
 };
 
+/* What is known of a job that came back. It also has the workers that died at the job: how many,
+ * and their names, a text for people. */
 struct rota_job_story {
     uint32_t size, capacity;
+    char *killed; /* owned */
+    uint16_t killed_size, n_killed;
+    uint16_t killed_before; /* its size without the last one, when that was by the last attempt */
+    bool was_killed;        /* ... and whether it was */
+    bool was_ours;          /* the last attempt was lost by us, and did not count */
     struct rota_job_moment moments[];
 };
 

@@ -19,8 +19,10 @@ struct rota_beat rota_beat_held(struct rota_beat beat)
 bool rota_attention_listened(struct rota_attention *attention, rota_time now,
                              const struct rota_beat *beat)
 {
-    if (now - attention->listened_at > 2 * beat->interval)
+    if (now - attention->listened_at > 2 * beat->interval) {
         attention->spare_until = now + beat->interval;
+        attention->excuse_until = now + rota_beat_silence(beat);
+    }
     attention->listened_at = now;
     return now >= attention->spare_until;
 }

@@ -35,7 +35,8 @@ static inline rota_time rota_beat_silence(const struct rota_beat *beat)
 /* Whether we were listening ourselves. Starts zeroed. */
 struct rota_attention {
     rota_time listened_at;
-    rota_time spare_until; /* nobody is judged before */
+    rota_time spare_until;  /* nobody is judged before */
+    rota_time excuse_until; /* who goes before that may go because we were not there */
 };
 
 /* All that had arrived was taken in. Returns whether silence counts now. */

@@ -198,7 +198,8 @@ bool rota_remote_fsm_progress(struct rota_remote_fsm *fsm, rota_time now, struct
     return true;
 }
 
-size_t rota_remote_fsm_lost(struct rota_remote_fsm *fsm, rota_time now, uint64_t session)
+size_t rota_remote_fsm_lost(struct rota_remote_fsm *fsm, rota_time now, uint64_t session,
+                            enum rota_job_cause cause)
 {
     size_t n = 0;
     const struct rota_map_entry *entry;
@@ -212,9 +213,9 @@ size_t rota_remote_fsm_lost(struct rota_remote_fsm *fsm, rota_time now, uint64_t
             continue;
         discard_said(fsm, attempt);
         attempt->end = (struct rota_attempt_end){
-            .cause = ROTA_JOB_CAUSE_FAILED,
+            .cause = cause,
             .reason = rota_str("its worker is gone"),
-            .retry_after = ROTA_MSEC,
+            .retry_after = cause == ROTA_JOB_CAUSE_LOST ? 0 : ROTA_MSEC,
         };
         attempt->is_ending = true;
         fsm->n_lost++;
@@ -244,6 +245,7 @@ static void send_back(struct rota_remote_fsm *fsm, rota_time now, struct attempt
     attempt->end = (struct rota_attempt_end){
         .cause = ROTA_JOB_CAUSE_GIVEN_BACK,
         .reason = rota_str("it did not come to its worker"),
+        .retry_after = ROTA_MSEC,
     };
     attempt->session = 0;
     attempt->is_ending = true;
@@ -284,7 +286,7 @@ static bool is_final(enum rota_code code)
 }
 
 void rota_remote_fsm_answered(struct rota_remote_fsm *fsm, rota_time now, struct rota_job_id id,
-                              uint64_t number, enum rota_code code)
+                              uint64_t number, enum rota_code code, bool is_cancelled)
 {
     struct attempt *attempt = find(fsm, id, number);
     if (!attempt || !attempt->is_calling)
@@ -305,6 +307,8 @@ void rota_remote_fsm_answered(struct rota_remote_fsm *fsm, rota_time now, struct
     }
     fsm->n_done += code == ROTA_OK;
     fsm->n_refused += code != ROTA_OK;
+    if (!attempt->is_ending)
+        attempt->end.cause = is_cancelled ? ROTA_JOB_CAUSE_CANCELLED : ROTA_JOB_CAUSE_LOST;
     if (attempt->session)
         act(fsm, attempt->is_ending ? ROTA_REMOTE_DO_TELL : ROTA_REMOTE_DO_CANCEL, attempt, code);
     forget(fsm, attempt);

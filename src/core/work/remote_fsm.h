@@ -33,7 +33,7 @@ enum {
 enum rota_remote_action_type {
     ROTA_REMOTE_DO_EXTEND, /* call the node of the job; answer with rota_remote_fsm_answered() */
     ROTA_REMOTE_DO_END,    /* the same */
-    ROTA_REMOTE_DO_CANCEL, /* tell the worker of `session` to stop, for `cause` */
+    ROTA_REMOTE_DO_CANCEL, /* tell the worker of `session` to stop, for `end.cause` */
     ROTA_REMOTE_DO_TELL,   /* tell it what became of its end: `code` */
 };
 
@@ -83,9 +83,10 @@ bool rota_remote_fsm_end(struct rota_remote_fsm *fsm, rota_time now,
 bool rota_remote_fsm_progress(struct rota_remote_fsm *fsm, rota_time now, struct rota_job_id id,
                               uint64_t attempt, struct rota_str text);
 
-/* The session is gone: what it had is failed, and tried again by others at once. Returns how
- * many those were. */
-size_t rota_remote_fsm_lost(struct rota_remote_fsm *fsm, rota_time now, uint64_t session);
+/* The session is gone: what it had is ended as `cause`. LOST, when its worker died, backs off;
+ * FAILED and GIVEN_BACK are tried again at once. Returns how many those were. */
+size_t rota_remote_fsm_lost(struct rota_remote_fsm *fsm, rota_time now, uint64_t session,
+                            enum rota_job_cause cause);
 
 /* Another session of the same worker has taken the place of one; returns how many attempts run
  * in it. */
@@ -98,9 +99,10 @@ uint32_t rota_remote_fsm_holds(struct rota_remote_fsm *fsm, rota_time now, uint6
                                uint64_t n_taken, struct rota_worker_running *held, size_t *n_held);
 
 /* What the other node said to EXTEND or END: ROTA_OK, ROTA_ERR_STALE or _NOT_FOUND (it is
- * over), ROTA_ERR_INVALID (it will never take it); all else: make the call again. */
+ * over), ROTA_ERR_INVALID (it will never take it); all else: make the call again. `is_cancelled`:
+ * it is over because somebody cancelled the job. */
 void rota_remote_fsm_answered(struct rota_remote_fsm *fsm, rota_time now, struct rota_job_id id,
-                              uint64_t attempt, enum rota_code code);
+                              uint64_t attempt, enum rota_code code, bool is_cancelled);
 
 void rota_remote_fsm_tick(struct rota_remote_fsm *fsm, rota_time now);
 rota_time rota_remote_fsm_deadline(const struct rota_remote_fsm *fsm);

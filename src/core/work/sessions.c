@@ -44,6 +44,7 @@ bool rota_sessions_add(struct rota_sessions *sessions, struct rota_session *sess
     if (++sessions->last_number == 0)
         sessions->last_number = 1;
     session->number = sessions->last_number;
+    session->began_at = now;
     rota_peer_fsm_init(&session->peer, sessions->beat, now);
     rota_list_push(&sessions->by_heard, &session->by_heard);
     rota_list_push(&sessions->by_sent, &session->by_sent);
@@ -102,6 +103,16 @@ struct rota_session *rota_sessions_next_dead(const struct rota_sessions *session
     bool is_dead = session && now >= sessions->attention.spare_until &&
                    rota_peer_fsm_is_silent(&session->peer, now);
     return is_dead ? session : NULL;
+}
+
+enum rota_session_end rota_sessions_judge_end(const struct rota_sessions *sessions,
+                                              const struct rota_session *session, rota_time now)
+{
+    const struct rota_attention *attention = &sessions->attention;
+    rota_time back_at = attention->excuse_until - rota_beat_silence(&sessions->beat);
+    bool is_away = now - attention->listened_at > 2 * sessions->beat.interval;
+    bool was_away = now < attention->excuse_until && session->began_at < back_at;
+    return is_away || was_away ? ROTA_SESSION_EXCUSED : ROTA_SESSION_DIED;
 }
 
 struct rota_session *rota_sessions_next_beat(const struct rota_sessions *sessions, rota_time now)

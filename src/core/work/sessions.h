@@ -22,6 +22,7 @@ struct rota_session {
     struct rota_str name;
     uint64_t number; /* never 0, never used twice by one table */
     uint64_t epoch;
+    rota_time began_at;
     struct rota_peer_fsm peer;
     struct rota_list_node by_heard, by_sent;
 };
@@ -39,6 +40,13 @@ enum rota_session_verdict {
     ROTA_SESSION_NEW,
     ROTA_SESSION_STALE, /* a session of this name has this epoch or a higher one */
     ROTA_SESSION_FULL,  /* `n_max` are there */
+};
+
+/* How a session ended. */
+enum rota_session_end {
+    ROTA_SESSION_LEFT,    /* it said so, or we wanted it */
+    ROTA_SESSION_DIED,    /* its connection is gone, it was silent, or another took its place */
+    ROTA_SESSION_EXCUSED, /* the same, but we were not listening ourselves: it may come back */
 };
 
 /* `first` is where numbers begin, so that those of two lives of a broker differ. */
@@ -70,6 +78,11 @@ void rota_sessions_sent(struct rota_sessions *sessions, struct rota_session *ses
  * each is to be removed. NULL ends it. */
 bool rota_sessions_listened(struct rota_sessions *sessions, rota_time now);
 struct rota_session *rota_sessions_next_dead(const struct rota_sessions *sessions, rota_time now);
+
+/* What it means that a session ends now without a word. Excused is one that began before we were
+ * away. */
+enum rota_session_end rota_sessions_judge_end(const struct rota_sessions *sessions,
+                                              const struct rota_session *session, rota_time now);
 
 /* Who has to be sent a beat; each is to be sent one. NULL ends it. */
 struct rota_session *rota_sessions_next_beat(const struct rota_sessions *sessions, rota_time now);

@@ -128,6 +128,7 @@ uint32_t rota_worker_fsm_taken(struct rota_worker_fsm *fsm, rota_time now, uint3
         *is_to_start = true;
     } else {
         begin_saying(fsm, now, attempt, ROTA_JOB_CAUSE_GIVEN_BACK);
+        attempt->retry_after = ROTA_MSEC; /* others can do it at once */
     }
     return number;
 }
@@ -163,6 +164,7 @@ void rota_worker_fsm_ended(struct rota_worker_fsm *fsm, rota_time now, uint32_t 
         case ROTA_WORKER_STOP_LEASE:
         case ROTA_WORKER_STOP_LEAVING:
             begin_saying(fsm, now, attempt, ROTA_JOB_CAUSE_GIVEN_BACK);
+            attempt->retry_after = ROTA_MSEC;
             return;
         }
     }

@@ -43,7 +43,7 @@ async function listed() {
 }
 
 const OPERATORS = ['Nodes/Drain', 'Nodes/Undrain', 'Nodes/Evict', 'Nodes/Weigh', 'Queue/Forget', 'Queue/Pause',
-  'Queue/SetLayout', 'Queue/SetWeight', 'Space/Migrate', 'Space/Pin'].map((name) => `/rota.v1.${name}`);
+  'Queue/SetLayout', 'Queue/SetQuarantine', 'Queue/SetWeight', 'Space/Migrate', 'Space/Pin'].map((name) => `/rota.v1.${name}`);
 
 let n = 0, nFailed = 0;
 function check(is, should, name) {

@@ -1,0 +1,358 @@
+/* Attempts that are lost: when the job waits, when it is dead, who may go on with it, and what is
+ * the broker's own fault. */
+#include "broker_rules.h"
+
+static struct rota_str q;
+
+/* The worker that has the job dies. */
+static void die_at(struct rota_job_id id, const char *name)
+{
+    bench_look(&bench);
+    uint64_t session = bench_open(&bench, name, 1);
+    bench_tick(&bench, ROTA_JOB_BACKOFF_MAX);
+    assert_int_equal(bench_session_of(&bench, id), session);
+    rota_broker_worker_lost(bench.broker, bench.now, session, false);
+    bench_settle(&bench);
+}
+
+static char *why(struct rota_job_id id)
+{
+    static char text[512];
+    return rota_broker_explain(bench.broker, bench.now, q, id, text, sizeof text);
+}
+
+static int begin(void **state)
+{
+    q = rota_str("q");
+    return set_up(state);
+}
+
+/* --- deaths --- */
+
+static void a_job_whose_worker_dies_waits_as_if_it_had_failed(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    uint64_t first = bench_open(&bench, "a", 1);
+    bench_open(&bench, "b", 1);
+    rota_broker_worker_lost(bench.broker, bench.now, first, false);
+    bench_settle(&bench);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+    bench_tick(&bench, ROTA_JOB_BACKOFF_FIRST / 2);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+    bench_tick(&bench, ROTA_JOB_BACKOFF_FIRST);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+    assert_int_equal(bench_view(&bench, id).n_attempts, 2);
+}
+
+static void a_job_that_kills_three_workers_is_dead_and_names_them(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    die_at(id, "A");
+    bench_restart(&bench); /* the count is kept */
+    die_at(id, "B");
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+    rota_broker_rewrite(bench.broker, UINT64_MAX, SIZE_MAX, SIZE_MAX); /* also so */
+    bench_settle(&bench);
+    bench_restart(&bench);
+    die_at(id, "C");
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DEAD);
+    assert_true(
+        rota_str_is_equal(bench_view(&bench, id).reason, rota_str("killed 3 workers: A, B, C")));
+    assert_string_equal(why(id), "dead: in quarantine, it killed 3 workers: A, B, C; `rota job "
+                                 "retry` lets it run again");
+    struct rota_queue_view queue;
+    size_t place = 0;
+    assert_true(rota_broker_next_queue(bench.broker, &place, &queue));
+    assert_int_equal(queue.n_quarantined, 1);
+    bench_restart(&bench);
+    assert_string_equal(why(id), "dead: in quarantine, it killed 3 workers: A, B, C; `rota job "
+                                 "retry` lets it run again");
+
+    /* It is released as any dead job is, and may kill three more. */
+    assert_int_equal(rota_broker_revive(bench.broker, bench.now, q, id, &bench.number, NULL),
+                     ROTA_OK);
+    bench_settle(&bench);
+    die_at(id, "D");
+    die_at(id, "E");
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+    bench_open(&bench, "F", 1);
+    bench_tick(&bench, ROTA_JOB_BACKOFF_MAX);
+    bench_done(&bench, id);
+}
+
+static void what_a_job_may_kill_is_set_for_its_queue(void **state)
+{
+    (void)state;
+    struct rota_job_id id =
+        bench_add_spec(&bench, (struct rota_job_spec){.payload = rota_str("x"), .max_attempts = 9});
+    assert_int_equal(rota_broker_set_kills(bench.broker, bench.now, q, 5, &bench.number, NULL),
+                     ROTA_OK);
+    assert_int_equal(
+        rota_broker_set_kills(bench.broker, bench.now, q, 1001, &bench.number, &bench.error),
+        ROTA_ERR_INVALID);
+    assert_int_equal(rota_broker_pause(bench.broker, bench.now, q, true, &bench.number, NULL),
+                     ROTA_OK);
+    assert_int_equal(rota_broker_pause(bench.broker, bench.now, q, false, &bench.number, NULL),
+                     ROTA_OK); /* leaves it as it is */
+    bench_settle(&bench);
+    bench_restart(&bench);
+    for (int i = 0; i < 4; i++)
+        die_at(id, "w");
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+    die_at(id, "w");
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DEAD);
+    assert_true(rota_str_is_equal(bench_view(&bench, id).reason,
+                                  rota_str("killed 5 workers: w, w, w, w, w")));
+}
+
+static void another_broker_takes_over_what_a_job_may_kill(void **state)
+{
+    (void)state;
+    struct rota_work_record setting = {
+        .type = ROTA_WORK_PAUSE, .queue = q, .weight = 1, .at = bench.now.wall};
+    assert_int_equal(rota_broker_take_setting(bench.broker, bench.now, &setting, NULL), ROTA_OK);
+    bench_settle(&bench);
+    struct rota_setting_place place = {0};
+    struct rota_work_record told;
+    assert_true(rota_broker_next_setting(bench.broker, &place, &told));
+    assert_int_equal(told.weight, 1);
+    struct rota_job_id id = bench_add(&bench, "x");
+    die_at(id, "A");
+    assert_true(rota_str_is_equal(bench_view(&bench, id).reason, rota_str("killed 1 worker: A")));
+}
+
+static void names_that_do_not_fit_are_left_out_and_that_is_said(void **state)
+{
+    (void)state;
+    char name[ROTA_WORKER_NAME_MAX + 1];
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    struct rota_job_id id = bench_add(&bench, "x");
+    for (int i = 0; i < 3; i++)
+        die_at(id, name);
+    struct rota_str reason = bench_view(&bench, id).reason;
+    assert_true(reason.size < 200);
+    assert_memory_equal(reason.data + reason.size - 5, ", ...", 5);
+}
+
+static void a_worker_that_goes_in_order_kills_nobody(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    for (int i = 0; i < 4; i++) {
+        uint64_t session = bench_open(&bench, "w", 1);
+        assert_int_equal(bench_session_of(&bench, id), session);
+        rota_broker_worker_close(bench.broker, bench.now, session);
+        bench_settle(&bench);
+        assert_int_equal(bench_state(&bench, id), ROTA_JOB_WAITING); /* for others, at once */
+    }
+}
+
+static void a_lease_that_runs_out_again_and_again_is_a_death_each_time(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    for (int i = 0; i < 3; i++) {
+        bench_open_spec(&bench, (struct rota_worker_spec){.name = rota_str("poller"),
+                                                          .slots = 1,
+                                                          .lease = ROTA_SEC,
+                                                          .is_poll = true});
+        assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+        bench_tick(&bench, 10 * ROTA_SEC);
+    }
+    assert_true(rota_str_is_equal(bench_view(&bench, id).reason,
+                                  rota_str("killed 3 workers: poller, poller, poller")));
+}
+
+static void a_node_may_tell_that_the_worker_of_its_own_died(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    bench_open(&bench, "w", 1);
+    uint64_t attempt = bench_view(&bench, id).attempt, number;
+    assert_int_equal(
+        rota_broker_lose(bench.broker, bench.now, q, id, attempt + 1, &bench.number, NULL),
+        ROTA_ERR_STALE);
+    assert_int_equal(rota_broker_lose(bench.broker, bench.now, q, id, attempt, &number, NULL),
+                     ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+    assert_int_equal(rota_broker_lose(bench.broker, bench.now, q, id, attempt, &bench.number, NULL),
+                     ROTA_OK);
+    assert_int_equal(bench.number, number); /* said again */
+}
+
+/* --- who goes on --- */
+
+static void an_attempt_that_was_lost_goes_on_when_its_worker_comes_back(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    die_at(id, "A");
+    die_at(id, "B");
+    uint64_t attempt = bench_view(&bench, id).attempt;
+    for (int i = 0; i < 4; i++) { /* also when the broker was restarted, or its journal cut */
+        uint64_t thief = bench_open_running(&bench, "thief", id, attempt, 0);
+        assert_int_equal(bench_last(&bench, ROTA_WORK_DO_CANCEL).session, thief);
+        assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+        rota_broker_worker_close(bench.broker, bench.now, thief);
+        uint64_t session = bench_open_running(&bench, "B", id, attempt, 0);
+        assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+        assert_int_equal(bench_view(&bench, id).attempt, attempt);
+        assert_int_equal(bench_view(&bench, id).n_attempts, 2); /* it counts once */
+        assert_true(bench_view(&bench, id).is_attempt_open);
+        if (i % 2)
+            bench_restart(&bench);
+        if (i % 2)
+            session = bench_open_running(&bench, "B", id, attempt, 0);
+        /* It dies in truth; had the first one counted this would be the third. */
+        rota_broker_worker_lost(bench.broker, bench.now, session, false);
+        bench_settle(&bench);
+        assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+        if (i == 2)
+            bench_restart(&bench);
+    }
+    bench_open(&bench, "other", 1);
+    bench_tick(&bench, ROTA_JOB_BACKOFF_MAX); /* it is another's now */
+    bench_look(&bench);
+    bench_open_running(&bench, "B", id, attempt, 0);
+    assert_int_equal(bench_count(&bench, ROTA_WORK_DO_CANCEL, id), 1);
+    assert_int_equal(bench_view(&bench, id).n_attempts, 3);
+    bench_done(&bench, id);
+}
+
+static void an_attempt_that_was_lost_is_ended_or_extended_by_who_has_it(void **state)
+{
+    (void)state;
+    struct rota_worker_spec poll = {
+        .name = rota_str("p"), .slots = 1, .lease = ROTA_SEC, .is_poll = true};
+    struct rota_job_id id = bench_add(&bench, "x");
+    bench_open_spec(&bench, poll);
+    uint64_t attempt = bench_view(&bench, id).attempt;
+    bench_tick(&bench, ROTA_SEC);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+    assert_int_equal(rota_broker_extend(bench.broker, bench.now, q, id, attempt, 0, ROTA_SEC,
+                                        rota_str("half"), NULL),
+                     ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+    bench_tick(&bench, 10 * ROTA_SEC);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_WAITING); /* lost again; nobody wants it */
+    bench_restart(&bench);
+    uint64_t zmq = bench_open_for(&bench, "z", 0, "none");
+    struct rota_attempt_end end = {
+        .queue = q, .id = id, .attempt = attempt, .session = zmq, .cause = ROTA_JOB_CAUSE_DONE};
+    assert_int_equal(rota_broker_end(bench.broker, bench.now, &end, &bench.number, NULL),
+                     ROTA_ERR_STALE); /* who has a session claims it first */
+    assert_int_equal(bench_end(&bench, id, attempt, ROTA_JOB_CAUSE_DONE, "late"), ROTA_OK);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DONE);
+    bench_restart(&bench);
+    assert_true(rota_str_is_equal(bench_view(&bench, id).result, rota_str("late")));
+    assert_int_equal(bench_view(&bench, id).n_attempts, 1);
+}
+
+static void what_was_released_from_quarantine_is_nobodys(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    for (int i = 0; i < 3; i++)
+        die_at(id, "w");
+    uint64_t attempt = bench_view(&bench, id).attempt;
+    assert_int_equal(rota_broker_revive(bench.broker, bench.now, q, id, &bench.number, NULL),
+                     ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(bench_end(&bench, id, attempt, ROTA_JOB_CAUSE_DONE, ""), ROTA_ERR_STALE);
+}
+
+/* --- our own fault --- */
+
+static void who_is_excused_has_time_to_come_back(void **state)
+{
+    (void)state;
+    struct rota_job_id id =
+        bench_add_spec(&bench, (struct rota_job_spec){.payload = rota_str("x"), .max_attempts = 1});
+    uint64_t session = bench_open(&bench, "w", 1);
+    uint64_t attempt = bench_view(&bench, id).attempt;
+    rota_broker_worker_lost(bench.broker, bench.now, session, true);
+    bench_settle(&bench);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+    bench_tick(&bench, ROTA_BROKER_GRACE - ROTA_MSEC);
+    session = bench_open_running(&bench, "w", id, attempt, 0);
+    bench_tick(&bench, ROTA_MIN);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+    rota_broker_worker_lost(bench.broker, bench.now, session, true);
+    bench_tick(&bench, ROTA_BROKER_GRACE); /* it never comes: that costs no attempt */
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_WAITING);
+    assert_int_equal(bench_view(&bench, id).n_attempts, 0);
+    bench_open_running(&bench, "w", id, attempt, 0);
+    assert_int_equal(bench_view(&bench, id).attempt, attempt);
+    assert_int_equal(bench_view(&bench, id).n_attempts, 1);
+    bench_done(&bench, id);
+}
+
+static void a_broker_that_stood_still_gives_everybody_time_to_be_heard(void **state)
+{
+    (void)state;
+    struct rota_job_id leased =
+        bench_add_spec(&bench, (struct rota_job_spec){.payload = rota_str("x"), .max_attempts = 1});
+    struct rota_job_id held =
+        bench_add_spec(&bench, (struct rota_job_spec){.payload = rota_str("y"), .max_attempts = 1});
+    bench_open_spec(&bench,
+                    (struct rota_worker_spec){
+                        .name = rota_str("p"), .slots = 1, .lease = 2 * ROTA_SEC, .is_poll = true});
+    uint64_t session = bench_open_spec(
+        &bench,
+        (struct rota_worker_spec){.name = rota_str("w"), .slots = 1, .liveness = 2 * ROTA_SEC});
+    assert_int_equal(bench_state(&bench, held), ROTA_JOB_RUNNING);
+    bench_stall(&bench, 10 * ROTA_SEC);
+    assert_int_equal(bench_state(&bench, leased), ROTA_JOB_RUNNING);
+    assert_int_equal(bench_state(&bench, held), ROTA_JOB_RUNNING);
+    bench_tick(&bench, ROTA_BROKER_GRACE - ROTA_MSEC);
+    assert_int_equal(rota_broker_extend(bench.broker, bench.now, q, leased,
+                                        bench_view(&bench, leased).attempt, 0, 0, rota_str(""),
+                                        NULL),
+                     ROTA_OK);
+    assert_true(rota_broker_worker_heard(bench.broker, bench.now, session));
+    bench_tick(&bench, ROTA_SEC);
+    assert_int_equal(bench_state(&bench, leased), ROTA_JOB_RUNNING);
+    assert_int_equal(bench_state(&bench, held), ROTA_JOB_RUNNING);
+    bench_tick(&bench, 2 * ROTA_SEC); /* who is silent all the same is lost */
+    assert_int_equal(bench_state(&bench, leased), ROTA_JOB_DEAD);
+    assert_int_equal(bench_state(&bench, held), ROTA_JOB_DEAD);
+}
+
+static void a_tick_that_is_a_little_late_excuses_nobody(void **state)
+{
+    (void)state;
+    struct rota_job_id id =
+        bench_add_spec(&bench, (struct rota_job_spec){.payload = rota_str("x"), .max_attempts = 1});
+    bench_open_spec(&bench,
+                    (struct rota_worker_spec){
+                        .name = rota_str("p"), .slots = 1, .lease = 2 * ROTA_SEC, .is_poll = true});
+    bench_stall(&bench, 2 * ROTA_SEC + ROTA_BROKER_STALL - 1);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DEAD);
+}
+
+int main(void)
+{
+#define LOSS(name) cmocka_unit_test_setup_teardown(name, begin, tear_down)
+    const struct CMUnitTest tests[] = {
+        LOSS(a_job_whose_worker_dies_waits_as_if_it_had_failed),
+        LOSS(a_job_that_kills_three_workers_is_dead_and_names_them),
+        LOSS(what_a_job_may_kill_is_set_for_its_queue),
+        LOSS(another_broker_takes_over_what_a_job_may_kill),
+        LOSS(names_that_do_not_fit_are_left_out_and_that_is_said),
+        LOSS(a_worker_that_goes_in_order_kills_nobody),
+        LOSS(a_lease_that_runs_out_again_and_again_is_a_death_each_time),
+        LOSS(a_node_may_tell_that_the_worker_of_its_own_died),
+        LOSS(an_attempt_that_was_lost_goes_on_when_its_worker_comes_back),
+        LOSS(an_attempt_that_was_lost_is_ended_or_extended_by_who_has_it),
+        LOSS(what_was_released_from_quarantine_is_nobodys),
+        LOSS(who_is_excused_has_time_to_come_back),
+        LOSS(a_broker_that_stood_still_gives_everybody_time_to_be_heard),
+        LOSS(a_tick_that_is_a_little_late_excuses_nobody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
