@@ -101,8 +101,8 @@ enum rota_code rota_file_check_secret(const char *path, bool group_may, struct r
         return ROTA_OK;
     bool is_read = status.st_mode & refused & (S_IROTH | S_IRGRP);
     return rota_error_set(error, ROTA_ERR_INVALID,
-                          "%s: others can %s the secret key in it, its mode is %04o: chmod %s %s",
-                          path, is_read ? "read" : "change", (unsigned)status.st_mode & 07777,
+                          "%s: others can %s the secret in it, its mode is %04o: chmod %s %s", path,
+                          is_read ? "read" : "change", (unsigned)status.st_mode & 07777,
                           is_ours ? "600" : "640", path);
 }
 

@@ -18,7 +18,7 @@ enum rota_code rota_file_read(const char *path, size_t size_max, struct rota_buf
 enum rota_code rota_file_read_fd(int fd, const char *name, size_t size_max,
                                  struct rota_buffer *content, struct rota_error *error);
 
-/* Whether the secret key in the file `path` is one: ROTA_ERR_INVALID, with what cures it, when
+/* Whether the secret in the file `path` is one: ROTA_ERR_INVALID, with what cures it, when
  * everybody can read or change the file, or the group of our own file, unless `group_may`. That of
  * another owner may be there for a group that we are in. Any thread. */
 enum rota_code rota_file_check_secret(const char *path, bool group_may, struct rota_error *error);

@@ -361,8 +361,7 @@ uint64_t rota_journal_files_edge(const struct rota_journal_files *files)
 /* --- opening --- */
 
 /* Make the directory if it is not there, for good. */
-static enum rota_code make_directory(const struct rota_journal_files *files,
-                                     struct rota_error *error)
+static enum rota_code make_directory(struct rota_journal_files *files, struct rota_error *error)
 {
     char parent[ROTA_JOURNAL_PATH_MAX];
     struct stat status;
@@ -381,6 +380,7 @@ static enum rota_code make_directory(const struct rota_journal_files *files,
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "%s: everybody may write to it: take that away with chmod o-w",
                               files->directory);
+    files->is_open = status.st_mode & S_IXOTH;
     return ROTA_OK;
 }
 

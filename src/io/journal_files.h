@@ -67,6 +67,7 @@ struct rota_journal_files {
     unsigned char id[ROTA_JOURNAL_ID_SIZE];
     uint64_t index;                  /* of the next segment */
     bool is_full;                    /* the reserve was given up */
+    bool is_open;                    /* everybody may look for files in the directory */
     struct rota_journal_range range; /* what the file says */
     bool has_bad_range;              /* it was not read, and is made anew */
     bool is_range_torn;              /* the last write of it was cut off, or is damaged */

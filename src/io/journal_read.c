@@ -161,6 +161,11 @@ static enum rota_code look_at(struct reading *reading, int fd, const char *path)
         return rota_journal_files_refuse(path, "can't be looked at", reading->error);
     if (!S_ISREG(status.st_mode))
         return rota_error_set(reading->error, ROTA_ERR_INVALID, "%s: is not a file", path);
+    if (reading->files->is_open && status.st_mode & (S_IROTH | S_IWOTH))
+        return rota_error_set(reading->error, ROTA_ERR_INVALID,
+                              "%s: others can %s the jobs in it, its mode is %04o: chmod 600 %s",
+                              path, status.st_mode & S_IROTH ? "read" : "change",
+                              (unsigned)status.st_mode & 07777, path);
     if (status.st_uid != geteuid() && geteuid() == 0)
         return rota_error_set(reading->error, ROTA_ERR_INVALID,
                               "%s: belongs to user %u: run as that user, who could not read what "

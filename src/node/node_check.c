@@ -2,10 +2,17 @@
 #include "node/node_settings.h"
 
 #include "io/address.h"
+#include "io/file.h"
+#include "run/connector_inside.h"
 #include "wire/sql_url.h"
 
+#include <rota/tls.h>
+
 #include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* `*is_far`: it leads beyond this machine. A name is not looked up, and may. */
@@ -82,6 +89,90 @@ static enum rota_code check_addresses(const struct rota_settings *settings,
     return code;
 }
 
+/* --- who else has it --- */
+
+/* The directory may not be there yet; then the node makes it, and the token, for itself alone. */
+static enum rota_code check_data(const struct rota_settings *settings, struct rota_error *error)
+{
+    const char *data = ((const struct rota_node_settings *)settings->values)->data;
+    struct stat status;
+    char path[4200], where[ROTA_SETTINGS_WHERE_MAX];
+    if (stat(data, &status))
+        return ROTA_OK;
+    if (status.st_mode & S_IWOTH)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "%s: everybody may write to %.1000s: take that away with chmod o-w",
+                              rota_settings_where(settings, "data", where), data);
+    snprintf(path, sizeof path, "%s/token", data);
+    return stat(path, &status) ? ROTA_OK : rota_file_check_secret(path, true, error);
+}
+
+/* The pair of keys, and the list of workers, as they are read at the start. */
+static enum rota_code check_workers(const struct rota_settings *settings, struct rota_error *error)
+{
+    const struct rota_node_settings *values = settings->values;
+    struct rota_connector_options options = {.address = values->workers,
+                                             .key_file = values->workers_key,
+                                             .workers_file = values->workers_list};
+    struct rota_error why;
+    char where[ROTA_SETTINGS_WHERE_MAX];
+    if (!values->workers_key || !rota_node_settings_has_role(values, "queue") ||
+        !rota_connector_check_broker(&options, &why))
+        return ROTA_OK;
+    return rota_error_set(error, why.code, "%s: %s",
+                          rota_settings_where(settings, "workers-key", where), why.text);
+}
+
+/* --- certificates --- */
+
+enum rota_code rota_node_check_certificate(const struct rota_tls *tls, const char *certificate,
+                                           const char *host, struct rota_error *error)
+{
+    return rota_tls_is_for(tls, host)
+               ? ROTA_OK
+               : rota_error_set(error, ROTA_ERR_INVALID,
+                                "the certificate %.1000s is not for %s, where other nodes reach "
+                                "this one: set advertise to a name that it has",
+                                certificate, host);
+}
+
+/* Where other nodes reach it if it is not told: the address that a name to listen at has. */
+static void find_host(const struct rota_node_settings *values, char host[ROTA_ADDRESS_HOST_MAX])
+{
+    struct rota_address address;
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found = NULL;
+    host[0] = '\0';
+    if (rota_address_parse(values->advertise ? values->advertise : values->listen, &address, NULL))
+        return;
+    snprintf(host, ROTA_ADDRESS_HOST_MAX, "%s", address.host);
+    if (values->advertise || getaddrinfo(address.host, NULL, &hints, &found))
+        return;
+    getnameinfo(found->ai_addr, found->ai_addrlen, host, ROTA_ADDRESS_HOST_MAX, NULL, 0,
+                NI_NUMERICHOST);
+    freeaddrinfo(found);
+}
+
+static enum rota_code check_certificate(const struct rota_settings *settings,
+                                        struct rota_error *error)
+{
+    const struct rota_node_settings *values = settings->values;
+    struct rota_tls_options options = {
+        .certificate_file = values->certificate, .key_file = values->key, .ca_file = values->ca};
+    struct rota_tls *tls = NULL;
+    struct rota_error why;
+    char host[ROTA_ADDRESS_HOST_MAX], where[ROTA_SETTINGS_WHERE_MAX];
+    if (!values->certificate)
+        return ROTA_OK;
+    find_host(values, host);
+    enum rota_code code = rota_tls_server_new(&options, &tls, &why);
+    if (!code && host[0])
+        code = rota_node_check_certificate(tls, values->certificate, host, &why);
+    rota_tls_free(tls);
+    return code ? rota_error_set(error, code, "%s: %s",
+                                 rota_settings_where(settings, "cert", where), why.text)
+                : ROTA_OK;
+}
+
 enum rota_code rota_node_settings_check_reach(const struct rota_settings *settings,
                                               struct rota_error *error)
 {
@@ -102,5 +193,9 @@ enum rota_code rota_node_settings_check_reach(const struct rota_settings *settin
     if (!code && values->store && rota_sql_url_parse(rota_str(values->store), &url, &why))
         code = rota_error_set(error, ROTA_ERR_INVALID, "%s: %s",
                               rota_settings_where(settings, "store", where), why.text);
-    return code;
+    if (!code)
+        code = check_data(settings, error);
+    if (!code)
+        code = check_workers(settings, error);
+    return code ? code : check_certificate(settings, error);
 }

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "core/call/list.h"
-#include "core/node/access.h"
 #include "core/call/places.h"
+#include "core/node/access.h"
 #include "io/address.h"
 #include "io/clock.h"
 #include "io/http.h"

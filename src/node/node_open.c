@@ -232,11 +232,9 @@ static enum rota_code open_clients(struct rota_node *node, struct rota_error *er
                                       .ca_file = settings->ca};
     struct rota_address advertised;
     enum rota_code code = rota_address_parse(node->advertise, &advertised, error);
-    if (!code && !rota_tls_is_for(node->tls, advertised.host))
-        code = rota_error_set(error, ROTA_ERR_INVALID,
-                              "the certificate %.1000s is not for %s, where other nodes reach this "
-                              "one: set advertise to a name that it has",
-                              settings->certificate, advertised.host);
+    if (!code)
+        code =
+            rota_node_check_certificate(node->tls, settings->certificate, advertised.host, error);
     if (!code)
         code = rota_tls_client_new(&own, &node->self_tls, error);
     return code ? code : rota_tls_client_new(&others, &node->peers_tls, error);

@@ -6,6 +6,8 @@
 #include "core/work/durability.h"
 #include "wire/settings.h"
 
+struct rota_tls;
+
 struct rota_node_settings {
     const char *data, *listen, *http, *http_names, *workers, *workers_key, *workers_list;
     const char *advertise, *store, *zone, *weight, *roles, *certificate, *key, *ca, *ledger;
@@ -67,6 +69,10 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
 /* The part of it that looks at addresses, URLs and files: node_check.c. */
 enum rota_code rota_node_settings_check_reach(const struct rota_settings *settings,
                                               struct rota_error *error);
+
+/* Whether the certificate is for the host by which other nodes reach this one. */
+enum rota_code rota_node_check_certificate(const struct rota_tls *tls, const char *certificate,
+                                           const char *host, struct rota_error *error);
 
 /* Whether option number `i` can change while the node runs. */
 bool rota_node_settings_is_live(size_t i);

@@ -179,7 +179,8 @@ static enum rota_code read_hex(struct reader *reader, const char *name, struct r
     for (size_t i = 0; is_hex && i < text.size; i += 2) {
         int high = rota_hex_digit(text.data[i]), low = rota_hex_digit(text.data[i + 1]);
         is_hex = high >= 0 && low >= 0;
-        bytes[i / 2] = (char)(high << 4 | low);
+        if (is_hex)
+            bytes[i / 2] = (char)(high << 4 | low);
     }
     if (!is_hex)
         return refuse(reader, name, "takes pairs of hexadecimal digits");

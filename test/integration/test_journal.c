@@ -715,6 +715,24 @@ static void what_is_no_journal_is_refused(void **state)
     assert_int_equal(chmod(path, 0700), 0);
 }
 
+/* What others can read, where they can get at it. */
+static void journal_that_others_can_read_is_refused(void **state)
+{
+    char path[512];
+    (void)state;
+    write_records(10);
+    path_of(1, path);
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(chmod(book.directory, 0755), 0);
+    assert_refused(ROTA_ERR_INVALID,
+                   "others can read the jobs in it, its mode is 0644: chmod 600 ");
+    assert_int_equal(chmod(path, 0602), 0);
+    assert_refused(ROTA_ERR_INVALID, "others can change the jobs in it");
+    assert_int_equal(chmod(book.directory, 0700), 0);
+    book_open(); /* nobody else gets so far */
+    book_close();
+}
+
 /* Neither one that is longer than a head, which looks damaged, nor one that looks cut off. */
 static void repair_touches_nothing_where_no_journal_is(void **state)
 {
@@ -1208,6 +1226,7 @@ int main(void)
         TEST(an_end_is_void_once_the_journal_is_open_again),
         TEST(nothing_is_added_to_a_segment_of_an_earlier_version),
         TEST(what_is_no_journal_is_refused),
+        TEST(journal_that_others_can_read_is_refused),
         TEST(repair_touches_nothing_where_no_journal_is),
         TEST(files_of_another_user_are_refused),
         TEST(interrupts_and_short_writes_are_gone_over),

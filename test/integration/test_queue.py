@@ -144,7 +144,7 @@ def a_key_that_others_can_read_is_refused():
         for refuses in (words, [ROTA, "worker-key", path]):
             refused = subprocess.run(refuses, capture_output=True, text=True, timeout=TIMEOUT)
             assert (refused.returncode, refused.stdout) == (2, ""), refused
-            assert f"{path}: others can read the secret key in it, its mode is 0644: chmod 600 {path}\n" in refused.stderr
+            assert f"{path}: others can read the secret in it, its mode is 0644: chmod 600 {path}\n" in refused.stderr
         os.chmod(path, 0o600)
         assert len(subprocess.run([ROTA, "worker-key", path], capture_output=True, timeout=TIMEOUT).stdout) == 41
 

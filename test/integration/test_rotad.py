@@ -434,6 +434,51 @@ def asks(one, folder, *words, code=0):
     return done.stderr if code else done.stdout
 
 
+def refused(folder, said, *words):
+    """By the start, and by --check-config as well, with the same sentence."""
+    texts = []
+    for check in (["--check-config"], []):
+        done = run(*words, *check, folder=folder)
+        assert done.returncode == 2 and said in done.stderr, (check, done)
+        texts.append(done.stderr)
+    assert texts[0] == texts[1], texts
+
+
+@test
+def settings_are_checked_as_strictly_as_at_the_start():
+    with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
+        tls = certify(folder, "other", "DNS:other.example")
+        refused(folder, "is not for 127.0.0.1", *ANY_PORTS, *tls)
+        refused(folder, "is not for node.example", *ANY_PORTS, *tls, "--advertise", "node.example:7700")
+        done = run(*ANY_PORTS, *tls, "--advertise", "other.example:7700", "--check-config", folder=folder)
+        assert done.returncode == 0, done
+        os.chmod(tls[3], 0o644)
+        refused(folder, "others can read the secret in it", *ANY_PORTS, *tls, "--advertise", "other.example:7700")
+        with open(os.path.join(folder, "keys"), "w") as file:
+            file.write("public nonsense\n")
+        refused(folder, "keys", *ANY_PORTS, "--workers-key", "keys", "--workers-list", "keys")
+        assert not os.path.exists(os.path.join(folder, "rota-data"))
+
+
+@test
+def what_others_can_read_or_change_is_refused():
+    with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
+        with node(*ANY_PORTS, folder=folder) as one:
+            assert one.ready
+            one.signal(signal.SIGTERM)
+            one.wait()
+        data = os.path.join(folder, "rota-data")
+        for path, mode, said in ((data, 0o777, "everybody may write to rota-data"),
+                                 (os.path.join(data, "token"), 0o644, "rota-data/token: others can read the secret in it"),
+                                 (os.path.join(data, "token"), 0o602, "others can change the secret in it")):
+            before = stat.S_IMODE(os.stat(path).st_mode)
+            os.chmod(path, mode)
+            refused(folder, said, *ANY_PORTS)
+            os.chmod(path, before)
+        with node(*ANY_PORTS, folder=folder) as one:
+            assert one.ready, one.seen
+
+
 @test
 def node_with_its_own_certificate_asks_itself():
     with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
@@ -456,7 +501,7 @@ def node_with_its_own_certificate_asks_itself():
             assert one.ready.startswith("ready "), one.seen
             assert [queue["name"] for queue in json.loads(one.get("/api/v1/queues")[1])["items"]] == ["q"]
         done = run("--listen", "127.0.0.1:0", *ports, *named, folder=folder)
-        assert done.returncode == 1 and "is not for 127.0.0.1" in done.stderr and "advertise" in done.stderr, done
+        assert done.returncode == 2 and "is not for 127.0.0.1" in done.stderr and "advertise" in done.stderr, done
 
 
 @test

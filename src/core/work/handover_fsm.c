@@ -55,8 +55,8 @@ static void hold(struct rota_handover_fsm *fsm, rota_time now, struct rota_str q
         known->until = now + ROTA_HANDOVER_HOLD;
         return;
     }
-    if (queue.size >= sizeof made.queue || fsm->holds.size >= ROTA_HANDOVER_HOLDS_MAX)
-        return;
+    if (rota_job_queue_check(queue, NULL) || fsm->holds.size >= ROTA_HANDOVER_HOLDS_MAX)
+        return; /* there is no such queue, or no room to remember it */
     memcpy(made.queue, queue.data, queue.size);
     made.until = now + ROTA_HANDOVER_HOLD;
     rota_vector_push(&fsm->holds, made);
