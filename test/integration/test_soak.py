@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
 import tap  # noqa: E402
 
-DOOMED = sys.argv[1]
+DOOMED = os.path.abspath(sys.argv[1])
 SOAK = pathlib.Path(__file__).resolve().parent.parent / "soak.py"
 
 
