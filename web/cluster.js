@@ -87,7 +87,7 @@ function listNodes(nodes, counts) {
   const wanted = view.filter.toLowerCase();
   const some = nodes.filter((node) => `${node.name} ${node.zone} ${nameOfState(node)[0]} ${node.roles ?? ""}`.toLowerCase().includes(wanted));
   const heads = [{ text: "Node" }, { text: "Zone" }, { text: "Weight", n: true }, { text: "State" }, { text: "Shards", n: true },
-    { text: "Jobs", n: true }, { text: "Calls", n: true }, { text: "CPU" }, { text: "Memory", n: true }, { text: "Up", n: true }, { text: "" }];
+    { text: "Jobs", n: true }, { text: "Calls", n: true }, { text: "CPU" }, { text: "Memory", n: true }, { text: "Up", n: true }, { text: "Actions", isHidden: true }];
   const light = (name) => () => { view.lit = name; schedule(); };
   return table("Nodes", heads, some.map((node) => {
     const [name, kind] = nameOfState(node);

@@ -330,9 +330,9 @@ export function table(caption, heads, rows, empty) {
   if (rows.length === 0) return empty;
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, el("table", {},
     el("caption", { class: "hidden" }, caption),
-    el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col", class: head.n ? "n" : head.class }, head.text)))),
+    el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col", class: head.n ? "n" : head.class }, head.isHidden ? el("span", { class: "hidden" }, head.text) : head.text)))),
     el("tbody", {}, rows.map(({ key, cells, ...rest }) => el("tr", { "data-key": key, ...rest },
-      cells.map((cell, i) => el("td", { class: heads[i].n ? "n" : heads[i].class, "data-head": heads[i].text }, cell ?? "")))))));
+      cells.map((cell, i) => el("td", { class: heads[i].n ? "n" : heads[i].class, "data-head": heads[i].isHidden ? "" : heads[i].text }, cell ?? "")))))));
 }
 
 export const card = (title, attributes, ...children) => el("section", { class: "card", ...attributes },

@@ -86,12 +86,12 @@ function hostRow(node) {
         if (chosen === node.weight) form.weights.delete(node.name);
         else form.weights.set(node.name, chosen);
         touch();
-      } }), el("output", { class: weight === node.weight ? "quiet" : "changed" }, isLost ? "lost" : `× ${weight}`)),
+      } }), el("output", { class: weight === node.weight ? "quiet" : "changed" }, isLost ? "removed" : `× ${weight}`)),
     el("label", { class: "check" }, el("input", { type: "checkbox", onchange: (event) => {
       if (event.currentTarget.checked) form.remove.add(node.name);
       else form.remove.delete(node.name);
       touch();
-    } }), " lose", el("span", { class: "hidden" }, ` ${node.name}`)));
+    } }), " remove", el("span", { class: "hidden" }, ` ${node.name}`)));
 }
 
 function addedRow(host) {
@@ -107,7 +107,7 @@ function showForm(nodes) {
     el("fieldset", {}, el("legend", {}, "Hosts"), el("ul", { class: "hosts" }, nodes.map(hostRow), form.add.map(addedRow)),
       button("Add a host", () => { form.add.push({ number: ++nAdded, name: `new-${nAdded}:7700`, zone: zones[0] ?? "", weight: 1 }); touch(); })),
     el("fieldset", {}, el("legend", {}, "Zone and routing"), el("div", { class: "fields" },
-      zones.length ? el("label", {}, "Lose a zone", el("select", { onchange: (event) => { form.zone = event.currentTarget.value; touch(); } },
+      zones.length ? el("label", {}, "Remove a zone", el("select", { onchange: (event) => { form.zone = event.currentTarget.value; touch(); } },
         el("option", { value: "" }, "none"), zones.map((zone) => el("option", { value: zone }, zone)))) : null,
       el("label", {}, "Mode", el("select", { onchange: (event) => { form.mode = event.currentTarget.value; touch(); } },
         el("option", { value: "" }, "as it is"), ["lookup", "slots"].map((mode) => el("option", { value: mode }, mode)))),
@@ -129,7 +129,7 @@ function showSpread(before, after) {
   const was = new Map(before), will = new Map(after);
   const names = [...new Set([...was.keys(), ...will.keys()])];
   const top = Math.max(1, ...was.values(), ...will.values());
-  return el("ul", { class: "spread", "aria-label": "Shards per node, before and after" }, names.map((name) => {
+  return el("ul", { class: "spread", tabindex: "0", "aria-label": "Shards per node, before and after" }, names.map((name) => {
     const a = was.get(name) ?? 0, b = will.get(name) ?? 0;
     return el("li", { "data-key": name }, el("span", { class: "name" }, chip(name), " ", el("span", { class: "mono" }, name)),
       el("span", { class: "two" }, bar([{ value: a, kind: "is-before" }], top, `${number(a)} before`), bar([{ value: b, kind: "is-after" }], top, `${number(b)} after`)),
@@ -149,11 +149,11 @@ function showResult() {
   const share = result.n_shards ? (result.moves / result.n_shards) * 100 : 0;
   return el("section", { class: isStale ? "card is-stale" : "card", "data-key": "result", "aria-live": "polite" },
     el("h3", {}, "What would happen"),
-    el("div", { class: "facts" }, fact(number(result.moves), `of ${plural(result.n_shards, "shard")} move (${share.toFixed(1)} %)`), fact(number(result.minimum), "is the least there could be"), result.lost ? fact(number(result.lost), "would be left to nobody", "bad") : null,
+    el("div", { class: "facts" }, fact(number(result.moves), `of ${plural(result.n_shards, "shard")} move (${share.toFixed(1)} %)`), fact(number(result.minimum), "would move to an even placement"), result.lost ? fact(number(result.lost), "would be left to nobody", "bad") : null,
       fact(spreadOf(result.spread_after ?? []), `fullest node, was ${spreadOf(result.spread_before ?? [])}`)),
-    bar([{ value: result.minimum, kind: "is-after" }, { value: Math.max(0, result.moves - result.minimum), kind: "is-more" }], Math.max(result.n_shards, 1), `${number(result.moves)} moves, ${number(result.minimum)} at least`),
+    bar([{ value: Math.min(result.moves, result.minimum), kind: "is-after" }, { value: Math.max(0, result.moves - result.minimum), kind: "is-more" }], Math.max(result.n_shards, 1), `${number(result.moves)} moves, ${number(result.minimum)} to an even placement`),
     el("h3", {}, "Shards per node"), showSpread(result.spread_before ?? [], result.spread_after ?? []),
-    result.per_space?.length ? table("Moves per space", [{ text: "Space or queue" }, { text: "Moves", n: true }, { text: "Least", n: true }], result.per_space.map((each) => ({ key: `${each.kind}/${each.name}`, cells: [[each.name, each.kind ? el("span", { class: "quiet" }, ` ${each.kind}`) : null], number(each.moves), number(each.minimum)] })), null) : null,
+    result.per_space?.length ? table("Moves per space", [{ text: "Space or queue" }, { text: "Moves", n: true }, { text: "Even placement", n: true }], result.per_space.map((each) => ({ key: `${each.kind}/${each.name}`, cells: [[each.name, each.kind ? el("span", { class: "quiet" }, ` ${each.kind}`) : null], number(each.moves), number(each.minimum)] })), null) : null,
     result.steps?.length ? [el("h3", {}, "Steps"), el("ol", { class: "steps" }, result.steps.map((step) => el("li", {}, step)))] : null,
     el("div", { class: "row apply" }, el("label", { class: "slide grow" }, "It comes ", el("output", {}, form.gradual ? `gradually, within ${form.gradual} min` : "at once"),
       el("input", { "aria-label": "Minutes within which it comes",  type: "range", min: "0", max: "60", value: "0", oninput: (event) => { form.gradual = Number(event.currentTarget.value); schedule(); } })),
@@ -182,9 +182,7 @@ function showOutcome(id) {
 
 export function show([id]) {
   if (id) return showOutcome(id);
-  const entry = ask("/api/v1/plan", 60000); // whether it is there: it is only for posting to
   const head = el("h2", {}, "Plan");
-  if (entry.status === 404) return [head, nothing("This node can't plan yet", "A node that can shows here what a change of hosts, weights or routing would move. From a terminal, for a list of hosts:", "rota plan --help")];
   if (!state.cluster) return [head, absent({ value: null }, "the nodes", null)];
   return [head, el("div", { class: "split is-plan", "data-key": "split" }, showForm(state.cluster.nodes ?? []), showResult())];
 }

@@ -172,7 +172,7 @@ function listJobs(name, query) {
   return [
     tabs, without(entry),
     wanted === "dead" && jobs.length ? el("p", { class: "row" }, button(jobs.length === 1 ? "Retry it" : `Retry all ${jobs.length} shown`, () => retryAll(base, jobs), { class: "main" })) : null,
-    table(`Jobs that are ${wanted}`, [{ text: "Job" }, { text: "Since" }, { text: "Attempts", n: true }, { text: "Worker" }, { text: "Why" }, { text: "" }],
+    table(`Jobs that are ${wanted}`, [{ text: "Job" }, { text: "Since" }, { text: "Attempts", n: true }, { text: "Worker" }, { text: "Why" }, { text: "Actions", isHidden: true }],
       jobs.map((job) => ({ key: job.spec.id, cells: [el("a", { class: "mono", href: to("queues", name, job.spec.id) }, job.spec.id),
         when(job.ended_ms || job.enqueued_ms), number(job.n_attempts), el("span", { class: "mono" }, job.worker), el("span", { class: "clip", title: shown(job.reason) }, shown(job.reason)),
         ["dead", "cancelled"].includes(wanted) ? button("Retry", () => change(`${base}/jobs/${job.spec.id}/retry`), { class: "small", "aria-label": `Retry ${job.spec.id}` }) : null] })),

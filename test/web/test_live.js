@@ -188,7 +188,7 @@ test("a plan that is applied from the page does what it predicted", async (page)
   const n = document.shards.filter(([owner]) => document.nodes[owner] === two.grpc).length;
   await go(page, one.address, "#/plan");
   await giveToken(page, one);
-  await page.getByLabel(`lose ${two.grpc}`).check();
+  await page.getByLabel(`remove ${two.grpc}`).check();
   await page.getByText("What would happen").waitFor();
   await page.locator("tr", { hasText: "orders" }).getByText(String(n), { exact: true }).first().waitFor();
   await until("it can be applied", async () => !(await page.getByRole("button", { name: "Apply" }).isDisabled()));
