@@ -242,6 +242,8 @@ struct rota_kafka {
     enum rota_kafka_phase phase;
     struct rota_backoff backoff;
     rota_time look_at, missing_since; /* the topic is; 0: it is there */
+    rota_time unreachable_since;      /* 0: the brokers answered last time */
+    bool is_trouble_told;
     char words[ROTA_KAFKA_WORDS_MAX];
     bool wants_read, wants_trim, wants_producer;
     uint64_t read_offset, trim_offset;

@@ -24,6 +24,9 @@ enum { EVENTS_MAX = 256, BYTES_MAX = 4 << 20 };
 /* So long a topic that was there may be missing: brokers that start do not know of all. */
 #define MISSING_MAX (3 * ROTA_SEC)
 
+/* And so long they may fail to answer before we say so: a new topic has no leader at first. */
+#define UNREACHABLE_AFTER (1 * ROTA_SEC)
+
 /* --- jobs --- */
 
 static void step(struct rota_kafka *kafka);
@@ -80,15 +83,18 @@ static void check_end(struct rota_kafka *kafka)
                                                      .sent_at = kafka->end_sent_at});
 }
 
-/* The first of several failures is told and logged; librdkafka's words say why. */
+/* Told and logged once, and not for a moment's failure; librdkafka's words say why. */
 static void note_unreachable(struct rota_kafka *kafka, const struct rota_error *error)
 {
-    bool is_told = kafka->sync.trouble.text[0];
+    rota_time now = rota_clock_boot();
     rota_error_set(&kafka->sync.trouble, error->code, "%s%s%s", error->text,
                    kafka->words[0] ? "; librdkafka says: " : "", kafka->words);
-    if (is_told)
+    if (kafka->unreachable_since == 0)
+        kafka->unreachable_since = now;
+    if (kafka->is_trouble_told || now - kafka->unreachable_since < UNREACHABLE_AFTER)
         return;
     struct rota_error trouble = kafka->sync.trouble;
+    kafka->is_trouble_told = true;
     rota_log(kafka->setup.log, rota_clock_wall(), ROTA_LOG_WARN, "log not reached",
              ROTA_LOG_FACT("log", kafka->sync.name), ROTA_LOG_FACT("reason", trouble.text));
     rota_kafka_tell(kafka,
@@ -99,6 +105,8 @@ static void note_reached(struct rota_kafka *kafka)
 {
     kafka->sync.trouble = (struct rota_error){0};
     kafka->words[0] = '\0';
+    kafka->unreachable_since = 0;
+    kafka->is_trouble_told = false;
 }
 
 static void on_opened(struct rota_kafka *kafka, const struct rota_kafka_job *job)

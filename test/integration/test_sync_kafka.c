@@ -349,7 +349,7 @@ static void why_brokers_are_not_reached_is_known(void **state)
         uv_run(&sync_loop, UV_RUN_ONCE);
     assert_non_null(strstr(rota_sync_trouble(sync_a.sync), topic_name()));
     assert_non_null(strstr(rota_sync_trouble(sync_a.sync), "Connection refused"));
-    assert_int_equal(sync_a.n_unreachable, 1);
+    await(&sync_loop, &sync_a.n_unreachable, 1);
     peer_close(&sync_a);
     sync_open(&sync_a);
     assert_null(rota_sync_trouble(sync_a.sync));
