@@ -43,11 +43,20 @@ static void add_uint(struct rota_json *json, const char *key, uint64_t value)
     rota_json_uint(json, value);
 }
 
+/* With all six digits that the store keeps, so that moments have one width and sort as text. */
+static const char *format_moment(rota_time time, char text[ROTA_TIME_TEXT_MAX])
+{
+    rota_time fraction = (time % ROTA_SEC + ROTA_SEC) % ROTA_SEC;
+    size_t size = strlen(rota_time_format(time - fraction, text));
+    snprintf(text + size - 1, ROTA_TIME_TEXT_MAX - size + 1, ".%06dZ", (int)(fraction / ROTA_USEC));
+    return text;
+}
+
 static void add_time(struct rota_json *json, const char *key, rota_time time)
 {
     char text[ROTA_TIME_TEXT_MAX];
     rota_json_key(json, key);
-    rota_json_text(json, time ? rota_time_format(time, text) : NULL);
+    rota_json_text(json, time ? format_moment(time, text) : NULL);
 }
 
 /* --- list --- */
@@ -115,18 +124,20 @@ static void append_list(struct rota_buffer *buffer, const struct rota_store_answ
                         const struct rota_store_answer *dcs)
 {
     char text[ROTA_TIME_TEXT_MAX];
+    rota_buffer_append_text(buffer,
+                            "DC\tSHARD\tSTATE\tHOST\tSHARDS\tEPOCH\tCLAIMED OF\tLAST PING\n");
     for (size_t i = 0; i < answer->n_leases; i++) {
         const struct rota_store_lease *lease = &answer->leases[i];
         rota_terminal_append(buffer, lease->dc);
         rota_buffer_print(buffer, "\t%u\t%s\t", (unsigned)lease->shard,
                           state_of(lease, answer->db_now));
         rota_terminal_append(buffer, lease->host);
-        rota_buffer_print(buffer, "\tshards=%u\tepoch=%llu", (unsigned)shards_of(dcs, lease->dc),
-                          (unsigned long long)lease->epoch);
+        rota_buffer_print(buffer, "\t%u\t", (unsigned)shards_of(dcs, lease->dc));
         if (lease->epoch)
-            rota_buffer_print(buffer, "\tof=%u\tlast_ping=%s", (unsigned)lease->shards,
-                              rota_time_format(lease->last_ping, text));
-        rota_buffer_append_char(buffer, '\n');
+            rota_buffer_print(buffer, "%llu\t%u\t%s\n", (unsigned long long)lease->epoch,
+                              (unsigned)lease->shards, format_moment(lease->last_ping, text));
+        else
+            rota_buffer_append_text(buffer, "-\t-\t-\n");
     }
 }
 
@@ -166,11 +177,11 @@ const struct rota_cli_command rota_cmd_lease_list = {
             .name = "lease list",
             .summary = "Who holds which shard",
             .description =
-                "Prints a line for each shard of the space, with tabs between its parts: the data "
-                "centre; the shard; `held`, `expired` (nobody has taken it yet), `free` or `new` "
-                "(nobody has ever held it); the host that holds it, or held it last; how many "
-                "shards the data centre has (one beyond that is not claimed any more); its epoch, "
-                "of how many shards it was one when it was claimed, and the last ping by the "
+                "Prints a header and a line for each shard of the space, with tabs between the "
+                "columns. STATE is `held`, `expired` (no host has taken it yet), `free` or `new` "
+                "(no host has ever held it). HOST holds the shard, or held it last. SHARDS is how "
+                "many shards the data centre has now (hosts no longer claim one beyond that), "
+                "CLAIMED OF how many it had when this shard was claimed. LAST PING is by the "
                 "database's clock. A space without shards is exit code 1.\n\n"
                 "With --json: {\"now\", \"leases\": [{\"dc\", \"shard\", \"of\", \"shards\", "
                 "\"state\", \"host\", \"epoch\", \"pings\", \"granted_at\", \"last_ping\", "
@@ -222,16 +233,19 @@ static void append_history_json(struct rota_buffer *buffer, const struct rota_st
 static void append_history(struct rota_buffer *buffer, const struct rota_store_answer *answer)
 {
     char text[ROTA_TIME_TEXT_MAX];
+    rota_buffer_append_text(buffer,
+                            "TIME (NEWEST FIRST)\tEVENT\tDC\tSHARD\tHOST\tEPOCH\tCLAIMED OF\n");
     for (size_t i = 0; i < answer->n_history; i++) {
         const struct rota_store_event *event = &answer->history[i];
-        rota_buffer_print(buffer, "%s\t%s\t", rota_time_format(event->at, text), event_of(event));
+        rota_buffer_print(buffer, "%s\t%s\t", format_moment(event->at, text), event_of(event));
         rota_terminal_append(buffer, event->dc);
         rota_buffer_print(buffer, "\t%u\t", (unsigned)event->shard);
         rota_terminal_append(buffer, event->host);
-        rota_buffer_print(buffer, "\tepoch=%llu", (unsigned long long)event->epoch);
+        rota_buffer_print(buffer, "\t%llu\t", (unsigned long long)event->epoch);
         if (event->shards)
-            rota_buffer_print(buffer, "\tof=%u", (unsigned)event->shards);
-        rota_buffer_append_char(buffer, '\n');
+            rota_buffer_print(buffer, "%u\n", (unsigned)event->shards);
+        else
+            rota_buffer_append_text(buffer, "-\n");
     }
 }
 
@@ -262,10 +276,10 @@ const struct rota_cli_command rota_cmd_lease_history = {
             .name = "lease history",
             .summary = "Who was granted which shard, and gave it back",
             .description =
-                "Prints a line for each grant and each release in the space, the newest first and "
-                "at most 1,000, with tabs between its parts: the moment by the database's clock; "
-                "`granted` or `released`; data centre, shard, host, epoch, and of how many shards "
-                "it was one.\n\n"
+                "Prints a header and a line for each grant and each release in the space, the "
+                "newest first and at most 1,000, with tabs between the columns. TIME is by the "
+                "database's clock, EVENT is `granted` or `released`, CLAIMED OF is how many shards "
+                "the data centre had then.\n\n"
                 "With --json: {\"history\": [{\"at\", \"event\", \"dc\", \"shard\", \"of\": 0 if "
                 "that was not written down, \"host\", \"epoch\"}]}.",
             .options = HISTORY_OPTIONS,
