@@ -85,7 +85,9 @@ void rota_call_fsm_deinit(struct rota_call_fsm *fsm, rota_time now)
     if (fsm->has_token)
         rota_budget_refund(fsm->shared->budget);
     rota_shard_map_drop(fsm->map);
-    *fsm = (struct rota_call_fsm){.shared = fsm->shared, .state = ROTA_CALL_DONE};
+    fsm->has_token = false;
+    fsm->map = NULL;
+    fsm->state = ROTA_CALL_DONE;
 }
 
 /* The one way out. */
