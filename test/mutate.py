@@ -311,6 +311,7 @@ def main():
     arguments = parser.parse_intermixed_args()
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10 ** 6)
     chance = random.Random(seed)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and end what we run
     bench = Bench(arguments.folder.resolve(), arguments.integration, arguments.unit)
 
     files = []
