@@ -168,7 +168,7 @@ class Bench:
         entries = json.loads((info / "intro-tests.json").read_text(encoding="utf-8"))
         stages = ("unit",) if is_unit_only else STAGES
         self.tests = [test for test in (Test(entry, built) for entry in entries)
-                      if test.stage in stages and test.name not in ("soak", "outcome") and not test.name.endswith("_plant")]
+                      if test.stage in stages and test.name not in ("soak", "outcome", "mutate") and not test.name.endswith("_plant")]
         quick = [test for test in self.tests if test.stage != "integration"]
         if not self.compile(path for test in quick for path in test.built):
             sys.exit("mutate: the tree does not build; see " + str(self.build))
