@@ -206,7 +206,7 @@ class Bench:
     def symbols_of(self, path):
         out = subprocess.run(["nm", "--defined-only", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                              check=False).stdout.decode(errors="replace")
-        return {words[-1] for words in map(str.split, out.splitlines()) if words}
+        return {words[-1] for words in map(str.split, out.splitlines()) if words and words[-1].startswith("rota_")}
 
     def object_of(self, source):
         """The object file of a source file, and its name for ninja."""
