@@ -168,7 +168,7 @@ class Bench:
         entries = json.loads((info / "intro-tests.json").read_text(encoding="utf-8"))
         stages = ("unit",) if is_unit_only else STAGES
         self.tests = [test for test in (Test(entry, built) for entry in entries)
-                      if test.stage in stages and test.name not in ("soak", "outcome") and not test.name.endswith("_plant")]
+                      if test.stage in stages and test.name not in ("soak", "outcome", "mutate") and not test.name.endswith("_plant")]
         quick = [test for test in self.tests if test.stage != "integration"]
         if not self.compile(path for test in quick for path in test.built):
             sys.exit("mutate: the tree does not build; see " + str(self.build))
@@ -206,7 +206,7 @@ class Bench:
     def symbols_of(self, path):
         out = subprocess.run(["nm", "--defined-only", path], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                              check=False).stdout.decode(errors="replace")
-        return {words[-1] for words in map(str.split, out.splitlines()) if words}
+        return {words[-1] for words in map(str.split, out.splitlines()) if words and words[-1].startswith("rota_")}
 
     def object_of(self, source):
         """The object file of a source file, and its name for ninja."""
@@ -311,6 +311,7 @@ def main():
     arguments = parser.parse_intermixed_args()
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10 ** 6)
     chance = random.Random(seed)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and end what we run
     bench = Bench(arguments.folder.resolve(), arguments.integration, arguments.unit)
 
     files = []

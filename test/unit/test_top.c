@@ -174,6 +174,8 @@ static void enter_goes_in_and_escape_comes_back(void **state)
     assert_string_equal(line(2), "a");
     assert_string_equal(line(3), "  name    \"a\"");
     assert_string_equal(line(4), "  n_done  7");
+    feed("\033[15~"); /* F5 is not an escape, and not three keys */
+    assert_true(top.is_detail && top.view == 2);
     feed("\033");
     assert_false(top.is_detail);
     feed("\r?");
