@@ -632,17 +632,19 @@ COMMAND(
     nodes, "queue nodes", "Show what is at a broker, and which brokers it knows", NULL, 0,
     "Prints the address of the broker that is asked, or `alone`, how many jobs are there, those "
     "that have ended included, and how many of them are about to go to other brokers; then a "
-    "line for each broker that is listed. A broker that was taken off the list can be stopped "
-    "for good when it has no jobs left.\n\n"
-    "With --json: {\"node\", \"partitions\", \"jobs\", \"leaving\", \"nodes\"}.",
+    "line for each broker that is listed, and for each that is absent: it is not listed, but its "
+    "journal may hold jobs, and the others wait for it. A broker that was taken off the list can "
+    "be stopped for good when it has no jobs left.\n\n"
+    "With --json: {\"node\", \"partitions\", \"jobs\", \"leaving\", \"nodes\", \"absent\"}.",
     show_nodes);
 COMMAND_WITH(
-    CHANGE_OPTIONS, forget, "queue forget", "Take back what was on its way to a lost broker",
-    "NODE", 1,
+    CHANGE_OPTIONS, forget, "queue forget",
+    "Give up a lost broker, and take back what was on its way to it", "NODE", 1,
     "For a broker that was taken off the list and is lost with its disk. Jobs that were about to "
     "be "
-    "handed over to it, and may have got there, wait for it for ever; all brokers take them back, "
-    "and adds are not held up by it any more. What was on its disk alone is lost.\n\n"
+    "handed over to it, and may have got there, wait for it for ever; all brokers take them back. "
+    "Nothing waits for the jobs on its disk any more: they are lost, and NOT_FOUND from then "
+    "on.\n\n"
     "It must never come back with its data: jobs that it has after all would be done twice. When "
     "it "
     "may come back, wait for it instead; when its disk can be saved, start it there once more and "

@@ -42,6 +42,20 @@ static enum rota_lookup_word word_of(const struct rota_broker_part *part)
                : ROTA_LOOKUP_REFUSED;
 }
 
+/* Pass on what a node has said. One that can't say anything about the job is named with what that
+ * means: its text begins with "node ADDRESS: ". */
+static void pass_word(struct rota_broker_errand *errand, struct rota_broker_part *part)
+{
+    char text[ROTA_BROKER_ERRAND_TEXT_MAX];
+    size_t before = strlen("node ") + strlen(part->address);
+    if (word_of(part) == ROTA_LOOKUP_SILENT && strlen(part->text) > before) {
+        snprintf(text, sizeof text, "node %s may have the job%s", part->address,
+                 part->text + before);
+        snprintf(part->text, sizeof part->text, "%s", text);
+    }
+    rota_broker_errand_pass(errand, part);
+}
+
 static void on_searched(struct rota_broker_errand *errand)
 {
     struct rota_work_broker *broker = errand->broker;
@@ -61,7 +75,7 @@ static void on_searched(struct rota_broker_errand *errand)
     if (is_unsure || (is_none && !rota_work_broker_settings_are_told(broker->settings)))
         rota_broker_errand_refuse(errand, ROTA_STATUS_UNAVAILABLE, NOT_TOLD, false, true);
     else if (chosen != SIZE_MAX)
-        rota_broker_errand_pass(errand, &errand->parts[chosen]);
+        pass_word(errand, &errand->parts[chosen]);
     else if (is_none)
         rota_broker_errand_pass(errand, &errand->parts[0]);
     else
@@ -86,13 +100,13 @@ static struct rota_str other_at(const struct rota_work_broker *broker, size_t in
 static void on_owner(struct rota_broker_errand *errand)
 {
     const struct rota_work_broker *broker = errand->broker;
-    const struct rota_broker_part *owner = &errand->parts[0];
+    struct rota_broker_part *owner = &errand->parts[0];
     size_t n = n_others(broker);
     enum rota_lookup_word word = word_of(owner);
     bool is_settled = broker->store ? word != ROTA_LOOKUP_UNOWNED
                                     : word != ROTA_LOOKUP_NONE && word != ROTA_LOOKUP_UNSURE;
     if (owner->address[0] && (is_settled || owner->has_sent)) {
-        rota_broker_errand_pass(errand, owner);
+        pass_word(errand, owner);
         return;
     }
     errand->on_done = on_searched;

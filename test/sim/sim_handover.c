@@ -377,7 +377,8 @@ static bool is_listed(const struct node *node, uint32_t other)
     return false;
 }
 
-/* A node says of itself that it may hold jobs, or that it does not; some hear it. */
+/* A node says of itself that it may hold jobs, or that it does not; those that hear it have it on
+ * disk when it goes on. */
 static void speak(struct world *world, uint32_t number, bool may_hold)
 {
     struct rota_broker_node_view said;
@@ -388,6 +389,7 @@ static void speak(struct world *world, uint32_t number, bool may_hold)
         if (i != number && is_well(world, i)) {
             rota_broker_take_node(world->nodes[i].core, now_of(world, i), &said, NULL);
             drive(world, i);
+            harden(world, &world->nodes[i], world->nodes[i].disk.size - world->nodes[i].n_synced);
         }
     drive(world, number);
 }
@@ -883,6 +885,7 @@ int main(int argc, char **argv)
     const struct sim_suite suite = {
         .name = "sim_handover",
         .n_seeds = 1000,
+        .kept = {72, 239, 747, 902178},
         .plants = plants,
         .n_plants = N_PLANTS - 1,
         .run = run_world,
