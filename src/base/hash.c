@@ -111,7 +111,8 @@ static uint64_t rotate64(uint64_t value, int left)
     return value << left | value >> (64 - left);
 }
 
-static void sip_round(uint64_t v[4])
+/* Inline, so that all four stay in registers. */
+static inline __attribute__((always_inline)) void sip_round(uint64_t v[4])
 {
     v[0] += v[1];
     v[1] = rotate64(v[1], 13) ^ v[0];

@@ -461,7 +461,7 @@ void rota_work_broker_workers_release(struct rota_broker_workers *workers, uint6
                                       uint32_t n)
 {
     struct worker *worker = of_session(workers, session);
-    if (!worker)
+    if (!worker || n == 0)
         return;
     worker->n_kept -= n < worker->n_kept ? n : worker->n_kept;
     set_slots(workers, worker);

@@ -5,6 +5,7 @@
 #include "wire/queue_message.h"
 #include "wire/worker_frame.h"
 
+#include <pthread.h>
 #include <rota/broker.h>
 #include <rota/channel.h>
 #include <rota/connector.h>
@@ -16,6 +17,9 @@ struct world {
     struct rota_work_broker *broker;
     struct rota_channel *channel;
     char id[ROTA_QUEUE_ID_SIZE];
+    struct rota_log log;
+    pthread_t thread;        /* of the loop */
+    size_t n_gone, n_abroad; /* lines of workers that are gone; those by another thread */
 };
 
 /* A worker, and what it was told. */
@@ -34,12 +38,24 @@ struct worker {
     enum rota_job_cause cause;
 };
 
+static void note_line(void *data, struct rota_str line)
+{
+    struct world *world = data;
+    if (!memmem(line.data, line.size, "worker gone", 11))
+        return; /* also of the thread that has the socket */
+    world->n_abroad += !pthread_equal(pthread_self(), world->thread);
+    world->n_gone++;
+}
+
 static int set_up(void **state)
 {
     struct world *world = calloc(1, sizeof *world);
+    world->thread = pthread_self();
+    world->log = (struct rota_log){ROTA_LOG_INFO, note_line, world};
     struct rota_error error;
     struct rota_server_options with = {.message_max = ROTA_WORK_BROKER_MESSAGE_MAX};
-    struct rota_work_broker_options options = {.is_memory = true, .workers_address = "127.0.0.1:0"};
+    struct rota_work_broker_options options = {
+        .is_memory = true, .workers_address = "127.0.0.1:0", .log = &world->log};
     assert_int_equal(uv_loop_init(&world->loop), 0);
     assert_int_equal(rota_server_open(&world->loop, &with, &world->server, NULL), ROTA_OK);
     if (rota_work_broker_open(&world->loop, world->server, &options, &world->broker, &error))
@@ -372,6 +388,17 @@ static void a_lost_workers_job_goes_to_another(void **state)
     worker_close(world, &second);
 }
 
+/* The broker has no locks. */
+static void a_broker_hears_its_workers_on_its_own_loop(void **state)
+{
+    struct world *world = *state;
+    struct worker worker;
+    worker_open(world, &worker, "w1", 1);
+    worker_close(world, &worker);
+    await(&world->loop, &world->n_gone, 1);
+    assert_int_equal(world->n_abroad, 0);
+}
+
 static void a_cancelled_job_is_stopped_at_its_worker(void **state)
 {
     struct world *world = *state;
@@ -562,6 +589,7 @@ int main(void)
         TEST(a_verdict_comes_along_with_the_next_job_if_the_worker_takes_it_so),
         TEST(jobs_of_one_turn_are_one_message),
         TEST(a_lost_workers_job_goes_to_another),
+        TEST(a_broker_hears_its_workers_on_its_own_loop),
         TEST(a_cancelled_job_is_stopped_at_its_worker),
         TEST(what_can_not_be_read_ends_the_session_and_not_the_broker),
         TEST(a_worker_can_not_end_what_another_has),

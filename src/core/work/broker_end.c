@@ -357,14 +357,15 @@ static struct rota_str ended_reason(const struct rota_job_extra *extra)
     return rota_str_of(extra->reason, extra->reason_size);
 }
 
-static bool was_said_before(const struct rota_job_extra *extra, const struct rota_attempt_end *end)
+static bool was_said_before(const struct rota_job_extra *extra, const struct rota_attempt_end *end,
+                            struct rota_str reason)
 {
-    if (!extra || !end->attempt || extra->ended != end->attempt ||
+    if (!extra || extra->ended != end->attempt || !end->attempt ||
         extra->ended_cause != (uint8_t)end->cause)
         return false;
     return end->cause == ROTA_JOB_CAUSE_DONE
                ? rota_str_is_equal(end->bytes, rota_str_of(extra->result, extra->result_size))
-               : rota_str_is_equal(end->reason, ended_reason(extra));
+               : rota_str_is_equal(reason, ended_reason(extra));
 }
 
 enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now now,
@@ -373,9 +374,9 @@ enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now 
 {
     uint32_t job_number;
     char room[ROTA_JOB_REASON_MAX];
-    struct rota_error why = {0};
-    struct rota_attempt_end said = *end;
-    said.reason = rota_job_reason_cut(end->reason, room);
+    struct rota_error why; /* set when it can't be */
+    struct rota_str reason =
+        end->reason.size ? rota_job_reason_cut(end->reason, room) : rota_str_of(NULL, 0);
     rota_broker_at(broker, now);
     rota_broker_fetch_oldest(broker);
     enum rota_code bad = rota_attempt_end_check(end, &why);
@@ -384,7 +385,7 @@ enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now 
         return code;
     const struct rota_job *job = code ? NULL : rota_job_at(&broker->jobs, job_number);
     const struct rota_job_extra *extra = job ? rota_job_extra_of(&broker->jobs, job) : NULL;
-    if (!bad && was_said_before(extra, &said)) {
+    if (!bad && was_said_before(extra, end, reason)) {
         *number = extra->ended_by;
         return ROTA_OK;
     }
@@ -409,11 +410,11 @@ enum rota_code rota_broker_end(struct rota_broker *broker, struct rota_work_now 
         *number = rota_broker_attempt_over(broker, job_number, ROTA_JOB_CAUSE_FAILED,
                                            rota_str(why.text), 0);
     else if (end->cause == ROTA_JOB_CAUSE_DONE)
-        *number = rota_broker_finish(broker, job_number, ROTA_JOB_DONE, end->cause, said.reason,
-                                     result, result ? end->bytes.size : 0);
+        *number = rota_broker_finish(broker, job_number, ROTA_JOB_DONE, end->cause, reason, result,
+                                     result ? end->bytes.size : 0);
     else
         *number =
-            rota_broker_attempt_over(broker, job_number, end->cause, said.reason, end->retry_after);
+            rota_broker_attempt_over(broker, job_number, end->cause, reason, end->retry_after);
     rota_broker_forget_ended(broker, 0);
     rota_broker_match(broker);
     if (worker)

@@ -213,6 +213,7 @@ struct rota_broker {
     rota_time stamp;          /* wall clock: never goes back */
     uint64_t life;
     uint64_t n_attempts; /* that were made up */
+    uint64_t chances;    /* of the last of them, and of the next */
     uint64_t n_handed;   /* that were handed out */
     uint64_t last_number, durable, life_number;
     uint64_t rewrite_number, settings_number;

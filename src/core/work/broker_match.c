@@ -64,10 +64,12 @@ static uint64_t next_attempt(struct rota_broker *broker, const struct rota_job_e
     uint64_t n_chances = is_first ? UINT64_C(1) << 31 : ((UINT64_C(1) << 32) - from) / PARTS;
     if (n_chances < CHANCES_MIN)
         return 0;
-    broker->n_attempts++;
-    uint64_t chance = rota_hash_sip64(broker->options.secret,
-                                      rota_str_of(&broker->n_attempts, sizeof broker->n_attempts));
-    return broker->life << 32 | (from + ((chance >> 32) * n_chances >> 32));
+    if (broker->n_attempts++ % 2 == 0) /* one hash is good for two */
+        broker->chances = rota_hash_sip64(
+            broker->options.secret, rota_str_of(&broker->n_attempts, sizeof broker->n_attempts));
+    else
+        broker->chances >>= 32;
+    return broker->life << 32 | (from + ((uint32_t)broker->chances * n_chances >> 32));
 }
 
 static void hand_out(struct rota_broker *broker, struct rota_work_worker *worker, uint32_t number,
