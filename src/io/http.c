@@ -509,8 +509,9 @@ void rota_http_stream_close(struct rota_http_stream *stream)
 
 /* --- the server --- */
 
-/* The library names a time only for connections that it has. It also wants to be run after it
- * found no file descriptor for a new one, and says so to nobody: so there is always a time. */
+/* The library names a timeout only for connections that it has. After accept() has failed for lack
+ * of file descriptors it accepts again with the next run, but asks for none: so the timer always
+ * runs. */
 static void run(struct rota_http *http)
 {
     enum { LAST_RESORT_MS = 1000 };

@@ -96,7 +96,7 @@ void rota_http2_free(struct rota_http2 *session, struct rota_str reason)
     free(session);
 }
 
-/* Calls may end when nobody says what time it is. */
+/* Calls may end between two calls that pass the time. */
 static void set_now(struct rota_http2 *session, rota_time now)
 {
     session->now = now;
@@ -177,7 +177,7 @@ rota_time rota_http2_deadline(const struct rota_http2 *session)
     return rota_time_min(idle_deadline(session), ping_deadline(session));
 }
 
-/* A request that is not whole, and a reply that nobody reads, are nothing to do. */
+/* An incomplete request does not count, nor does a reply that the peer does not read. */
 static bool is_serving(const struct rota_http2 *session)
 {
     for (const struct rota_http2_call *call = session->calls.first; call; call = call->next)

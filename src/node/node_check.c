@@ -89,7 +89,7 @@ static enum rota_code check_addresses(const struct rota_settings *settings,
     return code;
 }
 
-/* --- who else has it --- */
+/* --- permissions --- */
 
 /* The directory may not be there yet; then the node makes it, and the token, for itself alone. */
 static enum rota_code check_data(const struct rota_settings *settings, struct rota_error *error)
@@ -101,7 +101,7 @@ static enum rota_code check_data(const struct rota_settings *settings, struct ro
         return ROTA_OK;
     if (status.st_mode & S_IWOTH)
         return rota_error_set(error, ROTA_ERR_INVALID,
-                              "%s: everybody may write to %.1000s: take that away with chmod o-w",
+                              "%s: every user may write to %.1000s: run chmod o-w on it",
                               rota_settings_where(settings, "data", where), data);
     snprintf(path, sizeof path, "%s/token", data);
     return stat(path, &status) ? ROTA_OK : rota_file_check_secret(path, true, error);
@@ -136,7 +136,7 @@ enum rota_code rota_node_check_certificate(const struct rota_tls *tls, const cha
                                 certificate, host);
 }
 
-/* Where other nodes reach it if it is not told: the address that a name to listen at has. */
+/* Other nodes reach this one at `advertise`, or else at the address that `listen` resolves to. */
 static void find_host(const struct rota_node_settings *values, char host[ROTA_ADDRESS_HOST_MAX])
 {
     struct rota_address address;

@@ -1,7 +1,7 @@
 /* What has come of a plan that was applied.
  *
  * The owners as they are now are compared with those before: the maps of spaces are copied on the
- * loop, the partitions of queues are routed anew on a worker thread. */
+ * loop, a worker thread routes the partitions of queues again. */
 #include "node/node_plan.h"
 
 #include "io/clock.h"

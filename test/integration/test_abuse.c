@@ -514,7 +514,7 @@ static void idle_connections_end(void **state)
     raw_flush(&f.raw);
     RUN_UNTIL(f.raw.is_closed);
     assert_int_equal(f.raw.goaway_code, NGHTTP2_NO_ERROR);
-    assert_int_equal(f.raw.n_frames[RAW_PING], 1); /* which nobody answered */
+    assert_int_equal(f.raw.n_frames[RAW_PING], 1); /* which it did not answer */
     check_fault(&f, ROTA_HTTP2_FAULT_SILENT);
     assert_false(busy.is_closed);
     check_good(&f); /* a client like any other connects again */

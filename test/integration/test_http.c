@@ -483,7 +483,7 @@ static void bodies_that_do_not_end_are_bounded_together(void **state)
     client_close(&second);
 }
 
-/* A byte now and then is no request: it does not keep a connection. */
+/* A byte now and then does not keep a connection open. */
 static void request_that_does_not_become_whole_ends_its_connection(void **state)
 {
     struct client slow;

@@ -125,7 +125,7 @@ def a_large_plan_needs_the_token(nodes):
 
 
 @test
-def a_large_plan_holds_up_nobody(nodes):
+def a_large_plan_does_not_block_the_node(nodes):
     answers = []
     planner = threading.Thread(target=lambda: answers.append(nodes[0].ask("POST", "/api/v1/plan", LARGE)))
     planner.start()

@@ -219,7 +219,7 @@ def connect(one, name, text):
 
 
 @test
-def health_is_told_whatever_others_hold():
+def health_is_reported_whatever_others_hold():
     with node(*ANY_PORTS, "--peer-connections", "8", "--idle-limit", "1h") as one:
         assert one.ready
         held = [connect(one, "http", b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n") for _ in range(8)]
@@ -468,7 +468,7 @@ def what_others_can_read_or_change_is_refused():
             one.signal(signal.SIGTERM)
             one.wait()
         data = os.path.join(folder, "rota-data")
-        for path, mode, said in ((data, 0o777, "everybody may write to rota-data"),
+        for path, mode, said in ((data, 0o777, "every user may write to rota-data"),
                                  (os.path.join(data, "token"), 0o644, "rota-data/token: others can read the secret in it"),
                                  (os.path.join(data, "token"), 0o602, "others can change the secret in it")):
             before = stat.S_IMODE(os.stat(path).st_mode)

@@ -97,7 +97,8 @@ static inline void on_raw_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *b
         raw_hear(raw, p[3], p + 9, size);
         at += 9 + size;
     }
-    memmove(raw->in.data, raw->in.data + at, raw->in.size - at);
+    if (at > 0)
+        memmove(raw->in.data, raw->in.data + at, raw->in.size - at);
     raw->in.size -= at;
 }
 

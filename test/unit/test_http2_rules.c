@@ -29,7 +29,8 @@ enum {
     STREAM_CLOSED = 5,
     FRAME_SIZE_ERROR = 6,
     REFUSED_STREAM = 7,
-    COMPRESSION_ERROR = 9
+    COMPRESSION_ERROR = 9,
+    ENHANCE_YOUR_CALM = 11
 };
 enum { CALLS = 8, NONE = -1, HEAD = 9 };
 
@@ -529,10 +530,10 @@ static void settings_come_first_and_are_acknowledged_once(void **state)
     close_peer(&peer);
 }
 
-/* They cost the peer as much as us, so they need no bound, but nothing may stay. */
+/* Up to the bound nothing of them may stay; beyond it the connection ends. */
 static void frames_that_change_nothing_leave_nothing(void **state)
 {
-    enum { N = 20000, ANSWER_MAX = 256 };
+    enum { N = ROTA_HTTP2_TRIFLES_MAX / 6, ANSWER_MAX = 256 };
     struct peer peer;
     (void)state;
     open_server(&peer);
@@ -552,6 +553,10 @@ static void frames_that_change_nothing_leave_nothing(void **state)
     give(&peer);
     assert_int_equal(peer.n_asked, 1);
     check_alive(&peer, 3);
+    for (int i = 0; i < N; i++)
+        frame(&peer, PRIORITY, 0, 1, BYTES("\0\0\0\0\0"));
+    give(&peer);
+    assert_int_equal(goaway_code(&peer), ENHANCE_YOUR_CALM);
     close_peer(&peer);
 }
 

@@ -44,7 +44,7 @@ static void half_of_all_is_the_share_unless_told(void **state)
     rota_places_deinit(&places);
 }
 
-static void the_reserve_takes_whoever_got_no_place(void **state)
+static void the_reserve_takes_connections_without_a_place(void **state)
 {
     struct rota_places places;
     (void)state;
@@ -117,7 +117,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_peer_gets_its_share_and_no_more),
         cmocka_unit_test(half_of_all_is_the_share_unless_told),
-        cmocka_unit_test(the_reserve_takes_whoever_got_no_place),
+        cmocka_unit_test(the_reserve_takes_connections_without_a_place),
         cmocka_unit_test(peers_that_have_left_are_forgotten),
         cmocka_unit_test(keys_of_any_length_are_one_peer_each),
         cmocka_unit_test(many_refusals_are_one_line),

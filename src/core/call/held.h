@@ -1,8 +1,9 @@
-/* held: bytes that a server holds for all its connections together, and who may add to them.
+/* held: bytes that a server holds for all its connections together, and which of them may hold
+ * more.
  *
  * These are requests that are not whole or not answered, and replies that the peer has not read.
- * One half of the bound is for whoever comes; the other half is divided evenly among the
- * connections, so that those that hold little are still served while a greedy one is refused.
+ * One half of the bound is open to all connections; the other half is divided evenly among them,
+ * so that the server still serves connections that hold little while it refuses greedy ones.
  * Together they never hold more than the bound. */
 #pragma once
 

@@ -94,11 +94,11 @@ bool rota_places_is_over_reserve(const struct rota_places *places)
 bool rota_refusals_note(struct rota_refusals *refusals, rota_time now, uint64_t *n)
 {
     refusals->n++;
-    if (refusals->has_told && now - refusals->told_at < ROTA_REFUSALS_EVERY)
+    if (refusals->has_logged && now - refusals->logged_at < ROTA_REFUSALS_EVERY)
         return false;
     *n = refusals->n;
     refusals->n = 0;
-    refusals->told_at = now;
-    refusals->has_told = true;
+    refusals->logged_at = now;
+    refusals->has_logged = true;
     return true;
 }

@@ -48,8 +48,8 @@ bool rota_places_is_over_reserve(const struct rota_places *places);
 /* Refusals of one kind, of which not every one is worth a log line. */
 struct rota_refusals {
     uint64_t n; /* since the last line */
-    rota_time told_at;
-    bool has_told;
+    rota_time logged_at;
+    bool has_logged;
 };
 
 /* One more. True when it is time for a line, which then says how many there were: `*n`. */

@@ -14,8 +14,8 @@
 
 enum {
     ROTA_NODE_PLAN_HOSTS_MAX = 1024,
-    ROTA_NODE_PLAN_COST_MAX = 32 << 20,  /* of one plan; see rota_node_plan_cost() */
-    ROTA_NODE_PLAN_COST_OPEN = 256 << 10 /* of one plan that a caller without the token asks for */
+    ROTA_NODE_PLAN_COST_MAX = 32 << 20, /* of one plan; see rota_node_plan_cost() */
+    ROTA_NODE_PLAN_COST_OPEN = 1 << 20  /* of one plan that a caller without the token asks for */
 };
 
 #define ROTA_NODE_PLAN_NOBODY UINT32_MAX
