@@ -64,7 +64,15 @@ struct rota_queue_job {
     int16_t priority;
     rota_time delay, timeout; /* spans; the latter of one attempt */
     uint32_t max_attempts;
-    struct rota_str unique, key, trace;
+
+    struct rota_str unique; /* no second job with this key in the queue while one waits or runs */
+    struct rota_str key;    /* the tenant: tenants share a queue fairly, by their weights */
+    struct rota_str trace;  /* handed to the worker, for tracing */
+
+    /* 1 to 256 bytes. An add with a key that was used before in this queue, by any client,
+     * answers with the first job and adds none, until an hour after that job ended. Not together
+     * with `unique`. */
+    struct rota_str idempotency_key;
 };
 
 enum rota_queue_state {

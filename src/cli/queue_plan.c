@@ -288,6 +288,9 @@ static void say_added(struct rota_dry_run *dry_run, const struct rota_queue_job_
     if (spec->unique.size > 0)
         rota_dry_run_say(dry_run, "unless one with the unique key %.*s waits or runs",
                          ROTA_STR_ARGS(spec->unique));
+    if (spec->idempotency_key.size > 0)
+        rota_dry_run_say(dry_run, "unless one was added with the idempotency key %.*s",
+                         ROTA_STR_ARGS(spec->idempotency_key));
     if (spec->delay_ms > 0)
         rota_dry_run_say(dry_run, "nobody would get it for %s",
                          rota_span_format(rota_queue_from_ms(spec->delay_ms), delay));

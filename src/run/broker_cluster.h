@@ -13,7 +13,7 @@
 #pragma once
 
 #include "core/call/list.h"
-#include "core/work/layout.h"
+#include "core/work/job.h"
 
 #include <rota/channel.h>
 #include <rota/log.h>
@@ -91,6 +91,11 @@ uint64_t rota_broker_cluster_version(const struct rota_broker_cluster *cluster);
  * queue gets more partitions; fewer than all begin with move some keys. */
 uint32_t rota_broker_cluster_partition_of(const struct rota_broker_cluster *cluster,
                                           struct rota_str queue, struct rota_str unique);
+
+/* The partition of a job with this id, also of an id that names a partition which the queue does
+ * not have. */
+uint32_t rota_broker_cluster_place(const struct rota_broker_cluster *cluster, struct rota_str queue,
+                                   struct rota_job_id id);
 
 /* Be told of every change of the route, after it has happened. The struct is the caller's
  * and stays until it unsubscribes, which it may do at any time, also from inside. */

@@ -346,6 +346,24 @@ bool rota_work_broker_route_add(struct rota_work_broker *broker, struct rota_ser
 bool rota_work_broker_route_batch(struct rota_work_broker *broker, struct rota_server_call *call,
                                   const char *method, struct rota_queue_list *list);
 
+/* Where a job belongs that is to be added: where its id says or, without one, where all jobs with
+ * its unique key go. ROTA_ERR_INVALID: its partition was given, and is
+ * another one. */
+enum rota_code rota_work_broker_place(const struct rota_work_broker *broker,
+                                      const struct rota_queue_job_spec *message, bool is_carried,
+                                      struct rota_job_id id, uint32_t *partition,
+                                      struct rota_error *error);
+
+/* Whether a job has a place of its own: it goes there whatever the layout of its queue, so that an
+ * add that is repeated finds it. */
+bool rota_work_broker_is_placed(const struct rota_queue_job_spec *message, struct rota_job_id id,
+                                uint32_t partition);
+
+/* Jobs with an idempotency key get the id that follows from it, in the broker's arena; false
+ * without memory. Adds of them may have been made before: see rota_work_broker_search(). */
+bool rota_work_broker_name_jobs(struct rota_work_broker *broker, struct rota_queue_job_spec *jobs,
+                                size_t n, bool is_carried);
+
 /* Whether a new job may go to this partition. ROTA_ERR_STALE: it might have once, and another is
  * to be chosen. */
 enum rota_code rota_work_broker_check_new(const struct rota_work_broker *broker,

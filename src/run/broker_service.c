@@ -115,6 +115,28 @@ static struct rota_queue_job_spec *new_jobs(const struct rota_broker_method *met
     return (struct rota_queue_job_spec *)(uintptr_t)jobs;
 }
 
+bool rota_work_broker_name_jobs(struct rota_work_broker *broker, struct rota_queue_job_spec *jobs,
+                                size_t n, bool is_carried)
+{
+    uint32_t partitions = rota_broker_cluster_n_partitions(broker->cluster);
+    for (size_t i = 0; i < n; i++) {
+        if (jobs[i].idempotency_key.size == 0)
+            continue;
+        jobs[i].is_keyed = is_carried && jobs[i].id.size == ROTA_QUEUE_ID_SIZE;
+        char *id = rota_arena_take(&broker->arena, ROTA_QUEUE_ID_SIZE);
+        if (!id)
+            return false;
+        rota_queue_spec_name(&jobs[i], partitions, id);
+    }
+    return true;
+}
+
+static void refuse_memory(struct rota_server_call *call)
+{
+    rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the request", NULL,
+                            0);
+}
+
 /* True when an add may have been made before, and all nodes are asked for its job. */
 static bool search(struct rota_broker_service *service, struct rota_server_call *call,
                    const union request *request)
@@ -168,15 +190,20 @@ static bool is_admitted(struct rota_broker_service *service, struct rota_server_
            !refuse_unknown(broker, call, &request->about);
 }
 
-/* Only nodes know what is at others. */
-static void forget_known(const struct rota_broker_method *method, const union request *request)
+/* What only nodes may say is not believed of others, and keys become ids. False without memory. */
+static bool read_new_jobs(struct rota_broker_service *service, struct rota_server_call *call,
+                          const union request *request)
 {
+    const struct rota_broker_method *method = service->method;
     bool is_batch = method->by == ROTA_BROKER_BY_OWNERS_OF_NEW;
     if (!is_batch && (method->by != ROTA_BROKER_BY_OWNER_OF_NEW || !request->add.job))
-        return;
+        return true;
     struct rota_queue_job_spec *jobs = new_jobs(method, request);
-    for (size_t i = 0; i < (is_batch ? request->list.items.n : 1); i++)
+    size_t n = is_batch ? request->list.items.n : 1;
+    bool is_carried = rota_work_broker_is_carried(call);
+    for (size_t i = 0; !is_carried && i < n; i++)
         jobs[i].is_known = false;
+    return rota_work_broker_name_jobs(service->broker, jobs, n, is_carried);
 }
 
 static void serve_request(struct rota_broker_service *service, struct rota_server_call *call,
@@ -205,9 +232,9 @@ void rota_work_broker_call(struct rota_broker_service *service, struct rota_serv
     if (type &&
         rota_message_decode(type, rota_server_call_request(call), &request, &broker->arena, &error))
         rota_work_broker_refuse(call, &error, false);
+    else if (!read_new_jobs(service, call, &request))
+        refuse_memory(call);
     else {
-        if (!rota_work_broker_is_carried(call))
-            forget_known(service->method, &request);
         note_operation(broker, call, service->method, &request);
         serve_request(service, call, &request);
     }
@@ -223,6 +250,10 @@ void rota_work_broker_call_known(struct rota_broker_service *service, struct rot
     if (rota_message_decode(service->method->type, rota_server_call_request(call), &request,
                             &broker->arena, &error)) {
         rota_work_broker_refuse(call, &error, false);
+        return;
+    }
+    if (!read_new_jobs(service, call, &request)) {
+        refuse_memory(call);
         return;
     }
     struct rota_queue_job_spec *jobs = new_jobs(service->method, &request);

@@ -255,7 +255,8 @@ static void write_add(struct task *task)
 {
     struct rota_queue_add add = {.job = &task->spec};
     char id[ROTA_QUEUE_ID_SIZE];
-    task->spec.id = rota_queue_id_write(task->id, id);
+    if (task->spec.idempotency_key.size == 0)
+        task->spec.id = rota_queue_id_write(task->id, id);
     task->spec.is_again = task->tries.is_unknown;
     rota_buffer_clear(&task->request);
     rota_message_encode(&ROTA_QUEUE_ADD, &add, &task->request);
@@ -276,6 +277,11 @@ static void choose(struct task *task)
             : (uint32_t)any;
     task->id =
         rota_job_id_make(rota_clock_wall(), task->partition, rota_random_next(&queue->random));
+    if (task->spec.idempotency_key.size > 0) { /* as the node will do, which is not told */
+        task->id = rota_job_id_of_key(task->name, task->spec.idempotency_key,
+                                      rota_broker_cluster_n_partitions(queue->cluster));
+        task->partition = rota_job_id_partition(task->id);
+    }
     write_add(task);
 }
 
@@ -451,6 +457,12 @@ enum rota_code rota_queue_add(struct rota_queue *queue, const struct rota_queue_
                                   .key = job->key,
                                   .trace = job->trace};
     enum rota_code code = rota_job_spec_check(&check, error);
+    if (!code && job->idempotency_key.size > ROTA_JOB_KEY_MAX)
+        code = rota_error_set(error, ROTA_ERR_INVALID, "idempotency_key has 1 to %d bytes, not %zu",
+                              ROTA_JOB_KEY_MAX, job->idempotency_key.size);
+    if (!code && job->idempotency_key.size > 0 && job->unique.size > 0)
+        code = rota_error_set(error, ROTA_ERR_INVALID,
+                              "a job has an idempotency_key or a unique key, not both");
     struct task *task = code ? NULL : make(queue, "Add", data, error);
     if (!task)
         return code ? code : ROTA_ERR_LIMIT;
@@ -464,10 +476,12 @@ enum rota_code rota_queue_add(struct rota_queue *queue, const struct rota_queue_
         .unique = job->unique,
         .key = job->key,
         .trace = job->trace,
+        .idempotency_key = job->idempotency_key,
     };
     if (!keep(task, &task->spec.queue) || !keep(task, &task->spec.payload) ||
         !keep(task, &task->spec.unique) || !keep(task, &task->spec.key) ||
-        !keep(task, &task->spec.trace) || !keep_all(task, job->can, job->n_can, &task->spec.can)) {
+        !keep(task, &task->spec.trace) || !keep(task, &task->spec.idempotency_key) ||
+        !keep_all(task, job->can, job->n_can, &task->spec.can)) {
         drop(task);
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job");
     }
@@ -501,7 +515,7 @@ static struct task *make_about(struct rota_queue *queue, const char *method, con
     if (task) {
         task->name = name;
         task->id = number;
-        task->partition = rota_job_id_partition(number);
+        task->partition = rota_broker_cluster_place(queue->cluster, name, number);
         about->queue = name;
         about->id = rota_queue_id_write(number, id);
     }

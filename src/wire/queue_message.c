@@ -35,6 +35,7 @@ static const struct rota_message_field JOB_SPEC[] = {
     F_BYTES(16, trace),
     F(17, BOOL, is_again),
     F(18, BOOL, is_known),
+    F_BYTES(19, idempotency_key),
 };
 #undef THIS
 HOT_TYPE(ROTA_QUEUE_JOB_SPEC, "job", struct rota_queue_job_spec, JOB_SPEC);
@@ -398,6 +399,37 @@ enum rota_code rota_queue_priority_check(int64_t priority, struct rota_error *er
                           INT16_MIN, INT16_MAX, (long long)priority);
 }
 
+enum rota_code rota_queue_key_check(const struct rota_queue_job_spec *message,
+                                    struct rota_error *error)
+{
+    size_t size = message->idempotency_key.size;
+    if (size == 0 || message->is_keyed)
+        return ROTA_OK;
+    if (size > ROTA_JOB_KEY_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID, "idempotency_key has 1 to %d bytes, not %zu",
+                              ROTA_JOB_KEY_MAX, size);
+    if (message->id.size > 0 || message->partition > 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "a job with an idempotency_key has neither an id nor a partition: "
+                              "both follow from the key");
+    if (message->unique.size > 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "a job has an idempotency_key or a unique key, not both");
+    return ROTA_OK;
+}
+
+void rota_queue_spec_name(struct rota_queue_job_spec *message, uint32_t partitions,
+                          char id[ROTA_QUEUE_ID_SIZE])
+{
+    if (message->idempotency_key.size == 0 || message->is_keyed ||
+        rota_queue_key_check(message, NULL))
+        return;
+    message->id = rota_queue_id_write(
+        rota_job_id_of_key(message->queue, message->idempotency_key, partitions), id);
+    message->is_keyed = true;
+    message->is_again = true; /* perhaps: who asks need not know */
+}
+
 enum rota_code rota_queue_spec_read(const struct rota_queue_job_spec *message, rota_time now,
                                     struct rota_job_spec *spec, struct rota_error *error)
 {
@@ -405,6 +437,9 @@ enum rota_code rota_queue_spec_read(const struct rota_queue_job_spec *message, r
     enum rota_code code = rota_queue_id_read(message->id, &id, error);
     if (!code)
         code = rota_queue_priority_check(message->priority, error);
+    if (code)
+        return code;
+    code = rota_queue_key_check(message, error);
     if (code)
         return code;
     if (message->delay_ms && message->not_before_ms)
@@ -431,6 +466,7 @@ enum rota_code rota_queue_spec_read(const struct rota_queue_job_spec *message, r
         .unique = message->unique,
         .key = message->key,
         .trace = message->trace,
+        .is_keyed = message->is_keyed,
     };
     return ROTA_OK;
 }

@@ -176,7 +176,7 @@ struct rota_work_record *rota_broker_write(struct rota_broker *broker,
     if (job) {
         record->id = job->id;
         record->queue = effect->queue;
-        record->partition = rota_job_id_partition(job->id);
+        record->partition = rota_job_partition(&broker->jobs, job);
     }
     return record;
 }
@@ -254,7 +254,7 @@ static void try_again(struct rota_broker *broker)
         rota_broker_next_life(broker);
     for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));) {
         const struct rota_job *job = rota_job_at(&broker->jobs, i);
-        if (job->state == ROTA_JOB_WAITING && !job->flags) {
+        if (job->state == ROTA_JOB_WAITING && !(job->flags & ~ROTA_JOB_PLACED)) {
             if (!rota_broker_ready(broker, rota_broker_lane_of(broker, job)))
                 return;
             rota_broker_job_enter(broker, i);

@@ -195,10 +195,10 @@ enum rota_code rota_broker_add(struct rota_broker *broker, struct rota_work_now 
                                bool *is_new, uint64_t *number, struct rota_error *error);
 
 /* ROTA_ERR_INVALID when a job with the id of the spec is here, ours or not, and is not what the
- * spec asks for. What may have changed since it was added is not looked at: its priority and when
- * it may begin; neither is its trace. The payload of one that is done is gone, but for its size and
- * a hash; of one that was done when it came here, by a JOB record, not even that is known, and
- * its payload may be any. */
+ * spec asks for; with a key it is, whatever else it says. What may have changed since it was added
+ * is not looked at: its priority and when it may begin; neither is its trace. The payload of one
+ * that is done is gone, but for its size and a hash; of one that was done when it came here, by a
+ * JOB record, not even that is known, and its payload may be any. */
 enum rota_code rota_broker_check_same(const struct rota_broker *broker,
                                       const struct rota_job_spec *spec, struct rota_error *error);
 

@@ -595,7 +595,7 @@ bool rota_broker_rewrite_queue(struct rota_broker *broker, const struct rota_wor
 static inline bool rota_broker_is_of(const struct rota_broker *broker, const struct rota_job *job,
                                      const struct rota_work_queue *queue, uint32_t partition)
 {
-    return rota_job_id_partition(job->id) == partition &&
+    return rota_job_partition(&broker->jobs, job) == partition &&
            rota_broker_queue_of(broker, job) == queue;
 }
 

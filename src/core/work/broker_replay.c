@@ -15,7 +15,7 @@ void rota_broker_fill_job(const struct rota_broker *broker, const struct rota_jo
     const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     record->id = job->id;
     record->queue = rota_broker_queue_name(rota_broker_queue_of(broker, job));
-    record->partition = rota_job_id_partition(job->id);
+    record->partition = rota_job_partition(&broker->jobs, job);
     record->at = job->enqueued_at;
     record->state = (enum rota_job_state)job->state;
     record->priority = job->priority;
@@ -145,8 +145,7 @@ static enum rota_code read_whole(struct rota_broker *broker, const struct rota_w
 {
     uint32_t number;
     const struct rota_job_spec *spec = record->spec;
-    if (!spec || rota_job_id_is_none(spec->id) ||
-        rota_job_id_partition(spec->id) != spec->partition)
+    if (!spec || rota_job_id_is_none(spec->id) || spec->partition >= ROTA_JOB_PARTITIONS_MAX)
         return contradicts(record, "it has no job, or one without an id", error);
     enum rota_code code = rota_job_spec_check(spec, error);
     if (code)

@@ -207,7 +207,7 @@ static void explain_waiting(const struct rota_broker *broker, const struct rota_
 {
     const struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
     const struct rota_work_partition *partition =
-        rota_broker_partition(queue, rota_job_id_partition(job->id));
+        rota_broker_partition(queue, rota_job_partition(&broker->jobs, job));
     struct capable found = count_capable(broker, job->lane);
     if (!partition->is_open)
         snprintf(text, size, "waiting: partition %u is not ours, or is being handed over",
