@@ -103,6 +103,14 @@ struct rota_work_layout rota_broker_cluster_layout(const struct rota_broker_clus
     return known ? known->layout : rota_broker_cluster_default(cluster->partitions);
 }
 
+void rota_broker_cluster_set_partitions(struct rota_broker_cluster *cluster, uint32_t partitions)
+{
+    if (cluster->partitions == partitions)
+        return;
+    cluster->partitions = partitions;
+    forget_routes(cluster);
+}
+
 static void forget_route(struct rota_broker_cluster *cluster, struct rota_str queue)
 {
     struct route *route = rota_map_get(&cluster->routes, queue);
@@ -442,6 +450,24 @@ enum rota_code rota_broker_cluster_call(struct rota_broker_cluster *cluster,
     if (code)
         rota_error_set(error, code, "node %s: %s", peer->address, why.text);
     return code;
+}
+
+enum rota_reach rota_broker_cluster_reach(const struct rota_broker_cluster *cluster,
+                                          struct rota_str address)
+{
+    const struct peer *peer = rota_map_get(&cluster->peers, address);
+    if (!peer)
+        return ROTA_REACH_UNKNOWN;
+    if (rota_channel_state(peer->channel) == ROTA_CHANNEL_READY)
+        return ROTA_REACH_READY;
+    return rota_channel_reason(peer->channel)->code ? ROTA_REACH_FAILING : ROTA_REACH_UNKNOWN;
+}
+
+void rota_broker_cluster_connect(struct rota_broker_cluster *cluster, struct rota_str address)
+{
+    struct peer *peer;
+    if (!find_peer(cluster, address, &peer, NULL))
+        rota_channel_connect(peer->channel);
 }
 
 bool rota_broker_cluster_is_carried(const struct rota_metadata *metadata, size_t n)

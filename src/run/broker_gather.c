@@ -441,9 +441,12 @@ void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_
 {
     size_t n = rota_broker_cluster_n_peers(broker->cluster), n_known = 0;
     size_t n_absent = rota_work_broker_n_absent(broker, false);
+    struct rota_work_layout layout = rota_broker_cluster_layout(broker->cluster, queue);
     struct rota_queue_nodes nodes = {.partitions = broker->options.partitions,
-                                     .write =
-                                         rota_broker_cluster_layout(broker->cluster, queue).write};
+                                     .write = layout.write,
+                                     .read = layout.read,
+                                     .batch = layout.spread.batch,
+                                     .is_slots = layout.spread.mode == ROTA_SPREAD_SLOTS};
     struct rota_str *listed = rota_arena_take(&broker->arena, (n + 1 + n_absent) * sizeof *listed);
     rota_buffer_clear(&broker->buffer);
     if (listed && !rota_broker_cluster_is_alone(broker->cluster)) {
@@ -458,7 +461,8 @@ void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_
             listed[n + 1 + i] = rota_work_broker_absent(broker, false, i);
         nodes.absent = (struct rota_message_strs){listed + n + 1, n_absent};
     }
-    count_jobs(broker, &nodes);
+    if (queue.size == 0) /* who asks for a layout does so often */
+        count_jobs(broker, &nodes);
     rota_message_encode(&ROTA_QUEUE_NODES, &nodes, &broker->buffer);
     if (!listed || broker->buffer.failed)
         rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, NULL, 0);

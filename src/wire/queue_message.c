@@ -356,6 +356,9 @@ static const struct rota_message_field NODES[] = {
     F(5, UINT, n_leaving),
     F_MAX(6, UINT, write, ROTA_JOB_PARTITIONS_MAX),
     F(7, STRS, absent),
+    F_MAX(8, UINT, read, ROTA_JOB_PARTITIONS_MAX),
+    F_MAX(9, UINT, batch, UINT32_MAX),
+    F(10, BOOL, is_slots),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_NODES, "reply", struct rota_queue_nodes, NODES);

@@ -209,7 +209,8 @@ struct rota_queue_nodes {
     uint64_t partitions;
     struct rota_str node;
     struct rota_message_strs nodes, absent;
-    uint64_t n_jobs, n_leaving, write;
+    uint64_t n_jobs, n_leaving, write, read, batch;
+    bool is_slots;
 };
 
 extern const struct rota_message_type ROTA_QUEUE_ADD, ROTA_QUEUE_ADDED, ROTA_QUEUE_ADD_BATCH,

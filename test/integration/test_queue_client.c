@@ -150,6 +150,90 @@ static void a_client_follows_a_queue_that_gets_fewer_partitions(void **state)
     }
 }
 
+/* In place of the client that there is. */
+static void open_client(struct world *world, struct rota_queue_options options)
+{
+    rota_queue_close(world->queue);
+    options.nodes = world->nodes;
+    assert_int_equal(rota_queue_open(&world->loop, &options, &world->queue, NULL), ROTA_OK);
+}
+
+/* What is not done at the first try has failed. */
+#define IMPATIENT ((struct rota_queue_options){.patience = ROTA_MSEC})
+
+static void a_node_that_is_down_is_passed_over_until_it_is_back(void **state)
+{
+    struct world *world = *state;
+    struct told told;
+    char address[64];
+    open_client(world, IMPATIENT);
+    for (int i = 0; i < 30; i++)
+        add(world, "x", "", &told);
+    snprintf(address, sizeof address, "%s", rota_server_address(world->servers[1], 0));
+    close_node(world, 1);
+    for (int i = 0; i < 20; i++) /* until it is noticed */
+        add(world, "x", "", &told);
+    for (int i = 0; i < 100; i++) {
+        poll_once(world, &told); /* each is well at the first try */
+        add(world, "x", "", &told);
+        assert_int_equal(told.code, ROTA_OK);
+    }
+    struct rota_server_options with = {.message_max = ROTA_WORK_BROKER_MESSAGE_MAX};
+    assert_int_equal(rota_server_open(&world->loop, &with, &world->servers[1], NULL), ROTA_OK);
+    assert_int_equal(rota_server_listen(world->servers[1], address, NULL), ROTA_OK);
+    open_broker(world, 1);
+    while (rota_work_broker_counts(world->brokers[1]).jobs == 0) {
+        add(world, "x", "", &told);
+        assert_int_equal(told.code, ROTA_OK);
+    }
+}
+
+static void polls_go_by_the_partitions_that_the_nodes_have(void **state)
+{
+    enum { POLLS = 12 };
+    struct world *world = *state;
+    struct rota_queue_wanted wanted = {.queue = rota_str("elsewhere")};
+    struct told told, polls[POLLS] = {{0}};
+    size_t n = 0;
+    open_client(world, (struct rota_queue_options){.partitions = 1});
+    struct rota_queue_job job = {.queue = wanted.queue};
+    told = (struct told){0};
+    assert_int_equal(rota_queue_add(world->queue, &job, on_result, &told, NULL), ROTA_OK);
+    await(&world->loop, &told.n, 1); /* the layout was asked for before */
+    wanted.can = (const struct rota_str[]){rota_str("nothing-here")};
+    wanted.n_can = 1;
+    for (int i = 0; i < POLLS; i++) /* jobs that need nothing fit, too: one poll gets it */
+        assert_int_equal(rota_queue_poll(world->queue, &wanted, on_work, &polls[i], NULL), ROTA_OK);
+    while (n < POLLS - 1) {
+        uv_run(&world->loop, UV_RUN_ONCE);
+        n = 0;
+        for (int i = 0; i < NODES; i++)
+            n += rota_work_broker_counts(world->brokers[i]).polls;
+    }
+    for (int i = 0; i < NODES; i++)
+        assert_true(rota_work_broker_counts(world->brokers[i]).polls > 0);
+}
+
+static void who_probes_need_not_be_patient(void **state)
+{
+    struct world *world = *state;
+    struct told told = {0};
+    assert_int_equal(rota_queue_probe(world->queue, on_result, &told, NULL), ROTA_OK);
+    await(&world->loop, &told.n, 1);
+    assert_int_equal(told.code, ROTA_OK);
+    for (int i = 0; i < NODES - 1; i++)
+        close_node(world, i);
+    assert_int_equal(rota_queue_probe(world->queue, on_result, &told, NULL), ROTA_OK);
+    await(&world->loop, &told.n, 2);
+    assert_int_equal(told.code, ROTA_OK);
+    close_node(world, NODES - 1);
+    open_client(world, (struct rota_queue_options){.patience = ROTA_HOUR});
+    assert_int_equal(rota_queue_probe(world->queue, on_result, &told, NULL), ROTA_OK);
+    await(&world->loop, &told.n, 3);
+    assert_int_equal(told.code, ROTA_ERR_UNAVAILABLE);
+    assert_non_null(strstr(told.text, "refused"));
+}
+
 static void what_can_not_be_is_said(void **state)
 {
     struct world *world = *state;
@@ -191,6 +275,9 @@ int main(void)
         TEST(jobs_go_to_all_nodes_and_past_one_that_is_away),
         TEST(a_unique_key_is_of_all_nodes),
         TEST(a_client_follows_a_queue_that_gets_fewer_partitions),
+        TEST(a_node_that_is_down_is_passed_over_until_it_is_back),
+        TEST(polls_go_by_the_partitions_that_the_nodes_have),
+        TEST(who_probes_need_not_be_patient),
         TEST(what_can_not_be_is_said),
         TEST(a_client_can_be_closed_with_calls_under_way),
     };
