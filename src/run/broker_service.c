@@ -229,12 +229,14 @@ void rota_work_broker_call(struct rota_broker_service *service, struct rota_serv
         return;
     }
     assert(!type || type->size <= sizeof request);
-    if (type &&
-        rota_message_decode(type, rota_server_call_request(call), &request, &broker->arena, &error))
+    if (type && rota_message_decode(type, rota_server_call_request(call), &request, &broker->arena,
+                                    &error)) {
+        if (error.code == ROTA_ERR_LIMIT) /* however often it is tried */
+            error.code = ROTA_ERR_INVALID;
         rota_work_broker_refuse(call, &error, false);
-    else if (!read_new_jobs(service, call, &request))
+    } else if (!read_new_jobs(service, call, &request)) {
         refuse_memory(call);
-    else {
+    } else {
         note_operation(broker, call, service->method, &request);
         serve_request(service, call, &request);
     }

@@ -184,20 +184,23 @@ TYPE(ROTA_QUEUE_VISITED, "reply", struct rota_queue_visited, VISITED);
 
 /* Whole lists are of one shape: a field 1 of many. */
 #define THIS struct rota_queue_list
-#define LIST_OF(type_name, text, entry, table, m)                                                  \
-    static const struct rota_message_field table[] = {{.name = "items",                            \
+#define LIST_OF(type_name, text, name_text, entry, table, m)                                       \
+    static const struct rota_message_field table[] = {{.name = (name_text),                        \
                                                        .number = 1,                                \
                                                        ROTA_MESSAGE_INTO(INNERS, THIS, items),     \
                                                        .type = &(entry),                           \
                                                        .max = (m)}};                               \
     TYPE(type_name, text, THIS, table)
-LIST_OF(ROTA_QUEUE_ADD_BATCH, "request", ROTA_QUEUE_JOB_SPEC, ADD_BATCH, ROTA_QUEUE_BATCH_MAX);
-LIST_OF(ROTA_QUEUE_ADD_BATCH_REPLY, "reply", ROTA_QUEUE_ADDED, ADD_BATCH_REPLY,
+LIST_OF(ROTA_QUEUE_ADD_BATCH, "request", "jobs", ROTA_QUEUE_JOB_SPEC, ADD_BATCH,
         ROTA_QUEUE_BATCH_MAX);
-LIST_OF(ROTA_QUEUE_TELL, "request", ROTA_QUEUE_WORD, TELL, 0);
-LIST_OF(ROTA_QUEUE_POLL_REPLY, "reply", ROTA_QUEUE_HANDED, POLL_REPLY, ROTA_QUEUE_POLL_MAX);
-LIST_OF(ROTA_QUEUE_QUEUES_REPLY, "reply", ROTA_QUEUE_INFO, QUEUES_REPLY, ROTA_BROKER_QUEUES_MAX);
-LIST_OF(ROTA_QUEUE_WORKERS_REPLY, "reply", ROTA_QUEUE_WORKER_INFO, WORKERS_REPLY,
+LIST_OF(ROTA_QUEUE_ADD_BATCH_REPLY, "reply", "items", ROTA_QUEUE_ADDED, ADD_BATCH_REPLY,
+        ROTA_QUEUE_BATCH_MAX);
+LIST_OF(ROTA_QUEUE_TELL, "request", "items", ROTA_QUEUE_WORD, TELL, 0);
+LIST_OF(ROTA_QUEUE_POLL_REPLY, "reply", "items", ROTA_QUEUE_HANDED, POLL_REPLY,
+        ROTA_QUEUE_POLL_MAX);
+LIST_OF(ROTA_QUEUE_QUEUES_REPLY, "reply", "items", ROTA_QUEUE_INFO, QUEUES_REPLY,
+        ROTA_BROKER_QUEUES_MAX);
+LIST_OF(ROTA_QUEUE_WORKERS_REPLY, "reply", "items", ROTA_QUEUE_WORKER_INFO, WORKERS_REPLY,
         ROTA_BROKER_WORKERS_MAX);
 #undef THIS
 
@@ -235,12 +238,12 @@ static const struct rota_message_field FAIL[] = {
 TYPE(ROTA_QUEUE_NAME, "request", struct rota_queue_about, NAME);
 TYPE(ROTA_QUEUE_PRIORITY, "request", struct rota_queue_about, PRIORITY);
 #define THIS struct rota_queue_list
-LIST_OF(ROTA_QUEUE_FIND, "request", ROTA_QUEUE_NAME, FIND, ROTA_QUEUE_BATCH_MAX);
+LIST_OF(ROTA_QUEUE_FIND, "request", "jobs", ROTA_QUEUE_NAME, FIND, ROTA_QUEUE_BATCH_MAX);
 #undef THIS
 TYPE(ROTA_QUEUE_DESCRIBE, "request", struct rota_queue_about, DESCRIBE);
 HOT_TYPE(ROTA_QUEUE_COMPLETE, "request", struct rota_queue_about, COMPLETE);
 #define THIS struct rota_queue_list
-LIST_OF(ROTA_QUEUE_COMPLETE_BATCH, "request", ROTA_QUEUE_COMPLETE, COMPLETE_BATCH,
+LIST_OF(ROTA_QUEUE_COMPLETE_BATCH, "request", "attempts", ROTA_QUEUE_COMPLETE, COMPLETE_BATCH,
         ROTA_QUEUE_BATCH_MAX);
 #undef THIS
 #define THIS struct rota_queue_added
@@ -249,8 +252,8 @@ static const struct rota_message_field COMPLETED[] = {F(1, UINT, status), F(2, S
 #undef THIS
 HOT_TYPE(ROTA_QUEUE_COMPLETED, "reply", struct rota_queue_added, COMPLETED);
 #define THIS struct rota_queue_list
-LIST_OF(ROTA_QUEUE_COMPLETE_BATCH_REPLY, "reply", ROTA_QUEUE_COMPLETED, COMPLETE_BATCH_REPLY,
-        ROTA_QUEUE_BATCH_MAX);
+LIST_OF(ROTA_QUEUE_COMPLETE_BATCH_REPLY, "reply", "items", ROTA_QUEUE_COMPLETED,
+        COMPLETE_BATCH_REPLY, ROTA_QUEUE_BATCH_MAX);
 #undef THIS
 TYPE(ROTA_QUEUE_EXTEND, "request", struct rota_queue_about, EXTEND);
 TYPE(ROTA_QUEUE_FAIL, "request", struct rota_queue_about, FAIL);

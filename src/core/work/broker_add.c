@@ -178,6 +178,11 @@ static enum rota_code check_room(struct rota_broker *broker, const struct rota_j
         return code;
     if (broker->n_live >= broker->options.jobs_max)
         return rota_error_set(error, ROTA_ERR_LIMIT, "there are %zu jobs already", broker->n_live);
+    if (bytes > broker->options.bytes_max)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "a payload of %zu bytes: this broker has room for %zu bytes of all "
+                              "payloads together",
+                              bytes, broker->options.bytes_max);
     if (!has_room(broker, bytes))
         rota_broker_forget_ended(broker, bytes);
     if (!has_room(broker, bytes))
