@@ -10,8 +10,8 @@
 #include <uv.h>
 
 enum {
-    ROUTES_MAX = 1 << 20,   /* owners that are remembered; with more, all are forgotten */
-    LAYOUTS_MAX = 4096,     /* queues that have one; more than a broker has queues */
+    ROUTES_MAX = 1 << 21,   /* owners that are remembered; with more, all are forgotten */
+    LAYOUTS_MAX = 1 << 17,  /* queues that have one; more than a broker has queues */
     NOTES_MAX = 16,         /* metadata of a call to a peer, ours included */
     MESSAGE_MAX = 40 << 20, /* of a reply: a payload, a result and a story */
 };

@@ -112,7 +112,7 @@ struct rota_broker_service {
     const struct rota_broker_method *method;
 };
 
-enum { ROTA_BROKER_METHODS = 27 };
+enum { ROTA_BROKER_METHODS = 28 };
 
 /* An attempt that a worker was given and can't be sent. */
 struct rota_broker_return {
@@ -169,6 +169,7 @@ struct rota_work_broker {
     size_t n_watchers;
 
     struct rota_broker_service services[ROTA_BROKER_METHODS];
+    rota_time swept_at;        /* monotonic: when queues without jobs were last looked for */
     uint64_t call_first;       /* the first record that a call may have to wait for */
     struct rota_arena arena;   /* of one request */
     struct rota_buffer buffer; /* of one reply */
@@ -394,6 +395,8 @@ void rota_work_broker_gather_watch(struct rota_work_broker *broker, struct rota_
                                    const char *method);
 void rota_work_broker_gather_workers(struct rota_work_broker *broker, struct rota_server_call *call,
                                      const char *method);
+void rota_work_broker_gather_delete(struct rota_work_broker *broker, struct rota_server_call *call,
+                                    const char *method);
 void rota_work_broker_gather_forget(struct rota_work_broker *broker, struct rota_server_call *call,
                                     const char *method);
 void rota_work_broker_gather_queues(struct rota_work_broker *broker, struct rota_server_call *call,

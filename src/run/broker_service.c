@@ -18,6 +18,7 @@ union request {
     struct rota_queue_word word;
     struct rota_queue_adopt adopt;
     struct rota_queue_forget forget;
+    struct rota_queue_delete delete;
     struct rota_queue_settings settings;
     struct rota_queue_lay_out lay_out;
 };
@@ -36,7 +37,8 @@ static void note_operation(struct rota_work_broker *broker, struct rota_server_c
 {
     char actor[ROTA_SERVER_ACTOR_MAX], subject[ROTA_JOB_QUEUE_NAME_MAX + 1], what[256];
     bool is_dry_run = (method->type == &ROTA_QUEUE_SET_LAYOUT && request->lay_out.is_dry_run) ||
-                      (method->type == &ROTA_QUEUE_FORGET && request->forget.is_dry_run);
+                      (method->type == &ROTA_QUEUE_FORGET && request->forget.is_dry_run) ||
+                      (method->type == &ROTA_QUEUE_DELETE && request->delete.is_dry_run);
     if (!broker->options.on_news || !(method->roles & ROTA_ROLE_OPERATOR) || is_dry_run ||
         rota_work_broker_is_carried(call))
         return;
@@ -98,6 +100,10 @@ static bool route(struct rota_work_broker *broker, struct rota_server_call *call
         if (has_others(broker))
             rota_work_broker_gather_set(broker, call, method->path);
         return has_others(broker);
+    case ROTA_BROKER_BY_ALL_DELETING:
+        if (has_other_jobs(broker))
+            rota_work_broker_gather_delete(broker, call, method->path);
+        return has_other_jobs(broker);
     case ROTA_BROKER_BY_ALL_FORGETTING:
         if (has_others(broker))
             rota_work_broker_gather_forget(broker, call, method->path);

@@ -340,6 +340,16 @@ static const struct rota_message_field LAID_OUT[] = {
 #undef THIS
 TYPE(ROTA_QUEUE_LAID_OUT, "reply", struct rota_queue_laid_out, LAID_OUT);
 
+#define THIS struct rota_queue_delete
+static const struct rota_message_field DELETE[] = {F(1, STR, queue), F(2, BOOL, is_dry_run)};
+#undef THIS
+TYPE(ROTA_QUEUE_DELETE, "request", struct rota_queue_delete, DELETE);
+
+#define THIS struct rota_queue_deleted
+static const struct rota_message_field DELETED[] = {F(1, UINT, n_jobs)};
+#undef THIS
+TYPE(ROTA_QUEUE_DELETED, "reply", struct rota_queue_deleted, DELETED);
+
 #define THIS struct rota_queue_forget
 static const struct rota_message_field FORGET[] = {F(1, STR, node), F(2, BOOL, is_dry_run)};
 #undef THIS

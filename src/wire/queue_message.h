@@ -200,6 +200,16 @@ struct rota_queue_forget {
 };
 
 /* ForgetReply. */
+/* DeleteQueueRequest and its reply. */
+struct rota_queue_delete {
+    struct rota_str queue;
+    bool is_dry_run;
+};
+
+struct rota_queue_deleted {
+    uint64_t n_jobs;
+};
+
 struct rota_queue_forgotten {
     uint64_t n_chunks, n_jobs;
 };
@@ -213,6 +223,7 @@ struct rota_queue_nodes {
     bool is_slots;
 };
 
+extern const struct rota_message_type ROTA_QUEUE_DELETE, ROTA_QUEUE_DELETED;
 extern const struct rota_message_type ROTA_QUEUE_ADD, ROTA_QUEUE_ADDED, ROTA_QUEUE_ADD_BATCH,
     ROTA_QUEUE_ADD_BATCH_REPLY, ROTA_QUEUE_FIND, ROTA_QUEUE_NAME, ROTA_QUEUE_PRIORITY,
     ROTA_QUEUE_DESCRIBE, ROTA_QUEUE_DESCRIPTION, ROTA_QUEUE_NEWS, ROTA_QUEUE_POLL,

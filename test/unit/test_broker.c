@@ -500,9 +500,15 @@ static void ended_jobs_are_forgotten_in_time_and_dead_ones_are_not(void **state)
                      ROTA_ERR_NOT_FOUND);
 }
 
+enum { QUEUES = 1024 };
+
 static void lanes_sets_and_queues_that_nobody_uses_make_room(void **state)
 {
     (void)state;
+    bench_deinit(&bench);
+    bench.options.queues_max = QUEUES;
+    bench_init(&bench);
+    bench.options.queues_max = 0;
     char name[32];
     uint64_t number;
     for (int i = 0; i < 2 * ROTA_BROKER_SETS_MAX; i++) {
@@ -513,7 +519,7 @@ static void lanes_sets_and_queues_that_nobody_uses_make_room(void **state)
         assert_int_equal(
             rota_broker_forget(bench.broker, bench.now, rota_str("q"), id, &number, NULL), ROTA_OK);
     }
-    for (int i = 0; i < 2 * ROTA_BROKER_QUEUES_MAX; i++) {
+    for (int i = 0; i < 2 * QUEUES; i++) {
         snprintf(name, sizeof name, "queue%d", i);
         struct rota_str queue = rota_str(name);
         uint64_t session = bench_open_spec(
@@ -522,6 +528,128 @@ static void lanes_sets_and_queues_that_nobody_uses_make_room(void **state)
         rota_broker_worker_close(bench.broker, bench.now, session);
     }
     bench_settle(&bench);
+}
+
+static size_t n_queues(void)
+{
+    struct rota_queue_view view;
+    size_t n = 0;
+    for (size_t place = 0; rota_broker_next_queue(bench.broker, &place, &view);)
+        n++;
+    return n;
+}
+
+/* Without a look at all of it after each step, which the bench would have. */
+static enum rota_code add_to(struct rota_broker *broker, const char *name, struct rota_job_id *id)
+{
+    struct rota_job_spec spec = {.queue = rota_str(name)};
+    uint64_t number;
+    bool is_new;
+    enum rota_code code =
+        rota_broker_partition_open(broker, bench.now, spec.queue, 0, 1, &bench.error);
+    if (!code)
+        code = rota_broker_add(broker, bench.now, &spec, id, &is_new, &number, &bench.error);
+    rota_broker_durable(broker, bench.now, rota_broker_last_number(broker));
+    rota_broker_clear(broker);
+    return code;
+}
+
+static void a_hundred_thousand_queues_have_jobs_and_leave_nothing_behind(void **state)
+{
+    (void)state;
+    enum { N = ROTA_BROKER_QUEUES_MAX };
+    struct rota_job_id *ids = calloc(N, sizeof *ids), more;
+    struct rota_broker *broker, *kept = bench.broker;
+    char name[32];
+    uint64_t number;
+    assert_int_equal(N, 100000);
+    assert_int_equal(rota_broker_new(&bench.options, &broker, NULL), ROTA_OK);
+    rota_broker_begin(broker, bench.now);
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof name, "tenant%d", i);
+        assert_int_equal(add_to(broker, name, &ids[i]), ROTA_OK);
+    }
+    assert_int_equal(add_to(broker, "one-too-many", &more), ROTA_ERR_LIMIT);
+    assert_true(rota_broker_is_sound(broker));
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof name, "tenant%d", i);
+        assert_int_equal(
+            rota_broker_cancel(broker, bench.now, rota_str(name), ids[i], &number, NULL), ROTA_OK);
+        rota_broker_clear(broker);
+    }
+    bench.now.boot += ROTA_JOB_KEEP + ROTA_SEC;
+    bench.now.wall += ROTA_JOB_KEEP + ROTA_SEC;
+    rota_broker_tick(broker, bench.now); /* and they are forgotten */
+    assert_true(rota_broker_has_empty(broker));
+    rota_broker_forget_empty(broker, bench.now);
+    assert_false(rota_broker_has_empty(broker));
+    bench.broker = broker;
+    assert_int_equal(n_queues(), 0);
+    bench.broker = kept;
+    assert_true(rota_broker_is_sound(broker));
+    assert_int_equal(add_to(broker, "one-too-many", &more), ROTA_OK);
+    rota_broker_free(broker);
+    free(ids);
+}
+
+static void a_queue_with_a_setting_is_not_forgotten(void **state)
+{
+    (void)state;
+    uint64_t number;
+    struct rota_str q = rota_str("other");
+    assert_int_equal(rota_broker_pause(bench.broker, bench.now, q, true, &number, NULL), ROTA_OK);
+    bench_settle(&bench);
+    bench_restart(&bench);
+    bench_tick(&bench, ROTA_HOUR);
+    rota_broker_forget_empty(bench.broker, bench.now);
+    assert_int_equal(n_queues(), 1); /* that of the bench is gone */
+    assert_int_equal(rota_broker_pause(bench.broker, bench.now, q, false, &number, NULL), ROTA_OK);
+    bench_settle(&bench);
+    bench_restart(&bench);
+    rota_broker_forget_empty(bench.broker, bench.now); /* others may not have heard of it */
+    assert_int_equal(n_queues(), 1);
+    bench_tick(&bench, ROTA_BROKER_SETTING_NEWS + ROTA_SEC);
+    rota_broker_forget_empty(bench.broker, bench.now);
+    assert_int_equal(n_queues(), 0);
+}
+
+static void a_queue_is_deleted_when_its_jobs_have_ended(void **state)
+{
+    (void)state;
+    struct rota_str q = rota_str("q");
+    struct rota_job_view view;
+    size_t n_live, n_ended;
+    uint64_t number;
+    struct rota_job_id done = bench_add(&bench, "x"), waits = bench_add(&bench, "y");
+    bench_open(&bench, "w", 1);
+    bench_done(&bench, done);
+    assert_int_equal(
+        rota_broker_set_weight(bench.broker, bench.now, q, rota_str("k"), 300, &number, NULL),
+        ROTA_OK);
+    assert_int_equal(rota_broker_delete_queue(bench.broker, bench.now, q, false, &n_live, &n_ended,
+                                              &number, &bench.error),
+                     ROTA_ERR_INVALID);
+    assert_int_equal(n_live, 1);
+    assert_int_equal(n_ended, 1);
+    bench_done(&bench, waits);
+    assert_int_equal(rota_broker_delete_queue(bench.broker, bench.now, q, true, &n_live, &n_ended,
+                                              &number, &bench.error),
+                     ROTA_OK);
+    assert_int_equal(n_ended, 2);
+    assert_int_equal(bench_state(&bench, done), ROTA_JOB_DONE); /* it was only looked at */
+    assert_int_equal(rota_broker_delete_queue(bench.broker, bench.now, q, false, &n_live, &n_ended,
+                                              &number, &bench.error),
+                     ROTA_OK);
+    bench_settle(&bench);
+    bench_restart(&bench);
+    assert_int_equal(rota_broker_find(bench.broker, q, done, &view, NULL), ROTA_ERR_NOT_FOUND);
+    bench_tick(&bench, ROTA_BROKER_SETTING_NEWS + ROTA_SEC);
+    rota_broker_forget_empty(bench.broker, bench.now);
+    bench_settle(&bench);
+    assert_int_equal(n_queues(), 0);
+    assert_int_equal(rota_broker_delete_queue(bench.broker, bench.now, q, false, &n_live, &n_ended,
+                                              &number, &bench.error),
+                     ROTA_ERR_NOT_FOUND);
 }
 
 static void sets_beyond_the_bound_are_refused(void **state)
@@ -569,6 +697,9 @@ int main(void)
         RULE(results_make_room_for_payloads),
         RULE(ended_jobs_are_forgotten_in_time_and_dead_ones_are_not),
         RULE(lanes_sets_and_queues_that_nobody_uses_make_room),
+        RULE(a_hundred_thousand_queues_have_jobs_and_leave_nothing_behind),
+        RULE(a_queue_with_a_setting_is_not_forgotten),
+        RULE(a_queue_is_deleted_when_its_jobs_have_ended),
         RULE(sets_beyond_the_bound_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

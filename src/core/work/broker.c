@@ -29,6 +29,7 @@ static void set_options(struct rota_broker *broker, const struct rota_broker_opt
     own->jobs_max = bound(own->jobs_max, ROTA_BROKER_JOBS_MAX, ROTA_BROKER_JOBS_MAX);
     own->bytes_max = bound(own->bytes_max, BYTES_MAX, SIZE_MAX);
     own->ended_max = bound(own->ended_max, 100000, ROTA_BROKER_JOBS_MAX);
+    own->queues_max = bound(own->queues_max, ROTA_BROKER_QUEUES_MAX, ROTA_BROKER_QUEUES_MAX);
     own->keep = own->keep > 0 ? own->keep : ROTA_JOB_KEEP;
     own->grace = own->grace > 0 ? own->grace : ROTA_BROKER_GRACE;
     own->kills_max = own->kills_max > 0 ? own->kills_max : ROTA_JOB_KILLS_DEFAULT;
@@ -92,6 +93,7 @@ void rota_broker_free(struct rota_broker *broker)
     rota_vector_deinit(&broker->queues);
     rota_vector_deinit(&broker->lanes);
     rota_vector_deinit(&broker->dirty);
+    rota_vector_deinit(&broker->empties);
     rota_vector_deinit(&broker->workers);
     rota_vector_deinit(&broker->free_workers);
     rota_vector_deinit(&broker->pollers);

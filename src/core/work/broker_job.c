@@ -244,7 +244,8 @@ void rota_broker_job_erase(struct rota_broker *broker, uint32_t number)
     rota_broker_drop_timer(broker, job);
     queue->counts[job->state]--;
     broker->n_ended--;
-    lane->n_jobs--;
+    if (--lane->n_jobs == 0)
+        rota_broker_note_empty(broker, queue);
     rota_broker_partition(queue, rota_job_partition(&broker->jobs, job))->n_jobs--;
     free_extra(broker, number);
     if (broker->first_unsafe == number)

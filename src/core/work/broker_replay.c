@@ -455,6 +455,9 @@ void rota_broker_begin(struct rota_broker *broker, struct rota_work_now now)
             rota_broker_job_enter(broker, i);
     }
     rota_broker_forget_ended(broker, 0);
+    for (size_t i = 0; i < broker->queues.size; i++)
+        if (broker->queues.items[i] && broker->queues.items[i]->n_lanes == 0)
+            rota_broker_note_empty(broker, broker->queues.items[i]);
     if (rota_broker_ready(broker, NULL))
         rota_broker_next_life(broker);
     else
