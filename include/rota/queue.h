@@ -2,8 +2,9 @@
  *
  * A client of brokers that hold queues together (<rota/broker.h>). It knows by itself which
  * of them has what: a new job goes to any partition of its queue, straight to the node
- * that has it, and to another partition when that node is away or has no room; a poll
- * goes where the fewest polls of this client are.
+ * that has it, and to another partition when that node is unreachable or has no room; a poll
+ * goes where the fewest polls of this client are. A node that cannot be reached is passed over
+ * until its connection stands again.
  *
  * **An add is taken in once.** While nobody knows what became of it, it is made again with
  * the same id; only when that does not help for as long as `patience` allows the
@@ -29,6 +30,7 @@ extern "C" {
 #endif
 
 struct rota_queue;
+struct rota_queue_result;
 struct rota_tls;
 struct uv_loop_s; /* a uv_loop_t */
 
@@ -39,20 +41,28 @@ enum {
 
 struct rota_queue_options {
     const char *nodes;    /* all brokers, "host:port" with commas between them */
-    uint32_t partitions;  /* of each queue, as the brokers have it; 0 means 16 */
+    uint32_t partitions;  /* of each queue, until a node has said how many; 0 means 16 */
     struct rota_tls *tls; /* kept; NULL means plain text */
     bool insecure;        /* plain text to other machines too */
     rota_time timeout;    /* of one try; 0 means 10 s */
-    rota_time patience;   /* of an add, of a wait for a node; 0 means 30 s */
+    rota_time patience;   /* for how long a call is repeated while no node answers; 0 means 30 s */
 };
 
-/* Gives `*queue`; rota_queue_close() ends it. Nothing is connected yet. */
+/* Gives `*queue`; rota_queue_close() ends it. Nothing is connected yet: rota_queue_probe() tells
+ * whether a node can be reached. The client keeps connections and timers on `loop`, so that
+ * uv_run() does not return by itself before rota_queue_close(). */
 enum rota_code rota_queue_open(struct uv_loop_s *loop, const struct rota_queue_options *options,
                                struct rota_queue **queue, struct rota_error *error);
 
 /* Takes `queue`, which may be NULL; no callback comes after. The loop has to run once more to
  * free everything. */
 void rota_queue_close(struct rota_queue *queue);
+
+/* Whether any node can be reached: ROTA_OK when one has answered, ROTA_ERR_UNAVAILABLE with the
+ * reason as soon as every node has failed once, without the patience that other calls have. */
+enum rota_code rota_queue_probe(struct rota_queue *queue,
+                                void (*on_done)(void *data, const struct rota_queue_result *result),
+                                void *data, struct rota_error *error);
 
 /* --- for those who have work --- */
 
@@ -64,7 +74,15 @@ struct rota_queue_job {
     int16_t priority;
     rota_time delay, timeout; /* spans; the latter of one attempt */
     uint32_t max_attempts;
-    struct rota_str unique, key, trace;
+
+    struct rota_str unique; /* no second job with this key in the queue while one waits or runs */
+    struct rota_str key;    /* the tenant: tenants share a queue fairly, by their weights */
+    struct rota_str trace;  /* handed to the worker, for tracing */
+
+    /* 1 to 256 bytes. An add with a key that was used before in this queue, by any client,
+     * answers with the first job and adds none, until an hour after that job ended. Not together
+     * with `unique`. */
+    struct rota_str idempotency_key;
 };
 
 enum rota_queue_state {

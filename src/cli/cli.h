@@ -66,6 +66,7 @@ extern const struct rota_cli_command rota_cmd_node_show;
 extern const struct rota_cli_command rota_cmd_node_undrain;
 extern const struct rota_cli_command rota_cmd_plan;
 extern const struct rota_cli_command rota_cmd_queue_dead;
+extern const struct rota_cli_command rota_cmd_queue_delete;
 extern const struct rota_cli_command rota_cmd_queue_drain;
 extern const struct rota_cli_command rota_cmd_queue_forget;
 extern const struct rota_cli_command rota_cmd_queue_list;

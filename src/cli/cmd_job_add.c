@@ -12,7 +12,7 @@
 
 struct add {
     struct rota_queue_client_options of;
-    const char *queue, *unique, *key, *trace, *lines;
+    const char *queue, *unique, *key, *idempotency_key, *trace, *lines;
     struct rota_option_list can;
     int64_t priority, attempts, partition;
     rota_time delay, job_timeout, deadline, backoff;
@@ -71,6 +71,12 @@ static const struct rota_option ADD_OPTIONS[] = {
      .min = 1,
      .max = ROTA_JOB_KEY_MAX,
      .help = "no second job with this key while one waits or runs"},
+    {.name = "idempotency-key",
+     ROTA_OPTION_INTO(TEXT, struct add, idempotency_key),
+     .value_name = "KEY",
+     .min = 1,
+     .max = ROTA_JOB_KEY_MAX,
+     .help = "an add with a key that was used before prints the first job and adds none"},
     {.name = "key",
      ROTA_OPTION_INTO(TEXT, struct add, key),
      .value_name = "KEY",
@@ -109,6 +115,7 @@ static void fill_spec(const struct add *options, struct rota_str names[ROTA_OPTI
         .unique = rota_str(options->unique ? options->unique : ""),
         .key = rota_str(options->key ? options->key : ""),
         .trace = rota_str(options->trace ? options->trace : ""),
+        .idempotency_key = rota_str(options->idempotency_key ? options->idempotency_key : ""),
     };
 }
 
@@ -149,7 +156,8 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
     struct rota_queue_moves moves = rota_queue_client_moves(client);
     enum rota_code code;
     do {
-        spec.id = rota_queue_client_make_id(client, spec.queue, spec.unique, id);
+        if (!options->idempotency_key)
+            spec.id = rota_queue_client_make_id(client, spec.queue, spec.unique, id);
         spec.is_again = false;
         client->adding = &spec;
         client->n_adding = 1;
@@ -162,7 +170,9 @@ static int add_one(struct rota_queue_client *client, const struct add *options,
         return rota_cli_fail_error(&error);
     if (added.id.size != sizeof kept)
         return rota_cli_fail(ROTA_CLI_NO, "what was answered is no job");
-    if (!added.is_new && memcmp(added.id.data, id, sizeof id) != 0) /* and not ours, made again */
+    if (!added.is_new && options->idempotency_key)
+        fputs("rota: the job with this idempotency key was added before\n", stderr);
+    else if (!added.is_new && memcmp(added.id.data, id, sizeof id) != 0) /* not ours, made again */
         fputs("rota: there is a job with this key already\n", stderr);
     if (!options->wait) {
         append_added(&buffer, options, &added);
@@ -434,6 +444,12 @@ static int run_add(int argc, char *const *argv)
     if (options.lines && options.unique)
         return rota_cli_fail(
             ROTA_CLI_BAD, "--lines with --unique would add one job: the other lines have its key");
+    if (options.lines && options.idempotency_key)
+        return rota_cli_fail(ROTA_CLI_BAD,
+                             "--lines with --idempotency-key would add one job: use one or the "
+                             "other");
+    if (options.unique && options.idempotency_key)
+        return rota_cli_fail(ROTA_CLI_BAD, "a job has --unique or --idempotency-key, not both");
     if (options.deadline <= 0) /* to a broker that is none */
         return rota_cli_fail(ROTA_CLI_BAD, "--deadline: the deadline of the job has passed");
     if (options.can.size > ROTA_JOB_CAPABILITIES_MAX)
@@ -475,7 +491,9 @@ const struct rota_cli_command rota_cmd_job_add = {
                 "an "
                 "interrupt, which is answered when the jobs that are on their way are added. With "
                 "--unique the job that is printed, or waited for, may be one that was there "
-                "already: standard error says so then.\n\n"
+                "already: standard error says so then. With --idempotency-key a command that is "
+                "repeated, by anybody and at any node, prints the job that the first one added, "
+                "for as long as that job is remembered: until an hour after its end.\n\n"
                 "Nobody to be reached is exit code 1 at once. A broker that has answered and then "
                 "goes away is waited for, at most three times as long as --timeout; an add whose "
                 "outcome is not known is made again with the same id. A job that one of several "

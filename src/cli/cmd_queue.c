@@ -230,6 +230,27 @@ static enum rota_code resume(struct rota_queue_client *client, const struct queu
     return set_paused(client, options, false, buffer, error);
 }
 
+/* Every node is asked first whether it may be: one that refuses leaves the queue as it is. */
+static enum rota_code delete_queue(struct rota_queue_client *client, const struct queue *options,
+                                   struct rota_buffer *buffer, struct rota_error *error)
+{
+    struct rota_queue_delete request = {.queue = options->name, .is_dry_run = true};
+    struct rota_queue_deleted deleted;
+    enum rota_code code = want_queue(client, options, error);
+    if (!code)
+        code = rota_queue_client_ask(client, "DeleteQueue", &ROTA_QUEUE_DELETE, &request,
+                                     &ROTA_QUEUE_DELETED, &deleted, error);
+    if (!code && client->options->dry_run)
+        return rota_queue_plan_delete(client, options->name, deleted.n_jobs, buffer, error);
+    request.is_dry_run = false;
+    if (!code)
+        code = rota_queue_client_ask(client, "DeleteQueue", &ROTA_QUEUE_DELETE, &request,
+                                     &ROTA_QUEUE_DELETED, &deleted, error);
+    if (!code && client->options->json)
+        rota_buffer_print(buffer, "{\"jobs\":%llu}\n", (unsigned long long)deleted.n_jobs);
+    return code;
+}
+
 static enum rota_code set_weight(struct rota_queue_client *client, const struct queue *options,
                                  struct rota_buffer *buffer, struct rota_error *error)
 {
@@ -587,6 +608,15 @@ COMMAND_WITH(PAUSE_OPTIONS, pause, "queue pause", "Hand out no more jobs of a qu
 COMMAND_WITH(CHANGE_OPTIONS, resume, "queue resume", "Hand out jobs of a paused queue again",
              "QUEUE", 1, "No such queue is exit code 1.\n\nWith --json: {}. " ROTA_DRY_RUN_JSON,
              resume);
+COMMAND_WITH(
+    CHANGE_OPTIONS, delete, "queue delete", "Delete a queue without jobs", "QUEUE", 1,
+    "Deletes the settings of the queue (pause, weights, partitions) and the ended jobs that are "
+    "remembered, with their idempotency keys, at all nodes. A queue with jobs that wait, are "
+    "delayed or run is exit code 1, and so is a node that does not answer: delete it again when "
+    "the node is back. Queues that have neither jobs nor settings need not be deleted, they are "
+    "forgotten by themselves. No such queue is exit code 1.\n\n"
+    "With --json: {\"jobs\"}, how many ended jobs are forgotten. " ROTA_DRY_RUN_JSON,
+    delete_queue);
 COMMAND_WITH(
     DRAIN_OPTIONS, drain, "queue drain", "Wait until a queue is empty", "QUEUE", 1,
     "Waits until no job of the queue waits, is delayed or runs, and tells on standard error after "

@@ -70,6 +70,7 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_queue_resume,
     &rota_cmd_queue_drain,
     &rota_cmd_queue_dead,
+    &rota_cmd_queue_delete,
     &rota_cmd_queue_quarantine,
     &rota_cmd_queue_weight,
     &rota_cmd_queue_partitions,

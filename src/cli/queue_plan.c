@@ -181,6 +181,23 @@ enum rota_code rota_queue_plan_pause(struct rota_queue_client *client, struct ro
     return ROTA_OK;
 }
 
+enum rota_code rota_queue_plan_delete(struct rota_queue_client *client, struct rota_str queue,
+                                      uint64_t n_ended, struct rota_buffer *buffer,
+                                      struct rota_error *error)
+{
+    const struct rota_queue_info *info;
+    struct rota_dry_run dry_run;
+    enum rota_code code = look(client, queue, &info, error);
+    if (code)
+        return code;
+    rota_dry_run_begin(&dry_run, client->options->json, buffer);
+    say_queue(&dry_run, queue, info);
+    rota_dry_run_say(&dry_run, "it would be deleted with its settings and %llu ended job%s",
+                     (number)n_ended, n_ended == 1 ? "" : "s");
+    rota_dry_run_end(&dry_run);
+    return ROTA_OK;
+}
+
 enum rota_code rota_queue_plan_weight(struct rota_queue_client *client, struct rota_str queue,
                                       struct rota_str key, uint64_t percent,
                                       struct rota_buffer *buffer, struct rota_error *error)
@@ -288,6 +305,9 @@ static void say_added(struct rota_dry_run *dry_run, const struct rota_queue_job_
     if (spec->unique.size > 0)
         rota_dry_run_say(dry_run, "unless one with the unique key %.*s waits or runs",
                          ROTA_STR_ARGS(spec->unique));
+    if (spec->idempotency_key.size > 0)
+        rota_dry_run_say(dry_run, "unless one was added with the idempotency key %.*s",
+                         ROTA_STR_ARGS(spec->idempotency_key));
     if (spec->delay_ms > 0)
         rota_dry_run_say(dry_run, "nobody would get it for %s",
                          rota_span_format(rota_queue_from_ms(spec->delay_ms), delay));

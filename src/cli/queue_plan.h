@@ -27,6 +27,10 @@ enum rota_code rota_queue_plan_pause(struct rota_queue_client *client, struct ro
 enum rota_code rota_queue_plan_quarantine(struct rota_queue_client *client, struct rota_str queue,
                                           uint64_t deaths, struct rota_buffer *buffer,
                                           struct rota_error *error);
+/* `n_ended` jobs go with it. */
+enum rota_code rota_queue_plan_delete(struct rota_queue_client *client, struct rota_str queue,
+                                      uint64_t n_ended, struct rota_buffer *buffer,
+                                      struct rota_error *error);
 enum rota_code rota_queue_plan_weight(struct rota_queue_client *client, struct rota_str queue,
                                       struct rota_str key, uint64_t percent,
                                       struct rota_buffer *buffer, struct rota_error *error);

@@ -117,6 +117,8 @@ static void set_timer(struct rota_work_broker *broker, rota_time now, bool is_st
     uv_timer_start(&broker->timer, on_timer, rota_queue_to_ms(wait), 0);
 }
 
+#define EMPTY_EVERY (10 * ROTA_SEC) /* queues that nobody needs any more are forgotten */
+
 /* All that came in is carried out, at once; what that brings about too. */
 static void run_turn(struct rota_work_broker *broker)
 {
@@ -144,6 +146,11 @@ static void run_turn(struct rota_work_broker *broker)
     }
     if (broker->is_failed)
         return;
+    if (!is_stuck && rota_broker_has_empty(broker->core) &&
+        now.boot - broker->swept_at >= EMPTY_EVERY) {
+        broker->swept_at = now.boot;
+        rota_broker_forget_empty(broker->core, now);
+    }
     if (!is_stuck && broker->sink)
         broker->sink->turn(broker);
     send_answers(broker);

@@ -79,14 +79,18 @@ static bool read_jobs(struct rota_work_broker *broker, struct rota_server_call *
 {
     struct rota_queue_add add;
     rota_arena_clear(&broker->arena);
-    if (is_batch)
-        return !rota_message_decode(&ROTA_QUEUE_ADD_BATCH, rota_server_call_request(call), jobs,
-                                    &broker->arena, NULL);
-    if (rota_message_decode(&ROTA_QUEUE_ADD, rota_server_call_request(call), &add, &broker->arena,
-                            NULL))
-        return false;
-    *jobs = (struct rota_queue_list){{add.job, add.job != NULL}};
-    return true;
+    if (is_batch) {
+        if (rota_message_decode(&ROTA_QUEUE_ADD_BATCH, rota_server_call_request(call), jobs,
+                                &broker->arena, NULL))
+            return false;
+    } else {
+        if (rota_message_decode(&ROTA_QUEUE_ADD, rota_server_call_request(call), &add,
+                                &broker->arena, NULL))
+            return false;
+        *jobs = (struct rota_queue_list){{add.job, add.job != NULL}};
+    }
+    return rota_work_broker_name_jobs(
+        broker, (struct rota_queue_job_spec *)(uintptr_t)jobs->items.items, jobs->items.n, false);
 }
 
 static void on_round(struct rota_broker_errand *errand)

@@ -10,8 +10,8 @@
 #include <uv.h>
 
 enum {
-    ROUTES_MAX = 1 << 20,   /* owners that are remembered; with more, all are forgotten */
-    LAYOUTS_MAX = 4096,     /* queues that have one; more than a broker has queues */
+    ROUTES_MAX = 1 << 21,   /* owners that are remembered; with more, all are forgotten */
+    LAYOUTS_MAX = 1 << 17,  /* queues that have one; more than a broker has queues */
     NOTES_MAX = 16,         /* metadata of a call to a peer, ours included */
     MESSAGE_MAX = 40 << 20, /* of a reply: a payload, a result and a story */
 };
@@ -101,6 +101,14 @@ struct rota_work_layout rota_broker_cluster_layout(const struct rota_broker_clus
     const struct laid_out *known =
         cluster->layouts.size > 0 ? rota_map_get(&cluster->layouts, queue) : NULL;
     return known ? known->layout : rota_broker_cluster_default(cluster->partitions);
+}
+
+void rota_broker_cluster_set_partitions(struct rota_broker_cluster *cluster, uint32_t partitions)
+{
+    if (cluster->partitions == partitions)
+        return;
+    cluster->partitions = partitions;
+    forget_routes(cluster);
 }
 
 static void forget_route(struct rota_broker_cluster *cluster, struct rota_str queue)
@@ -221,6 +229,16 @@ uint32_t rota_broker_cluster_partition_of(const struct rota_broker_cluster *clus
 {
     struct rota_work_layout layout = rota_broker_cluster_layout(cluster, queue);
     return rota_layout_write(&layout, rota_ring_hash(unique) % cluster->partitions);
+}
+
+uint32_t rota_broker_cluster_place(const struct rota_broker_cluster *cluster, struct rota_str queue,
+                                   struct rota_job_id id)
+{
+    uint32_t n = cluster->partitions, own = rota_job_id_partition(id);
+    if (own < n)
+        return own;
+    struct rota_work_layout layout = rota_broker_cluster_layout(cluster, queue);
+    return rota_job_id_place(id, layout.read > n ? layout.read : n, n);
 }
 
 /* --- changes --- */
@@ -432,6 +450,24 @@ enum rota_code rota_broker_cluster_call(struct rota_broker_cluster *cluster,
     if (code)
         rota_error_set(error, code, "node %s: %s", peer->address, why.text);
     return code;
+}
+
+enum rota_reach rota_broker_cluster_reach(const struct rota_broker_cluster *cluster,
+                                          struct rota_str address)
+{
+    const struct peer *peer = rota_map_get(&cluster->peers, address);
+    if (!peer)
+        return ROTA_REACH_UNKNOWN;
+    if (rota_channel_state(peer->channel) == ROTA_CHANNEL_READY)
+        return ROTA_REACH_READY;
+    return rota_channel_reason(peer->channel)->code ? ROTA_REACH_FAILING : ROTA_REACH_UNKNOWN;
+}
+
+void rota_broker_cluster_connect(struct rota_broker_cluster *cluster, struct rota_str address)
+{
+    struct peer *peer;
+    if (!find_peer(cluster, address, &peer, NULL))
+        rota_channel_connect(peer->channel);
 }
 
 bool rota_broker_cluster_is_carried(const struct rota_metadata *metadata, size_t n)

@@ -13,7 +13,8 @@
 #pragma once
 
 #include "core/call/list.h"
-#include "core/work/layout.h"
+#include "core/work/job.h"
+#include "core/work/reach.h"
 
 #include <rota/channel.h>
 #include <rota/log.h>
@@ -62,6 +63,9 @@ uint32_t rota_broker_cluster_n_partitions(const struct rota_broker_cluster *clus
 /* How every queue is laid out to begin with. */
 struct rota_work_layout rota_broker_cluster_default(uint32_t partitions);
 
+/* Another number of partitions that every queue begins with: of a client, which has learned it. */
+void rota_broker_cluster_set_partitions(struct rota_broker_cluster *cluster, uint32_t partitions);
+
 /* Partitions and spread of a queue: those that were set, or those that all begin with. */
 struct rota_work_layout rota_broker_cluster_layout(const struct rota_broker_cluster *cluster,
                                                    struct rota_str queue);
@@ -91,6 +95,11 @@ uint64_t rota_broker_cluster_version(const struct rota_broker_cluster *cluster);
  * queue gets more partitions; fewer than all begin with move some keys. */
 uint32_t rota_broker_cluster_partition_of(const struct rota_broker_cluster *cluster,
                                           struct rota_str queue, struct rota_str unique);
+
+/* The partition of a job with this id, also of an id that names a partition which the queue does
+ * not have. */
+uint32_t rota_broker_cluster_place(const struct rota_broker_cluster *cluster, struct rota_str queue,
+                                   struct rota_job_id id);
 
 /* Be told of every change of the route, after it has happened. The struct is the caller's
  * and stays until it unsubscribes, which it may do at any time, also from inside. */
@@ -127,6 +136,12 @@ enum rota_code rota_broker_cluster_call(struct rota_broker_cluster *cluster,
                                         struct rota_str address,
                                         const struct rota_call_options *options,
                                         struct rota_call **call, struct rota_error *error);
+
+/* Whether the node at `address` can be reached, as far as is known; and try to, if it is not known
+ * or it could not be. */
+enum rota_reach rota_broker_cluster_reach(const struct rota_broker_cluster *cluster,
+                                          struct rota_str address);
+void rota_broker_cluster_connect(struct rota_broker_cluster *cluster, struct rota_str address);
 
 /* Whether the metadata of a call says that it comes from a node: it is answered here, or
  * refused. */

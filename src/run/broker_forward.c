@@ -222,6 +222,8 @@ static uint32_t bounded(size_t n)
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
+enum { OFFERS_MAX = 4096 }; /* that are told at a time */
+
 /* Say how it is here. Who is about to stop wants nothing and offers nothing. */
 static void look(struct rota_broker_forward *forward, struct rota_work_now now)
 {
@@ -236,7 +238,10 @@ static void look(struct rota_broker_forward *forward, struct rota_work_now now)
         for (size_t i = 0; i < idle.n_queues; i++)
             rota_tree_fsm_have(forward->tree, ROTA_TREE_WANT, idle.queues[i], idle.can,
                                bounded(idle.n_free), now.boot);
-    for (size_t place = 0; is_open && rota_broker_next_waiting(core, &place, &waiting);)
+    size_t n_offers = 0; /* where very many queues have jobs, the others follow as these are done */
+    for (size_t place = 0;
+         is_open && n_offers < OFFERS_MAX && rota_broker_next_waiting(core, &place, &waiting);
+         n_offers++)
         rota_tree_fsm_have(forward->tree, ROTA_TREE_OFFER, waiting.queue, waiting.can,
                            bounded(waiting.n_jobs), now.boot - (now.wall - waiting.first_at));
     rota_tree_fsm_end(forward->tree);

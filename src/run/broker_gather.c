@@ -43,11 +43,11 @@ static struct rota_str node_at(const struct rota_work_broker *broker, size_t ran
     return rota_broker_cluster_peer(broker->cluster, rank < n_before ? rank : rank - 1);
 }
 
-static void ask_all(struct rota_work_broker *broker, struct rota_server_call *call,
-                    const char *method, bool is_stream,
-                    void (*on_done)(struct rota_broker_errand *errand))
+/* The first `n` nodes: those that are listed come first. */
+static void ask_first(struct rota_work_broker *broker, struct rota_server_call *call,
+                      const char *method, size_t n, bool is_stream,
+                      void (*on_done)(struct rota_broker_errand *errand))
 {
-    size_t n = n_listed(broker);
     struct rota_broker_errand *errand = rota_broker_errand_new(broker, call, method, n, on_done);
     if (!errand) {
         rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, NULL, 0);
@@ -57,6 +57,13 @@ static void ask_all(struct rota_work_broker *broker, struct rota_server_call *ca
     for (size_t i = 0; i < n; i++)
         rota_broker_errand_ask(errand, i, node_at(broker, i), rota_server_call_request(call));
     rota_broker_errand_begin(errand);
+}
+
+static void ask_all(struct rota_work_broker *broker, struct rota_server_call *call,
+                    const char *method, bool is_stream,
+                    void (*on_done)(struct rota_broker_errand *errand))
+{
+    ask_first(broker, call, method, n_listed(broker), is_stream, on_done);
 }
 
 /* The first part that did not go well, NULL if there is none. */
@@ -135,6 +142,33 @@ void rota_work_broker_gather_set(struct rota_work_broker *broker, struct rota_se
                                  const char *method)
 {
     ask_all(broker, call, method, false, on_set);
+}
+
+/* --- a queue that is deleted: everywhere, or it is said where not --- */
+
+static void on_deleted(struct rota_broker_errand *errand)
+{
+    const struct rota_broker_part *failed = find_failed(errand);
+    struct rota_queue_deleted sum = {0}, part;
+    if (failed) {
+        rota_broker_errand_pass(errand, failed);
+        return;
+    }
+    rota_arena_clear(&errand->broker->arena);
+    for (size_t i = 0; i < errand->n_parts; i++)
+        if (!rota_message_decode(&ROTA_QUEUE_DELETED, rota_buffer_str(&errand->parts[i].message),
+                                 &part, &errand->broker->arena, NULL))
+            sum.n_jobs += part.n_jobs;
+    rota_buffer_clear(&errand->broker->buffer);
+    rota_message_encode(&ROTA_QUEUE_DELETED, &sum, &errand->broker->buffer);
+    reply(errand, &errand->broker->buffer);
+}
+
+void rota_work_broker_gather_delete(struct rota_work_broker *broker, struct rota_server_call *call,
+                                    const char *method)
+{
+    ask_first(broker, call, method, n_nodes(broker), false,
+              on_deleted); /* absent ones may have it */
 }
 
 /* --- a node that is lost --- */
@@ -441,9 +475,12 @@ void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_
 {
     size_t n = rota_broker_cluster_n_peers(broker->cluster), n_known = 0;
     size_t n_absent = rota_work_broker_n_absent(broker, false);
+    struct rota_work_layout layout = rota_broker_cluster_layout(broker->cluster, queue);
     struct rota_queue_nodes nodes = {.partitions = broker->options.partitions,
-                                     .write =
-                                         rota_broker_cluster_layout(broker->cluster, queue).write};
+                                     .write = layout.write,
+                                     .read = layout.read,
+                                     .batch = layout.spread.batch,
+                                     .is_slots = layout.spread.mode == ROTA_SPREAD_SLOTS};
     struct rota_str *listed = rota_arena_take(&broker->arena, (n + 1 + n_absent) * sizeof *listed);
     rota_buffer_clear(&broker->buffer);
     if (listed && !rota_broker_cluster_is_alone(broker->cluster)) {
@@ -458,7 +495,8 @@ void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_
             listed[n + 1 + i] = rota_work_broker_absent(broker, false, i);
         nodes.absent = (struct rota_message_strs){listed + n + 1, n_absent};
     }
-    count_jobs(broker, &nodes);
+    if (queue.size == 0) /* who asks for a layout does so often */
+        count_jobs(broker, &nodes);
     rota_message_encode(&ROTA_QUEUE_NODES, &nodes, &broker->buffer);
     if (!listed || broker->buffer.failed)
         rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, NULL, 0);

@@ -230,6 +230,12 @@ const struct rota_broker_method rota_work_broker_methods[] = {
     METHOD("Complete", OWNER, &ROTA_QUEUE_COMPLETE, rota_work_broker_handle_complete, JOB),
     METHOD("CompleteBatch", THIS, &ROTA_QUEUE_COMPLETE_BATCH,
            rota_work_broker_handle_complete_batch, NOTHING),
+    {.path = "/rota.v1.Queue/DeleteQueue",
+     .by = ROTA_BROKER_BY_ALL_DELETING,
+     .type = &ROTA_QUEUE_DELETE,
+     .handle = rota_work_broker_handle_delete,
+     .need = ROTA_BROKER_NEEDS_ALL, /* or jobs that are not loaded yet would not be seen */
+     .roles = ROTA_ROLE_OPERATOR | ROTA_ROLE_NODE},
     METHOD("Describe", OWNER, &ROTA_QUEUE_DESCRIBE, rota_work_broker_handle_describe, JOB),
     METHOD("Extend", OWNER, &ROTA_QUEUE_EXTEND, rota_work_broker_handle_extend, JOB),
     METHOD("Fail", OWNER, &ROTA_QUEUE_FAIL, rota_work_broker_handle_fail, JOB),

@@ -112,7 +112,7 @@ struct rota_broker_service {
     const struct rota_broker_method *method;
 };
 
-enum { ROTA_BROKER_METHODS = 27 };
+enum { ROTA_BROKER_METHODS = 28 };
 
 /* An attempt that a worker was given and can't be sent. */
 struct rota_broker_return {
@@ -169,6 +169,7 @@ struct rota_work_broker {
     size_t n_watchers;
 
     struct rota_broker_service services[ROTA_BROKER_METHODS];
+    rota_time swept_at;        /* monotonic: when queues without jobs were last looked for */
     uint64_t call_first;       /* the first record that a call may have to wait for */
     struct rota_arena arena;   /* of one request */
     struct rota_buffer buffer; /* of one reply */
@@ -346,6 +347,24 @@ bool rota_work_broker_route_add(struct rota_work_broker *broker, struct rota_ser
 bool rota_work_broker_route_batch(struct rota_work_broker *broker, struct rota_server_call *call,
                                   const char *method, struct rota_queue_list *list);
 
+/* Where a job belongs that is to be added: where its id says or, without one, where all jobs with
+ * its unique key go. ROTA_ERR_INVALID: its partition was given, and is
+ * another one. */
+enum rota_code rota_work_broker_place(const struct rota_work_broker *broker,
+                                      const struct rota_queue_job_spec *message, bool is_carried,
+                                      struct rota_job_id id, uint32_t *partition,
+                                      struct rota_error *error);
+
+/* Whether a job has a place of its own: it goes there whatever the layout of its queue, so that an
+ * add that is repeated finds it. */
+bool rota_work_broker_is_placed(const struct rota_queue_job_spec *message, struct rota_job_id id,
+                                uint32_t partition);
+
+/* Jobs with an idempotency key get the id that follows from it, in the broker's arena; false
+ * without memory. Adds of them may have been made before: see rota_work_broker_search(). */
+bool rota_work_broker_name_jobs(struct rota_work_broker *broker, struct rota_queue_job_spec *jobs,
+                                size_t n, bool is_carried);
+
 /* Whether a new job may go to this partition. ROTA_ERR_STALE: it might have once, and another is
  * to be chosen. */
 enum rota_code rota_work_broker_check_new(const struct rota_work_broker *broker,
@@ -376,6 +395,8 @@ void rota_work_broker_gather_watch(struct rota_work_broker *broker, struct rota_
                                    const char *method);
 void rota_work_broker_gather_workers(struct rota_work_broker *broker, struct rota_server_call *call,
                                      const char *method);
+void rota_work_broker_gather_delete(struct rota_work_broker *broker, struct rota_server_call *call,
+                                    const char *method);
 void rota_work_broker_gather_forget(struct rota_work_broker *broker, struct rota_server_call *call,
                                     const char *method);
 void rota_work_broker_gather_queues(struct rota_work_broker *broker, struct rota_server_call *call,

@@ -16,6 +16,7 @@ enum rota_broker_answered_by {
     ROTA_BROKER_BY_ALL_WORKERS,
     ROTA_BROKER_BY_ALL_ALIKE,
     ROTA_BROKER_BY_ALL_FORGETTING,
+    ROTA_BROKER_BY_ALL_DELETING,
 };
 
 /* Takes `call`. */
@@ -65,4 +66,5 @@ rota_broker_handler rota_work_broker_handle_complete, rota_work_broker_handle_co
 
 /* broker_operate.c */
 rota_broker_handler rota_work_broker_handle_list, rota_work_broker_handle_pause,
-    rota_work_broker_handle_weight, rota_work_broker_handle_quarantine, rota_work_broker_handle_queues, rota_work_broker_handle_workers;
+    rota_work_broker_handle_weight, rota_work_broker_handle_quarantine,
+    rota_work_broker_handle_queues, rota_work_broker_handle_workers, rota_work_broker_handle_delete;

@@ -74,40 +74,70 @@ void rota_work_broker_handle_quarantine(struct rota_work_broker *broker,
     finish_setting(broker, call, code, number, &error);
 }
 
+static void append_queue(struct rota_work_broker *broker, const struct rota_queue_view *view)
+{
+    struct rota_queue_info info = {
+        .name = view->name,
+        .is_paused = view->is_paused,
+        .n_partitions = view->n_partitions,
+        .n_waiting = view->counts[ROTA_JOB_WAITING],
+        .n_delayed = view->counts[ROTA_JOB_DELAYED],
+        .n_running = view->counts[ROTA_JOB_RUNNING],
+        .n_done = view->counts[ROTA_JOB_DONE],
+        .n_dead = view->counts[ROTA_JOB_DEAD],
+        .n_cancelled = view->counts[ROTA_JOB_CANCELLED],
+        .oldest_ms = rota_queue_to_ms(view->oldest_at),
+        .added_total = view->n_added,
+        .done_total = view->n_done,
+        .dead_total = view->n_dead,
+        .retries_total = view->n_retries,
+        .n_workers = view->n_workers,
+        .n_slots = view->n_slots,
+        .n_free = view->n_free,
+        .quarantined_total = view->n_quarantined,
+        .worker_deaths = view->kills_max,
+    };
+    rota_work_broker_forward_info(broker, &info);
+    rota_work_broker_layout_info(broker, &info);
+    rota_message_encode_entry(&ROTA_QUEUE_INFO, 1, &info, &broker->buffer);
+}
+
 void rota_work_broker_handle_queues(struct rota_work_broker *broker, struct rota_server_call *call,
                                     const void *request)
 {
     const struct rota_queue_setting *asked = request;
     struct rota_queue_view view;
     rota_buffer_clear(&broker->buffer);
-    for (size_t place = 0; rota_broker_next_queue(broker->core, &place, &view);) {
-        struct rota_queue_info info = {
-            .name = view.name,
-            .is_paused = view.is_paused,
-            .n_partitions = view.n_partitions,
-            .n_waiting = view.counts[ROTA_JOB_WAITING],
-            .n_delayed = view.counts[ROTA_JOB_DELAYED],
-            .n_running = view.counts[ROTA_JOB_RUNNING],
-            .n_done = view.counts[ROTA_JOB_DONE],
-            .n_dead = view.counts[ROTA_JOB_DEAD],
-            .n_cancelled = view.counts[ROTA_JOB_CANCELLED],
-            .oldest_ms = rota_queue_to_ms(view.oldest_at),
-            .added_total = view.n_added,
-            .done_total = view.n_done,
-            .dead_total = view.n_dead,
-            .retries_total = view.n_retries,
-            .n_workers = view.n_workers,
-            .n_slots = view.n_slots,
-            .n_free = view.n_free,
-            .quarantined_total = view.n_quarantined,
-            .worker_deaths = view.kills_max,
-        };
-        rota_work_broker_forward_info(broker, &info);
-        rota_work_broker_layout_info(broker, &info);
-        if (asked->queue.size == 0 || rota_str_is_equal(asked->queue, view.name))
-            rota_message_encode_entry(&ROTA_QUEUE_INFO, 1, &info, &broker->buffer);
+    if (asked->queue.size > 0) {
+        if (rota_broker_find_queue(broker->core, asked->queue, &view))
+            append_queue(broker, &view);
+    } else {
+        for (size_t place = 0; rota_broker_next_queue(broker->core, &place, &view);)
+            append_queue(broker, &view);
     }
     rota_work_broker_reply_buffer(broker, call, 0);
+}
+
+/* A node that does not have the queue has nothing to delete. */
+void rota_work_broker_handle_delete(struct rota_work_broker *broker, struct rota_server_call *call,
+                                    const void *request)
+{
+    const struct rota_queue_delete *asked = request;
+    struct rota_queue_deleted deleted = {0};
+    struct rota_error error;
+    size_t n_live, n_ended;
+    uint64_t number;
+    enum rota_code code =
+        rota_broker_delete_queue(broker->core, rota_work_broker_now(), asked->queue,
+                                 asked->is_dry_run, &n_live, &n_ended, &number, &error);
+    rota_work_broker_touch(broker);
+    deleted.n_jobs = n_ended;
+    if (code == ROTA_ERR_INVALID && n_live > 0)
+        rota_server_call_finish(call, ROTA_STATUS_FAILED_PRECONDITION, error.text, NULL, 0);
+    else if (code && code != ROTA_ERR_NOT_FOUND)
+        rota_work_broker_refuse(call, &error, false);
+    else
+        rota_work_broker_reply(broker, call, number, &ROTA_QUEUE_DELETED, &deleted);
 }
 
 void rota_work_broker_handle_workers(struct rota_work_broker *broker, struct rota_server_call *call,

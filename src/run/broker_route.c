@@ -138,7 +138,8 @@ bool rota_work_broker_route_job(struct rota_work_broker *broker, struct rota_ser
         (broker->store && rota_work_broker_store_vouches(broker, about)))
         return false; /* it is here, or can't be anywhere */
     size_t n = n_others(broker);
-    struct rota_str owner = owner_of(broker, about->queue, rota_job_id_partition(id));
+    struct rota_str owner = owner_of(broker, about->queue,
+                                     rota_broker_cluster_place(broker->cluster, about->queue, id));
     if (n == 0 && (broker->store || rota_work_broker_settings_are_told(broker->settings)))
         return false;
     struct rota_broker_errand *errand =
@@ -158,6 +159,34 @@ bool rota_work_broker_route_job(struct rota_work_broker *broker, struct rota_ser
 }
 
 /* --- adds --- */
+
+enum rota_code rota_work_broker_place(const struct rota_work_broker *broker,
+                                      const struct rota_queue_job_spec *message, bool is_carried,
+                                      struct rota_job_id id, uint32_t *partition,
+                                      struct rota_error *error)
+{
+    const struct rota_broker_cluster *cluster = broker->cluster;
+    char text[ROTA_JOB_ID_TEXT];
+    uint32_t asked = (uint32_t)message->partition;
+    bool has_id = !rota_job_id_is_none(id);
+    uint32_t place = has_id ? rota_broker_cluster_place(cluster, message->queue, id) : asked;
+    if (message->unique.size > 0 && !rota_broker_cluster_is_alone(cluster) && !has_id)
+        place = rota_broker_cluster_partition_of(cluster, message->queue, message->unique);
+    if (is_carried && asked > 0)
+        place = asked; /* who has sent it has found it so */
+    if (has_id && asked > 0 && asked != place)
+        return rota_error_set(error, ROTA_ERR_INVALID, "job %s belongs to partition %u, not %u",
+                              rota_job_id_format(id, text), place, asked);
+    *partition = place;
+    return ROTA_OK;
+}
+
+bool rota_work_broker_is_placed(const struct rota_queue_job_spec *message, struct rota_job_id id,
+                                uint32_t partition)
+{
+    return message->is_keyed ||
+           (!rota_job_id_is_none(id) && rota_job_id_partition(id) != partition);
+}
 
 enum rota_code rota_work_broker_check_new(const struct rota_work_broker *broker,
                                           struct rota_str queue, uint32_t partition,
@@ -193,16 +222,19 @@ static enum rota_code choose_partition(struct rota_work_broker *broker,
     uint32_t n = rota_broker_cluster_layout(cluster, spec->queue).write;
     struct rota_job_id id;
     enum rota_code code = rota_queue_id_read(spec->id, &id, error);
+    if (!code)
+        code = rota_queue_key_check(spec, error);
     if (code)
         return code;
-    if (!rota_job_id_is_none(id) && spec->partition == 0)
-        spec->partition = rota_job_id_partition(id);
-    if (spec->unique.size > 0 && rota_job_id_is_none(id))
-        spec->partition = rota_broker_cluster_partition_of(cluster, spec->queue, spec->unique);
+    uint32_t partition;
+    code = rota_work_broker_place(broker, spec, false, id, &partition, error);
+    if (code)
+        return code;
+    spec->partition = partition;
     if (!spec->is_known)
-        code = rota_work_broker_check_new(broker, spec->queue, (uint32_t)spec->partition,
-                                          spec->unique, error);
-    if (code == ROTA_ERR_STALE && spec->is_sought)
+        code = rota_work_broker_check_new(broker, spec->queue, partition, spec->unique, error);
+    if (code == ROTA_ERR_STALE &&
+        (spec->is_sought || rota_work_broker_is_placed(spec, id, partition)))
         code = ROTA_OK;
     if (code)
         return code;

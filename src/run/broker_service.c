@@ -18,6 +18,7 @@ union request {
     struct rota_queue_word word;
     struct rota_queue_adopt adopt;
     struct rota_queue_forget forget;
+    struct rota_queue_delete delete;
     struct rota_queue_settings settings;
     struct rota_queue_lay_out lay_out;
 };
@@ -36,7 +37,8 @@ static void note_operation(struct rota_work_broker *broker, struct rota_server_c
 {
     char actor[ROTA_SERVER_ACTOR_MAX], subject[ROTA_JOB_QUEUE_NAME_MAX + 1], what[256];
     bool is_dry_run = (method->type == &ROTA_QUEUE_SET_LAYOUT && request->lay_out.is_dry_run) ||
-                      (method->type == &ROTA_QUEUE_FORGET && request->forget.is_dry_run);
+                      (method->type == &ROTA_QUEUE_FORGET && request->forget.is_dry_run) ||
+                      (method->type == &ROTA_QUEUE_DELETE && request->delete.is_dry_run);
     if (!broker->options.on_news || !(method->roles & ROTA_ROLE_OPERATOR) || is_dry_run ||
         rota_work_broker_is_carried(call))
         return;
@@ -98,6 +100,10 @@ static bool route(struct rota_work_broker *broker, struct rota_server_call *call
         if (has_others(broker))
             rota_work_broker_gather_set(broker, call, method->path);
         return has_others(broker);
+    case ROTA_BROKER_BY_ALL_DELETING:
+        if (has_other_jobs(broker))
+            rota_work_broker_gather_delete(broker, call, method->path);
+        return has_other_jobs(broker);
     case ROTA_BROKER_BY_ALL_FORGETTING:
         if (has_others(broker))
             rota_work_broker_gather_forget(broker, call, method->path);
@@ -113,6 +119,28 @@ static struct rota_queue_job_spec *new_jobs(const struct rota_broker_method *met
     const void *jobs =
         method->by == ROTA_BROKER_BY_OWNERS_OF_NEW ? request->list.items.items : request->add.job;
     return (struct rota_queue_job_spec *)(uintptr_t)jobs;
+}
+
+bool rota_work_broker_name_jobs(struct rota_work_broker *broker, struct rota_queue_job_spec *jobs,
+                                size_t n, bool is_carried)
+{
+    uint32_t partitions = rota_broker_cluster_n_partitions(broker->cluster);
+    for (size_t i = 0; i < n; i++) {
+        if (jobs[i].idempotency_key.size == 0)
+            continue;
+        jobs[i].is_keyed = is_carried && jobs[i].id.size == ROTA_QUEUE_ID_SIZE;
+        char *id = rota_arena_take(&broker->arena, ROTA_QUEUE_ID_SIZE);
+        if (!id)
+            return false;
+        rota_queue_spec_name(&jobs[i], partitions, id);
+    }
+    return true;
+}
+
+static void refuse_memory(struct rota_server_call *call)
+{
+    rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, "no memory for the request", NULL,
+                            0);
 }
 
 /* True when an add may have been made before, and all nodes are asked for its job. */
@@ -168,15 +196,20 @@ static bool is_admitted(struct rota_broker_service *service, struct rota_server_
            !refuse_unknown(broker, call, &request->about);
 }
 
-/* Only nodes know what is at others. */
-static void forget_known(const struct rota_broker_method *method, const union request *request)
+/* What only nodes may say is not believed of others, and keys become ids. False without memory. */
+static bool read_new_jobs(struct rota_broker_service *service, struct rota_server_call *call,
+                          const union request *request)
 {
+    const struct rota_broker_method *method = service->method;
     bool is_batch = method->by == ROTA_BROKER_BY_OWNERS_OF_NEW;
     if (!is_batch && (method->by != ROTA_BROKER_BY_OWNER_OF_NEW || !request->add.job))
-        return;
+        return true;
     struct rota_queue_job_spec *jobs = new_jobs(method, request);
-    for (size_t i = 0; i < (is_batch ? request->list.items.n : 1); i++)
+    size_t n = is_batch ? request->list.items.n : 1;
+    bool is_carried = rota_work_broker_is_carried(call);
+    for (size_t i = 0; !is_carried && i < n; i++)
         jobs[i].is_known = false;
+    return rota_work_broker_name_jobs(service->broker, jobs, n, is_carried);
 }
 
 static void serve_request(struct rota_broker_service *service, struct rota_server_call *call,
@@ -202,12 +235,14 @@ void rota_work_broker_call(struct rota_broker_service *service, struct rota_serv
         return;
     }
     assert(!type || type->size <= sizeof request);
-    if (type &&
-        rota_message_decode(type, rota_server_call_request(call), &request, &broker->arena, &error))
+    if (type && rota_message_decode(type, rota_server_call_request(call), &request, &broker->arena,
+                                    &error)) {
+        if (error.code == ROTA_ERR_LIMIT) /* however often it is tried */
+            error.code = ROTA_ERR_INVALID;
         rota_work_broker_refuse(call, &error, false);
-    else {
-        if (!rota_work_broker_is_carried(call))
-            forget_known(service->method, &request);
+    } else if (!read_new_jobs(service, call, &request)) {
+        refuse_memory(call);
+    } else {
         note_operation(broker, call, service->method, &request);
         serve_request(service, call, &request);
     }
@@ -223,6 +258,10 @@ void rota_work_broker_call_known(struct rota_broker_service *service, struct rot
     if (rota_message_decode(service->method->type, rota_server_call_request(call), &request,
                             &broker->arena, &error)) {
         rota_work_broker_refuse(call, &error, false);
+        return;
+    }
+    if (!read_new_jobs(service, call, &request)) {
+        refuse_memory(call);
         return;
     }
     struct rota_queue_job_spec *jobs = new_jobs(service->method, &request);

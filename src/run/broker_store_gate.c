@@ -71,12 +71,11 @@ static enum verdict admit_job(struct rota_broker_store *store, const struct rota
     struct rota_job_id id;
     if (!read_job(about, &id) || is_known(store, about->queue, id))
         return GO_ON;
-    const struct rota_broker_held *part =
-        rota_broker_store_part(store, about->queue, rota_job_id_partition(id));
+    uint32_t place = rota_broker_cluster_place(store->broker->cluster, about->queue, id);
+    const struct rota_broker_held *part = rota_broker_store_part(store, about->queue, place);
     if (part && part->state < ROTA_BROKER_HELD_OPEN)
         return WAIT;
-    if (part ? part->state == ROTA_BROKER_HELD_OPEN
-             : is_ours(store, about->queue, rota_job_id_partition(id)))
+    if (part ? part->state == ROTA_BROKER_HELD_OPEN : is_ours(store, about->queue, place))
         return is_fresh(store) ? GO_ON : WAIT;
     return GO_ON;
 }
@@ -88,11 +87,10 @@ bool rota_work_broker_store_vouches(const struct rota_work_broker *broker,
     struct rota_job_id id;
     if (!store || !read_job(about, &id) || is_known(store, about->queue, id))
         return true;
-    const struct rota_broker_held *part =
-        rota_broker_store_part(store, about->queue, rota_job_id_partition(id));
+    uint32_t place = rota_broker_cluster_place(broker->cluster, about->queue, id);
+    const struct rota_broker_held *part = rota_broker_store_part(store, about->queue, place);
     return part ? part->state == ROTA_BROKER_HELD_OPEN
-                : rota_broker_cluster_is_ours(broker->cluster, about->queue,
-                                              rota_job_id_partition(id));
+                : rota_broker_cluster_is_ours(broker->cluster, about->queue, place);
 }
 
 static enum rota_code check_size(const struct rota_broker_store *store, struct rota_str bytes,
@@ -110,7 +108,8 @@ static enum rota_code admit_spec(struct rota_broker_store *store,
                                  struct rota_error *error)
 {
     struct rota_job_spec spec;
-    if (rota_queue_spec_read(message, rota_work_broker_now().wall, &spec, NULL))
+    if (rota_queue_spec_read(message, rota_work_broker_now().wall, &spec, NULL) ||
+        rota_work_broker_place(store->broker, message, true, spec.id, &spec.partition, NULL))
         return ROTA_OK;
     if (admit_add(store, spec.queue, spec.partition) == WAIT)
         *verdict = WAIT;

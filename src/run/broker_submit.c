@@ -30,7 +30,9 @@ static enum rota_code check_partition(const struct rota_work_broker *broker,
         return ROTA_OK;
     enum rota_code code =
         rota_work_broker_check_new(broker, spec->queue, spec->partition, spec->unique, &why);
-    if (!code || (code == ROTA_ERR_STALE && message->is_sought))
+    if (!code ||
+        (code == ROTA_ERR_STALE &&
+         (message->is_sought || rota_work_broker_is_placed(message, spec->id, spec->partition))))
         return ROTA_OK;
     return rota_error_set(error, is_carried ? ROTA_ERR_STALE : code, "%s", why.text);
 }
@@ -61,6 +63,8 @@ static enum rota_code add(struct rota_work_broker *broker, struct rota_work_now 
         *number = 0;
         return ROTA_OK;
     }
+    if (!code)
+        code = rota_work_broker_place(broker, message, is_carried, spec.id, &spec.partition, error);
     if (!code)
         code = check_partition(broker, message, &spec, is_carried, error);
     if (code)

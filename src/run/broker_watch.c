@@ -320,10 +320,11 @@ void rota_work_broker_watch_end(struct rota_work_broker *broker)
     }
 }
 
-static bool is_lost(struct rota_job_id id, struct rota_str of, struct rota_str queue,
-                    uint32_t partition)
+static bool is_lost(const struct rota_work_broker *broker, struct rota_job_id id,
+                    struct rota_str of, struct rota_str queue, uint32_t partition)
 {
-    return rota_job_id_partition(id) == partition && rota_str_is_equal(of, queue);
+    return rota_str_is_equal(of, queue) &&
+           rota_broker_cluster_place(broker->cluster, queue, id) == partition;
 }
 
 void rota_work_broker_watch_lost(struct rota_work_broker *broker, struct rota_str queue,
@@ -331,8 +332,8 @@ void rota_work_broker_watch_lost(struct rota_work_broker *broker, struct rota_st
 {
     size_t n = 0, place = 0;
     for (size_t i = 0; i < broker->changes.size; i++)
-        if (!is_lost(broker->changes.items[i].id, rota_str(broker->changes.items[i].queue), queue,
-                     partition))
+        if (!is_lost(broker, broker->changes.items[i].id, rota_str(broker->changes.items[i].queue),
+                     queue, partition))
             broker->changes.items[n++] = broker->changes.items[i];
     broker->changes.size = n;
     for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->watched, &place));) {
@@ -342,7 +343,7 @@ void rota_work_broker_watch_lost(struct rota_work_broker *broker, struct rota_st
             continue;
         struct rota_broker_watcher *watcher =
             ROTA_LIST_ITEM(first, struct rota_broker_watcher, link);
-        if (!is_lost(watched->id, watcher->queue, queue, partition))
+        if (!is_lost(broker, watched->id, watcher->queue, queue, partition))
             continue;
         end(broker, watcher, ROTA_STATUS_UNAVAILABLE, "the partition went to another node");
         place = 0; /* the map may have changed */

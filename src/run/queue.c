@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "base/map.h"
 #include "core/call/list.h"
 #include "core/work/try_fsm.h"
 #include "io/clock.h"
@@ -13,13 +14,23 @@
 #include <stdlib.h>
 #include <uv.h>
 
+enum { LEARNED_MAX = 4096 }; /* queues whose layout is asked for; of others the default holds */
+
+#define LEARN_EVERY (10 * ROTA_SEC)
+
+/* A queue in use, whose layout a node is asked for now and then. */
+struct learned {
+    rota_time asked_at; /* monotonic */
+    char name[];        /* the key in `learned` */
+};
+
 struct rota_queue {
     uv_loop_t *loop;
     struct rota_broker_cluster *cluster;
     struct rota_picker *picker;
     struct rota_random random;
-    uint32_t partitions;
     rota_time timeout, patience;
+    struct rota_map learned; /* by name */
     struct rota_list_node tasks;
     size_t n_tasks;
     struct rota_arena arena; /* of one answer */
@@ -43,7 +54,8 @@ struct task {
     struct rota_poll poll; /* of a poll */
     struct rota_job_id id;
     uint32_t partition;
-    bool is_add, is_poll, is_stream, is_look;
+    bool is_add, is_poll, is_stream, is_look, is_probe, is_learning;
+    rota_time wait; /* of a poll */
     bool has_heard; /* something, in this try */
     rota_queue_on_result *on_result;
     on_work_function *on_work;
@@ -222,6 +234,29 @@ static void end_poll(struct task *task, struct rota_str message)
     end(task, &result, works, list.items.n);
 }
 
+/* The number of partitions and their spread, as the nodes have them. */
+static void end_learning(struct task *task, struct rota_str message)
+{
+    struct rota_broker_cluster *cluster = task->queue->cluster;
+    struct rota_queue_result result = {.text = "", .job = ""};
+    struct rota_queue_nodes nodes = {0};
+    bool is_good =
+        !rota_message_decode(&ROTA_QUEUE_NODES, message, &nodes, &task->queue->arena, NULL) &&
+        nodes.partitions > 0 && nodes.read > 0;
+    struct rota_work_layout layout = {
+        .wanted = (uint32_t)nodes.read,
+        .write = (uint32_t)nodes.write,
+        .read = (uint32_t)nodes.read,
+        .spread = {.mode = nodes.is_slots ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP,
+                   .batch = (uint32_t)nodes.batch},
+    };
+    if (is_good && !rota_layout_check(&layout, NULL)) {
+        rota_broker_cluster_set_partitions(cluster, (uint32_t)nodes.partitions);
+        rota_broker_cluster_lay_out(cluster, task->name, &layout);
+    }
+    end(task, &result, NULL, 0);
+}
+
 static void end_well(struct task *task, struct rota_str message)
 {
     char name[ROTA_QUEUE_JOB_MAX];
@@ -229,6 +264,8 @@ static void end_well(struct task *task, struct rota_str message)
     rota_arena_clear(&task->queue->arena);
     if (task->is_add) {
         end_add(task, message);
+    } else if (task->is_learning) {
+        end_learning(task, message);
     } else if (task->is_poll) {
         end_poll(task, message);
     } else if (task->is_stream) {
@@ -255,27 +292,47 @@ static void write_add(struct task *task)
 {
     struct rota_queue_add add = {.job = &task->spec};
     char id[ROTA_QUEUE_ID_SIZE];
-    task->spec.id = rota_queue_id_write(task->id, id);
+    if (task->spec.idempotency_key.size == 0)
+        task->spec.id = rota_queue_id_write(task->id, id);
     task->spec.is_again = task->tries.is_unknown;
     rota_buffer_clear(&task->request);
     rota_message_encode(&ROTA_QUEUE_ADD, &add, &task->request);
     task->spec.id = rota_str("");
 }
 
+/* Any partition that new jobs go to, of a node that can be reached if there is one. */
+static uint32_t choose_partition(struct task *task)
+{
+    enum { DRAWS = 16 };
+    struct rota_queue *queue = task->queue;
+    struct rota_broker_cluster *cluster = queue->cluster;
+    uint32_t n = rota_broker_cluster_layout(cluster, task->name).write;
+    int64_t any = 0;
+    for (int i = 0; i < DRAWS; i++) {
+        rota_picker_write(queue->picker, rota_str("default"), n, &queue->random, &any, NULL);
+        struct rota_str owner = rota_broker_cluster_owner(cluster, task->name, (uint32_t)any);
+        if (rota_broker_cluster_reach(cluster, owner) != ROTA_REACH_FAILING)
+            break;
+        rota_broker_cluster_connect(cluster, owner);
+    }
+    return (uint32_t)any;
+}
+
 /* Another partition and, with it, another id. */
 static void choose(struct task *task)
 {
     struct rota_queue *queue = task->queue;
-    int64_t any = 0;
-    rota_picker_write(queue->picker, rota_str("default"),
-                      rota_broker_cluster_layout(queue->cluster, task->name).write, &queue->random,
-                      &any, NULL);
     task->partition =
         task->spec.unique.size > 0
             ? rota_broker_cluster_partition_of(queue->cluster, task->name, task->spec.unique)
-            : (uint32_t)any;
+            : choose_partition(task);
     task->id =
         rota_job_id_make(rota_clock_wall(), task->partition, rota_random_next(&queue->random));
+    if (task->spec.idempotency_key.size > 0) { /* as the node will do, which is not told */
+        task->id = rota_job_id_of_key(task->name, task->spec.idempotency_key,
+                                      rota_broker_cluster_n_partitions(queue->cluster));
+        task->partition = rota_job_id_partition(task->id);
+    }
     write_add(task);
 }
 
@@ -283,6 +340,11 @@ static void hear(struct task *task, enum rota_status status, bool is_undone, con
                  struct rota_str message)
 {
     rota_time now = rota_clock_mono();
+    if (task->is_probe && status != ROTA_STATUS_OK &&
+        task->tries.n_tries + 1 >= rota_broker_cluster_n_peers(task->queue->cluster)) {
+        fail(task, ROTA_ERR_UNAVAILABLE, text);
+        return;
+    }
     switch (rota_try_fsm_step(&task->tries, now, status, is_undone)) {
     case ROTA_TRY_DONE:
         end_well(task, message);
@@ -322,7 +384,8 @@ static void learn(struct task *task, const struct rota_call_result *result)
         return;
     struct rota_work_layout layout = rota_broker_cluster_layout(cluster, task->name);
     layout.wanted = layout.write = (uint32_t)n;
-    layout.read = layout.write > task->queue->partitions ? layout.write : task->queue->partitions;
+    uint32_t partitions = rota_broker_cluster_n_partitions(cluster);
+    layout.read = layout.write > partitions ? layout.write : partitions;
     if (rota_broker_cluster_lay_out(cluster, task->name, &layout))
         task->tries.may_move = true; /* also with a unique key, which belongs to another now */
 }
@@ -354,14 +417,39 @@ static void on_message(void *data, struct rota_call *call, struct rota_str messa
     rota_buffer_append_str(&task->last, message);
 }
 
-/* The owner first; others, which carry the call on, when that did not do. */
+/* The owner first; others, which carry the call on, when that did not do or can't be reached. */
 static struct rota_str node_of(struct task *task)
 {
+    enum { NODES_MAX = 256 }; /* that are looked at; of more the first */
     struct rota_broker_cluster *cluster = task->queue->cluster;
+    enum rota_reach nodes[NODES_MAX];
     size_t n = rota_broker_cluster_n_peers(cluster);
-    if (task->tries.n_tries % 2 == 0 || n < 2)
-        return rota_broker_cluster_owner(cluster, task->name, task->partition);
-    return rota_broker_cluster_peer(cluster, rota_random_next(&task->queue->random) % n);
+    if (task->is_probe)
+        return rota_broker_cluster_peer(cluster, task->tries.n_tries % (n > 0 ? n : 1));
+    struct rota_str owner = rota_broker_cluster_owner(cluster, task->name, task->partition);
+    bool is_retry = task->tries.n_tries % 2 != 0;
+    n = n < NODES_MAX ? n : NODES_MAX;
+    if (n < 2 || (!is_retry && rota_broker_cluster_reach(cluster, owner) != ROTA_REACH_FAILING))
+        return owner;
+    size_t of_owner = n;
+    for (size_t i = 0; i < n; i++) {
+        struct rota_str node = rota_broker_cluster_peer(cluster, i);
+        nodes[i] = rota_broker_cluster_reach(cluster, node);
+        if (rota_str_is_equal(node, owner))
+            of_owner = i;
+    }
+    rota_broker_cluster_connect(cluster, owner);
+    return rota_broker_cluster_peer(
+        cluster,
+        rota_reach_choose(nodes, n, of_owner, is_retry, rota_random_next(&task->queue->random)));
+}
+
+/* How long one try may take: a poll as long as it waits, and then as any call. */
+static rota_time timeout_of(const struct task *task)
+{
+    if (task->is_stream)
+        return ROTA_TIME_NEVER;
+    return rota_time_add(task->wait, task->queue->timeout);
 }
 
 static void begin_try(struct task *task)
@@ -373,7 +461,7 @@ static void begin_try(struct task *task)
     struct rota_call_options options = {
         .method = rota_str(path),
         .request = rota_buffer_str(&task->request),
-        .timeout = task->is_poll || task->is_stream ? ROTA_TIME_NEVER : task->queue->timeout,
+        .timeout = timeout_of(task),
         .on_message = task->is_stream ? on_message : NULL,
         .on_end = on_end,
         .data = task,
@@ -438,6 +526,48 @@ static bool keep_all(struct task *task, const struct rota_str *items, size_t n,
     return is_fine;
 }
 
+/* Ask how the queue is laid out, when nobody has for a while. Without memory, or with too many
+ * queues, what the options say has to do. */
+static void learn_layout(struct rota_queue *queue, struct rota_str name)
+{
+    rota_time now = rota_clock_mono();
+    struct learned *learned = rota_map_get(&queue->learned, name);
+    if (learned && now - learned->asked_at < LEARN_EVERY)
+        return;
+    if (!learned && queue->learned.size < LEARNED_MAX &&
+        (learned = malloc(sizeof *learned + name.size + 1))) {
+        memcpy(learned->name, name.data, name.size);
+        if (!rota_map_put(&queue->learned, rota_str_of(learned->name, name.size), learned)) {
+            free(learned);
+            learned = NULL;
+        }
+    }
+    struct task *task = learned ? make(queue, "Nodes", NULL, NULL) : NULL;
+    if (!task)
+        return;
+    learned->asked_at = now;
+    struct rota_queue_setting request = {.queue = name};
+    task->name = name;
+    task->is_learning = true;
+    rota_message_encode(&ROTA_QUEUE_PAUSE, &request, &task->request);
+    if (keep(task, &task->name))
+        begin(task, false);
+    else
+        drop(task);
+}
+
+enum rota_code rota_queue_probe(struct rota_queue *queue, rota_queue_on_result *on_done, void *data,
+                                struct rota_error *error)
+{
+    struct task *task = make(queue, "Nodes", data, error);
+    if (!task)
+        return ROTA_ERR_LIMIT;
+    task->name = rota_str("probe");
+    task->is_probe = true;
+    task->on_result = on_done;
+    return begin(task, false);
+}
+
 enum rota_code rota_queue_add(struct rota_queue *queue, const struct rota_queue_job *job,
                               rota_queue_on_result *on_added, void *data, struct rota_error *error)
 {
@@ -451,6 +581,12 @@ enum rota_code rota_queue_add(struct rota_queue *queue, const struct rota_queue_
                                   .key = job->key,
                                   .trace = job->trace};
     enum rota_code code = rota_job_spec_check(&check, error);
+    if (!code && job->idempotency_key.size > ROTA_JOB_KEY_MAX)
+        code = rota_error_set(error, ROTA_ERR_INVALID, "idempotency_key has 1 to %d bytes, not %zu",
+                              ROTA_JOB_KEY_MAX, job->idempotency_key.size);
+    if (!code && job->idempotency_key.size > 0 && job->unique.size > 0)
+        code = rota_error_set(error, ROTA_ERR_INVALID,
+                              "a job has an idempotency_key or a unique key, not both");
     struct task *task = code ? NULL : make(queue, "Add", data, error);
     if (!task)
         return code ? code : ROTA_ERR_LIMIT;
@@ -464,14 +600,17 @@ enum rota_code rota_queue_add(struct rota_queue *queue, const struct rota_queue_
         .unique = job->unique,
         .key = job->key,
         .trace = job->trace,
+        .idempotency_key = job->idempotency_key,
     };
     if (!keep(task, &task->spec.queue) || !keep(task, &task->spec.payload) ||
         !keep(task, &task->spec.unique) || !keep(task, &task->spec.key) ||
-        !keep(task, &task->spec.trace) || !keep_all(task, job->can, job->n_can, &task->spec.can)) {
+        !keep(task, &task->spec.trace) || !keep(task, &task->spec.idempotency_key) ||
+        !keep_all(task, job->can, job->n_can, &task->spec.can)) {
         drop(task);
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job");
     }
     task->name = task->spec.queue;
+    learn_layout(queue, job->queue);
     task->is_add = true;
     task->on_result = on_added;
     choose(task);
@@ -501,7 +640,7 @@ static struct task *make_about(struct rota_queue *queue, const char *method, con
     if (task) {
         task->name = name;
         task->id = number;
-        task->partition = rota_job_id_partition(number);
+        task->partition = rota_broker_cluster_place(queue->cluster, name, number);
         about->queue = name;
         about->id = rota_queue_id_write(number, id);
     }
@@ -602,13 +741,16 @@ enum rota_code rota_queue_poll(struct rota_queue *queue, const struct rota_queue
         drop(task);
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a poll");
     }
-    code = rota_picker_read(queue->picker, rota_clock_mono(), &of, queue->partitions,
+    learn_layout(queue, wanted->queue);
+    code = rota_picker_read(queue->picker, rota_clock_mono(), &of,
+                            rota_broker_cluster_layout(queue->cluster, wanted->queue).read,
                             &queue->random, &task->poll, error);
     if (code) {
         drop(task);
         return code;
     }
     task->is_poll = true;
+    task->wait = rota_queue_from_ms(request.wait_ms);
     task->partition = (uint32_t)task->poll.partition;
     task->on_work = on_work;
     rota_message_encode(&ROTA_QUEUE_POLL, &request, &task->request);
@@ -631,11 +773,11 @@ enum rota_code rota_queue_open(struct uv_loop_s *loop, const struct rota_queue_o
     if (!made)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a client of queues");
     made->loop = loop;
-    made->partitions = with.partitions;
     made->timeout = options->timeout ? options->timeout : 10 * ROTA_SEC;
     made->patience = options->patience ? options->patience : 30 * ROTA_SEC;
     rota_random_init(&made->random, seed);
     rota_list_init(&made->tasks);
+    rota_map_init(&made->learned, seed);
     enum rota_code code = ROTA_OK;
     if (with.partitions > ROTA_JOB_PARTITIONS_MAX)
         code = rota_error_set(error, ROTA_ERR_INVALID, "a queue has at most %d partitions",
@@ -660,6 +802,10 @@ void rota_queue_close(struct rota_queue *queue)
         return;
     while ((link = rota_list_first(&queue->tasks)))
         drop(ROTA_LIST_ITEM(link, struct task, link));
+    const struct rota_map_entry *entry;
+    for (size_t place = 0; (entry = rota_map_next(&queue->learned, &place));)
+        free(entry->value);
+    rota_map_deinit(&queue->learned);
     rota_broker_cluster_close(queue->cluster);
     rota_picker_free(queue->picker);
     rota_arena_deinit(&queue->arena);

@@ -134,10 +134,12 @@ static const struct rota_message_field *find(const struct rota_message_type *typ
     return NULL;
 }
 
-static enum rota_code refuse(struct rota_message_reader *reader, enum rota_code code,
-                             const struct rota_message_type *type, uint32_t number, const char *why)
+static enum rota_code refuse(struct rota_message_reader *reader,
+                             const struct rota_message_type *type,
+                             const struct rota_message_field *field, const char *why)
 {
-    return rota_error_set(reader->error, code, "field %u of the %s %s", number, type->name, why);
+    return rota_error_set(reader->error, ROTA_ERR_INVALID, "%s of the %s %s", field->name,
+                          type->name, why);
 }
 
 static enum rota_code refuse_memory(struct rota_message_reader *reader,
@@ -172,7 +174,8 @@ static enum rota_code make_list(struct rota_message_reader *reader,
             break;
     }
     if (n > max)
-        return refuse(reader, ROTA_ERR_LIMIT, type, field->number, "has too many entries");
+        return rota_error_set(reader->error, ROTA_ERR_LIMIT, "%s of the %s has at most %zu entries",
+                              field->name, type->name, max);
     *items = rota_arena_take(reader->arena, n * size);
     return *items ? ROTA_OK : refuse_memory(reader, type);
 }
@@ -227,7 +230,7 @@ static enum rota_code get_inner(struct rota_message_reader *reader,
                                 const void **inner)
 {
     if (*inner)
-        return refuse(reader, ROTA_ERR_INVALID, type, field->number, "comes twice");
+        return refuse(reader, type, field, "comes twice");
     void *made = rota_arena_take(reader->arena, field->type->size);
     if (!made)
         return refuse_memory(reader, type);
@@ -244,9 +247,12 @@ static enum rota_code get_field(struct rota_message_reader *reader,
 {
     bool is_number = rota_message_is_number(field);
     if (found->type != (is_number ? ROTA_LEAN_VARINT : ROTA_LEAN_BYTES))
-        return refuse(reader, ROTA_ERR_INVALID, type, field->number, "is of another type");
+        return refuse(reader, type, field, "is of another type");
     if (is_number && found->value > rota_message_number_max(field))
-        return refuse(reader, ROTA_ERR_INVALID, type, field->number, "is too large");
+        return rota_error_set(reader->error, ROTA_ERR_INVALID,
+                              "%s of the %s is at most %llu, not %llu", field->name, type->name,
+                              (unsigned long long)rota_message_number_max(field),
+                              (unsigned long long)found->value);
     switch (field->kind) {
     case ROTA_MESSAGE_UINT:
     case ROTA_MESSAGE_SINT:

@@ -228,7 +228,9 @@ static enum rota_code read_strs(struct reader *reader, const struct rota_message
     rota_scan_array(&reader->scan);
     while (rota_scan_item(&reader->scan)) {
         if (n == max)
-            return refuse(reader, field->name, "has too many entries");
+            return rota_error_set(reader->error, ROTA_ERR_INVALID,
+                                  "%s of the %s has at most %zu entries", field->name,
+                                  reader->type->name, max);
         items[n++] = rota_scan_string(&reader->scan);
     }
     *strs = (struct rota_message_strs){items, n};

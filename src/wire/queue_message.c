@@ -35,6 +35,7 @@ static const struct rota_message_field JOB_SPEC[] = {
     F_BYTES(16, trace),
     F(17, BOOL, is_again),
     F(18, BOOL, is_known),
+    F_BYTES(19, idempotency_key),
 };
 #undef THIS
 HOT_TYPE(ROTA_QUEUE_JOB_SPEC, "job", struct rota_queue_job_spec, JOB_SPEC);
@@ -183,20 +184,23 @@ TYPE(ROTA_QUEUE_VISITED, "reply", struct rota_queue_visited, VISITED);
 
 /* Whole lists are of one shape: a field 1 of many. */
 #define THIS struct rota_queue_list
-#define LIST_OF(type_name, text, entry, table, m)                                                  \
-    static const struct rota_message_field table[] = {{.name = "items",                            \
+#define LIST_OF(type_name, text, name_text, entry, table, m)                                       \
+    static const struct rota_message_field table[] = {{.name = (name_text),                        \
                                                        .number = 1,                                \
                                                        ROTA_MESSAGE_INTO(INNERS, THIS, items),     \
                                                        .type = &(entry),                           \
                                                        .max = (m)}};                               \
     TYPE(type_name, text, THIS, table)
-LIST_OF(ROTA_QUEUE_ADD_BATCH, "request", ROTA_QUEUE_JOB_SPEC, ADD_BATCH, ROTA_QUEUE_BATCH_MAX);
-LIST_OF(ROTA_QUEUE_ADD_BATCH_REPLY, "reply", ROTA_QUEUE_ADDED, ADD_BATCH_REPLY,
+LIST_OF(ROTA_QUEUE_ADD_BATCH, "request", "jobs", ROTA_QUEUE_JOB_SPEC, ADD_BATCH,
         ROTA_QUEUE_BATCH_MAX);
-LIST_OF(ROTA_QUEUE_TELL, "request", ROTA_QUEUE_WORD, TELL, 0);
-LIST_OF(ROTA_QUEUE_POLL_REPLY, "reply", ROTA_QUEUE_HANDED, POLL_REPLY, ROTA_QUEUE_POLL_MAX);
-LIST_OF(ROTA_QUEUE_QUEUES_REPLY, "reply", ROTA_QUEUE_INFO, QUEUES_REPLY, ROTA_BROKER_QUEUES_MAX);
-LIST_OF(ROTA_QUEUE_WORKERS_REPLY, "reply", ROTA_QUEUE_WORKER_INFO, WORKERS_REPLY,
+LIST_OF(ROTA_QUEUE_ADD_BATCH_REPLY, "reply", "items", ROTA_QUEUE_ADDED, ADD_BATCH_REPLY,
+        ROTA_QUEUE_BATCH_MAX);
+LIST_OF(ROTA_QUEUE_TELL, "request", "items", ROTA_QUEUE_WORD, TELL, 0);
+LIST_OF(ROTA_QUEUE_POLL_REPLY, "reply", "items", ROTA_QUEUE_HANDED, POLL_REPLY,
+        ROTA_QUEUE_POLL_MAX);
+LIST_OF(ROTA_QUEUE_QUEUES_REPLY, "reply", "items", ROTA_QUEUE_INFO, QUEUES_REPLY,
+        ROTA_BROKER_QUEUES_MAX);
+LIST_OF(ROTA_QUEUE_WORKERS_REPLY, "reply", "items", ROTA_QUEUE_WORKER_INFO, WORKERS_REPLY,
         ROTA_BROKER_WORKERS_MAX);
 #undef THIS
 
@@ -234,12 +238,12 @@ static const struct rota_message_field FAIL[] = {
 TYPE(ROTA_QUEUE_NAME, "request", struct rota_queue_about, NAME);
 TYPE(ROTA_QUEUE_PRIORITY, "request", struct rota_queue_about, PRIORITY);
 #define THIS struct rota_queue_list
-LIST_OF(ROTA_QUEUE_FIND, "request", ROTA_QUEUE_NAME, FIND, ROTA_QUEUE_BATCH_MAX);
+LIST_OF(ROTA_QUEUE_FIND, "request", "jobs", ROTA_QUEUE_NAME, FIND, ROTA_QUEUE_BATCH_MAX);
 #undef THIS
 TYPE(ROTA_QUEUE_DESCRIBE, "request", struct rota_queue_about, DESCRIBE);
 HOT_TYPE(ROTA_QUEUE_COMPLETE, "request", struct rota_queue_about, COMPLETE);
 #define THIS struct rota_queue_list
-LIST_OF(ROTA_QUEUE_COMPLETE_BATCH, "request", ROTA_QUEUE_COMPLETE, COMPLETE_BATCH,
+LIST_OF(ROTA_QUEUE_COMPLETE_BATCH, "request", "attempts", ROTA_QUEUE_COMPLETE, COMPLETE_BATCH,
         ROTA_QUEUE_BATCH_MAX);
 #undef THIS
 #define THIS struct rota_queue_added
@@ -248,8 +252,8 @@ static const struct rota_message_field COMPLETED[] = {F(1, UINT, status), F(2, S
 #undef THIS
 HOT_TYPE(ROTA_QUEUE_COMPLETED, "reply", struct rota_queue_added, COMPLETED);
 #define THIS struct rota_queue_list
-LIST_OF(ROTA_QUEUE_COMPLETE_BATCH_REPLY, "reply", ROTA_QUEUE_COMPLETED, COMPLETE_BATCH_REPLY,
-        ROTA_QUEUE_BATCH_MAX);
+LIST_OF(ROTA_QUEUE_COMPLETE_BATCH_REPLY, "reply", "items", ROTA_QUEUE_COMPLETED,
+        COMPLETE_BATCH_REPLY, ROTA_QUEUE_BATCH_MAX);
 #undef THIS
 TYPE(ROTA_QUEUE_EXTEND, "request", struct rota_queue_about, EXTEND);
 TYPE(ROTA_QUEUE_FAIL, "request", struct rota_queue_about, FAIL);
@@ -336,6 +340,16 @@ static const struct rota_message_field LAID_OUT[] = {
 #undef THIS
 TYPE(ROTA_QUEUE_LAID_OUT, "reply", struct rota_queue_laid_out, LAID_OUT);
 
+#define THIS struct rota_queue_delete
+static const struct rota_message_field DELETE[] = {F(1, STR, queue), F(2, BOOL, is_dry_run)};
+#undef THIS
+TYPE(ROTA_QUEUE_DELETE, "request", struct rota_queue_delete, DELETE);
+
+#define THIS struct rota_queue_deleted
+static const struct rota_message_field DELETED[] = {F(1, UINT, n_jobs)};
+#undef THIS
+TYPE(ROTA_QUEUE_DELETED, "reply", struct rota_queue_deleted, DELETED);
+
 #define THIS struct rota_queue_forget
 static const struct rota_message_field FORGET[] = {F(1, STR, node), F(2, BOOL, is_dry_run)};
 #undef THIS
@@ -355,6 +369,9 @@ static const struct rota_message_field NODES[] = {
     F(5, UINT, n_leaving),
     F_MAX(6, UINT, write, ROTA_JOB_PARTITIONS_MAX),
     F(7, STRS, absent),
+    F_MAX(8, UINT, read, ROTA_JOB_PARTITIONS_MAX),
+    F_MAX(9, UINT, batch, UINT32_MAX),
+    F(10, BOOL, is_slots),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_NODES, "reply", struct rota_queue_nodes, NODES);
@@ -398,6 +415,37 @@ enum rota_code rota_queue_priority_check(int64_t priority, struct rota_error *er
                           INT16_MIN, INT16_MAX, (long long)priority);
 }
 
+enum rota_code rota_queue_key_check(const struct rota_queue_job_spec *message,
+                                    struct rota_error *error)
+{
+    size_t size = message->idempotency_key.size;
+    if (size == 0 || message->is_keyed)
+        return ROTA_OK;
+    if (size > ROTA_JOB_KEY_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID, "idempotency_key has 1 to %d bytes, not %zu",
+                              ROTA_JOB_KEY_MAX, size);
+    if (message->id.size > 0 || message->partition > 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "a job with an idempotency_key has neither an id nor a partition: "
+                              "both follow from the key");
+    if (message->unique.size > 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "a job has an idempotency_key or a unique key, not both");
+    return ROTA_OK;
+}
+
+void rota_queue_spec_name(struct rota_queue_job_spec *message, uint32_t partitions,
+                          char id[ROTA_QUEUE_ID_SIZE])
+{
+    if (message->idempotency_key.size == 0 || message->is_keyed ||
+        rota_queue_key_check(message, NULL))
+        return;
+    message->id = rota_queue_id_write(
+        rota_job_id_of_key(message->queue, message->idempotency_key, partitions), id);
+    message->is_keyed = true;
+    message->is_again = true; /* perhaps: who asks need not know */
+}
+
 enum rota_code rota_queue_spec_read(const struct rota_queue_job_spec *message, rota_time now,
                                     struct rota_job_spec *spec, struct rota_error *error)
 {
@@ -405,6 +453,9 @@ enum rota_code rota_queue_spec_read(const struct rota_queue_job_spec *message, r
     enum rota_code code = rota_queue_id_read(message->id, &id, error);
     if (!code)
         code = rota_queue_priority_check(message->priority, error);
+    if (code)
+        return code;
+    code = rota_queue_key_check(message, error);
     if (code)
         return code;
     if (message->delay_ms && message->not_before_ms)
@@ -431,6 +482,7 @@ enum rota_code rota_queue_spec_read(const struct rota_queue_job_spec *message, r
         .unique = message->unique,
         .key = message->key,
         .trace = message->trace,
+        .is_keyed = message->is_keyed,
     };
     return ROTA_OK;
 }

@@ -25,7 +25,9 @@ struct rota_queue_job_spec {
     uint64_t backoff_ms, backoff_max_ms;
     struct rota_str unique, key, trace;
     bool is_again, is_known;
+    struct rota_str idempotency_key;
     bool is_sought; /* is_again, and no node has it; not of the message */
+    bool is_keyed;  /* the id is that of the key; not of the message */
 };
 
 struct rota_queue_add {
@@ -198,6 +200,16 @@ struct rota_queue_forget {
 };
 
 /* ForgetReply. */
+/* DeleteQueueRequest and its reply. */
+struct rota_queue_delete {
+    struct rota_str queue;
+    bool is_dry_run;
+};
+
+struct rota_queue_deleted {
+    uint64_t n_jobs;
+};
+
 struct rota_queue_forgotten {
     uint64_t n_chunks, n_jobs;
 };
@@ -207,9 +219,11 @@ struct rota_queue_nodes {
     uint64_t partitions;
     struct rota_str node;
     struct rota_message_strs nodes, absent;
-    uint64_t n_jobs, n_leaving, write;
+    uint64_t n_jobs, n_leaving, write, read, batch;
+    bool is_slots;
 };
 
+extern const struct rota_message_type ROTA_QUEUE_DELETE, ROTA_QUEUE_DELETED;
 extern const struct rota_message_type ROTA_QUEUE_ADD, ROTA_QUEUE_ADDED, ROTA_QUEUE_ADD_BATCH,
     ROTA_QUEUE_ADD_BATCH_REPLY, ROTA_QUEUE_FIND, ROTA_QUEUE_NAME, ROTA_QUEUE_PRIORITY,
     ROTA_QUEUE_DESCRIBE, ROTA_QUEUE_DESCRIPTION, ROTA_QUEUE_NEWS, ROTA_QUEUE_POLL,
@@ -233,6 +247,15 @@ enum rota_code rota_queue_priority_check(int64_t priority, struct rota_error *er
 
 /* What a submitter asks for; `now` is the wall clock, for a delay. All is borrowed from
  * `message`, the names of capabilities too. */
+/* Whether the idempotency key of a job, if there is one, may be. A key that has become an id was
+ * looked at before. */
+enum rota_code rota_queue_key_check(const struct rota_queue_job_spec *message,
+                                    struct rota_error *error);
+
+/* Of a job with an idempotency key, unless it can't be: the id that follows from it, in `id`. */
+void rota_queue_spec_name(struct rota_queue_job_spec *message, uint32_t partitions,
+                          char id[ROTA_QUEUE_ID_SIZE]);
+
 enum rota_code rota_queue_spec_read(const struct rota_queue_job_spec *message, rota_time now,
                                     struct rota_job_spec *spec, struct rota_error *error);
 

@@ -229,6 +229,52 @@ static void hostile_requests_are_refused_with_a_sentence(void **state)
     assert_int_equal(rota_work_broker_counts(world->broker).jobs, 0);
 }
 
+static void assert_bound(struct world *world, const char *method,
+                         const struct rota_message_type *type, const void *request,
+                         const char *field, const char *bound)
+{
+    static struct told told;
+    assert_int_equal(ask(world, method, type, request, &told), ROTA_STATUS_INVALID_ARGUMENT);
+    if (!strstr(told.text, field) || !strstr(told.text, bound))
+        fail_msg("%s does not name %s and %s", told.text, field, bound);
+}
+
+/* Whoever is told that there is no room tries again, and would do so for ever. */
+static void what_is_too_much_at_any_time_is_refused_with_field_and_bound(void **state)
+{
+    struct world *world = *state;
+    static struct rota_str names[257];
+    static struct rota_queue_job_spec jobs[ROTA_QUEUE_BATCH_MAX + 1];
+    static struct rota_queue_about ends[ROTA_QUEUE_BATCH_MAX + 1];
+    for (size_t i = 0; i < 257; i++)
+        names[i] = rota_str("x");
+    for (size_t i = 0; i < ROTA_QUEUE_BATCH_MAX + 1; i++) {
+        jobs[i].queue = JOBS;
+        ends[i].queue = JOBS;
+    }
+    struct rota_queue_job_spec needy = {.queue = JOBS, .can = {names, 17}};
+    struct rota_queue_add add_needy = {.job = &needy};
+    struct rota_queue_list batch = {{jobs, ROTA_QUEUE_BATCH_MAX + 1}};
+    struct rota_queue_list completions = {{ends, ROTA_QUEUE_BATCH_MAX + 1}};
+    struct rota_queue_poll everywhere = a_poll(1, 1), able = a_poll(1, 1);
+    everywhere.queues = (struct rota_message_strs){names, 65};
+    able.can = (struct rota_message_strs){names, 257};
+    assert_bound(world, "Add", &ROTA_QUEUE_ADD, &add_needy, "can", "16");
+    assert_bound(world, "AddBatch", &ROTA_QUEUE_ADD_BATCH, &batch, "jobs", "4096");
+    assert_bound(world, "CompleteBatch", &ROTA_QUEUE_COMPLETE_BATCH, &completions, "attempts",
+                 "4096");
+    assert_bound(world, "Poll", &ROTA_QUEUE_POLL, &everywhere, "queues", "64");
+    assert_bound(world, "Poll", &ROTA_QUEUE_POLL, &able, "can", "256");
+    needy = (struct rota_queue_job_spec){.queue = JOBS, .partition = ROTA_JOB_PARTITIONS_MAX};
+    assert_bound(world, "Add", &ROTA_QUEUE_ADD, &add_needy, "partition", "65535");
+    needy = (struct rota_queue_job_spec){.queue = JOBS, .max_attempts = ROTA_JOB_ATTEMPTS_MAX + 1};
+    assert_bound(world, "Add", &ROTA_QUEUE_ADD, &add_needy, "attempts", "1000");
+    static char longest[ROTA_JOB_KEY_MAX + 1];
+    needy =
+        (struct rota_queue_job_spec){.queue = JOBS, .unique = rota_str_of(longest, sizeof longest)};
+    assert_bound(world, "Add", &ROTA_QUEUE_ADD, &add_needy, "unique", "256");
+}
+
 static void a_payload_over_the_limit_is_refused(void **state)
 {
     struct world *world = *state;
@@ -511,6 +557,7 @@ int main(void)
         TEST(a_batch_answers_for_each_job),
         TEST(a_batch_of_completions_answers_for_each),
         TEST(hostile_requests_are_refused_with_a_sentence),
+        TEST(what_is_too_much_at_any_time_is_refused_with_field_and_bound),
         TEST(a_payload_over_the_limit_is_refused),
         TEST(jobs_of_a_node_come_as_a_whole_or_not_at_all),
         TEST(a_paused_queue_hands_nothing_out),

@@ -151,6 +151,27 @@ def a_node_with_an_older_list_does_not_deny_what_was_handed_over():
 
 
 @test
+def a_queue_without_jobs_can_be_deleted():
+    with nodes(3) as (a, b, c):
+        jobs = [node.add("x", queue="old") for node in (a, b, c) for _ in range(4)]
+        a.run("queue", "pause", "old")
+        b.run("queue", "weight", "old", "--key", "k", "--weight", "300")
+        for words in ([], ["--dry-run"]):
+            assert "jobs that have not ended" in a.run("queue", "delete", "old", *words, code=1)
+        for job in jobs:
+            c.run("job", "cancel", job)
+        assert "12 ended jobs" in a.run("queue", "delete", "old", "--dry-run")
+        assert a.show(jobs[0])["state"] == "cancelled"
+        b.run("queue", "delete", "old")
+        for node in (a, b, c):
+            assert "there is no queue" in node.run("queue", "show", "old", code=1)
+            node.run("job", "show", jobs[0], code=1)
+        again = a.add("y", queue="old")  # a new one under an old name, and open
+        assert [queue["is_paused"] for queue in (b.queue("old"), c.queue("old"))] == [False, False]
+        assert c.show(again)["state"] == "waiting"
+
+
+@test
 def any_node_can_be_asked():
     with nodes(3) as (a, b, c):
         jobs = [node.add(f"{i}") for i in range(4) for node in (a, b, c)]

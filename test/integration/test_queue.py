@@ -81,6 +81,20 @@ def what_was_acknowledged_is_there_after_kill_9():
 
 
 @test
+def a_key_is_that_of_one_job():
+    with folder() as data:
+        with Broker("--data", data) as broker:
+            first = broker.run("job", "add", "--queue", "work", "--idempotency-key", "order 17", "x").strip()
+            assert broker.run("job", "add", "--queue", "work", "--idempotency-key", "order 17", "y").strip() == first
+            broker.kill()
+        with Broker("--data", data) as broker:
+            assert broker.run("job", "add", "--queue", "work", "--idempotency-key", "order 17", "z").strip() == first
+            assert broker.jobs() == [first]
+            other = broker.run("job", "add", "--queue", "other", "--idempotency-key", "order 17", "z").strip()
+            assert other.split("/")[1] != first.split("/")[1]
+
+
+@test
 def a_directory_belongs_to_one_broker():
     with folder() as data, Broker("--data", data) as broker:
         second = subprocess.run([ROTA, "broker", "--data", data, "--listen", "127.0.0.1:0"], capture_output=True, text=True, timeout=TIMEOUT)

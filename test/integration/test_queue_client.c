@@ -1,22 +1,5 @@
 /* <rota/queue.h> with three brokers on one loop, over real gRPC. */
-#include "await.h"
-#include "wire/queue_message.h"
-
-#include <rota/broker.h>
-#include <rota/channel.h>
-#include <rota/members.h>
-#include <rota/queue.h>
-#include <rota/server.h>
-
-enum { NODES = 3 };
-
-struct world {
-    uv_loop_t loop;
-    struct rota_server *servers[NODES];
-    struct rota_work_broker *brokers[NODES];
-    struct rota_queue *queue;
-    char nodes[200];
-};
+#include "three_brokers.h"
 
 /* What was answered last. */
 struct told {
@@ -27,58 +10,6 @@ struct told {
     uint64_t attempt;
     bool is_new;
 };
-
-static void open_broker(struct world *world, int i)
-{
-    struct rota_work_broker_options options = {.is_memory = true,
-                                               .partitions = 16,
-                                               .advertise =
-                                                   rota_server_address(world->servers[i], 0)};
-    assert_int_equal(rota_hosts_list_new(world->nodes, &options.members, NULL), ROTA_OK);
-    assert_int_equal(
-        rota_work_broker_open(&world->loop, world->servers[i], &options, &world->brokers[i], NULL),
-        ROTA_OK);
-}
-
-static int set_up(void **state)
-{
-    struct world *world = calloc(1, sizeof *world);
-    struct rota_server_options with = {.message_max = ROTA_WORK_BROKER_MESSAGE_MAX};
-    size_t size = 0;
-    assert_int_equal(uv_loop_init(&world->loop), 0);
-    for (int i = 0; i < NODES; i++) {
-        assert_int_equal(rota_server_open(&world->loop, &with, &world->servers[i], NULL), ROTA_OK);
-        assert_int_equal(rota_server_listen(world->servers[i], "127.0.0.1:0", NULL), ROTA_OK);
-        size += (size_t)snprintf(world->nodes + size, sizeof world->nodes - size, "%s%s",
-                                 i ? "," : "", rota_server_address(world->servers[i], 0));
-    }
-    for (int i = 0; i < NODES; i++)
-        open_broker(world, i);
-    struct rota_queue_options options = {.nodes = world->nodes, .patience = 10 * ROTA_SEC};
-    assert_int_equal(rota_queue_open(&world->loop, &options, &world->queue, NULL), ROTA_OK);
-    *state = world;
-    return 0;
-}
-
-static void close_node(struct world *world, int i)
-{
-    rota_server_close(world->servers[i]);
-    rota_work_broker_close(world->brokers[i]);
-    world->servers[i] = NULL;
-    world->brokers[i] = NULL;
-}
-
-static int tear_down(void **state)
-{
-    struct world *world = *state;
-    rota_queue_close(world->queue);
-    for (int i = 0; i < NODES; i++)
-        close_node(world, i);
-    uv_run(&world->loop, UV_RUN_DEFAULT);
-    await_end(&world->loop);
-    free(world);
-    return 0;
-}
 
 static void on_result(void *data, const struct rota_queue_result *result)
 {
@@ -198,58 +129,12 @@ static void a_unique_key_is_of_all_nodes(void **state)
     assert_true(second.is_new);
 }
 
-struct answer {
-    size_t n;
-    uint64_t write;
-};
-
-static void on_answer(void *data, struct rota_call *call, const struct rota_call_result *result)
-{
-    struct answer *answer = data;
-    struct rota_arena arena = {0};
-    struct rota_queue_nodes nodes = {0};
-    (void)call;
-    answer->n++;
-    assert_int_equal(result->status, ROTA_STATUS_OK);
-    rota_message_decode(&ROTA_QUEUE_NODES, result->message, &nodes, &arena, NULL);
-    answer->write = nodes.write;
-    rota_arena_deinit(&arena);
-}
-
-/* Ask a node; returns what it says of the partitions that are written, if it does. */
-static uint64_t ask(struct world *world, int node, const char *method,
-                    const struct rota_message_type *type, const void *request)
-{
-    struct rota_channel *channel;
-    struct rota_buffer bytes = {0};
-    struct answer answer = {0};
-    rota_message_encode(type, request, &bytes);
-    struct rota_call_options options = {.method = rota_str(method),
-                                        .request = rota_buffer_str(&bytes),
-                                        .wait_for_ready = true,
-                                        .on_end = on_answer,
-                                        .data = &answer};
-    assert_int_equal(rota_channel_open(&world->loop, rota_server_address(world->servers[node], 0),
-                                       NULL, &channel, NULL),
-                     ROTA_OK);
-    assert_int_equal(rota_channel_call(channel, &options, NULL, NULL), ROTA_OK);
-    await(&world->loop, &answer.n, 1);
-    rota_channel_close(channel);
-    rota_buffer_deinit(&bytes);
-    return answer.write;
-}
-
 static void a_client_follows_a_queue_that_gets_fewer_partitions(void **state)
 {
     struct world *world = *state;
-    const struct rota_queue_lay_out wish = {.queue = rota_str("q"), .partitions = 2};
-    const struct rota_queue_setting about = {.queue = rota_str("q")};
     char key[8];
     struct told told;
-    ask(world, 0, "/rota.v1.Queue/SetLayout", &ROTA_QUEUE_SET_LAYOUT, &wish);
-    for (int i = 0; i < NODES; i++)
-        while (ask(world, i, "/rota.v1.Queue/Nodes", &ROTA_QUEUE_PAUSE, &about) != 2)
-            ;
+    lay_out(world, "q", 2);
     for (int i = 0; i < 40; i++) {
         struct rota_job_id id;
         snprintf(key, sizeof key, "%s%d", i % 2 ? "k" : "", i);
@@ -263,6 +148,90 @@ static void a_client_follows_a_queue_that_gets_fewer_partitions(void **state)
             assert_false(told.is_new);
         }
     }
+}
+
+/* In place of the client that there is. */
+static void open_client(struct world *world, struct rota_queue_options options)
+{
+    rota_queue_close(world->queue);
+    options.nodes = world->nodes;
+    assert_int_equal(rota_queue_open(&world->loop, &options, &world->queue, NULL), ROTA_OK);
+}
+
+/* What is not done at the first try has failed. */
+#define IMPATIENT ((struct rota_queue_options){.patience = ROTA_MSEC})
+
+static void a_node_that_is_down_is_passed_over_until_it_is_back(void **state)
+{
+    struct world *world = *state;
+    struct told told;
+    char address[64];
+    open_client(world, IMPATIENT);
+    for (int i = 0; i < 30; i++)
+        add(world, "x", "", &told);
+    snprintf(address, sizeof address, "%s", rota_server_address(world->servers[1], 0));
+    close_node(world, 1);
+    for (int i = 0; i < 20; i++) /* until it is noticed */
+        add(world, "x", "", &told);
+    for (int i = 0; i < 100; i++) {
+        poll_once(world, &told); /* each is well at the first try */
+        add(world, "x", "", &told);
+        assert_int_equal(told.code, ROTA_OK);
+    }
+    struct rota_server_options with = {.message_max = ROTA_WORK_BROKER_MESSAGE_MAX};
+    assert_int_equal(rota_server_open(&world->loop, &with, &world->servers[1], NULL), ROTA_OK);
+    assert_int_equal(rota_server_listen(world->servers[1], address, NULL), ROTA_OK);
+    open_broker(world, 1);
+    while (rota_work_broker_counts(world->brokers[1]).jobs == 0) {
+        add(world, "x", "", &told);
+        assert_int_equal(told.code, ROTA_OK);
+    }
+}
+
+static void polls_go_by_the_partitions_that_the_nodes_have(void **state)
+{
+    enum { POLLS = 12 };
+    struct world *world = *state;
+    struct rota_queue_wanted wanted = {.queue = rota_str("elsewhere")};
+    struct told told, polls[POLLS] = {{0}};
+    size_t n = 0;
+    open_client(world, (struct rota_queue_options){.partitions = 1});
+    struct rota_queue_job job = {.queue = wanted.queue};
+    told = (struct told){0};
+    assert_int_equal(rota_queue_add(world->queue, &job, on_result, &told, NULL), ROTA_OK);
+    await(&world->loop, &told.n, 1); /* the layout was asked for before */
+    wanted.can = (const struct rota_str[]){rota_str("nothing-here")};
+    wanted.n_can = 1;
+    for (int i = 0; i < POLLS; i++) /* jobs that need nothing fit, too: one poll gets it */
+        assert_int_equal(rota_queue_poll(world->queue, &wanted, on_work, &polls[i], NULL), ROTA_OK);
+    while (n < POLLS - 1) {
+        uv_run(&world->loop, UV_RUN_ONCE);
+        n = 0;
+        for (int i = 0; i < NODES; i++)
+            n += rota_work_broker_counts(world->brokers[i]).polls;
+    }
+    for (int i = 0; i < NODES; i++)
+        assert_true(rota_work_broker_counts(world->brokers[i]).polls > 0);
+}
+
+static void who_probes_need_not_be_patient(void **state)
+{
+    struct world *world = *state;
+    struct told told = {0};
+    assert_int_equal(rota_queue_probe(world->queue, on_result, &told, NULL), ROTA_OK);
+    await(&world->loop, &told.n, 1);
+    assert_int_equal(told.code, ROTA_OK);
+    for (int i = 0; i < NODES - 1; i++)
+        close_node(world, i);
+    assert_int_equal(rota_queue_probe(world->queue, on_result, &told, NULL), ROTA_OK);
+    await(&world->loop, &told.n, 2);
+    assert_int_equal(told.code, ROTA_OK);
+    close_node(world, NODES - 1);
+    open_client(world, (struct rota_queue_options){.patience = ROTA_HOUR});
+    assert_int_equal(rota_queue_probe(world->queue, on_result, &told, NULL), ROTA_OK);
+    await(&world->loop, &told.n, 3);
+    assert_int_equal(told.code, ROTA_ERR_UNAVAILABLE);
+    assert_non_null(strstr(told.text, "refused"));
 }
 
 static void what_can_not_be_is_said(void **state)
@@ -306,6 +275,9 @@ int main(void)
         TEST(jobs_go_to_all_nodes_and_past_one_that_is_away),
         TEST(a_unique_key_is_of_all_nodes),
         TEST(a_client_follows_a_queue_that_gets_fewer_partitions),
+        TEST(a_node_that_is_down_is_passed_over_until_it_is_back),
+        TEST(polls_go_by_the_partitions_that_the_nodes_have),
+        TEST(who_probes_need_not_be_patient),
         TEST(what_can_not_be_is_said),
         TEST(a_client_can_be_closed_with_calls_under_way),
     };

@@ -346,6 +346,26 @@ def a_queue_grows_and_shrinks_while_jobs_wait():
         assert all(partition_of(nodes[1].add("after", queue="lay")) < 2 for _ in range(6))
 
 
+@test
+def a_key_is_that_of_one_job():
+    def add(node, key):
+        return node.run("job", "add", "--queue", "keys", "--idempotency-key", key, node.node).strip()
+
+    keys = [f"order {i}" for i in range(12)]
+    with Node() as a:
+        with Node() as b:
+            await_both([a, b])
+            jobs = [add((a, b)[i % 2], key) for i, key in enumerate(keys)]
+            assert len(set(jobs)) == len(keys)
+            for n in (2, 16):
+                a.run("queue", "partitions", "keys", str(n))
+                assert [add((b, a)[i % 2], key) for i, key in enumerate(keys)] == jobs, n
+            b.kill()
+        # Whoever has the partition now has its jobs.
+        assert [add(a, key) for key in keys] == jobs
+        assert sorted(a.jobs("waiting", "keys")) == sorted(jobs)
+
+
 def n_sent_to(node):
     """Connections to a node with bytes that it has not read."""
     port = int(node.node.rsplit(":", 1)[1])

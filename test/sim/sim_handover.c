@@ -758,7 +758,9 @@ static void add_call(void *data, uint64_t gap)
         .queue = queue(),
         .partition = part,
         .max_attempts = 1000,
-        .id = rota_job_id_make(rota_sim_wall(world->sim, number), part, world->n_jobs)};
+        .id = rota_job_id_make(rota_sim_wall(world->sim, number),
+                               world->n_jobs % 4 ? part : 0x4000 | (uint32_t)world->n_jobs,
+                               world->n_jobs)}; /* every fourth is like a UUID */
     bool is_new;
     struct rota_job_id id;
     if (rota_broker_partition_open(node->core, now_of(world, number), queue(), part, 1, NULL) ||

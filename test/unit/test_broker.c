@@ -21,6 +21,54 @@ static void an_add_is_made_once_however_often_it_is_said(void **state)
     assert_int_equal(rota_broker_n_jobs(bench.broker), 0);
 }
 
+static void any_id_is_kept_and_its_job_is_where_it_was_put(void **state)
+{
+    (void)state;
+    struct rota_str q = rota_str("q");
+    struct rota_job_spec spec = {.queue = q, .id = {0x7c9e6679742540de, 0x944be07fc1f90ae7}};
+    struct rota_job_id id;
+    assert_int_equal(rota_broker_partition_open(bench.broker, bench.now, q, 5, 1, NULL), ROTA_OK);
+    spec.partition = 5;
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
+    assert_true(bench.is_new && bench_id_is(id, spec.id));
+    assert_int_equal(bench_view(&bench, id).spec.partition, 5);
+    bench_restart(&bench);
+    assert_int_equal(bench_view(&bench, id).spec.partition, 5);
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
+    assert_false(bench.is_new);
+    assert_int_equal(rota_broker_partition_close(bench.broker, bench.now, q, 5, NULL), ROTA_OK);
+    bench_open(&bench, "w", 1);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_WAITING); /* not ours */
+    assert_int_equal(rota_broker_partition_open(bench.broker, bench.now, q, 5, 2, NULL), ROTA_OK);
+    bench_settle(&bench);
+    bench_done(&bench, id);
+    assert_true(rota_broker_is_sound(bench.broker));
+}
+
+static void what_has_a_key_is_the_first_job_whatever_it_says(void **state)
+{
+    (void)state;
+    struct rota_str q = rota_str("q"), key = rota_str("order 17");
+    struct rota_job_spec spec = {.queue = q,
+                                 .id = rota_job_id_of_key(q, key, 1),
+                                 .payload = rota_str("first"),
+                                 .is_keyed = true};
+    struct rota_job_id first, second;
+    assert_int_equal(bench_try_add(&bench, &spec, &first), ROTA_OK);
+    spec.payload = rota_str("second");
+    spec.deadline = bench.now.wall + ROTA_HOUR; /* as who counts it from now would have it */
+    assert_int_equal(bench_try_add(&bench, &spec, &second), ROTA_OK);
+    assert_true(!bench.is_new && bench_id_is(first, second));
+    bench_open(&bench, "w", 1);
+    bench_done(&bench, first);
+    assert_int_equal(bench_try_add(&bench, &spec, &second), ROTA_OK);
+    assert_true(!bench.is_new && bench_id_is(first, second));
+    bench_tick(&bench, ROTA_JOB_KEEP + ROTA_SEC); /* it is forgotten, and so is the key */
+    spec.deadline = 0;
+    assert_int_equal(bench_try_add(&bench, &spec, &second), ROTA_OK);
+    assert_true(bench.is_new);
+}
+
 static void assert_other(struct rota_job_spec spec, const char *difference)
 {
     struct rota_job_id id = {0, 7};
@@ -194,8 +242,8 @@ static void specs_that_can_not_be_are_refused(void **state)
     for (int i = 0; i < 17; i++)
         names[i] = rota_str("x");
     struct rota_job_spec good = {.queue = rota_str("q")};
-    struct rota_job_spec specs[16];
-    for (int i = 0; i < 16; i++)
+    struct rota_job_spec specs[15];
+    for (int i = 0; i < 15; i++)
         specs[i] = good;
     specs[0].queue = rota_str("");
     specs[1].queue = rota_str_of("q\0", 2);
@@ -214,8 +262,7 @@ static void specs_that_can_not_be_are_refused(void **state)
     specs[12].backoff = ROTA_TIME_MIN;
     specs[13].deadline = bench.now.wall - 1;
     specs[14].deadline = specs[14].not_before = bench.now.wall + ROTA_HOUR;
-    specs[15].id = rota_job_id_make(bench.now.wall, 3, 1); /* of another partition */
-    for (int i = 0; i < 16; i++) {
+    for (int i = 0; i < 15; i++) {
         bench.error.text[0] = '\0';
         assert_int_equal(bench_try_add(&bench, &specs[i], &id), ROTA_ERR_INVALID);
         assert_true(strlen(bench.error.text) > 10);
@@ -453,9 +500,15 @@ static void ended_jobs_are_forgotten_in_time_and_dead_ones_are_not(void **state)
                      ROTA_ERR_NOT_FOUND);
 }
 
+enum { QUEUES = 1024 };
+
 static void lanes_sets_and_queues_that_nobody_uses_make_room(void **state)
 {
     (void)state;
+    bench_deinit(&bench);
+    bench.options.queues_max = QUEUES;
+    bench_init(&bench);
+    bench.options.queues_max = 0;
     char name[32];
     uint64_t number;
     for (int i = 0; i < 2 * ROTA_BROKER_SETS_MAX; i++) {
@@ -466,7 +519,7 @@ static void lanes_sets_and_queues_that_nobody_uses_make_room(void **state)
         assert_int_equal(
             rota_broker_forget(bench.broker, bench.now, rota_str("q"), id, &number, NULL), ROTA_OK);
     }
-    for (int i = 0; i < 2 * ROTA_BROKER_QUEUES_MAX; i++) {
+    for (int i = 0; i < 2 * QUEUES; i++) {
         snprintf(name, sizeof name, "queue%d", i);
         struct rota_str queue = rota_str(name);
         uint64_t session = bench_open_spec(
@@ -475,6 +528,128 @@ static void lanes_sets_and_queues_that_nobody_uses_make_room(void **state)
         rota_broker_worker_close(bench.broker, bench.now, session);
     }
     bench_settle(&bench);
+}
+
+static size_t n_queues(void)
+{
+    struct rota_queue_view view;
+    size_t n = 0;
+    for (size_t place = 0; rota_broker_next_queue(bench.broker, &place, &view);)
+        n++;
+    return n;
+}
+
+/* Without a look at all of it after each step, which the bench would have. */
+static enum rota_code add_to(struct rota_broker *broker, const char *name, struct rota_job_id *id)
+{
+    struct rota_job_spec spec = {.queue = rota_str(name)};
+    uint64_t number;
+    bool is_new;
+    enum rota_code code =
+        rota_broker_partition_open(broker, bench.now, spec.queue, 0, 1, &bench.error);
+    if (!code)
+        code = rota_broker_add(broker, bench.now, &spec, id, &is_new, &number, &bench.error);
+    rota_broker_durable(broker, bench.now, rota_broker_last_number(broker));
+    rota_broker_clear(broker);
+    return code;
+}
+
+static void a_hundred_thousand_queues_have_jobs_and_leave_nothing_behind(void **state)
+{
+    (void)state;
+    enum { N = ROTA_BROKER_QUEUES_MAX };
+    struct rota_job_id *ids = calloc(N, sizeof *ids), more;
+    struct rota_broker *broker, *kept = bench.broker;
+    char name[32];
+    uint64_t number;
+    assert_int_equal(N, 100000);
+    assert_int_equal(rota_broker_new(&bench.options, &broker, NULL), ROTA_OK);
+    rota_broker_begin(broker, bench.now);
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof name, "tenant%d", i);
+        assert_int_equal(add_to(broker, name, &ids[i]), ROTA_OK);
+    }
+    assert_int_equal(add_to(broker, "one-too-many", &more), ROTA_ERR_LIMIT);
+    assert_true(rota_broker_is_sound(broker));
+    for (int i = 0; i < N; i++) {
+        snprintf(name, sizeof name, "tenant%d", i);
+        assert_int_equal(
+            rota_broker_cancel(broker, bench.now, rota_str(name), ids[i], &number, NULL), ROTA_OK);
+        rota_broker_clear(broker);
+    }
+    bench.now.boot += ROTA_JOB_KEEP + ROTA_SEC;
+    bench.now.wall += ROTA_JOB_KEEP + ROTA_SEC;
+    rota_broker_tick(broker, bench.now); /* and they are forgotten */
+    assert_true(rota_broker_has_empty(broker));
+    rota_broker_forget_empty(broker, bench.now);
+    assert_false(rota_broker_has_empty(broker));
+    bench.broker = broker;
+    assert_int_equal(n_queues(), 0);
+    bench.broker = kept;
+    assert_true(rota_broker_is_sound(broker));
+    assert_int_equal(add_to(broker, "one-too-many", &more), ROTA_OK);
+    rota_broker_free(broker);
+    free(ids);
+}
+
+static void a_queue_with_a_setting_is_not_forgotten(void **state)
+{
+    (void)state;
+    uint64_t number;
+    struct rota_str q = rota_str("other");
+    assert_int_equal(rota_broker_pause(bench.broker, bench.now, q, true, &number, NULL), ROTA_OK);
+    bench_settle(&bench);
+    bench_restart(&bench);
+    bench_tick(&bench, ROTA_HOUR);
+    rota_broker_forget_empty(bench.broker, bench.now);
+    assert_int_equal(n_queues(), 1); /* that of the bench is gone */
+    assert_int_equal(rota_broker_pause(bench.broker, bench.now, q, false, &number, NULL), ROTA_OK);
+    bench_settle(&bench);
+    bench_restart(&bench);
+    rota_broker_forget_empty(bench.broker, bench.now); /* others may not have heard of it */
+    assert_int_equal(n_queues(), 1);
+    bench_tick(&bench, ROTA_BROKER_SETTING_NEWS + ROTA_SEC);
+    rota_broker_forget_empty(bench.broker, bench.now);
+    assert_int_equal(n_queues(), 0);
+}
+
+static void a_queue_is_deleted_when_its_jobs_have_ended(void **state)
+{
+    (void)state;
+    struct rota_str q = rota_str("q");
+    struct rota_job_view view;
+    size_t n_live, n_ended;
+    uint64_t number;
+    struct rota_job_id done = bench_add(&bench, "x"), waits = bench_add(&bench, "y");
+    bench_open(&bench, "w", 1);
+    bench_done(&bench, done);
+    assert_int_equal(
+        rota_broker_set_weight(bench.broker, bench.now, q, rota_str("k"), 300, &number, NULL),
+        ROTA_OK);
+    assert_int_equal(rota_broker_delete_queue(bench.broker, bench.now, q, false, &n_live, &n_ended,
+                                              &number, &bench.error),
+                     ROTA_ERR_INVALID);
+    assert_int_equal(n_live, 1);
+    assert_int_equal(n_ended, 1);
+    bench_done(&bench, waits);
+    assert_int_equal(rota_broker_delete_queue(bench.broker, bench.now, q, true, &n_live, &n_ended,
+                                              &number, &bench.error),
+                     ROTA_OK);
+    assert_int_equal(n_ended, 2);
+    assert_int_equal(bench_state(&bench, done), ROTA_JOB_DONE); /* it was only looked at */
+    assert_int_equal(rota_broker_delete_queue(bench.broker, bench.now, q, false, &n_live, &n_ended,
+                                              &number, &bench.error),
+                     ROTA_OK);
+    bench_settle(&bench);
+    bench_restart(&bench);
+    assert_int_equal(rota_broker_find(bench.broker, q, done, &view, NULL), ROTA_ERR_NOT_FOUND);
+    bench_tick(&bench, ROTA_BROKER_SETTING_NEWS + ROTA_SEC);
+    rota_broker_forget_empty(bench.broker, bench.now);
+    bench_settle(&bench);
+    assert_int_equal(n_queues(), 0);
+    assert_int_equal(rota_broker_delete_queue(bench.broker, bench.now, q, false, &n_live, &n_ended,
+                                              &number, &bench.error),
+                     ROTA_ERR_NOT_FOUND);
 }
 
 static void sets_beyond_the_bound_are_refused(void **state)
@@ -505,6 +680,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RULE(an_add_is_made_once_however_often_it_is_said),
         RULE(an_id_is_that_of_one_job),
+        RULE(any_id_is_kept_and_its_job_is_where_it_was_put),
+        RULE(what_has_a_key_is_the_first_job_whatever_it_says),
         RULE(of_one_that_came_as_done_the_payload_is_not_known),
         RULE(an_empty_payload_is_known_when_it_is_gone),
         RULE(an_add_finds_its_job_also_when_a_retry_took_its_deadline),
@@ -520,6 +697,9 @@ int main(void)
         RULE(results_make_room_for_payloads),
         RULE(ended_jobs_are_forgotten_in_time_and_dead_ones_are_not),
         RULE(lanes_sets_and_queues_that_nobody_uses_make_room),
+        RULE(a_hundred_thousand_queues_have_jobs_and_leave_nothing_behind),
+        RULE(a_queue_with_a_setting_is_not_forgotten),
+        RULE(a_queue_is_deleted_when_its_jobs_have_ended),
         RULE(sets_beyond_the_bound_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -163,6 +163,7 @@ static void what_can_not_be_is_not_loaded(void **state)
     (void)state;
     bench_init(&bench);
     struct rota_job_spec spec = {.queue = q, .id = rota_job_id_make(BENCH_WALL, 3, 7)};
+    spec.partition = ROTA_JOB_PARTITIONS_MAX;
     struct rota_work_record record = {.type = ROTA_WORK_JOB, .spec = &spec};
     assert_int_equal(rota_broker_load(bench.broker, bench.now, &record, NULL), ROTA_ERR_INVALID);
     spec.partition = 3;

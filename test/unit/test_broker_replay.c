@@ -58,6 +58,9 @@ static void random_add(void)
         spec.unique = rota_str(unique);
     if (rota_random_chance(&chance, 0.2))
         spec.trace = rota_str("trace");
+    if (rota_random_chance(&chance, 0.2)) /* like a UUID: it names a partition that nobody has */
+        spec.id =
+            (struct rota_job_id){rota_random_next(&chance) | 0x4000, rota_random_next(&chance)};
     struct rota_job_id id;
     assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
     if (bench.is_new)
@@ -619,13 +622,13 @@ static void records_that_contradict_are_passed_over(void **state)
     uint64_t number = bench.journal.size;
     struct rota_job_spec bare = *add.spec, foreign = *add.spec;
     bare.id = (struct rota_job_id){0};
-    foreign.partition = 7;
+    foreign.partition = ROTA_JOB_PARTITIONS_MAX;
     const struct rota_work_record bad[] = {
         add,                                                    /* an old number */
         {.type = ROTA_WORK_ADD, .spec = add.spec},              /* twice */
         {.type = ROTA_WORK_ADD},                                /* of nothing */
         {.type = ROTA_WORK_ADD, .spec = &bare},                 /* without an id */
-        {.type = ROTA_WORK_JOB, .spec = &foreign},              /* of another partition */
+        {.type = ROTA_WORK_JOB, .spec = &foreign},              /* of no partition */
         {.type = ROTA_WORK_JOB, .spec = add.spec, .state = 77}, /* in no state */
         {.type = ROTA_WORK_RETRY, .id = id, .attempt = 5},      /* of what does not run */
         {.type = ROTA_WORK_END, .id = id, .state = ROTA_JOB_DONE, .attempt = 5},

@@ -3,6 +3,54 @@
 
 #include <stdio.h>
 
+/* What jobs are found by for as long as they are remembered: never to change. */
+static void the_id_of_a_key_is_the_same_for_ever(void **state)
+{
+    char text[ROTA_JOB_ID_TEXT];
+    struct rota_str mail = rota_str("mail"), key = rota_str("order 17");
+    uint64_t seen = 0;
+    (void)state;
+    struct rota_job_id id = rota_job_id_of_key(mail, key, 16);
+    assert_string_equal(rota_job_id_format(id, text), "62e22045dce00002e3d23043bdb6bb0c");
+    struct rota_job_id other = rota_job_id_of_key(rota_str("mai"), rota_str("lorder 17"), 16);
+    assert_true(other.low != id.low);
+    for (char i = 0; i < 100; i++) {
+        id = rota_job_id_of_key(mail, rota_str_of(&i, 1), 16);
+        assert_true(rota_job_id_partition(id) < 16);
+        seen |= (uint64_t)1 << rota_job_id_partition(id);
+    }
+    assert_int_equal(seen, 0xffff);
+}
+
+static void an_id_that_names_no_partition_has_one(void **state)
+{
+    struct rota_job_id id = {0x7c9e6679742540de, 0x944be07fc1f90ae7};
+    uint64_t seen = 0;
+    (void)state;
+    assert_int_equal(rota_job_id_place(id, 0x40df, 16), 0x40de);
+    uint32_t place = rota_job_id_place(id, 0x40de, 16);
+    assert_true(place < 16);
+    assert_int_equal(rota_job_id_place(id, 16, 16), place);
+    for (uint64_t i = 0; i < 200; i++) {
+        id.high += 7;
+        seen |= (uint64_t)1 << rota_job_id_place(id, 16, 16);
+    }
+    assert_int_equal(seen, 0xffff);
+}
+
+static void a_uuid_is_an_id(void **state)
+{
+    struct rota_job_id id;
+    (void)state;
+    assert_int_equal(rota_job_id_parse(rota_str("7c9e6679-7425-40de-944b-e07fc1f90ae7"), &id, NULL),
+                     ROTA_OK);
+    assert_true(id.high == 0x7c9e6679742540de && id.low == 0x944be07fc1f90ae7);
+    assert_int_equal(rota_job_id_parse(rota_str("7c9e6679742540de-944b-e07f-c1f9-0ae7"), &id, NULL),
+                     ROTA_ERR_INVALID);
+    assert_int_equal(rota_job_id_parse(rota_str("7c9e6679-7425-40de-944b-e07fc1f90aeg"), &id, NULL),
+                     ROTA_ERR_INVALID);
+}
+
 static void ids_read_back_as_they_were_written(void **state)
 {
     char text[ROTA_JOB_ID_TEXT];
@@ -126,6 +174,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_read_back_as_they_were_written),
+        cmocka_unit_test(the_id_of_a_key_is_the_same_for_ever),
+        cmocka_unit_test(an_id_that_names_no_partition_has_one),
+        cmocka_unit_test(a_uuid_is_an_id),
         cmocka_unit_test(an_id_is_never_none),
         cmocka_unit_test(texts_that_are_no_ids_are_refused),
         cmocka_unit_test(every_word_has_a_name_of_its_own),

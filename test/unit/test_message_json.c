@@ -50,7 +50,8 @@ static void all_members_are_written(void **state)
         "\"id\":\"000102030405060708090a0b0c0d0eff\",\"can\":[\"gpu\",\"x\\\"y\"],\"partition\":0,"
         "\"priority\":-7,\"delay_ms\":0,\"not_before_ms\":0,\"deadline_ms\":12,\"timeout_ms\":0,"
         "\"max_attempts\":0,\"backoff_ms\":0,\"backoff_max_ms\":0,\"unique\":\"\","
-        "\"key\":\"<b>\xc3\xa4</b>\",\"trace\":\"\",\"is_again\":false,\"is_known\":false},"
+        "\"key\":\"<b>\xc3\xa4</"
+        "b>\",\"trace\":\"\",\"is_again\":false,\"is_known\":false,\"idempotency_key\":\"\"},"
         "\"state\":\"dead\",\"cause\":99,"
         "\"enqueued_ms\":0,\"ended_ms\":0,\"not_before_ms\":0,\"attempt\":0,\"n_attempts\":0,"
         "\"worker\":\"\",\"progress\":\"\",\"reason\":\"\",\"result\":\"\","
@@ -107,7 +108,7 @@ static void what_is_not_as_it_should_be_is_refused(void **state)
         {"{\"payload\":{\"base64\":\"!\"}}", "payload of the job takes a string, or"},
         {"{\"can\":[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\",\"10\",\"11\",\"12\","
          "\"13\",\"14\",\"15\",\"16\",\"17\"]}",
-         "can of the job has too many entries"},
+         "can of the job has at most 16 entries"},
         {"{\"can\":[1]}", "can of the job has a value of another kind"},
     };
     struct rota_queue_job_spec spec, zero;

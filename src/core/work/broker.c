@@ -29,6 +29,7 @@ static void set_options(struct rota_broker *broker, const struct rota_broker_opt
     own->jobs_max = bound(own->jobs_max, ROTA_BROKER_JOBS_MAX, ROTA_BROKER_JOBS_MAX);
     own->bytes_max = bound(own->bytes_max, BYTES_MAX, SIZE_MAX);
     own->ended_max = bound(own->ended_max, 100000, ROTA_BROKER_JOBS_MAX);
+    own->queues_max = bound(own->queues_max, ROTA_BROKER_QUEUES_MAX, ROTA_BROKER_QUEUES_MAX);
     own->keep = own->keep > 0 ? own->keep : ROTA_JOB_KEEP;
     own->grace = own->grace > 0 ? own->grace : ROTA_BROKER_GRACE;
     own->kills_max = own->kills_max > 0 ? own->kills_max : ROTA_JOB_KILLS_DEFAULT;
@@ -92,6 +93,7 @@ void rota_broker_free(struct rota_broker *broker)
     rota_vector_deinit(&broker->queues);
     rota_vector_deinit(&broker->lanes);
     rota_vector_deinit(&broker->dirty);
+    rota_vector_deinit(&broker->empties);
     rota_vector_deinit(&broker->workers);
     rota_vector_deinit(&broker->free_workers);
     rota_vector_deinit(&broker->pollers);
@@ -176,7 +178,7 @@ struct rota_work_record *rota_broker_write(struct rota_broker *broker,
     if (job) {
         record->id = job->id;
         record->queue = effect->queue;
-        record->partition = rota_job_id_partition(job->id);
+        record->partition = rota_job_partition(&broker->jobs, job);
     }
     return record;
 }
@@ -254,7 +256,7 @@ static void try_again(struct rota_broker *broker)
         rota_broker_next_life(broker);
     for (uint32_t i = 0; (i = rota_job_table_next(&broker->jobs, i));) {
         const struct rota_job *job = rota_job_at(&broker->jobs, i);
-        if (job->state == ROTA_JOB_WAITING && !job->flags) {
+        if (job->state == ROTA_JOB_WAITING && !(job->flags & ~ROTA_JOB_PLACED)) {
             if (!rota_broker_ready(broker, rota_broker_lane_of(broker, job)))
                 return;
             rota_broker_job_enter(broker, i);

@@ -65,9 +65,9 @@ struct rota_broker;
 
 enum {
     ROTA_BROKER_JOBS_MAX = 50000000,
-    ROTA_BROKER_LANES_MAX = 4096, /* pairs of a queue and a set of capabilities */
-    ROTA_BROKER_SETS_MAX = 1024,  /* sets of capabilities that jobs need */
-    ROTA_BROKER_QUEUES_MAX = 1024,
+    ROTA_BROKER_LANES_MAX = 131072, /* pairs of a queue and a set of capabilities */
+    ROTA_BROKER_SETS_MAX = 1024,    /* sets of capabilities that jobs need */
+    ROTA_BROKER_QUEUES_MAX = 100000,
     ROTA_BROKER_WORKERS_MAX = 65536,
     ROTA_BROKER_KEYS_MAX = 65536, /* fair keys with a job or a weight */
     ROTA_BROKER_AWAY_MAX = 1024, /* kinds of workers that are remembered while none of them polls */
@@ -76,12 +76,16 @@ enum {
 #define ROTA_BROKER_GRACE (5 * ROTA_SEC)
 #define ROTA_BROKER_STALL (1 * ROTA_SEC) /* a tick that comes so late: we were not running */
 
+/* For so long a setting that was taken back is remembered; nodes ask each other more often. */
+#define ROTA_BROKER_SETTING_NEWS (1 * ROTA_MIN)
+
 /* Zero means the default. */
 struct rota_broker_options {
-    size_t jobs_max;  /* that have not ended */
-    size_t bytes_max; /* of payloads and results; 0: 4 GiB */
-    size_t ended_max; /* ended jobs that are remembered; 0: 100,000 */
-    rota_time keep;   /* ... and for how long; DEAD ones stay until `ended_max` */
+    size_t jobs_max;   /* that have not ended */
+    size_t queues_max; /* with jobs, workers or settings; 0: ROTA_BROKER_QUEUES_MAX, at most that */
+    size_t bytes_max;  /* of payloads and results; 0: 4 GiB */
+    size_t ended_max;  /* ended jobs that are remembered; 0: 100,000 */
+    rota_time keep;    /* ... and for how long; DEAD ones stay until `ended_max` */
     rota_time grace;
     bool tells_forgotten; /* write FORGET also for an ended job that is too old, or too many */
     bool is_volatile;   /* nobody keeps records: those of a job's usual life, ADD, START and END as
@@ -195,10 +199,10 @@ enum rota_code rota_broker_add(struct rota_broker *broker, struct rota_work_now 
                                bool *is_new, uint64_t *number, struct rota_error *error);
 
 /* ROTA_ERR_INVALID when a job with the id of the spec is here, ours or not, and is not what the
- * spec asks for. What may have changed since it was added is not looked at: its priority and when
- * it may begin; neither is its trace. The payload of one that is done is gone, but for its size and
- * a hash; of one that was done when it came here, by a JOB record, not even that is known, and
- * its payload may be any. */
+ * spec asks for; with a key it is, whatever else it says. What may have changed since it was added
+ * is not looked at: its priority and when it may begin; neither is its trace. The payload of one
+ * that is done is gone, but for its size and a hash; of one that was done when it came here, by a
+ * JOB record, not even that is known, and its payload may be any. */
 enum rota_code rota_broker_check_same(const struct rota_broker *broker,
                                       const struct rota_job_spec *spec, struct rota_error *error);
 
@@ -250,6 +254,22 @@ uint64_t rota_broker_n_layouts(const struct rota_broker *broker);
 /* Whether a job that has not ended is in a partition from `first` on. */
 bool rota_broker_has_beyond(const struct rota_broker *broker, struct rota_str queue,
                             uint32_t first);
+
+/* Forget queues that have neither jobs nor workers nor a setting that differs from what every queue
+ * has, and where nobody minds: with all their partitions, if these are not another's to decide
+ * about
+ * (`tells_forgotten`). Whether there may be some is known at no cost. */
+bool rota_broker_has_empty(const struct rota_broker *broker);
+void rota_broker_forget_empty(struct rota_broker *broker, struct rota_work_now now);
+
+/* Delete a queue that has no job but such as have ended: these, its settings and so its name.
+ * ROTA_ERR_INVALID while jobs wait or run, of which `*n_live` says how many; `*n_ended` how many
+ * go. ROTA_ERR_NOT_FOUND. What it had for settings is written as what every queue has, so that
+ * nodes which have older ones learn of it. */
+enum rota_code rota_broker_delete_queue(struct rota_broker *broker, struct rota_work_now now,
+                                        struct rota_str queue, bool is_dry_run, size_t *n_live,
+                                        size_t *n_ended, uint64_t *number,
+                                        struct rota_error *error);
 
 /* Settings that were ever made, as PAUSE, LAYOUT and WEIGHT records with their time; start with a
  * place that is zeroed, false ends it. */
@@ -664,6 +684,10 @@ bool rota_broker_next_queue(const struct rota_broker *broker, size_t *place,
                             struct rota_queue_view *view);
 bool rota_broker_next_worker(const struct rota_broker *broker, size_t *place,
                              struct rota_worker_view *view);
+
+/* One queue; false when there is none. */
+bool rota_broker_find_queue(const struct rota_broker *broker, struct rota_str name,
+                            struct rota_queue_view *view);
 
 /* What other nodes may be asked for or offered (tree_fsm.h). `can` is names in order, each
  * with a blank behind. Start with *place = 0; false ends it. */

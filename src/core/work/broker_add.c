@@ -20,16 +20,14 @@ static enum rota_code check_owned(const struct rota_work_queue *queue, struct ro
 static enum rota_code check_spec(const struct rota_broker *broker, const struct rota_job_spec *spec,
                                  struct rota_error *error)
 {
-    char text[ROTA_JOB_ID_TEXT];
     const struct rota_work_queue *queue = rota_broker_queue(broker, spec->queue);
     enum rota_code code =
         queue ? rota_job_spec_check_rest(spec, error) : rota_job_spec_check(spec, error);
     if (code)
         return code;
-    if (!rota_job_id_is_none(spec->id) && rota_job_id_partition(spec->id) != spec->partition)
-        return rota_error_set(error, ROTA_ERR_INVALID, "job %s belongs to partition %u, not %u",
-                              rota_job_id_format(spec->id, text), rota_job_id_partition(spec->id),
-                              spec->partition);
+    if (spec->partition >= ROTA_JOB_PARTITIONS_MAX)
+        return rota_error_set(error, ROTA_ERR_INVALID, "a queue has at most %d partitions, not %u",
+                              ROTA_JOB_PARTITIONS_MAX, spec->partition);
     return check_owned(queue, spec->queue, spec->partition, error);
 }
 
@@ -96,7 +94,7 @@ enum rota_code rota_broker_check_same(const struct rota_broker *broker,
     uint32_t number =
         rota_job_id_is_none(spec->id) ? 0 : rota_broker_find_job(broker, spec->queue, spec->id);
     const struct rota_job *job = number ? rota_job_at(&broker->jobs, number) : NULL;
-    if (!job)
+    if (!job || spec->is_keyed)
         return ROTA_OK;
     rota_broker_fill_spec(broker, job, &there);
     if (!there.deadline && spec->deadline <= broker->now.wall)
@@ -180,6 +178,11 @@ static enum rota_code check_room(struct rota_broker *broker, const struct rota_j
         return code;
     if (broker->n_live >= broker->options.jobs_max)
         return rota_error_set(error, ROTA_ERR_LIMIT, "there are %zu jobs already", broker->n_live);
+    if (bytes > broker->options.bytes_max)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "a payload of %zu bytes: this broker has room for %zu bytes of all "
+                              "payloads together",
+                              bytes, broker->options.bytes_max);
     if (!has_room(broker, bytes))
         rota_broker_forget_ended(broker, bytes);
     if (!has_room(broker, bytes))
@@ -252,7 +255,7 @@ enum rota_code rota_broker_add(struct rota_broker *broker, struct rota_work_now 
     struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
     job->tag = rota_fair_tag(&queue->fair, extra ? extra->key : NULL);
-    job->flags = ROTA_JOB_UNSAFE;
+    job->flags |= ROTA_JOB_UNSAFE;
     struct rota_work_record *record = broker->is_unwatched
                                           ? rota_broker_note(broker, ROTA_WORK_ADD, job)
                                           : rota_broker_write(broker, ROTA_WORK_ADD, job);
@@ -277,8 +280,9 @@ static enum rota_code want(struct rota_broker *broker, struct rota_str queue, st
 {
     enum rota_code code = rota_broker_want_job(broker, queue, id, number, error);
     if (!code)
-        code =
-            check_owned(rota_broker_queue(broker, queue), queue, rota_job_id_partition(id), error);
+        code = check_owned(rota_broker_queue(broker, queue), queue,
+                           rota_job_partition(&broker->jobs, rota_job_at(&broker->jobs, *number)),
+                           error);
     if (code)
         return code;
     struct rota_lane *lane = rota_broker_lane_of(broker, rota_job_at(&broker->jobs, *number));

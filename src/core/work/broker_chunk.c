@@ -63,8 +63,7 @@ bool rota_broker_is_chunked(const struct rota_broker *broker, const struct rota_
                             struct rota_job_id id)
 {
     for (size_t i = 0; i < broker->chunks.size; i++)
-        if (is_of(broker->chunks.items[i], queue, rota_job_id_partition(id)) &&
-            find_id(broker->chunks.items[i], id))
+        if (broker->chunks.items[i]->queue == queue->number && find_id(broker->chunks.items[i], id))
             return true;
     return false;
 }
@@ -161,7 +160,7 @@ static size_t choose(const struct rota_broker *broker, const struct rota_work_qu
         uint32_t i = round == 0 ? own->place : 0;
         while (n < ROTA_BROKER_CHUNK_JOBS_MAX && (i = rota_job_table_next(&broker->jobs, i))) {
             const struct rota_job *job = rota_job_at(&broker->jobs, i);
-            if (rota_job_id_partition(job->id) != own->number ||
+            if (rota_job_partition(&broker->jobs, job) != own->number ||
                 rota_broker_queue_of(broker, job) != queue ||
                 rota_broker_is_chunked(broker, queue, job->id))
                 continue;
@@ -302,8 +301,7 @@ bool rota_broker_unchunk(struct rota_broker *broker, const struct rota_work_queu
 {
     for (size_t i = 0; i < broker->chunks.size; i++) {
         struct rota_work_chunk *chunk = broker->chunks.items[i];
-        struct rota_job_id *id =
-            is_of(chunk, queue, rota_job_id_partition(job)) ? find_id(chunk, job) : NULL;
+        struct rota_job_id *id = chunk->queue == queue->number ? find_id(chunk, job) : NULL;
         if (!id)
             continue;
         size_t index = (size_t)(id - chunk->ids);

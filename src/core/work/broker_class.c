@@ -23,11 +23,37 @@ bool rota_broker_class_fits(const struct rota_broker *broker, const struct rota_
            rota_capability_list_has(&class->capabilities, &set->list);
 }
 
+bool rota_broker_class_reserve_lane(struct rota_work_class *class, const struct rota_lane *lane,
+                                    uint32_t number)
+{
+    if (!rota_vector_reserve(&class->has_lane, number / 64 + 1) ||
+        !rota_choice_reserve(rota_broker_class_choice(class, lane->queue)))
+        return false;
+    while (class->has_lane.size <= number / 64)
+        class->has_lane.items[class->has_lane.size++] = 0;
+    return true;
+}
+
 void rota_broker_class_add_lane(struct rota_work_class *class, struct rota_lane *lane,
                                 uint32_t number)
 {
     rota_choice_watch(rota_broker_class_choice(class, lane->queue), lane);
-    class->has_lane[number / 64] |= (uint64_t)1 << number % 64;
+    class->has_lane.items[number / 64] |= (uint64_t)1 << number % 64;
+}
+
+static bool add_lanes_of(const struct rota_broker *broker, struct rota_work_class *class,
+                         const struct rota_work_queue *queue)
+{
+    for (size_t i = 0; i < queue->lanes.size; i++) {
+        uint32_t number = queue->lanes.items[i];
+        struct rota_lane *lane = number == ROTA_BROKER_NONE ? NULL : broker->lanes.items[number];
+        if (!lane || !rota_broker_class_fits(broker, class, lane))
+            continue;
+        if (!rota_broker_class_reserve_lane(class, lane, number))
+            return false;
+        rota_broker_class_add_lane(class, lane, number);
+    }
+    return true;
 }
 
 static bool add_lanes(const struct rota_broker *broker, struct rota_work_class *class)
@@ -35,14 +61,9 @@ static bool add_lanes(const struct rota_broker *broker, struct rota_work_class *
     class->choices = calloc(class->n_queues, sizeof *class->choices);
     if (!class->choices)
         return false;
-    for (uint32_t i = 0; i < broker->lanes.size; i++) {
-        struct rota_lane *lane = broker->lanes.items[i];
-        if (!lane || !rota_broker_class_fits(broker, class, lane))
-            continue;
-        if (!rota_choice_reserve(rota_broker_class_choice(class, lane->queue)))
+    for (size_t i = 0; i < class->n_queues; i++)
+        if (!add_lanes_of(broker, class, broker->queues.items[class->queues[i]]))
             return false;
-        rota_broker_class_add_lane(class, lane, i);
-    }
     return true;
 }
 
@@ -73,10 +94,13 @@ static void append_names(struct rota_buffer *text, const struct rota_str *names,
 static void free_class(struct rota_broker *broker, struct rota_work_class *class)
 {
     for (size_t i = 0; i < class->n_queues; i++) {
-        broker->queues.items[class->queues[i]]->n_classes--;
+        struct rota_work_queue *queue = broker->queues.items[class->queues[i]];
+        if (--queue->n_classes == 0)
+            rota_broker_note_empty(broker, queue);
         if (class->choices)
             rota_choice_deinit(&class->choices[i]);
     }
+    rota_vector_deinit(&class->has_lane);
     rota_capabilities_drop_list(&broker->capabilities, &class->capabilities);
     free(class->choices);
     free(class->text);

@@ -511,8 +511,8 @@ bool rota_broker_on_time(struct rota_broker *broker, uint32_t job_number)
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     if (!rota_broker_ready(broker, rota_broker_lane_of(broker, job)))
         return false;
-    const struct rota_work_partition *partition =
-        rota_broker_partition(rota_broker_queue_of(broker, job), rota_job_id_partition(job->id));
+    const struct rota_work_partition *partition = rota_broker_partition(
+        rota_broker_queue_of(broker, job), rota_job_partition(&broker->jobs, job));
     if (!partition->is_open) { /* somebody else decides; its timer is set when it is ours again */
         rota_broker_drop_timer(broker, job);
         return true;

@@ -180,8 +180,8 @@ enum rota_code rota_broker_forget(struct rota_broker *broker, struct rota_work_n
     if (code)
         return code;
     const struct rota_job *job = rota_job_at(&broker->jobs, job_number);
-    const struct rota_work_partition *own =
-        rota_broker_partition(rota_broker_queue_of(broker, job), rota_job_id_partition(id));
+    const struct rota_work_partition *own = rota_broker_partition(
+        rota_broker_queue_of(broker, job), rota_job_partition(&broker->jobs, job));
     if (own->is_open && !rota_job_state_is_ended(job->state))
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "job %s is %s in a partition that is ours: it can't be forgotten",
@@ -212,7 +212,7 @@ static enum rota_code check_adopted(struct rota_broker *broker, const struct rot
                                     struct rota_error *error)
 {
     if (job->type != ROTA_WORK_JOB || !job->spec || rota_job_id_is_none(job->spec->id) ||
-        rota_job_id_partition(job->spec->id) != job->spec->partition)
+        job->spec->partition >= ROTA_JOB_PARTITIONS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "a job is adopted as a whole, with its id");
     if (life_of(job) >= UINT32_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "no attempt can follow those of the job");

@@ -81,7 +81,7 @@ bool rota_broker_waits_for_worker(const struct rota_broker *broker, struct rota_
     const struct rota_job *job = rota_job_at(&broker->jobs, number);
     const struct rota_work_queue *of = rota_broker_queue_of(broker, job);
     const struct rota_work_partition *partition =
-        rota_broker_partition(of, rota_job_id_partition(id));
+        rota_broker_partition(of, rota_job_partition(&broker->jobs, job));
     return job->state == ROTA_JOB_WAITING && !(job->flags & ROTA_JOB_UNSAFE) && !of->is_paused &&
            partition && partition->is_open;
 }

@@ -85,6 +85,8 @@ struct rota_work_queue {
     size_t n_lanes, n_classes;
     uint64_t least_tag; /* while a broker begins */
     uint64_t n_added, n_done, n_dead, n_retries, n_quarantined;
+    bool is_noted;   /* among those that may be empty */
+    bool is_deleted; /* and not used since */
     uint16_t name_size;
     char name[ROTA_JOB_QUEUE_NAME_MAX];
 };
@@ -93,8 +95,8 @@ struct rota_work_class {
     struct rota_capability_list capabilities;
     uint32_t queues[ROTA_WORKER_QUEUES_MAX];
     size_t n_queues;
-    struct rota_choice *choices; /* one for each queue: the lanes that its workers can serve */
-    uint64_t has_lane[ROTA_BROKER_LANES_MAX / 64];
+    struct rota_choice *choices;    /* one for each queue: the lanes that its workers can serve */
+    ROTA_VECTOR(uint64_t) has_lane; /* a bit each */
     size_t n_workers, n_slots, n_free;
     size_t n_polls, n_pollers; /* of the workers; and by how many names */
     size_t n_leased;           /* attempts of polls that are over */
@@ -174,6 +176,8 @@ struct rota_broker {
     ROTA_VECTOR(struct rota_work_queue *) queues; /* NULL: the number is free */
     struct rota_map queues_by_name;
     struct rota_work_queue *last_queue;    /* that was asked for */
+    size_t free_queue, free_lane;          /* no number below is free */
+    ROTA_VECTOR(uint32_t) empties;         /* queues that may have become so */
     uint64_t n_layouts;                    /* that were ever set */
     ROTA_VECTOR(struct rota_lane *) lanes; /* NULL: the number is free */
     ROTA_VECTOR(uint32_t) dirty;           /* lanes that jobs came to; never needs memory */
@@ -294,6 +298,9 @@ struct rota_work_queue *rota_broker_queue(const struct rota_broker *broker, stru
 enum rota_code rota_broker_need_queue(struct rota_broker *broker, struct rota_str name,
                                       struct rota_work_queue **queue, struct rota_error *error);
 void rota_broker_free_queue(struct rota_broker *broker, struct rota_work_queue *queue);
+
+/* Its last job or class has gone, perhaps. Without memory that is found out at the bound. */
+void rota_broker_note_empty(struct rota_broker *broker, struct rota_work_queue *queue);
 
 /* The lane of a spec, made if need be. Lanes without jobs go when others need the room. */
 enum rota_code rota_broker_need_lane(struct rota_broker *broker, const struct rota_job_spec *spec,
@@ -484,7 +491,9 @@ void rota_broker_settle_class(struct rota_broker *broker, struct rota_work_class
 /* The choice of the class that a lane belongs to; NULL when it does not serve the queue. */
 struct rota_choice *rota_broker_class_choice(const struct rota_work_class *class, uint32_t queue);
 
-/* A lane that the class fits; its choice has room for it. */
+/* Room for a lane that the class fits; and the lane itself then. False when there is no memory. */
+bool rota_broker_class_reserve_lane(struct rota_work_class *class, const struct rota_lane *lane,
+                                    uint32_t number);
 void rota_broker_class_add_lane(struct rota_work_class *class, struct rota_lane *lane,
                                 uint32_t number);
 
@@ -494,7 +503,7 @@ bool rota_broker_class_fits(const struct rota_broker *broker, const struct rota_
 
 static inline bool rota_broker_class_has(const struct rota_work_class *class, uint32_t lane)
 {
-    return class->has_lane[lane / 64] >> lane % 64 & 1;
+    return lane / 64 < class->has_lane.size && (class->has_lane.items[lane / 64] >> lane % 64 & 1);
 }
 
 /* A worker has free slots, or none any more. */
@@ -596,7 +605,7 @@ bool rota_broker_rewrite_queue(struct rota_broker *broker, const struct rota_wor
 static inline bool rota_broker_is_of(const struct rota_broker *broker, const struct rota_job *job,
                                      const struct rota_work_queue *queue, uint32_t partition)
 {
-    return rota_job_id_partition(job->id) == partition &&
+    return rota_job_partition(&broker->jobs, job) == partition &&
            rota_broker_queue_of(broker, job) == queue;
 }
 

@@ -80,7 +80,7 @@ void rota_broker_fill_spec(const struct rota_broker *broker, const struct rota_j
     *spec = (struct rota_job_spec){
         .id = job->id,
         .queue = rota_broker_queue_name(broker->queues.items[lane->queue]),
-        .partition = rota_job_id_partition(job->id),
+        .partition = rota_job_partition(&broker->jobs, job),
         .capabilities = set->names,
         .n_capabilities = set->list.size,
         .payload = rota_job_payload(job),
@@ -183,7 +183,8 @@ void rota_broker_set_state(struct rota_broker *broker, struct rota_job *job,
     size_t one_less = -(size_t)1;
     broker->n_live += is_ended ? one_less : 1;
     broker->n_ended += is_ended ? 1 : one_less;
-    rota_broker_partition(queue, rota_job_id_partition(job->id))->n_live += is_ended ? one_less : 1;
+    rota_broker_partition(queue, rota_job_partition(&broker->jobs, job))->n_live +=
+        is_ended ? one_less : 1;
 }
 
 static void free_story(struct rota_broker *broker, struct rota_job_extra *extra)
@@ -243,8 +244,9 @@ void rota_broker_job_erase(struct rota_broker *broker, uint32_t number)
     rota_broker_drop_timer(broker, job);
     queue->counts[job->state]--;
     broker->n_ended--;
-    lane->n_jobs--;
-    rota_broker_partition(queue, rota_job_id_partition(job->id))->n_jobs--;
+    if (--lane->n_jobs == 0)
+        rota_broker_note_empty(broker, queue);
+    rota_broker_partition(queue, rota_job_partition(&broker->jobs, job))->n_jobs--;
     free_extra(broker, number);
     if (broker->first_unsafe == number)
         broker->first_unsafe = job->newer;
@@ -264,7 +266,8 @@ enum rota_code rota_broker_job_new(struct rota_broker *broker, const struct rota
     if (code)
         return code;
     struct rota_work_queue *queue = broker->queues.items[lane->queue];
-    code = rota_broker_need_partition(queue, rota_job_id_partition(id), &partition, error);
+    uint32_t own = rota_job_id_is_none(spec->id) ? rota_job_id_partition(id) : spec->partition;
+    code = rota_broker_need_partition(queue, own, &partition, error);
     if (!code && spec->key.size > 0)
         code = rota_fair_key(&queue->fair, spec->key, &key, error);
     if (code)
@@ -274,6 +277,15 @@ enum rota_code rota_broker_job_new(struct rota_broker *broker, const struct rota
     if (!made)
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job");
     struct rota_job *job = rota_job_at(&broker->jobs, made);
+    if (own != rota_job_id_partition(id)) {
+        struct rota_job_extra *extra = rota_broker_need_extra(broker, made);
+        if (!extra) {
+            rota_job_table_remove(&broker->jobs, made);
+            return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a job");
+        }
+        extra->partition = (uint16_t)own;
+        job->flags |= ROTA_JOB_PLACED;
+    }
     job->enqueued_at = at;
     job->order = order;
     job->priority = spec->priority;
@@ -320,11 +332,11 @@ void rota_broker_job_whole(struct rota_broker *broker, uint32_t number, uint64_t
 void rota_broker_job_enter(struct rota_broker *broker, uint32_t number)
 {
     struct rota_job *job = rota_job_at(&broker->jobs, number);
-    if (job->state != ROTA_JOB_WAITING || job->flags || !broker->is_begun)
+    if (job->state != ROTA_JOB_WAITING || (job->flags & ~ROTA_JOB_PLACED) || !broker->is_begun)
         return; /* it does not wait, is not on disk, or is inside */
     struct rota_lane *lane = rota_broker_lane_of(broker, job);
-    const struct rota_work_partition *partition =
-        rota_broker_partition(broker->queues.items[lane->queue], rota_job_id_partition(job->id));
+    const struct rota_work_partition *partition = rota_broker_partition(
+        broker->queues.items[lane->queue], rota_job_partition(&broker->jobs, job));
     if (!partition->is_open)
         return;
     rota_lane_push(lane, &broker->jobs, number);

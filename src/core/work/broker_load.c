@@ -8,7 +8,7 @@ static enum rota_code check_loaded(const struct rota_broker *broker,
     char quoted[ROTA_QUOTE_MAX];
     const struct rota_job_spec *spec = job->spec;
     if (job->type != ROTA_WORK_JOB || !spec || rota_job_id_is_none(spec->id) ||
-        rota_job_id_partition(spec->id) != spec->partition)
+        spec->partition >= ROTA_JOB_PARTITIONS_MAX)
         return rota_error_set(error, ROTA_ERR_INVALID, "a job is loaded as a whole, with its id");
     if ((unsigned)job->state >= ROTA_JOB_STATES ||
         (unsigned)job->cause > ROTA_JOB_CAUSE_HANDED_OVER ||

@@ -16,23 +16,26 @@ struct rota_work_queue *rota_broker_queue(const struct rota_broker *broker, stru
 /* Whether what was set for it is not what every queue has. */
 static bool is_set(const struct rota_broker *broker, const struct rota_work_queue *queue)
 {
-    return queue->is_paused || queue->fair.weight != ROTA_FAIR_WEIGHT ||
-           queue->fair.keys.size > 0 ||
+    return queue->is_paused || queue->kills_max > 0 || rota_fair_is_weighed(&queue->fair) ||
            (queue->laid_at && !rota_layout_is_equal(&queue->layout, &broker->options.layout));
 }
 
-/* Nothing would be lost with it. */
-static bool is_idle(const struct rota_broker *broker, const struct rota_work_queue *queue)
+/* Whether a job, a worker or another broker needs it. What is owned without jobs is opened again
+ * with the next one, unless that is for a store to say. */
+static bool is_used(const struct rota_broker *broker, const struct rota_work_queue *queue)
 {
-    if (queue->n_lanes > 0 || queue->n_classes > 0 || is_set(broker, queue))
-        return false;
+    bool is_coming = !rota_job_id_is_none(broker->coming.name) && broker->coming.ids.size > 0 &&
+                     broker->coming.queue == queue->number;
+    if (queue->n_classes > 0 || is_coming)
+        return true;
     for (size_t i = 0; i < queue->partitions.size; i++)
-        if (queue->partitions.items[i].epoch > 0 || queue->partitions.items[i].n_jobs > 0)
-            return false;
+        if (queue->partitions.items[i].n_jobs > 0 || queue->partitions.items[i].is_loaded ||
+            (queue->partitions.items[i].is_open && broker->options.tells_forgotten))
+            return true;
     for (size_t i = 0; i < broker->chunks.size; i++)
         if (broker->chunks.items[i]->queue == queue->number)
-            return false;
-    return true;
+            return true;
+    return false;
 }
 
 void rota_broker_free_queue(struct rota_broker *broker, struct rota_work_queue *queue)
@@ -40,6 +43,8 @@ void rota_broker_free_queue(struct rota_broker *broker, struct rota_work_queue *
     if (broker->last_queue == queue)
         broker->last_queue = NULL;
     broker->queues.items[queue->number] = NULL;
+    if (queue->number < broker->free_queue)
+        broker->free_queue = queue->number;
     rota_map_remove(&broker->queues_by_name, rota_broker_queue_name(queue));
     rota_fair_queue_deinit(&queue->fair);
     rota_vector_deinit(&queue->partitions);
@@ -52,12 +57,16 @@ static void free_lane(struct rota_broker *broker, uint32_t number)
     struct rota_lane *lane = broker->lanes.items[number];
     struct rota_work_queue *queue = broker->queues.items[lane->queue];
     size_t place = 0;
-    for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));) {
+    for (const struct rota_map_entry *entry;
+         queue->n_classes > 0 && (entry = rota_map_next(&broker->classes, &place));) {
         struct rota_work_class *class = entry->value;
-        if (rota_broker_class_has(class, number))
-            rota_choice_unwatch(rota_broker_class_choice(class, lane->queue), lane);
-        class->has_lane[number / 64] &= ~((uint64_t)1 << number % 64);
+        if (!rota_broker_class_has(class, number))
+            continue;
+        rota_choice_unwatch(rota_broker_class_choice(class, lane->queue), lane);
+        class->has_lane.items[number / 64] &= ~((uint64_t)1 << number % 64);
     }
+    if (number < broker->free_lane)
+        broker->free_lane = number;
     rota_capabilities_set_at(&broker->capabilities, lane->set)->n_refs--;
     queue->lanes.items[lane->set] = ROTA_BROKER_NONE;
     queue->n_lanes--;
@@ -67,11 +76,9 @@ static void free_lane(struct rota_broker *broker, uint32_t number)
     free(lane);
 }
 
-/* Lanes without jobs, the sets that only these needed, and then queues that are nothing. */
-static void sweep(struct rota_broker *broker)
+/* Lanes without jobs, and the sets that only these needed. */
+static void sweep_lanes(struct rota_broker *broker)
 {
-    if (!rota_vector_reserve(&broker->trash, broker->trash.size + broker->queues.size))
-        return;
     broker->dirty.size = 0; /* matched, or empty */
     for (uint32_t i = 0; i < broker->lanes.size; i++)
         if (broker->lanes.items[i]) {
@@ -80,18 +87,90 @@ static void sweep(struct rota_broker *broker)
                 free_lane(broker, i);
         }
     rota_capabilities_sweep(&broker->capabilities);
-    for (size_t i = 0; i < broker->queues.size; i++)
-        if (broker->queues.items[i] && is_idle(broker, broker->queues.items[i]))
-            rota_broker_free_queue(broker, broker->queues.items[i]);
 }
 
-/* The first number that is free in a table of pointers, with room for it. */
-#define FREE_NUMBER(vector, number)                                                                \
+/* A lane that was just emptied may be among those that are to be matched. */
+static void free_lanes_of(struct rota_broker *broker, const struct rota_work_queue *queue)
+{
+    for (size_t i = 0; i < queue->lanes.size; i++) {
+        uint32_t number = queue->lanes.items[i];
+        if (number == ROTA_BROKER_NONE)
+            continue;
+        for (size_t k = 0; broker->lanes.items[number]->is_dirty && k < broker->dirty.size; k++)
+            if (broker->dirty.items[k] == number) {
+                broker->dirty.items[k] = broker->dirty.items[--broker->dirty.size];
+                break;
+            }
+        free_lane(broker, number);
+    }
+}
+
+/* Queues that nobody needs and that are as any other would be. */
+static void sweep_queues(struct rota_broker *broker)
+{
+    if (!rota_vector_reserve(&broker->trash, broker->trash.size + broker->queues.size))
+        return;
+    for (size_t i = 0; i < broker->queues.size; i++) {
+        struct rota_work_queue *queue = broker->queues.items[i];
+        if (!queue || is_used(broker, queue) || is_set(broker, queue))
+            continue;
+        free_lanes_of(broker, queue);
+        rota_broker_free_queue(broker, queue);
+    }
+}
+
+void rota_broker_note_empty(struct rota_broker *broker, struct rota_work_queue *queue)
+{
+    if (!queue->is_noted)
+        queue->is_noted = rota_vector_push(&broker->empties, queue->number);
+}
+
+bool rota_broker_has_empty(const struct rota_broker *broker)
+{
+    return broker->empties.size > 0;
+}
+
+/* A setting that was taken back a moment ago is still to be told to nodes that have an older one.
+ */
+static bool is_news(const struct rota_broker *broker, const struct rota_work_queue *queue)
+{
+    rota_time latest = rota_fair_weighed_at(&queue->fair);
+    latest = queue->paused_at > latest ? queue->paused_at : latest;
+    latest = queue->laid_at > latest ? queue->laid_at : latest;
+    return latest > 0 && rota_time_add(latest, ROTA_BROKER_SETTING_NEWS) > broker->stamp;
+}
+
+void rota_broker_forget_empty(struct rota_broker *broker, struct rota_work_now now)
+{
+    size_t n_kept = 0, n = broker->empties.size;
+    rota_broker_at(broker, now);
+    if (!rota_vector_reserve(&broker->trash, broker->trash.size + n))
+        return;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t number = broker->empties.items[i];
+        struct rota_work_queue *queue = broker->queues.items[number];
+        if (!queue || !queue->is_noted)
+            continue; /* it went before */
+        if (!is_used(broker, queue) && !is_set(broker, queue) && is_news(broker, queue)) {
+            broker->empties.items[n_kept++] = number;
+            continue;
+        }
+        queue->is_noted = false;
+        if (is_used(broker, queue) || is_set(broker, queue))
+            continue;
+        free_lanes_of(broker, queue);
+        rota_broker_free_queue(broker, queue);
+    }
+    broker->empties.size = n_kept;
+}
+
+/* The first number that is free in a table of pointers, none being so below `*from`; with room. */
+#define FREE_NUMBER(vector, from, number)                                                          \
     __extension__({                                                                                \
-        for (*(number) = 0; *(number) < (vector)->size; ++*(number))                               \
-            if (!(vector)->items[*(number)])                                                       \
-                break;                                                                             \
-        *(number) < (vector)->size || rota_vector_push((vector), NULL);                            \
+        while (*(from) < (vector)->size && (vector)->items[*(from)])                               \
+            ++*(from);                                                                             \
+        *(number) = (uint32_t) * (from);                                                           \
+        *(from) < (vector)->size || rota_vector_push((vector), NULL);                              \
     })
 
 static enum rota_code make_queue(struct rota_broker *broker, struct rota_str name,
@@ -99,7 +178,7 @@ static enum rota_code make_queue(struct rota_broker *broker, struct rota_str nam
 {
     uint32_t number;
     struct rota_work_queue *made = calloc(1, sizeof *made);
-    if (!made || !FREE_NUMBER(&broker->queues, &number))
+    if (!made || !FREE_NUMBER(&broker->queues, &broker->free_queue, &number))
         goto no_memory;
     made->number = number;
     made->name_size = (uint16_t)name.size;
@@ -122,30 +201,35 @@ enum rota_code rota_broker_need_queue(struct rota_broker *broker, struct rota_st
     struct rota_work_queue *known = rota_broker_queue(broker, name);
     if (known) {
         broker->last_queue = known;
+        known->is_deleted = false;
         *queue = known;
         return ROTA_OK;
     }
     enum rota_code code = rota_job_queue_check(name, error);
     if (code)
         return code;
-    if (broker->queues_by_name.size >= ROTA_BROKER_QUEUES_MAX)
-        sweep(broker);
-    if (broker->queues_by_name.size >= ROTA_BROKER_QUEUES_MAX)
-        return rota_error_set(error, ROTA_ERR_LIMIT, "there are %d queues already",
-                              ROTA_BROKER_QUEUES_MAX);
+    if (broker->queues_by_name.size >= broker->options.queues_max)
+        sweep_queues(broker);
+    if (broker->queues_by_name.size >= broker->options.queues_max)
+        return rota_error_set(error, ROTA_ERR_LIMIT,
+                              "there are %zu queues with jobs, workers or settings already",
+                              broker->options.queues_max);
     return make_queue(broker, name, queue, error);
 }
 
 /* --- lanes --- */
 
 /* Every class that fits gets room first, so that all of them learn of the lane or none. */
-static bool reserve_in_classes(struct rota_broker *broker, const struct rota_lane *lane)
+static bool reserve_in_classes(struct rota_broker *broker, const struct rota_lane *lane,
+                               uint32_t number)
 {
     size_t place = 0;
+    if (broker->queues.items[lane->queue]->n_classes == 0)
+        return true;
     for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));) {
-        const struct rota_work_class *class = entry->value;
+        struct rota_work_class *class = entry->value;
         if (rota_broker_class_fits(broker, class, lane) &&
-            !rota_choice_reserve(rota_broker_class_choice(class, lane->queue)))
+            !rota_broker_class_reserve_lane(class, lane, number))
             return false;
     }
     return true;
@@ -159,9 +243,10 @@ static enum rota_code make_lane(struct rota_broker *broker, struct rota_work_que
     struct rota_lane *made = calloc(1, sizeof *made);
     if (made)
         *made = (struct rota_lane){.queue = queue->number, .set = set->number};
-    if (!made || !FREE_NUMBER(&broker->lanes, &number) ||
+    if (!made || !FREE_NUMBER(&broker->lanes, &broker->free_lane, &number) ||
         !rota_vector_reserve(&broker->dirty, broker->lanes.size) ||
-        !rota_vector_reserve(&queue->lanes, set->number + 1) || !reserve_in_classes(broker, made)) {
+        !rota_vector_reserve(&queue->lanes, set->number + 1) ||
+        !reserve_in_classes(broker, made, number)) {
         free(made);
         return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a lane of jobs");
     }
@@ -173,7 +258,8 @@ static enum rota_code make_lane(struct rota_broker *broker, struct rota_work_que
     broker->lanes.items[number] = made;
     broker->n_lanes++;
     size_t place = 0;
-    for (const struct rota_map_entry *entry; (entry = rota_map_next(&broker->classes, &place));)
+    for (const struct rota_map_entry *entry;
+         queue->n_classes > 0 && (entry = rota_map_next(&broker->classes, &place));)
         if (rota_broker_class_fits(broker, entry->value, made))
             rota_broker_class_add_lane(entry->value, made, number);
     *lane = made;
@@ -193,7 +279,7 @@ enum rota_code rota_broker_need_lane(struct rota_broker *broker, const struct ro
     }
     if (broker->n_lanes >= ROTA_BROKER_LANES_MAX ||
         broker->capabilities.n_sets >= ROTA_BROKER_SETS_MAX)
-        sweep(broker);
+        sweep_lanes(broker);
     enum rota_code code = rota_broker_need_queue(broker, spec->queue, &queue, error);
     if (!code)
         code = rota_capabilities_set(&broker->capabilities, spec->capabilities,

@@ -15,7 +15,7 @@ void rota_broker_fill_job(const struct rota_broker *broker, const struct rota_jo
     const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     record->id = job->id;
     record->queue = rota_broker_queue_name(rota_broker_queue_of(broker, job));
-    record->partition = rota_job_id_partition(job->id);
+    record->partition = rota_job_partition(&broker->jobs, job);
     record->at = job->enqueued_at;
     record->state = (enum rota_job_state)job->state;
     record->priority = job->priority;
@@ -145,8 +145,7 @@ static enum rota_code read_whole(struct rota_broker *broker, const struct rota_w
 {
     uint32_t number;
     const struct rota_job_spec *spec = record->spec;
-    if (!spec || rota_job_id_is_none(spec->id) ||
-        rota_job_id_partition(spec->id) != spec->partition)
+    if (!spec || rota_job_id_is_none(spec->id) || spec->partition >= ROTA_JOB_PARTITIONS_MAX)
         return contradicts(record, "it has no job, or one without an id", error);
     enum rota_code code = rota_job_spec_check(spec, error);
     if (code)
@@ -456,6 +455,9 @@ void rota_broker_begin(struct rota_broker *broker, struct rota_work_now now)
             rota_broker_job_enter(broker, i);
     }
     rota_broker_forget_ended(broker, 0);
+    for (size_t i = 0; i < broker->queues.size; i++)
+        if (broker->queues.items[i] && broker->queues.items[i]->n_lanes == 0)
+            rota_broker_note_empty(broker, broker->queues.items[i]);
     if (rota_broker_ready(broker, NULL))
         rota_broker_next_life(broker);
     else

@@ -1,5 +1,7 @@
 #include "core/work/broker_inside.h"
 
+#include "base/quote.h"
+
 #define AHEAD_MAX (24 * ROTA_HOUR) /* of a setting's time: somebody's clock is wrong */
 
 enum rota_code rota_broker_begin_setting(struct rota_broker *broker, struct rota_work_now now,
@@ -152,6 +154,91 @@ enum rota_code rota_broker_set_layout(struct rota_broker *broker, struct rota_wo
     if (!code)
         *number = set_layout(broker, found, layout, at ? at : time_after(broker, found->laid_at));
     return code;
+}
+
+/* What every queue has, in place of what was set for it. False when there is no memory for all. */
+static bool unset(struct rota_broker *broker, struct rota_work_queue *queue, uint64_t *number)
+{
+    size_t place = 0;
+    bool is_ready = rota_broker_ready(broker, NULL);
+    if (is_ready && (queue->is_paused || queue->kills_max > 0)) {
+        *number = set_paused(broker, queue, false, 0, time_after(broker, queue->paused_at));
+        is_ready = rota_broker_ready(broker, NULL);
+    }
+    if (is_ready && queue->laid_at) {
+        const struct rota_work_layout *usual = &broker->options.layout;
+        struct rota_work_layout wish =
+            rota_layout_want(queue->layout, usual->wanted, usual->spread);
+        if (!rota_layout_is_equal(&wish, &queue->layout))
+            *number = set_layout(broker, queue, &wish, time_after(broker, queue->laid_at));
+        is_ready = rota_broker_ready(broker, NULL);
+    }
+    if (is_ready && queue->fair.weight != ROTA_FAIR_WEIGHT) {
+        *number = set_weight(broker, queue, NULL, ROTA_FAIR_WEIGHT,
+                             time_after(broker, queue->fair.weighed_at));
+        is_ready = rota_broker_ready(broker, NULL);
+    }
+    for (const struct rota_map_entry *entry;
+         is_ready && (entry = rota_map_next(&queue->fair.keys, &place));) {
+        struct rota_fair_key *key = entry->value;
+        if (key->weight == ROTA_FAIR_WEIGHT)
+            continue;
+        *number =
+            set_weight(broker, queue, key, ROTA_FAIR_WEIGHT, time_after(broker, key->weighed_at));
+        is_ready = rota_broker_ready(broker, NULL);
+    }
+    return is_ready;
+}
+
+/* Ended jobs of the queue, with a record each. False when there is no memory for all. */
+static bool forget_jobs(struct rota_broker *broker, const struct rota_work_queue *queue,
+                        size_t n_jobs, uint64_t *number)
+{
+    for (uint32_t i = 0; n_jobs > 0 && (i = rota_job_table_next(&broker->jobs, i));) {
+        const struct rota_job *job = rota_job_at(&broker->jobs, i);
+        if (rota_broker_queue_of(broker, job) != queue)
+            continue;
+        if (!rota_broker_ready(broker, NULL))
+            return false;
+        *number = rota_broker_write(broker, ROTA_WORK_FORGET, job)->number;
+        rota_broker_job_erase(broker, i);
+        n_jobs--;
+    }
+    return true;
+}
+
+enum rota_code rota_broker_delete_queue(struct rota_broker *broker, struct rota_work_now now,
+                                        struct rota_str name, bool is_dry_run, size_t *n_live,
+                                        size_t *n_ended, uint64_t *number, struct rota_error *error)
+{
+    char quoted[ROTA_QUOTE_MAX];
+    rota_broker_at(broker, now);
+    *n_live = *n_ended = 0;
+    *number = 0;
+    enum rota_code code = rota_job_queue_check(name, error);
+    if (code)
+        return code;
+    struct rota_work_queue *queue = rota_broker_queue(broker, name);
+    if (!queue)
+        return rota_error_set(error, ROTA_ERR_NOT_FOUND, "there is no queue %s",
+                              rota_quote(name, quoted));
+    for (int i = 0; i < ROTA_JOB_STATES; i++)
+        *(rota_job_state_is_ended(i) ? n_ended : n_live) += queue->counts[i];
+    for (size_t i = 0; i < queue->partitions.size; i++)
+        *n_live += rota_broker_n_chunked(broker, queue, queue->partitions.items[i].number);
+    if (*n_live > 0)
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "queue %s has %zu jobs that have not ended: let them be done, or "
+                              "cancel them first",
+                              rota_quote(name, quoted), *n_live);
+    if (is_dry_run)
+        return ROTA_OK;
+    *number = broker->last_number;
+    if (!forget_jobs(broker, queue, *n_ended, number) || !unset(broker, queue, number))
+        return rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory to delete a queue");
+    queue->is_deleted = true;
+    rota_broker_note_empty(broker, queue);
+    return ROTA_OK;
 }
 
 bool rota_broker_layout(const struct rota_broker *broker, struct rota_str queue,

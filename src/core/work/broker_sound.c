@@ -32,7 +32,7 @@ static bool is_job_sound(const struct rota_broker *broker, uint32_t number, stru
     const struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
     const struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
     const struct rota_work_partition *partition =
-        rota_broker_partition(queue, rota_job_id_partition(job->id));
+        rota_broker_partition(queue, rota_job_partition(&broker->jobs, job));
     bool is_inside = job->flags & ROTA_JOB_IN_LANE, is_ended = rota_job_state_is_ended(job->state);
     bool should_be =
         job->state == ROTA_JOB_WAITING && !(job->flags & ROTA_JOB_UNSAFE) && partition->is_open;

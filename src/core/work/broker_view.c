@@ -207,7 +207,7 @@ static void explain_waiting(const struct rota_broker *broker, const struct rota_
 {
     const struct rota_work_queue *queue = rota_broker_queue_of(broker, job);
     const struct rota_work_partition *partition =
-        rota_broker_partition(queue, rota_job_id_partition(job->id));
+        rota_broker_partition(queue, rota_job_partition(&broker->jobs, job));
     struct capable found = count_capable(broker, job->lane);
     if (!partition->is_open)
         snprintf(text, size, "waiting: partition %u is not ours, or is being handed over",
@@ -349,14 +349,20 @@ static struct capable count_serving(const struct rota_broker *broker, uint32_t q
     return found;
 }
 
-bool rota_broker_next_queue(const struct rota_broker *broker, size_t *place,
-                            struct rota_queue_view *view)
+/* One that was deleted is remembered for a moment, and shown when it is used again. */
+static bool is_shown(const struct rota_work_queue *queue)
 {
-    while (*place < broker->queues.size && !broker->queues.items[*place])
-        ++*place;
-    if (*place >= broker->queues.size)
-        return false;
-    const struct rota_work_queue *queue = broker->queues.items[(*place)++];
+    size_t n_jobs = 0;
+    if (!queue || !queue->is_deleted || queue->n_classes > 0)
+        return queue;
+    for (int i = 0; i < ROTA_JOB_STATES; i++)
+        n_jobs += queue->counts[i];
+    return n_jobs > 0;
+}
+
+static void show_queue(const struct rota_broker *broker, const struct rota_work_queue *queue,
+                       struct rota_queue_view *view)
+{
     struct capable serving = count_serving(broker, queue->number);
     *view = (struct rota_queue_view){
         .name = rota_broker_queue_name(queue),
@@ -376,6 +382,26 @@ bool rota_broker_next_queue(const struct rota_broker *broker, size_t *place,
         view->counts[i] = queue->counts[i];
     for (size_t i = 0; i < queue->partitions.size; i++)
         view->n_partitions += queue->partitions.items[i].is_open;
+}
+
+bool rota_broker_next_queue(const struct rota_broker *broker, size_t *place,
+                            struct rota_queue_view *view)
+{
+    while (*place < broker->queues.size && !is_shown(broker->queues.items[*place]))
+        ++*place;
+    if (*place >= broker->queues.size)
+        return false;
+    show_queue(broker, broker->queues.items[(*place)++], view);
+    return true;
+}
+
+bool rota_broker_find_queue(const struct rota_broker *broker, struct rota_str name,
+                            struct rota_queue_view *view)
+{
+    const struct rota_work_queue *queue = rota_broker_queue(broker, name);
+    if (!is_shown(queue))
+        return false;
+    show_queue(broker, queue, view);
     return true;
 }
 

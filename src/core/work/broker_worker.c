@@ -249,8 +249,8 @@ static bool may_hold(const struct rota_broker *broker, const struct rota_work_wo
 {
     const struct rota_capability_set *set =
         rota_capabilities_set_at(&broker->capabilities, rota_broker_lane_of(broker, job)->set);
-    const struct rota_work_partition *partition =
-        rota_broker_partition(rota_broker_queue_of(broker, job), rota_job_id_partition(job->id));
+    const struct rota_work_partition *partition = rota_broker_partition(
+        rota_broker_queue_of(broker, job), rota_job_partition(&broker->jobs, job));
     return partition->is_open && rota_capability_list_has(&worker->class->capabilities, &set->list);
 }
 

@@ -55,6 +55,10 @@ void rota_fair_queue_deinit(struct rota_fair_queue *queue);
  * too many. One that nobody holds is gone with the next call for a key. */
 enum rota_code rota_fair_key(struct rota_fair_queue *queue, struct rota_str name,
                              struct rota_fair_key **key, struct rota_error *error);
+/* Whether a weight is set that is not what everybody has; and when the last one was made. */
+bool rota_fair_is_weighed(const struct rota_fair_queue *queue);
+rota_time rota_fair_weighed_at(const struct rota_fair_queue *queue);
+
 struct rota_fair_key *rota_fair_find(const struct rota_fair_queue *queue, struct rota_str name);
 
 /* A job of `key` (NULL: of none) comes, or has ended. */

@@ -1,6 +1,7 @@
 #include "core/work/job.h"
 
 #include "base/quote.h"
+#include "base/sha256.h"
 
 #include <string.h>
 
@@ -13,6 +14,34 @@ struct rota_job_id rota_job_id_make(rota_time wall, uint32_t partition, uint64_t
     if (rota_job_id_is_none(id))
         id.low = 1;
     return id;
+}
+
+static uint64_t read_half(const uint8_t *bytes)
+{
+    uint64_t half = 0;
+    for (int i = 0; i < 8; i++)
+        half = half << 8 | bytes[i];
+    return half;
+}
+
+struct rota_job_id rota_job_id_of_key(struct rota_str queue, struct rota_str key,
+                                      uint32_t partitions)
+{
+    uint8_t digest[ROTA_SHA256_SIZE];
+    const struct rota_str parts[] = {rota_str("rota job"), rota_str_of("", 1), queue,
+                                     rota_str_of("", 1), key};
+    rota_sha256(parts, sizeof parts / sizeof *parts, digest);
+    struct rota_job_id id = {read_half(digest), read_half(digest + 8)};
+    id.high = (id.high & ~(uint64_t)0xffff) | read_half(digest + 16) % partitions;
+    if (rota_job_id_is_none(id))
+        id.low = 1;
+    return id;
+}
+
+uint32_t rota_job_id_place(struct rota_job_id id, uint32_t known, uint32_t partitions)
+{
+    uint32_t own = rota_job_id_partition(id);
+    return own < known ? own : own % partitions;
 }
 
 char *rota_job_id_format(struct rota_job_id id, char text[ROTA_JOB_ID_TEXT])
@@ -38,17 +67,25 @@ enum rota_code rota_job_id_parse(struct rota_str text, struct rota_job_id *id,
                                  struct rota_error *error)
 {
     char quoted[ROTA_QUOTE_MAX];
+    enum { DIGITS = ROTA_JOB_ID_TEXT - 1, UUID = DIGITS + 4 };
     uint64_t halves[2] = {0};
-    bool is_good = text.size == ROTA_JOB_ID_TEXT - 1;
-    for (size_t i = 0; is_good && i < text.size; i++) {
+    bool is_good = text.size == DIGITS || text.size == UUID;
+    for (size_t i = 0, n = 0; is_good && i < text.size; i++) {
+        if (text.size == UUID && (i == 8 || i == 13 || i == 18 || i == 23)) {
+            is_good = text.data[i] == '-';
+            continue;
+        }
         int digit = digit_of(text.data[i]);
         is_good = digit >= 0;
-        halves[i / 16] = halves[i / 16] << 4 | (uint64_t)(digit & 15);
+        halves[n / 16] = halves[n / 16] << 4 | (uint64_t)(digit & 15);
+        n++;
     }
     if (!is_good || (halves[0] == 0 && halves[1] == 0))
-        return rota_error_set(error, ROTA_ERR_INVALID,
-                              "%s is not the id of a job: 32 hexadecimal digits, not all of them 0",
-                              rota_quote(text, quoted));
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "%s is not the id of a job: 32 hexadecimal digits, not all of them 0, or a "
+            "UUID",
+            rota_quote(text, quoted));
     *id = (struct rota_job_id){halves[0], halves[1]};
     return ROTA_OK;
 }

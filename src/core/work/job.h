@@ -27,13 +27,13 @@ enum {
     ROTA_WORKER_QUEUES_MAX = 64,        /* that one worker serves */
     ROTA_WORKER_SLOTS_MAX = 4096,       /* attempts of one worker at a time */
     ROTA_CAPABILITY_NAME_MAX = 64,      /* letters, digits, '.', '_', '-', ':', '/', '=' */
-    ROTA_JOB_KEY_MAX = 256,             /* bytes of a unique key, a fair key, a trace id */
-    ROTA_JOB_REASON_MAX = 1024,         /* bytes of why it failed */
-    ROTA_JOB_PARTITIONS_MAX = 65536,    /* of a queue of jobs */
-    ROTA_JOB_ATTEMPTS_MAX = 1000,       /* of one job */
-    ROTA_JOB_STORY_MAX = 32,            /* events that a job remembers; older ones go */
-    ROTA_JOB_QUEUE_NAME_MAX = 255,      /* letters, digits, '.', '_', '-' */
-    ROTA_WORKER_NAME_MAX = 128,         /* printable ASCII without blanks */
+    ROTA_JOB_KEY_MAX = 256,     /* bytes of a unique, fair or idempotency key, or of a trace id */
+    ROTA_JOB_REASON_MAX = 1024, /* bytes of why it failed */
+    ROTA_JOB_PARTITIONS_MAX = 65536, /* of a queue of jobs */
+    ROTA_JOB_ATTEMPTS_MAX = 1000,    /* of one job */
+    ROTA_JOB_STORY_MAX = 32,         /* events that a job remembers; older ones go */
+    ROTA_JOB_QUEUE_NAME_MAX = 255,   /* letters, digits, '.', '_', '-' */
+    ROTA_WORKER_NAME_MAX = 128,      /* printable ASCII without blanks */
     ROTA_JOB_ATTEMPTS_DEFAULT = 5,
     ROTA_JOB_KILLS_DEFAULT = 3, /* workers that die at a job before it is out of service */
     ROTA_JOB_FORESEEN = 16,     /* see rota_broker_foresee() */
@@ -48,7 +48,9 @@ enum {
 
 /* 48 bits of the millisecond it was made in, 16 bits of its partition, 64 bits of
  * chance; as text 32 hexadecimal digits. 0, 0 is none. The submitter may choose it, so
- * that an add whose outcome is not known can be made again. */
+ * that an add whose outcome is not known can be made again; or give a key, from which the id
+ * follows. An id from elsewhere, such as a UUID, may be anything: rota_job_id_place() then says
+ * where its job belongs. */
 struct rota_job_id {
     uint64_t high, low;
 };
@@ -66,6 +68,15 @@ static inline bool rota_job_id_is_none(struct rota_job_id id)
 }
 
 struct rota_job_id rota_job_id_make(rota_time wall, uint32_t partition, uint64_t chance);
+
+/* The id of the job that was added to `queue` under an idempotency key. `partitions` is how many
+ * every queue begins with, and not how many this one has now: the id has to stay the same. */
+struct rota_job_id rota_job_id_of_key(struct rota_str queue, struct rota_str key,
+                                      uint32_t partitions);
+
+/* The partition of a job with this id: the one that the id names if that is below `known`, else
+ * one of the first `partitions`, always the same. */
+uint32_t rota_job_id_place(struct rota_job_id id, uint32_t known, uint32_t partitions);
 char *rota_job_id_format(struct rota_job_id id, char text[ROTA_JOB_ID_TEXT]);
 enum rota_code rota_job_id_parse(struct rota_str text, struct rota_job_id *id,
                                  struct rota_error *error);
@@ -87,6 +98,7 @@ struct rota_job_spec {
     struct rota_str unique; /* no second job with this key in this queue while one waits or runs */
     struct rota_str key;    /* whose job it is: keys share a queue fairly */
     struct rota_str trace;  /* carried, never looked at */
+    bool is_keyed; /* the id follows from a key: whatever job has it is the one that is meant */
 };
 
 enum rota_job_state {

@@ -19,6 +19,7 @@ enum { ROTA_JOB_NO_JOB = 0xff }; /* the state of a number that no job has */
 enum rota_job_flag {
     ROTA_JOB_IN_LANE = 1, /* it may be handed out */
     ROTA_JOB_UNSAFE = 2,  /* its whole record is not on disk */
+    ROTA_JOB_PLACED = 4,  /* its partition is not the one in its id: the extra has it */
 };
 
 struct rota_job {
@@ -114,9 +115,10 @@ struct rota_job_extra {
     };
     uint8_t cause; /* why it is in its state */
     uint8_t ended_cause;
-    bool is_put_off; /* it came with a time that it is not begun before */
-    uint32_t handed; /* the low bits of when it was handed out, see struct rota_broker */
-    char spare[4];   /* a power of two */
+    bool is_put_off;    /* it came with a time that it is not begun before */
+    uint32_t handed;    /* the low bits of when it was handed out, see struct rota_broker */
+    uint16_t partition; /* of a job that is PLACED */
+    char spare[2];      /* a power of two */
 };
 
 struct rota_job_table {
@@ -169,6 +171,14 @@ static inline struct rota_job_extra *rota_job_extra_known(const struct rota_job_
 {
     assert(job->extra);
     return rota_job_extra_at(table, job->extra);
+}
+
+/* Where the job is. An id that a client made up may name a partition that its queue lacks. */
+static inline uint32_t rota_job_partition(const struct rota_job_table *table,
+                                          const struct rota_job *job)
+{
+    return job->flags & ROTA_JOB_PLACED ? rota_job_extra_known(table, job)->partition
+                                        : rota_job_id_partition(job->id);
 }
 
 /* Texts of the spec; empty when there is none. */
