@@ -564,8 +564,8 @@ static void add_steps(const struct rota_node_plan *plan, struct rota_json *json)
             add_step(json, "start rotad at %.*s, with the same store; it is waited for",
                      ROTA_STR_ARGS(host->name));
         else if (host->weight_after == 0)
-            add_step(json, "drain %.*s: its %llu shards and partitions go to others", ROTA_STR_ARGS(host->name),
-                     (unsigned long long)host->n_before);
+            add_step(json, "drain %.*s: its %llu shards and partitions go to others",
+                     ROTA_STR_ARGS(host->name), (unsigned long long)host->n_before);
         else if (host->weight_after != host->weight_before)
             add_step(json,
                      "give %.*s the weight %g, until it is restarted or reads its settings again",

@@ -14,7 +14,8 @@ static void on_adopt(void *data, struct rota_server_call *call)
 static int set_up(void **state)
 {
     struct world *world = world_new();
-    const struct rota_server_method method = {.path = "/rota.peer.v1.QueuePeer/Adopt", .on_call = on_adopt};
+    const struct rota_server_method method = {.path = "/rota.peer.v1.QueuePeer/Adopt",
+                                              .on_call = on_adopt};
     n_adopts = 0;
     assert_int_equal(rota_server_add(world->nodes[FIRST].server, &method, NULL), ROTA_OK);
     write_hosts(world, false);

@@ -37,7 +37,7 @@ enum {
 #define ROTA_SHARD_TTL            (60 * ROTA_SEC) /* then a map is refreshed as it is read */
 #define ROTA_SHARD_IDLE           (10 * ROTA_MIN) /* then an unread map leaves */
 #define ROTA_SHARD_FLIGHT_TIMEOUT (10 * ROTA_SEC) /* then the question is asked again */
-#define ROTA_SHARD_REFRESH_GAP    ROTA_SEC /* between two refreshes that errors ask for */
+#define ROTA_SHARD_REFRESH_GAP    ROTA_SEC        /* between two refreshes that errors ask for */
 
 struct rota_shard_cache;
 
