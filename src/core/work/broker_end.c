@@ -259,9 +259,9 @@ bool rota_broker_may_resume(const struct rota_broker *broker, const struct rota_
     if (job->state == ROTA_JOB_RUNNING || !rota_broker_is_attempt_open(job, extra) ||
         extra->attempt != attempt)
         return false;
+    uint32_t partition = rota_job_partition(&broker->jobs, job);
     return rota_broker_may_dispatch(broker) &&
-           rota_broker_partition(rota_broker_queue_of(broker, job), rota_job_id_partition(job->id))
-               ->is_open;
+           rota_broker_partition(rota_broker_queue_of(broker, job), partition)->is_open;
 }
 
 struct rota_work_name *rota_broker_resumes_for(const struct rota_job_extra *extra)
