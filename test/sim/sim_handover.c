@@ -38,7 +38,6 @@ enum plant {
     PLANT_NEVER_AGAIN,
     PLANT_NODES_LOST,
     PLANT_LEAVES_FULL,
-    PLANT_SURE,
     PLANT_LISTED_ONLY,
     N_PLANTS,
 };
@@ -54,7 +53,6 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"never-again", "a chunk that was not answered is not sent again"},
     {"nodes-lost", "which nodes may hold jobs does not outlive a crash"},
     {"leaves-full", "a node that leaves says that it holds no jobs before that is so"},
-    {"sure", "a node that knows other nodes is believed when it has no such job"},
     {"listed-only", "only nodes that are listed are asked for a job"},
 };
 
@@ -487,8 +485,7 @@ static bool is_denied(struct world *world, uint32_t number, const struct job *jo
         if (!is_well(world, i) ||
             !rota_broker_find(world->nodes[i].core, queue(), job->id, &view, NULL))
             return false;
-        if (world->plant != PLANT_SURE &&
-            rota_broker_nodes_hash(world->nodes[i].core) != rota_broker_nodes_hash(node->core))
+        if (rota_broker_nodes_hash(world->nodes[i].core) != rota_broker_nodes_hash(node->core))
             return false;
     }
     return true;
