@@ -261,8 +261,10 @@ void rota_work_broker_adopt(struct rota_work_broker *broker, struct rota_server_
         code = adopt_all(broker, now, request, name, &number, &error);
     struct rota_queue_node self;
     struct rota_queue_settings reply = {.self = NULL};
-    if (!code && !request->is_over)
+    if (!code && !request->is_over) {
         reply.self = rota_work_broker_speak(broker, true, &self);
+        rota_work_broker_settings_take_back(broker->settings);
+    }
     if (code)
         rota_work_broker_refuse(call, &error, false);
     else

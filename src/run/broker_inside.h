@@ -489,6 +489,9 @@ enum rota_code rota_work_broker_take_node(struct rota_work_broker *broker,
                                           const struct rota_queue_node *node,
                                           struct rota_error *error);
 
+/* Jobs have come: if the peers were told that this node holds none, they hear that it does. */
+void rota_work_broker_settings_take_back(struct rota_broker_settings *settings);
+
 /* Another node knows other nodes than we do. */
 void rota_work_broker_settings_ask_soon(struct rota_broker_settings *settings);
 

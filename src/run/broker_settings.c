@@ -148,6 +148,9 @@ void rota_work_broker_settings_tell(struct rota_work_broker *broker, struct rota
         rota_work_broker_refuse(call, &error, false);
         return;
     }
+    const struct rota_queue_node *nodes = request->nodes.items;
+    for (size_t i = 0; i < request->nodes.n; i++) /* what can't be is of no use to anybody */
+        rota_work_broker_take_node(broker, &nodes[i], NULL);
     if (self && !self->may_hold)
         rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO,
                  "node leaves and holds no jobs", ROTA_LOG_FACT("node", self->address));
@@ -253,8 +256,10 @@ static void ask(struct rota_broker_settings *settings, struct rota_str peer, boo
     struct asking *asking = calloc(1, sizeof *asking);
     if (!asking)
         return;
-    if (is_bye || has_self)
+    if (is_bye || has_self || !rota_broker_is_empty(broker->core))
         request.self = rota_work_broker_speak(broker, !is_bye, &self);
+    if (is_bye) /* this node may be the only one that has heard it */
+        request.nodes = list_nodes(broker);
     rota_buffer_clear(&broker->buffer);
     rota_message_encode(&ROTA_QUEUE_SETTINGS_REQUEST, &request, &broker->buffer);
     struct rota_call_options options = {.method = rota_str(SETTINGS),
@@ -316,6 +321,15 @@ bool rota_work_broker_has_left(const struct rota_work_broker *broker)
         if (ROTA_LIST_ITEM(link, const struct asking, link)->is_bye)
             return false;
     return settings->has_said_bye;
+}
+
+void rota_work_broker_settings_take_back(struct rota_broker_settings *settings)
+{
+    if (!settings || !settings->has_said_bye)
+        return;
+    settings->has_said_bye = false;
+    settings->ask_at = 0;
+    rota_work_broker_touch(settings->broker);
 }
 
 void rota_work_broker_settings_ask_soon(struct rota_broker_settings *settings)

@@ -310,7 +310,10 @@ TYPE(ROTA_QUEUE_NODE, "node", struct rota_queue_node, NODE);
 #define THIS struct rota_queue_settings
 static const struct rota_message_field SETTINGS[] = {
     F_BYTES(1, records), F_LIST(2, nodes, ROTA_QUEUE_NODE, ROTA_BROKER_NODES_MAX)};
-static const struct rota_message_field SETTINGS_REQUEST[] = {F_OF(1, INNER, self, ROTA_QUEUE_NODE)};
+static const struct rota_message_field SETTINGS_REQUEST[] = {
+    F_OF(1, INNER, self, ROTA_QUEUE_NODE),
+    F_LIST(2, nodes, ROTA_QUEUE_NODE, ROTA_BROKER_NODES_MAX),
+};
 static const struct rota_message_field LAY_OUT[] = {F_BYTES(1, records), F(2, STR, queue)};
 #undef THIS
 TYPE(ROTA_QUEUE_SETTINGS, "reply", struct rota_queue_settings, SETTINGS);

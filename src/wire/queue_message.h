@@ -171,7 +171,7 @@ struct rota_queue_node {
 struct rota_queue_settings {
     struct rota_str records;        /* as rota_queue_jobs_write() writes them */
     struct rota_str queue;          /* of LayOutRequest */
-    struct rota_message_list nodes; /* struct rota_queue_node, of SettingsReply */
+    struct rota_message_list nodes; /* struct rota_queue_node */
     const void *self; /* struct rota_queue_node, of SettingsRequest; NULL: it says nothing */
 };
 

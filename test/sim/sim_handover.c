@@ -38,7 +38,6 @@ enum plant {
     PLANT_NEVER_AGAIN,
     PLANT_NODES_LOST,
     PLANT_LEAVES_FULL,
-    PLANT_SURE,
     PLANT_LISTED_ONLY,
     N_PLANTS,
 };
@@ -54,7 +53,6 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"never-again", "a chunk that was not answered is not sent again"},
     {"nodes-lost", "which nodes may hold jobs does not outlive a crash"},
     {"leaves-full", "a node that leaves says that it holds no jobs before that is so"},
-    {"sure", "a node that knows other nodes is believed when it has no such job"},
     {"listed-only", "only nodes that are listed are asked for a job"},
 };
 
@@ -379,7 +377,7 @@ static bool is_listed(const struct node *node, uint32_t other)
 
 /* A node says of itself that it may hold jobs, or that it does not; those that hear it have it on
  * disk when it goes on. */
-static void speak(struct world *world, uint32_t number, bool may_hold)
+static rota_time speak(struct world *world, uint32_t number, bool may_hold)
 {
     struct rota_broker_node_view said;
     if (rota_broker_node_speak(world->nodes[number].core, now_of(world, number), may_hold, &said,
@@ -391,7 +389,9 @@ static void speak(struct world *world, uint32_t number, bool may_hold)
             drive(world, i);
             harden(world, &world->nodes[i], world->nodes[i].disk.size - world->nodes[i].n_synced);
         }
+    rota_time at = said.at;
     drive(world, number);
+    return at;
 }
 
 /* Who is listed is known here, and others hear that this one is, if it is. */
@@ -422,8 +422,12 @@ static void say_bye(struct world *world, uint32_t number)
     struct node *node = &world->nodes[number];
     bool is_empty =
         rota_broker_is_empty(node->core) && node->durable >= rota_broker_last_number(node->core);
-    if (node->is_leaving && (is_empty || world->plant == PLANT_LEAVES_FULL))
-        speak(world, number, false);
+    if (!node->is_leaving || (!is_empty && world->plant != PLANT_LEAVES_FULL))
+        return;
+    for (uint32_t i = 0; i < NODES; i++) /* it may be the only one that knows */
+        if (i != number && is_well(world, i))
+            hear_nodes(world, i, number);
+    speak(world, number, false);
 }
 
 /* A while after its start a node has heard from all that are there. One that is alone can't know of
@@ -481,8 +485,7 @@ static bool is_denied(struct world *world, uint32_t number, const struct job *jo
         if (!is_well(world, i) ||
             !rota_broker_find(world->nodes[i].core, queue(), job->id, &view, NULL))
             return false;
-        if (world->plant != PLANT_SURE &&
-            rota_broker_nodes_hash(world->nodes[i].core) != rota_broker_nodes_hash(node->core))
+        if (rota_broker_nodes_hash(world->nodes[i].core) != rota_broker_nodes_hash(node->core))
             return false;
     }
     return true;
@@ -542,10 +545,8 @@ static void hear_request(struct world *world, uint32_t number, uint32_t from,
         code = adopt(world, number, message, jobs, &held.number);
     if (code)
         rota_sim_fail(world->sim, "node %u does not take a chunk", number);
-    struct rota_broker_node_view said;
-    if (!message->is_over &&
-        !rota_broker_node_speak(core, now_of(world, number), true, &said, NULL))
-        held.answer.at = said.at;
+    if (!message->is_over)
+        held.answer.at = speak(world, number, true);
     if (world->plant == PLANT_ANSWER_EARLY)
         tell(world, number, &held);
     hold(world, number, held);
@@ -887,7 +888,7 @@ int main(int argc, char **argv)
     const struct sim_suite suite = {
         .name = "sim_handover",
         .n_seeds = 1000,
-        .kept = {72, 239, 747, 902178},
+        .kept = {72, 239, 747, 902178, 902927, 903242},
         .plants = plants,
         .n_plants = N_PLANTS - 1,
         .run = run_world,
