@@ -116,8 +116,7 @@ static void append_story(struct rota_buffer *buffer, const struct rota_queue_job
     const struct rota_queue_event *events = info->events.items;
     char at[ROTA_TIME_TEXT_MAX];
     for (size_t i = 0; i < info->events.n; i++) {
-        rota_buffer_print(buffer, "%s  %s",
-                          rota_time_format(rota_queue_from_ms(events[i].at_ms), at),
+        rota_buffer_print(buffer, "%s  %s", rota_queue_client_format_moment(events[i].at_ms, at),
                           events[i].state < ROTA_JOB_STATES
                               ? rota_job_state_name((enum rota_job_state)events[i].state)
                               : "unknown");
@@ -390,7 +389,7 @@ static void append_job(struct rota_buffer *buffer, const struct rota_queue_job_i
     char at[ROTA_TIME_TEXT_MAX];
     rota_queue_client_append_name(buffer, spec->queue, spec->id);
     rota_buffer_print(buffer, "\t%s\tpriority=%lld\tattempts=%llu",
-                      rota_time_format(rota_queue_from_ms(info->enqueued_ms), at),
+                      rota_queue_client_format_moment(info->enqueued_ms, at),
                       (long long)spec->priority, (unsigned long long)info->n_attempts);
     if (info->reason.size) {
         rota_buffer_append_char(buffer, '\t');
@@ -454,9 +453,9 @@ const struct rota_cli_command rota_cmd_job_list = {
             .name = "job list",
             .summary = "List jobs of a queue",
             .description =
-                "Prints a line for each job in a state, in no useful order, with tabs between its "
-                "parts: its name, when it was added, priority, attempts, and why it failed "
-                "last. A queue that nobody knows is exit code 1.\n\n"
+                "Prints a line for each job in a state, with tabs between its parts: its name, "
+                "when it was added, priority, attempts, and why it failed last. The lines are not "
+                "sorted. A queue that does not exist is exit code 1.\n\n"
                 "With --json: one object per line, as `job show` prints it, without result and "
                 "events.",
             .options = LIST_OPTIONS,

@@ -172,7 +172,7 @@ static void append_text(struct rota_buffer *buffer, const struct rota_queue_info
         rota_buffer_print(buffer, "/%llu", (unsigned long long)info->read);
     if (info->oldest_ms)
         rota_buffer_print(buffer, "\toldest=%s",
-                          rota_time_format(rota_queue_from_ms(info->oldest_ms), at));
+                          rota_queue_client_format_moment(info->oldest_ms, at));
     rota_buffer_append_char(buffer, '\n');
 }
 

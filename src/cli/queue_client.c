@@ -461,6 +461,14 @@ void rota_queue_client_append_name(struct rota_buffer *buffer, struct rota_str q
     rota_buffer_print(buffer, "/%s", rota_job_id_format(number, text));
 }
 
+char *rota_queue_client_format_moment(uint64_t ms, char text[ROTA_TIME_TEXT_MAX])
+{
+    rota_time_format(rota_queue_from_ms(ms - ms % 1000), text); /* "...:53Z" */
+    size_t size = strlen(text) - 1;
+    snprintf(text + size, ROTA_TIME_TEXT_MAX - size, ".%03uZ", (unsigned)(ms % 1000));
+    return text;
+}
+
 void rota_queue_client_add_moment(struct rota_json *json, const char *key, uint64_t ms)
 {
     char text[ROTA_TIME_TEXT_MAX];

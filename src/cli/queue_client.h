@@ -156,5 +156,8 @@ void rota_queue_client_append_name(struct rota_buffer *buffer, struct rota_str q
                                    struct rota_str id);
 void rota_queue_client_add_job(struct rota_json *json, const struct rota_queue_job_info *info);
 
+/* A moment with all its milliseconds, so that columns of them line up. Returns `text`. */
+char *rota_queue_client_format_moment(uint64_t ms, char text[ROTA_TIME_TEXT_MAX]);
+
 /* Append a moment in milliseconds since 1970; null when it is none. */
 void rota_queue_client_add_moment(struct rota_json *json, const char *key, uint64_t ms);

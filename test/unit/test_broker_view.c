@@ -29,7 +29,7 @@ static void it_says_why_a_job_waits(void **state)
     struct rota_job_spec later = {.not_before = bench.now.wall + ROTA_MIN};
     assert_string_equal(why(bench_add_spec(&bench, later)), "delayed: not before 1m from now");
     bench_end_now(&bench, next, ROTA_JOB_CAUSE_REFUSED, "no \"such\" thing");
-    assert_string_equal(why(next), "dead: refused in attempt 1, for \"no \\\"such\\\" thing\"");
+    assert_string_equal(why(next), "dead: attempt 1 refused: \"no \\\"such\\\" thing\"");
     assert_string_equal(why((struct rota_job_id){1, 1}), "there is no such job here");
     rota_broker_pause(bench.broker, bench.now, rota_str("q"), true, &bench.number, NULL);
     assert_string_equal(why(gpu), "waiting: queue q is paused");
@@ -47,12 +47,9 @@ static void it_says_whether_a_dead_job_was_ever_begun(void **state)
     rota_broker_pause(bench.broker, bench.now, rota_str("q"), true, &bench.number, NULL);
     bench_end_now(&bench, back, ROTA_JOB_CAUSE_GIVEN_BACK, "no time");
     bench_tick(&bench, 10 * ROTA_SEC);
-    assert_string_equal(why(waits), "dead: deadline before the first attempt, for \"not begun "
-                                    "before its deadline\"");
-    assert_string_equal(why(back), "dead: deadline before any attempt that counts, for \"not begun "
-                                   "before its deadline\"");
-    assert_string_equal(why(runs), "dead: deadline after the begin of attempt 1, for \"not done "
-                                   "before its deadline\"");
+    assert_string_equal(why(waits), "dead: its deadline passed before the first attempt began");
+    assert_string_equal(why(back), "dead: its deadline passed before an attempt that counts began");
+    assert_string_equal(why(runs), "dead: its deadline passed after attempt 1 began");
 }
 
 /* One request for jobs; `can` may be empty. */

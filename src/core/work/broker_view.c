@@ -261,13 +261,16 @@ static void explain_dead(const struct rota_job_extra *extra, char *text, size_t 
     if (extra->cause == ROTA_JOB_CAUSE_LOST && extra->story && extra->story->n_killed > 1)
         snprintf(text, size, "dead: in quarantine, it %.*s; `rota job retry` lets it run again",
                  (int)extra->reason_size, extra->reason);
-    else if (extra->n_attempts == 0)
-        snprintf(text, size, "dead: %s before %s, for %s", cause,
-                 extra->attempt ? "any attempt that counts" : "the first attempt", reason);
+    else if (extra->cause == ROTA_JOB_CAUSE_DEADLINE && extra->n_attempts == 0)
+        snprintf(text, size, "dead: its deadline passed before %s",
+                 extra->attempt ? "an attempt that counts began" : "the first attempt began");
+    else if (extra->cause == ROTA_JOB_CAUSE_DEADLINE)
+        snprintf(text, size, "dead: its deadline passed after attempt %u began", extra->n_attempts);
+    else if (extra->cause == ROTA_JOB_CAUSE_LOST) /* the broker's own words */
+        snprintf(text, size, "dead: attempt %u was lost: %.*s", extra->n_attempts,
+                 (int)extra->reason_size, extra->reason);
     else
-        snprintf(text, size, "dead: %s %s attempt %u, for %s", cause,
-                 extra->cause == ROTA_JOB_CAUSE_DEADLINE ? "after the begin of" : "in",
-                 extra->n_attempts, reason);
+        snprintf(text, size, "dead: attempt %u %s: %s", extra->n_attempts, cause, reason);
 }
 
 static void explain_ended(const struct rota_job *job, const struct rota_job_extra *extra,
