@@ -65,11 +65,17 @@ static bool note_found(struct rota_broker_errand *errand, const struct rota_queu
     if (rota_message_decode(&ROTA_QUEUE_FIND, message, &found, &errand->broker->arena, NULL))
         return false;
     const struct rota_queue_about *names = found.items.items;
+    size_t n = jobs->items.n, at = 0; /* they come in the order of the request */
     for (size_t i = 0; i < found.items.n; i++)
-        for (size_t k = 0; k < jobs->items.n; k++)
-            if (rota_str_is_equal(names[i].id, specs[k].id) &&
-                rota_str_is_equal(names[i].queue, specs[k].queue))
-                errand->parts_of[k] = 1;
+        for (size_t k = 0; k < n; k++) {
+            size_t job = (at + k) % n;
+            if (!rota_str_is_equal(names[i].id, specs[job].id) ||
+                !rota_str_is_equal(names[i].queue, specs[job].queue))
+                continue;
+            errand->parts_of[job] = 1;
+            at = job + 1;
+            break;
+        }
     return true;
 }
 
