@@ -168,11 +168,12 @@ static uint32_t depth_of(const struct world *world)
     return depth + 1; /* a node without partitions stands below them */
 }
 
-/* As tree_fsm.h says; in a calm world beliefs may still be out of date, here twice. */
+/* As tree_fsm.h says; in a calm world beliefs may still be out of date, here three times in a row:
+ * one seed in some thousands has so many, and none of 24,000 had more. */
 static rota_time bound_of(const struct world *world)
 {
     rota_time trips = (depth_of(world) + 2) * 2 * (world->is_calm ? CALM : 20 * ROTA_MSEC);
-    rota_time bound = 3 * trips + 2 * ROTA_TREE_PAUSE;
+    rota_time bound = 4 * trips + 3 * ROTA_TREE_PAUSE;
     return world->is_calm ? bound : bound + 3 * ROTA_TREE_REFRESH + CALL_TIMEOUT;
 }
 
@@ -378,7 +379,7 @@ int main(int argc, char **argv)
         .name = "sim_tree",
         .n_seeds = 1000,
         .n_plant_seeds = 200,
-        .kept = {100176, 101136},
+        .kept = {472, 100176, 101136},
         .plants = PLANTS,
         .n_plants = sizeof PLANTS / sizeof *PLANTS,
         .run = run_seed,
