@@ -319,10 +319,10 @@ static void on_frozen(void *data, uint64_t number)
         }
 }
 
-static struct figures measure(struct setting setting, enum plant plant)
+static struct figures measure_seed(struct setting setting, enum plant plant, uint64_t seed)
 {
     struct world *world = (struct world *)calloc(1, sizeof *world);
-    struct sim_case run = {.seed = 1, .plant = (int)plant};
+    struct sim_case run = {.seed = seed, .plant = (int)plant};
     const rota_time end_at = 20 * ROTA_SEC;
     setting.record_at = 6 * ROTA_SEC;
     setting.n_slots = 4;
@@ -346,6 +346,25 @@ static struct figures measure(struct setting setting, enum plant plant)
     close_world(world, &run);
     free(world);
     return figures;
+}
+
+/* The mean of some seeds: one alone says little where the load is near to what copies can bear. The
+ * slowest is that of all. */
+static struct figures measure(struct setting setting, enum plant plant)
+{
+    enum { SEEDS = 4 };
+    struct figures mean = {0};
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct figures one = measure_seed(setting, plant, seed);
+        mean.p50_ms += one.p50_ms / SEEDS;
+        mean.p99_ms += one.p99_ms / SEEDS;
+        mean.p999_ms += one.p999_ms / SEEDS;
+        mean.share += one.share / SEEDS;
+        mean.failed += one.failed / SEEDS;
+        mean.goodput += one.goodput / SEEDS;
+        mean.slowest_ms = one.slowest_ms > mean.slowest_ms ? one.slowest_ms : mean.slowest_ms;
+    }
+    return mean;
 }
 
 static double lower(double a, double b)
