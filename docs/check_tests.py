@@ -32,7 +32,7 @@ def check_page(page):
         if not text:
             yield f"there is no {name}"
         for test in re.findall(r"`(\w+)`", tests):
-            if not re.search(rf"(TEST|_test|SYNC_CHECK)\({test}\)|^def {test}\(", text, re.MULTILINE):
+            if not re.search(rf"(TEST|RULE|_test|SYNC_CHECK)\({test}\)|^def {test}\(", text, re.MULTILINE):
                 yield f"{name} has no test {test}"
 
 
