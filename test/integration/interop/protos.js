@@ -42,8 +42,8 @@ async function listed() {
   return names.sort();
 }
 
-const OPERATORS = ['Nodes/Drain', 'Nodes/Undrain', 'Nodes/Evict', 'Nodes/Weigh', 'Queue/Forget', 'Queue/Pause',
-  'Queue/SetLayout', 'Queue/SetQuarantine', 'Queue/SetWeight', 'Space/Migrate', 'Space/Pin'].map((name) => `/rota.v1.${name}`);
+const OPERATORS = ['Nodes/Drain', 'Nodes/Undrain', 'Nodes/Evict', 'Nodes/Weigh', 'Queue/DeleteQueue', 'Queue/Forget',
+  'Queue/Pause', 'Queue/SetLayout', 'Queue/SetQuarantine', 'Queue/SetWeight', 'Space/Migrate', 'Space/Pin'].map((name) => `/rota.v1.${name}`);
 
 let n = 0, nFailed = 0;
 function check(is, should, name) {
