@@ -3,6 +3,7 @@
 #include "base/quote.h"
 #include "base/spell.h"
 #include "core/call/lru.h"
+#include "core/node/access.h"
 #include "io/sync.h"
 #include "wire/hosts_file.h"
 
@@ -12,6 +13,7 @@
 #include <rota/space.h>
 #include <rota/store.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define INTO(kind, field) ROTA_OPTION_INTO(kind, struct rota_node_settings, field)
@@ -326,6 +328,16 @@ static bool next_name(struct rota_str *rest, struct rota_str *name)
     return true;
 }
 
+/* Whether the names of certificates can be read. */
+static bool check_list(const char *names)
+{
+    struct rota_access_list list;
+    char *text = names ? strdup(names) : NULL;
+    bool is_fine = !names || (text && rota_access_list_parse(text, &list));
+    free(text);
+    return is_fine;
+}
+
 static enum rota_code check_roles(const struct rota_settings *settings, struct rota_error *error)
 {
     const struct rota_node_settings *values = settings->values;
@@ -459,6 +471,18 @@ enum rota_code rota_node_settings_check(const struct rota_settings *settings,
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "%s: a weight is a number such as 1, 2.5 or 0.5",
                               rota_settings_where(settings, "weight", where));
+    if ((values->operators || values->nodes) && !values->ca)
+        return rota_error_set(
+            error, ROTA_ERR_INVALID,
+            "%s names certificates, and without ca no client shows one: set ca to "
+            "the authority that signs them",
+            values->operators ? "operators" : "nodes");
+    if (!check_list(values->operators) || !check_list(values->nodes))
+        return rota_error_set(error, ROTA_ERR_INVALID,
+                              "%s: write names of certificates with commas between them, up to %d "
+                              "names of 1 to %d bytes",
+                              check_list(values->operators) ? "nodes" : "operators",
+                              ROTA_ACCESS_NAMES_MAX, ROTA_ACCESS_NAME_MAX);
     if (!values->certificate != !values->key)
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "a certificate needs its key, and a key its certificate: cert and "

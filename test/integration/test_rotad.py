@@ -457,6 +457,11 @@ def settings_are_checked_as_strictly_as_at_the_start():
         with open(os.path.join(folder, "keys"), "w") as file:
             file.write("public nonsense\n")
         refused(folder, "keys", *ANY_PORTS, "--workers-key", "keys", "--workers-list", "keys")
+        refused(folder, "operators names certificates, and without ca no client shows one", *ANY_PORTS,
+                "--operators", "ops")
+        os.chmod(tls[3], 0o600)
+        refused(folder, "nodes: write names of certificates with commas", *ANY_PORTS, *tls, "--advertise",
+                "other.example:7700", "--ca", tls[1], "--nodes", "one,,two")
         assert not os.path.exists(os.path.join(folder, "rota-data"))
 
 
