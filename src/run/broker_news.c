@@ -48,10 +48,11 @@ void rota_work_broker_news(struct rota_work_broker *broker, const struct rota_wo
         tell(broker, queue, &record->id, "is to be tried again");
         break;
     case ROTA_WORK_PAUSE:
-        if (is_ours_to_tell(broker, queue))
-            tell(broker, queue, NULL, "%s; a job is dead after the deaths of %u workers",
-                 record->is_paused ? "is paused" : "is open",
-                 record->weight ? record->weight : (unsigned)ROTA_JOB_KILLS_DEFAULT);
+        if (is_ours_to_tell(broker, queue) && record->weight)
+            tell(broker, queue, NULL, "is %s; a job is dead after the deaths of %u workers",
+                 record->is_paused ? "paused" : "open", record->weight);
+        else if (is_ours_to_tell(broker, queue))
+            tell(broker, queue, NULL, record->is_paused ? "is paused" : "is open");
         break;
     case ROTA_WORK_CHUNK:
         if (record->key.size > 0 && record->bytes.size > 0)
