@@ -669,7 +669,7 @@ COMMAND(
     show_nodes);
 COMMAND_WITH(
     CHANGE_OPTIONS, forget, "queue forget",
-    "Give up a lost broker, and take back what was on its way to it", "NODE", 1,
+    "Give up a lost node, and take back jobs on their way to it", "NODE", 1,
     "For a broker that was taken off the list and is lost with its disk. Jobs that were about to "
     "be "
     "handed over to it, and may have got there, wait for it for ever; all brokers take them back. "

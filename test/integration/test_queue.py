@@ -788,9 +788,21 @@ def add_through(node, payload, *words):
     return told, sum(sent) // len(payload)
 
 
+def fill(node):
+    """Add jobs until no node has room for 2 MiB more."""
+    for _ in range(64):
+        done = subprocess.run([ROTA, "job", "add", "--node", node, "--queue", "work", "--timeout", "1s", "-"],
+                              input=b"x" * (1 << 20), capture_output=True, timeout=TIMEOUT, check=False)
+        if done.returncode != 0:
+            assert b"no room" in done.stderr, done
+            return
+    raise AssertionError("there is always room")
+
+
 @test
 def one_node_without_room_is_asked_once():
-    with Broker("--durability", "memory", "--memory", str(1 << 20)) as broker:
+    with Broker("--durability", "memory", "--memory", str(4 << 20)) as broker:
+        fill(broker.node)
         told, n_sent = add_through(broker.node, b"x" * (2 << 20))
         assert "no room" in told and n_sent == 1, (told, n_sent)
 
@@ -798,8 +810,9 @@ def one_node_without_room_is_asked_once():
 @test
 def nodes_without_room_are_asked_until_the_time_is_over():
     where = [f"127.0.0.1:{free_port()}" for _ in range(2)]
-    words = ["--durability", "memory", "--memory", str(1 << 20), "--nodes", ",".join(where), "--listen"]
+    words = ["--durability", "memory", "--memory", str(4 << 20), "--nodes", ",".join(where), "--listen"]
     with Broker(*words, where[0]), Broker(*words, where[1]):
+        fill(where[0])
         told, n_sent = add_through(where[0], b"x" * (2 << 20), "--timeout", "1s")
         assert n_sent <= 8, (told, n_sent)  # after pauses of 20 ms and more, which double
 
