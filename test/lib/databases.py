@@ -38,6 +38,16 @@ PR_SET_PDEATHSIG = 1
 libc = ctypes.CDLL(None, use_errno=True)
 
 
+def is_running(pid):
+    """Has a process that was told to stop a thread that has not yet?"""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it may have ended by itself
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/stat", encoding="ascii", errors="replace") as file:
+                if file.read().rpartition(")")[2].split()[0] not in "TtXZ":
+                    return True
+    return False
+
+
 class Absent(Exception):
     """The server's programs are not installed."""
 
@@ -165,7 +175,10 @@ class Database:
                 os.kill(pid, number)
 
     def pause(self):
+        """Stop it; when this returns, no thread of it runs any more."""
         self.tell_all(signal.SIGSTOP)
+        while any(is_running(pid) for pid in self.members()):
+            os.sched_yield()
 
     def resume(self):
         self.tell_all(signal.SIGCONT)
