@@ -80,6 +80,7 @@ struct rota_http2_call {
     size_t out_at; /* what of `out` is sent */
     size_t in_size, n_messages;
     size_t n_sent_head;           /* of `sent`, for the head; the others are trailers */
+    uint64_t room_told;           /* the round in which it was last told of room */
     int64_t body_size;            /* bytes that came, as against a content-length */
     int64_t out_window;           /* what the peer takes of this call */
     uint32_t in_window, in_taken; /* bytes that came, and were taken, since we gave room for more */

@@ -98,6 +98,7 @@ struct rota_http2 {
     struct rota_http2_list calls;      /* with a stream, or soon */
     struct rota_http2_list queue;      /* waiting for the peer's limit, oldest first */
     struct rota_http2_call *with_room; /* refused a message, to be told of room */
+    uint64_t n_room_rounds;            /* how often calls were told of it */
     struct rota_http2_call **buckets;  /* those with a stream, by its number */
     size_t n_buckets, n_open, n_queued;
     size_t in_size, out_size;

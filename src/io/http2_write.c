@@ -463,15 +463,19 @@ static bool has_room(const struct rota_http2_call *call)
            call->session->out_size <= ROTA_HTTP2_OUT_MAX / 2;
 }
 
-/* A callback may send, finish or drop any call: start over after each one. */
+/* A callback may send, finish or drop any call: start over after each one. Each call is told once
+ * in a round: it may be refused again, for a message that is too large yet or for what other
+ * connections hold. */
 static void tell_room(struct rota_http2 *session)
 {
     struct rota_http2_call *call = session->with_room;
+    session->n_room_rounds++;
     while (call) {
-        if (!has_room(call)) {
+        if (call->room_told == session->n_room_rounds || !has_room(call)) {
             call = call->next_with_room;
             continue;
         }
+        call->room_told = session->n_room_rounds;
         rota_http2_forget_room(call);
         session->handler.on_room(session->handler.data, call);
         call = session->with_room;

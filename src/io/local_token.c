@@ -39,11 +39,30 @@ static bool is_safe(const char *path)
            (status.st_mode & 022) == 0;
 }
 
+/* By the whole address, which has to be a loopback one: at the same port of another address
+ * another user's process may listen. A node that listens at all addresses is found at
+ * 127.0.0.1. */
 static bool name_file(const char *folder, const char *address, char path[PATH_SIZE])
 {
-    const char *colon = strrchr(address, ':');
-    return colon && colon[1] >= '0' && colon[1] <= '9' && strlen(colon) <= sizeof ":65535" - 1 &&
-           snprintf(path, PATH_SIZE, "%.4100s/%s.token", folder, colon + 1) < PATH_SIZE;
+    struct rota_address parsed;
+    struct sockaddr_storage resolved;
+    char text[ROTA_ADDRESS_TEXT_MAX];
+    if (rota_address_parse(address, &parsed, NULL))
+        return false;
+    if (strcmp(parsed.host, "0.0.0.0") == 0 || strcmp(parsed.host, "::") == 0)
+        snprintf(parsed.host, sizeof parsed.host, "127.0.0.1");
+    return rota_address_resolve(&parsed, &resolved) &&
+           rota_address_is_loopback((const struct sockaddr *)&resolved) &&
+           snprintf(path, PATH_SIZE, "%.3900s/%s.token", folder,
+                    rota_address_format((const struct sockaddr *)&resolved, text)) < PATH_SIZE;
+}
+
+/* The folder may be another user's when we are root: the file must be ours alone. */
+static bool is_own_file(int fd)
+{
+    struct stat status;
+    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1 &&
+           status.st_uid == geteuid();
 }
 
 static bool write_token(int fd, const char *token)
@@ -59,8 +78,8 @@ static int open_locked(const char *folder, const char *address, const char *toke
     if ((mkdir(folder, 0755) && errno != EEXIST) || !is_safe(folder) ||
         !name_file(folder, address, path))
         return -1;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd >= 0 && (flock(fd, LOCK_EX | LOCK_NB) || !write_token(fd, token))) {
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (fd >= 0 && (!is_own_file(fd) || flock(fd, LOCK_EX | LOCK_NB) || !write_token(fd, token))) {
         close(fd);
         return -1;
     }
@@ -70,7 +89,10 @@ static int open_locked(const char *folder, const char *address, const char *toke
 enum rota_code rota_local_token_write(const char *address, const char *token, int *fd,
                                       struct rota_error *error)
 {
-    char folder[PATH_SIZE];
+    char folder[PATH_SIZE], path[PATH_SIZE];
+    *fd = -1;
+    if (!name_file("", address, path))
+        return ROTA_OK; /* it can't be asked at a loopback address */
     for (int i = 0; i < FOLDERS; i++)
         if (name_folder(i, folder) && (*fd = open_locked(folder, address, token)) >= 0)
             return ROTA_OK;
@@ -96,7 +118,7 @@ void rota_local_token_remove(const char *address, int fd)
 /* A node that lives has it locked. */
 static bool read_locked(const char *path, char token[ROTA_LOCAL_TOKEN_MAX + 1])
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return false;
     bool is_live = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
@@ -106,21 +128,9 @@ static bool read_locked(const char *path, char token[ROTA_LOCAL_TOKEN_MAX + 1])
     return size > 0;
 }
 
-static bool is_loopback(const char *address)
-{
-    struct rota_address parsed;
-    struct sockaddr_storage resolved;
-    return !rota_address_parse(address, &parsed, NULL) &&
-           (strcmp(parsed.host, "localhost") == 0 ||
-            (rota_address_resolve(&parsed, &resolved) &&
-             rota_address_is_loopback((const struct sockaddr *)&resolved)));
-}
-
 bool rota_local_token_read(const char *address, char token[ROTA_LOCAL_TOKEN_MAX + 1])
 {
     char folder[PATH_SIZE], path[PATH_SIZE];
-    if (!is_loopback(address))
-        return false;
     for (int i = 0; i < FOLDERS; i++)
         if (name_folder(i, folder) && is_safe(folder) && name_file(folder, address, path) &&
             read_locked(path, token))

@@ -76,8 +76,15 @@ static void on_secret(void *data, const struct rota_store_answer *answer)
     struct rota_node *node = data;
     bool is_known = !answer->code && answer->n_values == 1;
     node->is_secret_asked = false;
-    if (!is_known || answer->values[0].value.size > ROTA_GUARD_TOKEN_SIZE)
-        return; /* asked again when the store is back */
+    if (!is_known || answer->values[0].value.size > ROTA_GUARD_TOKEN_SIZE) {
+        if (!node->is_secret_missed)
+            rota_log(
+                node->log, rota_clock_wall(), ROTA_LOG_WARN, "cluster secret not read",
+                ROTA_LOG_FACT("error", answer->error.text),
+                ROTA_LOG_FACT("fix", "if it stays so: grant SELECT and INSERT on rota_secrets"));
+        node->is_secret_missed = true;
+        return; /* asked again with the next call, or when the store is back */
+    }
     memcpy(node->secret, answer->values[0].value.data, answer->values[0].value.size);
     node->access.secret = rota_str(node->secret);
 }
@@ -103,8 +110,10 @@ static bool is_named(const void *data, const char *name)
 
 uint32_t rota_node_identify(void *data, struct rota_server_call *call, char *actor)
 {
-    const struct rota_node *node = data;
+    struct rota_node *node = data;
     size_t n;
+    if (node->access.secret.size == 0)
+        rota_node_access_ask(node); /* one request at a time */
     const struct rota_metadata *metadata = rota_server_call_metadata(call, &n);
     struct rota_access_caller caller = {
         .address = rota_server_call_peer(call), .is_named = is_named, .data = call};

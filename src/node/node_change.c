@@ -19,6 +19,7 @@ struct change {
     struct rota_str plan[ROTA_NODES_PLAN_MAX];
     size_t n_plan;
     char address[ROTA_STORE_NAME_MAX + 1];
+    char actor[ROTA_SERVER_ACTOR_MAX]; /* as it was when asked: later its connection may be gone */
 };
 
 static void finish(struct change *change, const struct rota_error *error, bool is_done)
@@ -48,10 +49,8 @@ static void on_set(void *data, const struct rota_store_answer *answer)
         fail(change, ROTA_ERR_NOT_FOUND, "there is no such node");
     } else {
         rota_peers_renew(change->node->peers);
-        char actor[ROTA_SERVER_ACTOR_MAX];
         rota_node_note(change->node, ROTA_EVENT_OPERATOR, rota_str(change->address), "%s, by %s",
-                       WORDS[change->state],
-                       change->call ? rota_server_call_actor(change->call, actor) : "a plan");
+                       WORDS[change->state], change->call ? change->actor : "a plan");
         finish(change, NULL, true);
     }
 }
@@ -118,6 +117,8 @@ void rota_node_change(struct rota_node *node, struct rota_str address,
     change->on_changed = on_changed;
     change->data = data;
     change->call = call;
+    if (call)
+        rota_server_call_actor(call, change->actor);
     if (address.size > 0)
         memcpy(change->address, address.data, address.size);
     rota_topic_ask(node, &rota_topics[ROTA_TOPIC_CLUSTER], on_cluster, change);

@@ -56,7 +56,7 @@ struct rota_node {
     int lock_fd; /* of the data directory; -1: none */
     char token[ROTA_GUARD_TOKEN_SIZE + 1];
     char secret[ROTA_GUARD_TOKEN_SIZE + 1]; /* of the cluster; empty until the store tells it */
-    bool is_secret_asked;
+    bool is_secret_asked, is_secret_missed;
     int local_token_fd; /* -1: none; see io/local_token.h */
     struct rota_access access;
     char *operators, *nodes; /* the texts that `access` points into */

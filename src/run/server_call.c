@@ -114,8 +114,11 @@ static void finish_sent(struct rota_server_call *call, enum rota_code code)
     case ROTA_ERR_NO_MEMORY:
     case ROTA_ERR_UNKNOWN:
     case ROTA_ERR_STALE:
-        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED,
-                                "the client does not take its replies", NULL, 0);
+        /* It was served: a status that means "refused" would have it served again elsewhere. */
+        rota_server_call_finish(call, ROTA_STATUS_UNKNOWN,
+                                "the call was served, but there is no room for its reply: the "
+                                "client, or others, do not take theirs",
+                                NULL, 0);
         break;
     }
 }

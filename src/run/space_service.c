@@ -21,6 +21,7 @@ struct change {
     struct rota_server_call *call;
     bool is_dry_run;
     struct rota_list_node link;
+    char actor[ROTA_SERVER_ACTOR_MAX];
 };
 
 /* --- as messages --- */
@@ -279,9 +280,8 @@ static void on_outcome(void *data, const struct rota_space_outcome *outcome)
     struct change *change = data;
     struct rota_space_service *service = change->service;
     if (!outcome->code && !change->is_dry_run && service->on_done) {
-        char actor[ROTA_SERVER_ACTOR_MAX];
         service->on_done(service->data, rota_space_map(change->space)->name, outcome->text,
-                         rota_server_call_actor(change->call, actor));
+                         change->actor);
     }
     finish(change, outcome->code, outcome->code ? outcome->error.text : outcome->text);
 }
@@ -297,6 +297,7 @@ static struct change *begin(struct rota_space_service *service, struct rota_spac
     }
     *change =
         (struct change){.service = service, .space = space, .call = call, .is_dry_run = is_dry_run};
+    rota_server_call_actor(call, change->actor); /* later its connection may be gone */
     rota_list_push(&service->waiting, &change->link);
     return change;
 }

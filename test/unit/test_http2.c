@@ -19,6 +19,8 @@ struct side {
     enum rota_status status;
     bool is_unsent, is_slow, has_stream;
     bool leaves_in_message, cancels_in_end; /* what an owner may do from a callback */
+    bool insists;
+    int n_told_of_room;
 };
 
 struct world {
@@ -72,10 +74,14 @@ static void on_end(void *data, struct rota_http2_call *call, const struct rota_h
         rota_http2_cancel(call);
 }
 
+/* One that insists sends again at once, what is too large as long as something waits. */
 static void on_room(void *data, struct rota_http2_call *call)
 {
-    (void)data;
-    (void)call;
+    struct side *side = data;
+    static char large[ROTA_HTTP2_STREAM_OUT_MAX];
+    side->n_told_of_room++;
+    if (side->insists)
+        assert_int_equal(rota_http2_send(call, rota_str_of(large, sizeof large)), ROTA_ERR_LIMIT);
 }
 
 static void on_release(void *data, struct rota_http2_call *call)
@@ -177,6 +183,26 @@ static void a_call_goes_there_and_back(void **state)
     assert_string_equal(call->decoder.message.data, "hello");
     assert_true(world->server.calls[0].head.timeout == 10 * ROTA_SEC);
     assert_int_equal(rota_http2_n_calls(world->client.session), 0);
+    world_free(world);
+}
+
+/* The client takes nothing. What waits is little enough for more, but not for what is sent. */
+static void a_call_that_is_refused_again_holds_up_nobody(void **state)
+{
+    static char large[ROTA_HTTP2_STREAM_OUT_MAX];
+    struct world *world = world_new((struct rota_http2_options){0}, (struct rota_http2_options){0});
+    (void)state;
+    world->server.is_slow = true;
+    start(world, 0);
+    talk(world);
+    struct rota_http2_call *served = &world->server.calls[0];
+    assert_int_equal(rota_http2_send(served, rota_str_of(large, sizeof large / 4)), ROTA_OK);
+    assert_int_equal(rota_http2_send(served, rota_str_of(large, sizeof large)), ROTA_ERR_LIMIT);
+    world->server.insists = true;
+    struct rota_buffer bytes = {0};
+    rota_http2_pull(world->server.session, &bytes, 1); /* one frame, and no more */
+    rota_buffer_deinit(&bytes);
+    assert_int_equal(world->server.n_told_of_room, 1);
     world_free(world);
 }
 
@@ -736,6 +762,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_goes_there_and_back),
+        cmocka_unit_test(a_call_that_is_refused_again_holds_up_nobody),
         cmocka_unit_test(each_call_has_its_own_head),
         cmocka_unit_test(a_message_built_in_the_calls_memory_is_not_copied),
         cmocka_unit_test(a_message_that_was_built_keeps_its_place_behind_others),

@@ -143,7 +143,7 @@ static uint64_t come_back(struct rota_broker *broker, uint32_t job_number,
 
     struct rota_work_record *record = rota_broker_write(broker, ROTA_WORK_RETRY, job);
     record->attempt = extra->attempt;
-    record->n_attempts = extra->n_attempts - (sequel->is_counted ? 0 : 1);
+    record->n_attempts = extra->n_attempts - (sequel->is_counted || !extra->n_attempts ? 0 : 1);
     record->cause = cause;
     record->reason = reason;
     record->weight = sequel->killed.weight;
@@ -221,7 +221,7 @@ static uint64_t lose_by_death(struct rota_broker *broker, uint32_t job_number,
     if (n < max && !is_out_of_attempts(extra))
         return come_back(broker, job_number, &sequel);
     rota_broker_job_set_killed(broker, extra, &sequel.killed);
-    if (n > 1 || n >= max)
+    if (n >= max)
         snprintf(text, sizeof text, "killed %u worker%s: %.*s", n, n == 1 ? "" : "s",
                  ROTA_STR_ARGS(sequel.killed.key));
     else
@@ -290,8 +290,8 @@ void rota_broker_resume(struct rota_broker *broker, uint32_t job_number)
     rota_broker_job_leave(broker, job_number);
     if (worker)
         worker->n_refs++;
-    rota_broker_job_start(broker, job_number, extra->attempt, extra->n_attempts + was_ours, worker,
-                          broker->stamp);
+    uint32_t n = extra->n_attempts + was_ours; /* after a restart nobody knows whose fault it was */
+    rota_broker_job_start(broker, job_number, extra->attempt, n ? n : 1, worker, broker->stamp);
     extra->wait_until = ROTA_TIME_NEVER;
     extra->handed = (uint32_t)broker->n_handed;
     rota_broker_limit_attempt(broker, extra);

@@ -359,6 +359,14 @@ static enum rota_code read_in_bounds(struct rota_broker *broker,
     return code;
 }
 
+/* Settings and what is known of nodes have the time of the node that made them, which may be ahead
+ * of ours. */
+static bool has_foreign_time(enum rota_work_record_type type)
+{
+    return type == ROTA_WORK_NODE || type == ROTA_WORK_PAUSE || type == ROTA_WORK_WEIGHT ||
+           type == ROTA_WORK_LAYOUT;
+}
+
 enum rota_code rota_broker_replay(struct rota_broker *broker, const struct rota_work_record *record,
                                   struct rota_error *error)
 {
@@ -376,7 +384,8 @@ enum rota_code rota_broker_replay(struct rota_broker *broker, const struct rota_
         broker->n_passed_over++;
     } else {
         rota_time at = record->at > record->since ? record->at : record->since;
-        broker->stamp = at > broker->stamp ? at : broker->stamp;
+        if (at > broker->stamp && !has_foreign_time(record->type))
+            broker->stamp = at;
         rota_broker_forget_ended(broker, 0);
     }
     if (record->number > broker->last_number)

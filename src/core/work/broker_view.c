@@ -258,7 +258,8 @@ static void explain_dead(const struct rota_job_extra *extra, char *text, size_t 
     char reason[ROTA_QUOTE_MAX];
     const char *cause = rota_job_cause_text((enum rota_job_cause)extra->cause);
     rota_quote(rota_str_of(extra->reason, extra->reason_size), reason);
-    if (extra->cause == ROTA_JOB_CAUSE_LOST && extra->story && extra->story->n_killed > 1)
+    if (extra->cause == ROTA_JOB_CAUSE_LOST &&
+        rota_str_has_prefix(rota_str_of(extra->reason, extra->reason_size), rota_str("killed ")))
         snprintf(text, size, "dead: in quarantine, it %.*s; `rota job retry` lets it run again",
                  (int)extra->reason_size, extra->reason);
     else if (extra->cause == ROTA_JOB_CAUSE_DEADLINE && extra->n_attempts == 0)

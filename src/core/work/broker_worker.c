@@ -563,6 +563,8 @@ static int compare_numbers(const void *a, const void *b)
 static bool miss(struct rota_broker *broker, const struct rota_work_worker *worker, uint64_t up_to,
                  const uint64_t *named, size_t n_named)
 {
+    if (up_to == 0)
+        return true; /* nothing was handed out to this session */
     if (up_to > broker->n_handed)
         up_to = broker->n_handed;
     /* Round and round: what was handed out half a round ago was seen to come long since. */
