@@ -164,11 +164,56 @@ static void on_deleted(struct rota_broker_errand *errand)
     reply(errand, &errand->broker->buffer);
 }
 
-void rota_work_broker_gather_delete(struct rota_work_broker *broker, struct rota_server_call *call,
-                                    const char *method)
+/* No node has refused it, and none is silent: only now is anything changed. A node that deletes the
+ * settings while another one still has jobs would let these run, though the queue was paused. */
+static void on_may_delete(struct rota_broker_errand *errand)
 {
-    ask_first(broker, call, method, n_nodes(broker), false,
-              on_deleted); /* absent ones may have it */
+    const struct rota_broker_part *failed = find_failed(errand);
+    struct rota_queue_delete asked;
+    rota_arena_clear(&errand->broker->arena);
+    if (failed) {
+        rota_broker_errand_pass(errand, failed);
+        return;
+    }
+    if (rota_message_decode(&ROTA_QUEUE_DELETE, rota_server_call_request(errand->call), &asked,
+                            &errand->broker->arena, NULL)) {
+        refuse_memory(errand);
+        return;
+    }
+    if (asked.is_dry_run) {
+        on_deleted(errand);
+        return;
+    }
+    errand->on_done = on_deleted;
+    for (size_t i = 0; i < errand->n_parts; i++) {
+        char address[ROTA_ADDRESS_MAX + 1]; /* asking writes the part's own */
+        snprintf(address, sizeof address, "%s", errand->parts[i].address);
+        rota_broker_errand_ask(errand, i, rota_str(address),
+                               rota_server_call_request(errand->call));
+    }
+    rota_broker_errand_begin(errand);
+}
+
+void rota_work_broker_gather_delete(struct rota_work_broker *broker, struct rota_server_call *call,
+                                    const char *method, const struct rota_queue_delete *request)
+{
+    size_t n = n_nodes(broker); /* absent ones may have it */
+    struct rota_queue_delete ask = {.queue = request->queue, .is_dry_run = true};
+    struct rota_broker_errand *errand =
+        rota_broker_errand_new(broker, call, method, n, on_may_delete);
+    rota_buffer_clear(&broker->buffer);
+    rota_message_encode(&ROTA_QUEUE_DELETE, &ask, &broker->buffer);
+    if (!errand) {
+        rota_server_call_finish(call, ROTA_STATUS_RESOURCE_EXHAUSTED, NO_MEMORY, NULL, 0);
+        return;
+    }
+    if (broker->buffer.failed) {
+        refuse_memory(errand);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        rota_broker_errand_ask(errand, i, node_at(broker, i), rota_buffer_str(&broker->buffer));
+    rota_broker_errand_begin(errand);
 }
 
 /* --- a node that is lost --- */

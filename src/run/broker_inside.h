@@ -396,7 +396,7 @@ void rota_work_broker_gather_watch(struct rota_work_broker *broker, struct rota_
 void rota_work_broker_gather_workers(struct rota_work_broker *broker, struct rota_server_call *call,
                                      const char *method);
 void rota_work_broker_gather_delete(struct rota_work_broker *broker, struct rota_server_call *call,
-                                    const char *method);
+                                    const char *method, const struct rota_queue_delete *request);
 void rota_work_broker_gather_forget(struct rota_work_broker *broker, struct rota_server_call *call,
                                     const char *method);
 void rota_work_broker_gather_queues(struct rota_work_broker *broker, struct rota_server_call *call,

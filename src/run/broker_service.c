@@ -102,7 +102,7 @@ static bool route(struct rota_work_broker *broker, struct rota_server_call *call
         return has_others(broker);
     case ROTA_BROKER_BY_ALL_DELETING:
         if (has_other_jobs(broker))
-            rota_work_broker_gather_delete(broker, call, method->path);
+            rota_work_broker_gather_delete(broker, call, method->path, &request->delete);
         return has_other_jobs(broker);
     case ROTA_BROKER_BY_ALL_FORGETTING:
         if (has_others(broker))

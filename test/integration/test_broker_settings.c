@@ -98,10 +98,33 @@ static void node_that_begins_does_not_wait_for_one_that_is_away(void **state)
     assert_int_equal(poll_jobs(world, SECOND, AWAIT_MAX_MS), 1);
 }
 
+/* The second has no jobs and could delete it at once; the first has one, and refuses. */
+static void queue_that_a_node_can_not_delete_keeps_its_settings_at_all(void **state)
+{
+    struct world *world = *state;
+    struct rota_reply reply;
+    const struct rota_queue_delete request = {.queue = rota_str("jobs")};
+    set_paused(world, FIRST, true);
+    set(world, FIRST, "SetWeight", &ROTA_QUEUE_WEIGHT,
+        (struct rota_queue_setting){.key = rota_str("heavy"), .weight = 3000});
+    add(world, FIRST);
+    open_second(world);
+    while (!knows(world, SECOND, "heavy"))
+        ;
+    assert_int_equal(ask(world, SECOND, "DeleteQueue", &ROTA_QUEUE_DELETE, &request, &reply),
+                     ROTA_STATUS_FAILED_PRECONDITION);
+    rota_reply_deinit(&reply);
+    add(world, SECOND);
+    assert_int_equal(poll_jobs(world, SECOND, 1), 0);
+    assert_int_equal(poll_jobs(world, FIRST, 1), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(node_that_comes_later_hands_out_nothing_of_a_paused_queue,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(queue_that_a_node_can_not_delete_keeps_its_settings_at_all,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(node_that_begins_does_not_wait_for_one_that_is_away, set_up,
                                         tear_down),
