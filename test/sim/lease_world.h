@@ -53,6 +53,7 @@ enum plant {
     PLANT_RARE_LOOKS,
     PLANT_SHARE_BLIND,
     PLANT_SHARE_STRICT,
+    PLANT_NO_HEIRS,
     N_PLANTS,
 };
 
@@ -77,6 +78,7 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"rare-looks", "who could hold more looks every third of a ttl"},
     {"share-blind", "who has its share does not look until that grows"},
     {"share-strict", "who has its share takes nothing of the dead until that grows"},
+    {"no-heirs", "who takes what the dead leave counts it as lost only until the next look"},
 };
 
 enum request_type { REQUEST_CLAIM, REQUEST_LIST, REQUEST_PING, REQUEST_RELEASE };
@@ -142,6 +144,7 @@ struct world {
     bool aborts;    /* a loss ends the process */
     bool is_shared; /* hosts want all shards, and each is told its share */
     bool is_even;   /* clocks run evenly: fail-overs are in time */
+    bool is_ragged; /* who dies in peace has not pinged all of its shards at the same time */
     rota_time give_up_after;
     uint32_t n_hosts, n_shards;
     struct host hosts[NODES_MAX];

@@ -223,6 +223,10 @@ static void sabotage_host(struct world *world, uint32_t node, const struct rota_
                 fsm->watch.sights[shard].since = listed_at;
         fsm->dead_at = rota_lease_watch_dead_at(&fsm->watch);
     }
+    if (world->plant == PLANT_NO_HEIRS && event->type == ROTA_LEASE_LISTED)
+        for (uint32_t shard = 0; shard < world->n_shards; shard++)
+            if (fsm->watch.sights[shard].instance == fsm->options.instance)
+                fsm->watch.sights[shard].inherited_until = 0;
 }
 
 /* Callers know of the epochs that the database has forgotten; the highest is told
@@ -516,6 +520,16 @@ static bool is_well(const struct world *world, uint32_t node)
            rota_sim_is_up(world->sim, node);
 }
 
+/* Shortly before, all take anew what they hold, but for one shard each. */
+static void share_anew(void *data, uint64_t number)
+{
+    struct world *world = data;
+    (void)number;
+    for (uint32_t node = FIRST_HOST; node < FIRST_HOST + world->n_hosts; node++)
+        if (is_well(world, node))
+            share(world, node);
+}
+
 /* The others divide the shards anew. */
 static void divide(void *data, uint64_t number)
 {
@@ -674,7 +688,10 @@ static void start_faults(struct world *world)
     if (world->kind == KIND_GRID)
         return;
     rota_sim_call(world->sim, QUIET_AT, calm, world, 0);
-    rota_sim_call(world->sim, OWNED_AT + rota_random_range(random, 0, TTL), kill_one, world, 0);
+    if (world->is_ragged)
+        rota_sim_call(world->sim, OWNED_AT - TTL / 2, share_anew, world, 0);
+    rota_time most = world->is_ragged ? TTL / 4 : TTL; /* later the pings are together again */
+    rota_sim_call(world->sim, OWNED_AT + rota_random_range(random, 0, most), kill_one, world, 0);
 }
 
 static void run(struct sim_case *run)
@@ -709,6 +726,7 @@ static void run(struct sim_case *run)
                                   });
     if (world.kind != KIND_GRID)
         make_links(&world, &shape);
+    world.is_ragged = rota_random_below(&shape, 3) > 0;
     rota_sim_add_check(world.sim, leases_hold, &world);
     start_faults(&world);
     rota_sim_run(world.sim, END_AT);
@@ -723,6 +741,8 @@ int main(int argc, char **argv)
                     &(struct sim_suite){
                         .name = "sim_lease",
                         .n_seeds = 1000,
+                        .n_plant_seeds = 4000,
+                        .kept = {903183150444},
                         .plants = plants,
                         .n_plants = N_PLANTS - 1,
                         .run = run,

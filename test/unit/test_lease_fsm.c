@@ -684,6 +684,37 @@ static void who_has_its_share_takes_what_a_dead_holder_leaves(void **state)
     assert_true(rota_lease_fsm_check(&fsm, now, 2, EPOCH + 1));
 }
 
+static void rows_of_a_dead_holder_that_die_one_after_the_other_are_all_taken(void **state)
+{
+    struct rota_lease_row rows[SHARDS];
+    bool is_alive[SHARDS] = {true, true, false, true};
+    (void)state;
+    init(SHARDS, false);
+    step((struct rota_lease_event){.type = ROTA_LEASE_SHARE, .n_share = 2, .n_most = SHARDS});
+    for (uint32_t shard = 0; shard < 2; shard++)
+        answer(ROTA_LEASE_CLAIMED, action(shard > 0, ROTA_LEASE_CLAIM)->ask, shard, EPOCH);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        rows[i] = row_of(i, i < 2 ? US : THEM, EPOCH, 1);
+
+    /* The holder of the other two pings one of them, and dies. */
+    assert_false(claims_until(now + TTL / 3, rows, is_alive));
+    is_alive[3] = false;
+    assert_true(claims_until(ROTA_TIME_NEVER, rows, is_alive));
+    const struct rota_lease_action *claim = action(todo.n - 1, ROTA_LEASE_CLAIM);
+    assert_int_equal(claim->n_dead, 1);
+    answer(ROTA_LEASE_CLAIMED, claim->ask, 2, EPOCH + 1);
+    rows[2] = row_of(2, US, EPOCH + 1, 2);
+    is_alive[2] = true;
+
+    /* What we took has been seen and pinged when the second one is dead. */
+    assert_true(claims_until(now + TTL / 2, rows, is_alive));
+    claim = action(todo.n - 1, ROTA_LEASE_CLAIM);
+    assert_int_equal(claim->n_dead, 1);
+    assert_int_equal(claim->dead[0].shard, 3);
+    answer(ROTA_LEASE_CLAIMED, claim->ask, 3, EPOCH + 1);
+    assert_int_equal(action(0, ROTA_LEASE_START)->shard, 3);
+}
+
 static void what_was_taken_above_the_share_is_given_back_if_that_does_not_grow(void **state)
 {
     struct rota_lease_row rows[SHARDS];
@@ -954,6 +985,7 @@ int main(void)
         RULE(what_a_lost_answer_granted_is_released),
         RULE(as_many_are_sought_as_are_wanted),
         RULE(who_has_its_share_takes_what_a_dead_holder_leaves),
+        RULE(rows_of_a_dead_holder_that_die_one_after_the_other_are_all_taken),
         RULE(what_was_taken_above_the_share_is_given_back_if_that_does_not_grow),
         RULE(what_is_free_is_for_those_below_their_share),
         RULE(a_limit_is_not_exceeded_for_the_dead),

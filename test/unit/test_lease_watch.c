@@ -67,7 +67,7 @@ static void free_rows_and_our_own_are_not_dead(void **state)
     assert_int_equal(dead_at(100 * TTL), 0);
 }
 
-static void shards_that_lost_their_holder_are_counted_until_the_next_one_lives(void **state)
+static void shards_that_lost_their_holder_count_until_a_ttl_after_the_next_took_them(void **state)
 {
     (void)state;
     see(0, 3, THEM, 5, 9);
@@ -77,22 +77,42 @@ static void shards_that_lost_their_holder_are_counted_until_the_next_one_lives(v
     see(TTL - 1, 5, THEM + 1, 5, 10);
     assert_int_equal(rota_lease_watch_orphans(&watch, TTL), 2);
 
-    /* One is ours now, one another's; neither has been pinged. */
-    rota_lease_watch_take(&watch, 3, 6, US);
+    /* One is ours now, one another's. */
+    rota_lease_watch_take(&watch, TTL, 3, 6, US);
     assert_int_equal(dead_at(TTL), 1);
-    see(TTL, 4, THEM + 1, 6, 10);
-    assert_int_equal(dead_at(TTL), 0);
-    assert_int_equal(rota_lease_watch_orphans(&watch, TTL), 2);
-    see(TTL + 1, 3, US, 6, 10);
     see(TTL + 1, 4, THEM + 1, 6, 10);
-    assert_int_equal(rota_lease_watch_orphans(&watch, TTL + 1), 1);
-    see(TTL + 2, 4, THEM + 1, 6, 11);
-    assert_int_equal(rota_lease_watch_orphans(&watch, TTL + 2), 0);
+    assert_int_equal(dead_at(TTL + 1), 0);
+    assert_int_equal(rota_lease_watch_orphans(&watch, TTL + 1), 2);
 
-    /* What was given back has no dead holder. */
-    see(TTL + 3, 5, 0, 5, 11);
-    see(TTL + 4, 5, THEM, 6, 12);
-    assert_int_equal(rota_lease_watch_orphans(&watch, TTL + 4), 0);
+    /* Both are seen again, and pinged. */
+    for (uint64_t pings = 10; pings < 12; pings++) {
+        see(2 * TTL - 1, 3, US, 6, pings);
+        see(2 * TTL - 1, 4, THEM + 1, 6, pings);
+        see(2 * TTL - 1, 5, THEM + 1, 5, pings + 1);
+        assert_int_equal(rota_lease_watch_orphans(&watch, 2 * TTL - 1), 2);
+    }
+    assert_int_equal(rota_lease_watch_orphans(&watch, 2 * TTL), 1);
+    assert_int_equal(rota_lease_watch_orphans(&watch, 2 * TTL + 1), 0);
+}
+
+static void what_a_live_holder_gave_back_is_not_lost(void **state)
+{
+    (void)state;
+    see(0, 3, THEM, 5, 9);
+    see(0, 4, THEM, 5, 9);
+    see(0, 5, THEM, 5, 9);
+    see(TTL / 3, 3, 0, 5, 10); /* seen to be free */
+    see(TTL / 3 + 1, 3, THEM + 1, 6, 11);
+    see(TTL / 3, 4, THEM + 1, 6, 11); /* free between two looks */
+    rota_lease_watch_take(&watch, TTL / 3, 5, 6, US);
+    assert_int_equal(rota_lease_watch_orphans(&watch, TTL / 3 + 1), 0);
+
+    /* Nor what was taken from the dead and is free again. */
+    see(2 * TTL, 4, US, 7, 12);
+    assert_int_equal(rota_lease_watch_orphans(&watch, TTL * 5 / 2), 2);
+    see(TTL * 5 / 2, 4, 0, 7, 13);
+    see(TTL * 5 / 2, 3, THEM + 1, 6, 12);
+    assert_int_equal(rota_lease_watch_orphans(&watch, TTL * 5 / 2), 0);
 }
 
 static void a_lower_version_means_that_the_database_went_back(void **state)
@@ -190,7 +210,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(any_change_of_a_row_begins_the_count_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(free_rows_and_our_own_are_not_dead, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            shards_that_lost_their_holder_are_counted_until_the_next_one_lives, setup, teardown),
+            shards_that_lost_their_holder_count_until_a_ttl_after_the_next_took_them, setup,
+            teardown),
+        cmocka_unit_test_setup_teardown(what_a_live_holder_gave_back_is_not_lost, setup, teardown),
         cmocka_unit_test_setup_teardown(a_lower_version_means_that_the_database_went_back, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(what_is_forgotten_is_counted_anew, setup, teardown),

@@ -260,7 +260,7 @@ static void hear_claimed(struct rota_lease_fsm *fsm, rota_time now,
     else if (slot)
         lose(fsm, slot, ROTA_LEASE_WHY_TAKEN, false);
 
-    rota_lease_watch_take(&fsm->watch, event->shard, event->epoch, fsm->options.instance);
+    rota_lease_watch_take(&fsm->watch, now, event->shard, event->epoch, fsm->options.instance);
     uint32_t limit = fsm->is_extra ? fsm->n_most : fsm->n_share;
     if (is_new && now < until && !fsm->is_closing && fsm->n_held < limit) {
         start(fsm, event->shard, event->epoch, until);

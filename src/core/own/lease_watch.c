@@ -42,12 +42,13 @@ bool rota_lease_watch_see(struct rota_lease_watch *watch, rota_time now, uint64_
     bool is_same = sight->epoch == row->epoch && sight->pings == row->pings;
     bool went_back = sight->is_seen && is_before(row, sight);
 
-    /* A holder that changed without the row being free took it from one that was dead; or the
-     * row was free between two looks, which does no harm: see rota_lease_watch_orphans(). */
-    if (sight->is_counted && sight->instance != row->instance)
-        sight->is_inherited = sight->instance != 0 && row->instance != 0;
-    else if (!sight->is_counted || !is_same)
-        sight->is_inherited = false;
+    /* A live holder pings every third of a ttl: whoever replaces one that has not for longer
+     * has taken the row from the dead. */
+    if (!sight->is_counted || row->instance == 0)
+        sight->inherited_until = 0;
+    else if (sight->instance != 0 && sight->instance != row->instance &&
+             now - sight->since >= sight->ttl / 2)
+        sight->inherited_until = rota_time_add(now, sight->ttl);
     if (!sight->is_counted || !is_same)
         sight->since = now;
     sight->instance = row->instance;
@@ -69,18 +70,6 @@ void rota_lease_watch_learn(struct rota_lease_watch *watch, uint32_t shard, uint
         watch->sights[shard].newest = epoch;
     if (epoch > watch->floor)
         watch->floor = epoch;
-}
-
-void rota_lease_watch_take(struct rota_lease_watch *watch, uint32_t shard, uint64_t epoch,
-                           uint64_t instance)
-{
-    rota_lease_watch_learn(watch, shard, epoch);
-    if (shard >= watch->n_shards)
-        return;
-    struct rota_lease_sight *sight = &watch->sights[shard];
-    sight->is_inherited = sight->is_counted && sight->instance != 0;
-    sight->is_held = false;
-    sight->instance = instance;
 }
 
 uint64_t rota_lease_watch_newest(const struct rota_lease_watch *watch, uint32_t shard)
@@ -109,6 +98,18 @@ static rota_time death_of(const struct rota_lease_sight *sight)
                                                : ROTA_TIME_NEVER;
 }
 
+void rota_lease_watch_take(struct rota_lease_watch *watch, rota_time now, uint32_t shard,
+                           uint64_t epoch, uint64_t instance)
+{
+    rota_lease_watch_learn(watch, shard, epoch);
+    if (shard >= watch->n_shards)
+        return;
+    struct rota_lease_sight *sight = &watch->sights[shard];
+    sight->inherited_until = death_of(sight) <= now ? rota_time_add(now, sight->ttl) : 0;
+    sight->is_held = false;
+    sight->instance = instance;
+}
+
 rota_time rota_lease_watch_dead_at(const struct rota_lease_watch *watch)
 {
     rota_time first = ROTA_TIME_NEVER;
@@ -122,7 +123,7 @@ uint32_t rota_lease_watch_orphans(const struct rota_lease_watch *watch, rota_tim
     uint32_t n = 0;
     for (uint32_t shard = 0; shard < watch->n_shards; shard++) {
         const struct rota_lease_sight *sight = &watch->sights[shard];
-        n += death_of(sight) <= now || (sight->is_counted && sight->is_inherited);
+        n += death_of(sight) <= now || (sight->is_counted && now < sight->inherited_until);
     }
     return n;
 }

@@ -39,8 +39,9 @@ struct rota_lease_sight {
     uint64_t instance;     /* of the holder as last seen; 0: free */
     rota_time since;       /* when this version was first heard of */
     rota_time ttl;
+    rota_time
+        inherited_until; /* one ttl after somebody took it from a dead holder; 0: nobody did */
     bool is_seen, is_counted, is_held, is_ours;
-    bool is_inherited; /* taken from a dead holder, and not pinged since */
 };
 
 struct rota_lease_watch {
@@ -64,8 +65,8 @@ bool rota_lease_watch_see(struct rota_lease_watch *watch, rota_time now, uint64_
 void rota_lease_watch_learn(struct rota_lease_watch *watch, uint32_t shard, uint64_t epoch);
 
 /* A claim of ours was granted: the shard is ours under this epoch, whatever was seen of it. */
-void rota_lease_watch_take(struct rota_lease_watch *watch, uint32_t shard, uint64_t epoch,
-                           uint64_t instance);
+void rota_lease_watch_take(struct rota_lease_watch *watch, rota_time now, uint32_t shard,
+                           uint64_t epoch, uint64_t instance);
 
 /* The highest epoch known of a shard; 0: none is. */
 uint64_t rota_lease_watch_newest(const struct rota_lease_watch *watch, uint32_t shard);
@@ -79,8 +80,9 @@ rota_time rota_lease_watch_ttl_max(const struct rota_lease_watch *watch, rota_ti
 /* When the first row that is held by others is dead, if it stays as it is. */
 rota_time rota_lease_watch_dead_at(const struct rota_lease_watch *watch);
 
-/* How many shards have lost their holder at `now`: they are dead, or somebody has just taken
- * them from a dead one. */
+/* How many shards have lost their holder at `now`: they are dead, or somebody has taken them
+ * from a dead holder within the last ttl. All rows of one holder die within a ttl, for it had
+ * pinged each of them in that time; so until the last one is dead the first still counts. */
 uint32_t rota_lease_watch_orphans(const struct rota_lease_watch *watch, rota_time now);
 
 /* Rows that are dead at `now`: those that were ours first, then others by chance, so
