@@ -44,6 +44,7 @@ enum plant {
     PLANT_TIMERS,
     PLANT_BLIND_JOIN,
     PLANT_NO_FENCE,
+    PLANT_ONE_PAST,
     N_PLANTS,
 };
 
@@ -65,6 +66,7 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"timers", "a shard is served until a timer says otherwise"},
     {"blind-join", "a node takes the row of its name from whoever has it"},
     {"no-fence", "the resource does not look at epochs"},
+    {"one-past", "a view is followed although it comes from another past"},
 };
 
 /* --- bugs --- */
@@ -112,6 +114,17 @@ static void sabotage_view(const struct world *world, uint32_t node, struct rota_
         view->members.size = n;
 }
 
+/* What is known becomes what the view that was read tells of that time. */
+static void forge_past(struct rota_view_fsm *fsm, const struct rota_view *read)
+{
+    uint64_t number = fsm->view.number;
+    if (read->number <= number || read->base > number)
+        return;
+    rota_view_deinit(&fsm->view);
+    if (!rota_view_copy(read, &fsm->view, NULL))
+        fsm->view.number = number;
+}
+
 static void sabotage_event(struct world *world, uint32_t node, struct rota_view_event *event)
 {
     struct rota_view_fsm *fsm = &world->hosts[node].fsm;
@@ -123,6 +136,8 @@ static void sabotage_event(struct world *world, uint32_t node, struct rota_view_
         event->type = ROTA_VIEW_BEATEN;
     if (event->view)
         sabotage_view(world, node, (struct rota_view *)event->view);
+    if (world->plant == PLANT_ONE_PAST && event->view && event->ask == fsm->seek_ask)
+        forge_past(fsm, event->view);
 }
 
 /* Half of the past is forgotten when it becomes too much, which takes longer than these
@@ -392,6 +407,7 @@ int main(int argc, char **argv)
                     &(struct sim_suite){
                         .name = "sim_view",
                         .n_seeds = 1000,
+                        .kept = {706750413460},
                         .n_plant_seeds = 2000,
                         .plants = plants,
                         .n_plants = N_PLANTS - 1,

@@ -206,6 +206,42 @@ static void views_of_different_pasts_are_told_apart(void **state)
     rota_view_deinit(&later);
 }
 
+/* Views without members and pins differ in these alone. */
+static void past_is_told_apart_by_base_engine_and_seats(void **state)
+{
+    (void)state;
+    struct rota_view later;
+    struct rota_str seat = rota_str("a");
+    view.engine = view.to = ROTA_VIEW_STATIC;
+    rota_view_rebase(&view, 5);
+    assert_int_equal(rota_view_copy(&view, &later, NULL), ROTA_OK);
+    later.number = 12;
+    assert_true(rota_view_is_before(&view, &later));
+
+    later.base = 4; /* a base never becomes less */
+    assert_false(rota_view_is_before(&view, &later));
+    later.base = 6;
+    assert_true(rota_view_is_before(&view, &later));
+
+    later.phase = ROTA_VIEW_SHADOW; /* the engine goes on */
+    later.to = ROTA_VIEW_RING;
+    assert_true(rota_view_is_before(&view, &later));
+    later.phase = ROTA_VIEW_STOPPING;
+    assert_false(rota_view_is_before(&view, &later));
+    later.phase = ROTA_VIEW_STABLE;
+    later.engine = ROTA_VIEW_RING;
+    assert_false(rota_view_is_before(&view, &later));
+
+    later.engine = ROTA_VIEW_STATIC;
+    assert_true(rota_vector_push(&later.seats, seat));
+    assert_false(rota_view_is_before(&view, &later));
+    add_seat("b");
+    assert_false(rota_view_is_before(&view, &later));
+    view.engine = later.engine = ROTA_VIEW_RING; /* which does not look at seats */
+    assert_true(rota_view_is_before(&view, &later));
+    rota_view_deinit(&later);
+}
+
 static void copy_shares_nothing(void **state)
 {
     (void)state;
@@ -245,6 +281,7 @@ int main(void)
         TEST(states_are_the_numbers_at_which_something_changed),
         TEST(later_base_forgets_what_ended_before),
         TEST(views_of_different_pasts_are_told_apart),
+        TEST(past_is_told_apart_by_base_engine_and_seats),
         TEST(copy_shares_nothing),
         TEST(names_have_no_control_characters),
     };

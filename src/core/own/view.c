@@ -293,12 +293,31 @@ static bool spans_are_equal(struct rota_view_span a, struct rota_view_span b)
     return a.from == b.from && a.to == b.to;
 }
 
+static bool seats_are_equal(const struct rota_view *a, const struct rota_view *b)
+{
+    bool is_same = a->seats.size == b->seats.size;
+    for (size_t i = 0; is_same && i < a->seats.size; i++)
+        is_same = rota_str_is_equal(a->seats.items[i], b->seats.items[i]);
+    return is_same;
+}
+
+/* What has no spans changes only together with the base. So it is the same in all views
+ * that can be made again from one of them, and a base never becomes less. */
+static bool heads_agree(const struct rota_view *view, const struct rota_view *later)
+{
+    return view->base <= later->base && view->engine == later->engine &&
+           (view->phase == ROTA_VIEW_STOPPING) == (later->phase == ROTA_VIEW_STOPPING) &&
+           (view->engine != ROTA_VIEW_STATIC || seats_are_equal(view, later));
+}
+
 bool rota_view_is_before(const struct rota_view *view, const struct rota_view *later)
 {
     struct rota_view_member a = {0}, b = {0};
     struct rota_view_pin x = {0}, y = {0};
     size_t i = 0, j = 0;
     uint64_t base = later->base, number = view->number;
+    if (!heads_agree(view, later))
+        return false;
     for (;;) {
         bool has_a = next_member(view, &i, base, number, &a);
         if (has_a != next_member(later, &j, base, number, &b))

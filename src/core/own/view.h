@@ -127,9 +127,9 @@ uint32_t rota_view_find(const struct rota_view *view, struct rota_str name);
  * that there are too many. */
 size_t rota_view_states(const struct rota_view *view, uint64_t numbers[ROTA_VIEW_STATES_MAX + 1]);
 
-/* Whether `later`, which has a later number, tells the same of all views up to the number
- * of `view` as that does, from its own base on. If not, they come from different pasts:
- * the store fell back to an earlier state in between. */
+/* Whether `later`, which has a later number and a base that is not above the number of
+ * `view`, tells the same as `view` of all views from its own base up to that number. If not,
+ * they come from different pasts: the store fell back to an earlier state in between. */
 bool rota_view_is_before(const struct rota_view *view, const struct rota_view *later);
 
 /* Let `base`, which is not below the present one, be the base: what ended by then is
