@@ -339,6 +339,30 @@ static void who_is_excused_has_time_to_come_back(void **state)
     bench_done(&bench, id);
 }
 
+static void what_cost_no_attempt_is_counted_when_it_goes_on_elsewhere(void **state)
+{
+    (void)state;
+    struct bench taker = {0};
+    struct rota_job_id id = bench_add(&bench, "x");
+    uint64_t session = bench_open(&bench, "w", 1);
+    uint64_t attempt = bench_view(&bench, id).attempt;
+    rota_broker_worker_lost(bench.broker, bench.now, session, true);
+    bench_tick(&bench, ROTA_BROKER_GRACE);
+    assert_int_equal(bench_view(&bench, id).n_attempts, 0);
+    bench_restart(&bench);
+    assert_int_equal(
+        rota_broker_extend(bench.broker, bench.now, q, id, attempt, 0, 0, rota_str(""), NULL),
+        ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(bench_view(&bench, id).n_attempts, 1);
+    bench_tick(&bench, ROTA_BROKER_GRACE); /* lost again by our fault */
+    assert_int_equal(bench_view(&bench, id).n_attempts, 0);
+    hand_over(&taker);
+    assert_int_equal(bench_end(&taker, id, attempt, ROTA_JOB_CAUSE_GIVEN_BACK, ""), ROTA_OK);
+    assert_int_equal(bench_view(&taker, id).n_attempts, 0);
+    bench_deinit(&taker);
+}
+
 static void a_broker_that_stood_still_gives_everybody_time_to_be_heard(void **state)
 {
     (void)state;
@@ -399,6 +423,7 @@ int main(void)
         LOSS(what_was_released_from_quarantine_is_nobodys),
         LOSS(an_attempt_that_was_lost_goes_on_at_the_next_owner_of_its_job),
         LOSS(who_is_excused_has_time_to_come_back),
+        LOSS(what_cost_no_attempt_is_counted_when_it_goes_on_elsewhere),
         LOSS(a_broker_that_stood_still_gives_everybody_time_to_be_heard),
         LOSS(a_tick_that_is_a_little_late_excuses_nobody),
     };
