@@ -52,6 +52,7 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"no-stall", "a broker does not see that it stood still itself"},
     {"no-return", "what a worker still has when it comes back is not looked at"},
     {"no-quarantine", "a job may kill as many workers as it likes"},
+    {"still-open", "an attempt that a hand-over cancels can still end at the new owner"},
 };
 
 /* --- faults of disks, and restarts within moments --- */
@@ -513,7 +514,7 @@ int main(int argc, char **argv)
                         .name = "sim_work",
                         .n_seeds = 1000,
                         .n_plant_seeds = 1000,
-                        .kept = {101604, 205587, 723744979},
+                        .kept = {101604, 205587, 723744979, 772016731881},
                         .plants = plants,
                         .n_plants = N_PLANTS - 1,
                         .scenarios = names,

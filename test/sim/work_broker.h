@@ -145,6 +145,8 @@ static void do_record(struct world *world, uint32_t node, const struct rota_work
         if (job->whole_at == node && job->whole_number > broker->durable)
             job->whole_number = record->number; /* it is waited for in place of the first */
     }
+    if (record->type == ROTA_WORK_RETRY || record->type == ROTA_WORK_END)
+        truth_over(world, node, record);
     if (record->type == ROTA_WORK_LIFE && record->attempt > broker->life) {
         broker->life = record->attempt;
         broker->life_number = record->number;
@@ -607,6 +609,7 @@ static void broker_on_start(struct world *world, uint32_t node)
 static void broker_on_crash(struct world *world, uint32_t node)
 {
     struct broker *broker = broker_at(world, node);
+    truth_crashed(world, node);
     rota_broker_free(broker->machine);
     disk_crash(world, broker);
     broker->machine = NULL;

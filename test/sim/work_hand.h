@@ -188,6 +188,8 @@ static uint64_t adopt(struct world *world, uint32_t node, const struct kept *kep
     uint64_t number = 0;
     if (world->plant == PLANT_AGE_LOST)
         record.at = rota_sim_wall(world->sim, node);
+    if (world->plant == PLANT_STILL_OPEN && record.cause == ROTA_JOB_CAUSE_HANDED_OVER)
+        record.cause = ROTA_JOB_CAUSE_LOST;
     *code = rota_broker_adopt(broker_at(world, node)->machine, now_of(world, node), &record,
                               &number, &error);
     if (*code != ROTA_OK && *code != ROTA_ERR_LIMIT)

@@ -15,12 +15,13 @@ static const struct run *run_at(const struct world *world, uint32_t run)
     return &world->runs.items[run - 1];
 }
 
-/* The last that a broker handed out under this number; 0: none. */
-static uint32_t find_run(const struct world *world, uint32_t broker, uint32_t job, uint64_t attempt)
+/* The run of a job with this attempt number; 0: none. A job that moves takes its last attempt
+ * along, and no two brokers use the same number for it. */
+static uint32_t find_run(const struct world *world, uint32_t job, uint64_t attempt)
 {
     for (size_t i = world->runs.size; i > 0; i--) {
         const struct run *run = &world->runs.items[i - 1];
-        if (run->broker == broker && run->job == job && run->attempt == attempt)
+        if (run->job == job && run->attempt == attempt)
             return (uint32_t)i;
     }
     return 0;
@@ -145,7 +146,7 @@ static uint32_t truth_dispatch(struct world *world, uint32_t node, const struct 
         rota_sim_fail(world->sim, "job %u is handed out, but its partition is not open", number);
     if (is_queue_paused(broker, queue_of(job->part)))
         rota_sim_fail(world->sim, "job %u is handed out, but its queue is paused", number);
-    if (find_run(world, node, number, attempt))
+    if (find_run(world, number, attempt))
         rota_sim_fail(world->sim, "attempt %llx of job %u is used twice",
                       (unsigned long long)attempt, number);
     check_time(world, node, number);
@@ -157,7 +158,8 @@ static uint32_t truth_dispatch(struct world *world, uint32_t node, const struct 
                       .node = session->node,
                       .life = session->life,
                       .attempt = attempt,
-                      .at = rota_sim_now(world->sim)};
+                      .at = rota_sim_now(world->sim),
+                      .number = rota_broker_last_number(broker->machine)};
     if (!rota_vector_push(&world->runs, run))
         die("no memory for a run");
     return (uint32_t)world->runs.size;
@@ -165,21 +167,63 @@ static uint32_t truth_dispatch(struct world *world, uint32_t node, const struct 
 
 /* --- a job ends --- */
 
+/* A broker writes that an attempt is over. One that is lost may still go on. */
+static void truth_over(struct world *world, uint32_t node, const struct rota_work_record *record)
+{
+    uint32_t run = find_run(world, job_of(record->id), record->attempt);
+    if (!run || (record->type == ROTA_WORK_RETRY && record->cause == ROTA_JOB_CAUSE_LOST))
+        return;
+    world->runs.items[run - 1].over_at = node;
+    world->runs.items[run - 1].over_number = record->number;
+}
+
+/* A crash may take the records that were not on disk. */
+static void truth_crashed(struct world *world, uint32_t node)
+{
+    uint64_t durable = broker_at(world, node)->durable;
+    for (size_t i = 0; i < world->runs.size; i++) {
+        struct run *run = &world->runs.items[i];
+        if (run->broker == node && run->number > durable)
+            run->is_forgotten = true;
+        if (run->over_at == node && run->over_number > durable)
+            run->over_at = NOBODY;
+    }
+}
+
+/* Why a broker must not take the end of a run that it considers open; NULL: it may. */
+static const char *why_not_open(struct world *world, uint32_t node, uint32_t number)
+{
+    const struct run *run = run_at(world, number);
+    if (!broker_at(world, node)->parts[world->jobs[run->job].part].is_open)
+        return "the partition is not open there";
+    if (run->over_at)
+        return "it was over before";
+    for (size_t i = number; i < world->runs.size; i++)
+        if (world->runs.items[i].job == run->job && !world->runs.items[i].is_forgotten)
+            return "the job went to another worker since";
+    return NULL;
+}
+
 /* A broker has taken a worker's word for the end of a run; before that its job was as in
  * `before`. */
 static void truth_end_taken(struct world *world, uint32_t node, const struct frame *frame,
                             const struct rota_job_view *before)
 {
     struct job *job = &world->jobs[frame->job];
-    /* One that was lost may still be ended until the job goes to another. */
+    /* One that was lost may still be ended until the job goes to another worker, also at a
+     * broker that has taken over the job since. */
     bool is_running = before->is_attempt_open && before->attempt == frame->attempt &&
-                      find_run(world, node, frame->job, frame->attempt) == frame->run;
+                      find_run(world, frame->job, frame->attempt) == frame->run;
     struct run *run = &world->runs.items[frame->run - 1];
     bool is_again = run->cause == frame->cause &&
                     !(frame->cause == ROTA_JOB_CAUSE_DONE && before->state != ROTA_JOB_DONE);
     if (!is_running && !is_again)
         rota_sim_fail(world->sim, "W2: the end of run %u of job %u is taken, but it does not run",
                       frame->run, frame->job);
+    const char *why_not = is_running ? why_not_open(world, node, frame->run) : NULL;
+    if (why_not)
+        rota_sim_fail(world->sim, "W2: the end of run %u of job %u is taken by node %u, but %s",
+                      frame->run, frame->job, node, why_not);
     run->cause = frame->cause;
     job->ended_run = is_running ? frame->run : job->ended_run;
     job->was_refused_by_worker |= frame->cause == ROTA_JOB_CAUSE_REFUSED;
@@ -195,7 +239,7 @@ static void truth_ended(struct world *world, uint32_t node, uint32_t number,
                         enum rota_job_cause cause, uint64_t attempt)
 {
     struct job *job = &world->jobs[number];
-    uint32_t run = find_run(world, node, number, attempt);
+    uint32_t run = find_run(world, number, attempt);
     rota_sim_note(world->sim, node, "job %u has come to its end: %s", number,
                   rota_job_cause_text(cause));
     if (cause == ROTA_JOB_CAUSE_CANCELLED) {
@@ -336,7 +380,7 @@ static void look_at_runs(struct world *world, uint32_t node)
     for (uint32_t queue = 0; queue < QUEUES; queue++)
         for (size_t place = 0; rota_broker_next_job(broker->machine, rota_str(queue_names[queue]),
                                                     ROTA_JOB_RUNNING, &place, &view);) {
-            uint32_t number = job_of(view.id), run = find_run(world, node, number, view.attempt);
+            uint32_t number = job_of(view.id), run = find_run(world, number, view.attempt);
             if (!run) {
                 rota_sim_fail(world->sim, "job %u runs in an attempt that nobody began", number);
                 continue;

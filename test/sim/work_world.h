@@ -89,6 +89,7 @@ enum plant {
     PLANT_NO_STALL,
     PLANT_NO_RETURN,
     PLANT_NO_QUARANTINE,
+    PLANT_STILL_OPEN,
     N_PLANTS,
 };
 
@@ -337,6 +338,12 @@ struct run {
     uint64_t attempt;
     rota_time at;              /* true time */
     enum rota_job_cause cause; /* as its worker's word was taken; NONE: not yet */
+
+    /* Records that a crash of the broker may still take back. */
+    uint64_t number;      /* of its start, or a later one */
+    bool is_forgotten;    /* ... which a crash may have taken */
+    uint32_t over_at;     /* the broker that wrote that it is over, and not lost; NOBODY: none */
+    uint64_t over_number; /* ... in this record */
 };
 
 struct world {

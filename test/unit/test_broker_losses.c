@@ -266,6 +266,53 @@ static void what_was_released_from_quarantine_is_nobodys(void **state)
     assert_int_equal(bench_end(&bench, id, attempt, ROTA_JOB_CAUSE_DONE, ""), ROTA_ERR_STALE);
 }
 
+/* Another broker takes over all jobs. */
+static void hand_over(struct bench *taker)
+{
+    struct rota_work_record record;
+    size_t place = 0;
+    taker->options.seed = 8;
+    bench_init(taker);
+    assert_int_equal(rota_broker_partition_close(bench.broker, bench.now, q, 0, NULL), ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(rota_broker_partition_open(taker->broker, taker->now, q, 0, 2, NULL), ROTA_OK);
+    while (rota_broker_partition_next(bench.broker, q, 0, &place, &record))
+        assert_int_equal(
+            rota_broker_adopt(taker->broker, taker->now, &record, &taker->number, NULL), ROTA_OK);
+    bench_settle(taker);
+}
+
+static void an_attempt_that_was_lost_goes_on_at_the_next_owner_of_its_job(void **state)
+{
+    (void)state;
+    struct bench taker = {0};
+    struct rota_job_id ids[2] = {bench_add(&bench, "x"), bench_add(&bench, "y")};
+    struct rota_job_id withdrawn = bench_add(&bench, "z");
+    uint64_t session = bench_open(&bench, "w", 2), attempts[2];
+    for (int i = 0; i < 2; i++)
+        attempts[i] = bench_view(&bench, ids[i]).attempt;
+    rota_broker_worker_lost(bench.broker, bench.now, session, false);
+    bench_settle(&bench);
+    bench_open(&bench, "v", 1);
+    uint64_t cancelled = bench_view(&bench, withdrawn).attempt;
+    assert_int_not_equal(cancelled, 0);
+    hand_over(&taker);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(bench_end(&bench, ids[i], attempts[i], ROTA_JOB_CAUSE_DONE, ""),
+                         ROTA_ERR_STALE); /* it is not the former owner's to take */
+    assert_int_equal(bench_end(&taker, withdrawn, cancelled, ROTA_JOB_CAUSE_DONE, ""),
+                     ROTA_ERR_STALE); /* the move cancelled it */
+    assert_int_equal(bench_end(&taker, ids[0], attempts[0], ROTA_JOB_CAUSE_DONE, "late"), ROTA_OK);
+    assert_int_equal(bench_state(&taker, ids[0]), ROTA_JOB_DONE);
+    bench_tick(&taker, ROTA_JOB_BACKOFF_MAX);
+    bench_open(&taker, "other", 2); /* has the rest from now on */
+    assert_int_equal(bench_end(&taker, ids[1], attempts[1], ROTA_JOB_CAUSE_DONE, ""),
+                     ROTA_ERR_STALE);
+    bench_restart(&taker); /* no record contradicts another */
+    assert_int_equal(bench_state(&taker, ids[0]), ROTA_JOB_DONE);
+    bench_deinit(&taker);
+}
+
 /* --- our own fault --- */
 
 static void who_is_excused_has_time_to_come_back(void **state)
@@ -290,6 +337,30 @@ static void who_is_excused_has_time_to_come_back(void **state)
     assert_int_equal(bench_view(&bench, id).attempt, attempt);
     assert_int_equal(bench_view(&bench, id).n_attempts, 1);
     bench_done(&bench, id);
+}
+
+static void what_cost_no_attempt_is_counted_when_it_goes_on_elsewhere(void **state)
+{
+    (void)state;
+    struct bench taker = {0};
+    struct rota_job_id id = bench_add(&bench, "x");
+    uint64_t session = bench_open(&bench, "w", 1);
+    uint64_t attempt = bench_view(&bench, id).attempt;
+    rota_broker_worker_lost(bench.broker, bench.now, session, true);
+    bench_tick(&bench, ROTA_BROKER_GRACE);
+    assert_int_equal(bench_view(&bench, id).n_attempts, 0);
+    bench_restart(&bench);
+    assert_int_equal(
+        rota_broker_extend(bench.broker, bench.now, q, id, attempt, 0, 0, rota_str(""), NULL),
+        ROTA_OK);
+    bench_settle(&bench);
+    assert_int_equal(bench_view(&bench, id).n_attempts, 1);
+    bench_tick(&bench, ROTA_BROKER_GRACE); /* lost again by our fault */
+    assert_int_equal(bench_view(&bench, id).n_attempts, 0);
+    hand_over(&taker);
+    assert_int_equal(bench_end(&taker, id, attempt, ROTA_JOB_CAUSE_GIVEN_BACK, ""), ROTA_OK);
+    assert_int_equal(bench_view(&taker, id).n_attempts, 0);
+    bench_deinit(&taker);
 }
 
 static void a_broker_that_stood_still_gives_everybody_time_to_be_heard(void **state)
@@ -350,7 +421,9 @@ int main(void)
         LOSS(an_attempt_that_was_lost_goes_on_when_its_worker_comes_back),
         LOSS(an_attempt_that_was_lost_is_ended_or_extended_by_who_has_it),
         LOSS(what_was_released_from_quarantine_is_nobodys),
+        LOSS(an_attempt_that_was_lost_goes_on_at_the_next_owner_of_its_job),
         LOSS(who_is_excused_has_time_to_come_back),
+        LOSS(what_cost_no_attempt_is_counted_when_it_goes_on_elsewhere),
         LOSS(a_broker_that_stood_still_gives_everybody_time_to_be_heard),
         LOSS(a_tick_that_is_a_little_late_excuses_nobody),
     };

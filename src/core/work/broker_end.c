@@ -242,14 +242,11 @@ uint64_t rota_broker_attempt_lost(struct rota_broker *broker, uint32_t job_numbe
     if (!is_ours && is_out_of_attempts(extra))
         return rota_broker_finish(broker, job_number, ROTA_JOB_DEAD, ROTA_JOB_CAUSE_LOST,
                                   rota_str(reason), NULL, 0);
-    uint64_t number = come_back(broker, job_number,
-                                &(struct sequel){.cause = ROTA_JOB_CAUSE_LOST,
-                                                 .reason = rota_str(reason),
-                                                 .is_counted = !is_ours,
-                                                 .killed = killed_of(extra)});
-    if (extra->story)
-        extra->story->was_ours = is_ours;
-    return number;
+    return come_back(broker, job_number,
+                     &(struct sequel){.cause = ROTA_JOB_CAUSE_LOST,
+                                      .reason = rota_str(reason),
+                                      .is_counted = !is_ours,
+                                      .killed = killed_of(extra)});
 }
 
 bool rota_broker_may_resume(const struct rota_broker *broker, const struct rota_job *job,
@@ -280,8 +277,10 @@ void rota_broker_resume(struct rota_broker *broker, uint32_t job_number)
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     struct rota_work_name *worker = rota_broker_resumes_for(extra);
     struct rota_work_record killed = killed_of(extra);
-    bool was_ours = extra->story && extra->story->was_ours; /* and did not count */
-    if (extra->story && extra->story->was_killed) {         /* it did not die */
+    uint32_t n_attempts = extra->n_attempts;
+    if ((extra->story && extra->story->was_ours) || n_attempts == 0)
+        n_attempts++; /* it did not count; a job that moved only says so when it was the first */
+    if (extra->story && extra->story->was_killed) { /* it did not die */
         killed.weight--;
         if (killed.key.size > extra->story->killed_before)
             killed.key.size = extra->story->killed_before;
@@ -290,8 +289,7 @@ void rota_broker_resume(struct rota_broker *broker, uint32_t job_number)
     rota_broker_job_leave(broker, job_number);
     if (worker)
         worker->n_refs++;
-    uint32_t n = extra->n_attempts + was_ours; /* after a restart nobody knows whose fault it was */
-    rota_broker_job_start(broker, job_number, extra->attempt, n ? n : 1, worker, broker->stamp);
+    rota_broker_job_start(broker, job_number, extra->attempt, n_attempts, worker, broker->stamp);
     extra->wait_until = ROTA_TIME_NEVER;
     extra->handed = (uint32_t)broker->n_handed;
     rota_broker_limit_attempt(broker, extra);

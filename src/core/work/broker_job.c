@@ -451,6 +451,7 @@ void rota_broker_job_back(struct rota_broker *broker, uint32_t job_number,
     struct rota_job *job = rota_job_at(&broker->jobs, job_number);
     struct rota_job_extra *extra = rota_job_extra_known(&broker->jobs, job);
     struct rota_str reason = record->reason;
+    bool was_ours = record->cause == ROTA_JOB_CAUSE_LOST && record->n_attempts < extra->n_attempts;
     extra->ended = record->attempt;
     extra->ended_by = record->number;
     extra->ended_cause = extra->cause = (uint8_t)record->cause;
@@ -468,6 +469,8 @@ void rota_broker_job_back(struct rota_broker *broker, uint32_t job_number,
                                       .state = job->state,
                                       .cause = (uint8_t)record->cause});
     rota_broker_job_set_killed(broker, extra, record);
+    if (extra->story)
+        extra->story->was_ours = was_ours;
 }
 
 void rota_broker_job_end(struct rota_broker *broker, uint32_t job_number,
