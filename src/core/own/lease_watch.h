@@ -39,8 +39,7 @@ struct rota_lease_sight {
     uint64_t instance;     /* of the holder as last seen; 0: free */
     rota_time since;       /* when this version was first heard of */
     rota_time ttl;
-    rota_time
-        inherited_until; /* one ttl after somebody took it from a dead holder; 0: nobody did */
+    rota_time inherited_until; /* a ttl after it was taken from a dead holder; 0: it was not */
     bool is_seen, is_counted, is_held, is_ours;
 };
 
