@@ -652,6 +652,38 @@ static void a_queue_is_deleted_when_its_jobs_have_ended(void **state)
                      ROTA_ERR_NOT_FOUND);
 }
 
+/* Nodes go on telling each other what was set, also what was taken back. */
+static void a_deleted_queue_does_not_come_back_by_what_every_queue_has(void **state)
+{
+    (void)state;
+    struct rota_str q = rota_str("q"), none = rota_str_of("", 0);
+    struct rota_queue_view view;
+    size_t n_live, n_ended;
+    uint64_t number;
+    struct rota_job_id job = bench_add(&bench, "x");
+    assert_int_equal(rota_broker_cancel(bench.broker, bench.now, q, job, &number, NULL), ROTA_OK);
+    assert_int_equal(rota_broker_pause(bench.broker, bench.now, q, true, &number, NULL), ROTA_OK);
+    assert_int_equal(rota_broker_delete_queue(bench.broker, bench.now, q, false, &n_live, &n_ended,
+                                              &number, &bench.error),
+                     ROTA_OK);
+    bench_settle(&bench);
+    assert_false(rota_broker_find_queue(bench.broker, q, &view));
+    struct rota_work_record setting = {.type = ROTA_WORK_PAUSE, .queue = q};
+    setting.key = setting.worker = setting.reason = setting.bytes = none;
+    setting.at = bench.now.wall + ROTA_SEC;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(rota_broker_take_setting(bench.broker, bench.now, &setting, NULL),
+                         ROTA_OK);
+        bench_settle(&bench);
+        assert_false(rota_broker_find_queue(bench.broker, setting.queue, &view));
+        setting.queue = rota_str("never"); /* nor is one made */
+    }
+    assert_int_equal(n_queues(), 0);
+    setting.is_paused = true;
+    assert_int_equal(rota_broker_take_setting(bench.broker, bench.now, &setting, NULL), ROTA_OK);
+    assert_true(rota_broker_find_queue(bench.broker, setting.queue, &view));
+}
+
 static void sets_beyond_the_bound_are_refused(void **state)
 {
     (void)state;
@@ -700,6 +732,7 @@ int main(void)
         RULE(a_hundred_thousand_queues_have_jobs_and_leave_nothing_behind),
         RULE(a_queue_with_a_setting_is_not_forgotten),
         RULE(a_queue_is_deleted_when_its_jobs_have_ended),
+        RULE(a_deleted_queue_does_not_come_back_by_what_every_queue_has),
         RULE(sets_beyond_the_bound_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -122,6 +122,7 @@ static enum rota_code add_queues(struct rota_broker *broker, struct rota_work_cl
         if (is_known)
             continue;
         class->queues[class->n_queues++] = queue->number;
+        queue->is_deleted = false;
         queue->n_classes++;
     }
     return ROTA_OK;

@@ -266,6 +266,7 @@ enum rota_code rota_broker_job_new(struct rota_broker *broker, const struct rota
     if (code)
         return code;
     struct rota_work_queue *queue = broker->queues.items[lane->queue];
+    queue->is_deleted = false;
     uint32_t own = rota_job_id_is_none(spec->id) ? rota_job_id_partition(id) : spec->partition;
     code = rota_broker_need_partition(queue, own, &partition, error);
     if (!code && spec->key.size > 0)

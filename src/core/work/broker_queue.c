@@ -201,7 +201,6 @@ enum rota_code rota_broker_need_queue(struct rota_broker *broker, struct rota_st
     struct rota_work_queue *known = rota_broker_queue(broker, name);
     if (known) {
         broker->last_queue = known;
-        known->is_deleted = false;
         *queue = known;
         return ROTA_OK;
     }

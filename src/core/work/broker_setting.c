@@ -40,6 +40,16 @@ static rota_time time_after(const struct rota_broker *broker, rota_time before)
 
 /* --- making --- */
 
+/* A setting makes a deleted queue one again, unless it is what every queue has: that is taken back
+ * everywhere when a queue is deleted, and no reason to keep it. */
+static void note_setting(struct rota_broker *broker, struct rota_work_queue *queue, bool is_usual)
+{
+    if (is_usual)
+        rota_broker_note_empty(broker, queue);
+    else
+        queue->is_deleted = false;
+}
+
 /* Whether it is paused and what its jobs may kill are one setting, of one record. */
 static uint64_t set_paused(struct rota_broker *broker, struct rota_work_queue *queue,
                            bool is_paused, uint32_t kills_max, rota_time at)
@@ -47,6 +57,7 @@ static uint64_t set_paused(struct rota_broker *broker, struct rota_work_queue *q
     queue->is_paused = is_paused;
     queue->kills_max = kills_max;
     queue->paused_at = at;
+    note_setting(broker, queue, !is_paused && kills_max == 0);
     struct rota_work_record *record = rota_broker_write_setting(broker, ROTA_WORK_PAUSE, queue);
     record->is_paused = is_paused;
     record->weight = kills_max;
@@ -110,6 +121,7 @@ static uint64_t set_weight(struct rota_broker *broker, struct rota_work_queue *q
     record->weight = weight;
     record->at = at;
     rota_fair_set_weight(&queue->fair, key, weight, at);
+    note_setting(broker, queue, weight == ROTA_FAIR_WEIGHT);
     return record->number;
 }
 
@@ -137,6 +149,7 @@ static uint64_t set_layout(struct rota_broker *broker, struct rota_work_queue *q
     queue->layout = *layout;
     queue->laid_at = at;
     broker->n_layouts++;
+    note_setting(broker, queue, rota_layout_is_equal(layout, &broker->options.layout));
     struct rota_work_record *record = rota_broker_write_setting(broker, ROTA_WORK_LAYOUT, queue);
     record->layout = &queue->layout;
     record->at = at;
@@ -350,6 +363,15 @@ bool rota_broker_rewrite_settings(struct rota_broker *broker, const struct rota_
 
 /* --- taking over --- */
 
+/* What every queue has is no reason to make one. */
+static bool is_usual(const struct rota_broker *broker, const struct rota_work_record *setting)
+{
+    if (setting->type == ROTA_WORK_LAYOUT)
+        return setting->layout && rota_layout_is_equal(setting->layout, &broker->options.layout);
+    return setting->type == ROTA_WORK_WEIGHT ? setting->weight == ROTA_FAIR_WEIGHT
+                                             : !setting->is_paused && setting->weight == 0;
+}
+
 enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_work_now now,
                                         const struct rota_work_record *setting,
                                         struct rota_error *error)
@@ -364,6 +386,8 @@ enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_
     if (setting->at <= 0 || setting->at > rota_time_add(broker->stamp, AHEAD_MAX))
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "a setting was made in the future: a clock is wrong");
+    if (!rota_broker_queue(broker, setting->queue) && is_usual(broker, setting))
+        return rota_job_queue_check(setting->queue, error);
     if (setting->type == ROTA_WORK_LAYOUT)
         return take_layout(broker, now, setting, error);
     enum rota_code code = is_weight ? check_weight(setting->key, setting->weight, error)
