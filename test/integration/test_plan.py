@@ -146,13 +146,15 @@ def a_large_plan_does_not_block_the_node(nodes):
 @test
 def more_plans_at_a_time_than_allowed_are_refused(nodes):
     statuses = []
-    planners = [threading.Thread(target=lambda: statuses.append(nodes[0].ask("POST", "/api/v1/plan", LARGE)[0]))
-                for _ in range(12)]
-    for planner in planners:
-        planner.start()
-    for planner in planners:
-        planner.join()
-    assert set(statuses) == {200, 429} and statuses.count(200) >= 8, statuses
+    while 429 not in statuses:  # on a busy machine they may come one after the other
+        statuses.clear()
+        planners = [threading.Thread(target=lambda: statuses.append(nodes[0].ask("POST", "/api/v1/plan", LARGE)[0]))
+                    for _ in range(12)]
+        for planner in planners:
+            planner.start()
+        for planner in planners:
+            planner.join()
+        assert set(statuses) <= {200, 429} and statuses.count(200) >= 8, statuses
 
 
 def rota(*arguments):
