@@ -224,10 +224,9 @@ static enum rota_code adopt_all(struct rota_work_broker *broker, struct rota_wor
     struct rota_journal_batch batch = {0};
     struct rota_journal_room room;
     struct rota_work_record record;
-    size_t n_jobs, jobs_max = broker->options.jobs_max ? broker->options.jobs_max
-                                                       : (size_t)ROTA_BROKER_JOBS_MAX;
+    size_t n_jobs;
     enum rota_code code = check_jobs(request, &n_jobs, error);
-    if (!code && rota_broker_n_jobs(broker->core) + n_jobs > jobs_max)
+    if (!code && !rota_broker_has_room(broker->core, n_jobs))
         code = rota_error_set(error, ROTA_ERR_LIMIT, "there is no room for %zu jobs", n_jobs);
     if (!code)
         code = rota_broker_adopting(broker->core, now, name, error);

@@ -514,7 +514,7 @@ int main(int argc, char **argv)
                         .name = "sim_work",
                         .n_seeds = 1000,
                         .n_plant_seeds = 1000,
-                        .kept = {101604, 205587, 723744979, 772016731881},
+                        .kept = {101604, 205587, 723744979, 772016731881, 749458074657},
                         .plants = plants,
                         .n_plants = N_PLANTS - 1,
                         .scenarios = names,

@@ -251,6 +251,10 @@ static void hear_add(struct world *world, uint32_t node, const struct frame *fra
         rota_sim_note(world->sim, node, "job %u is %s job %u", frame->job,
                       is_new ? "new:" : "known:", held.frame.other);
     }
+    if (is_new && world->shape.jobs_max &&
+        rota_broker_n_jobs(broker->machine) > world->shape.jobs_max)
+        rota_sim_fail(world->sim, "bounds: node %u adds a job to %zu", node,
+                      rota_broker_n_jobs(broker->machine) - 1);
     if (is_new && spec.not_before > 0) {
         struct rota_work_now now = now_of(world, node);
         world->jobs[frame->job].wait_at = node;

@@ -208,6 +208,63 @@ static void totals_count_what_happened_here_in_this_life(void **state)
     deinit();
 }
 
+/* Takes over the first job of a closed partition of `from`, which then forgets it. */
+static enum rota_code move_first(struct bench *from, struct bench *to, uint32_t partition)
+{
+    struct rota_work_record record;
+    size_t place = 0;
+    uint64_t number;
+    assert_true(rota_broker_partition_next(from->broker, q, partition, &place, &record));
+    struct rota_job_id id = record.spec->id;
+    enum rota_code code = rota_broker_adopt(to->broker, to->now, &record, &number, NULL);
+    bench_settle(to);
+    if (!code)
+        assert_int_equal(rota_broker_forget(from->broker, from->now, q, id, &number, NULL),
+                         ROTA_OK);
+    bench_settle(from);
+    return code;
+}
+
+static void two_full_brokers_can_exchange_partitions(void **state)
+{
+    (void)state;
+    struct bench *both[2] = {&bench, &taker};
+    struct rota_job_spec spec = {.queue = q, .payload = rota_str("x")};
+    struct rota_job_id id;
+    for (uint32_t i = 0; i < 2; i++) {
+        both[i]->options.jobs_max = 2;
+        bench_init(both[i]);
+        assert_int_equal(rota_broker_partition_open(both[i]->broker, both[i]->now, q, i, 2, NULL),
+                         ROTA_OK);
+        spec.partition = i;
+        for (uint64_t k = 1; k <= 2; k++) {
+            spec.id = rota_job_id_make(BENCH_WALL, i, k);
+            bench_add_spec(both[i], spec);
+        }
+    }
+    assert_int_equal(rota_broker_partition_close(bench.broker, bench.now, q, 0, NULL), ROTA_OK);
+    assert_int_equal(move_first(&bench, &taker, 0), ROTA_ERR_LIMIT); /* it has its own to do */
+    assert_int_equal(rota_broker_partition_close(taker.broker, taker.now, q, 1, NULL), ROTA_OK);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(
+            rota_broker_partition_open(both[i]->broker, both[i]->now, q, 1 - i, 3, NULL), ROTA_OK);
+    assert_int_equal(move_first(&bench, &taker, 0), ROTA_OK);
+    assert_int_equal(rota_broker_n_jobs(taker.broker), 3);
+    spec.partition = 0;
+    spec.id = rota_job_id_make(BENCH_WALL, 0, 3);
+    assert_int_equal(bench_try_add(&taker, &spec, &id), ROTA_ERR_LIMIT); /* new ones have to wait */
+    assert_true(rota_broker_has_room(taker.broker, 1));
+    assert_false(rota_broker_has_room(taker.broker, 2));
+    assert_false(rota_broker_has_room(taker.broker, SIZE_MAX));
+    assert_int_equal(move_first(&bench, &taker, 0), ROTA_OK);
+    assert_false(rota_broker_has_room(taker.broker, 1));
+    assert_int_equal(move_first(&taker, &bench, 1), ROTA_OK);
+    assert_int_equal(move_first(&taker, &bench, 1), ROTA_OK);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(rota_broker_n_jobs(both[i]->broker), 2);
+    deinit();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +275,7 @@ int main(void)
         cmocka_unit_test(a_retry_after_the_deadline_can_be_read_again),
         cmocka_unit_test(an_ended_job_takes_a_unique_key_from_nobody),
         cmocka_unit_test(a_closed_partition_has_no_deadlines),
+        cmocka_unit_test(two_full_brokers_can_exchange_partitions),
         cmocka_unit_test(totals_count_what_happened_here_in_this_life),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -306,7 +306,7 @@ enum rota_code rota_broker_forget(struct rota_broker *broker, struct rota_work_n
                                   struct rota_str queue, struct rota_job_id id, uint64_t *number,
                                   struct rota_error *error);
 /* ... and is taken in by another broker with its age, attempts and id; once, however often. It
- * waits for its partition to be opened there, if it is not. */
+ * waits for its partition to be opened there, if it is not. ROTA_ERR_LIMIT without room. */
 enum rota_code rota_broker_adopt(struct rota_broker *broker, struct rota_work_now now,
                                  const struct rota_work_record *job, uint64_t *number,
                                  struct rota_error *error);
@@ -724,6 +724,11 @@ bool rota_broker_find_idle(const struct rota_broker *broker, struct rota_str que
 /* Whether a job waits for a worker, and for nothing else. */
 bool rota_broker_waits_for_worker(const struct rota_broker *broker, struct rota_str queue,
                                   struct rota_job_id id);
+
+/* Whether `n` more jobs can be adopted. Those of closed partitions leave as soon as their new owner
+ * takes them, so they take no room, up to `jobs_max` of them: two brokers that are full can still
+ * exchange partitions. */
+bool rota_broker_has_room(const struct rota_broker *broker, size_t n);
 
 /* Bytes that all jobs take, indexes included; and how many have not ended. */
 size_t rota_broker_memory(const struct rota_broker *broker);

@@ -208,6 +208,26 @@ static size_t more_of(const struct rota_work_record *job)
     return job->bytes.size + job->reason.size + job->worker.size;
 }
 
+/* Jobs that have not ended, of partitions that are closed. */
+static size_t n_leaving(const struct rota_broker *broker)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < broker->queues.size; i++) {
+        const struct rota_work_queue *queue = broker->queues.items[i];
+        for (size_t k = 0; queue && k < queue->partitions.size; k++)
+            n += queue->partitions.items[k].is_open ? 0 : queue->partitions.items[k].n_live;
+    }
+    return n;
+}
+
+bool rota_broker_has_room(const struct rota_broker *broker, size_t n)
+{
+    size_t max = broker->options.jobs_max, n_live = broker->n_live;
+    if (n > max || n_live > 2 * max - n)
+        return false;
+    return n_live <= max - n || n_live - n_leaving(broker) <= max - n;
+}
+
 static enum rota_code check_adopted(struct rota_broker *broker, const struct rota_work_record *job,
                                     struct rota_error *error)
 {
@@ -221,7 +241,7 @@ static enum rota_code check_adopted(struct rota_broker *broker, const struct rot
         code = rota_broker_check_disk(broker, job->spec, more_of(job), error);
     if (code)
         return code;
-    if (!rota_job_state_is_ended(job->state) && broker->n_live >= broker->options.jobs_max)
+    if (!rota_job_state_is_ended(job->state) && !rota_broker_has_room(broker, 1))
         return rota_error_set(error, ROTA_ERR_LIMIT, "there are %zu jobs already", broker->n_live);
     return ROTA_OK;
 }
