@@ -200,7 +200,8 @@ static enum rota_code read_start(struct rota_broker *broker, uint32_t number,
 {
     const struct rota_job *job = rota_job_at(&broker->jobs, number);
     struct rota_job_extra *extra = rota_job_extra_of(&broker->jobs, job);
-    bool is_resumed = rota_broker_is_attempt_open(job, extra) && extra->attempt == record->attempt;
+    bool is_resumed =
+        extra && rota_broker_is_attempt_open(job, extra) && extra->attempt == record->attempt;
     if (rota_job_state_is_ended(job->state) || job->state == ROTA_JOB_RUNNING ||
         (!is_resumed && record->attempt <= (extra ? extra->attempt : 0)))
         return contradicts(record, "the job can't begin", error);
