@@ -355,21 +355,16 @@ enum rota_code rota_work_broker_place(const struct rota_work_broker *broker,
                                       struct rota_job_id id, uint32_t *partition,
                                       struct rota_error *error);
 
-/* Whether a job has a place of its own: it goes there whatever the layout of its queue, so that an
- * add that is repeated finds it. */
-bool rota_work_broker_is_placed(const struct rota_queue_job_spec *message, struct rota_job_id id,
-                                uint32_t partition);
-
 /* Jobs with an idempotency key get the id that follows from it, in the broker's arena; false
  * without memory. Adds of them may have been made before: see rota_work_broker_search(). */
 bool rota_work_broker_name_jobs(struct rota_work_broker *broker, struct rota_queue_job_spec *jobs,
                                 size_t n, bool is_carried);
 
-/* Whether a new job may go to this partition. ROTA_ERR_STALE: it might have once, and another is
- * to be chosen. */
+/* Whether a new job may go to this partition, whose queue has a good name. ROTA_ERR_STALE: it might
+ * have once, and another is to be chosen. */
 enum rota_code rota_work_broker_check_new(const struct rota_work_broker *broker,
-                                          struct rota_str queue, uint32_t partition,
-                                          struct rota_str unique, struct rota_error *error);
+                                          const struct rota_queue_job_spec *message,
+                                          uint32_t partition, struct rota_error *error);
 
 /* --- broker_layout.c: all but `open` accept NULL --- */
 

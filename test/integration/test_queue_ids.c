@@ -154,6 +154,28 @@ static void a_key_stays_that_of_its_job_when_the_queue_gets_other_partitions(voi
     assert_int_equal(n_jobs(world), 2 * N + 8);
 }
 
+/* Its number is one that the queue does not have when the job comes, and has later. */
+static void an_id_from_elsewhere_stays_that_of_its_job_when_the_queue_gets_its_partition(
+    void **state)
+{
+    enum { FROM = 16, TO = 40, N = TO - FROM };
+    struct world *world = *state;
+    struct rota_job_id ids[N];
+    for (int i = 0; i < N; i++) {
+        ids[i] = uuid4();
+        ids[i].high = (ids[i].high & ~(uint64_t)0xffff) | (uint64_t)(FROM + i);
+        assert_true(add_id(world, i % NODES, ids[i]).is_new);
+    }
+    lay_out(world, "q", TO);
+    for (int i = 0; i < N; i++) {
+        struct outcome again = add_id(world, i % NODES, ids[i]);
+        assert_string_equal(again.text, "");
+        assert_false(again.is_new);
+        assert_found(world, ids[i]);
+    }
+    assert_int_equal(n_jobs(world), N);
+}
+
 static void a_key_is_not_given_to_two_while_a_node_is_away(void **state)
 {
     struct world *world = *state;
@@ -265,6 +287,7 @@ int main(void)
         TEST(any_uuid_is_an_id),
         TEST(a_key_is_that_of_one_job_at_every_node),
         TEST(a_key_stays_that_of_its_job_when_the_queue_gets_other_partitions),
+        TEST(an_id_from_elsewhere_stays_that_of_its_job_when_the_queue_gets_its_partition),
         TEST(a_key_is_not_given_to_two_while_a_node_is_away),
         TEST(what_can_not_be_a_key_is_refused_with_its_bound),
         TEST(each_of_a_batch_has_its_key),

@@ -46,11 +46,11 @@ enum {
 #define ROTA_JOB_TIMEOUT_GRACE (10 * ROTA_SEC)
 #define ROTA_JOB_KEEP          (1 * ROTA_HOUR) /* how long an ended job is remembered */
 
-/* 48 bits of the millisecond it was made in, 16 bits of its partition, 64 bits of
- * chance; as text 32 hexadecimal digits. 0, 0 is none. The submitter may choose it, so
- * that an add whose outcome is not known can be made again; or give a key, from which the id
- * follows. An id from elsewhere, such as a UUID, may be anything: rota_job_id_place() then says
- * where its job belongs. */
+/* 48 bits of the millisecond it was made in, 16 bits of its partition, 12 bits that check the
+ * others, 52 bits of chance; as text 32 hexadecimal digits. 0, 0 is none. The submitter may choose
+ * it, so that an add whose outcome is not known can be made again; or give a key, from which the id
+ * follows. An id from elsewhere, such as a UUID, may be anything: the check tells it from ours, and
+ * rota_job_id_place() says where its job belongs. */
 struct rota_job_id {
     uint64_t high, low;
 };
@@ -74,9 +74,11 @@ struct rota_job_id rota_job_id_make(rota_time wall, uint32_t partition, uint64_t
 struct rota_job_id rota_job_id_of_key(struct rota_str queue, struct rota_str key,
                                       uint32_t partitions);
 
-/* The partition of a job with this id: the one that the id names if that is below `known`, else
- * one of the first `partitions`, always the same. */
-uint32_t rota_job_id_place(struct rota_job_id id, uint32_t known, uint32_t partitions);
+/* The partition of a job with this id: the one that the id names if rota_job_id_make() made it or
+ * that is below `partitions`, how many every queue begins with; else one of these. It depends on
+ * nothing that changes, so that a job is looked for where it was put. One in 4096 ids from
+ * elsewhere passes for ours, which moves its job to another partition for good. */
+uint32_t rota_job_id_place(struct rota_job_id id, uint32_t partitions);
 char *rota_job_id_format(struct rota_job_id id, char text[ROTA_JOB_ID_TEXT]);
 enum rota_code rota_job_id_parse(struct rota_str text, struct rota_job_id *id,
                                  struct rota_error *error);
