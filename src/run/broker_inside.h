@@ -304,8 +304,9 @@ enum rota_code rota_work_broker_serve(struct rota_work_broker *broker, struct ro
 /* Whether it comes from a node that has chosen us. */
 bool rota_work_broker_is_carried(struct rota_server_call *call);
 
-/* A call of `service`, from its beginning. */
-void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call);
+/* A call of `service`, from its beginning; `is_resumed`: it had to wait, and begins again. */
+void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call,
+                           bool is_resumed);
 
 /* Go on with an add or a batch whose jobs were looked for: those that are `known` are at some
  * node. Takes `call`. */

@@ -236,7 +236,8 @@ static void serve_request(struct rota_broker_service *service, struct rota_serve
     service->method->handle(broker, call, request);
 }
 
-void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call)
+void rota_work_broker_call(struct rota_broker_service *service, struct rota_server_call *call,
+                           bool is_resumed)
 {
     struct rota_work_broker *broker = service->broker;
     const struct rota_message_type *type = service->method->type;
@@ -257,7 +258,8 @@ void rota_work_broker_call(struct rota_broker_service *service, struct rota_serv
     } else if (!read_new_jobs(service, call, &request)) {
         refuse_memory(call);
     } else {
-        note_operation(broker, call, service->method, &request);
+        if (!is_resumed)
+            note_operation(broker, call, service->method, &request);
         serve_request(service, call, &request);
     }
 }
@@ -289,7 +291,7 @@ void rota_work_broker_call_known(struct rota_broker_service *service, struct rot
 
 static void on_call(void *data, struct rota_server_call *call)
 {
-    rota_work_broker_call(data, call);
+    rota_work_broker_call(data, call, false);
 }
 
 static void on_cancel(void *data, struct rota_server_call *call)

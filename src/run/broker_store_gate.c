@@ -232,7 +232,7 @@ void rota_broker_store_unpark(struct rota_broker_store *store, const char *why)
             rota_server_call_finish(parked.call, ROTA_STATUS_UNAVAILABLE, why, NULL, 0);
         else {
             store->resumed_at = parked.at;
-            rota_work_broker_call(parked.service, parked.call);
+            rota_work_broker_call(parked.service, parked.call, true);
             store->resumed_at = 0;
         }
     }

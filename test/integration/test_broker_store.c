@@ -196,6 +196,37 @@ static void what_is_forgotten_has_no_row(void **state)
     assert_int_equal(count("state = 'done'"), 0);
 }
 
+static void count_deletes(void *data, bool is_job, const char *about, const char *what)
+{
+    (void)is_job;
+    (void)about;
+    *(size_t *)data += strncmp(what, "DeleteQueue", strlen("DeleteQueue")) == 0;
+}
+
+/* The call waits until all partitions are loaded, and is looked at again with each of them. */
+static void a_call_that_had_to_wait_is_noted_once(void **state)
+{
+    struct world *world = *state;
+    static struct told told;
+    size_t n_noted = 0;
+    struct name name;
+    for (uint32_t i = 0; i < 4; i++) {
+        struct rota_queue_job_spec spec = {.queue = JOBS, .partition = i, .payload = rota_str("x")};
+        assert_int_equal(add(world, spec, &name, NULL, &told), ROTA_STATUS_OK);
+    }
+    world_close(world);
+    struct rota_work_broker_options options = {.store = database_text("ROTA_TEST_URL"),
+                                               .partitions = 4,
+                                               .on_news = count_deletes,
+                                               .data = &n_noted};
+    *world = (struct world){0};
+    world_open(world, &options);
+    struct rota_queue_delete request = {.queue = JOBS};
+    assert_int_equal(ask(world, "DeleteQueue", &ROTA_QUEUE_DELETE, &request, &told),
+                     ROTA_STATUS_FAILED_PRECONDITION); /* it has jobs */
+    assert_int_equal(n_noted, 1);
+}
+
 /* How many partitions the broker says that a queue is to have; 0: it does not know the queue. */
 static uint64_t wanted_of(struct world *world, struct rota_str queue)
 {
@@ -234,6 +265,7 @@ int main(void)
         TEST(others_go_on_when_one_is_lost),
         TEST(what_is_forgotten_has_no_row),
         TEST(a_setting_that_was_refused_is_tried_again),
+        TEST(a_call_that_had_to_wait_is_noted_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
