@@ -270,12 +270,16 @@ uint64_t rota_broker_n_layouts(const struct rota_broker *broker)
     return broker->n_layouts;
 }
 
-bool rota_broker_has_beyond(const struct rota_broker *broker, struct rota_str queue, uint32_t first)
+bool rota_broker_has_beyond(const struct rota_broker *broker, struct rota_str queue,
+                            const struct rota_work_layout *layout)
 {
     const struct rota_work_queue *found = rota_broker_queue(broker, queue);
-    for (size_t i = 0; found && i < found->partitions.size; i++)
-        if (found->partitions.items[i].number >= first && found->partitions.items[i].n_live > 0)
+    for (size_t i = 0; found && i < found->partitions.size; i++) {
+        const struct rota_work_partition *partition = &found->partitions.items[i];
+        if (partition->number >= layout->write && partition->number < layout->read &&
+            partition->n_drawn > 0)
             return true;
+    }
     return false;
 }
 

@@ -49,13 +49,20 @@ struct rota_job_id rota_job_id_of_key(struct rota_str queue, struct rota_str key
     id.high = (id.high & ~(uint64_t)0xffff) | read_half(digest + 16) % partitions;
     if (rota_job_id_is_none(id))
         id.low = 1;
+    if (rota_job_id_is_made(id))
+        id.low ^= (uint64_t)1 << 63; /* a wrong check */
     return id;
+}
+
+bool rota_job_id_is_made(struct rota_job_id id)
+{
+    return id.low == check_low(id);
 }
 
 uint32_t rota_job_id_place(struct rota_job_id id, uint32_t partitions)
 {
     uint32_t own = rota_job_id_partition(id);
-    return own < partitions || id.low == check_low(id) ? own : own % partitions;
+    return own < partitions || rota_job_id_is_made(id) ? own : own % partitions;
 }
 
 char *rota_job_id_format(struct rota_job_id id, char text[ROTA_JOB_ID_TEXT])

@@ -74,10 +74,13 @@ struct rota_job_id rota_job_id_make(rota_time wall, uint32_t partition, uint64_t
 struct rota_job_id rota_job_id_of_key(struct rota_str queue, struct rota_str key,
                                       uint32_t partitions);
 
+/* Whether rota_job_id_make() made it; never one that follows from a key. One in 4096 ids from
+ * elsewhere passes for ours. */
+bool rota_job_id_is_made(struct rota_job_id id);
+
 /* The partition of a job with this id: the one that the id names if rota_job_id_make() made it or
  * that is below `partitions`, how many every queue begins with; else one of these. It depends on
- * nothing that changes, so that a job is looked for where it was put. One in 4096 ids from
- * elsewhere passes for ours, which moves its job to another partition for good. */
+ * nothing that changes, so that a job is looked for where it was put. */
 uint32_t rota_job_id_place(struct rota_job_id id, uint32_t partitions);
 char *rota_job_id_format(struct rota_job_id id, char text[ROTA_JOB_ID_TEXT]);
 enum rota_code rota_job_id_parse(struct rota_str text, struct rota_job_id *id,
