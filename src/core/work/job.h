@@ -155,6 +155,13 @@ enum rota_work_record_type {
 
 enum { ROTA_WORK_RECORDS = ROTA_WORK_NODE + 1 };
 
+/* What is taken back when an attempt that was lost goes on; 0: nothing. Its worker is that of the
+ * record. */
+enum {
+    ROTA_WORK_LOST_OURS = 1,   /* it was our fault, and did not count */
+    ROTA_WORK_LOST_KILLED = 2, /* it killed its worker; plus the size of `key` before that */
+};
+
 /* One fact; which fields count depends on its type. All is borrowed. */
 struct rota_work_record {
     enum rota_work_record_type type;
@@ -175,6 +182,7 @@ struct rota_work_record {
                       * how many may, 0: the default */
     uint32_t partition;
     uint64_t epoch; /* of OWN; of a JOB that is handed over: the life of who had it */
+    uint32_t lost; /* of a JOB whose last attempt was lost and may go on: see ROTA_WORK_LOST_OURS */
     uint64_t tag;
     struct rota_str queue, key, worker, reason;
     struct rota_str bytes; /* a result; of CHUNK: ids, 16 bytes each */
