@@ -251,6 +251,9 @@ bool rota_work_broker_store_admit(struct rota_broker_service *service,
 bool rota_work_broker_store_vouches(const struct rota_work_broker *broker,
                                     const struct rota_queue_about *about);
 
+/* A queue was deleted: its partitions, and what the store still has of it, go. */
+void rota_work_broker_store_delete(struct rota_work_broker *broker, struct rota_str queue);
+
 /* --- broker_member.c --- */
 
 #define ROTA_BROKER_ROLE "broker" /* of members of a store */

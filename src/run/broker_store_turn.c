@@ -425,6 +425,9 @@ static void finish_turn(struct rota_broker_store *store)
         if (part && part->epoch == partition->epoch)
             rota_broker_store_lose(store, part, "a write was refused");
     }
+    for (size_t i = 0; i < store->turn.n_settings; i++)
+        if (store->turn.settings[i].epoch)
+            rota_broker_store_removed(store, &store->turn.settings[i]);
     advance(store, store->turn_number);
 }
 

@@ -281,6 +281,11 @@ struct rota_setting_place {
 bool rota_broker_next_setting(const struct rota_broker *broker, struct rota_setting_place *place,
                               struct rota_work_record *record);
 
+/* Whether a setting is what every queue has, and of a queue that is not known here: that is no
+ * reason to make one. */
+bool rota_broker_is_needless(const struct rota_broker *broker,
+                             const struct rota_work_record *setting);
+
 /* A setting as another broker has it; the later one counts. */
 enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_work_now now,
                                         const struct rota_work_record *setting,

@@ -367,9 +367,11 @@ bool rota_broker_rewrite_settings(struct rota_broker *broker, const struct rota_
 
 /* --- taking over --- */
 
-/* What every queue has is no reason to make one. */
-static bool is_usual(const struct rota_broker *broker, const struct rota_work_record *setting)
+bool rota_broker_is_needless(const struct rota_broker *broker,
+                             const struct rota_work_record *setting)
 {
+    if (rota_broker_queue(broker, setting->queue))
+        return false;
     if (setting->type == ROTA_WORK_LAYOUT)
         return setting->layout && rota_layout_is_equal(setting->layout, &broker->options.layout);
     return setting->type == ROTA_WORK_WEIGHT ? setting->weight == ROTA_FAIR_WEIGHT
@@ -390,7 +392,7 @@ enum rota_code rota_broker_take_setting(struct rota_broker *broker, struct rota_
     if (setting->at <= 0 || setting->at > rota_time_add(broker->stamp, AHEAD_MAX))
         return rota_error_set(error, ROTA_ERR_INVALID,
                               "a setting was made in the future: a clock is wrong");
-    if (!rota_broker_queue(broker, setting->queue) && is_usual(broker, setting))
+    if (rota_broker_is_needless(broker, setting))
         return rota_job_queue_check(setting->queue, error);
     if (setting->type == ROTA_WORK_LAYOUT)
         return take_layout(broker, now, setting, error);
