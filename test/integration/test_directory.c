@@ -1,5 +1,6 @@
 #include "run/directory.h"
 
+#include "core/call/shard_cache.h"
 #include "nodes.h"
 
 #include <netinet/in.h>
@@ -108,13 +109,13 @@ static void keep_text(void *data, const struct rota_shards_result *result)
 }
 
 /* What a call says that ends before the directory at this address has answered. */
-static void execute_late(const char *address, char text[ROTA_ERROR_TEXT_MAX])
+static void execute_late(const char *address, rota_time timeout, char text[ROTA_ERROR_TEXT_MAX])
 {
     struct rota_shards_options options = {.directories = &address, .n_directories = 1};
     struct rota_shards_request what = {
         .name = {.id = 1},
         .method = rota_str(METHOD_WORK),
-        .timeout = 300 * ROTA_MSEC,
+        .timeout = timeout,
         .on_done = keep_text,
         .data = text,
     };
@@ -126,26 +127,48 @@ static void execute_late(const char *address, char text[ROTA_ERROR_TEXT_MAX])
     rota_shards_close(shards);
 }
 
-static void directory_that_does_not_answer_is_named(void **state)
+/* A socket that accepts connections and never sends a byte. */
+static int listen_silently(char address[32])
 {
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof name;
-    char address[32], text[ROTA_ERROR_TEXT_MAX];
-    (void)state;
-    loop_open();
-    int silent = socket(AF_INET, SOCK_STREAM, 0); /* it accepts, and says nothing */
+    int silent = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(bind(silent, (struct sockaddr *)&name, sizeof name), 0);
     assert_int_equal(listen(silent, 8), 0);
     assert_int_equal(getsockname(silent, (struct sockaddr *)&name, &size), 0);
-    snprintf(address, sizeof address, "127.0.0.1:%d", ntohs(name.sin_port));
-    execute_late(address, text);
+    snprintf(address, 32, "127.0.0.1:%d", ntohs(name.sin_port));
+    return silent;
+}
+
+static void directory_that_does_not_answer_is_named(void **state)
+{
+    char address[32], text[ROTA_ERROR_TEXT_MAX];
+    (void)state;
+    loop_open();
+    int silent = listen_silently(address);
+    execute_late(address, 300 * ROTA_MSEC, text);
     assert_non_null(strstr(text, "does not answer"));
     assert_non_null(strstr(text, address));
 
     close(silent);
-    execute_late(address, text);
+    execute_late(address, 300 * ROTA_MSEC, text);
     assert_non_null(strstr(text, "the directory can't be reached"));
     assert_non_null(strstr(text, address));
+    loop_close();
+}
+
+/* The client repeats the question when the directory does not answer it in time; only its own
+ * deadline ends the call. */
+static void call_outlasts_a_question_that_times_out(void **state)
+{
+    char address[32], text[ROTA_ERROR_TEXT_MAX];
+    (void)state;
+    loop_open();
+    int silent = listen_silently(address);
+    execute_late(address, ROTA_SHARD_FLIGHT_TIMEOUT + ROTA_SEC, text);
+    assert_non_null(strstr(text, "the deadline has passed"));
+    assert_non_null(strstr(text, address));
+    close(silent);
     loop_close();
 }
 
@@ -364,6 +387,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(client_finds_the_directory_that_is_there),
         cmocka_unit_test(directory_that_does_not_answer_is_named),
+        cmocka_unit_test(call_outlasts_a_question_that_times_out),
         cmocka_unit_test(unknown_collection_is_not_found),
         cmocka_unit_test(change_is_heard_without_a_question),
         cmocka_unit_test(serviceable_flag_is_a_change_like_any_other),
