@@ -474,6 +474,23 @@ static void results_make_room_for_payloads(void **state)
                      ROTA_ERR_NOT_FOUND);
 }
 
+/* No retry helps, so the code is not that of a broker that is full. */
+static void a_payload_that_never_fits_is_invalid(void **state)
+{
+    (void)state;
+    static char bytes[1001];
+    bench_deinit(&bench);
+    bench.options.bytes_max = 1000;
+    bench_init(&bench);
+    struct rota_job_spec spec = {.queue = rota_str("q"),
+                                 .payload = rota_str_of(bytes, sizeof bytes)};
+    struct rota_job_id id;
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_ERR_INVALID);
+    spec.payload.size--;
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_OK);
+    assert_int_equal(bench_try_add(&bench, &spec, &id), ROTA_ERR_LIMIT);
+}
+
 static void ended_jobs_are_forgotten_in_time_and_dead_ones_are_not(void **state)
 {
     (void)state;
@@ -727,6 +744,7 @@ int main(void)
         RULE(without_a_journal_the_records_of_a_usual_life_are_not_told),
         RULE(there_are_no_more_jobs_than_the_bound),
         RULE(results_make_room_for_payloads),
+        RULE(a_payload_that_never_fits_is_invalid),
         RULE(ended_jobs_are_forgotten_in_time_and_dead_ones_are_not),
         RULE(lanes_sets_and_queues_that_nobody_uses_make_room),
         RULE(a_hundred_thousand_queues_have_jobs_and_leave_nothing_behind),
