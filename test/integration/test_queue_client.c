@@ -188,6 +188,43 @@ static void a_node_that_is_down_is_passed_over_until_it_is_back(void **state)
     }
 }
 
+static void never_answer(void *data, struct rota_server_call *call)
+{
+    (void)call;
+    ++*(size_t *)data;
+}
+
+static void finish_cancelled(void *data, struct rota_server_call *call)
+{
+    (void)data;
+    rota_server_call_finish(call, ROTA_STATUS_CANCELLED, "", NULL, 0);
+}
+
+static void a_poll_leaves_a_node_that_hangs(void **state)
+{
+    struct world *world = *state;
+    struct rota_server *hung;
+    size_t n_polls = 0;
+    struct told told = {0};
+    struct rota_queue_wanted wanted = {.queue = rota_str("q"), .wait = ROTA_MSEC};
+    const struct rota_server_method poll = {.path = "/rota.v1.Queue/Poll",
+                                            .on_call = never_answer,
+                                            .on_cancel = finish_cancelled,
+                                            .data = &n_polls};
+    assert_int_equal(rota_server_open(&world->loop, NULL, &hung, NULL), ROTA_OK);
+    assert_int_equal(rota_server_listen(hung, "127.0.0.1:0", NULL), ROTA_OK);
+    assert_int_equal(rota_server_add(hung, &poll, NULL), ROTA_OK);
+    snprintf(world->nodes, sizeof world->nodes, "%s", rota_server_address(hung, 0));
+    open_client(
+        world, (struct rota_queue_options){.timeout = 100 * ROTA_MSEC, .patience = 10 * ROTA_MSEC});
+    assert_int_equal(rota_queue_poll(world->queue, &wanted, on_work, &told, NULL), ROTA_OK);
+    await(&world->loop, &told.n, 1);
+    assert_int_equal(told.n_works, 0);
+    assert_int_not_equal(told.code, ROTA_OK);
+    assert_true(n_polls > 0);
+    rota_server_close(hung);
+}
+
 static void polls_go_by_the_partitions_that_the_nodes_have(void **state)
 {
     enum { POLLS = 12 };
@@ -276,6 +313,7 @@ int main(void)
         TEST(a_unique_key_is_of_all_nodes),
         TEST(a_client_follows_a_queue_that_gets_fewer_partitions),
         TEST(a_node_that_is_down_is_passed_over_until_it_is_back),
+        TEST(a_poll_leaves_a_node_that_hangs),
         TEST(polls_go_by_the_partitions_that_the_nodes_have),
         TEST(who_probes_need_not_be_patient),
         TEST(what_can_not_be_is_said),
