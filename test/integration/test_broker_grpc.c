@@ -70,6 +70,32 @@ static void a_poll_without_a_job_ends_with_none(void **state)
     assert_int_equal(rota_work_broker_counts(world->broker).polls, 0);
 }
 
+static size_t n_queues(struct world *world)
+{
+    static struct told told;
+    struct rota_queue_list reply;
+    struct rota_queue_setting all = {0};
+    assert_int_equal(ask(world, "Queues", &ROTA_QUEUE_PAUSE, &all, &told), ROTA_STATUS_OK);
+    read_reply(world, &ROTA_QUEUE_QUEUES_REPLY, &told, &reply);
+    return reply.items.n;
+}
+
+static void a_queue_that_nobody_uses_is_forgotten(void **state)
+{
+    struct world *world = *state;
+    static struct told waiting;
+    struct rota_queue_poll request = a_poll(1, 60000);
+    struct rota_call *call = start(world, "Poll", &ROTA_QUEUE_POLL, &request, &waiting);
+    while (rota_work_broker_counts(world->broker).polls == 0)
+        uv_run(&world->loop, UV_RUN_ONCE);
+    assert_int_equal(n_queues(world), 1);
+    rota_call_cancel(call);
+    size_t n = 1;
+    for (int i = 0; i < 100 && n > 0; i++) /* the broker hears of the end in between */
+        n = n_queues(world);
+    assert_int_equal(n, 0);
+}
+
 static void a_poll_that_is_dropped_takes_no_job(void **state)
 {
     struct world *world = *state;
@@ -550,6 +576,7 @@ int main(void)
         TEST(a_job_is_added_polled_and_completed),
         TEST(a_poll_waits_for_a_job),
         TEST(a_poll_without_a_job_ends_with_none),
+        TEST(a_queue_that_nobody_uses_is_forgotten),
         TEST(a_poll_that_is_dropped_takes_no_job),
         TEST(an_add_made_again_is_one_job),
         TEST(a_stale_attempt_is_refused),
