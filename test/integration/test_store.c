@@ -382,6 +382,24 @@ static void database_that_comes_later_is_found(void **state)
     must(&list);
 }
 
+/* Programs of the older version can't connect from then on. */
+static void upgrade_of_the_tables_is_in_the_log(void **state)
+{
+    char text[80];
+    struct rota_store_session *session = store_open();
+    (void)state;
+    snprintf(text, sizeof text, "UPDATE rota_schema SET version = %d",
+             ROTA_STORE_SCHEMA_VERSION - 1);
+    store_sql(session->sql, text);
+    rota_store_session_close(session);
+    open_store(database_text("ROTA_TEST_URL"));
+    await(&loop, &n_up, 1);
+    assert_non_null(strstr(log_text, "store tables upgraded"));
+    snprintf(text, sizeof text, "from=%d to=%d", ROTA_STORE_SCHEMA_VERSION - 1,
+             ROTA_STORE_SCHEMA_VERSION);
+    assert_non_null(strstr(log_text, text));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -395,6 +413,7 @@ int main(void)
         TEST(store_may_be_closed_at_once),
         TEST(bad_url_is_refused_without_showing_it),
         TEST(store_that_can_not_connect_says_why),
+        TEST(upgrade_of_the_tables_is_in_the_log),
         /* Of servers only. */
         TEST(lost_connection_is_made_anew),
         TEST(connection_that_the_server_closed_is_replaced_before_it_is_used),

@@ -408,6 +408,7 @@ static void newer_schema_is_refused(void **state)
     store_sql(session->sql, "UPDATE rota_schema SET version = 99");
     assert_int_equal(reopen(&url, &error), ROTA_ERR_INVALID);
     assert_non_null(strstr(error.text, "version 99"));
+    assert_non_null(strstr(error.text, "install the newer one"));
     assert_int_equal(store_sql(session->sql, "SELECT version FROM rota_schema"), 99);
     char text[64];
     snprintf(text, sizeof text, "UPDATE rota_schema SET version = %d", ROTA_STORE_SCHEMA_VERSION);
