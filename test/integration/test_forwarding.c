@@ -326,6 +326,22 @@ static void a_job_that_is_cancelled_there_is_cancelled_here(void **state)
     close_worker(world, &worker);
 }
 
+static void a_job_that_ends_there_is_not_called_cancelled_here(void **state)
+{
+    struct world *world = *state;
+    struct worker worker;
+    open_worker(world, &worker, "w", 1, 0);
+    add(world, 1, 0);
+    await(&world->loop, &worker.n_jobs, 1);
+    struct rota_queue_about about = {.queue = rota_str("jobs"),
+                                     .id = rota_str_of(world->id, sizeof world->id),
+                                     .attempt = worker.jobs[0].attempt};
+    assert_int_equal(ask(world, 1, "Complete", &ROTA_QUEUE_COMPLETE, &about), ROTA_STATUS_OK);
+    await(&world->loop, &worker.n_cancels, 1);
+    assert_int_equal(worker.cause, ROTA_JOB_CAUSE_LOST);
+    close_worker(world, &worker);
+}
+
 static void a_failure_is_carried_back(void **state)
 {
     struct world *world = *state;
@@ -431,6 +447,7 @@ int main(void)
         RULE(a_worker_does_the_jobs_of_both_nodes),
         RULE(one_slot_has_one_job_whosever_it_is),
         RULE(a_job_that_is_cancelled_there_is_cancelled_here),
+        RULE(a_job_that_ends_there_is_not_called_cancelled_here),
         RULE(a_failure_is_carried_back),
         RULE(the_job_of_a_lost_worker_goes_to_another_at_once),
         RULE(a_job_that_did_not_come_to_its_worker_is_fetched_again),
