@@ -257,6 +257,34 @@ def one_peer_does_not_take_all_connections():
             each.close()
 
 
+def begun_requests(n):
+    """HTTP/2 that begins gRPC calls and never ends their messages, within the windows of the node."""
+    def frame(kind, flags, stream, payload):
+        return len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload
+    head = (b"\x83\x86\x01\x09localhost\x04\x12/rota.v1.Queue/Add"
+            b"\x0f\x10\x10application/grpc\x00\x02te\x08trailers")
+    text = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"")
+    for stream in range(1, 2 * n, 2):
+        text += frame(1, 4, stream, head) + frame(0, 0, stream, b"\0\0\x10\0\0")  # of 1 MiB
+        text += frame(0, 0, stream, bytes(16384)) * 60
+    return text
+
+
+@test
+def memory_bounds_what_all_requests_hold():
+    with node(*ANY_PORTS, "--memory", "1048576") as one:
+        assert one.ready
+        text = begun_requests(7)
+        held = []
+        for _ in range(8):
+            with contextlib.suppress(ConnectionError):
+                held.append(connect(one, "grpc", text))
+        one.await_line("calls refused: too many bytes are held", f"bound={48 << 20}")
+        assert 'rota_server_full_total{bound="bytes"}' in one.get("/metrics")[1]
+        for each in held:
+            each.close()
+
+
 @test
 def connections_without_a_call_end():
     hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
