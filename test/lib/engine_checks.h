@@ -523,9 +523,33 @@ static inline void store_find(void)
     locked = NULL;
 }
 
+/* By node: the instance in its rows of leases; 0 when it has none. */
+static inline void read_instances(int64_t instances[NODES])
+{
+    struct rota_sql_url url = database_url(false);
+    struct rota_sql *sql = NULL;
+    struct rota_error error;
+    if (rota_sql_open(&url, NULL, &sql, &error))
+        fail_msg("%s", error.text);
+    for (size_t i = 0; i < NODES; i++) {
+        struct rota_sql_result result = {0};
+        char text[160];
+        snprintf(text, sizeof text,
+                 "SELECT instance FROM rota_leases WHERE host = '%s' AND instance <> 0",
+                 nodes[i].address);
+        if (rota_sql_run(sql, text, NULL, 0, &result, &error))
+            fail_msg("%s", error.text);
+        instances[i] = result.n_rows > 0 ? rota_sql_int_at(&result, 0, 0) : 0;
+        rota_sql_result_deinit(&result);
+    }
+    rota_sql_close(sql);
+}
+
 static inline void check_loss_of_the_store_stops_everything(void)
 {
     uint64_t before[NODES][SHARDS];
+    int64_t instances[NODES], after[NODES];
+    read_instances(instances);
     for (size_t i = 0; i < NODES; i++)
         memcpy(before[i], nodes[i].started, sizeof before[i]);
     store_lose();
@@ -538,6 +562,11 @@ static inline void check_loss_of_the_store_stops_everything(void)
             }
     store_find();
     AWAIT(all_know_all());
+    /* A node releases the rows of its own instance; those of another it has to outlive. */
+    read_instances(after);
+    for (size_t i = 0; i < NODES; i++)
+        if (instances[i] && after[i])
+            assert_int_equal(after[i], instances[i]);
 }
 
 /* --- death --- */
