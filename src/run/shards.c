@@ -242,10 +242,10 @@ static struct rota_list_node *take_first(struct rota_list_node *list)
     return first;
 }
 
-/* No answer came in time; perhaps the source knows why there is no map yet. */
-static struct rota_str late_text(struct rota_shards *shards, const struct rota_shards_call *call,
-                                 const char *late)
+/* The deadline has passed; perhaps the source knows why there is no map yet. */
+static struct rota_str late_text(struct rota_shards *shards, const struct rota_shards_call *call)
 {
+    static const char late[] = "the deadline has passed";
     struct rota_error error;
     if (call || !shards->source.explain || !shards->source.explain(shards->source.data, &error))
         return rota_str(late);
@@ -266,9 +266,9 @@ static struct rota_str reason_of(struct rota_shards *shards, enum rota_failure f
     if (failure == ROTA_FAILURE_NO_REPLICA)
         return rota_str("nobody serves the shard");
     if (failure == ROTA_FAILURE_DEADLINE)
-        return late_text(shards, call, "the deadline has passed");
+        return late_text(shards, call);
     if (failure == ROTA_FAILURE_TIMEOUT)
-        return late_text(shards, call, ROTA_SHARDS_SILENT);
+        return rota_str(ROTA_SHARDS_SILENT);
     return rota_str(shards->reason[0] ? shards->reason : rota_failure_name(failure));
 }
 
