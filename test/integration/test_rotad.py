@@ -280,7 +280,11 @@ def memory_bounds_what_all_requests_hold():
             with contextlib.suppress(ConnectionError):
                 held.append(connect(one, "grpc", text))
         one.await_line("calls refused: too many bytes are held", f"bound={48 << 20}")
-        assert 'rota_server_full_total{bound="bytes"}' in one.get("/metrics")[1]
+        body = b"POST /api/v1/plan HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n" + bytes(999999)
+        held += [connect(one, "http", body) for _ in range(6)]  # 4 MiB are for these
+        one.await_line("HTTP refused: a bound is reached", "bound=bytes")
+        text = one.get("/metrics")[1]
+        assert 'rota_server_full_total{bound="bytes"}' in text and 'rota_http_full_total{bound="bytes"}' in text, text
         for each in held:
             each.close()
 
