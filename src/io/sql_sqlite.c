@@ -1,4 +1,5 @@
 /* SQLite as a database of io/sql.h: a file of this machine. */
+#include "base/sha256.h"
 #include "io/clock.h"
 #include "io/sql_inside.h"
 
@@ -66,6 +67,15 @@ static void sql_now(sqlite3_context *context, int n_arguments, sqlite3_value **a
     sqlite3_result_int64(context, rota_clock_wall() / ROTA_USEC);
 }
 
+static void sql_sha256(sqlite3_context *context, int n_arguments, sqlite3_value **arguments)
+{
+    char digest[ROTA_SHA256_TEXT_SIZE];
+    (void)n_arguments;
+    const void *text = sqlite3_value_text(arguments[0]); /* before its size is asked for */
+    rota_sha256_format(rota_str_of(text, (size_t)sqlite3_value_bytes(arguments[0])), digest);
+    sqlite3_result_text(context, digest, -1, SQLITE_TRANSIENT);
+}
+
 /* Called now and then while a statement works; not 0 ends it. */
 static int on_progress(void *data)
 {
@@ -100,6 +110,10 @@ static enum rota_code set_up(struct sqlite *self, bool is_reader, struct rota_er
     sqlite3_limit(self->db, SQLITE_LIMIT_LENGTH, ROTA_SQL_RESULT_MAX);
     int result =
         sqlite3_create_function(self->db, "rota_now", 0, SQLITE_UTF8, NULL, sql_now, NULL, NULL);
+    if (result == SQLITE_OK)
+        result =
+            sqlite3_create_function(self->db, "rota_sha256", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
+                                    NULL, sql_sha256, NULL, NULL);
     if (result != SQLITE_OK)
         return failed(self, result, error);
     if (is_reader)
