@@ -3,6 +3,7 @@
 #include "io/clock.h"
 #include "io/sql_inside.h"
 
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,6 +132,15 @@ static enum rota_code set_up(struct sqlite *self, bool is_reader, struct rota_er
     return code;
 }
 
+/* SQLite itself would let every user read the file, in which a node keeps a secret. What it puts
+ * beside the file later has the same mode. */
+static void make_file(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660);
+    if (fd >= 0)
+        close(fd); /* otherwise it is there, or SQLite says why not */
+}
+
 static enum rota_code sqlite_open(const struct rota_sql_url *url,
                                   const struct rota_sql_options *options, void **data,
                                   struct rota_error *error)
@@ -145,8 +155,10 @@ static enum rota_code sqlite_open(const struct rota_sql_url *url,
     /* A path is a path, and neither ":memory:" nor a URI. */
     snprintf(path, sizeof path, "%s%s", url->path[0] == '/' ? "" : "./", url->path);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
-    if (!options->is_reader)
+    if (!options->is_reader) {
         flags |= SQLITE_OPEN_CREATE;
+        make_file(path);
+    }
     int result = sqlite3_open_v2(path, &self->db, flags, NULL);
     struct stat status;
     enum rota_code code = ROTA_OK;
