@@ -18,15 +18,9 @@ static uint64_t sharding_key(void *data, const void *article)
 static enum rota_code write_request(void *data, const void *const *keys, size_t n, uint64_t epoch,
                                     struct rota_get_writer *writer, struct rota_error *error)
 {
-    static uint64_t numbers[ROTA_GET_KEYS_MAX]; /* all of this runs on one thread */
-    Example__Articles articles = EXAMPLE__ARTICLES__INIT;
     (void)data, (void)epoch, (void)error;
     for (size_t i = 0; i < n; i++)
-        numbers[i] = *(const uint64_t *)keys[i];
-    articles.n_number = n, articles.number = numbers;
-    void *room = rota_get_write(writer, example__articles__get_packed_size(&articles));
-    if (room) /* if not, the caller knows */
-        example__articles__pack(&articles, room);
+        rota_get_write_number(writer, 1, *(const uint64_t *)keys[i]);
     return ROTA_OK;
 }
 
@@ -48,22 +42,14 @@ static enum rota_code write_response(void *data, const struct rota_get_head *hea
                                      const struct rota_get_entry *entries, size_t n,
                                      struct rota_get_writer *writer, struct rota_error *error)
 {
-    static uint64_t numbers[ROTA_GET_KEYS_MAX];
-    static ProtobufCBinaryData texts[ROTA_GET_KEYS_MAX];
-    Example__Costs costs = EXAMPLE__COSTS__INIT;
     (void)data, (void)error;
     for (size_t i = 0; i < n; i++) {
-        numbers[i] = entries[i].id;
-        texts[i] = (ProtobufCBinaryData){entries[i].value.size, (void *)entries[i].value.data};
+        rota_get_write_number(writer, 1, entries[i].id);
+        rota_get_write_bytes(writer, 2, entries[i].value);
     }
-    costs.n_place = costs.n_price = n;
-    costs.place = numbers, costs.price = texts;
-    costs.shard = head->shard.from;
-    costs.shards = head->has_shard ? head->shard.of : 0;
-    costs.all_matched = head->all_matched;
-    void *room = rota_get_write(writer, example__costs__get_packed_size(&costs));
-    if (room)
-        example__costs__pack(&costs, room);
+    rota_get_write_number(writer, 3, head->shard.from);
+    rota_get_write_number(writer, 4, head->has_shard ? head->shard.of : 0);
+    rota_get_write_number(writer, 5, head->all_matched);
     return ROTA_OK;
 }
 

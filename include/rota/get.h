@@ -129,6 +129,12 @@ uint64_t rota_get_hash(struct rota_str key);
  * is no memory, which the caller of the service's function sees by itself. */
 void *rota_get_write(struct rota_get_writer *writer, size_t size);
 
+/* Append one field of a protobuf message: a number (uint64, uint32, bool, enum), or bytes (bytes,
+ * string, an embedded message that was packed before). Call it once for each element of a repeated
+ * field; so no array of all elements is needed. `field` is its number in the .proto file. */
+void rota_get_write_number(struct rota_get_writer *writer, uint32_t field, uint64_t value);
+void rota_get_write_bytes(struct rota_get_writer *writer, uint32_t field, struct rota_str value);
+
 /* Somebody's answer for the key with this id. A value inside the response is kept by
  * reference, any other is copied. An id that was not asked for is left aside. */
 void rota_get_read(struct rota_get_reader *reader, const struct rota_get_entry *entry);

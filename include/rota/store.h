@@ -104,13 +104,13 @@ enum rota_store_verb {
      * up. Answer: `is_done`. */
     ROTA_STORE_SPACE_EVICT,
 
-    /* At one moment: `space` in `spaces`, without its text when its version is `known`;
-     * all that take part in it, in `nodes`, by name; and the highest epoch of its leases in
-     * `highest`. */
+    /* At one moment: `space` in `spaces`, with an empty text when its version is `known` and
+     * its text is `known_text`; all that take part in it, in `nodes`, by name; and the highest
+     * epoch of its leases in `highest`. */
     ROTA_STORE_SPACE_READ,
 
-    /* Write `config` with its very version, in place of the one with version `known`, or
-     * where there is none if that is 0. Answer: `is_done`. */
+    /* Write `config` with its very version, in place of the one with version `known` and text
+     * `known_text`, or where there is none if `known` is 0. Answer: `is_done`. */
     ROTA_STORE_SPACE_PROPOSE,
 
     /* The secret with the name `config.name`, of which there is one in the store: `config.text`
@@ -227,6 +227,7 @@ struct rota_store_request {
     struct rota_store_space config;
     struct rota_store_node node;
     uint64_t former, known;
+    struct rota_str known_text; /* what version `known` says; empty if that is 0 */
 
     /* Of SELECT: a name of letters, digits and underscores, or two with a dot
      * between; the columns are "key" and "value" when they have no names. */

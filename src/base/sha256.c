@@ -1,5 +1,7 @@
 #include "base/sha256.h"
 
+#include <stdio.h>
+
 /* FIPS 180-4. */
 static const uint32_t ROUNDS[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
@@ -74,4 +76,12 @@ void rota_sha256(const struct rota_str *parts, size_t n, uint8_t digest[ROTA_SHA
         add_byte(&sha, (uint8_t)(bits >> 8 * i));
     for (int i = 0; i < ROTA_SHA256_SIZE; i++)
         digest[i] = (uint8_t)(sha.state[i / 4] >> (24 - 8 * (i % 4)));
+}
+
+void rota_sha256_format(struct rota_str text, char digest[ROTA_SHA256_TEXT_SIZE])
+{
+    uint8_t bytes[ROTA_SHA256_SIZE];
+    rota_sha256(&text, 1, bytes);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(digest + 2 * i, 3, "%02x", bytes[i]);
 }

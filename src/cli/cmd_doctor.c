@@ -97,15 +97,23 @@ char *rota_doctor_span(rota_time span, char text[ROTA_TIME_TEXT_MAX])
     return rota_span_format(span / unit * unit, text);
 }
 
+/* What the environment names is looked at unless something else was asked for: who checks a
+ * certificate does not ask for the node that ROTA_NODE happens to name. */
+static const char *from_environment(const struct doctor_options *options, const char *name)
+{
+    const char *set = getenv(name);
+    bool has_asked = options->store || options->log || options->certificate || options->key ||
+                     options->ca || options->node || options->listen.size > 0;
+    return !has_asked && set && *set ? set : NULL;
+}
+
 /* Each of "ADDRESS,...". */
 static void look_at_nodes(struct rota_doctor *doctor, const struct doctor_options *options,
                           uv_loop_t *loop)
 {
     const struct rota_doctor_asking how = {
         .tls = &options->tls, .is_insecure = options->insecure, .timeout = options->timeout};
-    const char *given = options->node, *set = getenv("ROTA_NODE");
-    if (!given && set && *set)
-        given = set;
+    const char *given = options->node ? options->node : from_environment(options, "ROTA_NODE");
     if (!given)
         return;
     char *text = strdup(given);
@@ -119,7 +127,7 @@ static void look_at_nodes(struct rota_doctor *doctor, const struct doctor_option
 static void look_at_all(struct rota_doctor *doctor, const struct doctor_options *options,
                         uv_loop_t *loop)
 {
-    const char *store = options->store ? options->store : getenv("ROTA_STORE");
+    const char *store = options->store ? options->store : from_environment(options, "ROTA_STORE");
     rota_doctor_clock(doctor);
     rota_doctor_limits(doctor, (uint64_t)options->memory);
     rota_doctor_disk(doctor, options->data);
@@ -221,7 +229,9 @@ const struct rota_cli_command rota_cmd_doctor = {
                 "works, but not as well or as safely as it could) or `fail` (it can't work), what "
                 "was found, and under it how to fix it. The clock, the limits and the data "
                 "directory are always looked at; a database, a log, certificates, addresses and "
-                "nodes when they are named. Nothing is changed; a file is written into the data "
+                "nodes when they are named. ROTA_STORE and ROTA_NODE count only if you name none "
+                "of "
+                "these. Nothing is changed; a file is written into the data "
                 "directory for a moment, to measure the disk.\n\n"
                 "With --json: {\"findings\": [{\"what\", \"verdict\", \"found\", \"fix\"}]}. The "
                 "exit code is 1 when something fails.",

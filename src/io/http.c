@@ -100,14 +100,20 @@ static void end_late(struct rota_list_node *list, rota_time since)
     }
 }
 
-static void begin_connection(struct rota_http *http, struct MHD_Connection *given, void **context)
+static const struct sockaddr *address_of(struct MHD_Connection *given)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(given, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *address = info ? info->client_addr : NULL;
+    return info ? info->client_addr : NULL;
+}
+
+static void begin_connection(struct rota_http *http, struct MHD_Connection *given, void **context)
+{
+    const struct sockaddr *address = address_of(given);
     enum rota_place refused;
     char peer[ROTA_ADDRESS_TEXT_MAX] = "";
-    info = MHD_get_connection_info(given, MHD_CONNECTION_INFO_CONNECTION_FD);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(given, MHD_CONNECTION_INFO_CONNECTION_FD);
     int fd = info ? info->connect_fd : -1;
     struct connection *made = calloc(1, sizeof *made);
     if (!made || !address || fd < 0) {
@@ -354,6 +360,15 @@ struct rota_str rota_http_field(const struct rota_http_request *request, const c
                                                                           MHD_HEADER_KIND, name)
                                             : NULL;
     return rota_str_of(value, value ? strlen(value) : 0);
+}
+
+char *rota_http_peer(const struct rota_http_request *request, char text[ROTA_ADDRESS_TEXT_MAX])
+{
+    const struct sockaddr *address = request->connection ? address_of(request->connection) : NULL;
+    if (address)
+        return rota_address_format(address, text);
+    snprintf(text, ROTA_ADDRESS_TEXT_MAX, "unknown");
+    return text;
 }
 
 /* --- answers --- */

@@ -15,6 +15,7 @@
  * it lives on the loop's thread. */
 #pragma once
 
+#include "io/address.h"
 #include "wire/http_target.h"
 
 #include <rota/error.h>
@@ -103,6 +104,10 @@ struct rota_str rota_http_body(const struct rota_http_request *request);
 
 /* The first field of this name, in any case; empty when there is none. */
 struct rota_str rota_http_field(const struct rota_http_request *request, const char *name);
+
+/* Where the request comes from, "10.0.0.2:41230"; "unknown" when its connection is gone. Returns
+ * `text`. */
+char *rota_http_peer(const struct rota_http_request *request, char text[ROTA_ADDRESS_TEXT_MAX]);
 
 /* A field of an answer; all is copied. */
 struct rota_http_field {

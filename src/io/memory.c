@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,4 +120,11 @@ const char *rota_memory_bound_name(enum rota_memory_bound bound)
         break;
     }
     return "the address space (ulimit -v)";
+}
+
+void rota_memory_trim(void)
+{
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
 }

@@ -1,7 +1,9 @@
 /* SQLite as a database of io/sql.h: a file of this machine. */
+#include "base/sha256.h"
 #include "io/clock.h"
 #include "io/sql_inside.h"
 
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +68,15 @@ static void sql_now(sqlite3_context *context, int n_arguments, sqlite3_value **a
     sqlite3_result_int64(context, rota_clock_wall() / ROTA_USEC);
 }
 
+static void sql_sha256(sqlite3_context *context, int n_arguments, sqlite3_value **arguments)
+{
+    char digest[ROTA_SHA256_TEXT_SIZE];
+    (void)n_arguments;
+    const void *text = sqlite3_value_text(arguments[0]); /* before its size is asked for */
+    rota_sha256_format(rota_str_of(text, (size_t)sqlite3_value_bytes(arguments[0])), digest);
+    sqlite3_result_text(context, digest, -1, SQLITE_TRANSIENT);
+}
+
 /* Called now and then while a statement works; not 0 ends it. */
 static int on_progress(void *data)
 {
@@ -100,6 +111,10 @@ static enum rota_code set_up(struct sqlite *self, bool is_reader, struct rota_er
     sqlite3_limit(self->db, SQLITE_LIMIT_LENGTH, ROTA_SQL_RESULT_MAX);
     int result =
         sqlite3_create_function(self->db, "rota_now", 0, SQLITE_UTF8, NULL, sql_now, NULL, NULL);
+    if (result == SQLITE_OK)
+        result =
+            sqlite3_create_function(self->db, "rota_sha256", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
+                                    NULL, sql_sha256, NULL, NULL);
     if (result != SQLITE_OK)
         return failed(self, result, error);
     if (is_reader)
@@ -117,6 +132,15 @@ static enum rota_code set_up(struct sqlite *self, bool is_reader, struct rota_er
     return code;
 }
 
+/* SQLite itself would let every user read the file, in which a node keeps a secret. What it puts
+ * beside the file later has the same mode. */
+static void make_file(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660);
+    if (fd >= 0)
+        close(fd); /* otherwise it is there, or SQLite says why not */
+}
+
 static enum rota_code sqlite_open(const struct rota_sql_url *url,
                                   const struct rota_sql_options *options, void **data,
                                   struct rota_error *error)
@@ -131,8 +155,10 @@ static enum rota_code sqlite_open(const struct rota_sql_url *url,
     /* A path is a path, and neither ":memory:" nor a URI. */
     snprintf(path, sizeof path, "%s%s", url->path[0] == '/' ? "" : "./", url->path);
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
-    if (!options->is_reader)
+    if (!options->is_reader) {
         flags |= SQLITE_OPEN_CREATE;
+        make_file(path);
+    }
     int result = sqlite3_open_v2(path, &self->db, flags, NULL);
     struct stat status;
     enum rota_code code = ROTA_OK;

@@ -259,6 +259,13 @@ static enum rota_code check_config(const struct rota_store_space *config, struct
                 : check_text("the configuration", config->text, ROTA_STORE_TEXT_MAX, false, error);
 }
 
+static enum rota_code check_known(const struct rota_store_request *request,
+                                  struct rota_error *error)
+{
+    return check_text("the known configuration", request->known_text, ROTA_STORE_TEXT_MAX, false,
+                      error);
+}
+
 enum rota_code rota_store_request_check(const struct rota_store_request *request,
                                         struct rota_error *error)
 {
@@ -297,10 +304,14 @@ enum rota_code rota_store_request_check(const struct rota_store_request *request
         return check_node(request, error);
     case ROTA_STORE_SPACE_READ:
         code = check_number("the version", request->known, 0, INT64_MAX, error);
+        if (!code)
+            code = check_known(request, error);
         return code ? code : check_name("the space", request->space, error);
     case ROTA_STORE_SPACE_PROPOSE:
         code = check_number("the version", request->config.version, request->known + 1,
                             INT64_MAX - 1, error);
+        if (!code)
+            code = check_known(request, error);
         return code ? code : check_config(&request->config, error);
     case ROTA_STORE_SECRET:
         code = check_name("the secret's name", request->config.name, error);

@@ -1,4 +1,5 @@
 /* Who takes part in a space, and the row by which they agree. */
+#include "base/sha256.h"
 #include "io/store_inside.h"
 
 #include <rota/ring.h>
@@ -56,11 +57,16 @@ static enum rota_code join(struct rota_store_session *session,
 
 /* --- the space --- */
 
+/* Which text a version has, without sending it: a database that fell back and whose clock was
+ * set back may use a version twice. */
+#define DIGEST "$digest_from config $digest_to = :digest"
+
 /* One statement, and so one moment: first the space, then its nodes, then what its leases
  * have come to. */
 #define READ                                                                                       \
-    "SELECT 0 AS kind, name, engine, CASE WHEN version = :known THEN '' ELSE config END AS "       \
-    "config, version, 0 AS pings, 0 AS ttl_ms, 0 AS acked, 0 AS highest, 0 AS weight, "            \
+    "SELECT 0 AS kind, name, engine, CASE WHEN version = :known AND " DIGEST " THEN '' ELSE "      \
+    "config END AS config, version, 0 AS pings, 0 AS ttl_ms, 0 AS acked, 0 AS highest, 0 AS "      \
+    "weight, "                                                                                     \
     "0 AS is_draining FROM rota_spaces WHERE name = :space "                                       \
     "UNION ALL SELECT 1, name, '', '', instance, pings, ttl_ms, acked, highest, weight, "          \
     "is_draining FROM rota_space_nodes WHERE space = :space "                                      \
@@ -100,8 +106,11 @@ static enum rota_code read_all(struct rota_store_session *session,
                                const struct rota_store_request *request,
                                struct rota_store_answer *answer)
 {
+    char digest[ROTA_SHA256_TEXT_SIZE];
+    rota_sha256_format(request->known_text, digest);
     const struct rota_store_argument arguments[] = {ROTA_STORE_STR("space", request->space),
-                                                    ROTA_STORE_INT("known", request->known)};
+                                                    ROTA_STORE_INT("known", request->known),
+                                                    ROTA_STORE_STR("digest", rota_str(digest))};
     struct rota_sql_result result = {0};
     enum rota_code code = rota_store_run(session, READ, arguments, &result, &answer->error);
     if (code)
@@ -134,16 +143,19 @@ static enum rota_code propose(struct rota_store_session *session,
                               struct rota_store_answer *answer)
 {
     const struct rota_store_space *config = &request->config;
+    char digest[ROTA_SHA256_TEXT_SIZE];
+    rota_sha256_format(request->known_text, digest);
     const struct rota_store_argument arguments[] = {
         ROTA_STORE_STR("name", config->name),    ROTA_STORE_STR("engine", config->engine),
         ROTA_STORE_STR("config", config->text),  ROTA_STORE_INT("version", config->version),
-        ROTA_STORE_INT("known", request->known),
+        ROTA_STORE_INT("known", request->known), ROTA_STORE_STR("digest", rota_str(digest)),
     };
     struct rota_sql_result result = {0};
     enum rota_code code = rota_store_run(
         session,
         request->known ? "UPDATE rota_spaces SET engine = :engine, config = :config, "
-                         "version = :version WHERE name = :name AND version = :known"
+                         "version = :version WHERE name = :name AND version = :known "
+                         "AND " DIGEST
                        : "$insert_new rota_spaces (name, engine, config, version) "
                          "VALUES (:name, :engine, :config, :version) $or_nothing",
         arguments, &result, &answer->error);

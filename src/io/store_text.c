@@ -56,6 +56,10 @@ static const struct token {
     {"bytes_from", {"CAST(", "", ""}},
     {"bytes_to", {" AS BLOB)", "", ""}},
 
+    /* SHA-256 of a text, in hexadecimal digits. */
+    {"digest_from", {"rota_sha256(", "SHA2(", "encode(sha256(convert_to("}},
+    {"digest_to", {")", ", 256)", ", 'UTF8')), 'hex')"}},
+
     /* Types. Names compare byte by byte. */
     {"type_name",
      {"TEXT NOT NULL", "VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL",

@@ -239,8 +239,9 @@ void rota_api_ask_one(struct rota_api_call *call, const char *method,
     *question = (struct question){call, reply_type, otherwise};
     snprintf(path, sizeof path, "%s%s", method[0] == '/' ? "" : "/rota.v1.Queue/", method);
     /* The guard has seen the token of every request that changes something. */
-    const struct rota_metadata actor = {rota_str(ROTA_NOTE_ACTOR),
-                                        rota_str("the token, over HTTP")};
+    char peer[ROTA_ADDRESS_TEXT_MAX], who[ROTA_SERVER_ACTOR_MAX];
+    snprintf(who, sizeof who, "the token, over HTTP, from %s", rota_http_peer(call->request, peer));
+    const struct rota_metadata actor = {rota_str(ROTA_NOTE_ACTOR), rota_str(who)};
     struct rota_call_options options = {
         .method = rota_str(path),
         .request = rota_buffer_str(&message),

@@ -107,6 +107,25 @@ static enum rota_code check_data(const struct rota_settings *settings, struct ro
     return stat(path, &status) ? ROTA_OK : rota_file_check_secret(path, true, error);
 }
 
+/* The store holds the secret by which nodes know each other. SQLite keeps it in a file, which may
+ * not be there yet. */
+static enum rota_code check_store(const struct rota_settings *settings, struct rota_error *error)
+{
+    const char *store = ((const struct rota_node_settings *)settings->values)->store;
+    struct rota_sql_url url;
+    struct rota_error why;
+    struct stat status;
+    char where[ROTA_SETTINGS_WHERE_MAX];
+    if (!store)
+        return ROTA_OK;
+    enum rota_code code = rota_sql_url_parse(rota_str(store), &url, &why);
+    if (!code && url.kind == ROTA_SQL_SQLITE && stat(url.path, &status) == 0)
+        code = rota_file_check_secret(url.path, true, &why);
+    return code ? rota_error_set(error, ROTA_ERR_INVALID, "%s: %s",
+                                 rota_settings_where(settings, "store", where), why.text)
+                : ROTA_OK;
+}
+
 /* The pair of keys, and the list of workers, as they are read at the start. */
 static enum rota_code check_workers(const struct rota_settings *settings, struct rota_error *error)
 {
@@ -184,15 +203,11 @@ enum rota_code rota_node_settings_check_reach(const struct rota_settings *settin
                  {"ca", values->ca},
                  {"workers-key", values->workers_key},
                  {"workers-list", values->workers_list}};
-    struct rota_sql_url url;
-    struct rota_error why;
-    char where[ROTA_SETTINGS_WHERE_MAX];
     enum rota_code code = check_addresses(settings, error);
     for (size_t i = 0; !code && i < sizeof files / sizeof files[0]; i++)
         code = check_file(settings, files[i].name, files[i].path, error);
-    if (!code && values->store && rota_sql_url_parse(rota_str(values->store), &url, &why))
-        code = rota_error_set(error, ROTA_ERR_INVALID, "%s: %s",
-                              rota_settings_where(settings, "store", where), why.text);
+    if (!code)
+        code = check_store(settings, error);
     if (!code)
         code = check_data(settings, error);
     if (!code)

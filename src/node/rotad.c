@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { EXIT_NO = 1, EXIT_BAD = 2 };
 
@@ -249,7 +248,6 @@ static int run(struct process *process)
 {
     struct rota_error error;
     const struct rota_node_settings *settings = process->settings.values;
-    umask(umask(0) | S_IRWXO); /* the store holds the secret of the cluster */
     process->log =
         (struct rota_log){.level = (enum rota_log_level)settings->log_level, .write = write_log};
     if (uv_loop_init(&process->loop))

@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "core/call/failure.h"
 #include "io/clock.h"
+#include "io/memory.h"
 #include "run/broker_errand.h"
 #include "wire/call_notes.h"
 
@@ -158,6 +159,8 @@ static void run_turn(struct rota_work_broker *broker)
     rota_work_broker_poll_flush(broker, now.boot, broker->is_draining);
     rota_work_broker_watch_flush(broker);
     rota_work_broker_forward_turn(broker, now);
+    if (rota_broker_has_shrunk(broker->core))
+        rota_memory_trim();
     if (!broker->is_dirty)
         set_timer(broker, now.boot, is_stuck);
 }
@@ -419,6 +422,8 @@ enum rota_code rota_work_broker_open(struct uv_loop_s *loop, struct rota_server 
         rota_broker_set_watched(made->core, false);
     if (!code && options->directory)
         code = rota_work_broker_journal_open(made, loop, options->directory, error);
+    if (!code && options->directory)
+        rota_memory_trim(); /* the journal tells of jobs that are done by its end */
     if (!code && options->store)
         code = rota_work_broker_store_open(made, loop, options->store, error);
     if (!code && options->workers_address)

@@ -89,19 +89,16 @@ static void answer(struct rota_work_broker *broker, struct rota_server_call *cal
         else
             rota_work_broker_forward_explain(broker, about->queue, text, sizeof text);
     }
-    const char *why;
-    bool is_away = rota_work_broker_store_is_away(broker, &why);
+    bool is_away = rota_work_broker_store_is_away(broker);
     size_t used = code ? 0 : strlen(text);
     if (!code && is_away && view.state == ROTA_JOB_WAITING && used < sizeof text)
-        snprintf(text + used, sizeof text - used, ", the store is away: %.300s", why);
+        snprintf(text + used, sizeof text - used, ", %s", ROTA_BROKER_STORE_AWAY);
     if (errand)
         rota_broker_errand_end(errand);
     if (!code && view.state >= ROTA_JOB_DONE && is_away &&
         !rota_work_broker_store_is_written(broker, about->queue, id))
         code = rota_error_set(&error, ROTA_ERR_UNAVAILABLE,
-                              "the store is away, and the end of this job is not written yet: "
-                              "%.300s",
-                              why);
+                              "the end of this job is not written yet, " ROTA_BROKER_STORE_AWAY);
     if (code) {
         rota_work_broker_refuse(call, &error, false);
         return;

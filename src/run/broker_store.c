@@ -94,14 +94,11 @@ static void done_connect(struct rota_letter *letter, bool is_cancelled)
 
 static void go_away(struct rota_broker_store *store)
 {
-    const char *why = store->why.text;
-    char text[ROTA_ERROR_TEXT_MAX];
-    snprintf(text, sizeof text,
-             "the store is away, and it is not known whether this was written: %.300s", why);
     store->is_away = true;
-    tell(store, ROTA_LOG_ERROR, "store away", why);
+    tell(store, ROTA_LOG_ERROR, "store away", store->why.text);
     rota_broker_hold(store->broker->core, rota_work_broker_now(), true);
-    rota_work_broker_drop_answers(store->broker, text);
+    rota_work_broker_drop_answers(
+        store->broker, "it is not known whether this was written, " ROTA_BROKER_STORE_AWAY);
     rota_broker_store_unpark(store, NULL); /* each is refused in its own words */
 }
 

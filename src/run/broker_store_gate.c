@@ -142,11 +142,10 @@ static enum rota_code admit(struct rota_broker_store *store, enum rota_broker_ne
     enum rota_code code = ROTA_OK;
     *verdict = GO_ON;
     if (is_add && store->is_away)
-        return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%s, the store is away: %.300s",
+        return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "%s, " ROTA_BROKER_STORE_AWAY,
                               may_be_here(need, request)
                                   ? "it is not known whether this was written"
-                                  : "no job is taken in",
-                              store->why.text);
+                                  : "no job is taken in");
     switch (need) {
     case ROTA_BROKER_NEEDS_NOTHING:
         break;
@@ -171,8 +170,7 @@ static enum rota_code park(struct rota_broker_store *store, struct rota_broker_s
                            struct rota_server_call *call, struct rota_error *error)
 {
     if (store->is_away)
-        return rota_error_set(error, ROTA_ERR_UNAVAILABLE, "the store is away: %.300s",
-                              store->why.text);
+        return rota_error_set(error, ROTA_ERR_UNAVAILABLE, ROTA_BROKER_STORE_AWAY);
     struct rota_broker_parked *parked =
         store->n_parked < ROTA_BROKER_STORE_PARKED_MAX ? calloc(1, sizeof *parked) : NULL;
     if (!parked)
@@ -206,11 +204,9 @@ bool rota_work_broker_store_admit(struct rota_broker_service *service,
     return false;
 }
 
-bool rota_work_broker_store_is_away(const struct rota_work_broker *broker, const char **why)
+bool rota_work_broker_store_is_away(const struct rota_work_broker *broker)
 {
-    const struct rota_broker_store *store = broker->store;
-    *why = store ? store->why.text : "";
-    return store && store->is_away;
+    return broker->store && broker->store->is_away;
 }
 
 void rota_broker_store_unpark(struct rota_broker_store *store, const char *why)

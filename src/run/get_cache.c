@@ -2,6 +2,7 @@
 #include "base/hash.h"
 #include "base/quote.h"
 #include "run/get_message.h"
+#include "wire/lean.h"
 
 #include <stdio.h>
 
@@ -14,6 +15,24 @@ void rota_get_writer_deinit(struct rota_get_writer *writer)
 void *rota_get_write(struct rota_get_writer *writer, size_t size)
 {
     return rota_buffer_extend(&writer->buffer, size);
+}
+
+enum { HEAD_MAX = 20 }; /* two varints */
+
+void rota_get_write_number(struct rota_get_writer *writer, uint32_t field, uint64_t value)
+{
+    uint8_t head[HEAD_MAX];
+    uint8_t *end = rota_lean_put_varint(head, (uint64_t)field << 3 | ROTA_LEAN_VARINT);
+    end = rota_lean_put_varint(end, value); /* an element of a list is written though it is 0 */
+    rota_buffer_append_str(&writer->buffer, rota_str_of(head, (size_t)(end - head)));
+}
+
+void rota_get_write_bytes(struct rota_get_writer *writer, uint32_t field, struct rota_str value)
+{
+    uint8_t head[HEAD_MAX];
+    uint8_t *end = rota_lean_put_size(head, field, value.size);
+    rota_buffer_append_str(&writer->buffer, rota_str_of(head, (size_t)(end - head)));
+    rota_buffer_append_str(&writer->buffer, value);
 }
 
 void rota_get_reader_clear(struct rota_get_reader *reader)

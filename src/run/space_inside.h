@@ -105,10 +105,10 @@ struct rota_space_view {
     struct rota_space_ask *asks;
     ROTA_VECTOR(struct rota_space_late) late;
     ROTA_VECTOR(struct rota_view_row) rows; /* of one answer */
-    struct rota_buffer text;
-    struct rota_view_row row; /* as the machine last wanted it */
-    uint64_t told, sent;      /* the view that others know we have acked, and will */
-    rota_time until;          /* of all that is held */
+    struct rota_buffer text, known_text;    /* of the request that is being made */
+    struct rota_view_row row;               /* as the machine last wanted it */
+    uint64_t told, sent;                    /* the view that others know we have acked, and will */
+    rota_time until;                        /* of all that is held */
     bool is_driving, is_over, is_leaving;
     bool is_row_there; /* perhaps */
     bool is_row_bad;   /* the space's can't be read */

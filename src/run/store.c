@@ -165,7 +165,7 @@ static void connect_now(struct rota_store *store)
 /* --- requests --- */
 
 /* The texts of a request, to be copied behind it. */
-#define N_TEXTS 13
+#define N_TEXTS 14
 static void list_texts(struct rota_store_request *request, struct rota_str *texts[N_TEXTS])
 {
     struct rota_str *all[N_TEXTS] = {
@@ -175,7 +175,7 @@ static void list_texts(struct rota_store_request *request, struct rota_str *text
         &request->config.name,  &request->config.engine,
         &request->config.text,  &request->table,
         &request->key_column,   &request->value_column,
-        &request->node.name,
+        &request->node.name,    &request->known_text,
     };
     memcpy(texts, all, sizeof all);
 }

@@ -352,4 +352,5 @@ void rota_space_view_deinit(struct rota_space *space)
     rota_vector_deinit(&view->late);
     rota_vector_deinit(&view->rows);
     rota_buffer_deinit(&view->text);
+    rota_buffer_deinit(&view->known_text);
 }

@@ -85,7 +85,7 @@ static void hear_sight(struct rota_space *space, const struct rota_space_ask *as
 {
     struct rota_view view = {0};
     const struct rota_store_space *row = answer->n_spaces ? answer->spaces : NULL;
-    bool is_known = row && ask->known && row->version == ask->known;
+    bool is_known = row && ask->known && row->version == ask->known && row->text.size == 0;
     struct rota_view_event event = {.type = ROTA_VIEW_UNKNOWN, .ask = ask->number};
     if (read_rows(space, answer) && (!row || is_known || rota_space_ask_parse(space, row, &view))) {
         /* A node with a row of its own is well when its beats are. */
@@ -218,8 +218,13 @@ static struct rota_store_request request_of(struct rota_space *space,
         .former = ask->former,
         .known = ask->known,
     };
+    rota_buffer_clear(&space->view.text);
+    rota_buffer_clear(&space->view.known_text);
+    if (ask->known) {
+        rota_view_format(rota_view_fsm_view(&space->view.fsm), &space->view.known_text);
+        request.known_text = rota_buffer_str(&space->view.known_text);
+    }
     if (ask->type == ROTA_VIEW_PROPOSE) {
-        rota_buffer_clear(&space->view.text);
         rota_view_format(ask->view, &space->view.text);
         request.config = (struct rota_store_space){
             .name = request.space,
@@ -245,7 +250,8 @@ void rota_space_ask_store(struct rota_space *space, const struct rota_view_ask *
                           uint64_t acked)
 {
     const struct rota_store_request request = request_of(space, wanted, acked);
-    struct rota_space_ask *ask = space->view.text.failed ? NULL : calloc(1, sizeof *ask);
+    bool has_failed = space->view.text.failed || space->view.known_text.failed;
+    struct rota_space_ask *ask = has_failed ? NULL : calloc(1, sizeof *ask);
     if (!ask) {
         fail_ask(space, wanted->number);
         return;

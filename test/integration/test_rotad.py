@@ -4,6 +4,7 @@
 Starts it with and without settings, asks it over HTTP, sends it signals. Prints TAP."""
 
 import contextlib
+import glob
 import http.client
 import json
 import os
@@ -514,6 +515,22 @@ def what_others_can_read_or_change_is_refused():
             os.chmod(path, before)
         with node(*ANY_PORTS, folder=folder) as one:
             assert one.ready, one.seen
+
+
+@test
+def a_store_that_others_can_read_is_refused():
+    with tempfile.TemporaryDirectory(prefix="rota-node-") as folder:
+        store = os.path.join(folder, "store.db")
+        old = os.umask(0o022)
+        subprocess.run([ROTA, "members", "beat", "--store", f"sqlite:{store}", "10.0.0.1:1"], check=True, timeout=TIMEOUT)
+        os.umask(old)
+        for path in glob.glob(store + "*"):
+            assert stat.S_IMODE(os.stat(path).st_mode) == 0o640, path
+        with node(*ANY_PORTS, "--store", f"sqlite:{store}", folder=folder) as one:
+            assert one.ready, one.seen
+        os.chmod(store, 0o644)
+        refused(folder, f"--store: {store}: others can read the secret in it, its mode is 0644: chmod 600 {store}",
+                *ANY_PORTS, "--store", f"sqlite:{store}")
 
 
 @test

@@ -24,18 +24,25 @@ static bool node_do(enum rota_store_verb verb, const char *name, uint64_t instan
     return answer.is_done;
 }
 
-static const struct rota_store_answer *read_space(uint64_t known)
+static const struct rota_store_answer *read_known(uint64_t known, const char *text)
 {
     struct rota_store_request request = store_request(ROTA_STORE_SPACE_READ);
     request.known = known;
+    request.known_text = rota_str(text);
     store_must(session, &request, &answer);
     return &answer;
 }
 
-static bool propose(uint64_t known, uint64_t version, const char *text)
+static const struct rota_store_answer *read_space(void)
+{
+    return read_known(0, "");
+}
+
+static bool propose(uint64_t known, const char *known_text, uint64_t version, const char *text)
 {
     struct rota_store_request request = store_request(ROTA_STORE_SPACE_PROPOSE);
     request.known = known;
+    request.known_text = rota_str(known_text);
     request.config = (struct rota_store_space){.name = rota_str("cache"),
                                                .engine = rota_str("ring"),
                                                .text = rota_str(text),
@@ -80,14 +87,14 @@ static void each_beat_is_a_sign_of_life(void **state)
 {
     (void)state;
     assert_true(node_do(ROTA_STORE_SPACE_JOIN, "a:1", 5));
-    assert_true(read_space(0)->nodes[0].pings == 3);
+    assert_true(read_space()->nodes[0].pings == 3);
     struct rota_store_request request = of_node(ROTA_STORE_SPACE_BEAT, "a:1", 5);
     request.node.pings = 1ULL << 61;
     request.node.acked = 1ULL << 60;
     request.node.is_draining = true;
     request.node.weight = 2000;
     store_must(session, &request, &answer);
-    const struct rota_store_node *node = read_space(0)->nodes;
+    const struct rota_store_node *node = read_space()->nodes;
     assert_true(node->pings == 1ULL << 61);
     assert_true(node->acked == 1ULL << 60 && node->is_draining && node->weight == 2000);
     assert_true(node->ttl == TTL && node->highest == 9 && node->instance == 5);
@@ -104,23 +111,34 @@ static void only_the_very_row_that_was_seen_is_evicted(void **state)
     request.node.pings = 3;
     store_must(session, &request, &answer);
     assert_true(answer.is_done);
-    assert_int_equal(read_space(0)->n_nodes, 0);
+    assert_int_equal(read_space()->n_nodes, 0);
 }
 
 static void version_that_is_not_replaced_refuses(void **state)
 {
     (void)state;
-    assert_int_equal(read_space(0)->n_spaces, 0);
-    assert_true(propose(0, 100, "one"));
-    assert_false(propose(0, 200, "two"));
-    assert_false(propose(99, 200, "two"));
-    assert_true(propose(100, 300, "three"));
-    const struct rota_store_answer *seen = read_space(0);
+    assert_int_equal(read_space()->n_spaces, 0);
+    assert_true(propose(0, "", 100, "one"));
+    assert_false(propose(0, "", 200, "two"));
+    assert_false(propose(99, "one", 200, "two"));
+    assert_true(propose(100, "one", 300, "three"));
+    const struct rota_store_answer *seen = read_space();
     assert_int_equal(seen->n_spaces, 1);
     assert_true(seen->spaces->version == 300);
     assert_true(rota_str_is_equal(seen->spaces->text, rota_str("three")));
     assert_true(rota_str_is_equal(seen->spaces->engine, rota_str("ring")));
-    assert_int_equal(read_space(300)->spaces->text.size, 0);
+    assert_int_equal(read_known(300, "three")->spaces->text.size, 0);
+}
+
+static void version_that_comes_back_with_another_text_is_another(void **state)
+{
+    (void)state;
+    assert_true(propose(0, "", 100, "eins, zw\u00f6lf"));
+    assert_false(propose(100, "eins", 200, "two"));
+    assert_int_equal(read_known(100, "eins, zw\u00f6lf")->spaces->text.size, 0);
+    const struct rota_store_answer *seen = read_known(100, "eins");
+    assert_true(rota_str_is_equal(seen->spaces->text, rota_str("eins, zw\u00f6lf")));
+    assert_true(propose(100, "eins, zw\u00f6lf", 200, "two"));
 }
 
 static void read_shows_all_nodes_by_name_and_the_highest_lease(void **state)
@@ -131,10 +149,10 @@ static void read_shows_all_nodes_by_name_and_the_highest_lease(void **state)
     struct rota_store_request other = of_node(ROTA_STORE_SPACE_JOIN, "c:1", 7);
     other.space = rota_str("another");
     store_must(session, &other, &answer);
-    assert_true(read_space(0)->highest == 0);
+    assert_true(read_space()->highest == 0);
     struct rota_store_request claim = store_claim_of("a:1", 6, 2);
     struct rota_store_claimed claimed = store_claim(session, &claim);
-    const struct rota_store_answer *seen = read_space(0);
+    const struct rota_store_answer *seen = read_space();
     assert_int_equal(seen->n_nodes, 2);
     assert_true(rota_str_is_equal(seen->nodes[0].name, rota_str("a:1")));
     assert_true(rota_str_is_equal(seen->nodes[1].name, rota_str("b:1")));
@@ -167,6 +185,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(only_the_very_row_that_was_seen_is_evicted, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(version_that_is_not_replaced_refuses, setup, teardown),
+        cmocka_unit_test_setup_teardown(version_that_comes_back_with_another_text_is_another, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(read_shows_all_nodes_by_name_and_the_highest_lease, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(what_can_not_be_is_refused, setup, teardown),

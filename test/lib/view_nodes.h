@@ -44,12 +44,18 @@ static inline void drive(struct node *node, struct rota_view_event event)
     carry_out(node, rota_view_fsm_step(&node->fsm, now, &event));
 }
 
+static inline bool is_stored(const struct node *node, uint64_t known)
+{
+    return stored.number == known &&
+           (known == 0 || rota_view_is_equal(&stored, rota_view_fsm_view(&node->fsm)));
+}
+
 static inline void answer_read(struct node *node, uint64_t ask, uint64_t known)
 {
     struct rota_view_row rows[VIEW_TABLE_ROWS_MAX];
     struct rota_view_event event = {.type = ROTA_VIEW_SIGHT,
                                     .ask = ask,
-                                    .view = stored.number == known ? NULL : &stored,
+                                    .view = is_stored(node, known) ? NULL : &stored,
                                     .rows = rows,
                                     .n_rows = table.n_rows,
                                     .unix_ms = unix_ms};
@@ -69,7 +75,7 @@ static inline void answer_propose(struct node *node, uint64_t ask, uint64_t know
                                   struct rota_view *view)
 {
     struct rota_error error;
-    bool is_taken = stored.number == known;
+    bool is_taken = is_stored(node, known);
     if (rota_view_check(view, &error))
         fail_msg("%s", error.text);
     if (is_taken) {

@@ -2,6 +2,7 @@
  * without a database: what a simulation goes by, and what a real one is compared with. */
 #pragma once
 
+#include "base/hash.h"
 #include "core/own/view_fsm.h"
 
 enum { VIEW_TABLE_ROWS_MAX = 16, VIEW_TABLE_NAME_MAX = 16, VIEW_TABLE_TEXT_MAX = 1 << 16 };
@@ -77,11 +78,22 @@ static inline bool view_table_evict(struct view_table *table, const char *name, 
     return true;
 }
 
-/* False: another number is there. */
-static inline bool view_table_propose(struct view_table *table, uint64_t known, uint64_t number,
-                                      struct rota_str text)
+static inline uint64_t view_table_hash(const struct view_table *table)
 {
-    if (table->number != known || text.size > sizeof table->text)
+    return rota_hash_quick64(0, rota_str_of(table->text, table->text_size));
+}
+
+/* Whether the view that is there has this number, and a text with this hash. */
+static inline bool view_table_has(const struct view_table *table, uint64_t number, uint64_t hash)
+{
+    return table->number == number && (number == 0 || view_table_hash(table) == hash);
+}
+
+/* False: another view is there than the known one. */
+static inline bool view_table_propose(struct view_table *table, uint64_t known, uint64_t known_hash,
+                                      uint64_t number, struct rota_str text)
+{
+    if (!view_table_has(table, known, known_hash) || text.size > sizeof table->text)
         return false;
     table->number = number;
     table->text_size = text.size;

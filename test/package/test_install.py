@@ -89,11 +89,18 @@ def a_c_program_is_built_with_pkg_config():
 @test
 def a_c_program_is_linked_with_the_static_library():
     program = installed.work / "where_static"
-    others = run("pkg-config", "--libs", *installed.flags("--print-requires-private")).split()
+    libraries = installed.flags("--static", "--libs")
+    assert "-lrota" in libraries and "-luv" in libraries, libraries
     run("cc", *installed.flags("--cflags"), installed.only("where.c"), "-o", program,
-        installed.lib / "librota.a", *others, "-lm")
+        *[word.replace("-lrota", "-l:librota.a") for word in libraries])
     assert "librota" not in run("readelf", "-d", program)
     assert says_what_moves(run(program))
+
+
+@test
+def pkg_config_names_nothing_but_rota():
+    assert installed.flags("--cflags") == [f"-I{installed.only('rota.h').parent.parent}"], installed.flags("--cflags")
+    assert [word for word in installed.flags("--libs") if word.startswith("-l")] == ["-lrota"]
 
 
 @test
@@ -341,6 +348,12 @@ def every_option_is_completed_in_every_shell():
 
 
 # --- the node ---
+
+@test
+def the_dashboard_and_the_alerts_are_installed():
+    for name, source in (("rota.json", "grafana"), ("rota.rules.yml", "prometheus")):
+        assert installed.only(name).read_text() == (SOURCE / "contrib" / source / name).read_text()
+
 
 @test
 def the_sample_of_settings_names_each_with_its_default():

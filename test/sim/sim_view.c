@@ -13,10 +13,13 @@
  *  - O5: some time after the last fault every shard is served by whom the view names,
  *    all that are willing are in the view, and it stays so;
  *  - O7: a node that says it is drained serves nothing;
- *  - R1: owners and epochs are the same for all who know a view, however they came to it.
+ *  - R1: owners and epochs are the same for all who know a view, however they came to it,
+ *    and a node that has read knows the view that was there.
  *
  * After a fall back the database is away until the rows of before are over. O2 is then
- * checked of those who know of what was lost, or whose view comes after it. */
+ * checked of those who know of what was lost, or whose view comes after it. In some worlds its
+ * clock was set back as well, so that numbers and epochs come twice: then O4, O5, O7
+ * and the latter part of R1 have to hold. */
 #include "view_node.h"
 
 enum kind {
@@ -45,6 +48,7 @@ enum plant {
     PLANT_BLIND_JOIN,
     PLANT_NO_FENCE,
     PLANT_ONE_PAST,
+    PLANT_ONE_NUMBER,
     N_PLANTS,
 };
 
@@ -67,6 +71,7 @@ static const struct sim_plant plants[N_PLANTS - 1] = {
     {"blind-join", "a node takes the row of its name from whoever has it"},
     {"no-fence", "the resource does not look at epochs"},
     {"one-past", "a view is followed although it comes from another past"},
+    {"one-number", "a view is taken for the known one by its number alone"},
 };
 
 /* --- bugs --- */
@@ -83,6 +88,10 @@ static void sabotage_request(struct world *world, uint32_t node, struct request 
         request->former = row->instance;
     if (world->plant == PLANT_NO_CAS && request->type == REQUEST_PROPOSE)
         request->known = table->number;
+    bool is_by_number =
+        world->plant == PLANT_ONE_NUMBER || world->plant == PLANT_NO_CAS || world->changes_views;
+    if (is_by_number && request->known == table->number)
+        request->known_hash = view_table_hash(table);
     if (world->plant == PLANT_WALL && request->type == REQUEST_READ)
         for (size_t i = 0; i < table->n_rows; i++)
             if (table->rows[i].last_ping + TTL < now)
@@ -185,6 +194,8 @@ static void plant(struct world *world)
     world->keeps_stops = world->plant == PLANT_KEEPS_DRAINED;
     world->has_no_end = world->plant == PLANT_TIMERS;
     world->skips_fence = world->plant == PLANT_NO_FENCE;
+    /* They are not to be found out by their text, which another node would not look at. */
+    world->changes_views = world->plant == PLANT_NO_PINS || world->plant == PLANT_NO_HISTORY;
 }
 
 /* --- operators --- */
@@ -286,6 +297,36 @@ static void replicate(void *data, uint64_t number)
     rota_sim_call(world->sim, rota_sim_now(world->sim) + gap, replicate, world, number);
 }
 
+/* The first view has its number from the clock, and the next ones count from there. */
+static void set_back(void *data, uint64_t number)
+{
+    struct world *world = data;
+    (void)number;
+    rota_sim_jump_wall(world->sim, DATABASE, -ROTA_HOUR);
+}
+
+static void resume_node(void *data, uint64_t node)
+{
+    struct world *world = data;
+    rota_sim_resume(world->sim, (uint32_t)node);
+}
+
+/* One node alone knows the views that are lost, and comes back when the others, which know none,
+ * may have counted to the same numbers. */
+static void leave_one_that_knows(struct world *world, rota_time back_at)
+{
+    struct rota_random *random = rota_sim_random(world->sim);
+    uint32_t one = FIRST_HOST + (uint32_t)rota_random_below(random, world->n_hosts);
+    for (uint32_t node = FIRST_HOST; node < FIRST_HOST + world->n_hosts; node++) {
+        if (node != one)
+            rota_sim_crash(world->sim, node);
+        rota_sim_call(world->sim, back_at, start_node, world, node);
+    }
+    rota_sim_pause(world->sim, one);
+    rota_sim_call(world->sim, back_at + HOLD + rota_random_range(random, 0, TTL), resume_node,
+                  world, one);
+}
+
 static void fail_over(void *data, uint64_t number)
 {
     struct world *world = data;
@@ -297,6 +338,8 @@ static void fail_over(void *data, uint64_t number)
         return;
     world->is_failing_over = true;
     rota_sim_crash(world->sim, DATABASE);
+    if (world->is_set_back)
+        leave_one_that_knows(world, back_at);
     rota_sim_call(world->sim, back_at, start_node, world, DATABASE);
     rota_sim_call(world->sim, next, fail_over, world, number + 1);
 }
@@ -391,6 +434,9 @@ static void run(struct sim_case *run)
     rota_sim_add_check(world.sim, all_is_owned, &world);
     start_faults(&world);
     rota_sim_call(world.sim, ROTA_MSEC, replicate, &world, 0);
+    world.is_set_back = kind == KIND_STALE && rota_random_chance(&shape, 0.3);
+    if (world.is_set_back)
+        rota_sim_call(world.sim, 3 * ROTA_SEC, set_back, &world, 0);
     if (kind == KIND_STALE)
         rota_sim_call(world.sim, rota_random_range(&shape, 5, 20) * ROTA_SEC, fail_over, &world, 0);
     else

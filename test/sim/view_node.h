@@ -45,6 +45,15 @@ static inline void send_request(struct world *world, uint32_t node, struct reque
                   rota_str_of(request, offsetof(struct request, text) + request->text_size));
 }
 
+static inline uint64_t hash_view(const struct rota_view *view)
+{
+    struct rota_buffer buffer = {0};
+    rota_view_format(view, &buffer);
+    uint64_t hash = rota_hash_quick64(0, rota_buffer_str(&buffer));
+    rota_buffer_deinit(&buffer);
+    return hash;
+}
+
 static inline void write_text(struct world *world, const struct rota_view *view,
                               struct request *request)
 {
@@ -67,6 +76,8 @@ static inline void send_ask(struct world *world, uint32_t node, const struct rot
     request.ask = ask->number;
     request.former = ask->former;
     request.known = ask->known;
+    if (ask->known)
+        request.known_hash = hash_view(rota_view_fsm_view(&world->hosts[node].fsm));
     request.row = (struct view_table_row){.instance = row->instance,
                                           .pings = row->pings,
                                           .ttl = row->ttl,
@@ -99,7 +110,7 @@ static inline void note_start(struct world *world, uint32_t node, uint32_t shard
     const struct host *host = &world->hosts[node];
     rota_sim_note(world->sim, node, "starts shard %u with epoch %llu", shard,
                   (unsigned long long)epoch);
-    for (size_t i = 0; i < world->n_claims; i++) {
+    for (size_t i = 0; i < world->n_claims && !has_lost_numbers(world); i++) {
         const struct claim *other = &world->claims[i];
         if (other->shard == shard && other->epoch == epoch &&
             (other->node != node || other->life != claim.life))
@@ -108,7 +119,7 @@ static inline void note_start(struct world *world, uint32_t node, uint32_t shard
     }
     /* After a fall back the views that were lost are not known to all. */
     bool is_told = host->fsm.lost >= world->lost_max || host->fsm.view.base > world->lost_max;
-    if (epoch < world->started[shard] && is_told)
+    if (epoch < world->started[shard] && is_told && !has_lost_numbers(world))
         rota_sim_fail(world->sim, "O2: shard %u starts with epoch %llu after %llu", shard,
                       (unsigned long long)epoch, (unsigned long long)world->started[shard]);
     if (epoch > world->started[shard])
@@ -211,7 +222,7 @@ static inline void compare_views(struct world *world, uint32_t node)
     }
     for (size_t i = 0; i < world->n_views; i++)
         if (world->views[i].number == fsm->view.number) {
-            if (world->views[i].hash != hash)
+            if (world->views[i].hash != hash && !has_lost_numbers(world))
                 rota_sim_fail(world->sim, "R1: node %u sees view %llu otherwise than another", node,
                               (unsigned long long)fsm->view.number);
             return;
@@ -310,6 +321,16 @@ static void drive(struct world *world, uint32_t node, struct rota_view_event eve
         compare_views(world, node);
 }
 
+/* A node that has read knows the very view that was there. */
+static inline void compare_read(struct world *world, uint32_t node, const struct answer *answer)
+{
+    const struct rota_view_fsm *fsm = &world->hosts[node].fsm;
+    if (!world->changes_views && answer->number != 0 && fsm->view.number == answer->number &&
+        hash_view(&fsm->view) != answer->hash)
+        rota_sim_fail(world->sim, "R1: node %u has read view %llu and knows another", node,
+                      (unsigned long long)answer->number);
+}
+
 static inline void hear_sight(struct world *world, uint32_t node, const struct answer *answer)
 {
     struct rota_view view = {0};
@@ -337,7 +358,10 @@ static inline void hear_sight(struct world *world, uint32_t node, const struct a
         rota_sim_fail(world->sim, "a view is no view: %s", error.text);
         return;
     }
+    bool is_awaited = world->hosts[node].fsm.seek_ask == answer->ask;
     drive(world, node, event);
+    if (is_awaited)
+        compare_read(world, node, answer);
     rota_view_deinit(&view);
 }
 

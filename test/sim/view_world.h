@@ -43,7 +43,7 @@ struct request {
     uint64_t ask;
     uint32_t database_life, host_life; /* the connection: it ends with either of them */
     struct view_table_row row;
-    uint64_t former, known, number;
+    uint64_t former, known, known_hash, number; /* the hash is that of the known view's text */
     uint32_t shard;
     uint64_t epoch; /* of a claim: the floor */
     uint64_t run, ask_of_life;
@@ -56,7 +56,7 @@ struct answer {
     enum rota_view_event_type type;
     uint64_t ask;
     uint32_t host_life;
-    uint64_t number; /* of the view */
+    uint64_t number, hash; /* of the view, and of its text */
     uint64_t unix_ms, highest;
     uint32_t shard;
     uint64_t epoch, run;
@@ -126,6 +126,7 @@ struct world {
     struct slot slots[SHARDS_MAX];
     uint64_t last_claim[NODES_MAX];
     bool is_failing_over;
+    bool is_set_back; /* the database's clock is behind all numbers */
     uint32_t n_failovers;
     rota_time away_until; /* true time: the database answers nothing before */
     uint64_t number_max;  /* of all views that there were */
@@ -145,7 +146,7 @@ struct world {
     void (*on_event)(struct world *world, uint32_t node, struct rota_view_event *event);
     void (*on_made)(struct world *world, uint32_t node);
     void (*on_step)(struct world *world, uint32_t node, const struct rota_view_actions *todo);
-    bool keeps_stops, stops_late, has_no_end, skips_fence, has_no_clock; /* plants */
+    bool keeps_stops, stops_late, has_no_end, skips_fence, has_no_clock, changes_views; /* plants */
 };
 
 static inline bool chance(struct world *world, double probability)
@@ -165,6 +166,13 @@ static inline void name_of(const struct world *world, uint32_t node, char name[V
     snprintf(name, VIEW_TABLE_NAME_MAX, "node-%u", world->are_twins ? number / 2 : number);
 }
 
+/* Those who know nothing of the views that were lost count from a number of before, and no clock
+ * tells them better. */
+static inline bool has_lost_numbers(const struct world *world)
+{
+    return world->is_set_back && world->n_failovers > 0;
+}
+
 /* --- the resource --- */
 
 static inline void resource_apply(struct world *world, const struct effect *effect)
@@ -176,7 +184,8 @@ static inline void resource_apply(struct world *world, const struct effect *effe
         rota_sim_fail(world->sim, "O3: an effect of epoch %llu on shard %u after one of %llu",
                       (unsigned long long)effect->epoch, effect->shard,
                       (unsigned long long)last->epoch);
-    if (effect->epoch == last->epoch && (effect->node != last->node || effect->life != last->life))
+    if (effect->epoch == last->epoch && !has_lost_numbers(world) &&
+        (effect->node != last->node || effect->life != last->life))
         rota_sim_fail(world->sim, "O1: nodes %u and %u both act for shard %u with epoch %llu",
                       last->node, effect->node, effect->shard, (unsigned long long)effect->epoch);
     *last = *effect;
@@ -195,13 +204,14 @@ static inline void answer_read(struct world *world, const struct request *reques
     const struct view_table *table = &world->table;
     answer->type = ROTA_VIEW_SIGHT;
     answer->number = table->number;
+    answer->hash = view_table_hash(table);
     answer->unix_ms = database_ms(world);
     answer->n_rows = table->n_rows;
     memcpy(answer->rows, table->rows, table->n_rows * sizeof *table->rows);
     for (uint32_t shard = 0; shard < world->n_shards; shard++)
         if (world->slots[shard].epoch > answer->highest)
             answer->highest = world->slots[shard].epoch;
-    if (table->number == request->known)
+    if (view_table_has(table, request->known, request->known_hash))
         return;
     answer->text_size = table->text_size;
     memcpy(answer->text, table->text, table->text_size);
@@ -253,8 +263,9 @@ static inline void answer_propose(struct world *world, const struct request *req
                                   struct answer *answer)
 {
     struct view_table before = world->table;
-    bool is_taken = view_table_propose(&world->table, request->known, request->number,
-                                       rota_str_of(request->text, request->text_size));
+    bool is_taken =
+        view_table_propose(&world->table, request->known, request->known_hash, request->number,
+                           rota_str_of(request->text, request->text_size));
     answer->type = is_taken ? ROTA_VIEW_PROPOSED : ROTA_VIEW_REFUSED;
     if (is_taken)
         world->earlier = before;

@@ -278,11 +278,47 @@ static void without_memory_the_broker_stays_sound(void **state)
     bench.options = (struct rota_broker_options){0};
 }
 
+static void memory_is_given_back_when_jobs_hold_much_less(void **state)
+{
+    enum { N = 1600, SIZE = 1 << 16 };
+    static char payload[SIZE];
+    static struct rota_job_id ids[N];
+    struct rota_job_spec spec = {.queue = rota_str("q"), .payload = rota_str_of(payload, SIZE)};
+    size_t n_given = 0, dropped = 0;
+    (void)state;
+    bench.options.ended_max = 1;
+    bench_init(&bench);
+    for (size_t i = 0; i < N; i++) {
+        if (rota_broker_add(bench.broker, bench.now, &spec, &ids[i], &bench.is_new, &bench.number,
+                            &bench.error))
+            fail_msg("%s", bench.error.text);
+        rota_broker_durable(bench.broker, bench.now, bench.number);
+        rota_broker_clear(bench.broker);
+        assert_false(rota_broker_has_shrunk(bench.broker));
+    }
+    for (size_t i = 0; i < N; i++) {
+        size_t before = rota_broker_memory(bench.broker);
+        rota_broker_cancel(bench.broker, bench.now, rota_str("q"), ids[i], &bench.number, NULL);
+        rota_broker_durable(bench.broker, bench.now, bench.number);
+        rota_broker_clear(bench.broker);
+        dropped += before - rota_broker_memory(bench.broker);
+        if (!rota_broker_has_shrunk(bench.broker))
+            continue;
+        n_given++;
+        assert_in_range(dropped, ROTA_BROKER_SHRINK_MIN - (1 << 20),
+                        ROTA_BROKER_SHRINK_MIN + (1 << 20));
+    }
+    assert_int_equal(n_given, 1); /* 100 MB are one step of 64, and a rest */
+    bench_deinit(&bench);
+    bench.options.ended_max = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_waiting_job_of_100_bytes_takes_at_most_220),
         cmocka_unit_test(a_queue_that_drains_gives_its_memory_back),
+        cmocka_unit_test(memory_is_given_back_when_jobs_hold_much_less),
         cmocka_unit_test(the_life_of_a_job_allocates_nothing),
         cmocka_unit_test(without_memory_the_broker_stays_sound),
     };

@@ -156,6 +156,28 @@ static void flight_that_nobody_waits_for_is_not_asked_again(void **state)
     teardown(&world);
 }
 
+static void waiter_without_a_deadline_gives_a_silent_directory_up(void **state)
+{
+    struct world world;
+    struct rota_shard_query query = by_id(1, 2);
+    (void)state;
+    setup(&world);
+    get(&world, 0, by_id(1, 1));
+    query.deadline = 500 * ROTA_SEC;
+    get(&world, 0, query);
+    for (int i = 1; i < ROTA_SHARD_QUESTIONS_MAX; i++)
+        step(&world, i * 10 * ROTA_SEC);
+    assert_int_equal(world.n_tells, 0);
+    step(&world, ROTA_SHARD_QUESTIONS_MAX * 10 * ROTA_SEC);
+    assert_int_equal(world.n_tells, 1);
+    assert_int_equal(world.told[0], 1);
+    assert_int_equal(world.failures[0], ROTA_FAILURE_TIMEOUT);
+    answer(&world, 101 * ROTA_SEC, world.asked[ROTA_SHARD_QUESTIONS_MAX], map_of(1, "channel", 6));
+    assert_int_equal(world.told[1], 2); /* the other has gone on with the next question */
+    assert_int_equal(world.first_nodes[1], 6);
+    teardown(&world);
+}
+
 static void c16_invalidation_fences_what_is_under_way(void **state)
 {
     struct world world;
@@ -382,6 +404,7 @@ int main(void)
         cmocka_unit_test(c14_waiter_obeys_its_own_deadline),
         cmocka_unit_test(c15_flight_that_takes_too_long_is_asked_again),
         cmocka_unit_test(flight_that_nobody_waits_for_is_not_asked_again),
+        cmocka_unit_test(waiter_without_a_deadline_gives_a_silent_directory_up),
         cmocka_unit_test(c16_invalidation_fences_what_is_under_way),
         cmocka_unit_test(c16_flight_by_name_is_fenced_by_the_id_it_brings),
         cmocka_unit_test(fences_beyond_the_bound_stop_every_flight_by_name),

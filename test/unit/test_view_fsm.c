@@ -330,6 +330,25 @@ static void store_that_falls_back_stops_all_who_know_better(void **state)
     assert_true(nodes[0].serving[2] > known);
 }
 
+static void number_that_comes_back_with_another_view_stops_all_who_know_the_former(void **state)
+{
+    (void)state;
+    struct rota_view before;
+    open_plain(0);
+    pass(TTL);
+    assert_int_equal(rota_view_copy(&stored, &before, NULL), ROTA_OK);
+    wish(0, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = 1, .name = rota_str("a")});
+    before.number = stored.number;
+    rota_view_deinit(&stored);
+    stored = before;
+    pass(TTL / 3);
+    assert_true(nodes[0].went_back);
+    assert_int_equal(n_served(0), 0);
+    pass(2 * TTL);
+    assert_int_equal(n_served(0), SHARDS);
+    assert_true(nodes[0].serving[1] > before.number);
+}
+
 /* --- wishes --- */
 
 static void wish_that_is_no_wish_is_told_so(void **state)
@@ -610,6 +629,7 @@ int main(void)
         TEST(weight_is_followed),
         TEST(who_missed_views_finds_the_same_epochs),
         TEST(store_that_falls_back_stops_all_who_know_better),
+        TEST(number_that_comes_back_with_another_view_stops_all_who_know_the_former),
         TEST(wish_that_is_no_wish_is_told_so),
         TEST(wishes_wait_up_to_a_bound_and_end_with_a_shutdown),
         TEST(observer_has_no_row_and_knows_all),

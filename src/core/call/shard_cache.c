@@ -9,6 +9,7 @@
 struct waiter {
     struct rota_heap_node node; /* first; `at` is its deadline */
     uint64_t number;
+    uint32_t n_questions;       /* that it waited for in vain, having no deadline */
     struct rota_list_node link; /* of the flight's, then of those to be told */
     enum rota_failure failure;
     struct rota_shard_map *map;
@@ -441,6 +442,18 @@ void rota_shard_cache_report(struct rota_shard_cache *cache, rota_time now,
 
 /* --- time --- */
 
+/* Without a deadline nothing else ends a wait for a directory that is silent. */
+static void tell_patient(struct rota_shard_cache *cache, struct rota_shard_flight *flight)
+{
+    for (struct rota_list_node *next, *node = flight->waiters.next; node != &flight->waiters;
+         node = next) {
+        struct waiter *waiter = ROTA_LIST_ITEM(node, struct waiter, link);
+        next = node->next;
+        if (waiter->node.at == ROTA_TIME_NEVER && ++waiter->n_questions == ROTA_SHARD_QUESTIONS_MAX)
+            tell(cache, waiter, ROTA_FAILURE_TIMEOUT, NULL);
+    }
+}
+
 /* Those who wait on the flight wait on for the same question, asked anew. */
 static bool ask_again(struct rota_shard_cache *cache, rota_time now,
                       const struct rota_shard_flight *flight)
@@ -464,6 +477,7 @@ static void time_out(struct rota_shard_cache *cache, rota_time now,
     bool is_asked = !flight->todo.next;
     rota_list_remove(&flight->todo);
     rota_shard_flights_end(&cache->flights, flight);
+    tell_patient(cache, flight);
     if (!rota_list_is_empty(&flight->waiters) && !ask_again(cache, now, flight))
         tell_all(cache, flight, ROTA_FAILURE_TIMEOUT, NULL);
     if (is_asked)

@@ -32,6 +32,7 @@ enum {
     ROTA_SHARD_NAMES_MAX = 16,          /* names of a collection; the oldest makes room */
     ROTA_SHARD_FLIGHTS_MAX = 4096,      /* one more is refused with ROTA_ERR_LIMIT */
     ROTA_SHARD_WAITERS_MAX = 65536,     /* so is one more of these */
+    ROTA_SHARD_QUESTIONS_MAX = 10,      /* in vain; then a waiter without a deadline is told so */
 };
 
 #define ROTA_SHARD_TTL            (60 * ROTA_SEC) /* then a map is refreshed as it is read */

@@ -340,6 +340,13 @@ bool rota_view_is_before(const struct rota_view *view, const struct rota_view *l
     }
 }
 
+bool rota_view_is_equal(const struct rota_view *view, const struct rota_view *other)
+{
+    return view->number == other->number && view->base == other->base && view->to == other->to &&
+           view->phase == other->phase && view->n_shards == other->n_shards &&
+           seats_are_equal(view, other) && rota_view_is_before(view, other);
+}
+
 static bool rebase_span(struct rota_view_span *span, uint64_t base)
 {
     if (span->to != 0 && span->to <= base)

@@ -127,6 +127,9 @@ uint32_t rota_view_find(const struct rota_view *view, struct rota_str name);
  * that there are too many. */
 size_t rota_view_states(const struct rota_view *view, uint64_t numbers[ROTA_VIEW_STATES_MAX + 1]);
 
+/* Whether both are the same, so that they have the same text. */
+bool rota_view_is_equal(const struct rota_view *view, const struct rota_view *other);
+
 /* Whether `later`, which has a later number and a base that is not above the number of
  * `view`, tells the same as `view` of all views from its own base up to that number. If not,
  * they come from different pasts: the store fell back to an earlier state in between. */

@@ -37,13 +37,13 @@
  *    EVICTED, either way: the next read shows it.
  *  - READ: the view, and THEN all rows of the space, or both in one transaction; never
  *    the rows first, for a row that is missing counts as the end of its node. SIGHT,
- *    with `view` (number 0 when there is no row; NULL when its number is `known`, so
- *    that the text need not be read again), the rows, the store's wall clock in
- *    milliseconds, and the highest epoch that the store knows of the space under its
- *    other engines (a lease table's), or 0.
- *  - PROPOSE: the space's row becomes `view`, written by rota_view_format(), if the
- *    row's number is `known` (0: if there is none). PROPOSED; or REFUSED, another was
- *    faster.
+ *    with `view` (number 0 when there is no row; NULL when it is the known view, so that
+ *    the text need not be read again: the same number alone does not show that), the rows, the
+ * store's wall clock in milliseconds, and the highest epoch that the store knows of the space under
+ * its other engines (a lease table's), or 0.
+ *  - PROPOSE: the space's row becomes `view`, written by rota_view_format(), if the row
+ *    holds the known view (`known` is 0: if there is none). PROPOSED; or REFUSED, another
+ *    was faster.
  *
  * Every ask has a number and is done at most once: no driver repeats one by itself. It
  * ends with one answer, at the latest when its connection is given up: UNKNOWN is
@@ -59,7 +59,8 @@
  * If the store falls back to an earlier state, those who know a later view stop all,
  * wait until every other can have noticed, and start nothing before there is a view whose
  * base is above it. Numbers are at least the store's wall clock, so that those who know
- * of nothing do not use one again.
+ * of nothing do not use one again. Should its clock be set back too, so that a number comes
+ * back with another view, those who know the number under the former one see that as well.
  *
  * Invariants: STOPs and HALT come before the ask that tells of them. After each step all
  * that is held has time left. A shard is held only under the epoch that the view known
@@ -154,7 +155,7 @@ struct rota_view_wish {
 struct rota_view_event {
     enum rota_view_event_type type;
     uint64_t ask;                 /* of an answer: the number that the ask had */
-    const struct rota_view *view; /* borrowed; NULL: its number is still the known one */
+    const struct rota_view *view; /* borrowed; NULL: it is still the known one */
     const struct rota_view_row *rows;
     size_t n_rows;
     uint64_t unix_ms; /* of the store's clock; 0: not known */
@@ -177,7 +178,7 @@ struct rota_view_ask {
     uint64_t number;
     struct rota_view_row row; /* ours, but in EVICT */
     uint64_t former; /* the instance of our own life before, which may be replaced; 0: none */
-    uint64_t known;  /* the number of the view that we know; 0: none */
+    uint64_t known;  /* the number of the view that we know, rota_view_fsm_view(); 0: none */
     const struct rota_view *view; /* to be written */
 };
 

@@ -92,11 +92,13 @@ static void go_back(struct rota_view_fsm *fsm, rota_time now)
 static bool see_view(struct rota_view_fsm *fsm, rota_time now, const struct rota_view *view)
 {
     struct rota_view copy;
-    if (!view || view->number == fsm->view.number)
+    if (!view || rota_view_is_equal(view, &fsm->view))
         return true;
     if (view->number > 0 && view->n_shards != fsm->options.n_shards)
         return false;
-    if (view->number < fsm->floor ||
+    /* A number that we know can come back with another view, from a database whose clock was set
+     * back as well. */
+    if (view->number < fsm->floor || view->number == fsm->view.number ||
         (view->base <= fsm->view.number && !rota_view_is_before(&fsm->view, view)))
         go_back(fsm, now);
     if (view->number == 0)

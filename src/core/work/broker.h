@@ -78,6 +78,7 @@ enum {
 
 /* For so long a setting that was taken back is remembered; nodes ask each other more often. */
 #define ROTA_BROKER_SETTING_NEWS (1 * ROTA_MIN)
+#define ROTA_BROKER_SHRINK_MIN   ((size_t)64 << 20)
 
 /* Zero means the default. */
 struct rota_broker_options {
@@ -740,6 +741,11 @@ bool rota_broker_has_room(const struct rota_broker *broker, size_t n);
 /* Bytes that all jobs take, indexes included; and how many have not ended. */
 size_t rota_broker_memory(const struct rota_broker *broker);
 size_t rota_broker_n_jobs(const struct rota_broker *broker);
+
+/* Whether jobs hold much less than they did: ROTA_BROKER_SHRINK_MIN bytes, and an eighth of the
+ * most since the last time that this was so. What they have left is then worth giving back to the
+ * system. Cheap enough for every turn; a load that is steady never gets there. */
+bool rota_broker_has_shrunk(struct rota_broker *broker);
 uint64_t rota_broker_last_number(const struct rota_broker *broker);
 
 /* How many lanes were looked at so far to find what goes next. */

@@ -131,6 +131,15 @@ def doctor_asks_each_node_of_a_list():
 
 
 @test
+def doctor_passes_over_the_environment_when_something_is_asked_for():
+    with Files() as files, socket.create_server(("127.0.0.1", 0)) as taken:
+        listen = ("--data", str(files.path), "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+        away = {"ROTA_NODE": "127.0.0.1:1", "ROTA_STORE": "postgres://127.0.0.1:1/rota"}
+        assert not {"node", "store"} & {what.split(" ")[0] for what in findings(*listen, env=away, code=1)}
+        assert {"node", "store"} <= {what.split(" ")[0] for what in findings(*listen[:2], env=away, code=1)}
+
+
+@test
 def doctor_refuses_what_it_does_not_know():
     refuse("doctor", "--dta", "x", name="--dta")
     refuse("doctor", "here", name="here")
