@@ -1,7 +1,8 @@
 """What became of the tests, by meson's logs (testlog.json) in the order of their runs.
 
     outcome.py counts [--ci] LOG...    PASSED FAILED SKIPPED UNSTEADY subtests
-    outcome.py failed [--ci] LOG...    a line for each program that failed, and why
+    outcome.py failed [--ci] LOG...    a line for each program that failed; below it, indented, the
+                                       first and last lines that it printed about each failed subtest
     outcome.py unsteady [--ci] LOG...  ... that failed first and passed when it ran again, alone
     outcome.py again [--ci] LOG...     the names of those that failed and may run again
 
@@ -20,6 +21,8 @@ import sys
 
 BAD = {"FAIL", "ERROR", "TIMEOUT", "INTERRUPT", "UNEXPECTEDPASS"}
 SUBTEST = re.compile(r"^(not )?ok\b\s*\d*\s*-?\s*(.*)$", re.MULTILINE)
+REASON = re.compile(r"^not ok\b.*\n((?:#.*\n?)+)", re.MULTILINE)
+REASON_HEAD, REASON_TAIL, REASON_WIDTH = 2, 6, 400
 SKIPPED = re.compile(r"^1\.\.0\s*#\s*SKIP\s*(.*)$", re.MULTILINE | re.IGNORECASE)
 CRASHES = {signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV}
 UNEXCUSED = re.compile(
@@ -27,6 +30,11 @@ UNEXCUSED = re.compile(
     r"|\S+:\d+(?::\d+)?: runtime error: .*"  # UndefinedBehaviorSanitizer
     r"|\S+:\d+: \w+: Assertion .* failed"
     r"|broken promise: .*")
+
+
+def shorten(lines):
+    """Node.js has the message first, Python last."""
+    return lines if len(lines) <= REASON_HEAD + REASON_TAIL else lines[:REASON_HEAD] + lines[-REASON_TAIL:]
 
 
 class Run:
@@ -47,6 +55,8 @@ class Run:
                 self.passed += 1
         if not self.is_bad and not self.passed and not self.skipped:
             self.passed, self.skipped = (0, 1) if self.result == "skip" else (1, 0)
+        self.reasons = [line[1:].rstrip()[:REASON_WIDTH] for block in REASON.findall(out)
+                        for line in shorten(block.splitlines())]
         self.unexcused = self.find_unexcused(entry, out) if self.result != "expectedfail" else None
         self.is_bad |= self.unexcused is not None
         if is_ci and self.result == "skip":
@@ -68,6 +78,10 @@ class Run:
 
     def may_run_again(self):
         return self.is_bad and not self.unexcused and "integration" in self.suites
+
+    def report(self):
+        """What failed, and below it what the program said about it."""
+        return "\n ".join([f"{self.name}: {self.why()}", *self.reasons])
 
     def why(self):
         return ", ".join([*(self.failed or [self.result]), *([self.unexcused] if self.unexcused else [])])
@@ -115,9 +129,9 @@ def main():
     for program in programs:
         first, last = program.runs[0], program.last()
         if what == "failed" and last.is_bad:
-            print(f"{last.name}: {last.why()}")
+            print(last.report())
         elif what == "unsteady" and program.is_unsteady():
-            print(f"{first.name}: {first.why()}")
+            print(first.report())
         elif what == "again" and last.may_run_again():
             print(last.name)
 

@@ -5,7 +5,8 @@
  *
  *     ID STARTED_US ENDED_US STATUS NODE TRIES
  *
- * and `end` after the last, when its metrics are in the file. */
+ * and `end CALLS` after the last, when its metrics are in the file. With CALLS 0 it starts
+ * calls until SIGTERM. */
 #include <rota/rota.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ struct call {
 static struct {
     uv_loop_t loop;
     uv_timer_t timer;
+    uv_signal_t stop;
     struct rota_shards *shards;
     const char *metrics;
     long n_calls, n_started, n_ended;
@@ -40,10 +42,11 @@ static void finish(void)
     fputs(text, file);
     fclose(file);
     free(text);
-    printf("end\n");
+    printf("end %ld\n", client.n_ended);
     fflush(stdout);
     rota_shards_close(client.shards);
     uv_close((uv_handle_t *)&client.timer, NULL);
+    uv_close((uv_handle_t *)&client.stop, NULL);
 }
 
 static void on_reply(void *data, const struct rota_shards_reply *reply)
@@ -105,11 +108,20 @@ static void start(void)
 static void on_timer(uv_timer_t *timer)
 {
     uint64_t now = uv_hrtime();
-    while (client.n_started < client.n_calls &&
+    while ((client.n_calls == 0 || client.n_started < client.n_calls) &&
            now - client.began_at >= (uint64_t)client.n_started * client.period)
         start();
     if (client.n_started == client.n_calls)
         uv_timer_stop(timer);
+}
+
+static void on_stop(uv_signal_t *handle, int number)
+{
+    (void)handle, (void)number;
+    client.n_calls = client.n_started;
+    uv_timer_stop(&client.timer);
+    if (client.n_ended == client.n_calls)
+        finish();
 }
 
 int main(int argc, char **argv)
@@ -145,6 +157,9 @@ int main(int argc, char **argv)
     client.began_at = uv_hrtime();
     uv_timer_init(&client.loop, &client.timer);
     uv_timer_start(&client.timer, on_timer, 0, 1);
+    uv_signal_init(&client.loop, &client.stop);
+    if (client.n_calls == 0)
+        uv_signal_start_oneshot(&client.stop, on_stop, SIGTERM);
     uv_run(&client.loop, UV_RUN_DEFAULT);
     return uv_loop_close(&client.loop) != 0;
 }

@@ -156,9 +156,10 @@ def drain_waits_for_the_jobs_of_a_node_that_is_down():
         assert two.name in late and "was not empty within" in late, late
         waiting = subprocess.Popen([ROTA, "queue", "drain", "q", "--timeout", "10m", "--node", one.name],
                                    stderr=subprocess.PIPE, text=True)
-        again = start_again(two, os.path.dirname(two.data), "--ttl", "2s")
+        again = None
         try:
             assert two.name in waiting.stderr.readline()
+            again = start_again(two, os.path.dirname(two.data), "--ttl", "2s")
             await_absent(one)
             await_true(lambda: find_lost(one, jobs) == [])
             await_true(lambda: all([is_cancelled(one, job) for job in jobs]))
@@ -166,7 +167,8 @@ def drain_waits_for_the_jobs_of_a_node_that_is_down():
             assert waiting.returncode == 0
         finally:
             waiting.kill()
-            again.end()
+            if again:
+                again.end()
 
 
 @test

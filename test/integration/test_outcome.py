@@ -64,6 +64,10 @@ CHECKS = {
     "only_programs_with_processes_run_again": (ask("again", FIRST), ["starved", "broken"]),
     "what_fails_again_has_failed": (ask("failed", FIRST, SECOND), ["wrong: b", "broken: b"]),
     "what_passes_then_is_unsteady": (ask("unsteady", FIRST, SECOND), ["starved: timeout"]),
+    "reasons_stand_below_what_failed": (
+        ask("failed", [entry("unit / wrong", "FAIL", "# 1 s", "ok 1 - a", "# of a", "not ok 2 - b",
+                             *(f"# line {i}" for i in range(9)), "# 2 s", "not ok 3 - c", "# why", "ok 4 - d", "# of d")]),
+        ["wrong: b, c", *(f"  line {i}" for i in (0, 1, 4, 5, 6, 7, 8)), "  2 s", "  why"]),
     "run_without_a_failure_has_nothing_to_tell": (ask("failed", [FIRST[0]]), []),
     "ci_runs_every_program": (ask("counts --ci", FIRST), ["4 5 1 0"]),
     "ci_says_what_it_could_not_run": (ask("failed --ci", [FIRST[4]]), ["absent: skip, CI has to run it: no server"]),

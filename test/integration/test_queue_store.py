@@ -17,8 +17,10 @@ import threading
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
 sys.dont_write_bytecode = True
 import databases  # noqa: E402
+import grpc_raw  # noqa: E402
 import stop  # noqa: E402
 from brokers import free_port  # noqa: E402
+from grpc_raw import message  # noqa: E402
 from work_processes import TIMEOUT, Broker, Worker, folder, run_tests, wait_until  # noqa: E402
 
 KIND, ROTA = sys.argv[1:3]
@@ -458,23 +460,27 @@ def who_only_looks_does_not_wait_for_a_database_that_is_away():
             node.await_state(done, "done")
         waiting = node.add("waiting", queue="seen")
         node.run("job", "add", "--queue", "other", "x")
+        about_done = message(_1="seen", _2=bytes.fromhex(done.split("/")[1]))
+        client = grpc_raw.Client(node.node, TIMEOUT)
+        stack.callback(client.close)
         DATABASE.stop()
         try:
-            others = [subprocess.Popen([ROTA, "job", "add", "--node", node.node, "--queue", "other", "x"],
-                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(32)]
-            wait_until(lambda: node.logged("store down"), "that it is down")
-            for is_over in (False, True):
-                if is_over:
-                    wait_until(lambda: node.logged("store away"), "that it is given up")
-                looks = [ask(node, *words, timeout="2s") for words in
-                         (("queue", "list"), ("job", "list", "--queue", "seen"), ("job", "explain", done))]
-                assert all(look.returncode == 0 and look.stdout and not look.stderr for look in looks), looks
-                assert is_over or not node.logged("store away"), "it took long"
+            was_given_up = node.logged("store away")
+            adds = [client.start("/rota.v1.Queue/Add", message(_1=message(_1="other", _2="x")))
+                    for _ in range(32)]  # each to a partition by chance: some are of those that the node has
+            for method, request in (("Queues", b""), ("List", message(_1="seen")), ("Describe", about_done)):
+                reply = client.call(f"/rota.v1.Queue/{method}", request)
+                assert reply and node.node.encode() not in reply, (method, reply)  # nor is the node missing
+            # The looks were answered first, though the adds came first.
+            assert was_given_up or not client.ended.intersection(adds)
+            wait_until(lambda: node.logged("store away"), "that it is given up")
+            assert [client.await_reply(add) for add in adds] == [None] * 32
+            looks = [ask(node, *words) for words in
+                     (("queue", "list"), ("job", "list", "--queue", "seen"), ("job", "explain", done))]
+            assert all(look.returncode == 0 and look.stdout and not look.stderr for look in looks), looks
             assert "nothing is handed out for now, the store is away" in node.run("job", "explain", waiting)
         finally:
             DATABASE.start()
-            for other in others:
-                other.communicate(timeout=TIMEOUT)
         wait_until(lambda: node.logged("store back"), "that it is back")
 
 

@@ -90,8 +90,8 @@ class Client:
         if kind == RESET or kind in (DATA, HEADERS) and flags & END_STREAM:
             self.ended.add(stream)
 
-    def call(self, path, request):
-        """The reply to a call; None when it failed."""
+    def start(self, path, request):
+        """Send a call, and do not wait for its reply: await_reply() takes what this returns."""
         self.stream += 2
         stream, sent, body = self.stream, 0, b"\0" + struct.pack(">I", len(request)) + request
         head = {":method": "POST", ":scheme": "http", ":path": path, ":authority": "test",
@@ -106,10 +106,17 @@ class Client:
             sent += len(part)
             self.window -= len(part)
             self.send(DATA, END_STREAM if sent == len(body) else 0, stream, part)
+        return stream
+
+    def await_reply(self, stream):
+        """The reply to a call; None when it failed."""
         while stream not in self.ended:
             self.hear()
         reply = self.replies.pop(stream, None)
         return None if reply is None else reply[5:]
+
+    def call(self, path, request):
+        return self.await_reply(self.start(path, request))
 
     def close(self):
         self.socket.close()

@@ -26,7 +26,7 @@ def run(*arguments, names=(), stops_at_failure=False):
     print(f"1..{len(chosen)}", flush=True)
     failed = 0
     for number, function in enumerate(chosen, 1):
-        result, note = "ok", ""
+        result, note, reason = "ok", "", ""
         began_at = time.monotonic()
         try:
             function(*arguments)
@@ -35,8 +35,9 @@ def run(*arguments, names=(), stops_at_failure=False):
         except Exception:
             failed += 1
             result = "not ok"
-            print("".join(f"# {line}\n" for line in traceback.format_exc().splitlines()), end="")
-        print(f"# {time.monotonic() - began_at:.1f} s\n{result} {number} - {function.__name__}{note}", flush=True)
+            reason = "".join(f"# {line}\n" for line in traceback.format_exc().splitlines())
+        print(f"# {time.monotonic() - began_at:.1f} s\n{result} {number} - {function.__name__}{note}\n{reason}",
+              end="", flush=True)
         if failed and stops_at_failure:
             break
     return 1 if failed or not chosen else 0

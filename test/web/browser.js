@@ -52,13 +52,13 @@ async function runAll(wanted) {
     }
     await context.close();
     n++;
-    if (failure) {
-      nFailed++;
-      console.log(String(failure.stack).replace(/^/gm, "# "));
-      complaints.forEach((complaint) => console.log(`# the page: ${complaint}`.replace(/\n/g, "\n# ")));
-    }
     console.log(`# ${((Date.now() - began) / 1000).toFixed(1)} s`);
     console.log(`${failure ? "not ok" : "ok"} ${n} - ${name}`);
+    if (failure) {
+      nFailed++;
+      complaints.forEach((complaint) => console.log(`# the page: ${complaint}`.replace(/\n/g, "\n# ")));
+      console.log(String(failure.stack).replace(/^/gm, "# "));
+    }
   }
   await browser.close();
   console.log(`1..${n}`);

@@ -211,7 +211,7 @@ test("a queue gets the partitions and the mode that a plan gives it from the pag
   await giveToken(page, one);
   await page.getByLabel("Payload").fill("x");
   await page.getByRole("button", { name: "Add", exact: true }).click();
-  await until("the queue is there", async () => (await get(one, "queues/laid")).document.items.length === 1);
+  await page.waitForURL(/#\/queues\/laid\/./); // the page goes to the job once it is added
   await go(page, one.address, "#/queues/laid");
   await fact(page, "partitions").getByText("16", { exact: true }).waitFor();
   await go(page, one.address, "#/plan");
