@@ -30,6 +30,7 @@
 #define rota_view_fsm_step(...)      NO_MEMORY_IN(rota_view_fsm_step(__VA_ARGS__))
 #define rota_broker_add(...)         NO_MEMORY_IN(rota_broker_add(__VA_ARGS__))
 #define rota_broker_end(...)         NO_MEMORY_IN(rota_broker_end(__VA_ARGS__))
+#define rota_broker_tick(...)        NO_MEMORY_DURING(rota_broker_tick(__VA_ARGS__))
 #define rota_broker_worker_open(...) NO_MEMORY_IN(rota_broker_worker_open(__VA_ARGS__))
 #include "view_nodes.h"
 #include "work_bench.h"
@@ -451,16 +452,18 @@ static void owners_go_on_when_there_is_memory_again(void **state)
 static void do_jobs(void)
 {
     static struct bench bench;
-    struct rota_job_id ids[6];
+    enum { JOBS = 40, DELAYED = 6 }; /* many come due at once */
+    struct rota_job_id ids[JOBS];
     struct rota_str can[] = {rota_str("gpu"), rota_str("big")}, queue = rota_str("q");
     uint64_t session = 0;
     bench.options = (struct rota_broker_options){.seed = 7};
     bench_init(&bench);
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i < JOBS; i++) {
         struct rota_job_spec spec = {.queue = queue,
                                      .payload = rota_str("payload"),
                                      .unique = i == 3 ? rota_str("one") : rota_str(""),
                                      .key = i == 4 ? rota_str("fair") : rota_str(""),
+                                     .not_before = i >= DELAYED ? bench.now.wall + ROTA_SEC : 0,
                                      .capabilities = can,
                                      .n_capabilities = i % 3};
         while (!is_done(bench_try_add(&bench, &spec, &ids[i])))
@@ -468,16 +471,19 @@ static void do_jobs(void)
         assert_int_equal(rota_broker_n_jobs(bench.broker), i + 1);
     }
     struct rota_worker_spec worker = {.name = rota_str("w"),
-                                      .slots = 6,
+                                      .slots = JOBS,
                                       .queues = &queue,
                                       .n_queues = 1,
                                       .capabilities = can,
                                       .n_capabilities = 2};
     while (!is_done(bench_try_open(&bench, &worker, &session)))
         no_memory_end();
-    for (size_t i = 0; i < 6; i++) {
-        if (bench_state(&bench, ids[i]) == ROTA_JOB_WAITING) /* it could not be handed out */
+    for (size_t i = 0; i < JOBS; i++) {
+        bench_tick(&bench, ROTA_SEC);
+        if (bench_state(&bench, ids[i]) != ROTA_JOB_RUNNING) { /* it could not be handed out */
+            no_memory_end();
             bench_tick(&bench, ROTA_SEC);
+        }
         uint64_t attempt = bench_view(&bench, ids[i]).attempt;
         while (!is_done(bench_end(&bench, ids[i], attempt, ROTA_JOB_CAUSE_DONE, "result")))
             no_memory_end();
