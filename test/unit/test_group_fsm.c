@@ -236,6 +236,54 @@ static void leaving_task_says_its_last_positions_first(void **state)
     bench_free(bench);
 }
 
+/* Between a round and its epoch a child can't be made known. A position behind it would lose it. */
+static void leaving_task_takes_back_what_lies_behind_a_child_that_is_not_known(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 2, one, 1);
+    int with = bench_runner(bench, "p"), other = 1 - with;
+    bench_progress(bench, with, "p", 50);
+    bench_tick(bench, ROTA_GROUP_PROGRESS_EVERY);
+    bench_settle(bench);
+    bench_round_to(bench, with ? "01" : "10", with ? "1" : "0");
+    assert_int_equal(bench_child(bench, with, "p", "child", NULL), ROTA_OK);
+    bench_progress(bench, with, "p", 99);
+    bench_step(bench, with, (struct rota_group_event){.type = ROTA_GROUP_LEAVE});
+    bench_settle(bench);
+    assert_int_equal(bench->tasks[with].fsm.state, ROTA_GROUP_AT_DONE);
+    assert_int_equal(bench->tasks[with].fsm.n_children, 0);
+    assert_int_equal(bench->tasks[with].n_leaves, 1);
+    bench_round(bench, other ? "1" : "0");
+    assert_int_equal(bench->tasks[other].n_runs, 1);
+    assert_int_equal(bench->tasks[other].runs[0].mark, 50);
+    bench_free(bench);
+}
+
+/* Also when everything before that was cut off meanwhile. */
+static void log_that_comes_back_is_read_from_where_it_was_left(void **state)
+{
+    (void)state;
+    for (int is_cut = 0; is_cut < 2; is_cut++) {
+        struct bench *bench = bench_new();
+        struct bench_task *task = &bench->tasks[0];
+        bench_begin(bench, 1, one, 1);
+        bench_step(bench, 0, (struct rota_group_event){.type = ROTA_GROUP_LOG_LOST});
+        bench_stopped(bench, 0);
+        task->reads_at = UINT64_MAX; /* whoever delivers records has forgotten us */
+        bench->first = is_cut ? bench->n_log : 0;
+        bench_step(bench, 0,
+                   (struct rota_group_event){
+                       .type = ROTA_GROUP_OPENED, .first = bench->first, .end = bench->n_log});
+        assert_int_equal(task->reads_at, bench->n_log);
+        assert_false(task->is_failed);
+        bench_settle(bench);
+        bench_round(bench, "0");
+        assert_int_equal(task->n_runs, 1);
+        bench_free(bench);
+    }
+}
+
 static void epoch_that_does_not_come_leads_to_joining_anew(void **state)
 {
     struct bench *bench = bench_new();
@@ -599,6 +647,8 @@ int main(void)
         cmocka_unit_test(record_that_did_not_count_is_issued_anew),
         cmocka_unit_test(record_that_counts_after_a_loss_is_told_by_its_task),
         cmocka_unit_test(leaving_task_says_its_last_positions_first),
+        cmocka_unit_test(leaving_task_takes_back_what_lies_behind_a_child_that_is_not_known),
+        cmocka_unit_test(log_that_comes_back_is_read_from_where_it_was_left),
         cmocka_unit_test(epoch_that_does_not_come_leads_to_joining_anew),
         cmocka_unit_test(snapshot_is_written_and_a_newcomer_begins_from_it),
         cmocka_unit_test(start_looks_behind_whatever_others_have_written),
