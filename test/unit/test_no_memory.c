@@ -493,10 +493,35 @@ static void do_jobs(void)
     bench_deinit(&bench);
 }
 
+/* A partition that can't be given up stays open: its jobs are handed out. */
+static void close_a_partition(void)
+{
+    enum { JOBS = 12 };
+    static struct bench bench;
+    uint64_t fails_at = no_memory.fails_at;
+    no_memory_end(); /* for now */
+    bench.options = (struct rota_broker_options){.seed = 7};
+    bench_init(&bench);
+    struct rota_job_id last;
+    for (int i = 0; i < JOBS; i++)
+        last = bench_add(&bench, "payload");
+    bench_open(&bench, "w", JOBS / 2);
+    no_memory.fails_at = fails_at;
+    bool is_closed = is_done(
+        NO_MEMORY_IN(rota_broker_partition_close(bench.broker, bench.now, rota_str("q"), 0, NULL)));
+    no_memory_end();
+    bench_settle(&bench);
+    bench_open(&bench, "x", JOBS);
+    bench_tick(&bench, ROTA_SEC);
+    assert_int_equal(bench_state(&bench, last), is_closed ? ROTA_JOB_WAITING : ROTA_JOB_RUNNING);
+    bench_deinit(&bench);
+}
+
 static void broker_refuses_and_goes_on(void **state)
 {
     (void)state;
     no_memory_everywhere(do_jobs);
+    no_memory_everywhere(close_a_partition);
 }
 
 /* --- forwarding --- */

@@ -94,6 +94,29 @@ static void texts_go_up_and_numbers_down_and_r_turns_round(void **state)
     expect_order("bac");
 }
 
+/* cpu_ms counts milliseconds of processor time: 1250 in 2.5 s are half a processor. */
+static void cpu_is_a_percentage_of_one_processor(void **state)
+{
+    (void)state;
+    top.view = 0;
+    const struct rota_top_view *nodes = &rota_top_views[top.view];
+    size_t cpu = 0;
+    while (nodes->columns[cpu].kind != ROTA_TOP_CPU)
+        assert_true(++cpu < nodes->n_columns);
+    for (size_t i = 0; i < nodes->n_columns; i++)
+        cells[i] = rota_str("");
+    cells[NAME] = rota_str("a");
+    cells[cpu] = rota_str("1000");
+    rota_top_take(&top, ROTA_SEC, cells, 1);
+    cells[cpu] = rota_str("2250");
+    rota_top_take(&top, 3500 * ROTA_MSEC, cells, 1);
+    draw();
+    bool is_drawn = false;
+    for (size_t i = 0; i < screen.n; i++)
+        is_drawn = is_drawn || strstr(line(i), " 50.0% ");
+    assert_true(is_drawn);
+}
+
 static void rates_are_what_was_added_in_a_second(void **state)
 {
     const struct queue later[] = {
@@ -297,6 +320,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(texts_go_up_and_numbers_down_and_r_turns_round),
+        TEST(cpu_is_a_percentage_of_one_processor),
         TEST(rates_are_what_was_added_in_a_second),
         TEST(chosen_row_stays_chosen_in_another_order),
         TEST(choosing_ends_at_both_ends),
