@@ -66,6 +66,28 @@ static void an_attempt_of_which_nothing_is_left_is_fenced_too(void **state)
     deinit();
 }
 
+/* It comes from another node, which may be wrong. */
+static void only_a_whole_job_is_adopted(void **state)
+{
+    (void)state;
+    bench_init(&bench);
+    struct rota_job_spec spec = {.queue = q, .id = rota_job_id_make(BENCH_WALL, 0, 7)};
+    struct rota_job_spec nameless = {.queue = q};
+    struct rota_job_spec astray = {.queue = q, .id = spec.id, .partition = ROTA_JOB_PARTITIONS_MAX};
+    const struct rota_work_record records[] = {
+        {.type = ROTA_WORK_ADD, .spec = &spec},
+        {.type = ROTA_WORK_JOB},
+        {.type = ROTA_WORK_JOB, .spec = &nameless},
+        {.type = ROTA_WORK_JOB, .spec = &astray},
+    };
+    uint64_t number;
+    for (size_t i = 0; i < sizeof records / sizeof *records; i++)
+        assert_int_equal(rota_broker_adopt(bench.broker, bench.now, &records[i], &number, NULL),
+                         ROTA_ERR_INVALID);
+    assert_int_equal(rota_broker_n_jobs(bench.broker), 0);
+    bench_deinit(&bench);
+}
+
 static void no_attempt_follows_the_last_life(void **state)
 {
     (void)state;
@@ -270,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attempts_are_above_those_of_the_former_owner),
         cmocka_unit_test(an_attempt_of_which_nothing_is_left_is_fenced_too),
+        cmocka_unit_test(only_a_whole_job_is_adopted),
         cmocka_unit_test(no_attempt_follows_the_last_life),
         cmocka_unit_test(an_attempt_that_is_taken_over_after_a_restart_has_a_timeout),
         cmocka_unit_test(a_retry_after_the_deadline_can_be_read_again),

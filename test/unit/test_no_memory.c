@@ -493,27 +493,53 @@ static void do_jobs(void)
     bench_deinit(&bench);
 }
 
+enum { MANY = 12 };
+
+/* A broker with MANY jobs, all with one worker, made while there is memory. */
+static uint64_t fill_bench(struct bench *bench, struct rota_job_id ids[MANY])
+{
+    uint64_t fails_at = no_memory.fails_at;
+    no_memory_end();
+    bench->options = (struct rota_broker_options){.seed = 7};
+    bench_init(bench);
+    for (int i = 0; i < MANY; i++)
+        ids[i] = bench_add(bench, "payload");
+    uint64_t session = bench_open(bench, "w", MANY / 2);
+    no_memory.fails_at = fails_at;
+    return session;
+}
+
 /* A partition that can't be given up stays open: its jobs are handed out. */
 static void close_a_partition(void)
 {
-    enum { JOBS = 12 };
     static struct bench bench;
-    uint64_t fails_at = no_memory.fails_at;
-    no_memory_end(); /* for now */
-    bench.options = (struct rota_broker_options){.seed = 7};
-    bench_init(&bench);
-    struct rota_job_id last;
-    for (int i = 0; i < JOBS; i++)
-        last = bench_add(&bench, "payload");
-    bench_open(&bench, "w", JOBS / 2);
-    no_memory.fails_at = fails_at;
+    struct rota_job_id ids[MANY];
+    fill_bench(&bench, ids);
     bool is_closed = is_done(
         NO_MEMORY_IN(rota_broker_partition_close(bench.broker, bench.now, rota_str("q"), 0, NULL)));
     no_memory_end();
     bench_settle(&bench);
-    bench_open(&bench, "x", JOBS);
+    bench_open(&bench, "x", MANY);
     bench_tick(&bench, ROTA_SEC);
-    assert_int_equal(bench_state(&bench, last), is_closed ? ROTA_JOB_WAITING : ROTA_JOB_RUNNING);
+    assert_int_equal(bench_state(&bench, ids[MANY - 1]),
+                     is_closed ? ROTA_JOB_WAITING : ROTA_JOB_RUNNING);
+    bench_deinit(&bench);
+}
+
+/* What a worker had goes to the next one, if need be later. */
+static void lose_a_worker(void)
+{
+    static struct bench bench;
+    struct rota_job_id ids[MANY];
+    uint64_t session = fill_bench(&bench, ids);
+    NO_MEMORY_DURING(rota_broker_worker_close(bench.broker, bench.now, session));
+    bench_settle(&bench);
+    no_memory_end();
+    uint64_t next = bench_open(&bench, "x", MANY);
+    for (int i = 0; i < 3; i++)
+        bench_tick(&bench, ROTA_SEC);
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(bench_session_of(&bench, ids[i]), next);
     bench_deinit(&bench);
 }
 
@@ -522,6 +548,7 @@ static void broker_refuses_and_goes_on(void **state)
     (void)state;
     no_memory_everywhere(do_jobs);
     no_memory_everywhere(close_a_partition);
+    no_memory_everywhere(lose_a_worker);
 }
 
 /* --- forwarding --- */

@@ -177,7 +177,7 @@ struct rota_shard_entry *rota_shard_table_add(struct rota_shard_table *table, ro
     if (!entry)
         return NULL;
     entry->collection = collection;
-    entry->read_at = entry->asked_at = now;
+    entry->read_at = now;
     rota_list_init(&entry->names);
     if (!enter_database(table, entry, database))
         goto fail;
