@@ -66,6 +66,57 @@ static void an_attempt_of_which_nothing_is_left_is_fenced_too(void **state)
     deinit();
 }
 
+static void assert_same(struct rota_str a, struct rota_str b)
+{
+    assert_true(rota_str_is_equal(a, b));
+}
+
+static void every_setting_of_a_job_survives_a_restart_and_a_hand_over(void **state)
+{
+    (void)state;
+    struct rota_str can[] = {rota_str("big"), rota_str("gpu")};
+    bench_init(&bench);
+    bench_init(&taker);
+    const struct rota_job_spec spec = {.id = rota_job_id_make(BENCH_WALL, 0, 7),
+                                       .queue = q,
+                                       .capabilities = can,
+                                       .n_capabilities = 2,
+                                       .payload = rota_str("payload"),
+                                       .priority = -3,
+                                       .not_before = BENCH_WALL + ROTA_HOUR,
+                                       .deadline = BENCH_WALL + 5 * ROTA_HOUR,
+                                       .timeout = 11 * ROTA_SEC,
+                                       .max_attempts = 13,
+                                       .backoff = 17 * ROTA_SEC,
+                                       .backoff_max = 19 * ROTA_MIN,
+                                       .unique = rota_str("unique"),
+                                       .key = rota_str("key"),
+                                       .trace = rota_str("trace")};
+    struct rota_job_id id = bench_add_spec(&bench, spec);
+    bench_restart(&bench);
+    hand_over(2);
+    const struct bench *benches[] = {&bench, &taker};
+    for (size_t i = 0; i < 2; i++) {
+        struct rota_job_view view;
+        assert_int_equal(rota_broker_find(benches[i]->broker, q, id, &view, NULL), ROTA_OK);
+        assert_int_equal(view.spec.n_capabilities, 2);
+        for (size_t j = 0; j < 2; j++)
+            assert_same(view.spec.capabilities[j], can[j]);
+        assert_same(view.spec.payload, spec.payload);
+        assert_same(view.spec.unique, spec.unique);
+        assert_same(view.spec.key, spec.key);
+        assert_same(view.spec.trace, spec.trace);
+        assert_int_equal(view.spec.priority, spec.priority);
+        assert_int_equal(view.not_before, spec.not_before);
+        assert_int_equal(view.spec.deadline, spec.deadline);
+        assert_int_equal(view.spec.timeout, spec.timeout);
+        assert_int_equal(view.spec.max_attempts, spec.max_attempts);
+        assert_int_equal(view.spec.backoff, spec.backoff);
+        assert_int_equal(view.spec.backoff_max, spec.backoff_max);
+    }
+    deinit();
+}
+
 /* It comes from another node, which may be wrong. */
 static void only_a_whole_job_is_adopted(void **state)
 {
@@ -292,6 +343,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attempts_are_above_those_of_the_former_owner),
         cmocka_unit_test(an_attempt_of_which_nothing_is_left_is_fenced_too),
+        cmocka_unit_test(every_setting_of_a_job_survives_a_restart_and_a_hand_over),
         cmocka_unit_test(only_a_whole_job_is_adopted),
         cmocka_unit_test(no_attempt_follows_the_last_life),
         cmocka_unit_test(an_attempt_that_is_taken_over_after_a_restart_has_a_timeout),
