@@ -275,6 +275,10 @@ static void every_error_does_to_the_cache_what_the_table_says(void **state)
         report(&world, ROTA_SEC, 1, version_of(&world, 1), 5, (enum rota_failure)failure, NULL);
         assert_int_equal(has(&world, 1), effect == ROTA_CACHE_KEEP || effect == ROTA_CACHE_REFRESH);
         assert_int_equal(world.n_asks, 1 + (effect == ROTA_CACHE_REFRESH));
+        if (effect == ROTA_CACHE_REFRESH) { /* by its id alone */
+            assert_int_equal(world.last_ask.collection, 1);
+            assert_int_equal(world.last_ask.database.size + world.last_ask.name.size, 0);
+        }
         teardown(&world);
     }
 }
