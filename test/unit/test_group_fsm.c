@@ -424,13 +424,18 @@ static void start_finds_a_snapshot_that_no_record_tells_of(void **state)
 }
 
 /* Piece 0 of the snapshot for `next` can't be read. */
-static void break_snapshot(struct bench *bench, uint64_t next)
+/* Its first piece is missing, or contradicts itself. */
+static void break_snapshot(struct bench *bench, uint64_t next, bool is_wrong)
 {
     for (size_t i = 0; i < bench->n_log; i++) {
         struct rota_group_record *record = bench->log[i];
         if (!record || record->kind != ROTA_GROUP_SNAPSHOT || record->next != next ||
             record->index > 0)
             continue;
+        if (is_wrong) {
+            record->leader = (uint32_t)record->n_tasks;
+            continue;
+        }
         rota_group_record_unref(record);
         bench->log[i] = NULL;
     }
@@ -438,15 +443,17 @@ static void break_snapshot(struct bench *bench, uint64_t next)
 
 static void start_takes_an_earlier_snapshot_when_one_is_broken(void **state)
 {
-    for (int n_broken = 1; n_broken <= 2; n_broken++) {
+    for (int i = 0; i < 4; i++) {
+        int n_broken = 1 + i % 2;
+        bool is_wrong = i >= 2;
         struct bench *bench = bench_of_snapshots(2);
         const struct rota_group_fold *fold = &bench->tasks[0].fsm.fold;
         (void)state;
         bench->first = fold->replay_before;
         assert_true(bench->first > 0 && bench->first < fold->replay_from);
-        break_snapshot(bench, fold->replay_from);
+        break_snapshot(bench, fold->replay_from, is_wrong);
         if (n_broken == 2)
-            break_snapshot(bench, fold->replay_before);
+            break_snapshot(bench, fold->replay_before, is_wrong);
         bench_open(bench, 2, six, 6);
         bench_settle(bench);
         assert_int_equal(bench->tasks[2].is_failed, n_broken == 2);
