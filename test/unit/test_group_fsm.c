@@ -532,6 +532,36 @@ static void loss_is_told_with_its_reason(void **state)
     bench_free(bench);
 }
 
+/* It says nothing about now: others may have been given everything since. */
+static void round_that_comes_too_late_is_no_membership(void **state)
+{
+    struct bench *bench = bench_new();
+    struct bench_task *task = &bench->tasks[0];
+    (void)state;
+    bench_open(bench, 0, one, 1);
+    bench_settle(bench);
+    assert_int_equal(task->fsm.state, ROTA_GROUP_AT_JOINING);
+    struct rota_group_member member = {rota_blob_str(task->fsm.name), task->incarnation};
+    rota_time asked_at = bench->now;
+    bench->now += ROTA_GROUP_FENCE_AFTER;
+    bench_step(bench, 0,
+               (struct rota_group_event){
+                   .type = ROTA_GROUP_LOG_OK, .sent_at = bench->now, .end = bench->n_log});
+    bench_step(bench, 0,
+               (struct rota_group_event){.type = ROTA_GROUP_REBALANCED,
+                                         .generation = ++bench->generation,
+                                         .members = &member,
+                                         .n_members = 1,
+                                         .is_leader = true,
+                                         .sent_at = asked_at});
+    assert_int_equal(task->loss, ROTA_GROUP_FENCED);
+    assert_int_equal(task->n_rounds, 0);
+    bench_settle(bench);
+    assert_int_equal(task->n_joins, 2); /* as another incarnation */
+    assert_true(task->incarnation != member.incarnation);
+    bench_free(bench);
+}
+
 static void report_under_another_token_is_ignored(void **state)
 {
     struct bench *bench = bench_new();
@@ -665,6 +695,7 @@ int main(void)
         cmocka_unit_test(leader_trims_what_the_last_snapshot_but_one_stands_for),
         cmocka_unit_test(observer_reads_and_never_joins),
         cmocka_unit_test(loss_is_told_with_its_reason),
+        cmocka_unit_test(round_that_comes_too_late_is_no_membership),
         cmocka_unit_test(report_under_another_token_is_ignored),
         cmocka_unit_test(fence_leaves_time_to_stop),
         cmocka_unit_test(hand_off_is_off_unless_asked_for_and_bounded_then),
