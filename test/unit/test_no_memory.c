@@ -2,6 +2,7 @@
  * ROTA_ERR_NO_MEMORY, leaks nothing, and what it had before still holds. */
 #include "no_memory.h"
 
+#include "core/node/space_watch.h"
 #include "core/own/group_fold.h"
 #include "core/own/lease_fsm.h"
 #include "core/own/view_fsm.h"
@@ -440,10 +441,28 @@ static void own_a_space(void)
     stored = (struct rota_view){0};
 }
 
+static void watch_a_space(void)
+{
+    static const struct rota_space_shard shards[4];
+    struct rota_space_map map = {.name = rota_str("s"), .shards = shards};
+    struct rota_space_watch watch = {0};
+    for (map.n_shards = 2; map.n_shards <= 4; map.n_shards++) {
+        map.version++;
+        uint32_t n_before = watch.n;
+        while (!NO_MEMORY_IN(rota_space_watch_look(&watch, &map))) {
+            assert_true(no_memory_has_failed() && watch.n == n_before);
+            no_memory_end();
+        }
+        assert_int_equal(watch.n, map.n_shards);
+    }
+    rota_space_watch_deinit(&watch);
+}
+
 static void owners_go_on_when_there_is_memory_again(void **state)
 {
     (void)state;
     no_memory_everywhere(own_a_space);
+    no_memory_everywhere(watch_a_space);
 }
 
 /* --- work --- */
