@@ -7,7 +7,9 @@
 #include "core/own/lease_fsm.h"
 #include "core/own/view_fsm.h"
 #include "core/place/members_fsm.h"
+#include "core/place/queue_fsm.h"
 #include "core/work/broker.h"
+#include "core/work/sessions.h"
 #include "core/work/tree_fsm.h"
 #include "wire/config_text.h"
 #include "wire/descriptor.h"
@@ -315,6 +317,34 @@ static void keep_claims(void)
     rota_claims_free(claims);
 }
 
+/* A configuration that is refused leaves the one before in force. */
+static void want_counts(void)
+{
+    static const int64_t COUNTS[] = {4, 40, 400, 8};
+    const struct rota_partition queue = {
+        .namespace_id = rota_str("ns"), .queue = rota_str("q"), .type = ROTA_TASK_ACTIVITY};
+    struct rota_queue_config config = {.write = 2,
+                                       .read = 2,
+                                       .batch = rota_gradual_static(3),
+                                       .mode = rota_gradual_static(ROTA_SPREAD_SLOTS),
+                                       .degree = 20};
+    struct rota_queue_fsm fsm;
+    if (!is_done(NO_MEMORY_IN(rota_queue_fsm_init(&fsm, 0, &queue, &config, NULL))))
+        return;
+    for (size_t i = 0; i < sizeof COUNTS / sizeof *COUNTS; i++) {
+        int64_t before = rota_queue_fsm_config(&fsm).read;
+        struct rota_queue_news news;
+        config.write = config.read = COUNTS[i];
+        while (!is_done(NO_MEMORY_IN(rota_queue_fsm_want(&fsm, 0, &config, NULL)))) {
+            assert_int_equal(rota_queue_fsm_config(&fsm).read, before);
+            no_memory_end();
+        }
+        while (rota_queue_fsm_step(&fsm, 0, &news)) {
+        }
+    }
+    rota_queue_fsm_deinit(&fsm);
+}
+
 /* Only making the machine takes memory. One that could not be made can be ended. */
 static void hold_a_lease(void)
 {
@@ -349,6 +379,7 @@ static void places_stay_as_they_were(void **state)
     no_memory_everywhere(plan_a_change);
     no_memory_everywhere(change_members);
     no_memory_everywhere(keep_claims);
+    no_memory_everywhere(want_counts);
     no_memory_everywhere(hold_a_lease);
 }
 
@@ -570,6 +601,38 @@ static void broker_refuses_and_goes_on(void **state)
     no_memory_everywhere(lose_a_worker);
 }
 
+/* A worker that is refused is not known, neither by its connection nor by its name. */
+static void connect_workers(void)
+{
+    static const char *const NAMES[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
+    enum { N = sizeof NAMES / sizeof *NAMES };
+    struct rota_session sessions[N], *replaced = NULL;
+    struct rota_sessions known;
+    rota_sessions_init(&known, (struct rota_beat){ROTA_SEC, 3}, 100, 100, 1);
+    for (size_t i = 0; i < N; i++) {
+        struct rota_str name = rota_str(NAMES[i]);
+        sessions[i] = (struct rota_session){.route = name, .name = name, .epoch = 1};
+        while (!NO_MEMORY_IN(rota_sessions_add(&known, &sessions[i], 0))) {
+            assert_true(no_memory_has_failed());
+            no_memory_end();
+            assert_int_equal(rota_sessions_n(&known), i);
+            assert_int_equal(rota_sessions_judge(&known, name, 1, &replaced), ROTA_SESSION_NEW);
+            assert_null(replaced);
+        }
+        assert_int_equal(rota_sessions_n(&known), i + 1);
+        assert_int_equal(rota_sessions_judge(&known, name, 1, &replaced), ROTA_SESSION_STALE);
+    }
+    for (size_t i = 0; i < N; i++)
+        rota_sessions_remove(&known, &sessions[i]);
+    rota_sessions_deinit(&known);
+}
+
+static void workers_are_known_or_refused(void **state)
+{
+    (void)state;
+    no_memory_everywhere(connect_workers);
+}
+
 /* --- forwarding --- */
 
 #define rota_tree_fsm_begin(...) NO_MEMORY_DURING(rota_tree_fsm_begin(__VA_ARGS__))
@@ -666,6 +729,7 @@ int main(void)
         cmocka_unit_test(fold_refuses_and_leaks_nothing),
         cmocka_unit_test(owners_go_on_when_there_is_memory_again),
         cmocka_unit_test(broker_refuses_and_goes_on),
+        cmocka_unit_test(workers_are_known_or_refused),
         cmocka_unit_test(words_that_were_lost_come_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
