@@ -155,23 +155,26 @@ static void no_attempt_follows_the_last_life(void **state)
     deinit();
 }
 
+/* Also if the journal has lost that it began. */
 static void an_attempt_that_is_taken_over_after_a_restart_has_a_timeout(void **state)
 {
     (void)state;
-    bench_init(&bench);
-    struct rota_job_id id =
-        bench_add_spec(&bench, (struct rota_job_spec){.timeout = 10 * ROTA_SEC});
-    bench_open(&bench, "w", 1);
-    struct rota_worker_running running = {q, id, bench_view(&bench, id).attempt};
-    bench_restart(&bench);
-    bench_open_spec(&bench,
-                    (struct rota_worker_spec){
-                        .name = rota_str("w"), .slots = 1, .running = &running, .n_running = 1});
-    bench_tick(&bench, 9 * ROTA_SEC + ROTA_JOB_TIMEOUT_GRACE);
-    assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
-    bench_tick(&bench, ROTA_SEC);
-    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
-    deinit();
+    for (int is_known = 0; is_known < 2; is_known++) {
+        bench_init(&bench);
+        struct rota_job_id id =
+            bench_add_spec(&bench, (struct rota_job_spec){.timeout = 10 * ROTA_SEC});
+        size_t n_kept = bench.journal.size;
+        bench_open(&bench, "w", 1);
+        uint64_t attempt = bench_view(&bench, id).attempt;
+        bench_crash(&bench, is_known ? bench.journal.size : n_kept);
+        bench_open_running(&bench, "w", id, attempt, 0);
+        assert_int_equal(bench_view(&bench, id).attempt, attempt);
+        bench_tick(&bench, 9 * ROTA_SEC + ROTA_JOB_TIMEOUT_GRACE);
+        assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+        bench_tick(&bench, ROTA_SEC);
+        assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+        deinit();
+    }
 }
 
 static void a_retry_after_the_deadline_can_be_read_again(void **state)
