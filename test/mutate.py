@@ -2,7 +2,7 @@
 
   --seed N         choose the same mutants again; without it they are random, and the seed is printed
   --count N        how many mutants (20)
-  --integration N  at most this many integration programs for each mutant (4)
+  --integration N  at most this many integration programs for each mutant (6; pure code: 0)
   --unit           run unit tests only, which is quick and misses what only the others notice
   --folder PATH    where the copy of the tree lives (build-mutate)
   PATH             source files or folders to mutate (src/core)
@@ -10,11 +10,12 @@
 A mutant is one small change of one line of a .c file: another comparison, a constant, a condition
 or a statement left out. The tree is copied first, with what is not committed yet, and the copy is
 built with AddressSanitizer and UndefinedBehaviorSanitizer; the working tree is left alone.
-For each mutant the unit tests run that contain the changed file, those with a similar name first,
-then simulations (their first seeds and their scenarios), replays of fuzz corpora, and integration
-programs whose names have a word in common with the file. The first one that fails has caught the mutant; one that hangs counts apart.
-A mutant that does not compile, or compiles to the same code, is not counted. Tests that fail
-without a mutant are left out, and named.
+Only programs that link the changed file are built and run, until one fails: unit tests, replays of
+fuzz corpora, simulations (their fixed seeds for SIM_S seconds, and their scenarios), and integration
+programs, in each group those with a similar name first, then the fastest. Integration programs run
+for files that do I/O; programs in Python count as linking what rotad and rota link. A program that
+hangs counts apart. A mutant that does not compile, or compiles to the same code, is not counted.
+A test that also fails without the mutant is ignored, and named.
 
 Prints each mutant, the diff of each survivor, and a summary. Exits with 1 if one survived."""
 import argparse
@@ -35,8 +36,9 @@ OPTIONS = ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Dbuildtype=de
            "-Ddefault_library=static"]
 # A test without a mutant takes at most a few seconds of one core; a hang takes for ever.
 TIMEOUT_S = {"unit": 60, "fuzz": 60, "sim": 300, "integration": 600}
-SIM_S = 10  # of processor time: the first seeds, without plants
-STAGES = ("unit", "sim", "fuzz", "integration")
+SIM_S = 5  # of processor time: the first seeds, without plants
+STAGES = ("unit", "fuzz", "sim", "integration")
+PURE = ("base", "core", "wire", "sim")  # unit tests and simulations reach all of it
 # Words of source files, and those of the tests that run what they are for.
 RELATED = {
     "broker": {"queue", "work", "forwarding", "cluster"},
@@ -141,8 +143,9 @@ class Test:
         self.stage = next((stage for stage in STAGES if stage in suites), None)
         self.built = [path for target in entry["depends"] for path in built.get(target, [])]
         self.words = words_of(self.name)
-        self.symbols = None  # of its program, once it is built
+        self.symbols = set()  # of its programs
         self.is_steady = None  # not known yet
+        self.seconds = 0  # of its last run
 
     def likeness(self, path):
         """How much the names have in common."""
@@ -155,7 +158,7 @@ class Test:
 class Bench:
     """A copy of the tree, built, with its tests."""
 
-    def __init__(self, folder, n_integration, is_unit_only):
+    def __init__(self, folder, n_integration, stages):
         self.tree, self.build = folder / "tree", folder / "build"
         self.n_integration = n_integration
         self.copy()
@@ -166,13 +169,11 @@ class Bench:
         targets = json.loads((info / "intro-targets.json").read_text(encoding="utf-8"))
         built = {target["id"]: target["filename"] for target in targets if target["type"] != "custom"}
         entries = json.loads((info / "intro-tests.json").read_text(encoding="utf-8"))
-        stages = ("unit",) if is_unit_only else STAGES
         self.tests = [test for test in (Test(entry, built) for entry in entries)
                       if test.stage in stages and test.name not in ("soak", "outcome", "mutate") and not test.name.endswith("_plant")]
-        quick = [test for test in self.tests if test.stage != "integration"]
-        if not self.compile(path for test in quick for path in test.built):
+        if not self.compile(path for test in self.tests for path in test.built):
             sys.exit("mutate: the tree does not build; see " + str(self.build))
-        for test in quick:
+        for test in self.tests:
             test.symbols = set().union(*(self.symbols_of(path) for path in test.built))
 
     def copy(self):
@@ -226,6 +227,12 @@ class Bench:
         return result
 
     def run_command(self, test, command):
+        began_at = time.monotonic()
+        result = self.result_of(test, command)
+        test.seconds = time.monotonic() - began_at
+        return result
+
+    def result_of(self, test, command):
         environment = {**os.environ, **test.environment, "ROTA_SIM_FRESH_S": "0",
                        "UBSAN_OPTIONS": "halt_on_error=1", "ASAN_OPTIONS": "abort_on_error=0"}
         with subprocess.Popen(command, cwd=self.build, env=environment, stdin=subprocess.DEVNULL,
@@ -242,18 +249,25 @@ class Bench:
         return "failed" if process.returncode or re.search(r"^not ok", output, re.MULTILINE) else "passed"
 
     def candidates(self, source, symbols):
-        """The tests that can notice a change of this file, the likeliest first."""
+        """The tests that can notice a change of this file, the likeliest first; each stage in lists that grow, since
+        one call of ninja for a few programs is cheaper than a call for each."""
         path = source.relative_to(self.tree)
         for stage in STAGES:
-            found = [test for test in self.tests if test.stage == stage and
-                     (test.likeness(path) > 0 if test.symbols is None else test.symbols & symbols)]
-            found.sort(key=lambda test: -test.likeness(path))
-            yield from found[:self.n_integration] if stage == "integration" else found
+            found = [test for test in self.tests if test.stage == stage and test.symbols & symbols and test.is_steady is not False]
+            found.sort(key=lambda test: (-test.likeness(path), test.seconds))
+            if stage == "integration":
+                found = found[:self.n_integration]
+            size = 1
+            while found:
+                yield found[:size]
+                found, size = found[size:], size * 2
 
-    def is_steady(self, test):
-        """Whether it passes without a mutant. Only asked when it failed with one; the tree is whole then."""
+    def is_steady(self, test, source, whole, mutated):
+        """Whether it passes without the mutant. Only asked when it failed with one."""
         if test.is_steady is None:
+            source.write_text(whole, encoding="utf-8")
             test.is_steady = self.compile(test.built) and self.run(test) == "passed"
+            source.write_text(mutated, encoding="utf-8")
             if not test.is_steady:
                 print(f"    {test.name} fails without a mutant, too", flush=True)
         return test.is_steady
@@ -275,21 +289,14 @@ class Bench:
                 return "void", "does not compile"
             if self.code_of(target) == code:
                 return "void", "same code"
-            for test in self.candidates(source, symbols):
-                if test.is_steady is False:
-                    continue
-                if not self.compile(test.built):
+            for tests in self.candidates(source, symbols):
+                if not self.compile(path for test in tests for path in test.built):
                     return "void", "does not link"
-                ran.append(test.name)
-                result = self.run(test)
-                if result == "passed":
-                    continue
-                if test.stage in ("unit", "fuzz"):
-                    return ("caught" if result == "failed" else "hangs"), test.name
-                source.write_text(whole, encoding="utf-8")
-                if self.is_steady(test):
-                    return ("caught" if result == "failed" else "hangs"), test.name
-                source.write_text(mutated, encoding="utf-8")
+                for test in tests:
+                    ran.append(test.name)
+                    result = self.run(test)
+                    if result != "passed" and self.is_steady(test, source, whole, mutated):
+                        return ("caught" if result == "failed" else "hangs"), test.name
         finally:
             source.write_text(whole, encoding="utf-8")
         return "survived", f"{len(ran)} programs: " + " ".join(ran)
@@ -304,7 +311,7 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--count", type=int, default=20)
-    parser.add_argument("--integration", type=int, default=4)
+    parser.add_argument("--integration", type=int)
     parser.add_argument("--unit", action="store_true")
     parser.add_argument("--folder", type=pathlib.Path, default=TOP / "build-mutate")
     parser.add_argument("paths", nargs="*", default=["src/core"])
@@ -312,11 +319,15 @@ def main():
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10 ** 6)
     chance = random.Random(seed)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and end what we run
-    bench = Bench(arguments.folder.resolve(), arguments.integration, arguments.unit)
+    roots = [pathlib.Path(name).resolve() for name in arguments.paths or ["src/core"]]
+    is_pure = all(root.relative_to(TOP / "src").parts[:1] and root.relative_to(TOP / "src").parts[0] in PURE for root in roots)
+    n_integration = arguments.integration if arguments.integration is not None else 0 if is_pure else 6
+    stages = STAGES[:1] if arguments.unit else STAGES if n_integration else STAGES[:-1]
+    bench = Bench(arguments.folder.resolve(), n_integration, stages)
 
     files = []
-    for name in arguments.paths or ["src/core"]:
-        path = bench.tree / os.path.relpath(pathlib.Path(name).resolve(), TOP)
+    for root in roots:
+        path = bench.tree / root.relative_to(TOP)
         files += sorted(path.rglob("*.c")) if path.is_dir() else [path]
     sites = [(path, *mutants) for path in files for mutants in mutants_of_file(path)]
     chance.shuffle(sites)

@@ -91,6 +91,26 @@ static inline void no_memory_disarm(void)
     no_memory.is_armed = false;
 }
 
+/* A machine is stepped by helpers of other tests, whose own allocations do not fail:
+ *
+ *     #define rota_view_fsm_step(...) NO_MEMORY_IN(rota_view_fsm_step(__VA_ARGS__))
+ *
+ * before they are included. */
+#define NO_MEMORY_IN(call)                                                                         \
+    __extension__({                                                                                \
+        no_memory_arm();                                                                           \
+        __typeof__(call) answer_ = (call);                                                         \
+        no_memory_disarm();                                                                        \
+        answer_;                                                                                   \
+    })
+#define NO_MEMORY_DURING(statement) (no_memory_arm(), (statement), no_memory_disarm())
+
+/* There is memory again, whatever was to fail. */
+static inline void no_memory_end(void)
+{
+    no_memory.fails_at = 0;
+}
+
 /* Whether one has failed in this run. */
 static inline bool no_memory_has_failed(void)
 {

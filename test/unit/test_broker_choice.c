@@ -207,6 +207,67 @@ static rota_time run_for(rota_time span)
     return 0;
 }
 
+/* What forwarding tells other nodes, and whom it sends to them. */
+static void idle_workers_are_found_by_queue_and_capability(void **state)
+{
+    (void)state;
+    struct rota_str q = rota_str("q"), other = rota_str("other");
+    struct rota_idle_worker found;
+    struct rota_idle_view idle;
+    size_t place = 0;
+    bench_own(&bench, "other");
+    uint64_t able = bench_open_for(&bench, "able", 3, "gpu");
+    bench_open_spec(&bench,
+                    (struct rota_worker_spec){
+                        .name = rota_str("far"), .slots = 1, .queues = &other, .n_queues = 1});
+    assert_true(rota_broker_find_idle(bench.broker, q, rota_str("gpu "), &found));
+    assert_int_equal(found.session, able);
+    assert_true(rota_str_is_equal(found.name, rota_str("able")));
+    assert_true(found.slots == 3 && found.n_free == 3 && !found.is_poll);
+    assert_false(rota_broker_find_idle(bench.broker, q, rota_str("disk "), &found));
+    assert_false(rota_broker_find_idle(bench.broker, other, rota_str("gpu "), &found));
+    assert_false(rota_broker_find_idle(bench.broker, rota_str("unknown"), rota_str(""), &found));
+
+    size_t n_free[2] = {0};
+    while (rota_broker_next_idle(bench.broker, &place, &idle)) {
+        assert_int_equal(idle.n_queues, 1);
+        bool is_other = rota_str_is_equal(idle.queues[0], other);
+        assert_true(rota_str_is_equal(idle.can, rota_str(is_other ? "" : "gpu ")));
+        n_free[is_other] += idle.n_free;
+    }
+    assert_true(n_free[0] == 3 && n_free[1] == 1);
+}
+
+static void jobs_that_wait_for_a_worker_are_told_and_no_others(void **state)
+{
+    (void)state;
+    struct rota_str q = rota_str("q");
+    struct rota_waiting_view waiting;
+    size_t place = 0;
+    bench_open(&bench, "w", 1);
+    struct rota_job_id running = bench_add(&bench, "x"), first = bench_add_for(&bench, "gpu");
+    rota_time first_at = bench.now.wall;
+    bench_tick(&bench, ROTA_SEC);
+    bench_add_for(&bench, "gpu");
+    struct rota_job_id delayed =
+        bench_add_spec(&bench, (struct rota_job_spec){.not_before = bench.now.wall + ROTA_HOUR});
+    assert_true(rota_broker_next_waiting(bench.broker, &place, &waiting));
+    assert_true(rota_str_is_equal(waiting.queue, q));
+    assert_true(rota_str_is_equal(waiting.can, rota_str("gpu ")));
+    assert_int_equal(waiting.n_jobs, 2);
+    assert_int_equal(waiting.first_at, first_at);
+    assert_false(rota_broker_next_waiting(bench.broker, &place, &waiting));
+    assert_true(rota_broker_waits_for_worker(bench.broker, q, first));
+    assert_false(rota_broker_waits_for_worker(bench.broker, q, running));
+    assert_false(rota_broker_waits_for_worker(bench.broker, q, delayed));
+
+    rota_broker_pause(bench.broker, bench.now, q, true, &bench.number, NULL);
+    bench_settle(&bench);
+    place = 0;
+    assert_false(rota_broker_next_waiting(bench.broker, &place, &waiting));
+    assert_false(rota_broker_waits_for_worker(bench.broker, q, first));
+}
+
 static void workers_that_are_shared_and_never_idle_draw_breath(void **state)
 {
     (void)state;
@@ -357,6 +418,8 @@ int main(void)
         RULE(free_workers_take_turns),
         RULE(jobs_that_come_together_go_out_by_priority),
         RULE(a_choice_costs_as_much_with_hundreds_of_sets_as_with_few),
+        RULE(idle_workers_are_found_by_queue_and_capability),
+        RULE(jobs_that_wait_for_a_worker_are_told_and_no_others),
         RULE(workers_that_are_shared_and_never_idle_draw_breath),
         RULE(keys_share_a_queue_whoever_asks_for_more),
         RULE(a_key_gets_what_it_weighs),

@@ -160,6 +160,7 @@ static void an_end_that_can_not_be_fails_its_attempt_and_no_other(void **state)
                                   rota_str("the result has 16777217 bytes, more than 16777216")));
     assert_int_equal(end_of(session, odd, (enum rota_job_cause)99, none, none), ROTA_ERR_INVALID);
     assert_int_equal(bench_state(&bench, odd), ROTA_JOB_DELAYED);
+    assert_true(bench_view(&bench, odd).not_before >= bench.now.wall + ROTA_JOB_BACKOFF_FIRST / 2);
     assert_true(reason_of(odd).size > 0);
     assert_int_equal(end_of(session, odd, (enum rota_job_cause)99, none, none), ROTA_ERR_INVALID);
     assert_int_equal(bench.number, 0); /* said again it changes nothing */

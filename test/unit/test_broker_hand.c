@@ -66,6 +66,79 @@ static void an_attempt_of_which_nothing_is_left_is_fenced_too(void **state)
     deinit();
 }
 
+static void assert_same(struct rota_str a, struct rota_str b)
+{
+    assert_true(rota_str_is_equal(a, b));
+}
+
+static void every_setting_of_a_job_survives_a_restart_and_a_hand_over(void **state)
+{
+    (void)state;
+    struct rota_str can[] = {rota_str("big"), rota_str("gpu")};
+    bench_init(&bench);
+    bench_init(&taker);
+    const struct rota_job_spec spec = {.id = rota_job_id_make(BENCH_WALL, 0, 7),
+                                       .queue = q,
+                                       .capabilities = can,
+                                       .n_capabilities = 2,
+                                       .payload = rota_str("payload"),
+                                       .priority = -3,
+                                       .not_before = BENCH_WALL + ROTA_HOUR,
+                                       .deadline = BENCH_WALL + 5 * ROTA_HOUR,
+                                       .timeout = 11 * ROTA_SEC,
+                                       .max_attempts = 13,
+                                       .backoff = 17 * ROTA_SEC,
+                                       .backoff_max = 19 * ROTA_MIN,
+                                       .unique = rota_str("unique"),
+                                       .key = rota_str("key"),
+                                       .trace = rota_str("trace")};
+    struct rota_job_id id = bench_add_spec(&bench, spec);
+    bench_restart(&bench);
+    hand_over(2);
+    const struct bench *benches[] = {&bench, &taker};
+    for (size_t i = 0; i < 2; i++) {
+        struct rota_job_view view;
+        assert_int_equal(rota_broker_find(benches[i]->broker, q, id, &view, NULL), ROTA_OK);
+        assert_int_equal(view.spec.n_capabilities, 2);
+        for (size_t j = 0; j < 2; j++)
+            assert_same(view.spec.capabilities[j], can[j]);
+        assert_same(view.spec.payload, spec.payload);
+        assert_same(view.spec.unique, spec.unique);
+        assert_same(view.spec.key, spec.key);
+        assert_same(view.spec.trace, spec.trace);
+        assert_int_equal(view.spec.priority, spec.priority);
+        assert_int_equal(view.not_before, spec.not_before);
+        assert_int_equal(view.spec.deadline, spec.deadline);
+        assert_int_equal(view.spec.timeout, spec.timeout);
+        assert_int_equal(view.spec.max_attempts, spec.max_attempts);
+        assert_int_equal(view.spec.backoff, spec.backoff);
+        assert_int_equal(view.spec.backoff_max, spec.backoff_max);
+    }
+    deinit();
+}
+
+/* It comes from another node, which may be wrong. */
+static void only_a_whole_job_is_adopted(void **state)
+{
+    (void)state;
+    bench_init(&bench);
+    struct rota_job_spec spec = {.queue = q, .id = rota_job_id_make(BENCH_WALL, 0, 7)};
+    struct rota_job_spec nameless = {.queue = q};
+    struct rota_job_spec astray = {.queue = q, .id = spec.id, .partition = ROTA_JOB_PARTITIONS_MAX};
+    const struct rota_work_record records[] = {
+        {.type = ROTA_WORK_ADD, .spec = &spec},
+        {.type = ROTA_WORK_JOB},
+        {.type = ROTA_WORK_JOB, .spec = &nameless},
+        {.type = ROTA_WORK_JOB, .spec = &astray},
+    };
+    uint64_t number;
+    for (size_t i = 0; i < sizeof records / sizeof *records; i++)
+        assert_int_equal(rota_broker_adopt(bench.broker, bench.now, &records[i], &number, NULL),
+                         ROTA_ERR_INVALID);
+    assert_int_equal(rota_broker_n_jobs(bench.broker), 0);
+    bench_deinit(&bench);
+}
+
 static void no_attempt_follows_the_last_life(void **state)
 {
     (void)state;
@@ -82,23 +155,26 @@ static void no_attempt_follows_the_last_life(void **state)
     deinit();
 }
 
+/* Also if the journal has lost that it began. */
 static void an_attempt_that_is_taken_over_after_a_restart_has_a_timeout(void **state)
 {
     (void)state;
-    bench_init(&bench);
-    struct rota_job_id id =
-        bench_add_spec(&bench, (struct rota_job_spec){.timeout = 10 * ROTA_SEC});
-    bench_open(&bench, "w", 1);
-    struct rota_worker_running running = {q, id, bench_view(&bench, id).attempt};
-    bench_restart(&bench);
-    bench_open_spec(&bench,
-                    (struct rota_worker_spec){
-                        .name = rota_str("w"), .slots = 1, .running = &running, .n_running = 1});
-    bench_tick(&bench, 9 * ROTA_SEC + ROTA_JOB_TIMEOUT_GRACE);
-    assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
-    bench_tick(&bench, ROTA_SEC);
-    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
-    deinit();
+    for (int is_known = 0; is_known < 2; is_known++) {
+        bench_init(&bench);
+        struct rota_job_id id =
+            bench_add_spec(&bench, (struct rota_job_spec){.timeout = 10 * ROTA_SEC});
+        size_t n_kept = bench.journal.size;
+        bench_open(&bench, "w", 1);
+        uint64_t attempt = bench_view(&bench, id).attempt;
+        bench_crash(&bench, is_known ? bench.journal.size : n_kept);
+        bench_open_running(&bench, "w", id, attempt, 0);
+        assert_int_equal(bench_view(&bench, id).attempt, attempt);
+        bench_tick(&bench, 9 * ROTA_SEC + ROTA_JOB_TIMEOUT_GRACE);
+        assert_int_equal(bench_state(&bench, id), ROTA_JOB_RUNNING);
+        bench_tick(&bench, ROTA_SEC);
+        assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+        deinit();
+    }
 }
 
 static void a_retry_after_the_deadline_can_be_read_again(void **state)
@@ -270,6 +346,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attempts_are_above_those_of_the_former_owner),
         cmocka_unit_test(an_attempt_of_which_nothing_is_left_is_fenced_too),
+        cmocka_unit_test(every_setting_of_a_job_survives_a_restart_and_a_hand_over),
+        cmocka_unit_test(only_a_whole_job_is_adopted),
         cmocka_unit_test(no_attempt_follows_the_last_life),
         cmocka_unit_test(an_attempt_that_is_taken_over_after_a_restart_has_a_timeout),
         cmocka_unit_test(a_retry_after_the_deadline_can_be_read_again),

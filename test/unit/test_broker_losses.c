@@ -137,6 +137,20 @@ static void names_that_do_not_fit_are_left_out_and_that_is_said(void **state)
     assert_memory_equal(reason.data + reason.size - 5, ", ...", 5);
 }
 
+/* The broker hears of it before its next tick. */
+static void a_death_is_dated_by_when_it_is_told(void **state)
+{
+    (void)state;
+    struct rota_job_id id = bench_add(&bench, "x");
+    uint64_t session = bench_open(&bench, "w", 1);
+    bench.now.boot += ROTA_HOUR;
+    bench.now.wall += ROTA_HOUR;
+    rota_broker_worker_lost(bench.broker, bench.now, session, false);
+    bench_settle(&bench);
+    assert_int_equal(bench_state(&bench, id), ROTA_JOB_DELAYED);
+    assert_true(bench_view(&bench, id).not_before > bench.now.wall);
+}
+
 static void a_worker_that_goes_in_order_kills_nobody(void **state)
 {
     (void)state;
@@ -473,6 +487,7 @@ int main(void)
         LOSS(what_a_job_may_kill_is_set_for_its_queue),
         LOSS(another_broker_takes_over_what_a_job_may_kill),
         LOSS(names_that_do_not_fit_are_left_out_and_that_is_said),
+        LOSS(a_death_is_dated_by_when_it_is_told),
         LOSS(a_worker_that_goes_in_order_kills_nobody),
         LOSS(a_lease_that_runs_out_again_and_again_is_a_death_each_time),
         LOSS(a_node_may_tell_that_the_worker_of_its_own_died),

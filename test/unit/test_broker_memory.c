@@ -98,6 +98,28 @@ static void a_waiting_job_of_100_bytes_takes_at_most_220(void **state)
     bench_deinit(&bench);
 }
 
+/* The index of unique keys is counted beside the keys themselves. */
+static void unique_keys_are_counted(void **state)
+{
+    enum { N = 1000, KEY = 8 };
+    size_t counted[2];
+    (void)state;
+    for (int is_unique = 0; is_unique < 2; is_unique++) {
+        bench_init(&bench);
+        for (int i = 0; i < N; i++) {
+            char key[KEY + 1];
+            snprintf(key, sizeof key, "%0*d", KEY, i);
+            bench_add_spec(&bench,
+                           (struct rota_job_spec){.payload = rota_str(key),
+                                                  .not_before = bench.now.wall + ROTA_HOUR,
+                                                  .unique = rota_str(is_unique ? key : "")});
+        }
+        counted[is_unique] = rota_broker_memory(bench.broker);
+        bench_deinit(&bench);
+    }
+    assert_true(counted[1] - counted[0] >= (size_t)N * (KEY + 2 * sizeof(void *)));
+}
+
 static void a_queue_that_drains_gives_its_memory_back(void **state)
 {
     enum { N = 100000 };
@@ -317,6 +339,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_waiting_job_of_100_bytes_takes_at_most_220),
+        cmocka_unit_test(unique_keys_are_counted),
         cmocka_unit_test(a_queue_that_drains_gives_its_memory_back),
         cmocka_unit_test(memory_is_given_back_when_jobs_hold_much_less),
         cmocka_unit_test(the_life_of_a_job_allocates_nothing),

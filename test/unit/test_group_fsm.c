@@ -236,6 +236,54 @@ static void leaving_task_says_its_last_positions_first(void **state)
     bench_free(bench);
 }
 
+/* Between a round and its epoch a child can't be made known. A position behind it would lose it. */
+static void leaving_task_takes_back_what_lies_behind_a_child_that_is_not_known(void **state)
+{
+    struct bench *bench = bench_new();
+    (void)state;
+    bench_begin(bench, 2, one, 1);
+    int with = bench_runner(bench, "p"), other = 1 - with;
+    bench_progress(bench, with, "p", 50);
+    bench_tick(bench, ROTA_GROUP_PROGRESS_EVERY);
+    bench_settle(bench);
+    bench_round_to(bench, with ? "01" : "10", with ? "1" : "0");
+    assert_int_equal(bench_child(bench, with, "p", "child", NULL), ROTA_OK);
+    bench_progress(bench, with, "p", 99);
+    bench_step(bench, with, (struct rota_group_event){.type = ROTA_GROUP_LEAVE});
+    bench_settle(bench);
+    assert_int_equal(bench->tasks[with].fsm.state, ROTA_GROUP_AT_DONE);
+    assert_int_equal(bench->tasks[with].fsm.n_children, 0);
+    assert_int_equal(bench->tasks[with].n_leaves, 1);
+    bench_round(bench, other ? "1" : "0");
+    assert_int_equal(bench->tasks[other].n_runs, 1);
+    assert_int_equal(bench->tasks[other].runs[0].mark, 50);
+    bench_free(bench);
+}
+
+/* Also when everything before that was cut off meanwhile. */
+static void log_that_comes_back_is_read_from_where_it_was_left(void **state)
+{
+    (void)state;
+    for (int is_cut = 0; is_cut < 2; is_cut++) {
+        struct bench *bench = bench_new();
+        struct bench_task *task = &bench->tasks[0];
+        bench_begin(bench, 1, one, 1);
+        bench_step(bench, 0, (struct rota_group_event){.type = ROTA_GROUP_LOG_LOST});
+        bench_stopped(bench, 0);
+        task->reads_at = UINT64_MAX; /* whoever delivers records has forgotten us */
+        bench->first = is_cut ? bench->n_log : 0;
+        bench_step(bench, 0,
+                   (struct rota_group_event){
+                       .type = ROTA_GROUP_OPENED, .first = bench->first, .end = bench->n_log});
+        assert_int_equal(task->reads_at, bench->n_log);
+        assert_false(task->is_failed);
+        bench_settle(bench);
+        bench_round(bench, "0");
+        assert_int_equal(task->n_runs, 1);
+        bench_free(bench);
+    }
+}
+
 static void epoch_that_does_not_come_leads_to_joining_anew(void **state)
 {
     struct bench *bench = bench_new();
@@ -376,13 +424,18 @@ static void start_finds_a_snapshot_that_no_record_tells_of(void **state)
 }
 
 /* Piece 0 of the snapshot for `next` can't be read. */
-static void break_snapshot(struct bench *bench, uint64_t next)
+/* Its first piece is missing, or contradicts itself. */
+static void break_snapshot(struct bench *bench, uint64_t next, bool is_wrong)
 {
     for (size_t i = 0; i < bench->n_log; i++) {
         struct rota_group_record *record = bench->log[i];
         if (!record || record->kind != ROTA_GROUP_SNAPSHOT || record->next != next ||
             record->index > 0)
             continue;
+        if (is_wrong) {
+            record->leader = (uint32_t)record->n_tasks;
+            continue;
+        }
         rota_group_record_unref(record);
         bench->log[i] = NULL;
     }
@@ -390,15 +443,17 @@ static void break_snapshot(struct bench *bench, uint64_t next)
 
 static void start_takes_an_earlier_snapshot_when_one_is_broken(void **state)
 {
-    for (int n_broken = 1; n_broken <= 2; n_broken++) {
+    for (int i = 0; i < 4; i++) {
+        int n_broken = 1 + i % 2;
+        bool is_wrong = i >= 2;
         struct bench *bench = bench_of_snapshots(2);
         const struct rota_group_fold *fold = &bench->tasks[0].fsm.fold;
         (void)state;
         bench->first = fold->replay_before;
         assert_true(bench->first > 0 && bench->first < fold->replay_from);
-        break_snapshot(bench, fold->replay_from);
+        break_snapshot(bench, fold->replay_from, is_wrong);
         if (n_broken == 2)
-            break_snapshot(bench, fold->replay_before);
+            break_snapshot(bench, fold->replay_before, is_wrong);
         bench_open(bench, 2, six, 6);
         bench_settle(bench);
         assert_int_equal(bench->tasks[2].is_failed, n_broken == 2);
@@ -474,6 +529,36 @@ static void loss_is_told_with_its_reason(void **state)
     assert_int_equal(bench->tasks[1].loss, ROTA_GROUP_LOGLESS);
     bench_tick(bench, ROTA_GROUP_WAIT_MAX);
     assert_int_equal(bench->tasks[0].loss, ROTA_GROUP_WAITED);
+    bench_free(bench);
+}
+
+/* It says nothing about now: others may have been given everything since. */
+static void round_that_comes_too_late_is_no_membership(void **state)
+{
+    struct bench *bench = bench_new();
+    struct bench_task *task = &bench->tasks[0];
+    (void)state;
+    bench_open(bench, 0, one, 1);
+    bench_settle(bench);
+    assert_int_equal(task->fsm.state, ROTA_GROUP_AT_JOINING);
+    struct rota_group_member member = {rota_blob_str(task->fsm.name), task->incarnation};
+    rota_time asked_at = bench->now;
+    bench->now += ROTA_GROUP_FENCE_AFTER;
+    bench_step(bench, 0,
+               (struct rota_group_event){
+                   .type = ROTA_GROUP_LOG_OK, .sent_at = bench->now, .end = bench->n_log});
+    bench_step(bench, 0,
+               (struct rota_group_event){.type = ROTA_GROUP_REBALANCED,
+                                         .generation = ++bench->generation,
+                                         .members = &member,
+                                         .n_members = 1,
+                                         .is_leader = true,
+                                         .sent_at = asked_at});
+    assert_int_equal(task->loss, ROTA_GROUP_FENCED);
+    assert_int_equal(task->n_rounds, 0);
+    bench_settle(bench);
+    assert_int_equal(task->n_joins, 2); /* as another incarnation */
+    assert_true(task->incarnation != member.incarnation);
     bench_free(bench);
 }
 
@@ -599,6 +684,8 @@ int main(void)
         cmocka_unit_test(record_that_did_not_count_is_issued_anew),
         cmocka_unit_test(record_that_counts_after_a_loss_is_told_by_its_task),
         cmocka_unit_test(leaving_task_says_its_last_positions_first),
+        cmocka_unit_test(leaving_task_takes_back_what_lies_behind_a_child_that_is_not_known),
+        cmocka_unit_test(log_that_comes_back_is_read_from_where_it_was_left),
         cmocka_unit_test(epoch_that_does_not_come_leads_to_joining_anew),
         cmocka_unit_test(snapshot_is_written_and_a_newcomer_begins_from_it),
         cmocka_unit_test(start_looks_behind_whatever_others_have_written),
@@ -608,6 +695,7 @@ int main(void)
         cmocka_unit_test(leader_trims_what_the_last_snapshot_but_one_stands_for),
         cmocka_unit_test(observer_reads_and_never_joins),
         cmocka_unit_test(loss_is_told_with_its_reason),
+        cmocka_unit_test(round_that_comes_too_late_is_no_membership),
         cmocka_unit_test(report_under_another_token_is_ignored),
         cmocka_unit_test(fence_leaves_time_to_stop),
         cmocka_unit_test(hand_off_is_off_unless_asked_for_and_bounded_then),

@@ -2,11 +2,15 @@
  * ROTA_ERR_NO_MEMORY, leaks nothing, and what it had before still holds. */
 #include "no_memory.h"
 
+#include "core/node/space_watch.h"
 #include "core/own/group_fold.h"
 #include "core/own/lease_fsm.h"
 #include "core/own/view_fsm.h"
 #include "core/place/members_fsm.h"
+#include "core/place/queue_fsm.h"
 #include "core/work/broker.h"
+#include "core/work/sessions.h"
+#include "core/work/tree_fsm.h"
 #include "wire/config_text.h"
 #include "wire/descriptor.h"
 #include "wire/group_record.h"
@@ -26,18 +30,11 @@
 #include <dirent.h>
 #include <stdio.h>
 
-/* The machines below are stepped by helpers of other tests, whose own allocations do not fail. */
-#define ARMED(call)                                                                                \
-    __extension__({                                                                                \
-        no_memory_arm();                                                                           \
-        __typeof__(call) answer_ = (call);                                                         \
-        no_memory_disarm();                                                                        \
-        answer_;                                                                                   \
-    })
-#define rota_view_fsm_step(...)      ARMED(rota_view_fsm_step(__VA_ARGS__))
-#define rota_broker_add(...)         ARMED(rota_broker_add(__VA_ARGS__))
-#define rota_broker_end(...)         ARMED(rota_broker_end(__VA_ARGS__))
-#define rota_broker_worker_open(...) ARMED(rota_broker_worker_open(__VA_ARGS__))
+#define rota_view_fsm_step(...)      NO_MEMORY_IN(rota_view_fsm_step(__VA_ARGS__))
+#define rota_broker_add(...)         NO_MEMORY_IN(rota_broker_add(__VA_ARGS__))
+#define rota_broker_end(...)         NO_MEMORY_IN(rota_broker_end(__VA_ARGS__))
+#define rota_broker_tick(...)        NO_MEMORY_DURING(rota_broker_tick(__VA_ARGS__))
+#define rota_broker_worker_open(...) NO_MEMORY_IN(rota_broker_worker_open(__VA_ARGS__))
 #include "view_nodes.h"
 #include "work_bench.h"
 
@@ -320,16 +317,58 @@ static void keep_claims(void)
     rota_claims_free(claims);
 }
 
+/* A configuration that is refused leaves the one before in force. */
+static void want_counts(void)
+{
+    static const int64_t COUNTS[] = {4, 40, 400, 8};
+    const struct rota_partition queue = {
+        .namespace_id = rota_str("ns"), .queue = rota_str("q"), .type = ROTA_TASK_ACTIVITY};
+    struct rota_queue_config config = {.write = 2,
+                                       .read = 2,
+                                       .batch = rota_gradual_static(3),
+                                       .mode = rota_gradual_static(ROTA_SPREAD_SLOTS),
+                                       .degree = 20};
+    struct rota_queue_fsm fsm;
+    if (!is_done(NO_MEMORY_IN(rota_queue_fsm_init(&fsm, 0, &queue, &config, NULL))))
+        return;
+    for (size_t i = 0; i < sizeof COUNTS / sizeof *COUNTS; i++) {
+        int64_t before = rota_queue_fsm_config(&fsm).read;
+        struct rota_queue_news news;
+        config.write = config.read = COUNTS[i];
+        while (!is_done(NO_MEMORY_IN(rota_queue_fsm_want(&fsm, 0, &config, NULL)))) {
+            assert_int_equal(rota_queue_fsm_config(&fsm).read, before);
+            no_memory_end();
+        }
+        while (rota_queue_fsm_step(&fsm, 0, &news)) {
+        }
+    }
+    rota_queue_fsm_deinit(&fsm);
+}
+
+/* Only making the machine takes memory. One that could not be made can be ended. */
 static void hold_a_lease(void)
 {
     struct rota_lease_fsm fsm;
     const struct rota_lease_fsm_options options = {.n_shards = 4, .n_wanted = 2, .instance = 7};
+    struct rota_lease_event event = {.type = ROTA_LEASE_TICK};
     no_memory_arm();
-    if (!is_done(rota_lease_fsm_init(&fsm, 0, &options, NULL)))
+    if (!is_done(rota_lease_fsm_init(&fsm, 0, &options, NULL))) {
+        rota_lease_fsm_deinit(&fsm);
         return;
-    struct rota_lease_actions todo =
-        rota_lease_fsm_step(&fsm, 0, &(struct rota_lease_event){.type = ROTA_LEASE_TICK});
-    assert_int_equal(todo.n, 1);
+    }
+    for (uint32_t shard = 0; shard < 2; shard++) {
+        uint64_t n_before = no_memory.n;
+        struct rota_lease_actions todo = rota_lease_fsm_step(&fsm, shard, &event);
+        assert_int_equal(todo.list[todo.n - 1].type, ROTA_LEASE_CLAIM);
+        event = (struct rota_lease_event){.type = ROTA_LEASE_CLAIMED,
+                                          .ask = todo.list[todo.n - 1].ask,
+                                          .shard = shard,
+                                          .epoch = 100 + shard};
+        assert_int_equal(no_memory.n, n_before);
+    }
+    rota_lease_fsm_step(&fsm, 2, &event);
+    assert_int_equal(rota_lease_fsm_epoch(&fsm, 3, 0), 100);
+    assert_int_equal(rota_lease_fsm_epoch(&fsm, 3, 1), 101);
     rota_lease_fsm_deinit(&fsm);
 }
 
@@ -340,6 +379,7 @@ static void places_stay_as_they_were(void **state)
     no_memory_everywhere(plan_a_change);
     no_memory_everywhere(change_members);
     no_memory_everywhere(keep_claims);
+    no_memory_everywhere(want_counts);
     no_memory_everywhere(hold_a_lease);
 }
 
@@ -382,7 +422,7 @@ static void fold_a_log(void)
             record->n_changes = 1;
             record->is_seed_end = i == 1;
         }
-        is_well = is_done(ARMED(rota_group_fold_apply(&fold, 10 + i, record, &verdict)));
+        is_well = is_done(NO_MEMORY_IN(rota_group_fold_apply(&fold, 10 + i, record, &verdict)));
         if (is_well)
             assert_true(verdict == ROTA_GROUP_ACCEPTED && rota_group_fold_is_sound(&fold));
         record->tasks = NULL;
@@ -392,9 +432,9 @@ static void fold_a_log(void)
             rota_group_def_unref(change.def);
         rota_group_record_unref(record);
     }
-    if (is_well && is_done(ARMED(rota_group_fold_save(&fold, &pieces, &n_pieces)))) {
+    if (is_well && is_done(NO_MEMORY_IN(rota_group_fold_save(&fold, &pieces, &n_pieces)))) {
         rota_group_fold_init(&loaded);
-        if (is_done(ARMED(rota_group_fold_load(&loaded, pieces, n_pieces, NULL))))
+        if (is_done(NO_MEMORY_IN(rota_group_fold_load(&loaded, pieces, n_pieces, NULL))))
             assert_true(rota_group_fold_digest(&loaded) == rota_group_fold_digest(&fold));
         rota_group_fold_deinit(&loaded);
     }
@@ -423,7 +463,7 @@ static void own_a_space(void)
         pass(TTL / 2);
     }
     pass(2 * TTL);
-    no_memory.fails_at = 0; /* there is memory again */
+    no_memory_end();
     wish(0, (struct rota_view_wish){.type = ROTA_VIEW_PIN, .shard = 3, .name = rota_str("b")});
     pass(4 * TTL);
     assert_int_equal(n_served_in_all(), SHARDS);
@@ -432,10 +472,28 @@ static void own_a_space(void)
     stored = (struct rota_view){0};
 }
 
+static void watch_a_space(void)
+{
+    static const struct rota_space_shard shards[4];
+    struct rota_space_map map = {.name = rota_str("s"), .shards = shards};
+    struct rota_space_watch watch = {0};
+    for (map.n_shards = 2; map.n_shards <= 4; map.n_shards++) {
+        map.version++;
+        uint32_t n_before = watch.n;
+        while (!NO_MEMORY_IN(rota_space_watch_look(&watch, &map))) {
+            assert_true(no_memory_has_failed() && watch.n == n_before);
+            no_memory_end();
+        }
+        assert_int_equal(watch.n, map.n_shards);
+    }
+    rota_space_watch_deinit(&watch);
+}
+
 static void owners_go_on_when_there_is_memory_again(void **state)
 {
     (void)state;
     no_memory_everywhere(own_a_space);
+    no_memory_everywhere(watch_a_space);
 }
 
 /* --- work --- */
@@ -444,39 +502,94 @@ static void owners_go_on_when_there_is_memory_again(void **state)
 static void do_jobs(void)
 {
     static struct bench bench;
-    struct rota_job_id ids[6];
+    enum { JOBS = 40, DELAYED = 6 }; /* many come due at once */
+    struct rota_job_id ids[JOBS];
     struct rota_str can[] = {rota_str("gpu"), rota_str("big")}, queue = rota_str("q");
     uint64_t session = 0;
     bench.options = (struct rota_broker_options){.seed = 7};
     bench_init(&bench);
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i < JOBS; i++) {
         struct rota_job_spec spec = {.queue = queue,
                                      .payload = rota_str("payload"),
                                      .unique = i == 3 ? rota_str("one") : rota_str(""),
                                      .key = i == 4 ? rota_str("fair") : rota_str(""),
+                                     .not_before = i >= DELAYED ? bench.now.wall + ROTA_SEC : 0,
                                      .capabilities = can,
                                      .n_capabilities = i % 3};
         while (!is_done(bench_try_add(&bench, &spec, &ids[i])))
-            no_memory.fails_at = 0;
+            no_memory_end();
         assert_int_equal(rota_broker_n_jobs(bench.broker), i + 1);
     }
     struct rota_worker_spec worker = {.name = rota_str("w"),
-                                      .slots = 6,
+                                      .slots = JOBS,
                                       .queues = &queue,
                                       .n_queues = 1,
                                       .capabilities = can,
                                       .n_capabilities = 2};
     while (!is_done(bench_try_open(&bench, &worker, &session)))
-        no_memory.fails_at = 0;
-    for (size_t i = 0; i < 6; i++) {
-        if (bench_state(&bench, ids[i]) == ROTA_JOB_WAITING) /* it could not be handed out */
+        no_memory_end();
+    for (size_t i = 0; i < JOBS; i++) {
+        bench_tick(&bench, ROTA_SEC);
+        if (bench_state(&bench, ids[i]) != ROTA_JOB_RUNNING) { /* it could not be handed out */
+            no_memory_end();
             bench_tick(&bench, ROTA_SEC);
+        }
         uint64_t attempt = bench_view(&bench, ids[i]).attempt;
         while (!is_done(bench_end(&bench, ids[i], attempt, ROTA_JOB_CAUSE_DONE, "result")))
-            no_memory.fails_at = 0;
+            no_memory_end();
         assert_int_equal(bench_state(&bench, ids[i]), ROTA_JOB_DONE);
     }
     assert_int_equal(rota_broker_n_jobs(bench.broker), 0);
+    bench_deinit(&bench);
+}
+
+enum { MANY = 12 };
+
+/* A broker with MANY jobs, all with one worker, made while there is memory. */
+static uint64_t fill_bench(struct bench *bench, struct rota_job_id ids[MANY])
+{
+    uint64_t fails_at = no_memory.fails_at;
+    no_memory_end();
+    bench->options = (struct rota_broker_options){.seed = 7};
+    bench_init(bench);
+    for (int i = 0; i < MANY; i++)
+        ids[i] = bench_add(bench, "payload");
+    uint64_t session = bench_open(bench, "w", MANY / 2);
+    no_memory.fails_at = fails_at;
+    return session;
+}
+
+/* A partition that can't be given up stays open: its jobs are handed out. */
+static void close_a_partition(void)
+{
+    static struct bench bench;
+    struct rota_job_id ids[MANY];
+    fill_bench(&bench, ids);
+    bool is_closed = is_done(
+        NO_MEMORY_IN(rota_broker_partition_close(bench.broker, bench.now, rota_str("q"), 0, NULL)));
+    no_memory_end();
+    bench_settle(&bench);
+    bench_open(&bench, "x", MANY);
+    bench_tick(&bench, ROTA_SEC);
+    assert_int_equal(bench_state(&bench, ids[MANY - 1]),
+                     is_closed ? ROTA_JOB_WAITING : ROTA_JOB_RUNNING);
+    bench_deinit(&bench);
+}
+
+/* What a worker had goes to the next one, if need be later. */
+static void lose_a_worker(void)
+{
+    static struct bench bench;
+    struct rota_job_id ids[MANY];
+    uint64_t session = fill_bench(&bench, ids);
+    NO_MEMORY_DURING(rota_broker_worker_close(bench.broker, bench.now, session));
+    bench_settle(&bench);
+    no_memory_end();
+    uint64_t next = bench_open(&bench, "x", MANY);
+    for (int i = 0; i < 3; i++)
+        bench_tick(&bench, ROTA_SEC);
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(bench_session_of(&bench, ids[i]), next);
     bench_deinit(&bench);
 }
 
@@ -484,6 +597,128 @@ static void broker_refuses_and_goes_on(void **state)
 {
     (void)state;
     no_memory_everywhere(do_jobs);
+    no_memory_everywhere(close_a_partition);
+    no_memory_everywhere(lose_a_worker);
+}
+
+/* A worker that is refused is not known, neither by its connection nor by its name. */
+static void connect_workers(void)
+{
+    static const char *const NAMES[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
+    enum { N = sizeof NAMES / sizeof *NAMES };
+    struct rota_session sessions[N], *replaced = NULL;
+    struct rota_sessions known;
+    rota_sessions_init(&known, (struct rota_beat){ROTA_SEC, 3}, 100, 100, 1);
+    for (size_t i = 0; i < N; i++) {
+        struct rota_str name = rota_str(NAMES[i]);
+        sessions[i] = (struct rota_session){.route = name, .name = name, .epoch = 1};
+        while (!NO_MEMORY_IN(rota_sessions_add(&known, &sessions[i], 0))) {
+            assert_true(no_memory_has_failed());
+            no_memory_end();
+            assert_int_equal(rota_sessions_n(&known), i);
+            assert_int_equal(rota_sessions_judge(&known, name, 1, &replaced), ROTA_SESSION_NEW);
+            assert_null(replaced);
+        }
+        assert_int_equal(rota_sessions_n(&known), i + 1);
+        assert_int_equal(rota_sessions_judge(&known, name, 1, &replaced), ROTA_SESSION_STALE);
+    }
+    for (size_t i = 0; i < N; i++)
+        rota_sessions_remove(&known, &sessions[i]);
+    rota_sessions_deinit(&known);
+}
+
+static void workers_are_known_or_refused(void **state)
+{
+    (void)state;
+    no_memory_everywhere(connect_workers);
+}
+
+/* --- forwarding --- */
+
+#define rota_tree_fsm_begin(...) NO_MEMORY_DURING(rota_tree_fsm_begin(__VA_ARGS__))
+#define rota_tree_fsm_have(...)  NO_MEMORY_DURING(rota_tree_fsm_have(__VA_ARGS__))
+#define rota_tree_fsm_end(...)   NO_MEMORY_DURING(rota_tree_fsm_end(__VA_ARGS__))
+#define rota_tree_fsm_hear(...)  NO_MEMORY_DURING(rota_tree_fsm_hear(__VA_ARGS__))
+#define rota_tree_fsm_tick(...)  NO_MEMORY_DURING(rota_tree_fsm_tick(__VA_ARGS__))
+
+static struct rota_str tree_owner(void *data, struct rota_str queue, uint32_t partition)
+{
+    (void)data, (void)queue;
+    return rota_str(partition == 0 ? "a" : partition == 1 ? "b" : "c");
+}
+
+static struct rota_str tree_node(void *data, size_t index)
+{
+    static const char *const addresses[] = {"a", "b", "c"};
+    (void)data;
+    return rota_str(index < 3 ? addresses[index] : "");
+}
+
+/* The visits on which `b` is sent to `c`; all are told to go. */
+static int send_visitors(struct rota_tree_fsm *fsm, rota_time at)
+{
+    uint64_t visits[8];
+    size_t n;
+    int n_visits = 0;
+    const struct rota_tree_action *actions = rota_tree_fsm_actions(fsm, &n);
+    for (size_t i = 0; i < n; i++)
+        if (actions[i].type == ROTA_TREE_DO_VISIT && actions[i].to.size == 1 &&
+            actions[i].to.data[0] == 'b' && actions[i].word.node.data[0] == 'c') {
+            assert_true(n_visits < 8);
+            visits[n_visits++] = actions[i].visit;
+        }
+    rota_tree_fsm_clear(fsm);
+    for (int i = 0; i < n_visits; i++)
+        NO_MEMORY_DURING(rota_tree_fsm_answered(fsm, at, visits[i], 1, false));
+    return n_visits;
+}
+
+/* The root `a`: `b` has idle slots and `c` has jobs. A word that was lost comes again with the
+ * next refresh. */
+static void match_words(void)
+{
+    struct rota_tree_fsm *fsm = NO_MEMORY_IN(rota_tree_fsm_new(
+        &(struct rota_tree_options){
+            .self = rota_str("a"), .partitions = 3, .owner = tree_owner, .node = tree_node},
+        0));
+    int n_visits = 0;
+    if (!fsm) {
+        assert_true(no_memory_has_failed());
+        return;
+    }
+    for (uint64_t i = 1; i <= 4 && n_visits == 0; i++) {
+        rota_time at = (rota_time)i * ROTA_TREE_REFRESH;
+        struct rota_tree_word want = {.kind = ROTA_TREE_WANT,
+                                      .node = rota_str("b"),
+                                      .queue = rota_str("q"),
+                                      .can = rota_str("x y "),
+                                      .stamp = i,
+                                      .n = 1,
+                                      .hops = 1};
+        struct rota_tree_word offer = want;
+        offer.kind = ROTA_TREE_OFFER;
+        offer.node = rota_str("c");
+        offer.can = rota_str("y ");
+        if (i == 2)
+            no_memory_end();
+        rota_tree_fsm_begin(fsm, at);
+        rota_tree_fsm_have(fsm, ROTA_TREE_WANT, rota_str("q"), rota_str("z "), 1, at);
+        rota_tree_fsm_end(fsm);
+        NO_MEMORY_DURING(rota_tree_fsm_failed(fsm, at, rota_str("b")));
+        NO_MEMORY_DURING(rota_tree_fsm_reached(fsm, at, rota_str("b")));
+        rota_tree_fsm_hear(fsm, at, &want);
+        rota_tree_fsm_hear(fsm, at, &offer);
+        rota_tree_fsm_tick(fsm, at);
+        n_visits = send_visitors(fsm, at);
+    }
+    assert_int_equal(n_visits, 1);
+    rota_tree_fsm_free(fsm);
+}
+
+static void words_that_were_lost_come_again(void **state)
+{
+    (void)state;
+    no_memory_everywhere(match_words);
 }
 
 int main(void)
@@ -494,6 +729,8 @@ int main(void)
         cmocka_unit_test(fold_refuses_and_leaks_nothing),
         cmocka_unit_test(owners_go_on_when_there_is_memory_again),
         cmocka_unit_test(broker_refuses_and_goes_on),
+        cmocka_unit_test(workers_are_known_or_refused),
+        cmocka_unit_test(words_that_were_lost_come_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,6 +127,43 @@ static void a_slow_replica_is_avoided_but_heard_of(void **state)
     bench_free(&bench);
 }
 
+/* One choice in a hundred explores, and finds the one that was not heard of for longest. */
+static void slow_replicas_are_heard_of_in_turn(void **state)
+{
+    struct bench bench = rota(4);
+    size_t n[5] = {0};
+    (void)state;
+    for (int i = 0; i < 40; i++)
+        for (uint64_t r = 1; r <= 4; r++)
+            bench_run(&bench, r, r < 4 ? 50 * ROTA_MSEC : 10 * ROTA_MSEC, ROTA_OUTCOME_OK);
+    for (int i = 0; i < 6000; i++) {
+        struct rota_try chosen = bench_select(&bench);
+        n[chosen.replica]++;
+        bench.now += chosen.replica < 4 ? 50 * ROTA_MSEC : 10 * ROTA_MSEC;
+        bench_end(&bench, chosen, ROTA_OUTCOME_OK);
+    }
+    assert_true(n[1] >= 10);
+    assert_in_range(n[2], n[1] - 1, n[1] + 1);
+    assert_in_range(n[3], n[1] - 1, n[1] + 1);
+    bench_free(&bench);
+}
+
+/* With four samples of each, three times as slow may be chance; with twenty it is not. */
+static void few_samples_need_a_larger_difference(void **state)
+{
+    static const struct {
+        int rounds;
+        size_t least, most;
+    } CASES[] = {{4, 3, 3}, {20, 0, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct bench bench = rota(3);
+        warm_up(&bench, 30 * ROTA_MSEC, CASES[i].rounds);
+        assert_in_range(share(&bench, 9, 10 * ROTA_MSEC), CASES[i].least, CASES[i].most);
+        bench_free(&bench);
+    }
+}
+
 static void a_slow_replica_that_becomes_quick_is_found(void **state)
 {
     struct bench bench = rota(3);
@@ -423,6 +460,8 @@ int main(void)
         cmocka_unit_test(time_before_a_try_is_sent_is_not_service_time),
         cmocka_unit_test(replica_that_answers_others_is_not_silent),
         cmocka_unit_test(a_slow_replica_is_avoided_but_heard_of),
+        cmocka_unit_test(slow_replicas_are_heard_of_in_turn),
+        cmocka_unit_test(few_samples_need_a_larger_difference),
         cmocka_unit_test(a_slow_replica_that_becomes_quick_is_found),
         cmocka_unit_test(noise_within_the_dead_band_moves_nobody),
         cmocka_unit_test(the_queue_of_others_counts_and_fades),

@@ -357,6 +357,20 @@ static void bad_input_is_refused_and_bounds_hold(void **state)
     teardown(&world);
 }
 
+static void connection_that_is_not_needed_any_more_is_not_opened(void **state)
+{
+    struct world world;
+    uint64_t connection;
+    (void)state;
+    setup(&world, (struct rota_pool_options){0});
+    assert_int_equal(rota_pool_fsm_get(world.pools, 0, 1, ADDRESS, 1, &connection, NULL), ROTA_OK);
+    rota_pool_fsm_close_all(world.pools); /* before the driver looks what there is to do */
+    pump(&world);
+    assert_int_equal(world.n_opens, 0);
+    assert_int_equal(world.n_closes, 0);
+    teardown(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -374,6 +388,7 @@ int main(void)
         cmocka_unit_test(warm_pool_is_ready_for_the_first_call),
         cmocka_unit_test(cancelled_waiter_hears_nothing_and_holds_nothing),
         cmocka_unit_test(bad_input_is_refused_and_bounds_hold),
+        cmocka_unit_test(connection_that_is_not_needed_any_more_is_not_opened),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,6 +119,17 @@ static void refused_configuration_changes_nothing(void **state)
     rota_queue_fsm_deinit(&fsm);
 }
 
+static void id_of_the_queue_is_ignored(void **state)
+{
+    struct rota_queue_config config = config_of(2, 4, 3);
+    struct rota_partition queue = QUEUE;
+    struct rota_queue_fsm fsm;
+    (void)state;
+    queue.id = -1;
+    assert_int_equal(rota_queue_fsm_init(&fsm, 0, &queue, &config, NULL), ROTA_OK);
+    rota_queue_fsm_deinit(&fsm);
+}
+
 static void queue_that_is_none_is_refused(void **state)
 {
     struct rota_queue_config config = config_of(1, 1, 0);
@@ -139,6 +150,7 @@ int main(void)
         cmocka_unit_test(lowering_waits_for_the_reports),
         cmocka_unit_test(partitions_flip_while_they_are_read),
         cmocka_unit_test(refused_configuration_changes_nothing),
+        cmocka_unit_test(id_of_the_queue_is_ignored),
         cmocka_unit_test(queue_that_is_none_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

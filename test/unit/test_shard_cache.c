@@ -151,15 +151,16 @@ static void c18_c20_unread_maps_leave_and_a_read_keeps_them(void **state)
     struct world world;
     (void)state;
     setup(&world);
-    fill(&world, 0, DB, "", 1, 1);
-    fill(&world, 0, DB, "", 2, 2);
-    assert_int_equal(rota_shard_cache_deadline(world.cache), 10 * ROTA_MIN);
-    assert_int_equal(get(&world, 10 * ROTA_MIN - 1, by_id(1, 1)), 1); /* at the last moment */
-    step(&world, 10 * ROTA_MIN);
+    const rota_time start = 3 * ROTA_HOUR, idle = 10 * ROTA_MIN;
+    fill(&world, start, DB, "", 1, 1);
+    fill(&world, start, DB, "", 2, 2);
+    assert_int_equal(rota_shard_cache_deadline(world.cache), start + idle);
+    assert_int_equal(get(&world, start + idle - 1, by_id(1, 1)), 1); /* at the last moment */
+    step(&world, start + idle);
     assert_true(has(&world, 1) && !has(&world, 2));
     assert_false(rota_shard_cache_has_node(world.cache, 2));
     assert_int_equal(rota_shard_cache_stats(world.cache)->n_evicted, 1);
-    step(&world, 20 * ROTA_MIN);
+    step(&world, start + 2 * idle);
     assert_int_equal(rota_shard_cache_size(world.cache), 0);
     teardown(&world);
 }
@@ -274,6 +275,10 @@ static void every_error_does_to_the_cache_what_the_table_says(void **state)
         report(&world, ROTA_SEC, 1, version_of(&world, 1), 5, (enum rota_failure)failure, NULL);
         assert_int_equal(has(&world, 1), effect == ROTA_CACHE_KEEP || effect == ROTA_CACHE_REFRESH);
         assert_int_equal(world.n_asks, 1 + (effect == ROTA_CACHE_REFRESH));
+        if (effect == ROTA_CACHE_REFRESH) { /* by its id alone */
+            assert_int_equal(world.last_ask.collection, 1);
+            assert_int_equal(world.last_ask.database.size + world.last_ask.name.size, 0);
+        }
         teardown(&world);
     }
 }

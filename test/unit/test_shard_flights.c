@@ -41,6 +41,23 @@ static void c10_names_that_change_under_one_id_share_a_question(void **state)
     teardown(&world);
 }
 
+static void waiter_that_leaves_gives_its_answer_back(void **state)
+{
+    struct world world;
+    (void)state;
+    setup(&world);
+    assert_int_equal(get(&world, 0, by_id(1, 7)), 0);
+    struct rota_shard_map *map = rota_shard_map_share(map_of(1, "channel", 5));
+    rota_shard_cache_answered(world.cache, 0, world.last_ask.flight, ROTA_FAILURE_NONE, map);
+    uint32_t n_shares = (uint32_t)map->n_shares;
+    assert_true(rota_shard_cache_cancel(world.cache, 7)); /* before it was told */
+    assert_int_equal(map->n_shares, n_shares - 1);
+    pump(&world);
+    assert_int_equal(world.n_tells, 0);
+    rota_shard_map_drop(map);
+    teardown(&world);
+}
+
 static void c11_many_misses_are_one_question(void **state)
 {
     struct world world;
@@ -398,6 +415,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(c9_two_ids_under_one_alias_are_two_questions),
         cmocka_unit_test(c10_names_that_change_under_one_id_share_a_question),
+        cmocka_unit_test(waiter_that_leaves_gives_its_answer_back),
         cmocka_unit_test(c11_many_misses_are_one_question),
         cmocka_unit_test(c12_newer_forced_flight_wins_over_an_older_one_that_ends_later),
         cmocka_unit_test(c13_cancelling_the_first_caller_leaves_the_flight),

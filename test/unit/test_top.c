@@ -94,6 +94,62 @@ static void texts_go_up_and_numbers_down_and_r_turns_round(void **state)
     expect_order("bac");
 }
 
+/* cpu_ms counts milliseconds of processor time: 1250 in 2.5 s are half a processor. */
+static void cpu_is_a_percentage_of_one_processor(void **state)
+{
+    (void)state;
+    top.view = 0;
+    const struct rota_top_view *nodes = &rota_top_views[top.view];
+    size_t cpu = 0;
+    while (nodes->columns[cpu].kind != ROTA_TOP_CPU)
+        assert_true(++cpu < nodes->n_columns);
+    for (size_t i = 0; i < nodes->n_columns; i++)
+        cells[i] = rota_str("");
+    cells[NAME] = rota_str("a");
+    cells[cpu] = rota_str("1000");
+    rota_top_take(&top, ROTA_SEC, cells, 1);
+    cells[cpu] = rota_str("2250");
+    rota_top_take(&top, 3500 * ROTA_MSEC, cells, 1);
+    draw();
+    bool is_drawn = false;
+    for (size_t i = 0; i < screen.n; i++)
+        is_drawn = is_drawn || strstr(line(i), " 50.0% ");
+    assert_true(is_drawn);
+}
+
+static void sizes_and_spans_have_the_unit_that_fits(void **state)
+{
+    static const struct {
+        const char *memory, *started_ms, *shown_memory, *shown_age;
+    } CASES[] = {
+        {"512", "999500", " 512 ", " 500ms"},    {"1024", "940000", " 1.0K ", " 1.0min"},
+        {"1536", "995500", " 1.5K ", " 4.5s"},   {"20971520", "400000", " 20M ", " 10min"},
+        {"3221225472", "1", " 3.0G ", " 17min"},
+    };
+    (void)state;
+    top.view = 0;
+    const struct rota_top_view *nodes = &rota_top_views[top.view];
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        for (size_t j = 0; j < nodes->n_columns; j++)
+            cells[j] = rota_str("");
+        cells[NAME] = rota_str("a");
+        for (size_t j = 0; j < nodes->n_columns; j++)
+            if (nodes->columns[j].kind == ROTA_TOP_BYTES)
+                cells[j] = rota_str(CASES[i].memory);
+            else if (nodes->columns[j].kind == ROTA_TOP_AGE)
+                cells[j] = rota_str(CASES[i].started_ms);
+        rota_top_take(&top, (rota_time)i * ROTA_SEC, cells, 1);
+        draw(); /* at 1000000 ms */
+        bool has_memory = false, has_age = false;
+        for (size_t j = 0; j < screen.n; j++) {
+            has_memory = has_memory || strstr(line(j), CASES[i].shown_memory);
+            has_age = has_age || strstr(line(j), CASES[i].shown_age);
+        }
+        assert_true(has_memory);
+        assert_true(has_age);
+    }
+}
+
 static void rates_are_what_was_added_in_a_second(void **state)
 {
     const struct queue later[] = {
@@ -297,6 +353,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(texts_go_up_and_numbers_down_and_r_turns_round),
+        TEST(cpu_is_a_percentage_of_one_processor),
+        TEST(sizes_and_spans_have_the_unit_that_fits),
         TEST(rates_are_what_was_added_in_a_second),
         TEST(chosen_row_stays_chosen_in_another_order),
         TEST(choosing_ends_at_both_ends),

@@ -1,5 +1,5 @@
 /* How idle workers of one node find the jobs of another. */
-#include "core/work/tree_fsm.h"
+#include "core/work/tree_inside.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -402,6 +402,34 @@ static void what_can_not_be_is_dropped(void **state)
     rota_tree_fsm_free(fsm);
 }
 
+/* Whatever queues there were, what is kept is bounded by the words that are believed. */
+static void queue_without_words_is_forgotten(void **state)
+{
+    enum { QUEUES = 20 };
+    struct route route = {"ab"};
+    struct rota_tree_fsm *fsm = make("a", &route, 20);
+    (void)state;
+    for (uint64_t stamp = 1; stamp <= 2; stamp++) {
+        for (int i = 0; i < QUEUES; i++) {
+            char name[8];
+            snprintf(name, sizeof name, "q%d", i);
+            rota_tree_fsm_hear(fsm, 0,
+                               &(struct rota_tree_word){.kind = ROTA_TREE_OFFER,
+                                                        .node = rota_str("b"),
+                                                        .queue = rota_str(name),
+                                                        .can = rota_str(""),
+                                                        .stamp = stamp * QUEUES + (uint64_t)i,
+                                                        .n = stamp == 1 || i == 7,
+                                                        .hops = 1});
+        }
+        if (stamp == 1)
+            assert_int_equal(fsm->queues.size, QUEUES);
+    }
+    rota_tree_fsm_tick(fsm, ROTA_TREE_REFRESH);
+    assert_int_equal(fsm->queues.size, 1);
+    rota_tree_fsm_free(fsm);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,6 +451,7 @@ int main(void)
         cmocka_unit_test(all_is_said_anew_and_forgotten_in_time),
         cmocka_unit_test(words_are_bounded_but_for_our_own),
         cmocka_unit_test(what_can_not_be_is_dropped),
+        cmocka_unit_test(queue_without_words_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

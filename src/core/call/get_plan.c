@@ -37,6 +37,16 @@ static void collect(struct rota_get_step *step, uint32_t route, uint32_t exclude
     candidates->is_retry = best < ROTA_GET_FRESH;
 }
 
+/* The choice did not come to a try after all. */
+static void unchoose(struct rota_get_step *step, uint32_t index)
+{
+    struct rota_get_visit *visit = &step->fsm->visits.items[index];
+    if (visit->chosen.serial)
+        rota_balancer_report(step->fsm->shared->balancer, step->now, visit->chosen,
+                             ROTA_OUTCOME_CANCELLED, NULL);
+    visit->chosen = (struct rota_try){0};
+}
+
 /* The keys of the group go there, too. False when an extra try has no token. */
 static bool aim(struct rota_get_step *step, struct rota_get_group *group, uint32_t index,
                 struct rota_budget *budget, bool is_extra)
@@ -46,8 +56,11 @@ static bool aim(struct rota_get_step *step, struct rota_get_group *group, uint32
     if (visit->n_new == 0) {
         if (is_extra && !rota_get_tries_spend(step, budget))
             return false;
-        if (!rota_vector_push(&fsm->chosen, index))
+        if (!rota_vector_push(&fsm->chosen, index)) {
+            unchoose(step, index); /* the end of the plan does not know of it */
             fsm->has_no_memory = true;
+            return true;
+        }
     }
     if (!rota_vector_push(&fsm->targets, index))
         fsm->has_no_memory = true;
@@ -79,16 +92,6 @@ static uint32_t choose(struct rota_get_step *step, const struct rota_get_group *
         }
     assert(!"the balancer chose what it was not offered");
     return candidates->visits[0];
-}
-
-/* The choice did not come to a try after all. */
-static void unchoose(struct rota_get_step *step, uint32_t index)
-{
-    struct rota_get_visit *visit = &step->fsm->visits.items[index];
-    if (visit->chosen.serial)
-        rota_balancer_report(step->fsm->shared->balancer, step->now, visit->chosen,
-                             ROTA_OUTCOME_CANCELLED, NULL);
-    visit->chosen = (struct rota_try){0};
 }
 
 static void hedge_group(struct rota_get_step *step, struct rota_get_group *group, uint32_t excluded)
@@ -301,6 +304,9 @@ static void carry_out(struct rota_get_step *step, enum plan plan, uint32_t hedge
     if (!fsm->has_no_memory) {
         fill_lists(fsm);
         send_new(step, first);
+    } else { /* tries without keys, of which nothing was sent */
+        fsm->n_running -= fsm->tries.size - first;
+        fsm->tries.size = first;
     }
     end_plan(step);
 }

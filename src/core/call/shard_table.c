@@ -177,7 +177,7 @@ struct rota_shard_entry *rota_shard_table_add(struct rota_shard_table *table, ro
     if (!entry)
         return NULL;
     entry->collection = collection;
-    entry->read_at = entry->asked_at = now;
+    entry->read_at = now;
     rota_list_init(&entry->names);
     if (!enter_database(table, entry, database))
         goto fail;
@@ -232,13 +232,13 @@ static struct rota_shard_name *add_name(struct rota_shard_table *table,
     return name;
 }
 
-bool rota_shard_table_set_name(struct rota_shard_table *table, struct rota_shard_entry *entry,
+void rota_shard_table_set_name(struct rota_shard_table *table, struct rota_shard_entry *entry,
                                struct rota_str database, struct rota_str text)
 {
     char bytes[KEY_MAX];
     struct rota_shard_name *name = rota_shard_table_find_name(table, database, text);
     if (name && name->flight > entry->flight)
-        return true;
+        return;
     if (name && name->entry != entry) {
         remove_name(table, name); /* the alias has moved */
         name = NULL;
@@ -246,10 +246,9 @@ bool rota_shard_table_set_name(struct rota_shard_table *table, struct rota_shard
     if (!name)
         name = add_name(table, entry, name_key(database, text, bytes));
     if (!name)
-        return false;
+        return;
     name->flight = entry->flight;
     name->fetched_at = name->asked_at = entry->fetched_at;
-    return true;
 }
 
 void rota_shard_table_touch(struct rota_shard_table *table, struct rota_shard_entry *entry,

@@ -67,8 +67,8 @@ bool rota_shard_table_set_map(struct rota_shard_table *table, struct rota_shard_
                               struct rota_shard_map *map);
 
 /* Let the name lead to the entry, as the entry's flight has said, away from any
- * other; unless a younger flight has said otherwise. False without memory. */
-bool rota_shard_table_set_name(struct rota_shard_table *table, struct rota_shard_entry *entry,
+ * other; unless a younger flight has said otherwise. Without memory the name is not known. */
+void rota_shard_table_set_name(struct rota_shard_table *table, struct rota_shard_entry *entry,
                                struct rota_str database, struct rota_str name);
 
 /* The entry was read now. */

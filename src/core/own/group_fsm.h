@@ -301,9 +301,10 @@ void rota_group_fsm_deinit(struct rota_group_fsm *fsm);
 
 /* Take an event in; `now` is the monotonic clock. What to do is then in
  * rota_group_fsm_actions(), in the order to do it, until the next step. The user's
- * reports are refused with ROTA_ERR_INVALID (not a name, too long, a mark that goes back) or
- * ROTA_ERR_LIMIT (ROTA_GROUP_CHILDREN_MAX) and nothing is changed; anything else can't fail: who
- * runs out of memory stops everything and is DONE. */
+ * reports are refused with ROTA_ERR_INVALID (not a name, too long, a mark that goes back),
+ * ROTA_ERR_LIMIT (ROTA_GROUP_CHILDREN_MAX) or ROTA_ERR_NO_MEMORY and nothing is changed; the user
+ * reports a child again before anything that comes after it. Anything else can't fail: a task that
+ * runs out of memory is DONE, and its driver stops everything. */
 enum rota_code rota_group_fsm_step(struct rota_group_fsm *fsm, rota_time now,
                                    const struct rota_group_event *event, struct rota_error *error);
 const struct rota_group_action *rota_group_fsm_actions(const struct rota_group_fsm *fsm, size_t *n);

@@ -101,19 +101,14 @@ static bool put_new(struct draft *draft, const struct rota_group_pending *pendin
     return true;
 }
 
-/* Its children can't be made known now, so neither can what came after them. Who
- * leaves lets go of both: the next owner reads that part again. */
+/* Its children can't be made known now, so neither can what came after them. If we leave
+ * meanwhile, the next owner reads that part again. */
 static void hold_run(struct draft *draft, struct rota_group_run *run)
 {
-    struct rota_group_fsm *fsm = draft->fsm;
-    if (fsm->state == ROTA_GROUP_AT_LEAVING) {
-        rota_group_drop_children(fsm, run);
-        run->has_progress = run->has_finish = false;
-    } else if (draft->may_share) {
-        rota_group_mark_late(fsm, draft->now, run);
-    } else {
-        hold(fsm, run->def);
-    }
+    if (draft->may_share)
+        rota_group_mark_late(draft->fsm, draft->now, run);
+    else
+        hold(draft->fsm, run->def);
 }
 
 /* Its reader has stopped: it goes to whoever has the least to do. */

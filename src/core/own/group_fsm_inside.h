@@ -64,7 +64,6 @@ void rota_group_stop_run(struct rota_group_fsm *fsm, struct rota_group_run *run,
 void rota_group_free_run(struct rota_group_fsm *fsm, struct rota_group_run *run);
 void rota_group_end_run(struct rota_group_fsm *fsm, struct rota_group_run *run);
 void rota_group_hear_stopped(struct rota_group_fsm *fsm, const struct rota_group_event *event);
-void rota_group_drop_children(struct rota_group_fsm *fsm, struct rota_group_run *run);
 void rota_group_mark_late(struct rota_group_fsm *fsm, rota_time now, struct rota_group_run *run);
 enum rota_code rota_group_hear_user(struct rota_group_fsm *fsm, rota_time now,
                                     const struct rota_group_event *event, struct rota_error *error);

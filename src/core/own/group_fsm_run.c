@@ -7,7 +7,7 @@ struct rota_group_run *rota_group_find_run(const struct rota_group_fsm *fsm, str
     return rota_map_get(&fsm->runs, name);
 }
 
-void rota_group_drop_children(struct rota_group_fsm *fsm, struct rota_group_run *run)
+static void drop_children(struct rota_group_fsm *fsm, struct rota_group_run *run)
 {
     for (size_t i = 0; i < run->children.size; i++)
         rota_group_pending_deinit(&run->children.items[i]);
@@ -19,7 +19,7 @@ void rota_group_free_run(struct rota_group_fsm *fsm, struct rota_group_run *run)
 {
     fsm->n_stopping -= run->is_stopping;
     fsm->n_moving -= run->is_moving;
-    rota_group_drop_children(fsm, run);
+    drop_children(fsm, run);
     rota_vector_deinit(&run->children);
     rota_group_def_unref(run->def);
     rota_blob_unref(run->position);
@@ -36,7 +36,7 @@ void rota_group_stop_run(struct rota_group_fsm *fsm, struct rota_group_run *run,
 {
     if (is_lost) {
         run->is_lost = true;
-        rota_group_drop_children(fsm, run);
+        drop_children(fsm, run);
         run->has_progress = run->has_finish = false;
     }
     if (run->is_stopping || run->is_ended)

@@ -197,6 +197,8 @@ static bool has_something_to_say(const struct rota_group_fsm *fsm, rota_time now
 
 void rota_group_pump(struct rota_group_fsm *fsm, rota_time now)
 {
+    if (fsm->is_out_of_memory) /* what we know may be incomplete, and the step ends with FAIL */
+        return;
     retry(fsm, &fsm->send, now);
     retry(fsm, &fsm->epoch_send, now);
     if (fsm->needs_epoch && !fsm->epoch_send.record && fsm->state == ROTA_GROUP_AT_WAITING &&

@@ -32,7 +32,6 @@ bool rota_worker_fsm_init(struct rota_worker_fsm *fsm,
 void rota_worker_fsm_deinit(struct rota_worker_fsm *fsm)
 {
     free(fsm->attempts);
-    fsm->attempts = NULL;
 }
 
 static rota_time extend_every(const struct rota_worker_fsm *fsm)

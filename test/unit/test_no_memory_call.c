@@ -1,0 +1,187 @@
+/* What becomes of a call when memory runs out: it finishes once, reports each try once, leaks
+ * nothing, and the next call on the same balancer and blacklist goes well. */
+#include "no_memory.h"
+
+#include "core/call/call_fsm.h"
+#include "core/call/interval_map.h"
+#include "core/call/pool_fsm.h"
+#include "core/call/shard_cache.h"
+
+#define rota_call_fsm_step(...) NO_MEMORY_IN(rota_call_fsm_step(__VA_ARGS__))
+#include "call_world.h"
+
+static void call_with(enum rota_balancer_policy policy)
+{
+    struct world world;
+    setup_with(&world, MAP(1, 2, 3), policy);
+    SCRIPT(&world, ROTA_FAILURE_BROKEN, ROTA_FAILURE_NONE);
+    if (run(&world, IDEMPOTENT)) {
+        assert_true(no_memory_has_failed());
+        assert_true(world.n_tried <= 3);
+    } else {
+        assert_true(world.n_tried >= 2);
+    }
+    rota_call_fsm_deinit(&world.fsm, world.now);
+    assert_int_equal(rota_balancer_n_tries(world.balancer), 0);
+
+    no_memory_end();
+    world.n_finished = 0;
+    SCRIPT(&world, ROTA_FAILURE_NONE);
+    assert_int_equal(run(&world, IDEMPOTENT), ROTA_FAILURE_NONE);
+    teardown(&world);
+}
+
+static void call_by_round_robin(void)
+{
+    call_with(ROTA_BALANCER_ROUND_ROBIN);
+}
+
+static void call_by_rota(void)
+{
+    call_with(ROTA_BALANCER_ROTA);
+}
+
+static void call_by_look_aside(void)
+{
+    call_with(ROTA_BALANCER_LOOK_ASIDE);
+}
+
+static void a_call_finishes_and_the_next_goes_well(void **state)
+{
+    (void)state;
+    no_memory_everywhere(call_by_round_robin);
+    no_memory_everywhere(call_by_rota);
+    no_memory_everywhere(call_by_look_aside);
+}
+
+/* OK, or refused because of the failure that was planted. */
+static bool is_done(enum rota_code code)
+{
+    assert_true(code == ROTA_OK || (code == ROTA_ERR_NO_MEMORY && no_memory_has_failed()));
+    return code == ROTA_OK;
+}
+
+/* Answer all questions; how many waiters are told. */
+static int answer_shards(struct rota_shard_cache *cache)
+{
+    struct rota_shard_action action;
+    int n_told = 0;
+    while (rota_shard_cache_next(cache, &action)) {
+        if (action.type == ROTA_SHARD_ASK) {
+            int64_t node = action.collection;
+            struct rota_shard_map *map = map_of(1, &node, 0);
+            map->collection = action.collection;
+            NO_MEMORY_DURING(
+                rota_shard_cache_answered(cache, 0, action.flight, ROTA_FAILURE_NONE, map));
+        } else if (action.type == ROTA_SHARD_TELL) {
+            assert_true(action.map || no_memory_has_failed());
+            rota_shard_map_drop(action.map);
+            n_told++;
+        }
+    }
+    return n_told;
+}
+
+/* Each waiter is told once, and what could not be kept is asked for again. */
+static void look_up_shards(void)
+{
+    static const char *const NAMES[] = {"a", "b", "c", "d", "e", "f"};
+    enum { N = sizeof NAMES / sizeof *NAMES };
+    struct rota_shard_cache *cache = NULL;
+    if (!is_done(NO_MEMORY_IN(
+            rota_shard_cache_new(&(struct rota_shard_cache_options){.seed = 1}, &cache, NULL))))
+        return;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < N; i++) {
+            struct rota_shard_query query = {.database = rota_str("db"),
+                                             .name = rota_str(NAMES[i]),
+                                             .collection = i + 1,
+                                             .with_cache = true,
+                                             .waiter = (uint64_t)i + 1};
+            struct rota_shard_map *map = NULL;
+            while (!is_done(NO_MEMORY_IN(rota_shard_cache_get(cache, 0, &query, &map, NULL))))
+                no_memory_end();
+            assert_int_equal(answer_shards(cache), map == NULL);
+            rota_shard_map_drop(map);
+        }
+        no_memory_end();
+    }
+    for (int i = 0; i < N; i++)
+        assert_non_null(rota_shard_cache_peek(cache, i + 1));
+    assert_int_equal(rota_shard_cache_n_waiters(cache) + rota_shard_cache_n_flights(cache), 0);
+    rota_shard_cache_free(cache);
+}
+
+/* Who is refused can ask again, and everybody else gets a connection. */
+static void open_connections(void)
+{
+    enum { N = 6 };
+    struct rota_pool_fsm *pools = NULL;
+    struct rota_pool_action action;
+    int n_told = 0;
+    if (!is_done(NO_MEMORY_IN(rota_pool_fsm_new(&(struct rota_pool_options){0}, &pools, NULL))))
+        return;
+    for (int i = 0; i < N; i++) {
+        uint64_t connection = 0;
+        while (!is_done(NO_MEMORY_IN(rota_pool_fsm_get(pools, 0, i % 3, rota_str("a:1"),
+                                                       (uint64_t)i + 1, &connection, NULL))))
+            no_memory_end();
+        n_told += connection != 0;
+        while (rota_pool_fsm_next(pools, &action)) {
+            n_told += action.type == ROTA_POOL_TELL;
+            if (action.type == ROTA_POOL_OPEN)
+                rota_pool_fsm_opened(pools, 0, action.connection);
+        }
+    }
+    assert_int_equal(n_told, N);
+    rota_pool_fsm_free(pools);
+}
+
+/* A list that is refused changes nothing; a lesson that is forgotten is learned from the next. */
+static void learn_intervals(void)
+{
+    struct rota_interval_member members[] = {{{"a:1", 3}, {"x", 1}}, {{"b:1", 3}, {"x", 1}}};
+    struct rota_interval_map *map = NULL;
+    uint64_t keys[] = {0, 1, 2, 3};
+    uint32_t routes[4];
+    if (!is_done(NO_MEMORY_IN(rota_interval_map_new(1, &map, NULL))))
+        return;
+    while (!is_done(NO_MEMORY_IN(rota_interval_map_set_hosts(map, members, 2, NULL)))) {
+        assert_int_equal(rota_interval_map_n_hosts(map), 0);
+        no_memory_end();
+    }
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < 2; i++) {
+            struct rota_interval_lesson lesson = {rota_interval_map_number(map), true,
+                                                  rota_interval_of(i, 2), 10 + (uint64_t)round};
+            NO_MEMORY_DURING(
+                rota_interval_map_learn(map, rota_interval_map_host(map, i)->id, &lesson));
+        }
+        if (!NO_MEMORY_IN(rota_interval_map_lookup(map, keys, 4, routes)))
+            assert_true(no_memory_has_failed());
+        no_memory_end();
+    }
+    for (size_t i = 0; i < 4; i++) {
+        struct rota_interval_replicas found = rota_interval_map_replicas(map, routes[i]);
+        assert_int_equal(found.n, 1);
+        assert_int_equal(found.items[0]->id, rota_interval_map_host(map, i % 2)->id);
+    }
+    rota_interval_map_free(map);
+}
+
+static void what_calls_share_refuses_and_goes_on(void **state)
+{
+    (void)state;
+    no_memory_everywhere(look_up_shards);
+    no_memory_everywhere(open_connections);
+    no_memory_everywhere(learn_intervals);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_call_finishes_and_the_next_goes_well),
+        cmocka_unit_test(what_calls_share_refuses_and_goes_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
