@@ -46,6 +46,16 @@ for (const scheme of ["light", "dark"])
     }
   }, { context: { colorScheme: scheme } });
 
+recorded("nodes have the number of their place in the list, on every page", async (page, server) => {
+  for (const name of ["cluster", "shard", "plan"]) { // each is the first page of a visit
+    await show(page, server, name);
+    const numbers = await page.locator(name === "plan" ? "#plan-form .chip" : "table .chip").allTextContents();
+    assert.deepEqual(numbers, numbers.map((_, i) => String(i + 1)), name);
+    assert.ok(numbers.length > 3, `${name} shows ${numbers.length} nodes`);
+    await page.goto("about:blank");
+  }
+}, { nodes: 7 });
+
 recorded("on a phone no page is wider than the screen", async (page, server) => {
   server.documents.queues.items[0].name = "mail";
   server.documents.queues.items[1].name = `thumbnails-${"x".repeat(120)}`;
