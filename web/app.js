@@ -10,6 +10,9 @@ import * as events from "./events.js";
 // Each page has a title, a picture, and gives its elements for the words behind its name in the
 // fragment. They are made again with any news, and patched into what is there.
 const pages = { cluster, queues, calls, groups, plan, events };
+const nowhere = { title: "No such page", show: () => [el("h2", {}, "There is no such page"),
+  el("p", {}, "The address has a page that the dashboard does not know. Choose one above, or go to ", el("a", { href: to("cluster") }, "Cluster"), ".")] };
+const pageOf = (name) => (Object.hasOwn(pages, name) ? pages[name] : nowhere);
 const byId = (id) => document.getElementById(id);
 
 // --- where we are ---
@@ -21,7 +24,7 @@ function decode(word) {
 function route() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const [page, ...rest] = path.split("/").map(decode);
-  return { page: pages[page] ? page : "cluster", rest: rest.filter((word) => word !== ""), query: new URLSearchParams(query ?? "") };
+  return { page: page === "" ? "cluster" : page, rest: rest.filter((word) => word !== ""), query: new URLSearchParams(query ?? "") };
 }
 
 function showNav(page) {
@@ -54,13 +57,13 @@ function showLink() {
 
 function render() {
   const { page, rest, query } = route();
-  const title = [...rest].reverse().concat(pages[page].title, "Rota").join(" - ");
+  const title = [...rest].reverse().concat(pageOf(page).title, "Rota").join(" - ");
   if (document.title !== title) document.title = title;
   showNav(page);
   showLink();
   byId("token").classList.toggle("is-set", hasToken());
   byId("token").textContent = hasToken() ? "Token set" : "Token";
-  patch(byId("main"), pages[page].show(rest, query).flat(Infinity).filter((each) => each != null && each !== false));
+  patch(byId("main"), pageOf(page).show(rest, query).flat(Infinity).filter((each) => each != null && each !== false));
 }
 
 // --- colours ---

@@ -125,15 +125,18 @@ function showForm(nodes) {
 
 // --- what it would do ---
 
-function showSpread(before, after) {
+const asMove = (a, b) => [number(a), " → ", el("b", {}, number(b))];
+const asOutcome = (a, b) => [el("b", {}, number(b)), ` of ${number(a)}`];
+
+function showSpread(before, after, words = ["before", "after"], tell = asMove) {
   const was = new Map(before), will = new Map(after);
   const names = [...new Set([...was.keys(), ...will.keys()])];
   const top = Math.max(1, ...was.values(), ...will.values());
-  return el("ul", { class: "spread", tabindex: "0", "aria-label": "Shards per node, before and after" }, names.map((name) => {
+  return el("ul", { class: "spread", tabindex: "0", "aria-label": `Shards per node, ${words.join(" and ")}` }, names.map((name) => {
     const a = was.get(name) ?? 0, b = will.get(name) ?? 0;
     return el("li", { "data-key": name }, el("span", { class: "name" }, chip(name), " ", el("span", { class: "mono" }, name)),
-      el("span", { class: "two" }, bar([{ value: a, kind: "is-before" }], top, `${number(a)} before`), bar([{ value: b, kind: "is-after" }], top, `${number(b)} after`)),
-      el("span", { class: "n" }, number(a), " → ", el("b", {}, number(b))));
+      el("span", { class: "two" }, bar([{ value: a, kind: "is-before" }], top, `${number(a)} ${words[0]}`), bar([{ value: b, kind: "is-after" }], top, `${number(b)} ${words[1]}`)),
+      el("span", { class: "n" }, tell(a, b)));
   }));
 }
 
@@ -177,7 +180,7 @@ function showOutcome(id) {
       plan.state === "moving" ? el("p", {}, "Shards move, or partitions that go still have jobs: these are done first.") : null,
       plan.state === "waiting" ? el("p", {}, "A node that is to be added is waited for.") : null,
       isExact ? el("p", {}, predicted.moves === outcome.moves ? "It came as predicted." : `It came otherwise: ${plural(Math.abs(outcome.moves - predicted.moves), "move")} ${outcome.moves > predicted.moves ? "more" : "fewer"}.`) : null,
-      outcome?.spread_after && predicted?.spread_after ? [el("h3", {}, "Shards per node, as predicted and as they are"), showSpread(predicted.spread_after, outcome.spread_after)] : null)];
+      outcome?.spread_after && predicted?.spread_after ? [el("h3", {}, "Shards per node, as they are, of those that were predicted"), showSpread(predicted.spread_after, outcome.spread_after, ["predicted", "now"], asOutcome)] : null)];
 }
 
 export function show([id]) {

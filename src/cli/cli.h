@@ -72,6 +72,7 @@ extern const struct rota_cli_command rota_cmd_queue_forget;
 extern const struct rota_cli_command rota_cmd_queue_list;
 extern const struct rota_cli_command rota_cmd_queue_nodes;
 extern const struct rota_cli_command rota_cmd_queue_partitions;
+extern const struct rota_cli_command rota_cmd_queue_spread;
 extern const struct rota_cli_command rota_cmd_queue_pause;
 extern const struct rota_cli_command rota_cmd_queue_resume;
 extern const struct rota_cli_command rota_cmd_queue_show;

@@ -152,6 +152,8 @@ static void append_json(struct rota_buffer *buffer, const struct rota_queue_info
     }
     rota_json_key(&json, "mode");
     rota_json_text(&json, info->is_slots ? "slots" : "lookup");
+    rota_queue_client_add_change(&json, info->change_from_batch, info->change_from_slots,
+                                 info->change_start_ms, info->change_end_ms);
     rota_json_end_object(&json);
     rota_buffer_append_char(buffer, '\n');
 }
@@ -170,6 +172,9 @@ static void append_text(struct rota_buffer *buffer, const struct rota_queue_info
     rota_buffer_print(buffer, "\tpartitions=%llu", (unsigned long long)info->write);
     if (info->read != info->write)
         rota_buffer_print(buffer, "/%llu", (unsigned long long)info->read);
+    if (rota_queue_from_ms(info->change_end_ms) > rota_clock_wall())
+        rota_buffer_print(buffer, "\tchanging_until=%s",
+                          rota_queue_client_format_moment(info->change_end_ms, at));
     if (info->oldest_ms)
         rota_buffer_print(buffer, "\toldest=%s",
                           rota_queue_client_format_moment(info->oldest_ms, at));
@@ -596,7 +601,8 @@ COMMAND(
     "\"fetched_total\" (jobs of other nodes that workers of the node were given), "
     "\"lent_total\" (jobs that went to workers of other nodes), "
     "\"workers\", \"slots\", \"free\", \"wanted\", \"write\" and \"read\" (partitions), "
-    "\"batch\", \"mode\", \"worker_deaths\" (as `queue quarantine` has set them; 0: 3)}.",
+    "\"batch\", \"mode\", \"change\" (as in `queue spread`; null without one), "
+    "\"worker_deaths\" (as `queue quarantine` has set them; 0: 3)}.",
     list);
 COMMAND(show, "queue show", "Show one queue", "QUEUE", 1,
         "The line of `queue list` for one queue. No such queue is exit code 1.", list);

@@ -1,7 +1,10 @@
-/* rota queue partitions: how many partitions a queue has, on a cluster that runs. */
+/* rota queue partitions, rota queue spread: how many partitions a queue has and which nodes get
+ * them, on a cluster that runs. */
 #include "cli/cli.h"
 #include "cli/queue_client.h"
 #include "cli/terminal.h"
+#include "core/place/names.h"
+#include "io/clock.h"
 
 #include <stdlib.h>
 
@@ -42,6 +45,8 @@ static void append_json(struct rota_buffer *buffer, struct rota_str queue,
     }
     rota_json_key(&json, "mode");
     rota_json_text(&json, laid->is_slots ? "slots" : "lookup");
+    rota_queue_client_add_change(&json, laid->change_from_batch, laid->change_from_slots,
+                                 laid->change_start_ms, laid->change_end_ms);
     rota_json_end_object(&json);
     rota_buffer_append_char(buffer, '\n');
 }
@@ -135,7 +140,128 @@ const struct rota_cli_command rota_cmd_queue_partitions = {
                     "brokers are restarted. No such queue is exit code 1, unless there is "
                     "--create.\n\n"
                     "With --json: {\"queue\", \"wanted\", \"write\", \"read\", \"batch\", "
-                    "\"mode\"}, as they are after the first step.",
+                    "\"mode\", \"change\" (as in `queue spread`)}, as they are after the first "
+                    "step.",
                 .options = OPTIONS,
                 .n_options = sizeof OPTIONS / sizeof *OPTIONS},
     .run = run};
+
+/* --- spread --- */
+
+enum { KEEP = -1 };
+
+struct spread {
+    struct rota_queue_client_options of;
+    int64_t batch; /* KEEP: as before, like the mode */
+    int mode;
+    rota_time gradual;
+    bool dry_run;
+};
+
+static const struct rota_option SPREAD_OPTIONS[] = {
+    ROTA_QUEUE_CLIENT_OPTIONS(struct spread),
+    {.name = "batch",
+     ROTA_OPTION_INTO(INT, struct spread, batch),
+     .value_name = "N",
+     .max = ROTA_BATCH_MAX,
+     .help = "partitions spread together over different nodes; 0: each by its own key"},
+    {.name = "mode",
+     ROTA_OPTION_INTO(CHOICE, struct spread, mode),
+     .value_name = "MODE",
+     .choices = rota_spread_mode_names,
+     .help = "how a batch is spread: by position in one lookup, or by slots that move little"},
+    {.name = "gradual",
+     ROTA_OPTION_INTO(SPAN, struct spread, gradual),
+     .value_name = "SPAN",
+     .default_text = "0s",
+     .max = ROTA_LAYOUT_CHANGE_MAX,
+     .help = "move partition by partition over this time; 0s: all at once"},
+    {.name = "dry-run",
+     ROTA_OPTION_INTO(FLAG, struct spread, dry_run),
+     .help = "change nothing, only print what would happen"},
+};
+
+static void append_spread(struct rota_buffer *buffer, struct rota_str queue,
+                          const struct rota_queue_laid_out *laid, bool is_dry_run)
+{
+    char at[ROTA_TIME_TEXT_MAX];
+    rota_terminal_append(buffer, queue);
+    rota_buffer_print(buffer, " %s spread by batch %llu and mode %s",
+                      is_dry_run ? "would be" : "is", (unsigned long long)laid->batch,
+                      laid->is_slots ? "slots" : "lookup");
+    if (rota_queue_from_ms(laid->change_end_ms) > rota_clock_wall())
+        rota_buffer_print(buffer, ": partitions change one by one until %s",
+                          rota_queue_client_format_moment(laid->change_end_ms, at));
+    rota_buffer_append_char(buffer, '\n');
+}
+
+static enum rota_code set_spread(struct rota_queue_client *client, const struct spread *options,
+                                 struct rota_str queue, struct rota_buffer *buffer,
+                                 struct rota_error *error)
+{
+    struct rota_queue_list known;
+    struct rota_queue_laid_out laid;
+    enum rota_code code = rota_queue_client_look(client, queue, &known, error);
+    if (code)
+        return code;
+    const struct rota_queue_info *info = known.items.items;
+    const struct rota_queue_lay_out request = {
+        .queue = queue,
+        .has_spread = true,
+        .batch = options->batch == KEEP ? info->batch : (uint64_t)options->batch,
+        .is_slots = options->mode == KEEP ? info->is_slots : options->mode == ROTA_SPREAD_SLOTS,
+        .gradual_ms = (uint64_t)(options->gradual / ROTA_MSEC),
+        .is_dry_run = options->dry_run};
+    code = rota_queue_client_ask_again(client, "SetLayout", &ROTA_QUEUE_SET_LAYOUT, &request,
+                                       &ROTA_QUEUE_LAID_OUT, &laid, error);
+    if (!code && options->of.json)
+        append_json(buffer, queue, &laid);
+    else if (!code)
+        append_spread(buffer, queue, &laid, options->dry_run);
+    return code;
+}
+
+static int run_spread(int argc, char *const *argv)
+{
+    struct spread options = {.batch = KEEP, .mode = KEEP};
+    static struct rota_option_list arguments;
+    struct rota_queue_client client;
+    struct rota_buffer buffer = {0};
+    struct rota_error error;
+    int exit_code;
+    if (!rota_cli_parse(&rota_cmd_queue_spread, argc, argv, &options, &arguments, &exit_code))
+        return exit_code;
+    struct rota_str queue = rota_str(arguments.items[0]);
+    if (options.batch == KEEP && options.mode == KEEP)
+        return rota_cli_fail(ROTA_CLI_BAD, "nothing to change: give --batch, --mode or both");
+    if (rota_job_queue_check(queue, &error) || rota_queue_client_open(&options.of, &client, &error))
+        return rota_cli_fail_error(&error);
+    enum rota_code code = set_spread(&client, &options, queue, &buffer, &error);
+    rota_queue_client_close(&client);
+    if (!code)
+        return rota_cli_print(&buffer);
+    rota_buffer_deinit(&buffer);
+    return rota_cli_fail_error(&error);
+}
+
+const struct rota_cli_command rota_cmd_queue_spread = {
+    .command = {.name = "queue spread",
+                .summary = "Spread the partitions of a queue over nodes in another way",
+                .arguments = "QUEUE",
+                .min_arguments = 1,
+                .max_arguments = 1,
+                .description =
+                    "Partitions move to other nodes while jobs come and go; `rota plan` shows how "
+                    "many. With --gradual each partition moves at its own moment within that time. "
+                    "The change is part of the queue's settings: it goes on if the node that you "
+                    "asked stops, and survives restarts. `rota queue show` prints "
+                    "`changing_until=TIME` meanwhile. A second gradual change has to wait for the "
+                    "end of the first; a change at once, also back, ends it.\n\n"
+                    "No such queue is exit code 1.\n\n"
+                    "With --json: {\"queue\", \"wanted\", \"write\", \"read\", \"batch\", "
+                    "\"mode\", \"change\": {\"from_batch\", \"from_mode\", \"start\", "
+                    "\"end\"}}; \"change\" is null without --gradual.",
+                .options = SPREAD_OPTIONS,
+                .n_options = sizeof SPREAD_OPTIONS / sizeof *SPREAD_OPTIONS,
+                .examples = "rota queue spread mail --batch 8 --mode slots --gradual 10m\n"},
+    .run = run_spread};

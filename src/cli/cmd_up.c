@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define KILL_AFTER (2 * ROTA_SEC) /* of those that were told to stop */
 #define LOGS_EVERY (10 * ROTA_SEC)
@@ -501,9 +502,16 @@ static void begin(struct up *up)
 
 static void start_nodes(struct up *up)
 {
+    static char addresses[ROTA_UP_NODES_MAX][ROTA_CHANNEL_TARGET_MAX];
+    struct rota_error error;
+    if (rota_up_reserve(addresses, (size_t)up->options.nodes, &error)) {
+        fail(up, rota_cli_fail_error(&error));
+        return;
+    }
     for (size_t i = 0; i < (size_t)up->options.nodes; i++) {
         struct rota_up_process *node = add_process(up, ZONES[i % ROTA_UP_ZONES], up->rotad);
         snprintf(node->name, sizeof node->name, "node-%zu", i + 1);
+        memcpy(node->grpc, addresses[i], sizeof node->grpc);
     }
     up->n_nodes = up->n_processes;
     for (size_t i = 0; i < up->n_nodes; i++)

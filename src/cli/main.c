@@ -74,6 +74,7 @@ static const struct rota_cli_command *const COMMANDS[] = {
     &rota_cmd_queue_quarantine,
     &rota_cmd_queue_weight,
     &rota_cmd_queue_partitions,
+    &rota_cmd_queue_spread,
     &rota_cmd_queue_workers,
     &rota_cmd_queue_nodes,
     &rota_cmd_queue_forget,

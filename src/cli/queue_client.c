@@ -471,6 +471,24 @@ char *rota_queue_client_format_moment(uint64_t ms, char text[ROTA_TIME_TEXT_MAX]
     return text;
 }
 
+void rota_queue_client_add_change(struct rota_json *json, uint64_t from_batch, bool from_slots,
+                                  uint64_t start_ms, uint64_t end_ms)
+{
+    rota_json_key(json, "change");
+    if (!end_ms) {
+        rota_json_null(json);
+        return;
+    }
+    rota_json_begin_object(json);
+    rota_json_key(json, "from_batch");
+    rota_json_uint(json, from_batch);
+    rota_json_key(json, "from_mode");
+    rota_json_text(json, from_slots ? "slots" : "lookup");
+    rota_queue_client_add_moment(json, "start", start_ms);
+    rota_queue_client_add_moment(json, "end", end_ms);
+    rota_json_end_object(json);
+}
+
 void rota_queue_client_add_moment(struct rota_json *json, const char *key, uint64_t ms)
 {
     char text[ROTA_TIME_TEXT_MAX];

@@ -159,5 +159,9 @@ void rota_queue_client_add_job(struct rota_json *json, const struct rota_queue_j
 /* A moment with all its milliseconds, so that columns of them line up. Returns `text`. */
 char *rota_queue_client_format_moment(uint64_t ms, char text[ROTA_TIME_TEXT_MAX]);
 
+/* Append "change", a gradual change of batch and mode; null for an end of 0, which is none. */
+void rota_queue_client_add_change(struct rota_json *json, uint64_t from_batch, bool from_slots,
+                                  uint64_t start_ms, uint64_t end_ms);
+
 /* Append a moment in milliseconds since 1970; null when it is none. */
 void rota_queue_client_add_moment(struct rota_json *json, const char *key, uint64_t ms);

@@ -3,11 +3,14 @@
 #include "base/buffer.h"
 #include "io/file.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <ftw.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,6 +38,34 @@ void rota_up_find_programs(char rota[PATH_MAX], char rotad[PATH_MAX])
         }
     }
     snprintf(rotad, PATH_MAX, "rotad");
+}
+
+/* --- ports --- */
+
+static int compare_addresses(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* Linux lets a second socket bind a port of one that does not listen if both reuse addresses, as
+ * those of nodes do; it gives the port to nobody who asks for any free one. */
+enum rota_code rota_up_reserve(char addresses[][ROTA_CHANNEL_TARGET_MAX], size_t n,
+                               struct rota_error *error)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct sockaddr_in address = {.sin_family = AF_INET,
+                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t size = sizeof address;
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)) ||
+            bind(fd, (struct sockaddr *)&address, sizeof address) ||
+            getsockname(fd, (struct sockaddr *)&address, &size))
+            return rota_error_set(error, ROTA_ERR_IO, "cannot reserve a port on 127.0.0.1: %s",
+                                  strerror(errno));
+        snprintf(addresses[i], ROTA_CHANNEL_TARGET_MAX, "127.0.0.1:%u", ntohs(address.sin_port));
+    }
+    qsort(addresses, n, sizeof *addresses, compare_addresses);
+    return ROTA_OK;
 }
 
 /* --- the sample --- */

@@ -202,7 +202,7 @@ static size_t on_unescape(void *data, struct MHD_Connection *connection, char *t
     return strlen(text);
 }
 
-static bool find_method(const char *name, enum rota_http_method *method)
+static enum rota_http_method find_method(const char *name)
 {
     static const struct {
         const char *name;
@@ -212,11 +212,9 @@ static bool find_method(const char *name, enum rota_http_method *method)
         {"PUT", ROTA_HTTP_PUT}, {"DELETE", ROTA_HTTP_DELETE},
     };
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
-        if (strcmp(name, methods[i].name) == 0) {
-            *method = methods[i].method;
-            return true;
-        }
-    return false;
+        if (strcmp(name, methods[i].name) == 0)
+            return methods[i].method;
+    return ROTA_HTTP_OTHER;
 }
 
 /* Refuse a request that the handler does not see. */
@@ -227,23 +225,29 @@ static enum MHD_Result refuse(struct MHD_Connection *connection, unsigned status
     if (!response)
         return MHD_NO;
     enum MHD_Result result = MHD_add_response_header(response, "Content-Type", "text/plain");
-    if (result && status == MHD_HTTP_SERVICE_UNAVAILABLE)
+    if (result && (status == MHD_HTTP_SERVICE_UNAVAILABLE || status == MHD_HTTP_BAD_REQUEST))
         result = MHD_add_response_header(response, "Connection", "close");
-    if (result && status == MHD_HTTP_METHOD_NOT_ALLOWED)
-        result = MHD_add_response_header(response, "Allow", "GET, HEAD, POST, PUT, DELETE");
     if (result)
         result = MHD_queue_response(connection, status, response);
     MHD_destroy_response(response);
     return result;
 }
 
+/* A request that says twice how long it is may be one request to us and two to a proxy. */
+static bool has_two_lengths(struct MHD_Connection *connection)
+{
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Transfer-Encoding") &&
+           MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Content-Length");
+}
+
 static enum MHD_Result look_at_head(struct rota_http_request *request, const char *method)
 {
-    static char no_method[] = "this method is not for here\n";
+    static char two_lengths[] = "a request has Content-Length or Transfer-Encoding, not both\n";
     request->has_head = true;
-    if (!find_method(method, &request->method))
-        return refuse(request->connection, MHD_HTTP_METHOD_NOT_ALLOWED, no_method);
-    return MHD_YES;
+    request->method = find_method(method);
+    return has_two_lengths(request->connection)
+               ? refuse(request->connection, MHD_HTTP_BAD_REQUEST, two_lengths)
+               : MHD_YES;
 }
 
 static void take_body(struct rota_http_request *request, const char *bytes, size_t size)

@@ -49,6 +49,7 @@ enum rota_http_method {
     ROTA_HTTP_POST,
     ROTA_HTTP_PUT,
     ROTA_HTTP_DELETE,
+    ROTA_HTTP_OTHER, /* any other: the handler knows what it can be told instead */
 };
 
 struct rota_http_options {

@@ -47,6 +47,8 @@ enum {
     ROTA_HTTP2_FRAMES_MAX = 16384,          /* frames without data the client does not read */
     ROTA_HTTP2_CONTINUATIONS_MAX = 8,       /* frames that continue one header */
     ROTA_HTTP2_CALL_KEPT_MAX = 64 << 10,    /* bytes a call at rest keeps in each buffer */
+    ROTA_HTTP2_PACK_MIN = 256,              /* bytes of a message that is worth to be packed */
+    ROTA_HTTP2_PACK_MAX = 256 << 10,        /* larger ones would hold up the loop */
 };
 
 #define ROTA_HTTP2_PING_INTERVAL_MIN ROTA_SEC /* sooner than this is a strike */

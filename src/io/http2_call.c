@@ -1,3 +1,4 @@
+#include "io/gzip.h"
 #include "io/http2_inside.h"
 
 #include <assert.h>
@@ -239,6 +240,7 @@ void rota_http2_call_reset(struct rota_http2_call *call)
     memset(&call->session, 0, sizeof *call - offsetof(struct rota_http2_call, session));
     rota_grpc_decoder_reset(&call->decoder);
     call->decoder.max = ROTA_GRPC_MESSAGE_MAX;
+    call->decoder.takes_compressed = false;
     rota_grpc_head_clear(&call->head);
     rota_grpc_fields_clear(&call->sent);
     rota_buffer_clear(&call->path);
@@ -290,12 +292,29 @@ void rota_http2_account_in(struct rota_http2_call *call)
     call->in_size = size;
 }
 
+/* A message that is packed, if that makes it smaller; false when it does not. */
+static bool frame_out_packed(struct rota_http2_call *call, struct rota_str message)
+{
+    size_t at = call->out.size;
+    char *prefix = rota_buffer_extend(&call->out, ROTA_GRPC_PREFIX_SIZE);
+    if (!prefix || !rota_gzip_pack(message, &call->out)) {
+        call->out.size = at;
+        return false;
+    }
+    size_t size = call->out.size - at - ROTA_GRPC_PREFIX_SIZE;
+    rota_grpc_prefix_encode((uint8_t *)call->out.data + at, (uint32_t)size, true);
+    return true;
+}
+
 bool rota_http2_frame_out(struct rota_http2_call *call, struct rota_str message)
 {
     uint8_t prefix[ROTA_GRPC_PREFIX_SIZE];
     if (message.size > UINT32_MAX)
         return false;
-    rota_grpc_prefix_encode(prefix, (uint32_t)message.size);
+    if (rota_http2_packs(call) && message.size >= ROTA_HTTP2_PACK_MIN &&
+        message.size <= ROTA_HTTP2_PACK_MAX && frame_out_packed(call, message))
+        return true;
+    rota_grpc_prefix_encode(prefix, (uint32_t)message.size, false);
     rota_buffer_append(&call->out, prefix, sizeof prefix);
     rota_buffer_append_str(&call->out, message);
     return !call->out.failed;

@@ -1,3 +1,4 @@
+#include "io/gzip.h"
 #include "io/http2_inside.h"
 
 #include <assert.h>
@@ -34,13 +35,41 @@ static const char *found_text(enum rota_grpc_found found, size_t max, char room[
                  "the message is larger than the %zu bytes that the receiver allows", max);
         return room;
     case ROTA_GRPC_COMPRESSED:
-        return "the message is compressed, which the receiver did not offer to accept";
+        return "the message is compressed in a way that the receiver does not accept: see "
+               "grpc-accept-encoding";
     case ROTA_GRPC_MALFORMED:
         return "the message has an unknown flag";
     case ROTA_GRPC_NO_MEMORY:
         return "the receiver has no memory for the message";
     }
     return "";
+}
+
+/* Put the message in place of the packed one. False: it is refused. */
+static bool unpack(struct rota_http2_call *call)
+{
+    struct rota_buffer plain = {0};
+    char room[FOUND_TEXT_MAX];
+    enum rota_grpc_found found = ROTA_GRPC_NO_MEMORY;
+    switch (rota_gzip_unpack(rota_buffer_str(&call->decoder.message), call->decoder.max, &plain)) {
+    case ROTA_GZIP_WHOLE:
+        rota_buffer_deinit(&call->decoder.message);
+        call->decoder.message = plain;
+        return true;
+    case ROTA_GZIP_DAMAGED:
+        rota_buffer_deinit(&plain);
+        refuse(call, ROTA_STATUS_INTERNAL, "the message is not the gzip that it is said to be");
+        return false;
+    case ROTA_GZIP_TOO_LARGE:
+        found = ROTA_GRPC_TOO_LARGE;
+        break;
+    case ROTA_GZIP_NO_MEMORY:
+        break;
+    }
+    rota_buffer_deinit(&plain);
+    refuse(call, rota_grpc_found_status(found, call->head.encoding),
+           found_text(found, call->decoder.max, room));
+    return false;
 }
 
 /* Decode, and deliver what is whole. What is left when the owner pauses stays
@@ -58,10 +87,12 @@ static void take(struct rota_http2_call *call, struct rota_str *bytes)
             break;
         if (found != ROTA_GRPC_MESSAGE) {
             char room[FOUND_TEXT_MAX];
-            refuse(call, rota_grpc_found_status(found, call->head.has_encoding),
+            refuse(call, rota_grpc_found_status(found, call->head.encoding),
                    found_text(found, call->decoder.max, room));
             return;
         }
+        if (call->decoder.is_compressed && !unpack(call))
+            return;
         call->n_messages++;
         if (call->is_streaming) {
             call->is_delivering = true;
@@ -338,8 +369,10 @@ static void heard_request_head(struct rota_http2_call *call)
         refuse(call, ROTA_STATUS_INTERNAL, "the request lacks te: trailers; a proxy took it away?");
     else if (head->is_bad_timeout)
         refuse(call, ROTA_STATUS_INTERNAL, "the request's grpc-timeout is malformed");
-    else
+    else {
+        call->decoder.takes_compressed = head->encoding == ROTA_GRPC_GZIP;
         session->handler.on_head(session->handler.data, call);
+    }
 }
 
 /* The peer has said its last word in this call. */

@@ -223,6 +223,13 @@ void rota_http2_account_in(struct rota_http2_call *call);
 /* Append a message to what the call is to send. */
 bool rota_http2_frame_out(struct rota_http2_call *call, struct rota_str message);
 
+/* Whether a server packs its replies: as the client has packed its request. */
+static inline bool rota_http2_packs(const struct rota_http2_call *call)
+{
+    return call->session && call->session->options.is_server &&
+           call->head.encoding == ROTA_GRPC_GZIP;
+}
+
 /* --- http2_write.c --- */
 
 /* The call has something to say. */

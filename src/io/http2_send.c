@@ -183,14 +183,14 @@ enum rota_code rota_http2_send_begun(struct rota_http2_call *call, struct rota_b
     enum rota_code code = check_room(call, content.size);
     if (code)
         return code;
-    if (call->out.size > 0) { /* behind another */
+    if (call->out.size > 0 || rota_http2_packs(call)) { /* behind another, or to be packed */
         code = rota_http2_send(call, content);
         if (!code)
             rota_buffer_clear(message);
         return code;
     }
     struct rota_buffer kept = call->out;
-    rota_grpc_prefix_encode((uint8_t *)message->data, (uint32_t)content.size);
+    rota_grpc_prefix_encode((uint8_t *)message->data, (uint32_t)content.size, false);
     call->out = *message;
     *message = kept;
     added(call, call->out.size);

@@ -218,6 +218,9 @@ static void put_reply(struct rota_http2_call *call)
     }
     rota_hpack_put_static(&session->fields, ROTA_HPACK_STATUS_200);
     put_field(session, ROTA_HPACK_CONTENT_TYPE, STR("content-type"), STR("application/grpc"));
+    put_field(session, ROTA_HPACK_NONE, STR("grpc-accept-encoding"), STR(ROTA_GRPC_ENCODINGS));
+    if (rota_http2_packs(call))
+        put_field(session, ROTA_HPACK_NONE, STR("grpc-encoding"), STR("gzip"));
     put_sent(call, 0, call->n_sent_head);
 }
 
@@ -269,7 +272,7 @@ static void put_request_like_last(struct rota_http2_call *call)
 
 static void put_reply_like_last(struct rota_http2_call *call)
 {
-    if (call->is_http || call->n_sent_head > 0)
+    if (call->is_http || call->n_sent_head > 0 || rota_http2_packs(call))
         put_reply(call);
     else
         put_or_recall(call, &call->session->reply_memo, put_reply);

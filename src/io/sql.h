@@ -97,6 +97,14 @@ enum rota_code rota_sql_look(struct rota_sql *sql, struct rota_error *error);
  * restarted does. Nothing is sent to find out. Not inside a transaction. */
 bool rota_sql_is_closed(struct rota_sql *sql);
 
+/* Whether an error means that a disk of this machine failed, which needs a person: another
+ * attempt may succeed, since SQLite writes again whatever was not synced, but the disk is not to be
+ * trusted. Servers look after their own disks. */
+static inline bool rota_sql_is_disk_failure(enum rota_sql_kind kind, const struct rota_error *error)
+{
+    return kind == ROTA_SQL_SQLITE && error->code == ROTA_ERR_UNKNOWN;
+}
+
 /* Whether the library of this kind of database was built in. */
 bool rota_sql_is_built(enum rota_sql_kind kind);
 

@@ -56,6 +56,9 @@ static enum rota_code failed(struct sqlite *self, int result, struct rota_error 
     if (code == ROTA_ERR_UNAVAILABLE)
         return rota_error_set(error, code, "another process has kept it locked for too long (%s)",
                               text);
+    if (code == ROTA_ERR_UNKNOWN)
+        return rota_error_set(error, code, "%s: the disk failed; check it, and the kernel's log",
+                              text);
     return rota_error_set(error, code, "%s", text);
 }
 

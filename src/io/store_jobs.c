@@ -224,19 +224,24 @@ static enum rota_code write_layout(struct rota_store_session *session,
         ROTA_STORE_INT("readable", setting->layout.read),
         ROTA_STORE_INT("batch", setting->layout.spread.batch),
         ROTA_STORE_INT("mode", setting->layout.spread.mode),
+        ROTA_STORE_INT("from_batch", setting->layout.change.from.batch),
+        ROTA_STORE_INT("from_mode", setting->layout.change.from.mode),
+        ROTA_STORE_INT("start_at", setting->layout.change.start),
+        ROTA_STORE_INT("end_at", setting->layout.change.end),
     };
     enum rota_code code =
         rota_store_run(session,
                        "DELETE FROM rota_layouts WHERE queue = :queue AND made_at = :made_at AND "
-                       "(wanted, written, readable, batch, mode) < "
-                       "(:wanted, :written, :readable, :batch, :mode)",
+                       "(wanted, written, readable, batch, mode, from_batch, from_mode, start_at, "
+                       "end_at) < (:wanted, :written, :readable, :batch, :mode, :from_batch, "
+                       ":from_mode, :start_at, :end_at)",
                        arguments, NULL, error);
     if (!code)
         code = rota_store_run(
             session,
-            "$insert_new rota_layouts (queue, made_at, wanted, written, readable, batch, "
-            "mode) VALUES (:queue, :made_at, :wanted, :written, :readable, :batch, "
-            ":mode) $or_nothing",
+            "$insert_new rota_layouts (queue, made_at, wanted, written, readable, batch, mode, "
+            "from_batch, from_mode, start_at, end_at) VALUES (:queue, :made_at, :wanted, :written, "
+            ":readable, :batch, :mode, :from_batch, :from_mode, :start_at, :end_at) $or_nothing",
             arguments, NULL, error);
     return code ? code
                 : rota_store_run_n(
@@ -431,7 +436,8 @@ enum rota_code rota_store_jobs_list(struct rota_store_session *session,
                                 0, &list->weights, error);
     if (!code)
         code = rota_store_run_n(session,
-                                "SELECT queue, made_at, wanted, written, readable, batch, mode "
+                                "SELECT queue, made_at, wanted, written, readable, batch, mode, "
+                                "from_batch, from_mode, start_at, end_at "
                                 "FROM rota_layouts ORDER BY queue, made_at",
                                 NULL, 0, &list->layouts, error);
     return code == ROTA_ERR_UNKNOWN ? ROTA_ERR_UNAVAILABLE : code;

@@ -80,7 +80,8 @@ enum rota_code rota_store_jobs_load(struct rota_store_session *session, struct r
 
 /* All partitions that ever had an owner: `queue`, `part`, `epoch`, `instance`; queues: `queue`,
  * `is_paused`; weights: `queue`, `fair_key`, `weight`; layouts, the latest of a queue last:
- * `queue`, `made_at`, `wanted`, `written`, `readable`, `batch`, `mode`. */
+ * `queue`, `made_at`, `wanted`, `written`, `readable`, `batch`, `mode`, `from_batch`, `from_mode`,
+ * `start_at`, `end_at`. */
 struct rota_store_jobs_list {
     struct rota_sql_result partitions, queues, weights, layouts;
 };

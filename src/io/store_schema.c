@@ -164,6 +164,10 @@ static const struct table tables[] = {
              {"readable", "int", "... that jobs may be in"},
              {"batch", "int", "partitions that are spread together"},
              {"mode", "int", "0: lookup, 1: slots"},
+             {"from_batch", "int", "batch and mode that partitions change from, one by one"},
+             {"from_mode", "int", "..."},
+             {"start_at", "int", "when the first partition changes; 0: all have"},
+             {"end_at", "int", "when the last one has"},
          }},
     {.name = "rota_lives",
      .what = "The last epoch that was given to an owner of partitions",
@@ -211,6 +215,10 @@ static const struct step {
     {5, .table = "rota_layouts"},
     {6, .table = "rota_secrets"},
     {7, .table = "rota_queues", .column = "kills_max"},
+    {8, .table = "rota_layouts", .column = "from_batch"},
+    {8, .table = "rota_layouts", .column = "from_mode"},
+    {8, .table = "rota_layouts", .column = "start_at"},
+    {8, .table = "rota_layouts", .column = "end_at"},
 };
 
 enum { N_STEPS = sizeof steps / sizeof *steps };

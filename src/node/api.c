@@ -302,6 +302,14 @@ static bool fits(const char *path, const struct rota_http_target *target,
     return *path == '\0';
 }
 
+static const struct rota_page *find_page(struct rota_str path)
+{
+    for (size_t i = 0; i < rota_n_pages; i++)
+        if (rota_str_is_equal(path, rota_str(rota_pages[i].path)))
+            return &rota_pages[i];
+    return NULL;
+}
+
 static const char *const METHODS[] = {[ROTA_HTTP_GET] = "GET",
                                       [ROTA_HTTP_POST] = "POST",
                                       [ROTA_HTTP_PUT] = "PUT",
@@ -311,8 +319,8 @@ static const char *const METHODS[] = {[ROTA_HTTP_GET] = "GET",
 static void note_method(struct rota_api_call *call, enum rota_http_method method)
 {
     size_t size = strlen(call->allow);
-    snprintf(call->allow + size, sizeof call->allow - size, "%s%s", size > 0 ? ", " : "",
-             METHODS[method]);
+    snprintf(call->allow + size, sizeof call->allow - size, "%s%s%s", size > 0 ? ", " : "",
+             METHODS[method], method == ROTA_HTTP_GET ? ", HEAD" : "");
 }
 
 /* The route, or NULL: `*status` says whether it is there for another method. */
@@ -327,6 +335,11 @@ static const struct rota_api_route *find_route(struct rota_api_call *call, unsig
             return &rota_api_routes[i];
         }
         note_method(call, rota_api_routes[i].method);
+        *status = 405;
+    }
+    if (find_page(rota_http_target(call->request)) &&
+        rota_http_method(call->request) != ROTA_HTTP_GET) {
+        note_method(call, ROTA_HTTP_GET);
         *status = 405;
     }
     return NULL;
@@ -352,14 +365,6 @@ void rota_api_index(struct rota_api_call *call)
     rota_json_end_array(&json);
     rota_json_end_object(&json);
     rota_api_answer_json(call, 200, &buffer);
-}
-
-static const struct rota_page *find_page(struct rota_str path)
-{
-    for (size_t i = 0; i < rota_n_pages; i++)
-        if (rota_str_is_equal(path, rota_str(rota_pages[i].path)))
-            return &rota_pages[i];
-    return NULL;
 }
 
 void rota_api_openapi(struct rota_api_call *call)

@@ -23,7 +23,7 @@ struct rota_api_call {
     const struct rota_http_target *target;     /* while the route's handler runs */
     struct rota_str names[ROTA_API_NAMES_MAX]; /* what the stars of the path stand for */
     struct rota_arena arena;
-    char allow[24];             /* of 405: the methods that there are */
+    char allow[32];             /* of 405: the methods that there are */
     struct rota_list_node link; /* in the node's `calls` */
 };
 

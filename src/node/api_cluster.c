@@ -356,7 +356,7 @@ void rota_api_events(struct rota_api_call *call)
     *wait = (struct events_wait){.call = call};
     if (!rota_api_number(call, "after", UINT64_MAX, 0, &wait->after))
         return;
-    if (rota_http_target_find(call->target, "kind", &kind) && kind.size > 0) {
+    if (rota_http_target_find(call->target, "kind", &kind)) {
         wait->is_of_kind = true;
         if (!rota_event_kind_parse(kind, &wait->kind)) {
             rota_api_refuse(call, 400, "a kind is one of " ROTA_EVENT_KIND_NAMES);

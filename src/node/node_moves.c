@@ -1,5 +1,6 @@
 #include "node/node_moves.h"
 
+#include "io/clock.h"
 #include "node/node_queues.h"
 #include "run/broker_cluster.h"
 #include "wire/json_scan.h"
@@ -128,16 +129,15 @@ static enum rota_code tell_queue(void *data, const struct rota_node_queue *queue
     struct rings *rings = data;
     struct rota_node_moves *moves = rings->moves;
     const struct rota_work_layout *layout = &queue->layout;
+    const rota_time now = rota_clock_wall();
     char targets[700] = "";
     (void)error;
     for (uint32_t i = 0; i < layout->read; i++)
         rings->from[i] = rings->to[i] = ROTA_RING_NONE;
     if (rota_ring_size(rings->before) > 0)
-        rota_broker_cluster_route(rings->before, queue->name, layout->spread, layout->read,
-                                  rings->from);
+        rota_layout_route(layout, rings->before, queue->name, now, layout->read, rings->from);
     if (rota_ring_size(rings->after) > 0)
-        rota_broker_cluster_route(rings->after, queue->name, layout->spread, layout->read,
-                                  rings->to);
+        rota_layout_route(layout, rings->after, queue->name, now, layout->read, rings->to);
     uint32_t n =
         compare(rings->before, rings->after, rings->from, rings->to, layout->read, rings->counts);
     if (n == 0)

@@ -373,13 +373,14 @@ static enum rota_code add_queue(void *data, const struct rota_node_queue *queue,
         spread.batch = plan->spread.batch;
     if (plan->has_mode)
         spread.mode = plan->spread.mode;
-    struct rota_node_plan_thing thing = {.name = rota_arena_copy(&plan->arena, queue->name),
-                                         .is_queue = true,
-                                         .layout = queue->layout,
-                                         .seen = queue->layout,
-                                         .wished = {n, n, n, spread},
-                                         .n_before = queue->layout.read,
-                                         .n_after = n};
+    struct rota_node_plan_thing thing = {
+        .name = rota_arena_copy(&plan->arena, queue->name),
+        .is_queue = true,
+        .layout = queue->layout,
+        .seen = queue->layout,
+        .wished = {.wanted = n, .write = n, .read = n, .spread = spread},
+        .n_before = queue->layout.read,
+        .n_after = n};
     return thing.name.data && rota_vector_push(&plan->things, thing)
                ? ROTA_OK
                : rota_node_plan_no_memory(error);
@@ -417,10 +418,10 @@ static enum rota_code place_thing(struct rota_node_plan *plan, struct rota_node_
     if (!thing->before || !thing->after)
         return rota_node_plan_no_memory(error);
     if (thing->is_queue) {
-        rota_node_plan_route(&rings[0], thing->name, thing->layout.spread, thing->n_before,
-                             thing->before);
-        rota_node_plan_route(&rings[1], thing->name, thing->wished.spread, thing->n_after,
-                             thing->after);
+        rota_node_plan_route(&rings[0], thing->name, &thing->layout, rota_clock_wall(),
+                             thing->n_before, thing->before);
+        rota_node_plan_route(&rings[1], thing->name, &thing->wished, ROTA_TIME_NEVER,
+                             thing->n_after, thing->after);
         return ROTA_OK;
     }
     if (!rota_node_plan_owners(plan, &thing->map, thing->n_before, thing->before))
@@ -527,15 +528,24 @@ static void add_step(struct rota_json *json, const char *format, ...)
     rota_json_text(json, text);
 }
 
-bool rota_node_plan_is_changed(const struct rota_node_plan_thing *thing)
+bool rota_node_plan_spread_differs(const struct rota_work_layout *a,
+                                   const struct rota_work_layout *b)
 {
-    const struct rota_work_layout *layout = &thing->layout, *wished = &thing->wished;
-    return thing->is_queue &&
-           (layout->wanted != wished->wanted || layout->spread.batch != wished->spread.batch ||
-            layout->spread.mode != wished->spread.mode);
+    return a->spread.batch != b->spread.batch || a->spread.mode != b->spread.mode;
 }
 
-static void add_queue_steps(const struct rota_node_plan_thing *thing, struct rota_json *json)
+bool rota_node_plan_differs(const struct rota_work_layout *a, const struct rota_work_layout *b)
+{
+    return a->wanted != b->wanted || rota_node_plan_spread_differs(a, b);
+}
+
+bool rota_node_plan_is_changed(const struct rota_node_plan_thing *thing)
+{
+    return thing->is_queue && rota_node_plan_differs(&thing->layout, &thing->wished);
+}
+
+static void add_queue_steps(const struct rota_node_plan_thing *thing, rota_time gradual,
+                            struct rota_json *json)
 {
     const struct rota_work_layout *layout = &thing->layout, *wished = &thing->wished;
     if (wished->wanted > layout->wanted)
@@ -548,10 +558,15 @@ static void add_queue_steps(const struct rota_node_plan_thing *thing, struct rot
                  "leave queue %.*s %u partitions: new jobs go to these, the others are read until "
                  "they are empty",
                  ROTA_STR_ARGS(thing->name), wished->wanted);
-    if (layout->spread.batch != wished->spread.batch || layout->spread.mode != wished->spread.mode)
-        add_step(json, "spread the partitions of queue %.*s by batch %u and mode %s",
-                 ROTA_STR_ARGS(thing->name), wished->spread.batch,
-                 rota_spread_mode_name(wished->spread.mode));
+    if (!rota_node_plan_spread_differs(layout, wished))
+        return;
+    char over[64] = "";
+    if (gradual > 0)
+        snprintf(over, sizeof over, ", partition by partition over %g s",
+                 (double)gradual / (double)ROTA_SEC);
+    add_step(json, "spread the partitions of queue %.*s by batch %u and mode %s%s",
+             ROTA_STR_ARGS(thing->name), wished->spread.batch,
+             rota_spread_mode_name(wished->spread.mode), over);
 }
 
 static void add_steps(const struct rota_node_plan *plan, struct rota_json *json)
@@ -573,7 +588,7 @@ static void add_steps(const struct rota_node_plan *plan, struct rota_json *json)
     }
     for (size_t i = 0; i < plan->things.size; i++)
         if (rota_node_plan_is_changed(&plan->things.items[i]))
-            add_queue_steps(&plan->things.items[i], json);
+            add_queue_steps(&plan->things.items[i], plan->gradual, json);
     if (plan->count.lost > 0)
         add_step(json, "%llu shards of static spaces or without any node are left to nobody",
                  (unsigned long long)plan->count.lost);

@@ -5,7 +5,10 @@
  * be (core/node/node_plan.h). Applied, it drains the nodes that are to go, one after the other
  * when it is to be gradual, gives weights to others and partitions, batch and mode to queues,
  * waits for those that are to come, and tells how many shards have another owner than before.
- * Applied plans are remembered by the node that was asked. */
+ *
+ * A gradual change of a queue is part of its layout, which all nodes keep: it goes on when the
+ * node that was asked is gone. That node alone drains and weighs the hosts one after the other,
+ * and remembers what was predicted. */
 #pragma once
 
 #include "base/arena.h"
@@ -18,7 +21,8 @@
 enum {
     ROTA_NODE_PLANS_MAX = 32,    /* that are remembered */
     ROTA_NODE_PLANNINGS_MAX = 8, /* requests that are worked out or wait for it; more are refused */
-    ROTA_NODE_PLAN_COUNTS_MAX = 64 /* queues that may get another number of partitions */
+    ROTA_NODE_PLAN_COUNTS_MAX = 64, /* queues that may get another number of partitions */
+    ROTA_NODE_PLAN_ASKS_MAX = 16    /* changes of queues that are asked for at a time */
 };
 
 struct rota_node;

@@ -30,12 +30,17 @@ static void let_go(struct rota_node_plan *plan)
     free_unused(plan);
 }
 
+static void change_queues(struct rota_node_plan *plan);
+
 static void settle(struct rota_node_plan *plan, const char *failure)
 {
     plan->n_under_way--;
     if (failure)
         snprintf(plan->failure, sizeof plan->failure, "%s", failure);
-    free_unused(plan);
+    if (plan->is_freed)
+        free_unused(plan);
+    else if (!plan->is_asking)
+        change_queues(plan);
 }
 
 void rota_node_plan_look_ended(struct rota_node_plan *plan)
@@ -122,12 +127,13 @@ static void weigh(struct rota_node_plan *plan, const struct rota_node_plan_host 
 /* Any node that holds queues and stays tells the others. */
 static void lay_out(struct rota_node_plan *plan, const struct rota_node_plan_thing *thing)
 {
-    const struct rota_queue_lay_out request = {.queue = thing->name,
-                                               .partitions = thing->wished.wanted,
-                                               .has_spread = true,
-                                               .batch = thing->wished.spread.batch,
-                                               .is_slots =
-                                                   thing->wished.spread.mode == ROTA_SPREAD_SLOTS};
+    const struct rota_queue_lay_out request = {
+        .queue = thing->name,
+        .partitions = thing->wished.wanted,
+        .has_spread = rota_node_plan_spread_differs(&thing->layout, &thing->wished),
+        .gradual_ms = (uint64_t)(plan->gradual / ROTA_MSEC),
+        .batch = thing->wished.spread.batch,
+        .is_slots = thing->wished.spread.mode == ROTA_SPREAD_SLOTS};
     for (size_t i = 0; i < plan->hosts.size; i++) {
         const struct rota_node_plan_host *host = &plan->hosts.items[i];
         if (host->has_queues && host->weight_before > 0 && host->weight_after > 0) {
@@ -138,47 +144,52 @@ static void lay_out(struct rota_node_plan *plan, const struct rota_node_plan_thi
     settle(plan, "no node that stays holds queues");
 }
 
-/* The next host or thing, both in one row, that something is to be done about. */
-static bool is_due(const struct rota_node_plan *plan, size_t place)
+bool rota_node_plan_is_applying(const struct rota_node_plan *plan)
 {
-    return place < plan->hosts.size
-               ? is_changed(&plan->hosts.items[place])
-               : rota_node_plan_is_changed(&plan->things.items[place - plan->hosts.size]);
+    return plan->next_host < plan->hosts.size || plan->next_thing < plan->things.size ||
+           plan->n_under_way > 0;
 }
 
-size_t rota_node_plan_n_places(const struct rota_node_plan *plan)
+/* Every queue is asked for now, a few at a time: when its partitions change is up to the layout,
+ * which the nodes keep. */
+static void change_queues(struct rota_node_plan *plan)
 {
-    return plan->hosts.size + plan->things.size;
+    plan->is_asking = true;
+    while (plan->next_thing < plan->things.size && plan->n_under_way < ROTA_NODE_PLAN_ASKS_MAX) {
+        const struct rota_node_plan_thing *thing = &plan->things.items[plan->next_thing++];
+        if (!rota_node_plan_is_changed(thing))
+            continue;
+        plan->n_under_way++;
+        lay_out(plan, thing);
+    }
+    plan->is_asking = false;
 }
 
-static void change(struct rota_node_plan *plan, size_t place)
+static void change_host(struct rota_node_plan *plan, const struct rota_node_plan_host *host)
 {
     plan->n_under_way++;
-    if (place >= plan->hosts.size)
-        lay_out(plan, &plan->things.items[place - plan->hosts.size]);
-    else if (rota_node_plan_is_going(&plan->hosts.items[place]))
-        rota_node_change(plan->node, plan->hosts.items[place].name, ROTA_STORE_MEMBER_DRAINING,
-                         false, on_drained, plan, NULL);
+    if (rota_node_plan_is_going(host))
+        rota_node_change(plan->node, host->name, ROTA_STORE_MEMBER_DRAINING, false, on_drained,
+                         plan, NULL);
     else
-        weigh(plan, &plan->hosts.items[place]);
+        weigh(plan, host);
 }
 
-/* Change the next one; all at once when it is not to be gradual. */
+/* Change the next host; all at once when it is not to be gradual. */
 static void on_turn(uv_timer_t *timer)
 {
     struct rota_node_plan *plan = timer->data;
-    size_t n = rota_node_plan_n_places(plan);
-    while (plan->next < n) {
-        size_t place = plan->next++;
-        if (!is_due(plan, place))
+    while (plan->next_host < plan->hosts.size) {
+        const struct rota_node_plan_host *host = &plan->hosts.items[plan->next_host++];
+        if (!is_changed(host))
             continue;
-        change(plan, place);
+        change_host(plan, host);
         if (plan->gradual > 0)
             break;
     }
-    while (plan->next < n && !is_due(plan, plan->next))
-        plan->next++;
-    if (plan->next >= n)
+    while (plan->next_host < plan->hosts.size && !is_changed(&plan->hosts.items[plan->next_host]))
+        plan->next_host++;
+    if (plan->next_host >= plan->hosts.size)
         uv_timer_stop(timer);
 }
 
@@ -196,11 +207,13 @@ enum rota_code rota_node_plan_apply(struct rota_node_plan *plan, uint64_t *id,
                                     struct rota_error *error)
 {
     struct rota_node *node = plan->node;
-    size_t n_changed = 0, n_left = 0;
-    for (size_t i = 0; i < plan->hosts.size; i++)
+    size_t n_hosts = 0, n_queues = 0, n_left = 0;
+    for (size_t i = 0; i < plan->hosts.size; i++) {
         n_left += plan->hosts.items[i].weight_after > 0 && plan->hosts.items[i].weight_before > 0;
-    for (size_t i = 0; i < rota_node_plan_n_places(plan); i++)
-        n_changed += is_due(plan, i);
+        n_hosts += is_changed(&plan->hosts.items[i]);
+    }
+    for (size_t i = 0; i < plan->things.size; i++)
+        n_queues += rota_node_plan_is_changed(&plan->things.items[i]);
     if (n_left == 0)
         return rota_error_set(error, ROTA_ERR_INVALID, "no node would be left");
     forget_oldest(node);
@@ -208,12 +221,13 @@ enum rota_code rota_node_plan_apply(struct rota_node_plan *plan, uint64_t *id,
     plan->moved_at = rota_clock_boot() + plan->gradual;
     rota_node_note(node, ROTA_EVENT_OPERATOR, rota_str("plan"),
                    "%llu is applied: %zu nodes and queues to change", (unsigned long long)plan->id,
-                   n_changed);
-    uint64_t every = n_changed > 1 ? (uint64_t)(plan->gradual / ROTA_MSEC) / (n_changed - 1) : 0;
+                   n_hosts + n_queues);
+    uint64_t every = n_hosts > 1 ? (uint64_t)(plan->gradual / ROTA_MSEC) / (n_hosts - 1) : 0;
     uv_timer_init(node->loop, &plan->timer);
     plan->timer.data = plan;
     rota_list_push(&node->plans, &plan->link);
     uv_timer_start(&plan->timer, on_turn, 0, every ? every : 1);
+    change_queues(plan);
     return ROTA_OK;
 }
 

@@ -57,10 +57,11 @@ struct rota_node_plan {
     /* When it is applied. */
     uint64_t id;
     uv_timer_t timer;
-    size_t next;          /* host to look at; then things */
-    uint32_t n_under_way; /* changes that are not answered */
-    uint32_t n_looks;     /* at what has come of it */
+    size_t next_host, next_thing; /* to look at */
+    uint32_t n_under_way;         /* changes that are not answered */
+    uint32_t n_looks;             /* at what has come of it */
     bool is_freed;
+    bool is_asking; /* for queues: what is answered at once makes room in the same loop */
     char failure[ROTA_ERROR_TEXT_MAX]; /* empty: none */
     uint64_t n_moved;                  /* as it was last told */
     rota_time moved_at;                /* boot clock: when that changed */
@@ -78,6 +79,11 @@ bool rota_node_plan_map_copy(const struct rota_space *space, struct rota_arena *
 bool rota_node_plan_owners(const struct rota_node_plan *plan, const struct rota_node_plan_map *map,
                            uint32_t n, uint32_t *owners);
 
+/* Whether the wish is another one: counts on their way do not matter. */
+bool rota_node_plan_spread_differs(const struct rota_work_layout *a,
+                                   const struct rota_work_layout *b);
+bool rota_node_plan_differs(const struct rota_work_layout *a, const struct rota_work_layout *b);
+
 /* Whether something is to be done about a queue. */
 bool rota_node_plan_is_changed(const struct rota_node_plan_thing *thing);
 
@@ -89,8 +95,8 @@ void rota_node_plan_look_ended(struct rota_node_plan *plan);
 /* The host is to be drained. */
 bool rota_node_plan_is_going(const struct rota_node_plan_host *host);
 
-/* Hosts and things, which are changed one after the other. */
-size_t rota_node_plan_n_places(const struct rota_node_plan *plan);
+/* Whether some of the changes are yet to be asked for or answered. */
+bool rota_node_plan_is_applying(const struct rota_node_plan *plan);
 
 /* --- for both --- */
 

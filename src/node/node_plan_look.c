@@ -148,10 +148,12 @@ static bool compare(struct rota_node_plan_look *look, size_t index,
     uint32_t *owners = calloc((size_t)n + 1, sizeof *owners);
     bool is_well = owners;
     if (is_well && thing->is_queue) {
+        rota_time now = rota_clock_wall();
         look->is_moving |= !rota_layout_is_settled(&thing->seen) ||
+                           rota_layout_is_changing(&thing->seen, now) ||
                            (rota_node_plan_is_changed(thing) &&
-                            !rota_layout_is_equal(&thing->seen, &thing->wished));
-        rota_node_plan_route(ring, thing->name, thing->seen.spread, n, owners);
+                            rota_node_plan_differs(&thing->seen, &thing->wished));
+        rota_node_plan_route(ring, thing->name, &thing->seen, now, n, owners);
     } else if (is_well) {
         is_well = rota_node_plan_owners(look->plan, &look->maps.items[index], n, owners);
     }
@@ -199,7 +201,7 @@ static const char *state_of(const struct rota_node_plan *plan, bool is_moving)
 {
     if (plan->failure[0])
         return "failed";
-    if (plan->next < rota_node_plan_n_places(plan) || plan->n_under_way > 0)
+    if (rota_node_plan_is_applying(plan))
         return "applying";
     if (n_awaited(plan) > 0)
         return "waiting";

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#define MOMENT_MAX ((uint64_t)(INT64_MAX / ROTA_MSEC)) /* in milliseconds since 1970 */
+
 typedef enum rota_code queue_seen(void *data, const struct rota_node_queue *queue,
                                   struct rota_error *error);
 
@@ -22,6 +24,14 @@ static void read_field(struct rota_scan *scan, struct rota_str key, struct rota_
         layout->spread.batch = (uint32_t)rota_scan_uint(scan, UINT32_MAX);
     else if (rota_str_is_equal(key, rota_str("is_slots")))
         layout->spread.mode = rota_scan_bool(scan) ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP;
+    else if (rota_str_is_equal(key, rota_str("change_from_batch")))
+        layout->change.from.batch = (uint32_t)rota_scan_uint(scan, UINT32_MAX);
+    else if (rota_str_is_equal(key, rota_str("change_from_slots")))
+        layout->change.from.mode = rota_scan_bool(scan) ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP;
+    else if (rota_str_is_equal(key, rota_str("change_start_ms")))
+        layout->change.start = (rota_time)rota_scan_uint(scan, MOMENT_MAX) * ROTA_MSEC;
+    else if (rota_str_is_equal(key, rota_str("change_end_ms")))
+        layout->change.end = (rota_time)rota_scan_uint(scan, MOMENT_MAX) * ROTA_MSEC;
     else
         rota_scan_skip(scan);
 }

@@ -2,7 +2,9 @@
 
 #include "base/map.h"
 #include "base/vector.h"
+#include "core/work/layouts.h"
 #include "io/clock.h"
+#include "run/wall_wait.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +13,12 @@
 
 enum {
     ROUTES_MAX = 1 << 21,   /* owners that are remembered; with more, all are forgotten */
-    LAYOUTS_MAX = 1 << 17,  /* queues that have one; more than a broker has queues */
     NOTES_MAX = 16,         /* metadata of a call to a peer, ours included */
     MESSAGE_MAX = 40 << 20, /* of a reply: a payload, a result and a story */
 };
+
+#define FLIPS_EVERY                                                                                \
+    (20 * ROTA_MSEC) /* at most so often are subscribers told of changed partitions */
 
 #define KEEP_UNLISTED ROTA_MIN /* so long after its last call, with what it knows of failures */
 
@@ -35,13 +39,6 @@ struct route {
     uint32_t hosts[];
 };
 
-/* What was set for a queue. */
-struct laid_out {
-    struct rota_work_layout layout;
-    size_t name_size;
-    char name[]; /* the key in `layouts` */
-};
-
 struct rota_broker_cluster {
     uv_loop_t *loop;
     struct rota_members *members; /* NULL: alone */
@@ -52,10 +49,12 @@ struct rota_broker_cluster {
     bool insecure, is_client, has_unlisted;
     const char *token;
     uint64_t version;
-    struct rota_map layouts; /* by queue */
-    struct rota_map routes;  /* by queue */
-    size_t n_routes;         /* owners in them */
-    struct rota_map peers;   /* by address */
+    struct rota_layouts layouts;
+    uv_timer_t timer;       /* of the next partitions that change */
+    rota_time told_at;      /* monotonic: when a change of partitions was told last */
+    struct rota_map routes; /* by queue */
+    size_t n_routes;        /* owners in them */
+    struct rota_map peers;  /* by address */
     struct rota_list_node subscribers;
     size_t self_size;
     char self[];
@@ -74,33 +73,18 @@ static void forget_routes(struct rota_broker_cluster *cluster)
     cluster->n_routes = 0;
 }
 
-static struct rota_partition partition_of(struct rota_str queue, uint32_t partition)
-{
-    return (struct rota_partition){.namespace_id = rota_str("default"),
-                                   .queue = queue,
-                                   .type = ROTA_TASK_WORKFLOW,
-                                   .id = partition};
-}
-
-void rota_broker_cluster_route(const struct rota_ring *ring, struct rota_str queue,
-                               struct rota_spread spread, uint32_t n, uint32_t *hosts)
-{
-    struct rota_partition root = partition_of(queue, 0);
-    rota_route_all(ring, &root, spread, n, hosts);
-}
-
 struct rota_work_layout rota_broker_cluster_default(uint32_t partitions)
 {
-    return (struct rota_work_layout){partitions, partitions, partitions,
-                                     ROTA_BROKER_CLUSTER_SPREAD};
+    return (struct rota_work_layout){.wanted = partitions,
+                                     .write = partitions,
+                                     .read = partitions,
+                                     .spread = ROTA_BROKER_CLUSTER_SPREAD};
 }
 
 struct rota_work_layout rota_broker_cluster_layout(const struct rota_broker_cluster *cluster,
                                                    struct rota_str queue)
 {
-    const struct laid_out *known =
-        cluster->layouts.size > 0 ? rota_map_get(&cluster->layouts, queue) : NULL;
-    return known ? known->layout : rota_broker_cluster_default(cluster->partitions);
+    return rota_layouts_get(&cluster->layouts, queue);
 }
 
 void rota_broker_cluster_set_partitions(struct rota_broker_cluster *cluster, uint32_t partitions)
@@ -108,6 +92,7 @@ void rota_broker_cluster_set_partitions(struct rota_broker_cluster *cluster, uin
     if (cluster->partitions == partitions)
         return;
     cluster->partitions = partitions;
+    cluster->layouts.usual = rota_broker_cluster_default(partitions);
     forget_routes(cluster);
 }
 
@@ -121,31 +106,49 @@ static void forget_route(struct rota_broker_cluster *cluster, struct rota_str qu
     free(route);
 }
 
+static void on_timer(uv_timer_t *timer);
+
+/* The timer does not keep the loop alive. */
+static void set_timer(struct rota_broker_cluster *cluster)
+{
+    rota_time deadline = rota_layouts_deadline(&cluster->layouts);
+    rota_time earliest = rota_time_add(cluster->told_at, FLIPS_EVERY) - rota_clock_mono();
+    if (deadline == ROTA_TIME_NEVER) {
+        uv_timer_stop(&cluster->timer);
+        return;
+    }
+    uint64_t wait = rota_wall_wait_ms(rota_clock_wall(), deadline);
+    uint64_t least = earliest > 0 ? (uint64_t)(earliest / ROTA_MSEC) + 1 : 0;
+    uv_timer_start(&cluster->timer, on_timer, wait > least ? wait : least, 0);
+    uv_unref((uv_handle_t *)&cluster->timer);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct rota_broker_cluster *cluster = timer->data;
+    struct rota_layouts_flip flip;
+    bool has_flipped = false;
+    while (rota_layouts_step(&cluster->layouts, rota_clock_wall(), &flip)) {
+        struct route *route = rota_map_get(&cluster->routes, flip.queue);
+        struct rota_partition of = rota_layout_partition(flip.queue, flip.partition);
+        if (route && flip.partition < route->n)
+            route->hosts[flip.partition] = rota_route(cluster->ring, &of, flip.spread);
+        has_flipped = true;
+    }
+    if (has_flipped)
+        cluster->told_at = rota_clock_mono();
+    set_timer(cluster);
+    if (has_flipped)
+        rota_broker_cluster_laid_out(cluster);
+}
+
 bool rota_broker_cluster_lay_out(struct rota_broker_cluster *cluster, struct rota_str queue,
                                  const struct rota_work_layout *layout)
 {
-    struct laid_out *known = rota_map_get(&cluster->layouts, queue);
-    const struct rota_work_layout own = rota_broker_cluster_default(cluster->partitions);
-    if (rota_layout_is_equal(layout, &own)) { /* as without one */
-        if (known)
-            rota_map_remove(&cluster->layouts, queue);
-        free(known);
-        forget_route(cluster, queue);
-        return true;
-    }
-    if (!known) {
-        known = cluster->layouts.size < LAYOUTS_MAX ? malloc(sizeof *known + queue.size + 1) : NULL;
-        if (!known)
-            return false;
-        known->name_size = queue.size;
-        memcpy(known->name, queue.data, queue.size);
-        if (!rota_map_put(&cluster->layouts, rota_str_of(known->name, queue.size), known)) {
-            free(known);
-            return false;
-        }
-    }
-    known->layout = *layout;
+    if (!rota_layouts_set(&cluster->layouts, rota_clock_wall(), queue, layout))
+        return false;
     forget_route(cluster, queue);
+    set_timer(cluster);
     return true;
 }
 
@@ -155,15 +158,14 @@ static const struct route *route_of(struct rota_broker_cluster *cluster, struct 
     struct route *route = rota_map_get(&cluster->routes, queue);
     if (route)
         return route;
-    struct rota_work_layout layout = rota_broker_cluster_layout(cluster, queue);
-    size_t n = layout.read;
+    size_t n = rota_broker_cluster_layout(cluster, queue).read;
     if (cluster->n_routes + n > ROUTES_MAX)
         forget_routes(cluster);
     route = malloc(sizeof *route + n * sizeof *route->hosts + queue.size + 1);
     if (!route)
         return NULL;
-    rota_broker_cluster_route(cluster->ring, queue, layout.spread, layout.read, route->hosts);
-    route->n = layout.read;
+    rota_layouts_route(&cluster->layouts, cluster->ring, queue, route->hosts);
+    route->n = (uint32_t)n;
     route->name = (char *)(route->hosts + n);
     route->name_size = queue.size;
     memcpy(route->name, queue.data, queue.size);
@@ -182,8 +184,9 @@ static uint32_t host_of(struct rota_broker_cluster *cluster, struct rota_str que
     if (route)
         return route->hosts[partition < route->n ? partition : partition % route->n];
     struct rota_work_layout layout = rota_broker_cluster_layout(cluster, queue);
-    struct rota_partition of = partition_of(queue, rota_layout_read(&layout, partition));
-    return rota_route(cluster->ring, &of, layout.spread);
+    struct rota_partition of = rota_layout_partition(queue, rota_layout_read(&layout, partition));
+    return rota_route(cluster->ring, &of,
+                      rota_layouts_spread(&cluster->layouts, queue, (uint32_t)of.id));
 }
 
 struct rota_str rota_broker_cluster_owner(struct rota_broker_cluster *cluster,
@@ -496,7 +499,10 @@ enum rota_code rota_broker_cluster_open(struct uv_loop_s *loop,
     made->self_host = ROTA_RING_NONE;
     made->self_size = size;
     memcpy(made->self, self, size + 1);
-    rota_map_init(&made->layouts, uv_hrtime());
+    const struct rota_work_layout usual = rota_broker_cluster_default(options->partitions);
+    rota_layouts_init(&made->layouts, &usual, uv_hrtime());
+    uv_timer_init(loop, &made->timer);
+    made->timer.data = made;
     rota_map_init(&made->routes, uv_hrtime());
     rota_map_init(&made->peers, uv_hrtime());
     rota_list_init(&made->subscribers);
@@ -515,6 +521,11 @@ enum rota_code rota_broker_cluster_open(struct uv_loop_s *loop,
     return ROTA_OK;
 }
 
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
 void rota_broker_cluster_close(struct rota_broker_cluster *cluster)
 {
     const struct rota_map_entry *entry;
@@ -528,10 +539,8 @@ void rota_broker_cluster_close(struct rota_broker_cluster *cluster)
     rota_map_deinit(&cluster->peers);
     forget_routes(cluster);
     rota_map_deinit(&cluster->routes);
-    for (size_t place = 0; (entry = rota_map_next(&cluster->layouts, &place));)
-        free(entry->value);
-    rota_map_deinit(&cluster->layouts);
+    rota_layouts_deinit(&cluster->layouts);
     rota_members_close(cluster->members);
     rota_ring_unref(cluster->ring);
-    free(cluster);
+    uv_close((uv_handle_t *)&cluster->timer, on_closed);
 }

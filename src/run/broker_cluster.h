@@ -70,8 +70,9 @@ void rota_broker_cluster_set_partitions(struct rota_broker_cluster *cluster, uin
 struct rota_work_layout rota_broker_cluster_layout(const struct rota_broker_cluster *cluster,
                                                    struct rota_str queue);
 
-/* The queue is laid out so from now on; false without memory, or for one too many. Who has changed
- * some tells it. */
+/* Route the queue by `layout` from now on; false without memory, or when a bound is reached. The
+ * caller calls rota_broker_cluster_laid_out() after its last change; partitions that change
+ * gradually are told by the cluster itself. */
 bool rota_broker_cluster_lay_out(struct rota_broker_cluster *cluster, struct rota_str queue,
                                  const struct rota_work_layout *layout);
 void rota_broker_cluster_laid_out(struct rota_broker_cluster *cluster);
@@ -83,10 +84,6 @@ struct rota_str rota_broker_cluster_owner(struct rota_broker_cluster *cluster,
                                           struct rota_str queue, uint32_t partition);
 bool rota_broker_cluster_is_ours(struct rota_broker_cluster *cluster, struct rota_str queue,
                                  uint32_t partition);
-
-/* The owners of all `n` partitions of a queue on any ring, as numbers of its hosts. */
-void rota_broker_cluster_route(const struct rota_ring *ring, struct rota_str queue,
-                               struct rota_spread spread, uint32_t n, uint32_t *hosts);
 
 /* Grows with every change of the route. */
 uint64_t rota_broker_cluster_version(const struct rota_broker_cluster *cluster);

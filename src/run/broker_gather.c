@@ -521,12 +521,10 @@ void rota_work_broker_nodes(struct rota_work_broker *broker, struct rota_server_
     size_t n = rota_broker_cluster_n_peers(broker->cluster), n_known = 0;
     size_t n_absent = rota_work_broker_n_absent(broker, false);
     struct rota_work_layout layout = rota_broker_cluster_layout(broker->cluster, queue);
-    struct rota_queue_nodes nodes = {.partitions = broker->options.partitions,
-                                     .write = layout.write,
-                                     .read = layout.read,
-                                     .batch = layout.spread.batch,
-                                     .is_slots = layout.spread.mode == ROTA_SPREAD_SLOTS};
+    struct rota_queue_nodes nodes = {
+        .partitions = broker->options.partitions, .write = layout.write, .read = layout.read};
     struct rota_str *listed = rota_arena_take(&broker->arena, (n + 1 + n_absent) * sizeof *listed);
+    ROTA_BROKER_TELL_SPREAD(&nodes, &layout);
     rota_buffer_clear(&broker->buffer);
     if (listed && !rota_broker_cluster_is_alone(broker->cluster)) {
         nodes.node = rota_broker_cluster_self(broker->cluster);

@@ -374,6 +374,17 @@ enum rota_code rota_work_broker_check_new(const struct rota_work_broker *broker,
 
 /* --- broker_layout.c: all but `open` accept NULL --- */
 
+/* Say in a message how partitions are spread, and what they change from. */
+#define ROTA_BROKER_TELL_SPREAD(message, layout)                                                   \
+    do {                                                                                           \
+        (message)->batch = (layout)->spread.batch;                                                 \
+        (message)->is_slots = (layout)->spread.mode == ROTA_SPREAD_SLOTS;                          \
+        (message)->change_from_batch = (layout)->change.from.batch;                                \
+        (message)->change_from_slots = (layout)->change.from.mode == ROTA_SPREAD_SLOTS;            \
+        (message)->change_start_ms = (uint64_t)((layout)->change.start / ROTA_MSEC);               \
+        (message)->change_end_ms = (uint64_t)((layout)->change.end / ROTA_MSEC);                   \
+    } while (0)
+
 enum rota_code rota_work_broker_layouts_open(struct rota_work_broker *broker,
                                              struct rota_error *error);
 void rota_work_broker_layouts_close(struct rota_broker_layouts *layouts);

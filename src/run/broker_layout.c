@@ -214,13 +214,15 @@ static bool take_over(struct rota_broker_layouts *layouts)
             continue;
         }
         is_changed = true;
-        rota_log(broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO, "queue laid out",
-                 ROTA_LOG_FACT("queue", record.queue),
-                 ROTA_LOG_FACT("wanted", record.layout->wanted),
-                 ROTA_LOG_FACT("write", record.layout->write),
-                 ROTA_LOG_FACT("read", record.layout->read),
-                 ROTA_LOG_FACT("batch", record.layout->spread.batch),
-                 ROTA_LOG_FACT("mode", rota_spread_mode_name(record.layout->spread.mode)));
+        rota_log(
+            broker->options.log, rota_work_broker_now().wall, ROTA_LOG_INFO, "queue laid out",
+            ROTA_LOG_FACT("queue", record.queue), ROTA_LOG_FACT("wanted", record.layout->wanted),
+            ROTA_LOG_FACT("write", record.layout->write),
+            ROTA_LOG_FACT("read", record.layout->read),
+            ROTA_LOG_FACT("batch", record.layout->spread.batch),
+            ROTA_LOG_FACT("mode", rota_spread_mode_name(record.layout->spread.mode)),
+            ROTA_LOG_FACT("gradual_ms",
+                          (record.layout->change.end - record.layout->change.start) / ROTA_MSEC));
     }
     if (is_changed)
         rota_broker_cluster_laid_out(broker->cluster);
@@ -256,22 +258,23 @@ rota_time rota_work_broker_layouts_deadline(const struct rota_broker_layouts *la
 /* --- methods --- */
 
 /* How the queue is to be, given what is wished. */
-static enum rota_code wish(const struct rota_work_broker *broker,
-                           const struct rota_queue_lay_out *request,
-                           struct rota_work_layout *layout, struct rota_error *error)
+static enum rota_code make_layout(const struct rota_work_broker *broker,
+                                  const struct rota_queue_lay_out *request,
+                                  struct rota_work_layout *layout, struct rota_error *error)
 {
     enum rota_code code = rota_job_queue_check(request->queue, error);
     if (code)
         return code;
-    struct rota_work_layout now = rota_broker_cluster_layout(broker->cluster, request->queue);
-    struct rota_spread spread = now.spread;
-    if (request->has_spread)
-        spread =
-            (struct rota_spread){.mode = request->is_slots ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP,
-                                 .batch = (uint32_t)request->batch};
-    *layout = rota_layout_want(
-        now, request->partitions ? (uint32_t)request->partitions : now.wanted, spread);
-    return rota_layout_check(layout, error);
+    const struct rota_work_layout now = rota_broker_cluster_layout(broker->cluster, request->queue);
+    const struct rota_layout_wish wish = {
+        .wanted = (uint32_t)request->partitions,
+        .has_spread = request->has_spread,
+        .spread = {.mode = request->is_slots ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP,
+                   .batch = (uint32_t)request->batch},
+        .gradual = (rota_time)request->gradual_ms * ROTA_MSEC};
+    rota_time wall = rota_work_broker_now().wall;
+    /* Whole milliseconds, so that clients learn the very same moments. */
+    return rota_layout_want(&now, &wish, wall - wall % ROTA_MSEC, layout, error);
 }
 
 void rota_work_broker_set_layout(struct rota_work_broker *broker, struct rota_server_call *call,
@@ -280,7 +283,7 @@ void rota_work_broker_set_layout(struct rota_work_broker *broker, struct rota_se
     struct rota_work_layout layout;
     struct rota_error error;
     uint64_t number = 0;
-    enum rota_code code = wish(broker, request, &layout, &error);
+    enum rota_code code = make_layout(broker, request, &layout, &error);
     if (!code && !request->is_dry_run)
         code = rota_broker_set_layout(broker->core, rota_work_broker_now(), request->queue, &layout,
                                       0, &number, &error);
@@ -288,11 +291,9 @@ void rota_work_broker_set_layout(struct rota_work_broker *broker, struct rota_se
         rota_work_broker_refuse(call, &error, false);
         return;
     }
-    struct rota_queue_laid_out reply = {.wanted = layout.wanted,
-                                        .write = layout.write,
-                                        .read = layout.read,
-                                        .batch = layout.spread.batch,
-                                        .is_slots = layout.spread.mode == ROTA_SPREAD_SLOTS};
+    struct rota_queue_laid_out reply = {
+        .wanted = layout.wanted, .write = layout.write, .read = layout.read};
+    ROTA_BROKER_TELL_SPREAD(&reply, &layout);
     rota_work_broker_reply(broker, call, number, &ROTA_QUEUE_LAID_OUT, &reply);
     if (!request->is_dry_run)
         ask_all(broker->layouts, request->queue, NULL);
@@ -306,8 +307,7 @@ void rota_work_broker_layout_info(const struct rota_work_broker *broker,
     info->wanted = layout.wanted;
     info->write = layout.write;
     info->read = layout.read;
-    info->batch = layout.spread.batch;
-    info->is_slots = layout.spread.mode == ROTA_SPREAD_SLOTS;
+    ROTA_BROKER_TELL_SPREAD(info, &layout);
 }
 
 static enum rota_code take(struct rota_work_broker *broker,

@@ -39,7 +39,9 @@ static void go_down(struct rota_broker_store *store, const struct rota_error *er
     store->is_up = store->is_looked = false;
     store->retry_at = rota_time_add(now, rota_backoff_failed(&store->backoff, &store->random));
     if (!store->is_told_down)
-        tell(store, ROTA_LOG_WARN, "store down", error->text);
+        tell(store,
+             rota_sql_is_disk_failure(store->url.kind, error) ? ROTA_LOG_ERROR : ROTA_LOG_WARN,
+             "store down", error->text);
     store->is_told_down = true;
 }
 

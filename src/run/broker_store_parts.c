@@ -514,19 +514,26 @@ static void look_at_weights(struct rota_broker_store *store, const struct rota_s
     }
 }
 
+static struct rota_spread read_spread(const struct rota_sql_result *rows, size_t row, size_t column)
+{
+    return (struct rota_spread){
+        .batch = (uint32_t)rota_sql_int_at(rows, row, column),
+        .mode = rota_sql_int_at(rows, row, column + 1) ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP};
+}
+
 static void look_at_layouts(struct rota_broker_store *store, const struct rota_sql_result *rows,
                             struct rota_error *refusal)
 {
     struct rota_broker *core = store->broker->core;
     for (size_t i = 0; i < rows->n_rows; i++) {
         uint64_t before = rota_broker_last_number(core);
-        const struct rota_work_layout layout = {
-            .wanted = (uint32_t)rota_sql_int_at(rows, i, 2),
-            .write = (uint32_t)rota_sql_int_at(rows, i, 3),
-            .read = (uint32_t)rota_sql_int_at(rows, i, 4),
-            .spread = {.batch = (uint32_t)rota_sql_int_at(rows, i, 5),
-                       .mode =
-                           rota_sql_int_at(rows, i, 6) ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP}};
+        const struct rota_work_layout layout = {.wanted = (uint32_t)rota_sql_int_at(rows, i, 2),
+                                                .write = (uint32_t)rota_sql_int_at(rows, i, 3),
+                                                .read = (uint32_t)rota_sql_int_at(rows, i, 4),
+                                                .spread = read_spread(rows, i, 5),
+                                                .change = {.from = read_spread(rows, i, 7),
+                                                           .start = rota_sql_int_at(rows, i, 9),
+                                                           .end = rota_sql_int_at(rows, i, 10)}};
         const struct rota_work_record record = {.type = ROTA_WORK_LAYOUT,
                                                 .queue = rota_sql_bytes_at(rows, i, 0),
                                                 .at = rota_sql_int_at(rows, i, 1),

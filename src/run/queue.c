@@ -249,6 +249,11 @@ static void end_learning(struct task *task, struct rota_str message)
         .read = (uint32_t)nodes.read,
         .spread = {.mode = nodes.is_slots ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP,
                    .batch = (uint32_t)nodes.batch},
+        .change = {.from = {.mode =
+                                nodes.change_from_slots ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP,
+                            .batch = (uint32_t)nodes.change_from_batch},
+                   .start = rota_queue_from_ms(nodes.change_start_ms),
+                   .end = rota_queue_from_ms(nodes.change_end_ms)},
     };
     if (is_good && !rota_layout_check(&layout, NULL)) {
         rota_broker_cluster_set_partitions(cluster, (uint32_t)nodes.partitions);

@@ -103,8 +103,9 @@ static void go_down(struct rota_store *store, const struct rota_error *error)
 {
     store->is_up = false;
     if (!store->is_told_down)
-        rota_log(store->options.log, rota_clock_wall(), ROTA_LOG_WARN, "store down",
-                 ROTA_LOG_FACT("store", store->name),
+        rota_log(store->options.log, rota_clock_wall(),
+                 rota_sql_is_disk_failure(store->url.kind, error) ? ROTA_LOG_ERROR : ROTA_LOG_WARN,
+                 "store down", ROTA_LOG_FACT("store", store->name),
                  ROTA_LOG_FACT("purpose", store->options.purpose),
                  ROTA_LOG_FACT("reason", error->text));
     store->is_told_down = true;

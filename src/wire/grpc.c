@@ -4,9 +4,17 @@
 
 /* --- messages --- */
 
-void rota_grpc_prefix_encode(uint8_t prefix[ROTA_GRPC_PREFIX_SIZE], uint32_t size)
+enum rota_grpc_encoding rota_grpc_encoding_parse(struct rota_str text)
 {
-    prefix[0] = 0;
+    return rota_str_is_equal(text, rota_str("identity")) ? ROTA_GRPC_IDENTITY
+           : rota_str_is_equal(text, rota_str("gzip"))   ? ROTA_GRPC_GZIP
+                                                         : ROTA_GRPC_ENCODING_OTHER;
+}
+
+void rota_grpc_prefix_encode(uint8_t prefix[ROTA_GRPC_PREFIX_SIZE], uint32_t size,
+                             bool is_compressed)
+{
+    prefix[0] = is_compressed;
     prefix[1] = (uint8_t)(size >> 24);
     prefix[2] = (uint8_t)(size >> 16);
     prefix[3] = (uint8_t)(size >> 8);
@@ -36,7 +44,8 @@ static enum rota_grpc_found look_at_prefix(struct rota_grpc_decoder *decoder)
     decoder->size = (uint32_t)p[1] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 8 | p[4];
     if (p[0] > 1)
         return ROTA_GRPC_MALFORMED;
-    if (p[0] == 1)
+    decoder->is_compressed = p[0] == 1;
+    if (decoder->is_compressed && !decoder->takes_compressed)
         return ROTA_GRPC_COMPRESSED;
     return decoder->size > decoder->max ? ROTA_GRPC_TOO_LARGE : ROTA_GRPC_MESSAGE;
 }
@@ -71,7 +80,8 @@ bool rota_grpc_decoder_is_clean(const struct rota_grpc_decoder *decoder)
     return decoder->is_told || decoder->n_prefix == 0;
 }
 
-enum rota_status rota_grpc_found_status(enum rota_grpc_found found, bool has_encoding)
+enum rota_status rota_grpc_found_status(enum rota_grpc_found found,
+                                        enum rota_grpc_encoding encoding)
 {
     switch (found) {
     case ROTA_GRPC_MORE:
@@ -81,7 +91,7 @@ enum rota_status rota_grpc_found_status(enum rota_grpc_found found, bool has_enc
     case ROTA_GRPC_NO_MEMORY:
         return ROTA_STATUS_RESOURCE_EXHAUSTED;
     case ROTA_GRPC_COMPRESSED:
-        return has_encoding ? ROTA_STATUS_UNIMPLEMENTED : ROTA_STATUS_INTERNAL;
+        return encoding == ROTA_GRPC_IDENTITY ? ROTA_STATUS_INTERNAL : ROTA_STATUS_UNIMPLEMENTED;
     case ROTA_GRPC_MALFORMED:
         return ROTA_STATUS_INTERNAL;
     }

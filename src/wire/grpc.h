@@ -23,13 +23,26 @@ enum {
 
 /* --- messages --- */
 
-void rota_grpc_prefix_encode(uint8_t prefix[ROTA_GRPC_PREFIX_SIZE], uint32_t size);
+/* How messages may be packed. */
+enum rota_grpc_encoding {
+    ROTA_GRPC_IDENTITY, /* not at all */
+    ROTA_GRPC_GZIP,
+    ROTA_GRPC_ENCODING_OTHER, /* in a way that we do not know */
+};
+
+/* What we know, as a `grpc-accept-encoding`. */
+#define ROTA_GRPC_ENCODINGS "identity,gzip"
+
+enum rota_grpc_encoding rota_grpc_encoding_parse(struct rota_str text);
+
+void rota_grpc_prefix_encode(uint8_t prefix[ROTA_GRPC_PREFIX_SIZE], uint32_t size,
+                             bool is_compressed);
 
 enum rota_grpc_found {
     ROTA_GRPC_MORE,       /* all input is used up, no message is complete */
     ROTA_GRPC_MESSAGE,    /* `decoder->message` holds one, until the next call */
     ROTA_GRPC_TOO_LARGE,  /* its size is beyond `max`; nothing of it was kept */
-    ROTA_GRPC_COMPRESSED, /* it is compressed, which we never said we understand */
+    ROTA_GRPC_COMPRESSED, /* it is compressed, and `takes_compressed` is not set */
     ROTA_GRPC_MALFORMED,  /* its flag is neither 0 nor 1 */
     ROTA_GRPC_NO_MEMORY,
 };
@@ -41,6 +54,8 @@ struct rota_grpc_decoder {
     uint8_t prefix[ROTA_GRPC_PREFIX_SIZE];
     uint8_t n_prefix;
     bool is_told; /* `message` was handed out and is to be cleared */
+    bool takes_compressed;
+    bool is_compressed; /* the message is; unpacking it is left to the caller */
     uint32_t size;
     struct rota_buffer message;
 };
@@ -55,9 +70,10 @@ enum rota_grpc_found rota_grpc_decoder_next(struct rota_grpc_decoder *decoder,
 /* True between two messages: the stream may end here. */
 bool rota_grpc_decoder_is_clean(const struct rota_grpc_decoder *decoder);
 
-/* The status for what a decoder found; `has_encoding` tells whether the peer
- * named an encoding, and so whether a compressed message was announced. */
-enum rota_status rota_grpc_found_status(enum rota_grpc_found found, bool has_encoding);
+/* The status for what a decoder found, given the encoding that the peer named: it tells whether a
+ * compressed message was announced. */
+enum rota_status rota_grpc_found_status(enum rota_grpc_found found,
+                                        enum rota_grpc_encoding encoding);
 
 /* --- header fields --- */
 

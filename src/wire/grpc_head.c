@@ -226,7 +226,7 @@ static void sort_in(struct rota_grpc_head *head, enum rota_grpc_kind kind, struc
         head->is_bad_timeout = rota_grpc_timeout_parse(value, &head->timeout) != ROTA_OK;
         break;
     case ROTA_GRPC_FIELD_ENCODING:
-        head->has_encoding = !rota_str_is_equal(value, rota_str("identity"));
+        head->encoding = rota_grpc_encoding_parse(value);
         break;
     case ROTA_GRPC_FIELD_GRPC_STATUS:
         head->has_status = true;

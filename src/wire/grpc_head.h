@@ -66,9 +66,10 @@ struct rota_grpc_head {
     uint32_t n_fields, size; /* all that came, also what was not kept */
     uint32_t seen;           /* a bit for each kind of field that may come once */
     enum rota_grpc_part part;
-    bool has_plain;    /* this part has a field that is no pseudo field */
-    bool is_malformed; /* the peer broke HTTP/2's rules */
-    bool has_status, has_encoding, has_te, is_post, is_grpc, is_bad_timeout, is_too_large;
+    bool has_plain;                   /* this part has a field that is no pseudo field */
+    bool is_malformed;                /* the peer broke HTTP/2's rules */
+    enum rota_grpc_encoding encoding; /* of its messages */
+    bool has_status, has_te, is_post, is_grpc, is_bad_timeout, is_too_large;
 };
 
 void rota_grpc_head_deinit(struct rota_grpc_head *head);

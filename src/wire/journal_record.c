@@ -27,7 +27,8 @@ enum {
     HAS_KEY = 1 << 18,
     HAS_LAYOUT = 1 << 19,
     HAS_LOST = 1 << 20,
-    FIELDS = (1 << 21) - 1,
+    HAS_CHANGE = 1 << 21, /* of the layout */
+    FIELDS = (1 << 22) - 1,
 };
 
 enum {
@@ -199,7 +200,8 @@ static unsigned rare_mask_of(const struct rota_work_record *record)
            (record->partition != rota_job_id_partition(record->id) ? HAS_PARTITION : 0) |
            (record->is_paused ? HAS_PAUSED : 0) | (record->weight ? HAS_WEIGHT : 0) |
            (record->epoch ? HAS_EPOCH : 0) | (record->key.size ? HAS_KEY : 0) |
-           (record->layout ? HAS_LAYOUT : 0) | (record->lost ? HAS_LOST : 0);
+           (record->layout ? HAS_LAYOUT : 0) | (record->lost ? HAS_LOST : 0) |
+           (record->layout && record->layout->change.end ? HAS_CHANGE : 0);
 }
 
 static unsigned mask_of(const struct rota_work_record *record)
@@ -258,6 +260,12 @@ static void put_rare(struct pen *pen, const struct rota_work_record *record, uns
     }
     if (mask & HAS_LOST)
         put(pen, record->lost);
+    if (mask & HAS_CHANGE) {
+        put(pen, record->layout->change.from.batch);
+        put(pen, record->layout->change.from.mode);
+        put_time(pen, record->layout->change.start);
+        put_time(pen, record->layout->change.end);
+    }
 }
 
 size_t rota_journal_record_encode(struct rota_journal_batch *batch,
@@ -437,6 +445,7 @@ static void get_spec(struct eye *eye, struct rota_work_record *record,
 
 static void get_layout(struct eye *eye, struct rota_work_layout *layout)
 {
+    *layout = (struct rota_work_layout){0};
     layout->wanted = (uint32_t)get(eye, UINT32_MAX);
     layout->write = (uint32_t)get(eye, UINT32_MAX);
     layout->read = (uint32_t)get(eye, UINT32_MAX);
@@ -468,6 +477,13 @@ static void get_rare(struct eye *eye, struct rota_work_record *record, unsigned 
     }
     if (mask & HAS_LOST)
         record->lost = (uint32_t)get(eye, ROTA_WORK_LOST_KILLED + ROTA_JOB_KEY_MAX);
+    if (mask & HAS_CHANGE) {
+        struct rota_layout_change *change = &room->layout.change;
+        change->from.batch = (uint32_t)get(eye, UINT32_MAX);
+        change->from.mode = (enum rota_spread_mode)get(eye, ROTA_SPREAD_SLOTS);
+        change->start = get_time(eye);
+        change->end = get_time(eye);
+    }
 }
 
 static void get_fields(struct eye *eye, struct rota_work_record *record,

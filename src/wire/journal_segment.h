@@ -22,8 +22,8 @@
 
 enum {
     /* Raise it with every new kind or field of records: an older program then refuses to read what
-     * it would take for damaged. 2: layouts, nodes, counts of lost workers. */
-    ROTA_JOURNAL_VERSION = 2,
+     * it would take for damaged. 2: layouts, nodes, counts of lost workers. 3: gradual layouts. */
+    ROTA_JOURNAL_VERSION = 3,
     ROTA_JOURNAL_HEAD_SIZE = 48,
 };
 

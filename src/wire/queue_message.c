@@ -141,6 +141,10 @@ static const struct rota_message_field INFO[] = {
     F(24, BOOL, is_slots),
     F(25, UINT, quarantined_total),
     F(26, UINT, worker_deaths),
+    F(27, UINT, change_from_batch),
+    F(28, BOOL, change_from_slots),
+    F(29, UINT, change_start_ms),
+    F(30, UINT, change_end_ms),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_INFO, "queue", struct rota_queue_info, INFO);
@@ -328,17 +332,28 @@ TYPE(ROTA_QUEUE_LIES_SO, "reply", struct rota_queue_lies_so, LIES_SO);
 
 #define THIS struct rota_queue_lay_out
 static const struct rota_message_field SET_LAYOUT[] = {
-    F(1, STR, queue),       F_MAX(2, UINT, partitions, ROTA_JOB_PARTITIONS_MAX),
-    F(3, BOOL, has_spread), F_MAX(4, UINT, batch, UINT32_MAX),
-    F(5, BOOL, is_slots),   F(6, BOOL, is_dry_run),
+    F(1, STR, queue),
+    F_MAX(2, UINT, partitions, ROTA_JOB_PARTITIONS_MAX),
+    F(3, BOOL, has_spread),
+    F_MAX(4, UINT, batch, UINT32_MAX),
+    F(5, BOOL, is_slots),
+    F(6, BOOL, is_dry_run),
+    F_MAX(7, UINT, gradual_ms, ROTA_LAYOUT_CHANGE_MAX / ROTA_MSEC),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_SET_LAYOUT, "request", struct rota_queue_lay_out, SET_LAYOUT);
 
 #define THIS struct rota_queue_laid_out
 static const struct rota_message_field LAID_OUT[] = {
-    F(1, UINT, wanted), F(2, UINT, write),    F(3, UINT, read),
-    F(4, UINT, batch),  F(5, BOOL, is_slots),
+    F(1, UINT, wanted),
+    F(2, UINT, write),
+    F(3, UINT, read),
+    F(4, UINT, batch),
+    F(5, BOOL, is_slots),
+    F(6, UINT, change_from_batch),
+    F(7, BOOL, change_from_slots),
+    F(8, UINT, change_start_ms),
+    F(9, UINT, change_end_ms),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_LAID_OUT, "reply", struct rota_queue_laid_out, LAID_OUT);
@@ -375,6 +390,10 @@ static const struct rota_message_field NODES[] = {
     F_MAX(8, UINT, read, ROTA_JOB_PARTITIONS_MAX),
     F_MAX(9, UINT, batch, UINT32_MAX),
     F(10, BOOL, is_slots),
+    F_MAX(11, UINT, change_from_batch, UINT32_MAX),
+    F(12, BOOL, change_from_slots),
+    F(13, UINT, change_start_ms),
+    F(14, UINT, change_end_ms),
 };
 #undef THIS
 TYPE(ROTA_QUEUE_NODES, "reply", struct rota_queue_nodes, NODES);

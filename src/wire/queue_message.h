@@ -132,7 +132,8 @@ struct rota_queue_info {
     uint64_t n_workers, n_slots, n_free;
     uint64_t fetched_total, lent_total;
     uint64_t wanted, write, read, batch; /* as in struct rota_queue_laid_out */
-    bool is_slots;
+    bool is_slots, change_from_slots;
+    uint64_t change_from_batch, change_start_ms, change_end_ms;
     uint64_t quarantined_total, worker_deaths;
 };
 
@@ -179,14 +180,15 @@ struct rota_queue_settings {
 /* SetLayoutRequest. */
 struct rota_queue_lay_out {
     struct rota_str queue;
-    uint64_t partitions, batch;
+    uint64_t partitions, batch, gradual_ms;
     bool has_spread, is_slots, is_dry_run;
 };
 
 /* SetLayoutReply. */
 struct rota_queue_laid_out {
     uint64_t wanted, write, read, batch;
-    bool is_slots;
+    bool is_slots, change_from_slots;
+    uint64_t change_from_batch, change_start_ms, change_end_ms; /* an end of 0: no change */
 };
 
 /* LayOutReply. */
@@ -221,7 +223,8 @@ struct rota_queue_nodes {
     struct rota_str node;
     struct rota_message_strs nodes, absent;
     uint64_t n_jobs, n_leaving, write, read, batch;
-    bool is_slots;
+    bool is_slots, change_from_slots;
+    uint64_t change_from_batch, change_start_ms, change_end_ms;
 };
 
 extern const struct rota_message_type ROTA_QUEUE_DELETE, ROTA_QUEUE_DELETED;

@@ -1,5 +1,6 @@
 /* Peers that mean no good: each meets a bound, and others are served meanwhile. */
 #include "base/metrics.h"
+#include "io/gzip.h"
 #include "io/http2.h"
 #include "raw.h"
 
@@ -148,6 +149,97 @@ static void a_compressed_or_huge_message_is_refused_before_it_comes(void **state
     check_refused(RAW_DATA, 0, rota_str_of("\7\0\0\0\1x", 6), ROTA_STATUS_INTERNAL);
     check_refused(RAW_DATA, 0, rota_str_of("\0\377\377\377\377", 5),
                   ROTA_STATUS_RESOURCE_EXHAUSTED);
+}
+
+/* A request with this encoding and message, packed as it says; how it ended. */
+static int ask_packed(struct fixture *f, const char *encoding, struct rota_str packed)
+{
+    enum { FRAME_MAX = 16384 };
+    uint8_t prefix[ROTA_GRPC_PREFIX_SIZE];
+    struct rota_buffer message = {0};
+    open_all(f, (struct rota_server_options){0});
+    raw_preface(&f->raw, rota_str(""));
+    struct rota_buffer block = raw_head_block(METHOD_ECHO, "application/grpc");
+    raw_field(&block, "grpc-encoding", rota_str(encoding));
+    raw_frame(&f->raw, RAW_HEADERS, RAW_END_HEADERS, 1, rota_buffer_str(&block));
+    rota_grpc_prefix_encode(prefix, (uint32_t)packed.size, true);
+    rota_buffer_append(&message, prefix, sizeof prefix);
+    rota_buffer_append_str(&message, packed);
+    for (size_t at = 0; at < message.size; at += FRAME_MAX) {
+        bool is_last = message.size - at <= FRAME_MAX;
+        raw_frame(&f->raw, RAW_DATA, is_last ? RAW_END_STREAM : 0, 1,
+                  rota_str_of(message.data + at, is_last ? message.size - at : FRAME_MAX));
+    }
+    raw_flush(&f->raw);
+    RUN_UNTIL(f->raw.grpc_status >= 0);
+    assert_string_equal(f->raw.accepts, ROTA_GRPC_ENCODINGS);
+    rota_buffer_deinit(&message);
+    rota_buffer_deinit(&block);
+    return f->raw.grpc_status;
+}
+
+/* Many zeros, packed. */
+static struct rota_buffer pack_zeros(size_t size)
+{
+    struct rota_buffer packed = {0};
+    char *zeros = calloc(1, size);
+    assert_non_null(zeros);
+    assert_true(rota_gzip_pack(rota_str_of(zeros, size), &packed));
+    free(zeros);
+    return packed;
+}
+
+static void a_message_with_gzip_is_answered_with_gzip(void **state)
+{
+    struct rota_buffer packed = pack_zeros(100000);
+    struct fixture f;
+    (void)state;
+    assert_int_equal(ask_packed(&f, "gzip", rota_buffer_str(&packed)), ROTA_STATUS_OK);
+    assert_string_equal(f.raw.encoding, "gzip");
+    assert_in_range(f.raw.n_data, 1, 1000); /* bytes of the reply */
+    close_all(&f);
+    rota_buffer_deinit(&packed);
+}
+
+static void a_gzip_bomb_is_refused(void **state)
+{
+    struct rota_buffer packed = pack_zeros(ROTA_GRPC_MESSAGE_MAX + 1);
+    struct fixture f;
+    (void)state;
+    assert_in_range(packed.size, 1, 40000);
+    assert_int_equal(ask_packed(&f, "gzip", rota_buffer_str(&packed)),
+                     ROTA_STATUS_RESOURCE_EXHAUSTED);
+    assert_int_equal(f.pair.echo.n_calls, 0);
+    assert_false(f.raw.is_closed);
+    close_all(&f);
+    rota_buffer_deinit(&packed);
+}
+
+static void what_is_no_gzip_is_refused(void **state)
+{
+    struct rota_buffer packed = pack_zeros(1000);
+    struct rota_str whole = rota_buffer_str(&packed);
+    struct fixture f;
+    (void)state;
+    const struct {
+        const char *encoding;
+        struct rota_str message;
+        int status;
+    } cases[] = {
+        {"gzip", rota_str("no gzip at all"), ROTA_STATUS_INTERNAL},
+        {"gzip", rota_str(""), ROTA_STATUS_INTERNAL},
+        {"gzip", {whole.data, whole.size - 1}, ROTA_STATUS_INTERNAL},
+        {"deflate", whole, ROTA_STATUS_UNIMPLEMENTED},
+        {"identity", whole, ROTA_STATUS_INTERNAL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(ask_packed(&f, cases[i].encoding, cases[i].message), cases[i].status);
+        close_all(&f);
+    }
+    rota_buffer_append_char(&packed, 'x'); /* and something behind it */
+    assert_int_equal(ask_packed(&f, "gzip", rota_buffer_str(&packed)), ROTA_STATUS_INTERNAL);
+    close_all(&f);
+    rota_buffer_deinit(&packed);
 }
 
 /* The client never drops the call: that it ends is the server's doing. */
@@ -535,7 +627,7 @@ static void what_all_connections_hold_is_bounded(void **state)
         uint8_t prefix[5];
         raw_open(&more[i], f.pair.address);
         raw_preface(&more[i], rota_str(""));
-        rota_grpc_prefix_encode(prefix, SIZE);
+        rota_grpc_prefix_encode(prefix, SIZE, false);
         raw_request(&more[i], 1, METHOD_ECHO, "application/grpc", 0);
         raw_frame(&more[i], RAW_DATA, 0, 1, rota_str_of(prefix, 5));
         for (int sent = 0; sent < SIZE - CHUNK; sent += CHUNK) {
@@ -566,7 +658,7 @@ static void replies_nobody_takes_are_bounded(void **state)
     raw_preface(&f.raw, rota_str_of("\0\4\0\0\0\0", 6)); /* a window of nothing */
     for (uint32_t i = 0; i < N; i++) {
         uint8_t prefix[5];
-        rota_grpc_prefix_encode(prefix, SIZE);
+        rota_grpc_prefix_encode(prefix, SIZE, false);
         raw_request(&f.raw, 2 * i + 1, METHOD_ECHO, "application/grpc", 0);
         raw_frame(&f.raw, RAW_DATA, 0, 2 * i + 1, rota_str_of(prefix, 5));
         for (int sent = 0; sent < SIZE; sent += CHUNK)
@@ -619,6 +711,9 @@ int main(void)
         PAIR_TEST(another_content_type_gets_415),
         PAIR_TEST(a_request_without_a_whole_message_is_refused),
         PAIR_TEST(a_compressed_or_huge_message_is_refused_before_it_comes),
+        PAIR_TEST(a_message_with_gzip_is_answered_with_gzip),
+        PAIR_TEST(a_gzip_bomb_is_refused),
+        PAIR_TEST(what_is_no_gzip_is_refused),
         PAIR_TEST(a_server_keeps_the_deadline_by_itself),
         PAIR_TEST(a_server_keeps_the_deadline_of_who_waits),
         PAIR_TEST(calls_dropped_as_fast_as_they_begin_end_the_connection),

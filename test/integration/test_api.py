@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import urllib.parse
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -131,6 +132,13 @@ class Checker:
             yield f"{place} is {value!r}, not one of {schema['enum']}"
         if "minimum" in schema and value is not None and value < schema["minimum"]:
             yield f"{place} is {value!r}, below {schema['minimum']}"
+        if "maximum" in schema and value is not None and value > schema["maximum"]:
+            yield f"{place} is {value!r}, above {schema['maximum']}"
+        if isinstance(value, str):
+            if "pattern" in schema and not re.search(schema["pattern"], value):
+                yield f"{place} is {value!r}, not like {schema['pattern']}"
+            if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value)):
+                yield f"{place} has {len(value)} characters"
         if isinstance(value, dict) and "properties" in schema:
             for name in schema["required"]:
                 if name not in value:
@@ -140,7 +148,12 @@ class Checker:
                     yield f"{place}.{name} is not described"
                 else:
                     yield from self.check(inner, schema["properties"][name], f"{place}.{name}")
+        elif isinstance(value, dict) and isinstance(schema.get("additionalProperties"), dict):
+            for name, inner in value.items():
+                yield from self.check(inner, schema["additionalProperties"], f"{place}.{name}")
         if isinstance(value, list):
+            if len(value) > schema.get("maxItems", len(value)):
+                yield f"{place} has {len(value)} items"
             for i, item in enumerate(value):
                 yield from self.check(item, schema["items"], f"{place}[{i}]")
 
@@ -212,7 +225,9 @@ def answers_are_as_described():
                 schema = described["paths"][match]["post"]["requestBody"]["content"]["application/json"]["schema"]
                 wrong += checker.check(body, schema, f"body of {path}")
         connection = http.client.HTTPConnection(node.reach["http"], timeout=TIMEOUT)
-        for path, method, allow in (("/api/v1/queues", "DELETE", "GET"), ("/api/v1/queues/mail/jobs", "PUT", "GET, POST")):
+        for path, method, allow in (("/api/v1/queues", "DELETE", "GET, HEAD"), ("/api/v1/queues/mail/jobs", "PUT", "GET, HEAD, POST"),
+                                    ("/api/v1/queues", "PATCH", "GET, HEAD"), ("/api/v1/plan", "OPTIONS", "POST"), ("/", "POST", "GET, HEAD"),
+                                    ("/app.js", "FROB", "GET, HEAD")):
             connection.request(method, path)
             refused = connection.getresponse()
             assert refused.status == 405 and refused.headers["Allow"] == allow, (refused.status, refused.headers)
@@ -230,6 +245,104 @@ def answers_are_as_described():
             assert status in (400, 404), (path, status)
             wrong += checker.check(json.loads(body), {"$ref": "#/components/schemas/Error"}, path)
         assert not wrong, "\n".join(wrong)
+
+
+def probes(checker, schema):
+    """Values at and beyond each bound of a schema: (value, whether it is one)."""
+    schema = checker.resolve(schema)
+    if "oneOf" in schema:  # text, or {"base64": text}
+        yield from ((value, is_good) for value, is_good in probes(checker, schema["oneOf"][0]) if value != {})
+    kind = schema.get("type")
+    if "oneOf" in schema or "enum" in schema or isinstance(kind, list):
+        return
+    yield from ((wrong, False) for wrong in ("x", 7, True, [], {}) if not checker.is_type(wrong, kind))
+    if kind in ("integer", "number"):
+        for name, step in (("minimum", -1), ("maximum", 1)):
+            if name in schema:
+                yield schema[name], True
+                yield schema[name] + step, False
+        if kind == "integer":
+            yield 1.5, False
+    if kind == "string":
+        if "maxLength" in schema:
+            yield "x" * schema["maxLength"], True
+            yield "x" * (schema["maxLength"] + 1), False
+        most = re.search(r"\{(?:1,)?(\d+)\}\$", schema.get("pattern", ""))
+        if most:
+            yield "a" * int(most[1]), True
+            yield "a" * (int(most[1]) + 1), False
+            yield "\u00e4" * int(most[1]), False
+    if kind == "array" and "maxItems" in schema:
+        for item in [value for value, is_good in probes(checker, schema["items"]) if is_good][:1]:
+            yield [item] * schema["maxItems"], True
+            yield [item] * (schema["maxItems"] + 1), False
+
+
+@test
+def what_is_described_is_accepted_and_nothing_else():
+    """Each bound in the description of a request is the one that the node keeps, no wider and no narrower."""
+    with busy_node() as (node, job):
+        described = node.get("/api/v1/openapi.json")
+        checker = Checker(described)
+        names = {"queue": "mail", "id": job, "space": "orders", "shard": "3", "group": "readers", "node": node.name, "plan": "1"}
+        wrong, n = [], 0
+
+        def judge(is_good, path, status, value, answer):
+            nonlocal n
+            n += 1
+            if is_good == (status == 400) and (is_good or status != 404) or status >= 500:
+                wrong.append(f"{path} with {str(value)[:60]!r} is {status}: {answer[:120]!r}")
+
+        for path, methods in described["paths"].items():
+            for method, operation in methods.items():
+                for parameter in operation.get("parameters", []):
+                    if method != "get" or path == "/api/v1/stream":
+                        continue
+                    for value, is_good in probes(checker, parameter["schema"]):
+                        text = value if isinstance(value, str) else json.dumps(value)
+                        if parameter["schema"]["type"] == "string" and not isinstance(value, str):
+                            continue  # everything in a path is text
+                        where = (path.format(**{**names, parameter["name"]: urllib.parse.quote(text, safe="")})
+                                 if parameter["in"] == "path" else f"{path.format(**names)}?{parameter['name']}={urllib.parse.quote(text)}")
+                        status, _, answer = node.ask(where)
+                        judge(is_good, f"GET {where[:80]}", status, value, answer)
+                if "requestBody" not in operation:
+                    continue
+                schema = checker.resolve(operation["requestBody"]["content"]["application/json"]["schema"])
+                whole = {"engine": "ring"} if "engine" in schema["required"] else {}
+                if "is_dry_run" in schema["properties"]:
+                    whole["is_dry_run"] = True
+                if path == "/api/v1/plan/apply":
+                    continue  # it has the same as a plan, and would do it
+                for field, inner in schema["properties"].items():
+                    for value, is_good in probes(checker, inner):
+                        if field in ("queue", "node", "id", "partition", "remove") and is_good or value is None:
+                            continue  # it has to be one that is there
+                        status, _, answer = node.ask(path.format(**names), "POST", {**whole, field: value})
+                        judge(is_good, f"POST {path} {field}", status, value, answer)
+                status, _, answer = node.ask(path.format(**names), "POST", {**whole, "no_such_field": 1})
+                judge(False, f"POST {path}", status, "no_such_field", answer)
+        assert node.ask("/api/v1/events?kind=")[0] == 400
+        assert n > 150, n
+        assert not wrong, "\n".join(wrong)
+
+
+@test
+def a_request_with_two_lengths_is_refused():
+    """Who stands in front of the node may have read another one."""
+    with tempfile.TemporaryDirectory(prefix="rota-api-") as folder:
+        node = Node(ROTAD, folder, "data", *ANY_PORTS)
+        try:
+            host, port = node.reach["http"].rsplit(":", 1)
+            with socket.create_connection((host, int(port)), timeout=TIMEOUT) as peer:
+                peer.sendall(b"POST /api/v1/plan HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 4\r\n"
+                             b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                answer = b""
+                while more := peer.recv(4096):
+                    answer += more
+            assert answer.startswith(b"HTTP/1.1 400 ") and answer.count(b"HTTP/1.1 ") == 1, answer
+        finally:
+            node.end()
 
 
 @test

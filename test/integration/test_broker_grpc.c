@@ -535,7 +535,8 @@ static void lay_out(struct world *world, uint32_t partitions, rota_time at,
                     struct rota_work_record *record, struct rota_journal_room *room)
 {
     static struct told told;
-    const struct rota_work_layout layout = {partitions, partitions, partitions, {.batch = 16}};
+    const struct rota_work_layout layout = {
+        .wanted = partitions, .write = partitions, .read = partitions, .spread = {.batch = 16}};
     const struct rota_work_record said = {
         .type = ROTA_WORK_LAYOUT, .queue = JOBS, .at = at, .layout = &layout};
     struct rota_journal_batch batch = {0}, reading = {0};

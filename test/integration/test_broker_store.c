@@ -302,7 +302,8 @@ static void a_setting_that_was_refused_is_tried_again(void **state)
     struct world *world = *state;
     char text[256];
     must_add(world, "jobs", "x");
-    snprintf(text, sizeof text, "INSERT INTO rota_layouts VALUES ('jobs', %lld, 2, 2, 4, 16, 1)",
+    snprintf(text, sizeof text,
+             "INSERT INTO rota_layouts VALUES ('jobs', %lld, 2, 2, 4, 16, 1, 0, 0, 0, 0)",
              (long long)(rota_clock_wall() + 24 * ROTA_HOUR + 2 * ROTA_SEC));
     store_sql(theirs->sql, text);
     while (wanted_of(world, JOBS) == 4)

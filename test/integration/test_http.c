@@ -40,6 +40,8 @@ static void on_request(void *data, struct rota_http_request *request)
         world.stream = rota_http_answer_stream(request, 200, TEXT, 1, on_gone, NULL);
     else if (rota_str_is_equal(target, rota_str("/page")))
         rota_http_answer_static(request, 200, TEXT, 1, rota_str("a page"));
+    else if (rota_http_method(request) == ROTA_HTTP_OTHER)
+        rota_http_answer(request, 405, TEXT, 1, target);
     else if (rota_http_method(request) == ROTA_HTTP_POST)
         rota_http_answer(request, 201, TEXT, 1, rota_http_body(request));
     else if (rota_http_field(request, "X-Say").size > 0)
@@ -248,9 +250,11 @@ static void what_is_no_request_is_refused(void **state)
     static const struct {
         const char *request, *answer;
     } cases[] = {
-        {"BREW /pot HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 405"},
         {"GET / HTTP/1.1\r\n\r\n", "HTTP/1.1 400"}, /* no host */
         {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", "HTTP/1.1 400"},
+        {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+         "0\r\n\r\n",
+         "HTTP/1.1 400"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -260,6 +264,16 @@ static void what_is_no_request_is_refused(void **state)
         client_close(&client);
     }
     assert_int_equal(world.n_requests, 0);
+}
+
+static void the_handler_is_asked_about_every_method(void **state)
+{
+    struct client client;
+    (void)state;
+    client_open(&client);
+    ask(&client, "BREW /pot HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 405");
+    assert_int_equal(world.n_requests, 1);
+    client_close(&client);
 }
 
 static void what_is_too_long_is_refused(void **state)
@@ -528,6 +542,7 @@ int main(void)
         TEST(body_comes_whole),
         TEST(body_over_the_limit_is_refused),
         TEST(what_is_no_request_is_refused),
+        TEST(the_handler_is_asked_about_every_method),
         TEST(what_is_too_long_is_refused),
         TEST(answer_may_come_later),
         TEST(answer_to_a_client_that_has_gone_is_dropped),

@@ -8,10 +8,12 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lib"))
@@ -36,14 +38,18 @@ def test(function):
 
 class Node:
     def __init__(self, folder, number):
+        self.store, self.number = f"sqlite:{folder}/store.db", number
         self.folder = os.path.join(folder, f"node-{number}")
         os.mkdir(self.folder)
         with open(f"{self.folder}/rotad.toml", "w") as file:
             file.write(SETTINGS)
-        with open(f"{self.folder}/log", "w") as log:
+        self.start("127.0.0.1:0")
+
+    def start(self, listen):
+        with open(f"{self.folder}/log", "a") as log:
             self.process = subprocess.Popen(
-                [ROTAD, "--config", "rotad.toml", "--store", f"sqlite:{folder}/store.db", "--http", "127.0.0.1:0",
-                 "--workers", "127.0.0.1:0", "--listen", "127.0.0.1:0", "--zone", f"zone-{number % 2}"],
+                [ROTAD, "--config", "rotad.toml", "--store", self.store, "--http", "127.0.0.1:0",
+                 "--workers", "127.0.0.1:0", "--listen", listen, "--zone", f"zone-{self.number % 2}"],
                 cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=log)
         line = self.process.stdout.readline()
         assert line.startswith("ready "), line
@@ -242,6 +248,90 @@ def partitions_batch_and_mode_come_as_predicted_while_jobs_are_done(nodes):
                 assert queue["batch"] == body.get("batch", 16), queue
     finally:
         load.end()
+
+
+def instants(store, queue, layout, n):
+    """When each partition of a queue changes, in ms, as the library says."""
+    routes = json.loads(rota("route", "--store", store, "--queue", queue, "--partitions", str(n), "--json"))
+    span = ["--start", str(layout["change_start_ms"] * 10 ** 6), "--end", str(layout["change_end_ms"] * 10 ** 6)]
+    return {route["partition"]: json.loads(rota("gradual", "--key", route["key"], *span, "--now", "0", "--json"))["when_ns"] / 10 ** 6
+            for route in routes["partitions"]}
+
+
+def departures(nodes, known):
+    """The partitions whose jobs have moved, and when: {(queue, partition): at_ms}."""
+    for node in nodes:
+        for event in node.get("/api/v1/events")["events"]:
+            found = re.fullmatch(r"(\d+) jobs of partition (\d+) move to (.*)", event["text"])
+            if found and event["node"] in {other.grpc for other in nodes}:
+                known.setdefault((event["subject"], int(found[2])), event["at_ms"])
+    return known
+
+
+@test
+def a_gradual_change_goes_partition_by_partition_and_outlives_the_node_that_was_asked(_):
+    queues, nodes = ["mail", "web", "batch"], []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            nodes = [Node(folder, number) for number in range(3)]
+            for queue in queues:
+                nodes[0].ask("POST", f"/api/v1/queues/{queue}/jobs", {"payload": "x"})
+                rota("queue", "pause", queue, "--node", nodes[0].grpc)
+            for node in nodes:
+                node.await_news(lambda: len(node.get("/api/v1/cluster")["nodes"]) == 3, "all nodes")
+                node.await_news(lambda: {each["name"] for each in node.get("/api/v1/queues")["items"]} == set(queues), "all queues")
+            for queue in queues:
+                for number in range(80):
+                    assert nodes[number % 3].ask("POST", f"/api/v1/queues/{queue}/jobs", {"payload": "x"})[0] == 200
+            status, made = nodes[0].ask("POST", "/api/v1/plan/apply", {"batch": 4, "mode": "lookup", "gradual_ms": 12000})
+            assert status == 200, made
+            layouts = {queue: nodes[1].await_news(lambda: next((seen for seen in [layout_of(nodes[1], queue)] if seen["batch"] == 4),
+                                                               None), "the layout") for queue in queues}
+            for layout in layouts.values():
+                assert layout["change_end_ms"] - layout["change_start_ms"] == 12000, layout
+                assert layout["change_from_batch"] == 16 and layout["change_from_slots"] and not layout["is_slots"], layout
+            due = {(queue, partition): at for queue in queues for partition, at in instants(nodes[0].store, queue, layouts[queue], 16).items()}
+            told = "changing_until=" + time.strftime("%Y-%m-%dT%H:%M:", time.gmtime(layouts["mail"]["change_end_ms"] / 1000))
+            assert told in rota("queue", "show", "mail", "--node", nodes[2].grpc)
+            moved = {}
+            nodes[1].await_news(lambda: departures(nodes, moved), "the first partition that moves")
+            nodes[0].process.kill()  # the node that was asked
+            nodes[0].process.wait()
+            killed_at = time.time() * 1000
+            # Without the change the others would never let these go.
+            later = nodes[1].await_news(lambda: [each for each in departures(nodes[1:], moved) if due[each] > killed_at],
+                                        "a partition that moves after that")
+            assert later
+            nodes[0].start(nodes[0].grpc)
+            for node in nodes:
+                for queue in queues:
+                    seen = layout_of(node, queue)
+                    assert seen["change_end_ms"] == layouts[queue]["change_end_ms"], (seen, layouts[queue])
+            for (queue, partition), at in departures(nodes, moved).items():
+                assert at >= int(due[queue, partition]), (queue, partition, at, due[queue, partition])
+        finally:
+            for node in nodes:
+                node.process.kill()
+                node.process.wait()
+
+
+@test
+def a_queue_is_spread_in_another_way_by_a_command(nodes):
+    here = nodes[0].grpc
+    nodes[0].ask("POST", "/api/v1/queues/spread/jobs", {"payload": "x"})
+    assert "spread would be spread by batch 8 and mode slots\n" == rota("queue", "spread", "spread", "--batch", "8", "--dry-run", "--node", here)
+    assert layout_of(nodes[0], "spread")["batch"] == 16
+    assert "spread is spread by batch 8 and mode slots\n" == rota("queue", "spread", "spread", "--batch", "8", "--node", here)
+    change = json.loads(rota("queue", "spread", "spread", "--mode", "lookup", "--gradual", "1h", "--json", "--node", here))
+    assert change["batch"] == 8 and change["mode"] == "lookup", change
+    assert change["change"]["from_batch"] == 8 and change["change"]["from_mode"] == "slots", change
+    for node in nodes:
+        node.await_news(lambda: layout_of(node, "spread")["change_end_ms"] > 0, "the change at a node")
+    again = subprocess.run([ROTA, "queue", "spread", "spread", "--batch", "2", "--gradual", "1h", "--node", nodes[1].grpc],
+                           capture_output=True, text=True, timeout=TIMEOUT)
+    assert again.returncode == 2 and "more seconds" in again.stderr, again
+    assert "is spread by batch 2 and mode lookup\n" in rota("queue", "spread", "spread", "--batch", "2", "--node", nodes[1].grpc)
+    assert layout_of(nodes[1], "spread")["change_end_ms"] == 0
 
 
 @test

@@ -107,6 +107,33 @@ def a_disk_that_fails_at_the_start_is_told():
             assert broker.jobs() == [job]
 
 
+@test
+def a_sync_of_sqlite_that_fails_is_an_error_and_loses_nothing():
+    """SQLite writes again what it could not sync, so the broker goes on; but somebody has to look at that disk."""
+    disk = Disk()
+    with folder() as data:
+        store = f"sqlite:{os.path.dirname(data)}/store.db"
+        with Broker("--store", store, env=disk.env) as broker:
+            known = [broker.add(f"job {i}") for i in range(5)]
+            for _ in range(3):
+                disk.plan(SYNCS, errno.EIO)
+                failed = subprocess.run([ROTA, "job", "add", "--node", broker.node, "--queue", "work", "--timeout", "1s", "x"],
+                                        capture_output=True, text=True, timeout=TIMEOUT)
+                assert failed.returncode == 1, failed
+                disk.plan(0, 0)
+                while not (added := subprocess.run([ROTA, "job", "add", "--node", broker.node, "--queue", "work", "--timeout", "10s", "x"],
+                                                   capture_output=True, text=True, timeout=TIMEOUT)).stdout:
+                    assert added.returncode == 1, added
+                known.append(added.stdout.strip())
+            broker.kill()
+        said = [line for line in broker.errors().splitlines() if "store down" in line]
+        assert said and all("level=error" in line and "check it" in line for line in said), said[:3]
+        with Broker("--store", store) as broker:
+            until = time.monotonic() + TIMEOUT
+            while missing := set(known) - set(broker.jobs()):  # it first takes the partitions over
+                assert time.monotonic() < until, missing
+
+
 def check_full(broker, fill, free, has_reserve=True):
     known = [broker.add("x") for _ in range(3)]
     fill()

@@ -307,7 +307,10 @@ static void the_bound_of_bytes_can_be_kept(void **state)
 static void of_two_layouts_of_the_same_time_one_is_kept(void **state)
 {
     struct rota_store_setting setting = {
-        .queue = rota_str("laid"), .is_layout = true, .at = 7, .layout = {8, 4, 8, {.batch = 16}}};
+        .queue = rota_str("laid"),
+        .is_layout = true,
+        .at = 7,
+        .layout = {.write = 4, .read = 8, .spread = {.batch = 16}}};
     struct rota_store_turn turn = {.instance = OURS, .settings = &setting, .n_settings = 1};
     const uint32_t wanted[] = {4, 8, 2};
     (void)state;

@@ -33,7 +33,9 @@ struct raw {
     bool is_connected, is_closed;
     size_t n_writing, n_headers, n_frames[16];
     uint32_t goaway_code;
-    int http_status, grpc_status; /* the last ones heard */
+    int http_status, grpc_status;   /* the last ones heard */
+    char accepts[32], encoding[16]; /* grpc-accept-encoding and grpc-encoding, the same */
+    size_t n_data;                  /* bytes of messages that were heard */
 };
 
 static inline void on_raw_closed(uv_handle_t *handle)
@@ -56,11 +58,18 @@ static inline void raw_hear_field(struct raw *raw, const nghttp2_nv *nv)
         raw->http_status = atoi(text);
     if (rota_str_is_equal(name, rota_str("grpc-status")))
         raw->grpc_status = atoi(text);
+    if (rota_str_is_equal(name, rota_str("grpc-accept-encoding")))
+        snprintf(raw->accepts, sizeof raw->accepts, "%.*s", (int)nv->valuelen,
+                 (const char *)nv->value);
+    if (rota_str_is_equal(name, rota_str("grpc-encoding")))
+        snprintf(raw->encoding, sizeof raw->encoding, "%s", text);
 }
 
 static inline void raw_hear(struct raw *raw, uint8_t type, const uint8_t *payload, size_t size)
 {
     raw->n_frames[type & 15]++;
+    if (type == RAW_DATA)
+        raw->n_data += size;
     if (type == RAW_GOAWAY && size >= 8)
         raw->goaway_code = (uint32_t)payload[4] << 24 | (uint32_t)payload[5] << 16 |
                            (uint32_t)payload[6] << 8 | payload[7];

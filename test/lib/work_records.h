@@ -127,6 +127,12 @@ static inline struct rota_work_record work_record_make(struct work_room *room,
         room->layout = (struct rota_work_layout){
             .wanted = n, .write = n, .read = n + (uint32_t)work_number(room, 100)};
         room->layout.spread.batch = (uint32_t)work_number(room, 64);
+        if (work_chance(room, 0.5))
+            room->layout.change = (struct rota_layout_change){
+                .from = {.mode = work_chance(room, 0.5) ? ROTA_SPREAD_SLOTS : ROTA_SPREAD_LOOKUP,
+                         .batch = (uint32_t)work_number(room, 64)},
+                .start = 1 + (rota_time)work_number(room, UINT32_MAX),
+                .end = (rota_time)UINT32_MAX + 2};
         record.layout = &room->layout;
     }
     return record;

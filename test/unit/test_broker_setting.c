@@ -161,7 +161,8 @@ static void of_two_at_the_same_moment_both_take_the_same(void **state)
 static void set_layout(size_t broker, uint32_t wanted, uint32_t write, uint32_t read, rota_time at)
 {
     struct bench *bench = &benches[broker];
-    const struct rota_work_layout layout = {wanted, write, read, SPREAD};
+    const struct rota_work_layout layout = {
+        .wanted = wanted, .write = write, .read = read, .spread = SPREAD};
     assert_int_equal(rota_broker_set_layout(bench->broker, bench->now, rota_str("q"), &layout, at,
                                             &bench->number, NULL),
                      ROTA_OK);
@@ -170,7 +171,8 @@ static void set_layout(size_t broker, uint32_t wanted, uint32_t write, uint32_t 
 
 static void check_layout(size_t broker, uint32_t wanted, uint32_t write, uint32_t read)
 {
-    const struct rota_work_layout expected = {wanted, write, read, SPREAD};
+    const struct rota_work_layout expected = {
+        .wanted = wanted, .write = write, .read = read, .spread = SPREAD};
     struct rota_work_layout layout;
     rota_time at;
     assert_true(rota_broker_layout(benches[broker].broker, rota_str("q"), &layout, &at));
@@ -233,7 +235,8 @@ static void of_two_layouts_at_the_same_moment_both_take_the_same(void **state)
 static enum rota_code lay_out_one(size_t i, uint32_t partitions)
 {
     struct bench *bench = &benches[HERE];
-    const struct rota_work_layout layout = {partitions, partitions, partitions, SPREAD};
+    const struct rota_work_layout layout = {
+        .wanted = partitions, .write = partitions, .read = partitions, .spread = SPREAD};
     char name[32];
     snprintf(name, sizeof name, "q%zu", i);
     enum rota_code code = rota_broker_set_layout(bench->broker, bench->now, rota_str(name), &layout,
@@ -265,8 +268,10 @@ static void jobs_beyond_are_those_that_have_not_ended(void **state)
     struct rota_job_spec spec = {.queue = rota_str("q"), .partition = 3, .payload = rota_str("x")};
     struct rota_job_id id;
     bool is_new;
-    const struct rota_work_layout one = {1, 1, 16, {0}}, three = {3, 3, 4, {0}},
-                                  four = {4, 4, 16, {0}}, none = {3, 3, 3, {0}};
+    const struct rota_work_layout one = {.wanted = 1, .write = 1, .read = 16},
+                                  three = {.wanted = 3, .write = 3, .read = 4},
+                                  four = {.wanted = 4, .write = 4, .read = 16},
+                                  none = {.wanted = 3, .write = 3, .read = 3};
     (void)state;
     bench_add(bench, "x"); /* of partition 0 */
     assert_int_equal(rota_broker_partition_open(bench->broker, bench->now, spec.queue, 3, 1, NULL),

@@ -12,7 +12,7 @@
 static void frame(struct rota_buffer *wire, struct rota_str message)
 {
     uint8_t prefix[ROTA_GRPC_PREFIX_SIZE];
-    rota_grpc_prefix_encode(prefix, (uint32_t)message.size);
+    rota_grpc_prefix_encode(prefix, (uint32_t)message.size, false);
     rota_buffer_append(wire, prefix, sizeof prefix);
     rota_buffer_append_str(wire, message);
 }
@@ -70,6 +70,21 @@ static void what_cannot_be_a_message_is_named(void **state)
     assert_int_equal(first("\2\0\0\0\1", 5, 9), ROTA_GRPC_MALFORMED);
 }
 
+static void a_compressed_message_is_taken_if_it_may_be(void **state)
+{
+    struct rota_grpc_decoder decoder = {.max = 9, .takes_compressed = true};
+    struct rota_str input = rota_str_of("\1\0\0\0\1x\0\0\0\0\1y", 12);
+    (void)state;
+    assert_int_equal(rota_grpc_decoder_next(&decoder, &input), ROTA_GRPC_MESSAGE);
+    assert_true(decoder.is_compressed);
+    assert_int_equal(rota_grpc_decoder_next(&decoder, &input), ROTA_GRPC_MESSAGE);
+    assert_false(decoder.is_compressed);
+    rota_buffer_deinit(&decoder.message);
+    assert_int_equal(rota_grpc_encoding_parse(rota_str("identity")), ROTA_GRPC_IDENTITY);
+    assert_int_equal(rota_grpc_encoding_parse(rota_str("gzip")), ROTA_GRPC_GZIP);
+    assert_int_equal(rota_grpc_encoding_parse(rota_str("gzip2")), ROTA_GRPC_ENCODING_OTHER);
+}
+
 static void an_announced_size_is_not_allocated_before_it_comes(void **state)
 {
     struct rota_grpc_decoder decoder = {.max = 4 << 20};
@@ -84,12 +99,15 @@ static void an_announced_size_is_not_allocated_before_it_comes(void **state)
 static void what_was_found_has_a_status(void **state)
 {
     (void)state;
-    assert_int_equal(rota_grpc_found_status(ROTA_GRPC_MESSAGE, false), ROTA_STATUS_OK);
-    assert_int_equal(rota_grpc_found_status(ROTA_GRPC_TOO_LARGE, false),
+    assert_int_equal(rota_grpc_found_status(ROTA_GRPC_MESSAGE, ROTA_GRPC_IDENTITY), ROTA_STATUS_OK);
+    assert_int_equal(rota_grpc_found_status(ROTA_GRPC_TOO_LARGE, ROTA_GRPC_GZIP),
                      ROTA_STATUS_RESOURCE_EXHAUSTED);
-    assert_int_equal(rota_grpc_found_status(ROTA_GRPC_COMPRESSED, true), ROTA_STATUS_UNIMPLEMENTED);
-    assert_int_equal(rota_grpc_found_status(ROTA_GRPC_COMPRESSED, false), ROTA_STATUS_INTERNAL);
-    assert_int_equal(rota_grpc_found_status(ROTA_GRPC_MALFORMED, true), ROTA_STATUS_INTERNAL);
+    assert_int_equal(rota_grpc_found_status(ROTA_GRPC_COMPRESSED, ROTA_GRPC_ENCODING_OTHER),
+                     ROTA_STATUS_UNIMPLEMENTED);
+    assert_int_equal(rota_grpc_found_status(ROTA_GRPC_COMPRESSED, ROTA_GRPC_IDENTITY),
+                     ROTA_STATUS_INTERNAL);
+    assert_int_equal(rota_grpc_found_status(ROTA_GRPC_MALFORMED, ROTA_GRPC_GZIP),
+                     ROTA_STATUS_INTERNAL);
 }
 
 /* --- timeouts --- */
@@ -274,6 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_come_out_whole_however_they_are_cut),
         cmocka_unit_test(what_cannot_be_a_message_is_named),
+        cmocka_unit_test(a_compressed_message_is_taken_if_it_may_be),
         cmocka_unit_test(an_announced_size_is_not_allocated_before_it_comes),
         cmocka_unit_test(what_was_found_has_a_status),
         cmocka_unit_test(a_timeout_is_written_in_two_digits),

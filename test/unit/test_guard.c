@@ -46,6 +46,10 @@ static void everybody_may_look_by_a_name_of_the_node(void **state)
                                           "10.0.0.7:80",
                                           "[::2]:7780",
                                           "[::1",
+                                          "127.0.0.1:1@evil",
+                                          "localhost:x",
+                                          "[::1]evil",
+                                          "[::1]@evil:1",
                                           ":7780"};
     (void)state;
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)

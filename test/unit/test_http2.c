@@ -702,7 +702,7 @@ static void start_stream(struct world *world, int n, uint32_t size, size_t n_mor
     assert_int_equal(
         rota_http2_call_prepare(call, rota_str("/a/b"), rota_str("hello"), NULL, 0, true, NULL),
         ROTA_OK);
-    rota_grpc_prefix_encode(prefix, size);
+    rota_grpc_prefix_encode(prefix, size, false);
     for (int i = 1; i < n; i++) {
         rota_buffer_append(&call->out, prefix, sizeof prefix);
         rota_buffer_append(&call->out, bytes, size);

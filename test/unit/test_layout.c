@@ -14,7 +14,17 @@ static const struct rota_spread SPREAD = {.mode = ROTA_SPREAD_SLOTS, .batch = 16
 
 static struct rota_work_layout laid(uint32_t wanted, uint32_t write, uint32_t read)
 {
-    return (struct rota_work_layout){wanted, write, read, SPREAD};
+    return (struct rota_work_layout){
+        .wanted = wanted, .write = write, .read = read, .spread = SPREAD};
+}
+
+/* Another number of partitions is wished. */
+static struct rota_work_layout want(struct rota_work_layout layout, uint32_t wanted)
+{
+    const struct rota_layout_wish wish = {.wanted = wanted};
+    struct rota_work_layout next;
+    assert_int_equal(rota_layout_want(&layout, &wish, 1, &next, NULL), ROTA_OK);
+    return next;
 }
 
 static void check(struct rota_work_layout layout, uint32_t wanted, uint32_t write, uint32_t read)
@@ -39,7 +49,7 @@ static bool ask(struct rota_layout_fsm *fsm, rota_time now, rota_time at, uint64
 static void more_are_read_first_and_then_written(void **state)
 {
     struct rota_layout_fsm fsm = {0};
-    struct rota_work_layout layout = rota_layout_want(laid(4, 4, 4), 8, SPREAD), next;
+    struct rota_work_layout layout = want(laid(4, 4, 4), 8), next;
     (void)state;
     check(layout, 8, 4, 8);
     rota_layout_fsm_look(&fsm, 0, &layout, 100);
@@ -54,7 +64,7 @@ static void more_are_read_first_and_then_written(void **state)
 static void fewer_are_written_first_and_read_until_all_are_empty(void **state)
 {
     struct rota_layout_fsm fsm = {0};
-    struct rota_work_layout layout = rota_layout_want(laid(8, 8, 8), 4, SPREAD), next;
+    struct rota_work_layout layout = want(laid(8, 8, 8), 4), next;
     rota_time now = 0;
     (void)state;
     check(layout, 4, 4, 8);
@@ -83,7 +93,7 @@ static void our_own_jobs_count_like_those_of_others(void **state)
 static void a_wish_between_both_counts_takes_two_steps(void **state)
 {
     struct rota_layout_fsm fsm = {0};
-    struct rota_work_layout layout = rota_layout_want(laid(4, 4, 16), 8, SPREAD), next;
+    struct rota_work_layout layout = want(laid(4, 4, 16), 8), next;
     (void)state;
     check(layout, 8, 4, 16);
     rota_layout_fsm_look(&fsm, 0, &layout, 100);
@@ -115,9 +125,12 @@ static void of_two_of_the_same_time_all_take_the_same(void **state)
 {
     const struct rota_spread lookup = {.mode = ROTA_SPREAD_LOOKUP, .batch = 16};
     const struct rota_spread small = {.mode = ROTA_SPREAD_SLOTS, .batch = 8};
-    const struct rota_work_layout rising[] = {{4, 2, 8, lookup}, {4, 4, 4, small},
-                                              {4, 4, 8, small},  {4, 4, 8, lookup},
-                                              {4, 4, 8, SPREAD}, {8, 4, 8, small}};
+    const struct rota_layout_change none = {0}, short_one = {lookup, 1, 2},
+                                    long_one = {lookup, 1, 3};
+    const struct rota_work_layout rising[] = {
+        {4, 2, 8, lookup, none},     {4, 4, 4, small, none},  {4, 4, 8, small, none},
+        {4, 4, 8, lookup, none},     {4, 4, 8, SPREAD, none}, {4, 4, 8, SPREAD, short_one},
+        {4, 4, 8, SPREAD, long_one}, {8, 4, 8, small, none}};
     const size_t n = sizeof rising / sizeof *rising;
     (void)state;
     for (size_t i = 0; i < n; i++)
@@ -171,15 +184,152 @@ static void every_number_has_a_place(void **state)
     }
 }
 
+static struct rota_work_layout changing(rota_time start, rota_time end)
+{
+    struct rota_work_layout layout = laid(4, 4, 4);
+    layout.change = (struct rota_layout_change){{ROTA_SPREAD_LOOKUP, 4}, start, end};
+    return layout;
+}
+
 static void what_can_not_be_is_refused(void **state)
 {
     const struct rota_work_layout BAD[] = {
-        laid(0, 0, 0), laid(4, 5, 5),     laid(6, 5, 5),
-        laid(5, 5, 4), laid(1, 1, 65537), {.wanted = 1, .write = 1, .read = 1, .spread = {9, 1}},
+        laid(0, 0, 0),
+        laid(4, 5, 5),
+        laid(6, 5, 5),
+        laid(5, 5, 4),
+        laid(1, 1, 65537),
+        {.wanted = 1, .write = 1, .read = 1, .spread = {9, 1}},
+        changing(5, 5),
+        changing(6, 5),
+        changing(0, 5),
+        changing(5, 0),
+        changing(-5, 5),
+        changing(5, 6 + ROTA_LAYOUT_CHANGE_MAX),
+        {.wanted = 1, .write = 1, .read = 1, .change = {{9, 1}, 5, 6}},
     };
     (void)state;
     for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++)
         assert_int_equal(rota_layout_check(&BAD[i], NULL), ROTA_ERR_INVALID);
+}
+
+/* --- gradual changes --- */
+
+#define START (1000 * ROTA_SEC)
+static const struct rota_spread LOOKUP = {.mode = ROTA_SPREAD_LOOKUP, .batch = 4};
+
+/* SPREAD becomes LOOKUP from START on, within ten seconds. */
+static struct rota_work_layout begin_change(uint32_t n)
+{
+    const struct rota_layout_wish wish = {
+        .has_spread = true, .spread = LOOKUP, .gradual = 10 * ROTA_SEC};
+    struct rota_work_layout layout = laid(n, n, n), next;
+    assert_int_equal(rota_layout_want(&layout, &wish, START, &next, NULL), ROTA_OK);
+    return next;
+}
+
+static void a_gradual_change_is_part_of_the_layout(void **state)
+{
+    struct rota_work_layout layout = begin_change(8);
+    (void)state;
+    check(layout, 8, 8, 8);
+    assert_int_equal(layout.spread.batch, 4);
+    assert_int_equal(layout.change.from.batch, 16);
+    assert_int_equal(layout.change.start, START);
+    assert_int_equal(layout.change.end, START + 10 * ROTA_SEC);
+    assert_true(rota_layout_is_changing(&layout, START));
+    assert_true(rota_layout_is_changing(&layout, layout.change.end - 1));
+    assert_false(rota_layout_is_changing(&layout, layout.change.end));
+}
+
+static void another_number_of_partitions_leaves_a_change_alone(void **state)
+{
+    struct rota_work_layout layout = begin_change(8), more = want(layout, 12);
+    (void)state;
+    check(more, 12, 8, 12);
+    assert_int_equal(more.change.end, layout.change.end);
+}
+
+static void a_change_that_is_asked_for_again_goes_on(void **state)
+{
+    const struct rota_layout_wish wish = {
+        .has_spread = true, .spread = LOOKUP, .gradual = 20 * ROTA_SEC};
+    struct rota_work_layout layout = begin_change(8), next;
+    (void)state;
+    assert_int_equal(rota_layout_want(&layout, &wish, START + 1, &next, NULL), ROTA_OK);
+    assert_true(rota_layout_is_equal(&layout, &next));
+}
+
+static void a_second_change_waits_for_the_first(void **state)
+{
+    const struct rota_layout_wish back = {
+        .has_spread = true, .spread = SPREAD, .gradual = 10 * ROTA_SEC};
+    struct rota_work_layout layout = begin_change(8), next;
+    struct rota_error error;
+    (void)state;
+    assert_int_equal(rota_layout_want(&layout, &back, START + 4 * ROTA_SEC, &next, &error),
+                     ROTA_ERR_INVALID);
+    assert_non_null(strstr(error.text, "batch 4 and mode lookup takes 7 more seconds"));
+    assert_int_equal(rota_layout_want(&layout, &back, layout.change.end, &next, &error), ROTA_OK);
+    assert_int_equal(next.change.from.batch, 4);
+    assert_int_equal(next.change.start, layout.change.end);
+}
+
+static void a_change_at_once_ends_one_that_is_under_way(void **state)
+{
+    struct rota_layout_wish wish = {.has_spread = true, .spread = SPREAD};
+    struct rota_work_layout layout = begin_change(8), usual = laid(8, 8, 8), next;
+    (void)state;
+    assert_int_equal(rota_layout_want(&layout, &wish, START + 1, &next, NULL), ROTA_OK);
+    assert_true(rota_layout_is_equal(&next, &usual));
+    wish.spread = LOOKUP; /* also to where it goes anyway */
+    assert_int_equal(rota_layout_want(&layout, &wish, START + 1, &next, NULL), ROTA_OK);
+    assert_false(rota_layout_is_changing(&next, START + 1));
+    assert_int_equal(next.spread.batch, 4);
+}
+
+static void what_a_wish_can_not_have_leaves_all_as_it_is(void **state)
+{
+    const struct rota_layout_wish bad[] = {
+        {.wanted = 65537},
+        {.has_spread = true, .spread = {.batch = 1 << 20}},
+        {.has_spread = true, .spread = LOOKUP, .gradual = ROTA_LAYOUT_CHANGE_MAX + 1}};
+    struct rota_work_layout layout = laid(8, 8, 8), next = laid(1, 1, 1);
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(rota_layout_want(&layout, &bad[i], START, &next, NULL), ROTA_ERR_INVALID);
+        check(next, 1, 1, 1);
+    }
+}
+
+/* As the route of either spread says, before and behind the instant of each partition. */
+static void a_partition_is_routed_by_its_own_instant(void **state)
+{
+    enum { N = 40 };
+    struct rota_work_layout layout = begin_change(N);
+    const struct rota_gradual change = {0, 1, layout.change.start, layout.change.end};
+    struct rota_ring_host hosts[5];
+    const char *const names[] = {"a:1", "b:1", "c:1", "d:1", "e:1"};
+    struct rota_partition one = rota_layout_partition(rota_str("q"), 0);
+    uint32_t before[N], after[N], now[N];
+    struct rota_ring *ring;
+    (void)state;
+    for (size_t i = 0; i < 5; i++)
+        hosts[i] = (struct rota_ring_host){.address = rota_str(names[i])};
+    assert_int_equal(rota_ring_new(hosts, 5, 0, &ring, NULL), ROTA_OK);
+    rota_route_all(ring, &one, SPREAD, N, before);
+    rota_route_all(ring, &one, LOOKUP, N, after);
+    for (rota_time at = START - ROTA_SEC; at < START + 12 * ROTA_SEC; at += 250 * ROTA_MSEC) {
+        rota_layout_route(&layout, ring, rota_str("q"), at, N, now);
+        for (uint32_t i = 0; i < N; i++) {
+            struct rota_route_key key;
+            one.id = i;
+            rota_partition_route_key(&one, 0, &key);
+            bool is_new = at >= rota_gradual_when(&change, rota_str_of(key.text, key.size));
+            assert_int_equal(now[i], is_new ? after[i] : before[i]);
+        }
+    }
+    rota_ring_unref(ring);
 }
 
 /* --- a small world --- */
@@ -300,8 +450,7 @@ static bool run(uint64_t seed, enum plant plant)
         bool is_settled = rota_layout_is_settled(&world.known[0]);
         n_settled += is_settled;
         if ((is_settled && chance(&world, 20) == 0) || chance(&world, 400) == 0)
-            put_in_force(&world,
-                         rota_layout_want(world.known[0], 1 + chance(&world, PARTITIONS), SPREAD),
+            put_in_force(&world, want(world.known[0], 1 + chance(&world, PARTITIONS)),
                          world.at[0] + ROTA_SEC);
         lead(&world);
         live(&world);
@@ -345,6 +494,13 @@ int main(void)
         cmocka_unit_test(who_no_longer_leads_rests_and_begins_anew),
         cmocka_unit_test(every_number_has_a_place),
         cmocka_unit_test(what_can_not_be_is_refused),
+        cmocka_unit_test(a_gradual_change_is_part_of_the_layout),
+        cmocka_unit_test(another_number_of_partitions_leaves_a_change_alone),
+        cmocka_unit_test(a_change_that_is_asked_for_again_goes_on),
+        cmocka_unit_test(a_second_change_waits_for_the_first),
+        cmocka_unit_test(a_change_at_once_ends_one_that_is_under_way),
+        cmocka_unit_test(what_a_wish_can_not_have_leaves_all_as_it_is),
+        cmocka_unit_test(a_partition_is_routed_by_its_own_instant),
         cmocka_unit_test(no_job_is_ever_where_nobody_looks),
         cmocka_unit_test(every_planted_bug_is_caught),
     };

@@ -113,7 +113,8 @@ static void route(const struct rota_node_plan_host *hosts, size_t n, bool is_aft
 {
     struct rota_node_plan_ring ring;
     assert_int_equal(rota_node_plan_ring_init(&ring, hosts, n, is_after, NULL), ROTA_OK);
-    rota_node_plan_route(&ring, rota_str("mail"), spread, n_partitions, owners);
+    const struct rota_work_layout layout = {.spread = spread};
+    rota_node_plan_route(&ring, rota_str("mail"), &layout, 0, n_partitions, owners);
     rota_node_plan_ring_deinit(&ring);
 }
 

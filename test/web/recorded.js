@@ -46,7 +46,7 @@ const SCRIPT = "<script>window.isBroken = true</script><img src=x onerror=\"wind
 function makeQueues(now) {
   const queue = (name, more) => ({ name, is_paused: false, n_partitions: 16, n_waiting: 0, n_delayed: 0, n_running: 0, n_done: 0, n_dead: 0, n_cancelled: 0, oldest_ms: 0, added_total: 0, done_total: 0,
     dead_total: 0, retries_total: 0, quarantined_total: 0, worker_deaths: 0, n_workers: 0, n_slots: 0, n_free: 0, fetched_total: 0, lent_total: 0,
-    wanted: 16, write: 16, read: 16, batch: 16, is_slots: true, ...more });
+    wanted: 16, write: 16, read: 16, batch: 16, is_slots: true, change_from_batch: 0, change_from_slots: false, change_start_ms: 0, change_end_ms: 0, ...more });
   return { items: [
     queue("mail", { n_waiting: 120, n_delayed: 30, n_running: 8, n_done: 4000, n_dead: 3, oldest_ms: now - 14000, added_total: 5000, done_total: 4000, dead_total: 3, retries_total: 12, n_workers: 2, n_slots: 10, n_free: 2 }),
     queue("thumbnails", { n_waiting: 2, n_running: 4, n_done: 900, added_total: 906, done_total: 900, oldest_ms: now - 300, n_workers: 1, n_slots: 4 }),

@@ -46,6 +46,33 @@ for (const scheme of ["light", "dark"])
     }
   }, { context: { colorScheme: scheme } });
 
+recorded("nodes have the number of their place in the list, on every page", async (page, server) => {
+  for (const name of ["cluster", "shard", "plan"]) { // each is the first page of a visit
+    await show(page, server, name);
+    const numbers = await page.locator(name === "plan" ? "#plan-form .chip" : "table .chip").allTextContents();
+    assert.deepEqual(numbers, numbers.map((_, i) => String(i + 1)), name);
+    assert.ok(numbers.length > 3, `${name} shows ${numbers.length} nodes`);
+    await page.goto("about:blank");
+  }
+}, { nodes: 7 });
+
+recorded("an address without a page says so", async (page, server) => {
+  for (const name of ["nothing", "constructor"]) {
+    await go(page, server.address, `#/${name}`);
+    await page.getByText("There is no such page").waitFor();
+    assert.equal(await page.locator("#nav [aria-current]").count(), 0, name);
+  }
+  await page.locator("main").getByRole("link", { name: "Cluster" }).click();
+  await page.getByText("shards of sessions").waitFor();
+});
+
+recorded("an outcome does not read like another move", async (page, server) => {
+  await show(page, server, "outcome");
+  await page.getByText("Shards per node, as they are").waitFor();
+  const told = await page.locator("main").innerText();
+  assert.ok(/\d of \d/.test(told) && !told.includes("→"), told);
+});
+
 recorded("on a phone no page is wider than the screen", async (page, server) => {
   server.documents.queues.items[0].name = "mail";
   server.documents.queues.items[1].name = `thumbnails-${"x".repeat(120)}`;

@@ -28,15 +28,28 @@ static bool has_name(struct rota_str text, const char *prefix)
     return text.size >= size && is_same_name(rota_str_of(text.data, size), rota_str(prefix));
 }
 
-/* "host" of "host:port" and "[::1]:port". */
+/* What follows the name of a host: nothing, or a colon and digits. */
+static bool is_port(struct rota_str rest)
+{
+    if (rest.size == 0)
+        return true;
+    for (size_t i = 1; i < rest.size; i++)
+        if (rest.data[i] < '0' || rest.data[i] > '9')
+            return false;
+    return rest.data[0] == ':';
+}
+
+/* "host" of "host:port" and "[::1]:port"; empty when that is no port. */
 static struct rota_str without_port(struct rota_str host)
 {
     const char *bracket =
         host.size > 0 && host.data[0] == '[' ? memchr(host.data, ']', host.size) : NULL;
-    if (bracket)
-        return rota_str_of(host.data, (size_t)(bracket + 1 - host.data));
-    const char *colon = memchr(host.data, ':', host.size);
-    return colon ? rota_str_of(host.data, (size_t)(colon - host.data)) : host;
+    const char *colon = bracket ? NULL : memchr(host.data, ':', host.size);
+    size_t size = bracket ? (size_t)(bracket + 1 - host.data)
+                  : colon ? (size_t)(colon - host.data)
+                          : host.size;
+    return is_port(rota_str_of(host.data + size, host.size - size)) ? rota_str_of(host.data, size)
+                                                                    : rota_str("");
 }
 
 static bool is_own_name(const struct rota_guard *guard, struct rota_str host)

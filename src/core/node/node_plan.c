@@ -166,11 +166,10 @@ void rota_node_plan_ring_deinit(struct rota_node_plan_ring *ring)
 }
 
 void rota_node_plan_route(const struct rota_node_plan_ring *ring, struct rota_str queue,
-                          struct rota_spread spread, uint32_t n, uint32_t *owners)
+                          const struct rota_work_layout *layout, rota_time now, uint32_t n,
+                          uint32_t *owners)
 {
-    const struct rota_partition root = {
-        .namespace_id = rota_str("default"), .queue = queue, .type = ROTA_TASK_WORKFLOW};
-    rota_route_all(ring->ring, &root, spread, n, owners);
+    rota_layout_route(layout, ring->ring, queue, now, n, owners);
     for (uint32_t i = 0; i < n; i++)
         owners[i] = owners[i] == ROTA_RING_NONE ? ROTA_NODE_PLAN_NOBODY : ring->places[owners[i]];
 }

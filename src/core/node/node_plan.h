@@ -8,6 +8,7 @@
 #pragma once
 
 #include "core/own/view.h"
+#include "core/work/layout.h"
 
 #include <rota/error.h>
 #include <rota/route.h>
@@ -71,9 +72,10 @@ enum rota_code rota_node_plan_ring_init(struct rota_node_plan_ring *ring,
                                         bool is_after, struct rota_error *error);
 void rota_node_plan_ring_deinit(struct rota_node_plan_ring *ring);
 
-/* Who has each partition of a queue. */
+/* Who has each of the first `n` partitions of a queue at `now` (wall clock). */
 void rota_node_plan_route(const struct rota_node_plan_ring *ring, struct rota_str queue,
-                          struct rota_spread spread, uint32_t n, uint32_t *owners);
+                          const struct rota_work_layout *layout, rota_time now, uint32_t n,
+                          uint32_t *owners);
 
 /* Compare both, of which the first `n_before` and `n_after` are there, and add to the hosts. */
 struct rota_node_plan_count rota_node_plan_count(struct rota_node_plan_host *hosts, size_t n_hosts,

@@ -180,10 +180,12 @@ static bool unset(struct rota_broker *broker, struct rota_work_queue *queue, uin
     }
     if (is_ready && queue->laid_at) {
         const struct rota_work_layout *usual = &broker->options.layout;
-        struct rota_work_layout wish =
-            rota_layout_want(queue->layout, usual->wanted, usual->spread);
-        if (!rota_layout_is_equal(&wish, &queue->layout))
-            *number = set_layout(broker, queue, &wish, time_after(broker, queue->laid_at));
+        const struct rota_layout_wish wish = {
+            .wanted = usual->wanted, .has_spread = true, .spread = usual->spread};
+        struct rota_work_layout next = queue->layout;
+        if (!rota_layout_want(&queue->layout, &wish, broker->stamp, &next, NULL) &&
+            !rota_layout_is_equal(&next, &queue->layout))
+            *number = set_layout(broker, queue, &next, time_after(broker, queue->laid_at));
         is_ready = rota_broker_ready(broker, NULL);
     }
     if (is_ready && queue->fair.weight != ROTA_FAIR_WEIGHT) {

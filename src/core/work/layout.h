@@ -10,8 +10,10 @@
  *
  * The first step is made by whoever is asked, the second by the one node that *leads* the queue
  * (that has its partition 0): it asks all others again and again, and layout_fsm below says when
- * it has heard enough. Batch and mode are changed at once: they move partitions as another list
- * of nodes does.
+ * it has heard enough. Batch and mode move partitions as another list of nodes does. They change
+ * at once, or gradually: each partition then changes at an instant of its own, which every node
+ * computes from the layout and the wall clock (<rota/gradual.h>). Nothing but the layout has to
+ * survive for such a change to go on, so it outlives the node that was asked for it.
  *
  * Every layout has a time. Of two the later one counts, and of two that were made at the same
  * time the one with the higher numbers, so that all nodes end up with the same; a step is one tick
@@ -25,6 +27,7 @@
  * Invariant: 1 <= write <= wanted <= read. */
 #pragma once
 
+#include <rota/config.h>
 #include <rota/error.h>
 #include <rota/route.h>
 #include <rota/time.h>
@@ -32,9 +35,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define ROTA_LAYOUT_CHANGE_MAX (24 * ROTA_HOUR) /* how long a gradual change may take */
+
+/* A gradual change to the spread of a layout. All zero: there is none. */
+struct rota_layout_change {
+    struct rota_spread from;
+    rota_time start, end; /* wall clock */
+};
+
 struct rota_work_layout {
     uint32_t wanted, write, read; /* partitions */
     struct rota_spread spread;
+    struct rota_layout_change change; /* kept after its end: it says nothing then */
 };
 
 /* ROTA_ERR_INVALID: it breaks the invariants, or is out of bounds. */
@@ -46,9 +58,35 @@ bool rota_layout_is_equal(const struct rota_work_layout *a, const struct rota_wo
 bool rota_layout_is_later(const struct rota_work_layout *a, rota_time a_at,
                           const struct rota_work_layout *b, rota_time b_at);
 
-/* What is in force, and what is wished: the first step. `wanted` is 1 or more. */
-struct rota_work_layout rota_layout_want(struct rota_work_layout now, uint32_t wanted,
-                                         struct rota_spread spread);
+struct rota_layout_wish {
+    uint32_t wanted; /* partitions; 0: as many as before */
+    bool has_spread; /* otherwise the spread, and a change of it that is under way, stay */
+    struct rota_spread spread;
+    rota_time gradual; /* how long the change of the spread takes; 0: none, it happens at once */
+};
+
+/* The first step from what is in force at `now` (wall clock) to what is wished: `*next`.
+ *
+ * A gradual change to another spread than the one under way is refused with ROTA_ERR_INVALID: the
+ * partitions that changed already would jump. A change at once ends one that is under way, and a
+ * wish for the same spread leaves it alone, so it may be repeated. */
+enum rota_code rota_layout_want(const struct rota_work_layout *layout,
+                                const struct rota_layout_wish *wish, rota_time now,
+                                struct rota_work_layout *next, struct rota_error *error);
+
+/* Whether partitions of it have yet to change at `now` (wall clock). */
+bool rota_layout_is_changing(const struct rota_work_layout *layout, rota_time now);
+
+/* Batch and mode as gradual settings. */
+struct rota_queue_config rota_layout_config(const struct rota_work_layout *layout);
+
+/* Partition `partition` of `queue` as the ring knows it. */
+struct rota_partition rota_layout_partition(struct rota_str queue, uint32_t partition);
+
+/* The owners of the first `n` partitions of `queue` at `now` (wall clock), as numbers of hosts of
+ * `ring`. */
+void rota_layout_route(const struct rota_work_layout *layout, const struct rota_ring *ring,
+                       struct rota_str queue, rota_time now, uint32_t n, uint32_t *hosts);
 
 /* Whether nothing is left to do. */
 bool rota_layout_is_settled(const struct rota_work_layout *layout);

@@ -343,8 +343,15 @@ static void check_gzip(Client &client)
     Context with = context();
     request.set_payload(std::string(1000, 'z'));
     with->set_compression_algorithm(GRPC_COMPRESS_GZIP);
-    check_ended(client.stub->Echo(with.get(), request, &reply), StatusCode::UNIMPLEMENTED,
-                "a compressed request is refused");
+    check_ended(client.stub->Echo(with.get(), request, &reply), StatusCode::OK,
+                "a request with gzip is answered");
+    check(reply.payload() == request.payload(), "the reply, with gzip, is what was asked");
+    Context other = context();
+    other->set_compression_algorithm(GRPC_COMPRESS_DEFLATE);
+    check_ended(client.stub->Echo(other.get(), request, &reply), StatusCode::UNIMPLEMENTED,
+                "a request with another compression is refused");
+    auto accepted = other->GetServerInitialMetadata();
+    check(accepted.empty() || !accepted.count("grpc-encoding"), "the refusal is plain");
     check(client.is_ready() && client.echoes(1), "the connection stays");
 }
 
