@@ -10,6 +10,7 @@
 #include "base/command.h"
 #include "base/json.h"
 #include "cli/host_options.h"
+#include "cli/table.h"
 #include "wire/hosts_file.h"
 
 #include <rota/ring.h>
@@ -26,6 +27,7 @@ enum {
 struct rota_cli_command {
     struct rota_command command;
     int (*run)(int argc, char *const *argv); /* the words behind its name; an exit code */
+    const struct rota_table *table;          /* of its answer, which is JSON; NULL: text */
 };
 
 extern const struct rota_cli_command rota_cmd_broker;
@@ -133,6 +135,10 @@ void rota_cli_add_bytes(struct rota_json *json, const char *name, const char *ba
 
 /* Print a buffer and free it; returns an exit code. */
 int rota_cli_print(struct rota_buffer *buffer);
+
+/* Print the answer of a command with a table in a form of enum rota_table_form, and free it;
+ * returns an exit code. */
+int rota_cli_answer(const struct rota_cli_command *command, int form, struct rota_buffer *json);
 
 /* Close a loop that was given some time to end. When that was too short for a thread, which may
  * wait for a database, the process ends without the handlers of exit(): they would take away

@@ -360,7 +360,7 @@ static const char *const STATES[] = {"waiting", "delayed",   "running", "done",
                                      "dead",    "cancelled", NULL};
 
 static const struct rota_option LIST_OPTIONS[] = {
-    ROTA_QUEUE_CLIENT_OPTIONS(struct list),
+    ROTA_QUEUE_CLIENT_LIST_OPTIONS(struct list),
     {.name = "queue",
      ROTA_OPTION_INTO(TEXT, struct list, queue),
      .value_name = "NAME",
@@ -383,21 +383,6 @@ static const struct rota_option LIST_OPTIONS[] = {
      .help = "how many at most"},
 };
 
-static void append_job(struct rota_buffer *buffer, const struct rota_queue_job_info *info)
-{
-    const struct rota_queue_job_spec *spec = info->spec;
-    char at[ROTA_TIME_TEXT_MAX];
-    rota_queue_client_append_name(buffer, spec->queue, spec->id);
-    rota_buffer_print(buffer, "\t%s\tpriority=%lld\tattempts=%llu",
-                      rota_queue_client_format_moment(info->enqueued_ms, at),
-                      (long long)spec->priority, (unsigned long long)info->n_attempts);
-    if (info->reason.size) {
-        rota_buffer_append_char(buffer, '\t');
-        rota_terminal_append(buffer, first_line(info->reason));
-    }
-    rota_buffer_append_char(buffer, '\n');
-}
-
 static enum rota_code list_all(struct rota_queue_client *client, const struct list *options,
                                struct rota_buffer *buffer, struct rota_error *error)
 {
@@ -414,19 +399,26 @@ static enum rota_code list_all(struct rota_queue_client *client, const struct li
         const struct rota_queue_job_info *jobs = reply.jobs.items;
         rota_queue_client_tell_missing(client);
         for (size_t i = 0; i < reply.jobs.n; i++) {
-            if (options->of.json) {
-                struct rota_json json = {.buffer = buffer};
-                rota_queue_client_add_job(&json, &jobs[i]);
-                rota_buffer_append_char(buffer, '\n');
-            } else if (jobs[i].spec) {
-                append_job(buffer, &jobs[i]);
-            }
+            struct rota_json json = {.buffer = buffer};
+            rota_queue_client_add_job(&json, &jobs[i]);
+            rota_buffer_append_char(buffer, '\n');
         }
         left -= reply.jobs.n < left ? reply.jobs.n : left;
         request.after = reply.next;
     } while (reply.next && left > 0);
     return buffer->size > 0 ? ROTA_OK : rota_queue_client_check(client, request.queue, error);
 }
+
+static const struct rota_table_column JOB_COLUMNS[] = {
+    {"JOB", "job", ROTA_TABLE_NAME, false},
+    {"ADDED", "enqueued_at", ROTA_TABLE_TIME, false},
+    {"PRIORITY", "priority", ROTA_TABLE_NUMBER, false},
+    {"ATTEMPTS", "attempts", ROTA_TABLE_NUMBER, false},
+    {"WORKER", "worker", ROTA_TABLE_TEXT, true},
+    {"REASON", "reason", ROTA_TABLE_TEXT, false},
+};
+static const struct rota_table JOB_TABLE = {NULL, JOB_COLUMNS,
+                                            sizeof JOB_COLUMNS / sizeof *JOB_COLUMNS};
 
 static int run_list(int argc, char *const *argv)
 {
@@ -442,7 +434,7 @@ static int run_list(int argc, char *const *argv)
     enum rota_code how = list_all(&client, &options, &buffer, &error);
     rota_queue_client_close(&client);
     if (!how)
-        return rota_cli_print(&buffer);
+        return rota_queue_client_answer(&rota_cmd_job_list, &options.of, &buffer);
     rota_buffer_deinit(&buffer);
     return rota_cli_fail_error(&error);
 }
@@ -453,14 +445,16 @@ const struct rota_cli_command rota_cmd_job_list = {
             .name = "job list",
             .summary = "List jobs of a queue",
             .description =
-                "Prints a line for each job in a state, with tabs between its parts: its name, "
-                "when it was added, priority, attempts, and why it failed last. The lines are not "
-                "sorted. A queue that does not exist is exit code 1.\n\n"
+                "Lists the jobs of a queue in one state, unordered. Exits 1 if there is no such "
+                "queue.\n\n"
+                "Columns: JOB, when it was ADDED, PRIORITY, ATTEMPTS, the WORKER that has it, and "
+                "the REASON of the last failure.\n\n"
                 "With --json: one object per line, as `job show` prints it, without result and "
                 "events.",
             .options = LIST_OPTIONS,
             .n_options = sizeof LIST_OPTIONS / sizeof *LIST_OPTIONS,
             .examples = "rota job list --node 127.0.0.1:7700 --queue mail --state dead\n",
         },
+    .table = &JOB_TABLE,
     .run = run_list,
 };

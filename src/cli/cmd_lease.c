@@ -10,6 +10,7 @@ struct lease {
     const char *store, *space, *dc;
     rota_time span;
     bool json, dry_run;
+    int output;
 };
 
 #define SPACE_OPTION                                                                               \
@@ -71,6 +72,7 @@ static const struct rota_option LIST_OPTIONS[] = {
      .max = ROTA_STORE_NAME_MAX,
      .help = "only this data centre"},
     JSON_OPTION,
+    ROTA_TABLE_OPTION(struct lease, output),
 };
 
 static const char *state_of(const struct rota_store_lease *lease, rota_time now)
@@ -120,26 +122,18 @@ static void append_list_json(struct rota_buffer *buffer, const struct rota_store
     rota_buffer_append_char(buffer, '\n');
 }
 
-static void append_list(struct rota_buffer *buffer, const struct rota_store_answer *answer,
-                        const struct rota_store_answer *dcs)
-{
-    char text[ROTA_TIME_TEXT_MAX];
-    rota_buffer_append_text(buffer,
-                            "DC\tSHARD\tSTATE\tHOST\tSHARDS\tEPOCH\tCLAIMED OF\tLAST PING\n");
-    for (size_t i = 0; i < answer->n_leases; i++) {
-        const struct rota_store_lease *lease = &answer->leases[i];
-        rota_terminal_append(buffer, lease->dc);
-        rota_buffer_print(buffer, "\t%u\t%s\t", (unsigned)lease->shard,
-                          state_of(lease, answer->db_now));
-        rota_terminal_append(buffer, lease->host);
-        rota_buffer_print(buffer, "\t%u\t", (unsigned)shards_of(dcs, lease->dc));
-        if (lease->epoch)
-            rota_buffer_print(buffer, "%llu\t%u\t%s\n", (unsigned long long)lease->epoch,
-                              (unsigned)lease->shards, format_moment(lease->last_ping, text));
-        else
-            rota_buffer_append_text(buffer, "-\t-\t-\n");
-    }
-}
+static const struct rota_table_column LIST_COLUMNS[] = {
+    {"DC", "dc", ROTA_TABLE_TEXT, false},
+    {"SHARD", "shard", ROTA_TABLE_NUMBER, false},
+    {"STATE", "state", ROTA_TABLE_STATE, false},
+    {"HOST", "host", ROTA_TABLE_NAME, false},
+    {"SHARDS", "shards", ROTA_TABLE_NUMBER, false},
+    {"EPOCH", "epoch", ROTA_TABLE_NUMBER, false},
+    {"CLAIMED OF", "of", ROTA_TABLE_NUMBER, false},
+    {"LAST PING", "last_ping", ROTA_TABLE_AGE, false},
+};
+static const struct rota_table LIST_TABLE = {"leases", LIST_COLUMNS,
+                                             sizeof LIST_COLUMNS / sizeof *LIST_COLUMNS};
 
 static int run_list(int argc, char *const *argv)
 {
@@ -159,14 +153,12 @@ static int run_list(int argc, char *const *argv)
     if (rota_store_options_ask(options.store, requests, 2, answers, &error))
         return rota_cli_fail_error(&error);
     bool is_empty = answers[0].n_leases == 0;
-    if (options.json)
-        append_list_json(&buffer, &answers[0], &answers[1]);
-    else
-        append_list(&buffer, &answers[0], &answers[1]);
+    append_list_json(&buffer, &answers[0], &answers[1]);
     rota_store_answer_deinit(&answers[0]);
     rota_store_answer_deinit(&answers[1]);
     if (!is_empty)
-        return rota_cli_print(&buffer);
+        return rota_cli_answer(&rota_cmd_lease_list,
+                               options.json ? ROTA_TABLE_JSON : options.output, &buffer);
     rota_buffer_deinit(&buffer);
     return rota_cli_fail(ROTA_CLI_NO, "the space %s has no shards in the store", options.space);
 }
@@ -177,12 +169,12 @@ const struct rota_cli_command rota_cmd_lease_list = {
             .name = "lease list",
             .summary = "Who holds which shard",
             .description =
-                "Prints a header and a line for each shard of the space, with tabs between the "
-                "columns. STATE is `held`, `expired` (no host has taken it yet), `free` or `new` "
+                "Lists the shards of a space. STATE is `held`, `expired` (no host has taken it "
+                "yet), `free` or `new` "
                 "(no host has ever held it). HOST holds the shard, or held it last. SHARDS is how "
                 "many shards the data centre has now (hosts no longer claim one beyond that), "
                 "CLAIMED OF how many it had when this shard was claimed. LAST PING is by the "
-                "database's clock. A space without shards is exit code 1.\n\n"
+                "database's clock. Exits 1 if the space has no shards.\n\n"
                 "With --json: {\"now\", \"leases\": [{\"dc\", \"shard\", \"of\", \"shards\", "
                 "\"state\", \"host\", \"epoch\", \"pings\", \"granted_at\", \"last_ping\", "
                 "\"ttl\": "
@@ -193,13 +185,15 @@ const struct rota_cli_command rota_cmd_lease_list = {
                 "rota lease list --store sqlite:/var/lib/rota/store.db\n"
                 "rota lease list --store postgres://rota@db.example/rota --dc east --json\n",
         },
+    .table = &LIST_TABLE,
     .run = run_list,
 };
 
 /* --- history --- */
 
 static const struct rota_option HISTORY_OPTIONS[] = {ROTA_STORE_OPTION(struct lease, store),
-                                                     SPACE_OPTION, JSON_OPTION};
+                                                     SPACE_OPTION, JSON_OPTION,
+                                                     ROTA_TABLE_OPTION(struct lease, output)};
 
 static const char *event_of(const struct rota_store_event *event)
 {
@@ -230,24 +224,14 @@ static void append_history_json(struct rota_buffer *buffer, const struct rota_st
     rota_buffer_append_char(buffer, '\n');
 }
 
-static void append_history(struct rota_buffer *buffer, const struct rota_store_answer *answer)
-{
-    char text[ROTA_TIME_TEXT_MAX];
-    rota_buffer_append_text(buffer,
-                            "TIME (NEWEST FIRST)\tEVENT\tDC\tSHARD\tHOST\tEPOCH\tCLAIMED OF\n");
-    for (size_t i = 0; i < answer->n_history; i++) {
-        const struct rota_store_event *event = &answer->history[i];
-        rota_buffer_print(buffer, "%s\t%s\t", format_moment(event->at, text), event_of(event));
-        rota_terminal_append(buffer, event->dc);
-        rota_buffer_print(buffer, "\t%u\t", (unsigned)event->shard);
-        rota_terminal_append(buffer, event->host);
-        rota_buffer_print(buffer, "\t%llu\t", (unsigned long long)event->epoch);
-        if (event->shards)
-            rota_buffer_print(buffer, "%u\n", (unsigned)event->shards);
-        else
-            rota_buffer_append_text(buffer, "-\n");
-    }
-}
+static const struct rota_table_column HISTORY_COLUMNS[] = {
+    {"TIME", "at", ROTA_TABLE_TIME, false},         {"EVENT", "event", ROTA_TABLE_TEXT, false},
+    {"DC", "dc", ROTA_TABLE_TEXT, false},           {"SHARD", "shard", ROTA_TABLE_NUMBER, false},
+    {"HOST", "host", ROTA_TABLE_NAME, false},       {"EPOCH", "epoch", ROTA_TABLE_NUMBER, false},
+    {"CLAIMED OF", "of", ROTA_TABLE_NUMBER, false},
+};
+static const struct rota_table HISTORY_TABLE = {"history", HISTORY_COLUMNS,
+                                                sizeof HISTORY_COLUMNS / sizeof *HISTORY_COLUMNS};
 
 static int run_history(int argc, char *const *argv)
 {
@@ -262,12 +246,10 @@ static int run_history(int argc, char *const *argv)
                                                .space = rota_str(options.space)};
     if (ask(&options, &request, &answer, &error))
         return rota_cli_fail_error(&error);
-    if (options.json)
-        append_history_json(&buffer, &answer);
-    else
-        append_history(&buffer, &answer);
+    append_history_json(&buffer, &answer);
     rota_store_answer_deinit(&answer);
-    return rota_cli_print(&buffer);
+    return rota_cli_answer(&rota_cmd_lease_history, options.json ? ROTA_TABLE_JSON : options.output,
+                           &buffer);
 }
 
 const struct rota_cli_command rota_cmd_lease_history = {
@@ -276,8 +258,8 @@ const struct rota_cli_command rota_cmd_lease_history = {
             .name = "lease history",
             .summary = "Who was granted which shard, and gave it back",
             .description =
-                "Prints a header and a line for each grant and each release in the space, the "
-                "newest first and at most 1,000, with tabs between the columns. TIME is by the "
+                "Lists the last 1,000 grants and releases in the space, newest first. TIME is by "
+                "the "
                 "database's clock, EVENT is `granted` or `released`, CLAIMED OF is how many shards "
                 "the data centre had then.\n\n"
                 "With --json: {\"history\": [{\"at\", \"event\", \"dc\", \"shard\", \"of\": 0 if "
@@ -286,6 +268,7 @@ const struct rota_cli_command rota_cmd_lease_history = {
             .n_options = sizeof HISTORY_OPTIONS / sizeof *HISTORY_OPTIONS,
             .examples = "rota lease history --store sqlite:/var/lib/rota/store.db\n",
         },
+    .table = &HISTORY_TABLE,
     .run = run_history,
 };
 

@@ -13,6 +13,7 @@ struct members {
     const char *weight;
     rota_time ttl, start_at, stop_at;
     bool json, dry_run;
+    int output;
 };
 
 /* --- list --- */
@@ -20,6 +21,7 @@ struct members {
 static const struct rota_option LIST_OPTIONS[] = {
     ROTA_STORE_OPTION(struct members, store),
     {.name = "json", ROTA_OPTION_INTO(FLAG, struct members, json), .help = "answer in JSON"},
+    ROTA_TABLE_OPTION(struct members, output),
 };
 
 /* An operator's word counts for one that is dead, too: it may come back. */
@@ -79,26 +81,17 @@ static void append_json(struct rota_buffer *buffer, const struct rota_store_answ
     rota_buffer_append_char(buffer, '\n');
 }
 
-static void append_text(struct rota_buffer *buffer, const struct rota_store_answer *answer)
-{
-    char text[ROTA_TIME_TEXT_MAX];
-    for (size_t i = 0; i < answer->n_members; i++) {
-        const struct rota_store_member *member = &answer->members[i];
-        rota_terminal_append(buffer, member->address);
-        rota_buffer_print(buffer, "\t%s\tweight=%g", state_of(member, answer->db_now),
-                          (double)member->weight / ROTA_WEIGHT_ONE);
-        rota_buffer_append_text(buffer, "\tzone=");
-        rota_terminal_append(buffer, member->zone);
-        rota_buffer_append_text(buffer, "\troles=");
-        rota_terminal_append(buffer, member->roles);
-        rota_buffer_print(buffer, "\theartbeat=%s", rota_time_format(member->heartbeat, text));
-        if (member->start_at)
-            rota_buffer_print(buffer, "\tstart_at=%s", rota_time_format(member->start_at, text));
-        if (member->stop_at)
-            rota_buffer_print(buffer, "\tstop_at=%s", rota_time_format(member->stop_at, text));
-        rota_buffer_append_char(buffer, '\n');
-    }
-}
+static const struct rota_table_column COLUMNS[] = {
+    {"ADDRESS", "address", ROTA_TABLE_NAME, false},
+    {"STATE", "state", ROTA_TABLE_STATE, false},
+    {"WEIGHT", "weight", ROTA_TABLE_NUMBER, false},
+    {"ZONE", "zone", ROTA_TABLE_TEXT, false},
+    {"ROLES", "roles", ROTA_TABLE_TEXT, false},
+    {"HEARTBEAT", "heartbeat", ROTA_TABLE_AGE, false},
+    {"START AT", "start_at", ROTA_TABLE_TIME, true},
+    {"STOP AT", "stop_at", ROTA_TABLE_TIME, true},
+};
+static const struct rota_table TABLE = {"members", COLUMNS, sizeof COLUMNS / sizeof *COLUMNS};
 
 static int run_list(int argc, char *const *argv)
 {
@@ -112,26 +105,23 @@ static int run_list(int argc, char *const *argv)
         return code;
     if (rota_store_options_ask(options.store, &request, 1, &answer, &error))
         return rota_cli_fail_error(&error);
-    if (options.json)
-        append_json(&buffer, &answer);
-    else
-        append_text(&buffer, &answer);
+    append_json(&buffer, &answer);
     rota_store_answer_deinit(&answer);
-    return rota_cli_print(&buffer);
+    return rota_cli_answer(&rota_cmd_members_list, options.json ? ROTA_TABLE_JSON : options.output,
+                           &buffer);
 }
 
 const struct rota_cli_command rota_cmd_members_list = {
     .command =
         {
             .name = "members list",
-            .summary = "Who is a member of a store",
+            .summary = "List the members in a store",
             .description =
-                "Prints a line for each member, with tabs between its parts: the address; `in`, "
-                "`draining` (it is placed no more), `evicted` (it is listed for nobody) or `dead` "
-                "(its last heartbeat is longer ago than its ttl); weight, zone, roles and the last "
-                "heartbeat by the database's clock; start_at and stop_at if it has them. Members "
-                "that are in or draining are the hosts "
-                "of commands with --store.\n\n"
+                "Columns: ADDRESS; STATE: `in`, `draining` (gets no new shards), `evicted` "
+                "(excluded from the cluster) or `dead` (its last heartbeat is older than its ttl); "
+                "WEIGHT; ZONE; ROLES; the last HEARTBEAT by the database's clock; START AT and "
+                "STOP AT. Commands with --store use the members that are in or draining as "
+                "hosts.\n\n"
                 "With --json: {\"now\", \"members\": [{\"address\", \"state\", \"roles\", "
                 "\"zone\", \"weight\", \"heartbeat\", \"start_at\", \"stop_at\", \"ttl\": "
                 "seconds}]}.",
@@ -139,6 +129,7 @@ const struct rota_cli_command rota_cmd_members_list = {
             .n_options = sizeof LIST_OPTIONS / sizeof *LIST_OPTIONS,
             .examples = "rota members list --store sqlite:/var/lib/rota/store.db\n",
         },
+    .table = &TABLE,
     .run = run_list,
 };
 

@@ -103,7 +103,7 @@ static int run_with(const struct rota_cli_command *command, int argc, char *cons
     enum rota_code code = act(&client, &options, &buffer, &error);
     rota_queue_client_close(&client);
     if (!code)
-        return rota_cli_print(&buffer);
+        return rota_queue_client_answer(command, &options.of, &buffer);
     rota_buffer_deinit(&buffer);
     return rota_cli_fail_error(&error);
 }
@@ -143,6 +143,8 @@ static void append_json(struct rota_buffer *buffer, const struct rota_queue_info
     rota_json_begin_object(&json);
     rota_json_key(&json, "queue");
     rota_json_string(&json, info->name);
+    rota_json_key(&json, "state");
+    rota_json_text(&json, info->is_paused ? "paused" : "open");
     rota_json_key(&json, "is_paused");
     rota_json_bool(&json, info->is_paused);
     rota_queue_client_add_moment(&json, "oldest_at", info->oldest_ms);
@@ -156,26 +158,6 @@ static void append_json(struct rota_buffer *buffer, const struct rota_queue_info
     rota_buffer_append_char(buffer, '\n');
 }
 
-static void append_text(struct rota_buffer *buffer, const struct rota_queue_info *info)
-{
-    char at[ROTA_TIME_TEXT_MAX];
-    rota_terminal_append(buffer, info->name);
-    rota_buffer_print(buffer,
-                      "\t%s\twaiting=%llu\tdelayed=%llu\trunning=%llu\tdead=%llu\tdone=%llu"
-                      "\tworkers=%llu\tfree=%llu",
-                      info->is_paused ? "paused" : "open", (unsigned long long)info->n_waiting,
-                      (unsigned long long)info->n_delayed, (unsigned long long)info->n_running,
-                      (unsigned long long)info->n_dead, (unsigned long long)info->n_done,
-                      (unsigned long long)info->n_workers, (unsigned long long)info->n_free);
-    rota_buffer_print(buffer, "\tpartitions=%llu", (unsigned long long)info->write);
-    if (info->read != info->write)
-        rota_buffer_print(buffer, "/%llu", (unsigned long long)info->read);
-    if (info->oldest_ms)
-        rota_buffer_print(buffer, "\toldest=%s",
-                          rota_queue_client_format_moment(info->oldest_ms, at));
-    rota_buffer_append_char(buffer, '\n');
-}
-
 static enum rota_code list(struct rota_queue_client *client, const struct queue *options,
                            struct rota_buffer *buffer, struct rota_error *error)
 {
@@ -184,12 +166,8 @@ static enum rota_code list(struct rota_queue_client *client, const struct queue 
     const struct rota_queue_info *infos = code ? NULL : reply.items.items;
     if (!code)
         rota_queue_client_tell_missing(client);
-    for (size_t i = 0; !code && i < reply.items.n; i++) {
-        if (client->options->json)
-            append_json(buffer, &infos[i]);
-        else
-            append_text(buffer, &infos[i]);
-    }
+    for (size_t i = 0; !code && i < reply.items.n; i++)
+        append_json(buffer, &infos[i]);
     return code;
 }
 
@@ -301,15 +279,8 @@ static enum rota_code dead(struct rota_queue_client *client, const struct queue 
             rota_queue_client_tell_missing(client);
         const struct rota_queue_job_info *jobs = reply.jobs.items;
         for (size_t i = 0; i < reply.jobs.n; i++) {
-            const struct rota_queue_job_spec *spec = jobs[i].spec;
-            if (client->options->json) {
-                struct rota_json json = {.buffer = buffer};
-                rota_queue_client_add_job(&json, &jobs[i]);
-            } else if (spec) {
-                rota_queue_client_append_name(buffer, spec->queue, spec->id);
-                rota_buffer_append_char(buffer, '\t');
-                rota_terminal_append(buffer, jobs[i].reason);
-            }
+            struct rota_json json = {.buffer = buffer};
+            rota_queue_client_add_job(&json, &jobs[i]);
             rota_buffer_append_char(buffer, '\n');
         }
         request.after = reply.next;
@@ -414,16 +385,6 @@ static enum rota_code drain(struct rota_queue_client *client, const struct queue
 
 /* --- workers --- */
 
-/* "a,b", or "-" when there are none. */
-static void append_names(struct rota_buffer *buffer, struct rota_message_strs names)
-{
-    for (size_t i = 0; i < names.n; i++) {
-        rota_buffer_append_text(buffer, i > 0 ? "," : "");
-        rota_terminal_append(buffer, names.items[i]);
-    }
-    rota_buffer_append_text(buffer, names.n > 0 ? "" : "-");
-}
-
 static void add_names(struct rota_json *json, const char *key, struct rota_message_strs names)
 {
     rota_json_key(json, key);
@@ -433,25 +394,10 @@ static void add_names(struct rota_json *json, const char *key, struct rota_messa
     rota_json_end_array(json);
 }
 
-static void append_worker(struct rota_buffer *buffer, bool is_json,
-                          const struct rota_queue_worker *of)
+static void append_worker(struct rota_buffer *buffer, const struct rota_queue_worker *of)
 {
     const struct rota_queue_worker_info *worker = &of->info;
     struct rota_json json = {.buffer = buffer};
-    char silent[ROTA_TIME_TEXT_MAX];
-    if (!is_json) {
-        rota_terminal_append(buffer, worker->name);
-        rota_buffer_print(buffer,
-                          "\trunning=%llu\tslots=%llu\tconnections=%llu\theard=%s ago\tqueues=",
-                          (unsigned long long)worker->n_running, (unsigned long long)worker->slots,
-                          (unsigned long long)of->n_connections,
-                          rota_span_format(rota_queue_from_ms(worker->silent_ms), silent));
-        append_names(buffer, worker->queues);
-        rota_buffer_append_text(buffer, "\tcan=");
-        append_names(buffer, worker->can);
-        rota_buffer_append_char(buffer, '\n');
-        return;
-    }
     rota_json_begin_object(&json);
     rota_json_key(&json, "worker");
     rota_json_string(&json, worker->name);
@@ -482,7 +428,7 @@ static enum rota_code list_workers(struct rota_queue_client *client, const struc
         return code;
     rota_queue_client_tell_missing(client);
     for (size_t i = 0; i < n; i++)
-        append_worker(buffer, client->options->json, &workers[i]);
+        append_worker(buffer, &workers[i]);
     return ROTA_OK;
 }
 
@@ -565,7 +511,14 @@ static enum rota_code forget_node(struct rota_queue_client *client, const struct
 
 #define COMMAND(noun, the_name, the_summary, the_argument, n, text, the_act)                       \
     COMMAND_WITH(OPTIONS, noun, the_name, the_summary, the_argument, n, text, the_act)
-#define COMMAND_WITH(table, noun, the_name, the_summary, the_argument, n, text, the_act)           \
+#define COMMAND_WITH(words, noun, the_name, the_summary, the_argument, n, text, the_act)           \
+    COMMAND_OF(words, NULL, noun, the_name, the_summary, the_argument, n, text, the_act)
+#define LIST_COMMAND(columns, noun, the_name, the_summary, the_argument, n, text, the_act)         \
+    static const struct rota_table TABLE_##noun = {NULL, columns,                                  \
+                                                   sizeof columns / sizeof *columns};              \
+    COMMAND_OF(LIST_OPTIONS, &TABLE_##noun, noun, the_name, the_summary, the_argument, n, text,    \
+               the_act)
+#define COMMAND_OF(words, the_table, noun, the_name, the_summary, the_argument, n, text, the_act)  \
     static int run_##noun(int argc, char *const *argv)                                             \
     {                                                                                              \
         return run_with(&rota_cmd_queue_##noun, argc, argv, the_act);                              \
@@ -577,17 +530,52 @@ static enum rota_code forget_node(struct rota_queue_client *client, const struct
                     .min_arguments = (n),                                                          \
                     .max_arguments = (n),                                                          \
                     .description = (text),                                                         \
-                    .options = (table),                                                            \
-                    .n_options = sizeof(table) / sizeof *(table)},                                 \
-        .run = run_##noun}
+                    .options = (words),                                                            \
+                    .n_options = sizeof(words) / sizeof *(words)},                                 \
+        .run = run_##noun,                                                                         \
+        .table = (the_table)}
 
-COMMAND(
-    list, "queue list", "List the queues of a broker", NULL, 0,
-    "Prints a line for each queue that has had a job, with tabs between its parts: its name, "
-    "`open` or `paused`, how many jobs wait, are delayed, run, are dead, and are done and still "
-    "remembered, the workers that serve it and their free slots, its partitions (see `rota queue "
-    "partitions`), and since when the oldest job waits.\n\n"
-    "With --json: one object per line, {\"queue\", \"is_paused\", \"oldest_at\", "
+static const struct rota_option LIST_OPTIONS[] = {ROTA_QUEUE_CLIENT_LIST_OPTIONS(struct queue)};
+
+static const struct rota_table_column QUEUE_COLUMNS[] = {
+    {"QUEUE", "queue", ROTA_TABLE_TEXT, false},
+    {"STATE", "state", ROTA_TABLE_STATE, false},
+    {"WAITING", "waiting", ROTA_TABLE_NUMBER, false},
+    {"DELAYED", "delayed", ROTA_TABLE_NUMBER, false},
+    {"RUNNING", "running", ROTA_TABLE_NUMBER, false},
+    {"DEAD", "dead", ROTA_TABLE_NUMBER, false},
+    {"DONE", "done", ROTA_TABLE_NUMBER, true},
+    {"WORKERS", "workers", ROTA_TABLE_NUMBER, false},
+    {"FREE", "free", ROTA_TABLE_NUMBER, false},
+    {"OLDEST", "oldest_at", ROTA_TABLE_AGE, false},
+    {"WRITE", "write", ROTA_TABLE_NUMBER, true},
+    {"READ", "read", ROTA_TABLE_NUMBER, true},
+};
+
+static const struct rota_table_column WORKER_COLUMNS[] = {
+    {"WORKER", "worker", ROTA_TABLE_TEXT, false},
+    {"RUNNING", "running", ROTA_TABLE_NUMBER, false},
+    {"SLOTS", "slots", ROTA_TABLE_NUMBER, false},
+    {"CONNECTIONS", "connections", ROTA_TABLE_NUMBER, true},
+    {"SEEN", "silent_ms", ROTA_TABLE_DURATION, false},
+    {"QUEUES", "queues", ROTA_TABLE_LIST, false},
+    {"CAPABILITIES", "can", ROTA_TABLE_LIST, false},
+};
+
+static const struct rota_table_column DEAD_COLUMNS[] = {
+    {"JOB", "job", ROTA_TABLE_NAME, false},
+    {"ATTEMPTS", "attempts", ROTA_TABLE_NUMBER, false},
+    {"ENDED", "ended_at", ROTA_TABLE_TIME, true},
+    {"REASON", "reason", ROTA_TABLE_TEXT, false},
+};
+
+LIST_COMMAND(
+    QUEUE_COLUMNS, list, "queue list", "List queues", NULL, 0,
+    "Lists every queue that has had a job, summed over all nodes.\n\n"
+    "Columns: QUEUE; STATE: `open` or `paused`; jobs WAITING, DELAYED, RUNNING, DEAD and DONE (as long as they are "
+    "kept); WORKERS that serve it and their FREE slots; since when the OLDEST job waits; "
+    "partitions to WRITE to and to READ from (see `rota queue partitions`).\n\n"
+    "With --json: one object per line, {\"queue\", \"state\", \"is_paused\", \"oldest_at\", "
     "\"partitions\", \"waiting\", \"delayed\", \"running\", \"done\", \"dead\", "
     "\"cancelled\", \"added_total\", \"done_total\", \"dead_total\", \"retries_total\", "
     "\"quarantined_total\" (what "
@@ -598,8 +586,9 @@ COMMAND(
     "\"workers\", \"slots\", \"free\", \"wanted\", \"write\" and \"read\" (partitions), "
     "\"batch\", \"mode\", \"worker_deaths\" (as `queue quarantine` has set them; 0: 3)}.",
     list);
-COMMAND(show, "queue show", "Show one queue", "QUEUE", 1,
-        "The line of `queue list` for one queue. No such queue is exit code 1.", list);
+LIST_COMMAND(QUEUE_COLUMNS, show, "queue show", "Show one queue", "QUEUE", 1,
+             "Prints the row of `queue list` for one queue. Exits 1 if there is no such queue.",
+             list);
 COMMAND_WITH(PAUSE_OPTIONS, pause, "queue pause", "Hand out no more jobs of a queue", "QUEUE", 1,
              "Jobs are still taken in, and those that run go on. It stays so when the broker is "
              "restarted. No such queue is exit code 1, unless there is --create.\n\nWith --json: "
@@ -643,21 +632,21 @@ COMMAND_WITH(
     "the broker is restarted. No such queue is exit code 1, unless there is --create.\n\n"
     "With --json: {}. " ROTA_DRY_RUN_JSON,
     set_quarantine);
-COMMAND(
-    workers, "queue workers", "List the workers that are connected", NULL, 0,
-    "Prints a line for each worker, by its name, with tabs between its parts: the name, the jobs "
-    "that it runs, its slots, its connections, how long ago it was heard, the queues that it "
-    "serves and what it can do. A connection is one over ZeroMQ, a poll that waits over gRPC, or "
-    "what a node knows of a worker that has jobs from polls: a worker has some at several nodes, "
-    "and is listed once. One without a name is a worker of its own.\n\nWith --json: one object per "
-    "line, {\"worker\", \"running\", \"slots\", \"connections\", \"epoch\", \"silent_ms\", "
-    "\"queues\", \"can\"}.",
+LIST_COMMAND(
+    WORKER_COLUMNS, workers, "queue workers", "List connected workers", NULL, 0,
+    "Columns: WORKER; jobs RUNNING; SLOTS; CONNECTIONS (over ZeroMQ, waiting gRPC polls, and nodes "
+    "that gave it jobs); how long ago it was last SEEN; the QUEUES it serves; its CAPABILITIES. A "
+    "worker that several nodes know is listed once. Workers without a name are listed one by "
+    "one.\n\n"
+    "With --json: one object per line, {\"worker\", \"running\", \"slots\", \"connections\", "
+    "\"epoch\", \"silent_ms\", \"queues\", \"can\"}.",
     list_workers);
-COMMAND(dead, "queue dead", "List the dead jobs of a queue, and why they are", "QUEUE", 1,
-        "Prints a line for each job that is out of attempts or time, or was refused: its name and "
-        "the reason. `job retry` lets one wait again. A queue that nobody knows is exit code 1.\n\n"
-        "With --json: one object per line, as `job list` prints it.",
-        dead);
+LIST_COMMAND(DEAD_COLUMNS, dead, "queue dead", "List the dead jobs of a queue", "QUEUE", 1,
+             "Lists jobs that ran out of attempts or time, were refused by a worker, or are "
+             "quarantined because workers died of them, with the reason. `rota job retry` lets one "
+             "run again. Exits 1 if there is no such queue.\n\n"
+             "With --json: one object per line, as `job list` prints it.",
+             dead);
 COMMAND(
     nodes, "queue nodes", "Show what is at a broker, and which brokers it knows", NULL, 0,
     "Prints the address of the broker that is asked, or `alone`, how many jobs are there, those "

@@ -65,15 +65,9 @@ static enum rota_code list(struct rota_queue_client *client, const struct rota_s
                                                       &ROTA_SPACE_LIST_REPLY, &reply, error);
     if (code)
         return code;
-    if (client->options->json) {
-        struct rota_json json = {.buffer = buffer};
-        rota_message_write_json(&ROTA_SPACE_LIST_REPLY, &reply, &json);
-        rota_buffer_append_char(buffer, '\n');
-        return ROTA_OK;
-    }
-    const struct rota_space_info *spaces = reply.spaces.items;
-    for (size_t i = 0; i < reply.spaces.n; i++)
-        append_info(buffer, &spaces[i]);
+    struct rota_json json = {.buffer = buffer};
+    rota_message_write_json(&ROTA_SPACE_LIST_REPLY, &reply, &json);
+    rota_buffer_append_char(buffer, '\n');
     return ROTA_OK;
 }
 
@@ -207,7 +201,7 @@ static enum rota_code migrate(struct rota_queue_client *client,
 
 /* --- the commands --- */
 
-#define COMMAND(noun, table, the_arguments, n, text, the_summary, the_examples)                    \
+#define COMMAND(noun, words, the_table, the_arguments, n, text, the_summary, the_examples)         \
     static int run_##noun(int argc, char *const *argv)                                             \
     {                                                                                              \
         return rota_space_client_run(&rota_cmd_space_##noun, argc, argv, false, noun);             \
@@ -219,29 +213,46 @@ static enum rota_code migrate(struct rota_queue_client *client,
                     .min_arguments = (n),                                                          \
                     .max_arguments = (n),                                                          \
                     .description = (text),                                                         \
-                    .options = (table),                                                            \
-                    .n_options = sizeof(table) / sizeof *(table),                                  \
+                    .options = (words),                                                            \
+                    .n_options = sizeof(words) / sizeof *(words),                                  \
                     .examples = (the_examples)},                                                   \
         .run = run_##noun,                                                                         \
+        .table = (the_table),                                                                      \
     }
 
+static const struct rota_option LIST_OPTIONS[] = {ROTA_SPACE_LIST_OPTIONS};
+
+static const struct rota_table_column COLUMNS[] = {
+    {"SPACE", "name", ROTA_TABLE_TEXT, false},
+    {"ENGINE", "engine", ROTA_TABLE_TEXT, false},
+    {"SHARDS", "n_shards", ROTA_TABLE_NUMBER, false},
+    {"OWNED", "n_owned", ROTA_TABLE_NUMBER, false},
+    {"MOVING", "n_moving", ROTA_TABLE_NUMBER, false},
+    {"VERSION", "version", ROTA_TABLE_NUMBER, true},
+    {"TO", "migration.to", ROTA_TABLE_TEXT, false},
+    {"PHASE", "migration.phase", ROTA_TABLE_TEXT, false},
+    {"DIFFERENCES", "migration.differences", ROTA_TABLE_NUMBER, true},
+    {"TROUBLE", "trouble", ROTA_TABLE_TEXT, false},
+};
+static const struct rota_table TABLE = {"spaces", COLUMNS, sizeof COLUMNS / sizeof *COLUMNS};
+
 COMMAND(
-    list, OPTIONS, NULL, 0,
-    "Prints a line for each space, with tabs between its parts: its name, its engine, how "
-    "many shards it has, how many are owned and how many are moving, and, of a migration, "
-    "where to, its phase and how many shards would change their owner. `trouble` says why "
-    "the node that was asked can own nothing now.\n\n"
+    list, LIST_OPTIONS, &TABLE, NULL, 0,
+    "Columns: SPACE; its assignment ENGINE; how many SHARDS it has, how many are OWNED and how "
+    "many are MOVING; its VERSION; during a migration the engine it goes TO, the PHASE and the "
+    "DIFFERENCES: how many shards would change their owner; TROUBLE: why the node you asked can't "
+    "own shards now.\n\n"
     "With --json: {\"spaces\": [{\"name\", \"engine\", \"n_shards\", \"version\", \"n_owned\", "
     "\"n_moving\", \"migration\" (null, or {\"to\", \"phase\", \"differences\", \"is_counted\"}), "
     "\"trouble\"}]}.",
     "List the spaces of a cluster", "rota space list --node 127.0.0.1:7700\n");
-COMMAND(show, OPTIONS, "SPACE", 1,
+COMMAND(show, OPTIONS, NULL, "SPACE", 1,
         "Prints the line of `space list`, and then one for each node with how many shards it owns "
         "and how many are on their way to it. No such space is exit code 1.\n\n"
         "With --json: what `space list` has of it, with \"nodes\": [{\"node\", \"n_owned\", "
         "\"n_moving\"}] and \"n_unowned\".",
         "Show how a space is shared out", "rota space show orders\n");
-COMMAND(migrate, MIGRATE_OPTIONS, "SPACE ENGINE", 2,
+COMMAND(migrate, MIGRATE_OPTIONS, NULL, "SPACE ENGINE", 2,
         "Engines are static, ring, lease and group. First the new one only computes beside the "
         "old one, for --shadow, and `space list` has how many shards would change their owner; "
         "asking for the engine that is in force ends it there. The node that was asked ends the "

@@ -21,6 +21,7 @@ struct rota_queue_client_options {
     rota_time timeout;
     bool insecure, json;
     bool dry_run; /* of commands that change something */
+    int output;   /* enum rota_table_form, of commands that list something */
 };
 
 /* `result` has a struct rota_queue_client_options named `of`. */
@@ -34,6 +35,10 @@ struct rota_queue_client_options {
          .max = ROTA_HOUR,                                                                         \
          .help = "how long to wait for an answer"},                                                \
         ROTA_QUEUE_CLIENT_MANNER(result)
+
+/* The same for a command with a table. */
+#define ROTA_QUEUE_CLIENT_LIST_OPTIONS(result)                                                     \
+    ROTA_QUEUE_CLIENT_OPTIONS(result), ROTA_TABLE_OPTION(result, of.output)
 
 /* The two parts of it that have nothing to do with time. */
 #define ROTA_QUEUE_CLIENT_NODE(result)                                                             \
@@ -82,6 +87,14 @@ struct rota_queue_client {
     uint32_t write;      /* of the queue: those that new jobs go to */
     bool is_alone;       /* one node has all queues */
 };
+
+/* Print the answer of a command, and free it; returns an exit code. */
+static inline int rota_queue_client_answer(const struct rota_cli_command *command,
+                                           const struct rota_queue_client_options *options,
+                                           struct rota_buffer *buffer)
+{
+    return rota_cli_answer(command, options->json ? ROTA_TABLE_JSON : options->output, buffer);
+}
 
 /* Fills `*client`; rota_queue_client_close() ends it. */
 enum rota_code rota_queue_client_open(const struct rota_queue_client_options *options,

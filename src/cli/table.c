@@ -1,6 +1,7 @@
 #include "cli/table.h"
 
 #include "wire/json_rows.h"
+#include "wire/json_scan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,17 +10,16 @@
 enum {
     GAP = 2,        /* columns of the terminal between two of the table */
     WIDTH_MIN = 12, /* below this no column is cut */
+    LINES_AT_A_TIME = 10000,
 };
 
 const char *const rota_table_form_names[] = {"auto", "table", "wide", "tsv", "json", NULL};
 
-enum rota_table_form rota_table_choose(const struct rota_table_options *options,
+enum rota_table_form rota_table_choose(enum rota_table_form form,
                                        const struct rota_terminal *terminal)
 {
-    if (options->json)
-        return ROTA_TABLE_JSON;
-    if (options->form != ROTA_TABLE_AUTO)
-        return (enum rota_table_form)options->form;
+    if (form != ROTA_TABLE_AUTO)
+        return form;
     return terminal->is_terminal ? ROTA_TABLE_PLAIN : ROTA_TABLE_TSV;
 }
 
@@ -78,6 +78,36 @@ static void append_time(struct rota_buffer *buffer, struct rota_str cell, enum r
         append_local(buffer, time);
 }
 
+static rota_time parse_ms(struct rota_str cell)
+{
+    rota_time ms = 0;
+    for (size_t i = 0; i < cell.size && cell.data[i] >= '0' && cell.data[i] <= '9'; i++)
+        ms = ms > ROTA_TIME_NEVER / ROTA_SEC ? ms : ms * 10 + (cell.data[i] - '0');
+    return ms * ROTA_MSEC;
+}
+
+static void append_list(struct rota_buffer *buffer, struct rota_str array)
+{
+    struct rota_scan scan;
+    char *room = malloc(array.size + 1);
+    bool is_first = true;
+    if (!room) {
+        buffer->failed = true;
+        return;
+    }
+    rota_scan_init(&scan, array, room);
+    rota_scan_array(&scan);
+    while (rota_scan_item(&scan)) {
+        struct rota_str item = rota_scan_string(&scan);
+        rota_buffer_append_text(buffer, is_first ? "" : ",");
+        rota_terminal_append(buffer, item);
+        is_first = false;
+    }
+    if (is_first)
+        rota_buffer_append_char(buffer, '-');
+    free(room);
+}
+
 static void append_cell(struct rota_buffer *buffer, struct rota_str cell, enum rota_table_kind kind,
                         bool is_table, rota_time now)
 {
@@ -88,6 +118,7 @@ static void append_cell(struct rota_buffer *buffer, struct rota_str cell, enum r
     }
     switch (kind) {
     case ROTA_TABLE_TEXT:
+    case ROTA_TABLE_NAME:
     case ROTA_TABLE_NUMBER:
     case ROTA_TABLE_STATE:
         rota_terminal_append(buffer, cell);
@@ -100,8 +131,10 @@ static void append_cell(struct rota_buffer *buffer, struct rota_str cell, enum r
         append_time(buffer, cell, kind, is_table, now);
         break;
     case ROTA_TABLE_DURATION:
-        rota_buffer_append_text(buffer,
-                                rota_span_format(strtoll(cell.data, NULL, 10) * ROTA_MSEC, text));
+        rota_buffer_append_text(buffer, rota_span_format(parse_ms(cell), text));
+        break;
+    case ROTA_TABLE_LIST:
+        append_list(buffer, cell);
         break;
     }
 }
@@ -157,7 +190,7 @@ struct drawing {
     const struct rota_terminal *terminal;
     struct rota_str *cells; /* as they are shown, row by row; the titles are the first row */
     size_t n_rows;
-    bool is_wide;
+    bool is_wide, has_titles; /* these were drawn */
     int widths[ROTA_ROWS_FIELDS_MAX];
 };
 
@@ -174,6 +207,11 @@ static int sum_widths(const struct drawing *drawing)
     return sum;
 }
 
+static bool is_cut(enum rota_table_kind kind)
+{
+    return kind == ROTA_TABLE_TEXT || kind == ROTA_TABLE_LIST;
+}
+
 /* Widths by content; while that is too much, the widest column of text gives way. */
 static void choose_widths(struct drawing *drawing)
 {
@@ -184,10 +222,10 @@ static void choose_widths(struct drawing *drawing)
         *width = columns > *width ? columns : *width;
     }
     for (int over = sum_widths(drawing) - drawing->terminal->width;
-         over > 0 && !drawing->is_wide;) {
+         over > 0 && !drawing->is_wide && drawing->terminal->is_terminal;) {
         int *widest = NULL;
         for (size_t i = 0; i < table->n_columns; i++)
-            if (is_shown(drawing, i) && table->columns[i].kind == ROTA_TABLE_TEXT &&
+            if (is_shown(drawing, i) && is_cut(table->columns[i].kind) &&
                 drawing->widths[i] > WIDTH_MIN && (!widest || drawing->widths[i] > *widest))
                 widest = &drawing->widths[i];
         if (!widest)
@@ -229,12 +267,13 @@ static void append_table(struct drawing *drawing)
     choose_widths(drawing);
     for (size_t i = 0; i < drawing->table->n_columns; i++)
         last = is_shown(drawing, i) ? i : last;
-    for (size_t row = 0; row < drawing->n_rows; row++) {
+    for (size_t row = drawing->has_titles ? 1 : 0; row < drawing->n_rows; row++) {
         for (size_t i = 0; i <= last; i++)
             if (is_shown(drawing, i))
                 append_padded(drawing, row, i, i == last);
         rota_buffer_append_char(drawing->buffer, '\n');
     }
+    drawing->has_titles = true;
 }
 
 /* The titles and all cells as they are shown. False when there is no memory. */
@@ -290,30 +329,62 @@ static void append_lines(struct rota_buffer *buffer, const struct rota_table *ta
         }
 }
 
+static enum rota_code append_document(struct drawing *drawing, enum rota_table_form form,
+                                      struct rota_str document, const char *key, rota_time now,
+                                      struct rota_error *error)
+{
+    const struct rota_table *table = drawing->table;
+    const char *fields[ROTA_ROWS_FIELDS_MAX];
+    struct rota_rows rows;
+    for (size_t i = 0; i < table->n_columns; i++)
+        fields[i] = table->columns[i].field;
+    enum rota_code code = rota_rows_read(document, key, fields, table->n_columns, &rows, error);
+    if (code)
+        return code;
+    if (form == ROTA_TABLE_TSV)
+        append_lines(drawing->buffer, table, &rows, now);
+    else
+        code = append_rows(drawing, &rows, now, error);
+    rota_rows_deinit(&rows);
+    return code;
+}
+
+/* Objects, a line each, some at a time: there may be millions. */
+static enum rota_code append_objects(struct drawing *drawing, enum rota_table_form form,
+                                     struct rota_str lines, rota_time now, struct rota_error *error)
+{
+    struct rota_buffer document = {0};
+    enum rota_code code = ROTA_OK;
+    do {
+        rota_buffer_clear(&document);
+        rota_buffer_append_text(&document, "{\"rows\":[");
+        for (size_t n = 0; n < LINES_AT_A_TIME && lines.size > 0; n++) {
+            const char *end = memchr(lines.data, '\n', lines.size);
+            size_t size = end ? (size_t)(end - lines.data) : lines.size;
+            rota_buffer_append_text(&document, n > 0 ? "," : "");
+            rota_buffer_append(&document, lines.data, size);
+            size += end != NULL;
+            lines = rota_str_of(lines.data + size, lines.size - size);
+        }
+        rota_buffer_append_text(&document, "]}");
+        code = document.failed
+                   ? rota_error_set(error, ROTA_ERR_NO_MEMORY, "no memory for a table")
+                   : append_document(drawing, form, rota_buffer_str(&document), "rows", now, error);
+    } while (!code && lines.size > 0);
+    rota_buffer_deinit(&document);
+    return code;
+}
+
 enum rota_code rota_table_append(struct rota_buffer *buffer, const struct rota_table *table,
                                  enum rota_table_form form, const struct rota_terminal *terminal,
                                  struct rota_str document, rota_time now, struct rota_error *error)
 {
-    const char *fields[ROTA_ROWS_FIELDS_MAX];
-    struct rota_rows rows;
+    struct drawing drawing = {
+        .buffer = buffer, .table = table, .terminal = terminal, .is_wide = form == ROTA_TABLE_WIDE};
     if (form == ROTA_TABLE_JSON) {
         rota_buffer_append_str(buffer, document);
         return ROTA_OK;
     }
-    for (size_t i = 0; i < table->n_columns; i++)
-        fields[i] = table->columns[i].field;
-    enum rota_code code =
-        rota_rows_read(document, table->key, fields, table->n_columns, &rows, error);
-    if (code)
-        return code;
-    if (form == ROTA_TABLE_TSV)
-        append_lines(buffer, table, &rows, now);
-    else
-        code = append_rows(&(struct drawing){.buffer = buffer,
-                                             .table = table,
-                                             .terminal = terminal,
-                                             .is_wide = form == ROTA_TABLE_WIDE},
-                           &rows, now, error);
-    rota_rows_deinit(&rows);
-    return code;
+    return table->key ? append_document(&drawing, form, document, table->key, now, error)
+                      : append_objects(&drawing, form, document, now, error);
 }

@@ -26,32 +26,25 @@ enum rota_table_form {
 
 extern const char *const rota_table_form_names[];
 
-struct rota_table_options {
-    int form; /* enum rota_table_form */
-    bool json;
-};
-
-/* `field` of `result` is a struct rota_table_options. */
-#define ROTA_TABLE_OPTIONS(result, field)                                                          \
-    {.name = "output",                                                                             \
-     .letter = 'o',                                                                                \
-     ROTA_OPTION_INTO(CHOICE, result, field.form),                                                 \
-     .value_name = "FORM",                                                                         \
-     .choices = rota_table_form_names,                                                             \
-     .default_text = "auto",                                                                       \
-     .help = "how to print the answer; auto: a table on a terminal, tsv elsewhere"},               \
+/* `field` of `result` is an int that holds an enum rota_table_form. */
+#define ROTA_TABLE_OPTION(result, field)                                                           \
     {                                                                                              \
-        .name = "json", ROTA_OPTION_INTO(FLAG, result, field.json), .help = "the same as -o json"  \
+        .name = "output", .letter = 'o', ROTA_OPTION_INTO(CHOICE, result, field),                  \
+        .value_name = "FORM", .choices = rota_table_form_names, .default_text = "auto",            \
+        .help = "print a table, a wide one, tab-separated lines or JSON; auto: a table on a "      \
+                "terminal, lines elsewhere"                                                        \
     }
 
 enum rota_table_kind {
-    ROTA_TABLE_TEXT,
+    ROTA_TABLE_TEXT, /* cut where the terminal is too narrow */
+    ROTA_TABLE_NAME, /* never cut: people copy it */
     ROTA_TABLE_NUMBER,
     ROTA_TABLE_STATE,    /* a word with a colour */
     ROTA_TABLE_FLAG,     /* true and false, shown as yes and no */
     ROTA_TABLE_TIME,     /* RFC 3339; local time on a terminal */
     ROTA_TABLE_AGE,      /* RFC 3339; how long ago on a terminal */
     ROTA_TABLE_DURATION, /* milliseconds */
+    ROTA_TABLE_LIST,     /* an array of texts, with commas between them */
 };
 
 struct rota_table_column {
@@ -62,13 +55,13 @@ struct rota_table_column {
 };
 
 struct rota_table {
-    const char *key; /* of the array in the document */
+    const char *key; /* of the array in the document; NULL: the document has an object per line */
     const struct rota_table_column *columns;
     size_t n_columns; /* at most ROTA_ROWS_FIELDS_MAX */
 };
 
-/* The form that was asked for, or that suits standard output. */
-enum rota_table_form rota_table_choose(const struct rota_table_options *options,
+/* The form to use: AUTO becomes what suits the terminal. */
+enum rota_table_form rota_table_choose(enum rota_table_form form,
                                        const struct rota_terminal *terminal);
 
 /* Append `document` in a form other than AUTO. `now` is what ages are counted from. Fails if the

@@ -136,15 +136,45 @@ static void the_form_suits_the_output_unless_one_is_chosen(void **state)
 {
     const struct rota_terminal terminal = wide_terminal(), pipe = {.width = 80};
     (void)state;
-    assert_int_equal(rota_table_choose(&(struct rota_table_options){0}, &terminal),
-                     ROTA_TABLE_PLAIN);
-    assert_int_equal(rota_table_choose(&(struct rota_table_options){0}, &pipe), ROTA_TABLE_TSV);
+    assert_int_equal(rota_table_choose(ROTA_TABLE_AUTO, &terminal), ROTA_TABLE_PLAIN);
+    assert_int_equal(rota_table_choose(ROTA_TABLE_AUTO, &pipe), ROTA_TABLE_TSV);
+    assert_int_equal(rota_table_choose(ROTA_TABLE_WIDE, &pipe), ROTA_TABLE_WIDE);
+    assert_int_equal(rota_table_choose(ROTA_TABLE_TSV, &terminal), ROTA_TABLE_TSV);
+}
+
+/* However many: rows are drawn some thousand at a time. */
+static void objects_may_come_a_line_each(void **state)
+{
+    static const struct rota_table_column WORKERS[] = {
+        {"WORKER", "worker", ROTA_TABLE_TEXT, false},
+        {"CAN", "can", ROTA_TABLE_LIST, false},
+    };
+    const struct rota_table table = {NULL, WORKERS, 2};
+    const struct rota_terminal terminal = wide_terminal();
+    struct rota_buffer lines = {0}, shown = {0};
+    struct rota_error error;
+    (void)state;
+    enum { N = 25000 };
+    for (int i = 0; i < N; i++)
+        rota_buffer_print(&lines, "{\"worker\":\"w%d\",\"can\":[%s]}\n", i,
+                          i == 0 ? "\"gpu\",\"x,y\"" : "");
+    assert_int_equal(rota_table_append(&shown, &table, ROTA_TABLE_PLAIN, &terminal,
+                                       rota_buffer_str(&lines), 0, &error),
+                     ROTA_OK);
+    size_t n_lines = 0;
+    for (size_t i = 0; i < shown.size; i++)
+        n_lines += shown.data[i] == '\n';
+    assert_int_equal(n_lines, N + 1);
+    static const char START[] = "WORKER  CAN\nw0      gpu,x,y\nw1      -\n";
+    assert_memory_equal(shown.data, START, sizeof START - 1);
+    assert_string_equal(shown.data + shown.size - 10, "w24999  -\n");
+    rota_buffer_clear(&shown);
     assert_int_equal(
-        rota_table_choose(&(struct rota_table_options){.form = ROTA_TABLE_WIDE}, &pipe),
-        ROTA_TABLE_WIDE);
-    assert_int_equal(rota_table_choose(
-                         &(struct rota_table_options){.form = ROTA_TABLE_TSV, .json = true}, &pipe),
-                     ROTA_TABLE_JSON);
+        rota_table_append(&shown, &table, ROTA_TABLE_PLAIN, &terminal, rota_str(""), 0, &error),
+        ROTA_OK);
+    assert_string_equal(shown.data, "WORKER  CAN\n");
+    rota_buffer_deinit(&shown);
+    rota_buffer_deinit(&lines);
 }
 
 static void what_has_no_such_rows_is_refused(void **state)
@@ -171,6 +201,7 @@ int main(void)
         cmocka_unit_test(states_have_colours),
         cmocka_unit_test(ages_are_in_the_unit_that_tells_most),
         cmocka_unit_test(the_form_suits_the_output_unless_one_is_chosen),
+        cmocka_unit_test(objects_may_come_a_line_each),
         cmocka_unit_test(what_has_no_such_rows_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
